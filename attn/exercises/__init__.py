@@ -1,0 +1,10 @@
+"""The exercises: one module a chapter, each a list of specs.
+
+Nothing is imported here: the book reads this package without torch.
+"""
+
+CHAPTERS = {
+    "sdp": "02_scaled_dot_product",
+    "mask": "03_masks",
+}
+"""Short key of an exercise id, and the file name of its chapter."""

@@ -1,0 +1,155 @@
+"""What an exercise is: its inputs, its reference, and the usual mistakes.
+
+Inputs, call and comparison are kept apart. A ``Case`` holds raw data only,
+so that a grader can run a learner's code on it in another process and
+compare the result here.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from attn.exercises import CHAPTERS
+
+
+@dataclass(frozen=True)
+class Case:
+    """One call of the learner's function, or one use of the learner's class.
+
+    Args:
+        stage: what this case isolates, in words that the learner reads
+            after "wrong when": ``"there is one key, so only the values
+            count"``. Cases of one stage share the text.
+        args, kwargs: what the function, or the module's ``forward``, is
+            called with. Tensors, numbers, strings, and tuples, lists and
+            dicts of them.
+        init: a class: the keywords of its constructor.
+        state: a class: the state dict that is loaded before the call.
+        train: a class: whether the module is in training mode.
+        grad: also compare the gradients of every floating input (and of
+            every parameter) for one fixed cotangent.
+    """
+
+    stage: str
+    args: tuple[Any, ...] = ()
+    kwargs: Mapping[str, Any] = field(default_factory=dict)
+    init: Mapping[str, Any] | None = None
+    state: Mapping[str, Tensor] | None = None
+    train: bool = False
+    grad: bool = False
+
+
+@dataclass(frozen=True)
+class Misconception:
+    """A wrong answer that people give, and what to tell them.
+
+    ``answer`` is the wrong version, ``name`` says what was done in a few
+    words, ``why`` is one paragraph, ``exposed_by`` the input that shows it.
+    """
+
+    name: str
+    why: str
+    exposed_by: str
+    answer: Callable[..., Any]
+
+
+@dataclass(frozen=True)
+class Property:
+    """A claim about right results, used to explain a wrong one.
+
+    ``holds(case, output)`` is asked for the failing case only; ``says``
+    is what the learner reads when it does not hold.
+    """
+
+    says: str
+    holds: Callable[[Case, Any], bool]
+
+
+@dataclass(frozen=True)
+class Exercise:
+    """One function or class that the learner writes.
+
+    Args:
+        id: ``<chapter key>-<name>``, never renamed.
+        points: what a right answer earns; there are no partial points.
+        reference: the right answer, built from ``attn``, with the task's
+            own signature.
+        cases: yields the cases, fundamental stages first, drawn with the
+            generator that it is given.
+        hints: three, each saying more than the one before; literals.
+        given: names that the task may use, and what they stand for.
+        forbids: names of torch functions that the answer may not call
+            (``"softmax"`` stands for every spelling of it).
+        properties: claims that help to explain a wrong result.
+    """
+
+    id: str
+    points: int
+    reference: Callable[..., Any]
+    cases: Callable[[torch.Generator], Iterator[Case]]
+    hints: tuple[str, ...]
+    given: Mapping[str, Any] = field(default_factory=dict)
+    forbids: tuple[str, ...] = ()
+    properties: tuple[Property, ...] = ()
+    misconceptions: list[Misconception] = field(default_factory=list)
+    equivalents: dict[str, Callable[..., Any]] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """The name that the learner defines."""
+        return self.id.partition("-")[2]
+
+    def generate(self, seed: int) -> list[Case]:
+        """The cases drawn from one seed."""
+        return list(self.cases(torch.Generator().manual_seed(seed)))
+
+    def misconception(self, name: str, *, exposed_by: str) -> Callable:
+        """Record a wrong version; its docstring is the explanation."""
+
+        def record(answer: Callable[..., Any]) -> Callable[..., Any]:
+            why = " ".join((answer.__doc__ or "").split())
+            if not why:
+                raise ValueError(f"{self.id}: {name!r} has no explanation")
+            self.misconceptions.append(
+                Misconception(name, why, exposed_by, answer)
+            )
+            return answer
+
+        return record
+
+    def equivalent(self, style: str) -> Callable:
+        """Record a right answer in another style."""
+
+        def record(answer: Callable[..., Any]) -> Callable[..., Any]:
+            self.equivalents[style] = answer
+            return answer
+
+        return record
+
+
+def chapter(key: str) -> list[Exercise]:
+    """The exercises of a chapter, in the order in which it sets them."""
+    module = importlib.import_module(f"attn.exercises.ch{CHAPTERS[key]}")
+    return [x for x in vars(module).values() if isinstance(x, Exercise)]
+
+
+def every_exercise() -> list[Exercise]:
+    """Every exercise of the book, in order."""
+    return [exercise for key in CHAPTERS for exercise in chapter(key)]
+
+
+def find(exercise_id: str) -> Exercise:
+    """The exercise with this id."""
+    exercises = {x.id: x for x in every_exercise()}
+    if exercise_id not in exercises:
+        raise ValueError(
+            f"no exercise is called {exercise_id!r}: the ids are "
+            + ", ".join(exercises)
+        )
+    return exercises[exercise_id]

@@ -1,0 +1,131 @@
+"""Where an exercise's text stands: the task, its solution and its hints.
+
+Everything is read from source by static analysis and nothing is run, so that
+the book can be built on a machine without torch.
+"""
+
+from __future__ import annotations
+
+import ast
+from functools import cache
+from pathlib import Path
+
+from attn.exercises import CHAPTERS
+
+_PACKAGE = Path(__file__).resolve().parents[1]
+
+
+def root() -> Path:
+    """The folder that holds ``notebooks/`` and ``solutions/``."""
+    for folder in (_PACKAGE.parent, _PACKAGE / "_book"):
+        if (folder / "solutions").is_dir():
+            return folder
+    raise FileNotFoundError(
+        "the book's notebooks and solutions are neither beside the attn "
+        "package nor inside it: install it from a checkout of the book"
+    )
+
+
+def split_id(exercise_id: str) -> tuple[str, str]:
+    """``"sdp-softmax"`` as its chapter key and the name to be written."""
+    key, _, name = exercise_id.partition("-")
+    if key not in CHAPTERS or not name:
+        known = ", ".join(f"{key}-…" for key in CHAPTERS)
+        raise ValueError(f"no exercise is called {exercise_id!r}: {known}")
+    return key, name
+
+
+def notebook_path(key: str) -> Path:
+    """The pristine notebook of a chapter."""
+    return root() / "notebooks" / f"{CHAPTERS[key]}.ipynb"
+
+
+def solutions_path(key: str) -> Path:
+    """The module that holds a chapter's solutions."""
+    return root() / "solutions" / f"ch{CHAPTERS[key]}.py"
+
+
+def specs_path(key: str) -> Path:
+    """The module that holds a chapter's exercise specs."""
+    return _PACKAGE / "exercises" / f"ch{CHAPTERS[key]}.py"
+
+
+def solution(exercise_id: str) -> str:
+    """The solution's source, comments included."""
+    lines, node = _find(exercise_id)
+    return "\n".join(lines[_first(node) - 1 : node.end_lineno])
+
+
+def stub(exercise_id: str) -> str:
+    """The task: the solution's signatures and docstrings without bodies."""
+    lines, node = _find(exercise_id)
+    if isinstance(node, ast.FunctionDef):
+        return "\n".join(_without_body(lines, node))
+    kept = _header(lines, node)
+    for method in node.body:
+        if isinstance(method, ast.FunctionDef):
+            kept += ["", *_without_body(lines, method)]
+    return "\n".join(kept)
+
+
+def hints(exercise_id: str) -> tuple[str, ...]:
+    """The hints, read as literals from the exercise's spec."""
+    key, _ = split_id(exercise_id)
+    for node in ast.walk(_parse(specs_path(key))[1]):
+        if isinstance(node, ast.Call):
+            words = {word.arg: word.value for word in node.keywords}
+            if _literal(words.get("id")) == exercise_id:
+                return tuple(ast.literal_eval(words["hints"]))
+    raise LookupError(f"{specs_path(key).name} has no Exercise {exercise_id}")
+
+
+def _literal(node: ast.expr | None) -> object:
+    return node.value if isinstance(node, ast.Constant) else None
+
+
+def _find(exercise_id: str) -> tuple[list[str], ast.FunctionDef | ast.ClassDef]:
+    key, name = split_id(exercise_id)
+    lines, tree = _parse(solutions_path(key))
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name == name:
+            return lines, node
+    raise LookupError(f"{solutions_path(key).name} does not define {name}")
+
+
+@cache
+def _parse_version(path: Path, _mtime: int) -> tuple[list[str], ast.Module]:
+    text = path.read_text(encoding="utf-8")
+    return text.splitlines(), ast.parse(text)
+
+
+def _parse(path: Path) -> tuple[list[str], ast.Module]:
+    return _parse_version(path, path.stat().st_mtime_ns)
+
+
+def _first(node: ast.FunctionDef | ast.ClassDef) -> int:
+    return min([node.lineno, *(d.lineno for d in node.decorator_list)])
+
+
+def _header(lines: list[str], node: ast.FunctionDef | ast.ClassDef) -> list[str]:
+    """The lines of a definition up to the end of its docstring."""
+    statement = node.body[0]
+    if ast.get_docstring(node, clean=False) is None:
+        signature = [a for a in ast.walk(node.args)] if isinstance(
+            node, ast.FunctionDef
+        ) else list(node.bases)
+        if isinstance(node, ast.FunctionDef) and node.returns:
+            signature.append(node.returns)
+        ends = [getattr(part, "end_lineno", 0) or 0 for part in signature]
+        end = max([node.lineno, *ends])
+        while not lines[end - 1].split("#")[0].rstrip().endswith(":"):
+            end += 1
+    else:
+        end = statement.end_lineno or statement.lineno
+    return lines[_first(node) - 1 : end]
+
+
+def _without_body(lines: list[str], node: ast.FunctionDef) -> list[str]:
+    indent = " " * (node.col_offset + 4)
+    start = [f"{indent}super().__init__()"] if node.name == "__init__" else []
+    body = [f"{indent}# YOUR CODE HERE", f"{indent}raise NotImplementedError"]
+    return _header(lines, node) + start + body
