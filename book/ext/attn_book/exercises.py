@@ -1,0 +1,115 @@
+"""Labels, hints and solutions on the pages of the chapters.
+
+A notebook holds an exercise as two code cells: the stub, whose nbgrader
+metadata says ``solution: true``, and the check, which says ``grade: true``.
+The page gets a label above the first, and drop-downs below the second. Their
+text comes from ``attn/exercises`` and ``solutions``, read as source; the
+notebooks themselves stay as they are.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from attn.exercises import CHAPTERS
+from attn.grading import sources
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
+
+Cell = dict[str, Any]
+
+CHECK = "check-"
+
+
+def setup(app: Sphinx) -> None:
+    app.connect("source-read", add_to_page)
+
+
+def add_to_page(app: Sphinx, docname: str, source: list[str]) -> None:
+    """Give the chapter ``docname`` its labels and drop-downs."""
+    if not docname.startswith("notebooks/"):
+        return
+    for key, chapter in CHAPTERS.items():
+        if docname == f"notebooks/{chapter}":
+            for path in (sources.solutions_path(key), sources.specs_path(key)):
+                app.env.note_dependency(str(path))
+    source[0] = json.dumps(with_exercises(json.loads(source[0])))
+
+
+def with_exercises(notebook: dict[str, Any]) -> dict[str, Any]:
+    """The notebook with a label before and drop-downs after each exercise."""
+    points = {
+        exercise_of(cell): cell["metadata"]["nbgrader"].get("points", 0)
+        for cell in notebook["cells"]
+        if is_check(cell)
+    }
+    cells: list[Cell] = []
+    for cell in notebook["cells"]:
+        name = exercise_of(cell)
+        if name is None:
+            cells.append(cell)
+        elif is_check(cell):
+            cells += [tagged(cell, "check"), markdown(dropdowns(name))]
+        else:
+            cells += [
+                markdown(label(name, points.get(name, 0))),
+                tagged(cell, "exercise"),
+            ]
+    return {**notebook, "cells": cells}
+
+
+def exercise_of(cell: Cell) -> str | None:
+    """The id of the exercise that a stub or a check belongs to."""
+    marks = cell.get("metadata", {}).get("nbgrader", {})
+    if cell.get("cell_type") != "code" or "grade_id" not in marks:
+        return None
+    return str(marks["grade_id"]).removeprefix(CHECK)
+
+
+def is_check(cell: Cell) -> bool:
+    marks = cell.get("metadata", {}).get("nbgrader", {})
+    return cell.get("cell_type") == "code" and bool(marks.get("grade"))
+
+
+def label(name: str, points: int) -> str:
+    worth = f"{points} point{'' if points == 1 else 's'}"
+    return (
+        f"(exercise-{name})=\n"
+        ":::{div} exercise-label\n"
+        f"**Exercise** {worth} `{name}`\n"
+        ":::\n"
+    )
+
+
+def dropdowns(name: str) -> str:
+    """One drop-down for each hint, then one for the solution."""
+    parts = [
+        dropdown(f"Hint {number}", hint, "hint")
+        for number, hint in enumerate(sources.hints(name), start=1)
+    ]
+    code = f"~~~~~~python\n{sources.solution(name)}\n~~~~~~"
+    parts.append(dropdown("Solution", code, "solution"))
+    return "\n\n".join(parts)
+
+
+def dropdown(title: str, text: str, kind: str) -> str:
+    """A MyST drop-down; ``kind`` is for custom.css and the tests."""
+    return (
+        f"::::::{{dropdown}} {title}\n"
+        f":class-container: exercise-{kind}\n\n"
+        f"{text}\n"
+        "::::::"
+    )
+
+
+def markdown(text: str) -> Cell:
+    return {"cell_type": "markdown", "metadata": {}, "source": text}
+
+
+def tagged(cell: Cell, tag: str) -> Cell:
+    """The cell with a tag, which the page shows as the class ``tag_…``."""
+    metadata = cell["metadata"]
+    tags = [*metadata.get("tags", []), tag]
+    return {**cell, "metadata": {**metadata, "tags": tags}}

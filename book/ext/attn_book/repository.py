@@ -1,0 +1,70 @@
+"""Links to the repository, when its address is known.
+
+The address comes from the build: GitHub's environment variables, or the
+remote ``origin`` when it is a web address. It is never guessed: without one,
+the pages speak of the repository and show no button.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
+    from sphinx.config import Config
+
+
+def setup(app: Sphinx) -> None:
+    # Before the theme reads its options.
+    app.connect("config-inited", configure, priority=100)
+
+
+def configure(app: Sphinx, config: Config) -> None:
+    """Set the theme's buttons, and what ``{{ tracker }}`` stands for."""
+    url = address(app.srcdir)
+    tracker = "issue tracker of the repository that you got this book from"
+    if url:
+        tracker = f"[issue tracker]({url}/issues)"
+        if "github" in (urlsplit(url).hostname or ""):
+            config.html_theme_options.update(
+                repository_url=url,
+                repository_branch="main",
+                use_repository_button=True,
+                use_issues_button=True,
+            )
+    config.myst_substitutions["tracker"] = tracker
+
+
+def address(folder: str | os.PathLike[str]) -> str:
+    """The repository's web address, or nothing."""
+    server = os.environ.get("GITHUB_SERVER_URL", "")
+    name = os.environ.get("GITHUB_REPOSITORY", "")
+    return web_address(f"{server}/{name}" if server and name else origin(folder))
+
+
+def origin(folder: str | os.PathLike[str]) -> str:
+    """Where the checkout came from, as git knows it."""
+    command = ["git", "-C", os.fspath(folder), "remote", "get-url", "origin"]
+    try:
+        found = subprocess.run(command, capture_output=True, text=True)
+    except OSError:
+        return ""
+    return found.stdout.strip() if found.returncode == 0 else ""
+
+
+def web_address(url: str) -> str:
+    """``url`` without user, password and ``.git``, if it is a public one."""
+    parts = urlsplit(url)
+    host = parts.hostname or ""
+    private = host == "localhost" or re.fullmatch(r"[\d.:]*", host)
+    owner_and_name = len(parts.path.strip("/").split("/")) >= 2
+    if parts.scheme not in ("http", "https") or private or not owner_and_name:
+        return ""
+    if parts.port:
+        host = f"{host}:{parts.port}"
+    path = parts.path.rstrip("/").removesuffix(".git")
+    return f"{parts.scheme}://{host}{path}"
