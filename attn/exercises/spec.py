@@ -146,10 +146,12 @@ def every_exercise() -> list[Exercise]:
 
 def find(exercise_id: str) -> Exercise:
     """The exercise with this id."""
-    exercises = {x.id: x for x in every_exercise()}
+    key = exercise_id.partition("-")[0] if isinstance(exercise_id, str) else ""
+    exercises = {x.id: x for x in chapter(key)} if key in CHAPTERS else {}
     if exercise_id not in exercises:
+        known = exercises or {x.id: x for x in every_exercise()}
         raise ValueError(
-            f"no exercise is called {exercise_id!r}: the ids are "
-            + ", ".join(exercises)
+            f"no exercise is called {exercise_id!r}: it needs one of "
+            + ", ".join(known)
         )
     return exercises[exercise_id]

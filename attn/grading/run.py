@@ -1,0 +1,251 @@
+"""Run a learner's function or class on one case, whatever it does.
+
+Nothing here knows a right answer: a grader can use this file in a process
+of its own.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+import traceback
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import torch
+from IPython.utils.capture import capture_output
+from torch import Tensor
+from torch.overrides import TorchFunctionMode
+
+if TYPE_CHECKING:
+    from attn.exercises.spec import Case
+
+TIME_LIMIT = 5.0  # seconds for all cases of one check
+
+
+class OutOfTime(BaseException):
+    """Raised inside the learner's code; not an Exception, so that a broad
+    ``except`` does not swallow it."""
+
+
+class Forbidden(Exception):
+    """The answer called what the task asks to write by hand."""
+
+
+@dataclass
+class Outcome:
+    """What a call gave: values, or the error; and what it did on the side."""
+
+    output: Any = None
+    grads: dict[str, Tensor] = field(default_factory=dict)
+    error: BaseException | None = None
+    where: str = ""  # the learner's line that raised
+    fault: str = ""  # a side effect, in words
+    printed: str = ""
+
+
+@contextmanager
+def time_limit(seconds: float) -> Iterator[None]:
+    """Interrupt Python code after so many seconds (main thread, POSIX)."""
+    can_interrupt = hasattr(signal, "setitimer") and (
+        threading.current_thread() is threading.main_thread()
+    )
+    if not can_interrupt:
+        yield
+        return
+
+    def stop(_signal: int, _frame: Any) -> None:
+        raise OutOfTime
+
+    before = signal.signal(signal.SIGALRM, stop)
+    # The alarm rings again and again: one may fall into a bare `except:`.
+    signal.setitimer(signal.ITIMER_REAL, max(seconds, 0.01), 0.01)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+class _Forbid(TorchFunctionMode):
+    """Refuse torch functions by name, in every spelling."""
+
+    def __init__(self, names: tuple[str, ...]):
+        super().__init__()
+        self.names = names
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        name = getattr(func, "__name__", "").strip("_")
+        name = name.removeprefix("special_").removeprefix("safe_")
+        if name in self.names:
+            raise Forbidden(name)
+        return func(*args, **(kwargs or {}))
+
+
+def run(
+    answer: Any,
+    case: Case,
+    *,
+    forbids: tuple[str, ...] = (),
+    seconds: float = TIME_LIMIT,
+) -> Outcome:
+    """Call ``answer`` on a private copy of ``case``.
+
+    Args:
+        answer: the learner's function, or class.
+        case: what to call it with.
+        forbids: torch functions that it may not call.
+        seconds: time allowed.
+
+    Returns:
+        What happened. Never raises for what the learner's code does.
+    """
+    outcome = Outcome()
+    args = map_tensors(copy_tensor, case.args)
+    kwargs = map_tensors(copy_tensor, dict(case.kwargs))
+    inputs = dict(named_tensors({"args": args, "kwargs": kwargs}))
+    if case.grad:
+        for x in inputs.values():
+            x.requires_grad_(x.is_floating_point())
+    before = {name: copy_tensor(x.detach()) for name, x in inputs.items()}
+    try:
+        with (
+            capture_output() as prints,
+            warnings.catch_warnings(),
+            time_limit(seconds),
+        ):
+            warnings.simplefilter("ignore")
+            call, parameters = _prepare(answer, case)
+            rng = torch.get_rng_state()
+            with _Forbid(forbids):
+                output = call(*args, **kwargs)
+            drew = not torch.equal(rng, torch.get_rng_state())
+            outcome.output = map_tensors(lambda x: x.detach().clone(), output)
+            if case.grad:
+                outcome.grads = _gradients(output, {**inputs, **parameters})
+    except BaseException as error:  # noqa: BLE001 the learner's, whatever it is
+        outcome.error = error
+        outcome.where = _learners_line(error)
+        drew = False
+    outcome.printed = prints.stdout + prints.stderr
+    changed = [n for n, x in inputs.items() if not _same(x, before[n])]
+    if changed:
+        names = ", ".join(input_name(n) for n in changed)
+        outcome.fault = f"it changes its input in place ({names})"
+    elif drew and not case.train:
+        outcome.fault = "it draws from torch's global random numbers"
+    return outcome
+
+
+def _prepare(answer: Any, case: Case) -> tuple[Any, dict[str, Tensor]]:
+    """What to call, and the parameters whose gradients count."""
+    if case.init is None:
+        return answer, {}
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        module = answer(**map_tensors(copy_tensor, dict(case.init)))
+    if case.state is not None:
+        dtypes = {x.dtype for x in case.state.values()}
+        if len(dtypes) == 1:
+            module = module.to(dtypes.pop())
+        module.load_state_dict(case.state)
+    module.train(case.train)
+    parameters = dict(module.named_parameters()) if case.grad else {}
+    return module, parameters
+
+
+def _gradients(output: Any, wanted: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Gradients of ``sum(output * cotangent)``, zeros where none flows."""
+    wanted = {name: x for name, x in wanted.items() if x.requires_grad}
+    results = [x for _, x in named_tensors(output) if x.requires_grad]
+    if not results:
+        raise RuntimeError(
+            "no gradient flows back from the result: was it detached, or "
+            "built from Python numbers?"
+        )
+    grads = torch.autograd.grad(
+        results,
+        list(wanted.values()),
+        [cotangent(x) for x in results],
+        allow_unused=True,
+    )
+    return {
+        name: torch.zeros_like(x) if g is None else g.detach().clone()
+        for (name, x), g in zip(wanted.items(), grads, strict=True)
+    }
+
+
+def cotangent(like: Tensor) -> Tensor:
+    """Fixed random numbers (never ones) of the shape of a result."""
+    generator = torch.Generator().manual_seed(like.numel())
+    noise = torch.randn(like.shape, generator=generator, dtype=torch.float64)
+    return noise.to(like.dtype)
+
+
+def copy_tensor(x: Tensor) -> Tensor:
+    """A copy with its own memory and the same strides, expanded ones too."""
+    if x.layout != torch.strided or x.device.type == "meta":
+        return x.clone()
+    storage = x.detach().untyped_storage().clone()
+    fresh = torch.empty(0, dtype=x.dtype, device=x.device)
+    return fresh.set_(storage, x.storage_offset(), x.size(), x.stride())
+
+
+def map_tensors(function: Any, tree: Any) -> Any:
+    """Apply ``function`` to every tensor of nested tuples, lists, dicts."""
+    if isinstance(tree, Tensor):
+        return function(tree)
+    if isinstance(tree, tuple) and hasattr(tree, "_fields"):
+        return type(tree)(*(map_tensors(function, x) for x in tree))
+    if isinstance(tree, tuple | list):
+        return type(tree)(map_tensors(function, x) for x in tree)
+    if isinstance(tree, Mapping):
+        return {k: map_tensors(function, x) for k, x in tree.items()}
+    return tree
+
+
+def named_tensors(tree: Any, path: str = "") -> Iterator[tuple[str, Tensor]]:
+    """Every tensor of nested tuples, lists and dicts, with its path."""
+    if isinstance(tree, Tensor):
+        yield path, tree
+    elif isinstance(tree, tuple | list):
+        for i, x in enumerate(tree):
+            yield from named_tensors(x, f"{path}.{i}".strip("."))
+    elif isinstance(tree, Mapping):
+        for k, x in tree.items():
+            yield from named_tensors(x, f"{path}.{k}".strip("."))
+
+
+def input_name(path: str) -> str:
+    """``args.0`` and ``kwargs.scale`` as a learner says them."""
+    kind, _, rest = path.partition(".")
+    if kind == "args" and rest.isdigit():
+        return f"argument {int(rest) + 1}"
+    return rest or path
+
+
+def _same(x: Tensor, y: Tensor) -> bool:
+    x = x.detach()
+    if x.shape != y.shape or x.dtype != y.dtype:
+        return False
+    if not x.is_floating_point():
+        return torch.equal(x, y)
+    return torch.equal(x.nan_to_num(), y.nan_to_num()) and torch.equal(
+        x.isnan(), y.isnan()
+    )
+
+
+def _learners_line(error: BaseException) -> str:
+    """The innermost line of the learner's own that the error passed."""
+    library = (torch.__path__[0], __file__)
+    frames = [
+        frame
+        for frame in traceback.extract_tb(error.__traceback__)
+        if not frame.filename.startswith(library) and frame.line
+    ]
+    return frames[-1].line or "" if frames else ""
