@@ -1,0 +1,97 @@
+"""The hard cases that every attention function meets, and one tolerance.
+
+A result is judged by its distance from a float64 run. It may lie at most
+twice as far as an honest rival's in the same dtype, plus a few roundings.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+ROUNDINGS = 16
+
+
+class Sizes(NamedTuple):
+    """One call's sizes, in the alphabet of the book."""
+
+    name: str
+    batch: tuple[int, ...]
+    H: int
+    Hkv: int
+    L: int
+    S: int
+    D: int
+    Dv: int
+
+    def __str__(self) -> str:
+        return self.name
+
+
+SIZES = (
+    Sizes("all sizes differ", (2,), 6, 2, 3, 7, 8, 5),
+    Sizes("batch and heads collide", (2,), 2, 2, 4, 4, 4, 4),
+    Sizes("one of everything", (1,), 1, 1, 1, 1, 1, 1),
+    Sizes("one query", (2,), 4, 2, 1, 9, 8, 8),
+    Sizes("one key", (2,), 3, 3, 5, 1, 4, 2),
+    Sizes("more queries than keys", (3,), 2, 1, 9, 4, 3, 6),
+    Sizes("odd sizes, one kv head", (3,), 5, 1, 11, 13, 7, 9),
+    Sizes("no keys", (2,), 4, 2, 3, 0, 4, 5),
+    Sizes("no queries", (2,), 4, 2, 0, 3, 4, 5),
+    Sizes("no batch", (0,), 4, 2, 2, 3, 4, 5),
+    Sizes("two axes", (), 1, 1, 5, 6, 4, 3),
+    Sizes("three axes", (), 4, 2, 5, 6, 4, 3),
+    Sizes("five axes", (2, 3), 4, 2, 3, 5, 4, 2),
+)
+
+
+def qkv(
+    sizes: Sizes, dtype: torch.dtype = torch.float64, seed: int = 0
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Query, key and value of those sizes; two axes when it says so."""
+    g = torch.Generator().manual_seed(seed)
+    _, batch, H, Hkv, L, S, D, Dv = sizes
+    shapes = ((*batch, H, L, D), (*batch, Hkv, S, D), (*batch, Hkv, S, Dv))
+    drop = sizes.name == "two axes"
+    return tuple(
+        torch.randn(s[1:] if drop else s, generator=g, dtype=torch.float64).to(
+            dtype
+        )
+        for s in shapes
+    )  # type: ignore[return-value]
+
+
+def distance(x: Tensor, oracle: Tensor) -> float:
+    """The largest error; infinities must stand at the same places."""
+    assert x.shape == oracle.shape, (tuple(x.shape), tuple(oracle.shape))
+    x, oracle = x.detach().double(), oracle.detach().double()
+    finite = oracle.isfinite()
+    assert torch.equal(x[~finite], oracle[~finite]), "infinities differ"
+    error = (x - oracle)[finite].abs()
+    assert not error.isnan().any(), "NaN where there should be a number"
+    return float(error.max()) if error.numel() else 0.0
+
+
+def assert_exact(
+    ours: Tensor, oracle: Tensor, rival: Tensor | None = None
+) -> None:
+    """``ours`` is as near to the float64 ``oracle`` as it can be asked to be.
+
+    Args:
+        ours: any float dtype.
+        oracle: the same thing in float64.
+        rival: the same thing by another honest implementation, in the
+            dtype of ``ours``.
+    """
+    assert oracle.dtype == torch.float64
+    finite = oracle.detach()[oracle.detach().isfinite()].abs()
+    size = max(1.0, float(finite.max())) if finite.numel() else 1.0
+    few = ROUNDINGS * torch.finfo(ours.dtype).eps * size
+    theirs = 0.0 if rival is None else distance(rival, oracle)
+    error = distance(ours, oracle)
+    assert error <= 2 * theirs + few, (
+        f"error {error:.2e}; the rival's is {theirs:.2e} and {ROUNDINGS} "
+        f"roundings are {few:.2e}"
+    )

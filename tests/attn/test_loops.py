@@ -1,0 +1,193 @@
+"""The tensor implementations equal plain Python loops, on everything."""
+
+from __future__ import annotations
+
+import itertools
+import random
+
+import attn
+import pytest
+import torch
+
+from tests.attn import loops
+from tests.attn.cases import SIZES, Sizes, assert_exact, qkv
+
+IMPLEMENTATIONS = (attn.scaled_dot_product_attention, attn.grouped_attention)
+MASKS = (
+    "none",
+    "bool",
+    "float",
+    "-inf",
+    "causal",
+    "sliding_window",
+    "window",
+    "chunked",
+    "prefix",
+    "documents",
+    "padding",
+    "either",
+    "opposite",
+)
+
+
+def some_mask(kind, sizes, rng):
+    """A mask for ``attn``, and the same one for the loops."""
+    B, H, L, S = *sizes.batch, sizes.H, sizes.L, sizes.S
+    shape = (B, H, L, S)
+    broadcast = tuple(n if rng.random() < 0.7 else 1 for n in shape)
+    broadcast = broadcast[rng.choice((0, 2)) :]
+    g = torch.Generator().manual_seed(rng.randrange(1000))
+    coin = torch.rand(broadcast, generator=g) < 0.7
+    far = max(L, S) + 8  # data for positions that offsets reach
+    ids = torch.randint(0, 3, (B, far), generator=g).sort().values
+    valid = torch.rand(B, far, generator=g) < 0.7
+    if kind == "none":
+        return None, {}
+    if kind == "bool":
+        full = coin.expand(shape)
+        bias = torch.zeros(shape).masked_fill(~full, -torch.inf)
+        return coin, {"bias": bias}
+    if kind in ("float", "-inf"):
+        bias = torch.randn(broadcast, generator=g, dtype=torch.float64)
+        if kind == "-inf":
+            bias = bias.masked_fill(~coin, -torch.inf)
+        return bias, {"bias": bias.expand(shape)}
+    return {
+        "causal": (attn.causal(), lambda b, h, i, j: j <= i),
+        "sliding_window": (
+            attn.sliding_window(2),
+            lambda b, h, i, j: j in (i - 1, i),
+        ),
+        "window": (
+            attn.window(1, 2),
+            lambda b, h, i, j: -1 <= j - i <= 2,
+        ),
+        "chunked": (
+            attn.chunked(3),
+            lambda b, h, i, j: -(-(i + 1) // 3) == -(-(j + 1) // 3),
+        ),
+        "prefix": (attn.prefix(2), lambda b, h, i, j: j in (0, 1)),
+        "documents": (
+            attn.documents(ids) & attn.causal(),
+            lambda b, h, i, j: 0 <= i and ids[b, i] == ids[b, j] and not j > i,
+        ),
+        "padding": (attn.padding(valid), lambda b, h, i, j: valid[b, j]),
+        "either": (
+            attn.causal() & attn.padding(valid) | attn.prefix(1),
+            lambda b, h, i, j: j == 0 or (j <= i and bool(valid[b, j])),
+        ),
+        "opposite": (~attn.causal(), lambda b, h, i, j: j > i),
+    }[kind]
+
+
+def some_call(kind, seed):
+    """Everything at random: sizes, offsets, window, softcap, sinks."""
+    rng = random.Random(f"{kind} {seed}")
+    Hkv, G = rng.choice(((1, 1), (1, 3), (2, 1), (2, 2), (3, 2)))
+    L, S, D, Dv = (rng.randint(1, 6) for _ in range(4))
+    sizes = Sizes(kind, (rng.randint(1, 3),), Hkv * G, Hkv, L, S, D, Dv)
+    mask, same = some_mask(kind, sizes, rng)
+    if callable(same):
+        same = {"may_attend": same}
+    B = sizes.batch[0]
+    least = 0 if kind == "documents" else -2
+    per_row = [rng.randint(least, 6) for _ in range(B)]
+    if rng.random() < 0.5:
+        per_row = [per_row[0]] * B
+        q_offset = per_row[0]
+    else:
+        q_offset = torch.tensor(per_row)
+    side = (None, 0, 1, 3)
+    settings = {
+        "is_causal": rng.random() < 0.3,
+        "scale": rng.choice((None, 0.3, -1.0)),
+        "softcap": rng.choice((None, None, 1.5)),
+        "window": rng.choice((None, (rng.choice(side), rng.choice(side)))),
+    }
+    sinks = torch.randn(sizes.H, dtype=torch.float64)
+    sinks = rng.choice((None, sinks))
+    theirs = settings | same | {"offsets": per_row}
+    theirs["sinks"] = None if sinks is None else sinks.tolist()
+    ours = settings | {"attn_mask": mask, "sinks": sinks}
+    return sizes, ours | {"q_offset": q_offset}, theirs
+
+
+@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("kind", MASKS)
+def test_the_whole_contract_equals_plain_loops(kind, seed):
+    torch.manual_seed(seed)
+    sizes, arguments, theirs = some_call(kind, seed)
+    q, k, v = qkv(sizes, seed=seed)
+    oracle, oracle_lse = loops.attention(q, k, v, **theirs)
+    for implementation in IMPLEMENTATIONS:
+        out, lse = implementation(
+            q, k, v, enable_gqa=True, return_lse=True, **arguments
+        )
+        assert_exact(out, oracle)
+        assert_exact(lse, oracle_lse)
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("kind", ("none", "-inf", "documents", "padding"))
+def test_weights_times_values_is_the_output(kind, seed):
+    sizes, arguments, theirs = some_call(kind, seed)
+    q, k, v = qkv(sizes, seed=seed)
+    scores, weights = attn.attention_weights(
+        q, k, enable_gqa=True, **arguments
+    )
+    oracle, _ = loops.attention(q, k, v, **theirs)
+    assert_exact(weights @ attn.repeat_kv(v, sizes.H // sizes.Hkv), oracle)
+    assert torch.equal(weights == 0, scores == -torch.inf)
+
+
+FOUR_AXES = [s for s in SIZES if len(s.batch) == 1]
+
+
+@pytest.mark.parametrize("sizes", FOUR_AXES, ids=str)
+def test_half_precision_computes_in_float32(sizes):
+    for dtype in (torch.bfloat16, torch.float16, torch.float32):
+        q, k, v = qkv(sizes, dtype)
+        oracle, oracle_lse = loops.attention(q, k, v)
+        for implementation in IMPLEMENTATIONS:
+            out, lse = implementation(
+                q, k, v, enable_gqa=True, return_lse=True
+            )
+            assert out.dtype == dtype and lse.dtype == torch.float32
+            assert_exact(out, oracle, rival=oracle.to(dtype))
+            assert_exact(lse, oracle_lse)
+
+
+@pytest.mark.parametrize("sizes", [s for s in SIZES if s.H == s.Hkv], ids=str)
+def test_one_head_by_hand_equals_the_oracle(sizes):
+    q, k, v = (x.reshape(-1, *x.shape[-2:])[0] for x in qkv(sizes))
+    oracle, _ = loops.attention(q[None, None], k[None, None], v[None, None])
+    assert_exact(attn.attention_loops(q, k, v), oracle[0, 0])
+    assert_exact(attn.simple_attention(q, k, v), oracle[0, 0])
+
+
+def test_huge_scores_neither_overflow_nor_vanish():
+    sizes = SIZES[0]
+    for size, dtype in itertools.product(
+        (1.0, 30.0, 1e4), (torch.float32, torch.float64)
+    ):
+        q, k, v = qkv(sizes, dtype)
+        q = q * size
+        oracle, _ = loops.attention(q, k, v)
+        out = attn.scaled_dot_product_attention(q, k, v, enable_gqa=True)
+        rival = torch.nn.functional.scaled_dot_product_attention(
+            q, k, v, enable_gqa=True
+        )
+        assert_exact(out, oracle, rival)
+
+
+@pytest.mark.parametrize("shift", (-2e4, 200.0))
+def test_a_shift_of_all_scores_changes_the_lse_only(shift):
+    q, k, v = qkv(SIZES[0])
+    L, S = SIZES[0].L, SIZES[0].S
+    call = {"enable_gqa": True, "return_lse": True}
+    out, lse = attn.scaled_dot_product_attention(q, k, v, **call)
+    bias = torch.full((L, S), shift, dtype=q.dtype)
+    moved, moved_lse = attn.scaled_dot_product_attention(q, k, v, bias, **call)
+    loss = 2e4 * torch.finfo(q.dtype).eps  # scores rounded at their new size
+    assert (moved - out).abs().max() < 4 * loss
+    assert (moved_lse - (lse + shift)).abs().max() < 4 * loss

@@ -1,0 +1,216 @@
+"""Where torch has an answer, ours is the same, and so are the gradients."""
+
+from __future__ import annotations
+
+import itertools
+
+import attn
+import pytest
+import torch
+import torch.nn.functional as F
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from tests.attn.cases import SIZES, assert_exact, qkv
+
+FLOATS = (torch.float64, torch.float32)
+RANKS = (
+    "L S",
+    "1 S",
+    "L 1",
+    "H L S",
+    "1 L S",
+    "B 1 L S",
+    "B 1 1 S",
+    "B H L S",
+)
+
+
+def torch_attention(q, k, v, mask=None, **arguments):
+    """torch's reference backend: the others differ where rules are unsaid."""
+    arguments["enable_gqa"] = q.dim() > 2
+    with sdpa_kernel(SDPBackend.MATH):
+        return F.scaled_dot_product_attention(q, k, v, mask, **arguments)
+
+
+def a_mask(kind, rank, sizes, dtype):
+    if kind == "none":
+        return None
+    axes = dict(B=sizes.batch[-1] if sizes.batch else 1, H=sizes.H)
+    axes |= dict(L=sizes.L, S=sizes.S)
+    shape = [axes.get(axis, 1) for axis in rank.split()]
+    g = torch.Generator().manual_seed(5)
+    coin = torch.rand(shape, generator=g) < 0.7
+    coin[..., :1, :] = False  # a row without keys
+    if kind == "bool":
+        return coin
+    bias = torch.randn(shape, generator=g).to(dtype)
+    return bias.masked_fill(~coin, -torch.inf) if kind == "-inf" else bias
+
+
+def with_gradients(function, q, k, v, mask, **arguments):
+    """Output and gradients, for a random gradient of the output."""
+    leaves = [x.detach().clone().requires_grad_() for x in (q, k, v)]
+    if mask is not None and mask.dtype != torch.bool:
+        mask = mask.detach().clone().requires_grad_()
+        leaves.append(mask)
+    out = function(*leaves[:3], mask, **arguments)
+    g = torch.Generator().manual_seed(9)
+    seed = torch.randn(out.shape, generator=g, dtype=torch.float64)
+    seed = seed.to(out.dtype)
+    # torch does not look at the mask of an empty call: its gradient is 0.
+    return [
+        out,
+        *torch.autograd.grad(out, leaves, seed, materialize_grads=True),
+    ]
+
+
+def compare(sizes, dtype, kind, rank, implementation, **arguments):
+    q, k, v = qkv(sizes, dtype)
+    mask = a_mask(kind, rank, sizes, dtype)
+    ours = with_gradients(
+        implementation, q, k, v, mask, enable_gqa=True, **arguments
+    )
+    rival = with_gradients(torch_attention, q, k, v, mask, **arguments)
+    if mask is not None and mask.dtype != torch.bool:
+        mask = mask.double()
+    doubles = (x.double() for x in (q, k, v))
+    oracle = with_gradients(torch_attention, *doubles, mask, **arguments)
+    for mine, theirs, exact in zip(ours, rival, oracle, strict=True):
+        assert mine.dtype == dtype
+        assert_exact(mine, exact, theirs)
+
+
+IMPLEMENTATIONS = pytest.mark.parametrize(
+    "implementation",
+    (attn.scaled_dot_product_attention, attn.grouped_attention),
+    ids=("matrix", "grouped"),
+)
+DTYPES = pytest.mark.parametrize("dtype", FLOATS, ids=("double", "single"))
+
+
+@IMPLEMENTATIONS
+@DTYPES
+@pytest.mark.parametrize("sizes", SIZES, ids=str)
+def test_forward_and_gradients_without_a_mask(sizes, dtype, implementation):
+    for is_causal, scale in itertools.product((False, True), (None, 0.7)):
+        compare(
+            sizes,
+            dtype,
+            "none",
+            "",
+            implementation,
+            is_causal=is_causal,
+            scale=scale,
+        )
+
+
+def fits(sizes, rank):
+    if sizes.name == "two axes":
+        return len(rank.split()) == 2
+    if sizes.name == "three axes":
+        return len(rank.split()) <= 3
+    clash = sizes.batch == (sizes.H,) != (1,)
+    return not (clash and rank == "H L S")  # ambiguous: see test_differences
+
+
+MASKED = [
+    (sizes, rank)
+    for sizes, rank in itertools.product(SIZES, RANKS)
+    if fits(sizes, rank)
+]
+
+
+@IMPLEMENTATIONS
+@DTYPES
+@pytest.mark.parametrize("kind", ("bool", "float", "-inf"))
+@pytest.mark.parametrize(
+    "sizes,rank", MASKED, ids=[f"{s}, mask {r}" for s, r in MASKED]
+)
+def test_forward_and_gradients_with_a_mask(
+    sizes, rank, kind, dtype, implementation
+):
+    compare(sizes, dtype, kind, rank, implementation)
+
+
+@IMPLEMENTATIONS
+@DTYPES
+@pytest.mark.parametrize(
+    "shapes",
+    (
+        ((2, 4, 3, 5), (1, 4, 6, 5), (1, 4, 6, 2)),
+        ((1, 4, 3, 5), (2, 2, 6, 5), (2, 2, 6, 2)),
+        ((3, 1, 2, 3, 5), (1, 4, 2, 6, 5), (3, 4, 2, 6, 2)),
+        ((1, 2, 3, 5), (3, 2, 6, 5), (1, 2, 6, 2)),
+    ),
+    ids=str,
+)
+def test_batch_axes_broadcast(shapes, dtype, implementation):
+    g = torch.Generator().manual_seed(0)
+    exact = [torch.randn(s, generator=g, dtype=torch.float64) for s in shapes]
+    rounded = [x.to(dtype) for x in exact]
+    doubles = [x.double() for x in rounded]
+    results = (
+        with_gradients(implementation, *rounded, None, enable_gqa=True),
+        with_gradients(torch_attention, *doubles, None),
+        with_gradients(torch_attention, *rounded, None),
+    )
+    for mine, oracle, rival in zip(*results, strict=True):
+        assert_exact(mine, oracle, rival)
+
+
+def views(x):
+    """The same numbers, stored in other ways."""
+    yield "transposed", x.mT.contiguous().mT
+    yield "heads last", x.transpose(1, 2).contiguous().transpose(1, 2)
+    yield "strided", x.repeat_interleave(2, -1)[..., ::2]
+    yield "backwards", x.flip(2).contiguous().flip(2)
+    yield "inside", F.pad(x, (3, 1, 2, 2))[..., 2:-2, 3:-1]
+
+
+@IMPLEMENTATIONS
+def test_how_the_inputs_are_stored_does_not_matter(implementation):
+    q, k, v = qkv(SIZES[0])
+    plain = implementation(q, k, v, enable_gqa=True)
+    for (name, a), (_, b), (_, c) in zip(
+        views(q), views(k), views(v), strict=True
+    ):
+        out = implementation(a, b, c, enable_gqa=True)
+        assert_exact(out, plain), name
+
+
+@IMPLEMENTATIONS
+def test_expanded_inputs_are_read_as_they_look(implementation):
+    q, k, v = qkv(SIZES[0])
+    B = 4
+    q, k, v = (x[:1].expand(B, -1, -1, -1) for x in (q, k, v))
+    mask = (torch.rand(1, 1, 1, k.shape[2]) < 0.7).expand(
+        B, q.shape[1], q.shape[2], -1
+    )
+    out = implementation(q, k, v, mask, enable_gqa=True)
+    assert_exact(out, torch_attention(q, k, v, mask))
+    assert torch.equal(out[0], out[-1])
+
+
+@IMPLEMENTATIONS
+@pytest.mark.parametrize("kind", ("none", "bool", "float", "-inf"))
+@pytest.mark.parametrize("sizes", SIZES, ids=str)
+def test_bfloat16_is_as_exact_as_torch(sizes, kind, implementation):
+    q, k, v = qkv(sizes, torch.bfloat16)
+    mask = a_mask(kind, "1 S", sizes, torch.bfloat16)
+    out = implementation(q, k, v, mask, enable_gqa=True)
+    assert out.dtype == torch.bfloat16
+    exact = mask
+    if mask is not None and mask.dtype != torch.bool:
+        exact = mask.double()
+    oracle = torch_attention(q.double(), k.double(), v.double(), exact)
+    assert_exact(out, oracle, torch_attention(q, k, v, mask))
+
+
+def test_a_float32_mask_may_accompany_half_precision():
+    sizes = SIZES[0]
+    q, k, v = qkv(sizes, torch.bfloat16)
+    mask = torch.full((sizes.L, sizes.S), -3e5).triu(1)  # no fp16 number
+    out = attn.scaled_dot_product_attention(q, k, v, mask, enable_gqa=True)
+    doubles = (x.double() for x in (q, k, v))
+    oracle = torch_attention(*doubles, mask.double())
+    assert_exact(out, oracle)
