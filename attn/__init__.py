@@ -36,41 +36,41 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-_NAMES = {
-    "attn.functional": (
-        "attention_loops",
-        "attention_weights",
-        "grouped_attention",
-        "merge_heads",
-        "pool_heads",
-        "repeat_kv",
-        "scaled_dot_product_attention",
-        "simple_attention",
-        "softmax",
-        "split_heads",
-    ),
-    "attn.masks": (
-        "Mask",
-        "causal",
-        "chunked",
-        "documents",
-        "padding",
-        "prefix",
-        "sliding_window",
-        "window",
-    ),
-}
-_MODULES = ("functional", "masks", "plot", "exercises", "grading")
-_HOME = {name: module for module, names in _NAMES.items() for name in names}
+__all__ = [
+    "Mask",
+    "attention_loops",
+    "attention_weights",
+    "causal",
+    "chunked",
+    "documents",
+    "functional",
+    "grouped_attention",
+    "masks",
+    "merge_heads",
+    "padding",
+    "plot",
+    "pool_heads",
+    "prefix",
+    "repeat_kv",
+    "scaled_dot_product_attention",
+    "simple_attention",
+    "sliding_window",
+    "softmax",
+    "split_heads",
+    "window",
+]
 
-__all__ = [*_HOME, "functional", "masks", "plot"]  # noqa: PLE0604
+_MODULES = ("functional", "masks", "plot", "exercises", "grading")
 
 
 def __getattr__(name: str) -> Any:
-    if name in _HOME:
-        return getattr(importlib.import_module(_HOME[name]), name)
     if name in _MODULES:
         return importlib.import_module(f"attn.{name}")
+    if name in __all__:
+        for home in ("attn.functional", "attn.masks"):
+            module = importlib.import_module(home)
+            if name in module.__all__:
+                return getattr(module, name)
     raise AttributeError(f"module 'attn' has no attribute {name!r}")
 
 

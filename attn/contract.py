@@ -15,7 +15,8 @@ from typing import NoReturn
 import torch
 from torch import Tensor
 
-from attn.masks import Mask, causal, window as window_mask
+from attn.masks import Mask, causal, check_q_offset
+from attn.masks import window as window_mask
 
 Window = tuple[int | None, int | None]
 _FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
@@ -48,8 +49,8 @@ class Call:
 
     @property
     def group_size(self) -> int:
-        """Query heads per key/value head, ``G``."""
-        return self.num_heads // self.num_kv_heads
+        """Query heads per key/value head, ``G``; 1 when there are none."""
+        return self.num_heads // self.num_kv_heads if self.num_heads else 1
 
     @property
     def compute_dtype(self) -> torch.dtype:
@@ -168,6 +169,10 @@ def _check_tensors(query: Tensor, key: Tensor, value: Tensor) -> None:
             raise TypeError(
                 f"{name} is a nested tensor: pad it and pass a padding mask"
             )
+        if x.layout != torch.strided:
+            raise TypeError(
+                f"{name} has layout {x.layout}: it needs a dense tensor"
+            )
         if x.dim() < 2:
             raise ValueError(
                 f"{name} has shape {tuple(x.shape)}: it needs at least two "
@@ -280,12 +285,12 @@ def _check_attn_mask(
             f"attn_mask is on {attn_mask.device} and query on "
             f"{query.device}: they need the same device"
         )
-    dtypes = (torch.bool, torch.float32, query.dtype)
-    if attn_mask.dtype not in dtypes:
+    floats = dict.fromkeys((query.dtype, torch.float32))
+    if attn_mask.dtype not in (torch.bool, *floats):
         raise TypeError(
             f"attn_mask has dtype {attn_mask.dtype}: it needs bool (True = "
-            f"may attend), or {query.dtype} or float32 to be added to the "
-            "scores"
+            f"may attend), or {' or '.join(map(str, floats))} to be added to "
+            "the scores"
         )
     shape, rank = tuple(attn_mask.shape), len(scores)
     fits = 2 <= len(shape) <= rank and all(
@@ -302,7 +307,11 @@ def _check_attn_mask(
             f"attn_mask has shape {shape}: it needs two axes or more that "
             f"broadcast to the scores, {scores}{advice}"
         )
-    if rank == 4 and len(shape) == 3 and shape[0] == scores[0] == scores[1] > 1:
+    if (
+        rank == 4
+        and len(shape) == 3
+        and shape[0] == scores[0] == scores[1] > 1
+    ):
         raise ValueError(
             f"attn_mask has shape {shape} with {shape[0]} sequences and "
             f"{shape[0]} heads: say which it means, (B, 1, L, S) for one "
@@ -353,7 +362,9 @@ def _check_sinks(
     if sinks is None:
         return None
     if not isinstance(sinks, Tensor) or not sinks.is_floating_point():
-        got = sinks.dtype if isinstance(sinks, Tensor) else type(sinks).__name__
+        got = (
+            sinks.dtype if isinstance(sinks, Tensor) else type(sinks).__name__
+        )
         raise TypeError(
             f"sinks is {got}: it needs a float tensor with one logit a head"
         )
@@ -375,24 +386,8 @@ def _check_q_offset(
 ) -> int | Tensor:
     if q_offset is None:
         return 0
-    if isinstance(q_offset, int) and not isinstance(q_offset, bool):
-        return q_offset
-    if (
-        not isinstance(q_offset, Tensor)
-        or q_offset.is_floating_point()
-        or q_offset.dtype == torch.bool
-    ):
-        got = q_offset.dtype if isinstance(q_offset, Tensor) else repr(q_offset)
-        raise TypeError(
-            f"q_offset is {got}: it needs an int, or an integer tensor with "
-            "one position for each batch row"
-        )
-    if q_offset.dim() != 1 or q_offset.numel() != batch_shape.numel():
-        raise ValueError(
-            f"q_offset has shape {tuple(q_offset.shape)}: it needs one "
-            f"position for each batch row, ({batch_shape.numel()},)"
-        )
-    if q_offset.device != query.device:
+    check_q_offset(q_offset, batch_shape.numel())
+    if isinstance(q_offset, Tensor) and q_offset.device != query.device:
         raise ValueError(
             f"q_offset is on {q_offset.device} and query on {query.device}: "
             "they need the same device"

@@ -45,9 +45,15 @@ def softmax(x: Tensor, dim: int = -1) -> Tensor:
         The shape and dtype of ``x``. A slice that is ``-inf`` throughout
         gives 0, and passes no gradient back.
 
+    Raises:
+        TypeError: ``x`` is not a float tensor.
+
     Source: Vaswani et al. 2017, equation 1; the shift by the maximum is
     Goodfellow et al. 2016, "Deep Learning", section 4.1.
     """
+    if not isinstance(x, Tensor) or not x.is_floating_point():
+        got = x.dtype if isinstance(x, Tensor) else type(x).__name__
+        raise TypeError(f"x is {got}: softmax needs a float tensor")
     dtype = torch.float64 if x.dtype == torch.float64 else torch.float32
     scores = x.to(dtype)
     dead = (scores == -torch.inf).all(dim, keepdim=True)
@@ -86,12 +92,13 @@ def attention_loops(
             )
     q, k, v = (x.to(call.compute_dtype) for x in (query, key, value))
     out = torch.zeros(len(q), v.shape[1], dtype=q.dtype, device=q.device)
+    zero = q.new_zeros(())
     if len(k) == 0:
         return out.to(query.dtype)  # nothing to attend to
     for i in range(len(q)):  # for every query,
         scores = []
         for j in range(len(k)):  # compare it with every key,
-            dot = sum(q[i, d] * k[j, d] for d in range(q.shape[1]))
+            dot = sum((q[i, d] * k[j, d] for d in range(q.shape[1])), zero)
             scores.append(dot * call.scale)
         largest = max(float(score) for score in scores)
         exps = [torch.exp(score - largest) for score in scores]
@@ -139,10 +146,10 @@ def simple_attention(
     if is_causal:
         keep = torch.ones_like(scores, dtype=torch.bool).tril()
         scores = scores.masked_fill(~keep, -math.inf)
-    if attn_mask is not None:
-        is_bool = attn_mask.dtype == torch.bool
-        bias = torch.zeros_like(scores).masked_fill(~attn_mask, -math.inf) if is_bool else attn_mask
-        scores = scores + bias
+    if attn_mask is not None and attn_mask.dtype == torch.bool:
+        scores = scores.masked_fill(~attn_mask, -math.inf)
+    elif attn_mask is not None:
+        scores = scores + attn_mask
     weights = F.dropout(torch.softmax(scores, -1), dropout_p)
     return weights @ value  # (..., L, Dv)
 
@@ -423,7 +430,8 @@ def repeat_kv(x: Tensor, n_rep: int) -> Tensor:
         return x
     if x.dim() < 3:
         raise ValueError(
-            f"x has shape {tuple(x.shape)}: it needs a head axis, (..., Hkv, S, D)"
+            f"x has shape {tuple(x.shape)}: it needs a head axis, "
+            "(..., Hkv, S, D)"
         )
     return x.repeat_interleave(n_rep, dim=-3)
 
@@ -453,7 +461,8 @@ def pool_heads(weight: Tensor, num_heads: int, num_kv_heads: int) -> Tensor:
         )
     if num_heads < 1 or weight.shape[0] % num_heads:
         raise ValueError(
-            f"weight has {weight.shape[0]} rows: {num_heads} heads need a multiple"
+            f"weight has {weight.shape[0]} rows: {num_heads} heads need a "
+            "multiple"
         )
     group = num_heads // num_kv_heads
     heads = weight.unflatten(0, (num_kv_heads, group, -1))  # (Hkv, G, D, ...)
@@ -475,6 +484,10 @@ def split_heads(x: Tensor, num_heads: int) -> Tensor:
 
     Source: Vaswani et al. 2017, section 3.2.2.
     """
+    if x.dim() < 2:
+        raise ValueError(
+            f"x has shape {tuple(x.shape)}: it needs (..., L, H * D)"
+        )
     if num_heads < 1 or x.shape[-1] % num_heads:
         raise ValueError(
             f"x has an embedding of {x.shape[-1]}: num_heads = {num_heads} "
@@ -495,5 +508,7 @@ def merge_heads(x: Tensor) -> Tensor:
     Source: Vaswani et al. 2017, section 3.2.2, "Concat".
     """
     if x.dim() < 3:
-        raise ValueError(f"x has shape {tuple(x.shape)}: it needs (..., H, L, D)")
+        raise ValueError(
+            f"x has shape {tuple(x.shape)}: it needs (..., H, L, D)"
+        )
     return x.transpose(-3, -2).flatten(-2)

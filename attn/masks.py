@@ -85,7 +85,8 @@ class Mask:
         return self.predicate(b, h, q_idx, kv_idx)
 
     def __repr__(self) -> str:
-        return self.text or f"Mask({self.predicate.__name__})"
+        name = getattr(self.predicate, "__name__", repr(self.predicate))
+        return self.text or f"Mask({name})"
 
     def __and__(self, other: Mask) -> Mask:
         """Both must allow."""
@@ -182,6 +183,7 @@ class Mask:
                 reach as far as the positions asked for.
         """
         kv_len = q_len if kv_len is None else kv_len
+        check_q_offset(q_offset, batch)
         self._check_reach(q_len, kv_len, batch, q_offset)
         b = torch.arange(batch, device=device).view(-1, 1, 1, 1)
         h = torch.arange(heads, device=device).view(1, -1, 1, 1)
@@ -195,10 +197,21 @@ class Mask:
             raise TypeError(
                 f"{self} gave {got}: a mask's predicate needs to return bool"
             )
-        return allowed.broadcast_to(batch, heads, q_len, kv_len)
+        shape = (batch, heads, q_len, kv_len)
+        try:
+            return allowed.broadcast_to(shape)
+        except RuntimeError:
+            raise ValueError(
+                f"{self} gave shape {tuple(allowed.shape)}: a mask's "
+                f"predicate needs to return one that broadcasts to {shape}"
+            ) from None
 
     def bias(
-        self, dtype: torch.dtype, q_len: int, kv_len: int | None = None, **at: Any
+        self,
+        dtype: torch.dtype,
+        q_len: int,
+        kv_len: int | None = None,
+        **at: Any,
     ) -> Tensor:
         """The mask as numbers to add to the scores: 0 or ``-inf``.
 
@@ -296,8 +309,14 @@ def window(left: int | None = None, right: int | None = None) -> Mask:
     """
 
     def near(b: Any, h: Any, q_idx: Any, kv_idx: Any) -> Any:
-        near_left = kv_idx == kv_idx if left is None else q_idx - kv_idx <= left
-        return near_left if right is None else near_left & (kv_idx - q_idx <= right)
+        near_left = (
+            kv_idx == kv_idx if left is None else q_idx - kv_idx <= left
+        )
+        return (
+            near_left
+            if right is None
+            else near_left & (kv_idx - q_idx <= right)
+        )
 
     for name, size in (("left", left), ("right", right)):
         if size is not None:
@@ -350,9 +369,9 @@ def prefix(length: int | Tensor) -> Mask:
     """
     if isinstance(length, Tensor):
         _check_ids("length", length, "(B,)")
-        lengths = length
+        lengths = length[:, None]  # (B, 1)
         return Mask(
-            lambda b, h, q_idx, kv_idx: kv_idx < lengths[b],
+            lambda b, h, q_idx, kv_idx: kv_idx < _entry(lengths, b, b * 0),
             f"prefix({length.tolist()})",
             uses_query=False,
             data=_Data(batch=len(length)),
@@ -378,7 +397,9 @@ def documents(ids: Tensor) -> Mask:
     rows = ids if ids.dim() == 2 else ids[None]  # (B, S)
     return Mask(
         lambda b, h, q_idx, kv_idx: (
-            _inside(q_idx, rows) & (_entry(rows, b, q_idx) == _entry(rows, b, kv_idx))
+            _inside(q_idx, rows)
+            & _inside(kv_idx, rows)
+            & (_entry(rows, b, q_idx) == _entry(rows, b, kv_idx))
         ),
         f"documents({tuple(ids.shape)})",
         data=_Data(len(rows), rows.shape[1], rows.shape[1]),
@@ -400,11 +421,14 @@ def padding(valid: Tensor) -> Mask:
         )
     if valid.dim() not in (1, 2):
         raise ValueError(
-            f"valid has shape {tuple(valid.shape)}: padding needs (S,) or (B, S)"
+            f"valid has shape {tuple(valid.shape)}: padding needs (S,) or "
+            "(B, S)"
         )
     rows = valid if valid.dim() == 2 else valid[None]  # (B, S)
     return Mask(
-        lambda b, h, q_idx, kv_idx: _entry(rows, b, kv_idx),
+        lambda b, h, q_idx, kv_idx: (
+            _inside(kv_idx, rows) & _entry(rows, b, kv_idx)
+        ),
         f"padding({tuple(valid.shape)})",
         uses_query=False,
         data=_Data(batch=len(rows), kv_len=rows.shape[1]),
@@ -431,6 +455,27 @@ def _smaller(a: _Data, b: _Data) -> _Data:
     reach = [min((x for x in p if x is not None), default=None) for p in pairs]
     rows = [x for x in pairs[0] if x is not None]
     return _Data(max(rows, default=None), reach[1], reach[2])
+
+
+def check_q_offset(q_offset: object, batch: int) -> None:
+    """Refuse what is not a position, or one for each of the batch rows."""
+    is_int = isinstance(q_offset, int) and not isinstance(q_offset, bool)
+    if is_int:
+        return
+    kinds = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
+    if not isinstance(q_offset, Tensor) or q_offset.dtype not in kinds:
+        got = (
+            q_offset.dtype if isinstance(q_offset, Tensor) else repr(q_offset)
+        )
+        raise TypeError(
+            f"q_offset is {got}: it needs an int, or an integer tensor with "
+            "one position for each batch row"
+        )
+    if q_offset.shape != (batch,):
+        raise ValueError(
+            f"q_offset has shape {tuple(q_offset.shape)}: it needs one "
+            f"position for each batch row, ({batch},)"
+        )
 
 
 def _check_size(name: str, size: object, least: int) -> None:

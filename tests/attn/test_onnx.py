@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import warnings
 
-import attn
 import numpy as np
 import onnx
 import pytest
@@ -16,6 +15,7 @@ import torch
 import torch.nn.functional as F
 from onnx.reference.ops import op_attention
 
+import attn
 from tests.attn.cases import assert_exact
 
 NUMBER_OF_CASES = 93

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import itertools
 
-import attn
 import pytest
 import torch
 import torch.nn.functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+import attn
 from tests.attn.cases import SIZES, assert_exact, qkv
 
 FLOATS = (torch.float64, torch.float32)
@@ -35,8 +35,8 @@ def torch_attention(q, k, v, mask=None, **arguments):
 def a_mask(kind, rank, sizes, dtype):
     if kind == "none":
         return None
-    axes = dict(B=sizes.batch[-1] if sizes.batch else 1, H=sizes.H)
-    axes |= dict(L=sizes.L, S=sizes.S)
+    axes = {"B": sizes.batch[-1] if sizes.batch else 1, "H": sizes.H}
+    axes |= {"L": sizes.L, "S": sizes.S}
     shape = [axes.get(axis, 1) for axis in rank.split()]
     g = torch.Generator().manual_seed(5)
     coin = torch.rand(shape, generator=g) < 0.7
@@ -160,22 +160,20 @@ def test_batch_axes_broadcast(shapes, dtype, implementation):
 
 def views(x):
     """The same numbers, stored in other ways."""
-    yield "transposed", x.mT.contiguous().mT
-    yield "heads last", x.transpose(1, 2).contiguous().transpose(1, 2)
-    yield "strided", x.repeat_interleave(2, -1)[..., ::2]
-    yield "backwards", x.flip(2).contiguous().flip(2)
-    yield "inside", F.pad(x, (3, 1, 2, 2))[..., 2:-2, 3:-1]
+    yield x.mT.contiguous().mT
+    yield x.transpose(1, 2).contiguous().transpose(1, 2)
+    yield x.repeat_interleave(2, -1)[..., ::2]
+    yield F.pad(x, (3, 1, 2, 2))[..., 2:-2, 3:-1]
 
 
 @IMPLEMENTATIONS
 def test_how_the_inputs_are_stored_does_not_matter(implementation):
     q, k, v = qkv(SIZES[0])
     plain = implementation(q, k, v, enable_gqa=True)
-    for (name, a), (_, b), (_, c) in zip(
-        views(q), views(k), views(v), strict=True
-    ):
+    for a, b, c in zip(views(q), views(k), views(v), strict=True):
+        assert not a.is_contiguous()
         out = implementation(a, b, c, enable_gqa=True)
-        assert_exact(out, plain), name
+        assert_exact(out, plain)
 
 
 @IMPLEMENTATIONS
