@@ -24,7 +24,9 @@ class Problem:
     text: str
 
 
-def compare(got: Any, honest: Any, truth: Any, what: str = "it") -> Problem | None:
+def compare(
+    got: Any, honest: Any, truth: Any, what: str = "it"
+) -> Problem | None:
     """Compare a result with the reference's.
 
     Args:
@@ -55,7 +57,9 @@ def compare(got: Any, honest: Any, truth: Any, what: str = "it") -> Problem | No
     if _is_number(honest):
         if not _is_number(got):
             return Problem("type", f"{what} is {describe(got)}, not a number")
-        numbers = [torch.as_tensor(x, dtype=torch.float64) for x in (got, truth)]
+        numbers = [
+            torch.as_tensor(x, dtype=torch.float64) for x in (got, truth)
+        ]
         dtype = got.dtype if isinstance(got, Tensor) else torch.float64
         coarse = torch.float32 if dtype.is_floating_point else torch.float64
         return _compare_values(numbers[0], numbers[1], 0.0, coarse, what)
@@ -66,12 +70,16 @@ def compare(got: Any, honest: Any, truth: Any, what: str = "it") -> Problem | No
     return None
 
 
-def _compare_mapping(got: Any, honest: Any, truth: Any, what: str) -> Problem | None:
+def _compare_mapping(
+    got: Any, honest: Any, truth: Any, what: str
+) -> Problem | None:
     if not isinstance(got, Mapping) or set(got) != set(honest):
         need = "a dict with keys " + ", ".join(map(str, honest))
         return Problem("type", f"{what} is {describe(got)}, not {need}")
     for name in honest:
-        found = compare(got[name], honest[name], truth[name], f"{what}[{name}]")
+        found = compare(
+            got[name], honest[name], truth[name], f"{what}[{name}]"
+        )
         if found:
             return found
     return None
@@ -92,11 +100,15 @@ def _compare_tensors(
             "dtype", f"{what} has dtype {_short(got)}, not {_short(honest)}"
         )
     if got.device != honest.device:
-        return Problem("dtype", f"{what} is on {got.device}, not {honest.device}")
+        return Problem(
+            "dtype", f"{what} is on {got.device}, not {honest.device}"
+        )
     if not honest.is_floating_point():
         if torch.equal(got, honest):
             return None
-        return Problem("value", f"{what} differs{_first(got != honest, got, honest)}")
+        return Problem(
+            "value", f"{what} differs{_first(got != honest, got, honest)}"
+        )
     finite = truth.isfinite()
     slack = (honest.double() - truth.double())[finite].abs()
     forgivable = slack.max().item() if slack.numel() else 0.0
@@ -106,7 +118,11 @@ def _compare_tensors(
 
 
 def _compare_values(
-    got: Tensor, truth: Tensor, forgivable: float, dtype: torch.dtype, what: str
+    got: Tensor,
+    truth: Tensor,
+    forgivable: float,
+    dtype: torch.dtype,
+    what: str,
 ) -> Problem | None:
     if (got.isnan() & ~truth.isnan()).any():
         bad = got.isnan() & ~truth.isnan()
@@ -181,8 +197,7 @@ def _first(bad: Tensor, got: Tensor, want: Tensor) -> str:
     if bad.dim() == 0:
         return f": got {got.item():.4g}, expected {want.item():.4g}"
     at = tuple(bad.nonzero()[0].tolist())
-    a, b = got[at].item(), want[at].item()
-    a, b = (f"{x:.4g}" if isinstance(x, float) else x for x in (a, b))
+    a, b = (_numbers(x[at])[1:-1] for x in (got, want))
     return f" at {list(at)}: got {a}, expected {b}"
 
 

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 from attn.exercises.spec import Case, Exercise, Misconception
 from attn.grading.compare import describe
 from attn.grading.run import (
+    TIME_LIMIT,
     Forbidden,
     Outcome,
     OutOfTime,
-    TIME_LIMIT,
     input_name,
     named_tensors,
 )
@@ -67,9 +67,14 @@ def error_text(outcome: Outcome) -> str:
     """What an error in the learner's code means."""
     error = outcome.error
     if isinstance(error, OutOfTime):
-        return f"it did not finish within {TIME_LIMIT:g} s: is there an endless loop?"
+        return (
+            f"it did not finish within {TIME_LIMIT:g} s: is there an endless "
+            "loop?"
+        )
     if isinstance(error, Forbidden):
-        return f"it calls torch's {error}, which this exercise asks you to write"
+        return (
+            f"it calls torch's {error}, which this exercise asks you to write"
+        )
     text = " ".join(str(error).split())
     text = text if len(text) <= 200 else text[:200] + " …"
     place = f"\n  in the line  {outcome.where}" if outcome.where else ""
@@ -117,7 +122,9 @@ def _names_used(answer: Any) -> list[tuple[str, Any]]:
     while todo:
         item = todo.pop()
         if inspect.isclass(item):
-            members = [inspect.unwrap(m) for m in vars(item).values() if callable(m)]
+            members = [
+                inspect.unwrap(m) for m in vars(item).values() if callable(m)
+            ]
             todo += [m for m in members if isinstance(m, types.FunctionType)]
             continue
         if not isinstance(item, types.FunctionType) or item in seen:
@@ -126,7 +133,9 @@ def _names_used(answer: Any) -> list[tuple[str, Any]]:
         codes = [item.__code__]
         while codes:
             code = codes.pop()
-            codes += [c for c in code.co_consts if isinstance(c, types.CodeType)]
+            codes += [
+                c for c in code.co_consts if isinstance(c, types.CodeType)
+            ]
             for name in code.co_names:
                 if name in item.__globals__:
                     value = item.__globals__[name]
@@ -143,7 +152,9 @@ def _stages_before(cases: list[Case], stage: str) -> list[str]:
 
 def _input_size(failure: Failure) -> int:
     case = failure.case
-    return sum(x.numel() for _, x in named_tensors([case.args, dict(case.kwargs)]))
+    return sum(
+        x.numel() for _, x in named_tensors([case.args, dict(case.kwargs)])
+    )
 
 
 def _input_lines(exercise: Exercise, case: Case) -> list[str]:

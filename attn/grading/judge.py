@@ -10,9 +10,9 @@ import time
 from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from attn.exercises.spec import Case, Exercise, Misconception
@@ -81,7 +81,9 @@ def judge(exercise: Exercise, answer: Any, *, seed: int = 0) -> Verdict:
     return Verdict(False, message, mistake.name if mistake else None)
 
 
-def _run_all(answer: Any, cases: list[Case], exercise: Exercise) -> list[Outcome]:
+def _run_all(
+    answer: Any, cases: list[Case], exercise: Exercise
+) -> list[Outcome]:
     """Outcomes in order; after a time-out or a stub the rest is not run."""
     outcomes: list[Outcome] = []
     deadline = time.monotonic() + TIME_LIMIT
@@ -102,7 +104,7 @@ def _failures(
     failures = []
     for case, outcome in zip(cases, outcomes, strict=False):
         honest = _reference(exercise, case)
-        problem = _problem(outcome, honest, lambda c=case: _truth(exercise, c))
+        problem = _problem(outcome, honest, partial(_truth, exercise, case))
         if problem:
             failures.append(Failure(case, outcome, problem, honest.output))
     return failures
@@ -169,7 +171,9 @@ def _known_mistake(
     stage = [i for i, c in enumerate(cases) if c.stage == first.case.stage]
     everywhere, here = [], []
     for wrong in exercise.misconceptions:
-        theirs = {i: run(wrong.answer, cases[i]) for i in stage if i < len(outcomes)}
+        theirs = {
+            i: run(wrong.answer, cases[i]) for i in stage if i < len(outcomes)
+        }
         if not all(_agree(outcomes[i], theirs[i]) for i in theirs):
             continue
         here.append(wrong)
@@ -195,5 +199,3 @@ def _agree(a: Outcome, b: Outcome) -> bool:
     if not alike(a.output, b.output):
         return False
     return all(alike(a.grads[n], b.grads[n]) for n in a.grads if n in b.grads)
-
-

@@ -21,11 +21,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator
 
 _POLL = 1.0  # seconds between two looks at a silent kernel
 _ANSI = re.compile(r"\x1b\[[0-9;]*m")
-_SCORES = pytest.StashKey[dict[tuple[str, str], dict[str, Any]]]()
+_scores: dict[str, dict[str, dict[str, Any]]] = {}  # notebook, exercise
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -41,7 +41,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     if not _is_on(config):
         return
-    config.stash[_SCORES] = {}
+    _scores.clear()
     os.environ["ATTN_NO_RECORD"] = "1"
     if not config.option.nbval_kernel_name:
         config.option.nbval_current_env = True  # this environment's kernel
@@ -56,90 +56,111 @@ def _is_on(config: pytest.Config) -> bool:
 def pytest_collection_modifyitems(
     config: pytest.Config, items: list[pytest.Item]
 ) -> None:
-    """Give each check cell its pristine source and output; list them all."""
+    """Give each check cell its pristine source and output."""
     if not _is_on(config):
         return
     for parent in {i.parent for i in items if hasattr(i, "cell")}:
-        cells = [i for i in items if i.parent is parent and hasattr(i, "cell")]
-        _prepare(config.stash[_SCORES], Path(str(parent.path)), cells)
+        _prepare([i for i in items if i.parent is parent])
 
 
-def _prepare(scores: dict, path: Path, items: list[Any]) -> None:
+def _prepare(items: list[Any]) -> None:
     from attn.grading import notebooks
 
-    ids = [notebooks.checked_id(i.cell) for i in items]
-    chapter = _chapter_of(path, ids + [notebooks.exercise_id(i.cell) for i in items])
-    if chapter is None:
+    checked = [notebooks.checked_id(i.cell) for i in items]
+    written = [notebooks.exercise_id(i.cell) for i in items]
+    key = _chapter_of(checked + written)
+    if key is None:
         return
-    pristine = {
-        name: cell
-        for cell in notebooks.read(chapter).cells
-        if (name := notebooks.checked_id(cell))
-    }
-    for name, cell in pristine.items():
-        points = cell.metadata["nbgrader"]["points"]
-        scores[str(path), name] = {
-            "exercise": name,
-            "chapter": chapter.stem,
-            "notebook": path.name,
-            "points": 0,
-            "max_points": points,
-            "status": "missing",
-            "message": "its check cell is not in this notebook",
-        }
-    for item, name in zip(items, ids, strict=True):
+    items[0].user_properties.append(("chapter", key))
+    pristine = _checks(key)
+    for item, name in zip(items, checked, strict=True):
         if name not in pristine:
             continue
-        item.attn_check = (str(path), name)
+        item.attn_check = name
         item.cell.source = pristine[name].source
         item.cell.outputs = pristine[name].outputs
         item.cell.execution_count = 1  # nbval compares only cells that ran
         item.options.update(check=True, skip=False, check_exception=False)
-        item.user_properties += [
-            ("exercise", name),
-            ("max_points", pristine[name].metadata["nbgrader"]["points"]),
-        ]
+        item.user_properties += [("exercise", name), *_points(pristine[name])]
 
 
-def _chapter_of(path: Path, ids: list[str | None]) -> Path | None:
-    """The pristine chapter that most of a notebook's ids belong to."""
+def _checks(key: str) -> dict[str, Any]:
+    """The check cells of a pristine chapter, by exercise."""
+    from attn.grading import notebooks, sources
+
+    cells = notebooks.read(sources.notebook_path(key)).cells
+    return {n: c for c in cells if (n := notebooks.checked_id(c))}
+
+
+def _points(cell: Any) -> list[tuple[str, object]]:
+    return [("max_points", cell.metadata["nbgrader"]["points"])]
+
+
+def _chapter_of(ids: list[str | None]) -> str | None:
+    """The key of the chapter that most of a notebook's ids belong to."""
     from attn.exercises import CHAPTERS
-    from attn.grading import sources
 
     keys = [name.partition("-")[0] for name in ids if name]
     known = [key for key in keys if key in CHAPTERS]
-    if not known:
-        return None
-    return sources.notebook_path(max(set(known), key=known.count))
+    return max(set(known), key=known.count) if known else None
 
 
-@pytest.hookimpl(hookwrapper=True)
+@pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo
-) -> Iterator[None]:
-    report = (yield).get_result()  # type: ignore[misc]
-    key = getattr(item, "attn_check", None)
-    if key is None:
-        return
-    if call.when == "setup" and report.failed:
-        _set_score(item, key, False, "the kernel did not start")
-    if call.when == "call":
+) -> Generator[None, Any, Any]:
+    """Note what became of a check, in the report: it may go to another
+    process (xdist), and to JUnit."""
+    report = yield
+    if not hasattr(item, "attn_check"):
+        return report
+    if call.when == "call" or (call.when == "setup" and report.failed):
         # After a time-out nbval expects failures: a check that passes then
         # is reported as xpassed, and has not passed.
-        passed = report.outcome == "passed" and not hasattr(report, "wasxfail")
-        _set_score(item, key, passed, "" if passed else _said(item, call))
+        passed = report.passed and not hasattr(report, "wasxfail")
+        points = dict(item.user_properties)["max_points"] if passed else 0
+        noted = [
+            ("points", points),
+            ("said", "" if passed else _said(item, call)),
+        ]
+        item.user_properties += noted
+        report.user_properties = list(item.user_properties)
+    return report
 
 
-def _set_score(item: Any, key: tuple, passed: bool, message: str) -> None:
-    entry = item.config.stash[_SCORES][key]
-    repeated = entry["status"] != "missing"
-    if repeated and not passed:
-        entry.update(points=0, status="failed", message=message)
-    elif not repeated:
-        points = entry["max_points"] if passed else 0
-        status = "passed" if passed else "failed"
-        entry.update(points=points, status=status, message=message)
-    item.user_properties.append(("points", entry["points"]))
+def pytest_runtest_logreport(report: Any) -> None:
+    """Collect the points, in the process that prints them."""
+    from attn.exercises import CHAPTERS
+
+    about = dict(report.user_properties)
+    path = report.nodeid.partition("::")[0]
+    if "chapter" in about and path not in _scores:
+        key = about["chapter"]
+        _scores[path] = {
+            name: {
+                "exercise": name,
+                "chapter": CHAPTERS[key],
+                "notebook": path,
+                "points": 0,
+                **dict(_points(cell)),
+                "status": "missing",
+                "message": "its check cell is not in this notebook",
+            }
+            for name, cell in _checks(key).items()
+        }
+    if report.when == "teardown" or "points" not in about:
+        return
+    entry = _scores[path][about["exercise"]]
+    passed = about["points"] == about["max_points"]
+    if entry["status"] in (
+        "missing",
+        "passed",
+    ):  # the worst of a repeated cell
+        entry.update(
+            points=about["points"],
+            status="passed" if passed else "failed",
+            message=about["said"],
+        )
 
 
 def _said(item: Any, call: pytest.CallInfo) -> str:
@@ -150,8 +171,10 @@ def _said(item: Any, call: pytest.CallInfo) -> str:
     return _ANSI.sub("", text)[:2000]
 
 
-def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
-    scores = list(config.stash.get(_SCORES, {}).values())
+def pytest_terminal_summary(
+    terminalreporter: Any, config: pytest.Config
+) -> None:
+    scores = [s for own in _scores.values() for s in own.values()]
     if not scores:
         return
     terminalreporter.section("points")
@@ -161,8 +184,9 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
         terminalreporter.write_line(f"{notebook}  {got}/{most}")
         for s in own:
             sign = {"passed": "✓", "failed": "✗"}.get(s["status"], "·")
-            line = f"  {sign} {s['exercise']:<24}{s['points']:>3}/{s['max_points']}"
-            terminalreporter.write_line(f"{line}  {_in_short(s)}".rstrip())
+            line = f"  {sign} {s['exercise']:<24}{s['points']:>3}"
+            line += f"/{s['max_points']}  {_in_short(s)}"
+            terminalreporter.write_line(line.rstrip())
     got, most = (sum(s[k] for s in scores) for k in ("points", "max_points"))
     terminalreporter.write_line(f"total  {got}/{most} points")
     path = config.getoption("--score-json")
@@ -186,12 +210,15 @@ def _watch_the_kernel() -> None:
 
     from nbval.kernel import RunningKernel
 
-    def await_reply(self: Any, msg_id: str, timeout: float | None = None) -> None:
+    def await_reply(
+        self: Any, msg_id: str, timeout: float | None = None
+    ) -> None:
         end = time.monotonic() + (timeout or float("inf"))
         while True:
             left = end - time.monotonic()
             try:
-                message = self.get_message("shell", timeout=max(min(_POLL, left), 0.01))
+                wait = max(min(_POLL, left), 0.01)
+                message = self.get_message("shell", timeout=wait)
             except Empty:
                 if not self.is_alive():
                     raise RuntimeError(

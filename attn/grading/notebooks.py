@@ -101,7 +101,10 @@ def edited_stubs(notebook: Any) -> list[str]:
     for cell in notebook.cells:
         if not (name := exercise_id(cell)):
             continue
-        marks = (cell.metadata.get("attn", {}).get("stub"), mark(sources.stub(name)))
+        marks = (
+            cell.metadata.get("attn", {}).get("stub"),
+            mark(sources.stub(name)),
+        )
         if cell.source.strip() and mark(cell.source) not in marks:
             found.append(name)
     return found
@@ -146,8 +149,11 @@ def execute(notebook: Any, folder: Path) -> Any:
         resources={"metadata": {"path": str(folder)}},
         record_timing=False,
     )
-    client.create_kernel_manager()
-    client.km.kernel_spec.argv[0] = sys.executable  # never another Python's
+    manager = client.create_kernel_manager()
+    spec = manager.kernel_spec
+    if spec is None:
+        raise RuntimeError("Jupyter has no Python kernel: install ipykernel")
+    spec.argv[0] = sys.executable  # never another Python's
     cells = len(notebook.cells)
     with tqdm(total=cells, unit="cell", leave=False) as bar:
         client.on_cell_start = lambda **_: bar.update()

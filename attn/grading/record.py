@@ -6,6 +6,7 @@ every answer that was reset. Nothing is written under pytest.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import time
@@ -42,10 +43,8 @@ def update(exercise_id: str, **entry: Any) -> None:
     entries = load()
     entries[exercise_id] = {**entries.get(exercise_id, {}), **entry}
     text = json.dumps(entries, indent=1, ensure_ascii=False)
-    try:
+    with contextlib.suppress(OSError):
         _write(folder() / "progress.json", text)
-    except OSError:
-        pass
 
 
 def keep(exercise_id: str, text: str) -> Path:

@@ -1,10 +1,11 @@
-"""What a learner types in a chapter: check, hint, solution, progress, reset."""
+"""What a learner types: check, hint, solution, progress, reset."""
 
 from __future__ import annotations
 
 import functools
 import inspect
 import sys
+import textwrap
 import time
 from typing import Any
 
@@ -44,14 +45,17 @@ def check(exercise_id: str, answer: Any = None) -> None:
     if verdict.passed:
         print(f"✓ {exercise.id}  {exercise.points}/{exercise.points} points")
         return
-    lines = verdict.message.splitlines()
-    told = "\n".join(f"  {line}" for line in lines)
-    print(
-        f"✗ {exercise.id}  0/{exercise.points} points\n{told}\n"
-        f"  The reference {exercise.name} stands in from here on; to try "
-        "again, change your cell and run it and this one.",
-        file=sys.stderr,
+    goes_on = (
+        f"The reference {exercise.name} stands in from here on. To try again, "
+        "change your cell, run it, and run this one."
     )
+    lines = [f"✗ {exercise.id}  0/{exercise.points} points"]
+    for line in [*verdict.message.splitlines(), goes_on]:
+        margin = "  " + line[: len(line) - len(line.lstrip())]
+        lines += textwrap.wrap(
+            line.strip(), 78, initial_indent=margin, subsequent_indent=margin
+        )
+    print("\n".join(lines), file=sys.stderr)
     frame.f_globals[exercise.name] = stand_in(exercise)
 
 
@@ -84,7 +88,9 @@ def _record(exercise: Exercise, verdict: Verdict) -> None:
     before = record.load().get(exercise.id, {})
     entry: dict[str, Any] = {"attempts": before.get("attempts", 0) + 1}
     if verdict.passed:
-        entry["passed"] = before.get("passed") or time.strftime("%Y-%m-%d %H:%M")
+        entry["passed"] = before.get("passed") or time.strftime(
+            "%Y-%m-%d %H:%M"
+        )
     else:
         entry["last"] = verdict.mistake or verdict.message.splitlines()[0]
     record.update(exercise.id, **entry)
@@ -102,14 +108,14 @@ def stand_in(exercise: Exercise) -> Any:
 
     if inspect.isclass(exercise.reference):
 
-        class Marked(exercise.reference):  # type: ignore[name-defined, misc]
+        class Marked(exercise.reference):  # type: ignore[name-defined]
             def __init__(self, *args: Any, **kwargs: Any):
                 refuse()
                 super().__init__(*args, **kwargs)
 
         Marked.__name__ = Marked.__qualname__ = exercise.name
         Marked.__doc__ = exercise.reference.__doc__
-        Marked.__attn_reference__ = exercise.id  # type: ignore[attr-defined]
+        Marked.__attn_reference__ = exercise.id
         return Marked
 
     @functools.wraps(exercise.reference)
@@ -140,7 +146,7 @@ def hint(exercise_id: str) -> None:
     for number, text in enumerate(texts[:shown], 1):
         print(f"Hint {number} of {len(texts)}: {text}")
     if shown == len(texts):
-        print(f'That was the last one; solution("{exercise_id}") shows the answer.')
+        print(f'That was the last one: solution("{exercise_id}") is next.')
 
 
 def solution(exercise_id: str) -> None:
@@ -165,7 +171,8 @@ def progress() -> None:
             passed = bool(entry.get("passed"))
             done += exercise.points if passed else 0
             possible += exercise.points
-            print(f"  {_state(entry)} {exercise.id:<24} {_details(exercise, entry)}")
+            told = _details(exercise, entry)
+            print(f"  {_state(entry)} {exercise.id:<24} {told}")
     print(f"{done} of {possible} points")
 
 

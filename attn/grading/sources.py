@@ -83,11 +83,16 @@ def _literal(node: ast.expr | None) -> object:
     return node.value if isinstance(node, ast.Constant) else None
 
 
-def _find(exercise_id: str) -> tuple[list[str], ast.FunctionDef | ast.ClassDef]:
+def _find(
+    exercise_id: str,
+) -> tuple[list[str], ast.FunctionDef | ast.ClassDef]:
     key, name = split_id(exercise_id)
     lines, tree = _parse(solutions_path(key))
     for node in tree.body:
-        if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name == name:
+        if (
+            isinstance(node, ast.FunctionDef | ast.ClassDef)
+            and node.name == name
+        ):
             return lines, node
     raise LookupError(f"{solutions_path(key).name} does not define {name}")
 
@@ -106,21 +111,17 @@ def _first(node: ast.FunctionDef | ast.ClassDef) -> int:
     return min([node.lineno, *(d.lineno for d in node.decorator_list)])
 
 
-def _header(lines: list[str], node: ast.FunctionDef | ast.ClassDef) -> list[str]:
+def _header(
+    lines: list[str], node: ast.FunctionDef | ast.ClassDef
+) -> list[str]:
     """The lines of a definition up to the end of its docstring."""
     statement = node.body[0]
     if ast.get_docstring(node, clean=False) is None:
-        signature = [a for a in ast.walk(node.args)] if isinstance(
-            node, ast.FunctionDef
-        ) else list(node.bases)
-        if isinstance(node, ast.FunctionDef) and node.returns:
-            signature.append(node.returns)
-        ends = [getattr(part, "end_lineno", 0) or 0 for part in signature]
-        end = max([node.lineno, *ends])
-        while not lines[end - 1].split("#")[0].rstrip().endswith(":"):
-            end += 1
-    else:
-        end = statement.end_lineno or statement.lineno
+        raise ValueError(
+            f"{node.name} has no docstring: an exercise's solution needs one, "
+            "and so does each of its methods; it is the task"
+        )
+    end = statement.end_lineno or statement.lineno
     return lines[_first(node) - 1 : end]
 
 

@@ -51,7 +51,9 @@ def bite(exercise: Exercise, seed: int = 0) -> Bite:
 def solution(exercise: Exercise) -> Any:
     """The solution as an object."""
     key, name = sources.split_id(exercise.id)
-    module = importlib.import_module(f"solutions.{sources.solutions_path(key).stem}")
+    module = importlib.import_module(
+        f"solutions.{sources.solutions_path(key).stem}"
+    )
     return getattr(module, name)
 
 

@@ -1,0 +1,25 @@
+"""What every test shares, and the kill rate at the end of a run."""
+
+
+def pytest_terminal_summary(terminalreporter):
+    """Print how many wrong answers the checks caught (tests/exercises)."""
+    reports = [
+        r
+        for kind in ("passed", "failed")
+        for r in terminalreporter.stats.get(kind, [])
+    ]
+    found = [dict(r.user_properties) for r in reports if r.when == "call"]
+    found = [about for about in found if "counts" in about]
+    if not found:
+        return
+    terminalreporter.section("kill rate")
+    for about in found:
+        terminalreporter.write_line(about["teeth"])
+    wrong, caught, named, right, accepted = (
+        sum(column)
+        for column in zip(*(about["counts"] for about in found), strict=True)
+    )
+    terminalreporter.write_line(
+        f"{caught} of {wrong} wrong answers caught, {named} named; "
+        f"{accepted} of {right} right answers accepted"
+    )

@@ -1,0 +1,201 @@
+"""What a learner sees: check, hint, solution, progress and reset."""
+
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from attn.grading import record, session
+
+WRONG = "def softmax(x, dim=-1):\n    return torch.exp(x) / x.shape[dim]\n"
+RIGHT = """
+def softmax(x, dim=-1):
+    e = torch.exp(x.float() - x.float().amax(dim, keepdim=True))
+    return (e / e.sum(dim, keepdim=True)).to(x.dtype)
+"""
+DOUBLE = """
+def softmax(x, dim=-1):
+    y = x.double()
+    e = torch.exp(y - y.amax(dim, keepdim=True))
+    return (e / e.sum(dim, keepdim=True)).to(x.dtype)
+"""
+
+
+@pytest.fixture
+def learner(tmp_path, monkeypatch):
+    """A notebook's namespace, in a folder of its own, with a record."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(record, "is_recording", lambda: True)
+    session._last.clear()
+    session._hints_shown.clear()
+    namespace = {"torch": torch, "__name__": "__main__"}
+
+    def run(source):
+        exec(compile(source, "<cell>", "exec"), namespace)  # noqa: S102
+
+    run("from attn.grading import check, hint, solution, progress, reset")
+    run.namespace = namespace
+    return run
+
+
+def test_a_right_answer_prints_one_stable_line(learner, capsys):
+    learner(DOUBLE)
+    learner('check("sdp-softmax")')
+    out, err = capsys.readouterr()
+    assert out == "✓ sdp-softmax  2/2 points\n"
+    assert err == ""
+
+
+def test_a_wrong_answer_is_told_on_stderr_and_nothing_is_raised(
+    learner, capsys
+):
+    learner(WRONG)
+    learner('check("sdp-softmax")')
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("✗ sdp-softmax  0/2 points")
+
+
+def test_the_chapter_goes_on_with_the_reference(learner, capsys):
+    learner(WRONG)
+    learner('check("sdp-softmax")')
+    learner("total = softmax(torch.zeros(4)).sum().item()")
+    assert learner.namespace["total"] == 1.0
+
+
+def test_checking_the_reference_again_never_passes(learner, capsys):
+    learner(WRONG)
+    learner('check("sdp-softmax")')
+    first = capsys.readouterr().err
+    for _ in range(2):
+        learner('check("sdp-softmax")')
+        out, err = capsys.readouterr()
+        assert out == ""
+        assert first.splitlines()[1].strip() in err
+
+
+@pytest.mark.parametrize(
+    "trick",
+    [
+        "held = softmax\ndef softmax(x, dim=-1): return held(x, dim)",
+        "softmax = lambda x, dim=-1, f=softmax: f(x, dim)",
+        "from functools import partial\nsoftmax = partial(softmax)",
+    ],
+)
+def test_the_reference_does_not_pass_in_disguise(learner, capsys, trick):
+    learner(WRONG)
+    learner('check("sdp-softmax")')
+    learner(trick)
+    capsys.readouterr()
+    learner('check("sdp-softmax")')
+    assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize(
+    "trick",
+    [
+        "from attn import softmax",
+        "from attn.functional import softmax",
+        "import attn\ndef softmax(x, dim=-1): return attn.softmax(x, dim)",
+        "from attn import functional as F\n"
+        "def helper(x, dim): return F.softmax(x, dim)\n"
+        "def softmax(x, dim=-1): return helper(x, dim)",
+    ],
+)
+def test_the_library_is_not_an_answer(learner, capsys, trick):
+    learner(trick)
+    learner('check("sdp-softmax")')
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "attn" in err
+
+
+def test_a_better_answer_replaces_the_reference(learner, capsys):
+    learner(WRONG)
+    learner('check("sdp-softmax")')
+    learner(DOUBLE)
+    capsys.readouterr()
+    learner('check("sdp-softmax")')
+    assert capsys.readouterr().out.startswith("✓")
+
+
+@pytest.mark.parametrize(
+    "value", ["", "softmax = 3", "softmax = None", "class softmax: pass"]
+)
+def test_what_is_missing_or_not_a_function_is_told(learner, capsys, value):
+    learner(value)
+    learner('check("sdp-softmax")')
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "softmax" in err
+
+
+def test_an_unknown_id_names_the_known_ones(learner):
+    with pytest.raises(ValueError, match="sdp-softmax"):
+        learner('check("sdp-sotfmax")')
+
+
+def test_hints_come_one_at_a_time_and_are_remembered(learner, capsys):
+    counts = []
+    for _ in range(4):
+        learner('hint("sdp-softmax")')
+        counts.append(capsys.readouterr().out.count("Hint "))
+    assert counts == [1, 2, 3, 3]
+    assert record.load()["sdp-softmax"]["hints"] == 3
+
+
+def test_the_solution_is_shown_and_touches_nothing(learner, capsys):
+    learner(WRONG)
+    answer = learner.namespace["softmax"]
+    learner('solution("sdp-softmax")')
+    assert "def softmax" in capsys.readouterr().out
+    assert learner.namespace["softmax"] is answer
+
+
+def test_progress_counts_points_over_the_whole_book(learner, capsys):
+    learner(DOUBLE)
+    learner('check("sdp-softmax")')
+    capsys.readouterr()
+    learner("progress()")
+    out = capsys.readouterr().out
+    assert "✓ sdp-softmax" in out
+    assert "· mask-causal" in out
+    assert out.splitlines()[-1].startswith("2 of ")
+
+
+def test_reset_brings_the_stub_back_and_keeps_the_text(
+    learner, capsys, tmp_path
+):
+    cell = tmp_path / "cell.py"
+    cell.write_text(RIGHT)
+    exec(compile(RIGHT, str(cell), "exec"), learner.namespace)  # noqa: S102
+    learner("In = []")
+    learner('reset("sdp-softmax")')
+    kept = list((tmp_path / ".attn" / "kept").glob("sdp-softmax-*.py"))
+    assert len(kept) == 1
+    assert "x.float()" in kept[0].read_text()
+    with pytest.raises(NotImplementedError):
+        learner.namespace["softmax"](torch.zeros(2))
+
+
+def test_a_broken_record_does_no_harm(learner, capsys, tmp_path):
+    (tmp_path / ".attn").mkdir()
+    (tmp_path / ".attn" / "progress.json").write_text("{ not json")
+    learner(DOUBLE)
+    learner('check("sdp-softmax")')
+    assert capsys.readouterr().out.startswith("✓")
+
+
+def test_nothing_is_recorded_under_pytest(tmp_path):
+    script = (
+        "import torch\nfrom attn.grading import check\n"
+        "def softmax(x, dim=-1): return x\ncheck('sdp-softmax')\n"
+    )
+    subprocess.run(
+        [sys.executable, "-c", script],
+        cwd=tmp_path,
+        check=True,
+        capture_output=True,
+    )
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,88 @@
+"""The checks bite: right answers pass, wrong ones fail and are named.
+
+Each fault found here is one that a learner would have met.
+"""
+
+import pytest
+import torch
+
+from attn.exercises import CHAPTERS
+from attn.exercises.spec import every_exercise
+from attn.grading import sources
+from attn.grading.judge import judge
+from attn.grading.teeth import bite, solution, table
+
+EXERCISES = every_exercise()
+SEEDS = (0, 1, 2)
+
+pytestmark = pytest.mark.parametrize("exercise", EXERCISES, ids=lambda x: x.id)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_right_answers_pass_and_wrong_ones_are_named(
+    exercise, seed, record_property
+):
+    result = bite(exercise, seed)
+    if seed == SEEDS[0]:
+        record_property("teeth", table([result]).splitlines()[0])
+        counts = (result.wrong, result.caught, result.named)
+        record_property("counts", (*counts, result.right, result.accepted))
+    assert not result.faults, "\n\n".join(result.faults)
+
+
+def test_there_are_enough_wrong_and_right_answers(exercise):
+    assert len(exercise.misconceptions) >= 4
+    assert len(exercise.equivalents) >= 3
+    names = [wrong.name for wrong in exercise.misconceptions]
+    assert len(set(names)) == len(names)
+    assert all(wrong.exposed_by for wrong in exercise.misconceptions)
+
+
+def test_the_stub_scores_nothing_and_says_so(exercise):
+    namespace = {"Tensor": torch.Tensor, "nn": torch.nn, "torch": torch}
+    exec(sources.stub(exercise.id), namespace)  # noqa: S102
+    verdict = judge(exercise, namespace[exercise.name])
+    assert not verdict.passed
+    assert "not written yet" in verdict.message
+
+
+def test_a_broken_solution_is_refused(exercise):
+    """The proof that this file can fail."""
+    right = solution(exercise)
+    if isinstance(right, type):
+
+        class Broken(right):
+            def forward(self, *args, **kwargs):
+                return super().forward(*args, **kwargs) * 1.01
+
+        assert not judge(exercise, Broken).passed
+        return
+
+    def broken(*args, **kwargs):
+        out = right(*args, **kwargs)
+        if isinstance(out, tuple):
+            return tuple(x * 1.01 for x in out)
+        return ~out if out.dtype == torch.bool else out * 1.01 + 0.01
+
+    assert not judge(exercise, broken).passed
+
+
+def test_it_has_three_hints_that_are_not_the_solution(exercise):
+    hints = sources.hints(exercise.id)
+    assert hints == exercise.hints
+    assert len(hints) == 3
+    body = sources.solution(exercise.id).splitlines()[-1].strip()
+    assert all(body not in hint for hint in hints)
+
+
+def test_its_task_is_short_and_fits_the_page(exercise):
+    stub = sources.stub(exercise.id)
+    assert max(map(len, stub.splitlines())) <= 72
+    assert '"""' in stub
+
+
+def test_its_id_belongs_to_a_chapter(exercise):
+    key, name = sources.split_id(exercise.id)
+    assert key in CHAPTERS
+    assert name == exercise.name
+    assert exercise.points in (1, 2, 3)

@@ -1,0 +1,126 @@
+"""A learner's code may do anything: the run survives and tells."""
+
+import time
+import warnings
+
+import pytest
+import torch
+from torch import nn
+
+from attn.exercises.spec import Case
+from attn.grading.run import Forbidden, OutOfTime, copy_tensor, run
+
+X = torch.arange(6.0).reshape(2, 3)
+CASE = Case("anything", (X,))
+
+
+def test_prints_and_warnings_are_captured(capfd):
+    def noisy(x):
+        print("debugging", x.shape)
+        warnings.warn("careful", stacklevel=1)
+        return x
+
+    outcome = run(noisy, CASE)
+    assert "debugging" in outcome.printed
+    assert torch.equal(outcome.output, X)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_an_endless_loop_ends_and_is_named():
+    def forever(x):
+        while True:
+            pass
+
+    start = time.monotonic()
+    outcome = run(forever, CASE, seconds=0.2)
+    assert isinstance(outcome.error, OutOfTime)
+    assert time.monotonic() - start < 2.0
+
+
+def test_an_endless_loop_that_catches_everything_ends_too():
+    def stubborn(x):
+        while True:
+            try:  # noqa: SIM105
+                x = x + 1
+            except:  # noqa: E722, SIM105 that is the point
+                pass
+
+    outcome = run(stubborn, CASE, seconds=0.2)
+    assert isinstance(outcome.error, OutOfTime)
+
+
+@pytest.mark.parametrize(
+    "error", [ValueError("no"), SystemExit(), KeyboardInterrupt()]
+)
+def test_no_error_of_the_learner_escapes(error):
+    def bad(x):
+        raise error
+
+    assert run(bad, CASE).error is error
+
+
+def test_the_learners_line_is_found():
+    def bad(x):
+        return x @ x  # the shapes do not fit
+
+    assert "x @ x" in run(bad, CASE).where
+
+
+def test_an_in_place_edit_is_told_and_does_no_harm():
+    def rude(x):
+        x += 1
+        return x
+
+    outcome = run(rude, CASE)
+    assert "in place (argument 1)" in outcome.fault
+    assert torch.equal(X, torch.arange(6.0).reshape(2, 3))
+
+
+def test_an_expanded_input_stays_expanded_and_is_private():
+    x = torch.zeros(1, 3).expand(4, 3)
+    copy = copy_tensor(x)
+    assert copy.stride() == x.stride()
+    assert copy.data_ptr() != x.data_ptr()
+
+
+def test_global_random_numbers_are_told():
+    assert "random" in run(lambda x: x * torch.rand(3), CASE).fault
+    assert not run(lambda x: x, CASE).fault
+
+
+@pytest.mark.parametrize(
+    "spelling",
+    [
+        lambda x: torch.softmax(x, -1),
+        lambda x: x.softmax(-1),
+        lambda x: torch.nn.functional.softmax(x, -1),
+        lambda x: nn.Softmax(-1)(x),
+        lambda x: torch.special.softmax(x, -1),
+    ],
+)
+def test_a_forbidden_function_is_refused_in_every_spelling(spelling):
+    outcome = run(spelling, CASE, forbids=("softmax",))
+    assert isinstance(outcome.error, Forbidden)
+
+
+def test_gradients_reach_inputs_and_parameters():
+    state = {"weight": torch.ones(2, 3), "bias": torch.zeros(2)}
+    init = {"in_features": 3, "out_features": 2}
+    case = Case("a layer", (X,), init=init, state=state, grad=True)
+    grads = run(nn.Linear, case).grads
+    assert set(grads) == {"args.0", "weight", "bias"}
+
+
+def test_a_module_is_built_loaded_and_put_in_the_right_mode():
+    class Echo(nn.Module):
+        def __init__(self, size):
+            super().__init__()
+            self.weight = nn.Parameter(torch.zeros(size))
+
+        def forward(self, x):
+            return x + self.weight + 10 * self.training
+
+    state = {"weight": torch.ones(3)}
+    for train in (False, True):
+        case = Case("a", (X,), init={"size": 3}, state=state, train=train)
+        assert torch.equal(run(Echo, case).output, X + 1 + 10 * train)

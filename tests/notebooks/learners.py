@@ -1,0 +1,102 @@
+"""Notebooks as learners leave them: untouched, half, wrongly or all solved.
+
+They hold the imports, the exercises and the checks of a chapter, without the
+demonstrations, so that running one takes seconds.
+"""
+
+import copy
+import json
+import subprocess
+import sys
+
+from attn.grading import notebooks, sources
+
+WRONG = """
+
+def _spoil(right):
+    if isinstance(right, type):
+        class Wrong(right):
+            def forward(self, x):
+                return super().forward(x) + 1
+        return Wrong
+    def wrong(*args, **kwargs):
+        out = right(*args, **kwargs)
+        if isinstance(out, tuple):
+            return tuple(x + 1 for x in out)
+        return ~out if out.dtype == torch.bool else out + 1
+    return wrong
+
+{name} = _spoil({name})
+"""
+
+
+def short(key):
+    """A chapter's notebook without its demonstrations."""
+    notebook = notebooks.read(sources.notebook_path(key))
+    first = [
+        i for i, c in enumerate(notebook.cells) if notebooks.exercise_id(c)
+    ][0]
+    keep = [
+        cell
+        for i, cell in enumerate(notebook.cells)
+        if cell.cell_type == "code"
+        and (
+            notebooks.exercise_id(cell)
+            or notebooks.checked_id(cell)
+            or (i < first and _only_imports(cell.source))
+        )
+    ]
+    notebook.cells = keep
+    return notebook
+
+
+def _only_imports(source):
+    lines = [
+        x
+        for x in source.splitlines()
+        if x and not x.startswith((" ", ")", "#"))
+    ]
+    return all(x.startswith(("import ", "from ", "if ")) for x in lines)
+
+
+def ids(notebook):
+    return [name for c in notebook.cells if (name := notebooks.exercise_id(c))]
+
+
+def points(notebook):
+    """Points of each exercise, from the check cells."""
+    cells = [c for c in notebook.cells if notebooks.checked_id(c)]
+    return {
+        notebooks.checked_id(c): c.metadata["nbgrader"]["points"]
+        for c in cells
+    }
+
+
+def answered(notebook, right=(), wrong=()):
+    """A copy in which some exercises are answered."""
+    notebook = copy.deepcopy(notebook)
+    for cell in notebook.cells:
+        name = notebooks.exercise_id(cell)
+        if name in right or name in wrong:
+            cell.source = sources.solution(name)
+        if name in wrong:
+            cell.source += WRONG.format(name=name.partition("-")[2])
+    return notebook
+
+
+def pytest_nbval(path, *options):
+    """Run ``pytest --nbval`` as a teacher would; returns (result, score)."""
+    score = path.with_suffix(".json")
+    command = [sys.executable, "-m", "pytest", "--nbval", "-q"]
+    command += [
+        "-p",
+        "no:cacheprovider",
+        "--tb=no",
+        "--rootdir",
+        str(path.parent),
+    ]
+    command += ["--score-json", str(score), *options, str(path)]
+    result = subprocess.run(
+        command, cwd=path.parent, capture_output=True, text=True
+    )
+    return result, json.loads(score.read_text()) if score.exists() else None

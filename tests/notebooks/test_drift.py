@@ -1,0 +1,142 @@
+"""The committed notebooks agree with solutions/, and are fit to be read."""
+
+import copy
+import shutil
+
+import pytest
+
+from attn.exercises import CHAPTERS
+from attn.exercises.spec import chapter
+from attn.grading import notebooks, sources
+
+pytestmark = pytest.mark.parametrize("key", CHAPTERS)
+
+
+@pytest.fixture
+def notebook(key):
+    path = sources.notebook_path(key)
+    found = notebooks.read(path)
+    if edited := notebooks.edited_stubs(found):
+        pytest.skip(
+            f"yours: {len(edited)} edited, not tested; score it with "
+            f"pytest --nbval notebooks/{path.name}"
+        )
+    return found
+
+
+def test_nothing_has_drifted(key, notebook):
+    assert list(notebooks.drift(sources.notebook_path(key))) == []
+
+
+def test_every_exercise_of_the_chapter_is_there_in_order(key, notebook):
+    ids = [n for c in notebook.cells if (n := notebooks.exercise_id(c))]
+    assert ids == [exercise.id for exercise in chapter(key)]
+
+
+def test_points_are_those_of_the_specs(key, notebook):
+    worth = {x.id: x.points for x in chapter(key)}
+    for cell in notebook.cells:
+        if name := notebooks.checked_id(cell):
+            assert cell.metadata["nbgrader"]["points"] == worth[name]
+
+
+def test_nbgraders_metadata_is_complete(key, notebook):
+    ids = []
+    for cell in notebook.cells:
+        about = cell.metadata.get("nbgrader")
+        if about is None:
+            continue
+        ids.append(about["grade_id"])
+        assert about["schema_version"] == 3
+        wants = {"grade", "solution", "locked", "task"}
+        assert wants <= set(about)
+        assert about["locked"] == about["grade"] != about["solution"]
+    assert len(set(ids)) == len(ids)
+
+
+def test_every_figure_has_alt_text_and_a_caption(key, notebook):
+    figures = 0
+    for cell in notebook.cells:
+        outputs = cell.get("outputs", [])
+        if any("image/png" in o.get("data", {}) for o in outputs):
+            figures += 1
+            about = cell.metadata.get("mystnb", {})
+            assert len(about.get("image", {}).get("alt", "")) > 20, cell.source
+            assert len(about.get("figure", {}).get("caption", "")) > 20
+    assert figures >= 5
+
+
+def test_nothing_scrolls_sideways(key, notebook):
+    for cell in notebook.cells:
+        if cell.cell_type == "code":
+            assert max(map(len, cell.source.splitlines()), default=0) <= 79
+
+
+def test_no_cell_ran_into_stderr_or_an_unmarked_error(key, notebook):
+    for cell in notebook.cells:
+        tags = cell.metadata.get("tags", [])
+        for output in cell.get("outputs", []):
+            if output.output_type == "error":
+                assert "raises-exception" in tags, cell.source
+            assert output.get("name") != "stderr", cell.source
+
+
+def test_a_changed_solution_is_noticed(key, notebook, tmp_path, monkeypatch):
+    """The proof that drift can be seen."""
+    path = tmp_path / "changed.ipynb"
+    changed = copy.deepcopy(notebook)
+    cell = next(c for c in changed.cells if notebooks.exercise_id(c))
+    cell.source = cell.source.replace("def ", "def other_", 1)
+    notebooks.write(changed, path)
+    assert any("the stub" in line for line in notebooks.drift(path))
+
+
+def test_refresh_refuses_to_touch_a_learners_work(key, notebook, tmp_path):
+    path = tmp_path / sources.notebook_path(key).name
+    mine = copy.deepcopy(notebook)
+    cell = next(c for c in mine.cells if notebooks.exercise_id(c))
+    cell.source = cell.source.replace("raise NotImplementedError", "return 1")
+    notebooks.write(mine, path)
+    before = path.read_bytes()
+    with pytest.raises(notebooks.Edited, match=notebooks.exercise_id(cell)):
+        notebooks.refresh(path)
+    assert path.read_bytes() == before
+
+
+def test_refresh_renews_a_stub_whose_task_has_changed(key, notebook, tmp_path):
+    """An old stub that nobody has touched is no learner's work."""
+    old = copy.deepcopy(notebook)
+    cell = next(c for c in old.cells if notebooks.exercise_id(c))
+    cell.source = cell.source.replace('"""', '"""Once upon a time. ', 1)
+    cell.metadata["attn"] = {"stub": notebooks.mark(cell.source)}
+    assert notebooks.edited_stubs(old) == []
+
+
+def test_lab_copies_once_and_never_overwrites(key, notebook, tmp_path):
+    from attn.grading import workspace
+
+    workspace.fill(tmp_path)
+    own = tmp_path / sources.notebook_path(key).name
+    copied = notebooks.read(own)
+    for cell in copied.cells:
+        if notebooks.checked_id(cell):
+            assert cell.outputs == []
+    own.write_bytes(own.read_bytes() + b"\n")
+    mine = own.read_bytes()
+    told = workspace.fill(tmp_path)
+    assert own.read_bytes() == mine
+    assert all("left as it is" in line for line in told)
+    assert not any("newer" in line for line in told)
+
+
+def test_lab_says_when_the_chapter_is_newer(key, notebook, tmp_path):
+    from attn.grading import workspace
+
+    workspace.fill(tmp_path)
+    own = tmp_path / sources.notebook_path(key).name
+    old = notebooks.read(own)
+    old.metadata["attn"]["version"] = "another"
+    notebooks.write(old, own)
+    told = workspace.fill(tmp_path)
+    assert any("newer" in line and own.name in line for line in told)
+    shutil.rmtree(tmp_path)

@@ -1,0 +1,147 @@
+"""The score of a notebook is right, whatever outputs it stores."""
+
+import xml.etree.ElementTree as ElementTree
+
+import pytest
+
+from attn.exercises import CHAPTERS
+from attn.grading import notebooks, sources
+from tests.notebooks.learners import answered, ids, points, pytest_nbval, short
+
+STATES = ("untouched", "half", "wrong", "solved")
+
+
+def in_state(key, state):
+    """The notebook, and the points that it has earned."""
+    notebook = short(key)
+    names = ids(notebook)
+    right = {"half": names[::2], "solved": names}.get(state, [])
+    wrong = names if state == "wrong" else []
+    worth = points(notebook)
+    return answered(notebook, right, wrong), {
+        name: worth[name] if name in right else 0 for name in names
+    }
+
+
+@pytest.mark.parametrize("saved", [False, True], ids=["cleared", "saved"])
+@pytest.mark.parametrize("state", STATES)
+@pytest.mark.parametrize("key", CHAPTERS)
+def test_the_score_is_exact(key, state, saved, tmp_path):
+    notebook, expected = in_state(key, state)
+    if saved:  # as Jupyter leaves it after "Run all" and "Save"
+        notebook = notebooks.execute(notebook, tmp_path)
+    else:
+        notebook = notebooks.cleared(notebook)
+    path = tmp_path / "mine.ipynb"
+    notebooks.write(notebook, path)
+    result, score = pytest_nbval(path)
+    got = {e["exercise"]: e["points"] for e in score["exercises"]}
+    assert got == expected, result.stdout
+    assert score["points"] == sum(expected.values())
+    worth = points(notebook)
+    most = sum(worth.values())
+    assert f"total  {score['points']}/{most} points" in result.stdout
+    everything_right = score["points"] == most
+    assert (result.returncode == 0) == everything_right
+
+
+def test_a_missing_check_is_worth_nothing_and_is_named(tmp_path):
+    notebook, expected = in_state("mask", "solved")
+    gone = ids(notebook)[1]
+    notebook.cells = [
+        c for c in notebook.cells if notebooks.checked_id(c) != gone
+    ]
+    path = tmp_path / "mine.ipynb"
+    notebooks.write(notebook, path)
+    _, score = pytest_nbval(path)
+    statuses = {e["exercise"]: e["status"] for e in score["exercises"]}
+    assert statuses.pop(gone) == "missing"
+    assert set(statuses.values()) == {"passed"}
+    assert score["points"] == sum(expected.values()) - expected[gone]
+
+
+def test_a_check_that_was_edited_is_put_right(tmp_path):
+    notebook, expected = in_state("mask", "untouched")
+    for cell in notebook.cells:
+        if name := notebooks.checked_id(cell):
+            worth = cell.metadata["nbgrader"]["points"]
+            cell.source = f'print("✓ {name}  {worth}/{worth} points")'
+            cell.metadata["tags"] = ["nbval-skip"]
+    path = tmp_path / "mine.ipynb"
+    notebooks.write(notebook, path)
+    _, score = pytest_nbval(path)
+    assert score["points"] == 0
+
+
+def test_a_dead_kernel_is_noticed_within_seconds(tmp_path):
+    import time
+
+    notebook, _ = in_state("mask", "solved")
+    victim = next(c for c in notebook.cells if notebooks.exercise_id(c))
+    victim.source += "\nimport os\nos._exit(1)"
+    path = tmp_path / "mine.ipynb"
+    notebooks.write(notebook, path)
+    start = time.monotonic()
+    result, score = pytest_nbval(path)
+    assert time.monotonic() - start < 30
+    assert result.returncode == 1
+    assert score["points"] == 0
+
+
+def test_junit_names_the_exercise_and_its_points(tmp_path):
+    notebook, expected = in_state("mask", "half")
+    path = tmp_path / "mine.ipynb"
+    notebooks.write(notebook, path)
+    junit = tmp_path / "junit.xml"
+    pytest_nbval(path, f"--junitxml={junit}")
+    found = {}
+    for case in ElementTree.parse(junit).iter("testcase"):
+        about = {p.get("name"): p.get("value") for p in case.iter("property")}
+        if "exercise" in about:
+            found[about["exercise"]] = int(about["points"])
+    assert found == expected
+
+
+def test_the_score_is_the_same_with_parallel_workers(tmp_path):
+    notebook, expected = in_state("mask", "half")
+    path = tmp_path / "mine.ipynb"
+    notebooks.write(notebook, path)
+    _, score = pytest_nbval(path, "-n", "2", "--dist", "loadscope")
+    assert score["points"] == sum(expected.values())
+
+
+def test_another_notebook_is_left_alone(tmp_path):
+    notebook = short("mask")
+    for cell in notebook.cells:
+        cell.metadata.pop("nbgrader", None)
+    notebook.cells = notebook.cells[:1]
+    path = tmp_path / "other.ipynb"
+    notebooks.write(notebook, path)
+    result, score = pytest_nbval(path)
+    assert score is None
+    assert "points" not in result.stdout
+
+
+@pytest.mark.parametrize("key", CHAPTERS)
+def test_an_untouched_chapter_fails_exactly_its_checks(key, tmp_path):
+    path = tmp_path / sources.notebook_path(key).name
+    path.write_bytes(sources.notebook_path(key).read_bytes())
+    junit = tmp_path / "junit.xml"
+    _, score = pytest_nbval(path, f"--junitxml={junit}")
+    failed = set()
+    for case in ElementTree.parse(junit).iter("testcase"):
+        about = {p.get("name"): p.get("value") for p in case.iter("property")}
+        if case.find("failure") is not None:
+            failed.add(about.get("exercise", case.get("name")))
+    assert failed == set(points(notebooks.read(path)))
+    assert score["points"] == 0
+
+
+@pytest.mark.parametrize("key", CHAPTERS)
+def test_a_solved_chapter_passes_every_cell(key, tmp_path):
+    notebook = notebooks.solved(notebooks.read(sources.notebook_path(key)))
+    path = tmp_path / sources.notebook_path(key).name
+    notebooks.write(notebook, path)
+    result, score = pytest_nbval(path, "--tb=short")
+    assert result.returncode == 0, result.stdout[-4000:]
+    assert score["points"] == score["max_points"] > 0
