@@ -1,13 +1,14 @@
 """``python -m attn``: what the Makefile calls.
 
-Commands: ``lab FOLDER`` fills a learner's workspace, ``refresh [NOTEBOOK…]``
-re-runs chapters and stores their outputs, ``solve FOLDER`` writes the solved
+Commands: ``lab [FOLDER]`` fills a learner's workspace and opens JupyterLab
+there (``--copy-only`` does not open it), ``refresh [NOTEBOOK…]`` re-runs chapters and stores their outputs, ``solve FOLDER`` writes the solved
 chapters, ``teeth`` prints how many wrong answers the checks catch.
 """
 
 from __future__ import annotations
 
 import argparse
+import subprocess
 import sys
 from pathlib import Path
 
@@ -18,6 +19,8 @@ def main(words: list[str] | None = None) -> int:
     commands = parser.add_subparsers(dest="command", required=True)
     lab = commands.add_parser("lab", help="copy chapters into a workspace")
     lab.add_argument("folder", type=Path, nargs="?", default=Path("workspace"))
+    lab.add_argument("--port", type=int, default=8888)
+    lab.add_argument("--copy-only", action="store_true")
     again = commands.add_parser("refresh", help="re-run and store outputs")
     again.add_argument("notebooks", type=Path, nargs="*")
     solve = commands.add_parser("solve", help="write the solved chapters")
@@ -25,9 +28,12 @@ def main(words: list[str] | None = None) -> int:
     commands.add_parser("teeth", help="how many wrong answers are caught")
     given = parser.parse_args(words)
     try:
-        return {"lab": _lab, "refresh": _refresh, "solve": _solve, "teeth": _teeth}[
-            given.command
-        ](given)
+        return {
+            "lab": _lab,
+            "refresh": _refresh,
+            "solve": _solve,
+            "teeth": _teeth,
+        }[given.command](given)
     except (OSError, ValueError) as error:
         print(error, file=sys.stderr)
         return 1
@@ -36,8 +42,11 @@ def main(words: list[str] | None = None) -> int:
 def _lab(given: argparse.Namespace) -> int:
     from attn.grading import workspace
 
-    print("\n".join(workspace.fill(given.folder)))
-    return 0
+    print("\n".join(workspace.fill(given.folder)), flush=True)
+    if given.copy_only:
+        return 0
+    command = [sys.executable, "-m", "jupyterlab", f"--port={given.port}"]
+    return subprocess.run(command, cwd=given.folder, check=False).returncode
 
 
 def _refresh(given: argparse.Namespace) -> int:
@@ -61,7 +70,9 @@ def _solve(given: argparse.Namespace) -> int:
     for path in notebooks.chapters():
         target = given.folder / path.name
         if target.exists():
-            raise FileExistsError(f"{target} is there already: it is not touched")
+            raise FileExistsError(
+                f"{target} is there already: it is not touched"
+            )
         notebooks.write(notebooks.solved(notebooks.read(path)), target)
         print(target)
     return 0
