@@ -1,7 +1,8 @@
 """``python -m attn``: what the Makefile calls.
 
 Commands: ``lab [FOLDER]`` fills a learner's workspace and opens JupyterLab
-there (``--copy-only`` does not open it), ``refresh [NOTEBOOK…]`` re-runs chapters and stores their outputs, ``solve FOLDER`` writes the solved
+there (``--copy-only`` does not open it), ``refresh [NOTEBOOK…]`` re-runs
+chapters and stores their outputs, ``solve FOLDER`` writes the solved
 chapters, ``teeth`` prints how many wrong answers the checks catch.
 """
 
