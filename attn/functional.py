@@ -100,7 +100,7 @@ def attention_loops(
         for j in range(len(k)):  # compare it with every key,
             dot = sum((q[i, d] * k[j, d] for d in range(q.shape[1])), zero)
             scores.append(dot * call.scale)
-        largest = max(float(score) for score in scores)
+        largest = max(scores)
         exps = [torch.exp(score - largest) for score in scores]
         total = sum(exps)
         for j in range(len(k)):  # and mix the values by the weights.
