@@ -114,7 +114,7 @@ class Mask:
     def __invert__(self) -> Mask:
         """Allow what was not allowed."""
         return Mask(
-            lambda *at: ~self(*at),
+            lambda *at: self(*at) ^ True,  # of a Python bool, ~ is a number
             f"~{self._inside('~')}",
             uses_query=self.uses_query,
             data=self.data,
@@ -437,6 +437,12 @@ def padding(valid: Tensor) -> Mask:
 
 def _entry(rows: Tensor, b: Any, position: Any) -> Any:
     """``rows[b, position]``, where one row serves the whole batch."""
+    position = torch.as_tensor(position)  # one may ask about single numbers
+    if isinstance(b, Tensor) and b.device != rows.device:
+        raise ValueError(
+            f"the mask's data is on {rows.device} and the positions are on "
+            f"{b.device}: they need the same device"
+        )
     row = b if len(rows) > 1 else b * 0
     return rows[row, position.clamp(0, max(rows.shape[1] - 1, 0))]
 

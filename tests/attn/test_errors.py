@@ -449,6 +449,15 @@ WRONG = (
         attn_mask=attn.padding(mask_of(3, 3)),
     ),
     wrong(
+        "padding on another device",
+        ValueError,
+        "mask's data is on cpu and the positions are on meta: .*same device",
+        query=Q.to(META),
+        key=K.to(META),
+        value=V.to(META),
+        attn_mask=attn.padding(mask_of(3)),
+    ),
+    wrong(
         "predicate that gives numbers",
         TypeError,
         "Mask.* gave torch.int64: .*needs to return bool",

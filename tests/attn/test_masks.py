@@ -265,3 +265,10 @@ def test_a_mask_in_attention_is_its_dense_self():
     dense = mask.dense(4, 6, batch=2, q_offset=2)
     same = attn.scaled_dot_product_attention(q, k, k, dense)
     assert torch.equal(out, same)
+
+
+@pytest.mark.parametrize("name", PICTURES)
+def test_one_may_ask_about_a_single_pair(name):
+    mask, picture = PICTURES[name]
+    for i, row in enumerate(rows(picture).tolist()):
+        assert [bool(mask(0, 0, i, j)) for j in range(5)] == row

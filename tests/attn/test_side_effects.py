@@ -11,6 +11,8 @@ import torch
 import attn
 from tests.attn.cases import SIZES, qkv
 
+# torch's own, when its compiler is first imported.
+pytestmark = pytest.mark.filterwarnings("ignore:.torch.jit.script")
 IMPLEMENTATIONS = pytest.mark.parametrize(
     "implementation",
     (
