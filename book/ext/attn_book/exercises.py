@@ -33,7 +33,10 @@ def add_to_page(app: Sphinx, docname: str, source: list[str]) -> None:
         return
     for key, chapter in CHAPTERS.items():
         if docname == f"notebooks/{chapter}":
-            for path in (sources.solutions_path(key), sources.specs_path(key)):
+            for path in (
+                sources.solutions_path(key),
+                *sources.specs_paths(key),
+            ):
                 app.env.note_dependency(str(path))
     source[0] = json.dumps(with_exercises(json.loads(source[0])))
 
