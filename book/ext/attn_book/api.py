@@ -68,11 +68,14 @@ def names_in(tree: ast.Module) -> list[str]:
 def origin(module: str, name: str) -> tuple[str, str]:
     """The module that defines a public name, and what it is there."""
     for node in tree_of(module).body:
-        if isinstance(node, ast.ImportFrom) and node.module:
-            if name in [alias.asname or alias.name for alias in node.names]:
-                return origin(node.module, name)
+        if isinstance(node, ast.ImportFrom) and name in imported(node):
+            return origin(node.module or "", name)
         if isinstance(node, ast.FunctionDef) and node.name == name:
             return module, "function"
         if isinstance(node, ast.ClassDef) and node.name == name:
             return module, "class"
     return module, "data"
+
+
+def imported(node: ast.ImportFrom) -> list[str]:
+    return [alias.asname or alias.name for alias in node.names]
