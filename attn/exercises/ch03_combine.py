@@ -323,7 +323,7 @@ def two_piles(*masks: Tensor) -> Tensor:
 
 
 @exercise.equivalent("where, and Python's sum")
-def python_sum(*masks: Tensor) -> Tensor:
+def python_sum(*masks: Tensor) -> Tensor | int:
     zero, inf = torch.tensor(0.0), torch.tensor(-INF)
     return sum(
         m if m.is_floating_point() else torch.where(m, zero, inf)

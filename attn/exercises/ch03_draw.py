@@ -12,15 +12,15 @@ def between(g: Generator, low: int, high: int) -> int:
 
 
 def some_allowed(g: Generator, *shape: int) -> Tensor:
-    """A random bool mask whose rows each allow and forbid something.
+    """A random bool mask; each row forbids something and allows two keys.
 
     Args:
-        shape: ``(..., S)`` with S at least 2.
+        shape: ``(..., S)`` with S at least 3.
     """
     mask = torch.rand(shape, generator=g) < 0.5
     order = torch.rand(shape, generator=g).argsort(-1)
-    mask.scatter_(-1, order[..., :1], True)
-    mask.scatter_(-1, order[..., 1:2], False)
+    mask.scatter_(-1, order[..., :2], True)
+    mask.scatter_(-1, order[..., 2:3], False)
     return mask
 
 

@@ -235,7 +235,7 @@ def half_offset(
 @exercise.equivalent("distances from 0 to size - 1")
 def distances(q_len: int, kv_len: int, size: int, q_offset: int = 0) -> Tensor:
     far = _distance(q_len, kv_len, q_offset)
-    return (0 <= far) & (far < size)
+    return (far >= 0) & (far < size)
 
 
 @exercise.equivalent("tril and triu")
