@@ -54,7 +54,7 @@ def apply_mask(scores: Tensor, mask: Tensor) -> Tensor:
     query that may attend to nothing gets 0 everywhere, and passes no
     gradient back: no NaN, forward or backward. You may call
     torch.softmax. The check uses float64, float32, float16 and
-    bfloat16, scores of +200 and of -20000, broadcast masks and
+    bfloat16, scores of +100 and of -20000, broadcast masks and
     gradients, and wants your inputs unchanged. Every attention layer
     has this line, and most of its bugs.
 

@@ -233,6 +233,21 @@ def numbers_lost(*masks: Tensor) -> Tensor:
 
 
 @exercise.misconception(
+    "additive masks are left out", exposed_by="one additive mask"
+)
+def bools_only(*masks: Tensor) -> Tensor:
+    """Bool masks are converted and added, and the float ones have no
+    effect. A float mask is in the form that you need already, so nothing
+    has to be done to it but one thing. Which?"""
+    return _sum(
+        [
+            _as_bias(m) if m.dtype == torch.bool else torch.zeros_like(m)
+            for m in masks
+        ]
+    )
+
+
+@exercise.misconception(
     "the smaller one instead of the sum", exposed_by="two additive masks"
 )
 def smallest(*masks: Tensor) -> Tensor:

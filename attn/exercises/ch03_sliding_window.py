@@ -47,7 +47,7 @@ def _cases(g: Generator) -> Iterator[Case]:
     yield Case(stage, (3, 9, between(g, 2, 3), between(g, 1, 4)))
 
     stage = "q_offset is negative, or beyond the keys"
-    yield Case(stage, (6, 4, 2, -between(g, 1, 3)))
+    yield Case(stage, (6, 4, 2, -between(g, 2, 3)))
     yield Case(stage, (5, 4, 3, between(g, 2, 4)))
 
 

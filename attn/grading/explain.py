@@ -162,7 +162,13 @@ def _input_lines(exercise: Exercise, case: Case) -> list[str]:
     target = exercise.reference
     if case.init is not None:
         target = exercise.reference.forward  # type: ignore[attr-defined]
-    names = [n for n in inspect.signature(target).parameters if n != "self"]
+    names: list[str] = []
+    for name, parameter in inspect.signature(target).parameters.items():
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            rest = len(case.args) - len(names)
+            names += [f"{name}[{i}]" for i in range(rest)]
+        elif name != "self":
+            names.append(name)
     given = {**dict(zip(names, case.args, strict=False)), **case.kwargs}
     lines = []
     if case.init:
