@@ -16,8 +16,9 @@ from torch import Tensor
 
 from attn import checks
 from attn.checks import Window
-from attn.masks import Mask, causal
+from attn.masks import causal
 from attn.masks import window as window_mask
+from attn.predicate import Mask
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,8 +97,9 @@ def read(
     """Check the arguments of an attention call and name their sizes.
 
     Args:
-        query, key, value, attn_mask, dropout_p, is_causal, scale,
-            enable_gqa, softcap, sinks, window, q_offset: as in
+        query, key, value, attn_mask, dropout_p, is_causal, scale: as in
+            ``attn.scaled_dot_product_attention``.
+        enable_gqa, softcap, sinks, window, q_offset: as in
             ``attn.scaled_dot_product_attention``.
 
     Returns:

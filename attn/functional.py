@@ -15,7 +15,7 @@ from torch import Tensor
 from attn.checks import Window
 from attn.contract import Call, read
 from attn.heads import merge_heads, pool_heads, repeat_kv, split_heads
-from attn.masks import Mask
+from attn.predicate import Mask
 from attn.simple import attention_loops, simple_attention, softmax
 
 __all__ = [
@@ -148,8 +148,10 @@ def attention_weights(
         query, key: as in ``scaled_dot_product_attention``.
         value: takes no part; checked when given, so that a call can be
             moved from one function to the other.
-        attn_mask, dropout_p, is_causal, scale, enable_gqa, softcap, sinks,
-            window, q_offset: as in ``scaled_dot_product_attention``.
+        attn_mask, dropout_p, is_causal, scale, enable_gqa: as in
+            ``scaled_dot_product_attention``.
+        softcap, sinks, window, q_offset: as in
+            ``scaled_dot_product_attention``.
 
     Returns:
         ``scores`` and ``weights``. A row of weights sums to 1, to less with
@@ -198,8 +200,9 @@ def grouped_attention(
     were one long sequence of queries for their key head.
 
     Args:
-        query, key, value, attn_mask, dropout_p, is_causal, scale,
-            enable_gqa, softcap, sinks, window, q_offset, return_lse: as in
+        query, key, value, attn_mask, dropout_p, is_causal, scale: as in
+            ``scaled_dot_product_attention``.
+        enable_gqa, softcap, sinks, window, q_offset, return_lse: as in
             ``scaled_dot_product_attention``.
 
     Returns:

@@ -9,6 +9,7 @@ notebooks themselves stay as they are.
 
 from __future__ import annotations
 
+import hashlib
 import json
 from typing import TYPE_CHECKING, Any
 
@@ -108,7 +109,13 @@ def dropdown(title: str, text: str, kind: str) -> str:
 
 
 def markdown(text: str) -> Cell:
-    return {"cell_type": "markdown", "metadata": {}, "source": text}
+    name = hashlib.sha256(text.encode()).hexdigest()[:12]
+    return {
+        "cell_type": "markdown",
+        "id": name,
+        "metadata": {},
+        "source": text,
+    }
 
 
 def tagged(cell: Cell, tag: str) -> Cell:
