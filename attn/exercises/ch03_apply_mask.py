@@ -71,14 +71,14 @@ def _cases(g: Generator) -> Iterator[Case]:
 
     stage = "gradients flow back and a query may attend to nothing"
     yield Case(stage, (randn(4, 5, spread=1), dead), grad=True)
-    yield Case(stage, (randn(2, 3, 4, 5, spread=1).double(), dead), grad=True)
+    yield Case(stage, (randn(2, 3, 4, 5, spread=1), dead), grad=True)
 
     stage = "half precision, and a query may attend to nothing"
     for dtype in (torch.float16, torch.bfloat16):
         yield Case(stage, (randn(4, 5, spread=1).to(dtype), dead))
 
     stage = "the scores are float64, or a view of another tensor"
-    yield Case(stage, (randn(3, 5).double(), mask(3, 5)))
+    yield Case(stage, _halves_and_quarters(g))
     yield Case(stage, (randn(5, 4, 3).transpose(0, 2), mask(3, 4, 5)))
     yield Case(stage, (randn(1, 5).expand(4, 5), mask(5, 4).mT | dead))
 
@@ -91,6 +91,17 @@ def _one_stands_out(scores: Tensor, mask: Tensor) -> Tensor:
     """
     later = mask & (mask.cumsum(-1) > 1)
     return scores.masked_fill(later, -40.0)
+
+
+def _halves_and_quarters(g: Generator) -> tuple[Tensor, Tensor]:
+    """Equal scores in float64 and 1, 2 or 4 allowed keys.
+
+    The weights are exact in float32 as well: a softmax in float32 that is
+    cast back, as in transformers, is a right answer.
+    """
+    scores = torch.randint(-3, 4, (3, 1), generator=g).double()
+    order = torch.rand(3, 6, generator=g).argsort(-1)  # a rank for each key
+    return scores.repeat(1, 6), order < torch.tensor([[1], [2], [4]])
 
 
 def _forbidden_is_zero(case: Case, out: Tensor) -> bool:
@@ -365,6 +376,13 @@ def by_hand(scores: Tensor, mask: Tensor) -> Tensor:
     exps = (x - highest.masked_fill(highest == -INF, 0.0)).exp()
     total = exps.sum(-1, keepdim=True)
     return (exps / torch.where(total == 0, 1.0, total)).to(scores.dtype)
+
+
+@exercise.equivalent("softmax in float32, cast back")
+def in_float32(scores: Tensor, mask: Tensor) -> Tensor:
+    filled = scores.masked_fill(~mask, torch.finfo(scores.dtype).min)
+    weights = torch.softmax(filled, dim=-1, dtype=torch.float32)
+    return weights.masked_fill(~mask, 0.0).type_as(scores)
 
 
 @exercise.equivalent("exp of the distance to logsumexp")
