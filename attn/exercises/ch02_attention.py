@@ -23,7 +23,9 @@ def attention(
 
 
 def _cases(g: Generator) -> Iterator[Case]:
-    def qkv(*lead: int, L: int = 3, S: int = 5, D: int = 8, Dv: int = 6) -> tuple:  # noqa: N803
+    def qkv(
+        *lead: int, L: int = 3, S: int = 5, D: int = 8, Dv: int = 6
+    ) -> tuple:  # noqa: N803
         sizes = (L, D), (S, D), (S, Dv)
         return tuple(torch.randn(*lead, *two, generator=g) for two in sizes)
 
@@ -333,7 +335,9 @@ def no_softmax(query, key, value, scale=None):
     return query @ key.mT * _default(query, scale) @ value
 
 
-@exercise.misconception("no maximum is taken off", exposed_by="scores above 88")
+@exercise.misconception(
+    "no maximum is taken off", exposed_by="scores above 88"
+)
 def overflow(query, key, value, scale=None):
     """exp of a large score is inf, and inf / inf is NaN. You have solved
     this once already: can your softmax be used here?"""

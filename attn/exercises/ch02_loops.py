@@ -110,7 +110,9 @@ def no_scale(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
     return _attend(query, key, value, 1.0)
 
 
-@exercise.misconception("divided by D, not by its root", exposed_by="D above 1")
+@exercise.misconception(
+    "divided by D, not by its root", exposed_by="D above 1"
+)
 def divided_by_width(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
     """Dividing by D makes the scores too small, and the attention too even.
     A sum of D independent terms has variance D: what is its standard
@@ -334,7 +336,10 @@ def _floats(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
         weights = [e / sum(exps) for e in exps]
         columns = zip(*v, strict=True)
         result.append(
-            [sum(w * x for w, x in zip(weights, c, strict=True)) for c in columns]
+            [
+                sum(w * x for w, x in zip(weights, c, strict=True))
+                for c in columns
+            ]
         )
     return torch.tensor(result)
 

@@ -29,7 +29,10 @@ class SelfAttention(nn.Module):
 
 def _cases(g: Generator) -> Iterator[Case]:
     def case(
-        stage: str, *shape: int, D: int = 8, grad: bool = False  # noqa: N803
+        stage: str,
+        *shape: int,
+        D: int = 8,
+        grad: bool = False,  # noqa: N803
     ) -> Case:
         x = torch.randn(*shape, generator=g)
         return _case(stage, x, _state(g, shape[-1], D), grad)
@@ -162,13 +165,19 @@ def _wrong(name: str, *, exposed_by: str) -> Callable[[Forward], Any]:
 
 
 def _attend(
-    q: Tensor, k: Tensor, v: Tensor, divisor: float | None = None, dim: int = -1
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    divisor: float | None = None,
+    dim: int = -1,
 ) -> Tensor:
     scores = q @ k.mT / (q.shape[-1] ** 0.5 if divisor is None else divisor)
     return torch.softmax(scores, dim) @ v
 
 
-@_wrong("scaled by embed_dim, not by head_dim", exposed_by="E and D that differ")
+@_wrong(
+    "scaled by embed_dim, not by head_dim", exposed_by="E and D that differ"
+)
 def by_embedding(x: Tensor, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     """The scale uses the width of a token; with several heads that is H
     times the width of a query, and the attention comes out too even. Many
@@ -200,7 +209,9 @@ def scaled_twice(x: Tensor, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     return _attend(q, k, v, q.shape[-1] ** 1.5)
 
 
-@_wrong("scaled by the length of the sequence", exposed_by="L and D that differ")
+@_wrong(
+    "scaled by the length of the sequence", exposed_by="L and D that differ"
+)
 def by_length(x: Tensor, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     """x.shape[-2] is L. A long text would be read with another temperature
     than a short one. How many terms does one dot product add?"""

@@ -186,9 +186,7 @@ def over_width(query: Tensor, key: Tensor) -> Pair:
     return _pair(dots.var(), (dots / query.shape[-1]).var())
 
 
-@exercise.misconception(
-    "multiplied by the root of D", exposed_by="D above 1"
-)
+@exercise.misconception("multiplied by the root of D", exposed_by="D above 1")
 def multiplied(query: Tensor, key: Tensor) -> Pair:
     """The factor is 1 / sqrt(D), and you multiply by sqrt(D): the spread
     grows where it should shrink. Should the second number be larger or
@@ -218,9 +216,7 @@ def always_eight(query: Tensor, key: Tensor) -> Pair:
     return _pair(dots.var(), (dots / 8).var())
 
 
-@exercise.misconception(
-    "after and before are swapped", exposed_by="D above 1"
-)
+@exercise.misconception("after and before are swapped", exposed_by="D above 1")
 def swapped(query: Tensor, key: Tensor) -> Pair:
     """Both numbers are right and stand in the other order. The plot below
     would say that scaling makes things worse. Which comes first, before or
