@@ -6,6 +6,7 @@ from urllib.parse import unquote, urldefrag, urlsplit
 
 import pytest
 from bs4 import BeautifulSoup
+from docutils.nodes import make_id
 
 from attn.exercises import CHAPTERS
 from attn.exercises.spec import every_exercise
@@ -58,7 +59,7 @@ def test_no_internal_link_is_dead(book, soups):
 def test_hints_and_solution_stand_below_each_exercise(exercise, book, soups):
     key, _ = sources.split_id(exercise.id)
     soup = soups[book / "notebooks" / f"{CHAPTERS[key]}.html"]
-    label = soup.find(id=f"exercise-{exercise.id}")
+    label = soup.find(id=make_id(f"exercise-{exercise.id}"))
     assert label is not None
     boxes = label.find_all_next("details", limit=4)
     titles = [box.summary.get_text(strip=True) for box in boxes]
