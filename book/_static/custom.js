@@ -10,8 +10,8 @@ document.addEventListener("DOMContentLoaded", () => {
   for (const button of all(".search-button-field")) {
     button.removeAttribute("aria-label");
   }
-  for (const icon of all(".theme-switch-button .theme-switch")) {
-    icon.setAttribute("aria-hidden", "true");
+  for (const button of all(".theme-switch-button")) {
+    button.ariaLabel = "Color mode: Light, Dark or System Settings";
   }
   // The entries of a bibliography are no list items.
   for (const list of all(".citation-list[role=list]")) {
