@@ -46,7 +46,7 @@ def attention_loops(
         value: ``(S, Dv)``.
 
     Returns:
-        ``(L, Dv)``.
+        ``(L, Dv)``, float32 like the inputs.
     """
     (L, D), (S, Dv) = query.shape, value.shape
     out = torch.zeros(L, Dv)

@@ -58,6 +58,7 @@ def _cases(g: Generator) -> Iterator[Case]:
     yield Case(stage, qkv(), {"scale": 1.0})
     yield Case(stage, qkv(2, 3), {"scale": 0.2})
     yield Case(stage, qkv(2), {"scale": 2})
+    yield Case(stage, qkv(), {"scale": -0.6})
 
     stage = "scale is 0.0, a number like any other"
     yield Case(stage, qkv(2), {"scale": 0.0})

@@ -305,14 +305,14 @@ def clamped(x: Tensor, dim: int = -1) -> Tensor:
 
 
 @exercise.misconception(
-    "the mean is taken off, not the maximum",
+    "the mean or the minimum is taken off, not the maximum",
     exposed_by="scores from -1000 to 1000",
 )
 def mean_off(x: Tensor, dim: int = -1) -> Tensor:
     """Any number may be taken off, and yet only one of them is safe: with
-    scores of -1000 and 1000 the mean is 0 and exp still overflows (and one
-    score of -inf makes the mean -inf). Below which number are all scores
-    of a slice?"""
+    scores of -1000 and 1000 the mean is 0, the minimum is -1000, and exp
+    still overflows (and one score of -inf makes both -inf). Below which
+    number are all scores of a slice?"""
     exps = (x - x.mean(dim, keepdim=True)).exp()
     return exps / exps.sum(dim, keepdim=True)
 

@@ -13,6 +13,7 @@ from attn.grading.run import (
     Forbidden,
     Outcome,
     OutOfTime,
+    WrongParameters,
     input_name,
     named_tensors,
 )
@@ -75,6 +76,8 @@ def error_text(outcome: Outcome) -> str:
         return (
             f"it calls torch's {error}, which this exercise asks you to write"
         )
+    if isinstance(error, WrongParameters):
+        return str(error)
     text = " ".join(str(error).split())
     text = text if len(text) <= 200 else text[:200] + " …"
     place = f"\n  in the line  {outcome.where}" if outcome.where else ""
@@ -103,7 +106,7 @@ def library_use(exercise: Exercise, answer: Any) -> str | None:
     for name, value in _names_used(answer):
         home = value.__name__ if inspect.ismodule(value) else None
         home = home or getattr(value, "__module__", "") or ""
-        given = exercise.given.get(name)
+        given = exercise.namespace().get(name)
         if home.split(".")[0] == "attn" and value is not given:
             reference = getattr(value, "__attn_reference__", None)
             if reference is not None and reference != exercise.id:
