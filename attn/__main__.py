@@ -9,6 +9,7 @@ chapters, ``teeth`` prints how many wrong answers the checks catch.
 from __future__ import annotations
 
 import argparse
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -47,6 +48,8 @@ def _lab(given: argparse.Namespace) -> int:
     if given.copy_only:
         return 0
     command = [sys.executable, "-m", "jupyterlab", f"--port={given.port}"]
+    if hasattr(os, "geteuid") and os.geteuid() == 0:  # in a container
+        command.append("--allow-root")
     return subprocess.run(command, cwd=given.folder, check=False).returncode
 
 
