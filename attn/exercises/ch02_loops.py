@@ -29,12 +29,12 @@ def _cases(g: Generator) -> Iterator[Case]:
     stage = "the query is zero, so the result is the mean of the values"
     yield Case(stage, (torch.zeros(2, 4), randn(5, 4), randn(5, 3)))
 
-    stage = "there is one query, so a row of scores becomes a row of weights"
-    yield Case(stage, (randn(1, 9), randn(4, 9), randn(4, 6)))
-
     stage = "L, S, D and Dv all differ"
     yield Case(stage, (randn(3, 8), randn(5, 8), randn(5, 6)))
     yield Case(stage, (randn(6, 12), randn(4, 12), randn(4, 5)))
+
+    stage = "there is one query"
+    yield Case(stage, (randn(1, 9), randn(4, 9), randn(4, 6)))
 
     stage = "there are as many queries as keys"
     yield Case(stage, (randn(4, 3), randn(4, 3), randn(4, 2)))
@@ -256,13 +256,34 @@ def unnormalised(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
 
 @exercise.misconception(
     "all keys count the same: the mean of the values",
-    exposed_by="one query and keys that differ",
+    exposed_by="keys that differ",
 )
 def plain_mean(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-    """Every query gets the same answer, the plain mean. Either the softmax
-    sees one score at a time (each weight is then 1), or the scores do not
-    reach it. Print the weights of two queries: do they differ?"""
+    """Every query gets the same answer, the plain mean: the scores never
+    reach the weights. Print the weights of two queries: do they differ?"""
     return value.mean(0).expand(len(query), -1).clone()
+
+
+@exercise.misconception(
+    "each score has a softmax of its own", exposed_by="more than one key"
+)
+def one_at_a_time(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    """The softmax of a single number is 1, so every weight is 1 and the
+    result is the sum of the values, the same for every query. A key's
+    weight depends on the other keys: how many scores must the softmax see
+    at once?"""
+    return value.sum(0).expand(len(query), -1).clone()
+
+
+@exercise.misconception(
+    "the dot product keeps its last term only (= instead of +=)",
+    exposed_by="D above 1",
+)
+def last_term(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    """In the loop over the features the score is set anew each time, so
+    only the last feature is compared. How do you add to what is already
+    there?"""
+    return _attend(query[:, -1:], key[:, -1:], value, query.shape[1] ** 0.5)
 
 
 @exercise.misconception(
