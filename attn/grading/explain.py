@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dis
 import inspect
 import types
 from typing import TYPE_CHECKING, Any
@@ -139,13 +140,22 @@ def _names_used(answer: Any) -> list[tuple[str, Any]]:
             codes += [
                 c for c in code.co_consts if isinstance(c, types.CodeType)
             ]
-            for name in code.co_names:
+            for name in _globals_read(code):
                 if name in item.__globals__:
                     value = item.__globals__[name]
                     found.append((name, value))
                     if getattr(value, "__module__", None) == item.__module__:
                         todo.append(value)
     return found
+
+
+def _globals_read(code: types.CodeType) -> set[str]:
+    """Names read as globals; ``co_names`` holds attributes as well."""
+    return {
+        step.argval
+        for step in dis.get_instructions(code)
+        if step.opname in ("LOAD_GLOBAL", "LOAD_NAME")
+    }
 
 
 def _stages_before(cases: list[Case], stage: str) -> list[str]:
