@@ -90,7 +90,7 @@ def gradient_name(path: str) -> str:
     return input_name(path) if path.startswith(("args", "kwargs")) else path
 
 
-def library_use(exercise: Exercise, answer: Any) -> str | None:
+def use_of_the_package(exercise: Exercise, answer: Any) -> str | None:
     """A complaint when the answer is, or calls, the book's own package.
 
     This is for honest learners; a grader that cannot be fooled runs the
@@ -150,11 +150,11 @@ def _names_used(answer: Any) -> list[tuple[str, Any]]:
 
 
 def _globals_read(code: types.CodeType) -> set[str]:
-    """Names read as globals; ``co_names`` holds attributes as well."""
+    """Names read as globals, or imported; not those of attributes."""
     return {
         step.argval
         for step in dis.get_instructions(code)
-        if step.opname in ("LOAD_GLOBAL", "LOAD_NAME")
+        if step.opname in ("LOAD_GLOBAL", "LOAD_NAME", "IMPORT_NAME")
     }
 
 

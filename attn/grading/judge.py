@@ -64,9 +64,9 @@ def judge(exercise: Exercise, answer: Any, *, seed: int = 0) -> Verdict:
     Returns:
         The verdict, with the diagnosis when it is wrong.
     """
-    library = explain.library_use(exercise, answer)
-    if library:
-        return Verdict(False, library)
+    borrowed = explain.use_of_the_package(exercise, answer)
+    if borrowed:
+        return Verdict(False, borrowed)
     cases = exercise.generate(seed)
     if not cases:
         raise RuntimeError(f"{exercise.id} has no cases: nothing was checked")
