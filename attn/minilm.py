@@ -65,21 +65,25 @@ class MiniLM:
     num_layers, num_heads, head_dim, eps = 6, 12, 32, 1e-12
 
     def __init__(self, weights: dict[str, Tensor], tokenizer: object):
-        self._weights = weights
+        self.weights = weights
         self._tokenizer = tokenizer
 
     def tokens(self, sentence: str) -> list[str]:
         """The sentence in pieces, ``[CLS]`` and ``[SEP]`` included."""
         return self._tokenizer.encode(sentence).tokens  # type: ignore[attr-defined]
 
+    def ids(self, sentence: str) -> list[int]:
+        """The same pieces as numbers: rows of the embedding table."""
+        return self._tokenizer.encode(sentence).ids  # type: ignore[attr-defined]
+
     def embed(self, sentence: str) -> Tensor:
         """Word, position and type embeddings, added up: ``(L, E)``."""
-        ids = self._tokenizer.encode(sentence).ids  # type: ignore[attr-defined]
+        ids = self.ids(sentence)
         table = "embeddings.{}_embeddings.weight".format
         x = (
-            self._weights[table("word")][ids]
-            + self._weights[table("position")][: len(ids)]
-            + self._weights[table("token_type")][0]
+            self.weights[table("word")][ids]
+            + self.weights[table("position")][: len(ids)]
+            + self.weights[table("token_type")][0]
         )
         return self._norm(x, "embeddings.LayerNorm")  # (L, E)
 
@@ -145,12 +149,12 @@ class MiniLM:
         return F.normalize(states[-1].mean(0), dim=0)
 
     def _linear(self, x: Tensor, name: str) -> Tensor:
-        at = self._weights
+        at = self.weights
         return F.linear(x, at[f"{name}.weight"], at[f"{name}.bias"])
 
     def _norm(self, x: Tensor, name: str) -> Tensor:
-        weight = self._weights[f"{name}.weight"]
-        bias = self._weights[f"{name}.bias"]
+        weight = self.weights[f"{name}.weight"]
+        bias = self.weights[f"{name}.bias"]
         return F.layer_norm(x, weight.shape, weight, bias, self.eps)
 
 
