@@ -35,7 +35,10 @@ def add_names(app: Sphinx, docname: str, source: list[str]) -> None:
 
 
 def path_of(module: str) -> Path:
-    return ROOT.joinpath(*module.split(".")).with_suffix(".py")
+    place = ROOT.joinpath(*module.split("."))
+    if place.is_dir():
+        return place / "__init__.py"
+    return place.with_suffix(".py")
 
 
 def directives(module: str) -> str:
