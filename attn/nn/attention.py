@@ -235,8 +235,9 @@ class MultiHeadAttention(nn.Module):
             "q_offset": q_offset,
         }
         dropout_p = self.dropout if self.training else 0.0
-        out = grouped_attention(q, k, v, dropout_p=dropout_p, **said)
-        out = merge_heads(out)  # (B, L, H * Dv)
+        heads = grouped_attention(q, k, v, dropout_p=dropout_p, **said)
+        assert isinstance(heads, Tensor)
+        out = merge_heads(heads)  # (B, L, H * Dv)
         out = self.out_proj(out[0] if query.dim() == 2 else out)
         if not need_weights:
             return out
@@ -345,7 +346,8 @@ class MultiHeadAttention(nn.Module):
             extra.append(key_padding(key_padding_mask, shape, q.dtype))
         if self.alibi:
             at = (places.of_queries(), places.of_keys())
-            extra.append(alibi_bias(self.num_heads, *at))
+            bias = alibi_bias(self.num_heads, *at)
+            extra.append(bias if bias.dim() == 4 else bias[None])
         if not extra:
             return attn_mask
         gqa = self.num_kv_heads != self.num_heads
@@ -362,7 +364,7 @@ class MultiHeadAttention(nn.Module):
         return attn_mask
 
     def extra_repr(self) -> str:
-        names = "num_heads num_kv_heads head_dim value_dim dropout".split()
+        names = ("num_heads", "num_kv_heads", "head_dim", "value_dim")
         said = ", ".join(f"{name}={getattr(self, name)}" for name in names)
         return f"{self.embed_dim}, {said}"
 

@@ -6,11 +6,13 @@ tensor and says which tokens are real, ``unpad`` goes back.
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
 
-def pad(x: Tensor) -> tuple[Tensor, Tensor]:
+def pad(x: Any) -> tuple[Tensor, Tensor]:
     """A jagged tensor as a padded one.
 
     Args:
@@ -38,7 +40,7 @@ def pad(x: Tensor) -> tuple[Tensor, Tensor]:
     return dense, place < lengths[:, None]
 
 
-def unpad(dense: Tensor, valid: Tensor, like: Tensor) -> Tensor:
+def unpad(dense: Tensor, valid: Tensor, like: Any) -> Tensor:
     """Back to the jagged shape of ``like``.
 
     Args:

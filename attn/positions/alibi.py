@@ -59,7 +59,8 @@ def alibi_bias(
 
     Returns:
         ``(H, L, S)``, or ``(B, H, L, S)`` where positions have a batch
-        axis; float32, an ``attn_mask`` for any attention function.
+        axis; float32. It is an ``attn_mask``: with a batch, ``bias[None]``
+        says that the first axis holds heads.
 
     Source: Press et al. 2022, section 3. Bloom and MPT add ``slope *
     key position``: softmax does not see the difference, which is constant
