@@ -140,9 +140,16 @@ class _Rope(NamedTuple):
     max_len: int | None
     device: torch.device | str | None
 
-    def powers(self, base: float | None = None) -> Tensor:
-        """``base ** (2i / R)``: wavelengths over two pi, ``(R / 2,)``."""
-        exponent = torch.arange(0, self.dim, 2, device=self.device).float()
+    def powers(
+        self, base: float | None = None, pairs: int | None = None
+    ) -> Tensor:
+        """``base ** (2i / R)``: wavelengths over two pi, ``(R / 2,)``.
+
+        Only the first ``pairs`` when given: a longer row is computed in
+        other steps and may differ in its last bit.
+        """
+        end = self.dim if pairs is None else 2 * pairs
+        exponent = torch.arange(0, end, 2, device=self.device).float()
         return (self.base if base is None else base) ** (exponent / self.dim)
 
     def stretch(self, factor: float | None, original: int) -> float:
@@ -169,8 +176,8 @@ def _proportional(
     rope: _Rope, *, part: float, factor: float = 1.0
 ) -> tuple[Tensor, float]:
     turning = int(part * rope.dim // 2)
-    inv_freq = 1.0 / rope.powers()
-    inv_freq[turning:] = 0.0
+    inv_freq = torch.zeros(rope.dim // 2, device=rope.device)
+    inv_freq[:turning] = 1.0 / rope.powers(pairs=turning)
     return inv_freq / factor, 1.0
 
 
