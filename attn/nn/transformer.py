@@ -128,7 +128,8 @@ class Transformer(nn.Module):
 
         Args:
             ids: token ids, ``(B, L)``.
-            inputs_embeds: vectors ``(B, L, E)`` instead of ids.
+            inputs_embeds: vectors ``(B, L, E)`` instead of ids; taken as
+                they are, without ``embed_scale``.
             attention_mask: True (or 1) for a real token, ``(B, L)``, as in
                 transformers.
             attn_mask: who may attend to whom besides, see
@@ -152,8 +153,9 @@ class Transformer(nn.Module):
             raise ValueError(
                 "ids and inputs_embeds: exactly one of them is needed"
             )
-        x = inputs_embeds if ids is None else self.token_embedding(ids)
-        assert x is not None
+        x = inputs_embeds
+        if x is None:
+            x = self.token_embedding(ids) * self.embed_scale
         if positions is None:
             positions = torch.arange(x.shape[-2], device=x.device)
         x = self._embed(x, positions, segments)  # (B, L, E)
@@ -176,16 +178,16 @@ class Transformer(nn.Module):
             else:
                 x = block(x, **said)
         x = x if self.final_norm is None else self.final_norm(x)
-        x = x if self.head is None else self.head(x)
-        if self.final_softcap is not None:
-            x = self.final_softcap * torch.tanh(x / self.final_softcap)
+        if self.head is not None:
+            x = self.head(x)
+            if self.final_softcap is not None:
+                x = self.final_softcap * torch.tanh(x / self.final_softcap)
         return (x, weights) if need_weights else x
 
     def _embed(
         self, x: Tensor, positions: Tensor, segments: Tensor | None
     ) -> Tensor:
         """Everything that is added up before the first block."""
-        x = x * self.embed_scale
         if self.segment_embedding is not None:
             if segments is None:
                 segments = torch.zeros(
