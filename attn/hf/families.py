@@ -61,7 +61,7 @@ def gpt2(c: Config) -> dict[str, Any]:
         "embed_dim": embed,
         "num_layers": layers,
         "num_heads": c("n_head"),
-        "positions": LearnedPositions(c("n_positions"), embed),
+        "positions": learned(c("n_positions"), embed),
         "feed_forward": functools.partial(
             FeedForward,
             hidden_dim=c("n_inner") or 4 * embed,
@@ -298,7 +298,7 @@ def bert(c: Config) -> dict[str, Any]:
         "embed_dim": embed,
         "num_layers": c("num_hidden_layers"),
         "num_heads": c("num_attention_heads"),
-        "positions": LearnedPositions(c("max_position_embeddings"), embed),
+        "positions": learned(c("max_position_embeddings"), embed),
         "segments": c("type_vocab_size"),
         "embed_norm": True,
         "feed_forward": functools.partial(
@@ -333,7 +333,7 @@ BERT: Table = {theirs: f"body.{ours}" for theirs, ours in ENCODER.items()} | {
     "cls.predictions.transform.dense": "transform",
     "cls.predictions.transform.LayerNorm": "transform_norm",
     "cls.predictions.decoder": "decoder",
-    "cls.predictions": "decoder",  # its bias, under another name
+    "cls.predictions": "decoder",  # its bias, where they are tied
 }
 
 # ------------------------------------------------- what they have in common
@@ -358,6 +358,12 @@ ACTIVATIONS = {
 }
 
 
+def learned(max_len: int, embed_dim: int) -> LearnedPositions:
+    """A table to be filled: nothing is drawn for it."""
+    with torch.device("meta"):
+        return LearnedPositions(max_len, embed_dim)
+
+
 def rope(c: Config, head_dim: int, partial: bool = False) -> Rope:
     """``rope_parameters`` as a module; ours refuses what it does not know.
 
@@ -367,6 +373,7 @@ def rope(c: Config, head_dim: int, partial: bool = False) -> Rope:
     law = {k: v for k, v in c("rope_parameters").items() if v is not None}
     kind = law.pop("rope_type", law.pop("type", "default"))
     law.pop("type", None)
+    partial = partial or kind == "proportional"
     if not partial and law.get("partial_rotary_factor", 1.0) != 1.0:
         c.refuse("rope_parameters", "partial_rotary_factor = 1.0")
     try:

@@ -53,6 +53,11 @@ def fused(*ours: str) -> Rule:
     """GPT-NeoX's and Bloom's Q, K and V, head by head: ``(H * 3 * D, E)``."""
 
     def cut(x: Tensor, heads: int) -> Iterable[Tensor]:
+        if len(x) % (3 * heads):
+            raise ValueError(
+                f"a fused projection has {len(x)} rows: {heads} heads need "
+                "a multiple of three times as many"
+            )
         parts = x.unflatten(0, (heads, 3, -1))  # (H, 3, D, ...)
         return [parts[:, i].flatten(0, 1) for i in range(3)]
 
@@ -82,7 +87,8 @@ def fill(
     Args:
         module: every parameter and persistent buffer of it is filled.
         state: the checkpoint's tensors by name.
-        table: its modules and ours.
+        table: its modules and ours; of two that give us the same tensor,
+            the first.
         num_heads: heads of a fused projection.
         ignore: endings of names that carry nothing, such as old buffers.
         tied: two tensors of ours that are one: the first need not be there.
@@ -92,38 +98,9 @@ def fill(
             all are named.
     """
     need = module.state_dict()
-    found: dict[str, Tensor] = {}
-    unexpected = []
-    for name, tensor in state.items():
-        if name.endswith(tuple(ignore)):
-            continue
-        rule, layer, leaf = _find(name, table)
-        if rule is None:
-            unexpected.append(name)
-            continue
-        targets = [f"{ours}.{leaf}".replace("*", layer) for ours in rule.ours]
-        if not set(targets) <= set(need):
-            unexpected.append(name)
-            continue
-        parts = rule.cut(tensor, num_heads)
-        for target, part in zip(targets, parts, strict=True):
-            if part.shape != need[target].shape:
-                raise ValueError(
-                    f"{name} has shape {tuple(tensor.shape)}: the "
-                    f"configuration asks for {target} of shape "
-                    f"{tuple(need[target].shape)}"
-                )
-            found[target] = part
+    found, unexpected = _translated(state, table, need, num_heads, ignore)
     if tied is not None:
-        head, embedding = tied
-        rows = found.get(embedding, found.get(head))
-        if rows is not None and not torch.equal(found.get(head, rows), rows):
-            raise ValueError(
-                f"{_theirs(head, table)} and {_theirs(embedding, table)} "
-                "differ: the configuration says that they are tied"
-            )
-        if rows is not None:
-            found[head] = rows
+        _share(found, *tied, table)
     missing = [_theirs(name, table) for name in need if name not in found]
     problems = [
         f"{what}: {', '.join(dict.fromkeys(names))}"
@@ -134,12 +111,58 @@ def fill(
         raise ValueError(f"the weights do not fit ({'; '.join(problems)})")
     module.load_state_dict(found)
     if tied is not None:
-        _tie(module, *tied)
+        at, _, leaf = tied[0].rpartition(".")
+        shared = module.get_parameter(tied[1])
+        setattr(module.get_submodule(at), leaf, shared)
 
 
-def _tie(module: nn.Module, head: str, embedding: str) -> None:
-    at, _, leaf = head.rpartition(".")
-    setattr(module.get_submodule(at), leaf, module.get_parameter(embedding))
+def _translated(
+    state: Mapping[str, Tensor],
+    table: Table,
+    need: Mapping[str, Tensor],
+    num_heads: int,
+    ignore: Iterable[str],
+) -> tuple[dict[str, Tensor], list[str]]:
+    """The checkpoint under our names, and what has no place."""
+    found: dict[str, Tensor] = {}
+    unexpected = []
+    order = {theirs: i for i, theirs in enumerate(table)}
+    names = [name for name in state if not name.endswith(tuple(ignore))]
+    names.sort(key=lambda name: order.get(_parts(name)[0], len(order)))
+    for name in names:
+        rule, layer, leaf = _find(name, table)
+        ours = () if rule is None else rule.ours
+        targets = [f"{x}.{leaf}".replace("*", layer) for x in ours]
+        if rule is None or not set(targets) <= set(need):
+            unexpected.append(name)
+            continue
+        tensor = state[name]
+        for target, part in zip(
+            targets, rule.cut(tensor, num_heads), strict=True
+        ):
+            if part.shape != need[target].shape:
+                raise ValueError(
+                    f"{name} has shape {tuple(tensor.shape)}: the "
+                    f"configuration asks for {target} of shape "
+                    f"{tuple(need[target].shape)}"
+                )
+            found.setdefault(target, part)
+    return found, unexpected
+
+
+def _share(
+    found: dict[str, Tensor], head: str, embedding: str, table: Table
+) -> None:
+    """Give a tied head the embedding's rows; if it has its own, compare."""
+    if embedding not in found:
+        return
+    rows = found[embedding]
+    own = found.setdefault(head, rows)
+    if own.data_ptr() != rows.data_ptr() and not torch.equal(own, rows):
+        raise ValueError(
+            f"{_theirs(head, table)} and {_theirs(embedding, table)} differ: "
+            "the configuration says that they are tied"
+        )
 
 
 def _find(name: str, table: Table) -> tuple[Rule | None, str, str]:

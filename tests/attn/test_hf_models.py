@@ -69,6 +69,7 @@ VARIANTS = {
             "max_position_embeddings": 6,
         },
         "yarn": {"rope_parameters": YARN},
+        "proportional rope": rope("proportional", partial_rotary_factor=0.5),
         "llama3 rope": {"rope_parameters": LLAMA3},
         "longrope, short": {"rope_parameters": LONGROPE},
         "longrope, long": {
