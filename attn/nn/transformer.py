@@ -156,8 +156,14 @@ class Transformer(nn.Module):
         x = inputs_embeds
         if x is None:
             x = self.token_embedding(ids) * self.embed_scale
+        if x.dim() != 3:
+            raise ValueError(
+                f"the input has {x.dim() - 1} axes of tokens: it needs "
+                "ids (B, L) or inputs_embeds (B, L, E)"
+            )
         if positions is None:
-            positions = torch.arange(x.shape[-2], device=x.device)
+            positions = torch.arange(x.shape[1], device=x.device)
+        _check_shapes(x, positions, segments)
         x = self._embed(x, positions, segments)  # (B, L, E)
         said: dict[str, Any] = {
             "attn_mask": attn_mask,
@@ -214,6 +220,22 @@ class Transformer(nn.Module):
         logits = self(ids, **inputs)  # (B, L, V)
         return F.cross_entropy(
             logits[:, :-1].flatten(0, 1).float(), ids[:, 1:].flatten()
+        )
+
+
+def _check_shapes(
+    x: Tensor, positions: Tensor, segments: Tensor | None
+) -> None:
+    batch, length = x.shape[:2]
+    if positions.shape not in ((length,), (1, length), (batch, length)):
+        raise ValueError(
+            f"positions has shape {tuple(positions.shape)}: it needs (L,) "
+            f"or (B, L) with B = {batch} and L = {length}"
+        )
+    if segments is not None and segments.shape != (batch, length):
+        raise ValueError(
+            f"segments has shape {tuple(segments.shape)}: it needs (B, L) = "
+            f"{(batch, length)}"
         )
 
 
