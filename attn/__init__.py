@@ -10,7 +10,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from attn import functional, masks, plot
+    from attn import cost, functional, masks, nn, plot, positions
     from attn.functional import (
         attention_loops,
         attention_weights,
@@ -33,41 +33,102 @@ if TYPE_CHECKING:
         sliding_window,
         window,
     )
+    from attn.nn import (
+        BatchNorm,
+        FeedForward,
+        LayerNorm,
+        MultiHeadAttention,
+        RMSNorm,
+        SwiGLU,
+        Transformer,
+        TransformerBlock,
+        gpt2_small,
+        llama_style,
+    )
+    from attn.positions import (
+        LearnedPositions,
+        NoRope,
+        Rope,
+        SinusoidalPositions,
+        alibi_bias,
+        alibi_slopes,
+        apply_rope,
+        convert_pairing,
+        position_ids,
+        rope_frequencies,
+        rope_tables,
+        sinusoidal,
+    )
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "BatchNorm",
+    "FeedForward",
+    "LayerNorm",
+    "LearnedPositions",
     "Mask",
+    "MultiHeadAttention",
+    "NoRope",
+    "RMSNorm",
+    "Rope",
+    "SinusoidalPositions",
+    "SwiGLU",
+    "Transformer",
+    "TransformerBlock",
+    "alibi_bias",
+    "alibi_slopes",
+    "apply_rope",
     "attention_loops",
     "attention_weights",
     "causal",
     "chunked",
+    "convert_pairing",
+    "cost",
     "documents",
     "functional",
+    "gpt2_small",
     "grouped_attention",
+    "llama_style",
     "masks",
     "merge_heads",
+    "nn",
     "padding",
     "plot",
     "pool_heads",
+    "position_ids",
+    "positions",
     "prefix",
     "repeat_kv",
+    "rope_frequencies",
+    "rope_tables",
     "scaled_dot_product_attention",
     "simple_attention",
+    "sinusoidal",
     "sliding_window",
     "softmax",
     "split_heads",
     "window",
 ]
 
-_MODULES = ("functional", "masks", "plot", "exercises", "grading")
+_MODULES = (
+    "cost",
+    "exercises",
+    "functional",
+    "grading",
+    "masks",
+    "nn",
+    "plot",
+    "positions",
+)
+_HOMES = ("attn.functional", "attn.masks", "attn.positions", "attn.nn")
 
 
 def __getattr__(name: str) -> Any:
     if name in _MODULES:
         return importlib.import_module(f"attn.{name}")
     if name in __all__:
-        for home in ("attn.functional", "attn.masks"):
+        for home in _HOMES:
             module = importlib.import_module(home)
             if name in module.__all__:
                 return getattr(module, name)

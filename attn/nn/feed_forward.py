@@ -1,0 +1,128 @@
+"""The feed-forward half of a block: each token by itself."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "gelu": F.gelu,
+    "gelu_tanh": functools.partial(F.gelu, approximate="tanh"),
+    "relu": F.relu,
+    "silu": F.silu,
+}
+
+
+class FeedForward(nn.Module):
+    """Widen, bend, narrow: ``Linear``, activation, dropout, ``Linear``.
+
+    Args:
+        embed_dim: ``E``.
+        hidden_dim: the width between; ``4 * E`` when None.
+        activation: ``"gelu"`` (exact: BERT), ``"gelu_tanh"`` (GPT-2),
+            ``"relu"`` (the first Transformer) or ``"silu"``.
+        bias: of both projections.
+        dropout: of the hidden features, in training.
+
+    Source: Vaswani et al. 2017, section 3.3; Hendrycks and Gimpel 2016.
+    """
+
+    def __init__(
+        self,
+        embed_dim: int,
+        hidden_dim: int | None = None,
+        *,
+        activation: str = "gelu",
+        bias: bool = True,
+        dropout: float = 0.0,
+    ):
+        super().__init__()
+        hidden_dim = 4 * embed_dim if hidden_dim is None else hidden_dim
+        self.activation = _known(activation)
+        self.up_proj = nn.Linear(embed_dim, hidden_dim, bias=bias)
+        self.down_proj = nn.Linear(hidden_dim, embed_dim, bias=bias)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """``(..., E)`` to ``(..., E)``."""
+        hidden = ACTIVATIONS[self.activation](self.up_proj(x))
+        return self.down_proj(self.dropout(hidden))
+
+    def extra_repr(self) -> str:
+        return f"activation={self.activation!r}"
+
+
+class SwiGLU(nn.Module):
+    """A feed-forward in which one projection gates another.
+
+    ``down(silu(gate(x)) * up(x))``. With another activation it is another
+    member of the family: ``"gelu_tanh"`` makes GeGLU (Gemma), ``"relu"``
+    ReGLU.
+
+    Args:
+        embed_dim: ``E``.
+        hidden_dim: the width between; ``gated_hidden_dim(E)`` when None,
+            with which it has as many weights as a ``FeedForward``.
+        activation: of the gate, as in ``FeedForward``.
+        bias: of the three projections.
+        dropout: of the hidden features, in training.
+
+    Source: Shazeer 2020, "GLU variants improve Transformer".
+    """
+
+    def __init__(
+        self,
+        embed_dim: int,
+        hidden_dim: int | None = None,
+        *,
+        activation: str = "silu",
+        bias: bool = False,
+        dropout: float = 0.0,
+    ):
+        super().__init__()
+        if hidden_dim is None:
+            hidden_dim = gated_hidden_dim(embed_dim)
+        self.activation = _known(activation)
+        self.gate_proj = nn.Linear(embed_dim, hidden_dim, bias=bias)
+        self.up_proj = nn.Linear(embed_dim, hidden_dim, bias=bias)
+        self.down_proj = nn.Linear(hidden_dim, embed_dim, bias=bias)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """``(..., E)`` to ``(..., E)``."""
+        gate = ACTIVATIONS[self.activation](self.gate_proj(x))
+        return self.down_proj(self.dropout(gate * self.up_proj(x)))
+
+    def extra_repr(self) -> str:
+        return f"activation={self.activation!r}"
+
+
+def gated_hidden_dim(embed_dim: int, multiple_of: int = 1) -> int:
+    """The width that gives three matrices the weights of two.
+
+    ``FeedForward`` has ``2 * E * 4E`` weights, a gated one ``3 * E`` times
+    its width: equal at ``8E / 3``.
+
+    Args:
+        embed_dim: ``E``.
+        multiple_of: round up to a multiple that suits the hardware; Llama 2
+            uses 256 (``4096`` gives ``11008``).
+
+    Returns:
+        ``int(8 * E / 3)``, rounded up to the multiple.
+    """
+    if multiple_of < 1:
+        raise ValueError(f"multiple_of is {multiple_of}: it needs at least 1")
+    return -(-(8 * embed_dim // 3) // multiple_of) * multiple_of
+
+
+def _known(activation: str) -> str:
+    if activation not in ACTIVATIONS:
+        raise ValueError(
+            f"activation is {activation!r}: it needs one of "
+            f"{list(ACTIVATIONS)}"
+        )
+    return activation

@@ -1,0 +1,86 @@
+"""ALiBi: the further a key, the lower its score, at a pace for each head."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+def alibi_slopes(
+    num_heads: int, device: torch.device | str | None = None
+) -> Tensor:
+    """How fast each head forgets: a geometric sequence of slopes.
+
+    For 8 heads ``1/2, 1/4, … 1/256``. When ``num_heads`` is no power of two,
+    the slopes of the next lower power come first, then every other slope of
+    the next higher one.
+
+    Args:
+        num_heads: ``H``, at least 1.
+        device: where the result is made.
+
+    Returns:
+        ``(H,)``, float32.
+
+    Raises:
+        ValueError: there are no heads.
+
+    Source: Press et al. 2022, section 3, and its code (``get_slopes``);
+    transformers' Bloom and MPT.
+    """
+    if num_heads < 1:
+        raise ValueError(f"num_heads is {num_heads}: it needs at least 1")
+
+    def geometric(n: int) -> list[float]:
+        return [2.0 ** (-8.0 * (i + 1) / n) for i in range(n)]
+
+    lower = 1 << (num_heads.bit_length() - 1)  # the power of two below
+    slopes = geometric(lower) + geometric(2 * lower)[::2]
+    return torch.tensor(slopes[:num_heads], device=device)
+
+
+def alibi_bias(
+    num_heads: int,
+    query_positions: int | Tensor,
+    key_positions: int | Tensor | None = None,
+    device: torch.device | str | None = None,
+) -> Tensor:
+    """What ALiBi adds to the scores: minus slope times distance.
+
+    It masks nothing: causal models pass ``is_causal`` too. Keys after the
+    query, where a model sees them, are as far as those before it.
+
+    Args:
+        num_heads: ``H``.
+        query_positions: positions of the queries, ``(L,)`` or ``(B, L)``;
+            a number stands for that many positions from 0.
+        key_positions: the same for the keys; the queries' when None.
+        device: where the result is made, when numbers are given.
+
+    Returns:
+        ``(H, L, S)``, or ``(B, H, L, S)`` where positions have a batch
+        axis; float32. It is an ``attn_mask``: with a batch, ``bias[None]``
+        says that the first axis holds heads.
+
+    Source: Press et al. 2022, section 3. Bloom and MPT add ``slope *
+    key position``: softmax does not see the difference, which is constant
+    along a row.
+    """
+    if key_positions is None:
+        key_positions = query_positions
+
+    def read(positions: int | Tensor) -> Tensor:
+        if isinstance(positions, Tensor):
+            return positions
+        return torch.arange(positions, device=device)
+
+    q, k = read(query_positions), read(key_positions)
+    for name, x in (("query_positions", q), ("key_positions", k)):
+        if x.dim() not in (1, 2):
+            raise ValueError(
+                f"{name} has shape {tuple(x.shape)}: it needs one axis, or "
+                "two with the batch first"
+            )
+    distance = (q[..., :, None] - k[..., None, :]).abs()  # (..., L, S)
+    slopes = alibi_slopes(num_heads, q.device)
+    return -slopes[:, None, None] * distance[..., None, :, :]

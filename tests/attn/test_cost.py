@@ -1,0 +1,151 @@
+"""Counted costs are what counting by hand, or by torch, gives."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
+import attn
+from attn import cost
+
+os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
+from transformers import (  # noqa: E402
+    DynamicCache,
+    GPT2Config,
+    MistralConfig,
+)
+
+SIZES = {"batch": 2, "num_heads": 6, "num_kv_heads": 2, "head_dim": 8}
+
+
+@pytest.mark.parametrize(
+    "dtype", (torch.float32, torch.bfloat16, torch.float8_e4m3fn)
+)
+def test_cache_bytes_are_those_of_transformers_cache(dtype):
+    B, S, layers, Hkv, D = 3, 7, 4, 2, 8
+    cache = DynamicCache()
+    for layer in range(layers):
+        x = torch.zeros(B, Hkv, S, D, dtype=dtype)
+        cache.update(x, x.clone(), layer)
+    held = sum(
+        x.nbytes for layer in cache.layers for x in (layer.keys, layer.values)
+    )
+    assert cost.kv_cache_bytes(B, S, layers, Hkv, D, dtype) == held
+
+
+def test_the_figures_that_everybody_quotes():
+    """Two published figures and one from the project's sources."""
+    # 2 bytes * 2 * 32 layers * 4096 wide = half a MiB a token.
+    assert cost.kv_cache_bytes(1, 1, 32, 32, 128) == 2**19
+    llama = cost.PUBLISHED["Llama-2-7B"]
+    assert llama.cache_bytes(1, 4096) == 2 * 2**30
+    assert cost.kv_cache_bytes(1, 4096, 1, 8, 128) // 2 == 8_388_608
+
+
+def test_dials_of_the_cache():
+    mha, gqa, mqa = (
+        cost.kv_cache_bytes(1, 4096, 32, heads, 128) for heads in (32, 8, 1)
+    )
+    assert mha == 4 * gqa == 32 * mqa
+    assert cost.kv_cache_bytes(1, 0, 32, 8, 128) == 0
+
+
+@pytest.mark.parametrize("q_len,kv_len", ((5, 5), (1, 9), (3, 9), (9, 3)))
+@pytest.mark.parametrize("is_causal", (False, True))
+def test_operations_by_counting_pairs(q_len, kv_len, is_causal):
+    pairs = sum(
+        not is_causal or j <= i + kv_len - q_len
+        for i in range(q_len)
+        for j in range(kv_len)
+    )
+    got = cost.attention_cost(
+        q_len=q_len, kv_len=kv_len, is_causal=is_causal, **SIZES
+    )
+    assert got.flops == 2 * 6 * pairs * (2 * 8 + 2 * 8)
+
+
+def test_operations_and_bytes_of_a_real_call():
+    B, H, Hkv, D, L, S = 2, 6, 2, 8, 5, 9
+    q = torch.randn(B, H, L, D)
+    k, v = torch.randn(2, B, Hkv, S, D)
+    counter = FlopCounterMode(display=False)
+    with counter:
+        out = attn.grouped_attention(q, k, v)
+    got = cost.attention_cost(q_len=L, kv_len=S, dtype=torch.float32, **SIZES)
+    assert got.flops == counter.get_total_flops()
+    assert got.bytes == sum(x.nbytes for x in (q, k, v, out))
+    naive = cost.attention_cost(
+        q_len=L, kv_len=S, dtype=torch.float32, fused=False, **SIZES
+    )
+    assert naive.flops == got.flops
+    assert naive.bytes - got.bytes == 4 * (B * H * L * S) * 4
+
+
+def test_decoding_waits_for_memory_and_reading_a_prompt_does_not():
+    shape = (32, 8, 128)
+    prompt = cost.attention_cost(1, 4096, 4096, *shape, is_causal=True)
+    step = cost.attention_cost(1, 1, 4096, *shape)
+    assert prompt.intensity > 1000
+    # Each byte of the cache serves the G heads of a group: 2 * G / 2.
+    assert step.intensity == pytest.approx(4, rel=0.01)
+    alone = cost.attention_cost(1, 1, 4096, 32, 32, 128)
+    assert alone.intensity == pytest.approx(1, rel=0.01)
+    assert cost.roofline(step.intensity, 1e15, 1e12) == pytest.approx(
+        step.intensity * 1e12
+    )
+    assert cost.roofline(prompt.intensity, 1e15, 1e12) == 1e15
+
+
+def test_parameters_of_the_three_kinds():
+    mha, gqa, mqa = (
+        cost.attention_parameters(4096, 32, heads) for heads in (32, 8, 1)
+    )
+    assert mha == 4 * 4096**2 == cost.attention_parameters(4096, 32)
+    assert gqa == 2 * 4096**2 + 2 * 4096 * 8 * 128
+    assert mqa == 2 * 4096**2 + 2 * 4096 * 128
+
+
+def test_shapes_that_transformers_knows_by_default():
+    for name, config in (
+        ("GPT-2", GPT2Config()),
+        ("Mistral-7B-v0.1", MistralConfig()),
+    ):
+        shape = cost.PUBLISHED[name]
+        assert shape.num_layers == config.num_hidden_layers
+        assert shape.embed_dim == config.hidden_size
+        assert shape.num_heads == config.num_attention_heads
+        kv_heads = getattr(config, "num_key_value_heads", shape.num_heads)
+        assert shape.num_kv_heads == kv_heads
+    assert cost.PUBLISHED["Mistral-7B-v0.1"].window == config.sliding_window
+
+
+def test_every_shape_hangs_together():
+    for name, shape in cost.PUBLISHED.items():
+        assert shape.num_heads % shape.num_kv_heads == 0, name
+        assert shape.windowed_layers <= shape.num_layers
+        assert shape.source
+        whole = cost.kv_cache_bytes(
+            1, 8192, shape.num_layers, shape.num_kv_heads, shape.head_dim
+        )
+        assert shape.cache_bytes(1, 8192) <= whole
+        assert (shape.cache_bytes(1, 8192) < whole) == bool(shape.window)
+
+
+@pytest.mark.parametrize(
+    "call,says",
+    (
+        (lambda: cost.kv_cache_bytes(1, -1, 1, 1, 1), "seq_len is -1"),
+        (lambda: cost.kv_cache_bytes(1, 1.5, 1, 1, 1), "seq_len is 1.5"),
+        (lambda: cost.attention_parameters(10, 3), "embed_dim is 10"),
+        (
+            lambda: cost.attention_cost(1, 1, 1, 1, 1, -2),
+            "head_dim is -2",
+        ),
+    ),
+)
+def test_sizes_that_make_no_sense_are_refused(call, says):
+    with pytest.raises(ValueError, match=says):
+        call()

@@ -1,0 +1,118 @@
+"""What a mapping does not understand it refuses, by name."""
+
+import pytest
+import torch
+from torch import nn
+
+from attn.hf.config import Config
+from attn.hf.weights import fill, fused, thirds, transposed
+
+
+class Tiny(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(3, 2) for _ in range(2))
+
+
+TABLE = {"h.*.dense": "layers.*"}
+
+
+def a_checkpoint(**changes):
+    state = {
+        f"h.{i}.dense.{leaf}": torch.randn(2, 3)[
+            :, : 3 if leaf == "weight" else 1
+        ].squeeze(-1)
+        for i in range(2)
+        for leaf in ("weight", "bias")
+    }
+    return {k: v for k, v in (state | changes).items() if v is not None}
+
+
+def test_weights_arrive_under_their_new_names():
+    module, state = Tiny(), a_checkpoint()
+    fill(module, state, TABLE, num_heads=1)
+    assert torch.equal(module.layers[1].weight, state["h.1.dense.weight"])
+    assert torch.equal(module.layers[0].bias, state["h.0.dense.bias"])
+
+
+def test_a_filled_model_does_not_share_memory_with_the_checkpoint():
+    module, state = Tiny(), a_checkpoint()
+    fill(module, state, TABLE, num_heads=1)
+    before = module.layers[0].weight.clone()
+    state["h.0.dense.weight"].zero_()
+    assert torch.equal(module.layers[0].weight, before)
+
+
+def test_a_missing_weight_is_named_as_the_checkpoint_would():
+    state = a_checkpoint(**{"h.1.dense.bias": None})
+    with pytest.raises(ValueError, match=r"missing: h\.1\.dense\.bias"):
+        fill(Tiny(), state, TABLE, num_heads=1)
+
+
+@pytest.mark.parametrize(
+    "name", ("score.weight", "h.2.dense.weight", "h.0.dense.scale")
+)
+def test_an_unexpected_weight_is_named(name):
+    state = a_checkpoint(**{name: torch.zeros(2)})
+    with pytest.raises(ValueError, match=f"unexpected: {name}"):
+        fill(Tiny(), state, TABLE, num_heads=1)
+
+
+def test_a_weight_of_another_shape_is_named():
+    state = a_checkpoint(**{"h.0.dense.weight": torch.zeros(3, 2)})
+    with pytest.raises(ValueError, match=r"h\.0\.dense\.weight has shape"):
+        fill(Tiny(), state, TABLE, num_heads=1)
+
+
+def test_a_conv1d_is_transposed():
+    x = torch.randn(3, 5)
+    (y,) = transposed("a").cut(x, 1)
+    assert torch.equal(y, x.T)
+    (bias,) = transposed("a").cut(x[0], 1)
+    assert torch.equal(bias, x[0])
+
+
+def test_gpt2_stores_all_queries_then_all_keys_then_all_values():
+    embed, heads, dim = 4, 2, 3
+    parts = [torch.randn(heads * dim, embed) for _ in "qkv"]
+    stored = torch.cat(parts).T
+    for got, want in zip(
+        thirds("q", "k", "v").cut(stored, heads), parts, strict=True
+    ):
+        assert torch.equal(got, want)
+
+
+def test_gpt_neox_stores_query_key_and_value_of_one_head_after_another():
+    embed, heads, dim = 4, 2, 3
+    parts = [torch.randn(heads * dim, embed) for _ in "qkv"]
+    rows = [
+        part[h * dim : (h + 1) * dim] for h in range(heads) for part in parts
+    ]
+    for got, want in zip(
+        fused("q", "k", "v").cut(torch.cat(rows), heads), parts, strict=True
+    ):
+        assert torch.equal(got, want)
+
+
+def test_a_field_that_nobody_reads_is_an_error_unless_it_is_off():
+    c = Config({"model_type": "llama", "wings": 2, "tail": None, "fur": False})
+    with pytest.raises(NotImplementedError, match="wings=2"):
+        c.finish()
+
+
+def test_a_field_that_is_needed_and_not_there_is_named():
+    with pytest.raises(ValueError, match="config has no hidden_size"):
+        Config({"model_type": "llama"})("hidden_size")
+
+
+def test_a_field_at_a_value_that_is_not_supported_is_named():
+    c = Config({"model_type": "bloom", "tp": 2})
+    with pytest.raises(NotImplementedError, match="config.tp is 2"):
+        c.only(tp=1)
+
+
+def test_a_configuration_needs_a_family():
+    with pytest.raises(ValueError, match="model_type"):
+        Config({})
+    with pytest.raises(TypeError, match="int"):
+        Config(3)

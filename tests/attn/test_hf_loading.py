@@ -1,0 +1,328 @@
+"""What ``hf.load`` takes, what it leaves alone, and what it refuses."""
+
+import copy
+import functools
+import json
+
+import pytest
+import torch
+
+from attn import hf
+from attn.nn import (
+    FeedForward,
+    LayerNorm,
+    Transformer,
+    gpt2_small,
+    llama_style,
+)
+from attn.positions import LearnedPositions
+from tests.attn import hf_zoo
+from tests.attn.cases import assert_exact
+
+pytest.importorskip("transformers")
+FAMILIES = tuple(hf_zoo.FAMILIES)
+
+
+def same(a, b):
+    with torch.no_grad():
+        return torch.equal(a(hf_zoo.ids()), b(hf_zoo.ids()))
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_state_dict_and_a_config_file_do_as_well_as_a_model(family):
+    theirs = hf_zoo.model(family)
+    written = json.loads(json.dumps(theirs.config.to_dict()))
+    assert same(hf.load(theirs.state_dict(), written), hf.load(theirs))
+    assert same(hf.load(theirs.state_dict(), theirs.config), hf.load(theirs))
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_loading_copies_and_touches_nothing(family):
+    theirs = hf_zoo.model(family)
+    before = copy.deepcopy(theirs.state_dict())
+    config = theirs.config.to_dict()
+    random = torch.random.get_rng_state()
+    ours = hf.load(theirs)
+    assert torch.equal(random, torch.random.get_rng_state())
+    assert config == theirs.config.to_dict()
+    assert not ours.training
+    with torch.no_grad():
+        for parameter in ours.parameters():
+            assert (
+                parameter.device.type == "cpu" and parameter.isfinite().all()
+            )
+            parameter.zero_()
+    for name, x in theirs.state_dict().items():
+        assert torch.equal(x, before[name]), name
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("tied", (True, False))
+def test_ours_has_as_many_parameters(family, tied):
+    theirs = hf_zoo.model(family, tie_word_embeddings=tied)
+    count = sum(p.numel() for p in theirs.parameters())
+    if family == "bert" and not tied:
+        count -= hf_zoo.VOCAB  # a second bias, which nothing reads
+    assert sum(p.numel() for p in hf.load(theirs).parameters()) == count
+
+
+@pytest.mark.parametrize("tied", (True, False))
+def test_the_order_in_which_weights_are_stored_does_not_matter(tied):
+    theirs = hf_zoo.model("bert", tie_word_embeddings=tied)
+    state = dict(reversed(theirs.state_dict().items()))
+    assert same(hf.load(state, theirs.config), hf.load(theirs))
+
+
+def test_half_precision_weights_arrive_exactly_in_float32():
+    theirs = hf_zoo.model("gemma2").bfloat16()
+    ours = hf.load(theirs)
+    assert {x.dtype for x in ours.parameters()} == {torch.float32}
+    mine = ours.blocks[1].attention_norm.weight
+    weight = theirs.model.layers[1].input_layernorm.weight
+    assert torch.equal(mine, 1 + weight.float())
+
+
+@pytest.mark.parametrize("family", ("gpt2", "bloom", "gemma2"))
+def test_a_tied_head_need_not_be_stored(family):
+    theirs = hf_zoo.model(family)
+    state = theirs.state_dict()
+    del state["lm_head.weight"]
+    assert same(hf.load(state, theirs.config), hf.load(theirs))
+    # As GPT-2 is published: no prefix either.
+    prefix = hf.FAMILIES[family].prefix
+    state = {k.removeprefix(prefix): v for k, v in state.items()}
+    assert same(hf.load(state, theirs.config), hf.load(theirs))
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_tied_head_stays_tied_and_an_own_head_its_own(family):
+    for tied in (True, False):
+        ours = hf.load(hf_zoo.model(family, tie_word_embeddings=tied))
+        head = ours.decoder if family == "bert" else ours.head
+        body = ours.body if family == "bert" else ours
+        assert (head.weight is body.token_embedding.weight) == tied
+
+
+def test_a_head_that_is_not_tied_but_should_be_is_an_error():
+    theirs = hf_zoo.model("gpt2")
+    state = dict(theirs.state_dict())
+    state["lm_head.weight"] = state["lm_head.weight"] + 1
+    with pytest.raises(ValueError, match="lm_head.weight and wte.weight"):
+        hf.load(state, theirs.config)
+
+
+def test_a_language_model_that_lost_its_own_head_is_an_error():
+    theirs = hf_zoo.model("llama")
+    state = dict(theirs.state_dict())
+    del state["lm_head.weight"]
+    with pytest.raises(ValueError, match="missing: lm_head.weight"):
+        hf.load(state, theirs.config)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_each_missing_weight_is_named(family):
+    theirs = hf_zoo.model(family, tie_word_embeddings=False)
+    prefix = hf.FAMILIES[family].prefix
+    state = theirs.state_dict()
+    twice = {"cls.predictions.bias", "cls.predictions.decoder.bias"}
+    whole = {"cls.predictions.transform.dense.weight"}  # says: no head
+    for name in state.keys() - twice - whole:
+        rest = {k: v for k, v in state.items() if k != name}
+        with pytest.raises(ValueError) as caught:
+            hf.load(rest, theirs.config)
+        assert name.removeprefix(prefix) in str(caught.value)
+
+
+def test_the_weights_of_another_head_are_named():
+    theirs = hf_zoo.model("llama", "ForSequenceClassification")
+    with pytest.raises(ValueError, match=r"unexpected: score\.weight"):
+        hf.load(theirs)
+
+
+@pytest.mark.parametrize(
+    "family,buffer",
+    (
+        ("gpt2", "transformer.h.0.attn.bias"),
+        ("gpt2", "transformer.h.0.attn.masked_bias"),
+        ("gpt_neox", "gpt_neox.layers.1.attention.bias"),
+        ("gpt_neox", "gpt_neox.layers.1.attention.rotary_emb.inv_freq"),
+        ("llama", "model.layers.0.self_attn.rotary_emb.inv_freq"),
+        ("bert", "bert.embeddings.position_ids"),
+    ),
+)
+def test_buffers_of_old_checkpoints_are_left_out(family, buffer):
+    theirs = hf_zoo.model(family)
+    state = {**theirs.state_dict(), buffer: torch.ones(1, 1, 4, 4)}
+    assert same(hf.load(state, theirs.config), hf.load(theirs))
+
+
+PUBLISHED = {
+    "gpt2": {
+        "n_ctx": 1024,
+        "task_specific_params": {"text-generation": {"max_length": 50}},
+    },
+    "llama": {"pretraining_tp": 1, "torch_dtype": "bfloat16"},
+    "gemma2": {
+        "hidden_act": "gelu_pytorch_tanh",
+        "cache_implementation": "hybrid",
+    },
+    "bloom": {
+        "seq_length": 2048,
+        "offset_alibi": 100,
+        "masked_softmax_fusion": True,
+        "attention_softmax_in_fp32": True,
+        "bias_dropout_fusion": True,
+        "skip_bias_add": True,
+        "skip_bias_add_qkv": False,
+        "unk_token_id": 0,
+        "n_inner": None,
+    },
+    "bert": {
+        "position_embedding_type": "absolute",
+        "gradient_checkpointing": False,
+    },
+}
+
+
+@pytest.mark.parametrize("family", PUBLISHED)
+def test_what_published_configurations_carry_besides_is_known(family):
+    theirs = hf_zoo.model(family)
+    changed = copy.deepcopy(theirs.config)
+    for name, value in PUBLISHED[family].items():
+        setattr(changed, name, value)
+    assert same(hf.load(theirs.state_dict(), changed), hf.load(theirs))
+
+
+REFUSED = (
+    ("gpt2", "add_cross_attention", True),
+    ("gpt2", "activation_function", "quick_gelu"),
+    ("llama", "hidden_act", "gelu_10"),
+    ("llama", "rope_parameters", {"rope_type": "wave", "rope_theta": 1e4}),
+    (
+        "llama",
+        "rope_parameters",
+        {
+            "rope_type": "default",
+            "rope_theta": 1e4,
+            "mrope_section": [1, 1, 1],
+        },
+    ),
+    (
+        "mistral",
+        "rope_parameters",
+        {
+            "rope_type": "default",
+            "rope_theta": 1e4,
+            "partial_rotary_factor": 0.5,
+        },
+    ),
+    ("qwen3", "layer_types", ["full_attention"] * 2 + ["linear_attention"]),
+    ("gemma2", "use_bidirectional_attention", True),
+    ("bloom", "apply_residual_connection_post_layernorm", True),
+    ("bert", "position_embedding_type", "relative_key"),
+    ("bert", "add_cross_attention", True),
+    ("llama", "quantization_config", {"bits": 4}),
+    ("llama", "num_experts", 8),
+    ("qwen3", "is_encoder_decoder", True),
+)
+
+
+@pytest.mark.parametrize(
+    "family,field,value", REFUSED, ids=[f"{f}, {n}" for f, n, _ in REFUSED]
+)
+def test_what_ours_does_not_have_is_refused_by_name(family, field, value):
+    theirs = hf_zoo.model(family)
+    config = {**theirs.config.to_dict(), field: value}
+    with pytest.raises(NotImplementedError, match=field):
+        hf.load(theirs.state_dict(), config)
+
+
+def test_bloom_sliced_over_machines_is_refused():
+    """Its exact variant leaves out a bias."""
+    theirs = hf_zoo.model("bloom")
+    config = theirs.config.to_dict()
+    config |= {"pretraining_tp": 2, "slow_but_exact": True}
+    with pytest.raises(NotImplementedError, match="slow_but_exact"):
+        hf.load(theirs.state_dict(), config)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_no_field_of_a_configuration_is_overlooked(family):
+    """Each is read, or named as one that changes nothing here."""
+    theirs = hf_zoo.model(family)
+    config = {**theirs.config.to_dict(), "wings": 2}
+    with pytest.raises(NotImplementedError, match=r"config has wings=2"):
+        hf.load(theirs.state_dict(), config)
+
+
+def test_an_unknown_family_is_told_which_are_known():
+    config = {"model_type": "mamba"}
+    with pytest.raises(NotImplementedError, match="'mamba'.*gpt2.*bert"):
+        hf.load({}, config)
+    with pytest.raises(ValueError, match="config is None"):
+        hf.load({})
+
+
+def names_and_shapes(module):
+    return {name: x.shape for name, x in module.state_dict().items()}
+
+
+def test_gpt2_small_is_what_load_makes_of_gpt2s_own_configuration():
+    from transformers.models.gpt2.configuration_gpt2 import GPT2Config
+    from transformers.models.gpt2.modeling_gpt2 import GPT2LMHeadModel
+
+    with torch.device("meta"):
+        theirs = GPT2LMHeadModel._from_config(GPT2Config(n_layer=1))
+        packed = gpt2_small()
+    count = sum(p.numel() for p in packed.parameters())
+    assert count == 124_439_808
+    ours = hf.load(theirs)
+    of_ours = names_and_shapes(ours)
+    of_small = names_and_shapes(packed)
+    for name, shape in of_ours.items():
+        name = name.replace("q_proj", "packed_proj")
+        if "packed_proj" in name:
+            shape = (3 * shape[0], *shape[1:])
+        if "k_proj" not in name and "v_proj" not in name:
+            assert of_small[name] == shape, name
+    block, other = ours.blocks[0], packed.blocks[0]
+    assert block.feed_forward.activation == other.feed_forward.activation
+    assert block.attention_norm.eps == other.attention_norm.eps
+    assert ours.head.weight is ours.token_embedding.weight
+
+
+def test_a_packed_model_like_gpt2_small_takes_the_weights_of_load():
+    theirs = hf_zoo.model("gpt2")
+    ours = hf.load(theirs)
+    c = theirs.config
+    packed = Transformer(
+        c.vocab_size,
+        c.n_embd,
+        c.n_layer,
+        c.n_head,
+        positions=LearnedPositions(c.n_positions, c.n_embd),
+        feed_forward=functools.partial(FeedForward, activation="gelu_tanh"),
+        norm_layer=functools.partial(LayerNorm, eps=c.layer_norm_epsilon),
+        packed=True,
+    ).eval()
+    packed.load_state_dict(ours.state_dict())
+    with torch.no_grad():
+        a, b = (x(hf_zoo.ids()) for x in (packed, ours))
+    assert_exact(a, b.double())
+
+
+def test_llama_style_takes_the_weights_of_a_llama():
+    theirs = hf_zoo.model("llama")
+    c = theirs.config
+    ours = llama_style(
+        c.vocab_size,
+        c.hidden_size,
+        c.num_hidden_layers,
+        c.num_attention_heads,
+        c.num_key_value_heads,
+        hidden_dim=c.intermediate_size,
+        eps=c.rms_norm_eps,
+    ).eval()
+    loaded = hf.load(theirs)
+    ours.load_state_dict(loaded.state_dict())
+    assert same(ours, loaded)

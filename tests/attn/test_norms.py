@@ -1,0 +1,250 @@
+"""Norms and feed-forwards are torch's and transformers'."""
+
+from __future__ import annotations
+
+import copy
+import os
+
+import pytest
+import torch
+from torch import nn
+
+from attn.nn import (
+    BatchNorm,
+    FeedForward,
+    LayerNorm,
+    RMSNorm,
+    SwiGLU,
+    gated_hidden_dim,
+)
+from tests.attn.cases import assert_exact
+
+os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
+from transformers import Gemma2Config, GPT2Config, LlamaConfig  # noqa: E402
+from transformers.models.gemma2.modeling_gemma2 import (  # noqa: E402
+    Gemma2MLP,
+)
+from transformers.models.gpt2.modeling_gpt2 import GPT2MLP  # noqa: E402
+from transformers.models.llama.modeling_llama import (  # noqa: E402
+    LlamaMLP,
+)
+
+C = 6
+
+
+def randn(*shape, dtype=torch.float64, seed=0):
+    g = torch.Generator().manual_seed(seed)
+    return torch.randn(shape, generator=g, dtype=torch.float64).to(dtype)
+
+
+@torch.no_grad()
+def randomised(module, seed=0):
+    for i, x in enumerate(module.parameters()):
+        x.copy_(randn(*x.shape, seed=seed + i) * 0.5 + 0.2)
+    return module
+
+
+def same(ours, theirs):
+    """Give ours the weights of theirs, in float64."""
+    randomised(theirs.double())
+    ours.double().load_state_dict(theirs.state_dict())
+    return ours, theirs
+
+
+def run(module, x):
+    """Output and every gradient."""
+    x = x.clone().requires_grad_()
+    module.zero_grad()
+    out = module(x)
+    out.backward(randn(*out.shape, seed=7).to(out.dtype))
+    return [out, x.grad, *(p.grad.clone() for p in module.parameters())]
+
+
+# --- norms ------------------------------------------------------------------
+
+NORMS = [
+    (LayerNorm(C), nn.LayerNorm(C)),
+    (LayerNorm(C, eps=0.1), nn.LayerNorm(C, eps=0.1)),
+    (LayerNorm(C, bias=False), nn.LayerNorm(C, bias=False)),
+    (RMSNorm(C), nn.RMSNorm(C, eps=1e-6)),
+    (RMSNorm(C, eps=0.1), nn.RMSNorm(C, eps=0.1)),
+    (BatchNorm(C), nn.BatchNorm1d(C)),
+    (BatchNorm(C, eps=0.1, momentum=0.7), nn.BatchNorm1d(C, 0.1, 0.7)),
+]
+NORM = pytest.mark.parametrize(
+    "ours,theirs", NORMS, ids=[f"{a}" for a, _ in NORMS]
+)
+
+
+@NORM
+@pytest.mark.parametrize(
+    "dtype,offset",
+    (
+        (torch.float64, 0.0),
+        (torch.float32, 0.0),
+        (torch.float32, 100.0),  # most digits cancel
+        (torch.bfloat16, 0.0),
+    ),
+)
+def test_a_norm_and_its_gradients_are_torchs(ours, theirs, dtype, offset):
+    ours, theirs = same(*copy.deepcopy((ours, theirs)))
+    x = (randn(9, C) * 3 + offset).to(dtype)
+    oracle = run(theirs, x.double())
+    for mine, other, exact in zip(
+        run(ours.to(dtype), x), run(theirs.to(dtype), x), oracle, strict=True
+    ):
+        assert mine.dtype == dtype
+        assert_exact(mine, exact, other)
+
+
+@pytest.mark.parametrize("ours,theirs", NORMS[:5], ids=str)
+def test_the_norms_of_tokens_take_any_number_of_axes(ours, theirs):
+    ours, theirs = same(*copy.deepcopy((ours, theirs)))
+    for shape in ((C,), (3, C), (2, 3, C), (2, 3, 4, C), (0, C)):
+        x = randn(*shape)
+        assert_exact(ours(x), theirs(x))
+
+
+def test_the_norm_of_a_token_does_not_know_the_batch():
+    x = randn(4, 3, C)
+    for norm in (LayerNorm(C), RMSNorm(C)):
+        assert torch.equal(norm(x.float())[:1], norm(x[:1].float()))
+    batch = BatchNorm(C).double()
+    alone, together = batch(x[:1].mT), batch(x.mT)[:1]
+    assert (alone - together).abs().max() > 0.1
+
+
+def test_what_each_norm_leaves():
+    x = randn(5, 64) * 3 + 2
+    layer = LayerNorm(64, eps=0.0).double()(x)
+    assert_exact(layer.mean(-1), torch.zeros(5).double())
+    assert_exact(layer.var(-1, correction=0), torch.ones(5).double())
+    rms = RMSNorm(64, eps=0.0).double()(x)
+    assert_exact(rms.square().mean(-1), torch.ones(5).double())
+    assert (rms.mean(-1).abs() > 0.1).all()  # the mean stays
+
+
+def test_a_token_of_zeros_stays_finite():
+    for norm in (LayerNorm(C), RMSNorm(C)):
+        x = torch.zeros(2, C, requires_grad=True)
+        norm(x).sum().backward()
+        assert not x.grad.isnan().any()
+
+
+@pytest.mark.parametrize("shape", ((9, C), (4, C, 5), (2, C, 1)))
+def test_batch_norm_remembers_as_torch_does(shape):
+    ours, theirs = same(BatchNorm(C), nn.BatchNorm1d(C))
+    for step in range(3):
+        x = randn(*shape, seed=step) * (step + 1) + step
+        assert_exact(ours(x), theirs(x))
+        mine, other = ours.state_dict(), theirs.state_dict()
+        assert list(mine) == list(other)
+        for name, value in other.items():
+            assert_exact(mine[name].double(), value.double())
+    ours.eval(), theirs.eval()
+    before = copy.deepcopy(ours.state_dict())
+    assert_exact(ours(x), theirs(x))
+    assert_exact(ours(x[:1]), ours(x)[:1])  # one is enough now
+    assert all(map(torch.equal, before.values(), ours.state_dict().values()))
+
+
+def test_batch_norm_refuses_what_it_cannot_average():
+    norm = BatchNorm(C)
+    with pytest.raises(ValueError, match="1 values a feature"):
+        norm(torch.zeros(1, C))
+    with pytest.raises(ValueError, match=r"\(N, C, L\) with C = 6"):
+        norm(torch.zeros(2, 5, C))
+    with pytest.raises(ValueError, match=r"\(N, C\) or"):
+        norm(torch.zeros(C))
+
+
+# --- feed-forwards ----------------------------------------------------------
+
+
+def rename(module, **names):
+    """A state dict with our names for theirs."""
+    return {
+        ".".join(names.get(part, part) for part in key.split(".")): x
+        for key, x in module.state_dict().items()
+    }
+
+
+@pytest.mark.parametrize(
+    "name,activation",
+    (
+        ("gelu", nn.GELU()),
+        ("gelu_tanh", nn.GELU(approximate="tanh")),
+        ("relu", nn.ReLU()),
+        ("silu", nn.SiLU()),
+    ),
+)
+@pytest.mark.parametrize("bias", (False, True))
+def test_widen_bend_narrow(name, activation, bias):
+    theirs = nn.Sequential(
+        nn.Linear(C, 10, bias), activation, nn.Linear(10, C, bias)
+    )
+    randomised(theirs.double())
+    ours = FeedForward(C, 10, activation=name, bias=bias).double()
+    ours.load_state_dict(rename(theirs, **{"0": "up_proj", "2": "down_proj"}))
+    x = randn(2, 3, C) * 3
+    assert_exact(ours(x), theirs(x))
+
+
+def test_gpt2s_feed_forward():
+    theirs = randomised(GPT2MLP(11, GPT2Config(n_embd=C)).double()).eval()
+    ours = FeedForward(C, 11, activation="gelu_tanh").double()
+    state = rename(theirs, c_fc="up_proj", c_proj="down_proj")
+    ours.load_state_dict({k: x.t() for k, x in state.items()})  # Conv1D
+    x = randn(2, 3, C)
+    assert_exact(ours(x), theirs(x))
+    exact = FeedForward(C, 11).double()
+    exact.load_state_dict(ours.state_dict())
+    assert 1e-5 < (exact(x) - ours(x)).abs().max() < 1e-2  # the other GELU
+
+
+@pytest.mark.parametrize("bias", (False, True))
+def test_llamas_swiglu_and_gemmas_geglu(bias):
+    sizes = {
+        "hidden_size": C,
+        "intermediate_size": 11,
+        "num_attention_heads": 2,
+    }
+    llama = LlamaMLP(LlamaConfig(**sizes, mlp_bias=bias))
+    ours, theirs = same(SwiGLU(C, 11, bias=bias), llama)
+    x = randn(2, 3, C)
+    assert_exact(ours(x), theirs(x))
+    gemma = Gemma2MLP(Gemma2Config(**sizes))
+    ours, theirs = same(SwiGLU(C, 11, activation="gelu_tanh"), gemma)
+    assert_exact(ours(x), theirs(x))
+
+
+def count(module):
+    return sum(x.numel() for x in module.parameters())
+
+
+@pytest.mark.parametrize("embed_dim", (6, 48, 64, 768, 1000, 4096))
+def test_a_gated_feed_forward_has_as_many_weights(embed_dim):
+    with torch.device("meta"):
+        plain = count(FeedForward(embed_dim, bias=False))
+        gated = count(SwiGLU(embed_dim))
+    assert plain == 8 * embed_dim**2
+    assert 0 <= plain - gated < 3 * embed_dim  # less than one hidden feature
+    assert gated_hidden_dim(embed_dim) == int(8 * embed_dim / 3)
+
+
+def test_llamas_own_width():
+    assert gated_hidden_dim(4096, multiple_of=256) == 11008
+    assert gated_hidden_dim(768, multiple_of=256) == 2048
+    with pytest.raises(ValueError, match="multiple_of is 0"):
+        gated_hidden_dim(768, 0)
+
+
+@pytest.mark.parametrize("cls", (FeedForward, SwiGLU))
+def test_dropout_and_unknown_activations(cls):
+    module = cls(C, dropout=0.5)
+    x = torch.randn(2, 3, C)
+    assert not torch.equal(module(x), module(x))
+    module.eval()
+    assert torch.equal(module(x), module(x))
+    with pytest.raises(ValueError, match="activation is 'swish'"):
+        cls(C, activation="swish")

@@ -1,0 +1,183 @@
+"""Sinusoids, learned vectors and ALiBi, by other people's code and by hand."""
+
+from __future__ import annotations
+
+import math
+import os
+
+import pytest
+import torch
+
+import attn
+from tests.attn.cases import assert_exact
+
+os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
+from transformers.models.bloom.modeling_bloom import (  # noqa: E402
+    _get_alibi_slopes,
+    build_alibi_tensor,
+)
+from transformers.models.marian.modeling_marian import (  # noqa: E402
+    MarianSinusoidalPositionalEmbedding,
+)
+from transformers.models.mpt.modeling_mpt import (  # noqa: E402
+    build_mpt_alibi_tensor,
+)
+
+HEADS = (1, 2, 3, 4, 5, 6, 7, 8, 12, 16, 20, 31, 32, 40, 64, 71, 112)
+
+
+# --- sinusoids ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dim", (1, 2, 5, 6, 7, 64))
+def test_every_number_of_the_sinusoids_is_the_papers(dim):
+    table = attn.sinusoidal(9, dim)
+    assert table.shape == (9, dim) and table.dtype == torch.float32
+    by_hand = torch.tensor(
+        [
+            [
+                (math.cos if c % 2 else math.sin)(
+                    p / 10000 ** (2 * (c // 2) / dim)
+                )
+                for c in range(dim)
+            ]
+            for p in range(9)
+        ],
+        dtype=torch.float64,
+    )
+    assert torch.equal(table, by_hand.float())
+
+
+@pytest.mark.parametrize("dim", (6, 7))
+def test_sinusoids_are_marians(dim):
+    """Who puts all sines first: the same numbers, in another order."""
+    theirs = MarianSinusoidalPositionalEmbedding(50, dim).create_weight()
+    ours = attn.sinusoidal(50, dim)
+    order = [*range(0, dim, 2), *range(1, dim, 2)]
+    assert torch.allclose(ours[:, order], theirs, atol=2e-7, rtol=0)
+
+
+def test_a_step_is_the_same_rotation_everywhere():
+    table = attn.sinusoidal(100, 8).double()
+    pairs = torch.complex(table[:, 1::2], table[:, 0::2])
+    steps = pairs[1:] / pairs[:-1]
+    assert (steps - steps[0]).abs().max() < 1e-6
+
+
+def test_the_module_knows_any_position():
+    positions = torch.tensor([[3, 0, 7], [50_000, 1, 2]])
+    out = attn.SinusoidalPositions(7)(positions)
+    table = attn.sinusoidal(50_001, 7)
+    assert torch.equal(out, table[positions])
+
+
+@pytest.mark.parametrize("seq_len,dim", ((0, 4), (1, 1)))
+def test_small_sinusoids(seq_len, dim):
+    assert attn.sinusoidal(seq_len, dim).shape == (seq_len, dim)
+
+
+def test_sinusoids_of_no_size_are_refused():
+    with pytest.raises(ValueError, match="seq_len is -1"):
+        attn.sinusoidal(-1, 4)
+    with pytest.raises(ValueError, match="dim is 0"):
+        attn.sinusoidal(3, 0)
+
+
+# --- learned -----------------------------------------------------------------
+
+
+def test_learned_positions_are_rows_and_get_gradients():
+    learned = attn.LearnedPositions(5, 3)
+    ids = torch.tensor([[4, 0, 0]])
+    out = learned(ids)
+    assert torch.equal(out, learned.weight[ids])
+    out.sum().backward()
+    assert learned.weight.grad[:, 0].tolist() == [2, 0, 0, 0, 1]
+
+
+@pytest.mark.parametrize("ids", ([0, 5], [-1, 2]))
+def test_there_is_no_position_beyond_the_last(ids):
+    with pytest.raises(ValueError, match="vectors for 0 to 4"):
+        attn.LearnedPositions(5, 3)(torch.tensor(ids))
+
+
+def test_positions_of_padded_rows():
+    valid = torch.tensor([[0, 0, 1, 1], [1, 1, 1, 0], [0, 0, 0, 0]])
+    expected = [[0, 0, 0, 1], [0, 1, 2, 2], [0, 0, 0, 0]]
+    assert attn.position_ids(valid).tolist() == expected
+    assert attn.position_ids(valid.bool()).tolist() == expected
+
+
+# --- ALiBi -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("heads", HEADS)
+def test_slopes_are_blooms_and_mpts(heads):
+    ours = attn.alibi_slopes(heads)
+    bloom = _get_alibi_slopes(heads, torch.device("cpu"))
+    mpt = build_mpt_alibi_tensor(heads, 2)  # slope * [-1, 0]
+    assert ours.shape == (heads,) and ours.dtype == torch.float32
+    assert torch.allclose(ours, bloom, rtol=1e-6, atol=0)
+    assert torch.allclose(ours, -mpt[:, 0, 0], rtol=1e-6, atol=0)
+
+
+def test_slopes_of_the_paper():
+    assert attn.alibi_slopes(8).tolist() == [2.0**-i for i in range(1, 9)]
+    sixteen = attn.alibi_slopes(16)
+    ratio = sixteen[1:] / sixteen[:-1]
+    assert torch.allclose(ratio, torch.tensor(2**-0.5))
+
+
+@pytest.mark.parametrize("heads", (3, 8, 12))
+def test_the_bias_is_blooms_up_to_a_number_for_each_row(heads):
+    L = 7
+    ours = attn.alibi_bias(heads, L)
+    assert ours.shape == (heads, L, L) and ours.dtype == torch.float32
+    keep = torch.ones(L, L).tril().bool()
+    shared = ours.masked_fill(~keep, -torch.inf).softmax(-1)
+    bloom = build_alibi_tensor(torch.ones(1, L), heads, torch.float32)
+    mpt = build_mpt_alibi_tensor(heads, L)
+    for theirs in (bloom, mpt):  # (H, 1, L): no query in it
+        rival = theirs.expand(-1, L, -1).masked_fill(~keep, -torch.inf)
+        assert torch.allclose(shared, rival.softmax(-1), atol=1e-6, rtol=0)
+
+
+def test_the_bias_is_minus_slope_times_distance():
+    bias = attn.alibi_bias(4, 3, 5)
+    for h, slope in enumerate(attn.alibi_slopes(4)):
+        for i in range(3):
+            for j in range(5):
+                assert bias[h, i, j] == -slope * abs(i - j)
+
+
+def test_decoding_and_padding_choose_the_positions():
+    whole = attn.alibi_bias(4, 6)
+    last = attn.alibi_bias(4, torch.tensor([5]), 6)
+    assert torch.equal(last, whole[:, 5:])
+    places = torch.tensor([[0, 0, 0, 1, 2, 3], [0, 1, 2, 3, 4, 5]])
+    rows = attn.alibi_bias(4, places)
+    assert rows.shape == (2, 4, 6, 6)
+    assert torch.equal(rows[1], whole)
+    assert torch.equal(rows[0, :, 2:, 2:], whole[:, :4, :4])
+
+
+@pytest.mark.parametrize("is_causal", (False, True))
+def test_the_bias_is_an_attn_mask(is_causal):
+    g = torch.Generator().manual_seed(0)
+    q, k, v = torch.randn(3, 2, 4, 6, 8, generator=g)
+    bias = attn.alibi_bias(4, 6)
+    out = attn.scaled_dot_product_attention(q, k, v, bias, is_causal=is_causal)
+    both = bias
+    if is_causal:
+        both = bias.masked_fill(~torch.ones(6, 6).tril().bool(), -torch.inf)
+    oracle = torch.nn.functional.scaled_dot_product_attention(
+        q.double(), k.double(), v.double(), both.double()
+    )
+    assert_exact(out, oracle)
+
+
+def test_alibi_of_nothing_is_refused():
+    with pytest.raises(ValueError, match="num_heads is 0"):
+        attn.alibi_slopes(0)
+    with pytest.raises(ValueError, match="query_positions has shape"):
+        attn.alibi_bias(2, torch.zeros(1, 2, 3))

@@ -1,0 +1,272 @@
+"""Every type of RoPE has transformers' own frequencies, to the last bit."""
+
+from __future__ import annotations
+
+import math
+import os
+
+import pytest
+import torch
+
+import attn
+from attn.positions import RopeFrequencies
+
+os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
+from transformers import GPTNeoXConfig, LlamaConfig  # noqa: E402
+from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS  # noqa: E402
+from transformers.models.gpt_neox.modeling_gpt_neox import (  # noqa: E402
+    GPTNeoXRotaryEmbedding,
+)
+
+MAX_LEN = 4096
+LONG = {"original_max_position_embeddings": 512}
+LLAMA3 = {"low_freq_factor": 1.0, "high_freq_factor": 4.0, **LONG}
+
+
+def longrope(pairs):
+    return {
+        "short_factor": [1.0 + i / 10 for i in range(pairs)],
+        "long_factor": [1.5 + i for i in range(pairs)],
+        **LONG,
+    }
+
+
+# type, parameters, length of the input
+LAWS = [
+    ("linear", {"factor": 4.0}, None),
+    ("linear", {"factor": 1.0}, None),
+    ("linear", {"factor": 4.0, "partial_rotary_factor": 0.5}, None),
+    ("dynamic", {"factor": 2.0}, None),
+    ("dynamic", {"factor": 2.0}, 100),
+    ("dynamic", {"factor": 3.0}, 3 * MAX_LEN + 1),
+    ("dynamic", {"factor": 3.0, "partial_rotary_factor": 0.25}, 10_000),
+    ("yarn", {"factor": 8.0, **LONG}, None),
+    ("yarn", {"factor": 0.5, **LONG}, None),
+    ("yarn", {"factor": 8.0, "attention_factor": 1.3, **LONG}, None),
+    ("yarn", {"factor": 8.0, "beta_fast": 16, "beta_slow": 2, **LONG}, 9),
+    ("yarn", {"factor": 8.0, "truncate": False, **LONG}, None),
+    ("yarn", {"factor": 8.0, "mscale": 0.7, **LONG}, None),
+    (
+        "yarn",
+        {"factor": 40.0, "mscale": 0.7, "mscale_all_dim": 1.1, **LONG},
+        None,
+    ),
+    ("yarn", {"factor": None, **LONG}, None),
+    ("yarn", {"factor": 4.0, "partial_rotary_factor": 0.5, **LONG}, None),
+    ("yarn", {"factor": 4.0, "original_max_position_embeddings": 7}, None),
+    ("longrope", longrope(32), None),
+    ("longrope", longrope(32), 512),
+    ("longrope", longrope(32), 513),
+    ("longrope", {"factor": 16.0, **longrope(32)}, 600),
+    ("longrope", {"factor": 1.0, **longrope(32)}, 600),
+    ("longrope", {"attention_factor": 1.2, **longrope(32)}, 600),
+    ("longrope", {"partial_rotary_factor": 0.5, **longrope(16)}, 600),
+    ("llama3", {"factor": 8.0, **LLAMA3}, None),
+    ("llama3", {"factor": 32.0, **LLAMA3}, 10**5),
+    ("llama3", {"factor": 8.0, "partial_rotary_factor": 0.5, **LLAMA3}, None),
+    ("proportional", {}, None),
+    ("proportional", {"partial_rotary_factor": 0.25}, None),
+    ("proportional", {"partial_rotary_factor": 0.3, "factor": 2.0}, None),
+]
+HEADS = [(64, 10000.0), (64, 500000.0), (64, 1e6)]
+
+
+def by_transformers(kind, head_dim, base, parameters, seq_len):
+    config = LlamaConfig(
+        hidden_size=3 * head_dim,
+        num_attention_heads=3,
+        num_key_value_heads=3,
+        head_dim=head_dim,
+        max_position_embeddings=MAX_LEN,
+        rope_parameters={
+            "rope_type": kind,
+            "rope_theta": base,
+            **parameters,
+        },
+    )
+    return ROPE_INIT_FUNCTIONS[kind](config, "cpu", seq_len=seq_len)
+
+
+def test_no_type_of_transformers_is_missing():
+    assert {kind for kind, *_ in LAWS} == set(ROPE_INIT_FUNCTIONS)
+
+
+@pytest.mark.parametrize("head_dim,base", HEADS)
+@pytest.mark.parametrize("kind,parameters,seq_len", LAWS)
+def test_frequencies_are_those_of_transformers(
+    kind, parameters, seq_len, head_dim, base
+):
+    ours = attn.rope_frequencies(
+        head_dim,
+        base,
+        kind,
+        seq_len=seq_len,
+        max_position_embeddings=MAX_LEN,
+        **parameters,
+    )
+    theirs = by_transformers(kind, head_dim, base, parameters, seq_len)
+    assert torch.equal(ours.inv_freq, theirs[0])
+    assert ours.attention_factor == theirs[1]
+    assert ours.inv_freq.dtype == torch.float32
+
+
+@pytest.mark.parametrize("head_dim", (6, 10, 66, 80))
+@pytest.mark.parametrize(
+    "kind,parameters",
+    (
+        ("linear", {"factor": 3.0}),
+        ("dynamic", {"factor": 3.0}),
+        ("yarn", {"factor": 3.0, **LONG}),
+        ("llama3", {"factor": 3.0, **LLAMA3}),
+        ("proportional", {"partial_rotary_factor": 0.4}),
+    ),
+)
+def test_sizes_that_are_no_power_of_two(kind, parameters, head_dim):
+    ours = attn.rope_frequencies(
+        head_dim, 10000.0, kind, max_position_embeddings=MAX_LEN, **parameters
+    )
+    theirs = by_transformers(kind, head_dim, 10000.0, parameters, None)
+    assert torch.equal(ours.inv_freq, theirs[0])
+
+
+@pytest.mark.parametrize("part", (1.0, 0.25, 0.35))
+def test_the_default_is_transformers_default(part):
+    config = GPTNeoXConfig(
+        hidden_size=192,
+        num_attention_heads=3,
+        rope_parameters={
+            "rope_type": "default",
+            "rope_theta": 12345.0,
+            "partial_rotary_factor": part,
+        },
+    )
+    theirs = GPTNeoXRotaryEmbedding(config)
+    ours = attn.rope_frequencies(64, 12345.0, partial_rotary_factor=part)
+    assert torch.equal(ours.inv_freq, theirs.inv_freq)
+    assert ours.attention_factor == theirs.attention_scaling
+
+
+def test_what_each_law_does_to_a_wavelength():
+    """In words, independent of anybody's code."""
+    plain = attn.rope_frequencies(64).inv_freq
+    assert plain[0] == 1.0  # one radian a token
+    i = torch.arange(32)
+    exact = 10000.0 ** (-2 * i.double() / 64)
+    assert torch.allclose(plain.double(), exact, rtol=4e-7, atol=0)
+
+    linear = attn.rope_frequencies(64, type="linear", factor=4.0)
+    assert torch.equal(linear.inv_freq, plain / 4)
+
+    wavelength = 2 * math.pi / plain
+    for kind, more in (("yarn", {}), ("llama3", LLAMA3)):
+        law = attn.rope_frequencies(
+            64, type=kind, factor=8.0, **{**LONG, **more}
+        )
+        ratio = plain / law.inv_freq
+        assert (ratio[wavelength < 512 / 32] == 1).all()  # fast: untouched
+        slow = ratio[wavelength > 512 * 4]
+        assert torch.allclose(slow, torch.tensor(8.0))
+        assert (ratio.diff() >= -1e-5).all()  # and monotone between
+
+    # The yarn that litgpt had the wrong way round (2026-06).
+    yarn = attn.rope_frequencies(64, type="yarn", factor=8.0, **LONG)
+    assert yarn.inv_freq[0] == 1.0
+    assert yarn.attention_factor == pytest.approx(0.1 * math.log(8) + 1)
+
+    # NTK: the slowest pair is stretched by the factor, the fastest by none.
+    ntk = attn.rope_frequencies(
+        64,
+        type="dynamic",
+        factor=1.0,
+        max_position_embeddings=512,
+        seq_len=2048,
+    )
+    ratio = plain / ntk.inv_freq
+    assert ratio[0] == 1.0
+    assert ratio[-1].item() == pytest.approx(4.0, rel=1e-5)
+
+    part = attn.rope_frequencies(
+        64, type="proportional", partial_rotary_factor=0.25
+    ).inv_freq
+    assert torch.equal(part[:8], plain[:8])
+    assert not part[8:].any()
+
+
+def test_inside_the_trained_length_dynamic_changes_nothing():
+    plain = attn.rope_frequencies(64).inv_freq
+    for seq_len in (None, 1, 512):
+        ntk = attn.rope_frequencies(
+            64,
+            type="dynamic",
+            factor=4.0,
+            max_position_embeddings=512,
+            seq_len=seq_len,
+        )
+        assert torch.equal(ntk.inv_freq, plain)
+
+
+DYNAMIC = {"type": "dynamic", "factor": 2.0}
+WRONG = [
+    ({"type": "ntk"}, "type is 'ntk'"),
+    ({"head_dim": 7}, "head_dim is 7"),
+    ({"head_dim": 0}, "head_dim is 0"),
+    ({"partial_rotary_factor": 0.3}, "19 numbers would turn"),
+    ({"partial_rotary_factor": 0.0}, "above 0"),
+    ({"partial_rotary_factor": 1.5}, "at most 1"),
+    ({"type": "linear"}, "factor missing"),
+    ({"factor": 2.0}, "factor given"),
+    ({"type": "linear", "factor": 0.0}, "factor is 0.0"),
+    ({"type": "linear", "factor": 2.0, "beta_fast": 3}, "beta_fast given"),
+    (DYNAMIC, "max_position_embeddings is None"),
+    (DYNAMIC | {"max_position_embeddings": 9, "head_dim": 2}, "one pair"),
+    ({"type": "yarn", "factor": 2.0}, "original_max_position_embeddings"),
+    ({"type": "yarn", **LONG}, "max_position_embeddings"),
+    ({"type": "llama3", "factor": 2.0}, "low_freq_factor"),
+    ({"type": "longrope", **longrope(16)}, "16 numbers"),
+]
+
+
+@pytest.mark.parametrize("arguments,says", WRONG)
+def test_a_wrong_argument_is_named(arguments, says):
+    with pytest.raises(ValueError, match=says):
+        attn.rope_frequencies(**{"head_dim": 64, **arguments})
+
+
+@pytest.mark.parametrize(
+    "kind,parameters,seq_len",
+    [
+        ("default", {}, 9),
+        ("dynamic", {"factor": 2.0, "max_position_embeddings": 8}, 20),
+        (
+            "longrope",
+            {
+                "short_factor": [1.0] * 4,
+                "long_factor": [3.0, 4.0, 5.0, 6.0],
+                "original_max_position_embeddings": 16,
+                "factor": 4.0,
+            },
+            17,
+        ),
+    ],
+)
+def test_the_module_looks_at_the_length_of_each_input(
+    kind, parameters, seq_len
+):
+    rope = attn.Rope(8, type=kind, **parameters)
+    for length in (4, seq_len, 4):  # long inputs leave no trace
+        positions = torch.arange(length)
+        expected = attn.rope_tables(
+            positions,
+            attn.rope_frequencies(8, type=kind, seq_len=length, **parameters),
+        )
+        for ours, table in zip(rope(positions), expected, strict=True):
+            assert torch.equal(ours, table)
+    assert not rope.state_dict()
+    rope.bfloat16()
+    assert rope(positions)[0].dtype == torch.float32
+
+
+def test_the_result_is_a_named_pair():
+    result = attn.rope_frequencies(8)
+    assert isinstance(result, RopeFrequencies)
+    assert result.inv_freq.shape == (4,)

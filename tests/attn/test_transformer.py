@@ -1,0 +1,492 @@
+"""Blocks and whole models, by torch's own layers and by what must hold."""
+
+from __future__ import annotations
+
+import functools
+import math
+
+import pytest
+import torch
+from torch import nn
+
+import attn
+from attn.nn import (
+    FeedForward,
+    LayerNorm,
+    MultiHeadAttention,
+    RMSNorm,
+    SwiGLU,
+    Transformer,
+    TransformerBlock,
+    gpt2_small,
+    llama_style,
+)
+from tests.attn.cases import assert_exact
+
+V, E, H, N, L = 11, 12, 3, 2, 6
+
+
+def randn(*shape, seed=0):
+    g = torch.Generator().manual_seed(seed)
+    return torch.randn(shape, generator=g, dtype=torch.float64)
+
+
+@torch.no_grad()
+def randomised(module, seed=0):
+    for i, x in enumerate(module.parameters()):
+        noise = randn(*x.shape, seed=seed + i)
+        x.copy_(noise / x.shape[-1] ** 0.5 + 0.3 * (x.dim() == 1))
+    return module
+
+
+def ids(batch=2, length=L, seed=0):
+    g = torch.Generator().manual_seed(seed)
+    return torch.randint(V, (batch, length), generator=g)
+
+
+def count(module):
+    return sum(x.numel() for x in module.parameters())
+
+
+# --- a block ----------------------------------------------------------------
+
+
+def from_torch(layer):
+    """The state dict of torch's encoder or decoder layer in our names."""
+    decoder = isinstance(layer, nn.TransformerDecoderLayer)
+    names = {
+        "self_attn": "attention",
+        "multihead_attn": "cross_attention",
+        "linear1": "feed_forward.up_proj",
+        "linear2": "feed_forward.down_proj",
+        "norm1": "attention_norm",
+        "norm2": "cross_attention_norm" if decoder else "feed_forward_norm",
+        "norm3": "feed_forward_norm",
+    }
+    state = {}
+    for key, x in layer.state_dict().items():
+        first, _, rest = key.partition(".")
+        state[f"{names[first]}.{rest}"] = x
+    return state
+
+
+@pytest.mark.parametrize("norm", ("pre", "post"))
+@pytest.mark.parametrize("activation", ("relu", "gelu"))
+@pytest.mark.parametrize("padded", (False, True))
+def test_an_encoder_block_is_torchs(norm, activation, padded):
+    theirs = nn.TransformerEncoderLayer(
+        E,
+        H,
+        20,
+        activation=activation,
+        norm_first=norm == "pre",
+        batch_first=True,
+    )
+    randomised(theirs.double()).eval()
+    ours = TransformerBlock(
+        E,
+        H,
+        norm=norm,
+        feed_forward=functools.partial(
+            FeedForward, hidden_dim=20, activation=activation
+        ),
+    )
+    ours.double().load_state_dict(from_torch(theirs))
+    x = randn(2, L, E)
+    pad = torch.zeros(2, L, dtype=torch.bool)
+    pad[0, 4:] = padded
+    out = ours(x, key_padding_mask=pad)
+    rival = theirs(x, src_key_padding_mask=pad)
+    assert_exact(out[~pad], rival[~pad])
+    upper = torch.ones(L, L).triu(1).bool()
+    assert_exact(ours(x, ~upper), theirs(x, upper))
+    assert_exact(ours(x, is_causal=True), theirs(x, upper))
+
+
+@pytest.mark.parametrize("norm", ("pre", "post"))
+def test_a_decoder_block_with_cross_attention_is_torchs(norm):
+    theirs = nn.TransformerDecoderLayer(
+        E, H, 20, norm_first=norm == "pre", batch_first=True
+    )
+    randomised(theirs.double()).eval()
+    ours = TransformerBlock(
+        E,
+        H,
+        norm=norm,
+        is_causal=True,
+        cross_attention=True,
+        feed_forward=functools.partial(
+            FeedForward, hidden_dim=20, activation="relu"
+        ),
+    )
+    ours.double().load_state_dict(from_torch(theirs))
+    x, memory = randn(2, L, E), randn(2, 4, E, seed=1)
+    pad = torch.tensor([[False] * 4, [False] * 3 + [True]])
+    upper = torch.ones(L, L).triu(1).bool()
+    rival = theirs(x, memory, tgt_mask=upper, memory_key_padding_mask=pad)
+    out = ours(x, memory=memory, memory_key_padding_mask=pad)
+    assert_exact(out, rival)
+
+
+@pytest.mark.parametrize("norm_layer", (LayerNorm, RMSNorm))
+def test_where_the_norms_stand(norm_layer):
+    x = randn(2, L, E)
+
+    def block(**options):
+        made = TransformerBlock(E, H, norm_layer=norm_layer, **options)
+        return randomised(made.double())
+
+    b = block(norm="sandwich")
+    y = x + b.attention_post_norm(b.attention(b.attention_norm(x)))
+    ahead = b.feed_forward(b.feed_forward_norm(y))
+    assert_exact(b(x), y + b.feed_forward_post_norm(ahead))
+
+    b = block(parallel=True)
+    ahead = b.feed_forward(b.feed_forward_norm(x))
+    assert_exact(b(x), x + b.attention(b.attention_norm(x)) + ahead)
+
+    b = block(norm="pre")
+    y = x + b.attention(b.attention_norm(x))
+    assert_exact(b(x), y + b.feed_forward(b.feed_forward_norm(y)))
+
+    b = block(norm="post")
+    y = b.attention_norm(x + b.attention(x))
+    assert_exact(b(x), b.feed_forward_norm(y + b.feed_forward(y)))
+
+
+def test_a_block_gives_its_weights_of_each_head():
+    block = randomised(TransformerBlock(E, H, is_causal=True).double())
+    x = randn(2, L, E)
+    out, weights = block(x, need_weights=True)
+    assert_exact(out, block(x))
+    assert weights.shape == (2, H, L, L)
+    assert not weights.triu(1).any()
+
+
+def test_dropout_falls_on_each_half_and_only_in_training():
+    block = TransformerBlock(E, H, dropout=1.0).double()
+    x = randn(2, L, E)
+    assert torch.equal(block(x), x)  # only the residual is left
+    block.eval()
+    assert not torch.equal(block(x), x)
+
+
+@pytest.mark.parametrize(
+    "options,says",
+    (
+        ({"norm": "none"}, "norm is 'none'"),
+        ({"norm": "post", "parallel": True}, "parallel is True"),
+        ({"cross_attention": True, "parallel": True}, "parallel is True"),
+    ),
+)
+def test_a_block_that_cannot_be_made_says_why(options, says):
+    with pytest.raises(ValueError, match=says):
+        TransformerBlock(E, H, **options)
+
+
+def test_memory_and_cross_attention_go_together():
+    x = torch.zeros(2, L, E)
+    with pytest.raises(ValueError, match="memory is given"):
+        TransformerBlock(E, H)(x, memory=x)
+    with pytest.raises(ValueError, match="memory is missing"):
+        TransformerBlock(E, H, cross_attention=True)(x)
+
+
+def test_a_block_takes_jagged_batches():
+    block = randomised(TransformerBlock(E, H, is_causal=True).double())
+    rows = [randn(n, E, seed=n) for n in (3, 1, 5)]
+    x = torch.nested.nested_tensor(rows, layout=torch.jagged)
+    out = attn.nn.jagged.pad(x)[0]
+    assert out.shape == (3, 5, E)
+    for row, alone in zip(rows, block.attention(x).unbind(), strict=True):
+        assert_exact(alone, block.attention(row))
+
+
+# --- whole models -----------------------------------------------------------
+
+MODELS = {
+    "gpt": {"positions": lambda: attn.LearnedPositions(16, E)},
+    "sinusoidal": {"positions": lambda: attn.SinusoidalPositions(E)},
+    "rope": {"rope": lambda: attn.Rope(4)},
+    "alibi": {"alibi": lambda: True},
+    "none": {},
+    "parallel": {"rope": lambda: attn.Rope(4), "parallel": lambda: True},
+    "sandwich": {"rope": lambda: attn.Rope(4), "norm": lambda: "sandwich"},
+    "post": {
+        "positions": lambda: attn.LearnedPositions(16, E),
+        "norm": lambda: "post",
+        "embed_norm": lambda: True,
+    },
+}
+
+
+def model(name, **options):
+    made = {key: make() for key, make in MODELS[name].items()}
+    built = Transformer(V, E, N, H, **{**made, **options})
+    return randomised(built.double()).eval()
+
+
+EVERY = pytest.mark.parametrize("name", MODELS)
+
+
+@EVERY
+def test_a_decoder_does_not_see_the_future_unless_told(name):
+    x = ids()
+    changed = x.clone()
+    changed[:, 4:] = (x[:, 4:] + 1) % V
+    decoder = model(name)
+    assert torch.equal(decoder(x)[:, :4], decoder(changed)[:, :4])
+    encoder = model(name, is_causal=False)
+    moved = (encoder(x)[:, :4] - encoder(changed)[:, :4]).abs()
+    assert (moved.amax((0, 2)) > 1e-4).all()
+
+
+@EVERY
+@pytest.mark.parametrize("side", ("left", "right"))
+@pytest.mark.parametrize("is_causal", (False, True))
+def test_padding_changes_no_logit(name, side, is_causal):
+    made = model(name, is_causal=is_causal)
+    x, n = ids(), 4
+    valid = torch.ones(2, L, dtype=torch.long)
+    valid[0, : L - n] = 0
+    row = torch.cat([torch.full((L - n,), 7), x[0, :n]])
+    if side == "right":
+        valid, row = valid.flip(1), torch.cat([x[0, :n], row[: L - n]])
+    padded = torch.stack([row, x[1]])
+    out = made(
+        padded, attention_mask=valid, positions=attn.position_ids(valid)
+    )
+    assert not out.isnan().any()
+    assert_exact(out[0][valid[0].bool()], made(x[:1, :n])[0])
+    assert_exact(out[1], made(x)[1])
+    again = made(
+        padded,
+        attention_mask=valid.bool(),
+        positions=attn.position_ids(valid),
+    )
+    assert torch.equal(out, again)
+
+
+def test_without_positions_an_encoder_sees_a_set():
+    x, order = ids(), torch.randperm(L)
+    for name in MODELS:
+        made = model(name, is_causal=False)
+        moved = (made(x)[:, order] - made(x[:, order])).abs().max()
+        assert (moved < 1e-12) == (name == "none"), name
+
+
+@EVERY
+def test_positions_that_one_gives_are_used(name):
+    made = model(name)
+    x = ids()
+    plain = made(x)
+    assert_exact(made(x, positions=torch.arange(L)), plain)
+    assert_exact(made(x, positions=torch.arange(L).expand(2, -1)), plain)
+    moved = (made(x, positions=torch.arange(L) * 2) - plain).abs().max()
+    assert (moved > 1e-5) == (name != "none")
+
+
+def test_vectors_instead_of_ids():
+    made = model("gpt")
+    x = ids()
+    vectors = made.token_embedding(x)
+    assert torch.equal(made(inputs_embeds=vectors), made(x))
+    for wrong in ({}, {"ids": x, "inputs_embeds": vectors}):
+        with pytest.raises(ValueError, match="exactly one"):
+            made(**wrong)
+
+
+def test_a_last_norm_only_where_the_blocks_end_without():
+    for norm, expected in (("pre", True), ("sandwich", True), ("post", False)):
+        made = Transformer(V, E, N, H, norm=norm)
+        assert (made.final_norm is not None) == expected
+    states = model("gpt", head=False)(ids())
+    assert states.shape == (2, L, E)
+
+
+def test_a_tied_head_is_one_parameter():
+    tied, free = (Transformer(V, E, N, H, tied=t) for t in (True, False))
+    assert tied.head.weight is tied.token_embedding.weight
+    assert count(free) - count(tied) == V * E
+    copied = Transformer(V, E, N, H)
+    copied.load_state_dict(tied.state_dict())
+    assert copied.head.weight is copied.token_embedding.weight
+    x = ids()
+    assert torch.equal(copied(x), tied(x))
+    tied.loss(x).backward()
+    assert tied.token_embedding.weight.grad.abs().sum() > 0
+
+
+def test_an_encoder_and_a_decoder():
+    encoder = model("sinusoidal", is_causal=False, head=False)
+    decoder = model("sinusoidal", cross_attention=True)
+    x, y, valid = ids(), ids(seed=1), torch.ones(2, L).bool()
+    valid[0, 3:] = False
+    memory = encoder(x, attention_mask=valid)
+    out = decoder(y, memory=memory, memory_attention_mask=valid)
+    short = encoder(x[:1, :3])
+    assert_exact(out[:1], decoder(y[:1], memory=short))
+    with pytest.raises(ValueError, match="memory is missing"):
+        decoder(y)
+
+
+def test_segments_scales_and_caps():
+    made = model("none", segments=2, embed_scale=3.0, final_softcap=0.5)
+    x = ids()
+    kinds = torch.zeros_like(x)
+    assert torch.equal(made(x), made(x, segments=kinds))
+    assert not torch.equal(made(x), made(x, segments=kinds + 1))
+    assert made(x).abs().max() < 0.5
+    plain = model("none")
+    with pytest.raises(ValueError, match="made without"):
+        plain(x, segments=kinds)
+
+
+def test_all_attention_weights():
+    made = model("gpt")
+    x = ids()
+    logits, weights = made(x, need_weights=True)
+    assert_exact(logits, made(x))
+    assert [w.shape for w in weights] == [(2, H, L, L)] * N
+    assert_exact(weights[1].sum(-1), torch.ones(2, H, L).double())
+
+
+@pytest.mark.parametrize(
+    "arguments,error,says",
+    (
+        ({"attention_mask": torch.ones(2, 5).long()}, ValueError, r"\(2, 6\)"),
+        ({"attention_mask": torch.ones(2, L)}, TypeError, "float32"),
+        (
+            {"memory_attention_mask": torch.ones(2, L).long()},
+            ValueError,
+            "no memory",
+        ),
+        ({"positions": torch.arange(5)}, ValueError, "positions has shape"),
+        ({"positions": ids(3)}, ValueError, "positions has shape"),
+        ({"positions": torch.arange(L) + 20}, ValueError, "run from 20"),
+    ),
+)
+def test_inputs_that_do_not_fit_are_refused(arguments, error, says):
+    with pytest.raises(error, match=says):
+        model("gpt")(ids(), **arguments)
+
+
+# --- two well-known models --------------------------------------------------
+
+
+def test_gpt2_small_has_124_439_808_parameters():
+    with torch.device("meta"):
+        assert count(gpt2_small()) == 124_439_808
+
+
+@pytest.mark.parametrize(
+    "name,vocab,hidden,options,parameters",
+    (
+        ("Llama-2-7B", 32000, 11008, {}, 6_738_415_616),
+        ("Llama-2-70B", 32000, 28672, {}, 68_976_648_192),
+        ("Llama-3-8B", 128256, 14336, {}, 8_030_261_248),
+        ("Llama-3-70B", 128256, 28672, {}, 70_553_706_496),
+        ("Mistral-7B-v0.1", 32000, 14336, {}, 7_241_732_096),
+        ("Qwen3-8B", 151936, 12288, {"qk_norm": True}, 8_190_735_360),
+        (
+            "Gemma-2-9B",
+            256000,
+            14336,
+            {"tied": True, "norm": "sandwich"},
+            9_241_705_984,
+        ),
+    ),
+)
+def test_published_models_have_their_published_size(
+    name, vocab, hidden, options, parameters
+):
+    """Which also proves ``attn.cost.PUBLISHED`` right."""
+    shape = attn.cost.PUBLISHED[name]
+    with torch.device("meta"):
+        built = llama_style(
+            vocab,
+            shape.embed_dim,
+            shape.num_layers,
+            shape.num_heads,
+            shape.num_kv_heads,
+            head_dim=shape.head_dim,
+            hidden_dim=hidden,
+            **options,
+        )
+    assert count(built) == parameters
+
+
+def test_llama_style_is_made_of_llamas_parts():
+    built = llama_style(V, 48, 2, 6, 2)
+    kinds = [type(m) for m in built.modules()]
+    assert kinds.count(attn.Rope) == 1  # one, shared
+    assert kinds.count(RMSNorm) == 5 and LayerNorm not in kinds
+    assert kinds.count(SwiGLU) == 2 and FeedForward not in kinds
+    assert nn.Embedding in kinds and built.positions is None
+    for block in built.blocks:
+        assert block.attention.num_kv_heads == 2
+        assert block.attention.is_causal
+    assert not [name for name in built.state_dict() if "bias" in name]
+    assert built.head.weight is not built.token_embedding.weight
+    assert built.blocks[0].feed_forward.up_proj.out_features == 256
+
+
+@pytest.mark.parametrize("vocab", (64, 1009))
+@pytest.mark.parametrize("depth", (1, 6))
+@pytest.mark.parametrize("kind", ("gpt", "llama"))
+def test_a_new_model_knows_nothing_ln_v(vocab, depth, kind):
+    """Tied or not; the source system's tied head began at 466, not 10.8."""
+    torch.manual_seed(0)
+    if kind == "gpt":
+        built = Transformer(
+            vocab, 96, depth, 4, positions=attn.LearnedPositions(64, 96)
+        )
+    else:
+        built = llama_style(vocab, 96, depth, 4, 2, tied=True)
+    x = torch.randint(vocab, (16, 64))
+    with torch.no_grad():
+        loss = float(built.loss(x))
+    # Logits of variance E * 0.02 ** 2 add half of it.
+    assert abs(loss - math.log(vocab)) < 0.02 * math.log(vocab)
+
+
+def test_what_enters_the_residual_stream_is_scaled_by_depth():
+    torch.manual_seed(0)
+    built = Transformer(64, 64, 8, 4)
+    block = built.blocks[3]
+    for weight, std in (
+        (block.attention.q_proj.weight, 0.02),
+        (block.feed_forward.up_proj.weight, 0.02),
+        (block.attention.out_proj.weight, 0.02 / 4),
+        (block.feed_forward.down_proj.weight, 0.02 / 4),
+        (built.token_embedding.weight, 0.02),
+    ):
+        assert weight.std().item() == pytest.approx(std, rel=0.1)
+    assert not block.attention.out_proj.bias.any()
+
+
+@pytest.mark.parametrize("kind", ("gpt", "llama"))
+def test_a_small_model_learns(kind):
+    torch.manual_seed(0)
+    if kind == "gpt":
+        built = Transformer(
+            V, 24, 2, 3, positions=attn.LearnedPositions(16, 24)
+        )
+    else:
+        built = llama_style(V, 24, 2, 4, 2)
+    x = ids(8, 12)
+    optimizer = torch.optim.AdamW(built.parameters(), 1e-2)
+    for _ in range(60):
+        optimizer.zero_grad()
+        loss = built.loss(x)
+        loss.backward()
+        optimizer.step()
+    assert loss < 0.3 < math.log(V)
+    assert all(p.grad is not None for p in built.parameters())
+
+
+def test_the_module_of_attention_is_the_only_one():
+    built = llama_style(V, 24, 2, 4, 2)
+    found = [m for m in built.modules() if "ttention" in type(m).__name__]
+    assert all(isinstance(m, MultiHeadAttention) for m in found)
+    assert len(found) == 2
