@@ -12,18 +12,20 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from attn.contract import Window, read
+from attn.checks import Window
+from attn.contract import read
 from attn.functional import (
     attention_weights,
     grouped_attention,
     merge_heads,
     split_heads,
 )
-from attn.masks import Mask
 from attn.nn.jagged import pad, unpad
 from attn.nn.masking import both, key_padding
 from attn.nn.norms import RMSNorm
-from attn.positions import Rope, alibi_bias, apply_rope
+from attn.positions import alibi_bias, apply_rope
+from attn.positions.rope import Rope
+from attn.predicate import Mask
 
 PositionEmbeddings = tuple[Tensor, Tensor]
 

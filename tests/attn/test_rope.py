@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import os
-import warnings
 
 import numpy as np
 import onnx
@@ -13,6 +12,7 @@ import torch
 
 import attn
 from tests.attn.cases import assert_exact
+from tests.attn.onnx_cases import cases_of
 
 os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
 from transformers.models.cohere import modeling_cohere as cohere  # noqa: E402
@@ -134,17 +134,7 @@ def test_partial_turning_is_gpt_neoxs(rotary):
     assert torch.equal(ours[..., rotary:], x[..., rotary:])
 
 
-def onnx_cases():
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        from onnx.backend.test.case.node import collect_testcases
-
-        cases = collect_testcases("RotaryEmbedding")
-    graphs = ((case, case.model.graph.node) for case in cases)
-    return [c for c, nodes in graphs if nodes[0].op_type == "RotaryEmbedding"]
-
-
-ONNX = onnx_cases()
+ONNX = cases_of("RotaryEmbedding")
 
 
 def turn(inputs, attributes):
