@@ -33,9 +33,14 @@ class Case:
             dicts of them.
         init: a class: the keywords of its constructor.
         state: a class: the state dict that is loaded before the call.
-        train: a class: whether the module is in training mode.
+        train: a class: whether the module is in training mode; a function:
+            that it may draw from torch's random numbers, freshly seeded.
         grad: also compare the gradients of every floating input (and of
             every parameter) for one fixed cotangent.
+        room: how many numbers the largest tensor that the answer makes may
+            hold; None is any. Views do not count, copies do.
+        about: how far a result that is drawn at random may be from the
+            reference's, relative to its largest number.
     """
 
     stage: str
@@ -45,6 +50,8 @@ class Case:
     state: Mapping[str, Tensor] | None = None
     train: bool = False
     grad: bool = False
+    room: int | None = None
+    about: float = 0.0
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ class Problem:
 
 
 def compare(
-    got: Any, honest: Any, truth: Any, what: str = "it"
+    got: Any, honest: Any, truth: Any, what: str = "it", about: float = 0.0
 ) -> Problem | None:
     """Compare a result with the reference's.
 
@@ -35,6 +35,8 @@ def compare(
             structure, shape and dtype, and an error that is forgivable.
         truth: the reference's in float64.
         what: how the message calls the result.
+        about: how far a tensor may be off, relative to its largest number,
+            when it is drawn at random.
 
     Returns:
         None when the result is right.
@@ -64,7 +66,7 @@ def compare(
         coarse = torch.float32 if dtype.is_floating_point else torch.float64
         return _compare_values(numbers[0], numbers[1], 0.0, coarse, what)
     if isinstance(honest, Tensor):
-        return _compare_tensors(got, honest, truth, what)
+        return _compare_tensors(got, honest, truth, what, about)
     if got != honest:
         return Problem("value", f"{what} is {got!r}, not {honest!r}")
     return None
@@ -86,7 +88,7 @@ def _compare_mapping(
 
 
 def _compare_tensors(
-    got: Any, honest: Tensor, truth: Tensor, what: str
+    got: Any, honest: Tensor, truth: Tensor, what: str, about: float
 ) -> Problem | None:
     if not isinstance(got, Tensor):
         return Problem("type", f"{what} is {describe(got)}, not a tensor")
@@ -110,8 +112,11 @@ def _compare_tensors(
             "value", f"{what} differs{_first(got != honest, got, honest)}"
         )
     finite = truth.isfinite()
-    slack = (honest.double() - truth.double())[finite].abs()
-    forgivable = slack.max().item() if slack.numel() else 0.0
+    own = (honest.double() - truth.double())[finite].abs()
+    forgivable = 0.0
+    if own.numel():
+        forgivable = 4.0 * own.max().item()
+        forgivable += about * truth[finite].abs().max().item()
     return _compare_values(
         got.double(), truth.double(), forgivable, honest.dtype, what
     )
@@ -141,7 +146,7 @@ def close(
     size = truth[finite].abs().max().item() if finite.any() else 0.0
     coarse = dtype in (torch.float16, torch.bfloat16)
     ulps = 2.0 if coarse else 64.0
-    limit = 4.0 * forgivable + ulps * torch.finfo(dtype).eps * size
+    limit = forgivable + ulps * torch.finfo(dtype).eps * size
     # Where the right result is 0 throughout, rounding noise is no mistake.
     wide = torch.float64 if dtype == torch.float64 else torch.float32
     limit += 4.0 * torch.finfo(wide).eps

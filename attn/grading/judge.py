@@ -119,19 +119,23 @@ def _failures(
     failures = []
     for case, outcome in zip(cases, outcomes, strict=False):
         honest = _reference(exercise, case)
-        problem = _problem(outcome, honest, partial(_truth, exercise, case))
+        truth = partial(_truth, exercise, case)
+        problem = _problem(outcome, honest, truth, case.about)
         if problem:
             failures.append(Failure(case, outcome, problem, honest.output))
     return failures
 
 
 def _problem(
-    outcome: Outcome, honest: Outcome, truth: Callable[[], Outcome]
+    outcome: Outcome,
+    honest: Outcome,
+    truth: Callable[[], Outcome],
+    about: float = 0.0,
 ) -> Problem | None:
     if outcome.error is not None:
         return Problem("error", explain.error_text(outcome))
     exact = truth()
-    found = compare(outcome.output, honest.output, exact.output)
+    found = compare(outcome.output, honest.output, exact.output, about=about)
     for name, grad in honest.grads.items():
         if found:
             return found

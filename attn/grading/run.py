@@ -11,7 +11,7 @@ import threading
 import traceback
 import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +19,8 @@ import torch
 from IPython.utils.capture import capture_output
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
+
+from attn.grading.room import Largest
 
 if TYPE_CHECKING:
     from attn.exercises.spec import Case
@@ -117,6 +119,7 @@ def run(
         for x in inputs.values():
             x.requires_grad_(x.is_floating_point())
     before = {name: copy_tensor(x.detach()) for name, x in inputs.items()}
+    made: Any = None
     try:
         with (
             capture_output() as prints,
@@ -125,10 +128,14 @@ def run(
         ):
             warnings.simplefilter("ignore")
             call, parameters = _prepare(answer, case)
-            rng = torch.get_rng_state()
-            with _Forbid(forbids):
-                output = call(*args, **kwargs)
-            drew = not torch.equal(rng, torch.get_rng_state())
+            made = nullcontext() if case.room is None else Largest()
+            with torch.random.fork_rng(devices=[]):
+                if case.train:
+                    torch.manual_seed(0)
+                rng = torch.get_rng_state()
+                with _Forbid(forbids), made:
+                    output = call(*args, **kwargs)
+                drew = not torch.equal(rng, torch.get_rng_state())
             outcome.output = map_tensors(lambda x: x.detach().clone(), output)
             if case.grad:
                 outcome.grads = _gradients(output, {**inputs, **parameters})
@@ -143,6 +150,11 @@ def run(
         outcome.fault = f"it changes its input in place ({names})"
     elif drew and not case.train:
         outcome.fault = "it draws from torch's global random numbers"
+    elif isinstance(made, Largest) and made.numbers > (case.room or 0):
+        outcome.fault = (
+            f"it makes a tensor {made.shape} of {made.numbers} numbers, where "
+            f"{case.room} are enough: something is copied"
+        )
     return outcome
 
 

@@ -1,0 +1,44 @@
+"""How large a tensor an answer makes: the difference between an algorithm
+that is tiled, or grouped, and one that only says so."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+
+class Largest(TorchDispatchMode):
+    """Watch every operation; remember the largest tensor that one made.
+
+    What shares memory with an input of the operation is a view, and costs
+    nothing: ``expand`` does, the copy that a matrix product makes of an
+    expanded tensor does not. ``numbers`` is its size in numbers, ``shape``
+    how it was seen first.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.numbers = 0
+        self.shape: tuple[int, ...] = ()
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        result = func(*args, **(kwargs or {}))
+        known = {_memory(x) for x in _tensors((args, kwargs))}
+        for x in _tensors(result):
+            numbers = x.untyped_storage().nbytes() // x.element_size()
+            if _memory(x) not in known and numbers > self.numbers:
+                self.numbers, self.shape = numbers, tuple(x.shape)
+        return result
+
+
+def _tensors(tree: Any) -> list[Tensor]:
+    return [x for x in tree_leaves(tree) if isinstance(x, Tensor)]
+
+
+def _memory(x: Tensor) -> int:
+    return x.untyped_storage().data_ptr()

@@ -1,0 +1,151 @@
+"""Solutions of chapter 04. Each signature and docstring is the task."""
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+
+def split_heads(x: Tensor, num_heads: int) -> Tensor:
+    """Cut each token's features into heads, and bring heads forward.
+
+    Features ``h * D`` to ``(h + 1) * D`` of every token are head ``h``.
+    The heads become the third axis from the end, so that a matrix
+    product over the last two works on each head apart. The check uses
+    any number of leading axes, views, and gradients. Attention between
+    the wrong tokens starts here, and no shape will tell.
+
+    Args:
+        x: ``(..., L, H * D)``.
+        num_heads: ``H``; always divides the features.
+
+    Returns:
+        ``(..., H, L, D)``.
+    """
+    heads = x.unflatten(-1, (num_heads, -1))  # (..., L, H, D)
+    return heads.transpose(-3, -2)  # (..., H, L, D)
+
+
+def merge_heads(x: Tensor) -> Tensor:
+    """Put the heads of each token back side by side.
+
+    The inverse of ``split_heads``: features ``h * D`` to
+    ``(h + 1) * D`` of every token come from head ``h``. The check uses
+    any number of leading axes, heads of any size, views, and gradients.
+    After this, one linear map can mix what the heads have found.
+
+    Args:
+        x: ``(..., H, L, D)``.
+
+    Returns:
+        ``(..., L, H * D)``.
+    """
+    return x.transpose(-3, -2).flatten(-2)  # (..., L, H * D)
+
+
+class MultiHeadAttention(nn.Module):
+    """Several small attentions side by side, mixed by a last map.
+
+    Four ``nn.Linear`` maps from E to E with bias: ``q_proj``,
+    ``k_proj``, ``v_proj``, ``out_proj``. Keys and values come from
+    ``kv_input``, or from ``x`` itself. Scores are scaled by the size of
+    one head. Your ``split_heads`` and ``merge_heads`` may be used, and
+    anything of torch but ``nn.MultiheadAttention``. The check loads its
+    own weights, tries one head, many heads, cross-attention, masks (no
+    query is without a key) and gradients.
+    """
+
+    def __init__(self, embed_dim: int, num_heads: int):
+        """Make the four maps.
+
+        Args:
+            embed_dim: ``E``, features of a token.
+            num_heads: ``H``; each head has ``D = E // H`` features.
+        """
+        super().__init__()
+        self.num_heads = num_heads
+        self.q_proj = nn.Linear(embed_dim, embed_dim)
+        self.k_proj = nn.Linear(embed_dim, embed_dim)
+        self.v_proj = nn.Linear(embed_dim, embed_dim)
+        self.out_proj = nn.Linear(embed_dim, embed_dim)
+
+    def forward(
+        self,
+        x: Tensor,
+        kv_input: Tensor | None = None,
+        attn_mask: Tensor | None = None,
+    ) -> Tensor:
+        """Let every token of ``x`` gather, once for each head.
+
+        Args:
+            x: ``(B, L, E)``, the tokens that ask.
+            kv_input: ``(B, S, E)``, the tokens that are asked; ``x``
+                when None.
+            attn_mask: bool, True = may attend, broadcastable to
+                ``(B, H, L, S)``.
+
+        Returns:
+            ``(B, L, E)``.
+        """
+        kv_input = x if kv_input is None else kv_input
+        q = split_heads(self.q_proj(x), self.num_heads)
+        k = split_heads(self.k_proj(kv_input), self.num_heads)
+        v = split_heads(self.v_proj(kv_input), self.num_heads)
+        scores = q @ k.mT / math.sqrt(q.shape[-1])  # (B, H, L, S)
+        if attn_mask is not None:
+            scores = scores.masked_fill(~attn_mask, -math.inf)
+        out = scores.softmax(-1) @ v  # (B, H, L, D)
+        return self.out_proj(merge_heads(out))  # (B, L, E)
+
+
+def pack_projections(
+    q: Tensor, k: Tensor, v: Tensor, num_heads: int | None = None
+) -> Tensor:
+    """Write three projections as one, so that one product does all.
+
+    Without ``num_heads``: the rows of ``q``, then those of ``k``, then
+    ``v``, as ``nn.MultiheadAttention`` keeps them. With it: head by
+    head, the ``D`` rows of ``q`` for head 0, of ``k`` for head 0, of
+    ``v`` for head 0, then head 1, as GPT-NeoX and Bloom do. Rows are
+    output features, as in ``nn.Linear.weight``. The check packs weights
+    and biases; without ``num_heads`` the three may differ in height.
+
+    Args:
+        q, k, v: weights ``(rows, E)``, or biases ``(rows,)``.
+        num_heads: ``H``; then all three have ``H * D`` rows.
+
+    Returns:
+        All rows in one tensor, ``(3 * H * D, E)`` or ``(3 * H * D,)``.
+    """
+    if num_heads is None:
+        return torch.cat([q, k, v])
+    heads = [x.unflatten(0, (num_heads, -1)) for x in (q, k, v)]
+    return torch.cat(heads, 1).flatten(0, 1)  # (H, 3 * D, ...) to rows
+
+
+def attention_dropout(
+    weights: Tensor, keep: Tensor, p: float, training: bool
+) -> Tensor:
+    """Drop attention weights while training, and leave them be after.
+
+    The coins are tossed for you: ``keep`` is False, with probability
+    ``p``, where a weight is to go. The other weights grow so that each
+    weight keeps its mean over many tosses. Outside training nothing
+    happens. The check knows that ``p`` may be 0 or 1, and looks at
+    gradients. A model that answers differently each time that you ask
+    it has this wrong.
+
+    Args:
+        weights: ``(..., L, S)``.
+        keep: bool, the shape of ``weights``; False = drop.
+        p: probability that a weight is dropped, 0 to 1.
+        training: the module's ``self.training``.
+
+    Returns:
+        The weights to multiply the values with, ``(..., L, S)``.
+    """
+    if not training:
+        return weights
+    if p == 1:
+        return torch.zeros_like(weights)  # no weight is left to grow
+    return weights * keep / (1 - p)
