@@ -6,5 +6,9 @@ Nothing is imported here: the book reads this package without torch.
 CHAPTERS = {
     "sdp": "02_scaled_dot_product",
     "mask": "03_masks",
+    "mha": "04_multi_head",
+    "gqa": "05_gqa",
+    "rope": "07_rope",
+    "sdpa": "08_sdpa",
 }
 """Short key of an exercise id, and the file name of its chapter."""
