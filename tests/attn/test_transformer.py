@@ -490,3 +490,13 @@ def test_the_module_of_attention_is_the_only_one():
     found = [m for m in built.modules() if "ttention" in type(m).__name__]
     assert all(isinstance(m, MultiHeadAttention) for m in found)
     assert len(found) == 2
+
+
+def test_a_model_compiles_in_one_piece():
+    built = llama_style(V, 24, 1, 4, 2)
+    whole = torch.compile(built, backend="eager", fullgraph=True)
+    x, valid = ids(), torch.ones(2, L, dtype=torch.bool)
+    valid[0, :2] = False
+    for mask in (None, valid):
+        out = whole(x, attention_mask=mask)
+        assert torch.equal(out, built(x, attention_mask=mask))
