@@ -14,6 +14,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python; do \
 PY := .venv/bin/python
 PINS := constraints.txt pyproject.toml
 BOOK_NEEDS := jupyter-book sphinx-autoapi
+EVERYTHING := .[learn,dev]
 BOOK := _build/html/index.html
 BOOK_FROM := $(shell find _config.yml _toc.yml Makefile book notebooks solutions \
 	attn -type f -not -path '*/.ipynb_checkpoints/*' -not -name '*.pyc')
@@ -128,5 +129,5 @@ $(PY):
 	@touch $@
 
 .venv/.test: .venv/.learn .venv/.book
-	$(call pip,what the tests need,-q --no-build-isolation -e '.[learn,dev]')
+	$(call pip,what the tests need,-q --no-build-isolation -e '$(EVERYTHING)')
 	@touch $@

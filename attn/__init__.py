@@ -1,4 +1,4 @@
-"""Attention, built by hand: from one loop to a fused kernel.
+"""Attention, built by hand: exact, checked, and small enough to read.
 
 The public names load when they are first used, so that reading the book's
 sources needs no torch and plotting needs no import here.

@@ -1,13 +1,15 @@
 """``python -m attn``: what the Makefile calls.
 
 Commands: ``lab [FOLDER]`` fills a learner's workspace and opens JupyterLab
-there (``--copy-only`` does not open it), ``refresh [NOTEBOOK…]`` re-runs chapters and stores their outputs, ``solve FOLDER`` writes the solved
+there (``--copy-only`` does not open it), ``refresh [NOTEBOOK…]`` re-runs
+chapters and stores their outputs, ``solve FOLDER`` writes the solved
 chapters, ``teeth`` prints how many wrong answers the checks catch.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -46,6 +48,8 @@ def _lab(given: argparse.Namespace) -> int:
     if given.copy_only:
         return 0
     command = [sys.executable, "-m", "jupyterlab", f"--port={given.port}"]
+    if hasattr(os, "geteuid") and os.geteuid() == 0:  # in a container
+        command.append("--allow-root")
     return subprocess.run(command, cwd=given.folder, check=False).returncode
 
 

@@ -15,8 +15,9 @@ from torch import Tensor
 from torch.backends import cuda
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from attn.contract import Call, Window, read
-from attn.masks import Mask
+from attn.checks import Window
+from attn.contract import Call, read
+from attn.predicate import Mask
 
 __all__ = ["Explanation", "explain"]
 

@@ -1,4 +1,4 @@
-"""Attention as functions, from one Python loop to the whole contract.
+"""Attention as functions: the whole contract.
 
 ``scaled_dot_product_attention`` is the specification: slow, exact, and what
 every other implementation in the book is checked against.
@@ -6,15 +6,17 @@ every other implementation in the book is checked against.
 
 from __future__ import annotations
 
-import math
 from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from attn.contract import Call, Window, read
-from attn.masks import Mask
+from attn.checks import Window
+from attn.contract import Call, read
+from attn.heads import merge_heads, pool_heads, repeat_kv, split_heads
+from attn.predicate import Mask
+from attn.simple import attention_loops, simple_attention, softmax
 
 __all__ = [
     "AttentionWeights",
@@ -29,129 +31,6 @@ __all__ = [
     "softmax",
     "split_heads",
 ]
-
-
-def softmax(x: Tensor, dim: int = -1) -> Tensor:
-    """Turn scores into positive weights that sum to 1.
-
-    The largest score is taken off first: the weights stay the same, and
-    ``exp`` never overflows. Half precision is computed in float32.
-
-    Args:
-        x: scores, any shape, any float dtype.
-        dim: the axis along which the weights sum to 1.
-
-    Returns:
-        The shape and dtype of ``x``. A slice that is ``-inf`` throughout
-        gives 0, and passes no gradient back.
-
-    Raises:
-        TypeError: ``x`` is not a float tensor.
-
-    Source: Vaswani et al. 2017, equation 1; the shift by the maximum is
-    Goodfellow et al. 2016, "Deep Learning", section 4.1.
-    """
-    if not isinstance(x, Tensor) or not x.is_floating_point():
-        got = x.dtype if isinstance(x, Tensor) else type(x).__name__
-        raise TypeError(f"x is {got}: softmax needs a float tensor")
-    dtype = torch.float64 if x.dtype == torch.float64 else torch.float32
-    scores = x.to(dtype)
-    dead = (scores == -torch.inf).all(dim, keepdim=True)
-    weights = torch.softmax(scores.masked_fill(dead, 0.0), dim)
-    return weights.masked_fill(dead, 0.0).to(x.dtype)
-
-
-def attention_loops(
-    query: Tensor, key: Tensor, value: Tensor, *, scale: float | None = None
-) -> Tensor:
-    """Attention for one head, one number at a time.
-
-    Nothing is batched and nothing is clever: this is the definition. It is
-    as slow as it looks.
-
-    Args:
-        query: ``(L, D)``, any float dtype.
-        key: ``(S, D)``.
-        value: ``(S, Dv)``.
-        scale: factor on the scores, ``D ** -0.5`` when None.
-
-    Returns:
-        ``(L, Dv)``, in the dtype of ``query``.
-
-    Raises:
-        ValueError: a shape does not fit.
-
-    Source: Vaswani et al. 2017, equation 1.
-    """
-    call = read(query, key, value, scale=scale)
-    for name, x in (("query", query), ("key", key), ("value", value)):
-        if x.dim() != 2:
-            raise ValueError(
-                f"{name} has shape {tuple(x.shape)}: attention_loops needs "
-                "two axes, (sequence, head_dim)"
-            )
-    q, k, v = (x.to(call.compute_dtype) for x in (query, key, value))
-    out = torch.zeros(len(q), v.shape[1], dtype=q.dtype, device=q.device)
-    zero = q.new_zeros(())
-    if len(k) == 0:
-        return out.to(query.dtype)  # nothing to attend to
-    for i in range(len(q)):  # for every query,
-        scores = []
-        for j in range(len(k)):  # compare it with every key,
-            dot = sum((q[i, d] * k[j, d] for d in range(q.shape[1])), zero)
-            scores.append(dot * call.scale)
-        largest = max(float(score) for score in scores)
-        exps = [torch.exp(score - largest) for score in scores]
-        total = sum(exps)
-        for j in range(len(k)):  # and mix the values by the weights.
-            weight = exps[j] / total
-            for d in range(v.shape[1]):
-                out[i, d] = out[i, d] + weight * v[j, d]
-    return out.to(query.dtype)
-
-
-def simple_attention(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    attn_mask: Tensor | None = None,
-    dropout_p: float = 0.0,
-    is_causal: bool = False,
-    scale: float | None = None,
-) -> Tensor:
-    """Attention in matrix form: what a paper shows and a blog post copies.
-
-    It keeps every flaw of its kind, for the chapters to point at: a row
-    that may attend to nothing gives NaN, half precision stays half, and
-    nothing is checked.
-
-    Args:
-        query: ``(..., L, D)``.
-        key: ``(..., S, D)``.
-        value: ``(..., S, Dv)``.
-        attn_mask: bool (True = may attend) or additive float, broadcastable
-            to ``(..., L, S)``.
-        dropout_p: probability that a weight is dropped.
-        is_causal: query ``i`` sees keys ``0`` to ``i`` only.
-        scale: factor on the scores, ``D ** -0.5`` when None.
-
-    Returns:
-        ``(..., L, Dv)``.
-
-    Source: the pseudo-code in the docstring of
-    ``torch.nn.functional.scaled_dot_product_attention``.
-    """
-    scale = query.shape[-1] ** -0.5 if scale is None else scale
-    scores = query @ key.mT * scale  # (..., L, S)
-    if is_causal:
-        keep = torch.ones_like(scores, dtype=torch.bool).tril()
-        scores = scores.masked_fill(~keep, -math.inf)
-    if attn_mask is not None and attn_mask.dtype == torch.bool:
-        scores = scores.masked_fill(~attn_mask, -math.inf)
-    elif attn_mask is not None:
-        scores = scores + attn_mask
-    weights = F.dropout(torch.softmax(scores, -1), dropout_p)
-    return weights @ value  # (..., L, Dv)
 
 
 def scaled_dot_product_attention(
@@ -269,8 +148,10 @@ def attention_weights(
         query, key: as in ``scaled_dot_product_attention``.
         value: takes no part; checked when given, so that a call can be
             moved from one function to the other.
-        attn_mask, dropout_p, is_causal, scale, enable_gqa, softcap, sinks,
-            window, q_offset: as in ``scaled_dot_product_attention``.
+        attn_mask, dropout_p, is_causal, scale, enable_gqa: as in
+            ``scaled_dot_product_attention``.
+        softcap, sinks, window, q_offset: as in
+            ``scaled_dot_product_attention``.
 
     Returns:
         ``scores`` and ``weights``. A row of weights sums to 1, to less with
@@ -319,8 +200,9 @@ def grouped_attention(
     were one long sequence of queries for their key head.
 
     Args:
-        query, key, value, attn_mask, dropout_p, is_causal, scale,
-            enable_gqa, softcap, sinks, window, q_offset, return_lse: as in
+        query, key, value, attn_mask, dropout_p, is_causal, scale: as in
+            ``scaled_dot_product_attention``.
+        enable_gqa, softcap, sinks, window, q_offset, return_lse: as in
             ``scaled_dot_product_attention``.
 
     Returns:
@@ -404,111 +286,3 @@ def _lse(scores: Tensor) -> Tensor:
     dead = (scores == -torch.inf).all(-1)
     safe = scores.masked_fill(dead[..., None], 0.0)
     return torch.logsumexp(safe, -1).masked_fill(dead, -torch.inf)
-
-
-def repeat_kv(x: Tensor, n_rep: int) -> Tensor:
-    """Give every query head its own copy of the key or value head it shares.
-
-    Head ``h`` of the result is head ``h // n_rep`` of ``x`` (``0, 0, 1, 1``,
-    not ``0, 1, 0, 1``).
-
-    Args:
-        x: keys or values, ``(..., Hkv, S, D)``.
-        n_rep: query heads per key/value head, at least 1.
-
-    Returns:
-        ``(..., Hkv * n_rep, S, D)``; ``x`` itself when ``n_rep`` is 1.
-
-    Raises:
-        ValueError: ``n_rep`` is less than 1, or ``x`` has no head axis.
-
-    Source: Ainslie et al. 2023, "GQA", section 2.
-    """
-    if isinstance(n_rep, bool) or not isinstance(n_rep, int) or n_rep < 1:
-        raise ValueError(f"n_rep is {n_rep!r}: it needs an int, at least 1")
-    if n_rep == 1:
-        return x
-    if x.dim() < 3:
-        raise ValueError(
-            f"x has shape {tuple(x.shape)}: it needs a head axis, "
-            "(..., Hkv, S, D)"
-        )
-    return x.repeat_interleave(n_rep, dim=-3)
-
-
-def pool_heads(weight: Tensor, num_heads: int, num_kv_heads: int) -> Tensor:
-    """Turn the key or value projection of MHA into one of GQA.
-
-    Each new head is the mean of the ``G`` old heads that it replaces.
-
-    Args:
-        weight: a ``Linear`` weight, ``(H * D, E)``, or its bias, ``(H * D,)``.
-        num_heads: ``H``, heads of ``weight``.
-        num_kv_heads: ``Hkv``, heads wanted; divides ``H``.
-
-    Returns:
-        ``(Hkv * D, E)`` or ``(Hkv * D,)``.
-
-    Raises:
-        ValueError: the head counts do not divide.
-
-    Source: Ainslie et al. 2023, "GQA", section 2.1.
-    """
-    if num_kv_heads < 1 or num_heads % num_kv_heads:
-        raise ValueError(
-            f"num_kv_heads is {num_kv_heads} and num_heads {num_heads}: it "
-            "needs a divisor"
-        )
-    if num_heads < 1 or weight.shape[0] % num_heads:
-        raise ValueError(
-            f"weight has {weight.shape[0]} rows: {num_heads} heads need a "
-            "multiple"
-        )
-    group = num_heads // num_kv_heads
-    heads = weight.unflatten(0, (num_kv_heads, group, -1))  # (Hkv, G, D, ...)
-    return heads.mean(1).flatten(0, 1)
-
-
-def split_heads(x: Tensor, num_heads: int) -> Tensor:
-    """Cut the embedding into heads and bring the head axis forward.
-
-    Args:
-        x: ``(..., L, H * D)``.
-        num_heads: ``H``.
-
-    Returns:
-        ``(..., H, L, D)``, a view.
-
-    Raises:
-        ValueError: the embedding does not divide into ``num_heads``.
-
-    Source: Vaswani et al. 2017, section 3.2.2.
-    """
-    if x.dim() < 2:
-        raise ValueError(
-            f"x has shape {tuple(x.shape)}: it needs (..., L, H * D)"
-        )
-    if num_heads < 1 or x.shape[-1] % num_heads:
-        raise ValueError(
-            f"x has an embedding of {x.shape[-1]}: num_heads = {num_heads} "
-            "needs a multiple"
-        )
-    return x.unflatten(-1, (num_heads, -1)).transpose(-3, -2)
-
-
-def merge_heads(x: Tensor) -> Tensor:
-    """Put the heads of each token back side by side.
-
-    Args:
-        x: ``(..., H, L, D)``.
-
-    Returns:
-        ``(..., L, H * D)``.
-
-    Source: Vaswani et al. 2017, section 3.2.2, "Concat".
-    """
-    if x.dim() < 3:
-        raise ValueError(
-            f"x has shape {tuple(x.shape)}: it needs (..., H, L, D)"
-        )
-    return x.transpose(-3, -2).flatten(-2)

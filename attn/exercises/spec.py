@@ -8,12 +8,14 @@ compare the result here.
 from __future__ import annotations
 
 import importlib
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from torch import Tensor
+import torch.nn.functional as F
+from torch import Tensor, nn
 
 from attn.exercises import CHAPTERS
 
@@ -83,7 +85,8 @@ class Exercise:
         cases: yields the cases, fundamental stages first, drawn with the
             generator that it is given.
         hints: three, each saying more than the one before; literals.
-        given: names that the task may use, and what they stand for.
+        given: names that the task may use besides torch's usual ones and
+            the chapter's earlier exercises, and what they stand for.
         forbids: names of torch functions that the answer may not call
             (``"softmax"`` stands for every spelling of it).
         properties: claims that help to explain a wrong result.
@@ -104,6 +107,16 @@ class Exercise:
     def name(self) -> str:
         """The name that the learner defines."""
         return self.id.partition("-")[2]
+
+    def namespace(self) -> dict[str, Any]:
+        """What a chapter has defined by the time that this task comes."""
+        usual = {"math": math, "torch": torch, "nn": nn, "F": F}
+        earlier: dict[str, Any] = {}
+        for exercise in chapter(self.id.partition("-")[0]):
+            if exercise.id == self.id:
+                break
+            earlier[exercise.name] = exercise.reference
+        return {**usual, "Tensor": Tensor, **earlier, **self.given}
 
     def generate(self, seed: int) -> list[Case]:
         """The cases drawn from one seed."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dis
 import inspect
 import types
 from typing import TYPE_CHECKING, Any
@@ -13,6 +14,7 @@ from attn.grading.run import (
     Forbidden,
     Outcome,
     OutOfTime,
+    WrongParameters,
     input_name,
     named_tensors,
 )
@@ -75,6 +77,8 @@ def error_text(outcome: Outcome) -> str:
         return (
             f"it calls torch's {error}, which this exercise asks you to write"
         )
+    if isinstance(error, WrongParameters):
+        return str(error)
     text = " ".join(str(error).split())
     text = text if len(text) <= 200 else text[:200] + " …"
     place = f"\n  in the line  {outcome.where}" if outcome.where else ""
@@ -86,7 +90,7 @@ def gradient_name(path: str) -> str:
     return input_name(path) if path.startswith(("args", "kwargs")) else path
 
 
-def library_use(exercise: Exercise, answer: Any) -> str | None:
+def use_of_the_package(exercise: Exercise, answer: Any) -> str | None:
     """A complaint when the answer is, or calls, the book's own package.
 
     This is for honest learners; a grader that cannot be fooled runs the
@@ -103,7 +107,7 @@ def library_use(exercise: Exercise, answer: Any) -> str | None:
     for name, value in _names_used(answer):
         home = value.__name__ if inspect.ismodule(value) else None
         home = home or getattr(value, "__module__", "") or ""
-        given = exercise.given.get(name)
+        given = exercise.namespace().get(name)
         if home.split(".")[0] == "attn" and value is not given:
             reference = getattr(value, "__attn_reference__", None)
             if reference is not None and reference != exercise.id:
@@ -136,13 +140,22 @@ def _names_used(answer: Any) -> list[tuple[str, Any]]:
             codes += [
                 c for c in code.co_consts if isinstance(c, types.CodeType)
             ]
-            for name in code.co_names:
+            for name in _globals_read(code):
                 if name in item.__globals__:
                     value = item.__globals__[name]
                     found.append((name, value))
                     if getattr(value, "__module__", None) == item.__module__:
                         todo.append(value)
     return found
+
+
+def _globals_read(code: types.CodeType) -> set[str]:
+    """Names read as globals, or imported; not those of attributes."""
+    return {
+        step.argval
+        for step in dis.get_instructions(code)
+        if step.opname in ("LOAD_GLOBAL", "LOAD_NAME", "IMPORT_NAME")
+    }
 
 
 def _stages_before(cases: list[Case], stage: str) -> list[str]:
@@ -162,7 +175,13 @@ def _input_lines(exercise: Exercise, case: Case) -> list[str]:
     target = exercise.reference
     if case.init is not None:
         target = exercise.reference.forward  # type: ignore[attr-defined]
-    names = [n for n in inspect.signature(target).parameters if n != "self"]
+    names: list[str] = []
+    for name, parameter in inspect.signature(target).parameters.items():
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            rest = len(case.args) - len(names)
+            names += [f"{name}[{i}]" for i in range(rest)]
+        elif name != "self":
+            names.append(name)
     given = {**dict(zip(names, case.args, strict=False)), **case.kwargs}
     lines = []
     if case.init:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import textwrap
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -200,7 +201,9 @@ def _in_short(score: dict[str, Any]) -> str:
     """The line of a diagnosis that says most."""
     lines = [x.strip() for x in score["message"].splitlines()]
     telling = [x for x in lines if x and not x.startswith(("✗", "✓"))]
-    return telling[0][:70] if telling else ""
+    return (
+        textwrap.shorten(telling[0], 60, placeholder=" …") if telling else ""
+    )
 
 
 def _watch_the_kernel() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import hashlib
 import os
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -157,7 +158,10 @@ def execute(notebook: Any, folder: Path) -> Any:
     cells = len(notebook.cells)
     with tqdm(total=cells, unit="cell", leave=False) as bar:
         client.on_cell_start = lambda **_: bar.update()
-        client.execute(env={**os.environ, "ATTN_NO_RECORD": "1"})
+        client.execute(
+            env={**os.environ, "ATTN_NO_RECORD": "1"},
+            stderr=subprocess.DEVNULL,  # the kernel's own log
+        )
     for cell in notebook.cells:
         for output in cell.get("outputs", []):
             output.pop("transient", None)

@@ -35,6 +35,10 @@ class Forbidden(Exception):
     """The answer called what the task asks to write by hand."""
 
 
+class WrongParameters(Exception):
+    """A module's parameters are not those of the task."""
+
+
 @dataclass
 class Outcome:
     """What a call gave: values, or the error; and what it did on the side."""
@@ -150,13 +154,32 @@ def _prepare(answer: Any, case: Case) -> tuple[Any, dict[str, Tensor]]:
         torch.manual_seed(0)
         module = answer(**map_tensors(copy_tensor, dict(case.init)))
     if case.state is not None:
-        dtypes = {x.dtype for x in case.state.values()}
-        if len(dtypes) == 1:
-            module = module.to(dtypes.pop())
-        module.load_state_dict(case.state)
+        _load(module, case.state)
     module.train(case.train)
     parameters = dict(module.named_parameters()) if case.grad else {}
     return module, parameters
+
+
+def _load(module: torch.nn.Module, state: Mapping[str, Tensor]) -> None:
+    """Load the case's weights. Buffers of the learner's own are welcome,
+    parameters are not: they would stay as they were drawn."""
+    shapes = {n: tuple(x.shape) for n, x in module.state_dict().items()}
+    own = {n: shapes[n] for n, _ in module.named_parameters() if n in shapes}
+    need = {n: tuple(x.shape) for n, x in state.items()}
+    if own != {n: shape for n, shape in need.items() if n in own} or any(
+        n not in shapes for n in need
+    ):
+        has, needs = (
+            ", ".join(f"{n} {shape}" for n, shape in names.items()) or "none"
+            for names in (own, need)
+        )
+        raise WrongParameters(
+            f"its parameters are {has}; the task needs {needs}"
+        )
+    dtypes = {x.dtype for x in state.values()}
+    if len(dtypes) == 1:
+        module.to(dtypes.pop())
+    module.load_state_dict(state, strict=False)
 
 
 def _gradients(output: Any, wanted: dict[str, Tensor]) -> dict[str, Tensor]:

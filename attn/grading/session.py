@@ -41,7 +41,8 @@ def check(exercise_id: str, answer: Any = None) -> None:
         answer = frame.f_globals.get(exercise.name)
     verdict = _verdict(exercise, answer)
     _last[exercise_id] = verdict
-    _record(exercise, verdict)
+    if _stands_in_for(answer) != exercise.id:
+        _record(exercise, verdict)
     if verdict.passed:
         print(f"✓ {exercise.id}  {exercise.points}/{exercise.points} points")
         return
@@ -53,7 +54,11 @@ def check(exercise_id: str, answer: Any = None) -> None:
     for line in [*verdict.message.splitlines(), goes_on]:
         margin = "  " + line[: len(line) - len(line.lstrip())]
         lines += textwrap.wrap(
-            line.strip(), 78, initial_indent=margin, subsequent_indent=margin
+            line.strip(),
+            78,
+            initial_indent=margin,
+            subsequent_indent=margin,
+            break_on_hyphens=False,
         )
     print("\n".join(lines), file=sys.stderr)
     frame.f_globals[exercise.name] = stand_in(exercise)
@@ -186,9 +191,9 @@ def _details(exercise: Exercise, entry: dict[str, Any]) -> str:
     got = exercise.points if entry.get("passed") else 0
     parts = [f"{got}/{exercise.points}"]
     if entry.get("attempts"):
-        parts.append(f"checked {entry['attempts']} times")
+        parts.append(f"checks: {entry['attempts']}")
     if entry.get("hints"):
-        parts.append(f"{entry['hints']} hints")
+        parts.append(f"hints: {entry['hints']}")
     if not entry.get("passed") and entry.get("last"):
         parts.append(str(entry["last"]))
     return "  ".join(parts)

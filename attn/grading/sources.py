@@ -45,9 +45,10 @@ def solutions_path(key: str) -> Path:
     return root() / "solutions" / f"ch{CHAPTERS[key]}.py"
 
 
-def specs_path(key: str) -> Path:
-    """The module that holds a chapter's exercise specs."""
-    return _PACKAGE / "exercises" / f"ch{CHAPTERS[key]}.py"
+def specs_paths(key: str) -> list[Path]:
+    """The modules that hold a chapter's exercise specs: ``chNN_*.py``."""
+    number = CHAPTERS[key].partition("_")[0]
+    return sorted((_PACKAGE / "exercises").glob(f"ch{number}_*.py"))
 
 
 def solution(exercise_id: str) -> str:
@@ -71,12 +72,13 @@ def stub(exercise_id: str) -> str:
 def hints(exercise_id: str) -> tuple[str, ...]:
     """The hints, read as literals from the exercise's spec."""
     key, _ = split_id(exercise_id)
-    for node in ast.walk(_parse(specs_path(key))[1]):
-        if isinstance(node, ast.Call):
-            words = {word.arg: word.value for word in node.keywords}
-            if _literal(words.get("id")) == exercise_id:
-                return tuple(ast.literal_eval(words["hints"]))
-    raise LookupError(f"{specs_path(key).name} has no Exercise {exercise_id}")
+    for path in specs_paths(key):
+        for node in ast.walk(_parse(path)[1]):
+            if isinstance(node, ast.Call):
+                words = {word.arg: word.value for word in node.keywords}
+                if _literal(words.get("id")) == exercise_id:
+                    return tuple(ast.literal_eval(words["hints"]))
+    raise LookupError(f"no ch…_*.py in attn/exercises has {exercise_id}")
 
 
 def _literal(node: ast.expr | None) -> object:

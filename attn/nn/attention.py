@@ -12,20 +12,21 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from attn.contract import Window, read
+from attn.checks import Window
+from attn.contract import read
 from attn.functional import (
     attention_weights,
     grouped_attention,
     merge_heads,
     split_heads,
 )
-from attn.masks import Mask
 from attn.nn.jagged import pad, unpad
 from attn.nn.loading import translate
 from attn.nn.masking import both, key_padding
 from attn.nn.norms import RMSNorm
 from attn.nn.places import Places
 from attn.positions import Rope, alibi_bias, apply_rope
+from attn.predicate import Mask
 
 PositionEmbeddings = tuple[Tensor, Tensor]
 

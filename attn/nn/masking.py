@@ -7,7 +7,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from attn.masks import Mask, padding
+from attn.masks import padding
+from attn.predicate import Mask
 
 
 def both(

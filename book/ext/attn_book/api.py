@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import re
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -34,36 +35,50 @@ def add_names(app: Sphinx, docname: str, source: list[str]) -> None:
 
 
 def path_of(module: str) -> Path:
-    return ROOT.joinpath(*module.split(".")).with_suffix(".py")
+    place = ROOT.joinpath(*module.split("."))
+    if place.is_dir():
+        return place / "__init__.py"
+    return place.with_suffix(".py")
 
 
 def directives(module: str) -> str:
     """The directives for a module's public names, in their own order."""
     lines = ["```{eval-rst}"]
-    for name, kind in public(path_of(module).read_text("utf-8")):
-        lines += [f".. autoapi{kind}:: {module}.{name}"]
+    for name in names_in(tree_of(module)):
+        home, kind = origin(module, name)
+        lines += [f".. autoapi{kind}:: {home}.{name}"]
         if kind == "class":
             lines += ["   :members:"]
         lines += [""]
     return "\n".join([*lines, "```"])
 
 
-def public(text: str) -> list[tuple[str, str]]:
-    """The names in ``__all__`` and whether each is a function or a class."""
-    kinds: dict[str, str] = {}
-    names: list[str] = []
-    for node in ast.parse(text).body:
-        if isinstance(node, ast.FunctionDef):
-            kinds[node.name] = "function"
-        elif isinstance(node, ast.ClassDef):
-            kinds[node.name] = "class"
-        elif isinstance(node, ast.Assign | ast.AnnAssign):
-            targets = (
-                node.targets if isinstance(node, ast.Assign) else [node.target]
-            )
-            for target in targets:
-                if isinstance(target, ast.Name):
-                    kinds[target.id] = "data"
-                    if target.id == "__all__" and node.value:
-                        names = ast.literal_eval(node.value)
-    return [(name, kinds[name]) for name in names if name in kinds]
+@cache
+def tree_of(module: str) -> ast.Module:
+    return ast.parse(path_of(module).read_text("utf-8"))
+
+
+def names_in(tree: ast.Module) -> list[str]:
+    """The names in ``__all__``."""
+    for node in tree.body:
+        if isinstance(node, ast.Assign):
+            targets = [t.id for t in node.targets if isinstance(t, ast.Name)]
+            if "__all__" in targets:
+                return ast.literal_eval(node.value)
+    raise LookupError("a module on the API page needs an __all__")
+
+
+def origin(module: str, name: str) -> tuple[str, str]:
+    """The module that defines a public name, and what it is there."""
+    for node in tree_of(module).body:
+        if isinstance(node, ast.ImportFrom) and name in imported(node):
+            return origin(node.module or "", name)
+        if isinstance(node, ast.FunctionDef) and node.name == name:
+            return module, "function"
+        if isinstance(node, ast.ClassDef) and node.name == name:
+            return module, "class"
+    return module, "data"
+
+
+def imported(node: ast.ImportFrom) -> list[str]:
+    return [alias.asname or alias.name for alias in node.names]

@@ -9,6 +9,7 @@ notebooks themselves stay as they are.
 
 from __future__ import annotations
 
+import hashlib
 import json
 from typing import TYPE_CHECKING, Any
 
@@ -33,7 +34,10 @@ def add_to_page(app: Sphinx, docname: str, source: list[str]) -> None:
         return
     for key, chapter in CHAPTERS.items():
         if docname == f"notebooks/{chapter}":
-            for path in (sources.solutions_path(key), sources.specs_path(key)):
+            for path in (
+                sources.solutions_path(key),
+                *sources.specs_paths(key),
+            ):
                 app.env.note_dependency(str(path))
     source[0] = json.dumps(with_exercises(json.loads(source[0])))
 
@@ -105,7 +109,13 @@ def dropdown(title: str, text: str, kind: str) -> str:
 
 
 def markdown(text: str) -> Cell:
-    return {"cell_type": "markdown", "metadata": {}, "source": text}
+    name = hashlib.sha256(text.encode()).hexdigest()[:12]
+    return {
+        "cell_type": "markdown",
+        "id": name,
+        "metadata": {},
+        "source": text,
+    }
 
 
 def tagged(cell: Cell, tag: str) -> Cell:

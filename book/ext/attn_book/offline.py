@@ -19,7 +19,11 @@ def setup(app: Sphinx) -> None:
 
 
 def drop_thebe(
-    app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: Any
+    app: Sphinx,
+    page: str,
+    template: str,
+    context: dict[str, Any],
+    doctree: Any,
 ) -> None:
     """Take sphinx-thebe's scripts out of the page."""
     context["script_files"] = [

@@ -43,7 +43,9 @@ def address(folder: str | os.PathLike[str]) -> str:
     """The repository's web address, or nothing."""
     server = os.environ.get("GITHUB_SERVER_URL", "")
     name = os.environ.get("GITHUB_REPOSITORY", "")
-    return web_address(f"{server}/{name}" if server and name else origin(folder))
+    return web_address(
+        f"{server}/{name}" if server and name else origin(folder)
+    )
 
 
 def origin(folder: str | os.PathLike[str]) -> str:

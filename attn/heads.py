@@ -1,0 +1,113 @@
+"""Heads: cut, put together, shared by groups, pooled."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+
+def repeat_kv(x: Tensor, n_rep: int) -> Tensor:
+    """Give every query head its own copy of the key or value head it shares.
+
+    Head ``h`` of the result is head ``h // n_rep`` of ``x`` (``0, 0, 1, 1``,
+    not ``0, 1, 0, 1``).
+
+    Args:
+        x: keys or values, ``(..., Hkv, S, D)``.
+        n_rep: query heads per key/value head, at least 1.
+
+    Returns:
+        ``(..., Hkv * n_rep, S, D)``; ``x`` itself when ``n_rep`` is 1.
+
+    Raises:
+        ValueError: ``n_rep`` is less than 1, or ``x`` has no head axis.
+
+    Source: Ainslie et al. 2023, "GQA", section 2.
+    """
+    if isinstance(n_rep, bool) or not isinstance(n_rep, int) or n_rep < 1:
+        raise ValueError(f"n_rep is {n_rep!r}: it needs an int, at least 1")
+    if n_rep == 1:
+        return x
+    if x.dim() < 3:
+        raise ValueError(
+            f"x has shape {tuple(x.shape)}: it needs a head axis, "
+            "(..., Hkv, S, D)"
+        )
+    return x.repeat_interleave(n_rep, dim=-3)
+
+
+def pool_heads(weight: Tensor, num_heads: int, num_kv_heads: int) -> Tensor:
+    """Turn the key or value projection of MHA into one of GQA.
+
+    Each new head is the mean of the ``G`` old heads that it replaces.
+
+    Args:
+        weight: a ``Linear`` weight, ``(H * D, E)``, or its bias, ``(H * D,)``.
+        num_heads: ``H``, heads of ``weight``.
+        num_kv_heads: ``Hkv``, heads wanted; divides ``H``.
+
+    Returns:
+        ``(Hkv * D, E)`` or ``(Hkv * D,)``.
+
+    Raises:
+        ValueError: the head counts do not divide.
+
+    Source: Ainslie et al. 2023, "GQA", section 2.1.
+    """
+    if num_kv_heads < 1 or num_heads % num_kv_heads:
+        raise ValueError(
+            f"num_kv_heads is {num_kv_heads} and num_heads {num_heads}: it "
+            "needs a divisor"
+        )
+    if num_heads < 1 or weight.shape[0] % num_heads:
+        raise ValueError(
+            f"weight has {weight.shape[0]} rows: {num_heads} heads need a "
+            "multiple"
+        )
+    group = num_heads // num_kv_heads
+    heads = weight.unflatten(0, (num_kv_heads, group, -1))  # (Hkv, G, D, ...)
+    return heads.mean(1).flatten(0, 1)
+
+
+def split_heads(x: Tensor, num_heads: int) -> Tensor:
+    """Cut the embedding into heads and bring the head axis forward.
+
+    Args:
+        x: ``(..., L, H * D)``.
+        num_heads: ``H``.
+
+    Returns:
+        ``(..., H, L, D)``, a view.
+
+    Raises:
+        ValueError: the embedding does not divide into ``num_heads``.
+
+    Source: Vaswani et al. 2017, section 3.2.2.
+    """
+    if x.dim() < 2:
+        raise ValueError(
+            f"x has shape {tuple(x.shape)}: it needs (..., L, H * D)"
+        )
+    if num_heads < 1 or x.shape[-1] % num_heads:
+        raise ValueError(
+            f"x has an embedding of {x.shape[-1]}: num_heads = {num_heads} "
+            "needs a multiple"
+        )
+    return x.unflatten(-1, (num_heads, -1)).transpose(-3, -2)
+
+
+def merge_heads(x: Tensor) -> Tensor:
+    """Put the heads of each token back side by side.
+
+    Args:
+        x: ``(..., H, L, D)``.
+
+    Returns:
+        ``(..., L, H * D)``.
+
+    Source: Vaswani et al. 2017, section 3.2.2, "Concat".
+    """
+    if x.dim() < 3:
+        raise ValueError(
+            f"x has shape {tuple(x.shape)}: it needs (..., H, L, D)"
+        )
+    return x.transpose(-3, -2).flatten(-2)

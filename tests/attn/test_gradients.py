@@ -1,0 +1,180 @@
+"""Gradients are right, and a query without keys has none."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import attn
+from tests.attn.cases import Sizes, qkv
+
+SIZES = Sizes("", (2,), 4, 2, 3, 4, 3, 2)
+IMPLEMENTATIONS = pytest.mark.parametrize(
+    "implementation",
+    (attn.scaled_dot_product_attention, attn.grouped_attention),
+    ids=("matrix", "grouped"),
+)
+INF = torch.inf
+
+
+def leaf(*shape: int) -> torch.Tensor:
+    g = torch.Generator().manual_seed(3)
+    x = torch.randn(shape, generator=g, dtype=torch.float64)
+    return x.requires_grad_()
+
+
+@IMPLEMENTATIONS
+@pytest.mark.parametrize(
+    "options",
+    (
+        {},
+        {"is_causal": True},
+        {"scale": 0.9},
+        {"softcap": 1.3},
+        {"window": (1, 0), "q_offset": 1},
+        {"q_offset": torch.tensor([1, -2]), "is_causal": True},
+        {"attn_mask": attn.causal() & attn.prefix(3), "q_offset": 1},
+    ),
+    ids=lambda options: ", ".join(options) or "plain",
+)
+def test_gradients_are_those_of_the_function(implementation, options):
+    q, k, v = (x.requires_grad_() for x in qkv(SIZES))
+
+    def call(q, k, v):
+        return implementation(
+            q, k, v, enable_gqa=True, return_lse=True, **options
+        )
+
+    def finite(q, k, v):  # -inf has no slope
+        out, lse = call(q, k, v)
+        return out, lse.masked_fill(lse == -INF, 0.0)
+
+    assert torch.autograd.gradcheck(finite, (q, k, v))
+
+
+@IMPLEMENTATIONS
+@pytest.mark.parametrize("softcap", (None, 0.8))
+@pytest.mark.parametrize("shape", ((3, 4), (1, 4), (4, 1, 4), (2, 1, 3, 1)))
+def test_sinks_and_float_masks_have_gradients(implementation, shape, softcap):
+    q, k, v = (x.requires_grad_() for x in qkv(SIZES))
+    sinks, bias = leaf(4), leaf(*shape)
+
+    def call(q, k, v, sinks, bias):
+        return implementation(
+            q,
+            k,
+            v,
+            bias,
+            enable_gqa=True,
+            sinks=sinks,
+            softcap=softcap,
+            return_lse=True,
+        )
+
+    assert torch.autograd.gradcheck(call, (q, k, v, sinks, bias))
+
+
+def test_second_derivatives_exist():
+    q, k, v = (x[:1, :2].requires_grad_() for x in qkv(SIZES))
+
+    def call(q, k, v):
+        return attn.scaled_dot_product_attention(q, k, v, is_causal=True)
+
+    assert torch.autograd.gradgradcheck(call, (q, k, v))
+
+
+def test_softmax_has_the_gradient_of_softmax():
+    assert torch.autograd.gradcheck(attn.softmax, (leaf(3, 5),))
+    assert torch.autograd.gradcheck(
+        lambda x: attn.softmax(x, dim=0), (leaf(3, 5),)
+    )
+
+
+def test_loops_and_matrices_have_the_same_gradient():
+    x = [leaf(3, 4), leaf(5, 4), leaf(5, 2)]
+    one = torch.autograd.grad(attn.attention_loops(*x).square().sum(), x)
+    two = torch.autograd.grad(attn.simple_attention(*x).square().sum(), x)
+    for a, b in zip(one, two, strict=True):
+        assert (a - b).abs().max() < 1e-14
+
+
+DEAD_ROWS = {
+    "bool mask": {"attn_mask": torch.tensor([[1], [0], [1]]).bool()},
+    "-inf mask": {"attn_mask": torch.tensor([[0.0], [-INF], [0.5]]).double()},
+    "two masks that leave nothing": {
+        "attn_mask": torch.tensor([[1] * 4, [0, 0, 1, 1], [1] * 4]).bool(),
+        "is_causal": True,
+    },
+    "window past the keys": {
+        "window": (0, 0),
+        "q_offset": torch.tensor([2, 3]),
+    },
+    "queries before the keys": {"q_offset": -2, "is_causal": True},
+    "Mask": {
+        "attn_mask": attn.Mask(lambda b, h, i, j: (i != 1) & (j >= 0)),
+        "q_offset": 0,
+    },
+    "padding alone": {
+        "attn_mask": attn.padding(torch.tensor([[1] * 4, [0] * 4]).bool())
+    },
+    "no keys": {},
+}
+
+
+@IMPLEMENTATIONS
+@pytest.mark.parametrize("extra", ("", "sinks", "softcap"))
+@pytest.mark.parametrize("reason", DEAD_ROWS)
+def test_a_row_without_keys_is_zero_and_has_no_gradient(
+    implementation, reason, extra
+):
+    options = dict(DEAD_ROWS[reason])
+    sizes = SIZES._replace(S=0) if reason == "no keys" else SIZES
+    q, k, v = (x.requires_grad_() for x in qkv(sizes))
+    leaves = [q, k, v]
+    if extra == "sinks":
+        options["sinks"] = leaf(4)
+        leaves.append(options["sinks"])
+    if extra == "softcap":
+        options["softcap"] = 2.0
+    mask = options.get("attn_mask")
+    if isinstance(mask, torch.Tensor) and mask.is_floating_point():
+        options["attn_mask"] = mask.clone().requires_grad_()
+        leaves.append(options["attn_mask"])
+    out, lse = implementation(
+        q, k, v, enable_gqa=True, return_lse=True, **options
+    )
+    dead = lse == -INF  # (B, H, L)
+    assert dead.any(), "the case has no such row"
+    assert (out[dead] == 0).all()
+    assert out.isfinite().all() and lse[~dead].isfinite().all()
+    loss = out.sum() + lse[~dead].sum()
+    grads = torch.autograd.grad(loss, leaves, materialize_grads=True)
+    for grad in grads:
+        assert grad.isfinite().all()
+    assert (grads[0][dead] == 0).all()
+    # Nothing at all flows back from such a row alone.
+    out, lse = implementation(
+        q, k, v, enable_gqa=True, return_lse=True, **options
+    )
+    loss = out[dead].sum() + lse[dead].masked_fill(dead[dead], 0.0).sum()
+    for grad in torch.autograd.grad(loss, leaves, materialize_grads=True):
+        assert (grad == 0).all()
+
+
+def test_the_naive_form_gives_nan_there():
+    q, k, v = (x[:, :2] for x in qkv(SIZES))
+    mask = DEAD_ROWS["bool mask"]["attn_mask"]
+    out = attn.simple_attention(q, k, v, mask)
+    assert out[:, :, 1].isnan().all() and out[:, :, [0, 2]].isfinite().all()
+
+
+@IMPLEMENTATIONS
+def test_a_masked_key_has_no_gradient_either(implementation):
+    q, k, v = (x.requires_grad_() for x in qkv(SIZES))
+    valid = torch.tensor([[1, 1, 0, 1], [0, 1, 1, 0]]).bool()
+    out = implementation(q, k, v, attn.padding(valid), enable_gqa=True)
+    out.square().sum().backward()
+    hidden = ~valid[:, None].expand(-1, 2, -1)  # (B, Hkv, S)
+    for x in (k, v):
+        assert (x.grad[hidden] == 0).all()
+        assert (x.grad[~hidden] != 0).all()

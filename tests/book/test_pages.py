@@ -1,0 +1,108 @@
+"""The built pages, as files: links, drop-downs, downloads, no torch."""
+
+import json
+import shutil
+from urllib.parse import unquote, urldefrag, urlsplit
+
+import pytest
+from bs4 import BeautifulSoup
+from docutils.nodes import make_id
+
+from attn.exercises import CHAPTERS
+from attn.exercises.spec import every_exercise
+from attn.grading import sources
+from tests.book.conftest import build
+from tests.book.pages import ROOT, pages
+
+pytestmark = pytest.mark.xdist_group("browser")
+
+
+@pytest.fixture(scope="session")
+def soups(book):
+    """Every page, parsed."""
+    return {
+        path: BeautifulSoup(path.read_text("utf-8"), "html.parser")
+        for path in book.rglob("*.html")
+        if "_static" not in path.parts
+    }
+
+
+def test_every_page_of_the_contents_is_built(book):
+    assert all((book / f"{page}.html").exists() for page in pages())
+
+
+def test_no_internal_link_is_dead(book, soups):
+    ids = {
+        path: {tag["id"] for tag in soup.find_all(id=True)}
+        for path, soup in soups.items()
+    }
+    dead, followed = [], 0
+    for path, soup in soups.items():
+        for link in soup.find_all("a", href=True):
+            target, anchor = urldefrag(link["href"])
+            if urlsplit(target).scheme or target.startswith("//"):
+                continue
+            followed += 1
+            file = (
+                (path.parent / unquote(target)).resolve() if target else path
+            )
+            ok = file.exists() and (
+                not anchor or file not in ids or anchor in ids[file]
+            )
+            if not ok:
+                dead.append(f"{path.name}: {link['href']}")
+    assert followed > 100
+    assert dead == []
+
+
+@pytest.mark.parametrize("exercise", every_exercise(), ids=lambda x: x.id)
+def test_hints_and_solution_stand_below_each_exercise(exercise, book, soups):
+    key, _ = sources.split_id(exercise.id)
+    soup = soups[book / "notebooks" / f"{CHAPTERS[key]}.html"]
+    label = soup.find(id=make_id(f"exercise-{exercise.id}"))
+    assert label is not None
+    boxes = label.find_all_next("details", limit=4)
+    titles = [box.summary.get_text(strip=True) for box in boxes]
+    assert titles == ["Hint 1", "Hint 2", "Hint 3", "Solution"]
+    shown = "".join(boxes[-1].get_text().split())
+    assert "".join(sources.solution(exercise.id).split()) in shown
+
+
+@pytest.mark.parametrize("key", CHAPTERS)
+def test_the_download_is_the_stub_notebook_without_ticks(key, book, soups):
+    name = f"{CHAPTERS[key]}.ipynb"
+    soup = soups[book / "notebooks" / f"{CHAPTERS[key]}.html"]
+    links = [a["href"] for a in soup.find_all("a", href=True)]
+    assert any(link.endswith(f"_sources/notebooks/{name}") for link in links)
+    text = (book / "_sources" / "notebooks" / name).read_text("utf-8")
+    assert "✓" not in json.dumps(
+        [c.get("outputs") for c in json.loads(text)["cells"]],
+        ensure_ascii=False,
+    )
+    assert text.count("raise NotImplementedError") >= 5
+
+
+def test_the_book_builds_where_torch_cannot_be_imported(tmp_path):
+    """Stored outputs, hints and solutions are data; the API page is read."""
+    source = tmp_path / "book"
+    kept = (
+        "attn",
+        "book",
+        "notebooks",
+        "solutions",
+        "_config.yml",
+        "_toc.yml",
+    )
+    for name in kept:
+        copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
+        source.mkdir(exist_ok=True)
+        copy(ROOT / name, source / name)
+    trap = tmp_path / "trap"
+    trap.mkdir()
+    for module in ("torch", "transformers", "matplotlib"):
+        (trap / f"{module}.py").write_text(
+            f'raise ImportError("the book must not import {module}")\n'
+        )
+    status, said = build(source, tmp_path / "out", PYTHONPATH=str(trap))
+    assert status == 0, said[-4000:]
+    assert (tmp_path / "out" / "_build" / "html" / "index.html").exists()
