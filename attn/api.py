@@ -113,10 +113,10 @@ def explain(
     are torch's own warnings, which name a backend's first obstacle only.
 
     Args:
-        query, key, value, attn_mask, dropout_p, is_causal, scale,
-            enable_gqa, softcap, sinks, window, q_offset, return_lse: as in
-            ``attn.scaled_dot_product_attention``. Query, key and value may
-            also be jagged nested tensors.
+        query, key, value: as in ``attn.scaled_dot_product_attention``, or
+            jagged nested tensors.
+        attn_mask, dropout_p, is_causal, scale, enable_gqa: as there.
+        softcap, sinks, window, q_offset, return_lse: as there.
 
     Returns:
         The reasons of each backend, and the one that torch takes.

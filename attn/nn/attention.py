@@ -25,7 +25,8 @@ from attn.nn.loading import translate
 from attn.nn.masking import both, key_padding
 from attn.nn.norms import RMSNorm
 from attn.nn.places import Places
-from attn.positions import Rope, alibi_bias, apply_rope
+from attn.positions import alibi_bias, apply_rope
+from attn.positions.rope import Rope
 from attn.predicate import Mask
 
 PositionEmbeddings = tuple[Tensor, Tensor]

@@ -8,7 +8,8 @@ from typing import Any
 from attn.nn.feed_forward import FeedForward, SwiGLU, gated_hidden_dim
 from attn.nn.norms import RMSNorm
 from attn.nn.transformer import Transformer
-from attn.positions import LearnedPositions, Rope
+from attn.positions import LearnedPositions
+from attn.positions.rope import Rope
 
 
 def gpt2_small(dropout: float = 0.0) -> Transformer:
@@ -52,8 +53,8 @@ def llama_style(
     """A Llama: RoPE, RMSNorm, SwiGLU, grouped heads, no biases.
 
     Args:
-        vocab_size, embed_dim, num_layers, num_heads, num_kv_heads,
-            head_dim: ``V``, ``E``, layers, ``H``, ``Hkv``, ``D``.
+        vocab_size, embed_dim, num_layers: ``V``, ``E``, layers.
+        num_heads, num_kv_heads, head_dim: ``H``, ``Hkv``, ``D``.
         hidden_dim: of the SwiGLU; ``8 * E / 3`` rounded up to a multiple
             of 256 when None, as in Llama 2.
         base: of the RoPE.

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from attn.nn.block import Make, TransformerBlock
 from attn.nn.feed_forward import FeedForward
 from attn.nn.norms import LayerNorm
-from attn.positions import Rope
+from attn.positions.rope import Rope
 from attn.predicate import Mask
 
 STD = 0.02  # of every weight at the start: GPT-2's

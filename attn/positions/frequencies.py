@@ -75,10 +75,11 @@ def rope_frequencies(
         max_position_embeddings: the length that the model is made for.
         original_max_position_embeddings: the length it was first trained
             with.
-        factor, attention_factor, beta_fast, beta_slow, mscale,
-            mscale_all_dim, truncate, short_factor, long_factor,
-            low_freq_factor, high_freq_factor: as in transformers'
+        factor, attention_factor, beta_fast, beta_slow: as in transformers'
             ``rope_parameters``.
+        mscale, mscale_all_dim, truncate: as there.
+        short_factor, long_factor: as there.
+        low_freq_factor, high_freq_factor: as there.
         device: where the result is made.
 
     Returns:

@@ -6,8 +6,6 @@ renames, reshapes, and puts past and new keys one after the other.
 
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
 import onnx
 import pytest
@@ -17,22 +15,12 @@ from onnx.reference.ops import op_attention
 
 import attn
 from tests.attn.cases import assert_exact
+from tests.attn.onnx_cases import cases_of
 
 NUMBER_OF_CASES = 93
 
 
-def collect():
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # other operators' cases, on import
-        from onnx.backend.test.case.node import collect_testcases
-
-        cases = collect_testcases("Attention")
-    # Each comes a second time, expanded into other operators.
-    graphs = ((case, case.model.graph.node) for case in cases)
-    return [c for c, nodes in graphs if nodes[0].op_type == "Attention"]
-
-
-CASES = collect()
+CASES = cases_of("Attention")
 
 
 def tensor(array) -> torch.Tensor:

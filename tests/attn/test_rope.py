@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import copy
-import importlib
 import os
-import sys
 
 import numpy as np
 import onnx
@@ -14,6 +12,7 @@ import torch
 
 import attn
 from tests.attn.cases import assert_exact
+from tests.attn.onnx_cases import cases_of
 
 os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
 from transformers.models.cohere import modeling_cohere as cohere  # noqa: E402
@@ -135,25 +134,7 @@ def test_partial_turning_is_gpt_neoxs(rotary):
     assert torch.equal(ours[..., rotary:], x[..., rotary:])
 
 
-def onnx_cases():
-    """Made when the operator's module is imported, so import it again.
-
-    ``collect_testcases`` filters by operator on its first call only.
-    """
-    from onnx.backend.test.case import node
-
-    before = len(node._NodeTestCases)
-    node._TargetOpType = "RotaryEmbedding"
-    name = f"{node.__name__}.rotaryembedding"
-    if name in sys.modules:
-        importlib.reload(sys.modules[name])
-    else:
-        importlib.import_module(name)
-    graphs = [(c, c.model.graph.node) for c in node._NodeTestCases[before:]]
-    return [c for c, nodes in graphs if nodes[0].op_type == "RotaryEmbedding"]
-
-
-ONNX = onnx_cases()
+ONNX = cases_of("RotaryEmbedding")
 
 
 def turn(inputs, attributes):
