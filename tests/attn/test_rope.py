@@ -266,6 +266,14 @@ def test_the_dtype_of_x_comes_back_and_nothing_is_changed(dtype):
     assert torch.equal(state, torch.get_rng_state())
 
 
+def test_half_precision_is_rounded_once():
+    """With transformers' tables too, which are in the model's dtype."""
+    x = randn(2, 3, 50, 8, dtype=torch.bfloat16)
+    cos, sin = (t.bfloat16() for t in tables(torch.arange(50), 8))
+    exact = attn.apply_rope(x.float(), cos.float(), sin.float())
+    assert torch.equal(attn.apply_rope(x, cos, sin), exact.bfloat16())
+
+
 def test_gradients_are_right():
     x = randn(2, 3, 5, 8, dtype=torch.float64).requires_grad_()
     for interleaved in (False, True):
