@@ -54,7 +54,7 @@ LAWS = [
     ),
     ("yarn", {"factor": None, **LONG}, None),
     ("yarn", {"factor": 4.0, "partial_rotary_factor": 0.5, **LONG}, None),
-    ("yarn", {"factor": 4.0, "original_max_position_embeddings": 7}, None),
+    ("yarn", {"factor": 4.0, "original_max_position_embeddings": 6}, None),
     ("longrope", longrope(32), None),
     ("longrope", longrope(32), 512),
     ("longrope", longrope(32), 513),
@@ -69,7 +69,7 @@ LAWS = [
     ("proportional", {"partial_rotary_factor": 0.25}, None),
     ("proportional", {"partial_rotary_factor": 0.3, "factor": 2.0}, None),
 ]
-HEADS = [(64, 10.0), (64, 10000.0), (64, 500000.0), (64, 1e6)]
+HEADS = [(64, 5.0), (64, 10000.0), (64, 500000.0), (64, 1e6)]
 
 
 def by_transformers(kind, head_dim, base, parameters, seq_len):
