@@ -10,7 +10,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from attn import cost, functional, masks, nn, plot, positions
+    from attn import api, cost, functional, hf, masks, nn, plot, positions
     from attn.functional import (
         attention_loops,
         attention_weights,
@@ -78,6 +78,7 @@ __all__ = [
     "TransformerBlock",
     "alibi_bias",
     "alibi_slopes",
+    "api",
     "apply_rope",
     "attention_loops",
     "attention_weights",
@@ -89,6 +90,7 @@ __all__ = [
     "functional",
     "gpt2_small",
     "grouped_attention",
+    "hf",
     "llama_style",
     "masks",
     "merge_heads",
@@ -112,10 +114,12 @@ __all__ = [
 ]
 
 _MODULES = (
+    "api",
     "cost",
     "exercises",
     "functional",
     "grading",
+    "hf",
     "masks",
     "nn",
     "plot",

@@ -73,8 +73,10 @@ class Mask:
         return self.predicate(b, h, q_idx, kv_idx)
 
     def __repr__(self) -> str:
-        name = getattr(self.predicate, "__name__", repr(self.predicate))
-        return self.text or f"Mask({name})"
+        if self.text:
+            return self.text
+        name = getattr(self.predicate, "__name__", None)
+        return f"Mask({name or repr(self.predicate)})"
 
     def __and__(self, other: Mask) -> Mask:
         """Both must allow."""
@@ -283,10 +285,13 @@ def _smaller(a: Data, b: Data) -> Data:
         raise ValueError(
             f"the masks have {a.batch} and {b.batch} rows: they need the same"
         )
-    pairs = list(zip(a, b, strict=True))
-    reach = [min((x for x in p if x is not None), default=None) for p in pairs]
-    rows = [x for x in pairs[0] if x is not None]
-    return Data(max(rows, default=None), reach[1], reach[2])
+    pairs = zip(a, b, strict=True)
+    rows, q_len, kv_len = ([x for x in p if x is not None] for p in pairs)
+    return Data(
+        max(rows) if rows else None,
+        min(q_len) if q_len else None,
+        min(kv_len) if kv_len else None,
+    )
 
 
 def check_q_offset(q_offset: object, batch: int) -> None:

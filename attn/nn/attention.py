@@ -6,7 +6,7 @@ The module owns the projections. What happens between them is
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -21,8 +21,10 @@ from attn.functional import (
     split_heads,
 )
 from attn.nn.jagged import pad, unpad
+from attn.nn.loading import translate
 from attn.nn.masking import both, key_padding
 from attn.nn.norms import RMSNorm
+from attn.nn.places import Places
 from attn.positions import alibi_bias, apply_rope
 from attn.positions.rope import Rope
 from attn.predicate import Mask
@@ -144,7 +146,7 @@ class MultiHeadAttention(nn.Module):
             like = self.out_proj.weight
             self.q_norm = RMSNorm(self.head_dim, norm_eps).to(like)
             self.k_norm = RMSNorm(self.head_dim, norm_eps).to(like)
-        self.register_load_state_dict_pre_hook(_translate)
+        self.register_load_state_dict_pre_hook(translate)
 
     def forward(
         self,
@@ -220,7 +222,7 @@ class MultiHeadAttention(nn.Module):
         q, k, v = self._project(query, key, value)  # (B, H, L, D), …
         if self.q_norm is not None and self.k_norm is not None:
             q, k = self.q_norm(q), self.k_norm(k)
-        places = _Places(q, k, positions, key_positions, q_offset, is_self)
+        places = Places(q, k, positions, key_positions, q_offset, is_self)
         if position_embeddings is not None:
             q, k = (self._turn(x, *position_embeddings) for x in (q, k))
         elif self.rope is not None:
@@ -339,7 +341,7 @@ class MultiHeadAttention(nn.Module):
         v: Tensor,
         attn_mask: Tensor | Mask | None,
         key_padding_mask: Tensor | None,
-        places: _Places,
+        places: Places,
     ) -> Tensor | Mask | None:
         """The caller's mask, padding and ALiBi as one ``attn_mask``."""
         extra: list[Tensor | Mask] = []
@@ -371,44 +373,6 @@ class MultiHeadAttention(nn.Module):
         return f"{self.embed_dim}, {said}"
 
 
-class _Places(NamedTuple):
-    """Where queries and keys stand; worked out when somebody asks."""
-
-    q: Tensor
-    k: Tensor
-    positions: Tensor | None
-    key_positions: Tensor | None
-    q_offset: int | Tensor | None
-    is_self: bool
-
-    def of_queries(self) -> Tensor:
-        """``(L,)`` or ``(B, L)``."""
-        if self.positions is not None:
-            return _checked("positions", self.positions, self.q)
-        offset = 0 if self.q_offset is None else self.q_offset
-        if isinstance(offset, Tensor):
-            offset = offset[:, None]
-        return offset + torch.arange(self.q.shape[2], device=self.q.device)
-
-    def of_keys(self) -> Tensor:
-        """``(S,)`` or ``(B, S)``."""
-        if self.key_positions is not None:
-            return _checked("key_positions", self.key_positions, self.k)
-        if self.is_self:
-            return self.of_queries()
-        return torch.arange(self.k.shape[2], device=self.k.device)
-
-
-def _checked(name: str, positions: Tensor, x: Tensor) -> Tensor:
-    batch, length = x.shape[0], x.shape[2]
-    if positions.shape not in ((length,), (1, length), (batch, length)):
-        raise ValueError(
-            f"{name} has shape {tuple(positions.shape)}: it needs (L,) or "
-            f"(B, L) with B = {batch} and L = {length}"
-        )
-    return positions
-
-
 def _check_sizes(
     embed_dim: int, num_heads: int, num_kv_heads: int, head_dim: int | None
 ) -> None:
@@ -429,30 +393,3 @@ def _check_sizes(
             f"embed_dim is {embed_dim} and num_heads {num_heads}: it needs "
             "a multiple, or an explicit head_dim"
         )
-
-
-def _translate(
-    module: MultiHeadAttention,
-    state: dict[str, Tensor],
-    prefix: str,
-    *_: Any,
-) -> None:
-    """Before loading: torch's names to ours, packed or not as we are."""
-    names = ("q", "k", "v")
-    for leaf in ("weight", "bias"):
-        ours = [f"{prefix}{name}_proj.{leaf}" for name in names]
-        torchs = [f"{prefix}{name}_proj_{leaf}" for name in names]
-        packed = f"{prefix}packed_proj.{leaf}"
-        for theirs, mine in zip(torchs, ours, strict=True):
-            if theirs in state:
-                state[mine] = state.pop(theirs)
-        if f"{prefix}in_proj_{leaf}" in state:
-            state[packed] = state.pop(f"{prefix}in_proj_{leaf}")
-        if module.packed and all(name in state for name in ours):
-            state[packed] = torch.cat([state.pop(name) for name in ours])
-        elif not module.packed and packed in state:
-            whole = state[packed]
-            if len(whole) == sum(module.rows):
-                parts = whole.split(module.rows)
-                state.update(zip(ours, parts, strict=True))
-                del state[packed]

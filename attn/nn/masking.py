@@ -7,7 +7,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from attn.masks import Mask, padding
+from attn.masks import padding
+from attn.predicate import Mask
 
 
 def both(
@@ -51,7 +52,7 @@ def key_padding(
     Raises:
         ValueError, TypeError: another shape or dtype.
     """
-    rows = mask[None] if mask.dim() == 1 and shape[0] == 1 else mask
+    rows = mask[None] if mask.dim() == 1 else mask
     if rows.shape != shape:
         raise ValueError(
             f"key_padding_mask has shape {tuple(mask.shape)}: it needs "

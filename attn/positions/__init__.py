@@ -13,13 +13,8 @@ from attn.positions.absolute import (
 )
 from attn.positions.alibi import alibi_bias, alibi_slopes
 from attn.positions.frequencies import RopeFrequencies, rope_frequencies
-from attn.positions.rope import (
-    NoRope,
-    Rope,
-    apply_rope,
-    convert_pairing,
-    rope_tables,
-)
+from attn.positions.pairing import convert_pairing
+from attn.positions.rope import NoRope, Rope, apply_rope, rope_tables
 
 __all__ = [
     "LearnedPositions",

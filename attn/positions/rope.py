@@ -4,10 +4,7 @@ A head is a list of pairs of numbers, and pair ``i`` turns by its own angle
 for each step along the sequence. The product of a turned query and a turned
 key depends on the distance between them alone.
 
-There are two customs about which numbers make a pair. *Half*: number ``i``
-and number ``i + R / 2`` (GPT-NeoX, and every Llama in transformers).
-*Interleaved*: numbers ``2i`` and ``2i + 1`` (the paper, Meta's Llama, GPT-J).
-Tables and projection weights follow the same custom as the activations.
+Which numbers make a pair is a matter of custom: see ``pairing.py``.
 """
 
 from __future__ import annotations
@@ -40,7 +37,8 @@ def rope_tables(
             position alone, ``(R / 2,)``.
         attention_factor: factor on both tables; that of ``frequencies``
             when None, else 1.
-        interleaved: the custom about pairs, see the module.
+        interleaved: numbers ``2i`` and ``2i + 1`` are a pair, not ``i`` and
+            ``i + R / 2``; see ``convert_pairing``.
 
     Returns:
         ``cos`` and ``sin``, ``(L, R)`` or ``(B, L, R)``, float32 whatever
@@ -87,7 +85,8 @@ def apply_rope(
         The shape and dtype of ``x``; computed in float32 (float64).
 
     Raises:
-        ValueError: the tables do not fit ``x``.
+        ValueError: the tables do not fit ``x``, or follow the other custom
+            (looked at on the CPU).
 
     Source: Su et al. 2021, equation 34; transformers
     ``apply_rotary_pos_emb``.
@@ -98,6 +97,7 @@ def apply_rope(
             f"sin has width {sin.shape[-1]} and cos {cos.shape[-1]}: they "
             "need the same"
         )
+    _check_custom(cos, interleaved)
     width = cos.shape[-1]
     dtype = torch.float64 if x.dtype == torch.float64 else torch.float32
     turning = x[..., :width].to(dtype)  # (..., L, R)
@@ -143,60 +143,20 @@ def _fit(name: str, table: Tensor, x: Tensor) -> Tensor:
     return table
 
 
-def convert_pairing(
-    x: Tensor,
-    to: str,
-    *,
-    dim: int = -1,
-    head_dim: int | None = None,
-    rotary_dim: int | None = None,
-) -> Tensor:
-    """Reorder heads from one custom about pairs to the other, exactly.
-
-    Activations and tables: the last axis is one head. Projection weights
-    and biases: ``dim=0`` with ``head_dim``. Convert the query's and the
-    key's projection, and scores stay what they were.
-
-    Args:
-        x: activations ``(..., D)``, a table ``(..., R)``, a ``Linear``
-            weight ``(H * D, E)`` or bias ``(H * D,)``.
-        to: ``"half"`` (transformers) or ``"interleaved"`` (Meta, GPT-J):
-            the custom of the result.
-        dim: the axis that holds the heads.
-        head_dim: ``D``, where the axis holds several heads.
-        rotary_dim: the first numbers of a head, which turn; all when None.
-
-    Returns:
-        The shape of ``x``. Converting back gives ``x`` again.
-
-    Raises:
-        ValueError: sizes do not divide, or an unknown custom.
-
-    Source: transformers ``convert_llama_weights_to_hf.py``, ``permute``.
-    """
-    size = x.shape[dim]
-    head_dim = size if head_dim is None else head_dim
-    rotary_dim = head_dim if rotary_dim is None else rotary_dim
-    if head_dim < 1 or size % head_dim:
+def _check_custom(cos: Tensor, interleaved: bool) -> None:
+    """Both numbers of a pair turn by one angle: in which order are they?"""
+    if cos.device.type != "cpu" or torch.compiler.is_compiling():
+        return
+    row = cos.detach().reshape(-1, cos.shape[-1])[-1:]  # of one position
+    half = [row[:, : row.shape[1] // 2], row[:, row.shape[1] // 2 :]]
+    neighbours = [row[:, 0::2], row[:, 1::2]]
+    said, other = (neighbours, half) if interleaved else (half, neighbours)
+    if torch.equal(*other) and not torch.equal(*said):
         raise ValueError(
-            f"x has {size} numbers along axis {dim}: head_dim = {head_dim} "
-            "needs a multiple"
+            f"cos was made for interleaved={not interleaved} and apply_rope "
+            f"got interleaved={interleaved}: they need the same (see "
+            "rope_tables and convert_pairing)"
         )
-    if rotary_dim % 2 or not 0 <= rotary_dim <= head_dim:
-        raise ValueError(
-            f"rotary_dim is {rotary_dim}: it needs an even number, at most "
-            f"the head_dim {head_dim}"
-        )
-    order = torch.arange(head_dim, device=x.device)
-    pairs = order[:rotary_dim]
-    if to == "half":
-        order[:rotary_dim] = torch.cat([pairs[0::2], pairs[1::2]])
-    elif to == "interleaved":
-        order[:rotary_dim] = torch.stack(pairs.chunk(2), -1).flatten()
-    else:
-        raise ValueError(f"to is {to!r}: it needs 'half' or 'interleaved'")
-    start = torch.arange(0, size, head_dim, device=x.device)
-    return x.index_select(dim, (start[:, None] + order).flatten())
 
 
 class Rope(nn.Module):

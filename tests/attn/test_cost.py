@@ -122,6 +122,16 @@ def test_shapes_that_transformers_knows_by_default():
     assert cost.PUBLISHED["Mistral-7B-v0.1"].window == config.sliding_window
 
 
+def test_a_window_bounds_the_cache_of_its_layers():
+    mistral = cost.PUBLISHED["Mistral-7B-v0.1"]
+    token = mistral.cache_bytes(1, 1)
+    assert mistral.cache_bytes(1, 100) == 100 * token
+    assert mistral.cache_bytes(1, 10**6) == 4096 * token
+    gemma = cost.PUBLISHED["Gemma-2-9B"]  # every other layer
+    half = gemma.cache_bytes(1, 1) // 2
+    assert gemma.cache_bytes(1, 8192) == (8192 + 4096) * half
+
+
 def test_every_shape_hangs_together():
     for name, shape in cost.PUBLISHED.items():
         assert shape.num_heads % shape.num_kv_heads == 0, name

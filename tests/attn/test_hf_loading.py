@@ -1,8 +1,10 @@
 """What ``hf.load`` takes, what it leaves alone, and what it refuses."""
 
+import ast
 import copy
 import functools
 import json
+from pathlib import Path
 
 import pytest
 import torch
@@ -261,6 +263,17 @@ def test_an_unknown_family_is_told_which_are_known():
         hf.load({}, config)
     with pytest.raises(ValueError, match="config is None"):
         hf.load({})
+
+
+def test_it_reads_what_transformers_made_without_importing_it():
+    for file in Path(hf.__file__).parent.glob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.Import | ast.ImportFrom):
+                names = [getattr(node, "module", "")]
+                names += [alias.name for alias in node.names]
+                assert not any(
+                    str(n).startswith("transformers") for n in names
+                )
 
 
 def names_and_shapes(module):

@@ -434,6 +434,9 @@ def test_every_option_does_what_its_name_says(options, kv_heads):
     assert (module.out_proj.bias is not None) == options.get(
         "out_bias", options.get("bias", True)
     )
+    value_dim = options.get("value_dim", 6)
+    assert module.v_proj.out_features == kv_heads * value_dim
+    assert module.out_proj.in_features == 4 * value_dim
     x = randn(4, 9, E)  # as many rows as heads
     assert_exact(module(x), by_hand(module, x))
 

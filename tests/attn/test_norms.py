@@ -114,6 +114,14 @@ def test_the_norm_of_a_token_does_not_know_the_batch():
     assert (alone - together).abs().max() > 0.1
 
 
+@pytest.mark.parametrize("dtype", (torch.bfloat16, torch.float16))
+def test_half_precision_is_rounded_once(dtype):
+    x = (randn(9, C) * 3 + 20).to(dtype)
+    for norm in (LayerNorm(C), RMSNorm(C), BatchNorm(C)):
+        wide = copy.deepcopy(norm)(x.float())
+        assert torch.equal(norm(x), wide.to(dtype))
+
+
 def test_what_each_norm_leaves():
     x = randn(5, 64) * 3 + 2
     layer = LayerNorm(64, eps=0.0).double()(x)

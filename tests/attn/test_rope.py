@@ -266,6 +266,14 @@ def test_the_dtype_of_x_comes_back_and_nothing_is_changed(dtype):
     assert torch.equal(state, torch.get_rng_state())
 
 
+def test_half_precision_is_rounded_once():
+    """With transformers' tables too, which are in the model's dtype."""
+    x = randn(2, 3, 50, 8, dtype=torch.bfloat16)
+    cos, sin = (t.bfloat16() for t in tables(torch.arange(50), 8))
+    exact = attn.apply_rope(x.float(), cos.float(), sin.float())
+    assert torch.equal(attn.apply_rope(x, cos, sin), exact.bfloat16())
+
+
 def test_gradients_are_right():
     x = randn(2, 3, 5, 8, dtype=torch.float64).requires_grad_()
     for interleaved in (False, True):
@@ -318,6 +326,24 @@ def test_tables_that_do_not_fit_are_refused(x, table, says):
         attn.apply_rope(randn(*x), randn(*table), randn(*table))
 
 
+@pytest.mark.parametrize("interleaved", (False, True))
+def test_tables_of_the_other_custom_are_refused(interleaved):
+    x = randn(2, 3, 5, 8)
+    cos, sin = tables(torch.arange(5), 8, not interleaved)
+    with pytest.raises(ValueError, match=f"interleaved={not interleaved}"):
+        attn.apply_rope(x, cos, sin, interleaved)
+    # At position 0, for one pair, or without positions, both are the same.
+    for table in (
+        tables(torch.zeros(5), 8, not interleaved),
+        tables(torch.arange(5), 2, not interleaved),
+        attn.NoRope(8)(x, torch.arange(5)),
+    ):
+        attn.apply_rope(x, *table, interleaved)
+    empty = randn(2, 3, 0, 8)
+    cos, sin = tables(torch.arange(0), 8, not interleaved)
+    assert attn.apply_rope(empty, cos, sin, interleaved).shape == empty.shape
+
+
 def test_tables_of_two_widths_are_refused():
     with pytest.raises(ValueError, match="sin has width 6 and cos 8"):
         attn.apply_rope(randn(5, 8), randn(5, 8), randn(5, 6))
@@ -360,33 +386,34 @@ def test_activations_and_tables_convert_together(rotary):
     assert torch.equal(convert(sin), made[1])
 
 
+def scores(x, w, b, heads, interleaved):
+    """Scores of one layer, its query and key rotated."""
+    dim = len(b[0]) // heads
+    table = tables(torch.arange(x.shape[1]), dim, interleaved)
+    q, k = (
+        attn.apply_rope(
+            attn.split_heads(x @ m.T + c, heads), *table, interleaved
+        )
+        for m, c in zip(w, b, strict=True)
+    )
+    return q @ k.mT
+
+
 def test_converted_projections_give_the_same_scores():
     E, H, D, L = 10, 3, 8, 5
-    x, w = randn(2, L, E, dtype=torch.float64), randn(2, H * D, E).double()
-    b = randn(2, H * D, seed=1).double()
+    x = randn(2, L, E, dtype=torch.float64)
+    w, b = randn(2, H * D, E).double(), randn(2, H * D, seed=1).double()
 
-    def scores(w, b, interleaved):
-        table = tables(torch.arange(L), D, interleaved)
-        q, k = (
-            attn.apply_rope(
-                attn.split_heads(x @ m.T + c, H), *table, interleaved
-            )
-            for m, c in zip(w, b, strict=True)
-        )
-        return q @ k.mT
+    def convert(both):
+        return [
+            attn.convert_pairing(m, "interleaved", dim=0, head_dim=D)
+            for m in both
+        ]
 
-    convert = [
-        torch.stack(
-            [
-                attn.convert_pairing(m, "interleaved", dim=0, head_dim=D)
-                for m in both
-            ]
-        )
-        for both in (w, b)
-    ]
-    assert_exact(scores(*convert, True), scores(w, b, False))
+    half = scores(x, w, b, H, False)
+    assert_exact(scores(x, convert(w), convert(b), H, True), half)
     # Without the conversion they are not the same.
-    assert (scores(w, b, True) - scores(w, b, False)).abs().max() > 0.1
+    assert (scores(x, w, b, H, True) - half).abs().max() > 0.1
 
 
 def test_weights_convert_as_transformers_converts_metas():

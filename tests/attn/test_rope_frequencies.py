@@ -45,6 +45,7 @@ LAWS = [
     ("yarn", {"factor": 8.0, "attention_factor": 1.3, **LONG}, None),
     ("yarn", {"factor": 8.0, "beta_fast": 16, "beta_slow": 2, **LONG}, 9),
     ("yarn", {"factor": 8.0, "truncate": False, **LONG}, None),
+    ("yarn", {"factor": 8.0, "beta_fast": 1, "truncate": False, **LONG}, 9),
     ("yarn", {"factor": 8.0, "mscale": 0.7, **LONG}, None),
     (
         "yarn",
@@ -53,7 +54,7 @@ LAWS = [
     ),
     ("yarn", {"factor": None, **LONG}, None),
     ("yarn", {"factor": 4.0, "partial_rotary_factor": 0.5, **LONG}, None),
-    ("yarn", {"factor": 4.0, "original_max_position_embeddings": 7}, None),
+    ("yarn", {"factor": 4.0, "original_max_position_embeddings": 6}, None),
     ("longrope", longrope(32), None),
     ("longrope", longrope(32), 512),
     ("longrope", longrope(32), 513),
@@ -68,7 +69,7 @@ LAWS = [
     ("proportional", {"partial_rotary_factor": 0.25}, None),
     ("proportional", {"partial_rotary_factor": 0.3, "factor": 2.0}, None),
 ]
-HEADS = [(64, 10000.0), (64, 500000.0), (64, 1e6)]
+HEADS = [(64, 5.0), (64, 10000.0), (64, 500000.0), (64, 1e6)]
 
 
 def by_transformers(kind, head_dim, base, parameters, seq_len):

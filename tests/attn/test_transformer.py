@@ -128,6 +128,28 @@ def test_a_decoder_block_with_cross_attention_is_torchs(norm):
     assert_exact(out, rival)
 
 
+def test_what_is_about_order_stays_out_of_cross_attention():
+    block = TransformerBlock(
+        E,
+        H,
+        num_kv_heads=1,
+        rope=attn.Rope(4),
+        window=(1, 0),
+        alibi=True,
+        is_causal=True,
+        cross_attention=True,
+        qk_norm=True,
+    )
+    own, other = block.attention, block.cross_attention
+    assert own.rope and own.window and own.alibi and own.is_causal
+    assert not (other.rope or other.window or other.alibi or other.is_causal)
+    assert other.num_kv_heads == 1 and other.q_norm is not None
+    randomised(block.double())
+    x, memory = randn(2, L, E), randn(2, 4, E, seed=1)
+    order = torch.randperm(4)
+    assert_exact(block(x, memory=memory[:, order]), block(x, memory=memory))
+
+
 @pytest.mark.parametrize("norm_layer", (LayerNorm, RMSNorm))
 def test_where_the_norms_stand(norm_layer):
     x = randn(2, L, E)
@@ -337,9 +359,17 @@ def test_segments_scales_and_caps():
     assert torch.equal(made(x), made(x, segments=kinds))
     assert not torch.equal(made(x), made(x, segments=kinds + 1))
     assert made(x).abs().max() < 0.5
+    vectors = 3.0 * made.token_embedding(x)
+    assert_exact(made(inputs_embeds=vectors), made(x))
     plain = model("none")
     with pytest.raises(ValueError, match="made without"):
         plain(x, segments=kinds)
+
+
+def test_dropout_falls_on_the_embeddings_too():
+    made = model("gpt", dropout=1.0).train()
+    nothing = made.final_norm(torch.zeros(E).double())
+    assert_exact(made(ids()), made.head(nothing).expand(2, L, V))
 
 
 def test_all_attention_weights():
@@ -376,7 +406,11 @@ def test_inputs_that_do_not_fit_are_refused(arguments, error, says):
 
 def test_gpt2_small_has_124_439_808_parameters():
     with torch.device("meta"):
-        assert count(gpt2_small()) == 124_439_808
+        built = gpt2_small(dropout=0.1)
+    assert count(built) == 124_439_808
+    assert built.blocks[0].feed_forward.activation == "gelu_tanh"
+    assert built.final_norm.eps == 1e-5
+    assert built.blocks[11].attention.dropout == built.dropout.p == 0.1
 
 
 @pytest.mark.parametrize(
@@ -429,6 +463,10 @@ def test_llama_style_is_made_of_llamas_parts():
     assert not [name for name in built.state_dict() if "bias" in name]
     assert built.head.weight is not built.token_embedding.weight
     assert built.blocks[0].feed_forward.up_proj.out_features == 256
+    other = llama_style(V, 48, 1, 6, 2, base=5e5, eps=0.1)
+    assert other.final_norm.eps == other.blocks[0].attention_norm.eps == 0.1
+    slow = other.rope(torch.arange(9))[0] - built.rope(torch.arange(9))[0]
+    assert slow.abs().max() > 0.1
 
 
 @pytest.mark.parametrize("vocab", (64, 1009))
@@ -490,3 +528,13 @@ def test_the_module_of_attention_is_the_only_one():
     found = [m for m in built.modules() if "ttention" in type(m).__name__]
     assert all(isinstance(m, MultiHeadAttention) for m in found)
     assert len(found) == 2
+
+
+def test_a_model_compiles_in_one_piece():
+    built = llama_style(V, 24, 1, 4, 2)
+    whole = torch.compile(built, backend="eager", fullgraph=True)
+    x, valid = ids(), torch.ones(2, L, dtype=torch.bool)
+    valid[0, :2] = False
+    for mask in (None, valid):
+        out = whole(x, attention_mask=mask)
+        assert torch.equal(out, built(x, attention_mask=mask))
