@@ -57,7 +57,7 @@ def _refresh(given: argparse.Namespace) -> int:
     from attn.grading import notebooks
 
     status = 0
-    for path in given.notebooks or notebooks.chapters():
+    for path in given.notebooks or notebooks.pristine():
         try:
             notebooks.refresh(path)
             print(f"{path.name}: refreshed")
@@ -71,7 +71,7 @@ def _solve(given: argparse.Namespace) -> int:
     from attn.grading import notebooks
 
     given.folder.mkdir(parents=True, exist_ok=True)
-    for path in notebooks.chapters():
+    for path in notebooks.pristine():
         target = given.folder / path.name
         if target.exists():
             raise FileExistsError(

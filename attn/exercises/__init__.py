@@ -12,3 +12,6 @@ CHAPTERS = {
     "sdpa": "08_sdpa",
 }
 """Short key of an exercise id, and the file name of its chapter."""
+
+APPENDICES = ("museum",)
+"""File names of notebooks without exercises."""

@@ -13,7 +13,7 @@ from typing import Any
 
 import nbformat
 
-from attn.exercises import CHAPTERS
+from attn.exercises import APPENDICES, CHAPTERS
 from attn.grading import sources
 
 CELL_TIMEOUT = 120  # seconds
@@ -60,9 +60,10 @@ def checked_id(cell: Any) -> str | None:
     return found.removeprefix("check-") if found else None
 
 
-def chapters() -> list[Path]:
-    """The pristine notebooks, in order."""
-    return [sources.notebook_path(key) for key in CHAPTERS]
+def pristine() -> list[Path]:
+    """The book's own notebooks, chapters and appendices, in order."""
+    folder = sources.root() / "notebooks"
+    return [folder / f"{n}.ipynb" for n in (*CHAPTERS.values(), *APPENDICES)]
 
 
 def solved(notebook: Any) -> Any:

@@ -19,7 +19,7 @@ def fill(folder: Path) -> list[str]:
     """
     folder.mkdir(parents=True, exist_ok=True)
     told = []
-    for path in notebooks.chapters():
+    for path in notebooks.pristine():
         pristine = notebooks.read(path)
         version = _version(pristine)
         own = folder / path.name

@@ -1,5 +1,6 @@
 """The pages of the book, from its table of contents."""
 
+import re
 from pathlib import Path
 
 import yaml
@@ -17,4 +18,5 @@ def pages():
 
 
 def chapters():
-    return [page for page in pages() if page.startswith("notebooks/")]
+    """Notebooks with a number; appendices have none."""
+    return [page for page in pages() if re.match(r"notebooks/\d", page)]

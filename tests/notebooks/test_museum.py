@@ -1,0 +1,79 @@
+"""The museum's exhibits fail, are explained, and are repaired."""
+
+import copy
+
+import pytest
+
+from attn.exercises import CHAPTERS
+from attn.grading import notebooks, sources
+from tests.notebooks.learners import pytest_nbval
+
+MUSEUM = sources.root() / "notebooks" / "museum.ipynb"
+
+
+@pytest.fixture(scope="module")
+def museum():
+    return notebooks.read(MUSEUM)
+
+
+def is_exhibit(cell):
+    return "raises-exception" in cell.metadata.get("tags", [])
+
+
+def exhibits(museum):
+    """For each failing cell: itself, and the cells up to the next one."""
+    at = [i for i, cell in enumerate(museum.cells) if is_exhibit(cell)]
+    ends = [*at[1:], len(museum.cells)]
+    return [museum.cells[a:b] for a, b in zip(at, ends, strict=True)]
+
+
+def test_every_exhibit_fails_and_nothing_else_does(museum):
+    for cell in museum.cells:
+        failed = any(o.output_type == "error" for o in cell.get("outputs", []))
+        assert failed == is_exhibit(cell), cell.source
+
+
+def test_every_exhibit_has_its_reason_and_its_repair(museum):
+    assert len(exhibits(museum)) >= 30
+    for broken, *rest in exhibits(museum):
+        text = "".join(c.source for c in rest if c.cell_type == "markdown")
+        assert "**Why.**" in text, broken.source
+        assert any(c.cell_type == "code" for c in rest), broken.source
+
+
+def test_it_is_fit_to_be_read(museum):
+    for cell in museum.cells:
+        if cell.cell_type == "code":
+            assert max(map(len, cell.source.splitlines()), default=0) <= 79
+        assert not any(
+            o.get("name") == "stderr" for o in cell.get("outputs", [])
+        )
+
+
+@pytest.mark.parametrize("key", CHAPTERS)
+def test_a_chapter_and_its_room_know_each_other(key, museum):
+    chapter = notebooks.read(sources.notebook_path(key))
+    text = "".join(cell.source for cell in chapter.cells)
+    assert f"museum-{key}" in text
+    rooms = "".join(cell.source for cell in museum.cells)
+    assert f"(museum-{key})=" in rooms
+    assert f"ch-{key}" in rooms
+
+
+def test_it_passes_every_cell(museum, tmp_path):
+    path = tmp_path / MUSEUM.name
+    notebooks.write(museum, path)
+    result, _ = pytest_nbval(path, "--tb=short")
+    assert result.returncode == 0, result.stdout[-4000:]
+
+
+def test_an_exhibit_that_no_longer_fails_is_noticed(museum, tmp_path):
+    """When a library is repaired, its exhibit has to go."""
+    changed = copy.deepcopy(museum)
+    broken = next(cell for cell in changed.cells if is_exhibit(cell))
+    broken.source = "pass"
+    changed.cells = [changed.cells[2], broken]
+    path = tmp_path / MUSEUM.name
+    notebooks.write(changed, path)
+    result, _ = pytest_nbval(path)
+    assert result.returncode == 1, result.stdout[-2000:]
