@@ -9,7 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from attn.hf.config import Config
-from attn.hf.families import FAMILIES, Family
+from attn.hf.families import FAMILIES
+from attn.hf.reading import Family
 from attn.hf.weights import fill
 from attn.nn import Transformer
 

@@ -20,6 +20,7 @@ __all__ = [
     "fill",
     "fused",
     "plus_one",
+    "stacked",
     "thirds",
     "transposed",
 ]
@@ -28,12 +29,12 @@ __all__ = [
 class Rule(NamedTuple):
     """Where a module's tensors go.
 
-    ``cut`` gives a tensor for each name, and is called with the tensor and
-    the number of heads.
+    ``cut`` gives a tensor for each name, and is called with the tensor, the
+    number of heads, and how many rows each of ours has.
     """
 
     ours: tuple[str, ...]
-    cut: Callable[[Tensor, int], Iterable[Tensor]]
+    cut: Callable[[Tensor, int, list[int]], Iterable[Tensor]]
 
 
 Table = Mapping[str, "str | Rule"]
@@ -41,18 +42,18 @@ Table = Mapping[str, "str | Rule"]
 
 def transposed(ours: str) -> Rule:
     """A ``Conv1D``: its weight is ``(in, out)``; ``Linear``'s is the other."""
-    return Rule((ours,), lambda x, heads: [x.t()])
+    return Rule((ours,), lambda x, heads, rows: [x.t()])
 
 
 def thirds(*ours: str) -> Rule:
     """GPT-2's ``Conv1D`` with Q, K and V side by side, ``(E, 3 * E)``."""
-    return Rule(ours, lambda x, heads: x.t().chunk(3))
+    return Rule(ours, lambda x, heads, rows: x.t().chunk(3))
 
 
 def fused(*ours: str) -> Rule:
     """GPT-NeoX's and Bloom's Q, K and V, head by head: ``(H * 3 * D, E)``."""
 
-    def cut(x: Tensor, heads: int) -> Iterable[Tensor]:
+    def cut(x: Tensor, heads: int, rows: list[int]) -> Iterable[Tensor]:
         if len(x) % (3 * heads):
             raise ValueError(
                 f"a fused projection has {len(x)} rows: {heads} heads need "
@@ -64,10 +65,24 @@ def fused(*ours: str) -> Rule:
     return Rule(ours, cut)
 
 
+def stacked(*ours: str) -> Rule:
+    """Phi-3's projections: one below the other, in the sizes of ours."""
+
+    def cut(x: Tensor, heads: int, rows: list[int]) -> Iterable[Tensor]:
+        if len(x) != sum(rows):
+            raise ValueError(
+                f"a stacked projection has {len(x)} rows: the configuration "
+                f"asks for {' + '.join(map(str, rows))}"
+            )
+        return x.split(rows)
+
+    return Rule(ours, cut)
+
+
 def plus_one(ours: str) -> Rule:
     """Gemma's norm multiplies by ``1 + w``; ours by ``w``."""
 
-    def cut(x: Tensor, heads: int) -> Iterable[Tensor]:
+    def cut(x: Tensor, heads: int, rows: list[int]) -> Iterable[Tensor]:
         return [1.0 + (x if x.dtype == torch.float64 else x.float())]
 
     return Rule((ours,), cut)
@@ -137,9 +152,9 @@ def _translated(
             unexpected.append(name)
             continue
         tensor = state[name]
-        for target, part in zip(
-            targets, rule.cut(tensor, num_heads), strict=True
-        ):
+        rows = [len(need[target]) for target in targets]
+        parts = rule.cut(tensor, num_heads, rows)
+        for target, part in zip(targets, parts, strict=True):
             if part.shape != need[target].shape:
                 raise ValueError(
                     f"{name} has shape {tuple(tensor.shape)}: the "
@@ -170,7 +185,7 @@ def _find(name: str, table: Table) -> tuple[Rule | None, str, str]:
     pattern, layer, leaf = _parts(name)
     rule = table.get(pattern)
     if isinstance(rule, str):
-        rule = Rule((rule,), lambda x, heads: [x])
+        rule = Rule((rule,), lambda x, heads, rows: [x])
     return rule, layer, leaf
 
 

@@ -45,6 +45,27 @@ FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
     "llama": ("Llama", LLAMA),
     "qwen3": ("Qwen3", {**LLAMA, "head_dim": 10}),
     "mistral": ("Mistral", {**LLAMA, "sliding_window": 3}),
+    "qwen2": ("Qwen2", LLAMA),
+    "phi3": ("Phi3", LLAMA),
+    "starcoder2": (
+        "Starcoder2",
+        {
+            **{k: v for k, v in LLAMA.items() if k != "rms_norm_eps"},
+            "norm_epsilon": 1e-2,
+        },
+    ),
+    "stablelm": (
+        "StableLm",
+        {
+            **{k: v for k, v in LLAMA.items() if k != "rms_norm_eps"},
+            "layer_norm_eps": 1e-2,
+            "hidden_size": 32,  # four heads of 8, of which 2 rotate
+        },
+    ),
+    "gemma": (
+        "Gemma",
+        {**LLAMA, "head_dim": 10, "num_key_value_heads": 1},
+    ),
     "gemma2": (
         "Gemma2",
         {

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from attn.hf.config import Config
-from attn.hf.weights import fill, fused, thirds, transposed
+from attn.hf.weights import fill, fused, stacked, thirds, transposed
 
 
 class Tiny(nn.Module):
@@ -66,9 +66,9 @@ def test_a_weight_of_another_shape_is_named():
 
 def test_a_conv1d_is_transposed():
     x = torch.randn(3, 5)
-    (y,) = transposed("a").cut(x, 1)
+    (y,) = transposed("a").cut(x, 1, [])
     assert torch.equal(y, x.T)
-    (bias,) = transposed("a").cut(x[0], 1)
+    (bias,) = transposed("a").cut(x[0], 1, [])
     assert torch.equal(bias, x[0])
 
 
@@ -77,7 +77,7 @@ def test_gpt2_stores_all_queries_then_all_keys_then_all_values():
     parts = [torch.randn(heads * dim, embed) for _ in "qkv"]
     stored = torch.cat(parts).T
     for got, want in zip(
-        thirds("q", "k", "v").cut(stored, heads), parts, strict=True
+        thirds("q", "k", "v").cut(stored, heads, []), parts, strict=True
     ):
         assert torch.equal(got, want)
 
@@ -89,9 +89,22 @@ def test_gpt_neox_stores_query_key_and_value_of_one_head_after_another():
         part[h * dim : (h + 1) * dim] for h in range(heads) for part in parts
     ]
     for got, want in zip(
-        fused("q", "k", "v").cut(torch.cat(rows), heads), parts, strict=True
+        fused("q", "k", "v").cut(torch.cat(rows), heads, []),
+        parts,
+        strict=True,
     ):
         assert torch.equal(got, want)
+
+
+def test_phi3_stores_projections_of_different_heights_one_below_the_other():
+    parts = [torch.randn(rows, 4) for rows in (6, 2, 2)]
+    cut = stacked("q", "k", "v").cut
+    for got, want in zip(
+        cut(torch.cat(parts), 3, [6, 2, 2]), parts, strict=True
+    ):
+        assert torch.equal(got, want)
+    with pytest.raises(ValueError, match="10 rows.*6 \\+ 2 \\+ 3"):
+        cut(torch.cat(parts), 3, [6, 2, 3])
 
 
 def test_a_field_that_nobody_reads_is_an_error_unless_it_is_off():

@@ -90,6 +90,45 @@ VARIANTS = {
             "max_window_layers": 2,
         },
     },
+    "qwen2": {
+        "tied head": {"tie_word_embeddings": True},
+        "gelu": {"hidden_act": "gelu"},
+        "window in the last layer": {
+            "use_sliding_window": True,
+            "sliding_window": 3,
+            "max_window_layers": 2,
+        },
+    },
+    "phi3": {
+        "window": {"sliding_window": 3},
+        "tied head": {"tie_word_embeddings": True},
+        "part of a head rotates": {
+            "hidden_size": 32,
+            "rope_parameters": {
+                "rope_type": "default",
+                "rope_theta": 1e4,
+                "partial_rotary_factor": 0.5,
+            },
+        },
+        "theta": rope("default", rope_theta=30.0),
+    },
+    "starcoder2": {
+        "window": {"sliding_window": 3},
+        "no biases": {"use_bias": False},
+        "own head": {"tie_word_embeddings": False},
+        "epsilon": {"norm_epsilon": 1e-5},
+    },
+    "stablelm": {
+        "biases": {"use_qkv_bias": True},
+        "epsilon": {"layer_norm_eps": 1e-5},
+        "all of a head rotates": rope("default", partial_rotary_factor=1.0),
+    },
+    "gemma": {
+        "silu": {"hidden_act": "silu"},
+        "attention bias": {"attention_bias": True},
+        "own head": {"tie_word_embeddings": False},
+        "epsilon": {"rms_norm_eps": 0.1},
+    },
     "mistral": {
         "no window": {"sliding_window": None},
         "window of one": {"sliding_window": 1},
