@@ -197,7 +197,8 @@ def grouped_attention(
     """Grouped-query attention that never copies a key or a value.
 
     The ``G`` query heads of a group stand one after the other as if they
-    were one long sequence of queries for their key head.
+    were one long sequence of queries for their key head. (Half precision is
+    converted to float32, once for each key head.)
 
     Args:
         query, key, value, attn_mask, dropout_p, is_causal, scale: as in
