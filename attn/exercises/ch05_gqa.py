@@ -1,1 +1,7 @@
-"""The exercises of chapter 05."""
+"""Chapter 05: grouped-query attention."""
+
+from __future__ import annotations
+
+from attn.exercises import ch05_repeat_kv
+
+repeat_kv = ch05_repeat_kv.exercise
