@@ -215,9 +215,10 @@ def flat(x: Tensor, n_rep: int) -> Tensor:
 )
 def between_positions(x: Tensor, n_rep: int) -> Tensor:
     """The new axis stands behind S (or the features are there n_rep times side
-    by side), and a reshape cuts the result into heads. The shape is right, but a "head" holds the
-    first positions n_rep times, and the next one the rest. reshape merges
-    neighbours only: behind which axis must the new one stand?"""
+    by side), and a reshape cuts the result into heads. The shape is right,
+    but a "head" holds the first positions n_rep times, and the next one
+    the rest. reshape merges neighbours only: behind which axis must the
+    new one stand?"""
     shape = (*x.shape[:-3], x.shape[-3] * n_rep, *x.shape[-2:])
     return x.repeat_interleave(n_rep, dim=-2).reshape(shape)
 
