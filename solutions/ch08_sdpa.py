@@ -29,9 +29,9 @@ def scaled_dot_product_attention(
         query: ``(..., H, L, D)``; without heads ``(L, D)``.
         key: ``(..., Hkv, S, D)``.
         value: ``(..., Hkv, S, Dv)``.
-        attn_mask: bool, True = may attend, or numbers of any float
-            dtype to add to the scores; broadcastable to
-            ``(..., H, L, S)``.
+        attn_mask: bool, True = may attend, or numbers to add to the
+            scaled scores, in the query's dtype or float32;
+            broadcastable to ``(..., H, L, S)``.
         dropout_p: probability that a weight is dropped. It always
             applies: the function knows of no training mode.
         is_causal: query i sees keys 0 to i, also when L != S.
