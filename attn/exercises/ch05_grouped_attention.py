@@ -43,30 +43,36 @@ def _cases(g: Generator) -> Iterator[Case]:
     def mask(*shape: int) -> Tensor:
         return some_allowed(g, *shape)
 
-    # B = Hkv = G, so that axes which meet wrongly fit all the same.
-    stage = "there is one key, so only the order of the heads counts"
+    stage = "there is one head"
+    yield Case(stage, qkv(1, 1, 1))
+    yield Case(stage, qkv(1, 1, 1, L=4, S=7, D=6))
+
+    # Axes that meet wrongly fit all the same where they are as long.
+    stage = "B, Hkv and G are the same: who reads whose keys?"
     yield Case(stage, qkv(2, 2, 2, S=1, D=4))
-    yield Case(stage, qkv(3, 3, 3, S=1, D=4))
-    yield Case(stage, qkv(1, 2, 2, L=1, S=1, D=4))
+    yield Case(stage, qkv(2, 2, 2))
+    yield Case(stage, qkv(3, 3, 3, L=2, S=4))
 
-    stage = "there is one key, and more key heads than queries to each"
-    yield Case(stage, qkv(2, 3, 2, S=1, D=4))
-    yield Case(stage, qkv(2, 4, 3, L=2, S=1, D=5))
-
-    stage = "every query head has a key head of its own (H = Hkv)"
+    stage = "every query head has its own key head (H = Hkv)"
     yield Case(stage, qkv(2, 4, 1))
+    yield Case(stage, qkv(3, 3, 1, L=2))
     yield Case(stage, qkv(1, 3, 1, L=1))
+
+    stage = "Hkv is larger than G"
+    yield Case(stage, qkv(2, 3, 2, S=1, D=4))
+    yield Case(stage, qkv(3, 4, 2, L=5, D=6))
+    yield Case(stage, qkv(1, 4, 3, L=1, S=4))
 
     stage = "all query heads share one key head (Hkv = 1)"
     yield Case(stage, qkv(2, 1, 4))
     yield Case(stage, qkv(3, 1, 2, L=1, D=6))
 
-    stage = "the query heads share key heads in groups"
+    stage = "G is larger than Hkv"
     yield Case(stage, qkv(2, 2, 3, S=7))
-    yield Case(stage, qkv(3, 4, 2, L=5, D=6))
     yield Case(stage, qkv(1, 2, 5, L=1, S=4))
+    yield Case(stage, qkv(2, 4, 6, L=2, S=3, D=4))
 
-    stage = "values have another width than keys"
+    stage = "values are wider or narrower than keys"
     yield Case(stage, qkv(2, 2, 3, S=7, Dv=5))
     yield Case(stage, qkv(2, 3, 2, L=2, S=4, D=4, Dv=9))
 
@@ -75,22 +81,22 @@ def _cases(g: Generator) -> Iterator[Case]:
     yield Case(stage, qkv(3, 3, 3, L=3, S=3, D=3))
     yield Case(stage, qkv(2, 2, 2, L=4, S=4, D=4))
 
-    stage = "there is one mask for all, (L, S)"
+    stage = "one mask serves all, (L, S)"
     yield Case(stage, (*qkv(2, 2, 3), mask(3, 5)))
     yield Case(stage, (*qkv(2, 2, 2, L=4, S=4), _causal(4)))
     yield Case(stage, (*qkv(2, 2, 3), torch.ones(3, 5).bool()))
 
-    stage = "each sequence has a mask of its own, and B = Hkv"
+    stage = "each sequence has its mask, and B = Hkv"
     yield Case(stage, (*qkv(2, 2, 3), mask(2, 1, 1, 5)))
     yield Case(stage, (*qkv(2, 2, 3), mask(2, 1, 3, 5)))
     yield Case(stage, (*qkv(3, 3, 2, L=2, S=4), mask(3, 1, 2, 4)))
 
-    stage = "each sequence has a mask of its own"
+    stage = "each sequence has its mask"
     yield Case(stage, (*qkv(3, 2, 2), mask(3, 1, 3, 5)))
     yield Case(stage, (*qkv(4, 1, 3, L=2), mask(4, 1, 1, 5)))
     yield Case(stage, (*qkv(3, 4, 1, L=2), mask(3, 1, 2, 5)))
 
-    stage = "each query head has a mask of its own"
+    stage = "each query head has its mask"
     yield Case(stage, (*qkv(2, 2, 3), mask(2, 6, 3, 5)))
     yield Case(stage, (*qkv(2, 3, 2), mask(1, 6, 1, 5)))
     yield Case(stage, (*qkv(2, 2, 2, L=2, S=4), mask(2, 4, 2, 4)))
@@ -180,11 +186,12 @@ exercise = Exercise(
             _in_the_hull,
         ),
         Property(
-            "Who copies? repeat_interleave, repeat and reshape of an "
-            "expanded tensor; and a product whose leading axes do not "
-            "agree: key.unsqueeze(2) next to (B, Hkv, G, L, D) is expanded "
-            "and then copied inside the product. Let the G heads of a group "
-            "be G * L rows of one matrix.",
+            "Who copies? repeat_interleave, repeat, and reshape of an "
+            "expanded tensor; and a product whose leading axes differ: "
+            "next to (B, Hkv, G, L, D), key.unsqueeze(2) is expanded and "
+            "then copied inside the product, and so is key[:, h : h + 1] "
+            "next to G heads. Let the G heads of a group be G * L rows of "
+            "one matrix.",
             lambda case, out: case.room is None,
         ),
     ),
@@ -307,10 +314,7 @@ def added_up(query, key, value, attn_mask=None):
     name g sums over it), so that Hkv heads come out in place of H. A well
     known repository had exactly this. The keys are shared, the queries
     are not: which letters must the scores keep?"""
-    q = _in_groups(query, key).sum(2)
-    if attn_mask is not None and attn_mask.dim() == 4:
-        attn_mask = attn_mask[:, :1]
-    return _attend(q, key, value, attn_mask)
+    return _attend(_in_groups(query, key).sum(2), key, value, None)
 
 
 @exercise.misconception(
@@ -320,10 +324,26 @@ def cut_off(query, key, value, attn_mask=None):
     """Hkv heads come out, and H went in: the other queries were dropped so
     that the shapes fit. The keys are the ones that are shared. What should
     the shape of the result be?"""
-    q = query[:, : key.shape[1]]
-    if attn_mask is not None and attn_mask.dim() == 4:
-        attn_mask = attn_mask[:, : key.shape[1]]
-    return _attend(q, key, value, attn_mask)
+    return _attend(query[:, : key.shape[1]], key, value, None)
+
+
+@exercise.misconception(
+    "the groups of the queries meet the heads of the keys",
+    exposed_by="Hkv = G",
+)
+def groups_meet_heads(query, key, value, attn_mask=None):
+    """key.unsqueeze(1) is (B, 1, Hkv, S, D), next to a query
+    (B, Hkv, G, L, D): axes line up from the right, so that G meets Hkv.
+    That is an error, but where both are as many: then query head h reads
+    key head h % Hkv. Where does the axis of length 1 belong, so that every
+    member of a group reads the group's head?"""
+    B, H, L, D = query.shape  # noqa: N806
+    scores = _in_groups(query, key) @ key.unsqueeze(1).mT / math.sqrt(D)
+    if attn_mask is not None:
+        mask = attn_mask.expand(B, H, L, key.shape[2])
+        scores = scores.masked_fill(~_in_groups(mask, key), -INF)
+    out = scores.softmax(-1) @ value.unsqueeze(1)
+    return out.reshape(B, H, L, -1)
 
 
 @exercise.misconception(
@@ -357,6 +377,20 @@ def packed_across(query, key, value, attn_mask=None):
     weights = scores.softmax(-1).transpose(1, 2)
     weights = weights.reshape(B, key.shape[1], -1, key.shape[2])
     return (weights @ value).view(B, L, H, -1).transpose(1, 2)
+
+
+@exercise.misconception(
+    "the packing runs across heads and positions, and is not undone",
+    exposed_by="L and H of 2 or more",
+)
+def packed_across_only(query, key, value, attn_mask=None):
+    """The query was transposed to (B, L, H, D) before it was packed, and the
+    result is read as (B, H, L, Dv): most queries stand in another head, at
+    another position. query is (B, H, L, D) already, with the heads of a
+    group next to each other. What needs to be transposed?"""
+    B, H, L, D = query.shape  # noqa: N806
+    turned = query.transpose(1, 2).reshape(B, H, L, D)
+    return _attend(turned, key, value, attn_mask)
 
 
 @exercise.misconception(
@@ -655,6 +689,35 @@ def mask_turned(query, key, value, attn_mask=None):
         mask = mask.unflatten(1, (-1, key.shape[1])).transpose(1, 2)
         attn_mask = mask.flatten(1, 2)
     return _attend(query, key, value, attn_mask)
+
+
+@exercise.misconception(
+    "a mask is expected to be the same for all heads",
+    exposed_by="a mask for each query head",
+)
+def mask_without_heads(query, key, value, attn_mask=None):
+    """mask.unsqueeze(2) makes five axes of (B, 1, L, S), and of (B, H, L, S)
+    too: there H stands where Hkv is. What do you do to the query's H that
+    you must do to the mask's?"""
+    q = _in_groups(query, key)
+    scores = q @ key.unsqueeze(2).mT / query.shape[-1] ** 0.5
+    if attn_mask is not None:
+        wide = attn_mask.dim() == 4
+        mask = attn_mask.unsqueeze(2) if wide else attn_mask
+        scores = scores.masked_fill(~mask, -INF)
+    return (scores.softmax(-1) @ value.unsqueeze(2)).flatten(1, 2)
+
+
+@exercise.misconception(
+    "causal, though nobody asked", exposed_by="more keys than queries"
+)
+def causal(query, key, value, attn_mask=None):
+    """is_causal=True is always on: query i sees keys 0 to i, and one new
+    token with a long cache sees key 0 alone. This function masks what
+    attn_mask says, and nothing else. Who should decide?"""
+    mask = torch.ones(query.shape[2], key.shape[2]).bool().tril()
+    mask = mask if attn_mask is None else mask & attn_mask
+    return _attend(query, key, value, mask)
 
 
 @exercise.misconception(
