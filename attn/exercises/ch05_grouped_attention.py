@@ -43,9 +43,9 @@ def _cases(g: Generator) -> Iterator[Case]:
     def mask(*shape: int) -> Tensor:
         return some_allowed(g, *shape)
 
-    stage = "there is one head"
+    stage = "there is one sequence and one key head"
     yield Case(stage, qkv(1, 1, 1))
-    yield Case(stage, qkv(1, 1, 1, L=4, S=7, D=6))
+    yield Case(stage, qkv(1, 1, 2, L=4, S=7, D=6))
 
     # Axes that meet wrongly fit all the same where they are as long.
     stage = "B, Hkv and G are the same: who reads whose keys?"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any
 
 import torch
@@ -59,6 +59,10 @@ def compare(
     if _is_number(honest):
         if not _is_number(got):
             return Problem("type", f"{what} is {describe(got)}, not a number")
+        if isinstance(honest, Integral):  # a count is exact
+            if bool(got == honest):
+                return None
+            return Problem("value", f"{what} is {got!r}, not {honest!r}")
         numbers = [
             torch.as_tensor(x, dtype=torch.float64) for x in (got, truth)
         ]

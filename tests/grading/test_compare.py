@@ -77,6 +77,15 @@ def test_a_number_may_be_a_tensor_without_axes():
     assert kind((torch.tensor([0.5]), 1), (0.5, 1.0), (0.5, 1.0)) == "type"
 
 
+def test_a_count_is_exact():
+    many = 3 * 10**12
+    for got in (many, float(many), torch.tensor(many)):
+        assert kind(got, many, many) is None
+    for got in (many + 1, many * (1 + 1e-9), torch.tensor(many - 1)):
+        assert kind(got, many, many) == "value"
+    assert kind(None, many, many) == "type"
+
+
 def test_two_wrong_results_are_alike_only_with_the_same_nans():
     a = torch.tensor([1.0, torch.nan, torch.inf])
     assert alike(a, a * (1 + 1e-7))
