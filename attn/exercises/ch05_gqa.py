@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from attn.exercises import ch05_grouped_attention, ch05_repeat_kv
+from attn.exercises import (
+    ch05_grouped_attention,
+    ch05_kv_cache_bytes,
+    ch05_repeat_kv,
+)
 
 repeat_kv = ch05_repeat_kv.exercise
 grouped_attention = ch05_grouped_attention.exercise
+kv_cache_bytes = ch05_kv_cache_bytes.exercise
