@@ -26,8 +26,6 @@ POINTS = {
 }
 
 NOWHERE_YET = {
-    "p = 0.5": "no exercise has dropout",
-    "cap = 50": "no exercise has a softcap",
     "identity block table": "no exercise has a paged cache",
     "zeroed memory": "no exercise takes a buffer",
 }
@@ -79,6 +77,27 @@ def not_square(case):
 
 def batch(case):
     return len(case.args[0]) > 1
+
+
+def several(case):
+    """Heads, as the second argument of a function that cuts or counts."""
+    return arguments(case, "", "num_heads")[1] not in (None, 1)
+
+
+def kv_heads(case):
+    """More than one key head, each shared."""
+    query, key = arguments(case, "query", "key")
+    return 1 < key.shape[-3] < query.shape[-3]
+
+
+def positions_from_zero(case):
+    positions = case.args[1]
+    return bool(positions.any()) and bool((positions[..., 0] != 0).any())
+
+
+def turns(case):
+    """Several pairs, so that the layout and the order matter."""
+    return len(case.args[2]) > 1
 
 
 LEFT_BY = {
@@ -149,6 +168,116 @@ LEFT_BY = {
         "weight = 1": lambda c: (
             1 < arguments(c, "", "", "size")[2] < c.args[1]
         ),
+    },
+    "mha-split_heads": {
+        "H = 1": several,
+        "L = S": lambda c: len(set(c.args[0].shape)) == c.args[0].dim(),
+        "contiguous strides": is_view,
+    },
+    "mha-merge_heads": {
+        "H = 1": lambda c: c.args[0].shape[-3] > 1,
+        "L = S": lambda c: len(set(c.args[0].shape)) == c.args[0].dim(),
+        "contiguous strides": is_view,
+    },
+    "mha-MultiHeadAttention": {
+        "S = 1": lambda c: c.args[0].shape[-2] > 1,
+        "H = 1": lambda c: c.init["num_heads"] > 1,
+        "L = S": lambda c: (
+            c.kwargs.get("kv_input") is not None
+            and c.kwargs["kv_input"].shape != c.args[0].shape
+        ),
+        "weight = 1": lambda c: len(c.state["out_proj.weight"].unique()) > 1,
+    },
+    "mha-pack_projections": {
+        "H = 1": lambda c: c.kwargs.get("num_heads", 1) > 1,
+        "L = S": lambda c: len(c.args[0]) != c.args[0].shape[-1],
+        "contiguous strides": is_view,
+    },
+    "mha-attention_dropout": {
+        "p = 0.5": lambda c: c.args[2] not in (0.0, 0.5, 1.0),
+        "contiguous strides": is_view,
+    },
+    "gqa-repeat_kv": {
+        "H = 1": lambda c: c.args[0].shape[-3] > 1 and c.args[1] > 1,
+        "L = S": lambda c: c.args[0].shape[-3] != c.args[1] > 1,
+        "contiguous strides": is_view,
+    },
+    "gqa-grouped_attention": {
+        "S = 1": many_keys,
+        "H = 1": kv_heads,
+        "L = S": many_queries,
+        "contiguous strides": is_view,
+    },
+    "gqa-GroupedQueryAttention": {
+        "S = 1": lambda c: c.args[0].shape[-2] > 1,
+        "H = 1": lambda c: 1 < c.init["num_kv_heads"] < c.init["num_heads"],
+        "L = S": lambda c: bool(c.init.get("head_dim")),
+        "weight = 1": lambda c: all(
+            len(w.unique()) > 1 for w in c.state.values()
+        ),
+    },
+    "gqa-kv_cache_bytes": {
+        "H = 1": lambda c: len({*c.args[:5]}) == len(c.args[:5]) == 5,
+    },
+    "gqa-pool_heads": {
+        "H = 1": lambda c: 1 < c.args[2] < c.args[1],
+        "L = S": lambda c: c.args[1] // c.args[2] != c.args[2],
+        "contiguous strides": is_view,
+    },
+    "rope-frequencies": {
+        "H = 1": lambda c: c.args[0] > 2,
+        "weight = 1": lambda c: (
+            arguments(c, "", "base")[1] not in (None, 10000.0)
+        ),
+    },
+    "rope-apply_rope": {
+        "position 0": positions_from_zero,
+        "H = 1": lambda c: heads(c) and turns(c),
+        "L = S": lambda c: c.args[1].dim() == 2,
+        "weight = 1": lambda c: 2 * len(c.args[2]) < c.args[0].shape[-1],
+        "contiguous strides": is_view,
+    },
+    "rope-apply_rope_interleaved": {
+        "position 0": positions_from_zero,
+        "H = 1": lambda c: heads(c) and turns(c),
+        "L = S": lambda c: c.args[1].dim() == 2,
+        "weight = 1": lambda c: 2 * len(c.args[2]) < c.args[0].shape[-1],
+        "contiguous strides": is_view,
+    },
+    "rope-permute_weights": {
+        "H = 1": lambda c: c.args[1] > 1,
+        "L = S": lambda c: len(c.args[0]) != c.args[0].shape[-1],
+        "contiguous strides": is_view,
+    },
+    "rope-llama3_scaling": {
+        "weight = 1": lambda c: arguments(c, "", "factor")[1] not in (None, 8),
+    },
+    "rope-yarn_scaling": {
+        "weight = 1": lambda c: c.args[2] != 1 and len(c.args) > 4,
+    },
+    "sdpa-scaled_dot_product_attention": {
+        "S = 1": many_keys,
+        "H = 1": heads,
+        "L = S": many_queries,
+        "p = 0.5": lambda c: c.kwargs.get("dropout_p", 0.5) not in (0.5, 1.0),
+        "contiguous strides": is_view,
+    },
+    "sdpa-causal_lower_right": {
+        "S = 1": lambda c: c.args[1] > 1,
+        "L = S": not_square,
+    },
+    "sdpa-softcap": {
+        "H = 1": heads,
+        "L = S": lambda c: c.args[0].shape[-1] != c.args[0].shape[-2],
+        "cap = 50": lambda c: c.args[0].abs().max() > c.args[1],
+        "contiguous strides": is_view,
+    },
+    "sdpa-sinks": {
+        "S = 1": lambda c: c.args[0].shape[-1] > 1,
+        "H = 1": lambda c: len(c.args[1]) > 1,
+        "L = S": lambda c: len(set(c.args[0].shape)) == c.args[0].dim(),
+        "weight = 1": lambda c: bool((c.args[1] != 0).all()),
+        "contiguous strides": is_view,
     },
     "mask-document": {
         "S = 1": lambda c: c.args[0].shape[1] > 1,
