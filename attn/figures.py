@@ -56,6 +56,12 @@ _STYLE: Any = {
 class _Picture(Figure):
     """A figure that shows itself in a notebook, without pyplot."""
 
+    def colorbar(self, *args: Any, **kwargs: Any) -> Any:
+        with style():  # a bar is made of new axes
+            bar = super().colorbar(*args, **kwargs)
+        bar.outline.set_visible(False)
+        return bar
+
     def _repr_mimebundle_(self, **_: Any) -> tuple[dict, dict]:
         file = io.BytesIO()
         with style():

@@ -95,9 +95,7 @@ def attention_map(
     if max(rows, cols) <= 8:
         _write(ax, np.where(hidden, -np.inf, cells), low, top)
     elif picture is not None:
-        with style():
-            bar = picture.colorbar(image, ax=ax, shrink=0.6, label="weight")
-        bar.outline.set_visible(False)
+        picture.colorbar(image, ax=ax, shrink=0.6, label="weight")
     _label(ax, rows, cols, queries, keys, title)
     text = f"{title or 'Attention'}: {rows} queries down, {cols} keys across."
     if seen.size:
