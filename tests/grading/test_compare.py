@@ -92,3 +92,12 @@ def test_two_wrong_results_are_alike_only_with_the_same_nans():
     assert not alike(a, torch.tensor([1.0, 2.0, torch.inf]))
     assert not alike(a, torch.tensor([1.0, torch.nan, -torch.inf]))
     assert not alike(a, a[:2])
+
+
+def test_a_random_result_is_held_to_about_its_size():
+    truth = torch.full((4,), 10.0, dtype=torch.float64)
+    honest = truth.float()
+    for off, fine in ((0.4, True), (-0.4, True), (0.6, False)):
+        found = compare(honest + off, honest, truth, about=0.05)
+        assert (found is None) == fine
+    assert compare(honest + 0.4, honest, truth) is not None

@@ -124,3 +124,31 @@ def test_a_module_is_built_loaded_and_put_in_the_right_mode():
     for train in (False, True):
         case = Case("a", (X,), init={"size": 3}, state=state, train=train)
         assert torch.equal(run(Echo, case).output, X + 1 + 10 * train)
+
+
+@pytest.mark.parametrize(
+    ("answer", "fits"),
+    [
+        (lambda x: x * 2, True),
+        (lambda x: x.mT[None].expand(100, 3, 2)[0], True),  # views are free
+        (lambda x: x.expand(100, 2, 3).clone()[0], False),
+        (lambda x: (x.expand(100, 2, 3) @ x.mT)[0], False),
+        (lambda x: torch.zeros(7)[:6].view(2, 3), False),
+    ],
+    ids=("result", "views", "clone", "product of an expanded one", "spare"),
+)
+def test_a_tensor_beyond_the_room_is_told(answer, fits):
+    outcome = run(answer, Case("room for the input", (X,), room=X.numel()))
+    assert outcome.error is None
+    assert (not outcome.fault) == fits
+    if not fits:
+        assert "something is copied" in outcome.fault
+
+
+def test_a_case_that_trains_may_draw_and_draws_the_same_each_time():
+    before = torch.get_rng_state()
+    case = Case("training", (X,), train=True)
+    first, second = (run(torch.rand_like, case) for _ in range(2))
+    assert not first.fault
+    assert torch.equal(first.output, second.output)
+    assert torch.equal(torch.get_rng_state(), before)
