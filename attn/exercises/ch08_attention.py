@@ -203,7 +203,7 @@ def _dead_rows_are_zero(case: Case, out: Tensor) -> bool:
 
 exercise = Exercise(
     id="sdpa-scaled_dot_product_attention",
-    points=5,
+    points=3,
     reference=scaled_dot_product_attention,
     cases=_cases,
     forbids=("scaled_dot_product_attention",),

@@ -3,6 +3,7 @@
 ``exercises``   labels, hints and solutions on the pages of the chapters
 ``downloads``   the download button gives a notebook without ticks
 ``api``         the API page, from static analysis
+``folds``       folded cells are called what is written on them
 ``offline``     no script that asks the network
 ``repository``  links to the repository, when its address is known
 """
@@ -21,8 +22,15 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
-    from attn_book import api, downloads, exercises, offline, repository
+    from attn_book import (
+        api,
+        downloads,
+        exercises,
+        folds,
+        offline,
+        repository,
+    )
 
-    for part in (exercises, downloads, api, offline, repository):
+    for part in (exercises, downloads, api, folds, offline, repository):
         part.setup(app)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
