@@ -36,9 +36,10 @@ def peak_bytes(function: Callable[..., Any], *args: Any, **kwargs: Any) -> int:
         torch.cuda.reset_peak_memory_stats()
         function(*args, **kwargs)
         return torch.cuda.max_memory_allocated() - before
-    with _no_log(), profile(
-        activities=[ProfilerActivity.CPU], profile_memory=True
-    ) as log:
+    with (
+        _no_log(),
+        profile(activities=[ProfilerActivity.CPU], profile_memory=True) as log,
+    ):
         function(*args, **kwargs)
     assert log.profiler is not None
     events = log.profiler.kineto_results.events()

@@ -17,6 +17,13 @@ from attn.exercises.spec import Exercise
 def register(exercise: Exercise, interleaved: bool) -> None:
     """Record the mistakes that do not depend on which numbers are a pair."""
 
+    @exercise.misconception("nothing turns", exposed_by="position 1")
+    def identity(x, positions, inv_freq):
+        """The result is x, at every position. Attention would go on not
+        knowing any order; with one token, or at position 0, nobody would
+        notice. Which of your lines uses the angle?"""
+        return x.clone()
+
     @exercise.misconception(
         "it turns the other way round", exposed_by="position 1"
     )

@@ -60,6 +60,8 @@ def _cases(g: Generator) -> Iterator[Case]:
     yield Case(stage, qkv(2, 3))
     yield Case(stage, qkv(3, 3, L=3, S=3, D=3, Dv=3))
     yield Case(stage, qkv(2, 2, L=4, S=7, D=5, Dv=9))
+    query, key, value = qkv(2, 3)
+    yield Case(stage, (query, key, 1000 * value))
 
     stage = "there are no heads, or more axes in front"
     yield Case(stage, qkv())

@@ -36,7 +36,8 @@ class Case:
         train: a class: whether the module is in training mode; a function:
             that it may draw from torch's random numbers, freshly seeded.
         grad: also compare the gradients of every floating input (and of
-            every parameter) for one fixed cotangent.
+            every parameter) for one fixed cotangent; or of the inputs with
+            these paths, ``("args.0",)``.
         room: how many numbers the largest tensor that the answer makes may
             hold; None is any. Views do not count, copies do.
         about: how far a result that is drawn at random may be from the
@@ -49,7 +50,7 @@ class Case:
     init: Mapping[str, Any] | None = None
     state: Mapping[str, Tensor] | None = None
     train: bool = False
-    grad: bool = False
+    grad: bool | tuple[str, ...] = False
     room: int | None = None
     about: float = 0.0
 
