@@ -20,6 +20,8 @@ from attn.masks import causal
 from attn.masks import window as window_mask
 from attn.predicate import Mask
 
+EVERY = slice(None)
+
 
 @dataclass(frozen=True, eq=False)
 class Call:
@@ -57,23 +59,37 @@ class Call:
         is_double = self.query.dtype == torch.float64
         return torch.float64 if is_double else torch.float32
 
-    def allowed(self) -> Tensor | None:
+    @property
+    def scores_shape(self) -> tuple[int, ...]:
+        """``(..., H, L, S)``, as many axes as the inputs have."""
+        rank = max(self.query.dim(), self.key.dim(), self.value.dim())
+        heads = (self.num_heads,) if rank > 2 else ()
+        return (*self.batch_shape, *heads, self.q_len, self.kv_len)
+
+    def allowed(
+        self, rows: slice = EVERY, columns: slice = EVERY
+    ) -> Tensor | None:
         """``mask`` as booleans, in the rank of the scores; None: no mask.
 
+        Args:
+            rows, columns: queries and keys of a tile; all when left out.
+
         Returns:
-            bool, broadcastable to ``(..., H, L, S)``.
+            bool, broadcastable to ``(..., H, L, S)`` of the tile.
         """
         if self.mask is None:
             return None
-        dense = self.mask.dense(
-            self.q_len,
-            self.kv_len,
+        top, bottom, _ = rows.indices(self.q_len)
+        left, right, _ = columns.indices(self.kv_len)
+        dense = self.mask.shift(kv=left).dense(
+            bottom - top,
+            right - left,
             batch=self.batch_shape.numel(),
             heads=self.num_heads,
-            q_offset=self.q_offset,
+            q_offset=self.q_offset + top,
             device=self.query.device,
         )  # (B, H, L, S)
-        rank = max(self.query.dim(), self.key.dim(), self.value.dim())
+        rank = len(self.scores_shape)
         if rank < 4:
             return dense[(0,) * (4 - rank)]
         return dense.unflatten(0, self.batch_shape) if rank > 4 else dense

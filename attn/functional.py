@@ -14,7 +14,13 @@ from torch import Tensor
 
 from attn.checks import Window
 from attn.contract import Call, read
-from attn.heads import merge_heads, pool_heads, repeat_kv, split_heads
+from attn.heads import (
+    grouped_matmul,
+    merge_heads,
+    pool_heads,
+    repeat_kv,
+    split_heads,
+)
 from attn.predicate import Mask
 from attn.simple import attention_loops, simple_attention, softmax
 
@@ -228,24 +234,11 @@ def grouped_attention(
         window=window,
         q_offset=q_offset,
     )
-    heads, groups = call.num_heads, call.num_kv_heads
-
-    def pack(x: Tensor) -> Tensor:  # (..., H, L, X) -> (..., Hkv, G*L, X)
-        if heads == groups:
-            return x
-        return x.unflatten(-3, (groups, call.group_size)).flatten(-3, -2)
-
-    def unpack(x: Tensor) -> Tensor:  # (..., Hkv, G*L, X) -> (..., H, L, X)
-        if heads == groups:
-            return x
-        rows = (call.group_size, call.q_len)
-        return x.unflatten(-2, rows).flatten(-4, -3)
-
-    q = pack(query.to(call.compute_dtype))
-    logits = unpack(q @ key.to(call.compute_dtype).mT)  # (..., H, L, S)
-    scores = _cap_and_mask(logits, call)
-    weights = pack(_weights(scores, call))
-    out = unpack(weights @ value.to(call.compute_dtype)).to(query.dtype)
+    k, v = (x.to(call.compute_dtype) for x in (key, value))
+    scores = _cap_and_mask(
+        grouped_matmul(query.to(call.compute_dtype), k.mT), call
+    )
+    out = grouped_matmul(_weights(scores, call), v).to(query.dtype)
     return (out, _lse(scores)) if return_lse else out
 
 

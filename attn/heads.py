@@ -111,3 +111,37 @@ def merge_heads(x: Tensor) -> Tensor:
             f"x has shape {tuple(x.shape)}: it needs (..., H, L, D)"
         )
     return x.transpose(-3, -2).flatten(-2)
+
+
+def pack_groups(x: Tensor, num_kv_heads: int) -> Tensor:
+    """Put the rows of a group's heads one after the other: a view, or a copy.
+
+    Args:
+        x: something for each query, ``(..., H, L, X)``; or ``(L, X)``.
+        num_kv_heads: ``Hkv``.
+
+    Returns:
+        ``(..., Hkv, G * L, X)``.
+    """
+    if x.dim() < 3 or x.shape[-3] == num_kv_heads:
+        return x
+    group = x.shape[-3] // num_kv_heads
+    return x.unflatten(-3, (num_kv_heads, group)).flatten(-3, -2)
+
+
+def grouped_matmul(x: Tensor, shared: Tensor) -> Tensor:
+    """A product for every query head with the matrix of its key head.
+
+    Args:
+        x: ``(..., H, L, X)``.
+        shared: ``(..., Hkv, X, Y)``; it is not copied for the heads that
+            share it.
+
+    Returns:
+        ``(..., H, L, Y)``.
+    """
+    if x.dim() < 3 or shared.dim() < 3 or x.shape[-3] == shared.shape[-3]:
+        return x @ shared
+    rows = pack_groups(x, shared.shape[-3]) @ shared  # (..., Hkv, G * L, Y)
+    group = x.shape[-3] // shared.shape[-3]
+    return rows.unflatten(-2, (group, x.shape[-2])).flatten(-4, -3)
