@@ -10,7 +10,18 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from attn import api, cost, functional, hf, masks, nn, plot, positions
+    from attn import (
+        api,
+        cost,
+        functional,
+        hf,
+        masks,
+        measure,
+        nn,
+        online,
+        plot,
+        positions,
+    )
     from attn.functional import (
         attention_loops,
         attention_weights,
@@ -44,6 +55,11 @@ if TYPE_CHECKING:
         TransformerBlock,
         gpt2_small,
         llama_style,
+    )
+    from attn.online import (
+        merge_states,
+        online_softmax,
+        tiled_attention,
     )
     from attn.positions import (
         LearnedPositions,
@@ -93,8 +109,12 @@ __all__ = [
     "hf",
     "llama_style",
     "masks",
+    "measure",
     "merge_heads",
+    "merge_states",
     "nn",
+    "online",
+    "online_softmax",
     "padding",
     "plot",
     "pool_heads",
@@ -110,6 +130,7 @@ __all__ = [
     "sliding_window",
     "softmax",
     "split_heads",
+    "tiled_attention",
     "window",
 ]
 
@@ -121,11 +142,19 @@ _MODULES = (
     "grading",
     "hf",
     "masks",
+    "measure",
     "nn",
+    "online",
     "plot",
     "positions",
 )
-_HOMES = ("attn.functional", "attn.masks", "attn.positions", "attn.nn")
+_HOMES = (
+    "attn.functional",
+    "attn.masks",
+    "attn.online",
+    "attn.positions",
+    "attn.nn",
+)
 
 
 def __getattr__(name: str) -> Any:

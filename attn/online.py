@@ -14,7 +14,6 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from attn.checks import Window
 from attn.contract import EVERY, Call, read
@@ -197,8 +196,12 @@ class _Tiled(torch.autograd.Function):
         return out.to(query.dtype), lse
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, d_out: Tensor, d_lse: Tensor) -> Any:
+        if torch.is_grad_enabled():  # create_graph: it would be left out
+            raise RuntimeError(
+                "tiled_attention has no second derivative: it needs "
+                "create_graph=False (scaled_dot_product_attention has one)"
+            )
         query, key, value, attn_mask, sinks, out, lse = ctx.saved_tensors
         call: Call = ctx.call
         d_out = d_out.to(out.dtype)
@@ -276,8 +279,8 @@ def _tile(call: Call, rows: slice, columns: slice) -> Any:
         one); or None where nothing may attend.
     """
     allowed = call.allowed(rows, columns)
-    if allowed is not None and not allowed.any():
-        return None
+    if allowed is not None and not (allowed.is_meta or allowed.any()):
+        return None  # a meta tensor does not say
     q, k = (
         x[..., at, :].to(call.compute_dtype)
         for x, at in ((call.query, rows), (call.key, columns))

@@ -7,13 +7,9 @@ import torch
 
 import attn
 from tests.attn.cases import Sizes, qkv
+from tests.attn.implementations import every_implementation
 
 SIZES = Sizes("", (2,), 4, 2, 3, 4, 3, 2)
-IMPLEMENTATIONS = pytest.mark.parametrize(
-    "implementation",
-    (attn.scaled_dot_product_attention, attn.grouped_attention),
-    ids=("matrix", "grouped"),
-)
 INF = torch.inf
 
 
@@ -23,7 +19,7 @@ def leaf(*shape: int) -> torch.Tensor:
     return x.requires_grad_()
 
 
-@IMPLEMENTATIONS
+@every_implementation
 @pytest.mark.parametrize(
     "options",
     (
@@ -52,7 +48,7 @@ def test_gradients_are_those_of_the_function(implementation, options):
     assert torch.autograd.gradcheck(finite, (q, k, v))
 
 
-@IMPLEMENTATIONS
+@every_implementation
 @pytest.mark.parametrize("softcap", (None, 0.8))
 @pytest.mark.parametrize("shape", ((3, 4), (1, 4), (4, 1, 4), (2, 1, 3, 1)))
 def test_sinks_and_float_masks_have_gradients(implementation, shape, softcap):
@@ -121,7 +117,7 @@ DEAD_ROWS = {
 }
 
 
-@IMPLEMENTATIONS
+@every_implementation
 @pytest.mark.parametrize("extra", ("", "sinks", "softcap"))
 @pytest.mark.parametrize("reason", DEAD_ROWS)
 def test_a_row_without_keys_is_zero_and_has_no_gradient(
@@ -168,7 +164,7 @@ def test_the_naive_form_gives_nan_there():
     assert out[:, :, 1].isnan().all() and out[:, :, [0, 2]].isfinite().all()
 
 
-@IMPLEMENTATIONS
+@every_implementation
 def test_a_masked_key_has_no_gradient_either(implementation):
     q, k, v = (x.requires_grad_() for x in qkv(SIZES))
     valid = torch.tensor([[1, 1, 0, 1], [0, 1, 1, 0]]).bool()

@@ -11,8 +11,8 @@ import torch
 import attn
 from tests.attn import loops
 from tests.attn.cases import SIZES, Sizes, assert_exact, qkv
+from tests.attn.implementations import EXACT
 
-IMPLEMENTATIONS = (attn.scaled_dot_product_attention, attn.grouped_attention)
 MASKS = (
     "none",
     "bool",
@@ -119,7 +119,7 @@ def test_the_whole_contract_equals_plain_loops(kind, seed):
     sizes, arguments, theirs = some_call(kind, seed)
     q, k, v = qkv(sizes, seed=seed)
     oracle, oracle_lse = loops.attention(q, k, v, **theirs)
-    for implementation in IMPLEMENTATIONS:
+    for implementation in EXACT.values():
         out, lse = implementation(
             q, k, v, enable_gqa=True, return_lse=True, **arguments
         )
@@ -148,7 +148,7 @@ def test_half_precision_computes_in_float32(sizes):
     for dtype in (torch.bfloat16, torch.float16, torch.float32):
         q, k, v = qkv(sizes, dtype)
         oracle, oracle_lse = loops.attention(q, k, v)
-        for implementation in IMPLEMENTATIONS:
+        for implementation in EXACT.values():
             out, lse = implementation(
                 q, k, v, enable_gqa=True, return_lse=True
             )

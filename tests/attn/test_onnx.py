@@ -15,6 +15,7 @@ from onnx.reference.ops import op_attention
 
 import attn
 from tests.attn.cases import assert_exact
+from tests.attn.implementations import every_implementation
 from tests.attn.onnx_cases import cases_of
 
 NUMBER_OF_CASES = 93
@@ -45,7 +46,7 @@ def bound(size: int) -> int | None:
     return None if size < 0 else size
 
 
-def attend(inputs, attributes):
+def attend(inputs, attributes, attention=attn.scaled_dot_product_attention):
     """The ``Attention`` operator by ``attn``'s functions."""
     q, k, v = inputs["Q"], inputs["K"], inputs["V"]
     packed = q.dim() == 3
@@ -85,7 +86,7 @@ def attend(inputs, attributes):
         "window": tuple(map(bound, sizes)),
         "q_offset": q_offset,
     }
-    out = attn.scaled_dot_product_attention(q, k, v, **masked)
+    out = attention(q, k, v, **masked)
     stage = attributes.get("qk_matmul_output_mode", 0)
     settings = (scaled, capped, masked, masked)[stage]
     inner = attn.attention_weights(q, k, **settings)
@@ -119,12 +120,13 @@ def test_all_of_onnx_attention_was_collected():
     assert len({case.name for case in CASES}) == NUMBER_OF_CASES
 
 
+@every_implementation
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name[5:])
-def test_onnx(case):
+def test_onnx(case, implementation):
     arrays, attributes, expected = read(case)
     assert expected, "nothing to compare"
     inputs = {name: tensor(x) for name, x in arrays.items()}
-    ours = attend(inputs, attributes)
+    ours = attend(inputs, attributes, implementation)
     oracle = by_onnx_in_float64(arrays, attributes)
     for name, theirs in expected.items():
         rival = tensor(theirs)

@@ -10,17 +10,13 @@ import torch
 
 import attn
 from tests.attn.cases import SIZES, qkv
+from tests.attn.implementations import EXACT
 
 # torch's own, when its compiler is first imported.
 pytestmark = pytest.mark.filterwarnings("ignore:.torch.jit.script")
+FUNCTIONS = {**EXACT, "weights": attn.attention_weights}
 IMPLEMENTATIONS = pytest.mark.parametrize(
-    "implementation",
-    (
-        attn.scaled_dot_product_attention,
-        attn.grouped_attention,
-        attn.attention_weights,
-    ),
-    ids=("matrix", "grouped", "weights"),
+    "implementation", FUNCTIONS.values(), ids=FUNCTIONS
 )
 CALL = {
     "enable_gqa": True,
@@ -66,7 +62,9 @@ def test_dropout_of_0_changes_nothing_and_of_1_leaves_nothing():
     assert (call(q, k, v, dropout_p=1.0, enable_gqa=True) == 0).all()
 
 
-@IMPLEMENTATIONS
+@pytest.mark.parametrize(
+    "implementation", [f for n, f in FUNCTIONS.items() if n != "tiled"]
+)
 def test_dropout_repeats_from_the_seed(implementation):
     q, k, v = qkv(SIZES[0])
 

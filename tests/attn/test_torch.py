@@ -11,6 +11,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 import attn
 from tests.attn.cases import SIZES, assert_exact, qkv
+from tests.attn.implementations import every_implementation
 
 FLOATS = (torch.float64, torch.float32)
 RANKS = (
@@ -80,15 +81,10 @@ def compare(sizes, dtype, kind, rank, implementation, **arguments):
         assert_exact(mine, exact, theirs)
 
 
-IMPLEMENTATIONS = pytest.mark.parametrize(
-    "implementation",
-    (attn.scaled_dot_product_attention, attn.grouped_attention),
-    ids=("matrix", "grouped"),
-)
 DTYPES = pytest.mark.parametrize("dtype", FLOATS, ids=("double", "single"))
 
 
-@IMPLEMENTATIONS
+@every_implementation
 @DTYPES
 @pytest.mark.parametrize("sizes", SIZES, ids=str)
 def test_forward_and_gradients_without_a_mask(sizes, dtype, implementation):
@@ -120,7 +116,7 @@ MASKED = [
 ]
 
 
-@IMPLEMENTATIONS
+@every_implementation
 @DTYPES
 @pytest.mark.parametrize("kind", ("bool", "float", "-inf"))
 @pytest.mark.parametrize(
@@ -132,7 +128,7 @@ def test_forward_and_gradients_with_a_mask(
     compare(sizes, dtype, kind, rank, implementation)
 
 
-@IMPLEMENTATIONS
+@every_implementation
 @DTYPES
 @pytest.mark.parametrize(
     "shapes",
@@ -166,7 +162,7 @@ def views(x):
     yield F.pad(x, (3, 1, 2, 2))[..., 2:-2, 3:-1]
 
 
-@IMPLEMENTATIONS
+@every_implementation
 def test_how_the_inputs_are_stored_does_not_matter(implementation):
     q, k, v = qkv(SIZES[0])
     plain = implementation(q, k, v, enable_gqa=True)
@@ -176,7 +172,7 @@ def test_how_the_inputs_are_stored_does_not_matter(implementation):
         assert_exact(out, plain)
 
 
-@IMPLEMENTATIONS
+@every_implementation
 def test_expanded_inputs_are_read_as_they_look(implementation):
     q, k, v = qkv(SIZES[0])
     B = 4
@@ -189,7 +185,7 @@ def test_expanded_inputs_are_read_as_they_look(implementation):
     assert torch.equal(out[0], out[-1])
 
 
-@IMPLEMENTATIONS
+@every_implementation
 @pytest.mark.parametrize("kind", ("none", "bool", "float", "-inf"))
 @pytest.mark.parametrize("sizes", SIZES, ids=str)
 def test_bfloat16_is_as_exact_as_torch(sizes, kind, implementation):

@@ -1,0 +1,18 @@
+"""Everything that promises the whole contract; one list for all tests."""
+
+import functools
+
+import pytest
+
+import attn
+from attn.online import tiled_attention
+
+# Tiles so small that every case of the tests needs several.
+EXACT = {
+    "matrix": attn.scaled_dot_product_attention,
+    "grouped": attn.grouped_attention,
+    "tiled": functools.partial(tiled_attention, block_q=2, block_k=3),
+}
+every_implementation = pytest.mark.parametrize(
+    "implementation", EXACT.values(), ids=EXACT
+)
