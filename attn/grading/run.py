@@ -116,7 +116,7 @@ def run(
     kwargs = map_tensors(copy_tensor, dict(case.kwargs))
     inputs = dict(named_tensors({"args": args, "kwargs": kwargs}))
     if case.grad:
-        paths = inputs if case.grad is True else case.grad
+        paths = tuple(inputs) if case.grad is True else case.grad or ()
         for path, x in inputs.items():
             x.requires_grad_(x.is_floating_point() and path in paths)
     before = {name: copy_tensor(x.detach()) for name, x in inputs.items()}
