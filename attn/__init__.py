@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from attn import (
         api,
+        cache,
         cost,
         functional,
         hf,
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
         plot,
         positions,
     )
+    from attn.cache import DynamicCache, SlidingCache, StaticCache
     from attn.functional import (
         attention_loops,
         attention_weights,
@@ -61,6 +63,7 @@ if TYPE_CHECKING:
         online_softmax,
         tiled_attention,
     )
+    from attn.paged import PagedCache, PagePool
     from attn.positions import (
         LearnedPositions,
         NoRope,
@@ -80,15 +83,20 @@ __version__ = "0.1.0"
 
 __all__ = [
     "BatchNorm",
+    "DynamicCache",
     "FeedForward",
     "LayerNorm",
     "LearnedPositions",
     "Mask",
     "MultiHeadAttention",
     "NoRope",
+    "PagePool",
+    "PagedCache",
     "RMSNorm",
     "Rope",
     "SinusoidalPositions",
+    "SlidingCache",
+    "StaticCache",
     "SwiGLU",
     "Transformer",
     "TransformerBlock",
@@ -98,6 +106,7 @@ __all__ = [
     "apply_rope",
     "attention_loops",
     "attention_weights",
+    "cache",
     "causal",
     "chunked",
     "convert_pairing",
@@ -136,6 +145,7 @@ __all__ = [
 
 _MODULES = (
     "api",
+    "cache",
     "cost",
     "exercises",
     "functional",
@@ -152,6 +162,8 @@ _HOMES = (
     "attn.functional",
     "attn.masks",
     "attn.online",
+    "attn.cache",
+    "attn.paged",
     "attn.positions",
     "attn.nn",
 )

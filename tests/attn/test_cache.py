@@ -1,0 +1,322 @@
+"""Token by token is the same as all at once, whatever keeps the keys."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import attn
+from attn.cache import DynamicCache, SlidingCache, StaticCache
+from attn.paged import PagedCache, PagePool
+from tests.attn.cases import assert_exact
+
+B, H, HKV, N, D, DV = 2, 4, 2, 11, 8, 6
+WINDOW = 4
+CHUNKS = ([1] * N, [N], [4, 3, 4], [5, 1, 1, 1, 3], [1, 9, 1], [0, 6, 0, 5])
+NAN = float("nan")
+
+
+def randn(*shape, seed=0, dtype=torch.float64):
+    g = torch.Generator().manual_seed(seed)
+    return torch.randn(shape, generator=g, dtype=dtype)
+
+
+def static(batch=B, capacity=N + 2, dtype=torch.float64):
+    cache = StaticCache(batch, HKV, capacity, D, DV, dtype=dtype)
+    cache.key.fill_(NAN), cache.value.fill_(NAN)  # poison
+    return cache
+
+
+def paged(batch=B, page_size=3, pages=20, dtype=torch.float64):
+    pool = PagePool(pages, page_size, HKV, D, DV, dtype=dtype)
+    pool.key.fill_(NAN), pool.value.fill_(NAN)
+    # Pages come in no order, as after a long day.
+    g = torch.Generator().manual_seed(1)
+    pool.free = torch.randperm(pages, generator=g).tolist()
+    return PagedCache(pool, batch)
+
+
+KINDS = {"dynamic": DynamicCache, "static": static, "paged": paged}
+SLIDING = KINDS | {"sliding": lambda: SlidingCache(WINDOW)}
+every_cache = pytest.mark.parametrize("make", KINDS.values(), ids=KINDS)
+every_chunking = pytest.mark.parametrize("chunks", CHUNKS, ids=str)
+
+
+def tensors(seed=0):
+    q = randn(B, H, N, D, seed=seed)
+    return (
+        q,
+        randn(B, HKV, N, D, seed=seed + 1),
+        randn(B, HKV, N, DV, seed=seed + 2),
+    )
+
+
+def in_chunks(cache, chunks, q, k, v, turn=lambda x, at: x, **options):
+    """Feed a cache chunk by chunk; the outputs, put together."""
+    outs, done = [], 0
+    for size in chunks:
+        new = slice(done, done + size)
+        at = cache.positions(size)
+        query, key = turn(q[:, :, new], at), turn(k[:, :, new], at)
+        key, value, q_offset = cache.update(key, v[:, :, new])
+        out = attn.grouped_attention(
+            query, key, value, q_offset=q_offset, **options
+        )
+        outs.append(out)
+        done += size
+    return torch.cat(outs, 2)
+
+
+@every_chunking
+@every_cache
+def test_in_chunks_is_all_at_once(make, chunks):
+    q, k, v = tensors()
+    whole = attn.scaled_dot_product_attention(
+        q, k, v, is_causal=True, enable_gqa=True
+    )
+    assert_exact(in_chunks(make(), chunks, q, k, v, is_causal=True), whole)
+
+
+@every_chunking
+@pytest.mark.parametrize("make", SLIDING.values(), ids=SLIDING)
+def test_with_a_window(make, chunks):
+    q, k, v = tensors()
+    window = {"window": (WINDOW - 1, 0)}
+    whole = attn.scaled_dot_product_attention(
+        q, k, v, enable_gqa=True, q_offset=0, **window
+    )
+    assert_exact(in_chunks(make(), chunks, q, k, v, **window), whole)
+
+
+@every_chunking
+@pytest.mark.parametrize("make", SLIDING.values(), ids=SLIDING)
+def test_with_rope(make, chunks):
+    q, k, v = tensors()
+    rope = attn.Rope(D)
+
+    def turn(x, at):
+        return attn.apply_rope(x, *rope(at))
+
+    at = torch.arange(N)
+    window = {"window": (WINDOW - 1, 0)}
+    whole = attn.scaled_dot_product_attention(
+        turn(q, at), turn(k, at), v, enable_gqa=True, q_offset=0, **window
+    )
+    out = in_chunks(make(), chunks, q, k, v, turn, **window)
+    assert (out - whole).abs().max() < 1e-5  # angles are float32
+
+
+@every_chunking
+@every_cache
+def test_with_padding_on_the_left(make, chunks):
+    """Rows are as they are alone, without their padding."""
+    q, k, v = tensors()
+    padding = torch.tensor([0, 4])
+    rope, cache = attn.Rope(D), make()
+    outs, done = [], 0
+    for size in chunks:
+        new = slice(done, done + size)
+        table = rope(cache.positions(size, padding))
+        query = attn.apply_rope(q[:, :, new], *table)
+        key = attn.apply_rope(k[:, :, new], *table)
+        key, value, q_offset = cache.update(key, v[:, :, new])
+        real = torch.arange(key.shape[2]) >= padding[:, None]
+        mask = attn.causal() & attn.padding(real)
+        outs.append(
+            attn.grouped_attention(query, key, value, mask, q_offset=q_offset)
+        )
+        done += size
+    out = torch.cat(outs, 2)
+    for row, first in enumerate(padding.tolist()):
+        table = rope(torch.arange(N - first))
+        alone = attn.grouped_attention(
+            attn.apply_rope(q[row, :, first:], *table),
+            attn.apply_rope(k[row, :, first:], *table),
+            v[row, :, first:],
+            is_causal=True,
+        )
+        assert (out[row, :, first:] - alone).abs().max() < 1e-5
+        assert (out[row, :, :first] == 0).all(), "padding saw something"
+
+
+@pytest.mark.parametrize("make", SLIDING.values(), ids=SLIDING)
+def test_a_fork_and_its_origin_do_not_see_each_other(make):
+    _, k, v = tensors()
+    cache = make()
+    cache.update(k[:, :, :5], v[:, :, :5])
+    fork = cache.fork()
+    mine = cache.update(k[:, :, 5:6], v[:, :, 5:6])
+    kept = mine.key.clone()
+    other = fork.update(k[:, :, 6:8] + 9, v[:, :, 6:8])
+    again = cache.update(k[:, :, 6:7], v[:, :, 6:7])
+    assert torch.equal(mine.key, kept)
+    assert torch.equal(again.key[:, :, -1], k[:, :, 6])
+    assert torch.equal(again.key[:, :, -2], k[:, :, 5])
+    assert torch.equal(other.key[:, :, -2:], k[:, :, 6:8] + 9)
+    assert torch.equal(other.key[:, :, -3], k[:, :, 4])
+    assert torch.equal(
+        torch.as_tensor(fork.seq_len), torch.as_tensor(cache.seq_len)
+    )
+
+
+@every_cache
+def test_after_a_crop_it_is_as_if_the_rest_had_never_been_read(make):
+    q, k, v = tensors()
+    cache = make()
+    cache.update(k[:, :, :4], v[:, :, :4])
+    wrong_guess = randn(B, HKV, 3, D, seed=9)
+    cache.update(wrong_guess, randn(B, HKV, 3, DV, seed=9))
+    cache.crop(4)
+    assert cache.positions(2).flatten().tolist()[:2] == [4, 5]
+    key, value, q_offset = cache.update(k[:, :, 4:], v[:, :, 4:])
+    out = attn.grouped_attention(
+        q[:, :, 4:], key, value, is_causal=True, q_offset=q_offset
+    )
+    whole = attn.grouped_attention(q, k, v, is_causal=True)
+    assert_exact(out, whole[:, :, 4:])
+
+
+@pytest.mark.parametrize("make", SLIDING.values(), ids=SLIDING)
+@pytest.mark.parametrize("rows", ([1, 0], [1, 1], [0, 1, 1, 0], [1]), ids=str)
+def test_reordered_rows_go_on_from_what_another_had_read(make, rows):
+    _, k, v = tensors()
+    cache = make()
+    cache.update(k[:, :, :5], v[:, :, :5])
+    cache.reorder(torch.tensor(rows))
+    new_k = randn(len(rows), HKV, 1, D, seed=5)
+    new_v = randn(len(rows), HKV, 1, DV, seed=6)
+    key, value, _ = cache.update(new_k, new_v)
+    want = torch.cat([k[rows, :, :5], new_k], 2)
+    assert torch.equal(key, want[:, :, -key.shape[2] :])
+    want = torch.cat([v[rows, :, :5], new_v], 2)
+    assert torch.equal(value, want[:, :, -value.shape[2] :])
+
+
+@pytest.mark.parametrize("make", SLIDING.values(), ids=SLIDING)
+def test_positions_go_on_and_the_first_key_says_where_it_stands(make):
+    _, k, v = tensors()
+    cache = make()
+    assert cache.positions(3).reshape(-1, 3)[0].tolist() == [0, 1, 2]
+    cache.update(k[:, :, :7], v[:, :, :7])
+    assert cache.positions(2).reshape(-1, 2)[0].tolist() == [7, 8]
+    first = cache.first_position
+    assert first == (4 if isinstance(cache, SlidingCache) else 0)
+    seen = cache.update(k[:, :, 7:8], v[:, :, 7:8])
+    assert torch.equal(seen.key[0, :, 0], k[0, :, first])
+
+
+def test_a_sliding_cache_keeps_no_more_than_its_window():
+    _, k, v = tensors()
+    cache = SlidingCache(WINDOW)
+    for i in range(N):
+        seen = cache.update(k[:, :, i : i + 1], v[:, :, i : i + 1])
+        assert seen.key.shape[2] == min(i + 1, WINDOW)
+        assert cache.key.shape[2] == min(i + 1, WINDOW - 1)
+    cache.crop(N)  # nothing to forget
+    with pytest.raises(ValueError, match="forgotten the tokens before"):
+        cache.crop(N - 1)
+
+
+def test_a_dynamic_cache_keeps_gradients():
+    q, k, v = (x.requires_grad_() for x in tensors())
+    out = in_chunks(DynamicCache(), [4, 3, 4], q, k, v, is_causal=True)
+    whole = attn.grouped_attention(q, k, v, is_causal=True)
+    got = torch.autograd.grad(out.square().sum(), (q, k, v))
+    want = torch.autograd.grad(whole.square().sum(), (q, k, v))
+    for x, y in zip(got, want, strict=True):
+        assert_exact(x, y)
+
+
+@pytest.mark.parametrize("make", (static, paged))
+def test_memory_that_is_written_to_refuses_gradients(make):
+    _, k, v = tensors()
+    with pytest.raises(ValueError, match="needs torch.no_grad"):
+        make().update(k.requires_grad_(), v)
+    with torch.no_grad():
+        make().update(k, v)
+
+
+# --- by others ---------------------------------------------------------------
+
+
+def theirs(kind):
+    """A layer of transformers' caches."""
+    utils = pytest.importorskip("transformers.cache_utils")
+    if kind == "static":
+        return utils.StaticLayer(max_cache_len=N)
+    if kind == "sliding":
+        return utils.DynamicSlidingWindowLayer(sliding_window=WINDOW)
+    return utils.DynamicLayer()
+
+
+@every_chunking
+@pytest.mark.parametrize("kind", ("dynamic", "static", "paged", "sliding"))
+def test_keys_and_values_are_those_of_transformers(kind, chunks):
+    _, k, v = tensors()
+    ours, other, done = SLIDING[kind](), theirs(kind), 0
+    for size in filter(None, chunks):  # theirs do not take nothing
+        new = slice(done, done + size)
+        key, value, _ = ours.update(k[:, :, new], v[:, :, new])
+        # Theirs wants values of the keys' width.
+        wide = torch.nn.functional.pad(v[:, :, new], (0, D - DV))
+        keys, values = other.update(k[:, :, new], wide)
+        done += size
+        if kind == "static":  # theirs gives back all of its memory
+            keys, values = keys[:, :, :done], values[:, :, :done]
+        assert torch.equal(key, keys)
+        assert torch.equal(value, values[..., :DV])
+
+
+# --- errors ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("make", SLIDING.values(), ids=SLIDING)
+@pytest.mark.parametrize(
+    ("key", "value", "error", "says"),
+    [
+        ((B, HKV, 1, D + 1), (B, HKV, 1, DV), ValueError, "key has shape"),
+        ((B, HKV, 1, D), (B, HKV, 1, DV + 1), ValueError, "value has shape"),
+        ((B, HKV, 2, D), (B, HKV, 1, DV), ValueError, "all but the last"),
+        ((B + 1, HKV, 1, D), (B + 1, HKV, 1, DV), ValueError, "cache needs"),
+        ((B, 1, 1, D), (B, 1, 1, DV), ValueError, "cache needs"),
+        ((HKV, 1, D), (HKV, 1, DV), ValueError, r"needs \(B, Hkv, L, D\)"),
+    ],
+)
+def test_what_does_not_fit_is_refused_and_changes_nothing(
+    make, key, value, error, says
+):
+    _, k, v = tensors()
+    cache = make()
+    cache.update(k[:, :, :5], v[:, :, :5])
+    with pytest.raises(error, match=says):
+        cache.update(randn(*key), randn(*value))
+    with pytest.raises(TypeError, match="cache needs torch.float64"):
+        cache.update(k[:, :, :1].float(), v[:, :, :1].float())
+    with pytest.raises(ValueError, match="rows has"):
+        cache.reorder(torch.tensor([0, B]))
+    with pytest.raises(TypeError, match="integers"):
+        cache.reorder(torch.tensor([0.0]))
+    with pytest.raises(ValueError, match="length is"):
+        cache.crop(6)
+    seen = cache.update(k[:, :, 5:6], v[:, :, 5:6])
+    assert torch.equal(seen.key, k[:, :, 6 - seen.key.shape[2] : 6])
+
+
+def test_a_static_cache_says_how_much_room_is_left():
+    cache = static(capacity=6)
+    _, k, v = tensors()
+    cache.update(k[:, :, :4], v[:, :, :4])
+    with pytest.raises(ValueError, match="needs at most 2 .capacity 6"):
+        cache.update(k[:, :, :3], v[:, :, :3])
+    assert cache.update(k[:, :, 4:6], v[:, :, 4:6]).key.shape[2] == 6
+
+
+def test_sizes_are_checked():
+    with pytest.raises(ValueError, match="window is 0"):
+        SlidingCache(0)
+    with pytest.raises(ValueError, match="capacity is -1"):
+        StaticCache(1, 1, -1, 4)
+    with pytest.raises(ValueError, match="page_size is 0"):
+        PagePool(4, 0, 1, 4)
+    with pytest.raises(ValueError, match="length is -1"):
+        DynamicCache().positions(-1)

@@ -1,0 +1,132 @@
+"""Pages: ragged rows, sharing without aliasing, and nothing gets lost."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import attn
+from tests.attn.cases import assert_exact
+from tests.attn.test_cache import DV, HKV, B, D, H, N, paged, randn, tensors
+
+
+def test_rows_of_different_lengths_are_as_each_alone():
+    q, k, v = tensors()
+    cache = paged()
+    done = torch.zeros(B, dtype=torch.long)
+    for lengths in ([3, 5], [1, 1], [0, 2], [4, 0], [1, 1]):
+        size, lengths = max(lengths), torch.tensor(lengths)
+        starts = done.tolist()
+        new = [
+            slice(d, d + n)
+            for d, n in zip(starts, lengths.tolist(), strict=True)
+        ]
+        key, value = (torch.full((B, HKV, size, x), 99.0) for x in (D, DV))
+        query = torch.zeros(B, H, size, D, dtype=torch.float64)
+        key, value = key.double(), value.double()
+        for row, part in enumerate(new):
+            count = int(lengths[row])
+            key[row, :, :count] = k[row, :, part]
+            value[row, :, :count] = v[row, :, part]
+            query[row, :, :count] = q[row, :, part]
+        seen = cache.update(key, value, lengths)
+        assert seen.q_offset.tolist() == done.tolist()
+        out = attn.grouped_attention(
+            query, seen.key, seen.value, is_causal=True, q_offset=seen.q_offset
+        )
+        done += lengths
+        for row, part in enumerate(new):
+            end = part.stop
+            alone = attn.grouped_attention(
+                q[row, :, part],
+                k[row, :, :end],
+                v[row, :, :end],
+                is_causal=True,
+                q_offset=part.start,
+            )
+            assert_exact(out[row, :, : int(lengths[row])], alone)
+    assert cache.seq_len.tolist() == [9, 9]
+
+
+def test_the_table_finds_every_token():
+    _, k, v = tensors()
+    cache = paged(page_size=4)
+    cache.update(k, v, torch.tensor([N, 3]))
+    table = cache.block_table
+    assert table.dtype == torch.int32 and table.shape == (B, 3)
+    assert table[1].tolist()[1:] == [-1, -1]
+    for row, length in enumerate((N, 3)):
+        for i in range(length):
+            page = int(table[row, i // 4])
+            assert torch.equal(cache.pool.key[page, :, i % 4], k[row, :, i])
+
+
+def used(cache):
+    return sum(1 for users in cache.pool.users if users)
+
+
+def test_a_fork_costs_a_page_only_when_a_half_full_one_is_written_to():
+    _, k, v = tensors()
+    cache = paged(batch=1, page_size=4)
+    cache.update(k[:1, :, :6], v[:1, :, :6])
+    assert used(cache) == 2
+    fork = cache.fork()
+    assert used(cache) == 2, "nothing was written"
+    fork.update(k[:1, :, 6:7], v[:1, :, 6:7])
+    assert used(cache) == 3, "the half-full page"
+    cache.update(k[:1, :, 6:7] + 1, v[:1, :, 6:7])
+    assert used(cache) == 3, "now its own"
+    fork.update(k[:1, :, 7:8], v[:1, :, 7:8])
+    another = fork.fork()
+    another.update(k[:1, :, 8:9], v[:1, :, 8:9])
+    assert used(cache) == 4, "full pages are never copied"
+
+
+def test_pages_come_back():
+    _, k, v = tensors()
+    cache = paged(page_size=2)
+    everything = len(cache.pool.free)
+    cache.update(k, v)
+    fork = cache.fork()
+    cache.crop(3)
+    fork.reorder(torch.tensor([0, 0, 1]))
+    cache.release()
+    assert len(cache.pool.free) < everything
+    fork.release()
+    assert sorted(cache.pool.free) == list(range(everything))
+    assert set(cache.pool.users) == {0}
+
+
+def test_without_room_nothing_is_changed():
+    _, k, v = tensors()
+    cache = paged(page_size=2, pages=7)
+    cache.update(k[:, :, :5], v[:, :, :5])  # six pages
+    with pytest.raises(ValueError, match="needs 2 pages of 2 .* has 1 free"):
+        cache.update(k[:, :, 5:7], v[:, :, 5:7])
+    fork = cache.fork()
+    with pytest.raises(ValueError, match="needs 2 pages"):  # copies
+        fork.update(k[:, :, 5:6], v[:, :, 5:6])
+    assert len(cache.pool.free) == 1
+    one = torch.tensor([0, 1])
+    seen = cache.update(k[:, :, 5:6], v[:, :, 5:6], one)
+    assert torch.equal(seen.key[1], k[1, :, :6])
+
+
+def test_lengths_are_checked():
+    _, k, v = tensors()
+    with pytest.raises(ValueError, match="each needs 0 to 11"):
+        paged().update(k, v, torch.tensor([N + 1, 0]))
+    with pytest.raises(ValueError, match=r"lengths has shape"):
+        paged().update(k, v, torch.tensor([1]))
+
+
+def test_two_caches_share_a_pool_and_do_not_meet():
+    _, k, v = tensors()
+    first = paged()
+    second = attn.PagedCache(first.pool, 1)
+    a = first.update(k[:, :, :4], v[:, :, :4])
+    b = second.update(randn(1, HKV, 5, D), randn(1, HKV, 5, DV))
+    assert torch.equal(a.key, k[:, :, :4])
+    assert torch.equal(b.key, randn(1, HKV, 5, D))
+    again = first.update(k[:, :, 4:5], v[:, :, 4:5])
+    assert torch.equal(again.key, k[:, :, :5])
