@@ -12,6 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from attn.cache import Cache
 from attn.checks import Window
 from attn.contract import read
 from attn.functional import (
@@ -163,6 +164,7 @@ class MultiHeadAttention(nn.Module):
         key_positions: Tensor | None = None,
         position_embeddings: PositionEmbeddings | None = None,
         q_offset: int | Tensor | None = None,
+        cache: Cache | None = None,
     ) -> Any:
         """Attend.
 
@@ -190,6 +192,9 @@ class MultiHeadAttention(nn.Module):
             q_offset: position of the first query among the keys, for
                 causal and window masks, see
                 ``attn.scaled_dot_product_attention``.
+            cache: what was read before; the new keys and values are added
+                to it. Positions and ``q_offset`` go on from there, and
+                masks are about all keys that it gives back.
 
         Returns:
             ``(B, L, E)``, jagged if the query was; with ``need_weights``
@@ -203,6 +208,9 @@ class MultiHeadAttention(nn.Module):
         is_self = key is None or key is query
         key = query if key is None else key
         value = key if value is None else value
+        if cache is not None:
+            given = {"q_offset": q_offset, "key_positions": key_positions}
+            _check_cache(query, is_self, given)
         if query.is_nested:
             return self._forward_jagged(
                 query,
@@ -222,12 +230,21 @@ class MultiHeadAttention(nn.Module):
         q, k, v = self._project(query, key, value)  # (B, H, L, D), …
         if self.q_norm is not None and self.k_norm is not None:
             q, k = self.q_norm(q), self.k_norm(k)
+        if cache is not None and positions is None:
+            positions = cache.positions(q.shape[2])
         places = Places(q, k, positions, key_positions, q_offset, is_self)
         if position_embeddings is not None:
             q, k = (self._turn(x, *position_embeddings) for x in (q, k))
         elif self.rope is not None:
             q = self._turn(q, *self.rope(places.of_queries()))
             k = self._turn(k, *self.rope(places.of_keys()))
+        if cache is not None:
+            first = cache.first_position
+            k, v, q_offset = cache.update(k, v)
+            places = places.among(k, first, q_offset)
+            if key_padding_mask is not None:  # of what is still there
+                seen = key_padding_mask.shape[1] - k.shape[2]
+                key_padding_mask = key_padding_mask[:, max(seen, 0) :]
         mask = self._mask(q, k, v, attn_mask, key_padding_mask, places)
         said: dict[str, Any] = {
             "attn_mask": mask,
@@ -371,6 +388,18 @@ class MultiHeadAttention(nn.Module):
         names = ("num_heads", "num_kv_heads", "head_dim", "value_dim")
         said = ", ".join(f"{name}={getattr(self, name)}" for name in names)
         return f"{self.embed_dim}, {said}"
+
+
+def _check_cache(query: Tensor, is_self: bool, given: dict[str, Any]) -> None:
+    if not is_self or query.dim() != 3 or query.is_nested:
+        raise ValueError(
+            "cache is given: it needs self-attention, with query (B, L, E)"
+        )
+    for name, x in given.items():
+        if x is not None:
+            raise ValueError(
+                f"{name} is given with a cache, which knows it: it needs None"
+            )
 
 
 def _check_sizes(

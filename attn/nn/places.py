@@ -18,6 +18,24 @@ class Places(NamedTuple):
     q_offset: int | Tensor | None
     is_self: bool
 
+    def among(self, k: Tensor, first: int, q_offset: int | Tensor) -> Places:
+        """The same queries, among all the keys of a cache.
+
+        Args:
+            k: what the cache gives back, ``(B, Hkv, S, D)``.
+            first: position of its first key.
+            q_offset: place of the first query among these keys.
+        """
+        at = first + torch.arange(k.shape[2], device=k.device)  # (S,)
+        if self.positions is not None and self.positions.shape[-1]:
+            # Rows may count from elsewhere (padding): so do their keys. The
+            # last query is a real token.
+            last = torch.as_tensor(q_offset, device=at.device) + first
+            last = last.reshape(-1, 1) + self.positions.shape[-1] - 1
+            shift = self.positions[..., -1:] - last  # (1, 1) or (B, 1)
+            at = at + (shift if shift.numel() > 1 else shift.flatten())
+        return Places(self.q, k, self.positions, at, q_offset, False)
+
     def of_queries(self) -> Tensor:
         """``(L,)`` or ``(B, L)``."""
         if self.positions is not None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from attn.cache import Cache
 from attn.nn.block import Make, TransformerBlock
 from attn.nn.feed_forward import FeedForward
 from attn.nn.norms import LayerNorm
@@ -123,6 +125,7 @@ class Transformer(nn.Module):
         memory: Tensor | None = None,
         memory_attention_mask: Tensor | None = None,
         need_weights: bool = False,
+        caches: Sequence[Cache] | None = None,
     ) -> Any:
         """Run the model.
 
@@ -141,6 +144,9 @@ class Transformer(nn.Module):
             memory: an encoder's output, ``(B, S, E)``.
             memory_attention_mask: its real tokens, ``(B, S)``.
             need_weights: return every layer's attention weights too.
+            caches: one for each block: what was read before. Positions go
+                on from there, and ``attention_mask`` is about all tokens,
+                those before too.
 
         Returns:
             Logits ``(B, L, V)``, or hidden states ``(B, L, E)`` without a
@@ -161,13 +167,22 @@ class Transformer(nn.Module):
                 f"the input has {x.dim() - 1} axes of tokens: it needs "
                 "ids (B, L) or inputs_embeds (B, L, E)"
             )
+        if caches is not None and len(caches) != len(self.blocks):
+            raise ValueError(
+                f"caches has {len(caches)} entries: the model needs one for "
+                f"each of its {len(self.blocks)} blocks"
+            )
         if positions is None:
             positions = torch.arange(x.shape[1], device=x.device)
+            if caches:
+                positions = caches[0].positions(x.shape[1]).to(x.device)
         _check_shapes(x, positions, segments)
         x = self._embed(x, positions, segments)  # (B, L, E)
         said: dict[str, Any] = {
             "attn_mask": attn_mask,
-            "key_padding_mask": _unreal("attention_mask", attention_mask, x),
+            "key_padding_mask": _unreal(
+                "attention_mask", attention_mask, x, _read(caches)
+            ),
             "memory": memory,
             "memory_key_padding_mask": _unreal(
                 "memory_attention_mask", memory_attention_mask, memory
@@ -177,7 +192,9 @@ class Transformer(nn.Module):
         if self.rope is not None:
             said["position_embeddings"] = self.rope(positions)
         weights = []
-        for block in self.blocks:
+        for i, block in enumerate(self.blocks):
+            if caches is not None:
+                said["cache"] = caches[i]
             if need_weights:
                 x, seen = block(x, need_weights=True, **said)
                 weights.append(seen)
@@ -239,12 +256,23 @@ def _check_shapes(
         )
 
 
-def _unreal(name: str, mask: Tensor | None, x: Tensor | None) -> Tensor | None:
+def _read(caches: Sequence[Cache] | None) -> int:
+    """Tokens that the longest row has read before."""
+    if not caches:
+        return 0
+    return int(torch.as_tensor(caches[0].seq_len).max())
+
+
+def _unreal(
+    name: str, mask: Tensor | None, x: Tensor | None, before: int = 0
+) -> Tensor | None:
     """transformers' ``attention_mask`` as torch's ``key_padding_mask``."""
     if mask is None:
         return None
-    if x is None or mask.shape != x.shape[:-1]:
-        need = "no memory" if x is None else tuple(x.shape[:-1])
+    need: Any = "no memory"
+    if x is not None:
+        need = (x.shape[0], before + x.shape[1])
+    if tuple(mask.shape) != need:
         raise ValueError(
             f"{name} has shape {tuple(mask.shape)}: it needs (B, L) = {need}"
         )

@@ -1,0 +1,125 @@
+"""A whole model with caches, token by token, equals one run without."""
+
+from __future__ import annotations
+
+import functools
+
+import pytest
+import torch
+
+import attn
+from attn.nn.models import llama_style
+
+V, E, H, HKV, D, N = 29, 24, 4, 2, 6, 10
+WINDOW = 4
+
+
+def llama(**others):
+    return llama_style(
+        V, E, 2, H, HKV, hidden_dim=32, is_causal=True, **others
+    )
+
+
+def alibi():
+    return attn.Transformer(
+        V, E, 2, H, num_kv_heads=HKV, alibi=True, is_causal=True
+    )
+
+
+def learned():
+    positions = attn.LearnedPositions(N, E)
+    return attn.Transformer(
+        V, E, 2, H, num_kv_heads=HKV, positions=positions, is_causal=True
+    )
+
+
+def windowed():
+    return llama(window=(WINDOW - 1, 0))
+
+
+MODELS = {"RoPE": llama, "ALiBi": alibi, "learned": learned}
+MODELS["window"] = windowed
+every_model = pytest.mark.parametrize("name", MODELS)
+every_chunking = pytest.mark.parametrize(
+    "chunks", ([1] * N, [4, 3, 3], [6, 1, 1, 1, 1], [N]), ids=str
+)
+
+
+def caches(kind, batch):
+    if kind == "sliding":
+        return [attn.SlidingCache(WINDOW) for _ in range(2)]
+    if kind == "dynamic":
+        return [attn.DynamicCache() for _ in range(2)]
+    if kind == "static":
+        return [attn.StaticCache(batch, HKV, N, D) for _ in range(2)]
+    pools = [attn.PagePool(12, 3, HKV, D) for _ in range(2)]
+    return [attn.PagedCache(pool, batch) for pool in pools]
+
+
+def kinds(name):
+    return ["dynamic", "static", "paged"] + ["sliding"] * (name == "window")
+
+
+@functools.cache
+def model_and_ids(name):
+    torch.manual_seed(0)
+    model = MODELS[name]().eval()
+    for x in model.parameters():
+        if x.dim() > 1:
+            torch.nn.init.normal_(x, std=0.2)
+    return model, torch.randint(V, (2, N))
+
+
+@every_chunking
+@every_model
+@torch.no_grad()
+def test_in_chunks_is_all_at_once(name, chunks):
+    model, ids = model_and_ids(name)
+    whole = model(ids)
+    for kind in kinds(name):
+        kept = caches(kind, 2)
+        parts = [model(part, caches=kept) for part in ids.split(chunks, 1)]
+        out = torch.cat(parts, 1)
+        assert (out - whole).abs().max() < 1e-4, kind
+
+
+@every_chunking
+@every_model
+@torch.no_grad()
+def test_padding_on_the_left_changes_nothing(name, chunks):
+    model, ids = model_and_ids(name)
+    mask = torch.ones(2, N, dtype=torch.long)
+    mask[1, :3] = 0
+    at = attn.position_ids(mask)
+    alone = model(ids[1:, 3:])
+    for kind in kinds(name):
+        kept, parts, done = caches(kind, 2), [], 0
+        for part in ids.split(chunks, 1):
+            end = done + part.shape[1]
+            parts.append(
+                model(
+                    part,
+                    caches=kept,
+                    attention_mask=mask[:, :end],
+                    positions=at[:, done:end],
+                )
+            )
+            done = end
+        out = torch.cat(parts, 1)
+        assert (out[:1] - model(ids[:1])).abs().max() < 1e-4, kind
+        assert (out[1:, 3:] - alone).abs().max() < 1e-4, kind
+
+
+def test_what_a_cache_cannot_do_is_refused():
+    model, ids = model_and_ids("RoPE")
+    layer, x = model.blocks[0].attention, torch.zeros(2, 3, E)
+    cache = attn.DynamicCache()
+    with pytest.raises(ValueError, match="needs self-attention"):
+        layer(x, torch.zeros(2, 5, E), cache=cache)
+    with pytest.raises(ValueError, match="q_offset is given with a cache"):
+        layer(x, q_offset=2, cache=cache)
+    with pytest.raises(ValueError, match="caches has 1 entries"):
+        model(ids, caches=[cache])
+    with pytest.raises(ValueError, match=r"needs \(B, L\) = \(2, 10\)"):
+        model(ids, caches=caches("dynamic", 2), attention_mask=ids[:, :3] > 0)
+    assert cache.seq_len == 0
