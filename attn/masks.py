@@ -140,6 +140,7 @@ def documents(ids: Tensor) -> Mask:
             & (_entry(rows, b, q_idx) == _entry(rows, b, kv_idx))
         ),
         f"documents({tuple(ids.shape)})",
+        (Term("documents", (rows,)),),
         data=Data(len(rows), rows.shape[1], rows.shape[1]),
     )
 
@@ -168,6 +169,7 @@ def padding(valid: Tensor) -> Mask:
             _inside(kv_idx, rows) & _entry(rows, b, kv_idx)
         ),
         f"padding({tuple(valid.shape)})",
+        (Term("padding", (rows,)),),
         uses_query=False,
         data=Data(batch=len(rows), kv_len=rows.shape[1]),
     )

@@ -174,7 +174,7 @@ class Mask:
         """
         kv_len = q_len if kv_len is None else kv_len
         check_q_offset(q_offset, batch)
-        self._check_reach(q_len, kv_len, batch, q_offset)
+        self.check_reach(q_len, kv_len, batch, q_offset)
         b = torch.arange(batch, device=device).view(-1, 1, 1, 1)
         h = torch.arange(heads, device=device).view(1, -1, 1, 1)
         q_idx = torch.arange(q_len, device=device).view(1, 1, -1, 1)
@@ -242,7 +242,7 @@ class Mask:
         from torch.nn.attention.flex_attention import create_block_mask
 
         kv_len = q_len if kv_len is None else kv_len
-        self._check_reach(q_len, kv_len, batch or 1, q_offset)
+        self.check_reach(q_len, kv_len, batch or 1, q_offset)
         shifted = self.shift(q=q_offset)
         return create_block_mask(
             lambda b, h, q_idx, kv_idx: shifted(b, h, q_idx, kv_idx),
@@ -254,9 +254,14 @@ class Mask:
             BLOCK_SIZE=block_size,
         )
 
-    def _check_reach(
+    def check_reach(
         self, q_len: int, kv_len: int, batch: int, q_offset: int | Tensor
     ) -> None:
+        """Refuse positions that the mask's own data does not cover.
+
+        Args:
+            q_len, kv_len, batch, q_offset: as in ``dense``.
+        """
         data = self.data
         if data.batch not in (None, 1, batch):
             raise ValueError(

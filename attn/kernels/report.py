@@ -1,0 +1,223 @@
+"""What the compiler makes of the kernels, for GPUs that one need not have.
+
+Triton compiles for a target that is only named. From the result one can read
+what decides about speed before anything runs: registers, what did not fit
+into them (spills), shared memory, and which matrix instructions are used.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any, NamedTuple
+
+__all__ = ["CompiledKernel", "as_table", "compile_report"]
+
+ARCHS = (80, 90, 100)
+#: Bytes of shared memory that one program may have.
+SHARED_MEMORY = {80: 163 * 1024, 90: 227 * 1024, 100: 227 * 1024}
+#: Matrix instructions, the newest first; on sm_80 there is only the last.
+MATRIX_INSTRUCTIONS = ("UTCHMMA", "HGMMA", "HMMA")
+
+
+class CompiledKernel(NamedTuple):
+    """One kernel, for one GPU and one size of heads."""
+
+    kernel: str
+    arch: int  # 90 is sm_90
+    dtype: str
+    head_dim: int
+    tile: str  # queries x keys
+    num_warps: int
+    num_stages: int
+    registers: int  # of each thread, at most 255
+    spilled: int  # bytes of each thread that did not fit
+    shared: int  # bytes of each program
+    instructions: str  # what multiplies matrices
+
+
+def compile_report(
+    archs: tuple[int, ...] = ARCHS,
+    head_dims: tuple[int, ...] = (64, 128, 256),
+    kernels: tuple[str, ...] = ("forward", "dkdv", "dq"),
+    dtypes: tuple[str, ...] = ("bf16",),
+) -> list[CompiledKernel]:
+    """Compile every shipped configuration, causal, for some GPUs.
+
+    It takes one to three seconds a kernel, in another process: one process
+    either interprets Triton or compiles it.
+
+    Args:
+        archs: compute capabilities times ten.
+        head_dims: ``D = Dv``, powers of two.
+        kernels: of ``forward``, ``dkdv`` and ``dq``.
+        dtypes: of ``bf16``, ``fp16`` and ``fp32``.
+
+    Returns:
+        One row for each combination.
+
+    Raises:
+        RuntimeError: the compiler failed; its last words.
+    """
+    asked = json.dumps([archs, head_dims, kernels, dtypes])
+    without = {k: v for k, v in os.environ.items() if k != "TRITON_INTERPRET"}
+    without["TRITON_DEFAULT_FP_FUSION"] = "1"
+    done = subprocess.run(
+        [sys.executable, "-m", "attn.kernels.report", asked],
+        env=without,
+        capture_output=True,
+        text=True,
+    )
+    if done.returncode:
+        raise RuntimeError(f"compiling failed: {done.stderr[-800:]}")
+    return [CompiledKernel(*row) for row in json.loads(done.stdout)]
+
+
+def as_table(rows: list[CompiledKernel]) -> str:
+    """The report, to be printed."""
+    head = (
+        f"{'kernel':<9}{'GPU':<8}{'dtype':<6}{'D':<5}{'tile':<9}"
+        f"{'warps':<7}{'stages':<8}{'registers':<11}{'spilled':<9}"
+        f"{'shared':<9}matrix instructions"
+    )
+    lines = [
+        f"{r.kernel:<9}sm_{r.arch:<5}{r.dtype:<6}{r.head_dim:<5}{r.tile:<9}"
+        f"{r.num_warps:<7}{r.num_stages:<8}{r.registers:<11}"
+        f"{f'{r.spilled} B':<9}{f'{r.shared / 1024:.0f} KB':<9}"
+        f"{r.instructions}"
+        for r in rows
+    ]
+    return "\n".join([head, *lines])
+
+
+# --- in the other process ----------------------------------------------------
+
+_BYTES = {"bf16": 2, "fp16": 2, "fp32": 4}
+
+
+def _compile(
+    name: str, arch: int, head_dim: int, dtype: str
+) -> CompiledKernel:
+    import triton
+    from triton.backends.compiler import GPUTarget
+    from triton.compiler import ASTSource
+
+    from attn.kernels import backward, configs, forward
+
+    kernel: Any = {
+        "forward": forward.attention_forward,
+        "dkdv": backward.attention_dkdv,
+        "dq": backward.attention_dq,
+    }[name]
+    config = getattr(configs, f"{name}_config")(head_dim, _BYTES[dtype])
+    constants: dict[str, Any] = {
+        "GROUP": 4,
+        "D": head_dim,
+        "DV": head_dim,
+        "BLOCK_D": head_dim,
+        "BLOCK_DV": head_dim,
+        "BLOCK_L": config.block_l,
+        "BLOCK_S": config.block_s,
+        "BANDED": 1,
+        "MASK_KIND": 0,
+        "HAS_VALID": False,
+        "HAS_SINKS": False,
+        "HAS_CAP": False,
+        "VARLEN": False,
+        "PRECISION": "ieee" if dtype == "fp32" else "tf32",
+    }
+    names = kernel.arg_names
+    constants = {k: v for k, v in constants.items() if k in names}
+    # What the launcher finds out by itself: a stride of 1, and that pointers
+    # and other strides are multiples of 16.
+    constants |= {n: 1 for n in names if n.endswith("_d")}
+    signature = {n: _kind(n, dtype, constants) for n in names}
+    aligned = {
+        (i,): [["tt.divisibility", 16]]
+        for i, n in enumerate(names)
+        if signature[n].startswith("*") or re.fullmatch("[a-z]+_[a-z]", n)
+    }
+    source = ASTSource(
+        fn=kernel, signature=signature, constexprs=constants, attrs=aligned
+    )
+    made = triton.compile(
+        source,
+        target=GPUTarget("cuda", arch, 32),
+        options={
+            "num_warps": config.num_warps,
+            "num_stages": config.num_stages,
+        },
+    )
+    used, code = _inspect(made.asm["cubin"])
+    found = [op for op in MATRIX_INSTRUCTIONS if re.search(rf"\b{op}\b", code)]
+    return CompiledKernel(
+        name,
+        arch,
+        dtype,
+        head_dim,
+        f"{config.block_l}x{config.block_s}",
+        config.num_warps,
+        config.num_stages,
+        int(re.search(r"REG:(\d+)", used)[1]),  # type: ignore[index]
+        int(re.search(r"STACK:(\d+)", used)[1]),  # type: ignore[index]
+        made.metadata.shared,
+        found[0] if found else "none",
+    )
+
+
+def _kind(name: str, dtype: str, constants: dict[str, Any]) -> str:
+    """The type of a kernel's argument, from its name."""
+    if name in constants:
+        return "constexpr"
+    if name in ("scale", "softcap"):
+        return "fp32"
+    if name.islower() or name in ("H", "L", "S"):
+        return "i32"
+    if name in ("OFFSETS", "CU_Q", "CU_K"):
+        return "*i32"
+    if name in ("LSE", "WHOLE", "DELTA", "SINKS"):
+        return "*fp32"
+    return "*u8" if name == "VALID" else f"*{dtype}"
+
+
+def _inspect(cubin: bytes) -> tuple[str, str]:
+    """What a compiled kernel uses, and its instructions."""
+    import triton
+
+    tools = Path(triton.__file__).parent / "backends" / "nvidia" / "bin"
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "kernel.cubin"
+        path.write_bytes(cubin)
+        used, code = (
+            subprocess.run(
+                [tools / tool, option, path],
+                capture_output=True,
+                text=True,
+                check=True,
+            ).stdout
+            for tool, option in (
+                ("cuobjdump", "--dump-resource-usage"),
+                ("nvdisasm", "-c"),
+            )
+        )
+    return used, code
+
+
+if __name__ == "__main__":
+    archs, head_dims, kernels, dtypes = json.loads(sys.argv[1])
+    print(
+        json.dumps(
+            [
+                _compile(kernel, arch, head_dim, dtype)
+                for arch in archs
+                for dtype in dtypes
+                for head_dim in head_dims
+                for kernel in kernels
+            ]
+        )
+    )

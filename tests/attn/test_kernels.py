@@ -1,0 +1,351 @@
+"""The Triton kernels, in the interpreter: a grid, judged against float64.
+
+An error may be twice that of an honest rival in the same dtype (torch's own
+function where it can take the call, else ours), plus a few roundings.
+"""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+import attn
+from tests.attn.cases import ROUNDINGS, distance
+
+pytest.importorskip("triton")
+
+from attn.kernels import fused_attention, launch, why_not  # noqa: E402
+from attn.kernels.configs import Config  # noqa: E402
+
+HALF, BRAIN, SINGLE = torch.float16, torch.bfloat16, torch.float32
+
+
+@pytest.fixture(autouse=True)
+def small_tiles(monkeypatch):
+    """So small that every case needs several, and of two sizes."""
+
+    def tiles(*_):
+        return Config(16, 32, 4, 1, "for a test")
+
+    for name in ("forward_config", "dkdv_config", "dq_config"):
+        monkeypatch.setattr(launch, name, tiles)
+
+
+def randn(*shape, seed=0, dtype=SINGLE):
+    g = torch.Generator().manual_seed(seed + sum(shape))
+    return torch.randn(shape, generator=g).to(dtype)
+
+
+def coin(*shape, p=0.6):
+    g = torch.Generator().manual_seed(sum(shape))
+    return torch.rand(shape, generator=g) < p
+
+
+#        B  H  Hkv  L   S   D   Dv
+SIZES = {
+    "sizes differ": (2, 6, 2, 19, 37, 16, 24),
+    "one tile": (1, 2, 2, 16, 32, 16, 16),
+    "a tile and one": (1, 2, 1, 17, 33, 32, 32),
+    "collide": (2, 2, 2, 20, 20, 20, 20),
+    "one query": (2, 4, 1, 1, 45, 16, 16),
+    "one key": (1, 2, 2, 18, 1, 16, 16),
+    "narrow": (1, 3, 1, 18, 35, 3, 5),
+    "odd heads": (1, 2, 1, 18, 35, 80, 72),
+}
+BIG = {
+    "D = 128": (1, 1, 1, 18, 34, 128, 128),
+    "D = 256": (1, 1, 1, 17, 33, 256, 256),
+}
+
+
+def options(name, sizes):
+    """Keyword arguments of a call; the names are in the grid below."""
+    B, H, _, L, S, *_ = sizes
+    return {
+        "plain": {},
+        "causal": {"is_causal": True},
+        "causal, last": {"is_causal": True, "q_offset": S - L},
+        "causal, dead rows": {"is_causal": True, "q_offset": -3},
+        "offset of each": {
+            "is_causal": True,
+            "q_offset": torch.tensor([S - L, 2][:B]),
+        },
+        "window": {"window": (5, 2), "q_offset": max(S - L, 0)},
+        "half window": {"window": (None, 1), "q_offset": 0},
+        "far window": {"window": (2, 0), "q_offset": S + 9},
+        "softcap": {"softcap": 1.5, "is_causal": True},
+        "sinks": {"sinks": randn(H, seed=7), "is_causal": True},
+        "bool": {"attn_mask": coin(B, 1, L, S)},
+        "bool of a head": {"attn_mask": coin(1, H, L, 1)},
+        "numbers": {"attn_mask": randn(L, S, seed=8)},
+        "padding": {
+            "attn_mask": attn.causal() & attn.padding(coin(B, S)),
+            "q_offset": 2,
+        },
+        "all": {
+            "attn_mask": coin(L, S),
+            "is_causal": True,
+            "q_offset": 4,
+            "softcap": 2.0,
+            "sinks": randn(H, seed=7),
+            "scale": 0.3,
+        },
+    }[name]
+
+
+NAMES = (
+    "plain",
+    "causal",
+    "causal, last",
+    "causal, dead rows",
+    "offset of each",
+    "window",
+    "half window",
+    "far window",
+    "softcap",
+    "sinks",
+    "bool",
+    "bool of a head",
+    "numbers",
+    "padding",
+    "all",
+)
+GRID = [
+    (size, name, SINGLE)
+    for size in SIZES
+    for name in NAMES
+    if size in ("sizes differ", "a tile and one")
+    or name in ("plain", "causal, last", "window", "all", "padding")
+]
+GRID += [
+    (size, name, dtype)
+    for dtype in (HALF, BRAIN)
+    for size in ("sizes differ", "collide", "one query")
+    for name in NAMES
+]
+GRID += [(size, "causal", dtype) for size in BIG for dtype in (SINGLE, BRAIN)]
+
+
+def leaves(sizes, dtype, sinks=None):
+    B, H, Hkv, L, S, D, Dv = sizes
+    given = [
+        randn(B, H, L, D, seed=1, dtype=dtype),
+        randn(B, Hkv, S, D, seed=2, dtype=dtype),
+        randn(B, Hkv, S, Dv, seed=3, dtype=dtype),
+    ]
+    given += [] if sinks is None else [sinks]
+    return [x.detach().clone().requires_grad_() for x in given]
+
+
+def run(function, given, said, dtype):
+    """Output, lse, and the gradients of both together."""
+    said = dict(said)
+    if "sinks" in said:
+        said["sinks"] = given[3]
+    mask = said.get("attn_mask")
+    if isinstance(mask, torch.Tensor) and mask.is_floating_point():
+        said["attn_mask"] = mask.to(dtype)
+    out, lse = function(*given[:3], enable_gqa=True, return_lse=True, **said)
+    finite = lse.masked_fill(lse == -torch.inf, 0.0)
+    seeds = (randn(*out.shape, seed=4), randn(*lse.shape, seed=5))
+    loss = sum(
+        (x.double() * seed.to(dtype).double()).sum()
+        for x, seed in zip((out, finite), seeds, strict=True)
+    )
+    return [out, lse, *torch.autograd.grad(loss, given)]
+
+
+def check(sizes, said, dtype, function=fused_attention):
+    said = dict(said)
+    given = leaves(sizes, dtype, said.get("sinks"))
+    doubles = [x.detach().double().requires_grad_() for x in given]
+    rivals = [x.detach().clone().requires_grad_() for x in given]
+    ours = run(function, given, said, dtype)
+    call = attn.scaled_dot_product_attention
+    exact = run(call, doubles, said, torch.float64)
+    theirs = run(call, rivals, said, dtype)
+    assert ours[0].dtype == dtype and ours[1].dtype == SINGLE
+    for mine, rival, oracle in zip(ours, theirs, exact, strict=True):
+        size = oracle.detach()[oracle.isfinite()].abs()
+        size = max(1.0, float(size.max()) if size.numel() else 1.0)
+        # Weights and slopes are rounded once more than the rival's; and in
+        # base 2 a large score is rounded before it meets the others.
+        several = ROUNDINGS if dtype == SINGLE else 4
+        few = several * torch.finfo(dtype).eps * size
+        error, honest = distance(mine, oracle), distance(rival, oracle)
+        assert error <= 2 * honest + few, (error, honest, few)
+
+
+@pytest.mark.parametrize(("size", "name", "dtype"), GRID, ids=str)
+def test_forward_and_gradients(size, name, dtype):
+    sizes = (SIZES | BIG)[size]
+    check(sizes, options(name, sizes), dtype)
+
+
+def test_the_grid_is_large():
+    assert len(GRID) >= 150
+
+
+@pytest.mark.parametrize("dtype", (HALF, BRAIN), ids=str)
+def test_half_precision_is_about_as_exact_as_torch(dtype):
+    q, k, v = (randn(1, 2, 64, 32, seed=i, dtype=dtype) for i in range(3))
+    exact = F.scaled_dot_product_attention(q.double(), k.double(), v.double())
+    ours = distance(fused_attention(q, k, v), exact)
+    theirs = distance(F.scaled_dot_product_attention(q, k, v), exact)
+    assert ours <= 2 * theirs
+
+
+STORED = {
+    "transposed heads": lambda x: (
+        x.transpose(1, 2).contiguous().transpose(1, 2)
+    ),
+    "transposed features": lambda x: x.mT.contiguous().mT,
+    "every other": lambda x: torch.stack([x, x + 9], -2).flatten(2, 3)[
+        :, :, ::2
+    ],
+    "expanded batch": lambda x: x[:1].expand_as(x),
+    "expanded tokens": lambda x: x[:, :, :1].expand_as(x),
+    "a view inside": lambda x: F.pad(x, (3, 5, 1, 2))[:, :, 1:-2, 3:-5],
+}
+
+
+@pytest.mark.parametrize("how", STORED)
+def test_how_the_inputs_are_stored_does_not_matter(how):
+    sizes = SIZES["sizes differ"]
+    given = [STORED[how](x.detach()) for x in leaves(sizes, SINGLE)]
+    plain = [x.contiguous() for x in given]
+    for x in (*given, *plain):
+        x.requires_grad_()
+    said = {"is_causal": True}
+    ours = run(fused_attention, given, said, SINGLE)
+    same = run(fused_attention, plain, said, SINGLE)
+    for x, y in zip(ours, same, strict=True):
+        assert torch.equal(x, y)
+
+
+@pytest.mark.parametrize(
+    "lead", ((), (3,), (2, 2, 3)), ids=("two axes", "three", "five")
+)
+def test_any_number_of_axes(lead):
+    q, k, v = (randn(*lead, 18, 16, seed=i) for i in range(3))
+    out, lse = fused_attention(q, k, v, is_causal=True, return_lse=True)
+    want = attn.scaled_dot_product_attention(
+        q, k, v, is_causal=True, return_lse=True
+    )
+    assert out.shape == want[0].shape and lse.shape == want[1].shape
+    assert torch.allclose(out, want[0], atol=1e-5)
+    assert torch.allclose(lse, want[1], atol=1e-5)
+
+
+@pytest.mark.parametrize("sizes", [(1, 2, 2, 5, 0), (1, 2, 2, 0, 5)], ids=str)
+def test_nothing_to_attend_to(sizes):
+    check((*sizes, 16, 16), {}, SINGLE)
+
+
+def test_positions_beyond_32_bits():
+    far = 2**31 + 64  # numbers between two keys; the memory is not touched
+    room = torch.empty(far + 64, dtype=HALF)
+    key = room.as_strided((1, 1, 2, 16), (0, 0, far, 1))
+    key.copy_(randn(1, 1, 2, 16, dtype=HALF))
+    query = randn(1, 1, 3, 16, dtype=HALF)
+    out = fused_attention(query, key, key)
+    assert torch.equal(out, fused_attention(query, *[key.contiguous()] * 2))
+
+
+def test_nan_behind_the_last_key_is_not_read():
+    room = torch.full((1, 1, 64, 32), float("nan"))
+    query = randn(1, 1, 20, 16)
+    key = room[:, :, :33, :16].copy_(randn(1, 1, 33, 16))
+    key = room[:, :, :33, :16].requires_grad_()
+    out = fused_attention(query, key, key)
+    (grad,) = torch.autograd.grad(out.sum(), key)
+    assert not out.isnan().any() and not grad.isnan().any()
+
+
+def test_the_same_call_gives_the_same_bits():
+    sizes = SIZES["sizes differ"]
+    said = {"is_causal": True, "sinks": randn(6)}
+    first, second = (
+        run(fused_attention, leaves(sizes, BRAIN, said["sinks"]), said, BRAIN)
+        for _ in range(2)
+    )
+    for x, y in zip(first, second, strict=True):
+        assert torch.equal(x, y)
+
+
+# --- one operator ------------------------------------------------------------
+
+
+def operator_inputs(**changes):
+    q, k, v = leaves((2, 4, 2, 18, 20, 16, 16), SINGLE)
+    given = {"mask": None, "valid": None, "sinks": None}
+    given |= {"q_offset": torch.zeros(2, dtype=torch.int32), **changes}
+    return (q, k, v, *given.values(), 0.25, 0.0, launch.FAR, 0)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    (
+        {},
+        {"sinks": randn(4).requires_grad_()},
+        {"mask": coin(18, 20).view(torch.uint8).expand(2, 4, 18, 20)},
+        {"valid": torch.ones(2, 20, dtype=torch.uint8), "q_offset": None},
+    ),
+    ids=("plain", "sinks", "mask", "valid"),
+)
+@pytest.mark.filterwarnings("ignore")
+def test_torch_holds_it_for_a_good_operator(changes):
+    torch.library.opcheck(
+        torch.ops.attn.fused_attention.default, operator_inputs(**changes)
+    )
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_it_compiles_into_one_graph():
+    def layer(q, k, v):
+        return fused_attention(
+            2 * q, k, v, is_causal=True, enable_gqa=True
+        ).sum()
+
+    given = leaves((1, 2, 1, 18, 20, 16, 16), SINGLE)
+    compiled = torch.compile(layer, backend="aot_eager", fullgraph=True)
+    eager = torch.autograd.grad(layer(*given), given)
+    traced = torch.autograd.grad(compiled(*given), given)
+    for x, y in zip(eager, traced, strict=True):
+        assert torch.equal(x, y)
+
+
+# --- what it cannot ----------------------------------------------------------
+
+
+def reasons(*args, **options):
+    from attn.contract import read
+
+    return why_not(read(*args, **options))
+
+
+def test_each_obstacle_is_a_reason():
+    q = randn(1, 2, 4, 16)
+    assert reasons(q, q, q, is_causal=True) == []
+    (why,) = reasons(*[q.double()] * 3)
+    assert "float64" in why
+    (why,) = reasons(q, q, q, dropout_p=0.1)
+    assert "dropout_p is 0.1" in why
+    wide = randn(1, 2, 4, 257)
+    assert len(reasons(wide, wide, wide)) == 2
+    bias = torch.zeros(4, 4, requires_grad=True)
+    (why,) = reasons(q, q, q, bias)
+    assert "requires a gradient" in why
+    for mask in (attn.prefix(2), attn.causal() | attn.prefix(2)):
+        (why,) = reasons(q, q, q, mask)
+        assert "they know causal" in why
+    with pytest.raises(ValueError, match="cannot: query is float64.*drop"):
+        fused_attention(*[q.double()] * 3, dropout_p=0.5)
+
+
+def test_a_padding_mask_that_is_too_short_is_refused():
+    q = randn(2, 2, 4, 16)
+    valid = torch.ones(2, 3, dtype=torch.bool)
+    with pytest.raises(ValueError, match="covers 3 keys"):
+        fused_attention(q, q, q, attn.padding(valid))
