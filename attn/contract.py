@@ -20,6 +20,8 @@ from attn.masks import causal
 from attn.masks import window as window_mask
 from attn.predicate import Mask
 
+__all__ = ["Call", "read"]
+
 EVERY = slice(None)
 
 

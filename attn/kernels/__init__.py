@@ -1,8 +1,10 @@
 """FlashAttention in Triton, written to be read.
 
-``fused_attention`` keeps the whole contract but dropout. The kernels stand in
-``forward`` and ``backward``, what they share in ``tile``; they need a GPU, or
-``TRITON_INTERPRET=1`` to run, slowly, in the interpreter on any machine.
+``fused_attention`` keeps the whole contract but dropout, with gradients;
+``decode_attention`` and ``varlen_attention`` are for serving. The kernels
+stand in ``forward``, ``backward`` and ``decode``, what they share in ``tile``.
+They need a GPU, or ``TRITON_INTERPRET=1`` to run, slowly, in the interpreter
+on any machine. What a compiler makes of them: ``attn.kernels.report``.
 """
 
 from __future__ import annotations
@@ -16,9 +18,15 @@ from attn.checks import Window
 from attn.contract import Call, read
 from attn.kernels.launch import FAR, can_run
 from attn.kernels.operator import fused
+from attn.kernels.serving import decode_attention, varlen_attention
 from attn.predicate import Mask
 
-__all__ = ["fused_attention", "why_not"]
+__all__ = [
+    "decode_attention",
+    "fused_attention",
+    "varlen_attention",
+    "why_not",
+]
 
 LARGEST_HEAD = 256
 

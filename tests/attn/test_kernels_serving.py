@@ -1,0 +1,234 @@
+"""Decoding over split caches, and sequences end to end."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import attn
+from tests.attn.cases import distance
+
+pytest.importorskip("triton")
+
+from attn.kernels import launch, serving  # noqa: E402
+from attn.kernels.configs import Config  # noqa: E402
+from attn.kernels.serving import (  # noqa: E402
+    decode_attention,
+    varlen_attention,
+)
+from tests.attn.test_kernels import BRAIN, HALF, SINGLE, randn  # noqa: E402
+
+
+@pytest.fixture(autouse=True)
+def small_tiles(monkeypatch):
+    def tiles(*_):
+        return Config(16, 32, 4, 1, "for a test")
+
+    monkeypatch.setattr(launch, "forward_config", tiles)
+    monkeypatch.setattr(serving, "forward_config", tiles)
+
+
+def close(ours, exact, dtype=SINGLE, honest=0.0):
+    size = max(1.0, float(exact.abs().max())) if exact.numel() else 1.0
+    eps = torch.finfo(dtype).eps
+    several = 16 if dtype == SINGLE else 4
+    assert distance(ours, exact) <= 2 * honest + several * eps * size
+
+
+# --- decoding ----------------------------------------------------------------
+
+B, H, HKV, S, D, DV = 3, 6, 2, 150, 16, 24
+
+
+def cache(dtype=SINGLE, L=1):
+    q = randn(B, H, L, D, seed=1, dtype=dtype)
+    k = randn(B, HKV, S, D, seed=2, dtype=dtype)
+    return q, k, randn(B, HKV, S, DV, seed=3, dtype=dtype)
+
+
+def row_by_row(q, k, v, lengths, window=None, sinks=None, **options):
+    """Each row with its own keys alone, in float64."""
+    outs = []
+    for b, length in enumerate(lengths):
+        near = {} if window is None else {"window": (window, 0)}
+        outs.append(
+            attn.scaled_dot_product_attention(
+                q[b].double(),
+                k[b, :, :length].double(),
+                v[b, :, :length].double(),
+                enable_gqa=True,
+                q_offset=length - q.shape[2],
+                return_lse=True,
+                sinks=None if sinks is None else sinks.double(),
+                **near,
+                **options,
+            )
+        )
+    return [torch.stack(x) for x in zip(*outs, strict=True)]
+
+
+@pytest.mark.parametrize("splits", (None, 1, 2, 3, 100))
+@pytest.mark.parametrize("lengths", ([150, 150, 150], [1, 77, 150]), ids=str)
+def test_the_splits_do_not_matter(splits, lengths):
+    q, k, v = cache()
+    for b, length in enumerate(lengths):  # what is not there is poison
+        k[b, :, length:] = v[b, :, length:] = float("nan")
+    out, lse = decode_attention(
+        q, k, v, torch.tensor(lengths), splits=splits, return_lse=True
+    )
+    want = row_by_row(q, k, v, lengths, is_causal=True)
+    close(out, want[0])
+    close(lse, want[1])
+
+
+@pytest.mark.parametrize("L", (1, 2, 5))
+@pytest.mark.parametrize(
+    "options",
+    (
+        {"softcap": 1.5},
+        {"sinks": randn(H, seed=7)},
+        {"window": 20},
+        {"window": 0},
+        {"scale": 0.4, "softcap": 2.0, "window": 70, "sinks": randn(H)},
+    ),
+    ids=lambda options: ", ".join(options),
+)
+def test_every_argument(options, L):
+    q, k, v = cache(L=L)
+    lengths = [150, 9, 66]
+    out, lse = decode_attention(
+        q, k, v, torch.tensor(lengths), splits=3, return_lse=True, **options
+    )
+    want = row_by_row(q, k, v, lengths, is_causal=True, **options)
+    close(out, want[0])
+    close(lse, want[1])
+
+
+@pytest.mark.parametrize("dtype", (HALF, BRAIN), ids=str)
+def test_half_precision(dtype):
+    q, k, v = cache(dtype)
+    want, _ = row_by_row(q, k, v, [150] * 3, is_causal=True)
+    rival = attn.grouped_attention(q, k, v)
+    close(decode_attention(q, k, v), want, dtype, distance(rival, want))
+
+
+@pytest.mark.parametrize("group", (1, 3, 8))
+def test_any_group_and_no_causality(group):
+    q, k = randn(2, 2 * group, 2, D), randn(2, 2, 40, D, seed=1)
+    out = decode_attention(q, k, k, is_causal=False)
+    q, k = q.double(), k.double()
+    close(out, attn.scaled_dot_product_attention(q, k, k, enable_gqa=True))
+
+
+def test_a_row_without_keys_is_zero():
+    q, k, v = cache()
+    lengths = torch.tensor([0, 3, 150])
+    for sinks in (None, randn(H)):
+        out, lse = decode_attention(
+            q, k, v, lengths, sinks=sinks, return_lse=True
+        )
+        assert (out[0] == 0).all() and (lse[0] == -torch.inf).all()
+        assert out[1:].abs().min() > 0
+
+
+def test_a_static_cache_can_be_read_as_it_is():
+    _, k, v = cache()
+    static = attn.StaticCache(B, HKV, S, D, DV)
+    static.key.fill_(float("nan")), static.value.fill_(float("nan"))
+    static.update(k[:, :, :40], v[:, :, :40])
+    q = randn(B, H, 1, D)
+    lengths = torch.full((B,), 40)
+    out = decode_attention(q, static.key, static.value, lengths)
+    want, _ = row_by_row(q, k, v, [40] * B)
+    close(out, want)
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    (
+        ({"lengths": torch.tensor([1, 2])}, "needs integers .3,."),
+        ({"lengths": torch.tensor([1, 2, 151])}, "the cache has 150"),
+        ({"lengths": torch.tensor([1, -2, 3])}, "lengths has -2"),
+        ({"window": -1}, "window is -1"),
+        ({"query": randn(B, H, 22, D)}, "G . L of at most 64"),
+        ({"query": randn(H, 1, D)}, "needs .B, H, L, D."),
+    ),
+)
+def test_what_does_not_fit_is_refused(change, says):
+    q, k, v = cache()
+    given = {"query": q, "key": k, "value": v} | change
+    with pytest.raises(ValueError, match=says):
+        decode_attention(**given)
+    with pytest.raises(TypeError, match="float64"):
+        decode_attention(*(x.double() for x in (q, k, v)))
+
+
+# --- sequences end to end ----------------------------------------------------
+
+LENGTHS = ([5, 1, 40, 0, 17], [3, 50, 1, 4, 33])
+
+
+def ragged(dtype=SINGLE):
+    queries, keys = map(sum, LENGTHS)
+    q = randn(queries, H, D, seed=1, dtype=dtype)
+    k = randn(keys, HKV, D, seed=2, dtype=dtype)
+    v = randn(keys, HKV, DV, seed=3, dtype=dtype)
+    ends = [
+        torch.tensor([0, *n]).cumsum(0, dtype=torch.int32) for n in LENGTHS
+    ]
+    return q, k, v, *ends
+
+
+@pytest.mark.parametrize("dtype", (SINGLE, BRAIN), ids=str)
+@pytest.mark.parametrize(
+    "options",
+    (
+        {},
+        {"is_causal": True},
+        {"is_causal": True, "q_offset": torch.tensor([0, 49, -3, 4, 16])},
+        {"window": (3, 1)},
+        {"softcap": 1.5, "sinks": randn(H, seed=7), "scale": 0.4},
+    ),
+    ids=lambda options: ", ".join(options) or "plain",
+)
+def test_each_sequence_is_as_it_is_alone(options, dtype):
+    q, k, v, *ends = ragged(dtype)
+    out, lse = varlen_attention(
+        q, k, v, *ends, max(LENGTHS[0]), return_lse=True, **options
+    )
+    assert out.shape == (len(q), H, DV) and lse.shape == (H, len(q))
+    for i in range(len(LENGTHS[0])):
+        mine, theirs = (slice(e[i], e[i + 1]) for e in ends)
+        said = {**options, "q_offset": 0}
+        if "q_offset" in options:
+            said["q_offset"] = int(options["q_offset"][i])
+        tensors = [q[mine], k[theirs], v[theirs]]
+        exact, log = attn.scaled_dot_product_attention(
+            *(x.double().transpose(0, 1) for x in tensors),
+            enable_gqa=True,
+            return_lse=True,
+            **{n: x.double() if n == "sinks" else x for n, x in said.items()},
+        )
+        rival = exact.to(dtype)
+        honest = distance(rival, exact) if dtype != SINGLE else 0.0
+        close(out[mine].transpose(0, 1), exact, dtype, honest)
+        if dtype == SINGLE:
+            assert distance(lse[:, mine], log) < 1e-4
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    (
+        ({"cu_seqlens_q": torch.tensor([0, 5])}, "rise from 0 to 63"),
+        ({"cu_seqlens_k": torch.tensor([0, 50, 40, 91])}, "rise from 0"),
+        ({"cu_seqlens_k": torch.tensor([0, 91])}, "has 2 entries"),
+        ({"max_seqlen_q": 39}, "a sequence has 40"),
+        ({"q_offset": torch.tensor([1.0])}, "needs integers .5,."),
+        ({"query": randn(1, 63, H, D)}, "tokens, heads, head_dim"),
+    ),
+)
+def test_ends_that_do_not_fit_are_refused(change, says):
+    names = ("query", "key", "value", "cu_seqlens_q", "cu_seqlens_k")
+    given = dict(zip(names, ragged(), strict=True)) | {"max_seqlen_q": 40}
+    with pytest.raises(ValueError, match=says):
+        varlen_attention(**given | change)
