@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         plot,
         positions,
     )
+    from attn.api import attention
     from attn.cache import DynamicCache, SlidingCache, StaticCache
     from attn.functional import (
         attention_loops,
@@ -104,6 +105,7 @@ __all__ = [
     "alibi_slopes",
     "api",
     "apply_rope",
+    "attention",
     "attention_loops",
     "attention_weights",
     "cache",
@@ -160,6 +162,7 @@ _MODULES = (
 )
 _HOMES = (
     "attn.functional",
+    "attn.api",
     "attn.masks",
     "attn.online",
     "attn.cache",

@@ -1,94 +1,197 @@
-"""Which of torch's attention backends takes a call, and why not the others.
+"""One function for every attention, and the reasons behind its choice.
 
-``F.scaled_dot_product_attention`` is one name for four programs. Which one
-runs depends on the call, and torch does not say. ``explain`` does.
+``attention`` takes the contract's arguments and finds the implementation that
+was measured to be the fastest for such a call. ``explain`` says which one
+that is, and why not the others; torch's own backends included.
 """
 
 from __future__ import annotations
 
-import warnings
-from dataclasses import dataclass
-from typing import NamedTuple
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
 
-import torch
 from torch import Tensor
-from torch.backends import cuda
-from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from attn.backends import cpu, sdpa
+from attn.backends.torch_choice import TorchExplanation, explain_torch
 from attn.checks import Window
 from attn.contract import Call, read
+from attn.functional import grouped_attention, scaled_dot_product_attention
+from attn.online import tiled_attention
 from attn.predicate import Mask
 
-__all__ = ["Explanation", "explain"]
+__all__ = [
+    "Explanation",
+    "attention",
+    "explain",
+    "implementations",
+    "register",
+]
 
-# Torch's backends in the order in which it asks them about nested tensors
-# (for dense ones ask torch._C._get_sdp_priority_order), and their switches.
-_SWITCHES = {
-    "FLASH_ATTENTION": cuda.flash_sdp_enabled,
-    "EFFICIENT_ATTENTION": cuda.mem_efficient_sdp_enabled,
-    "MATH": cuda.math_sdp_enabled,
-    "CUDNN_ATTENTION": cuda.cudnn_sdp_enabled,
-}
+Result = Tensor | tuple[Tensor, Tensor]
+Attention = Callable[..., Result]
+
+
+@dataclass(frozen=True)
+class _Implementation:
+    run: Attention
+    why_not: Callable[[Call], list[str]]
+    slower: Callable[[Call], str | None]
+    has_lse: bool
+
+
+_IMPLEMENTATIONS: dict[str, _Implementation] = {}
+
+
+def register(
+    name: str,
+    *,
+    why_not: Callable[[Call], list[str]] | None = None,
+    slower: Callable[[Call], str | None] | None = None,
+    has_lse: bool = True,
+    before: str | None = None,
+) -> Callable[[Attention], Attention]:
+    """Add an implementation, as a decorator.
+
+    The function takes the arguments of
+    ``attn.scaled_dot_product_attention``, which have been checked.
+
+    Args:
+        name: what ``attention(impl=...)`` calls it.
+        why_not: gives the reasons why it cannot take a call, in sentences;
+            none when it can. It takes every call when this is None.
+        slower: says why it can take a call and another is faster; None
+            when it should be tried. Only ``impl="auto"`` asks.
+        has_lse: whether it takes ``return_lse``.
+        before: the implementation that auto asks after it; the last place
+            when None.
+
+    Returns:
+        The decorator, which gives the function back.
+
+    Raises:
+        ValueError: the name is taken, or ``before`` is not registered.
+    """
+    if name in _IMPLEMENTATIONS or name == "auto":
+        raise ValueError(f"name is {name!r}: it is taken")
+    if before is not None:
+        _find(before)
+
+    def add(function: Attention) -> Attention:
+        later = {}
+        if before is not None:
+            names = list(_IMPLEMENTATIONS)
+            for after in names[names.index(before) :]:
+                later[after] = _IMPLEMENTATIONS.pop(after)
+        _IMPLEMENTATIONS[name] = _Implementation(
+            function,
+            why_not or (lambda call: []),
+            slower or (lambda call: None),
+            has_lse,
+        )
+        _IMPLEMENTATIONS.update(later)
+        return function
+
+    return add
+
+
+def implementations() -> tuple[str, ...]:
+    """The names of all implementations, in the order in which auto asks."""
+    return tuple(_IMPLEMENTATIONS)
+
+
+def attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | Mask | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+    *,
+    softcap: float | None = None,
+    sinks: Tensor | None = None,
+    window: Window | None = None,
+    q_offset: int | Tensor | None = None,
+    return_lse: bool = False,
+    impl: str = "auto",
+) -> Result:
+    """The whole contract, computed by whoever is best at such a call.
+
+    Args:
+        query, key, value, attn_mask: as in
+            ``attn.scaled_dot_product_attention``.
+        dropout_p, is_causal, scale, enable_gqa: as there.
+        softcap, sinks, window, q_offset, return_lse: as there.
+        impl: one of ``implementations()``, which then runs or says why it
+            cannot; ``"auto"`` takes the first that can and is not known to
+            be slower than a later one.
+
+    Returns:
+        As ``attn.scaled_dot_product_attention``.
+
+    Raises:
+        TypeError, ValueError: an argument is wrong, or the implementation
+            named cannot take the call: with its reasons.
+    """
+    arguments: dict[str, Any] = {
+        "attn_mask": attn_mask,
+        "dropout_p": dropout_p,
+        "is_causal": is_causal,
+        "scale": scale,
+        "enable_gqa": enable_gqa,
+        "softcap": softcap,
+        "sinks": sinks,
+        "window": window,
+        "q_offset": q_offset,
+    }
+    call = read(query, key, value, **arguments)
+    if impl == "auto":
+        chosen = _choose(call, return_lse)
+    else:
+        chosen = _find(impl)
+        reasons = _reasons(chosen, call, return_lse)
+        if reasons:
+            raise ValueError(f"{impl} cannot: {'; '.join(reasons)}")
+    if return_lse:
+        arguments["return_lse"] = True
+    return chosen.run(query, key, value, **arguments)
 
 
 @dataclass(frozen=True)
 class Explanation:
-    """For each backend, why it cannot take the call; printed as a table.
+    """For each implementation, why it does not take the call.
 
-    ``reasons`` maps the names of ``torch.nn.attention.SDPBackend`` to plain
-    sentences: an empty list where the backend could take the call.
-    ``taken`` is the one that torch takes; None where none can.
+    ``reasons`` has sentences for what cannot be done, ``slower`` for what
+    can, and is not worth it; ``taken`` is who computes the call. ``torch``
+    says the same of torch's own backends.
     """
 
     reasons: dict[str, list[str]]
-    taken: str | None
+    slower: dict[str, str]
+    taken: str
+    torch: TorchExplanation = field(repr=False)
 
-    def __getitem__(self, backend: str) -> list[str]:
-        return self.reasons[backend]
+    def __getitem__(self, name: str) -> list[str]:
+        """Reasons, by the name of an implementation or torch's backend."""
+        return self.reasons[name] if name in self.reasons else self.torch[name]
 
     def __str__(self) -> str:
         width = max(map(len, self.reasons)) + 2
-        lines = []
+        lines = ["attn"]
         for name, reasons in self.reasons.items():
-            free = "taken" if name == self.taken else "could take it"
-            first, *more = reasons or [free]
-            lines.append(f"{name:{width}}{'no: ' if reasons else ''}{first}")
-            lines += [" " * width + "no: " + reason for reason in more]
+            said = [f"no: {reason}" for reason in reasons]
+            if name == self.taken:
+                said = ["taken"]
+            elif not said and name in self.slower:
+                said = [f"slower: {self.slower[name]}"]
+            for i, text in enumerate(said or ["could take it"]):
+                lines.append(f"  {'' if i else name:{width}}{text}")
+        lines.append("torch's F.scaled_dot_product_attention")
+        lines += [f"  {line}" for line in str(self.torch).splitlines()]
         return "\n".join(lines)
-
-
-class _Given(NamedTuple):
-    """What torch would be given, and the checked call (None: nested)."""
-
-    query: Tensor
-    key: Tensor
-    value: Tensor
-    attn_mask: Tensor | None
-    dropout_p: float
-    is_causal: bool
-    scale: float | None
-    enable_gqa: bool
-    call: Call | None
-
-    def choice(self) -> int:
-        """Torch's choice, which may still fail to run.
-
-        Raises:
-            RuntimeError: no backend that is switched on can take it.
-        """
-        return torch._fused_sdp_choice(
-            self.query,
-            self.key,
-            self.value,
-            self.attn_mask,
-            self.dropout_p,
-            self.is_causal,
-            scale=self.scale,
-            enable_gqa=self.enable_gqa,
-        )
-
-    def tensors(self) -> dict[str, Tensor]:
-        return {"query": self.query, "key": self.key, "value": self.value}
 
 
 def explain(
@@ -107,185 +210,158 @@ def explain(
     q_offset: int | Tensor | None = None,
     return_lse: bool = False,
 ) -> Explanation:
-    """Say which backend of torch's takes this call, and why not the others.
-
-    Nothing is computed. On the CPU the sentences are ours; elsewhere they
-    are torch's own warnings, which name a backend's first obstacle only.
+    """Say who takes this call, and why not the others. Nothing is computed.
 
     Args:
         query, key, value: as in ``attn.scaled_dot_product_attention``, or
-            jagged nested tensors.
+            jagged nested tensors, which only torch takes.
         attn_mask, dropout_p, is_causal, scale, enable_gqa: as there.
         softcap, sinks, window, q_offset, return_lse: as there.
 
     Returns:
-        The reasons of each backend, and the one that torch takes.
+        The reasons of each implementation and of each of torch's backends.
 
     Raises:
         TypeError, ValueError: an argument is wrong, whoever computes it.
-
-    Source: ATen's ``native/transformers/sdp_utils_cpp.cpp``, and
-    ``torch/nested/_internal/sdpa.py``.
     """
-    tensors = {"query": query, "key": key, "value": value}
-    call = None
-    if any(isinstance(x, Tensor) and x.is_nested for x in tensors.values()):
-        _check_nested(tensors)
-    else:
-        call = read(
-            query,
-            key,
-            value,
-            attn_mask,
-            dropout_p,
-            is_causal,
-            scale,
-            enable_gqa,
-            softcap=softcap,
-            sinks=sinks,
-            window=window,
-            q_offset=q_offset,
-        )
-    everyone = []  # what no backend can do
-    for name, x in (("softcap", softcap), ("sinks", sinks)):
-        if x is not None:
-            everyone.append(f"{name} is given: torch has no such argument")
-    if return_lse:
-        everyone.append("return_lse is given: torch has no such argument")
-    rules = [str(attn_mask)] if isinstance(attn_mask, Mask) else []
-    rules += [f"window={window}"] if window is not None else []
-    if is_causal and (isinstance(q_offset, Tensor) or q_offset):
-        rules.append("is_causal with a q_offset")
-    for rule in rules:
-        everyone.append(f"{rule} is a rule: torch needs a tensor (Mask.dense)")
-    if call and 0 in [x.numel() for x in tensors.values()]:
-        everyone.append("a tensor is empty: torch answers without a backend")
-
-    mask = None if isinstance(attn_mask, Mask) else attn_mask
-    given = _Given(
-        query,
-        key,
-        value,
-        mask,
-        dropout_p,
-        is_causal,
-        scale,
-        enable_gqa,
-        call,
+    arguments: dict[str, Any] = {
+        "attn_mask": attn_mask,
+        "dropout_p": dropout_p,
+        "is_causal": is_causal,
+        "scale": scale,
+        "enable_gqa": enable_gqa,
+        "softcap": softcap,
+        "sinks": sinks,
+        "window": window,
+        "q_offset": q_offset,
+    }
+    of_torch = explain_torch(
+        query, key, value, **arguments, return_lse=return_lse
     )
-    reasons = {}
-    for name, is_on in _SWITCHES.items():
-        off = [] if is_on() else ["it is switched off (sdpa_kernel)"]
-        if name == "MATH":
-            own = _math(given)
-        elif query.device.type != "cpu":
-            own = _in_torchs_words(name, given)
-        elif name == "FLASH_ATTENTION":
-            own = _flash_on_cpu(given)
-        else:
-            own = ["the tensors are on the CPU: it needs a GPU"]
-        reasons[name] = [*off, *everyone, *own]
-    return Explanation(reasons, _taken(given, reasons))
+    if query.is_nested:
+        nested = ["the tensors are nested: it needs dense ones (pad them)"]
+        return Explanation(
+            {name: list(nested) for name in _IMPLEMENTATIONS},
+            {},
+            "none",
+            of_torch,
+        )
+    call = read(query, key, value, **arguments)
+    chosen = _choose(call, return_lse)
+    reasons, slower = {}, {}
+    for name, one in _IMPLEMENTATIONS.items():
+        reasons[name] = _reasons(one, call, return_lse)
+        why = None if reasons[name] else one.slower(call)
+        if why:
+            slower[name] = why
+    names = {id(one): name for name, one in _IMPLEMENTATIONS.items()}
+    return Explanation(reasons, slower, names[id(chosen)], of_torch)
 
 
-def _taken(given: _Given, reasons: dict[str, list[str]]) -> str | None:
-    able = [name for name, why in reasons.items() if not why]
-    if given.call is None or not able:
-        return able[0] if able else None
-    chosen = SDPBackend(given.choice()).name
-    return chosen if chosen in able else None
+def _find(name: str) -> _Implementation:
+    if name not in _IMPLEMENTATIONS:
+        raise ValueError(
+            f"impl is {name!r}: it needs 'auto' or one of "
+            f"{list(_IMPLEMENTATIONS)}"
+        )
+    return _IMPLEMENTATIONS[name]
 
 
-def _flash_on_cpu(given: _Given) -> list[str]:
-    """Every condition of ``use_flash_attention_cpp`` that fails."""
-    if given.call is None:
-        return ["the tensors are nested: on the CPU it needs dense ones"]
-    found = []
-    if given.dropout_p > 0:
-        found.append(f"dropout_p is {given.dropout_p}: it drops no weights")
-    tensors = given.tensors()
-    for name, x in tensors.items():
-        if x.dim() != 4:
-            found.append(f"{name} has {x.dim()} axes: it needs (B, H, L, D)")
-        if x.stride(-1) != 1:
-            found.append(
-                f"{name} has stride {x.stride(-1)} along head_dim: it needs "
-                "1 (contiguous)"
-            )
-    batches = {x.shape[0]: None for x in tensors.values() if x.dim() == 4}
-    if len(batches) > 1:
-        sizes = " and ".join(map(str, batches))
-        found.append(f"the batch sizes are {sizes}: it does not broadcast")
-    D, Dv = given.query.shape[-1], given.value.shape[-1]
-    if Dv != D:
-        found.append(f"value has head_dim {Dv} and query {D}: it needs equal")
-    mask = given.attn_mask
-    if mask is not None and mask.dim() not in (2, 4):
-        found.append(f"attn_mask has {mask.dim()} axes: it needs two or four")
-    if mask is not None and mask.requires_grad:
-        found.append("attn_mask requires a gradient: it has none to give")
-    return found
+def _reasons(one: _Implementation, call: Call, return_lse: bool) -> list[str]:
+    reasons = one.why_not(call)
+    if return_lse and not one.has_lse:
+        reasons = [*reasons, "return_lse is given: it has no lse to give"]
+    return reasons
 
 
-def _math(given: _Given) -> list[str]:
-    """What the reference backend refuses, on every device."""
-    if given.call is not None:
-        if given.is_causal and given.attn_mask is not None:
-            return ["is_causal and attn_mask: it takes one of them"]
-        return []
-    found = []
-    if given.is_causal:
-        found.append("is_causal: it has none for nested tensors")
-    if given.attn_mask is not None:
-        found.append("attn_mask: torch takes none with nested tensors")
-    for name, x in given.tensors().items():
-        if not x.transpose(1, 2).is_contiguous():
-            found.append(
-                f"{name} is nested and not contiguous as (B, L, H, D): call "
-                "contiguous() before the heads are brought forward"
-            )
-    return found
+def _choose(call: Call, return_lse: bool) -> _Implementation:
+    """The first that can and should; else the first that can."""
+    able = [
+        one
+        for one in _IMPLEMENTATIONS.values()
+        if not _reasons(one, call, return_lse)
+    ]
+    fast = (one for one in able if one.slower(call) is None)
+    return next(fast, able[-1])
 
 
-def _in_torchs_words(name: str, given: _Given) -> list[str]:
-    """What torch warns when this is the only backend allowed."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        if given.call is None:
-            return _on_nested(name, given)
-        try:
-            backend = getattr(SDPBackend, name)
-            with sdpa_kernel(backend):
-                if SDPBackend(given.choice()) == backend:
-                    return []
-            return [f"torch has none for {given.query.device.type}"]
-        except RuntimeError as error:
-            lines = [str(w.message) for w in caught] + [str(error)]
-    # Under a heading each: "Flash attention kernel not used because:".
-    heading = name.split("_")[0].replace("EFFICIENT", "MEMORY").lower()
-    found, mine = [], False
-    for line in (x.split(" (Triggered internally")[0] for x in lines):
-        if "kernel not used because" in line:
-            mine = line.lower().startswith(heading)
-        elif mine:
-            found.append(line)
-    return found or [lines[-1].splitlines()[0]]
+# --- the implementations that come with the book -----------------------------
 
 
-def _on_nested(name: str, given: _Given) -> list[str]:
-    can = {
-        "FLASH_ATTENTION": cuda.can_use_flash_attention,
-        "EFFICIENT_ATTENTION": cuda.can_use_efficient_attention,
-        "CUDNN_ATTENTION": cuda.can_use_cudnn_attention,
-    }[name]
-    call = cuda.SDPAParams(*given[:6], given.enable_gqa)
-    return [] if can(call) else [f"torch.backends.cuda.{can.__name__} says no"]
+def _by_call(run: Callable[[Call], Tensor]) -> Attention:
+    """A function of a checked call, as one of the contract's arguments."""
+
+    def function(
+        query: Tensor, key: Tensor, value: Tensor, **said: Any
+    ) -> Any:
+        return run(read(query, key, value, **said))
+
+    return function
 
 
-def _check_nested(tensors: dict[str, Tensor]) -> None:
-    for name, x in tensors.items():
-        if not x.is_nested or x.layout != torch.jagged or x.dim() != 4:
-            raise TypeError(
-                f"{name} is not a jagged nested tensor (B, H, L, D): where "
-                "one of query, key and value is, all need to be"
-            )
+def _no_kernels(call: Call) -> list[str]:
+    try:
+        from attn.kernels import why_not
+    except ImportError as error:
+        return [
+            f"{error.name or 'triton'} is not installed: pip install triton"
+        ]
+    return why_not(call)
+
+
+def _interpreted(call: Call) -> str | None:
+    if call.query.device.type == "cuda":
+        return None
+    return "the interpreter is for tests"
+
+
+def _fused(*args: Any, **said: Any) -> Any:
+    from attn.kernels import fused_attention
+
+    return fused_attention(*args, **said)
+
+
+LARGE = 2**28  # scores: a GiB in float32
+
+
+def _few_scores(call: Call) -> str | None:
+    shape = call.scores_shape
+    count = 1
+    for size in shape:
+        count *= size
+    if count < LARGE:
+        return f"there are {count:,} scores: they fit, and one product does it"
+    return None
+
+
+def _without_dropout(call: Call) -> list[str]:
+    return [f"dropout_p is {call.dropout_p}: it drops nothing"] * bool(
+        call.dropout_p
+    )
+
+
+# In this order because of tests/attn/test_cpu_speed.py, which measures it.
+register(
+    "banded",
+    why_not=cpu.why_not_banded,
+    slower=cpu.slower_banded,
+    has_lse=False,
+)(_by_call(cpu.run_banded))
+register(
+    "packed",
+    why_not=cpu.why_not_packed,
+    slower=cpu.slower_packed,
+    has_lse=False,
+)(_by_call(cpu.run_packed))
+register("sdpa", why_not=sdpa.why_not_sdpa, has_lse=False)(
+    _by_call(sdpa.run_sdpa)
+)
+register("fused", why_not=_no_kernels, slower=_interpreted)(_fused)
+register("tiled", why_not=_without_dropout, slower=_few_scores)(
+    tiled_attention
+)
+register("grouped")(grouped_attention)
+register(
+    "reference",
+    slower=lambda call: "it is written to be read: grouped does the same",
+)(scaled_dot_product_attention)

@@ -1,271 +1,210 @@
-"""``explain`` says what torch does: its sentences are checked by running."""
+"""Who computes a call, who may, and that the answer is the same.
 
-import re
-import warnings
+That ``attention`` keeps the contract is tested with the others; see
+``implementations.py``.
+"""
+
+from __future__ import annotations
+
+import itertools
 
 import pytest
 import torch
-import torch.nn.functional as F
-from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch import Tensor
 
 import attn
 from attn import api
-
-BACKENDS = (
-    "FLASH_ATTENTION",
-    "EFFICIENT_ATTENTION",
-    "CUDNN_ATTENTION",
-    "MATH",
-)
+from attn.backends import cpu
+from attn.contract import read
+from tests.attn.cases import assert_exact
 
 
-def a_call(
-    batch=(2, 2, 2), heads=(4, 4), lengths=(3, 5), dims=(8, 8), **arguments
-):
-    """Query, key and value of those sizes, and the other arguments."""
-    (B, Bk, Bv), (H, Hkv), (L, S), (D, Dv) = batch, heads, lengths, dims
-    dtype = arguments.pop("dtype", torch.float32)
-    shapes = ((B, H, L, D), (Bk, Hkv, S, D), (Bv, Hkv, S, Dv))
-    g = torch.Generator().manual_seed(0)
-    qkv = [torch.randn(s, generator=g).to(dtype) for s in shapes]
-    change = arguments.pop("change", lambda x: x)
-    return [change(x) for x in qkv], {"enable_gqa": Hkv != H, **arguments}
+def randn(*shape: int, seed: int = 0, dtype=torch.float32) -> Tensor:
+    g = torch.Generator().manual_seed(seed)
+    return torch.randn(shape, generator=g).to(dtype)
 
 
-def sideways(x):
-    return x.mT.contiguous().mT
+def qkv(L=40, S=40, H=4, Hkv=2, dtype=torch.float32):  # noqa: N803
+    return (
+        randn(2, H, L, 8, dtype=dtype),
+        randn(2, Hkv, S, 8, seed=1, dtype=dtype),
+        randn(2, Hkv, S, 8, seed=2, dtype=dtype),
+    )
+
+
+def taken(*args, **options) -> str:
+    return api.explain(*args, enable_gqa=True, **options).taken
+
+
+def test_each_shape_of_call_goes_to_whom_it_suits():
+    q, k, v = qkv()
+    one = q[:, :, :1]
+    assert taken(q, k, v) == "sdpa"
+    assert taken(q, k, v, is_causal=True) == "sdpa"
+    assert taken(one, k, v) == "packed"
+    assert taken(one, k, v, is_causal=True, q_offset=39) == "packed"
+    assert taken(one, q, q) == "sdpa", "nothing to pack"
+    assert taken(q, k, v, softcap=2.0) == "grouped"
+    assert taken(q, k, v, return_lse=True) == "grouped"
+    assert taken(q, k, v, sinks=torch.zeros(4), dropout_p=0.1) == "grouped"
+    q, k, v = qkv(1200, 1200)
+    assert taken(q, k, v, window=(100, 0)) == "banded"
+    assert taken(q, k, v, window=(1000, 0)) == "sdpa"
+    assert taken(q, k, v, window=(100, None)) == "sdpa"
+    assert taken(q, k, v, window=(100, 0), softcap=2.0) == "grouped"
+
+
+def test_many_scores_that_sdpa_cannot_take_are_tiled():
+    q, k, v = (x.to("meta") for x in qkv(2**14, 2**14))
+    assert taken(q, k, v, softcap=2.0) == "tiled"
+    assert taken(q, k, v, softcap=2.0, dropout_p=0.1) == "grouped"
+
+
+WINDOWS = ((5, 0), (0, 0), (3, 2), (0, 7), (60, 3))
+
+
+@pytest.mark.parametrize("window", WINDOWS, ids=str)
+@pytest.mark.parametrize("L, S, q_offset", [(40, 40, 0), (7, 40, 33)])
+@pytest.mark.parametrize("extra", ({}, {"is_causal": True}, {"scale": 0.3}))
+def test_bands_are_exact(window, L, S, q_offset, extra, monkeypatch):  # noqa: N803
+    monkeypatch.setattr(cpu, "BLOCK", 6)
+    q, k, v = (x.double().requires_grad_() for x in qkv(L, S))
+    said = {"enable_gqa": True, "window": window, "q_offset": q_offset}
+    ours = api.attention(q, k, v, impl="banded", **said, **extra)
+    want = attn.scaled_dot_product_attention(q, k, v, **said, **extra)
+    assert_exact(ours, want)
+    seed = torch.ones_like(want).cumsum(-1)
+    got = torch.autograd.grad(ours, (q, k, v), seed)
+    for x, y in zip(
+        got, torch.autograd.grad(want, (q, k, v), seed), strict=True
+    ):
+        assert_exact(x, y)
+
+
+@pytest.mark.parametrize("q_offset", (-9, 70))
+def test_a_band_beside_all_keys_is_zero(q_offset, monkeypatch):
+    monkeypatch.setattr(cpu, "BLOCK", 6)
+    q, k, v = qkv(5, 40)
+    said = {"window": (2, 0), "q_offset": q_offset, "enable_gqa": True}
+    assert (api.attention(q, k, v, impl="banded", **said) == 0).all()
 
 
 MASKS = {
-    "no mask": None,
-    "mask of two axes": torch.ones(3, 5, dtype=torch.bool),
-    "mask of one row": torch.zeros(1, 5),
-    "mask of three axes": torch.ones(1, 3, 5, dtype=torch.bool),
-    "mask of four axes": torch.ones(2, 1, 3, 5, dtype=torch.bool),
-    "mask that needs a gradient": torch.zeros(3, 5, requires_grad=True),
-}
-GRID = {
-    f"{name}, {mask}, dropout {p}, causal {is_causal}": a_call(
-        **sizes,
-        attn_mask=MASKS[mask],
-        dropout_p=p,
-        is_causal=is_causal,
-    )
-    for name, sizes in {
-        "plain": {},
-        "gqa": {"heads": (4, 2)},
-        "one query": {"lengths": (3, 5), "heads": (1, 1)},
-        "value dim differs": {"dims": (8, 6)},
-        "odd head_dim": {"dims": (7, 7)},
-        "large head_dim": {"dims": (300, 300)},
-        "batch broadcasts": {"batch": (2, 1, 1)},
-        "one query batch": {"batch": (1, 2, 2)},
-        "double": {"dtype": torch.float64},
-        "half": {"dtype": torch.float16},
-        "bfloat16": {"dtype": torch.bfloat16},
-        "not contiguous": {"change": sideways},
-        "needs a gradient": {"change": lambda x: x.requires_grad_()},
-    }.items()
-    for mask in MASKS
-    for p in (0.0, 0.1)
-    for is_causal in (False, True)
-} | {
-    "two axes": a_call(change=lambda x: x[0, 0]),
-    "three axes": a_call(change=lambda x: x[0]),
-    "five axes": a_call(change=lambda x: x[None]),
-    "three axes, gqa": a_call(heads=(4, 2), change=lambda x: x[0]),
-    "a scale": a_call(scale=0.3),
-    "head_dim 1, stored sideways": a_call(dims=(1, 1), change=sideways),
+    "none": {},
+    "causal": {"is_causal": True, "q_offset": 36},
+    "top left": {"is_causal": True},
+    "window": {"window": (9, 0), "q_offset": 36},
+    "of rows": {"attn_mask": randn(2, 1, 1, 40) > 0},
+    "of heads": {"attn_mask": randn(1, 4, 4, 40)},
+    "padding": {"attn_mask": attn.padding(randn(2, 40) > -1)},
+    "offsets": {"is_causal": True, "q_offset": torch.tensor([36, 5])},
 }
 
 
-def runs(backend, qkv, arguments):
-    with warnings.catch_warnings(), sdpa_kernel(getattr(SDPBackend, backend)):
-        warnings.simplefilter("ignore")
-        try:
-            F.scaled_dot_product_attention(*qkv, **arguments)
-        except RuntimeError:
-            return False
-    return True
+@pytest.mark.parametrize("name", MASKS)
+@pytest.mark.parametrize("length", (1, 4))
+def test_packing_is_exact(name, length):
+    q, k, v = (x.double() for x in qkv(length))
+    said = {"enable_gqa": True, **MASKS[name]}
+    if "attn_mask" in said and isinstance(said["attn_mask"], Tensor):
+        mask = said["attn_mask"][..., :length, :]
+        said["attn_mask"] = mask.double() if mask.is_floating_point() else mask
+    ours = api.attention(q, k, v, impl="packed", **said)
+    assert_exact(ours, attn.scaled_dot_product_attention(q, k, v, **said))
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_a_backend_without_reasons_runs_and_one_with_reasons_raises(backend):
-    assert GRID
-    for name, (qkv, arguments) in GRID.items():
-        reasons = api.explain(*qkv, **arguments)[backend]
-        assert runs(backend, qkv, arguments) == (not reasons), (name, reasons)
+def test_a_named_implementation_never_falls_back():
+    q, k, v = qkv()
+    for name, options, says in (
+        ("sdpa", {"softcap": 1.0}, "sdpa cannot: softcap is given"),
+        ("banded", {}, "banded cannot: None is no window"),
+        ("packed", {"return_lse": True}, "has no lse"),
+        ("tiled", {"dropout_p": 0.5}, "drops nothing"),
+        ("fused", {"dropout_p": 0.5}, "fused cannot: "),
+    ):
+        with pytest.raises(ValueError, match=says):
+            api.attention(q, k, v, enable_gqa=True, impl=name, **options)
+    with pytest.raises(ValueError, match="needs 'auto' or one of"):
+        api.attention(q, k, k, enable_gqa=True, impl="flash")
 
 
-def test_the_backend_taken_is_the_one_that_torch_chooses():
-    seen = set()
-    for name, (qkv, arguments) in GRID.items():
-        taken = api.explain(*qkv, **arguments).taken
-        positional = [
-            arguments.get("attn_mask"),
-            arguments.get("dropout_p", 0.0),
-        ]
-        index = torch._fused_sdp_choice(
-            *qkv,
-            *positional,
-            arguments.get("is_causal", False),
-            scale=arguments.get("scale"),
-            enable_gqa=arguments["enable_gqa"],
-        )
-        seen.add(taken)
-        if taken is None:  # torch chooses one, which then raises
-            with pytest.raises(RuntimeError):
-                F.scaled_dot_product_attention(*qkv, **arguments)
-        else:
-            assert int(getattr(SDPBackend, taken)) == index, name
-    assert seen == {"FLASH_ATTENTION", "MATH", None}
+def test_every_implementation_gives_the_same_where_it_can():
+    q, k, v = qkv()
+    want = attn.grouped_attention(q, k, v, is_causal=True)
+    ran = []
+    for name in api.implementations():
+        found = api.explain(q, k, v, is_causal=True, enable_gqa=True)
+        if not found[name]:
+            out = api.attention(
+                q, k, v, is_causal=True, enable_gqa=True, impl=name
+            )
+            assert torch.allclose(out, want, atol=1e-5), name
+            ran.append(name)
+    assert {"packed", "sdpa", "tiled", "grouped", "reference"} <= {*ran}
 
 
-def test_our_sentences_begin_where_torchs_own_words_do():
-    """The path that other devices use, on calls whose answer is known."""
-    for name, (qkv, arguments) in GRID.items():
-        call = attn.contract.read(*qkv, **arguments)
-        full = {
-            "attn_mask": None,
-            "dropout_p": 0.0,
-            "is_causal": False,
-            "scale": None,
-        }
-        given = api._Given(*qkv, **(full | arguments), call=call)
-        ours = api.explain(*qkv, **arguments)["FLASH_ATTENTION"]
-        words = api._in_torchs_words("FLASH_ATTENTION", given)
-        assert bool(ours) == bool(words), (name, ours, words)
-    qkv, arguments = GRID["two axes"]
-    given = api._Given(*qkv, None, 0.0, False, None, False, call)
-    words = " ".join(api._in_torchs_words("FLASH_ATTENTION", given))
-    assert "4 dimensional" in words and "not used because" not in words
+@pytest.fixture
+def kept():
+    before = dict(api._IMPLEMENTATIONS)
+    yield
+    api._IMPLEMENTATIONS.clear()
+    api._IMPLEMENTATIONS.update(before)
+
+
+def test_one_of_your_own(kept):
+    calls = []
+
+    def only_short(call):
+        return [] if call.kv_len < 50 else [f"there are {call.kv_len} keys"]
+
+    @api.register("mine", why_not=only_short, before="sdpa")
+    def mine(*args, **options):
+        calls.append(options)
+        return attn.scaled_dot_product_attention(*args, **options)
+
+    names = api.implementations()
+    assert names.index("mine") == names.index("sdpa") - 1
+    q, k, v = qkv()
+    api.attention(q, k, v, enable_gqa=True, is_causal=True, return_lse=True)
+    assert calls[0]["is_causal"] and calls[0]["return_lse"]
+    found = api.explain(*qkv(S=60), enable_gqa=True)
+    assert found.taken == "sdpa" and found["mine"] == ["there are 60 keys"]
+    with pytest.raises(ValueError, match="it is taken"):
+        api.register("mine")
+    with pytest.raises(ValueError, match="needs 'auto' or one of"):
+        api.register("other", before="nobody")
+
+
+def test_an_explanation_is_a_table_with_torchs_backends():
+    q, k, v = qkv()
+    found = api.explain(q, k, v, is_causal=True, enable_gqa=True)
+    lines = str(found).splitlines()
+    assert lines[0] == "attn"
+    assert any(line.split() == ["sdpa", "taken"] for line in lines)
+    assert any(line.split() == ["FLASH_ATTENTION", "taken"] for line in lines)
+    assert found.torch.taken == "FLASH_ATTENTION"
+    assert found["FLASH_ATTENTION"] == []
+
+
+def test_nested_tensors_are_torchs():
+    x = torch.nested.nested_tensor(
+        [randn(n, 2, 8) for n in (3, 5)], layout=torch.jagged
+    ).transpose(1, 2)
+    found = api.explain(x, x, x)
+    assert found.taken == "none"
+    assert all("nested" in why for (why,) in found.reasons.values())
 
 
 @pytest.mark.parametrize(
-    "about,call",
-    (
-        ("dropout_p", a_call(dropout_p=0.5)),
-        ("head_dim", a_call(dims=(8, 6))),
-        ("axes", a_call(change=lambda x: x[0])),
-        ("stride", a_call(change=sideways)),
-        ("batch sizes are 2 and 1", a_call(batch=(2, 1, 1))),
-        ("three|3", a_call(attn_mask=torch.ones(1, 3, 5))),
-        ("gradient", a_call(attn_mask=MASKS["mask that needs a gradient"])),
+    ("L", "S", "q_offset", "window"),
+    list(
+        itertools.product((1, 3), (1, 4, 9), (-2, 0, 3, 8), ((2, 0), (9, 9)))
     ),
-    ids=lambda x: x if isinstance(x, str) else "",
 )
-def test_each_obstacle_of_flash_on_the_cpu_is_named(about, call):
-    qkv, arguments = call
-    text = " ".join(api.explain(*qkv, **arguments)["FLASH_ATTENTION"])
-    assert re.search(about, text), text
-    assert api.explain(*qkv, **arguments).taken == "MATH"
+def test_rules_that_hide_nothing_are_known(L, S, q_offset, window):  # noqa: N803
+    from attn.backends.sdpa import hides_nothing
 
-
-def test_all_obstacles_are_listed_not_the_first_only():
-    qkv, arguments = a_call(batch=(2, 1, 1), dims=(8, 6), dropout_p=0.1)
-    assert len(api.explain(*qkv, **arguments)["FLASH_ATTENTION"]) == 3
-
-
-@pytest.mark.parametrize(
-    "name,argument",
-    (
-        ("softcap", {"softcap": 30.0}),
-        ("sinks", {"sinks": torch.zeros(4)}),
-        ("window", {"window": (1, 0), "q_offset": 2}),
-        ("q_offset", {"is_causal": True, "q_offset": 2}),
-        ("causal()", {"attn_mask": attn.causal(), "q_offset": 0}),
-        ("return_lse", {"return_lse": True}),
-    ),
-)
-def test_what_only_our_contract_has_is_a_reason_for_every_backend(
-    name, argument
-):
-    qkv, arguments = a_call(**argument)
-    found = api.explain(*qkv, **arguments)
-    assert found.taken is None
-    for backend in BACKENDS:
-        assert any(name in reason for reason in found[backend])
-
-
-def test_a_backend_that_is_switched_off_says_so():
-    qkv, arguments = a_call()
-    with sdpa_kernel(SDPBackend.MATH):
-        found = api.explain(*qkv, **arguments)
-    assert found.taken == "MATH"
-    assert found["FLASH_ATTENTION"] == ["it is switched off (sdpa_kernel)"]
-    assert found["MATH"] == []
-
-
-def test_an_empty_call_needs_no_backend():
-    qkv, arguments = a_call(lengths=(3, 0))
-    found = api.explain(*qkv, **arguments)
-    assert found.taken is None
-    assert all("empty" in " ".join(found[b]) for b in BACKENDS)
-    assert all(runs(b, qkv, arguments) for b in BACKENDS)
-
-
-def jagged(contiguous=True):
-    parts = [torch.randn(3, 4, 8), torch.randn(5, 4, 8)]
-    x = torch.nested.nested_tensor(parts, layout=torch.jagged)
-    if not contiguous:
-        packed = [torch.cat((part, part), -1) for part in parts]
-        x = torch.nested.nested_tensor(packed, layout=torch.jagged)
-        x = x.chunk(2, -1)[0]
-    return x.transpose(1, 2)
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    ({}, {"is_causal": True}, {"dropout_p": 0.1}),
-    ids=("plain", "causal", "dropout"),
-)
-@pytest.mark.parametrize("contiguous", (True, False))
-@pytest.mark.filterwarnings("ignore")
-def test_nested_tensors_run_where_explain_says_so(contiguous, arguments):
-    x = jagged(contiguous)
-    found = api.explain(x, x, x, **arguments)
-    for backend in BACKENDS:
-        assert runs(backend, (x, x, x), arguments) == (not found[backend])
-    assert found.taken == (None if found["MATH"] else "MATH")
-    if not contiguous:
-        assert "contiguous()" in " ".join(found["MATH"])
-
-
-def test_nested_tensors_take_no_mask_and_no_dense_company():
-    x = jagged()
-    found = api.explain(x, x, x, torch.ones(5, 5))
-    assert "attn_mask" in " ".join(found["MATH"])
-    with pytest.raises(TypeError, match="key is not a jagged nested tensor"):
-        api.explain(x, torch.randn(2, 4, 5, 8), x)
-
-
-def test_a_wrong_call_gets_the_contracts_error():
-    qkv, arguments = a_call(heads=(4, 2))
-    with pytest.raises(ValueError, match="enable_gqa"):
-        api.explain(*qkv)
-
-
-def test_a_device_without_kernels_is_answered_by_torch():
-    qkv, arguments = a_call(change=lambda x: x.to("meta"))
-    found = api.explain(*qkv, **arguments)
-    assert found.taken == "MATH"
-    assert found["FLASH_ATTENTION"] == ["torch has none for meta"]
-
-
-def test_it_prints_as_a_table():
-    qkv, arguments = a_call(dropout_p=0.1)
-    assert str(api.explain(*qkv, **arguments)).splitlines() == [
-        "FLASH_ATTENTION      no: dropout_p is 0.1: it drops no weights",
-        "EFFICIENT_ATTENTION  no: the tensors are on the CPU: it needs a GPU",
-        "MATH                 taken",
-        "CUDNN_ATTENTION      no: the tensors are on the CPU: it needs a GPU",
-    ]
-
-
-def test_nothing_is_computed_and_nothing_warns():
-    state = torch.random.get_rng_state()
-    qkv, arguments = a_call(dropout_p=0.1)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        api.explain(*qkv, **arguments)
-    assert torch.equal(state, torch.random.get_rng_state())
+    q, k = randn(1, L, 8), randn(1, S, 8)
+    for options in ({"window": window}, {"is_causal": True}):
+        call = read(q, k, k, q_offset=q_offset, **options)
+        assert hides_nothing(call) == bool(call.allowed().all())

@@ -1,0 +1,143 @@
+"""Two shapes of call that a CPU can do faster than torch's own function does.
+
+Both cut the call up so that torch's fused function does what it is good at,
+and both are exact: nothing is rounded that torch does not round.
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from attn.backends.sdpa import hides_nothing, torch_mask, why_not_sdpa
+from attn.contract import Call
+
+__all__ = [
+    "run_banded",
+    "run_packed",
+    "slower_banded",
+    "slower_packed",
+    "why_not_banded",
+    "why_not_packed",
+]
+
+BLOCK = 128  # queries at a time under a window
+
+
+# --- a window: only the keys that a block of queries can see -----------------
+
+
+def why_not_banded(call: Call) -> list[str]:
+    """What keeps a call from being cut along its band."""
+    lacks = why_not_sdpa(call)
+    if call.query.device.type != "cpu":
+        lacks.append(f"query is on {call.query.device}: it is for CPUs")
+    if call.attn_mask is not None:
+        lacks.append("attn_mask is a tensor: it needs rules alone")
+    if not isinstance(call.q_offset, int):
+        lacks.append("q_offset is a tensor: the bands would differ")
+    if _bounds(call) is None:
+        lacks.append(f"{call.mask} is no window: it needs left and right")
+    return lacks
+
+
+def slower_banded(call: Call) -> str | None:
+    """Why cutting does not pay."""
+    bounds = _bounds(call)
+    if bounds is None:
+        return None
+    seen = sum(bounds) + BLOCK
+    if 2 * seen > call.kv_len:
+        return (
+            f"a block of queries sees {seen} of {call.kv_len} keys: cutting "
+            "pays below half"
+        )
+    return None
+
+
+def run_banded(call: Call) -> Tensor:
+    """Block by block of queries, each with the keys that it can see."""
+    bounds = _bounds(call)
+    assert bounds is not None and isinstance(call.q_offset, int)
+    (left, right), start = bounds, call.q_offset
+    outs = []
+    for top in range(0, call.q_len, BLOCK):
+        end = min(top + BLOCK, call.q_len)
+        lo = min(max(start + top - left, 0), call.kv_len - 1)
+        hi = max(min(start + end + right, call.kv_len), lo + 1)
+        outs.append(
+            F.scaled_dot_product_attention(
+                call.query[..., top:end, :],
+                call.key[..., lo:hi, :],
+                call.value[..., lo:hi, :],
+                call.allowed(slice(top, end), slice(lo, hi)),
+                dropout_p=call.dropout_p,
+                scale=call.scale,
+                enable_gqa=call.num_heads != call.num_kv_heads,
+            )
+        )
+    return torch.cat(outs, -2)
+
+
+def _bounds(call: Call) -> tuple[int, int] | None:
+    """Neighbours on either side that the rules leave; None: no bound."""
+    left = right = None
+    for term in call.mask.terms if call.mask is not None else ():
+        before, after = {
+            "causal": lambda values: (None, 0),
+            "window": lambda values: values,
+        }.get(term.kind, lambda values: (None, None))(term.values)
+        if before is not None:
+            left = before if left is None else min(left, before)
+        if after is not None:
+            right = after if right is None else min(right, after)
+    return None if left is None or right is None else (left, right)
+
+
+# --- decoding: the queries of a group as the rows of one head ----------------
+
+
+def why_not_packed(call: Call) -> list[str]:
+    """What keeps the heads of a group from being one head's queries."""
+    lacks = why_not_sdpa(call)
+    if call.query.device.type != "cpu":
+        lacks.append(f"query is on {call.query.device}: it is for CPUs")
+    if call.group_size == 1:
+        lacks.append("every query head has its own keys: nothing to pack")
+    shapes = {x.shape[:-3] for x in (call.query, call.key, call.value)}
+    if len(shapes) > 1:
+        lacks.append("the batch axes differ: packing needs the same")
+    return lacks
+
+
+def slower_packed(call: Call) -> str | None:
+    """Why packing does not pay."""
+    rows = call.group_size * call.q_len
+    if rows > 64:
+        return f"a group has {rows} queries: packing pays up to 64"
+    return None
+
+
+def run_packed(call: Call) -> Tensor:
+    """Each key head once, with the queries of all heads that share it."""
+    groups = (call.num_kv_heads, call.group_size)
+    query = call.query.unflatten(-3, groups)  # (..., Hkv, G, L, D)
+    mask = None
+    if call.attn_mask is not None or not hides_nothing(call):
+        said = torch_mask(call)
+        mask = said.get("attn_mask")
+        if mask is None:
+            mask = call.allowed()
+        assert mask is not None
+        mask = mask.expand(*call.scores_shape).unflatten(-3, groups)
+        mask = mask.flatten(-3, -2)  # (..., Hkv, G * L, S)
+    out = F.scaled_dot_product_attention(
+        query.flatten(-3, -2),
+        call.key,
+        call.value,
+        mask,
+        dropout_p=call.dropout_p,
+        scale=call.scale,
+    )  # (..., Hkv, G * L, Dv)
+    return out.unflatten(-2, (call.group_size, call.q_len)).flatten(-4, -3)

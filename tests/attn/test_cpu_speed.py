@@ -1,0 +1,63 @@
+"""Why ``attention`` prefers whom: measured side by side, in one process."""
+
+import statistics
+import time
+
+import pytest
+import torch
+
+from attn.api import attention
+
+pytestmark = pytest.mark.serial
+
+
+def ratio(first, second, times=7):
+    """How many times longer the second takes; runs interleaved, medians."""
+    spent = {first: [], second: []}
+    for function in (first, second):
+        function()
+    for _ in range(times):
+        for function, seconds in spent.items():
+            start = time.perf_counter()
+            function()
+            seconds.append(time.perf_counter() - start)
+    medians = [statistics.median(x) for x in spent.values()]
+    return medians[1] / medians[0]
+
+
+def by(impl, *tensors, **options):
+    return lambda: attention(*tensors, impl=impl, **options)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize(
+    ("dtype", "least"), [(torch.float32, 1.3), (torch.bfloat16, 4.0)], ids=str
+)
+def test_packing_is_faster_than_torch_when_decoding(dtype, least):
+    query = torch.randn(1, 32, 1, 128).to(dtype)
+    key, value = torch.randn(2, 1, 8, 8192, 128).to(dtype)
+    said = {"enable_gqa": True, "is_causal": True, "q_offset": 8191}
+    packed = by("packed", query, key, value, **said)
+    sdpa = by("sdpa", query, key, value, **said)
+    assert ratio(packed, sdpa) > least
+
+
+@torch.no_grad()
+def test_a_band_is_faster_than_a_mask():
+    tensors = torch.randn(3, 1, 4, 4096, 64)
+    banded = by("banded", *tensors, window=(511, 0))
+    sdpa = by("sdpa", *tensors, window=(511, 0))
+    assert ratio(banded, sdpa, 3) > 2.5
+
+
+@torch.no_grad()
+def test_choosing_costs_next_to_nothing():
+    tensors = torch.randn(3, 1, 8, 1024, 64)
+
+    def plain():
+        torch.nn.functional.scaled_dot_product_attention(
+            *tensors, is_causal=True
+        )
+
+    auto = by("auto", *tensors, is_causal=True)
+    assert ratio(auto, plain) > 0.85
