@@ -52,7 +52,7 @@ def compare(
                 "type", f"{what} has {len(got)} entries, not {len(honest)}"
             )
         for i, three in enumerate(zip(got, honest, truth, strict=True)):
-            found = compare(*three, what=f"{what}[{i}]")
+            found = compare(*three, what=f"{what}[{i}]", about=about)
             if found:
                 return found
         return None

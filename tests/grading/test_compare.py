@@ -101,3 +101,5 @@ def test_a_random_result_is_held_to_about_its_size():
         found = compare(honest + off, honest, truth, about=0.05)
         assert (found is None) == fine
     assert compare(honest + 0.4, honest, truth) is not None
+    pair = (honest + 0.4, honest), (honest, honest), (truth, truth)
+    assert compare(*pair, about=0.05) is None and compare(*pair) is not None
