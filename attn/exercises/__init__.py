@@ -10,6 +10,7 @@ CHAPTERS = {
     "gqa": "05_gqa",
     "rope": "07_rope",
     "sdpa": "08_sdpa",
+    "flash": "11_online_softmax",
 }
 """Short key of an exercise id, and the file name of its chapter."""
 

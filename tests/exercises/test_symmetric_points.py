@@ -285,6 +285,23 @@ LEFT_BY = {
         "L = S": lambda c: c.args[0].shape[0] != c.args[0].shape[1],
         "contiguous strides": is_view,
     },
+    "flash-online_softmax": {
+        "S = 1": lambda c: len(c.args[0]) > 1,
+        "contiguous strides": lambda c: not c.args[0][0].is_contiguous(),
+    },
+    "flash-merge_states": {
+        "contiguous strides": lambda c: not c.args[0][0].is_contiguous(),
+    },
+    "flash-tiled_forward": {
+        "S = 1": many_keys,
+        "L = S": many_queries,
+        "contiguous strides": is_view,
+    },
+    "flash-tiled_backward": {
+        "S = 1": many_keys,
+        "L = S": many_queries,
+        "contiguous strides": is_view,
+    },
 }
 
 

@@ -1,0 +1,164 @@
+"""Solutions of chapter 11. Each signature and docstring is the task."""
+
+import math
+
+import torch
+from torch import Tensor
+
+
+def online_softmax(
+    scores: list[Tensor], values: list[Tensor]
+) -> tuple[Tensor, Tensor]:
+    """Attention over keys that come in blocks, each seen once.
+
+    Keep three things for each row: the largest score so far, the sum of
+    ``exp(score - largest)`` so far, and the weighted sum of values so
+    far. When a larger score turns up, the last two shrink by
+    ``exp(old - new)``. The check allows no tensor larger than a block
+    or the output, uses scores of 110 that rise from block to block,
+    -inf, and rows that see nothing (output 0, lse -inf).
+
+    Args:
+        scores: blocks ``(..., L, S_i)``, at least one.
+        values: as many blocks ``(..., S_i, Dv)``.
+
+    Returns:
+        ``softmax(all scores) @ all values``, ``(..., L, Dv)``; and lse,
+        the log of the sum of all exp(score), ``(..., L)``.
+    """
+    shape = scores[0].shape[:-1]  # (..., L)
+    top = torch.full((*shape, 1), -math.inf)
+    total, out = torch.zeros(*shape, 1), 0.0
+    for s, v in zip(scores, values, strict=True):
+        new = torch.maximum(top, s.amax(-1, keepdim=True))
+        safe = new.masked_fill(new == -math.inf, 0)
+        weights = (s - safe).exp()  # (..., L, S_i)
+        fade = (top - safe).exp()
+        total = total * fade + weights.sum(-1, keepdim=True)
+        out = out * fade + weights @ v  # (..., L, Dv)
+        top = new
+    seen = total > 0
+    lse = (top + total.log()).masked_fill(~seen, -math.inf)
+    return out / total.masked_fill(~seen, 1), lse[..., 0]
+
+
+def merge_states(
+    first: tuple[Tensor, Tensor], second: tuple[Tensor, Tensor]
+) -> tuple[Tensor, Tensor]:
+    """The attention over two sets of keys, from that over each.
+
+    A state is ``(out, lse)``. Each part counts by its share of the
+    whole sum, ``exp(its lse - the whole lse)``. The check merges states
+    that lie far apart, in any order, and empty ones: ``(0, -inf)``
+    changes nothing, and two of them are one of them. Long contexts are
+    cut into parts like this, over a GPU's processors or over GPUs.
+
+    Args:
+        first, second: ``out``, ``(..., L, Dv)``, and ``lse``,
+            ``(..., L)``, of the same queries over different keys.
+
+    Returns:
+        The state over both.
+    """
+    lse = torch.logaddexp(first[1], second[1])  # (..., L)
+    safe = lse.masked_fill(lse == -math.inf, 0)
+    a, b = ((x[1] - safe).exp()[..., None] for x in (first, second))
+    return a * first[0] + b * second[0], lse
+
+
+def tiled_forward(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    block_q: int,
+    block_k: int,
+    is_causal: bool = False,
+) -> tuple[Tensor, Tensor]:
+    """FlashAttention forward: a tile of scores at a time.
+
+    For each block of queries walk over the blocks of keys. Scores are
+    scaled by ``1 / sqrt(D)``; with ``is_causal`` query i sees keys 0 to
+    i. The check allows no tensor larger than an input or a tile: a full
+    row of scores is too much. It uses sizes that are no multiple of a
+    block, blocks of different sizes, large scores and L != S. Your
+    ``online_softmax`` and ``merge_states`` may be used.
+
+    Args:
+        query: ``(..., L, D)``.
+        key: ``(..., S, D)``, S at least 1.
+        value: ``(..., S, Dv)``.
+        block_q, block_k: queries and keys of a tile.
+        is_causal: as in PyTorch, top left.
+
+    Returns:
+        out, ``(..., L, Dv)``; lse, natural log, ``(..., L)``.
+    """
+    L, S = query.shape[-2], key.shape[-2]
+    states = []
+    for i in range(0, L, block_q):
+        q = query[..., i : i + block_q, :] / math.sqrt(query.shape[-1])
+        row = torch.arange(i, i + q.shape[-2])[:, None]
+        end = min(S, i + q.shape[-2]) if is_causal else S
+        state = None
+        for j in range(0, end, block_k):
+            s = q @ key[..., j : j + block_k, :].mT  # (..., l, s)
+            if is_causal:
+                column = torch.arange(j, j + s.shape[-1])
+                s = s.masked_fill(column > row, -math.inf)
+            tile = online_softmax([s], [value[..., j : j + block_k, :]])
+            state = merge_states(state, tile) if state else tile
+        states.append(state)
+    outs, logs = zip(*states, strict=True)
+    return torch.cat(outs, -2), torch.cat(logs, -1)
+
+
+def tiled_backward(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    out: Tensor,
+    lse: Tensor,
+    d_out: Tensor,
+    block_q: int,
+    block_k: int,
+    is_causal: bool = False,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """FlashAttention backward: each tile of weights, computed again.
+
+    The weights of a tile are ``exp(scores - lse)``. With ``delta``, the
+    sum over Dv of ``out * d_out``: d_value is ``weights.T @ d_out``;
+    d_scores is ``weights * (d_out @ value.T - delta)``; d_query and
+    d_key follow from it, times the scale. No autograd. The check allows
+    no tensor larger than an input or a tile, and uses the sizes of
+    ``tiled_forward``.
+
+    Args:
+        query, key, value: as in ``tiled_forward``.
+        out, lse: what it returned.
+        d_out: the gradient of out, ``(..., L, Dv)``.
+        block_q, block_k, is_causal: as there.
+
+    Returns:
+        The gradients of query, key and value.
+    """
+    scale = 1 / math.sqrt(query.shape[-1])
+    delta = (out * d_out).sum(-1, keepdim=True)  # (..., L, 1)
+    dq, dk, dv = (torch.zeros_like(x) for x in (query, key, value))
+    L, S = query.shape[-2], key.shape[-2]
+    for i in range(0, L, block_q):
+        rows = slice(i, min(i + block_q, L))
+        q, g = query[..., rows, :], d_out[..., rows, :]
+        for j in range(0, S, block_k):
+            cols = slice(j, min(j + block_k, S))
+            k, v = key[..., cols, :], value[..., cols, :]
+            s = q @ k.mT * scale  # (..., l, s)
+            p = (s - lse[..., rows, None]).exp()
+            if is_causal:
+                row = torch.arange(rows.start, rows.stop)[:, None]
+                column = torch.arange(cols.start, cols.stop)
+                p = p * (column <= row)
+            ds = p * (g @ v.mT - delta[..., rows, :])
+            dv[..., cols, :] += p.mT @ g
+            dq[..., rows, :] += ds @ k * scale
+            dk[..., cols, :] += ds.mT @ q * scale
+    return dq, dk, dv
