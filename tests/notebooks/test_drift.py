@@ -1,6 +1,7 @@
 """The committed notebooks agree with solutions/, and are fit to be read."""
 
 import copy
+import re
 import shutil
 
 import pytest
@@ -72,6 +73,15 @@ def test_no_cell_ran_into_stderr_or_an_unmarked_error(key, notebook):
             if output.output_type == "error":
                 assert "raises-exception" in tags, cell.source
             assert output.get("name") != "stderr", cell.source
+
+
+def test_no_output_names_a_place_on_somebodys_machine(key, notebook):
+    """A traceback does, unless the chapter asks for %xmode Minimal."""
+    path = re.compile(r"(?:/[\w.-]+){2,}\.py\b")
+    for cell in notebook.cells:
+        for output in cell.get("outputs", []):
+            said = "\n".join(output.get("traceback", [output.get("text", "")]))
+            assert not path.search(said), cell.source
 
 
 def test_a_changed_solution_is_noticed(key, notebook, tmp_path, monkeypatch):
