@@ -11,6 +11,7 @@ CHAPTERS = {
     "rope": "07_rope",
     "sdpa": "08_sdpa",
     "flash": "11_online_softmax",
+    "fwd": "12_fused_forward",
 }
 """Short key of an exercise id, and the file name of its chapter."""
 

@@ -18,6 +18,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from attn.exercises import CHAPTERS
+from attn.exercises.kernel import Emulated
 
 
 @dataclass(frozen=True)
@@ -98,6 +99,9 @@ class Exercise:
         forbids: names of torch functions that the answer may not call
             (``"softmax"`` stands for every spelling of it).
         properties: claims that help to explain a wrong result.
+        launch: a kernel: called with it and with a case's arguments, it
+            launches it and returns what was written. The reference and the
+            misconceptions are then ``Emulated``.
     """
 
     id: str
@@ -108,6 +112,7 @@ class Exercise:
     given: Mapping[str, Any] = field(default_factory=dict)
     forbids: tuple[str, ...] = ()
     properties: tuple[Property, ...] = ()
+    launch: Callable[..., Any] | None = None
     misconceptions: list[Misconception] = field(default_factory=list)
     equivalents: dict[str, Callable[..., Any]] = field(default_factory=dict)
 
@@ -119,6 +124,10 @@ class Exercise:
     def namespace(self) -> dict[str, Any]:
         """What a chapter has defined by the time that this task comes."""
         usual = {"math": math, "torch": torch, "nn": nn, "F": F}
+        if self.launch:
+            from attn.triton_here import tl, triton
+
+            usual |= {"triton": triton, "tl": tl}
         earlier: dict[str, Any] = {}
         for exercise in chapter(self.id.partition("-")[0]):
             if exercise.id == self.id:
@@ -137,8 +146,9 @@ class Exercise:
             why = " ".join((answer.__doc__ or "").split())
             if not why:
                 raise ValueError(f"{self.id}: {name!r} has no explanation")
+            wrong = Emulated(answer) if self.launch else answer
             self.misconceptions.append(
-                Misconception(name, why, exposed_by, answer)
+                Misconception(name, why, exposed_by, wrong)
             )
             return answer
 

@@ -7,6 +7,7 @@ import inspect
 import types
 from typing import TYPE_CHECKING, Any
 
+from attn.exercises.kernel import is_kernel
 from attn.exercises.spec import Case, Exercise, Misconception
 from attn.grading.compare import describe
 from attn.grading.run import (
@@ -96,6 +97,7 @@ def use_of_the_package(exercise: Exercise, answer: Any) -> str | None:
     This is for honest learners; a grader that cannot be fooled runs the
     answer where the package does not exist.
     """
+    answer = answer.fn if is_kernel(answer) else answer
     module = getattr(answer, "__module__", "") or ""
     if module.startswith("attn.exercises"):
         return None  # a misconception or an equivalent, under test
@@ -105,6 +107,7 @@ def use_of_the_package(exercise: Exercise, answer: Any) -> str | None:
             "cell above"
         )
     for name, value in _names_used(answer):
+        value = value.fn if is_kernel(value) else value
         home = value.__name__ if inspect.ismodule(value) else None
         home = home or getattr(value, "__module__", "") or ""
         given = exercise.namespace().get(name)
@@ -144,6 +147,7 @@ def _names_used(answer: Any) -> list[tuple[str, Any]]:
                 if name in item.__globals__:
                     value = item.__globals__[name]
                     found.append((name, value))
+                    value = value.fn if is_kernel(value) else value
                     if getattr(value, "__module__", None) == item.__module__:
                         todo.append(value)
     return found
@@ -172,7 +176,7 @@ def _input_size(failure: Failure) -> int:
 
 def _input_lines(exercise: Exercise, case: Case) -> list[str]:
     """The failing input, one argument a line, under its own name."""
-    target = exercise.reference
+    target = exercise.launch or exercise.reference
     if case.init is not None:
         target = exercise.reference.forward  # type: ignore[attr-defined]
     names: list[str] = []
@@ -180,7 +184,7 @@ def _input_lines(exercise: Exercise, case: Case) -> list[str]:
         if parameter.kind is parameter.VAR_POSITIONAL:
             rest = len(case.args) - len(names)
             names += [f"{name}[{i}]" for i in range(rest)]
-        elif name != "self":
+        elif name not in ("self", "kernel"):
             names.append(name)
     given = {**dict(zip(names, case.args, strict=False)), **case.kwargs}
     lines = []

@@ -10,22 +10,21 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from attn.exercises.spec import Case, Exercise, Misconception
 from attn.grading import explain
 from attn.grading.compare import Problem, alike, compare
+from attn.grading.known import Known
 from attn.grading.run import (
     TIME_LIMIT,
     Forbidden,
     Outcome,
     OutOfTime,
-    map_tensors,
     named_tensors,
     run,
 )
@@ -53,13 +52,20 @@ class Failure:
     expected: Any
 
 
-def judge(exercise: Exercise, answer: Any, *, seed: int = 0) -> Verdict:
+def judge(
+    exercise: Exercise,
+    answer: Any,
+    *,
+    seed: int = 0,
+    known: Known | None = None,
+) -> Verdict:
     """Judge one answer.
 
     Args:
         exercise: what was asked.
-        answer: the learner's function or class.
+        answer: the learner's function, class or kernel.
         seed: draws the inputs.
+        known: of this exercise and seed, when many answers are judged.
 
     Returns:
         The verdict, with the diagnosis when it is wrong.
@@ -67,19 +73,18 @@ def judge(exercise: Exercise, answer: Any, *, seed: int = 0) -> Verdict:
     borrowed = explain.use_of_the_package(exercise, answer)
     if borrowed:
         return Verdict(False, borrowed)
-    cases = exercise.generate(seed)
-    if not cases:
-        raise RuntimeError(f"{exercise.id} has no cases: nothing was checked")
+    known = known or Known(exercise, seed)
+    cases = known.cases
     with _one_thread():
         token = checking.set(exercise.id)
         try:
             outcomes = _run_all(answer, cases, exercise)
         finally:
             checking.reset(token)
-        failures = _failures(exercise, cases, outcomes)
+        failures = _failures(known, outcomes)
         if not failures:
             return Verdict(True)
-        mistake = _known_mistake(exercise, cases, outcomes, failures)
+        mistake = _known_mistake(known, outcomes, failures)
     message = explain.explain(exercise, cases, failures, mistake)
     return Verdict(False, message, mistake.name if mistake else None)
 
@@ -104,7 +109,13 @@ def _run_all(
     deadline = time.monotonic() + TIME_LIMIT
     for case in cases:
         left = deadline - time.monotonic()
-        outcome = run(answer, case, forbids=exercise.forbids, seconds=left)
+        outcome = run(
+            answer,
+            case,
+            forbids=exercise.forbids,
+            seconds=left,
+            launch=exercise.launch,
+        )
         outcomes.append(outcome)
         if isinstance(
             outcome.error, OutOfTime | NotImplementedError | Forbidden
@@ -113,13 +124,11 @@ def _run_all(
     return outcomes
 
 
-def _failures(
-    exercise: Exercise, cases: list[Case], outcomes: list[Outcome]
-) -> list[Failure]:
+def _failures(known: Known, outcomes: list[Outcome]) -> list[Failure]:
     failures = []
-    for case, outcome in zip(cases, outcomes, strict=False):
-        honest = _reference(exercise, case)
-        truth = partial(_truth, exercise, case)
+    for i, outcome in enumerate(outcomes):
+        case, honest = known.cases[i], known.reference(i)
+        truth = partial(known.truth, i)
         problem = _problem(outcome, honest, truth, case.about)
         if problem:
             failures.append(Failure(case, outcome, problem, honest.output))
@@ -147,35 +156,8 @@ def _problem(
     return found
 
 
-def _reference(exercise: Exercise, case: Case) -> Outcome:
-    outcome = run(exercise.reference, case, seconds=60)
-    if outcome.error is not None:
-        raise RuntimeError(
-            f"the reference of {exercise.id} fails on {case}"
-        ) from outcome.error
-    return outcome
-
-
-def _truth(exercise: Exercise, case: Case) -> Outcome:
-    """The reference in float64."""
-
-    def double(x: Tensor) -> Tensor:
-        return x.double() if x.is_floating_point() else x
-
-    exact = replace(
-        case,
-        args=map_tensors(double, case.args),
-        kwargs=map_tensors(double, dict(case.kwargs)),
-        state=None if case.state is None else map_tensors(double, case.state),
-    )
-    return _reference(exercise, exact)
-
-
 def _known_mistake(
-    exercise: Exercise,
-    cases: list[Case],
-    outcomes: list[Outcome],
-    failures: list[Failure],
+    known: Known, outcomes: list[Outcome], failures: list[Failure]
 ) -> Misconception | None:
     """The one misconception that explains the answer, if there is one.
 
@@ -187,24 +169,24 @@ def _known_mistake(
         first.outcome.error, NotImplementedError | OutOfTime | Forbidden
     ):
         return None
-    stage = [i for i, c in enumerate(cases) if c.stage == first.case.stage]
+    ran = range(len(outcomes))
+    stage = [i for i in ran if known.cases[i].stage == first.case.stage]
+    rest = [i for i in ran if i not in stage]
     everywhere, here = [], []
-    for wrong in exercise.misconceptions:
-        theirs = {
-            i: run(wrong.answer, cases[i]) for i in stage if i < len(outcomes)
-        }
-        if not all(_agree(outcomes[i], theirs[i]) for i in theirs):
-            continue
-        here.append(wrong)
-        rest = [i for i in range(len(outcomes)) if i not in theirs]
-        if all(_agree(outcomes[i], run(wrong.answer, cases[i])) for i in rest):
-            everywhere.append(wrong)
+    for wrong in known.exercise.misconceptions:
+
+        def same(i: int, wrong: Misconception = wrong) -> bool:
+            return _agree(outcomes[i], known.mistaken(wrong, i))
+
+        if all(map(same, stage)):
+            here.append(wrong)
+            if all(map(same, rest)):
+                everywhere.append(wrong)
     if len(everywhere) == 1:
         return everywhere[0]
     telling = sum(
         x.numel()
         for i in stage
-        if i < len(outcomes)
         for _, x in named_tensors(outcomes[i].output)
     )
     if not everywhere and len(here) == 1 and telling >= 4:

@@ -7,12 +7,15 @@ of its own.
 from __future__ import annotations
 
 import signal
+import sys
 import threading
 import traceback
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -99,14 +102,16 @@ def run(
     *,
     forbids: tuple[str, ...] = (),
     seconds: float = TIME_LIMIT,
+    launch: Callable[..., Any] | None = None,
 ) -> Outcome:
     """Call ``answer`` on a private copy of ``case``.
 
     Args:
-        answer: the learner's function, or class.
+        answer: the learner's function, class, or kernel.
         case: what to call it with.
         forbids: torch functions that it may not call.
         seconds: time allowed.
+        launch: of a kernel: what launches it.
 
     Returns:
         What happened. Never raises for what the learner's code does.
@@ -129,6 +134,7 @@ def run(
         ):
             warnings.simplefilter("ignore")
             call, parameters = _prepare(answer, case)
+            call = partial(launch, answer) if launch else call
             made = nullcontext() if case.room is None else Largest()
             with torch.random.fork_rng(devices=[]):
                 if case.train:
@@ -141,8 +147,8 @@ def run(
             if case.grad:
                 outcome.grads = _gradients(output, {**inputs, **parameters})
     except BaseException as error:  # noqa: BLE001 the learner's, whatever it is
-        outcome.error = error
-        outcome.where = _learners_line(error)
+        outcome.error = _own_error(error)
+        outcome.where = _learners_line(outcome.error)
         drew = False
     outcome.printed = prints.stdout + prints.stderr
     changed = [n for n, x in inputs.items() if not _same(x, before[n])]
@@ -157,6 +163,13 @@ def run(
             f"{case.room} are enough: something is copied"
         )
     return outcome
+
+
+def _own_error(error: BaseException) -> BaseException:
+    """What was raised in a kernel, without the interpreter's wrapping."""
+    while type(error).__name__ == "InterpreterError" and error.__cause__:
+        error = error.__cause__
+    return error
 
 
 def _prepare(answer: Any, case: Case) -> tuple[Any, dict[str, Tensor]]:
@@ -278,7 +291,9 @@ def _same(x: Tensor, y: Tensor) -> bool:
 
 def _learners_line(error: BaseException) -> str:
     """The innermost line of the learner's own that the error passed."""
-    library = (torch.__path__[0], __file__)
+    library = (torch.__path__[0], str(Path(__file__).parents[1]))
+    if triton := sys.modules.get("triton"):
+        library += tuple(triton.__path__)
     frames = [
         frame
         for frame in traceback.extract_tb(error.__traceback__)

@@ -10,9 +10,11 @@ import time
 from typing import Any
 
 from attn.exercises import CHAPTERS
+from attn.exercises.kernel import Emulated, is_kernel
 from attn.exercises.spec import Exercise, chapter, find
 from attn.grading import record, sources
 from attn.grading.judge import Verdict, checking, judge
+from attn.triton_here import why_not
 
 _last: dict[str, Verdict] = {}
 _hints_shown: dict[str, int] = {}
@@ -34,6 +36,9 @@ def check(exercise_id: str, answer: Any = None) -> None:
         ValueError: there is no such exercise.
     """
     exercise = find(exercise_id)
+    if exercise.launch and (missing := why_not()):
+        print(f"· {exercise.id}  not available here: {missing}")
+        return
     frame = sys._getframe(1)
     if answer is None:
         answer = frame.f_locals.get(exercise.name)
@@ -82,6 +87,11 @@ def _verdict(exercise: Exercise, answer: Any) -> Verdict:
     if not callable(answer):
         what = type(answer).__name__
         return Verdict(False, f"{exercise.name} is a {what}, not a function")
+    if exercise.launch:
+        if not is_kernel(answer):
+            need = "a kernel: write @triton.jit above its def"
+            return Verdict(False, f"{exercise.name} needs to be {need}")
+        return judge(exercise, answer)
     wants_class = inspect.isclass(exercise.reference)
     if wants_class != inspect.isclass(answer):
         need = "a class" if wants_class else "a function"
@@ -110,6 +120,16 @@ def stand_in(exercise: Exercise) -> Any:
                 f"this {exercise.name} is the reference, put there so that "
                 "the chapter goes on: write your own"
             )
+
+    if exercise.launch:
+
+        def launched(*args: Any, **kwargs: Any) -> None:
+            refuse()
+            exercise.reference.function(*args, **kwargs)
+
+        kernel = Emulated(launched)
+        kernel.__attn_reference__ = exercise.id  # type: ignore[attr-defined]
+        return kernel
 
     if inspect.isclass(exercise.reference):
 
@@ -236,6 +256,7 @@ def _text_of(name: str, namespace: dict[str, Any]) -> str:
     """The learner's last text of a function or class."""
     value = namespace.get(name)
     if value is not None and _stands_in_for(value) is None:
+        value = value.fn if is_kernel(value) else value
         try:
             return inspect.getsource(value)
         except (OSError, TypeError):

@@ -9,6 +9,7 @@ from typing import Any
 from attn.exercises.spec import Exercise, every_exercise
 from attn.grading import sources
 from attn.grading.judge import judge
+from attn.grading.known import Known
 
 
 @dataclass
@@ -26,16 +27,16 @@ class Bite:
 
 def bite(exercise: Exercise, seed: int = 0) -> Bite:
     """Judge the solution, the equivalents and the misconceptions."""
-    result = Bite(exercise)
+    result, known = Bite(exercise), Known(exercise, seed)
     rights = {"the solution": solution(exercise), **exercise.equivalents}
     for style, answer in rights.items():
-        verdict = judge(exercise, answer, seed=seed)
+        verdict = judge(exercise, answer, known=known)
         result.right += 1
         result.accepted += verdict.passed
         if not verdict.passed:
             result.faults.append(f"refuses {style}: {verdict.message}")
     for wrong in exercise.misconceptions:
-        verdict = judge(exercise, wrong.answer, seed=seed)
+        verdict = judge(exercise, wrong.answer, known=known)
         result.wrong += 1
         result.caught += not verdict.passed
         result.named += verdict.mistake == wrong.name

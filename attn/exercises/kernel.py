@@ -1,0 +1,153 @@
+"""Exercises that are kernels: what stands in for one, and what it may touch.
+
+The interpreter is kinder than a GPU, and less kind: it zeroes what a masked
+load leaves undefined, and it reads and writes wherever a pointer points, in
+the memory of this very process. Here undefined is NaN, what lies outside of
+the tensors is neither read nor written, and a result is NaN until written.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from attn.triton_here import triton
+
+FENCE = 64  # numbers before and behind a tensor
+
+
+class Emulated:
+    """Python in a kernel's place.
+
+    ``Emulated(function)[grid](...)`` calls ``function(grid, ...)`` with the
+    tensors that a kernel would get as pointers.
+    """
+
+    def __init__(self, function: Callable[..., None]) -> None:
+        self.function = function
+        self.__doc__ = function.__doc__
+
+    def __getitem__(self, grid: Any) -> Callable[..., None]:
+        return partial(self.function, grid)
+
+
+def is_kernel(answer: Any) -> bool:
+    """Whether it was made by ``triton.jit``."""
+    return hasattr(answer, "fn") and hasattr(answer, "__getitem__")
+
+
+def amid(x: Tensor, other: float, gap: int = 3) -> Tensor:
+    """The same numbers, as a view of a larger memory of another number.
+
+    Args:
+        x: ``(..., rows, columns)``.
+        other: what stands around them.
+        gap: how much farther apart than ``columns`` the rows lie.
+    """
+    memory, view = _fenced(x.shape, x, gap)
+    memory.fill_(other)
+    return view.copy_(x)
+
+
+@contextmanager
+def result(shape: torch.Size, *reads: Tensor, gap: int = 5) -> Iterator[Any]:
+    """Memory for a kernel's result; while it is open, kernels are watched.
+
+    Args:
+        shape: of the result; its dtype is the first input's.
+        reads: the kernel's inputs.
+        gap: how much farther apart than need be its rows lie.
+
+    Raises:
+        IndexError: the result is complete, and more was written.
+    """
+    memory, view = _fenced(shape, reads[0], gap)
+    memory.fill_(torch.nan)
+    outside: list[bool] = []
+    with _watched((memory, *reads), outside):
+        yield view
+    if view.isnan().any():
+        return  # wrong already, and this is not why
+    kept = view.clone()
+    view.fill_(torch.nan)
+    beside = not memory.isnan().all()
+    view.copy_(kept)
+    if beside or outside:
+        raise IndexError(
+            "it writes more than its result: is there a mask on tl.store?"
+        )
+
+
+def _fenced(
+    shape: torch.Size, like: Tensor, gap: int
+) -> tuple[Tensor, Tensor]:
+    width = shape[-1] + gap
+    strides = [1, width]
+    for size in reversed(shape[1:-1]):
+        strides.append(strides[-1] * size + gap)
+    strides = strides[: len(shape)][::-1]
+    memory = like.new_empty(shape[0] * strides[0] + width + 2 * FENCE)
+    return memory, memory.as_strided(shape, strides, FENCE)
+
+
+def where_kernels_run(x: Tensor) -> Tensor:
+    """The tensor, and all of its memory, on the GPU if kernels run there."""
+    if not torch.cuda.is_available() or triton.knobs.runtime.interpret:
+        return x
+    memory = x.untyped_storage().cuda()
+    there = torch.empty(0, dtype=x.dtype, device="cuda")
+    return there.set_(memory, x.storage_offset(), x.size(), x.stride())
+
+
+@contextmanager
+def _watched(
+    tensors: tuple[Tensor, ...], outside: list[bool]
+) -> Iterator[None]:
+    """In the interpreter: loads and stores stay within these tensors.
+
+    A load from elsewhere, and a masked one without ``other``, is NaN; a
+    store to elsewhere is noted in ``outside``, and not done.
+    """
+    module = sys.modules.get("triton.runtime.interpreter")
+    builder = getattr(module, "interpreter_builder", None)
+    if builder is None:
+        yield
+        return
+    kind = type(builder)
+    ranges = []
+    for x in tensors:
+        memory = x.untyped_storage()
+        ranges.append((memory.data_ptr(), memory.data_ptr() + len(memory)))
+
+    def within(ptrs: Any) -> Any:
+        at = ptrs.data
+        return np.logical_or.reduce([(a <= at) & (at < b) for a, b in ranges])
+
+    def load(ptrs: Any, mask: Any, other: Any, *rest: Any) -> Any:
+        asked = mask.data.astype(bool)
+        safe = type(mask)(asked & within(ptrs), mask.dtype)
+        loaded = kind.create_masked_load(builder, ptrs, safe, other, *rest)
+        undefined = ~safe.data if other is None else asked & ~safe.data
+        if loaded.data.dtype.kind == "f":
+            loaded.data[undefined] = np.nan
+        return loaded
+
+    def store(ptrs: Any, value: Any, mask: Any, *rest: Any) -> Any:
+        asked = mask.data.astype(bool)
+        safe = type(mask)(asked & within(ptrs), mask.dtype)
+        if (asked & ~safe.data).any():
+            outside.append(True)
+        return kind.create_masked_store(builder, ptrs, value, safe, *rest)
+
+    builder.create_masked_load, builder.create_masked_store = load, store
+    try:
+        yield
+    finally:
+        del builder.create_masked_load, builder.create_masked_store

@@ -1,0 +1,112 @@
+"""Solutions of chapter 12. Each signature and docstring is the task."""
+
+from attn.triton_here import tl, triton
+
+
+@triton.jit
+def row_softmax_kernel(
+    X, OUT, x_stride, out_stride, columns, BLOCK: tl.constexpr
+):
+    """The softmax of each row of a matrix: a program takes a row.
+
+    The program's row is ``tl.program_id(0)``. Load it into a block of
+    ``BLOCK`` lanes, of which those beyond the row must not count, and
+    compute in float32. The check takes rows that are shorter than the
+    block, that lie apart, that are all negative, scores of 200 and
+    float16; what a masked lane holds without ``other=`` is undefined,
+    and NaN here; and nothing but the result may be written.
+
+    Args:
+        X, OUT: pointers to the first numbers, ``(rows, columns)``.
+        x_stride, out_stride: numbers from one row to the next.
+        columns: numbers in a row, at most ``BLOCK``.
+        BLOCK: lanes, a power of two.
+    """
+    row, lane = tl.program_id(0), tl.arange(0, BLOCK)
+    inside = lane < columns
+    x = tl.load(X + row * x_stride + lane, inside, -float("inf"))
+    e = tl.exp(x.to(tl.float32) - tl.max(x, 0))
+    tl.store(OUT + row * out_stride + lane, e / tl.sum(e, 0), inside)
+
+
+@triton.jit
+def attention_forward_kernel(
+    Q, K, V, OUT, scale, L, S, q_offset,
+    q_h, q_l, k_h, k_s, v_h, v_s, o_h, o_l,
+    GROUP: tl.constexpr, IS_CAUSAL: tl.constexpr, D: tl.constexpr,
+    BLOCK_L: tl.constexpr, BLOCK_S: tl.constexpr,
+):  # fmt: skip
+    """FlashAttention forward: a program takes ``BLOCK_L`` queries.
+
+    The program takes the block ``tl.program_id(0)`` of the queries of
+    head ``tl.program_id(1)`` and walks over the keys of head ``head //
+    GROUP``, ``BLOCK_S`` at a time, with a largest score, a sum and an
+    output for each row, in float32. With ``IS_CAUSAL`` query i stands
+    at ``i + q_offset`` and sees the keys up to there; one that sees
+    none gives 0. L and S are no multiples of a block, and the four
+    tensors have strides of their own. Masked lanes without ``other=``
+    are NaN, as is all memory around the tensors.
+
+    Args:
+        Q, OUT: ``(H, L, D)``; D, a power of two, is the last axis.
+        K, V: ``(H // GROUP, S, D)``.
+        scale: on the scores.
+        q_h, q_l, ...: numbers from a head, or a token, to the next.
+    """
+    row = tl.program_id(0) * BLOCK_L + tl.arange(0, BLOCK_L)  # (l,)
+    head, d = tl.program_id(1), tl.arange(0, D)
+    K += head // GROUP * k_h
+    V += head // GROUP * v_h
+    real = row[:, None] < L
+    place = Q + head * q_h + row[:, None] * q_l + d[None, :]
+    q = tl.load(place, real, 0.0)  # (l, D)
+    top = tl.full([BLOCK_L], -float("inf"), tl.float32)
+    total = tl.zeros([BLOCK_L], tl.float32)
+    out = tl.zeros([BLOCK_L, D], tl.float32)
+    for start in range(0, S, BLOCK_S):
+        column = start + tl.arange(0, BLOCK_S)  # (s,)
+        inside = column[:, None] < S
+        k = tl.load(K + column[:, None] * k_s + d[None, :], inside, 0.0)
+        v = tl.load(V + column[:, None] * v_s + d[None, :], inside, 0.0)
+        s = tl.dot(q, tl.trans(k), input_precision="ieee") * scale
+        seen = column[None, :] < S  # (l, s)
+        if IS_CAUSAL:
+            seen = seen & (column[None, :] <= row[:, None] + q_offset)
+        s = tl.where(seen, s, -float("inf"))
+        new = tl.maximum(top, tl.max(s, 1))
+        base = tl.where(new == -float("inf"), 0.0, new)
+        weights = tl.exp(s - base[:, None])
+        fade = tl.exp(top - base)
+        total = total * fade + tl.sum(weights, 1)
+        part = tl.dot(weights.to(v.dtype), v, input_precision="ieee")
+        out = out * fade[:, None] + part
+        top = new
+    out = out / tl.where(total > 0, total, 1.0)[:, None]
+    place = OUT + head * o_h + row[:, None] * o_l + d[None, :]
+    tl.store(place, out, real)
+
+
+def causal_ranges(
+    first: int, last: int, kv_len: int, block_s: int
+) -> tuple[range, range]:
+    """Which tiles does a block of queries need, and which need a mask?
+
+    Queries stand at the positions ``first`` to ``last``, one of which
+    sees the keys up to its own. Tile n holds the keys ``n * block_s``
+    to ``(n + 1) * block_s - 1``, as far as there are keys. A tile is
+    *whole* when it is full of keys and every query sees them all, so
+    that its scores need no mask; it is *cut* when some pair is seen but
+    not every one; the others are skipped.
+
+    Args:
+        first, last: positions, the first at most the last; negative
+            ones stand before all keys.
+        kv_len: keys there are.
+        block_s: keys of a tile.
+
+    Returns:
+        The numbers of the whole tiles, and those of the cut ones.
+    """
+    whole = max(min(first + 1, kv_len) // block_s, 0)
+    end = -(-min(last + 1, kv_len) // block_s)
+    return range(whole), range(whole, max(end, whole))
