@@ -185,9 +185,7 @@ def _known_mistake(
     if len(everywhere) == 1:
         return everywhere[0]
     telling = sum(
-        x.numel()
-        for i in stage
-        for _, x in named_tensors(outcomes[i].output)
+        x.numel() for i in stage for _, x in named_tensors(outcomes[i].output)
     )
     if not everywhere and len(here) == 1 and telling >= 4:
         return here[0]

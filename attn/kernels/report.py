@@ -7,17 +7,27 @@ into them (spills), shared memory, and which matrix instructions are used.
 
 from __future__ import annotations
 
+import importlib.util
+import inspect
 import json
 import os
 import re
 import subprocess
 import sys
 import tempfile
+import textwrap
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
-__all__ = ["CompiledKernel", "as_table", "compile_report"]
+__all__ = [
+    "CompiledKernel",
+    "as_table",
+    "compile_report",
+    "compile_yours",
+]
 
+Work = tuple[str, list[Any], dict[str, Any]]
 ARCHS = (80, 90, 100)
 #: Bytes of shared memory that one program may have.
 SHARED_MEMORY = {80: 163 * 1024, 90: 227 * 1024, 100: 227 * 1024}
@@ -64,11 +74,79 @@ def compile_report(
     Raises:
         RuntimeError: the compiler failed; its last words.
     """
-    asked = json.dumps([archs, head_dims, kernels, dtypes])
+    return _elsewhere(
+        [
+            ("_compile", [kernel, arch, head_dim, dtype], {})
+            for arch in archs
+            for dtype in dtypes
+            for head_dim in head_dims
+            for kernel in kernels
+        ]
+    )
+
+
+def compile_yours(
+    kernel: Any,
+    constants: dict[str, Any],
+    archs: tuple[int, ...] = ARCHS,
+    dtype: str = "bf16",
+    num_warps: int = 8,
+    num_stages: int = 2,
+) -> list[CompiledKernel]:
+    """Compile a kernel of your own for some GPUs, from its source.
+
+    Arguments in capitals are taken for pointers, ``scale`` for a float, the
+    others for integers, those with a name like ``q_h`` for strides that are
+    multiples of 16.
+
+    Args:
+        kernel: made by ``triton.jit``; it may use ``triton`` and ``tl``.
+        constants: the values of its ``tl.constexpr`` arguments.
+        archs, dtype: as in ``compile_report``; of the pointers.
+        num_warps, num_stages: as when it is launched.
+
+    Returns:
+        One row for each GPU.
+
+    Raises:
+        TypeError: it is no kernel, or its source cannot be had.
+        RuntimeError: the compiler failed; its last words.
+    """
+    try:
+        text = inspect.getsource(kernel.fn)
+    except (AttributeError, OSError) as error:
+        raise TypeError(
+            f"kernel is {type(kernel).__name__}: it needs to be made by "
+            "triton.jit, in a notebook or a file"
+        ) from error
+    source = "import triton\nimport triton.language as tl\n\n\n"
+    source += textwrap.dedent(text)
+    how = {"dtype": dtype, "num_warps": num_warps, "num_stages": num_stages}
+    about = [source, kernel.__name__, constants]
+    return _elsewhere([("_compile_source", [*about, a], how) for a in archs])
+
+
+def _elsewhere(work: list[Work]) -> list[CompiledKernel]:
+    """In processes that compile: this one may be interpreting."""
+    hands = min(os.cpu_count() or 1, len(work))
+    with ThreadPoolExecutor(hands) as pool:
+        parts = list(
+            pool.map(_in_a_process, (work[i::hands] for i in range(hands)))
+        )
+    return [parts[i % hands][i // hands] for i in range(len(work))]
+
+
+def _in_a_process(work: list[Work]) -> list[CompiledKernel]:
     without = {k: v for k, v in os.environ.items() if k != "TRITON_INTERPRET"}
     without["TRITON_DEFAULT_FP_FUSION"] = "1"
+    root = str(Path(__file__).parents[2])
+    before = os.environ.get("PYTHONPATH")
+    without["PYTHONPATH"] = os.pathsep.join(filter(None, (root, before)))
     done = subprocess.run(
-        [sys.executable, "-m", "attn.kernels.report", asked],
+        # By its path, so that `attn`, and with it torch, is not imported; -P
+        # keeps operator.py beside it from being taken for Python's.
+        [sys.executable, "-P", __file__],
+        input=json.dumps(work),
         env=without,
         capture_output=True,
         text=True,
@@ -80,14 +158,15 @@ def compile_report(
 
 def as_table(rows: list[CompiledKernel]) -> str:
     """The report, to be printed."""
+    width = max(9, *(len(r.kernel) + 2 for r in rows))
     head = (
-        f"{'kernel':<9}{'GPU':<8}{'dtype':<6}{'D':<5}{'tile':<9}"
+        f"{'kernel':<{width}}{'GPU':<8}{'dtype':<6}{'D':<5}{'tile':<9}"
         f"{'warps':<7}{'stages':<8}{'registers':<11}{'spilled':<9}"
-        f"{'shared':<9}matrix instructions"
+        f"{'shared':<9}matrices"
     )
     lines = [
-        f"{r.kernel:<9}sm_{r.arch:<5}{r.dtype:<6}{r.head_dim:<5}{r.tile:<9}"
-        f"{r.num_warps:<7}{r.num_stages:<8}{r.registers:<11}"
+        f"{r.kernel:<{width}}sm_{r.arch:<5}{r.dtype:<6}{r.head_dim:<5}"
+        f"{r.tile:<9}{r.num_warps:<7}{r.num_stages:<8}{r.registers:<11}"
         f"{f'{r.spilled} B':<9}{f'{r.shared / 1024:.0f} KB':<9}"
         f"{r.instructions}"
         for r in rows
@@ -103,10 +182,6 @@ _BYTES = {"bf16": 2, "fp16": 2, "fp32": 4}
 def _compile(
     name: str, arch: int, head_dim: int, dtype: str
 ) -> CompiledKernel:
-    import triton
-    from triton.backends.compiler import GPUTarget
-    from triton.compiler import ASTSource
-
     from attn.kernels import backward, configs, forward
 
     kernel: Any = {
@@ -131,38 +206,67 @@ def _compile(
         "VARLEN": False,
         "PRECISION": "ieee" if dtype == "fp32" else "tf32",
     }
-    names = kernel.arg_names
-    constants = {k: v for k, v in constants.items() if k in names}
+    constants = {k: v for k, v in constants.items() if k in kernel.arg_names}
+    warps, stages = config.num_warps, config.num_stages
+    return _examine(name, kernel, constants, arch, dtype, warps, stages)
+
+
+def _compile_source(
+    source: str, name: str, constants: dict[str, Any], arch: int, **how: Any
+) -> CompiledKernel:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "learners.py"
+        path.write_text(source)
+        spec = importlib.util.spec_from_file_location("learners", path)
+        assert spec and spec.loader
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        kernel = getattr(module, name)
+        return _examine(name, kernel, constants, arch, **how)
+
+
+def _examine(
+    name: str,
+    kernel: Any,
+    constants: dict[str, Any],
+    arch: int,
+    dtype: str,
+    num_warps: int,
+    num_stages: int,
+) -> CompiledKernel:
+    """Compile one kernel and look at what came out."""
+    import triton
+    from triton.backends.compiler import GPUTarget
+    from triton.compiler import ASTSource
+
     # What the launcher finds out by itself: a stride of 1, and that pointers
     # and other strides are multiples of 16.
-    constants |= {n: 1 for n in names if n.endswith("_d")}
-    signature = {n: _kind(n, dtype, constants) for n in names}
+    names = kernel.arg_names
+    known = constants | {n: 1 for n in names if n.endswith("_d")}
+    signature = {n: _kind(n, dtype, known) for n in names}
     aligned = {
         (i,): [["tt.divisibility", 16]]
         for i, n in enumerate(names)
         if signature[n].startswith("*") or re.fullmatch("[a-z]+_[a-z]", n)
     }
-    source = ASTSource(
-        fn=kernel, signature=signature, constexprs=constants, attrs=aligned
-    )
     made = triton.compile(
-        source,
+        ASTSource(
+            fn=kernel, signature=signature, constexprs=known, attrs=aligned
+        ),
         target=GPUTarget("cuda", arch, 32),
-        options={
-            "num_warps": config.num_warps,
-            "num_stages": config.num_stages,
-        },
+        options={"num_warps": num_warps, "num_stages": num_stages},
     )
     used, code = _inspect(made.asm["cubin"])
     found = [op for op in MATRIX_INSTRUCTIONS if re.search(rf"\b{op}\b", code)]
+    blocks = [constants[k] for k in ("BLOCK_L", "BLOCK_S") if k in constants]
     return CompiledKernel(
         name,
         arch,
         dtype,
-        head_dim,
-        f"{config.block_l}x{config.block_s}",
-        config.num_warps,
-        config.num_stages,
+        constants.get("D", 0),
+        "x".join(map(str, blocks)) or "-",
+        num_warps,
+        num_stages,
         int(re.search(r"REG:(\d+)", used)[1]),  # type: ignore[index]
         int(re.search(r"STACK:(\d+)", used)[1]),  # type: ignore[index]
         made.metadata.shared,
@@ -209,15 +313,11 @@ def _inspect(cubin: bytes) -> tuple[str, str]:
 
 
 if __name__ == "__main__":
-    archs, head_dims, kernels, dtypes = json.loads(sys.argv[1])
     print(
         json.dumps(
             [
-                _compile(kernel, arch, head_dim, dtype)
-                for arch in archs
-                for dtype in dtypes
-                for head_dim in head_dims
-                for kernel in kernels
+                globals()[function](*args, **how)
+                for function, args, how in json.load(sys.stdin)
             ]
         )
     )

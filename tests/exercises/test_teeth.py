@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from attn.exercises import CHAPTERS
+from attn.exercises.kernel import Emulated
 from attn.exercises.spec import every_exercise
 from attn.grading import sources
 from attn.grading.judge import judge
@@ -56,6 +57,19 @@ def test_a_broken_solution_is_refused(exercise):
                 return super().forward(*args, **kwargs) * 1.01
 
         assert not judge(exercise, Broken).passed
+        return
+
+    if exercise.launch:
+
+        def spoiled(grid, *args, **kwargs):
+            tensors = [x for x in args if isinstance(x, torch.Tensor)]
+            before = [x.clone() for x in tensors]
+            right[grid](*args, **kwargs)
+            for x, old in zip(tensors, before, strict=True):
+                if not torch.equal(x.nan_to_num(), old.nan_to_num()):
+                    x.mul_(1.01)
+
+        assert not judge(exercise, Emulated(spoiled)).passed
         return
 
     def broken(*args, **kwargs):

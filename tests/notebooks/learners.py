@@ -79,7 +79,9 @@ def answered(notebook, right=(), wrong=()):
         name = notebooks.exercise_id(cell)
         if name in right or name in wrong:
             cell.source = sources.solution(name)
-        if name in wrong:
+        if name in wrong and "@triton.jit" in cell.source:
+            cell.source = cell.source.replace("tl.store(", "tl.store(1 + ")
+        elif name in wrong:
             cell.source += WRONG.format(name=name.partition("-")[2])
     return notebook
 

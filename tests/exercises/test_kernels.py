@@ -1,0 +1,160 @@
+"""Exercises that are kernels: what a learner sees, and what is watched."""
+
+import importlib.util
+import os
+import subprocess
+import sys
+
+import pytest
+
+pytest.importorskip("triton")
+
+from attn.exercises.ch12_softmax import exercise  # noqa: E402
+from attn.grading import sources  # noqa: E402
+from attn.grading.judge import judge  # noqa: E402
+
+HEAD = "import attn\nfrom attn.triton_here import tl, triton\n\n"
+RIGHT = sources.solution(exercise.id) + "\n"
+
+
+@pytest.fixture
+def write(tmp_path):
+    """A cell of a learner's, as an object with its source."""
+
+    def written(text, name=exercise.name):
+        path = tmp_path / f"cell_{len(list(tmp_path.iterdir()))}.py"
+        path.write_text(HEAD + text)
+        spec = importlib.util.spec_from_file_location("__main__cell", path)
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        return getattr(module, name)
+
+    return written
+
+
+def notebook(*cells):
+    """Run cells in IPython, in a process of its own; what they print."""
+    code = (
+        "import sys\n"
+        "from IPython.core.interactiveshell import InteractiveShell\n"
+        "shell = InteractiveShell()\n"
+        "for cell in sys.argv[1:]:\n"
+        "    shell.run_cell(cell)\n"
+    )
+    start = "from attn.grading import check\n" + HEAD
+    done = subprocess.run(
+        [sys.executable, "-c", code, start, *cells],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "ATTN_NO_RECORD": "1"},
+    )
+    return done.stdout, done.stderr
+
+
+def test_a_function_without_jit_is_told_what_it_needs():
+    plain = RIGHT.replace("@triton.jit\n", "")
+    out, err = notebook(plain, f"check({exercise.id!r})")
+    assert out == ""
+    assert "write @triton.jit above its def" in err
+
+
+def test_after_a_wrong_answer_the_chapter_goes_on():
+    wrong = RIGHT.replace("tl.exp(", "tl.math.exp2(")
+    launch = (
+        "import torch\nx, out = torch.ones(2, 4), torch.zeros(2, 4)\n"
+        "row_softmax_kernel[(2,)](x, out, 4, 4, 4, BLOCK=4)\n"
+        "print(out.tolist())"
+    )
+    check = f"check({exercise.id!r})"
+    out, err = notebook(wrong, check, launch, check)
+    assert out == f"{[[0.25] * 4] * 2}\n"
+    assert "this looks like: exp2 without log2(e)" in err
+    assert "is still the reference" in err
+
+
+@pytest.mark.parametrize(
+    "wild",
+    [
+        "tl.load(X + row * x_stride + lane + 2**40)",
+        "tl.load(X - 2**33 + lane * 10**9, inside, 0.0)",
+    ],
+)
+def test_a_pointer_to_nowhere_is_a_wrong_answer_and_no_crash(write, wild):
+    text = RIGHT.replace(
+        "tl.load(X + row * x_stride + lane, inside", "(" + wild
+    )
+    text = text.replace(wild + ', -float("inf"))', wild + ")")
+    assert wild in text
+    assert not judge(exercise, write(text)).passed
+
+
+def test_a_store_to_nowhere_is_a_wrong_answer_and_no_crash(write):
+    text = RIGHT + "    tl.store(OUT + 2**40 + lane, e)\n"
+    verdict = judge(exercise, write(text))
+    assert "writes more than its result" in verdict.message
+
+
+def test_an_error_is_shown_with_the_learners_own_line(write):
+    text = RIGHT.replace(
+        "row, lane =", "lane = tl.nothing(3)\n    row, lane ="
+    )
+    message = judge(exercise, write(text)).message
+    assert "has no attribute 'nothing'" in message
+    assert "in the line  lane = tl.nothing(3)" in message
+
+
+def test_an_endless_loop_in_a_kernel_ends(write, monkeypatch):
+    monkeypatch.setattr("attn.grading.judge.TIME_LIMIT", 0.3)
+    text = RIGHT + "    while True:\n        lane += 0\n"
+    assert "did not finish" in judge(exercise, write(text)).message
+
+
+def test_what_a_kernel_prints_does_not_cost_the_points(write):
+    assert judge(exercise, write(RIGHT + "    print(lane)\n")).passed
+
+
+def test_the_books_own_kernels_are_refused(write):
+    text = (
+        "from attn.exercises.ch12_softmax import _exp2\n\n\n"
+        "@triton.jit\n"
+        "def row_softmax_kernel(X, OUT, a, b, columns, BLOCK: tl.constexpr):\n"
+        "    _exp2(X, OUT, a, b, columns, BLOCK)\n"
+    )
+    verdict = judge(exercise, write(text))
+    assert "which holds the answer" in verdict.message
+
+
+def test_without_triton_a_check_says_so_and_is_neither_right_nor_wrong():
+    code = (
+        "import sys; sys.modules['triton'] = None\n"
+        "from attn.grading import check\n"
+        "from attn.triton_here import tl, triton\n"
+        "@triton.jit\n"
+        "def row_softmax_kernel(X, OUT, BLOCK: tl.constexpr): ...\n"
+        f"check({exercise.id!r})\n"
+        "print(triton.cdiv(10, 4), triton.next_power_of_2(9))\n"
+        "try:\n    row_softmax_kernel[(1,)](1, 2)\n"
+        "except Exception as e:\n    print(e._render_traceback_())\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    told, sizes, raised = done.stdout.splitlines()
+    assert told.startswith(f"· {exercise.id}  not available here: Triton")
+    assert sizes == "3 16"
+    assert "colab" in raised
+
+
+def test_triton_without_its_interpreter_is_noticed():
+    code = (
+        "import os; os.environ.pop('TRITON_INTERPRET', None)\n"
+        "import torch; torch.cuda.is_available = lambda: False\n"
+        "import triton\n"
+        "from attn.triton_here import why_not\n"
+        "print(why_not())\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True
+    )
+    assert "restart the kernel" in done.stdout, done.stderr
