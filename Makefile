@@ -21,7 +21,7 @@ BOOK_FROM := $(shell find _config.yml _toc.yml Makefile book notebooks solutions
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help book test lab serve refresh lint clean
+.PHONY: help book test lab serve refresh bench lint clean
 
 help:
 	@echo "make book      build the book, print where it is (no torch needed)"
@@ -29,6 +29,7 @@ help:
 	@echo "make lab       open the chapters in JupyterLab, in your own workspace/"
 	@echo "make test      test the package, the exercises, the chapters, the book"
 	@echo "make refresh   write the stubs again, run the chapters, store outputs"
+	@echo "make bench     measure attention side by side, print and draw it"
 	@echo "make lint      ruff and mypy"
 	@echo "make clean     remove what was built (.venv and workspace/ stay)"
 	@echo
@@ -69,6 +70,13 @@ serve: $(BOOK)
 
 refresh: .venv/.test
 	@$(PY) -m attn refresh
+
+# Kept out of the book: to publish a run, copy it to book/benchmarks.
+bench: .venv/.test
+	@mkdir -p _build/bench
+	@$(PY) -m attn.bench run --out _build/bench/run.json
+	@$(PY) -m attn.bench plot _build/bench/run.json _build/bench/run.png
+	@echo "drawn: _build/bench/run.png"
 
 lint: .venv/.test
 	@$(PY) -m ruff format --check .

@@ -7,19 +7,25 @@ that is, and why not the others; torch's own backends included.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 from torch import Tensor
 
-from attn.backends import cpu, sdpa
+import attn.backends.shipped  # noqa: F401 registers what comes with the book
+from attn.backends import flex
 from attn.backends.torch_choice import TorchExplanation, explain_torch
 from attn.checks import Window
-from attn.contract import Call, read
-from attn.functional import grouped_attention, scaled_dot_product_attention
-from attn.online import tiled_attention
+from attn.contract import read
 from attn.predicate import Mask
+from attn.registry import (
+    IMPLEMENTATIONS,
+    choose,
+    find,
+    implementations,
+    reasons_of,
+    register,
+)
 
 __all__ = [
     "Explanation",
@@ -27,78 +33,8 @@ __all__ = [
     "explain",
     "implementations",
     "register",
+    "warmup",
 ]
-
-Result = Tensor | tuple[Tensor, Tensor]
-Attention = Callable[..., Result]
-
-
-@dataclass(frozen=True)
-class _Implementation:
-    run: Attention
-    why_not: Callable[[Call], list[str]]
-    slower: Callable[[Call], str | None]
-    has_lse: bool
-
-
-_IMPLEMENTATIONS: dict[str, _Implementation] = {}
-
-
-def register(
-    name: str,
-    *,
-    why_not: Callable[[Call], list[str]] | None = None,
-    slower: Callable[[Call], str | None] | None = None,
-    has_lse: bool = True,
-    before: str | None = None,
-) -> Callable[[Attention], Attention]:
-    """Add an implementation, as a decorator.
-
-    The function takes the arguments of
-    ``attn.scaled_dot_product_attention``, which have been checked.
-
-    Args:
-        name: what ``attention(impl=...)`` calls it.
-        why_not: gives the reasons why it cannot take a call, in sentences;
-            none when it can. It takes every call when this is None.
-        slower: says why it can take a call and another is faster; None
-            when it should be tried. Only ``impl="auto"`` asks.
-        has_lse: whether it takes ``return_lse``.
-        before: the implementation that auto asks after it; the last place
-            when None.
-
-    Returns:
-        The decorator, which gives the function back.
-
-    Raises:
-        ValueError: the name is taken, or ``before`` is not registered.
-    """
-    if name in _IMPLEMENTATIONS or name == "auto":
-        raise ValueError(f"name is {name!r}: it is taken")
-    if before is not None:
-        _find(before)
-
-    def add(function: Attention) -> Attention:
-        later = {}
-        if before is not None:
-            names = list(_IMPLEMENTATIONS)
-            for after in names[names.index(before) :]:
-                later[after] = _IMPLEMENTATIONS.pop(after)
-        _IMPLEMENTATIONS[name] = _Implementation(
-            function,
-            why_not or (lambda call: []),
-            slower or (lambda call: None),
-            has_lse,
-        )
-        _IMPLEMENTATIONS.update(later)
-        return function
-
-    return add
-
-
-def implementations() -> tuple[str, ...]:
-    """The names of all implementations, in the order in which auto asks."""
-    return tuple(_IMPLEMENTATIONS)
 
 
 def attention(
@@ -117,7 +53,7 @@ def attention(
     q_offset: int | Tensor | None = None,
     return_lse: bool = False,
     impl: str = "auto",
-) -> Result:
+) -> Tensor | tuple[Tensor, Tensor]:
     """The whole contract, computed by whoever is best at such a call.
 
     Args:
@@ -149,15 +85,13 @@ def attention(
     }
     call = read(query, key, value, **arguments)
     if impl == "auto":
-        chosen = _choose(call, return_lse)
+        chosen = choose(call, return_lse)
     else:
-        chosen = _find(impl)
-        reasons = _reasons(chosen, call, return_lse)
+        chosen = find(impl)
+        reasons = reasons_of(chosen, call, return_lse)
         if reasons:
             raise ValueError(f"{impl} cannot: {'; '.join(reasons)}")
-    if return_lse:
-        arguments["return_lse"] = True
-    return chosen.run(query, key, value, **arguments)
+    return chosen.run(call, return_lse, arguments)
 
 
 @dataclass(frozen=True)
@@ -241,127 +175,73 @@ def explain(
     if query.is_nested:
         nested = ["the tensors are nested: it needs dense ones (pad them)"]
         return Explanation(
-            {name: list(nested) for name in _IMPLEMENTATIONS},
+            {name: list(nested) for name in IMPLEMENTATIONS},
             {},
             "none",
             of_torch,
         )
     call = read(query, key, value, **arguments)
-    chosen = _choose(call, return_lse)
+    chosen = choose(call, return_lse)
     reasons, slower = {}, {}
-    for name, one in _IMPLEMENTATIONS.items():
-        reasons[name] = _reasons(one, call, return_lse)
+    for name, one in IMPLEMENTATIONS.items():
+        reasons[name] = reasons_of(one, call, return_lse)
         why = None if reasons[name] else one.slower(call)
         if why:
             slower[name] = why
-    names = {id(one): name for name, one in _IMPLEMENTATIONS.items()}
+    names = {id(one): name for name, one in IMPLEMENTATIONS.items()}
     return Explanation(reasons, slower, names[id(chosen)], of_torch)
 
 
-def _find(name: str) -> _Implementation:
-    if name not in _IMPLEMENTATIONS:
-        raise ValueError(
-            f"impl is {name!r}: it needs 'auto' or one of "
-            f"{list(_IMPLEMENTATIONS)}"
-        )
-    return _IMPLEMENTATIONS[name]
+def warmup(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | Mask | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+    *,
+    softcap: float | None = None,
+    sinks: Tensor | None = None,
+    window: Window | None = None,
+    q_offset: int | Tensor | None = None,
+    return_lse: bool = False,
+) -> Explanation:
+    """Compile FlexAttention for calls like this one, and time it.
 
+    Compiling takes seconds, so ``attention`` never does it by itself. After
+    this, calls of the same shapes, dtype, mask and options are computed by
+    FlexAttention if it was faster here than what would take them else.
 
-def _reasons(one: _Implementation, call: Call, return_lse: bool) -> list[str]:
-    reasons = one.why_not(call)
-    if return_lse and not one.has_lse:
-        reasons = [*reasons, "return_lse is given: it has no lse to give"]
-    return reasons
+    Args:
+        query, key, value: as in ``attn.scaled_dot_product_attention``.
+        attn_mask, dropout_p, is_causal, scale, enable_gqa: as there.
+        softcap, sinks, window, q_offset, return_lse: as there.
 
+    Returns:
+        Who takes such calls now, and why.
 
-def _choose(call: Call, return_lse: bool) -> _Implementation:
-    """The first that can and should; else the first that can."""
-    able = [
-        one
-        for one in _IMPLEMENTATIONS.values()
-        if not _reasons(one, call, return_lse)
-    ]
-    fast = (one for one in able if one.slower(call) is None)
-    return next(fast, able[-1])
-
-
-# --- the implementations that come with the book -----------------------------
-
-
-def _by_call(run: Callable[[Call], Tensor]) -> Attention:
-    """A function of a checked call, as one of the contract's arguments."""
-
-    def function(
-        query: Tensor, key: Tensor, value: Tensor, **said: Any
-    ) -> Any:
-        return run(read(query, key, value, **said))
-
-    return function
-
-
-def _no_kernels(call: Call) -> list[str]:
-    try:
-        from attn.kernels import why_not
-    except ImportError as error:
-        return [
-            f"{error.name or 'triton'} is not installed: pip install triton"
-        ]
-    return why_not(call)
-
-
-def _interpreted(call: Call) -> str | None:
-    if call.query.device.type == "cuda":
-        return None
-    return "the interpreter is for tests"
-
-
-def _fused(*args: Any, **said: Any) -> Any:
-    from attn.kernels import fused_attention
-
-    return fused_attention(*args, **said)
-
-
-LARGE = 2**28  # scores: a GiB in float32
-
-
-def _few_scores(call: Call) -> str | None:
-    shape = call.scores_shape
-    count = 1
-    for size in shape:
-        count *= size
-    if count < LARGE:
-        return f"there are {count:,} scores: they fit, and one product does it"
-    return None
-
-
-def _without_dropout(call: Call) -> list[str]:
-    return [f"dropout_p is {call.dropout_p}: it drops nothing"] * bool(
-        call.dropout_p
-    )
-
-
-# In this order because of tests/attn/test_cpu_speed.py, which measures it.
-register(
-    "banded",
-    why_not=cpu.why_not_banded,
-    slower=cpu.slower_banded,
-    has_lse=False,
-)(_by_call(cpu.run_banded))
-register(
-    "packed",
-    why_not=cpu.why_not_packed,
-    slower=cpu.slower_packed,
-    has_lse=False,
-)(_by_call(cpu.run_packed))
-register("sdpa", why_not=sdpa.why_not_sdpa, has_lse=False)(
-    _by_call(sdpa.run_sdpa)
-)
-register("fused", why_not=_no_kernels, slower=_interpreted)(_fused)
-register("tiled", why_not=_without_dropout, slower=_few_scores)(
-    tiled_attention
-)
-register("grouped")(grouped_attention)
-register(
-    "reference",
-    slower=lambda call: "it is written to be read: grouped does the same",
-)(scaled_dot_product_attention)
+    Raises:
+        TypeError, ValueError: an argument is wrong, or FlexAttention cannot
+            take the call: with its reasons.
+    """
+    arguments: dict[str, Any] = {
+        "attn_mask": attn_mask,
+        "dropout_p": dropout_p,
+        "is_causal": is_causal,
+        "scale": scale,
+        "enable_gqa": enable_gqa,
+        "softcap": softcap,
+        "sinks": sinks,
+        "window": window,
+        "q_offset": q_offset,
+    }
+    call = read(query, key, value, **arguments)
+    reasons = reasons_of(find("flex"), call, return_lse)
+    if reasons:
+        raise ValueError(f"flex cannot: {'; '.join(reasons)}")
+    flex.forget(call)
+    rival = choose(call, return_lse)
+    flex.measure(call, lambda: rival.run(call, return_lse, arguments))
+    return explain(query, key, value, **arguments, return_lse=return_lse)

@@ -34,6 +34,9 @@ class Emulated:
         self.function = function
         self.__doc__ = function.__doc__
 
+    def __call__(self, *args: Any, **kwargs: Any) -> None:
+        raise TypeError("a kernel is launched on a grid: kernel[grid](...)")
+
     def __getitem__(self, grid: Any) -> Callable[..., None]:
         return partial(self.function, grid)
 

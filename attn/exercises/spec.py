@@ -106,7 +106,7 @@ class Exercise:
 
     id: str
     points: int
-    reference: Callable[..., Any]
+    reference: Any  # a function, a class, or Emulated
     cases: Callable[[torch.Generator], Iterator[Case]]
     hints: tuple[str, ...]
     given: Mapping[str, Any] = field(default_factory=dict)

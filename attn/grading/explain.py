@@ -178,7 +178,7 @@ def _input_lines(exercise: Exercise, case: Case) -> list[str]:
     """The failing input, one argument a line, under its own name."""
     target = exercise.launch or exercise.reference
     if case.init is not None:
-        target = exercise.reference.forward  # type: ignore[attr-defined]
+        target = exercise.reference.forward
     names: list[str] = []
     for name, parameter in inspect.signature(target).parameters.items():
         if parameter.kind is parameter.VAR_POSITIONAL:

@@ -291,12 +291,12 @@ def _same(x: Tensor, y: Tensor) -> bool:
 
 def _learners_line(error: BaseException) -> str:
     """The innermost line of the learner's own that the error passed."""
-    library = (torch.__path__[0], str(Path(__file__).parents[1]))
+    library = [torch.__path__[0], str(Path(__file__).parents[1])]
     if triton := sys.modules.get("triton"):
-        library += tuple(triton.__path__)
+        library += triton.__path__
     frames = [
         frame
         for frame in traceback.extract_tb(error.__traceback__)
-        if not frame.filename.startswith(library) and frame.line
+        if not frame.filename.startswith(tuple(library)) and frame.line
     ]
     return frames[-1].line or "" if frames else ""

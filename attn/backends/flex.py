@@ -1,0 +1,264 @@
+"""FlexAttention: PyTorch compiles a fused kernel around our mask.
+
+Only blocks of pairs that the mask leaves are computed. To compile takes
+seconds, so nothing is compiled inside a call unless ``warmup`` was asked to,
+or the implementation was named.
+"""
+
+from __future__ import annotations
+
+import functools
+import statistics
+import time
+import warnings
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from attn.contract import Call
+from attn.predicate import Mask
+
+if TYPE_CHECKING:
+    from torch.nn.attention.flex_attention import BlockMask
+
+__all__ = [
+    "forget",
+    "has_lse",
+    "measure",
+    "run_flex",
+    "slower_flex",
+    "why_not_flex",
+]
+
+_HALVES = (torch.float16, torch.bfloat16)
+
+
+def why_not_flex(call: Call) -> list[str]:
+    """What FlexAttention cannot be told, or cannot do here."""
+    lacks = []
+    if missing := _no_compiler(call.query.device.type):
+        lacks.append(missing)
+    if call.attn_mask is not None:
+        lacks.append("attn_mask is a tensor: it needs a Mask, or rules")
+    if call.dropout_p:
+        lacks.append(f"dropout_p is {call.dropout_p}: it drops nothing")
+    if not isinstance(call.q_offset, int):
+        lacks.append("q_offset is a tensor: it needs one for all rows")
+    if call.query.dtype not in (torch.float32, *_HALVES):
+        lacks.append(
+            f"query is {call.query.dtype}: it needs float32, float16 or "
+            "bfloat16"
+        )
+    if 0 in (*call.query.shape, *call.key.shape, *call.value.shape):
+        lacks.append("a tensor is empty: there is nothing to compile for")
+    if call.query.device.type == "cpu":
+        if call.sinks is not None:
+            lacks.append("sinks is given: on a CPU it has no lse to add them")
+        tensors = (call.query, call.key, call.value)
+        if torch.is_grad_enabled() and any(x.requires_grad for x in tensors):
+            lacks.append("a tensor requires a gradient: on a CPU it has none")
+    return lacks
+
+
+def slower_flex(call: Call) -> str | None:
+    """Why another should take a call that this one could."""
+    if _kind(call) not in _MEASURED:
+        return (
+            "it is not compiled for such calls: attn.api.warmup(...) does "
+            "that, in seconds, and compares"
+        )
+    own, rival = _MEASURED[_kind(call)]
+    if own >= rival:
+        return f"{1e3 * own:.3g} ms here, and the next {1e3 * rival:.3g}"
+    return None
+
+
+def run_flex(call: Call, return_lse: bool = False) -> Any:
+    """The call, by FlexAttention, compiled for it if need be."""
+    batch = call.batch_shape.numel()
+    tensors = [_four_axes(x, call) for x in (call.query, call.key, call.value)]
+    options: dict[str, Any] = {
+        "block_mask": _block_mask(call, batch),
+        "score_mod": _capped(call.softcap),
+        "scale": call.scale,
+        "enable_gqa": call.num_heads != call.num_kv_heads,
+    }
+    wants_lse = return_lse or call.sinks is not None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        if not wants_lse:
+            out = _compiled()(*tensors, **options)
+            return out.reshape(*call.scores_shape[:-1], out.shape[-1])
+        from torch.nn.attention.flex_attention import AuxRequest
+
+        options["return_aux"] = AuxRequest(lse=True)
+        out, aux = _compiled()(*tensors, **options)
+    lse = aux.lse
+    if call.sinks is not None:
+        share = torch.sigmoid(lse - call.sinks.view(1, -1, 1))[..., None]
+        out = (out * share).to(out.dtype)
+    out = out.reshape(*call.scores_shape[:-1], out.shape[-1])
+    return (out, lse.reshape(call.scores_shape[:-1])) if return_lse else out
+
+
+def has_lse(call: Call) -> bool:
+    """Whether an lse can be had of it here."""
+    return call.query.device.type == "cuda"
+
+
+# --- what was compiled, and how fast it was ----------------------------------
+
+_MEASURED: dict[tuple[Any, ...], tuple[float, float]] = {}
+
+
+def measure(call: Call, rival: Callable[[], Any], times: int = 5) -> None:
+    """Compile for a call, and note how long it and a rival take.
+
+    Args:
+        call: what is to be computed.
+        rival: computes the same.
+        times: runs of each, one after the other in turns.
+    """
+    runs = (lambda: run_flex(call), rival)
+    for run in runs:
+        run()
+    seconds: tuple[list[float], ...] = ([], [])
+    for _ in range(times):
+        for run, spent in zip(runs, seconds, strict=True):
+            _wait(call)
+            start = time.perf_counter()
+            run()
+            _wait(call)
+            spent.append(time.perf_counter() - start)
+    own, other = map(statistics.median, seconds)
+    _MEASURED[_kind(call)] = (own, other)
+
+
+def forget(call: Call) -> None:
+    """What was measured for such calls is measured again."""
+    _MEASURED.pop(_kind(call), None)
+
+
+def _wait(call: Call) -> None:
+    if call.query.is_cuda:
+        torch.cuda.synchronize()
+
+
+def _kind(call: Call) -> tuple[Any, ...]:
+    """Calls that one compiled kernel serves, and that take equally long."""
+    return (
+        call.query.device,
+        call.query.dtype,
+        *(tuple(x.shape) for x in (call.query, call.key, call.value)),
+        str(call.mask),
+        call.softcap,
+        call.sinks is None,
+        torch.is_grad_enabled() and call.query.requires_grad,
+    )
+
+
+@functools.cache
+def _compiled() -> Callable[..., Any]:
+    from torch.nn.attention.flex_attention import flex_attention
+
+    return torch.compile(flex_attention)
+
+
+@functools.cache
+def _no_compiler(device: str) -> str | None:
+    if device == "cuda":
+        try:
+            import triton  # noqa: F401
+        except ImportError:
+            return "triton is not installed: it compiles for GPUs"
+        return None
+    if device != "cpu":
+        return f"query is on {device}: it is for CPUs and CUDA"
+    from torch._inductor.cpp_builder import get_cpp_compiler
+
+    try:
+        get_cpp_compiler()
+    except Exception:  # noqa: BLE001 torch has an error of its own for it
+        return "no C++ compiler was found: it needs one on a CPU (g++, clang)"
+    return None
+
+
+@functools.cache
+def _capped(softcap: float | None) -> Callable[..., Tensor] | None:
+    if softcap is None:
+        return None
+
+    def capped(score: Tensor, b: Any, h: Any, q: Any, kv: Any) -> Tensor:
+        return softcap * torch.tanh(score / softcap)
+
+    return capped
+
+
+def _block_mask(call: Call, batch: int) -> BlockMask | None:
+    mask = call.mask
+    if mask is None:
+        return None
+    assert isinstance(call.q_offset, int)
+    same = _Same(mask)
+    # Of rules that are known, only padding and documents look at the row.
+    rows = batch if same.opaque or mask.data.batch is not None else None
+    heads = call.num_heads if same.opaque else None
+    sizes = (call.q_len, call.kv_len, rows, heads, call.q_offset)
+    return _cached(same, *sizes, call.query.device)
+
+
+class _Same:
+    """A mask as a key: the same rules over the same tensors."""
+
+    def __init__(self, mask: Mask) -> None:
+        self.mask = mask
+        self.opaque = any(term.kind == "opaque" for term in mask.terms)
+        self.key: tuple[Any, ...] = (id(mask),)
+        if not self.opaque:
+            self.key = tuple(map(_key, mask.terms))
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and self.key == other.key
+
+
+def _key(term: Any) -> tuple[Any, ...]:
+    values = (
+        (id(x), x._version) if isinstance(x, Tensor) else x
+        for x in term.values
+    )
+    return (term.kind, *values)
+
+
+@functools.lru_cache(maxsize=16)
+def _cached(
+    same: _Same,
+    q_len: int,
+    kv_len: int,
+    batch: int | None,
+    heads: int | None,
+    q_offset: int,
+    device: torch.device,
+) -> BlockMask:
+    """Made once for all layers; the entry keeps the mask's tensors alive."""
+    return same.mask.block_mask(
+        q_len,
+        kv_len,
+        batch=batch,
+        heads=heads,
+        q_offset=q_offset,
+        device=device,
+    )
+
+
+def _four_axes(x: Tensor, call: Call) -> Tensor:
+    """``(B, H, L, D)``, the features side by side."""
+    if x.dim() < 3:
+        x = x[None]
+    x = x.expand(*call.batch_shape, *x.shape[-3:])
+    x = x.reshape(call.batch_shape.numel(), *x.shape[-3:])
+    return x if x.stride(-1) == 1 else x.contiguous()

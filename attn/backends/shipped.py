@@ -1,0 +1,91 @@
+"""The implementations that come with the book, in the order of their speed.
+
+The order is what ``tests/attn/test_cpu_speed.py`` and ``attn.bench``
+measure. Where speed depends on the call, ``slower`` says so.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from attn.backends import cpu, flex, sdpa
+from attn.contract import Call
+from attn.functional import grouped_attention, scaled_dot_product_attention
+from attn.online import tiled_attention
+from attn.registry import register
+
+
+def _no_kernels(call: Call) -> list[str]:
+    try:
+        from attn.kernels import why_not
+    except ImportError as error:
+        return [
+            f"{error.name or 'triton'} is not installed: pip install triton"
+        ]
+    return why_not(call)
+
+
+def _interpreted(call: Call) -> str | None:
+    if call.query.device.type == "cuda":
+        return None
+    return "the interpreter is for tests"
+
+
+def _fused(*args: Any, **said: Any) -> Any:
+    from attn.kernels import fused_attention
+
+    return fused_attention(*args, **said)
+
+
+LARGE = 2**28  # scores: a GiB in float32
+
+
+def _few_scores(call: Call) -> str | None:
+    shape = call.scores_shape
+    count = 1
+    for size in shape:
+        count *= size
+    if count < LARGE:
+        return f"there are {count:,} scores: they fit, and one product does it"
+    return None
+
+
+def _without_dropout(call: Call) -> list[str]:
+    return [f"dropout_p is {call.dropout_p}: it drops nothing"] * bool(
+        call.dropout_p
+    )
+
+
+register(
+    "banded",
+    why_not=cpu.why_not_banded,
+    slower=cpu.slower_banded,
+    has_lse=False,
+    takes_call=True,
+)(cpu.run_banded)
+register(
+    "packed",
+    why_not=cpu.why_not_packed,
+    slower=cpu.slower_packed,
+    has_lse=False,
+    takes_call=True,
+)(cpu.run_packed)
+register(
+    "flex",
+    why_not=flex.why_not_flex,
+    slower=flex.slower_flex,
+    has_lse=flex.has_lse,
+    takes_call=True,
+)(flex.run_flex)
+register("sdpa", why_not=sdpa.why_not_sdpa, has_lse=False, takes_call=True)(
+    sdpa.run_sdpa
+)
+register("fused", why_not=_no_kernels, slower=_interpreted)(_fused)
+register("tiled", why_not=_without_dropout, slower=_few_scores)(
+    tiled_attention
+)
+register("grouped")(grouped_attention)
+register(
+    "reference",
+    slower=lambda call: "it is written to be read: grouped does the same",
+)(scaled_dot_product_attention)

@@ -1,0 +1,88 @@
+"""``python -m attn.bench``: measure, show, keep.
+
+``run`` measures all cases that this machine can run, prints the tables, and
+writes JSON; ``show FILE`` prints the tables of a file, ``plot FILE IMAGE``
+draws it.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from tqdm import tqdm
+
+from attn.bench import results, shown
+from attn.bench.cases import CASES, find
+from attn.bench.measuring import run_case, why_not
+
+
+def main(words: list[str] | None = None) -> int:
+    """Read the command line and do what it says."""
+    parser = argparse.ArgumentParser(
+        "python -m attn.bench", description=__doc__
+    )
+    commands = parser.add_subparsers(dest="command", required=True)
+    run = commands.add_parser("run", help="measure, print, write JSON")
+    run.add_argument("cases", nargs="*", help="names; all when none is given")
+    run.add_argument("--out", type=Path, help="the JSON file to write")
+    run.add_argument("--repeats", type=int, default=15)
+    run.add_argument(
+        "--dry-run",
+        action="store_true",
+        help="small sizes, everywhere: the times mean nothing",
+    )
+    show = commands.add_parser("show", help="print a file's tables")
+    show.add_argument("file", type=Path)
+    plot = commands.add_parser("plot", help="draw a file")
+    plot.add_argument("file", type=Path)
+    plot.add_argument("image", type=Path)
+    plot.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    given = parser.parse_args(words)
+    if given.command == "run":
+        done = _run(given.cases, given.repeats, given.dry_run)
+        _show(done)
+        if given.out:
+            results.save(done, given.out)
+            print(f"written: {given.out}")
+    elif given.command == "show":
+        _show(results.load(given.file))
+    else:
+        drawn = shown.figure_of(results.load(given.file), given.device)
+        drawn.savefig(given.image)
+    return 0
+
+
+def _run(names: list[str], repeats: int, dry: bool) -> dict[str, Any]:
+    asked = [find(name) for name in names] or list(CASES)
+    able = [case for case in asked if why_not(case, dry) is None]
+    measured = [
+        run_case(case, repeats=repeats, dry=dry)
+        for case in tqdm(able, unit="case", leave=False)
+    ]
+    return {
+        "about": results.about_this_machine(),
+        "dry": dry,
+        "cases": measured,
+        "pending": [
+            {"case": case.name, "why": why_not(case, dry)}
+            for case in asked
+            if case not in able
+        ],
+    }
+
+
+def _show(run: dict[str, Any]) -> None:
+    console = Console()
+    console.print(shown.times(run))
+    if not run["dry"]:
+        console.print(shown.goals(run))
+    for one in run["pending"]:
+        console.print(f"pending: {find(one['case']).title}: {one['why']}")
+    console.print(shown.provenance(run), soft_wrap=True)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

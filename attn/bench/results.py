@@ -1,0 +1,158 @@
+"""What was measured, where and when, as JSON.
+
+A file holds one run: ``about`` (machine, versions, date, commit), ``dry``,
+``cases`` and ``pending``, cases that could not be run there and why. A
+case's peers keep every time that was taken; medians, spreads and ratios
+are computed when they are shown.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import platform
+import statistics
+import subprocess
+import time
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+
+from attn.bench.cases import Goal, find
+
+__all__ = [
+    "Ratio",
+    "about_this_machine",
+    "load",
+    "median",
+    "ratios",
+    "save",
+    "speed",
+    "spread",
+    "stored",
+]
+
+_PACKAGES = ("torch", "triton", "numpy", "transformers")
+
+
+class Ratio(NamedTuple):
+    """How a goal came out."""
+
+    goal: Goal
+    against: str  # the best of those that ran
+    ratio: float
+    met: bool
+
+
+def about_this_machine() -> dict[str, Any]:
+    """Provenance: enough to know what a number is worth."""
+    versions = {"python": platform.python_version()}
+    for name in _PACKAGES:
+        try:
+            versions[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            versions[name] = "not installed"
+    about: dict[str, Any] = {
+        "cpu": _cpu(),
+        "threads": torch.get_num_threads(),
+        "system": f"{platform.system()} {platform.machine()}",
+        "versions": versions,
+        "date": time.strftime("%Y-%m-%d"),
+        "commit": _git("rev-parse", "--short", "HEAD"),
+        "changed": bool(_git("status", "--porcelain", "--", "attn")),
+    }
+    if torch.cuda.is_available():
+        about["gpu"] = torch.cuda.get_device_name()
+        about["driver"] = torch.version.cuda
+    return about
+
+
+def _cpu() -> str:
+    path = Path("/proc/cpuinfo")
+    if path.exists():
+        for line in path.read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()
+
+
+def _git(*words: str) -> str:
+    here = Path(__file__).parent
+    try:
+        done = subprocess.run(
+            ["git", "-C", here, *words],  # noqa: S607
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+    except (OSError, subprocess.CalledProcessError):
+        return ""
+    return done.stdout.strip()
+
+
+def save(run: dict[str, Any], path: Path) -> None:
+    """Write a run."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    text = json.dumps(run, indent=1, ensure_ascii=False)
+    path.write_text(text + "\n", encoding="utf-8")
+
+
+def load(path: Path) -> dict[str, Any]:
+    """Read a run.
+
+    Raises:
+        ValueError: it is none.
+    """
+    run = json.loads(path.read_text(encoding="utf-8"))
+    lacks = {"about", "dry", "cases", "pending"} - set(run)
+    if lacks:
+        raise ValueError(f"{path.name} is no run: it lacks {sorted(lacks)}")
+    return run
+
+
+def stored() -> list[dict[str, Any]]:
+    """The runs that came with the book, oldest first."""
+    from attn.grading.sources import root
+
+    paths = (root() / "book" / "benchmarks").glob("*.json")
+    runs = [load(path) for path in sorted(paths)]
+    return sorted(runs, key=lambda run: run["about"]["date"])
+
+
+def median(peer: dict[str, Any]) -> float:
+    """Seconds."""
+    return statistics.median(peer["seconds"])
+
+
+def spread(peer: dict[str, Any]) -> float:
+    """Half the distance between the quartiles, relative to the median."""
+    if len(peer["seconds"]) < 4:
+        return 0.0
+    low, _, high = statistics.quantiles(peer["seconds"], n=4)
+    return (high - low) / 2 / median(peer)
+
+
+def speed(peer: dict[str, Any]) -> float:
+    """Work a second."""
+    return peer["work"] / median(peer)
+
+
+def ratios(case: dict[str, Any]) -> list[Ratio]:
+    """The goals of a measured case; none for a peer that did not run."""
+    found = []
+    ran = {n: p for n, p in case["peers"].items() if "seconds" in p}
+    for goal in find(case["case"]).goals:
+        rivals = [name for name in goal.against if name in ran]
+        if goal.ours not in ran or not rivals:
+            continue
+        if goal.memory:
+            best = min(rivals, key=lambda name: ran[name]["peak_bytes"])
+            least = max(ran[best]["peak_bytes"], 1)
+            ratio = ran[goal.ours]["peak_bytes"] / least
+            found.append(Ratio(goal, best, ratio, ratio <= goal.at_most))
+            continue
+        best = max(rivals, key=lambda name: speed(ran[name]))
+        ratio = speed(ran[goal.ours]) / speed(ran[best])
+        found.append(Ratio(goal, best, ratio, ratio >= goal.at_least))
+    return found

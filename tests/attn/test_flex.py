@@ -1,0 +1,161 @@
+"""FlexAttention as a backend: the same results, and never a surprise."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+
+import attn
+from attn import api
+from attn.backends import flex
+from attn.contract import read
+from tests.attn.cases import assert_exact
+
+
+def randn(*shape: int, seed: int) -> Tensor:
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
+
+
+Q, K, V = randn(2, 4, 40, 16, seed=0), *randn(2, 2, 2, 56, 16, seed=1)
+VALID = torch.arange(56) < torch.tensor([[56], [9]])
+
+
+@pytest.fixture
+def fresh(monkeypatch):
+    monkeypatch.setattr(flex, "_MEASURED", {})
+
+
+@pytest.fixture
+def no_compiling(monkeypatch):
+    def refuse():
+        raise AssertionError("something was compiled")
+
+    monkeypatch.setattr(flex, "_compiled", refuse)
+
+
+@torch.no_grad()
+def test_it_gives_what_the_reference_gives():
+    """GQA, a softcap, an offset, padding, rows that see nothing."""
+    said = {
+        "attn_mask": attn.padding(VALID) & attn.sliding_window(20),
+        "enable_gqa": True,
+        "softcap": 2.0,
+        "q_offset": 14,
+        "scale": 0.4,
+    }
+    out = api.attention(Q, K, V, impl="flex", **said)
+    honest = attn.scaled_dot_product_attention(Q, K, V, **said)
+    wide = [x.double() for x in (Q, K, V)]
+    exact = attn.scaled_dot_product_attention(*wide, **said)
+    assert (exact[1, :, -1] == 0).all(), "a row without keys is in the test"
+    assert_exact(out, exact, honest)
+
+
+@torch.no_grad()
+def test_warming_up_compiles_and_compares(fresh):
+    said = {"enable_gqa": True, "window": (9, 0), "q_offset": 16}
+    assert "warmup" in api.explain(Q, K, V, **said).slower["flex"]
+    found = api.warmup(Q, K, V, **said)
+    (seconds,) = flex._MEASURED.values()
+    faster = seconds[0] < seconds[1]
+    assert (found.taken == "flex") == faster
+    assert faster or "ms here, and the next" in found.slower["flex"]
+    want = attn.scaled_dot_product_attention(Q, K, V, **said)
+    assert torch.allclose(api.attention(Q, K, V, **said), want, atol=1e-5)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize(
+    ("seconds", "taken"), [((1.0, 2.0), "flex"), ((2.0, 1.0), "sdpa")]
+)
+def test_the_faster_one_is_taken(fresh, seconds, taken):
+    said = {"enable_gqa": True, "is_causal": True}
+    flex._MEASURED[flex._kind(read(Q, K, V, **said))] = seconds
+    assert api.explain(Q, K, V, **said).taken == taken
+    other = api.explain(Q[:, :, 1:], K, V, **said)
+    assert other.taken == "sdpa", "another length was not measured"
+
+
+def test_nothing_is_compiled_inside_a_call(fresh, no_compiling):
+    out = api.attention(Q, K, V, enable_gqa=True, is_causal=True)
+    assert out.shape == Q.shape
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"attn_mask": torch.zeros(40, 56)}, "attn_mask is a tensor"),
+        ({"dropout_p": 0.1}, "drops nothing"),
+        ({"sinks": torch.zeros(4)}, "no lse to add them"),
+        ({"return_lse": True}, "no lse to give"),
+        ({"is_causal": True, "q_offset": torch.tensor([0, 1])}, "q_offset"),
+    ],
+)
+def test_what_it_cannot_take_has_a_reason(no_compiling, options, says):
+    for ask in (
+        api.warmup,
+        lambda *a, **o: api.attention(*a, impl="flex", **o),
+    ):
+        with pytest.raises(ValueError, match=f"flex cannot: .*{says}"):
+            ask(Q, K, V, enable_gqa=True, **options)
+
+
+def test_dtypes_gradients_and_empty_tensors_have_a_reason():
+    def reasons(*tensors):
+        return api.explain(*tensors, enable_gqa=True)["flex"]
+
+    assert "float64" in reasons(*(x.double() for x in (Q, K, V)))[0]
+    assert (
+        "requires a gradient" in reasons(Q.clone().requires_grad_(), K, V)[0]
+    )
+    assert "empty" in reasons(Q[:, :, :0], K, V)[0]
+    assert reasons(*(x.to("meta") for x in (Q, K, V)))[0].startswith(
+        "query is"
+    )
+
+
+def test_without_a_compiler_the_results_are_the_same(monkeypatch):
+    said = {"enable_gqa": True, "attn_mask": attn.causal(), "q_offset": 16}
+    want = api.attention(Q, K, V, **said)
+
+    def missing(device):
+        return "no C++ compiler was found"
+
+    monkeypatch.setattr(flex, "_no_compiler", missing)
+    assert "no C++ compiler" in api.explain(Q, K, V, **said)["flex"][0]
+    assert torch.equal(api.attention(Q, K, V, **said), want)
+
+
+def test_a_missing_compiler_is_noticed(monkeypatch):
+    from torch._inductor import cpp_builder
+
+    def nothing():
+        raise RuntimeError("no compiler")
+
+    monkeypatch.setattr(cpp_builder, "get_cpp_compiler", nothing)
+    flex._no_compiler.cache_clear()
+    try:
+        assert "no C++ compiler" in flex._no_compiler("cpu")
+    finally:
+        flex._no_compiler.cache_clear()
+
+
+def test_layers_share_one_block_mask():
+    def made(mask):
+        call = read(Q, K, V, mask, enable_gqa=True, q_offset=16)
+        return flex._block_mask(call, 2)
+
+    assert made(attn.padding(VALID)) is made(attn.padding(VALID))
+    assert made(attn.causal()) is made(attn.causal())
+    other = VALID.clone()
+    assert made(attn.padding(VALID)) is not made(attn.padding(other))
+    before = made(attn.padding(other))
+    other[0, 0] = False
+    assert made(attn.padding(other)) is not before, "it was changed in place"
+
+
+def test_a_rule_of_ones_own_may_look_at_rows_and_heads():
+    own = attn.masks.Mask(lambda b, h, q, kv: (h + b) % 2 == kv % 2)
+    call = read(Q, K, V, own, enable_gqa=True, q_offset=16)
+    assert flex._block_mask(call, 2).shape[:2] == (2, 4)

@@ -1,0 +1,194 @@
+"""The benchmark runs everywhere, and says nothing that it has not measured."""
+
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+
+import pytest
+
+pytest.importorskip("triton")
+
+from rich.console import Console  # noqa: E402
+
+from attn.bench import results, shown  # noqa: E402
+from attn.bench.__main__ import main  # noqa: E402
+from attn.bench.cases import CASES, Case, Goal, find  # noqa: E402
+from attn.bench.measuring import run_case, why_not  # noqa: E402
+from attn.bench.peers import Peer, Sizes  # noqa: E402
+from attn.figures import alt_text  # noqa: E402
+
+
+@pytest.fixture(scope="module")
+def dry(tmp_path_factory):
+    """All cases, in small."""
+    path = tmp_path_factory.mktemp("bench") / "run.json"
+    assert (
+        main(["run", "--dry-run", "--repeats", "2", "--out", str(path)]) == 0
+    )
+    return path
+
+
+def text(table):
+    out = io.StringIO()
+    Console(file=out, width=200).print(table)
+    return out.getvalue()
+
+
+def made(**peers):
+    """A measured case of made-up times, in seconds."""
+    return {
+        "case": "cpu-prefill",
+        "title": "a prompt",
+        "device": "cpu",
+        "sizes": {},
+        "unit": "FLOP",
+        "peers": peers,
+    }
+
+
+def peer(seconds, work=1e9, **more):
+    return {"work": work, "seconds": seconds, **more}
+
+
+def test_a_dry_run_goes_through_every_case_and_says_that_it_is_one(dry):
+    run = results.load(dry)
+    assert run["dry"] is True and run["pending"] == []
+    assert [case["case"] for case in run["cases"]] == [x.name for x in CASES]
+    for case in run["cases"]:
+        ran = [p for p in case["peers"].values() if "seconds" in p]
+        assert len(ran) >= 2, case
+        assert all(len(p["seconds"]) == 2 for p in ran)
+        for name in {goal.ours for goal in find(case["case"]).goals}:
+            assert "seconds" in case["peers"][name], (case["case"], name)
+    assert "the times mean nothing" in shown.provenance(run)
+
+
+def test_a_peer_that_cannot_run_is_listed_with_its_reason(dry):
+    run = results.load(dry)
+    (forward, *_) = (c for c in run["cases"] if c["case"].startswith("gpu"))
+    assert forward["peers"]["cuDNN"] == {"missing": "cuDNN is for GPUs"}
+    assert "cuDNN is for GPUs" in text(shown.times(run))
+
+
+def test_a_run_says_where_and_when_and_of_what(dry):
+    about = results.load(dry)["about"]
+    assert {"torch", "triton", "numpy", "python"} <= set(about["versions"])
+    assert about["cpu"] and about["threads"] >= 1
+    assert len(about["date"].split("-")) == 3
+    if about["commit"]:
+        assert about["commit"] in shown.provenance(results.load(dry))
+
+
+def test_what_needs_a_gpu_waits_for_one(monkeypatch):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    waiting = [case for case in CASES if why_not(case)]
+    assert {case.device for case in waiting} == {"cuda"}
+    assert shown.pending([]) == [case.title for case in CASES]
+
+
+def test_ratios_are_of_medians_and_of_the_best_rival():
+    case = made(
+        SDPA=peer([1.0, 1.1, 9.0], peak_bytes=10),
+        naive=peer([4.0, 4.0, 4.0], peak_bytes=1000),
+        auto=peer([0.5, 1.0, 1.0], peak_bytes=40),
+    )
+    against_sdpa, against_naive, memory = results.ratios(case)
+    assert against_sdpa.ratio == pytest.approx(1.1) and against_sdpa.met
+    assert against_naive.ratio == pytest.approx(4.0) and against_naive.met
+    assert memory.ratio == pytest.approx(0.04) and memory.met
+
+
+def test_a_goal_that_is_missed_is_shown_as_missed():
+    case = made(SDPA=peer([1.0]), naive=peer([2.0]), auto=peer([1.5]))
+    run = {"cases": [case], "about": {}, "dry": False, "pending": []}
+    for one in case["peers"].values():
+        one["peak_bytes"] = 1
+    lines = [x for x in text(shown.goals(run)).splitlines() if "│" in x]
+    assert [("✓" in x, "✗" in x) for x in lines] == [(False, True)] * 3
+
+
+def test_work_counts_where_peers_do_not_do_the_same():
+    """A copy moves more bytes than a cache has."""
+    case = made(
+        auto=peer([1.0], work=8e9),
+        SDPA=peer([1.0], work=16e9),
+        naive={"missing": "no"},
+    )
+    for one in ("auto", "SDPA"):
+        case["peers"][one]["peak_bytes"] = 1
+    (first,) = results.ratios(case)
+    assert first.ratio == pytest.approx(0.5)
+
+
+def test_peers_take_turns():
+    order = []
+
+    def make(sizes):
+        return {
+            name: Peer(lambda name=name: order.append(name), 1.0)
+            for name in ("a", "b", "c")
+        }
+
+    sizes = Sizes(L=1, S=1, H=1, Hkv=1, D=16)
+    case = Case("turns", "turns", "cpu", sizes, make, ())
+    run_case(case, repeats=3)
+    assert order[-9:] == ["a", "b", "c"] * 3
+
+
+def test_the_work_is_that_of_the_pairs_that_count():
+    causal = Sizes(L=4, S=4, H=2, Hkv=2, D=8)
+    assert causal.pairs == 2 * (1 + 2 + 3 + 4)
+    assert causal.but(window=2).pairs == 2 * (1 + 2 + 2 + 2)
+    assert causal.but(L=1).pairs == 2 * 4
+    assert causal.cache_bytes == 2 * 2 * 4 * 8 * 2
+
+
+def test_a_figure_says_in_words_what_it_shows(dry):
+    run = results.load(dry)
+    words = alt_text(shown.figure_of(run, "cpu"))
+    assert "SDPA" in words and "auto 1.00" in words
+    with pytest.raises(ValueError, match="has no such case"):
+        shown.figure_of({"cases": []}, "cuda")
+
+
+def test_a_file_can_be_shown_and_drawn(dry, tmp_path, capsys):
+    assert main(["show", str(dry)]) == 0
+    assert "Medians, interleaved" in capsys.readouterr().out
+    image = tmp_path / "run.png"
+    assert main(["plot", str(dry), str(image)]) == 0
+    assert image.read_bytes().startswith(b"\x89PNG")
+
+
+def test_what_is_no_run_is_refused(tmp_path):
+    path = tmp_path / "other.json"
+    path.write_text(json.dumps({"cases": []}))
+    with pytest.raises(ValueError, match="it lacks"):
+        results.load(path)
+    with pytest.raises(ValueError, match="no case is called 'x'"):
+        find("x")
+
+
+def test_the_books_own_runs_are_whole_honest_and_of_a_commit():
+    runs = results.stored()
+    assert runs, "the book shows at least one run"
+    for run in runs:
+        assert not run["dry"] and not run["about"]["changed"]
+        for case in run["cases"]:
+            assert find(case["case"])
+            for one in case["peers"].values():
+                assert "missing" in one or len(one["seconds"]) >= 10
+    known = subprocess.run(
+        ["git", "cat-file", "-t", runs[-1]["about"]["commit"]],  # noqa: S607
+        capture_output=True,
+        text=True,
+    )
+    assert known.returncode or known.stdout.strip() == "commit"
+
+
+def test_every_goal_is_about_peers_that_its_case_has(dry):
+    for case in results.load(dry)["cases"]:
+        for goal in find(case["case"]).goals:
+            assert isinstance(goal, Goal)
+            assert {goal.ours, *goal.against} <= set(case["peers"])
