@@ -91,19 +91,7 @@ def decode_attention(
             f"query has {L} tokens and {group} heads in a group: "
             f"decode_attention needs G * L of at most {MOST_ROWS}"
         )
-    if lengths is None:
-        lengths = torch.full((B,), S, device=query.device)
-    if lengths.shape != (B,) or lengths.is_floating_point():
-        raise ValueError(
-            f"lengths is {lengths.dtype} of shape {tuple(lengths.shape)}: it "
-            f"needs integers ({B},)"
-        )
-    if lengths.numel() and not 0 <= int(lengths.min()) <= int(lengths.max()):
-        raise ValueError(f"lengths has {int(lengths.min())}: it needs 0 to S")
-    if lengths.numel() and int(lengths.max()) > S:
-        raise ValueError(
-            f"lengths has {int(lengths.max())}: the cache has {S} tokens"
-        )
+    lengths = _lengths(lengths, query, S)
     if window is not None and window < 0:
         raise ValueError(f"window is {window}: it needs 0 or more")
     out = query.new_empty(B, H, L, Dv)
@@ -246,6 +234,25 @@ def varlen_attention(
             num_warps=config.num_warps, num_stages=config.num_stages,
         )  # fmt: skip
     return (out, lse) if return_lse else out
+
+
+def _lengths(lengths: Tensor | None, query: Tensor, kv_len: int) -> Tensor:
+    """Checked, which on a GPU means to wait for it; all keys when None."""
+    B = query.shape[0]
+    if lengths is None:
+        return torch.full((B,), kv_len, device=query.device)
+    if lengths.shape != (B,) or lengths.is_floating_point():
+        raise ValueError(
+            f"lengths is {lengths.dtype} of shape {tuple(lengths.shape)}: it "
+            f"needs integers ({B},)"
+        )
+    if lengths.numel() and not 0 <= int(lengths.min()) <= int(lengths.max()):
+        raise ValueError(f"lengths has {int(lengths.min())}: it needs 0 to S")
+    if lengths.numel() and int(lengths.max()) > kv_len:
+        raise ValueError(
+            f"lengths has {int(lengths.max())}: the cache has {kv_len} tokens"
+        )
+    return lengths
 
 
 def _splits(kv_len: int, block: int, programs: int) -> int:

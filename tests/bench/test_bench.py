@@ -20,6 +20,9 @@ from attn.bench.peers import Peer, Sizes  # noqa: E402
 from attn.figures import alt_text  # noqa: E402
 
 
+pytestmark = pytest.mark.filterwarnings("ignore:flex_attention called")
+
+
 @pytest.fixture(scope="module")
 def dry(tmp_path_factory):
     """All cases, in small."""
