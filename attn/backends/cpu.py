@@ -123,27 +123,30 @@ def slower_packed(call: Call) -> str | None:
 def run_packed(call: Call) -> Tensor:
     """Each key head once, with the queries of all heads that share it."""
     groups = (call.num_kv_heads, call.group_size)
-    query = call.query.unflatten(-3, groups)  # (..., Hkv, G, L, D)
+    rows = call.group_size * call.q_len
+    lead = call.query.shape[:-3]
+    # (..., H, L, D) as (..., Hkv, G * L, D)
+    query = call.query.reshape(*lead, groups[0], rows, call.query.shape[-1])
     mask = None
     if call.attn_mask is not None or not hides_nothing(call):
-        said = torch_mask(call)
-        mask = said.get("attn_mask")
+        mask = torch_mask(call).get("attn_mask")
         if mask is None:
             mask = call.allowed()
         assert mask is not None
         mask = mask.expand(*call.scores_shape).unflatten(-3, groups)
         mask = mask.flatten(-3, -2)  # (..., Hkv, G * L, S)
-    elif _few_rows(call):
-        return _by_products(call, query.flatten(-3, -2))
-    out = F.scaled_dot_product_attention(
-        query.flatten(-3, -2),
-        call.key,
-        call.value,
-        mask,
-        dropout_p=call.dropout_p,
-        scale=call.scale,
-    )  # (..., Hkv, G * L, Dv)
-    return out.unflatten(-2, (call.group_size, call.q_len)).flatten(-4, -3)
+    if mask is None and _few_rows(call):
+        out = _by_products(call, query)
+    else:
+        out = F.scaled_dot_product_attention(
+            query,
+            call.key,
+            call.value,
+            mask,
+            dropout_p=call.dropout_p,
+            scale=call.scale,
+        )
+    return out.reshape(*lead, call.num_heads, call.q_len, out.shape[-1])
 
 
 def _few_rows(call: Call) -> bool:
@@ -156,6 +159,4 @@ def _by_products(call: Call, query: Tensor) -> Tensor:
     """Keys times queries, and not the other way round: a product of matrices
     streams its tall operand best when that comes first."""
     scores = call.key @ (query * call.scale).mT  # (..., Hkv, S, G * L)
-    weights = scores.mT.contiguous().softmax(-1)
-    out = weights @ call.value
-    return out.unflatten(-2, (call.group_size, call.q_len)).flatten(-4, -3)
+    return scores.mT.contiguous().softmax(-1) @ call.value

@@ -1,7 +1,8 @@
-"""Times, taken in turns: whatever slows a machine down slows all peers."""
+"""Times, taken in turns: what slows a machine down slows all peers."""
 
 from __future__ import annotations
 
+import random
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
@@ -74,8 +75,10 @@ def _in_turns(
     for peer in peers.values():  # twice before it counts
         peer.call()
         peer.call()
+    order, shuffle = list(peers.items()), random.Random(0)
     for _ in range(repeats):
-        for name, peer in peers.items():
+        shuffle.shuffle(order)  # nobody always follows the same one
+        for name, peer in order:
             if flush is not None:
                 flush.zero_()
             with _clock(device, spent[name]):

@@ -19,7 +19,6 @@ from attn.bench.measuring import run_case, why_not  # noqa: E402
 from attn.bench.peers import Peer, Sizes  # noqa: E402
 from attn.figures import alt_text  # noqa: E402
 
-
 pytestmark = pytest.mark.filterwarnings("ignore:flex_attention called")
 
 
@@ -137,7 +136,9 @@ def test_peers_take_turns():
     sizes = Sizes(L=1, S=1, H=1, Hkv=1, D=16)
     case = Case("turns", "turns", "cpu", sizes, make, ())
     run_case(case, repeats=3)
-    assert order[-9:] == ["a", "b", "c"] * 3
+    rounds = [order[-n:][:3] for n in (9, 6, 3)]
+    assert [sorted(one) for one in rounds] == [["a", "b", "c"]] * 3
+    assert len({*map(tuple, rounds)}) > 1, "nobody always follows the same"
 
 
 def test_the_work_is_that_of_the_pairs_that_count():
