@@ -8,6 +8,10 @@ draws it.
 from __future__ import annotations
 
 import argparse
+import multiprocessing
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -58,10 +62,10 @@ def main(words: list[str] | None = None) -> int:
 def _run(names: list[str], repeats: int, dry: bool) -> dict[str, Any]:
     asked = [find(name) for name in names] or list(CASES)
     able = [case for case in asked if why_not(case, dry) is None]
-    measured = [
-        run_case(case, repeats=repeats, dry=dry)
-        for case in tqdm(able, unit="case", leave=False)
-    ]
+    measured = []
+    for case in tqdm(able, unit="case", leave=False):
+        measure = partial(run_case, case, repeats=repeats, dry=dry)
+        measured.append(measure() if dry else _alone(measure))
     return {
         "about": results.about_this_machine(),
         "dry": dry,
@@ -72,6 +76,14 @@ def _run(names: list[str], repeats: int, dry: bool) -> dict[str, Any]:
             if case not in able
         ],
     }
+
+
+def _alone(measure: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """In a process of its own: what a case compiles and leaves behind, such
+    as a second pool of threads, is not there for the next one."""
+    spawn = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(1, mp_context=spawn) as pool:
+        return pool.submit(measure).result()
 
 
 def _show(run: dict[str, Any]) -> None:

@@ -30,7 +30,7 @@ def provenance(run: dict[str, Any]) -> str:
 
 def printed(table: Table, width: int = 79) -> None:
     """A table as plain text, the same everywhere."""
-    Console(width=width, force_jupyter=False, no_color=True).print(table)
+    Console(width=width, force_jupyter=False, color_system=None).print(table)
 
 
 def times(run: dict[str, Any]) -> Table:
