@@ -1,14 +1,24 @@
 """How large a tile is, and how many warps share it, for each kernel.
 
-No autotuning: a table that can be read. ``compile_report()`` shows what the
-compiler makes of each row.
+No autotuning: a table that can be read. Each row is the largest that was
+found to spill next to nothing, by ``compile_report()``; which of those that
+fit is the fastest, a GPU has to say. Rows for ``ANY`` take at most the 99 KB
+of shared memory that the smallest GPUs since sm_80 have.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-__all__ = ["Config", "dkdv_config", "dq_config", "forward_config"]
+__all__ = [
+    "Config",
+    "decode_config",
+    "dkdv_config",
+    "dq_config",
+    "forward_config",
+]
+
+ANY = 0  # every GPU that has no row of its own
 
 
 class Config(NamedTuple):
@@ -21,55 +31,84 @@ class Config(NamedTuple):
     why: str
 
 
-_FORWARD = {
-    # head_dim up to, in half precision
-    64: Config(128, 64, 4, 3, "small tiles of keys leave room for 3 loads"),
-    128: Config(128, 128, 8, 2, "8 warps: with 4 the accumulator spills"),
-    256: Config(64, 64, 8, 2, "64 rows of 256 numbers fill the registers"),
+# By head_dim (up to), and GPU (90 is sm_90); in half precision, and float32.
+Table = dict[tuple[int, int], Config]
+_FORWARD: Table = {
+    (64, ANY): Config(128, 64, 4, 3, "small tiles leave room for 3 loads"),
+    (128, ANY): Config(128, 64, 8, 3, "8 warps: with 4 the output spills"),
+    (128, 90): Config(128, 128, 8, 2, "keys stay in shared memory: more"),
+    (256, ANY): Config(64, 32, 8, 2, "64 rows of 256 fill the registers"),
 }
-_SINGLE = {
-    64: Config(64, 64, 4, 2, "float32 takes twice the room"),
-    128: Config(64, 32, 8, 2, "and no tensor cores: more warps"),
-    256: Config(32, 32, 8, 1, "what fits into 100 KB of shared memory"),
+_DKDV: Table = {
+    (64, ANY): Config(32, 128, 8, 2, "two accumulators: 8 warps, or spills"),
+    (64, 90): Config(64, 128, 8, 2, "registers are free: 64 queries"),
+    (128, ANY): Config(32, 64, 8, 2, "with 64 queries or 128 keys it spills"),
+    (128, 100): Config(32, 64, 8, 1, "a second load in flight spills"),
+    (256, ANY): Config(32, 32, 8, 1, "what fits"),
+}
+_DQ: Table = {
+    (64, ANY): Config(128, 64, 8, 2, "one accumulator, as forward"),
+    (128, ANY): Config(64, 64, 8, 2, "8 warps share it"),
+    (128, 90): Config(128, 64, 8, 2, "keys stay in shared memory: more"),
+    (128, 100): Config(128, 64, 8, 2, "likewise"),
+    (256, ANY): Config(64, 32, 8, 1, "what fits"),
+}
+_DECODE: Table = {
+    (128, ANY): Config(16, 64, 4, 2, "few rows: many small programs"),
+    (256, ANY): Config(16, 32, 4, 2, "what fits twice"),
+}
+
+# No tensor cores in float32: each product is spread over more registers.
+_FORWARD_SINGLE: Table = {
+    (64, ANY): Config(64, 32, 8, 2, "twice the room for each number"),
+    (128, ANY): Config(32, 64, 8, 1, "a second load in flight spills"),
+    (256, ANY): Config(16, 32, 8, 1, "what fits"),
+}
+_DKDV_SINGLE: Table = {
+    (64, ANY): Config(32, 32, 8, 1, "two accumulators"),
+    (128, ANY): Config(16, 32, 8, 1, "likewise"),
+    (256, ANY): Config(16, 16, 4, 1, "what fits"),
+}
+_DECODE_SINGLE: Table = {
+    (64, ANY): Config(16, 64, 4, 2, "as in half precision"),
+    (128, ANY): Config(16, 32, 8, 2, "8 warps: with 4 it spills"),
+    (256, ANY): Config(16, 16, 4, 2, "what fits twice"),
+}
+_DQ_SINGLE: Table = {
+    (64, ANY): Config(32, 32, 8, 1, "one accumulator"),
+    (128, ANY): Config(32, 32, 8, 1, "likewise"),
+    (256, ANY): Config(16, 32, 8, 1, "what fits"),
 }
 
 
-_DKDV = {
-    64: Config(64, 128, 8, 2, "two accumulators: 8 warps, or it spills"),
-    128: Config(32, 64, 8, 2, "with 64 queries or 128 keys it spills"),
-    256: Config(32, 32, 8, 1, "what fits; it spills"),
-}
-_DQ = {
-    64: Config(128, 64, 8, 2, "one accumulator, as the forward pass"),
-    128: Config(128, 64, 8, 2, "8 warps share it"),
-    256: Config(64, 32, 8, 1, "what fits"),
-}
-_SINGLE_BACKWARD = {
-    64: Config(32, 64, 4, 1, "float32 takes twice the room"),
-    128: Config(32, 32, 8, 1, "and is not in a hurry"),
-    256: Config(16, 32, 8, 1, "what fits"),
-}
-
-
-def forward_config(head_dim: int, itemsize: int) -> Config:
+def forward_config(head_dim: int, itemsize: int, arch: int = ANY) -> Config:
     """The tiles of the forward kernel.
 
     Args:
         head_dim: the larger of ``D`` and ``Dv``, at most 256.
         itemsize: bytes of a number.
+        arch: compute capability times ten; ``ANY`` when unknown.
     """
-    return _row(_FORWARD if itemsize < 4 else _SINGLE, head_dim)
+    table = _FORWARD if itemsize < 4 else _FORWARD_SINGLE
+    return _row(table, head_dim, arch)
 
 
-def dkdv_config(head_dim: int, itemsize: int) -> Config:
+def dkdv_config(head_dim: int, itemsize: int, arch: int = ANY) -> Config:
     """The tiles of the kernel for keys and values; as ``forward_config``."""
-    return _row(_DKDV if itemsize < 4 else _SINGLE_BACKWARD, head_dim)
+    return _row(_DKDV if itemsize < 4 else _DKDV_SINGLE, head_dim, arch)
 
 
-def dq_config(head_dim: int, itemsize: int) -> Config:
+def dq_config(head_dim: int, itemsize: int, arch: int = ANY) -> Config:
     """The tiles of the kernel for queries; as ``forward_config``."""
-    return _row(_DQ if itemsize < 4 else _SINGLE_BACKWARD, head_dim)
+    return _row(_DQ if itemsize < 4 else _DQ_SINGLE, head_dim, arch)
 
 
-def _row(table: dict[int, Config], head_dim: int) -> Config:
-    return next(row for size, row in table.items() if head_dim <= size)
+def decode_config(head_dim: int, itemsize: int, arch: int = ANY) -> Config:
+    """The tiles of the decoding kernel; its rows are at least 16."""
+    table = _DECODE if itemsize < 4 else _DECODE_SINGLE
+    return _row(table, head_dim, arch)
+
+
+def _row(table: Table, head_dim: int, arch: int) -> Config:
+    size = min(size for size, _ in table if head_dim <= size)
+    return table.get((size, arch), table[size, ANY])

@@ -17,6 +17,7 @@ __all__ = [
     "Extras",
     "FAR",
     "Options",
+    "arch_of",
     "can_run",
     "run_backward",
     "run_forward",
@@ -72,7 +73,7 @@ def run_forward(
     lse = query.new_empty(B, H, L, dtype=torch.float32)
     if not out.numel():
         return out, lse.fill_(-torch.inf)
-    config = forward_config(max(D, Dv), query.element_size())
+    config = forward_config(max(D, Dv), query.element_size(), arch_of(query))
     block_l, block_s = blocks(config, L, S)
     grid = (triton.cdiv(L, block_l), H, B)
     attention_forward[grid](
@@ -134,7 +135,7 @@ def run_backward(
     known = constants(query, key, value, options, extras)
     size = query.element_size()
 
-    config = dkdv_config(max(D, Dv), size)
+    config = dkdv_config(max(D, Dv), size, arch_of(query))
     block_l, block_s = blocks(config, L, S)
     attention_dkdv[(triton.cdiv(S, block_s), Hkv, B)](
         query, key, value, grad, dk, dv, whole, delta, *tensors, start,
@@ -142,7 +143,7 @@ def run_backward(
         **known, BLOCK_L=block_l, BLOCK_S=block_s,
         num_warps=config.num_warps, num_stages=config.num_stages,
     )  # fmt: skip
-    config = dq_config(max(D, Dv), size)
+    config = dq_config(max(D, Dv), size, arch_of(query))
     block_l, block_s = blocks(config, L, S)
     attention_dq[(triton.cdiv(L, block_l), H, B)](
         query, key, value, grad, dq, whole, delta, *tensors, start,
@@ -195,6 +196,14 @@ def offsets(q_offset: Tensor | None, query: Tensor) -> Tensor:
     if q_offset is not None:
         return q_offset
     return torch.zeros(query.shape[0], dtype=torch.int32, device=query.device)
+
+
+def arch_of(x: Tensor) -> int:
+    """Which GPU a tensor is on: 90 for sm_90, 0 for none."""
+    if not x.is_cuda:
+        return 0
+    major, _ = torch.cuda.get_device_capability(x.device)
+    return 10 * major
 
 
 def can_run(device: torch.device) -> str | None:

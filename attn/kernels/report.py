@@ -54,7 +54,7 @@ class CompiledKernel(NamedTuple):
 def compile_report(
     archs: tuple[int, ...] = ARCHS,
     head_dims: tuple[int, ...] = (64, 128, 256),
-    kernels: tuple[str, ...] = ("forward", "dkdv", "dq"),
+    kernels: tuple[str, ...] = ("forward", "dkdv", "dq", "decode"),
     dtypes: tuple[str, ...] = ("bf16",),
 ) -> list[CompiledKernel]:
     """Compile every shipped configuration, causal, for some GPUs.
@@ -65,7 +65,7 @@ def compile_report(
     Args:
         archs: compute capabilities times ten.
         head_dims: ``D = Dv``, powers of two.
-        kernels: of ``forward``, ``dkdv`` and ``dq``.
+        kernels: of ``forward``, ``dkdv``, ``dq`` and ``decode``.
         dtypes: of ``bf16``, ``fp16`` and ``fp32``.
 
     Returns:
@@ -182,14 +182,16 @@ _BYTES = {"bf16": 2, "fp16": 2, "fp32": 4}
 def _compile(
     name: str, arch: int, head_dim: int, dtype: str
 ) -> CompiledKernel:
-    from attn.kernels import backward, configs, forward
+    from attn.kernels import backward, configs, decode, forward
 
     kernel: Any = {
         "forward": forward.attention_forward,
         "dkdv": backward.attention_dkdv,
         "dq": backward.attention_dq,
+        "decode": decode.decode_split,
     }[name]
-    config = getattr(configs, f"{name}_config")(head_dim, _BYTES[dtype])
+    choose = getattr(configs, f"{name}_config")
+    config = choose(head_dim, _BYTES[dtype], arch)
     constants: dict[str, Any] = {
         "GROUP": 4,
         "D": head_dim,
@@ -204,6 +206,9 @@ def _compile(
         "HAS_SINKS": False,
         "HAS_CAP": False,
         "VARLEN": False,
+        "ROWS": 16,
+        "CAUSAL": True,
+        "WINDOWED": False,
         "PRECISION": "ieee" if dtype == "fp32" else "tf32",
     }
     constants = {k: v for k, v in constants.items() if k in kernel.arg_names}
@@ -247,7 +252,8 @@ def _examine(
     aligned = {
         (i,): [["tt.divisibility", 16]]
         for i, n in enumerate(names)
-        if signature[n].startswith("*") or re.fullmatch("[a-z]+_[a-z]", n)
+        if signature[n].startswith("*")
+        or (signature[n] == "i32" and re.fullmatch("[a-z]+_[a-z]", n))
     }
     made = triton.compile(
         ASTSource(
@@ -258,7 +264,8 @@ def _examine(
     )
     used, code = _inspect(made.asm["cubin"])
     found = [op for op in MATRIX_INSTRUCTIONS if re.search(rf"\b{op}\b", code)]
-    blocks = [constants[k] for k in ("BLOCK_L", "BLOCK_S") if k in constants]
+    asked = ("BLOCK_L", "ROWS", "BLOCK_S")
+    blocks = [constants[k] for k in asked if k in constants]
     return CompiledKernel(
         name,
         arch,
@@ -282,9 +289,9 @@ def _kind(name: str, dtype: str, constants: dict[str, Any]) -> str:
         return "fp32"
     if name.islower() or name in ("H", "L", "S"):
         return "i32"
-    if name in ("OFFSETS", "CU_Q", "CU_K"):
+    if name in ("OFFSETS", "CU_Q", "CU_K", "LENGTHS"):
         return "*i32"
-    if name in ("LSE", "WHOLE", "DELTA", "SINKS"):
+    if name in ("LSE", "WHOLE", "DELTA", "SINKS", "PART", "PART_LSE"):
         return "*fp32"
     return "*u8" if name == "VALID" else f"*{dtype}"
 

@@ -13,13 +13,14 @@ from torch import Tensor
 
 from attn import checks
 from attn.contract import read
-from attn.kernels.configs import forward_config
+from attn.kernels.configs import decode_config, forward_config
 from attn.kernels.decode import decode_split, merge_splits
 from attn.kernels.forward import attention_forward
 from attn.kernels.launch import (
     FAR,
     Extras,
     Options,
+    arch_of,
     blocks,
     can_run,
     constants,
@@ -102,7 +103,8 @@ def decode_attention(
             if return_lse
             else (out.zero_())
         )
-    block_s = min(64, max(16, triton.next_power_of_2(S)))
+    config = decode_config(max(D, Dv), query.element_size(), arch_of(query))
+    _, block_s = blocks(config, L, S)
     splits = _splits(S, block_s, B * Hkv) if splits is None else splits
     stretch = triton.cdiv(triton.cdiv(S, splits), block_s) * block_s
     splits = triton.cdiv(S, stretch)
@@ -119,7 +121,7 @@ def decode_attention(
         CAUSAL=is_causal, WINDOWED=window is not None,
         HAS_CAP=softcap is not None,
         PRECISION="ieee" if query.dtype == torch.float32 else "tf32",
-        num_warps=4, num_stages=2,
+        num_warps=config.num_warps, num_stages=config.num_stages,
     )  # fmt: skip
     merge_splits[(group * L, Hkv, B)](
         part, part_lse, query if sinks is None else sinks, out, lse, splits,
@@ -218,7 +220,8 @@ def varlen_attention(
     out = query.new_empty(T, H, Dv)
     lse = query.new_empty(H, T, dtype=torch.float32)
     if out.numel() and B:
-        config = forward_config(max(q.shape[-1], Dv), query.element_size())
+        size, arch = query.element_size(), arch_of(query)
+        config = forward_config(max(q.shape[-1], Dv), size, arch)
         block_l, block_s = blocks(config, max_seqlen_q, max(len(key), 1))
         o = out.transpose(0, 1)[None]  # (1, H, T, Dv)
         extras = Extras(sinks=sinks)
