@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from attn import minilm
+from attn import hf, minilm
 
 SENTENCES = [
     "The animal didn't cross the street because it was too tired.",
@@ -81,3 +81,17 @@ def test_what_is_missing_is_named(monkeypatch):
     minilm.load.cache_clear()
     with pytest.raises(ImportError, match="pip install"):
         minilm.load()
+
+
+@needs_minilm
+@torch.no_grad()
+def test_transformers_runs_it_with_our_attention(theirs):
+    ids = torch.randint(1000, 9000, (2, 12))
+    mask = torch.ones_like(ids)
+    mask[1, 8:] = 0
+    want = theirs(ids, attention_mask=mask).last_hidden_state
+    try:
+        got = hf.attach(theirs)(ids, attention_mask=mask).last_hidden_state
+    finally:
+        theirs.set_attn_implementation("eager")
+    assert (got - want)[mask.bool()].abs().max() < 1e-5

@@ -1,0 +1,424 @@
+"""Our attention inside the models of transformers: the same logits.
+
+Every family, padded on either side, with its caches, generating, learning;
+held against the model's own eager attention, and both against float64.
+"""
+
+from __future__ import annotations
+
+import warnings
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from attn import hf
+from attn.hf import bridge
+from tests.attn.cases import assert_exact
+from tests.attn.hf_bridged import DECODERS, config, model, tokens
+from tests.attn.hf_zoo import exact_logits, randomised
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    import transformers as T  # noqa: N812
+
+FAMILIES = pytest.mark.parametrize("family", DECODERS)
+STEPS = (5, 3, 1, 1, 1)
+
+
+@pytest.fixture(autouse=True)
+def registered():
+    hf.register()
+
+
+@pytest.fixture
+def calls(monkeypatch):
+    """What our attention was called with: it is not bypassed."""
+    seen = []
+    real = bridge.api.attention
+
+    def counted(*args, **said):
+        seen.append(said)
+        return real(*args, **said)
+
+    monkeypatch.setattr(bridge.api, "attention", counted)
+    return seen
+
+
+def pad(side: str) -> Tensor:
+    """Which tokens are real: rows of 11, 7 and 10 tokens."""
+    real = torch.tensor([11, 7, 10])[:, None]
+    place = torch.arange(11)
+    return place >= 11 - real if side == "left" else place < real
+
+
+def inputs(side: str) -> dict[str, Tensor]:
+    return {} if side == "none" else {"attention_mask": pad(side).long()}
+
+
+def size(x: Tensor) -> float:
+    return max(1.0, x.abs().max().item())
+
+
+@FAMILIES
+@pytest.mark.parametrize("side", ["none", "left", "right"])
+@torch.no_grad()
+def test_logits_are_the_models_own(family, side, calls):
+    eager, ours = (model(family, how) for how in ("eager", "attn"))
+    ids, said = tokens(), inputs(side)
+    real = pad(side) if side != "none" else torch.ones(3, 11).bool()
+    rival = eager(ids, use_cache=False, **said).logits[real]
+    assert not calls, "eager is theirs"
+    got = ours(ids, use_cache=False, **said).logits[real]
+    assert len(calls) == eager.config.num_hidden_layers
+    exact = exact_logits(eager, ids, **said)[real]
+    assert_exact(got, exact, rival)
+
+
+@FAMILIES
+@pytest.mark.parametrize("kind", ["dynamic", "static"])
+@torch.no_grad()
+def test_step_by_step_is_all_at_once(family, kind):
+    """Chunks of 5, 3 and single tokens, padded on the left."""
+    eager, ours = (model(family, how) for how in ("eager", "attn"))
+    ids, real = tokens(), pad("left")
+
+    def in_steps(one: nn.Module, cache: object) -> Tensor:
+        outs, at = [], 0
+        for step in STEPS:
+            end = at + step
+            mask = real[:, :end].long()
+            outs.append(
+                one(
+                    ids[:, at:end], attention_mask=mask, past_key_values=cache
+                ).logits
+            )
+            at = end
+        return torch.cat(outs, 1)[real]
+
+    cache = (
+        T.DynamicCache(config=ours.config)
+        if kind == "dynamic"
+        else T.StaticCache(config=ours.config, max_cache_len=16)
+    )
+    got = in_steps(ours, cache)
+    want = in_steps(eager, T.DynamicCache(config=eager.config))
+    assert (got - want).abs().max() < 1e-5 * size(want)
+
+
+@FAMILIES
+def test_it_writes_what_the_model_writes(family):
+    eager, ours = (model(family, how) for how in ("eager", "attn"))
+    said = {
+        "attention_mask": pad("left").long(),
+        "max_new_tokens": 6,
+        "do_sample": False,
+        "pad_token_id": 0,
+        "eos_token_id": None,
+    }
+    want = eager.generate(tokens(), **said)
+    assert torch.equal(ours.generate(tokens(), **said), want)
+    static = ours.generate(tokens(), cache_implementation="static", **said)
+    assert torch.equal(static, want)
+
+
+@FAMILIES
+def test_it_learns_what_the_model_learns(family):
+    """Gradients of every parameter, from the predictions of real tokens."""
+    eager, ours = (model(family, how) for how in ("eager", "attn"))
+    ids, real = tokens(), pad("left")
+    cotangent = torch.randn(3, 11, 37, generator=torch.Generator())
+    cotangent = cotangent * real[..., None]
+    grads = []
+    for one in (ours, eager):
+        logits = one(ids, attention_mask=real.long(), use_cache=False).logits
+        (logits * cotangent).sum().backward()
+        grads.append({n: p.grad for n, p in one.named_parameters()})
+    assert any(g is not None for g in grads[1].values())
+    for name, want in grads[1].items():
+        got = grads[0][name]
+        assert (got is None) == (want is None), name
+        if want is not None:
+            assert (got - want).abs().max() <= 2e-5 * size(want), name
+
+
+def test_there_are_enough_families():
+    assert len(DECODERS) + len(ENCODERS) >= 24
+
+
+# --- encoders, and encoders with decoders ------------------------------------
+
+SMALL = {
+    "vocab_size": 37,
+    "hidden_size": 24,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "intermediate_size": 20,
+    "max_position_embeddings": 64,
+}
+BOTH = {
+    "vocab_size": 37,
+    "d_model": 24,
+    "encoder_layers": 2,
+    "decoder_layers": 2,
+    "encoder_attention_heads": 4,
+    "decoder_attention_heads": 4,
+    "encoder_ffn_dim": 20,
+    "decoder_ffn_dim": 20,
+}
+ENCODERS = {
+    "bert": lambda: (T.BertModel, T.BertConfig(**SMALL)),
+    "roberta": lambda: (T.RobertaModel, T.RobertaConfig(**SMALL)),
+    "electra": lambda: (
+        T.ElectraModel,
+        T.ElectraConfig(**SMALL, embedding_size=24),
+    ),
+    "distilbert": lambda: (
+        T.DistilBertModel,
+        T.DistilBertConfig(
+            vocab_size=37, dim=24, n_heads=4, n_layers=2, hidden_dim=20
+        ),
+    ),
+    "modernbert": lambda: (
+        T.ModernBertModel,
+        T.ModernBertConfig(
+            **SMALL,
+            **dict.fromkeys(("bos_token_id", "cls_token_id"), 1),
+            **dict.fromkeys(("eos_token_id", "sep_token_id"), 2),
+            pad_token_id=0,
+            local_attention=6,
+            global_attn_every_n_layers=2,
+        ),
+    ),
+    "t5": lambda: (
+        T.T5ForConditionalGeneration,
+        T.T5Config(
+            vocab_size=37,
+            d_model=24,
+            d_kv=6,
+            d_ff=20,
+            num_layers=2,
+            num_heads=4,
+            decoder_start_token_id=0,
+        ),
+    ),
+    "bart": lambda: (
+        T.BartForConditionalGeneration,
+        T.BartConfig(**BOTH, max_position_embeddings=64),
+    ),
+    "whisper": lambda: (
+        T.WhisperForConditionalGeneration,
+        T.WhisperConfig(
+            **BOTH,
+            num_mel_bins=8,
+            max_source_positions=16,
+            max_target_positions=32,
+            pad_token_id=0,
+            bos_token_id=1,
+            eos_token_id=2,
+            decoder_start_token_id=1,
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ENCODERS)
+@torch.no_grad()
+def test_encoders_and_cross_attention(name, calls):
+    cls, settings = ENCODERS[name]()
+    one = cls._from_config(settings, attn_implementation="eager")
+    one = randomised(one, 0).eval()
+    ids, real = tokens(), pad("right")
+
+    def run() -> Tensor:
+        if name == "whisper":
+            g = torch.Generator().manual_seed(0)
+            sound = torch.randn(3, 8, 32, generator=g)
+            return one(
+                input_features=sound, decoder_input_ids=ids[:, :5]
+            ).logits
+        said = {"input_ids": ids, "attention_mask": real.long()}
+        if name in ("t5", "bart"):
+            return one(**said, decoder_input_ids=ids[:, :5]).logits
+        return one(**said).last_hidden_state[real]
+
+    want = run()
+    hf.attach(one)
+    assert not calls
+    got = run()
+    # Two layers: of the encoder, and twice two of a decoder.
+    assert len(calls) == (6 if name in ("t5", "bart", "whisper") else 2)
+    assert (got - want).abs().max() < 1e-5 * size(want)
+
+
+# --- what is refused, and how it is said -------------------------------------
+
+
+def test_a_family_that_asks_nobody_says_so():
+    bloom = T.BloomForCausalLM(
+        T.BloomConfig(vocab_size=37, hidden_size=24, n_head=4, n_layer=1)
+    )
+    with pytest.raises(ValueError, match="computes attention in its own code"):
+        hf.attach(bloom)
+
+
+@pytest.mark.parametrize(
+    ("said", "error", "says"),
+    [
+        ({"cu_seq_lens_q": torch.arange(3)}, TypeError, "cu_seq_lens_q"),
+        ({"output_attentions": True}, ValueError, "never makes the weights"),
+        ({"is_causal": False}, ValueError, "config.is_causal = False"),
+    ],
+)
+def test_nothing_is_swallowed(said, error, says):
+    one = model("llama", "attn")
+    with pytest.raises(error, match=says):
+        one.model.layers[0].self_attn(
+            torch.zeros(1, 4, 24),
+            (torch.ones(1, 4, 6), torch.zeros(1, 4, 6)),
+            bridge.make_mask(1, 4, 4),
+            **said,
+        )
+
+
+def test_half_a_pair_is_noticed():
+    """Without the mask function transformers makes no mask, silently."""
+    T.AttentionInterface.register("half", bridge._attention("auto"))
+    try:
+        one = model("llama", "half")
+        with pytest.raises(ValueError, match="only half of the pair"):
+            one(tokens())
+    finally:
+        T.AttentionInterface._global_mapping.pop("half")
+
+
+def test_names_and_implementations_are_checked():
+    with pytest.raises(ValueError, match="needs 'auto' or one of"):
+        hf.register("mine", impl="quick")
+    for name in ("eager", "sdpa"):
+        with pytest.raises(ValueError, match="taken by transformers"):
+            hf.register(name)
+
+
+@torch.no_grad()
+def test_it_is_switched_while_the_model_runs(calls):
+    one = model("llama", "attn")
+    want = one(tokens()).logits
+    counts = [len(calls)]
+    for name in ("sdpa", "attn"):
+        one.set_attn_implementation(name)
+        assert (one(tokens()).logits - want).abs().max() < 1e-4
+        counts.append(len(calls))
+    assert counts == [2, 2, 4]
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("impl", ["grouped", "tiled", "sdpa", "reference"])
+def test_a_named_implementation_computes(impl, calls):
+    want = model("mistral", "eager")(tokens()).logits
+    hf.register(f"attn-{impl}", impl)
+    one = model("mistral", f"attn-{impl}")
+    assert (one(tokens()).logits - want).abs().max() < 1e-4
+    assert {said["impl"] for said in calls} == {impl}
+
+
+@torch.no_grad()
+def test_rules_travel_as_rules(calls):
+    """A layer's mask is a tensor only where tokens are padded."""
+    one = model("gemma2", "attn")
+    one(tokens(), attention_mask=torch.ones(3, 11).long())
+    said = [str(call["softcap"]) for call in calls]
+    assert said == ["2.0", "2.0"]
+    masks = []
+
+    def caught(query, key, value, mask, **rest):
+        masks.append(str(mask))
+        return query
+
+    bridge.api.attention, real = caught, bridge.api.attention
+    try:
+        one(tokens())
+    finally:
+        bridge.api.attention = real
+    assert masks == [
+        "window(left=3, right=None) & causal()",
+        "causal()",
+    ]
+
+
+# --- a Llama without order ---------------------------------------------------
+
+
+def set_model(**changes):
+    settings = config("llama", **changes)
+    torch.manual_seed(0)
+    return hf.bidirectional_llama(settings).eval()
+
+
+@torch.no_grad()
+def test_the_order_of_the_input_is_that_of_the_output_and_no_more():
+    one = set_model()
+    x = torch.randn(2, 9, 24, generator=torch.Generator().manual_seed(0))
+    order = torch.randperm(9, generator=torch.Generator().manual_seed(1))
+    out = one(inputs_embeds=x).last_hidden_state
+    turned = one(inputs_embeds=x[:, order]).last_hidden_state
+    assert (out[:, order] - turned).abs().max() < 1e-6 * size(out)
+    causal = T.LlamaModel(config("llama"))
+    causal.load_state_dict(one.state_dict(), strict=False)
+    other = causal(inputs_embeds=x).last_hidden_state
+    assert (out - other).abs().max() > 1e-3, "that Llama knows the order"
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("how", ["attn", "sdpa", "eager"])
+def test_padding_is_not_seen(how):
+    one = set_model()
+    one.set_attn_implementation(how)
+    x = torch.randn(2, 9, 24, generator=torch.Generator().manual_seed(0))
+    mask = torch.ones(2, 9).long()
+    mask[1, 5:] = 0
+    out = one(inputs_embeds=x, attention_mask=mask).last_hidden_state
+    alone = one(inputs_embeds=x[1:, :5]).last_hidden_state
+    assert (out[1, :5] - alone[0]).abs().max() < 1e-5 * size(out)
+
+
+def test_it_has_no_words_and_learns_none():
+    one = set_model()
+    assert not one.embed_tokens.weight.any()
+    x = torch.randn(1, 4, 24, requires_grad=True)
+    one(inputs_embeds=x).last_hidden_state.sum().backward()
+    assert one.embed_tokens.weight.grad is None and x.grad.any()
+    assert one.layers[0].self_attn.q_proj.weight.grad is not None
+
+
+@pytest.mark.parametrize(
+    ("said", "says"),
+    [
+        ({"use_cache": True}, "nothing that could be kept"),
+        ({"past_key_values": object()}, "nothing that could be kept"),
+        ({"input_ids": torch.zeros(1, 4).long()}, "embeddings .* are 0"),
+        ({"inputs_embeds": None}, "embeddings .* are 0"),
+        ({"position_ids": torch.tensor([[0, 1, 0, 1]])}, "packed sequences"),
+    ],
+)
+def test_what_it_cannot_mean_is_refused(said, says):
+    with pytest.raises(ValueError, match=says):
+        set_model()(**{"inputs_embeds": torch.zeros(1, 4, 24), **said})
+
+
+@torch.no_grad()
+def test_it_is_saved_and_loaded(tmp_path):
+    one = set_model()
+    x = torch.randn(1, 5, 24, generator=torch.Generator().manual_seed(0))
+    one.save_pretrained(tmp_path)
+    again = hf.bidirectional_llama(tmp_path).eval()
+    want = one(inputs_embeds=x).last_hidden_state
+    assert torch.equal(again(inputs_embeds=x).last_hidden_state, want)
+    assert not again.embed_tokens.weight.requires_grad
+
+
+def test_the_config_that_was_given_is_left_alone():
+    settings = config("llama")
+    before = settings.to_dict()
+    hf.bidirectional_llama(settings)
+    assert settings.to_dict() == before
