@@ -16,6 +16,7 @@ from attn.contract import Call
 
 __all__ = [
     "IMPLEMENTATIONS",
+    "ONE_GRAPH",
     "Implementation",
     "choose",
     "find",
@@ -23,6 +24,9 @@ __all__ = [
     "reasons_of",
     "register",
 ]
+
+#: Why nobody is chosen by the sizes of a call while torch traces it.
+ONE_GRAPH = "a graph is being traced: it must not depend on a length"
 
 Result = Tensor | tuple[Tensor, Tensor]
 Attention = Callable[..., Result]

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from attn.backends.sdpa import hides_nothing, torch_mask, why_not_sdpa
 from attn.contract import Call
+from attn.registry import ONE_GRAPH
 
 __all__ = [
     "run_banded",
@@ -48,6 +49,8 @@ def slower_banded(call: Call) -> str | None:
     bounds = _bounds(call)
     if bounds is None:
         return None
+    if torch.compiler.is_compiling():
+        return ONE_GRAPH
     seen = sum(bounds) + BLOCK
     if 2 * seen > call.kv_len:
         return (
@@ -114,6 +117,8 @@ def why_not_packed(call: Call) -> list[str]:
 
 def slower_packed(call: Call) -> str | None:
     """Why packing does not pay."""
+    if torch.compiler.is_compiling():
+        return ONE_GRAPH
     rows = call.group_size * call.q_len
     if rows > 64:
         return f"a group has {rows} queries: packing pays up to 64"

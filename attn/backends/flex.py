@@ -19,6 +19,7 @@ from torch import Tensor
 
 from attn.contract import Call
 from attn.predicate import Mask
+from attn.registry import ONE_GRAPH
 
 if TYPE_CHECKING:
     from torch.nn.attention.flex_attention import BlockMask
@@ -64,6 +65,8 @@ def why_not_flex(call: Call) -> list[str]:
 
 def slower_flex(call: Call) -> str | None:
     """Why another should take a call that this one could."""
+    if torch.compiler.is_compiling():
+        return ONE_GRAPH
     if _kind(call) not in _MEASURED:
         return (
             "it is not compiled for such calls: attn.api.warmup(...) does "

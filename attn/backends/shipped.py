@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
+
 from attn.backends import cpu, flex, sdpa
 from attn.contract import Call
 from attn.functional import grouped_attention, scaled_dot_product_attention
 from attn.online import tiled_attention
-from attn.registry import register
+from attn.registry import ONE_GRAPH, register
 
 
 def _no_kernels(call: Call) -> list[str]:
@@ -41,6 +43,8 @@ LARGE = 2**28  # scores: a GiB in float32
 
 
 def _few_scores(call: Call) -> str | None:
+    if torch.compiler.is_compiling():
+        return ONE_GRAPH
     shape = call.scores_shape
     count = 1
     for size in shape:

@@ -1,0 +1,215 @@
+"""Masks of transformers and ours are the same predicates."""
+
+from __future__ import annotations
+
+import warnings
+
+import pytest
+import torch
+
+import attn
+from attn import hf, plot
+from attn.hf.bridge import Rule, make_mask
+from tests.attn.hf_bridged import config, model, tokens
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    import transformers
+    from transformers import masking_utils as theirs
+
+NO_PADDING = torch.zeros(2, dtype=torch.int64)
+LEFT = torch.tensor([0, 3])
+VALID = torch.arange(40) >= torch.tensor([[0], [3]])
+IDS = torch.tensor([[0] * 4 + [1] * 36, [0] * 15 + [1] * 25])
+
+# What transformers makes, what we call it, and what a backend may know.
+RULES = {
+    "causal": (theirs.causal_mask_function, attn.causal(), True),
+    "bidirectional": (
+        theirs.bidirectional_mask_function,
+        attn.causal() | ~attn.causal(),
+        True,
+    ),
+    "sliding": (
+        theirs.sliding_window_causal_mask_function(4),
+        attn.sliding_window(4),
+        True,
+    ),
+    "sliding, both ways": (
+        theirs.sliding_window_bidirectional_mask_function(3),
+        attn.masks.window(3, 3),
+        True,
+    ),
+    "chunked": (
+        theirs.chunked_causal_mask_function(5, NO_PADDING),
+        attn.chunked(5) & attn.causal(),
+        True,
+    ),
+    "padded": (
+        theirs.and_masks(
+            theirs.causal_mask_function, theirs.padding_mask_function(VALID)
+        ),
+        attn.causal() & attn.padding(VALID),
+        True,
+    ),
+    "chunked, from the first real token": (
+        theirs.chunked_causal_mask_function(5, LEFT),
+        None,
+        False,
+    ),
+    "packed": (
+        theirs.and_masks(
+            theirs.causal_mask_function,
+            theirs.packed_sequence_mask_function(IDS),
+        ),
+        attn.causal() & attn.documents(IDS),
+        False,
+    ),
+    "either": (
+        theirs.or_masks(
+            theirs.causal_mask_function,
+            theirs.sliding_window_bidirectional_overlay(2),
+        ),
+        attn.causal() | attn.masks.window(2, 2),
+        False,
+    ),
+}
+# Prompts, chunks, single tokens, and a static cache with an empty end.
+PLACES = [(9, 9, 0), (4, 13, 9), (1, 20, 19), (3, 24, 8), (7, 40, 0)]
+
+
+def their_mask(function, L, S, offset):  # noqa: N803
+    return theirs.sdpa_mask(
+        batch_size=2,
+        q_length=L,
+        kv_length=S,
+        q_offset=offset,
+        mask_function=function,
+        allow_is_causal_skip=False,
+    ).expand(2, 1, L, S)
+
+
+@pytest.mark.parametrize(("L", "S", "offset"), PLACES)
+@pytest.mark.parametrize("name", RULES)
+def test_each_says_the_same_of_every_pair(name, L, S, offset):  # noqa: N803
+    function, ours, _ = RULES[name]
+    want = their_mask(function, L, S, offset)
+    at = {"batch": 2, "q_offset": offset}
+    assert torch.equal(hf.as_mask(function).dense(L, S, **at), want)
+    if ours is not None:
+        assert torch.equal(ours.dense(L, S, **at), want)
+        asked = their_mask(ours, L, S, offset)
+        assert torch.equal(asked, want), "ours, as a function of theirs"
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_what_a_backend_may_know_is_recognised(name):
+    function, _, known = RULES[name]
+    terms = hf.as_mask(function).terms
+    assert all(term.kind != "opaque" for term in terms) == known
+
+
+def test_functions_of_somebody_else_are_asked():
+    def every_other(b, h, q_idx, kv_idx):
+        return (q_idx - kv_idx) % 2 == 0
+
+    mask = hf.as_mask(every_other)
+    assert str(mask) == "every_other" and mask.terms[0].kind == "opaque"
+    assert hf.as_mask(mask) is mask
+    wanted = their_mask(every_other, 5, 9, 4)[:1]
+    assert torch.equal(mask.dense(5, 9, q_offset=4), wanted)
+
+
+@pytest.mark.parametrize(
+    ("said", "rule"),
+    [
+        ({}, True),
+        ({"attention_mask": torch.ones(2, 9)}, True),
+        ({"attention_mask": torch.tensor([[1] * 9, [0] + [1] * 8])}, False),
+        # A static cache: behind the tokens there is nothing yet.
+        ({"attention_mask": torch.ones(2, 6).bool()}, False),
+        ({"q_offset": torch.tensor(0)}, False),
+        ({"use_vmap": True}, False),
+    ],
+)
+def test_a_mask_is_a_rule_where_a_rule_says_it(said, rule):
+    made = make_mask(2, 5, 9, **{"q_offset": 4, **said})
+    assert isinstance(made, Rule) == rule
+    start = int(said.get("q_offset", 4))
+    allowed = attn.causal().dense(5, 9, batch=2, q_offset=start)
+    if "attention_mask" in said:
+        real = said["attention_mask"].bool()
+        real = torch.nn.functional.pad(real, (0, 9 - real.shape[1]))
+        allowed = allowed & real[:, None, None]
+    if isinstance(made, Rule):
+        made = made.mask.dense(5, 9, batch=2, q_offset=made.q_offset)
+    assert torch.equal(made.expand(2, 1, 5, 9), allowed)
+
+
+def test_a_sliding_cache_starts_behind_position_0():
+    window = theirs.sliding_window_causal_mask_function(4)
+    made = make_mask(1, 1, 4, 20, 17, mask_function=window)
+    want = theirs.sdpa_mask(
+        1, 1, 4, 20, 17, mask_function=window, allow_is_causal_skip=False
+    )
+    assert torch.equal(made.mask.dense(1, 4, q_offset=made.q_offset), want)
+
+
+def test_a_models_layers_can_be_looked_at():
+    settings = config("gemma2")
+    masks = hf.layer_masks(settings, 12)
+    assert set(masks) == {"sliding_attention", "full_attention"}
+    full, window = attn.causal(), attn.sliding_window(4)
+    assert torch.equal(masks["full_attention"], full.dense(12)[0, 0])
+    assert torch.equal(masks["sliding_attention"], window.dense(12)[0, 0])
+    words = plot.alt_text(plot.masks_grid(masks))
+    assert "sliding_attention" in words
+    chunks = hf.layer_masks(config("llama4"), 10)["chunked_attention"]
+    want = (attn.chunked(4) & attn.causal()).dense(10)[0, 0]
+    assert torch.equal(chunks, want)
+    pad = torch.tensor([[0, 0, 1, 1, 1]])
+    (only,) = hf.layer_masks(config("llama"), 5, pad).values()
+    assert not only[:, :2].any() and only[4, 2:].all()
+
+
+@pytest.mark.parametrize("padded", [True, False])
+@torch.no_grad()
+def test_a_model_is_exported_for_any_length(padded):
+    hf.register()
+    one = model("llama", "attn")
+
+    class Logits(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.model = one
+
+        def forward(self, ids, mask=None):
+            out = self.model(ids, attention_mask=mask, use_cache=False)
+            return out.logits
+
+    def inputs(length):
+        mask = torch.ones(3, length, dtype=torch.int64)
+        mask[1, :4] = 0
+        ids = tokens(3, length)
+        return (ids, mask) if padded else (ids,)
+
+    length = torch.export.Dim("length", min=2, max=60)
+    exported = torch.export.export(
+        Logits(),
+        inputs(11),
+        dynamic_shapes={
+            "ids": {1: length},
+            "mask": {1: length} if padded else None,
+        },
+    )
+    for other in (2 if not padded else 6, 23, 60):
+        given = inputs(other)
+        want = Logits()(*given)
+        got = exported.module()(*given)
+        real = given[1].bool() if padded else torch.ones(3, other).bool()
+        assert (got - want)[real].abs().max() < 1e-5 * want.abs().max()
+
+
+def test_the_version_is_the_one_that_was_read():
+    """as_mask looks into transformers' closures: a new version is news."""
+    assert transformers.__version__.startswith("5.23.")
