@@ -194,14 +194,8 @@ def test_a_model_is_exported_for_any_length(padded):
         return (ids, mask) if padded else (ids,)
 
     length = torch.export.Dim("length", min=2, max=60)
-    exported = torch.export.export(
-        Logits(),
-        inputs(11),
-        dynamic_shapes={
-            "ids": {1: length},
-            "mask": {1: length} if padded else None,
-        },
-    )
+    dims = ({1: length},) * len(inputs(11))
+    exported = torch.export.export(Logits(), inputs(11), dynamic_shapes=dims)
     for other in (2 if not padded else 6, 23, 60):
         given = inputs(other)
         want = Logits()(*given)
