@@ -1,150 +1,249 @@
-"""Every implementation of attention, and who takes a call.
+"""Pairs of an attention function and the form of its masks, under names.
 
-In the order in which they are asked. What comes with the book is registered
-in ``attn.backends.shipped``.
+The names are asked in their order for who takes a call. What comes with the
+book is registered in ``attn.backends.shipped``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from torch import Tensor
 
 from attn.contract import Call
+from attn.forms import FORMS, MaskForm, why_not_in_form
 
-__all__ = [
-    "IMPLEMENTATIONS",
-    "ONE_GRAPH",
-    "Implementation",
-    "choose",
-    "find",
-    "implementations",
-    "reasons_of",
-    "register",
-]
+__all__ = ["ONE_GRAPH", "Implementation", "Registry", "registry"]
 
 #: Why nobody is chosen by the sizes of a call while torch traces it.
 ONE_GRAPH = "a graph is being traced: it must not depend on a length"
 
 Result = Tensor | tuple[Tensor, Tensor]
-Attention = Callable[..., Result]
+Attention = Callable[..., Any]
 
 
 @dataclass(frozen=True)
 class Implementation:
-    """What is known of one way to compute a call."""
+    """One way to compute a call: a function, and the form of its masks."""
 
-    run: Callable[[Call, bool, dict[str, Any]], Result]
+    function: Attention
+    mask: str | MaskForm | None
     why_not: Callable[[Call], list[str]]
     slower: Callable[[Call], str | None]
     has_lse: Callable[[Call], bool]
+    declares: frozenset[str] | None  # keywords; None: any
+
+    def takes(self, keyword: str) -> bool:
+        """Whether the function declares a keyword."""
+        return self.declares is None or keyword in self.declares
 
 
-IMPLEMENTATIONS: dict[str, Implementation] = {}
+class UnknownName(ValueError, KeyError):
+    """No implementation has this name."""
+
+    def __str__(self) -> str:
+        return str(self.args[0])  # a KeyError would put it in quotes
 
 
-def register(
-    name: str,
-    *,
-    why_not: Callable[[Call], list[str]] | None = None,
-    slower: Callable[[Call], str | None] | None = None,
-    has_lse: bool | Callable[[Call], bool] = True,
-    takes_call: bool = False,
-    before: str | None = None,
-) -> Callable[[Attention], Attention]:
-    """Add an implementation, as a decorator.
-
-    The function takes the arguments of
-    ``attn.scaled_dot_product_attention``, which have been checked.
+class Registry(Mapping[str, Implementation]):
+    """Implementations by name, looked up like a dictionary.
 
     Args:
-        name: what ``attention(impl=...)`` calls it.
-        why_not: gives the reasons why it cannot take a call, in sentences;
-            none when it can. It takes every call when this is None.
-        slower: says why it can take a call and another is faster; None
-            when it should be tried. Only ``impl="auto"`` asks.
-        has_lse: whether it takes ``return_lse``, or says so of a call.
-        takes_call: the function takes the checked ``attn.contract.Call``
-            and, where it has one, ``return_lse`` instead.
-        before: the implementation that auto asks after it; the last place
-            when None.
+        parent: asked for names that this one has not; what is registered
+            here does not change it.
 
-    Returns:
-        The decorator, which gives the function back.
-
-    Raises:
-        ValueError: the name is taken, or ``before`` is not registered.
+    Source: transformers ``AttentionInterface``, ``AttentionMaskInterface``.
     """
-    if name in IMPLEMENTATIONS or name == "auto":
-        raise ValueError(f"name is {name!r}: it is taken")
-    if before is not None:
-        find(before)
 
-    def add(function: Attention) -> Attention:
-        later = {}
-        if before is not None:
-            names = list(IMPLEMENTATIONS)
-            for after in names[names.index(before) :]:
-                later[after] = IMPLEMENTATIONS.pop(after)
-        IMPLEMENTATIONS[name] = Implementation(
-            _of_call(function) if takes_call else _of_arguments(function),
-            why_not or (lambda call: []),
-            slower or (lambda call: None),
-            has_lse if callable(has_lse) else lambda call: bool(has_lse),
-        )
-        IMPLEMENTATIONS.update(later)
-        return function
+    def __init__(self, parent: Registry | None = None) -> None:
+        self._own: dict[str, Implementation] = {}
+        self._masks: dict[str, MaskForm] = {}
+        self._parent = parent
+        self._default = "auto"
 
-    return add
+    # --- a dictionary --------------------------------------------------------
+
+    def __iter__(self) -> Iterator[str]:
+        yield from self._own
+        for name in self._parent or ():
+            if name not in self._own:
+                yield name
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def __contains__(self, name: object) -> bool:
+        return any(name == known for known in self)
+
+    def __getitem__(self, name: str) -> Implementation:
+        one = self._own.get(name)
+        if one is None and name in (self._parent or ()):
+            assert self._parent is not None
+            return self._parent[name]
+        if one is None and name in self._masks:
+            raise LookupError(
+                f"{name!r} has a mask function and no attention function: "
+                f'write @register("{name}", mask=None) above one'
+            )
+        if one is None:
+            raise UnknownName(
+                f"impl is {name!r}: it needs 'auto' or one of {list(self)}"
+            )
+        if one.mask is None:
+            raise LookupError(
+                f"{name!r} has an attention function and no mask function: "
+                f'write @register_mask("{name}") above one, or register it '
+                "with mask='bool'; without one, masks would be dropped"
+            )
+        return one
+
+    # --- registration --------------------------------------------------------
+
+    def register(
+        self,
+        name: str,
+        *,
+        mask: str | MaskForm | None = "rules",
+        why_not: Callable[[Call], list[str]] | None = None,
+        slower: Callable[[Call], str | None] | None = None,
+        has_lse: bool | Callable[[Call], bool] = True,
+        before: str | None = None,
+    ) -> Callable[[Attention], Attention]:
+        """Add an implementation, as a decorator; see ``attn.api.register``."""
+        if name in self._own or name == "auto":
+            raise ValueError(f"name is {name!r}: it is taken")
+        if isinstance(mask, str) and mask not in FORMS:
+            raise ValueError(f"mask is {mask!r}: it needs one of {FORMS}")
+        if before is not None and before not in self._own:
+            raise ValueError(
+                f"before is {before!r}: it needs one of {list(self._own)}"
+            )
+        form = self._masks.get(name) if mask is None else mask
+
+        def add(function: Attention) -> Attention:
+            later = {}
+            if before is not None:
+                names = list(self._own)
+                for after in names[names.index(before) :]:
+                    later[after] = self._own.pop(after)
+            self._own[name] = Implementation(
+                function,
+                form,
+                why_not or (lambda call: []),
+                slower or (lambda call: None),
+                has_lse if callable(has_lse) else lambda call: bool(has_lse),
+                _declared(function),
+            )
+            self._own.update(later)
+            return function
+
+        return add
+
+    def register_mask(self, name: str) -> Callable[[MaskForm], MaskForm]:
+        """Add the mask function of a name, as a decorator."""
+
+        def add(form: MaskForm) -> MaskForm:
+            self._masks[name] = form
+            if one := self._own.get(name):
+                self._own[name] = Implementation(**{**vars(one), "mask": form})
+            return form
+
+        return add
+
+    def remove(self, name: str) -> None:
+        """Forget a name that was registered here."""
+        self._own.pop(name, None)
+        self._masks.pop(name, None)
+
+    # --- who takes a call ----------------------------------------------------
+
+    @contextmanager
+    def using(self, name: str) -> Iterator[None]:
+        """Within it, calls that name nobody are computed by this one.
+
+        It holds for all threads: a plain attribute is what ``torch.compile``
+        can look at.
+        """
+        if name != "auto":
+            _ = self[name]
+        before, self._default = self._default, name
+        try:
+            yield
+        finally:
+            self._default = before
+
+    def choose(
+        self,
+        call: Call,
+        impl: str | None = None,
+        return_lse: bool = False,
+        extra: Mapping[str, Any] | None = None,
+    ) -> Implementation:
+        """Who computes a call.
+
+        Args:
+            call: what is to be computed.
+            impl: a name, which then has to take it; ``"auto"`` or None for
+                the first that can, and is not known to be slower.
+            return_lse: whether the lse is wanted too.
+            extra: keywords that the contract does not have.
+
+        Raises:
+            ValueError: who was named cannot, with the reasons.
+            TypeError: nobody declares an extra keyword.
+        """
+        name = impl or "auto"
+        name = self._default if name == "auto" else name
+        extra = extra or {}
+        if name != "auto":
+            one = self[name]
+            if unknown := [key for key in extra if not one.takes(key)]:
+                raise TypeError(
+                    f"{name} got {', '.join(unknown)}: its function does not "
+                    "declare that, and nothing is ignored"
+                )
+            if reasons := self.reasons(name, call, return_lse):
+                raise ValueError(f"{name} cannot: {'; '.join(reasons)}")
+            return one
+        able = None
+        for name in self:
+            one = self[name]
+            if all(map(one.takes, extra)) and not self.reasons(
+                name, call, return_lse
+            ):
+                able = one
+                if one.slower(call) is None:
+                    return one
+        if able is None:
+            raise TypeError(
+                f"attention got {', '.join(extra)}: no implementation that "
+                "takes this call declares that, and nothing is ignored"
+            )
+        return able
+
+    def reasons(
+        self, name: str, call: Call, return_lse: bool = False
+    ) -> list[str]:
+        """Why an implementation cannot take a call; empty when it can."""
+        one = self[name]
+        reasons = list(one.why_not(call))
+        if isinstance(one.mask, str):
+            reasons += why_not_in_form(one.mask, one.takes, call)
+        if return_lse and not one.has_lse(call):
+            reasons.append("return_lse is given: it has no lse to give")
+        return reasons
 
 
-def _of_call(function: Attention) -> Any:
-    def run(call: Call, return_lse: bool, arguments: dict[str, Any]) -> Any:
-        return function(call, return_lse) if return_lse else function(call)
-
-    return run
-
-
-def _of_arguments(function: Attention) -> Any:
-    def run(call: Call, return_lse: bool, arguments: dict[str, Any]) -> Any:
-        wanted = {"return_lse": True} if return_lse else {}
-        return function(
-            call.query, call.key, call.value, **arguments, **wanted
-        )
-
-    return run
+def _declared(function: Attention) -> frozenset[str] | None:
+    parameters = inspect.signature(function).parameters.values()
+    if any(p.kind is p.VAR_KEYWORD for p in parameters):
+        return None
+    return frozenset(p.name for p in parameters)
 
 
-def implementations() -> tuple[str, ...]:
-    """The names of all implementations, in the order in which auto asks."""
-    return tuple(IMPLEMENTATIONS)
-
-
-def find(name: str) -> Implementation:
-    if name not in IMPLEMENTATIONS:
-        raise ValueError(
-            f"impl is {name!r}: it needs 'auto' or one of "
-            f"{list(IMPLEMENTATIONS)}"
-        )
-    return IMPLEMENTATIONS[name]
-
-
-def reasons_of(one: Implementation, call: Call, return_lse: bool) -> list[str]:
-    reasons = one.why_not(call)
-    if return_lse and not one.has_lse(call):
-        reasons = [*reasons, "return_lse is given: it has no lse to give"]
-    return reasons
-
-
-def choose(call: Call, return_lse: bool) -> Implementation:
-    """The first that can and should; else the last that can."""
-    able = None
-    for one in IMPLEMENTATIONS.values():
-        if not reasons_of(one, call, return_lse):
-            able = one
-            if one.slower(call) is None:
-                return one
-    assert able is not None, "the reference takes every call"
-    return able
+registry = Registry()
+"""The one that ``attn.attention`` asks."""

@@ -12,17 +12,14 @@ import statistics
 import time
 import warnings
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from attn.contract import Call
-from attn.predicate import Mask
+from attn.forms import block_mask
 from attn.registry import ONE_GRAPH
-
-if TYPE_CHECKING:
-    from torch.nn.attention.flex_attention import BlockMask
 
 __all__ = [
     "forget",
@@ -38,6 +35,8 @@ _HALVES = (torch.float16, torch.bfloat16)
 
 def why_not_flex(call: Call) -> list[str]:
     """What FlexAttention cannot be told, or cannot do here."""
+    if torch.compiler.is_compiling():
+        return [ONE_GRAPH]
     lacks = []
     if missing := _no_compiler(call.query.device.type):
         lacks.append(missing)
@@ -65,8 +64,6 @@ def why_not_flex(call: Call) -> list[str]:
 
 def slower_flex(call: Call) -> str | None:
     """Why another should take a call that this one could."""
-    if torch.compiler.is_compiling():
-        return ONE_GRAPH
     if _kind(call) not in _MEASURED:
         return (
             "it is not compiled for such calls: attn.api.warmup(...) does "
@@ -80,10 +77,9 @@ def slower_flex(call: Call) -> str | None:
 
 def run_flex(call: Call, return_lse: bool = False) -> Any:
     """The call, by FlexAttention, compiled for it if need be."""
-    batch = call.batch_shape.numel()
     tensors = [_four_axes(x, call) for x in (call.query, call.key, call.value)]
     options: dict[str, Any] = {
-        "block_mask": _block_mask(call, batch),
+        "block_mask": block_mask(call),
         "score_mod": _capped(call.softcap),
         "scale": call.scale,
         "enable_gqa": call.num_heads != call.num_kv_heads,
@@ -197,65 +193,6 @@ def _capped(softcap: float | None) -> Callable[..., Tensor] | None:
         return softcap * torch.tanh(score / softcap)
 
     return capped
-
-
-def _block_mask(call: Call, batch: int) -> BlockMask | None:
-    mask = call.mask
-    if mask is None:
-        return None
-    assert isinstance(call.q_offset, int)
-    same = _Same(mask)
-    # Of rules that are known, only padding and documents look at the row.
-    rows = batch if same.opaque or mask.data.batch is not None else None
-    heads = call.num_heads if same.opaque else None
-    sizes = (call.q_len, call.kv_len, rows, heads, call.q_offset)
-    return _cached(same, *sizes, call.query.device)
-
-
-class _Same:
-    """A mask as a key: the same rules over the same tensors."""
-
-    def __init__(self, mask: Mask) -> None:
-        self.mask = mask
-        self.opaque = any(term.kind == "opaque" for term in mask.terms)
-        self.key: tuple[Any, ...] = (id(mask),)
-        if not self.opaque:
-            self.key = tuple(map(_key, mask.terms))
-
-    def __hash__(self) -> int:
-        return hash(self.key)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Same) and self.key == other.key
-
-
-def _key(term: Any) -> tuple[Any, ...]:
-    values = (
-        (id(x), x._version) if isinstance(x, Tensor) else x
-        for x in term.values
-    )
-    return (term.kind, *values)
-
-
-@functools.lru_cache(maxsize=16)
-def _cached(
-    same: _Same,
-    q_len: int,
-    kv_len: int,
-    batch: int | None,
-    heads: int | None,
-    q_offset: int,
-    device: torch.device,
-) -> BlockMask:
-    """Made once for all layers; the entry keeps the mask's tensors alive."""
-    return same.mask.block_mask(
-        q_len,
-        kv_len,
-        batch=batch,
-        heads=heads,
-        q_offset=q_offset,
-        device=device,
-    )
 
 
 def _four_axes(x: Tensor, call: Call) -> Tensor:

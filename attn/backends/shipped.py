@@ -14,7 +14,7 @@ from attn.backends import cpu, flex, sdpa
 from attn.contract import Call
 from attn.functional import grouped_attention, scaled_dot_product_attention
 from attn.online import tiled_attention
-from attn.registry import ONE_GRAPH, register
+from attn.registry import ONE_GRAPH, registry
 
 
 def _no_kernels(call: Call) -> list[str]:
@@ -33,10 +33,10 @@ def _interpreted(call: Call) -> str | None:
     return "the interpreter is for tests"
 
 
-def _fused(*args: Any, **said: Any) -> Any:
-    from attn.kernels import fused_attention
+def _fused(call: Call, return_lse: bool = False) -> Any:
+    from attn.kernels import fused_call
 
-    return fused_attention(*args, **said)
+    return fused_call(call, return_lse)
 
 
 LARGE = 2**28  # scores: a GiB in float32
@@ -60,36 +60,38 @@ def _without_dropout(call: Call) -> list[str]:
     )
 
 
-register(
+registry.register(
     "banded",
     why_not=cpu.why_not_banded,
     slower=cpu.slower_banded,
     has_lse=False,
-    takes_call=True,
+    mask="call",
 )(cpu.run_banded)
-register(
+registry.register(
     "packed",
     why_not=cpu.why_not_packed,
     slower=cpu.slower_packed,
     has_lse=False,
-    takes_call=True,
+    mask="call",
 )(cpu.run_packed)
-register(
+registry.register(
     "flex",
     why_not=flex.why_not_flex,
     slower=flex.slower_flex,
     has_lse=flex.has_lse,
-    takes_call=True,
+    mask="call",
 )(flex.run_flex)
-register("sdpa", why_not=sdpa.why_not_sdpa, has_lse=False, takes_call=True)(
-    sdpa.run_sdpa
-)
-register("fused", why_not=_no_kernels, slower=_interpreted)(_fused)
-register("tiled", why_not=_without_dropout, slower=_few_scores)(
+registry.register(
+    "sdpa", why_not=sdpa.why_not_sdpa, has_lse=False, mask="call"
+)(sdpa.run_sdpa)
+registry.register(
+    "fused", why_not=_no_kernels, slower=_interpreted, mask="call"
+)(_fused)
+registry.register("tiled", why_not=_without_dropout, slower=_few_scores)(
     tiled_attention
 )
-register("grouped")(grouped_attention)
-register(
+registry.register("grouped")(grouped_attention)
+registry.register(
     "reference",
     slower=lambda call: "it is written to be read: grouped does the same",
 )(scaled_dot_product_attention)

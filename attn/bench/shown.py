@@ -70,7 +70,7 @@ def _speed(number: float, unit: str) -> str:
 def goals(run: dict[str, Any]) -> Table:
     """Every goal: what was hoped for, and what came out."""
     table = Table(title="Goals")
-    for name in ("case", "goal", "measured", ""):
+    for name in ("case", "goal", "measured", "it is"):
         table.add_column(name)
     for case in run["cases"]:
         title = case["title"]
@@ -79,7 +79,7 @@ def goals(run: dict[str, Any]) -> Table:
                 hope = f"≤ {goal.at_most:g}x the memory of {against}"
             else:
                 hope = f"{goal.ours} ≥ {goal.at_least:g}x {against}"
-            mark = "✓" if met else "✗"
+            mark = "met" if met else "missed"
             table.add_row(title, hope, f"{ratio:.3g}x", mark)
             title = ""
     return table

@@ -24,6 +24,7 @@ from attn.predicate import Mask
 __all__ = [
     "decode_attention",
     "fused_attention",
+    "fused_call",
     "varlen_attention",
     "why_not",
 ]
@@ -89,6 +90,14 @@ def fused_attention(
         window=window,
         q_offset=q_offset,
     )
+    return fused_call(call, return_lse)
+
+
+def fused_call(
+    call: Call, return_lse: bool = False
+) -> Tensor | tuple[Tensor, Tensor]:
+    """The same, of arguments that have been checked."""
+    query, key, value = call.query, call.key, call.value
     reasons = why_not(call)
     if reasons:
         raise ValueError(f"fused_attention cannot: {'; '.join(reasons)}")

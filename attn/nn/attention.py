@@ -1,7 +1,7 @@
 """Multi-head, grouped-query and multi-query attention: one module.
 
 The module owns the projections. What happens between them is
-``attn.grouped_attention``, with every argument of the contract.
+``attn.attention``, with every argument of the contract.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from attn.api import attention
 from attn.cache import Cache
 from attn.checks import Window
 from attn.contract import read
 from attn.functional import (
     attention_weights,
-    grouped_attention,
     merge_heads,
     split_heads,
 )
@@ -256,7 +256,7 @@ class MultiHeadAttention(nn.Module):
             "q_offset": q_offset,
         }
         dropout_p = self.dropout if self.training else 0.0
-        heads = grouped_attention(q, k, v, dropout_p=dropout_p, **said)
+        heads = attention(q, k, v, dropout_p=dropout_p, **said)
         assert isinstance(heads, Tensor)
         out = merge_heads(heads)  # (B, L, H * Dv)
         out = self.out_proj(out[0] if query.dim() == 2 else out)

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 import attn
-from attn import api
+from attn import api, forms
 from attn.backends import flex
 from attn.contract import read
 from tests.attn.cases import assert_exact
@@ -144,7 +144,7 @@ def test_a_missing_compiler_is_noticed(monkeypatch):
 def test_layers_share_one_block_mask():
     def made(mask):
         call = read(Q, K, V, mask, enable_gqa=True, q_offset=16)
-        return flex._block_mask(call, 2)
+        return forms.block_mask(call)
 
     assert made(attn.padding(VALID)) is made(attn.padding(VALID))
     assert made(attn.causal()) is made(attn.causal())
@@ -158,4 +158,4 @@ def test_layers_share_one_block_mask():
 def test_a_rule_of_ones_own_may_look_at_rows_and_heads():
     own = attn.masks.Mask(lambda b, h, q, kv: (h + b) % 2 == kv % 2)
     call = read(Q, K, V, own, enable_gqa=True, q_offset=16)
-    assert flex._block_mask(call, 2).shape[:2] == (2, 4)
+    assert forms.block_mask(call).shape[:2] == (2, 4)

@@ -266,7 +266,10 @@ def test_an_unknown_family_is_told_which_are_known():
 
 
 def test_it_reads_what_transformers_made_without_importing_it():
+    into_theirs = {"attach", "bidirectional", "bridge", "layers"}
     for file in Path(hf.__file__).parent.glob("*.py"):
+        if file.stem in into_theirs:
+            continue
         for node in ast.walk(ast.parse(file.read_text())):
             if isinstance(node, ast.Import | ast.ImportFrom):
                 names = [getattr(node, "module", "")]

@@ -537,4 +537,6 @@ def test_a_model_compiles_in_one_piece():
     valid[0, :2] = False
     for mask in (None, valid):
         out = whole(x, attention_mask=mask)
-        assert torch.equal(out, built(x, attention_mask=mask))
+        want = built(x, attention_mask=mask)
+        # In a graph nobody is chosen by a length: the sums' order differs.
+        assert (out - want).abs().max() <= 1e-6 * want.abs().max()

@@ -1,0 +1,212 @@
+"""Implementations under names: pairs, forms of masks, overrides, switches."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+
+import attn
+from attn import api
+from attn.registry import Registry
+from tests.attn.cases import assert_exact
+
+
+def randn(*shape: int, seed: int = 0) -> Tensor:
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
+
+
+Q, K, V = (
+    randn(2, 4, 5, 8),
+    randn(2, 2, 7, 8, seed=1),
+    randn(2, 2, 7, 8, seed=2),
+)
+SAID = {"is_causal": True, "q_offset": 2, "enable_gqa": True}
+VALID = torch.tensor([[1] * 7, [0, 0, 1, 1, 1, 1, 1]]).bool()
+
+
+@pytest.fixture
+def own():
+    """A registry that sees the book's, and leaves it alone."""
+    return Registry(parent=api.registry)
+
+
+def by_hand(query, key, value, mask, *, scale, enable_gqa=False, softcap=None):
+    """Takes booleans, or numbers, or nothing."""
+    key, value = (x.repeat_interleave(2, 1) for x in (key, value))
+    scores = query @ key.mT * scale
+    if softcap is not None:
+        scores = softcap * torch.tanh(scores / softcap)
+    if mask is not None and mask.dtype == torch.bool:
+        scores = scores.masked_fill(~mask, -torch.inf)
+    elif mask is not None:
+        scores = scores + mask
+    return scores.softmax(-1).nan_to_num(0.0) @ value
+
+
+@pytest.mark.parametrize("form", ["bool", "additive"])
+@pytest.mark.parametrize(
+    "said",
+    [
+        {},
+        SAID,
+        {**SAID, "window": (2, 0)},
+        {**SAID, "attn_mask": attn.padding(VALID)},
+        {**SAID, "attn_mask": VALID[:, None, None]},
+        {**SAID, "softcap": 2.0},
+    ],
+)
+def test_each_gets_its_masks_in_its_own_form(own, form, said):
+    own.register("mine", mask=form)(by_hand)
+    said = {"enable_gqa": True, **said}
+    got = attn.attention(Q, K, V, impl="mine", registry=own, **said)
+    honest = attn.scaled_dot_product_attention(Q, K, V, **said)
+    wide = [x.double() for x in (Q, K, V)]
+    exact = attn.scaled_dot_product_attention(*wide, **said)
+    assert_exact(got, exact, honest)
+
+
+def test_what_a_form_cannot_say_is_a_reason(own):
+    own.register("mine", mask="bool", before=None)(by_hand)
+    numbers = torch.zeros(5, 7)
+    for said, says in (
+        ({"attn_mask": numbers}, "takes booleans"),
+        ({"dropout_p": 0.1}, "dropout_p is given: its function declares none"),
+        ({"sinks": torch.zeros(4)}, "sinks is given"),
+    ):
+        with pytest.raises(ValueError, match=f"mine cannot: .*{says}"):
+            attn.attention(
+                Q, K, V, enable_gqa=True, impl="mine", registry=own, **said
+            )
+
+
+def test_block_masks_are_made_of_the_rules(own):
+    seen = []
+
+    @own.register("blocks", mask="block")
+    def blocks(query, key, value, block_mask, *, scale, enable_gqa=False):
+        seen.append(block_mask)
+        return query
+
+    attn.attention(Q, K, V, impl="blocks", registry=own, **SAID)
+    attn.attention(Q, K, V, enable_gqa=True, impl="blocks", registry=own)
+    assert seen[0].seq_lengths == (5, 7) and seen[1] is None
+    with pytest.raises(ValueError, match="attn_mask is a tensor"):
+        attn.attention(
+            Q, K, V, VALID[:, None, None], enable_gqa=True, impl="blocks",
+            registry=own,
+        )  # fmt: skip
+
+
+def test_a_mask_function_of_ones_own(own):
+    own.register("mine", mask=lambda call: call.allowed())(by_hand)
+    want = attn.scaled_dot_product_attention(Q, K, V, **SAID)
+    got = attn.attention(Q, K, V, impl="mine", registry=own, **SAID)
+    assert torch.allclose(got, want, atol=1e-5)
+
+
+def test_half_a_pair_says_which_half_is_missing(own):
+    own.register("mine", mask=None)(by_hand)
+    with pytest.raises(LookupError, match="no mask function: .*register_mask"):
+        attn.attention(Q, K, V, impl="mine", registry=own, **SAID)
+    own.register_mask("mine")(lambda call: call.allowed())
+    want = attn.scaled_dot_product_attention(Q, K, V, **SAID)
+    got = attn.attention(Q, K, V, impl="mine", registry=own, **SAID)
+    assert torch.allclose(got, want, atol=1e-5)
+
+    own.register_mask("other")(lambda call: call.allowed())
+    with pytest.raises(LookupError, match="no attention function"):
+        own["other"]
+    own.register("other", mask=None)(by_hand)
+    assert own["other"].function is by_hand
+
+
+def test_it_is_a_dictionary(own):
+    own.register("mine")(attn.scaled_dot_product_attention)
+    assert list(own)[0] == "mine" and len(own) == len(api.registry) + 1
+    assert "sdpa" in own and "mine" in own and "flash" not in own
+    assert own.get("flash") is None
+    assert own["sdpa"] is api.registry["sdpa"]
+    assert dict(own.items())["mine"].function is own["mine"].function
+    assert "mine" not in api.registry
+    with pytest.raises(ValueError, match="impl is 'flash': it needs 'auto'"):
+        own["flash"]
+
+
+def test_one_registry_overrides_a_name_for_itself_alone(own):
+    calls = []
+
+    @own.register("sdpa", mask="call")
+    def mine(call):
+        calls.append(call)
+        return call.query
+
+    attn.attention(Q, K, V, impl="sdpa", **SAID)
+    assert not calls
+    got = attn.attention(Q, K, V, impl="sdpa", registry=own, **SAID)
+    assert len(calls) == 1 and got is Q
+    assert api.explain(Q, K, V, **SAID, registry=own).taken == "sdpa"
+
+
+def test_extra_keywords_reach_who_declares_them_and_nobody_else(own):
+    @own.register("warm")
+    def warm(query, key, value, temperature=1.0, **said):
+        said["scale"] = (said["scale"] or 8**-0.5) / temperature
+        return attn.scaled_dot_product_attention(query, key, value, **said)
+
+    @own.register("cold", mask="bool")
+    def cold(query, key, value, mask, *, scale, enable_gqa=False):
+        return query
+
+    want = attn.scaled_dot_product_attention(
+        Q, K, V, scale=8**-0.5 / 2, **SAID
+    )
+    for impl in ("warm", "auto"):
+        got = attn.attention(
+            Q, K, V, impl=impl, temperature=2.0, registry=own, **SAID
+        )
+        assert torch.allclose(got, want, atol=1e-6)
+    for impl in ("cold", "sdpa"):
+        with pytest.raises(TypeError, match="does not declare"):
+            attn.attention(
+                Q, K, V, impl=impl, temperature=2.0, registry=own, **SAID
+            )
+    with pytest.raises(TypeError, match="is_casual: no implementation"):
+        attn.attention(Q, K, V, is_casual=True, enable_gqa=True)
+
+
+def test_a_model_is_switched_while_it_runs(own):
+    calls = []
+
+    @api.register("counted")
+    def counted(*args, **said):
+        calls.append(said)
+        return attn.scaled_dot_product_attention(*args, **said)
+
+    try:
+        model = attn.MultiHeadAttention(16, 4)
+        x = randn(2, 5, 16)
+        want = model(x)
+        assert not calls
+        with api.using("counted"):
+            assert torch.allclose(model(x), want, atol=1e-6)
+            with api.using("auto"):
+                model(x)
+        model(x)
+        assert len(calls) == 1
+        nobody = pytest.raises(ValueError, match="needs 'auto' or one of")
+        with nobody, api.using("nobody"):
+            pass
+    finally:
+        api.registry.remove("counted")
+
+
+def test_names_and_forms_are_checked(own):
+    own.register("mine")(attn.scaled_dot_product_attention)
+    for name in ("mine", "auto"):
+        with pytest.raises(ValueError, match="it is taken"):
+            own.register(name)
+    with pytest.raises(ValueError, match="mask is 'dense': it needs one of"):
+        own.register("other", mask="dense")
+    with pytest.raises(ValueError, match="before is 'nobody'"):
+        own.register("other", before="nobody")
