@@ -19,9 +19,9 @@ from attn.backends import flex
 from attn.backends.torch_choice import TorchExplanation, explain_torch
 from attn.checks import Window
 from attn.contract import Call, read
-from attn.forms import MaskForm, run
+from attn.forms import run
 from attn.predicate import Mask
-from attn.registry import Attention, Registry, registry
+from attn.registry import Registry, registry
 
 __all__ = [
     "Explanation",
@@ -40,12 +40,12 @@ __all__ = [
 def register(
     name: str,
     *,
-    mask: str | MaskForm | None = "rules",
+    mask: str | Callable[[Call], Any] | None = "rules",
     why_not: Callable[[Call], list[str]] | None = None,
     slower: Callable[[Call], str | None] | None = None,
     has_lse: bool | Callable[[Call], bool] = True,
     before: str | None = None,
-) -> Callable[[Attention], Attention]:
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Add an implementation, as a decorator: a function, and its masks.
 
     Args:
@@ -83,7 +83,9 @@ def register(
     )
 
 
-def register_mask(name: str) -> Callable[[MaskForm], MaskForm]:
+def register_mask(
+    name: str,
+) -> Callable[[Callable[[Call], Any]], Callable[[Call], Any]]:
     """Add the function that makes an implementation's masks, as a decorator.
 
     Args:

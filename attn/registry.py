@@ -107,12 +107,12 @@ class Registry(Mapping[str, Implementation]):
         self,
         name: str,
         *,
-        mask: str | MaskForm | None = "rules",
+        mask: str | Callable[[Call], Any] | None = "rules",
         why_not: Callable[[Call], list[str]] | None = None,
         slower: Callable[[Call], str | None] | None = None,
         has_lse: bool | Callable[[Call], bool] = True,
         before: str | None = None,
-    ) -> Callable[[Attention], Attention]:
+    ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         """Add an implementation, as a decorator; see ``attn.api.register``."""
         if name in self._own or name == "auto":
             raise ValueError(f"name is {name!r}: it is taken")
@@ -143,7 +143,9 @@ class Registry(Mapping[str, Implementation]):
 
         return add
 
-    def register_mask(self, name: str) -> Callable[[MaskForm], MaskForm]:
+    def register_mask(
+        self, name: str
+    ) -> Callable[[Callable[[Call], Any]], Callable[[Call], Any]]:
         """Add the mask function of a name, as a decorator."""
 
         def add(form: MaskForm) -> MaskForm:
