@@ -214,16 +214,19 @@ class Registry(Mapping[str, Implementation]):
         able = None
         for name in self:
             one = self[name]
-            if all(map(one.takes, extra)) and not self.reasons(
-                name, call, return_lse
-            ):
-                able = one
-                if one.slower(call) is None:
-                    return one
+            if not all(map(one.takes, extra)):
+                continue
+            if self.reasons(name, call, return_lse):
+                continue
+            if one.slower(call) is None:
+                return one
+            # Who is slow may have to be compiled: not without being named.
+            able = able if extra else one
         if able is None:
             raise TypeError(
                 f"attention got {', '.join(extra)}: no implementation that "
-                "takes this call declares that, and nothing is ignored"
+                "auto would take for this call declares that, and nothing is "
+                "ignored; name one with impl"
             )
         return able
 

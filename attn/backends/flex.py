@@ -75,12 +75,25 @@ def slower_flex(call: Call) -> str | None:
     return None
 
 
-def run_flex(call: Call, return_lse: bool = False) -> Any:
-    """The call, by FlexAttention, compiled for it if need be."""
+ScoreMod = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor], Tensor]
+
+
+def run_flex(
+    call: Call, return_lse: bool = False, score_mod: ScoreMod | None = None
+) -> Any:
+    """The call, by FlexAttention, compiled for it if need be.
+
+    Args:
+        call: checked.
+        return_lse: as in the contract.
+        score_mod: ``(score, b, h, q_idx, kv_idx) -> score``, after the
+            softcap and before the mask; ``attn.positions.alibi_score`` makes
+            one. Positions count from the first query and the first key.
+    """
     tensors = [_four_axes(x, call) for x in (call.query, call.key, call.value)]
     options: dict[str, Any] = {
         "block_mask": block_mask(call),
-        "score_mod": _capped(call.softcap),
+        "score_mod": _scored(call.softcap, score_mod),
         "scale": call.scale,
         "enable_gqa": call.num_heads != call.num_kv_heads,
     }
@@ -184,15 +197,18 @@ def _no_compiler(device: str) -> str | None:
     return None
 
 
-@functools.cache
-def _capped(softcap: float | None) -> Callable[..., Tensor] | None:
+@functools.cache  # one function for one meaning: a new one is compiled anew
+def _scored(
+    softcap: float | None, score_mod: ScoreMod | None
+) -> ScoreMod | None:
     if softcap is None:
-        return None
+        return score_mod
 
-    def capped(score: Tensor, b: Any, h: Any, q: Any, kv: Any) -> Tensor:
-        return softcap * torch.tanh(score / softcap)
+    def scored(s: Tensor, b: Any, h: Any, q: Any, kv: Any) -> Tensor:
+        s = softcap * torch.tanh(s / softcap)
+        return s if score_mod is None else score_mod(s, b, h, q, kv)
 
-    return capped
+    return scored
 
 
 def _four_axes(x: Tensor, call: Call) -> Tensor:

@@ -11,7 +11,7 @@ from attn.positions.absolute import (
     position_ids,
     sinusoidal,
 )
-from attn.positions.alibi import alibi_bias, alibi_slopes
+from attn.positions.alibi import alibi_bias, alibi_score, alibi_slopes
 from attn.positions.frequencies import RopeFrequencies, rope_frequencies
 from attn.positions.pairing import convert_pairing
 from attn.positions.rope import NoRope, Rope, apply_rope, rope_tables
@@ -23,6 +23,7 @@ __all__ = [
     "RopeFrequencies",
     "SinusoidalPositions",
     "alibi_bias",
+    "alibi_score",
     "alibi_slopes",
     "apply_rope",
     "convert_pairing",

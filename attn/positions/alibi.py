@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 
@@ -84,3 +86,32 @@ def alibi_bias(
     distance = (q[..., :, None] - k[..., None, :]).abs()  # (..., L, S)
     slopes = alibi_slopes(num_heads, q.device)
     return -slopes[:, None, None] * distance[..., None, :, :]
+
+
+def alibi_score(
+    num_heads: int,
+    q_offset: int = 0,
+    device: torch.device | str | None = None,
+) -> Callable[..., Tensor]:
+    """ALiBi as a ``score_mod`` of FlexAttention: nothing is stored.
+
+    Make it once and use it for all layers: each new one is compiled anew.
+
+    Args:
+        num_heads: ``H``.
+        q_offset: position of the first query among the keys.
+        device: of the calls that it is for.
+
+    Returns:
+        ``(score, b, h, q_idx, kv_idx) -> score``.
+
+    Source: Press et al. 2022; PyTorch ``flex_attention``, ``score_mod``.
+    """
+    slopes = alibi_slopes(num_heads, device)
+
+    def lower_with_distance(
+        score: Tensor, b: Tensor, h: Tensor, q_idx: Tensor, kv_idx: Tensor
+    ) -> Tensor:
+        return score - slopes[h] * (q_idx + q_offset - kv_idx).abs()
+
+    return lower_with_distance

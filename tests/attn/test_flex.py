@@ -159,3 +159,75 @@ def test_a_rule_of_ones_own_may_look_at_rows_and_heads():
     own = attn.masks.Mask(lambda b, h, q, kv: (h + b) % 2 == kv % 2)
     call = read(Q, K, V, own, enable_gqa=True, q_offset=16)
     assert forms.block_mask(call).shape[:2] == (2, 4)
+
+
+# --- packed sequences, and scores that are changed ---------------------------
+
+LENGTHS = (11, 5, 24)
+IDS = torch.repeat_interleave(torch.arange(3), torch.tensor(LENGTHS))[None]
+PACKED = attn.documents(IDS) & attn.causal()
+ENDS = torch.tensor([0, 11, 16, 40])
+ALIBI = attn.alibi_score(4)
+
+
+def packed() -> tuple[Tensor, Tensor, Tensor]:
+    return Q[:1], K[:1, :, :40], V[:1, :, :40]
+
+
+@torch.no_grad()
+def test_documents_alibi_and_a_softcap_in_one_kernel():
+    """Three documents end to end, distances as scores, nothing stored."""
+    q, k, v = packed()
+    said = {"enable_gqa": True, "softcap": 2.0}
+    out = api.attention(q, k, v, PACKED, impl="flex", score_mod=ALIBI, **said)
+    allowed = PACKED.dense(40)[0, 0]
+    bias = attn.alibi_bias(4, 40).masked_fill(~allowed, -torch.inf)[None]
+    honest = attn.scaled_dot_product_attention(q, k, v, bias, **said)
+    wide = [x.double() for x in (q, k, v)]
+    exact = attn.scaled_dot_product_attention(*wide, bias, **said)
+    assert_exact(out, exact, honest)
+
+
+@torch.no_grad()
+def test_packed_by_mask_by_lengths_and_as_a_jagged_tensor():
+    """Four ways to say the same: no token sees another's document."""
+    q, k, v = packed()
+    said = {"enable_gqa": True}
+    by_mask = attn.attention(q, k, v, PACKED, **said)
+    for start, end in zip(ENDS[:-1], ENDS[1:], strict=True):
+        own = (x[:, :, start:end] for x in (q, k, v))
+        alone = attn.attention(*own, is_causal=True, **said)
+        assert torch.allclose(by_mask[:, :, start:end], alone, atol=1e-5)
+
+    kernels = pytest.importorskip("attn.kernels")
+    flat = (x[0].transpose(0, 1) for x in (q, k, v))  # (T, H, D)
+    by_lengths = kernels.varlen_attention(
+        *flat, ENDS, ENDS, max(LENGTHS), is_causal=True
+    )
+    want = by_mask[0].transpose(0, 1)
+    assert torch.allclose(by_lengths, want, atol=1e-5)
+
+    module = attn.MultiHeadAttention(16, 4, is_causal=True).eval()
+    x = randn(40, 16, seed=4)
+    parts = list(x.split(LENGTHS))
+    ragged = torch.nested.nested_tensor(parts, layout=torch.jagged)
+    jagged = torch.cat(module(ragged).unbind())
+    dense = module(x[None], attn_mask=attn.documents(IDS))[0]
+    assert torch.allclose(jagged, dense, atol=1e-5)
+
+
+def test_blocks_that_nobody_sees_are_left_out():
+    blocks = PACKED.block_mask(40, block_size=8)
+    seen = PACKED.dense(40)[0, 0].unflatten(0, (5, 8)).unflatten(2, (5, 8))
+    share = seen.any(3).any(1).float().mean().item()
+    assert blocks.sparsity() == pytest.approx(100 * (1 - share))
+    assert share < 0.5
+
+
+def test_a_changed_score_is_compiled_only_when_it_is_asked_for(no_compiling):
+    q, k, v = packed()
+    with torch.no_grad(), pytest.raises(TypeError, match="name one with impl"):
+        api.attention(q, k, v, enable_gqa=True, score_mod=ALIBI)
+    for impl in ("sdpa", "grouped"):
+        with pytest.raises(TypeError, match="does not declare"):
+            api.attention(q, k, v, enable_gqa=True, score_mod=ALIBI, impl=impl)
