@@ -7,6 +7,8 @@ That ``attention`` keeps the contract is tested with the others; see
 from __future__ import annotations
 
 import itertools
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -220,3 +222,34 @@ def test_rules_that_hide_nothing_are_known(L, S, q_offset, window):  # noqa: N80
     for options in ({"window": window}, {"is_causal": True}):
         call = read(q, k, k, q_offset=q_offset, **options)
         assert hides_nothing(call) == bool(call.allowed().all())
+
+
+WITHOUT_TRITON = """
+import sys
+sys.modules["triton"] = None
+import torch
+from attn import api
+g = torch.Generator().manual_seed(0)
+q, k, v = (torch.randn(1, h, 6, 8, generator=g) for h in (4, 2, 2))
+said = {"is_causal": True, "enable_gqa": True, "softcap": 2.0}
+print(api.explain(q, k, v, **said)["fused"][0])
+print(api.attention(q, k, v, **said).double().sum().item())
+"""
+
+
+def test_without_triton_the_results_are_the_same():
+    """As on macOS: its absence is a reason, and that is all."""
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_TRITON],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    reason, there = done.stdout.splitlines()
+    assert reason == "triton is not installed: pip install triton"
+    g = torch.Generator().manual_seed(0)
+    q, k, v = (torch.randn(1, h, 6, 8, generator=g) for h in (4, 2, 2))
+    here = attn.scaled_dot_product_attention(
+        q, k, v, is_causal=True, enable_gqa=True, softcap=2.0
+    )
+    assert float(there) == pytest.approx(here.double().sum().item(), abs=1e-5)
