@@ -23,26 +23,37 @@ def in_state(key, state):
     }
 
 
-@pytest.mark.parametrize("saved", [False, True], ids=["cleared", "saved"])
-@pytest.mark.parametrize("state", STATES)
+@pytest.mark.parametrize("solved", [True, False], ids=["solved", "not yet"])
 @pytest.mark.parametrize("key", CHAPTERS)
-def test_the_score_is_exact(key, state, saved, tmp_path):
-    notebook, expected = in_state(key, state)
-    if saved:  # as Jupyter leaves it after "Run all" and "Save"
-        notebook = notebooks.execute(notebook, tmp_path)
-    else:
-        notebook = notebooks.cleared(notebook)
-    path = tmp_path / "mine.ipynb"
-    notebooks.write(notebook, path)
-    result, score = pytest_nbval(path)
-    got = {e["exercise"]: e["points"] for e in score["exercises"]}
-    assert got == expected, result.stdout
-    assert score["points"] == sum(expected.values())
-    worth = points(notebook)
-    most = sum(worth.values())
-    assert f"total  {score['points']}/{most} points" in result.stdout
-    everything_right = score["points"] == most
-    assert (result.returncode == 0) == everything_right
+def test_the_score_is_exact(key, solved, tmp_path):
+    """Each state cleared, and saved as Jupyter leaves it after "Run all"."""
+    states = ["solved"] if solved else [x for x in STATES if x != "solved"]
+    wanted = {}
+    for state in states:
+        notebook, wanted[state] = in_state(key, state)
+        for saved, kept in (
+            ("cleared", notebooks.cleared(notebook)),
+            ("saved", notebooks.execute(notebook, tmp_path)),
+        ):
+            notebooks.write(kept, tmp_path / f"{state}-{saved}.ipynb")
+    result, score = pytest_nbval(tmp_path)
+    for state, expected in wanted.items():
+        for saved in ("cleared", "saved"):
+            own = [
+                e
+                for e in score["exercises"]
+                if e["notebook"].endswith(f"{state}-{saved}.ipynb")
+            ]
+            got = {e["exercise"]: e["points"] for e in own}
+            assert got == expected, result.stdout
+            for e in own:  # what is worth nothing is a failed cell
+                right = e["points"] == e["max_points"]
+                assert e["status"] == ("passed" if right else "failed")
+    total = 2 * sum(sum(x.values()) for x in wanted.values())
+    most = 2 * len(states) * sum(points(notebook).values())
+    assert (score["points"], score["max_points"]) == (total, most)
+    assert f"total  {total}/{most} points" in result.stdout
+    assert (result.returncode == 0) == solved
 
 
 def test_a_missing_check_is_worth_nothing_and_is_named(tmp_path):
