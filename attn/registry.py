@@ -212,11 +212,10 @@ class Registry(Mapping[str, Implementation]):
                 raise ValueError(f"{name} cannot: {'; '.join(reasons)}")
             return one
         able = None
-        for name in self:
-            one = self[name]
-            if not all(map(one.takes, extra)):
+        for one in self._whole():
+            if extra and not all(map(one.takes, extra)):
                 continue
-            if self.reasons(name, call, return_lse):
+            if _reasons(one, call, return_lse):
                 continue
             if one.slower(call) is None:
                 return one
@@ -234,13 +233,24 @@ class Registry(Mapping[str, Implementation]):
         self, name: str, call: Call, return_lse: bool = False
     ) -> list[str]:
         """Why an implementation cannot take a call; empty when it can."""
-        one = self[name]
-        reasons = list(one.why_not(call))
-        if isinstance(one.mask, str):
-            reasons += why_not_in_form(one.mask, one.takes, call)
-        if return_lse and not one.has_lse(call):
-            reasons.append("return_lse is given: it has no lse to give")
-        return reasons
+        return _reasons(self[name], call, return_lse)
+
+    def _whole(self) -> Iterator[Implementation]:
+        """Every pair that has both halves, in order."""
+        yield from (one for one in self._own.values() if one.mask is not None)
+        if self._parent is not None:
+            for name, one in self._parent.items():
+                if name not in self._own:
+                    yield one
+
+
+def _reasons(one: Implementation, call: Call, return_lse: bool) -> list[str]:
+    reasons = one.why_not(call)
+    if isinstance(one.mask, str) and one.mask not in ("rules", "call"):
+        reasons = [*reasons, *why_not_in_form(one.mask, one.takes, call)]
+    if return_lse and not one.has_lse(call):
+        reasons = [*reasons, "return_lse is given: it has no lse to give"]
+    return reasons
 
 
 def _declared(function: Attention) -> frozenset[str] | None:

@@ -32,6 +32,8 @@ FEW_ROWS = 4  # so few that all of the time goes into reading the keys
 
 def why_not_banded(call: Call) -> list[str]:
     """What keeps a call from being cut along its band."""
+    if _bounds(call) is None:
+        return [f"{call.mask} is no window: it needs left and right"]
     lacks = why_not_sdpa(call)
     if call.query.device.type != "cpu":
         lacks.append(f"query is on {call.query.device}: it is for CPUs")
@@ -39,8 +41,6 @@ def why_not_banded(call: Call) -> list[str]:
         lacks.append("attn_mask is a tensor: it needs rules alone")
     if not isinstance(call.q_offset, int):
         lacks.append("q_offset is a tensor: the bands would differ")
-    if _bounds(call) is None:
-        lacks.append(f"{call.mask} is no window: it needs left and right")
     return lacks
 
 
@@ -88,10 +88,11 @@ def _bounds(call: Call) -> tuple[int, int] | None:
     """Neighbours on either side that the rules leave; None: no bound."""
     left = right = None
     for term in call.mask.terms if call.mask is not None else ():
-        before, after = {
-            "causal": lambda values: (None, 0),
-            "window": lambda values: values,
-        }.get(term.kind, lambda values: (None, None))(term.values)
+        before = after = None
+        if term.kind == "causal":
+            after = 0
+        elif term.kind == "window":
+            before, after = term.values
         if before is not None:
             left = before if left is None else min(left, before)
         if after is not None:

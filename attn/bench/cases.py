@@ -147,12 +147,16 @@ def _on_cpu() -> list[Case]:
             (Goal("auto", ("SDPA with a mask",), 4.0),),
         ),
     ]
-    for dtype, ratio in (("float32", 2.0), ("bfloat16", 6.0)):
-        sizes = Sizes(L=1, S=4096, H=32, Hkv=8, D=128, dtype=dtype)
+    for keys, dtype, ratio in (
+        (4096, "float32", 2.0),
+        (16384, "float32", 2.0),
+        (4096, "bfloat16", 6.0),
+    ):
+        sizes = Sizes(L=1, S=keys, H=32, Hkv=8, D=128, dtype=dtype)
         cases.append(
             Case(
-                f"cpu-decode-{dtype}",
-                f"decoding, 32 heads on 8, 4096 keys, {dtype}",
+                f"cpu-decode-{dtype}-{keys}",
+                f"decoding, 32 heads on 8, {keys} keys, {dtype}",
                 "cpu",
                 sizes,
                 peers.decode,

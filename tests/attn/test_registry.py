@@ -107,6 +107,8 @@ def test_a_mask_function_of_ones_own(own):
 
 def test_half_a_pair_says_which_half_is_missing(own):
     own.register("mine", mask=None)(by_hand)
+    assert api.explain(Q, K, V, **SAID).taken == "packed", "auto goes round it"
+    attn.attention(Q, K, V, registry=own, **SAID)
     with pytest.raises(LookupError, match="no mask function: .*register_mask"):
         attn.attention(Q, K, V, impl="mine", registry=own, **SAID)
     own.register_mask("mine")(lambda call: call.allowed())
