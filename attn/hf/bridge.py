@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from attn import api
 from attn.hf.rules import as_mask
+from attn.masks import padding
 from attn.predicate import Mask
 
 __all__ = ["register"]
@@ -78,7 +79,9 @@ def register(name: str = "attn", impl: str = "auto") -> str:
             "else's attention; choose another"
         )
     AttentionInterface.register(name, _attention(impl))
-    AttentionMaskInterface.register(name, make_mask)
+    # FlexAttention takes rules alone, padding and all, and makes blocks.
+    form = make_rule if impl == "flex" else make_mask
+    AttentionMaskInterface.register(name, form)
     return name
 
 
@@ -246,6 +249,28 @@ def make_mask(
         use_vmap=use_vmap,
         device=device,
     )
+
+
+def make_rule(
+    batch_size: int,
+    q_length: int,
+    kv_length: int,
+    q_offset: int | Tensor = 0,
+    kv_offset: int = 0,
+    mask_function: Callable[..., Any] | None = None,
+    attention_mask: Tensor | None = None,
+    **_: Any,
+) -> Rule:
+    """The same as a rule in any case; arguments as in ``make_mask``."""
+    from transformers import masking_utils
+
+    mask = as_mask(mask_function or masking_utils.causal_mask_function)
+    real = masking_utils.prepare_padding_mask(
+        attention_mask, kv_length, kv_offset
+    )
+    if real is not None:
+        mask = mask & padding(real.bool())
+    return Rule(mask.shift(kv=kv_offset), int(q_offset))
 
 
 def _all_real(attention_mask: Tensor | None, end: int) -> bool:

@@ -323,6 +323,48 @@ def test_a_named_implementation_computes(impl, calls):
 
 
 @torch.no_grad()
+@pytest.mark.parametrize("family", ["llama", "gemma2"])
+def test_flex_gets_rules_and_makes_blocks_of_them(family, monkeypatch):
+    """Padding and windows included; uncompiled here, for the time's sake."""
+    from torch.nn.attention import flex_attention as flex
+
+    from attn.backends import flex as ours
+
+    blocks = []
+
+    def eager(*tensors, block_mask=None, **said):
+        blocks.append(block_mask)
+        return flex.flex_attention(*tensors, block_mask=block_mask, **said)
+
+    monkeypatch.setattr(ours, "_compiled", lambda: eager)
+    hf.register("attn-flex", "flex")
+    one, said = model(family, "attn-flex"), inputs("left")
+    got = one(tokens(), use_cache=False, **said).logits
+    want = model(family, "eager")(tokens(), use_cache=False, **said).logits
+    real = pad("left")
+    assert (got - want)[real].abs().max() < 1e-4
+    assert len(blocks) == 2
+    assert all(isinstance(x, flex.BlockMask) for x in blocks)
+
+
+def test_a_rule_is_the_tensor_that_it_stands_for():
+    """Chunks of a padded prompt, and a sliding cache that begins later."""
+    from transformers import masking_utils as theirs
+
+    window = theirs.sliding_window_causal_mask_function(4)
+    for L, S, start, first in ((5, 5, 0, 0), (3, 9, 6, 0), (1, 4, 9, 6)):  # noqa: N806
+        at = (3, L, S, start, first)
+        said = {
+            "mask_function": window,
+            "attention_mask": pad("left")[:, : first + S],
+        }
+        rule, q_offset = bridge.make_rule(*at, **said)
+        got = rule.dense(L, S, batch=3, q_offset=q_offset)
+        want = theirs.sdpa_mask(*at, **said, allow_is_causal_skip=False)
+        assert torch.equal(got, want)
+
+
+@torch.no_grad()
 def test_rules_travel_as_rules(calls):
     """A layer's mask is a tensor only where tokens are padded."""
     one = model("gemma2", "attn")
