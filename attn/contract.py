@@ -68,6 +68,14 @@ class Call:
         heads = (self.num_heads,) if rank > 2 else ()
         return (*self.batch_shape, *heads, self.q_len, self.kv_len)
 
+    def four_axes(self, x: Tensor) -> Tensor:
+        """One of the tensors as ``(B, H, L, D)``, expanded over the batch,
+        without a copy if it can."""
+        if x.dim() < 3:
+            x = x[None]
+        x = x.expand(*self.batch_shape, *x.shape[-3:])
+        return x.reshape(self.batch_shape.numel(), *x.shape[-3:])
+
     def allowed(
         self, rows: slice = EVERY, columns: slice = EVERY
     ) -> Tensor | None:

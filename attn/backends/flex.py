@@ -90,7 +90,9 @@ def run_flex(
             softcap and before the mask; ``attn.positions.alibi_score`` makes
             one. Positions count from the first query and the first key.
     """
-    tensors = [_four_axes(x, call) for x in (call.query, call.key, call.value)]
+    given = map(call.four_axes, (call.query, call.key, call.value))
+    # FlexAttention wants the features side by side.
+    tensors = (x if x.stride(-1) == 1 else x.contiguous() for x in given)
     options: dict[str, Any] = {
         "block_mask": block_mask(call),
         "score_mod": _scored(call.softcap, score_mod),
@@ -209,12 +211,3 @@ def _scored(
         return s if score_mod is None else score_mod(s, b, h, q, kv)
 
     return scored
-
-
-def _four_axes(x: Tensor, call: Call) -> Tensor:
-    """``(B, H, L, D)``, the features side by side."""
-    if x.dim() < 3:
-        x = x[None]
-    x = x.expand(*call.batch_shape, *x.shape[-3:])
-    x = x.reshape(call.batch_shape.numel(), *x.shape[-3:])
-    return x if x.stride(-1) == 1 else x.contiguous()

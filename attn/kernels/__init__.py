@@ -105,7 +105,7 @@ def fused_call(
     assert isinstance(band, Band)
     rank = max(query.dim(), key.dim(), value.dim())
     batch = call.batch_shape.numel()
-    q, k, v = (_four_axes(x, call) for x in (query, key, value))
+    q, k, v = map(call.four_axes, (query, key, value))
     mask = call.attn_mask
     if mask is not None:
         mask = mask.view(torch.uint8) if mask.dtype == torch.bool else mask
@@ -186,11 +186,3 @@ def _band(mask: Mask | None, device: torch.device) -> Band | str:
     if valid is not None and valid.device != device:
         return f"padding is on {valid.device} and query on {device}"
     return Band(left, right, valid)
-
-
-def _four_axes(x: Tensor, call: Call) -> Tensor:
-    """``(B, H, L, D)``, expanded over the batch, without a copy if it can."""
-    if x.dim() < 3:
-        x = x[None]
-    x = x.expand(*call.batch_shape, *x.shape[-3:])
-    return x.reshape(call.batch_shape.numel(), *x.shape[-3:])
