@@ -62,6 +62,14 @@ class Call:
         return torch.float64 if is_double else torch.float32
 
     @property
+    def wants_gradient(self) -> bool:
+        """Whether autograd will ask for a gradient of the three tensors."""
+        tensors = (self.query, self.key, self.value)
+        return torch.is_grad_enabled() and any(
+            x.requires_grad for x in tensors
+        )
+
+    @property
     def scores_shape(self) -> tuple[int, ...]:
         """``(..., H, L, S)``, as many axes as the inputs have."""
         rank = max(self.query.dim(), self.key.dim(), self.value.dim())

@@ -1,16 +1,20 @@
-"""How much memory a call takes at once, whatever language it is written in."""
+"""How much memory calls take at once, and how long, side by side."""
 
 from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Iterator
+import random
+import time
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import torch
 from torch.profiler import ProfilerActivity, profile
 
-__all__ = ["peak_bytes"]
+__all__ = ["in_turns", "peak_bytes"]
+
+L2_BYTES = 256 * 2**20  # more than any GPU's cache: writing them empties it
 
 
 def peak_bytes(function: Callable[..., Any], *args: Any, **kwargs: Any) -> int:
@@ -62,3 +66,52 @@ def _no_log() -> Iterator[None]:
         os.dup2(stderr, 2)
         os.close(stderr)
         os.close(nowhere)
+
+
+def in_turns(
+    calls: Mapping[str, Callable[[], Any]],
+    rounds: int,
+    device: str | torch.device = "cpu",
+) -> dict[str, list[float]]:
+    """How long calls take: what slows a machine down slows them all.
+
+    Args:
+        calls: by name. Each runs twice before it counts.
+        rounds: in each of which every call runs once, in shuffled order.
+        device: where they compute. A GPU has a clock of its own, and its
+            cache is emptied before each run.
+
+    Returns:
+        Seconds, ``rounds`` of them for each name.
+    """
+    on_gpu = torch.device(device).type == "cuda"
+    flush = None
+    if on_gpu:
+        flush = torch.empty(L2_BYTES, dtype=torch.uint8, device=device)
+    spent: dict[str, list[float]] = {name: [] for name in calls}
+    for call in (*calls.values(), *calls.values()):
+        call()
+    order, shuffle = list(calls.items()), random.Random(0)
+    for _ in range(rounds):
+        shuffle.shuffle(order)  # nobody always follows the same one
+        for name, call in order:
+            if flush is not None:
+                flush.zero_()
+            with _clock(on_gpu, spent[name]):
+                call()
+    return spent
+
+
+@contextlib.contextmanager
+def _clock(on_gpu: bool, into: list[float]) -> Iterator[None]:
+    if not on_gpu:
+        start = time.perf_counter()
+        yield
+        into.append(time.perf_counter() - start)
+        return
+    first, last = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    first.record()
+    yield
+    last.record()
+    torch.cuda.synchronize()
+    into.append(first.elapsed_time(last) / 1000)

@@ -12,10 +12,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from attn.contract import Call
 from attn.forms import FORMS, MaskForm, why_not_in_form
+from attn.warm import Kind, kind
 
 __all__ = ["ONE_GRAPH", "Implementation", "Registry", "registry"]
 
@@ -35,6 +37,7 @@ class Implementation:
     why_not: Callable[[Call], list[str]]
     slower: Callable[[Call], str | None]
     has_lse: Callable[[Call], bool]
+    measured: Callable[[Call], bool]
     declares: frozenset[str] | None  # keywords; None: any
 
     def takes(self, keyword: str) -> bool:
@@ -64,6 +67,8 @@ class Registry(Mapping[str, Implementation]):
         self._masks: dict[str, MaskForm] = {}
         self._parent = parent
         self._default = "auto"
+        #: By the kind of call, what ``warmup`` measured; first who is taken.
+        self.seconds: dict[Kind, dict[str, float]] = {}
 
     # --- a dictionary --------------------------------------------------------
 
@@ -111,6 +116,7 @@ class Registry(Mapping[str, Implementation]):
         why_not: Callable[[Call], list[str]] | None = None,
         slower: Callable[[Call], str | None] | None = None,
         has_lse: bool | Callable[[Call], bool] = True,
+        measured: bool | Callable[[Call], bool] = True,
         before: str | None = None,
     ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         """Add an implementation, as a decorator; see ``attn.api.register``."""
@@ -135,10 +141,12 @@ class Registry(Mapping[str, Implementation]):
                 form,
                 why_not or (lambda call: []),
                 slower or (lambda call: None),
-                has_lse if callable(has_lse) else lambda call: bool(has_lse),
+                _said(has_lse),
+                _said(measured),
                 _declared(function),
             )
             self._own.update(later)
+            self.seconds.clear()
             return function
 
         return add
@@ -152,6 +160,7 @@ class Registry(Mapping[str, Implementation]):
             self._masks[name] = form
             if one := self._own.get(name):
                 self._own[name] = Implementation(**{**vars(one), "mask": form})
+            self.seconds.clear()
             return form
 
         return add
@@ -160,6 +169,7 @@ class Registry(Mapping[str, Implementation]):
         """Forget a name that was registered here."""
         self._own.pop(name, None)
         self._masks.pop(name, None)
+        self.seconds.clear()
 
     # --- who takes a call ----------------------------------------------------
 
@@ -190,7 +200,8 @@ class Registry(Mapping[str, Implementation]):
         Args:
             call: what is to be computed.
             impl: a name, which then has to take it; ``"auto"`` or None for
-                the first that can, and is not known to be slower.
+                who was the fastest in ``attn.api.warmup``, else the first
+                that can, and is not known to be slower.
             return_lse: whether the lse is wanted too.
             extra: keywords that the contract does not have.
 
@@ -211,8 +222,10 @@ class Registry(Mapping[str, Implementation]):
             if reasons := self.reasons(name, call, return_lse):
                 raise ValueError(f"{name} cannot: {'; '.join(reasons)}")
             return one
+        if not extra and (found := self._fastest(call, return_lse)):
+            return found
         able = None
-        for one in self._whole():
+        for _, one in self.whole():
             if extra and not all(map(one.takes, extra)):
                 continue
             if _reasons(one, call, return_lse):
@@ -235,13 +248,39 @@ class Registry(Mapping[str, Implementation]):
         """Why an implementation cannot take a call; empty when it can."""
         return _reasons(self[name], call, return_lse)
 
-    def _whole(self) -> Iterator[Implementation]:
-        """Every pair that has both halves, in order."""
-        yield from (one for one in self._own.values() if one.mask is not None)
-        if self._parent is not None:
-            for name, one in self._parent.items():
-                if name not in self._own:
-                    yield one
+    def slower(
+        self, name: str, call: Call, return_lse: bool = False
+    ) -> str | None:
+        """Why an implementation that can take a call is not the one to."""
+        seconds = self._measured(call, return_lse)
+        if name not in seconds:
+            return self[name].slower(call)
+        best = next(iter(seconds))
+        if name == best:
+            return None
+        own, least = seconds[name], seconds[best]
+        said = f"{1e3 * own:.3g} ms here, and {best} {1e3 * least:.3g} ms"
+        return said if own > least else f"{said}: too close to change"
+
+    def _measured(self, call: Call, return_lse: bool) -> dict[str, float]:
+        if not self.seconds or torch.compiler.is_compiling():
+            return {}
+        return self.seconds.get(kind(call, return_lse), {})
+
+    def _fastest(self, call: Call, return_lse: bool) -> Implementation | None:
+        for name in self._measured(call, return_lse):
+            if name in self and not self.reasons(name, call, return_lse):
+                return self[name]
+        return None
+
+    def whole(self) -> Iterator[tuple[str, Implementation]]:
+        """Every name whose pair has both halves, in order."""
+        for name, one in self._own.items():
+            if one.mask is not None:
+                yield name, one
+        for name, one in self._parent.whole() if self._parent else ():
+            if name not in self._own:
+                yield name, one
 
 
 def _reasons(one: Implementation, call: Call, return_lse: bool) -> list[str]:
@@ -251,6 +290,10 @@ def _reasons(one: Implementation, call: Call, return_lse: bool) -> list[str]:
     if return_lse and not one.has_lse(call):
         reasons = [*reasons, "return_lse is given: it has no lse to give"]
     return reasons
+
+
+def _said(answer: bool | Callable[[Call], bool]) -> Callable[[Call], bool]:
+    return answer if callable(answer) else lambda call: bool(answer)
 
 
 def _declared(function: Attention) -> frozenset[str] | None:

@@ -10,6 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from attn.backends.halves import casting_pays
 from attn.backends.sdpa import hides_nothing, torch_mask, why_not_sdpa
 from attn.contract import Call
 from attn.registry import ONE_GRAPH
@@ -65,6 +66,9 @@ def run_banded(call: Call) -> Tensor:
     bounds = _bounds(call)
     assert bounds is not None and isinstance(call.q_offset, int)
     (left, right), start = bounds, call.q_offset
+    query, key, value = call.query, call.key, call.value
+    if casting_pays(call):
+        query, key, value = query.float(), key.float(), value.float()
     outs = []
     for top in range(0, call.q_len, BLOCK):
         end = min(top + BLOCK, call.q_len)
@@ -72,16 +76,16 @@ def run_banded(call: Call) -> Tensor:
         hi = max(min(start + end + right, call.kv_len), lo + 1)
         outs.append(
             F.scaled_dot_product_attention(
-                call.query[..., top:end, :],
-                call.key[..., lo:hi, :],
-                call.value[..., lo:hi, :],
+                query[..., top:end, :],
+                key[..., lo:hi, :],
+                value[..., lo:hi, :],
                 call.allowed(slice(top, end), slice(lo, hi)),
                 dropout_p=call.dropout_p,
                 scale=call.scale,
                 enable_gqa=call.num_heads != call.num_kv_heads,
             )
         )
-    return torch.cat(outs, -2)
+    return torch.cat(outs, -2).to(call.query.dtype)
 
 
 def _bounds(call: Call) -> tuple[int, int] | None:

@@ -8,8 +8,6 @@ or the implementation was named.
 from __future__ import annotations
 
 import functools
-import statistics
-import time
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -22,9 +20,7 @@ from attn.forms import block_mask
 from attn.registry import ONE_GRAPH
 
 __all__ = [
-    "forget",
     "has_lse",
-    "measure",
     "run_flex",
     "slower_flex",
     "why_not_flex",
@@ -56,23 +52,17 @@ def why_not_flex(call: Call) -> list[str]:
     if call.query.device.type == "cpu":
         if call.sinks is not None:
             lacks.append("sinks is given: on a CPU it has no lse to add them")
-        tensors = (call.query, call.key, call.value)
-        if torch.is_grad_enabled() and any(x.requires_grad for x in tensors):
+        if call.wants_gradient:
             lacks.append("a tensor requires a gradient: on a CPU it has none")
     return lacks
 
 
 def slower_flex(call: Call) -> str | None:
     """Why another should take a call that this one could."""
-    if _kind(call) not in _MEASURED:
-        return (
-            "it is not compiled for such calls: attn.api.warmup(...) does "
-            "that, in seconds, and compares"
-        )
-    own, rival = _MEASURED[_kind(call)]
-    if own >= rival:
-        return f"{1e3 * own:.3g} ms here, and the next {1e3 * rival:.3g}"
-    return None
+    return (
+        "it is not compiled for such calls: attn.api.warmup(...) does that, "
+        "in seconds, and compares"
+    )
 
 
 ScoreMod = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor], Tensor]
@@ -120,57 +110,6 @@ def run_flex(
 def has_lse(call: Call) -> bool:
     """Whether an lse can be had of it here."""
     return call.query.device.type == "cuda"
-
-
-# --- what was compiled, and how fast it was ----------------------------------
-
-_MEASURED: dict[tuple[Any, ...], tuple[float, float]] = {}
-
-
-def measure(call: Call, rival: Callable[[], Any], times: int = 5) -> None:
-    """Compile for a call, and note how long it and a rival take.
-
-    Args:
-        call: what is to be computed.
-        rival: computes the same.
-        times: runs of each, one after the other in turns.
-    """
-    runs = (lambda: run_flex(call), rival)
-    for run in runs:
-        run()
-    seconds: tuple[list[float], ...] = ([], [])
-    for _ in range(times):
-        for run, spent in zip(runs, seconds, strict=True):
-            _wait(call)
-            start = time.perf_counter()
-            run()
-            _wait(call)
-            spent.append(time.perf_counter() - start)
-    own, other = map(statistics.median, seconds)
-    _MEASURED[_kind(call)] = (own, other)
-
-
-def forget(call: Call) -> None:
-    """What was measured for such calls is measured again."""
-    _MEASURED.pop(_kind(call), None)
-
-
-def _wait(call: Call) -> None:
-    if call.query.is_cuda:
-        torch.cuda.synchronize()
-
-
-def _kind(call: Call) -> tuple[Any, ...]:
-    """Calls that one compiled kernel serves, and that take equally long."""
-    return (
-        call.query.device,
-        call.query.dtype,
-        *(tuple(x.shape) for x in (call.query, call.key, call.value)),
-        str(call.mask),
-        call.softcap,
-        call.sinks is None,
-        torch.is_grad_enabled() and call.query.requires_grad,
-    )
 
 
 @functools.cache

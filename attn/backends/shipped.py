@@ -6,38 +6,15 @@ measure. Where speed depends on the call, ``slower`` says so.
 
 from __future__ import annotations
 
-from typing import Any
+import math
 
 import torch
 
-from attn.backends import cpu, flex, sdpa
+from attn.backends import cpu, flex, halves, kernels, sdpa
 from attn.contract import Call
 from attn.functional import grouped_attention, scaled_dot_product_attention
 from attn.online import tiled_attention
 from attn.registry import ONE_GRAPH, registry
-
-
-def _no_kernels(call: Call) -> list[str]:
-    try:
-        from attn.kernels import why_not
-    except ImportError as error:
-        return [
-            f"{error.name or 'triton'} is not installed: pip install triton"
-        ]
-    return why_not(call)
-
-
-def _interpreted(call: Call) -> str | None:
-    if call.query.device.type == "cuda":
-        return None
-    return "the interpreter is for tests"
-
-
-def _fused(call: Call, return_lse: bool = False) -> Any:
-    from attn.kernels import fused_call
-
-    return fused_call(call, return_lse)
-
 
 LARGE = 2**28  # scores: a GiB in float32
 
@@ -45,10 +22,7 @@ LARGE = 2**28  # scores: a GiB in float32
 def _few_scores(call: Call) -> str | None:
     if torch.compiler.is_compiling():
         return ONE_GRAPH
-    shape = call.scores_shape
-    count = 1
-    for size in shape:
-        count *= size
+    count = math.prod(call.scores_shape)
     if count < LARGE:
         return f"there are {count:,} scores: they fit, and one product does it"
     return None
@@ -60,6 +34,10 @@ def _without_dropout(call: Call) -> list[str]:
     )
 
 
+def _little_memory(call: Call) -> bool:
+    return _few_scores(call) is not None
+
+
 registry.register(
     "banded",
     why_not=cpu.why_not_banded,
@@ -67,6 +45,13 @@ registry.register(
     has_lse=False,
     mask="call",
 )(cpu.run_banded)
+registry.register(
+    "halves",
+    why_not=halves.why_not_halves,
+    slower=halves.slower_halves,
+    has_lse=False,
+    mask="call",
+)(halves.run_halves)
 registry.register(
     "packed",
     why_not=cpu.why_not_packed,
@@ -85,13 +70,25 @@ registry.register(
     "sdpa", why_not=sdpa.why_not_sdpa, has_lse=False, mask="call"
 )(sdpa.run_sdpa)
 registry.register(
-    "fused", why_not=_no_kernels, slower=_interpreted, mask="call"
-)(_fused)
+    "decode",
+    why_not=kernels.why_not_decode,
+    slower=kernels.slower_decode,
+    measured=kernels.on_gpu,
+    mask="call",
+)(kernels.run_decode)
+registry.register(
+    "fused",
+    why_not=kernels.why_not_fused,
+    slower=kernels.slower_fused,
+    measured=kernels.on_gpu,
+    mask="call",
+)(kernels.run_fused)
 registry.register("tiled", why_not=_without_dropout, slower=_few_scores)(
     tiled_attention
 )
-registry.register("grouped")(grouped_attention)
+registry.register("grouped", measured=_little_memory)(grouped_attention)
 registry.register(
     "reference",
     slower=lambda call: "it is written to be read: grouped does the same",
+    measured=False,
 )(scaled_dot_product_attention)

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import random
-import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from collections.abc import Mapping
+from contextlib import nullcontext
 from typing import Any
 
 import torch
 
 from attn.bench.cases import Case
 from attn.bench.peers import Peer, Sizes
-from attn.measure import peak_bytes
+from attn.measure import in_turns, peak_bytes
 
 __all__ = ["run_case", "why_not"]
-
-L2_BYTES = 256 * 2**20  # more than any cache: writing them empties it
 
 
 def why_not(case: Case, dry: bool = False) -> str | None:
@@ -46,7 +42,8 @@ def run_case(
     with nullcontext() if gradients else torch.no_grad():
         made = case.make(sizes)
         ready = {n: p for n, p in made.items() if isinstance(p, Peer)}
-        seconds = _in_turns(ready, repeats, device)
+        runs = {name: peer.call for name, peer in ready.items()}
+        seconds = in_turns(runs, repeats, device)
         peaks = _peaks(case, ready)
     about: dict[str, dict[str, Any]] = {}
     for name, peer in made.items():
@@ -63,42 +60,6 @@ def run_case(
         "unit": case.unit,
         "peers": about,
     }
-
-
-def _in_turns(
-    peers: Mapping[str, Peer], repeats: int, device: str
-) -> dict[str, list[float]]:
-    flush = None
-    if device == "cuda":
-        flush = torch.empty(L2_BYTES, dtype=torch.uint8, device=device)
-    spent: dict[str, list[float]] = {name: [] for name in peers}
-    for peer in peers.values():  # twice before it counts
-        peer.call()
-        peer.call()
-    order, shuffle = list(peers.items()), random.Random(0)
-    for _ in range(repeats):
-        shuffle.shuffle(order)  # nobody always follows the same one
-        for name, peer in order:
-            if flush is not None:
-                flush.zero_()
-            with _clock(device, spent[name]):
-                peer.call()
-    return spent
-
-
-@contextmanager
-def _clock(device: str, into: list[float]) -> Iterator[None]:
-    if device != "cuda":
-        start = time.perf_counter()
-        yield
-        into.append(time.perf_counter() - start)
-        return
-    first, last = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-    first.record()
-    yield
-    last.record()
-    torch.cuda.synchronize()
-    into.append(first.elapsed_time(last) / 1000)
 
 
 def _peaks(case: Case, peers: Mapping[str, Peer]) -> dict[str, dict[str, int]]:

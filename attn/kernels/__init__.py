@@ -22,6 +22,8 @@ from attn.kernels.serving import decode_attention, varlen_attention
 from attn.predicate import Mask
 
 __all__ = [
+    "Band",
+    "band_of",
     "decode_attention",
     "fused_attention",
     "fused_call",
@@ -101,7 +103,7 @@ def fused_call(
     reasons = why_not(call)
     if reasons:
         raise ValueError(f"fused_attention cannot: {'; '.join(reasons)}")
-    band = _band(call.mask, call.query.device)
+    band = band_of(call.mask, call.query.device)
     assert isinstance(band, Band)
     rank = max(query.dim(), key.dim(), value.dim())
     batch = call.batch_shape.numel()
@@ -158,13 +160,13 @@ def why_not(call: Call) -> list[str]:
         reasons.append(f"dropout_p is {call.dropout_p}: they drop nothing")
     if call.attn_mask is not None and call.attn_mask.requires_grad:
         reasons.append("attn_mask requires a gradient: they give it none")
-    band = _band(call.mask, call.query.device)
+    band = band_of(call.mask, call.query.device)
     if not isinstance(band, Band):
         reasons.append(band)
     return reasons
 
 
-def _band(mask: Mask | None, device: torch.device) -> Band | str:
+def band_of(mask: Mask | None, device: torch.device) -> Band | str:
     """The terms of a mask as bounds; a reason when one is not known."""
     left, right, valid = FAR, FAR, None
     for term in mask.terms if mask is not None else ():

@@ -84,6 +84,7 @@ def decode_attention(
             f"query has {query.dim()} axes: decode_attention needs "
             "(B, H, L, D), and key and value likewise"
         )
+    query, key, value = map(call.four_axes, (query, key, value))
     B, H, L, D = query.shape
     Hkv, S, Dv = key.shape[1], *value.shape[-2:]
     group = call.group_size

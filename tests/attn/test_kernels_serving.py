@@ -120,6 +120,80 @@ def test_any_group_and_no_causality(group):
     close(out, attn.scaled_dot_product_attention(q, k, k, enable_gqa=True))
 
 
+def test_one_cache_for_a_whole_batch():
+    """Broadcast, and not read from beyond its end."""
+    q, k, v = cache()
+    out = decode_attention(q, k[:1], v[:1])
+    want, _ = row_by_row(q, k[:1].expand_as(k), v[:1].expand_as(v), [S] * B)
+    close(out, want)
+
+
+@pytest.mark.parametrize("L", (1, 3))
+@pytest.mark.parametrize(
+    "said",
+    (
+        {},
+        {"is_causal": True, "q_offset": 147},
+        {"is_causal": True, "q_offset": 40},
+        {"is_causal": True, "q_offset": 0},
+        {"attn_mask": attn.sliding_window(20), "q_offset": 100},
+        {"window": (400, 0), "q_offset": 147, "softcap": 2.0},
+        {"is_causal": True, "q_offset": 147, "sinks": randn(H), "scale": 0.4},
+    ),
+    ids=str,
+)
+def test_by_the_name_of_decode(said, L):
+    q, k, v = cache(L=L)
+    axes = {1: 4, 3: 3}[L] if said else 5
+    if axes != 4:
+        drop = slice(0, 1) if axes == 3 else slice(None)
+        q, k, v = (x[drop] for x in (q, k, v))
+        q, k, v = (x[0] if axes == 3 else x[:, None] for x in (q, k, v))
+    said = {"enable_gqa": True, **said}
+    out, lse = attn.attention(q, k, v, impl="decode", return_lse=True, **said)
+    wide = [x.double() for x in (q, k, v)]
+    if "sinks" in said:
+        said = {**said, "sinks": said["sinks"].double()}
+    want = attn.scaled_dot_product_attention(*wide, return_lse=True, **said)
+    close(out, want[0])
+    close(lse, want[1])
+
+
+@pytest.mark.parametrize(
+    ("said", "says"),
+    (
+        ({"attn_mask": torch.zeros(3, S)}, "attn_mask is a tensor"),
+        ({"is_causal": True, "q_offset": 148}, "q_offset=147 or less"),
+        ({"is_causal": True, "q_offset": -1}, "q_offset=147 or less"),
+        ({"is_causal": True, "q_offset": torch.tensor([1, 2, 3])}, "offset"),
+        ({"window": (3, 2), "q_offset": 9}, "needs causal rules"),
+        ({"attn_mask": attn.padding(randn(B, S) > 0)}, "needs causal rules"),
+        ({"attn_mask": attn.prefix(3), "q_offset": 9}, "'prefix'"),
+        ({"dropout_p": 0.1}, "drop nothing"),
+    ),
+    ids=str,
+)
+def test_what_decode_cannot_take_has_a_reason(said, says):
+    q, k, v = cache(L=3)
+    with pytest.raises(ValueError, match=f"decode cannot: .*{says}"):
+        attn.attention(q, k, v, enable_gqa=True, impl="decode", **said)
+
+
+def test_decode_has_no_gradient_and_no_long_prompts():
+    q, k, v = cache()
+    reasons = attn.api.explain(q.requires_grad_(), k, v, enable_gqa=True)
+    assert "gradient" in reasons["decode"][0]
+    long = randn(B, H, 22, D)  # three heads in a group
+    reasons = attn.api.explain(long, k, v, enable_gqa=True)
+    assert "66 queries" in reasons["decode"][0]
+    assert (
+        "interpreter"
+        in attn.api.explain(long[:, :, :3], k, v, enable_gqa=True).slower[
+            "decode"
+        ]
+    )
+
+
 def test_a_row_without_keys_is_zero():
     q, k, v = cache()
     lengths = torch.tensor([0, 3, 150])

@@ -1,11 +1,12 @@
 """Peak memory, against sizes that are known beforehand."""
 
 import os
+import time
 
 import pytest
 import torch
 
-from attn.measure import peak_bytes
+from attn.measure import in_turns, peak_bytes
 
 MB = 2**20
 
@@ -40,3 +41,19 @@ def test_an_error_comes_through_and_stderr_is_back(error, capfd):
         peak_bytes(fails)
     os.write(2, b"heard")
     assert "heard" in capfd.readouterr().err
+
+
+def test_everybody_runs_twice_before_it_counts_and_then_in_turns():
+    ran = []
+    calls = {name: (lambda n=name: ran.append(n)) for name in "abc"}
+    spent = in_turns(calls, 4)
+    assert ran[:6] == [*"abcabc"]
+    rounds = [ran[i : i + 3] for i in range(6, 18, 3)]
+    assert all(sorted(one) == [*"abc"] for one in rounds)
+    assert len({*map(tuple, rounds)}) > 1, "not always in the same order"
+    assert {n: len(x) for n, x in spent.items()} == dict.fromkeys("abc", 4)
+
+
+def test_seconds_are_seconds():
+    (spent,) = in_turns({"sleeps": lambda: time.sleep(0.02)}, 1).values()
+    assert 0.02 <= spent[0] < 1.0

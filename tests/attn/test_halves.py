@@ -1,0 +1,214 @@
+"""16 bits on a CPU: as exact as torch or better, and taken where it pays."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import attn
+from attn import api
+from attn.backends import cpu, halves
+from tests.attn.cases import SIZES, assert_exact, distance, qkv
+
+HALVES = (torch.float16, torch.bfloat16)
+BY_DTYPE = pytest.mark.parametrize("dtype", HALVES, ids=str)
+
+
+def randn(*shape: int, seed: int = 0, dtype=torch.bfloat16):
+    g = torch.Generator().manual_seed(seed)
+    return torch.randn(shape, generator=g).to(dtype)
+
+
+@pytest.fixture(params=[(1, 1), (1, 2), (2, 2), (9, 9)], ids=str)
+def tile(request, monkeypatch):
+    """Rows of the batch and key heads at a time: ragged ends too."""
+
+    def cut(call):
+        rows, heads = request.param
+        return rows, min(heads, call.num_kv_heads)
+
+    monkeypatch.setattr(halves, "_tile", cut)
+
+
+def masks(call_shape, dtype):
+    """Every kind of mask, of every rank that broadcasts to the scores."""
+    L, S = call_shape[-2:]
+    g = torch.Generator().manual_seed(5)
+    some = torch.rand(call_shape, generator=g) > 0.3
+    numbers = torch.randn(call_shape, generator=g)
+    yield {}
+    yield {"is_causal": True, "q_offset": 0}
+    yield {"is_causal": True, "q_offset": S - L}
+    yield {"window": (3, 1), "q_offset": S - L}
+    yield {"attn_mask": some}
+    yield {"attn_mask": some[..., :1, :]}
+    yield {"attn_mask": some.reshape(-1, S)[:1]}
+    yield {"attn_mask": numbers.to(dtype)}
+    yield {"attn_mask": numbers[..., :1], "is_causal": True, "q_offset": 0}
+    if len(call_shape) > 3:
+        yield {"attn_mask": numbers[:, :1]}
+        yield {"attn_mask": some[:1]}
+
+
+@pytest.mark.parametrize("sizes", SIZES, ids=str)
+@BY_DTYPE
+def test_every_shape_and_mask(sizes, dtype, tile):
+    q, k, v = qkv(sizes, dtype)
+    if 0 in (*q.shape, *k.shape, *v.shape):
+        with pytest.raises(ValueError, match="halves cannot: a tensor is em"):
+            api.attention(q, k, v, enable_gqa=True, impl="halves")
+        return
+    wide = [x.double() for x in (q, k, v)]
+    scores = (*q.shape[:-1], k.shape[-2])
+    for said in masks(scores, dtype):
+        said = {"enable_gqa": True, "scale": 0.3, **said}
+        given = said.get("attn_mask")
+        numbers = given is not None and given.is_floating_point()
+        widened = {**said, "attn_mask": given.double()} if numbers else said
+        exact = attn.scaled_dot_product_attention(*wide, **widened)
+        rival = attn.grouped_attention(q, k, v, **said)
+        ours = api.attention(q, k, v, impl="halves", **said)
+        assert ours.dtype == dtype
+        assert_exact(ours, exact, rival)
+
+
+@BY_DTYPE
+def test_gradients_are_nearer_than_torchs(dtype, tile):
+    tensors = [
+        randn(2, h, 24, 16, seed=h, dtype=dtype).requires_grad_()
+        for h in (6, 3, 3)
+    ]
+    bias = randn(2, 1, 24, 24, seed=9, dtype=dtype).requires_grad_()
+    said = {"enable_gqa": True, "is_causal": True}
+
+    def gradients(function, tensors, bias, **options):
+        out = function(*tensors, bias, **said, **options)
+        seed = torch.linspace(-1, 1, out.numel()).view(out.shape)
+        return torch.autograd.grad(out, [*tensors, bias], seed.to(out.dtype))
+
+    wide = [x.detach().double().requires_grad_() for x in (*tensors, bias)]
+    exact = gradients(attn.scaled_dot_product_attention, wide[:3], wide[3])
+    ours = gradients(api.attention, tensors, bias, impl="halves")
+    torchs = gradients(api.attention, tensors, bias, impl="sdpa")
+    for mine, theirs, want in zip(ours, torchs, exact, strict=True):
+        assert mine.dtype == dtype
+        rounding = torch.finfo(dtype).eps * float(want.abs().max())
+        assert distance(mine, want) <= distance(theirs, want) + rounding
+
+
+def test_probabilities_are_not_rounded():
+    """Sums of many small ones: torch keeps 8 bits of each, this all 24."""
+    q = randn(1, 2, 64, 32)
+    k, v = randn(1, 2, 512, 32, seed=1), randn(1, 2, 512, 32, seed=2)
+    exact = attn.scaled_dot_product_attention(*(x.double() for x in (q, k, v)))
+    ours = api.attention(q, k, v, impl="halves")
+    error = (ours.double() - exact).abs().mean()
+    torchs = api.attention(q, k, v, impl="sdpa").double() - exact
+    assert error < torchs.abs().mean()
+    rounded = exact.bfloat16().double() - exact  # none can be nearer
+    assert error <= 1.01 * rounded.abs().mean()
+
+
+def test_dropout_keeps_what_it_keeps():
+    torch.manual_seed(0)
+    q, k = randn(2, 4, 8, 16), randn(2, 4, 64, 16, seed=1)
+    ones = torch.ones(2, 4, 64, 1, dtype=torch.bfloat16)
+    out = api.attention(q, k, ones, dropout_p=0.5, impl="halves")
+    assert out.float().mean() == pytest.approx(1.0, abs=0.1)
+    assert out.std() > 0.01
+
+
+# --- who is taken ------------------------------------------------------------
+
+
+@pytest.fixture
+def as_measured(monkeypatch):
+    """As on a CPU where it was measured."""
+    monkeypatch.setattr(halves, "_unmeasured", lambda: None)
+
+
+def taken(*tensors, **said) -> str:
+    return api.explain(*tensors, enable_gqa=True, **said).taken
+
+
+def test_it_is_taken_where_it_was_faster(as_measured):
+    long, short = randn(1, 4, 128, 16), randn(1, 4, 64, 16)
+    one, cache = randn(1, 4, 1, 16), randn(1, 4, 4096, 16)
+    assert taken(long.half(), long.half(), long.half()) == "halves"
+    assert taken(short.half(), short.half(), short.half()) == "sdpa"
+    assert taken(long, long, long) == "sdpa", "bfloat16 is fast enough"
+    assert taken(one, cache, cache) == "halves", "but not for one query"
+    assert taken(one, long, long) == "sdpa", "of few keys"
+    assert taken(one, cache[:, :2], cache[:, :2]) == "packed"
+    few = cache[:, :2].half()
+    assert taken(one.half(), few, few) == "halves"
+    assert taken(long.float(), long.float(), long.float()) == "sdpa"
+
+
+def test_gradients_decide_where_they_are_asked_for(as_measured):
+    long = randn(1, 4, 128, 16).requires_grad_()
+    assert taken(long, long, long) == "halves"
+    with torch.no_grad():
+        assert taken(long, long, long) == "sdpa"
+
+
+def test_elsewhere_it_says_that_nobody_measured_it(monkeypatch):
+    monkeypatch.setattr(
+        torch.backends.cpu, "get_cpu_capability", lambda: "AVX512"
+    )
+    halves._unmeasured.cache_clear()
+    try:
+        x = randn(1, 4, 128, 16, dtype=torch.float16)
+        found = api.explain(x, x, x)
+    finally:
+        halves._unmeasured.cache_clear()
+    assert found.taken == "sdpa"
+    assert "torch uses AVX512 here" in found.slower["halves"]
+    assert "warmup" in found.slower["halves"]
+
+
+def test_a_graph_is_not_chosen_by_its_length(as_measured):
+    x = randn(1, 4, 128, 16, dtype=torch.float16)
+    compiled = torch.compile(api.attention, backend="eager", fullgraph=True)
+    torch.testing.assert_close(
+        compiled(x, x, x), api.attention(x, x, x, impl="sdpa")
+    )
+
+
+@BY_DTYPE
+def test_bands_are_cast_where_it_pays(dtype, as_measured, monkeypatch):
+    """Windows in training: float32, but what comes out is what went in."""
+    monkeypatch.setattr(cpu, "BLOCK", 16)
+    tensors = [randn(1, 4, 128, 16, seed=i, dtype=dtype) for i in range(3)]
+    said = {"window": (9, 0), "impl": "banded"}
+    wide = [x.double().requires_grad_() for x in tensors]
+    want = attn.scaled_dot_product_attention(*wide, window=(9, 0))
+    tensors = [x.requires_grad_() for x in tensors]
+    assert halves.casting_pays(attn.contract.read(*tensors))
+    ours = api.attention(*tensors, **said)
+    monkeypatch.setattr(cpu, "casting_pays", lambda call: False)
+    torchs = api.attention(*tensors, **said)
+    assert ours.dtype == dtype
+    assert_exact(ours, want, torchs)
+    seed = torch.ones_like(ours)
+    for mine, theirs, exact in zip(
+        torch.autograd.grad(ours, tensors, seed),
+        torch.autograd.grad(torchs, tensors, seed),
+        torch.autograd.grad(want, wide, seed.double()),
+        strict=True,
+    ):
+        assert mine.dtype == dtype
+        assert distance(mine, exact) <= distance(theirs, exact) * 1.1
+
+
+def test_a_tile_is_as_large_as_the_cache_allows(monkeypatch):
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
+
+    def tile(batch, heads, keys, features=64):
+        x = torch.empty(batch, heads, keys, features, dtype=torch.half)
+        return halves._tile(attn.contract.read(x, x, x))
+
+    assert tile(4, 8, 4096) == (1, 2), "a head for each thread"
+    assert tile(4, 8, 1024) == (1, 4), "2 MiB of keys and values"
+    assert tile(4, 8, 128) == (4, 8), "whole rows"
+    assert tile(4, 1, 4096) == (2, 1), "rows for the threads"
