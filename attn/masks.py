@@ -29,11 +29,14 @@ __all__ = [
 
 def causal() -> Mask:
     """A token sees itself and what came before it."""
-    return Mask(
-        lambda b, h, q_idx, kv_idx: kv_idx <= q_idx,
-        "causal()",
-        (Term("causal"),),
-    )
+    return _CAUSAL
+
+
+_CAUSAL = Mask(
+    lambda b, h, q_idx, kv_idx: kv_idx <= q_idx,
+    "causal()",
+    (Term("causal"),),
+)
 
 
 def window(left: int | None = None, right: int | None = None) -> Mask:

@@ -25,7 +25,8 @@ __all__ = [
 ]
 
 BLOCK = 128  # queries at a time under a window
-FEW_ROWS = 4  # so few that all of the time goes into reading the keys
+FEW_ROWS = (3, 4)  # queries of a group that are multiplied with its keys
+LARGE_CACHE = 32 * 2**20  # bytes of keys and values, no less
 
 
 # --- a window: only the keys that a block of queries can see -----------------
@@ -34,9 +35,9 @@ FEW_ROWS = 4  # so few that all of the time goes into reading the keys
 def why_not_banded(call: Call) -> list[str]:
     """What keeps a call from being cut along its band."""
     if _bounds(call) is None:
-        return [f"{call.mask} is no window: it needs left and right"]
+        return ["there is no window: it needs a bound on either side"]
     lacks = why_not_sdpa(call)
-    if call.query.device.type != "cpu":
+    if not call.query.is_cpu:
         lacks.append(f"query is on {call.query.device}: it is for CPUs")
     if call.attn_mask is not None:
         lacks.append("attn_mask is a tensor: it needs rules alone")
@@ -109,13 +110,13 @@ def _bounds(call: Call) -> tuple[int, int] | None:
 
 def why_not_packed(call: Call) -> list[str]:
     """What keeps the heads of a group from being one head's queries."""
-    lacks = why_not_sdpa(call)
-    if call.query.device.type != "cpu":
-        lacks.append(f"query is on {call.query.device}: it is for CPUs")
     if call.group_size == 1:
-        lacks.append("every query head has its own keys: nothing to pack")
-    shapes = {x.shape[:-3] for x in (call.query, call.key, call.value)}
-    if len(shapes) > 1:
+        return ["every query head has its own keys: nothing to pack"]
+    lacks = why_not_sdpa(call)
+    if not call.query.is_cpu:
+        lacks.append(f"query is on {call.query.device}: it is for CPUs")
+    leads = [x.shape[:-3] for x in (call.query, call.key, call.value)]
+    if not leads[0] == leads[1] == leads[2]:
         lacks.append("the batch axes differ: packing needs the same")
     return lacks
 
@@ -132,20 +133,19 @@ def slower_packed(call: Call) -> str | None:
 
 def run_packed(call: Call) -> Tensor:
     """Each key head once, with the queries of all heads that share it."""
-    groups = (call.num_kv_heads, call.group_size)
-    rows = call.group_size * call.q_len
-    lead = call.query.shape[:-3]
+    given, heads, group = call.query, call.num_kv_heads, call.group_size
+    *lead, _, length, features = given.shape
     # (..., H, L, D) as (..., Hkv, G * L, D)
-    query = call.query.reshape(*lead, groups[0], rows, call.query.shape[-1])
+    query = given.reshape(*lead, heads, group * length, features)
     mask = None
     if call.attn_mask is not None or not hides_nothing(call):
         mask = torch_mask(call).get("attn_mask")
         if mask is None:
             mask = call.allowed()
         assert mask is not None
-        mask = mask.expand(*call.scores_shape).unflatten(-3, groups)
+        mask = mask.expand(*call.scores_shape).unflatten(-3, (heads, group))
         mask = mask.flatten(-3, -2)  # (..., Hkv, G * L, S)
-    if mask is None and _few_rows(call):
+    if mask is None and _streams(call):
         out = _by_products(call, query)
     else:
         out = F.scaled_dot_product_attention(
@@ -156,13 +156,17 @@ def run_packed(call: Call) -> Tensor:
             dropout_p=call.dropout_p,
             scale=call.scale,
         )
-    return out.reshape(*lead, call.num_heads, call.q_len, out.shape[-1])
+    return out.reshape(*lead, heads * group, length, out.shape[-1])
 
 
-def _few_rows(call: Call) -> bool:
+def _streams(call: Call) -> bool:
+    """Whether the time goes into reading keys that no cache holds, for rows
+    that are few enough, and not so few that there is little to share."""
     rows = call.group_size * call.q_len
-    plain = call.query.dtype == torch.float32 and not call.dropout_p
-    return plain and rows <= FEW_ROWS and call.kv_len >= 2048
+    if rows not in FEW_ROWS or call.dropout_p:
+        return False
+    size = 4 * (call.key.numel() + call.value.numel())
+    return call.query.dtype == torch.float32 and size >= LARGE_CACHE
 
 
 def _by_products(call: Call, query: Tensor) -> Tensor:

@@ -22,7 +22,13 @@ from attn.backends.sdpa import torch_mask, why_not_sdpa
 from attn.contract import Call
 from attn.registry import ONE_GRAPH
 
-__all__ = ["casting_pays", "run_halves", "slower_halves", "why_not_halves"]
+__all__ = [
+    "casting_pays",
+    "run_halves",
+    "slower_halves",
+    "unmeasured",
+    "why_not_halves",
+]
 
 HALVES = (torch.float16, torch.bfloat16)
 MEASURED_ON = "AVX2"  # where the numbers below come from
@@ -34,9 +40,9 @@ FEW_KEYS = 2**13  # the same where each head has one query
 def why_not_halves(call: Call) -> list[str]:
     """What keeps a call from being computed so."""
     if call.query.dtype not in HALVES:
-        return [f"query is {call.query.dtype}: it is for float16 and bfloat16"]
+        return ["query is not float16 or bfloat16: nothing to cast"]
     lacks = why_not_sdpa(call)
-    if call.query.device.type != "cpu":
+    if not call.query.is_cpu:
         lacks.append(f"query is on {call.query.device}: it is for CPUs")
     return lacks
 
@@ -45,8 +51,8 @@ def slower_halves(call: Call) -> str | None:
     """Why casting does not pay."""
     if torch.compiler.is_compiling():
         return ONE_GRAPH
-    if unmeasured := _unmeasured():
-        return unmeasured
+    if reason := unmeasured():
+        return reason
     one = call.q_len == 1
     if call.query.dtype == torch.bfloat16 and not call.wants_gradient:
         if not one:
@@ -118,7 +124,8 @@ def _split(
 
 
 @functools.cache
-def _unmeasured() -> str | None:
+def unmeasured() -> str | None:
+    """Why nobody knows whether it pays on this CPU."""
     found = torch.backends.cpu.get_cpu_capability()
     if found == MEASURED_ON:
         return None

@@ -46,6 +46,7 @@ class Case:
         make: the peers, or why one cannot run.
         goals: what is hoped for.
         unit: what a peer's work is counted in.
+        gradients: peers compute them, and keep what they need.
     """
 
     name: str
@@ -55,6 +56,7 @@ class Case:
     make: Callable[[Sizes], dict[str, Peer | Missing]]
     goals: tuple[Goal, ...]
     unit: str = "FLOP"
+    gradients: bool = False
 
 
 def _forward_goals(fa2: float, cudnn: float, auto: float) -> tuple[Goal, ...]:
@@ -98,7 +100,15 @@ def _on_gpu() -> list[Case]:
     goals = _forward_goals(1.0, 0.62, 0.98)
     backward = peers.backward
     cases.append(
-        Case("gpu-backward-128", title, "cuda", sizes, backward, goals)
+        Case(
+            "gpu-backward-128",
+            title,
+            "cuda",
+            sizes,
+            backward,
+            goals,
+            gradients=True,
+        )
     )
     sizes = Sizes(L=16384, S=16384, H=16, Hkv=16, D=128, window=1024)
     goals = tuple(
@@ -147,6 +157,18 @@ def _on_cpu() -> list[Case]:
             (Goal("auto", ("SDPA with a mask",), 4.0),),
         ),
     ]
+    half = Sizes(L=1024, S=1024, H=8, Hkv=8, D=64, dtype="bfloat16")
+    cases.append(
+        Case(
+            "cpu-training-bfloat16",
+            "forward and backward, D 64, causal, 1024 tokens, bfloat16",
+            "cpu",
+            half,
+            peers.training,
+            (Goal("auto", ("SDPA",), 1.0),),
+            gradients=True,
+        )
+    )
     for keys, dtype, ratio in (
         (4096, "float32", 2.0),
         (16384, "float32", 2.0),

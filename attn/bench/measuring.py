@@ -38,8 +38,7 @@ def run_case(
     device = case.device if torch.cuda.is_available() else "cpu"
     sizes = case.sizes.but(device=device)
     sizes = sizes.small() if dry else sizes
-    gradients = "backward" in case.name
-    with nullcontext() if gradients else torch.no_grad():
+    with nullcontext() if case.gradients else torch.no_grad():
         made = case.make(sizes)
         ready = {n: p for n, p in made.items() if isinstance(p, Peer)}
         runs = {name: peer.call for name, peer in ready.items()}

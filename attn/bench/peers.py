@@ -27,6 +27,7 @@ __all__ = [
     "decode",
     "forward",
     "prefill",
+    "training",
     "window",
 ]
 
@@ -204,6 +205,29 @@ def prefill(sizes: Sizes) -> Peers:
         ),
         "naive": Peer(lambda: attn.simple_attention(q, k, v, mask), work),
         "auto": _auto(sizes, q, k, v, work, is_causal=True),
+    }
+
+
+def training(sizes: Sizes) -> Peers:
+    """A prompt and its gradients, on a CPU."""
+    tensors = [x.requires_grad_() for x in sizes.tensors()]
+    work = 3.5 * 4 * sizes.pairs * sizes.D  # seven products for two
+
+    def both(one: Peer | str) -> Peer | str:
+        if isinstance(one, str):
+            return one
+        cotangent = torch.randn_like(one.call())
+        return Peer(
+            lambda: torch.autograd.grad(one.call(), tensors, cotangent), work
+        )
+
+    q, k, v = tensors
+    torchs = Peer(
+        lambda: F.scaled_dot_product_attention(q, k, v, is_causal=True), work
+    )
+    return {
+        "SDPA": both(torchs),
+        "auto": both(_auto(sizes, q, k, v, work, is_causal=True)),
     }
 
 

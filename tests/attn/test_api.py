@@ -115,11 +115,41 @@ def test_packing_is_exact(name, length):
     assert_exact(ours, attn.scaled_dot_product_attention(q, k, v, **said))
 
 
+@pytest.mark.parametrize("heads", (3, 4))
+@pytest.mark.parametrize("batch", ((), (2,), (2, 3)), ids=str)
+def test_large_caches_are_multiplied_and_give_the_same(
+    heads, batch, monkeypatch
+):
+    """Keys times queries, which only pays for more than a test has."""
+    called = []
+    products = cpu._by_products
+    monkeypatch.setattr(cpu, "LARGE_CACHE", 0)
+    monkeypatch.setattr(
+        cpu, "_by_products", lambda *a: called.append(1) or products(*a)
+    )
+    q = randn(*batch, 2 * heads, 1, 8).requires_grad_()
+    k, v = randn(*batch, 2, 40, 8, seed=1), randn(*batch, 2, 40, 5, seed=2)
+    k, v = k.requires_grad_(), v.requires_grad_()
+    said = {"enable_gqa": True, "is_causal": True, "q_offset": 39}
+    ours = api.attention(q, k, v, impl="packed", **said, scale=0.7)
+    rival = attn.grouped_attention(q, k, v, **said, scale=0.7)
+    wide = [x.detach().double().requires_grad_() for x in (q, k, v)]
+    exact = attn.scaled_dot_product_attention(*wide, **said, scale=0.7)
+    assert called
+    assert_exact(ours, exact, rival)
+    for mine, want in zip(
+        torch.autograd.grad(ours.sum(), (q, k, v)),
+        torch.autograd.grad(exact.sum(), wide),
+        strict=True,
+    ):
+        assert_exact(mine, want)
+
+
 def test_a_named_implementation_never_falls_back():
     q, k, v = qkv()
     for name, options, says in (
         ("sdpa", {"softcap": 1.0}, "sdpa cannot: softcap is given"),
-        ("banded", {}, "banded cannot: None is no window"),
+        ("banded", {}, "banded cannot: there is no window"),
         ("packed", {"return_lse": True}, "has no lse"),
         ("tiled", {"dropout_p": 0.5}, "drops nothing"),
         ("fused", {"dropout_p": 0.5}, "fused cannot: "),

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from attn.api import attention
+from attn.backends import halves
 
 pytestmark = pytest.mark.serial
 
@@ -48,6 +49,24 @@ def test_a_band_is_faster_than_a_mask():
     banded = by("banded", *tensors, window=(511, 0))
     sdpa = by("sdpa", *tensors, window=(511, 0))
     assert ratio(banded, sdpa, 3) > 2.5
+
+
+@pytest.mark.skipif(
+    halves.unmeasured() is not None, reason=str(halves.unmeasured())
+)
+@pytest.mark.parametrize(
+    ("dtype", "least"), [(torch.float16, 3.0), (torch.bfloat16, 2.5)], ids=str
+)
+def test_float32_is_faster_to_train_with_than_16_bits(dtype, least):
+    """Five and eight times, when nothing else runs."""
+    tensors = [torch.randn(1, 8, 512, 64) for _ in range(3)]
+    tensors = [x.to(dtype).requires_grad_() for x in tensors]
+
+    def training(impl):
+        run = by(impl, *tensors, is_causal=True)
+        return lambda: run().sum().backward()
+
+    assert ratio(training("halves"), training("sdpa"), 3) > least
 
 
 @torch.no_grad()

@@ -124,7 +124,7 @@ def test_dropout_keeps_what_it_keeps():
 @pytest.fixture
 def as_measured(monkeypatch):
     """As on a CPU where it was measured."""
-    monkeypatch.setattr(halves, "_unmeasured", lambda: None)
+    monkeypatch.setattr(halves, "unmeasured", lambda: None)
 
 
 def taken(*tensors, **said) -> str:
@@ -156,12 +156,12 @@ def test_elsewhere_it_says_that_nobody_measured_it(monkeypatch):
     monkeypatch.setattr(
         torch.backends.cpu, "get_cpu_capability", lambda: "AVX512"
     )
-    halves._unmeasured.cache_clear()
+    halves.unmeasured.cache_clear()
     try:
         x = randn(1, 4, 128, 16, dtype=torch.float16)
         found = api.explain(x, x, x)
     finally:
-        halves._unmeasured.cache_clear()
+        halves.unmeasured.cache_clear()
     assert found.taken == "sdpa"
     assert "torch uses AVX512 here" in found.slower["halves"]
     assert "warmup" in found.slower["halves"]
