@@ -17,7 +17,7 @@ from torch import Tensor
 
 from attn.contract import Call
 from attn.forms import FORMS, MaskForm, why_not_in_form
-from attn.warm import Kind, kind
+from attn.warm import kind
 
 __all__ = ["ONE_GRAPH", "Implementation", "Registry", "registry"]
 
@@ -68,7 +68,7 @@ class Registry(Mapping[str, Implementation]):
         self._parent = parent
         self._default = "auto"
         #: By the kind of call, what ``warmup`` measured; first who is taken.
-        self.seconds: dict[Kind, dict[str, float]] = {}
+        self.seconds: dict[tuple[Any, ...], dict[str, float]] = {}
 
     # --- a dictionary --------------------------------------------------------
 

@@ -17,14 +17,13 @@ from attn.measure import in_turns
 if TYPE_CHECKING:
     from attn.registry import Implementation, Registry
 
-__all__ = ["Kind", "kind", "measure"]
+__all__ = ["kind", "measure"]
 
-Kind = tuple[Any, ...]
 HOPELESS = 4.0  # times the best: once is enough to know
 CLOSE = 1.05  # times the best: no reason to change
 
 
-def kind(call: Call, return_lse: bool = False) -> Kind:
+def kind(call: Call, return_lse: bool = False) -> tuple[Any, ...]:
     """What calls have in common that take equally long, whatever is in them.
 
     Args:
