@@ -1,7 +1,10 @@
 """The built pages, as files: links, drop-downs, downloads, no torch."""
 
+import ast
 import json
 import shutil
+import subprocess
+import sys
 from urllib.parse import unquote, urldefrag, urlsplit
 
 import pytest
@@ -106,3 +109,31 @@ def test_the_book_builds_where_torch_cannot_be_imported(tmp_path):
     status, said = build(source, tmp_path / "out", PYTHONPATH=str(trap))
     assert status == 0, said[-4000:]
     assert (tmp_path / "out" / "_build" / "html" / "index.html").exists()
+
+
+READS = """
+import sys
+sys.path.insert(0, "book/ext")
+from unittest import mock
+from attn_book import api
+api.setup(mock.Mock())
+from astroid.astroid_manager import MANAGER
+from autoapi._parser import Parser
+for module in ("hf/bidirectional", "kernels/forward", "plot"):
+    Parser().parse_file(f"attn/{module}.py")
+print(sorted({name.partition(".")[0] for name in MANAGER.astroid_cache}))
+"""
+
+
+def test_the_api_page_is_made_without_reading_other_packages():
+    """transformers and torch would take it two minutes."""
+    done = subprocess.run(
+        [sys.executable, "-c", READS],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    read = set(ast.literal_eval(done.stdout))
+    assert read <= {"", "attn", *sys.stdlib_module_names}
+    assert "builtins" in read

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import re
+import sys
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,8 +22,26 @@ PLACE = re.compile(r"^<!-- names of (attn[\w.]*) -->$", re.MULTILINE)
 
 
 def setup(app: Sphinx) -> None:
+    from astroid.astroid_manager import MANAGER
+    from astroid.manager import AstroidManager
+
+    # What managers share, and what the first one has taken from it already.
+    foreign = AstroidManager.brain["module_denylist"] = Foreign()
+    MANAGER.module_denylist = foreign
     app.setup_extension("autoapi.extension")
     app.connect("source-read", add_names)
+
+
+class Foreign(set[str]):
+    """Modules of other packages, whose sources need not be read.
+
+    A class that inherits from one of transformers' would else take a minute:
+    all of it, and all of torch, is looked through for metaclasses.
+    """
+
+    def __contains__(self, name: object) -> bool:
+        package = str(name).partition(".")[0]
+        return package != "attn" and package not in sys.stdlib_module_names
 
 
 def add_names(app: Sphinx, docname: str, source: list[str]) -> None:
