@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["kind", "measure"]
 
 HOPELESS = 4.0  # times the best: once is enough to know
-CLOSE = 1.05  # times the best: no reason to change
+CLOSE = 1.1  # times the best: no reason to change
 
 
 def kind(call: Call, return_lse: bool = False) -> tuple[Any, ...]:
@@ -52,7 +52,7 @@ def measure(
     call: Call,
     arguments: dict[str, Any],
     return_lse: bool = False,
-    rounds: int = 5,
+    rounds: int = 7,
 ) -> None:
     """Let everybody who can take a call compute it, and note how long.
 

@@ -32,7 +32,7 @@ def main(words: list[str] | None = None) -> int:
     run = commands.add_parser("run", help="measure, print, write JSON")
     run.add_argument("cases", nargs="*", help="names; all when none is given")
     run.add_argument("--out", type=Path, help="the JSON file to write")
-    run.add_argument("--repeats", type=int, default=15)
+    run.add_argument("--repeats", type=int, default=25)
     run.add_argument(
         "--dry-run",
         action="store_true",

@@ -23,7 +23,7 @@ def why_not(case: Case, dry: bool = False) -> str | None:
 
 
 def run_case(
-    case: Case, *, repeats: int = 15, dry: bool = False
+    case: Case, *, repeats: int = 25, dry: bool = False
 ) -> dict[str, Any]:
     """Measure one case.
 
