@@ -70,23 +70,44 @@ def run_banded(call: Call) -> Tensor:
     query, key, value = call.query, call.key, call.value
     if casting_pays(call):
         query, key, value = query.float(), key.float(), value.float()
-    outs = []
+    masks: dict[tuple[int, ...], Tensor] = {}
+    moves, outs = _moves(call), []
     for top in range(0, call.q_len, BLOCK):
         end = min(top + BLOCK, call.q_len)
         lo = min(max(start + top - left, 0), call.kv_len - 1)
         hi = max(min(start + end + right, call.kv_len), lo + 1)
+        # Blocks that lie alike in the band have the same mask.
+        place = (top - lo, end - top, hi - lo)
+        mask = masks.get(place) if moves else None
+        if mask is None:
+            mask = _numbers(call, slice(top, end), slice(lo, hi))
+            masks[place] = mask = mask.to(query.dtype)
         outs.append(
             F.scaled_dot_product_attention(
                 query[..., top:end, :],
                 key[..., lo:hi, :],
                 value[..., lo:hi, :],
-                call.allowed(slice(top, end), slice(lo, hi)),
+                mask,
                 dropout_p=call.dropout_p,
                 scale=call.scale,
                 enable_gqa=call.num_heads != call.num_kv_heads,
             )
         )
     return torch.cat(outs, -2).to(call.query.dtype)
+
+
+def _numbers(call: Call, rows: slice, columns: slice) -> Tensor:
+    """The mask of a block as torch adds it: made once, and not each time."""
+    allowed = call.allowed(rows, columns)
+    assert allowed is not None
+    zero = torch.zeros((), device=allowed.device)
+    return zero.masked_fill(~allowed, -torch.inf)
+
+
+def _moves(call: Call) -> bool:
+    """Whether the rules only ask how far a key is away."""
+    terms = call.mask.terms if call.mask is not None else ()
+    return all(term.kind in ("causal", "window") for term in terms)
 
 
 def _bounds(call: Call) -> tuple[int, int] | None:

@@ -86,9 +86,26 @@ def test_bands_are_exact(window, L, S, q_offset, extra, monkeypatch):  # noqa: N
 @pytest.mark.parametrize("q_offset", (-9, 70))
 def test_a_band_beside_all_keys_is_zero(q_offset, monkeypatch):
     monkeypatch.setattr(cpu, "BLOCK", 6)
-    q, k, v = qkv(5, 40)
+    q, k, v = (x.requires_grad_() for x in qkv(5, 40))
     said = {"window": (2, 0), "q_offset": q_offset, "enable_gqa": True}
-    assert (api.attention(q, k, v, impl="banded", **said) == 0).all()
+    out = api.attention(q, k, v, impl="banded", **said)
+    assert (out == 0).all()
+    for gradient in torch.autograd.grad(out.sum(), (q, k, v)):
+        assert (gradient == 0).all()
+
+
+def test_bands_that_differ_from_place_to_place_keep_their_own_masks(
+    monkeypatch,
+):
+    """Blocks share a mask only where the rules ask for a distance alone."""
+    monkeypatch.setattr(cpu, "BLOCK", 6)
+    q, k, v = (x.double() for x in qkv())
+    valid = randn(2, 40, seed=4) > -0.5
+    ids = (torch.arange(40) // 9).expand(2, -1)
+    for rule in (attn.padding(valid), attn.documents(ids), attn.chunked(7)):
+        said = {"enable_gqa": True, "attn_mask": attn.window(5, 3) & rule}
+        ours = api.attention(q, k, v, impl="banded", **said)
+        assert_exact(ours, attn.scaled_dot_product_attention(q, k, v, **said))
 
 
 MASKS = {
