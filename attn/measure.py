@@ -92,8 +92,13 @@ def in_turns(
     for call in (*calls.values(), *calls.values()):
         call()
     order, shuffle = list(calls.items()), random.Random(0)
-    for _ in range(rounds):
-        shuffle.shuffle(order)  # nobody always follows the same one
+    for turn in range(rounds):
+        # Nobody always follows the same one: who came after you in one
+        # round comes before you in the next.
+        if turn % 2:
+            order.reverse()
+        else:
+            shuffle.shuffle(order)
         for name, call in order:
             if flush is not None:
                 flush.zero_()
