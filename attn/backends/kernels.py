@@ -9,8 +9,11 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import torch
+
 from attn.backends.sdpa import hides_nothing
 from attn.contract import Call
+from attn.registry import ONE_GRAPH
 
 __all__ = [
     "on_gpu",
@@ -58,6 +61,8 @@ def run_fused(call: Call, return_lse: bool = False) -> Any:
 
 def why_not_decode(call: Call) -> list[str]:
     """Why the split-KV kernels cannot take a call."""
+    if torch.compiler.is_compiling():
+        return [ONE_GRAPH]
     lacks = why_not_fused(call)
     if lacks:
         return lacks

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 import attn
+from attn.registry import ONE_GRAPH
 from tests.attn.cases import distance
 
 pytest.importorskip("triton")
@@ -192,6 +193,14 @@ def test_decode_has_no_gradient_and_no_long_prompts():
             "decode"
         ]
     )
+
+
+def test_decode_is_no_part_of_a_graph(monkeypatch):
+    """Who decodes grows by a token each time, and a graph would know."""
+    q, k, v = cache()
+    assert attn.api.explain(q, k, v, enable_gqa=True)["decode"] == []
+    monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)
+    assert attn.api.explain(q, k, v, enable_gqa=True)["decode"] == [ONE_GRAPH]
 
 
 def test_a_row_without_keys_is_zero():
