@@ -29,14 +29,11 @@ __all__ = [
 
 def causal() -> Mask:
     """A token sees itself and what came before it."""
-    return _CAUSAL
-
-
-_CAUSAL = Mask(
-    lambda b, h, q_idx, kv_idx: kv_idx <= q_idx,
-    "causal()",
-    (Term("causal"),),
-)
+    return Mask(
+        lambda b, h, q_idx, kv_idx: kv_idx <= q_idx,
+        "causal()",
+        (Term("causal"),),
+    )
 
 
 def window(left: int | None = None, right: int | None = None) -> Mask:

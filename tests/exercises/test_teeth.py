@@ -23,6 +23,8 @@ pytestmark = pytest.mark.parametrize("exercise", EXERCISES, ids=lambda x: x.id)
 def test_right_answers_pass_and_wrong_ones_are_named(
     exercise, seed, record_property
 ):
+    if exercise.launch and seed != SEEDS[0]:
+        pytest.skip("kernels are interpreted, half a minute for each seed")
     result = bite(exercise, seed)
     if seed == SEEDS[0]:
         record_property("teeth", table([result]).splitlines()[0])
