@@ -117,8 +117,7 @@ def explain(
             continue
         if why := registry.slower(name, call, return_lse):
             slower[name] = why
-    taken = next(name for name, one in registry.whole() if one is chosen)
-    return Explanation(reasons, slower, taken, of_torch)
+    return Explanation(reasons, slower, registry.name_of(chosen), of_torch)
 
 
 def warmup(

@@ -117,6 +117,31 @@ class Mask:
             return f"({text})"
         return f"({text})" if " & " in text and operator == "~" else text
 
+    @property
+    def bounds(self) -> tuple[int | None, int | None]:
+        """Neighbours ``(left, right)`` that the terms leave a token.
+
+        None where no term is a bound. What else the terms ask for is not
+        in it; see ``is_relative``.
+        """
+        left = right = None
+        for term in self.terms:
+            before = after = None
+            if term.kind == "causal":
+                after = 0
+            elif term.kind == "window":
+                before, after = term.values
+            if before is not None:
+                left = before if left is None else min(left, before)
+            if after is not None:
+                right = after if right is None else min(right, after)
+        return left, right
+
+    @property
+    def is_relative(self) -> bool:
+        """Whether the terms only ask how far away a key is: ``bounds``."""
+        return all(term.kind in ("causal", "window") for term in self.terms)
+
     def shift(self, q: int = 0, kv: int = 0) -> Mask:
         """The mask of a block that starts at query ``q`` and key ``kv``.
 

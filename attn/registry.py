@@ -273,6 +273,10 @@ class Registry(Mapping[str, Implementation]):
                 return self[name]
         return None
 
+    def name_of(self, chosen: Implementation) -> str:
+        """The name of one that ``choose`` gave."""
+        return next(name for name, one in self.whole() if one is chosen)
+
     def whole(self) -> Iterator[tuple[str, Implementation]]:
         """Every name whose pair has both halves, in order."""
         for name, one in self._own.items():

@@ -74,7 +74,8 @@ def measure(
         for name, one in registry.whole()
         if one.measured(call) and not registry.reasons(name, call, return_lse)
     ]
-    registry.seconds.pop(kind(call, return_lse), None)
+    such = kind(call, return_lse)
+    registry.seconds.pop(such, None)
     chosen = registry.choose(call, return_lse=return_lse)
     device = call.query.device
     for name in _with_progress(able):
@@ -93,10 +94,10 @@ def measure(
     for name, spent in in_turns(close, rounds, device).items():
         seconds[name] = statistics.median(spent)
     ranks = sorted(seconds, key=lambda name: seconds[name])
-    usual = next(n for n, one in registry.whole() if one is chosen)
+    usual = registry.name_of(chosen)
     if seconds.get(usual, torch.inf) <= CLOSE * seconds[ranks[0]]:
         ranks.sort(key=lambda name: name != usual)
-    registry.seconds[kind(call, return_lse)] = {n: seconds[n] for n in ranks}
+    registry.seconds[such] = {n: seconds[n] for n in ranks}
 
 
 def _with_progress(names: list[str]) -> Iterable[str]:

@@ -11,7 +11,11 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from attn.backends.halves import casting_pays
-from attn.backends.sdpa import hides_nothing, torch_mask, why_not_sdpa
+from attn.backends.sdpa import (
+    hides_nothing,
+    torch_mask,
+    why_not_sdpa_on_cpu,
+)
 from attn.contract import Call
 from attn.registry import ONE_GRAPH
 
@@ -36,9 +40,7 @@ def why_not_banded(call: Call) -> list[str]:
     """What keeps a call from being cut along its band."""
     if _bounds(call) is None:
         return ["there is no window: it needs a bound on either side"]
-    lacks = why_not_sdpa(call)
-    if not call.query.is_cpu:
-        lacks.append(f"query is on {call.query.device}: it is for CPUs")
+    lacks = why_not_sdpa_on_cpu(call)
     if call.attn_mask is not None:
         lacks.append("attn_mask is a tensor: it needs rules alone")
     if not isinstance(call.q_offset, int):
@@ -65,29 +67,31 @@ def slower_banded(call: Call) -> str | None:
 def run_banded(call: Call) -> Tensor:
     """Block by block of queries, each with the keys that it can see."""
     bounds = _bounds(call)
-    assert bounds is not None and isinstance(call.q_offset, int)
+    assert bounds is not None and call.mask is not None
+    assert isinstance(call.q_offset, int)
     (left, right), start = bounds, call.q_offset
     query, key, value = call.query, call.key, call.value
     if casting_pays(call):
         query, key, value = query.float(), key.float(), value.float()
     masks: dict[tuple[int, ...], Tensor] = {}
-    moves, outs = _moves(call), []
+    outs = []
     for top in range(0, call.q_len, BLOCK):
         end = min(top + BLOCK, call.q_len)
         lo = min(max(start + top - left, 0), call.kv_len - 1)
         hi = max(min(start + end + right, call.kv_len), lo + 1)
         # Blocks that lie alike in the band have the same mask.
         place = (top - lo, end - top, hi - lo)
-        mask = masks.get(place) if moves else None
-        if mask is None:
-            mask = _numbers(call, slice(top, end), slice(lo, hi))
-            masks[place] = mask = mask.to(query.dtype)
+        if place not in masks or not call.mask.is_relative:
+            allowed = call.allowed(slice(top, end), slice(lo, hi))
+            assert allowed is not None
+            numbers = torch.where(allowed, 0.0, -torch.inf)  # torch adds them
+            masks[place] = numbers.to(query.dtype)
         outs.append(
             F.scaled_dot_product_attention(
                 query[..., top:end, :],
                 key[..., lo:hi, :],
                 value[..., lo:hi, :],
-                mask,
+                masks[place],
                 dropout_p=call.dropout_p,
                 scale=call.scale,
                 enable_gqa=call.num_heads != call.num_kv_heads,
@@ -96,33 +100,11 @@ def run_banded(call: Call) -> Tensor:
     return torch.cat(outs, -2).to(call.query.dtype)
 
 
-def _numbers(call: Call, rows: slice, columns: slice) -> Tensor:
-    """The mask of a block as torch adds it: made once, and not each time."""
-    allowed = call.allowed(rows, columns)
-    assert allowed is not None
-    zero = torch.zeros((), device=allowed.device)
-    return zero.masked_fill(~allowed, -torch.inf)
-
-
-def _moves(call: Call) -> bool:
-    """Whether the rules only ask how far a key is away."""
-    terms = call.mask.terms if call.mask is not None else ()
-    return all(term.kind in ("causal", "window") for term in terms)
-
-
 def _bounds(call: Call) -> tuple[int, int] | None:
     """Neighbours on either side that the rules leave; None: no bound."""
-    left = right = None
-    for term in call.mask.terms if call.mask is not None else ():
-        before = after = None
-        if term.kind == "causal":
-            after = 0
-        elif term.kind == "window":
-            before, after = term.values
-        if before is not None:
-            left = before if left is None else min(left, before)
-        if after is not None:
-            right = after if right is None else min(right, after)
+    if call.mask is None:
+        return None
+    left, right = call.mask.bounds
     return None if left is None or right is None else (left, right)
 
 
@@ -133,9 +115,7 @@ def why_not_packed(call: Call) -> list[str]:
     """What keeps the heads of a group from being one head's queries."""
     if call.group_size == 1:
         return ["every query head has its own keys: nothing to pack"]
-    lacks = why_not_sdpa(call)
-    if not call.query.is_cpu:
-        lacks.append(f"query is on {call.query.device}: it is for CPUs")
+    lacks = why_not_sdpa_on_cpu(call)
     leads = [x.shape[:-3] for x in (call.query, call.key, call.value)]
     if not leads[0] == leads[1] == leads[2]:
         lacks.append("the batch axes differ: packing needs the same")

@@ -18,7 +18,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from attn.backends.sdpa import torch_mask, why_not_sdpa
+from attn.backends.sdpa import torch_mask, why_not_sdpa_on_cpu
 from attn.contract import Call
 from attn.registry import ONE_GRAPH
 
@@ -41,10 +41,7 @@ def why_not_halves(call: Call) -> list[str]:
     """What keeps a call from being computed so."""
     if call.query.dtype not in HALVES:
         return ["query is not float16 or bfloat16: nothing to cast"]
-    lacks = why_not_sdpa(call)
-    if not call.query.is_cpu:
-        lacks.append(f"query is on {call.query.device}: it is for CPUs")
-    return lacks
+    return why_not_sdpa_on_cpu(call)
 
 
 def slower_halves(call: Call) -> str | None:

@@ -25,8 +25,6 @@ __all__ = [
     "why_not_fused",
 ]
 
-MOST_ROWS = 64  # queries of a group that fit one tile
-
 
 def on_gpu(call: Call) -> bool:
     """Whether to measure the kernels tells anything."""
@@ -66,6 +64,8 @@ def why_not_decode(call: Call) -> list[str]:
     lacks = why_not_fused(call)
     if lacks:
         return lacks
+    from attn.kernels.serving import MOST_ROWS
+
     rows = call.group_size * call.q_len
     if rows > MOST_ROWS:
         lacks.append(f"a group has {rows} queries: it takes {MOST_ROWS}")

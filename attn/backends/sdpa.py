@@ -36,6 +36,14 @@ def why_not_sdpa(call: Call) -> list[str]:
     return lacks
 
 
+def why_not_sdpa_on_cpu(call: Call) -> list[str]:
+    """The same for those who call it in pieces, as only a CPU gains by."""
+    lacks = why_not_sdpa(call)
+    if not call.query.is_cpu:
+        lacks.append(f"query is on {call.query.device}: it is for CPUs")
+    return lacks
+
+
 def run_sdpa(call: Call) -> Tensor:
     """The call, by torch."""
     return F.scaled_dot_product_attention(
@@ -80,20 +88,11 @@ def hides_nothing(call: Call) -> bool:
     """Whether every query sees every key, by what its terms say."""
     if call.mask is None:
         return True
-    if not isinstance(call.q_offset, int):
+    if not isinstance(call.q_offset, int) or not call.mask.is_relative:
         return False
+    left, right = call.mask.bounds
     first = call.q_offset
     last = first + call.q_len - 1
-    for term in call.mask.terms:
-        left, right = None, None
-        if term.kind == "causal":
-            right = 0
-        elif term.kind == "window":
-            left, right = term.values
-        else:
-            return False
-        if right is not None and first + right < call.kv_len - 1:
-            return False
-        if left is not None and last - left > 0:
-            return False
-    return True
+    if right is not None and first + right < call.kv_len - 1:
+        return False
+    return left is None or last - left <= 0

@@ -232,8 +232,9 @@ def make_mask(
     if not use_vmap and isinstance(q_offset, int):
         mask = as_mask(function)
         # Of these a shift of both positions changes nothing.
-        plain = all(term.kind in ("causal", "window") for term in mask.terms)
-        if plain and _all_real(attention_mask, kv_length + kv_offset):
+        if mask.is_relative and _all_real(
+            attention_mask, kv_length + kv_offset
+        ):
             return Rule(mask, q_offset - kv_offset)
     made: Any = masking_utils.sdpa_mask
     return made(

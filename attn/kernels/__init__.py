@@ -168,18 +168,14 @@ def why_not(call: Call) -> list[str]:
 
 def band_of(mask: Mask | None, device: torch.device) -> Band | str:
     """The terms of a mask as bounds; a reason when one is not known."""
-    left, right, valid = FAR, FAR, None
-    for term in mask.terms if mask is not None else ():
-        if term.kind == "causal":
-            right = min(right, 0)
-        elif term.kind == "window":
-            before, after = term.values
-            left = left if before is None else min(left, before)
-            right = right if after is None else min(right, after)
-        elif term.kind == "padding":
+    if mask is None:
+        return Band()
+    valid = None
+    for term in mask.terms:
+        if term.kind == "padding":
             own = term.values[0]
             valid = own if valid is None else valid & own
-        else:
+        elif term.kind not in ("causal", "window"):
             return (
                 f"{mask} has a term {term.kind!r}: they know causal, "
                 "sliding_window, window and padding (Mask.dense gives a "
@@ -187,4 +183,5 @@ def band_of(mask: Mask | None, device: torch.device) -> Band | str:
             )
     if valid is not None and valid.device != device:
         return f"padding is on {valid.device} and query on {device}"
+    left, right = (FAR if x is None else min(x, FAR) for x in mask.bounds)
     return Band(left, right, valid)

@@ -1,29 +1,22 @@
 """Why ``attention`` prefers whom: measured side by side, in one process."""
 
 import statistics
-import time
 
 import pytest
 import torch
 
 from attn.api import attention
 from attn.backends import halves
+from attn.measure import in_turns
 
 pytestmark = pytest.mark.serial
 
 
 def ratio(first, second, times=7):
     """How many times longer the second takes; runs interleaved, medians."""
-    spent = {first: [], second: []}
-    for function in (first, second):
-        function()
-    for _ in range(times):
-        for function, seconds in spent.items():
-            start = time.perf_counter()
-            function()
-            seconds.append(time.perf_counter() - start)
-    medians = [statistics.median(x) for x in spent.values()]
-    return medians[1] / medians[0]
+    spent = in_turns({"first": first, "second": second}, times)
+    medians = {name: statistics.median(x) for name, x in spent.items()}
+    return medians["second"] / medians["first"]
 
 
 def by(impl, *tensors, **options):

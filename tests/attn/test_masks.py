@@ -222,6 +222,16 @@ def test_a_mask_is_frozen():
     assert len({causal(), causal()}) == 2  # hashed as an object
 
 
+def test_terms_say_how_far_a_token_sees():
+    near = window(5, 3) & causal() & window(None, 9)
+    assert near.bounds == (5, 0) and near.is_relative
+    assert causal().bounds == (None, 0) and causal().is_relative
+    padded = near & padding(torch.ones(1, 4, dtype=torch.bool))
+    assert padded.bounds == (5, 0) and not padded.is_relative
+    either = causal() | window(5, 3)
+    assert either.bounds == (None, None) and not either.is_relative
+
+
 FLEX = {
     "causal": causal(),
     "window": sliding_window(20),
