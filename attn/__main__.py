@@ -3,7 +3,8 @@
 Commands: ``lab [FOLDER]`` fills a learner's workspace and opens JupyterLab
 there (``--copy-only`` does not open it), ``refresh [NOTEBOOK…]`` re-runs
 chapters and stores their outputs, ``solve FOLDER`` writes the solved
-chapters, ``teeth`` prints how many wrong answers the checks catch.
+chapters, ``teeth [ID…]`` prints how many wrong answers the checks
+catch.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ def main(words: list[str] | None = None) -> int:
     again.add_argument("notebooks", type=Path, nargs="*")
     solve = commands.add_parser("solve", help="write the solved chapters")
     solve.add_argument("folder", type=Path)
-    commands.add_parser("teeth", help="how many wrong answers are caught")
+    teeth = commands.add_parser("teeth", help="mutation-test the checks")
+    teeth.add_argument("ids", nargs="*", help="exercises; all by default")
     given = parser.parse_args(words)
     try:
         return {
@@ -83,9 +85,11 @@ def _solve(given: argparse.Namespace) -> int:
 
 
 def _teeth(given: argparse.Namespace) -> int:
-    from attn.grading import teeth
+    from attn.exercises.spec import find
+    from attn.grading.mutation_testing import mutation_score, table
 
-    print(teeth.table())
+    scores = [mutation_score(find(x)) for x in given.ids]
+    print(table(scores or None))
     return 0
 
 

@@ -113,7 +113,7 @@ def load(path: Path) -> dict[str, Any]:
 
 def stored() -> list[dict[str, Any]]:
     """The runs that came with the book, oldest first."""
-    from attn.grading.sources import root
+    from attn.exercises.sources import root
 
     paths = (root() / "book" / "benchmarks").glob("*.json")
     runs = [load(path) for path in sorted(paths)]

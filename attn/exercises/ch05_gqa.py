@@ -7,10 +7,8 @@ from attn.exercises import (
     ch05_kv_cache_bytes,
     ch05_module,
     ch05_pool_heads,
-    ch05_repeat_kv,
 )
 
-repeat_kv = ch05_repeat_kv.exercise
 grouped_attention = ch05_grouped_attention.exercise
 GroupedQueryAttention = ch05_module.exercise
 kv_cache_bytes = ch05_kv_cache_bytes.exercise

@@ -120,10 +120,10 @@ def _cases(g: Generator) -> Iterator[Case]:
 
     # The largest that is needed are the keys; a copy is G times as large.
     stage = "a token is generated: one query, and a long cache"
-    yield Case(stage, qkv(1, 2, 4, L=1, S=64, D=16), room=2 * 64 * 16)
-    yield Case(stage, qkv(2, 2, 3, L=1, S=64, D=16), room=4 * 64 * 16)
+    yield Case(stage, qkv(1, 2, 4, L=1, S=64, D=16), max_numel=2 * 64 * 16)
+    yield Case(stage, qkv(2, 2, 3, L=1, S=64, D=16), max_numel=4 * 64 * 16)
     padding = (*qkv(2, 3, 2, L=2, S=48, D=16), mask(2, 1, 1, 48))
-    yield Case(stage, padding, room=6 * 48 * 16)
+    yield Case(stage, padding, max_numel=6 * 48 * 16)
 
 
 def _causal(length: int) -> Tensor:
@@ -192,7 +192,7 @@ exercise = Exercise(
             "then copied inside the product, and so is key[:, h : h + 1] "
             "next to G heads. Let the G heads of a group be G * L rows of "
             "one matrix.",
-            lambda case, out: case.room is None,
+            lambda case, out: case.max_numel is None,
         ),
     ),
 )

@@ -53,12 +53,12 @@ def _cases(g: Generator) -> Iterator[Case]:
         scores, values = blocks(3, sizes=[3, 3, 3])
         scores = [s + sign * (110 + 9 * i) for i, s in enumerate(scores)]
         # Whoever keeps an lse of 130 in float32 has lost a few digits.
-        yield Case(stage, (scores, values), about=1e-4)
+        yield Case(stage, (scores, values), rtol=1e-4)
 
     stage = "the rows lie far apart"
     scores, values = blocks(3, sizes=[3, 3])
     low = torch.tensor([[0.0], [-110.0], [-220.0]])
-    yield Case(stage, ([s + low for s in scores], values), about=1e-4)
+    yield Case(stage, ([s + low for s in scores], values), rtol=1e-4)
 
     stage = "some keys are masked with -inf"
     scores, values = blocks(4, sizes=[3, 4, 3])
@@ -90,7 +90,7 @@ def _cases(g: Generator) -> Iterator[Case]:
 
     stage = "there are many blocks, and room for one"
     given = blocks(4, sizes=[3] * 8)
-    yield Case(stage, given, room=16)  # the output, or a block of values
+    yield Case(stage, given, max_numel=16)  # the output, or a block of values
 
 
 def _rows_of_ones(case: Case, out: Any) -> bool:
@@ -122,7 +122,7 @@ exercise = Exercise(
             "and a softmax are right, and what this chapter is about to "
             "avoid. Three things are enough to remember of the blocks that "
             "have gone by.",
-            lambda case, out: case.room is None,
+            lambda case, out: case.max_numel is None,
         ),
     ),
 )

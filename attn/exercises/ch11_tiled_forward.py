@@ -67,7 +67,7 @@ exercise = Exercise(
         Property(
             "All scores are in memory at once. That is right, and it is not "
             "FlashAttention: no tensor may be much larger than an input.",
-            lambda case, out: case.room is None,
+            lambda case, out: case.max_numel is None,
         ),
     ),
 )

@@ -55,7 +55,7 @@ def cases(
             stage,
             (*tensors, *tile),
             {"is_causal": True} if causal else {},
-            room=room(q, k, v, *tile) if tight else None,
+            max_numel=room(q, k, v, *tile) if tight else None,
         )
 
     yield case("one tile holds everything", L=2, S=3, tile=(4, 4))

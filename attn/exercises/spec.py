@@ -11,14 +11,16 @@ import importlib
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from attn.exercises import CHAPTERS
+from attn.exercises import CHAPTERS, mistakes, sources
 from attn.exercises.kernel import Emulated
+from attn.exercises.mistakes import Mistake
 
 
 @dataclass(frozen=True)
@@ -39,10 +41,10 @@ class Case:
         grad: also compare the gradients of every floating input (and of
             every parameter) for one fixed cotangent; or of the inputs with
             these paths, ``("args.0",)``.
-        room: how many numbers the largest tensor that the answer makes may
-            hold; None is any. Views do not count, copies do.
-        about: how far a result that is drawn at random may be from the
-            reference's, relative to its largest number.
+        max_numel: size limit, in elements, of any tensor that the answer
+            allocates; None for no limit. Views do not count, copies do.
+        rtol: tolerance for a randomly drawn result, relative to the largest
+            element of the reference's.
     """
 
     stage: str
@@ -52,21 +54,16 @@ class Case:
     state: Mapping[str, Tensor] | None = None
     train: bool = False
     grad: bool | tuple[str, ...] = False
-    room: int | None = None
-    about: float = 0.0
+    max_numel: int | None = None
+    rtol: float = 0.0
 
 
 @dataclass(frozen=True)
 class Misconception:
-    """A wrong answer that people give, and what to tell them.
-
-    ``answer`` is the wrong version, ``name`` says what was done in a few
-    words, ``why`` is one paragraph, ``exposed_by`` the input that shows it.
-    """
+    """A wrong answer written out, in an exercise that has no Markdown yet."""
 
     name: str
     why: str
-    exposed_by: str
     answer: Callable[..., Any]
 
 
@@ -93,7 +90,6 @@ class Exercise:
             own signature.
         cases: yields the cases, fundamental stages first, drawn with the
             generator that it is given.
-        hints: three, each saying more than the one before; literals.
         given: names that the task may use besides torch's usual ones and
             the chapter's earlier exercises, and what they stand for.
         forbids: names of torch functions that the answer may not call
@@ -101,19 +97,19 @@ class Exercise:
         properties: claims that help to explain a wrong result.
         launch: a kernel: called with it and with a case's arguments, it
             launches it and returns what was written. The reference and the
-            misconceptions are then ``Emulated``.
+            written-out mistakes are then ``Emulated``.
     """
 
     id: str
     points: int
     reference: Any  # a function, a class, or Emulated
     cases: Callable[[torch.Generator], Iterator[Case]]
-    hints: tuple[str, ...]
+    hints: tuple[str, ...] = ()
     given: Mapping[str, Any] = field(default_factory=dict)
     forbids: tuple[str, ...] = ()
     properties: tuple[Property, ...] = ()
     launch: Callable[..., Any] | None = None
-    misconceptions: list[Misconception] = field(default_factory=list)
+    written_out: list[Misconception] = field(default_factory=list)
     equivalents: dict[str, Callable[..., Any]] = field(default_factory=dict)
 
     @property
@@ -135,6 +131,20 @@ class Exercise:
             earlier[exercise.name] = exercise.reference
         return {**usual, "Tensor": Tensor, **earlier, **self.given}
 
+    @cached_property
+    def mistakes(self) -> list[Mistake]:
+        """The wrong answers that people give, in the file's order."""
+        if self.written_out:
+            return self.written_out  # type: ignore[return-value]
+        path = sources.mistakes_path(self.id)
+        right = sources.solution(self.id)
+        return [
+            Mistake(
+                name, why, code, f"{path.name}: {name}", right, self.namespace
+            )
+            for name, code, why in mistakes.read(path)[1]
+        ]
+
     def generate(self, seed: int) -> list[Case]:
         """The cases drawn from one seed."""
         return list(self.cases(torch.Generator().manual_seed(seed)))
@@ -147,9 +157,7 @@ class Exercise:
             if not why:
                 raise ValueError(f"{self.id}: {name!r} has no explanation")
             wrong = Emulated(answer) if self.launch else answer
-            self.misconceptions.append(
-                Misconception(name, why, exposed_by, wrong)
-            )
+            self.written_out.append(Misconception(name, why, wrong))
             return answer
 
         return record
@@ -166,8 +174,19 @@ class Exercise:
 
 def chapter(key: str) -> list[Exercise]:
     """The exercises of a chapter, in the order in which it sets them."""
-    module = importlib.import_module(f"attn.exercises.ch{CHAPTERS[key]}")
-    return [x for x in vars(module).values() if isinstance(x, Exercise)]
+    found = []
+    for name in sources.names(key):
+        if (sources.folder(key) / f"{name}.py").exists():
+            module = importlib.import_module(f"attn.exercises.{key}.{name}")
+            found.append(module.exercise)
+        else:
+            old = importlib.import_module(f"attn.exercises.ch{CHAPTERS[key]}")
+            found += [
+                x
+                for x in vars(old).values()
+                if isinstance(x, Exercise) and x.name == name
+            ]
+    return found
 
 
 def every_exercise() -> list[Exercise]:

@@ -25,7 +25,7 @@ class Problem:
 
 
 def compare(
-    got: Any, honest: Any, truth: Any, what: str = "it", about: float = 0.0
+    got: Any, honest: Any, truth: Any, what: str = "it", rtol: float = 0.0
 ) -> Problem | None:
     """Compare a result with the reference's.
 
@@ -35,7 +35,7 @@ def compare(
             structure, shape and dtype, and an error that is forgivable.
         truth: the reference's in float64.
         what: how the message calls the result.
-        about: how far a tensor may be off, relative to its largest number,
+        rtol: how far a tensor may be off, relative to its largest number,
             when it is drawn at random.
 
     Returns:
@@ -52,7 +52,7 @@ def compare(
                 "type", f"{what} has {len(got)} entries, not {len(honest)}"
             )
         for i, three in enumerate(zip(got, honest, truth, strict=True)):
-            found = compare(*three, what=f"{what}[{i}]", about=about)
+            found = compare(*three, what=f"{what}[{i}]", rtol=rtol)
             if found:
                 return found
         return None
@@ -70,7 +70,7 @@ def compare(
         coarse = torch.float32 if dtype.is_floating_point else torch.float64
         return _compare_values(numbers[0], numbers[1], 0.0, coarse, what)
     if isinstance(honest, Tensor):
-        return _compare_tensors(got, honest, truth, what, about)
+        return _compare_tensors(got, honest, truth, what, rtol)
     if got != honest:
         return Problem("value", f"{what} is {got!r}, not {honest!r}")
     return None
@@ -92,7 +92,7 @@ def _compare_mapping(
 
 
 def _compare_tensors(
-    got: Any, honest: Tensor, truth: Tensor, what: str, about: float
+    got: Any, honest: Tensor, truth: Tensor, what: str, rtol: float
 ) -> Problem | None:
     if not isinstance(got, Tensor):
         return Problem("type", f"{what} is {describe(got)}, not a tensor")
@@ -120,7 +120,7 @@ def _compare_tensors(
     forgivable = 0.0
     if own.numel():
         forgivable = 4.0 * own.max().item()
-        forgivable += about * truth[finite].abs().max().item()
+        forgivable += rtol * truth[finite].abs().max().item()
     return _compare_values(
         got.double(), truth.double(), forgivable, honest.dtype, what
     )

@@ -8,7 +8,8 @@ import types
 from typing import TYPE_CHECKING, Any
 
 from attn.exercises.kernel import is_kernel
-from attn.exercises.spec import Case, Exercise, Misconception
+from attn.exercises.mistakes import Mistake
+from attn.exercises.spec import Case, Exercise
 from attn.grading.compare import describe
 from attn.grading.run import (
     TIME_LIMIT,
@@ -28,7 +29,7 @@ def explain(
     exercise: Exercise,
     cases: list[Case],
     failures: list[Failure],
-    mistake: Misconception | None,
+    mistake: Mistake | None,
 ) -> str:
     """The diagnosis: what is right so far, the mistake, one small input."""
     first = failures[0]

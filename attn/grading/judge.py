@@ -1,7 +1,7 @@
 """Judge an answer: run every case, compare, and name the mistake.
 
-The mistake is named only when exactly one known misconception gives what
-the learner's code gave; otherwise the smallest failing input is shown.
+A mistake is named only when exactly one of the exercise's mistakes gives
+what the learner's code gives; otherwise the smallest failing input is shown.
 """
 
 from __future__ import annotations
@@ -16,10 +16,11 @@ from typing import Any
 
 import torch
 
-from attn.exercises.spec import Case, Exercise, Misconception
+from attn.exercises.mistakes import Mistake
+from attn.exercises.spec import Case, Exercise
 from attn.grading import explain
 from attn.grading.compare import Problem, alike, compare
-from attn.grading.known import Known
+from attn.grading.oracle import Oracle
 from attn.grading.run import (
     TIME_LIMIT,
     Forbidden,
@@ -35,11 +36,16 @@ checking: ContextVar[str | None] = ContextVar("checking", default=None)
 
 @dataclass(frozen=True)
 class Verdict:
-    """What became of an answer. ``mistake`` is the misconception's name."""
+    """The result of judging an answer.
+
+    ``mistake`` is the name of the matching mistake, ``stage`` the first stage
+    that failed.
+    """
 
     passed: bool
     message: str = ""
     mistake: str | None = None
+    stage: str = ""
 
 
 @dataclass(frozen=True)
@@ -57,7 +63,7 @@ def judge(
     answer: Any,
     *,
     seed: int = 0,
-    known: Known | None = None,
+    oracle: Oracle | None = None,
 ) -> Verdict:
     """Judge one answer.
 
@@ -65,7 +71,7 @@ def judge(
         exercise: what was asked.
         answer: the learner's function, class or kernel.
         seed: draws the inputs.
-        known: of this exercise and seed, when many answers are judged.
+        oracle: of this exercise and seed, when many answers are judged.
 
     Returns:
         The verdict, with the diagnosis when it is wrong.
@@ -73,20 +79,21 @@ def judge(
     borrowed = explain.use_of_the_package(exercise, answer)
     if borrowed:
         return Verdict(False, borrowed)
-    known = known or Known(exercise, seed)
-    cases = known.cases
+    oracle = oracle or Oracle(exercise, seed)
+    cases = oracle.cases
     with _one_thread():
         token = checking.set(exercise.id)
         try:
             outcomes = _run_all(answer, cases, exercise)
         finally:
             checking.reset(token)
-        failures = _failures(known, outcomes)
+        failures = _failures(oracle, outcomes)
         if not failures:
             return Verdict(True)
-        mistake = _known_mistake(known, outcomes, failures)
+        mistake = _matching_mistake(oracle, outcomes, failures)
     message = explain.explain(exercise, cases, failures, mistake)
-    return Verdict(False, message, mistake.name if mistake else None)
+    name = mistake.name if mistake else None
+    return Verdict(False, message, name, failures[0].case.stage)
 
 
 @contextmanager
@@ -124,12 +131,12 @@ def _run_all(
     return outcomes
 
 
-def _failures(known: Known, outcomes: list[Outcome]) -> list[Failure]:
+def _failures(oracle: Oracle, outcomes: list[Outcome]) -> list[Failure]:
     failures = []
     for i, outcome in enumerate(outcomes):
-        case, honest = known.cases[i], known.reference(i)
-        truth = partial(known.truth, i)
-        problem = _problem(outcome, honest, truth, case.about)
+        case, honest = oracle.cases[i], oracle.reference(i)
+        truth = partial(oracle.truth, i)
+        problem = _problem(outcome, honest, truth, case.rtol)
         if problem:
             failures.append(Failure(case, outcome, problem, honest.output))
     return failures
@@ -139,12 +146,12 @@ def _problem(
     outcome: Outcome,
     honest: Outcome,
     truth: Callable[[], Outcome],
-    about: float = 0.0,
+    rtol: float = 0.0,
 ) -> Problem | None:
     if outcome.error is not None:
         return Problem("error", explain.error_text(outcome))
     exact = truth()
-    found = compare(outcome.output, honest.output, exact.output, about=about)
+    found = compare(outcome.output, honest.output, exact.output, rtol=rtol)
     for name, grad in honest.grads.items():
         if found:
             return found
@@ -156,10 +163,10 @@ def _problem(
     return found
 
 
-def _known_mistake(
-    known: Known, outcomes: list[Outcome], failures: list[Failure]
-) -> Misconception | None:
-    """The one misconception that explains the answer, if there is one.
+def _matching_mistake(
+    oracle: Oracle, outcomes: list[Outcome], failures: list[Failure]
+) -> Mistake | None:
+    """The one mistake that explains the answer, if there is one.
 
     First over all cases; then, for an answer with a second fault, over the
     first stage that failed.
@@ -170,13 +177,13 @@ def _known_mistake(
     ):
         return None
     ran = range(len(outcomes))
-    stage = [i for i in ran if known.cases[i].stage == first.case.stage]
+    stage = [i for i in ran if oracle.cases[i].stage == first.case.stage]
     rest = [i for i in ran if i not in stage]
     everywhere, here = [], []
-    for wrong in known.exercise.misconceptions:
+    for wrong in oracle.exercise.mistakes:
 
-        def same(i: int, wrong: Misconception = wrong) -> bool:
-            return _agree(outcomes[i], known.mistaken(wrong, i))
+        def same(i: int, wrong: Mistake = wrong) -> bool:
+            return _agree(outcomes[i], oracle.mistaken(wrong, i))
 
         if all(map(same, stage)):
             here.append(wrong)

@@ -87,7 +87,8 @@ def _prepare(items: list[Any]) -> None:
 
 def _checks(key: str) -> dict[str, Any]:
     """The check cells of a pristine chapter, by exercise."""
-    from attn.grading import notebooks, sources
+    from attn.exercises import sources
+    from attn.grading import notebooks
 
     cells = notebooks.read(sources.notebook_path(key)).cells
     return {n: c for c in cells if (n := notebooks.checked_id(c))}

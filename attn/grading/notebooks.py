@@ -13,8 +13,7 @@ from typing import Any
 
 import nbformat
 
-from attn.exercises import APPENDICES, CHAPTERS
-from attn.grading import sources
+from attn.exercises import APPENDICES, CHAPTERS, sources
 
 CELL_TIMEOUT = 120  # seconds
 

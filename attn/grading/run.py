@@ -23,7 +23,7 @@ from IPython.utils.capture import capture_output
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-from attn.grading.room import Largest
+from attn.grading.memory import LargestTensor
 
 if TYPE_CHECKING:
     from attn.exercises.spec import Case
@@ -135,7 +135,7 @@ def run(
             warnings.simplefilter("ignore")
             call, parameters = _prepare(answer, case)
             call = partial(launch, answer) if launch else call
-            made = nullcontext() if case.room is None else Largest()
+            made = nullcontext() if case.max_numel is None else LargestTensor()
             with torch.random.fork_rng(devices=[]):
                 if case.train:
                     torch.manual_seed(0)
@@ -157,10 +157,12 @@ def run(
         outcome.fault = f"it changes its input in place ({names})"
     elif drew and not case.train:
         outcome.fault = "it draws from torch's global random numbers"
-    elif isinstance(made, Largest) and made.numbers > (case.room or 0):
+    elif isinstance(made, LargestTensor) and made.numel > (
+        case.max_numel or 0
+    ):
         outcome.fault = (
-            f"it makes a tensor {made.shape} of {made.numbers} numbers, where "
-            f"{case.room} are enough: something is copied"
+            f"it makes a tensor {made.shape} of {made.numel} numbers, where "
+            f"{case.max_numel} are enough: something is copied"
         )
     return outcome
 

@@ -9,10 +9,10 @@ import textwrap
 import time
 from typing import Any
 
-from attn.exercises import CHAPTERS
+from attn.exercises import CHAPTERS, sources
 from attn.exercises.kernel import Emulated, is_kernel
 from attn.exercises.spec import Exercise, chapter, find
-from attn.grading import record, sources
+from attn.grading import record
 from attn.grading.judge import Verdict, checking, judge
 from attn.triton_here import why_not
 

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 import attn
-from attn.grading.room import Largest
+from attn.grading.memory import LargestTensor
 from attn.measure import peak_bytes
 from attn.online import merge_states, online_softmax, tiled_attention
 from tests.attn.cases import assert_exact
@@ -134,11 +134,11 @@ L = 256
 @pytest.mark.parametrize("options", ({}, {"is_causal": True}))
 def test_no_tensor_holds_all_scores_forward_or_backward(options):
     leaves = [x.requires_grad_() for x in randn(3, 1, 2, L, 8)]
-    with Largest() as seen:
+    with LargestTensor() as seen:
         out = tiled_attention(*leaves, block_q=16, block_k=16, **options)
         torch.autograd.grad(out.sum(), leaves)
-    assert 0 < seen.numbers <= leaves[0].numel()
-    assert seen.numbers < L * L
+    assert 0 < seen.numel <= leaves[0].numel()
+    assert seen.numel < L * L
 
 
 def test_what_is_kept_for_the_backward_pass_is_linear():

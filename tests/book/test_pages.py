@@ -11,9 +11,8 @@ import pytest
 from bs4 import BeautifulSoup
 from docutils.nodes import make_id
 
-from attn.exercises import CHAPTERS
+from attn.exercises import CHAPTERS, sources
 from attn.exercises.spec import chapter, every_exercise
-from attn.grading import sources
 from tests.book.conftest import build
 from tests.book.pages import ROOT, pages
 

@@ -9,8 +9,8 @@ import pytest
 
 pytest.importorskip("triton")
 
+from attn.exercises import sources  # noqa: E402
 from attn.exercises.ch12_softmax import exercise  # noqa: E402
-from attn.grading import sources  # noqa: E402
 from attn.grading.judge import judge  # noqa: E402
 
 HEAD = "import attn\nfrom attn.triton_here import tl, triton\n\n"

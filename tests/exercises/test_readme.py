@@ -11,7 +11,7 @@ def test_the_kill_rate_in_the_readme_is_the_measured_one():
     """test_teeth proves that all are caught, named and accepted; the README
     must give their number."""
     exercises = every_exercise()
-    wrong = sum(len(x.misconceptions) for x in exercises)
+    wrong = sum(len(x.mistakes) for x in exercises)
     right = sum(len(x.equivalents) + 1 for x in exercises)
     line = (
         f"{wrong} of {wrong} wrong answers caught, {wrong} named; "

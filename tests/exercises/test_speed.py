@@ -7,7 +7,7 @@ import pytest
 
 from attn.exercises.spec import every_exercise
 from attn.grading.judge import judge
-from attn.grading.teeth import solution
+from attn.grading.mutation_testing import solution
 
 
 @pytest.mark.serial

@@ -98,8 +98,8 @@ def test_a_random_result_is_held_to_about_its_size():
     truth = torch.full((4,), 10.0, dtype=torch.float64)
     honest = truth.float()
     for off, fine in ((0.4, True), (-0.4, True), (0.6, False)):
-        found = compare(honest + off, honest, truth, about=0.05)
+        found = compare(honest + off, honest, truth, rtol=0.05)
         assert (found is None) == fine
     assert compare(honest + 0.4, honest, truth) is not None
     pair = (honest + 0.4, honest), (honest, honest), (truth, truth)
-    assert compare(*pair, about=0.05) is None and compare(*pair) is not None
+    assert compare(*pair, rtol=0.05) is None and compare(*pair) is not None

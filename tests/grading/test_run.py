@@ -138,7 +138,9 @@ def test_a_module_is_built_loaded_and_put_in_the_right_mode():
     ids=("result", "views", "clone", "product of an expanded one", "spare"),
 )
 def test_a_tensor_beyond_the_room_is_told(answer, fits):
-    outcome = run(answer, Case("room for the input", (X,), room=X.numel()))
+    outcome = run(
+        answer, Case("room for the input", (X,), max_numel=X.numel())
+    )
     assert outcome.error is None
     assert (not outcome.fault) == fits
     if not fits:

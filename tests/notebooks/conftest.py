@@ -2,8 +2,8 @@
 
 import pytest
 
-from attn.exercises import CHAPTERS
-from attn.grading import notebooks, sources
+from attn.exercises import CHAPTERS, sources
+from attn.grading import notebooks
 
 
 @pytest.fixture(autouse=True)

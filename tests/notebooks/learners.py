@@ -9,7 +9,8 @@ import json
 import subprocess
 import sys
 
-from attn.grading import notebooks, sources
+from attn.exercises import sources
+from attn.grading import notebooks
 
 WRONG = """
 

@@ -6,9 +6,9 @@ import shutil
 
 import pytest
 
-from attn.exercises import CHAPTERS
+from attn.exercises import CHAPTERS, sources
 from attn.exercises.spec import chapter
-from attn.grading import notebooks, sources
+from attn.grading import notebooks
 
 pytestmark = pytest.mark.parametrize("key", CHAPTERS)
 

@@ -4,8 +4,8 @@ import copy
 
 import pytest
 
-from attn.exercises import CHAPTERS
-from attn.grading import notebooks, sources
+from attn.exercises import CHAPTERS, sources
+from attn.grading import notebooks
 from tests.notebooks.learners import pytest_nbval
 
 MUSEUM = sources.root() / "notebooks" / "museum.ipynb"

@@ -4,8 +4,8 @@ import xml.etree.ElementTree as ElementTree
 
 import pytest
 
-from attn.exercises import CHAPTERS
-from attn.grading import notebooks, sources
+from attn.exercises import CHAPTERS, sources
+from attn.grading import notebooks
 from tests.notebooks.learners import answered, ids, points, pytest_nbval, short
 
 #: Cleared, or as Jupyter leaves it after "Run all". Both, where an output

@@ -13,8 +13,7 @@ import hashlib
 import json
 from typing import TYPE_CHECKING, Any
 
-from attn.exercises import CHAPTERS
-from attn.grading import sources
+from attn.exercises import CHAPTERS, sources
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx

@@ -1,4 +1,4 @@
-"""Where an exercise's text stands: the task, its solution and its hints.
+"""Locate and read an exercise's text: the task, its solution and its hints.
 
 Everything is read from source by static analysis and nothing is run, so that
 the book can be built on a machine without torch.
@@ -10,13 +10,13 @@ import ast
 from functools import cache
 from pathlib import Path
 
-from attn.exercises import CHAPTERS
+from attn.exercises import CHAPTERS, mistakes
 
 _PACKAGE = Path(__file__).resolve().parents[1]
 
 
 def root() -> Path:
-    """The folder that holds ``notebooks/`` and ``solutions/``."""
+    """Return the folder that holds ``notebooks/`` and ``solutions/``."""
     for folder in (_PACKAGE.parent, _PACKAGE / "_book"):
         if (folder / "solutions").is_dir():
             return folder
@@ -27,7 +27,7 @@ def root() -> Path:
 
 
 def split_id(exercise_id: str) -> tuple[str, str]:
-    """``"sdp-softmax"`` as its chapter key and the name to be written."""
+    """Split ``"sdp-softmax"`` into its chapter key and the name to define."""
     key, _, name = exercise_id.partition("-")
     if key not in CHAPTERS or not name:
         known = ", ".join(f"{key}-…" for key in CHAPTERS)
@@ -36,29 +36,51 @@ def split_id(exercise_id: str) -> tuple[str, str]:
 
 
 def notebook_path(key: str) -> Path:
-    """The pristine notebook of a chapter."""
+    """Return the pristine notebook of a chapter."""
     return root() / "notebooks" / f"{CHAPTERS[key]}.ipynb"
 
 
 def solutions_path(key: str) -> Path:
-    """The module that holds a chapter's solutions."""
+    """Return the module that holds a chapter's solutions."""
     return root() / "solutions" / f"ch{CHAPTERS[key]}.py"
 
 
+def folder(key: str) -> Path:
+    """Return the folder that holds a chapter's exercises."""
+    return _PACKAGE / "exercises" / key
+
+
+def mistakes_path(exercise_id: str) -> Path:
+    """Return the file that holds an exercise's hints and mistakes."""
+    key, name = split_id(exercise_id)
+    return folder(key) / f"{name}.md"
+
+
 def specs_paths(key: str) -> list[Path]:
-    """The modules that hold a chapter's exercise specs: ``chNN_*.py``."""
+    """Return the files that define a chapter's exercises."""
     number = CHAPTERS[key].partition("_")[0]
-    return sorted((_PACKAGE / "exercises").glob(f"ch{number}_*.py"))
+    old = (_PACKAGE / "exercises").glob(f"ch{number}_*.py")
+    return sorted([*folder(key).glob("*.*"), *old])
+
+
+def names(key: str) -> list[str]:
+    """Return the exercises of a chapter, in the order of its solutions."""
+    _, tree = _parse(solutions_path(key))
+    return [
+        node.name
+        for node in tree.body
+        if isinstance(node, ast.FunctionDef | ast.ClassDef)
+    ]
 
 
 def solution(exercise_id: str) -> str:
-    """The solution's source, comments included."""
+    """Return the solution's source, comments included."""
     lines, node = _find(exercise_id)
     return "\n".join(lines[_first(node) - 1 : node.end_lineno])
 
 
 def stub(exercise_id: str) -> str:
-    """The task: the solution's signatures and docstrings without bodies."""
+    """Return the task: the solution without the bodies of its functions."""
     lines, node = _find(exercise_id)
     if isinstance(node, ast.FunctionDef):
         return "\n".join(_without_body(lines, node))
@@ -70,8 +92,10 @@ def stub(exercise_id: str) -> str:
 
 
 def hints(exercise_id: str) -> tuple[str, ...]:
-    """The hints, read as literals from the exercise's spec."""
+    """Return the hints."""
     key, _ = split_id(exercise_id)
+    if mistakes_path(exercise_id).exists():
+        return mistakes.read(mistakes_path(exercise_id))[0]
     for path in specs_paths(key):
         for node in ast.walk(_parse(path)[1]):
             if isinstance(node, ast.Call):

@@ -10,18 +10,18 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 
-class Largest(TorchDispatchMode):
+class LargestTensor(TorchDispatchMode):
     """Watch every operation; remember the largest tensor that one made.
 
     What shares memory with an input of the operation is a view, and costs
     nothing: ``expand`` does, the copy that a matrix product makes of an
-    expanded tensor does not. ``numbers`` is its size in numbers, ``shape``
-    how it was seen first.
+    expanded tensor does not. ``numel`` is its size in elements, ``shape``
+    its first shape.
     """
 
     def __init__(self) -> None:
         super().__init__()
-        self.numbers = 0
+        self.numel = 0
         self.shape: tuple[int, ...] = ()
 
     def __torch_dispatch__(
@@ -30,9 +30,9 @@ class Largest(TorchDispatchMode):
         result = func(*args, **(kwargs or {}))
         known = {_memory(x) for x in _tensors((args, kwargs))}
         for x in _tensors(result):
-            numbers = x.untyped_storage().nbytes() // x.element_size()
-            if _memory(x) not in known and numbers > self.numbers:
-                self.numbers, self.shape = numbers, tuple(x.shape)
+            numel = x.untyped_storage().nbytes() // x.element_size()
+            if _memory(x) not in known and numel > self.numel:
+                self.numel, self.shape = numel, tuple(x.shape)
         return result
 
 

@@ -1,4 +1,4 @@
-"""What is known to be right, and known to be wrong, on the cases of a seed.
+"""Run the right and the known wrong answers on the cases of a seed.
 
 Everything is run when it is first asked for, and once: the proof that the
 checks bite judges hundreds of answers on the same cases.
@@ -12,11 +12,12 @@ from typing import Any
 
 from torch import Tensor
 
-from attn.exercises.spec import Case, Exercise, Misconception
+from attn.exercises.mistakes import Mistake
+from attn.exercises.spec import Case, Exercise
 from attn.grading.run import Outcome, map_tensors, run
 
 
-class Known:
+class Oracle:
     """The cases of one seed, and what known answers give on them.
 
     Args:
@@ -34,15 +35,15 @@ class Known:
         self._outcomes: dict[tuple[str, int], Outcome] = {}
 
     def reference(self, i: int) -> Outcome:
-        """The reference on a case, in its dtype."""
+        """Run the reference on a case, in its dtype."""
         return self._once("", i, lambda: self._honest(self.cases[i]))
 
     def truth(self, i: int) -> Outcome:
-        """The reference in float64."""
+        """Run the reference in float64."""
         return self._once("in float64", i, lambda: self._honest(self._wide(i)))
 
-    def mistaken(self, wrong: Misconception, i: int) -> Outcome:
-        """A misconception on a case."""
+    def mistaken(self, wrong: Mistake, i: int) -> Outcome:
+        """Run a mistake on a case."""
 
         def tried() -> Outcome:
             launch = self.exercise.launch

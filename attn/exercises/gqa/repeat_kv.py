@@ -1,0 +1,145 @@
+"""Cases, properties and correct variants of ``gqa-repeat_kv``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+from torch import Generator, Tensor
+
+from attn import functional
+from attn.exercises.spec import Case, Exercise, Property
+
+
+def _cases(g: Generator) -> Iterator[Case]:
+    def randn(*shape: int) -> Tensor:
+        return torch.randn(*shape, generator=g)
+
+    stage = "there are batch, heads, positions and features: four axes"
+    yield Case(stage, (randn(2, 3, 2, 1), 2))
+    yield Case(stage, (randn(2, 3, 5, 4), 2))
+    yield Case(stage, (randn(1, 4, 3, 2), 3))
+
+    stage = "there are more copies than heads"
+    yield Case(stage, (randn(2, 2, 5, 4), 3))
+    yield Case(stage, (randn(1, 2, 3, 6), 5))
+
+    stage = "axes have the same length"
+    yield Case(stage, (randn(2, 2, 2, 2), 2))
+    yield Case(stage, (randn(3, 3, 3, 3), 3))
+    yield Case(stage, (randn(4, 2, 4, 2), 2))
+
+    stage = "there is one head (multi-query attention)"
+    yield Case(stage, (randn(2, 1, 5, 3), 4))
+
+    stage = "n_rep is 1, so that nothing changes"
+    yield Case(stage, (randn(2, 3, 5, 4), 1))
+
+    stage = "there is no batch: three axes"
+    yield Case(stage, (randn(2, 5, 4), 3))
+    yield Case(stage, (randn(3, 1, 4), 2))
+
+    stage = "there are two axes before the heads: five axes"
+    yield Case(stage, (randn(2, 4, 3, 5, 6), 2))
+    yield Case(stage, (randn(1, 2, 2, 3, 4), 3))
+
+    stage = "x is a view of another tensor"
+    yield Case(stage, (randn(2, 5, 3, 4).transpose(1, 2), 2))  # (B, S, Hkv, D)
+    yield Case(stage, (randn(2, 2, 3, 7)[..., 1:5], 3))
+    yield Case(stage, (randn(2, 3, 1, 4).expand(-1, -1, 5, -1), 2))
+
+    stage = "gradients flow back, and add up over the copies"
+    yield Case(stage, (randn(2, 3, 2, 4), 2), grad=True)
+    yield Case(stage, (randn(2, 3, 4), 3), grad=True)
+
+
+def _right_shape(case: Case, out: Tensor) -> bool:
+    x, n_rep = case.args
+    return out.shape == x.repeat_interleave(n_rep, -3).shape
+
+
+def _neighbours(case: Case, out: Tensor) -> bool:
+    x, n_rep = case.args
+    if n_rep == 1 or not _right_shape(case, out):
+        return True
+    return torch.equal(out.select(-3, 0), out.select(-3, 1))
+
+
+def _starts_as_x(case: Case, out: Tensor) -> bool:
+    if not _right_shape(case, out):
+        return True
+    return torch.equal(out.select(-3, 0), case.args[0].select(-3, 0))
+
+
+exercise = Exercise(
+    id="gqa-repeat_kv",
+    points=2,
+    reference=functional.repeat_kv,
+    cases=_cases,
+    properties=(
+        Property(
+            "Only the number of heads may change: n_rep times as many on "
+            "axis -3, and every other axis as it was.",
+            _right_shape,
+        ),
+        Property(
+            "Head 0 of the result must be head 0 of x, untouched.",
+            _starts_as_x,
+        ),
+        Property(
+            "Heads 0 and 1 of the result must be the same when n_rep is 2 "
+            "or more, and here they differ: in which order do the copies "
+            "stand?",
+            _neighbours,
+        ),
+    ),
+)
+
+
+@exercise.equivalent("expand and flatten, nothing copied before the end")
+def _expand(x, n_rep):
+    shape = (*x.shape[:-2], n_rep, *x.shape[-2:])
+    return x.unsqueeze(-3).expand(shape).flatten(-4, -3)
+
+
+@exercise.equivalent("an index for each head")
+def _index(x, n_rep):
+    heads = torch.arange(x.shape[-3] * n_rep) // n_rep
+    return x[..., heads, :, :]
+
+
+@exercise.equivalent("stacked in a loop")
+def _loop(x, n_rep):
+    heads = x.unbind(-3)
+    return torch.stack([h for h in heads for _ in range(n_rep)], dim=-3)
+
+
+@exercise.equivalent("the early return of Hugging Face")
+def _early(x, n_rep):
+    if n_rep == 1:
+        return x
+    *lead, heads, s, d = x.shape
+    copies = x[..., :, None, :, :].expand(*lead, heads, n_rep, s, d)
+    return copies.reshape(*lead, heads * n_rep, s, d)
+
+
+@exercise.equivalent("the text is repeated behind itself, then cut in heads")
+def _along_the_text(x, n_rep):
+    *lead, heads, s, d = x.shape
+    return torch.cat([x] * n_rep, -2).reshape(*lead, heads * n_rep, s, d)
+
+
+@exercise.equivalent("the heads filled in one stride after the other")
+def _strides(x, n_rep):
+    *lead, heads, s, d = x.shape
+    out = torch.empty(*lead, heads * n_rep, s, d, dtype=x.dtype)
+    for i in range(n_rep):
+        out[..., i::n_rep, :, :] = x
+    return out
+
+
+@exercise.equivalent("a matrix product with ones and zeros")
+def _matrix(x, n_rep):
+    eye = torch.eye(x.shape[-3], dtype=x.dtype)
+    pick = torch.kron(eye, torch.ones(n_rep, 1, dtype=x.dtype))
+    return torch.einsum("hk,...ksd->...hsd", pick, x)

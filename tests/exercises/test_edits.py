@@ -1,0 +1,109 @@
+"""Mistakes are edits of the solution; one that does not fit fails loudly."""
+
+import pytest
+
+from attn.exercises import sources
+from attn.exercises.mistakes import EditError, Mistake, edited, read
+from attn.exercises.spec import every_exercise
+
+FUNCTION = '''\
+def double(x: int, times: int = 2) -> int:
+    """Return twice x: x * 2."""
+    y = x * times
+    if y:
+        y = y + 0
+    return y
+'''
+CLASS = '''\
+class Scale:
+    """Multiply."""
+
+    def __init__(self):
+        """Set up: factor = 2."""
+        self.factor = 2
+
+    def forward(self, x):
+        """Return x * factor."""
+        return x * self.factor
+'''
+
+
+def result(code, solution=FUNCTION):
+    return Mistake("a", "b", code, "a.md: a", solution, dict).answer
+
+
+def test_a_part_of_a_line_is_replaced():
+    assert result("- x * times\n+ x + times")(5) == 7
+
+
+def test_several_lines_and_several_edits():
+    code = "- if y:\n-     y = y + 0\n+ y += 1\n- return y\n+ return -y"
+    assert result(code)(5) == -11
+
+
+def test_lines_are_removed_where_nothing_replaces_them():
+    assert result("- x * times\n+ x\n-  + 0")(5) == 5
+
+
+def test_the_signature_can_be_edited():
+    assert result("- int = 2\n+ int = 3")(5) == 15
+
+
+def test_plain_lines_replace_the_body_or_the_definition():
+    assert result("return x + times")(5) == 7
+    assert result("def double(x):\n    return x")(5) == 5
+
+
+def test_methods_replace_methods_of_the_same_name():
+    wrong = result("def forward(self, x):\n    return x", CLASS)
+    assert wrong().factor == 2 and wrong().forward(7) == 7
+    assert result("- factor = 2\n+ factor = 3", CLASS)().forward(7) == 21
+
+
+@pytest.mark.parametrize(
+    "code, times",
+    [
+        ("- nowhere\n+ x", 0),
+        ("- y\n+ x", 5),
+        ("- x * 2\n+ x", 0),  # a docstring is not code
+    ],
+)
+def test_an_edit_that_does_not_match_once_is_refused(code, times):
+    with pytest.raises(EditError, match=rf"a\.md: a: .* occurs {times} times"):
+        result(code)
+
+
+def test_an_edit_that_breaks_the_syntax_is_refused():
+    with pytest.raises(EditError, match="a.md: a: "):
+        result("- return y\n+ return (")
+
+
+def test_a_context_line_in_an_edit_is_refused():
+    with pytest.raises(EditError, match="must begin with - or"):
+        edited(FUNCTION, "- y = x * times\n  if y:\n+ y = x")
+
+
+@pytest.mark.parametrize(
+    "text, message",
+    [
+        ("# Hints\n", "must hold"),
+        ("# Hints\n1. a\n\n# Mistakes\n## b\n    c\n", "## b: "),
+        ("# Hints\n1. a\n\n# Mistakes\n## b\n\nc\n", "## b: "),
+        (
+            "# Hints\n1. a\n\n# Mistakes\n## b\n    c\nd\n\n## b\n    c\nd\n",
+            "same name",
+        ),
+    ],
+)
+def test_a_file_that_lacks_a_part_is_refused(tmp_path, text, message):
+    path = tmp_path / "scale.md"
+    path.write_text(text)
+    with pytest.raises(EditError, match=f"scale.md.*{message}"):
+        read(path)
+
+
+@pytest.mark.parametrize("exercise", every_exercise(), ids=lambda x: x.id)
+def test_every_edit_fits_its_solution(exercise):
+    right = sources.solution(exercise.id)
+    edits = [x for x in exercise.mistakes if isinstance(x, Mistake)]
+    assert all(wrong.source != right for wrong in edits)
