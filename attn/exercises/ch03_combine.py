@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import torch
 from torch import Generator, Tensor
 
-from attn.exercises.ch03_draw import between, some_allowed
+from attn.exercises.draw import between, some_allowed
 from attn.exercises.spec import Case, Exercise, Property
 from attn.masks import causal, sliding_window
 

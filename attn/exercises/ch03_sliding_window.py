@@ -8,7 +8,7 @@ import torch
 from torch import Generator, Tensor
 
 from attn import masks
-from attn.exercises.ch03_draw import between, is_bool
+from attn.exercises.draw import between, is_bool
 from attn.exercises.spec import Case, Exercise, Property
 
 

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Generator, Tensor
 
 from attn import functional
-from attn.exercises.ch03_draw import some_allowed
+from attn.exercises.draw import some_allowed
 from attn.exercises.spec import Case, Exercise, Property
 
 INF = float("inf")

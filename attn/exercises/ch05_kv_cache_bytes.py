@@ -10,7 +10,7 @@ import torch
 from torch import Generator
 
 from attn import cost
-from attn.exercises.ch03_draw import between
+from attn.exercises.draw import between
 from attn.exercises.spec import Case, Exercise, Property
 
 NAMES = ("batch", "seq_len", "num_layers", "num_kv_heads", "head_dim")

@@ -1,4 +1,4 @@
-"""What the cases of chapter 03 are drawn from."""
+"""Random lengths and masks for the cases of several chapters."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from torch import Generator, Tensor
 
 
 def between(g: Generator, low: int, high: int) -> int:
-    """An integer, both ends included."""
+    """Draw an integer, both ends included."""
     return int(torch.randint(low, high + 1, (), generator=g))
 
 
 def some_allowed(g: Generator, *shape: int) -> Tensor:
-    """A random bool mask; each row forbids something and allows two keys.
+    """Draw a bool mask; each row masks some key and allows at least two.
 
     Args:
         shape: ``(..., S)`` with S at least 3.
@@ -25,5 +25,5 @@ def some_allowed(g: Generator, *shape: int) -> Tensor:
 
 
 def is_bool(_case: object, out: Tensor) -> bool:
-    """A claim about masks: the dtype is bool."""
+    """Claim that a mask is bool."""
     return out.dtype == torch.bool
