@@ -17,25 +17,33 @@ if TYPE_CHECKING:
         functional,
         hf,
         masks,
-        measure,
         nn,
-        online,
         plot,
         positions,
+        profiling,
     )
     from attn.api import attention
-    from attn.cache import DynamicCache, SlidingCache, StaticCache
+    from attn.cache import (
+        DynamicCache,
+        PagedCache,
+        PagePool,
+        SlidingCache,
+        StaticCache,
+    )
     from attn.functional import (
         attention_loops,
         attention_weights,
         grouped_attention,
         merge_heads,
+        merge_states,
+        online_softmax,
         pool_heads,
         repeat_kv,
         scaled_dot_product_attention,
         simple_attention,
         softmax,
         split_heads,
+        tiled_attention,
     )
     from attn.masks import (
         Mask,
@@ -59,12 +67,6 @@ if TYPE_CHECKING:
         gpt2_small,
         llama_style,
     )
-    from attn.online import (
-        merge_states,
-        online_softmax,
-        tiled_attention,
-    )
-    from attn.paged import PagedCache, PagePool
     from attn.positions import (
         LearnedPositions,
         NoRope,
@@ -122,11 +124,9 @@ __all__ = [
     "hf",
     "llama_style",
     "masks",
-    "measure",
     "merge_heads",
     "merge_states",
     "nn",
-    "online",
     "online_softmax",
     "padding",
     "plot",
@@ -134,6 +134,7 @@ __all__ = [
     "position_ids",
     "positions",
     "prefix",
+    "profiling",
     "repeat_kv",
     "rope_frequencies",
     "rope_tables",
@@ -156,19 +157,18 @@ _MODULES = (
     "grading",
     "hf",
     "masks",
-    "measure",
     "nn",
-    "online",
     "plot",
     "positions",
+    "profiling",
 )
 _HOMES = (
     "attn.functional",
     "attn.api",
     "attn.masks",
-    "attn.online",
+    "attn.functional",
     "attn.cache",
-    "attn.paged",
+    "attn.cache",
     "attn.positions",
     "attn.nn",
 )

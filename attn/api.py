@@ -14,13 +14,14 @@ from typing import Any
 
 from torch import Tensor
 
-import attn.backends.shipped  # noqa: F401 registers what comes with the book
-from attn.checks import Window
-from attn.choice import Explanation, explain, warmup
-from attn.contract import Call, read
-from attn.forms import run
-from attn.predicate import Mask
-from attn.registry import Registry, registry
+import attn.backends.builtin  # noqa: F401 registers what comes with the book
+from attn.backends import Explanation, Registry
+from attn.backends.forms import run
+from attn.backends.registry import registry
+from attn.backends.selection import explain, warmup
+from attn.functional.inputs import Call, read
+from attn.functional.validation import Window
+from attn.masks import Mask
 
 __all__ = [
     "Explanation",
@@ -52,9 +53,9 @@ def register(
         name: what ``attention(impl=...)`` calls it.
         mask: the form in which it wants its masks. ``"rules"``: it takes the
             arguments of ``attn.scaled_dot_product_attention``, as they were
-            given; ``"call"``: a checked ``attn.contract.Call``, and nothing
-            else. Or it takes ``(query, key, value, mask, scale=…)``, and,
-            where they are not the default, ``dropout_p``, ``softcap``,
+            given; ``"call"``: a checked ``attn.functional.inputs.Call``, and
+            nothing else. Or it takes ``(query, key, value, mask, scale=…)``,
+            and, where they are not the default, ``dropout_p``, ``softcap``,
             ``sinks`` and ``enable_gqa`` if it declares them: ``"bool"``, one
             tensor of booleans; ``"additive"``, of numbers; ``"block"``, a
             ``BlockMask``; or a function of the call that makes the mask.
@@ -92,7 +93,7 @@ def register_mask(
 
     Args:
         name: of the implementation, which may be registered later; its
-            function takes a checked ``attn.contract.Call``.
+            function takes a checked ``attn.functional.inputs.Call``.
     """
     return registry.register_mask(name)
 

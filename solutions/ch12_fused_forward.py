@@ -1,6 +1,6 @@
 """Solutions of chapter 12. Each signature and docstring is the task."""
 
-from attn.triton_here import tl, triton
+from attn.exercises.triton_compat import tl, triton
 
 
 @triton.jit

@@ -15,9 +15,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attn.contract import Call
-from attn.forms import block_mask
-from attn.registry import ONE_GRAPH
+from attn.backends.forms import block_mask
+from attn.backends.registry import ONE_GRAPH
+from attn.functional.inputs import Call
 
 __all__ = [
     "has_lse",

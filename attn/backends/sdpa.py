@@ -12,8 +12,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from attn.contract import Call
-from attn.predicate import Term
+from attn.functional.inputs import Call
+from attn.masks import Term
 
 __all__ = ["run_sdpa", "why_not_sdpa"]
 

@@ -1,6 +1,6 @@
 """Speed, measured side by side: ``python -m attn.bench``.
 
-``cases`` says what is compared and what is hoped for, ``measuring`` runs
-the peers of a case in turns, ``results`` is what was measured, as JSON, and
-``shown`` makes a table or a figure of it.
+``cases`` lists the comparisons and their goals, ``baselines`` builds the
+peers of a case, ``runner`` runs them in turns, ``results`` reads and writes
+the measurements as JSON, and ``report`` makes a table or a figure of them.
 """

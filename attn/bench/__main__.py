@@ -18,9 +18,9 @@ from typing import Any
 from rich.console import Console
 from tqdm import tqdm
 
-from attn.bench import results, shown
+from attn.bench import report, results
 from attn.bench.cases import CASES, find
-from attn.bench.measuring import run_case, why_not
+from attn.bench.runner import run_case, why_not
 
 
 def main(words: list[str] | None = None) -> int:
@@ -54,7 +54,7 @@ def main(words: list[str] | None = None) -> int:
     elif given.command == "show":
         _show(results.load(given.file))
     else:
-        drawn = shown.figure_of(results.load(given.file), given.device)
+        drawn = report.figure_of(results.load(given.file), given.device)
         drawn.savefig(given.image)
     return 0
 
@@ -88,12 +88,12 @@ def _alone(measure: Callable[[], dict[str, Any]]) -> dict[str, Any]:
 
 def _show(run: dict[str, Any]) -> None:
     console = Console()
-    console.print(shown.times(run))
+    console.print(report.times(run))
     if not run["dry"]:
-        console.print(shown.goals(run))
+        console.print(report.goals(run))
     for one in run["pending"]:
         console.print(f"pending: {find(one['case']).title}: {one['why']}")
-    console.print(shown.provenance(run), soft_wrap=True)
+    console.print(report.provenance(run), soft_wrap=True)
 
 
 if __name__ == "__main__":

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from attn.bench import peers
-from attn.bench.peers import Peer, Sizes
+from attn.bench import baselines
+from attn.bench.baselines import Peer, Sizes
 
 Missing = str  # why a peer cannot run here
 
@@ -82,7 +82,7 @@ def _on_gpu() -> list[Case]:
                 f"forward, D 128, causal, {length} tokens, bf16",
                 "cuda",
                 sizes,
-                peers.forward,
+                baselines.forward,
                 goals,
             )
         )
@@ -93,12 +93,12 @@ def _on_gpu() -> list[Case]:
         Goal("auto", ("FA2", "cuDNN", "Flex"), 1.0),
     )
     title = "forward, D 64, causal, 8192 tokens, bf16"
-    forward = peers.forward
+    forward = baselines.forward
     cases.append(Case("gpu-forward-64", title, "cuda", sizes, forward, goals))
     sizes = Sizes(L=8192, S=8192, H=16, Hkv=16, D=128)
     title = "backward, D 128, causal, 8192 tokens, bf16"
     goals = _forward_goals(1.0, 0.62, 0.98)
-    backward = peers.backward
+    backward = baselines.backward
     cases.append(
         Case(
             "gpu-backward-128",
@@ -117,7 +117,7 @@ def _on_gpu() -> list[Case]:
         for other, ratio in (("Flex", 1.1), ("SDPA with a mask", 6.0))
     )
     title = "window of 1024 at 16384 tokens, bf16"
-    window = peers.window
+    window = baselines.window
     cases.append(Case("gpu-window", title, "cuda", sizes, window, goals))
     sizes = Sizes(L=1, S=16384, H=32, Hkv=8, D=128, B=16)
     goals = tuple(
@@ -126,7 +126,7 @@ def _on_gpu() -> list[Case]:
         for other, ratio in (("copy", 0.8), ("Flex", 1.0), ("SDPA", 1.5))
     )
     title = "decoding, 32 heads on 8, 16384 keys, bf16"
-    decode = peers.decode
+    decode = baselines.decode
     cases.append(
         Case("gpu-decode", title, "cuda", sizes, decode, goals, "byte")
     )
@@ -141,7 +141,7 @@ def _on_cpu() -> list[Case]:
             "forward, D 64, causal, 4096 tokens, float32",
             "cpu",
             full,
-            peers.prefill,
+            baselines.prefill,
             (
                 Goal("auto", ("SDPA",), 0.98),
                 Goal("auto", ("naive",), 3.0),
@@ -153,7 +153,7 @@ def _on_cpu() -> list[Case]:
             "window of 512 at 4096 tokens, float32",
             "cpu",
             full.but(window=512),
-            peers.window,
+            baselines.window,
             (Goal("auto", ("SDPA with a mask",), 4.0),),
         ),
     ]
@@ -164,7 +164,7 @@ def _on_cpu() -> list[Case]:
             "forward and backward, D 64, causal, 1024 tokens, bfloat16",
             "cpu",
             half,
-            peers.training,
+            baselines.training,
             (Goal("auto", ("SDPA",), 1.0),),
             gradients=True,
         )
@@ -181,7 +181,7 @@ def _on_cpu() -> list[Case]:
                 f"decoding, 32 heads on 8, {keys} keys, {dtype}",
                 "cpu",
                 sizes,
-                peers.decode,
+                baselines.decode,
                 (Goal("auto", ("SDPA",), ratio),),
                 "byte",
             )

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 import torch
 
 from attn.bench.cases import Goal, find
+from attn.data.book import root
 
 __all__ = [
     "Ratio",
@@ -113,8 +114,6 @@ def load(path: Path) -> dict[str, Any]:
 
 def stored() -> list[dict[str, Any]]:
     """The runs that came with the book, oldest first."""
-    from attn.exercises.sources import root
-
     paths = (root() / "book" / "benchmarks").glob("*.json")
     runs = [load(path) for path in sorted(paths)]
     return sorted(runs, key=lambda run: run["about"]["date"])

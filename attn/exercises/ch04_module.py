@@ -11,7 +11,7 @@ from torch import Generator, Tensor, nn
 
 from attn import functional
 from attn.exercises.spec import Case, Exercise, Property
-from attn.heads import merge_heads, split_heads
+from attn.functional import merge_heads, split_heads
 
 
 class MultiHeadAttention(nn.Module):

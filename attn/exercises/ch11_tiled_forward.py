@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Generator, Tensor
 
-from attn import online
+from attn import functional
 from attn.exercises.ch11_tiles import INF, blocks, cases, tile_scores
 from attn.exercises.spec import Case, Exercise, Property
 
@@ -22,7 +22,7 @@ def tiled_forward(
     is_causal: bool = False,
 ) -> tuple[Tensor, Tensor]:
     """The reference, in the same tiles."""
-    result = online.tiled_attention(
+    result = functional.tiled_attention(
         query,
         key,
         value,

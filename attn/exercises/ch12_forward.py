@@ -15,8 +15,8 @@ from attn.exercises.kernel import (
     where_kernels_run,
 )
 from attn.exercises.spec import Case, Exercise
+from attn.exercises.triton_compat import triton
 from attn.functional import scaled_dot_product_attention
-from attn.triton_here import triton
 
 
 def launch(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from attn.exercises.ch12_forward import exercise
-from attn.triton_here import tl, triton
+from attn.exercises.triton_compat import tl, triton
 
 # --- one kernel whose steps can be wrong -------------------------------------
 

@@ -15,8 +15,8 @@ from attn.exercises.kernel import (
     where_kernels_run,
 )
 from attn.exercises.spec import Case, Exercise
+from attn.exercises.triton_compat import tl, triton
 from attn.functional import softmax
-from attn.triton_here import tl, triton
 
 
 def launch(kernel: Any, x: Tensor, BLOCK: int) -> Tensor:  # noqa: N803

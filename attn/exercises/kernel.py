@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from attn.triton_here import triton
+from attn.exercises.triton_compat import triton
 
 FENCE = 64  # numbers before and behind a tensor
 

@@ -10,20 +10,10 @@ import ast
 from functools import cache
 from pathlib import Path
 
+from attn.data.book import root
 from attn.exercises import CHAPTERS, mistakes
 
 _PACKAGE = Path(__file__).resolve().parents[1]
-
-
-def root() -> Path:
-    """Return the folder that holds ``notebooks/`` and ``solutions/``."""
-    for folder in (_PACKAGE.parent, _PACKAGE / "_book"):
-        if (folder / "solutions").is_dir():
-            return folder
-    raise FileNotFoundError(
-        "the book's notebooks and solutions are neither beside the attn "
-        "package nor inside it: install it from a checkout of the book"
-    )
 
 
 def split_id(exercise_id: str) -> tuple[str, str]:

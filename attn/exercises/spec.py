@@ -121,7 +121,7 @@ class Exercise:
         """What a chapter has defined by the time that this task comes."""
         usual = {"math": math, "torch": torch, "nn": nn, "F": F}
         if self.launch:
-            from attn.triton_here import tl, triton
+            from attn.exercises.triton_compat import tl, triton
 
             usual |= {"triton": triton, "tl": tl}
         earlier: dict[str, Any] = {}

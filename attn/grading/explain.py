@@ -5,7 +5,7 @@ from __future__ import annotations
 import dis
 import inspect
 import types
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from attn.exercises.kernel import is_kernel
 from attn.exercises.mistakes import Mistake
@@ -13,6 +13,7 @@ from attn.exercises.spec import Case, Exercise
 from attn.grading.compare import describe
 from attn.grading.run import (
     TIME_LIMIT,
+    Failure,
     Forbidden,
     Outcome,
     OutOfTime,
@@ -20,9 +21,6 @@ from attn.grading.run import (
     input_name,
     named_tensors,
 )
-
-if TYPE_CHECKING:
-    from attn.grading.judge import Failure
 
 
 def explain(

@@ -23,6 +23,7 @@ from attn.grading.compare import Problem, alike, compare
 from attn.grading.oracle import Oracle
 from attn.grading.run import (
     TIME_LIMIT,
+    Failure,
     Forbidden,
     Outcome,
     OutOfTime,
@@ -46,16 +47,6 @@ class Verdict:
     message: str = ""
     mistake: str | None = None
     stage: str = ""
-
-
-@dataclass(frozen=True)
-class Failure:
-    """One case that went wrong."""
-
-    case: Case
-    outcome: Outcome
-    problem: Problem
-    expected: Any
 
 
 def judge(

@@ -13,6 +13,7 @@ from typing import Any
 
 import nbformat
 
+from attn.data.book import root
 from attn.exercises import APPENDICES, CHAPTERS, sources
 
 CELL_TIMEOUT = 120  # seconds
@@ -61,7 +62,7 @@ def checked_id(cell: Any) -> str | None:
 
 def pristine() -> list[Path]:
     """The book's own notebooks, chapters and appendices, in order."""
-    folder = sources.root() / "notebooks"
+    folder = root() / "notebooks"
     return [folder / f"{n}.ipynb" for n in (*CHAPTERS.values(), *APPENDICES)]
 
 

@@ -27,6 +27,7 @@ from attn.grading.memory import LargestTensor
 
 if TYPE_CHECKING:
     from attn.exercises.spec import Case
+    from attn.grading.compare import Problem
 
 TIME_LIMIT = 5.0  # seconds for all cases of one check
 
@@ -54,6 +55,16 @@ class Outcome:
     where: str = ""  # the learner's line that raised
     fault: str = ""  # a side effect, in words
     printed: str = ""
+
+
+@dataclass(frozen=True)
+class Failure:
+    """One case that went wrong."""
+
+    case: Case
+    outcome: Outcome
+    problem: Problem
+    expected: Any
 
 
 @contextmanager

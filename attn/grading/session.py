@@ -12,9 +12,9 @@ from typing import Any
 from attn.exercises import CHAPTERS, sources
 from attn.exercises.kernel import Emulated, is_kernel
 from attn.exercises.spec import Exercise, chapter, find
+from attn.exercises.triton_compat import why_not
 from attn.grading import record
 from attn.grading.judge import Verdict, checking, judge
-from attn.triton_here import why_not
 
 _last: dict[str, Verdict] = {}
 _hints_shown: dict[str, int] = {}

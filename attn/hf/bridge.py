@@ -15,8 +15,7 @@ from torch import Tensor, nn
 
 from attn import api
 from attn.hf.rules import as_mask
-from attn.masks import padding
-from attn.predicate import Mask
+from attn.masks import Mask, padding
 
 __all__ = ["register"]
 

@@ -14,8 +14,7 @@ from functools import reduce
 from operator import and_, or_
 from typing import Any
 
-from attn.masks import causal, chunked, padding, window
-from attn.predicate import Mask
+from attn.masks import Mask, causal, chunked, padding, window
 
 __all__ = ["as_mask", "everything"]
 

@@ -14,12 +14,12 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from attn.checks import Window
-from attn.contract import Call, read
+from attn.functional.inputs import Call, read
+from attn.functional.validation import Window
 from attn.kernels.launch import FAR, can_run
 from attn.kernels.operator import fused
 from attn.kernels.serving import decode_attention, varlen_attention
-from attn.predicate import Mask
+from attn.masks import Mask
 
 __all__ = [
     "Band",

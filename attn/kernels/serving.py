@@ -11,8 +11,8 @@ import torch
 import triton
 from torch import Tensor
 
-from attn import checks
-from attn.contract import read
+from attn.functional import validation
+from attn.functional.inputs import read
 from attn.kernels.configs import decode_config, forward_config
 from attn.kernels.decode import decode_split, merge_splits
 from attn.kernels.forward import attention_forward
@@ -209,7 +209,7 @@ def varlen_attention(
             f"q_offset is {q_offset.dtype} of shape {tuple(q_offset.shape)}: "
             f"it needs integers ({B},)"
         )
-    left, right = checks.window(window) or (None, None)
+    left, right = validation.window(window) or (None, None)
     right = right if not is_causal else min(0, FAR if right is None else right)
     options = Options(
         call.scale,

@@ -14,21 +14,20 @@ from torch import Tensor, nn
 
 from attn.api import attention
 from attn.cache import Cache
-from attn.checks import Window
-from attn.contract import read
 from attn.functional import (
     attention_weights,
     merge_heads,
     split_heads,
 )
+from attn.functional.inputs import read
+from attn.functional.validation import Window
+from attn.masks import Mask
+from attn.masks.combine import both, key_padding
 from attn.nn.jagged import pad, unpad
 from attn.nn.loading import translate
-from attn.nn.masking import both, key_padding
 from attn.nn.norms import RMSNorm
 from attn.nn.places import Places
-from attn.positions import alibi_bias, apply_rope
-from attn.positions.rope import Rope
-from attn.predicate import Mask
+from attn.positions import Rope, alibi_bias, apply_rope
 
 PositionEmbeddings = tuple[Tensor, Tensor]
 

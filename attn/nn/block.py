@@ -7,10 +7,10 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from attn.masks import Mask
 from attn.nn.attention import MultiHeadAttention
 from attn.nn.feed_forward import FeedForward
 from attn.nn.norms import LayerNorm
-from attn.predicate import Mask
 
 Make = Callable[[int], nn.Module]
 PLACES = ("pre", "post", "sandwich")

@@ -8,8 +8,7 @@ from typing import Any
 from attn.nn.feed_forward import FeedForward, SwiGLU, gated_hidden_dim
 from attn.nn.norms import RMSNorm
 from attn.nn.transformer import Transformer
-from attn.positions import LearnedPositions
-from attn.positions.rope import Rope
+from attn.positions import LearnedPositions, Rope
 
 
 def gpt2_small(dropout: float = 0.0) -> Transformer:

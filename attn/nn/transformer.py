@@ -10,11 +10,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from attn.cache import Cache
+from attn.masks import Mask
 from attn.nn.block import Make, TransformerBlock
 from attn.nn.feed_forward import FeedForward
 from attn.nn.norms import LayerNorm
-from attn.positions.rope import Rope
-from attn.predicate import Mask
+from attn.positions import Rope
 
 STD = 0.02  # of every weight at the start: GPT-2's
 

@@ -6,7 +6,7 @@ import pytest
 
 import attn
 from attn.api import attention
-from attn.online import tiled_attention
+from attn.functional import tiled_attention
 
 # Tiles so small that every case of the tests needs several.
 EXACT = {

@@ -16,8 +16,8 @@ from torch import Tensor
 
 import attn
 from attn import api
-from attn.backends import cpu
-from attn.contract import read
+from attn.backends import cpu_gqa, cpu_window
+from attn.functional.inputs import read
 from tests.attn.cases import assert_exact
 
 
@@ -69,7 +69,7 @@ WINDOWS = ((5, 0), (0, 0), (3, 2), (0, 7), (60, 3))
 @pytest.mark.parametrize("L, S, q_offset", [(40, 40, 0), (7, 40, 33)])
 @pytest.mark.parametrize("extra", ({}, {"is_causal": True}, {"scale": 0.3}))
 def test_bands_are_exact(window, L, S, q_offset, extra, monkeypatch):  # noqa: N803
-    monkeypatch.setattr(cpu, "BLOCK", 6)
+    monkeypatch.setattr(cpu_window, "BLOCK", 6)
     q, k, v = (x.double().requires_grad_() for x in qkv(L, S))
     said = {"enable_gqa": True, "window": window, "q_offset": q_offset}
     ours = api.attention(q, k, v, impl="banded", **said, **extra)
@@ -85,7 +85,7 @@ def test_bands_are_exact(window, L, S, q_offset, extra, monkeypatch):  # noqa: N
 
 @pytest.mark.parametrize("q_offset", (-9, 70))
 def test_a_band_beside_all_keys_is_zero(q_offset, monkeypatch):
-    monkeypatch.setattr(cpu, "BLOCK", 6)
+    monkeypatch.setattr(cpu_window, "BLOCK", 6)
     q, k, v = (x.requires_grad_() for x in qkv(5, 40))
     said = {"window": (2, 0), "q_offset": q_offset, "enable_gqa": True}
     out = api.attention(q, k, v, impl="banded", **said)
@@ -98,7 +98,7 @@ def test_bands_that_differ_from_place_to_place_keep_their_own_masks(
     monkeypatch,
 ):
     """Blocks share a mask only where the rules ask for a distance alone."""
-    monkeypatch.setattr(cpu, "BLOCK", 6)
+    monkeypatch.setattr(cpu_window, "BLOCK", 6)
     q, k, v = (x.double() for x in qkv())
     valid = randn(2, 40, seed=4) > -0.5
     ids = (torch.arange(40) // 9).expand(2, -1)
@@ -139,10 +139,12 @@ def test_large_caches_are_multiplied_and_give_the_same(
 ):
     """Keys times queries, which only pays for more than a test has."""
     called = []
-    products = cpu._by_products
-    monkeypatch.setattr(cpu, "LARGE_CACHE", 0)
+    products = cpu_gqa._by_products
+    monkeypatch.setattr(cpu_gqa, "LARGE_CACHE", 0)
     monkeypatch.setattr(
-        cpu, "_by_products", lambda *a: called.append(1) or products(*a)
+        cpu_gqa,
+        "_by_products",
+        lambda *a: called.append(1) or products(*a),
     )
     q = randn(*batch, 2 * heads, 1, 8).requires_grad_()
     k, v = randn(*batch, 2, 40, 8, seed=1), randn(*batch, 2, 40, 5, seed=2)

@@ -6,8 +6,13 @@ import pytest
 import torch
 
 import attn
-from attn.cache import DynamicCache, SlidingCache, StaticCache
-from attn.paged import PagedCache, PagePool
+from attn.cache import (
+    DynamicCache,
+    PagedCache,
+    PagePool,
+    SlidingCache,
+    StaticCache,
+)
 from tests.attn.cases import assert_exact
 
 B, H, HKV, N, D, DV = 2, 4, 2, 11, 8, 6

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from attn.api import attention
-from attn.backends import halves
-from attn.measure import in_turns
+from attn.backends import cpu_half
+from attn.profiling import in_turns
 
 pytestmark = pytest.mark.serial
 
@@ -45,7 +45,7 @@ def test_a_band_is_faster_than_a_mask():
 
 
 @pytest.mark.skipif(
-    halves.unmeasured() is not None, reason=str(halves.unmeasured())
+    cpu_half.unmeasured() is not None, reason=str(cpu_half.unmeasured())
 )
 @pytest.mark.parametrize(
     ("dtype", "least"), [(torch.float16, 3.0), (torch.bfloat16, 2.5)], ids=str

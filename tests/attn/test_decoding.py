@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import attn
-from attn.nn.models import llama_style
+from attn.nn import llama_style
 
 V, E, H, HKV, D, N = 29, 24, 4, 2, 6, 10
 WINDOW = 4

@@ -7,9 +7,9 @@ import torch
 from torch import Tensor
 
 import attn
-from attn import api, forms, warm
-from attn.backends import flex
-from attn.contract import read
+from attn import api
+from attn.backends import flex, forms
+from attn.functional.inputs import read
 from tests.attn.cases import assert_exact
 
 
@@ -71,7 +71,7 @@ def test_what_was_compiled_without_a_score_mod_is_not_taken_with_one(
     """It would have to be compiled again, inside the call."""
     said = {"enable_gqa": True, "window": (9, 0), "q_offset": 16}
     call = read(Q, K, V, **said)
-    api.registry.seconds[warm.kind(call)] = {"flex": 1.0, "sdpa": 2.0}
+    api.registry.seconds[call.tuning_key()] = {"flex": 1.0, "sdpa": 2.0}
     assert api.explain(Q, K, V, **said).taken == "flex"
     mod = attn.alibi_score(4)
     with pytest.raises(TypeError, match="score_mod: no implementation that"):

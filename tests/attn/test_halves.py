@@ -7,7 +7,7 @@ import torch
 
 import attn
 from attn import api
-from attn.backends import cpu, halves
+from attn.backends import cpu_half, cpu_window
 from tests.attn.cases import SIZES, assert_exact, distance, qkv
 
 HALVES = (torch.float16, torch.bfloat16)
@@ -27,7 +27,7 @@ def tile(request, monkeypatch):
         rows, heads = request.param
         return rows, min(heads, call.num_kv_heads)
 
-    monkeypatch.setattr(halves, "_tile", cut)
+    monkeypatch.setattr(cpu_half, "_tile", cut)
 
 
 def masks(call_shape, dtype):
@@ -124,7 +124,7 @@ def test_dropout_keeps_what_it_keeps():
 @pytest.fixture
 def as_measured(monkeypatch):
     """As on a CPU where it was measured."""
-    monkeypatch.setattr(halves, "unmeasured", lambda: None)
+    monkeypatch.setattr(cpu_half, "unmeasured", lambda: None)
 
 
 def taken(*tensors, **said) -> str:
@@ -156,12 +156,12 @@ def test_elsewhere_it_says_that_nobody_measured_it(monkeypatch):
     monkeypatch.setattr(
         torch.backends.cpu, "get_cpu_capability", lambda: "AVX512"
     )
-    halves.unmeasured.cache_clear()
+    cpu_half.unmeasured.cache_clear()
     try:
         x = randn(1, 4, 128, 16, dtype=torch.float16)
         found = api.explain(x, x, x)
     finally:
-        halves.unmeasured.cache_clear()
+        cpu_half.unmeasured.cache_clear()
     assert found.taken == "sdpa"
     assert "torch uses AVX512 here" in found.slower["halves"]
     assert "warmup" in found.slower["halves"]
@@ -178,15 +178,15 @@ def test_a_graph_is_not_chosen_by_its_length(as_measured):
 @BY_DTYPE
 def test_bands_are_cast_where_it_pays(dtype, as_measured, monkeypatch):
     """Windows in training: float32, but what comes out is what went in."""
-    monkeypatch.setattr(cpu, "BLOCK", 16)
+    monkeypatch.setattr(cpu_window, "BLOCK", 16)
     tensors = [randn(1, 4, 128, 16, seed=i, dtype=dtype) for i in range(3)]
     said = {"window": (9, 0), "impl": "banded"}
     wide = [x.double().requires_grad_() for x in tensors]
     want = attn.scaled_dot_product_attention(*wide, window=(9, 0))
     tensors = [x.requires_grad_() for x in tensors]
-    assert halves.casting_pays(attn.contract.read(*tensors))
+    assert cpu_half.casting_pays(attn.functional.inputs.read(*tensors))
     ours = api.attention(*tensors, **said)
-    monkeypatch.setattr(cpu, "casting_pays", lambda call: False)
+    monkeypatch.setattr(cpu_window, "casting_pays", lambda call: False)
     torchs = api.attention(*tensors, **said)
     assert ours.dtype == dtype
     assert_exact(ours, want, torchs)
@@ -206,7 +206,7 @@ def test_a_tile_is_as_large_as_the_cache_allows(monkeypatch):
 
     def tile(batch, heads, keys, features=64):
         x = torch.empty(batch, heads, keys, features, dtype=torch.half)
-        return halves._tile(attn.contract.read(x, x, x))
+        return cpu_half._tile(attn.functional.inputs.read(x, x, x))
 
     assert tile(4, 8, 4096) == (1, 2), "a head for each thread"
     assert tile(4, 8, 1024) == (1, 4), "2 MiB of keys and values"

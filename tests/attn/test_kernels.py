@@ -320,7 +320,7 @@ def test_it_compiles_into_one_graph():
 
 
 def reasons(*args, **options):
-    from attn.contract import read
+    from attn.functional.inputs import read
 
     return why_not(read(*args, **options))
 

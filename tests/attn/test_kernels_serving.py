@@ -6,17 +6,13 @@ import pytest
 import torch
 
 import attn
-from attn.registry import ONE_GRAPH
+from attn.backends.registry import ONE_GRAPH
 from tests.attn.cases import distance
 
 pytest.importorskip("triton")
 
-from attn.kernels import launch, serving  # noqa: E402
+from attn.kernels import decode_attention, launch, serving, varlen_attention  # noqa: E402
 from attn.kernels.configs import Config  # noqa: E402
-from attn.kernels.serving import (  # noqa: E402
-    decode_attention,
-    varlen_attention,
-)
 from tests.attn.test_kernels import BRAIN, HALF, SINGLE, randn  # noqa: E402
 
 

@@ -6,7 +6,7 @@ import time
 import pytest
 import torch
 
-from attn.measure import in_turns, peak_bytes
+from attn.profiling import in_turns, peak_bytes
 
 MB = 2**20
 

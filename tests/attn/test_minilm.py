@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from attn import hf, minilm
+from attn import hf
+from attn.data import minilm
 
 SENTENCES = [
     "The animal didn't cross the street because it was too tired.",

@@ -13,9 +13,9 @@ import pytest
 import torch
 
 import attn
+from attn.functional import merge_states, online_softmax, tiled_attention
 from attn.grading.memory import LargestTensor
-from attn.measure import peak_bytes
-from attn.online import merge_states, online_softmax, tiled_attention
+from attn.profiling import peak_bytes
 from tests.attn.cases import assert_exact
 
 INF = math.inf

@@ -14,7 +14,8 @@ from matplotlib.collections import PatchCollection
 from matplotlib.image import imread
 
 import attn
-from attn import figures, plot
+from attn import plot
+from attn.plot import figures
 
 pytestmark = pytest.mark.filterwarnings("error")
 TOKENS = ["The", "cat", "sat", "down", "."]

@@ -8,7 +8,7 @@ from torch import Tensor
 
 import attn
 from attn import api
-from attn.registry import Registry
+from attn.backends import Registry
 from tests.attn.cases import assert_exact
 
 

@@ -9,8 +9,7 @@ import torch.nn.functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 import attn
-from attn.backends import torch_choice
-from attn.backends.torch_choice import explain_torch
+from attn.backends import explain_torch, sdpa_backends
 
 BACKENDS = (
     "FLASH_ATTENTION",
@@ -125,20 +124,20 @@ def test_the_backend_taken_is_the_one_that_torch_chooses():
 def test_our_sentences_begin_where_torchs_own_words_do():
     """The path that other devices use, on calls whose answer is known."""
     for name, (qkv, arguments) in GRID.items():
-        call = attn.contract.read(*qkv, **arguments)
+        call = attn.functional.inputs.read(*qkv, **arguments)
         full = {
             "attn_mask": None,
             "dropout_p": 0.0,
             "is_causal": False,
             "scale": None,
         }
-        given = torch_choice._Given(*qkv, **(full | arguments), call=call)
+        given = sdpa_backends._Given(*qkv, **(full | arguments), call=call)
         ours = explain_torch(*qkv, **arguments)["FLASH_ATTENTION"]
-        words = torch_choice._in_torchs_words("FLASH_ATTENTION", given)
+        words = sdpa_backends._in_torchs_words("FLASH_ATTENTION", given)
         assert bool(ours) == bool(words), (name, ours, words)
     qkv, arguments = GRID["two axes"]
-    given = torch_choice._Given(*qkv, None, 0.0, False, None, False, call)
-    words = " ".join(torch_choice._in_torchs_words("FLASH_ATTENTION", given))
+    given = sdpa_backends._Given(*qkv, None, 0.0, False, None, False, call)
+    words = " ".join(sdpa_backends._in_torchs_words("FLASH_ATTENTION", given))
     assert "4 dimensional" in words and "not used because" not in words
 
 

@@ -8,9 +8,9 @@ import pytest
 import torch
 
 import attn
-from attn import api, warm
-from attn.contract import read
-from attn.registry import Registry
+from attn import api
+from attn.backends import Registry, autotune
+from attn.functional.inputs import read
 
 
 def randn(*shape: int, seed: int = 0):
@@ -42,7 +42,7 @@ def clock(monkeypatch):
             ran.append(name)
         return {name: [said.get(name, 1.0)] * rounds for name in calls}
 
-    monkeypatch.setattr(warm, "in_turns", in_turns)
+    monkeypatch.setattr(autotune, "in_turns", in_turns)
     said_and_ran = (said, ran)
     return said_and_ran
 
@@ -153,7 +153,7 @@ def test_who_can_no_longer_is_passed_over(own):
     """Times never outweigh a reason."""
     refuses = []
     own.register("quick", why_not=lambda call: refuses)(attn.grouped_attention)
-    own.seconds[warm.kind(read(Q, K, V, **SAID))] = {
+    own.seconds[read(Q, K, V, **SAID).tuning_key()] = {
         "gone": 0.5,
         "quick": 1.0,
         "right": 2.0,
@@ -166,7 +166,7 @@ def test_who_can_no_longer_is_passed_over(own):
 def test_times_do_not_reach_a_graph(own):
     own.register("quick")(attn.grouped_attention)
     call = read(Q, K, V, **SAID)
-    own.seconds[warm.kind(call)] = {"quick": 1.0, "right": 2.0}
+    own.seconds[call.tuning_key()] = {"quick": 1.0, "right": 2.0}
     chosen = []
 
     def choose(query):

@@ -12,12 +12,12 @@ pytest.importorskip("triton")
 
 from rich.console import Console  # noqa: E402
 
-from attn.bench import results, shown  # noqa: E402
+from attn.bench import report, results  # noqa: E402
 from attn.bench.__main__ import main  # noqa: E402
+from attn.bench.baselines import Peer, Sizes  # noqa: E402
 from attn.bench.cases import CASES, Case, Goal, find  # noqa: E402
-from attn.bench.measuring import run_case, why_not  # noqa: E402
-from attn.bench.peers import Peer, Sizes  # noqa: E402
-from attn.figures import alt_text  # noqa: E402
+from attn.bench.runner import run_case, why_not  # noqa: E402
+from attn.plot import alt_text  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore:flex_attention called")
 
@@ -64,14 +64,14 @@ def test_a_dry_run_goes_through_every_case_and_says_that_it_is_one(dry):
         assert all(len(p["seconds"]) == 2 for p in ran)
         for name in {goal.ours for goal in find(case["case"]).goals}:
             assert "seconds" in case["peers"][name], (case["case"], name)
-    assert "the times mean nothing" in shown.provenance(run)
+    assert "the times mean nothing" in report.provenance(run)
 
 
 def test_a_peer_that_cannot_run_is_listed_with_its_reason(dry):
     run = results.load(dry)
     (forward, *_) = (c for c in run["cases"] if c["case"].startswith("gpu"))
     assert forward["peers"]["cuDNN"] == {"missing": "cuDNN is for GPUs"}
-    assert "cuDNN is for GPUs" in text(shown.times(run))
+    assert "cuDNN is for GPUs" in text(report.times(run))
 
 
 def test_a_run_says_where_and_when_and_of_what(dry):
@@ -80,14 +80,14 @@ def test_a_run_says_where_and_when_and_of_what(dry):
     assert about["cpu"] and about["threads"] >= 1
     assert len(about["date"].split("-")) == 3
     if about["commit"]:
-        assert about["commit"] in shown.provenance(results.load(dry))
+        assert about["commit"] in report.provenance(results.load(dry))
 
 
 def test_what_needs_a_gpu_waits_for_one(monkeypatch):
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     waiting = [case for case in CASES if why_not(case)]
     assert {case.device for case in waiting} == {"cuda"}
-    assert shown.pending([]) == [case.title for case in CASES]
+    assert report.pending([]) == [case.title for case in CASES]
 
 
 def test_ratios_are_of_medians_and_of_the_best_rival():
@@ -107,7 +107,7 @@ def test_a_goal_that_is_missed_is_shown_as_missed():
     run = {"cases": [case], "about": {}, "dry": False, "pending": []}
     for one in case["peers"].values():
         one["peak_bytes"] = 1
-    lines = [x for x in text(shown.goals(run)).splitlines() if "│" in x]
+    lines = [x for x in text(report.goals(run)).splitlines() if "│" in x]
     ends = [x.split("│")[-2].strip() for x in lines]
     assert ends == ["missed"] * 3
 
@@ -152,10 +152,10 @@ def test_the_work_is_that_of_the_pairs_that_count():
 
 def test_a_figure_says_in_words_what_it_shows(dry):
     run = results.load(dry)
-    words = alt_text(shown.figure_of(run, "cpu"))
+    words = alt_text(report.figure_of(run, "cpu"))
     assert "SDPA" in words and "auto 1.00" in words
     with pytest.raises(ValueError, match="has no such case"):
-        shown.figure_of({"cases": []}, "cuda")
+        report.figure_of({"cases": []}, "cuda")
 
 
 def test_a_file_can_be_shown_and_drawn(dry, tmp_path, capsys):

@@ -13,7 +13,7 @@ from attn.exercises import sources  # noqa: E402
 from attn.exercises.ch12_softmax import exercise  # noqa: E402
 from attn.grading.judge import judge  # noqa: E402
 
-HEAD = "import attn\nfrom attn.triton_here import tl, triton\n\n"
+HEAD = "import attn\nfrom attn.exercises.triton_compat import tl, triton\n\n"
 RIGHT = sources.solution(exercise.id) + "\n"
 
 
@@ -128,7 +128,7 @@ def test_without_triton_a_check_says_so_and_is_neither_right_nor_wrong():
     code = (
         "import sys; sys.modules['triton'] = None\n"
         "from attn.grading import check\n"
-        "from attn.triton_here import tl, triton\n"
+        "from attn.exercises.triton_compat import tl, triton\n"
         "@triton.jit\n"
         "def row_softmax_kernel(X, OUT, BLOCK: tl.constexpr): ...\n"
         f"check({exercise.id!r})\n"
@@ -151,7 +151,7 @@ def test_triton_without_its_interpreter_is_noticed():
         "import os; os.environ.pop('TRITON_INTERPRET', None)\n"
         "import torch; torch.cuda.is_available = lambda: False\n"
         "import triton\n"
-        "from attn.triton_here import why_not\n"
+        "from attn.exercises.triton_compat import why_not\n"
         "print(why_not())\n"
     )
     done = subprocess.run(

@@ -4,11 +4,12 @@ import copy
 
 import pytest
 
+from attn.data.book import root
 from attn.exercises import CHAPTERS, sources
 from attn.grading import notebooks
 from tests.notebooks.learners import pytest_nbval
 
-MUSEUM = sources.root() / "notebooks" / "museum.ipynb"
+MUSEUM = root() / "notebooks" / "museum.ipynb"
 
 
 @pytest.fixture(scope="module")

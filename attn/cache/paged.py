@@ -15,7 +15,7 @@ from typing import Self
 import torch
 from torch import Tensor
 
-from attn.cache import (
+from attn.cache.cache import (
     Cache,
     Seen,
     check_fit,

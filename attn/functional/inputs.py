@@ -8,17 +8,17 @@ all of them.
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import NoReturn
 
 import torch
 from torch import Tensor
 
-from attn import checks
-from attn.checks import Window
-from attn.masks import causal
+from attn.functional import validation
+from attn.functional.validation import Window
+from attn.masks import Mask, causal
 from attn.masks import window as window_mask
-from attn.predicate import Mask
 
 __all__ = ["Call", "read"]
 
@@ -84,6 +84,29 @@ class Call:
         x = x.expand(*self.batch_shape, *x.shape[-3:])
         return x.reshape(self.batch_shape.numel(), *x.shape[-3:])
 
+    def tuning_key(self, return_lse: bool = False) -> tuple[Hashable, ...]:
+        """Return what all calls share that take equally long.
+
+        Args:
+            return_lse: whether the lse is computed too.
+        """
+        tensors = (self.query, self.key, self.value)
+        given, start = self.attn_mask, self.q_offset
+        return (
+            self.query.device,
+            self.query.dtype,
+            *(tuple(x.shape) for x in tensors),
+            None if given is None else (given.dtype, tuple(given.shape)),
+            str(self.mask),
+            start if isinstance(start, int) else "by row",
+            bool(self.dropout_p),
+            self.softcap,
+            self.sinks is None,
+            self.wants_gradient,
+            return_lse,
+            torch.get_num_threads(),
+        )
+
     def allowed(
         self, rows: slice = EVERY, columns: slice = EVERY
     ) -> Tensor | None:
@@ -143,17 +166,17 @@ def read(
         TypeError, ValueError: an argument is wrong; the message names the
             argument, what it got and what it needs.
     """
-    checks.tensors(query, key, value)
-    batch_shape = checks.batch_shape(query, key, value)
+    validation.tensors(query, key, value)
+    batch_shape = validation.batch_shape(query, key, value)
     num_heads, num_kv_heads = _heads(query), _heads(key)
     q_len, kv_len = query.shape[-2], key.shape[-2]
-    checks.heads(num_heads, num_kv_heads, _heads(value), enable_gqa)
+    validation.heads(num_heads, num_kv_heads, _heads(value), enable_gqa)
     for name, flag in (("is_causal", is_causal), ("enable_gqa", enable_gqa)):
         if not isinstance(flag, bool):
             raise TypeError(f"{name} is {flag!r}: it needs True or False")
 
     mask = attn_mask if isinstance(attn_mask, Mask) else None
-    bounds = checks.window(window)
+    bounds = validation.window(window)
     if bounds is not None:
         mask = _both(window_mask(*bounds), mask)
     if q_offset is None and q_len != kv_len and mask and mask.uses_query:
@@ -166,18 +189,18 @@ def read(
     scores_shape = (*batch_shape, *heads_shape, q_len, kv_len)
     if isinstance(attn_mask, Mask):
         attn_mask = None
-    checks.attn_mask(attn_mask, query, scores_shape)
+    validation.attn_mask(attn_mask, query, scores_shape)
     return Call(
         query=query,
         key=key,
         value=value,
         attn_mask=attn_mask,
         mask=mask,
-        dropout_p=checks.dropout(dropout_p),
-        scale=checks.scale(scale, query.shape[-1]),
-        softcap=checks.softcap(softcap),
-        sinks=checks.sinks(sinks, query, num_heads),
-        q_offset=checks.q_offset(q_offset, query, batch_shape),
+        dropout_p=validation.dropout(dropout_p),
+        scale=validation.scale(scale, query.shape[-1]),
+        softcap=validation.softcap(softcap),
+        sinks=validation.sinks(sinks, query, num_heads),
+        q_offset=validation.q_offset(q_offset, query, batch_shape),
         batch_shape=batch_shape,
         num_heads=num_heads,
         num_kv_heads=num_kv_heads,

@@ -15,10 +15,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attn.checks import Window
-from attn.contract import EVERY, Call, read
-from attn.heads import grouped_matmul, pack_groups
-from attn.predicate import Mask
+from attn.functional.heads import grouped_matmul, pack_groups
+from attn.functional.inputs import EVERY, Call, read
+from attn.functional.validation import Window
+from attn.masks import Mask
 
 __all__ = ["merge_states", "online_softmax", "tiled_attention"]
 

@@ -18,6 +18,9 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 __all__ = [
+    "BLUE",
+    "GREY",
+    "ORANGE",
     "alt_text",
     "describe",
     "figure",
@@ -28,7 +31,8 @@ __all__ = [
 
 # Contrast at least 4.25 : 1 on white and on #121212; the two accents stay
 # apart for every kind of colour-blindness.
-GREY, BLUE, ORANGE, MAP = "#797979", "#2f7fc1", "#c7571a", "viridis"
+GREY, BLUE, ORANGE = "#797979", "#2f7fc1", "#c7571a"
+MAP = "viridis"
 _LOOKS = [(c, s) for s in ("-", "--", ":") for c in (BLUE, ORANGE, GREY)]
 _STYLE: Any = {
     "axes.facecolor": "none",

@@ -1,7 +1,7 @@
 """The masks that models use, each a predicate over positions.
 
 They combine with ``&``, ``|`` and ``~``: ``causal() & padding(valid)``.
-What a ``Mask`` can do stands in ``predicate.py``.
+``mask.py`` defines ``Mask`` and what it can do.
 """
 
 from __future__ import annotations
@@ -12,11 +12,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attn.predicate import Data, Mask, Term
+from attn.masks.mask import Data, Mask, Term
 
 __all__ = [
-    "Mask",
-    "Term",
     "causal",
     "chunked",
     "documents",

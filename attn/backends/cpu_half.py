@@ -18,9 +18,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from attn.backends.registry import ONE_GRAPH
 from attn.backends.sdpa import torch_mask, why_not_sdpa_on_cpu
-from attn.contract import Call
-from attn.registry import ONE_GRAPH
+from attn.functional.inputs import Call
 
 __all__ = [
     "casting_pays",

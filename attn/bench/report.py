@@ -10,7 +10,7 @@ from rich.table import Table
 
 from attn.bench.cases import CASES
 from attn.bench.results import median, ratios, speed, spread
-from attn.figures import BLUE, GREY, ORANGE, describe, figure
+from attn.plot import BLUE, GREY, ORANGE, describe, figure
 
 __all__ = ["figure_of", "goals", "pending", "printed", "provenance", "times"]
 

@@ -12,30 +12,20 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from attn.checks import Window
-from attn.contract import Call, read
-from attn.heads import (
+from attn.functional.heads import (
     grouped_matmul,
-    merge_heads,
-    pool_heads,
     repeat_kv,
-    split_heads,
 )
-from attn.predicate import Mask
-from attn.simple import attention_loops, simple_attention, softmax
+from attn.functional.inputs import Call, read
+from attn.functional.simple import softmax
+from attn.functional.validation import Window
+from attn.masks import Mask
 
 __all__ = [
     "AttentionWeights",
-    "attention_loops",
     "attention_weights",
     "grouped_attention",
-    "merge_heads",
-    "pool_heads",
-    "repeat_kv",
     "scaled_dot_product_attention",
-    "simple_attention",
-    "softmax",
-    "split_heads",
 ]
 
 

@@ -10,7 +10,7 @@ attention function here takes it::
     )
 
 Keys are kept as they come: turned by their positions, if the model has RoPE.
-``positions`` gives those of the next tokens. ``PagedCache`` is in ``paged``.
+``positions`` gives those of the next tokens.
 """
 
 from __future__ import annotations

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 
 import torch
 
+from attn.backends.registry import ONE_GRAPH
 from attn.backends.sdpa import hides_nothing
-from attn.contract import Call
-from attn.registry import ONE_GRAPH
+from attn.functional.inputs import Call
 
 __all__ = [
     "on_gpu",

@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from attn.contract import read
+from attn.functional.inputs import read
 
 
 def softmax(x: Tensor, dim: int = -1) -> Tensor:

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from attn.contract import Call
-from attn.predicate import Mask
+from attn.functional.inputs import Call
+from attn.masks import Mask
 
 if TYPE_CHECKING:
     from torch.nn.attention.flex_attention import BlockMask

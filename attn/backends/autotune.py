@@ -6,45 +6,19 @@ import functools
 import statistics
 import warnings
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
-from attn.contract import Call
-from attn.forms import run
-from attn.measure import in_turns
+from attn.backends.forms import run
+from attn.backends.registry import Implementation, Registry
+from attn.functional.inputs import Call
+from attn.profiling import in_turns
 
-if TYPE_CHECKING:
-    from attn.registry import Implementation, Registry
-
-__all__ = ["kind", "measure"]
+__all__ = ["measure"]
 
 HOPELESS = 4.0  # times the best: once is enough to know
 CLOSE = 1.1  # times the best: no reason to change
-
-
-def kind(call: Call, return_lse: bool = False) -> tuple[Any, ...]:
-    """What calls have in common that take equally long, whatever is in them.
-
-    Args:
-        call: checked.
-        return_lse: whether the lse is wanted too.
-    """
-    given, start = call.attn_mask, call.q_offset
-    return (
-        call.query.device,
-        call.query.dtype,
-        *(tuple(x.shape) for x in (call.query, call.key, call.value)),
-        None if given is None else (given.dtype, tuple(given.shape)),
-        str(call.mask),
-        start if isinstance(start, int) else "by row",
-        bool(call.dropout_p),
-        call.softcap,
-        call.sinks is None,
-        call.wants_gradient,
-        return_lse,
-        torch.get_num_threads(),
-    )
 
 
 def measure(
@@ -74,7 +48,7 @@ def measure(
         for name, one in registry.whole()
         if one.measured(call) and not registry.reasons(name, call, return_lse)
     ]
-    such = kind(call, return_lse)
+    such = call.tuning_key(return_lse)
     registry.seconds.pop(such, None)
     chosen = registry.choose(call, return_lse=return_lse)
     device = call.query.device

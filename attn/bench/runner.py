@@ -8,9 +8,9 @@ from typing import Any
 
 import torch
 
+from attn.bench.baselines import Peer, Sizes
 from attn.bench.cases import Case
-from attn.bench.peers import Peer, Sizes
-from attn.measure import in_turns, peak_bytes
+from attn.profiling import in_turns, peak_bytes
 
 __all__ = ["run_case", "why_not"]
 

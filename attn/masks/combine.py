@@ -7,8 +7,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from attn.masks import padding
-from attn.predicate import Mask
+from attn.masks.mask import Mask
+from attn.masks.patterns import padding
 
 
 def both(

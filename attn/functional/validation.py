@@ -12,7 +12,7 @@ import math
 import torch
 from torch import Tensor
 
-from attn.predicate import check_q_offset
+from attn.masks.mask import check_q_offset
 
 Window = tuple[int | None, int | None]
 _FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)

@@ -1,7 +1,7 @@
 """Pairs of an attention function and the form of its masks, under names.
 
 The names are asked in their order for who takes a call. What comes with the
-book is registered in ``attn.backends.shipped``.
+book is registered in ``attn.backends.builtin``.
 """
 
 from __future__ import annotations
@@ -15,9 +15,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attn.contract import Call
-from attn.forms import FORMS, MaskForm, why_not_in_form
-from attn.warm import kind
+from attn.backends.forms import FORMS, MaskForm, why_not_in_form
+from attn.functional.inputs import Call
 
 __all__ = ["ONE_GRAPH", "Implementation", "Registry", "registry"]
 
@@ -265,7 +264,7 @@ class Registry(Mapping[str, Implementation]):
     def _measured(self, call: Call, return_lse: bool) -> dict[str, float]:
         if not self.seconds or torch.compiler.is_compiling():
             return {}
-        return self.seconds.get(kind(call, return_lse), {})
+        return self.seconds.get(call.tuning_key(return_lse), {})
 
     def _fastest(self, call: Call, return_lse: bool) -> Implementation | None:
         for name in self._measured(call, return_lse):

@@ -10,11 +10,21 @@ import math
 
 import torch
 
-from attn.backends import cpu, flex, halves, kernels, sdpa
-from attn.contract import Call
-from attn.functional import grouped_attention, scaled_dot_product_attention
-from attn.online import tiled_attention
-from attn.registry import ONE_GRAPH, registry
+from attn.backends import (
+    cpu_gqa,
+    cpu_half,
+    cpu_window,
+    flex,
+    sdpa,
+    triton,
+)
+from attn.backends.registry import ONE_GRAPH, registry
+from attn.functional import (
+    grouped_attention,
+    scaled_dot_product_attention,
+    tiled_attention,
+)
+from attn.functional.inputs import Call
 
 LARGE = 2**28  # scores: a GiB in float32
 
@@ -40,25 +50,25 @@ def _little_memory(call: Call) -> bool:
 
 registry.register(
     "banded",
-    why_not=cpu.why_not_banded,
-    slower=cpu.slower_banded,
+    why_not=cpu_window.why_not_banded,
+    slower=cpu_window.slower_banded,
     has_lse=False,
     mask="call",
-)(cpu.run_banded)
+)(cpu_window.run_banded)
 registry.register(
     "halves",
-    why_not=halves.why_not_halves,
-    slower=halves.slower_halves,
+    why_not=cpu_half.why_not_halves,
+    slower=cpu_half.slower_halves,
     has_lse=False,
     mask="call",
-)(halves.run_halves)
+)(cpu_half.run_halves)
 registry.register(
     "packed",
-    why_not=cpu.why_not_packed,
-    slower=cpu.slower_packed,
+    why_not=cpu_gqa.why_not_packed,
+    slower=cpu_gqa.slower_packed,
     has_lse=False,
     mask="call",
-)(cpu.run_packed)
+)(cpu_gqa.run_packed)
 registry.register(
     "flex",
     why_not=flex.why_not_flex,
@@ -71,18 +81,18 @@ registry.register(
 )(sdpa.run_sdpa)
 registry.register(
     "decode",
-    why_not=kernels.why_not_decode,
-    slower=kernels.slower_decode,
-    measured=kernels.on_gpu,
+    why_not=triton.why_not_decode,
+    slower=triton.slower_decode,
+    measured=triton.on_gpu,
     mask="call",
-)(kernels.run_decode)
+)(triton.run_decode)
 registry.register(
     "fused",
-    why_not=kernels.why_not_fused,
-    slower=kernels.slower_fused,
-    measured=kernels.on_gpu,
+    why_not=triton.why_not_fused,
+    slower=triton.slower_fused,
+    measured=triton.on_gpu,
     mask="call",
-)(kernels.run_fused)
+)(triton.run_fused)
 registry.register("tiled", why_not=_without_dropout, slower=_few_scores)(
     tiled_attention
 )

@@ -18,32 +18,17 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from numpy.typing import NDArray
 
-from attn.figures import (
+from attn.plot.figures import (
     BLUE,
     GREY,
     MAP,
     ORANGE,
-    alt_text,
     array,
     describe,
     figure,
-    histograms,
-    lines,
-    style,
 )
 
-__all__ = [
-    "alt_text",
-    "attention_map",
-    "attention_maps",
-    "describe",
-    "figure",
-    "histograms",
-    "lines",
-    "mask",
-    "masks_grid",
-    "style",
-]
+__all__ = ["attention_map", "attention_maps", "mask", "masks_grid"]
 
 
 def attention_map(

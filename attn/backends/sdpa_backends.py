@@ -15,9 +15,9 @@ from torch import Tensor
 from torch.backends import cuda
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from attn.checks import Window
-from attn.contract import Call, read
-from attn.predicate import Mask
+from attn.functional.inputs import Call, read
+from attn.functional.validation import Window
+from attn.masks import Mask
 
 __all__ = ["TorchExplanation", "explain_torch"]
 

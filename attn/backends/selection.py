@@ -7,12 +7,12 @@ from typing import Any
 
 from torch import Tensor
 
-from attn import warm
-from attn.backends.torch_choice import TorchExplanation, explain_torch
-from attn.checks import Window
-from attn.contract import read
-from attn.predicate import Mask
-from attn.registry import Registry, registry
+from attn.backends import autotune
+from attn.backends.registry import Registry, registry
+from attn.backends.sdpa_backends import TorchExplanation, explain_torch
+from attn.functional.inputs import read
+from attn.functional.validation import Window
+from attn.masks import Mask
 
 __all__ = ["Explanation", "explain", "warmup"]
 
@@ -168,7 +168,7 @@ def warmup(
         "q_offset": q_offset,
     }
     call = read(query, key, value, **arguments)
-    warm.measure(registry, call, arguments, return_lse)
+    autotune.measure(registry, call, arguments, return_lse)
     return explain(
         query,
         key,

@@ -1,0 +1,1 @@
+"""What the chapters read: models and the files of the book."""
