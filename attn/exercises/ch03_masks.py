@@ -4,15 +4,11 @@ from __future__ import annotations
 
 from attn.exercises import (
     ch03_apply_mask,
-    ch03_causal,
     ch03_combine,
     ch03_document,
-    ch03_padding,
     ch03_sliding_window,
 )
 
-causal = ch03_causal.exercise
-padding = ch03_padding.exercise
 apply_mask = ch03_apply_mask.exercise
 combine = ch03_combine.exercise
 sliding_window = ch03_sliding_window.exercise
