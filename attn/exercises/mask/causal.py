@@ -1,0 +1,108 @@
+"""Cases, properties and correct variants of ``mask-causal``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import torch
+from torch import Generator, Tensor
+
+from attn import masks
+from attn.exercises.draw import between
+from attn.exercises.mask.claims import IS_BOOL, itself, no_future
+from attn.exercises.spec import Case, Exercise
+
+
+def _reference(q_len: int, kv_len: int, q_offset: int = 0) -> Tensor:
+    return masks.causal().dense(q_len, kv_len, q_offset=q_offset)[0, 0]
+
+
+def _cases(g: Generator) -> Iterator[Case]:
+    stage = "there are as many queries as keys"
+    size = between(g, 4, 6)
+    yield Case(stage, (size, size))
+    yield Case(stage, (1, 1))
+
+    stage = "there are more keys than queries, and both start at 0"
+    q_len = between(g, 2, 4)
+    yield Case(stage, (q_len, q_len + between(g, 2, 4)))
+    yield Case(stage, (1, between(g, 4, 7)))
+
+    stage = "there are more queries than keys, and both start at 0"
+    kv_len = between(g, 2, 4)
+    yield Case(stage, (kv_len + between(g, 2, 4), kv_len))
+
+    stage = "the queries are the last tokens (q_offset = S - L)"
+    q_len, past = between(g, 2, 3), between(g, 2, 5)
+    yield Case(stage, (q_len, q_len + past, past))
+    yield Case(stage, (1, past + 1), {"q_offset": past})
+
+    stage = "the queries start somewhere else (0 < q_offset, not S - L)"
+    q_len, past = between(g, 2, 3), between(g, 2, 3)
+    yield Case(stage, (q_len, q_len + past + 3, past))
+    yield Case(stage, (q_len + 2, q_len + 2, 1))
+
+    stage = "q_offset is larger than the number of keys"
+    kv_len = between(g, 2, 5)
+    yield Case(stage, (3, kv_len, kv_len + between(g, 1, 4)))
+
+    stage = "q_offset is negative, so the first queries may attend to nothing"
+    kv_len = between(g, 3, 6)
+    yield Case(stage, (kv_len + 2, kv_len, -between(g, 2, 3)))
+    yield Case(stage, (2, 5, -between(g, 3, 9)))
+
+
+def _q_offset(case: Case) -> int:
+    return case.kwargs.get("q_offset", (*case.args, 0)[2])
+
+
+exercise = Exercise(
+    id="mask-causal",
+    points=1,
+    reference=_reference,
+    cases=_cases,
+    properties=(IS_BOOL, itself(_q_offset), no_future(_q_offset)),
+)
+
+
+@exercise.equivalent("tril of ones")
+def _tril(q_len, kv_len, q_offset=0):
+    return torch.ones(q_len, kv_len, dtype=torch.bool).tril(q_offset)
+
+
+@exercise.equivalent("not triu")
+def _not_triu(q_len, kv_len, q_offset=0):
+    return torch.triu(torch.ones(q_len, kv_len), diagonal=q_offset + 1) == 0
+
+
+@exercise.equivalent("loops")
+def _loops(q_len, kv_len, q_offset=0):
+    mask = torch.zeros(q_len, kv_len, dtype=torch.bool)
+    for i in range(q_len):
+        for j in range(kv_len):
+            mask[i, j] = j <= i + q_offset
+    return mask
+
+
+@exercise.equivalent("numpy")
+def _numpy(q_len, kv_len, q_offset=0):
+    return torch.from_numpy(np.tri(q_len, kv_len, q_offset, dtype=bool))
+
+
+@exercise.equivalent("distance between key and query")
+def _distance(q_len, kv_len, q_offset=0):
+    keys, queries = torch.arange(kv_len), torch.arange(q_len)
+    return (keys.unsqueeze(0) - queries.unsqueeze(1)).le(q_offset)
+
+
+@exercise.equivalent("a list of rows")
+def _rows(q_len, kv_len, q_offset=0):
+    seen = [min(max(i + q_offset + 1, 0), kv_len) for i in range(q_len)]
+    return torch.tensor([[True] * n + [False] * (kv_len - n) for n in seen])
+
+
+@exercise.equivalent("where the bias is 0")
+def _from_bias(q_len, kv_len, q_offset=0):
+    bias = torch.full((q_len, kv_len), -torch.inf)
+    return torch.triu(bias, diagonal=q_offset + 1) == 0

@@ -1,0 +1,142 @@
+"""Cases, properties and correct variants of ``mask-document``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+import torch.nn.functional as F
+from torch import Generator, Tensor
+
+from attn import masks
+from attn.exercises.draw import between
+from attn.exercises.mask.claims import IS_BOOL, itself, no_future
+from attn.exercises.spec import Case, Exercise, Property
+
+
+def _reference(ids: Tensor) -> Tensor:
+    mask = masks.causal() & masks.documents(ids)
+    return mask.dense(ids.shape[1], batch=len(ids))
+
+
+def _cases(g: Generator) -> Iterator[Case]:
+    def packed(*names: int) -> Tensor:
+        """Pack documents of random length, 2 or 3; ``(1, S)``."""
+        return torch.cat(
+            [torch.full((1, between(g, 2, 3)), n) for n in names], 1
+        )
+
+    def shuffled(low: int, high: int) -> list[int]:
+        order = torch.randperm(high - low, generator=g) + low
+        return order.tolist()
+
+    stage = "a row holds one document"
+    length = between(g, 4, 6)
+    yield Case(stage, (torch.full((1, length), between(g, 1, 5)),))
+
+    stage = "a row holds several documents, numbered from 0"
+    yield Case(stage, (packed(0, 1, 2),))
+
+    stage = "the ids are in no particular order"
+    names = shuffled(1, 9)[:3]
+    yield Case(stage, (packed(max(names) + 1, *names),))
+
+    stage = "the rows of a batch are packed differently"
+    yield Case(stage, (torch.tensor([[1, 1, 2, 2, 2], [1, 1, 1, 1, 2]]),))
+    yield Case(stage, (torch.randint(0, 3, (3, 6), generator=g).sort()[0],))
+    yield Case(stage, (torch.randint(0, 3, (4, 4), generator=g).sort()[0],))
+
+    stage = "a document goes on after another"
+    a, b = shuffled(0, 6)[:2]
+    yield Case(stage, (torch.tensor([[a, a, b, b, a], [b, a, b, a, a]]),))
+    yield Case(stage, (torch.randint(0, 2, (2, 7), generator=g),))
+
+    stage = "ids are negative, large or int32"
+    yield Case(stage, (packed(-1, -100, 7),))
+    yield Case(stage, (packed(2**40, 2**40 + 1),))
+    yield Case(stage, (packed(3, 1).int(),))
+
+    stage = "there is one token, or ids is a view"
+    yield Case(stage, (torch.tensor([[between(g, 0, 9)]] * 2),))
+    yield Case(stage, (torch.randint(0, 3, (5, 2), generator=g).mT,))
+    yield Case(stage, (packed(4, 6).expand(3, -1),))
+
+
+def _no_other_document(case: Case, out: Tensor) -> bool:
+    ids = case.args[0]
+    strangers = ids[:, None, :, None] != ids[:, None, None, :]
+    return not (out & strangers).any()
+
+
+exercise = Exercise(
+    id="mask-document",
+    points=3,
+    reference=_reference,
+    cases=_cases,
+    properties=(
+        IS_BOOL,
+        Property(
+            "It must line up with scores (B, H, L, S): where are the rows of "
+            "the batch, and where is the axis of length 1 for the heads?",
+            lambda case, out: (
+                out.dim() == 4 and out.shape[:2] == (len(case.args[0]), 1)
+            ),
+        ),
+        itself(lambda case: 0),
+        no_future(lambda case: 0),
+        Property("A query sees another document.", _no_other_document),
+    ),
+)
+
+
+def _earlier(ids: Tensor) -> Tensor:
+    size = ids.shape[1]
+    return torch.ones(size, size, dtype=torch.bool).tril()  # (S, S)
+
+
+@exercise.equivalent("loops")
+def _loops(ids):
+    batch, size = ids.shape
+    mask = torch.zeros(batch, 1, size, size, dtype=torch.bool)
+    for b in range(batch):
+        for i in range(size):
+            for j in range(i + 1):
+                mask[b, 0, i, j] = ids[b, i] == ids[b, j]
+    return mask
+
+
+@exercise.equivalent("tril of the comparison")
+def _tril(ids):
+    return ids[:, None, :, None].eq(ids[:, None, None, :]).tril()
+
+
+@exercise.equivalent("the difference is 0")
+def _difference(ids):
+    apart = ids.unsqueeze(2) - ids.unsqueeze(1)
+    return torch.tril((apart == 0).float()).bool().unsqueeze(1)
+
+
+@exercise.equivalent("one document at a time")
+def _one_at_a_time(ids):
+    mask = torch.zeros(*ids.shape, ids.shape[1], dtype=torch.bool)
+    for name in ids.unique():
+        member = ids == name
+        mask |= member[:, :, None] & member[:, None, :]
+    return (mask & _earlier(ids))[:, None]
+
+
+@exercise.equivalent("one-hot ids multiplied")
+def _one_hot(ids):
+    names, index = ids.unique(return_inverse=True)
+    hot = F.one_hot(index, len(names)).float()
+    shared = torch.einsum("bin,bjn->bij", hot, hot) > 0
+    return (shared & _earlier(ids)).view(len(ids), 1, *shared.shape[1:])
+
+
+@exercise.equivalent("stacked row by row")
+def _stacked(ids):
+    rows = []
+    for row in ids:
+        same = row.reshape(-1, 1) == row.reshape(1, -1)
+        rows.append(same.logical_and(_earlier(ids)).unsqueeze(0))
+    return torch.stack(rows)

@@ -1,0 +1,114 @@
+"""Cases, properties and correct variants of ``mask-padding``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+from torch import Generator, Tensor
+
+from attn import masks
+from attn.exercises.draw import between
+from attn.exercises.mask.claims import IS_BOOL
+from attn.exercises.spec import Case, Exercise, Property
+
+
+def _reference(lengths: Tensor, kv_len: int) -> Tensor:
+    return masks.prefix(lengths).dense(1, kv_len, batch=len(lengths))
+
+
+def _cases(g: Generator) -> Iterator[Case]:
+    def draw(batch: int, low: int, high: int) -> Tensor:
+        return torch.randint(low, high + 1, (batch,), generator=g)
+
+    stage = "one sequence is padded"
+    kv_len = between(g, 6, 8)
+    yield Case(stage, (draw(1, 2, kv_len // 2 - 1), kv_len))
+
+    stage = "several sequences are padded differently"
+    lengths = torch.randperm(5, generator=g)[:3] + 1
+    kv_len = int(lengths.max())
+    yield Case(stage, (lengths, kv_len))
+    yield Case(stage, (torch.tensor([1, kv_len]), kv_len))
+
+    stage = "there are as many sequences as keys"
+    size = between(g, 3, 5)
+    yield Case(stage, (torch.randperm(size, generator=g) + 1, size))
+    yield Case(stage, (torch.tensor([1]), 1))
+
+    stage = "kv_len is more than the longest sequence"
+    longest = between(g, 3, 4)
+    lengths = torch.cat([draw(2, 1, longest), torch.tensor([longest])])
+    yield Case(stage, (lengths, longest + between(g, 2, 4)))
+
+    stage = "some sequence is empty, some is full"
+    kv_len = between(g, 4, 6)
+    lengths = torch.tensor([0, kv_len, between(g, 1, 3), 0])
+    yield Case(stage, (lengths, kv_len))
+    yield Case(stage, (torch.zeros(2, dtype=torch.int64), 3))
+
+    stage = "lengths are int32, or a view of another tensor"
+    yield Case(stage, (draw(4, 1, 5).int(), 5))
+    yield Case(stage, (draw(8, 1, 6)[::2], 6))
+
+
+exercise = Exercise(
+    id="mask-padding",
+    points=2,
+    reference=_reference,
+    cases=_cases,
+    properties=(
+        IS_BOOL,
+        Property(
+            "It must line up with scores (B, H, L, S), axis by axis: B rows, "
+            "1 for all heads, 1 for all queries, S keys.",
+            lambda case, out: (
+                out.shape == (len(case.args[0]), 1, 1, case.args[1])
+            ),
+        ),
+        Property(
+            "The number of True in a row must be its length.",
+            lambda case, out: torch.equal(
+                out.flatten(1).sum(1), case.args[0].long()
+            ),
+        ),
+    ),
+)
+
+
+@exercise.equivalent("view and expand")
+def _views(lengths, kv_len):
+    positions = torch.arange(kv_len).expand(len(lengths), 1, 1, kv_len)
+    return lengths.view(-1, 1, 1, 1) > positions
+
+
+@exercise.equivalent("loops")
+def _loops(lengths, kv_len):
+    mask = torch.zeros(len(lengths), 1, 1, kv_len, dtype=torch.bool)
+    for b, length in enumerate(lengths.tolist()):
+        mask[b, :, :, :length] = True
+    return mask
+
+
+@exercise.equivalent("a row of a triangle")
+def _triangle(lengths, kv_len):
+    rows = torch.ones(kv_len + 1, kv_len).tril(-1).bool()
+    return rows[lengths.long()].unsqueeze(1).unsqueeze(1)
+
+
+@exercise.equivalent("counting with cumsum")
+def _counting(lengths, kv_len):
+    count = torch.ones(len(lengths), kv_len).cumsum(-1)
+    return (count <= lengths.unsqueeze(-1)).reshape(-1, 1, 1, kv_len)
+
+
+@exercise.equivalent("a list of rows")
+def _rows(lengths, kv_len):
+    table = [[[[j < n for j in range(kv_len)]]] for n in lengths.tolist()]
+    return torch.tensor(table)
+
+
+@exercise.equivalent("not padding")
+def _not_padding(lengths, kv_len):
+    is_pad = torch.arange(kv_len)[None, :] >= lengths[:, None]
+    return is_pad.logical_not()[:, None, None, :]

@@ -1,0 +1,129 @@
+"""Cases, properties and correct variants of ``mask-sliding_window``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+from torch import Generator, Tensor
+
+from attn import masks
+from attn.exercises.draw import between
+from attn.exercises.mask.claims import IS_BOOL, no_future
+from attn.exercises.spec import Case, Exercise, Property
+
+
+def _reference(
+    q_len: int, kv_len: int, size: int, q_offset: int = 0
+) -> Tensor:
+    mask = masks.sliding_window(size)
+    return mask.dense(q_len, kv_len, q_offset=q_offset)[0, 0]
+
+
+def _cases(g: Generator) -> Iterator[Case]:
+    stage = "the window is longer than the text, so only the future counts"
+    length = between(g, 4, 6)
+    yield Case(stage, (length, length, length + between(g, 1, 3)))
+
+    stage = "size is 1, so a token sees only itself"
+    length = between(g, 4, 6)
+    yield Case(stage, (length, length, 1))
+
+    stage = "the window is shorter than the text"
+    length = between(g, 7, 9)
+    yield Case(stage, (length, length, between(g, 2, 4)))
+    yield Case(stage, (5, 5, 4))
+
+    stage = "there are more keys than queries, or fewer, and both start at 0"
+    q_len, size = between(g, 3, 4), between(g, 2, 3)
+    yield Case(stage, (q_len, q_len + between(g, 2, 4), size))
+    yield Case(stage, (q_len + between(g, 2, 4), q_len, size))
+
+    stage = "the queries are the last tokens (q_offset = S - L)"
+    q_len, past = between(g, 2, 3), between(g, 4, 6)
+    yield Case(stage, (q_len, q_len + past, between(g, 2, 3), past))
+    yield Case(stage, (1, past + 1, 3), {"q_offset": past})
+
+    stage = "the queries start somewhere else"
+    yield Case(stage, (3, 9, between(g, 2, 3), between(g, 1, 4)))
+
+    stage = "q_offset is negative, or beyond the keys"
+    yield Case(stage, (6, 4, 2, -between(g, 2, 3)))
+    yield Case(stage, (5, 4, 3, between(g, 2, 4)))
+
+
+def _q_offset(case: Case) -> int:
+    return case.kwargs.get("q_offset", (*case.args, 0)[3])
+
+
+def _looks_back(case: Case, out: Tensor) -> bool:
+    q_len, _, size = case.args[:3]
+    past = out.tril(_q_offset(case) - 1)
+    return size == 1 or q_len == 1 or bool(past.any())
+
+
+exercise = Exercise(
+    id="mask-sliding_window",
+    points=2,
+    reference=_reference,
+    cases=_cases,
+    properties=(
+        IS_BOOL,
+        no_future(_q_offset),
+        Property(
+            "A query sees more keys than size.",
+            lambda case, out: (out.sum(-1) <= case.args[2]).all(),
+        ),
+        Property(
+            "No query sees anything further back than itself.", _looks_back
+        ),
+    ),
+)
+
+
+def _distance(q_len: int, kv_len: int, q_offset: int) -> Tensor:
+    """Count how far back each key is from each query, ``(L, S)``."""
+    return torch.arange(q_len)[:, None] + q_offset - torch.arange(kv_len)
+
+
+@exercise.equivalent("distances from 0 to size - 1")
+def _distances(q_len, kv_len, size, q_offset=0):
+    far = _distance(q_len, kv_len, q_offset)
+    return (far >= 0) & (far < size)
+
+
+@exercise.equivalent("tril and triu")
+def _triangles(q_len, kv_len, size, q_offset=0):
+    ones = torch.ones(q_len, kv_len, dtype=torch.bool)
+    return ones.tril(q_offset).triu(q_offset - size + 1)
+
+
+@exercise.equivalent("one triangle without another")
+def _exclusive_or(q_len, kv_len, size, q_offset=0):
+    past = torch.tril(torch.ones(q_len, kv_len), q_offset)
+    too_old = torch.tril(torch.ones(q_len, kv_len), q_offset - size)
+    return (past - too_old).bool()
+
+
+@exercise.equivalent("loops")
+def _loops(q_len, kv_len, size, q_offset=0):
+    mask = torch.zeros(q_len, kv_len, dtype=torch.bool)
+    for i in range(q_len):
+        here = i + q_offset
+        for j in range(max(here - size + 1, 0), min(here + 1, kv_len)):
+            mask[i, j] = True
+    return mask
+
+
+@exercise.equivalent("membership in a range")
+def _ranges(q_len, kv_len, size, q_offset=0):
+    ends = range(q_offset + 1, q_offset + q_len + 1)
+    seen = [range(end - size, end) for end in ends]
+    return torch.tensor([[j in r for j in range(kv_len)] for r in seen])
+
+
+@exercise.equivalent("not too old and not in the future")
+def _negated(q_len, kv_len, size, q_offset=0):
+    q_idx = torch.arange(q_offset, q_offset + q_len).unsqueeze(1)
+    kv_idx = torch.arange(kv_len).unsqueeze(0)
+    return ~(torch.gt(kv_idx, q_idx) | torch.le(kv_idx, q_idx - size))
