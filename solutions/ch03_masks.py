@@ -91,9 +91,7 @@ def combine(*masks: Tensor) -> Tensor:
     total = torch.zeros(())
     for mask in masks:
         if mask.dtype == torch.bool:
-            mask = torch.zeros(mask.shape).masked_fill(
-                ~mask, -torch.inf
-            )
+            mask = torch.where(mask, 0.0, -torch.inf)
         total = total + mask
     return total
 

@@ -22,13 +22,8 @@ def _reference(ids: Tensor) -> Tensor:
 def _cases(g: Generator) -> Iterator[Case]:
     def packed(*names: int) -> Tensor:
         """Pack documents of random length, 2 or 3; ``(1, S)``."""
-        return torch.cat(
-            [torch.full((1, between(g, 2, 3)), n) for n in names], 1
-        )
-
-    def shuffled(low: int, high: int) -> list[int]:
-        order = torch.randperm(high - low, generator=g) + low
-        return order.tolist()
+        parts = [torch.full((1, between(g, 2, 3)), n) for n in names]
+        return torch.cat(parts, dim=1)
 
     stage = "a row holds one document"
     length = between(g, 4, 6)
@@ -38,7 +33,7 @@ def _cases(g: Generator) -> Iterator[Case]:
     yield Case(stage, (packed(0, 1, 2),))
 
     stage = "the ids are in no particular order"
-    names = shuffled(1, 9)[:3]
+    names = (torch.randperm(8, generator=g)[:3] + 1).tolist()
     yield Case(stage, (packed(max(names) + 1, *names),))
 
     stage = "the rows of a batch are packed differently"
@@ -47,7 +42,7 @@ def _cases(g: Generator) -> Iterator[Case]:
     yield Case(stage, (torch.randint(0, 3, (4, 4), generator=g).sort()[0],))
 
     stage = "a document goes on after another"
-    a, b = shuffled(0, 6)[:2]
+    a, b = torch.randperm(6, generator=g)[:2].tolist()
     yield Case(stage, (torch.tensor([[a, a, b, b, a], [b, a, b, a, a]]),))
     yield Case(stage, (torch.randint(0, 2, (2, 7), generator=g),))
 

@@ -1,0 +1,225 @@
+"""Cases, properties and correct variants of ``mask-apply_mask``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+import torch
+import torch.nn.functional as F
+from torch import Generator, Tensor
+
+from attn import functional
+from attn.exercises.draw import some_allowed
+from attn.exercises.spec import Case, Exercise, Property
+
+INF = torch.inf
+
+
+def _reference(scores: Tensor, mask: Tensor) -> Tensor:
+    return functional.softmax(scores.masked_fill(~mask, -INF))
+
+
+def _cases(g: Generator) -> Iterator[Case]:
+    def randn(*shape: int, spread: float = 2.0) -> Tensor:
+        return torch.randn(*shape, generator=g) * spread
+
+    mask = partial(some_allowed, g)
+
+    stage = "there is one query"
+    yield Case(stage, (randn(1, 6), mask(1, 6)))
+
+    stage = "there are several queries"
+    yield Case(stage, (randn(4, 6), mask(4, 6)))
+    yield Case(stage, (randn(5, 5), mask(5, 5)))
+    yield Case(stage, (randn(3, 4), torch.ones(3, 4).bool()))
+    yield Case(stage, (randn(2, 1), torch.ones(2, 1).bool()))
+
+    stage = "there are batch and head axes"
+    yield Case(stage, (randn(2, 3, 4, 5), mask(2, 3, 4, 5)))
+    yield Case(stage, (randn(3, 3, 3, 3), mask(3, 3, 3, 3)))
+    yield Case(stage, (randn(2, 3, 4), mask(2, 3, 4)))
+
+    stage = "the mask is smaller than the scores and broadcasts"
+    yield Case(stage, (randn(2, 3, 4, 5), mask(2, 1, 1, 5)))
+    yield Case(stage, (randn(2, 2, 4, 4), mask(2, 1, 4, 4)))
+    yield Case(stage, (randn(2, 3, 4, 5), mask(4, 5)))
+    yield Case(stage, (randn(4, 6), mask(6)))
+
+    stage = "all scores are large (about 100)"
+    yield Case(stage, (randn(3, 5, spread=1) + 100, mask(3, 5)))
+
+    stage = "all scores are far below zero (about -20000)"
+    allowed = mask(3, 5)
+    yield Case(stage, (_one_stands_out(randn(3, 5), allowed) - 2e4, allowed))
+
+    stage = "the scores are in half precision"
+    for dtype in (torch.bfloat16, torch.float16):
+        yield Case(stage, (randn(3, 5, spread=1).to(dtype), mask(3, 5)))
+
+    dead = mask(4, 5)
+    dead[[0, 2]] = False
+    stage = "a query may attend to nothing"
+    yield Case(stage, (randn(4, 5), dead))
+    yield Case(stage, (randn(2, 2, 3, 4), dead[:3, :4].expand(2, 1, 3, 4)))
+    column = torch.tensor([[True], [False], [True]])
+    yield Case(stage, (randn(3, 4), column))
+    yield Case(stage, (randn(1, 4), torch.zeros(1, 4).bool()))
+
+    stage = "gradients flow back"
+    yield Case(stage, (randn(3, 5, spread=1), mask(3, 5)), grad=True)
+
+    stage = "gradients flow back and a query may attend to nothing"
+    yield Case(stage, (randn(4, 5, spread=1), dead), grad=True)
+    yield Case(stage, (randn(2, 3, 4, 5, spread=1), dead), grad=True)
+
+    stage = "half precision, and a query may attend to nothing"
+    for dtype in (torch.float16, torch.bfloat16):
+        yield Case(stage, (randn(4, 5, spread=1).to(dtype), dead))
+
+    stage = "the scores are float64, or a view of another tensor"
+    yield Case(stage, _halves_and_quarters(g))
+    yield Case(stage, (randn(5, 4, 3).transpose(0, 2), mask(3, 4, 5)))
+    yield Case(stage, (randn(1, 5).expand(4, 5), mask(5, 4).mT | dead))
+
+
+def _one_stands_out(scores: Tensor, mask: Tensor) -> Tensor:
+    """Put each row's first allowed key 40 above its other allowed keys.
+
+    Its weight is then 1, also where float32 has no digits left for a sum:
+    exp(scores - logsumexp) is a right answer too.
+    """
+    later = mask & (mask.cumsum(-1) > 1)
+    return scores.masked_fill(later, -40.0)
+
+
+def _halves_and_quarters(g: Generator) -> tuple[Tensor, Tensor]:
+    """Draw equal scores in float64, with 1, 2 or 4 allowed keys.
+
+    The weights are exact in float32 as well: a softmax in float32 that is
+    cast back, as in transformers, is a right answer.
+    """
+    scores = torch.randint(-3, 4, (3, 1), generator=g).double()
+    order = torch.rand(3, 6, generator=g).argsort(-1)  # a rank for each key
+    return scores.repeat(1, 6), order < torch.tensor([[1], [2], [4]])
+
+
+def _masked_is_zero(case: Case, out: Tensor) -> bool:
+    scores, mask = case.args
+    return not out[~mask.expand(scores.shape)].any()
+
+
+def _sums_to_one(case: Case, out: Tensor) -> bool:
+    scores, mask = case.args
+    sums = out.double().sum(-1)[mask.expand(scores.shape).any(-1)]
+    return torch.allclose(sums, torch.ones_like(sums), atol=0.02)
+
+
+exercise = Exercise(
+    id="mask-apply_mask",
+    points=3,
+    reference=_reference,
+    cases=_cases,
+    properties=(
+        Property(
+            "A masked key must get a weight of exactly 0, also in a query "
+            "that may attend to nothing.",
+            _masked_is_zero,
+        ),
+        Property(
+            "The weights of a query must sum to 1 over the keys (the last "
+            "axis) when it may attend to any of them.",
+            _sums_to_one,
+        ),
+        Property(
+            "Weights cannot be negative.",
+            lambda case, out: not (out < 0).any(),
+        ),
+    ),
+)
+
+
+@exercise.equivalent("-inf, then NaN replaced by 0")
+def _nan_to_num(scores, mask):
+    return scores.masked_fill(~mask, -INF).softmax(-1).nan_to_num(0.0)
+
+
+@exercise.equivalent("torch.where around the softmax")
+def _where(scores, mask):
+    filled = torch.where(mask, scores, torch.finfo(scores.dtype).min)
+    weights = F.softmax(filled, dim=-1)
+    return torch.where(mask, weights, torch.zeros_like(weights))
+
+
+@exercise.equivalent("lowest number of the dtype, dead rows multiplied by 0")
+def _lowest(scores, mask):
+    filled = scores.masked_fill(~mask, torch.finfo(scores.dtype).min)
+    return filled.softmax(-1) * mask.any(-1, keepdim=True).to(scores.dtype)
+
+
+@exercise.equivalent("mask, softmax, renormalise")
+def _renormalise(scores, mask):
+    wide = torch.promote_types(scores.dtype, torch.float32)
+    weights = torch.softmax(scores.to(wide), -1) * mask
+    total = weights.sum(-1, keepdim=True)
+    return (weights / total.clamp_min(1e-30)).to(scores.dtype)
+
+
+@exercise.equivalent("softmax by hand, in float64")
+def _by_hand(scores, mask):
+    x = scores.double().masked_fill(mask.logical_not(), -INF)
+    highest = x.amax(-1, keepdim=True)
+    exps = (x - highest.masked_fill(highest == -INF, 0.0)).exp()
+    total = exps.sum(-1, keepdim=True)
+    return (exps / torch.where(total == 0, 1.0, total)).to(scores.dtype)
+
+
+@exercise.equivalent("softmax in float32, cast back")
+def _in_float32(scores, mask):
+    filled = scores.masked_fill(~mask, torch.finfo(scores.dtype).min)
+    weights = torch.softmax(filled, dim=-1, dtype=torch.float32)
+    return weights.masked_fill(~mask, 0.0).type_as(scores)
+
+
+@exercise.equivalent("exp of the distance to logsumexp")
+def _logsumexp(scores, mask):
+    dead = (~mask).all(-1, keepdim=True)
+    x = scores.masked_fill(~mask, -INF).masked_fill(dead, 0.0)
+    lse = torch.logsumexp(x, -1, keepdim=True)
+    return (x - lse).exp().masked_fill(dead, 0.0)
+
+
+@exercise.equivalent("an additive bias, dead rows opened first")
+def _additive(scores, mask):
+    alive = mask.any(dim=-1, keepdim=True)
+    bias = torch.zeros(mask.shape, dtype=scores.dtype)
+    bias.masked_fill_(~(mask | ~alive), -INF)
+    return torch.softmax(scores + bias, dim=-1) * alive
+
+
+@exercise.equivalent("row by row, over the allowed keys only")
+def _row_by_row(scores, mask):
+    out = torch.zeros_like(scores) + 0 * scores
+    allowed = mask.expand(scores.shape)
+    for at in allowed.any(-1).nonzero().tolist():
+        keep = allowed[tuple(at)]
+        out[tuple(at)][keep] = torch.softmax(scores[tuple(at)][keep], 0)
+    return out
+
+
+@exercise.equivalent("in place, on a copy")
+def _in_place(scores, mask):
+    work = scores.clone()
+    work.masked_fill_(~mask, -INF)
+    return work.softmax(-1).masked_fill(~mask, 0)
+
+
+@exercise.equivalent("attention with the identity for values")
+def _sdpa(scores, mask):
+    eye = torch.eye(scores.shape[-1], dtype=torch.float64)
+    eye = eye.expand(*scores.shape[:-2], -1, -1)
+    bias = torch.zeros(mask.shape, dtype=torch.float64)
+    bias = torch.atleast_2d(bias.masked_fill(~mask, -INF))
+    query = scores.double().masked_fill(~mask, 0)
+    out = F.scaled_dot_product_attention(query, eye, eye, bias, scale=1.0)
+    return out.to(scores.dtype)

@@ -1,0 +1,166 @@
+"""Cases, properties and correct variants of ``mask-combine``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+import torch
+from torch import Generator, Tensor
+
+from attn.exercises.draw import between, some_allowed
+from attn.exercises.spec import Case, Exercise, Property
+from attn.masks import causal, sliding_window
+
+INF = torch.inf
+
+
+def _as_bias(mask: Tensor) -> Tensor:
+    return torch.where(mask, 0.0, -INF) if mask.dtype == torch.bool else mask
+
+
+def _reference(*masks: Tensor) -> Tensor:
+    together = torch.broadcast_tensors(*map(_as_bias, masks))
+    return torch.stack(together).sum(0)
+
+
+def _cases(g: Generator) -> Iterator[Case]:
+    def bias(*shape: int) -> Tensor:
+        """Draw numbers, and at least one 0 and one -inf among them."""
+        numbers = torch.randn(*shape, generator=g)
+        kind = torch.rand(shape, generator=g)
+        numbers = numbers.masked_fill(kind < 0.2, 0.0)
+        numbers = numbers.masked_fill(kind > 0.8, -INF)
+        at = torch.randperm(numbers.numel(), generator=g)[:3]
+        numbers.view(-1)[at] = torch.tensor([0.0, -INF, 0.75])
+        return numbers
+
+    mask = partial(some_allowed, g)
+
+    stage = "there is one bool mask"
+    yield Case(stage, (mask(3, 5),))
+    yield Case(stage, (mask(4, 4),))
+
+    stage = "there is one additive mask"
+    yield Case(stage, (bias(3, 5),))
+    yield Case(stage, (torch.randn(4, 4, generator=g),))
+
+    stage = "there are two bool masks"
+    size = between(g, 4, 6)
+    windowed = sliding_window(2).dense(size)[0, 0] | mask(size, size)
+    yield Case(stage, (causal().dense(size)[0, 0], windowed))
+    yield Case(stage, (mask(3, 5), mask(3, 5)))
+
+    stage = "one mask is bool and one is additive"
+    yield Case(stage, (mask(3, 5), bias(3, 5)))
+    yield Case(stage, (bias(4, 4), mask(4, 4)))
+
+    stage = "there are two additive masks"
+    yield Case(stage, (bias(3, 5), bias(3, 5)))
+    yield Case(stage, (bias(4, 4), torch.randn(4, 4, generator=g)))
+
+    stage = "the masks have different shapes"
+    yield Case(stage, (mask(4, 5), mask(2, 1, 1, 5)))
+    yield Case(stage, (mask(2, 1, 1, 5), mask(4, 5)))
+    yield Case(stage, (bias(3, 4, 5), mask(2, 1, 1, 5)))
+    slopes = torch.rand(2, 1, 1, generator=g)
+    yield Case(stage, (mask(2, 1, 3, 3), slopes, mask(3)))
+    yield Case(stage, (mask(5), bias(4, 1)))
+
+    stage = "there are many masks, and several of them mask the same key"
+    yield Case(stage, (mask(3, 4), bias(3, 4), mask(3, 4), bias(3, 4)))
+    nothing = torch.zeros(3, 4, dtype=torch.bool)
+    yield Case(stage, (nothing, bias(3, 4), nothing))
+
+    stage = "a mask is a view of another tensor"
+    yield Case(stage, (mask(5, 4).mT, bias(5, 4).mT, mask(1, 5).expand(4, 5)))
+
+
+def _masked(case: Case) -> Tensor:
+    return _reference(*case.args) == -INF
+
+
+exercise = Exercise(
+    id="mask-combine",
+    points=2,
+    reference=_reference,
+    cases=_cases,
+    properties=(
+        Property(
+            "The result is one float32 bias.",
+            lambda case, out: out.dtype == torch.float32,
+        ),
+        Property(
+            "There is NaN: where do a 0 and an infinity meet?",
+            lambda case, out: not out.isnan().any(),
+        ),
+        Property(
+            "A key that any mask masks must be -inf in the result.",
+            lambda case, out: (out[_masked(case)] == -INF).all(),
+        ),
+        Property(
+            "What all masks allow must be a finite number.",
+            lambda case, out: out[~_masked(case)].isfinite().all(),
+        ),
+    ),
+)
+
+
+@exercise.equivalent("log of 1 and 0")
+def _logarithms(*masks):
+    total = torch.tensor(0.0)
+    for mask in masks:
+        is_bool = mask.dtype is torch.bool
+        total = total + (mask.float().log() if is_bool else mask)
+    return total
+
+
+@exercise.equivalent("bools joined first, then the biases")
+def _two_piles(*masks):
+    shape = torch.broadcast_shapes(*(m.shape for m in masks))
+    allowed, bias = torch.ones(shape, dtype=torch.bool), torch.zeros(shape)
+    for mask in masks:
+        if mask.dtype == torch.bool:
+            allowed &= mask
+        else:
+            bias += mask
+    return bias.masked_fill(~allowed, -INF)
+
+
+@exercise.equivalent("where, and Python's sum")
+def _python_sum(*masks):
+    zero, inf = torch.tensor(0.0), torch.tensor(-INF)
+    return sum(
+        m if m.is_floating_point() else torch.where(m, zero, inf)
+        for m in masks
+    )
+
+
+@exercise.equivalent("two at a time, by recursion")
+def _recursion(*masks):
+    first, *rest = masks
+    if first.dtype == torch.bool:
+        first = torch.full(first.shape, -INF).masked_fill(first, 0.0)
+    return torch.add(first, _recursion(*rest)) if rest else first.clone()
+
+
+@exercise.equivalent("written into a full result")
+def _written(*masks):
+    full = torch.broadcast_tensors(*masks)
+    out = torch.zeros(full[0].shape)
+    for mask in full:
+        if mask.dtype == torch.bool:
+            out[~mask] = -INF
+        else:
+            out = out + mask
+    return out
+
+
+@exercise.equivalent("in float64, then back")
+def _in_double(*masks):
+    total = torch.zeros((), dtype=torch.float64)
+    for mask in masks:
+        if mask.dtype == torch.bool:
+            mask = torch.where(mask, 0.0, -INF)
+        total = total + mask.double()
+    return total.float()
