@@ -166,8 +166,6 @@ _HOMES = (
     "attn.functional",
     "attn.api",
     "attn.masks",
-    "attn.functional",
-    "attn.cache",
     "attn.cache",
     "attn.positions",
     "attn.nn",

@@ -17,8 +17,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-import attn
-from attn import api
+from attn import api, functional, masks
 
 __all__ = [
     "Peer",
@@ -107,7 +106,7 @@ def forward(sizes: Sizes) -> Peers:
         name: _backend(backend, q, k, v, work)
         for name, backend in _BACKENDS.items()
     }
-    found["Flex"] = _flex(sizes, attn.causal(), q, k, v, work)
+    found["Flex"] = _flex(sizes, masks.causal(), q, k, v, work)
     found["fused"] = _ours("fused", q, k, v, work, **said)
     found["auto"] = _auto(sizes, q, k, v, work, **said)
     n = 64 if sizes.dry else 8192
@@ -140,7 +139,7 @@ def backward(sizes: Sizes) -> Peers:
         name: gradients(_backend(backend, q, k, v, work), q, k, v)
         for name, backend in _BACKENDS.items()
     }
-    flex = _flex(sizes, attn.causal(), q, k, v, work)
+    flex = _flex(sizes, masks.causal(), q, k, v, work)
     found["Flex"] = gradients(flex, q, k, v)
     said = {"is_causal": True}
     found["fused"] = gradients(_ours("fused", q, k, v, work, **said), q, k, v)
@@ -153,7 +152,7 @@ def window(sizes: Sizes) -> Peers:
     q, k, v = sizes.tensors()
     size = sizes.window or sizes.S
     work = 4 * sizes.pairs * sizes.D
-    rule = attn.sliding_window(size)
+    rule = masks.sliding_window(size)
     dense = rule.dense(sizes.L, sizes.S, device=q.device)
     said = {"window": (size - 1, 0)}
     found: Peers = {
@@ -197,13 +196,15 @@ def prefill(sizes: Sizes) -> Peers:
     """A prompt, on a CPU: torch, the nine-line formula, and ours."""
     q, k, v = sizes.tensors()
     work = 4 * sizes.pairs * sizes.D
-    mask = attn.causal().dense(sizes.L, sizes.S, device=q.device)[0, 0]
+    mask = masks.causal().dense(sizes.L, sizes.S, device=q.device)[0, 0]
     return {
         "SDPA": Peer(
             lambda: F.scaled_dot_product_attention(q, k, v, is_causal=True),
             work,
         ),
-        "naive": Peer(lambda: attn.simple_attention(q, k, v, mask), work),
+        "naive": Peer(
+            lambda: functional.simple_attention(q, k, v, mask), work
+        ),
         "auto": _auto(sizes, q, k, v, work, is_causal=True),
     }
 

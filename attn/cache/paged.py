@@ -15,7 +15,7 @@ from typing import Self
 import torch
 from torch import Tensor
 
-from attn.cache.cache import (
+from attn.cache.base import (
     Cache,
     Seen,
     check_fit,

@@ -1,0 +1,144 @@
+"""The layout of the package: few rooms, imports one way, and no circle."""
+
+import ast
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+import attn
+
+ROOT = Path(attn.__file__).parent
+MOST_ROOMS = 16
+# A room imports from lines above its own, never from its own line or below.
+LAYERS = (
+    "cost masks plot positions profiling",
+    "functional",
+    "cache kernels",
+    "backends",
+    "api",
+    "nn",
+    "distributed hf",
+    "data",
+    "bench",
+    "exercises",
+    "grading",
+    "__main__",
+)
+RANK = {room: i for i, line in enumerate(LAYERS) for room in line.split()}
+
+
+def module_of(path):
+    parts = path.relative_to(ROOT.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+FILES = {module_of(path): path for path in sorted(ROOT.rglob("*.py"))}
+
+
+def imported(tree, module, is_package, modules):
+    """Return the modules that a file imports, wherever the imports are."""
+    package = module.split(".") if is_package else module.split(".")[:-1]
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            above = package[: len(package) - node.level + 1]
+            base = ".".join(above) if node.level else ""
+            base = ".".join(filter(None, [base, node.module]))
+            names = [
+                inner if inner in modules else base
+                for inner in (f"{base}.{alias.name}" for alias in node.names)
+            ]
+        else:
+            continue
+        found |= {name for name in names if name in modules}
+    return found - {module}
+
+
+@cache
+def graph():
+    return {
+        module: imported(
+            ast.parse(path.read_text("utf-8")),
+            module,
+            path.name == "__init__.py",
+            FILES,
+        )
+        for module, path in FILES.items()
+    }
+
+
+def room_of(module):
+    return module.split(".")[1] if "." in module else ""
+
+
+def upward(arrows):
+    """Return the imports that go against the order of the rooms."""
+    wrong = []
+    for source, targets in arrows.items():
+        for target in sorted(targets):
+            here, there = room_of(source), room_of(target)
+            if not here or here == there:  # attn/__init__.py names them all
+                continue
+            if not there or RANK[there] >= RANK[here]:
+                wrong.append(f"{source} -> {target}")
+    return wrong
+
+
+def circles(arrows):
+    """Return the groups of modules that import one another."""
+    reach = {}
+    for start in arrows:
+        seen, todo = set(), [start]
+        while todo:
+            new = arrows[todo.pop()] - seen
+            seen |= new
+            todo += new
+        reach[start] = seen
+    groups = {
+        frozenset(b for b in reach[a] if a in reach[b])
+        for a in arrows
+        if a in reach[a]
+    }
+    return sorted(sorted(group) for group in groups)
+
+
+def test_the_package_has_at_most_sixteen_rooms():
+    rooms = {room_of(module) for module in FILES} - {"", "__main__"}
+    others = {p.name for p in ROOT.iterdir() if p.is_file()} - {
+        f"{room}.py" for room in rooms
+    }
+    assert others <= {"__init__.py", "__main__.py", "py.typed"}
+    assert len(rooms) <= MOST_ROOMS, sorted(rooms)
+    assert rooms <= RANK.keys(), "a new room needs its line in LAYERS"
+
+
+def test_a_room_imports_only_from_those_above_it():
+    assert upward(graph()) == []
+
+
+def test_no_file_imports_itself_by_way_of_others():
+    assert circles(graph()) == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "from attn.grading.run import run",
+        "def f():\n    from attn import grading",
+        "if TYPE_CHECKING:\n    import attn.grading.run",
+        "from ..grading import run",
+    ],
+)
+def test_a_wrong_import_is_found(line):
+    modules = {"attn.masks.mask", "attn.grading", "attn.grading.run"}
+    found = imported(ast.parse(line), "attn.masks.mask", False, modules)
+    assert found and upward({"attn.masks.mask": found})
+    assert upward({"attn.masks.mask": {"attn"}}), "the package as a whole"
+
+
+def test_a_circle_is_found():
+    arrows = {"a": {"b"}, "b": {"c"}, "c": {"b"}, "d": {"d", "a"}}
+    assert circles(arrows) == [["b", "c"], ["d"]]
