@@ -1,0 +1,106 @@
+"""Cases, properties and correct variants of ``sdpa-causal_lower_right``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+from torch import Generator, Tensor
+
+from attn import masks
+from attn.exercises.draw import between
+from attn.exercises.spec import Case, Exercise, Property
+
+
+def causal_lower_right(q_len: int, kv_len: int) -> Tensor:
+    """Return a causal mask with the queries at the last positions."""
+    return masks.causal().dense(q_len, kv_len, q_offset=kv_len - q_len)[0, 0]
+
+
+def _cases(g: Generator) -> Iterator[Case]:
+    stage = "there is one query: a step of decoding"
+    yield Case(stage, (1, between(g, 3, 8)))
+    yield Case(stage, (1, 1))
+
+    stage = "there are as many queries as keys"
+    length = between(g, 3, 6)
+    yield Case(stage, (length, length))
+
+    stage = "there are more keys than queries"
+    yield Case(stage, (2, 5))
+    q_len = between(g, 3, 5)
+    yield Case(stage, (q_len, q_len + between(g, 2, 5)))
+
+    stage = "there are more queries than keys"
+    yield Case(stage, (5, 2))
+    kv_len = between(g, 2, 4)
+    yield Case(stage, (kv_len + between(g, 2, 4), kv_len))
+
+
+def _last_may_attend_to_all(case: Case, out: Tensor) -> bool:
+    return out.dim() != 2 or bool(out[-1].all())
+
+
+def _right_shape(case: Case, out: object) -> bool:
+    return isinstance(out, Tensor) and tuple(out.shape) == case.args
+
+
+exercise = Exercise(
+    id="sdpa-causal_lower_right",
+    points=1,
+    reference=causal_lower_right,
+    cases=_cases,
+    properties=(
+        Property(
+            "The mask should have shape (L, S): one row per query.",
+            _right_shape,
+        ),
+        Property(
+            "The last query is the last token: its row must be all True.",
+            _last_may_attend_to_all,
+        ),
+    ),
+)
+
+
+@exercise.equivalent("positions, compared")
+def _positions(q_len, kv_len):
+    rows = torch.arange(kv_len - q_len, kv_len)
+    return torch.arange(kv_len)[None, :] <= rows[:, None]
+
+
+@exercise.equivalent("the last rows of a square")
+def _last_rows(q_len, kv_len):
+    size = max(q_len, kv_len)
+    square = torch.tril(torch.ones(size, size, dtype=torch.bool))
+    return square[size - q_len :, size - kv_len :]
+
+
+@exercise.equivalent("triu, rotated by 180 degrees")
+def _flipped(q_len, kv_len):
+    upper = torch.ones(q_len, kv_len).triu().flip(0, 1)
+    return upper > 0
+
+
+@exercise.equivalent("Python lists")
+def _lists(q_len, kv_len):
+    return torch.tensor(
+        [
+            [j - kv_len <= i - q_len for j in range(kv_len)]
+            for i in range(q_len)
+        ]
+    )
+
+
+@exercise.equivalent("what comes after, negated")
+def _negated(q_len, kv_len):
+    after = torch.full((q_len, kv_len), True).triu(kv_len - q_len + 1)
+    return torch.logical_not(after)
+
+
+@exercise.equivalent("row by row")
+def _rows(q_len, kv_len):
+    mask = torch.zeros(q_len, kv_len, dtype=torch.bool)
+    for i in range(q_len):
+        mask[i, : max(0, kv_len - q_len + i + 1)] = True
+    return mask

@@ -1,0 +1,139 @@
+"""Cases, properties and correct variants of ``sdpa-sinks``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+from torch import Generator, Tensor
+
+from attn.exercises.spec import Case, Exercise, Property
+from attn.functional import softmax
+
+
+def sinks(scores: Tensor, sinks: Tensor) -> Tensor:
+    """Add a column, apply the softmax, and drop the column."""
+    column = sinks[:, None, None].expand(*scores.shape[:-1], 1)
+    return softmax(torch.cat([scores, column], -1))[..., :-1]
+
+
+def _cases(g: Generator) -> Iterator[Case]:
+    def randn(*shape: int, spread: float = 2.0) -> Tensor:
+        return torch.randn(*shape, generator=g) * spread
+
+    stage = "there is one head"
+    yield Case(stage, (randn(1, 1, 5), randn(1)))
+    yield Case(stage, (randn(2, 1, 3, 4), randn(1)))
+
+    stage = "there are several heads, each with its sink"
+    yield Case(stage, (randn(3, 4, 5), randn(3)))
+    yield Case(stage, (randn(2, 3, 4, 5), randn(3)))
+    yield Case(stage, (randn(2, 6, 1, 7), randn(6)))
+
+    stage = "axes have the same length"
+    yield Case(stage, (randn(3, 3, 3, 3), randn(3)))
+    yield Case(stage, (randn(4, 4, 4), randn(4)))
+    yield Case(stage, (randn(2, 4, 3, 4), randn(4)))
+
+    stage = "the sink is far below the scores, so it takes nothing"
+    yield Case(stage, (randn(2, 3, 5), torch.tensor([-1000.0, -500.0])))
+
+    stage = "the sink is far above the scores, so it takes everything"
+    yield Case(stage, (randn(2, 3, 5), torch.tensor([1000.0, 300.0])))
+
+    stage = "the scores are large"
+    ranks = torch.rand(2, 3, 4, generator=g).argsort(-1)  # no ties
+    yield Case(stage, ((ranks - 1) * 400.0, torch.tensor([7.0, 600.0])))
+
+    stage = "some scores are -inf"
+    masked = randn(2, 3, 4, 5)
+    masked[..., 3:] = -torch.inf
+    masked[1, :, 2, 0] = -torch.inf
+    yield Case(stage, (masked, randn(3)))
+
+    stage = "a query has no key: all its scores are -inf"
+    dead = randn(2, 3, 4, 5)
+    dead[:, :, 1] = -torch.inf
+    yield Case(stage, (dead, randn(3)))
+
+    stage = "there are five axes"
+    yield Case(stage, (randn(2, 1, 3, 4, 5), randn(3)))
+
+    stage = "the scores are a view of another tensor"
+    yield Case(stage, (randn(5, 4, 3).transpose(0, 2), randn(3)))
+
+    stage = "gradients flow back to scores and sinks"
+    yield Case(stage, (randn(2, 3, 4, 5, spread=1), randn(3)), grad=True)
+
+    stage = "gradients flow back and a query has no key"
+    dead = randn(2, 3, 5, spread=1)
+    dead[:, 1] = -torch.inf
+    yield Case(stage, (dead, randn(2)), grad=True)
+
+
+def _sums_to_one_at_most(case: Case, out: Tensor) -> bool:
+    return bool((out.sum(-1) <= 1.0001).all())
+
+
+def _same_shape(case: Case, out: object) -> bool:
+    return isinstance(out, Tensor) and out.shape == case.args[0].shape
+
+
+exercise = Exercise(
+    id="sdpa-sinks",
+    points=2,
+    reference=sinks,
+    cases=_cases,
+    properties=(
+        Property(
+            "The result should have the shape of the scores: the sink's "
+            "own weight is thrown away.",
+            _same_shape,
+        ),
+        Property(
+            "With a sink, the weights of the keys sum to 1 or less.",
+            _sums_to_one_at_most,
+        ),
+    ),
+)
+
+
+@exercise.equivalent("a gate: sigmoid(lse - sink)")
+def _gate(scores, sinks):
+    dead = (scores == -torch.inf).all(-1, keepdim=True)
+    safe = scores.masked_fill(dead, 0.0)
+    lse = safe.logsumexp(-1, keepdim=True)
+    weights = safe.softmax(-1) * torch.sigmoid(lse - sinks[:, None, None])
+    return weights.masked_fill(dead, 0.0)
+
+
+@exercise.equivalent("the denominator by hand")
+def _by_hand(scores, sinks):
+    sink = sinks.view(-1, 1, 1)
+    top = torch.maximum(scores.amax(-1, keepdim=True), sink).detach()
+    exps = (scores - top).exp()
+    return exps / (exps.sum(-1, keepdim=True) + (sink - top).exp())
+
+
+@exercise.equivalent("exp of scores minus the log of the whole sum")
+def _logs(scores, sinks):
+    column = sinks[:, None, None].expand(*scores.shape[:-1], 1)
+    whole = torch.cat([scores, column], -1).logsumexp(-1, keepdim=True)
+    return (scores - whole).exp()
+
+
+@exercise.equivalent("the sink in front")
+def _front(scores, sinks):
+    column = sinks.reshape(-1, 1, 1).broadcast_to(*scores.shape[:-1], 1)
+    both = torch.cat((column, scores), dim=-1)
+    return torch.softmax(both, dim=-1)[..., 1:]
+
+
+@exercise.equivalent("head by head")
+def _heads(scores, sinks):
+    parts = []
+    for h, sink in enumerate(sinks):
+        head = scores[..., h, :, :]
+        column = sink.expand(*head.shape[:-1], 1)
+        parts.append(torch.cat([head, column], -1).softmax(-1)[..., :-1])
+    return torch.stack(parts, -3)

@@ -1,0 +1,141 @@
+"""Cases, properties and correct variants of ``sdpa-softcap``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+from torch import Generator, Tensor
+
+from attn.exercises.spec import Case, Exercise, Property
+
+
+def softcap(
+    scores: Tensor, cap: float, attn_mask: Tensor | None = None
+) -> Tensor:
+    """Squash the scores, then mask them."""
+    return _mask(cap * torch.tanh(scores / cap), attn_mask)
+
+
+def _mask(scores: Tensor, attn_mask: Tensor | None) -> Tensor:
+    if attn_mask is None:
+        return scores
+    return scores.masked_fill(~attn_mask, -torch.inf)
+
+
+def _cases(g: Generator) -> Iterator[Case]:
+    def randn(*shape: int, spread: float = 3.0) -> Tensor:
+        return torch.randn(*shape, generator=g) * spread
+
+    def some(*shape: int) -> Tensor:
+        allowed = torch.rand(*shape, generator=g) > 0.4
+        allowed[..., 0], allowed[..., -1] = True, False
+        return allowed
+
+    stage = "the cap is 1"
+    yield Case(stage, (randn(4, 5), 1.0))
+
+    stage = "the cap is not 1"
+    yield Case(stage, (randn(3, 5), 2.0))
+    yield Case(stage, (randn(3, 5), 0.5))
+    yield Case(stage, (randn(3, 5), 5))
+    yield Case(stage, (randn(2, 3, 4, 5), 3.0))
+
+    stage = "the scores are far below the cap"
+    yield Case(stage, (randn(4, 5, spread=0.5), 50.0))
+
+    stage = "the scores are far above the cap"
+    yield Case(stage, (randn(4, 5, spread=800.0), 30.0))
+
+    stage = "there is a mask"
+    yield Case(stage, (randn(3, 5), 2.0, some(3, 5)))
+    yield Case(stage, (randn(2, 3, 4, 5), 0.7, some(2, 3, 4, 5)))
+
+    stage = "the mask is smaller than the scores and broadcasts"
+    yield Case(stage, (randn(2, 3, 4, 5), 2.0, some(4, 5)))
+    yield Case(stage, (randn(3, 2, 4, 5), 4.0, some(3, 1, 1, 5)))
+
+    stage = "a query may attend to nothing"
+    mask = some(3, 4)
+    mask[1] = False
+    yield Case(stage, (randn(3, 4), 2.0, mask))
+
+    stage = "the scores are a view of another tensor"
+    yield Case(stage, (randn(5, 4, 2).transpose(0, 2), 1.5, some(4, 5)))
+    yield Case(stage, (randn(1, 5).expand(4, 5), 1.5))
+
+    stage = "gradients flow back"
+    yield Case(stage, (randn(3, 5), 2.0), grad=True)
+    yield Case(stage, (randn(2, 3, 4), 0.8), {"attn_mask": None}, grad=True)
+
+
+def _within_the_cap(case: Case, out: Tensor) -> bool:
+    cap = case.args[1]
+    finite = out[out.isfinite()]
+    return bool((finite.abs() <= cap * 1.0001).all())
+
+
+def _masked_is_minus_infinity(case: Case, out: Tensor) -> bool:
+    mask = case.args[2] if len(case.args) > 2 else None
+    if mask is None or out.shape != case.args[0].shape:
+        return True
+    return bool((out[~mask.expand(out.shape)] == -torch.inf).all())
+
+
+exercise = Exercise(
+    id="sdpa-softcap",
+    points=2,
+    reference=softcap,
+    cases=_cases,
+    properties=(
+        Property(
+            "A score that is not masked must be between -cap and cap, and "
+            "here one is not.",
+            _within_the_cap,
+        ),
+        Property(
+            "Where the mask is False the result must be -inf: any finite "
+            "number leaves the key some weight.",
+            _masked_is_minus_infinity,
+        ),
+    ),
+)
+
+
+@exercise.equivalent("from exp")
+def _exps(scores, cap, attn_mask=None):
+    squashed = 2 * torch.sigmoid(2 * scores / cap) - 1
+    return _mask(squashed * cap, attn_mask)
+
+
+@exercise.equivalent("where")
+def _where(scores, cap, attn_mask=None):
+    capped = (scores / cap).tanh() * cap
+    if attn_mask is not None:
+        capped = torch.where(attn_mask, capped, float("-inf"))
+    return capped
+
+
+@exercise.equivalent("a bias, added")
+def _bias(scores, cap, attn_mask=None):
+    if attn_mask is None:
+        attn_mask = torch.ones(scores.shape[-1], dtype=torch.bool)
+    bias = torch.zeros(attn_mask.shape).masked_fill(~attn_mask, -torch.inf)
+    return cap * torch.tanh(scores / cap) + bias
+
+
+@exercise.equivalent("in place on a copy")
+def _in_place(scores, cap, attn_mask=None):
+    out = scores.clone()
+    out = out.div(cap).tanh().mul(cap)
+    if attn_mask is not None:
+        masked = (~attn_mask).expand(out.shape)
+        out[masked] = -torch.inf
+    return out
+
+
+@exercise.equivalent("masked before and after")
+def _twice(scores, cap, attn_mask=None):
+    scores = _mask(scores, attn_mask)
+    safe = scores.masked_fill(scores == -torch.inf, 0.0)
+    return _mask(cap * torch.tanh(safe / cap), attn_mask)
