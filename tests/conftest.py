@@ -2,12 +2,22 @@
 
 import os
 
+import pytest
 import torch
+
+from attn.grading.interpreter import language_kept_patched
 
 # Kernels run in Triton's interpreter where there is no GPU. Triton reads this
 # when it is first imported.
 if not torch.cuda.is_available():
     os.environ.setdefault("TRITON_INTERPRET", "1")
+
+
+@pytest.fixture(autouse=True)
+def quick_interpreter():
+    """Patch Triton's language once in a test, not at every launch."""
+    with language_kept_patched():
+        yield
 
 
 def pytest_terminal_summary(terminalreporter):

@@ -20,6 +20,7 @@ from attn.exercises.mistakes import Mistake
 from attn.exercises.spec import Case, Exercise
 from attn.grading import explain
 from attn.grading.compare import Problem, alike, compare
+from attn.grading.interpreter import language_kept_patched
 from attn.grading.oracle import Oracle
 from attn.grading.run import (
     TIME_LIMIT,
@@ -72,7 +73,7 @@ def judge(
         return Verdict(False, borrowed)
     oracle = oracle or Oracle(exercise, seed)
     cases = oracle.cases
-    with _one_thread():
+    with _one_thread(), language_kept_patched():
         token = checking.set(exercise.id)
         try:
             outcomes = _run_all(answer, cases, exercise)

@@ -1,0 +1,53 @@
+"""Spare Triton's interpreter a search at every launch."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from types import SimpleNamespace
+from typing import Any
+
+
+@contextmanager
+def language_kept_patched() -> Iterator[None]:
+    """Keep ``triton.language`` as the interpreter needs it.
+
+    The interpreter replaces the builtins of ``triton.language`` at each
+    launch, and again at each call of a device function, after a search
+    through all its members: half the time of a small kernel. While this
+    context is open the first launch replaces them, and the end of the
+    context restores them.
+
+    It does nothing where kernels are compiled, and where the interpreter is
+    built differently from that of Triton 3.6 to 3.9.
+    """
+    interpreter = sys.modules.get("triton.runtime.interpreter")
+    patch = getattr(interpreter, "_patch_lang", None)
+    language = getattr(interpreter, "tl", None)
+    if interpreter is None or patch is None or language is None:
+        yield
+        return
+    kept = SimpleNamespace(restore=lambda: None)
+    patched: set[tuple[bool, ...]] = set()
+
+    def patch_once(fn: Any, *rest: Any) -> Any:
+        modules = list(fn.__globals__.values())
+        # Which of the two the kernel's module names decides what is replaced.
+        seen = tuple(
+            any(module is x for module in modules)
+            for x in (language, language.core)
+        )
+        if seen in patched:
+            return kept
+        scope = patch(fn, *rest)
+        if not callable(getattr(scope, "restore", None)):
+            return scope
+        patched.add(seen)
+        stack.callback(scope.restore)
+        return kept
+
+    with ExitStack() as stack:
+        stack.callback(setattr, interpreter, "_patch_lang", patch)
+        interpreter._patch_lang = patch_once  # type: ignore[attr-defined]
+        yield
