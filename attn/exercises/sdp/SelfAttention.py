@@ -1,0 +1,134 @@
+"""Cases, properties and correct variants of ``sdp-SelfAttention``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+import torch.nn.functional as F
+from torch import Generator, Tensor, nn
+
+from attn import functional
+from attn.exercises.sdp.draw import far_apart
+from attn.exercises.spec import Case, Exercise, Property
+
+
+class SelfAttention(nn.Module):
+    """One head of attention, from three linear maps and ``attn``."""
+
+    def __init__(self, embed_dim: int, head_dim: int):
+        super().__init__()
+        self.q_proj = nn.Linear(embed_dim, head_dim, bias=False)
+        self.k_proj = nn.Linear(embed_dim, head_dim, bias=False)
+        self.v_proj = nn.Linear(embed_dim, head_dim, bias=False)
+
+    attend = staticmethod(functional.scaled_dot_product_attention)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.attend(self.q_proj(x), self.k_proj(x), self.v_proj(x))
+
+
+def _cases(g: Generator) -> Iterator[Case]:
+    def randn(*shape: int) -> Tensor:
+        return torch.randn(*shape, generator=g)
+
+    def case(
+        stage: str, x: Tensor, D: int = 8, grad: bool = False, **given: Tensor
+    ) -> Case:
+        E = x.shape[-1]
+        maps = {name: randn(D, E) * 0.7 for name in "qkv"} | given
+        state = {f"{name}_proj.weight": w for name, w in maps.items()}
+        init = {"embed_dim": E, "head_dim": D}
+        return Case(stage, (x,), init=init, state=state, grad=grad)
+
+    stage = "there is one token, so only its value counts"
+    yield case(stage, randn(1, 6))
+    yield case(stage, randn(3, 1, 4))
+
+    stage = "q_proj is zero, so the result is the mean of the values"
+    yield case(stage, randn(5, 6), q=torch.zeros(8, 6))
+
+    stage = "there is one sequence: two axes"
+    yield case(stage, randn(3, 6))
+    yield case(stage, randn(7, 5), D=9)
+    yield case(stage, randn(5, 12), D=4)
+
+    stage = "there is a batch: three axes"
+    yield case(stage, randn(2, 5, 6))
+    yield case(stage, randn(1, 4, 3), D=16)
+
+    yield case("there is a batch of batches: four axes", randn(2, 3, 4, 5))
+
+    stage = "axes have the same length"
+    yield case(stage, randn(4, 4), D=4)
+    yield case(stage, randn(3, 3, 3), D=3)
+
+    q, k = far_apart(g, queries=5)
+    x = torch.stack([torch.cat([q, k], -1), torch.cat([-q, k], -1)])
+    maps = dict(zip("qk", torch.eye(8).split(4), strict=True))
+    yield case("the scores are large", x, D=4, **maps)
+
+    stage = "x is a view of another tensor"
+    yield case(stage, randn(4, 6, 2).permute(2, 0, 1))
+
+    stage = "gradients flow back, to x and to the three matrices"
+    yield case(stage, randn(2, 4, 6), D=5, grad=True)
+    yield case(stage, randn(3, 5), D=7, grad=True)
+
+
+exercise = Exercise(
+    id="sdp-SelfAttention",
+    points=3,
+    reference=SelfAttention,
+    cases=_cases,
+    properties=(
+        Property(
+            "Each token must get one row of D elements: compare the shape of "
+            "the result with that of x.",
+            lambda case, out: out.shape[:-1] == case.args[0].shape[:-1],
+        ),
+    ),
+)
+
+
+@exercise.equivalent("PyTorch's own function")
+class _Sdpa(SelfAttention):
+    attend = staticmethod(F.scaled_dot_product_attention)
+
+
+@exercise.equivalent("einsum, the query scaled")
+class _Einsum(SelfAttention):
+    @staticmethod
+    def attend(q, k, v):
+        q = q * q.size(-1) ** -0.5
+        weights = torch.einsum("...id,...jd->...ij", q, k).softmax(-1)
+        return torch.einsum("...ij,...jd->...id", weights, v)
+
+
+@exercise.equivalent("token by token")
+class _Tokens(SelfAttention):
+    @staticmethod
+    def attend(q, k, v):
+        rows = []
+        for i in range(q.shape[-2]):
+            scores = (q[..., i, None, :] * k).sum(-1) / q.shape[-1] ** 0.5
+            rows.append((scores.softmax(-1)[..., None] * v).sum(-2))
+        return torch.stack(rows, -2)
+
+
+@exercise.equivalent("the weights used as matrices, softmax by hand")
+class _Matrices(nn.Module):
+    def __init__(self, embed_dim, head_dim, dropout=0.0):
+        super().__init__()
+        for name in ("v_proj", "k_proj", "q_proj"):
+            layer = nn.Linear(embed_dim, head_dim, bias=False)
+            setattr(self, name, layer)
+        self.scale = 1 / head_dim**0.5
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, x):
+        wq, wk = self.q_proj.weight, self.k_proj.weight
+        scores = x @ (wq.T @ wk) @ x.transpose(-2, -1) * self.scale
+        exps = (scores - scores.amax(-1, keepdim=True).detach()).exp()
+        weights = self.dropout(exps / exps.sum(-1, keepdim=True))
+        return self.v_proj(weights @ x)

@@ -1,0 +1,141 @@
+"""Cases, properties and correct variants of ``sdp-attention``."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import torch
+import torch.nn.functional as F
+from torch import Generator
+
+from attn import functional
+from attn.exercises.sdp.draw import far_apart, in_range
+from attn.exercises.spec import Case, Exercise
+
+
+def attention(query, key, value, scale=None):
+    """Call the reference with the task's own signature."""
+    return functional.scaled_dot_product_attention(
+        query, key, value, scale=scale
+    )
+
+
+def _cases(g: Generator) -> Iterator[Case]:
+    def qkv(
+        *lead: int, L: int = 3, S: int = 5, D: int = 8, Dv: int = 6
+    ) -> tuple:
+        sizes = (L, D), (S, D), (S, Dv)
+        return tuple(torch.randn(*lead, *two, generator=g) for two in sizes)
+
+    stage = "there is one key, so only its value counts"
+    yield Case(stage, qkv(S=1))
+    yield Case(stage, qkv(2, 3, S=1))
+
+    stage = "the query is zero, so the result is the mean of the values"
+    q, k, v = qkv()
+    yield Case(stage, (torch.zeros_like(q), k, v))
+
+    stage = "there is one sequence: two axes"
+    yield Case(stage, qkv())
+    yield Case(stage, qkv(L=7, S=4, D=9, Dv=5))
+
+    stage = "there is a batch: three axes"
+    yield Case(stage, qkv(2))
+    yield Case(stage, qkv(1, L=1))
+
+    stage = "there are batch and heads: four axes and more"
+    yield Case(stage, qkv(2, 6, S=7))
+    yield Case(stage, qkv(2, 1, 3, L=4))
+
+    stage = "axes have the same length"
+    yield Case(stage, qkv(L=4, S=4, D=4, Dv=4))
+    yield Case(stage, qkv(3, L=3, S=3, D=3, Dv=3))
+    yield Case(stage, qkv(2, 2, L=4, S=4, D=4, Dv=4))
+
+    stage = "scale is given"
+    yield Case(stage, qkv(), {"scale": 1.0})
+    yield Case(stage, qkv(2, 3), {"scale": 0.2})
+    yield Case(stage, qkv(2), {"scale": 2})
+    yield Case(stage, qkv(), {"scale": -0.6})
+
+    yield Case("scale is 0.0, a number like any other", qkv(2), {"scale": 0.0})
+
+    stage = "the scores are large"
+    q, k = far_apart(g)
+    v = torch.randn(2, 5, 2, generator=g)
+    yield Case(stage, (torch.stack([q, -q]), torch.stack([k, k]), v))
+
+    stage = "the inputs are views of other tensors"
+    q, k, v = qkv(2, 3)
+    heads_last = (x.transpose(1, 2).contiguous() for x in (q, k, v))
+    yield Case(stage, tuple(x.transpose(1, 2) for x in heads_last))
+    yield Case(stage, (q, k[:, :1].expand(-1, 3, -1, -1), v))
+
+    stage = "the inputs are float64, and so is the precision"
+    # D = 16: its root is exact, so a scale kept in float32 is right too.
+    yield Case(stage, tuple(x.double() for x in qkv(2, D=16)))
+
+    halves = tuple(x.bfloat16() for x in qkv(2, 3))
+    yield Case("the inputs are bfloat16", halves)
+
+    stage = "gradients flow back"
+    yield Case(stage, qkv(2, 2), grad=True)
+    yield Case(stage, qkv(), {"scale": 0.7}, grad=True)
+
+
+exercise = Exercise(
+    id="sdp-attention",
+    points=3,
+    reference=attention,
+    cases=_cases,
+    properties=(in_range,),
+)
+
+
+def _factor(query, scale):
+    return query.shape[-1] ** -0.5 if scale is None else scale
+
+
+@exercise.equivalent("PyTorch's own")
+def _sdpa(query, key, value, scale=None):
+    return F.scaled_dot_product_attention(query, key, value, scale=scale)
+
+
+@exercise.equivalent("einsum")
+def _einsum(query, key, value, scale=None):
+    scale = 1 / math.sqrt(key.size(-1)) if scale is None else scale
+    scores = torch.einsum("...ld,...sd->...ls", query, key) * scale
+    return torch.einsum("...ls,...sv->...lv", scores.softmax(dim=-1), value)
+
+
+@exercise.equivalent("transpose, the query scaled, softmax by hand")
+def _by_hand(query, key, value, scale=None):
+    q = query * _factor(query, scale)
+    scores = torch.matmul(q, key.transpose(-2, -1))
+    exps = torch.exp(scores - scores.max(-1, keepdim=True).values)
+    return torch.matmul(exps, value) / exps.sum(-1, keepdim=True)
+
+
+@exercise.equivalent("flattened to three axes and bmm")
+def _bmm(query, key, value, scale=None):
+    q, k, v = (x.reshape(-1, *x.shape[-2:]) for x in (query, key, value))
+    scores = torch.bmm(q, k.permute(0, 2, 1)).mul_(_factor(query, scale))
+    out = torch.bmm(F.softmax(scores, 2), v)
+    return out.reshape(*query.shape[:-1], value.shape[-1])
+
+
+@exercise.equivalent("keys down, queries across")
+def _transposed(query, key, value, scale=None):
+    scores = key @ query.mT * _factor(query, scale)  # (..., S, L)
+    return (value.mT @ scores.softmax(-2)).mT
+
+
+@exercise.equivalent("one query at a time")
+def _row_by_row(query, key, value, scale=None):
+    rows = []
+    for i in range(query.shape[-2]):
+        products = query[..., i : i + 1, :] * key  # (..., S, D)
+        weights = (products.sum(-1) * _factor(query, scale)).softmax(-1)
+        rows.append((weights[..., None] * value).sum(-2))
+    return torch.stack(rows, -2)

@@ -1,0 +1,112 @@
+"""Cases, properties and correct variants of ``sdp-attention_loops``."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import torch
+import torch.nn.functional as F
+from torch import Generator, Tensor
+
+from attn import functional
+from attn.exercises.sdp.draw import far_apart, in_range
+from attn.exercises.spec import Case, Exercise
+
+
+def _cases(g: Generator) -> Iterator[Case]:
+    def randn(*shape: int) -> Tensor:
+        return torch.randn(*shape, generator=g)
+
+    def case(stage: str, L: int, S: int, D: int, Dv: int) -> Case:
+        return Case(stage, (randn(L, D), randn(S, D), randn(S, Dv)))
+
+    stage = "there is one key, so only its value counts"
+    yield case(stage, L=3, S=1, D=4, Dv=5)
+    yield case(stage, L=1, S=1, D=2, Dv=2)
+
+    stage = "the query is zero, so the result is the mean of the values"
+    yield Case(stage, (torch.zeros(2, 4), randn(5, 4), randn(5, 3)))
+
+    stage = "L, S, D and Dv all differ"
+    yield case(stage, L=3, S=5, D=8, Dv=6)
+    yield case(stage, L=6, S=4, D=12, Dv=5)
+
+    yield case("there is one query", L=1, S=4, D=9, Dv=6)
+
+    stage = "there are as many queries as keys"
+    yield case(stage, L=4, S=4, D=3, Dv=2)
+    yield case(stage, L=4, S=4, D=4, Dv=4)
+
+    yield case("D is 1", L=2, S=3, D=1, Dv=4)
+
+    stage = "the scores are large"
+    q, k = far_apart(g)
+    yield Case(stage, (q, k, randn(5, 2)))
+    yield Case(stage, (-q, k, randn(5, 2)))
+
+    stage = "the inputs are views of other tensors"
+    views = randn(8, 2).mT, randn(8, 5).mT, randn(1, 3).expand(5, 3)
+    yield Case(stage, views)
+
+
+exercise = Exercise(
+    id="sdp-attention_loops",
+    points=2,
+    reference=functional.attention_loops,
+    cases=_cases,
+    properties=(in_range,),
+)
+
+
+def _dot(a, b):
+    return sum(x * y for x, y in zip(a, b, strict=True))
+
+
+@exercise.equivalent("Python floats")
+def _floats(query, key, value):
+    q, k, v = query.tolist(), key.tolist(), value.tolist()
+    result = []
+    for a in q:
+        dots = [_dot(a, b) for b in k]
+        exps = [math.exp((s - max(dots)) / len(a) ** 0.5) for s in dots]
+        result.append(
+            [_dot(exps, c) / sum(exps) for c in zip(*v, strict=True)]
+        )
+    return torch.tensor(result)
+
+
+@exercise.equivalent("a loop over queries only, the query scaled")
+def _rows(query, key, value):
+    rows = []
+    for q in query * query.shape[1] ** -0.5:
+        weights = F.softmax(key @ q, dim=0)
+        rows.append((weights[:, None] * value).sum(0))
+    return torch.stack(rows)
+
+
+@exercise.equivalent("einsum")
+def _einsum(query, key, value):
+    scores = torch.einsum("ld,sd->ls", query, key) / query.size(-1) ** 0.5
+    return torch.einsum("ls,sv->lv", scores.softmax(-1), value)
+
+
+@exercise.equivalent("PyTorch's own")
+def _sdpa(query, key, value):
+    return F.scaled_dot_product_attention(query, key, value)
+
+
+@exercise.equivalent("one pass over the keys, rescaling as it goes")
+def _online(query, key, value):
+    out = torch.zeros(len(query), value.shape[1])
+    for i, q in enumerate(query):
+        top, total = -math.inf, 0.0
+        for k, v in zip(key, value, strict=True):
+            score = (q.dot(k) / math.sqrt(len(q))).item()
+            new = max(top, score)
+            shrink, weight = math.exp(top - new), math.exp(score - new)
+            total = total * shrink + weight
+            out[i] = out[i] * shrink + weight * v
+            top = new
+        out[i] /= total
+    return out

@@ -1,0 +1,88 @@
+"""Cases, properties and correct variants of ``sdp-logit_variance``."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from statistics import variance
+
+import torch
+from torch import Generator, Tensor
+
+from attn import functional
+from attn.exercises.spec import Case, Exercise, Property
+
+
+def logit_variance(query: Tensor, key: Tensor) -> tuple[float, float]:
+    """Take each pair of rows as a sequence of one token."""
+    q, k = query[:, None], key[:, None]  # (N, 1, D)
+    raw = functional.attention_weights(q, k, scale=1.0).scores
+    scaled = functional.attention_weights(q, k).scores  # (N, 1, 1)
+    return raw.var().item(), scaled.var().item()
+
+
+def _cases(g: Generator) -> Iterator[Case]:
+    def randn(*shape: int) -> Tensor:
+        return torch.randn(*shape, generator=g)
+
+    stage = "D is 1, so both variances are that of N plain products"
+    yield Case(stage, (randn(3, 1) + 1, randn(3, 1) + 1))
+    yield Case(stage, (randn(40, 1), randn(40, 1)))
+
+    stage = "each dot product adds D products"
+    yield Case(stage, (randn(50, 16), randn(50, 16)))
+    yield Case(stage, (randn(200, 7), randn(200, 7)))
+
+    yield Case("N and D are the same", (randn(9, 9), randn(9, 9)))
+
+    stage = "the inputs have a mean and a spread of their own"
+    yield Case(stage, (randn(60, 5) * 3 + 1, randn(60, 5) / 2 - 1))
+
+    yield Case("there are few rows", (randn(2, 12), randn(2, 12)))
+
+    stage = "the inputs are views of other tensors"
+    yield Case(stage, (randn(4, 30).mT, randn(60, 4)[::2]))
+
+
+exercise = Exercise(
+    id="sdp-logit_variance",
+    points=1,
+    reference=logit_variance,
+    cases=_cases,
+    properties=(
+        Property(
+            "The second variance must be the first divided by D, because "
+            "dividing numbers by c divides their variance by c * c.",
+            lambda case, out: math.isclose(
+                float(out[0]),
+                float(out[1]) * case.args[0].shape[-1],
+                rel_tol=1e-3,
+            ),
+        ),
+    ),
+)
+
+
+@exercise.equivalent("einsum, 0-dim tensors")
+def _einsum(query, key):
+    dots = torch.einsum("nd,nd->n", query, key)
+    return dots.var(), torch.var(dots * query.size(1) ** -0.5)
+
+
+@exercise.equivalent("bmm, a list")
+def _bmm(query, key):
+    dots = torch.bmm(query[:, None], key[:, :, None]).flatten()
+    return [x.var().item() for x in (dots, dots / math.sqrt(key.shape[1]))]
+
+
+@exercise.equivalent("the diagonal of all pairs, the variance divided by D")
+def _diagonal(query, key):
+    var = float((query @ key.T).diagonal().var())
+    return var, var / query.shape[1]
+
+
+@exercise.equivalent("a loop, statistics from the standard library")
+def _loop(query, key):
+    dots = [float(q @ k) for q, k in zip(query, key, strict=True)]
+    root = math.sqrt(query.shape[1])
+    return variance(dots), variance(dot / root for dot in dots)

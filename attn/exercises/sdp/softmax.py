@@ -1,0 +1,153 @@
+"""Cases, properties and correct variants of ``sdp-softmax``."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import torch
+from torch import Generator, Tensor
+
+from attn import functional
+from attn.exercises.spec import Case, Exercise, Property
+
+
+def _cases(g: Generator) -> Iterator[Case]:
+    def randn(*shape: int) -> Tensor:
+        return torch.randn(*shape, generator=g) * 2
+
+    stage = "there is one row of scores"
+    yield Case(stage, (randn(5),))
+    yield Case(stage, (randn(1),))
+
+    stage = "every row is normalised by itself"
+    for shape in [(4, 4), (3, 5), (2, 3, 6), (4, 1)]:
+        yield Case(stage, (randn(*shape),))
+
+    stage = "dim is not the last axis"
+    for shape, dim in [((4, 4), 0), ((3, 5), 0), ((2, 3, 4), 1)]:
+        yield Case(stage, (randn(*shape), dim))
+    yield Case(stage, (randn(3, 3, 3), -2))
+    yield Case(stage, (randn(2, 5, 3, 4), 1))
+
+    stage = "a few scores are -inf, so their weights are 0"
+    x = randn(4, 6)
+    x[0, 2] = x[2, 0] = x[2, 5] = x[3, 1] = -math.inf
+    yield Case(stage, (x,))
+
+    stage = "the scores are large"
+    yield Case(stage, (randn(3, 6) + 105,))
+    yield Case(stage, (randn(3, 6) - 115,))
+    yield Case(stage, (randn(1, 6) + 105,), {"dim": -1})
+    yield Case(stage, (_spread(g, 3, 6),))
+    yield Case(stage, (_spread(g, 4, 4).mT.contiguous(), 0))
+
+    stage = "the rows are at very different heights"
+    heights = torch.tensor([-110.0, 110.0, 0.0])[:, None]
+    yield Case(stage, (randn(3, 5) + heights,))
+    yield Case(stage, ((randn(3, 5) + heights).mT.contiguous(), 0))
+
+    stage = "x is a view of another tensor"
+    yield Case(stage, (randn(3, 4, 2).transpose(0, 2),))
+    yield Case(stage, (randn(4, 1, 3).expand(4, 2, 3), 0))
+
+    stage = "x is in half precision"
+    for dtype in (torch.bfloat16, torch.float16):
+        yield Case(stage, (randn(3, 5).to(dtype),))
+        yield Case(stage, (_spread(g, 2, 5).to(dtype),))
+
+    stage = "gradients flow back"
+    yield Case(stage, (randn(3, 5),), grad=True)
+    yield Case(stage, (randn(2, 4, 3), 1), grad=True)
+
+
+def _spread(g: Generator, rows: int, columns: int) -> Tensor:
+    """Draw scores from -1000 to 1000, far apart, so that one takes it all."""
+    ladder = torch.linspace(-1000, 1000, columns).round()
+    order = [torch.randperm(columns, generator=g) for _ in range(rows)]
+    return torch.stack([ladder[i] for i in order])
+
+
+def _dim(case: Case) -> int:
+    return case.kwargs.get("dim", case.args[1] if len(case.args) > 1 else -1)
+
+
+def _sums_to_one(case: Case, out: Tensor) -> bool:
+    off = (out.double().sum(_dim(case)) - 1).abs() > 0.02
+    return not bool(off.any())  # NaN has been reported already
+
+
+def _keeps_order(case: Case, out: Tensor) -> bool:
+    best, largest = (x.argmax(_dim(case)) for x in (case.args[0], out))
+    return bool(out.isnan().any()) or torch.equal(best, largest)
+
+
+exercise = Exercise(
+    id="sdp-softmax",
+    points=2,
+    reference=functional.softmax,
+    cases=_cases,
+    forbids=("softmax", "log_softmax"),
+    properties=(
+        Property(
+            "Weights cannot be negative: is that exp of something?",
+            lambda case, out: not bool((out < 0).any()),
+        ),
+        Property(
+            "The weights along dim must sum to 1, and these do not: what "
+            "do you divide by?",
+            _sums_to_one,
+        ),
+        Property(
+            "The largest score must get the largest weight, and here it "
+            "does not.",
+            _keeps_order,
+        ),
+    ),
+)
+
+
+@exercise.equivalent("logsumexp")
+def _logsumexp(x, dim=-1):
+    return (x - torch.logsumexp(x, dim, keepdim=True)).exp()
+
+
+@exercise.equivalent("in place on a clone, in float32")
+def _in_place(x, dim=-1):
+    y = x.clone().float()
+    y -= y.max(dim, keepdim=True).values
+    y = y.exp()
+    return y.div(y.sum(dim=dim, keepdim=True)).type_as(x)
+
+
+@exercise.equivalent("dim moved to the end, unsqueeze")
+def _moved(x, dim=-1):
+    y = x.movedim(dim, -1)
+    exps = torch.exp(y - y.max(-1)[0].unsqueeze(-1))
+    return (exps / exps.sum(-1)[..., None]).movedim(-1, dim)
+
+
+@exercise.equivalent("powers of two with log2(e)")
+def _powers(x, dim=-1):
+    y = (x.float() - x.float().amax(dim, True).detach()) * 1.4426950408889634
+    return (2.0**y / (2.0**y).sum(dim, True)).to(x.dtype)
+
+
+@exercise.equivalent("slice by slice")
+def _slices(x, dim=-1):
+    def one(row):
+        exps = [torch.exp(score - row.max()) for score in row]
+        return torch.stack(exps) / sum(exps)
+
+    rows = x.movedim(dim, -1)
+    flat = rows.reshape(-1, rows.shape[-1])
+    out = torch.stack([one(row) for row in flat]).reshape(rows.shape)
+    return out.movedim(-1, dim)
+
+
+@exercise.equivalent("differences of all pairs")
+def _pairs(x, dim=-1):
+    y = x.float().movedim(dim, -1)
+    pairs = torch.exp(y[..., None, :] - y[..., :, None])  # exp(x_j - x_i)
+    pairs = torch.where(y[..., :, None] == -math.inf, math.inf, pairs)
+    return (1 / pairs.sum(-1)).movedim(-1, dim).to(x.dtype)
