@@ -61,8 +61,8 @@ def torch_mask(call: Call) -> dict[str, Any]:
     """``is_causal`` or ``attn_mask`` for a call's rules and its tensor."""
     given = call.attn_mask
     if given is not None and call.query.dtype == torch.float64:
-        # torch 2.13 misreads float32 numbers beside float64 queries, from
-        # eight keys on, and says nothing.
+        # torch 2.13 adds a float32 mask to half of the float64 scores, as
+        # soon as the keys fill a register: 8 with AVX2, 16 with AVX-512.
         given = given if given.dtype == torch.bool else given.double()
     if call.mask is None or hides_nothing(call):
         return {"attn_mask": given}
