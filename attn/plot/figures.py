@@ -31,7 +31,9 @@ __all__ = [
 
 # Contrast at least 4.25 : 1 on white and on #121212; the two accents stay
 # apart for every kind of colour-blindness.
-GREY, BLUE, ORANGE = "#797979", "#2f7fc1", "#c7571a"
+GREY = "#797979"
+BLUE = "#2f7fc1"
+ORANGE = "#c7571a"
 MAP = "viridis"
 _LOOKS = [(c, s) for s in ("-", "--", ":") for c in (BLUE, ORANGE, GREY)]
 _STYLE: Any = {

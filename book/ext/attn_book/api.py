@@ -2,7 +2,9 @@
 
 ``api.md`` says where a module's names go: ``<!-- names of attn.masks -->``.
 The names are read from the module's ``__all__``, and sphinx-autoapi, which
-reads the source and imports nothing, describes each.
+reads the source and imports nothing, describes each. A name is described
+under the path that users import it from, and a reference to the file that
+defines it leads there.
 """
 
 from __future__ import annotations
@@ -15,7 +17,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from docutils.nodes import TextElement, reference
+    from sphinx.addnodes import pending_xref
     from sphinx.application import Sphinx
+    from sphinx.environment import BuildEnvironment
 
 ROOT = Path(__file__).resolve().parents[3]
 PLACE = re.compile(r"^<!-- names of (attn[\w.]*) -->$", re.MULTILINE)
@@ -30,6 +35,7 @@ def setup(app: Sphinx) -> None:
     MANAGER.module_denylist = foreign
     app.setup_extension("autoapi.extension")
     app.connect("source-read", add_names)
+    app.connect("missing-reference", to_public_name)
 
 
 class Foreign(set[str]):
@@ -64,12 +70,47 @@ def directives(module: str) -> str:
     """The directives for a module's public names, in their own order."""
     lines = ["```{eval-rst}"]
     for name in names_in(tree_of(module)):
-        home, kind = origin(module, name)
-        lines += [f".. autoapi{kind}:: {home}.{name}"]
+        _, kind = origin(module, name)
+        lines += [f".. autoapi{kind}:: {module}.{name}"]
         if kind == "class":
             lines += ["   :members:"]
         lines += [""]
     return "\n".join([*lines, "```"])
+
+
+def to_public_name(
+    app: Sphinx,
+    env: BuildEnvironment,
+    node: pending_xref,
+    content: TextElement,
+) -> reference | None:
+    """Resolve a reference to a name that the page has under another path."""
+    module, _, name = node.get("reftarget", "").rpartition(".")
+    if not module.startswith("attn.") or not path_of(module).exists():
+        return None
+    target = published().get((origin(module, name)[0], name))
+    if target is None:
+        return None
+    return env.get_domain("py").resolve_xref(
+        env,
+        node["refdoc"],
+        app.builder,
+        node["reftype"],
+        target,
+        node,
+        content,
+    )
+
+
+@cache
+def published() -> dict[tuple[str, str], str]:
+    """Return each name's path on the page, by the file that defines it."""
+    text = (ROOT / "book" / "api.md").read_text("utf-8")
+    return {
+        (origin(module, name)[0], name): f"{module}.{name}"
+        for module in PLACE.findall(text)
+        for name in names_in(tree_of(module))
+    }
 
 
 @cache
