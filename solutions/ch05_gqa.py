@@ -146,8 +146,8 @@ def kv_cache_bytes(
         Bytes, an int.
     """
     tokens = batch * seq_len
-    numbers = 2 * tokens * num_layers * num_kv_heads * head_dim
-    return numbers * dtype.itemsize
+    elements = 2 * tokens * num_layers * num_kv_heads * head_dim
+    return elements * dtype.itemsize
 
 
 def pool_heads(

@@ -1,0 +1,270 @@
+"""Cases, properties and correct variants of ``gqa-grouped_attention``."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from functools import partial
+
+import torch
+import torch.nn.functional as F
+from torch import Generator, Tensor
+
+from attn import functional
+from attn.exercises.draw import some_allowed
+from attn.exercises.spec import Case, Exercise, Property
+
+
+def _cases(g: Generator) -> Iterator[Case]:
+    def qkv(
+        B: int,
+        Hkv: int,
+        G: int,
+        L: int = 3,
+        S: int = 5,
+        D: int = 8,
+        Dv: int | None = None,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        shapes = (B, Hkv * G, L, D), (B, Hkv, S, D), (B, Hkv, S, Dv or D)
+        q, k, v = (torch.randn(*shape, generator=g) for shape in shapes)
+        return q, k, v
+
+    mask = partial(some_allowed, g)
+
+    stage = "there is one sequence and one key head"
+    yield Case(stage, qkv(1, 1, 1))
+    yield Case(stage, qkv(1, 1, 2, L=4, S=7, D=6))
+
+    stage = "B, Hkv and G are equal, so that misaligned axes fit all the same"
+    yield Case(stage, qkv(2, 2, 2, S=1, D=4))
+    yield Case(stage, qkv(2, 2, 2))
+    yield Case(stage, qkv(3, 3, 3, L=2, S=4))
+
+    stage = "every query head has its own key head (H = Hkv)"
+    yield Case(stage, qkv(2, 4, 1))
+    yield Case(stage, qkv(3, 3, 1, L=2))
+    yield Case(stage, qkv(1, 3, 1, L=1))
+
+    stage = "Hkv is larger than G"
+    yield Case(stage, qkv(2, 3, 2, S=1, D=4))
+    yield Case(stage, qkv(3, 4, 2, L=5, D=6))
+    yield Case(stage, qkv(1, 4, 3, L=1, S=4))
+
+    stage = "all query heads share one key head (Hkv = 1)"
+    yield Case(stage, qkv(2, 1, 4))
+    yield Case(stage, qkv(3, 1, 2, L=1, D=6))
+
+    stage = "G is larger than Hkv"
+    yield Case(stage, qkv(2, 2, 3, S=7))
+    yield Case(stage, qkv(1, 2, 5, L=1, S=4))
+    yield Case(stage, qkv(2, 4, 6, L=2, S=3, D=4))
+
+    stage = "values are wider or narrower than keys"
+    yield Case(stage, qkv(2, 2, 3, S=7, Dv=5))
+    yield Case(stage, qkv(2, 3, 2, L=2, S=4, D=4, Dv=9))
+
+    stage = "axes have the same length"
+    yield Case(stage, qkv(2, 2, 2, L=2, S=2, D=2))
+    yield Case(stage, qkv(3, 3, 3, L=3, S=3, D=3))
+    yield Case(stage, qkv(2, 2, 2, L=4, S=4, D=4))
+
+    stage = "all heads share one mask, (L, S)"
+    causal = torch.ones(4, 4).bool().tril()
+    yield Case(stage, (*qkv(2, 2, 3), mask(3, 5)))
+    yield Case(stage, (*qkv(2, 2, 2, L=4, S=4), causal))
+    yield Case(stage, (*qkv(2, 2, 3), torch.ones(3, 5).bool()))
+
+    stage = "each sequence has its own mask, and B = Hkv"
+    yield Case(stage, (*qkv(2, 2, 3), mask(2, 1, 1, 5)))
+    yield Case(stage, (*qkv(2, 2, 3), mask(2, 1, 3, 5)))
+    yield Case(stage, (*qkv(3, 3, 2, L=2, S=4), mask(3, 1, 2, 4)))
+
+    stage = "each sequence has its own mask"
+    yield Case(stage, (*qkv(3, 2, 2), mask(3, 1, 3, 5)))
+    yield Case(stage, (*qkv(4, 1, 3, L=2), mask(4, 1, 1, 5)))
+    yield Case(stage, (*qkv(3, 4, 1, L=2), mask(3, 1, 2, 5)))
+
+    stage = "each query head has its own mask"
+    yield Case(stage, (*qkv(2, 2, 3), mask(2, 6, 3, 5)))
+    yield Case(stage, (*qkv(2, 3, 2), mask(1, 6, 1, 5)))
+    yield Case(stage, (*qkv(2, 2, 2, L=2, S=4), mask(2, 4, 2, 4)))
+
+    stage = "the scores are large"
+    q, k, v = qkv(2, 2, 2)
+    whole = torch.randint(1, 5, q.shape, generator=g).float()
+    yield Case(stage, (16 * whole, _ladder(g, k), v))
+
+    stage = "the inputs are views of other tensors"
+    q, k, v = (x.transpose(1, 2).contiguous() for x in qkv(2, 2, 3, S=7))
+    heads_last = tuple(x.transpose(1, 2) for x in (q, k, v))
+    yield Case(stage, heads_last)
+    yield Case(stage, (*heads_last, mask(7, 3).mT))
+    q, k, v = qkv(2, 3, 2)
+    shared = k[:, :1].expand(-1, 3, -1, -1), v[..., 2:7]
+    yield Case(stage, (q, *shared, mask(1, 1, 3, 5).expand(2, 6, -1, -1)))
+
+    stage = "gradients flow back"
+    yield Case(stage, qkv(2, 2, 3), grad=True)
+    yield Case(stage, (*qkv(2, 3, 2, S=4), mask(2, 1, 3, 4)), grad=True)
+
+    # The keys are the largest tensor needed; a copy is G times as large.
+    stage = "a token is generated: one query, and a long cache"
+    yield Case(stage, qkv(1, 2, 4, L=1, S=64, D=16), max_numel=2 * 64 * 16)
+    yield Case(stage, qkv(2, 2, 3, L=1, S=64, D=16), max_numel=4 * 64 * 16)
+    padding = (*qkv(2, 3, 2, L=2, S=48, D=16), mask(2, 1, 1, 48))
+    yield Case(stage, padding, max_numel=6 * 48 * 16)
+
+
+def _ladder(g: Generator, k: Tensor) -> Tensor:
+    """Draw keys whose scores never tie: each exceeds the one below it."""
+    order = torch.randperm(k.shape[-2], generator=g)[:, None]
+    start = torch.randint(1, 5, (*k.shape[:2], 1, k.shape[-1]), generator=g)
+    return 16.0 * (start + order)
+
+
+def _right_shape(case: Case, out: Tensor) -> bool:
+    q, _, v = case.args[:3]
+    return out.shape == (*q.shape[:-1], v.shape[-1])
+
+
+def _in_the_hull(case: Case, out: Tensor) -> bool:
+    q, _, v = case.args[:3]
+    v = v.repeat_interleave(q.shape[1] // v.shape[1], 1)
+    low, high = v.amin(-2, keepdim=True), v.amax(-2, keepdim=True)
+    return bool((out <= high + 1e-4).all() and (out >= low - 1e-4).all())
+
+
+exercise = Exercise(
+    id="gqa-grouped_attention",
+    points=3,
+    reference=functional.grouped_attention,
+    cases=_cases,
+    properties=(
+        Property(
+            "The result must have as many elements as there are query heads, "
+            "queries and features of value: (B, H, L, Dv).",
+            _right_shape,
+        ),
+        Property(
+            "Query head h reads value head h // G, so no element of its "
+            "result can leave the range of that head's values, and here one "
+            "does. Is another head read, do the heads come back in another "
+            "order, or do the weights of a query not sum to 1?",
+            _in_the_hull,
+        ),
+        Property(
+            "What copies? repeat_interleave, repeat, and reshape of an "
+            "expanded tensor; also a product whose leading axes differ: "
+            "next to (B, Hkv, G, L, D), key.unsqueeze(2) is expanded and "
+            "then copied inside the product, and so is key[:, h : h + 1] "
+            "next to G heads. Can the G heads of a group be G * L rows of "
+            "one matrix?",
+            lambda case, out: case.max_numel is None,
+        ),
+    ),
+)
+
+
+def _in_groups(query: Tensor, key: Tensor) -> Tensor:
+    """Split the heads: ``(B, Hkv, G, L, D)``."""
+    return query.unflatten(1, (key.shape[1], -1))
+
+
+@exercise.equivalent("PyTorch's own, with enable_gqa")
+def _sdpa(query, key, value, attn_mask=None):
+    return F.scaled_dot_product_attention(
+        query, key, value, attn_mask=attn_mask, enable_gqa=True
+    )
+
+
+@exercise.equivalent("einsum with a letter for the group")
+def _einsum(query, key, value, attn_mask=None):
+    q = _in_groups(query, key) / math.sqrt(query.shape[-1])
+    scores = torch.einsum("bkgld,bksd->bkgls", q, key)
+    if attn_mask is not None:
+        mask = attn_mask.expand(*query.shape[:3], key.shape[2])
+        mask = _in_groups(mask, key)
+        scores = scores.masked_fill(mask.logical_not(), -math.inf)
+    out = torch.einsum("bkgls,bksd->bkgld", scores.softmax(-1), value)
+    return out.flatten(1, 2)
+
+
+@exercise.equivalent("a loop over the query heads")
+def _loop(query, key, value, attn_mask=None):
+    group = query.shape[1] // key.shape[1]
+    out = []
+    for h in range(query.shape[1]):
+        k, v = key[:, h // group], value[:, h // group]
+        scores = query[:, h] @ k.mT * query.shape[-1] ** -0.5
+        if attn_mask is not None:
+            mask = attn_mask.expand(*query.shape[:3], key.shape[2])[:, h]
+            scores = scores.masked_fill(~mask, -1e9)
+        out.append(scores.softmax(-1) @ v)
+    return torch.stack(out, dim=1)
+
+
+@exercise.equivalent("one member of every group at a time")
+def _members(query, key, value, attn_mask=None):
+    group = query.shape[1] // key.shape[1]
+    out = query.new_empty(*query.shape[:3], value.shape[-1])
+    for i in range(group):
+        scores = query[:, i::group] @ key.mT / query.shape[-1] ** 0.5
+        if attn_mask is not None:
+            mask = attn_mask.expand(*query.shape[:3], key.shape[2])
+            scores = torch.where(mask[:, i::group], scores, -math.inf)
+        out[:, i::group] = scores.softmax(-1) @ value
+    return out
+
+
+@exercise.equivalent("packed rows given to PyTorch's own")
+def _packed_sdpa(query, key, value, attn_mask=None):
+    B, H, L, D = query.shape
+    Hkv, S = key.shape[1:3]
+    if attn_mask is not None:
+        attn_mask = attn_mask.expand(B, H, L, S).reshape(B, Hkv, -1, S)
+    rows = query.reshape(B, Hkv, -1, D)
+    out = F.scaled_dot_product_attention(rows, key, value, attn_mask)
+    return out.reshape(B, H, L, -1)
+
+
+@exercise.equivalent("packed as (L, G), and unpacked in that order")
+def _rows_by_position(query, key, value, attn_mask=None):
+    B, H, L, D = query.shape
+    Hkv, S = key.shape[1:3]
+    rows = _in_groups(query, key).transpose(2, 3).reshape(B, Hkv, -1, D)
+    scores = torch.matmul(rows, key.transpose(2, 3)).div(D**0.5)
+    if attn_mask is not None:
+        mask = _in_groups(attn_mask.expand(B, H, L, S), key)
+        mask = mask.transpose(2, 3).reshape(B, Hkv, -1, S)
+        scores = scores + torch.zeros(mask.shape).masked_fill_(~mask, -1e30)
+    out = (scores.softmax(-1) @ value).view(B, Hkv, L, H // Hkv, -1)
+    return out.permute(0, 1, 3, 2, 4).reshape(B, H, L, -1)
+
+
+@exercise.equivalent("batch and key heads as one axis, bmm, softmax by hand")
+def _bmm(query, key, value, attn_mask=None):
+    B, H, L, D = query.shape
+    k, v = key.flatten(0, 1), value.flatten(0, 1)  # (B * Hkv, S, D)
+    rows = query.reshape(len(k), -1, D) * D**-0.5
+    scores = torch.bmm(rows, k.mT)
+    if attn_mask is not None:
+        mask = attn_mask.expand(B, H, L, -1).reshape(scores.shape)
+        scores = scores.masked_fill(~mask, torch.finfo(scores.dtype).min)
+    exps = (scores - scores.amax(-1, keepdim=True)).exp()
+    out = torch.bmm(exps, v) / exps.sum(-1, keepdim=True)
+    return out.reshape(B, H, L, -1)
+
+
+@exercise.equivalent("vmap over batch, key heads and groups")
+def _vmap(query, key, value, attn_mask=None):
+    shape = (*query.shape[:3], key.shape[2])
+    mask = torch.ones(shape).bool() if attn_mask is None else attn_mask
+    mask = _in_groups(mask.expand(shape), key)
+
+    def attend(q, k, v, m):  # (L, D), (S, D), (S, Dv), (L, S)
+        scores = (q @ k.mT * k.shape[-1] ** -0.5).masked_fill(~m, -math.inf)
+        return scores.softmax(-1) @ v
+
+    group = torch.vmap(attend, (0, None, None, 0))
+    heads = torch.vmap(torch.vmap(group))
+    return heads(_in_groups(query, key), key, value, mask).flatten(1, 2)
