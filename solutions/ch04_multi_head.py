@@ -87,10 +87,9 @@ class MultiHeadAttention(nn.Module):
         Returns:
             ``(B, L, E)``.
         """
-        kv_input = x if kv_input is None else kv_input
-        q = split_heads(self.q_proj(x), self.num_heads)
-        k = split_heads(self.k_proj(kv_input), self.num_heads)
-        v = split_heads(self.v_proj(kv_input), self.num_heads)
+        kv = x if kv_input is None else kv_input
+        q, k, v = self.q_proj(x), self.k_proj(kv), self.v_proj(kv)
+        q, k, v = (split_heads(t, self.num_heads) for t in (q, k, v))
         scores = q @ k.mT / math.sqrt(q.shape[-1])  # (B, H, L, S)
         if attn_mask is not None:
             scores = scores.masked_fill(~attn_mask, -math.inf)

@@ -1,0 +1,186 @@
+"""Cases, properties and correct variants of ``mha-MultiHeadAttention``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Generator, Tensor
+
+from attn.exercises.draw import some_allowed
+from attn.exercises.spec import Case, Exercise, Property
+from attn.functional import merge_heads, split_heads
+from attn.nn import MultiHeadAttention
+
+
+class _Reference(MultiHeadAttention):
+    """``attn``'s module, with the task's own ``forward``."""
+
+    def forward(self, x, kv_input=None, attn_mask=None):
+        return super().forward(x, kv_input, attn_mask=attn_mask)
+
+
+def _cases(g: Generator) -> Iterator[Case]:
+    def randn(*shape: int) -> Tensor:
+        return torch.randn(*shape, generator=g)
+
+    mask = partial(some_allowed, g)
+
+    def case(stage: str, x: Tensor, heads: int, **given: Any) -> Case:
+        state = given.pop("state", None) or _state(g, x.shape[-1])
+        grad = given.pop("grad", False)
+        init = {"embed_dim": x.shape[-1], "num_heads": heads}
+        return Case(stage, (x,), given, init=init, state=state, grad=grad)
+
+    stage = "there is one token, so only its value and the last map count"
+    yield case(stage, randn(1, 1, 6), 2)
+    yield case(stage, randn(3, 1, 8), 4)
+
+    stage = "q_proj is zero, so each head takes the mean of its values"
+    state = _state(g, 6)
+    state["q_proj.weight"].zero_()
+    state["q_proj.bias"].zero_()
+    yield case(stage, randn(2, 5, 6), 3, state=state)
+
+    stage = "there is one head"
+    yield case(stage, randn(2, 5, 6), 1)
+
+    stage = "there are several heads"
+    yield case(stage, randn(1, 5, 12), 3)
+    yield case(stage, randn(1, 4, 8), 2)
+    yield case(stage, randn(2, 7, 12), 6)
+
+    stage = "axes have the same length"
+    yield case(stage, randn(3, 3, 9), 3)
+    yield case(stage, randn(4, 4, 16), 4)
+
+    stage = "keys and values come from another sequence"
+    yield case(stage, randn(2, 3, 12), 3, kv_input=randn(2, 7, 12))
+    yield case(stage, randn(2, 5, 8), 2, kv_input=randn(2, 5, 8))
+    yield case(stage, randn(2, 6, 4), 2, kv_input=randn(2, 1, 4))
+
+    stage = "there is a mask (L, S), the same for all"
+    causal = torch.ones(5, 5).tril().bool()
+    yield case(stage, randn(2, 5, 12), 3, attn_mask=causal)
+    other = {"kv_input": randn(2, 6, 8), "attn_mask": mask(3, 6)}
+    yield case(stage, randn(2, 3, 8), 2, **other)
+
+    stage = "there is a mask for each sequence"
+    yield case(stage, randn(3, 5, 12), 2, attn_mask=mask(3, 1, 1, 5))
+    yield case(stage, randn(2, 4, 8), 4, attn_mask=mask(2, 1, 4, 4))
+
+    stage = "there is a mask for each head"
+    yield case(stage, randn(2, 5, 12), 3, attn_mask=mask(1, 3, 5, 5))
+    yield case(stage, randn(2, 4, 8), 2, attn_mask=mask(2, 2, 4, 4))
+
+    stage = "there are as many sequences as heads, and a mask for each"
+    yield case(stage, randn(3, 4, 12), 3, attn_mask=mask(3, 1, 4, 4))
+
+    stage = "the scores are large"
+    state = _state(g, 8)
+    state["q_proj.weight"] *= 40
+    yield case(stage, 3 * randn(2, 5, 8), 2, state=state)
+
+    stage = "gradients flow back"
+    yield case(stage, randn(2, 4, 6), 3, grad=True)
+    both = {"kv_input": randn(2, 5, 6), "attn_mask": mask(4, 5)}
+    yield case(stage, randn(2, 4, 6), 2, grad=True, **both)
+
+
+def _state(g: Generator, size: int) -> dict[str, Tensor]:
+    state = {}
+    for name in ("q_proj", "k_proj", "v_proj", "out_proj"):
+        weight = torch.randn(size, size, generator=g) * 1.2 / size**0.5
+        state[f"{name}.weight"] = weight
+        state[f"{name}.bias"] = torch.randn(size, generator=g) * 0.5
+    return state
+
+
+exercise = Exercise(
+    id="mha-MultiHeadAttention",
+    points=3,
+    reference=_Reference,
+    cases=_cases,
+    properties=(
+        Property(
+            "The result should have the shape of x: one row for each query.",
+            lambda case, out: (
+                getattr(out, "shape", None) == case.args[0].shape
+            ),
+        ),
+    ),
+)
+
+
+class _Steps(_Reference):
+    """What the right answers share: the maps before and after ``attend``."""
+
+    def forward(self, x, kv_input=None, attn_mask=None):
+        kv = x if kv_input is None else kv_input
+        q, k, v = self.q_proj(x), self.k_proj(kv), self.v_proj(kv)
+        return self.finish(self.attend(q, k, v, attn_mask))
+
+    def split(self, x):
+        return x.unflatten(-1, (self.num_heads, -1))  # (B, L, H, D)
+
+    def finish(self, x):
+        return self.out_proj(x)
+
+
+@exercise.equivalent("PyTorch's own attention")
+class _Fused(_Steps):
+    def attend(self, q, k, v, mask):
+        q, k, v = (split_heads(x, self.num_heads) for x in (q, k, v))
+        return merge_heads(F.scaled_dot_product_attention(q, k, v, mask))
+
+
+@exercise.equivalent("a loop over the heads")
+class _Loop(_Steps):
+    def attend(self, q, k, v, mask):
+        if mask is not None:
+            mask = mask.expand(len(q), self.num_heads, -1, -1)
+        heads = []
+        for h in range(self.num_heads):
+            at = slice(h * self.head_dim, (h + 1) * self.head_dim)
+            scores = q[..., at] @ k[..., at].mT / self.head_dim**0.5
+            if mask is not None:
+                scores = torch.where(mask[:, h], scores, -torch.inf)
+            heads.append(scores.softmax(-1) @ v[..., at])
+        return torch.cat(heads, -1)
+
+
+@exercise.equivalent("einsum, heads last, the queries scaled")
+class _Einsum(_Steps):
+    def attend(self, q, k, v, mask):
+        q, k, v = (self.split(x) for x in (q, k, v))
+        q = q * q.shape[-1] ** -0.5
+        scores = torch.einsum("blhd,bshd->bhls", q, k)
+        if mask is not None:
+            bias = torch.zeros(mask.shape)
+            scores = scores + bias.masked_fill(~mask, float("-inf"))
+        out = torch.einsum("bhls,bshd->blhd", scores.softmax(-1), v)
+        return out.flatten(2)
+
+
+@exercise.equivalent("heads folded into the batch")
+class _Folded(_Steps):
+    def attend(self, q, k, v, mask):
+        batch, heads = len(q), self.num_heads
+        q, k, v = (split_heads(x, heads).flatten(0, 1) for x in (q, k, v))
+        scores = torch.bmm(q, k.mT) / q.shape[-1] ** 0.5
+        if mask is not None:
+            whole = mask.expand(batch, heads, *scores.shape[1:])
+            scores[~whole.flatten(0, 1)] = -torch.inf
+        out = torch.bmm(scores.softmax(-1), v)
+        return merge_heads(out.unflatten(0, (batch, heads)))
+
+
+@exercise.equivalent("the last map cut by heads, and summed")
+class _SumOfHeads(_Fused):
+    def finish(self, x):
+        maps = self.out_proj.weight.unflatten(1, (self.num_heads, -1))
+        out = torch.einsum("blhd,ehd->ble", self.split(x), maps)
+        return out + self.out_proj.bias

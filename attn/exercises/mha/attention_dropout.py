@@ -1,0 +1,134 @@
+"""Cases, properties and correct variants of ``mha-attention_dropout``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+from torch import Generator, Tensor
+
+from attn.exercises.spec import Case, Exercise, Property
+
+
+def _reference(
+    weights: Tensor, keep: Tensor, p: float, training: bool
+) -> Tensor:
+    """Drop in the words of the definition."""
+    if not training:
+        return weights
+    zeros = torch.zeros_like(weights)
+    return torch.where(keep, weights / (1 - p), zeros) if p < 1 else zeros
+
+
+def _cases(g: Generator) -> Iterator[Case]:
+    def case(
+        stage: str, *shape: int, p: float, training: bool, grad: bool = False
+    ) -> Case:
+        weights = torch.randn(*shape, generator=g).softmax(-1)
+        keep = _keep(g, shape, p)
+        return Case(stage, (weights, keep, p, training), grad=grad)
+
+    stage = "the module is not training"
+    yield case(stage, 4, 5, p=0.1, training=False)
+    yield case(stage, 2, 3, 4, 5, p=0.7, training=False)
+
+    stage = "the module is training"
+    yield case(stage, 4, 6, p=0.1, training=True)
+    yield case(stage, 4, 6, p=0.3, training=True)
+    yield case(stage, 2, 3, 4, 5, p=0.7, training=True)
+
+    stage = "whole rows are dropped, or kept"
+    weights = torch.randn(3, 4, generator=g).softmax(-1)
+    keep = torch.tensor([[False] * 4, [True] * 4, [True, False] * 2])
+    yield Case(stage, (weights, keep, 0.25, True))
+
+    stage = "p is 0"
+    yield case(stage, 3, 4, p=0.0, training=True)
+    yield case(stage, 3, 4, p=0.0, training=False)
+
+    stage = "p is 1"
+    yield case(stage, 3, 4, p=1.0, training=True)
+    yield case(stage, 3, 4, p=1.0, training=False)
+
+    stage = "the weights are a view of another tensor"
+    weights = torch.randn(5, 4, 2, generator=g).softmax(0).transpose(0, 2)
+    yield Case(stage, (weights, _keep(g, (2, 4, 5), 0.2), 0.2, True))
+
+    stage = "gradients flow back"
+    yield case(stage, 3, 5, p=0.2, training=True, grad=True)
+    yield case(stage, 3, 5, p=0.2, training=False, grad=True)
+
+
+def _keep(g: Generator, shape: tuple[int, ...], p: float) -> Tensor:
+    """Toss coins; where 0 < p < 1 both sides occur in each row."""
+    keep = torch.rand(shape, generator=g) >= p
+    if 0 < p < 1:
+        at = torch.randint(shape[-1], shape[:-1], generator=g)[..., None]
+        keep = keep.scatter(-1, at, False)
+        keep = keep.scatter(-1, (at + 1) % shape[-1], True)
+    return keep
+
+
+def _dropped_are_zero(case: Case, out: Tensor) -> bool:
+    _, keep, _, training = case.args
+    return not training or not out[~keep].any()
+
+
+exercise = Exercise(
+    id="mha-attention_dropout",
+    points=2,
+    reference=_reference,
+    cases=_cases,
+    properties=(
+        Property(
+            "Where keep is False, the result must be exactly 0 in training.",
+            _dropped_are_zero,
+        ),
+    ),
+)
+
+
+@exercise.equivalent("masked_fill")
+def _filled(weights, keep, p, training):
+    if training and p >= 1:
+        return weights.masked_fill(torch.ones_like(keep), 0.0)
+    if training:
+        return weights.masked_fill(~keep, 0.0) / (1 - p)
+    return weights
+
+
+@exercise.equivalent("a factor for each weight")
+def _factor(weights, keep, p, training):
+    if not training or p == 0:
+        return weights * 1
+    return weights * (keep.float() * (0.0 if p == 1 else 1 / (1 - p)))
+
+
+@exercise.equivalent("where")
+def _where(weights, keep, p, training):
+    if not training:
+        return weights.clone()
+    scale = 1.0 / max(1.0 - p, 1e-12)
+    dropped = torch.logical_not(keep)
+    return torch.where(dropped, torch.zeros(()), weights * scale)
+
+
+@exercise.equivalent("in place on a copy")
+def _in_place(weights, keep, p, training):
+    out = weights.clone()
+    if training:
+        out[~keep] = 0
+        if p < 1:
+            out /= 1 - p
+    return out
+
+
+@exercise.equivalent("a multiplication only where it is kept")
+def _only(weights, keep, p, training):
+    if not training:
+        return weights
+    out = torch.zeros_like(weights)
+    if p == 1.0:
+        return out * weights
+    out[keep] = weights[keep] / (1 - p)
+    return out

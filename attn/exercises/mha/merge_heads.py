@@ -1,0 +1,113 @@
+"""Cases, properties and correct variants of ``mha-merge_heads``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+from torch import Generator, Tensor
+
+from attn import functional
+from attn.exercises.spec import Case, Exercise, Property
+
+
+def _cases(g: Generator) -> Iterator[Case]:
+    def randn(*shape: int) -> Tensor:
+        return torch.randn(*shape, generator=g)
+
+    stage = "there is one token, so only the order of its features counts"
+    yield Case(stage, (randn(3, 1, 2),))
+    yield Case(stage, (randn(2, 4, 1, 3),))
+
+    stage = "there is one head"
+    yield Case(stage, (randn(1, 4, 6),))
+    yield Case(stage, (randn(2, 1, 3, 5),))
+
+    stage = "there is a batch: four axes"
+    yield Case(stage, (randn(2, 3, 5, 4),))
+    yield Case(stage, (randn(3, 5, 2, 1),))
+    yield Case(stage, (randn(1, 2, 7, 6),))
+
+    stage = "there is one sequence: three axes"
+    yield Case(stage, (randn(3, 5, 4),))
+    yield Case(stage, (randn(2, 6, 3),))
+
+    stage = "there are more axes in front"
+    yield Case(stage, (randn(2, 3, 2, 4, 5),))
+
+    stage = "axes have the same length"
+    yield Case(stage, (randn(3, 3, 3, 3),))
+    yield Case(stage, (randn(2, 4, 4, 2),))
+    yield Case(stage, (randn(2, 2, 2),))
+
+    stage = "the input is a view of another tensor"
+    yield Case(stage, (randn(2, 5, 3, 4).transpose(1, 2),))
+    yield Case(stage, (randn(2, 3, 1, 4).expand(2, 3, 5, 4),))
+
+    stage = "gradients flow back"
+    yield Case(stage, (randn(2, 3, 5, 4),), grad=True)
+
+
+def _has_the_shape(case: Case, out: object) -> bool:
+    want = functional.merge_heads(*case.args).shape
+    return getattr(out, "shape", None) == want
+
+
+def _keeps_tokens_together(case: Case, out: Tensor) -> bool:
+    if not _has_the_shape(case, out):
+        return True
+    rows = functional.merge_heads(*case.args)
+    return torch.equal(out.sort(-1)[0], rows.sort(-1)[0])
+
+
+exercise = Exercise(
+    id="mha-merge_heads",
+    points=1,
+    reference=functional.merge_heads,
+    cases=_cases,
+    properties=(
+        Property(
+            "The result should have shape (..., L, H * D): one row for each "
+            "token, its heads side by side.",
+            _has_the_shape,
+        ),
+        Property(
+            "A row of the result holds elements of several tokens: reshape "
+            "and view never move an element. What has to happen before them?",
+            _keeps_tokens_together,
+        ),
+    ),
+)
+
+
+@exercise.equivalent("permute, contiguous, view")
+def _permute(x):
+    *lead, heads, length, size = x.shape
+    n = len(lead)
+    back = x.permute(*range(n), n + 1, n, n + 2).contiguous()
+    return back.view(*lead, length, heads * size)
+
+
+@exercise.equivalent("cat over the heads")
+def _cat(x):
+    return torch.cat(x.unbind(-3), dim=-1)
+
+
+@exercise.equivalent("filled in place")
+def _filled(x):
+    *lead, heads, length, size = x.shape
+    out = x.new_zeros(*lead, length, heads * size)
+    for h in range(heads):
+        out[..., h * size : (h + 1) * size] = x[..., h, :, :]
+    return out
+
+
+@exercise.equivalent("reshape copies when it must")
+def _reshape(x):
+    *lead, heads, length, size = x.shape
+    return x.movedim(-3, -2).reshape(*lead, length, heads * size)
+
+
+@exercise.equivalent("token by token")
+def _tokens(x):
+    return torch.stack([t.flatten(-2) for t in x.unbind(-2)], -2)

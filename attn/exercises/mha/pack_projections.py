@@ -1,0 +1,132 @@
+"""Cases, properties and correct variants of ``mha-pack_projections``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+from torch import Generator, Tensor
+
+from attn.exercises.spec import Case, Exercise, Property
+
+
+def _reference(
+    q: Tensor, k: Tensor, v: Tensor, num_heads: int | None = None
+) -> Tensor:
+    """Pack row after row, as the task says it."""
+    if num_heads is None:
+        return torch.cat([q, k, v])
+    size = len(q) // num_heads
+    heads = [range(h * size, (h + 1) * size) for h in range(num_heads)]
+    return torch.stack(
+        [x[i] for rows in heads for x in (q, k, v) for i in rows]
+    )
+
+
+def _cases(g: Generator) -> Iterator[Case]:
+    def randn(*shape: int) -> Tensor:
+        return torch.randn(*shape, generator=g)
+
+    def three(*shape: int) -> tuple[Tensor, Tensor, Tensor]:
+        return randn(*shape), randn(*shape), randn(*shape)
+
+    stage = "num_heads is not given"
+    yield Case(stage, three(6, 4))
+    yield Case(stage, three(4, 4))
+    yield Case(stage, three(3, 7))
+
+    stage = "num_heads is not given and the three differ in height"
+    yield Case(stage, (randn(8, 6), randn(4, 6), randn(2, 6)))
+    yield Case(stage, (randn(4, 4), randn(2, 4), randn(2, 4)))
+
+    stage = "num_heads is not given and they are biases"
+    yield Case(stage, three(6))
+
+    stage = "num_heads is 1"
+    yield Case(stage, three(6, 4), {"num_heads": 1})
+
+    stage = "num_heads is given"
+    yield Case(stage, three(12, 5), {"num_heads": 2})
+    yield Case(stage, three(12, 7), {"num_heads": 4})
+    yield Case(stage, three(6, 6), {"num_heads": 2})
+    yield Case(stage, three(9, 9), {"num_heads": 3})
+
+    stage = "there are as many heads as rows"
+    yield Case(stage, three(5, 3), {"num_heads": 5})
+
+    stage = "num_heads is given and they are biases"
+    yield Case(stage, three(12), {"num_heads": 3})
+    yield Case(stage, three(4), {"num_heads": 2})
+
+    stage = "the weights are views of other tensors"
+    yield Case(stage, tuple(x.mT for x in three(5, 8)), {"num_heads": 2})
+    yield Case(stage, tuple(x.mT for x in three(5, 6)))
+
+    stage = "gradients flow back"
+    yield Case(stage, three(6, 4), grad=True)
+    yield Case(stage, three(6, 4), {"num_heads": 3}, grad=True)
+
+
+exercise = Exercise(
+    id="mha-pack_projections",
+    points=2,
+    reference=_reference,
+    cases=_cases,
+    properties=(
+        Property(
+            "The result should have all rows of q, k and v, as wide as "
+            "they are: nn.Linear keeps output features in rows.",
+            lambda case, out: out.shape == torch.cat(case.args).shape,
+        ),
+    ),
+)
+
+
+@exercise.equivalent("a loop over the heads")
+def _loop(q, k, v, num_heads=None):
+    if num_heads is None:
+        return torch.concatenate((q, k, v), dim=0)
+    size = q.shape[0] // num_heads
+    rows = []
+    for h in range(num_heads):
+        for part in (q, k, v):
+            rows.append(part[h * size : (h + 1) * size])
+    return torch.cat(rows)
+
+
+@exercise.equivalent("stack behind the heads, then flatten")
+def _stack(q, k, v, num_heads=None):
+    if num_heads is None:
+        return (torch.vstack if q.dim() > 1 else torch.hstack)([q, k, v])
+    heads = [x.reshape(num_heads, -1, *x.shape[1:]) for x in (q, k, v)]
+    return torch.stack(heads, 1).flatten(0, 2)
+
+
+@exercise.equivalent("the cat, reordered by an index")
+def _index(q, k, v, num_heads=None):
+    whole = torch.cat([q, k, v])
+    if num_heads is None:
+        return whole
+    order = torch.arange(len(whole)).view(3, num_heads, -1).transpose(0, 1)
+    return whole[order.flatten()]
+
+
+@exercise.equivalent("filled in place")
+def _filled(q, k, v, num_heads=None):
+    out = q.new_empty(len(q) + len(k) + len(v), *q.shape[1:])
+    if num_heads is None:
+        out[: len(q)], out[len(q) : len(q) + len(k)] = q, k
+        out[len(q) + len(k) :] = v
+        return out
+    cut = out.view(num_heads, 3, -1, *q.shape[1:])
+    for i, x in enumerate((q, k, v)):
+        cut[:, i] = x.reshape(num_heads, -1, *x.shape[1:])
+    return out
+
+
+@exercise.equivalent("chunks, zipped")
+def _chunks(q, k, v, num_heads=None):
+    parts = [(q,), (k,), (v,)]
+    if num_heads:
+        parts = [x.chunk(num_heads) for x in (q, k, v)]
+    return torch.cat([x for head in zip(*parts, strict=True) for x in head])

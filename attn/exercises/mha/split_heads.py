@@ -1,0 +1,123 @@
+"""Cases, properties and correct variants of ``mha-split_heads``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+from torch import Generator, Tensor
+
+from attn import functional
+from attn.exercises.spec import Case, Exercise, Property
+
+
+def _cases(g: Generator) -> Iterator[Case]:
+    def randn(*shape: int) -> Tensor:
+        return torch.randn(*shape, generator=g)
+
+    stage = "there is one token, so only the order of its features counts"
+    yield Case(stage, (randn(1, 6), 3))
+    yield Case(stage, (randn(2, 1, 12), 2))
+
+    stage = "there is one head"
+    yield Case(stage, (randn(4, 6), 1))
+    yield Case(stage, (randn(3, 2, 5), 1))
+
+    stage = "there is a batch: three axes"
+    yield Case(stage, (randn(2, 5, 12), 3))
+    yield Case(stage, (randn(3, 4, 10), 5))
+    yield Case(stage, (randn(2, 6, 3), 3))
+
+    stage = "there is one sequence: two axes"
+    yield Case(stage, (randn(5, 12), 4))
+    yield Case(stage, (randn(7, 6), 2))
+
+    stage = "there are more axes in front"
+    yield Case(stage, (randn(2, 3, 4, 10), 2))
+    yield Case(stage, (randn(2, 1, 3, 5, 6), 3))
+
+    stage = "axes have the same length"
+    yield Case(stage, (randn(3, 3, 9), 3))
+    yield Case(stage, (randn(2, 4, 16), 4))
+    yield Case(stage, (randn(2, 2, 2, 4), 2))
+
+    stage = "the input is a view of another tensor"
+    yield Case(stage, (randn(12, 5, 2).transpose(0, 2), 3))
+    yield Case(stage, (randn(1, 4, 6).expand(3, 4, 6), 2))
+
+    stage = "gradients flow back"
+    yield Case(stage, (randn(2, 5, 12), 3), grad=True)
+
+
+def _has_the_shape(case: Case, out: object) -> bool:
+    want = functional.split_heads(*case.args).shape
+    return getattr(out, "shape", None) == want
+
+
+def _keeps_tokens_together(case: Case, out: Tensor) -> bool:
+    if not _has_the_shape(case, out):
+        return True
+    rows = out.movedim(-3, -2).flatten(-2)  # (..., L, H * D)
+    return torch.equal(rows.sort(-1)[0], case.args[0].sort(-1)[0])
+
+
+exercise = Exercise(
+    id="mha-split_heads",
+    points=1,
+    reference=functional.split_heads,
+    cases=_cases,
+    properties=(
+        Property(
+            "The result should have shape (..., H, L, D): the heads in "
+            "front of the tokens, D features for each.",
+            _has_the_shape,
+        ),
+        Property(
+            "One token's features have ended up in the rows of another: "
+            "reshape and view never move an element. Which step of yours "
+            "moves them?",
+            _keeps_tokens_together,
+        ),
+    ),
+)
+
+
+@exercise.equivalent("view and permute, spelt out")
+def _permute(x, num_heads):
+    *lead, length, size = x.shape
+    cut = x.reshape(*lead, length, num_heads, size // num_heads)
+    n = len(lead)
+    return cut.permute(*range(n), n + 1, n, n + 2).contiguous()
+
+
+@exercise.equivalent("chunks, stacked")
+def _chunks(x, num_heads):
+    return torch.stack(x.chunk(num_heads, -1), -3)
+
+
+@exercise.equivalent("slices, one head at a time")
+def _slices(x, num_heads):
+    d = x.shape[-1] // num_heads
+    heads = [x[..., h * d : (h + 1) * d] for h in range(num_heads)]
+    return torch.stack(heads, dim=-3)
+
+
+@exercise.equivalent("filled in place")
+def _filled(x, num_heads):
+    d = x.shape[-1] // num_heads
+    out = x.new_empty(*x.shape[:-2], num_heads, x.shape[-2], d)
+    for h in range(num_heads):
+        out[..., h, :, :] = x[..., h * d : (h + 1) * d]
+    return out
+
+
+@exercise.equivalent("an index")
+def _index(x, num_heads):
+    features = torch.arange(x.shape[-1]).view(num_heads, 1, -1)
+    tokens = torch.arange(x.shape[-2]).view(1, -1, 1)
+    return x[..., tokens, features]
+
+
+@exercise.equivalent("movedim")
+def _movedim(x, num_heads):
+    return x.unflatten(-1, (num_heads, -1)).movedim(-2, -3)
