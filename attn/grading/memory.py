@@ -24,6 +24,11 @@ class LargestTensor(TorchDispatchMode):
         self.numel = 0
         self.shape: tuple[int, ...] = ()
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Spare the first check the import of torch's compiler: seconds."""
+        return False
+
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:

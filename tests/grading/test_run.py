@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from attn.exercises.spec import Case
+from attn.grading.memory import LargestTensor
 from attn.grading.run import Forbidden, OutOfTime, copy_tensor, run
 
 X = torch.arange(6.0).reshape(2, 3)
@@ -145,6 +146,12 @@ def test_a_tensor_beyond_the_room_is_told(answer, fits):
     assert (not outcome.fault) == fits
     if not fits:
         assert "something is copied" in outcome.fault
+
+
+def test_watching_memory_does_not_import_the_compiler():
+    """torch wraps a mode that skips dynamo, and imports it at the first call:
+    2 s, or on a busy machine the 5 s that a check may take."""
+    assert not hasattr(LargestTensor.__torch_dispatch__, "__wrapped__")
 
 
 def test_a_case_that_trains_may_draw_and_draws_the_same_each_time():
