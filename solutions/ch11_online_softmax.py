@@ -37,9 +37,8 @@ def online_softmax(
         total = total * fade + weights.sum(-1, keepdim=True)
         out = out * fade + weights @ v  # (..., L, Dv)
         top = new
-    seen = total > 0
-    lse = (top + total.log()).masked_fill(~seen, -math.inf)
-    return out / total.masked_fill(~seen, 1), lse[..., 0]
+    lse = top + total.log()  # -inf for a row that sees nothing
+    return out / total.masked_fill(total == 0, 1), lse[..., 0]
 
 
 def merge_states(
@@ -152,11 +151,11 @@ def tiled_backward(
             cols = slice(j, min(j + block_k, S))
             k, v = key[..., cols, :], value[..., cols, :]
             s = q @ k.mT * scale  # (..., l, s)
-            p = (s - lse[..., rows, None]).exp()
             if is_causal:
                 row = torch.arange(rows.start, rows.stop)[:, None]
                 column = torch.arange(cols.start, cols.stop)
-                p = p * (column <= row)
+                s = s.masked_fill(column > row, -math.inf)
+            p = (s - lse[..., rows, None]).exp()
             ds = p * (g @ v.mT - delta[..., rows, :])
             dv[..., cols, :] += p.mT @ g
             dq[..., rows, :] += ds @ k * scale

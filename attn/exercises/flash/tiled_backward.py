@@ -1,0 +1,119 @@
+"""Cases, properties and correct variants of ``flash-tiled_backward``."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import torch
+from torch import Generator, Tensor
+
+from attn import functional
+from attn.exercises.flash.tiles import blocks, cases, tile_scores
+from attn.exercises.spec import Case, Exercise, Property
+
+
+def tiled_backward(
+    query, key, value, out, lse, d_out, block_q, block_k, is_causal=False
+):
+    """Call autograd, through all scores at once."""
+    inputs = [x.detach().requires_grad_() for x in (query, key, value)]
+    with torch.enable_grad():
+        result = functional.scaled_dot_product_attention(
+            *inputs, is_causal=is_causal
+        )
+    return torch.autograd.grad(result, inputs, d_out)
+
+
+def _max_numel(
+    q: Tensor, k: Tensor, v: Tensor, block_q: int, block_k: int
+) -> int:
+    """Allow an input, or all tiles of a row or a column of blocks."""
+    lead = q[..., 0, 0].numel()
+    tiles = lead * max(block_q * k.shape[-2], block_k * q.shape[-2])
+    return max(q.numel(), k.numel(), v.numel(), tiles)
+
+
+def _cases(g: Generator) -> Iterator[Case]:
+    def inputs(q: Tensor, k: Tensor, v: Tensor, causal: bool) -> tuple:
+        out, lse = functional.scaled_dot_product_attention(
+            q, k, v, is_causal=causal, return_lse=True
+        )
+        return q, k, v, out, lse, torch.randn(out.shape, generator=g)
+
+    # Larger scores leave nothing of the gradients but rounding.
+    yield from cases(g, inputs, _max_numel, large=4.0)
+
+
+exercise = Exercise(
+    id="flash-tiled_backward",
+    points=3,
+    reference=tiled_backward,
+    cases=_cases,
+    properties=(
+        Property(
+            "All weights are in memory at once. No tensor may be much larger "
+            "than an input.",
+            lambda case, out: case.max_numel is None,
+        ),
+    ),
+)
+
+
+@exercise.equivalent("tile by tile")
+def _tiles(q, k, v, o, m, g, block_q, block_k, is_causal=False):
+    scale = q.shape[-1] ** -0.5
+    dq, dk, dv = (torch.zeros_like(x) for x in (q, k, v))
+    delta = (o * g).sum(-1, keepdim=True)
+    for r in blocks(q.shape[-2], block_q):
+        for c in blocks(k.shape[-2], block_k):
+            s = tile_scores(q, k, r, c, is_causal)
+            p = (s - m[..., r, None]).exp()
+            ds = p * (g[..., r, :] @ v[..., c, :].mT - delta[..., r, :])
+            dv[..., c, :] += p.mT @ g[..., r, :]
+            dq[..., r, :] += ds @ k[..., c, :] * scale
+            dk[..., c, :] += ds.mT @ q[..., r, :] * scale
+    return dq, dk, dv
+
+
+@exercise.equivalent("keys outside, queries inside")
+def _keys_outside(q, k, v, o, m, g, block_q, block_k, is_causal=False):
+    scale = q.shape[-1] ** -0.5
+    dq, dk, dv = torch.zeros_like(q), [], []
+    delta = (o * g).sum(-1)
+    for c in blocks(k.shape[-2], block_k):
+        own_k, own_v = 0.0, 0.0
+        for r in blocks(q.shape[-2], block_q):
+            s = tile_scores(q, k, r, c, is_causal)
+            p = torch.exp(s - m[..., r].unsqueeze(-1))
+            dp = torch.einsum("...ld,...sd->...ls", g[..., r, :], v[..., c, :])
+            ds = p * (dp - delta[..., r].unsqueeze(-1)) * scale
+            own_v = own_v + p.mT @ g[..., r, :]
+            own_k = own_k + ds.mT @ q[..., r, :]
+            dq[..., r, :] += ds @ k[..., c, :]
+        dk.append(own_k)
+        dv.append(own_v)
+    return dq, torch.cat(dk, -2), torch.cat(dv, -2)
+
+
+@exercise.equivalent("the mask as zeros in the weights")
+def _zeros(q, k, v, o, m, g, block_q, block_k, is_causal=False):
+    dq, dk, dv = (torch.zeros_like(x) for x in (q, k, v))
+    lost = torch.einsum("...d,...d->...", o, g)[..., None]
+    for r in blocks(q.shape[-2], block_q):
+        for c in blocks(k.shape[-2], block_k):
+            p = (tile_scores(q, k, r, c, False) - m[..., r, None]).exp()
+            if is_causal:
+                row = torch.arange(r.start, r.stop)[:, None]
+                p = p.where(torch.arange(c.start, c.stop) <= row, 0.0)
+            ds = p * (g[..., r, :] @ v[..., c, :].mT - lost[..., r, :])
+            ds = ds / math.sqrt(q.shape[-1])
+            dv[..., c, :] += p.mT @ g[..., r, :]
+            dk[..., c, :] += ds.mT @ q[..., r, :]
+            dq[..., r, :] += ds @ k[..., c, :]
+    return dq, dk, dv
+
+
+@exercise.equivalent("one query at a time")
+def _one_by_one(q, k, v, o, m, g, block_q, block_k, is_causal=False):
+    return _tiles(q, k, v, o, m, g, 1, block_k, is_causal)
