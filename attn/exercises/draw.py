@@ -22,8 +22,3 @@ def some_allowed(g: Generator, *shape: int) -> Tensor:
     mask.scatter_(-1, order[..., :2], True)
     mask.scatter_(-1, order[..., 2:3], False)
     return mask
-
-
-def is_bool(_case: object, out: Tensor) -> bool:
-    """Claim that a mask is bool."""
-    return out.dtype == torch.bool
