@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch.profiler import ProfilerActivity, profile
 
-__all__ = ["in_turns", "peak_bytes"]
+__all__ = ["benchmark_interleaved", "peak_bytes"]
 
 L2_BYTES = 256 * 2**20  # more than any GPU's cache: writing them empties it
 
@@ -68,7 +68,7 @@ def _no_log() -> Iterator[None]:
         os.close(nowhere)
 
 
-def in_turns(
+def benchmark_interleaved(
     calls: Mapping[str, Callable[[], Any]],
     rounds: int,
     device: str | torch.device = "cpu",

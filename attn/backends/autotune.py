@@ -1,4 +1,4 @@
-"""What was faster here: measured when asked to, remembered by kind of call."""
+"""Measure the backends on a call and remember the order, by tuning key."""
 
 from __future__ import annotations
 
@@ -12,87 +12,88 @@ import torch
 
 from attn.backends.forms import run
 from attn.backends.registry import Implementation, Registry
-from attn.functional.inputs import Call
-from attn.profiling import in_turns
+from attn.functional.inputs import AttentionInputs
+from attn.profiling import benchmark_interleaved
 
 __all__ = ["measure"]
 
-HOPELESS = 4.0  # times the best: once is enough to know
-CLOSE = 1.1  # times the best: no reason to change
+PRUNE_RATIO = 4.0  # times the best: one round is enough
+SWITCH_MARGIN = 1.1  # times the best: no reason to change
 
 
 def measure(
     registry: Registry,
-    call: Call,
-    arguments: dict[str, Any],
+    inputs: AttentionInputs,
+    options: dict[str, Any],
     return_lse: bool = False,
     rounds: int = 7,
 ) -> None:
-    """Let everybody who can take a call compute it, and note how long.
+    """Benchmark every supported backend on a call and cache the order.
 
-    Who has to compile does it now. Where a gradient will be asked for, its
-    time counts too. Who fails is not taken, with a warning. Who would be
-    taken anyway stays so when nobody is clearly faster.
+    Backends that need compiling compile now. Where autograd records the
+    inputs, the backward pass counts too. A backend that fails is skipped
+    with a warning. The current choice stays unless another is clearly
+    faster.
 
     Args:
-        registry: whose implementations; it remembers.
-        call: what is to be computed.
-        arguments: the contract's, as they were given.
-        return_lse: ask for the lse too.
-        rounds: of which the median is noted.
+        registry: of the implementations; it caches the result.
+        inputs: validated.
+        options: the contract's optional arguments, as given.
+        return_lse: compute the lse too.
+        rounds: of which the median counts.
     """
+    key = inputs.tuning_key(return_lse)
+    registry.seconds.pop(key, None)
+    current = registry.name_of(registry.choose(inputs, return_lse=return_lse))
+    names = [
+        name
+        for name, one in registry.complete()
+        if one.tunable(inputs) and not one.reasons(inputs, return_lse)
+    ]
     seconds: dict[str, float] = {}
     runs = {}
-    able = [
-        name
-        for name, one in registry.whole()
-        if one.measured(call) and not registry.reasons(name, call, return_lse)
-    ]
-    such = call.tuning_key(return_lse)
-    registry.seconds.pop(such, None)
-    chosen = registry.choose(call, return_lse=return_lse)
-    device = call.query.device
-    for name in _with_progress(able):
+    device = inputs.query.device
+    for name in _with_progress(names):
         one = registry[name]
-        once = functools.partial(_once, one, call, arguments, return_lse)
+        once = functools.partial(_once, one, inputs, options, return_lse)
         try:
-            (seconds[name],) = in_turns({name: once}, 1, device)[name]
-        except RuntimeError as error:  # a compiler's errors, and no memory
+            timed = benchmark_interleaved({name: once}, 1, device)
+        except RuntimeError as error:  # a compiler's, or out of memory
             warnings.warn(f"{name} failed: {error}", stacklevel=3)
         else:
+            (seconds[name],) = timed[name]
             runs[name] = once
     if not runs:
         return
-    limit = HOPELESS * min(seconds.values())
+    limit = PRUNE_RATIO * min(seconds.values())
     close = {n: once for n, once in runs.items() if seconds[n] <= limit}
-    for name, spent in in_turns(close, rounds, device).items():
+    for name, spent in benchmark_interleaved(close, rounds, device).items():
         seconds[name] = statistics.median(spent)
-    ranks = sorted(seconds, key=lambda name: seconds[name])
-    usual = registry.name_of(chosen)
-    if seconds.get(usual, torch.inf) <= CLOSE * seconds[ranks[0]]:
-        ranks.sort(key=lambda name: name != usual)
-    registry.seconds[such] = {n: seconds[n] for n in ranks}
+    order = sorted(seconds, key=lambda name: seconds[name])
+    if seconds.get(current, torch.inf) <= SWITCH_MARGIN * seconds[order[0]]:
+        order.sort(key=lambda name: name != current)
+    registry.seconds[key] = {name: seconds[name] for name in order}
 
 
 def _with_progress(names: list[str]) -> Iterable[str]:
     try:
         from tqdm import tqdm
-    except ImportError:  # torch alone is needed to compute
+    except ImportError:  # the package itself needs torch alone
         return names
     return tqdm(names, desc="measuring", leave=False)
 
 
 def _once(
     one: Implementation,
-    call: Call,
-    arguments: dict[str, Any],
+    inputs: AttentionInputs,
+    options: dict[str, Any],
     return_lse: bool,
 ) -> None:
     assert one.mask is not None
-    with torch.random.fork_rng(enabled=call.dropout_p > 0):
-        out = run(one.function, one.mask, call, arguments, return_lse, {})
-    if call.wants_gradient:
+    with torch.random.fork_rng(enabled=inputs.dropout_p > 0):
+        out = run(one.function, one.mask, inputs, options, return_lse, {})
+    if inputs.requires_grad:
         out = out[0] if return_lse else out
-        tensors = (call.query, call.key, call.value)
-        wanted = [x for x in tensors if x.requires_grad]
-        torch.autograd.grad(out, wanted, torch.ones_like(out))
+        tensors = (inputs.query, inputs.key, inputs.value)
+        leaves = [x for x in tensors if x.requires_grad]
+        torch.autograd.grad(out, leaves, torch.ones_like(out))

@@ -1,7 +1,7 @@
-"""The implementations that come with the book, in the order of their speed.
+"""The built-in backends, in the order in which auto considers them.
 
-The order is what ``tests/attn/test_cpu_speed.py`` and ``attn.bench``
-measure. Where speed depends on the call, ``slower`` says so.
+The order is measured by ``tests/attn/test_cpu_speed.py`` and ``attn.bench``.
+Where speed depends on the call, ``deprioritized`` says so.
 """
 
 from __future__ import annotations
@@ -17,88 +17,80 @@ from attn.backends import (
     flex,
     sdpa,
     triton,
+    triton_split_kv,
 )
-from attn.backends.registry import ONE_GRAPH, registry
-from attn.functional import (
-    grouped_attention,
-    scaled_dot_product_attention,
-    tiled_attention,
-)
-from attn.functional.inputs import Call
+from attn.backends.registry import TRACING, registry
+from attn.functional.attention import grouped, reference
+from attn.functional.inputs import AttentionInputs
+from attn.functional.tiled import tiled
 
 LARGE = 2**28  # scores: a GiB in float32
 
 
-def _few_scores(call: Call) -> str | None:
+def _no_dropout(inputs: AttentionInputs) -> list[str]:
+    p = inputs.dropout_p
+    return [f"dropout_p is {p}: it has no dropout"] if p else []
+
+
+def _few_scores(inputs: AttentionInputs) -> str | None:
     if torch.compiler.is_compiling():
-        return ONE_GRAPH
-    count = math.prod(call.scores_shape)
+        return TRACING
+    count = math.prod(inputs.scores_shape)
     if count < LARGE:
-        return f"there are {count:,} scores: they fit, and one product does it"
+        return f"the {count:,} scores fit into memory: one product is faster"
     return None
 
 
-def _without_dropout(call: Call) -> list[str]:
-    return [f"dropout_p is {call.dropout_p}: it drops nothing"] * bool(
-        call.dropout_p
-    )
+def _fits(inputs: AttentionInputs) -> bool:
+    return _few_scores(inputs) is not None
 
 
-def _little_memory(call: Call) -> bool:
-    return _few_scores(call) is not None
-
-
-registry.register(
-    "banded",
-    why_not=cpu_window.why_not_banded,
-    slower=cpu_window.slower_banded,
-    has_lse=False,
-    mask="call",
-)(cpu_window.run_banded)
-registry.register(
-    "halves",
-    why_not=cpu_half.why_not_halves,
-    slower=cpu_half.slower_halves,
-    has_lse=False,
-    mask="call",
-)(cpu_half.run_halves)
-registry.register(
-    "packed",
-    why_not=cpu_gqa.why_not_packed,
-    slower=cpu_gqa.slower_packed,
-    has_lse=False,
-    mask="call",
-)(cpu_gqa.run_packed)
+for name, backend in {
+    "cpu_window": cpu_window,
+    "cpu_half": cpu_half,
+    "pack_gqa": cpu_gqa,
+}.items():
+    registry.register(
+        name,
+        mask="inputs",
+        unsupported_reasons=backend.unsupported_reasons,
+        deprioritized=backend.deprioritized,
+        supports_lse=False,
+    )(backend.run)
 registry.register(
     "flex",
-    why_not=flex.why_not_flex,
-    slower=flex.slower_flex,
-    has_lse=flex.has_lse,
-    mask="call",
-)(flex.run_flex)
+    mask="inputs",
+    unsupported_reasons=flex.unsupported_reasons,
+    deprioritized=flex.deprioritized,
+    supports_lse=flex.supports_lse,
+)(flex.run)
 registry.register(
-    "sdpa", why_not=sdpa.why_not_sdpa, has_lse=False, mask="call"
-)(sdpa.run_sdpa)
+    "sdpa",
+    mask="inputs",
+    unsupported_reasons=sdpa.unsupported_reasons,
+    supports_lse=False,
+)(sdpa.run)
+for name, backend in {
+    "triton_split_kv": triton_split_kv,
+    "triton": triton,
+}.items():
+    registry.register(
+        name,
+        mask="inputs",
+        unsupported_reasons=backend.unsupported_reasons,
+        deprioritized=backend.deprioritized,
+        tunable=triton.tunable,
+    )(backend.run)
 registry.register(
-    "decode",
-    why_not=triton.why_not_decode,
-    slower=triton.slower_decode,
-    measured=triton.on_gpu,
-    mask="call",
-)(triton.run_decode)
-registry.register(
-    "fused",
-    why_not=triton.why_not_fused,
-    slower=triton.slower_fused,
-    measured=triton.on_gpu,
-    mask="call",
-)(triton.run_fused)
-registry.register("tiled", why_not=_without_dropout, slower=_few_scores)(
-    tiled_attention
-)
-registry.register("grouped", measured=_little_memory)(grouped_attention)
+    "tiled",
+    mask="inputs",
+    unsupported_reasons=_no_dropout,
+    deprioritized=_few_scores,
+)(tiled)
+registry.register("grouped", mask="inputs", tunable=_fits)(grouped)
 registry.register(
     "reference",
-    slower=lambda call: "it is written to be read: grouped does the same",
-    measured=False,
-)(scaled_dot_product_attention)
+    mask="inputs",
+    deprioritized=lambda inputs: "it is written to be read; see grouped",
+    tunable=False,
+)(reference)

@@ -1,7 +1,7 @@
-"""A window on a CPU: only the keys that a block of queries can see.
+"""Sliding windows on a CPU: each block of queries reads only its own keys.
 
-The call is cut up so that torch's fused function does what it is good at. It
-is exact: nothing is rounded that torch does not round.
+Every block is one call of PyTorch's fused function, and exact: nothing is
+rounded that PyTorch does not round.
 """
 
 from __future__ import annotations
@@ -11,62 +11,62 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from attn.backends.cpu_half import casting_pays
-from attn.backends.registry import ONE_GRAPH
-from attn.backends.sdpa import why_not_sdpa_on_cpu
-from attn.functional.inputs import Call
+from attn.backends.registry import TRACING
+from attn.backends.sdpa import unsupported_on_cpu
+from attn.functional.inputs import AttentionInputs
 
-__all__ = ["run_banded", "slower_banded", "why_not_banded"]
+__all__ = ["deprioritized", "run", "unsupported_reasons"]
 
 BLOCK = 128  # queries at a time under a window
 
 
-def why_not_banded(call: Call) -> list[str]:
-    """What keeps a call from being cut along its band."""
-    if _bounds(call) is None:
-        return ["there is no window: it needs a bound on either side"]
-    lacks = why_not_sdpa_on_cpu(call)
-    if call.attn_mask is not None:
-        lacks.append("attn_mask is a tensor: it needs rules alone")
-    if not isinstance(call.q_offset, int):
-        lacks.append("q_offset is a tensor: the bands would differ")
-    return lacks
+def unsupported_reasons(inputs: AttentionInputs) -> list[str]:
+    """Return why a call cannot be cut along its band."""
+    if _bounds(inputs) is None:
+        return ["no window: both sides must be bounded"]
+    reasons = unsupported_on_cpu(inputs)
+    if inputs.attn_mask is not None:
+        reasons.append("attn_mask is a tensor: pass a Mask")
+    if not isinstance(inputs.q_offset, int):
+        reasons.append("q_offset is a tensor: the bands would differ")
+    return reasons
 
 
-def slower_banded(call: Call) -> str | None:
-    """Why cutting does not pay."""
-    bounds = _bounds(call)
+def deprioritized(inputs: AttentionInputs) -> str | None:
+    """Return why cutting is no faster."""
+    bounds = _bounds(inputs)
     if bounds is None:
         return None
     if torch.compiler.is_compiling():
-        return ONE_GRAPH
+        return TRACING
     seen = sum(bounds) + BLOCK
-    if 2 * seen > call.kv_len:
+    if 2 * seen > inputs.kv_len:
         return (
-            f"a block of queries sees {seen} of {call.kv_len} keys: cutting "
+            f"a block of queries reads {seen} of {inputs.kv_len} keys: it "
             "pays below half"
         )
     return None
 
 
-def run_banded(call: Call) -> Tensor:
-    """Block by block of queries, each with the keys that it can see."""
-    bounds = _bounds(call)
-    assert bounds is not None and call.mask is not None
-    assert isinstance(call.q_offset, int)
-    (left, right), start = bounds, call.q_offset
-    query, key, value = call.query, call.key, call.value
-    if casting_pays(call):
+def run(inputs: AttentionInputs) -> Tensor:
+    """Compute each block of queries with the keys in its window."""
+    bounds = _bounds(inputs)
+    assert bounds is not None and inputs.mask is not None
+    assert isinstance(inputs.q_offset, int)
+    (left, right), start = bounds, inputs.q_offset
+    query, key, value = inputs.query, inputs.key, inputs.value
+    if casting_pays(inputs):
         query, key, value = query.float(), key.float(), value.float()
     masks: dict[tuple[int, ...], Tensor] = {}
     outs = []
-    for top in range(0, call.q_len, BLOCK):
-        end = min(top + BLOCK, call.q_len)
-        lo = min(max(start + top - left, 0), call.kv_len - 1)
-        hi = max(min(start + end + right, call.kv_len), lo + 1)
-        # Blocks that lie alike in the band have the same mask.
+    for top in range(0, inputs.q_len, BLOCK):
+        end = min(top + BLOCK, inputs.q_len)
+        lo = min(max(start + top - left, 0), inputs.kv_len - 1)
+        hi = max(min(start + end + right, inputs.kv_len), lo + 1)
+        # Blocks at the same place in the band share a mask.
         place = (top - lo, end - top, hi - lo)
-        if place not in masks or not call.mask.is_relative:
-            allowed = call.allowed(slice(top, end), slice(lo, hi))
+        if place not in masks or not inputs.mask.is_relative:
+            allowed = inputs.allowed(slice(top, end), slice(lo, hi))
             assert allowed is not None
             numbers = torch.where(allowed, 0.0, -torch.inf)  # torch adds them
             masks[place] = numbers.to(query.dtype)
@@ -76,17 +76,17 @@ def run_banded(call: Call) -> Tensor:
                 key[..., lo:hi, :],
                 value[..., lo:hi, :],
                 masks[place],
-                dropout_p=call.dropout_p,
-                scale=call.scale,
-                enable_gqa=call.num_heads != call.num_kv_heads,
+                dropout_p=inputs.dropout_p,
+                scale=inputs.scale,
+                enable_gqa=inputs.num_heads != inputs.num_kv_heads,
             )
         )
-    return torch.cat(outs, -2).to(call.query.dtype)
+    return torch.cat(outs, -2).to(inputs.query.dtype)
 
 
-def _bounds(call: Call) -> tuple[int, int] | None:
-    """Neighbours on either side that the rules leave; None: no bound."""
-    if call.mask is None:
+def _bounds(inputs: AttentionInputs) -> tuple[int, int] | None:
+    """Return the neighbours kept on either side; None if unbounded."""
+    if inputs.mask is None:
         return None
-    left, right = call.mask.bounds
+    left, right = inputs.mask.bounds
     return None if left is None or right is None else (left, right)

@@ -1,8 +1,7 @@
-"""FlexAttention: PyTorch compiles a fused kernel around our mask.
+"""FlexAttention: PyTorch compiles a fused kernel around a mask.
 
-Only blocks of pairs that the mask leaves are computed. To compile takes
-seconds, so nothing is compiled inside a call unless ``warmup`` was asked to,
-or the implementation was named.
+Blocks that the mask rules out are skipped. Compiling takes seconds, so it
+happens inside a call only after ``autotune`` or where ``impl`` names it.
 """
 
 from __future__ import annotations
@@ -15,52 +14,51 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attn.backends.forms import block_mask
-from attn.backends.registry import ONE_GRAPH
-from attn.functional.inputs import Call
+from attn.backends.block_masks import block_mask
+from attn.backends.registry import TRACING
+from attn.functional.inputs import AttentionInputs
 
-__all__ = [
-    "has_lse",
-    "run_flex",
-    "slower_flex",
-    "why_not_flex",
-]
+__all__ = ["deprioritized", "run", "supports_lse", "unsupported_reasons"]
 
-_HALVES = (torch.float16, torch.bfloat16)
+_HALF_PRECISION = (torch.float16, torch.bfloat16)
 
 
-def why_not_flex(call: Call) -> list[str]:
-    """What FlexAttention cannot be told, or cannot do here."""
+def unsupported_reasons(inputs: AttentionInputs) -> list[str]:
+    """Return what FlexAttention does not support, or not here."""
     if torch.compiler.is_compiling():
-        return [ONE_GRAPH]
-    lacks = []
-    if missing := _no_compiler(call.query.device.type):
-        lacks.append(missing)
-    if call.attn_mask is not None:
-        lacks.append("attn_mask is a tensor: it needs a Mask, or rules")
-    if call.dropout_p:
-        lacks.append(f"dropout_p is {call.dropout_p}: it drops nothing")
-    if not isinstance(call.q_offset, int):
-        lacks.append("q_offset is a tensor: it needs one for all rows")
-    if call.query.dtype not in (torch.float32, *_HALVES):
-        lacks.append(
-            f"query is {call.query.dtype}: it needs float32, float16 or "
-            "bfloat16"
+        return [TRACING]
+    reasons = []
+    if missing := _no_compiler(inputs.query.device.type):
+        reasons.append(missing)
+    if inputs.attn_mask is not None:
+        reasons.append("attn_mask is a tensor: pass a Mask")
+    if inputs.dropout_p:
+        reasons.append(f"dropout_p is {inputs.dropout_p}: it has no dropout")
+    if not isinstance(inputs.q_offset, int):
+        reasons.append("q_offset is a tensor: pass one int for all rows")
+    if inputs.query.dtype not in (torch.float32, *_HALF_PRECISION):
+        reasons.append(
+            f"query must be float32, float16 or bfloat16; got "
+            f"{inputs.query.dtype}"
         )
-    if 0 in (*call.query.shape, *call.key.shape, *call.value.shape):
-        lacks.append("a tensor is empty: there is nothing to compile for")
-    if call.query.device.type == "cpu":
-        if call.sinks is not None:
-            lacks.append("sinks is given: on a CPU it has no lse to add them")
-        if call.wants_gradient:
-            lacks.append("a tensor requires a gradient: on a CPU it has none")
-    return lacks
+    if 0 in (*inputs.query.shape, *inputs.key.shape, *inputs.value.shape):
+        reasons.append("a tensor is empty: there is nothing to compile for")
+    if inputs.query.device.type == "cpu":
+        if inputs.sinks is not None:
+            reasons.append(
+                "sinks is given: on a CPU it has no lse to add them"
+            )
+        if inputs.requires_grad:
+            reasons.append(
+                "a tensor requires a gradient: on a CPU it has none"
+            )
+    return reasons
 
 
-def slower_flex(call: Call) -> str | None:
-    """Why another should take a call that this one could."""
+def deprioritized(inputs: AttentionInputs) -> str | None:
+    """Return why it must be measured first."""
     return (
-        "it is not compiled for such calls: attn.api.warmup(...) does that, "
+        "it is not compiled for such calls: attn.api.autotune(...) does that, "
         "in seconds, and compares"
     )
 
@@ -68,10 +66,12 @@ def slower_flex(call: Call) -> str | None:
 ScoreMod = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor], Tensor]
 
 
-def run_flex(
-    call: Call, return_lse: bool = False, score_mod: ScoreMod | None = None
+def run(
+    inputs: AttentionInputs,
+    return_lse: bool = False,
+    score_mod: ScoreMod | None = None,
 ) -> Any:
-    """The call, by FlexAttention, compiled for it if need be.
+    """Compute a call with FlexAttention, compiling it if needed.
 
     Args:
         call: checked.
@@ -80,36 +80,36 @@ def run_flex(
             softcap and before the mask; ``attn.positions.alibi_score`` makes
             one. Positions count from the first query and the first key.
     """
-    given = map(call.four_axes, (call.query, call.key, call.value))
-    # FlexAttention wants the features side by side.
+    given = map(inputs.to_4d, (inputs.query, inputs.key, inputs.value))
+    # FlexAttention needs stride 1 along the features.
     tensors = (x if x.stride(-1) == 1 else x.contiguous() for x in given)
     options: dict[str, Any] = {
-        "block_mask": block_mask(call),
-        "score_mod": _scored(call.softcap, score_mod),
-        "scale": call.scale,
-        "enable_gqa": call.num_heads != call.num_kv_heads,
+        "block_mask": block_mask(inputs),
+        "score_mod": _scored(inputs.softcap, score_mod),
+        "scale": inputs.scale,
+        "enable_gqa": inputs.num_heads != inputs.num_kv_heads,
     }
-    wants_lse = return_lse or call.sinks is not None
+    needs_lse = return_lse or inputs.sinks is not None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        if not wants_lse:
+        if not needs_lse:
             out = _compiled()(*tensors, **options)
-            return out.reshape(*call.scores_shape[:-1], out.shape[-1])
+            return inputs.from_4d(out)
         from torch.nn.attention.flex_attention import AuxRequest
 
         options["return_aux"] = AuxRequest(lse=True)
         out, aux = _compiled()(*tensors, **options)
     lse = aux.lse
-    if call.sinks is not None:
-        share = torch.sigmoid(lse - call.sinks.view(1, -1, 1))[..., None]
+    if inputs.sinks is not None:
+        share = torch.sigmoid(lse - inputs.sinks.view(1, -1, 1))[..., None]
         out = (out * share).to(out.dtype)
-    out = out.reshape(*call.scores_shape[:-1], out.shape[-1])
-    return (out, lse.reshape(call.scores_shape[:-1])) if return_lse else out
+    out = inputs.from_4d(out)
+    return (out, inputs.from_4d(lse)) if return_lse else out
 
 
-def has_lse(call: Call) -> bool:
-    """Whether an lse can be had of it here."""
-    return call.query.device.type == "cuda"
+def supports_lse(inputs: AttentionInputs) -> bool:
+    """Return whether FlexAttention computes an lse on this device."""
+    return inputs.query.device.type == "cuda"
 
 
 @functools.cache
@@ -138,7 +138,7 @@ def _no_compiler(device: str) -> str | None:
     return None
 
 
-@functools.cache  # one function for one meaning: a new one is compiled anew
+@functools.cache  # a new function object would be compiled again
 def _scored(
     softcap: float | None, score_mod: ScoreMod | None
 ) -> ScoreMod | None:

@@ -1,7 +1,7 @@
-"""Pairs of an attention function and the form of its masks, under names.
+"""Backends under names: a function, and the form in which it takes masks.
 
-The names are asked in their order for who takes a call. What comes with the
-book is registered in ``attn.backends.builtin``.
+Selection considers the names in their order. The built-in backends are
+registered in ``attn.backends.builtin``.
 """
 
 from __future__ import annotations
@@ -9,43 +9,50 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
-from torch import Tensor
 
-from attn.backends.forms import FORMS, MaskForm, why_not_in_form
-from attn.functional.inputs import Call
+from attn.backends.forms import FORMS, MaskForm, unsupported_in_form
+from attn.functional.inputs import AttentionInputs
 
-__all__ = ["ONE_GRAPH", "Implementation", "Registry", "registry"]
+__all__ = ["Implementation", "Registry", "registry"]
 
-#: Why nobody is chosen by the sizes of a call while torch traces it.
-ONE_GRAPH = "a graph is being traced: it must not depend on a length"
+#: Why size-based selection is off under torch.compile.
+TRACING = "a graph is being traced: it must not depend on a length"
 
-Result = Tensor | tuple[Tensor, Tensor]
 Attention = Callable[..., Any]
 
 
 @dataclass(frozen=True)
 class Implementation:
-    """One way to compute a call: a function, and the form of its masks."""
+    """One way to compute attention; ``Registry.register`` has the fields."""
 
     function: Attention
     mask: str | MaskForm | None
-    why_not: Callable[[Call], list[str]]
-    slower: Callable[[Call], str | None]
-    has_lse: Callable[[Call], bool]
-    measured: Callable[[Call], bool]
-    declares: frozenset[str] | None  # keywords; None: any
+    unsupported_reasons: Callable[[AttentionInputs], list[str]]
+    deprioritized: Callable[[AttentionInputs], str | None]
+    supports_lse: Callable[[AttentionInputs], bool]
+    tunable: Callable[[AttentionInputs], bool]
+    keywords: frozenset[str] | None  # that it declares; None: any
 
-    def takes(self, keyword: str) -> bool:
-        """Whether the function declares a keyword."""
-        return self.declares is None or keyword in self.declares
+    def declares(self, keyword: str) -> bool:
+        """Return whether the function declares a keyword."""
+        return self.keywords is None or keyword in self.keywords
+
+    def reasons(self, inputs: AttentionInputs, return_lse: bool) -> list[str]:
+        """Return why it cannot compute a call; empty when it can."""
+        reasons = [*self.unsupported_reasons(inputs)]
+        if isinstance(self.mask, str):
+            reasons += unsupported_in_form(self.mask, self.declares, inputs)
+        if return_lse and not self.supports_lse(inputs):
+            reasons.append("return_lse is given: it computes no lse")
+        return reasons
 
 
 class UnknownName(ValueError, KeyError):
-    """No implementation has this name."""
+    """Raised for a name without an implementation."""
 
     def __str__(self) -> str:
         return str(self.args[0])  # a KeyError would put it in quotes
@@ -55,8 +62,8 @@ class Registry(Mapping[str, Implementation]):
     """Implementations by name, looked up like a dictionary.
 
     Args:
-        parent: asked for names that this one has not; what is registered
-            here does not change it.
+        parent: holds the names that this one does not; registering here
+            does not change it.
 
     Source: transformers ``AttentionInterface``, ``AttentionMaskInterface``.
     """
@@ -66,7 +73,7 @@ class Registry(Mapping[str, Implementation]):
         self._masks: dict[str, MaskForm] = {}
         self._parent = parent
         self._default = "auto"
-        #: By the kind of call, what ``warmup`` measured; first who is taken.
+        #: By tuning key, what ``autotune`` measured; the selected one first.
         self.seconds: dict[tuple[Any, ...], dict[str, float]] = {}
 
     # --- a dictionary --------------------------------------------------------
@@ -85,8 +92,7 @@ class Registry(Mapping[str, Implementation]):
 
     def __getitem__(self, name: str) -> Implementation:
         one = self._own.get(name)
-        if one is None and name in (self._parent or ()):
-            assert self._parent is not None
+        if one is None and self._parent and name in self._parent:
             return self._parent[name]
         if one is None and name in self._masks:
             raise LookupError(
@@ -95,7 +101,7 @@ class Registry(Mapping[str, Implementation]):
             )
         if one is None:
             raise UnknownName(
-                f"impl is {name!r}: it needs 'auto' or one of {list(self)}"
+                f"impl must be 'auto' or one of {list(self)}; got {name!r}"
             )
         if one.mask is None:
             raise LookupError(
@@ -111,73 +117,114 @@ class Registry(Mapping[str, Implementation]):
         self,
         name: str,
         *,
-        mask: str | Callable[[Call], Any] | None = "rules",
-        why_not: Callable[[Call], list[str]] | None = None,
-        slower: Callable[[Call], str | None] | None = None,
-        has_lse: bool | Callable[[Call], bool] = True,
-        measured: bool | Callable[[Call], bool] = True,
+        mask: str | Callable[[AttentionInputs], Any] | None = "contract",
+        unsupported_reasons: Callable[[AttentionInputs], list[str]] = (
+            lambda inputs: []
+        ),
+        deprioritized: Callable[[AttentionInputs], str | None] = (
+            lambda inputs: None
+        ),
+        supports_lse: bool | Callable[[AttentionInputs], bool] = True,
+        tunable: bool | Callable[[AttentionInputs], bool] = True,
         before: str | None = None,
-    ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-        """Add an implementation, as a decorator; see ``attn.api.register``."""
+    ) -> Callable[[Attention], Attention]:
+        """Register an implementation, as a decorator.
+
+        Args:
+            name: the value of ``attention(impl=...)`` that selects it.
+            mask: the form of its masks. ``"contract"``: the function takes
+                the arguments of ``attn.scaled_dot_product_attention``, as
+                given; ``"inputs"``: one ``AttentionInputs``. In all other
+                forms it takes ``(query, key, value, mask, scale=…)`` and, if
+                it declares them, ``dropout_p``, ``softcap``, ``sinks`` and
+                ``enable_gqa``, passed unless they have their defaults. The
+                mask combines every mask of the call: ``"bool"`` and
+                ``"additive"`` are one tensor, ``"block"`` is a
+                ``BlockMask``, a function of the inputs makes its own. None:
+                ``register_mask`` gives that function.
+            unsupported_reasons: returns why it cannot compute a call, in
+                sentences; empty when it can, which is the default.
+            deprioritized: returns why a supported call is faster elsewhere;
+                None when this one is preferred. Only ``impl="auto"`` uses it.
+            supports_lse: whether it takes ``return_lse``.
+            tunable: whether ``autotune`` tries it.
+            before: the implementation that auto considers after it; the last
+                place by default.
+
+        Returns:
+            The decorator, which returns the function unchanged.
+
+        Raises:
+            ValueError: the name is in use, or ``mask`` or ``before`` unknown.
+        """
         if name in self._own or name == "auto":
-            raise ValueError(f"name is {name!r}: it is taken")
+            raise ValueError(f"name must be new; {name!r} is in use")
         if isinstance(mask, str) and mask not in FORMS:
-            raise ValueError(f"mask is {mask!r}: it needs one of {FORMS}")
+            raise ValueError(f"mask must be one of {FORMS}; got {mask!r}")
         if before is not None and before not in self._own:
             raise ValueError(
-                f"before is {before!r}: it needs one of {list(self._own)}"
+                f"before must be one of {list(self._own)}; got {before!r}"
             )
         form = self._masks.get(name) if mask is None else mask
 
         def add(function: Attention) -> Attention:
-            later = {}
-            if before is not None:
-                names = list(self._own)
-                for after in names[names.index(before) :]:
-                    later[after] = self._own.pop(after)
+            names = list(self._own)
+            later = names[names.index(before) :] if before else []
             self._own[name] = Implementation(
                 function,
                 form,
-                why_not or (lambda call: []),
-                slower or (lambda call: None),
-                _said(has_lse),
-                _said(measured),
-                _declared(function),
+                unsupported_reasons,
+                deprioritized,
+                _constant(supports_lse),
+                _constant(tunable),
+                _keywords(function),
             )
-            self._own.update(later)
+            for after in later:
+                self._own[after] = self._own.pop(after)
             self.seconds.clear()
             return function
 
         return add
 
-    def register_mask(
-        self, name: str
-    ) -> Callable[[Callable[[Call], Any]], Callable[[Call], Any]]:
-        """Add the mask function of a name, as a decorator."""
+    def register_mask(self, name: str) -> Callable[[MaskForm], MaskForm]:
+        """Register the function that makes an implementation's masks.
+
+        Args:
+            name: of the implementation, which may be registered later.
+
+        Returns:
+            The decorator, for a function of ``AttentionInputs``.
+        """
 
         def add(form: MaskForm) -> MaskForm:
             self._masks[name] = form
             if one := self._own.get(name):
-                self._own[name] = Implementation(**{**vars(one), "mask": form})
+                self._own[name] = replace(one, mask=form)
             self.seconds.clear()
             return form
 
         return add
 
     def remove(self, name: str) -> None:
-        """Forget a name that was registered here."""
+        """Remove a name that was registered here."""
         self._own.pop(name, None)
         self._masks.pop(name, None)
         self.seconds.clear()
 
-    # --- who takes a call ----------------------------------------------------
+    # --- selection -----------------------------------------------------------
 
     @contextmanager
-    def using(self, name: str) -> Iterator[None]:
-        """Within it, calls that name nobody are computed by this one.
+    def use_impl(self, name: str) -> Iterator[None]:
+        """Make ``impl="auto"`` mean one implementation, in all threads.
 
-        It holds for all threads: a plain attribute is what ``torch.compile``
-        can look at.
+        Models need not be rebuilt or reloaded. (The default is a plain
+        attribute, which ``torch.compile`` can read.)
+
+        Args:
+            name: one of ``implementations()``, or ``"auto"``.
+
+        Raises:
+            ValueError: there is no such implementation.
         """
         if name != "auto":
             _ = self[name]
@@ -189,117 +236,108 @@ class Registry(Mapping[str, Implementation]):
 
     def choose(
         self,
-        call: Call,
+        inputs: AttentionInputs,
         impl: str | None = None,
         return_lse: bool = False,
         extra: Mapping[str, Any] | None = None,
     ) -> Implementation:
-        """Who computes a call.
+        """Select the implementation that computes a call.
 
         Args:
-            call: what is to be computed.
-            impl: a name, which then has to take it; ``"auto"`` or None for
-                who was the fastest in ``attn.api.warmup``, else the first
-                that can, and is not known to be slower.
-            return_lse: whether the lse is wanted too.
-            extra: keywords that the contract does not have.
+            inputs: of the call.
+            impl: a name, which must then support it. ``"auto"`` or None
+                selects the fastest in ``attn.api.autotune``, else the first
+                that supports it and is not deprioritized.
+            return_lse: whether the lse is computed too.
+            extra: keywords outside the contract.
 
         Raises:
-            ValueError: who was named cannot, with the reasons.
-            TypeError: nobody declares an extra keyword.
+            ValueError: the named one does not support it, with the reasons.
+            TypeError: no implementation declares an extra keyword.
         """
         name = impl or "auto"
         name = self._default if name == "auto" else name
         extra = extra or {}
         if name != "auto":
             one = self[name]
-            if unknown := [key for key in extra if not one.takes(key)]:
+            if unknown := [key for key in extra if not one.declares(key)]:
                 raise TypeError(
-                    f"{name} got {', '.join(unknown)}: its function does not "
-                    "declare that, and nothing is ignored"
+                    f"{name} got an unexpected keyword argument: "
+                    f"{', '.join(unknown)}"
                 )
-            if reasons := self.reasons(name, call, return_lse):
+            if reasons := one.reasons(inputs, return_lse):
                 raise ValueError(f"{name} cannot: {'; '.join(reasons)}")
             return one
-        if not extra and (found := self._fastest(call, return_lse)):
-            return found
-        able = None
-        for _, one in self.whole():
-            if extra and not all(map(one.takes, extra)):
+        if not extra and (fastest := self._fastest(inputs, return_lse)):
+            return fastest
+        supported = None
+        for _, one in self.complete():
+            if extra and not all(map(one.declares, extra)):
                 continue
-            if _reasons(one, call, return_lse):
+            if one.reasons(inputs, return_lse):
                 continue
-            if one.slower(call) is None:
+            if one.deprioritized(inputs) is None:
                 return one
-            # Who is slow may have to be compiled: not without being named.
-            able = able if extra else one
-        if able is None:
+            # A deprioritized one may have to be compiled: only by name.
+            supported = supported if extra else one
+        if supported is None:
             raise TypeError(
-                f"attention got {', '.join(extra)}: no implementation that "
-                "auto would take for this call declares that, and nothing is "
-                "ignored; name one with impl"
+                "attention got an unexpected keyword argument: "
+                f"{', '.join(extra)}; no implementation that auto selects for "
+                "this call declares it, name one with impl"
             )
-        return able
+        return supported
 
-    def reasons(
-        self, name: str, call: Call, return_lse: bool = False
-    ) -> list[str]:
-        """Why an implementation cannot take a call; empty when it can."""
-        return _reasons(self[name], call, return_lse)
-
-    def slower(
-        self, name: str, call: Call, return_lse: bool = False
+    def deprioritized(
+        self, name: str, inputs: AttentionInputs, return_lse: bool = False
     ) -> str | None:
-        """Why an implementation that can take a call is not the one to."""
-        seconds = self._measured(call, return_lse)
+        """Return why a supported implementation is not preferred."""
+        seconds = self._measured(inputs, return_lse)
         if name not in seconds:
-            return self[name].slower(call)
+            return self[name].deprioritized(inputs)
         best = next(iter(seconds))
         if name == best:
             return None
         own, least = seconds[name], seconds[best]
-        said = f"{1e3 * own:.3g} ms here, and {best} {1e3 * least:.3g} ms"
-        return said if own > least else f"{said}: too close to change"
+        reason = f"{1e3 * own:.3g} ms here; {best} {1e3 * least:.3g} ms"
+        return reason if own > least else f"{reason}: too close to change"
 
-    def _measured(self, call: Call, return_lse: bool) -> dict[str, float]:
+    def _measured(
+        self, inputs: AttentionInputs, return_lse: bool
+    ) -> dict[str, float]:
         if not self.seconds or torch.compiler.is_compiling():
             return {}
-        return self.seconds.get(call.tuning_key(return_lse), {})
+        return self.seconds.get(inputs.tuning_key(return_lse), {})
 
-    def _fastest(self, call: Call, return_lse: bool) -> Implementation | None:
-        for name in self._measured(call, return_lse):
-            if name in self and not self.reasons(name, call, return_lse):
+    def _fastest(
+        self, inputs: AttentionInputs, return_lse: bool
+    ) -> Implementation | None:
+        for name in self._measured(inputs, return_lse):
+            if name in self and not self[name].reasons(inputs, return_lse):
                 return self[name]
         return None
 
     def name_of(self, chosen: Implementation) -> str:
-        """The name of one that ``choose`` gave."""
-        return next(name for name, one in self.whole() if one is chosen)
+        """Return the name of an implementation that ``choose`` returned."""
+        return next(name for name, one in self.complete() if one is chosen)
 
-    def whole(self) -> Iterator[tuple[str, Implementation]]:
-        """Every name whose pair has both halves, in order."""
+    def complete(self) -> Iterator[tuple[str, Implementation]]:
+        """Yield, in order, every name whose pair has both halves."""
         for name, one in self._own.items():
             if one.mask is not None:
                 yield name, one
-        for name, one in self._parent.whole() if self._parent else ():
+        for name, one in self._parent.complete() if self._parent else ():
             if name not in self._own:
                 yield name, one
 
 
-def _reasons(one: Implementation, call: Call, return_lse: bool) -> list[str]:
-    reasons = one.why_not(call)
-    if isinstance(one.mask, str) and one.mask not in ("rules", "call"):
-        reasons = [*reasons, *why_not_in_form(one.mask, one.takes, call)]
-    if return_lse and not one.has_lse(call):
-        reasons = [*reasons, "return_lse is given: it has no lse to give"]
-    return reasons
+def _constant(
+    answer: bool | Callable[[AttentionInputs], bool],
+) -> Callable[[AttentionInputs], bool]:
+    return answer if callable(answer) else lambda inputs: bool(answer)
 
 
-def _said(answer: bool | Callable[[Call], bool]) -> Callable[[Call], bool]:
-    return answer if callable(answer) else lambda call: bool(answer)
-
-
-def _declared(function: Attention) -> frozenset[str] | None:
+def _keywords(function: Attention) -> frozenset[str] | None:
     parameters = inspect.signature(function).parameters.values()
     if any(p.kind is p.VAR_KEYWORD for p in parameters):
         return None
@@ -307,4 +345,4 @@ def _declared(function: Attention) -> frozenset[str] | None:
 
 
 registry = Registry()
-"""The one that ``attn.attention`` asks."""
+"""The registry that ``attn.attention`` uses by default."""

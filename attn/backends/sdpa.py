@@ -1,7 +1,7 @@
-"""``F.scaled_dot_product_attention``, given what it can be told.
+"""PyTorch's ``F.scaled_dot_product_attention`` as a backend.
 
-Rules about positions become torch's flag where it has one, nothing where
-they hide nothing, and a matrix of booleans else.
+A positional mask becomes ``is_causal`` if possible, nothing if it masks
+nothing, and a boolean matrix otherwise.
 """
 
 from __future__ import annotations
@@ -12,87 +12,89 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from attn.functional.inputs import Call
+from attn.functional.inputs import AttentionInputs
 from attn.masks import Term
+from attn.masks.combine import combine_masks
 
-__all__ = ["run_sdpa", "why_not_sdpa"]
+__all__ = ["run", "unsupported_reasons"]
 
 
-def why_not_sdpa(call: Call) -> list[str]:
-    """What torch's function cannot be told."""
-    lacks = []
-    for name, x in (("softcap", call.softcap), ("sinks", call.sinks)):
+def unsupported_reasons(inputs: AttentionInputs) -> list[str]:
+    """Return what PyTorch's function does not support."""
+    reasons = []
+    for name, x in (("softcap", inputs.softcap), ("sinks", inputs.sinks)):
         if x is not None:
-            lacks.append(f"{name} is given: torch has no such argument")
-    mask, dtype = call.attn_mask, call.query.dtype
+            reasons.append(f"{name} is given: torch has no such argument")
+    mask, dtype = inputs.attn_mask, inputs.query.dtype
     mixed = mask is not None and mask.dtype not in (dtype, torch.bool)
-    if mixed and call.dropout_p > 0 and mask is not None:
-        lacks.append(
+    if mixed and inputs.dropout_p > 0 and mask is not None:
+        reasons.append(
             f"attn_mask is {mask.dtype} and query {dtype}: with dropout "
             "torch needs the same"
         )
-    if 0 in (*call.query.shape, *call.key.shape, *call.value.shape):
-        lacks.append("a tensor is empty: torch's answer is not always 0")
-    return lacks
+    if 0 in (*inputs.query.shape, *inputs.key.shape, *inputs.value.shape):
+        reasons.append("a tensor is empty: torch's answer is not always 0")
+    return reasons
 
 
-def why_not_sdpa_on_cpu(call: Call) -> list[str]:
-    """The same for those who call it in pieces, as only a CPU gains by."""
-    lacks = why_not_sdpa(call)
-    if not call.query.is_cpu:
-        lacks.append(f"query is on {call.query.device}: it is for CPUs")
-    return lacks
+def unsupported_on_cpu(inputs: AttentionInputs) -> list[str]:
+    """Return the same for the backends that call it in pieces, on CPUs."""
+    reasons = unsupported_reasons(inputs)
+    if not inputs.query.is_cpu:
+        reasons.append(f"query is on {inputs.query.device}: it is for CPUs")
+    return reasons
 
 
-def run_sdpa(call: Call) -> Tensor:
-    """The call, by torch."""
+def run(inputs: AttentionInputs) -> Tensor:
+    """Compute a call with PyTorch's function."""
     return F.scaled_dot_product_attention(
-        call.query,
-        call.key,
-        call.value,
-        dropout_p=call.dropout_p,
-        scale=call.scale,
-        enable_gqa=call.num_heads != call.num_kv_heads,
-        **torch_mask(call),
+        inputs.query,
+        inputs.key,
+        inputs.value,
+        dropout_p=inputs.dropout_p,
+        scale=inputs.scale,
+        enable_gqa=inputs.num_heads != inputs.num_kv_heads,
+        **torch_mask(inputs),
     )
 
 
-def torch_mask(call: Call) -> dict[str, Any]:
-    """``is_causal`` or ``attn_mask`` for a call's rules and its tensor."""
-    given = call.attn_mask
-    if given is not None and call.query.dtype == torch.float64:
+def torch_mask(
+    inputs: AttentionInputs, causal_flag: bool = True
+) -> dict[str, Any]:
+    """Return PyTorch's arguments for both masks of a call.
+
+    Args:
+        inputs: validated.
+        causal_flag: use ``is_causal`` where it says the same.
+    """
+    mask = inputs.attn_mask
+    if mask is not None and inputs.query.dtype == torch.float64:
         # torch 2.13 adds a float32 mask to half of the float64 scores, as
         # soon as the keys fill a register: 8 with AVX2, 16 with AVX-512.
-        given = given if given.dtype == torch.bool else given.double()
-    if call.mask is None or hides_nothing(call):
-        return {"attn_mask": given}
-    if given is None and is_top_left(call):
+        mask = mask if mask.dtype == torch.bool else mask.double()
+    if masks_nothing(inputs):
+        return {"attn_mask": mask}
+    if causal_flag and mask is None and is_top_left(inputs):
         return {"is_causal": True}
-    allowed = call.allowed()
-    assert allowed is not None
-    if given is None:
-        return {"attn_mask": allowed}
-    if given.dtype == torch.bool:
-        return {"attn_mask": given & allowed}
-    return {"attn_mask": given.masked_fill(~allowed, -torch.inf)}
+    return {"attn_mask": combine_masks(mask, inputs.allowed())}
 
 
-def is_top_left(call: Call) -> bool:
-    """Whether the rule is torch's ``is_causal``, and no more."""
-    mask, start = call.mask, call.q_offset
+def is_top_left(inputs: AttentionInputs) -> bool:
+    """Return whether the positional mask is PyTorch's ``is_causal``."""
+    mask, start = inputs.mask, inputs.q_offset
     only = mask is not None and mask.terms == (Term("causal"),)
     return only and isinstance(start, int) and start == 0
 
 
-def hides_nothing(call: Call) -> bool:
-    """Whether every query sees every key, by what its terms say."""
-    if call.mask is None:
+def masks_nothing(inputs: AttentionInputs) -> bool:
+    """Return whether the positional mask's terms allow every pair."""
+    mask, first = inputs.mask, inputs.q_offset
+    if mask is None:
         return True
-    if not isinstance(call.q_offset, int) or not call.mask.is_relative:
+    if not isinstance(first, int) or not mask.is_relative:
         return False
-    left, right = call.mask.bounds
-    first = call.q_offset
-    last = first + call.q_len - 1
-    if right is not None and first + right < call.kv_len - 1:
+    left, right = mask.bounds
+    last = first + inputs.q_len - 1
+    if right is not None and first + right < inputs.kv_len - 1:
         return False
     return left is None or last - left <= 0

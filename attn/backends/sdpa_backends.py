@@ -1,28 +1,27 @@
-"""Which of torch's own backends takes a call, and why not the others.
+"""PyTorch's own backends: which one runs a call, and why the others do not.
 
-``F.scaled_dot_product_attention`` is one name for four programs. Which one
-runs depends on the call, and torch does not say. ``explain_torch`` does.
+``F.scaled_dot_product_attention`` is one name for four programs. PyTorch does
+not report which one runs; ``explain_torch`` does.
 """
 
 from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Unpack
 
 import torch
 from torch import Tensor
 from torch.backends import cuda
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from attn.functional.inputs import Call, read
-from attn.functional.validation import Window
+from attn.functional.inputs import AttentionInputs, AttentionOptions, validate
 from attn.masks import Mask
 
 __all__ = ["TorchExplanation", "explain_torch"]
 
-# Torch's backends in the order in which it asks them about nested tensors
-# (for dense ones ask torch._C._get_sdp_priority_order), and their switches.
+# PyTorch's backends, in its order for nested tensors (for dense ones, see
+# torch._C._get_sdp_priority_order), and their switches.
 _SWITCHES = {
     "FLASH_ATTENTION": cuda.flash_sdp_enabled,
     "EFFICIENT_ATTENTION": cuda.mem_efficient_sdp_enabled,
@@ -36,12 +35,12 @@ class TorchExplanation:
     """For each backend, why it cannot take the call; printed as a table.
 
     ``reasons`` maps the names of ``torch.nn.attention.SDPBackend`` to plain
-    sentences: an empty list where the backend could take the call.
+    sentences: an empty list where the backend could take the inputs.
     ``taken`` is the one that torch takes; None where none can.
     """
 
     reasons: dict[str, list[str]]
-    taken: str | None
+    selected: str | None
 
     def __getitem__(self, backend: str) -> list[str]:
         return self.reasons[backend]
@@ -50,7 +49,7 @@ class TorchExplanation:
         width = max(map(len, self.reasons)) + 2
         lines = []
         for name, reasons in self.reasons.items():
-            free = "taken" if name == self.taken else "could take it"
+            free = "selected" if name == self.selected else "supported"
             first, *more = reasons or [free]
             lines.append(f"{name:{width}}{'no: ' if reasons else ''}{first}")
             lines += [" " * width + "no: " + reason for reason in more]
@@ -58,7 +57,7 @@ class TorchExplanation:
 
 
 class _Given(NamedTuple):
-    """What torch would be given, and the checked call (None: nested)."""
+    """PyTorch's arguments, and the validated inputs (None: nested)."""
 
     query: Tensor
     key: Tensor
@@ -68,13 +67,13 @@ class _Given(NamedTuple):
     is_causal: bool
     scale: float | None
     enable_gqa: bool
-    call: Call | None
+    inputs: AttentionInputs | None
 
     def choice(self) -> int:
-        """Torch's choice, which may still fail to run.
+        """Return PyTorch's choice, which may still fail to run.
 
         Raises:
-            RuntimeError: no backend that is switched on can take it.
+            RuntimeError: no enabled backend supports the call.
         """
         return torch._fused_sdp_choice(
             self.query,
@@ -95,83 +94,50 @@ def explain_torch(
     query: Tensor,
     key: Tensor,
     value: Tensor,
-    attn_mask: Tensor | Mask | None = None,
-    dropout_p: float = 0.0,
-    is_causal: bool = False,
-    scale: float | None = None,
-    enable_gqa: bool = False,
     *,
-    softcap: float | None = None,
-    sinks: Tensor | None = None,
-    window: Window | None = None,
-    q_offset: int | Tensor | None = None,
     return_lse: bool = False,
+    **options: Unpack[AttentionOptions],
 ) -> TorchExplanation:
-    """Say which backend of torch's takes this call, and why not the others.
+    """Explain which of PyTorch's backends runs a call; nothing is computed.
 
-    Nothing is computed. On the CPU the sentences are ours; elsewhere they
-    are torch's own warnings, which name a backend's first obstacle only.
+    On the CPU the sentences are ours; elsewhere they are PyTorch's own
+    warnings, which name only the first obstacle of a backend.
 
     Args:
         query, key, value: as in ``attn.scaled_dot_product_attention``, or
             jagged nested tensors.
-        attn_mask, dropout_p, is_causal, scale, enable_gqa: as there.
-        softcap, sinks, window, q_offset, return_lse: as there.
+        return_lse, options: as in ``attn.scaled_dot_product_attention``.
 
     Returns:
-        The reasons of each backend, and the one that torch takes.
+        The reasons of each backend, and the selected one.
 
     Raises:
-        TypeError, ValueError: an argument is wrong, whoever computes it.
+        TypeError, ValueError: an argument is wrong for every backend.
 
     Source: ATen's ``native/transformers/sdp_utils_cpp.cpp``, and
     ``torch/nested/_internal/sdpa.py``.
     """
     tensors = {"query": query, "key": key, "value": value}
-    call = None
+    inputs = None
     if any(isinstance(x, Tensor) and x.is_nested for x in tensors.values()):
         _check_nested(tensors)
     else:
-        call = read(
-            query,
-            key,
-            value,
-            attn_mask,
-            dropout_p,
-            is_causal,
-            scale,
-            enable_gqa,
-            softcap=softcap,
-            sinks=sinks,
-            window=window,
-            q_offset=q_offset,
-        )
-    everyone = []  # what no backend can do
-    for name, x in (("softcap", softcap), ("sinks", sinks)):
-        if x is not None:
-            everyone.append(f"{name} is given: torch has no such argument")
-    if return_lse:
-        everyone.append("return_lse is given: torch has no such argument")
-    rules = [str(attn_mask)] if isinstance(attn_mask, Mask) else []
-    rules += [f"window={window}"] if window is not None else []
-    if is_causal and (isinstance(q_offset, Tensor) or q_offset):
-        rules.append("is_causal with a q_offset")
-    for rule in rules:
-        everyone.append(f"{rule} is a rule: torch needs a tensor (Mask.dense)")
-    if call and 0 in [x.numel() for x in tensors.values()]:
-        everyone.append("a tensor is empty: torch answers without a backend")
+        inputs = validate(query, key, value, **options)
+    everywhere = _unsupported_everywhere(options, return_lse)
+    if inputs and 0 in [x.numel() for x in tensors.values()]:
+        everywhere.append("a tensor is empty: torch returns without a backend")
 
-    mask = None if isinstance(attn_mask, Mask) else attn_mask
+    mask = options.get("attn_mask")
     given = _Given(
         query,
         key,
         value,
-        mask,
-        dropout_p,
-        is_causal,
-        scale,
-        enable_gqa,
-        call,
+        None if isinstance(mask, Mask) else mask,
+        options.get("dropout_p", 0.0),
+        options.get("is_causal", False),
+        options.get("scale"),
+        options.get("enable_gqa", False),
+        inputs,
     )
     reasons = {}
     for name, is_on in _SWITCHES.items():
@@ -184,33 +150,53 @@ def explain_torch(
             own = _flash_on_cpu(given)
         else:
             own = ["the tensors are on the CPU: it needs a GPU"]
-        reasons[name] = [*off, *everyone, *own]
-    return TorchExplanation(reasons, _taken(given, reasons))
+        reasons[name] = [*off, *everywhere, *own]
+    return TorchExplanation(reasons, _selected(given, reasons))
 
 
-def _taken(given: _Given, reasons: dict[str, list[str]]) -> str | None:
+def _unsupported_everywhere(
+    options: AttentionOptions, return_lse: bool
+) -> list[str]:
+    """Return what none of PyTorch's backends supports."""
+    found = []
+    for name in ("softcap", "sinks"):
+        if options.get(name) is not None:
+            found.append(f"{name} is given: torch has no such argument")
+    if return_lse:
+        found.append("return_lse is given: torch has no such argument")
+    mask, start = options.get("attn_mask"), options.get("q_offset")
+    masks = [str(mask)] if isinstance(mask, Mask) else []
+    if options.get("window") is not None:
+        masks.append(f"window={options['window']}")
+    if options.get("is_causal") and (isinstance(start, Tensor) or start):
+        masks.append("is_causal with a q_offset")
+    found += [f"{x} is positional: pass a tensor (Mask.dense)" for x in masks]
+    return found
+
+
+def _selected(given: _Given, reasons: dict[str, list[str]]) -> str | None:
     able = [name for name, why in reasons.items() if not why]
-    if given.call is None or not able:
+    if given.inputs is None or not able:
         return able[0] if able else None
     chosen = SDPBackend(given.choice()).name
     return chosen if chosen in able else None
 
 
 def _flash_on_cpu(given: _Given) -> list[str]:
-    """Every condition of ``use_flash_attention_cpp`` that fails."""
-    if given.call is None:
+    """Return the conditions of ``use_flash_attention_cpp`` that fail."""
+    if given.inputs is None:
         return ["the tensors are nested: on the CPU it needs dense ones"]
     found = []
     if given.dropout_p > 0:
-        found.append(f"dropout_p is {given.dropout_p}: it drops no weights")
+        found.append(f"dropout_p is {given.dropout_p}: it has no dropout")
     tensors = given.tensors()
     for name, x in tensors.items():
         if x.dim() != 4:
-            found.append(f"{name} has {x.dim()} axes: it needs (B, H, L, D)")
+            found.append(f"{name} must be (B, H, L, D); got {x.dim()} axes")
         if x.stride(-1) != 1:
             found.append(
-                f"{name} has stride {x.stride(-1)} along head_dim: it needs "
-                "1 (contiguous)"
+                f"{name} must have stride 1 along head_dim; got "
+                f"{x.stride(-1)}: call contiguous()"
             )
     batches = {x.shape[0]: None for x in tensors.values() if x.dim() == 4}
     if len(batches) > 1:
@@ -218,26 +204,28 @@ def _flash_on_cpu(given: _Given) -> list[str]:
         found.append(f"the batch sizes are {sizes}: it does not broadcast")
     D, Dv = given.query.shape[-1], given.value.shape[-1]
     if Dv != D:
-        found.append(f"value has head_dim {Dv} and query {D}: it needs equal")
+        found.append(
+            f"value and query must have equal head_dim; got {Dv} and {D}"
+        )
     mask = given.attn_mask
     if mask is not None and mask.dim() not in (2, 4):
-        found.append(f"attn_mask has {mask.dim()} axes: it needs two or four")
+        found.append(f"attn_mask must have two or four axes; got {mask.dim()}")
     if mask is not None and mask.requires_grad:
-        found.append("attn_mask requires a gradient: it has none to give")
+        found.append("attn_mask requires a gradient: it computes none")
     return found
 
 
 def _math(given: _Given) -> list[str]:
-    """What the reference backend refuses, on every device."""
-    if given.call is not None:
+    """Return what the reference backend refuses, on every device."""
+    if given.inputs is not None:
         if given.is_causal and given.attn_mask is not None:
-            return ["is_causal and attn_mask: it takes one of them"]
+            return ["is_causal and attn_mask: pass one of them"]
         return []
     found = []
     if given.is_causal:
         found.append("is_causal: it has none for nested tensors")
     if given.attn_mask is not None:
-        found.append("attn_mask: torch takes none with nested tensors")
+        found.append("attn_mask: torch supports none with nested tensors")
     for name, x in given.tensors().items():
         if not x.transpose(1, 2).is_contiguous():
             found.append(
@@ -248,10 +236,10 @@ def _math(given: _Given) -> list[str]:
 
 
 def _in_torchs_words(name: str, given: _Given) -> list[str]:
-    """What torch warns when this is the only backend allowed."""
+    """Return PyTorch's warnings when this is the only backend allowed."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        if given.call is None:
+        if given.inputs is None:
             return _on_nested(name, given)
         try:
             backend = getattr(SDPBackend, name)
@@ -278,14 +266,16 @@ def _on_nested(name: str, given: _Given) -> list[str]:
         "EFFICIENT_ATTENTION": cuda.can_use_efficient_attention,
         "CUDNN_ATTENTION": cuda.can_use_cudnn_attention,
     }[name]
-    call = cuda.SDPAParams(*given[:6], given.enable_gqa)
-    return [] if can(call) else [f"torch.backends.cuda.{can.__name__} says no"]
+    params = cuda.SDPAParams(*given[:6], given.enable_gqa)
+    if can(params):
+        return []
+    return [f"torch.backends.cuda.{can.__name__} returns False"]
 
 
 def _check_nested(tensors: dict[str, Tensor]) -> None:
     for name, x in tensors.items():
         if not x.is_nested or x.layout != torch.jagged or x.dim() != 4:
             raise TypeError(
-                f"{name} is not a jagged nested tensor (B, H, L, D): where "
-                "one of query, key and value is, all need to be"
+                f"{name} must be a jagged nested tensor (B, H, L, D), as the "
+                "other tensors are"
             )

@@ -1,52 +1,50 @@
-"""Who takes a call, and why not the others: said, and measured."""
+"""Backend selection: which backend runs a call, and why the others do not."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Unpack
 
 from torch import Tensor
 
-from attn.backends import autotune
+from attn.backends.autotune import measure
 from attn.backends.registry import Registry, registry
 from attn.backends.sdpa_backends import TorchExplanation, explain_torch
-from attn.functional.inputs import read
-from attn.functional.validation import Window
-from attn.masks import Mask
+from attn.functional.inputs import AttentionOptions, validate
 
-__all__ = ["Explanation", "explain", "warmup"]
+__all__ = ["Explanation", "autotune", "explain"]
 
 
 @dataclass(frozen=True)
 class Explanation:
-    """For each implementation, why it does not take the call.
+    """The selected backend, and the reasons against each of the others.
 
-    ``reasons`` has sentences for what cannot be done, ``slower`` for what
-    can, and is not worth it; ``taken`` is who computes the call. ``torch``
-    says the same of torch's own backends.
+    ``reasons`` lists what a backend does not support; ``deprioritized`` says
+    why a backend that supports the call is not preferred; ``selected``
+    computes it. ``torch`` explains PyTorch's own backends.
     """
 
     reasons: dict[str, list[str]]
-    slower: dict[str, str]
-    taken: str
+    deprioritized: dict[str, str]
+    selected: str
     torch: TorchExplanation = field(repr=False)
 
     def __getitem__(self, name: str) -> list[str]:
-        """Reasons, by the name of an implementation or torch's backend."""
+        """Return the reasons of a backend of ours or of PyTorch."""
         return self.reasons[name] if name in self.reasons else self.torch[name]
 
     def __str__(self) -> str:
         width = max(map(len, self.reasons)) + 2
         lines = ["attn"]
         for name, reasons in self.reasons.items():
-            said = [f"no: {reason}" for reason in reasons]
-            if name == self.taken:
-                said = ["taken"]
-            elif not said and name in self.slower:
-                said = [f"slower: {self.slower[name]}"]
-            for i, text in enumerate(said or ["could take it"]):
+            notes = [f"no: {reason}" for reason in reasons]
+            if name == self.selected:
+                notes = ["selected"]
+            elif not notes and name in self.deprioritized:
+                notes = [f"slower: {self.deprioritized[name]}"]
+            for i, text in enumerate(notes or ["supported"]):
                 lines.append(f"  {'' if i else name:{width}}{text}")
-        lines.append("torch's F.scaled_dot_product_attention")
+        lines.append("PyTorch's F.scaled_dot_product_attention")
         lines += [f"  {line}" for line in str(self.torch).splitlines()]
         return "\n".join(lines)
 
@@ -55,125 +53,77 @@ def explain(
     query: Tensor,
     key: Tensor,
     value: Tensor,
-    attn_mask: Tensor | Mask | None = None,
-    dropout_p: float = 0.0,
-    is_causal: bool = False,
-    scale: float | None = None,
-    enable_gqa: bool = False,
     *,
-    softcap: float | None = None,
-    sinks: Tensor | None = None,
-    window: Window | None = None,
-    q_offset: int | Tensor | None = None,
     return_lse: bool = False,
     registry: Registry = registry,
+    **options: Unpack[AttentionOptions],
 ) -> Explanation:
-    """Say who takes this call, and why not the others. Nothing is computed.
+    """Explain which backend is selected for a call; nothing is computed.
 
     Args:
         query, key, value: as in ``attn.scaled_dot_product_attention``, or
-            jagged nested tensors, which only torch takes.
-        attn_mask, dropout_p, is_causal, scale, enable_gqa: as there.
-        softcap, sinks, window, q_offset, return_lse: as there.
+            jagged nested tensors, which only PyTorch's function takes.
+        return_lse, options: as in ``attn.scaled_dot_product_attention``.
         registry: as in ``attention``.
 
     Returns:
-        The reasons of each implementation and of each of torch's backends.
+        The reasons of each backend, PyTorch's own included.
 
     Raises:
-        TypeError, ValueError: an argument is wrong, whoever computes it.
+        TypeError, ValueError: an argument is wrong for every backend.
     """
-    arguments: dict[str, Any] = {
-        "attn_mask": attn_mask,
-        "dropout_p": dropout_p,
-        "is_causal": is_causal,
-        "scale": scale,
-        "enable_gqa": enable_gqa,
-        "softcap": softcap,
-        "sinks": sinks,
-        "window": window,
-        "q_offset": q_offset,
-    }
     of_torch = explain_torch(
-        query, key, value, **arguments, return_lse=return_lse
+        query, key, value, return_lse=return_lse, **options
     )
     if query.is_nested:
-        nested = ["the tensors are nested: it needs dense ones (pad them)"]
-        return Explanation(
-            {name: list(nested) for name in registry},
-            {},
-            "none",
-            of_torch,
-        )
-    call = read(query, key, value, **arguments)
-    chosen = registry.choose(call, return_lse=return_lse)
-    reasons, slower = {}, {}
+        reason = "the tensors are nested: pad them"
+        reasons = {name: [reason] for name in registry}
+        return Explanation(reasons, {}, "none", of_torch)
+    inputs = validate(query, key, value, **options)
+    selected = registry.name_of(registry.choose(inputs, return_lse=return_lse))
+    reasons, deprioritized = {}, {}
     for name in registry:
         try:
-            reasons[name] = registry.reasons(name, call, return_lse)
+            reasons[name] = registry[name].reasons(inputs, return_lse)
         except LookupError as half_a_pair:
             reasons[name] = [str(half_a_pair)]
         if reasons[name]:
             continue
-        if why := registry.slower(name, call, return_lse):
-            slower[name] = why
-    return Explanation(reasons, slower, registry.name_of(chosen), of_torch)
+        if why := registry.deprioritized(name, inputs, return_lse):
+            deprioritized[name] = why
+    return Explanation(reasons, deprioritized, selected, of_torch)
 
 
-def warmup(
+def autotune(
     query: Tensor,
     key: Tensor,
     value: Tensor,
-    attn_mask: Tensor | Mask | None = None,
-    dropout_p: float = 0.0,
-    is_causal: bool = False,
-    scale: float | None = None,
-    enable_gqa: bool = False,
     *,
-    softcap: float | None = None,
-    sinks: Tensor | None = None,
-    window: Window | None = None,
-    q_offset: int | Tensor | None = None,
     return_lse: bool = False,
     registry: Registry = registry,
+    **options: Unpack[AttentionOptions],
 ) -> Explanation:
-    """Let all who can compute a call like this one, and remember the fastest.
+    """Benchmark every supported backend on this call and cache the fastest.
 
     FlexAttention is compiled for it, which takes seconds and never happens
-    inside a call by itself. After this, calls of the same shapes, dtype,
-    mask and options are computed by who was the fastest here; a gradient
-    counts too where one will be asked for.
+    inside a call. From then on, calls with the same shapes, dtype, mask and
+    options use the backend that was fastest here, the backward pass included
+    where autograd records the inputs.
 
     Args:
         query, key, value: as in ``attn.scaled_dot_product_attention``.
-        attn_mask, dropout_p, is_causal, scale, enable_gqa: as there.
-        softcap, sinks, window, q_offset, return_lse: as there.
-        registry: as in ``attention``; it remembers.
+        return_lse, options: as in ``attn.scaled_dot_product_attention``.
+        registry: as in ``attention``; it caches the result.
 
     Returns:
-        Who takes such calls now, and why.
+        The explanation of such calls from now on.
 
     Raises:
         TypeError, ValueError: an argument is wrong.
     """
-    arguments: dict[str, Any] = {
-        "attn_mask": attn_mask,
-        "dropout_p": dropout_p,
-        "is_causal": is_causal,
-        "scale": scale,
-        "enable_gqa": enable_gqa,
-        "softcap": softcap,
-        "sinks": sinks,
-        "window": window,
-        "q_offset": q_offset,
-    }
-    call = read(query, key, value, **arguments)
-    autotune.measure(registry, call, arguments, return_lse)
+    given: dict[str, Any] = {**options}
+    inputs = validate(query, key, value, **options)
+    measure(registry, inputs, given, return_lse)
     return explain(
-        query,
-        key,
-        value,
-        **arguments,
-        return_lse=return_lse,
-        registry=registry,
+        query, key, value, return_lse=return_lse, registry=registry, **options
     )

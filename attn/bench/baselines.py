@@ -279,7 +279,7 @@ def _auto(
     sizes: Sizes, q: Tensor, k: Tensor, v: Tensor, work: float, **said: Any
 ) -> Peer | str:
     if not sizes.dry:
-        api.warmup(q, k, v, **said)
+        api.autotune(q, k, v, **said)
     return _if_it_runs(lambda: api.attention(q, k, v, **said), work)
 
 

@@ -10,7 +10,7 @@ import torch
 
 from attn.bench.baselines import Peer, Sizes
 from attn.bench.cases import Case
-from attn.profiling import in_turns, peak_bytes
+from attn.profiling import benchmark_interleaved, peak_bytes
 
 __all__ = ["run_case", "why_not"]
 
@@ -42,7 +42,7 @@ def run_case(
         made = case.make(sizes)
         ready = {n: p for n, p in made.items() if isinstance(p, Peer)}
         runs = {name: peer.call for name, peer in ready.items()}
-        seconds = in_turns(runs, repeats, device)
+        seconds = benchmark_interleaved(runs, repeats, device)
         peaks = _peaks(case, ready)
     about: dict[str, dict[str, Any]] = {}
     for name, peer in made.items():

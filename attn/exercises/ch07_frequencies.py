@@ -170,7 +170,7 @@ def wavelengths(head_dim, base=10000.0):
 
 
 @exercise.misconception("turns instead of radians", exposed_by="one pair")
-def in_turns(head_dim, base=10000.0):
+def benchmark_interleaved(head_dim, base=10000.0):
     """Divided by 2 pi: full turns a token. cos and sin want radians. By
     how many radians does the first pair turn?"""
     return base ** (-_even(head_dim) / head_dim) / (2 * math.pi)

@@ -323,7 +323,9 @@ def no_two(*args):
 @exercise.misconception(
     "the ramp is linear in the turns", exposed_by="both ends within the pairs"
 )
-def in_turns(head_dim, base, factor, context, fast=32.0, slow=1.0):
+def benchmark_interleaved(
+    head_dim, base, factor, context, fast=32.0, slow=1.0
+):
     """This is the paper's ramp, and Llama 3's: linear in how often a pair
     turns. The code of the authors, and of every library, is linear in the
     *number* of the pair. Which of the two does the task ask for?"""

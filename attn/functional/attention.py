@@ -6,7 +6,7 @@ every other implementation in the book is checked against.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, Unpack
 
 import torch
 import torch.nn.functional as F
@@ -16,10 +16,15 @@ from attn.functional.heads import (
     grouped_matmul,
     repeat_kv,
 )
-from attn.functional.inputs import Call, read
+from attn.functional.inputs import (
+    AttentionInputs,
+    AttentionOptions,
+    validate,
+)
 from attn.functional.simple import softmax
 from attn.functional.validation import Window
 from attn.masks import Mask
+from attn.masks.combine import apply_masks
 
 __all__ = [
     "AttentionWeights",
@@ -45,23 +50,22 @@ def scaled_dot_product_attention(
     q_offset: int | Tensor | None = None,
     return_lse: bool = False,
 ) -> Tensor | tuple[Tensor, Tensor]:
-    """Attention, with everything that today's models ask of it.
+    """Compute attention, with every option that current models need.
 
     In this order: scores, scale, softcap, masks, sinks, softmax, dropout,
     values. Scores and softmax are float32 (float64 for float64 input). A
-    query that may attend to nothing gets 0, and passes no gradient back.
+    query that may attend to nothing gives 0 and passes no gradient back.
 
     Args:
         query: ``(..., H, L, D)``; float16, bfloat16, float32 or float64.
             Two axes, ``(L, D)``, are one head.
         key: ``(..., Hkv, S, D)``, of the same dtype.
         value: ``(..., Hkv, S, Dv)``, of the same dtype.
-        attn_mask: who may attend to whom: bool (True = may attend) or float
-            to be added to the scores, broadcastable to ``(..., H, L, S)``;
-            or a ``Mask`` over positions.
-        dropout_p: probability that a weight is dropped, the rest being
-            scaled up. It always applies: pass 0.0 in evaluation.
-        is_causal: a query sees the keys up to its own position. Together
+        attn_mask: bool (True = may attend) or float, added to the scores;
+            broadcastable to ``(..., H, L, S)``. Or a ``Mask`` over positions.
+        dropout_p: probability of dropping a weight; the others are scaled
+            up. It always applies: pass 0.0 in evaluation.
+        is_causal: mask the keys after the query's own position. Together
             with ``attn_mask``, both apply.
         scale: factor on the scores, ``D ** -0.5`` when None.
         enable_gqa: let query head ``h`` read key head ``h // G``.
@@ -69,8 +73,8 @@ def scaled_dot_product_attention(
             before any mask.
         sinks: one logit a query head, ``(H,)``, that takes part in the
             softmax and has no value: attention may go nowhere.
-        window: ``(left, right)`` neighbours kept besides the token itself,
-            None = no bound on that side.
+        window: ``(left, right)`` neighbours kept in addition to the token
+            itself; None is no bound on that side.
         q_offset: position of the first query among the keys, an int or one
             for each batch row, ``(B,)``: 0 when both start together (the
             default, as in torch), ``S - L`` when the queries are the last
@@ -83,36 +87,22 @@ def scaled_dot_product_attention(
         only (without the sink), ``-inf`` where there is no key.
 
     Raises:
-        TypeError, ValueError: an argument is wrong; the message names the
-            argument, what it got and what it needs.
+        TypeError, ValueError: an argument is wrong; the message says what it
+            must be and what it is.
 
     Source: ``torch.nn.functional.scaled_dot_product_attention``; softcap
     from Gemma 2 (2024), sinks from gpt-oss (2025) after Xiao et al. 2023,
     window from ONNX ``Attention``.
     """
-    call = read(
-        query,
-        key,
-        value,
-        attn_mask,
-        dropout_p,
-        is_causal,
-        scale,
-        enable_gqa,
-        softcap=softcap,
-        sinks=sinks,
-        window=window,
-        q_offset=q_offset,
-    )
-    scores = _scores(call)  # (..., H, L, S)
-    weights = _weights(scores, call)
-    v = repeat_kv(call.value, call.group_size).to(call.compute_dtype)
-    out = (weights @ v).to(query.dtype)  # (..., H, L, Dv)
-    return (out, _lse(scores)) if return_lse else out
+    inputs = validate(
+        query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa,
+        softcap=softcap, sinks=sinks, window=window, q_offset=q_offset,
+    )  # fmt: skip
+    return reference(inputs, return_lse)
 
 
 class AttentionWeights(NamedTuple):
-    """What ``attention_weights`` returns.
+    """The result of ``attention_weights``.
 
     ``scores`` are the scaled, capped and masked logits, ``-inf`` where a
     query may not attend; ``weights`` are what multiplies the values. Both
@@ -127,51 +117,26 @@ def attention_weights(
     query: Tensor,
     key: Tensor,
     value: Tensor | None = None,
-    attn_mask: Tensor | Mask | None = None,
-    dropout_p: float = 0.0,
-    is_causal: bool = False,
-    scale: float | None = None,
-    enable_gqa: bool = False,
-    *,
-    softcap: float | None = None,
-    sinks: Tensor | None = None,
-    window: Window | None = None,
-    q_offset: int | Tensor | None = None,
+    **options: Unpack[AttentionOptions],
 ) -> AttentionWeights:
-    """The scores and the weights of ``scaled_dot_product_attention``.
+    """Return the scores and weights of ``scaled_dot_product_attention``.
 
     Args:
         query, key: as in ``scaled_dot_product_attention``.
-        value: takes no part; checked when given, so that a call can be
-            moved from one function to the other.
-        attn_mask, dropout_p, is_causal, scale, enable_gqa: as in
-            ``scaled_dot_product_attention``.
-        softcap, sinks, window, q_offset: as in
-            ``scaled_dot_product_attention``.
+        value: unused; validated when given, so that a call can be moved from
+            one function to the other.
+        options: as in ``scaled_dot_product_attention``.
 
     Returns:
         ``scores`` and ``weights``. A row of weights sums to 1, to less with
-        a sink, to 0 when there is nothing to attend to.
+        a sink, to 0 when it is fully masked.
 
     Raises:
-        TypeError, ValueError: as in ``scaled_dot_product_attention``.
+        TypeError, ValueError: as ``scaled_dot_product_attention``.
     """
-    call = read(
-        query,
-        key,
-        key if value is None else value,
-        attn_mask,
-        dropout_p,
-        is_causal,
-        scale,
-        enable_gqa,
-        softcap=softcap,
-        sinks=sinks,
-        window=window,
-        q_offset=q_offset,
-    )
-    scores = _scores(call)
-    return AttentionWeights(scores, _weights(scores, call))
+    inputs = validate(query, key, key if value is None else value, **options)
+    scores = _scores(inputs)
+    return AttentionWeights(scores, _weights(scores, inputs))
 
 
 def grouped_attention(
@@ -190,83 +155,74 @@ def grouped_attention(
     q_offset: int | Tensor | None = None,
     return_lse: bool = False,
 ) -> Tensor | tuple[Tensor, Tensor]:
-    """Grouped-query attention that never copies a key or a value.
+    """Compute grouped-query attention without copying a key or a value.
 
-    The ``G`` query heads of a group stand one after the other as if they
-    were one long sequence of queries for their key head. (Half precision is
-    converted to float32, once for each key head.)
-
-    Args:
-        query, key, value, attn_mask, dropout_p, is_causal, scale: as in
-            ``scaled_dot_product_attention``.
-        enable_gqa, softcap, sinks, window, q_offset, return_lse: as in
-            ``scaled_dot_product_attention``.
-
-    Returns:
-        As ``scaled_dot_product_attention``.
-
-    Raises:
-        TypeError, ValueError: as in ``scaled_dot_product_attention``.
+    The queries of the ``G`` heads of a group are packed into one long
+    sequence for their key head. (Half precision is converted to float32,
+    once for each key head.) Arguments, result and errors are those of
+    ``scaled_dot_product_attention``.
 
     Source: Ainslie et al. 2023, "GQA", section 2.
     """
-    call = read(
-        query,
-        key,
-        value,
-        attn_mask,
-        dropout_p,
-        is_causal,
-        scale,
-        enable_gqa,
-        softcap=softcap,
-        sinks=sinks,
-        window=window,
-        q_offset=q_offset,
-    )
-    k, v = (x.to(call.compute_dtype) for x in (key, value))
-    scores = _cap_and_mask(
-        grouped_matmul(query.to(call.compute_dtype), k.mT), call
-    )
-    out = grouped_matmul(_weights(scores, call), v).to(query.dtype)
+    inputs = validate(
+        query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa,
+        softcap=softcap, sinks=sinks, window=window, q_offset=q_offset,
+    )  # fmt: skip
+    return grouped(inputs, return_lse)
+
+
+def reference(
+    inputs: AttentionInputs, return_lse: bool = False
+) -> Tensor | tuple[Tensor, Tensor]:
+    """Compute ``scaled_dot_product_attention`` on validated inputs."""
+    scores = _scores(inputs)  # (..., H, L, S)
+    weights = _weights(scores, inputs)
+    v = repeat_kv(inputs.value, inputs.group_size).to(inputs.compute_dtype)
+    out = (weights @ v).to(inputs.query.dtype)  # (..., H, L, Dv)
     return (out, _lse(scores)) if return_lse else out
 
 
-def _scores(call: Call) -> Tensor:
-    """Scaled, capped and masked logits, ``(..., H, L, S)``."""
-    k = repeat_kv(call.key, call.group_size).to(call.compute_dtype)
-    return _cap_and_mask(call.query.to(call.compute_dtype) @ k.mT, call)
+def grouped(
+    inputs: AttentionInputs, return_lse: bool = False
+) -> Tensor | tuple[Tensor, Tensor]:
+    """Compute ``grouped_attention`` on validated inputs."""
+    q, k, v = (
+        x.to(inputs.compute_dtype)
+        for x in (inputs.query, inputs.key, inputs.value)
+    )
+    scores = _cap_and_mask(grouped_matmul(q, k.mT), inputs)
+    weights = _weights(scores, inputs)
+    out = grouped_matmul(weights, v).to(inputs.query.dtype)
+    return (out, _lse(scores)) if return_lse else out
 
 
-def _cap_and_mask(logits: Tensor, call: Call) -> Tensor:
-    """Here, and only here, a mask is applied."""
-    scores = logits * call.scale
-    if call.softcap is not None:
-        scores = call.softcap * torch.tanh(scores / call.softcap)
-    allowed = call.allowed()
-    if allowed is not None:
-        scores = scores.masked_fill(~allowed, -torch.inf)
-    if call.attn_mask is None:
-        return scores
-    if call.attn_mask.dtype == torch.bool:
-        return scores.masked_fill(~call.attn_mask, -torch.inf)
-    return scores + call.attn_mask.to(scores.dtype)
+def _scores(inputs: AttentionInputs) -> Tensor:
+    """Return scaled, capped and masked logits, ``(..., H, L, S)``."""
+    k = repeat_kv(inputs.key, inputs.group_size).to(inputs.compute_dtype)
+    return _cap_and_mask(inputs.query.to(inputs.compute_dtype) @ k.mT, inputs)
 
 
-def _weights(scores: Tensor, call: Call) -> Tensor:
-    """Softmax over the keys and the sink; the sink's weight is dropped."""
-    if call.sinks is None:
+def _cap_and_mask(logits: Tensor, inputs: AttentionInputs) -> Tensor:
+    scores = logits * inputs.scale
+    if inputs.softcap is not None:
+        scores = inputs.softcap * torch.tanh(scores / inputs.softcap)
+    return apply_masks(scores, inputs.allowed(), inputs.attn_mask)
+
+
+def _weights(scores: Tensor, inputs: AttentionInputs) -> Tensor:
+    """Apply softmax over keys and sink; the sink's weight is dropped."""
+    if inputs.sinks is None:
         weights = softmax(scores)
     else:
-        sink = call.sinks.to(scores.dtype)[:, None, None]  # (H, 1, 1)
+        sink = inputs.sinks.to(scores.dtype)[:, None, None]  # (H, 1, 1)
         sink = sink.reshape(sink.shape[-min(scores.dim(), 3) :])
         column = sink.expand(*scores.shape[:-1], 1)
         weights = softmax(torch.cat([scores, column], -1))[..., :-1]
-    return F.dropout(weights, call.dropout_p)
+    return F.dropout(weights, inputs.dropout_p)
 
 
 def _lse(scores: Tensor) -> Tensor:
-    """``log(sum(exp(scores)))`` over the keys; ``-inf`` without a key."""
+    """Return ``log(sum(exp(scores)))``; ``-inf`` for a fully masked row."""
     dead = (scores == -torch.inf).all(-1)
     safe = scores.masked_fill(dead[..., None], 0.0)
     return torch.logsumexp(safe, -1).masked_fill(dead, -torch.inf)

@@ -1,16 +1,15 @@
-"""The one contract of every attention function, checked in one place.
+"""The contract that every attention function shares, validated in one place.
 
-``read`` turns the arguments of ``scaled_dot_product_attention`` into a
-``Call``: the same arguments, known to be good, with their sizes named. Each
-implementation starts from it, so a mistake gets the same clear answer from
-all of them.
+``validate`` turns the arguments of ``scaled_dot_product_attention`` into
+``AttentionInputs``: the same arguments, checked, with their sizes named. Every
+implementation starts from it, so a mistake gives the same error everywhere.
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import NoReturn
+from typing import NoReturn, TypedDict
 
 import torch
 from torch import Tensor
@@ -19,19 +18,34 @@ from attn.functional import validation
 from attn.functional.validation import Window
 from attn.masks import Mask, causal
 from attn.masks import window as window_mask
+from attn.masks.combine import combine_masks
 
-__all__ = ["Call", "read"]
+__all__ = ["AttentionInputs", "AttentionOptions", "validate"]
 
-EVERY = slice(None)
+FULL = slice(None)
+
+
+class AttentionOptions(TypedDict, total=False):
+    """The optional arguments of ``attn.scaled_dot_product_attention``."""
+
+    attn_mask: Tensor | Mask | None
+    dropout_p: float
+    is_causal: bool
+    scale: float | None
+    enable_gqa: bool
+    softcap: float | None
+    sinks: Tensor | None
+    window: Window | None
+    q_offset: int | Tensor | None
 
 
 @dataclass(frozen=True, eq=False)
-class Call:
-    """One checked call. Sizes use the alphabet of the book.
+class AttentionInputs:
+    """The validated arguments of one call; sizes use the book's alphabet.
 
     ``mask`` holds everything that depends on positions (``is_causal``,
     ``window`` and a ``Mask`` given as ``attn_mask``) as one ``Mask``;
-    ``attn_mask`` holds a mask that came as a tensor. Both apply.
+    ``attn_mask`` holds a mask given as a tensor. Both apply.
     """
 
     query: Tensor  # (..., H, L, D)
@@ -52,18 +66,18 @@ class Call:
 
     @property
     def group_size(self) -> int:
-        """Query heads per key/value head, ``G``; 1 when there are none."""
+        """Return the query heads per key/value head, ``G``; 1 for H = 0."""
         return self.num_heads // self.num_kv_heads if self.num_heads else 1
 
     @property
     def compute_dtype(self) -> torch.dtype:
-        """float32, or float64 for float64 input."""
+        """Return float32, or float64 for float64 input."""
         is_double = self.query.dtype == torch.float64
         return torch.float64 if is_double else torch.float32
 
     @property
-    def wants_gradient(self) -> bool:
-        """Whether autograd will ask for a gradient of the three tensors."""
+    def requires_grad(self) -> bool:
+        """Return whether autograd records any of the three tensors."""
         tensors = (self.query, self.key, self.value)
         return torch.is_grad_enabled() and any(
             x.requires_grad for x in tensors
@@ -71,18 +85,30 @@ class Call:
 
     @property
     def scores_shape(self) -> tuple[int, ...]:
-        """``(..., H, L, S)``, as many axes as the inputs have."""
+        """Return ``(..., H, L, S)``, with as many axes as the inputs."""
         rank = max(self.query.dim(), self.key.dim(), self.value.dim())
         heads = (self.num_heads,) if rank > 2 else ()
         return (*self.batch_shape, *heads, self.q_len, self.kv_len)
 
-    def four_axes(self, x: Tensor) -> Tensor:
-        """One of the tensors as ``(B, H, L, D)``, expanded over the batch,
-        without a copy if it can."""
+    def to_4d(self, x: Tensor) -> Tensor:
+        """Return a tensor as ``(B, H, L, D)``, a view of it if possible.
+
+        The batch is expanded and flattened into one axis.
+        """
         if x.dim() < 3:
             x = x[None]
         x = x.expand(*self.batch_shape, *x.shape[-3:])
         return x.reshape(self.batch_shape.numel(), *x.shape[-3:])
+
+    def from_4d(self, x: Tensor) -> Tensor:
+        """Return ``(B, H, L)`` or ``(B, H, L, Dv)`` in the inputs' rank."""
+        return x.reshape(*self.scores_shape[:-1], *x.shape[3:])
+
+    def dense_mask(self) -> Tensor | None:
+        """Return ``mask`` and ``attn_mask`` as one tensor, bool or float."""
+        mask = combine_masks(self.attn_mask, self.allowed())
+        assert not isinstance(mask, Mask)
+        return mask
 
     def tuning_key(self, return_lse: bool = False) -> tuple[Hashable, ...]:
         """Return what all calls share that take equally long.
@@ -102,18 +128,18 @@ class Call:
             bool(self.dropout_p),
             self.softcap,
             self.sinks is None,
-            self.wants_gradient,
+            self.requires_grad,
             return_lse,
             torch.get_num_threads(),
         )
 
     def allowed(
-        self, rows: slice = EVERY, columns: slice = EVERY
+        self, rows: slice = FULL, columns: slice = FULL
     ) -> Tensor | None:
-        """``mask`` as booleans, in the rank of the scores; None: no mask.
+        """Return ``mask`` as booleans; None without a mask.
 
         Args:
-            rows, columns: queries and keys of a tile; all when left out.
+            rows, columns: queries and keys of a tile; all by default.
 
         Returns:
             bool, broadcastable to ``(..., H, L, S)`` of the tile.
@@ -136,7 +162,7 @@ class Call:
         return dense.unflatten(0, self.batch_shape) if rank > 4 else dense
 
 
-def read(
+def validate(
     query: Tensor,
     key: Tensor,
     value: Tensor,
@@ -150,21 +176,14 @@ def read(
     sinks: Tensor | None = None,
     window: Window | None = None,
     q_offset: int | Tensor | None = None,
-) -> Call:
-    """Check the arguments of an attention call and name their sizes.
+) -> AttentionInputs:
+    """Validate the arguments of an attention call and name their sizes.
 
-    Args:
-        query, key, value, attn_mask, dropout_p, is_causal, scale: as in
-            ``attn.scaled_dot_product_attention``.
-        enable_gqa, softcap, sinks, window, q_offset: as in
-            ``attn.scaled_dot_product_attention``.
-
-    Returns:
-        The checked call.
+    The arguments are those of ``attn.scaled_dot_product_attention``.
 
     Raises:
-        TypeError, ValueError: an argument is wrong; the message names the
-            argument, what it got and what it needs.
+        TypeError, ValueError: an argument is wrong; the message says what it
+            must be and what it is.
     """
     validation.tensors(query, key, value)
     batch_shape = validation.batch_shape(query, key, value)
@@ -173,16 +192,20 @@ def read(
     validation.heads(num_heads, num_kv_heads, _heads(value), enable_gqa)
     for name, flag in (("is_causal", is_causal), ("enable_gqa", enable_gqa)):
         if not isinstance(flag, bool):
-            raise TypeError(f"{name} is {flag!r}: it needs True or False")
+            raise TypeError(f"{name} must be True or False; got {flag!r}")
 
     mask = attn_mask if isinstance(attn_mask, Mask) else None
     bounds = validation.window(window)
     if bounds is not None:
-        mask = _both(window_mask(*bounds), mask)
+        mask = (
+            window_mask(*bounds)
+            if mask is None
+            else (window_mask(*bounds) & mask)
+        )
     if q_offset is None and q_len != kv_len and mask and mask.uses_query:
         _ambiguous(mask, q_len, kv_len)
     if is_causal:
-        mask = _both(causal(), mask)
+        mask = causal() if mask is None else causal() & mask
 
     rank = max(query.dim(), key.dim(), value.dim())
     heads_shape = (num_heads,) if rank > 2 else ()
@@ -190,7 +213,7 @@ def read(
     if isinstance(attn_mask, Mask):
         attn_mask = None
     validation.attn_mask(attn_mask, query, scores_shape)
-    return Call(
+    return AttentionInputs(
         query=query,
         key=key,
         value=value,
@@ -209,18 +232,14 @@ def read(
     )
 
 
-def _both(first: Mask, second: Mask | None) -> Mask:
-    return first if second is None else first & second
-
-
 def _heads(x: Tensor) -> int:
     return x.shape[-3] if x.dim() > 2 else 1
 
 
 def _ambiguous(mask: Mask, q_len: int, kv_len: int) -> NoReturn:
     raise ValueError(
-        f"query has {q_len} positions and key {kv_len}, and {mask} needs to "
-        "know where the queries start: q_offset=0 when both start together, "
-        f"q_offset={kv_len - q_len} when the queries are the last tokens "
+        f"{mask} with {q_len} query and {kv_len} key positions is ambiguous: "
+        "pass q_offset=0 if queries and keys both start at position 0, "
+        f"q_offset={kv_len - q_len} if the queries are the last tokens "
         "(decoding)"
     )

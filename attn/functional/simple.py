@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from attn.functional.inputs import read
+from attn.functional.inputs import validate
 
 
 def softmax(x: Tensor, dim: int = -1) -> Tensor:
@@ -66,14 +66,14 @@ def attention_loops(
 
     Source: Vaswani et al. 2017, equation 1.
     """
-    call = read(query, key, value, scale=scale)
+    inputs = validate(query, key, value, scale=scale)
     for name, x in (("query", query), ("key", key), ("value", value)):
         if x.dim() != 2:
             raise ValueError(
                 f"{name} has shape {tuple(x.shape)}: attention_loops needs "
                 "two axes, (sequence, head_dim)"
             )
-    q, k, v = (x.to(call.compute_dtype) for x in (query, key, value))
+    q, k, v = (x.to(inputs.compute_dtype) for x in (query, key, value))
     out = torch.zeros(len(q), v.shape[1], dtype=q.dtype, device=q.device)
     zero = q.new_zeros(())
     if len(k) == 0:
@@ -82,7 +82,7 @@ def attention_loops(
         scores = []
         for j in range(len(k)):  # compare it with every key,
             dot = sum((q[i, d] * k[j, d] for d in range(q.shape[1])), zero)
-            scores.append(dot * call.scale)
+            scores.append(dot * inputs.scale)
         largest = max(scores)
         exps = [torch.exp(score - largest) for score in scores]
         total = sum(exps)

@@ -1,10 +1,10 @@
-"""Attention that never holds a row of scores: one pass, tile by tile.
+"""Attention in one pass over the keys, tile by tile, in plain PyTorch.
 
-The softmax needs the largest score and the sum of a whole row, and both can
-be kept up to date while the keys go by. What has been seen so far is a
-*state*, ``(out, lse)``: the attention over these keys alone, and the log of
-its denominator. Two states over different keys merge into the state over
-both, exactly and in any order.
+The softmax needs the maximum and the sum of a whole row; both can be updated
+as the keys go by. The result over a part of the keys is a *state*,
+``(out, lse)``: the attention over these keys alone, and the log of its
+denominator. Two states over different keys merge into the state over both,
+exactly and in any order.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ import torch
 from torch import Tensor
 
 from attn.functional.heads import grouped_matmul, pack_groups
-from attn.functional.inputs import EVERY, Call, read
+from attn.functional.inputs import FULL, AttentionInputs, validate
 from attn.functional.validation import Window
 from attn.masks import Mask
+from attn.masks.combine import apply_masks
 
 __all__ = ["merge_states", "online_softmax", "tiled_attention"]
 
@@ -26,7 +27,7 @@ State = tuple[Tensor, Tensor]
 
 
 def online_softmax(blocks: Iterable[State]) -> State:
-    """Attention over keys that come one block at a time, each seen once.
+    """Compute attention over blocks of keys, each read once.
 
     Args:
         blocks: pairs of scores ``(..., H, L, S_i)``, ``-inf`` where a query
@@ -40,40 +41,40 @@ def online_softmax(blocks: Iterable[State]) -> State:
 
     Source: Milakov and Gimelshein 2018; Rabe and Staats 2021.
     """
-    out = highest = total = None
+    out = m_i = l_i = None
     for scores, value in blocks:
-        top = scores.amax(-1, keepdim=True)  # (..., L, 1)
-        if highest is not None:
-            top = torch.maximum(top, highest)
-        # Nothing allowed yet: any finite number keeps exp(-inf) = 0.
-        safe = top.masked_fill(top == -torch.inf, 0.0)
+        m_new = scores.amax(-1, keepdim=True)  # (..., L, 1)
+        if m_i is not None:
+            m_new = torch.maximum(m_new, m_i)
+        # Fully masked so far: any finite number keeps exp(-inf) = 0.
+        safe = m_new.masked_fill(m_new == -torch.inf, 0.0)
         weights = torch.exp(scores - safe)  # (..., L, S_i), not normalised
-        if out is None or total is None or highest is None:
+        if out is None or l_i is None or m_i is None:
             out = grouped_matmul(weights, value)
-            total = weights.sum(-1, keepdim=True)
+            l_i = weights.sum(-1, keepdim=True)
         else:
-            fade = torch.exp(highest - safe)  # what was seen, to the new top
-            out = out * fade + grouped_matmul(weights, value)
-            total = total * fade + weights.sum(-1, keepdim=True)
-        highest = top
-    if out is None or total is None or highest is None:
-        raise ValueError("blocks is empty: it needs at least one")
-    seen = total > 0
-    out = out / total.where(seen, 1.0)
-    lse = (highest + total.log()).where(seen, -torch.inf)
+            alpha = torch.exp(m_i - safe)  # rescales to the new maximum
+            out = out * alpha + grouped_matmul(weights, value)
+            l_i = l_i * alpha + weights.sum(-1, keepdim=True)
+        m_i = m_new
+    if out is None or l_i is None or m_i is None:
+        raise ValueError("blocks must hold at least one block; got none")
+    attends = l_i > 0
+    out = out / l_i.where(attends, 1.0)
+    lse = (m_i + l_i.log()).where(attends, -torch.inf)
     return out, lse.squeeze(-1)
 
 
 def merge_states(first: State, second: State) -> State:
-    """The attention over two sets of keys, from the attention over each.
+    """Merge the attention over two sets of keys into that over both.
 
-    The order does not matter, nor how many are merged in which groups; the
-    state of no keys, ``(0, -inf)``, changes nothing.
+    Order and grouping of merges do not matter; the state of no keys,
+    ``(0, -inf)``, changes nothing.
 
     Args:
         first, second: ``out``, ``(..., L, Dv)``, and ``lse``, ``(..., L)``,
-            natural log, of the same queries over different keys. Without
-            sinks: a sink is applied once, after all is merged.
+            natural log, of the same queries over different keys, without
+            sinks: a sink is applied once, after the last merge.
 
     Returns:
         ``out`` and ``lse`` over both, in the dtypes of ``first``.
@@ -86,13 +87,13 @@ def merge_states(first: State, second: State) -> State:
     for name, i in (("out", 0), ("lse", 1)):
         if first[i].shape != second[i].shape:
             raise ValueError(
-                f"second has {name} of shape {tuple(second[i].shape)} and "
-                f"first of {tuple(first[i].shape)}: they need the same"
+                f"{name} must have the same shape in first and second; got "
+                f"{tuple(first[i].shape)} and {tuple(second[i].shape)}"
             )
     if first[0].shape[:-1] != first[1].shape:
         raise ValueError(
-            f"lse has shape {tuple(first[1].shape)} and out "
-            f"{tuple(first[0].shape)}: it needs out's without the last axis"
+            "lse must have the shape of out without its last axis; got "
+            f"{tuple(first[1].shape)} for {tuple(first[0].shape)}"
         )
     lse = torch.logaddexp(first[1], second[1])
     safe = lse.masked_fill(lse == -torch.inf, 0.0)  # no keys in either
@@ -119,60 +120,52 @@ def tiled_attention(
     block_q: int = 128,
     block_k: int = 128,
 ) -> Tensor | State:
-    """FlashAttention in plain torch: exact, and no ``L * S`` tensor.
+    """Compute FlashAttention in plain PyTorch: exact, no ``L * S`` tensor.
 
-    Forward keeps one tile of scores at a time; backward computes each tile
-    again instead of having kept it. Tiles in which nothing may attend are
-    skipped.
+    Forward keeps one tile of scores at a time; backward recomputes each
+    tile. Fully masked tiles are skipped.
+
+    Arguments, result and errors are those of
+    ``attn.scaled_dot_product_attention``, and:
 
     Args:
-        query, key, value, attn_mask: as in
-            ``attn.scaled_dot_product_attention``.
-        dropout_p: 0.0; there is no dropout here.
-        is_causal, scale, enable_gqa: as there.
-        softcap, sinks, window, q_offset, return_lse: as there.
+        dropout_p: 0.0; there is no dropout.
         block_q, block_k: queries and keys of a tile.
-
-    Returns:
-        As ``attn.scaled_dot_product_attention``.
-
-    Raises:
-        TypeError, ValueError: as there; ``dropout_p`` is not 0, or a block
-            has no size.
 
     Source: Dao et al. 2022, "FlashAttention", algorithms 1 and 4; Dao 2023,
     "FlashAttention-2".
     """
-    call = read(
-        query,
-        key,
-        value,
-        attn_mask,
-        dropout_p,
-        is_causal,
-        scale,
-        enable_gqa,
-        softcap=softcap,
-        sinks=sinks,
-        window=window,
-        q_offset=q_offset,
-    )
-    if call.dropout_p:
+    inputs = validate(
+        query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa,
+        softcap=softcap, sinks=sinks, window=window, q_offset=q_offset,
+    )  # fmt: skip
+    return tiled(inputs, return_lse, block_q, block_k)
+
+
+def tiled(
+    inputs: AttentionInputs,
+    return_lse: bool = False,
+    block_q: int = 128,
+    block_k: int = 128,
+) -> Tensor | State:
+    """Compute ``tiled_attention`` on validated inputs."""
+    if inputs.dropout_p:
         raise ValueError(
-            f"dropout_p is {call.dropout_p}: tiled_attention has no dropout, "
-            "it needs 0.0"
+            "dropout_p must be 0.0 in tiled_attention, which has no dropout; "
+            f"got {inputs.dropout_p}"
         )
     for name, size in (("block_q", block_q), ("block_k", block_k)):
         if isinstance(size, bool) or not isinstance(size, int) or size < 1:
-            raise ValueError(f"{name} is {size!r}: it needs an int above 0")
+            raise ValueError(f"{name} must be an int above 0; got {size!r}")
     out, lse = _Tiled.apply(
-        query, key, value, call.attn_mask, sinks, call, (block_q, block_k)
-    )
+        inputs.query, inputs.key, inputs.value, inputs.attn_mask,
+        inputs.sinks, inputs, (block_q, block_k),
+    )  # fmt: skip
     return (out, lse) if return_lse else out
 
 
 class _Tiled(torch.autograd.Function):
-    """Forward tile by tile; backward computes each tile again."""
+    """Forward tile by tile; backward by recomputation."""
 
     @staticmethod
     def forward(
@@ -182,66 +175,67 @@ class _Tiled(torch.autograd.Function):
         value: Tensor,
         attn_mask: Tensor | None,
         sinks: Tensor | None,
-        call: Call,
+        inputs: AttentionInputs,
         blocks: tuple[int, int],
     ) -> State:
-        rows, columns = _slices(call, blocks)
-        done = [online_softmax(_keys_of(call, r, columns)) for r in rows]
+        rows, columns = _slices(inputs, blocks)
+        done = [online_softmax(_key_blocks(inputs, r, columns)) for r in rows]
         out = torch.cat([x for x, _ in done], -2)  # (..., H, L, Dv)
         lse = torch.cat([x for _, x in done], -1)  # (..., H, L)
         if sinks is not None:
             out = out * torch.sigmoid(lse - _of_heads(sinks, lse))[..., None]
         ctx.save_for_backward(query, key, value, attn_mask, sinks, out, lse)
-        ctx.call, ctx.blocks = call, blocks
+        ctx.inputs, ctx.blocks = inputs, blocks
         return out.to(query.dtype), lse
 
     @staticmethod
     def backward(ctx: Any, d_out: Tensor, d_lse: Tensor) -> Any:
         if torch.is_grad_enabled():  # create_graph: it would be left out
             raise RuntimeError(
-                "tiled_attention has no second derivative: it needs "
-                "create_graph=False (scaled_dot_product_attention has one)"
+                "tiled_attention has no second derivative: pass "
+                "create_graph=False, or use scaled_dot_product_attention"
             )
         query, key, value, attn_mask, sinks, out, lse = ctx.saved_tensors
-        call: Call = ctx.call
+        inputs: AttentionInputs = ctx.inputs
         d_out = d_out.to(out.dtype)
-        # A weight that grows takes from all others: what they lose.
         delta = (d_out * out).sum(-1)  # (..., H, L)
-        whole, d_sinks = lse, None  # of the denominator, sink included
+        full_lse, d_sinks = lse, None  # the sink included
         if sinks is not None:
             sink = _of_heads(sinks, lse)
-            whole = torch.logaddexp(lse, sink)
-            lost = torch.exp(sink - whole) * -delta
+            full_lse = torch.logaddexp(lse, sink)
+            lost = torch.exp(sink - full_lse) * -delta
             if lost.dim() > 1:
                 lost = lost.sum(-1)  # (..., H)
             d_sinks = lost.sum_to_size(sinks.shape).to(sinks.dtype)
         dq, dk, dv = (
-            out.new_zeros((*call.batch_shape, *x.shape[-3:]))
+            out.new_zeros((*inputs.batch_shape, *x.shape[-3:]))
             for x in (query, key, value)
         )
         d_mask = None
         if ctx.needs_input_grad[3]:
             d_mask = torch.zeros_like(attn_mask, dtype=out.dtype)
 
-        heads = call.num_kv_heads
-        rows, columns = _slices(call, ctx.blocks)
+        heads = inputs.num_kv_heads
+        rows, columns = _slices(inputs, ctx.blocks)
         for r in rows:
             q = query[..., r, :].to(out.dtype)
             g, own = d_out[..., r, :], (..., r, None)
             for c in columns:
-                found = _tile(call, r, c)
+                found = _tile(inputs, r, c)
                 if found is None:
                     continue
                 scores, slope = found
                 k, v = (x[..., c, :].to(out.dtype) for x in (key, value))
-                weights = torch.exp(scores - _finite(whole[own]))
-                gained = grouped_matmul(g, v.mT)  # (..., H, l, s)
-                ds = weights * (gained - delta[own])
+                weights = torch.exp(scores - _finite(full_lse[own]))
+                dp = grouped_matmul(g, v.mT)  # (..., H, l, s)
+                ds = weights * (dp - delta[own])
                 ds = ds + torch.exp(scores - _finite(lse[own])) * d_lse[own]
                 if d_mask is not None:
                     part = _part(d_mask, r, c)
                     part += ds.sum_to_size(part.shape)
-                ds = ds * (call.scale if slope is None else slope * call.scale)
+                ds = ds * (
+                    inputs.scale if slope is None else slope * inputs.scale
+                )
                 dq[..., r, :] += grouped_matmul(ds, k)
                 dk[..., c, :] += pack_groups(ds, heads).mT @ pack_groups(
                     q, heads
@@ -258,72 +252,68 @@ class _Tiled(torch.autograd.Function):
         return (*grads, d_mask, d_sinks, None, None)
 
 
-def _keys_of(call: Call, rows: slice, columns: list[slice]) -> Iterator[State]:
-    """Scores and values for some queries, tile by tile."""
-    dtype = call.compute_dtype
-    shape = (*call.scores_shape[:-2], rows.stop - rows.start, 1)
-    nobody = call.query.new_full(shape, -torch.inf, dtype=dtype)
-    value = call.value
-    yield nobody, value.new_zeros((1, value.shape[-1]), dtype=dtype)
+def _key_blocks(
+    inputs: AttentionInputs, rows: slice, columns: list[slice]
+) -> Iterator[State]:
+    """Yield scores and values for some queries, tile by tile."""
+    dtype = inputs.compute_dtype
+    shape = (*inputs.scores_shape[:-2], rows.stop - rows.start, 1)
+    masked = inputs.query.new_full(shape, -torch.inf, dtype=dtype)
+    value = inputs.value
+    yield masked, value.new_zeros((1, value.shape[-1]), dtype=dtype)
     for c in columns:
-        found = _tile(call, rows, c)
+        found = _tile(inputs, rows, c)
         if found is not None:
             yield found[0], value[..., c, :].to(dtype)
 
 
-def _tile(call: Call, rows: slice, columns: slice) -> Any:
-    """Scaled, capped and masked scores, ``(..., H, l, s)``.
+def _tile(inputs: AttentionInputs, rows: slice, columns: slice) -> Any:
+    """Compute scaled, capped and masked scores, ``(..., H, l, s)``.
 
     Returns:
         The scores, and the slope of the softcap at each (None without
-        one); or None where nothing may attend.
+        one); or None for a fully masked tile.
     """
-    allowed = call.allowed(rows, columns)
+    allowed = inputs.allowed(rows, columns)
     if allowed is not None and not (allowed.is_meta or allowed.any()):
-        return None  # a meta tensor does not say
+        return None  # unknown for a meta tensor
     q, k = (
-        x[..., at, :].to(call.compute_dtype)
-        for x, at in ((call.query, rows), (call.key, columns))
+        x[..., at, :].to(inputs.compute_dtype)
+        for x, at in ((inputs.query, rows), (inputs.key, columns))
     )
-    scores, slope = grouped_matmul(q, k.mT) * call.scale, None
-    if call.softcap is not None:
-        squashed = torch.tanh(scores / call.softcap)
-        scores, slope = call.softcap * squashed, 1 - squashed.square()
-    if allowed is not None:
-        scores = scores.masked_fill(~allowed, -torch.inf)
-    if call.attn_mask is not None:
-        mask = _part(call.attn_mask, rows, columns)
-        if mask.dtype == torch.bool:
-            scores = scores.masked_fill(~mask, -torch.inf)
-        else:
-            scores = scores + mask.to(scores.dtype)
-    return scores, slope
+    scores, slope = grouped_matmul(q, k.mT) * inputs.scale, None
+    if inputs.softcap is not None:
+        squashed = torch.tanh(scores / inputs.softcap)
+        scores, slope = inputs.softcap * squashed, 1 - squashed.square()
+    mask = inputs.attn_mask
+    mask = None if mask is None else _part(mask, rows, columns)
+    return apply_masks(scores, allowed, mask), slope
 
 
 def _slices(
-    call: Call, blocks: tuple[int, int]
+    inputs: AttentionInputs, blocks: tuple[int, int]
 ) -> tuple[list[slice], list[slice]]:
-    """The rows and the columns of the tiles; no queries are one empty row."""
+    """Return the rows and columns of the tiles; L = 0 is one empty row."""
     rows, columns = (
         [slice(i, min(i + size, length)) for i in range(0, length, size)]
-        for length, size in zip((call.q_len, call.kv_len), blocks, strict=True)
+        for length, size in zip(
+            (inputs.q_len, inputs.kv_len), blocks, strict=True
+        )
     )
     return rows or [slice(0, 0)], columns
 
 
 def _part(mask: Tensor, rows: slice, columns: slice) -> Tensor:
-    """The tile of a mask that may be broadcast along either axis: a view."""
+    """Return a tile of a mask, which may broadcast along either axis."""
     high, wide = mask.shape[-2:]
-    return mask[
-        ..., rows if high > 1 else EVERY, columns if wide > 1 else EVERY
-    ]
+    return mask[..., rows if high > 1 else FULL, columns if wide > 1 else FULL]
 
 
 def _of_heads(sinks: Tensor, lse: Tensor) -> Tensor:
-    """``(H,)`` as it meets ``(..., H, L)``, in the dtype of the sums."""
+    """Return ``(H,)`` broadcastable to ``(..., H, L)``, in its dtype."""
     return (sinks if lse.dim() == 1 else sinks[:, None]).to(lse.dtype)
 
 
 def _finite(lse: Tensor) -> Tensor:
-    """Any number for a query without a key: its weights are exp(-inf)."""
+    """Replace ``-inf``: a fully masked row's weights are exp(-inf) anyway."""
     return lse.masked_fill(lse == -torch.inf, 0.0)

@@ -8,6 +8,7 @@ at all, and padding and the future are seen without a word.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
@@ -16,6 +17,7 @@ from torch import Tensor, nn
 from attn import api
 from attn.hf.rules import as_mask
 from attn.masks import Mask, padding
+from attn.masks.combine import combine_masks
 
 __all__ = ["register"]
 
@@ -102,7 +104,18 @@ def _attention(impl: str) -> Callable[..., tuple[Tensor, None]]:
         _refuse_unknown(module, said)
         mask, q_offset = _masked(module, query, attention_mask, said)
         if position_bias is not None:
-            mask = _biased(position_bias, mask, q_offset, query, key)
+            mask = combine_masks(
+                position_bias,
+                mask,
+                partial(
+                    Mask.dense,
+                    q_len=query.shape[-2],
+                    kv_len=key.shape[-2],
+                    batch=query.shape[0],
+                    q_offset=q_offset or 0,
+                    device=query.device,
+                ),
+            )
             q_offset = None
         sinks = said.get("sinks") if s_aux is None else s_aux
         out = api.attention(
@@ -173,29 +186,6 @@ def _masked(
             "attn.hf.register(name) registers both"
         )
     return None, None
-
-
-def _biased(
-    bias: Tensor,
-    mask: Tensor | Mask | None,
-    q_offset: int | None,
-    query: Tensor,
-    key: Tensor,
-) -> Tensor:
-    """Scores' bias and mask as one tensor."""
-    if isinstance(mask, Mask):
-        mask = mask.dense(
-            query.shape[-2],
-            key.shape[-2],
-            batch=query.shape[0],
-            q_offset=q_offset or 0,
-            device=query.device,
-        )
-    if mask is None:
-        return bias
-    if mask.dtype == torch.bool:
-        return bias.masked_fill(~mask, -torch.inf)
-    return bias + mask
 
 
 def make_mask(

@@ -10,9 +10,9 @@ on any machine. What a compiler makes of them: ``attn.kernels.report``.
 from attn.kernels.attention import (
     Band,
     band_of,
+    fused,
     fused_attention,
-    fused_call,
-    why_not,
+    unsupported_reasons,
 )
 from attn.kernels.serving import decode_attention, varlen_attention
 
@@ -21,7 +21,7 @@ __all__ = [
     "band_of",
     "decode_attention",
     "fused_attention",
-    "fused_call",
+    "fused",
     "varlen_attention",
-    "why_not",
+    "unsupported_reasons",
 ]

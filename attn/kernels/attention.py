@@ -7,18 +7,18 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from attn.functional.inputs import Call, read
+from attn.functional.inputs import AttentionInputs, validate
 from attn.functional.validation import Window
+from attn.kernels import operator
 from attn.kernels.launch import FAR, can_run
-from attn.kernels.operator import fused
 from attn.masks import Mask
 
 __all__ = [
     "Band",
     "band_of",
     "fused_attention",
-    "fused_call",
-    "why_not",
+    "fused",
+    "unsupported_reasons",
 ]
 
 LARGEST_HEAD = 256
@@ -64,11 +64,11 @@ def fused_attention(
 
     Raises:
         TypeError, ValueError: as there, or the kernels cannot take the call;
-            ``why_not`` gives the reasons.
+            ``unsupported_reasons`` gives the reasons.
 
     Source: Dao et al. 2022, 2023.
     """
-    call = read(
+    inputs = validate(
         query,
         key,
         value,
@@ -82,75 +82,77 @@ def fused_attention(
         window=window,
         q_offset=q_offset,
     )
-    return fused_call(call, return_lse)
+    return fused(inputs, return_lse)
 
 
-def fused_call(
-    call: Call, return_lse: bool = False
+def fused(
+    inputs: AttentionInputs, return_lse: bool = False
 ) -> Tensor | tuple[Tensor, Tensor]:
     """The same, of arguments that have been checked."""
-    query, key, value = call.query, call.key, call.value
-    reasons = why_not(call)
+    query, key, value = inputs.query, inputs.key, inputs.value
+    reasons = unsupported_reasons(inputs)
     if reasons:
         raise ValueError(f"fused_attention cannot: {'; '.join(reasons)}")
-    band = band_of(call.mask, call.query.device)
+    band = band_of(inputs.mask, inputs.query.device)
     assert isinstance(band, Band)
     rank = max(query.dim(), key.dim(), value.dim())
-    batch = call.batch_shape.numel()
-    q, k, v = map(call.four_axes, (query, key, value))
-    mask = call.attn_mask
+    batch = inputs.batch_shape.numel()
+    q, k, v = map(inputs.to_4d, (query, key, value))
+    mask = inputs.attn_mask
     if mask is not None:
         mask = mask.view(torch.uint8) if mask.dtype == torch.bool else mask
         while mask.dim() < rank:
             mask = mask[None]
-        mask = mask.expand(*call.scores_shape)
+        mask = mask.expand(*inputs.scores_shape)
         if rank < 4:
             mask = mask[(None,) * (4 - rank)]
         mask = mask.reshape(batch, *mask.shape[-3:]) if rank > 4 else mask
     valid = band.valid
-    if valid is not None and call.mask is not None:
-        call.mask.check_reach(call.q_len, call.kv_len, batch, call.q_offset)
-        valid = valid[:, : call.kv_len].expand(batch, -1).contiguous()
+    if valid is not None and inputs.mask is not None:
+        inputs.mask.check_reach(
+            inputs.q_len, inputs.kv_len, batch, inputs.q_offset
+        )
+        valid = valid[:, : inputs.kv_len].expand(batch, -1).contiguous()
         valid = valid.view(torch.uint8)
-    offset = torch.as_tensor(call.q_offset, device=q.device)
+    offset = torch.as_tensor(inputs.q_offset, device=q.device)
     offset = offset.to(torch.int32).expand(batch).contiguous()
-    out, lse = fused(
+    out, lse = operator.fused(
         q,
         k,
         v,
         mask,
         valid,
-        call.sinks if call.sinks is None else call.sinks.reshape(-1),
+        inputs.sinks if inputs.sinks is None else inputs.sinks.reshape(-1),
         offset,
-        call.scale,
-        call.softcap or 0.0,
+        inputs.scale,
+        inputs.softcap or 0.0,
         band.left,
         band.right,
     )
-    shape = call.scores_shape[:-1]
+    shape = inputs.scores_shape[:-1]
     out = out.reshape(*shape, out.shape[-1])
     return (out, lse.reshape(shape)) if return_lse else out
 
 
-def why_not(call: Call) -> list[str]:
+def unsupported_reasons(inputs: AttentionInputs) -> list[str]:
     """Why the kernels cannot take a call; empty when they can."""
     reasons = []
-    device = can_run(call.query.device)
+    device = can_run(inputs.query.device)
     if device:
         reasons.append(device)
-    if call.query.dtype == torch.float64:
+    if inputs.query.dtype == torch.float64:
         reasons.append("query is float64: the kernels compute in float32")
-    for name, x in (("query", call.query), ("value", call.value)):
+    for name, x in (("query", inputs.query), ("value", inputs.value)):
         if not 0 < x.shape[-1] <= LARGEST_HEAD:
             reasons.append(
                 f"{name} has head_dim {x.shape[-1]}: the kernels take 1 to "
                 f"{LARGEST_HEAD}"
             )
-    if call.dropout_p:
-        reasons.append(f"dropout_p is {call.dropout_p}: they drop nothing")
-    if call.attn_mask is not None and call.attn_mask.requires_grad:
+    if inputs.dropout_p:
+        reasons.append(f"dropout_p is {inputs.dropout_p}: they drop nothing")
+    if inputs.attn_mask is not None and inputs.attn_mask.requires_grad:
         reasons.append("attn_mask requires a gradient: they give it none")
-    band = band_of(call.mask, call.query.device)
+    band = band_of(inputs.mask, inputs.query.device)
     if not isinstance(band, Band):
         reasons.append(band)
     return reasons

@@ -12,7 +12,7 @@ import triton
 from torch import Tensor
 
 from attn.functional import validation
-from attn.functional.inputs import read
+from attn.functional.inputs import validate
 from attn.kernels.configs import decode_config, forward_config
 from attn.kernels.decode import decode_split, merge_splits
 from attn.kernels.forward import attention_forward
@@ -69,7 +69,7 @@ def decode_attention(
 
     Source: Dao et al. 2023, "Flash-Decoding".
     """
-    call = read(
+    inputs = validate(
         query,
         key,
         value,
@@ -84,10 +84,10 @@ def decode_attention(
             f"query has {query.dim()} axes: decode_attention needs "
             "(B, H, L, D), and key and value likewise"
         )
-    query, key, value = map(call.four_axes, (query, key, value))
+    query, key, value = map(inputs.to_4d, (query, key, value))
     B, H, L, D = query.shape
     Hkv, S, Dv = key.shape[1], *value.shape[-2:]
-    group = call.group_size
+    group = inputs.group_size
     if group * L > MOST_ROWS:
         raise ValueError(
             f"query has {L} tokens and {group} heads in a group: "
@@ -115,7 +115,7 @@ def decode_attention(
     part_lse = part.new_empty(B, Hkv, splits, rows)
     decode_split[(splits, Hkv, B)](
         query, key, value, part, part_lse, lengths.to(torch.int32),
-        call.scale, softcap or 1.0, FAR if window is None else window,
+        inputs.scale, softcap or 1.0, FAR if window is None else window,
         stretch, L, *query.stride(), *key.stride(), *value.stride(),
         GROUP=group, ROWS=rows, D=D, DV=Dv, BLOCK_S=block_s,
         BLOCK_D=max(16, triton.next_power_of_2(D)), BLOCK_DV=wide,
@@ -183,7 +183,7 @@ def varlen_attention(
                 "(tokens, heads, head_dim)"
             )
     q, k, v = (x.transpose(0, 1)[None] for x in (query, key, value))
-    call = read(
+    inputs = validate(
         q, k, v, scale=scale, enable_gqa=True, softcap=softcap, sinks=sinks
     )
     _check_device(query)
@@ -212,7 +212,7 @@ def varlen_attention(
     left, right = validation.window(window) or (None, None)
     right = right if not is_causal else min(0, FAR if right is None else right)
     options = Options(
-        call.scale,
+        inputs.scale,
         softcap or 0.0,
         FAR if left is None else left,
         FAR if right is None else right,

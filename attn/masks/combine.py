@@ -1,4 +1,4 @@
-"""Several masks as one: the caller's, padding, and ALiBi's bias."""
+"""The one place where masks meet: combine several, apply them to scores."""
 
 from __future__ import annotations
 
@@ -11,28 +11,52 @@ from attn.masks.mask import Mask
 from attn.masks.patterns import padding
 
 
-def both(
+def apply_masks(scores: Tensor, *masks: Tensor | None) -> Tensor:
+    """Mask the scores: ``-inf`` where a bool mask is False, plus any bias.
+
+    Args:
+        scores: ``(..., L, S)``.
+        masks: bool (True = may attend) or float, broadcastable to the
+            scores; None masks nothing.
+    """
+    for mask in masks:
+        if mask is None:
+            continue
+        if mask.dtype == torch.bool:
+            scores = scores.masked_fill(~mask, -torch.inf)
+        else:
+            scores = scores + mask.to(scores.dtype)
+    return scores
+
+
+def combine_masks(
     first: Tensor | Mask | None,
     second: Tensor | Mask | None,
-    dense: Callable[[Mask], Tensor | None],
+    dense: Callable[[Mask], Tensor | None] | None = None,
 ) -> Tensor | Mask | None:
-    """A mask that allows what both allow, and adds what both add.
+    """Return the mask that allows what both allow and adds what both add.
 
     Args:
         first, second: as the ``attn_mask`` of any attention function.
-        dense: makes booleans of a ``Mask``, where the other is a tensor.
+        dense: turns a ``Mask`` into booleans where the other is a tensor.
     """
     if first is None or second is None:
         return second if first is None else first
     if isinstance(first, Mask) and isinstance(second, Mask):
         return first & second
-    a = dense(first) if isinstance(first, Mask) else first
-    b = dense(second) if isinstance(second, Mask) else second
-    assert a is not None and b is not None
-    if a.dtype == torch.bool:
-        a, b = b, a
-    if a.dtype == torch.bool:
+    tensors = []
+    for mask in (first, second):
+        if isinstance(mask, Mask):
+            assert dense is not None
+            dense_mask = dense(mask)
+            assert dense_mask is not None
+            mask = dense_mask
+        tensors.append(mask)
+    a, b = tensors
+    if a.dtype == b.dtype == torch.bool:
         return a & b
+    if a.dtype == torch.bool:
+        return torch.where(a, b, -torch.inf)
     if b.dtype == torch.bool:
         return torch.where(b, a, -torch.inf)
     return a + b
@@ -41,7 +65,7 @@ def both(
 def key_padding(
     mask: Tensor, shape: tuple[int, int], dtype: torch.dtype
 ) -> Tensor | Mask:
-    """``torch.nn.MultiheadAttention``'s ``key_padding_mask`` as ours.
+    """Convert the ``key_padding_mask`` of ``torch.nn.MultiheadAttention``.
 
     Args:
         mask: True = padding, or a float to add, ``(B, S)``; ``(S,)`` for a
@@ -50,19 +74,19 @@ def key_padding(
         dtype: of the queries.
 
     Raises:
-        ValueError, TypeError: another shape or dtype.
+        ValueError, TypeError: ``mask`` has another shape or dtype.
     """
     rows = mask[None] if mask.dim() == 1 else mask
     if rows.shape != shape:
         raise ValueError(
-            f"key_padding_mask has shape {tuple(mask.shape)}: it needs "
-            f"(B, S) = {shape}"
+            f"key_padding_mask must have shape (B, S) = {shape}; got "
+            f"{tuple(mask.shape)}"
         )
     if mask.dtype == torch.bool:
         return padding(~rows)
     if mask.dtype not in (dtype, torch.float32):
         raise TypeError(
-            f"key_padding_mask has dtype {mask.dtype}: it needs bool (True "
-            f"= padding, as in torch) or {dtype} to be added to the scores"
+            "key_padding_mask must be bool (True = padding, as in torch) or "
+            f"{dtype}, added to the scores; got {mask.dtype}"
         )
     return rows[:, None, None, :]

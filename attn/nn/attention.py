@@ -19,10 +19,10 @@ from attn.functional import (
     merge_heads,
     split_heads,
 )
-from attn.functional.inputs import read
+from attn.functional.inputs import validate
 from attn.functional.validation import Window
 from attn.masks import Mask
-from attn.masks.combine import both, key_padding
+from attn.masks.combine import combine_masks, key_padding
 from attn.nn.jagged import pad, unpad
 from attn.nn.loading import translate
 from attn.nn.norms import RMSNorm
@@ -372,12 +372,14 @@ class MultiHeadAttention(nn.Module):
             return attn_mask
         gqa = self.num_kv_heads != self.num_heads
         at_offset: dict[str, Any] = {"q_offset": places.q_offset}
-        read(q, k, v, attn_mask, enable_gqa=gqa, **at_offset)  # is it good?
+        validate(
+            q, k, v, attn_mask, enable_gqa=gqa, **at_offset
+        )  # is it good?
         for more in extra:
-            attn_mask = both(
+            attn_mask = combine_masks(
                 attn_mask,
                 more,
-                lambda m: read(
+                lambda m: validate(
                     q, k, v, m, enable_gqa=gqa, **at_offset
                 ).allowed(),
             )

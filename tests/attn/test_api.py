@@ -17,7 +17,7 @@ from torch import Tensor
 import attn
 from attn import api
 from attn.backends import cpu_gqa, cpu_window
-from attn.functional.inputs import read
+from attn.functional.inputs import validate
 from tests.attn.cases import assert_exact
 
 
@@ -35,7 +35,7 @@ def qkv(L=40, S=40, H=4, Hkv=2, dtype=torch.float32):  # noqa: N803
 
 
 def taken(*args, **options) -> str:
-    return api.explain(*args, enable_gqa=True, **options).taken
+    return api.explain(*args, enable_gqa=True, **options).selected
 
 
 def test_each_shape_of_call_goes_to_whom_it_suits():
@@ -43,14 +43,14 @@ def test_each_shape_of_call_goes_to_whom_it_suits():
     one = q[:, :, :1]
     assert taken(q, k, v) == "sdpa"
     assert taken(q, k, v, is_causal=True) == "sdpa"
-    assert taken(one, k, v) == "packed"
-    assert taken(one, k, v, is_causal=True, q_offset=39) == "packed"
+    assert taken(one, k, v) == "pack_gqa"
+    assert taken(one, k, v, is_causal=True, q_offset=39) == "pack_gqa"
     assert taken(one, q, q) == "sdpa", "nothing to pack"
     assert taken(q, k, v, softcap=2.0) == "grouped"
     assert taken(q, k, v, return_lse=True) == "grouped"
     assert taken(q, k, v, sinks=torch.zeros(4), dropout_p=0.1) == "grouped"
     q, k, v = qkv(1200, 1200)
-    assert taken(q, k, v, window=(100, 0)) == "banded"
+    assert taken(q, k, v, window=(100, 0)) == "cpu_window"
     assert taken(q, k, v, window=(1000, 0)) == "sdpa"
     assert taken(q, k, v, window=(100, None)) == "sdpa"
     assert taken(q, k, v, window=(100, 0), softcap=2.0) == "grouped"
@@ -72,7 +72,7 @@ def test_bands_are_exact(window, L, S, q_offset, extra, monkeypatch):  # noqa: N
     monkeypatch.setattr(cpu_window, "BLOCK", 6)
     q, k, v = (x.double().requires_grad_() for x in qkv(L, S))
     said = {"enable_gqa": True, "window": window, "q_offset": q_offset}
-    ours = api.attention(q, k, v, impl="banded", **said, **extra)
+    ours = api.attention(q, k, v, impl="cpu_window", **said, **extra)
     want = attn.scaled_dot_product_attention(q, k, v, **said, **extra)
     assert_exact(ours, want)
     seed = torch.ones_like(want).cumsum(-1)
@@ -88,7 +88,7 @@ def test_a_band_beside_all_keys_is_zero(q_offset, monkeypatch):
     monkeypatch.setattr(cpu_window, "BLOCK", 6)
     q, k, v = (x.requires_grad_() for x in qkv(5, 40))
     said = {"window": (2, 0), "q_offset": q_offset, "enable_gqa": True}
-    out = api.attention(q, k, v, impl="banded", **said)
+    out = api.attention(q, k, v, impl="cpu_window", **said)
     assert (out == 0).all()
     for gradient in torch.autograd.grad(out.sum(), (q, k, v)):
         assert (gradient == 0).all()
@@ -104,7 +104,7 @@ def test_bands_that_differ_from_place_to_place_keep_their_own_masks(
     ids = (torch.arange(40) // 9).expand(2, -1)
     for rule in (attn.padding(valid), attn.documents(ids), attn.chunked(7)):
         said = {"enable_gqa": True, "attn_mask": attn.window(5, 3) & rule}
-        ours = api.attention(q, k, v, impl="banded", **said)
+        ours = api.attention(q, k, v, impl="cpu_window", **said)
         assert_exact(ours, attn.scaled_dot_product_attention(q, k, v, **said))
 
 
@@ -128,7 +128,7 @@ def test_packing_is_exact(name, length):
     if "attn_mask" in said and isinstance(said["attn_mask"], Tensor):
         mask = said["attn_mask"][..., :length, :]
         said["attn_mask"] = mask.double() if mask.is_floating_point() else mask
-    ours = api.attention(q, k, v, impl="packed", **said)
+    ours = api.attention(q, k, v, impl="pack_gqa", **said)
     assert_exact(ours, attn.scaled_dot_product_attention(q, k, v, **said))
 
 
@@ -150,7 +150,7 @@ def test_large_caches_are_multiplied_and_give_the_same(
     k, v = randn(*batch, 2, 40, 8, seed=1), randn(*batch, 2, 40, 5, seed=2)
     k, v = k.requires_grad_(), v.requires_grad_()
     said = {"enable_gqa": True, "is_causal": True, "q_offset": 39}
-    ours = api.attention(q, k, v, impl="packed", **said, scale=0.7)
+    ours = api.attention(q, k, v, impl="pack_gqa", **said, scale=0.7)
     rival = attn.grouped_attention(q, k, v, **said, scale=0.7)
     wide = [x.detach().double().requires_grad_() for x in (q, k, v)]
     exact = attn.scaled_dot_product_attention(*wide, **said, scale=0.7)
@@ -168,14 +168,14 @@ def test_a_named_implementation_never_falls_back():
     q, k, v = qkv()
     for name, options, says in (
         ("sdpa", {"softcap": 1.0}, "sdpa cannot: softcap is given"),
-        ("banded", {}, "banded cannot: there is no window"),
-        ("packed", {"return_lse": True}, "has no lse"),
-        ("tiled", {"dropout_p": 0.5}, "drops nothing"),
-        ("fused", {"dropout_p": 0.5}, "fused cannot: "),
+        ("cpu_window", {}, "cpu_window cannot: no window"),
+        ("pack_gqa", {"return_lse": True}, "computes no lse"),
+        ("tiled", {"dropout_p": 0.5}, "has no dropout"),
+        ("triton", {"dropout_p": 0.5}, "triton cannot: "),
     ):
         with pytest.raises(ValueError, match=says):
             api.attention(q, k, v, enable_gqa=True, impl=name, **options)
-    with pytest.raises(ValueError, match="needs 'auto' or one of"):
+    with pytest.raises(ValueError, match="must be 'auto' or one of"):
         api.attention(q, k, k, enable_gqa=True, impl="flash")
 
 
@@ -187,7 +187,7 @@ def test_a_float32_mask_beside_other_queries(length, query_dtype):
     q, k, v = qkv(length, length, dtype=query_dtype)
     bias = randn(1, 4, length, length, seed=3)
     want = attn.scaled_dot_product_attention(q, k, v, bias, enable_gqa=True)
-    for impl in ("sdpa", "packed", "auto"):
+    for impl in ("sdpa", "pack_gqa", "auto"):
         got = api.attention(q, k, v, bias, enable_gqa=True, impl=impl)
         assert torch.allclose(got, want, atol=0.02, rtol=0.02), impl
 
@@ -204,7 +204,7 @@ def test_every_implementation_gives_the_same_where_it_can():
             )
             assert torch.allclose(out, want, atol=1e-5), name
             ran.append(name)
-    assert {"packed", "sdpa", "tiled", "grouped", "reference"} <= {*ran}
+    assert {"pack_gqa", "sdpa", "tiled", "grouped", "reference"} <= {*ran}
 
 
 @pytest.fixture
@@ -221,7 +221,7 @@ def test_one_of_your_own(kept):
     def only_short(call):
         return [] if call.kv_len < 50 else [f"there are {call.kv_len} keys"]
 
-    @api.register("mine", why_not=only_short, before="sdpa")
+    @api.register("mine", unsupported_reasons=only_short, before="sdpa")
     def mine(*args, **options):
         calls.append(options)
         return attn.scaled_dot_product_attention(*args, **options)
@@ -232,8 +232,8 @@ def test_one_of_your_own(kept):
     api.attention(q, k, v, enable_gqa=True, is_causal=True, return_lse=True)
     assert calls[0]["is_causal"] and calls[0]["return_lse"]
     found = api.explain(*qkv(S=60), enable_gqa=True)
-    assert found.taken == "sdpa" and found["mine"] == ["there are 60 keys"]
-    with pytest.raises(ValueError, match="it is taken"):
+    assert found.selected == "sdpa" and found["mine"] == ["there are 60 keys"]
+    with pytest.raises(ValueError, match="name must be new"):
         api.register("mine")
     with pytest.raises(ValueError, match="before is 'nobody'"):
         api.register("other", before="nobody")
@@ -244,9 +244,11 @@ def test_an_explanation_is_a_table_with_torchs_backends():
     found = api.explain(q, k, v, is_causal=True, enable_gqa=True)
     lines = str(found).splitlines()
     assert lines[0] == "attn"
-    assert any(line.split() == ["sdpa", "taken"] for line in lines)
-    assert any(line.split() == ["FLASH_ATTENTION", "taken"] for line in lines)
-    assert found.torch.taken == "FLASH_ATTENTION"
+    assert any(line.split() == ["sdpa", "selected"] for line in lines)
+    assert any(
+        line.split() == ["FLASH_ATTENTION", "selected"] for line in lines
+    )
+    assert found.torch.selected == "FLASH_ATTENTION"
     assert found["FLASH_ATTENTION"] == []
 
 
@@ -255,7 +257,7 @@ def test_nested_tensors_are_torchs():
         [randn(n, 2, 8) for n in (3, 5)], layout=torch.jagged
     ).transpose(1, 2)
     found = api.explain(x, x, x)
-    assert found.taken == "none"
+    assert found.selected == "none"
     assert all("nested" in why for (why,) in found.reasons.values())
 
 
@@ -266,12 +268,12 @@ def test_nested_tensors_are_torchs():
     ),
 )
 def test_rules_that_hide_nothing_are_known(L, S, q_offset, window):  # noqa: N803
-    from attn.backends.sdpa import hides_nothing
+    from attn.backends.sdpa import masks_nothing
 
     q, k = randn(1, L, 8), randn(1, S, 8)
     for options in ({"window": window}, {"is_causal": True}):
-        call = read(q, k, k, q_offset=q_offset, **options)
-        assert hides_nothing(call) == bool(call.allowed().all())
+        call = validate(q, k, k, q_offset=q_offset, **options)
+        assert masks_nothing(call) == bool(call.allowed().all())
 
 
 WITHOUT_TRITON = """
@@ -282,7 +284,7 @@ from attn import api
 g = torch.Generator().manual_seed(0)
 q, k, v = (torch.randn(1, h, 6, 8, generator=g) for h in (4, 2, 2))
 said = {"is_causal": True, "enable_gqa": True, "softcap": 2.0}
-print(api.explain(q, k, v, **said)["fused"][0])
+print(api.explain(q, k, v, **said)["triton"][0])
 print(api.attention(q, k, v, **said).double().sum().item())
 """
 

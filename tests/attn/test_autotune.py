@@ -10,7 +10,7 @@ import torch
 import attn
 from attn import api
 from attn.backends import Registry, autotune
-from attn.functional.inputs import read
+from attn.functional.inputs import validate
 
 
 def randn(*shape: int, seed: int = 0):
@@ -36,13 +36,15 @@ def clock(monkeypatch):
     said: dict[str, float] = {}
     ran: list[str] = []
 
-    def in_turns(calls, rounds, device):
+    def benchmark_interleaved(calls, rounds, device):
         for name, call in calls.items():
             call()
             ran.append(name)
         return {name: [said.get(name, 1.0)] * rounds for name in calls}
 
-    monkeypatch.setattr(autotune, "in_turns", in_turns)
+    monkeypatch.setattr(
+        autotune, "benchmark_interleaved", benchmark_interleaved
+    )
     said_and_ran = (said, ran)
     return said_and_ran
 
@@ -51,12 +53,12 @@ def test_the_fastest_is_taken_for_such_calls_and_no_others(own, clock):
     own.register("quick")(attn.grouped_attention)
     said, _ = clock
     said |= {"right": 3.0, "quick": 2.0}
-    assert api.explain(Q, K, V, **SAID, registry=own).taken == "right"
-    found = api.warmup(Q, K, V, **SAID, registry=own)
-    assert found.taken == "quick"
-    assert found.slower == {"right": "3e+03 ms here, and quick 2e+03 ms"}
+    assert api.explain(Q, K, V, **SAID, registry=own).selected == "right"
+    found = api.autotune(Q, K, V, **SAID, registry=own)
+    assert found.selected == "quick"
+    assert found.deprioritized == {"right": "3e+03 ms here; quick 2e+03 ms"}
     other = randn(2, 4, 6, 8, seed=7)
-    assert api.explain(other, K, V, **SAID, registry=own).taken == "quick"
+    assert api.explain(other, K, V, **SAID, registry=own).selected == "quick"
     for changed in (
         {"is_causal": False},
         {"q_offset": 2},
@@ -69,11 +71,11 @@ def test_the_fastest_is_taken_for_such_calls_and_no_others(own, clock):
     ):
         options = {**SAID, **changed}
         found = api.explain(Q, K, V, **options, registry=own)
-        assert found.taken == "right", changed
+        assert found.selected == "right", changed
     shorter = api.explain(Q[:, :, 1:], K, V, **SAID, registry=own)
-    assert shorter.taken == "right", "another length"
+    assert shorter.selected == "right", "another length"
     wants = Q.clone().requires_grad_()
-    assert api.explain(wants, K, V, **SAID, registry=own).taken == "right"
+    assert api.explain(wants, K, V, **SAID, registry=own).selected == "right"
     assert not api.registry.seconds, "the book's own has learned nothing"
 
 
@@ -81,16 +83,16 @@ def test_what_is_hardly_faster_changes_nothing(own, clock):
     own.register("quick")(attn.grouped_attention)
     said, _ = clock
     said |= {"right": 1.0, "quick": 0.97}
-    found = api.warmup(Q, K, V, **SAID, registry=own)
-    assert found.taken == "right"
-    assert "too close to change" in found.slower["quick"]
+    found = api.autotune(Q, K, V, **SAID, registry=own)
+    assert found.selected == "right"
+    assert "too close to change" in found.deprioritized["quick"]
 
 
 def test_the_hopeless_run_once_more_and_the_others_on(own, clock):
     own.register("lame")(attn.grouped_attention)
     said, ran = clock
     said |= {"right": 1.0, "lame": 4.5}
-    api.warmup(Q, K, V, **SAID, registry=own)
+    api.autotune(Q, K, V, **SAID, registry=own)
     assert ran.count("right") == 2 and ran.count("lame") == 1
 
 
@@ -105,11 +107,11 @@ def test_gradients_count_where_they_are_asked_for(own, clock):
             out.register_hook(lambda grad: asked.append(grad))
         return found
 
-    api.warmup(Q, K, V, **SAID, registry=own)
+    api.autotune(Q, K, V, **SAID, registry=own)
     assert not asked
     wants = Q.clone().requires_grad_()
-    api.warmup(wants, K, V, **SAID, registry=own)
-    api.warmup(wants, K, V, **SAID, return_lse=True, registry=own)
+    api.autotune(wants, K, V, **SAID, registry=own)
+    api.autotune(wants, K, V, **SAID, return_lse=True, registry=own)
     assert len(asked) == 4, "twice for each"
     assert wants.grad is None, "the learner's own is left alone"
 
@@ -120,31 +122,33 @@ def test_who_fails_is_warned_of_and_not_taken(own, clock):
         raise RuntimeError("no room")
 
     with pytest.warns(UserWarning, match="broken failed: no room"):
-        found = api.warmup(Q, K, V, **SAID, registry=own)
-    assert found.taken == "right"
+        found = api.autotune(Q, K, V, **SAID, registry=own)
+    assert found.selected == "right"
     own.remove("right")
     with pytest.warns(UserWarning, match="no room"):
-        found = api.warmup(Q, K, V, **SAID, registry=own)
-    assert found.taken == "broken", "nobody else is there"
+        found = api.autotune(Q, K, V, **SAID, registry=own)
+    assert found.selected == "broken", "nobody else is there"
 
 
 def test_who_cannot_or_should_not_is_not_tried(own, clock):
     _, ran = clock
-    own.register("cannot", why_not=lambda call: ["it is Saturday"])(print)
-    own.register("never", measured=False)(print)
+    own.register(
+        "cannot", unsupported_reasons=lambda call: ["it is Saturday"]
+    )(print)
+    own.register("never", tunable=False)(print)
     own.register("half", mask=None)(print)
-    found = api.warmup(Q, K, V, **SAID, registry=own)
+    found = api.autotune(Q, K, V, **SAID, registry=own)
     assert {*ran} == {"right"}
     assert found["cannot"] == ["it is Saturday"]
     assert "no mask function" in found["half"][0]
 
 
 def test_a_new_name_makes_old_times_void(own, clock):
-    api.warmup(Q, K, V, **SAID, registry=own)
+    api.autotune(Q, K, V, **SAID, registry=own)
     assert own.seconds
     own.register("new")(attn.grouped_attention)
     assert not own.seconds
-    api.warmup(Q, K, V, **SAID, registry=own)
+    api.autotune(Q, K, V, **SAID, registry=own)
     own.remove("new")
     assert not own.seconds
 
@@ -152,25 +156,27 @@ def test_a_new_name_makes_old_times_void(own, clock):
 def test_who_can_no_longer_is_passed_over(own):
     """Times never outweigh a reason."""
     refuses = []
-    own.register("quick", why_not=lambda call: refuses)(attn.grouped_attention)
-    own.seconds[read(Q, K, V, **SAID).tuning_key()] = {
+    own.register("quick", unsupported_reasons=lambda call: refuses)(
+        attn.grouped_attention
+    )
+    own.seconds[validate(Q, K, V, **SAID).tuning_key()] = {
         "gone": 0.5,
         "quick": 1.0,
         "right": 2.0,
     }
-    assert own.choose(read(Q, K, V, **SAID)) is own["quick"]
+    assert own.choose(validate(Q, K, V, **SAID)) is own["quick"]
     refuses.append("not now")
-    assert own.choose(read(Q, K, V, **SAID)) is own["right"]
+    assert own.choose(validate(Q, K, V, **SAID)) is own["right"]
 
 
 def test_times_do_not_reach_a_graph(own):
     own.register("quick")(attn.grouped_attention)
-    call = read(Q, K, V, **SAID)
+    call = validate(Q, K, V, **SAID)
     own.seconds[call.tuning_key()] = {"quick": 1.0, "right": 2.0}
     chosen = []
 
     def choose(query):
-        chosen.append(own.choose(read(query, K, V, **SAID)))
+        chosen.append(own.choose(validate(query, K, V, **SAID)))
         return query
 
     torch.compile(choose, backend="eager", fullgraph=True)(Q)
@@ -181,7 +187,7 @@ def test_random_numbers_are_as_if_nobody_had_measured(own):
     torch.manual_seed(3)
     want = torch.rand(2)
     torch.manual_seed(3)
-    api.warmup(Q, K, V, **SAID, dropout_p=0.5, registry=own)
+    api.autotune(Q, K, V, **SAID, dropout_p=0.5, registry=own)
     assert torch.equal(torch.rand(2), want)
 
 
@@ -190,7 +196,7 @@ def test_a_real_clock_and_the_books_own(monkeypatch):
     said = {**SAID, "softcap": 2.0, "sinks": torch.zeros(4)}  # not for Flex
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        found = api.warmup(Q, K, V, **said)
+        found = api.autotune(Q, K, V, **said)
     (seconds,) = api.registry.seconds.values()
     assert {*seconds} == {"tiled", "grouped"}
-    assert found.taken in seconds and "reference" in found.slower
+    assert found.selected in seconds and "reference" in found.deprioritized

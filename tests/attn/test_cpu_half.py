@@ -55,8 +55,10 @@ def masks(call_shape, dtype):
 def test_every_shape_and_mask(sizes, dtype, tile):
     q, k, v = qkv(sizes, dtype)
     if 0 in (*q.shape, *k.shape, *v.shape):
-        with pytest.raises(ValueError, match="halves cannot: a tensor is em"):
-            api.attention(q, k, v, enable_gqa=True, impl="halves")
+        with pytest.raises(
+            ValueError, match="cpu_half cannot: a tensor is em"
+        ):
+            api.attention(q, k, v, enable_gqa=True, impl="cpu_half")
         return
     wide = [x.double() for x in (q, k, v)]
     scores = (*q.shape[:-1], k.shape[-2])
@@ -67,7 +69,7 @@ def test_every_shape_and_mask(sizes, dtype, tile):
         widened = {**said, "attn_mask": given.double()} if numbers else said
         exact = attn.scaled_dot_product_attention(*wide, **widened)
         rival = attn.grouped_attention(q, k, v, **said)
-        ours = api.attention(q, k, v, impl="halves", **said)
+        ours = api.attention(q, k, v, impl="cpu_half", **said)
         assert ours.dtype == dtype
         assert_exact(ours, exact, rival)
 
@@ -88,7 +90,7 @@ def test_gradients_are_nearer_than_torchs(dtype, tile):
 
     wide = [x.detach().double().requires_grad_() for x in (*tensors, bias)]
     exact = gradients(attn.scaled_dot_product_attention, wide[:3], wide[3])
-    ours = gradients(api.attention, tensors, bias, impl="halves")
+    ours = gradients(api.attention, tensors, bias, impl="cpu_half")
     torchs = gradients(api.attention, tensors, bias, impl="sdpa")
     for mine, theirs, want in zip(ours, torchs, exact, strict=True):
         assert mine.dtype == dtype
@@ -101,7 +103,7 @@ def test_probabilities_are_not_rounded():
     q = randn(1, 2, 64, 32)
     k, v = randn(1, 2, 512, 32, seed=1), randn(1, 2, 512, 32, seed=2)
     exact = attn.scaled_dot_product_attention(*(x.double() for x in (q, k, v)))
-    ours = api.attention(q, k, v, impl="halves")
+    ours = api.attention(q, k, v, impl="cpu_half")
     error = (ours.double() - exact).abs().mean()
     torchs = api.attention(q, k, v, impl="sdpa").double() - exact
     assert error < torchs.abs().mean()
@@ -113,7 +115,7 @@ def test_dropout_keeps_what_it_keeps():
     torch.manual_seed(0)
     q, k = randn(2, 4, 8, 16), randn(2, 4, 64, 16, seed=1)
     ones = torch.ones(2, 4, 64, 1, dtype=torch.bfloat16)
-    out = api.attention(q, k, ones, dropout_p=0.5, impl="halves")
+    out = api.attention(q, k, ones, dropout_p=0.5, impl="cpu_half")
     assert out.float().mean() == pytest.approx(1.0, abs=0.1)
     assert out.std() > 0.01
 
@@ -128,26 +130,26 @@ def as_measured(monkeypatch):
 
 
 def taken(*tensors, **said) -> str:
-    return api.explain(*tensors, enable_gqa=True, **said).taken
+    return api.explain(*tensors, enable_gqa=True, **said).selected
 
 
 def test_it_is_taken_where_it_was_faster(as_measured):
     long, short = randn(1, 4, 128, 16), randn(1, 4, 64, 16)
     one, cache = randn(1, 4, 1, 16), randn(1, 4, 4096, 16)
-    assert taken(long.half(), long.half(), long.half()) == "halves"
+    assert taken(long.half(), long.half(), long.half()) == "cpu_half"
     assert taken(short.half(), short.half(), short.half()) == "sdpa"
     assert taken(long, long, long) == "sdpa", "bfloat16 is fast enough"
-    assert taken(one, cache, cache) == "halves", "but not for one query"
+    assert taken(one, cache, cache) == "cpu_half", "but not for one query"
     assert taken(one, long, long) == "sdpa", "of few keys"
-    assert taken(one, cache[:, :2], cache[:, :2]) == "packed"
+    assert taken(one, cache[:, :2], cache[:, :2]) == "pack_gqa"
     few = cache[:, :2].half()
-    assert taken(one.half(), few, few) == "halves"
+    assert taken(one.half(), few, few) == "cpu_half"
     assert taken(long.float(), long.float(), long.float()) == "sdpa"
 
 
 def test_gradients_decide_where_they_are_asked_for(as_measured):
     long = randn(1, 4, 128, 16).requires_grad_()
-    assert taken(long, long, long) == "halves"
+    assert taken(long, long, long) == "cpu_half"
     with torch.no_grad():
         assert taken(long, long, long) == "sdpa"
 
@@ -162,9 +164,9 @@ def test_elsewhere_it_says_that_nobody_measured_it(monkeypatch):
         found = api.explain(x, x, x)
     finally:
         cpu_half.unmeasured.cache_clear()
-    assert found.taken == "sdpa"
-    assert "torch uses AVX512 here" in found.slower["halves"]
-    assert "warmup" in found.slower["halves"]
+    assert found.selected == "sdpa"
+    assert "torch uses AVX512 here" in found.deprioritized["cpu_half"]
+    assert "autotune" in found.deprioritized["cpu_half"]
 
 
 def test_a_graph_is_not_chosen_by_its_length(as_measured):
@@ -180,11 +182,11 @@ def test_bands_are_cast_where_it_pays(dtype, as_measured, monkeypatch):
     """Windows in training: float32, but what comes out is what went in."""
     monkeypatch.setattr(cpu_window, "BLOCK", 16)
     tensors = [randn(1, 4, 128, 16, seed=i, dtype=dtype) for i in range(3)]
-    said = {"window": (9, 0), "impl": "banded"}
+    said = {"window": (9, 0), "impl": "cpu_window"}
     wide = [x.double().requires_grad_() for x in tensors]
     want = attn.scaled_dot_product_attention(*wide, window=(9, 0))
     tensors = [x.requires_grad_() for x in tensors]
-    assert cpu_half.casting_pays(attn.functional.inputs.read(*tensors))
+    assert cpu_half.casting_pays(attn.functional.inputs.validate(*tensors))
     ours = api.attention(*tensors, **said)
     monkeypatch.setattr(cpu_window, "casting_pays", lambda call: False)
     torchs = api.attention(*tensors, **said)
@@ -206,7 +208,7 @@ def test_a_tile_is_as_large_as_the_cache_allows(monkeypatch):
 
     def tile(batch, heads, keys, features=64):
         x = torch.empty(batch, heads, keys, features, dtype=torch.half)
-        return cpu_half._tile(attn.functional.inputs.read(x, x, x))
+        return cpu_half._tile(attn.functional.inputs.validate(x, x, x))
 
     assert tile(4, 8, 4096) == (1, 2), "a head for each thread"
     assert tile(4, 8, 1024) == (1, 4), "2 MiB of keys and values"

@@ -7,14 +7,14 @@ import torch
 
 from attn.api import attention
 from attn.backends import cpu_half
-from attn.profiling import in_turns
+from attn.profiling import benchmark_interleaved
 
 pytestmark = pytest.mark.serial
 
 
 def ratio(first, second, times=7):
     """How many times longer the second takes; runs interleaved, medians."""
-    spent = in_turns({"first": first, "second": second}, times)
+    spent = benchmark_interleaved({"first": first, "second": second}, times)
     medians = {name: statistics.median(x) for name, x in spent.items()}
     return medians["second"] / medians["first"]
 
@@ -39,7 +39,7 @@ def test_packing_is_faster_than_torch_when_decoding(dtype, least):
 @torch.no_grad()
 def test_a_band_is_faster_than_a_mask():
     tensors = torch.randn(3, 1, 4, 4096, 64)
-    banded = by("banded", *tensors, window=(511, 0))
+    banded = by("cpu_window", *tensors, window=(511, 0))
     sdpa = by("sdpa", *tensors, window=(511, 0))
     assert ratio(banded, sdpa, 3) > 2.5
 
@@ -59,7 +59,7 @@ def test_float32_is_faster_to_train_with_than_16_bits(dtype, least):
         run = by(impl, *tensors, is_causal=True)
         return lambda: run().sum().backward()
 
-    assert ratio(training("halves"), training("sdpa"), 3) > least
+    assert ratio(training("cpu_half"), training("sdpa"), 3) > least
 
 
 @torch.no_grad()

@@ -176,13 +176,13 @@ WRONG = (
     wrong(
         "is_causal=1",
         TypeError,
-        "is_causal is 1: .*True or False",
+        "is_causal must be True or False; got 1",
         is_causal=1,
     ),
     wrong(
         "enable_gqa='yes'",
         TypeError,
-        "enable_gqa is 'yes': .*True or False",
+        "enable_gqa must be True or False; got 'yes'",
         enable_gqa="yes",
     ),
     wrong(
@@ -386,7 +386,8 @@ WRONG = (
     wrong(
         "window, and where do the queries start?",
         ValueError,
-        "query has 3 positions and key 7, and window.*: " + BOTH_ANSWERS,
+        "window.* with 3 query and 7 key positions is ambiguous: .*"
+        + BOTH_ANSWERS,
         key=LONG_K,
         value=LONG_V,
         window=(2, 0),
@@ -394,7 +395,8 @@ WRONG = (
     wrong(
         "Mask, and where do the queries start?",
         ValueError,
-        r"query has 3 positions and key 7, and causal\(\).*: " + BOTH_ANSWERS,
+        r"causal\(\) with 3 query and 7 key positions is ambiguous: .*"
+        + BOTH_ANSWERS,
         key=LONG_K,
         value=LONG_V,
         attn_mask=attn.causal(),

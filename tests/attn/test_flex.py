@@ -9,7 +9,7 @@ from torch import Tensor
 import attn
 from attn import api
 from attn.backends import flex, forms
-from attn.functional.inputs import read
+from attn.functional.inputs import validate
 from tests.attn.cases import assert_exact
 
 
@@ -55,11 +55,13 @@ def test_it_gives_what_the_reference_gives():
 @torch.no_grad()
 def test_warming_up_compiles_and_compares(fresh):
     said = {"enable_gqa": True, "window": (9, 0), "q_offset": 16}
-    assert "warmup" in api.explain(Q, K, V, **said).slower["flex"]
-    found = api.warmup(Q, K, V, **said)
-    assert found.taken == "flex" or "ms here, and" in found.slower["flex"]
+    assert "autotune" in api.explain(Q, K, V, **said).deprioritized["flex"]
+    found = api.autotune(Q, K, V, **said)
+    assert (
+        found.selected == "flex" or "ms here;" in found.deprioritized["flex"]
+    )
     (seconds,) = api.registry.seconds.values()
-    assert {"flex", "sdpa", "banded"} <= {*seconds}
+    assert {"flex", "sdpa", "cpu_window"} <= {*seconds}
     want = attn.scaled_dot_product_attention(Q, K, V, **said)
     assert torch.allclose(api.attention(Q, K, V, **said), want, atol=1e-5)
 
@@ -70,9 +72,9 @@ def test_what_was_compiled_without_a_score_mod_is_not_taken_with_one(
 ):
     """It would have to be compiled again, inside the call."""
     said = {"enable_gqa": True, "window": (9, 0), "q_offset": 16}
-    call = read(Q, K, V, **said)
+    call = validate(Q, K, V, **said)
     api.registry.seconds[call.tuning_key()] = {"flex": 1.0, "sdpa": 2.0}
-    assert api.explain(Q, K, V, **said).taken == "flex"
+    assert api.explain(Q, K, V, **said).selected == "flex"
     mod = attn.alibi_score(4)
     with pytest.raises(TypeError, match="score_mod: no implementation that"):
         api.attention(Q, K, V, **said, score_mod=mod)
@@ -140,7 +142,7 @@ def test_a_missing_compiler_is_noticed(monkeypatch):
 
 def test_layers_share_one_block_mask():
     def made(mask):
-        call = read(Q, K, V, mask, enable_gqa=True, q_offset=16)
+        call = validate(Q, K, V, mask, enable_gqa=True, q_offset=16)
         return forms.block_mask(call)
 
     assert made(attn.padding(VALID)) is made(attn.padding(VALID))
@@ -154,7 +156,7 @@ def test_layers_share_one_block_mask():
 
 def test_a_rule_of_ones_own_may_look_at_rows_and_heads():
     own = attn.masks.Mask(lambda b, h, q, kv: (h + b) % 2 == kv % 2)
-    call = read(Q, K, V, own, enable_gqa=True, q_offset=16)
+    call = validate(Q, K, V, own, enable_gqa=True, q_offset=16)
     assert forms.block_mask(call).shape[:2] == (2, 4)
 
 

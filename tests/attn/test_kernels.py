@@ -15,7 +15,7 @@ from tests.attn.cases import ROUNDINGS, distance
 
 pytest.importorskip("triton")
 
-from attn.kernels import fused_attention, launch, why_not  # noqa: E402
+from attn.kernels import fused_attention, launch, unsupported_reasons  # noqa: E402
 from attn.kernels.configs import Config  # noqa: E402
 
 HALF, BRAIN, SINGLE = torch.float16, torch.bfloat16, torch.float32
@@ -320,9 +320,9 @@ def test_it_compiles_into_one_graph():
 
 
 def reasons(*args, **options):
-    from attn.functional.inputs import read
+    from attn.functional.inputs import validate
 
-    return why_not(read(*args, **options))
+    return unsupported_reasons(validate(*args, **options))
 
 
 def test_each_obstacle_is_a_reason():

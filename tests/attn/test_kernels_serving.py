@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import attn
-from attn.backends.registry import ONE_GRAPH
+from attn.backends.registry import TRACING
 from tests.attn.cases import distance
 
 pytest.importorskip("triton")
@@ -147,7 +147,9 @@ def test_by_the_name_of_decode(said, L):
         q, k, v = (x[drop] for x in (q, k, v))
         q, k, v = (x[0] if axes == 3 else x[:, None] for x in (q, k, v))
     said = {"enable_gqa": True, **said}
-    out, lse = attn.attention(q, k, v, impl="decode", return_lse=True, **said)
+    out, lse = attn.attention(
+        q, k, v, impl="triton_split_kv", return_lse=True, **said
+    )
     wide = [x.double() for x in (q, k, v)]
     if "sinks" in said:
         said = {**said, "sinks": said["sinks"].double()}
@@ -173,30 +175,34 @@ def test_by_the_name_of_decode(said, L):
 def test_what_decode_cannot_take_has_a_reason(said, says):
     q, k, v = cache(L=3)
     with pytest.raises(ValueError, match=f"decode cannot: .*{says}"):
-        attn.attention(q, k, v, enable_gqa=True, impl="decode", **said)
+        attn.attention(
+            q, k, v, enable_gqa=True, impl="triton_split_kv", **said
+        )
 
 
 def test_decode_has_no_gradient_and_no_long_prompts():
     q, k, v = cache()
     reasons = attn.api.explain(q.requires_grad_(), k, v, enable_gqa=True)
-    assert "gradient" in reasons["decode"][0]
+    assert "gradient" in reasons["triton_split_kv"][0]
     long = randn(B, H, 22, D)  # three heads in a group
     reasons = attn.api.explain(long, k, v, enable_gqa=True)
-    assert "66 queries" in reasons["decode"][0]
+    assert "66 queries" in reasons["triton_split_kv"][0]
     assert (
         "interpreter"
-        in attn.api.explain(long[:, :, :3], k, v, enable_gqa=True).slower[
-            "decode"
-        ]
+        in attn.api.explain(
+            long[:, :, :3], k, v, enable_gqa=True
+        ).deprioritized["triton_split_kv"]
     )
 
 
 def test_decode_is_no_part_of_a_graph(monkeypatch):
     """Who decodes grows by a token each time, and a graph would know."""
     q, k, v = cache()
-    assert attn.api.explain(q, k, v, enable_gqa=True)["decode"] == []
+    assert attn.api.explain(q, k, v, enable_gqa=True)["triton_split_kv"] == []
     monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)
-    assert attn.api.explain(q, k, v, enable_gqa=True)["decode"] == [ONE_GRAPH]
+    assert attn.api.explain(q, k, v, enable_gqa=True)["triton_split_kv"] == [
+        TRACING
+    ]
 
 
 def test_a_row_without_keys_is_zero():

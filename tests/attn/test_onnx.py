@@ -30,7 +30,7 @@ def tensor(array) -> torch.Tensor:
     return torch.from_numpy(np.array(array))
 
 
-def read(case):
+def validate(case):
     """The node's inputs by name, its attributes, and what it should give."""
     (node,) = case.model.graph.node
     ((given, expected),) = case.data_sets
@@ -123,7 +123,7 @@ def test_all_of_onnx_attention_was_collected():
 @every_implementation
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name[5:])
 def test_onnx(case, implementation):
-    arrays, attributes, expected = read(case)
+    arrays, attributes, expected = validate(case)
     assert expected, "nothing to compare"
     inputs = {name: tensor(x) for name, x in arrays.items()}
     ours = attend(inputs, attributes, implementation)

@@ -6,7 +6,7 @@ import time
 import pytest
 import torch
 
-from attn.profiling import in_turns, peak_bytes
+from attn.profiling import benchmark_interleaved, peak_bytes
 
 MB = 2**20
 
@@ -46,7 +46,7 @@ def test_an_error_comes_through_and_stderr_is_back(error, capfd):
 def test_everybody_runs_twice_before_it_counts_and_then_in_turns():
     ran = []
     calls = {name: (lambda n=name: ran.append(n)) for name in "abc"}
-    spent = in_turns(calls, 4)
+    spent = benchmark_interleaved(calls, 4)
     assert ran[:6] == [*"abcabc"]
     rounds = [ran[i : i + 3] for i in range(6, 18, 3)]
     assert all(sorted(one) == [*"abc"] for one in rounds)
@@ -55,5 +55,7 @@ def test_everybody_runs_twice_before_it_counts_and_then_in_turns():
 
 
 def test_seconds_are_seconds():
-    (spent,) = in_turns({"sleeps": lambda: time.sleep(0.02)}, 1).values()
+    (spent,) = benchmark_interleaved(
+        {"sleeps": lambda: time.sleep(0.02)}, 1
+    ).values()
     assert 0.02 <= spent[0] < 1.0

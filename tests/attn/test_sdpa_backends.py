@@ -100,7 +100,7 @@ def test_a_backend_without_reasons_runs_and_one_with_reasons_raises(backend):
 def test_the_backend_taken_is_the_one_that_torch_chooses():
     seen = set()
     for name, (qkv, arguments) in GRID.items():
-        taken = explain_torch(*qkv, **arguments).taken
+        taken = explain_torch(*qkv, **arguments).selected
         positional = [
             arguments.get("attn_mask"),
             arguments.get("dropout_p", 0.0),
@@ -124,19 +124,19 @@ def test_the_backend_taken_is_the_one_that_torch_chooses():
 def test_our_sentences_begin_where_torchs_own_words_do():
     """The path that other devices use, on calls whose answer is known."""
     for name, (qkv, arguments) in GRID.items():
-        call = attn.functional.inputs.read(*qkv, **arguments)
+        inputs = attn.functional.inputs.validate(*qkv, **arguments)
         full = {
             "attn_mask": None,
             "dropout_p": 0.0,
             "is_causal": False,
             "scale": None,
         }
-        given = sdpa_backends._Given(*qkv, **(full | arguments), call=call)
+        given = sdpa_backends._Given(*qkv, **(full | arguments), inputs=inputs)
         ours = explain_torch(*qkv, **arguments)["FLASH_ATTENTION"]
         words = sdpa_backends._in_torchs_words("FLASH_ATTENTION", given)
         assert bool(ours) == bool(words), (name, ours, words)
     qkv, arguments = GRID["two axes"]
-    given = sdpa_backends._Given(*qkv, None, 0.0, False, None, False, call)
+    given = sdpa_backends._Given(*qkv, None, 0.0, False, None, False, inputs)
     words = " ".join(sdpa_backends._in_torchs_words("FLASH_ATTENTION", given))
     assert "4 dimensional" in words and "not used because" not in words
 
@@ -158,7 +158,7 @@ def test_each_obstacle_of_flash_on_the_cpu_is_named(about, call):
     qkv, arguments = call
     text = " ".join(explain_torch(*qkv, **arguments)["FLASH_ATTENTION"])
     assert re.search(about, text), text
-    assert explain_torch(*qkv, **arguments).taken == "MATH"
+    assert explain_torch(*qkv, **arguments).selected == "MATH"
 
 
 def test_all_obstacles_are_listed_not_the_first_only():
@@ -182,7 +182,7 @@ def test_what_only_our_contract_has_is_a_reason_for_every_backend(
 ):
     qkv, arguments = a_call(**argument)
     found = explain_torch(*qkv, **arguments)
-    assert found.taken is None
+    assert found.selected is None
     for backend in BACKENDS:
         assert any(name in reason for reason in found[backend])
 
@@ -191,7 +191,7 @@ def test_a_backend_that_is_switched_off_says_so():
     qkv, arguments = a_call()
     with sdpa_kernel(SDPBackend.MATH):
         found = explain_torch(*qkv, **arguments)
-    assert found.taken == "MATH"
+    assert found.selected == "MATH"
     assert found["FLASH_ATTENTION"] == ["it is switched off (sdpa_kernel)"]
     assert found["MATH"] == []
 
@@ -199,7 +199,7 @@ def test_a_backend_that_is_switched_off_says_so():
 def test_an_empty_call_needs_no_backend():
     qkv, arguments = a_call(lengths=(3, 0))
     found = explain_torch(*qkv, **arguments)
-    assert found.taken is None
+    assert found.selected is None
     assert all("empty" in " ".join(found[b]) for b in BACKENDS)
     assert all(runs(b, qkv, arguments) for b in BACKENDS)
 
@@ -226,7 +226,7 @@ def test_nested_tensors_run_where_explain_says_so(contiguous, arguments):
     found = explain_torch(x, x, x, **arguments)
     for backend in BACKENDS:
         assert runs(backend, (x, x, x), arguments) == (not found[backend])
-    assert found.taken == (None if found["MATH"] else "MATH")
+    assert found.selected == (None if found["MATH"] else "MATH")
     if not contiguous:
         assert "contiguous()" in " ".join(found["MATH"])
 
@@ -248,14 +248,14 @@ def test_a_wrong_call_gets_the_contracts_error():
 def test_a_device_without_kernels_is_answered_by_torch():
     qkv, arguments = a_call(change=lambda x: x.to("meta"))
     found = explain_torch(*qkv, **arguments)
-    assert found.taken == "MATH"
+    assert found.selected == "MATH"
     assert found["FLASH_ATTENTION"] == ["torch has none for meta"]
 
 
 def test_it_prints_as_a_table():
     qkv, arguments = a_call(dropout_p=0.1)
     assert str(explain_torch(*qkv, **arguments)).splitlines() == [
-        "FLASH_ATTENTION      no: dropout_p is 0.1: it drops no weights",
+        "FLASH_ATTENTION      no: dropout_p is 0.1: it has no dropout",
         "EFFICIENT_ATTENTION  no: the tensors are on the CPU: it needs a GPU",
         "MATH                 taken",
         "CUDNN_ATTENTION      no: the tensors are on the CPU: it needs a GPU",

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 import attn
-from attn.api import using
+from attn.api import use_impl
 from attn.nn import (
     FeedForward,
     LayerNorm,
@@ -541,6 +541,6 @@ def test_a_model_compiles_in_one_piece():
         want = built(x, attention_mask=mask)
         # In a graph nobody is chosen by a length: the sums' order differs.
         assert (out - want).abs().max() <= 1e-6 * want.abs().max()
-        with using("grouped"):  # the same computation, bit by bit
+        with use_impl("grouped"):  # the same computation, bit by bit
             out = whole(x, attention_mask=mask)
             assert torch.equal(out, built(x, attention_mask=mask))
