@@ -109,7 +109,7 @@ def fused(
         mask = mask.reshape(batch, *mask.shape[-3:]) if rank > 4 else mask
     valid = band.valid
     if valid is not None and inputs.mask is not None:
-        inputs.mask.check_reach(
+        inputs.mask.check_bounds(
             inputs.q_len, inputs.kv_len, batch, inputs.q_offset
         )
         valid = valid[:, : inputs.kv_len].expand(batch, -1).contiguous()

@@ -199,7 +199,7 @@ class Mask:
         """
         kv_len = q_len if kv_len is None else kv_len
         check_q_offset(q_offset, batch)
-        self.check_reach(q_len, kv_len, batch, q_offset)
+        self.check_bounds(q_len, kv_len, batch, q_offset)
         b = torch.arange(batch, device=device).view(-1, 1, 1, 1)
         h = torch.arange(heads, device=device).view(1, -1, 1, 1)
         q_idx = torch.arange(q_len, device=device).view(1, 1, -1, 1)
@@ -267,7 +267,7 @@ class Mask:
         from torch.nn.attention.flex_attention import create_block_mask
 
         kv_len = q_len if kv_len is None else kv_len
-        self.check_reach(q_len, kv_len, batch or 1, q_offset)
+        self.check_bounds(q_len, kv_len, batch or 1, q_offset)
         shifted = self.shift(q=q_offset)
         return create_block_mask(
             lambda b, h, q_idx, kv_idx: shifted(b, h, q_idx, kv_idx),
@@ -279,7 +279,7 @@ class Mask:
             BLOCK_SIZE=block_size,
         )
 
-    def check_reach(
+    def check_bounds(
         self, q_len: int, kv_len: int, batch: int, q_offset: int | Tensor
     ) -> None:
         """Refuse positions that the mask's own data does not cover.

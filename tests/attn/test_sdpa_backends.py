@@ -233,9 +233,9 @@ def test_nested_tensors_run_where_explain_says_so(contiguous, arguments):
 
 def test_nested_tensors_take_no_mask_and_no_dense_company():
     x = jagged()
-    found = explain_torch(x, x, x, torch.ones(5, 5))
+    found = explain_torch(x, x, x, attn_mask=torch.ones(5, 5))
     assert "attn_mask" in " ".join(found["MATH"])
-    with pytest.raises(TypeError, match="key is not a jagged nested tensor"):
+    with pytest.raises(TypeError, match="key must be a jagged nested tensor"):
         explain_torch(x, torch.randn(2, 4, 5, 8), x)
 
 
@@ -257,7 +257,7 @@ def test_it_prints_as_a_table():
     assert str(explain_torch(*qkv, **arguments)).splitlines() == [
         "FLASH_ATTENTION      no: dropout_p is 0.1: it has no dropout",
         "EFFICIENT_ATTENTION  no: the tensors are on the CPU: it needs a GPU",
-        "MATH                 taken",
+        "MATH                 selected",
         "CUDNN_ATTENTION      no: the tensors are on the CPU: it needs a GPU",
     ]
 
