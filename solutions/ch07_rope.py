@@ -85,8 +85,8 @@ def apply_rope_interleaved(
     turning = x[..., :size].float()
     a, b = turning[..., 0::2], turning[..., 1::2]
     pairs = torch.stack([a * cos - b * sin, a * sin + b * cos], -1)
-    turned = pairs.flatten(-2).to(x.dtype)  # (..., L, R)
-    return torch.cat([turned, x[..., size:]], -1)
+    turned = pairs.flatten(-2)  # (..., L, R)
+    return torch.cat([turned.to(x.dtype), x[..., size:]], -1)
 
 
 def permute_weights(weight: Tensor, num_heads: int) -> Tensor:

@@ -10,7 +10,9 @@ code say what changes, and the paragraph after them explains it:
   methods of the same names;
 * unmarked lines that define the exercise's own name replace everything.
 
-Docstrings are not part of the body. Nothing here needs torch.
+Docstrings are not part of the body. A line that is only a link to a file of
+the same folder stands for that file: mistakes that two exercises share.
+Nothing here needs torch.
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ from pathlib import Path
 from typing import Any
 
 _DEFINITION = ast.FunctionDef | ast.ClassDef
+_LINK = re.compile(r"^\[.+\]\((\w+\.md)\)$", re.M)
 
 
 class EditError(ValueError):
@@ -84,7 +87,10 @@ def read(path: Path) -> tuple[tuple[str, ...], list[tuple[str, str, str]]]:
     Raises:
         EditError: a part is missing, or two mistakes share a name.
     """
-    text = path.read_text(encoding="utf-8")
+    text = _LINK.sub(
+        lambda link: path.with_name(link[1]).read_text(encoding="utf-8"),
+        path.read_text(encoding="utf-8"),
+    )
     found = re.fullmatch(r"# Hints\n(.*)\n# Mistakes\n(.*)", text, re.S)
     if not found:
         raise EditError(

@@ -102,6 +102,13 @@ def test_a_file_that_lacks_a_part_is_refused(tmp_path, text, message):
         read(path)
 
 
+def test_a_link_stands_for_the_mistakes_that_two_exercises_share(tmp_path):
+    (tmp_path / "both.md").write_text("## b\n    c\nd\n")
+    path = tmp_path / "scale.md"
+    path.write_text("# Hints\n1. a\n\n# Mistakes\n\n[Both](both.md)\n")
+    assert read(path) == (("a",), [("b", "c", "d")])
+
+
 @pytest.mark.parametrize("exercise", every_exercise(), ids=lambda x: x.id)
 def test_every_edit_fits_its_solution(exercise):
     right = sources.solution(exercise.id)

@@ -1,0 +1,108 @@
+"""Cases, properties and correct variants of ``rope-frequencies``."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import torch
+from torch import Generator, Tensor
+
+from attn.exercises.spec import Case, Exercise, Property
+from attn.positions import rope_frequencies
+
+
+def frequencies(head_dim: int, base: float = 10000.0) -> Tensor:
+    """Return the frequencies alone: the reference."""
+    return rope_frequencies(head_dim, base).inv_freq
+
+
+def _cases(g: Generator) -> Iterator[Case]:
+    def a_base() -> float:
+        return float(torch.randint(50, 5000, (1,), generator=g))
+
+    stage = "there is one pair"
+    yield Case(stage, (2,))
+    yield Case(stage, (2, a_base()))
+
+    stage = "there are two pairs"
+    yield Case(stage, (4,))
+
+    stage = "there are many pairs"
+    yield Case(stage, (8,))
+    yield Case(stage, (64,))
+    yield Case(stage, (10,))
+
+    stage = "base is given"
+    yield Case(stage, (8, 100.0))
+    yield Case(stage, (128,), {"base": 500000.0})
+    yield Case(stage, (12, a_base()))
+    yield Case(stage, (6, 7.0))
+
+
+def _one_for_each_pair(case: Case, out: object) -> bool:
+    want = (case.args[0] // 2,)
+    return isinstance(out, Tensor) and tuple(out.shape) == want
+
+
+def _first_is_one(case: Case, out: Tensor) -> bool:
+    return abs(float(out[0]) - 1) < 1e-6
+
+
+exercise = Exercise(
+    id="rope-frequencies",
+    points=1,
+    reference=frequencies,
+    cases=_cases,
+    properties=(
+        Property(
+            "There should be one element for each pair: D / 2 of them.",
+            _one_for_each_pair,
+        ),
+        Property(
+            "Pair 0 rotates by base ** 0 = 1 radian a token, whatever the "
+            "base.",
+            _first_is_one,
+        ),
+    ),
+)
+
+
+@exercise.equivalent("one over a power")
+def _one_over(head_dim, base=10000.0):
+    exponent = torch.arange(0, head_dim, 2, dtype=torch.float32) / head_dim
+    return 1.0 / (base**exponent)
+
+
+@exercise.equivalent("exp of a logarithm")
+def _exp(head_dim, base=10000.0):
+    i = torch.arange(head_dim // 2)
+    return torch.exp(-math.log(base) * 2 * i / head_dim)
+
+
+@exercise.equivalent("a list of Python numbers")
+def _list(head_dim, base=10000.0):
+    pairs = range(head_dim // 2)
+    return torch.tensor([base ** (-2 * i / head_dim) for i in pairs])
+
+
+@exercise.equivalent("in float64, rounded once")
+def _double(head_dim, base=10000.0):
+    i = torch.arange(0, head_dim, 2, dtype=torch.float64)
+    wide = torch.tensor(base, dtype=torch.float64)
+    return torch.pow(wide, -i / head_dim).to(torch.float32)
+
+
+@exercise.equivalent("logspace")
+def _logspace(head_dim, base=10000.0):
+    n = head_dim // 2
+    last = -2 * (n - 1) / head_dim
+    return torch.logspace(0, last, n, base=base, dtype=torch.float64).float()
+
+
+@exercise.equivalent("a running product")
+def _running(head_dim, base=10000.0):
+    step = base ** (-2 / head_dim)
+    steps = torch.full((head_dim // 2,), step, dtype=torch.float64)
+    steps[0] = 1.0
+    return steps.cumprod(0).float()

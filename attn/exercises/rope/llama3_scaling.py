@@ -1,0 +1,145 @@
+"""Cases, properties and correct variants of ``rope-llama3_scaling``."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+
+import torch
+from torch import Generator, Tensor
+
+from attn.exercises.spec import Case, Exercise, Property
+
+
+def llama3_scaling(
+    inv_freq: Tensor,
+    factor: float = 8.0,
+    low_freq_factor: float = 1.0,
+    high_freq_factor: float = 4.0,
+    original_max_position_embeddings: int = 8192,
+) -> Tensor:
+    """Scale pair by pair, in the words of the task: the reference."""
+    context = original_max_position_embeddings
+    found = []
+    for theta in inv_freq:
+        wavelength = 2 * math.pi / theta
+        if wavelength < context / high_freq_factor:
+            found.append(theta)
+        elif wavelength > context / low_freq_factor:
+            found.append(theta / factor)
+        else:
+            turns = context / wavelength
+            span = high_freq_factor - low_freq_factor
+            s = (turns - low_freq_factor) / span
+            found.append((1 - s) * theta / factor + s * theta)
+    return torch.stack(found)
+
+
+def _cases(g: Generator) -> Iterator[Case]:
+    def freq(pairs: int, base: float) -> Tensor:
+        nudge = 1 + 0.02 * torch.rand((), generator=g)
+        return nudge * base ** (-torch.arange(pairs) / pairs)
+
+    stage = "all pairs are fast, so nothing changes"
+    fast = freq(4, 3.0)
+    yield Case(stage, (fast,), {"original_max_position_embeddings": 512})
+
+    stage = "all pairs are slow, so all rotate factor times slower"
+    slow = freq(4, 3.0) / 100
+    yield Case(stage, (slow,), {"original_max_position_embeddings": 50})
+    yield Case(stage, (slow, 3.0), {"original_max_position_embeddings": 50})
+
+    stage = "all pairs are in the mixed zone"
+    middle = torch.linspace(3.8, 1.2, 6) * 2 * math.pi / 64
+    middle = middle * (1 + 0.01 * torch.rand((), generator=g))
+    yield Case(stage, (middle,), {"original_max_position_embeddings": 64})
+
+    stage = "there are pairs of every kind"
+    yield Case(stage, (freq(32, 1000.0), 8.0, 1.0, 4.0, 128))
+    short = {"original_max_position_embeddings": 64}
+    yield Case(stage, (freq(16, 400.0),), short)
+
+    stage = "the other arguments are not those of Llama"
+    yield Case(stage, (freq(32, 1000.0), 32.0, 1.0, 4.0, 96))
+    yield Case(stage, (freq(24, 600.0), 4.0, 2.0, 5.0, 128))
+    yield Case(stage, (freq(24, 600.0), 2.5, 0.5, 8.0, 200))
+
+    stage = "the defaults apply: Llama 3.1"
+    yield Case(stage, (freq(64, 500000.0) * 0.01,))
+    yield Case(stage, (freq(64, 500000.0),))
+
+
+def _never_faster(case: Case, out: object) -> bool:
+    inv_freq = case.args[0]
+    if not isinstance(out, Tensor) or out.shape != inv_freq.shape:
+        return False
+    return bool((out <= inv_freq * 1.0001).all())
+
+
+exercise = Exercise(
+    id="rope-llama3_scaling",
+    points=2,
+    reference=llama3_scaling,
+    cases=_cases,
+    properties=(
+        Property(
+            "No pair may rotate faster than before, and each pair has one "
+            "frequency.",
+            _never_faster,
+        ),
+    ),
+)
+
+
+def _right(style: str) -> Callable:
+    """Record ``scale(inv_freq, factor, low, high, context)``."""
+
+    def record(scale: Callable) -> Callable:
+        def llama3_scaling(
+            inv_freq,
+            factor=8.0,
+            low_freq_factor=1.0,
+            high_freq_factor=4.0,
+            original_max_position_embeddings=8192,
+        ):
+            bounds = low_freq_factor, high_freq_factor
+            context = original_max_position_embeddings
+            return scale(inv_freq, factor, *bounds, context)
+
+        return exercise.equivalent(style)(llama3_scaling)
+
+    return record
+
+
+@_right("three zones, as in transformers")
+def _zones(inv_freq, factor, low, high, context):
+    wavelen = 2 * math.pi / inv_freq
+    out = torch.where(wavelen > context / low, inv_freq / factor, inv_freq)
+    smooth = (context / wavelen - low) / (high - low)
+    mixed = (1 - smooth) * out / factor + smooth * out
+    middle = ~(wavelen < context / high) & ~(wavelen > context / low)
+    return torch.where(middle, mixed, out)
+
+
+@_right("a factor for each pair")
+def _factor(inv_freq, factor, low, high, context):
+    turns = context / (2 * torch.pi / inv_freq)
+    s = torch.clamp((turns - low) / (high - low), min=0.0, max=1.0)
+    return inv_freq * (s + (1 - s) / factor)
+
+
+@_right("lerp")
+def _lerp(inv_freq, factor, low, high, context):
+    turns = inv_freq.double() * context / (2 * math.pi)
+    s = ((turns - low) / (high - low)).clip(0, 1).to(inv_freq.dtype)
+    return torch.lerp(inv_freq / factor, inv_freq, s)
+
+
+@_right("Python numbers")
+def _numbers(inv_freq, factor, low, high, context):
+    out = []
+    for f in inv_freq.tolist():
+        s = (context * f / (2 * math.pi) - low) / (high - low)
+        s = min(max(s, 0.0), 1.0)
+        out.append((1 - s) * f / factor + s * f)
+    return torch.tensor(out, dtype=inv_freq.dtype)

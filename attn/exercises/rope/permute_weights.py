@@ -1,0 +1,117 @@
+"""Cases, properties and correct variants of ``rope-permute_weights``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+from torch import Generator, Tensor
+
+from attn.exercises.spec import Case, Exercise, Property
+from attn.positions import convert_pairing
+
+
+def permute_weights(weight: Tensor, num_heads: int) -> Tensor:
+    """Convert from interleaved to half: the reference."""
+    head_dim = len(weight) // num_heads
+    return convert_pairing(weight, "half", dim=0, head_dim=head_dim)
+
+
+def _cases(g: Generator) -> Iterator[Case]:
+    def randn(*shape: int) -> Tensor:
+        return torch.randn(*shape, generator=g)
+
+    stage = "there is one head of one pair: nothing moves"
+    yield Case(stage, (randn(2, 5), 1))
+
+    stage = "there is one head"
+    yield Case(stage, (randn(8, 5), 1))
+    yield Case(stage, (torch.arange(12.0)[:, None].expand(12, 3), 1))
+    yield Case(stage, (randn(6, 6), 1))
+
+    stage = "there are several heads"
+    yield Case(stage, (randn(24, 7), 3))
+    yield Case(stage, (randn(20, 4), 2))
+    yield Case(stage, (randn(40, 3), 4))
+
+    stage = "axes have the same length"
+    yield Case(stage, (randn(16, 16), 2))
+    yield Case(stage, (randn(36, 6), 6))
+
+    stage = "it is a bias"
+    yield Case(stage, (randn(24), 3))
+    yield Case(stage, (randn(8), 1))
+
+    stage = "the weight is a view of another tensor"
+    yield Case(stage, (randn(5, 16).mT, 2))
+
+    stage = "gradients flow back"
+    yield Case(stage, (randn(16, 3), 2), grad=True)
+
+
+def _same_rows(case: Case, out: object) -> bool:
+    """Each head has its own rows still, in some order."""
+    weight, heads = case.args
+    if not isinstance(out, Tensor) or out.shape != weight.shape:
+        return False
+    a, b = (
+        x.reshape(heads, len(weight) // heads, -1).sum(-1).sort(-1).values
+        for x in (weight, out)
+    )
+    return torch.allclose(a, b, atol=1e-4)
+
+
+exercise = Exercise(
+    id="rope-permute_weights",
+    points=2,
+    reference=permute_weights,
+    cases=_cases,
+    properties=(
+        Property(
+            "Rows have left their head, or were changed: the rows of each "
+            "head should be the same as before, in another order.",
+            _same_rows,
+        ),
+    ),
+)
+
+
+@exercise.equivalent("an index")
+def _index(weight, num_heads):
+    size = weight.shape[0] // num_heads
+    one = torch.cat([torch.arange(0, size, 2), torch.arange(1, size, 2)])
+    start = torch.arange(num_heads)[:, None] * size
+    return weight[(start + one).flatten()]
+
+
+@exercise.equivalent("as in the conversion script of transformers")
+def _view(weight, num_heads):
+    rows, rest = weight.shape[0], weight.shape[1:]
+    cut = weight.reshape(num_heads, rows // num_heads // 2, 2, *rest)
+    return cut.transpose(1, 2).reshape(rows, *rest)
+
+
+@exercise.equivalent("head by head")
+def _heads(weight, num_heads):
+    parts = []
+    for head in weight.chunk(num_heads):
+        parts += [head[0::2], head[1::2]]
+    return torch.cat(parts)
+
+
+@exercise.equivalent("row by row")
+def _rows(weight, num_heads):
+    size = len(weight) // num_heads
+    rows = []
+    for h in range(num_heads):
+        rows += [weight[h * size + i] for i in range(0, size, 2)]
+        rows += [weight[h * size + i] for i in range(1, size, 2)]
+    return torch.stack(rows)
+
+
+@exercise.equivalent("a permutation matrix")
+def _matrix(weight, num_heads):
+    size = len(weight) // num_heads
+    order = torch.arange(size).view(-1, 2).T.flatten()
+    swap = torch.block_diag(*[torch.eye(size)[order]] * num_heads)
+    return swap.to(weight.dtype) @ weight

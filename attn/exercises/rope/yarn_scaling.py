@@ -1,0 +1,153 @@
+"""Cases, properties and correct variants of ``rope-yarn_scaling``."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import torch
+from torch import Generator, Tensor
+
+from attn.exercises.spec import Case, Exercise, Property
+from attn.positions import rope_frequencies
+
+
+def yarn_scaling(
+    head_dim: int,
+    base: float,
+    factor: float,
+    original_max_position_embeddings: int,
+    beta_fast: float = 32.0,
+    beta_slow: float = 1.0,
+) -> tuple[Tensor, float]:
+    """Apply ``attn``'s YaRN: the reference."""
+    found = rope_frequencies(
+        head_dim,
+        base,
+        "yarn",
+        factor=factor,
+        original_max_position_embeddings=original_max_position_embeddings,
+        beta_fast=beta_fast,
+        beta_slow=beta_slow,
+    )
+    return found.inv_freq, found.attention_factor
+
+
+def _cases(g: Generator) -> Iterator[Case]:
+    def a_factor() -> float:
+        return 2.0 + int(torch.randint(1, 60, (1,), generator=g)) / 10
+
+    stage = "factor is 1: nothing changes"
+    yield Case(stage, (32, 10000.0, 1.0, 4096))
+
+    stage = "the ramp has both ends within the pairs"
+    yield Case(stage, (64, 10000.0, 4.0, 4096))
+    yield Case(stage, (128, 100.0, a_factor(), 1024))
+    yield Case(stage, (40, 300.0, a_factor(), 700))
+
+    stage = "beta_fast and beta_slow are given"
+    yield Case(stage, (64, 500.0, 4.0, 512, 16.0, 2.0))
+    yield Case(stage, (48, 200.0, a_factor(), 400, 20.0, 0.5))
+
+    stage = "the ramp would begin before the first pair"
+    yield Case(stage, (32, 50.0, 4.0, 100))
+    yield Case(stage, (64, 100.0, a_factor(), 150))
+
+    stage = "the ramp would end after the last pair"
+    yield Case(stage, (32, 10.0, 4.0, 2000))
+    yield Case(stage, (24, 20.0, a_factor(), 40000, 64.0, 1.0))
+
+    stage = "a published model: Qwen2.5 with four times its context"
+    yield Case(stage, (128, 1000000.0, 4.0, 32768))
+
+
+def _two_things(case: Case, out: object) -> bool:
+    if not isinstance(out, tuple | list) or len(out) != 2:
+        return False
+    table = out[0]
+    return isinstance(table, Tensor) and len(table) == case.args[0] // 2
+
+
+def _fast_pairs_stay(case: Case, out: tuple[Tensor, float]) -> bool:
+    return not _two_things(case, out) or abs(float(out[0][0]) - 1) < 0.2
+
+
+exercise = Exercise(
+    id="rope-yarn_scaling",
+    points=3,
+    reference=yarn_scaling,
+    cases=_cases,
+    properties=(
+        Property(
+            "The result should be two things: D / 2 frequencies, and a "
+            "number.",
+            _two_things,
+        ),
+        Property(
+            "The first pair is the fastest, and should (nearly) keep its "
+            "speed of 1 radian: is the ramp the right way round?",
+            _fast_pairs_stay,
+        ),
+    ),
+)
+
+
+@exercise.equivalent("as in the authors' code")
+def _authors(head_dim, base, factor, context, beta_fast=32.0, beta_slow=1.0):
+    def find(rotations):
+        return (head_dim * math.log(context / (rotations * 2 * math.pi))) / (
+            2 * math.log(base)
+        )
+
+    low = max(math.floor(find(beta_fast)), 0)
+    high = min(math.ceil(find(beta_slow)), head_dim - 1)
+    powers = base ** (torch.arange(0, head_dim, 2).float() / head_dim)
+    extrapolated, interpolated = 1.0 / powers, 1.0 / (factor * powers)
+    ramp = (torch.arange(head_dim // 2).float() - low) / (high - low)
+    keep = 1 - torch.clamp(ramp, 0, 1)
+    inv_freq = interpolated * (1 - keep) + extrapolated * keep
+    scale = 1.0 if factor <= 1 else 0.1 * math.log(factor) + 1.0
+    return inv_freq, scale
+
+
+def _bounds(head_dim, base, context, *betas):
+    low, high = (
+        head_dim * math.log(context / (2 * math.pi * n)) / (2 * math.log(base))
+        for n in betas
+    )
+    return max(math.floor(low), 0), min(math.ceil(high), head_dim - 1)
+
+
+@exercise.equivalent("pair by pair")
+def _pairs(head_dim, base, factor, context, beta_fast=32.0, beta_slow=1.0):
+    low, high = _bounds(head_dim, base, context, beta_fast, beta_slow)
+    out = []
+    for i in range(head_dim // 2):
+        theta = base ** (-2 * i / head_dim)
+        share = min(max((i - low) / (high - low), 0), 1)
+        out.append(theta * (1 - share + share / factor))
+    return torch.tensor(out), 1 + math.log(factor) / 10
+
+
+@exercise.equivalent("lerp, and a list for the result")
+def _lerp(head_dim, base, factor, context, beta_fast=32.0, beta_slow=1.0):
+    low, high = _bounds(head_dim, base, context, beta_fast, beta_slow)
+    i = torch.arange(head_dim // 2, dtype=torch.float64)
+    theta = base ** (-2 * i / head_dim)
+    ramp = ((i - low) / (high - low)).clip(0.0, 1.0)
+    mixed = torch.lerp(theta, theta / factor, ramp)
+    return [mixed.float(), torch.tensor(0.1 * math.log(factor) + 1)]
+
+
+@exercise.equivalent("logarithms of another base")
+def _log2(head_dim, base, factor, context, beta_fast=32.0, beta_slow=1.0):
+    def number(n):
+        ratio = math.log2(context / (2 * math.pi * n)) / math.log2(base)
+        return ratio * head_dim / 2
+
+    low = max(math.floor(number(beta_fast)), 0)
+    high = min(math.ceil(number(beta_slow)), head_dim - 1)
+    ramp = ((torch.arange(head_dim // 2) - low) / (high - low)).clamp(0, 1)
+    inv_freq = rope_frequencies(head_dim, base).inv_freq
+    mixed = (1 - ramp) * inv_freq + ramp * inv_freq / factor
+    return mixed, 0.1 * math.log(factor) + 1
