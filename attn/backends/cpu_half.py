@@ -8,10 +8,9 @@ more exact, too: the probabilities are not rounded to 16 bits on the way.
 
 from __future__ import annotations
 
-import functools
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
@@ -31,7 +30,10 @@ __all__ = [
 ]
 
 HALVES = (torch.float16, torch.bfloat16)
-MEASURED_ON = "AVX2"  # where the numbers below come from
+# tests/attn/test_cpu_speed.py has run on x86-64 with AVX2, and with AVX-512
+# and its bfloat16; nowhere with these, by torch's names.
+UNMEASURED = ("avx512_fp16", "avx10_2", "amx_tile")
+AUTOTUNE = "attn.api.autotune(...) compares"
 TILE_BYTES = 2 * 2**20  # keys and values of a tile, in float32
 FEW = 2**15  # scores; below, it takes longer to cut than to compute
 FEW_KEYS = 2**13  # the same where each head has one query
@@ -51,7 +53,13 @@ def deprioritized(inputs: AttentionInputs) -> str | None:
     if reason := unmeasured():
         return reason
     one = inputs.q_len == 1
-    if inputs.query.dtype == torch.bfloat16 and not inputs.requires_grad:
+    if inputs.query.dtype == torch.bfloat16 and inputs.requires_grad:
+        if cpu_features().get("avx512_f"):
+            return (
+                "with AVX-512 torch is as fast in bfloat16, where it was "
+                f"measured: {AUTOTUNE}"
+            )
+    elif inputs.query.dtype == torch.bfloat16:
         if not one:
             return "torch is as fast in bfloat16, but for gradients"
         if inputs.group_size > 1:
@@ -122,13 +130,25 @@ def _split(
     return zip(*parts, strict=False)
 
 
-@functools.cache
 def unmeasured() -> str | None:
-    """Return why the crossover is unknown on this CPU."""
-    found = torch.backends.cpu.get_cpu_capability()
-    if found == MEASURED_ON:
+    """Return why it is not known if casting pays on this CPU."""
+    features = cpu_features()
+    if not features:
+        found = f"torch {torch.__version__} does not say what this CPU has"
+    elif features["architecture"] != "x86_64":
+        found = f"this CPU is {features['architecture']}"
+    elif new := [name for name in UNMEASURED if features.get(name)]:
+        found = f"this CPU has {', '.join(new)}"
+    else:
         return None
-    return (
-        f"torch uses {found} here; it was measured with {MEASURED_ON} alone: "
-        "attn.api.autotune(...) compares"
-    )
+    return f"{found}, where it was not measured: {AUTOTUNE}"
+
+
+def cpu_features() -> Mapping[str, Any]:
+    """Return the CPU's architecture and instructions; empty in old torch.
+
+    They are the machine's own, whatever ``ATEN_CPU_CAPABILITY`` makes torch
+    use of them: matrix products do not heed it.
+    """
+    known = getattr(torch.cpu, "get_capabilities", dict)
+    return known()

@@ -124,9 +124,20 @@ def test_dropout_keeps_what_it_keeps():
 
 
 @pytest.fixture
-def as_measured(monkeypatch):
-    """As on a CPU where it was measured."""
-    monkeypatch.setattr(cpu_half, "unmeasured", lambda: None)
+def on_cpu(monkeypatch):
+    """Pretend to run on a CPU with these features."""
+
+    def pretend(architecture="x86_64", **features):
+        found = {"architecture": architecture, "avx2": True, **features}
+        monkeypatch.setattr(cpu_half, "cpu_features", lambda: found)
+
+    return pretend
+
+
+@pytest.fixture
+def as_measured(on_cpu):
+    """As on a CPU where casting pays the most."""
+    on_cpu()
 
 
 def taken(*tensors, **said) -> str:
@@ -154,18 +165,37 @@ def test_gradients_decide_where_they_are_asked_for(as_measured):
         assert taken(long, long, long) == "sdpa"
 
 
-def test_elsewhere_it_says_that_nobody_measured_it(monkeypatch):
-    monkeypatch.setattr(
-        torch.backends.cpu, "get_cpu_capability", lambda: "AVX512"
-    )
-    cpu_half.unmeasured.cache_clear()
-    try:
-        x = randn(1, 4, 128, 16, dtype=torch.float16)
-        found = api.explain(x, x, x)
-    finally:
-        cpu_half.unmeasured.cache_clear()
+def test_with_avx512_bfloat16_is_trained_in_as_it_is(on_cpu):
+    on_cpu(avx512_f=True, avx512_bf16=True)
+    long = randn(1, 4, 128, 16).requires_grad_()
+    one, cache = randn(1, 4, 1, 16), randn(1, 4, 4096, 16)
+    found = api.explain(long, long, long)
     assert found.selected == "sdpa"
-    assert "torch uses AVX512 here" in found.deprioritized["cpu_half"]
+    assert "with AVX-512" in found.deprioritized["cpu_half"]
+    assert taken(long.half(), long.half(), long.half()) == "cpu_half"
+    assert taken(one, cache, cache) == "cpu_half"
+
+
+@pytest.mark.parametrize(
+    ("features", "says"),
+    [
+        ({"architecture": "aarch64"}, "this CPU is aarch64"),
+        ({"avx512_fp16": True, "amx_tile": True}, "avx512_fp16, amx_tile"),
+        (None, "does not say"),
+    ],
+    ids=("ARM", "new instructions", "old torch"),
+)
+def test_elsewhere_it_says_that_it_was_not_measured(
+    features, says, on_cpu, monkeypatch
+):
+    if features is None:
+        monkeypatch.delattr(torch.cpu, "get_capabilities", raising=False)
+    else:
+        on_cpu(**features)
+    x = randn(1, 4, 128, 16, dtype=torch.float16)
+    found = api.explain(x, x, x)
+    assert found.selected == "sdpa"
+    assert says in found.deprioritized["cpu_half"]
     assert "autotune" in found.deprioritized["cpu_half"]
 
 

@@ -1,22 +1,14 @@
 """Why ``attention`` prefers whom: measured side by side, in one process."""
 
-import statistics
-
 import pytest
 import torch
 
 from attn.api import attention
 from attn.backends import cpu_half
-from attn.profiling import benchmark_interleaved
+from attn.functional.inputs import validate
+from tests.timing import ratio
 
 pytestmark = pytest.mark.serial
-
-
-def ratio(first, second, times=7):
-    """How many times longer the second takes; runs interleaved, medians."""
-    spent = benchmark_interleaved({"first": first, "second": second}, times)
-    medians = {name: statistics.median(x) for name, x in spent.items()}
-    return medians["second"] / medians["first"]
 
 
 def by(impl, *tensors, **options):
@@ -44,9 +36,6 @@ def test_a_band_is_faster_than_a_mask():
     assert ratio(banded, sdpa, 3) > 2.5
 
 
-@pytest.mark.skipif(
-    cpu_half.unmeasured() is not None, reason=str(cpu_half.unmeasured())
-)
 @pytest.mark.parametrize(
     ("dtype", "least"), [(torch.float16, 3.0), (torch.bfloat16, 2.5)], ids=str
 )
@@ -54,6 +43,8 @@ def test_float32_is_faster_to_train_with_than_16_bits(dtype, least):
     """Five and eight times, when nothing else runs."""
     tensors = [torch.randn(1, 8, 512, 64) for _ in range(3)]
     tensors = [x.to(dtype).requires_grad_() for x in tensors]
+    if reason := cpu_half.deprioritized(validate(*tensors)):
+        pytest.skip(reason)
 
     def training(impl):
         run = by(impl, *tensors, is_causal=True)
