@@ -16,7 +16,9 @@ def ratio(first, second, rounds=7):
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        spent = benchmark_interleaved({"first": first, "second": second}, rounds)
+        spent = benchmark_interleaved(
+            {"first": first, "second": second}, rounds
+        )
     finally:
         torch.set_num_threads(threads)
     medians = {name: statistics.median(x) for name, x in spent.items()}

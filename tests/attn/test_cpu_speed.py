@@ -23,7 +23,7 @@ def test_packing_is_faster_than_torch_when_decoding(dtype, least):
     query = torch.randn(1, 32, 1, 128).to(dtype)
     key, value = torch.randn(2, 1, 8, 8192, 128).to(dtype)
     said = {"enable_gqa": True, "is_causal": True, "q_offset": 8191}
-    packed = by("packed", query, key, value, **said)
+    packed = by("pack_gqa", query, key, value, **said)
     sdpa = by("sdpa", query, key, value, **said)
     assert ratio(packed, sdpa) > least
 

@@ -43,7 +43,7 @@ def test_an_error_comes_through_and_stderr_is_back(error, capfd):
     assert "heard" in capfd.readouterr().err
 
 
-def test_everybody_runs_twice_before_it_counts_and_then_in_turns():
+def test_everybody_runs_twice_before_it_counts_and_then_benchmark_interleaved():
     ran = []
     calls = {name: (lambda n=name: ran.append(n)) for name in "abc"}
     spent = benchmark_interleaved(calls, 4)
@@ -55,7 +55,9 @@ def test_everybody_runs_twice_before_it_counts_and_then_in_turns():
 
 
 def test_seconds_are_seconds():
+    start = time.perf_counter()
     (spent,) = benchmark_interleaved(
         {"sleeps": lambda: time.sleep(0.02)}, 1
     ).values()
-    assert 0.02 <= spent[0] < 1.0
+    all_three = time.perf_counter() - start
+    assert 0.02 <= spent[0] <= all_three - 2 * 0.02

@@ -89,17 +89,15 @@ def test_a_check_that_was_edited_is_put_right(tmp_path):
     assert score["points"] == 0
 
 
-def test_a_dead_kernel_is_noticed_within_seconds(tmp_path):
-    import time
-
+def test_a_dead_kernel_is_noticed_before_its_time_is_up(tmp_path):
     notebook, _ = in_state("mask", "solved")
     victim = next(c for c in notebook.cells if notebooks.exercise_id(c))
     victim.source += "\nimport os\nos._exit(1)"
     path = tmp_path / "mine.ipynb"
     notebooks.write(notebook, path)
-    start = time.monotonic()
-    result, score = pytest_nbval(path)
-    assert time.monotonic() - start < 30
+    result, score = pytest_nbval(path, "--tb=short")
+    assert "the kernel died while it ran this cell" in result.stdout
+    assert "Timeout" not in result.stdout
     assert result.returncode == 1
     assert score["points"] == 0
 
