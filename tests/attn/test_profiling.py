@@ -43,7 +43,7 @@ def test_an_error_comes_through_and_stderr_is_back(error, capfd):
     assert "heard" in capfd.readouterr().err
 
 
-def test_everybody_runs_twice_before_it_counts_and_then_benchmark_interleaved():
+def test_everybody_runs_twice_before_it_counts_and_then_in_turns():
     ran = []
     calls = {name: (lambda n=name: ran.append(n)) for name in "abc"}
     spent = benchmark_interleaved(calls, 4)
