@@ -60,8 +60,8 @@ def attention_forward_kernel(
     real = row[:, None] < L
     place = Q + head * q_h + row[:, None] * q_l + d[None, :]
     q = tl.load(place, real, 0.0)  # (l, D)
-    top = tl.full([BLOCK_L], -float("inf"), tl.float32)
-    total = tl.zeros([BLOCK_L], tl.float32)
+    m_i = tl.full([BLOCK_L], -float("inf"), tl.float32)
+    l_i = tl.zeros([BLOCK_L], tl.float32)
     out = tl.zeros([BLOCK_L, D], tl.float32)
     for start in range(0, S, BLOCK_S):
         column = start + tl.arange(0, BLOCK_S)  # (s,)
@@ -69,19 +69,19 @@ def attention_forward_kernel(
         k = tl.load(K + column[:, None] * k_s + d[None, :], inside, 0.0)
         v = tl.load(V + column[:, None] * v_s + d[None, :], inside, 0.0)
         s = tl.dot(q, tl.trans(k), input_precision="ieee") * scale
-        seen = column[None, :] < S  # (l, s)
+        mask = column[None, :] < S  # (l, s)
         if IS_CAUSAL:
-            seen = seen & (column[None, :] <= row[:, None] + q_offset)
-        s = tl.where(seen, s, -float("inf"))
-        new = tl.maximum(top, tl.max(s, 1))
-        base = tl.where(new == -float("inf"), 0.0, new)
+            mask = mask & (column[None, :] <= row[:, None] + q_offset)
+        s = tl.where(mask, s, -float("inf"))
+        m_new = tl.maximum(m_i, tl.max(s, 1))
+        base = tl.where(m_new == -float("inf"), 0.0, m_new)
         weights = tl.exp(s - base[:, None])
-        fade = tl.exp(top - base)
-        total = total * fade + tl.sum(weights, 1)
+        alpha = tl.exp(m_i - base)
+        l_i = l_i * alpha + tl.sum(weights, 1)
         part = tl.dot(weights.to(v.dtype), v, input_precision="ieee")
-        out = out * fade[:, None] + part
-        top = new
-    out = out / tl.where(total > 0, total, 1.0)[:, None]
+        out = out * alpha[:, None] + part
+        m_i = m_new
+    out = out / tl.where(l_i > 0, l_i, 1.0)[:, None]
     place = OUT + head * o_h + row[:, None] * o_l + d[None, :]
     tl.store(place, out, real)
 

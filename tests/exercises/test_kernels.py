@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("triton")
 
 from attn.exercises import sources  # noqa: E402
-from attn.exercises.ch12_softmax import exercise  # noqa: E402
+from attn.exercises.fwd.row_softmax_kernel import exercise  # noqa: E402
 from attn.grading.judge import judge  # noqa: E402
 
 HEAD = "import attn\nfrom attn.exercises.triton_compat import tl, triton\n\n"
@@ -115,7 +115,7 @@ def test_what_a_kernel_prints_does_not_cost_the_points(write):
 
 def test_the_books_own_kernels_are_refused(write):
     text = (
-        "from attn.exercises.ch12_softmax import _exp2\n\n\n"
+        "from attn.exercises.fwd.row_softmax_kernel import _exp2\n\n\n"
         "@triton.jit\n"
         "def row_softmax_kernel(X, OUT, a, b, columns, BLOCK: tl.constexpr):\n"
         "    _exp2(X, OUT, a, b, columns, BLOCK)\n"

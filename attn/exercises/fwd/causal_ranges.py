@@ -1,0 +1,94 @@
+"""Cases and correct variants of ``fwd-causal_ranges``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from torch import Generator
+
+from attn import masks
+from attn.exercises.draw import between
+from attn.exercises.spec import Case, Exercise
+
+Tiles = tuple[range, range]
+
+
+def causal_ranges(first: int, last: int, kv_len: int, block_s: int) -> Tiles:
+    """Read the tiles off the mask itself, one by one."""
+    rows = last - first + 1
+    allowed = masks.causal().dense(rows, kv_len, q_offset=first)
+    whole, cut = [], []
+    for n, tile in enumerate(allowed[0, 0].split(block_s, 1)):
+        if tile.all() and tile.shape[1] == block_s:
+            whole.append(n)
+        elif tile.any():
+            cut.append(n)
+    return _as_range(whole), _as_range(cut)
+
+
+def _as_range(numbers: list[int]) -> range:
+    return range(numbers[0], numbers[-1] + 1) if numbers else range(0)
+
+
+def _cases(g: Generator) -> Iterator[Case]:
+    stage = "a tile holds one key"
+    for _ in range(2):
+        first = between(g, 1, 4)
+        yield Case(stage, (first, first + between(g, 1, 3), 12, 1))
+    stage = "there is one query"
+    for last in (3, 4, 5):
+        yield Case(stage, (last, last, 24, between(g, 2, 3)))
+    yield Case(stage, (7, 7, 24, 4))
+    stage = "there is a block of queries"
+    for _ in range(3):
+        size, first = between(g, 3, 6), between(g, 6, 20)
+        last = first + between(g, 3, 9)
+        yield Case(stage, (first, last, 12 * size, size))
+    yield Case(stage, (8, 15, 64, 4))
+    stage = "the block begins at position 0"
+    yield Case(stage, (0, between(g, 4, 7), 32, 4))
+    stage = "the keys end inside a tile"
+    yield Case(stage, (between(g, 30, 40), 47, 4 * between(g, 4, 6) + 1, 4))
+    yield Case(stage, (20, 23, 18, 4))
+    stage = "all queries come after all keys"
+    yield Case(stage, (between(g, 40, 50), 60, 16, 4))
+    stage = "the first queries come before all keys"
+    yield Case(stage, (between(g, -9, -6), 5, 24, 4))
+    stage = "all queries come before all keys"
+    yield Case(stage, (-12, between(g, -8, -5), 24, 4))
+
+
+exercise = Exercise(
+    id="fwd-causal_ranges", points=2, reference=causal_ranges, cases=_cases
+)
+
+
+@exercise.equivalent("tests every tile")
+def _test(first, last, kv_len, block_s):
+    whole, cut = [], []
+    for n in range(-(-kv_len // block_s)):
+        start, stop = n * block_s, (n + 1) * block_s
+        if stop <= min(first + 1, kv_len):
+            whole.append(n)
+        elif start <= last:
+            cut.append(n)
+    return (
+        range(len(whole)),
+        range(len(whole), len(whole) + len(cut)),
+    )
+
+
+@exercise.equivalent("clamped at the start")
+def _clamped(first, last, kv_len, block_s):
+    sees_first = min(max(first + 1, 0), kv_len)
+    sees_last = min(max(last + 1, 0), kv_len)
+    whole = sees_first // block_s
+    return range(whole), range(whole, (sees_last + block_s - 1) // block_s)
+
+
+@exercise.equivalent("with divmod, as lists of two ranges")
+def _lists(first, last, kv_len, block_s):
+    keys = sorted((0, last + 1, kv_len))[1] if last >= 0 else 0
+    end, rest = divmod(keys, block_s)
+    whole = sorted((0, first + 1, kv_len))[1] // block_s if first >= 0 else 0
+    return [range(0, whole), range(whole, end + (rest > 0))]

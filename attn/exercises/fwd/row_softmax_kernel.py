@@ -1,0 +1,120 @@
+"""Cases and correct variants of ``fwd-row_softmax_kernel``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import Generator, Tensor
+
+from attn.exercises.kernel import Emulated, amid, result, where_kernels_run
+from attn.exercises.spec import Case, Exercise
+from attn.exercises.triton_compat import tl, triton
+from attn.functional import softmax
+
+
+def launch(kernel: Any, x: Tensor, BLOCK: int) -> Tensor:
+    """Launch one program per row; the result's rows are farther apart."""
+    x = where_kernels_run(x)
+    rows, columns = x.shape
+    with result(x.shape, x) as out:
+        kernel[(rows,)](
+            x, out, x.stride(0), out.stride(0), columns, BLOCK=BLOCK
+        )
+    return out.cpu()
+
+
+def _emulated(_grid: Any, X: Tensor, OUT: Tensor, *_: int, BLOCK: int) -> None:
+    OUT.copy_(softmax(X, -1))
+
+
+def _cases(g: Generator) -> Iterator[Case]:
+    def case(
+        stage: str,
+        rows: int,
+        columns: int,
+        block: int,
+        *,
+        spread: float = 1.0,
+        shift: float = 0.0,
+        gap: int = 0,
+        dtype: torch.dtype = torch.float32,
+    ) -> Case:
+        x = torch.randn(rows, columns, generator=g) * spread + shift
+        # Finite numbers beside the rows, so that reading them is one
+        # mistake, and leaving lanes undefined (NaN) another.
+        return Case(stage, (amid(x.to(dtype), 1.5, gap), block))
+
+    yield case("there is one row, as long as the block", 1, 4, 4)
+    stage = "there are several rows"
+    yield case(stage, 3, 8, 8)
+    yield case(stage, 5, 2, 2)
+    stage = "the rows are apart in memory"
+    yield case(stage, 3, 8, 8, gap=3)
+    stage = "a row is shorter than the block"
+    yield case(stage, 4, 5, 8, gap=2)
+    yield case(stage, 2, 9, 32, gap=1)
+    yield case(stage, 2, 1, 16, gap=1)
+    stage = "all scores of a short row are negative"
+    yield case(stage, 3, 5, 8, shift=-30.0, gap=2)
+    stage = "the scores are large"
+    yield case(stage, 3, 6, 8, spread=80.0, gap=1)
+    stage = "the input is float16"
+    yield case(stage, 3, 48, 64, dtype=torch.float16, gap=2)
+
+
+exercise = Exercise(
+    id="fwd-row_softmax_kernel",
+    points=2,
+    reference=Emulated(_emulated),
+    launch=launch,
+    cases=_cases,
+)
+
+
+@exercise.equivalent("exp2, with log2(e) in front")
+@triton.jit
+def _exp2(X, OUT, x_stride, out_stride, columns, BLOCK: tl.constexpr):
+    lane = tl.arange(0, BLOCK)
+    inside = lane < columns
+    X += tl.program_id(0).to(tl.int64) * x_stride
+    x = tl.load(X + lane, mask=inside, other=float("-inf"))
+    x = x.to(tl.float32) * 1.4426950408889634
+    e = tl.math.exp2(x - tl.max(x, 0))
+    OUT += tl.program_id(0).to(tl.int64) * out_stride
+    tl.store(OUT + lane, (e / tl.sum(e, 0)).to(OUT.dtype.element_ty), inside)
+
+
+@exercise.equivalent("zeros, corrected by tl.where")
+@triton.jit
+def _where(X, OUT, x_stride, out_stride, columns, BLOCK: tl.constexpr):
+    row, lane = tl.program_id(0), tl.arange(0, BLOCK)
+    x = tl.load(X + row * x_stride + lane, mask=lane < columns, other=0.0)
+    x = tl.where(lane < columns, x.to(tl.float32), -1e38)
+    e = tl.where(lane < columns, tl.exp(x - tl.max(x, 0)), 0.0)
+    e /= tl.sum(e, 0)
+    tl.store(OUT + row * out_stride + lane, e, mask=lane < columns)
+
+
+@exercise.equivalent("through the log")
+@triton.jit
+def _log(X, OUT, x_stride, out_stride, columns, BLOCK: tl.constexpr):
+    row, lane = tl.program_id(0), tl.arange(0, BLOCK)
+    place = X + row * x_stride + lane
+    x = tl.load(place, mask=lane < columns, other=-float("inf"))
+    x = x.to(tl.float32)
+    m_i = tl.max(x, 0)
+    lse = m_i + tl.log(tl.sum(tl.exp(x - m_i), 0))
+    out = OUT + row * out_stride + lane
+    tl.store(out, tl.exp(x - lse), mask=lane < columns)
+
+
+@exercise.equivalent("tl.softmax")
+@triton.jit
+def _built_in(X, OUT, x_stride, out_stride, columns, BLOCK: tl.constexpr):
+    row, lane = tl.program_id(0), tl.arange(0, BLOCK)
+    place = X + row * x_stride + lane
+    x = tl.load(place, mask=lane < columns, other=-float("inf"))
+    out = tl.softmax(x.to(tl.float32), dim=0)
+    tl.store(OUT + row * out_stride + lane, out, mask=lane < columns)
