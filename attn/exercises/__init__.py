@@ -1,4 +1,4 @@
-"""The exercises: one module a chapter, each a list of specs.
+"""The exercises: one folder per chapter, two files per exercise.
 
 Nothing is imported here: the book reads this package without torch.
 """

@@ -46,13 +46,6 @@ def mistakes_path(exercise_id: str) -> Path:
     return folder(key) / f"{name}.md"
 
 
-def specs_paths(key: str) -> list[Path]:
-    """Return the files that define a chapter's exercises."""
-    number = CHAPTERS[key].partition("_")[0]
-    old = (_PACKAGE / "exercises").glob(f"ch{number}_*.py")
-    return sorted([*folder(key).glob("*.*"), *old])
-
-
 def names(key: str) -> list[str]:
     """Return the exercises of a chapter, in the order of its solutions."""
     _, tree = _parse(solutions_path(key))
@@ -83,20 +76,7 @@ def stub(exercise_id: str) -> str:
 
 def hints(exercise_id: str) -> tuple[str, ...]:
     """Return the hints."""
-    key, _ = split_id(exercise_id)
-    if mistakes_path(exercise_id).exists():
-        return mistakes.read(mistakes_path(exercise_id))[0]
-    for path in specs_paths(key):
-        for node in ast.walk(_parse(path)[1]):
-            if isinstance(node, ast.Call):
-                words = {word.arg: word.value for word in node.keywords}
-                if _literal(words.get("id")) == exercise_id:
-                    return tuple(ast.literal_eval(words["hints"]))
-    raise LookupError(f"no ch…_*.py in attn/exercises has {exercise_id}")
-
-
-def _literal(node: ast.expr | None) -> object:
-    return node.value if isinstance(node, ast.Constant) else None
+    return mistakes.read(mistakes_path(exercise_id))[0]
 
 
 def _find(

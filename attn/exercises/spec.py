@@ -19,7 +19,6 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from attn.exercises import CHAPTERS, mistakes, sources
-from attn.exercises.kernel import Emulated
 from attn.exercises.mistakes import Mistake
 
 
@@ -59,15 +58,6 @@ class Case:
 
 
 @dataclass(frozen=True)
-class Misconception:
-    """A wrong answer written out, in an exercise that has no Markdown yet."""
-
-    name: str
-    why: str
-    answer: Callable[..., Any]
-
-
-@dataclass(frozen=True)
 class Property:
     """A claim about right results, used to explain a wrong one.
 
@@ -96,20 +86,18 @@ class Exercise:
             (``"softmax"`` stands for every spelling of it).
         properties: claims that help to explain a wrong result.
         launch: a kernel: called with it and with a case's arguments, it
-            launches it and returns what was written. The reference and the
-            written-out mistakes are then ``Emulated``.
+            launches it and returns what was written. The reference is then
+            ``Emulated``.
     """
 
     id: str
     points: int
     reference: Any  # a function, a class, or Emulated
     cases: Callable[[torch.Generator], Iterator[Case]]
-    hints: tuple[str, ...] = ()
     given: Mapping[str, Any] = field(default_factory=dict)
     forbids: tuple[str, ...] = ()
     properties: tuple[Property, ...] = ()
     launch: Callable[..., Any] | None = None
-    written_out: list[Misconception] = field(default_factory=list)
     equivalents: dict[str, Callable[..., Any]] = field(default_factory=dict)
 
     @property
@@ -134,8 +122,6 @@ class Exercise:
     @cached_property
     def mistakes(self) -> list[Mistake]:
         """The wrong answers that people give, in the file's order."""
-        if self.written_out:
-            return self.written_out  # type: ignore[return-value]
         path = sources.mistakes_path(self.id)
         right = sources.solution(self.id)
         return [
@@ -149,19 +135,6 @@ class Exercise:
         """The cases drawn from one seed."""
         return list(self.cases(torch.Generator().manual_seed(seed)))
 
-    def misconception(self, name: str, *, exposed_by: str) -> Callable:
-        """Record a wrong version; its docstring is the explanation."""
-
-        def record(answer: Callable[..., Any]) -> Callable[..., Any]:
-            why = " ".join((answer.__doc__ or "").split())
-            if not why:
-                raise ValueError(f"{self.id}: {name!r} has no explanation")
-            wrong = Emulated(answer) if self.launch else answer
-            self.written_out.append(Misconception(name, why, wrong))
-            return answer
-
-        return record
-
     def equivalent(self, style: str) -> Callable:
         """Record a right answer in another style."""
 
@@ -174,19 +147,11 @@ class Exercise:
 
 def chapter(key: str) -> list[Exercise]:
     """The exercises of a chapter, in the order in which it sets them."""
-    found = []
-    for name in sources.names(key):
-        if (sources.folder(key) / f"{name}.py").exists():
-            module = importlib.import_module(f"attn.exercises.{key}.{name}")
-            found.append(module.exercise)
-        else:
-            old = importlib.import_module(f"attn.exercises.ch{CHAPTERS[key]}")
-            found += [
-                x
-                for x in vars(old).values()
-                if isinstance(x, Exercise) and x.name == name
-            ]
-    return found
+    modules = [
+        importlib.import_module(f"attn.exercises.{key}.{name}")
+        for name in sources.names(key)
+    ]
+    return [module.exercise for module in modules]
 
 
 def every_exercise() -> list[Exercise]:

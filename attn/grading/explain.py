@@ -99,7 +99,7 @@ def use_of_the_package(exercise: Exercise, answer: Any) -> str | None:
     answer = answer.fn if is_kernel(answer) else answer
     module = getattr(answer, "__module__", "") or ""
     if module.startswith("attn.exercises"):
-        return None  # a misconception or an equivalent, under test
+        return None  # a mistake or an equivalent, under test
     if module.split(".")[0] == "attn":
         return (
             f"{exercise.name} is {module}'s own: write it yourself, in the "

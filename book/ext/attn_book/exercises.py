@@ -35,7 +35,7 @@ def add_to_page(app: Sphinx, docname: str, source: list[str]) -> None:
         if docname == f"notebooks/{chapter}":
             for path in (
                 sources.solutions_path(key),
-                *sources.specs_paths(key),
+                *sorted(sources.folder(key).glob("*.md")),
             ):
                 app.env.note_dependency(str(path))
     source[0] = json.dumps(with_exercises(json.loads(source[0])))
