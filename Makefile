@@ -15,23 +15,22 @@ PY := .venv/bin/python
 PINS := constraints.txt pyproject.toml
 BOOK_NEEDS := jupyter-book sphinx-autoapi
 EVERYTHING := .[learn,dev]
-PARALLEL := OMP_NUM_THREADS=1 $(PY) -m pytest -n 2 --dist worksteal
 BOOK := _build/html/index.html
 BOOK_FROM := $(shell find _config.yml _toc.yml Makefile book notebooks solutions \
 	attn -type f -not -path '*/.ipynb_checkpoints/*' -not -name '*.pyc')
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help book test test-all lab serve refresh bench lint clean
+.PHONY: help book test lab serve refresh bench gpu lint clean
 
 help:
 	@echo "make book      build the book, print where it is (no torch needed)"
 	@echo "make serve     build the book and show it at http://localhost:$(PORT)"
 	@echo "make lab       open the chapters in JupyterLab, in your own workspace/"
 	@echo "make test      test the package, the exercises, the chapters, the book"
-	@echo "make test-all  the rest of the tests: every seed, grid and view"
 	@echo "make refresh   write the stubs again, run the chapters, store outputs"
 	@echo "make bench     measure attention side by side, print and draw it"
+	@echo "make gpu       on a GPU: check the kernels, try their tiles, measure"
 	@echo "make lint      ruff and mypy"
 	@echo "make clean     remove what was built (.venv and workspace/ stay)"
 	@echo
@@ -53,19 +52,15 @@ $(BOOK): .venv/.book $(BOOK_FROM)
 	  rm -f $(BOOK); echo "make: the book has faults: see above" >&2; exit 1; }
 	@touch $(BOOK)
 
-# Every claim once. Timings are taken alone, when nothing else runs.
+# Timings are taken alone, when nothing else runs.
 test: .venv/.test $(BOOK)
 	@status=0; \
-	echo "Tests, two at a time (3 to 5 minutes)"; \
-	$(PARALLEL) -m "not exhaustive and not serial" || status=1; \
+	echo "Tests, in parallel"; \
+	OMP_NUM_THREADS=1 $(PY) -m pytest -m "not serial" -n 2 --dist loadgroup \
+	  || status=1; \
 	echo "Tests of time, one after the other"; \
 	$(PY) -m pytest -m serial || status=1; \
 	exit $$status
-
-# What `make test` leaves out: more seeds, whole grids, every view of a page.
-test-all: .venv/.test $(BOOK)
-	@echo "The rest of the tests, two at a time (10 to 20 minutes)"
-	@$(PARALLEL) -m exhaustive
 
 lab: .venv/.lab
 	@$(PY) -m attn lab --port $(PORT)
@@ -83,6 +78,17 @@ bench: .venv/.test
 	@$(PY) -m attn.bench run --out _build/bench/run.json
 	@$(PY) -m attn.bench plot _build/bench/run.json _build/bench/run.png
 	@echo "drawn: _build/bench/run.png"
+
+# Nothing is installed: a machine with a GPU has a torch of its own. OUT= is
+# the folder to write to; COMMIT= is recorded where the tree has no history.
+OUT ?= _build/gpu
+gpu:
+	@for python in $(PYTHON) $(PY); do \
+	  "$$python" -c "import importlib.util as u, sys; \
+	    sys.exit(u.find_spec('torch') is None)" 2>/dev/null && \
+	    exec "$$python" -m attn.bench gpu --out "$(OUT)/run.json"; \
+	done; \
+	echo "make gpu needs a GPU and a Python that has torch: PYTHON=… names it"
 
 lint: .venv/.test
 	@$(PY) -m ruff format --check .

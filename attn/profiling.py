@@ -1,4 +1,4 @@
-"""Measure the peak memory of a call, and the time of several in turn."""
+"""How much memory calls take at once, and how long, side by side."""
 
 from __future__ import annotations
 
@@ -15,16 +15,18 @@ from torch.profiler import ProfilerActivity, profile
 __all__ = ["benchmark_interleaved", "peak_bytes"]
 
 L2_BYTES = 256 * 2**20  # more than any GPU's cache: writing them empties it
+FLUSHES = 8  # half a millisecond on a large GPU
 
 
 def peak_bytes(function: Callable[..., Any], *args: Any, **kwargs: Any) -> int:
-    """Return the peak number of bytes that a call allocates.
+    """The most bytes that a call's own tensors took at one time.
 
-    It is the allocator's own count, so a kernel's scratch memory is
-    included. The arguments do not count, the result does.
+    Torch's allocator is asked, so a kernel's scratch memory counts too,
+    which no tensor of Python's shows. The arguments do not count, the
+    result does.
 
     Args:
-        function: called once; on CUDA if an argument is.
+        function: what to call, once. On CUDA when an argument is there.
         args, kwargs: its arguments.
 
     Returns:
@@ -72,13 +74,13 @@ def benchmark_interleaved(
     rounds: int,
     device: str | torch.device = "cpu",
 ) -> dict[str, list[float]]:
-    """Time calls side by side, so that a busy machine slows all of them.
+    """How long calls take: what slows a machine down slows them all.
 
     Args:
         calls: by name. Each runs twice before it counts.
-        rounds: in each, every call runs once, in shuffled order.
-        device: of the calls. A GPU is timed by its own events, with its
-            cache emptied before each run.
+        rounds: in each of which every call runs once, in shuffled order.
+        device: where they compute. A GPU has a clock of its own, and its
+            cache is emptied before each run; the time to launch is hidden.
 
     Returns:
         Seconds, ``rounds`` of them for each name.
@@ -91,16 +93,19 @@ def benchmark_interleaved(
     for call in (*calls.values(), *calls.values()):
         call()
     order, shuffle = list(calls.items()), random.Random(0)
-    for i in range(rounds):
-        # Reverse every second round, so that no call always follows the
-        # same one.
-        if i % 2:
+    for turn in range(rounds):
+        # Nobody always follows the same one: who came after you in one
+        # round comes before you in the next.
+        if turn % 2:
             order.reverse()
         else:
             shuffle.shuffle(order)
         for name, call in order:
             if flush is not None:
-                flush.zero_()
+                # While these run, the call gets into the GPU's queue: what
+                # the CPU needs to launch it does not count.
+                for _ in range(FLUSHES):
+                    flush.zero_()
             with _clock(on_gpu, spent[name]):
                 call()
     return spent

@@ -2,23 +2,24 @@
 
 ``run`` measures all cases that this machine can run, prints the tables, and
 writes JSON; ``show FILE`` prints the tables of a file, ``plot FILE IMAGE``
-draws it.
+draws it; ``gpu`` checks the kernels, their configurations and their speed on a
+GPU.
 """
 
 from __future__ import annotations
 
 import argparse
 import multiprocessing
+import os
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-from tqdm import tqdm
+import torch
 
-from attn.bench import report, results
+from attn.bench import results
 from attn.bench.cases import CASES, find
 from attn.bench.runner import run_case, why_not
 
@@ -38,6 +39,10 @@ def main(words: list[str] | None = None) -> int:
         action="store_true",
         help="small sizes, everywhere: the times mean nothing",
     )
+    gpu = commands.add_parser("gpu", help="check, tune and time on a GPU")
+    gpu.add_argument("--out", type=Path, required=True)
+    gpu.add_argument("--seconds", type=float, default=510.0)
+    gpu.add_argument("--dry-run", action="store_true", help="as for run")
     show = commands.add_parser("show", help="print a file's tables")
     show.add_argument("file", type=Path)
     plot = commands.add_parser("plot", help="draw a file")
@@ -51,15 +56,21 @@ def main(words: list[str] | None = None) -> int:
         if given.out:
             results.save(done, given.out)
             print(f"written: {given.out}")
+    elif given.command == "gpu":
+        return _gpu(given.out, given.seconds, given.dry_run)
     elif given.command == "show":
         _show(results.load(given.file))
     else:
+        from attn.bench import report
+
         drawn = report.figure_of(results.load(given.file), given.device)
         drawn.savefig(given.image)
     return 0
 
 
 def _run(names: list[str], repeats: int, dry: bool) -> dict[str, Any]:
+    from tqdm import tqdm
+
     asked = [find(name) for name in names] or list(CASES)
     able = [case for case in asked if why_not(case, dry) is None]
     measured = []
@@ -86,8 +97,30 @@ def _alone(measure: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         return pool.submit(measure).result()
 
 
+def _gpu(path: Path, seconds: float, dry: bool) -> int:
+    """Return 1 when a kernel is wrong; a machine without a GPU is none."""
+    if not torch.cuda.is_available():
+        if not dry:
+            print(f"torch {torch.__version__} finds no GPU: nothing measured")
+            return 0
+        os.environ.setdefault("TRITON_INTERPRET", "1")  # before its import
+    from attn.bench import gpu
+
+    code = gpu.measure(path, seconds, dry)
+    _show(results.load(path))
+    print(f"written: {path}")
+    return code
+
+
 def _show(run: dict[str, Any]) -> None:
+    from rich.console import Console
+
+    from attn.bench import report
+
     console = Console()
+    if "correctness" in run:
+        console.print(report.correctness(run))
+        console.print(report.configurations(run))
     console.print(report.times(run))
     if not run["dry"]:
         console.print(report.goals(run))

@@ -61,10 +61,10 @@ class Case:
 
 def _forward_goals(fa2: float, cudnn: float, auto: float) -> tuple[Goal, ...]:
     return (
-        Goal("fused", ("FA2",), fa2),
-        Goal("fused", ("Flex",), 1.0),
-        Goal("fused", ("cuDNN",), cudnn),
-        Goal("auto", ("FA2", "cuDNN", "Flex", "fused"), auto),
+        Goal("triton", ("FA2",), fa2),
+        Goal("triton", ("Flex",), 1.0),
+        Goal("triton", ("cuDNN",), cudnn),
+        Goal("auto", ("FA2", "cuDNN", "SDPA", "Flex", "triton"), auto),
     )
 
 
@@ -74,7 +74,7 @@ def _on_gpu() -> list[Case]:
         sizes = Sizes(L=length, S=length, H=16, Hkv=16, D=128)
         goals = (
             *_forward_goals(1.2, 0.72, 0.98),
-            Goal("fused", ("matmul",), 0.5),
+            Goal("triton", ("matmul",), 0.5),
         )
         cases.append(
             Case(
@@ -88,9 +88,9 @@ def _on_gpu() -> list[Case]:
         )
     sizes = Sizes(L=8192, S=8192, H=32, Hkv=32, D=64)
     goals = (
-        Goal("fused", ("FA2",), 1.15),
-        Goal("fused", ("cuDNN",), 0.92),
-        Goal("auto", ("FA2", "cuDNN", "Flex"), 1.0),
+        Goal("triton", ("FA2",), 1.15),
+        Goal("triton", ("cuDNN",), 0.92),
+        Goal("auto", ("FA2", "cuDNN", "SDPA", "Flex"), 1.0),
     )
     title = "forward, D 64, causal, 8192 tokens, bf16"
     forward = baselines.forward
@@ -113,7 +113,7 @@ def _on_gpu() -> list[Case]:
     sizes = Sizes(L=16384, S=16384, H=16, Hkv=16, D=128, window=1024)
     goals = tuple(
         Goal(ours, (other,), ratio)
-        for ours in ("fused", "auto")
+        for ours in ("triton", "auto")
         for other, ratio in (("Flex", 1.1), ("SDPA with a mask", 6.0))
     )
     title = "window of 1024 at 16384 tokens, bf16"
@@ -122,7 +122,7 @@ def _on_gpu() -> list[Case]:
     sizes = Sizes(L=1, S=16384, H=32, Hkv=8, D=128, B=16)
     goals = tuple(
         Goal(ours, (other,), ratio)
-        for ours in ("decode", "auto")
+        for ours in ("triton_split_kv", "auto")
         for other, ratio in (("copy", 0.8), ("Flex", 1.0), ("SDPA", 1.5))
     )
     title = "decoding, 32 heads on 8, 16384 keys, bf16"

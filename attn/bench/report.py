@@ -12,9 +12,18 @@ from attn.bench.cases import CASES
 from attn.bench.results import median, ratios, speed, spread
 from attn.plot import BLUE, GREY, ORANGE, describe, figure
 
-__all__ = ["figure_of", "goals", "pending", "printed", "provenance", "times"]
+__all__ = [
+    "configurations",
+    "correctness",
+    "figure_of",
+    "goals",
+    "pending",
+    "printed",
+    "provenance",
+    "times",
+]
 
-_OURS = ("auto", "fused", "decode")
+_OURS = ("auto", "triton", "triton_split_kv")
 
 
 def provenance(run: dict[str, Any]) -> str:
@@ -83,6 +92,55 @@ def goals(run: dict[str, Any]) -> Table:
             table.add_row(title, hope, f"{ratio:.3g}x", mark)
             title = ""
     return table
+
+
+def correctness(run: dict[str, Any]) -> Table:
+    """Checks of the kernels on a GPU: the worst error by kernel and dtype."""
+    found = run["correctness"]
+    done = len(found["checks"])
+    table = Table(title=f"Correctness: {done} of {found['planned']} checks")
+    for name in ("kernel", "dtype"):
+        table.add_column(name)
+    for name in ("checks", "wrong", "error / limit"):
+        table.add_column(name, justify="right")
+    groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for one in found["checks"]:
+        groups.setdefault((one["kernel"], one["dtype"]), []).append(one)
+    for names, checks in groups.items():
+        wrong = sum(not one["right"] for one in checks)
+        errors = [
+            pair for c in checks for pair in c.get("errors", {}).values()
+        ]
+        worst = max((error / limit for error, limit in errors), default=0.0)
+        table.add_row(*names, str(len(checks)), str(wrong), f"{worst:.2f}")
+    return table
+
+
+def configurations(run: dict[str, Any]) -> Table:
+    """Every row of the configuration table: shipped, and best here."""
+    found = run["sweep"]
+    title = f"Configurations: {found['tried']} of {found['planned']} tried"
+    table = Table(title=title)
+    for name in ("kernel", "D", "dtype", "shipped", "best"):
+        table.add_column(name)
+    table.add_column("shipped / best", justify="right")
+    for row in found["rows"]:
+        ratio = row["ratio"]
+        table.add_row(
+            row["kernel"],
+            str(row["head_dim"]),
+            row["dtype"],
+            _tile(row["shipped"]),
+            _tile(row["best"]),
+            "-" if ratio is None else f"{ratio:.2f}",
+        )
+    return table
+
+
+def _tile(config: dict[str, int] | None) -> str:
+    if config is None:
+        return "-"
+    return "{block_l}x{block_s} w{num_warps} s{num_stages}".format(**config)
 
 
 def pending(runs: list[dict[str, Any]]) -> list[str]:

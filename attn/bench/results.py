@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import json
+import os
 import platform
 import statistics
 import subprocess
@@ -60,12 +61,20 @@ def about_this_machine() -> dict[str, Any]:
         "system": f"{platform.system()} {platform.machine()}",
         "versions": versions,
         "date": time.strftime("%Y-%m-%d"),
-        "commit": _git("rev-parse", "--short", "HEAD"),
+        # A copy of the tree has no history: COMMIT says whose it is.
+        "commit": _git("rev-parse", "--short", "HEAD")
+        or os.environ.get("COMMIT", ""),
         "changed": bool(_git("status", "--porcelain", "--", "attn")),
     }
     if torch.cuda.is_available():
-        about["gpu"] = torch.cuda.get_device_name()
-        about["driver"] = torch.version.cuda
+        gpu = torch.cuda.get_device_properties("cuda")
+        about["gpu"] = gpu.name
+        about["capability"] = f"{gpu.major}.{gpu.minor}"
+        about["processors"] = gpu.multi_processor_count
+        about["memory"] = gpu.total_memory
+        about["cuda"] = torch.version.cuda
+        about["cudnn"] = torch.backends.cudnn.version()
+        about["driver"] = _driver()
     return about
 
 
@@ -79,24 +88,32 @@ def _cpu() -> str:
 
 
 def _git(*words: str) -> str:
-    here = Path(__file__).parent
+    return _said("git", "-C", str(Path(__file__).parent), *words)
+
+
+def _driver() -> str:
+    query = ("--query-gpu=driver_version", "--format=csv,noheader", "--id=0")
+    return _said("nvidia-smi", *query)
+
+
+def _said(*command: str) -> str:
+    """Return what a program printed; nothing when it failed."""
     try:
         done = subprocess.run(
-            ["git", "-C", here, *words],  # noqa: S607
-            capture_output=True,
-            text=True,
-            check=True,
+            command, capture_output=True, text=True, check=True, timeout=30
         )
-    except (OSError, subprocess.CalledProcessError):
+    except (OSError, subprocess.SubprocessError):
         return ""
     return done.stdout.strip()
 
 
 def save(run: dict[str, Any], path: Path) -> None:
-    """Write a run."""
+    """Write a run; a reader finds the one before or this one, whole."""
     path.parent.mkdir(parents=True, exist_ok=True)
     text = json.dumps(run, indent=1, ensure_ascii=False)
-    path.write_text(text + "\n", encoding="utf-8")
+    part = path.with_suffix(".part")
+    part.write_text(text + "\n", encoding="utf-8")
+    part.replace(path)
 
 
 def load(path: Path) -> dict[str, Any]:

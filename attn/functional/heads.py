@@ -1,4 +1,4 @@
-"""Split, merge, repeat, pack and pool heads."""
+"""Heads: cut, put together, shared by groups, pooled."""
 
 from __future__ import annotations
 
@@ -24,25 +24,26 @@ def repeat_kv(x: Tensor, n_rep: int) -> Tensor:
     Source: Ainslie et al. 2023, "GQA", section 2.
     """
     if isinstance(n_rep, bool) or not isinstance(n_rep, int) or n_rep < 1:
-        raise ValueError(f"n_rep must be an int, at least 1; got {n_rep!r}")
+        raise ValueError(f"n_rep is {n_rep!r}: it needs an int, at least 1")
     if n_rep == 1:
         return x
     if x.dim() < 3:
         raise ValueError(
-            f"x must have a head axis, (..., Hkv, S, D); got {tuple(x.shape)}"
+            f"x has shape {tuple(x.shape)}: it needs a head axis, "
+            "(..., Hkv, S, D)"
         )
     return x.repeat_interleave(n_rep, dim=-3)
 
 
 def pool_heads(weight: Tensor, num_heads: int, num_kv_heads: int) -> Tensor:
-    """Convert the key or value projection of MHA into one of GQA.
+    """Turn the key or value projection of MHA into one of GQA.
 
     Each new head is the mean of the ``G`` old heads that it replaces.
 
     Args:
         weight: a ``Linear`` weight, ``(H * D, E)``, or its bias, ``(H * D,)``.
         num_heads: ``H``, heads of ``weight``.
-        num_kv_heads: ``Hkv``, heads of the result; divides ``H``.
+        num_kv_heads: ``Hkv``, heads wanted; divides ``H``.
 
     Returns:
         ``(Hkv * D, E)`` or ``(Hkv * D,)``.
@@ -54,13 +55,13 @@ def pool_heads(weight: Tensor, num_heads: int, num_kv_heads: int) -> Tensor:
     """
     if num_kv_heads < 1 or num_heads % num_kv_heads:
         raise ValueError(
-            f"num_kv_heads must be a divisor of num_heads, {num_heads}; got "
-            f"{num_kv_heads}"
+            f"num_kv_heads is {num_kv_heads} and num_heads {num_heads}: it "
+            "needs a divisor"
         )
     if num_heads < 1 or weight.shape[0] % num_heads:
         raise ValueError(
-            f"the rows of weight must be a multiple of num_heads, {num_heads};"
-            f" got {weight.shape[0]}"
+            f"weight has {weight.shape[0]} rows: {num_heads} heads need a "
+            "multiple"
         )
     group = num_heads // num_kv_heads
     heads = weight.unflatten(0, (num_kv_heads, group, -1))  # (Hkv, G, D, ...)
@@ -68,7 +69,7 @@ def pool_heads(weight: Tensor, num_heads: int, num_kv_heads: int) -> Tensor:
 
 
 def split_heads(x: Tensor, num_heads: int) -> Tensor:
-    """Split the embedding into heads and bring the head axis forward.
+    """Cut the embedding into heads and bring the head axis forward.
 
     Args:
         x: ``(..., L, H * D)``.
@@ -83,17 +84,19 @@ def split_heads(x: Tensor, num_heads: int) -> Tensor:
     Source: Vaswani et al. 2017, section 3.2.2.
     """
     if x.dim() < 2:
-        raise ValueError(f"x must be (..., L, H * D); got {tuple(x.shape)}")
+        raise ValueError(
+            f"x has shape {tuple(x.shape)}: it needs (..., L, H * D)"
+        )
     if num_heads < 1 or x.shape[-1] % num_heads:
         raise ValueError(
-            f"the embedding of x must be a multiple of num_heads, {num_heads};"
-            f" got {x.shape[-1]}"
+            f"x has an embedding of {x.shape[-1]}: num_heads = {num_heads} "
+            "needs a multiple"
         )
     return x.unflatten(-1, (num_heads, -1)).transpose(-3, -2)
 
 
 def merge_heads(x: Tensor) -> Tensor:
-    """Concatenate the heads of each token.
+    """Put the heads of each token back side by side.
 
     Args:
         x: ``(..., H, L, D)``.
@@ -104,12 +107,14 @@ def merge_heads(x: Tensor) -> Tensor:
     Source: Vaswani et al. 2017, section 3.2.2, "Concat".
     """
     if x.dim() < 3:
-        raise ValueError(f"x must be (..., H, L, D); got {tuple(x.shape)}")
+        raise ValueError(
+            f"x has shape {tuple(x.shape)}: it needs (..., H, L, D)"
+        )
     return x.transpose(-3, -2).flatten(-2)
 
 
 def pack_groups(x: Tensor, num_kv_heads: int) -> Tensor:
-    """Pack the rows of a group's heads into one head, as a view if possible.
+    """Put the rows of a group's heads one after the other: a view, or a copy.
 
     Args:
         x: something for each query, ``(..., H, L, X)``; or ``(L, X)``.
@@ -125,7 +130,7 @@ def pack_groups(x: Tensor, num_kv_heads: int) -> Tensor:
 
 
 def grouped_matmul(x: Tensor, shared: Tensor) -> Tensor:
-    """Multiply every query head by the matrix of its key head.
+    """A product for every query head with the matrix of its key head.
 
     Args:
         x: ``(..., H, L, X)``.

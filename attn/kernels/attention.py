@@ -114,8 +114,10 @@ def fused(
         )
         valid = valid[:, : inputs.kv_len].expand(batch, -1).contiguous()
         valid = valid.view(torch.uint8)
-    offset = torch.as_tensor(inputs.q_offset, device=q.device)
-    offset = offset.to(torch.int32).expand(batch).contiguous()
+    offset = inputs.q_offset
+    if isinstance(offset, int):  # filled there: a copy would wait for the GPU
+        offset = q.new_full((batch,), offset, dtype=torch.int32)
+    offset = offset.to(q.device, torch.int32).expand(batch).contiguous()
     out, lse = operator.fused(
         q,
         k,

@@ -8,14 +8,14 @@ of shared memory that the smallest GPUs since sm_80 have.
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from typing import NamedTuple
 
 __all__ = [
     "Config",
-    "decode_config",
-    "dkdv_config",
-    "dq_config",
-    "forward_config",
+    "config_of",
+    "replaced",
 ]
 
 ANY = 0  # every GPU that has no row of its own
@@ -80,35 +80,52 @@ _DQ_SINGLE: Table = {
     (256, ANY): Config(16, 32, 8, 1, "what fits"),
 }
 
+_TABLES = {
+    "forward": (_FORWARD, _FORWARD_SINGLE),
+    "dkdv": (_DKDV, _DKDV_SINGLE),
+    "dq": (_DQ, _DQ_SINGLE),
+    "decode": (_DECODE, _DECODE_SINGLE),
+}
 
-def forward_config(head_dim: int, itemsize: int, arch: int = ANY) -> Config:
-    """The tiles of the forward kernel.
+
+def config_of(
+    kernel: str, head_dim: int, itemsize: int, arch: int = ANY
+) -> Config:
+    """Return the tiles of a kernel.
 
     Args:
+        kernel: "forward", "dkdv", "dq" or "decode", whose rows are 16 or
+            more whatever the table has.
         head_dim: the larger of ``D`` and ``Dv``, at most 256.
-        itemsize: bytes of a number.
+        itemsize: bytes of an element.
         arch: compute capability times ten; ``ANY`` when unknown.
     """
-    table = _FORWARD if itemsize < 4 else _FORWARD_SINGLE
-    return _row(table, head_dim, arch)
-
-
-def dkdv_config(head_dim: int, itemsize: int, arch: int = ANY) -> Config:
-    """The tiles of the kernel for keys and values; as ``forward_config``."""
-    return _row(_DKDV if itemsize < 4 else _DKDV_SINGLE, head_dim, arch)
-
-
-def dq_config(head_dim: int, itemsize: int, arch: int = ANY) -> Config:
-    """The tiles of the kernel for queries; as ``forward_config``."""
-    return _row(_DQ if itemsize < 4 else _DQ_SINGLE, head_dim, arch)
-
-
-def decode_config(head_dim: int, itemsize: int, arch: int = ANY) -> Config:
-    """The tiles of the decoding kernel; its rows are at least 16."""
-    table = _DECODE if itemsize < 4 else _DECODE_SINGLE
-    return _row(table, head_dim, arch)
-
-
-def _row(table: Table, head_dim: int, arch: int) -> Config:
-    size = min(size for size, _ in table if head_dim <= size)
+    table, size = _table(kernel, head_dim, itemsize)
     return table.get((size, arch), table[size, ANY])
+
+
+@contextlib.contextmanager
+def replaced(
+    kernel: str, head_dim: int, itemsize: int, arch: int, config: Config
+) -> Iterator[None]:
+    """Put another row in the place of the shipped one, to measure it.
+
+    Args:
+        kernel, head_dim, itemsize, arch: as in ``config_of``.
+        config: the row.
+    """
+    table, size = _table(kernel, head_dim, itemsize)
+    before = table.get((size, arch))
+    table[size, arch] = config
+    try:
+        yield
+    finally:
+        if before is None:
+            del table[size, arch]
+        else:
+            table[size, arch] = before
+
+
+def _table(kernel: str, head_dim: int, itemsize: int) -> tuple[Table, int]:
+    table = _TABLES[kernel][itemsize == 4]
+    return table, min(size for size, _ in table if head_dim <= size)

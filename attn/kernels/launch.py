@@ -9,7 +9,7 @@ import triton
 from torch import Tensor
 
 from attn.kernels.backward import attention_dkdv, attention_dq
-from attn.kernels.configs import dkdv_config, dq_config, forward_config
+from attn.kernels.configs import config_of
 from attn.kernels.forward import attention_forward
 from attn.kernels.tile import INTERPRETED
 
@@ -73,7 +73,8 @@ def run_forward(
     lse = query.new_empty(B, H, L, dtype=torch.float32)
     if not out.numel():
         return out, lse.fill_(-torch.inf)
-    config = forward_config(max(D, Dv), query.element_size(), arch_of(query))
+    size, arch = query.element_size(), arch_of(query)
+    config = config_of("forward", max(D, Dv), size, arch)
     block_l, block_s = blocks(config, L, S)
     grid = (triton.cdiv(L, block_l), H, B)
     attention_forward[grid](
@@ -133,9 +134,9 @@ def run_backward(
     strides = [n for x in (query, key, value, grad) for n in x.stride()]
     of_mask = mask.stride() if mask is not None else (0,) * 4
     known = constants(query, key, value, options, extras)
-    size = query.element_size()
+    size, arch = query.element_size(), arch_of(query)
 
-    config = dkdv_config(max(D, Dv), size, arch_of(query))
+    config = config_of("dkdv", max(D, Dv), size, arch)
     block_l, block_s = blocks(config, L, S)
     attention_dkdv[(triton.cdiv(S, block_s), Hkv, B)](
         query, key, value, grad, dk, dv, whole, delta, *tensors, start,
@@ -143,7 +144,7 @@ def run_backward(
         **known, BLOCK_L=block_l, BLOCK_S=block_s,
         num_warps=config.num_warps, num_stages=config.num_stages,
     )  # fmt: skip
-    config = dq_config(max(D, Dv), size, arch_of(query))
+    config = config_of("dq", max(D, Dv), size, arch)
     block_l, block_s = blocks(config, L, S)
     attention_dq[(triton.cdiv(L, block_l), H, B)](
         query, key, value, grad, dq, whole, delta, *tensors, start,

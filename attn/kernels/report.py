@@ -190,8 +190,7 @@ def _compile(
         "dq": backward.attention_dq,
         "decode": decode.decode_split,
     }[name]
-    choose = getattr(configs, f"{name}_config")
-    config = choose(head_dim, _BYTES[dtype], arch)
+    config = configs.config_of(name, head_dim, _BYTES[dtype], arch)
     constants: dict[str, Any] = {
         "GROUP": 4,
         "D": head_dim,

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from attn.functional import validation
 from attn.functional.inputs import validate
-from attn.kernels.configs import decode_config, forward_config
+from attn.kernels.configs import config_of
 from attn.kernels.decode import decode_split, merge_splits
 from attn.kernels.forward import attention_forward
 from attn.kernels.launch import (
@@ -104,7 +104,8 @@ def decode_attention(
             if return_lse
             else (out.zero_())
         )
-    config = decode_config(max(D, Dv), query.element_size(), arch_of(query))
+    size, arch = query.element_size(), arch_of(query)
+    config = config_of("decode", max(D, Dv), size, arch)
     _, block_s = blocks(config, L, S)
     splits = _splits(S, block_s, B * Hkv) if splits is None else splits
     stretch = triton.cdiv(triton.cdiv(S, splits), block_s) * block_s
@@ -222,7 +223,7 @@ def varlen_attention(
     lse = query.new_empty(H, T, dtype=torch.float32)
     if out.numel() and B:
         size, arch = query.element_size(), arch_of(query)
-        config = forward_config(max(q.shape[-1], Dv), size, arch)
+        config = config_of("forward", max(q.shape[-1], Dv), size, arch)
         block_l, block_s = blocks(config, max_seqlen_q, max(len(key), 1))
         o = out.transpose(0, 1)[None]  # (1, H, T, Dv)
         extras = Extras(sinks=sinks)

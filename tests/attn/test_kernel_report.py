@@ -7,12 +7,7 @@ import pytest
 pytest.importorskip("triton")
 
 from attn.kernels import report  # noqa: E402
-from attn.kernels.configs import (  # noqa: E402
-    decode_config,
-    dkdv_config,
-    dq_config,
-    forward_config,
-)
+from attn.kernels.configs import config_of  # noqa: E402
 
 KERNELS = ("forward", "dkdv", "dq", "decode")
 #: Bytes of a thread that may spill; 0 where nothing is said.
@@ -68,14 +63,12 @@ def test_a_failure_of_the_compiler_is_told():
         report.compile_report((90,), (64,), ("no_such_kernel",))
 
 
-@pytest.mark.parametrize(
-    "config", (forward_config, dkdv_config, dq_config, decode_config)
-)
-def test_every_row_says_why(config):
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_every_row_says_why(kernel):
     for head_dim in (3, 16, 64, 65, 128, 200, 256):
         for itemsize in (2, 4):
             for arch in (0, 80, 90, 100, 120):
-                row = config(head_dim, itemsize, arch)
+                row = config_of(kernel, head_dim, itemsize, arch)
                 assert row.why
                 for size in (row.block_l, row.block_s):
                     assert size >= 16 and size & (size - 1) == 0

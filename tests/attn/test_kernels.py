@@ -28,8 +28,7 @@ def small_tiles(monkeypatch):
     def tiles(*_):
         return Config(16, 32, 4, 1, "for a test")
 
-    for name in ("forward_config", "dkdv_config", "dq_config"):
-        monkeypatch.setattr(launch, name, tiles)
+    monkeypatch.setattr(launch, "config_of", tiles)
 
 
 def randn(*shape, seed=0, dtype=SINGLE):

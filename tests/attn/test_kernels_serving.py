@@ -12,17 +12,19 @@ from tests.attn.cases import distance
 pytest.importorskip("triton")
 
 from attn.kernels import decode_attention, launch, serving, varlen_attention  # noqa: E402
-from attn.kernels.configs import Config  # noqa: E402
+from attn.kernels.configs import Config, config_of  # noqa: E402
 from tests.attn.test_kernels import BRAIN, HALF, SINGLE, randn  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
 def small_tiles(monkeypatch):
-    def tiles(*_):
+    def tiles(kernel, *sizes):
+        if kernel == "decode":
+            return config_of(kernel, *sizes)
         return Config(16, 32, 4, 1, "for a test")
 
-    monkeypatch.setattr(launch, "forward_config", tiles)
-    monkeypatch.setattr(serving, "forward_config", tiles)
+    monkeypatch.setattr(launch, "config_of", tiles)
+    monkeypatch.setattr(serving, "config_of", tiles)
 
 
 def close(ours, exact, dtype=SINGLE, honest=0.0):

@@ -1,0 +1,279 @@
+"""Try the neighbours of every shipped configuration, on the GPU at hand.
+
+``attn/kernels/configs.py`` is a table of tiles, warps and stages by kernel,
+head size, dtype and GPU. Each trial runs one row's neighbour in a process of
+its own and compares the result with a float64 reference; those that are right
+are timed side by side. Compiled kernels stay on Triton's disk, so that trials
+compile in parallel and timing loads them.
+"""
+
+from __future__ import annotations
+
+import functools
+import statistics
+from collections.abc import Callable, Iterable
+from itertools import combinations, product
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+import attn
+from attn.bench.correctness import distance, few_roundings
+from attn.kernels.configs import Config, config_of, replaced
+from attn.profiling import benchmark_interleaved
+
+__all__ = [
+    "ROWS",
+    "CLOSE",
+    "Row",
+    "Trial",
+    "candidates",
+    "compare",
+    "fields",
+    "summary",
+    "trials",
+    "try_config",
+]
+
+CLOSE = 1.05  # times the best: the shipped row is good
+CHECKED_LENGTH = 1008  # a multiple of 16, as 8192: the same compiled kernel
+
+
+class Row(NamedTuple):
+    """A row of the table, and a call that shows its speed."""
+
+    kernel: str
+    head_dim: int
+    dtype: str
+    heads: int
+    length: int  # of the prompt, or of the cache
+
+    def __str__(self) -> str:
+        return f"{self.kernel} D {self.head_dim} {self.dtype}"
+
+    @property
+    def itemsize(self) -> int:
+        return getattr(torch, self.dtype).itemsize
+
+    def shipped(self, arch: int) -> Config:
+        """Return the table's own configuration for a GPU."""
+        return config_of(self.kernel, self.head_dim, self.itemsize, arch)
+
+
+class Trial(NamedTuple):
+    """One configuration in the place of a row's own."""
+
+    row: Row
+    config: Config
+    arch: int
+
+
+def _rows() -> tuple[Row, ...]:
+    found = []
+    for dtype, length in (("bfloat16", 8192), ("float32", 2048)):
+        for D, heads in ((128, 16), (64, 32), (256, 8)):
+            for kernel in ("forward", "dkdv", "dq"):
+                found.append(Row(kernel, D, dtype, heads, length))
+            found.append(Row("decode", D, dtype, heads, 16384))
+    return tuple(found)
+
+
+ROWS = _rows()  # the most important first
+
+
+def candidates(kernel: str, shipped: Config) -> list[list[Config]]:
+    """List neighbours of a configuration by how many of its fields differ.
+
+    Args:
+        kernel: one of the table's.
+        shipped: where to start.
+
+    Returns:
+        ``[[shipped], those that differ in one field, in two]``.
+    """
+    steps: dict[str, list[int]] = {
+        "block_l": [shipped.block_l // 2, shipped.block_l * 2],
+        "block_s": [shipped.block_s // 2, shipped.block_s * 2],
+        "num_warps": [shipped.num_warps // 2, shipped.num_warps * 2],
+        "num_stages": [shipped.num_stages - 1, shipped.num_stages + 1],
+    }
+    if kernel == "decode":  # its rows are the heads of a group
+        del steps["block_l"]
+    least = {"block_l": 16, "block_s": 16, "num_warps": 4, "num_stages": 1}
+    most = {"block_l": 256, "block_s": 256, "num_warps": 8, "num_stages": 5}
+    found = [[shipped]]
+    for number in (1, 2):
+        found.append([])
+        for names in combinations(steps, number):
+            for values in product(*(steps[name] for name in names)):
+                change = dict(zip(names, values, strict=True))
+                if all(least[n] <= x <= most[n] for n, x in change.items()):
+                    new = shipped._replace(why="", **change)
+                    found[-1].append(new)
+    return found
+
+
+def trials(arch: int, rows: Iterable[Row] = ROWS) -> list[Trial]:
+    """List all trials: every row's own and nearest ones first."""
+    by_distance: list[list[Trial]] = [[], [], []]
+    for row in rows:
+        near = candidates(row.kernel, row.shipped(arch))
+        if row.dtype == "float32":
+            near = near[:2]
+        for found, configs in zip(by_distance, near, strict=False):
+            found += [Trial(row, config, arch) for config in configs]
+    return [trial for found in by_distance for trial in found]
+
+
+def try_config(trial: Trial) -> dict[str, float]:
+    """Compile and run a configuration, and compare its result with float64.
+
+    Raises:
+        ValueError: the result is wrong.
+    """
+    row, device = trial.row, _device()
+    length = min(CHECKED_LENGTH, row.length)
+    batch = 1 if row.kernel != "decode" else _batch(row, device)
+    tensors = _tensors(row, length, batch, device)
+    with _placed(trial):
+        ours = _call(row.kernel, tensors)()
+    exact = _reference(row.kernel, [x.detach().double() for x in tensors])
+    error = max(distance(x, y) for x, y in zip(ours, exact, strict=True))
+    limit = 5 * few_roundings(ours[0].dtype)
+    if error > limit:
+        raise ValueError(f"wrong: error {error:.2g}, at most {limit:.2g}")
+    return {"error": error}
+
+
+def compare(
+    row: Row, configs: list[Config], arch: int, rounds: int
+) -> list[list[float]]:
+    """Time configurations of a row side by side.
+
+    Returns:
+        Seconds of each, in the order of ``configs``. For "dkdv" and "dq", of
+        the whole backward pass.
+    """
+    device = _device()
+    call = _call(
+        row.kernel, _tensors(row, row.length, _batch(row, device), device)
+    )
+
+    def one(config: Config) -> None:
+        with _placed(Trial(row, config, arch)):
+            call()
+
+    calls = {
+        str(i): functools.partial(one, config)
+        for i, config in enumerate(configs)
+    }
+    return list(benchmark_interleaved(calls, rounds, device).values())
+
+
+def summary(
+    row: Row, arch: int, tried: list[dict[str, Any]]
+) -> dict[str, Any]:
+    """Compare the shipped configuration with the best.
+
+    Args:
+        row, arch: which row.
+        tried: dicts of ``config`` and ``seconds``, or ``error``.
+
+    Returns:
+        ``kernel``, ``head_dim``, ``dtype``, ``arch``, ``shipped``, ``best``,
+        ``ratio`` (the shipped one's time by the best's; None when either was
+        not timed), ``good`` and ``tried``.
+    """
+    shipped = fields(row.shipped(arch))
+    timed = {
+        tuple(one["config"].items()): statistics.median(one["seconds"])
+        for one in tried
+        if "seconds" in one
+    }
+    best = min(timed, key=lambda config: timed[config], default=None)
+    own = timed.get(tuple(shipped.items()))
+    ratio = None if best is None or own is None else own / timed[best]
+    return {
+        "kernel": row.kernel,
+        "head_dim": row.head_dim,
+        "dtype": row.dtype,
+        "arch": arch,
+        "shipped": shipped,
+        "best": None if best is None else dict(best),
+        "ratio": ratio,
+        "good": ratio is not None and ratio <= CLOSE,
+        "tried": tried,
+    }
+
+
+def fields(config: Config) -> dict[str, int]:
+    """Return a configuration without its reason, for JSON."""
+    fields = config._asdict()
+    del fields["why"]
+    return fields
+
+
+# --- the call that a row is for ----------------------------------------------
+
+
+def _placed(trial: Trial) -> Any:
+    row = trial.row
+    return replaced(
+        row.kernel, row.head_dim, row.itemsize, trial.arch, trial.config
+    )
+
+
+def _device() -> str:
+    return "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def _batch(row: Row, device: str) -> int:
+    return 16 if row.kernel == "decode" and device == "cuda" else 1
+
+
+def _tensors(row: Row, length: int, batch: int, device: str) -> list[Tensor]:
+    """Query, key and value; with gradients, a cotangent."""
+    g = torch.Generator(device).manual_seed(0)
+    heads, kv_heads, queries = row.heads, row.heads, length
+    if row.kernel == "decode":
+        heads, kv_heads, queries = 2 * row.heads, row.heads // 2, 1
+    shapes = [(batch, heads, queries, row.head_dim)]
+    shapes += [(batch, kv_heads, length, row.head_dim)] * 2
+    if row.kernel in ("dkdv", "dq"):
+        shapes.append(shapes[0])
+    return [
+        torch.randn(shape, generator=g, device=device).to(
+            getattr(torch, row.dtype)
+        )
+        for shape in shapes
+    ]
+
+
+def _call(kernel: str, tensors: list[Tensor]) -> Callable[[], Any]:
+    from attn.kernels import decode_attention, fused_attention
+
+    q, k, v, *cotangent = tensors
+    if kernel == "decode":
+        return lambda: (decode_attention(q, k, v),)
+    if kernel == "forward":
+        return lambda: (fused_attention(q, k, v, is_causal=True),)
+    return _backward(fused_attention, q, k, v, cotangent)
+
+
+def _reference(kernel: str, tensors: list[Tensor]) -> Any:
+    q, k, v, *cotangent = tensors
+    if kernel == "decode":
+        return (attn.grouped_attention(q, k, v, enable_gqa=True),)
+    reference = attn.scaled_dot_product_attention
+    if kernel == "forward":
+        return (reference(q, k, v, is_causal=True),)
+    return _backward(reference, q, k, v, cotangent)()
+
+
+def _backward(
+    function: Callable[..., Any], q: Tensor, k: Tensor, v: Tensor, seed: Any
+) -> Callable[[], Any]:
+    leaves = [x.detach().requires_grad_() for x in (q, k, v)]
+    out = function(*leaves, is_causal=True)
+    return lambda: torch.autograd.grad(out, leaves, seed, retain_graph=True)

@@ -1,0 +1,324 @@
+"""A GPU run goes through everything, and sees a kernel that is wrong."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+pytest.importorskip("triton")
+
+from attn.bench import correctness, gpu, results, sweep  # noqa: E402
+from attn.bench.__main__ import main  # noqa: E402
+from attn.bench.cases import CASES, find  # noqa: E402
+from attn.bench.workers import Worker, run_all  # noqa: E402
+from attn.kernels import attention  # noqa: E402
+from attn.kernels.configs import Config, config_of, replaced  # noqa: E402
+
+pytestmark = pytest.mark.filterwarnings("ignore:flex_attention called")
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """Everything in small; one case of the benchmark: test_bench has all."""
+    path = tmp_path_factory.mktemp("gpu") / "run.json"
+    gpu.Session(path, dry=True, cases=[find("gpu-decode")]).measure()
+    return path
+
+
+def test_a_dry_run_goes_through_all_three_stages(run):
+    found = results.load(run)
+    assert found["dry"] and not found["pending"]
+    checks = found["correctness"]["checks"]
+    assert len(checks) == found["correctness"]["planned"] == 15
+    assert all(one["right"] and one["repeatable"] for one in checks)
+    assert {one["kernel"] for one in checks} == {
+        "attention",
+        "decode",
+        "varlen",
+    }
+    assert [row["kernel"] for row in found["sweep"]["rows"]] == [
+        "forward",
+        "dkdv",
+        "decode",
+    ]
+    for row in found["sweep"]["rows"]:
+        assert row["ratio"] >= 1.0 and row["tried"][0]["seconds"]
+    assert [case["case"] for case in found["cases"]] == ["gpu-decode"]
+    assert {"torch", "triton"} <= set(found["about"]["versions"])
+    assert found["time"].keys() == {
+        "budget",
+        "correctness",
+        "sweep",
+        "benchmark",
+    }
+
+
+def test_its_file_can_be_shown_like_any_run(run, capsys):
+    assert main(["show", str(run)]) == 0
+    shown = capsys.readouterr().out
+    for text in ("15 of 15 checks", "Configurations", "Medians", "DRY RUN"):
+        assert text in shown
+
+
+def test_without_a_gpu_it_says_so_in_one_line(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    path = tmp_path / "run.json"
+    assert main(["gpu", "--out", str(path)]) == 0
+    (line,) = capsys.readouterr().out.splitlines()
+    assert "finds no GPU" in line and not path.exists()
+
+
+def test_make_takes_the_python_at_hand_and_installs_nothing(tmp_path):
+    python = tmp_path / "python"
+    python.write_text('#!/bin/sh\n[ "$1" = -c ] || echo "$@"\n')
+    python.chmod(0o755)
+    (tmp_path / "Makefile").write_text((ROOT / "Makefile").read_text())
+    for given, path in (({}, "_build/gpu"), ({"OUT": "/out"}, "/out")):
+        done = subprocess.run(
+            ["make", "gpu", f"PYTHON={python}"],
+            cwd=tmp_path,
+            env={"PATH": os.environ["PATH"], **given},
+            capture_output=True,
+            text=True,
+        )
+        said = f"-m attn.bench gpu --out {path}/run.json\n"
+        assert (done.returncode, done.stdout) == (0, said), done.stderr
+    assert sorted(x.name for x in tmp_path.iterdir()) == ["Makefile", "python"]
+
+
+def test_a_copy_without_history_is_told_its_commit(monkeypatch):
+    monkeypatch.setattr(results, "_git", lambda *_: "")
+    monkeypatch.setenv("COMMIT", "1234abc")
+    assert results.about_this_machine()["commit"] == "1234abc"
+
+
+def test_a_gpu_is_named_with_its_driver(monkeypatch):
+    device = SimpleNamespace(
+        name="H200",
+        major=9,
+        minor=0,
+        multi_processor_count=132,
+        total_memory=2**37,
+    )
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+    monkeypatch.setattr("torch.cuda.get_device_properties", lambda _: device)
+    monkeypatch.setattr(results, "_driver", lambda: "580.1")
+    about = results.about_this_machine()
+    assert about["gpu"] == "H200" and about["capability"] == "9.0"
+    assert about["driver"] == "580.1" and about["memory"] == 2**37
+
+
+def test_when_the_time_is_over_the_rest_is_pending(tmp_path):
+    path = tmp_path / "run.json"
+    begin = time.monotonic()
+    gpu.Session(path, budget=0.0, dry=True, cases=[]).measure()
+    assert time.monotonic() - begin < 30
+    found = results.load(path)
+    assert found["correctness"]["checks"] == []
+    assert found["sweep"]["tried"] == 0
+    assert [row["ratio"] for row in found["sweep"]["rows"]] == [None] * 3
+
+
+def test_a_case_that_dies_is_pending_with_its_reason(tmp_path, monkeypatch):
+    monkeypatch.setattr(gpu, "run_case", lambda *_, **__: 1 / 0)
+    path = tmp_path / "run.json"
+    cases = [case for case in CASES if case.device == "cuda"]
+    session = gpu.Session(path, budget=0.0, dry=True)
+    found = session.measure()
+    assert found["cases"] == []
+    assert [one["case"] for one in found["pending"]] == [c.name for c in cases]
+    assert (
+        "ZeroDivisionError"
+        in json.loads(path.read_text())["pending"][0]["why"]
+    )
+
+
+# --- correctness -------------------------------------------------------------
+
+
+def small(variant="causal", dtype="float32"):
+    return correctness.Check(
+        "attention", variant, dtype, 16, 8, 1, 2, 1, 9, 12
+    )
+
+
+def test_the_checks_cover_every_kernel_variant_dtype_and_row_of_the_table():
+    checks = correctness.checks()
+    kernels, dtypes = (
+        ("attention", "decode", "varlen"),
+        (
+            "bfloat16",
+            "float16",
+            "float32",
+        ),
+    )
+    for D in (64, 128, 256):
+        for dtype in dtypes:
+            found = {c.kernel for c in checks if (c.D, c.dtype) == (D, dtype)}
+            assert found == set(kernels), (D, dtype)
+    assert {c.variant for c in checks} == set(correctness.VARIANTS)
+    assert len(checks) == len(set(checks))
+
+
+@pytest.mark.parametrize("dtype", ("bfloat16", "float16", "float32"))
+def test_one_wrong_row_among_thousands_is_far(dtype):
+    g = torch.Generator().manual_seed(0)
+    exact = torch.randn(4, 1000, 64, dtype=torch.float64, generator=g)
+    x = exact.to(getattr(torch, dtype))
+    limit = 3 * correctness.few_roundings(x.dtype)
+    assert correctness.distance(x, exact) < limit
+    x[2, 700] = x[2, 701]
+    assert correctness.distance(x, exact) > 0.5
+    x[2, 700] = torch.nan
+    assert correctness.distance(x, exact) == torch.inf
+
+
+def test_infinities_must_be_where_they_belong():
+    exact = torch.tensor([[1.0], [-torch.inf]], dtype=torch.float64)
+    assert correctness.distance(exact.float(), exact) == 0.0
+    assert correctness.distance(exact.float().flip(0), exact) == torch.inf
+
+
+def test_a_kernel_that_leaves_a_key_out_is_wrong(monkeypatch):
+    forward = attention.fused_attention
+
+    def wrong(query, key, value, **options):
+        key, value = (x[:, :, :-1] for x in (key, value))
+        return forward(query, key, value, **options)
+
+    assert correctness.check(small("plain"))["right"]
+    monkeypatch.setattr("attn.kernels.fused_attention", wrong)
+    found = correctness.check(small("plain", "bfloat16"))
+    assert not found["right"] and found["repeatable"]
+
+
+def test_an_element_that_is_never_written_is_wrong(monkeypatch):
+    def lazy(query, key, value, **_):
+        out = value.new_empty(*query.shape[:-1], value.shape[-1])
+        out = out + 0 * (query.sum() + key.sum() + value.sum())
+        return out, 0 * query.sum(-1)
+
+    monkeypatch.setattr("attn.kernels.fused_attention", lazy)
+    found = correctness.check(small())
+    assert found["errors"]["out"][0] == torch.inf and not found["right"]
+
+
+def test_a_wrong_kernel_is_the_exit_code(tmp_path, monkeypatch):
+    def check(one):
+        right = one.kernel != "varlen"
+        return {**one._asdict(), "errors": {}, "right": right}
+
+    monkeypatch.setattr(correctness, "check", check)
+    monkeypatch.setattr(gpu.Session, "_sweep", lambda self: None)
+    monkeypatch.setattr(gpu.Session, "_benchmark", lambda self: None)
+    assert gpu.measure(tmp_path / "run.json", dry=True) == 1
+
+
+# --- configurations ----------------------------------------------------------
+
+
+def test_candidates_are_neighbours_and_the_shipped_row_is_first():
+    trials = sweep.trials(90)
+    rows = list(sweep.ROWS)
+    assert [trial.row for trial in trials[: len(rows)]] == rows
+    for trial in trials:
+        shipped, config = trial.row.shipped(90), trial.config
+        changed = sum(a != b for a, b in zip(shipped[:4], config[:4]))  # noqa: B905
+        assert changed <= 2
+        for block in config[:2]:
+            assert block in (16, 32, 64, 128, 256)
+        assert config.num_warps in (4, 8) and 1 <= config.num_stages <= 5
+    assert len(trials) == len({trial._replace() for trial in trials})
+
+
+@pytest.mark.parametrize("kernel", ("forward", "dkdv", "dq", "decode"))
+def test_a_row_is_replaced_for_as_long_as_it_is_measured(kernel):
+    other = Config(16, 16, 4, 1, "for a test")
+    for arch in (0, 90, 120):
+        before = config_of(kernel, 128, 2, arch), config_of(kernel, 128, 2, 7)
+        with replaced(kernel, 100, 2, arch, other):
+            assert config_of(kernel, 128, 2, arch) == other
+            assert config_of(kernel, 256, 2, arch) != other
+            assert config_of(kernel, 128, 4, arch) != other
+        after = config_of(kernel, 128, 2, arch), config_of(kernel, 128, 2, 7)
+        assert before == after
+
+
+def test_the_shipped_row_is_compared_with_the_best():
+    row = sweep.ROWS[0]
+    shipped = sweep.fields(row.shipped(90))
+    faster = {**shipped, "num_stages": 5}
+    wrong = {**shipped, "num_stages": 1}
+    tried = [
+        {"config": shipped, "seconds": [1.1, 1.0, 9.0]},
+        {"config": faster, "seconds": [1.0, 1.0, 1.0]},
+        {"config": wrong, "error": "ValueError: wrong"},
+    ]
+    found = sweep.summary(row, 90, tried)
+    assert found["best"] == faster and not found["good"]
+    assert found["ratio"] == pytest.approx(1.1)
+    assert sweep.summary(row, 90, tried[:1])["good"]
+
+
+def test_a_configuration_that_computes_something_else_is_refused(monkeypatch):
+    row = gpu.TINY[0]
+    trial = sweep.Trial(row, row.shipped(0), 0)
+    assert sweep.try_config(trial)["error"] < 0.05
+    forward = attention.fused_attention
+    monkeypatch.setattr(
+        "attn.kernels.fused_attention",
+        lambda *tensors, **_: forward(*tensors),  # not causal
+    )
+    with pytest.raises(ValueError, match="wrong: error"):
+        sweep.try_config(trial)
+
+
+# --- processes ---------------------------------------------------------------
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="process groups")
+def test_a_job_that_crashes_or_raises_takes_no_other_with_it():
+    jobs = {
+        "1 + 1": 2,
+        "__import__('os').abort()": "SIGABRT",
+        "__import__('os').write(2, b'last words') and "
+        "__import__('os')._exit(3)": "exit code 3) last words",
+        "1 / 0": "ZeroDivisionError",
+        "2 + 2": 4,
+    }
+    until = time.monotonic() + 600
+    done = dict(run_all(eval, jobs, hands=2, seconds=600, until=until))
+    assert done.keys() == jobs.keys()
+    for text, expected in jobs.items():
+        if isinstance(expected, int):
+            assert done[text].value == expected and done[text].error is None
+        else:
+            assert expected in done[text].error, done[text]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="process groups")
+def test_a_job_that_hangs_is_stopped():
+    worker = Worker()
+    worker.begin(eval, "1 + 1", seconds=600)
+    assert worker.outcome().value == 2
+    worker.begin(eval, "__import__('time').sleep(600)", seconds=0.1)
+    done = worker.outcome()
+    assert not done.healthy and "stopped after 0.1 s" in done.error
+    worker.begin(eval, "1 + 1", seconds=600)
+    assert worker.outcome().error
+
+
+def test_what_is_not_done_in_time_is_not_there():
+    jobs = ["1 + 1", "__import__('time').sleep(600)", "2 + 2"]
+    until = time.monotonic() + 3
+    done = list(run_all(eval, jobs, hands=1, seconds=600, until=until))
+    assert [argument for argument, _ in done] in ([], jobs[:1])
