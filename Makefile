@@ -15,19 +15,21 @@ PY := .venv/bin/python
 PINS := constraints.txt pyproject.toml
 BOOK_NEEDS := jupyter-book sphinx-autoapi
 EVERYTHING := .[learn,dev]
+PARALLEL := OMP_NUM_THREADS=1 $(PY) -m pytest -n 2 --dist worksteal
 BOOK := _build/html/index.html
 BOOK_FROM := $(shell find _config.yml _toc.yml Makefile book notebooks solutions \
 	attn -type f -not -path '*/.ipynb_checkpoints/*' -not -name '*.pyc')
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help book test lab serve refresh bench gpu lint clean
+.PHONY: help book test test-all lab serve refresh bench gpu lint clean
 
 help:
 	@echo "make book      build the book, print where it is (no torch needed)"
 	@echo "make serve     build the book and show it at http://localhost:$(PORT)"
 	@echo "make lab       open the chapters in JupyterLab, in your own workspace/"
 	@echo "make test      test the package, the exercises, the chapters, the book"
+	@echo "make test-all  the rest of the tests: every seed, grid and view"
 	@echo "make refresh   write the stubs again, run the chapters, store outputs"
 	@echo "make bench     measure attention side by side, print and draw it"
 	@echo "make gpu       on a GPU: check the kernels, try their tiles, measure"
@@ -52,15 +54,19 @@ $(BOOK): .venv/.book $(BOOK_FROM)
 	  rm -f $(BOOK); echo "make: the book has faults: see above" >&2; exit 1; }
 	@touch $(BOOK)
 
-# Timings are taken alone, when nothing else runs.
+# Every claim once. Timings are taken alone, when nothing else runs.
 test: .venv/.test $(BOOK)
 	@status=0; \
-	echo "Tests, in parallel"; \
-	OMP_NUM_THREADS=1 $(PY) -m pytest -m "not serial" -n 2 --dist loadgroup \
-	  || status=1; \
+	echo "Tests, two at a time (3 to 5 minutes)"; \
+	$(PARALLEL) -m "not exhaustive and not serial" || status=1; \
 	echo "Tests of time, one after the other"; \
 	$(PY) -m pytest -m serial || status=1; \
 	exit $$status
+
+# What `make test` leaves out: more seeds, whole grids, every view of a page.
+test-all: .venv/.test $(BOOK)
+	@echo "The rest of the tests, two at a time (10 to 20 minutes)"
+	@$(PARALLEL) -m exhaustive
 
 lab: .venv/.lab
 	@$(PY) -m attn lab --port $(PORT)

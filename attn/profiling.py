@@ -1,4 +1,4 @@
-"""How much memory calls take at once, and how long, side by side."""
+"""Measure the peak memory of a call, and the time of several in turn."""
 
 from __future__ import annotations
 
@@ -19,14 +19,13 @@ FLUSHES = 8  # half a millisecond on a large GPU
 
 
 def peak_bytes(function: Callable[..., Any], *args: Any, **kwargs: Any) -> int:
-    """The most bytes that a call's own tensors took at one time.
+    """Return the peak number of bytes that a call allocates.
 
-    Torch's allocator is asked, so a kernel's scratch memory counts too,
-    which no tensor of Python's shows. The arguments do not count, the
-    result does.
+    It is the allocator's own count, so a kernel's scratch memory is
+    included. The arguments do not count, the result does.
 
     Args:
-        function: what to call, once. On CUDA when an argument is there.
+        function: called once; on CUDA if an argument is.
         args, kwargs: its arguments.
 
     Returns:
@@ -74,13 +73,13 @@ def benchmark_interleaved(
     rounds: int,
     device: str | torch.device = "cpu",
 ) -> dict[str, list[float]]:
-    """How long calls take: what slows a machine down slows them all.
+    """Time calls side by side, so that a busy machine slows all of them.
 
     Args:
         calls: by name. Each runs twice before it counts.
-        rounds: in each of which every call runs once, in shuffled order.
-        device: where they compute. A GPU has a clock of its own, and its
-            cache is emptied before each run; the time to launch is hidden.
+        rounds: in each, every call runs once, in shuffled order.
+        device: of the calls. A GPU is timed by its own events, with its
+            cache emptied before each run and the time to launch hidden.
 
     Returns:
         Seconds, ``rounds`` of them for each name.
@@ -93,10 +92,10 @@ def benchmark_interleaved(
     for call in (*calls.values(), *calls.values()):
         call()
     order, shuffle = list(calls.items()), random.Random(0)
-    for turn in range(rounds):
-        # Nobody always follows the same one: who came after you in one
-        # round comes before you in the next.
-        if turn % 2:
+    for i in range(rounds):
+        # Reverse every second round, so that no call always follows the
+        # same one.
+        if i % 2:
             order.reverse()
         else:
             shuffle.shuffle(order)

@@ -13,11 +13,23 @@ if not torch.cuda.is_available():
     os.environ.setdefault("TRITON_INTERPRET", "1")
 
 
+#: Files whose tests take seconds each.
+LONG = ("test_score.py", "test_museum.py", "test_kernel_report.py")
+
+
 @pytest.fixture(autouse=True)
 def quick_interpreter():
     """Patch Triton's language once in a test, not at every launch."""
     with language_kept_patched():
         yield
+
+
+def pytest_collection_modifyitems(items):
+    """Long tests first: the short ones fill the gaps between two workers."""
+    both = [x for x in items if {"exhaustive", "serial"} <= set(x.keywords)]
+    if both:  # `make test-all` runs nothing alone, and would miss it
+        raise pytest.UsageError(f"exhaustive and serial: {both[0].nodeid}")
+    items.sort(key=lambda item: item.path.name not in LONG)
 
 
 def pytest_terminal_summary(terminalreporter):

@@ -25,7 +25,7 @@ def block_mask(inputs: AttentionInputs) -> BlockMask | None:
     key = _MaskKey(mask)
     batch = inputs.batch_shape.numel()
     # Of the known terms, only padding and documents depend on the batch row.
-    rows = batch if key.opaque or mask.data.batch is not None else None
+    rows = batch if key.opaque or mask.extent.batch is not None else None
     heads = inputs.num_heads if key.opaque else None
     sizes = (inputs.q_len, inputs.kv_len, rows, heads, inputs.q_offset)
     return _cached(key, *sizes, inputs.query.device)

@@ -1,7 +1,7 @@
 """Attention as functions, from one loop to the whole contract.
 
 ``attention`` holds the specification, ``simple`` its readable versions,
-``tiled`` the one-pass algorithm; ``inputs`` checks a call once for all.
+``tiled`` the one-pass algorithm; ``inputs`` validates a call once.
 """
 
 from attn.functional.attention import (

@@ -1,4 +1,4 @@
-"""Heads: cut, put together, shared by groups, pooled."""
+"""Split, merge, repeat, pack and pool heads."""
 
 from __future__ import annotations
 
@@ -24,26 +24,25 @@ def repeat_kv(x: Tensor, n_rep: int) -> Tensor:
     Source: Ainslie et al. 2023, "GQA", section 2.
     """
     if isinstance(n_rep, bool) or not isinstance(n_rep, int) or n_rep < 1:
-        raise ValueError(f"n_rep is {n_rep!r}: it needs an int, at least 1")
+        raise ValueError(f"n_rep must be an int, at least 1; got {n_rep!r}")
     if n_rep == 1:
         return x
     if x.dim() < 3:
         raise ValueError(
-            f"x has shape {tuple(x.shape)}: it needs a head axis, "
-            "(..., Hkv, S, D)"
+            f"x must have a head axis, (..., Hkv, S, D); got {tuple(x.shape)}"
         )
     return x.repeat_interleave(n_rep, dim=-3)
 
 
 def pool_heads(weight: Tensor, num_heads: int, num_kv_heads: int) -> Tensor:
-    """Turn the key or value projection of MHA into one of GQA.
+    """Convert the key or value projection of MHA into one of GQA.
 
     Each new head is the mean of the ``G`` old heads that it replaces.
 
     Args:
         weight: a ``Linear`` weight, ``(H * D, E)``, or its bias, ``(H * D,)``.
         num_heads: ``H``, heads of ``weight``.
-        num_kv_heads: ``Hkv``, heads wanted; divides ``H``.
+        num_kv_heads: ``Hkv``, heads of the result; divides ``H``.
 
     Returns:
         ``(Hkv * D, E)`` or ``(Hkv * D,)``.
@@ -55,13 +54,13 @@ def pool_heads(weight: Tensor, num_heads: int, num_kv_heads: int) -> Tensor:
     """
     if num_kv_heads < 1 or num_heads % num_kv_heads:
         raise ValueError(
-            f"num_kv_heads is {num_kv_heads} and num_heads {num_heads}: it "
-            "needs a divisor"
+            f"num_kv_heads must be a divisor of num_heads, {num_heads}; got "
+            f"{num_kv_heads}"
         )
     if num_heads < 1 or weight.shape[0] % num_heads:
         raise ValueError(
-            f"weight has {weight.shape[0]} rows: {num_heads} heads need a "
-            "multiple"
+            f"the rows of weight must be a multiple of num_heads, {num_heads};"
+            f" got {weight.shape[0]}"
         )
     group = num_heads // num_kv_heads
     heads = weight.unflatten(0, (num_kv_heads, group, -1))  # (Hkv, G, D, ...)
@@ -69,7 +68,7 @@ def pool_heads(weight: Tensor, num_heads: int, num_kv_heads: int) -> Tensor:
 
 
 def split_heads(x: Tensor, num_heads: int) -> Tensor:
-    """Cut the embedding into heads and bring the head axis forward.
+    """Split the embedding into heads and bring the head axis forward.
 
     Args:
         x: ``(..., L, H * D)``.
@@ -84,19 +83,17 @@ def split_heads(x: Tensor, num_heads: int) -> Tensor:
     Source: Vaswani et al. 2017, section 3.2.2.
     """
     if x.dim() < 2:
-        raise ValueError(
-            f"x has shape {tuple(x.shape)}: it needs (..., L, H * D)"
-        )
+        raise ValueError(f"x must be (..., L, H * D); got {tuple(x.shape)}")
     if num_heads < 1 or x.shape[-1] % num_heads:
         raise ValueError(
-            f"x has an embedding of {x.shape[-1]}: num_heads = {num_heads} "
-            "needs a multiple"
+            f"the embedding of x must be a multiple of num_heads, {num_heads};"
+            f" got {x.shape[-1]}"
         )
     return x.unflatten(-1, (num_heads, -1)).transpose(-3, -2)
 
 
 def merge_heads(x: Tensor) -> Tensor:
-    """Put the heads of each token back side by side.
+    """Concatenate the heads of each token.
 
     Args:
         x: ``(..., H, L, D)``.
@@ -107,14 +104,12 @@ def merge_heads(x: Tensor) -> Tensor:
     Source: Vaswani et al. 2017, section 3.2.2, "Concat".
     """
     if x.dim() < 3:
-        raise ValueError(
-            f"x has shape {tuple(x.shape)}: it needs (..., H, L, D)"
-        )
+        raise ValueError(f"x must be (..., H, L, D); got {tuple(x.shape)}")
     return x.transpose(-3, -2).flatten(-2)
 
 
 def pack_groups(x: Tensor, num_kv_heads: int) -> Tensor:
-    """Put the rows of a group's heads one after the other: a view, or a copy.
+    """Pack the rows of a group's heads into one head, as a view if possible.
 
     Args:
         x: something for each query, ``(..., H, L, X)``; or ``(L, X)``.
@@ -130,7 +125,7 @@ def pack_groups(x: Tensor, num_kv_heads: int) -> Tensor:
 
 
 def grouped_matmul(x: Tensor, shared: Tensor) -> Tensor:
-    """A product for every query head with the matrix of its key head.
+    """Multiply every query head by the matrix of its key head.
 
     Args:
         x: ``(..., H, L, X)``.

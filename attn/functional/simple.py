@@ -1,7 +1,4 @@
-"""The first attention functions of the book: loops, then matrices.
-
-They are here to be read. ``functional`` has the whole contract.
-"""
+"""The first attention functions of the book, to be read: loops, matrices."""
 
 from __future__ import annotations
 
@@ -15,18 +12,18 @@ from attn.functional.inputs import validate
 
 
 def softmax(x: Tensor, dim: int = -1) -> Tensor:
-    """Turn scores into positive weights that sum to 1.
+    """Convert scores into positive weights that sum to 1.
 
-    The largest score is taken off first: the weights stay the same, and
-    ``exp`` never overflows. Half precision is computed in float32.
+    The maximum is subtracted first: the weights stay the same, and ``exp``
+    never overflows. Half precision is computed in float32.
 
     Args:
         x: scores, any shape, any float dtype.
         dim: the axis along which the weights sum to 1.
 
     Returns:
-        The shape and dtype of ``x``. A slice that is ``-inf`` throughout
-        gives 0, and passes no gradient back.
+        The shape and dtype of ``x``. A slice of ``-inf`` alone gives 0 and
+        passes no gradient back.
 
     Raises:
         TypeError: ``x`` is not a float tensor.
@@ -36,7 +33,7 @@ def softmax(x: Tensor, dim: int = -1) -> Tensor:
     """
     if not isinstance(x, Tensor) or not x.is_floating_point():
         got = x.dtype if isinstance(x, Tensor) else type(x).__name__
-        raise TypeError(f"x is {got}: softmax needs a float tensor")
+        raise TypeError(f"x must be a float tensor; got {got}")
     dtype = torch.float64 if x.dtype == torch.float64 else torch.float32
     scores = x.to(dtype)
     dead = (scores == -torch.inf).all(dim, keepdim=True)
@@ -47,7 +44,7 @@ def softmax(x: Tensor, dim: int = -1) -> Tensor:
 def attention_loops(
     query: Tensor, key: Tensor, value: Tensor, *, scale: float | None = None
 ) -> Tensor:
-    """Attention for one head, one number at a time.
+    """Compute attention for one head, one element at a time.
 
     Nothing is batched and nothing is clever: this is the definition. It is
     as slow as it looks.
@@ -70,8 +67,8 @@ def attention_loops(
     for name, x in (("query", query), ("key", key), ("value", value)):
         if x.dim() != 2:
             raise ValueError(
-                f"{name} has shape {tuple(x.shape)}: attention_loops needs "
-                "two axes, (sequence, head_dim)"
+                f"{name} must have two axes, (sequence, head_dim); got "
+                f"{tuple(x.shape)}"
             )
     q, k, v = (x.to(inputs.compute_dtype) for x in (query, key, value))
     out = torch.zeros(len(q), v.shape[1], dtype=q.dtype, device=q.device)
@@ -102,11 +99,10 @@ def simple_attention(
     is_causal: bool = False,
     scale: float | None = None,
 ) -> Tensor:
-    """Attention in matrix form: what a paper shows and a blog post copies.
+    """Compute attention in matrix form, as papers and blog posts do.
 
-    It keeps every flaw of its kind, for the chapters to point at: a row
-    that may attend to nothing gives NaN, half precision stays half, and
-    nothing is checked.
+    It keeps every flaw of its kind, for the chapters to point at: a fully
+    masked row is NaN, half precision stays half, nothing is validated.
 
     Args:
         query: ``(..., L, D)``.
@@ -115,7 +111,7 @@ def simple_attention(
         attn_mask: bool (True = may attend) or additive float, broadcastable
             to ``(..., L, S)``.
         dropout_p: probability that a weight is dropped.
-        is_causal: query ``i`` sees keys ``0`` to ``i`` only.
+        is_causal: query ``i`` attends to keys ``0`` to ``i`` only.
         scale: factor on the scores, ``D ** -0.5`` when None.
 
     Returns:

@@ -1,8 +1,7 @@
-"""The checks behind ``contract.read``, one function an argument.
+"""The checks behind ``inputs.validate``, one function an argument.
 
-Each error names the argument, what it got and what it needs. A function
-returns what it was given when nothing is wrong with it, with None made
-explicit where None stands for a default.
+Each error names the argument, what it must be and what it is. A function
+returns a valid argument, with the default in the place of None.
 """
 
 from __future__ import annotations
@@ -19,53 +18,54 @@ _FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
 
 def tensors(query: Tensor, key: Tensor, value: Tensor) -> None:
-    """Three dense float tensors that fit each other."""
+    """Require three dense float tensors that fit each other."""
     for name, x in (("query", query), ("key", key), ("value", value)):
         if not isinstance(x, Tensor):
             got = type(x).__name__
-            raise TypeError(f"{name} is a {got}: it needs a torch.Tensor")
+            raise TypeError(f"{name} must be a torch.Tensor; got {got}")
         if x.is_nested:
             raise TypeError(
-                f"{name} is a nested tensor: pad it and pass a padding mask"
+                f"{name} must be dense; got a nested tensor: pad it and pass "
+                "a padding mask"
             )
         if x.layout != torch.strided:
             raise TypeError(
-                f"{name} has layout {x.layout}: it needs a dense tensor"
+                f"{name} must be a dense tensor; got layout {x.layout}"
             )
         if x.dim() < 2:
             raise ValueError(
-                f"{name} has shape {tuple(x.shape)}: it needs at least two "
-                "axes, (sequence, head_dim)"
+                f"{name} must have at least two axes, (sequence, head_dim); "
+                f"got shape {tuple(x.shape)}"
             )
         if x.dtype not in _FLOATS:
             raise TypeError(
-                f"{name} has dtype {x.dtype}: it needs float16, bfloat16, "
-                "float32 or float64"
+                f"{name} must be float16, bfloat16, float32 or float64; got "
+                f"{x.dtype}"
             )
         if x.dtype != query.dtype:
             raise TypeError(
-                f"{name} has dtype {x.dtype} and query {query.dtype}: they "
-                "need the same"
+                f"{name} must have the dtype of query, {query.dtype}; got "
+                f"{x.dtype}"
             )
         if x.device != query.device:
             raise ValueError(
-                f"{name} is on {x.device} and query on {query.device}: they "
-                "need the same device"
+                f"{name} must be on the device of query, {query.device}; got "
+                f"{x.device}"
             )
     if key.shape[-1] != query.shape[-1]:
         raise ValueError(
-            f"key has head_dim {key.shape[-1]} and query {query.shape[-1]}: "
-            "their dot product needs the same"
+            f"key must have the head_dim of query, {query.shape[-1]}; got "
+            f"{key.shape[-1]}"
         )
     if value.shape[-2] != key.shape[-2]:
         raise ValueError(
-            f"value has {value.shape[-2]} positions and key "
-            f"{key.shape[-2]}: every key needs exactly one value"
+            f"value must have one position for each key, {key.shape[-2]}; "
+            f"got {value.shape[-2]}"
         )
 
 
 def batch_shape(query: Tensor, key: Tensor, value: Tensor) -> torch.Size:
-    """The leading axes, broadcast."""
+    """Return the leading axes, broadcast."""
     shapes = [x.shape[:-3] for x in (query, key, value)]
     if shapes[0] == shapes[1] == shapes[2]:  # torch takes 30 µs to say so
         return shapes[0]
@@ -75,51 +75,51 @@ def batch_shape(query: Tensor, key: Tensor, value: Tensor) -> torch.Size:
         names = zip(("query", "key", "value"), shapes, strict=True)
         got = ", ".join(f"{name} {tuple(shape)}" for name, shape in names)
         raise ValueError(
-            f"the batch axes of {got} do not broadcast: each pair needs "
-            "equal sizes, or a 1"
+            "the batch axes must broadcast, with equal sizes or a 1; got "
+            f"{got}"
         ) from None
 
 
 def heads(h: int, h_key: int, h_value: int, enable_gqa: bool) -> None:
-    """Equal head counts, or groups of them."""
+    """Require equal numbers of heads, or groups of them."""
     if h_key != h_value:
         raise ValueError(
-            f"value has {h_value} heads and key {h_key}: they need the same"
+            f"value must have as many heads as key, {h_key}; got {h_value}"
         )
     if h == h_key:
         return
     if not enable_gqa:
         raise ValueError(
-            f"key has {h_key} heads and query {h}: they need the same, or "
+            f"key must have as many heads as query, {h}; got {h_key}: pass "
             "enable_gqa=True to let groups of query heads share a key head"
         )
     if h_key == 0 or h % h_key:
         raise ValueError(
-            f"key has {h_key} heads and query {h}: enable_gqa needs a "
-            "multiple (H % Hkv == 0)"
+            "with enable_gqa, the heads of query must be a multiple of those "
+            f"of key (H % Hkv == 0); got {h} and {h_key}"
         )
 
 
 def window(window: Window | None) -> Window | None:
-    """A pair of bounds; None when neither side is bounded."""
+    """Return a pair of bounds; None when neither side is bounded."""
     if window is None:
         return None
     if not isinstance(window, tuple | list) or len(window) != 2:
         raise TypeError(
-            f"window is {window!r}: it needs a pair (left, right), the "
-            "neighbours kept on each side, None for no bound"
+            "window must be a pair (left, right), the neighbours kept on each "
+            f"side, None for no bound; got {window!r}"
         )
     for side, size in zip(("left", "right"), window, strict=True):
         if size is None:
             continue
         if isinstance(size, bool) or not isinstance(size, int):
             raise TypeError(
-                f"window has {side} = {size!r}: it needs an int or None"
+                f"{side} of window must be an int or None; got {size!r}"
             )
         if size < 0:
             raise ValueError(
-                f"window has {side} = {size}: it needs 0 or more, or None "
-                "for no bound on that side"
+                f"{side} of window must be 0 or more, or None for no bound on "
+                f"that side; got {size}"
             )
     left, right = window
     return None if left is None and right is None else (left, right)
@@ -128,25 +128,25 @@ def window(window: Window | None) -> Window | None:
 def attn_mask(
     attn_mask: Tensor | None, query: Tensor, scores: tuple[int, ...]
 ) -> None:
-    """A mask tensor that broadcasts to the scores, and means one thing."""
+    """Require an unambiguous tensor that broadcasts to the scores."""
     if attn_mask is None:
         return
     if not isinstance(attn_mask, Tensor):
         raise TypeError(
-            f"attn_mask is a {type(attn_mask).__name__}: it needs a bool or "
-            "float tensor, or an attn Mask"
+            "attn_mask must be a bool or float tensor, or an attn Mask; got "
+            f"{type(attn_mask).__name__}"
         )
     if attn_mask.device != query.device:
         raise ValueError(
-            f"attn_mask is on {attn_mask.device} and query on "
-            f"{query.device}: they need the same device"
+            f"attn_mask must be on the device of query, {query.device}; got "
+            f"{attn_mask.device}"
         )
     floats = dict.fromkeys((query.dtype, torch.float32))
     if attn_mask.dtype not in (torch.bool, *floats):
         raise TypeError(
-            f"attn_mask has dtype {attn_mask.dtype}: it needs bool (True = "
-            f"may attend), or {' or '.join(map(str, floats))} to be added to "
-            "the scores"
+            "attn_mask must be bool (True = may attend), or "
+            f"{' or '.join(map(str, floats))}, added to the scores; got "
+            f"{attn_mask.dtype}"
         )
     shape, rank = tuple(attn_mask.shape), len(scores)
     fits = 2 <= len(shape) <= rank and all(
@@ -156,12 +156,12 @@ def attn_mask(
     if not fits:
         advice = ""
         if rank == 4 and shape == (scores[0], scores[-1]):
-            advice = "; one row a sequence is (B, 1, 1, S)"
+            advice = ": one row a sequence is (B, 1, 1, S)"
         elif rank == 4 and shape == (scores[0], *scores[2:]):
-            advice = "; one mask a sequence is (B, 1, L, S)"
+            advice = ": one mask a sequence is (B, 1, L, S)"
         raise ValueError(
-            f"attn_mask has shape {shape}: it needs two axes or more that "
-            f"broadcast to the scores, {scores}{advice}"
+            "attn_mask must have two axes or more that broadcast to the "
+            f"scores, {scores}; got {shape}{advice}"
         )
     if (
         rank == 4
@@ -169,48 +169,48 @@ def attn_mask(
         and shape[0] == scores[0] == scores[1] > 1
     ):
         raise ValueError(
-            f"attn_mask has shape {shape} with {shape[0]} sequences and "
-            f"{shape[0]} heads: say which it means, (B, 1, L, S) for one "
-            "mask a sequence or (1, H, L, S) for one a head"
+            f"attn_mask of shape {shape} is ambiguous with {shape[0]} "
+            f"sequences and {shape[0]} heads: pass (B, 1, L, S) for one mask "
+            "a sequence or (1, H, L, S) for one a head"
         )
 
 
 def _number(name: str, x: object, need: str) -> float:
     if isinstance(x, bool) or not isinstance(x, int | float):
-        raise TypeError(f"{name} is {x!r}: it needs {need}")
+        raise TypeError(f"{name} must be {need}; got {x!r}")
     return float(x)
 
 
 def dropout(dropout_p: float) -> float:
-    """A probability."""
+    """Return a probability."""
     p = _number("dropout_p", dropout_p, "a number from 0 to 1")
     if not 0.0 <= p <= 1.0:
-        raise ValueError(f"dropout_p is {p}: it needs a number from 0 to 1")
+        raise ValueError(f"dropout_p must be a number from 0 to 1; got {p}")
     return p
 
 
 def scale(scale: float | None, head_dim: int) -> float:
-    """A finite number; the default is ``head_dim ** -0.5``."""
+    """Return a finite number, by default ``head_dim ** -0.5``."""
     if scale is None:
         if head_dim == 0:
             raise ValueError(
-                "query has head_dim 0: it needs at least 1, or a scale"
+                "head_dim must be at least 1 without a scale; got 0"
             )
         return head_dim**-0.5
     number = _number("scale", scale, "a number, or None for head_dim ** -0.5")
     if not math.isfinite(number):
-        raise ValueError(f"scale is {number}: it needs a finite number")
+        raise ValueError(f"scale must be finite; got {number}")
     return number
 
 
 def softcap(softcap: float | None) -> float | None:
-    """A positive number, or None."""
+    """Return a positive number, or None."""
     if softcap is None:
         return None
     cap = _number("softcap", softcap, "a positive number, or None for no cap")
     if not 0.0 < cap < math.inf:
         raise ValueError(
-            f"softcap is {cap}: it needs a positive number, or None for no cap"
+            f"softcap must be a positive number, or None for no cap; got {cap}"
         )
     return cap
 
@@ -218,7 +218,7 @@ def softcap(softcap: float | None) -> float | None:
 def sinks(
     sinks: Tensor | None, query: Tensor, num_heads: int
 ) -> Tensor | None:
-    """One logit a query head, or None."""
+    """Return one logit a query head, or None."""
     if sinks is None:
         return None
     if not isinstance(sinks, Tensor) or not sinks.is_floating_point():
@@ -226,17 +226,17 @@ def sinks(
             sinks.dtype if isinstance(sinks, Tensor) else type(sinks).__name__
         )
         raise TypeError(
-            f"sinks is {got}: it needs a float tensor with one logit a head"
+            f"sinks must be a float tensor with one logit a head; got {got}"
         )
     if sinks.shape != (num_heads,):
         raise ValueError(
-            f"sinks has shape {tuple(sinks.shape)}: it needs one logit for "
-            f"each query head, ({num_heads},)"
+            f"sinks must have one logit for each query head, ({num_heads},); "
+            f"got shape {tuple(sinks.shape)}"
         )
     if sinks.device != query.device:
         raise ValueError(
-            f"sinks is on {sinks.device} and query on {query.device}: they "
-            "need the same device"
+            f"sinks must be on the device of query, {query.device}; got "
+            f"{sinks.device}"
         )
     return sinks
 
@@ -244,13 +244,13 @@ def sinks(
 def q_offset(
     q_offset: int | Tensor | None, query: Tensor, batch_shape: torch.Size
 ) -> int | Tensor:
-    """A position, or one for each batch row; the default is 0."""
+    """Return a position, or one for each batch row; by default 0."""
     if q_offset is None:
         return 0
     check_q_offset(q_offset, batch_shape.numel())
     if isinstance(q_offset, Tensor) and q_offset.device != query.device:
         raise ValueError(
-            f"q_offset is on {q_offset.device} and query on {query.device}: "
-            "they need the same device"
+            f"q_offset must be on the device of query, {query.device}; got "
+            f"{q_offset.device}"
         )
     return q_offset

@@ -1,8 +1,7 @@
-"""A mask as a predicate over positions, and what can be made of it.
+"""A mask as a predicate over absolute positions.
 
-A ``Mask`` answers one question, "may this query see this key?", for absolute
-positions. The same object gives a boolean matrix, an additive bias or a
-FlexAttention block mask, and combines with ``&``, ``|`` and ``~``.
+The same ``Mask`` gives a boolean matrix, an additive bias or a FlexAttention
+block mask, and combines with ``&``, ``|`` and ``~``.
 """
 
 from __future__ import annotations
@@ -21,17 +20,17 @@ Predicate = Callable[[Any, Any, Any, Any], Any]
 
 
 class Term(NamedTuple):
-    """One factor of a conjunction, for a kernel to recognise.
+    """One factor of a conjunction, which a kernel can recognise.
 
-    ``kind`` is the name of the function that made it, or ``"opaque"``.
+    ``kind`` is the name of the pattern that made it, or ``"opaque"``.
     """
 
     kind: str
     values: tuple[Any, ...] = ()
 
 
-class Data(NamedTuple):
-    """How far a mask's own data reaches; None means any position."""
+class Extent(NamedTuple):
+    """The positions that a mask's own data covers; None is any."""
 
     batch: int | None = None
     q_len: int | None = None
@@ -40,7 +39,7 @@ class Data(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Mask:
-    """Which key a query may attend to, as a predicate over positions.
+    """A predicate over positions: may this query attend to this key?
 
     Args:
         predicate: ``(b, h, q_idx, kv_idx) -> bool``, True = may attend.
@@ -48,9 +47,10 @@ class Mask:
             other; ``q_idx`` and ``kv_idx`` are absolute positions. This is
             FlexAttention's ``mask_mod`` and Hugging Face's mask function.
         text: what ``repr`` prints.
-        terms: the conjunction that the mask stands for. A kernel that knows
+        terms: the conjunction equal to the mask. A kernel that supports
             every term need not call the predicate.
-        uses_query: whether the answer depends on the query's position.
+        uses_query: whether the result depends on the query's position.
+        extent: the positions that its own data covers.
 
     Source: PyTorch ``torch.nn.attention.flex_attention``, ``mask_mod``;
     transformers ``masking_utils``.
@@ -60,13 +60,13 @@ class Mask:
     text: str = ""
     terms: tuple[Term, ...] = (Term("opaque"),)
     uses_query: bool = True
-    data: Data = Data()
+    extent: Extent = Extent()
 
     def __post_init__(self) -> None:
         if not callable(self.predicate):
             raise TypeError(
-                f"predicate is a {type(self.predicate).__name__}: Mask needs "
-                "a function (b, h, q_idx, kv_idx) -> bool"
+                "predicate must be a function (b, h, q_idx, kv_idx) -> bool; "
+                f"got {type(self.predicate).__name__}"
             )
 
     def __call__(self, b: Any, h: Any, q_idx: Any, kv_idx: Any) -> Any:
@@ -79,7 +79,7 @@ class Mask:
         return f"Mask({name or repr(self.predicate)})"
 
     def __and__(self, other: Mask) -> Mask:
-        """Both must allow."""
+        """Allow what both allow."""
         if not isinstance(other, Mask):
             return NotImplemented
         return Mask(
@@ -87,31 +87,31 @@ class Mask:
             f"{self._inside(' & ')} & {other._inside(' & ')}",
             self.terms + other.terms,
             self.uses_query or other.uses_query,
-            _smaller(self.data, other.data),
+            _smaller(self.extent, other.extent),
         )
 
     def __or__(self, other: Mask) -> Mask:
-        """One of the two must allow."""
+        """Allow what either allows."""
         if not isinstance(other, Mask):
             return NotImplemented
         return Mask(
             lambda *at: self(*at) | other(*at),
             f"{self._inside(' | ')} | {other._inside(' | ')}",
             uses_query=self.uses_query or other.uses_query,
-            data=_smaller(self.data, other.data),
+            extent=_smaller(self.extent, other.extent),
         )
 
     def __invert__(self) -> Mask:
-        """Allow what was not allowed."""
+        """Allow what this mask does not."""
         return Mask(
-            lambda *at: self(*at) ^ True,  # of a Python bool, ~ is a number
+            lambda *at: self(*at) ^ True,  # ~ of a Python bool is an int
             f"~{self._inside('~')}",
             uses_query=self.uses_query,
-            data=self.data,
+            extent=self.extent,
         )
 
     def _inside(self, operator: str) -> str:
-        """The text as an operand, in brackets where they are needed."""
+        """Return the text as an operand, in brackets where needed."""
         text = repr(self)
         if " | " in text and operator != " | ":
             return f"({text})"
@@ -119,10 +119,10 @@ class Mask:
 
     @property
     def bounds(self) -> tuple[int | None, int | None]:
-        """Neighbours ``(left, right)`` that the terms leave a token.
+        """Return the neighbours ``(left, right)`` that the terms allow.
 
-        None where no term is a bound. What else the terms ask for is not
-        in it; see ``is_relative``.
+        None on a side without a bound. Other conditions are not included;
+        see ``is_relative``.
         """
         left = right = None
         for term in self.terms:
@@ -139,11 +139,11 @@ class Mask:
 
     @property
     def is_relative(self) -> bool:
-        """Whether the terms only ask how far away a key is: ``bounds``."""
+        """Return whether ``bounds`` say everything that the terms say."""
         return all(term.kind in ("causal", "window") for term in self.terms)
 
     def shift(self, q: int = 0, kv: int = 0) -> Mask:
-        """The mask of a block that starts at query ``q`` and key ``kv``.
+        """Return the mask of a block that starts at query q and key kv.
 
         Args:
             q: absolute position of the block's first query.
@@ -154,7 +154,7 @@ class Mask:
         """
         for name, start in (("q", q), ("kv", kv)):
             if isinstance(start, bool) or not isinstance(start, int):
-                raise TypeError(f"{name} is {start!r}: shift needs an int")
+                raise TypeError(f"{name} must be an int; got {start!r}")
         if q == kv == 0:
             return self
         return replace(
@@ -162,10 +162,12 @@ class Mask:
             predicate=lambda b, h, i, j: self(b, h, i + q, j + kv),
             text=f"({self}).shift(q={q}, kv={kv})",
             terms=(Term("opaque"),),
-            data=Data(
-                self.data.batch,
-                None if self.data.q_len is None else self.data.q_len - q,
-                None if self.data.kv_len is None else self.data.kv_len - kv,
+            extent=Extent(
+                self.extent.batch,
+                None if self.extent.q_len is None else self.extent.q_len - q,
+                None
+                if self.extent.kv_len is None
+                else self.extent.kv_len - kv,
             ),
         )
 
@@ -179,7 +181,7 @@ class Mask:
         q_offset: int | Tensor = 0,
         device: torch.device | str | None = None,
     ) -> Tensor:
-        """The mask as booleans.
+        """Return the mask as booleans.
 
         Args:
             q_len, kv_len: number of queries and keys; as many keys as
@@ -187,7 +189,7 @@ class Mask:
             batch, heads: sizes of the first two axes.
             q_offset: position of the first query among the keys, or one
                 for each batch row, ``(B,)``.
-            device: where the result is made.
+            device: of the result.
 
         Returns:
             bool ``(B, H, L, S)``, True = may attend; axes on which the mask
@@ -195,7 +197,7 @@ class Mask:
 
         Raises:
             ValueError: the mask's own data (ids, valid tokens) does not
-                reach as far as the positions asked for.
+                cover the positions.
         """
         kv_len = q_len if kv_len is None else kv_len
         check_q_offset(q_offset, batch)
@@ -210,15 +212,15 @@ class Mask:
         if not isinstance(allowed, Tensor) or allowed.dtype != torch.bool:
             got = getattr(allowed, "dtype", type(allowed).__name__)
             raise TypeError(
-                f"{self} gave {got}: a mask's predicate needs to return bool"
+                f"the predicate of {self} must return bool; got {got}"
             )
         shape = (batch, heads, q_len, kv_len)
         try:
             return allowed.broadcast_to(shape)
         except RuntimeError:
             raise ValueError(
-                f"{self} gave shape {tuple(allowed.shape)}: a mask's "
-                f"predicate needs to return one that broadcasts to {shape}"
+                f"the predicate of {self} must return a shape that "
+                f"broadcasts to {shape}; got {tuple(allowed.shape)}"
             ) from None
 
     def bias(
@@ -228,7 +230,7 @@ class Mask:
         kv_len: int | None = None,
         **at: Any,
     ) -> Tensor:
-        """The mask as numbers to add to the scores: 0 or ``-inf``.
+        """Return the mask as a bias on the scores: 0 or ``-inf``.
 
         Args:
             dtype: floating dtype of the result.
@@ -238,7 +240,7 @@ class Mask:
             ``(B, H, L, S)``.
         """
         if not dtype.is_floating_point:
-            raise TypeError(f"dtype is {dtype}: a bias needs a float dtype")
+            raise TypeError(f"dtype must be floating; got {dtype}")
         allowed = self.dense(q_len, kv_len, **at)
         zeros = torch.zeros(allowed.shape, dtype=dtype, device=allowed.device)
         return zeros.masked_fill(~allowed, -torch.inf)
@@ -254,12 +256,12 @@ class Mask:
         device: torch.device | str = "cpu",
         block_size: int = 128,
     ) -> BlockMask:
-        """The mask for ``flex_attention``.
+        """Return the mask for ``flex_attention``.
 
         Args:
             q_len, kv_len, q_offset: as in ``dense``.
             batch, heads: None when the mask is the same for all.
-            device: where the block mask is made.
+            device: of the block mask.
             block_size: side of a block, a FlexAttention setting.
 
         Source: ``torch.nn.attention.flex_attention.create_block_mask``.
@@ -282,42 +284,42 @@ class Mask:
     def check_bounds(
         self, q_len: int, kv_len: int, batch: int, q_offset: int | Tensor
     ) -> None:
-        """Refuse positions that the mask's own data does not cover.
+        """Raise if the mask's own data does not cover the positions.
 
         Args:
             q_len, kv_len, batch, q_offset: as in ``dense``.
         """
-        data = self.data
-        if data.batch not in (None, 1, batch):
+        extent = self.extent
+        if extent.batch not in (None, 1, batch):
             raise ValueError(
-                f"{self} has {data.batch} rows and the batch {batch}: they "
-                "need the same, or 1"
+                f"{self} must have one row, or one for each batch row, "
+                f"{batch}; got {extent.batch}"
             )
-        if data.kv_len is not None and kv_len > data.kv_len:
+        if extent.kv_len is not None and kv_len > extent.kv_len:
             raise ValueError(
-                f"{self} covers {data.kv_len} keys and there are {kv_len}: "
-                "it needs one entry for each key"
+                f"{self} must have one entry for each key, {kv_len}; got "
+                f"{extent.kv_len}"
             )
-        if data.q_len is None or isinstance(q_offset, Tensor):
-            return  # an offset tensor is not read: positions out of reach
-            # are not allowed to attend
-        if q_offset < 0 or q_offset + q_len > data.q_len:
+        if extent.q_len is None or isinstance(q_offset, Tensor):
+            return  # no device sync: positions outside may not attend
+        if q_offset < 0 or q_offset + q_len > extent.q_len:
             raise ValueError(
-                f"{self} covers positions 0 to {data.q_len - 1} and the "
-                f"queries run from {q_offset} to {q_offset + q_len - 1}: it "
-                "needs one entry for each query"
+                f"{self} must have one entry for each query, at positions "
+                f"{q_offset} to {q_offset + q_len - 1}; got entries 0 to "
+                f"{extent.q_len - 1}"
             )
 
 
-def _smaller(a: Data, b: Data) -> Data:
-    """The reach of two masks together; row counts must agree."""
+def _smaller(a: Extent, b: Extent) -> Extent:
+    """Return the extent of two masks together."""
     if a.batch not in (None, 1, b.batch) and b.batch not in (None, 1):
         raise ValueError(
-            f"the masks have {a.batch} and {b.batch} rows: they need the same"
+            f"the masks must have equally many rows; got {a.batch} and "
+            f"{b.batch}"
         )
     pairs = zip(a, b, strict=True)
     rows, q_len, kv_len = ([x for x in p if x is not None] for p in pairs)
-    return Data(
+    return Extent(
         max(rows) if rows else None,
         min(q_len) if q_len else None,
         min(kv_len) if kv_len else None,
@@ -325,7 +327,7 @@ def _smaller(a: Data, b: Data) -> Data:
 
 
 def check_q_offset(q_offset: object, batch: int) -> None:
-    """Refuse what is not a position, or one for each of the batch rows."""
+    """Require a position, or one for each batch row."""
     is_int = isinstance(q_offset, int) and not isinstance(q_offset, bool)
     if is_int:
         return
@@ -335,11 +337,11 @@ def check_q_offset(q_offset: object, batch: int) -> None:
             q_offset.dtype if isinstance(q_offset, Tensor) else repr(q_offset)
         )
         raise TypeError(
-            f"q_offset is {got}: it needs an int, or an integer tensor with "
-            "one position for each batch row"
+            "q_offset must be an int, or an integer tensor with one position "
+            f"for each batch row; got {got}"
         )
     if q_offset.shape != (batch,):
         raise ValueError(
-            f"q_offset has shape {tuple(q_offset.shape)}: it needs one "
-            f"position for each batch row, ({batch},)"
+            f"q_offset must have one position for each batch row, ({batch},); "
+            f"got shape {tuple(q_offset.shape)}"
         )

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attn.masks.mask import Data, Mask, Term
+from attn.masks.mask import Extent, Mask, Term
 
 __all__ = [
     "causal",
@@ -26,7 +26,7 @@ __all__ = [
 
 
 def causal() -> Mask:
-    """A token sees itself and what came before it."""
+    """Allow a token itself and the tokens before it."""
     return Mask(
         lambda b, h, q_idx, kv_idx: kv_idx <= q_idx,
         "causal()",
@@ -35,10 +35,10 @@ def causal() -> Mask:
 
 
 def window(left: int | None = None, right: int | None = None) -> Mask:
-    """A token sees ``left`` neighbours before it and ``right`` after it.
+    """Allow ``left`` neighbours before a token and ``right`` after it.
 
     Args:
-        left, right: neighbours besides the token itself, None = no bound.
+        left, right: neighbours in addition to the token; None is no bound.
 
     Source: ONNX ``Attention`` (``left_window_size``); FlashAttention
     ``window_size``.
@@ -62,7 +62,7 @@ def window(left: int | None = None, right: int | None = None) -> Mask:
 
 
 def sliding_window(size: int) -> Mask:
-    """A token sees the last ``size`` tokens, itself included.
+    """Allow the last ``size`` tokens, the token itself included.
 
     Row ``i`` keeps ``min(i + 1, size)`` keys; ``size=1`` leaves only the
     token itself.
@@ -79,7 +79,7 @@ def sliding_window(size: int) -> Mask:
 
 
 def chunked(size: int) -> Mask:
-    """A token sees the tokens of its own chunk: combine with ``causal()``.
+    """Allow the tokens of the same chunk: combine with ``causal()``.
 
     Args:
         size: tokens a chunk, at least 1.
@@ -95,7 +95,7 @@ def chunked(size: int) -> Mask:
 
 
 def prefix(length: int | Tensor) -> Mask:
-    """Every token sees the first ``length`` keys: ``causal() | prefix(3)``.
+    """Allow the first ``length`` keys: ``causal() | prefix(3)``.
 
     Args:
         length: keys of the prefix, 0 or more; or one for each batch row,
@@ -110,7 +110,7 @@ def prefix(length: int | Tensor) -> Mask:
             lambda b, h, q_idx, kv_idx: kv_idx < _entry(lengths, b, b * 0),
             f"prefix({length.tolist()})",
             uses_query=False,
-            data=Data(batch=len(length)),
+            extent=Extent(batch=len(length)),
         )
     _check_size("length", length, least=0)
     return Mask(
@@ -122,7 +122,7 @@ def prefix(length: int | Tensor) -> Mask:
 
 
 def documents(ids: Tensor) -> Mask:
-    """A token sees the tokens of its own document, in a packed sequence.
+    """Allow the tokens of the same document, in a packed sequence.
 
     Args:
         ids: the document of each token, integers ``(S,)`` or ``(B, S)``.
@@ -139,12 +139,12 @@ def documents(ids: Tensor) -> Mask:
         ),
         f"documents({tuple(ids.shape)})",
         (Term("documents", (rows,)),),
-        data=Data(len(rows), rows.shape[1], rows.shape[1]),
+        extent=Extent(len(rows), rows.shape[1], rows.shape[1]),
     )
 
 
 def padding(valid: Tensor) -> Mask:
-    """Nobody sees a padding token.
+    """Mask out padding keys.
 
     Args:
         valid: True for a real token, bool ``(S,)`` or ``(B, S)``. This is
@@ -153,13 +153,12 @@ def padding(valid: Tensor) -> Mask:
     if not isinstance(valid, Tensor) or valid.dtype != torch.bool:
         got = getattr(valid, "dtype", type(valid).__name__)
         raise TypeError(
-            f"valid is {got}: padding needs a bool tensor, True for a real "
-            "token (attention_mask.bool())"
+            "valid must be a bool tensor, True for a real token "
+            f"(attention_mask.bool()); got {got}"
         )
     if valid.dim() not in (1, 2):
         raise ValueError(
-            f"valid has shape {tuple(valid.shape)}: padding needs (S,) or "
-            "(B, S)"
+            f"valid must have shape (S,) or (B, S); got {tuple(valid.shape)}"
         )
     rows = valid if valid.dim() == 2 else valid[None]  # (B, S)
     return Mask(
@@ -169,17 +168,17 @@ def padding(valid: Tensor) -> Mask:
         f"padding({tuple(valid.shape)})",
         (Term("padding", (rows,)),),
         uses_query=False,
-        data=Data(batch=len(rows), kv_len=rows.shape[1]),
+        extent=Extent(batch=len(rows), kv_len=rows.shape[1]),
     )
 
 
 def _entry(rows: Tensor, b: Any, position: Any) -> Any:
-    """``rows[b, position]``, where one row serves the whole batch."""
-    position = torch.as_tensor(position)  # one may ask about single numbers
+    """Return ``rows[b, position]``; one row serves the whole batch."""
+    position = torch.as_tensor(position)  # a plain int is allowed, too
     if isinstance(b, Tensor) and b.device != rows.device:
         raise ValueError(
-            f"the mask's data is on {rows.device} and the positions are on "
-            f"{b.device}: they need the same device"
+            f"the mask's data must be on the device of the positions, "
+            f"{b.device}; got {rows.device}"
         )
     row = b if len(rows) > 1 else b * 0
     return rows[row, position.clamp(0, max(rows.shape[1] - 1, 0))]
@@ -191,20 +190,20 @@ def _inside(position: Any, rows: Tensor) -> Any:
 
 def _check_size(name: str, size: object, least: int) -> None:
     if isinstance(size, bool) or not isinstance(size, int):
-        raise TypeError(f"{name} is {size!r}: it needs an int")
+        raise TypeError(f"{name} must be an int; got {size!r}")
     if size < least:
-        raise ValueError(f"{name} is {size}: it needs {least} or more")
+        raise ValueError(f"{name} must be {least} or more; got {size}")
 
 
 def _check_ids(name: str, ids: object, *shapes: str) -> None:
-    """``shapes`` are the accepted ones, one for each rank from 1 up."""
+    """Require integers of one of the shapes, given from rank 1 up."""
     got: object = getattr(ids, "dtype", type(ids).__name__)
     if not isinstance(ids, Tensor) or ids.is_floating_point():
-        raise TypeError(f"{name} is {got}: it needs an integer tensor")
+        raise TypeError(f"{name} must be an integer tensor; got {got}")
     if ids.dtype == torch.bool or ids.is_complex():
-        raise TypeError(f"{name} is {got}: it needs an integer tensor")
+        raise TypeError(f"{name} must be an integer tensor; got {got}")
     if not 1 <= ids.dim() <= len(shapes):
         raise ValueError(
-            f"{name} has shape {tuple(ids.shape)}: it needs "
-            + " or ".join(shapes)
+            f"{name} must have shape {' or '.join(shapes)}; got "
+            f"{tuple(ids.shape)}"
         )

@@ -77,7 +77,7 @@ TABLE = (
         {},
         lambda out: out.shape == (2, 4, 3, 4),
         NO_KERNEL,
-        Refused("key has 1 heads and query 4"),
+        Refused("key must have as many heads as query, 4; got 1"),
     ),
     Row(
         "a single query head is not repeated for every key head",
@@ -85,7 +85,7 @@ TABLE = (
         {},
         lambda out: out.shape == (5, 3, 4),
         NO_KERNEL,
-        Refused("key has 5 heads and query 1"),
+        Refused("key must have as many heads as query, 1; got 5"),
     ),
     Row(
         "key and value share the same number of heads",
@@ -93,7 +93,7 @@ TABLE = (
         {"enable_gqa": True},
         lambda out: out.shape == (2, 4, 3, 4),
         NO_KERNEL,
-        Refused("value has 1 heads and key 2"),
+        Refused("value must have as many heads as key, 2; got 1"),
     ),
     Row(
         "every key has one value",
@@ -101,7 +101,7 @@ TABLE = (
         {},
         Refused("Expected size for first two dimensions"),
         READS_STRANGE_MEMORY,
-        Refused("value has 4 positions and key 5"),
+        Refused("value must have one position for each key, 5; got 4"),
     ),
     Row(
         "three axes that may be (B, L, S) or (H, L, S) are ambiguous",
@@ -109,7 +109,7 @@ TABLE = (
         {},
         plain(Q, K, V, COIN[None]),
         NO_KERNEL,
-        Refused(r"say which it means, \(B, 1, L, S\).*\(1, H, L, S\)"),
+        Refused(r"ambiguous .*: pass \(B, 1, L, S\).*\(1, H, L, S\)"),
     ),
     Row(
         "a mask of one axis is not a row of keys",
@@ -117,7 +117,7 @@ TABLE = (
         {},
         plain(Q, K, V, NOT_LAST),
         Refused("Dimension out of range"),
-        Refused(r"attn_mask has shape \(3,\)"),
+        Refused(r"attn_mask must have two axes .*; got \(3,\)"),
     ),
     Row(
         "a row of finfo.min is not a row without keys (the same in torch)",
@@ -149,7 +149,7 @@ TABLE = (
         {"scale": NAN},
         is_nan,
         torch.zeros(2, 2, 3, 4),
-        Refused("scale is nan"),
+        Refused("scale must be finite; got nan"),
     ),
     Row(
         "a dropout is a probability",
@@ -157,7 +157,7 @@ TABLE = (
         {"dropout_p": -0.5},
         plain(Q, K, V),
         Refused("do not support dropout"),
-        Refused(r"dropout_p is -0\.5"),
+        Refused(r"dropout_p must be a number from 0 to 1; got -0\.5"),
     ),
     Row(
         "no head_dim, no scale",
@@ -165,7 +165,7 @@ TABLE = (
         {},
         EVEN,
         NO_KERNEL,
-        Refused("query has head_dim 0"),
+        Refused("head_dim must be at least 1"),
     ),
     Row(
         "a mask lives where the query lives",
@@ -173,7 +173,7 @@ TABLE = (
         {},
         Refused("not on the expected device"),
         READS_STRANGE_MEMORY,
-        Refused("attn_mask is on meta and query on cpu"),
+        Refused("attn_mask must be on the device of query, cpu; got meta"),
     ),
 )
 

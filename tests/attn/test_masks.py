@@ -246,7 +246,7 @@ FLEX = {
 @pytest.mark.parametrize("q_offset", (0, 50))
 def test_the_block_mask_of_flex_attention_is_the_dense_mask(name, q_offset):
     mask, size = FLEX[name], 16
-    rows_ = mask.data.batch
+    rows_ = mask.extent.batch
     made = mask.block_mask(
         100, 150, batch=rows_, q_offset=q_offset, block_size=size
     )

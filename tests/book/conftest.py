@@ -64,7 +64,7 @@ def address(book):
     server.shutdown()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser():
     """Headless Chromium of the system; skipped where there is none."""
     path = chromium()

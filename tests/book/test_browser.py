@@ -4,10 +4,12 @@ import pytest
 
 from tests.book.pages import ROOT, chapters, pages
 
-pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser")]
+pytestmark = pytest.mark.browser
 
 AXE = (ROOT / "tests" / "book" / "axe" / "axe.min.js").read_text("utf-8")
-FOUND = """() => axe.run(document).then(r => r.violations
+# What passes is not wanted, nor where it stands: a fifth of the time.
+FOUND = """() => axe.run(document, {resultTypes: ["violations"],
+    selectors: false}).then(r => r.violations
     .filter(v => ["serious", "critical"].includes(v.impact))
     .map(v => v.id + ": " + v.nodes.slice(0, 3).map(n => n.html.slice(0, 160)
         + " " + (n.any[0] || {}).message).join(" | ")))"""
@@ -24,7 +26,7 @@ class Visit:
         self.tab.on("console", self._said)
         self.tab.on("pageerror", lambda e: self.complaints.append(str(e)))
         self.tab.on("request", self._asked)
-        self.home = address
+        self.home, self.page = address, page
         self.tab.goto(f"{address}/{page}.html", wait_until="load")
         self.tab.wait_for_timeout(250)
 
@@ -48,56 +50,78 @@ def visit(browser, address):
     return lambda page, **how: Visit(browser, address, page, **how)
 
 
+@pytest.fixture(scope="module", params=pages())
+def seen(request, browser, address):
+    """Every page, opened once for all tests that only look."""
+    with Visit(browser, address, request.param) as opened:
+        yield opened
+
+
+def test_a_page_asks_nobody_and_complains_of_nothing(seen):
+    assert seen.outside == []
+    assert seen.complaints == []
+
+
+def no_serious_violation(seen, theme):
+    shown = seen.tab.evaluate("document.documentElement.dataset.theme")
+    assert shown == theme
+    seen.tab.evaluate(AXE)
+    assert seen.tab.evaluate(FOUND) == []
+
+
+def test_a_page_has_no_serious_axe_violation(seen):
+    no_serious_violation(seen, "light")
+
+
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("page", pages())
-def test_a_page_asks_nobody_and_complains_of_nothing(visit, page):
-    with visit(page) as seen:
-        assert seen.outside == []
-        assert seen.complaints == []
+def test_a_page_has_no_serious_axe_violation_in_the_dark(visit, page):
+    with visit(page, theme="dark") as opened:
+        no_serious_violation(opened, "dark")
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize("page", pages())
-def test_a_page_has_no_serious_axe_violation(visit, page, theme):
-    with visit(page, theme=theme) as seen:
-        shown = seen.tab.evaluate("document.documentElement.dataset.theme")
-        assert shown == theme
-        seen.tab.evaluate(AXE)
-        assert seen.tab.evaluate(FOUND) == []
+def does_not_scroll_sideways(seen):
+    over = "document.documentElement.scrollWidth - window.innerWidth"
+    assert seen.tab.evaluate(over) <= 0
 
 
+def test_a_page_does_not_scroll_sideways_in_a_narrow_window(seen):
+    before = seen.tab.viewport_size
+    seen.tab.set_viewport_size({"width": 360, "height": 900})
+    does_not_scroll_sideways(seen)
+    seen.tab.set_viewport_size(before)
+
+
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("page", pages())
 def test_a_page_does_not_scroll_sideways_on_a_phone(visit, page):
-    with visit(page, width=360) as seen:
-        over = "document.documentElement.scrollWidth - window.innerWidth"
-        assert seen.tab.evaluate(over) <= 0
+    with visit(page, width=360) as opened:
+        does_not_scroll_sideways(opened)
 
 
-@pytest.mark.parametrize("page", chapters())
-def test_the_mathematics_is_typeset(visit, page):
-    with visit(page) as seen:
+def test_the_mathematics_is_typeset(seen):
+    formulas = seen.tab.locator(".math").count()
+    if formulas:
         seen.tab.wait_for_selector("mjx-container", state="attached")
-        raw = seen.tab.evaluate(
-            "[...document.querySelectorAll('.math')]"
-            ".filter(m => !m.querySelector('mjx-container')).length"
-        )
-        wrong = seen.tab.evaluate(
-            "document.querySelectorAll('mjx-merror').length"
-        )
-        assert (raw, wrong) == (0, 0)
+    raw = seen.tab.evaluate(
+        "[...document.querySelectorAll('.math')]"
+        ".filter(m => !m.querySelector('mjx-container')).length"
+    )
+    wrong = seen.tab.evaluate("document.querySelectorAll('mjx-merror').length")
+    assert (raw, wrong) == (0, 0)
+    assert formulas or seen.page not in chapters()
 
 
-@pytest.mark.parametrize("page", pages())
-def test_every_figure_is_there_and_has_words(visit, page):
-    with visit(page) as seen:
-        figures = seen.tab.evaluate(
-            "[...document.querySelectorAll('.bd-article img')]"
-            ".map(i => [i.alt, i.naturalWidth, i.src])"
-        )
-        for words, width, source in figures:
-            assert len(words) > 20, source
-            assert width > 0, source
-        if page in chapters():
-            assert len(figures) >= 5
+def test_every_figure_is_there_and_has_words(seen):
+    figures = seen.tab.evaluate(
+        "[...document.querySelectorAll('.bd-article img')]"
+        ".map(i => [i.alt, i.naturalWidth, i.src])"
+    )
+    for words, width, source in figures:
+        assert len(words) > 20, source
+        assert width > 0, source
+    if seen.page in chapters():
+        assert len(figures) >= 5
 
 
 def test_a_drop_down_opens(visit):

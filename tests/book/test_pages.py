@@ -16,8 +16,6 @@ from attn.exercises.spec import chapter, every_exercise
 from tests.book.conftest import build
 from tests.book.pages import ROOT, pages
 
-pytestmark = pytest.mark.xdist_group("browser")
-
 
 @pytest.fixture(scope="session")
 def soups(book):

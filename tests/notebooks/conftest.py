@@ -1,9 +1,14 @@
-"""Only committed chapters are tested; a learner's are theirs."""
+"""Only committed chapters are tested; kernels may start warm."""
+
+import json
+import subprocess
+import sys
 
 import pytest
 
 from attn.exercises import CHAPTERS, sources
 from attn.grading import notebooks
+from tests.notebooks import learners, warm
 
 
 @pytest.fixture(autouse=True)
@@ -19,3 +24,49 @@ def only_committed_chapters(request):
                 f"yours: {len(edited)} edited, not tested; score them with "
                 f"pytest --nbval notebooks/{path.name}"
             )
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory):
+    """The socket of a process that has imported what a kernel imports."""
+    address = str(tmp_path_factory.mktemp("warm") / "socket")
+    with subprocess.Popen(
+        [sys.executable, warm.__file__, "serve", address],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as process:
+        assert process.stdout.readline() == b"ready\n"
+        yield address
+        process.stdin.close()
+
+
+#: A real start of pytest and kernel costs six seconds of imports, a warm one
+#: (warm.py) a tenth. In `make test` a chapter starts really at least once.
+STARTS = ["warm", pytest.param("real", marks=pytest.mark.exhaustive)]
+
+
+@pytest.fixture(params=STARTS)
+def nbval(request):
+    """``pytest --nbval`` on a notebook or a folder of them."""
+    if request.param == "real" or sys.platform != "linux":
+        return learners.pytest_nbval
+    return request.getfixturevalue("warm_nbval")
+
+
+@pytest.fixture
+def warm_nbval(server, tmp_path_factory, monkeypatch):
+    """The same, and the kernels that this process starts, from the server."""
+    python = [sys.executable, "-S", "-E", warm.__file__, "run", server]
+    folder = tmp_path_factory.mktemp("jupyter")
+    kernel = folder / "kernels" / "python3"
+    kernel.mkdir(parents=True)
+    launch = [*python, "ipykernel_launcher", "-f", "{connection_file}"]
+    spec = {"argv": launch, "display_name": "warm", "language": "python"}
+    (kernel / "kernel.json").write_text(json.dumps(spec))
+    monkeypatch.setenv("JUPYTER_PATH", str(folder))
+
+    def run(path, *options):
+        named = ("--nbval-kernel-name", "python3", *options)
+        return learners.pytest_nbval(path, *named, python=python)
+
+    return run

@@ -87,10 +87,10 @@ def answered(notebook, right=(), wrong=()):
     return notebook
 
 
-def pytest_nbval(path, *options):
+def pytest_nbval(path, *options, python=(sys.executable, "-m")):
     """Run ``pytest --nbval`` as a teacher would; returns (result, score)."""
     score = path.with_suffix(".json")
-    command = [sys.executable, "-m", "pytest", "--nbval", "-q"]
+    command = [*python, "pytest", "--nbval", "-q"]
     command += [
         "-p",
         "no:cacheprovider",

@@ -32,7 +32,7 @@ def in_state(key, state):
 
 @pytest.mark.parametrize("solved", [True, False], ids=["solved", "not yet"])
 @pytest.mark.parametrize("key", CHAPTERS)
-def test_the_score_is_exact(key, solved, tmp_path):
+def test_the_score_is_exact(key, solved, nbval, tmp_path):
     """Each state of a notebook, in the ways in which it comes back."""
     states = ["solved"] if solved else [x for x in STATES if x != "solved"]
     wanted, most = {}, 0
@@ -47,7 +47,7 @@ def test_the_score_is_exact(key, solved, tmp_path):
             notebooks.write(copy, tmp_path / name)
             wanted[name] = expected
             most += sum(points(notebook).values())
-    result, score = pytest_nbval(tmp_path)
+    result, score = nbval(tmp_path)
     for name, expected in wanted.items():
         own = [e for e in score["exercises"] if e["notebook"].endswith(name)]
         got = {e["exercise"]: e["points"] for e in own}
@@ -137,11 +137,11 @@ def test_another_notebook_is_left_alone(tmp_path):
 
 
 @pytest.mark.parametrize("key", CHAPTERS)
-def test_an_untouched_chapter_fails_exactly_its_checks(key, tmp_path):
+def test_an_untouched_chapter_fails_exactly_its_checks(key, nbval, tmp_path):
     path = tmp_path / sources.notebook_path(key).name
     path.write_bytes(sources.notebook_path(key).read_bytes())
     junit = tmp_path / "junit.xml"
-    _, score = pytest_nbval(path, f"--junitxml={junit}")
+    _, score = nbval(path, f"--junitxml={junit}")
     failed = set()
     for case in ElementTree.parse(junit).iter("testcase"):
         about = {p.get("name"): p.get("value") for p in case.iter("property")}

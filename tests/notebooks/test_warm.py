@@ -1,0 +1,86 @@
+"""A warm start is a start: streams, status, folder, signals, and the end."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from tests.notebooks import warm
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="Linux only")
+
+
+@pytest.fixture
+def start(server, tmp_path):
+    """Start a module written here, in ``tmp_path``."""
+
+    def started(source, **options):
+        (tmp_path / "written.py").write_text(source)
+        python = [sys.executable, "-S", "-E", warm.__file__, "run", server]
+        return subprocess.Popen(
+            [*python, "written", "one", "two"],
+            cwd=tmp_path,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            **options,
+        )
+
+    return started
+
+
+def test_it_runs_as_python_would(start, tmp_path):
+    source = """
+import os, sys
+assert __name__ == "__main__" and "torch" in sys.modules
+print(sys.argv[1:], input(), os.getcwd(), os.environ["MARK"], sys.path[0])
+print("a word", file=sys.stderr)
+sys.exit(3)
+"""
+    process = start(source, env={**os.environ, "MARK": "here"})
+    out, err = process.communicate("hello\n")
+    where = str(tmp_path)
+    assert out == f"['one', 'two'] hello {where} here {where}\n"
+    assert (err, process.returncode) == ("a word\n", 3)
+
+
+def test_an_error_is_told(start):
+    process = start("1 / 0")
+    _, err = process.communicate()
+    assert "ZeroDivisionError" in err
+    assert process.returncode == 1
+
+
+def test_a_signal_arrives(start):
+    source = """
+import time
+print("on", flush=True)
+try:
+    time.sleep(60)
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+    process = start(source)
+    assert process.stdout.readline() == "on\n"
+    process.send_signal(signal.SIGINT)
+    out, _ = process.communicate(timeout=30)
+    assert (out, process.returncode) == ("interrupted\n", 0)
+
+
+def test_it_dies_with_its_parent(start):
+    process = start("import os, time; print(os.getpid(), flush=True)\n"
+                    "time.sleep(60)")  # fmt: skip
+    pid = int(process.stdout.readline())
+    process.kill()
+    process.communicate()
+    for _ in range(300):
+        try:
+            os.kill(pid, 0)
+        except ProcessLookupError:
+            return
+        time.sleep(0.1)
+    pytest.fail("it lives on")

@@ -1,0 +1,153 @@
+"""``python -m …`` from a process that has imported torch already.
+
+A notebook's kernel, and the pytest that starts it, spend seconds on imports
+and tenths of a second on the notebook. Here one process imports, and forks
+for each of them. What runs is what would have run: the same module with the
+same arguments, folder, environment and streams, in a process of its own.
+
+    warm.py serve SOCKET              import, then fork on request
+    warm.py run SOCKET MODULE ARGS…   be a module's process, for a parent
+
+``run`` imports next to nothing: it hands its streams to the server, passes
+signals on, and ends as the module ended.
+"""
+
+import array
+import atexit
+import contextlib
+import gc
+import importlib
+import json
+import os
+import runpy
+import select
+import signal
+import socket
+import sys
+import traceback
+
+#: What kernels and pytest import; attn's own are those of a check.
+IMPORTS = """
+    IPython ipykernel.kernelapp ipykernel.zmqshell
+    jupyter_client nbformat nbformat.v4 pytest _pytest.assertion.rewrite
+    matplotlib.pyplot matplotlib_inline.backend_inline
+    torch torch._dynamo torch.nn.attention triton.runtime.interpreter
+    attn.exercises.spec attn.grading.session attn.plot
+"""
+
+
+def serve(address):
+    """Import; then fork for each request, and run it there."""
+    os.environ["JPY_PARENT_PID"] = str(os.getpid())  # read at import
+    for name in IMPORTS.split():
+        importlib.import_module(name)
+    gc.collect()
+    gc.freeze()  # so that no collection touches, and copies, what is shared
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(address)
+        listener.listen()
+        print("ready", flush=True)
+        while True:
+            ready, _, _ = select.select([listener, sys.stdin], [], [])
+            _reap()
+            if sys.stdin in ready:  # the tests are over
+                os._exit(0)
+            request, _ = listener.accept()
+            if os.fork() == 0:
+                break
+            request.close()
+    asked = _received(request)
+    child = os.fork()
+    if child:
+        os._exit(_watch(child, request))
+    request.close()
+    _become(asked)
+
+
+def _become(asked):
+    """Run a module as ``python -m`` does, and end."""
+    os.setsid()
+    os.chdir(asked["folder"])
+    os.environ.clear()
+    os.environ.update(asked["environment"])
+    sys.argv = asked["argv"]
+    sys.path[0] = asked["folder"]
+    importlib.invalidate_caches()
+    status = 0
+    try:
+        runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
+    except SystemExit as end:
+        status = end.code if isinstance(end.code, int) else bool(end.code)
+    except BaseException:
+        traceback.print_exc()
+        status = 1
+    # An interpreter that ends takes apart, one by one, what is shared.
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status)
+
+
+def _reap():
+    """Forget the processes that have ended."""
+    with contextlib.suppress(ChildProcessError):
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+
+
+def _received(request):
+    """What is asked for; its streams take the place of our own."""
+    size = array.array("i").itemsize
+    text, ancillary, *_ = request.recvmsg(2**20, socket.CMSG_SPACE(3 * size))
+    streams = array.array("i", ancillary[0][2][: 3 * size])
+    while not text.endswith(b"\n"):
+        text += request.recv(2**20)
+    for number, stream in enumerate(streams):
+        os.dup2(stream, number)
+        os.close(stream)
+    return json.loads(text)
+
+
+def _watch(child, request):
+    """Pass signals on, kill with the parent, tell how it ended."""
+    ended = os.pidfd_open(child)
+    while True:
+        ready, _, _ = select.select([ended, request], [], [])
+        if ended in ready:
+            status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+            request.sendall(json.dumps(status).encode())
+            return 0
+        number = request.recv(1)
+        if not number:
+            os.killpg(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+            return 1
+        os.kill(child, number[0])
+
+
+def run(address, argv):
+    """Have it run there; returns its exit status."""
+    with socket.socket(socket.AF_UNIX) as request:
+        request.connect(address)
+        asked = {
+            "argv": argv,
+            "folder": os.getcwd(),
+            "environment": dict(os.environ),
+        }
+        text = json.dumps(asked).encode() + b"\n"
+        streams = array.array("i", [0, 1, 2])
+        told = (socket.SOL_SOCKET, socket.SCM_RIGHTS, streams)
+        sent = request.sendmsg([text], [told])
+        request.sendall(text[sent:])
+        for one in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(one, lambda number, _: request.send(bytes([number])))
+        status = request.recv(64)
+    code = json.loads(status) if status else 1
+    return code if code >= 0 else 128 - code
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "serve":
+        serve(sys.argv[2])
+    else:
+        sys.exit(run(sys.argv[2], sys.argv[3:]))
