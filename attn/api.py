@@ -12,9 +12,11 @@ from typing import Any
 from torch import Tensor
 
 import attn.backends.builtin  # noqa: F401 registers the built-in backends
+from attn.backends.autotune import autotune
+from attn.backends.explain import Explanation, explain
 from attn.backends.forms import run
 from attn.backends.registry import Registry, registry
-from attn.backends.selection import Explanation, autotune, explain
+from attn.backends.selection import choose
 from attn.functional.inputs import AttentionOptions, validate
 from attn.functional.validation import Window
 from attn.masks import Mask
@@ -93,7 +95,7 @@ def attention(
         "q_offset": q_offset,
     }
     inputs = validate(query, key, value, **options)
-    chosen = registry.choose(inputs, impl, return_lse, extra)
+    _, chosen = choose(registry, inputs, impl, return_lse, extra)
     assert chosen.mask is not None
     return run(
         chosen.function, chosen.mask, inputs, options, return_lse, extra

@@ -1,4 +1,4 @@
-"""Measure the backends on a call and remember the order, by tuning key."""
+"""Measure the backends on a call and cache their order, by tuning key."""
 
 from __future__ import annotations
 
@@ -6,22 +6,63 @@ import functools
 import statistics
 import warnings
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Unpack
 
 import torch
+from torch import Tensor
 
+from attn.backends.explain import Explanation, explain
 from attn.backends.forms import run
-from attn.backends.registry import Implementation, Registry
-from attn.functional.inputs import AttentionInputs
+from attn.backends.registry import Implementation, Registry, registry
+from attn.backends.selection import choose
+from attn.functional.inputs import (
+    AttentionInputs,
+    AttentionOptions,
+    validate,
+)
 from attn.profiling import benchmark_interleaved
 
-__all__ = ["measure"]
+__all__ = ["autotune"]
 
 PRUNE_RATIO = 4.0  # times the best: one round is enough
 SWITCH_MARGIN = 1.1  # times the best: no reason to change
 
 
-def measure(
+def autotune(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    *,
+    return_lse: bool = False,
+    registry: Registry = registry,
+    **options: Unpack[AttentionOptions],
+) -> Explanation:
+    """Benchmark every supported backend on this call and cache the fastest.
+
+    FlexAttention is compiled for it, which takes seconds and never happens
+    inside a call. From then on, calls with the same shapes, dtype, mask and
+    options use the backend that was fastest here, the backward pass included
+    where autograd records the inputs.
+
+    Args:
+        query, key, value: as in ``attn.scaled_dot_product_attention``.
+        return_lse, options: as in ``attn.scaled_dot_product_attention``.
+        registry: as in ``attention``; it caches the result.
+
+    Returns:
+        The explanation of such calls from now on.
+
+    Raises:
+        TypeError, ValueError: an argument is wrong.
+    """
+    inputs = validate(query, key, value, **options)
+    _measure(registry, inputs, {**options}, return_lse)
+    return explain(
+        query, key, value, return_lse=return_lse, registry=registry, **options
+    )
+
+
+def _measure(
     registry: Registry,
     inputs: AttentionInputs,
     options: dict[str, Any],
@@ -44,7 +85,7 @@ def measure(
     """
     key = inputs.tuning_key(return_lse)
     registry.seconds.pop(key, None)
-    current = registry.name_of(registry.choose(inputs, return_lse=return_lse))
+    current, _ = choose(registry, inputs, return_lse=return_lse)
     names = [
         name
         for name, one in registry.complete()

@@ -12,8 +12,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
-import torch
-
 from attn.backends.forms import FORMS, MaskForm, unsupported_in_form
 from attn.functional.inputs import AttentionInputs
 
@@ -72,7 +70,8 @@ class Registry(Mapping[str, Implementation]):
         self._own: dict[str, Implementation] = {}
         self._masks: dict[str, MaskForm] = {}
         self._parent = parent
-        self._default = "auto"
+        #: What ``impl="auto"`` means.
+        self.default = "auto"
         #: By tuning key, what ``autotune`` measured; the selected one first.
         self.seconds: dict[tuple[Any, ...], dict[str, float]] = {}
 
@@ -211,7 +210,7 @@ class Registry(Mapping[str, Implementation]):
         self._masks.pop(name, None)
         self.seconds.clear()
 
-    # --- selection -----------------------------------------------------------
+    # --- selection, see selection.py ----------------------------------------
 
     @contextmanager
     def use_impl(self, name: str) -> Iterator[None]:
@@ -228,98 +227,11 @@ class Registry(Mapping[str, Implementation]):
         """
         if name != "auto":
             _ = self[name]
-        before, self._default = self._default, name
+        before, self.default = self.default, name
         try:
             yield
         finally:
-            self._default = before
-
-    def choose(
-        self,
-        inputs: AttentionInputs,
-        impl: str | None = None,
-        return_lse: bool = False,
-        extra: Mapping[str, Any] | None = None,
-    ) -> Implementation:
-        """Select the implementation that computes a call.
-
-        Args:
-            inputs: of the call.
-            impl: a name, which must then support it. ``"auto"`` or None
-                selects the fastest in ``attn.api.autotune``, else the first
-                that supports it and is not deprioritized.
-            return_lse: whether the lse is computed too.
-            extra: keywords outside the contract.
-
-        Raises:
-            ValueError: the named one does not support it, with the reasons.
-            TypeError: no implementation declares an extra keyword.
-        """
-        name = impl or "auto"
-        name = self._default if name == "auto" else name
-        extra = extra or {}
-        if name != "auto":
-            one = self[name]
-            if unknown := [key for key in extra if not one.declares(key)]:
-                raise TypeError(
-                    f"{name} got an unexpected keyword argument: "
-                    f"{', '.join(unknown)}"
-                )
-            if reasons := one.reasons(inputs, return_lse):
-                raise ValueError(f"{name} cannot: {'; '.join(reasons)}")
-            return one
-        if not extra and (fastest := self._fastest(inputs, return_lse)):
-            return fastest
-        supported = None
-        for _, one in self.complete():
-            if extra and not all(map(one.declares, extra)):
-                continue
-            if one.reasons(inputs, return_lse):
-                continue
-            if one.deprioritized(inputs) is None:
-                return one
-            # A deprioritized one may have to be compiled: only by name.
-            supported = supported if extra else one
-        if supported is None:
-            raise TypeError(
-                "attention got an unexpected keyword argument: "
-                f"{', '.join(extra)}; no implementation that auto selects for "
-                "this call declares it, name one with impl"
-            )
-        return supported
-
-    def deprioritized(
-        self, name: str, inputs: AttentionInputs, return_lse: bool = False
-    ) -> str | None:
-        """Return why a supported implementation is not preferred."""
-        seconds = self._measured(inputs, return_lse)
-        if name not in seconds:
-            return self[name].deprioritized(inputs)
-        best = next(iter(seconds))
-        if name == best:
-            return None
-        own, least = seconds[name], seconds[best]
-        reason = f"{1e3 * own:.3g} ms here; {best} {1e3 * least:.3g} ms"
-        return reason if own > least else f"{reason}: too close to change"
-
-    def _measured(
-        self, inputs: AttentionInputs, return_lse: bool
-    ) -> dict[str, float]:
-        if not self.seconds or torch.compiler.is_compiling():
-            return {}
-        return self.seconds.get(inputs.tuning_key(return_lse), {})
-
-    def _fastest(
-        self, inputs: AttentionInputs, return_lse: bool
-    ) -> Implementation | None:
-        for name in self._measured(inputs, return_lse):
-            if name in self and not self[name].reasons(inputs, return_lse):
-                return self[name]
-        return None
-
-    def name_of(self, chosen: Implementation) -> str:
-        """Return the name of an implementation that ``choose`` returned."""
-        return next(name for name, one in self.complete() if one is chosen)
+            self.default = before
 
     def complete(self) -> Iterator[tuple[str, Implementation]]:
         """Yield, in order, every name whose pair has both halves."""

@@ -1,129 +1,102 @@
-"""Backend selection: which backend runs a call, and why the others do not."""
+"""Backend selection: which implementation computes a call."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any, Unpack
+from collections.abc import Mapping
+from typing import Any
 
-from torch import Tensor
+import torch
 
-from attn.backends.autotune import measure
-from attn.backends.registry import Registry, registry
-from attn.backends.sdpa_backends import TorchExplanation, explain_torch
-from attn.functional.inputs import AttentionOptions, validate
+from attn.backends.registry import Implementation, Registry
+from attn.functional.inputs import AttentionInputs
 
-__all__ = ["Explanation", "autotune", "explain"]
+__all__ = ["choose", "deprioritized"]
 
 
-@dataclass(frozen=True)
-class Explanation:
-    """The selected backend, and the reasons against each of the others.
-
-    ``reasons`` lists what a backend does not support; ``deprioritized`` says
-    why a backend that supports the call is not preferred; ``selected``
-    computes it. ``torch`` explains PyTorch's own backends.
-    """
-
-    reasons: dict[str, list[str]]
-    deprioritized: dict[str, str]
-    selected: str
-    torch: TorchExplanation = field(repr=False)
-
-    def __getitem__(self, name: str) -> list[str]:
-        """Return the reasons of a backend of ours or of PyTorch."""
-        return self.reasons[name] if name in self.reasons else self.torch[name]
-
-    def __str__(self) -> str:
-        width = max(map(len, self.reasons)) + 2
-        lines = ["attn"]
-        for name, reasons in self.reasons.items():
-            notes = [f"no: {reason}" for reason in reasons]
-            if name == self.selected:
-                notes = ["selected"]
-            elif not notes and name in self.deprioritized:
-                notes = [f"slower: {self.deprioritized[name]}"]
-            for i, text in enumerate(notes or ["supported"]):
-                lines.append(f"  {'' if i else name:{width}}{text}")
-        lines.append("PyTorch's F.scaled_dot_product_attention")
-        lines += [f"  {line}" for line in str(self.torch).splitlines()]
-        return "\n".join(lines)
-
-
-def explain(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    *,
+def choose(
+    registry: Registry,
+    inputs: AttentionInputs,
+    impl: str | None = None,
     return_lse: bool = False,
-    registry: Registry = registry,
-    **options: Unpack[AttentionOptions],
-) -> Explanation:
-    """Explain which backend is selected for a call; nothing is computed.
+    extra: Mapping[str, Any] | None = None,
+) -> tuple[str, Implementation]:
+    """Select the implementation that computes a call.
 
     Args:
-        query, key, value: as in ``attn.scaled_dot_product_attention``, or
-            jagged nested tensors, which only PyTorch's function takes.
-        return_lse, options: as in ``attn.scaled_dot_product_attention``.
-        registry: as in ``attention``.
+        registry: of the implementations.
+        inputs: of the call.
+        impl: a name, which must then support it. ``"auto"`` or None selects
+            the fastest in ``attn.api.autotune``, else the first that
+            supports it and is not deprioritized.
+        return_lse: whether the lse is computed too.
+        extra: keywords outside the contract.
 
     Returns:
-        The reasons of each backend, PyTorch's own included.
+        Its name, and the implementation.
 
     Raises:
-        TypeError, ValueError: an argument is wrong for every backend.
+        ValueError: the named one does not support it, with the reasons.
+        TypeError: no implementation declares an extra keyword.
     """
-    of_torch = explain_torch(
-        query, key, value, return_lse=return_lse, **options
-    )
-    if query.is_nested:
-        reason = "the tensors are nested: pad them"
-        reasons = {name: [reason] for name in registry}
-        return Explanation(reasons, {}, "none", of_torch)
-    inputs = validate(query, key, value, **options)
-    selected = registry.name_of(registry.choose(inputs, return_lse=return_lse))
-    reasons, deprioritized = {}, {}
-    for name in registry:
-        try:
-            reasons[name] = registry[name].reasons(inputs, return_lse)
-        except LookupError as half_a_pair:
-            reasons[name] = [str(half_a_pair)]
-        if reasons[name]:
+    name = impl or "auto"
+    name = registry.default if name == "auto" else name
+    extra = extra or {}
+    if name != "auto":
+        one = registry[name]
+        if unknown := [key for key in extra if not one.declares(key)]:
+            raise TypeError(
+                f"{name} got an unexpected keyword argument: "
+                f"{', '.join(unknown)}"
+            )
+        if reasons := one.reasons(inputs, return_lse):
+            raise ValueError(f"{name} cannot: {'; '.join(reasons)}")
+        return name, one
+    for name in () if extra else _measured(registry, inputs, return_lse):
+        if name in registry:
+            one = registry[name]
+            if not one.reasons(inputs, return_lse):
+                return name, one
+    supported = None
+    for name, one in registry.complete():
+        if extra and not all(map(one.declares, extra)):
             continue
-        if why := registry.deprioritized(name, inputs, return_lse):
-            deprioritized[name] = why
-    return Explanation(reasons, deprioritized, selected, of_torch)
+        if one.reasons(inputs, return_lse):
+            continue
+        if one.deprioritized(inputs) is None:
+            return name, one
+        # A deprioritized one may have to be compiled: only by name.
+        supported = supported if extra else (name, one)
+    if supported is None:
+        raise TypeError(
+            "attention got an unexpected keyword argument: "
+            f"{', '.join(extra)}; no implementation that auto selects for "
+            "this call declares it, name one with impl"
+        )
+    return supported
 
 
-def autotune(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    *,
+def deprioritized(
+    registry: Registry,
+    name: str,
+    inputs: AttentionInputs,
     return_lse: bool = False,
-    registry: Registry = registry,
-    **options: Unpack[AttentionOptions],
-) -> Explanation:
-    """Benchmark every supported backend on this call and cache the fastest.
+) -> str | None:
+    """Return why a supported implementation is not preferred."""
+    seconds = _measured(registry, inputs, return_lse)
+    if name not in seconds:
+        return registry[name].deprioritized(inputs)
+    best = next(iter(seconds))
+    if name == best:
+        return None
+    own, least = seconds[name], seconds[best]
+    reason = f"{1e3 * own:.3g} ms here; {best} {1e3 * least:.3g} ms"
+    return reason if own > least else f"{reason}: too close to change"
 
-    FlexAttention is compiled for it, which takes seconds and never happens
-    inside a call. From then on, calls with the same shapes, dtype, mask and
-    options use the backend that was fastest here, the backward pass included
-    where autograd records the inputs.
 
-    Args:
-        query, key, value: as in ``attn.scaled_dot_product_attention``.
-        return_lse, options: as in ``attn.scaled_dot_product_attention``.
-        registry: as in ``attention``; it caches the result.
-
-    Returns:
-        The explanation of such calls from now on.
-
-    Raises:
-        TypeError, ValueError: an argument is wrong.
-    """
-    given: dict[str, Any] = {**options}
-    inputs = validate(query, key, value, **options)
-    measure(registry, inputs, given, return_lse)
-    return explain(
-        query, key, value, return_lse=return_lse, registry=registry, **options
-    )
+def _measured(
+    registry: Registry, inputs: AttentionInputs, return_lse: bool
+) -> dict[str, float]:
+    """Return the seconds that ``autotune`` cached, the selected one first."""
+    if not registry.seconds or torch.compiler.is_compiling():
+        return {}
+    return registry.seconds.get(inputs.tuning_key(return_lse), {})

@@ -1,0 +1,95 @@
+"""Explain a selection: the reasons for and against every backend."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Unpack
+
+from torch import Tensor
+
+from attn.backends.registry import Registry, registry
+from attn.backends.sdpa_backends import TorchExplanation, explain_torch
+from attn.backends.selection import choose
+from attn.backends.selection import deprioritized as why_deprioritized
+from attn.functional.inputs import AttentionOptions, validate
+
+__all__ = ["Explanation", "explain"]
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """The selected backend, and the reasons against each of the others.
+
+    ``reasons`` lists what a backend does not support; ``deprioritized`` says
+    why a backend that supports the call is not preferred; ``selected``
+    computes it. ``torch`` explains PyTorch's own backends.
+    """
+
+    reasons: dict[str, list[str]]
+    deprioritized: dict[str, str]
+    selected: str
+    torch: TorchExplanation = field(repr=False)
+
+    def __getitem__(self, name: str) -> list[str]:
+        """Return the reasons of a backend of ours or of PyTorch."""
+        return self.reasons[name] if name in self.reasons else self.torch[name]
+
+    def __str__(self) -> str:
+        width = max(map(len, self.reasons)) + 2
+        lines = ["attn"]
+        for name, reasons in self.reasons.items():
+            notes = [f"no: {reason}" for reason in reasons]
+            if name == self.selected:
+                notes = ["selected"]
+            elif not notes and name in self.deprioritized:
+                notes = [f"slower: {self.deprioritized[name]}"]
+            for i, text in enumerate(notes or ["supported"]):
+                lines.append(f"  {'' if i else name:{width}}{text}")
+        lines.append("PyTorch's F.scaled_dot_product_attention")
+        lines += [f"  {line}" for line in str(self.torch).splitlines()]
+        return "\n".join(lines)
+
+
+def explain(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    *,
+    return_lse: bool = False,
+    registry: Registry = registry,
+    **options: Unpack[AttentionOptions],
+) -> Explanation:
+    """Explain which backend is selected for a call; nothing is computed.
+
+    Args:
+        query, key, value: as in ``attn.scaled_dot_product_attention``, or
+            jagged nested tensors, which only PyTorch's function takes.
+        return_lse, options: as in ``attn.scaled_dot_product_attention``.
+        registry: as in ``attention``.
+
+    Returns:
+        The reasons of each backend, PyTorch's own included.
+
+    Raises:
+        TypeError, ValueError: an argument is wrong for every backend.
+    """
+    of_torch = explain_torch(
+        query, key, value, return_lse=return_lse, **options
+    )
+    if query.is_nested:
+        reason = "the tensors are nested: pad them"
+        reasons = {name: [reason] for name in registry}
+        return Explanation(reasons, {}, "none", of_torch)
+    inputs = validate(query, key, value, **options)
+    selected, _ = choose(registry, inputs, return_lse=return_lse)
+    reasons, deprioritized = {}, {}
+    for name in registry:
+        try:
+            reasons[name] = registry[name].reasons(inputs, return_lse)
+        except LookupError as half_a_pair:
+            reasons[name] = [str(half_a_pair)]
+        if reasons[name]:
+            continue
+        if why := why_deprioritized(registry, name, inputs, return_lse):
+            deprioritized[name] = why
+    return Explanation(reasons, deprioritized, selected, of_torch)
