@@ -41,7 +41,7 @@ def main(words: list[str] | None = None) -> int:
     )
     gpu = commands.add_parser("gpu", help="check, tune and time on a GPU")
     gpu.add_argument("--out", type=Path, required=True)
-    gpu.add_argument("--seconds", type=float, default=510.0)
+    gpu.add_argument("--seconds", type=float, help="stop after that long")
     gpu.add_argument("--dry-run", action="store_true", help="as for run")
     show = commands.add_parser("show", help="print a file's tables")
     show.add_argument("file", type=Path)
@@ -97,7 +97,7 @@ def _alone(measure: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         return pool.submit(measure).result()
 
 
-def _gpu(path: Path, seconds: float, dry: bool) -> int:
+def _gpu(path: Path, seconds: float | None, dry: bool) -> int:
     """Return 1 when a kernel is wrong; a machine without a GPU is none."""
     if not torch.cuda.is_available():
         if not dry:
@@ -106,7 +106,7 @@ def _gpu(path: Path, seconds: float, dry: bool) -> int:
         os.environ.setdefault("TRITON_INTERPRET", "1")  # before its import
     from attn.bench import gpu
 
-    code = gpu.measure(path, seconds, dry)
+    code = gpu.measure(path, seconds or gpu.BUDGET, dry)
     _show(results.load(path))
     print(f"written: {path}")
     return code

@@ -35,6 +35,8 @@ __all__ = [
     "stored",
 ]
 
+#: What a measurement depends on, for git, wherever it is called.
+SOURCES = ":(top)attn"
 _PACKAGES = ("torch", "triton", "numpy", "transformers")
 
 
@@ -64,7 +66,7 @@ def about_this_machine() -> dict[str, Any]:
         # A copy of the tree has no history: COMMIT says whose it is.
         "commit": _git("rev-parse", "--short", "HEAD")
         or os.environ.get("COMMIT", ""),
-        "changed": bool(_git("status", "--porcelain", "--", "attn")),
+        "changed": bool(_git("status", "--porcelain", "--", SOURCES)),
     }
     if torch.cuda.is_available():
         gpu = torch.cuda.get_device_properties("cuda")

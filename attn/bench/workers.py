@@ -74,15 +74,19 @@ class Worker:
         return done
 
     def stop(self) -> None:
+        """End the process, and wait until it is gone."""
+        self.kill()
+        self._process.join(5)
+        self.pipe.close()
+        self._log.close()
+
+    def kill(self) -> None:
         """End the process, with the compilers that it started."""
         if self._process.is_alive() and self._process.pid:
             try:
                 os.killpg(self._process.pid, signal.SIGKILL)
             except ProcessLookupError:  # it has not made its group yet
                 self._process.kill()
-            self._process.join(5)
-        self.pipe.close()
-        self._log.close()
 
     def _last_words(self) -> str:
         code = self._process.exitcode
@@ -147,6 +151,8 @@ def run_all(
                     if done.error is None or now < until:
                         yield argument, done
     finally:
+        for worker in (*idle, *busy):
+            worker.kill()
         for worker in (*idle, *busy):
             worker.stop()
 

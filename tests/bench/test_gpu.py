@@ -18,6 +18,7 @@ pytest.importorskip("triton")
 from attn.bench import correctness, gpu, results, sweep  # noqa: E402
 from attn.bench.__main__ import main  # noqa: E402
 from attn.bench.cases import CASES, find  # noqa: E402
+from attn.bench.kernel_calls import VARIANTS, Check  # noqa: E402
 from attn.bench.workers import Worker, run_all  # noqa: E402
 from attn.kernels import attention  # noqa: E402
 from attn.kernels.configs import Config, config_of, replaced  # noqa: E402
@@ -101,6 +102,15 @@ def test_a_copy_without_history_is_told_its_commit(monkeypatch):
     assert results.about_this_machine()["commit"] == "1234abc"
 
 
+def test_a_change_of_what_is_measured_is_recorded(monkeypatch):
+    if not results._git("rev-parse", "HEAD"):
+        pytest.skip("no git history here")
+    listed = results._git("ls-files", "--full-name", "--", results.SOURCES)
+    assert "attn/bench/results.py" in listed.splitlines()
+    monkeypatch.setattr(results, "_git", lambda *_: " M attn/api.py")
+    assert results.about_this_machine()["changed"] is True
+
+
 def test_a_gpu_is_named_with_its_driver(monkeypatch):
     device = SimpleNamespace(
         name="H200",
@@ -146,9 +156,7 @@ def test_a_case_that_dies_is_pending_with_its_reason(tmp_path, monkeypatch):
 
 
 def small(variant="causal", dtype="float32"):
-    return correctness.Check(
-        "attention", variant, dtype, 16, 8, 1, 2, 1, 9, 12
-    )
+    return Check("attention", variant, dtype, 16, 8, 1, 2, 1, 9, 12)
 
 
 def test_the_checks_cover_every_kernel_variant_dtype_and_row_of_the_table():
@@ -165,7 +173,7 @@ def test_the_checks_cover_every_kernel_variant_dtype_and_row_of_the_table():
         for dtype in dtypes:
             found = {c.kernel for c in checks if (c.D, c.dtype) == (D, dtype)}
             assert found == set(kernels), (D, dtype)
-    assert {c.variant for c in checks} == set(correctness.VARIANTS)
+    assert {c.variant for c in checks} == set(VARIANTS)
     assert len(checks) == len(set(checks))
 
 
@@ -209,7 +217,7 @@ def test_an_element_that_is_never_written_is_wrong(monkeypatch):
 
     monkeypatch.setattr("attn.kernels.fused_attention", lazy)
     found = correctness.check(small())
-    assert found["errors"]["out"][0] == torch.inf and not found["right"]
+    assert found["errors"]["out"][0] == 1e9 and not found["right"]
 
 
 def test_a_wrong_kernel_is_the_exit_code(tmp_path, monkeypatch):
