@@ -1,4 +1,4 @@
-"""What attention costs: parameters, operations, bytes, and the cache.
+"""Count what attention costs: parameters, operations, bytes, and the cache.
 
 Everything here is counted, not measured. A multiplication with its addition
 is two floating-point operations (FLOPs); a byte is a byte that has to cross
@@ -30,9 +30,9 @@ def kv_cache_bytes(
     head_dim: int,
     dtype: torch.dtype = torch.bfloat16,
 ) -> int:
-    """Memory for the keys and values of everything read so far.
+    """Count the bytes of a key/value cache.
 
-    ``2 * batch * seq_len * num_layers * num_kv_heads * head_dim`` numbers:
+    ``2 * batch * seq_len * num_layers * num_kv_heads * head_dim`` elements:
     2 for keys and values. The number of query heads does not matter.
 
     Args:
@@ -56,8 +56,8 @@ def kv_cache_bytes(
         num_kv_heads=num_kv_heads,
         head_dim=head_dim,
     )
-    numbers = 2 * batch * seq_len * num_layers * num_kv_heads * head_dim
-    return numbers * dtype.itemsize
+    elements = 2 * batch * seq_len * num_layers * num_kv_heads * head_dim
+    return elements * dtype.itemsize
 
 
 def attention_parameters(
@@ -68,25 +68,25 @@ def attention_parameters(
     *,
     bias: bool = False,
 ) -> int:
-    """Weights of the four projections of one attention layer.
+    """Count the parameters of one attention layer's four projections.
 
     Args:
         embed_dim: ``E``.
         num_heads: ``H``.
         num_kv_heads: ``Hkv``; ``H`` (MHA) when None, 1 for MQA.
         head_dim: ``D``; ``E / H`` when None.
-        bias: count a bias for each of the four.
+        bias: count a bias for each.
 
     Returns:
-        Numbers (not bytes): ``2 * E * H * D + 2 * E * Hkv * D``.
+        Elements (not bytes): ``2 * E * H * D + 2 * E * Hkv * D``.
     """
     num_kv_heads = num_heads if num_kv_heads is None else num_kv_heads
     _check(embed_dim=embed_dim, num_heads=num_heads, num_kv_heads=num_kv_heads)
     if head_dim is None:
         if num_heads == 0 or embed_dim % num_heads:
             raise ValueError(
-                f"embed_dim is {embed_dim} and num_heads {num_heads}: it "
-                "needs a multiple, or an explicit head_dim"
+                f"embed_dim must be a multiple of num_heads, {num_heads}, or "
+                f"head_dim given; got {embed_dim}"
             )
         head_dim = embed_dim // num_heads
     rows = (num_heads + 2 * num_kv_heads) * head_dim
@@ -102,7 +102,7 @@ class AttentionCost(NamedTuple):
 
     @property
     def intensity(self) -> float:
-        """FLOPs for each byte: above the machine's own, it can be busy."""
+        """Return the FLOPs for each byte."""
         return self.flops / self.bytes
 
 
@@ -118,7 +118,7 @@ def attention_cost(
     is_causal: bool = False,
     fused: bool = True,
 ) -> AttentionCost:
-    """The two matrix products of attention, without its projections.
+    """Count the two matrix products of attention, without projections.
 
     Reading a prompt (prefill) is ``q_len = kv_len``, causal; one step of
     decoding is ``q_len = 1``.
@@ -133,7 +133,7 @@ def attention_cost(
         dtype: of all of them.
         is_causal: count only pairs that may attend, the queries being the
             last tokens.
-        fused: scores stay on the chip (FlashAttention). If not, the
+        fused: keep the scores on the chip (FlashAttention). Otherwise the
             ``(B, H, L, S)`` scores cross the bus four times: written, read
             and written by the softmax, read.
 
@@ -154,19 +154,19 @@ def attention_cost(
     )
     pairs = q_len * kv_len
     if is_causal:
-        first = kv_len - q_len + 1  # keys that the first query sees
+        first = kv_len - q_len + 1  # keys of the first query
         seen = range(max(first, 0), kv_len + 1)
         pairs = (seen[0] + seen[-1]) * len(seen) // 2 if q_len else 0
     flops = 4 * batch * num_heads * pairs * head_dim
-    numbers = 2 * num_heads * q_len * head_dim  # query and output
-    numbers += 2 * num_kv_heads * kv_len * head_dim  # key and value
+    elements = 2 * num_heads * q_len * head_dim  # query and output
+    elements += 2 * num_kv_heads * kv_len * head_dim  # key and value
     if not fused:
-        numbers += 4 * num_heads * q_len * kv_len
-    return AttentionCost(flops, batch * numbers * dtype.itemsize)
+        elements += 4 * num_heads * q_len * kv_len
+    return AttentionCost(flops, batch * elements * dtype.itemsize)
 
 
 def roofline(intensity: float, peak: float, bandwidth: float) -> float:
-    """The fastest that a machine can run work of this intensity.
+    """Return the highest rate that a machine allows at this intensity.
 
     Args:
         intensity: FLOPs for each byte.
@@ -182,10 +182,10 @@ def roofline(intensity: float, peak: float, bandwidth: float) -> float:
 
 
 class ModelShape(NamedTuple):
-    """What a published model's attention looks like.
+    """The attention of a published model.
 
-    ``window`` is the size of its sliding window in tokens, and
-    ``windowed_layers`` how many of its layers have it.
+    ``window`` is the size of its sliding window in tokens,
+    ``windowed_layers`` the number of layers that have it.
     """
 
     num_layers: int
@@ -203,7 +203,7 @@ class ModelShape(NamedTuple):
         seq_len: int,
         dtype: torch.dtype = torch.bfloat16,
     ) -> int:
-        """Bytes of the cache, keeping no more than the window where it is."""
+        """Count the bytes of its cache, cut to the window if it has one."""
         short = seq_len if self.window is None else min(seq_len, self.window)
         full = self.num_layers - self.windowed_layers
         heads = (self.num_kv_heads, self.head_dim, dtype)
@@ -243,4 +243,4 @@ PUBLISHED = {
 def _check(**sizes: int) -> None:
     for name, size in sizes.items():
         if isinstance(size, bool) or not isinstance(size, int) or size < 0:
-            raise ValueError(f"{name} is {size!r}: it needs an int, 0 or more")
+            raise ValueError(f"{name} must be an int, 0 or more; got {size!r}")

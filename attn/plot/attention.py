@@ -1,9 +1,9 @@
-"""Pictures of attention, in one style that reads on white and on black.
+"""Draw attention maps and masks, in a style for white and black pages.
 
-Queries go down, keys go across, and what may not be seen is hatched. Each
-function returns a figure that a notebook shows once, at double resolution,
-with a description in words: ``alt_text(figure)``. Given an ``ax``, it draws
-there and returns None.
+Queries go down, keys go across, masked cells are hatched. Each function
+returns a figure that a notebook shows once, at double resolution, with a
+description in words: ``alt_text(figure)``. Given an ``ax``, it draws there
+and returns None.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ def attention_map(
     ax: Axes | None = None,
     title: str | None = None,
 ) -> Figure | None:
-    """Who attends to whom: one head's weights, or its scores.
+    """Draw one head's weights, or its scores.
 
     Args:
         weights: ``(L, S)``; ``-inf`` counts as masked, NaN is shown as such.
         queries, keys: tokens, one for each row and column; ``keys`` are the
-            queries when left out and there are as many.
-        masked: bool ``(L, S)``, True = hidden; or an ``attn.Mask``.
-        ax: where to draw; a new figure when None.
+            queries by default, if there are as many.
+        masked: bool ``(L, S)``, True = masked; or an ``attn.Mask``.
+        ax: to draw on; a new figure by default.
         title: above the map.
 
     Raises:
@@ -64,9 +64,8 @@ def attention_map(
         more = _matrix("masked", masked)
         if more.shape != cells.shape or array(masked).dtype != bool:
             raise ValueError(
-                f"masked is {array(masked).dtype} of shape {more.shape} and "
-                f"weights has {cells.shape}: it needs bool of the same "
-                "shape, True = hidden"
+                "masked must be bool (True = masked) of the shape of weights, "
+                f"{cells.shape}; got {array(masked).dtype} {more.shape}"
             )
         hidden |= more.astype(bool)
     picture, ax = _axes(ax, rows, cols)
@@ -98,7 +97,7 @@ def attention_map(
 def attention_maps(
     heads: Mapping[str, Any], tokens: Sequence[str], *, columns: int = 2
 ) -> Figure:
-    """Several heads side by side, over the same tokens.
+    """Draw several heads side by side, over the same tokens.
 
     Args:
         heads: a title and the weights, ``(L, L)``, of each head.
@@ -125,11 +124,11 @@ def mask(
     ax: Axes | None = None,
     title: str | None = None,
 ) -> Figure | None:
-    """Which key a query may see: filled; which not: hatched.
+    """Draw a mask: filled where a query may attend, hatched elsewhere.
 
     Args:
         mask: an ``attn.Mask``; or ``(L, S)``, bool (True = may attend) or
-            additive (``-inf`` = hidden).
+            additive (``-inf`` = masked).
         q_len, kv_len: number of queries and keys, for a ``Mask``.
         queries, keys: tokens, one for each row and column.
         q_offset: position of the first query, for a ``Mask``.
@@ -155,7 +154,7 @@ def masks_grid(
     *,
     columns: int = 4,
 ) -> Figure:
-    """A gallery of masks.
+    """Draw a gallery of masks.
 
     Args:
         masks: a name and a mask, as ``mask`` takes it, for each.
@@ -178,7 +177,7 @@ def _draw_mask(
     keys: Sequence[str] | None,
     title: str | None,
 ) -> str:
-    """Fill and hatch the cells; say what was drawn."""
+    """Fill and hatch the cells; return a description."""
     rows, cols = hidden.shape
     ax.set(xlim=(-0.5, cols - 0.5), ylim=(rows - 0.5, -0.5), aspect="equal")
     look: Any = {"facecolor": BLUE, "edgecolor": GREY, "linewidth": 0.5}
@@ -207,7 +206,7 @@ def _hatch(ax: Axes, hidden: NDArray) -> None:
 
 
 def _write(ax: Axes, cells: NDArray, low: float, top: float) -> None:
-    """The numbers, dark on bright cells and bright on dark ones."""
+    """Write the values, dark on bright cells and bright on dark ones."""
     for (i, j), x in np.ndenumerate(cells):
         bright = np.isfinite(x) and x - low > 0.45 * (top - low)
         text = "" if np.isneginf(x) else f"{x:.2f}".replace("nan", "NaN")
@@ -230,15 +229,15 @@ def _label(
     keys: Sequence[str] | None,
     title: str | None,
 ) -> None:
-    """Tokens, or positions, on both axes: keys above, queries beside."""
+    """Label both axes with tokens or positions."""
     for name, labels, size in (
         ("queries", queries, rows),
         ("keys", keys, cols),
     ):
         if labels is not None and len(labels) != size:
             raise ValueError(
-                f"{name} has {len(labels)} labels and the map {size} of "
-                "them: it needs one for each"
+                f"{name} must have one label for each of the {size}; got "
+                f"{len(labels)}"
             )
     every = 1 if max(rows, cols) <= 16 else 8
     ax.set_yticks(range(rows) if queries else range(0, rows, every), queries)
@@ -257,8 +256,8 @@ def _panels(
 ) -> tuple[Figure, list[Axes]]:
     if not items or columns < 1:
         raise ValueError(
-            f"{name} has {len(items)} entries in {columns} columns: it "
-            "needs at least one of each"
+            f"{name} and columns must be at least one; got {len(items)} and "
+            f"{columns}"
         )
     rows = -(-len(items) // columns)
     picture, axes = figure(side * columns, (side + 0.3) * rows, rows, columns)
@@ -272,23 +271,23 @@ def _matrix(name: str, x: Any) -> NDArray:
     cells = array(x)
     if cells.ndim != 2 or not cells.size:
         raise ValueError(
-            f"{name} has shape {cells.shape}: it needs two axes, (L, S); "
-            f"pick one head, {name}[b, h]"
+            f"{name} must have two axes, (L, S); got {cells.shape}: pass one "
+            f"head, {name}[b, h]"
         )
     if cells.dtype.kind not in "biuf":
-        raise TypeError(f"{name} has dtype {cells.dtype}: it needs numbers")
+        raise TypeError(f"{name} must be numbers; got {cells.dtype}")
     return cells.astype(float)
 
 
 def _hidden_by(
     mask: Any, q_len: int | None, kv_len: int | None, q_offset: int = 0
 ) -> NDArray:
-    """The cells that a mask of any kind hides, ``(L, S)``."""
+    """Return the masked cells of a mask of any kind, ``(L, S)``."""
     if hasattr(mask, "dense"):
         if q_len is None or q_len < 1:
             raise ValueError(
-                f"q_len is {q_len}: {mask!r} needs the number of queries, 1 "
-                "or more"
+                f"q_len must be the number of queries of {mask!r}, 1 or more; "
+                f"got {q_len}"
             )
         dense = mask.dense(q_len, kv_len, q_offset=q_offset)  # (1, 1, L, S)
         return ~array(dense)[0, 0]
@@ -297,7 +296,7 @@ def _hidden_by(
 
 
 def _axes(ax: Axes | None, rows: int, cols: int) -> tuple[Figure | None, Axes]:
-    """A new figure of a fitting size, unless there are axes to draw on."""
+    """Return the axes to draw on, in a new figure unless given."""
     if ax is not None:
         return None, ax
     cell = min(0.5, 5.0 / max(rows, cols))

@@ -1,6 +1,6 @@
-"""One style for every figure of the book, and curves in it.
+"""The one style of the book's figures, and curves in it.
 
-It reads on white and on black: transparent ground, grey text. A figure shows
+It suits white and black pages: transparent ground, grey text. A figure shows
 itself once in a notebook, at double resolution, with its description.
 """
 
@@ -88,17 +88,17 @@ class _Picture(Figure):
 
 @contextmanager
 def style() -> Iterator[None]:
-    """The book's matplotlib style, for figures of your own."""
+    """Apply the book's matplotlib style within a ``with`` block."""
     with mpl.rc_context(_STYLE):
         yield
 
 
 def figure(width: float, height: float, *grid: int) -> tuple[Figure, Any]:
-    """A figure in the book's style.
+    """Create a figure in the book's style.
 
     Args:
         width, height: in inches; a page of the book is 6.5 wide.
-        grid: rows and columns of axes; one alone when left out.
+        grid: rows and columns of axes; one pair of axes by default.
 
     Returns:
         The figure and its axes, as ``pyplot.subplots``.
@@ -109,12 +109,12 @@ def figure(width: float, height: float, *grid: int) -> tuple[Figure, Any]:
 
 
 def alt_text(figure: Figure) -> str:
-    """What one sees on a figure, in words; empty when nobody said."""
+    """Return the description of a figure; empty without one."""
     return str(figure.get_label() or "")
 
 
 def describe(figure: Figure, text: str) -> Figure:
-    """Say in words what one sees on a figure, for those who cannot."""
+    """Set the description of a figure in words, its alt text."""
     figure.set_label(text)
     return figure
 
@@ -129,23 +129,23 @@ def lines(
     log: str = "",
     ax: Axes | None = None,
 ) -> Figure | None:
-    """Measured curves, each with its name at its end.
+    """Draw curves, each with its name at its end.
 
     Args:
         curves: a name and the values, ``(N,)``, of each curve.
-        x: where they were measured, ``(N,)``; 0, 1, 2 ... when None.
-        xlabel, ylabel: what the axes show, with units.
+        x: ``(N,)``; 0, 1, 2 ... by default.
+        xlabel, ylabel: of the axes, with units.
         title: above the figure.
         log: the axes that are logarithmic: ``""``, ``"x"``, ``"y"``, ``"xy"``.
-        ax: where to draw; a new figure when None.
+        ax: to draw on; a new figure by default.
 
     Raises:
         ValueError: a curve does not have one value for each ``x``.
     """
     if not curves or log not in ("", "x", "y", "xy"):
         raise ValueError(
-            f"curves has {len(curves)} entries and log is {log!r}: lines "
-            "needs at least one, and '', 'x', 'y' or 'xy'"
+            "curves must hold at least one, and log be '', 'x', 'y' or 'xy'; "
+            f"got {len(curves)} and {log!r}"
         )
     values = {name: array(y).astype(float) for name, y in curves.items()}
     first = next(iter(values.values()))
@@ -153,8 +153,8 @@ def lines(
     for name, y in values.items():
         if y.ndim != 1 or y.shape != places.shape or not y.size:
             raise ValueError(
-                f"curve {name!r} has shape {y.shape} and x {places.shape}: "
-                "lines needs one value for each x"
+                f"curve {name!r} must have one value for each x, "
+                f"{places.shape}; got {y.shape}"
             )
     picture, ax = figure(5.6, 3.2) if ax is None else (None, ax)
     ax.set(xlabel=xlabel, ylabel=ylabel, title=title or "")
@@ -183,7 +183,7 @@ def histograms(
     title: str | None = None,
     ax: Axes | None = None,
 ) -> Figure | None:
-    """How values are spread: outlines over one axis, named on their flanks.
+    """Draw distributions as outlines, named on their flanks.
 
     Args:
         samples: a name and the values, any shape, of each.
@@ -193,8 +193,8 @@ def histograms(
     values = {name: array(y).ravel() for name, y in samples.items()}
     if not values or not all(y.size for y in values.values()):
         raise ValueError(
-            f"samples has {len(values)} entries: histograms needs one or "
-            "more, each with values"
+            "samples must hold one or more, each with values; got "
+            f"{len(values)}"
         )
     picture, ax = figure(5.6, 3.2) if ax is None else (None, ax)
     ax.set(xlabel=xlabel, ylabel="density", title=title or "")
@@ -249,7 +249,7 @@ def _name_ends(
 
 
 def array(x: Any) -> NDArray:
-    """A tensor, an array or a list, as an array."""
+    """Convert a tensor, an array or a list to an array."""
     if hasattr(x, "detach"):
         x = x.detach().cpu()
         x = (x.float() if x.is_floating_point() else x).numpy()

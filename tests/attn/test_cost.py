@@ -147,12 +147,21 @@ def test_every_shape_hangs_together():
 @pytest.mark.parametrize(
     "call,says",
     (
-        (lambda: cost.kv_cache_bytes(1, -1, 1, 1, 1), "seq_len is -1"),
-        (lambda: cost.kv_cache_bytes(1, 1.5, 1, 1, 1), "seq_len is 1.5"),
-        (lambda: cost.attention_parameters(10, 3), "embed_dim is 10"),
+        (
+            lambda: cost.kv_cache_bytes(1, -1, 1, 1, 1),
+            "seq_len must be an int, 0 or more; got -1",
+        ),
+        (
+            lambda: cost.kv_cache_bytes(1, 1.5, 1, 1, 1),
+            "seq_len must be an int, 0 or more; got 1.5",
+        ),
+        (
+            lambda: cost.attention_parameters(10, 3),
+            "embed_dim must be a multiple of num_heads, 3.*; got 10",
+        ),
         (
             lambda: cost.attention_cost(1, 1, 1, 1, 1, -2),
-            "head_dim is -2",
+            "head_dim must be an int, 0 or more; got -2",
         ),
     ),
 )

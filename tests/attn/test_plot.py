@@ -243,56 +243,59 @@ def test_inputs_may_have_gradients_and_half_precision():
 WRONG = {
     "a whole batch": (
         lambda: plot.attention_map(torch.rand(1, 2, 3, 3)),
-        r"weights has shape \(1, 2, 3, 3\): .*\(L, S\); pick one head",
+        r"weights must .*\(L, S\); got \(1, 2, 3, 3\): pass one head",
     ),
     "an empty map": (
         lambda: plot.attention_map(torch.rand(0, 3)),
-        r"weights has shape \(0, 3\): .*\(L, S\)",
+        r"weights must .*\(L, S\); got \(0, 3\)",
     ),
     "words": (
         lambda: plot.attention_map([["a", "b"]]),
-        "weights has dtype .*: it needs numbers",
+        "weights must be numbers; got",
     ),
     "too few tokens": (
         lambda: plot.attention_map(HEAD, TOKENS[:3]),
-        "queries has 3 labels and the map 5 .*one for each",
+        "queries must have one label for each of the 5; got 3",
     ),
     "too many keys": (
         lambda: plot.mask(attn.causal(), 5, keys=[*TOKENS, "!"], kv_len=5),
-        "keys has 6 labels and the map 5 .*one for each",
+        "keys must have one label for each of the 5; got 6",
     ),
     "another shape masked": (
         lambda: plot.attention_map(HEAD, masked=torch.ones(5, 4).bool()),
-        r"masked is bool of shape \(5, 4\) and .*\(5, 5\): .*the same",
+        r"masked must be bool .*\(5, 5\); got bool \(5, 4\)",
     ),
     "masked by numbers": (
         lambda: plot.attention_map(HEAD, masked=torch.ones(5, 5)),
-        "masked is float32 of shape .*needs bool",
+        "masked must be bool .*; got float32",
     ),
     "a Mask without a size": (
         lambda: plot.mask(attn.causal()),
-        r"q_len is None: causal\(\) needs the number of queries",
+        r"q_len must be the number of queries of causal\(\).*; got None",
     ),
     "a mask of three axes": (
         lambda: plot.mask(torch.ones(1, 3, 3).bool()),
-        r"mask has shape \(1, 3, 3\): .*\(L, S\)",
+        r"mask must .*\(L, S\); got \(1, 3, 3\)",
     ),
     "no masks": (
         lambda: plot.masks_grid({}, 4),
-        "masks has 0 entries .*at least one",
+        "masks and columns must be at least one; got 0",
     ),
-    "no curves": (lambda: plot.lines({}), "curves has 0 .*at least one"),
+    "no curves": (
+        lambda: plot.lines({}),
+        "curves must hold at least one.*; got 0",
+    ),
     "a curve that is too short": (
         lambda: plot.lines({"a": [1, 2, 3]}, [1, 2]),
-        r"curve 'a' has shape \(3,\) and x \(2,\): .*each x",
+        r"curve 'a' must .*each x, \(2,\); got \(3,\)",
     ),
     "an unknown scale": (
         lambda: plot.lines({"a": [1]}, log="z"),
-        "log is 'z'.*'xy'",
+        "log be .*'xy'; got 1 and 'z'",
     ),
     "no samples": (
         lambda: plot.histograms({"a": []}),
-        "samples has 1 .*with values",
+        "samples must .*with values; got 1",
     ),
 }
 
