@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-import attn
+from attn import functional, masks
 
 __all__ = ["VARIANTS", "Check", "Results", "Runs", "run"]
 
@@ -208,7 +208,7 @@ def _four(
     one: Check,
 ) -> Runs:
     dtype = getattr(torch, one.dtype)
-    reference = attn.scaled_dot_product_attention
+    reference = functional.scaled_dot_product_attention
     with _poison():
         ours, again = call(kernel, dtype), call(kernel, dtype)
     rival, exact = call(reference, dtype), call(reference, torch.float64)
@@ -266,7 +266,7 @@ def _options(one: Check) -> dict[str, Any]:
         "sinks": causal | {"sinks": _draw(one, 7, H)},
         "bool mask": {"attn_mask": _draw(one, 6, B, 1, L, S) > -0.3},
         "additive mask": {"attn_mask": _draw(one, 8, L, S)},
-        "padding": {"attn_mask": attn.causal() & attn.padding(seen), **last},
+        "padding": {"attn_mask": masks.causal() & masks.padding(seen), **last},
         "all": {
             "attn_mask": _draw(one, 9, L, S) > -0.3,
             "window": (S // 2, 0),

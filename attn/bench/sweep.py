@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-import attn
+from attn import functional
 from attn.bench.correctness import distance, few_roundings
 from attn.kernels.configs import Config, config_of, replaced
 from attn.profiling import benchmark_interleaved
@@ -264,8 +264,8 @@ def _call(kernel: str, tensors: list[Tensor]) -> Callable[[], Any]:
 def _reference(kernel: str, tensors: list[Tensor]) -> Any:
     q, k, v, *cotangent = tensors
     if kernel == "decode":
-        return (attn.grouped_attention(q, k, v, enable_gqa=True),)
-    reference = attn.scaled_dot_product_attention
+        return (functional.grouped_attention(q, k, v, enable_gqa=True),)
+    reference = functional.scaled_dot_product_attention
     if kernel == "forward":
         return (reference(q, k, v, is_causal=True),)
     return _backward(reference, q, k, v, cotangent)()
