@@ -24,11 +24,11 @@ def unsupported_reasons(inputs: AttentionInputs) -> list[str]:
     reasons = triton.unsupported_reasons(inputs)
     if reasons:
         return reasons
-    from attn.kernels.serving import MOST_ROWS
+    from attn.kernels.decode_varlen import MAX_ROWS
 
     rows = inputs.group_size * inputs.q_len
-    if rows > MOST_ROWS:
-        reasons.append(f"a group has {rows} queries: at most {MOST_ROWS}")
+    if rows > MAX_ROWS:
+        reasons.append(f"a group has {rows} queries: at most {MAX_ROWS}")
     if inputs.attn_mask is not None:
         reasons.append("attn_mask is a tensor: pass a Mask")
     if _visible(inputs) is None:

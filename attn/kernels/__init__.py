@@ -14,7 +14,7 @@ from attn.kernels.attention import (
     fused_attention,
     unsupported_reasons,
 )
-from attn.kernels.serving import decode_attention, varlen_attention
+from attn.kernels.decode_varlen import decode_attention, varlen_attention
 
 __all__ = [
     "Band",

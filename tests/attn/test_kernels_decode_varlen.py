@@ -11,7 +11,12 @@ from tests.attn.cases import distance
 
 pytest.importorskip("triton")
 
-from attn.kernels import decode_attention, launch, serving, varlen_attention  # noqa: E402
+from attn.kernels import (  # noqa: E402
+    decode_attention,
+    decode_varlen,
+    launch,
+    varlen_attention,
+)
 from attn.kernels.configs import Config, config_of  # noqa: E402
 from tests.attn.test_kernels import BRAIN, HALF, SINGLE, randn  # noqa: E402
 
@@ -24,7 +29,7 @@ def small_tiles(monkeypatch):
         return Config(16, 32, 4, 1, "for a test")
 
     monkeypatch.setattr(launch, "config_of", tiles)
-    monkeypatch.setattr(serving, "config_of", tiles)
+    monkeypatch.setattr(decode_varlen, "config_of", tiles)
 
 
 def close(ours, exact, dtype=SINGLE, honest=0.0):
@@ -141,7 +146,7 @@ def test_one_cache_for_a_whole_batch():
     ),
     ids=str,
 )
-def test_by_the_name_of_decode(said, L):
+def test_by_the_name_of_the_backend(said, L):
     q, k, v = cache(L=L)
     axes = {1: 4, 3: 3}[L] if said else 5
     if axes != 4:
@@ -164,19 +169,19 @@ def test_by_the_name_of_decode(said, L):
     ("said", "says"),
     (
         ({"attn_mask": torch.zeros(3, S)}, "attn_mask is a tensor"),
-        ({"is_causal": True, "q_offset": 148}, "q_offset=147 or less"),
-        ({"is_causal": True, "q_offset": -1}, "q_offset=147 or less"),
+        ({"is_causal": True, "q_offset": 148}, "q_offset 147 or less"),
+        ({"is_causal": True, "q_offset": -1}, "q_offset 147 or less"),
         ({"is_causal": True, "q_offset": torch.tensor([1, 2, 3])}, "offset"),
-        ({"window": (3, 2), "q_offset": 9}, "needs causal rules"),
-        ({"attn_mask": attn.padding(randn(B, S) > 0)}, "needs causal rules"),
+        ({"window": (3, 2), "q_offset": 9}, "must be causal"),
+        ({"attn_mask": attn.padding(randn(B, S) > 0)}, "must be causal"),
         ({"attn_mask": attn.prefix(3), "q_offset": 9}, "'prefix'"),
         ({"dropout_p": 0.1}, "drop nothing"),
     ),
     ids=str,
 )
-def test_what_decode_cannot_take_has_a_reason(said, says):
+def test_what_split_kv_cannot_take_has_a_reason(said, says):
     q, k, v = cache(L=3)
-    with pytest.raises(ValueError, match=f"decode cannot: .*{says}"):
+    with pytest.raises(ValueError, match=f"triton_split_kv cannot: .*{says}"):
         attn.attention(
             q, k, v, enable_gqa=True, impl="triton_split_kv", **said
         )

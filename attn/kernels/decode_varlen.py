@@ -28,7 +28,7 @@ from attn.kernels.launch import (
 
 __all__ = ["decode_attention", "varlen_attention"]
 
-MOST_ROWS = 64  # queries of a group that fit one tile
+MAX_ROWS = 64  # queries of a group that fit one tile
 
 
 def decode_attention(
@@ -88,10 +88,10 @@ def decode_attention(
     B, H, L, D = query.shape
     Hkv, S, Dv = key.shape[1], *value.shape[-2:]
     group = inputs.group_size
-    if group * L > MOST_ROWS:
+    if group * L > MAX_ROWS:
         raise ValueError(
             f"query has {L} tokens and {group} heads in a group: "
-            f"decode_attention needs G * L of at most {MOST_ROWS}"
+            f"decode_attention needs G * L of at most {MAX_ROWS}"
         )
     lengths = _lengths(lengths, query, S)
     if window is not None and window < 0:
