@@ -1,8 +1,11 @@
 """Attention, built by hand: exact, checked, and small enough to read.
 
-The public names load when they are first used, so that reading the book's
-sources needs no torch and plotting needs no import here.
+The public names load on first use: reading the book's sources needs no torch,
+and importing ``attn`` loads neither Triton nor transformers.
 """
+
+# Type checkers read the star imports; at run time __getattr__ serves them.
+# ruff: noqa: F403, F405
 
 from __future__ import annotations
 
@@ -23,65 +26,11 @@ if TYPE_CHECKING:
         profiling,
     )
     from attn.api import attention
-    from attn.cache import (
-        DynamicCache,
-        PagedCache,
-        PagePool,
-        SlidingCache,
-        StaticCache,
-    )
-    from attn.functional import (
-        attention_loops,
-        attention_weights,
-        grouped_attention,
-        merge_heads,
-        merge_states,
-        online_softmax,
-        pool_heads,
-        repeat_kv,
-        scaled_dot_product_attention,
-        simple_attention,
-        softmax,
-        split_heads,
-        tiled_attention,
-    )
-    from attn.masks import (
-        Mask,
-        causal,
-        chunked,
-        documents,
-        padding,
-        prefix,
-        sliding_window,
-        window,
-    )
-    from attn.nn import (
-        BatchNorm,
-        FeedForward,
-        LayerNorm,
-        MultiHeadAttention,
-        RMSNorm,
-        SwiGLU,
-        Transformer,
-        TransformerBlock,
-        gpt2_small,
-        llama_style,
-    )
-    from attn.positions import (
-        LearnedPositions,
-        NoRope,
-        Rope,
-        SinusoidalPositions,
-        alibi_bias,
-        alibi_score,
-        alibi_slopes,
-        apply_rope,
-        convert_pairing,
-        position_ids,
-        rope_frequencies,
-        rope_tables,
-        sinusoidal,
-    )
+    from attn.cache import *
+    from attn.functional import *
+    from attn.masks import *
+    from attn.nn import *
+    from attn.positions import *
 
 __version__ = "0.1.0"
 
@@ -162,14 +111,7 @@ _MODULES = (
     "positions",
     "profiling",
 )
-_HOMES = (
-    "attn.functional",
-    "attn.api",
-    "attn.masks",
-    "attn.cache",
-    "attn.positions",
-    "attn.nn",
-)
+_HOMES = ("functional", "api", "masks", "cache", "positions", "nn")
 
 
 def __getattr__(name: str) -> Any:
@@ -177,7 +119,7 @@ def __getattr__(name: str) -> Any:
         return importlib.import_module(f"attn.{name}")
     if name in __all__:
         for home in _HOMES:
-            module = importlib.import_module(home)
+            module = importlib.import_module(f"attn.{home}")
             if name in module.__all__:
                 return getattr(module, name)
     raise AttributeError(f"module 'attn' has no attribute {name!r}")

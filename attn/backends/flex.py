@@ -74,7 +74,7 @@ def run(
     """Compute a call with FlexAttention, compiling it if needed.
 
     Args:
-        call: checked.
+        inputs: validated.
         return_lse: as in the contract.
         score_mod: ``(score, b, h, q_idx, kv_idx) -> score``, after the
             softcap and before the mask; ``attn.positions.alibi_score`` makes

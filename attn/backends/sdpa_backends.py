@@ -32,11 +32,11 @@ _SWITCHES = {
 
 @dataclass(frozen=True)
 class TorchExplanation:
-    """For each backend, why it cannot take the call; printed as a table.
+    """The reasons against each backend, printed as a table.
 
-    ``reasons`` maps the names of ``torch.nn.attention.SDPBackend`` to plain
-    sentences: an empty list where the backend could take the inputs.
-    ``taken`` is the one that torch takes; None where none can.
+    ``reasons`` maps the names of ``torch.nn.attention.SDPBackend`` to
+    sentences: an empty list where the backend supports the call.
+    ``selected`` is the one that PyTorch runs; None without a supported one.
     """
 
     reasons: dict[str, list[str]]
