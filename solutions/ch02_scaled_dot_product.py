@@ -9,12 +9,12 @@ from torch import Tensor, nn
 def softmax(x: Tensor, dim: int = -1) -> Tensor:
     """Turn scores into positive weights that sum to 1 along ``dim``.
 
-    Write it from ``exp``, sums and maxima: torch's ``softmax`` and
+    Build it from ``exp``, sums and maxima; PyTorch's ``softmax`` and
     ``log_softmax`` are not allowed. The check tries every axis, scores
-    of 1000 and -1000, rows at very different heights, single ``-inf``
-    entries (never a whole slice), float32, float16 and bfloat16, and
-    the gradient. Every attention layer ends in this function: when it
-    gives NaN once, so does the model.
+    of 1000 and -1000, slices with very different maxima, single
+    ``-inf`` entries (never a whole slice), float32, float16 and
+    bfloat16, and the gradient. Every attention layer goes through this
+    function: one NaN here, and the whole model returns NaN.
 
     Args:
         x: scores, any shape, any float dtype.
@@ -31,14 +31,14 @@ def softmax(x: Tensor, dim: int = -1) -> Tensor:
 def attention_loops(
     query: Tensor, key: Tensor, value: Tensor
 ) -> Tensor:
-    """Attention for one head, one number at a time.
+    """Compute attention for one head, one number at a time.
 
-    For every query: its dot product with every key, divided by the
-    square root of ``D``; the softmax of these scores; the mean of the
-    values with these weights. Your ``softmax`` may be used. The check
-    looks at the numbers only (float32; scores of 1000 occur; gradients
-    do not matter), so Python loops and Python floats are welcome. When
-    you have written it out once, the matrix form holds no secret.
+    For every query, take its dot product with every key, divided by the
+    square root of ``D``; the softmax of these scores; and the mean of
+    the values under these weights. You may use your ``softmax``. The
+    check compares only the results (float32; scores of 1000 occur;
+    gradients do not matter), so Python loops and floats are welcome.
+    After this, the matrix form holds no secrets.
 
     Args:
         query: ``(L, D)``.
@@ -67,20 +67,20 @@ def attention(
     value: Tensor,
     scale: float | None = None,
 ) -> Tensor:
-    """The same with matrices, for any number of leading axes.
+    """Compute attention with matrices, for any number of leading axes.
 
-    No loop is needed. The check uses two to five axes, float32,
-    float64 and bfloat16 (the result stays in the dtype that came in),
-    views, large scores, and gradients. Any means is allowed. This
-    function, with a mask added in the next chapter, is the heart of
-    every transformer.
+    No loop is needed, and any means is allowed. The check uses two to
+    five axes, float32, float64 and bfloat16 (the result keeps the dtype
+    of the inputs), views, large scores, and gradients. This function,
+    with a mask added in the next chapter, is the heart of every
+    transformer.
 
     Args:
         query: ``(..., L, D)``.
         key: ``(..., S, D)``.
         value: ``(..., S, Dv)``.
         scale: factor on the scores; None means ``1 / sqrt(D)``. Any
-            number is taken as it is, 0.0 too.
+            number is used as given, even 0.0.
 
     Returns:
         ``(..., L, Dv)``.
@@ -95,18 +95,18 @@ def logit_variance(query: Tensor, key: Tensor) -> tuple[float, float]:
     """Measure what the factor ``1 / sqrt(D)`` does to the scores.
 
     Take the dot product of row ``n`` of ``query`` with row ``n`` of
-    ``key``: ``N`` numbers. Return their variance as they are, then
-    their variance after the factor. ``torch.var`` with its defaults is
-    the variance that the check means. Inputs have any mean and spread,
-    and any ``N`` and ``D``. You will use it to see why attention is
-    scaled at all.
+    ``key``: ``N`` scores. Return their variance, first without the
+    factor, then with it. The check expects the variance of
+    ``torch.var`` with its defaults. Inputs have any mean and spread,
+    and any ``N`` and ``D``. The result shows why attention is scaled
+    at all.
 
     Args:
         query: ``(N, D)``.
         key: ``(N, D)``.
 
     Returns:
-        The variance before and after; numbers or 0-dim tensors.
+        The variance before and after; floats or 0-dim tensors.
     """
     dots = (query * key).sum(-1)  # (N,)
     scaled = dots / math.sqrt(query.shape[-1])
@@ -114,18 +114,18 @@ def logit_variance(query: Tensor, key: Tensor) -> tuple[float, float]:
 
 
 class SelfAttention(nn.Module):
-    """One head of self-attention: the sequence asks itself.
+    """One head of self-attention: a sequence attends to itself.
 
     Three linear maps without bias, named ``q_proj``, ``k_proj`` and
-    ``v_proj``, turn each token into a query, a key and a value; then
-    attention, scaled by ``1 / sqrt(D)``. Your ``attention`` may be
-    used. The check loads its own weights into these names, feeds one
-    sequence, a batch and a batch of batches, and compares results and
-    gradients. A GPT is this layer many times over.
+    ``v_proj``, turn each token into a query, a key and a value;
+    attention, scaled by ``1 / sqrt(D)``, does the rest. You may use
+    your ``attention``. The check loads its own weights under these
+    names, runs one sequence, a batch and a batch of batches, and
+    compares outputs and gradients. A GPT is this layer many times over.
     """
 
     def __init__(self, embed_dim: int, head_dim: int):
-        """Make the three ``nn.Linear`` maps, from E to D features.
+        """Create the three ``nn.Linear`` maps, from E to D features.
 
         Args:
             embed_dim: ``E``, features of a token.
@@ -137,7 +137,7 @@ class SelfAttention(nn.Module):
         self.v_proj = nn.Linear(embed_dim, head_dim, bias=False)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Let every token gather from all tokens of its sequence.
+        """Let every token attend to all tokens of its sequence.
 
         Args:
             x: ``(..., L, E)``.
