@@ -1,21 +1,23 @@
-"""ONNX's published node cases. onnx makes them once in a process, when its
-modules are first imported, so they are collected together here."""
+"""ONNX's published node cases."""
 
-import functools
+import importlib
 import warnings
-
-
-@functools.cache
-def _every_case():
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # other operators' cases, on import
-        from onnx.backend.test.case.node import collect_testcases
-
-        return tuple(collect_testcases())
+from unittest import mock
 
 
 def cases_of(operator):
     """The cases whose graph begins with this operator. Each comes a second
-    time, expanded into other operators; those are left out."""
-    graphs = ((case, case.model.graph.node) for case in _every_case())
+    time, expanded into other operators; those are left out.
+
+    A module makes its cases when it is imported, with a seed of its own.
+    ONNX imports the modules of all operators, which takes seconds.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        from onnx.backend.test.case import node
+
+        importlib.import_module(f"{node.__name__}.{operator.lower()}")
+        with mock.patch.object(node, "import_recursive"):
+            made = node.collect_testcases()
+    graphs = ((case, case.model.graph.node) for case in made)
     return [c for c, nodes in graphs if nodes[0].op_type == operator]
