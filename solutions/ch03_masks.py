@@ -1,4 +1,4 @@
-"""Solutions of chapter 3, masks. True = may attend, everywhere."""
+"""Solutions of chapter 03, masks. True = may attend, everywhere."""
 
 import torch
 from torch import Tensor
@@ -7,12 +7,12 @@ from torch import Tensor
 def causal(q_len: int, kv_len: int, q_offset: int = 0) -> Tensor:
     """Let each query see its own position and everything before it.
 
-    Key j stands at position j, query i at position i + q_offset. The
-    offset is 0 when both start together; when text is generated with a
-    cache it is the number of tokens before the first query. It may be
-    negative, or larger than kv_len. The check compares every entry,
-    also for L != S. One token too many, and a language model reads the
-    answer instead of guessing it.
+    Key j is at position j, query i at position i + q_offset. The offset
+    is 0 when both start together; with a KV cache it is the number of
+    tokens before the first query. It may be negative, or larger than
+    kv_len. The check compares every entry, including L != S. One token
+    too many, and a language model reads the answer instead of guessing
+    it.
 
     Args:
         q_len: number of queries, L.
@@ -28,13 +28,13 @@ def causal(q_len: int, kv_len: int, q_offset: int = 0) -> Tensor:
 
 
 def padding(lengths: Tensor, kv_len: int) -> Tensor:
-    """Hide the padding of a batch of sequences of different lengths.
+    """Mask out the padding in a batch of sequences of unequal length.
 
-    Row b of the batch holds lengths[b] real tokens, then padding, up to
-    kv_len. No query may see a padding token. The check looks at the
-    shape as much as at the values: against scores (B, H, L, S), axis
-    for axis, the mask must say the same for every head and every query.
-    A length of 0 and a kv_len beyond the longest row are allowed.
+    Row b of the batch holds lengths[b] real tokens, then padding up to
+    kv_len. No query may attend to a padding token. The check looks at
+    the shape as much as the values: aligned with scores (B, H, L, S)
+    axis by axis, the mask must be the same for every head and query. A
+    length of 0, and a kv_len beyond the longest row, are allowed.
 
     Args:
         lengths: real tokens in each row, integers (B,).
@@ -50,13 +50,13 @@ def padding(lengths: Tensor, kv_len: int) -> Tensor:
 def apply_mask(scores: Tensor, mask: Tensor) -> Tensor:
     """Turn scores into weights over the keys that the mask allows.
 
-    A softmax over the allowed keys; a forbidden key gets exactly 0. A
-    query that may attend to nothing gets 0 everywhere, and passes no
-    gradient back: no NaN, forward or backward. You may call
-    torch.softmax. The check uses float64, float32, float16 and
-    bfloat16, scores of +100 and of -20000, broadcast masks and
-    gradients, and wants your inputs unchanged. Every attention layer
-    has this line, and most of its bugs.
+    Softmax over the allowed keys; a masked key gets exactly 0. A query
+    that may attend to nothing gets 0 everywhere and passes no gradient
+    back: no NaN, forward or backward. You may call torch.softmax. The
+    check uses float64, float32, float16 and bfloat16, scores of +100
+    and -20000, broadcast masks and gradients; your inputs must stay
+    unchanged. Every attention layer has this step, and most of its
+    bugs.
 
     Args:
         scores: floats (..., L, S).
@@ -72,21 +72,20 @@ def apply_mask(scores: Tensor, mask: Tensor) -> Tensor:
 
 
 def combine(*masks: Tensor) -> Tensor:
-    """Make one additive bias of several masks that all apply.
+    """Combine several masks that all apply into one additive bias.
 
-    A bool mask says who may attend (True = may). A float mask is a bias
-    that is added to the scores: finite numbers and -inf, never +inf.
-    The result does what all of them do together: -inf where one of them
-    forbids, the sum of the biases elsewhere, and never NaN. The check
-    mixes both kinds in any order, in shapes that broadcast, and wants
-    your inputs unchanged. Attention functions take one mask; a model
-    has several.
+    A bool mask marks the pairs that may attend (True = may). A float
+    mask is a bias added to the scores: finite or -inf, never +inf. The
+    result is -inf where any mask forbids, the sum of the biases
+    elsewhere, never NaN. The check mixes both kinds, in any order and
+    in broadcastable shapes; your inputs must stay unchanged. Attention
+    functions take one mask; a model has several.
 
     Args:
         masks: at least one; bool or float32, broadcasting together.
 
     Returns:
-        float32, in the shape that all of them broadcast to.
+        float32, in the shape that all masks broadcast to.
     """
     total = torch.zeros(())
     for mask in masks:
@@ -102,11 +101,11 @@ def sliding_window(
     """Let each query see the last size tokens, its own included.
 
     Positions are as in causal: key j at j, query i at i + q_offset. A
-    query sees no later key, and counted from its own position
-    backwards, size keys: size=1 leaves only the token itself. Fewer
-    where the sequence begins. The check compares every entry, also for
-    L != S and windows longer than the sequence. Mistral's cache holds
-    4096 tokens however long the text, because of this mask.
+    query sees size keys (fewer at the start), counted backwards from
+    its own position, and none after it: size=1 leaves only the token
+    itself. The check compares every entry, including L != S and windows
+    longer than the sequence. This mask limits Mistral's cache to 4096
+    tokens, however long the text.
 
     Args:
         q_len: number of queries, L.
@@ -128,9 +127,9 @@ def document(ids: Tensor) -> Tensor:
     To waste nothing on padding, training packs several documents into
     one row; ids names the document of each token. A token sees itself
     and the earlier tokens of its own document. Equal ids in one row are
-    one document, wherever they stand: ids may be any integers, in any
-    order, and a document may go on after another. The check compares
-    every entry, for rows that are packed differently.
+    one document, wherever they are: ids may be any integers, in any
+    order, and a document may continue after another. The check compares
+    every entry, with each row packed differently.
 
     Args:
         ids: the document of each token, integers (B, S).
