@@ -7,13 +7,14 @@ from torch import Tensor, nn
 
 
 def split_heads(x: Tensor, num_heads: int) -> Tensor:
-    """Cut each token's features into heads, and bring heads forward.
+    """Cut each token's features into heads, and move heads forward.
 
     Features ``h * D`` to ``(h + 1) * D`` of every token are head ``h``.
     The heads become the third axis from the end, so that a matrix
-    product over the last two works on each head apart. The check uses
-    any number of leading axes, views, and gradients. Attention between
-    the wrong tokens starts here, and no shape will tell.
+    product over the last two treats each head separately. The check
+    uses any number of leading axes, views, and gradients. A mistake
+    here makes the wrong tokens attend to each other, and no shape will
+    tell.
 
     Args:
         x: ``(..., L, H * D)``.
@@ -29,7 +30,7 @@ def split_heads(x: Tensor, num_heads: int) -> Tensor:
 def merge_heads(x: Tensor) -> Tensor:
     """Put the heads of each token back side by side.
 
-    The inverse of ``split_heads``: features ``h * D`` to
+    This is the inverse of ``split_heads``: features ``h * D`` to
     ``(h + 1) * D`` of every token come from head ``h``. The check uses
     any number of leading axes, heads of any size, views, and gradients.
     After this, one linear map can mix what the heads have found.
@@ -44,19 +45,19 @@ def merge_heads(x: Tensor) -> Tensor:
 
 
 class MultiHeadAttention(nn.Module):
-    """Several small attentions side by side, mixed by a last map.
+    """Several small attentions side by side, mixed by a final map.
 
     Four ``nn.Linear`` maps from E to E with bias: ``q_proj``,
     ``k_proj``, ``v_proj``, ``out_proj``. Keys and values come from
     ``kv_input``, or from ``x`` itself. Scores are scaled by the size of
-    one head. Your ``split_heads`` and ``merge_heads`` may be used, and
-    anything of torch but ``nn.MultiheadAttention``. The check loads its
-    own weights, tries one head, many heads, cross-attention, masks (no
-    query is without a key) and gradients.
+    one head. You may use your ``split_heads`` and ``merge_heads``, and
+    anything in PyTorch except ``nn.MultiheadAttention``. The check
+    loads its own weights and tries one head, many heads,
+    cross-attention, masks (every query has a key) and gradients.
     """
 
     def __init__(self, embed_dim: int, num_heads: int):
-        """Make the four maps.
+        """Create the four maps.
 
         Args:
             embed_dim: ``E``, features of a token.
@@ -75,12 +76,12 @@ class MultiHeadAttention(nn.Module):
         kv_input: Tensor | None = None,
         attn_mask: Tensor | None = None,
     ) -> Tensor:
-        """Let every token of ``x`` gather, once for each head.
+        """Let every token of ``x`` attend, once in each head.
 
         Args:
-            x: ``(B, L, E)``, the tokens that ask.
-            kv_input: ``(B, S, E)``, the tokens that are asked; ``x``
-                when None.
+            x: ``(B, L, E)``, the tokens that attend.
+            kv_input: ``(B, S, E)``, the tokens attended to; ``x`` if
+                None.
             attn_mask: bool, True = may attend, broadcastable to
                 ``(B, H, L, S)``.
 
@@ -100,14 +101,14 @@ class MultiHeadAttention(nn.Module):
 def pack_projections(
     q: Tensor, k: Tensor, v: Tensor, num_heads: int | None = None
 ) -> Tensor:
-    """Write three projections as one, so that one product does all.
+    """Pack three projections into one, so that one product does all.
 
     Without ``num_heads``: the rows of ``q``, then those of ``k``, then
-    ``v``, as ``nn.MultiheadAttention`` keeps them. With it: head by
+    ``v``, as ``nn.MultiheadAttention`` stores them. With it: head by
     head, the ``D`` rows of ``q`` for head 0, of ``k`` for head 0, of
-    ``v`` for head 0, then head 1, as GPT-NeoX and Bloom do. Rows are
+    ``v`` for head 0, then head 1, as in GPT-NeoX and Bloom. Rows are
     output features, as in ``nn.Linear.weight``. The check packs weights
-    and biases; without ``num_heads`` the three may differ in height.
+    and biases; without ``num_heads`` the row counts may differ.
 
     Args:
         q, k, v: weights ``(rows, E)``, or biases ``(rows,)``.
@@ -125,14 +126,13 @@ def pack_projections(
 def attention_dropout(
     weights: Tensor, keep: Tensor, p: float, training: bool
 ) -> Tensor:
-    """Drop attention weights while training, and leave them be after.
+    """Drop attention weights in training, and only in training.
 
     The coins are tossed for you: ``keep`` is False, with probability
-    ``p``, where a weight is to go. The other weights grow so that each
+    ``p``, where a weight is dropped. Scale the others up so that each
     weight keeps its mean over many tosses. Outside training nothing
-    happens. The check knows that ``p`` may be 0 or 1, and looks at
-    gradients. A model that answers differently each time that you ask
-    it has this wrong.
+    happens. The check includes ``p`` of 0 and of 1, and gradients. A
+    model that answers differently each time you ask has this wrong.
 
     Args:
         weights: ``(..., L, S)``.
@@ -141,10 +141,10 @@ def attention_dropout(
         training: the module's ``self.training``.
 
     Returns:
-        The weights to multiply the values with, ``(..., L, S)``.
+        The weights to multiply the values by, ``(..., L, S)``.
     """
     if not training:
         return weights
     if p == 1:
-        return torch.zeros_like(weights)  # no weight is left to grow
+        return torch.zeros_like(weights)  # no weight is left to scale
     return weights * keep / (1 - p)
