@@ -185,7 +185,9 @@ class Registry(Mapping[str, Implementation]):
 
         return add
 
-    def register_mask(self, name: str) -> Callable[[MaskForm], MaskForm]:
+    def register_mask(
+        self, name: str
+    ) -> Callable[[Callable[[AttentionInputs], Any]], Any]:
         """Register the function that makes an implementation's masks.
 
         Args:
