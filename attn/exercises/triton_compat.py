@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-__all__ = ["NotAvailableHere", "tl", "triton", "why_not"]
+__all__ = ["NotAvailableHere", "tl", "triton", "unavailable_reason"]
 
 if "triton" not in sys.modules and not torch.cuda.is_available():
     os.environ.setdefault("TRITON_INTERPRET", "1")
@@ -36,7 +36,7 @@ class NotAvailableHere(RuntimeError):
         return [str(self)]  # all that IPython shows
 
 
-def why_not() -> str | None:
+def unavailable_reason() -> str | None:
     """Why no kernel can run here; None when one can."""
     if not HAVE_TRITON:
         return (
@@ -60,7 +60,7 @@ class _Absent:
         self.fn = fn
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        raise NotAvailableHere(why_not())
+        raise NotAvailableHere(unavailable_reason())
 
     def __getitem__(self, grid: Any) -> Any:
         return self

@@ -1,4 +1,4 @@
-"""Say whether a result is right, and what is wrong with it.
+"""Compare a result with the reference's, and describe the first difference.
 
 A result is judged by its error relative to a float64 run of the reference,
 next to the error that the reference itself makes in the case's dtype.
@@ -7,7 +7,7 @@ next to the error that the reference itself makes in the case's dtype.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Integral, Real
 from typing import Any
 
@@ -17,153 +17,131 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Problem:
-    """What is wrong with a result. ``kind`` is one of ``type``, ``shape``,
-    ``dtype``, ``nan``, ``value``."""
+    """A difference, in words. ``kind`` is ``type``, ``shape``, ``dtype``,
+    ``nan`` or ``value``; a run adds ``error`` and ``side effect``."""
 
     kind: str
     text: str
 
 
 def compare(
-    got: Any, honest: Any, truth: Any, what: str = "it", rtol: float = 0.0
+    got: Any,
+    expected: Any,
+    expected_fp64: Any,
+    what: str = "it",
+    rtol: float = 0.0,
 ) -> Problem | None:
     """Compare a result with the reference's.
 
     Args:
         got: the learner's result.
-        honest: the reference's, in the dtype of the case: it sets type,
-            structure, shape and dtype, and an error that is forgivable.
-        truth: the reference's in float64.
-        what: how the message calls the result.
-        rtol: how far a tensor may be off, relative to its largest number,
-            when it is drawn at random.
+        expected: the reference's result in the case's dtype; it sets type,
+            structure, shape and dtype, and the error that is forgiven.
+        expected_fp64: the reference's result in float64.
+        what: the name of the result in the message.
+        rtol: tolerance for a randomly drawn tensor, relative to its largest
+            element.
 
     Returns:
         None when the result is right.
     """
-    if isinstance(honest, Mapping):
-        return _compare_mapping(got, honest, truth, what)
-    if isinstance(honest, tuple | list):
-        if not isinstance(got, tuple | list):
-            need = f"a {type(honest).__name__} of {len(honest)}"
-            return Problem("type", f"{what} is {describe(got)}, not {need}")
-        if len(got) != len(honest):
-            return Problem(
-                "type", f"{what} has {len(got)} entries, not {len(honest)}"
-            )
-        for i, three in enumerate(zip(got, honest, truth, strict=True)):
-            found = compare(*three, what=f"{what}[{i}]", rtol=rtol)
-            if found:
-                return found
+    if isinstance(expected, Mapping | tuple | list):
+        found = _compare_structure(got, expected)
+        mine, right, exact = map(_parts, (got, expected, expected_fp64))
+        for i in [] if found else right:
+            part = f"{what}[{i}]"
+            if inner := compare(mine[i], right[i], exact[i], part, rtol):
+                return inner
+    elif _is_number(expected):
+        found = _compare_numbers(got, expected, expected_fp64)
+    elif isinstance(expected, Tensor):
+        found = _compare_tensors(got, expected, expected_fp64, rtol)
+    elif got != expected:
+        found = Problem("value", f"is {got!r}, not {expected!r}")
+    else:
+        found = None
+    return found and replace(found, text=f"{what} {found.text}")
+
+
+def _compare_structure(got: Any, expected: Any) -> Problem | None:
+    if isinstance(expected, Mapping):
+        fits = isinstance(got, Mapping) and set(got) == set(expected)
+        need = "a dict with keys " + ", ".join(map(str, expected))
+    else:
+        fits = isinstance(got, tuple | list)
+        need = f"a {type(expected).__name__} of {len(expected)}"
+    if not fits:
+        return Problem("type", f"is {describe(got)}, not {need}")
+    if len(got) == len(expected):
         return None
-    if _is_number(honest):
-        if not _is_number(got):
-            return Problem("type", f"{what} is {describe(got)}, not a number")
-        if isinstance(honest, Integral):  # a count is exact
-            if bool(got == honest):
-                return None
-            return Problem("value", f"{what} is {got!r}, not {honest!r}")
-        numbers = [
-            torch.as_tensor(x, dtype=torch.float64) for x in (got, truth)
-        ]
-        dtype = got.dtype if isinstance(got, Tensor) else torch.float64
-        coarse = torch.float32 if dtype.is_floating_point else torch.float64
-        return _compare_values(numbers[0], numbers[1], 0.0, coarse, what)
-    if isinstance(honest, Tensor):
-        return _compare_tensors(got, honest, truth, what, rtol)
-    if got != honest:
-        return Problem("value", f"{what} is {got!r}, not {honest!r}")
-    return None
+    return Problem("type", f"has {len(got)} entries, not {len(expected)}")
 
 
-def _compare_mapping(
-    got: Any, honest: Any, truth: Any, what: str
-) -> Problem | None:
-    if not isinstance(got, Mapping) or set(got) != set(honest):
-        need = "a dict with keys " + ", ".join(map(str, honest))
-        return Problem("type", f"{what} is {describe(got)}, not {need}")
-    for name in honest:
-        found = compare(
-            got[name], honest[name], truth[name], f"{what}[{name}]"
-        )
-        if found:
-            return found
-    return None
+def _compare_numbers(got: Any, expected: Any, exact: Any) -> Problem | None:
+    if not _is_number(got):
+        return Problem("type", f"is {describe(got)}, not a number")
+    if isinstance(expected, Integral):  # a count is exact
+        if bool(got == expected):
+            return None
+        return Problem("value", f"is {got!r}, not {expected!r}")
+    is_count = isinstance(got, Tensor) and not got.is_floating_point()
+    dtype = torch.float64 if is_count else torch.float32
+    x, y = (torch.as_tensor(n, dtype=torch.float64) for n in (got, exact))
+    return _compare_elements(x, y, 0.0, dtype)
 
 
 def _compare_tensors(
-    got: Any, honest: Tensor, truth: Tensor, what: str, rtol: float
+    got: Any, expected: Tensor, exact: Tensor, rtol: float
 ) -> Problem | None:
     if not isinstance(got, Tensor):
-        return Problem("type", f"{what} is {describe(got)}, not a tensor")
-    if got.shape != honest.shape:
-        return Problem(
-            "shape",
-            f"{what} has shape {tuple(got.shape)}, not {tuple(honest.shape)}",
-        )
-    if got.dtype != honest.dtype:
-        return Problem(
-            "dtype", f"{what} has dtype {_short(got)}, not {_short(honest)}"
-        )
-    if got.device != honest.device:
-        return Problem(
-            "dtype", f"{what} is on {got.device}, not {honest.device}"
-        )
-    if not honest.is_floating_point():
-        if torch.equal(got, honest):
-            return None
-        return Problem(
-            "value", f"{what} differs{_first(got != honest, got, honest)}"
-        )
-    finite = truth.isfinite()
-    own = (honest.double() - truth.double())[finite].abs()
-    forgivable = 0.0
+        return Problem("type", f"is {describe(got)}, not a tensor")
+    for kind, verb, of in (
+        ("shape", "has shape", lambda x: tuple(x.shape)),
+        ("dtype", "has dtype", _dtype),
+        ("dtype", "is on", lambda x: x.device),
+    ):
+        if of(got) != of(expected):
+            return Problem(kind, f"{verb} {of(got)}, not {of(expected)}")
+    if not expected.is_floating_point():
+        return _difference(got != expected, got, expected)
+    exact, finite = exact.double(), exact.isfinite()
+    own = (expected.double() - exact)[finite].abs()
+    forgiven = 0.0
     if own.numel():
-        forgivable = 4.0 * own.max().item()
-        forgivable += rtol * truth[finite].abs().max().item()
-    return _compare_values(
-        got.double(), truth.double(), forgivable, honest.dtype, what
-    )
+        forgiven = 4.0 * own.max().item() + rtol * _size(exact)
+    return _compare_elements(got.double(), exact, forgiven, expected.dtype)
 
 
-def _compare_values(
-    got: Tensor,
-    truth: Tensor,
-    forgivable: float,
-    dtype: torch.dtype,
-    what: str,
+def _compare_elements(
+    got: Tensor, exact: Tensor, forgiven: float, dtype: torch.dtype
 ) -> Problem | None:
-    if (got.isnan() & ~truth.isnan()).any():
-        bad = got.isnan() & ~truth.isnan()
-        return Problem("nan", f"{what} has NaN{_first(bad, got, truth)}")
-    wrong = ~close(got, truth, forgivable, dtype)
+    """Compare within the rounding of a dtype; infinities must be equal."""
+    if (bad := got.isnan() & ~exact.isnan()).any():
+        return Problem("nan", f"has NaN{_first(bad, got, exact)}")
+    is_half = dtype in (torch.float16, torch.bfloat16)
+    limit = forgiven + (2.0 if is_half else 64.0) * _eps(dtype) * _size(exact)
+    # Where the right result is 0 throughout, rounding noise is no mistake.
+    limit += 4.0 * min(_eps(dtype), _eps(torch.float32))
+    same = (got == exact) | (got.isnan() & exact.isnan())
+    near = exact.isfinite() & ((got - exact).abs() <= limit)
+    return _difference(~(same | near), got, exact)
+
+
+def _difference(wrong: Tensor, got: Tensor, want: Tensor) -> Problem | None:
     if not wrong.any():
         return None
-    return Problem("value", f"{what} differs{_first(wrong, got, truth)}")
-
-
-def close(
-    got: Tensor, truth: Tensor, forgivable: float, dtype: torch.dtype
-) -> Tensor:
-    """Element by element: near enough for this dtype, or the same infinity."""
-    finite = truth.isfinite()
-    size = truth[finite].abs().max().item() if finite.any() else 0.0
-    coarse = dtype in (torch.float16, torch.bfloat16)
-    ulps = 2.0 if coarse else 64.0
-    limit = forgivable + ulps * torch.finfo(dtype).eps * size
-    # Where the right result is 0 throughout, rounding noise is no mistake.
-    wide = torch.float64 if dtype == torch.float64 else torch.float32
-    limit += 4.0 * torch.finfo(wide).eps
-    same = (got == truth) | (got.isnan() & truth.isnan())
-    return same | (finite & ((got - truth).abs() <= limit))
+    return Problem("value", f"differs{_first(wrong, got, want)}")
 
 
 def alike(a: Any, b: Any) -> bool:
-    """Whether two results are the same mistake: loosely equal, NaN and all."""
-    if isinstance(a, tuple | list) and isinstance(b, tuple | list):
-        return len(a) == len(b) and all(map(alike, a, b))
-    if isinstance(a, Mapping) and isinstance(b, Mapping):
-        return set(a) == set(b) and all(alike(a[k], b[k]) for k in a)
+    """Return whether two results look like the same mistake.
+
+    They are equal up to 1e-5 of the largest element; NaN equals NaN.
+    """
+    parts = _parts(a), _parts(b)
+    if None not in parts:
+        one, two = parts
+        return set(one) == set(two) and all(alike(one[i], two[i]) for i in one)
     if _is_number(a) and _is_number(b):
         a, b = torch.as_tensor(float(a)), torch.as_tensor(float(b))
     if not (isinstance(a, Tensor) and isinstance(b, Tensor)):
@@ -172,24 +150,30 @@ def alike(a: Any, b: Any) -> bool:
         return False
     if not a.is_floating_point():
         return torch.equal(a, b)
+    limit = max(4.0 * _eps(a.dtype), 1e-5)
     x, y = a.double(), b.double()
     finite = x.isfinite() & y.isfinite()
-    odd = ~finite
-    if not torch.equal(x[odd].nan_to_num(nan=7.0), y[odd].nan_to_num(nan=7.0)):
-        return False
     size = y[finite].abs().max().item() if finite.any() else 0.0
-    limit = max(4.0 * torch.finfo(a.dtype).eps, 1e-5) * max(size, 1e-30)
-    return bool(((x - y)[finite].abs() <= limit).all())
+    near = finite & ((x - y).abs() <= limit * max(size, 1e-30))
+    same = (x == y) | (x.isnan() & y.isnan())
+    return bool((near | same).all())
+
+
+def _parts(x: Any) -> Any:
+    """Return the entries of a dict, tuple or list by key; None for another."""
+    if isinstance(x, tuple | list):
+        return dict(enumerate(x))
+    return x if isinstance(x, Mapping) else None
 
 
 def describe(x: Any) -> str:
-    """A result in a few words: shape, dtype and some numbers."""
+    """Describe a result in a few words: shape, dtype and some elements."""
     if x is None:
         return "None (was there a return?)"
     if isinstance(x, Tensor):
         if x.dim() == 0:
             return f"{x.item():.4g}"
-        return f"{tuple(x.shape)} {_short(x)} {_numbers(x)}"
+        return f"{tuple(x.shape)} {_dtype(x)} {_elements(x)}"
     if isinstance(x, tuple | list):
         return f"{type(x).__name__} of " + "; ".join(map(describe, x[:4]))
     if isinstance(x, float):
@@ -198,18 +182,18 @@ def describe(x: Any) -> str:
     return text if len(text) <= 60 else f"a {type(x).__name__}"
 
 
-def _numbers(x: Tensor, most: int = 6) -> str:
+def _elements(x: Tensor, most: int = 6) -> str:
     flat = x.detach().flatten()[:most].tolist()
     shown = [f"{n:.4g}" if isinstance(n, float) else str(n) for n in flat]
     return "[" + ", ".join(shown) + (", …]" if x.numel() > most else "]")
 
 
 def _first(bad: Tensor, got: Tensor, want: Tensor) -> str:
-    """`` at [0, 2]: got 0.5, expected 1``, for the first bad element."""
+    """Return `` at [0, 2]: got 0.5, expected 1``, the first bad element."""
     if bad.dim() == 0:
         return f": got {got.item():.4g}, expected {want.item():.4g}"
     at = tuple(bad.nonzero()[0].tolist())
-    a, b = (_numbers(x[at])[1:-1] for x in (got, want))
+    a, b = (_elements(x[at])[1:-1] for x in (got, want))
     return f" at {list(at)}: got {a}, expected {b}"
 
 
@@ -219,5 +203,15 @@ def _is_number(x: Any) -> bool:
     return isinstance(x, Real) and not isinstance(x, bool)
 
 
-def _short(x: Tensor) -> str:
+def _size(x: Tensor) -> float:
+    """Return the largest finite element, in absolute value."""
+    finite = x[x.isfinite()]
+    return finite.abs().max().item() if finite.numel() else 0.0
+
+
+def _eps(dtype: torch.dtype) -> float:
+    return torch.finfo(dtype).eps
+
+
+def _dtype(x: Tensor) -> str:
     return str(x.dtype).removeprefix("torch.")

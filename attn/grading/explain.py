@@ -1,10 +1,11 @@
-"""Say to a learner what went wrong, in words, shapes and a few numbers."""
+"""Explain to a learner what is wrong, in words, shapes and some elements."""
 
 from __future__ import annotations
 
 import dis
 import inspect
 import types
+from collections.abc import Iterator
 from typing import Any
 
 from attn.exercises.kernel import is_kernel
@@ -29,7 +30,7 @@ def explain(
     failures: list[Failure],
     mistake: Mistake | None,
 ) -> str:
-    """The diagnosis: what is right so far, the mistake, one small input."""
+    """Return the diagnosis: the mistake's name, and one small input."""
     first = failures[0]
     if isinstance(first.outcome.error, NotImplementedError):
         return (
@@ -38,24 +39,22 @@ def explain(
         )
     stage = first.case.stage
     lines = []
-    passed = _stages_before(cases, stage)
-    if passed and not mistake:
-        lines.append("right so far: " + "; ".join(passed))
+    stages = list(dict.fromkeys(case.stage for case in cases))
     if mistake:
-        lines.append(f"this looks like: {mistake.name}")
-        lines.append(mistake.why)
+        lines += [f"this looks like: {mistake.name}", mistake.why]
+    elif passed := stages[: stages.index(stage)]:
+        lines.append("right so far: " + "; ".join(passed))
     smallest = min(
         (f for f in failures if f.case.stage == stage), key=_input_size
     )
     lines.append(f"wrong when {stage}: {smallest.problem.text}")
     lines += _input_lines(exercise, smallest.case)
-    if smallest.problem.kind not in ("error", "fault"):
+    if smallest.problem.kind not in ("error", "side effect"):
         lines.append(f"  got       {describe(smallest.outcome.output)}")
         lines.append(f"  expected  {describe(smallest.expected)}")
     if not mistake and smallest.outcome.error is None:
-        for claim in exercise.properties:
-            if not _holds(claim.holds, smallest):
-                lines.append(claim.says)
+        claims = exercise.properties
+        lines += [x.says for x in claims if not _holds(x.holds, smallest)]
     printed = smallest.outcome.printed.strip().splitlines()
     if printed:
         lines.append("what it printed there:")
@@ -66,17 +65,13 @@ def explain(
 
 
 def error_text(outcome: Outcome) -> str:
-    """What an error in the learner's code means."""
+    """Return what an error in the learner's code means."""
     error = outcome.error
     if isinstance(error, OutOfTime):
-        return (
-            f"it did not finish within {TIME_LIMIT:g} s: is there an endless "
-            "loop?"
-        )
+        seconds = f"{TIME_LIMIT:g} s"
+        return f"it did not finish within {seconds}: is there an endless loop?"
     if isinstance(error, Forbidden):
-        return (
-            f"it calls torch's {error}, which this exercise asks you to write"
-        )
+        return f"it calls PyTorch's {error}, which you are to write yourself"
     if isinstance(error, WrongParameters):
         return str(error)
     text = " ".join(str(error).split())
@@ -86,34 +81,32 @@ def error_text(outcome: Outcome) -> str:
 
 
 def gradient_name(path: str) -> str:
-    """An input or a parameter, as a learner says it."""
+    """Return the name of an input or a parameter, as a learner says it."""
     return input_name(path) if path.startswith(("args", "kwargs")) else path
 
 
 def use_of_the_package(exercise: Exercise, answer: Any) -> str | None:
-    """A complaint when the answer is, or calls, the book's own package.
+    """Return a complaint if the answer is, or calls, the book's own package.
 
     This is for honest learners; a grader that cannot be fooled runs the
     answer where the package does not exist.
     """
-    answer = answer.fn if is_kernel(answer) else answer
-    module = getattr(answer, "__module__", "") or ""
+    answer = _plain(answer)
+    module = _home(answer)
     if module.startswith("attn.exercises"):
         return None  # a mistake or an equivalent, under test
-    if module.split(".")[0] == "attn":
+    if _is_ours(module):
         return (
             f"{exercise.name} is {module}'s own: write it yourself, in the "
             "cell above"
         )
-    for name, value in _names_used(answer):
-        value = value.fn if is_kernel(value) else value
-        home = value.__name__ if inspect.ismodule(value) else None
-        home = home or getattr(value, "__module__", "") or ""
-        given = exercise.namespace().get(name)
-        if home.split(".")[0] == "attn" and value is not given:
-            reference = getattr(value, "__attn_reference__", None)
-            if reference is not None and reference != exercise.id:
-                continue  # an earlier exercise's, put there by check
+    namespace = exercise.namespace()
+    for name, value in _globals_used(answer, set()):
+        home = _home(value)
+        if not _is_ours(home) or value is _plain(namespace.get(name)):
+            continue
+        # An earlier exercise's reference is there because check put it there.
+        if getattr(value, "__attn_reference__", exercise.id) == exercise.id:
             return (
                 f"it uses {name} from {home}, which holds the answer: write "
                 "it without"
@@ -121,60 +114,54 @@ def use_of_the_package(exercise: Exercise, answer: Any) -> str | None:
     return None
 
 
-def _names_used(answer: Any) -> list[tuple[str, Any]]:
-    """Global names that the learner's code reads, with what they hold."""
-    found: list[tuple[str, Any]] = []
-    todo, seen = [answer], set()
-    while todo:
-        item = todo.pop()
-        if inspect.isclass(item):
-            members = [
-                inspect.unwrap(m) for m in vars(item).values() if callable(m)
-            ]
-            todo += [m for m in members if isinstance(m, types.FunctionType)]
-            continue
-        if not isinstance(item, types.FunctionType) or item in seen:
-            continue
-        seen.add(item)
-        codes = [item.__code__]
-        while codes:
-            code = codes.pop()
-            codes += [
-                c for c in code.co_consts if isinstance(c, types.CodeType)
-            ]
-            for name in _globals_read(code):
-                if name in item.__globals__:
-                    value = item.__globals__[name]
-                    found.append((name, value))
-                    value = value.fn if is_kernel(value) else value
-                    if getattr(value, "__module__", None) == item.__module__:
-                        todo.append(value)
-    return found
+def _plain(value: Any) -> Any:
+    """Return the function of a kernel; anything else as it is."""
+    return value.fn if is_kernel(value) else value
 
 
-def _globals_read(code: types.CodeType) -> set[str]:
-    """Names read as globals, or imported; not those of attributes."""
-    return {
-        step.argval
-        for step in dis.get_instructions(code)
-        if step.opname in ("LOAD_GLOBAL", "LOAD_NAME", "IMPORT_NAME")
-    }
+def _home(value: Any) -> str:
+    """Return the module that a value is, or is defined in."""
+    attribute = "__name__" if inspect.ismodule(value) else "__module__"
+    return getattr(value, attribute, "") or ""
 
 
-def _stages_before(cases: list[Case], stage: str) -> list[str]:
-    stages = list(dict.fromkeys(case.stage for case in cases))
-    return stages[: stages.index(stage)]
+def _is_ours(module: str) -> bool:
+    return module.partition(".")[0] == "attn"
+
+
+def _globals_used(item: Any, seen: set[Any]) -> Iterator[tuple[str, Any]]:
+    """Yield the globals that the learner's code reads, by name."""
+    if not isinstance(item, type | types.FunctionType) or item in seen:
+        return
+    seen.add(item)
+    if isinstance(item, type):
+        for member in filter(callable, vars(item).values()):
+            yield from _globals_used(inspect.unwrap(member), seen)
+        return
+    for name in _names(item.__code__):
+        if name in item.__globals__:
+            value = _plain(item.__globals__[name])
+            yield name, value
+            if _home(value) == item.__module__:
+                yield from _globals_used(value, seen)
+
+
+def _names(code: types.CodeType) -> Iterator[str]:
+    """Yield the names read as globals, or imported; attributes are not."""
+    for step in dis.get_instructions(code):
+        if step.opname in ("LOAD_GLOBAL", "LOAD_NAME", "IMPORT_NAME"):
+            yield step.argval
+        elif isinstance(step.argval, types.CodeType):
+            yield from _names(step.argval)
 
 
 def _input_size(failure: Failure) -> int:
-    case = failure.case
-    return sum(
-        x.numel() for _, x in named_tensors([case.args, dict(case.kwargs)])
-    )
+    inputs = [failure.case.args, dict(failure.case.kwargs)]
+    return sum(x.numel() for _, x in named_tensors(inputs))
 
 
 def _input_lines(exercise: Exercise, case: Case) -> list[str]:
-    """The failing input, one argument a line, under its own name."""
+    """Return the failing input, one argument a line, under its own name."""
     target = exercise.launch or exercise.reference
     if case.init is not None:
         target = exercise.reference.forward
@@ -185,19 +172,19 @@ def _input_lines(exercise: Exercise, case: Case) -> list[str]:
             names += [f"{name}[{i}]" for i in range(rest)]
         elif name not in ("self", "kernel"):
             names.append(name)
-    given = {**dict(zip(names, case.args, strict=False)), **case.kwargs}
+    inputs = {**dict(zip(names, case.args, strict=False)), **case.kwargs}
     lines = []
     if case.init:
         words = ", ".join(f"{k}={v!r}" for k, v in case.init.items())
         lines.append(f"  {exercise.name}({words})")
-    width = max((len(n) for n in given), default=0)
-    width = max(width, 8)
-    lines += [f"  {n:<{width}}  {describe(x)}" for n, x in given.items()]
-    return lines
+    width = max([8, *map(len, inputs)])
+    return lines + [
+        f"  {n:<{width}}  {describe(x)}" for n, x in inputs.items()
+    ]
 
 
 def _holds(holds: Any, failure: Failure) -> bool:
     try:
         return bool(holds(failure.case, failure.outcome.output))
-    except Exception:  # noqa: BLE001 a claim about a result of another shape
+    except Exception:  # a claim about a result of another shape
         return True

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 from attn.exercises.mistakes import Mistake
-from attn.exercises.spec import Case, Exercise
+from attn.exercises.spec import Exercise
 from attn.grading import explain
 from attn.grading.compare import Problem, alike, compare
 from attn.grading.interpreter import language_kept_patched
@@ -33,7 +33,7 @@ from attn.grading.run import (
 )
 
 checking: ContextVar[str | None] = ContextVar("checking", default=None)
-"""The id of the exercise whose answer is running just now."""
+"""The id of the exercise whose answer is running."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ def judge(
     """Judge one answer.
 
     Args:
-        exercise: what was asked.
+        exercise: the exercise that it answers.
         answer: the learner's function, class or kernel.
         seed: draws the inputs.
         oracle: of this exercise and seed, when many answers are judged.
@@ -68,30 +68,31 @@ def judge(
     Returns:
         The verdict, with the diagnosis when it is wrong.
     """
-    borrowed = explain.use_of_the_package(exercise, answer)
-    if borrowed:
+    if borrowed := explain.use_of_the_package(exercise, answer):
         return Verdict(False, borrowed)
     oracle = oracle or Oracle(exercise, seed)
-    cases = oracle.cases
     with _one_thread(), language_kept_patched():
         token = checking.set(exercise.id)
         try:
-            outcomes = _run_all(answer, cases, exercise)
+            outcomes = _run_all(answer, oracle)
         finally:
             checking.reset(token)
         failures = _failures(oracle, outcomes)
         if not failures:
             return Verdict(True)
         mistake = _matching_mistake(oracle, outcomes, failures)
-    message = explain.explain(exercise, cases, failures, mistake)
+    message = explain.explain(exercise, oracle.cases, failures, mistake)
     name = mistake.name if mistake else None
     return Verdict(False, message, name, failures[0].case.stage)
 
 
 @contextmanager
 def _one_thread() -> Iterator[None]:
-    """Threads cost more than they give on tensors this small: on a busy
-    machine a softmax of ten numbers takes 8 ms with two, 1 µs with one."""
+    """Run on one thread: more cost more than they give on small tensors.
+
+    On a busy machine a softmax of ten elements takes 8 ms with two threads,
+    1 µs with one.
+    """
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -100,87 +101,80 @@ def _one_thread() -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def _run_all(
-    answer: Any, cases: list[Case], exercise: Exercise
-) -> list[Outcome]:
-    """Outcomes in order; after a time-out or a stub the rest is not run."""
-    outcomes: list[Outcome] = []
+def _run_all(answer: Any, oracle: Oracle) -> list[Outcome]:
+    """Run the cases in order; stop after a time-out or at a stub."""
+    exercise, outcomes = oracle.exercise, []
     deadline = time.monotonic() + TIME_LIMIT
-    for case in cases:
-        left = deadline - time.monotonic()
+    for case in oracle.cases:
         outcome = run(
             answer,
             case,
             forbids=exercise.forbids,
-            seconds=left,
+            seconds=deadline - time.monotonic(),
             launch=exercise.launch,
         )
         outcomes.append(outcome)
-        if isinstance(
-            outcome.error, OutOfTime | NotImplementedError | Forbidden
-        ):
+        if isinstance(outcome.error, _STOPS):
             break
     return outcomes
+
+
+_STOPS = OutOfTime | NotImplementedError | Forbidden
 
 
 def _failures(oracle: Oracle, outcomes: list[Outcome]) -> list[Failure]:
     failures = []
     for i, outcome in enumerate(outcomes):
-        case, honest = oracle.cases[i], oracle.reference(i)
-        truth = partial(oracle.truth, i)
-        problem = _problem(outcome, honest, truth, case.rtol)
-        if problem:
-            failures.append(Failure(case, outcome, problem, honest.output))
+        expected, fp64 = oracle.expected(i), partial(oracle.expected_fp64, i)
+        case = oracle.cases[i]
+        if problem := _problem(outcome, expected, fp64, case.rtol):
+            failures.append(Failure(case, outcome, problem, expected.output))
     return failures
 
 
 def _problem(
     outcome: Outcome,
-    honest: Outcome,
-    truth: Callable[[], Outcome],
-    rtol: float = 0.0,
+    expected: Outcome,
+    expected_fp64: Callable[[], Outcome],
+    rtol: float,
 ) -> Problem | None:
     if outcome.error is not None:
         return Problem("error", explain.error_text(outcome))
-    exact = truth()
-    found = compare(outcome.output, honest.output, exact.output, rtol=rtol)
-    for name, grad in honest.grads.items():
+    exact = expected_fp64()
+    found = compare(outcome.output, expected.output, exact.output, rtol=rtol)
+    for name, grad in expected.grads.items():
         if found:
             return found
         what = f"the gradient of {explain.gradient_name(name)}"
         got = outcome.grads.get(name)
         found = compare(got, grad, exact.grads[name], what)
-    if not found and outcome.fault:
-        return Problem("fault", outcome.fault)
+    if not found and outcome.side_effect:
+        return Problem("side effect", outcome.side_effect)
     return found
 
 
 def _matching_mistake(
     oracle: Oracle, outcomes: list[Outcome], failures: list[Failure]
 ) -> Mistake | None:
-    """The one mistake that explains the answer, if there is one.
+    """Return the one mistake that explains the answer, if there is one.
 
-    First over all cases; then, for an answer with a second fault, over the
-    first stage that failed.
+    It explains every case; or, for an answer with a second mistake, every
+    case of the first stage that failed.
     """
     first = failures[0]
-    if first.problem.kind in ("fault",) or isinstance(
-        first.outcome.error, NotImplementedError | OutOfTime | Forbidden
+    if first.problem.kind == "side effect" or isinstance(
+        first.outcome.error, _STOPS
     ):
         return None
     ran = range(len(outcomes))
     stage = [i for i in ran if oracle.cases[i].stage == first.case.stage]
     rest = [i for i in ran if i not in stage]
-    everywhere, here = [], []
-    for wrong in oracle.exercise.mistakes:
 
-        def same(i: int, wrong: Mistake = wrong) -> bool:
-            return _agree(outcomes[i], oracle.mistaken(wrong, i))
+    def explains(wrong: Mistake, cases: list[int]) -> bool:
+        return all(_agree(outcomes[i], oracle.wrong(wrong, i)) for i in cases)
 
-        if all(map(same, stage)):
-            here.append(wrong)
-            if all(map(same, rest)):
-                everywhere.append(wrong)
+    here = [x for x in oracle.exercise.mistakes if explains(x, stage)]
+    everywhere = [x for x in here if explains(x, rest)]
     if len(everywhere) == 1:
         return everywhere[0]
     telling = sum(
@@ -200,5 +194,5 @@ def _agree(a: Outcome, b: Outcome) -> bool:
 
 
 def _gist(outcome: Outcome) -> str:
-    """An error's message without its numbers."""
+    """Return an error's message without its digits."""
     return "".join(c for c in str(outcome.error) if not c.isdigit())

@@ -1,5 +1,7 @@
-"""How large a tensor an answer makes: the difference between an algorithm
-that is tiled, or grouped, and one that only says so."""
+"""Measure the largest tensor that an answer allocates.
+
+It tells an algorithm that is tiled, or grouped, from one that only says so.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +13,12 @@ from torch.utils._pytree import tree_leaves
 
 
 class LargestTensor(TorchDispatchMode):
-    """Watch every operation; remember the largest tensor that one made.
+    """Watch every operation, and keep the size of the largest new tensor.
 
-    What shares memory with an input of the operation is a view, and costs
-    nothing: ``expand`` does, the copy that a matrix product makes of an
-    expanded tensor does not. ``numel`` is its size in elements, ``shape``
-    its first shape.
+    A result that shares memory with an input of its operation is a view and
+    costs nothing: ``expand`` gives one, but a matrix product copies an
+    expanded tensor. ``numel`` is the size in elements, ``shape`` the first
+    shape.
     """
 
     def __init__(self) -> None:
@@ -26,17 +28,17 @@ class LargestTensor(TorchDispatchMode):
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
-        """Spare the first check the import of torch's compiler: seconds."""
+        """Spare the first check the import of PyTorch's compiler: seconds."""
         return False
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
         result = func(*args, **(kwargs or {}))
-        known = {_memory(x) for x in _tensors((args, kwargs))}
+        inputs = {_memory(x) for x in _tensors((args, kwargs))}
         for x in _tensors(result):
             numel = x.untyped_storage().nbytes() // x.element_size()
-            if _memory(x) not in known and numel > self.numel:
+            if _memory(x) not in inputs and numel > self.numel:
                 self.numel, self.shape = numel, tuple(x.shape)
         return result
 

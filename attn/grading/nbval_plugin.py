@@ -43,7 +43,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if not _is_on(config):
         return
     _scores.clear()
-    os.environ["ATTN_NO_RECORD"] = "1"
+    os.environ["ATTN_NO_PROGRESS"] = "1"
     if not config.option.nbval_kernel_name:
         config.option.nbval_current_env = True  # this environment's kernel
     _watch_the_kernel()
@@ -65,10 +65,10 @@ def pytest_collection_modifyitems(
 
 
 def _prepare(items: list[Any]) -> None:
-    from attn.grading import notebooks
+    from attn.exercises.cells import checked_id, exercise_id
 
-    checked = [notebooks.checked_id(i.cell) for i in items]
-    written = [notebooks.exercise_id(i.cell) for i in items]
+    checked = [checked_id(i.cell) for i in items]
+    written = [exercise_id(i.cell) for i in items]
     key = _chapter_of(checked + written)
     if key is None:
         return
@@ -88,10 +88,11 @@ def _prepare(items: list[Any]) -> None:
 def _checks(key: str) -> dict[str, Any]:
     """The check cells of a pristine chapter, by exercise."""
     from attn.exercises import sources
+    from attn.exercises.cells import checked_id
     from attn.grading import notebooks
 
     cells = notebooks.read(sources.notebook_path(key)).cells
-    return {n: c for c in cells if (n := notebooks.checked_id(c))}
+    return {n: c for c in cells if (n := checked_id(c))}
 
 
 def _points(cell: Any) -> list[tuple[str, object]]:

@@ -1,4 +1,4 @@
-"""The chapters as files: stubs, the solved run, stored outputs, drift."""
+"""Refresh the chapters: stubs, the solved run, stored outputs, drift."""
 
 from __future__ import annotations
 
@@ -15,16 +15,17 @@ import nbformat
 
 from attn.data.book import root
 from attn.exercises import APPENDICES, CHAPTERS, sources
+from attn.exercises.cells import checked_id, exercise_id
 
 CELL_TIMEOUT = 120  # seconds
 
 
 class Edited(Exception):
-    """A notebook holds a learner's work, so it is not touched."""
+    """A notebook holds a learner's work and is left as it is."""
 
 
 def read(path: Path) -> Any:
-    """A notebook as nbformat 4; a broken file gives one clear line."""
+    """Read a notebook as nbformat 4; an error names a broken file."""
     try:
         return nbformat.read(path, as_version=4)
     except FileNotFoundError:
@@ -34,40 +35,20 @@ def read(path: Path) -> Any:
 
 
 def write(notebook: Any, path: Path) -> None:
-    """All or nothing: a crash leaves the old file."""
+    """Write a notebook in one step: a crash leaves the old file."""
     draft = path.with_name(f".{path.name}.tmp")
     nbformat.write(notebook, draft)
     os.replace(draft, path)
 
 
-def grade_id(cell: Any) -> str | None:
-    """A cell's id in nbgrader's metadata."""
-    found = cell.metadata.get("nbgrader", {}).get("grade_id")
-    return found if cell.cell_type == "code" else None
-
-
-def exercise_id(cell: Any) -> str | None:
-    """The exercise that the learner writes in this cell."""
-    about = cell.metadata.get("nbgrader", {})
-    is_answer = about.get("solution") and not about.get("grade")
-    return grade_id(cell) if is_answer else None
-
-
-def checked_id(cell: Any) -> str | None:
-    """The exercise that this cell checks."""
-    about = cell.metadata.get("nbgrader", {})
-    found = grade_id(cell) if about.get("grade") else None
-    return found.removeprefix("check-") if found else None
-
-
 def pristine() -> list[Path]:
-    """The book's own notebooks, chapters and appendices, in order."""
+    """Return the book's own notebooks, chapters and appendices, in order."""
     folder = root() / "notebooks"
     return [folder / f"{n}.ipynb" for n in (*CHAPTERS.values(), *APPENDICES)]
 
 
 def solved(notebook: Any) -> Any:
-    """A copy with the book's solutions in place of the stubs."""
+    """Return a copy with the book's solutions in place of the stubs."""
     notebook = copy.deepcopy(notebook)
     for cell in notebook.cells:
         if name := exercise_id(cell):
@@ -75,53 +56,32 @@ def solved(notebook: Any) -> Any:
     return notebook
 
 
-def cleared(notebook: Any) -> Any:
-    """A copy without any output, as after "Clear all outputs"."""
-    notebook = copy.deepcopy(notebook)
-    for cell in notebook.cells:
-        if cell.cell_type == "code":
-            cell.outputs, cell.execution_count = [], None
-    return notebook
-
-
-def without_ticks(notebook: Any) -> Any:
-    """A copy whose check cells show nothing: the work is still to do."""
-    notebook = copy.deepcopy(notebook)
-    for cell in notebook.cells:
-        if checked_id(cell):
-            cell.outputs, cell.execution_count = [], None
-    return notebook
-
-
 def edited_stubs(notebook: Any) -> list[str]:
-    """Exercises whose cell is no longer the stub that was put there.
+    """Return the exercises whose cell holds a learner's work.
 
-    The mark of the stub is kept in the cell, so that a changed task (a new
-    stub is due) is told from a learner's work (hands off).
+    Such a cell is neither today's stub nor an older one, whose digest the
+    cell keeps: an old stub is to be renewed, a learner's work is not.
     """
     found = []
     for cell in notebook.cells:
-        if not (name := exercise_id(cell)):
+        if not (name := exercise_id(cell)) or not cell.source.strip():
             continue
-        marks = (
-            cell.metadata.get("attn", {}).get("stub"),
-            mark(sources.stub(name)),
-        )
-        if cell.source.strip() and mark(cell.source) not in marks:
+        stubs = (_stored_digest(cell), digest(sources.stub(name)))
+        if digest(cell.source) not in stubs:
             found.append(name)
     return found
 
 
 def refresh(path: Path) -> None:
-    """Renew the stubs, run the solved notebook, store what it prints.
+    """Renew the stubs, run the solved notebook, store its outputs.
 
     Raises:
-        Edited: a stub holds somebody's work.
+        Edited: a stub holds a learner's work.
     """
     notebook = read(path)
     if edited := edited_stubs(notebook):
         raise Edited(
-            f"{path.name} is left as it is: somebody has written in "
+            f"{path.name} is left as it is: there is work in "
             f"{', '.join(edited)}. Move that work to a copy (make lab) and "
             "restore the notebook with git, then refresh again."
         )
@@ -131,16 +91,16 @@ def refresh(path: Path) -> None:
             continue
         if name := exercise_id(cell):
             cell.source = sources.stub(name)
-            cell.metadata["attn"] = {"stub": mark(cell.source)}
+            cell.metadata["attn"] = {"stub": digest(cell.source)}
         if name := checked_id(cell):
-            _require_tick(name, done)
+            _require_right_answer(name, done)
         cell.metadata.pop("execution", None)
         cell.outputs, cell.execution_count = done.outputs, done.execution_count
     write(notebook, path)
 
 
 def execute(notebook: Any, folder: Path) -> Any:
-    """Run a notebook in this interpreter's environment; returns it run."""
+    """Run a notebook in this interpreter's environment, and return it."""
     from nbclient import NotebookClient
     from tqdm import tqdm
 
@@ -160,7 +120,7 @@ def execute(notebook: Any, folder: Path) -> Any:
     with tqdm(total=cells, unit="cell", leave=False) as bar:
         client.on_cell_start = lambda **_: bar.update()
         client.execute(
-            env={**os.environ, "ATTN_NO_RECORD": "1"},
+            env={**os.environ, "ATTN_NO_PROGRESS": "1"},
             stderr=subprocess.DEVNULL,  # the kernel's own log
         )
     for cell in notebook.cells:
@@ -170,7 +130,7 @@ def execute(notebook: Any, folder: Path) -> Any:
 
 
 def drift(path: Path) -> Iterator[str]:
-    """What in a notebook no longer agrees with ``solutions/``, in words."""
+    """Yield what in a notebook no longer agrees with ``solutions/``."""
     notebook = read(path)
     seen = []
     for cell in notebook.cells:
@@ -178,8 +138,8 @@ def drift(path: Path) -> Iterator[str]:
             seen.append(name)
             if cell.source != sources.stub(name):
                 yield f"{name}: the stub is not the one that solutions/ gives"
-            if cell.metadata.get("attn", {}).get("stub") != mark(cell.source):
-                yield f"{name}: the stub's mark is old"
+            if _stored_digest(cell) != digest(cell.source):
+                yield f"{name}: the stub's digest is old"
         if name := checked_id(cell):
             if seen[-1:] != [name]:
                 yield f"{name}: its check does not follow it"
@@ -191,7 +151,7 @@ def drift(path: Path) -> Iterator[str]:
         yield f"{path.name} has no exercise"
 
 
-def _require_tick(name: str, cell: Any) -> None:
+def _require_right_answer(name: str, cell: Any) -> None:
     text = "".join(o.get("text", "") for o in cell.outputs)
     if not text.startswith(f"✓ {name}  "):
         raise RuntimeError(
@@ -199,7 +159,11 @@ def _require_tick(name: str, cell: Any) -> None:
         )
 
 
-def mark(source: str) -> str:
-    """Short and stable; trailing blanks do not count."""
+def _stored_digest(cell: Any) -> str | None:
+    return cell.metadata.get("attn", {}).get("stub")
+
+
+def digest(source: str) -> str:
+    """Hash a source, without its trailing blanks."""
     text = "\n".join(line.rstrip() for line in source.strip().splitlines())
     return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -1,13 +1,9 @@
-"""Run the right and the known wrong answers on the cases of a seed.
-
-Everything is run when it is first asked for, and once: the proof that the
-checks bite judges hundreds of answers on the same cases.
-"""
+"""Run the reference and the known mistakes on the cases of a seed."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 from torch import Tensor
@@ -18,10 +14,13 @@ from attn.grading.run import Outcome, map_tensors, run
 
 
 class Oracle:
-    """The cases of one seed, and what known answers give on them.
+    """The cases of one seed, and the outcomes of known answers on them.
+
+    An answer runs on a case when its outcome is first needed, and once:
+    mutation testing judges hundreds of answers on the same cases.
 
     Args:
-        exercise: what is asked.
+        exercise: the exercise.
         seed: draws the cases.
     """
 
@@ -32,31 +31,33 @@ class Oracle:
             raise RuntimeError(
                 f"{exercise.id} has no cases: nothing was checked"
             )
-        self._outcomes: dict[tuple[str, int], Outcome] = {}
+        self.expected = cache(self._expected)
+        self.expected_fp64 = cache(self._expected_fp64)
+        self.wrong = cache(self._wrong)
 
-    def reference(self, i: int) -> Outcome:
+    def _expected(self, i: int) -> Outcome:
         """Run the reference on a case, in its dtype."""
-        return self._once("", i, lambda: self._honest(self.cases[i]))
+        return self._reference(self.cases[i])
 
-    def truth(self, i: int) -> Outcome:
-        """Run the reference in float64."""
-        return self._once("in float64", i, lambda: self._honest(self._wide(i)))
+    def _expected_fp64(self, i: int) -> Outcome:
+        """Run the reference on a case, in float64."""
 
-    def mistaken(self, wrong: Mistake, i: int) -> Outcome:
+        def double(x: Tensor) -> Tensor:
+            return x.double() if x.is_floating_point() else x
+
+        case = self.cases[i]
+        inputs: dict[str, Any] = {
+            name: map_tensors(double, getattr(case, name))
+            for name in ("args", "kwargs", "state")
+        }
+        return self._reference(replace(case, **inputs))
+
+    def _wrong(self, mistake: Mistake, i: int) -> Outcome:
         """Run a mistake on a case."""
+        launch = self.exercise.launch
+        return run(mistake.answer, self.cases[i], launch=launch)
 
-        def tried() -> Outcome:
-            launch = self.exercise.launch
-            return run(wrong.answer, self.cases[i], launch=launch)
-
-        return self._once(f"wrong: {wrong.name}", i, tried)
-
-    def _once(self, who: str, i: int, tried: Callable[[], Outcome]) -> Outcome:
-        if (who, i) not in self._outcomes:
-            self._outcomes[who, i] = tried()
-        return self._outcomes[who, i]
-
-    def _honest(self, case: Case) -> Outcome:
+    def _reference(self, case: Case) -> Outcome:
         reference, launch = self.exercise.reference, self.exercise.launch
         outcome = run(reference, case, seconds=60, launch=launch)
         if outcome.error is not None:
@@ -64,16 +65,3 @@ class Oracle:
                 f"the reference of {self.exercise.id} fails on {case}"
             ) from outcome.error
         return outcome
-
-    def _wide(self, i: int) -> Case:
-        def double(x: Tensor) -> Tensor:
-            return x.double() if x.is_floating_point() else x
-
-        case = self.cases[i]
-        state: Any = case.state
-        return replace(
-            case,
-            args=map_tensors(double, case.args),
-            kwargs=map_tensors(double, dict(case.kwargs)),
-            state=None if state is None else map_tensors(double, state),
-        )

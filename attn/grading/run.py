@@ -1,7 +1,6 @@
 """Run a learner's function or class on one case, whatever it does.
 
-Nothing here knows a right answer: a grader can use this file in a process
-of its own.
+This file holds no right answer: a grader can use it in a separate process.
 """
 
 from __future__ import annotations
@@ -33,8 +32,10 @@ TIME_LIMIT = 5.0  # seconds for all cases of one check
 
 
 class OutOfTime(BaseException):
-    """Raised inside the learner's code; not an Exception, so that a broad
-    ``except`` does not swallow it."""
+    """The time limit, raised inside the learner's code.
+
+    It is no Exception, so that a broad ``except`` does not swallow it.
+    """
 
 
 class Forbidden(Exception):
@@ -47,19 +48,19 @@ class WrongParameters(Exception):
 
 @dataclass
 class Outcome:
-    """What a call gave: values, or the error; and what it did on the side."""
+    """The values or the error of a call, and its side effects."""
 
     output: Any = None
     grads: dict[str, Tensor] = field(default_factory=dict)
     error: BaseException | None = None
     where: str = ""  # the learner's line that raised
-    fault: str = ""  # a side effect, in words
+    side_effect: str = ""  # in words
     printed: str = ""
 
 
 @dataclass(frozen=True)
 class Failure:
-    """One case that went wrong."""
+    """One case with a wrong outcome."""
 
     case: Case
     outcome: Outcome
@@ -69,7 +70,7 @@ class Failure:
 
 @contextmanager
 def time_limit(seconds: float) -> Iterator[None]:
-    """Interrupt Python code after so many seconds (main thread, POSIX)."""
+    """Interrupt Python code after some seconds (main thread, POSIX)."""
     can_interrupt = hasattr(signal, "setitimer") and (
         threading.current_thread() is threading.main_thread()
     )
@@ -119,13 +120,13 @@ def run(
 
     Args:
         answer: the learner's function, class, or kernel.
-        case: what to call it with.
+        case: the inputs.
         forbids: torch functions that it may not call.
-        seconds: time allowed.
-        launch: of a kernel: what launches it.
+        seconds: the time limit.
+        launch: launches a kernel on the inputs.
 
     Returns:
-        What happened. Never raises for what the learner's code does.
+        The outcome; an error of the learner's code is part of it.
     """
     outcome = Outcome()
     args = map_tensors(copy_tensor, case.args)
@@ -136,7 +137,7 @@ def run(
         for path, x in inputs.items():
             x.requires_grad_(x.is_floating_point() and path in paths)
     before = {name: copy_tensor(x.detach()) for name, x in inputs.items()}
-    made: Any = None
+    drew, largest = False, None
     try:
         with (
             capture_output() as prints,
@@ -146,47 +147,45 @@ def run(
             warnings.simplefilter("ignore")
             call, parameters = _prepare(answer, case)
             call = partial(launch, answer) if launch else call
-            made = nullcontext() if case.max_numel is None else LargestTensor()
+            if case.max_numel is not None:
+                largest = LargestTensor()
             with torch.random.fork_rng(devices=[]):
                 if case.train:
                     _seed()
                 rng = torch.get_rng_state()
-                with _Forbid(forbids), made:
+                with _Forbid(forbids), largest or nullcontext():
                     output = call(*args, **kwargs)
                 drew = not torch.equal(rng, torch.get_rng_state())
             outcome.output = map_tensors(lambda x: x.detach().clone(), output)
             if case.grad:
                 outcome.grads = _gradients(output, {**inputs, **parameters})
-    except BaseException as error:  # noqa: BLE001 the learner's, whatever it is
+    except BaseException as error:
         outcome.error = _own_error(error)
         outcome.where = _learners_line(outcome.error)
-        drew = False
     outcome.printed = prints.stdout + prints.stderr
     changed = [n for n, x in inputs.items() if not _same(x, before[n])]
     if changed:
         names = ", ".join(input_name(n) for n in changed)
-        outcome.fault = f"it changes its input in place ({names})"
+        outcome.side_effect = f"it changes its input in place ({names})"
     elif drew and not case.train:
-        outcome.fault = "it draws from torch's global random numbers"
-    elif isinstance(made, LargestTensor) and made.numel > (
-        case.max_numel or 0
-    ):
-        outcome.fault = (
-            f"it makes a tensor {made.shape} of {made.numel} numbers, where "
-            f"{case.max_numel} are enough: something is copied"
+        outcome.side_effect = "it draws from PyTorch's global random generator"
+    elif largest and largest.numel > (case.max_numel or 0):
+        outcome.side_effect = (
+            f"it allocates a tensor {largest.shape} of {largest.numel} "
+            f"elements, where {case.max_numel} are enough: something is copied"
         )
     return outcome
 
 
 def _own_error(error: BaseException) -> BaseException:
-    """What was raised in a kernel, without the interpreter's wrapping."""
+    """Return an error raised in a kernel, without the interpreter's wrap."""
     while type(error).__name__ == "InterpreterError" and error.__cause__:
         error = error.__cause__
     return error
 
 
 def _prepare(answer: Any, case: Case) -> tuple[Any, dict[str, Tensor]]:
-    """What to call, and the parameters whose gradients count."""
+    """Return what to call, and the parameters whose gradients count."""
     if case.init is None:
         return answer, {}
     with torch.random.fork_rng(devices=[]):
@@ -209,14 +208,15 @@ def _seed() -> None:
 
 
 def _load(module: torch.nn.Module, state: Mapping[str, Tensor]) -> None:
-    """Load the case's weights. Buffers of the learner's own are welcome,
-    parameters are not: they would stay as they were drawn."""
+    """Load the case's weights into a learner's module.
+
+    Extra buffers are welcome. Extra parameters are not: they would keep
+    their random values.
+    """
     shapes = {n: tuple(x.shape) for n, x in module.state_dict().items()}
     own = {n: shapes[n] for n, _ in module.named_parameters() if n in shapes}
     need = {n: tuple(x.shape) for n, x in state.items()}
-    if own != {n: shape for n, shape in need.items() if n in own} or any(
-        n not in shapes for n in need
-    ):
+    if not (own.items() <= need.items() and need.keys() <= shapes.keys()):
         has, needs = (
             ", ".join(f"{n} {shape}" for n, shape in names.items()) or "none"
             for names in (own, need)
@@ -231,7 +231,7 @@ def _load(module: torch.nn.Module, state: Mapping[str, Tensor]) -> None:
 
 
 def _gradients(output: Any, wanted: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Gradients of ``sum(output * cotangent)``, zeros where none flows."""
+    """Return the gradients of ``sum(output * cotangent)``, or zeros."""
     wanted = {name: x for name, x in wanted.items() if x.requires_grad}
     results = [x for _, x in named_tensors(output) if x.requires_grad]
     if not results:
@@ -252,14 +252,14 @@ def _gradients(output: Any, wanted: dict[str, Tensor]) -> dict[str, Tensor]:
 
 
 def cotangent(like: Tensor) -> Tensor:
-    """Fixed random numbers (never ones) of the shape of a result."""
+    """Draw fixed random elements (never ones) in the shape of a result."""
     generator = torch.Generator().manual_seed(like.numel())
     noise = torch.randn(like.shape, generator=generator, dtype=torch.float64)
     return noise.to(like.dtype)
 
 
 def copy_tensor(x: Tensor) -> Tensor:
-    """A copy with its own memory and the same strides, expanded ones too."""
+    """Copy the memory of a tensor, and keep its strides, 0 included."""
     if x.layout != torch.strided or x.device.type == "meta":
         return x.clone()
     storage = x.detach().untyped_storage().clone()
@@ -281,7 +281,7 @@ def map_tensors(function: Any, tree: Any) -> Any:
 
 
 def named_tensors(tree: Any, path: str = "") -> Iterator[tuple[str, Tensor]]:
-    """Every tensor of nested tuples, lists and dicts, with its path."""
+    """Yield every tensor of nested tuples, lists and dicts by its path."""
     if isinstance(tree, Tensor):
         yield path, tree
     elif isinstance(tree, tuple | list):
@@ -293,7 +293,7 @@ def named_tensors(tree: Any, path: str = "") -> Iterator[tuple[str, Tensor]]:
 
 
 def input_name(path: str) -> str:
-    """``args.0`` and ``kwargs.scale`` as a learner says them."""
+    """Return ``args.0`` or ``kwargs.scale`` as a learner says it."""
     kind, _, rest = path.partition(".")
     if kind == "args" and rest.isdigit():
         return f"argument {int(rest) + 1}"
@@ -312,7 +312,7 @@ def _same(x: Tensor, y: Tensor) -> bool:
 
 
 def _learners_line(error: BaseException) -> str:
-    """The innermost line of the learner's own that the error passed."""
+    """Return the innermost line of the learner's own in the traceback."""
     library = [torch.__path__[0], str(Path(__file__).parents[1])]
     if triton := sys.modules.get("triton"):
         library += triton.__path__

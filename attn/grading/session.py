@@ -1,4 +1,4 @@
-"""What a learner types: check, hint, solution, progress, reset."""
+"""The functions of a learner: check, hint, solution, progress, reset."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from typing import Any
 from attn.exercises import CHAPTERS, sources
 from attn.exercises.kernel import Emulated, is_kernel
 from attn.exercises.spec import Exercise, chapter, find
-from attn.exercises.triton_compat import why_not
-from attn.grading import record
+from attn.exercises.triton_compat import unavailable_reason
+from attn.grading import progress_store
 from attn.grading.judge import Verdict, checking, judge
 
 _last: dict[str, Verdict] = {}
@@ -36,83 +36,82 @@ def check(exercise_id: str, answer: Any = None) -> None:
         ValueError: there is no such exercise.
     """
     exercise = find(exercise_id)
-    if exercise.launch and (missing := why_not()):
-        print(f"· {exercise.id}  not available here: {missing}")
+    if exercise.launch and (reason := unavailable_reason()):
+        print(f"· {exercise.id}  not available here: {reason}")
         return
     frame = sys._getframe(1)
-    if answer is None:
-        answer = frame.f_locals.get(exercise.name)
-    if answer is None:
-        answer = frame.f_globals.get(exercise.name)
+    for namespace in (frame.f_locals, frame.f_globals):
+        if answer is None:
+            answer = namespace.get(exercise.name)
     verdict = _verdict(exercise, answer)
     _last[exercise_id] = verdict
-    if _stands_in_for(answer) != exercise.id:
-        _record(exercise, verdict)
+    if _fallback_of(answer) != exercise.id:
+        _store(exercise, verdict)
+    points = exercise.points
     if verdict.passed:
-        print(f"✓ {exercise.id}  {exercise.points}/{exercise.points} points")
+        print(f"✓ {exercise.id}  {points}/{points} points")
         return
     goes_on = (
-        f"The reference {exercise.name} stands in from here on. To try again, "
-        "change your cell, run it, and run this one."
+        f"The chapter goes on with the reference {exercise.name}. To try "
+        "again, change your cell, run it, and run this one."
     )
-    lines = [f"✗ {exercise.id}  0/{exercise.points} points"]
+    print(f"✗ {exercise.id}  0/{points} points", file=sys.stderr)
     for line in [*verdict.message.splitlines(), goes_on]:
         margin = "  " + line[: len(line) - len(line.lstrip())]
-        lines += textwrap.wrap(
+        wrapped = textwrap.fill(
             line.strip(),
             78,
             initial_indent=margin,
             subsequent_indent=margin,
             break_on_hyphens=False,
         )
-    print("\n".join(lines), file=sys.stderr)
-    frame.f_globals[exercise.name] = stand_in(exercise)
+        print(wrapped, file=sys.stderr)
+    frame.f_globals[exercise.name] = fallback(exercise)
 
 
 def _verdict(exercise: Exercise, answer: Any) -> Verdict:
+    """Judge an answer that has the right form."""
+    name = exercise.name
     if answer is None:
-        return Verdict(
-            False,
-            f"{exercise.name} is not defined: run the cell above first. Did "
-            "it end with an error?",
+        message = f"{name} is not defined: run the cell above first. Did "
+        return Verdict(False, message + "it end with an error?")
+    if _fallback_of(answer) == exercise.id:
+        message = (
+            f"{name} is still the reference that was put in place of your "
+            "answer: run your own cell first."
         )
-    if _stands_in_for(answer) == exercise.id:
-        told = _last.get(exercise.id)
-        again = (
-            f"{exercise.name} is still the reference that was put in place "
-            "of your answer: run your own cell first."
-        )
-        message = f"{again}\nLast time: {told.message}" if told else again
+        if last := _last.get(exercise.id):
+            message += f"\nLast time: {last.message}"
         return Verdict(False, message)
     if not callable(answer):
         what = type(answer).__name__
-        return Verdict(False, f"{exercise.name} is a {what}, not a function")
+        return Verdict(False, f"{name} is a {what}, not a function")
     if exercise.launch:
-        if not is_kernel(answer):
-            need = "a kernel: write @triton.jit above its def"
-            return Verdict(False, f"{exercise.name} needs to be {need}")
-        return judge(exercise, answer)
-    wants_class = inspect.isclass(exercise.reference)
-    if wants_class != inspect.isclass(answer):
-        need = "a class" if wants_class else "a function"
-        return Verdict(False, f"{exercise.name} needs to be {need}")
+        fits = is_kernel(answer)
+        form = "a kernel: write @triton.jit above its def"
+    else:
+        needs_class = inspect.isclass(exercise.reference)
+        fits = needs_class == inspect.isclass(answer)
+        form = "a class" if needs_class else "a function"
+    if not fits:
+        return Verdict(False, f"{name} needs to be {form}")
     return judge(exercise, answer)
 
 
-def _record(exercise: Exercise, verdict: Verdict) -> None:
-    before = record.load().get(exercise.id, {})
+def _store(exercise: Exercise, verdict: Verdict) -> None:
+    before = progress_store.load().get(exercise.id, {})
     entry: dict[str, Any] = {"attempts": before.get("attempts", 0) + 1}
     if verdict.passed:
-        entry["passed"] = before.get("passed") or time.strftime(
-            "%Y-%m-%d %H:%M"
-        )
+        now = time.strftime("%Y-%m-%d %H:%M")
+        entry["passed"] = before.get("passed") or now
     else:
         entry["last"] = verdict.mistake or verdict.message.splitlines()[0]
-    record.update(exercise.id, **entry)
+    progress_store.update(exercise.id, **entry)
 
 
-def stand_in(exercise: Exercise) -> Any:
-    """The reference, marked, so that it never passes for an answer."""
+def fallback(exercise: Exercise) -> Any:
+    """Return the reference, marked, so that it never passes as an answer."""
+    reference: Any = exercise.reference
 
     def refuse() -> None:
         if checking.get() == exercise.id:
@@ -121,38 +120,37 @@ def stand_in(exercise: Exercise) -> Any:
                 "the chapter goes on: write your own"
             )
 
+    marked: Any
     if exercise.launch:
 
         def launched(*args: Any, **kwargs: Any) -> None:
             refuse()
-            exercise.reference.function(*args, **kwargs)
+            reference.function(*args, **kwargs)
 
-        kernel = Emulated(launched)
-        kernel.__attn_reference__ = exercise.id  # type: ignore[attr-defined]
-        return kernel
+        marked = Emulated(launched)
+    elif inspect.isclass(reference):
 
-    if inspect.isclass(exercise.reference):
-
-        class Marked(exercise.reference):  # type: ignore[name-defined]
+        class Marked(reference):
             def __init__(self, *args: Any, **kwargs: Any):
                 refuse()
                 super().__init__(*args, **kwargs)
 
         Marked.__name__ = Marked.__qualname__ = exercise.name
-        Marked.__doc__ = exercise.reference.__doc__
-        Marked.__attn_reference__ = exercise.id
-        return Marked
+        Marked.__doc__ = reference.__doc__
+        marked = Marked
+    else:
 
-    @functools.wraps(exercise.reference)
-    def marked(*args: Any, **kwargs: Any) -> Any:
-        refuse()
-        return exercise.reference(*args, **kwargs)
+        @functools.wraps(reference)
+        def marked(*args: Any, **kwargs: Any) -> Any:
+            refuse()
+            return reference(*args, **kwargs)
 
-    marked.__attn_reference__ = exercise.id  # type: ignore[attr-defined]
+    marked.__attn_reference__ = exercise.id
     return marked
 
 
-def _stands_in_for(answer: Any) -> str | None:
+def _fallback_of(answer: Any) -> str | None:
+    """Return the exercise for which the reference took the answer's place."""
     return getattr(answer, "__attn_reference__", None)
 
 
@@ -164,10 +162,10 @@ def hint(exercise_id: str) -> None:
     """
     find(exercise_id)
     texts = sources.hints(exercise_id)
-    known = record.load().get(exercise_id, {}).get("hints", 0)
-    shown = min(max(_hints_shown.get(exercise_id, 0), known) + 1, len(texts))
+    stored = progress_store.load().get(exercise_id, {}).get("hints", 0)
+    shown = min(max(_hints_shown.get(exercise_id, 0), stored) + 1, len(texts))
     _hints_shown[exercise_id] = shown
-    record.update(exercise_id, hints=shown)
+    progress_store.update(exercise_id, hints=shown)
     for number, text in enumerate(texts[:shown], 1):
         print(f"Hint {number} of {len(texts)}: {text}")
     if shown == len(texts):
@@ -181,42 +179,31 @@ def solution(exercise_id: str) -> None:
         exercise_id: for instance ``"sdp-softmax"``.
     """
     find(exercise_id)
-    record.update(exercise_id, solution_seen=True)
+    progress_store.update(exercise_id, solution_seen=True)
     print(sources.solution(exercise_id))
 
 
 def progress() -> None:
-    """Print where you are in the whole book."""
-    entries = record.load()
+    """Print your progress in the whole book."""
+    entries = progress_store.load()
     done = possible = 0
     for key, stem in CHAPTERS.items():
         print(stem)
         for exercise in chapter(key):
             entry = entries.get(exercise.id, {})
-            passed = bool(entry.get("passed"))
-            done += exercise.points if passed else 0
-            possible += exercise.points
-            told = _details(exercise, entry)
-            print(f"  {_state(entry)} {exercise.id:<24} {told}")
+            points = exercise.points if entry.get("passed") else 0
+            done, possible = done + points, possible + exercise.points
+            parts = [f"{points}/{exercise.points}"]
+            parts += [
+                f"{label}: {entry[field]}"
+                for field, label in (("attempts", "checks"), ("hints",) * 2)
+                if entry.get(field)
+            ]
+            sign = "✓" if points else "✗" if entry.get("attempts") else "·"
+            if not points and entry.get("last"):
+                parts.append(str(entry["last"]))
+            print(f"  {sign} {exercise.id:<24} {'  '.join(parts)}")
     print(f"{done} of {possible} points")
-
-
-def _state(entry: dict[str, Any]) -> str:
-    if entry.get("passed"):
-        return "✓"
-    return "✗" if entry.get("attempts") else "·"
-
-
-def _details(exercise: Exercise, entry: dict[str, Any]) -> str:
-    got = exercise.points if entry.get("passed") else 0
-    parts = [f"{got}/{exercise.points}"]
-    if entry.get("attempts"):
-        parts.append(f"checks: {entry['attempts']}")
-    if entry.get("hints"):
-        parts.append(f"hints: {entry['hints']}")
-    if not entry.get("passed") and entry.get("last"):
-        parts.append(str(entry["last"]))
-    return "  ".join(parts)
 
 
 def reset(exercise_id: str) -> None:
@@ -228,34 +215,29 @@ def reset(exercise_id: str) -> None:
     Args:
         exercise_id: for instance ``"sdp-softmax"``.
     """
-    exercise = find(exercise_id)
-    namespace = sys._getframe(1).f_globals
-    text = _text_of(exercise.name, namespace)
-    if text:
-        kept = record.keep(exercise_id, text)
-        print(f"Your answer is kept in {kept.relative_to(kept.parents[2])}.")
-    stub = sources.stub(exercise_id)
-    exec(compile(stub, f"<stub of {exercise_id}>", "exec"), namespace)  # noqa: S102
-    _last.pop(exercise_id, None)
-    _hints_shown.pop(exercise_id, None)
-    record.update(exercise_id, passed=None, last=None, hints=0)
-    shell = _shell()
-    if shell is None:
-        print(stub)
-    else:
-        shell.set_next_input(stub)
-
-
-def _shell() -> Any:
     from IPython.core.getipython import get_ipython
 
-    return get_ipython()
+    exercise = find(exercise_id)
+    namespace = sys._getframe(1).f_globals
+    if text := _text_of(exercise, namespace):
+        kept = progress_store.keep_answer(exercise_id, text)
+        print(f"Your answer is kept in {kept.relative_to(kept.parents[2])}.")
+    stub = sources.stub(exercise_id)
+    exec(compile(stub, f"<stub of {exercise_id}>", "exec"), namespace)
+    _last.pop(exercise_id, None)
+    _hints_shown.pop(exercise_id, None)
+    progress_store.update(exercise_id, passed=None, last=None, hints=0)
+    if shell := get_ipython():
+        shell.set_next_input(stub)
+    else:
+        print(stub)
 
 
-def _text_of(name: str, namespace: dict[str, Any]) -> str:
-    """The learner's last text of a function or class."""
+def _text_of(exercise: Exercise, namespace: dict[str, Any]) -> str:
+    """Return the learner's last text of a function or class."""
+    name = exercise.name
     value = namespace.get(name)
-    if value is not None and _stands_in_for(value) is None:
+    if value is not None and _fallback_of(value) is None:
         value = value.fn if is_kernel(value) else value
         try:
             return inspect.getsource(value)

@@ -3,34 +3,35 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
+from attn.exercises.cells import without_check_outputs
 from attn.grading import notebooks
 
 
 def fill(folder: Path) -> list[str]:
-    """Copy the chapters that are not there yet; never touch one that is.
+    """Copy the chapters that are not there yet; leave the others as they are.
 
     Args:
         folder: the learner's own; made when it does not exist.
 
     Returns:
-        What was done, a line each. A copy of an older version of a chapter
-        is named, and left alone.
+        A line for each chapter. It says when a copy is of an older version.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    told = []
+    lines = []
     for path in notebooks.pristine():
-        pristine = notebooks.read(path)
+        pristine, own = notebooks.read(path), folder / path.name
         version = _version(pristine)
-        own = folder / path.name
-        if not own.exists():
-            copy = notebooks.without_ticks(pristine)
-            copy.metadata["attn"] = {"version": version}
-            notebooks.write(copy, own)
-            told.append(f"{path.name}: copied")
+        if own.exists():
+            news = _news(own, version)
+            lines.append(f"{path.name}: yours, left as it is{news}")
             continue
-        told.append(f"{path.name}: yours, left as it is{_news(own, version)}")
-    return told
+        copy = without_check_outputs(pristine)
+        copy.metadata["attn"] = {"version": version}
+        notebooks.write(copy, own)
+        lines.append(f"{path.name}: copied")
+    return lines
 
 
 def _news(own: Path, version: str) -> str:
@@ -46,7 +47,6 @@ def _news(own: Path, version: str) -> str:
     )
 
 
-def _version(notebook: object) -> str:
-    """Changes when the text, the tasks or the demos of a chapter change."""
-    cells = notebook.cells  # type: ignore[attr-defined]
-    return notebooks.mark("\n".join(cell.source for cell in cells))
+def _version(notebook: Any) -> str:
+    """Hash the text, the tasks and the demos of a chapter."""
+    return notebooks.digest("\n".join(x.source for x in notebook.cells))

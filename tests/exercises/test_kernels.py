@@ -46,7 +46,7 @@ def notebook(*cells):
         [sys.executable, "-c", code, start, *cells],
         capture_output=True,
         text=True,
-        env={**os.environ, "ATTN_NO_RECORD": "1"},
+        env={**os.environ, "ATTN_NO_PROGRESS": "1"},
     )
     return done.stdout, done.stderr
 
@@ -151,8 +151,8 @@ def test_triton_without_its_interpreter_is_noticed():
         "import os; os.environ.pop('TRITON_INTERPRET', None)\n"
         "import torch; torch.cuda.is_available = lambda: False\n"
         "import triton\n"
-        "from attn.exercises.triton_compat import why_not\n"
-        "print(why_not())\n"
+        "from attn.exercises.triton_compat import unavailable_reason\n"
+        "print(unavailable_reason())\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True

@@ -6,7 +6,7 @@ import sys
 import pytest
 import torch
 
-from attn.grading import record, session
+from attn.grading import progress_store, session
 
 WRONG = "def softmax(x, dim=-1):\n    return torch.exp(x) / x.shape[dim]\n"
 RIGHT = """
@@ -24,9 +24,9 @@ def softmax(x, dim=-1):
 
 @pytest.fixture
 def learner(tmp_path, monkeypatch):
-    """A notebook's namespace, in a folder of its own, with a record."""
+    """A notebook's namespace, in a folder of its own, with progress."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(record, "is_recording", lambda: True)
+    monkeypatch.setattr(progress_store, "is_enabled", lambda: True)
     session._last.clear()
     session._hints_shown.clear()
     namespace = {"torch": torch, "__name__": "__main__"}
@@ -142,7 +142,7 @@ def test_hints_come_one_at_a_time_and_are_remembered(learner, capsys):
         learner('hint("sdp-softmax")')
         counts.append(capsys.readouterr().out.count("Hint "))
     assert counts == [1, 2, 3, 3]
-    assert record.load()["sdp-softmax"]["hints"] == 3
+    assert progress_store.load()["sdp-softmax"]["hints"] == 3
 
 
 def test_the_solution_is_shown_and_touches_nothing(learner, capsys):
@@ -179,7 +179,7 @@ def test_reset_brings_the_stub_back_and_keeps_the_text(
         learner.namespace["softmax"](torch.zeros(2))
 
 
-def test_a_broken_record_does_no_harm(learner, capsys, tmp_path):
+def test_broken_progress_does_no_harm(learner, capsys, tmp_path):
     (tmp_path / ".attn").mkdir()
     (tmp_path / ".attn" / "progress.json").write_text("{ not json")
     learner(DOUBLE)
@@ -187,7 +187,7 @@ def test_a_broken_record_does_no_harm(learner, capsys, tmp_path):
     assert capsys.readouterr().out.startswith("✓")
 
 
-def test_nothing_is_recorded_under_pytest(tmp_path):
+def test_nothing_is_stored_under_pytest(tmp_path):
     script = (
         "import torch\nfrom attn.grading import check\n"
         "def softmax(x, dim=-1): return x\ncheck('sdp-softmax')\n"

@@ -5,33 +5,33 @@ import torch
 
 from attn.grading.compare import alike, compare
 
-TRUTH = torch.tensor([[1.0, -2.0, 3e-3], [0.0, 5.0, 7.0]], dtype=torch.float64)
-HONEST = TRUTH.float()
+EXACT = torch.tensor([[1.0, -2.0, 3e-3], [0.0, 5.0, 7.0]], dtype=torch.float64)
+EXPECTED = EXACT.float()
 
 
-def kind(got, honest=HONEST, truth=TRUTH):
-    found = compare(got, honest, truth)
+def kind(got, expected=EXPECTED, exact=EXACT):
+    found = compare(got, expected, exact)
     return found.kind if found else None
 
 
 def test_rounding_is_forgiven_and_a_mistake_is_not():
-    assert kind(HONEST * (1 + 3e-7)) is None
-    assert kind(HONEST * (1 + 1e-4)) == "value"
+    assert kind(EXPECTED * (1 + 3e-7)) is None
+    assert kind(EXPECTED * (1 + 1e-4)) == "value"
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_half_precision_is_held_to_its_own_rounding(dtype):
-    honest = TRUTH.to(dtype)
+    expected = EXACT.to(dtype)
     eps = torch.finfo(dtype).eps
-    assert kind(honest, honest) is None
-    assert kind((TRUTH * (1 + eps)).to(dtype), honest) is None
-    assert kind((TRUTH * (1 + 20 * eps)).to(dtype), honest) == "value"
+    assert kind(expected, expected) is None
+    assert kind((EXACT * (1 + eps)).to(dtype), expected) is None
+    assert kind((EXACT * (1 + 20 * eps)).to(dtype), expected) == "value"
 
 
 def test_the_message_points_at_the_first_wrong_element():
-    got = HONEST.clone()
+    got = EXPECTED.clone()
     got[1, 2] = 8.0
-    text = compare(got, HONEST, TRUTH).text
+    text = compare(got, EXPECTED, EXACT).text
     assert "at [1, 2]: got 8, expected 7" in text
 
 
@@ -40,10 +40,10 @@ def test_the_message_points_at_the_first_wrong_element():
     [
         (None, "type"),
         (1.0, "type"),
-        (HONEST.numpy(), "type"),
-        (HONEST.T, "shape"),
-        (HONEST.double(), "dtype"),
-        (HONEST / 0 * 0, "nan"),
+        (EXPECTED.numpy(), "type"),
+        (EXPECTED.T, "shape"),
+        (EXPECTED.double(), "dtype"),
+        (EXPECTED / 0 * 0, "nan"),
     ],
 )
 def test_each_kind_of_fault_is_told_apart(got, want):
@@ -51,19 +51,19 @@ def test_each_kind_of_fault_is_told_apart(got, want):
 
 
 def test_infinities_must_match():
-    truth = torch.tensor([0.0, -torch.inf], dtype=torch.float64)
-    assert kind(truth.float(), truth.float(), truth) is None
+    exact = torch.tensor([0.0, -torch.inf], dtype=torch.float64)
+    assert kind(exact.float(), exact.float(), exact) is None
     finite = torch.tensor([0.0, -1e9])
-    assert kind(finite, truth.float(), truth) == "value"
-    assert kind(-truth.float(), truth.float(), truth) == "value"
+    assert kind(finite, exact.float(), exact) == "value"
+    assert kind(-exact.float(), exact.float(), exact) == "value"
 
 
 def test_booleans_are_exact_and_are_not_numbers():
-    honest = torch.tensor([True, False])
-    assert kind(honest, honest, honest) is None
-    assert kind(~honest, honest, honest) == "value"
-    assert kind(honest.float(), honest, honest) == "dtype"
-    assert kind(honest.int(), honest, honest) == "dtype"
+    expected = torch.tensor([True, False])
+    assert kind(expected, expected, expected) is None
+    assert kind(~expected, expected, expected) == "value"
+    assert kind(expected.float(), expected, expected) == "dtype"
+    assert kind(expected.int(), expected, expected) == "dtype"
 
 
 def test_a_number_may_be_a_tensor_without_axes():
@@ -95,11 +95,11 @@ def test_two_wrong_results_are_alike_only_with_the_same_nans():
 
 
 def test_a_random_result_is_held_to_about_its_size():
-    truth = torch.full((4,), 10.0, dtype=torch.float64)
-    honest = truth.float()
+    exact = torch.full((4,), 10.0, dtype=torch.float64)
+    expected = exact.float()
     for off, fine in ((0.4, True), (-0.4, True), (0.6, False)):
-        found = compare(honest + off, honest, truth, rtol=0.05)
+        found = compare(expected + off, expected, exact, rtol=0.05)
         assert (found is None) == fine
-    assert compare(honest + 0.4, honest, truth) is not None
-    pair = (honest + 0.4, honest), (honest, honest), (truth, truth)
+    assert compare(expected + 0.4, expected, exact) is not None
+    pair = (expected + 0.4, expected), (expected, expected), (exact, exact)
     assert compare(*pair, rtol=0.05) is None and compare(*pair) is not None

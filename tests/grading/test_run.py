@@ -80,7 +80,7 @@ def test_an_in_place_edit_is_told_and_does_no_harm():
         return x
 
     outcome = run(rude, CASE)
-    assert "in place (argument 1)" in outcome.fault
+    assert "in place (argument 1)" in outcome.side_effect
     assert torch.equal(X, torch.arange(6.0).reshape(2, 3))
 
 
@@ -92,8 +92,8 @@ def test_an_expanded_input_stays_expanded_and_is_private():
 
 
 def test_global_random_numbers_are_told():
-    assert "random" in run(lambda x: x * torch.rand(3), CASE).fault
-    assert not run(lambda x: x, CASE).fault
+    assert "random" in run(lambda x: x * torch.rand(3), CASE).side_effect
+    assert not run(lambda x: x, CASE).side_effect
 
 
 @pytest.mark.parametrize(
@@ -150,9 +150,9 @@ def test_a_tensor_beyond_the_room_is_told(answer, fits):
         answer, Case("room for the input", (X,), max_numel=X.numel())
     )
     assert outcome.error is None
-    assert (not outcome.fault) == fits
+    assert (not outcome.side_effect) == fits
     if not fits:
-        assert "something is copied" in outcome.fault
+        assert "something is copied" in outcome.side_effect
 
 
 def test_watching_memory_does_not_import_the_compiler():
@@ -165,6 +165,6 @@ def test_a_case_that_trains_may_draw_and_draws_the_same_each_time():
     before = torch.get_rng_state()
     case = Case("training", (X,), train=True)
     first, second = (run(torch.rand_like, case) for _ in range(2))
-    assert not first.fault
+    assert not first.side_effect
     assert torch.equal(first.output, second.output)
     assert torch.equal(torch.get_rng_state(), before)

@@ -9,7 +9,7 @@ import json
 import subprocess
 import sys
 
-from attn.exercises import sources
+from attn.exercises import cells, sources
 from attn.grading import notebooks
 
 WRONG = """
@@ -34,16 +34,15 @@ def _spoil(right):
 def short(key):
     """A chapter's notebook without its demonstrations."""
     notebook = notebooks.read(sources.notebook_path(key))
-    first = [
-        i for i, c in enumerate(notebook.cells) if notebooks.exercise_id(c)
-    ][0]
+    found = map(cells.exercise_id, notebook.cells)
+    first = next(i for i, name in enumerate(found) if name)
     keep = [
         cell
         for i, cell in enumerate(notebook.cells)
         if cell.cell_type == "code"
         and (
-            notebooks.exercise_id(cell)
-            or notebooks.checked_id(cell)
+            cells.exercise_id(cell)
+            or cells.checked_id(cell)
             or (i < first and _only_imports(cell.source))
         )
     ]
@@ -61,23 +60,23 @@ def _only_imports(source):
 
 
 def ids(notebook):
-    return [name for c in notebook.cells if (name := notebooks.exercise_id(c))]
+    return [name for c in notebook.cells if (name := cells.exercise_id(c))]
 
 
-def points(notebook):
-    """Points of each exercise, from the check cells."""
-    cells = [c for c in notebook.cells if notebooks.checked_id(c)]
-    return {
-        notebooks.checked_id(c): c.metadata["nbgrader"]["points"]
-        for c in cells
-    }
+def cleared(notebook):
+    """A copy without any output, as after "Clear all outputs"."""
+    notebook = copy.deepcopy(notebook)
+    for cell in notebook.cells:
+        if cell.cell_type == "code":
+            cell.outputs, cell.execution_count = [], None
+    return notebook
 
 
 def answered(notebook, right=(), wrong=()):
     """A copy in which some exercises are answered."""
     notebook = copy.deepcopy(notebook)
     for cell in notebook.cells:
-        name = notebooks.exercise_id(cell)
+        name = cells.exercise_id(cell)
         if name in right or name in wrong:
             cell.source = sources.solution(name)
         if name in wrong and "@triton.jit" in cell.source:

@@ -6,7 +6,7 @@ import shutil
 
 import pytest
 
-from attn.exercises import CHAPTERS, sources
+from attn.exercises import CHAPTERS, cells, sources
 from attn.exercises.spec import chapter
 from attn.grading import notebooks
 
@@ -23,14 +23,14 @@ def test_nothing_has_drifted(key, notebook):
 
 
 def test_every_exercise_of_the_chapter_is_there_in_order(key, notebook):
-    ids = [n for c in notebook.cells if (n := notebooks.exercise_id(c))]
+    ids = [n for c in notebook.cells if (n := cells.exercise_id(c))]
     assert ids == [exercise.id for exercise in chapter(key)]
 
 
 def test_points_are_those_of_the_specs(key, notebook):
     worth = {x.id: x.points for x in chapter(key)}
     for cell in notebook.cells:
-        if name := notebooks.checked_id(cell):
+        if name := cells.checked_id(cell):
             assert cell.metadata["nbgrader"]["points"] == worth[name]
 
 
@@ -88,7 +88,7 @@ def test_a_changed_solution_is_noticed(key, notebook, tmp_path, monkeypatch):
     """The proof that drift can be seen."""
     path = tmp_path / "changed.ipynb"
     changed = copy.deepcopy(notebook)
-    cell = next(c for c in changed.cells if notebooks.exercise_id(c))
+    cell = next(c for c in changed.cells if cells.exercise_id(c))
     cell.source = cell.source.replace("def ", "def other_", 1)
     notebooks.write(changed, path)
     assert any("the stub" in line for line in notebooks.drift(path))
@@ -97,11 +97,11 @@ def test_a_changed_solution_is_noticed(key, notebook, tmp_path, monkeypatch):
 def test_refresh_refuses_to_touch_a_learners_work(key, notebook, tmp_path):
     path = tmp_path / sources.notebook_path(key).name
     mine = copy.deepcopy(notebook)
-    cell = next(c for c in mine.cells if notebooks.exercise_id(c))
+    cell = next(c for c in mine.cells if cells.exercise_id(c))
     cell.source = cell.source.replace("raise NotImplementedError", "return 1")
     notebooks.write(mine, path)
     before = path.read_bytes()
-    with pytest.raises(notebooks.Edited, match=notebooks.exercise_id(cell)):
+    with pytest.raises(notebooks.Edited, match=cells.exercise_id(cell)):
         notebooks.refresh(path)
     assert path.read_bytes() == before
 
@@ -109,9 +109,9 @@ def test_refresh_refuses_to_touch_a_learners_work(key, notebook, tmp_path):
 def test_refresh_renews_a_stub_whose_task_has_changed(key, notebook, tmp_path):
     """An old stub that nobody has touched is no learner's work."""
     old = copy.deepcopy(notebook)
-    cell = next(c for c in old.cells if notebooks.exercise_id(c))
+    cell = next(c for c in old.cells if cells.exercise_id(c))
     cell.source = cell.source.replace('"""', '"""Once upon a time. ', 1)
-    cell.metadata["attn"] = {"stub": notebooks.mark(cell.source)}
+    cell.metadata["attn"] = {"stub": notebooks.digest(cell.source)}
     assert notebooks.edited_stubs(old) == []
 
 
@@ -122,7 +122,7 @@ def test_lab_copies_once_and_never_overwrites(key, notebook, tmp_path):
     own = tmp_path / sources.notebook_path(key).name
     copied = notebooks.read(own)
     for cell in copied.cells:
-        if notebooks.checked_id(cell):
+        if cells.checked_id(cell):
             assert cell.outputs == []
     own.write_bytes(own.read_bytes() + b"\n")
     mine = own.read_bytes()

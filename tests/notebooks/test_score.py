@@ -4,9 +4,16 @@ import xml.etree.ElementTree as ElementTree
 
 import pytest
 
-from attn.exercises import CHAPTERS, sources
+from attn.exercises import CHAPTERS, cells, sources
+from attn.exercises.cells import points
 from attn.grading import notebooks
-from tests.notebooks.learners import answered, ids, points, pytest_nbval, short
+from tests.notebooks.learners import (
+    answered,
+    cleared,
+    ids,
+    pytest_nbval,
+    short,
+)
 
 #: Cleared, or as Jupyter leaves it after "Run all". Both, where an output
 #: could help to a point; for a wrong answer the one that agrees with itself.
@@ -41,7 +48,7 @@ def test_the_score_is_exact(key, solved, nbval, tmp_path):
         for kept in STATES[state]:
             name = f"{state}-{kept}.ipynb"
             if kept == "cleared":
-                copy = notebooks.cleared(notebook)
+                copy = cleared(notebook)
             else:
                 copy = notebooks.execute(notebook, tmp_path)
             notebooks.write(copy, tmp_path / name)
@@ -64,9 +71,7 @@ def test_the_score_is_exact(key, solved, nbval, tmp_path):
 def test_a_missing_check_is_worth_nothing_and_is_named(tmp_path):
     notebook, expected = in_state("mask", "solved")
     gone = ids(notebook)[1]
-    notebook.cells = [
-        c for c in notebook.cells if notebooks.checked_id(c) != gone
-    ]
+    notebook.cells = [c for c in notebook.cells if cells.checked_id(c) != gone]
     path = tmp_path / "mine.ipynb"
     notebooks.write(notebook, path)
     _, score = pytest_nbval(path)
@@ -79,7 +84,7 @@ def test_a_missing_check_is_worth_nothing_and_is_named(tmp_path):
 def test_a_check_that_was_edited_is_put_right(tmp_path):
     notebook, expected = in_state("mask", "untouched")
     for cell in notebook.cells:
-        if name := notebooks.checked_id(cell):
+        if name := cells.checked_id(cell):
             worth = cell.metadata["nbgrader"]["points"]
             cell.source = f'print("✓ {name}  {worth}/{worth} points")'
             cell.metadata["tags"] = ["nbval-skip"]
@@ -91,7 +96,7 @@ def test_a_check_that_was_edited_is_put_right(tmp_path):
 
 def test_a_dead_kernel_is_noticed_before_its_time_is_up(tmp_path):
     notebook, _ = in_state("mask", "solved")
-    victim = next(c for c in notebook.cells if notebooks.exercise_id(c))
+    victim = next(c for c in notebook.cells if cells.exercise_id(c))
     victim.source += "\nimport os\nos._exit(1)"
     path = tmp_path / "mine.ipynb"
     notebooks.write(notebook, path)

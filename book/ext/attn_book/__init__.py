@@ -1,10 +1,10 @@
 """The book's Sphinx extension: what Jupyter Book does not do by itself.
 
 ``exercises``   labels, hints and solutions on the pages of the chapters
-``downloads``   the download button gives a notebook without ticks
+``downloads``   the download button gives a notebook without check outputs
 ``api``         the API page, from static analysis
-``folds``       folded cells are called what is written on them
-``offline``     no script that asks the network
+``folds``       the name of a folded cell is what is written on it
+``offline``     no script that uses the network
 ``repository``  links to the repository, when its address is known
 """
 

@@ -4,7 +4,7 @@ A notebook holds an exercise as two code cells: the stub, whose nbgrader
 metadata says ``solution: true``, and the check, which says ``grade: true``.
 The page gets a label above the first, and drop-downs below the second. Their
 text comes from ``attn/exercises`` and ``solutions``, read as source; the
-notebooks themselves stay as they are.
+notebooks do not change.
 """
 
 from __future__ import annotations
@@ -14,13 +14,12 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from attn.exercises import CHAPTERS, sources
+from attn.exercises.cells import checked_id, exercise_id, points
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
 Cell = dict[str, Any]
-
-CHECK = "check-"
 
 
 def setup(app: Sphinx) -> None:
@@ -42,52 +41,34 @@ def add_to_page(app: Sphinx, docname: str, source: list[str]) -> None:
 
 
 def with_exercises(notebook: dict[str, Any]) -> dict[str, Any]:
-    """The notebook with a label before and drop-downs after each exercise."""
-    points = {
-        exercise_of(cell): cell["metadata"]["nbgrader"].get("points", 0)
-        for cell in notebook["cells"]
-        if is_check(cell)
-    }
+    """Put a label before and drop-downs after each exercise."""
+    worth = points(notebook)
     cells: list[Cell] = []
     for cell in notebook["cells"]:
-        name = exercise_of(cell)
-        if name is None:
-            cells.append(cell)
-        elif is_check(cell):
-            cells += [tagged(cell, "check"), markdown(dropdowns(name))]
-        else:
+        if name := exercise_id(cell):
             cells += [
-                markdown(label(name, points.get(name, 0))),
+                markdown(label(name, worth.get(name, 0))),
                 tagged(cell, "exercise"),
             ]
+        elif name := checked_id(cell):
+            cells += [tagged(cell, "check"), markdown(dropdowns(name))]
+        else:
+            cells.append(cell)
     return {**notebook, "cells": cells}
 
 
-def exercise_of(cell: Cell) -> str | None:
-    """The id of the exercise that a stub or a check belongs to."""
-    marks = cell.get("metadata", {}).get("nbgrader", {})
-    if cell.get("cell_type") != "code" or "grade_id" not in marks:
-        return None
-    return str(marks["grade_id"]).removeprefix(CHECK)
-
-
-def is_check(cell: Cell) -> bool:
-    marks = cell.get("metadata", {}).get("nbgrader", {})
-    return cell.get("cell_type") == "code" and bool(marks.get("grade"))
-
-
-def label(name: str, points: int) -> str:
-    worth = f"{points} point{'' if points == 1 else 's'}"
+def label(name: str, worth: int) -> str:
+    unit = "point" if worth == 1 else "points"
     return (
         f"(exercise-{name})=\n"
         ":::{div} exercise-label\n"
-        f"**Exercise** {worth} `{name}`\n"
+        f"**Exercise** {worth} {unit} `{name}`\n"
         ":::\n"
     )
 
 
 def dropdowns(name: str) -> str:
-    """One drop-down for each hint, then one for the solution."""
+    """Return a drop-down for each hint, then one for the solution."""
     parts = [
         dropdown(f"Hint {number}", hint, "hint")
         for number, hint in enumerate(sources.hints(name), start=1)
@@ -98,7 +79,7 @@ def dropdowns(name: str) -> str:
 
 
 def dropdown(title: str, text: str, kind: str) -> str:
-    """A MyST drop-down; ``kind`` is for custom.css and the tests."""
+    """Return a MyST drop-down; ``kind`` is for custom.css and the tests."""
     return (
         f"::::::{{dropdown}} {title}\n"
         f":class-container: exercise-{kind}\n\n"
@@ -118,7 +99,7 @@ def markdown(text: str) -> Cell:
 
 
 def tagged(cell: Cell, tag: str) -> Cell:
-    """The cell with a tag, which the page shows as the class ``tag_…``."""
+    """Tag a cell; on the page the tag is the class ``tag_…``."""
     metadata = cell["metadata"]
     tags = [*metadata.get("tags", []), tag]
     return {**cell, "metadata": {**metadata, "tags": tags}}

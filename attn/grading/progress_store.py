@@ -1,7 +1,7 @@
-"""What a learner has done so far, kept beside the learner's notebooks.
+"""A learner's progress, kept in ``.attn/`` beside the notebooks.
 
-Two things stand in ``.attn/``: ``progress.json``, and ``kept/``, the text of
-every answer that was reset. Nothing is written under pytest.
+``progress.json`` has an entry for each exercise, ``kept/`` the text of every
+answer that was reset. Nothing is written under pytest.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from typing import Any
 
 
 def folder() -> Path:
-    """Where the record stands: a kernel runs beside its notebook."""
+    """Return where progress is kept: a kernel runs beside its notebook."""
     return Path.cwd() / ".attn"
 
 
-def is_recording() -> bool:
-    """False under pytest, and while the book itself runs its chapters."""
-    off = ("PYTEST_VERSION", "PYTEST_CURRENT_TEST", "ATTN_NO_RECORD")
+def is_enabled() -> bool:
+    """Return False under pytest, and while the book runs its own chapters."""
+    off = ("PYTEST_VERSION", "PYTEST_CURRENT_TEST", "ATTN_NO_PROGRESS")
     return not any(name in os.environ for name in off)
 
 
 def load() -> dict[str, dict[str, Any]]:
-    """The record, exercise id to entry; empty when there is none."""
+    """Return the entries by exercise id; none when there is no file."""
     path = folder() / "progress.json"
     try:
         entries = json.loads(path.read_text(encoding="utf-8"))
@@ -36,9 +36,12 @@ def load() -> dict[str, dict[str, Any]]:
 
 
 def update(exercise_id: str, **entry: Any) -> None:
-    """Change one entry. A folder that cannot be written is no error: a
-    learner's check must not fail for it."""
-    if not is_recording():
+    """Change one entry.
+
+    A folder that cannot be written to is no error: a check must not fail
+    because of it.
+    """
+    if not is_enabled():
         return
     entries = load()
     entries[exercise_id] = {**entries.get(exercise_id, {}), **entry}
@@ -47,7 +50,7 @@ def update(exercise_id: str, **entry: Any) -> None:
         _write(folder() / "progress.json", text)
 
 
-def keep(exercise_id: str, text: str) -> Path:
+def keep_answer(exercise_id: str, text: str) -> Path:
     """Save the text of an answer before it is replaced."""
     stamp = time.strftime("%Y%m%d-%H%M%S")
     path = folder() / "kept" / f"{exercise_id}-{stamp}.py"
@@ -60,7 +63,7 @@ def keep(exercise_id: str, text: str) -> Path:
 
 
 def _write(path: Path, text: str) -> None:
-    """All or nothing, so that a crash never leaves half a file."""
+    """Replace a file in one step, so that a crash never leaves half of it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_name(f"{path.name}.{os.getpid()}.tmp")
     draft.write_text(text, encoding="utf-8")

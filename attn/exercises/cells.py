@@ -1,0 +1,52 @@
+"""Find an exercise's two cells in a notebook: the stub and its check.
+
+nbgrader's metadata marks them. A notebook is a dict, as JSON or nbformat
+reads it, so that the book can be built without either.
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+CHECK = "check-"
+
+
+def exercise_id(cell: Any) -> str | None:
+    """Return the exercise that is written in this cell."""
+    about = _metadata(cell)
+    if not about.get("solution") or about.get("grade"):
+        return None
+    return about.get("grade_id")
+
+
+def checked_id(cell: Any) -> str | None:
+    """Return the exercise that this cell checks."""
+    about = _metadata(cell)
+    if not about.get("grade"):
+        return None
+    return about.get("grade_id", "").removeprefix(CHECK) or None
+
+
+def points(notebook: Any) -> dict[str, int]:
+    """Return the points of each exercise that the notebook checks."""
+    return {
+        name: cell["metadata"]["nbgrader"]["points"]
+        for cell in notebook["cells"]
+        if (name := checked_id(cell))
+    }
+
+
+def without_check_outputs(notebook: Any) -> Any:
+    """Return a copy whose checks show nothing: the work is still to do."""
+    notebook = copy.deepcopy(notebook)
+    for cell in notebook["cells"]:
+        if checked_id(cell):
+            cell["outputs"], cell["execution_count"] = [], None
+    return notebook
+
+
+def _metadata(cell: Any) -> Any:
+    if cell["cell_type"] != "code":
+        return {}
+    return cell["metadata"].get("nbgrader", {})
