@@ -92,7 +92,7 @@ gpu:
 	@for python in $(PYTHON) $(PY); do \
 	  "$$python" -c "import importlib.util as u, sys; \
 	    sys.exit(u.find_spec('torch') is None)" 2>/dev/null && \
-	    exec "$$python" -m attn.bench gpu --out "$(OUT)/run.json"; \
+	    exec "$$python" -m tests.gpu run --out "$(OUT)/run.json"; \
 	done; \
 	echo "make gpu needs a GPU and a Python that has torch: PYTHON=… names it"
 

@@ -3,6 +3,4 @@
 ``cases`` lists the comparisons and their goals, ``baselines`` builds the
 peers of a case, ``runner`` runs them in turns, ``results`` reads and writes
 the measurements as JSON, and ``report`` makes a table or a figure of them.
-``gpu`` runs on a GPU what needs one: the kernels' ``correctness``, a ``sweep``
-of their configurations, and the benchmark, in processes of ``workers``.
 """

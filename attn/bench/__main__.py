@@ -2,22 +2,18 @@
 
 ``run`` measures all cases that this machine can run, prints the tables, and
 writes JSON; ``show FILE`` prints the tables of a file, ``plot FILE IMAGE``
-draws it; ``gpu`` checks the kernels, their configurations and their speed on a
-GPU.
+draws it.
 """
 
 from __future__ import annotations
 
 import argparse
 import multiprocessing
-import os
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any
-
-import torch
 
 from attn.bench import results
 from attn.bench.cases import CASES, find
@@ -39,10 +35,6 @@ def main(words: list[str] | None = None) -> int:
         action="store_true",
         help="small sizes, everywhere: the times mean nothing",
     )
-    gpu = commands.add_parser("gpu", help="check, tune and time on a GPU")
-    gpu.add_argument("--out", type=Path, required=True)
-    gpu.add_argument("--seconds", type=float, help="stop after that long")
-    gpu.add_argument("--dry-run", action="store_true", help="as for run")
     show = commands.add_parser("show", help="print a file's tables")
     show.add_argument("file", type=Path)
     plot = commands.add_parser("plot", help="draw a file")
@@ -50,19 +42,17 @@ def main(words: list[str] | None = None) -> int:
     plot.add_argument("image", type=Path)
     plot.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     given = parser.parse_args(words)
+    from attn.bench import report
+
     if given.command == "run":
         done = _run(given.cases, given.repeats, given.dry_run)
-        _show(done)
+        report.show(done)
         if given.out:
             results.save(done, given.out)
             print(f"written: {given.out}")
-    elif given.command == "gpu":
-        return _gpu(given.out, given.seconds, given.dry_run)
     elif given.command == "show":
-        _show(results.load(given.file))
+        report.show(results.load(given.file))
     else:
-        from attn.bench import report
-
         drawn = report.figure_of(results.load(given.file), given.device)
         drawn.savefig(given.image)
     return 0
@@ -95,38 +85,6 @@ def _alone(measure: Callable[[], dict[str, Any]]) -> dict[str, Any]:
     spawn = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(1, mp_context=spawn) as pool:
         return pool.submit(measure).result()
-
-
-def _gpu(path: Path, seconds: float | None, dry: bool) -> int:
-    """Return 1 when a kernel is wrong; a machine without a GPU is none."""
-    if not torch.cuda.is_available():
-        if not dry:
-            print(f"torch {torch.__version__} finds no GPU: nothing measured")
-            return 0
-        os.environ.setdefault("TRITON_INTERPRET", "1")  # before its import
-    from attn.bench import gpu
-
-    code = gpu.measure(path, seconds or gpu.BUDGET, dry)
-    _show(results.load(path))
-    print(f"written: {path}")
-    return code
-
-
-def _show(run: dict[str, Any]) -> None:
-    from rich.console import Console
-
-    from attn.bench import report
-
-    console = Console()
-    if "correctness" in run:
-        console.print(report.correctness(run))
-        console.print(report.configurations(run))
-    console.print(report.times(run))
-    if not run["dry"]:
-        console.print(report.goals(run))
-    for one in run["pending"]:
-        console.print(f"pending: {find(one['case']).title}: {one['why']}")
-    console.print(report.provenance(run), soft_wrap=True)
 
 
 if __name__ == "__main__":

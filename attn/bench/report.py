@@ -8,18 +8,17 @@ from matplotlib.figure import Figure
 from rich.console import Console
 from rich.table import Table
 
-from attn.bench.cases import CASES
+from attn.bench.cases import CASES, find
 from attn.bench.results import median, ratios, speed, spread
 from attn.plot import BLUE, GREY, ORANGE, describe, figure
 
 __all__ = [
-    "configurations",
-    "correctness",
     "figure_of",
     "goals",
     "pending",
     "printed",
     "provenance",
+    "show",
     "times",
 ]
 
@@ -40,6 +39,17 @@ def provenance(run: dict[str, Any]) -> str:
 def printed(table: Table, width: int = 79) -> None:
     """A table as plain text, the same everywhere."""
     Console(width=width, force_jupyter=False, color_system=None).print(table)
+
+
+def show(run: dict[str, Any]) -> None:
+    """Print every table of a run."""
+    console = Console()
+    console.print(times(run))
+    if not run["dry"]:
+        console.print(goals(run))
+    for one in run["pending"]:
+        console.print(f"pending: {find(one['case']).title}: {one['why']}")
+    console.print(provenance(run), soft_wrap=True)
 
 
 def times(run: dict[str, Any]) -> Table:
@@ -92,55 +102,6 @@ def goals(run: dict[str, Any]) -> Table:
             table.add_row(title, hope, f"{ratio:.3g}x", mark)
             title = ""
     return table
-
-
-def correctness(run: dict[str, Any]) -> Table:
-    """Checks of the kernels on a GPU: the worst error by kernel and dtype."""
-    found = run["correctness"]
-    done = len(found["checks"])
-    table = Table(title=f"Correctness: {done} of {found['planned']} checks")
-    for name in ("kernel", "dtype"):
-        table.add_column(name)
-    for name in ("checks", "wrong", "error / limit"):
-        table.add_column(name, justify="right")
-    groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
-    for one in found["checks"]:
-        groups.setdefault((one["kernel"], one["dtype"]), []).append(one)
-    for names, checks in groups.items():
-        wrong = sum(not one["right"] for one in checks)
-        errors = [
-            pair for c in checks for pair in c.get("errors", {}).values()
-        ]
-        worst = max((error / limit for error, limit in errors), default=0.0)
-        table.add_row(*names, str(len(checks)), str(wrong), f"{worst:.2f}")
-    return table
-
-
-def configurations(run: dict[str, Any]) -> Table:
-    """Every row of the configuration table: shipped, and best here."""
-    found = run["sweep"]
-    title = f"Configurations: {found['tried']} of {found['planned']} tried"
-    table = Table(title=title)
-    for name in ("kernel", "D", "dtype", "shipped", "best"):
-        table.add_column(name)
-    table.add_column("shipped / best", justify="right")
-    for row in found["rows"]:
-        ratio = row["ratio"]
-        table.add_row(
-            row["kernel"],
-            str(row["head_dim"]),
-            row["dtype"],
-            _tile(row["shipped"]),
-            _tile(row["best"]),
-            "-" if ratio is None else f"{ratio:.2f}",
-        )
-    return table
-
-
-def _tile(config: dict[str, int] | None) -> str:
-    if config is None:
-        return "-"
-    return "{block_l}x{block_s} w{num_warps} s{num_stages}".format(**config)
 
 
 def pending(runs: list[dict[str, Any]]) -> list[str]:

@@ -35,8 +35,6 @@ __all__ = [
     "stored",
 ]
 
-#: What a measurement depends on, for git, wherever it is called.
-SOURCES = ":(top)attn"
 _PACKAGES = ("torch", "triton", "numpy", "transformers")
 
 
@@ -49,8 +47,12 @@ class Ratio(NamedTuple):
     met: bool
 
 
-def about_this_machine() -> dict[str, Any]:
-    """Provenance: enough to know what a number is worth."""
+def about_this_machine(*sources: str) -> dict[str, Any]:
+    """Return the provenance of a run.
+
+    Args:
+        sources: folders that the run depends on, besides ``attn``.
+    """
     versions = {"python": platform.python_version()}
     for name in _PACKAGES:
         try:
@@ -66,7 +68,7 @@ def about_this_machine() -> dict[str, Any]:
         # A copy of the tree has no history: COMMIT says whose it is.
         "commit": _git("rev-parse", "--short", "HEAD")
         or os.environ.get("COMMIT", ""),
-        "changed": bool(_git("status", "--porcelain", "--", SOURCES)),
+        "changed": bool(_changes("attn", *sources)),
     }
     if torch.cuda.is_available():
         gpu = torch.cuda.get_device_properties("cuda")
@@ -91,6 +93,11 @@ def _cpu() -> str:
 
 def _git(*words: str) -> str:
     return _said("git", "-C", str(Path(__file__).parent), *words)
+
+
+def _changes(*folders: str) -> str:
+    paths = [f":(top){folder}" for folder in folders]
+    return _git("status", "--porcelain", "--", *paths)
 
 
 def _driver() -> str:

@@ -28,11 +28,12 @@ from typing import Any
 
 import torch
 
-from attn.bench import correctness, results, sweep
+from attn.bench import results
 from attn.bench.cases import CASES, Case, find
 from attn.bench.runner import run_case
-from attn.bench.workers import Outcome, Worker, attempt, run_all
 from attn.kernels.configs import Config
+from tests.gpu import correctness, sweep
+from tests.gpu.workers import Outcome, Worker, attempt, run_all
 
 __all__ = ["BUDGET", "Session", "measure"]
 
@@ -75,7 +76,7 @@ class Session:
         # Cases compile beside each other: none needs a pool of its own.
         os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
         self.run: dict[str, Any] = {
-            "about": results.about_this_machine(),
+            "about": results.about_this_machine("tests/gpu"),
             "dry": dry,
             "time": {"budget": budget},
             "correctness": {"planned": 0, "checks": []},

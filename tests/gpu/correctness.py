@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attn.bench.kernel_calls import VARIANTS, Check, run
+from tests.gpu.kernel_calls import VARIANTS, Check, run
 
 __all__ = ["check", "checks", "distance", "few_roundings"]
 

@@ -19,9 +19,9 @@ import torch
 from torch import Tensor
 
 from attn import functional
-from attn.bench.correctness import distance, few_roundings
 from attn.kernels.configs import Config, config_of, replaced
 from attn.profiling import benchmark_interleaved
+from tests.gpu.correctness import distance, few_roundings
 
 __all__ = [
     "ROWS",

@@ -15,13 +15,15 @@ import torch
 
 pytest.importorskip("triton")
 
-from attn.bench import correctness, gpu, results, sweep  # noqa: E402
-from attn.bench.__main__ import main  # noqa: E402
+from attn.bench import results  # noqa: E402
+from attn.bench.__main__ import main as bench  # noqa: E402
 from attn.bench.cases import CASES, find  # noqa: E402
-from attn.bench.kernel_calls import VARIANTS, Check  # noqa: E402
-from attn.bench.workers import Worker, run_all  # noqa: E402
 from attn.kernels import attention  # noqa: E402
 from attn.kernels.configs import Config, config_of, replaced  # noqa: E402
+from tests.gpu import correctness, session, sweep  # noqa: E402
+from tests.gpu.__main__ import main  # noqa: E402
+from tests.gpu.kernel_calls import VARIANTS, Check  # noqa: E402
+from tests.gpu.workers import Worker, run_all  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore:flex_attention called")
 ROOT = Path(__file__).parents[2]
@@ -31,7 +33,7 @@ ROOT = Path(__file__).parents[2]
 def run(tmp_path_factory):
     """Everything in small; one case of the benchmark: test_bench has all."""
     path = tmp_path_factory.mktemp("gpu") / "run.json"
-    gpu.Session(path, dry=True, cases=[find("gpu-decode")]).measure()
+    session.Session(path, dry=True, cases=[find("gpu-decode")]).measure()
     return path
 
 
@@ -68,12 +70,32 @@ def test_its_file_can_be_shown_like_any_run(run, capsys):
     shown = capsys.readouterr().out
     for text in ("15 of 15 checks", "Configurations", "Medians", "DRY RUN"):
         assert text in shown
+    assert bench(["show", str(run)]) == 0
+    assert capsys.readouterr().out in shown
+
+
+def test_it_runs_without_pytest_and_without_tables(run, tmp_path):
+    code = """
+import sys
+sys.modules["pytest"] = sys.modules["rich"] = None
+from tests.gpu import __main__, session
+assert "tests.conftest" not in sys.modules
+sys.exit(__main__.main(["show", sys.argv[1]]))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(run)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("no tables here")
 
 
 def test_without_a_gpu_it_says_so_in_one_line(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     path = tmp_path / "run.json"
-    assert main(["gpu", "--out", str(path)]) == 0
+    assert main(["run", "--out", str(path)]) == 0
     (line,) = capsys.readouterr().out.splitlines()
     assert "finds no GPU" in line and not path.exists()
 
@@ -91,7 +113,7 @@ def test_make_takes_the_python_at_hand_and_installs_nothing(tmp_path):
             capture_output=True,
             text=True,
         )
-        said = f"-m attn.bench gpu --out {path}/run.json\n"
+        said = f"-m tests.gpu run --out {path}/run.json\n"
         assert (done.returncode, done.stdout) == (0, said), done.stderr
     assert sorted(x.name for x in tmp_path.iterdir()) == ["Makefile", "python"]
 
@@ -105,10 +127,16 @@ def test_a_copy_without_history_is_told_its_commit(monkeypatch):
 def test_a_change_of_what_is_measured_is_recorded(monkeypatch):
     if not results._git("rev-parse", "HEAD"):
         pytest.skip("no git history here")
-    listed = results._git("ls-files", "--full-name", "--", results.SOURCES)
-    assert "attn/bench/results.py" in listed.splitlines()
-    monkeypatch.setattr(results, "_git", lambda *_: " M attn/api.py")
-    assert results.about_this_machine()["changed"] is True
+    asked = []
+    monkeypatch.setattr(
+        results, "_git", lambda *words: asked.append(words) or " M attn/api.py"
+    )
+    assert results.about_this_machine("tests/gpu")["changed"] is True
+    monkeypatch.undo()
+    (paths,) = (words[3:] for words in asked if words[0] == "status")
+    listed = results._git("ls-files", "--full-name", "--", *paths)
+    for path in ("attn/bench/results.py", "tests/gpu/sweep.py"):
+        assert path in listed.splitlines()
 
 
 def test_a_gpu_is_named_with_its_driver(monkeypatch):
@@ -130,7 +158,7 @@ def test_a_gpu_is_named_with_its_driver(monkeypatch):
 def test_when_the_time_is_over_the_rest_is_pending(tmp_path):
     path = tmp_path / "run.json"
     begin = time.monotonic()
-    gpu.Session(path, budget=0.0, dry=True, cases=[]).measure()
+    session.Session(path, budget=0.0, dry=True, cases=[]).measure()
     assert time.monotonic() - begin < 30
     found = results.load(path)
     assert found["correctness"]["checks"] == []
@@ -139,11 +167,10 @@ def test_when_the_time_is_over_the_rest_is_pending(tmp_path):
 
 
 def test_a_case_that_dies_is_pending_with_its_reason(tmp_path, monkeypatch):
-    monkeypatch.setattr(gpu, "run_case", lambda *_, **__: 1 / 0)
+    monkeypatch.setattr(session, "run_case", lambda *_, **__: 1 / 0)
     path = tmp_path / "run.json"
     cases = [case for case in CASES if case.device == "cuda"]
-    session = gpu.Session(path, budget=0.0, dry=True)
-    found = session.measure()
+    found = session.Session(path, budget=0.0, dry=True).measure()
     assert found["cases"] == []
     assert [one["case"] for one in found["pending"]] == [c.name for c in cases]
     assert (
@@ -226,9 +253,9 @@ def test_a_wrong_kernel_is_the_exit_code(tmp_path, monkeypatch):
         return {**one._asdict(), "errors": {}, "right": right}
 
     monkeypatch.setattr(correctness, "check", check)
-    monkeypatch.setattr(gpu.Session, "_sweep", lambda self: None)
-    monkeypatch.setattr(gpu.Session, "_benchmark", lambda self: None)
-    assert gpu.measure(tmp_path / "run.json", dry=True) == 1
+    monkeypatch.setattr(session.Session, "_sweep", lambda self: None)
+    monkeypatch.setattr(session.Session, "_benchmark", lambda self: None)
+    assert session.measure(tmp_path / "run.json", dry=True) == 1
 
 
 # --- configurations ----------------------------------------------------------
@@ -278,7 +305,7 @@ def test_the_shipped_row_is_compared_with_the_best():
 
 
 def test_a_configuration_that_computes_something_else_is_refused(monkeypatch):
-    row = gpu.TINY[0]
+    row = session.TINY[0]
     trial = sweep.Trial(row, row.shipped(0), 0)
     assert sweep.try_config(trial)["error"] < 0.05
     forward = attention.fused_attention
