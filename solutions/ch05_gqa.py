@@ -10,14 +10,14 @@ def repeat_kv(x: Tensor, n_rep: int) -> Tensor:
     """Give every query head its own copy of the head that it shares.
 
     Head ``h`` of the result is head ``h // n_rep`` of ``x``: each head
-    ``n_rep`` times, one copy after the other. The check uses three axes
-    and more, views, one head, ``n_rep`` of 1, and gradients. Models
+    ``n_rep`` times, one copy after the other. The check uses three or
+    more axes, views, one head, an ``n_rep`` of 1, and gradients. Models
     have been ported with the copies in the wrong order: they load, and
-    speak nonsense.
+    talk nonsense.
 
     Args:
         x: keys or values, ``(..., Hkv, S, D)``.
-        n_rep: query heads for each key and value head, at least 1.
+        n_rep: query heads per key and value head, at least 1.
 
     Returns:
         ``(..., Hkv * n_rep, S, D)``.
@@ -31,14 +31,14 @@ def grouped_attention(
     value: Tensor,
     attn_mask: Tensor | None = None,
 ) -> Tensor:
-    """Grouped-query attention that never copies a key or a value.
+    """Compute grouped-query attention without copying keys or values.
 
     Query head ``h`` reads key and value head ``h // G``, with
-    ``G = H // Hkv``, scaled by ``1 / sqrt(D)``. The check also watches
-    what you allocate: no tensor may be larger than the keys, the
-    queries or the scores. (A product with an expanded tensor copies it
-    behind your back.) H = Hkv and Hkv = 1 occur, and gradients. A cache
-    is read once for every generated token: a copy of it is the time.
+    ``G = H // Hkv``, scaled by ``1 / sqrt(D)``. The check also measures
+    what you allocate: no tensor may be larger than keys, queries or
+    scores. (A product with an expanded tensor copies it behind your
+    back.) H = Hkv and Hkv = 1 occur, and gradients. Every generated
+    token reads the whole cache; a copy is slower still.
 
     Args:
         query: ``(B, H, L, D)``.
@@ -62,14 +62,14 @@ def grouped_attention(
 
 
 class GroupedQueryAttention(nn.Module):
-    """The attention layer of Llama, without its positions.
+    """The attention layer of Llama, without its rotary positions.
 
     Four ``nn.Linear`` maps without bias: ``q_proj`` to H heads,
     ``k_proj`` and ``v_proj`` to Hkv heads, ``out_proj`` back to E. A
-    head has ``head_dim`` features, which need not be ``E // H``. Your
-    ``grouped_attention`` may be used, and anything of torch. The check
-    loads its own weights, turns ``num_kv_heads`` from H (MHA) to 1
-    (MQA), masks, and compares gradients.
+    head has ``head_dim`` features, which need not be ``E // H``. You
+    may use your ``grouped_attention``, and anything in PyTorch. The
+    check loads its own weights, varies ``num_kv_heads`` from H (MHA) to
+    1 (MQA), passes masks, and compares gradients.
     """
 
     def __init__(
@@ -79,13 +79,13 @@ class GroupedQueryAttention(nn.Module):
         num_kv_heads: int,
         head_dim: int | None = None,
     ):
-        """Make the four maps.
+        """Create the four maps.
 
         Args:
             embed_dim: ``E``.
             num_heads: ``H``.
             num_kv_heads: ``Hkv``, a divisor of H.
-            head_dim: ``D``; ``E // H`` when None.
+            head_dim: ``D``; ``E // H`` if None.
         """
         super().__init__()
         self.head_dim = head_dim or embed_dim // num_heads
@@ -99,7 +99,7 @@ class GroupedQueryAttention(nn.Module):
     def forward(
         self, x: Tensor, attn_mask: Tensor | None = None
     ) -> Tensor:
-        """Self-attention.
+        """Let every token of ``x`` attend where the mask allows.
 
         Args:
             x: ``(B, L, E)``.
@@ -127,16 +127,16 @@ def kv_cache_bytes(
     head_dim: int,
     dtype: torch.dtype = torch.bfloat16,
 ) -> int:
-    """How many bytes the keys and values of a whole batch take.
+    """Return the bytes that the keys and values of a batch take.
 
     Every layer keeps one key and one value for each token and each
-    key/value head. ``dtype.itemsize`` is the size of a number in bytes.
-    The check compares exact integers for large models. With it you can
-    say which model fits a machine before you buy the machine.
+    key/value head. ``dtype.itemsize`` is the size of an element in
+    bytes. The check compares exact integers for large models. With this
+    you can say which model fits a machine before you buy the machine.
 
     Args:
         batch: sequences, ``B``.
-        seq_len: tokens of each, ``S``.
+        seq_len: tokens in each, ``S``.
         num_layers: layers of the model.
         num_kv_heads: ``Hkv``.
         head_dim: ``D``, of keys and of values.
@@ -153,17 +153,17 @@ def kv_cache_bytes(
 def pool_heads(
     weight: Tensor, num_heads: int, num_kv_heads: int
 ) -> Tensor:
-    """Turn a trained MHA key or value projection into one of GQA.
+    """Convert a trained MHA key or value projection to GQA.
 
     Each new head is the mean of the ``G`` old heads whose queries will
-    share it, rows and all. The check converts weights and biases, down
-    to one head, and compares gradients. A few percent of the original
-    training then repair what averaging has broken.
+    share it, row by row. The check converts weights and biases, down to
+    one head, and compares gradients. A few percent of the original
+    training then repairs what averaging has broken.
 
     Args:
         weight: a ``Linear`` weight ``(H * D, E)`` or bias ``(H * D,)``.
-        num_heads: ``H``, its heads.
-        num_kv_heads: ``Hkv``, the heads wanted; divides H.
+        num_heads: ``H``, the old heads.
+        num_kv_heads: ``Hkv``, the new heads; divides H.
 
     Returns:
         ``(Hkv * D, E)`` or ``(Hkv * D,)``.
