@@ -5,7 +5,8 @@ code say what changes, and the paragraph after them explains it:
 
 * lines marked ``-`` and ``+`` replace text of the solution's body, which must
   contain the ``-`` text exactly once; several such pairs may follow one
-  another;
+  another. Part of a line may be replaced by part of a line; text of an
+  indented block that becomes several lines begins at the start of its line;
 * unmarked lines replace the whole body; in a class, methods alone replace the
   methods of the same names;
 * unmarked lines that define the exercise's own name replace everything.
@@ -57,18 +58,8 @@ class Mistake:
 
     @property
     def source(self) -> str:
-        """The wrong version's source.
-
-        Raises:
-            EditError: the edit does not match exactly once, or gives no
-                valid Python.
-        """
-        source = edited(self.solution, self.code, self.place)
-        try:
-            ast.parse(source)
-        except SyntaxError as error:
-            raise EditError(f"{self.place}: {error}:\n{source}") from error
-        return source
+        """The wrong version's source."""
+        return edited(self.solution, self.code, self.place)
 
     @cached_property
     def answer(self) -> Any:
@@ -85,62 +76,107 @@ def read(path: Path) -> tuple[tuple[str, ...], list[tuple[str, str, str]]]:
     """Read the hints, and the (name, code, why) of every mistake.
 
     Raises:
-        EditError: a part is missing, or two mistakes share a name.
+        EditError: a part is missing or unknown, or two mistakes share a name.
     """
-    text = _LINK.sub(
-        lambda link: path.with_name(link[1]).read_text(encoding="utf-8"),
-        path.read_text(encoding="utf-8"),
+    place = f"{path.parent.name}/{path.name}"
+    found = re.fullmatch(
+        r"# Hints\n(.*)\n# Mistakes\n(.*)", _text(path, place), re.S
     )
-    found = re.fullmatch(r"# Hints\n(.*)\n# Mistakes\n(.*)", text, re.S)
     if not found:
+        raise EditError(f"{place} must hold '# Hints' and then '# Mistakes'")
+    hints = [line for line in found[1].splitlines() if line.strip()]
+    start, *parts = re.split(r"^## ", found[2], flags=re.M)
+    odd = [x for x in hints if not re.match(r"\d+\. ", x)] + start.split("\n")
+    if any(line.strip() for line in odd):
+        text = "\n".join(odd).strip()
         raise EditError(
-            f"{path.name} must hold '# Hints' and then '# Mistakes'"
+            f"{place}: a hint must be one line that begins with its number, "
+            f"a mistake must begin with ## and its name; got\n{text}"
         )
-    hints = re.findall(r"^\d+\. (.*)$", found[1], re.M)
-    mistakes = []
-    for part in re.split(r"^## ", found[2], flags=re.M)[1:]:
+    mistakes: dict[str, tuple[str, str, str]] = {}
+    for part in parts:
         name, _, rest = part.partition("\n")
-        lines = rest.splitlines()
+        name, lines = name.strip(), rest.splitlines()
         code = [line[4:] for line in lines if line.startswith("    ")]
         why = [line for line in lines if not line.startswith("    ")]
-        entry = (
-            name.strip(),
-            "\n".join(code),
-            " ".join(" ".join(why).split()),
-        )
+        entry = (name, "\n".join(code), " ".join(" ".join(why).split()))
         if not all(entry):
             raise EditError(
-                f"{path.name}: ## {name}: a mistake must have a name, code "
-                "and an explanation"
+                f"{place}: ## {name}: a mistake must have a name, code and an "
+                "explanation"
             )
-        mistakes.append(entry)
-    names = [name for name, _, _ in mistakes]
-    if len(set(names)) < len(names):
-        raise EditError(f"{path.name}: two mistakes have the same name")
-    return tuple(hints), mistakes
+        if name in mistakes:
+            raise EditError(
+                f"{place}: ## {name}: two mistakes share this name"
+            )
+        mistakes[name] = entry
+    return tuple(x.partition(". ")[2] for x in hints), [*mistakes.values()]
+
+
+def _text(path: Path, place: str) -> str:
+    """Return a file's text, with each link replaced by the linked file."""
+
+    def linked(link: re.Match[str]) -> str:
+        return path.with_name(link[1]).read_text(encoding="utf-8")
+
+    try:
+        return _LINK.sub(linked, path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeError) as error:
+        raise EditError(f"{place} cannot be read: {error}") from error
 
 
 def edited(solution: str, code: str, place: str = "edit") -> str:
     """Return the solution's source with an edit applied.
 
+    Args:
+        solution: the source of the right answer.
+        code: the edit, or the lines that replace the body.
+        place: file and heading, for error messages.
+
     Raises:
-        EditError: the text of a ``-`` line does not occur exactly once.
+        EditError: the edit does not match exactly once, would lose
+            indentation, or gives no valid Python.
     """
-    if re.match(r"[-+]( |$)", code):
-        head, body = _split(solution)
-        for old, new in _hunks(code):
-            part = body if old in body else head
-            if not old or part.count(old) != 1:
-                raise EditError(
-                    f"{place}: the text to replace must occur exactly once "
-                    f"in the solution; it occurs {part.count(old)} times:\n"
-                    f"{old}"
-                )
-            if part is body:
-                body = body.replace(old, new)
-            else:
-                head = head.replace(old, new)
-        return _join(head, body)
+    try:
+        if re.match(r"[-+]( |$)", code):
+            source = _with_edits(solution, code)
+        else:
+            source = _with_code(solution, code)
+        ast.parse(source)
+    except SyntaxError as error:
+        raise EditError(f"{place}: {error}:\n{code}") from error
+    except EditError as error:
+        raise EditError(f"{place}: {error}") from None
+    return source
+
+
+def _with_edits(solution: str, code: str) -> str:
+    """Apply the ``-`` and ``+`` lines of an edit."""
+    head, body = _split(solution)
+    for old, new in _hunks(code):
+        part = body if old in body else head
+        if not old or part.count(old) != 1:
+            raise EditError(
+                "the text to replace must occur exactly once in the "
+                f"solution; it occurs {part.count(old) if old else 0} "
+                f"times:\n{old}"
+            )
+        before, _, after = part.partition(old)
+        line = before.rpartition("\n")[2]
+        if line[:1].isspace() and "\n" in new:
+            raise EditError(
+                "text that several lines replace must begin with the "
+                f"indentation of its line, on - and + lines alike; got\n{old}"
+            )
+        if part is body:
+            body = before + new + after
+        else:
+            head = before + new + after
+    return _join(head, body)
+
+
+def _with_code(solution: str, code: str) -> str:
+    """Replace the body, the methods of the same names, or everything."""
     tree = ast.parse(code)
     right = _definition(solution)
     names = [x.name for x in tree.body if isinstance(x, _DEFINITION)]
@@ -157,9 +193,9 @@ def _hunks(code: str) -> list[tuple[str, str]]:
     hunks: list[tuple[list[str], list[str]]] = []
     for line in code.splitlines():
         sign, text = line[:1], line[2:]
-        if sign not in "-+":
+        if sign not in ("-", "+"):
             raise EditError(
-                f"a line of an edit must begin with - or +: {line}"
+                f"a line of an edit must begin with - or +; got\n{line}"
             )
         if not hunks or (sign == "-" and hunks[-1][1]):
             hunks.append(([], []))
@@ -168,13 +204,13 @@ def _hunks(code: str) -> list[tuple[str, str]]:
 
 
 def _definition(source: str) -> Any:
-    """The last function or class of a source."""
+    """Return the last function or class of a source."""
     nodes = ast.parse(source).body
     return [node for node in nodes if isinstance(node, _DEFINITION)][-1]
 
 
 def _split(source: str) -> tuple[str, str]:
-    """The signature, and the body without docstrings or indentation."""
+    """Return the signature, and the body without docstrings, dedented."""
     lines = source.splitlines()
     right = _definition(source)
     doc = right.body[0]

@@ -121,13 +121,12 @@ class Exercise:
 
     @cached_property
     def mistakes(self) -> list[Mistake]:
-        """The wrong answers that people give, in the file's order."""
+        """The known wrong answers, in the order of their file."""
         path = sources.mistakes_path(self.id)
         right = sources.solution(self.id)
+        file = f"{path.parent.name}/{path.name}"
         return [
-            Mistake(
-                name, why, code, f"{path.name}: {name}", right, self.namespace
-            )
+            Mistake(name, why, code, f"{file}: {name}", right, self.namespace)
             for name, code, why in mistakes.read(path)[1]
         ]
 

@@ -3,7 +3,7 @@
 import pytest
 
 from attn.exercises import sources
-from attn.exercises.mistakes import EditError, Mistake, edited, read
+from attn.exercises.mistakes import EditError, Mistake, read
 from attn.exercises.spec import every_exercise
 
 FUNCTION = '''\
@@ -65,6 +65,7 @@ def test_methods_replace_methods_of_the_same_name():
     [
         ("- nowhere\n+ x", 0),
         ("- y\n+ x", 5),
+        ("+ x", 0),
         ("- x * 2\n+ x", 0),  # a docstring is not code
     ],
 )
@@ -73,14 +74,39 @@ def test_an_edit_that_does_not_match_once_is_refused(code, times):
         result(code)
 
 
-def test_an_edit_that_breaks_the_syntax_is_refused():
+def test_one_line_may_become_several_at_any_depth():
+    assert result("- y = x * times\n+ z = x\n+ y = z + times")(5) == 7
+    deep = "-     y = y + 0\n+     y = y + 1\n+     y = y + 1"
+    assert result(deep)(5) == 12 and result(deep)(0) == 0
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "- y = y + 0\n+ y = y + 1\n+ y = y + 1",
+        "-  y + 0\n+  y + 1\n+     y = y + 1",
+        "- factor = 2\n+ factor = 3\n+ self.other = 4",
+    ],
+)
+def test_several_lines_in_the_middle_of_an_indented_one_are_refused(code):
+    """Those after the first would leave the block, and still be Python."""
+    solution = CLASS if "factor" in code else FUNCTION
+    with pytest.raises(EditError, match="a.md: a: .* with the indentation"):
+        result(code, solution)
+
+
+@pytest.mark.parametrize("code", ["- return y\n+ return (", "return (", "if"])
+def test_an_edit_that_breaks_the_syntax_is_refused(code):
     with pytest.raises(EditError, match="a.md: a: "):
-        result("- return y\n+ return (")
+        result(code)
 
 
-def test_a_context_line_in_an_edit_is_refused():
-    with pytest.raises(EditError, match="must begin with - or"):
-        edited(FUNCTION, "- y = x * times\n  if y:\n+ y = x")
+@pytest.mark.parametrize(
+    "code", ["- y = x * times\n  if y:\n+ y = x", "- y = x * times\n\n+ y"]
+)
+def test_a_context_line_in_an_edit_is_refused(code):
+    with pytest.raises(EditError, match="a.md: a: .* must begin with - or"):
+        result(code)
 
 
 @pytest.mark.parametrize(
@@ -91,15 +117,23 @@ def test_a_context_line_in_an_edit_is_refused():
         ("# Hints\n1. a\n\n# Mistakes\n## b\n\nc\n", "## b: "),
         (
             "# Hints\n1. a\n\n# Mistakes\n## b\n    c\nd\n\n## b\n    c\nd\n",
-            "same name",
+            "## b: two mistakes share",
         ),
+        ("# Hints\nwrapped\n# Mistakes\n## b\n    c\nd\n", "wrapped"),
+        ("# Hints\n1. a\n# Mistakes\nlost\n## b\n    c\nd\n", "lost"),
+        ("# Hints\n1. a\n# Mistakes\n[Both](both.md)\n", "both.md"),
     ],
 )
 def test_a_file_that_lacks_a_part_is_refused(tmp_path, text, message):
     path = tmp_path / "scale.md"
     path.write_text(text)
-    with pytest.raises(EditError, match=f"scale.md.*{message}"):
+    with pytest.raises(EditError, match=f"(?s)/scale.md.*{message}"):
         read(path)
+
+
+def test_a_missing_file_is_named(tmp_path):
+    with pytest.raises(EditError, match="scale.md cannot be read"):
+        read(tmp_path / "scale.md")
 
 
 def test_a_link_stands_for_the_mistakes_that_two_exercises_share(tmp_path):
