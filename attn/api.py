@@ -36,8 +36,11 @@ __all__ = [
 ]
 
 register = registry.register
+"""``Registry.register``, for the default registry."""
 register_mask = registry.register_mask
+"""``Registry.register_mask``, for the default registry."""
 use_impl = registry.use_impl
+"""``Registry.use_impl``, for the default registry."""
 
 
 def implementations() -> tuple[str, ...]:
