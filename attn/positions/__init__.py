@@ -1,4 +1,4 @@
-"""Where a token stands: added to it, added to the scores, or turned in.
+"""Positions: added to the embeddings or the scores, or rotated in.
 
 Attention alone sees a set. ``sinusoidal`` and ``LearnedPositions`` are added
 to the embeddings, ``alibi_bias`` to the scores, and RoPE rotates queries and
@@ -12,9 +12,10 @@ from attn.positions.absolute import (
     sinusoidal,
 )
 from attn.positions.alibi import alibi_bias, alibi_score, alibi_slopes
-from attn.positions.frequencies import RopeFrequencies, rope_frequencies
-from attn.positions.pairing import convert_pairing
+from attn.positions.frequencies import rope_frequencies
+from attn.positions.layout import convert_pairing
 from attn.positions.rope import NoRope, Rope, apply_rope, rope_tables
+from attn.positions.rope_scaling import RopeFrequencies
 
 __all__ = [
     "LearnedPositions",

@@ -7,9 +7,9 @@ from torch import Tensor, nn
 
 
 def position_ids(valid: Tensor) -> Tensor:
-    """The position of each token among the real tokens of its row.
+    """Count the real tokens of each row, from 0.
 
-    With padding on the left, the first real token still stands at 0.
+    With padding on the left, the first real token still has position 0.
 
     Args:
         valid: True (or 1) for a real token, ``(..., L)``: Hugging Face's
@@ -27,7 +27,7 @@ def sinusoidal(
     base: float = 10000.0,
     device: torch.device | str | None = None,
 ) -> Tensor:
-    """The fixed position vectors of the first Transformer.
+    """Return the fixed position vectors of the first Transformer.
 
     Column ``2i`` is ``sin(position / base ** (2i / dim))`` and column
     ``2i + 1`` its cosine. An odd ``dim`` ends with a sine.
@@ -36,7 +36,7 @@ def sinusoidal(
         seq_len: positions ``0`` to ``seq_len - 1``.
         dim: size of a vector, ``E``; even or odd.
         base: the longest wavelength is about ``2 * pi * base``.
-        device: where the result is made.
+        device: of the result.
 
     Returns:
         ``(seq_len, dim)``, float32.
@@ -47,18 +47,8 @@ def sinusoidal(
     Source: Vaswani et al. 2017, section 3.5.
     """
     if seq_len < 0:
-        raise ValueError(f"seq_len is {seq_len}: it needs 0 or more")
-    return _waves(torch.arange(seq_len, device=device), dim, base)
-
-
-def _waves(positions: Tensor, dim: int, base: float) -> Tensor:
-    """``(...)`` positions to ``(..., dim)``, rounded once, at the end."""
-    if dim < 1:
-        raise ValueError(f"dim is {dim}: it needs at least 1")
-    column = torch.arange(dim, device=positions.device)
-    wavelength = base ** ((column - column % 2).double() / dim)
-    angle = positions.double()[..., None] / wavelength  # (..., dim)
-    return torch.where(column % 2 == 0, angle.sin(), angle.cos()).float()
+        raise ValueError(f"seq_len must be 0 or more; got {seq_len}")
+    return SinusoidalPositions(dim, base)(torch.arange(seq_len, device=device))
 
 
 class SinusoidalPositions(nn.Module):
@@ -71,15 +61,21 @@ class SinusoidalPositions(nn.Module):
 
     def __init__(self, dim: int, base: float = 10000.0):
         super().__init__()
+        if dim < 1:
+            raise ValueError(f"dim must be at least 1; got {dim}")
         self.dim, self.base = dim, base
 
     def forward(self, positions: Tensor) -> Tensor:
-        """Position ids ``(..., L)`` to vectors ``(..., L, E)``, float32."""
-        return _waves(positions, self.dim, self.base)
+        """Map position ids ``(..., L)`` to ``(..., L, E)``, float32."""
+        column = torch.arange(self.dim, device=positions.device)
+        wavelength = self.base ** ((column - column % 2).double() / self.dim)
+        angle = positions.double()[..., None] / wavelength  # (..., L, E)
+        waves = torch.where(column % 2 == 0, angle.sin(), angle.cos())
+        return waves.float()  # rounded once, at the end
 
 
 class LearnedPositions(nn.Module):
-    """One trained vector for each position; there is none beyond the last.
+    """One trained vector for each position, and none beyond the last.
 
     Args:
         max_len: number of positions.
@@ -94,24 +90,19 @@ class LearnedPositions(nn.Module):
         nn.init.normal_(self.weight, std=0.02)
 
     def forward(self, positions: Tensor) -> Tensor:
-        """Look up position ids.
-
-        Args:
-            positions: integers, ``(..., L)``.
-
-        Returns:
-            ``(..., L, E)``.
+        """Map position ids ``(..., L)`` to ``(..., L, E)``.
 
         Raises:
-            ValueError: a position is negative or beyond the last (on the
-                CPU; a GPU has no time to look).
+            ValueError: a position is negative or beyond the last. Only
+                checked on the CPU: a GPU would have to wait for it.
         """
         if positions.device.type == "cpu" and positions.numel():
             low, high = (int(x) for x in positions.aminmax())
             if low < 0 or high >= len(self.weight):
                 raise ValueError(
-                    f"positions run from {low} to {high}: LearnedPositions "
-                    f"has vectors for 0 to {len(self.weight) - 1}"
+                    "positions must be 0 to "
+                    f"{len(self.weight) - 1}, one for each learned vector; "
+                    f"got {low} to {high}"
                 )
         return nn.functional.embedding(positions, self.weight)
 

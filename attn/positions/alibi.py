@@ -1,4 +1,4 @@
-"""ALiBi: the further a key, the lower its score, at a pace for each head."""
+"""ALiBi: the further a key, the lower its score, by a slope for each head."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch import Tensor
 def alibi_slopes(
     num_heads: int, device: torch.device | str | None = None
 ) -> Tensor:
-    """How fast each head forgets: a geometric sequence of slopes.
+    """Return the slope of each head, a geometric sequence.
 
     For 8 heads ``1/2, 1/4, … 1/256``. When ``num_heads`` is no power of two,
     the slopes of the next lower power come first, then every other slope of
@@ -19,7 +19,7 @@ def alibi_slopes(
 
     Args:
         num_heads: ``H``, at least 1.
-        device: where the result is made.
+        device: of the result.
 
     Returns:
         ``(H,)``, float32.
@@ -31,7 +31,7 @@ def alibi_slopes(
     transformers' Bloom and MPT.
     """
     if num_heads < 1:
-        raise ValueError(f"num_heads is {num_heads}: it needs at least 1")
+        raise ValueError(f"num_heads must be at least 1; got {num_heads}")
 
     def geometric(n: int) -> list[float]:
         return [2.0 ** (-8.0 * (i + 1) / n) for i in range(n)]
@@ -47,42 +47,43 @@ def alibi_bias(
     key_positions: int | Tensor | None = None,
     device: torch.device | str | None = None,
 ) -> Tensor:
-    """What ALiBi adds to the scores: minus slope times distance.
+    """Return the bias on the scores: minus slope times distance.
 
-    It masks nothing: causal models pass ``is_causal`` too. Keys after the
-    query, where a model sees them, are as far as those before it.
+    It masks nothing: causal models pass ``is_causal`` too. Where a model
+    sees keys after the query, their distance counts like that of keys
+    before it.
 
     Args:
         num_heads: ``H``.
         query_positions: positions of the queries, ``(L,)`` or ``(B, L)``;
-            a number stands for that many positions from 0.
+            an int ``n`` means 0 to ``n - 1``.
         key_positions: the same for the keys; the queries' when None.
-        device: where the result is made, when numbers are given.
+        device: of the result, when the positions are ints.
 
     Returns:
         ``(H, L, S)``, or ``(B, H, L, S)`` where positions have a batch
-        axis; float32. It is an ``attn_mask``: with a batch, ``bias[None]``
-        says that the first axis holds heads.
+        axis; float32. It is an ``attn_mask``; for a batch pass
+        ``bias[None]``, ``(1, H, L, S)``.
 
     Source: Press et al. 2022, section 3. Bloom and MPT add ``slope *
-    key position``: softmax does not see the difference, which is constant
-    along a row.
+    key position``: the difference is constant along a row, and softmax
+    ignores it.
     """
     if key_positions is None:
         key_positions = query_positions
-
-    def read(positions: int | Tensor) -> Tensor:
-        if isinstance(positions, Tensor):
-            return positions
-        return torch.arange(positions, device=device)
-
-    q, k = read(query_positions), read(key_positions)
-    for name, x in (("query_positions", q), ("key_positions", k)):
+    positions = []
+    for name, x in (
+        ("query_positions", query_positions),
+        ("key_positions", key_positions),
+    ):
+        if not isinstance(x, Tensor):
+            x = torch.arange(x, device=device)
         if x.dim() not in (1, 2):
             raise ValueError(
-                f"{name} has shape {tuple(x.shape)}: it needs one axis, or "
-                "two with the batch first"
+                f"{name} must have shape (L,) or (B, L); got {tuple(x.shape)}"
             )
+        positions.append(x)
+    q, k = positions
     distance = (q[..., :, None] - k[..., None, :]).abs()  # (..., L, S)
     slopes = alibi_slopes(num_heads, q.device)
     return -slopes[:, None, None] * distance[..., None, :, :]
@@ -93,14 +94,14 @@ def alibi_score(
     q_offset: int = 0,
     device: torch.device | str | None = None,
 ) -> Callable[..., Tensor]:
-    """ALiBi as a ``score_mod`` of FlexAttention: nothing is stored.
+    """Return ALiBi as a ``score_mod`` of FlexAttention: nothing is stored.
 
-    Make it once and use it for all layers: each new one is compiled anew.
+    Make one and use it for all layers: each new one is compiled again.
 
     Args:
         num_heads: ``H``.
         q_offset: position of the first query among the keys.
-        device: of the calls that it is for.
+        device: of the calls that use it.
 
     Returns:
         ``(score, b, h, q_idx, kv_idx) -> score``.

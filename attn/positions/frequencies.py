@@ -1,25 +1,38 @@
-"""How fast each pair of RoPE turns, and the laws that stretch a context.
+"""The frequencies of RoPE, of every type that transformers has.
 
-``rope_frequencies`` reads the arguments; the laws stand in ``laws.py``.
+``rope_frequencies`` validates its arguments; ``rope_scaling.py`` computes.
 """
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, TypedDict, Unpack
 
 import torch
-from torch import Tensor
 
-from attn.positions.laws import LAWS, Plain
+from attn.positions.rope_scaling import (
+    ROPE_INIT_FUNCTIONS,
+    RopeConfig,
+    RopeFrequencies,
+)
 
 
-class RopeFrequencies(NamedTuple):
-    """Radians a position for each pair, and a factor on cosine and sine."""
+class RopeParameters(TypedDict, total=False):
+    """The parameters of single types, as in ``rope_parameters``."""
 
-    inv_freq: Tensor  # (R / 2,), float32
-    attention_factor: float
+    original_max_position_embeddings: int | None
+    factor: float | None
+    attention_factor: float | None
+    beta_fast: float | None
+    beta_slow: float | None
+    mscale: float | None
+    mscale_all_dim: float | None
+    truncate: bool | None
+    short_factor: Sequence[float] | None
+    long_factor: Sequence[float] | None
+    low_freq_factor: float | None
+    high_freq_factor: float | None
 
 
 def rope_frequencies(
@@ -30,25 +43,14 @@ def rope_frequencies(
     partial_rotary_factor: float = 1.0,
     seq_len: int | None = None,
     max_position_embeddings: int | None = None,
-    original_max_position_embeddings: int | None = None,
-    factor: float | None = None,
-    attention_factor: float | None = None,
-    beta_fast: float | None = None,
-    beta_slow: float | None = None,
-    mscale: float | None = None,
-    mscale_all_dim: float | None = None,
-    truncate: bool | None = None,
-    short_factor: Sequence[float] | None = None,
-    long_factor: Sequence[float] | None = None,
-    low_freq_factor: float | None = None,
-    high_freq_factor: float | None = None,
     device: torch.device | str | None = None,
+    **parameters: Unpack[RopeParameters],
 ) -> RopeFrequencies:
-    """The angle by which each pair of a head turns from token to token.
+    """Return the angle by which each pair of a head rotates at each token.
 
-    Pair ``i`` turns by ``base ** (-2i / R)`` radians a position, where ``R``
-    is the part of the head that turns. The other types change that, so that
-    a model can read further than it was trained:
+    Pair ``i`` rotates by ``base ** (-2i / R)`` radians a position, where
+    ``R`` is the part of the head that rotates. The other types change that,
+    so that a model can read longer texts than it was trained on:
 
     ============ ======================================================
     default      as it is
@@ -62,98 +64,76 @@ def rope_frequencies(
     llama3       by wavelength: short as they are, long ``factor`` times
                  slower, smooth between
     proportional the exponent counts the whole head, and the pairs beyond
-                 ``partial_rotary_factor`` do not turn
+                 ``partial_rotary_factor`` do not rotate
     ============ ======================================================
 
     Args:
         head_dim: ``D``.
         base: transformers' ``rope_theta``.
         type: a row of the table, transformers' ``rope_type``.
-        partial_rotary_factor: the part of the head that turns.
-        seq_len: length of the input at hand; matters for dynamic and
-            longrope.
-        max_position_embeddings: the length that the model is made for.
-        original_max_position_embeddings: the length it was first trained
-            with.
-        factor, attention_factor, beta_fast, beta_slow: as in transformers'
-            ``rope_parameters``.
-        mscale, mscale_all_dim, truncate: as there.
-        short_factor, long_factor: as there.
-        low_freq_factor, high_freq_factor: as there.
-        device: where the result is made.
+        partial_rotary_factor: the part of the head that rotates.
+        seq_len: length of the input, for dynamic and longrope.
+        max_position_embeddings: the longest input that the model reads.
+        device: of the result.
+        parameters: what the type needs of transformers' ``rope_parameters``:
+            ``factor``, ``original_max_position_embeddings`` (the length of
+            the training), ``beta_fast``, ``low_freq_factor``, …
 
     Returns:
         ``inv_freq``, ``(R / 2,)`` float32, and ``attention_factor``.
 
     Raises:
-        ValueError: an unknown type; an argument that the type lacks, or
-            one that it would ignore; an odd rotary dimension.
+        ValueError: an unknown type, a parameter that the type lacks or would
+            ignore, or an odd rotary dimension.
 
     Source: Su et al. 2021 (RoFormer); transformers 5.23,
     ``modeling_rope_utils.ROPE_INIT_FUNCTIONS``. YaRN is Peng et al. 2023,
     LongRoPE Ding et al. 2024.
     """
-    if type not in LAWS:
-        raise ValueError(f"type is {type!r}: it needs one of {list(LAWS)}")
-    given = {
-        "factor": factor,
-        "attention_factor": attention_factor,
-        "original_max_position_embeddings": original_max_position_embeddings,
-        "beta_fast": beta_fast,
-        "beta_slow": beta_slow,
-        "mscale": mscale,
-        "mscale_all_dim": mscale_all_dim,
-        "truncate": truncate,
-        "short_factor": short_factor,
-        "long_factor": long_factor,
-        "low_freq_factor": low_freq_factor,
-        "high_freq_factor": high_freq_factor,
-    }
-    law = LAWS[type]
-    given = {name: x for name, x in given.items() if x is not None}
-    _check_given(law, type, given)
+    if type not in ROPE_INIT_FUNCTIONS:
+        raise ValueError(
+            f"type must be one of {list(ROPE_INIT_FUNCTIONS)}; got {type!r}"
+        )
+    compute = ROPE_INIT_FUNCTIONS[type]
+    given = {name: x for name, x in parameters.items() if x is not None}
+    _check_parameters(compute, type, given)
     if not 0.0 < partial_rotary_factor <= 1.0:
         raise ValueError(
-            f"partial_rotary_factor is {partial_rotary_factor}: it needs a "
-            "number above 0, at most 1"
+            "partial_rotary_factor must be above 0 and at most 1; got "
+            f"{partial_rotary_factor}"
         )
-    whole = type == "proportional"
-    dim = head_dim if whole else int(head_dim * partial_rotary_factor)
+    part = 1.0 if type == "proportional" else partial_rotary_factor
+    dim = int(head_dim * part)
     if dim < 2 or dim % 2:
         raise ValueError(
-            f"head_dim is {head_dim} and partial_rotary_factor "
-            f"{partial_rotary_factor}: {dim} numbers would turn, and RoPE "
-            "needs pairs (an even number, at least 2)"
+            "the elements that rotate, head_dim * partial_rotary_factor, "
+            f"must be an even number, at least 2; got {dim} of {head_dim}"
         )
-    if whole:
-        given["part"] = partial_rotary_factor
-    rope = Plain(dim, base, seq_len, max_position_embeddings, device)
-    return RopeFrequencies(*law(rope, **given))
+    config = RopeConfig(
+        dim,
+        base,
+        partial_rotary_factor,
+        seq_len,
+        max_position_embeddings,
+        device,
+    )
+    return compute(config, **given)
 
 
-def _check_given(
-    law: Callable[..., Any], type: str, given: dict[str, Any]
+def _check_parameters(
+    compute: Callable[..., Any], type: str, given: dict[str, Any]
 ) -> None:
-    """A parameter that the type lacks or would ignore is an error."""
-    takes = dict(list(inspect.signature(law).parameters.items())[1:])
-    takes.pop("part", None)
-    missing = [
-        name
-        for name, parameter in takes.items()
-        if parameter.default is parameter.empty and name not in given
-    ]
-    if missing:
-        raise ValueError(
-            f"{', '.join(missing)} missing: type {type!r} needs "
-            f"{', '.join(takes)}"
-        )
-    ignored = [name for name in given if name not in takes]
-    if ignored:
-        raise ValueError(
-            f"{', '.join(ignored)} given: type {type!r} takes "
-            f"{', '.join(takes) or 'no such arguments'}"
-        )
+    """Refuse a parameter that the type lacks or would ignore."""
+    known = dict(list(inspect.signature(compute).parameters.items())[1:])
+    required = [name for name, x in known.items() if x.default is x.empty]
+    for names, must in (
+        ([name for name in required if name not in given], "must"),
+        ([name for name in given if name not in known], "must not"),
+    ):
+        if names:
+            raise ValueError(
+                f"{', '.join(names)} {must} be given with type {type!r}; its "
+                f"parameters are {', '.join(known) or 'those of every type'}"
+            )
     if given.get("factor", 1.0) <= 0:
-        raise ValueError(
-            f"factor is {given['factor']}: it needs a positive number"
-        )
+        raise ValueError(f"factor must be positive; got {given['factor']}")

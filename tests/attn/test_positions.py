@@ -77,9 +77,9 @@ def test_small_sinusoids(seq_len, dim):
 
 
 def test_sinusoids_of_no_size_are_refused():
-    with pytest.raises(ValueError, match="seq_len is -1"):
+    with pytest.raises(ValueError, match="seq_len must be 0 or more; got -1"):
         attn.sinusoidal(-1, 4)
-    with pytest.raises(ValueError, match="dim is 0"):
+    with pytest.raises(ValueError, match="dim must be at least 1; got 0"):
         attn.sinusoidal(3, 0)
 
 
@@ -97,7 +97,9 @@ def test_learned_positions_are_rows_and_get_gradients():
 
 @pytest.mark.parametrize("ids", ([0, 5], [-1, 2]))
 def test_there_is_no_position_beyond_the_last(ids):
-    with pytest.raises(ValueError, match="vectors for 0 to 4"):
+    with pytest.raises(
+        ValueError, match="must be 0 to 4, one for each .*; got"
+    ):
         attn.LearnedPositions(5, 3)(torch.tensor(ids))
 
 
@@ -154,8 +156,8 @@ def test_decoding_and_padding_choose_the_positions():
     whole = attn.alibi_bias(4, 6)
     last = attn.alibi_bias(4, torch.tensor([5]), 6)
     assert torch.equal(last, whole[:, 5:])
-    places = torch.tensor([[0, 0, 0, 1, 2, 3], [0, 1, 2, 3, 4, 5]])
-    rows = attn.alibi_bias(4, places)
+    positions = torch.tensor([[0, 0, 0, 1, 2, 3], [0, 1, 2, 3, 4, 5]])
+    rows = attn.alibi_bias(4, positions)
     assert rows.shape == (2, 4, 6, 6)
     assert torch.equal(rows[1], whole)
     assert torch.equal(rows[0, :, 2:, 2:], whole[:, :4, :4])
@@ -177,7 +179,9 @@ def test_the_bias_is_an_attn_mask(is_causal):
 
 
 def test_alibi_of_nothing_is_refused():
-    with pytest.raises(ValueError, match="num_heads is 0"):
+    with pytest.raises(
+        ValueError, match="num_heads must be at least 1; got 0"
+    ):
         attn.alibi_slopes(0)
-    with pytest.raises(ValueError, match="query_positions has shape"):
+    with pytest.raises(ValueError, match="query_positions must have shape"):
         attn.alibi_bias(2, torch.zeros(1, 2, 3))

@@ -1,4 +1,4 @@
-"""Turning: equal to transformers and ONNX, relative, exact both ways."""
+"""RoPE: equal to transformers and ONNX, relative, exact both ways."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def tables(positions, dim, interleaved=False, base=10000.0):
 
 
 def by_complex_numbers(x, positions, interleaved, base=10000.0):
-    """A pair is a complex number, and turning it is a product (float64)."""
+    """A pair is a complex number, and rotating it is a product (float64)."""
     x = x.double()
     half = x.shape[-1] // 2
     if interleaved:
@@ -51,10 +51,10 @@ def by_complex_numbers(x, positions, interleaved, base=10000.0):
         pairs = torch.complex(x[..., :half], x[..., half:])
     rate = attn.rope_frequencies(x.shape[-1], base).inv_freq
     angle = (positions[..., None].float() * rate).double()
-    turned = pairs * torch.polar(torch.ones_like(angle), angle)
+    rotated = pairs * torch.polar(torch.ones_like(angle), angle)
     if interleaved:
-        return torch.view_as_real(turned).flatten(-2)
-    return torch.cat([turned.real, turned.imag], -1)
+        return torch.view_as_real(rotated).flatten(-2)
+    return torch.cat([rotated.real, rotated.imag], -1)
 
 
 # --- by others ---------------------------------------------------------------
@@ -102,7 +102,7 @@ def test_yarn_sharpens_both_tables():
 
 @pytest.mark.parametrize("dtype", DTYPES[:3])
 @pytest.mark.parametrize("batched", (False, True))
-def test_turning_halves_is_llamas(dtype, batched):
+def test_rotating_halves_is_llamas(dtype, batched):
     q, k = randn(2, 4, 9, 16, dtype=dtype), randn(2, 2, 9, 16, dtype=dtype)
     positions = torch.arange(9).expand(2, -1) + torch.tensor([[0], [77]])
     positions = positions if batched else positions[:1]
@@ -117,7 +117,7 @@ def test_turning_halves_is_llamas(dtype, batched):
         assert_exact(ours, exact, rival)
 
 
-def test_turning_neighbours_is_coheres():
+def test_rotating_neighbours_is_coheres():
     x = randn(2, 4, 9, 16)
     cos, sin = tables(torch.arange(9), 16, interleaved=True)
     theirs, _ = cohere.apply_rotary_pos_emb(x, x, cos[None], sin[None])
@@ -125,7 +125,7 @@ def test_turning_neighbours_is_coheres():
 
 
 @pytest.mark.parametrize("rotary", (2, 8, 16))
-def test_partial_turning_is_gpt_neoxs(rotary):
+def test_partial_rotation_is_gpt_neoxs(rotary):
     x = randn(2, 4, 9, 16)
     cos, sin = tables(torch.arange(9), rotary)
     theirs, _ = neox.apply_rotary_pos_emb(x, x, cos[None], sin[None])
@@ -137,7 +137,7 @@ def test_partial_turning_is_gpt_neoxs(rotary):
 ONNX = cases_of("RotaryEmbedding")
 
 
-def turn(inputs, attributes):
+def rotate(inputs, attributes):
     """ONNX's operator by ``attn``'s functions: it renames and reshapes."""
     x, cos, sin = (inputs[name] for name in ("input", "cos", "sin"))
     if "position_ids" in inputs:
@@ -176,8 +176,8 @@ def test_onnx(case):
         for name, x in inputs.items()
     }
     rival = torch.from_numpy(expected)
-    assert_exact(turn(inputs, attributes), turn(exact, attributes), rival)
-    assert_exact(rival, turn(exact, attributes))
+    assert_exact(rotate(inputs, attributes), rotate(exact, attributes), rival)
+    assert_exact(rival, rotate(exact, attributes))
 
 
 # --- by itself ---------------------------------------------------------------
@@ -185,7 +185,7 @@ def test_onnx(case):
 
 @pytest.mark.parametrize("interleaved", (False, True))
 @pytest.mark.parametrize("dim", (2, 6, 16))
-def test_turning_is_a_product_of_complex_numbers(dim, interleaved):
+def test_rotating_is_a_product_of_complex_numbers(dim, interleaved):
     x = randn(2, 3, 11, dim, dtype=torch.float64)
     positions = torch.arange(11) * 7 + 5
     cos, sin = tables(positions, dim, interleaved)
@@ -200,7 +200,7 @@ def test_scores_depend_on_the_distance_alone(interleaved):
     q, k = randn(2, 1, 8, dtype=torch.float64)
 
     def score(m, n):
-        turned = [
+        rotated = [
             attn.apply_rope(
                 x,
                 *tables(torch.tensor([at]), 8, interleaved),
@@ -208,7 +208,7 @@ def test_scores_depend_on_the_distance_alone(interleaved):
             )
             for x, at in ((q, m), (k, n))
         ]
-        return (turned[0] * turned[1]).sum()
+        return (rotated[0] * rotated[1]).sum()
 
     near = torch.stack([score(m, m - 3) for m in (3, 10, 100, 1000)])
     assert (near - near[0]).abs().max() < 1e-3  # angles of float32
@@ -239,7 +239,9 @@ def test_tables_are_float32_and_bfloat16_cannot_count():
     cos, sin = tables(positions, 16)
     assert cos.dtype == sin.dtype == torch.float32
     assert not torch.equal(sin[0], sin[1])
-    with pytest.raises(TypeError, match="bfloat16, which cannot count"):
+    with pytest.raises(
+        TypeError, match="got torch.bfloat16, which cannot count"
+    ):
         tables(positions.bfloat16(), 16)
     frequencies = attn.rope_frequencies(16).inv_freq.bfloat16()
     assert attn.rope_tables(positions, frequencies)[0].dtype == torch.float32
@@ -309,14 +311,14 @@ def test_rows_of_a_batch_have_their_own_positions():
 
 
 WRONG = [
-    ((2, 3, 5, 8), (4, 8), "cos has 4 positions and x 5"),
-    ((2, 3, 5, 8), (1, 8), "cos has 1 positions and x 5"),
-    ((2, 3, 5, 8), (5, 10), "cos has width 10 and x head_dim 8"),
-    ((2, 3, 5, 8), (5, 3), "cos has width 3"),
-    ((2, 3, 5, 8), (3, 5, 8), r"cos has shape \(3, 1, 5, 8\)"),
-    ((2, 2, 3, 5, 8), (2, 5, 8), "it needs"),
-    ((5, 8), (2, 5, 8), "it needs"),
-    ((8,), (5, 8), "they need"),
+    ((2, 3, 5, 8), (4, 8), "cos must have one row .* of x, 5; got 4"),
+    ((2, 3, 5, 8), (1, 8), "cos must have one row .* of x, 5; got 1"),
+    ((2, 3, 5, 8), (5, 10), "cos must have .* head_dim of x, 8; got 10"),
+    ((2, 3, 5, 8), (5, 3), "cos must have an even width.*; got 3"),
+    ((2, 3, 5, 8), (3, 5, 8), r"cos must .* to x, .*; got \(3, 1, 5, 8\)"),
+    ((2, 2, 3, 5, 8), (2, 5, 8), "cos must be .L, R."),
+    ((5, 8), (2, 5, 8), "cos must be .L, R."),
+    ((8,), (5, 8), "cos must have shape .* and x"),
 ]
 
 
@@ -327,10 +329,12 @@ def test_tables_that_do_not_fit_are_refused(x, table, says):
 
 
 @pytest.mark.parametrize("interleaved", (False, True))
-def test_tables_of_the_other_custom_are_refused(interleaved):
+def test_tables_of_the_other_layout_are_refused(interleaved):
     x = randn(2, 3, 5, 8)
     cos, sin = tables(torch.arange(5), 8, not interleaved)
-    with pytest.raises(ValueError, match=f"interleaved={not interleaved}"):
+    with pytest.raises(
+        ValueError, match=f"got .* of interleaved={not interleaved}"
+    ):
         attn.apply_rope(x, cos, sin, interleaved)
     # At position 0, for one pair, or without positions, both are the same.
     for table in (
@@ -345,14 +349,14 @@ def test_tables_of_the_other_custom_are_refused(interleaved):
 
 
 def test_tables_of_two_widths_are_refused():
-    with pytest.raises(ValueError, match="sin has width 6 and cos 8"):
+    with pytest.raises(ValueError, match="sin must have .* cos, 8; got 6"):
         attn.apply_rope(randn(5, 8), randn(5, 8), randn(5, 6))
 
 
-# --- both customs about pairs ------------------------------------------------
+# --- both layouts ------------------------------------------------------------
 
 
-def test_the_order_of_the_two_customs():
+def test_the_order_of_the_two_layouts():
     x = torch.arange(8)
     half = attn.convert_pairing(x, "half")
     assert half.tolist() == [0, 2, 4, 6, 1, 3, 5, 7]
@@ -426,18 +430,20 @@ def test_weights_convert_as_transformers_converts_metas():
 
 
 def test_a_conversion_that_makes_no_sense_is_refused():
-    with pytest.raises(ValueError, match="x has 10 numbers along axis 0"):
+    with pytest.raises(
+        ValueError, match="axis 0 of x must .*; got 10 elements"
+    ):
         attn.convert_pairing(randn(10, 3), "half", dim=0, head_dim=4)
-    with pytest.raises(ValueError, match="rotary_dim is 3"):
+    with pytest.raises(ValueError, match="rotary_dim must be even .*; got 3"):
         attn.convert_pairing(randn(10), "half", rotary_dim=3)
-    with pytest.raises(ValueError, match="to is 'neox'"):
+    with pytest.raises(ValueError, match="to must be 'half' .*; got 'neox'"):
         attn.convert_pairing(randn(8), "neox")
 
 
 # --- no positions ------------------------------------------------------------
 
 
-def test_no_rope_turns_nothing():
+def test_no_rope_rotates_nothing():
     x = randn(2, 3, 5, 8, dtype=torch.bfloat16)
     cos, sin = attn.NoRope(8)(x, torch.arange(5).expand(2, -1))
     assert cos.shape == sin.shape == (2, 5, 8)

@@ -32,7 +32,7 @@ def longrope(pairs):
 
 
 # type, parameters, length of the input
-LAWS = [
+TYPES = [
     ("linear", {"factor": 4.0}, None),
     ("linear", {"factor": 1.0}, None),
     ("linear", {"factor": 4.0, "partial_rotary_factor": 0.5}, None),
@@ -89,11 +89,11 @@ def by_transformers(kind, head_dim, base, parameters, seq_len):
 
 
 def test_no_type_of_transformers_is_missing():
-    assert {kind for kind, *_ in LAWS} == set(ROPE_INIT_FUNCTIONS)
+    assert {kind for kind, *_ in TYPES} == set(ROPE_INIT_FUNCTIONS)
 
 
 @pytest.mark.parametrize("head_dim,base", HEADS)
-@pytest.mark.parametrize("kind,parameters,seq_len", LAWS)
+@pytest.mark.parametrize("kind,parameters,seq_len", TYPES)
 def test_frequencies_are_those_of_transformers(
     kind, parameters, seq_len, head_dim, base
 ):
@@ -147,7 +147,7 @@ def test_the_default_is_transformers_default(part):
     assert ours.attention_factor == theirs.attention_scaling
 
 
-def test_what_each_law_does_to_a_wavelength():
+def test_what_each_type_does_to_a_wavelength():
     """In words, independent of anybody's code."""
     plain = attn.rope_frequencies(64).inv_freq
     assert plain[0] == 1.0  # one radian a token
@@ -160,10 +160,10 @@ def test_what_each_law_does_to_a_wavelength():
 
     wavelength = 2 * math.pi / plain
     for kind, more in (("yarn", {}), ("llama3", LLAMA3)):
-        law = attn.rope_frequencies(
+        scaled = attn.rope_frequencies(
             64, type=kind, factor=8.0, **{**LONG, **more}
         )
-        ratio = plain / law.inv_freq
+        ratio = plain / scaled.inv_freq
         assert (ratio[wavelength < 512 / 32] == 1).all()  # fast: untouched
         slow = ratio[wavelength > 512 * 4]
         assert torch.allclose(slow, torch.tensor(8.0))
@@ -208,22 +208,31 @@ def test_inside_the_trained_length_dynamic_changes_nothing():
 
 DYNAMIC = {"type": "dynamic", "factor": 2.0}
 WRONG = [
-    ({"type": "ntk"}, "type is 'ntk'"),
-    ({"head_dim": 7}, "head_dim is 7"),
-    ({"head_dim": 0}, "head_dim is 0"),
-    ({"partial_rotary_factor": 0.3}, "19 numbers would turn"),
-    ({"partial_rotary_factor": 0.0}, "above 0"),
-    ({"partial_rotary_factor": 1.5}, "at most 1"),
-    ({"type": "linear"}, "factor missing"),
-    ({"factor": 2.0}, "factor given"),
-    ({"type": "linear", "factor": 0.0}, "factor is 0.0"),
-    ({"type": "linear", "factor": 2.0, "beta_fast": 3}, "beta_fast given"),
-    (DYNAMIC, "max_position_embeddings is None"),
-    (DYNAMIC | {"max_position_embeddings": 9, "head_dim": 2}, "one pair"),
-    ({"type": "yarn", "factor": 2.0}, "original_max_position_embeddings"),
-    ({"type": "yarn", **LONG}, "max_position_embeddings"),
-    ({"type": "llama3", "factor": 2.0}, "low_freq_factor"),
-    ({"type": "longrope", **longrope(16)}, "16 numbers"),
+    ({"type": "ntk"}, "type must be one of .*; got 'ntk'"),
+    ({"head_dim": 7}, "must be an even number.*; got 7 of 7"),
+    ({"head_dim": 0}, "must be an even number.*; got 0 of 0"),
+    ({"partial_rotary_factor": 0.3}, "must be an even number.*; got 19 of 64"),
+    ({"partial_rotary_factor": 0.0}, "must be above 0 .*; got 0.0"),
+    ({"partial_rotary_factor": 1.5}, "and at most 1; got 1.5"),
+    ({"type": "linear"}, "^factor must be given with type 'linear'"),
+    ({"factor": 2.0}, "^factor must not be given with type 'default'"),
+    ({"type": "linear", "factor": 0.0}, "factor must be positive; got 0.0"),
+    (
+        {"type": "linear", "factor": 2.0, "beta_fast": 3},
+        "^beta_fast must not be given .* are factor$",
+    ),
+    (DYNAMIC, "max_position_embeddings must be given"),
+    (DYNAMIC | {"max_position_embeddings": 9, "head_dim": 2}, "got one pair"),
+    ({"type": "yarn", "factor": 2.0}, "^original_max.* must be given"),
+    ({"type": "yarn", **LONG}, "max_position_embeddings must be given"),
+    (
+        {"type": "llama3", "factor": 2.0},
+        "^low_freq_factor, high_freq_factor, .* must be given",
+    ),
+    (
+        {"type": "longrope", **longrope(16)},
+        "short_factor must have .* 32 pairs; got 16",
+    ),
 ]
 
 

@@ -1,4 +1,4 @@
-"""The laws that stretch RoPE, each a short function of the plain one.
+"""The types of RoPE: how each computes its frequencies.
 
 They are computed in float32, step by step as transformers does, so that the
 frequencies are equal to the last bit.
@@ -14,11 +14,19 @@ import torch
 from torch import Tensor
 
 
-class Plain(NamedTuple):
-    """What every law starts from."""
+class RopeFrequencies(NamedTuple):
+    """Radians a position for each pair, and a factor on cosine and sine."""
 
-    dim: int  # R, the numbers of a head that turn
+    inv_freq: Tensor  # (R / 2,), float32
+    attention_factor: float = 1.0
+
+
+class RopeConfig(NamedTuple):
+    """The settings that every type shares."""
+
+    dim: int  # R, the elements of a head that rotate
     base: float
+    partial_rotary_factor: float
     seq_len: int | None
     max_len: int | None
     device: torch.device | str | None
@@ -26,7 +34,7 @@ class Plain(NamedTuple):
     def powers(
         self, base: float | None = None, pairs: int | None = None
     ) -> Tensor:
-        """``base ** (2i / R)``: wavelengths over two pi, ``(R / 2,)``.
+        """Return ``base ** (2i / R)``, wavelengths over two pi, ``(R / 2,)``.
 
         Only the first ``pairs`` when given: a longer row is computed in
         other steps and may differ in its last bit.
@@ -35,53 +43,54 @@ class Plain(NamedTuple):
         exponent = torch.arange(0, end, 2, device=self.device).float()
         return (self.base if base is None else base) ** (exponent / self.dim)
 
-    def stretch(self, factor: float | None, original: int) -> float:
-        """``factor``, or the ratio of the two lengths when it is None."""
+    def factor(self, factor: float | None, original: int) -> float:
+        """Return ``factor``, or the ratio of the two lengths for None."""
         if factor is not None:
             return factor
         if self.max_len is None:
             raise ValueError(
-                "factor is None: it needs a number, or "
-                "max_position_embeddings to work it out"
+                "factor must be a number, or max_position_embeddings must be "
+                "given to compute it; got None for both"
             )
         return self.max_len / original
 
 
-def _default(rope: Plain) -> tuple[Tensor, float]:
-    return 1.0 / rope.powers(), 1.0
+def _default(config: RopeConfig) -> RopeFrequencies:
+    return RopeFrequencies(1.0 / config.powers())
 
 
-def _linear(rope: Plain, *, factor: float) -> tuple[Tensor, float]:
-    return 1.0 / rope.powers() / factor, 1.0
+def _linear(config: RopeConfig, *, factor: float) -> RopeFrequencies:
+    return RopeFrequencies(1.0 / config.powers() / factor)
 
 
 def _proportional(
-    rope: Plain, *, part: float, factor: float = 1.0
-) -> tuple[Tensor, float]:
-    turning = int(part * rope.dim // 2)
-    inv_freq = torch.zeros(rope.dim // 2, device=rope.device)
-    inv_freq[:turning] = 1.0 / rope.powers(pairs=turning)
-    return inv_freq / factor, 1.0
+    config: RopeConfig, *, factor: float = 1.0
+) -> RopeFrequencies:
+    rotating = int(config.partial_rotary_factor * config.dim // 2)
+    inv_freq = torch.zeros(config.dim // 2, device=config.device)
+    inv_freq[:rotating] = 1.0 / config.powers(pairs=rotating)
+    return RopeFrequencies(inv_freq / factor)
 
 
-def _dynamic(rope: Plain, *, factor: float) -> tuple[Tensor, float]:
-    if rope.max_len is None:
+def _dynamic(config: RopeConfig, *, factor: float) -> RopeFrequencies:
+    if config.max_len is None:
         raise ValueError(
-            "max_position_embeddings is None: type 'dynamic' needs it"
+            "max_position_embeddings must be given with type 'dynamic'; got "
+            "None"
         )
-    if rope.dim == 2:
+    if config.dim == 2:
         raise ValueError(
-            "one pair turns: type 'dynamic' needs at least two, for it "
-            "leaves the first as it is"
+            "at least two pairs must rotate with type 'dynamic', which keeps "
+            "the first as it is; got one pair"
         )
-    length = max(rope.seq_len or 0, rope.max_len)
-    growth = (factor * length / rope.max_len) - (factor - 1)
-    base = rope.base * growth ** (rope.dim / (rope.dim - 2))
-    return 1.0 / rope.powers(base), 1.0
+    length = max(config.seq_len or 0, config.max_len)
+    growth = (factor * length / config.max_len) - (factor - 1)
+    base = config.base * growth ** (config.dim / (config.dim - 2))
+    return RopeFrequencies(1.0 / config.powers(base))
 
 
 def _yarn(
-    rope: Plain,
+    config: RopeConfig,
     *,
     original_max_position_embeddings: int,
     factor: float | None = None,
@@ -91,89 +100,92 @@ def _yarn(
     mscale: float | None = None,
     mscale_all_dim: float | None = None,
     truncate: bool = True,
-) -> tuple[Tensor, float]:
+) -> RopeFrequencies:
     original = original_max_position_embeddings
-    factor = rope.stretch(factor, original)
+    factor = config.factor(factor, original)
 
     def temperature(weight: float) -> float:
         return 0.1 * weight * math.log(factor) + 1.0 if factor > 1 else 1.0
 
     if attention_factor is None:
+        attention_factor = temperature(1)
         if mscale and mscale_all_dim:
             attention_factor = temperature(mscale) / temperature(
                 mscale_all_dim
             )
-        else:
-            attention_factor = temperature(1)
 
-    def pair_that_turns(times: float) -> float:
-        """Index of the pair with so many turns in the trained length."""
-        ratio = math.log(original / (times * 2 * math.pi))
-        return rope.dim * ratio / (2 * math.log(rope.base))
+    def pair_with(rotations: float) -> float:
+        """Return the index of the pair that completes so many rotations."""
+        ratio = math.log(original / (rotations * 2 * math.pi))
+        return config.dim * ratio / (2 * math.log(config.base))
 
-    low, high = pair_that_turns(beta_fast), pair_that_turns(beta_slow)
+    low, high = pair_with(beta_fast), pair_with(beta_slow)
     if truncate:
         low, high = math.floor(low), math.ceil(high)
-    low, high = max(low, 0), min(high, rope.dim - 1)
+    low, high = max(low, 0), min(high, config.dim - 1)
     high += 0.001 if low == high else 0.0
-    pairs = torch.arange(rope.dim // 2, dtype=torch.float32)
-    ramp = ((pairs - low) / (high - low)).clamp(0, 1).to(rope.device)
+    pairs = torch.arange(config.dim // 2, dtype=torch.float32)
+    ramp = ((pairs - low) / (high - low)).clamp(0, 1).to(config.device)
     keep = 1 - ramp  # 1 for fast pairs
-    powers = rope.powers()
+    powers = config.powers()
     inv_freq = 1.0 / (factor * powers) * (1 - keep) + 1.0 / powers * keep
-    return inv_freq, attention_factor
+    return RopeFrequencies(inv_freq, attention_factor)
 
 
 def _longrope(
-    rope: Plain,
+    config: RopeConfig,
     *,
     short_factor: Sequence[float],
     long_factor: Sequence[float],
     original_max_position_embeddings: int,
     factor: float | None = None,
     attention_factor: float | None = None,
-) -> tuple[Tensor, float]:
+) -> RopeFrequencies:
     original = original_max_position_embeddings
     for name, x in (("short", short_factor), ("long", long_factor)):
-        if len(x) != rope.dim // 2:
+        if len(x) != config.dim // 2:
             raise ValueError(
-                f"{name}_factor has {len(x)} numbers: it needs one for each "
-                f"of the {rope.dim // 2} pairs"
+                f"{name}_factor must have one entry for each of the "
+                f"{config.dim // 2} pairs; got {len(x)}"
             )
     if attention_factor is None:
-        factor = rope.stretch(factor, original)
+        factor = config.factor(factor, original)
         attention_factor = 1.0
         if factor > 1.0:
             ratio = math.log(factor) / math.log(original)
             attention_factor = math.sqrt(1 + ratio)
-    is_long = rope.seq_len is not None and rope.seq_len > original
+    is_long = config.seq_len is not None and config.seq_len > original
     divisors = torch.tensor(
         long_factor if is_long else short_factor,
         dtype=torch.float32,
-        device=rope.device,
+        device=config.device,
     )
-    return 1.0 / (divisors * rope.powers()), attention_factor
+    return RopeFrequencies(
+        1.0 / (divisors * config.powers()), attention_factor
+    )
 
 
 def _llama3(
-    rope: Plain,
+    config: RopeConfig,
     *,
     factor: float,
     low_freq_factor: float,
     high_freq_factor: float,
     original_max_position_embeddings: int,
-) -> tuple[Tensor, float]:
+) -> RopeFrequencies:
     original = original_max_position_embeddings
-    inv_freq = 1.0 / rope.powers()
+    inv_freq = 1.0 / config.powers()
     wavelength = 2 * math.pi / inv_freq
     low, high = low_freq_factor, high_freq_factor
     smooth = (original / wavelength - low) / (high - low)
     between = (1 - smooth) * inv_freq / factor + smooth * inv_freq
     slow = torch.where(wavelength > original / low, inv_freq / factor, between)
-    return torch.where(wavelength < original / high, inv_freq, slow), 1.0
+    return RopeFrequencies(
+        torch.where(wavelength < original / high, inv_freq, slow)
+    )
 
 
-LAWS: dict[str, Callable[..., tuple[Tensor, float]]] = {
+ROPE_INIT_FUNCTIONS: dict[str, Callable[..., RopeFrequencies]] = {
     "default": _default,
     "linear": _linear,
     "dynamic": _dynamic,

@@ -1,8 +1,8 @@
-"""The two customs about which numbers of a head make a pair.
+"""The two layouts of RoPE: which elements of a head make a pair.
 
-*Half*: number ``i`` and number ``i + R / 2`` (GPT-NeoX, and every Llama in
-transformers). *Interleaved*: numbers ``2i`` and ``2i + 1`` (the paper,
-Meta's Llama, GPT-J). Tables and projection weights follow the custom of the
+*Half*: elements ``i`` and ``i + R / 2`` (GPT-NeoX, and every Llama in
+transformers). *Interleaved*: elements ``2i`` and ``2i + 1`` (the paper,
+Meta's Llama, GPT-J). Tables and projection weights have the layout of the
 activations.
 """
 
@@ -20,26 +20,26 @@ def convert_pairing(
     head_dim: int | None = None,
     rotary_dim: int | None = None,
 ) -> Tensor:
-    """Reorder heads from one custom about pairs to the other, exactly.
+    """Reorder heads from one layout of pairs to the other, exactly.
 
     Activations and tables: the last axis is one head. Projection weights
     and biases: ``dim=0`` with ``head_dim``. Convert the query's and the
-    key's projection, and scores stay what they were.
+    key's projection, and the scores stay the same.
 
     Args:
         x: activations ``(..., D)``, a table ``(..., R)``, a ``Linear``
             weight ``(H * D, E)`` or bias ``(H * D,)``.
-        to: ``"half"`` (transformers) or ``"interleaved"`` (Meta, GPT-J):
-            the custom of the result.
+        to: layout of the result, ``"half"`` (transformers) or
+            ``"interleaved"`` (Meta, GPT-J).
         dim: the axis that holds the heads.
         head_dim: ``D``, where the axis holds several heads.
-        rotary_dim: the first numbers of a head, which turn; all when None.
+        rotary_dim: the first elements of a head, which rotate; all when None.
 
     Returns:
         The shape of ``x``. Converting back gives ``x`` again.
 
     Raises:
-        ValueError: sizes do not divide, or an unknown custom.
+        ValueError: sizes do not divide, or an unknown layout.
 
     Source: transformers ``convert_llama_weights_to_hf.py``, ``permute``.
     """
@@ -48,13 +48,13 @@ def convert_pairing(
     rotary_dim = head_dim if rotary_dim is None else rotary_dim
     if head_dim < 1 or size % head_dim:
         raise ValueError(
-            f"x has {size} numbers along axis {dim}: head_dim = {head_dim} "
-            "needs a multiple"
+            f"axis {dim} of x must be a multiple of head_dim, {head_dim}; "
+            f"got {size} elements"
         )
     if rotary_dim % 2 or not 0 <= rotary_dim <= head_dim:
         raise ValueError(
-            f"rotary_dim is {rotary_dim}: it needs an even number, at most "
-            f"the head_dim {head_dim}"
+            "rotary_dim must be even and at most head_dim, "
+            f"{head_dim}; got {rotary_dim}"
         )
     order = torch.arange(head_dim, device=x.device)
     pairs = order[:rotary_dim]
@@ -63,6 +63,6 @@ def convert_pairing(
     elif to == "interleaved":
         order[:rotary_dim] = torch.stack(pairs.chunk(2), -1).flatten()
     else:
-        raise ValueError(f"to is {to!r}: it needs 'half' or 'interleaved'")
+        raise ValueError(f"to must be 'half' or 'interleaved'; got {to!r}")
     start = torch.arange(0, size, head_dim, device=x.device)
     return x.index_select(dim, (start[:, None] + order).flatten())
