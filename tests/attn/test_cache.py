@@ -37,7 +37,7 @@ def paged(batch=B, page_size=3, pages=20, dtype=torch.float64):
     pool.key.fill_(NAN), pool.value.fill_(NAN)
     # Pages come in no order, as after a long day.
     g = torch.Generator().manual_seed(1)
-    pool.free = torch.randperm(pages, generator=g).tolist()
+    pool.free_pages = torch.randperm(pages, generator=g).tolist()
     return PagedCache(pool, batch)
 
 
@@ -56,13 +56,13 @@ def tensors(seed=0):
     )
 
 
-def in_chunks(cache, chunks, q, k, v, turn=lambda x, at: x, **options):
+def in_chunks(cache, chunks, q, k, v, rotate=lambda x, at: x, **options):
     """Feed a cache chunk by chunk; the outputs, put together."""
     outs, done = [], 0
     for size in chunks:
         new = slice(done, done + size)
         at = cache.positions(size)
-        query, key = turn(q[:, :, new], at), turn(k[:, :, new], at)
+        query, key = rotate(q[:, :, new], at), rotate(k[:, :, new], at)
         key, value, q_offset = cache.update(key, v[:, :, new])
         out = attn.grouped_attention(
             query, key, value, q_offset=q_offset, **options
@@ -99,15 +99,15 @@ def test_with_rope(make, chunks):
     q, k, v = tensors()
     rope = attn.Rope(D)
 
-    def turn(x, at):
+    def rotate(x, at):
         return attn.apply_rope(x, *rope(at))
 
     at = torch.arange(N)
     window = {"window": (WINDOW - 1, 0)}
     whole = attn.scaled_dot_product_attention(
-        turn(q, at), turn(k, at), v, enable_gqa=True, q_offset=0, **window
+        rotate(q, at), rotate(k, at), v, enable_gqa=True, q_offset=0, **window
     )
-    out = in_chunks(make(), chunks, q, k, v, turn, **window)
+    out = in_chunks(make(), chunks, q, k, v, rotate, **window)
     assert (out - whole).abs().max() < 1e-5  # angles are float32
 
 
@@ -198,7 +198,7 @@ def test_reordered_rows_go_on_from_what_another_had_read(make, rows):
 
 
 @pytest.mark.parametrize("make", SLIDING.values(), ids=SLIDING)
-def test_positions_go_on_and_the_first_key_says_where_it_stands(make):
+def test_positions_go_on_and_the_first_key_has_its_position(make):
     _, k, v = tensors()
     cache = make()
     assert cache.positions(3).reshape(-1, 3)[0].tolist() == [0, 1, 2]
@@ -206,16 +206,16 @@ def test_positions_go_on_and_the_first_key_says_where_it_stands(make):
     assert cache.positions(2).reshape(-1, 2)[0].tolist() == [7, 8]
     first = cache.first_position
     assert first == (4 if isinstance(cache, SlidingCache) else 0)
-    seen = cache.update(k[:, :, 7:8], v[:, :, 7:8])
-    assert torch.equal(seen.key[0, :, 0], k[0, :, first])
+    view = cache.update(k[:, :, 7:8], v[:, :, 7:8])
+    assert torch.equal(view.key[0, :, 0], k[0, :, first])
 
 
 def test_a_sliding_cache_keeps_no_more_than_its_window():
     _, k, v = tensors()
     cache = SlidingCache(WINDOW)
     for i in range(N):
-        seen = cache.update(k[:, :, i : i + 1], v[:, :, i : i + 1])
-        assert seen.key.shape[2] == min(i + 1, WINDOW)
+        view = cache.update(k[:, :, i : i + 1], v[:, :, i : i + 1])
+        assert view.key.shape[2] == min(i + 1, WINDOW)
         assert cache.key.shape[2] == min(i + 1, WINDOW - 1)
     cache.crop(N)  # nothing to forget
     with pytest.raises(ValueError, match="forgotten the tokens before"):
@@ -235,7 +235,9 @@ def test_a_dynamic_cache_keeps_gradients():
 @pytest.mark.parametrize("make", (static, paged))
 def test_memory_that_is_written_to_refuses_gradients(make):
     _, k, v = tensors()
-    with pytest.raises(ValueError, match="needs torch.no_grad"):
+    with pytest.raises(
+        ValueError, match="must not require .* use torch.no_grad"
+    ):
         make().update(k.requires_grad_(), v)
     with torch.no_grad():
         make().update(k, v)
@@ -262,7 +264,7 @@ def test_keys_and_values_are_those_of_transformers(kind, chunks):
     for size in filter(None, chunks):  # theirs do not take nothing
         new = slice(done, done + size)
         key, value, _ = ours.update(k[:, :, new], v[:, :, new])
-        # Theirs wants values of the keys' width.
+        # Theirs needs values of the keys' width.
         wide = torch.nn.functional.pad(v[:, :, new], (0, D - DV))
         keys, values = other.update(k[:, :, new], wide)
         done += size
@@ -279,12 +281,42 @@ def test_keys_and_values_are_those_of_transformers(kind, chunks):
 @pytest.mark.parametrize(
     ("key", "value", "error", "says"),
     [
-        ((B, HKV, 1, D + 1), (B, HKV, 1, DV), ValueError, "key has shape"),
-        ((B, HKV, 1, D), (B, HKV, 1, DV + 1), ValueError, "value has shape"),
-        ((B, HKV, 2, D), (B, HKV, 1, DV), ValueError, "all but the last"),
-        ((B + 1, HKV, 1, D), (B + 1, HKV, 1, DV), ValueError, "cache needs"),
-        ((B, 1, 1, D), (B, 1, 1, DV), ValueError, "cache needs"),
-        ((HKV, 1, D), (HKV, 1, DV), ValueError, r"needs \(B, Hkv, L, D\)"),
+        (
+            (B, HKV, 1, D + 1),
+            (B, HKV, 1, DV),
+            ValueError,
+            "key must have the shape",
+        ),
+        (
+            (B, HKV, 1, D),
+            (B, HKV, 1, DV + 1),
+            ValueError,
+            "value must have the shape",
+        ),
+        (
+            (B, HKV, 2, D),
+            (B, HKV, 1, DV),
+            ValueError,
+            "equal shapes but for the last",
+        ),
+        (
+            (B + 1, HKV, 1, D),
+            (B + 1, HKV, 1, DV),
+            ValueError,
+            "key must have the shape of the cache",
+        ),
+        (
+            (B, 1, 1, D),
+            (B, 1, 1, DV),
+            ValueError,
+            "key must have the shape of the cache",
+        ),
+        (
+            (HKV, 1, D),
+            (HKV, 1, DV),
+            ValueError,
+            r"must have shape \(B, Hkv, L, D\)",
+        ),
     ],
 )
 def test_what_does_not_fit_is_refused_and_changes_nothing(
@@ -295,33 +327,41 @@ def test_what_does_not_fit_is_refused_and_changes_nothing(
     cache.update(k[:, :, :5], v[:, :, :5])
     with pytest.raises(error, match=says):
         cache.update(randn(*key), randn(*value))
-    with pytest.raises(TypeError, match="cache needs torch.float64"):
+    with pytest.raises(
+        TypeError, match="of the cache, torch.float64 .*; got torch.float32"
+    ):
         cache.update(k[:, :, :1].float(), v[:, :, :1].float())
-    with pytest.raises(ValueError, match="rows has"):
+    with pytest.raises(ValueError, match="rows must be 0 to 1; got 0 to 2"):
         cache.reorder(torch.tensor([0, B]))
-    with pytest.raises(TypeError, match="integers"):
+    with pytest.raises(
+        TypeError, match="rows must be integers .*; got torch.float32"
+    ):
         cache.reorder(torch.tensor([0.0]))
-    with pytest.raises(ValueError, match="length is"):
+    with pytest.raises(ValueError, match="length must be 0 to 5, .*; got 6"):
         cache.crop(6)
-    seen = cache.update(k[:, :, 5:6], v[:, :, 5:6])
-    assert torch.equal(seen.key, k[:, :, 6 - seen.key.shape[2] : 6])
+    view = cache.update(k[:, :, 5:6], v[:, :, 5:6])
+    assert torch.equal(view.key, k[:, :, 6 - view.key.shape[2] : 6])
 
 
 def test_a_static_cache_says_how_much_room_is_left():
     cache = static(capacity=6)
     _, k, v = tensors()
     cache.update(k[:, :, :4], v[:, :, :4])
-    with pytest.raises(ValueError, match="needs at most 2 .capacity 6"):
+    with pytest.raises(
+        ValueError, match="at most 2 tokens, as 4 of 6 .*; got 3"
+    ):
         cache.update(k[:, :, :3], v[:, :, :3])
     assert cache.update(k[:, :, 4:6], v[:, :, 4:6]).key.shape[2] == 6
 
 
 def test_sizes_are_checked():
-    with pytest.raises(ValueError, match="window is 0"):
+    with pytest.raises(ValueError, match="window must be at least 1; got 0"):
         SlidingCache(0)
-    with pytest.raises(ValueError, match="capacity is -1"):
+    with pytest.raises(ValueError, match="capacity must be 0 or more; got -1"):
         StaticCache(1, 1, -1, 4)
-    with pytest.raises(ValueError, match="page_size is 0"):
+    with pytest.raises(
+        ValueError, match="page_size must be at least 1; got 0"
+    ):
         PagePool(4, 0, 1, 4)
-    with pytest.raises(ValueError, match="length is -1"):
+    with pytest.raises(ValueError, match="length must be 0 or more; got -1"):
         DynamicCache().positions(-1)

@@ -29,10 +29,10 @@ def test_rows_of_different_lengths_are_as_each_alone():
             key[row, :, :count] = k[row, :, part]
             value[row, :, :count] = v[row, :, part]
             query[row, :, :count] = q[row, :, part]
-        seen = cache.update(key, value, lengths)
-        assert seen.q_offset.tolist() == done.tolist()
+        view = cache.update(key, value, lengths)
+        assert view.q_offset.tolist() == done.tolist()
         out = attn.grouped_attention(
-            query, seen.key, seen.value, is_causal=True, q_offset=seen.q_offset
+            query, view.key, view.value, is_causal=True, q_offset=view.q_offset
         )
         done += lengths
         for row, part in enumerate(new):
@@ -62,7 +62,7 @@ def test_the_table_finds_every_token():
 
 
 def used(cache):
-    return sum(1 for users in cache.pool.users if users)
+    return sum(1 for count in cache.pool.ref_counts if count)
 
 
 def test_a_fork_costs_a_page_only_when_a_half_full_one_is_written_to():
@@ -85,38 +85,42 @@ def test_a_fork_costs_a_page_only_when_a_half_full_one_is_written_to():
 def test_pages_come_back():
     _, k, v = tensors()
     cache = paged(page_size=2)
-    everything = len(cache.pool.free)
+    everything = len(cache.pool.free_pages)
     cache.update(k, v)
     fork = cache.fork()
     cache.crop(3)
     fork.reorder(torch.tensor([0, 0, 1]))
     cache.release()
-    assert len(cache.pool.free) < everything
+    assert len(cache.pool.free_pages) < everything
     fork.release()
-    assert sorted(cache.pool.free) == list(range(everything))
-    assert set(cache.pool.users) == {0}
+    assert sorted(cache.pool.free_pages) == list(range(everything))
+    assert set(cache.pool.ref_counts) == {0}
 
 
 def test_without_room_nothing_is_changed():
     _, k, v = tensors()
     cache = paged(page_size=2, pages=7)
     cache.update(k[:, :, :5], v[:, :, :5])  # six pages
-    with pytest.raises(ValueError, match="needs 2 pages of 2 .* has 1 free"):
+    with pytest.raises(
+        ValueError, match="fit in the 1 free pages of 2 .*; got .* 2$"
+    ):
         cache.update(k[:, :, 5:7], v[:, :, 5:7])
     fork = cache.fork()
-    with pytest.raises(ValueError, match="needs 2 pages"):  # copies
+    with pytest.raises(
+        ValueError, match="free pages .*; got tokens for 2"
+    ):  # copies
         fork.update(k[:, :, 5:6], v[:, :, 5:6])
-    assert len(cache.pool.free) == 1
+    assert len(cache.pool.free_pages) == 1
     one = torch.tensor([0, 1])
-    seen = cache.update(k[:, :, 5:6], v[:, :, 5:6], one)
-    assert torch.equal(seen.key[1], k[1, :, :6])
+    view = cache.update(k[:, :, 5:6], v[:, :, 5:6], one)
+    assert torch.equal(view.key[1], k[1, :, :6])
 
 
 def test_lengths_are_checked():
     _, k, v = tensors()
-    with pytest.raises(ValueError, match="each needs 0 to 11"):
+    with pytest.raises(ValueError, match="values from 0 to 11; got"):
         paged().update(k, v, torch.tensor([N + 1, 0]))
-    with pytest.raises(ValueError, match=r"lengths has shape"):
+    with pytest.raises(ValueError, match=r"lengths must have shape .2,."):
         paged().update(k, v, torch.tensor([1]))
 
 

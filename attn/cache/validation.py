@@ -1,0 +1,74 @@
+"""The checks that caches share, one function a subject."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+def new_tokens(
+    key: Tensor, value: Tensor, stored: tuple[Tensor, Tensor] | None = None
+) -> None:
+    """Require keys and values that fit each other and the stored ones."""
+    new = {"key": key, "value": value}
+    for name, x in new.items():
+        if x.dim() != 4:
+            raise ValueError(
+                f"{name} must have shape (B, Hkv, L, D); got {tuple(x.shape)}"
+            )
+    if key.shape[:3] != value.shape[:3]:
+        raise ValueError(
+            "key and value must have equal shapes but for the last axis; got "
+            f"{tuple(key.shape)} and {tuple(value.shape)}"
+        )
+    for (name, x), old in zip(new.items(), stored or (), strict=False):
+        B, H, _, D = old.shape
+        if x.shape != (B, H, x.shape[2], D):
+            raise ValueError(
+                f"{name} must have the shape of the cache, ({B}, {H}, L, "
+                f"{D}); got {tuple(x.shape)}"
+            )
+        if x.dtype != old.dtype or x.device != old.device:
+            raise TypeError(
+                f"{name} must have dtype and device of the cache, "
+                f"{old.dtype} on {old.device}; got {x.dtype} on {x.device}"
+            )
+
+
+def no_grad(*tensors: Tensor) -> None:
+    """Refuse tensors whose gradient is lost when memory is overwritten."""
+    if torch.is_grad_enabled() and any(x.requires_grad for x in tensors):
+        raise ValueError(
+            "key and value must not require a gradient in a cache that is "
+            "written in place: use torch.no_grad(), or a DynamicCache, which "
+            "keeps gradients"
+        )
+
+
+def crop(length: int, seq_len: int, first: int = 0) -> None:
+    """Require a length that was read, and tokens that are still stored."""
+    if not 0 <= length <= seq_len:
+        raise ValueError(
+            f"length must be 0 to {seq_len}, the number of tokens read; got "
+            f"{length}"
+        )
+    if first > 0 and length < seq_len:
+        raise ValueError(
+            f"length must be {seq_len}: the cache has forgotten the tokens "
+            f"before position {first}, which the next token needs; got "
+            f"{length}"
+        )
+
+
+def rows(rows: Tensor, batch: int) -> None:
+    """Require indices of rows."""
+    if rows.dim() != 1 or rows.dtype not in (torch.int64, torch.int32):
+        raise TypeError(
+            f"rows must be integers (B,); got {rows.dtype} of shape "
+            f"{tuple(rows.shape)}"
+        )
+    if rows.numel() and not (rows.min() >= 0 and rows.max() < batch):
+        raise ValueError(
+            f"rows must be 0 to {batch - 1}; got {int(rows.min())} to "
+            f"{int(rows.max())}"
+        )
