@@ -28,13 +28,13 @@ from attn.hf.reading import (
 )
 from attn.hf.weights import Table, plus_one, stacked
 from attn.nn import FeedForward, LayerNorm, RMSNorm, SwiGLU
-from attn.nn.block import Make
+from attn.nn.block import LayerFactory
 
 
 def llama_like(
     c: Config,
     hidden_act: str = "hidden_act",
-    norm_layer: Make | None = None,
+    norm_layer: LayerFactory | None = None,
     partial: bool = False,
 ) -> dict[str, Any]:
     """RoPE (on a part of each head), RMSNorm first, SwiGLU, grouped heads."""

@@ -1,4 +1,4 @@
-"""Attention with its projections, and whole models made of few parts."""
+"""Attention with its projections, and whole models built from few parts."""
 
 from attn.nn.attention import MultiHeadAttention
 from attn.nn.block import TransformerBlock

@@ -1,4 +1,4 @@
-"""One layer: attention, a feed-forward, and norms where one puts them."""
+"""One layer: attention, a feed-forward, and norms around them."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from attn.nn.attention import MultiHeadAttention
 from attn.nn.feed_forward import FeedForward
 from attn.nn.norms import LayerNorm
 
-Make = Callable[[int], nn.Module]
-PLACES = ("pre", "post", "sandwich")
+LayerFactory = Callable[[int], nn.Module]
+NORM_ORDERS = ("pre", "post", "sandwich")
 
 
 class TransformerBlock(nn.Module):
-    """Attention, then a feed-forward, each added to what came in.
+    """Attention, then a feed-forward, each added to its input.
 
     ======== ===================================================
     pre      ``x + f(norm(x))``: GPT-2, Llama
@@ -29,13 +29,13 @@ class TransformerBlock(nn.Module):
     Args:
         embed_dim: ``E``.
         num_heads: ``H``.
-        feed_forward: makes the feed-forward, given ``E``; for instance
+        feed_forward: returns the feed-forward for ``E``; for instance
             ``functools.partial(SwiGLU, hidden_dim=11008)``.
-        norm_layer: makes a norm, given ``E``.
+        norm_layer: returns a norm for ``E``.
         norm: ``"pre"``, ``"post"`` or ``"sandwich"``.
         parallel: both halves read the same input; with ``"pre"`` only.
-        cross_attention: between the two, attend to a ``memory``. It should
-            come out of a norm: a pre-norm encoder ends with one.
+        cross_attention: between the two, attend to a ``memory``, which
+            should be normalised: a pre-norm encoder ends with a norm.
         dropout: of attention weights and of each half's output.
         attention: every other argument of ``MultiHeadAttention``.
 
@@ -51,8 +51,8 @@ class TransformerBlock(nn.Module):
         embed_dim: int,
         num_heads: int,
         *,
-        feed_forward: Make = FeedForward,
-        norm_layer: Make = LayerNorm,
+        feed_forward: LayerFactory = FeedForward,
+        norm_layer: LayerFactory = LayerNorm,
         norm: str = "pre",
         parallel: bool = False,
         cross_attention: bool = False,
@@ -60,11 +60,14 @@ class TransformerBlock(nn.Module):
         **attention: Any,
     ):
         super().__init__()
-        if norm not in PLACES:
-            raise ValueError(f"norm is {norm!r}: it needs one of {PLACES}")
+        if norm not in NORM_ORDERS:
+            raise ValueError(
+                f"norm must be one of {NORM_ORDERS}; got {norm!r}"
+            )
         if parallel and (norm != "pre" or cross_attention):
             raise ValueError(
-                "parallel is True: it needs norm='pre' and no cross_attention"
+                "parallel must be False with cross_attention and with any "
+                f"norm but 'pre'; got norm={norm!r}"
             )
         self.norm, self.parallel = norm, parallel
         attention["dropout"] = dropout
@@ -77,8 +80,8 @@ class TransformerBlock(nn.Module):
         self.attention_post_norm = post()
         self.cross_attention: nn.Module | None = None
         if cross_attention:
-            of_self = ("rope", "alibi", "window", "is_causal")
-            other = {k: v for k, v in attention.items() if k not in of_self}
+            positional = ("rope", "alibi", "window", "is_causal")
+            other = {k: attention[k] for k in attention.keys() - positional}
             self.cross_attention_norm = norm_layer(embed_dim)
             self.cross_attention = MultiHeadAttention(
                 embed_dim, num_heads, **other
@@ -97,78 +100,65 @@ class TransformerBlock(nn.Module):
         memory: Tensor | None = None,
         memory_key_padding_mask: Tensor | None = None,
         need_weights: bool = False,
-        **others: Any,
+        **options: Any,
     ) -> Any:
-        """One layer.
+        """Compute one layer.
 
         Args:
             x: ``(B, L, E)``.
             attn_mask: of the self-attention.
-            memory: what the cross-attention reads, ``(B, S, E)``.
+            memory: keys and values of the cross-attention, ``(B, S, E)``.
             memory_key_padding_mask: its padding, True = padding, ``(B, S)``.
-            need_weights: return the self-attention's weights too.
-            others: arguments of ``MultiHeadAttention.forward`` for the
+            need_weights: also return the self-attention's weights.
+            options: arguments of ``MultiHeadAttention.forward`` for the
                 self-attention.
 
         Returns:
             ``(B, L, E)``; with ``need_weights`` also ``(B, H, L, L)``.
         """
         if (memory is None) != (self.cross_attention is None):
+            need = "given with" if memory is None else "None without"
+            got = "None" if memory is None else "a tensor"
             raise ValueError(
-                "memory and cross_attention go together: the block has "
-                f"{'no' if self.cross_attention is None else 'a'} "
-                f"cross-attention and memory is "
-                f"{'missing' if memory is None else 'given'}"
+                f"memory must be {need} cross_attention; got {got}"
             )
         weights: list[Tensor] = []
 
         def attend(h: Tensor) -> Tensor:
-            if not need_weights:
-                return self.attention(h, attn_mask=attn_mask, **others)
-            out, seen = self.attention(
+            out = self.attention(
                 h,
                 attn_mask=attn_mask,
-                need_weights=True,
+                need_weights=need_weights,
                 average_attn_weights=False,
-                **others,
+                **options,
             )
-            weights.append(seen)
-            return out
+            if need_weights:
+                weights.append(out[1])
+            return out[0] if need_weights else out
+
+        def look_up(h: Tensor) -> Tensor:
+            assert self.cross_attention is not None
+            return self.cross_attention(
+                h, memory, key_padding_mask=memory_key_padding_mask
+            )
 
         if self.parallel:
             out = x + self.dropout(attend(self.attention_norm(x)))
-            ahead = self.feed_forward(self.feed_forward_norm(x))
-            x = out + self.dropout(ahead)
+            hidden = self.feed_forward(self.feed_forward_norm(x))
+            x = out + self.dropout(hidden)
         else:
-            x = self._add(
-                x, attend, self.attention_norm, self.attention_post_norm
-            )
+            x = self._add(x, "attention", attend)
             if self.cross_attention is not None:
-                look = self.cross_attention
-                x = self._add(
-                    x,
-                    lambda h: look(
-                        h, memory, key_padding_mask=memory_key_padding_mask
-                    ),
-                    self.cross_attention_norm,
-                    self.cross_attention_post_norm,
-                )
-            x = self._add(
-                x,
-                self.feed_forward,
-                self.feed_forward_norm,
-                self.feed_forward_post_norm,
-            )
+                x = self._add(x, "cross_attention", look_up)
+            x = self._add(x, "feed_forward", self.feed_forward)
         return (x, weights[0]) if need_weights else x
 
     def _add(
-        self,
-        x: Tensor,
-        half: Callable[[Tensor], Tensor],
-        norm: nn.Module,
-        post_norm: nn.Module | None,
+        self, x: Tensor, name: str, half: Callable[[Tensor], Tensor]
     ) -> Tensor:
-        """Here, and only here, a norm and a residual meet."""
+        """Add a half's output to its input, with its norms."""
+        norm = getattr(self, f"{name}_norm")
+        post_norm = getattr(self, f"{name}_post_norm")
         if self.norm == "post":
             return norm(x + self.dropout(half(x)))
         out = half(norm(x))

@@ -1,4 +1,4 @@
-"""The feed-forward half of a block: each token by itself."""
+"""The feed-forward half of a block, applied to each token alone."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 
 
 class FeedForward(nn.Module):
-    """Widen, bend, narrow: ``Linear``, activation, dropout, ``Linear``.
+    """Two linear maps with an activation between: widen, bend, narrow.
 
     Args:
         embed_dim: ``E``.
-        hidden_dim: the width between; ``4 * E`` when None.
+        hidden_dim: size of the hidden layer; ``4 * E`` when None.
         activation: ``"gelu"`` (exact: BERT), ``"gelu_tanh"`` (GPT-2),
             ``"relu"`` (the first Transformer) or ``"silu"``.
         bias: of both projections.
@@ -41,13 +41,13 @@ class FeedForward(nn.Module):
     ):
         super().__init__()
         hidden_dim = 4 * embed_dim if hidden_dim is None else hidden_dim
-        self.activation = _known(activation)
+        self.activation = _checked(activation)
         self.up_proj = nn.Linear(embed_dim, hidden_dim, bias=bias)
         self.down_proj = nn.Linear(hidden_dim, embed_dim, bias=bias)
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, x: Tensor) -> Tensor:
-        """``(..., E)`` to ``(..., E)``."""
+        """Map ``(..., E)`` to ``(..., E)``."""
         hidden = ACTIVATIONS[self.activation](self.up_proj(x))
         return self.down_proj(self.dropout(hidden))
 
@@ -58,14 +58,13 @@ class FeedForward(nn.Module):
 class SwiGLU(nn.Module):
     """A feed-forward in which one projection gates another.
 
-    ``down(silu(gate(x)) * up(x))``. With another activation it is another
-    member of the family: ``"gelu_tanh"`` makes GeGLU (Gemma), ``"relu"``
-    ReGLU.
+    ``down(silu(gate(x)) * up(x))``. With ``"gelu_tanh"`` it is GeGLU
+    (Gemma), with ``"relu"`` ReGLU.
 
     Args:
         embed_dim: ``E``.
-        hidden_dim: the width between; ``gated_hidden_dim(E)`` when None,
-            with which it has as many weights as a ``FeedForward``.
+        hidden_dim: size of the hidden layer; ``gated_hidden_dim(E)`` when
+            None, for as many weights as a ``FeedForward``.
         activation: of the gate, as in ``FeedForward``.
         bias: of the three projections.
         dropout: of the hidden features, in training.
@@ -85,14 +84,14 @@ class SwiGLU(nn.Module):
         super().__init__()
         if hidden_dim is None:
             hidden_dim = gated_hidden_dim(embed_dim)
-        self.activation = _known(activation)
+        self.activation = _checked(activation)
         self.gate_proj = nn.Linear(embed_dim, hidden_dim, bias=bias)
         self.up_proj = nn.Linear(embed_dim, hidden_dim, bias=bias)
         self.down_proj = nn.Linear(hidden_dim, embed_dim, bias=bias)
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, x: Tensor) -> Tensor:
-        """``(..., E)`` to ``(..., E)``."""
+        """Map ``(..., E)`` to ``(..., E)``."""
         gate = ACTIVATIONS[self.activation](self.gate_proj(x))
         return self.down_proj(self.dropout(gate * self.up_proj(x)))
 
@@ -101,10 +100,10 @@ class SwiGLU(nn.Module):
 
 
 def gated_hidden_dim(embed_dim: int, multiple_of: int = 1) -> int:
-    """The width that gives three matrices the weights of two.
+    """Return the hidden size that gives three matrices the weights of two.
 
     ``FeedForward`` has ``2 * E * 4E`` weights, a gated one ``3 * E`` times
-    its width: equal at ``8E / 3``.
+    its hidden size: equal at ``8E / 3``.
 
     Args:
         embed_dim: ``E``.
@@ -115,14 +114,14 @@ def gated_hidden_dim(embed_dim: int, multiple_of: int = 1) -> int:
         ``int(8 * E / 3)``, rounded up to the multiple.
     """
     if multiple_of < 1:
-        raise ValueError(f"multiple_of is {multiple_of}: it needs at least 1")
+        raise ValueError(f"multiple_of must be at least 1; got {multiple_of}")
     return -(-(8 * embed_dim // 3) // multiple_of) * multiple_of
 
 
-def _known(activation: str) -> str:
+def _checked(activation: str) -> str:
     if activation not in ACTIVATIONS:
         raise ValueError(
-            f"activation is {activation!r}: it needs one of "
-            f"{list(ACTIVATIONS)}"
+            f"activation must be one of {list(ACTIVATIONS)}; got "
+            f"{activation!r}"
         )
     return activation

@@ -1,4 +1,4 @@
-"""Two well-known models, made of the same parts."""
+"""Two well-known models, built from the same parts."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from attn.positions import LearnedPositions, Rope
 
 
 def gpt2_small(dropout: float = 0.0) -> Transformer:
-    """GPT-2 of 124,439,808 parameters, with new weights.
+    """Build GPT-2 of 124,439,808 parameters, with new weights.
 
-    Learned positions, layer norms first, GELU by tanh, a tied head. Make it
-    under ``with torch.device("meta"):`` to look at it at no cost.
+    Learned positions, layer norms first, GELU by tanh, a tied head. Under
+    ``with torch.device("meta"):`` it takes no memory.
 
     Args:
-        dropout: the original trained with 0.1.
+        dropout: 0.1 in the original training.
 
     Source: Radford et al. 2019; transformers ``GPT2Config``.
     """
@@ -47,20 +47,20 @@ def llama_style(
     eps: float = 1e-5,
     rope: Rope | None = None,
     tied: bool = False,
-    **others: Any,
+    **options: Any,
 ) -> Transformer:
-    """A Llama: RoPE, RMSNorm, SwiGLU, grouped heads, no biases.
+    """Build a Llama: RoPE, RMSNorm, SwiGLU, grouped heads, no biases.
 
     Args:
         vocab_size, embed_dim, num_layers: ``V``, ``E``, layers.
         num_heads, num_kv_heads, head_dim: ``H``, ``Hkv``, ``D``.
         hidden_dim: of the SwiGLU; ``8 * E / 3`` rounded up to a multiple
             of 256 when None, as in Llama 2.
-        base: of the RoPE.
+        base: of the default RoPE.
         eps: of the norms.
-        rope: instead of a plain one with that base.
+        rope: replaces the default RoPE.
         tied: share the head's weights with the embeddings.
-        others: further arguments of ``Transformer``.
+        options: every other argument of ``Transformer``.
 
     Source: Touvron et al. 2023; transformers ``LlamaConfig``.
     """
@@ -79,5 +79,5 @@ def llama_style(
         norm_layer=functools.partial(RMSNorm, eps=eps),
         bias=False,
         tied=tied,
-        **others,
+        **options,
     )

@@ -6,7 +6,8 @@ import torch
 from torch import Tensor, nn
 
 
-def _wide(x: Tensor) -> Tensor:
+def _upcast(x: Tensor) -> Tensor:
+    """Return float32, or float64 for float64."""
     return x if x.dtype == torch.float64 else x.float()
 
 
@@ -28,8 +29,8 @@ class LayerNorm(nn.Module):
         self.bias = nn.Parameter(torch.zeros(dim)) if bias else None
 
     def forward(self, x: Tensor) -> Tensor:
-        """``(..., E)`` to the same shape and dtype, computed in float32."""
-        wide = _wide(x)
+        """Return the shape and dtype of ``x``, computed in float32."""
+        wide = _upcast(x)
         centred = wide - wide.mean(-1, keepdim=True)
         variance = centred.square().mean(-1, keepdim=True)  # over E, not E-1
         out = centred * torch.rsqrt(variance + self.eps) * self.weight
@@ -55,8 +56,8 @@ class RMSNorm(nn.Module):
         self.weight = nn.Parameter(torch.ones(dim))
 
     def forward(self, x: Tensor) -> Tensor:
-        """``(..., E)`` to the same shape and dtype, computed in float32."""
-        wide = _wide(x)
+        """Return the shape and dtype of ``x``, computed in float32."""
+        wide = _upcast(x)
         mean_square = wide.square().mean(-1, keepdim=True)
         out = wide * torch.rsqrt(mean_square + self.eps)
         return (out * self.weight).to(x.dtype)
@@ -68,9 +69,8 @@ class RMSNorm(nn.Module):
 class BatchNorm(nn.Module):
     """Give every feature mean 0 and variance 1 over the batch.
 
-    What a token becomes depends on its neighbours in the batch, and
-    evaluation uses running averages from training: both are why
-    Transformers do not use it.
+    The output for a token depends on the rest of the batch, and evaluation
+    uses running averages from training: Transformers avoid both.
 
     Args:
         dim: number of features, ``C``.
@@ -94,29 +94,32 @@ class BatchNorm(nn.Module):
         self.register_buffer("num_batches_tracked", torch.tensor(0))
 
     def forward(self, x: Tensor) -> Tensor:
-        """Normalise ``(N, C)`` or ``(N, C, L)``; the same shape comes back.
+        """Normalise ``(N, C)`` or ``(N, C, L)``.
 
         Raises:
             ValueError: another shape, or one value a feature in training.
         """
         if x.dim() not in (2, 3) or x.shape[1] != len(self.weight):
             raise ValueError(
-                f"x has shape {tuple(x.shape)}: BatchNorm needs (N, C) or "
-                f"(N, C, L) with C = {len(self.weight)}"
+                "x must have shape (N, C) or (N, C, L) with C = "
+                f"{len(self.weight)}; got {tuple(x.shape)}"
             )
         axes = [axis for axis in range(x.dim()) if axis != 1]
         shape = [-1] + [1] * (x.dim() - 2)
-        wide = _wide(x)
+        wide = _upcast(x)
         if self.training:
             count = x.numel() // x.shape[1]
             if count < 2:
                 raise ValueError(
-                    f"x has {count} values a feature: BatchNorm needs two or "
-                    "more to train"
+                    "x must have two values a feature or more in training; "
+                    f"got {count}"
                 )
             mean = wide.mean(axes)
             variance = wide.var(axes, correction=0)
-            self._remember(mean, variance * count / (count - 1))
+            unbiased = variance * count / (count - 1)  # stored, as in torch
+            self._update(self.running_mean, mean)
+            self._update(self.running_var, unbiased)
+            self.num_batches_tracked += 1
         else:
             mean, variance = self.running_mean, self.running_var
         scale = self.weight * torch.rsqrt(variance + self.eps)
@@ -124,11 +127,8 @@ class BatchNorm(nn.Module):
         return (out + self.bias.view(shape)).to(x.dtype)
 
     @torch.no_grad()
-    def _remember(self, mean: Tensor, variance: Tensor) -> None:
-        """Move the running averages; torch keeps the unbiased variance."""
-        self.running_mean.lerp_(mean.to(self.running_mean), self.momentum)
-        self.running_var.lerp_(variance.to(self.running_var), self.momentum)
-        self.num_batches_tracked += 1
+    def _update(self, running: Tensor, value: Tensor) -> None:
+        running.lerp_(value.to(running), self.momentum)
 
     def extra_repr(self) -> str:
         return f"{len(self.weight)}, eps={self.eps}, momentum={self.momentum}"

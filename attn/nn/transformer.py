@@ -1,4 +1,4 @@
-"""A whole model: embeddings, blocks, a last norm, and a head."""
+"""A whole model: embeddings, blocks, a final norm, and a head."""
 
 from __future__ import annotations
 
@@ -11,44 +11,44 @@ from torch import Tensor, nn
 
 from attn.cache import Cache
 from attn.masks import Mask
-from attn.nn.block import Make, TransformerBlock
-from attn.nn.feed_forward import FeedForward
+from attn.nn import validation
+from attn.nn.block import LayerFactory, TransformerBlock
 from attn.nn.norms import LayerNorm
 from attn.positions import Rope
 
-STD = 0.02  # of every weight at the start: GPT-2's
+INIT_STD = 0.02  # of every weight, as in GPT-2
 
 
 class Transformer(nn.Module):
     """From token ids to logits; decoder-only, encoder, or both.
 
-    Causal unless told otherwise: a language model that sees the future
-    learns nothing. Without ``positions``, ``rope`` or ``alibi`` it sees a
-    set (or, when causal, what the mask gives away).
+    Causal by default: a language model that sees the future learns nothing.
+    Without ``positions``, ``rope`` or ``alibi`` it sees a set (or, when
+    causal, the order that the mask reveals).
 
     Args:
         vocab_size: ``V``.
         embed_dim: ``E``.
         num_layers: blocks.
         num_heads: ``H``.
-        positions: a module from position ids ``(…, L)`` to vectors to add,
-            such as ``LearnedPositions`` or ``SinusoidalPositions``.
-        rope: turns queries and keys in every block; its tables are made
+        positions: a module from position ids ``(…, L)`` to vectors that are
+            added, such as ``LearnedPositions`` or ``SinusoidalPositions``.
+        rope: rotate queries and keys in every block, by tables computed
             once a call.
         segments: number of learned segment vectors (BERT's token types).
         embed_scale: factor on the token embeddings (Gemma: ``E ** 0.5``).
         embed_norm: a norm after the embeddings (BERT, Bloom).
-        feed_forward, norm_layer, norm, parallel, cross_attention: as in
-            ``TransformerBlock``.
+        norm_layer, norm: as in ``TransformerBlock``.
         is_causal: a decoder; False for an encoder.
         head: end with logits; False ends with the hidden states.
-        tied: the head's weights are the token embeddings'.
+        tied: the head shares its weights with the token embeddings.
         final_softcap: squash the logits (Gemma 2).
         dropout: of the embeddings and in every block.
-        attention: every other argument of ``MultiHeadAttention``.
+        block: every other argument of ``TransformerBlock`` and of its
+            ``MultiHeadAttention``.
 
-    A last norm stands after the blocks where their own output is not
-    normalised: with ``"pre"`` and ``"sandwich"``, not with ``"post"``.
+    A final norm follows the blocks whose own output is not normalised:
+    those with ``"pre"`` and ``"sandwich"``, not those with ``"post"``.
 
     Source: Radford et al. 2019 (GPT-2), also for the initial weights;
     Press and Wolf 2017 (tied weights).
@@ -66,17 +66,14 @@ class Transformer(nn.Module):
         segments: int = 0,
         embed_scale: float = 1.0,
         embed_norm: bool = False,
-        feed_forward: Make = FeedForward,
-        norm_layer: Make = LayerNorm,
+        norm_layer: LayerFactory = LayerNorm,
         norm: str = "pre",
-        parallel: bool = False,
-        cross_attention: bool = False,
         is_causal: bool = True,
         head: bool = True,
         tied: bool = True,
         final_softcap: float | None = None,
         dropout: float = 0.0,
-        **attention: Any,
+        **block: Any,
     ):
         super().__init__()
         self.embed_scale = embed_scale
@@ -93,15 +90,12 @@ class Transformer(nn.Module):
             TransformerBlock(
                 embed_dim,
                 num_heads,
-                feed_forward=feed_forward,
                 norm_layer=norm_layer,
                 norm=norm,
-                parallel=parallel,
-                cross_attention=cross_attention,
                 dropout=dropout,
                 rope=rope,
                 is_causal=is_causal,
-                **attention,
+                **block,
             )
             for _ in range(num_layers)
         )
@@ -109,7 +103,7 @@ class Transformer(nn.Module):
         self.head: nn.Module | None = None
         if head:
             self.head = nn.Linear(embed_dim, vocab_size, bias=False)
-        _start(self)
+        _init_weights(self)
         if isinstance(self.head, nn.Linear) and tied:
             self.head.weight = self.token_embedding.weight
 
@@ -131,108 +125,113 @@ class Transformer(nn.Module):
 
         Args:
             ids: token ids, ``(B, L)``.
-            inputs_embeds: vectors ``(B, L, E)`` instead of ids; taken as
-                they are, without ``embed_scale``.
+            inputs_embeds: vectors ``(B, L, E)`` instead of ids, without
+                ``embed_scale``.
             attention_mask: True (or 1) for a real token, ``(B, L)``, as in
                 transformers.
-            attn_mask: who may attend to whom besides, see
-                ``MultiHeadAttention``.
+            attn_mask: an additional mask, see ``MultiHeadAttention``.
             positions: position ids, ``(L,)`` or ``(B, L)``; ``0, 1, 2, …``
                 when None. Padding on the left needs
                 ``position_ids(attention_mask)``.
             segments: segment of each token, ``(B, L)``; 0 when None.
             memory: an encoder's output, ``(B, S, E)``.
             memory_attention_mask: its real tokens, ``(B, S)``.
-            need_weights: return every layer's attention weights too.
-            caches: one for each block: what was read before. Positions go
-                on from there, and ``attention_mask`` is about all tokens,
-                those before too.
+            need_weights: also return every layer's attention weights.
+            caches: one for each block, of the tokens read before. Positions
+                continue from there, and ``attention_mask`` covers all
+                tokens, those before too.
 
         Returns:
             Logits ``(B, L, V)``, or hidden states ``(B, L, E)`` without a
             head; with ``need_weights`` also a list of ``(B, H, L, L)``.
 
         Raises:
-            ValueError, TypeError: an argument does not fit.
+            ValueError, TypeError: an argument is wrong.
         """
         if (ids is None) == (inputs_embeds is None):
             raise ValueError(
-                "ids and inputs_embeds: exactly one of them is needed"
+                "exactly one of ids and inputs_embeds must be given; got "
+                f"{'neither' if ids is None else 'both'}"
             )
         x = inputs_embeds
         if x is None:
             x = self.token_embedding(ids) * self.embed_scale
         if x.dim() != 3:
             raise ValueError(
-                f"the input has {x.dim() - 1} axes of tokens: it needs "
-                "ids (B, L) or inputs_embeds (B, L, E)"
+                "ids must have shape (B, L), or inputs_embeds (B, L, E); got "
+                f"embeddings of shape {tuple(x.shape)}"
             )
         if caches is not None and len(caches) != len(self.blocks):
             raise ValueError(
-                f"caches has {len(caches)} entries: the model needs one for "
-                f"each of its {len(self.blocks)} blocks"
+                "caches must have one entry for each block, "
+                f"{len(self.blocks)}; got {len(caches)}"
             )
+        batch, length, _ = x.shape
         if positions is None:
-            positions = torch.arange(x.shape[1], device=x.device)
+            positions = torch.arange(length, device=x.device)
             if caches:
-                positions = caches[0].positions(x.shape[1]).to(x.device)
-        _check_shapes(x, positions, segments)
+                positions = caches[0].positions(length).to(x.device)
+        validation.positions("positions", positions, batch, length)
         x = self._embed(x, positions, segments)  # (B, L, E)
-        said: dict[str, Any] = {
+        kwargs: dict[str, Any] = {
             "attn_mask": attn_mask,
-            "key_padding_mask": _unreal(
-                "attention_mask", attention_mask, x, _read(caches)
+            "key_padding_mask": _to_padding_mask(
+                "attention_mask", attention_mask, x, _num_cached(caches)
             ),
             "memory": memory,
-            "memory_key_padding_mask": _unreal(
+            "memory_key_padding_mask": _to_padding_mask(
                 "memory_attention_mask", memory_attention_mask, memory
             ),
             "positions": positions,
+            "need_weights": need_weights,
         }
         if self.rope is not None:
-            said["position_embeddings"] = self.rope(positions)
-        weights = []
+            kwargs["position_embeddings"] = self.rope(positions)
+        all_weights = []
         for i, block in enumerate(self.blocks):
-            if caches is not None:
-                said["cache"] = caches[i]
+            x = block(x, cache=caches[i] if caches else None, **kwargs)
             if need_weights:
-                x, seen = block(x, need_weights=True, **said)
-                weights.append(seen)
-            else:
-                x = block(x, **said)
+                x, weights = x
+                all_weights.append(weights)
         x = x if self.final_norm is None else self.final_norm(x)
         if self.head is not None:
             x = self.head(x)
             if self.final_softcap is not None:
                 x = self.final_softcap * torch.tanh(x / self.final_softcap)
-        return (x, weights) if need_weights else x
+        return (x, all_weights) if need_weights else x
 
     def _embed(
         self, x: Tensor, positions: Tensor, segments: Tensor | None
     ) -> Tensor:
-        """Everything that is added up before the first block."""
+        """Add segments and positions to the token embeddings."""
         if self.segment_embedding is not None:
             if segments is None:
-                segments = torch.zeros(
-                    x.shape[:-1], dtype=torch.long, device=x.device
+                segments = x.new_zeros(x.shape[:-1], dtype=torch.long)
+            if segments.shape != x.shape[:-1]:
+                raise ValueError(
+                    f"segments must have shape (B, L) = {tuple(x.shape[:-1])}"
+                    f"; got {tuple(segments.shape)}"
                 )
             x = x + self.segment_embedding(segments)
         elif segments is not None:
-            raise ValueError("segments is given: the model was made without")
+            raise ValueError(
+                "segments must be None for a model without segments; got a "
+                "tensor"
+            )
         if self.positions is not None:
             x = x + self.positions(positions).to(x.dtype)
         x = x if self.embed_norm is None else self.embed_norm(x)
         return self.dropout(x)
 
     def loss(self, ids: Tensor, **inputs: Any) -> Tensor:
-        """Mean cross-entropy of each next token, in nats.
+        """Return the mean cross-entropy of each next token, in nats.
 
         Args:
             ids: ``(B, L)``, ``L`` at least 2; no padding.
             inputs: as in ``forward``.
 
         Returns:
-            A scalar; ``ln V`` for a model that knows nothing.
+            A scalar; about ``ln V`` for an untrained model.
         """
         logits = self(ids, **inputs)  # (B, L, V)
         return F.cross_entropy(
@@ -240,62 +239,44 @@ class Transformer(nn.Module):
         )
 
 
-def _check_shapes(
-    x: Tensor, positions: Tensor, segments: Tensor | None
-) -> None:
-    batch, length = x.shape[:2]
-    if positions.shape not in ((length,), (1, length), (batch, length)):
-        raise ValueError(
-            f"positions has shape {tuple(positions.shape)}: it needs (L,) "
-            f"or (B, L) with B = {batch} and L = {length}"
-        )
-    if segments is not None and segments.shape != (batch, length):
-        raise ValueError(
-            f"segments has shape {tuple(segments.shape)}: it needs (B, L) = "
-            f"{(batch, length)}"
-        )
+def _num_cached(caches: Sequence[Cache] | None) -> int:
+    """Return the number of tokens that the longest row has read before."""
+    return int(torch.as_tensor(caches[0].seq_len).max()) if caches else 0
 
 
-def _read(caches: Sequence[Cache] | None) -> int:
-    """Tokens that the longest row has read before."""
-    if not caches:
-        return 0
-    return int(torch.as_tensor(caches[0].seq_len).max())
-
-
-def _unreal(
-    name: str, mask: Tensor | None, x: Tensor | None, before: int = 0
+def _to_padding_mask(
+    name: str, mask: Tensor | None, x: Tensor | None, cached: int = 0
 ) -> Tensor | None:
-    """transformers' ``attention_mask`` as torch's ``key_padding_mask``."""
+    """Convert transformers' ``attention_mask`` to a ``key_padding_mask``."""
     if mask is None:
         return None
-    need: Any = "no memory"
-    if x is not None:
-        need = (x.shape[0], before + x.shape[1])
+    if x is None:
+        raise ValueError(f"{name} must be None without memory; got a tensor")
+    need = (x.shape[0], cached + x.shape[1])
     if tuple(mask.shape) != need:
         raise ValueError(
-            f"{name} has shape {tuple(mask.shape)}: it needs (B, L) = {need}"
+            f"{name} must have shape (B, L) = {need}; got {tuple(mask.shape)}"
         )
     if mask.is_floating_point():
         raise TypeError(
-            f"{name} has dtype {mask.dtype}: it needs bool or integers, 1 "
-            "for a real token"
+            f"{name} must be bool or integers, 1 for a real token; got "
+            f"{mask.dtype}"
         )
     return ~mask.bool()
 
 
 @torch.no_grad()
-def _start(model: Transformer) -> None:
-    """GPT-2's initial weights.
+def _init_weights(model: Transformer) -> None:
+    """Draw GPT-2's initial weights.
 
-    What goes into the residual stream is scaled down by the number of
-    additions, so that its size does not grow with depth.
+    Those whose output is added to the residual stream are scaled down by the
+    number of additions, so that its size does not grow with depth.
     """
-    halves = 2 * len(model.blocks) + (1 if len(model.blocks) == 0 else 0)
+    additions = max(2 * len(model.blocks), 1)
     for name, x in model.named_parameters():
         if x.dim() < 2:
             if name.endswith("bias"):
                 x.zero_()
             continue
-        into_stream = name.endswith(("out_proj.weight", "down_proj.weight"))
-        x.normal_(std=STD * halves**-0.5 if into_stream else STD)
+        is_added = name.endswith(("out_proj.weight", "down_proj.weight"))
+        x.normal_(std=INIT_STD * (additions**-0.5 if is_added else 1.0))

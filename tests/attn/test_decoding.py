@@ -114,12 +114,18 @@ def test_what_a_cache_cannot_do_is_refused():
     model, ids = model_and_ids("RoPE")
     layer, x = model.blocks[0].attention, torch.zeros(2, 3, E)
     cache = attn.DynamicCache()
-    with pytest.raises(ValueError, match="needs self-attention"):
+    with pytest.raises(ValueError, match="must be self-attention"):
         layer(x, torch.zeros(2, 5, E), cache=cache)
-    with pytest.raises(ValueError, match="q_offset is given with a cache"):
+    with pytest.raises(
+        ValueError, match="q_offset must be None with a cache.*; got 2"
+    ):
         layer(x, q_offset=2, cache=cache)
-    with pytest.raises(ValueError, match="caches has 1 entries"):
+    with pytest.raises(
+        ValueError, match="caches must have one entry .*, 2; got 1"
+    ):
         model(ids, caches=[cache])
-    with pytest.raises(ValueError, match=r"needs \(B, L\) = \(2, 10\)"):
+    with pytest.raises(
+        ValueError, match=r"attention_mask must .* = \(2, 10\); got \(2, 3\)"
+    ):
         model(ids, caches=caches("dynamic", 2), attention_mask=ids[:, :3] > 0)
     assert cache.seq_len == 0

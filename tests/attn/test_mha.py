@@ -146,9 +146,9 @@ def test_masks_of_every_kind_with_padding_of_every_kind(mask, padding, packed):
             mine[..., 2] = 0.5
             flat[..., 2] = 0.5
     q, k = randn(B, L, E), randn(B, S, E, seed=1)
-    said = {"key_padding_mask": pad, "average_attn_weights": False}
-    rival, rival_weights = theirs(q, k, k, attn_mask=flat, **said)
-    out, weights = ours(q, k, attn_mask=mine, need_weights=True, **said)
+    options = {"key_padding_mask": pad, "average_attn_weights": False}
+    rival, rival_weights = theirs(q, k, k, attn_mask=flat, **options)
+    out, weights = ours(q, k, attn_mask=mine, need_weights=True, **options)
     assert_exact(out, rival)
     assert_exact(weights, rival_weights)
 
@@ -318,14 +318,20 @@ def test_jagged_rows_are_sequences_by_themselves():
 def test_jagged_and_dense_do_not_mix():
     ours = MultiHeadAttention(E, H).double()
     x, y = jagged((3, 1, 6)), randn(3, 6, E)
-    with pytest.raises(TypeError, match="key is a dense tensor"):
+    with pytest.raises(TypeError, match="all dense; got nested, dense, dense"):
         ours(x, y)
-    with pytest.raises(TypeError, match="key is a nested tensor"):
+    with pytest.raises(
+        TypeError, match="all dense; got dense, nested, nested"
+    ):
         ours(y, x)
-    with pytest.raises(ValueError, match="which have no padding"):
+    with pytest.raises(
+        ValueError, match="key_padding_mask must be None with nested"
+    ):
         ours(x, key_padding_mask=torch.zeros(3, 6, dtype=torch.bool))
     strided = torch.nested.nested_tensor([randn(3, E), randn(2, E)])
-    with pytest.raises(TypeError, match="needs torch.jagged"):
+    with pytest.raises(
+        TypeError, match="must have layout torch.jagged .*; got"
+    ):
         ours(strided)
 
 
@@ -364,7 +370,7 @@ def test_the_number_of_parameters():
 
 
 def by_hand(module, x):
-    """The module in plain steps: project, norm, turn, attend, project."""
+    """The module in plain steps: project, norm, rotate, attend, project."""
     H, Hkv, D = module.num_heads, module.num_kv_heads, module.head_dim
     q = module.q_proj(x).unflatten(-1, (H, D)).transpose(1, 2)
     k = module.k_proj(x).unflatten(-1, (Hkv, D)).transpose(1, 2)
@@ -373,8 +379,8 @@ def by_hand(module, x):
         q, k = module.q_norm(q), module.k_norm(k)
     if module.rope is not None:
         cos, sin = module.rope(torch.arange(x.shape[1]))
-        pairing = module.rope.interleaved
-        q, k = (attn.apply_rope(y, cos, sin, pairing) for y in (q, k))
+        interleaved = module.rope.interleaved
+        q, k = (attn.apply_rope(y, cos, sin, interleaved) for y in (q, k))
     k, v = (y.repeat_interleave(H // Hkv, 1) for y in (k, v))
     scale = D**-0.5 if module.scale is None else module.scale
     scores = q @ k.mT * scale
@@ -516,7 +522,7 @@ def test_tables_made_once_for_all_layers():
     assert (out - module(x)).abs().max() > 1e-3
 
 
-def test_the_last_tokens_look_back_from_where_they_stand():
+def test_the_last_tokens_look_back_from_their_position():
     """Decoding: q_offset moves the mask, RoPE and ALiBi alike."""
     for options in ({"rope": attn.Rope(4)}, {"alibi": True}):
         module = make(
@@ -597,18 +603,22 @@ def test_nothing_but_the_output_is_changed():
 # --- errors ------------------------------------------------------------------
 
 MADE_WRONG = [
-    ((12, 5), {}, "embed_dim is 12 and num_heads 5"),
-    ((12, 4, 3), {}, "num_heads is 4 and num_kv_heads 3"),
-    ((12, 0), {}, "num_heads is 0"),
-    ((12, 4, 0), {}, "num_kv_heads is 0"),
-    ((12, 4.0), {}, "num_heads is 4.0"),
-    ((12, 3), {"dropout": 1.5}, "dropout is 1.5"),
-    ((12, 3), {"packed": True, "kdim": 8}, "kdim is 8"),
+    ((12, 5), {}, "embed_dim must be a multiple of .*; got 12 and 5"),
+    ((12, 4, 3), {}, "num_heads must be a multiple of .*; got 4 and 3"),
+    ((12, 0), {}, "num_heads must be an int, at least 1; got 0"),
+    ((12, 4, 0), {}, "num_kv_heads must be an int, at least 1; got 0"),
+    ((12, 4.0), {}, "num_heads must be an int, at least 1; got 4.0"),
+    ((12, 3), {"dropout": 1.5}, "dropout must be 0 to 1; got 1.5"),
+    (
+        (12, 3),
+        {"packed": True, "kdim": 8},
+        "kdim and vdim must be embed_dim .*, 12; got 8 and 12",
+    ),
 ]
 
 
 @pytest.mark.parametrize("sizes,options,says", MADE_WRONG)
-def test_a_module_that_cannot_be_made_says_why(sizes, options, says):
+def test_a_module_of_wrong_sizes_is_refused(sizes, options, says):
     with pytest.raises(ValueError, match=says):
         MultiHeadAttention(*sizes, **options)
 
@@ -618,37 +628,49 @@ def zeros(*shape, dtype=torch.float32):
 
 
 CALLED_WRONG = [
-    ({"query": zeros(2, 5, 11)}, "query has an embedding of 11"),
-    ({"query": zeros(5)}, "query has shape"),
-    ({"query": zeros(1, 2, 5, 12)}, "query has shape"),
-    ({"key": zeros(3, 5, 12)}, "key has batch size 3 and query 2"),
-    ({"key": zeros(1, 5, 12)}, "key has batch size 1 and query 2"),
-    ({"key": zeros(5, 12)}, "key has shape"),
-    ({"value": zeros(2, 5, 12)}, "value is given without key"),
+    ({"query": zeros(2, 5, 11)}, "query must have .* size 12.*; got 11"),
+    ({"query": zeros(5)}, "query must have shape"),
+    ({"query": zeros(1, 2, 5, 12)}, "query must have shape"),
+    (
+        {"key": zeros(3, 5, 12)},
+        "key must have the batch size of query, 2; got 3",
+    ),
+    (
+        {"key": zeros(1, 5, 12)},
+        "key must have the batch size of query, 2; got 1",
+    ),
+    ({"key": zeros(5, 12)}, "key must have shape"),
+    ({"value": zeros(2, 5, 12)}, "key must be given with value"),
     (
         {"key": zeros(2, 5, 12), "value": zeros(2, 6, 12)},
-        "value has 6 positions and key 5",
+        "value must have one position for each key, 5; got 6",
     ),
     ({"key_padding_mask": zeros(2, 4).bool()}, r"\(B, S\) = \(2, 5\)"),
     ({"key_padding_mask": zeros(1, 5).bool()}, r"\(B, S\) = \(2, 5\)"),
     ({"key_padding_mask": zeros(5).bool()}, r"\(B, S\) = \(2, 5\)"),
-    ({"attn_mask": zeros(2, 4).bool()}, "attn_mask has shape"),
-    ({"attn_mask": zeros(3, 5, 5).bool()}, "attn_mask has shape"),
+    (
+        {"attn_mask": zeros(2, 4).bool()},
+        "attn_mask must have two axes .*; got",
+    ),
+    (
+        {"attn_mask": zeros(3, 5, 5).bool()},
+        "attn_mask must have two axes .*; got",
+    ),
     (
         {
             "attn_mask": zeros(2, 5).bool(),
             "key_padding_mask": zeros(2, 5).bool(),
         },
-        "attn_mask has shape",
+        "attn_mask must have two axes .*; got",
     ),
-    ({"positions": zeros(4).long()}, "positions has shape"),
-    ({"positions": zeros(3, 5).long()}, "positions has shape"),
-    ({"key_positions": zeros(4).long()}, "key_positions has shape"),
+    ({"positions": zeros(4).long()}, "^positions must have shape"),
+    ({"positions": zeros(3, 5).long()}, "^positions must have shape"),
+    ({"key_positions": zeros(4).long()}, "key_positions must have shape"),
 ]
 
 
 @pytest.mark.parametrize("arguments,says", CALLED_WRONG)
-def test_a_call_that_cannot_mean_anything_says_why(arguments, says):
+def test_a_call_without_a_meaning_is_refused(arguments, says):
     module = MultiHeadAttention(12, 2, rope=attn.Rope(6))
     with pytest.raises(ValueError, match=says):
         module(**{"query": zeros(2, 5, 12), **arguments})
@@ -660,7 +682,9 @@ def test_a_mask_that_may_mean_rows_or_heads_is_refused(alibi, padded):
     module = MultiHeadAttention(12, 3, alibi=alibi)
     pad = zeros(3, 5).bool() if padded else None
     mask = zeros(3, 5, 5).bool()
-    with pytest.raises(ValueError, match="say which it means"):
+    with pytest.raises(
+        ValueError, match=r"ambiguous .* 3 heads: pass \(B, 1, L, S\)"
+    ):
         module(zeros(3, 5, 12), attn_mask=mask, key_padding_mask=pad)
 
 

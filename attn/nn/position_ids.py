@@ -1,0 +1,64 @@
+"""The positions of the queries and keys of one call."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from attn.nn import validation
+
+
+class PositionIds(NamedTuple):
+    """Query and key positions, computed when they are needed."""
+
+    q: Tensor
+    k: Tensor
+    positions: Tensor | None
+    key_positions: Tensor | None
+    q_offset: int | Tensor | None
+    is_self: bool
+
+    def with_cache(
+        self, k: Tensor, first: int, q_offset: int | Tensor
+    ) -> PositionIds:
+        """Return the positions of the same queries and of all cached keys.
+
+        Args:
+            k: all keys of the cache, ``(B, Hkv, S, D)``.
+            first: position of its first key.
+            q_offset: index of the first query among these keys.
+        """
+        ids = first + torch.arange(k.shape[2], device=k.device)  # (S,)
+        if self.positions is not None and self.positions.shape[-1]:
+            # Rows with padding count from elsewhere, and so do their keys.
+            # The last query is a real token.
+            last = torch.as_tensor(q_offset, device=ids.device) + first
+            last = last.reshape(-1, 1) + self.positions.shape[-1] - 1
+            shift = self.positions[..., -1:] - last  # (1, 1) or (B, 1)
+            ids = ids + (shift if shift.numel() > 1 else shift.flatten())
+        return PositionIds(self.q, k, self.positions, ids, q_offset, False)
+
+    def of_queries(self) -> Tensor:
+        """Return ``(L,)`` or ``(B, L)``."""
+        batch, _, length, _ = self.q.shape
+        if self.positions is not None:
+            validation.positions("positions", self.positions, batch, length)
+            return self.positions
+        offset = 0 if self.q_offset is None else self.q_offset
+        if isinstance(offset, Tensor):
+            offset = offset[:, None]
+        return offset + torch.arange(length, device=self.q.device)
+
+    def of_keys(self) -> Tensor:
+        """Return ``(S,)`` or ``(B, S)``."""
+        batch, _, length, _ = self.k.shape
+        if self.key_positions is not None:
+            validation.positions(
+                "key_positions", self.key_positions, batch, length
+            )
+            return self.key_positions
+        if self.is_self:
+            return self.of_queries()
+        return torch.arange(length, device=self.k.device)

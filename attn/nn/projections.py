@@ -1,0 +1,79 @@
+"""The query, key and value projections, packed in one matrix or not.
+
+The state dicts of PyTorch's attention modules load into both forms.
+``torch.nn.MultiheadAttention`` keeps ``in_proj_weight``, or
+``q_proj_weight`` and two more where the sizes differ; PyTorch's tutorial
+keeps ``packed_proj.weight``. The rows are in the same order everywhere:
+queries, keys, values.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from attn.functional import split_heads
+
+
+def project(
+    module: Any, query: Tensor, key: Tensor, value: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the heads of the inputs of a ``MultiHeadAttention``.
+
+    Args:
+        module: with the projections and the norms of query and key heads.
+        query, key, value: ``(B, L, E)`` or ``(L, E)``.
+
+    Returns:
+        ``(B, H, L, D)``, ``(B, Hkv, S, D)``, ``(B, Hkv, S, Dv)``.
+    """
+    inputs = [x[None] if x.dim() == 2 else x for x in (query, key, value)]
+    if not module.packed:
+        layers = (module.q_proj, module.k_proj, module.v_proj)
+        heads = [f(x) for f, x in zip(layers, inputs, strict=True)]
+    elif query is key is value:
+        heads = module.packed_proj(inputs[0]).split(module.proj_sizes, -1)
+    else:
+        weights = module.packed_proj.weight.split(module.proj_sizes)
+        biases: Any = (None, None, None)
+        if module.packed_proj.bias is not None:
+            biases = module.packed_proj.bias.split(module.proj_sizes)
+        heads = list(map(F.linear, inputs, weights, biases))
+    q = split_heads(heads[0], module.num_heads)
+    k, v = (split_heads(x, module.num_kv_heads) for x in heads[1:])
+    if module.q_norm is not None:
+        q, k = module.q_norm(q), module.k_norm(k)
+    return q, k, v
+
+
+def remap_state_dict(
+    module: Any, state: dict[str, Tensor], prefix: str, *_: Any
+) -> None:
+    """Rename entries before loading; pack or split them as the module does.
+
+    Args:
+        module: a ``MultiHeadAttention``, with ``packed`` and ``proj_sizes``.
+        state: a state dict, changed in place.
+        prefix: of the module's names in it.
+    """
+    sizes = module.proj_sizes
+    for leaf in ("weight", "bias"):
+        separate = [f"{prefix}{name}_proj.{leaf}" for name in "qkv"]
+        packed = f"{prefix}packed_proj.{leaf}"
+        for name, new in zip("qkv", separate, strict=True):
+            _rename(state, f"{prefix}{name}_proj_{leaf}", new)
+        _rename(state, f"{prefix}in_proj_{leaf}", packed)
+        if module.packed and all(name in state for name in separate):
+            state[packed] = torch.cat([state.pop(name) for name in separate])
+        fits = packed in state and len(state[packed]) == sum(sizes)
+        if not module.packed and fits:
+            parts = state.pop(packed).split(sizes)
+            state.update(zip(separate, parts, strict=True))
+
+
+def _rename(state: dict[str, Tensor], old: str, new: str) -> None:
+    if old in state:
+        state[new] = state.pop(old)

@@ -1,0 +1,77 @@
+"""The checks that modules share; attention itself has its own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import Tensor
+
+
+def sizes(
+    embed_dim: int, num_heads: int, num_kv_heads: int, head_dim: int | None
+) -> None:
+    """Require positive sizes that divide each other."""
+    for name, x in (
+        ("embed_dim", embed_dim),
+        ("num_heads", num_heads),
+        ("num_kv_heads", num_kv_heads),
+    ):
+        if isinstance(x, bool) or not isinstance(x, int) or x < 1:
+            raise ValueError(f"{name} must be an int, at least 1; got {x!r}")
+    if num_heads % num_kv_heads:
+        raise ValueError(
+            "num_heads must be a multiple of num_kv_heads (H % Hkv == 0); "
+            f"got {num_heads} and {num_kv_heads}"
+        )
+    if head_dim is None and embed_dim % num_heads:
+        raise ValueError(
+            "embed_dim must be a multiple of num_heads, or head_dim must be "
+            f"given; got {embed_dim} and {num_heads}"
+        )
+
+
+def inputs(
+    query: Tensor, key: Tensor, value: Tensor, embed_dims: tuple[int, ...]
+) -> None:
+    """Require query, key and value of the module's sizes and one batch."""
+    named = {"query": query, "key": key, "value": value}
+    for (name, x), size in zip(named.items(), embed_dims, strict=True):
+        if x.dim() not in (2, 3) or x.dim() != query.dim():
+            raise ValueError(
+                f"{name} must have shape (B, L, E), or all three (L, E); got "
+                f"{tuple(x.shape)}"
+            )
+        if x.shape[-1] != size:
+            raise ValueError(
+                f"{name} must have embeddings of size {size}, as the module; "
+                f"got {x.shape[-1]}"
+            )
+        if x.shape[:-2] != query.shape[:-2]:
+            raise ValueError(
+                f"{name} must have the batch size of query, {len(query)}; "
+                f"got {len(x)}"
+            )
+
+
+def cache(query: Tensor, is_self: bool, **others: Any) -> None:
+    """Require a call that a cache supports."""
+    if not is_self or query.dim() != 3 or query.is_nested:
+        raise ValueError(
+            "with a cache, the call must be self-attention of a dense query "
+            "(B, L, E)"
+        )
+    for name, x in others.items():
+        if x is not None:
+            raise ValueError(
+                f"{name} must be None with a cache, which provides it; got "
+                f"{x!r}"
+            )
+
+
+def positions(name: str, x: Tensor, batch: int, length: int) -> None:
+    """Require ``(L,)``, ``(1, L)`` or ``(B, L)``."""
+    if x.shape not in ((length,), (1, length), (batch, length)):
+        raise ValueError(
+            f"{name} must have shape (L,) or (B, L) with B = {batch} and "
+            f"L = {length}; got {tuple(x.shape)}"
+        )
