@@ -1,1 +1,1 @@
-"""What the chapters read: models and the files of the book."""
+"""Data of the chapters: models, and the files of the book."""

