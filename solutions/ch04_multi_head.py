@@ -146,5 +146,5 @@ def attention_dropout(
     if not training:
         return weights
     if p == 1:
-        return torch.zeros_like(weights)  # no weight is left to grow
+        return torch.zeros_like(weights)  # no weight is left to scale
     return weights * keep / (1 - p)
