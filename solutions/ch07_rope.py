@@ -7,13 +7,13 @@ from torch import Tensor
 
 
 def frequencies(head_dim: int, base: float = 10000.0) -> Tensor:
-    """How far each pair of a head turns from one token to the next.
+    """Compute how far each pair of a head rotates from token to token.
 
-    Pair ``i``, counted from 0, turns by ``base ** (-2 * i / head_dim)``
-    radians: the first pair by one radian, the last ones hardly at all.
-    The check compares every entry in float32, for many head sizes and
-    bases. Llama 3 uses a base of 500000: it is one number in a file,
-    and everything depends on it.
+    Pair ``i``, counted from 0, rotates by ``base ** (-2 * i /
+    head_dim)`` radians: the first pair by one radian, the last ones
+    hardly at all. The check compares every entry in float32, for many
+    head sizes and bases. Llama 3 uses a base of 500000: a single number
+    in a file, on which everything depends.
 
     Args:
         head_dim: ``D``, even.
@@ -29,11 +29,11 @@ def frequencies(head_dim: int, base: float = 10000.0) -> Tensor:
 def apply_rope(
     x: Tensor, positions: Tensor, inv_freq: Tensor
 ) -> Tensor:
-    """Turn queries or keys by their positions, in the layout of Llama.
+    """Rotate queries or keys by position, in the layout of Llama.
 
-    ``R = 2 * len(inv_freq)`` features of each head turn; what comes
-    after feature R stays as it is. Feature ``i`` and feature
-    ``i + R / 2`` are a pair ``(a, b)``, which turns by the angle
+    ``R = 2 * len(inv_freq)`` features of each head are rotated; those
+    after feature R stay as they are. Feature ``i`` and feature
+    ``i + R / 2`` are a pair ``(a, b)``, rotated by the angle
     ``t = position * inv_freq[i]`` to ``(a cos t - b sin t, a sin t +
     b cos t)``. Angles are float32 (bfloat16 cannot count to 257); the
     result is in the dtype of ``x``. The check uses offsets, positions
@@ -60,14 +60,14 @@ def apply_rope(
 def apply_rope_interleaved(
     x: Tensor, positions: Tensor, inv_freq: Tensor
 ) -> Tensor:
-    """The same in the paper's layout: neighbours are a pair.
+    """Rotate by position in the paper's layout: neighbours are a pair.
 
-    Features ``2 * i`` and ``2 * i + 1`` are the pair ``(a, b)`` that
-    turns by ``position * inv_freq[i]``, each result in its old place.
-    All else is as in ``apply_rope``: the first R features turn, angles
-    are float32, the result has the dtype of ``x``. Meta's own Llama
-    files and GPT-J are in this layout; with the other one their first
-    token is right and the rest is noise.
+    Features ``2 * i`` and ``2 * i + 1`` are the pair ``(a, b)``,
+    rotated by ``position * inv_freq[i]``, each result in its old place.
+    Everything else is as in ``apply_rope``: the first R features,
+    angles in float32, the result in the dtype of ``x``. Meta's own
+    Llama files and GPT-J are in this layout; with the other one their
+    first token is right and the rest is noise.
 
     Args:
         x: ``(..., L, D)``; ``(B, H, L, D)`` if positions are (B, L).
@@ -93,11 +93,11 @@ def permute_weights(weight: Tensor, num_heads: int) -> Tensor:
     """Reorder a query or key projection for the layout of Llama in HF.
 
     Within each head, the rows that interleaved RoPE pairs as (0, 1),
-    (2, 3), ... move to where ``apply_rope`` looks for them: first all
+    (2, 3), ... move to where ``apply_rope`` expects them: first all
     the even rows, then all the odd ones. The check runs both layouts to
-    the end: scores must be equal. It takes weights and biases, and any
+    the end: scores must be equal. It uses weights and biases, and any
     number of heads. Without this step a converted checkpoint loads and
-    talks nonsense.
+    writes nonsense.
 
     Args:
         weight: ``Linear`` weight ``(H * D, E)`` or bias ``(H * D,)``,
@@ -120,9 +120,9 @@ def llama3_scaling(
 ) -> Tensor:
     """Slow the slow pairs down, so that a model reads further.
 
-    A pair's wavelength is the number of tokens in which it turns once.
-    With C the trained context: shorter than C / high_freq_factor stays;
-    longer than C / low_freq_factor turns ``factor`` times slower;
+    A pair's wavelength is the number of tokens of one turn. With C the
+    trained context: shorter than C / high_freq_factor stays; longer
+    than C / low_freq_factor rotates ``factor`` times slower; in
     between, mix both: ``(1 - s) * inv_freq / factor + s * inv_freq``,
     where ``s`` goes from 0 to 1 as the turns in C, C / wavelength, go
     from the low to the high factor. The check uses many sizes. Llama
@@ -152,13 +152,13 @@ def yarn_scaling(
     beta_fast: float = 32.0,
     beta_slow: float = 1.0,
 ) -> tuple[Tensor, float]:
-    """YaRN: a ramp over the pairs, and a sharper softmax.
+    """Scale by YaRN: a ramp over the pairs, and a sharper softmax.
 
-    The pair that turns n times in the trained context C is number
+    The pair that turns n times in the trained context C has index
     ``D * ln(C / (2 pi n)) / (2 ln base)``. The ramp is 0 up to this
-    number for beta_fast, rounded down, and 1 from the one for
-    beta_slow, rounded up, held within 0 and D - 1; between it is linear
-    in the number of the pair. Ramp 0 keeps ``inv_freq``, ramp 1 divides
+    index for beta_fast, rounded down, and 1 beyond the one for
+    beta_slow, rounded up, clamped to 0 and D - 1; in between it is
+    linear in the index. Ramp 0 keeps ``inv_freq``, ramp 1 divides
     it by ``factor``. cos and sin grow by ``0.1 * ln(factor) + 1``. Your
     ``frequencies`` may be used; the bounds of the ramp never meet.
 

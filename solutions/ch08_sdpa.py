@@ -17,24 +17,24 @@ def scaled_dot_product_attention(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Tensor:
-    """PyTorch's contract, argument by argument.
+    """Compute attention by PyTorch's contract, argument by argument.
 
-    torch's own function is not allowed. A query that may attend to
-    nothing gets 0 and passes no gradient back. With ``is_causal`` and a
-    mask, both apply. float16 and bfloat16 are computed in float32; the
-    result has the query's dtype. The check goes through the arguments
-    one after the other, then through their combinations.
+    PyTorch's own function is not allowed. A query that may attend to
+    nothing gives 0 and passes no gradient back. With ``is_causal`` and
+    a mask, both apply. float16 and bfloat16 are computed in float32;
+    the result has the query's dtype. The check goes through the
+    arguments one by one, then through their combinations.
 
     Args:
         query: ``(..., H, L, D)``; without heads ``(L, D)``.
         key: ``(..., Hkv, S, D)``.
         value: ``(..., Hkv, S, Dv)``.
-        attn_mask: bool, True = may attend, or numbers to add to the
+        attn_mask: bool, True = may attend, or float, added to the
             scaled scores, in the query's dtype or float32;
             broadcastable to ``(..., H, L, S)``.
         dropout_p: probability that a weight is dropped. It always
-            applies: the function knows of no training mode.
-        is_causal: query i sees keys 0 to i, also when L != S.
+            applies: the function has no training mode.
+        is_causal: query i attends to keys 0 to i, even if L != S.
         scale: factor on the scores; None means ``1 / sqrt(D)``.
         enable_gqa: query head ``h`` reads key head ``h // (H // Hkv)``.
 
@@ -63,13 +63,13 @@ def scaled_dot_product_attention(
 
 
 def causal_lower_right(q_len: int, kv_len: int) -> Tensor:
-    """The causal mask for queries that are the last tokens.
+    """Make the causal mask for queries that are the last tokens.
 
     With a cache, the L queries are the last L of S tokens: the last
     query sees every key, the one before it all but the last.
     ``is_causal=True`` counts from the first key instead, and a decoding
     step would see key 0 alone. The check compares every entry, for more
-    queries than keys too (then the first ones see nothing).
+    queries than keys too (then the first ones are fully masked).
 
     Args:
         q_len: number of queries, L.
@@ -108,11 +108,11 @@ def softcap(
 
 
 def sinks(scores: Tensor, sinks: Tensor) -> Tensor:
-    """A softmax in which attention may go nowhere, as in gpt-oss.
+    """Apply a softmax with a sink for each head, as in gpt-oss.
 
     Each head has one learned logit, its sink, that takes part in the
     softmax of every query like the score of one more key, which has no
-    value: its weight is thrown away, and the rest sums to less than 1.
+    value: its weight is dropped, and the rest sums to less than 1.
     The check uses scores of 1000, sinks of -1000 and 1000, queries
     without a key (all scores -inf: their weights are 0), and gradients.
 

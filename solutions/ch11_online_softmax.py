@@ -9,14 +9,14 @@ from torch import Tensor
 def online_softmax(
     scores: list[Tensor], values: list[Tensor]
 ) -> tuple[Tensor, Tensor]:
-    """Attention over keys that come in blocks, each seen once.
+    """Compute attention over keys that come in blocks, each read once.
 
-    Keep three things for each row: the largest score so far, the sum of
-    ``exp(score - largest)`` so far, and the weighted sum of values so
-    far. When a larger score turns up, the last two shrink by
+    Keep three things for each row: the maximum so far, the sum of
+    ``exp(score - maximum)`` so far, and the weighted sum of values so
+    far. When the maximum grows, the last two shrink by
     ``exp(old - new)``. The check allows no tensor larger than a block
     or the output, uses scores of 110 that rise from block to block,
-    -inf, and rows that see nothing (output 0, lse -inf).
+    -inf, and fully masked rows (output 0, lse -inf).
 
     Args:
         scores: blocks ``(..., L, S_i)``, at least one.
@@ -44,13 +44,13 @@ def online_softmax(
 def merge_states(
     first: tuple[Tensor, Tensor], second: tuple[Tensor, Tensor]
 ) -> tuple[Tensor, Tensor]:
-    """The attention over two sets of keys, from that over each.
+    """Merge the attention over two sets of keys into that over both.
 
     A state is ``(out, lse)``. Each part counts by its share of the
-    whole sum, ``exp(its lse - the whole lse)``. The check merges states
-    that lie far apart, in any order, and empty ones: ``(0, -inf)``
+    whole sum, ``exp(its lse - the merged lse)``. The check merges
+    states far apart, in any order, and empty ones: ``(0, -inf)``
     changes nothing, and two of them are one of them. Long contexts are
-    cut into parts like this, over a GPU's processors or over GPUs.
+    divided like this among a GPU's processors, or among GPUs.
 
     Args:
         first, second: ``out``, ``(..., L, Dv)``, and ``lse``,
@@ -73,14 +73,14 @@ def tiled_forward(
     block_k: int,
     is_causal: bool = False,
 ) -> tuple[Tensor, Tensor]:
-    """FlashAttention forward: a tile of scores at a time.
+    """Compute FlashAttention forward, a tile of scores at a time.
 
-    For each block of queries walk over the blocks of keys. Scores are
-    scaled by ``1 / sqrt(D)``; with ``is_causal`` query i sees keys 0 to
-    i. The check allows no tensor larger than an input or a tile: a full
-    row of scores is too much. It uses sizes that are no multiple of a
-    block, blocks of different sizes, large scores and L != S. Your
-    ``online_softmax`` and ``merge_states`` may be used.
+    For each block of queries go through the blocks of keys. Scores are
+    scaled by ``1 / sqrt(D)``; with ``is_causal`` query i attends to
+    keys 0 to i. The check allows no tensor larger than an input or a
+    tile: a full row of scores is too much. It uses sizes that are not
+    multiples of a block, blocks of different sizes, large scores and L
+    != S. Your ``online_softmax`` and ``merge_states`` may be used.
 
     Args:
         query: ``(..., L, D)``.
@@ -122,7 +122,7 @@ def tiled_backward(
     block_k: int,
     is_causal: bool = False,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """FlashAttention backward: each tile of weights, computed again.
+    """Compute FlashAttention backward by recomputing each tile.
 
     The weights of a tile are ``exp(scores - lse)``. With ``delta``, the
     sum over Dv of ``out * d_out``: d_value is ``weights.T @ d_out``;
@@ -135,7 +135,7 @@ def tiled_backward(
         query, key, value: as in ``tiled_forward``.
         out, lse: what it returned.
         d_out: the gradient of out, ``(..., L, Dv)``.
-        block_q, block_k, is_causal: as there.
+        block_q, block_k, is_causal: as in ``tiled_forward``.
 
     Returns:
         The gradients of query, key and value.

@@ -7,19 +7,19 @@ from attn.exercises.triton_compat import tl, triton
 def row_softmax_kernel(
     X, OUT, x_stride, out_stride, columns, BLOCK: tl.constexpr
 ):
-    """The softmax of each row of a matrix: a program takes a row.
+    """Compute the softmax of each row of a matrix, one program a row.
 
     The program's row is ``tl.program_id(0)``. Load it into a block of
     ``BLOCK`` lanes, of which those beyond the row must not count, and
-    compute in float32. The check takes rows that are shorter than the
-    block, that lie apart, that are all negative, scores of 200 and
-    float16; what a masked lane holds without ``other=`` is undefined,
-    and NaN here; and nothing but the result may be written.
+    compute in float32. The check uses rows that are shorter than the
+    block, with gaps between them, or all negative, scores of 200 and
+    float16; a masked lane without ``other=`` is undefined, and NaN
+    here; only the result may be written.
 
     Args:
-        X, OUT: pointers to the first numbers, ``(rows, columns)``.
-        x_stride, out_stride: numbers from one row to the next.
-        columns: numbers in a row, at most ``BLOCK``.
+        X, OUT: pointers to the first elements, ``(rows, columns)``.
+        x_stride, out_stride: elements from one row to the next.
+        columns: elements of a row, at most ``BLOCK``.
         BLOCK: lanes, a power of two.
     """
     row, lane = tl.program_id(0), tl.arange(0, BLOCK)
@@ -36,22 +36,22 @@ def attention_forward_kernel(
     GROUP: tl.constexpr, IS_CAUSAL: tl.constexpr, D: tl.constexpr,
     BLOCK_L: tl.constexpr, BLOCK_S: tl.constexpr,
 ):  # fmt: skip
-    """FlashAttention forward: a program takes ``BLOCK_L`` queries.
+    """Compute FlashAttention forward, ``BLOCK_L`` queries a program.
 
-    The program takes the block ``tl.program_id(0)`` of the queries of
-    head ``tl.program_id(1)`` and walks over the keys of head ``head //
-    GROUP``, ``BLOCK_S`` at a time, with a largest score, a sum and an
-    output for each row, in float32. With ``IS_CAUSAL`` query i stands
-    at ``i + q_offset`` and sees the keys up to there; one that sees
-    none gives 0. L and S are no multiples of a block, and the four
-    tensors have strides of their own. Masked lanes without ``other=``
-    are NaN, as is all memory around the tensors.
+    A program computes block ``tl.program_id(0)`` of the queries of head
+    ``tl.program_id(1)``: it goes through the keys of head ``head //
+    GROUP``, ``BLOCK_S`` at a time, with a maximum, a sum and an output
+    for each row, in float32. With ``IS_CAUSAL`` query i is at position
+    ``i + q_offset`` and attends to the keys up to there; a fully masked
+    one gives 0. L and S need not be multiples of a block, and the four
+    tensors have their own strides. Masked lanes without ``other=`` are
+    NaN, as is all memory around the tensors.
 
     Args:
         Q, OUT: ``(H, L, D)``; D, a power of two, is the last axis.
         K, V: ``(H // GROUP, S, D)``.
         scale: on the scores.
-        q_h, q_l, ...: numbers from a head, or a token, to the next.
+        q_h, q_l, ...: elements from a head, or a token, to the next.
     """
     row = tl.program_id(0) * BLOCK_L + tl.arange(0, BLOCK_L)  # (l,)
     head, d = tl.program_id(1), tl.arange(0, D)
@@ -89,23 +89,23 @@ def attention_forward_kernel(
 def causal_ranges(
     first: int, last: int, kv_len: int, block_s: int
 ) -> tuple[range, range]:
-    """Which tiles does a block of queries need, and which need a mask?
+    """Find the tiles that a block of queries needs, masked or not.
 
-    Queries stand at the positions ``first`` to ``last``, one of which
-    sees the keys up to its own. Tile n holds the keys ``n * block_s``
-    to ``(n + 1) * block_s - 1``, as far as there are keys. A tile is
-    *whole* when it is full of keys and every query sees them all, so
-    that its scores need no mask; it is *cut* when some pair is seen but
-    not every one; the others are skipped.
+    The queries have the positions ``first`` to ``last``; each attends
+    to the keys up to its own. Tile n holds the keys ``n * block_s`` to
+    ``(n + 1) * block_s - 1``, as far as there are keys. A tile is
+    *whole* if it is full of keys and every query attends to them all,
+    so that its scores need no mask; it is *cut* if some pairs are
+    allowed but not all; the others are skipped.
 
     Args:
         first, last: positions, the first at most the last; negative
-            ones stand before all keys.
-        kv_len: keys there are.
+            ones are before all keys.
+        kv_len: number of keys.
         block_s: keys of a tile.
 
     Returns:
-        The numbers of the whole tiles, and those of the cut ones.
+        The indices of the whole tiles, and those of the cut ones.
     """
     whole = max(min(first + 1, kv_len) // block_s, 0)
     end = -(-min(last + 1, kv_len) // block_s)
