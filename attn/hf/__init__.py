@@ -1,20 +1,18 @@
-"""Between transformers and us, in both directions.
+"""Convert between transformers and attn, in both directions.
 
-``register`` puts our attention, with its masks, into the models of
-transformers; ``attach`` does it for one model, or says why it cannot be.
-``as_mask`` reads their mask functions, ``layer_masks`` shows a model's.
+``register`` puts attn's attention, with its masks, into the models of
+transformers; ``attach`` does it for one model or raises the reason why not.
+``as_mask`` converts a mask function, ``layer_masks`` returns a model's masks.
 ``load`` goes the other way: it runs the weights of GPT-2, Llama, Qwen3,
-Mistral, Gemma2, GPT-NeoX, Bloom, BERT and more in our own modules.
+Mistral, Gemma2, GPT-NeoX, Bloom, BERT and more in the modules of attn.nn.
 """
 
-from attn.hf.attach import attach
+from attn.hf.attention_interface import attach, register
 from attn.hf.bert import Bert
 from attn.hf.bidirectional import bidirectional_llama
-from attn.hf.bridge import register
-from attn.hf.families import FAMILIES
-from attn.hf.layers import layer_masks
-from attn.hf.loading import load
-from attn.hf.rules import as_mask
+from attn.hf.loading import FAMILIES, load
+from attn.hf.mask_functions import as_mask
+from attn.hf.mask_interface import layer_masks
 
 __all__ = [
     "FAMILIES",

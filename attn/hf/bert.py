@@ -1,4 +1,4 @@
-"""BERT: our encoder, and the two small heads that it is published with."""
+"""BERT: the encoder of attn.nn, its two small heads, and its weights."""
 
 from __future__ import annotations
 
@@ -7,18 +7,22 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from attn.hf import config_fields as fields
+from attn.hf import names
+from attn.hf.config_fields import Config, Family
+from attn.hf.weights import Table
 from attn.nn import LayerNorm, Transformer
 from attn.nn.feed_forward import ACTIVATIONS
 
 
 class Bert(nn.Module):
-    """An encoder with BERT's masked-word head and its pooler, if wanted.
+    """An encoder with BERT's masked-word head and pooler, both optional.
 
     Args:
         vocab_size, embed_dim: ``V``, ``E``.
         activation, eps: of the masked-word head's transform.
         head: end with logits over the vocabulary.
-        pooler: have ``pool``.
+        pooler: provide ``pool``.
         encoder: the other arguments of ``Transformer``.
 
     Source: Devlin et al. 2019; transformers ``modeling_bert.py``.
@@ -47,15 +51,12 @@ class Bert(nn.Module):
             self.decoder = nn.Linear(embed_dim, vocab_size)
 
     def forward(self, ids: Tensor | None = None, **inputs: Any) -> Tensor:
-        """As ``attn.nn.Transformer``: logits, or hidden states.
+        """Return logits, ``(B, L, V)``, or states without a head.
 
         Args:
             ids: token ids, ``(B, L)``.
             inputs: ``attention_mask``, ``segments`` (token types),
-                ``positions``, … as in ``Transformer.forward``.
-
-        Returns:
-            ``(B, L, V)`` with the masked-word head, else ``(B, L, E)``.
+                ``positions`` and more, as in ``Transformer.forward``.
         """
         states = self.body(ids, **inputs)  # (B, L, E)
         if self.transform is None:
@@ -64,14 +65,75 @@ class Bert(nn.Module):
         return self.decoder(self.transform_norm(hidden))
 
     def pool(self, states: Tensor) -> Tensor:
-        """One vector a sentence, from its first token.
+        """Return a vector per sentence, ``(B, E)``, of its first state.
 
         Args:
             states: hidden states, ``(B, L, E)``.
-
-        Returns:
-            ``(B, E)``.
         """
         if self.pooler is None:
-            raise ValueError("the weights had no pooler: there is no pool")
+            raise ValueError("pool needs a pooler; the weights had no pooler")
         return torch.tanh(self.pooler(states[:, 0]))
+
+
+def bert(c: Config) -> dict[str, Any]:
+    """Read BERT: post-norm layers, segments, learned positions."""
+    c.require(add_cross_attention=False, position_embedding_type="absolute")
+    c.ignore("attention_probs_dropout_prob", "hidden_dropout_prob")
+    c.ignore("classifier_dropout")
+    embed_dim = c("hidden_size")
+    return {
+        "vocab_size": c("vocab_size"),
+        "embed_dim": embed_dim,
+        "num_layers": c("num_hidden_layers"),
+        "num_heads": c("num_attention_heads"),
+        "positions": fields.learned_positions(c, embed_dim),
+        "segments": c("type_vocab_size"),
+        "embed_norm": True,
+        "feed_forward": fields.feed_forward(c),
+        "norm_layer": fields.layer_norm(c),
+        "norm": "post",
+        "is_causal": c("is_decoder", False),
+        "tied": c("tie_word_embeddings", True),
+        "activation": fields.activation(c, "hidden_act"),
+        "eps": c("layer_norm_eps"),
+    }
+
+
+ENCODER = {
+    "embeddings.word_embeddings": names.EMBED,
+    "embeddings.position_embeddings": names.POSITIONS,
+    "embeddings.token_type_embeddings": "segment_embedding",
+    "embeddings.LayerNorm": names.EMBED_NORM,
+    "encoder.layer.*.attention.self.query": names.Q,
+    "encoder.layer.*.attention.self.key": names.K,
+    "encoder.layer.*.attention.self.value": names.V,
+    "encoder.layer.*.attention.output.dense": names.OUT,
+    "encoder.layer.*.attention.output.LayerNorm": names.NORM_1,
+    "encoder.layer.*.intermediate.dense": names.UP,
+    "encoder.layer.*.output.dense": names.DOWN,
+    "encoder.layer.*.output.LayerNorm": names.NORM_2,
+}
+BERT: Table = {
+    **{source: f"body.{target}" for source, target in ENCODER.items()},
+    "pooler.dense": "pooler",
+    "cls.predictions.transform.dense": "transform",
+    "cls.predictions.transform.LayerNorm": "transform_norm",
+    "cls.predictions.decoder": "decoder",
+    "cls.predictions": "decoder",  # its bias, if the two are tied
+}
+
+FAMILIES = {
+    "bert": Family(
+        bert,
+        BERT,
+        "embeddings.word_embeddings.weight",
+        "bert.",
+        make=Bert,
+        head="cls.predictions.decoder.weight",
+        parts={
+            "head": "cls.predictions.transform.dense.weight",
+            "pooler": "pooler.dense.weight",
+        },
+        buffers=("embeddings.position_ids",),
+    ),
+}

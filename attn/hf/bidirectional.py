@@ -1,9 +1,9 @@
-"""A Llama that reads in both directions and knows no order.
+"""A Llama that attends in both directions and ignores order.
 
-For sets and other inputs that are no text: the embeddings come from
-elsewhere, every token sees every real token, and to change the order of the
-input changes the order of the output, and nothing else. Nothing of
-transformers is overridden that a later version might rename.
+For sets and other inputs that are not text: the embeddings come from
+elsewhere, every token attends to every real token, and permuting the input
+permutes the output. Nothing is overridden that a later version of
+transformers might rename.
 """
 
 from __future__ import annotations
@@ -13,70 +13,60 @@ import functools
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
-import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from attn.hf.attach import attach
+from attn.hf.attention_interface import attach
 from attn.positions import NoRope
 
 if TYPE_CHECKING:
     from transformers import LlamaConfig, LlamaModel
 
-__all__ = ["bidirectional_llama"]
-
 
 def bidirectional_llama(
     config: LlamaConfig | str | PathLike[str], impl: str = "auto"
 ) -> LlamaModel:
-    """A ``LlamaModel`` without causality, positions or words.
+    """Return a ``LlamaModel`` without causality, positions or words.
 
-    Call it with ``inputs_embeds`` ``(B, L, E)`` and, where rows are padded,
+    Call it with ``inputs_embeds`` ``(B, L, E)`` and, if rows are padded,
     ``attention_mask`` ``(B, L)``. Layers, weights, ``save_pretrained`` and
     everything else are Llama's own.
 
     Args:
         config: of the model, which is copied; or a folder that such a model
             was saved in.
-        impl: who computes attention, as in ``attn.hf.register``.
+        impl: the implementation, as in ``attn.hf.register``.
 
     Returns:
-        The model. Its token embeddings are 0 and take no gradient.
+        The model. Its token embeddings are 0 and get no gradient.
 
     Raises:
         ValueError: when called, for ``use_cache``, a cache, ``input_ids`` or
-            ``position_ids``: each would be ignored, or mean something else.
+            ``position_ids``, which would be ignored or change their meaning.
 
     Source: transformers 5.23, ``LlamaModel``; its ``config.is_causal``.
     """
-    cls = _class()
+    cls = _model_class()
     if isinstance(config, str | PathLike):
         model = cls.from_pretrained(config)
     else:
         model = cls(copy.deepcopy(config))
-    attach(model.forget_words(), impl)
+    nn.init.zeros_(model.embed_tokens.weight).requires_grad_(False)
+    attach(model, impl)
     return model
 
 
 @functools.cache
-def _class() -> Any:
+def _model_class() -> Any:
     from transformers import LlamaModel
 
     class BidirectionalLlama(LlamaModel):
         def __init__(self, config: LlamaConfig):
-            config.is_causal = False  # masks are made accordingly
+            config.is_causal = False  # the masks follow it
             config.use_cache = False
             super().__init__(config)
-            head_dim = getattr(config, "head_dim", None)
-            size = head_dim or config.hidden_size // config.num_attention_heads
-            self.rotary_emb = NoRope(size)  # type: ignore[assignment]
-            for layer in self.layers:  # asked when there is no mask
+            self.rotary_emb = NoRope(config.head_dim)  # type: ignore
+            for layer in self.layers:  # applies when there is no mask
                 layer.self_attn.is_causal = False  # type: ignore[union-attr]
-
-        def forget_words(self) -> BidirectionalLlama:
-            with torch.no_grad():
-                self.embed_tokens.weight.zero_()
-            self.embed_tokens.weight.requires_grad_(False)
-            return self
 
         def forward(
             self,
@@ -86,29 +76,31 @@ def _class() -> Any:
             past_key_values: Any = None,
             inputs_embeds: Tensor | None = None,
             use_cache: bool | None = None,
-            **said: Any,
+            **kwargs: Any,
         ) -> Any:
             if use_cache or past_key_values is not None:
                 raise ValueError(
-                    f"use_cache is {use_cache}: a new token changes what all "
-                    "earlier ones see, so there is nothing that could be kept"
+                    "use_cache must be False and past_key_values None, "
+                    "because a new token changes all earlier ones, so no key "
+                    f"can be cached; got use_cache={use_cache}"
                 )
             if inputs_embeds is None or input_ids is not None:
                 raise ValueError(
-                    "input_ids: the token embeddings of this model are 0; it "
-                    "needs inputs_embeds (B, L, E), and nothing else"
+                    "inputs_embeds (B, L, E) must be given and input_ids must "
+                    "not, because the token embeddings of this model are 0; "
+                    f"got {'neither' if input_ids is None else 'input_ids'}"
                 )
             if position_ids is not None:
                 raise ValueError(
-                    "position_ids: this model has no positions, and "
-                    "transformers reads positions that jump as the borders "
-                    "of packed sequences; use attention_mask"
+                    "position_ids must be None, because this model has no "
+                    "positions and transformers reads jumps in them as "
+                    "borders of packed sequences; use attention_mask"
                 )
             return super().forward(
                 attention_mask=attention_mask,
                 inputs_embeds=inputs_embeds,
                 use_cache=False,
-                **said,
+                **kwargs,
             )
 
     return BidirectionalLlama

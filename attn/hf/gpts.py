@@ -1,180 +1,128 @@
-"""GPT-2, GPT-NeoX and Bloom: layer norms, and one product for Q, K and V."""
+"""GPT-2, GPT-NeoX and Bloom: layer norms, and one projection for Q, K, V."""
 
 from __future__ import annotations
 
 import functools
 from typing import Any
 
-from attn.hf.config import Config
-from attn.hf.reading import (
-    DOWN,
-    NORM_1,
-    NORM_2,
-    OUT,
-    ROTARY,
-    UP,
-    Family,
-    K,
-    Q,
-    V,
-    activation,
-    learned,
-    rope,
-)
-from attn.hf.weights import Table, fused, thirds, transposed
-from attn.nn import FeedForward, LayerNorm
+from attn.hf import config_fields as fields
+from attn.hf import names
+from attn.hf.config_fields import Config, Family
+from attn.hf.weights import Table, qkv_by_head, transposed
+from attn.nn import FeedForward
 
 
 def gpt2(c: Config) -> dict[str, Any]:
-    """Learned positions, layer norms first."""
-    c.only(add_cross_attention=False)
+    """Read GPT-2: learned positions, pre-norm layers."""
+    c.require(add_cross_attention=False)
     c.ignore("attn_pdrop", "embd_pdrop", "resid_pdrop", "n_ctx")
-    c.ignore(*(f"summary_{x}" for x in SUMMARY))
-    c.ignore("reorder_and_upcast_attn")  # float32 softmax: ours always
-    embed, layers = c("n_embd"), c("n_layer")
-    scale = (embed // c("n_head")) ** -0.5 if c("scale_attn_weights") else 1.0
+    c.ignore("summary_type", "summary_use_proj", "summary_activation")
+    c.ignore("summary_proj_to_labels", "summary_first_dropout")
+    c.ignore("reorder_and_upcast_attn")  # attn's softmax is always float32
+    arguments = fields.decoder(c, "n_embd", "n_layer", "n_head")
+    embed_dim, num_layers = c("n_embd"), c("n_layer")
+    head_dim = embed_dim // c("n_head")
+    scale = head_dim**-0.5 if c("scale_attn_weights") else 1.0
     by_layer = c("scale_attn_by_inverse_layer_idx")
-    return {
-        "vocab_size": c("vocab_size"),
-        "embed_dim": embed,
-        "num_layers": layers,
-        "num_heads": c("n_head"),
-        "positions": learned(c("n_positions"), embed),
+    scales = [scale / (i + 1 if by_layer else 1) for i in range(num_layers)]
+    return arguments | {
+        "positions": fields.learned_positions(c, embed_dim, "n_positions"),
         "feed_forward": functools.partial(
             FeedForward,
-            hidden_dim=c("n_inner") or 4 * embed,
-            activation=activation(c, "activation_function"),
+            hidden_dim=c("n_inner") or 4 * embed_dim,
+            activation=fields.activation(c, "activation_function"),
         ),
-        "norm_layer": functools.partial(
-            LayerNorm, eps=c("layer_norm_epsilon")
-        ),
-        "is_causal": c("is_causal", True),
-        "tied": c("tie_word_embeddings"),
-        "each_layer": {
-            "scale": [
-                scale / (i + 1 if by_layer else 1) for i in range(layers)
-            ]
-        },
+        "norm_layer": fields.layer_norm(c, "layer_norm_epsilon"),
+        "each_layer": {"scale": scales},
     }
 
 
-SUMMARY = (
-    "type",
-    "use_proj",
-    "activation",
-    "proj_to_labels",
-    "first_dropout",
-)
 GPT2: Table = {
-    "wte": "token_embedding",
-    "wpe": "positions",
-    "h.*.ln_1": NORM_1,
-    "h.*.attn.c_attn": thirds(Q, K, V),
-    "h.*.attn.c_proj": transposed(OUT),
-    "h.*.ln_2": NORM_2,
-    "h.*.mlp.c_fc": transposed(UP),
-    "h.*.mlp.c_proj": transposed(DOWN),
-    "ln_f": "final_norm",
-    "lm_head": "head",
+    "wte": names.EMBED,
+    "wpe": names.POSITIONS,
+    "h.*.ln_1": names.NORM_1,
+    "h.*.attn.c_attn": transposed(*names.QKV),
+    "h.*.attn.c_proj": transposed(names.OUT),
+    "h.*.ln_2": names.NORM_2,
+    "h.*.mlp.c_fc": transposed(names.UP),
+    "h.*.mlp.c_proj": transposed(names.DOWN),
+    "ln_f": names.FINAL_NORM,
+    "lm_head": names.HEAD,
 }
 
 
 def gpt_neox(c: Config) -> dict[str, Any]:
-    """RoPE on a part of each head, both halves from the same input."""
+    """Read GPT-NeoX: RoPE on a part of each head, parallel layers."""
     c.ignore("attention_dropout", "hidden_dropout", "classifier_dropout")
     c.ignore("is_decoder")
-    embed, heads = c("hidden_size"), c("num_attention_heads")
-    return {
-        "vocab_size": c("vocab_size"),
-        "embed_dim": embed,
-        "num_layers": c("num_hidden_layers"),
-        "num_heads": heads,
-        "rope": rope(c, embed // heads, partial=True),
-        "feed_forward": functools.partial(
-            FeedForward,
-            hidden_dim=c("intermediate_size"),
-            activation=activation(c, "hidden_act"),
-        ),
-        "norm_layer": functools.partial(LayerNorm, eps=c("layer_norm_eps")),
+    head_dim = c("hidden_size") // c("num_attention_heads")
+    return fields.decoder(c) | {
+        "rope": fields.rope(c, head_dim, partial=True),
+        "feed_forward": fields.feed_forward(c),
+        "norm_layer": fields.layer_norm(c),
         "parallel": c("use_parallel_residual"),
         "bias": c("attention_bias"),
-        "is_causal": c("is_causal", True),
-        "tied": c("tie_word_embeddings"),
-        "each_layer": {},
     }
 
 
 GPT_NEOX: Table = {
-    "embed_in": "token_embedding",
-    "layers.*.input_layernorm": NORM_1,
-    "layers.*.attention.query_key_value": fused(Q, K, V),
-    "layers.*.attention.dense": OUT,
-    "layers.*.post_attention_layernorm": NORM_2,
-    "layers.*.mlp.dense_h_to_4h": UP,
-    "layers.*.mlp.dense_4h_to_h": DOWN,
-    "final_layer_norm": "final_norm",
-    "lm_head": "head",
+    "embed_in": names.EMBED,
+    "layers.*.input_layernorm": names.NORM_1,
+    "layers.*.attention.query_key_value": qkv_by_head(*names.QKV),
+    "layers.*.attention.dense": names.OUT,
+    "layers.*.post_attention_layernorm": names.NORM_2,
+    "layers.*.mlp.dense_h_to_4h": names.UP,
+    "layers.*.mlp.dense_4h_to_h": names.DOWN,
+    "final_layer_norm": names.FINAL_NORM,
+    "lm_head": names.HEAD,
 }
 
 
 def bloom(c: Config) -> dict[str, Any]:
-    """ALiBi, and a norm after the embeddings."""
-    c.only(apply_residual_connection_post_layernorm=False)
+    """Read Bloom: ALiBi, and a norm after the embeddings."""
+    c.require(apply_residual_connection_post_layernorm=False)
     if c("pretraining_tp", 1) > 1:
-        c.only(slow_but_exact=False)  # it drops a bias
+        c.require(slow_but_exact=False)  # the exact variant drops a bias
     c.ignore("slow_but_exact", "attention_dropout", "hidden_dropout")
-    c.ignore(*TRAINING)
-    embed = c("hidden_size")
-    return {
-        "vocab_size": c("vocab_size"),
-        "embed_dim": embed,
-        "num_layers": c("n_layer"),
-        "num_heads": c("n_head"),
+    # Published files say how the model was trained.
+    c.ignore("attention_softmax_in_fp32", "masked_softmax_fusion")
+    c.ignore("bias_dropout_fusion", "skip_bias_add", "skip_bias_add_qkv")
+    c.ignore("n_inner", "offset_alibi", "seq_length")
+    return fields.decoder(c, num_layers="n_layer", num_heads="n_head") | {
         "alibi": True,
         "embed_norm": True,
         "feed_forward": functools.partial(FeedForward, activation="gelu_tanh"),
-        "norm_layer": functools.partial(
-            LayerNorm, eps=c("layer_norm_epsilon")
-        ),
-        "is_causal": c("is_causal", True),
-        "tied": c("tie_word_embeddings"),
-        "each_layer": {},
+        "norm_layer": fields.layer_norm(c, "layer_norm_epsilon"),
     }
 
 
-# What published files say about how they were trained.
-TRAINING = (
-    "attention_softmax_in_fp32",
-    "bias_dropout_fusion",
-    "masked_softmax_fusion",
-    "n_inner",
-    "offset_alibi",
-    "seq_length",
-    "skip_bias_add",
-    "skip_bias_add_qkv",
-)
 BLOOM: Table = {
-    "word_embeddings": "token_embedding",
-    "word_embeddings_layernorm": "embed_norm",
-    "h.*.input_layernorm": NORM_1,
-    "h.*.self_attention.query_key_value": fused(Q, K, V),
-    "h.*.self_attention.dense": OUT,
-    "h.*.post_attention_layernorm": NORM_2,
-    "h.*.mlp.dense_h_to_4h": UP,
-    "h.*.mlp.dense_4h_to_h": DOWN,
-    "ln_f": "final_norm",
-    "lm_head": "head",
+    "word_embeddings": names.EMBED,
+    "word_embeddings_layernorm": names.EMBED_NORM,
+    "h.*.input_layernorm": names.NORM_1,
+    "h.*.self_attention.query_key_value": qkv_by_head(*names.QKV),
+    "h.*.self_attention.dense": names.OUT,
+    "h.*.post_attention_layernorm": names.NORM_2,
+    "h.*.mlp.dense_h_to_4h": names.UP,
+    "h.*.mlp.dense_4h_to_h": names.DOWN,
+    "ln_f": names.FINAL_NORM,
+    "lm_head": names.HEAD,
 }
 
 FAMILIES = {
     "gpt2": Family(
-        gpt2, GPT2, "transformer.", buffers=(".attn.bias", ".attn.masked_bias")
+        gpt2,
+        GPT2,
+        "wte.weight",
+        "transformer.",
+        buffers=(".attn.bias", ".attn.masked_bias"),
     ),
     "gpt_neox": Family(
         gpt_neox,
         GPT_NEOX,
+        "embed_in.weight",
         "gpt_neox.",
-        buffers=(*ROTARY, ".attention.bias", ".attention.masked_bias"),
+        buffers=(".inv_freq", ".attention.bias", ".masked_bias"),
     ),
-    "bloom": Family(bloom, BLOOM, "transformer."),
+    "bloom": Family(bloom, BLOOM, "word_embeddings.weight", "transformer."),
 }

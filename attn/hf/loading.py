@@ -1,4 +1,8 @@
-"""From a model of transformers, or its files, to a model of ours."""
+"""Convert a model of transformers, or its files, to a model of attn.nn.
+
+The families' tables only rename and split weights; their sources are
+``modeling_<family>.py`` of transformers 5.
+"""
 
 from __future__ import annotations
 
@@ -8,18 +12,19 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from attn.hf.config import Config
-from attn.hf.families import FAMILIES
-from attn.hf.reading import Family
-from attn.hf.weights import fill
+from attn.hf import bert, gpts, llamas
+from attn.hf.config_fields import INSTEAD, Config, Family
+from attn.hf.weights import copy_weights
 from attn.nn import Transformer
+
+#: The supported families, by ``model_type``.
+FAMILIES = {**gpts.FAMILIES, **llamas.FAMILIES, **bert.FAMILIES}
 
 
 def load(
-    model_or_weights: nn.Module | Mapping[str, Tensor],
-    config: Any = None,
+    model_or_weights: nn.Module | Mapping[str, Tensor], config: Any = None
 ) -> Any:
-    """Make our model of a model of transformers, with copies of its weights.
+    """Convert a model of transformers to attn.nn, copying its weights.
 
     Args:
         model_or_weights: a model of transformers, or its state dict.
@@ -28,51 +33,51 @@ def load(
 
     Returns:
         ``attn.nn.Transformer`` (``attn.hf.Bert`` for BERT) in evaluation
-        mode, dropout 0, with a head if the weights have one; float32 (or
-        float64, for such weights).
+        mode, dropout 0, with a head if the weights have one; float64 if a
+        weight is, otherwise float32.
 
     Raises:
-        NotImplementedError: the configuration asks for something that ours
-            does not have, or does not know; the field is named.
-        ValueError: a weight is missing, unexpected, or does not fit; it is
-            named.
+        NotImplementedError: the family, or a field of the configuration, is
+            not supported; it is named.
+        ValueError: a weight is missing, unexpected, or of another shape; it
+            is named.
 
     Source: ``modeling_<family>.py`` of transformers 5.23.
     """
     is_model = isinstance(model_or_weights, nn.Module)
-    state: Mapping[str, Tensor]
-    if isinstance(model_or_weights, nn.Module):
-        state = model_or_weights.state_dict()
-        config = config or model_or_weights.config
-    else:
-        state = model_or_weights
+    state: Any = model_or_weights
+    if is_model:
+        state, config = state.state_dict(), config or state.config
     if config is None:
-        raise ValueError("config is None: a state dict needs one")
+        raise ValueError("config must be given with a state dict; got None")
     c = Config(config)
     if c.family not in FAMILIES:
         raise NotImplementedError(
-            f"config.model_type is {c.family!r}: attn.hf knows "
-            f"{', '.join(FAMILIES)}"
+            f"config.model_type must be one of {', '.join(FAMILIES)}; got "
+            f"{c.family!r}. {INSTEAD}"
         )
     family = FAMILIES[c.family]
     arguments = family.arguments(c)
-    c.finish()
+    c.refuse_unread()
 
     has_prefix = any(name.startswith(family.prefix) for name in state)
     parts = {part: name in state for part, name in family.parts.items()}
-    # A tied head need not be stored; a language model's names say it.
+    # A tied head need not be stored; the prefix shows a language model.
     if family.make is Transformer:
         parts["head"] |= has_prefix or (arguments["tied"] and not is_model)
+    state = {name.removeprefix(family.prefix): x for name, x in state.items()}
+    arguments["tied"] &= parts["head"]
+    if arguments["tied"] and family.embedding in state:
+        rows = state[family.embedding]
+        head = state.setdefault(family.head, rows)
+        if head.data_ptr() != rows.data_ptr() and not torch.equal(head, rows):
+            raise ValueError(
+                f"{family.head} must equal {family.embedding}, because the "
+                "configuration ties them; got different values"
+            )
     model = _build(family, {**arguments, **parts}, state)
-    body = {name.removeprefix(family.prefix): x for name, x in state.items()}
-    tied = parts["head"] and arguments["tied"]
-    fill(
-        model,
-        body,
-        family.table,
-        num_heads=arguments["num_heads"],
-        ignore=family.buffers,
-        tied=family.tied if tied else None,
+    copy_weights(
+        model, state, family.table, arguments["num_heads"], family.buffers
     )
     return model.eval()
 
@@ -80,15 +85,17 @@ def load(
 def _build(
     family: Family, arguments: dict[str, Any], state: Mapping[str, Tensor]
 ) -> nn.Module:
-    """Our model, its weights not yet set; the global RNG stays as it is."""
-    each_layer = arguments.pop("each_layer")
-    some = next(iter(state.values()))
-    wide = any(x.dtype == torch.float64 for x in state.values())
+    """Build the model with unset weights, without drawing random numbers."""
+    each_layer = arguments.pop("each_layer", {})
+    is_double = any(x.dtype == torch.float64 for x in state.values())
     with torch.device("meta"):
         model = family.make(**arguments)
-    model.to(torch.float64 if wide else torch.float32)
-    model.to_empty(device=some.device)
+    model.to(torch.float64 if is_double else torch.float32)
+    model.to_empty(device=next(iter(state.values())).device)
     body: Any = getattr(model, "body", model)
+    if arguments["tied"]:
+        head: Any = getattr(model, "decoder", None) or model.head
+        head.weight = body.token_embedding.weight
     for name, values in each_layer.items():
         for block, value in zip(body.blocks, values, strict=True):
             setattr(block.attention, name, value)

@@ -1,8 +1,8 @@
-"""Carry weights from one set of names to another: rename, cut, transpose.
+"""Copy weights under other names: rename, split, transpose.
 
-A table maps the modules of a checkpoint to ours, ``*`` standing for the
-number of the layer; a module's ``weight`` and ``bias`` go along. Whatever
-the table does not name, and whatever our model still lacks, is an error.
+A table maps the modules of a checkpoint to those of a model, with ``*`` for
+the number of the layer; it applies to ``weight`` and ``bias`` alike. A weight
+that the table does not name, or that the checkpoint lacks, is an error.
 """
 
 from __future__ import annotations
@@ -14,192 +14,145 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-__all__ = [
-    "Rule",
-    "Table",
-    "fill",
-    "fused",
-    "plus_one",
-    "stacked",
-    "thirds",
-    "transposed",
-]
 
+class WeightMapping(NamedTuple):
+    """The modules that a module's tensors go to, and how they are split.
 
-class Rule(NamedTuple):
-    """Where a module's tensors go.
-
-    ``cut`` gives a tensor for each name, and is called with the tensor, the
-    number of heads, and how many rows each of ours has.
+    ``split`` is called with a tensor, the number of heads, and the rows of
+    each target; it returns a tensor for each target.
     """
 
-    ours: tuple[str, ...]
-    cut: Callable[[Tensor, int, list[int]], Iterable[Tensor]]
+    targets: tuple[str, ...]
+    split: Callable[[Tensor, int, list[int]], Iterable[Tensor]] = (
+        lambda x, heads, rows: [x]
+    )
 
 
-Table = Mapping[str, "str | Rule"]
+Table = Mapping[str, "str | WeightMapping"]
 
 
-def transposed(ours: str) -> Rule:
-    """A ``Conv1D``: its weight is ``(in, out)``; ``Linear``'s is the other."""
-    return Rule((ours,), lambda x, heads, rows: [x.t()])
+def transposed(*targets: str) -> WeightMapping:
+    """Map a ``Conv1D`` of shape ``(in, out)``; GPT-2's holds Q, K and V."""
+    return WeightMapping(
+        targets, lambda x, heads, rows: x.t().chunk(len(targets))
+    )
 
 
-def thirds(*ours: str) -> Rule:
-    """GPT-2's ``Conv1D`` with Q, K and V side by side, ``(E, 3 * E)``."""
-    return Rule(ours, lambda x, heads, rows: x.t().chunk(3))
+def qkv_by_head(*targets: str) -> WeightMapping:
+    """Map Q, K and V head by head, ``(H * 3 * D, E)``: GPT-NeoX, Bloom."""
 
-
-def fused(*ours: str) -> Rule:
-    """GPT-NeoX's and Bloom's Q, K and V, head by head: ``(H * 3 * D, E)``."""
-
-    def cut(x: Tensor, heads: int, rows: list[int]) -> Iterable[Tensor]:
-        if len(x) % (3 * heads):
-            raise ValueError(
-                f"a fused projection has {len(x)} rows: {heads} heads need "
-                "a multiple of three times as many"
-            )
+    def split(x: Tensor, heads: int, rows: list[int]) -> Iterable[Tensor]:
         parts = x.unflatten(0, (heads, 3, -1))  # (H, 3, D, ...)
-        return [parts[:, i].flatten(0, 1) for i in range(3)]
+        return [part.flatten(0, 1) for part in parts.unbind(1)]
 
-    return Rule(ours, cut)
-
-
-def stacked(*ours: str) -> Rule:
-    """Phi-3's projections: one below the other, in the sizes of ours."""
-
-    def cut(x: Tensor, heads: int, rows: list[int]) -> Iterable[Tensor]:
-        if len(x) != sum(rows):
-            raise ValueError(
-                f"a stacked projection has {len(x)} rows: the configuration "
-                f"asks for {' + '.join(map(str, rows))}"
-            )
-        return x.split(rows)
-
-    return Rule(ours, cut)
+    return WeightMapping(targets, split)
 
 
-def plus_one(ours: str) -> Rule:
-    """Gemma's norm multiplies by ``1 + w``; ours by ``w``."""
-
-    def cut(x: Tensor, heads: int, rows: list[int]) -> Iterable[Tensor]:
-        return [1.0 + (x if x.dtype == torch.float64 else x.float())]
-
-    return Rule((ours,), cut)
+def stacked(*targets: str) -> WeightMapping:
+    """Map Phi-3's projections, which are stacked along the rows."""
+    return WeightMapping(targets, lambda x, heads, rows: x.split(rows))
 
 
-def fill(
+def plus_one(target: str) -> WeightMapping:
+    """Map Gemma's norm, which multiplies by ``1 + w``, to one by ``w``."""
+    return WeightMapping(
+        (target,),
+        lambda x, heads, rows: [
+            1 + x.to(torch.promote_types(x.dtype, torch.float32))
+        ],
+    )
+
+
+def copy_weights(
     module: nn.Module,
     state: Mapping[str, Tensor],
     table: Table,
-    *,
     num_heads: int,
     ignore: Iterable[str] = (),
-    tied: tuple[str, str] | None = None,
 ) -> None:
-    """Copy a checkpoint into a module of ours.
+    """Copy a checkpoint into a module.
 
     Args:
-        module: every parameter and persistent buffer of it is filled.
+        module: all its parameters and persistent buffers are set.
         state: the checkpoint's tensors by name.
-        table: its modules and ours; of two that give us the same tensor,
-            the first.
-        num_heads: heads of a fused projection.
-        ignore: endings of names that carry nothing, such as old buffers.
-        tied: two tensors of ours that are one: the first need not be there.
+        table: the checkpoint's modules and those of ``module``; if two map
+            to the same tensor, the first applies.
+        num_heads: heads of a projection to Q, K and V.
+        ignore: endings of names without weights, such as old buffers.
 
     Raises:
         ValueError: a weight is missing, unexpected, or of another shape;
             all are named.
     """
-    need = module.state_dict()
-    found, unexpected = _translated(state, table, need, num_heads, ignore)
-    if tied is not None:
-        _share(found, *tied, table)
-    missing = [_theirs(name, table) for name in need if name not in found]
-    problems = [
-        f"{what}: {', '.join(dict.fromkeys(names))}"
-        for what, names in (("missing", missing), ("unexpected", unexpected))
-        if names
-    ]
-    if problems:
-        raise ValueError(f"the weights do not fit ({'; '.join(problems)})")
+    mappings = {
+        source: WeightMapping((x,)) if isinstance(x, str) else x
+        for source, x in table.items()
+    }
+    expected = module.state_dict()
+    found, unexpected = _remap(
+        {k: v for k, v in state.items() if not k.endswith(tuple(ignore))},
+        mappings,
+        expected,
+        num_heads,
+    )
+    missing = dict.fromkeys(
+        _source(name, mappings) for name in expected if name not in found
+    )
+    if missing or unexpected:
+        raise ValueError(
+            "the weights must match the configuration; got missing: "
+            f"{', '.join(missing) or 'none'}, unexpected: "
+            f"{', '.join(unexpected) or 'none'}"
+        )
     module.load_state_dict(found)
-    if tied is not None:
-        at, _, leaf = tied[0].rpartition(".")
-        shared = module.get_parameter(tied[1])
-        setattr(module.get_submodule(at), leaf, shared)
 
 
-def _translated(
+def _remap(
     state: Mapping[str, Tensor],
-    table: Table,
-    need: Mapping[str, Tensor],
+    mappings: Mapping[str, WeightMapping],
+    expected: Mapping[str, Tensor],
     num_heads: int,
-    ignore: Iterable[str],
 ) -> tuple[dict[str, Tensor], list[str]]:
-    """The checkpoint under our names, and what has no place."""
+    """Return the tensors under their new names, and the unexpected names."""
     found: dict[str, Tensor] = {}
     unexpected = []
-    order = {theirs: i for i, theirs in enumerate(table)}
-    names = [name for name in state if not name.endswith(tuple(ignore))]
-    names.sort(key=lambda name: order.get(_parts(name)[0], len(order)))
-    for name in names:
-        rule, layer, leaf = _find(name, table)
-        ours = () if rule is None else rule.ours
-        targets = [f"{x}.{leaf}".replace("*", layer) for x in ours]
-        if rule is None or not set(targets) <= set(need):
+    order = {source: i for i, source in enumerate(mappings)}
+    parts = {name: _parts(name) for name in state}
+    for name in sorted(state, key=lambda k: order.get(parts[k][0], 10**6)):
+        pattern, layer, leaf = parts[name]
+        mapping = mappings.get(pattern, WeightMapping(()))
+        targets = [f"{x}.{leaf}".replace("*", layer) for x in mapping.targets]
+        if not targets or not set(targets) <= expected.keys():
             unexpected.append(name)
             continue
-        tensor = state[name]
-        rows = [len(need[target]) for target in targets]
-        parts = rule.cut(tensor, num_heads, rows)
-        for target, part in zip(targets, parts, strict=True):
-            if part.shape != need[target].shape:
-                raise ValueError(
-                    f"{name} has shape {tuple(tensor.shape)}: the "
-                    f"configuration asks for {target} of shape "
-                    f"{tuple(need[target].shape)}"
-                )
-            found.setdefault(target, part)
+        shapes = [expected[target].shape for target in targets]
+        try:
+            rows = [shape[0] for shape in shapes]
+            pieces = list(mapping.split(state[name], num_heads, rows))
+        except RuntimeError:  # the rows cannot be split so
+            pieces = []
+        if [piece.shape for piece in pieces] != shapes:
+            raise ValueError(
+                f"{name} must fit {', '.join(targets)} of shapes "
+                f"{', '.join(str(tuple(shape)) for shape in shapes)}, by the "
+                f"configuration; got shape {tuple(state[name].shape)}"
+            )
+        for target, piece in zip(targets, pieces, strict=True):
+            found.setdefault(target, piece)
     return found, unexpected
 
 
-def _share(
-    found: dict[str, Tensor], head: str, embedding: str, table: Table
-) -> None:
-    """Give a tied head the embedding's rows; if it has its own, compare."""
-    if embedding not in found:
-        return
-    rows = found[embedding]
-    own = found.setdefault(head, rows)
-    if own.data_ptr() != rows.data_ptr() and not torch.equal(own, rows):
-        raise ValueError(
-            f"{_theirs(head, table)} and {_theirs(embedding, table)} differ: "
-            "the configuration says that they are tied"
-        )
-
-
-def _find(name: str, table: Table) -> tuple[Rule | None, str, str]:
-    """The rule for a tensor, the number of its layer, and weight or bias."""
-    pattern, layer, leaf = _parts(name)
-    rule = table.get(pattern)
-    if isinstance(rule, str):
-        rule = Rule((rule,), lambda x, heads, rows: [x])
-    return rule, layer, leaf
-
-
-def _theirs(name: str, table: Table) -> str:
-    """The checkpoint's name for a tensor of ours."""
-    pattern, layer, leaf = _parts(name)
-    for theirs, rule in table.items():
-        if pattern in ((rule,) if isinstance(rule, str) else rule.ours):
-            return f"{theirs}.{leaf}".replace("*", layer)
-    return name
+def _source(target: str, mappings: Mapping[str, WeightMapping]) -> str:
+    """Return the checkpoint's name for a tensor of the module."""
+    pattern, layer, leaf = _parts(target)
+    for source, mapping in mappings.items():
+        if pattern in mapping.targets:
+            return f"{source}.{leaf}".replace("*", layer)
+    return target
 
 
 def _parts(name: str) -> tuple[str, str, str]:
-    """``h.3.mlp.weight`` in parts: ``h.*.mlp``, ``3``, ``weight``."""
+    """Split ``h.3.mlp.weight`` into ``h.*.mlp``, ``3`` and ``weight``."""
     stem, _, leaf = name.rpartition(".")
     number = re.search(r"(?<=\.)\d+(?=\.|$)", stem)
     if number is None:

@@ -1,8 +1,8 @@
 """Tiny models of transformers, and their logits in (true) float64.
 
-Built offline from their config classes. Every parameter is drawn anew:
-transformers starts biases at 0, norms at 1 and weights so small that
-attention is nearly uniform, and then a wrong mapping can look right.
+Built offline from their config classes. Every parameter is drawn again,
+because transformers initialises biases to 0, norms to 1 and weights so small
+that attention is nearly uniform, and then a wrong mapping can look right.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 def config(family: str, **changes: Any) -> Any:
-    """A tiny configuration of that family."""
+    """Return a tiny configuration of that family."""
     prefix, base = FAMILIES[family]
     module = importlib.import_module(
         f"transformers.models.{family}.configuration_{family}"
@@ -126,11 +126,13 @@ def config(family: str, **changes: Any) -> Any:
 
 
 def model(family: str, kind: str | None = None, seed: int = 0, **changes: Any):
-    """A tiny model of that family, every parameter drawn from ``seed``.
+    """Return a tiny model of that family, with random parameters.
 
     Args:
         family: a key of ``FAMILIES``.
         kind: the class, without its prefix; by default the language model.
+        seed: of the parameters.
+        changes: fields of the configuration.
     """
     prefix, _ = FAMILIES[family]
     module = importlib.import_module(
@@ -148,7 +150,7 @@ def model(family: str, kind: str | None = None, seed: int = 0, **changes: Any):
 
 @torch.no_grad()
 def randomised(module: nn.Module, seed: int) -> nn.Module:
-    """Norms about 1, biases about 0, matrices that keep the variance."""
+    """Draw norms about 1, biases about 0, matrices that keep variance."""
     g = torch.Generator().manual_seed(seed)
     for name, x in module.named_parameters():
         noise = torch.randn(x.shape, generator=g)
@@ -160,11 +162,11 @@ def randomised(module: nn.Module, seed: int) -> nn.Module:
 
 
 class Double(TorchFunctionMode):
-    """What transformers computes in float32 on purpose, in float64.
+    """Compute in float64 what transformers casts to float32.
 
-    Norms and softmax are cast to float32 even in a float64 model (whose
-    masks then overflow to NaN): no oracle for a float32 one. Rotary tables
-    stay float32, as they are for us.
+    Norms and softmax are float32 even in a float64 model (whose masks then
+    overflow to NaN), which is no oracle for a float32 one. Rotary tables stay
+    float32, as in attn.
     """
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
@@ -184,20 +186,20 @@ class Double(TorchFunctionMode):
 
 
 def output(result: Any) -> Tensor:
-    """Logits, or the last hidden states of a model without a head."""
+    """Return logits, or the last hidden states without a head."""
     logits = getattr(result, "logits", None)
     return result.last_hidden_state if logits is None else logits
 
 
 @torch.no_grad()
 def logits(theirs: nn.Module, ids: Tensor, **inputs: Any) -> Tensor:
-    """What transformers answers, in the model's dtype."""
+    """Return the logits of transformers, in the model's dtype."""
     return output(theirs(ids, use_cache=False, **inputs))
 
 
 @torch.no_grad()
 def exact_logits(theirs: nn.Module, ids: Tensor, **inputs: Any) -> Tensor:
-    """The same in float64."""
+    """Return the logits of transformers, in float64."""
     with Double():
         return output(
             copy.deepcopy(theirs).double()(ids, use_cache=False, **inputs)
@@ -211,7 +213,7 @@ def ids(batch: int = 3, length: int = 9) -> Tensor:
 
 
 def padding(side: str, length: int = 9) -> Tensor | None:
-    """Which tokens are real, (3, L): rows of 9, 6 and 2 tokens."""
+    """Return which tokens are real, (3, L), in rows of 9, 6 and 2."""
     if side == "none":
         return None
     real = torch.tensor([length, length - 3, 2])[:, None]

@@ -1,11 +1,11 @@
-"""What a mapping does not understand it refuses, by name."""
+"""A mapping raises for what it does not support, by name."""
 
 import pytest
 import torch
 from torch import nn
 
-from attn.hf.config import Config
-from attn.hf.weights import fill, fused, stacked, thirds, transposed
+from attn.hf.config_fields import Config
+from attn.hf.weights import copy_weights, qkv_by_head, stacked, transposed
 
 
 class Tiny(nn.Module):
@@ -30,14 +30,14 @@ def a_checkpoint(**changes):
 
 def test_weights_arrive_under_their_new_names():
     module, state = Tiny(), a_checkpoint()
-    fill(module, state, TABLE, num_heads=1)
+    copy_weights(module, state, TABLE, num_heads=1)
     assert torch.equal(module.layers[1].weight, state["h.1.dense.weight"])
     assert torch.equal(module.layers[0].bias, state["h.0.dense.bias"])
 
 
 def test_a_filled_model_does_not_share_memory_with_the_checkpoint():
     module, state = Tiny(), a_checkpoint()
-    fill(module, state, TABLE, num_heads=1)
+    copy_weights(module, state, TABLE, num_heads=1)
     before = module.layers[0].weight.clone()
     state["h.0.dense.weight"].zero_()
     assert torch.equal(module.layers[0].weight, before)
@@ -46,7 +46,7 @@ def test_a_filled_model_does_not_share_memory_with_the_checkpoint():
 def test_a_missing_weight_is_named_as_the_checkpoint_would():
     state = a_checkpoint(**{"h.1.dense.bias": None})
     with pytest.raises(ValueError, match=r"missing: h\.1\.dense\.bias"):
-        fill(Tiny(), state, TABLE, num_heads=1)
+        copy_weights(Tiny(), state, TABLE, num_heads=1)
 
 
 @pytest.mark.parametrize(
@@ -55,20 +55,22 @@ def test_a_missing_weight_is_named_as_the_checkpoint_would():
 def test_an_unexpected_weight_is_named(name):
     state = a_checkpoint(**{name: torch.zeros(2)})
     with pytest.raises(ValueError, match=f"unexpected: {name}"):
-        fill(Tiny(), state, TABLE, num_heads=1)
+        copy_weights(Tiny(), state, TABLE, num_heads=1)
 
 
 def test_a_weight_of_another_shape_is_named():
     state = a_checkpoint(**{"h.0.dense.weight": torch.zeros(3, 2)})
-    with pytest.raises(ValueError, match=r"h\.0\.dense\.weight has shape"):
-        fill(Tiny(), state, TABLE, num_heads=1)
+    with pytest.raises(
+        ValueError, match=r"h\.0\.dense\.weight must fit .*got shape \(3, 2\)"
+    ):
+        copy_weights(Tiny(), state, TABLE, num_heads=1)
 
 
 def test_a_conv1d_is_transposed():
     x = torch.randn(3, 5)
-    (y,) = transposed("a").cut(x, 1, [])
+    (y,) = transposed("a").split(x, 1, [])
     assert torch.equal(y, x.T)
-    (bias,) = transposed("a").cut(x[0], 1, [])
+    (bias,) = transposed("a").split(x[0], 1, [])
     assert torch.equal(bias, x[0])
 
 
@@ -77,7 +79,7 @@ def test_gpt2_stores_all_queries_then_all_keys_then_all_values():
     parts = [torch.randn(heads * dim, embed) for _ in "qkv"]
     stored = torch.cat(parts).T
     for got, want in zip(
-        thirds("q", "k", "v").cut(stored, heads, []), parts, strict=True
+        transposed("q", "k", "v").split(stored, heads, []), parts, strict=True
     ):
         assert torch.equal(got, want)
 
@@ -89,7 +91,7 @@ def test_gpt_neox_stores_query_key_and_value_of_one_head_after_another():
         part[h * dim : (h + 1) * dim] for h in range(heads) for part in parts
     ]
     for got, want in zip(
-        fused("q", "k", "v").cut(torch.cat(rows), heads, []),
+        qkv_by_head("q", "k", "v").split(torch.cat(rows), heads, []),
         parts,
         strict=True,
     ):
@@ -98,30 +100,41 @@ def test_gpt_neox_stores_query_key_and_value_of_one_head_after_another():
 
 def test_phi3_stores_projections_of_different_heights_one_below_the_other():
     parts = [torch.randn(rows, 4) for rows in (6, 2, 2)]
-    cut = stacked("q", "k", "v").cut
+    split = stacked("q", "k", "v").split
     for got, want in zip(
-        cut(torch.cat(parts), 3, [6, 2, 2]), parts, strict=True
+        split(torch.cat(parts), 3, [6, 2, 2]), parts, strict=True
     ):
         assert torch.equal(got, want)
-    with pytest.raises(ValueError, match="10 rows.*6 \\+ 2 \\+ 3"):
-        cut(torch.cat(parts), 3, [6, 2, 3])
 
 
-def test_a_field_that_nobody_reads_is_an_error_unless_it_is_off():
+@pytest.mark.parametrize("mapping", (stacked, qkv_by_head))
+def test_rows_that_cannot_be_split_are_named(mapping):
+    module = nn.ModuleDict({"q": nn.Linear(4, 6, bias=False)})
+    for name, rows in {"k": 2, "v": 3}.items():
+        module[name] = nn.Linear(4, rows, bias=False)
+    table = {"qkv": mapping("q", "k", "v")}
+    message = r"qkv.weight must fit .*\(6, 4\), \(2, 4\), \(3, 4\).*\(10, 4\)"
+    with pytest.raises(ValueError, match=message):
+        copy_weights(module, {"qkv.weight": torch.zeros(10, 4)}, table, 3)
+
+
+def test_a_field_that_is_not_read_is_an_error_unless_it_is_off():
     c = Config({"model_type": "llama", "wings": 2, "tail": None, "fur": False})
-    with pytest.raises(NotImplementedError, match="wings=2"):
-        c.finish()
+    with pytest.raises(NotImplementedError, match="only fields .*got wings=2"):
+        c.refuse_unread()
 
 
 def test_a_field_that_is_needed_and_not_there_is_named():
-    with pytest.raises(ValueError, match="config has no hidden_size"):
+    with pytest.raises(ValueError, match="config must have hidden_size"):
         Config({"model_type": "llama"})("hidden_size")
 
 
 def test_a_field_at_a_value_that_is_not_supported_is_named():
     c = Config({"model_type": "bloom", "tp": 2})
-    with pytest.raises(NotImplementedError, match="config.tp is 2"):
-        c.only(tp=1)
+    with pytest.raises(
+        NotImplementedError, match="config.tp must be 1 .*got 2"
+    ):
+        c.require(tp=1)
 
 
 def test_a_configuration_needs_a_family():

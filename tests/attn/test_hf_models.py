@@ -233,7 +233,7 @@ def test_logits_equal_those_of_transformers_with_padding_on_either_side(
 
 @pytest.mark.parametrize("family", VARIANTS)
 def test_every_variant_moves_the_logits_of_transformers(family):
-    """Else a test of it could not fail."""
+    """Otherwise a test of it could not fail."""
     base = hf_zoo.model(family)
     seen = 0
     for name, changes in VARIANTS[family].items():
@@ -266,7 +266,7 @@ def test_positions_that_leave_out_the_padding_are_those_of_generate(
 
 
 def test_bloom_counts_real_tokens_even_with_holes_in_the_padding():
-    """Its ALiBi counts positions from the mask; ours are said."""
+    """Its ALiBi counts positions from the mask; ours are given."""
     theirs = hf_zoo.model("bloom")
     real = torch.tensor([[1, 0, 1, 1, 0, 0, 1, 1, 1]] * 3)
     for_ours = {"attention_mask": real, "positions": position_ids(real)}

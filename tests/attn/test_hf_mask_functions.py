@@ -9,8 +9,8 @@ import torch
 
 import attn
 from attn import hf, plot
-from attn.hf.bridge import Rule, make_mask
-from tests.attn.hf_bridged import config, model, tokens
+from attn.hf.mask_interface import MaskSpec, make_mask
+from tests.attn.hf_decoders import config, model, tokens
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
@@ -22,8 +22,8 @@ LEFT = torch.tensor([0, 3])
 VALID = torch.arange(40) >= torch.tensor([[0], [3]])
 IDS = torch.tensor([[0] * 4 + [1] * 36, [0] * 15 + [1] * 25])
 
-# What transformers makes, what we call it, and what a backend may know.
-RULES = {
+# A mask of transformers, ours, and whether a backend can recognise it.
+MASKS = {
     "causal": (theirs.causal_mask_function, attn.causal(), True),
     "bidirectional": (
         theirs.bidirectional_mask_function,
@@ -90,38 +90,46 @@ def their_mask(function, L, S, offset):  # noqa: N803
 
 
 @pytest.mark.parametrize(("L", "S", "offset"), PLACES)
-@pytest.mark.parametrize("name", RULES)
-def test_each_says_the_same_of_every_pair(name, L, S, offset):  # noqa: N803
-    function, ours, _ = RULES[name]
+@pytest.mark.parametrize("name", MASKS)
+def test_both_masks_are_equal_at_every_pair(name, L, S, offset):  # noqa: N803
+    function, ours, _ = MASKS[name]
     want = their_mask(function, L, S, offset)
     at = {"batch": 2, "q_offset": offset}
     assert torch.equal(hf.as_mask(function).dense(L, S, **at), want)
     if ours is not None:
         assert torch.equal(ours.dense(L, S, **at), want)
-        asked = their_mask(ours, L, S, offset)
-        assert torch.equal(asked, want), "ours, as a function of theirs"
+        made = their_mask(ours, L, S, offset)
+        assert torch.equal(made, want), "ours, as a mask function of theirs"
 
 
-@pytest.mark.parametrize("name", RULES)
-def test_what_a_backend_may_know_is_recognised(name):
-    function, _, known = RULES[name]
+@pytest.mark.parametrize("name", MASKS)
+def test_masks_that_a_backend_supports_are_recognised(name):
+    function, _, recognised = MASKS[name]
     terms = hf.as_mask(function).terms
-    assert all(term.kind != "opaque" for term in terms) == known
+    assert all(term.kind != "opaque" for term in terms) == recognised
 
 
-def test_functions_of_somebody_else_are_asked():
+def test_other_functions_are_called():
     def every_other(b, h, q_idx, kv_idx):
         return (q_idx - kv_idx) % 2 == 0
 
     mask = hf.as_mask(every_other)
     assert str(mask) == "every_other" and mask.terms[0].kind == "opaque"
     assert hf.as_mask(mask) is mask
-    wanted = their_mask(every_other, 5, 9, 4)[:1]
-    assert torch.equal(mask.dense(5, 9, q_offset=4), wanted)
+    want = their_mask(every_other, 5, 9, 4)[:1]
+    assert torch.equal(mask.dense(5, 9, q_offset=4), want)
+
+
+SIZES = {
+    "batch_size": 2,
+    "q_length": 5,
+    "kv_length": 9,
+    "mask_function": theirs.causal_mask_function,
+}
 
 
 @pytest.mark.parametrize(
-    ("said", "rule"),
+    ("kwargs", "is_spec"),
     [
         ({}, True),
         ({"attention_mask": torch.ones(2, 9)}, True),
@@ -132,30 +140,36 @@ def test_functions_of_somebody_else_are_asked():
         ({"use_vmap": True}, False),
     ],
 )
-def test_a_mask_is_a_rule_where_a_rule_says_it(said, rule):
-    made = make_mask(2, 5, 9, **{"q_offset": 4, **said})
-    assert isinstance(made, Rule) == rule
-    start = int(said.get("q_offset", 4))
+def test_a_mask_is_a_spec_if_a_spec_is_exact(kwargs, is_spec):
+    made = make_mask(**{**SIZES, "q_offset": 4, **kwargs})
+    assert isinstance(made, MaskSpec) == is_spec
+    start = int(kwargs.get("q_offset", 4))
     allowed = attn.causal().dense(5, 9, batch=2, q_offset=start)
-    if "attention_mask" in said:
-        real = said["attention_mask"].bool()
+    if "attention_mask" in kwargs:
+        real = kwargs["attention_mask"].bool()
         real = torch.nn.functional.pad(real, (0, 9 - real.shape[1]))
         allowed = allowed & real[:, None, None]
-    if isinstance(made, Rule):
+    if isinstance(made, MaskSpec):
         made = made.mask.dense(5, 9, batch=2, q_offset=made.q_offset)
     assert torch.equal(made.expand(2, 1, 5, 9), allowed)
 
 
 def test_a_sliding_cache_starts_behind_position_0():
     window = theirs.sliding_window_causal_mask_function(4)
-    made = make_mask(1, 1, 4, 20, 17, mask_function=window)
-    want = theirs.sdpa_mask(
-        1, 1, 4, 20, 17, mask_function=window, allow_is_causal_skip=False
-    )
+    kwargs = {
+        "batch_size": 1,
+        "q_length": 1,
+        "kv_length": 4,
+        "q_offset": 20,
+        "kv_offset": 17,
+        "mask_function": window,
+    }
+    made = make_mask(**kwargs)
+    want = theirs.sdpa_mask(**kwargs, allow_is_causal_skip=False)
     assert torch.equal(made.mask.dense(1, 4, q_offset=made.q_offset), want)
 
 
-def test_a_models_layers_can_be_looked_at():
+def test_the_masks_of_a_models_layers_are_returned():
     settings = config("gemma2")
     masks = hf.layer_masks(settings, 12)
     assert set(masks) == {"sliding_attention", "full_attention"}
@@ -170,6 +184,15 @@ def test_a_models_layers_can_be_looked_at():
     pad = torch.tensor([[0, 0, 1, 1, 1]])
     (only,) = hf.layer_masks(config("llama"), 5, pad).values()
     assert not only[:, :2].any() and only[4, 2:].all()
+
+
+def test_looking_at_masks_changes_no_registered_attention():
+    hf.register("attn", "reference")
+    before = transformers.AttentionInterface()["attn"]
+    hf.layer_masks(config("llama"), 5)
+    after = transformers.AttentionInterface()["attn"]
+    hf.register()
+    assert after is before
 
 
 @pytest.mark.parametrize("padded", [True, False])
@@ -197,10 +220,10 @@ def test_a_model_is_exported_for_any_length(padded):
     dims = ({1: length},) * len(inputs(11))
     exported = torch.export.export(Logits(), inputs(11), dynamic_shapes=dims)
     for other in (2 if not padded else 6, 23, 60):
-        given = inputs(other)
-        want = Logits()(*given)
-        got = exported.module()(*given)
-        real = given[1].bool() if padded else torch.ones(3, other).bool()
+        args = inputs(other)
+        want = Logits()(*args)
+        got = exported.module()(*args)
+        real = args[1].bool() if padded else torch.ones(3, other).bool()
         assert (got - want)[real].abs().max() < 1e-5 * want.abs().max()
 
 

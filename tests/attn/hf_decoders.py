@@ -1,6 +1,6 @@
-"""Tiny models of the families that our attention is put into.
+"""Tiny decoders of transformers, to run with attn's attention.
 
-More of them than ``attn.hf.load`` reads: here nothing has to be mapped.
+More families than ``attn.hf.load`` supports, as no weight is mapped here.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ DECODERS: dict[str, tuple[str, str, dict[str, Any]]] = {
 
 
 def config(name: str, **changes: Any) -> Any:
-    """A tiny configuration."""
+    """Return a tiny configuration."""
     folder, prefix, base = DECODERS[name]
     home = f"transformers.models.{folder}.configuration_{folder}"
     cls = prefix.split(":")[1] if ":" in prefix else prefix
@@ -128,14 +128,14 @@ def config(name: str, **changes: Any) -> Any:
 
 
 def model(name: str, attention: str, **changes: Any) -> nn.Module:
-    """A tiny causal language model, every parameter drawn anew."""
+    """Return a tiny causal language model with random parameters."""
     folder, prefix, _ = DECODERS[name]
     home = f"transformers.models.{folder}.modeling_{folder}"
     parts = prefix.split(":")
     cls = parts[2] if len(parts) > 2 else f"{parts[0]}ForCausalLM"
     made = getattr(importlib.import_module(home), cls)
     settings = config(name, **changes)
-    # Their fused experts know no float64, which the oracle needs.
+    # Fused experts do not support float64, which the oracle needs.
     settings._experts_implementation = "eager"
     built = made._from_config(settings, attn_implementation=attention)
     return randomised(built, 0).eval()

@@ -1,26 +1,28 @@
-"""Our attention inside the models of transformers: the same logits.
+"""The models of transformers give the same logits with attn's attention.
 
 Every family, padded on either side, with its caches, generating, learning;
-held against the model's own eager attention, and both against float64.
+compared with the model's own eager attention, and both with float64.
 """
 
 from __future__ import annotations
 
 import warnings
+from functools import partial
 
 import pytest
 import torch
 from torch import Tensor, nn
 
 from attn import hf
-from attn.hf import bridge
+from attn.hf import attention_interface, mask_interface
 from tests.attn.cases import assert_exact
-from tests.attn.hf_bridged import DECODERS, config, model, tokens
+from tests.attn.hf_decoders import DECODERS, config, model, tokens
 from tests.attn.hf_zoo import exact_logits, randomised
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
     import transformers as T  # noqa: N812
+    from transformers.masking_utils import causal_mask_function
 
 FAMILIES = pytest.mark.parametrize("family", DECODERS)
 STEPS = (5, 3, 1, 1, 1)
@@ -33,20 +35,20 @@ def registered():
 
 @pytest.fixture
 def calls(monkeypatch):
-    """What our attention was called with: it is not bypassed."""
-    seen = []
-    real = bridge.api.attention
+    """Return the keywords of every call of our attention."""
+    recorded = []
+    real = attention_interface.api.attention
 
-    def counted(*args, **said):
-        seen.append(said)
-        return real(*args, **said)
+    def recording(*args, **kwargs):
+        recorded.append(kwargs)
+        return real(*args, **kwargs)
 
-    monkeypatch.setattr(bridge.api, "attention", counted)
-    return seen
+    monkeypatch.setattr(attention_interface.api, "attention", recording)
+    return recorded
 
 
 def pad(side: str) -> Tensor:
-    """Which tokens are real: rows of 11, 7 and 10 tokens."""
+    """Return which tokens are real, in rows of 11, 7 and 10 tokens."""
     real = torch.tensor([11, 7, 10])[:, None]
     place = torch.arange(11)
     return place >= 11 - real if side == "left" else place < real
@@ -65,13 +67,13 @@ def size(x: Tensor) -> float:
 @torch.no_grad()
 def test_logits_are_the_models_own(family, side, calls):
     eager, ours = (model(family, how) for how in ("eager", "attn"))
-    ids, said = tokens(), inputs(side)
+    ids, kwargs = tokens(), inputs(side)
     real = pad(side) if side != "none" else torch.ones(3, 11).bool()
-    rival = eager(ids, use_cache=False, **said).logits[real]
+    rival = eager(ids, use_cache=False, **kwargs).logits[real]
     assert not calls, "eager is theirs"
-    got = ours(ids, use_cache=False, **said).logits[real]
+    got = ours(ids, use_cache=False, **kwargs).logits[real]
     assert len(calls) == eager.config.num_hidden_layers
-    exact = exact_logits(eager, ids, **said)[real]
+    exact = exact_logits(eager, ids, **kwargs)[real]
     assert_exact(got, exact, rival)
 
 
@@ -109,16 +111,16 @@ def test_step_by_step_is_all_at_once(family, kind):
 @FAMILIES
 def test_it_writes_what_the_model_writes(family):
     eager, ours = (model(family, how) for how in ("eager", "attn"))
-    said = {
+    kwargs = {
         "attention_mask": pad("left").long(),
         "max_new_tokens": 6,
         "do_sample": False,
         "pad_token_id": 0,
         "eos_token_id": None,
     }
-    want = eager.generate(tokens(), **said)
-    assert torch.equal(ours.generate(tokens(), **said), want)
-    static = ours.generate(tokens(), cache_implementation="static", **said)
+    want = eager.generate(tokens(), **kwargs)
+    assert torch.equal(ours.generate(tokens(), **kwargs), want)
+    static = ours.generate(tokens(), cache_implementation="static", **kwargs)
     assert torch.equal(static, want)
 
 
@@ -237,10 +239,10 @@ def test_encoders_and_cross_attention(name, calls):
             return one(
                 input_features=sound, decoder_input_ids=ids[:, :5]
             ).logits
-        said = {"input_ids": ids, "attention_mask": real.long()}
+        kwargs = {"input_ids": ids, "attention_mask": real.long()}
         if name in ("t5", "bart"):
-            return one(**said, decoder_input_ids=ids[:, :5]).logits
-        return one(**said).last_hidden_state[real]
+            return one(**kwargs, decoder_input_ids=ids[:, :5]).logits
+        return one(**kwargs).last_hidden_state[real]
 
     want = run()
     hf.attach(one)
@@ -251,52 +253,63 @@ def test_encoders_and_cross_attention(name, calls):
     assert (got - want).abs().max() < 1e-5 * size(want)
 
 
-# --- what is refused, and how it is said -------------------------------------
+# --- what is refused, and by which message -----------------------------------
 
 
-def test_a_family_that_asks_nobody_says_so():
+def test_a_family_with_inline_attention_is_named():
     bloom = T.BloomForCausalLM(
         T.BloomConfig(vocab_size=37, hidden_size=24, n_head=4, n_layer=1)
     )
-    with pytest.raises(ValueError, match="computes attention in its own code"):
+    with pytest.raises(ValueError, match="Bloom.* computes attention inline"):
         hf.attach(bloom)
 
 
 @pytest.mark.parametrize(
-    ("said", "error", "says"),
+    ("kwargs", "error", "message"),
     [
-        ({"cu_seq_lens_q": torch.arange(3)}, TypeError, "cu_seq_lens_q"),
-        ({"output_attentions": True}, ValueError, "never makes the weights"),
+        (
+            {"cu_seq_lens_q": torch.arange(3)},
+            TypeError,
+            "unexpected keyword argument from LlamaAttention: cu_seq_lens_q",
+        ),
+        ({"output_attentions": True}, ValueError, "never stores the weights"),
         ({"is_causal": False}, ValueError, "config.is_causal = False"),
     ],
 )
-def test_nothing_is_swallowed(said, error, says):
+def test_no_keyword_is_ignored(kwargs, error, message):
     one = model("llama", "attn")
-    with pytest.raises(error, match=says):
+    with pytest.raises(error, match=message):
         one.model.layers[0].self_attn(
             torch.zeros(1, 4, 24),
             (torch.ones(1, 4, 6), torch.zeros(1, 4, 6)),
-            bridge.make_mask(1, 4, 4),
-            **said,
+            mask_interface.make_mask(
+                q_length=4,
+                kv_length=4,
+                mask_function=causal_mask_function,
+            ),
+            **kwargs,
         )
 
 
 def test_half_a_pair_is_noticed():
     """Without the mask function transformers makes no mask, silently."""
-    T.AttentionInterface.register("half", bridge._attention("auto"))
+    function = partial(attention_interface.attn_forward, impl="auto")
+    T.AttentionInterface.register("half", function)
     try:
         one = model("llama", "half")
-        with pytest.raises(ValueError, match="only half of the pair"):
+        with pytest.raises(ValueError, match="If only the attention function"):
             one(tokens())
     finally:
         T.AttentionInterface._global_mapping.pop("half")
 
 
 def test_names_and_implementations_are_checked():
-    with pytest.raises(ValueError, match="needs 'auto' or one of"):
+    with pytest.raises(ValueError, match="impl must be 'auto' or one of"):
         hf.register("mine", impl="quick")
     for name in ("eager", "sdpa"):
-        with pytest.raises(ValueError, match="taken by transformers"):
+        with pytest.raises(
+            ValueError, match=f"name must not belong .* got '{name}'"
+        ):
             hf.register(name)
 
 
@@ -319,12 +332,12 @@ def test_a_named_implementation_computes(impl, calls):
     hf.register(f"attn-{impl}", impl)
     one = model("mistral", f"attn-{impl}")
     assert (one(tokens()).logits - want).abs().max() < 1e-4
-    assert {said["impl"] for said in calls} == {impl}
+    assert {call["impl"] for call in calls} == {impl}
 
 
 @torch.no_grad()
 @pytest.mark.parametrize("family", ["llama", "gemma2"])
-def test_flex_gets_rules_and_makes_blocks_of_them(family, monkeypatch):
+def test_flex_gets_specs_and_makes_blocks_of_them(family, monkeypatch):
     """Padding and windows included; uncompiled here, for the time's sake."""
     from torch.nn.attention import flex_attention as flex
 
@@ -332,56 +345,60 @@ def test_flex_gets_rules_and_makes_blocks_of_them(family, monkeypatch):
 
     blocks = []
 
-    def eager(*tensors, block_mask=None, **said):
+    def eager(*tensors, block_mask=None, **kwargs):
         blocks.append(block_mask)
-        return flex.flex_attention(*tensors, block_mask=block_mask, **said)
+        return flex.flex_attention(*tensors, block_mask=block_mask, **kwargs)
 
     monkeypatch.setattr(ours, "_compiled", lambda: eager)
     hf.register("attn-flex", "flex")
-    one, said = model(family, "attn-flex"), inputs("left")
-    got = one(tokens(), use_cache=False, **said).logits
-    want = model(family, "eager")(tokens(), use_cache=False, **said).logits
+    one, kwargs = model(family, "attn-flex"), inputs("left")
+    got = one(tokens(), use_cache=False, **kwargs).logits
+    want = model(family, "eager")(tokens(), use_cache=False, **kwargs).logits
     real = pad("left")
     assert (got - want)[real].abs().max() < 1e-4
     assert len(blocks) == 2
     assert all(isinstance(x, flex.BlockMask) for x in blocks)
 
 
-def test_a_rule_is_the_tensor_that_it_stands_for():
+def test_a_spec_equals_the_tensor_that_it_replaces():
     """Chunks of a padded prompt, and a sliding cache that begins later."""
     from transformers import masking_utils as theirs
 
     window = theirs.sliding_window_causal_mask_function(4)
     for L, S, start, first in ((5, 5, 0, 0), (3, 9, 6, 0), (1, 4, 9, 6)):  # noqa: N806
-        at = (3, L, S, start, first)
-        said = {
+        kwargs = {
+            "batch_size": 3,
+            "q_length": L,
+            "kv_length": S,
+            "q_offset": start,
+            "kv_offset": first,
             "mask_function": window,
             "attention_mask": pad("left")[:, : first + S],
         }
-        rule, q_offset = bridge.make_rule(*at, **said)
-        got = rule.dense(L, S, batch=3, q_offset=q_offset)
-        want = theirs.sdpa_mask(*at, **said, allow_is_causal_skip=False)
+        mask, q_offset = mask_interface.make_mask(**kwargs, always_spec=True)
+        got = mask.dense(L, S, batch=3, q_offset=q_offset)
+        want = theirs.sdpa_mask(**kwargs, allow_is_causal_skip=False)
         assert torch.equal(got, want)
 
 
 @torch.no_grad()
-def test_rules_travel_as_rules(calls):
+def test_masks_reach_the_layers_as_specs(calls):
     """A layer's mask is a tensor only where tokens are padded."""
     one = model("gemma2", "attn")
     one(tokens(), attention_mask=torch.ones(3, 11).long())
-    said = [str(call["softcap"]) for call in calls]
-    assert said == ["2.0", "2.0"]
+    assert [call["softcap"] for call in calls] == [2.0, 2.0]
     masks = []
 
     def caught(query, key, value, mask, **rest):
         masks.append(str(mask))
         return query
 
-    bridge.api.attention, real = caught, bridge.api.attention
+    api = attention_interface.api
+    api.attention, real = caught, api.attention
     try:
         one(tokens())
     finally:
-        bridge.api.attention = real
+        api.attention = real
     assert masks == [
         "window(left=3, right=None) & causal()",
         "causal()",
@@ -408,7 +425,9 @@ def test_the_order_of_the_input_is_that_of_the_output_and_no_more():
     causal = T.LlamaModel(config("llama"))
     causal.load_state_dict(one.state_dict(), strict=False)
     other = causal(inputs_embeds=x).last_hidden_state
-    assert (out - other).abs().max() > 1e-3, "that Llama knows the order"
+    assert (out - other).abs().max() > 1e-3, (
+        "a causal Llama depends on the order"
+    )
 
 
 @torch.no_grad()
@@ -434,18 +453,18 @@ def test_it_has_no_words_and_learns_none():
 
 
 @pytest.mark.parametrize(
-    ("said", "says"),
+    ("kwargs", "message"),
     [
-        ({"use_cache": True}, "nothing that could be kept"),
-        ({"past_key_values": object()}, "nothing that could be kept"),
+        ({"use_cache": True}, "no key can be cached"),
+        ({"past_key_values": object()}, "no key can be cached"),
         ({"input_ids": torch.zeros(1, 4).long()}, "embeddings .* are 0"),
         ({"inputs_embeds": None}, "embeddings .* are 0"),
         ({"position_ids": torch.tensor([[0, 1, 0, 1]])}, "packed sequences"),
     ],
 )
-def test_what_it_cannot_mean_is_refused(said, says):
-    with pytest.raises(ValueError, match=says):
-        set_model()(**{"inputs_embeds": torch.zeros(1, 4, 24), **said})
+def test_what_it_cannot_mean_is_refused(kwargs, message):
+    with pytest.raises(ValueError, match=message):
+        set_model()(**{"inputs_embeds": torch.zeros(1, 4, 24), **kwargs})
 
 
 @torch.no_grad()

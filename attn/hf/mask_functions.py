@@ -1,0 +1,72 @@
+"""Convert mask functions of transformers to masks of attn.
+
+Both are predicates over ``(b, h, q_idx, kv_idx)``, so an ``attn.Mask`` is a
+mask function as it is. The other way round, the mask functions that
+transformers itself builds are recognised, so that a backend can use a window
+as a window.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from functools import reduce
+from operator import and_, or_
+from typing import Any
+
+from attn.masks import Mask, causal, chunked, padding, window
+
+
+def as_mask(function: Callable[..., Any]) -> Mask:
+    """Convert a mask function of transformers to a ``Mask``.
+
+    Args:
+        function: ``(batch_idx, head_idx, q_idx, kv_idx) -> bool``, over
+            absolute positions; indices broadcast.
+
+    Returns:
+        A mask with terms if ``function`` is one of transformers' own (causal,
+        bidirectional, sliding windows, chunks without padding, padding) or a
+        conjunction of them; otherwise an opaque mask that calls it.
+
+    Source: transformers 5.23, ``masking_utils``.
+    """
+    if isinstance(function, Mask):
+        return function
+    name = _builder_name(function)
+    mask = None
+    if name:
+        closure = inspect.getclosurevars(function).nonlocals
+        mask = _convert(name, dict(closure))
+    name = name or getattr(function, "__name__", "a function")
+    return Mask(function, name) if mask is None else mask
+
+
+def _builder_name(function: Callable[..., Any]) -> str:
+    """Return the name of the function of transformers that built it."""
+    module = getattr(function, "__module__", "")
+    if module != "transformers.masking_utils":
+        return ""
+    return function.__qualname__.partition(".")[0]
+
+
+def _convert(name: str, closure: dict[str, Any]) -> Mask | None:
+    """Convert what ``name`` built from the variables in its closure."""
+    match name:
+        case "causal_mask_function":
+            return causal()
+        case "bidirectional_mask_function":
+            return window()
+        case "sliding_window_overlay":
+            return window(left=closure["sliding_window"] - 1)
+        case "sliding_window_bidirectional_overlay":
+            return window(closure["sliding_window"], closure["sliding_window"])
+        case "chunked_overlay" if not closure["left_padding"].any():
+            return chunked(closure["chunk_size"])
+        case "padding_mask_function":
+            return padding(closure["padding_mask"].bool())
+        case "and_masks":
+            return reduce(and_, map(as_mask, closure["mask_functions"]))
+        case "or_masks":
+            return reduce(or_, map(as_mask, closure["mask_functions"]))
+    return None
