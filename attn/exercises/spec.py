@@ -85,6 +85,8 @@ class Exercise:
         forbids: names of torch functions that the answer may not call
             (``"softmax"`` stands for every spelling of it).
         properties: claims that help to explain a wrong result.
+        breaks: for each symmetric point that applies (``symmetry.py``), a
+            predicate that is true of a case away from it.
         launch: a kernel: called with it and with a case's arguments, it
             launches it and returns what was written. The reference is then
             ``Emulated``.
@@ -97,6 +99,7 @@ class Exercise:
     given: Mapping[str, Any] = field(default_factory=dict)
     forbids: tuple[str, ...] = ()
     properties: tuple[Property, ...] = ()
+    breaks: Mapping[str, Callable[[Case], Any]] = field(default_factory=dict)
     launch: Callable[..., Any] | None = None
     equivalents: dict[str, Callable[..., Any]] = field(default_factory=dict)
 

@@ -96,6 +96,9 @@ exercise = Exercise(
             _between,
         ),
     ),
+    breaks={
+        "contiguous strides": lambda c: not c.args[0][0].is_contiguous(),
+    },
 )
 
 

@@ -11,6 +11,7 @@ from torch import Generator, Tensor
 from attn import functional
 from attn.exercises.flash.tiles import blocks, cases, tile_scores
 from attn.exercises.spec import Case, Exercise, Property
+from attn.exercises.symmetry import is_view, many_keys, many_queries
 
 
 def tiled_backward(
@@ -57,6 +58,11 @@ exercise = Exercise(
             lambda case, out: case.max_numel is None,
         ),
     ),
+    breaks={
+        "S = 1": many_keys,
+        "L = S": many_queries,
+        "contiguous strides": is_view,
+    },
 )
 
 

@@ -10,6 +10,13 @@ from torch import Generator, Tensor
 
 from attn.exercises.kernel import Emulated, amid, result, where_kernels_run
 from attn.exercises.spec import Case, Exercise
+from attn.exercises.symmetry import (
+    amid_others,
+    is_view,
+    kv_heads,
+    many_keys,
+    many_queries,
+)
 from attn.exercises.triton_compat import tl, triton
 from attn.functional import scaled_dot_product_attention
 
@@ -119,6 +126,14 @@ exercise = Exercise(
     reference=Emulated(_emulated),
     launch=launch,
     cases=_cases,
+    breaks={
+        "position 0": lambda c: c.kwargs.get("q_offset", 0) > 0,
+        "S = 1": many_keys,
+        "H = 1": kv_heads,
+        "L = S": many_queries,
+        "zeroed memory": amid_others,
+        "contiguous strides": is_view,
+    },
 )
 
 

@@ -59,7 +59,15 @@ def _cases(g: Generator) -> Iterator[Case]:
 
 
 exercise = Exercise(
-    id="fwd-causal_ranges", points=2, reference=causal_ranges, cases=_cases
+    id="fwd-causal_ranges",
+    points=2,
+    reference=causal_ranges,
+    cases=_cases,
+    breaks={
+        "position 0": lambda c: c.args[0] > 0,
+        "S = 1": lambda c: c.args[2] > 1,
+        "L = S": lambda c: len({c.args[1] - c.args[0] + 1, *c.args[2:]}) == 3,
+    },
 )
 
 

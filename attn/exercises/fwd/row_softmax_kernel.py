@@ -10,6 +10,7 @@ from torch import Generator, Tensor
 
 from attn.exercises.kernel import Emulated, amid, result, where_kernels_run
 from attn.exercises.spec import Case, Exercise
+from attn.exercises.symmetry import amid_others, is_view
 from attn.exercises.triton_compat import tl, triton
 from attn.functional import softmax
 
@@ -70,6 +71,12 @@ exercise = Exercise(
     reference=Emulated(_emulated),
     launch=launch,
     cases=_cases,
+    breaks={
+        "S = 1": lambda c: c.args[0].shape[1] > 1,
+        "L = S": lambda c: len({*c.args[0].shape, c.args[1]}) == 3,
+        "zeroed memory": amid_others,
+        "contiguous strides": is_view,
+    },
 )
 
 

@@ -179,6 +179,14 @@ exercise = Exercise(
             _alone,
         ),
     ),
+    breaks={
+        "S = 1": lambda c: c.args[0].shape[-2] > 1,
+        "H = 1": lambda c: 1 < c.init["num_kv_heads"] < c.init["num_heads"],
+        "L = S": lambda c: c.init.get("head_dim"),
+        "weight = 1": lambda c: all(
+            len(w.unique()) > 1 for w in c.state.values()
+        ),
+    },
 )
 
 

@@ -13,6 +13,7 @@ from torch import Generator, Tensor
 from attn import functional
 from attn.exercises.draw import some_allowed
 from attn.exercises.spec import Case, Exercise, Property
+from attn.exercises.symmetry import is_view, kv_heads, many_keys, many_queries
 
 
 def _cases(g: Generator) -> Iterator[Case]:
@@ -162,6 +163,12 @@ exercise = Exercise(
             lambda case, out: case.max_numel is None,
         ),
     ),
+    breaks={
+        "S = 1": many_keys,
+        "H = 1": kv_heads,
+        "L = S": many_queries,
+        "contiguous strides": is_view,
+    },
 )
 
 

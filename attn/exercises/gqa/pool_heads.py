@@ -10,6 +10,7 @@ from torch import Generator, Tensor
 
 from attn import functional
 from attn.exercises.spec import Case, Exercise, Property
+from attn.exercises.symmetry import is_view
 
 
 def _cases(g: Generator) -> Iterator[Case]:
@@ -99,6 +100,11 @@ exercise = Exercise(
             _first_row,
         ),
     ),
+    breaks={
+        "H = 1": lambda c: 1 < c.args[2] < c.args[1],
+        "L = S": lambda c: c.args[1] // c.args[2] != c.args[2],
+        "contiguous strides": is_view,
+    },
 )
 
 

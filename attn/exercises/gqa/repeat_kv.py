@@ -9,6 +9,7 @@ from torch import Generator, Tensor
 
 from attn import functional
 from attn.exercises.spec import Case, Exercise, Property
+from attn.exercises.symmetry import is_view
 
 
 def _cases(g: Generator) -> Iterator[Case]:
@@ -93,6 +94,11 @@ exercise = Exercise(
             _neighbours,
         ),
     ),
+    breaks={
+        "H = 1": lambda c: c.args[0].shape[-3] > 1 and c.args[1] > 1,
+        "L = S": lambda c: c.args[0].shape[-3] != c.args[1] > 1,
+        "contiguous strides": is_view,
+    },
 )
 
 

@@ -12,6 +12,7 @@ from torch import Generator, Tensor
 from attn import functional
 from attn.exercises.draw import some_allowed
 from attn.exercises.spec import Case, Exercise, Property
+from attn.exercises.symmetry import heads, is_view, not_square
 
 INF = torch.inf
 
@@ -136,6 +137,12 @@ exercise = Exercise(
             lambda case, out: not (out < 0).any(),
         ),
     ),
+    breaks={
+        "S = 1": lambda c: c.args[0].shape[-1] > 1,
+        "H = 1": heads,
+        "L = S": not_square,
+        "contiguous strides": is_view,
+    },
 )
 
 

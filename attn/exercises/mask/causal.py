@@ -12,6 +12,7 @@ from attn import masks
 from attn.exercises.draw import between
 from attn.exercises.mask.claims import IS_BOOL, itself, no_future
 from attn.exercises.spec import Case, Exercise
+from attn.exercises.symmetry import argument
 
 
 def _reference(q_len: int, kv_len: int, q_offset: int = 0) -> Tensor:
@@ -63,6 +64,11 @@ exercise = Exercise(
     reference=_reference,
     cases=_cases,
     properties=(IS_BOOL, itself(_q_offset), no_future(_q_offset)),
+    breaks={
+        "position 0": lambda c: argument(c, 2, "q_offset"),
+        "S = 1": lambda c: c.args[1] > 1,
+        "L = S": lambda c: c.args[0] != c.args[1],
+    },
 )
 
 

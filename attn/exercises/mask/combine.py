@@ -10,6 +10,7 @@ from torch import Generator, Tensor
 
 from attn.exercises.draw import between, some_allowed
 from attn.exercises.spec import Case, Exercise, Property
+from attn.exercises.symmetry import is_view
 from attn.masks import causal, sliding_window
 
 INF = torch.inf
@@ -103,6 +104,20 @@ exercise = Exercise(
             lambda case, out: out[~_masked(case)].isfinite().all(),
         ),
     ),
+    breaks={
+        "S = 1": lambda c: all(x.shape[-1] > 1 for x in c.args),
+        "H = 1": lambda c: any(x.dim() > 2 for x in c.args),
+        "L = S": lambda c: any(
+            x.dim() > 1 and x.shape[-1] != x.shape[-2] for x in c.args
+        ),
+        "weight = 1": lambda c: any(
+            x.is_floating_point()
+            and x.isfinite().any()
+            and x.unique().numel() > 2
+            for x in c.args
+        ),
+        "contiguous strides": is_view,
+    },
 )
 
 

@@ -12,6 +12,7 @@ from attn import masks
 from attn.exercises.draw import between
 from attn.exercises.mask.claims import IS_BOOL, itself, no_future
 from attn.exercises.spec import Case, Exercise, Property
+from attn.exercises.symmetry import is_view
 
 
 def _reference(ids: Tensor) -> Tensor:
@@ -81,6 +82,12 @@ exercise = Exercise(
         no_future(lambda case: 0),
         Property("A query sees another document.", _no_other_document),
     ),
+    breaks={
+        "S = 1": lambda c: c.args[0].shape[1] > 1,
+        "H = 1": lambda c: len(c.args[0]) > 1,
+        "L = S": lambda c: c.args[0].shape[0] != c.args[0].shape[1],
+        "contiguous strides": is_view,
+    },
 )
 
 

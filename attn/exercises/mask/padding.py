@@ -11,6 +11,7 @@ from attn import masks
 from attn.exercises.draw import between
 from attn.exercises.mask.claims import IS_BOOL
 from attn.exercises.spec import Case, Exercise, Property
+from attn.exercises.symmetry import argument
 
 
 def _reference(lengths: Tensor, kv_len: int) -> Tensor:
@@ -73,6 +74,11 @@ exercise = Exercise(
             ),
         ),
     ),
+    breaks={
+        "S = 1": lambda c: argument(c, 1, "kv_len") > 1,
+        "H = 1": lambda c: len(c.args[0]) > 1,
+        "L = S": lambda c: len(c.args[0]) != argument(c, 1, "kv_len"),
+    },
 )
 
 

@@ -11,6 +11,7 @@ from attn import masks
 from attn.exercises.draw import between
 from attn.exercises.mask.claims import IS_BOOL, no_future
 from attn.exercises.spec import Case, Exercise, Property
+from attn.exercises.symmetry import argument
 
 
 def _reference(
@@ -78,6 +79,12 @@ exercise = Exercise(
             "No query sees anything further back than itself.", _looks_back
         ),
     ),
+    breaks={
+        "position 0": lambda c: argument(c, 3, "q_offset"),
+        "S = 1": lambda c: c.args[1] > 1,
+        "L = S": lambda c: c.args[0] != c.args[1],
+        "weight = 1": lambda c: 1 < argument(c, 2, "size") < c.args[1],
+    },
 )
 
 

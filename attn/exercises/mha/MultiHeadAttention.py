@@ -112,6 +112,15 @@ exercise = Exercise(
             ),
         ),
     ),
+    breaks={
+        "S = 1": lambda c: c.args[0].shape[-2] > 1,
+        "H = 1": lambda c: c.init["num_heads"] > 1,
+        "L = S": lambda c: (
+            c.kwargs.get("kv_input") is not None
+            and c.kwargs["kv_input"].shape != c.args[0].shape
+        ),
+        "weight = 1": lambda c: len(c.state["out_proj.weight"].unique()) > 1,
+    },
 )
 
 

@@ -8,6 +8,7 @@ import torch
 from torch import Generator, Tensor
 
 from attn.exercises.spec import Case, Exercise, Property
+from attn.exercises.symmetry import is_view
 
 
 def _reference(
@@ -85,6 +86,10 @@ exercise = Exercise(
             _dropped_are_zero,
         ),
     ),
+    breaks={
+        "p = 0.5": lambda c: c.args[2] not in (0.0, 0.5, 1.0),
+        "contiguous strides": is_view,
+    },
 )
 
 

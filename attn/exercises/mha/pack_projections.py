@@ -8,6 +8,7 @@ import torch
 from torch import Generator, Tensor
 
 from attn.exercises.spec import Case, Exercise, Property
+from attn.exercises.symmetry import is_view
 
 
 def _reference(
@@ -79,6 +80,11 @@ exercise = Exercise(
             lambda case, out: out.shape == torch.cat(case.args).shape,
         ),
     ),
+    breaks={
+        "H = 1": lambda c: c.kwargs.get("num_heads", 1) > 1,
+        "L = S": lambda c: len(c.args[0]) != c.args[0].shape[-1],
+        "contiguous strides": is_view,
+    },
 )
 
 

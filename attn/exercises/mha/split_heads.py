@@ -9,6 +9,7 @@ from torch import Generator, Tensor
 
 from attn import functional
 from attn.exercises.spec import Case, Exercise, Property
+from attn.exercises.symmetry import all_sizes_differ, argument, is_view
 
 
 def _cases(g: Generator) -> Iterator[Case]:
@@ -79,6 +80,11 @@ exercise = Exercise(
             _keeps_tokens_together,
         ),
     ),
+    breaks={
+        "H = 1": lambda c: argument(c, 1, "num_heads") > 1,
+        "L = S": all_sizes_differ,
+        "contiguous strides": is_view,
+    },
 )
 
 

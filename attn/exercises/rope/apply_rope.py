@@ -13,6 +13,7 @@ exercise = Exercise(
     reference=rotation.reference(interleaved=False),
     cases=rotation.cases,
     properties=rotation.PROPERTIES,
+    breaks=rotation.BREAKS,
 )
 
 

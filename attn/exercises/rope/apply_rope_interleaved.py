@@ -13,6 +13,7 @@ exercise = Exercise(
     reference=rotation.reference(interleaved=True),
     cases=rotation.cases,
     properties=rotation.PROPERTIES,
+    breaks=rotation.BREAKS,
 )
 
 

@@ -9,6 +9,7 @@ import torch
 from torch import Generator, Tensor
 
 from attn.exercises.spec import Case, Exercise, Property
+from attn.exercises.symmetry import argument
 from attn.positions import rope_frequencies
 
 
@@ -65,6 +66,10 @@ exercise = Exercise(
             _first_is_one,
         ),
     ),
+    breaks={
+        "H = 1": lambda c: c.args[0] > 2,
+        "weight = 1": lambda c: argument(c, 1, "base") not in (None, 10000.0),
+    },
 )
 
 

@@ -9,6 +9,7 @@ import torch
 from torch import Generator, Tensor
 
 from attn.exercises.spec import Case, Exercise, Property
+from attn.exercises.symmetry import argument
 
 
 def llama3_scaling(
@@ -88,6 +89,9 @@ exercise = Exercise(
             _never_faster,
         ),
     ),
+    breaks={
+        "weight = 1": lambda c: argument(c, 1, "factor") not in (None, 8),
+    },
 )
 
 

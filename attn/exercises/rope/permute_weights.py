@@ -8,6 +8,7 @@ import torch
 from torch import Generator, Tensor
 
 from attn.exercises.spec import Case, Exercise, Property
+from attn.exercises.symmetry import is_view
 from attn.positions import convert_pairing
 
 
@@ -73,6 +74,11 @@ exercise = Exercise(
             _same_rows,
         ),
     ),
+    breaks={
+        "H = 1": lambda c: c.args[1] > 1,
+        "L = S": lambda c: len(c.args[0]) != c.args[0].shape[-1],
+        "contiguous strides": is_view,
+    },
 )
 
 

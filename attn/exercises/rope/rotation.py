@@ -12,6 +12,7 @@ import torch
 from torch import Generator, Tensor
 
 from attn.exercises.spec import Case, Property
+from attn.exercises.symmetry import heads, is_view
 from attn.positions import apply_rope, rope_tables
 
 
@@ -128,3 +129,11 @@ PROPERTIES = (
         _norm_is_kept,
     ),
 )
+
+BREAKS = {
+    "position 0": lambda c: c.args[1].any() and (c.args[1][..., 0] != 0).any(),
+    "H = 1": lambda c: heads(c) and len(c.args[2]) > 1,
+    "L = S": lambda c: c.args[1].dim() == 2,
+    "weight = 1": lambda c: 2 * len(c.args[2]) < c.args[0].shape[-1],
+    "contiguous strides": is_view,
+}

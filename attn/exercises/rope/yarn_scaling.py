@@ -89,6 +89,9 @@ exercise = Exercise(
             _fast_pairs_stay,
         ),
     ),
+    breaks={
+        "weight = 1": lambda c: c.args[2] != 1 and len(c.args) > 4,
+    },
 )
 
 

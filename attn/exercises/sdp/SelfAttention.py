@@ -11,6 +11,7 @@ from torch import Generator, Tensor, nn
 from attn import functional
 from attn.exercises.sdp.draw import far_apart
 from attn.exercises.spec import Case, Exercise, Property
+from attn.exercises.symmetry import is_view
 
 
 class SelfAttention(nn.Module):
@@ -88,6 +89,15 @@ exercise = Exercise(
             lambda case, out: out.shape[:-1] == case.args[0].shape[:-1],
         ),
     ),
+    breaks={
+        "S = 1": lambda c: c.args[0].shape[-2] > 1,
+        "H = 1": lambda c: c.args[0].dim() >= 3 and c.args[0].shape[0] > 1,
+        "L = S": lambda c: c.init["embed_dim"] != c.init["head_dim"],
+        "weight = 1": lambda c: all(
+            len(w.unique()) > 1 for w in c.state.values()
+        ),
+        "contiguous strides": is_view,
+    },
 )
 
 

@@ -12,6 +12,7 @@ from torch import Generator
 from attn import functional
 from attn.exercises.sdp.draw import far_apart, in_range
 from attn.exercises.spec import Case, Exercise
+from attn.exercises.symmetry import heads, is_view, many_keys, many_queries
 
 
 def attention(query, key, value, scale=None):
@@ -90,6 +91,12 @@ exercise = Exercise(
     reference=attention,
     cases=_cases,
     properties=(in_range,),
+    breaks={
+        "S = 1": many_keys,
+        "H = 1": heads,
+        "L = S": many_queries,
+        "contiguous strides": is_view,
+    },
 )
 
 

@@ -12,6 +12,7 @@ from torch import Generator, Tensor
 from attn import functional
 from attn.exercises.sdp.draw import far_apart, in_range
 from attn.exercises.spec import Case, Exercise
+from attn.exercises.symmetry import is_view, many_keys, many_queries
 
 
 def _cases(g: Generator) -> Iterator[Case]:
@@ -56,6 +57,11 @@ exercise = Exercise(
     reference=functional.attention_loops,
     cases=_cases,
     properties=(in_range,),
+    breaks={
+        "S = 1": many_keys,
+        "L = S": many_queries,
+        "contiguous strides": is_view,
+    },
 )
 
 

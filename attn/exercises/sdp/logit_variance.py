@@ -11,6 +11,7 @@ from torch import Generator, Tensor
 
 from attn import functional
 from attn.exercises.spec import Case, Exercise, Property
+from attn.exercises.symmetry import is_view
 
 
 def logit_variance(query: Tensor, key: Tensor) -> tuple[float, float]:
@@ -60,6 +61,11 @@ exercise = Exercise(
             ),
         ),
     ),
+    breaks={
+        "S = 1": lambda c: c.args[0].shape[1] > 1,
+        "L = S": lambda c: c.args[0].shape[0] != c.args[0].shape[1],
+        "contiguous strides": is_view,
+    },
 )
 
 

@@ -10,6 +10,7 @@ from torch import Generator, Tensor
 
 from attn import functional
 from attn.exercises.spec import Case, Exercise, Property
+from attn.exercises.symmetry import all_sizes_differ, argument, is_view
 
 
 def _cases(g: Generator) -> Iterator[Case]:
@@ -82,6 +83,12 @@ def _keeps_order(case: Case, out: Tensor) -> bool:
     return bool(out.isnan().any()) or torch.equal(best, largest)
 
 
+def _axis(case: Case) -> int:
+    """Return the length of the axis of the softmax."""
+    x, dim = argument(case, 0, "x"), argument(case, 1, "dim")
+    return x.shape[-1 if dim is None else dim]
+
+
 exercise = Exercise(
     id="sdp-softmax",
     points=2,
@@ -104,6 +111,11 @@ exercise = Exercise(
             _keeps_order,
         ),
     ),
+    breaks={
+        "S = 1": lambda c: _axis(c) > 1,
+        "L = S": lambda c: all_sizes_differ(c) and c.args[0].dim() > 1,
+        "contiguous strides": is_view,
+    },
 )
 
 

@@ -60,6 +60,10 @@ exercise = Exercise(
             _last_may_attend_to_all,
         ),
     ),
+    breaks={
+        "S = 1": lambda c: c.args[1] > 1,
+        "L = S": lambda c: c.args[0] != c.args[1],
+    },
 )
 
 

@@ -11,6 +11,7 @@ from torch import Generator, Tensor
 
 from attn import functional
 from attn.exercises.spec import Case, Exercise, Property
+from attn.exercises.symmetry import heads, is_view, many_keys, many_queries
 
 
 def _cases(g: Generator) -> Iterator[Case]:
@@ -196,6 +197,13 @@ exercise = Exercise(
             _no_nan,
         ),
     ),
+    breaks={
+        "S = 1": many_keys,
+        "H = 1": heads,
+        "L = S": many_queries,
+        "p = 0.5": lambda c: c.kwargs.get("dropout_p", 0.5) not in (0.5, 1.0),
+        "contiguous strides": is_view,
+    },
 )
 
 

@@ -8,6 +8,7 @@ import torch
 from torch import Generator, Tensor
 
 from attn.exercises.spec import Case, Exercise, Property
+from attn.exercises.symmetry import all_sizes_differ, is_view
 from attn.functional import softmax
 
 
@@ -95,6 +96,13 @@ exercise = Exercise(
             _sums_to_one_at_most,
         ),
     ),
+    breaks={
+        "S = 1": lambda c: c.args[0].shape[-1] > 1,
+        "H = 1": lambda c: len(c.args[1]) > 1,
+        "L = S": all_sizes_differ,
+        "weight = 1": lambda c: bool((c.args[1] != 0).all()),
+        "contiguous strides": is_view,
+    },
 )
 
 

@@ -8,6 +8,7 @@ import torch
 from torch import Generator, Tensor
 
 from attn.exercises.spec import Case, Exercise, Property
+from attn.exercises.symmetry import heads, is_view, not_square
 
 
 def softcap(
@@ -99,6 +100,12 @@ exercise = Exercise(
             _masked_is_minus_infinity,
         ),
     ),
+    breaks={
+        "H = 1": heads,
+        "L = S": not_square,
+        "cap = 50": lambda c: c.args[0].abs().max() > c.args[1],
+        "contiguous strides": is_view,
+    },
 )
 
 
