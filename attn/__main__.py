@@ -1,10 +1,9 @@
-"""``python -m attn``: what the Makefile calls.
+"""Commands of the book, as the Makefile calls them: ``python -m attn``.
 
-Commands: ``lab [FOLDER]`` fills a learner's workspace and opens JupyterLab
-there (``--copy-only`` does not open it), ``refresh [NOTEBOOK…]`` re-runs
-chapters and stores their outputs, ``solve FOLDER`` writes the solved
-chapters, ``teeth [ID…]`` prints how many wrong answers the checks
-catch.
+``lab [FOLDER]`` fills a learner's workspace and opens JupyterLab there
+(``--copy-only`` does not open it), ``refresh [NOTEBOOK…]`` runs chapters
+again and stores their outputs, ``solve FOLDER`` writes the solved chapters,
+``teeth [ID…]`` prints how many wrong answers the checks catch.
 """
 
 from __future__ import annotations
@@ -17,79 +16,83 @@ from pathlib import Path
 
 
 def main(words: list[str] | None = None) -> int:
-    """Run one command; returns the exit status."""
+    """Run one command, and return the exit status."""
     parser = argparse.ArgumentParser(prog="python -m attn")
-    commands = parser.add_subparsers(dest="command", required=True)
+    commands = parser.add_subparsers(required=True)
     lab = commands.add_parser("lab", help="copy chapters into a workspace")
     lab.add_argument("folder", type=Path, nargs="?", default=Path("workspace"))
     lab.add_argument("--port", type=int, default=8888)
     lab.add_argument("--copy-only", action="store_true")
-    again = commands.add_parser("refresh", help="re-run and store outputs")
+    lab.set_defaults(run=_lab)
+    again = commands.add_parser("refresh", help="run again, store outputs")
     again.add_argument("notebooks", type=Path, nargs="*")
+    again.set_defaults(run=_refresh)
     solve = commands.add_parser("solve", help="write the solved chapters")
     solve.add_argument("folder", type=Path)
+    solve.set_defaults(run=_solve)
     teeth = commands.add_parser("teeth", help="mutation-test the checks")
     teeth.add_argument("ids", nargs="*", help="exercises; all by default")
-    given = parser.parse_args(words)
+    teeth.set_defaults(run=_teeth)
+    args = parser.parse_args(words)
     try:
-        return {
-            "lab": _lab,
-            "refresh": _refresh,
-            "solve": _solve,
-            "teeth": _teeth,
-        }[given.command](given)
+        return args.run(args)
     except (OSError, ValueError) as error:
         print(error, file=sys.stderr)
         return 1
 
 
-def _lab(given: argparse.Namespace) -> int:
+def _lab(args: argparse.Namespace) -> int:
     from attn.grading import workspace
 
-    print("\n".join(workspace.fill(given.folder)), flush=True)
-    if given.copy_only:
+    print("\n".join(workspace.fill(args.folder)), flush=True)
+    if args.copy_only:
         return 0
-    command = [sys.executable, "-m", "jupyterlab", f"--port={given.port}"]
+    command = [sys.executable, "-m", "jupyterlab", f"--port={args.port}"]
     if hasattr(os, "geteuid") and os.geteuid() == 0:  # in a container
         command.append("--allow-root")
-    return subprocess.run(command, cwd=given.folder, check=False).returncode
+    return subprocess.run(command, cwd=args.folder, check=False).returncode
 
 
-def _refresh(given: argparse.Namespace) -> int:
+def _refresh(args: argparse.Namespace) -> int:
+    from attn.data.book import root
     from attn.grading import notebooks
+    from attn.grading.mutation_testing import state_kill_rate
 
     status = 0
-    for path in given.notebooks or notebooks.pristine():
+    for path in args.notebooks or notebooks.pristine():
         try:
             notebooks.refresh(path)
             print(f"{path.name}: refreshed")
         except notebooks.Edited as error:
             print(error, file=sys.stderr)
             status = 1
+    readme = root() / "README.md"
+    if readme.exists():  # not in a wheel
+        state_kill_rate(readme)
     return status
 
 
-def _solve(given: argparse.Namespace) -> int:
+def _solve(args: argparse.Namespace) -> int:
     from attn.grading import notebooks
 
-    given.folder.mkdir(parents=True, exist_ok=True)
+    args.folder.mkdir(parents=True, exist_ok=True)
     for path in notebooks.pristine():
-        target = given.folder / path.name
+        target = args.folder / path.name
         if target.exists():
             raise FileExistsError(
-                f"{target} is there already: it is not touched"
+                f"{target} exists and is left as it is: name another folder"
             )
         notebooks.write(notebooks.solved(notebooks.read(path)), target)
         print(target)
     return 0
 
 
-def _teeth(given: argparse.Namespace) -> int:
-    from attn.exercises.spec import find
+def _teeth(args: argparse.Namespace) -> int:
+    from attn.exercises.spec import every_exercise, find
     from attn.grading.mutation_testing import mutation_score, table
 
-    scores = [mutation_score(find(x)) for x in given.ids]
-    print(table(scores or None))
+    exercises = map(find, args.ids) if args.ids else every_exercise()
+    print(table([mutation_score(exercise) for exercise in exercises]))
     return 0
 
 

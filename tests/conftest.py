@@ -46,11 +46,7 @@ def pytest_terminal_summary(terminalreporter):
     terminalreporter.section("kill rate")
     for about in found:
         terminalreporter.write_line(about["teeth"])
-    wrong, caught, named, right, accepted = (
-        sum(column)
-        for column in zip(*(about["counts"] for about in found), strict=True)
-    )
-    terminalreporter.write_line(
-        f"{caught} of {wrong} wrong answers caught, {named} named; "
-        f"{accepted} of {right} right answers accepted"
-    )
+    from attn.grading.mutation_testing import kill_rate
+
+    counts = [about["counts"] for about in found]
+    terminalreporter.write_line(kill_rate(counts))

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib
+import re
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from attn.exercises import sources
@@ -25,59 +27,78 @@ class MutationScore:
     named: int = 0
     right: int = 0
     accepted: int = 0
-    faults: list[str] = field(default_factory=list)
+    failures: list[str] = field(default_factory=list)
     exposed_by: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def counts(self) -> tuple[int, ...]:
+        """The wrong, caught, named, right and accepted answers."""
+        return self.wrong, self.caught, self.named, self.right, self.accepted
 
 
 def mutation_score(exercise: Exercise, seed: int = 0) -> MutationScore:
     """Judge the solution, the right answers in other styles, the mistakes."""
-    result, oracle = MutationScore(exercise), Oracle(exercise, seed)
+    score, oracle = MutationScore(exercise), Oracle(exercise, seed)
     rights = {"the solution": solution(exercise), **exercise.equivalents}
+    score.right, score.wrong = len(rights), len(exercise.mistakes)
     for style, answer in rights.items():
         verdict = judge(exercise, answer, oracle=oracle)
-        result.right += 1
-        result.accepted += verdict.passed
+        score.accepted += verdict.passed
         if not verdict.passed:
-            result.faults.append(f"refuses {style}: {verdict.message}")
+            score.failures.append(f"refuses {style}: {verdict.message}")
     for wrong in exercise.mistakes:
         verdict = judge(exercise, wrong.answer, oracle=oracle)
-        result.wrong += 1
-        result.caught += not verdict.passed
-        result.named += verdict.mistake == wrong.name
-        result.exposed_by[wrong.name] = verdict.stage
+        score.caught += not verdict.passed
+        score.named += verdict.mistake == wrong.name
+        score.exposed_by[wrong.name] = verdict.stage
         if verdict.passed:
-            result.faults.append(f"lets through: {wrong.name}")
+            score.failures.append(f"lets through: {wrong.name}")
         elif verdict.mistake != wrong.name:
-            result.faults.append(
+            score.failures.append(
                 f"calls {wrong.name!r} {verdict.mistake!r}: {verdict.message}"
             )
-    return result
+    return score
 
 
 def solution(exercise: Exercise) -> Any:
     """Return the solution as an object."""
     key, name = sources.split_id(exercise.id)
-    module = importlib.import_module(
-        f"solutions.{sources.solutions_path(key).stem}"
-    )
-    return getattr(module, name)
+    path = sources.solutions_path(key)
+    return getattr(importlib.import_module(f"solutions.{path.stem}"), name)
 
 
-def table(scores: list[MutationScore] | None = None) -> str:
+def table(scores: list[MutationScore]) -> str:
     """Return one line an exercise, and the kill rate over all of them."""
-    if scores is None:
-        scores = [mutation_score(x) for x in every_exercise()]
     lines = [
         f"{s.exercise.id:<26} wrong {s.caught}/{s.wrong} caught, "
         f"{s.named}/{s.wrong} named; right {s.accepted}/{s.right} accepted"
         for s in scores
     ]
-    wrong, right = sum(s.wrong for s in scores), sum(s.right for s in scores)
-    caught = sum(s.caught for s in scores)
-    named = sum(s.named for s in scores)
-    accepted = sum(s.accepted for s in scores)
-    lines.append(
-        f"kill rate: {caught} of {wrong} wrong answers caught, {named} named; "
+    total = kill_rate([s.counts for s in scores])
+    return "\n".join([*lines, f"kill rate: {total}"])
+
+
+def kill_rate(counts: list[tuple[int, ...]]) -> str:
+    """Add up the counts of some exercises, and return them in words."""
+    wrong, caught, named, right, accepted = map(sum, zip(*counts, strict=True))
+    return (
+        f"{caught} of {wrong} wrong answers caught, {named} named; "
         f"{accepted} of {right} right answers accepted"
     )
-    return "\n".join(lines)
+
+
+def state_kill_rate(readme: Path) -> None:
+    """Write into the README how many answers the tests judge."""
+    exercises = every_exercise()
+    wrong = sum(len(x.mistakes) for x in exercises)
+    right = sum(len(x.equivalents) + 1 for x in exercises)
+    rate = kill_rate([(wrong, wrong, wrong, right, right)])
+    old = r"\d+ of \d+ wrong answers .* accepted(\W+over) \d+ exercises"
+    text, found = re.subn(
+        old, rf"{rate}\1 {len(exercises)} exercises", readme.read_text("utf-8")
+    )
+    if found != 1:
+        raise ValueError(
+            f"{readme} must state the kill rate once; got {found}"
+        )
+    readme.write_text(text, "utf-8")

@@ -1,6 +1,7 @@
 """The book's Sphinx extension: what Jupyter Book does not do by itself.
 
 ``exercises``   labels, hints and solutions on the pages of the chapters
+``chapters``    the list of chapters on the front page
 ``downloads``   the download button gives a notebook without check outputs
 ``api``         the API page, from static analysis
 ``folds``       the name of a folded cell is what is written on it
@@ -24,6 +25,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
 def setup(app: Sphinx) -> dict[str, Any]:
     from attn_book import (
         api,
+        chapters,
         downloads,
         exercises,
         folds,
@@ -31,6 +33,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
         repository,
     )
 
-    for part in (exercises, downloads, api, folds, offline, repository):
+    parts = (exercises, chapters, downloads, api, folds, offline, repository)
+    for part in parts:
         part.setup(app)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
