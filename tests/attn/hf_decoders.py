@@ -10,7 +10,7 @@ import importlib
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from tests.attn.hf_zoo import COMMON, VOCAB, randomised
 
@@ -145,3 +145,15 @@ def model(name: str, attention: str, **changes: Any) -> nn.Module:
 def tokens(batch: int = 3, length: int = 11) -> torch.Tensor:
     g = torch.Generator().manual_seed(1)
     return torch.randint(3, VOCAB, (batch, length), generator=g)
+
+
+def pad(side: str) -> Tensor:
+    """Return which tokens are real, in rows of 11, 7 and 10 tokens."""
+    real = torch.tensor([11, 7, 10])[:, None]
+    place = torch.arange(11)
+    return place >= 11 - real if side == "left" else place < real
+
+
+def size(x: Tensor) -> float:
+    """Return the largest absolute element, at least 1."""
+    return max(1.0, x.abs().max().item())

@@ -16,7 +16,8 @@ from torch import Tensor, nn
 from attn import hf
 from attn.hf import attention_interface, mask_interface
 from tests.attn.cases import assert_exact
-from tests.attn.hf_decoders import DECODERS, config, model, tokens
+from tests.attn.hf_decoders import DECODERS, model, pad, size, tokens
+from tests.attn.hf_encoders import ENCODERS
 from tests.attn.hf_zoo import exact_logits, randomised
 
 with warnings.catch_warnings():
@@ -47,19 +48,8 @@ def calls(monkeypatch):
     return recorded
 
 
-def pad(side: str) -> Tensor:
-    """Return which tokens are real, in rows of 11, 7 and 10 tokens."""
-    real = torch.tensor([11, 7, 10])[:, None]
-    place = torch.arange(11)
-    return place >= 11 - real if side == "left" else place < real
-
-
 def inputs(side: str) -> dict[str, Tensor]:
     return {} if side == "none" else {"attention_mask": pad(side).long()}
-
-
-def size(x: Tensor) -> float:
-    return max(1.0, x.abs().max().item())
 
 
 @FAMILIES
@@ -149,79 +139,6 @@ def test_there_are_enough_families():
 
 
 # --- encoders, and encoders with decoders ------------------------------------
-
-SMALL = {
-    "vocab_size": 37,
-    "hidden_size": 24,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 4,
-    "intermediate_size": 20,
-    "max_position_embeddings": 64,
-}
-BOTH = {
-    "vocab_size": 37,
-    "d_model": 24,
-    "encoder_layers": 2,
-    "decoder_layers": 2,
-    "encoder_attention_heads": 4,
-    "decoder_attention_heads": 4,
-    "encoder_ffn_dim": 20,
-    "decoder_ffn_dim": 20,
-}
-ENCODERS = {
-    "bert": lambda: (T.BertModel, T.BertConfig(**SMALL)),
-    "roberta": lambda: (T.RobertaModel, T.RobertaConfig(**SMALL)),
-    "electra": lambda: (
-        T.ElectraModel,
-        T.ElectraConfig(**SMALL, embedding_size=24),
-    ),
-    "distilbert": lambda: (
-        T.DistilBertModel,
-        T.DistilBertConfig(
-            vocab_size=37, dim=24, n_heads=4, n_layers=2, hidden_dim=20
-        ),
-    ),
-    "modernbert": lambda: (
-        T.ModernBertModel,
-        T.ModernBertConfig(
-            **SMALL,
-            **dict.fromkeys(("bos_token_id", "cls_token_id"), 1),
-            **dict.fromkeys(("eos_token_id", "sep_token_id"), 2),
-            pad_token_id=0,
-            local_attention=6,
-            global_attn_every_n_layers=2,
-        ),
-    ),
-    "t5": lambda: (
-        T.T5ForConditionalGeneration,
-        T.T5Config(
-            vocab_size=37,
-            d_model=24,
-            d_kv=6,
-            d_ff=20,
-            num_layers=2,
-            num_heads=4,
-            decoder_start_token_id=0,
-        ),
-    ),
-    "bart": lambda: (
-        T.BartForConditionalGeneration,
-        T.BartConfig(**BOTH, max_position_embeddings=64),
-    ),
-    "whisper": lambda: (
-        T.WhisperForConditionalGeneration,
-        T.WhisperConfig(
-            **BOTH,
-            num_mel_bins=8,
-            max_source_positions=16,
-            max_target_positions=32,
-            pad_token_id=0,
-            bos_token_id=1,
-            eos_token_id=2,
-            decoder_start_token_id=1,
-        ),
-    ),
-}
 
 
 @pytest.mark.parametrize("name", ENCODERS)
@@ -360,27 +277,6 @@ def test_flex_gets_specs_and_makes_blocks_of_them(family, monkeypatch):
     assert all(isinstance(x, flex.BlockMask) for x in blocks)
 
 
-def test_a_spec_equals_the_tensor_that_it_replaces():
-    """Chunks of a padded prompt, and a sliding cache that begins later."""
-    from transformers import masking_utils as theirs
-
-    window = theirs.sliding_window_causal_mask_function(4)
-    for L, S, start, first in ((5, 5, 0, 0), (3, 9, 6, 0), (1, 4, 9, 6)):  # noqa: N806
-        kwargs = {
-            "batch_size": 3,
-            "q_length": L,
-            "kv_length": S,
-            "q_offset": start,
-            "kv_offset": first,
-            "mask_function": window,
-            "attention_mask": pad("left")[:, : first + S],
-        }
-        mask, q_offset = mask_interface.make_mask(**kwargs, always_spec=True)
-        got = mask.dense(L, S, batch=3, q_offset=q_offset)
-        want = theirs.sdpa_mask(**kwargs, allow_is_causal_skip=False)
-        assert torch.equal(got, want)
-
-
 @torch.no_grad()
 def test_masks_reach_the_layers_as_specs(calls):
     """A layer's mask is a tensor only where tokens are padded."""
@@ -403,83 +299,3 @@ def test_masks_reach_the_layers_as_specs(calls):
         "window(left=3, right=None) & causal()",
         "causal()",
     ]
-
-
-# --- a Llama without order ---------------------------------------------------
-
-
-def set_model(**changes):
-    settings = config("llama", **changes)
-    torch.manual_seed(0)
-    return hf.bidirectional_llama(settings).eval()
-
-
-@torch.no_grad()
-def test_the_order_of_the_input_is_that_of_the_output_and_no_more():
-    one = set_model()
-    x = torch.randn(2, 9, 24, generator=torch.Generator().manual_seed(0))
-    order = torch.randperm(9, generator=torch.Generator().manual_seed(1))
-    out = one(inputs_embeds=x).last_hidden_state
-    turned = one(inputs_embeds=x[:, order]).last_hidden_state
-    assert (out[:, order] - turned).abs().max() < 1e-6 * size(out)
-    causal = T.LlamaModel(config("llama"))
-    causal.load_state_dict(one.state_dict(), strict=False)
-    other = causal(inputs_embeds=x).last_hidden_state
-    assert (out - other).abs().max() > 1e-3, (
-        "a causal Llama depends on the order"
-    )
-
-
-@torch.no_grad()
-@pytest.mark.parametrize("how", ["attn", "sdpa", "eager"])
-def test_padding_is_not_seen(how):
-    one = set_model()
-    one.set_attn_implementation(how)
-    x = torch.randn(2, 9, 24, generator=torch.Generator().manual_seed(0))
-    mask = torch.ones(2, 9).long()
-    mask[1, 5:] = 0
-    out = one(inputs_embeds=x, attention_mask=mask).last_hidden_state
-    alone = one(inputs_embeds=x[1:, :5]).last_hidden_state
-    assert (out[1, :5] - alone[0]).abs().max() < 1e-5 * size(out)
-
-
-def test_it_has_no_words_and_learns_none():
-    one = set_model()
-    assert not one.embed_tokens.weight.any()
-    x = torch.randn(1, 4, 24, requires_grad=True)
-    one(inputs_embeds=x).last_hidden_state.sum().backward()
-    assert one.embed_tokens.weight.grad is None and x.grad.any()
-    assert one.layers[0].self_attn.q_proj.weight.grad is not None
-
-
-@pytest.mark.parametrize(
-    ("kwargs", "message"),
-    [
-        ({"use_cache": True}, "no key can be cached"),
-        ({"past_key_values": object()}, "no key can be cached"),
-        ({"input_ids": torch.zeros(1, 4).long()}, "embeddings .* are 0"),
-        ({"inputs_embeds": None}, "embeddings .* are 0"),
-        ({"position_ids": torch.tensor([[0, 1, 0, 1]])}, "packed sequences"),
-    ],
-)
-def test_what_it_cannot_mean_is_refused(kwargs, message):
-    with pytest.raises(ValueError, match=message):
-        set_model()(**{"inputs_embeds": torch.zeros(1, 4, 24), **kwargs})
-
-
-@torch.no_grad()
-def test_it_is_saved_and_loaded(tmp_path):
-    one = set_model()
-    x = torch.randn(1, 5, 24, generator=torch.Generator().manual_seed(0))
-    one.save_pretrained(tmp_path)
-    again = hf.bidirectional_llama(tmp_path).eval()
-    want = one(inputs_embeds=x).last_hidden_state
-    assert torch.equal(again(inputs_embeds=x).last_hidden_state, want)
-    assert not again.embed_tokens.weight.requires_grad
-
-
-def test_the_config_that_was_given_is_left_alone():
-    settings = config("llama")
-    before = settings.to_dict()
-    hf.bidirectional_llama(settings)
-    assert settings.to_dict() == before

@@ -8,9 +8,8 @@ import pytest
 import torch
 
 import attn
-from attn import hf, plot
-from attn.hf.mask_interface import MaskSpec, make_mask
-from tests.attn.hf_decoders import config, model, tokens
+from attn import hf
+from tests.attn.hf_decoders import model, tokens
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
@@ -118,81 +117,6 @@ def test_other_functions_are_called():
     assert hf.as_mask(mask) is mask
     want = their_mask(every_other, 5, 9, 4)[:1]
     assert torch.equal(mask.dense(5, 9, q_offset=4), want)
-
-
-SIZES = {
-    "batch_size": 2,
-    "q_length": 5,
-    "kv_length": 9,
-    "mask_function": theirs.causal_mask_function,
-}
-
-
-@pytest.mark.parametrize(
-    ("kwargs", "is_spec"),
-    [
-        ({}, True),
-        ({"attention_mask": torch.ones(2, 9)}, True),
-        ({"attention_mask": torch.tensor([[1] * 9, [0] + [1] * 8])}, False),
-        # A static cache: behind the tokens there is nothing yet.
-        ({"attention_mask": torch.ones(2, 6).bool()}, False),
-        ({"q_offset": torch.tensor(0)}, False),
-        ({"use_vmap": True}, False),
-    ],
-)
-def test_a_mask_is_a_spec_if_a_spec_is_exact(kwargs, is_spec):
-    made = make_mask(**{**SIZES, "q_offset": 4, **kwargs})
-    assert isinstance(made, MaskSpec) == is_spec
-    start = int(kwargs.get("q_offset", 4))
-    allowed = attn.causal().dense(5, 9, batch=2, q_offset=start)
-    if "attention_mask" in kwargs:
-        real = kwargs["attention_mask"].bool()
-        real = torch.nn.functional.pad(real, (0, 9 - real.shape[1]))
-        allowed = allowed & real[:, None, None]
-    if isinstance(made, MaskSpec):
-        made = made.mask.dense(5, 9, batch=2, q_offset=made.q_offset)
-    assert torch.equal(made.expand(2, 1, 5, 9), allowed)
-
-
-def test_a_sliding_cache_starts_behind_position_0():
-    window = theirs.sliding_window_causal_mask_function(4)
-    kwargs = {
-        "batch_size": 1,
-        "q_length": 1,
-        "kv_length": 4,
-        "q_offset": 20,
-        "kv_offset": 17,
-        "mask_function": window,
-    }
-    made = make_mask(**kwargs)
-    want = theirs.sdpa_mask(**kwargs, allow_is_causal_skip=False)
-    assert torch.equal(made.mask.dense(1, 4, q_offset=made.q_offset), want)
-
-
-def test_the_masks_of_a_models_layers_are_returned():
-    settings = config("gemma2")
-    masks = hf.layer_masks(settings, 12)
-    assert set(masks) == {"sliding_attention", "full_attention"}
-    full, window = attn.causal(), attn.sliding_window(4)
-    assert torch.equal(masks["full_attention"], full.dense(12)[0, 0])
-    assert torch.equal(masks["sliding_attention"], window.dense(12)[0, 0])
-    words = plot.alt_text(plot.masks_grid(masks))
-    assert "sliding_attention" in words
-    chunks = hf.layer_masks(config("llama4"), 10)["chunked_attention"]
-    want = (attn.chunked(4) & attn.causal()).dense(10)[0, 0]
-    assert torch.equal(chunks, want)
-    pad = torch.tensor([[0, 0, 1, 1, 1]])
-    (only,) = hf.layer_masks(config("llama"), 5, pad).values()
-    assert not only[:, :2].any() and only[4, 2:].all()
-
-
-def test_looking_at_masks_changes_no_registered_attention():
-    hf.register("attn", "reference")
-    before = transformers.AttentionInterface()["attn"]
-    hf.layer_masks(config("llama"), 5)
-    after = transformers.AttentionInterface()["attn"]
-    hf.register()
-    assert after is before
 
 
 @pytest.mark.parametrize("padded", [True, False])

@@ -45,7 +45,7 @@ def weights(folder):
 
 @pytest.fixture(scope="module")
 def tokens(folder):
-    """Ids and which of them are real, (4, L) each."""
+    """Return ids, and which of them are real, (4, L) each."""
     from tokenizers import Tokenizer
 
     tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
@@ -71,7 +71,7 @@ def theirs(folder, weights):
 
 
 def embedding(states, real):
-    """The mean over real tokens, of length one: (B, E)."""
+    """Return the mean over real tokens, of length one, (B, E)."""
     total = (states * real[..., None]).sum(1)
     return F.normalize(total / real.sum(1, keepdim=True), dim=-1)
 
@@ -87,7 +87,7 @@ def test_sentence_embeddings_equal_those_of_transformers(
         states = ours(ids, attention_mask=real)
     error = (embedding(states, real) - embedding(exact, real)).abs().max()
     assert error < 1e-5, f"{error:.1e}"
-    # One sentence alone, without padding, says the same.
+    # One sentence alone, without padding, has the same embedding.
     length = int(real[2].sum())
     with torch.no_grad():
         alone = ours(ids[2:3, :length])

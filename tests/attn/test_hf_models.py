@@ -15,7 +15,7 @@ pytest.importorskip("transformers")
 
 @pytest.fixture(autouse=True, scope="module")
 def one_thread():
-    """Tiny tensors, and as many processes as there are cores."""
+    """Use one thread: tensors are tiny, and processes fill the cores."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
@@ -43,7 +43,7 @@ def rope(kind, **more):
     return {"rope_parameters": {"rope_type": kind, "rope_theta": 1e4, **more}}
 
 
-# What a family's configuration can say, and the logits that must follow.
+# Variants of each family's configuration, all of which change the logits.
 VARIANTS = {
     "gpt2": {
         "exact gelu": {"activation_function": "gelu"},
@@ -192,7 +192,7 @@ SIDES = ("none", "left", "right")
 
 
 def inputs_for(family, side):
-    """The arguments of theirs and of ours, and which tokens to look at."""
+    """Return the inputs of theirs and of ours, and the real tokens."""
     theirs, ours = {}, {}
     real = hf_zoo.padding(side)
     if real is not None:
@@ -205,7 +205,7 @@ def inputs_for(family, side):
 
 
 def compare(theirs, ids, for_theirs, for_ours, seen):
-    """Ours in float32 and in float64, against theirs in float64."""
+    """Compare ours in float32 and float64 with theirs in float64."""
     rival = hf_zoo.logits(theirs, ids, **for_theirs)[seen]
     exact = hf_zoo.exact_logits(theirs, ids, **for_theirs)[seen]
     with torch.no_grad():

@@ -1,0 +1,92 @@
+"""A Llama without order: permuting its input permutes its output."""
+
+from __future__ import annotations
+
+import warnings
+
+import pytest
+import torch
+
+from attn import hf
+from tests.attn.hf_decoders import config, size
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    import transformers as T  # noqa: N812
+
+
+def set_model(**changes):
+    settings = config("llama", **changes)
+    torch.manual_seed(0)
+    return hf.bidirectional_llama(settings).eval()
+
+
+@torch.no_grad()
+def test_the_order_of_the_input_is_that_of_the_output_and_no_more():
+    one = set_model()
+    x = torch.randn(2, 9, 24, generator=torch.Generator().manual_seed(0))
+    order = torch.randperm(9, generator=torch.Generator().manual_seed(1))
+    out = one(inputs_embeds=x).last_hidden_state
+    turned = one(inputs_embeds=x[:, order]).last_hidden_state
+    assert (out[:, order] - turned).abs().max() < 1e-6 * size(out)
+    causal = T.LlamaModel(config("llama"))
+    causal.load_state_dict(one.state_dict(), strict=False)
+    other = causal(inputs_embeds=x).last_hidden_state
+    assert (out - other).abs().max() > 1e-3, (
+        "a causal Llama depends on the order"
+    )
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("how", ["attn", "sdpa", "eager"])
+def test_padding_is_not_seen(how):
+    one = set_model()
+    one.set_attn_implementation(how)
+    x = torch.randn(2, 9, 24, generator=torch.Generator().manual_seed(0))
+    mask = torch.ones(2, 9).long()
+    mask[1, 5:] = 0
+    out = one(inputs_embeds=x, attention_mask=mask).last_hidden_state
+    alone = one(inputs_embeds=x[1:, :5]).last_hidden_state
+    assert (out[1, :5] - alone[0]).abs().max() < 1e-5 * size(out)
+
+
+def test_it_has_no_words_and_learns_none():
+    one = set_model()
+    assert not one.embed_tokens.weight.any()
+    x = torch.randn(1, 4, 24, requires_grad=True)
+    one(inputs_embeds=x).last_hidden_state.sum().backward()
+    assert one.embed_tokens.weight.grad is None and x.grad.any()
+    assert one.layers[0].self_attn.q_proj.weight.grad is not None
+
+
+@pytest.mark.parametrize(
+    ("kwargs", "message"),
+    [
+        ({"use_cache": True}, "no key can be cached"),
+        ({"past_key_values": object()}, "no key can be cached"),
+        ({"input_ids": torch.zeros(1, 4).long()}, "embeddings .* are 0"),
+        ({"inputs_embeds": None}, "embeddings .* are 0"),
+        ({"position_ids": torch.tensor([[0, 1, 0, 1]])}, "packed sequences"),
+    ],
+)
+def test_what_it_cannot_mean_is_refused(kwargs, message):
+    with pytest.raises(ValueError, match=message):
+        set_model()(**{"inputs_embeds": torch.zeros(1, 4, 24), **kwargs})
+
+
+@torch.no_grad()
+def test_it_is_saved_and_loaded(tmp_path):
+    one = set_model()
+    x = torch.randn(1, 5, 24, generator=torch.Generator().manual_seed(0))
+    one.save_pretrained(tmp_path)
+    again = hf.bidirectional_llama(tmp_path).eval()
+    want = one(inputs_embeds=x).last_hidden_state
+    assert torch.equal(again(inputs_embeds=x).last_hidden_state, want)
+    assert not again.embed_tokens.weight.requires_grad
+
+
+def test_the_config_that_was_given_is_left_alone():
+    settings = config("llama")
+    before = settings.to_dict()
+    hf.bidirectional_llama(settings)
+    assert settings.to_dict() == before

@@ -1,0 +1,86 @@
+"""The models that attn.nn builds take the weights of ``hf.load``."""
+
+import functools
+
+import pytest
+import torch
+
+from attn import hf
+from attn.nn import (
+    FeedForward,
+    LayerNorm,
+    Transformer,
+    gpt2_small,
+    llama_style,
+)
+from attn.positions import LearnedPositions
+from tests.attn import hf_zoo
+from tests.attn.cases import assert_exact
+
+pytest.importorskip("transformers")
+
+
+def names_and_shapes(module):
+    return {name: x.shape for name, x in module.state_dict().items()}
+
+
+def test_gpt2_small_is_what_load_makes_of_gpt2s_own_configuration():
+    from transformers.models.gpt2.configuration_gpt2 import GPT2Config
+    from transformers.models.gpt2.modeling_gpt2 import GPT2LMHeadModel
+
+    with torch.device("meta"):
+        theirs = GPT2LMHeadModel._from_config(GPT2Config(n_layer=1))
+        packed = gpt2_small()
+    count = sum(p.numel() for p in packed.parameters())
+    assert count == 124_439_808
+    ours = hf.load(theirs)
+    of_ours = names_and_shapes(ours)
+    of_small = names_and_shapes(packed)
+    for name, shape in of_ours.items():
+        name = name.replace("q_proj", "packed_proj")
+        if "packed_proj" in name:
+            shape = (3 * shape[0], *shape[1:])
+        if "k_proj" not in name and "v_proj" not in name:
+            assert of_small[name] == shape, name
+    block, other = ours.blocks[0], packed.blocks[0]
+    assert block.feed_forward.activation == other.feed_forward.activation
+    assert block.attention_norm.eps == other.attention_norm.eps
+    assert ours.head.weight is ours.token_embedding.weight
+
+
+def test_a_packed_model_like_gpt2_small_takes_the_weights_of_load():
+    theirs = hf_zoo.model("gpt2")
+    ours = hf.load(theirs)
+    c = theirs.config
+    packed = Transformer(
+        c.vocab_size,
+        c.n_embd,
+        c.n_layer,
+        c.n_head,
+        positions=LearnedPositions(c.n_positions, c.n_embd),
+        feed_forward=functools.partial(FeedForward, activation="gelu_tanh"),
+        norm_layer=functools.partial(LayerNorm, eps=c.layer_norm_epsilon),
+        packed=True,
+    ).eval()
+    packed.load_state_dict(ours.state_dict())
+    with torch.no_grad():
+        a, b = (x(hf_zoo.ids()) for x in (packed, ours))
+    assert_exact(a, b.double())
+
+
+def test_llama_style_takes_the_weights_of_a_llama():
+    theirs = hf_zoo.model("llama")
+    c = theirs.config
+    ours = llama_style(
+        c.vocab_size,
+        c.hidden_size,
+        c.num_hidden_layers,
+        c.num_attention_heads,
+        c.num_key_value_heads,
+        hidden_dim=c.intermediate_size,
+        eps=c.rms_norm_eps,
+    ).eval()
+    loaded = hf.load(theirs)
+    ours.load_state_dict(loaded.state_dict())
+    with torch.no_grad():
+        assert torch.equal(ours(hf_zoo.ids()), loaded(hf_zoo.ids()))
