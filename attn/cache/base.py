@@ -31,14 +31,8 @@ class Cache(ABC):
         """Return the position of the first key of the next update."""
         return 0
 
-    def positions(self, length: int, padding: Tensor | None = None) -> Tensor:
-        """Return the positions of the next tokens, for RoPE or a table.
-
-        Args:
-            length: number of new tokens, ``L``.
-            padding: tokens of padding in front of each row, integers
-                ``(B,)``: the first real token is then at 0, and the padding,
-                which must be masked, at negative positions.
+    def positions(self, length: int) -> Tensor:
+        """Return the positions of the next ``length`` tokens.
 
         Returns:
             ``(L,)``, or ``(B, L)`` when rows differ.
@@ -47,8 +41,7 @@ class Cache(ABC):
             raise ValueError(f"length must be 0 or more; got {length}")
         start = torch.as_tensor(self.seq_len)
         new = torch.arange(length, device=start.device)
-        new = new + (start[:, None] if start.dim() else start)  # (B, L)
-        return new if padding is None else new - padding[:, None]
+        return new + (start[:, None] if start.dim() else start)
 
     @abstractmethod
     def update(self, key: Tensor, value: Tensor) -> CacheView:

@@ -13,17 +13,11 @@ from torch import Tensor
 
 
 def pad(x: Any) -> tuple[Tensor, Tensor]:
-    """Convert a jagged tensor to a padded one.
-
-    Args:
-        x: nested tensor of layout ``torch.jagged``, ``(B, j, E)``.
+    """Convert a jagged tensor ``(B, j, E)`` to a padded one.
 
     Returns:
         ``(B, L, E)`` with zeros after the real tokens, and a bool mask of
         the real ones, ``(B, L)``; ``L`` is the longest length.
-
-    Raises:
-        TypeError, ValueError: another layout or rank.
     """
     if x.layout != torch.jagged:
         raise TypeError(
@@ -42,16 +36,9 @@ def pad(x: Any) -> tuple[Tensor, Tensor]:
 
 
 def unpad(dense: Tensor, valid: Tensor, like: Any) -> Tensor:
-    """Convert a padded tensor to a jagged one.
+    """Convert ``(B, L, E)`` to a jagged tensor that can be added to ``like``.
 
-    Args:
-        dense: ``(B, L, E)``.
-        valid: True for a real token, ``(B, L)``.
-        like: a jagged tensor of the same lengths; the result can be added
-            to it.
-
-    Returns:
-        Nested tensor ``(B, j, E)``.
+    Both have the same lengths, those of ``valid``.
     """
     return torch.nested.nested_tensor_from_jagged(
         dense[valid], offsets=like.offsets()

@@ -23,12 +23,10 @@ class PositionIds(NamedTuple):
     def with_cache(
         self, k: Tensor, first: int, q_offset: int | Tensor
     ) -> PositionIds:
-        """Return the positions of the same queries and of all cached keys.
+        """Return the positions of the same queries and of a cache's keys.
 
-        Args:
-            k: all keys of the cache, ``(B, Hkv, S, D)``.
-            first: position of its first key.
-            q_offset: index of the first query among these keys.
+        The first of its keys is at position ``first``, and the first query
+        has the index ``q_offset`` among them.
         """
         ids = first + torch.arange(k.shape[2], device=k.device)  # (S,)
         if self.positions is not None and self.positions.shape[-1]:

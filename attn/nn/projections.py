@@ -21,11 +21,7 @@ from attn.functional import split_heads
 def project(
     module: Any, query: Tensor, key: Tensor, value: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the heads of the inputs of a ``MultiHeadAttention``.
-
-    Args:
-        module: with the projections and the norms of query and key heads.
-        query, key, value: ``(B, L, E)`` or ``(L, E)``.
+    """Project the inputs of a ``MultiHeadAttention`` to its heads.
 
     Returns:
         ``(B, H, L, D)``, ``(B, Hkv, S, D)``, ``(B, Hkv, S, Dv)``.
@@ -54,10 +50,7 @@ def remap_state_dict(
 ) -> None:
     """Rename entries before loading; pack or split them as the module does.
 
-    Args:
-        module: a ``MultiHeadAttention``, with ``packed`` and ``proj_sizes``.
-        state: a state dict, changed in place.
-        prefix: of the module's names in it.
+    A pre-hook of ``load_state_dict``: it changes ``state`` in place.
     """
     sizes = module.proj_sizes
     for leaf in ("weight", "bias"):

@@ -173,10 +173,11 @@ class Transformer(nn.Module):
                 positions = caches[0].positions(length).to(x.device)
         validation.positions("positions", positions, batch, length)
         x = self._embed(x, positions, segments)  # (B, L, E)
+        cached = int(torch.as_tensor(caches[0].seq_len).max()) if caches else 0
         kwargs: dict[str, Any] = {
             "attn_mask": attn_mask,
             "key_padding_mask": _to_padding_mask(
-                "attention_mask", attention_mask, x, _num_cached(caches)
+                "attention_mask", attention_mask, x, cached
             ),
             "memory": memory,
             "memory_key_padding_mask": _to_padding_mask(
@@ -237,11 +238,6 @@ class Transformer(nn.Module):
         return F.cross_entropy(
             logits[:, :-1].flatten(0, 1).float(), ids[:, 1:].flatten()
         )
-
-
-def _num_cached(caches: Sequence[Cache] | None) -> int:
-    """Return the number of tokens that the longest row has read before."""
-    return int(torch.as_tensor(caches[0].seq_len).max()) if caches else 0
 
 
 def _to_padding_mask(

@@ -6,8 +6,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
-from typing import Any, TypedDict, Unpack
+from collections.abc import Callable
+from typing import Any
 
 import torch
 
@@ -16,23 +16,6 @@ from attn.positions.rope_scaling import (
     RopeConfig,
     RopeFrequencies,
 )
-
-
-class RopeParameters(TypedDict, total=False):
-    """The parameters of single types, as in ``rope_parameters``."""
-
-    original_max_position_embeddings: int | None
-    factor: float | None
-    attention_factor: float | None
-    beta_fast: float | None
-    beta_slow: float | None
-    mscale: float | None
-    mscale_all_dim: float | None
-    truncate: bool | None
-    short_factor: Sequence[float] | None
-    long_factor: Sequence[float] | None
-    low_freq_factor: float | None
-    high_freq_factor: float | None
 
 
 def rope_frequencies(
@@ -44,7 +27,7 @@ def rope_frequencies(
     seq_len: int | None = None,
     max_position_embeddings: int | None = None,
     device: torch.device | str | None = None,
-    **parameters: Unpack[RopeParameters],
+    **parameters: Any,
 ) -> RopeFrequencies:
     """Return the angle by which each pair of a head rotates at each token.
 
@@ -75,9 +58,9 @@ def rope_frequencies(
         seq_len: length of the input, for dynamic and longrope.
         max_position_embeddings: the longest input that the model reads.
         device: of the result.
-        parameters: what the type needs of transformers' ``rope_parameters``:
-            ``factor``, ``original_max_position_embeddings`` (the length of
-            the training), ``beta_fast``, ``low_freq_factor``, …
+        parameters: those of the type, named as in transformers'
+            ``rope_parameters``: ``factor``, ``beta_fast``, …
+            ``original_max_position_embeddings`` is the trained length.
 
     Returns:
         ``inv_freq``, ``(R / 2,)`` float32, and ``attention_factor``.

@@ -1,4 +1,4 @@
-"""One module for every kind of attention, judged by torch's own modules."""
+"""One module for every kind of attention, compared with PyTorch's modules."""
 
 from __future__ import annotations
 

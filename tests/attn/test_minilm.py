@@ -57,9 +57,9 @@ def test_states_and_weights_are_those_of_bert(theirs, sentence):
     states, maps = model.run(sentence)
     pairs = [(states, "hidden_states"), (maps, "attentions")]
     for ours, name in pairs:
-        truth = torch.cat(exact[name])
-        honest = (torch.cat(want[name]) - truth).abs().max()
-        assert (ours - truth).abs().max() <= 4 * honest + 1e-7
+        oracle = torch.cat(exact[name])
+        rounding = (torch.cat(want[name]) - oracle).abs().max()
+        assert (ours - oracle).abs().max() <= 4 * rounding + 1e-7
 
 
 @needs_minilm

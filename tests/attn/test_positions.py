@@ -50,7 +50,7 @@ def test_every_number_of_the_sinusoids_is_the_papers(dim):
 
 @pytest.mark.parametrize("dim", (6, 7))
 def test_sinusoids_are_marians(dim):
-    """Who puts all sines first: the same numbers, in another order."""
+    """Marian puts all sines first: the same values, in another order."""
     theirs = MarianSinusoidalPositionalEmbedding(50, dim).create_weight()
     ours = attn.sinusoidal(50, dim)
     order = [*range(0, dim, 2), *range(1, dim, 2)]

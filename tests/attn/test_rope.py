@@ -143,7 +143,7 @@ def rotate(inputs, attributes):
     if "position_ids" in inputs:
         cos, sin = (table[inputs["position_ids"]] for table in (cos, sin))
     interleaved = bool(attributes.get("interleaved", 0))
-    cos, sin = (  # each angle once there, once for each number here
+    cos, sin = (  # each angle once there, once for each element here
         table.repeat_interleave(2, -1)
         if interleaved
         else torch.cat([table, table], -1)
@@ -162,11 +162,11 @@ def test_all_of_onnx_rotary_embedding_was_collected():
 @pytest.mark.parametrize("case", ONNX, ids=lambda case: case.name[5:])
 def test_onnx(case):
     (node,) = case.model.graph.node
-    ((given, (expected,)),) = case.data_sets
+    ((arrays, (expected,)),) = case.data_sets
     names = ("input", "cos", "sin", "position_ids")
     inputs = {
         name: torch.from_numpy(np.array(x))
-        for name, x in zip(names, given, strict=False)
+        for name, x in zip(names, arrays, strict=False)
     }
     attributes = {
         a.name: onnx.helper.get_attribute_value(a) for a in node.attribute

@@ -148,7 +148,7 @@ def test_the_default_is_transformers_default(part):
 
 
 def test_what_each_type_does_to_a_wavelength():
-    """In words, independent of anybody's code."""
+    """In words, independent of any code."""
     plain = attn.rope_frequencies(64).inv_freq
     assert plain[0] == 1.0  # one radian a token
     i = torch.arange(32)
