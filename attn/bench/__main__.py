@@ -15,13 +15,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from attn.bench import results
+from tqdm import tqdm
+
+from attn.bench import report, results
 from attn.bench.cases import CASES, find
-from attn.bench.runner import run_case, why_not
+from attn.bench.runner import not_runnable_reason, run_case
 
 
-def main(words: list[str] | None = None) -> int:
-    """Read the command line and do what it says."""
+def main(arguments: list[str] | None = None) -> int:
+    """Run the command line and return its exit code."""
     parser = argparse.ArgumentParser(
         "python -m attn.bench", description=__doc__
     )
@@ -33,7 +35,7 @@ def main(words: list[str] | None = None) -> int:
     run.add_argument(
         "--dry-run",
         action="store_true",
-        help="small sizes, everywhere: the times mean nothing",
+        help="small sizes, on any machine: the times mean nothing",
     )
     show = commands.add_parser("show", help="print a file's tables")
     show.add_argument("file", type=Path)
@@ -41,47 +43,40 @@ def main(words: list[str] | None = None) -> int:
     plot.add_argument("file", type=Path)
     plot.add_argument("image", type=Path)
     plot.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
-    given = parser.parse_args(words)
-    from attn.bench import report
-
-    if given.command == "run":
-        done = _run(given.cases, given.repeats, given.dry_run)
-        report.show(done)
-        if given.out:
-            results.save(done, given.out)
-            print(f"written: {given.out}")
-    elif given.command == "show":
-        report.show(results.load(given.file))
+    args = parser.parse_args(arguments)
+    if args.command == "run":
+        measured = _run(args.cases, args.repeats, args.dry_run)
+        report.show(measured)
+        if args.out:
+            results.save(measured, args.out)
+            print(f"written: {args.out}")
+    elif args.command == "show":
+        report.show(results.load(args.file))
     else:
-        drawn = report.figure_of(results.load(given.file), given.device)
-        drawn.savefig(given.image)
+        report.plot(results.load(args.file), args.device).savefig(args.image)
     return 0
 
 
 def _run(names: list[str], repeats: int, dry: bool) -> dict[str, Any]:
-    from tqdm import tqdm
-
-    asked = [find(name) for name in names] or list(CASES)
-    able = [case for case in asked if why_not(case, dry) is None]
-    measured = []
-    for case in tqdm(able, unit="case", leave=False):
+    measured, pending = [], []
+    cases = [find(name) for name in names] or CASES
+    for case in tqdm(cases, unit="case", leave=False):
         measure = partial(run_case, case, repeats=repeats, dry=dry)
-        measured.append(measure() if dry else _alone(measure))
+        reason = not_runnable_reason(case, dry)
+        if reason:
+            pending.append({"case": case.name, "why": reason})
+        else:
+            measured.append(measure() if dry else _alone(measure))
     return {
         "about": results.about_this_machine(),
         "dry": dry,
         "cases": measured,
-        "pending": [
-            {"case": case.name, "why": why_not(case, dry)}
-            for case in asked
-            if case not in able
-        ],
+        "pending": pending,
     }
 
 
 def _alone(measure: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    """In a process of its own: what a case compiles and leaves behind, such
-    as a second pool of threads, is not there for the next one."""
+    """Measure in a new process, free of what other cases have compiled."""
     spawn = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(1, mp_context=spawn) as pool:
         return pool.submit(measure).result()

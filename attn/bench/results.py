@@ -1,9 +1,9 @@
-"""What was measured, where and when, as JSON.
+"""Keep runs as JSON: what was measured, where and when.
 
 A file holds one run: ``about`` (machine, versions, date, commit), ``dry``,
-``cases`` and ``pending``, cases that could not be run there and why. A
-case's peers keep every time that was taken; medians, spreads and ratios
-are computed when they are shown.
+``cases``, and ``pending``, the cases that did not run, with the reason. The
+peers of a case keep every measured time; medians, spreads and ratios are
+computed for display.
 """
 
 from __future__ import annotations
@@ -23,23 +23,9 @@ import torch
 from attn.bench.cases import Goal, find
 from attn.data.book import root
 
-__all__ = [
-    "Ratio",
-    "about_this_machine",
-    "load",
-    "median",
-    "ratios",
-    "save",
-    "speed",
-    "spread",
-    "stored",
-]
-
-_PACKAGES = ("torch", "triton", "numpy", "transformers")
-
 
 class Ratio(NamedTuple):
-    """How a goal came out."""
+    """A measured goal."""
 
     goal: Goal
     against: str  # the best of those that ran
@@ -48,76 +34,76 @@ class Ratio(NamedTuple):
 
 
 def about_this_machine(*sources: str) -> dict[str, Any]:
-    """Return the provenance of a run.
+    """Return the provenance of a run on this machine.
 
     Args:
-        sources: folders that the run depends on, besides ``attn``.
+        sources: folders that the run depends on, next to ``attn``.
     """
-    versions = {"python": platform.python_version()}
-    for name in _PACKAGES:
-        try:
-            versions[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            versions[name] = "not installed"
+    packages = ("torch", "triton", "numpy", "transformers")
+    versions = {name: _version(name) for name in packages}
+    paths = [f":(top){folder}" for folder in ("attn", *sources)]
     about: dict[str, Any] = {
         "cpu": _cpu(),
         "threads": torch.get_num_threads(),
         "system": f"{platform.system()} {platform.machine()}",
-        "versions": versions,
+        "versions": {"python": platform.python_version(), **versions},
         "date": time.strftime("%Y-%m-%d"),
-        # A copy of the tree has no history: COMMIT says whose it is.
+        # A copy of the tree without history is given its commit.
         "commit": _git("rev-parse", "--short", "HEAD")
         or os.environ.get("COMMIT", ""),
-        "changed": bool(_changes("attn", *sources)),
+        "changed": bool(_git("status", "--porcelain", "--", *paths)),
     }
     if torch.cuda.is_available():
         gpu = torch.cuda.get_device_properties("cuda")
-        about["gpu"] = gpu.name
-        about["capability"] = f"{gpu.major}.{gpu.minor}"
-        about["processors"] = gpu.multi_processor_count
-        about["memory"] = gpu.total_memory
-        about["cuda"] = torch.version.cuda
-        about["cudnn"] = torch.backends.cudnn.version()
-        about["driver"] = _driver()
+        about |= {
+            "gpu": gpu.name,
+            "capability": f"{gpu.major}.{gpu.minor}",
+            "processors": gpu.multi_processor_count,
+            "memory": gpu.total_memory,
+            "cuda": torch.version.cuda,
+            "cudnn": torch.backends.cudnn.version(),
+            "driver": _driver(),
+        }
     return about
+
+
+def _version(package: str) -> str:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return "not installed"
 
 
 def _cpu() -> str:
     path = Path("/proc/cpuinfo")
-    if path.exists():
-        for line in path.read_text().splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
+    for line in path.read_text().splitlines() if path.exists() else ():
+        if line.startswith("model name"):
+            return line.partition(":")[2].strip()
     return platform.processor() or platform.machine()
 
 
-def _git(*words: str) -> str:
-    return _said("git", "-C", str(Path(__file__).parent), *words)
-
-
-def _changes(*folders: str) -> str:
-    paths = [f":(top){folder}" for folder in folders]
-    return _git("status", "--porcelain", "--", *paths)
+def _git(*arguments: str) -> str:
+    return _output("git", "-C", str(Path(__file__).parent), *arguments)
 
 
 def _driver() -> str:
     query = ("--query-gpu=driver_version", "--format=csv,noheader", "--id=0")
-    return _said("nvidia-smi", *query)
+    return _output("nvidia-smi", *query)
 
 
-def _said(*command: str) -> str:
-    """Return what a program printed; nothing when it failed."""
+def _output(*command: str) -> str:
+    """Return what a program prints; nothing if it fails."""
     try:
-        done = subprocess.run(
+        process = subprocess.run(
             command, capture_output=True, text=True, check=True, timeout=30
         )
     except (OSError, subprocess.SubprocessError):
         return ""
-    return done.stdout.strip()
+    return process.stdout.strip()
 
 
 def save(run: dict[str, Any], path: Path) -> None:
-    """Write a run; a reader finds the one before or this one, whole."""
+    """Write a run, so that a reader finds the file before or after it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     text = json.dumps(run, indent=1, ensure_ascii=False)
     part = path.with_suffix(".part")
@@ -129,29 +115,34 @@ def load(path: Path) -> dict[str, Any]:
     """Read a run.
 
     Raises:
-        ValueError: it is none.
+        ValueError: the file is not a run.
     """
     run = json.loads(path.read_text(encoding="utf-8"))
-    lacks = {"about", "dry", "cases", "pending"} - set(run)
-    if lacks:
-        raise ValueError(f"{path.name} is no run: it lacks {sorted(lacks)}")
+    missing = {"about", "dry", "cases", "pending"} - set(run)
+    if missing:
+        raise ValueError(f"path must be a run; it lacks {sorted(missing)}")
     return run
 
 
 def stored() -> list[dict[str, Any]]:
-    """The runs that came with the book, oldest first."""
+    """Return the runs that came with the book, oldest first."""
     paths = (root() / "book" / "benchmarks").glob("*.json")
     runs = [load(path) for path in sorted(paths)]
     return sorted(runs, key=lambda run: run["about"]["date"])
 
 
+def measured(case: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return the peers of a case that ran."""
+    return {n: p for n, p in case["peers"].items() if "seconds" in p}
+
+
 def median(peer: dict[str, Any]) -> float:
-    """Seconds."""
+    """Return the median time of a peer in seconds."""
     return statistics.median(peer["seconds"])
 
 
 def spread(peer: dict[str, Any]) -> float:
-    """Half the distance between the quartiles, relative to the median."""
+    """Return half the interquartile range, relative to the median."""
     if len(peer["seconds"]) < 4:
         return 0.0
     low, _, high = statistics.quantiles(peer["seconds"], n=4)
@@ -159,25 +150,26 @@ def spread(peer: dict[str, Any]) -> float:
 
 
 def speed(peer: dict[str, Any]) -> float:
-    """Work a second."""
+    """Return the work of a peer per second."""
     return peer["work"] / median(peer)
 
 
 def ratios(case: dict[str, Any]) -> list[Ratio]:
-    """The goals of a measured case; none for a peer that did not run."""
-    found = []
-    ran = {n: p for n, p in case["peers"].items() if "seconds" in p}
+    """Compare a case with those of its goals whose peers ran."""
+    compared = []
+    peers = measured(case)
     for goal in find(case["case"]).goals:
-        rivals = [name for name in goal.against if name in ran]
-        if goal.ours not in ran or not rivals:
+        rivals = [name for name in goal.against if name in peers]
+        if goal.ours not in peers or not rivals:
             continue
-        if goal.memory:
-            best = min(rivals, key=lambda name: ran[name]["peak_bytes"])
-            least = max(ran[best]["peak_bytes"], 1)
-            ratio = ran[goal.ours]["peak_bytes"] / least
-            found.append(Ratio(goal, best, ratio, ratio <= goal.at_most))
-            continue
-        best = max(rivals, key=lambda name: speed(ran[name]))
-        ratio = speed(ran[goal.ours]) / speed(ran[best])
-        found.append(Ratio(goal, best, ratio, ratio >= goal.at_least))
-    return found
+        ours = peers[goal.ours]
+        if goal.at_most is None:
+            best = max(rivals, key=lambda name: speed(peers[name]))
+            ratio = speed(ours) / speed(peers[best])
+            met = ratio >= goal.at_least
+        else:
+            best = min(rivals, key=lambda name: peers[name]["peak_bytes"])
+            ratio = ours["peak_bytes"] / max(peers[best]["peak_bytes"], 1)
+            met = ratio <= goal.at_most
+        compared.append(Ratio(goal, best, ratio, met))
+    return compared

@@ -1,23 +1,25 @@
-"""Times, taken in turns: what slows a machine down slows all peers."""
+"""Time the peers of a case side by side, as a busy machine slows all."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from contextlib import nullcontext
+from dataclasses import asdict, replace
 from typing import Any
 
 import torch
 
-from attn.bench.baselines import Peer, Sizes
+from attn.bench.baselines import Peer, build
 from attn.bench.cases import Case
 from attn.profiling import benchmark_interleaved, peak_bytes
 
-__all__ = ["run_case", "why_not"]
 
-
-def why_not(case: Case, dry: bool = False) -> str | None:
-    """Why a case cannot be measured here."""
-    if case.device == "cuda" and not dry and not torch.cuda.is_available():
+def not_runnable_reason(case: Case, dry: bool = False) -> str | None:
+    """Return why this machine cannot run a case; None if it can."""
+    if (
+        case.sizes.device == "cuda"
+        and not dry
+        and not torch.cuda.is_available()
+    ):
         return "it needs a GPU"
     return None
 
@@ -30,52 +32,34 @@ def run_case(
     Args:
         case: what to compare.
         repeats: rounds; in each, every peer runs once.
-        dry: small sizes, on whatever there is.
+        dry: small sizes, on any machine.
 
     Returns:
-        What ``results`` describes, ready for JSON.
+        A case of a run, as in ``results``, ready for JSON.
     """
-    device = case.device if torch.cuda.is_available() else "cpu"
-    sizes = case.sizes.but(device=device)
+    device = case.sizes.device if torch.cuda.is_available() else "cpu"
+    sizes = replace(case.sizes, device=device)
     sizes = sizes.small() if dry else sizes
+    by_memory = any(goal.at_most is not None for goal in case.goals)
+    measured: dict[str, dict[str, Any]] = {}
     with nullcontext() if case.gradients else torch.no_grad():
-        made = case.make(sizes)
-        ready = {n: p for n, p in made.items() if isinstance(p, Peer)}
-        runs = {name: peer.call for name, peer in ready.items()}
-        seconds = benchmark_interleaved(runs, repeats, device)
-        peaks = _peaks(case, ready)
-    about: dict[str, dict[str, Any]] = {}
-    for name, peer in made.items():
-        if isinstance(peer, str):
-            about[name] = {"missing": peer}
-        else:
-            about[name] = {"work": peer.work, "seconds": seconds[name]}
-            about[name] |= peaks.get(name, {})
+        peers = build(case, sizes)
+        calls = {n: p.call for n, p in peers.items() if isinstance(p, Peer)}
+        seconds = benchmark_interleaved(calls, repeats, device)
+        for name, peer in peers.items():
+            if isinstance(peer, str):
+                measured[name] = {"missing": peer}
+                continue
+            measured[name] = {"work": peer.work, "seconds": seconds[name]}
+            if by_memory:
+                measured[name]["peak_bytes"] = peak_bytes(peer.call)
+    shown = {n: x for n, x in asdict(sizes).items() if x is not None}
+    del shown["device"], shown["dry"]
     return {
         "case": case.name,
         "title": case.title,
         "device": device,
-        "sizes": _as_dict(sizes),
+        "sizes": shown,
         "unit": case.unit,
-        "peers": about,
+        "peers": measured,
     }
-
-
-def _peaks(case: Case, peers: Mapping[str, Peer]) -> dict[str, dict[str, int]]:
-    """Memory of those whom a goal compares by it."""
-    asked = {
-        name
-        for goal in case.goals
-        if goal.memory
-        for name in (goal.ours, *goal.against)
-    }
-    return {
-        name: {"peak_bytes": peak_bytes(peers[name].call)}
-        for name in peers
-        if name in asked
-    }
-
-
-def _as_dict(sizes: Sizes) -> dict[str, Any]:
-    kept = {k: v for k, v in vars(sizes).items() if v is not None}
-    return {k: v for k, v in kept.items() if k not in ("device", "dry")}

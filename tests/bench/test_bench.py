@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import subprocess
+from dataclasses import replace
 
 import pytest
 
@@ -14,9 +15,9 @@ from rich.console import Console  # noqa: E402
 
 from attn.bench import report, results  # noqa: E402
 from attn.bench.__main__ import main  # noqa: E402
-from attn.bench.baselines import Peer, Sizes  # noqa: E402
-from attn.bench.cases import CASES, Case, Goal, find  # noqa: E402
-from attn.bench.runner import run_case, why_not  # noqa: E402
+from attn.bench.baselines import Peer  # noqa: E402
+from attn.bench.cases import CASES, Case, Goal, Sizes, find  # noqa: E402
+from attn.bench.runner import not_runnable_reason, run_case  # noqa: E402
 from attn.plot import alt_text  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore:flex_attention called")
@@ -85,8 +86,8 @@ def test_a_run_says_where_and_when_and_of_what(dry):
 
 def test_what_needs_a_gpu_waits_for_one(monkeypatch):
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
-    waiting = [case for case in CASES if why_not(case)]
-    assert {case.device for case in waiting} == {"cuda"}
+    waiting = [case for case in CASES if not_runnable_reason(case)]
+    assert {case.sizes.device for case in waiting} == {"cuda"}
     assert report.pending([]) == [case.title for case in CASES]
 
 
@@ -125,18 +126,18 @@ def test_work_counts_where_peers_do_not_do_the_same():
     assert first.ratio == pytest.approx(0.5)
 
 
-def test_peers_take_turns():
+def test_peers_take_turns(monkeypatch):
     order = []
 
-    def make(sizes):
+    def build(case, sizes):
         return {
             name: Peer(lambda name=name: order.append(name), 1.0)
-            for name in ("a", "b", "c")
+            for name in case.peers
         }
 
+    monkeypatch.setattr("attn.bench.runner.build", build)
     sizes = Sizes(L=1, S=1, H=1, Hkv=1, D=16)
-    case = Case("turns", "turns", "cpu", sizes, make, ())
-    run_case(case, repeats=3)
+    run_case(Case("turns", "turns", sizes, ("a", "b", "c"), ()), repeats=3)
     rounds = [order[-n:][:3] for n in (9, 6, 3)]
     assert [sorted(one) for one in rounds] == [["a", "b", "c"]] * 3
     assert len({*map(tuple, rounds)}) > 1, "nobody always follows the same"
@@ -145,17 +146,17 @@ def test_peers_take_turns():
 def test_the_work_is_that_of_the_pairs_that_count():
     causal = Sizes(L=4, S=4, H=2, Hkv=2, D=8)
     assert causal.pairs == 2 * (1 + 2 + 3 + 4)
-    assert causal.but(window=2).pairs == 2 * (1 + 2 + 2 + 2)
-    assert causal.but(L=1).pairs == 2 * 4
+    assert replace(causal, window=2).pairs == 2 * (1 + 2 + 2 + 2)
+    assert replace(causal, L=1).pairs == 2 * 4
     assert causal.cache_bytes == 2 * 2 * 4 * 8 * 2
 
 
 def test_a_figure_says_in_words_what_it_shows(dry):
     run = results.load(dry)
-    words = alt_text(report.figure_of(run, "cpu"))
+    words = alt_text(report.plot(run, "cpu"))
     assert "SDPA" in words and "auto 1.00" in words
-    with pytest.raises(ValueError, match="has no such case"):
-        report.figure_of({"cases": []}, "cuda")
+    with pytest.raises(ValueError, match="must be a measured one; got 'cuda'"):
+        report.plot({"cases": []}, "cuda")
 
 
 def test_a_file_can_be_shown_and_drawn(dry, tmp_path, capsys):
@@ -171,7 +172,7 @@ def test_what_is_no_run_is_refused(tmp_path):
     path.write_text(json.dumps({"cases": []}))
     with pytest.raises(ValueError, match="it lacks"):
         results.load(path)
-    with pytest.raises(ValueError, match="no case is called 'x'"):
+    with pytest.raises(ValueError, match="must be one of .*; got 'x'"):
         find("x")
 
 

@@ -1,8 +1,8 @@
-"""Check the kernels against a float64 reference, on the GPU at hand.
+"""Check the kernels against a float64 reference, on this machine's GPU.
 
-A result may be at most twice as far from float64 as the readable reference
-is in the same dtype, plus a few roundings. The distance is that of the worst
-row, so that one wrong row among thousands is not averaged away.
+A result may be at most twice as far from float64 as the readable reference in
+the same dtype, plus a few roundings. The distance is that of the worst row,
+so that one wrong row among thousands is not averaged away.
 """
 
 from __future__ import annotations
@@ -17,10 +17,7 @@ from tests.gpu.kernel_calls import VARIANTS, Check, run
 
 __all__ = ["check", "checks", "distance", "few_roundings"]
 
-HALVES = ("bfloat16", "float16")
-
-
-#: The rows of ``attn.kernels.configs``, then what is padded to them.
+#: ``(D, Dv)``: rows of ``attn.kernels.configs``, then sizes padded to them.
 HEADS = ((128, 128), (64, 64), (256, 256), (32, 32), (16, 16), (80, 72))
 
 
@@ -28,9 +25,9 @@ def checks(dry: bool = False) -> list[Check]:
     """List the checks, the most important first.
 
     Args:
-        dry: every kernel and variant once, as small as can be.
+        dry: every kernel and variant once, at the smallest sizes.
     """
-    dtypes = (*HALVES, "float32")
+    dtypes = ("bfloat16", "float16", "float32")
     serving = [(kernel, v) for kernel in ("decode", "varlen") for v in
                ("causal", "all")]  # fmt: skip
     if dry:
@@ -61,19 +58,19 @@ def checks(dry: bool = False) -> list[Check]:
     return found
 
 
-def check(one: Check) -> dict[str, Any]:
+def check(check: Check) -> dict[str, Any]:
     """Run a check.
 
     Returns:
         The check's fields, ``errors`` (by result: ``[error, limit]``),
         ``repeatable`` and ``right``.
     """
-    ours, again, rival, exact = run(one)
+    ours, again, reference, exact = run(check)
     errors = {
         name: [
             distance(ours[name], exact[name]),
-            2 * distance(rival[name], exact[name])
-            # What a gradient is made of is rounded three times.
+            2 * distance(reference[name], exact[name])
+            # A gradient is computed from values rounded three times.
             + few_roundings(ours[name].dtype) * (1 + 2 * (name[:2] == "d_")),
         ]
         for name in exact
@@ -83,7 +80,7 @@ def check(one: Check) -> dict[str, Any]:
         error <= limit < math.inf for error, limit in errors.values()
     )
     return {
-        **one._asdict(),
+        **check._asdict(),
         "errors": {n: [min(x, 1e9) for x in e] for n, e in errors.items()},
         "repeatable": repeatable,
         "right": right,
@@ -95,10 +92,10 @@ def distance(x: Tensor, exact: Tensor) -> float:
 
     Args:
         x: ``(..., D)``, any float dtype.
-        exact: the same in float64; infinities must be at the same places.
+        exact: the expected values in float64, with the same infinities.
 
     Returns:
-        0 or more; infinite where a number is missing.
+        0 or more; infinity if an element is NaN or wrongly infinite.
     """
     x, exact = x.detach().double(), exact.detach().double()
     finite = exact.isfinite()
@@ -115,6 +112,6 @@ def distance(x: Tensor, exact: Tensor) -> float:
 
 
 def few_roundings(dtype: torch.dtype) -> float:
-    """Return what the order of a kernel's steps may cost."""
+    """Return the error that another order of operations may cause."""
     several = 64 if dtype == torch.float32 else 4
     return several * torch.finfo(dtype).eps

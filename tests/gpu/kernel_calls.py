@@ -1,7 +1,7 @@
-"""Call a kernel, and the reference beside it in its dtype and in float64.
+"""Call a kernel, and the reference in the same dtype and in float64.
 
-Memory that nothing has written holds NaN meanwhile, and the kernel is called
-twice: an element that is never written and a race both show.
+The kernel runs twice, and allocated memory is filled with NaN first. Both an
+element that is never written and a race become visible.
 """
 
 from __future__ import annotations
@@ -56,30 +56,30 @@ Results = dict[str, Tensor]
 
 
 class Runs(NamedTuple):
-    """Results of one call, by name; the last axis is that of a row."""
+    """Results of one call by name; a row is the last axis."""
 
     ours: Results
     again: Results
-    rival: Results  # the reference in the dtype of the check
-    exact: Results  # in float64, of the same rounded inputs
+    reference: Results  # in the dtype of the check
+    exact: Results  # in float64, from the same rounded inputs
 
 
-def run(one: Check) -> Runs:
-    """Make the calls of a check."""
-    return _RUNS[one.kernel](one)
+def run(check: Check) -> Runs:
+    """Run the calls of a check."""
+    return _CALLS[check.kernel](check)
 
 
-def _attention(one: Check) -> Runs:
+def _attention(check: Check) -> Runs:
     from attn.kernels import fused_attention
 
-    inputs = _qkv(one)
-    options = _options(one)
+    inputs = _qkv(check)
+    options = _options(check)
     sinks = options.pop("sinks", None)
     if sinks is not None:
         inputs["sinks"] = sinks
-    B, H, L, Dv = one.B, one.H, one.L, one.Dv
+    B, H, L, Dv = check.B, check.H, check.L, check.Dv
     cotangents = [
-        _draw(one, 10, *shape) for shape in ((B, H, L, Dv), (B, H, L))
+        _draw(check, 10, *shape) for shape in ((B, H, L, Dv), (B, H, L))
     ]
 
     def call(function: Callable[..., Any], dtype: torch.dtype) -> Results:
@@ -105,28 +105,28 @@ def _attention(one: Check) -> Runs:
             grads["d_sinks"] = grads["d_sinks"][:, None]
         return {"out": out, "lse": lse[..., None], **grads}
 
-    return _four(call, fused_attention, one)
+    return _runs(call, fused_attention, check)
 
 
-def _decode(one: Check) -> Runs:
+def _decode(check: Check) -> Runs:
     from attn.kernels import decode_attention
 
-    B, S = one.B, one.S
-    L = 1 if one.variant == "causal" else 3
-    inputs = _qkv(one._replace(L=L))
-    sinks = _draw(one, 7, one.H)
+    B, S = check.B, check.S
+    L = 1 if check.variant == "causal" else 3
+    inputs = _qkv(check._replace(L=L))
+    sinks = _draw(check, 7, check.H)
     lengths = torch.tensor([S, max(S // 3, L)] * B, device=_device())[:B]
     near: dict[str, Any] = {}
-    if one.variant == "all":
+    if check.variant == "all":
         near = {"window": S // 4, "softcap": 2.0}
 
     def call(function: Callable[..., Any], dtype: torch.dtype) -> Results:
         q, k, v = (x.to(dtype, copy=True) for x in inputs.values())
         own = dict(near)
-        if one.variant == "all":
+        if check.variant == "all":
             own["sinks"] = sinks.to(dtype)
         if function is decode_attention:
-            for b, length in enumerate(lengths.tolist()):  # never to be read
+            for b, length in enumerate(lengths.tolist()):  # must not be read
                 k[b, :, length:] = v[b, :, length:] = float("nan")
             out, lse = function(q, k, v, lengths, return_lse=True, **own)
         else:
@@ -143,30 +143,30 @@ def _decode(one: Check) -> Runs:
             out, lse = map(torch.stack, zip(*rows, strict=True))
         return {"out": out, "lse": lse[..., None]}
 
-    return _four(call, decode_attention, one)
+    return _runs(call, decode_attention, check)
 
 
-def _varlen(one: Check) -> Runs:
+def _varlen(check: Check) -> Runs:
     from attn.kernels import varlen_attention
 
-    many, few = one.L, one.L // 3
-    q_lengths, k_lengths = [few, 1, many, 0, 5], [one.S, 2, many, 3, 1]
-    q = _draw(one, 1, sum(q_lengths), one.H, one.D)
-    k = _draw(one, 2, sum(k_lengths), one.Hkv, one.D)
-    v = _draw(one, 3, sum(k_lengths), one.Hkv, one.Dv)
-    sinks = _draw(one, 7, one.H)
+    many, few = check.L, check.L // 3
+    q_lengths, k_lengths = [few, 1, many, 0, 5], [check.S, 2, many, 3, 1]
+    q = _draw(check, 1, sum(q_lengths), check.H, check.D)
+    k = _draw(check, 2, sum(k_lengths), check.Hkv, check.D)
+    v = _draw(check, 3, sum(k_lengths), check.Hkv, check.Dv)
+    sinks = _draw(check, 7, check.H)
     ends = [
         torch.tensor([0, *n], device=_device()).cumsum(0).to(torch.int32)
         for n in (q_lengths, k_lengths)
     ]
     options: dict[str, Any] = {"is_causal": True}
-    if one.variant == "all":
-        options |= {"window": (one.S // 4, 0), "softcap": 2.0}
+    if check.variant == "all":
+        options |= {"window": (check.S // 4, 0), "softcap": 2.0}
 
     def call(function: Callable[..., Any], dtype: torch.dtype) -> Results:
         tensors = [x.to(dtype) for x in (q, k, v)]
         own = dict(options)
-        if one.variant == "all":
+        if check.variant == "all":
             own["sinks"] = sinks.to(dtype)
         if function is varlen_attention:
             out, lse = function(*tensors, *ends, many, return_lse=True, **own)
@@ -192,32 +192,32 @@ def _varlen(one: Check) -> Runs:
             out, lse = torch.cat(outs, 1).transpose(0, 1), torch.cat(lses, 1)
         return {"out": out, "lse": lse[..., None]}
 
-    return _four(call, varlen_attention, one)
+    return _runs(call, varlen_attention, check)
 
 
-_RUNS: dict[str, Callable[[Check], Runs]] = {
+_CALLS: dict[str, Callable[[Check], Runs]] = {
     "attention": _attention,
     "decode": _decode,
     "varlen": _varlen,
 }
 
 
-def _four(
+def _runs(
     call: Callable[[Callable[..., Any], torch.dtype], Results],
     kernel: Callable[..., Any],
-    one: Check,
+    check: Check,
 ) -> Runs:
-    dtype = getattr(torch, one.dtype)
+    dtype = getattr(torch, check.dtype)
     reference = functional.scaled_dot_product_attention
-    with _poison():
+    with _filled_with_nan():
         ours, again = call(kernel, dtype), call(kernel, dtype)
-    rival, exact = call(reference, dtype), call(reference, torch.float64)
-    return Runs(ours, again, rival, exact)
+    same, exact = call(reference, dtype), call(reference, torch.float64)
+    return Runs(ours, again, same, exact)
 
 
 @contextlib.contextmanager
-def _poison() -> Iterator[None]:
-    """Fill memory that is only allocated with NaN."""
+def _filled_with_nan() -> Iterator[None]:
+    """Fill newly allocated memory with NaN."""
     before = torch.are_deterministic_algorithms_enabled()
     torch.use_deterministic_algorithms(True, warn_only=True)
     try:
@@ -226,36 +226,36 @@ def _poison() -> Iterator[None]:
         torch.use_deterministic_algorithms(before)
 
 
-def _draw(one: Check, seed: int, *shape: int) -> Tensor:
-    """Draw on the CPU, the same numbers on every machine, in the dtype."""
+def _draw(check: Check, seed: int, *shape: int) -> Tensor:
+    """Draw on the CPU, so that every machine gets the same numbers."""
     g = torch.Generator().manual_seed(seed)
     numbers = torch.randn(shape, generator=g)
-    return numbers.to(_device(), getattr(torch, one.dtype))
+    return numbers.to(_device(), getattr(torch, check.dtype))
 
 
 def _device() -> str:
     return "cuda" if torch.cuda.is_available() else "cpu"
 
 
-def _qkv(one: Check) -> Results:
+def _qkv(check: Check) -> Results:
     shapes = {
-        "query": (one.B, one.H, one.L, one.D),
-        "key": (one.B, one.Hkv, one.S, one.D),
-        "value": (one.B, one.Hkv, one.S, one.Dv),
+        "query": (check.B, check.H, check.L, check.D),
+        "key": (check.B, check.Hkv, check.S, check.D),
+        "value": (check.B, check.Hkv, check.S, check.Dv),
     }
     return {
-        name: _draw(one, seed, *shape)
+        name: _draw(check, seed, *shape)
         for seed, (name, shape) in enumerate(shapes.items())
     }
 
 
-def _options(one: Check) -> dict[str, Any]:
+def _options(check: Check) -> dict[str, Any]:
     """Return a variant's arguments."""
-    B, H, L, S = one.B, one.H, one.L, one.S
+    B, H, L, S = check.B, check.H, check.L, check.S
     last = {"q_offset": S - L}
     rows = torch.tensor([S - L, 2] * B, device=_device())[:B]
     causal: dict[str, Any] = {"is_causal": True}
-    seen = _draw(one, 5, B, S) > -0.5
+    seen = _draw(check, 5, B, S) > -0.5
     return {
         "plain": {},
         "causal": causal,
@@ -263,16 +263,16 @@ def _options(one: Check) -> dict[str, Any]:
         "offset by row": causal | {"q_offset": rows},
         "window": {"window": (S // 4, S // 9), **last},
         "softcap": causal | {"softcap": 1.5},
-        "sinks": causal | {"sinks": _draw(one, 7, H)},
-        "bool mask": {"attn_mask": _draw(one, 6, B, 1, L, S) > -0.3},
-        "additive mask": {"attn_mask": _draw(one, 8, L, S)},
+        "sinks": causal | {"sinks": _draw(check, 7, H)},
+        "bool mask": {"attn_mask": _draw(check, 6, B, 1, L, S) > -0.3},
+        "additive mask": {"attn_mask": _draw(check, 8, L, S)},
         "padding": {"attn_mask": masks.causal() & masks.padding(seen), **last},
         "all": {
-            "attn_mask": _draw(one, 9, L, S) > -0.3,
+            "attn_mask": _draw(check, 9, L, S) > -0.3,
             "window": (S // 2, 0),
             "softcap": 2.0,
-            "sinks": _draw(one, 7, H),
+            "sinks": _draw(check, 7, H),
             "scale": 0.3,
             "q_offset": 4,
         },
-    }[one.variant]
+    }[check.variant]

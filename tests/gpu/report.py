@@ -24,9 +24,8 @@ def correctness(run: dict[str, Any]) -> Table:
     """Return the worst error of the kernels, by kernel and dtype."""
     stage = run["correctness"]
     done = len(stage["checks"])
-    table = Table(title=f"Correctness: {done} of {stage['planned']} checks")
-    for name in ("kernel", "dtype"):
-        table.add_column(name)
+    title = f"Correctness: {done} of {stage['planned']} checks"
+    table = Table("kernel", "dtype", title=title)
     for name in ("checks", "wrong", "error / limit"):
         table.add_column(name, justify="right")
     groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
@@ -50,9 +49,7 @@ def configurations(run: dict[str, Any]) -> Table:
     """Return every row of the configuration table: shipped, and best here."""
     stage = run["sweep"]
     title = f"Configurations: {stage['tried']} of {stage['planned']} tried"
-    table = Table(title=title)
-    for name in ("kernel", "D", "dtype", "shipped", "best"):
-        table.add_column(name)
+    table = Table("kernel", "D", "dtype", "shipped", "best", title=title)
     table.add_column("shipped / best", justify="right")
     for row in stage["rows"]:
         ratio = row["ratio"]

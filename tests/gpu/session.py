@@ -1,28 +1,29 @@
 """Measure a GPU in one go: correctness, configurations, benchmark.
 
 ``make gpu`` runs three stages, each until its share of the time is over, and
-writes one JSON file after every step. It is a run as ``results`` describes
-(``about``, ``dry``, ``cases``, ``pending``), and so can be shown, drawn and
-published like one, with three keys more:
+rewrites one JSON file after every step. The file is a run of ``attn.bench``
+(``about``, ``dry``, ``cases``, ``pending``), which can be shown, drawn and
+published, with three more keys:
 
 ``correctness``
     ``checks``: what ``correctness.check`` returns, or the check's fields with
     ``error`` (its process died, hung or raised) and ``right`` false;
-    ``planned``: how many there are.
+    ``planned``: the number of checks.
 ``sweep``
     ``rows``: what ``sweep.summary`` returns for each row of the table;
-    ``planned``: how many configurations there are; ``tried``: how many ran.
+    ``planned``: the number of configurations; ``tried``: those that ran.
 ``time``
-    ``budget`` and, by stage, the seconds that were spent.
+    ``budget`` and, by stage, the seconds spent.
 
-Everything that may crash runs in processes of its own. Only one of them
-computes while a time is taken; before, kernels are compiled on all cores.
+Everything that may crash runs in a worker process. Kernels are first compiled
+on all cores; while one worker measures time, no other computes.
 """
 
 from __future__ import annotations
 
 import os
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -53,8 +54,8 @@ class Session:
 
     Args:
         path: the JSON file.
-        budget: seconds that it may take.
-        dry: tiny sizes, in this process, on any machine; nothing is timed.
+        budget: seconds for all stages.
+        dry: tiny sizes, in this process, on any machine; times mean nothing.
         cases: of the benchmark; those for a GPU when None.
     """
 
@@ -65,15 +66,15 @@ class Session:
         dry: bool = False,
         cases: list[Case] | None = None,
     ) -> None:
-        on_gpu = [case for case in CASES if case.device == "cuda"]
+        on_gpu = [case for case in CASES if case.sizes.device == "cuda"]
         self.cases = on_gpu if cases is None else cases
         self.path, self.dry = path, dry
         self.start = time.monotonic()
         self.budget = budget
-        # Two cores are left for what every process does besides compiling.
+        # Two cores are left for everything but compilers.
         cores = os.cpu_count() or 1
-        self.hands = 0 if dry else max(1, min(cores - 2, 14))
-        # Cases compile beside each other: none needs a pool of its own.
+        self.processes = 0 if dry else max(1, min(cores - 2, 14))
+        # Cases compile in parallel already.
         os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
         self.run: dict[str, Any] = {
             "about": results.about_this_machine("tests/gpu"),
@@ -99,17 +100,17 @@ class Session:
     # --- correctness ---
 
     def _correctness(self) -> None:
-        found = self.run["correctness"]
+        stage = self.run["correctness"]
         checks = correctness.checks(self.dry)
-        found["planned"] = len(checks)
-        for one, done in self._all(correctness.check, checks, "correctness"):
-            result = done.value
-            if done.error:
-                result = {**one._asdict(), "error": done.error, "right": False}
-            found["checks"].append(result)
+        stage["planned"] = len(checks)
+        outcomes = self._run_all(correctness.check, checks, "correctness")
+        for check, (result, error, _) in outcomes:
+            if error:
+                result = {**check._asdict(), "error": error, "right": False}
+            stage["checks"].append(result)
             if not result["right"]:
-                self._say(f"WRONG: {one}: {done.error or result['errors']}")
-            self._progress("correctness", len(found["checks"]), len(checks))
+                self._log(f"WRONG: {check}: {error or result['errors']}")
+            self._progress("correctness", len(stage["checks"]), len(checks))
 
     # --- the table of configurations ---
 
@@ -118,79 +119,81 @@ class Session:
         if torch.cuda.is_available():
             arch = 10 * torch.cuda.get_device_capability()[0]
         rows = TINY if self.dry else sweep.ROWS
-        found = self.run["sweep"]
+        stage = self.run["sweep"]
         trials = sweep.trials(arch, rows)
-        found["planned"] = len(trials)
+        stage["planned"] = len(trials)
         if self.dry:
             trials = trials[: len(rows) + 1]
         tried: dict[sweep.Row, list[dict[str, Any]]] = {r: [] for r in rows}
-        for trial, done in self._all(sweep.try_config, trials, "trials"):
+        outcomes = self._run_all(sweep.try_config, trials, "trials")
+        for trial, (_, error, _) in outcomes:
             config = sweep.fields(trial.config)
-            reason = {"error": done.error} if done.error else {}
+            reason = {"error": error} if error else {}
             tried[trial.row].append({"config": config, **reason})
-            found["tried"] += 1
-            self._progress("configurations", found["tried"], len(trials))
-        found["rows"] = [sweep.summary(row, arch, tried[row]) for row in rows]
+            stage["tried"] += 1
+            self._progress("configurations", stage["tried"], len(trials))
+        stage["rows"] = [sweep.summary(row, arch, tried[row]) for row in rows]
         jobs = [
             (row, tried[row], arch, self.dry)
             for row in rows
-            if any("error" not in one for one in tried[row])
+            if any("error" not in trial for trial in tried[row])
         ]
-        for job, done in self._all(compare_row, jobs, "timing", hands=1):
-            row = job[0]
-            if done.error:
-                self._say(f"{row}: not timed: {done.error}")
+        # One process: nothing else computes while it measures time.
+        outcomes = self._run_all(compare_row, jobs, "timing", processes=1)
+        for (row, *_), (timed, error, _) in outcomes:
+            if error:
+                self._log(f"{row}: not timed: {error}")
                 continue
-            summary = sweep.summary(row, arch, done.value)
-            found["rows"][rows.index(row)] = summary
+            summary = sweep.summary(row, arch, timed)
+            stage["rows"][rows.index(row)] = summary
             self._save()
             ratio = summary["ratio"] or float("nan")
-            self._say(f"{row}: the shipped one takes {ratio:.2f}x the best")
+            self._log(f"{row}: the shipped one takes {ratio:.2f}x the best")
 
     # --- the benchmark ---
 
     def _benchmark(self) -> None:
-        """Let all cases compile at the same time, then time one by one."""
+        """Compile all cases in parallel, then time them one by one."""
         if self.dry:
             for case in self.cases:
                 self._keep(case, attempt(run_one, case.name, 2, True))
             return
-        end = self._until("benchmark")
+        end = self._end("benchmark")
         workers = {case.name: Worker() for case in self.cases}
         try:
-            # A third of the time is kept for timing.
+            # A third of the time is reserved for timing.
             left = max(1.0, (end - time.monotonic()) * 2 / 3)
             for name, worker in workers.items():
                 worker.begin(run_one, name, 1, False, seconds=left)
-            compiled = {n: worker.outcome() for n, worker in workers.items()}
-            good = sum(done.error is None for done in compiled.values())
-            self._say(f"benchmark: {good} of {len(workers)} cases compiled")
+            outcomes = {n: worker.outcome() for n, worker in workers.items()}
+            good = sum(x.error is None for x in outcomes.values())
+            self._log(f"benchmark: {good} of {len(workers)} cases compiled")
             for case in self.cases:
-                done, worker = compiled[case.name], workers[case.name]
+                outcome, worker = outcomes[case.name], workers[case.name]
                 left = end - time.monotonic()
                 if left <= 0:
-                    done = Outcome(error="the time was over")
-                elif not done.error:
+                    outcome = Outcome(error="the time was over")
+                elif not outcome.error:
                     left = min(60.0, left)
                     worker.begin(
                         run_one, case.name, ROUNDS, False, seconds=left
                     )
-                    done = worker.outcome()
+                    outcome = worker.outcome()
                 worker.stop()
-                self._keep(case, done)
+                self._keep(case, outcome)
         finally:
             for worker in workers.values():
                 worker.stop()
 
-    def _keep(self, case: Case, done: Outcome) -> None:
+    def _keep(self, case: Case, outcome: Outcome) -> None:
         pending = self.run["pending"]
         pending.remove(self._pending(case))
-        if done.error:
-            pending.append({"case": case.name, "why": done.error})
+        if outcome.error:
+            pending.append({"case": case.name, "why": outcome.error})
         else:
-            self.run["cases"].append(done.value)
+            self.run["cases"].append(outcome.value)
         self._save()
-        self._say(f"{case.title}: {done.error or 'measured'}")
+        self._log(f"{case.title}: {outcome.error or 'measured'}")
 
     @staticmethod
     def _pending(case: Case) -> dict[str, str]:
@@ -198,24 +201,26 @@ class Session:
 
     # --- time, progress, and the file ---
 
-    def _until(self, step: str) -> float:
+    def _end(self, step: str) -> float:
         return self.start + ENDS[step] * self.budget
 
-    def _all(self, job: Any, arguments: Any, step: str, hands: int = 0) -> Any:
+    def _run_all(
+        self, job: Any, arguments: Any, step: str, processes: int = 14
+    ) -> Iterator[tuple[Any, Outcome]]:
         return run_all(
             job,
             arguments,
-            hands=min(hands or self.hands, self.hands),
+            processes=min(processes, self.processes),
             seconds=90,
-            until=self._until(step),
+            until=self._end(step),
         )
 
     def _progress(self, what: str, done: int, planned: int) -> None:
         if done % 20 == 0 or done == planned:
             self._save()
-            self._say(f"{what}: {done} of {planned}")
+            self._log(f"{what}: {done} of {planned}")
 
-    def _say(self, text: str) -> None:
+    def _log(self, text: str) -> None:
         spent = time.monotonic() - self.start
         print(f"[{spent:3.0f} s] {text}", flush=True)
 
@@ -227,10 +232,11 @@ def measure(path: Path, budget: float = BUDGET, dry: bool = False) -> int:
     """Run all stages and write the file.
 
     Returns:
-        An exit code: 1 when a kernel was wrong, else 0.
+        The exit code: 1 when a kernel is wrong, 0 otherwise.
     """
     run = Session(path, budget, dry).measure()
-    return int(not all(one["right"] for one in run["correctness"]["checks"]))
+    checks = run["correctness"]["checks"]
+    return int(not all(check["right"] for check in checks))
 
 
 # --- jobs --------------------------------------------------------------------
@@ -244,11 +250,11 @@ def run_one(name: str, rounds: int, dry: bool) -> dict[str, Any]:
 def compare_row(
     job: tuple[sweep.Row, list[dict[str, Any]], int, bool],
 ) -> list[dict[str, Any]]:
-    """Time the configurations that a row's trials found right."""
+    """Time those configurations of a row that compute the right result."""
     row, tried, arch, dry = job
-    right = [one for one in tried if "error" not in one]
-    configs = [Config(**one["config"], why="") for one in right]
+    right = [trial for trial in tried if "error" not in trial]
+    configs = [Config(**trial["config"], why="") for trial in right]
     seconds = sweep.compare(row, configs, arch, rounds=1 if dry else 15)
-    for one, times in zip(right, seconds, strict=True):
-        one["seconds"] = times
+    for trial, times in zip(right, seconds, strict=True):
+        trial["seconds"] = times
     return tried

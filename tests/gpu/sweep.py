@@ -1,10 +1,10 @@
-"""Try the neighbours of every shipped configuration, on the GPU at hand.
+"""Try the neighbours of every shipped configuration, on this machine's GPU.
 
 ``attn/kernels/configs.py`` is a table of tiles, warps and stages by kernel,
-head size, dtype and GPU. Each trial runs one row's neighbour in a process of
-its own and compares the result with a float64 reference; those that are right
-are timed side by side. Compiled kernels stay on Triton's disk, so that trials
-compile in parallel and timing loads them.
+head size, dtype and GPU. A trial runs a neighbour of a row in a worker
+process and compares the result with float64; the right ones are timed side by
+side. Trials compile in parallel, and timing loads the compiled kernels from
+Triton's disk cache.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from attn.profiling import benchmark_interleaved
 from tests.gpu.correctness import distance, few_roundings
 
 __all__ = [
+    "GOOD_RATIO",
     "ROWS",
-    "CLOSE",
     "Row",
     "Trial",
     "candidates",
@@ -36,12 +36,12 @@ __all__ = [
     "try_config",
 ]
 
-CLOSE = 1.05  # times the best: the shipped row is good
-CHECKED_LENGTH = 1008  # a multiple of 16, as 8192: the same compiled kernel
+GOOD_RATIO = 1.05  # a shipped row within it of the best is good
+CHECKED_LENGTH = 1008  # a multiple of 16 like 8192: the same compiled kernel
 
 
 class Row(NamedTuple):
-    """A row of the table, and a call that shows its speed."""
+    """A row of the table, and the call that measures it."""
 
     kernel: str
     head_dim: int
@@ -57,12 +57,12 @@ class Row(NamedTuple):
         return getattr(torch, self.dtype).itemsize
 
     def shipped(self, arch: int) -> Config:
-        """Return the table's own configuration for a GPU."""
+        """Return the table's configuration for a GPU."""
         return config_of(self.kernel, self.head_dim, self.itemsize, arch)
 
 
 class Trial(NamedTuple):
-    """One configuration in the place of a row's own."""
+    """One configuration in place of a row's own."""
 
     row: Row
     config: Config
@@ -83,14 +83,14 @@ ROWS = _rows()  # the most important first
 
 
 def candidates(kernel: str, shipped: Config) -> list[list[Config]]:
-    """List neighbours of a configuration by how many of its fields differ.
+    """List neighbours of a configuration by the number of changed fields.
 
     Args:
-        kernel: one of the table's.
-        shipped: where to start.
+        kernel: of the table.
+        shipped: the configuration to change.
 
     Returns:
-        ``[[shipped], those that differ in one field, in two]``.
+        ``[[shipped], one field changed, two fields changed]``.
     """
     steps: dict[str, list[int]] = {
         "block_l": [shipped.block_l // 2, shipped.block_l * 2],
@@ -115,7 +115,7 @@ def candidates(kernel: str, shipped: Config) -> list[list[Config]]:
 
 
 def trials(arch: int, rows: Iterable[Row] = ROWS) -> list[Trial]:
-    """List all trials: every row's own and nearest ones first."""
+    """List all trials, the shipped configurations and nearest ones first."""
     by_distance: list[list[Trial]] = [[], [], []]
     for row in rows:
         near = candidates(row.kernel, row.shipped(arch))
@@ -136,7 +136,7 @@ def try_config(trial: Trial) -> dict[str, float]:
     length = min(CHECKED_LENGTH, row.length)
     batch = 1 if row.kernel != "decode" else _batch(row, device)
     tensors = _tensors(row, length, batch, device)
-    with _placed(trial):
+    with _in_use(trial):
         ours = _call(row.kernel, tensors)()
     exact = _reference(row.kernel, [x.detach().double() for x in tensors])
     error = max(distance(x, y) for x, y in zip(ours, exact, strict=True))
@@ -152,20 +152,20 @@ def compare(
     """Time configurations of a row side by side.
 
     Returns:
-        Seconds of each, in the order of ``configs``. For "dkdv" and "dq", of
-        the whole backward pass.
+        Seconds of each, in the order of ``configs``; those of "dkdv" and "dq"
+        are of the whole backward pass.
     """
     device = _device()
     call = _call(
         row.kernel, _tensors(row, row.length, _batch(row, device), device)
     )
 
-    def one(config: Config) -> None:
-        with _placed(Trial(row, config, arch)):
+    def run(config: Config) -> None:
+        with _in_use(Trial(row, config, arch)):
             call()
 
     calls = {
-        str(i): functools.partial(one, config)
+        str(i): functools.partial(run, config)
         for i, config in enumerate(configs)
     }
     return list(benchmark_interleaved(calls, rounds, device).values())
@@ -177,19 +177,19 @@ def summary(
     """Compare the shipped configuration with the best.
 
     Args:
-        row, arch: which row.
+        row, arch: of the table.
         tried: dicts of ``config`` and ``seconds``, or ``error``.
 
     Returns:
         ``kernel``, ``head_dim``, ``dtype``, ``arch``, ``shipped``, ``best``,
-        ``ratio`` (the shipped one's time by the best's; None when either was
-        not timed), ``good`` and ``tried``.
+        ``ratio`` (the shipped time over the best; None without both),
+        ``good`` and ``tried``.
     """
     shipped = fields(row.shipped(arch))
     timed = {
-        tuple(one["config"].items()): statistics.median(one["seconds"])
-        for one in tried
-        if "seconds" in one
+        tuple(trial["config"].items()): statistics.median(trial["seconds"])
+        for trial in tried
+        if "seconds" in trial
     }
     best = min(timed, key=lambda config: timed[config], default=None)
     own = timed.get(tuple(shipped.items()))
@@ -202,7 +202,7 @@ def summary(
         "shipped": shipped,
         "best": None if best is None else dict(best),
         "ratio": ratio,
-        "good": ratio is not None and ratio <= CLOSE,
+        "good": ratio is not None and ratio <= GOOD_RATIO,
         "tried": tried,
     }
 
@@ -214,10 +214,10 @@ def fields(config: Config) -> dict[str, int]:
     return fields
 
 
-# --- the call that a row is for ----------------------------------------------
+# --- the call of a row -------------------------------------------------------
 
 
-def _placed(trial: Trial) -> Any:
+def _in_use(trial: Trial) -> Any:
     row = trial.row
     return replaced(
         row.kernel, row.head_dim, row.itemsize, trial.arch, trial.config
@@ -233,7 +233,7 @@ def _batch(row: Row, device: str) -> int:
 
 
 def _tensors(row: Row, length: int, batch: int, device: str) -> list[Tensor]:
-    """Query, key and value; with gradients, a cotangent."""
+    """Draw query, key and value, and a cotangent for the backward pass."""
     g = torch.Generator(device).manual_seed(0)
     heads, kv_heads, queries = row.heads, row.heads, length
     if row.kernel == "decode":

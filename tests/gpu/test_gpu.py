@@ -42,12 +42,9 @@ def test_a_dry_run_goes_through_all_three_stages(run):
     assert found["dry"] and not found["pending"]
     checks = found["correctness"]["checks"]
     assert len(checks) == found["correctness"]["planned"] == 15
-    assert all(one["right"] and one["repeatable"] for one in checks)
-    assert {one["kernel"] for one in checks} == {
-        "attention",
-        "decode",
-        "varlen",
-    }
+    assert all(check["right"] and check["repeatable"] for check in checks)
+    kernels = {check["kernel"] for check in checks}
+    assert kernels == {"attention", "decode", "varlen"}
     assert [row["kernel"] for row in found["sweep"]["rows"]] == [
         "forward",
         "dkdv",
@@ -80,6 +77,7 @@ import sys
 sys.modules["pytest"] = sys.modules["rich"] = None
 from tests.gpu import __main__, session
 assert "tests.conftest" not in sys.modules
+session.run_one("cpu-training-bfloat16", 1, True)  # as in a fresh worker
 sys.exit(__main__.main(["show", sys.argv[1]]))
 """
     done = subprocess.run(
@@ -105,16 +103,16 @@ def test_make_takes_the_python_at_hand_and_installs_nothing(tmp_path):
     python.write_text('#!/bin/sh\n[ "$1" = -c ] || echo "$@"\n')
     python.chmod(0o755)
     (tmp_path / "Makefile").write_text((ROOT / "Makefile").read_text())
-    for given, path in (({}, "_build/gpu"), ({"OUT": "/out"}, "/out")):
+    for variables, path in (({}, "_build/gpu"), ({"OUT": "/out"}, "/out")):
         done = subprocess.run(
             ["make", "gpu", f"PYTHON={python}"],
             cwd=tmp_path,
-            env={"PATH": os.environ["PATH"], **given},
+            env={"PATH": os.environ["PATH"], **variables},
             capture_output=True,
             text=True,
         )
-        said = f"-m tests.gpu run --out {path}/run.json\n"
-        assert (done.returncode, done.stdout) == (0, said), done.stderr
+        output = f"-m tests.gpu run --out {path}/run.json\n"
+        assert (done.returncode, done.stdout) == (0, output), done.stderr
     assert sorted(x.name for x in tmp_path.iterdir()) == ["Makefile", "python"]
 
 
@@ -169,10 +167,12 @@ def test_when_the_time_is_over_the_rest_is_pending(tmp_path):
 def test_a_case_that_dies_is_pending_with_its_reason(tmp_path, monkeypatch):
     monkeypatch.setattr(session, "run_case", lambda *_, **__: 1 / 0)
     path = tmp_path / "run.json"
-    cases = [case for case in CASES if case.device == "cuda"]
+    cases = [case for case in CASES if case.sizes.device == "cuda"]
     found = session.Session(path, budget=0.0, dry=True).measure()
     assert found["cases"] == []
-    assert [one["case"] for one in found["pending"]] == [c.name for c in cases]
+    assert [case["case"] for case in found["pending"]] == [
+        c.name for c in cases
+    ]
     assert (
         "ZeroDivisionError"
         in json.loads(path.read_text())["pending"][0]["why"]
@@ -188,18 +188,12 @@ def small(variant="causal", dtype="float32"):
 
 def test_the_checks_cover_every_kernel_variant_dtype_and_row_of_the_table():
     checks = correctness.checks()
-    kernels, dtypes = (
-        ("attention", "decode", "varlen"),
-        (
-            "bfloat16",
-            "float16",
-            "float32",
-        ),
-    )
+    kernels = {"attention", "decode", "varlen"}
+    dtypes = ("bfloat16", "float16", "float32")
     for D in (64, 128, 256):
         for dtype in dtypes:
             found = {c.kernel for c in checks if (c.D, c.dtype) == (D, dtype)}
-            assert found == set(kernels), (D, dtype)
+            assert found == kernels, (D, dtype)
     assert {c.variant for c in checks} == set(VARIANTS)
     assert len(checks) == len(set(checks))
 
@@ -248,9 +242,9 @@ def test_an_element_that_is_never_written_is_wrong(monkeypatch):
 
 
 def test_a_wrong_kernel_is_the_exit_code(tmp_path, monkeypatch):
-    def check(one):
-        right = one.kernel != "varlen"
-        return {**one._asdict(), "errors": {}, "right": right}
+    def check(check):
+        right = check.kernel != "varlen"
+        return {**check._asdict(), "errors": {}, "right": right}
 
     monkeypatch.setattr(correctness, "check", check)
     monkeypatch.setattr(session.Session, "_sweep", lambda self: None)
@@ -331,7 +325,7 @@ def test_a_job_that_crashes_or_raises_takes_no_other_with_it():
         "2 + 2": 4,
     }
     until = time.monotonic() + 600
-    done = dict(run_all(eval, jobs, hands=2, seconds=600, until=until))
+    done = dict(run_all(eval, jobs, processes=2, seconds=600, until=until))
     assert done.keys() == jobs.keys()
     for text, expected in jobs.items():
         if isinstance(expected, int):
@@ -355,5 +349,5 @@ def test_a_job_that_hangs_is_stopped():
 def test_what_is_not_done_in_time_is_not_there():
     jobs = ["1 + 1", "__import__('time').sleep(600)", "2 + 2"]
     until = time.monotonic() + 3
-    done = list(run_all(eval, jobs, hands=1, seconds=600, until=until))
+    done = list(run_all(eval, jobs, processes=1, seconds=600, until=until))
     assert [argument for argument, _ in done] in ([], jobs[:1])

@@ -1,8 +1,7 @@
-"""Run jobs in processes of their own, so that one may crash or hang alone.
+"""Run jobs in separate processes, so that a crash or a hang stays alone.
 
-A kernel can take its process with it: an illegal access, a compiler that
-aborts or never ends. A ``Worker`` makes a reason of each, and the other jobs
-go on.
+A kernel can end its process: an illegal access, a compiler that aborts or
+never returns. A ``Worker`` turns each into a reason, and other jobs go on.
 """
 
 from __future__ import annotations
@@ -25,38 +24,38 @@ Job = Callable[..., Any]
 
 
 class Outcome(NamedTuple):
-    """What became of a job: its value, or why there is none."""
+    """A job's value, or the reason why it has none."""
 
     value: Any = None
     error: str | None = None
-    healthy: bool = True  # the process can take another job
+    healthy: bool = True  # the process can run another job
 
 
 class Worker:
-    """A process that does one job after another."""
+    """A process that runs one job after another."""
 
     def __init__(self) -> None:
         context = multiprocessing.get_context("spawn")
         self._log = tempfile.NamedTemporaryFile(  # noqa: SIM115 until stop()
             "r", errors="replace"
         )
-        self.pipe, theirs = context.Pipe()
+        self.pipe, child = context.Pipe()
         self._process = context.Process(
-            target=_serve, args=(theirs, self._log.name), daemon=True
+            target=_serve, args=(child, self._log.name), daemon=True
         )
         self._process.start()
-        theirs.close()
+        child.close()
         self.deadline = 0.0
 
     def begin(self, job: Job, *arguments: Any, seconds: float) -> None:
-        """Start a job, which is stopped after so many seconds."""
+        """Start a job with a time limit."""
         self.deadline = time.monotonic() + seconds
         self._seconds = seconds
-        with contextlib.suppress(OSError):  # it died idle: outcome() tells
+        with contextlib.suppress(OSError):  # outcome() reports a dead process
             self.pipe.send((job, arguments))
 
     def outcome(self) -> Outcome:
-        """Wait for the job's end; a process that died or hung is stopped."""
+        """Wait for the job; stop a process that died or exceeds its limit."""
         left = max(0.0, self.deadline - time.monotonic())
         if self.pipe.closed:
             return Outcome(error="the process was stopped", healthy=False)
@@ -65,13 +64,13 @@ class Worker:
             error = f"stopped after {self._seconds:.3g} s"
             return Outcome(error=error, healthy=False)
         try:
-            done: Outcome = self.pipe.recv()
+            outcome: Outcome = self.pipe.recv()
         except (EOFError, OSError):
             self._process.join(5)
-            done = Outcome(error=self._last_words(), healthy=False)
-        if not done.healthy:
+            outcome = Outcome(error=self._cause_of_death(), healthy=False)
+        if not outcome.healthy:
             self.stop()
-        return done
+        return outcome
 
     def stop(self) -> None:
         """End the process, and wait until it is gone."""
@@ -85,42 +84,41 @@ class Worker:
         if self._process.is_alive() and self._process.pid:
             try:
                 os.killpg(self._process.pid, signal.SIGKILL)
-            except ProcessLookupError:  # it has not made its group yet
+            except ProcessLookupError:  # it has no group of its own yet
                 self._process.kill()
 
-    def _last_words(self) -> str:
+    def _cause_of_death(self) -> str:
         code = self._process.exitcode
-        how = f"exit code {code}"
+        cause = f"exit code {code}"
         if code is not None and code < 0:
-            how = signal.Signals(-code).name
-        said = " ".join(self._log.read()[-1000:].split())[-300:]
-        return f"the process died ({how}) {said}".rstrip()
+            cause = signal.Signals(-code).name
+        output = " ".join(self._log.read()[-1000:].split())[-300:]
+        return f"the process died ({cause}) {output}".rstrip()
 
 
 def run_all(
     job: Job,
     arguments: Iterable[Any],
     *,
-    hands: int,
+    processes: int,
     seconds: float,
     until: float,
 ) -> Iterator[tuple[Any, Outcome]]:
     """Run a job on each argument, several at a time.
 
     Args:
-        job: a function of a module, of one argument.
+        job: a module's function of one argument.
         arguments: the most important first.
-        hands: processes; with 0, everything happens in this one.
+        processes: how many; 0 runs everything in this process.
         seconds: limit of one job.
-        until: ``time.monotonic()`` from which none is started, and at which
-            all are stopped.
+        until: ``time.monotonic()`` at which all jobs are stopped.
 
     Yields:
         An argument and its outcome, in the order in which jobs end. Jobs that
-        were never started, or were stopped ``until``, are not there.
+        are not done by ``until`` are left out.
     """
     waiting = deque(arguments)
-    if not hands:
+    if not processes:
         while waiting and time.monotonic() < until:
             argument = waiting.popleft()
             yield argument, attempt(job, argument)
@@ -129,7 +127,7 @@ def run_all(
     busy: dict[Worker, Any] = {}
     try:
         while True:
-            while waiting and len(busy) < hands:
+            while waiting and len(busy) < processes:
                 left = until - time.monotonic()
                 if left <= 0:
                     break
@@ -138,18 +136,18 @@ def run_all(
                 worker.begin(job, argument, seconds=min(seconds, left))
             if not busy:
                 return
-            soonest = min(worker.deadline for worker in busy)
-            left = max(0.0, soonest - time.monotonic())
+            first = min(worker.deadline for worker in busy)
+            left = max(0.0, first - time.monotonic())
             ready = wait([worker.pipe for worker in busy], left)
             now = time.monotonic()
             for worker in list(busy):
                 if worker.pipe in ready or worker.deadline <= now:
                     argument = busy.pop(worker)
-                    done = worker.outcome()
-                    if done.healthy:
+                    outcome = worker.outcome()
+                    if outcome.healthy:
                         idle.append(worker)
-                    if done.error is None or now < until:
-                        yield argument, done
+                    if outcome.error is None or now < until:
+                        yield argument, outcome
     finally:
         for worker in (*idle, *busy):
             worker.kill()
@@ -158,10 +156,10 @@ def run_all(
 
 
 def attempt(job: Job, *arguments: Any) -> Outcome:
-    """Run a job here; an error becomes a reason."""
+    """Run a job in this process; an error becomes a reason."""
     try:
         value = job(*arguments)
-        _settle()
+        _synchronize()
     except Exception as error:
         text = " ".join(str(error).split())[:300]
         return Outcome(None, f"{type(error).__name__}: {text}", _healthy())
@@ -169,32 +167,32 @@ def attempt(job: Job, *arguments: Any) -> Outcome:
 
 
 def _healthy() -> bool:
-    """Tell whether the GPU still answers: some errors never go away."""
+    """Return False if the GPU is lost: some errors outlive their job."""
     try:
-        _settle()
+        _synchronize()
     except Exception:
         return False
     return True
 
 
-def _settle() -> None:
-    """Wait for the GPU, where its errors come to light."""
+def _synchronize() -> None:
+    """Wait for the GPU, which raises its errors late."""
     torch = sys.modules.get("torch")
     if torch is not None and torch.cuda.is_initialized():
         torch.cuda.synchronize()
 
 
 def _serve(pipe: Connection, log: str) -> None:
-    os.setpgrp()  # stopping a worker stops what it started
-    said = os.open(log, os.O_WRONLY | os.O_APPEND)
-    os.dup2(said, 1)
-    os.dup2(said, 2)
+    os.setpgrp()  # stopping a worker stops its own children
+    output = os.open(log, os.O_WRONLY | os.O_APPEND)
+    os.dup2(output, 1)
+    os.dup2(output, 2)
     while True:
         try:
             job, arguments = pipe.recv()
         except EOFError:
             return
-        done = attempt(job, *arguments)
-        pipe.send(done)
-        if not done.healthy:
+        outcome = attempt(job, *arguments)
+        pipe.send(outcome)
+        if not outcome.healthy:
             return
