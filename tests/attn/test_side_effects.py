@@ -36,11 +36,11 @@ def test_inputs_and_random_numbers_are_left_alone(implementation, dtype):
     given = (q, k, v, mask, sinks)
     kept = [x.clone() for x in given]
     before = torch.get_rng_state()
-    results = implementation(q, k, v, mask, sinks=sinks, **CALL)
+    results = implementation(q, k, v, attn_mask=mask, sinks=sinks, **CALL)
     assert torch.equal(torch.get_rng_state(), before)
     for x, y in zip(given, kept, strict=True):
         assert torch.equal(x, y) and x.dtype == y.dtype
-    again = implementation(q, k, v, mask, sinks=sinks, **CALL)
+    again = implementation(q, k, v, attn_mask=mask, sinks=sinks, **CALL)
     results, again = torch.stack(tuple(results)), torch.stack(tuple(again))
     assert torch.equal(results, again), "the same call, the same numbers"
 

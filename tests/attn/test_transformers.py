@@ -99,7 +99,7 @@ def test_the_weights_are_theirs_too():
     q, k, v = qkv(SIZES, torch.float32)
     sinks = torch.linspace(-2, 3, SIZES.H)
     scores, weights = attn.attention_weights(
-        q, k, v, MASK, enable_gqa=True, q_offset=OFFSET, sinks=sinks
+        q, k, v, attn_mask=MASK, enable_gqa=True, q_offset=OFFSET, sinks=sinks
     )
     _, theirs = eager(gpt_oss, q, k, v, their_mask(torch.float32), sinks=sinks)
     assert_exact(weights, theirs.double())
