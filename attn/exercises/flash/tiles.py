@@ -1,7 +1,5 @@
 """Cases and tiles that the two tiled exercises of chapter 11 share."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """Cases and correct variants of ``fwd-causal_ranges``."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from torch import Generator

@@ -1,7 +1,5 @@
 """Cases and correct variants of ``fwd-row_softmax_kernel``."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Cases, properties and variants of ``gqa-GroupedQueryAttention``."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator
 from functools import partial

@@ -1,7 +1,5 @@
 """Cases, properties and correct variants of ``gqa-grouped_attention``."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from functools import partial

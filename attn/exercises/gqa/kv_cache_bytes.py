@@ -1,7 +1,5 @@
 """Cases, properties and correct variants of ``gqa-kv_cache_bytes``."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """Cases, properties and correct variants of ``gqa-pool_heads``."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import torch

@@ -1,7 +1,5 @@
 """Cases, properties and correct variants of ``mask-causal``."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np

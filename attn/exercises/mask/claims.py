@@ -1,7 +1,5 @@
 """Claims about a mask that explain a wrong one."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import torch

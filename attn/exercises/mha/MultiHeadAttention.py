@@ -1,7 +1,5 @@
 """Cases, properties and correct variants of ``mha-MultiHeadAttention``."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import partial
 from typing import Any

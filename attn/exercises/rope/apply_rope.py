@@ -1,7 +1,5 @@
 """Correct variants of ``rope-apply_rope``: pairs R / 2 apart."""
 
-from __future__ import annotations
-
 import torch
 
 from attn.exercises.rope import rotation

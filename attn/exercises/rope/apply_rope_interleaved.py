@@ -1,7 +1,5 @@
 """Correct variants of ``rope-apply_rope_interleaved``: pairs of neighbours."""
 
-from __future__ import annotations
-
 import torch
 
 from attn.exercises.rope import rotation

@@ -1,7 +1,5 @@
 """Cases, properties and correct variants of ``rope-llama3_scaling``."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator
 

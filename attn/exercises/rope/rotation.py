@@ -4,8 +4,6 @@ Frequencies are multiples of 1 / 256, so that every angle is exact in
 float32 and an answer that computes it in float64 is right too.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 
 import torch

@@ -1,7 +1,5 @@
 """Cases, properties and correct variants of ``rope-yarn_scaling``."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """Inputs and a property that exercises of chapter 02 share."""
 
-from __future__ import annotations
-
 import torch
 from torch import Generator, Tensor
 

@@ -1,7 +1,5 @@
 """Cases, properties and correct variants of ``sdp-logit_variance``."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from statistics import variance

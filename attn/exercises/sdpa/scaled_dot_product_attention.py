@@ -1,7 +1,5 @@
 """Cases and variants of ``sdpa-scaled_dot_product_attention``."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 
