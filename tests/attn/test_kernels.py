@@ -364,5 +364,5 @@ def test_each_obstacle_is_a_reason():
 def test_a_padding_mask_that_is_too_short_is_refused():
     q = randn(2, 2, 4, 16)
     valid = torch.ones(2, 3, dtype=torch.bool)
-    with pytest.raises(ValueError, match="covers 3 keys"):
+    with pytest.raises(ValueError, match="for each key, 4; got 3"):
         fused_attention(q, q, q, attn.padding(valid))
