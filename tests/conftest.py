@@ -12,6 +12,10 @@ from attn.grading.interpreter import language_kept_patched
 if not torch.cuda.is_available():
     os.environ.setdefault("TRITON_INTERPRET", "1")
 
+# Tests run in several processes as it is: none of them needs a pool of its own
+# to compile in, of which each process imports torch.
+os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
+
 
 #: Files whose tests take seconds each.
 LONG = ("test_score.py", "test_museum.py", "test_kernel_report.py")

@@ -270,6 +270,8 @@ def _init_weights(model: Transformer) -> None:
     """
     additions = max(2 * len(model.blocks), 1)
     for name, x in model.named_parameters():
+        if x.is_meta:
+            continue  # nothing to draw, and torch takes its time over it
         if x.dim() < 2:
             if name.endswith("bias"):
                 x.zero_()

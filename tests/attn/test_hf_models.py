@@ -1,6 +1,7 @@
 """Our models with the weights of transformers' models give their logits."""
 
 import copy
+import functools
 
 import pytest
 import torch
@@ -204,13 +205,18 @@ def inputs_for(family, side):
     return theirs, ours, slice(None) if real is None else real
 
 
+@functools.lru_cache(maxsize=1)
+def loaded(theirs):
+    """Return ours with their weights, in float32 and in float64."""
+    return hf.load(theirs), hf.load(copy.deepcopy(theirs).double())
+
+
 def compare(theirs, ids, for_theirs, for_ours, seen):
     """Compare ours in float32 and float64 with theirs in float64."""
     rival = hf_zoo.logits(theirs, ids, **for_theirs)[seen]
     exact = hf_zoo.exact_logits(theirs, ids, **for_theirs)[seen]
     with torch.no_grad():
-        single = hf.load(theirs)(ids, **for_ours)[seen]
-        double = hf.load(copy.deepcopy(theirs).double())(ids, **for_ours)[seen]
+        single, double = (x(ids, **for_ours)[seen] for x in loaded(theirs))
     assert single.dtype == torch.float32 and double.dtype == torch.float64
     assert_exact(single, exact, rival)
     # In float64, as few roundings as transformers has in float32.
