@@ -22,10 +22,8 @@ class MutationScore:
     """
 
     exercise: Exercise
-    wrong: int = 0
     caught: int = 0
     named: int = 0
-    right: int = 0
     accepted: int = 0
     failures: list[str] = field(default_factory=list)
     exposed_by: dict[str, str] = field(default_factory=dict)
@@ -33,14 +31,19 @@ class MutationScore:
     @property
     def counts(self) -> tuple[int, ...]:
         """The wrong, caught, named, right and accepted answers."""
-        return self.wrong, self.caught, self.named, self.right, self.accepted
+        wrong, right = answers(self.exercise)
+        return wrong, self.caught, self.named, right, self.accepted
+
+
+def answers(exercise: Exercise) -> tuple[int, int]:
+    """Count the wrong and the right answers; the solution is one of these."""
+    return len(exercise.mistakes), len(exercise.equivalents) + 1
 
 
 def mutation_score(exercise: Exercise, seed: int = 0) -> MutationScore:
     """Judge the solution, the right answers in other styles, the mistakes."""
     score, oracle = MutationScore(exercise), Oracle(exercise, seed)
     rights = {"the solution": solution(exercise), **exercise.equivalents}
-    score.right, score.wrong = len(rights), len(exercise.mistakes)
     for style, answer in rights.items():
         verdict = judge(exercise, answer, oracle=oracle)
         score.accepted += verdict.passed
@@ -69,12 +72,13 @@ def solution(exercise: Exercise) -> Any:
 
 def table(scores: list[MutationScore]) -> str:
     """Return one line an exercise, and the kill rate over all of them."""
-    lines = [
-        f"{s.exercise.id:<26} wrong {s.caught}/{s.wrong} caught, "
-        f"{s.named}/{s.wrong} named; right {s.accepted}/{s.right} accepted"
-        for s in scores
-    ]
-    total = kill_rate([s.counts for s in scores])
+    row = "{:<26} wrong {}/{} caught, {}/{} named; right {}/{} accepted"
+    lines = []
+    for x in scores:
+        wrong, right = answers(x.exercise)
+        counts = (x.caught, wrong, x.named, wrong, x.accepted, right)
+        lines.append(row.format(x.exercise.id, *counts))
+    total = kill_rate([x.counts for x in scores])
     return "\n".join([*lines, f"kill rate: {total}"])
 
 
@@ -89,14 +93,11 @@ def kill_rate(counts: list[tuple[int, ...]]) -> str:
 
 def state_kill_rate(readme: Path) -> None:
     """Write into the README how many answers the tests judge."""
-    exercises = every_exercise()
-    wrong = sum(len(x.mistakes) for x in exercises)
-    right = sum(len(x.equivalents) + 1 for x in exercises)
-    rate = kill_rate([(wrong, wrong, wrong, right, right)])
+    counts = [answers(x) for x in every_exercise()]
+    rate = kill_rate([(wrong,) * 3 + (right,) * 2 for wrong, right in counts])
     old = r"\d+ of \d+ wrong answers .* accepted(\W+over) \d+ exercises"
-    text, found = re.subn(
-        old, rf"{rate}\1 {len(exercises)} exercises", readme.read_text("utf-8")
-    )
+    new = rf"{rate}\1 {len(counts)} exercises"
+    text, found = re.subn(old, new, readme.read_text("utf-8"))
     if found != 1:
         raise ValueError(
             f"{readme} must state the kill rate once; got {found}"

@@ -21,6 +21,7 @@ import torch
 from IPython.utils.capture import capture_output
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
+from torch.utils._pytree import tree_map_only
 
 from attn.grading.memory import LargestTensor
 
@@ -267,17 +268,9 @@ def copy_tensor(x: Tensor) -> Tensor:
     return fresh.set_(storage, x.storage_offset(), x.size(), x.stride())
 
 
-def map_tensors(function: Any, tree: Any) -> Any:
+def map_tensors(function: Callable[[Tensor], Tensor], tree: Any) -> Any:
     """Apply ``function`` to every tensor of nested tuples, lists, dicts."""
-    if isinstance(tree, Tensor):
-        return function(tree)
-    if isinstance(tree, tuple) and hasattr(tree, "_fields"):
-        return type(tree)(*(map_tensors(function, x) for x in tree))
-    if isinstance(tree, tuple | list):
-        return type(tree)(map_tensors(function, x) for x in tree)
-    if isinstance(tree, Mapping):
-        return {k: map_tensors(function, x) for k, x in tree.items()}
-    return tree
+    return tree_map_only(Tensor, function, tree)
 
 
 def named_tensors(tree: Any, path: str = "") -> Iterator[tuple[str, Tensor]]:
@@ -301,14 +294,10 @@ def input_name(path: str) -> str:
 
 
 def _same(x: Tensor, y: Tensor) -> bool:
-    x = x.detach()
+    """Return whether a tensor is unchanged, NaN included."""
     if x.shape != y.shape or x.dtype != y.dtype:
         return False
-    if not x.is_floating_point():
-        return torch.equal(x, y)
-    return torch.equal(x.nan_to_num(), y.nan_to_num()) and torch.equal(
-        x.isnan(), y.isnan()
-    )
+    return torch.allclose(x, y, rtol=0.0, atol=0.0, equal_nan=True)
 
 
 def _learners_line(error: BaseException) -> str:

@@ -111,40 +111,29 @@ def _store(exercise: Exercise, verdict: Verdict) -> None:
 
 def fallback(exercise: Exercise) -> Any:
     """Return the reference, marked, so that it never passes as an answer."""
-    reference: Any = exercise.reference
 
-    def refuse() -> None:
-        if checking.get() == exercise.id:
-            raise RuntimeError(
-                f"this {exercise.name} is the reference, put there so that "
-                "the chapter goes on: write your own"
-            )
+    def refusing(function: Any) -> Any:
+        @functools.wraps(function)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            if checking.get() == exercise.id:
+                raise RuntimeError(
+                    f"this {exercise.name} is the reference, put there so "
+                    "that the chapter goes on: write your own"
+                )
+            return function(*args, **kwargs)
+
+        return call
 
     marked: Any
+    reference = exercise.reference
     if exercise.launch:
-
-        def launched(*args: Any, **kwargs: Any) -> None:
-            refuse()
-            reference.function(*args, **kwargs)
-
-        marked = Emulated(launched)
+        marked = Emulated(refusing(reference.function))
     elif inspect.isclass(reference):
-
-        class Marked(reference):
-            def __init__(self, *args: Any, **kwargs: Any):
-                refuse()
-                super().__init__(*args, **kwargs)
-
-        Marked.__name__ = Marked.__qualname__ = exercise.name
-        Marked.__doc__ = reference.__doc__
-        marked = Marked
+        own = {"__init__": refusing(reference.__init__)}
+        own["__doc__"] = reference.__doc__
+        marked = type(exercise.name, (reference,), own)
     else:
-
-        @functools.wraps(reference)
-        def marked(*args: Any, **kwargs: Any) -> Any:
-            refuse()
-            return reference(*args, **kwargs)
-
+        marked = refusing(reference)
     marked.__attn_reference__ = exercise.id
     return marked
 
