@@ -1,9 +1,9 @@
 """A pytest plugin that turns nbval's results into a score.
 
-``pytest --nbval notebooks/`` runs every cell; the check cells are held
-against the pristine chapter, found by their id, whatever the file at hand
-stores. It prints points per exercise and chapter, adds them to JUnit's
-properties, and writes JSON with ``--score-json FILE``.
+``pytest --nbval notebooks/`` runs every cell. A check cell is replaced by the
+one of the pristine chapter with the same id. The plugin prints points per
+exercise and chapter, adds them to JUnit's properties, and writes JSON with
+``--score-json FILE``.
 
 A learner's code runs in the same kernel as the check, so this score is
 information for the learner, and not proof for a teacher.
@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Generator, Iterable
 
 _POLL = 1.0  # seconds between two looks at a silent kernel
 _ANSI = re.compile(r"\x1b\[[0-9;]*m")
@@ -30,12 +30,16 @@ _scores: dict[str, dict[str, dict[str, Any]]] = {}  # notebook, exercise
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    group = parser.getgroup("attn")
-    group.addoption(
+    parser.getgroup("attn").addoption(
         "--score-json",
         metavar="FILE",
         help="write the points of the book's exercises to this file",
     )
+
+
+def _is_on(config: pytest.Config) -> bool:
+    options = ("nbval", "nbval_lax")
+    return any(getattr(config.option, name, False) for name in options)
 
 
 @pytest.hookimpl(trylast=True)
@@ -47,11 +51,6 @@ def pytest_configure(config: pytest.Config) -> None:
     if not config.option.nbval_kernel_name:
         config.option.nbval_current_env = True  # this environment's kernel
     _watch_the_kernel()
-
-
-def _is_on(config: pytest.Config) -> bool:
-    option = config.option
-    return bool(getattr(option, "nbval", 0) or getattr(option, "nbval_lax", 0))
 
 
 def pytest_collection_modifyitems(
@@ -68,8 +67,7 @@ def _prepare(items: list[Any]) -> None:
     from attn.exercises.cells import checked_id, exercise_id
 
     checked = [checked_id(i.cell) for i in items]
-    written = [exercise_id(i.cell) for i in items]
-    key = _chapter_of(checked + written)
+    key = _chapter_of(checked + [exercise_id(i.cell) for i in items])
     if key is None:
         return
     items[0].user_properties.append(("chapter", key))
@@ -77,30 +75,29 @@ def _prepare(items: list[Any]) -> None:
     for item, name in zip(items, checked, strict=True):
         if name not in pristine:
             continue
+        cell = pristine[name]
         item.attn_check = name
-        item.cell.source = pristine[name].source
-        item.cell.outputs = pristine[name].outputs
+        item.cell.update(source=cell.source, outputs=cell.outputs)
         item.cell.execution_count = 1  # nbval compares only cells that ran
         item.options.update(check=True, skip=False, check_exception=False)
-        item.user_properties += [("exercise", name), *_points(pristine[name])]
+        item.user_properties += [
+            ("exercise", name),
+            ("max_points", cell.metadata["nbgrader"]["points"]),
+        ]
 
 
 def _checks(key: str) -> dict[str, Any]:
-    """The check cells of a pristine chapter, by exercise."""
+    """Return the check cells of a pristine chapter, by exercise."""
     from attn.exercises import sources
     from attn.exercises.cells import checked_id
     from attn.grading import notebooks
 
     cells = notebooks.read(sources.notebook_path(key)).cells
-    return {n: c for c in cells if (n := checked_id(c))}
-
-
-def _points(cell: Any) -> list[tuple[str, object]]:
-    return [("max_points", cell.metadata["nbgrader"]["points"])]
+    return {name: cell for cell in cells if (name := checked_id(cell))}
 
 
 def _chapter_of(ids: list[str | None]) -> str | None:
-    """The key of the chapter that most of a notebook's ids belong to."""
+    """Return the key of the chapter of most ids in a notebook."""
     from attn.exercises import CHAPTERS
 
     keys = [name.partition("-")[0] for name in ids if name]
@@ -112,8 +109,10 @@ def _chapter_of(ids: list[str | None]) -> str | None:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo
 ) -> Generator[None, Any, Any]:
-    """Note what became of a check, in the report: it may go to another
-    process (xdist), and to JUnit."""
+    """Add a check's result to its report.
+
+    The report may go to another process (xdist), and to JUnit.
+    """
     report = yield
     if not hasattr(item, "attn_check"):
         return report
@@ -122,95 +121,94 @@ def pytest_runtest_makereport(
         # is reported as xpassed, and has not passed.
         passed = report.passed and not hasattr(report, "wasxfail")
         points = dict(item.user_properties)["max_points"] if passed else 0
-        noted = [
-            ("points", points),
-            ("said", "" if passed else _said(item, call)),
-        ]
-        item.user_properties += noted
+        message = "" if passed else _message(item, call)
+        item.user_properties += [("points", points), ("message", message)]
         report.user_properties = list(item.user_properties)
     return report
 
 
-def pytest_runtest_logreport(report: Any) -> None:
-    """Collect the points, in the process that prints them."""
-    from attn.exercises import CHAPTERS
-
-    about = dict(report.user_properties)
-    path = report.nodeid.partition("::")[0]
-    if "chapter" in about and path not in _scores:
-        key = about["chapter"]
-        _scores[path] = {
-            name: {
-                "exercise": name,
-                "chapter": CHAPTERS[key],
-                "notebook": path,
-                "points": 0,
-                **dict(_points(cell)),
-                "status": "missing",
-                "message": "its check cell is not in this notebook",
-            }
-            for name, cell in _checks(key).items()
-        }
-    if report.when == "teardown" or "points" not in about:
-        return
-    entry = _scores[path][about["exercise"]]
-    passed = about["points"] == about["max_points"]
-    if entry["status"] in (
-        "missing",
-        "passed",
-    ):  # the worst of a repeated cell
-        entry.update(
-            points=about["points"],
-            status="passed" if passed else "failed",
-            message=about["said"],
-        )
-
-
-def _said(item: Any, call: pytest.CallInfo) -> str:
-    """What the check printed, or the error that stopped it."""
+def _message(item: Any, call: pytest.CallInfo) -> str:
+    """Return what the check printed, or the error that stopped it."""
     outputs = item.test_outputs or []
     text = "".join(o.get("text", "") for o in outputs).strip()
     text = text or str(call.excinfo.value if call.excinfo else "")
     return _ANSI.sub("", text)[:2000]
 
 
+def pytest_runtest_logreport(report: Any) -> None:
+    """Collect the points, in the process that prints them."""
+    about = dict(report.user_properties)
+    path = report.nodeid.partition("::")[0]
+    if "chapter" in about and path not in _scores:
+        _scores[path] = _no_points(path, about["chapter"])
+    if report.when == "teardown" or "points" not in about:
+        return
+    entry = _scores[path][about["exercise"]]
+    if entry["status"] != "failed":  # a repeated check must pass each time
+        passed = about["points"] == about["max_points"]
+        entry["status"] = "passed" if passed else "failed"
+        entry |= {name: about[name] for name in ("points", "message")}
+
+
+def _no_points(path: str, key: str) -> dict[str, dict[str, Any]]:
+    """Return the entries of a notebook before any check has run."""
+    from attn.exercises import CHAPTERS
+
+    return {
+        name: {
+            "exercise": name,
+            "chapter": CHAPTERS[key],
+            "notebook": path,
+            "points": 0,
+            "max_points": cell.metadata["nbgrader"]["points"],
+            "status": "missing",
+            "message": "its check cell is not in this notebook",
+        }
+        for name, cell in _checks(key).items()
+    }
+
+
 def pytest_terminal_summary(
     terminalreporter: Any, config: pytest.Config
 ) -> None:
-    scores = [s for own in _scores.values() for s in own.values()]
-    if not scores:
+    if not _scores:
         return
+    write = terminalreporter.write_line
     terminalreporter.section("points")
-    for notebook in dict.fromkeys(s["notebook"] for s in scores):
-        own = [s for s in scores if s["notebook"] == notebook]
-        got, most = (sum(s[k] for s in own) for k in ("points", "max_points"))
-        terminalreporter.write_line(f"{notebook}  {got}/{most}")
-        for s in own:
-            sign = {"passed": "✓", "failed": "✗"}.get(s["status"], "·")
-            line = f"  {sign} {s['exercise']:<24}{s['points']:>3}"
-            line += f"/{s['max_points']}  {_in_short(s)}"
-            terminalreporter.write_line(line.rstrip())
-    got, most = (sum(s[k] for s in scores) for k in ("points", "max_points"))
-    terminalreporter.write_line(f"total  {got}/{most} points")
-    path = config.getoption("--score-json")
-    if path:
+    for notebook, entries in _scores.items():
+        write("{}  {}/{}".format(notebook, *_total(entries.values())))
+        for x in entries.values():
+            sign = {"passed": "✓", "failed": "✗"}.get(x["status"], "·")
+            points = f"{x['points']:>3}/{x['max_points']}"
+            line = f"  {sign} {x['exercise']:<24}{points}  {_in_short(x)}"
+            write(line.rstrip())
+    scores = [x for entries in _scores.values() for x in entries.values()]
+    got, most = _total(scores)
+    write(f"total  {got}/{most} points")
+    if path := config.getoption("--score-json"):
         report = {"points": got, "max_points": most, "exercises": scores}
         text = json.dumps(report, indent=1, ensure_ascii=False)
         Path(path).write_text(text + "\n", encoding="utf-8")
 
 
+def _total(entries: Iterable[dict[str, Any]]) -> tuple[int, int]:
+    points = [(x["points"], x["max_points"]) for x in entries]
+    got, most = map(sum, zip(*points, strict=True))
+    return got, most
+
+
 def _in_short(score: dict[str, Any]) -> str:
-    """The line of a diagnosis that says most."""
+    """Return the first line of a diagnosis."""
     lines = [x.strip() for x in score["message"].splitlines()]
-    telling = [x for x in lines if x and not x.startswith(("✗", "✓"))]
-    return (
-        textwrap.shorten(telling[0], 60, placeholder=" …") if telling else ""
-    )
+    lines = [x for x in lines if x and x[0] not in "✗✓"]
+    return textwrap.shorten(lines[0], 60, placeholder=" …") if lines else ""
 
 
 def _watch_the_kernel() -> None:
-    """nbval waits the whole cell time-out for a kernel that has died (2000 s
-    by default): look whether it is alive every second instead."""
+    """Notice a dead kernel within a second.
+
+    nbval waits for it until the cell's time-out, 2000 s by default.
+    """
     from queue import Empty
 
     from nbval.kernel import RunningKernel
