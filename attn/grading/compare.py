@@ -6,13 +6,16 @@ next to the error that the reference itself makes in the case's dtype.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from numbers import Integral, Real
 from typing import Any
 
 import torch
 from torch import Tensor
+
+Limit = Callable[[Tensor, Tensor], float]
 
 
 @dataclass(frozen=True)
@@ -45,21 +48,40 @@ def compare(
     Returns:
         None when the result is right.
     """
+    limit = partial(_rounding, rtol=rtol)
+    return _compare(got, expected, expected_fp64, what, limit)
+
+
+def alike(a: Any, b: Any) -> bool:
+    """Return whether two results look like the same mistake.
+
+    They are equal up to 1e-5 of the largest element; NaN equals NaN.
+    """
+
+    def limit(x: Tensor, _exact: Tensor) -> float:
+        return max(4.0 * _eps(x.dtype), 1e-5) * max(_size(x), 1e-30)
+
+    return _compare(a, b, b, "", limit) is None
+
+
+def _compare(
+    got: Any, expected: Any, exact: Any, what: str, limit: Limit
+) -> Problem | None:
+    found = None
     if isinstance(expected, Mapping | tuple | list):
         found = _compare_structure(got, expected)
-        mine, right, exact = map(_parts, (got, expected, expected_fp64))
-        for i in [] if found else right:
-            part = f"{what}[{i}]"
-            if inner := compare(mine[i], right[i], exact[i], part, rtol):
+        is_dict = isinstance(expected, Mapping)
+        parts = expected if is_dict else range(len(expected))
+        for i in [] if found else parts:
+            three = got[i], expected[i], exact[i]
+            if inner := _compare(*three, f"{what}[{i}]", limit):
                 return inner
     elif _is_number(expected):
-        found = _compare_numbers(got, expected, expected_fp64)
+        found = _compare_numbers(got, expected, exact, limit)
     elif isinstance(expected, Tensor):
-        found = _compare_tensors(got, expected, expected_fp64, rtol)
+        found = _compare_tensors(got, expected, exact, limit)
     elif got != expected:
         found = Problem("value", f"is {got!r}, not {expected!r}")
-    else:
-        found = None
     return found and replace(found, text=f"{what} {found.text}")
 
 
@@ -77,7 +99,9 @@ def _compare_structure(got: Any, expected: Any) -> Problem | None:
     return Problem("type", f"has {len(got)} entries, not {len(expected)}")
 
 
-def _compare_numbers(got: Any, expected: Any, exact: Any) -> Problem | None:
+def _compare_numbers(
+    got: Any, expected: Any, exact: Any, limit: Limit
+) -> Problem | None:
     if not _is_number(got):
         return Problem("type", f"is {describe(got)}, not a number")
     if isinstance(expected, Integral):  # a count is exact
@@ -87,11 +111,11 @@ def _compare_numbers(got: Any, expected: Any, exact: Any) -> Problem | None:
     is_count = isinstance(got, Tensor) and not got.is_floating_point()
     dtype = torch.float64 if is_count else torch.float32
     x, y = (torch.as_tensor(n, dtype=torch.float64) for n in (got, exact))
-    return _compare_elements(x, y, 0.0, dtype)
+    return _compare_elements(x, y, limit(y.to(dtype), y))
 
 
 def _compare_tensors(
-    got: Any, expected: Tensor, exact: Tensor, rtol: float
+    got: Any, expected: Tensor, exact: Tensor, limit: Limit
 ) -> Problem | None:
     if not isinstance(got, Tensor):
         return Problem("type", f"is {describe(got)}, not a tensor")
@@ -104,24 +128,27 @@ def _compare_tensors(
             return Problem(kind, f"{verb} {of(got)}, not {of(expected)}")
     if not expected.is_floating_point():
         return _difference(got != expected, got, expected)
-    exact, finite = exact.double(), exact.isfinite()
-    own = (expected.double() - exact)[finite].abs()
-    forgiven = 0.0
-    if own.numel():
-        forgiven = 4.0 * own.max().item() + rtol * _size(exact)
-    return _compare_elements(got.double(), exact, forgiven, expected.dtype)
+    exact = exact.double()
+    return _compare_elements(got.double(), exact, limit(expected, exact))
+
+
+def _rounding(expected: Tensor, exact: Tensor, rtol: float) -> float:
+    """Return the error that is forgiven: several times the reference's."""
+    eps = _eps(expected.dtype)
+    ulps = 2.0 if expected.dtype in (torch.float16, torch.bfloat16) else 64.0
+    own = (expected.double() - exact)[exact.isfinite()].abs()
+    limit = 4.0 * own.max().item() if own.numel() else 0.0
+    limit += (rtol + ulps * eps) * _size(exact)
+    # Where the right result is 0 throughout, rounding noise is no mistake.
+    return limit + 4.0 * min(eps, _eps(torch.float32))
 
 
 def _compare_elements(
-    got: Tensor, exact: Tensor, forgiven: float, dtype: torch.dtype
+    got: Tensor, exact: Tensor, limit: float
 ) -> Problem | None:
-    """Compare within the rounding of a dtype; infinities must be equal."""
+    """Compare within a limit; infinities must be equal."""
     if (bad := got.isnan() & ~exact.isnan()).any():
         return Problem("nan", f"has NaN{_first(bad, got, exact)}")
-    is_half = dtype in (torch.float16, torch.bfloat16)
-    limit = forgiven + (2.0 if is_half else 64.0) * _eps(dtype) * _size(exact)
-    # Where the right result is 0 throughout, rounding noise is no mistake.
-    limit += 4.0 * min(_eps(dtype), _eps(torch.float32))
     same = (got == exact) | (got.isnan() & exact.isnan())
     near = exact.isfinite() & ((got - exact).abs() <= limit)
     return _difference(~(same | near), got, exact)
@@ -131,39 +158,6 @@ def _difference(wrong: Tensor, got: Tensor, want: Tensor) -> Problem | None:
     if not wrong.any():
         return None
     return Problem("value", f"differs{_first(wrong, got, want)}")
-
-
-def alike(a: Any, b: Any) -> bool:
-    """Return whether two results look like the same mistake.
-
-    They are equal up to 1e-5 of the largest element; NaN equals NaN.
-    """
-    parts = _parts(a), _parts(b)
-    if None not in parts:
-        one, two = parts
-        return set(one) == set(two) and all(alike(one[i], two[i]) for i in one)
-    if _is_number(a) and _is_number(b):
-        a, b = torch.as_tensor(float(a)), torch.as_tensor(float(b))
-    if not (isinstance(a, Tensor) and isinstance(b, Tensor)):
-        return type(a) is type(b) and bool(a == b)
-    if a.shape != b.shape or a.dtype != b.dtype:
-        return False
-    if not a.is_floating_point():
-        return torch.equal(a, b)
-    limit = max(4.0 * _eps(a.dtype), 1e-5)
-    x, y = a.double(), b.double()
-    finite = x.isfinite() & y.isfinite()
-    size = y[finite].abs().max().item() if finite.any() else 0.0
-    near = finite & ((x - y).abs() <= limit * max(size, 1e-30))
-    same = (x == y) | (x.isnan() & y.isnan())
-    return bool((near | same).all())
-
-
-def _parts(x: Any) -> Any:
-    """Return the entries of a dict, tuple or list by key; None for another."""
-    if isinstance(x, tuple | list):
-        return dict(enumerate(x))
-    return x if isinstance(x, Mapping) else None
 
 
 def describe(x: Any) -> str:
