@@ -60,7 +60,7 @@ test: .venv/.test $(BOOK)
 	echo "Tests, two at a time (3 to 5 minutes)"; \
 	$(PARALLEL) -m "not exhaustive and not serial" || status=1; \
 	echo "Tests of time, one after the other"; \
-	$(PY) -m pytest -m serial || status=1; \
+	$(PY) -m pytest -m serial $$(grep -rl --include="*.py" "mark\.serial" tests) || status=1; \
 	exit $$status
 
 # What `make test` leaves out: more seeds, whole grids, every view of a page.

@@ -82,6 +82,33 @@ def test_the_download_is_the_stub_notebook_without_ticks(key, book, soups):
     assert text.count("raise NotImplementedError") >= len(chapter(key))
 
 
+BLOCKED = """
+import importlib, sys
+sys.path.insert(0, "book/ext")
+from unittest import mock
+import attn_book
+attn_book.setup(mock.Mock())
+for name in attn_book.ABSENT:
+    try:
+        importlib.import_module(name)
+    except ImportError:
+        print(name)
+"""
+
+
+def test_no_build_of_the_book_can_import_torch():
+    """The one that `make test` begins with is the proof that none has to."""
+    done = subprocess.run(
+        [sys.executable, "-c", BLOCKED],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.split() == ["torch", "transformers", "matplotlib"]
+
+
+@pytest.mark.exhaustive
 def test_the_book_builds_where_torch_cannot_be_imported(tmp_path):
     """Stored outputs, hints and solutions are data; the API page is read."""
     source = tmp_path / "book"

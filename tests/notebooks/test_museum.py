@@ -72,7 +72,7 @@ def test_it_passes_every_cell(museum, tmp_path):
     assert result.returncode == 0, result.stdout[-4000:]
 
 
-def test_an_exhibit_that_no_longer_fails_is_noticed(museum, tmp_path):
+def test_an_exhibit_that_no_longer_fails_is_noticed(museum, nbval, tmp_path):
     """When a library is repaired, its exhibit has to go."""
     changed = copy.deepcopy(museum)
     broken = next(cell for cell in changed.cells if is_exhibit(cell))
@@ -80,5 +80,5 @@ def test_an_exhibit_that_no_longer_fails_is_noticed(museum, tmp_path):
     changed.cells = [changed.cells[2], broken]
     path = tmp_path / MUSEUM.name
     notebooks.write(changed, path)
-    result, _ = pytest_nbval(path)
+    result, _ = nbval(path)
     assert result.returncode == 1, result.stdout[-2000:]

@@ -68,13 +68,13 @@ def test_the_score_is_exact(key, solved, nbval, tmp_path):
     assert (result.returncode == 0) == solved
 
 
-def test_a_missing_check_is_worth_nothing_and_is_named(tmp_path):
+def test_a_missing_check_is_worth_nothing_and_is_named(nbval, tmp_path):
     notebook, expected = in_state("mask", "solved")
     gone = ids(notebook)[1]
     notebook.cells = [c for c in notebook.cells if cells.checked_id(c) != gone]
     path = tmp_path / "mine.ipynb"
     notebooks.write(notebook, path)
-    _, score = pytest_nbval(path)
+    _, score = nbval(path)
     statuses = {e["exercise"]: e["status"] for e in score["exercises"]}
     assert statuses.pop(gone) == "missing"
     assert set(statuses.values()) == {"passed"}
@@ -129,14 +129,14 @@ def test_the_score_is_the_same_with_parallel_workers(tmp_path):
     assert score["points"] == sum(expected.values())
 
 
-def test_another_notebook_is_left_alone(tmp_path):
+def test_another_notebook_is_left_alone(nbval, tmp_path):
     notebook = short("mask")
     for cell in notebook.cells:
         cell.metadata.pop("nbgrader", None)
     notebook.cells = notebook.cells[:1]
     path = tmp_path / "other.ipynb"
     notebooks.write(notebook, path)
-    result, score = pytest_nbval(path)
+    result, score = nbval(path)
     assert score is None
     assert "points" not in result.stdout
 

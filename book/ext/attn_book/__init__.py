@@ -21,8 +21,15 @@ if TYPE_CHECKING:
 # `attn` is read from this checkout; none of what is used imports torch.
 sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
 
+#: A reader installs none of these: outputs are stored, the API page is read.
+ABSENT = ("torch", "transformers", "matplotlib")
+
 
 def setup(app: Sphinx) -> dict[str, Any]:
+    for name in ABSENT:
+        if sys.modules.get(name):
+            raise ImportError(f"{name} is imported: no page may need it")
+        sys.modules[name] = None  # type: ignore[assignment]  # import fails
     from attn_book import (
         api,
         chapters,
