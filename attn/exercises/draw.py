@@ -1,4 +1,4 @@
-"""Random lengths and masks for the cases of several chapters."""
+"""Draw lengths and masks for the cases of several chapters."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Exercises that are kernels: what stands in for one, and what it may touch.
+"""Exercises that are kernels: references in Python, and guarded memory.
 
-The interpreter is kinder than a GPU, and less kind: it zeroes what a masked
-load leaves undefined, and it reads and writes wherever a pointer points, in
-the memory of this very process. Here undefined is NaN, what lies outside of
-the tensors is neither read nor written, and a result is NaN until written.
+Triton's interpreter fills the masked lanes of a load with zeros, and follows
+a pointer anywhere in the memory of this process. Here undefined values are
+NaN, memory outside the tensors is neither read nor written, and a result is
+NaN until it is written.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from torch import Tensor
 
 from attn.exercises.triton_compat import triton
 
-FENCE = 64  # numbers before and behind a tensor
+FENCE = 64  # elements before and behind a tensor
 
 
 class Emulated:
-    """Python in a kernel's place.
+    """A Python function in place of a kernel.
 
     ``Emulated(function)[grid](...)`` calls ``function(grid, ...)`` with the
     tensors that a kernel would get as pointers.
@@ -42,17 +42,17 @@ class Emulated:
 
 
 def is_kernel(answer: Any) -> bool:
-    """Whether it was made by ``triton.jit``."""
+    """Return whether an answer was made by ``triton.jit``."""
     return hasattr(answer, "fn") and hasattr(answer, "__getitem__")
 
 
 def amid(x: Tensor, other: float, gap: int = 3) -> Tensor:
-    """The same numbers, as a view of a larger memory of another number.
+    """Return a copy of a tensor, surrounded by elements of another value.
 
     Args:
         x: ``(..., rows, columns)``.
-        other: what stands around them.
-        gap: how much farther apart than ``columns`` the rows lie.
+        other: the value of the elements around it.
+        gap: elements between two rows.
     """
     memory, view = _fenced(x.shape, x, gap)
     memory.fill_(other)
@@ -61,12 +61,12 @@ def amid(x: Tensor, other: float, gap: int = 3) -> Tensor:
 
 @contextmanager
 def result(shape: torch.Size, *reads: Tensor, gap: int = 5) -> Iterator[Any]:
-    """Memory for a kernel's result; while it is open, kernels are watched.
+    """Allocate a kernel's result, and watch loads and stores meanwhile.
 
     Args:
         shape: of the result; its dtype is the first input's.
         reads: the kernel's inputs.
-        gap: how much farther apart than need be its rows lie.
+        gap: elements between two rows of the result.
 
     Raises:
         IndexError: the result is complete, and more was written.
@@ -77,7 +77,7 @@ def result(shape: torch.Size, *reads: Tensor, gap: int = 5) -> Iterator[Any]:
     with _watched((memory, *reads), outside):
         yield view
     if view.isnan().any():
-        return  # wrong already, and this is not why
+        return  # wrong already, for another reason
     kept = view.clone()
     view.fill_(torch.nan)
     beside = not memory.isnan().all()
@@ -101,7 +101,7 @@ def _fenced(
 
 
 def where_kernels_run(x: Tensor) -> Tensor:
-    """The tensor, and all of its memory, on the GPU if kernels run there."""
+    """Move a tensor, with its memory, to the GPU if kernels run there."""
     if not torch.cuda.is_available() or triton.knobs.runtime.interpret:
         return x
     memory = x.untyped_storage().cuda()
@@ -113,10 +113,10 @@ def where_kernels_run(x: Tensor) -> Tensor:
 def _watched(
     tensors: tuple[Tensor, ...], outside: list[bool]
 ) -> Iterator[None]:
-    """In the interpreter: loads and stores stay within these tensors.
+    """Keep the interpreter's loads and stores within these tensors.
 
-    A load from elsewhere, and a masked one without ``other``, is NaN; a
-    store to elsewhere is noted in ``outside``, and not done.
+    A load from elsewhere, or a masked one without ``other``, gives NaN; a
+    store to elsewhere is added to ``outside``, and not made.
     """
     module = sys.modules.get("triton.runtime.interpreter")
     builder = getattr(module, "interpreter_builder", None)
@@ -134,22 +134,25 @@ def _watched(
         return np.logical_or.reduce([(a <= at) & (at < b) for a, b in ranges])
 
     def load(ptrs: Any, mask: Any, other: Any, *rest: Any) -> Any:
-        asked = mask.data.astype(bool)
-        safe = type(mask)(asked & within(ptrs), mask.dtype)
+        requested = mask.data.astype(bool)
+        safe = type(mask)(requested & within(ptrs), mask.dtype)
         loaded = kind.create_masked_load(builder, ptrs, safe, other, *rest)
-        undefined = ~safe.data if other is None else asked & ~safe.data
+        undefined = ~safe.data if other is None else requested & ~safe.data
         if loaded.data.dtype.kind == "f":
             loaded.data[undefined] = np.nan
         return loaded
 
     def store(ptrs: Any, value: Any, mask: Any, *rest: Any) -> Any:
-        asked = mask.data.astype(bool)
-        safe = type(mask)(asked & within(ptrs), mask.dtype)
-        if (asked & ~safe.data).any():
+        requested = mask.data.astype(bool)
+        safe = type(mask)(requested & within(ptrs), mask.dtype)
+        if (requested & ~safe.data).any():
             outside.append(True)
         return kind.create_masked_store(builder, ptrs, value, safe, *rest)
 
-    builder.create_masked_load, builder.create_masked_store = load, store
+    builder.create_masked_load, builder.create_masked_store = (
+        load,
+        store,
+    )
     try:
         yield
     finally:

@@ -12,7 +12,7 @@ code say what changes, and the paragraph after them explains it:
 * unmarked lines that define the exercise's own name replace everything.
 
 Docstrings are not part of the body. A line that is only a link to a file of
-the same folder stands for that file: mistakes that two exercises share.
+the same folder is replaced by that file: mistakes that two exercises share.
 Nothing here needs torch.
 """
 

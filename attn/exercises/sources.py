@@ -21,7 +21,9 @@ def split_id(exercise_id: str) -> tuple[str, str]:
     key, _, name = exercise_id.partition("-")
     if key not in CHAPTERS or not name:
         known = ", ".join(f"{key}-…" for key in CHAPTERS)
-        raise ValueError(f"no exercise is called {exercise_id!r}: {known}")
+        raise ValueError(
+            f"exercise_id must be one of {known}; got {exercise_id!r}"
+        )
     return key, name
 
 
@@ -110,12 +112,12 @@ def _first(node: ast.FunctionDef | ast.ClassDef) -> int:
 def _header(
     lines: list[str], node: ast.FunctionDef | ast.ClassDef
 ) -> list[str]:
-    """The lines of a definition up to the end of its docstring."""
+    """Return the lines of a definition up to the end of its docstring."""
     statement = node.body[0]
     if ast.get_docstring(node, clean=False) is None:
         raise ValueError(
-            f"{node.name} has no docstring: an exercise's solution needs one, "
-            "and so does each of its methods; it is the task"
+            f"{node.name} must have a docstring: it is the task; an "
+            "exercise's solution needs one, and each of its methods"
         )
     end = statement.end_lineno or statement.lineno
     return lines[_first(node) - 1 : end]

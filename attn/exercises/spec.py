@@ -1,8 +1,8 @@
-"""What an exercise is: its inputs, its reference, and the usual mistakes.
+"""Define an exercise: its inputs, its reference, and the usual mistakes.
 
-Inputs, call and comparison are kept apart. A ``Case`` holds raw data only,
-so that a grader can run a learner's code on it in another process and
-compare the result here.
+Inputs, call and comparison are separate. A ``Case`` holds raw data only, so
+that a grader can run a learner's code on it in another process and compare
+the result here.
 """
 
 from __future__ import annotations
@@ -27,16 +27,17 @@ class Case:
     """One call of the learner's function, or one use of the learner's class.
 
     Args:
-        stage: what this case isolates, in words that the learner reads
-            after "wrong when": ``"there is one key, so only the values
+        stage: the condition that this case isolates, as the learner reads
+            it after "wrong when": ``"there is one key, so only the values
             count"``. Cases of one stage share the text.
-        args, kwargs: what the function, or the module's ``forward``, is
-            called with. Tensors, numbers, strings, and tuples, lists and
+        args, kwargs: the inputs of the function, or of the module's
+            ``forward``: tensors, numbers, strings, and tuples, lists and
             dicts of them.
-        init: a class: the keywords of its constructor.
-        state: a class: the state dict that is loaded before the call.
-        train: a class: whether the module is in training mode; a function:
-            that it may draw from torch's random numbers, freshly seeded.
+        init: of a class, the keywords of its constructor.
+        state: of a class, the state dict that is loaded before the call.
+        train: of a class, whether the module is in training mode; of a
+            function, whether it may draw from PyTorch's global random
+            generator, which is seeded before the call.
         grad: also compare the gradients of every floating input (and of
             every parameter) for one fixed cotangent; or of the inputs with
             these paths, ``("args.0",)``.
@@ -61,8 +62,8 @@ class Case:
 class Property:
     """A claim about right results, used to explain a wrong one.
 
-    ``holds(case, output)`` is asked for the failing case only; ``says``
-    is what the learner reads when it does not hold.
+    ``holds(case, output)`` is evaluated for the failing case only; the
+    learner reads ``says`` when it is false.
     """
 
     says: str
@@ -79,16 +80,16 @@ class Exercise:
         reference: the right answer, built from ``attn``, with the task's
             own signature.
         cases: yields the cases, fundamental stages first, drawn with the
-            generator that it is given.
-        given: names that the task may use besides torch's usual ones and
-            the chapter's earlier exercises, and what they stand for.
+            generator that they get.
+        given: names that the task may use, and their values, in addition to
+            torch's usual ones and the chapter's earlier exercises.
         forbids: names of torch functions that the answer may not call
             (``"softmax"`` stands for every spelling of it).
         properties: claims that help to explain a wrong result.
         breaks: for each symmetric point that applies (``symmetry.py``), a
             predicate that is true of a case away from it.
-        launch: a kernel: called with it and with a case's arguments, it
-            launches it and returns what was written. The reference is then
+        launch: of a kernel, a function of the kernel and a case's inputs
+            that launches it and returns the result. The reference is then
             ``Emulated``.
     """
 
@@ -109,7 +110,7 @@ class Exercise:
         return self.id.partition("-")[2]
 
     def namespace(self) -> dict[str, Any]:
-        """What a chapter has defined by the time that this task comes."""
+        """Return the names that the chapter has defined before this task."""
         usual = {"math": math, "torch": torch, "nn": nn, "F": F}
         if self.launch:
             from attn.exercises.triton_compat import tl, triton
@@ -134,21 +135,21 @@ class Exercise:
         ]
 
     def generate(self, seed: int) -> list[Case]:
-        """The cases drawn from one seed."""
+        """Draw the cases of one seed."""
         return list(self.cases(torch.Generator().manual_seed(seed)))
 
     def equivalent(self, style: str) -> Callable:
-        """Record a right answer in another style."""
+        """Register a right answer in another style."""
 
-        def record(answer: Callable[..., Any]) -> Callable[..., Any]:
+        def register(answer: Callable[..., Any]) -> Callable[..., Any]:
             self.equivalents[style] = answer
             return answer
 
-        return record
+        return register
 
 
 def chapter(key: str) -> list[Exercise]:
-    """The exercises of a chapter, in the order in which it sets them."""
+    """Return the exercises of a chapter, in the order of its solutions."""
     modules = [
         importlib.import_module(f"attn.exercises.{key}.{name}")
         for name in sources.names(key)
@@ -157,18 +158,18 @@ def chapter(key: str) -> list[Exercise]:
 
 
 def every_exercise() -> list[Exercise]:
-    """Every exercise of the book, in order."""
+    """Return every exercise of the book, in order."""
     return [exercise for key in CHAPTERS for exercise in chapter(key)]
 
 
 def find(exercise_id: str) -> Exercise:
-    """The exercise with this id."""
+    """Return the exercise with this id."""
     key = exercise_id.partition("-")[0] if isinstance(exercise_id, str) else ""
     exercises = {x.id: x for x in chapter(key)} if key in CHAPTERS else {}
     if exercise_id not in exercises:
         known = exercises or {x.id: x for x in every_exercise()}
         raise ValueError(
-            f"no exercise is called {exercise_id!r}: it needs one of "
-            + ", ".join(known)
+            f"exercise_id must be one of {', '.join(known)}; "
+            f"got {exercise_id!r}"
         )
     return exercises[exercise_id]

@@ -1,9 +1,9 @@
-"""Triton on this machine: compiled where there is a GPU, else interpreted.
+"""Triton on this machine: compiled with a GPU, interpreted without one.
 
-A chapter takes ``triton`` and ``tl`` from here. Without a GPU the interpreter
-is switched on, if nothing has imported Triton before. Where Triton cannot be
-had at all, kernels may still be defined, and to launch one says in one line
-where it would run.
+A chapter imports ``triton`` and ``tl`` from here. Without a GPU the
+interpreter is switched on, if nothing has imported Triton before. Where
+Triton cannot be installed, kernels can still be defined, and launching one
+raises an error of one line that says where it would run.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ else:
 
 
 class NotAvailableHere(RuntimeError):
-    """A kernel was launched where none can run."""
+    """A kernel was launched on a machine that can run none."""
 
     def _render_traceback_(self) -> list[str]:
         return [str(self)]  # all that IPython shows
 
 
 def unavailable_reason() -> str | None:
-    """Why no kernel can run here; None when one can."""
+    """Return why no kernel can run here; None when one can."""
     if not HAVE_TRITON:
         return (
             "Triton exists for Linux only; this chapter runs in "
@@ -54,7 +54,7 @@ def unavailable_reason() -> str | None:
 
 
 class _Absent:
-    """Stands for a kernel, and for whatever is read from ``tl``."""
+    """A placeholder for a kernel, and for every attribute of ``tl``."""
 
     def __init__(self, fn: Any = None) -> None:
         self.fn = fn

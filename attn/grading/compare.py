@@ -4,8 +4,6 @@ A result is judged by its error relative to a float64 run of the reference,
 next to the error that the reference itself makes in the case's dtype.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -154,10 +152,12 @@ def _compare_elements(
     return _difference(~(same | near), got, exact)
 
 
-def _difference(wrong: Tensor, got: Tensor, want: Tensor) -> Problem | None:
+def _difference(
+    wrong: Tensor, got: Tensor, expected: Tensor
+) -> Problem | None:
     if not wrong.any():
         return None
-    return Problem("value", f"differs{_first(wrong, got, want)}")
+    return Problem("value", f"differs{_first(wrong, got, expected)}")
 
 
 def describe(x: Any) -> str:
@@ -182,12 +182,12 @@ def _elements(x: Tensor, most: int = 6) -> str:
     return "[" + ", ".join(shown) + (", …]" if x.numel() > most else "]")
 
 
-def _first(bad: Tensor, got: Tensor, want: Tensor) -> str:
+def _first(bad: Tensor, got: Tensor, expected: Tensor) -> str:
     """Return `` at [0, 2]: got 0.5, expected 1``, the first bad element."""
     if bad.dim() == 0:
-        return f": got {got.item():.4g}, expected {want.item():.4g}"
+        return f": got {got.item():.4g}, expected {expected.item():.4g}"
     at = tuple(bad.nonzero()[0].tolist())
-    a, b = (_elements(x[at])[1:-1] for x in (got, want))
+    a, b = (_elements(x[at])[1:-1] for x in (got, expected))
     return f" at {list(at)}: got {a}, expected {b}"
 
 

@@ -1,7 +1,5 @@
 """Explain to a learner what is wrong, in words, shapes and some elements."""
 
-from __future__ import annotations
-
 import dis
 import inspect
 import types

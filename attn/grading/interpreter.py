@@ -1,7 +1,5 @@
 """Spare Triton's interpreter a search at every launch."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager

@@ -4,8 +4,6 @@ A mistake is named only when exactly one of the exercise's mistakes gives
 what the learner's code gives; otherwise the smallest failing input is shown.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

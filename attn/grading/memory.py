@@ -3,8 +3,6 @@
 It tells an algorithm that is tiled, or grouped, from one that only says so.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from torch import Tensor

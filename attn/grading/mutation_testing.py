@@ -1,7 +1,5 @@
 """Mutation testing of the checks: judge every right and every wrong answer."""
 
-from __future__ import annotations
-
 import importlib
 import re
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Refresh the chapters: stubs, the solved run, stored outputs, drift."""
 
-from __future__ import annotations
-
 import copy
 import hashlib
 import os

@@ -1,7 +1,5 @@
 """Run the reference and the known mistakes on the cases of a seed."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import cache
 from typing import Any

@@ -4,8 +4,6 @@
 answer that was reset. Nothing is written under pytest.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

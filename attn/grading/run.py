@@ -40,7 +40,7 @@ class OutOfTime(BaseException):
 
 
 class Forbidden(Exception):
-    """The answer called what the task asks to write by hand."""
+    """The answer called a function that the task is to write by hand."""
 
 
 class WrongParameters(Exception):
@@ -49,7 +49,7 @@ class WrongParameters(Exception):
 
 @dataclass
 class Outcome:
-    """The values or the error of a call, and its side effects."""
+    """The result or the error of a call, and its side effects."""
 
     output: Any = None
     grads: dict[str, Tensor] = field(default_factory=dict)

@@ -1,5 +1,6 @@
 """The functions of a learner: check, hint, solution, progress, reset."""
 
+# compile() hands it on: the annotations of a stub are not evaluated.
 from __future__ import annotations
 
 import functools

@@ -1,7 +1,5 @@
 """The learner's copies of the chapters, in ``workspace/``."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

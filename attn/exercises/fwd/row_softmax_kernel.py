@@ -41,7 +41,7 @@ def _cases(g: Generator) -> Iterator[Case]:
         dtype: torch.dtype = torch.float32,
     ) -> Case:
         x = torch.randn(rows, columns, generator=g) * spread + shift
-        # Finite numbers beside the rows, so that reading them is one
+        # Finite elements beside the rows, so that reading them is one
         # mistake, and leaving lanes undefined (NaN) another.
         return Case(stage, (amid(x.to(dtype), 1.5, gap), block))
 

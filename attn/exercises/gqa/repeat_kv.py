@@ -88,7 +88,7 @@ exercise = Exercise(
         Property(
             "Heads 0 and 1 of the result must be the same when n_rep is 2 "
             "or more, and here they differ: in which order do the copies "
-            "stand?",
+            "come?",
             _neighbours,
         ),
     ),

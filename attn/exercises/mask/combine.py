@@ -25,7 +25,7 @@ def _reference(*masks: Tensor) -> Tensor:
 
 def _cases(g: Generator) -> Iterator[Case]:
     def bias(*shape: int) -> Tensor:
-        """Draw numbers, and at least one 0 and one -inf among them."""
+        """Draw a bias with at least one 0 and one -inf."""
         numbers = torch.randn(*shape, generator=g)
         kind = torch.rand(shape, generator=g)
         numbers = numbers.masked_fill(kind < 0.2, 0.0)

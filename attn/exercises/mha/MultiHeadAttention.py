@@ -123,7 +123,7 @@ exercise = Exercise(
 
 
 class _Steps(_Reference):
-    """What the right answers share: the maps before and after ``attend``."""
+    """Apply the maps before and after ``attend``, which the answers share."""
 
     def forward(self, x, kv_input=None, attn_mask=None):
         kv = x if kv_input is None else kv_input

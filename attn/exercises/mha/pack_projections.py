@@ -12,7 +12,7 @@ from attn.exercises.symmetry import is_view
 def _reference(
     q: Tensor, k: Tensor, v: Tensor, num_heads: int | None = None
 ) -> Tensor:
-    """Pack row after row, as the task says it."""
+    """Pack row after row, in the words of the task."""
     if num_heads is None:
         return torch.cat([q, k, v])
     size = len(q) // num_heads

@@ -49,7 +49,7 @@ def _cases(g: Generator) -> Iterator[Case]:
 
 
 def _same_rows(case: Case, out: object) -> bool:
-    """Each head has its own rows still, in some order."""
+    """Return whether each head has kept its rows, in any order."""
     weight, heads = case.args
     if not isinstance(out, Tensor) or out.shape != weight.shape:
         return False

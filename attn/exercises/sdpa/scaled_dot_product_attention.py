@@ -159,7 +159,7 @@ def _cases(g: Generator) -> Iterator[Case]:
 
 
 def _many_keys(size: int = 16384) -> tuple[Tensor, Tensor, Tensor]:
-    """Half the keys score 0.5 and have the value 1, half -0.5 and 0."""
+    """Make keys: half score 0.5 and have the value 1, half -0.5 and 0."""
     sign = torch.ones(size).view(-1, 2)
     sign[:, 1] = -1
     key = 0.5 * sign.reshape(1, 1, size, 1)
@@ -205,17 +205,20 @@ exercise = Exercise(
 )
 
 
-@exercise.equivalent("one additive bias for everything")
-def _bias(
-    query,
-    key,
-    value,
+def _options(
     attn_mask=None,
     dropout_p=0.0,
     is_causal=False,
     scale=None,
     enable_gqa=False,
 ):
+    """Return the options in the order of the task, given or default."""
+    return attn_mask, dropout_p, is_causal, scale, enable_gqa
+
+
+@exercise.equivalent("one additive bias for everything")
+def _bias(query, key, value, *args, **kwargs):
+    attn_mask, dropout_p, is_causal, scale, gqa = _options(*args, **kwargs)
     L, S = query.shape[-2], key.shape[-2]
     wide = torch.promote_types(query.dtype, torch.float32)
     bias = torch.zeros(L, S, dtype=wide)
@@ -227,7 +230,7 @@ def _bias(
             bias = bias + closed.masked_fill(~attn_mask, -math.inf)
         else:
             bias = bias + attn_mask
-    if enable_gqa:
+    if gqa:
         group = query.size(-3) // key.size(-3)
         shape = (*key.shape[:-2], group, -1, -1)
         key = key.unsqueeze(-3).expand(shape).flatten(-4, -3)
@@ -244,19 +247,11 @@ def _bias(
 
 
 @exercise.equivalent("einsum, grouped, dropout by hand")
-def _einsum(
-    query,
-    key,
-    value,
-    attn_mask=None,
-    dropout_p=0.0,
-    is_causal=False,
-    scale=None,
-    enable_gqa=False,
-):
+def _einsum(query, key, value, *args, **kwargs):
+    attn_mask, dropout_p, is_causal, scale, gqa = _options(*args, **kwargs)
     wide = torch.float64 if query.dtype == torch.float64 else torch.float32
     q, k, v = query.to(wide), key.to(wide), value.to(wide)
-    if enable_gqa:
+    if gqa:
         k, v = (
             x.repeat_interleave(q.shape[-3] // x.shape[-3], dim=-3)
             for x in (k, v)
@@ -283,19 +278,11 @@ def _einsum(
 
 
 @exercise.equivalent("query by query, only over the keys that it sees")
-def _rows(
-    query,
-    key,
-    value,
-    attn_mask=None,
-    dropout_p=0.0,
-    is_causal=False,
-    scale=None,
-    enable_gqa=False,
-):
+def _rows(query, key, value, *args, **kwargs):
+    attn_mask, dropout_p, is_causal, scale, gqa = _options(*args, **kwargs)
     wide = torch.promote_types(query.dtype, torch.float32)
     q, k, v = (x.to(wide) for x in (query, key, value))
-    if enable_gqa:
+    if gqa:
         index = torch.arange(q.shape[-3]) // (q.shape[-3] // k.shape[-3])
         k, v = k.index_select(-3, index), v.index_select(-3, index)
     scale = q.shape[-1] ** -0.5 if scale is None else scale
@@ -320,21 +307,12 @@ def _rows(
     return torch.stack(out, -2).to(query.dtype)
 
 
-def _attend(
-    softmax,
-    query,
-    key,
-    value,
-    attn_mask=None,
-    dropout_p=0.0,
-    is_causal=False,
-    scale=None,
-    enable_gqa=False,
-):
+def _attend(softmax, query, key, value, *args, **kwargs):
     """Attend with a softmax that copes with rows of minus infinity."""
+    attn_mask, dropout_p, is_causal, scale, gqa = _options(*args, **kwargs)
     wide = torch.promote_types(query.dtype, torch.float32)
     q, k, v = (x.to(wide) for x in (query, key, value))
-    if enable_gqa:
+    if gqa:
         k = functional.repeat_kv(k, q.shape[-3] // k.shape[-3])
         v = functional.repeat_kv(v, q.shape[-3] // v.shape[-3])
     scores = q @ k.mT * (q.shape[-1] ** -0.5 if scale is None else scale)
