@@ -12,26 +12,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from attn.functional.heads import (
-    grouped_matmul,
-    repeat_kv,
-)
-from attn.functional.inputs import (
-    AttentionInputs,
-    AttentionOptions,
-    validate,
-)
+from attn.functional.heads import grouped_matmul, repeat_kv
+from attn.functional.inputs import AttentionInputs, AttentionOptions, validate
 from attn.functional.simple import softmax
 from attn.functional.validation import Window
 from attn.masks import Mask
 from attn.masks.combine import apply_masks
-
-__all__ = [
-    "AttentionWeights",
-    "attention_weights",
-    "grouped_attention",
-    "scaled_dot_product_attention",
-]
 
 
 def scaled_dot_product_attention(
@@ -121,18 +107,9 @@ def attention_weights(
 ) -> AttentionWeights:
     """Return the scores and weights of ``scaled_dot_product_attention``.
 
-    Args:
-        query, key: as in ``scaled_dot_product_attention``.
-        value: unused; validated when given, so that a call can be moved from
-            one function to the other.
-        options: as in ``scaled_dot_product_attention``.
-
-    Returns:
-        ``scores`` and ``weights``. A row of weights sums to 1, to less with
-        a sink, to 0 when it is fully masked.
-
-    Raises:
-        TypeError, ValueError: as ``scaled_dot_product_attention``.
+    Arguments and errors are the same; ``value`` is validated when given, so
+    that a call can be moved from one function to the other. A row of weights
+    sums to 1, to less with a sink, to 0 when it is fully masked.
     """
     inputs = validate(query, key, key if value is None else value, **options)
     scores = _scores(inputs)
@@ -176,9 +153,8 @@ def reference(
 ) -> Tensor | tuple[Tensor, Tensor]:
     """Compute ``scaled_dot_product_attention`` on validated inputs."""
     scores = _scores(inputs)  # (..., H, L, S)
-    weights = _weights(scores, inputs)
     v = repeat_kv(inputs.value, inputs.group_size).to(inputs.compute_dtype)
-    out = (weights @ v).to(inputs.query.dtype)  # (..., H, L, Dv)
+    out = (_weights(scores, inputs) @ v).to(inputs.query.dtype)
     return (out, _lse(scores)) if return_lse else out
 
 
@@ -186,13 +162,10 @@ def grouped(
     inputs: AttentionInputs, return_lse: bool = False
 ) -> Tensor | tuple[Tensor, Tensor]:
     """Compute ``grouped_attention`` on validated inputs."""
-    q, k, v = (
-        x.to(inputs.compute_dtype)
-        for x in (inputs.query, inputs.key, inputs.value)
-    )
+    tensors = (inputs.query, inputs.key, inputs.value)
+    q, k, v = (x.to(inputs.compute_dtype) for x in tensors)
     scores = _cap_and_mask(grouped_matmul(q, k.mT), inputs)
-    weights = _weights(scores, inputs)
-    out = grouped_matmul(weights, v).to(inputs.query.dtype)
+    out = grouped_matmul(_weights(scores, inputs), v).to(inputs.query.dtype)
     return (out, _lse(scores)) if return_lse else out
 
 

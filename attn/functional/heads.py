@@ -70,15 +70,8 @@ def pool_heads(weight: Tensor, num_heads: int, num_kv_heads: int) -> Tensor:
 def split_heads(x: Tensor, num_heads: int) -> Tensor:
     """Split the embedding into heads and bring the head axis forward.
 
-    Args:
-        x: ``(..., L, H * D)``.
-        num_heads: ``H``.
-
-    Returns:
-        ``(..., H, L, D)``, a view.
-
-    Raises:
-        ValueError: the embedding does not divide into ``num_heads``.
+    ``x`` is ``(..., L, H * D)``, the result a view, ``(..., H, L, D)``; a
+    ValueError is raised when the embedding does not divide into heads.
 
     Source: Vaswani et al. 2017, section 3.2.2.
     """
@@ -93,13 +86,7 @@ def split_heads(x: Tensor, num_heads: int) -> Tensor:
 
 
 def merge_heads(x: Tensor) -> Tensor:
-    """Concatenate the heads of each token.
-
-    Args:
-        x: ``(..., H, L, D)``.
-
-    Returns:
-        ``(..., L, H * D)``.
+    """Concatenate the heads of each token; the inverse of ``split_heads``.
 
     Source: Vaswani et al. 2017, section 3.2.2, "Concat".
     """
@@ -109,15 +96,7 @@ def merge_heads(x: Tensor) -> Tensor:
 
 
 def pack_groups(x: Tensor, num_kv_heads: int) -> Tensor:
-    """Pack the rows of a group's heads into one head, as a view if possible.
-
-    Args:
-        x: something for each query, ``(..., H, L, X)``; or ``(L, X)``.
-        num_kv_heads: ``Hkv``.
-
-    Returns:
-        ``(..., Hkv, G * L, X)``.
-    """
+    """Pack a group's heads, ``(..., H, L, X)``, into one of ``G * L`` rows."""
     if x.dim() < 3 or x.shape[-3] == num_kv_heads:
         return x
     group = x.shape[-3] // num_kv_heads
@@ -127,13 +106,8 @@ def pack_groups(x: Tensor, num_kv_heads: int) -> Tensor:
 def grouped_matmul(x: Tensor, shared: Tensor) -> Tensor:
     """Multiply every query head by the matrix of its key head.
 
-    Args:
-        x: ``(..., H, L, X)``.
-        shared: ``(..., Hkv, X, Y)``; it is not copied for the heads that
-            share it.
-
-    Returns:
-        ``(..., H, L, Y)``.
+    ``(..., H, L, X)`` times ``(..., Hkv, X, Y)``, which is not copied for
+    the heads that share it, gives ``(..., H, L, Y)``.
     """
     if x.dim() < 3 or shared.dim() < 3 or x.shape[-3] == shared.shape[-3]:
         return x @ shared

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import NoReturn, TypedDict
+from typing import TypedDict
 
 import torch
 from torch import Tensor
@@ -19,8 +19,6 @@ from attn.functional.validation import Window
 from attn.masks import Mask, causal
 from attn.masks import window as window_mask
 from attn.masks.combine import combine_masks
-
-__all__ = ["AttentionInputs", "AttentionOptions", "validate"]
 
 FULL = slice(None)
 
@@ -63,6 +61,7 @@ class AttentionInputs:
     num_kv_heads: int
     q_len: int
     kv_len: int
+    scores_shape: tuple[int, ...]  # (..., H, L, S), of the inputs' rank
 
     @property
     def group_size(self) -> int:
@@ -72,29 +71,16 @@ class AttentionInputs:
     @property
     def compute_dtype(self) -> torch.dtype:
         """Return float32, or float64 for float64 input."""
-        is_double = self.query.dtype == torch.float64
-        return torch.float64 if is_double else torch.float32
+        return torch.promote_types(self.query.dtype, torch.float32)
 
     @property
     def requires_grad(self) -> bool:
         """Return whether autograd records any of the three tensors."""
-        tensors = (self.query, self.key, self.value)
-        return torch.is_grad_enabled() and any(
-            x.requires_grad for x in tensors
-        )
-
-    @property
-    def scores_shape(self) -> tuple[int, ...]:
-        """Return ``(..., H, L, S)``, with as many axes as the inputs."""
-        rank = max(self.query.dim(), self.key.dim(), self.value.dim())
-        heads = (self.num_heads,) if rank > 2 else ()
-        return (*self.batch_shape, *heads, self.q_len, self.kv_len)
+        flags = [x.requires_grad for x in (self.query, self.key, self.value)]
+        return torch.is_grad_enabled() and any(flags)
 
     def to_4d(self, x: Tensor) -> Tensor:
-        """Return a tensor as ``(B, H, L, D)``, a view of it if possible.
-
-        The batch is expanded and flattened into one axis.
-        """
+        """Return ``(B, H, L, D)``: the batch is expanded and flattened."""
         if x.dim() < 3:
             x = x[None]
         x = x.expand(*self.batch_shape, *x.shape[-3:])
@@ -111,17 +97,12 @@ class AttentionInputs:
         return mask
 
     def tuning_key(self, return_lse: bool = False) -> tuple[Hashable, ...]:
-        """Return what all calls share that take equally long.
-
-        Args:
-            return_lse: whether the lse is computed too.
-        """
-        tensors = (self.query, self.key, self.value)
+        """Return what all calls share that take equally long."""
         given, start = self.attn_mask, self.q_offset
         return (
             self.query.device,
             self.query.dtype,
-            *(tuple(x.shape) for x in tensors),
+            *(tuple(x.shape) for x in (self.query, self.key, self.value)),
             None if given is None else (given.dtype, tuple(given.shape)),
             str(self.mask),
             start if isinstance(start, int) else "by row",
@@ -136,13 +117,9 @@ class AttentionInputs:
     def allowed(
         self, rows: slice = FULL, columns: slice = FULL
     ) -> Tensor | None:
-        """Return ``mask`` as booleans; None without a mask.
+        """Return ``mask`` as booleans, all or a tile; None without a mask.
 
-        Args:
-            rows, columns: queries and keys of a tile; all by default.
-
-        Returns:
-            bool, broadcastable to ``(..., H, L, S)`` of the tile.
+        They are broadcastable to ``(..., H, L, S)`` of the tile.
         """
         if self.mask is None:
             return None
@@ -179,11 +156,7 @@ def validate(
 ) -> AttentionInputs:
     """Validate the arguments of an attention call and name their sizes.
 
-    The arguments are those of ``attn.scaled_dot_product_attention``.
-
-    Raises:
-        TypeError, ValueError: an argument is wrong; the message says what it
-            must be and what it is.
+    Arguments and errors are those of ``attn.scaled_dot_product_attention``.
     """
     validation.tensors(query, key, value)
     batch_shape = validation.batch_shape(query, key, value)
@@ -197,21 +170,22 @@ def validate(
     mask = attn_mask if isinstance(attn_mask, Mask) else None
     bounds = validation.window(window)
     if bounds is not None:
-        mask = (
-            window_mask(*bounds)
-            if mask is None
-            else (window_mask(*bounds) & mask)
-        )
+        near = window_mask(*bounds)
+        mask = near if mask is None else near & mask
     if q_offset is None and q_len != kv_len and mask and mask.uses_query:
-        _ambiguous(mask, q_len, kv_len)
+        raise ValueError(
+            f"{mask} with {q_len} query and {kv_len} key positions is "
+            "ambiguous: pass q_offset=0 if queries and keys both start at "
+            f"position 0, q_offset={kv_len - q_len} if the queries are the "
+            "last tokens (decoding)"
+        )
     if is_causal:
         mask = causal() if mask is None else causal() & mask
 
     rank = max(query.dim(), key.dim(), value.dim())
     heads_shape = (num_heads,) if rank > 2 else ()
     scores_shape = (*batch_shape, *heads_shape, q_len, kv_len)
-    if isinstance(attn_mask, Mask):
-        attn_mask = None
+    attn_mask = None if isinstance(attn_mask, Mask) else attn_mask
     validation.attn_mask(attn_mask, query, scores_shape)
     return AttentionInputs(
         query=query,
@@ -229,17 +203,9 @@ def validate(
         num_kv_heads=num_kv_heads,
         q_len=q_len,
         kv_len=kv_len,
+        scores_shape=scores_shape,
     )
 
 
 def _heads(x: Tensor) -> int:
     return x.shape[-3] if x.dim() > 2 else 1
-
-
-def _ambiguous(mask: Mask, q_len: int, kv_len: int) -> NoReturn:
-    raise ValueError(
-        f"{mask} with {q_len} query and {kv_len} key positions is ambiguous: "
-        "pass q_offset=0 if queries and keys both start at position 0, "
-        f"q_offset={kv_len - q_len} if the queries are the last tokens "
-        "(decoding)"
-    )

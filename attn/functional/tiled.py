@@ -21,8 +21,6 @@ from attn.functional.validation import Window
 from attn.masks import Mask
 from attn.masks.combine import apply_masks
 
-__all__ = ["merge_states", "online_softmax", "tiled_attention"]
-
 State = tuple[Tensor, Tensor]
 
 
@@ -41,23 +39,20 @@ def online_softmax(blocks: Iterable[State]) -> State:
 
     Source: Milakov and Gimelshein 2018; Rabe and Staats 2021.
     """
-    out = m_i = l_i = None
+    m_i = None
     for scores, value in blocks:
         m_new = scores.amax(-1, keepdim=True)  # (..., L, 1)
-        if m_i is not None:
-            m_new = torch.maximum(m_new, m_i)
-        # Fully masked so far: any finite number keeps exp(-inf) = 0.
-        safe = m_new.masked_fill(m_new == -torch.inf, 0.0)
+        if m_i is None:
+            m_i = torch.full_like(m_new, -torch.inf)
+            out = l_i = torch.zeros_like(m_new)
+        m_new = torch.maximum(m_new, m_i)
+        safe = _finite(m_new)
         weights = torch.exp(scores - safe)  # (..., L, S_i), not normalised
-        if out is None or l_i is None or m_i is None:
-            out = grouped_matmul(weights, value)
-            l_i = weights.sum(-1, keepdim=True)
-        else:
-            alpha = torch.exp(m_i - safe)  # rescales to the new maximum
-            out = out * alpha + grouped_matmul(weights, value)
-            l_i = l_i * alpha + weights.sum(-1, keepdim=True)
+        alpha = torch.exp(m_i - safe)  # rescales to the new maximum
+        out = out * alpha + grouped_matmul(weights, value)
+        l_i = l_i * alpha + weights.sum(-1, keepdim=True)
         m_i = m_new
-    if out is None or l_i is None or m_i is None:
+    if m_i is None:
         raise ValueError("blocks must hold at least one block; got none")
     attends = l_i > 0
     out = out / l_i.where(attends, 1.0)
@@ -96,7 +91,7 @@ def merge_states(first: State, second: State) -> State:
             f"{tuple(first[1].shape)} for {tuple(first[0].shape)}"
         )
     lse = torch.logaddexp(first[1], second[1])
-    safe = lse.masked_fill(lse == -torch.inf, 0.0)  # no keys in either
+    safe = _finite(lse)  # no keys in either
     shares = [torch.exp(x[1] - safe)[..., None] for x in (first, second)]
     out = first[0] * shares[0] + second[0] * shares[1]
     return out.to(first[0].dtype), lse
@@ -157,9 +152,13 @@ def tiled(
     for name, size in (("block_q", block_q), ("block_k", block_k)):
         if isinstance(size, bool) or not isinstance(size, int) or size < 1:
             raise ValueError(f"{name} must be an int above 0; got {size!r}")
+    rows, columns = (
+        [slice(i, min(i + size, length)) for i in range(0, length, size)]
+        for length, size in ((inputs.q_len, block_q), (inputs.kv_len, block_k))
+    )
     out, lse = _Tiled.apply(
         inputs.query, inputs.key, inputs.value, inputs.attn_mask,
-        inputs.sinks, inputs, (block_q, block_k),
+        inputs.sinks, inputs, rows or [slice(0, 0)], columns,
     )  # fmt: skip
     return (out, lse) if return_lse else out
 
@@ -176,16 +175,16 @@ class _Tiled(torch.autograd.Function):
         attn_mask: Tensor | None,
         sinks: Tensor | None,
         inputs: AttentionInputs,
-        blocks: tuple[int, int],
+        rows: list[slice],
+        columns: list[slice],
     ) -> State:
-        rows, columns = _slices(inputs, blocks)
         done = [online_softmax(_key_blocks(inputs, r, columns)) for r in rows]
         out = torch.cat([x for x, _ in done], -2)  # (..., H, L, Dv)
         lse = torch.cat([x for _, x in done], -1)  # (..., H, L)
         if sinks is not None:
             out = out * torch.sigmoid(lse - _of_heads(sinks, lse))[..., None]
         ctx.save_for_backward(query, key, value, attn_mask, sinks, out, lse)
-        ctx.inputs, ctx.blocks = inputs, blocks
+        ctx.inputs, ctx.rows, ctx.columns = inputs, rows, columns
         return out.to(query.dtype), lse
 
     @staticmethod
@@ -216,11 +215,11 @@ class _Tiled(torch.autograd.Function):
             d_mask = torch.zeros_like(attn_mask, dtype=out.dtype)
 
         heads = inputs.num_kv_heads
-        rows, columns = _slices(inputs, ctx.blocks)
-        for r in rows:
-            q = query[..., r, :].to(out.dtype)
+        for r in ctx.rows:
+            q = pack_groups(query[..., r, :].to(out.dtype), heads)
             g, own = d_out[..., r, :], (..., r, None)
-            for c in columns:
+            packed = pack_groups(g, heads)
+            for c in ctx.columns:
                 found = _tile(inputs, r, c)
                 if found is None:
                     continue
@@ -233,23 +232,17 @@ class _Tiled(torch.autograd.Function):
                 if d_mask is not None:
                     part = _part(d_mask, r, c)
                     part += ds.sum_to_size(part.shape)
-                ds = ds * (
-                    inputs.scale if slope is None else slope * inputs.scale
-                )
+                ds = ds * slope
                 dq[..., r, :] += grouped_matmul(ds, k)
-                dk[..., c, :] += pack_groups(ds, heads).mT @ pack_groups(
-                    q, heads
-                )
-                dv[..., c, :] += pack_groups(weights, heads).mT @ pack_groups(
-                    g, heads
-                )
+                dk[..., c, :] += pack_groups(ds, heads).mT @ q
+                dv[..., c, :] += pack_groups(weights, heads).mT @ packed
         grads = (
             d.sum_to_size(x.shape).to(x.dtype)
             for d, x in ((dq, query), (dk, key), (dv, value))
         )
         if d_mask is not None:
             d_mask = d_mask.to(attn_mask.dtype)
-        return (*grads, d_mask, d_sinks, None, None)
+        return (*grads, d_mask, d_sinks, None, None, None)
 
 
 def _key_blocks(
@@ -268,11 +261,9 @@ def _key_blocks(
 
 
 def _tile(inputs: AttentionInputs, rows: slice, columns: slice) -> Any:
-    """Compute scaled, capped and masked scores, ``(..., H, l, s)``.
+    """Return the scores of a tile, ``(..., H, l, s)``, and their slopes.
 
-    Returns:
-        The scores, and the slope of the softcap at each (None without
-        one); or None for a fully masked tile.
+    A slope is the derivative by ``q @ k``. A fully masked tile is None.
     """
     allowed = inputs.allowed(rows, columns)
     if allowed is not None and not (allowed.is_meta or allowed.any()):
@@ -281,26 +272,15 @@ def _tile(inputs: AttentionInputs, rows: slice, columns: slice) -> Any:
         x[..., at, :].to(inputs.compute_dtype)
         for x, at in ((inputs.query, rows), (inputs.key, columns))
     )
-    scores, slope = grouped_matmul(q, k.mT) * inputs.scale, None
+    slope: Tensor | float = inputs.scale
+    scores = grouped_matmul(q, k.mT) * slope
     if inputs.softcap is not None:
         squashed = torch.tanh(scores / inputs.softcap)
-        scores, slope = inputs.softcap * squashed, 1 - squashed.square()
+        scores = inputs.softcap * squashed
+        slope = (1 - squashed.square()) * inputs.scale
     mask = inputs.attn_mask
     mask = None if mask is None else _part(mask, rows, columns)
     return apply_masks(scores, allowed, mask), slope
-
-
-def _slices(
-    inputs: AttentionInputs, blocks: tuple[int, int]
-) -> tuple[list[slice], list[slice]]:
-    """Return the rows and columns of the tiles; L = 0 is one empty row."""
-    rows, columns = (
-        [slice(i, min(i + size, length)) for i in range(0, length, size)]
-        for length, size in zip(
-            (inputs.q_len, inputs.kv_len), blocks, strict=True
-        )
-    )
-    return rows or [slice(0, 0)], columns
 
 
 def _part(mask: Tensor, rows: slice, columns: slice) -> Tensor:

@@ -21,8 +21,9 @@ def tensors(query: Tensor, key: Tensor, value: Tensor) -> None:
     """Require three dense float tensors that fit each other."""
     for name, x in (("query", query), ("key", key), ("value", value)):
         if not isinstance(x, Tensor):
-            got = type(x).__name__
-            raise TypeError(f"{name} must be a torch.Tensor; got {got}")
+            raise TypeError(
+                f"{name} must be a torch.Tensor; got {type(x).__name__}"
+            )
         if x.is_nested:
             raise TypeError(
                 f"{name} must be dense; got a nested tensor: pad it and pass "
@@ -47,11 +48,7 @@ def tensors(query: Tensor, key: Tensor, value: Tensor) -> None:
                 f"{name} must have the dtype of query, {query.dtype}; got "
                 f"{x.dtype}"
             )
-        if x.device != query.device:
-            raise ValueError(
-                f"{name} must be on the device of query, {query.device}; got "
-                f"{x.device}"
-            )
+        _on_device(name, x, query.device)
     if key.shape[-1] != query.shape[-1]:
         raise ValueError(
             f"key must have the head_dim of query, {query.shape[-1]}; got "
@@ -136,11 +133,7 @@ def attn_mask(
             "attn_mask must be a bool or float tensor, or an attn Mask; got "
             f"{type(attn_mask).__name__}"
         )
-    if attn_mask.device != query.device:
-        raise ValueError(
-            f"attn_mask must be on the device of query, {query.device}; got "
-            f"{attn_mask.device}"
-        )
+    _on_device("attn_mask", attn_mask, query.device)
     floats = dict.fromkeys((query.dtype, torch.float32))
     if attn_mask.dtype not in (torch.bool, *floats):
         raise TypeError(
@@ -163,11 +156,7 @@ def attn_mask(
             "attn_mask must have two axes or more that broadcast to the "
             f"scores, {scores}; got {shape}{advice}"
         )
-    if (
-        rank == 4
-        and len(shape) == 3
-        and shape[0] == scores[0] == scores[1] > 1
-    ):
+    if (rank, len(shape)) == (4, 3) and shape[0] == scores[0] == scores[1] > 1:
         raise ValueError(
             f"attn_mask of shape {shape} is ambiguous with {shape[0]} "
             f"sequences and {shape[0]} heads: pass (B, 1, L, S) for one mask "
@@ -191,11 +180,9 @@ def dropout(dropout_p: float) -> float:
 
 def scale(scale: float | None, head_dim: int) -> float:
     """Return a finite number, by default ``head_dim ** -0.5``."""
+    if scale is None and head_dim == 0:
+        raise ValueError("head_dim must be at least 1 without a scale; got 0")
     if scale is None:
-        if head_dim == 0:
-            raise ValueError(
-                "head_dim must be at least 1 without a scale; got 0"
-            )
         return head_dim**-0.5
     number = _number("scale", scale, "a number, or None for head_dim ** -0.5")
     if not math.isfinite(number):
@@ -221,10 +208,9 @@ def sinks(
     """Return one logit a query head, or None."""
     if sinks is None:
         return None
-    if not isinstance(sinks, Tensor) or not sinks.is_floating_point():
-        got = (
-            sinks.dtype if isinstance(sinks, Tensor) else type(sinks).__name__
-        )
+    is_tensor = isinstance(sinks, Tensor)
+    if not is_tensor or not sinks.is_floating_point():
+        got = sinks.dtype if is_tensor else type(sinks).__name__
         raise TypeError(
             f"sinks must be a float tensor with one logit a head; got {got}"
         )
@@ -233,11 +219,7 @@ def sinks(
             f"sinks must have one logit for each query head, ({num_heads},); "
             f"got shape {tuple(sinks.shape)}"
         )
-    if sinks.device != query.device:
-        raise ValueError(
-            f"sinks must be on the device of query, {query.device}; got "
-            f"{sinks.device}"
-        )
+    _on_device("sinks", sinks, query.device)
     return sinks
 
 
@@ -248,9 +230,13 @@ def q_offset(
     if q_offset is None:
         return 0
     check_q_offset(q_offset, batch_shape.numel())
-    if isinstance(q_offset, Tensor) and q_offset.device != query.device:
-        raise ValueError(
-            f"q_offset must be on the device of query, {query.device}; got "
-            f"{q_offset.device}"
-        )
+    if isinstance(q_offset, Tensor):
+        _on_device("q_offset", q_offset, query.device)
     return q_offset
+
+
+def _on_device(name: str, x: Tensor, device: torch.device) -> None:
+    if x.device != device:
+        raise ValueError(
+            f"{name} must be on the device of query, {device}; got {x.device}"
+        )

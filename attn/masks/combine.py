@@ -14,10 +14,7 @@ from attn.masks.patterns import padding
 def apply_masks(scores: Tensor, *masks: Tensor | None) -> Tensor:
     """Mask the scores: ``-inf`` where a bool mask is False, plus any bias.
 
-    Args:
-        scores: ``(..., L, S)``.
-        masks: bool (True = may attend) or float, broadcastable to the
-            scores; None masks nothing.
+    Masks are broadcastable to the scores, ``(..., L, S)``, or None.
     """
     for mask in masks:
         if mask is None:
@@ -44,22 +41,16 @@ def combine_masks(
         return second if first is None else first
     if isinstance(first, Mask) and isinstance(second, Mask):
         return first & second
-    tensors = []
-    for mask in (first, second):
-        if isinstance(mask, Mask):
-            assert dense is not None
-            dense_mask = dense(mask)
-            assert dense_mask is not None
-            mask = dense_mask
-        tensors.append(mask)
-    a, b = tensors
-    if a.dtype == b.dtype == torch.bool:
-        return a & b
-    if a.dtype == torch.bool:
-        return torch.where(a, b, -torch.inf)
+    a, b = (
+        dense(mask) if dense and isinstance(mask, Mask) else mask
+        for mask in (first, second)
+    )
+    assert isinstance(a, Tensor) and isinstance(b, Tensor)
     if b.dtype == torch.bool:
-        return torch.where(b, a, -torch.inf)
-    return a + b
+        a, b = b, a
+    if a.dtype != torch.bool:
+        return a + b
+    return a & b if b.dtype == torch.bool else torch.where(a, b, -torch.inf)
 
 
 def key_padding(
@@ -72,9 +63,6 @@ def key_padding(
             batch of one.
         shape: ``(B, S)``.
         dtype: of the queries.
-
-    Raises:
-        ValueError, TypeError: ``mask`` has another shape or dtype.
     """
     rows = mask[None] if mask.dim() == 1 else mask
     if rows.shape != shape:

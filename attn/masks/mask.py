@@ -6,7 +6,7 @@ block mask, and combines with ``&``, ``|`` and ``~``.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -124,18 +124,12 @@ class Mask:
         None on a side without a bound. Other conditions are not included;
         see ``is_relative``.
         """
-        left = right = None
-        for term in self.terms:
-            before = after = None
-            if term.kind == "causal":
-                after = 0
-            elif term.kind == "window":
-                before, after = term.values
-            if before is not None:
-                left = before if left is None else min(left, before)
-            if after is not None:
-                right = after if right is None else min(right, after)
-        return left, right
+        windows = [
+            (None, 0) if t.kind == "causal" else t.values
+            for t in self.terms
+            if t.kind in ("causal", "window")
+        ]
+        return _least(w[0] for w in windows), _least(w[1] for w in windows)
 
     @property
     def is_relative(self) -> bool:
@@ -145,29 +139,23 @@ class Mask:
     def shift(self, q: int = 0, kv: int = 0) -> Mask:
         """Return the mask of a block that starts at query q and key kv.
 
-        Args:
-            q: absolute position of the block's first query.
-            kv: absolute position of the block's first key.
-
-        Returns:
-            A mask over positions counted from the start of the block.
+        These are absolute positions; those of the result count from there.
         """
         for name, start in (("q", q), ("kv", kv)):
             if isinstance(start, bool) or not isinstance(start, int):
                 raise TypeError(f"{name} must be an int; got {start!r}")
         if q == kv == 0:
             return self
+        batch, q_len, kv_len = self.extent
         return replace(
             self,
             predicate=lambda b, h, i, j: self(b, h, i + q, j + kv),
             text=f"({self}).shift(q={q}, kv={kv})",
             terms=(Term("opaque"),),
             extent=Extent(
-                self.extent.batch,
-                None if self.extent.q_len is None else self.extent.q_len - q,
-                None
-                if self.extent.kv_len is None
-                else self.extent.kv_len - kv,
+                batch,
+                None if q_len is None else q_len - q,
+                None if kv_len is None else kv_len - kv,
             ),
         )
 
@@ -230,14 +218,9 @@ class Mask:
         kv_len: int | None = None,
         **at: Any,
     ) -> Tensor:
-        """Return the mask as a bias on the scores: 0 or ``-inf``.
+        """Return ``dense`` as a bias on the scores: 0 or ``-inf``.
 
-        Args:
-            dtype: floating dtype of the result.
-            q_len, kv_len, at: as in ``dense``.
-
-        Returns:
-            ``(B, H, L, S)``.
+        Arguments and shape are those of ``dense``; ``dtype`` is floating.
         """
         if not dtype.is_floating_point:
             raise TypeError(f"dtype must be floating; got {dtype}")
@@ -284,11 +267,7 @@ class Mask:
     def check_bounds(
         self, q_len: int, kv_len: int, batch: int, q_offset: int | Tensor
     ) -> None:
-        """Raise if the mask's own data does not cover the positions.
-
-        Args:
-            q_len, kv_len, batch, q_offset: as in ``dense``.
-        """
+        """Raise if the mask's own data does not cover these positions."""
         extent = self.extent
         if extent.batch not in (None, 1, batch):
             raise ValueError(
@@ -317,28 +296,28 @@ def _smaller(a: Extent, b: Extent) -> Extent:
             f"the masks must have equally many rows; got {a.batch} and "
             f"{b.batch}"
         )
-    pairs = zip(a, b, strict=True)
-    rows, q_len, kv_len = ([x for x in p if x is not None] for p in pairs)
     return Extent(
-        max(rows) if rows else None,
-        min(q_len) if q_len else None,
-        min(kv_len) if kv_len else None,
+        max((x for x in (a.batch, b.batch) if x is not None), default=None),
+        _least((a.q_len, b.q_len)),
+        _least((a.kv_len, b.kv_len)),
     )
+
+
+def _least(sizes: Iterable[int | None]) -> int | None:
+    """Return the least of the sizes; None is no bound."""
+    return min((x for x in sizes if x is not None), default=None)
 
 
 def check_q_offset(q_offset: object, batch: int) -> None:
     """Require a position, or one for each batch row."""
-    is_int = isinstance(q_offset, int) and not isinstance(q_offset, bool)
-    if is_int:
+    if isinstance(q_offset, int) and not isinstance(q_offset, bool):
         return
     kinds = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
     if not isinstance(q_offset, Tensor) or q_offset.dtype not in kinds:
-        got = (
-            q_offset.dtype if isinstance(q_offset, Tensor) else repr(q_offset)
-        )
+        got = q_offset.dtype if isinstance(q_offset, Tensor) else q_offset
         raise TypeError(
             "q_offset must be an int, or an integer tensor with one position "
-            f"for each batch row; got {got}"
+            f"for each batch row; got {got!r}"
         )
     if q_offset.shape != (batch,):
         raise ValueError(

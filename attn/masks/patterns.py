@@ -14,16 +14,6 @@ from torch import Tensor
 
 from attn.masks.mask import Extent, Mask, Term
 
-__all__ = [
-    "causal",
-    "chunked",
-    "documents",
-    "padding",
-    "prefix",
-    "sliding_window",
-    "window",
-]
-
 
 def causal() -> Mask:
     """Allow a token itself and the tokens before it."""
@@ -44,21 +34,15 @@ def window(left: int | None = None, right: int | None = None) -> Mask:
     ``window_size``.
     """
 
-    def near(b: Any, h: Any, q_idx: Any, kv_idx: Any) -> Any:
-        near_left = (
-            kv_idx == kv_idx if left is None else q_idx - kv_idx <= left
-        )
-        return (
-            near_left
-            if right is None
-            else near_left & (kv_idx - q_idx <= right)
-        )
+    def predicate(b: Any, h: Any, q_idx: Any, kv_idx: Any) -> Any:
+        near = kv_idx == kv_idx if left is None else q_idx - kv_idx <= left
+        return near if right is None else near & (kv_idx - q_idx <= right)
 
     for name, size in (("left", left), ("right", right)):
         if size is not None:
             _check_size(name, size, least=0)
     text = f"window(left={left}, right={right})"
-    return Mask(near, text, (Term("window", (left, right)),))
+    return Mask(predicate, text, (Term("window", (left, right)),))
 
 
 def sliding_window(size: int) -> Mask:
