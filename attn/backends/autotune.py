@@ -15,11 +15,7 @@ from attn.backends.explain import Explanation, explain
 from attn.backends.forms import run
 from attn.backends.registry import Implementation, Registry, registry
 from attn.backends.selection import choose
-from attn.functional.inputs import (
-    AttentionInputs,
-    AttentionOptions,
-    validate,
-)
+from attn.functional.inputs import AttentionInputs, AttentionOptions, validate
 from attn.profiling import benchmark_interleaved
 
 __all__ = ["autotune"]

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import functools
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-import torch
 from torch import Tensor
 
 from attn.functional.inputs import AttentionInputs
-from attn.masks import Mask
+from attn.masks import Mask, Term
 
 if TYPE_CHECKING:
     from torch.nn.attention.flex_attention import BlockMask
@@ -22,36 +22,32 @@ def block_mask(inputs: AttentionInputs) -> BlockMask | None:
     mask = inputs.mask
     if mask is None:
         return None
-    key = _MaskKey(mask)
-    batch = inputs.batch_shape.numel()
+    opaque = any(term.kind == "opaque" for term in mask.terms)
     # Of the known terms, only padding and documents depend on the batch row.
-    rows = batch if key.opaque or mask.extent.batch is not None else None
-    heads = inputs.num_heads if key.opaque else None
-    sizes = (inputs.q_len, inputs.kv_len, rows, heads, inputs.q_offset)
-    return _cached(key, *sizes, inputs.query.device)
+    by_row = opaque or mask.extent.batch is not None
+    return _cached(
+        _Keyed(mask, (id(mask),) if opaque else tuple(map(_key, mask.terms))),
+        inputs.q_len,
+        inputs.kv_len,
+        batch=inputs.batch_shape.numel() if by_row else None,
+        heads=inputs.num_heads if opaque else None,
+        q_offset=inputs.q_offset,
+        device=inputs.query.device,
+    )
 
 
-class _MaskKey:
+@dataclass(frozen=True)
+class _Keyed:
     """A mask as a cache key: equal terms over the same tensors are equal.
 
     The cache entry keeps the mask's tensors alive, so their ids stay unique.
     """
 
-    def __init__(self, mask: Mask) -> None:
-        self.mask = mask
-        self.opaque = any(term.kind == "opaque" for term in mask.terms)
-        self.key: tuple[Any, ...] = (id(mask),)
-        if not self.opaque:
-            self.key = tuple(map(_term_key, mask.terms))
-
-    def __hash__(self) -> int:
-        return hash(self.key)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _MaskKey) and self.key == other.key
+    mask: Mask = field(compare=False)
+    key: tuple[Any, ...]
 
 
-def _term_key(term: Any) -> tuple[Any, ...]:
+def _key(term: Term) -> tuple[Any, ...]:
     values = (
         (id(x), x._version) if isinstance(x, Tensor) else x
         for x in term.values
@@ -60,20 +56,5 @@ def _term_key(term: Any) -> tuple[Any, ...]:
 
 
 @functools.lru_cache(maxsize=16)
-def _cached(
-    key: _MaskKey,
-    q_len: int,
-    kv_len: int,
-    batch: int | None,
-    heads: int | None,
-    q_offset: int,
-    device: torch.device,
-) -> BlockMask:
-    return key.mask.block_mask(
-        q_len,
-        kv_len,
-        batch=batch,
-        heads=heads,
-        q_offset=q_offset,
-        device=device,
-    )
+def _cached(keyed: _Keyed, *lengths: int, **options: Any) -> BlockMask:
+    return keyed.mask.block_mask(*lengths, **options)

@@ -45,41 +45,22 @@ def _fits(inputs: AttentionInputs) -> bool:
     return _few_scores(inputs) is not None
 
 
-for name, backend in {
-    "cpu_window": cpu_window,
-    "cpu_half": cpu_half,
-    "pack_gqa": cpu_gqa,
-}.items():
+for name, backend, supports_lse in (
+    ("cpu_window", cpu_window, False),
+    ("cpu_half", cpu_half, False),
+    ("pack_gqa", cpu_gqa, False),
+    ("flex", flex, flex.supports_lse),
+    ("sdpa", sdpa, False),
+    ("triton_split_kv", triton_split_kv, True),
+    ("triton", triton, True),
+):
+    options = {
+        option: getattr(backend, option)
+        for option in ("unsupported_reasons", "deprioritized", "tunable")
+        if hasattr(backend, option)
+    }
     registry.register(
-        name,
-        mask="inputs",
-        unsupported_reasons=backend.unsupported_reasons,
-        deprioritized=backend.deprioritized,
-        supports_lse=False,
-    )(backend.run)
-registry.register(
-    "flex",
-    mask="inputs",
-    unsupported_reasons=flex.unsupported_reasons,
-    deprioritized=flex.deprioritized,
-    supports_lse=flex.supports_lse,
-)(flex.run)
-registry.register(
-    "sdpa",
-    mask="inputs",
-    unsupported_reasons=sdpa.unsupported_reasons,
-    supports_lse=False,
-)(sdpa.run)
-for name, backend in {
-    "triton_split_kv": triton_split_kv,
-    "triton": triton,
-}.items():
-    registry.register(
-        name,
-        mask="inputs",
-        unsupported_reasons=backend.unsupported_reasons,
-        deprioritized=backend.deprioritized,
-        tunable=triton.tunable,
+        name, mask="inputs", supports_lse=supports_lse, **options
     )(backend.run)
 registry.register(
     "tiled",

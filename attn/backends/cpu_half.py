@@ -14,20 +14,13 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from attn.backends.registry import TRACING
-from attn.backends.sdpa import torch_mask, unsupported_on_cpu
+from attn.backends.sdpa import call_torch, torch_mask, unsupported_on_cpu
 from attn.functional.inputs import AttentionInputs
 
-__all__ = [
-    "casting_pays",
-    "run",
-    "deprioritized",
-    "unmeasured",
-    "unsupported_reasons",
-]
+__all__ = ["casting_pays", "deprioritized", "run", "unsupported_reasons"]
 
 HALVES = (torch.float16, torch.bfloat16)
 # tests/attn/test_cpu_speed.py has run on x86-64 with AVX2, and with AVX-512
@@ -77,30 +70,22 @@ def casting_pays(inputs: AttentionInputs) -> bool:
 
 def run(inputs: AttentionInputs) -> Tensor:
     """Cast, compute with PyTorch and cast back, tile by tile."""
-    given = (inputs.query, inputs.key, inputs.value)
-    query, key, value = map(inputs.to_4d, given)
     rows, heads = _tile(inputs)
-    group = inputs.group_size
     options = torch_mask(inputs)
     mask = options.pop("attn_mask", None)
     if mask is not None:
         mask = mask if mask.dtype == torch.bool else mask.float()
         mask = inputs.to_4d(mask.expand(inputs.scores_shape))
     outs = []
-    shares = (heads * group, heads, heads, heads * group)
-    for row in _split((query, key, value, mask), (rows,) * 4, 0):
+    q_heads = heads * inputs.group_size
+    given = (inputs.query, inputs.key, inputs.value)
+    tensors = (*map(inputs.to_4d, given), mask)
+    for row in _split(tensors, (rows,) * 4, 0):
         tiles = [
-            F.scaled_dot_product_attention(
-                q.float(),
-                k.float(),
-                v.float(),
-                m,
-                dropout_p=inputs.dropout_p,
-                scale=inputs.scale,
-                enable_gqa=group > 1,
-                **options,
-            ).to(query.dtype)
-            for q, k, v, m in _split(row, shares, 1)
+            call_torch(
+                inputs, q.float(), k.float(), v.float(), m, **options
+            ).to(inputs.query.dtype)
+            for q, k, v, m in _split(row, (q_heads, heads, heads, q_heads), 1)
         ]
         outs.append(torch.cat(tiles, 1))
     return inputs.from_4d(torch.cat(outs))
@@ -111,8 +96,7 @@ def _tile(inputs: AttentionInputs) -> tuple[int, int]:
     features = inputs.key.shape[-1] + inputs.value.shape[-1]
     fit = TILE_BYTES // (4 * inputs.kv_len * features)
     fit = max(fit, torch.get_num_threads())  # a head for each
-    heads = min(fit, inputs.num_kv_heads)
-    return max(fit // inputs.num_kv_heads, 1), heads
+    return max(fit // inputs.num_kv_heads, 1), min(fit, inputs.num_kv_heads)
 
 
 def _split(
@@ -150,5 +134,4 @@ def cpu_features() -> Mapping[str, Any]:
     They are the machine's own, whatever ``ATEN_CPU_CAPABILITY`` makes torch
     use of them: matrix products do not heed it.
     """
-    known = getattr(torch.cpu, "get_capabilities", dict)
-    return known()
+    return getattr(torch.cpu, "get_capabilities", dict)()

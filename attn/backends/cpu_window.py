@@ -7,12 +7,11 @@ rounded that PyTorch does not round.
 from __future__ import annotations
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from attn.backends.cpu_half import casting_pays
 from attn.backends.registry import TRACING
-from attn.backends.sdpa import unsupported_on_cpu
+from attn.backends.sdpa import call_torch, unsupported_on_cpu
 from attn.functional.inputs import AttentionInputs
 
 __all__ = ["deprioritized", "run", "unsupported_reasons"]
@@ -71,14 +70,12 @@ def run(inputs: AttentionInputs) -> Tensor:
             numbers = torch.where(allowed, 0.0, -torch.inf)  # torch adds them
             masks[place] = numbers.to(query.dtype)
         outs.append(
-            F.scaled_dot_product_attention(
+            call_torch(
+                inputs,
                 query[..., top:end, :],
                 key[..., lo:hi, :],
                 value[..., lo:hi, :],
                 masks[place],
-                dropout_p=inputs.dropout_p,
-                scale=inputs.scale,
-                enable_gqa=inputs.num_heads != inputs.num_kv_heads,
             )
         )
     return torch.cat(outs, -2).to(inputs.query.dtype)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from textwrap import indent
 from typing import Unpack
 
 from torch import Tensor
 
 from attn.backends.registry import Registry, registry
-from attn.backends.sdpa_backends import TorchExplanation, explain_torch
+from attn.backends.sdpa_backends import TorchExplanation, explain_torch, table
 from attn.backends.selection import choose
 from attn.backends.selection import deprioritized as why_deprioritized
 from attn.functional.inputs import AttentionOptions, validate
@@ -35,19 +36,12 @@ class Explanation:
         return self.reasons[name] if name in self.reasons else self.torch[name]
 
     def __str__(self) -> str:
-        width = max(map(len, self.reasons)) + 2
-        lines = ["attn"]
-        for name, reasons in self.reasons.items():
-            notes = [f"no: {reason}" for reason in reasons]
-            if name == self.selected:
-                notes = ["selected"]
-            elif not notes and name in self.deprioritized:
-                notes = [f"slower: {self.deprioritized[name]}"]
-            for i, text in enumerate(notes or ["supported"]):
-                lines.append(f"  {'' if i else name:{width}}{text}")
-        lines.append("PyTorch's F.scaled_dot_product_attention")
-        lines += [f"  {line}" for line in str(self.torch).splitlines()]
-        return "\n".join(lines)
+        ours = table(self.reasons, self.selected, self.deprioritized)
+        return (
+            f"attn\n{indent(ours, '  ')}\n"
+            "PyTorch's F.scaled_dot_product_attention\n"
+            f"{indent(str(self.torch), '  ')}"
+        )
 
 
 def explain(

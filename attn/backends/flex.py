@@ -20,39 +20,34 @@ from attn.functional.inputs import AttentionInputs
 
 __all__ = ["deprioritized", "run", "supports_lse", "unsupported_reasons"]
 
-_HALF_PRECISION = (torch.float16, torch.bfloat16)
-
 
 def unsupported_reasons(inputs: AttentionInputs) -> list[str]:
     """Return what FlexAttention does not support, or not here."""
     if torch.compiler.is_compiling():
         return [TRACING]
-    reasons = []
-    if missing := _no_compiler(inputs.query.device.type):
-        reasons.append(missing)
-    if inputs.attn_mask is not None:
-        reasons.append("attn_mask is a tensor: pass a Mask")
-    if inputs.dropout_p:
-        reasons.append(f"dropout_p is {inputs.dropout_p}: it has no dropout")
-    if not isinstance(inputs.q_offset, int):
-        reasons.append("q_offset is a tensor: pass one int for all rows")
-    if inputs.query.dtype not in (torch.float32, *_HALF_PRECISION):
-        reasons.append(
-            f"query must be float32, float16 or bfloat16; got "
-            f"{inputs.query.dtype}"
-        )
-    if 0 in (*inputs.query.shape, *inputs.key.shape, *inputs.value.shape):
-        reasons.append("a tensor is empty: there is nothing to compile for")
-    if inputs.query.device.type == "cpu":
-        if inputs.sinks is not None:
-            reasons.append(
-                "sinks is given: on a CPU it has no lse to add them"
-            )
-        if inputs.requires_grad:
-            reasons.append(
-                "a tensor requires a gradient: on a CPU it has none"
-            )
-    return reasons
+    dtype, p = inputs.query.dtype, inputs.dropout_p
+    on_cpu = inputs.query.device.type == "cpu"
+    shapes = (*inputs.query.shape, *inputs.key.shape, *inputs.value.shape)
+    found = {
+        "attn_mask is a tensor: pass a Mask": inputs.attn_mask is not None,
+        f"dropout_p is {p}: it has no dropout": p,
+        "q_offset is a tensor: pass one int for all rows": not isinstance(
+            inputs.q_offset, int
+        ),
+        f"query must be float32, float16 or bfloat16; got {dtype}": (
+            dtype not in (torch.float32, torch.float16, torch.bfloat16)
+        ),
+        "a tensor is empty: there is nothing to compile for": 0 in shapes,
+        "sinks is given: on a CPU it has no lse to add them": (
+            on_cpu and inputs.sinks is not None
+        ),
+        "a tensor requires a gradient: on a CPU it has none": (
+            on_cpu and inputs.requires_grad
+        ),
+    }
+    missing = _no_compiler(inputs.query.device.type)
+    reasons = [missing] if missing else []
+    return reasons + [reason for reason, holds in found.items() if holds]
 
 
 def deprioritized(inputs: AttentionInputs) -> str | None:

@@ -26,8 +26,8 @@ def unsupported_reasons(inputs: AttentionInputs) -> list[str]:
         if x is not None:
             reasons.append(f"{name} is given: torch has no such argument")
     mask, dtype = inputs.attn_mask, inputs.query.dtype
-    mixed = mask is not None and mask.dtype not in (dtype, torch.bool)
-    if mixed and inputs.dropout_p > 0 and mask is not None:
+    known = (dtype, torch.bool)
+    if mask is not None and mask.dtype not in known and inputs.dropout_p:
         reasons.append(
             f"attn_mask is {mask.dtype} and query {dtype}: with dropout "
             "torch needs the same"
@@ -47,14 +47,20 @@ def unsupported_on_cpu(inputs: AttentionInputs) -> list[str]:
 
 def run(inputs: AttentionInputs) -> Tensor:
     """Compute a call with PyTorch's function."""
+    tensors = (inputs.query, inputs.key, inputs.value)
+    return call_torch(inputs, *tensors, **torch_mask(inputs))
+
+
+def call_torch(
+    inputs: AttentionInputs, *tensors: Tensor, **mask: Any
+) -> Tensor:
+    """Call PyTorch's function on parts of a call's tensors."""
     return F.scaled_dot_product_attention(
-        inputs.query,
-        inputs.key,
-        inputs.value,
+        *tensors,
         dropout_p=inputs.dropout_p,
         scale=inputs.scale,
         enable_gqa=inputs.num_heads != inputs.num_kv_heads,
-        **torch_mask(inputs),
+        **mask,
     )
 
 
@@ -95,6 +101,5 @@ def masks_nothing(inputs: AttentionInputs) -> bool:
         return False
     left, right = mask.bounds
     last = first + inputs.q_len - 1
-    if right is not None and first + right < inputs.kv_len - 1:
-        return False
-    return left is None or last - left <= 0
+    sees_last = right is None or first + right >= inputs.kv_len - 1
+    return sees_last and (left is None or last - left <= 0)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from typing import NamedTuple, Unpack
+from typing import Any, NamedTuple, Unpack
 
 import torch
 from torch import Tensor
@@ -46,14 +46,26 @@ class TorchExplanation:
         return self.reasons[backend]
 
     def __str__(self) -> str:
-        width = max(map(len, self.reasons)) + 2
-        lines = []
-        for name, reasons in self.reasons.items():
-            free = "selected" if name == self.selected else "supported"
-            first, *more = reasons or [free]
-            lines.append(f"{name:{width}}{'no: ' if reasons else ''}{first}")
-            lines += [" " * width + "no: " + reason for reason in more]
-        return "\n".join(lines)
+        return table(self.reasons, self.selected, {})
+
+
+def table(
+    reasons: dict[str, list[str]],
+    selected: str | None,
+    deprioritized: dict[str, str],
+) -> str:
+    """Return a table of the backends and what there is to say of each."""
+    width = max(map(len, reasons)) + 2
+    lines = []
+    for name, against in reasons.items():
+        notes = [f"no: {reason}" for reason in against]
+        if name == selected:
+            notes = ["selected"]
+        elif not notes and name in deprioritized:
+            notes = [f"slower: {deprioritized[name]}"]
+        for i, text in enumerate(notes or ["supported"]):
+            lines.append(f"{'' if i else name:{width}}{text}")
+    return "\n".join(lines)
 
 
 class _Given(NamedTuple):
@@ -62,12 +74,12 @@ class _Given(NamedTuple):
     query: Tensor
     key: Tensor
     value: Tensor
-    attn_mask: Tensor | None
-    dropout_p: float
-    is_causal: bool
-    scale: float | None
-    enable_gqa: bool
-    inputs: AttentionInputs | None
+    attn_mask: Tensor | None = None
+    dropout_p: float = 0.0
+    is_causal: bool = False
+    scale: float | None = None
+    enable_gqa: bool = False
+    inputs: AttentionInputs | None = None
 
     def choice(self) -> int:
         """Return PyTorch's choice, which may still fail to run.
@@ -76,14 +88,7 @@ class _Given(NamedTuple):
             RuntimeError: no enabled backend supports the call.
         """
         return torch._fused_sdp_choice(
-            self.query,
-            self.key,
-            self.value,
-            self.attn_mask,
-            self.dropout_p,
-            self.is_causal,
-            scale=self.scale,
-            enable_gqa=self.enable_gqa,
+            *self[:6], scale=self.scale, enable_gqa=self.enable_gqa
         )
 
     def tensors(self) -> dict[str, Tensor]:
@@ -127,18 +132,12 @@ def explain_torch(
     if inputs and 0 in [x.numel() for x in tensors.values()]:
         everywhere.append("a tensor is empty: torch returns without a backend")
 
-    mask = options.get("attn_mask")
-    given = _Given(
-        query,
-        key,
-        value,
-        None if isinstance(mask, Mask) else mask,
-        options.get("dropout_p", 0.0),
-        options.get("is_causal", False),
-        options.get("scale"),
-        options.get("enable_gqa", False),
-        inputs,
-    )
+    torchs: dict[str, Any] = {
+        name: x
+        for name, x in options.items()
+        if name in _Given._fields and not isinstance(x, Mask)
+    }
+    given = _Given(query, key, value, **torchs, inputs=inputs)
     reasons = {}
     for name, is_on in _SWITCHES.items():
         off = [] if is_on() else ["it is switched off (sdpa_kernel)"]

@@ -5,7 +5,7 @@ The keys of a row are divided among programs, whose results are merged.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 
@@ -14,15 +14,16 @@ from attn.backends.registry import TRACING
 from attn.backends.sdpa import masks_nothing
 from attn.functional.inputs import AttentionInputs
 
-__all__ = ["deprioritized", "run", "unsupported_reasons"]
+__all__ = ["deprioritized", "run", "tunable", "unsupported_reasons"]
+
+tunable = triton.tunable
 
 
 def unsupported_reasons(inputs: AttentionInputs) -> list[str]:
     """Return why the kernels cannot compute a call."""
     if torch.compiler.is_compiling():
         return [TRACING]
-    reasons = triton.unsupported_reasons(inputs)
-    if reasons:
+    if reasons := triton.unsupported_reasons(inputs):
         return reasons
     from attn.kernels.decode_varlen import MAX_ROWS
 
@@ -55,44 +56,32 @@ def run(inputs: AttentionInputs, return_lse: bool = False) -> Any:
 
     visible = _visible(inputs)
     assert visible is not None
-    query, key, value = map(
-        inputs.to_4d, (inputs.query, inputs.key, inputs.value)
-    )
+    kv_len, mask = visible
+    query, key, value = inputs.query, inputs.key, inputs.value
+    given = (query, key[..., :kv_len, :], value[..., :kv_len, :])
     out, lse = decode_attention(
-        query,
-        key[:, :, : visible.kv_len],
-        value[:, :, : visible.kv_len],
-        is_causal=visible.is_causal,
+        *map(inputs.to_4d, given),
         scale=inputs.scale,
         softcap=inputs.softcap,
         sinks=inputs.sinks,
-        window=visible.window,
         return_lse=True,
+        **mask,
     )
     out = inputs.from_4d(out)
     return (out, inputs.from_4d(lse)) if return_lse else out
 
 
-class _Visible(NamedTuple):
-    """The keys of queries that are the last of the first ``kv_len``."""
-
-    kv_len: int
-    is_causal: bool
-    window: int | None
-
-
-def _visible(inputs: AttentionInputs) -> _Visible | None:
+def _visible(inputs: AttentionInputs) -> tuple[int, dict[str, Any]] | None:
+    """Return how many keys the queries are the last of, and their mask."""
     from attn.kernels import band_of
 
     if masks_nothing(inputs):
-        return _Visible(inputs.kv_len, is_causal=False, window=None)
-    band = band_of(inputs.mask, inputs.query.device)
-    start = inputs.q_offset
+        return inputs.kv_len, {}
+    band, start = band_of(inputs.mask, inputs.query.device), inputs.q_offset
     if isinstance(band, str) or band.valid is not None or band.right != 0:
         return None
-    if not isinstance(start, int) or not 0 <= start <= (
-        inputs.kv_len - inputs.q_len
-    ):
+    last = inputs.kv_len - inputs.q_len
+    if not isinstance(start, int) or not 0 <= start <= last:
         return None
     window = None if band.left >= inputs.kv_len else band.left
-    return _Visible(start + inputs.q_len, is_causal=True, window=window)
+    return start + inputs.q_len, {"is_causal": True, "window": window}
