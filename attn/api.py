@@ -99,7 +99,6 @@ def attention(
     }
     inputs = validate(query, key, value, **options)
     _, chosen = choose(registry, inputs, impl, return_lse, extra)
-    assert chosen.mask is not None
-    return run(
-        chosen.function, chosen.mask, inputs, options, return_lse, extra
-    )
+    function, form = chosen.function, chosen.mask
+    assert form is not None
+    return run(function, form, inputs, options, return_lse, extra)

@@ -20,6 +20,7 @@ from attn.profiling import benchmark_interleaved
 
 __all__ = ["autotune"]
 
+ROUNDS = 7  # of which the median counts
 PRUNE_RATIO = 4.0  # times the best: one round is enough
 SWITCH_MARGIN = 1.1  # times the best: no reason to change
 
@@ -40,16 +41,9 @@ def autotune(
     options use the backend that was fastest here, the backward pass included
     where autograd records the inputs.
 
-    Args:
-        query, key, value: as in ``attn.scaled_dot_product_attention``.
-        return_lse, options: as in ``attn.scaled_dot_product_attention``.
-        registry: as in ``attention``; it caches the result.
-
-    Returns:
-        The explanation of such calls from now on.
-
-    Raises:
-        TypeError, ValueError: an argument is wrong.
+    Arguments and errors are those of ``explain``, without nested tensors;
+    ``registry`` caches the result. Returned is ``explain``'s answer to such
+    calls from now on.
     """
     inputs = validate(query, key, value, **options)
     _measure(registry, inputs, {**options}, return_lse)
@@ -62,8 +56,7 @@ def _measure(
     registry: Registry,
     inputs: AttentionInputs,
     options: dict[str, Any],
-    return_lse: bool = False,
-    rounds: int = 7,
+    return_lse: bool,
 ) -> None:
     """Benchmark every supported backend on a call and cache the order.
 
@@ -71,13 +64,6 @@ def _measure(
     inputs, the backward pass counts too. A backend that fails is skipped
     with a warning. The current choice stays unless another is clearly
     faster.
-
-    Args:
-        registry: of the implementations; it caches the result.
-        inputs: validated.
-        options: the contract's optional arguments, as given.
-        return_lse: compute the lse too.
-        rounds: of which the median counts.
     """
     key = inputs.tuning_key(return_lse)
     registry.seconds.pop(key, None)
@@ -104,7 +90,7 @@ def _measure(
         return
     limit = PRUNE_RATIO * min(seconds.values())
     close = {n: once for n, once in runs.items() if seconds[n] <= limit}
-    for name, spent in benchmark_interleaved(close, rounds, device).items():
+    for name, spent in benchmark_interleaved(close, ROUNDS, device).items():
         seconds[name] = statistics.median(spent)
     order = sorted(seconds, key=lambda name: seconds[name])
     if seconds.get(current, torch.inf) <= SWITCH_MARGIN * seconds[order[0]]:
@@ -131,6 +117,6 @@ def _once(
         out = run(one.function, one.mask, inputs, options, return_lse, {})
     if inputs.requires_grad:
         out = out[0] if return_lse else out
-        tensors = (inputs.query, inputs.key, inputs.value)
-        leaves = [x for x in tensors if x.requires_grad]
+        given = (inputs.query, inputs.key, inputs.value)
+        leaves = [x for x in given if x.requires_grad]
         torch.autograd.grad(out, leaves, torch.ones_like(out))

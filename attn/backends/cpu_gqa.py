@@ -6,11 +6,10 @@ PyTorch's fused function then reads each key once a group, not once a head.
 from __future__ import annotations
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from attn.backends.registry import TRACING
-from attn.backends.sdpa import torch_mask, unsupported_on_cpu
+from attn.backends.sdpa import torch_mask, torchs_function, unsupported_on_cpu
 from attn.functional.inputs import AttentionInputs
 
 __all__ = ["deprioritized", "run", "unsupported_reasons"]
@@ -53,14 +52,8 @@ def run(inputs: AttentionInputs) -> Tensor:
     if mask is None and _memory_bound(inputs):
         out = _by_products(inputs, query)
     else:
-        out = F.scaled_dot_product_attention(
-            query,
-            inputs.key,
-            inputs.value,
-            mask,
-            dropout_p=inputs.dropout_p,
-            scale=inputs.scale,
-        )
+        tensors = (query, inputs.key, inputs.value, mask)
+        out = torchs_function(inputs)(*tensors, enable_gqa=False)
     return out.reshape(*lead, heads * group, length, out.shape[-1])
 
 

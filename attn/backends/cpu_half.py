@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from attn.backends.registry import TRACING
-from attn.backends.sdpa import call_torch, torch_mask, unsupported_on_cpu
+from attn.backends.sdpa import torch_mask, torchs_function, unsupported_on_cpu
 from attn.functional.inputs import AttentionInputs
 
 __all__ = ["casting_pays", "deprioritized", "run", "unsupported_reasons"]
@@ -71,20 +71,18 @@ def casting_pays(inputs: AttentionInputs) -> bool:
 def run(inputs: AttentionInputs) -> Tensor:
     """Cast, compute with PyTorch and cast back, tile by tile."""
     rows, heads = _tile(inputs)
-    options = torch_mask(inputs)
+    torchs, options = torchs_function(inputs), torch_mask(inputs)
     mask = options.pop("attn_mask", None)
     if mask is not None:
         mask = mask if mask.dtype == torch.bool else mask.float()
         mask = inputs.to_4d(mask.expand(inputs.scores_shape))
-    outs = []
+    outs, dtype = [], inputs.query.dtype
     q_heads = heads * inputs.group_size
     given = (inputs.query, inputs.key, inputs.value)
     tensors = (*map(inputs.to_4d, given), mask)
     for row in _split(tensors, (rows,) * 4, 0):
         tiles = [
-            call_torch(
-                inputs, q.float(), k.float(), v.float(), m, **options
-            ).to(inputs.query.dtype)
+            torchs(q.float(), k.float(), v.float(), m, **options).to(dtype)
             for q, k, v, m in _split(row, (q_heads, heads, heads, q_heads), 1)
         ]
         outs.append(torch.cat(tiles, 1))

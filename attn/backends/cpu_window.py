@@ -11,7 +11,7 @@ from torch import Tensor
 
 from attn.backends.cpu_half import casting_pays
 from attn.backends.registry import TRACING
-from attn.backends.sdpa import call_torch, unsupported_on_cpu
+from attn.backends.sdpa import torchs_function, unsupported_on_cpu
 from attn.functional.inputs import AttentionInputs
 
 __all__ = ["deprioritized", "run", "unsupported_reasons"]
@@ -57,7 +57,7 @@ def run(inputs: AttentionInputs) -> Tensor:
     if casting_pays(inputs):
         query, key, value = query.float(), key.float(), value.float()
     masks: dict[tuple[int, ...], Tensor] = {}
-    outs = []
+    torchs, outs = torchs_function(inputs), []
     for top in range(0, inputs.q_len, BLOCK):
         end = min(top + BLOCK, inputs.q_len)
         lo = min(max(start + top - left, 0), inputs.kv_len - 1)
@@ -70,8 +70,7 @@ def run(inputs: AttentionInputs) -> Tensor:
             numbers = torch.where(allowed, 0.0, -torch.inf)  # torch adds them
             masks[place] = numbers.to(query.dtype)
         outs.append(
-            call_torch(
-                inputs,
+            torchs(
                 query[..., top:end, :],
                 key[..., lo:hi, :],
                 value[..., lo:hi, :],

@@ -55,14 +55,9 @@ def explain(
 ) -> Explanation:
     """Explain which backend is selected for a call; nothing is computed.
 
-    Args:
-        query, key, value: as in ``attn.scaled_dot_product_attention``, or
-            jagged nested tensors, which only PyTorch's function takes.
-        return_lse, options: as in ``attn.scaled_dot_product_attention``.
-        registry: as in ``attention``.
-
-    Returns:
-        The reasons of each backend, PyTorch's own included.
+    Arguments are those of ``attn.attention``; the tensors may be jagged
+    nested tensors, too, which only PyTorch's function takes. Returned are the
+    reasons of each backend, PyTorch's own included.
 
     Raises:
         TypeError, ValueError: an argument is wrong for every backend.

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from attn.backends.block_masks import block_mask
+from attn.backends.forms import unsupported_in_form
 from attn.backends.registry import TRACING
 from attn.functional.inputs import AttentionInputs
 
@@ -25,29 +26,23 @@ def unsupported_reasons(inputs: AttentionInputs) -> list[str]:
     """Return what FlexAttention does not support, or not here."""
     if torch.compiler.is_compiling():
         return [TRACING]
-    dtype, p = inputs.query.dtype, inputs.dropout_p
-    on_cpu = inputs.query.device.type == "cpu"
-    shapes = (*inputs.query.shape, *inputs.key.shape, *inputs.value.shape)
-    found = {
-        "attn_mask is a tensor: pass a Mask": inputs.attn_mask is not None,
-        f"dropout_p is {p}: it has no dropout": p,
-        "q_offset is a tensor: pass one int for all rows": not isinstance(
-            inputs.q_offset, int
-        ),
-        f"query must be float32, float16 or bfloat16; got {dtype}": (
-            dtype not in (torch.float32, torch.float16, torch.bfloat16)
-        ),
-        "a tensor is empty: there is nothing to compile for": 0 in shapes,
-        "sinks is given: on a CPU it has no lse to add them": (
-            on_cpu and inputs.sinks is not None
-        ),
-        "a tensor requires a gradient: on a CPU it has none": (
-            on_cpu and inputs.requires_grad
-        ),
-    }
-    missing = _no_compiler(inputs.query.device.type)
-    reasons = [missing] if missing else []
-    return reasons + [reason for reason, holds in found.items() if holds]
+    reasons = unsupported_in_form("block", lambda keyword: True, inputs)
+    device, dtype = inputs.query.device.type, inputs.query.dtype
+    if missing := _no_compiler(device):
+        reasons.append(missing)
+    if inputs.dropout_p:
+        reasons.append(f"dropout_p is {inputs.dropout_p}: it has no dropout")
+    if dtype not in (torch.float32, torch.float16, torch.bfloat16):
+        reasons.append(
+            f"query must be float32, float16 or bfloat16; got {dtype}"
+        )
+    if 0 in (*inputs.query.shape, *inputs.key.shape, *inputs.value.shape):
+        reasons.append("a tensor is empty: there is nothing to compile for")
+    if device == "cpu" and inputs.sinks is not None:
+        reasons.append("sinks is given: on a CPU it has no lse to add them")
+    if device == "cpu" and inputs.requires_grad:
+        reasons.append("a tensor requires a gradient: on a CPU it has none")
+    return reasons
 
 
 def deprioritized(inputs: AttentionInputs) -> str | None:
@@ -68,12 +63,9 @@ def run(
 ) -> Any:
     """Compute a call with FlexAttention, compiling it if needed.
 
-    Args:
-        inputs: validated.
-        return_lse: as in the contract.
-        score_mod: ``(score, b, h, q_idx, kv_idx) -> score``, after the
-            softcap and before the mask; ``attn.positions.alibi_score`` makes
-            one. Positions count from the first query and the first key.
+    ``score_mod(score, b, h, q_idx, kv_idx) -> score`` comes after the softcap
+    and before the mask; ``attn.positions.alibi_score`` makes one. Positions
+    count from the first query and the first key.
     """
     given = map(inputs.to_4d, (inputs.query, inputs.key, inputs.value))
     # FlexAttention needs stride 1 along the features.
@@ -84,12 +76,10 @@ def run(
         "scale": inputs.scale,
         "enable_gqa": inputs.num_heads != inputs.num_kv_heads,
     }
-    needs_lse = return_lse or inputs.sinks is not None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        if not needs_lse:
-            out = _compiled()(*tensors, **options)
-            return inputs.from_4d(out)
+        if not return_lse and inputs.sinks is None:
+            return inputs.from_4d(_compiled()(*tensors, **options))
         from torch.nn.attention.flex_attention import AuxRequest
 
         options["return_aux"] = AuxRequest(lse=True)

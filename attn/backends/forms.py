@@ -62,13 +62,8 @@ def run(
 ) -> Any:
     """Call a function with its masks in its form.
 
-    Args:
-        function: of an implementation.
-        form: one of ``FORMS``, or a function that makes the mask of a call.
-        inputs: validated.
-        options: the contract's optional arguments, as given.
-        return_lse: compute the lse too.
-        extra: keywords outside the contract.
+    ``options`` are the contract's optional arguments, as given; ``extra`` are
+    keywords outside the contract.
     """
     keywords = {**extra, **({"return_lse": True} if return_lse else {})}
     if form == "inputs":
@@ -76,9 +71,8 @@ def run(
     tensors = (inputs.query, inputs.key, inputs.value)
     if form == "contract":
         return function(*tensors, **options, **keywords)
-    for name, value in _OPTIONS.items():
-        if (given := value(inputs)) is not None:
-            keywords[name] = given
+    given = {name: value(inputs) for name, value in _OPTIONS.items()}
+    keywords |= {name: x for name, x in given.items() if x is not None}
     make = form if callable(form) else _MAKERS[form]
     return function(*tensors, make(inputs), scale=inputs.scale, **keywords)
 

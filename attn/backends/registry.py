@@ -21,6 +21,9 @@ __all__ = ["Implementation", "Registry", "registry"]
 TRACING = "a graph is being traced: it must not depend on a length"
 
 Attention = Callable[..., Any]
+Reasons = Callable[[AttentionInputs], list[str]]
+Reason = Callable[[AttentionInputs], str | None]
+Condition = Callable[[AttentionInputs], bool]
 
 
 @dataclass(frozen=True)
@@ -29,10 +32,10 @@ class Implementation:
 
     function: Attention
     mask: str | MaskForm | None
-    unsupported_reasons: Callable[[AttentionInputs], list[str]]
-    deprioritized: Callable[[AttentionInputs], str | None]
-    supports_lse: Callable[[AttentionInputs], bool]
-    tunable: Callable[[AttentionInputs], bool]
+    unsupported_reasons: Reasons
+    deprioritized: Reason
+    supports_lse: Condition
+    tunable: Condition
     keywords: frozenset[str] | None  # that it declares; None: any
 
     def declares(self, keyword: str) -> bool:
@@ -78,10 +81,7 @@ class Registry(Mapping[str, Implementation]):
     # --- a dictionary --------------------------------------------------------
 
     def __iter__(self) -> Iterator[str]:
-        yield from self._own
-        for name in self._parent or ():
-            if name not in self._own:
-                yield name
+        return iter(dict.fromkeys([*self._own, *(self._parent or ())]))
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
@@ -116,15 +116,11 @@ class Registry(Mapping[str, Implementation]):
         self,
         name: str,
         *,
-        mask: str | Callable[[AttentionInputs], Any] | None = "contract",
-        unsupported_reasons: Callable[[AttentionInputs], list[str]] = (
-            lambda inputs: []
-        ),
-        deprioritized: Callable[[AttentionInputs], str | None] = (
-            lambda inputs: None
-        ),
-        supports_lse: bool | Callable[[AttentionInputs], bool] = True,
-        tunable: bool | Callable[[AttentionInputs], bool] = True,
+        mask: str | MaskForm | None = "contract",
+        unsupported_reasons: Reasons = lambda inputs: [],
+        deprioritized: Reason = lambda inputs: None,
+        supports_lse: bool | Condition = True,
+        tunable: bool | Condition = True,
         before: str | None = None,
     ) -> Callable[[Attention], Attention]:
         """Register an implementation, as a decorator.
@@ -185,16 +181,11 @@ class Registry(Mapping[str, Implementation]):
 
         return add
 
-    def register_mask(
-        self, name: str
-    ) -> Callable[[Callable[[AttentionInputs], Any]], Any]:
+    def register_mask(self, name: str) -> Callable[[MaskForm], MaskForm]:
         """Register the function that makes an implementation's masks.
 
-        Args:
-            name: of the implementation, which may be registered later.
-
-        Returns:
-            The decorator, for a function of ``AttentionInputs``.
+        Returned is the decorator, for a function of ``AttentionInputs``; the
+        implementation of that name may be registered later.
         """
 
         def add(form: MaskForm) -> MaskForm:
@@ -221,11 +212,8 @@ class Registry(Mapping[str, Implementation]):
         Models need not be rebuilt or reloaded. (The default is a plain
         attribute, which ``torch.compile`` can read.)
 
-        Args:
-            name: one of ``implementations()``, or ``"auto"``.
-
         Raises:
-            ValueError: there is no such implementation.
+            ValueError: the name is not ``"auto"`` or an implementation.
         """
         if name != "auto":
             _ = self[name]
@@ -245,9 +233,7 @@ class Registry(Mapping[str, Implementation]):
                 yield name, one
 
 
-def _constant(
-    answer: bool | Callable[[AttentionInputs], bool],
-) -> Callable[[AttentionInputs], bool]:
+def _constant(answer: bool | Condition) -> Condition:
     return answer if callable(answer) else lambda inputs: bool(answer)
 
 

@@ -6,6 +6,8 @@ nothing, and a boolean matrix otherwise.
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -48,19 +50,16 @@ def unsupported_on_cpu(inputs: AttentionInputs) -> list[str]:
 def run(inputs: AttentionInputs) -> Tensor:
     """Compute a call with PyTorch's function."""
     tensors = (inputs.query, inputs.key, inputs.value)
-    return call_torch(inputs, *tensors, **torch_mask(inputs))
+    return torchs_function(inputs)(*tensors, **torch_mask(inputs))
 
 
-def call_torch(
-    inputs: AttentionInputs, *tensors: Tensor, **mask: Any
-) -> Tensor:
-    """Call PyTorch's function on parts of a call's tensors."""
-    return F.scaled_dot_product_attention(
-        *tensors,
+def torchs_function(inputs: AttentionInputs) -> Callable[..., Tensor]:
+    """Return PyTorch's function, with all but the tensors and the mask."""
+    return functools.partial(
+        F.scaled_dot_product_attention,
         dropout_p=inputs.dropout_p,
         scale=inputs.scale,
         enable_gqa=inputs.num_heads != inputs.num_kv_heads,
-        **mask,
     )
 
 

@@ -108,13 +108,8 @@ def explain_torch(
     On the CPU the sentences are ours; elsewhere they are PyTorch's own
     warnings, which name only the first obstacle of a backend.
 
-    Args:
-        query, key, value: as in ``attn.scaled_dot_product_attention``, or
-            jagged nested tensors.
-        return_lse, options: as in ``attn.scaled_dot_product_attention``.
-
-    Returns:
-        The reasons of each backend, and the selected one.
+    Arguments are those of ``attn.scaled_dot_product_attention``; the tensors
+    may be jagged nested tensors, too.
 
     Raises:
         TypeError, ValueError: an argument is wrong for every backend.
@@ -157,12 +152,16 @@ def _unsupported_everywhere(
     options: AttentionOptions, return_lse: bool
 ) -> list[str]:
     """Return what none of PyTorch's backends supports."""
-    found = []
-    for name in ("softcap", "sinks"):
-        if options.get(name) is not None:
-            found.append(f"{name} is given: torch has no such argument")
-    if return_lse:
-        found.append("return_lse is given: torch has no such argument")
+    ours = {
+        "softcap": options.get("softcap") is not None,
+        "sinks": options.get("sinks") is not None,
+        "return_lse": return_lse,
+    }
+    found = [
+        f"{name} is given: torch has no such argument"
+        for name, given in ours.items()
+        if given
+    ]
     mask, start = options.get("attn_mask"), options.get("q_offset")
     masks = [str(mask)] if isinstance(mask, Mask) else []
     if options.get("window") is not None:
@@ -188,8 +187,7 @@ def _flash_on_cpu(given: _Given) -> list[str]:
     found = []
     if given.dropout_p > 0:
         found.append(f"dropout_p is {given.dropout_p}: it has no dropout")
-    tensors = given.tensors()
-    for name, x in tensors.items():
+    for name, x in given.tensors().items():
         if x.dim() != 4:
             found.append(f"{name} must be (B, H, L, D); got {x.dim()} axes")
         if x.stride(-1) != 1:
@@ -197,9 +195,9 @@ def _flash_on_cpu(given: _Given) -> list[str]:
                 f"{name} must have stride 1 along head_dim; got "
                 f"{x.stride(-1)}: call contiguous()"
             )
-    batches = {x.shape[0]: None for x in tensors.values() if x.dim() == 4}
+    batches = {str(x.shape[0]): None for x in given[:3] if x.dim() == 4}
     if len(batches) > 1:
-        sizes = " and ".join(map(str, batches))
+        sizes = " and ".join(batches)
         found.append(f"the batch sizes are {sizes}: it does not broadcast")
     D, Dv = given.query.shape[-1], given.value.shape[-1]
     if Dv != D:
@@ -260,13 +258,8 @@ def _in_torchs_words(name: str, given: _Given) -> list[str]:
 
 
 def _on_nested(name: str, given: _Given) -> list[str]:
-    can = {
-        "FLASH_ATTENTION": cuda.can_use_flash_attention,
-        "EFFICIENT_ATTENTION": cuda.can_use_efficient_attention,
-        "CUDNN_ATTENTION": cuda.can_use_cudnn_attention,
-    }[name]
-    params = cuda.SDPAParams(*given[:6], given.enable_gqa)
-    if can(params):
+    can = getattr(cuda, f"can_use_{name.lower()}")
+    if can(cuda.SDPAParams(*given[:6], given.enable_gqa)):
         return []
     return [f"torch.backends.cuda.{can.__name__} returns False"]
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Collection
 
 import torch
 
@@ -18,29 +17,14 @@ def choose(
     inputs: AttentionInputs,
     impl: str | None = None,
     return_lse: bool = False,
-    extra: Mapping[str, Any] | None = None,
+    extra: Collection[str] = (),
 ) -> tuple[str, Implementation]:
-    """Select the implementation that computes a call.
+    """Select the implementation that computes a call, and return its name too.
 
-    Args:
-        registry: of the implementations.
-        inputs: of the call.
-        impl: a name, which must then support it. ``"auto"`` or None selects
-            the fastest in ``attn.api.autotune``, else the first that
-            supports it and is not deprioritized.
-        return_lse: whether the lse is computed too.
-        extra: keywords outside the contract.
-
-    Returns:
-        Its name, and the implementation.
-
-    Raises:
-        ValueError: the named one does not support it, with the reasons.
-        TypeError: no implementation declares an extra keyword.
+    Arguments and errors are those of ``attn.attention``.
     """
     name = impl or "auto"
     name = registry.default if name == "auto" else name
-    extra = extra or {}
     if name != "auto":
         one = registry[name]
         if unknown := [key for key in extra if not one.declares(key)]:

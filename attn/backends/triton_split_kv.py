@@ -76,7 +76,7 @@ def _visible(inputs: AttentionInputs) -> tuple[int, dict[str, Any]] | None:
     from attn.kernels import band_of
 
     if masks_nothing(inputs):
-        return inputs.kv_len, {}
+        return inputs.kv_len, {"is_causal": False}
     band, start = band_of(inputs.mask, inputs.query.device), inputs.q_offset
     if isinstance(band, str) or band.valid is not None or band.right != 0:
         return None
