@@ -49,13 +49,8 @@ def kv_cache_bytes(
     Source: Pope et al. 2022, "Efficiently scaling Transformer inference",
     section 3.3.
     """
-    _check(
-        batch=batch,
-        seq_len=seq_len,
-        num_layers=num_layers,
-        num_kv_heads=num_kv_heads,
-        head_dim=head_dim,
-    )
+    _check(batch=batch, seq_len=seq_len, num_layers=num_layers)
+    _check(num_kv_heads=num_kv_heads, head_dim=head_dim)
     elements = 2 * batch * seq_len * num_layers * num_kv_heads * head_dim
     return elements * dtype.itemsize
 
@@ -144,14 +139,8 @@ def attention_cost(
     Source: Dao et al. 2022, "FlashAttention", section 3; Williams et al.
     2009 (roofline).
     """
-    _check(
-        batch=batch,
-        q_len=q_len,
-        kv_len=kv_len,
-        num_heads=num_heads,
-        num_kv_heads=num_kv_heads,
-        head_dim=head_dim,
-    )
+    _check(batch=batch, q_len=q_len, kv_len=kv_len, num_heads=num_heads)
+    _check(num_kv_heads=num_kv_heads, head_dim=head_dim)
     pairs = q_len * kv_len
     if is_causal:
         first = kv_len - q_len + 1  # keys of the first query
@@ -198,10 +187,7 @@ class ModelShape(NamedTuple):
     windowed_layers: int = 0
 
     def cache_bytes(
-        self,
-        batch: int,
-        seq_len: int,
-        dtype: torch.dtype = torch.bfloat16,
+        self, batch: int, seq_len: int, dtype: torch.dtype = torch.bfloat16
     ) -> int:
         """Count the bytes of its cache, cut to the window if it has one."""
         short = seq_len if self.window is None else min(seq_len, self.window)
@@ -216,14 +202,9 @@ _META = "Llama 3 report, Grattafiori et al. 2024, table 3"
 PUBLISHED = {
     "GPT-2": ModelShape(12, 768, 12, 12, 64, "transformers GPT2Config"),
     "Llama-2-7B": ModelShape(32, 4096, 32, 32, 128, "its config.json"),
+    # Falcon's config says num_kv_heads 71; multi_query makes that 1.
     "Falcon-7B": ModelShape(
-        # Its config says num_kv_heads 71; multi_query makes that 1.
-        32,
-        4544,
-        71,
-        1,
-        64,
-        "its config.json, multi_query",
+        32, 4544, 71, 1, 64, "its config.json, multi_query"
     ),
     "Llama-2-70B": ModelShape(80, 8192, 64, 8, 128, "its config.json"),
     "Mistral-7B-v0.1": ModelShape(

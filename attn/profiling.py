@@ -7,6 +7,7 @@ import os
 import random
 import time
 from collections.abc import Callable, Iterator, Mapping
+from itertools import accumulate
 from typing import Any
 
 import torch
@@ -40,19 +41,13 @@ def peak_bytes(function: Callable[..., Any], *args: Any, **kwargs: Any) -> int:
         torch.cuda.reset_peak_memory_stats()
         function(*args, **kwargs)
         return torch.cuda.max_memory_allocated() - before
-    with (
-        _no_log(),
-        profile(activities=[ProfilerActivity.CPU], profile_memory=True) as log,
-    ):
+    log: Any = profile(activities=[ProfilerActivity.CPU], profile_memory=True)
+    with _no_log(), log:
         function(*args, **kwargs)
-    assert log.profiler is not None
     events = log.profiler.kineto_results.events()
     steps = [e for e in events if e.name() == "[memory]"]
-    now = most = 0
-    for step in sorted(steps, key=lambda e: e.start_ns()):
-        now += step.nbytes()
-        most = max(most, now)
-    return most
+    steps.sort(key=lambda e: e.start_ns())
+    return max(accumulate((e.nbytes() for e in steps), initial=0))
 
 
 @contextlib.contextmanager
@@ -85,9 +80,8 @@ def benchmark_interleaved(
         Seconds, ``rounds`` of them for each name.
     """
     on_gpu = torch.device(device).type == "cuda"
-    flush = None
-    if on_gpu:
-        flush = torch.empty(L2_BYTES, dtype=torch.uint8, device=device)
+    size, flushes = (L2_BYTES, FLUSHES) if on_gpu else (0, 0)
+    flush = torch.empty(size, dtype=torch.uint8, device=device)
     spent: dict[str, list[float]] = {name: [] for name in calls}
     for call in (*calls.values(), *calls.values()):
         call()
@@ -100,11 +94,10 @@ def benchmark_interleaved(
         else:
             shuffle.shuffle(order)
         for name, call in order:
-            if flush is not None:
-                # While these run, the call gets into the GPU's queue: what
-                # the CPU needs to launch it does not count.
-                for _ in range(FLUSHES):
-                    flush.zero_()
+            # While these run, the call gets into the GPU's queue: what the
+            # CPU needs to launch it does not count.
+            for _ in range(flushes):
+                flush.zero_()
             with _clock(on_gpu, spent[name]):
                 call()
     return spent

@@ -18,23 +18,15 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from numpy.typing import NDArray
 
-from attn.plot.figures import (
-    BLUE,
-    GREY,
-    MAP,
-    ORANGE,
-    array,
-    describe,
-    figure,
-)
+from attn.plot.figures import BLUE, GREY, MAP, ORANGE, array, describe, figure
 
-__all__ = ["attention_map", "attention_maps", "mask", "masks_grid"]
+Labels = Sequence[str] | None
 
 
 def attention_map(
     weights: Any,
-    queries: Sequence[str] | None = None,
-    keys: Sequence[str] | None = None,
+    queries: Labels = None,
+    keys: Labels = None,
     *,
     masked: Any = None,
     ax: Axes | None = None,
@@ -80,7 +72,7 @@ def attention_map(
         _write(ax, np.where(hidden, -np.inf, cells), low, top)
     elif picture is not None:
         picture.colorbar(image, ax=ax, shrink=0.6, label="weight")
-    _label(ax, rows, cols, queries, keys, title)
+    _label(ax, cells.shape, queries, keys, title)
     text = f"{title or 'Attention'}: {rows} queries down, {cols} keys across."
     if seen.size:
         i, j = divmod(int(np.nanargmax(shown)), cols)
@@ -107,10 +99,8 @@ def attention_maps(
     picture, panels = _panels("heads", heads, columns, 6.4 / columns)
     for ax, (name, weights) in zip(panels, heads.items(), strict=True):
         attention_map(weights, tokens, ax=ax, title=name)
-    names = ", ".join(heads)
-    return describe(
-        picture, f"Attention maps over {len(tokens)} tokens: {names}."
-    )
+    text = f"Attention maps over {len(tokens)} tokens: {', '.join(heads)}."
+    return describe(picture, text)
 
 
 def mask(
@@ -118,8 +108,8 @@ def mask(
     q_len: int | None = None,
     kv_len: int | None = None,
     *,
-    queries: Sequence[str] | None = None,
-    keys: Sequence[str] | None = None,
+    queries: Labels = None,
+    keys: Labels = None,
     q_offset: int = 0,
     ax: Axes | None = None,
     title: str | None = None,
@@ -154,12 +144,9 @@ def masks_grid(
     *,
     columns: int = 4,
 ) -> Figure:
-    """Draw a gallery of masks.
+    """Draw a gallery of named masks, ``columns`` in a row.
 
-    Args:
-        masks: a name and a mask, as ``mask`` takes it, for each.
-        q_len, kv_len: as in ``mask``.
-        columns: masks in a row.
+    The other arguments and the errors are those of ``mask``.
     """
     picture, panels = _panels("masks", masks, columns, 6.4 / columns)
     texts = []
@@ -171,11 +158,7 @@ def masks_grid(
 
 
 def _draw_mask(
-    ax: Axes,
-    hidden: NDArray,
-    queries: Sequence[str] | None,
-    keys: Sequence[str] | None,
-    title: str | None,
+    ax: Axes, hidden: NDArray, queries: Labels, keys: Labels, title: str | None
 ) -> str:
     """Fill and hatch the cells; return a description."""
     rows, cols = hidden.shape
@@ -183,7 +166,7 @@ def _draw_mask(
     look: Any = {"facecolor": BLUE, "edgecolor": GREY, "linewidth": 0.5}
     ax.add_collection(PatchCollection(_cells(~hidden), **look))
     _hatch(ax, hidden)
-    _label(ax, rows, cols, queries, keys, title)
+    _label(ax, hidden.shape, queries, keys, title)
     seen = (~hidden).sum(-1)
     return (
         f"{title or 'Mask'}: {rows} queries down, {cols} keys across; "
@@ -199,41 +182,29 @@ def _cells(where: NDArray) -> list[Rectangle]:
 def _hatch(ax: Axes, hidden: NDArray) -> None:
     """Hatch what is masked: dark alone would look like a small weight."""
     look: Any = {"facecolor": "none", "edgecolor": GREY, "linewidth": 0}
+    look |= {"hatch": "/////", "label": "masked"}
     if hidden.any():
-        cells = PatchCollection(_cells(hidden), hatch="/////", **look)
-        cells.set_label("masked")
-        ax.add_collection(cells)
+        ax.add_collection(PatchCollection(_cells(hidden), **look))
 
 
 def _write(ax: Axes, cells: NDArray, low: float, top: float) -> None:
     """Write the values, dark on bright cells and bright on dark ones."""
+    centred: Any = {"ha": "center", "va": "center", "fontsize": "small"}
     for (i, j), x in np.ndenumerate(cells):
         bright = np.isfinite(x) and x - low > 0.45 * (top - low)
         text = "" if np.isneginf(x) else f"{x:.2f}".replace("nan", "NaN")
         ax.text(
-            j,
-            i,
-            text,
-            ha="center",
-            va="center",
-            fontsize="small",
-            color="#1a1a1a" if bright else "#f2f2f2",
+            j, i, text, color="#1a1a1a" if bright else "#f2f2f2", **centred
         )
 
 
 def _label(
-    ax: Axes,
-    rows: int,
-    cols: int,
-    queries: Sequence[str] | None,
-    keys: Sequence[str] | None,
-    title: str | None,
+    ax: Axes, shape: Any, queries: Labels, keys: Labels, title: str | None
 ) -> None:
     """Label both axes with tokens or positions."""
-    for name, labels, size in (
-        ("queries", queries, rows),
-        ("keys", keys, cols),
-    ):
+    rows, cols = shape
+    sides = (("queries", queries, rows), ("keys", keys, cols))
+    for name, labels, size in sides:
         if labels is not None and len(labels) != size:
             raise ValueError(
                 f"{name} must have one label for each of the {size}; got "
@@ -289,8 +260,7 @@ def _hidden_by(
                 f"q_len must be the number of queries of {mask!r}, 1 or more; "
                 f"got {q_len}"
             )
-        dense = mask.dense(q_len, kv_len, q_offset=q_offset)  # (1, 1, L, S)
-        return ~array(dense)[0, 0]
+        return ~array(mask.dense(q_len, kv_len, q_offset=q_offset))[0, 0]
     cells = _matrix("mask", mask)
     return cells == 0 if array(mask).dtype == bool else np.isneginf(cells)
 

@@ -7,8 +7,10 @@ itself once in a notebook, at double resolution, with its description.
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+import struct
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from itertools import cycle
 from typing import Any
 
 import matplotlib as mpl
@@ -16,18 +18,6 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
-
-__all__ = [
-    "BLUE",
-    "GREY",
-    "ORANGE",
-    "alt_text",
-    "describe",
-    "figure",
-    "histograms",
-    "lines",
-    "style",
-]
 
 # Contrast at least 4.25 : 1 on white and on #121212; the two accents stay
 # apart for every kind of colour-blindness.
@@ -50,6 +40,7 @@ _STYLE: Any = {
     "image.cmap": MAP,
     "savefig.dpi": 200,
     "savefig.facecolor": "none",
+    "savefig.format": "png",
 } | dict.fromkeys(
     [
         *("axes.edgecolor", "axes.labelcolor", "axes.titlecolor"),
@@ -70,27 +61,20 @@ class _Picture(Figure):
 
     def _repr_mimebundle_(self, **_: Any) -> tuple[dict, dict]:
         file = io.BytesIO()
-        with style():
+        with style():  # without matplotlib's version, for stable outputs
             self.savefig(
-                file,
-                format="png",
-                bbox_inches="tight",
-                metadata={"Software": None},  # no version: stable outputs
+                file, bbox_inches="tight", metadata={"Software": None}
             )
         png = file.getvalue()
-        width, height = (
-            int.from_bytes(png[at : at + 4], "big") // 2 for at in (16, 20)
-        )
+        width, height = (x // 2 for x in struct.unpack(">2I", png[16:24]))
         text = alt_text(self)
         size = {"width": width, "height": height, "alt": text}
         return {"image/png": png, "text/plain": text}, {"image/png": size}
 
 
-@contextmanager
-def style() -> Iterator[None]:
+def style() -> AbstractContextManager[None]:
     """Apply the book's matplotlib style within a ``with`` block."""
-    with mpl.rc_context(_STYLE):
-        yield
+    return mpl.rc_context(_STYLE)
 
 
 def figure(width: float, height: float, *grid: int) -> tuple[Figure, Any]:
@@ -163,10 +147,11 @@ def lines(
     if "x" in log and places.size <= 8:
         ax.set_xticks(places, [f"{place:g}" for place in places])
         ax.minorticks_off()
-    looks = [_LOOKS[i % len(_LOOKS)] for i in range(len(values))]
-    for y, (color, dashes) in zip(values.values(), looks, strict=True):
+    for y, (color, dashes) in zip(
+        values.values(), cycle(_LOOKS), strict=False
+    ):
         ax.plot(places, y, color=color, linestyle=dashes, linewidth=1.8)
-    _name_ends(ax, values, places, looks)
+    _name_ends(ax, values)
     ends = (f"{n} from {y[0]:.3g} to {y[-1]:.3g}" for n, y in values.items())
     text = (
         f"{title or ylabel or 'Curves'} against {xlabel or 'x'}, from "
@@ -200,30 +185,20 @@ def histograms(
     ax.set(xlabel=xlabel, ylabel="density", title=title or "")
     every = np.concatenate(list(values.values()))
     edges = np.linspace(every.min(), every.max(), bins + 1)
-    for i, (name, y) in enumerate(values.items()):
-        color, dashes = _LOOKS[i % len(_LOOKS)]
+    beside: Any = {"xytext": (4, 2), "textcoords": "offset points"}
+    looks = cycle(_LOOKS)
+    for (name, y), (color, dashes) in zip(values.items(), looks, strict=False):
         height, _ = np.histogram(y, edges, density=True)
         ax.stairs(height, edges, color=color, linestyle=dashes, linewidth=1.5)
         flank = int(np.flatnonzero(height > height.max() / 2)[-1])
-        ax.annotate(
-            name,
-            (edges[flank + 1], height[flank]),
-            xytext=(4, 2),
-            textcoords="offset points",
-            color=color,
-        )
+        end = (edges[flank + 1], height[flank])
+        ax.annotate(name, end, color=color, **beside)
     spread = (f"{n} has deviation {y.std():.3g}" for n, y in values.items())
-    name = title or xlabel or "Values"
-    text = f"Spread of {name}: {'; '.join(spread)}."
+    text = f"Spread of {title or xlabel or 'Values'}: {'; '.join(spread)}."
     return describe(picture, text) if picture else None
 
 
-def _name_ends(
-    ax: Axes,
-    values: dict[str, NDArray],
-    places: NDArray,
-    looks: list[tuple[str, str]],
-) -> None:
+def _name_ends(ax: Axes, values: dict[str, NDArray]) -> None:
     """Write each curve's name at its end, none over another."""
     ax.margins(x=0.02)
     log = ax.get_yscale() == "log"
@@ -237,15 +212,10 @@ def _name_ends(
     heights -= max(0.0, heights.max() - 1.02)
     for above, below in zip(order[::-1], order[-2::-1], strict=False):
         heights[below] = min(heights[below], heights[above] - gap)
-    for name, height, (color, _) in zip(values, heights, looks, strict=True):
-        ax.text(
-            1.01,
-            height,
-            name,
-            transform=ax.transAxes,
-            va="center",
-            color=color,
-        )
+    at: Any = {"transform": ax.transAxes, "va": "center"}
+    names = zip(values, heights, cycle(_LOOKS), strict=False)
+    for name, height, (color, _) in names:
+        ax.text(1.01, height, name, color=color, **at)
 
 
 def array(x: Any) -> NDArray:
