@@ -11,6 +11,7 @@ Model Serving with PagedAttention".
 from __future__ import annotations
 
 import copy
+from itertools import chain
 from typing import Self
 
 import torch
@@ -89,9 +90,8 @@ class PagedCache(Cache):
     def __init__(self, pool: PagePool, batch: int):
         self.pool = pool
         self.pages: list[list[int]] = [[] for _ in range(batch)]
-        self.seq_len = torch.zeros(
-            batch, dtype=torch.long, device=pool.key.device
-        )
+        device = pool.key.device
+        self.seq_len = torch.zeros(batch, dtype=torch.long, device=device)
 
     @property
     def block_table(self) -> Tensor:
@@ -104,11 +104,9 @@ class PagedCache(Cache):
     def update(
         self, key: Tensor, value: Tensor, lengths: Tensor | None = None
     ) -> CacheView:
-        """Add the keys and values of new tokens.
+        """Add the keys and values of new tokens, as ``Cache.update``.
 
         Args:
-            key: ``(B, Hkv, L, D)``.
-            value: ``(B, Hkv, L, Dv)``.
             lengths: number of real tokens in each row, ``(B,)``, which come
                 first; ``L`` when None.
 
@@ -163,9 +161,8 @@ class PagedCache(Cache):
         other = copy.copy(self)
         other.seq_len = seq_len.clone()
         other.pages = [list(row) for row in pages]
-        for row in pages:
-            for page in row:
-                self.pool.ref_counts[page] += 1
+        for page in chain(*pages):
+            self.pool.ref_counts[page] += 1
         return other
 
     def _counts(self, lengths: Tensor | None, most: int) -> list[int]:
@@ -174,9 +171,8 @@ class PagedCache(Cache):
         if lengths is None:
             return [most] * batch
         counts = [int(n) for n in lengths.flatten()]
-        if lengths.shape != (batch,) or any(
-            not 0 <= n <= most for n in counts
-        ):
+        fit = all(0 <= n <= most for n in counts)
+        if lengths.shape != (batch,) or not fit:
             raise ValueError(
                 f"lengths must have shape ({batch},) and values from 0 to "
                 f"{most}; got {lengths.tolist()}"
@@ -218,6 +214,5 @@ class PagedCache(Cache):
         """Return all rows, ``(B, Hkv, S, D)``; unwritten slots are zeros."""
         pages = pool[self.block_table.clamp(min=0).long()]
         x = pages.transpose(1, 2).flatten(2, 3)  # (B, Hkv, most * size, D)
-        valid = self.valid()  # (B, S)
-        x = x[:, :, : valid.shape[1]]
-        return x.masked_fill(~valid[:, None, :, None], 0.0)
+        valid = self.valid()[:, None, :, None]  # (B, 1, S, 1)
+        return x[:, :, : valid.shape[2]].masked_fill(~valid, 0.0)

@@ -89,28 +89,19 @@ class MiniLM:
         return self._norm(x, "embeddings.LayerNorm")  # (L, E)
 
     def qkv(self, x: Tensor, layer: int) -> tuple[Tensor, Tensor, Tensor]:
-        """Return query, key and value of each head of a layer.
+        """Return query, key and value of each head, ``(..., H, L, D)``.
 
-        Args:
-            x: the layer's input, ``(..., L, E)``.
-            layer: 0 to 5.
-
-        Returns:
-            Three tensors, each ``(..., H, L, D)``.
+        The arguments are those of ``layer``.
         """
-        parts = (
-            self._linear(x, f"encoder.layer.{layer}.attention.self.{name}")
-            for name in ("query", "key", "value")
+        name = f"encoder.layer.{layer}.attention.self"
+        q, k, v = (
+            split_heads(self._linear(x, f"{name}.{part}"), self.num_heads)
+            for part in ("query", "key", "value")
         )
-        q, k, v = (split_heads(part, self.num_heads) for part in parts)
         return q, k, v
 
     def layer(self, x: Tensor, layer: int) -> tuple[Tensor, Tensor]:
-        """Run one layer.
-
-        Args:
-            x: ``(..., L, E)``.
-            layer: 0 to 5.
+        """Run layer 0 to 5 on its input, ``(..., L, E)``.
 
         Returns:
             The layer's output ``(..., L, E)``, and the weights of its heads

@@ -40,7 +40,6 @@ _STYLE: Any = {
     "image.cmap": MAP,
     "savefig.dpi": 200,
     "savefig.facecolor": "none",
-    "savefig.format": "png",
 } | dict.fromkeys(
     [
         *("axes.edgecolor", "axes.labelcolor", "axes.titlecolor"),
@@ -62,9 +61,11 @@ class _Picture(Figure):
     def _repr_mimebundle_(self, **_: Any) -> tuple[dict, dict]:
         file = io.BytesIO()
         with style():  # without matplotlib's version, for stable outputs
-            self.savefig(
-                file, bbox_inches="tight", metadata={"Software": None}
-            )
+            look: Any = {
+                "bbox_inches": "tight",
+                "metadata": {"Software": None},
+            }
+            self.savefig(file, format="png", **look)
         png = file.getvalue()
         width, height = (x // 2 for x in struct.unpack(">2I", png[16:24]))
         text = alt_text(self)
@@ -147,9 +148,8 @@ def lines(
     if "x" in log and places.size <= 8:
         ax.set_xticks(places, [f"{place:g}" for place in places])
         ax.minorticks_off()
-    for y, (color, dashes) in zip(
-        values.values(), cycle(_LOOKS), strict=False
-    ):
+    looks = cycle(_LOOKS)
+    for y, (color, dashes) in zip(values.values(), looks, strict=False):
         ax.plot(places, y, color=color, linestyle=dashes, linewidth=1.8)
     _name_ends(ax, values)
     ends = (f"{n} from {y[0]:.3g} to {y[-1]:.3g}" for n, y in values.items())

@@ -100,9 +100,8 @@ class LearnedPositions(nn.Module):
             low, high = (int(x) for x in positions.aminmax())
             if low < 0 or high >= len(self.weight):
                 raise ValueError(
-                    "positions must be 0 to "
-                    f"{len(self.weight) - 1}, one for each learned vector; "
-                    f"got {low} to {high}"
+                    f"positions must be 0 to {len(self.weight) - 1}, one for "
+                    f"each learned vector; got {low} to {high}"
                 )
         return nn.functional.embedding(positions, self.weight)
 

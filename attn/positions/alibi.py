@@ -33,12 +33,10 @@ def alibi_slopes(
     if num_heads < 1:
         raise ValueError(f"num_heads must be at least 1; got {num_heads}")
 
-    def geometric(n: int) -> list[float]:
-        return [2.0 ** (-8.0 * (i + 1) / n) for i in range(n)]
-
     lower = 1 << (num_heads.bit_length() - 1)  # the power of two below
-    slopes = geometric(lower) + geometric(2 * lower)[::2]
-    return torch.tensor(slopes[:num_heads], device=device)
+    steps = [*range(2, 2 * lower + 1, 2), *range(1, 2 * lower, 2)]
+    slopes = [2.0 ** (-4.0 * step / lower) for step in steps[:num_heads]]
+    return torch.tensor(slopes, device=device)
 
 
 def alibi_bias(
@@ -71,19 +69,15 @@ def alibi_bias(
     """
     if key_positions is None:
         key_positions = query_positions
-    positions = []
-    for name, x in (
-        ("query_positions", query_positions),
-        ("key_positions", key_positions),
-    ):
-        if not isinstance(x, Tensor):
-            x = torch.arange(x, device=device)
+    q, k = (
+        x if isinstance(x, Tensor) else torch.arange(x, device=device)
+        for x in (query_positions, key_positions)
+    )
+    for name, x in {"query_positions": q, "key_positions": k}.items():
         if x.dim() not in (1, 2):
             raise ValueError(
                 f"{name} must have shape (L,) or (B, L); got {tuple(x.shape)}"
             )
-        positions.append(x)
-    q, k = positions
     distance = (q[..., :, None] - k[..., None, :]).abs()  # (..., L, S)
     slopes = alibi_slopes(num_heads, q.device)
     return -slopes[:, None, None] * distance[..., None, :, :]

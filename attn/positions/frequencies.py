@@ -92,14 +92,8 @@ def rope_frequencies(
             "the elements that rotate, head_dim * partial_rotary_factor, "
             f"must be an even number, at least 2; got {dim} of {head_dim}"
         )
-    config = RopeConfig(
-        dim,
-        base,
-        partial_rotary_factor,
-        seq_len,
-        max_position_embeddings,
-        device,
-    )
+    lengths = (seq_len, max_position_embeddings)
+    config = RopeConfig(dim, base, partial_rotary_factor, *lengths, device)
     return compute(config, **given)
 
 

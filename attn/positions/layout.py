@@ -53,8 +53,8 @@ def convert_pairing(
         )
     if rotary_dim % 2 or not 0 <= rotary_dim <= head_dim:
         raise ValueError(
-            "rotary_dim must be even and at most head_dim, "
-            f"{head_dim}; got {rotary_dim}"
+            f"rotary_dim must be even and at most head_dim, {head_dim}; got "
+            f"{rotary_dim}"
         )
     order = torch.arange(head_dim, device=x.device)
     pairs = order[:rotary_dim]

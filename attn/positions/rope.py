@@ -133,9 +133,8 @@ def _fit(name: str, table: Tensor, x: Tensor) -> Tensor:
     if table.dim() == x.dim() - 1 and x.dim() > 3:
         table = table.unsqueeze(-3)  # (B, 1, L, R)
     batch, expected = table.shape[:-2], x.shape[:-2]
-    if batch and (
-        len(batch) != len(expected)
-        or any(n not in (1, m) for n, m in zip(batch, expected, strict=True))
+    if len(batch) not in (0, len(expected)) or any(
+        n not in (1, m) for n, m in zip(batch, expected, strict=False)
     ):
         raise ValueError(
             f"{name} must be (L, R), (B, L, R) or broadcast to x, "
@@ -185,12 +184,8 @@ class Rope(nn.Module):
     ):
         super().__init__()
         self.interleaved = interleaved
-        self._arguments = {
-            "head_dim": head_dim,
-            "base": base,
-            "type": type,
-            **scaling,
-        }
+        named = {"head_dim": head_dim, "base": base, "type": type}
+        self._arguments: dict[str, Any] = {**named, **scaling}
         rope_frequencies(**self._arguments)  # raises now if one is wrong
 
     def frequencies(self, positions: Tensor) -> RopeFrequencies:
@@ -201,11 +196,7 @@ class Rope(nn.Module):
         return rope_frequencies(**arguments)
 
     def forward(self, positions: Tensor) -> RopeTables:
-        """Map position ids, ``(L,)`` or ``(B, L)``, to ``cos`` and ``sin``.
-
-        Returns:
-            Two float32 tables, ``(L, R)`` or ``(B, L, R)``.
-        """
+        """Map position ids to ``cos`` and ``sin``, as ``rope_tables``."""
         frequencies = self.frequencies(positions)
         return rope_tables(
             positions, frequencies, interleaved=self.interleaved

@@ -107,12 +107,10 @@ def _yarn(
     def temperature(weight: float) -> float:
         return 0.1 * weight * math.log(factor) + 1.0 if factor > 1 else 1.0
 
-    if attention_factor is None:
+    if attention_factor is None and mscale and mscale_all_dim:
+        attention_factor = temperature(mscale) / temperature(mscale_all_dim)
+    elif attention_factor is None:
         attention_factor = temperature(1)
-        if mscale and mscale_all_dim:
-            attention_factor = temperature(mscale) / temperature(
-                mscale_all_dim
-            )
 
     def pair_with(rotations: float) -> float:
         """Return the index of the pair that completes so many rotations."""
@@ -155,14 +153,10 @@ def _longrope(
             ratio = math.log(factor) / math.log(original)
             attention_factor = math.sqrt(1 + ratio)
     is_long = config.seq_len is not None and config.seq_len > original
-    divisors = torch.tensor(
-        long_factor if is_long else short_factor,
-        dtype=torch.float32,
-        device=config.device,
-    )
-    return RopeFrequencies(
-        1.0 / (divisors * config.powers()), attention_factor
-    )
+    factors = long_factor if is_long else short_factor
+    divisors = torch.tensor(factors, dtype=torch.float32, device=config.device)
+    inv_freq = 1.0 / (divisors * config.powers())
+    return RopeFrequencies(inv_freq, attention_factor)
 
 
 def _llama3(
@@ -174,15 +168,14 @@ def _llama3(
     original_max_position_embeddings: int,
 ) -> RopeFrequencies:
     original = original_max_position_embeddings
+    low, high = low_freq_factor, high_freq_factor
     inv_freq = 1.0 / config.powers()
     wavelength = 2 * math.pi / inv_freq
-    low, high = low_freq_factor, high_freq_factor
     smooth = (original / wavelength - low) / (high - low)
     between = (1 - smooth) * inv_freq / factor + smooth * inv_freq
     slow = torch.where(wavelength > original / low, inv_freq / factor, between)
-    return RopeFrequencies(
-        torch.where(wavelength < original / high, inv_freq, slow)
-    )
+    inv_freq = torch.where(wavelength < original / high, inv_freq, slow)
+    return RopeFrequencies(inv_freq)
 
 
 ROPE_INIT_FUNCTIONS: dict[str, Callable[..., RopeFrequencies]] = {
