@@ -220,7 +220,7 @@ def sinks(
             f"got shape {tuple(sinks.shape)}"
         )
     _on_device("sinks", sinks, query.device)
-    return sinks
+    return sinks.contiguous()  # as kernels read them
 
 
 def q_offset(

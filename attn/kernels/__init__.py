@@ -1,10 +1,10 @@
 """FlashAttention in Triton, written to be read.
 
-``fused_attention`` keeps the whole contract but dropout, with gradients;
-``decode_attention`` and ``varlen_attention`` are for serving. The kernels
-stand in ``forward``, ``backward`` and ``decode``, what they share in ``tile``.
+``fused_attention`` supports the whole contract but dropout, with gradients;
+``decode_attention`` and ``varlen_attention`` are for generating. The kernels
+are in ``forward``, ``backward`` and ``decode``, what they share in ``tile``.
 They need a GPU, or ``TRITON_INTERPRET=1`` to run, slowly, in the interpreter
-on any machine. What a compiler makes of them: ``attn.kernels.report``.
+on any machine. ``attn.kernels.report`` shows what a compiler makes of them.
 """
 
 from attn.kernels.attention import (

@@ -1,4 +1,4 @@
-"""The whole contract for the kernels: which calls they take, and how."""
+"""The contract for the kernels: which calls they support, and how."""
 
 from __future__ import annotations
 
@@ -9,27 +9,20 @@ from torch import Tensor
 
 from attn.functional.inputs import AttentionInputs, validate
 from attn.functional.validation import Window
-from attn.kernels import operator
-from attn.kernels.launch import FAR, can_run
+from attn.kernels import launch
+from attn.kernels.launch import UNBOUNDED
+from attn.kernels.tile import INTERPRETED
 from attn.masks import Mask
 
 __all__ = [
     "Band",
     "band_of",
-    "fused_attention",
     "fused",
+    "fused_attention",
     "unsupported_reasons",
 ]
 
-LARGEST_HEAD = 256
-
-
-class Band(NamedTuple):
-    """What a conjunction of mask terms says, as far as kernels know it."""
-
-    left: int = FAR
-    right: int = FAR
-    valid: Tensor | None = None  # (B, S) or (1, S), bool
+MAX_HEAD_DIM = 256
 
 
 def fused_attention(
@@ -48,120 +41,107 @@ def fused_attention(
     q_offset: int | Tensor | None = None,
     return_lse: bool = False,
 ) -> Tensor | tuple[Tensor, Tensor]:
-    """FlashAttention, by the book's own kernels.
+    """Compute FlashAttention with the book's own kernels.
 
-    Args:
-        query, key, value, attn_mask: as in
-            ``attn.scaled_dot_product_attention``; a ``Mask`` may be made of
-            ``causal``, ``sliding_window``, ``window`` and ``padding``.
-        dropout_p: 0.0; the kernels have none.
-        is_causal, scale, enable_gqa: as there.
-        softcap, sinks, window, q_offset, return_lse: as there.
-
-    Returns:
-        As ``attn.scaled_dot_product_attention``; scores, softmax and sums
-        are float32.
+    Arguments and result are those of ``attn.scaled_dot_product_attention``;
+    scores, softmax and sums are float32. ``dropout_p`` must be 0, and a
+    ``Mask`` made of ``causal``, ``sliding_window``, ``window`` and
+    ``padding``.
 
     Raises:
-        TypeError, ValueError: as there, or the kernels cannot take the call;
-            ``unsupported_reasons`` gives the reasons.
+        TypeError, ValueError: an argument is wrong, or the kernels do not
+            support the call; ``unsupported_reasons`` gives the reasons.
 
     Source: Dao et al. 2022, 2023.
     """
     inputs = validate(
-        query,
-        key,
-        value,
-        attn_mask,
-        dropout_p,
-        is_causal,
-        scale,
-        enable_gqa,
-        softcap=softcap,
-        sinks=sinks,
-        window=window,
-        q_offset=q_offset,
-    )
+        query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa,
+        softcap=softcap, sinks=sinks, window=window, q_offset=q_offset,
+    )  # fmt: skip
     return fused(inputs, return_lse)
 
 
 def fused(
     inputs: AttentionInputs, return_lse: bool = False
 ) -> Tensor | tuple[Tensor, Tensor]:
-    """The same, of arguments that have been checked."""
-    query, key, value = inputs.query, inputs.key, inputs.value
-    reasons = unsupported_reasons(inputs)
-    if reasons:
+    """Compute ``fused_attention`` on validated inputs."""
+    if reasons := unsupported_reasons(inputs):
         raise ValueError(f"fused_attention cannot: {'; '.join(reasons)}")
     band = band_of(inputs.mask, inputs.query.device)
     assert isinstance(band, Band)
-    rank = max(query.dim(), key.dim(), value.dim())
-    batch = inputs.batch_shape.numel()
-    q, k, v = map(inputs.to_4d, (query, key, value))
-    mask = inputs.attn_mask
+    query, key, value = map(
+        inputs.to_4d, (inputs.query, inputs.key, inputs.value)
+    )
+    batch = len(query)
+    mask, valid = inputs.attn_mask, band.valid
     if mask is not None:
+        mask = inputs.to_4d(mask.expand(inputs.scores_shape))
         mask = mask.view(torch.uint8) if mask.dtype == torch.bool else mask
-        while mask.dim() < rank:
-            mask = mask[None]
-        mask = mask.expand(*inputs.scores_shape)
-        if rank < 4:
-            mask = mask[(None,) * (4 - rank)]
-        mask = mask.reshape(batch, *mask.shape[-3:]) if rank > 4 else mask
-    valid = band.valid
     if valid is not None and inputs.mask is not None:
         inputs.mask.check_bounds(
             inputs.q_len, inputs.kv_len, batch, inputs.q_offset
         )
         valid = valid[:, : inputs.kv_len].expand(batch, -1).contiguous()
         valid = valid.view(torch.uint8)
-    offset = inputs.q_offset
-    if isinstance(offset, int):  # filled there: a copy would wait for the GPU
-        offset = q.new_full((batch,), offset, dtype=torch.int32)
-    offset = offset.to(q.device, torch.int32).expand(batch).contiguous()
-    out, lse = operator.fused(
-        q,
-        k,
-        v,
+    start = inputs.q_offset
+    if isinstance(start, int):  # filled there: a copy would wait for the GPU
+        start = query.new_full((batch,), start, dtype=torch.int32)
+    out, lse = launch.forward(
+        query,
+        key,
+        value,
         mask,
         valid,
-        inputs.sinks if inputs.sinks is None else inputs.sinks.reshape(-1),
-        offset,
+        inputs.sinks,
+        start.to(query.device, torch.int32).expand(batch).contiguous(),
         inputs.scale,
         inputs.softcap or 0.0,
         band.left,
         band.right,
     )
-    shape = inputs.scores_shape[:-1]
-    out = out.reshape(*shape, out.shape[-1])
-    return (out, lse.reshape(shape)) if return_lse else out
+    out = inputs.from_4d(out)
+    return (out, inputs.from_4d(lse)) if return_lse else out
 
 
 def unsupported_reasons(inputs: AttentionInputs) -> list[str]:
-    """Why the kernels cannot take a call; empty when they can."""
+    """Return why the kernels cannot compute a call; empty when they can."""
     reasons = []
-    device = can_run(inputs.query.device)
-    if device:
-        reasons.append(device)
-    if inputs.query.dtype == torch.float64:
+    query = inputs.query
+    if not INTERPRETED and query.device.type != "cuda":
+        reasons.append(
+            f"query is on {query.device}: the kernels need a GPU, or "
+            "TRITON_INTERPRET=1 before triton is imported"
+        )
+    if query.dtype == torch.float64:
         reasons.append("query is float64: the kernels compute in float32")
-    for name, x in (("query", inputs.query), ("value", inputs.value)):
-        if not 0 < x.shape[-1] <= LARGEST_HEAD:
+    for name, x in (("query", query), ("value", inputs.value)):
+        if not 0 < x.shape[-1] <= MAX_HEAD_DIM:
             reasons.append(
-                f"{name} has head_dim {x.shape[-1]}: the kernels take 1 to "
-                f"{LARGEST_HEAD}"
+                f"{name} has head_dim {x.shape[-1]}: the kernels support 1 "
+                f"to {MAX_HEAD_DIM}"
             )
     if inputs.dropout_p:
-        reasons.append(f"dropout_p is {inputs.dropout_p}: they drop nothing")
+        reasons.append(
+            f"dropout_p is {inputs.dropout_p}: the kernels have no dropout"
+        )
     if inputs.attn_mask is not None and inputs.attn_mask.requires_grad:
-        reasons.append("attn_mask requires a gradient: they give it none")
-    band = band_of(inputs.mask, inputs.query.device)
+        reasons.append("attn_mask requires a gradient: the kernels give none")
+    band = band_of(inputs.mask, query.device)
     if not isinstance(band, Band):
         reasons.append(band)
     return reasons
 
 
+class Band(NamedTuple):
+    """A conjunction of mask terms, in the kernels' form."""
+
+    left: int = UNBOUNDED
+    right: int = UNBOUNDED
+    valid: Tensor | None = None  # (B, S) or (1, S), bool
+
+
 def band_of(mask: Mask | None, device: torch.device) -> Band | str:
-    """The terms of a mask as bounds; a reason when one is not known."""
+    """Return a mask in the kernels' form, or why it has none."""
     if mask is None:
         return Band()
     valid = None
@@ -171,11 +151,13 @@ def band_of(mask: Mask | None, device: torch.device) -> Band | str:
             valid = own if valid is None else valid & own
         elif term.kind not in ("causal", "window"):
             return (
-                f"{mask} has a term {term.kind!r}: they know causal, "
-                "sliding_window, window and padding (Mask.dense gives a "
-                "tensor, which they take)"
+                f"{mask} has a term {term.kind!r}: the kernels support "
+                "causal, sliding_window, window and padding; Mask.dense gives "
+                "a tensor, which they support"
             )
     if valid is not None and valid.device != device:
         return f"padding is on {valid.device} and query on {device}"
-    left, right = (FAR if x is None else min(x, FAR) for x in mask.bounds)
+    left, right = (
+        UNBOUNDED if x is None else min(x, UNBOUNDED) for x in mask.bounds
+    )
     return Band(left, right, valid)

@@ -1,10 +1,10 @@
-"""Decoding: few queries, many keys, split over the machine.
+"""Decoding: few queries, many keys, split over the GPU.
 
 A single new token gives a GPU one row of work for each head, too little to
-fill it. So the keys are split: each program takes one stretch of the keys of
+fill it. So the keys are split: each program takes one chunk of the keys of
 one key head, with all query heads that share them as the rows of its tile
-(every key is read once), and leaves a partial result. A second kernel merges
-the parts, by the same law as ``attn.merge_states``.
+(every key is read once), and stores a partial result. A second kernel merges
+the partial results, by the same law as ``attn.merge_states``.
 
 Source: Dao et al. 2023, "Flash-Decoding".
 """
@@ -14,7 +14,14 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from attn.kernels.tile import LOG2E, capped, dot, exp2_safe
+from attn.kernels.tile import (
+    LOG2E,
+    apply_softcap,
+    dot,
+    exp2_safe,
+    load_tile,
+    log2_sum,
+)
 
 __all__ = ["decode_split", "merge_splits"]
 
@@ -23,7 +30,7 @@ __all__ = ["decode_split", "merge_splits"]
 def decode_split(
     Q, K, V, PART, PART_LSE,  # PART is (B, Hkv, splits, rows, Dv), float32
     LENGTHS,  # keys of each sequence, (B,)
-    scale, softcap, left, stretch, L,
+    scale, softcap, left, kv_chunk_size, L,
     q_b, q_h, q_l, q_d, k_b, k_h, k_s, k_d, v_b, v_h, v_s, v_d,
     GROUP: tl.constexpr, ROWS: tl.constexpr,  # rows >= GROUP * L, power of 2
     D: tl.constexpr, DV: tl.constexpr, BLOCK_S: tl.constexpr,
@@ -31,72 +38,55 @@ def decode_split(
     CAUSAL: tl.constexpr, WINDOWED: tl.constexpr, HAS_CAP: tl.constexpr,
     PRECISION: tl.constexpr,
 ):  # fmt: skip
-    """Attention of ``GROUP * L`` rows over ``stretch`` keys."""
+    """Compute attention of ``GROUP * L`` rows over one chunk of the keys."""
     split = tl.program_id(0)
     kv_head = tl.program_id(1).to(tl.int64)
     b = tl.program_id(2).to(tl.int64)
     length = tl.load(LENGTHS + b).to(tl.int32)
+    K += b * k_b + kv_head * k_h
+    V += b * v_b + kv_head * v_h
     r = tl.arange(0, ROWS)  # row r is query r % L of head r // L
     d, dv = tl.arange(0, BLOCK_D), tl.arange(0, BLOCK_DV)
-    real = r < GROUP * L
+    real = (r < GROUP * L)[:, None]
     h = kv_head * GROUP + r // L
-    q = tl.load(
-        Q
-        + b * q_b
-        + h[:, None] * q_h
-        + (r % L)[:, None].to(tl.int64) * q_l
-        + d[None, :] * q_d,
-        mask=real[:, None] & (d < D)[None, :],
-        other=0.0,
-    )  # (rows, D)
+    ptrs = Q + b * q_b + h * q_h + (r % L).to(tl.int64) * q_l
+    ptrs = ptrs[:, None] + d[None, :] * q_d
+    q = tl.load(ptrs, real & (d < D)[None, :], 0.0)  # (rows, D)
     # The queries are the last tokens of their sequence.
     position = length - L + r % L
 
-    lo, hi = split * stretch, tl.minimum((split + 1) * stretch, length)
-    if WINDOWED:  # nobody sees what is before the first query's window
+    lo = split * kv_chunk_size
+    hi = tl.minimum(lo + kv_chunk_size, length)
+    if WINDOWED:  # skip the blocks before the first query's window
         lo = tl.maximum(lo, (length - L - left) // BLOCK_S * BLOCK_S)
-    top = tl.full([ROWS], float("-inf"), tl.float32)
-    total = tl.zeros([ROWS], tl.float32)
+    m_i = tl.full([ROWS], float("-inf"), tl.float32)
+    l_i = tl.zeros([ROWS], tl.float32)
     out = tl.zeros([ROWS, BLOCK_DV], tl.float32)
     for s0 in tl.range(lo, hi, BLOCK_S):
         column = s0 + tl.arange(0, BLOCK_S)  # (s,)
-        inside = (column < hi)[:, None]
-        far = column[:, None].to(tl.int64)
-        k = tl.load(
-            K + b * k_b + kv_head * k_h + far * k_s + d[None, :] * k_d,
-            mask=inside & (d < D)[None, :],
-            other=0.0,
-        )  # (s, D)
-        v = tl.load(
-            V + b * v_b + kv_head * v_h + far * v_s + dv[None, :] * v_d,
-            mask=inside & (dv < DV)[None, :],
-            other=0.0,
-        )  # (s, Dv)
+        k = load_tile(K, column, hi, k_s, k_d, D, BLOCK_D)  # (s, D)
+        v = load_tile(V, column, hi, v_s, v_d, DV, BLOCK_DV)  # (s, Dv)
         scores = dot(q, tl.trans(k), PRECISION) * scale  # (rows, s)
         if HAS_CAP:
-            scores, _ = capped(scores, softcap)
-        allowed = (column < hi)[None, :] & real[:, None]
+            scores, _ = apply_softcap(scores, softcap)
+        allowed = (column < hi)[None, :] & real
         if CAUSAL:
             allowed = allowed & (column[None, :] <= position[:, None])
         if WINDOWED:
             allowed = allowed & (column[None, :] >= position[:, None] - left)
         scores = tl.where(allowed, scores * LOG2E, float("-inf"))
-        higher = tl.maximum(top, tl.max(scores, 1))
-        weights = exp2_safe(scores, higher[:, None])
-        fade = exp2_safe(top, higher)
-        total = total * fade + tl.sum(weights, 1)
-        out = out * fade[:, None] + dot(weights.to(v.dtype), v, PRECISION)
-        top = higher
-    seen = total > 0.0
-    out = out / tl.where(seen, total, 1.0)[:, None]
-    lse = tl.where(seen, top + tl.math.log2(tl.where(seen, total, 1.0)), top)
+        m_new = tl.maximum(m_i, tl.max(scores, 1))
+        p = exp2_safe(scores, m_new[:, None])
+        alpha = exp2_safe(m_i, m_new)
+        l_i = l_i * alpha + tl.sum(p, 1)
+        out = out * alpha[:, None] + dot(p.to(v.dtype), v, PRECISION)
+        m_i = m_new
+    out = out / tl.where(l_i > 0.0, l_i, 1.0)[:, None]
     part = (b * tl.num_programs(1) + kv_head) * tl.num_programs(0) + split
-    tl.store(
-        PART + (part * ROWS + r)[:, None] * DV + dv[None, :],
-        out,
-        mask=(dv < DV)[None, :] & real[:, None],
-    )
-    tl.store(PART_LSE + part * ROWS + r, lse / LOG2E, mask=real)
+    ptrs = PART + (part * ROWS + r)[:, None] * DV + dv[None, :]
+    tl.store(ptrs, out, (dv < DV)[None, :] & real)
+    lse = log2_sum(m_i, l_i) / LOG2E
+    tl.store(PART_LSE + part * ROWS + r, lse, r < GROUP * L)
 
 
 @triton.jit
@@ -107,34 +97,24 @@ def merge_splits(
     BLOCK_DV: tl.constexpr, BLOCK_N: tl.constexpr,  # >= splits
     HAS_SINKS: tl.constexpr,
 ):  # fmt: skip
-    """One row: the parts, each by its share of the whole denominator."""
+    """Merge the partial results of one row, weighted by their sums."""
     r = tl.program_id(0)
     kv_head = tl.program_id(1).to(tl.int64)
     b = tl.program_id(2).to(tl.int64)
-    n, dv = tl.arange(0, BLOCK_N), tl.arange(0, BLOCK_DV)
-    there = n < splits
-    place = ((b * tl.num_programs(1) + kv_head) * splits + n) * ROWS + r
-    lse = tl.load(PART_LSE + place, mask=there, other=float("-inf")) * LOG2E
-    top = tl.max(lse, 0)
-    share = exp2_safe(lse, top)  # (splits,)
-    total = tl.sum(share, 0)
-    whole = total
     h = kv_head * GROUP + r // L
-    if HAS_SINKS:  # once, after all is merged
-        sink = tl.load(SINKS + h).to(tl.float32) * LOG2E
-        whole += tl.math.exp2(sink - tl.where(total > 0.0, top, sink))
-    part = tl.load(
-        PART + place[:, None] * DV + dv[None, :],
-        mask=there[:, None] & (dv < DV)[None, :],
-        other=0.0,
-    )  # (splits, Dv)
-    out = tl.sum(part * share[:, None], 0) / tl.where(whole > 0.0, whole, 1.0)
-    tl.store(
-        OUT + b * o_b + h * o_h + (r % L).to(tl.int64) * o_l + dv,
-        out.to(OUT.dtype.element_ty),
-        mask=dv < DV,
-    )
-    seen = total > 0.0
-    log = tl.math.log2(tl.where(seen, total, 1.0))
-    lse = tl.where(seen, (top + log) / LOG2E, float("-inf"))
+    n, dv = tl.arange(0, BLOCK_N), tl.arange(0, BLOCK_DV)
+    rows = ((b * tl.num_programs(1) + kv_head) * splits + n) * ROWS + r
+    lse = tl.load(PART_LSE + rows, n < splits, float("-inf")) * LOG2E
+    m = tl.max(lse, 0)
+    p = exp2_safe(lse, m)  # (splits,)
+    total = tl.sum(p, 0)
+    lse = log2_sum(m, total) / LOG2E
     tl.store(LSE + b * lse_b + h * lse_h + r % L, lse)
+    if HAS_SINKS:  # once, after all parts are merged
+        sink = tl.load(SINKS + h).to(tl.float32) * LOG2E
+        total += tl.math.exp2(sink - tl.where(total > 0.0, m, sink))
+    ptrs = PART + rows[:, None] * DV + dv[None, :]
+    part = tl.load(ptrs, (n < splits)[:, None] & (dv < DV)[None, :], 0.0)
+    out = tl.sum(part * p[:, None], 0) / tl.where(total > 0.0, total, 1.0)
+    ptrs = OUT + b * o_b + h * o_h + (r % L).to(tl.int64) * o_l + dv
+    tl.store(ptrs, out.to(OUT.dtype.element_ty), dv < DV)

@@ -1,8 +1,8 @@
-"""The kernels for serving: one new token at a time, and ragged batches.
+"""Decoding and ragged batches.
 
 ``decode_attention`` reads a cache once for all heads that share it;
-``varlen_attention`` takes sequences that lie end to end. Neither has
-gradients: they are for models that write, not for models that learn.
+``varlen_attention`` takes sequences stored end to end. Neither has gradients:
+they are for models that generate, not for models that train.
 """
 
 from __future__ import annotations
@@ -12,23 +12,21 @@ import triton
 from torch import Tensor
 
 from attn.functional import validation
-from attn.functional.inputs import validate
-from attn.kernels.configs import config_of
+from attn.functional.inputs import AttentionInputs, validate
+from attn.functional.validation import Window
+from attn.kernels.attention import Band, band_of, unsupported_reasons
 from attn.kernels.decode import decode_split, merge_splits
-from attn.kernels.forward import attention_forward
 from attn.kernels.launch import (
-    FAR,
-    Extras,
     Options,
-    arch_of,
-    blocks,
-    can_run,
-    constants,
+    dummy_pointers,
+    launch_forward,
+    shape_constants,
+    tiles,
 )
 
 __all__ = ["decode_attention", "varlen_attention"]
 
-MAX_ROWS = 64  # queries of a group that fit one tile
+MAX_ROWS = 64  # query rows of a group, which share a tile
 
 
 def decode_attention(
@@ -45,92 +43,88 @@ def decode_attention(
     splits: int | None = None,
     return_lse: bool = False,
 ) -> Tensor | tuple[Tensor, Tensor]:
-    """Attention of the newest tokens over a cache.
+    """Compute attention of the newest tokens over a cache.
 
     Row ``b`` of the cache holds ``lengths[b]`` tokens, of which the queries
-    are the last ``L``. What lies behind them is never used.
+    are the last ``L``. Whatever follows them in the cache is never used.
 
     Args:
         query: ``(B, H, L, D)``, ``L`` small; ``G * L`` at most 64.
         key: ``(B, Hkv, S, D)``.
         value: ``(B, Hkv, S, Dv)``.
         lengths: tokens of each row, integers ``(B,)``; ``S`` when None.
-        is_causal: a new token sees itself and what came before it.
+        is_causal: mask the keys after the query's own position.
         scale, softcap, sinks: as in ``attn.scaled_dot_product_attention``.
-        window: keys before itself that a token sees; all when None.
-        splits: stretches that the keys are cut into; chosen when None.
+        window: keys before its own that a token attends to; None for all.
+        splits: chunks that the keys are split into; chosen when None.
         return_lse: also return the log of each denominator, without sink.
 
     Returns:
         ``(B, H, L, Dv)``; with ``return_lse`` also ``(B, H, L)``, float32.
 
     Raises:
-        TypeError, ValueError: an argument does not fit.
+        TypeError, ValueError: an argument is wrong.
 
     Source: Dao et al. 2023, "Flash-Decoding".
     """
     inputs = validate(
-        query,
-        key,
-        value,
-        scale=scale,
-        enable_gqa=True,
-        softcap=softcap,
+        query, key, value, scale=scale, enable_gqa=True, softcap=softcap,
         sinks=sinks,
-    )
-    _check_device(query)
+    )  # fmt: skip
+    _require_support(inputs)
     if not query.dim() == key.dim() == value.dim() == 4:
         raise ValueError(
-            f"query has {query.dim()} axes: decode_attention needs "
-            "(B, H, L, D), and key and value likewise"
+            "query, key and value must have four axes, (B, H, L, D); got "
+            f"{query.dim()}, {key.dim()} and {value.dim()}"
         )
     query, key, value = map(inputs.to_4d, (query, key, value))
-    B, H, L, D = query.shape
+    B, H, L, _ = query.shape
     Hkv, S, Dv = key.shape[1], *value.shape[-2:]
     group = inputs.group_size
     if group * L > MAX_ROWS:
         raise ValueError(
-            f"query has {L} tokens and {group} heads in a group: "
-            f"decode_attention needs G * L of at most {MAX_ROWS}"
+            f"query must have G * L of at most {MAX_ROWS}; got {group} * {L}: "
+            "fused_attention has no such limit"
         )
-    lengths = _lengths(lengths, query, S)
-    if window is not None and window < 0:
-        raise ValueError(f"window is {window}: it needs 0 or more")
+    if lengths is None:
+        lengths = query.new_full((B,), S, dtype=torch.int32)
+    elif B:  # on a GPU, this waits for it
+        lengths = _integers("lengths", lengths, (B,))
+        low, high = map(int, lengths.aminmax())
+        if not 0 <= low <= high <= S:
+            raise ValueError(
+                f"lengths must be from 0 to {S}, the tokens that the cache "
+                f"has; got {low} to {high}"
+            )
+    validation.window(None if window is None else (window, None))
     out = query.new_empty(B, H, L, Dv)
     lse = query.new_empty(B, H, L, dtype=torch.float32)
-    if not out.numel() or not S:
-        return (
-            (out.zero_(), lse.fill_(-torch.inf))
-            if return_lse
-            else (out.zero_())
-        )
-    size, arch = query.element_size(), arch_of(query)
-    config = config_of("decode", max(D, Dv), size, arch)
-    _, block_s = blocks(config, L, S)
-    splits = _splits(S, block_s, B * Hkv) if splits is None else splits
-    stretch = triton.cdiv(triton.cdiv(S, splits), block_s) * block_s
-    splits = triton.cdiv(S, stretch)
+    if not (out.numel() and S):
+        out.zero_(), lse.fill_(-torch.inf)
+        return (out, lse) if return_lse else out
+    tile = tiles("decode", query, value, L, S)
+    del tile["BLOCK_L"]
+    block_s = tile["BLOCK_S"]
+    splits = splits or _default_splits(S, block_s, B * Hkv)
+    kv_chunk_size = triton.cdiv(triton.cdiv(S, splits), block_s) * block_s
+    splits = triton.cdiv(S, kv_chunk_size)
     rows = max(16, triton.next_power_of_2(group * L))
-    wide = max(16, triton.next_power_of_2(Dv))
     part = query.new_empty(B, Hkv, splits, rows, Dv, dtype=torch.float32)
     part_lse = part.new_empty(B, Hkv, splits, rows)
+    constants = shape_constants(query, key, value)
     decode_split[(splits, Hkv, B)](
-        query, key, value, part, part_lse, lengths.to(torch.int32),
-        inputs.scale, softcap or 1.0, FAR if window is None else window,
-        stretch, L, *query.stride(), *key.stride(), *value.stride(),
-        GROUP=group, ROWS=rows, D=D, DV=Dv, BLOCK_S=block_s,
-        BLOCK_D=max(16, triton.next_power_of_2(D)), BLOCK_DV=wide,
-        CAUSAL=is_causal, WINDOWED=window is not None,
-        HAS_CAP=softcap is not None,
-        PRECISION="ieee" if query.dtype == torch.float32 else "tf32",
-        num_warps=config.num_warps, num_stages=config.num_stages,
+        query, key, value, part, part_lse, lengths,
+        inputs.scale, softcap or 1.0, window or 0, kv_chunk_size, L,
+        *query.stride(), *key.stride(), *value.stride(),
+        **constants, **tile, ROWS=rows, CAUSAL=is_causal,
+        WINDOWED=window is not None, HAS_CAP=softcap is not None,
     )  # fmt: skip
     merge_splits[(group * L, Hkv, B)](
-        part, part_lse, query if sinks is None else sinks, out, lse, splits,
-        L, *out.stride()[:3], *lse.stride()[:2],
-        GROUP=group, ROWS=rows, DV=Dv, BLOCK_DV=wide,
-        BLOCK_N=triton.next_power_of_2(splits), HAS_SINKS=sinks is not None,
-        num_warps=4,
+        part, part_lse, *dummy_pointers(query, inputs.sinks), out, lse,
+        splits, L, *out.stride()[:3], *lse.stride()[:2],
+        GROUP=group, ROWS=rows, DV=Dv, BLOCK_DV=constants["BLOCK_DV"],
+        BLOCK_N=triton.next_power_of_2(splits),
+        HAS_SINKS=sinks is not None, num_warps=4,
     )  # fmt: skip
     return (out, lse) if return_lse else out
 
@@ -147,142 +141,117 @@ def varlen_attention(
     scale: float | None = None,
     softcap: float | None = None,
     sinks: Tensor | None = None,
-    window: tuple[int | None, int | None] | None = None,
-    q_offset: Tensor | None = None,
+    window: Window | None = None,
+    q_offset: int | Tensor | None = None,
     return_lse: bool = False,
 ) -> Tensor | tuple[Tensor, Tensor]:
-    """Attention within each of several sequences that lie end to end.
+    """Compute attention within each of several sequences stored end to end.
 
     Sequence ``i`` has the queries ``cu_seqlens_q[i]`` to
-    ``cu_seqlens_q[i + 1]``, and likewise its keys. Nobody sees another's.
+    ``cu_seqlens_q[i + 1]`` and the keys ``cu_seqlens_k[i]`` to
+    ``cu_seqlens_k[i + 1]``, and attends to no other sequence.
 
     Args:
         query: ``(T, H, D)``, all queries.
         key: ``(U, Hkv, D)``, all keys.
         value: ``(U, Hkv, Dv)``.
-        cu_seqlens_q, cu_seqlens_k: where sequences begin, and the end of
+        cu_seqlens_q, cu_seqlens_k: the start of each sequence, and the end of
             the last one; integers ``(B + 1,)``.
         max_seqlen_q: queries of the longest sequence, or more.
         is_causal, scale, softcap, sinks, window: as in
             ``attn.scaled_dot_product_attention``, within a sequence.
-        q_offset: place of each sequence's first query among its keys,
-            ``(B,)``; 0 when None.
+        q_offset: position of each sequence's first query among its keys,
+            an int or ``(B,)``; 0 when None.
         return_lse: also return the log of each denominator, without sink.
 
     Returns:
         ``(T, H, Dv)``; with ``return_lse`` also ``(H, T)``, float32.
 
     Raises:
-        TypeError, ValueError: an argument does not fit.
+        TypeError, ValueError: an argument is wrong.
 
     Source: flash-attn ``flash_attn_varlen_func``.
     """
     for name, x in (("query", query), ("key", key), ("value", value)):
         if x.dim() != 3:
             raise ValueError(
-                f"{name} has {x.dim()} axes: varlen_attention needs "
-                "(tokens, heads, head_dim)"
+                f"{name} must have three axes, (tokens, heads, head_dim); got "
+                f"{x.dim()}"
             )
-    q, k, v = (x.transpose(0, 1)[None] for x in (query, key, value))
+    query, key, value = (x.transpose(0, 1)[None] for x in (query, key, value))
     inputs = validate(
-        q, k, v, scale=scale, enable_gqa=True, softcap=softcap, sinks=sinks
-    )
-    _check_device(query)
-    ends = {"cu_seqlens_q": (cu_seqlens_q, len(query))}
-    ends["cu_seqlens_k"] = (cu_seqlens_k, len(key))
-    for name, (x, end) in ends.items():
-        _check_ends(name, x, end)
-    if cu_seqlens_q.shape != cu_seqlens_k.shape:
-        raise ValueError(
-            f"cu_seqlens_k has {len(cu_seqlens_k)} entries and cu_seqlens_q "
-            f"{len(cu_seqlens_q)}: they need the same"
-        )
-    longest = int(cu_seqlens_q.diff().max()) if len(cu_seqlens_q) > 1 else 0
+        query, key, value, is_causal=is_causal, scale=scale, enable_gqa=True,
+        softcap=softcap, sinks=sinks, window=window, q_offset=0,
+    )  # fmt: skip
+    _require_support(inputs)
+    band = band_of(inputs.mask, query.device)
+    assert isinstance(band, Band)
+    B = max(cu_seqlens_q.numel() - 1, 0)
+    starts_q = _starts("cu_seqlens_q", cu_seqlens_q, B, inputs.q_len)
+    starts_k = _starts("cu_seqlens_k", cu_seqlens_k, B, inputs.kv_len)
+    longest = int(starts_q.diff().max()) if B else 0
     if max_seqlen_q < longest:
         raise ValueError(
-            f"max_seqlen_q is {max_seqlen_q}: a sequence has {longest} queries"
+            f"max_seqlen_q must be {longest} or more, the queries of the "
+            f"longest sequence; got {max_seqlen_q}"
         )
-    B = len(cu_seqlens_q) - 1
-    if q_offset is None:
-        q_offset = torch.zeros(B, dtype=torch.int32, device=query.device)
-    if q_offset.shape != (B,) or q_offset.is_floating_point():
-        raise ValueError(
-            f"q_offset is {q_offset.dtype} of shape {tuple(q_offset.shape)}: "
-            f"it needs integers ({B},)"
-        )
-    left, right = validation.window(window) or (None, None)
-    right = right if not is_causal else min(0, FAR if right is None else right)
-    options = Options(
-        inputs.scale,
-        softcap or 0.0,
-        FAR if left is None else left,
-        FAR if right is None else right,
-    )
-    (T, H, _), Dv = query.shape, value.shape[-1]
-    out = query.new_empty(T, H, Dv)
+    start = validation.q_offset(q_offset, query, torch.Size((B,)))
+    if isinstance(start, int):
+        start = starts_q.new_full((B,), start)
+    _, H, T, _ = query.shape
+    out = query.new_empty(T, H, value.shape[-1])
     lse = query.new_empty(H, T, dtype=torch.float32)
     if out.numel() and B:
-        size, arch = query.element_size(), arch_of(query)
-        config = config_of("forward", max(q.shape[-1], Dv), size, arch)
-        block_l, block_s = blocks(config, max_seqlen_q, max(len(key), 1))
-        o = out.transpose(0, 1)[None]  # (1, H, T, Dv)
-        extras = Extras(sinks=sinks)
-        attention_forward[(triton.cdiv(max_seqlen_q, block_l), H, B)](
-            q, k, v, o, lse, q, q, q if sinks is None else sinks,
-            q_offset.to(torch.int32), cu_seqlens_q.to(torch.int32),
-            cu_seqlens_k.to(torch.int32), options.scale,
-            options.softcap or 1.0, options.left, options.right, H, 0, 0,
-            0, *q.stride()[1:], 0, *k.stride()[1:], 0, *v.stride()[1:],
-            0, *o.stride()[1:3], 0, 0, 0, 0, 0, lse.stride(0),
-            **constants(q, k, v, options, extras),
-            BLOCK_L=block_l, BLOCK_S=block_s, VARLEN=True,
-            num_warps=config.num_warps, num_stages=config.num_stages,
-        )  # fmt: skip
+        launch_forward(
+            query.expand(B, -1, -1, -1),
+            key.expand(B, -1, -1, -1),
+            value.expand(B, -1, -1, -1),
+            out.transpose(0, 1).expand(B, -1, -1, -1),
+            lse.expand(B, -1, -1),
+            Options(
+                None,
+                None,
+                inputs.sinks,
+                start.to(torch.int32).contiguous(),
+                inputs.scale,
+                inputs.softcap or 0.0,
+                band.left,
+                band.right,
+            ),
+            (starts_q, starts_k),
+            max_seqlen_q,
+        )
     return (out, lse) if return_lse else out
 
 
-def _lengths(lengths: Tensor | None, query: Tensor, kv_len: int) -> Tensor:
-    """Checked, which on a GPU means to wait for it; all keys when None."""
-    B = query.shape[0]
-    if lengths is None:
-        return torch.full((B,), kv_len, device=query.device)
-    if lengths.shape != (B,) or lengths.is_floating_point():
-        raise ValueError(
-            f"lengths is {lengths.dtype} of shape {tuple(lengths.shape)}: it "
-            f"needs integers ({B},)"
-        )
-    if lengths.numel() and not 0 <= int(lengths.min()) <= int(lengths.max()):
-        raise ValueError(f"lengths has {int(lengths.min())}: it needs 0 to S")
-    if lengths.numel() and int(lengths.max()) > kv_len:
-        raise ValueError(
-            f"lengths has {int(lengths.max())}: the cache has {kv_len} tokens"
-        )
-    return lengths
+def _require_support(inputs: AttentionInputs) -> None:
+    if reasons := unsupported_reasons(inputs):
+        is_double = inputs.query.dtype == torch.float64
+        raise (TypeError if is_double else ValueError)("; ".join(reasons))
 
 
-def _splits(kv_len: int, block: int, programs: int) -> int:
-    """As many stretches as keep a machine busy, each of a few tiles."""
+def _default_splits(kv_len: int, block_s: int, programs: int) -> int:
+    """Return how many chunks keep a GPU busy, each of several tiles."""
     busy = 256  # programs; a large GPU has 132 processors
-    most = triton.cdiv(kv_len, 4 * block)
+    most = triton.cdiv(kv_len, 4 * block_s)
     return max(1, min(most, triton.cdiv(busy, programs), 64))
 
 
-def _check_device(query: Tensor) -> None:
-    reason = can_run(query.device)
-    if reason:
-        raise ValueError(reason)
-    if query.dtype == torch.float64:
-        raise TypeError("query is float64: the kernels need at most float32")
+def _integers(name: str, x: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """Return integers in the kernels' form: contiguous, int32."""
+    if x.shape != shape or x.is_floating_point():
+        raise ValueError(
+            f"{name} must be integers of shape {shape}; got {x.dtype} of "
+            f"shape {tuple(x.shape)}"
+        )
+    return x.to(torch.int32).contiguous()
 
 
-def _check_ends(name: str, ends: Tensor, tokens: int) -> None:
-    if ends.dim() != 1 or not len(ends) or ends.is_floating_point():
+def _starts(name: str, starts: Tensor, batch: int, tokens: int) -> Tensor:
+    starts = _integers(name, starts, (batch + 1,))
+    ends = int(starts[0]), int(starts[-1])
+    if ends != (0, tokens) or bool((starts.diff() < 0).any()):
         raise ValueError(
-            f"{name} is {ends.dtype} of shape {tuple(ends.shape)}: it needs "
-            "integers (B + 1,)"
+            f"{name} must rise from 0 to {tokens}; got {starts.tolist()}"
         )
-    good = int(ends[0]) == 0 and int(ends[-1]) == tokens
-    if not good or bool((ends.diff() < 0).any()):
-        raise ValueError(
-            f"{name} is {ends.tolist()}: it needs to rise from 0 to {tokens}"
-        )
+    return starts

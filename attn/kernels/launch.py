@@ -1,4 +1,8 @@
-"""From tensors to a grid of programs."""
+"""Launch the kernels: grids, gradients, and PyTorch operators.
+
+Operators work with autograd and ``torch.compile``. These take validated
+tensors of four axes, from ``attn.kernels.attention``.
+"""
 
 from __future__ import annotations
 
@@ -11,207 +15,279 @@ from torch import Tensor
 from attn.kernels.backward import attention_dkdv, attention_dq
 from attn.kernels.configs import config_of
 from attn.kernels.forward import attention_forward
-from attn.kernels.tile import INTERPRETED
 
 __all__ = [
-    "Extras",
-    "FAR",
     "Options",
-    "arch_of",
-    "can_run",
-    "run_backward",
-    "run_forward",
+    "UNBOUNDED",
+    "dummy_pointers",
+    "forward",
+    "launch_forward",
+    "shape_constants",
+    "tiles",
 ]
 
-FAR = 2**30  # further than any key
+UNBOUNDED = 2**30  # larger than any distance
 
 
 class Options(NamedTuple):
-    """What a call asks for besides its tensors."""
+    """Everything that acts on the scores, in the order of the operators."""
 
+    mask: Tensor | None  # (B, H, L, S), uint8 (1 = may attend) or float
+    valid: Tensor | None  # (B, S), uint8
+    sinks: Tensor | None  # (H,)
+    q_offset: Tensor  # (B,), int32
     scale: float
     softcap: float = 0.0  # 0: none
-    left: int = FAR  # keys before a query that it sees
-    right: int = FAR  # and behind
+    left: int = UNBOUNDED  # keys before a query that it attends to
+    right: int = UNBOUNDED  # and after it
 
     @property
-    def banded(self) -> int:
-        """Which bounds count: 0 none, 1 right, 2 both."""
-        return 2 if self.left < FAR else int(self.right < FAR)
+    def numbers(self) -> tuple[float, float, int, int]:
+        """Return the arguments that are numbers."""
+        return self.scale, self.softcap or 1.0, self.left, self.right
+
+    @property
+    def mask_strides(self) -> tuple[int, ...]:
+        """Return the mask's strides; zeros without a mask."""
+        return (0,) * 4 if self.mask is None else self.mask.stride()
+
+    @property
+    def constants(self) -> dict[str, Any]:
+        """Return the compile-time constants."""
+        is_bool = self.mask is not None and self.mask.dtype == torch.uint8
+        is_banded = self.right < UNBOUNDED
+        return {
+            "BANDED": 2 if self.left < UNBOUNDED else int(is_banded),
+            "MASK_KIND": 0 if self.mask is None else 1 if is_bool else 2,
+            "HAS_VALID": self.valid is not None,
+            "HAS_SINKS": self.sinks is not None,
+            "HAS_CAP": self.softcap > 0,
+        }
 
 
-class Extras(NamedTuple):
-    """Tensors that a call may lack."""
-
-    mask: Tensor | None = None  # (B, H, L, S), bool or float
-    valid: Tensor | None = None  # (B, S), uint8
-    sinks: Tensor | None = None  # (H,)
-    q_offset: Tensor | None = None  # (B,)
-
-
-def run_forward(
+@torch.library.custom_op("attn::fused_attention", mutates_args=())
+def forward(
     query: Tensor,
     key: Tensor,
     value: Tensor,
-    options: Options,
-    extras: Extras,
+    mask: Tensor | None,
+    valid: Tensor | None,
+    sinks: Tensor | None,
+    q_offset: Tensor,
+    scale: float,
+    softcap: float,
+    left: int,
+    right: int,
 ) -> tuple[Tensor, Tensor]:
-    """Launch the forward kernel.
+    """Compute the output and the lse.
 
     Args:
         query: ``(B, H, L, D)``.
         key: ``(B, Hkv, S, D)``.
         value: ``(B, Hkv, S, Dv)``.
-        options, extras: see there.
+        mask, valid, sinks, q_offset, scale, softcap, left, right: the fields
+            of ``Options``.
 
     Returns:
         ``(B, H, L, Dv)`` in the query's dtype; ``(B, H, L)`` float32.
     """
-    B, H, L, D = query.shape
-    S, Dv = value.shape[-2:]
-    out = query.new_empty(B, H, L, Dv)
+    options = Options(
+        mask, valid, sinks, q_offset, scale, softcap, left, right
+    )
+    B, H, L, _ = query.shape
+    out = query.new_empty(B, H, L, value.shape[-1])
     lse = query.new_empty(B, H, L, dtype=torch.float32)
     if not out.numel():
         return out, lse.fill_(-torch.inf)
-    size, arch = query.element_size(), arch_of(query)
-    config = config_of("forward", max(D, Dv), size, arch)
-    block_l, block_s = blocks(config, L, S)
-    grid = (triton.cdiv(L, block_l), H, B)
-    attention_forward[grid](
-        query, key, value, out, lse,
-        *or_nothing(query, extras.mask, extras.valid, extras.sinks),
-        offsets(extras.q_offset, query), query, query,
-        options.scale, options.softcap or 1.0, options.left, options.right,
-        H, L, S,
-        *query.stride(), *key.stride(), *value.stride(), *out.stride()[:3],
-        *(extras.mask.stride() if extras.mask is not None else (0,) * 4),
-        *lse.stride()[:2],
-        **constants(query, key, value, options, extras),
-        BLOCK_L=block_l, BLOCK_S=block_s, VARLEN=False,
-        num_warps=config.num_warps, num_stages=config.num_stages,
-    )  # fmt: skip
+    launch_forward(query, key, value, out, lse, options)
     return out, lse
 
 
-def run_backward(
+@forward.register_fake
+def _(query: Tensor, key: Tensor, value: Tensor, *options: Any) -> Any:
+    B, H, L, _ = query.shape
+    out = query.new_empty(B, H, L, value.shape[-1])
+    return out, query.new_empty(B, H, L, dtype=torch.float32)
+
+
+def launch_forward(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    out: Tensor,
+    lse: Tensor,
+    options: Options,
+    cu_seqlens: tuple[Tensor, Tensor] | None = None,
+    max_seqlen_q: int = 0,
+) -> None:
+    """Launch the forward kernel, which fills ``out`` and ``lse``.
+
+    Args:
+        query, key, value: as in ``forward``. With ``cu_seqlens`` each
+            of the ``B`` rows holds all sequences, end to end.
+        out, lse: ``(B, H, L, Dv)`` and ``(B, H, L)``.
+        options: see there.
+        cu_seqlens: the starts of the queries and of the keys of each
+            sequence, and the end of the last; int32, ``(B + 1,)``.
+        max_seqlen_q: queries of the longest sequence.
+    """
+    B, H, L, _ = query.shape
+    S = key.shape[2]
+    tile = tiles("forward", query, value, max_seqlen_q or L, S)
+    grid = (triton.cdiv(max_seqlen_q or L, tile["BLOCK_L"]), H, B)
+    if cu_seqlens:  # the kernel loads them; no other numbers, no other kernel
+        L = S = 0
+    attention_forward[grid](
+        query, key, value, out, lse,
+        *dummy_pointers(query, options.mask, options.valid, options.sinks),
+        options.q_offset, *(cu_seqlens or (query, query)), *options.numbers,
+        H, L, S,
+        *query.stride(), *key.stride(), *value.stride(), *out.stride()[:3],
+        *options.mask_strides, *lse.stride()[:2],
+        **shape_constants(query, key, value), **options.constants, **tile,
+        VARLEN=cu_seqlens is not None,
+    )  # fmt: skip
+
+
+@torch.library.custom_op("attn::fused_attention_backward", mutates_args=())
+def _backward(
     grad: Tensor,
     query: Tensor,
     key: Tensor,
     value: Tensor,
-    whole: Tensor,
+    lse: Tensor,
     delta: Tensor,
-    options: Options,
-    extras: Extras,
+    mask: Tensor | None,
+    valid: Tensor | None,
+    q_offset: Tensor,
+    scale: float,
+    softcap: float,
+    left: int,
+    right: int,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Launch the two backward kernels.
+    """Compute the gradients of query, key and value.
 
     Args:
         grad: of the output, ``(B, H, L, Dv)``.
-        query, key, value: as in ``run_forward``.
-        whole: log of each row's denominator, sink included, ``inf`` for a
-            query without a key; float32 ``(B, H, L)``, contiguous.
-        delta: what each row loses, likewise.
-        options, extras: as in ``run_forward``.
-
-    Returns:
-        Gradients of query, key and value.
+        lse: of each row, sink included, ``inf`` in rows without a key;
+            float32 ``(B, H, L)``, contiguous.
+        delta: ``sum(out * grad)`` of each row, less the gradient of its lse;
+            stored as ``lse``.
+        query, key, value, mask, valid, q_offset, scale, softcap, left, right:
+            as in ``forward``.
     """
-    B, H, L, D = query.shape
-    Hkv, S, Dv = key.shape[1], *value.shape[-2:]
-    dq, dk, dv = (
-        torch.empty_like(x, memory_format=torch.contiguous_format)
-        for x in (query, key, value)
-    )
+    options = Options(mask, valid, None, q_offset, scale, softcap, left, right)
+    B, H, L, _ = query.shape
+    Hkv, S = key.shape[1:3]
+    dq, dk, dv = _contiguous_like(query, key, value)
     if not (query.numel() and value.numel()):
         return dq.zero_(), dk.zero_(), dv.zero_()
-    mask = extras.mask
-    tensors = (*or_nothing(query, mask, extras.valid),)
-    start = offsets(extras.q_offset, query)
-    sizes = (
-        options.scale, options.softcap or 1.0, options.left, options.right,
-        H, L, S,
+    inputs = (query, key, value, grad)
+    strides = [n for x in inputs for n in x.stride()]
+    others = (
+        lse, delta, *dummy_pointers(query, mask, valid), q_offset,
+        *options.numbers, H, L, S, *strides,
     )  # fmt: skip
-    strides = [n for x in (query, key, value, grad) for n in x.stride()]
-    of_mask = mask.stride() if mask is not None else (0,) * 4
-    known = constants(query, key, value, options, extras)
-    size, arch = query.element_size(), arch_of(query)
+    constants = shape_constants(query, key, value) | options.constants
 
-    config = config_of("dkdv", max(D, Dv), size, arch)
-    block_l, block_s = blocks(config, L, S)
-    attention_dkdv[(triton.cdiv(S, block_s), Hkv, B)](
-        query, key, value, grad, dk, dv, whole, delta, *tensors, start,
-        *sizes, *strides, *dk.stride()[:3], *dv.stride()[:3], *of_mask,
-        **known, BLOCK_L=block_l, BLOCK_S=block_s,
-        num_warps=config.num_warps, num_stages=config.num_stages,
+    tile = tiles("dkdv", query, value, L, S)
+    attention_dkdv[(triton.cdiv(S, tile["BLOCK_S"]), Hkv, B)](
+        *inputs, dk, dv, *others, *dk.stride()[:3], *dv.stride()[:3],
+        *options.mask_strides, **constants, **tile,
     )  # fmt: skip
-    config = config_of("dq", max(D, Dv), size, arch)
-    block_l, block_s = blocks(config, L, S)
-    attention_dq[(triton.cdiv(L, block_l), H, B)](
-        query, key, value, grad, dq, whole, delta, *tensors, start,
-        *sizes, *strides, *dq.stride()[:3], *of_mask,
-        **known, BLOCK_L=block_l, BLOCK_S=block_s,
-        num_warps=config.num_warps, num_stages=config.num_stages,
+    tile = tiles("dq", query, value, L, S)
+    attention_dq[(triton.cdiv(L, tile["BLOCK_L"]), H, B)](
+        *inputs, dq, *others, *dq.stride()[:3],
+        *options.mask_strides, **constants, **tile,
     )  # fmt: skip
     return dq, dk, dv
 
 
-def constants(
-    query: Tensor, key: Tensor, value: Tensor, options: Options, extras: Extras
+@_backward.register_fake
+def _(grad: Tensor, query: Tensor, key: Tensor, value: Tensor, *_: Any) -> Any:
+    return _contiguous_like(query, key, value)
+
+
+def _contiguous_like(*tensors: Tensor) -> tuple[Tensor, ...]:
+    layout = torch.contiguous_format
+    return tuple(torch.empty_like(x, memory_format=layout) for x in tensors)
+
+
+def _save(ctx: Any, inputs: Any, output: Any) -> None:
+    tensors, ctx.numbers = inputs[:7], inputs[7:]
+    ctx.save_for_backward(*tensors, *output)
+
+
+def _gradients(ctx: Any, d_out: Tensor, d_lse: Tensor) -> Any:
+    query, key, value, mask, valid, sinks, q_offset, out, lse = (
+        ctx.saved_tensors
+    )
+    lse_with_sink, d_sinks = lse, None
+    delta = (d_out.float() * out.float()).sum(-1)  # (B, H, L)
+    if sinks is not None:
+        sink = sinks.float()[:, None]  # (H, 1)
+        lse_with_sink = torch.logaddexp(lse, sink)
+        d_sink = torch.exp(sink - lse_with_sink) * -delta
+        d_sinks = d_sink.sum((0, 2)).to(sinks.dtype)
+    dead = lse == -torch.inf
+    if d_lse is not None:  # it reaches every weight of the row
+        share = torch.exp((lse_with_sink - lse).masked_fill(dead, 0.0))
+        delta = delta - d_lse * share
+    grads = _backward(
+        d_out,
+        query,
+        key,
+        value,
+        lse_with_sink.masked_fill(dead, torch.inf).contiguous(),
+        delta.contiguous(),
+        mask,
+        valid,
+        q_offset,
+        *ctx.numbers,
+    )
+    return *grads, None, None, d_sinks, *(None,) * 5
+
+
+forward.register_autograd(_gradients, setup_context=_save)
+
+
+def shape_constants(
+    query: Tensor, key: Tensor, value: Tensor
 ) -> dict[str, Any]:
-    """What the compiler knows."""
+    """Return the compile-time constants of heads, head sizes and dtype."""
     D, Dv = query.shape[-1], value.shape[-1]
-    kind = 0 if extras.mask is None else 2
-    if extras.mask is not None and extras.mask.dtype == torch.uint8:
-        kind = 1
     return {
         "GROUP": query.shape[1] // key.shape[1],
         "D": D,
         "DV": Dv,
         "BLOCK_D": max(16, triton.next_power_of_2(D)),
         "BLOCK_DV": max(16, triton.next_power_of_2(Dv)),
-        "BANDED": options.banded,
-        "MASK_KIND": kind,
-        "HAS_VALID": extras.valid is not None,
-        "HAS_SINKS": extras.sinks is not None,
-        "HAS_CAP": options.softcap > 0,
         "PRECISION": "ieee" if query.dtype == torch.float32 else "tf32",
     }
 
 
-def blocks(config: Any, q_len: int, kv_len: int) -> tuple[int, int]:
-    """A tile, smaller where there is less to do: never below 16."""
+def tiles(
+    kernel: str, query: Tensor, value: Tensor, q_len: int, kv_len: int
+) -> dict[str, int]:
+    """Return a kernel's configuration as keyword arguments of a launch.
 
-    def fit(block: int, length: int) -> int:
-        return min(block, max(16, triton.next_power_of_2(length)))
-
-    return fit(config.block_l, q_len), fit(config.block_s, kv_len)
-
-
-def or_nothing(like: Tensor, *tensors: Tensor | None) -> list[Tensor]:
-    """A pointer that is never read, where a tensor is missing."""
-    return [like if x is None else x for x in tensors]
-
-
-def offsets(q_offset: Tensor | None, query: Tensor) -> Tensor:
-    """One position for each row, where 0 is meant."""
-    if q_offset is not None:
-        return q_offset
-    return torch.zeros(query.shape[0], dtype=torch.int32, device=query.device)
-
-
-def arch_of(x: Tensor) -> int:
-    """Which GPU a tensor is on: 90 for sm_90, 0 for none."""
-    if not x.is_cuda:
-        return 0
-    major, _ = torch.cuda.get_device_capability(x.device)
-    return 10 * major
+    Blocks shrink with the sequence, to 16 at least.
+    """
+    arch = 0
+    if query.is_cuda:
+        arch = 10 * torch.cuda.get_device_capability(query.device)[0]
+    head_dim = max(query.shape[-1], value.shape[-1])
+    config = config_of(kernel, head_dim, query.element_size(), arch)
+    blocks = {
+        "BLOCK_L": (config.block_l, q_len),
+        "BLOCK_S": (config.block_s, kv_len),
+    }
+    return {
+        name: min(block, max(16, triton.next_power_of_2(length)))
+        for name, (block, length) in blocks.items()
+    } | {"num_warps": config.num_warps, "num_stages": config.num_stages}
 
 
-def can_run(device: torch.device) -> str | None:
-    """Why kernels cannot run there; None when they can."""
-    if INTERPRETED or device.type == "cuda":
-        return None
-    return (
-        f"query is on {device}: the kernels need a GPU, or "
-        "TRITON_INTERPRET=1 before triton is imported"
-    )
+def dummy_pointers(query: Tensor, *tensors: Tensor | None) -> list[Tensor]:
+    """Return the query, which is never read there, for a missing tensor."""
+    return [query if x is None else x for x in tensors]

@@ -290,7 +290,7 @@ def _kind(name: str, dtype: str, constants: dict[str, Any]) -> str:
         return "i32"
     if name in ("OFFSETS", "CU_Q", "CU_K", "LENGTHS"):
         return "*i32"
-    if name in ("LSE", "WHOLE", "DELTA", "SINKS", "PART", "PART_LSE"):
+    if name in ("LSE", "DELTA", "SINKS", "PART", "PART_LSE"):
         return "*fp32"
     return "*u8" if name == "VALID" else f"*{dtype}"
 

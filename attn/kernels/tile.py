@@ -1,9 +1,9 @@
-"""What one tile of scores is: the part that all kernels share.
+"""One tile of scores: the part that all kernels share.
 
-A tile is some queries of one head against some keys. Its scores are scaled,
-capped, biased and masked here, in the forward kernel as in the backward ones,
-so that both mean the same thing. Everything is in base 2, because that is the
-exponential that a GPU has: ``exp(x) = exp2(x * log2(e))``.
+A tile is a block of one head's queries against a block of keys. Its scores
+are scaled, capped, biased and masked here, in the forward kernel as in the
+backward ones, so that both mean the same thing. Everything is in base 2,
+because GPUs have that exponential: ``exp(x) = exp2(x * log2(e))``.
 """
 
 from __future__ import annotations
@@ -16,10 +16,13 @@ import triton.language as tl
 __all__ = [
     "INTERPRETED",
     "LOG2E",
-    "capped",
+    "apply_softcap",
+    "block_range",
     "dot",
     "exp2_safe",
-    "keys_of_rows",
+    "load_tile",
+    "log2_sum",
+    "store_tile",
     "tile_scores",
 ]
 
@@ -29,8 +32,25 @@ LOG2E: tl.constexpr = tl.constexpr(1.4426950408889634)
 
 
 @triton.jit
+def load_tile(X, row, L, x_l, x_d, D: tl.constexpr, BLOCK_D: tl.constexpr):
+    """Load rows of ``D`` elements, 0 beyond the tensor: ``(row, BLOCK_D)``."""
+    d = tl.arange(0, BLOCK_D)
+    ptrs = X + row[:, None].to(tl.int64) * x_l + d[None, :] * x_d
+    return tl.load(ptrs, (row < L)[:, None] & (d < D)[None, :], 0.0)
+
+
+@triton.jit
+def store_tile(X, tile, row, L, x_l, D: tl.constexpr, BLOCK_D: tl.constexpr):
+    """Store what of a tile is inside the tensor, in the tensor's dtype."""
+    d = tl.arange(0, BLOCK_D)
+    ptrs = X + row[:, None].to(tl.int64) * x_l + d[None, :]
+    mask = (row < L)[:, None] & (d < D)[None, :]
+    tl.store(ptrs, tile.to(X.dtype.element_ty), mask)
+
+
+@triton.jit
 def dot(a, b, PRECISION: tl.constexpr):
-    """Matrix product, accumulated in float32."""
+    """Multiply matrices, accumulating in float32."""
     if _INTERPRETED:  # NumPy has no bfloat16, and multiplies the bits
         a = a.to(tl.float32)
         b = b.to(tl.float32)
@@ -38,86 +58,90 @@ def dot(a, b, PRECISION: tl.constexpr):
 
 
 @triton.jit
-def exp2_safe(x, top):
-    """``2 ** (x - top)``, and 0 where both are minus infinity."""
-    return tl.math.exp2(x - tl.where(top == float("-inf"), 0.0, top))
+def exp2_safe(x, m):
+    """Return ``2 ** (x - m)``, and 0 where both are minus infinity."""
+    return tl.math.exp2(x - tl.where(m == float("-inf"), 0.0, m))
 
 
 @triton.jit
-def capped(scores, softcap):
-    """``softcap * tanh(scores / softcap)``, and tanh alone, for its slope."""
+def log2_sum(m_i, l_i):
+    """Return ``m_i + log2(l_i)``; minus infinity in rows without a key."""
+    log = tl.math.log2(tl.where(l_i > 0.0, l_i, 1.0))
+    return tl.where(l_i > 0.0, m_i + log, m_i)
+
+
+@triton.jit
+def apply_softcap(scores, softcap):
+    """Return ``softcap * tanh(scores / softcap)`` and its derivative."""
     x = scores / softcap
     t = tl.math.exp2(tl.abs(x) * (-2.0 * LOG2E))  # never above 1
     tanh = (1.0 - t) / (1.0 + t)
     tanh = tl.where(x < 0.0, -tanh, tanh)
-    return softcap * tanh, tanh
+    return softcap * tanh, 1.0 - tanh * tanh
 
 
 @triton.jit
 def tile_scores(
     product, row, column, L, S, q_offset, left, right, scale, softcap,
     MASK, m_l, m_s, VALID,
-    MASKED: tl.constexpr,  # whether some pair of this tile may be hidden
+    MASKED: tl.constexpr,  # whether a pair of this tile may be masked out
     BANDED: tl.constexpr, MASK_KIND: tl.constexpr, HAS_VALID: tl.constexpr,
     HAS_CAP: tl.constexpr,
 ):  # fmt: skip
-    """From dot products to what goes into ``exp2``, and the cap's slope.
+    """Return the scores, in base 2, of dot products, and the cap's slope.
 
     ``row`` and ``column`` broadcast to the tile: ``(l, 1)`` and ``(1, s)``,
-    or turned round. ``row + q_offset`` is where a query stands; it sees
-    ``left`` keys before itself and ``right`` behind.
+    or transposed. A query at position ``row + q_offset`` attends to ``left``
+    keys before that position and ``right`` keys after it.
     """
     scores = product * scale
     slope = scores
     if HAS_CAP:
-        scores, tanh = capped(scores, softcap)
-        slope = 1.0 - tanh * tanh
+        scores, slope = apply_softcap(scores, softcap)
     scores = scores * LOG2E
     if MASKED:
         allowed = (row < L) & (column < S)
         if MASK_KIND > 0:
-            given = tl.load(
-                MASK + row.to(tl.int64) * m_l + column.to(tl.int64) * m_s,
-                mask=allowed,
-                other=0,
-            )
+            ptrs = MASK + row.to(tl.int64) * m_l + column.to(tl.int64) * m_s
+            mask = tl.load(ptrs, allowed, 0)
             if MASK_KIND == 1:
-                allowed = allowed & (given != 0)
+                allowed = allowed & (mask != 0)
             else:
-                scores += given.to(tl.float32) * LOG2E
+                scores += mask.to(tl.float32) * LOG2E
         if BANDED > 0:
             distance = column - (row + q_offset)
             allowed = allowed & (distance <= right)
             if BANDED == 2:
                 allowed = allowed & (distance >= -left)
         if HAS_VALID:
-            real = tl.load(VALID + column, mask=column < S, other=0)
-            allowed = allowed & (real != 0)
+            allowed = allowed & (tl.load(VALID + column, column < S, 0) != 0)
         scores = tl.where(allowed, scores, float("-inf"))
     return scores, slope
 
 
 @triton.jit
-def keys_of_rows(
-    first, last, left, right, S,
-    BLOCK_S: tl.constexpr, BANDED: tl.constexpr, EVERY: tl.constexpr,
+def block_range(
+    first, last, before, after, length, BLOCK: tl.constexpr,
+    HAS_BEFORE: tl.constexpr, HAS_AFTER: tl.constexpr,
+    MASK_TAIL: tl.constexpr, MASK_ALL: tl.constexpr,
 ):  # fmt: skip
-    """Where the keys of a block of queries begin and end, in whole tiles.
+    """Return the bounds of three runs of blocks: masked, full, masked.
 
-    ``first`` and ``last`` are positions of queries. Between ``all_lo`` and
-    ``all_hi`` every query sees every key and nothing has to be masked (none
-    such with ``EVERY``: each tile has to be looked at).
+    The positions ``first`` to ``last`` attend to ``before`` and ``after``
+    neighbours. Blocks outside the bounds are skipped; in a full block no
+    pair is masked out. With ``MASK_ALL`` no block counts as full; with
+    ``MASK_TAIL`` one that exceeds ``length`` does not.
     """
-    lo, hi, all_lo, all_hi = 0, S, 0, S
-    if BANDED == 2:
-        lo = tl.minimum(tl.maximum(first - left, 0), S)
-        all_lo = tl.maximum(last - left, lo)
-    if BANDED > 0:
-        hi = tl.maximum(tl.minimum(last + right + 1, S), lo)
-        all_hi = tl.minimum(first + right + 1, hi)
-    lo = lo // BLOCK_S * BLOCK_S
-    all_lo = tl.cdiv(all_lo, BLOCK_S) * BLOCK_S
-    all_hi = tl.maximum(all_hi // BLOCK_S * BLOCK_S, all_lo)
-    if EVERY:
-        all_hi = all_lo
-    return lo, all_lo, all_hi, hi
+    lo, hi, full_lo, full_hi = 0, length, 0, length
+    if HAS_AFTER:
+        hi = tl.minimum(last + after + 1, length)
+        full_hi = tl.minimum(first + after + 1, hi)
+    if HAS_BEFORE:
+        lo = tl.minimum(tl.maximum(first - before, 0), length) // BLOCK * BLOCK
+        full_lo = tl.minimum(tl.maximum(last - before, 0), hi)
+        full_lo = tl.cdiv(full_lo, BLOCK) * BLOCK
+    if HAS_AFTER or MASK_TAIL:
+        full_hi = tl.maximum(full_hi // BLOCK * BLOCK, full_lo)
+    if MASK_ALL:  # equal bounds: the compiler leaves the loops out
+        full_lo, full_hi = lo, lo
+    return lo, full_lo, full_hi, hi

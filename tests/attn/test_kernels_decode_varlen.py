@@ -13,7 +13,6 @@ pytest.importorskip("triton")
 
 from attn.kernels import (  # noqa: E402
     decode_attention,
-    decode_varlen,
     launch,
     varlen_attention,
 )
@@ -29,7 +28,6 @@ def small_tiles(monkeypatch):
         return Config(16, 32, 4, 1, "for a test")
 
     monkeypatch.setattr(launch, "config_of", tiles)
-    monkeypatch.setattr(decode_varlen, "config_of", tiles)
 
 
 def close(ours, exact, dtype=SINGLE, honest=0.0):
@@ -175,7 +173,7 @@ def test_by_the_name_of_the_backend(said, L):
         ({"window": (3, 2), "q_offset": 9}, "must be causal"),
         ({"attn_mask": attn.padding(randn(B, S) > 0)}, "must be causal"),
         ({"attn_mask": attn.prefix(3), "q_offset": 9}, "'prefix'"),
-        ({"dropout_p": 0.1}, "drop nothing"),
+        ({"dropout_p": 0.1}, "no dropout"),
     ),
     ids=str,
 )
@@ -238,12 +236,18 @@ def test_a_static_cache_can_be_read_as_it_is():
 @pytest.mark.parametrize(
     ("change", "says"),
     (
-        ({"lengths": torch.tensor([1, 2])}, "needs integers .3,."),
-        ({"lengths": torch.tensor([1, 2, 151])}, "the cache has 150"),
-        ({"lengths": torch.tensor([1, -2, 3])}, "lengths has -2"),
-        ({"window": -1}, "window is -1"),
-        ({"query": randn(B, H, 22, D)}, "G . L of at most 64"),
-        ({"query": randn(H, 1, D)}, "needs .B, H, L, D."),
+        ({"lengths": torch.tensor([1, 2])}, "shape .3,.; got .* shape .2,."),
+        (
+            {"lengths": torch.tensor([1, 2, 151])},
+            "from 0 to 150, .* got 1 to 151",
+        ),
+        (
+            {"lengths": torch.tensor([1, -2, 3])},
+            "from 0 to 150, .* got -2 to 3",
+        ),
+        ({"window": -1}, "window must be 0 or more.* got -1"),
+        ({"query": randn(B, H, 22, D)}, "G . L of at most 64; got 3 . 22"),
+        ({"query": randn(H, 1, D)}, "four axes, .B, H, L, D.; got 3"),
     ),
 )
 def test_what_does_not_fit_is_refused(change, says):
@@ -312,11 +316,15 @@ def test_each_sequence_is_as_it_is_alone(options, dtype):
     ("change", "says"),
     (
         ({"cu_seqlens_q": torch.tensor([0, 5])}, "rise from 0 to 63"),
-        ({"cu_seqlens_k": torch.tensor([0, 50, 40, 91])}, "rise from 0"),
-        ({"cu_seqlens_k": torch.tensor([0, 91])}, "has 2 entries"),
-        ({"max_seqlen_q": 39}, "a sequence has 40"),
-        ({"q_offset": torch.tensor([1.0])}, "needs integers .5,."),
-        ({"query": randn(1, 63, H, D)}, "tokens, heads, head_dim"),
+        ({"cu_seqlens_q": torch.zeros(6)}, "integers of shape .6,.; got .*32"),
+        (
+            {"cu_seqlens_k": torch.tensor([0, 50, 40, 91, 91, 91])},
+            "rise from 0 to 91",
+        ),
+        ({"cu_seqlens_k": torch.tensor([0, 91])}, "shape .6,.; got .* .2,."),
+        ({"max_seqlen_q": 39}, "must be 40 or more.* got 39"),
+        ({"q_offset": torch.tensor([1])}, "each batch row, .5,.; got .* .1,."),
+        ({"query": randn(1, 63, H, D)}, "tokens, heads, head_dim.; got 4"),
     ),
 )
 def test_ends_that_do_not_fit_are_refused(change, says):
@@ -324,3 +332,26 @@ def test_ends_that_do_not_fit_are_refused(change, says):
     given = dict(zip(names, ragged(), strict=True)) | {"max_seqlen_q": 40}
     with pytest.raises(ValueError, match=says):
         varlen_attention(**given | change)
+    with pytest.raises(TypeError, match="q_offset must be .* integer tensor"):
+        varlen_attention(**given, q_offset=torch.zeros(5))
+
+
+def test_vectors_may_be_stored_apart():
+    def apart(x):
+        return torch.stack([x, x + 9], -1)[..., 0]
+
+    q, k, v = cache()
+    sinks, lengths = randn(H, seed=7), torch.tensor([3, 77, 150]).int()
+    assert torch.equal(
+        decode_attention(q, k, v, apart(lengths), sinks=apart(sinks)),
+        decode_attention(q, k, v, lengths, sinks=sinks),
+    )
+    q, k, v, *ends = ragged()
+    offset = torch.tensor([0, 49, -3, 4, 16]).int()
+    said = {"is_causal": True, "max_seqlen_q": 40}
+    assert torch.equal(
+        varlen_attention(
+            q, k, v, *map(apart, ends), q_offset=apart(offset), **said
+        ),
+        varlen_attention(q, k, v, *ends, q_offset=offset, **said),
+    )
