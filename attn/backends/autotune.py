@@ -39,63 +39,44 @@ def autotune(
     FlexAttention is compiled for it, which takes seconds and never happens
     inside a call. From then on, calls with the same shapes, dtype, mask and
     options use the backend that was fastest here, the backward pass included
-    where autograd records the inputs.
+    where autograd records the inputs. A backend that fails is skipped with a
+    warning; the current choice stays unless another is clearly faster.
 
     Arguments and errors are those of ``explain``, without nested tensors;
     ``registry`` caches the result. Returned is ``explain``'s answer to such
     calls from now on.
     """
     inputs = validate(query, key, value, **options)
-    _measure(registry, inputs, {**options}, return_lse)
+    tuning_key = inputs.tuning_key(return_lse)
+    registry.seconds.pop(tuning_key, None)
+    current, _ = choose(registry, inputs, return_lse=return_lse)
+    able = {
+        name: functools.partial(_once, one, inputs, {**options}, return_lse)
+        for name, one in registry.complete()
+        if one.tunable(inputs) and not one.reasons(inputs, return_lse)
+    }
+    seconds: dict[str, float] = {}
+    measure = functools.partial(
+        benchmark_interleaved, device=inputs.query.device
+    )
+    for name in _with_progress(list(able)):
+        try:
+            (seconds[name],) = measure({name: able[name]}, 1)[name]
+        except RuntimeError as error:  # a compiler's, or out of memory
+            warnings.warn(f"{name} failed: {error}", stacklevel=2)
+    if seconds:
+        limit = PRUNE_RATIO * min(seconds.values())
+        close = {name: able[name] for name, s in seconds.items() if s <= limit}
+        for name, spent in measure(close, ROUNDS).items():
+            seconds[name] = statistics.median(spent)
+        order = sorted(seconds, key=lambda name: seconds[name])
+        limit = SWITCH_MARGIN * seconds[order[0]]
+        if seconds.get(current, torch.inf) <= limit:
+            order.sort(key=lambda name: name != current)
+        registry.seconds[tuning_key] = {name: seconds[name] for name in order}
     return explain(
         query, key, value, return_lse=return_lse, registry=registry, **options
     )
-
-
-def _measure(
-    registry: Registry,
-    inputs: AttentionInputs,
-    options: dict[str, Any],
-    return_lse: bool,
-) -> None:
-    """Benchmark every supported backend on a call and cache the order.
-
-    Backends that need compiling compile now. Where autograd records the
-    inputs, the backward pass counts too. A backend that fails is skipped
-    with a warning. The current choice stays unless another is clearly
-    faster.
-    """
-    key = inputs.tuning_key(return_lse)
-    registry.seconds.pop(key, None)
-    current, _ = choose(registry, inputs, return_lse=return_lse)
-    names = [
-        name
-        for name, one in registry.complete()
-        if one.tunable(inputs) and not one.reasons(inputs, return_lse)
-    ]
-    seconds: dict[str, float] = {}
-    runs = {}
-    device = inputs.query.device
-    for name in _with_progress(names):
-        one = registry[name]
-        once = functools.partial(_once, one, inputs, options, return_lse)
-        try:
-            timed = benchmark_interleaved({name: once}, 1, device)
-        except RuntimeError as error:  # a compiler's, or out of memory
-            warnings.warn(f"{name} failed: {error}", stacklevel=3)
-        else:
-            (seconds[name],) = timed[name]
-            runs[name] = once
-    if not runs:
-        return
-    limit = PRUNE_RATIO * min(seconds.values())
-    close = {n: once for n, once in runs.items() if seconds[n] <= limit}
-    for name, spent in benchmark_interleaved(close, ROUNDS, device).items():
-        seconds[name] = statistics.median(spent)
-    order = sorted(seconds, key=lambda name: seconds[name])
-    if seconds.get(current, torch.inf) <= SWITCH_MARGIN * seconds[order[0]]:
-        order.sort(key=lambda name: name != current)
-    registry.seconds[key] = {name: seconds[name] for name in order}
 
 
 def _with_progress(names: list[str]) -> Iterable[str]:

@@ -6,6 +6,7 @@ Where speed depends on the call, ``deprioritized`` says so.
 
 from __future__ import annotations
 
+import functools
 import math
 
 import torch
@@ -41,10 +42,7 @@ def _few_scores(inputs: AttentionInputs) -> str | None:
     return None
 
 
-def _fits(inputs: AttentionInputs) -> bool:
-    return _few_scores(inputs) is not None
-
-
+register = functools.partial(registry.register, mask="inputs")
 for name, backend, supports_lse in (
     ("cpu_window", cpu_window, False),
     ("cpu_half", cpu_half, False),
@@ -59,19 +57,15 @@ for name, backend, supports_lse in (
         for option in ("unsupported_reasons", "deprioritized", "tunable")
         if hasattr(backend, option)
     }
-    registry.register(
-        name, mask="inputs", supports_lse=supports_lse, **options
-    )(backend.run)
-registry.register(
-    "tiled",
-    mask="inputs",
-    unsupported_reasons=_no_dropout,
-    deprioritized=_few_scores,
-)(tiled)
-registry.register("grouped", mask="inputs", tunable=_fits)(grouped)
-registry.register(
+    register(name, supports_lse=supports_lse, **options)(backend.run)
+register("tiled", unsupported_reasons=_no_dropout, deprioritized=_few_scores)(
+    tiled
+)
+register("grouped", tunable=lambda inputs: _few_scores(inputs) is not None)(
+    grouped
+)
+register(
     "reference",
-    mask="inputs",
     deprioritized=lambda inputs: "it is written to be read; see grouped",
     tunable=False,
 )(reference)

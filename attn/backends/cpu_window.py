@@ -69,20 +69,16 @@ def run(inputs: AttentionInputs) -> Tensor:
             assert allowed is not None
             numbers = torch.where(allowed, 0.0, -torch.inf)  # torch adds them
             masks[place] = numbers.to(query.dtype)
-        outs.append(
-            torchs(
-                query[..., top:end, :],
-                key[..., lo:hi, :],
-                value[..., lo:hi, :],
-                masks[place],
-            )
+        q, k, v = (
+            query[..., top:end, :],
+            key[..., lo:hi, :],
+            value[..., lo:hi, :],
         )
+        outs.append(torchs(q, k, v, masks[place]))
     return torch.cat(outs, -2).to(inputs.query.dtype)
 
 
 def _bounds(inputs: AttentionInputs) -> tuple[int, int] | None:
     """Return the neighbours kept on either side; None if unbounded."""
-    if inputs.mask is None:
-        return None
-    left, right = inputs.mask.bounds
+    left, right = inputs.mask.bounds if inputs.mask else (None, None)
     return None if left is None or right is None else (left, right)

@@ -68,9 +68,7 @@ def torch_mask(
 ) -> dict[str, Any]:
     """Return PyTorch's arguments for both masks of a call.
 
-    Args:
-        inputs: validated.
-        causal_flag: use ``is_causal`` where it says the same.
+    ``causal_flag`` allows ``is_causal``, where it says the same.
     """
     mask = inputs.attn_mask
     if mask is not None and inputs.query.dtype == torch.float64:
@@ -79,16 +77,11 @@ def torch_mask(
         mask = mask if mask.dtype == torch.bool else mask.double()
     if masks_nothing(inputs):
         return {"attn_mask": mask}
-    if causal_flag and mask is None and is_top_left(inputs):
+    only, start = inputs.mask and inputs.mask.terms, inputs.q_offset
+    top_left = only == (Term("causal"),) and isinstance(start, int)
+    if causal_flag and mask is None and top_left and start == 0:
         return {"is_causal": True}
     return {"attn_mask": combine_masks(mask, inputs.allowed())}
-
-
-def is_top_left(inputs: AttentionInputs) -> bool:
-    """Return whether the positional mask is PyTorch's ``is_causal``."""
-    mask, start = inputs.mask, inputs.q_offset
-    only = mask is not None and mask.terms == (Term("causal"),)
-    return only and isinstance(start, int) and start == 0
 
 
 def masks_nothing(inputs: AttentionInputs) -> bool:

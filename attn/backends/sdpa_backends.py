@@ -117,22 +117,19 @@ def explain_torch(
     Source: ATen's ``native/transformers/sdp_utils_cpp.cpp``, and
     ``torch/nested/_internal/sdpa.py``.
     """
-    tensors = {"query": query, "key": key, "value": value}
-    inputs = None
-    if any(isinstance(x, Tensor) and x.is_nested for x in tensors.values()):
-        _check_nested(tensors)
-    else:
-        inputs = validate(query, key, value, **options)
-    everywhere = _unsupported_everywhere(options, return_lse)
-    if inputs and 0 in [x.numel() for x in tensors.values()]:
-        everywhere.append("a tensor is empty: torch returns without a backend")
-
     torchs: dict[str, Any] = {
         name: x
         for name, x in options.items()
         if name in _Given._fields and not isinstance(x, Mask)
     }
-    given = _Given(query, key, value, **torchs, inputs=inputs)
+    given = _Given(query, key, value, **torchs)
+    if any(isinstance(x, Tensor) and x.is_nested for x in given[:3]):
+        _check_nested(given.tensors())
+    else:
+        given = given._replace(inputs=validate(query, key, value, **options))
+    everywhere = _unsupported_everywhere(options, return_lse)
+    if given.inputs and 0 in [x.numel() for x in given[:3]]:
+        everywhere.append("a tensor is empty: torch returns without a backend")
     reasons = {}
     for name, is_on in _SWITCHES.items():
         off = [] if is_on() else ["it is switched off (sdpa_kernel)"]
@@ -152,15 +149,11 @@ def _unsupported_everywhere(
     options: AttentionOptions, return_lse: bool
 ) -> list[str]:
     """Return what none of PyTorch's backends supports."""
-    ours = {
-        "softcap": options.get("softcap") is not None,
-        "sinks": options.get("sinks") is not None,
-        "return_lse": return_lse,
-    }
+    given = {**options, "return_lse": return_lse or None}
     found = [
         f"{name} is given: torch has no such argument"
-        for name, given in ours.items()
-        if given
+        for name in ("softcap", "sinks", "return_lse")
+        if given.get(name) is not None
     ]
     mask, start = options.get("attn_mask"), options.get("q_offset")
     masks = [str(mask)] if isinstance(mask, Mask) else []
@@ -174,10 +167,10 @@ def _unsupported_everywhere(
 
 def _selected(given: _Given, reasons: dict[str, list[str]]) -> str | None:
     able = [name for name, why in reasons.items() if not why]
-    if given.inputs is None or not able:
-        return able[0] if able else None
-    chosen = SDPBackend(given.choice()).name
-    return chosen if chosen in able else None
+    if able and given.inputs is not None:
+        chosen = SDPBackend(given.choice()).name
+        return chosen if chosen in able else None
+    return next(iter(able), None)
 
 
 def _flash_on_cpu(given: _Given) -> list[str]:
@@ -215,9 +208,8 @@ def _flash_on_cpu(given: _Given) -> list[str]:
 def _math(given: _Given) -> list[str]:
     """Return what the reference backend refuses, on every device."""
     if given.inputs is not None:
-        if given.is_causal and given.attn_mask is not None:
-            return ["is_causal and attn_mask: pass one of them"]
-        return []
+        both = given.is_causal and given.attn_mask is not None
+        return ["is_causal and attn_mask: pass one of them"] if both else []
     found = []
     if given.is_causal:
         found.append("is_causal: it has none for nested tensors")

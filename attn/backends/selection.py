@@ -36,15 +36,12 @@ def choose(
             raise ValueError(f"{name} cannot: {'; '.join(reasons)}")
         return name, one
     for name in () if extra else _measured(registry, inputs, return_lse):
-        if name in registry:
-            one = registry[name]
-            if not one.reasons(inputs, return_lse):
-                return name, one
+        if name in registry and not registry[name].reasons(inputs, return_lse):
+            return name, registry[name]
     supported = None
     for name, one in registry.complete():
-        if extra and not all(map(one.declares, extra)):
-            continue
-        if one.reasons(inputs, return_lse):
+        declares = not extra or all(map(one.declares, extra))
+        if not declares or one.reasons(inputs, return_lse):
             continue
         if one.deprioritized(inputs) is None:
             return name, one

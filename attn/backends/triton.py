@@ -19,9 +19,8 @@ def unsupported_reasons(inputs: AttentionInputs) -> list[str]:
     try:
         from attn import kernels
     except ImportError as error:
-        return [
-            f"{error.name or 'triton'} is not installed: pip install triton"
-        ]
+        missing = error.name or "triton"
+        return [f"{missing} is not installed: pip install triton"]
     return kernels.unsupported_reasons(inputs)
 
 
