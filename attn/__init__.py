@@ -56,7 +56,6 @@ _HOMES = {
 }
 _HOME_OF = {name: home for home in _HOMES for name in _HOMES[home].split()}
 _MODULES = (*_HOMES, "cost", "hf", "plot", "profiling")
-_NOT_LISTED = ("exercises", "grading")  # the book's own
 
 __all__ = sorted([*_HOME_OF, *_MODULES])
 
@@ -64,7 +63,7 @@ __all__ = sorted([*_HOME_OF, *_MODULES])
 def __getattr__(name: str) -> Any:
     if name in _HOME_OF:
         return getattr(importlib.import_module(f"attn.{_HOME_OF[name]}"), name)
-    if name in (*_MODULES, *_NOT_LISTED):
+    if name in (*_MODULES, "exercises", "grading"):
         return importlib.import_module(f"attn.{name}")
     raise AttributeError(f"module 'attn' has no attribute {name!r}")
 

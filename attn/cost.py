@@ -36,12 +36,9 @@ def kv_cache_bytes(
     2 for keys and values. The number of query heads does not matter.
 
     Args:
-        batch: sequences, ``B``.
-        seq_len: tokens of each, ``S``.
+        batch, seq_len: sequences, ``B``, and tokens of each, ``S``.
         num_layers: layers that keep a cache.
-        num_kv_heads: ``Hkv``.
-        head_dim: ``D``, of keys and of values.
-        dtype: of the cache.
+        num_kv_heads, head_dim, dtype: of keys and of values, ``Hkv``, ``D``.
 
     Returns:
         Bytes. Divide by ``2 ** 30`` for GiB.
@@ -51,8 +48,8 @@ def kv_cache_bytes(
     """
     _check(batch=batch, seq_len=seq_len, num_layers=num_layers)
     _check(num_kv_heads=num_kv_heads, head_dim=head_dim)
-    elements = 2 * batch * seq_len * num_layers * num_kv_heads * head_dim
-    return elements * dtype.itemsize
+    tokens = batch * seq_len * num_layers
+    return 2 * tokens * num_kv_heads * head_dim * dtype.itemsize
 
 
 def attention_parameters(
@@ -66,8 +63,7 @@ def attention_parameters(
     """Count the parameters of one attention layer's four projections.
 
     Args:
-        embed_dim: ``E``.
-        num_heads: ``H``.
+        embed_dim, num_heads: ``E`` and ``H``.
         num_kv_heads: ``Hkv``; ``H`` (MHA) when None, 1 for MQA.
         head_dim: ``D``; ``E / H`` when None.
         bias: count a bias for each.
@@ -119,13 +115,9 @@ def attention_cost(
     decoding is ``q_len = 1``.
 
     Args:
-        batch: ``B``.
-        q_len: ``L``.
-        kv_len: ``S``.
-        num_heads: ``H``.
-        num_kv_heads: ``Hkv``.
-        head_dim: ``D``, of queries, keys and values.
-        dtype: of all of them.
+        batch, q_len, kv_len: ``B``, ``L`` and ``S``.
+        num_heads, num_kv_heads: ``H`` and ``Hkv``.
+        head_dim, dtype: of queries, keys and values, ``D``.
         is_causal: count only pairs that may attend, the queries being the
             last tokens.
         fused: keep the scores on the chip (FlashAttention). Otherwise the
@@ -171,11 +163,7 @@ def roofline(intensity: float, peak: float, bandwidth: float) -> float:
 
 
 class ModelShape(NamedTuple):
-    """The attention of a published model.
-
-    ``window`` is the size of its sliding window in tokens,
-    ``windowed_layers`` the number of layers that have it.
-    """
+    """The attention of a published model."""
 
     num_layers: int
     embed_dim: int
@@ -183,8 +171,8 @@ class ModelShape(NamedTuple):
     num_kv_heads: int
     head_dim: int
     source: str
-    window: int | None = None
-    windowed_layers: int = 0
+    window: int | None = None  # tokens in its sliding window
+    windowed_layers: int = 0  # layers that have it
 
     def cache_bytes(
         self, batch: int, seq_len: int, dtype: torch.dtype = torch.bfloat16

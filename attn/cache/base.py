@@ -18,25 +18,17 @@ class CacheView(NamedTuple):
 
 
 class Cache(ABC):
-    """The methods of every cache.
+    """The methods of every cache."""
 
-    ``seq_len`` counts the tokens read so far, ``first_position`` is the
-    position of the first key that is still stored.
-    """
-
-    seq_len: int | Tensor = 0
+    seq_len: int | Tensor = 0  # tokens read so far; (B,) when paged
 
     @property
     def first_position(self) -> int:
-        """Return the position of the first key of the next update."""
+        """Return the position of the first key that is still stored."""
         return 0
 
     def positions(self, length: int) -> Tensor:
-        """Return the positions of the next ``length`` tokens.
-
-        Returns:
-            ``(L,)``, or ``(B, L)`` when rows differ.
-        """
+        """Return the positions of the next tokens, ``(L,)`` or ``(B, L)``."""
         if length < 0:
             raise ValueError(f"length must be 0 or more; got {length}")
         start = torch.as_tensor(self.seq_len)
@@ -75,6 +67,5 @@ class Cache(ABC):
     def reorder(self, rows: Tensor) -> None:
         """Let row ``i`` continue from the tokens of row ``rows[i]``.
 
-        Args:
-            rows: integers ``(B',)``; rows may repeat (beam search).
+        ``rows`` are integers, ``(B',)``, and may repeat (beam search).
         """

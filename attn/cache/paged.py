@@ -25,11 +25,9 @@ class PagePool:
     """Pages of keys and values, with the number of sequences on each.
 
     Args:
-        num_pages: pages in all.
-        page_size: tokens in a page.
+        num_pages, page_size: pages in all, and tokens in a page.
         num_kv_heads: ``Hkv``.
-        head_dim: ``D``.
-        value_dim: ``Dv``; ``D`` when None.
+        head_dim, value_dim: ``D`` and ``Dv``, which is ``D`` when None.
         dtype, device: of keys and values.
     """
 

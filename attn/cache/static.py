@@ -18,11 +18,9 @@ class StaticCache(Cache):
     Memory that has not been written is never returned.
 
     Args:
-        batch: ``B``.
-        num_kv_heads: ``Hkv``.
+        batch, num_kv_heads: ``B`` and ``Hkv``.
         capacity: tokens that fit.
-        head_dim: ``D``.
-        value_dim: ``Dv``; ``D`` when None.
+        head_dim, value_dim: ``D`` and ``Dv``, which is ``D`` when None.
         dtype, device: of keys and values.
 
     Source: transformers ``StaticCache``.

@@ -52,12 +52,7 @@ def sinusoidal(
 
 
 class SinusoidalPositions(nn.Module):
-    """``sinusoidal`` for any positions; nothing to learn or to store.
-
-    Args:
-        dim: size of a vector, ``E``.
-        base: as in ``sinusoidal``.
-    """
+    """``sinusoidal``, with its ``dim`` and ``base``, for any positions."""
 
     def __init__(self, dim: int, base: float = 10000.0):
         super().__init__()
@@ -78,8 +73,7 @@ class LearnedPositions(nn.Module):
     """One trained vector for each position, and none beyond the last.
 
     Args:
-        max_len: number of positions.
-        dim: size of a vector, ``E``.
+        max_len, dim: number of positions and size of a vector, ``E``.
 
     Source: Gehring et al. 2017; Radford et al. 2019 (GPT-2).
     """

@@ -93,9 +93,8 @@ def alibi_score(
     Make one and use it for all layers: each new one is compiled again.
 
     Args:
-        num_heads: ``H``.
+        num_heads, device: ``H``, and the device of the calls that use it.
         q_offset: position of the first query among the keys.
-        device: of the calls that use it.
 
     Returns:
         ``(score, b, h, q_idx, kv_idx) -> score``.

@@ -211,10 +211,7 @@ class NoRope(nn.Module):
     """No positions, in the place of a rotary module of transformers.
 
     ``model.rotary_emb = NoRope(head_dim)`` makes a Llama forget the order
-    of its input: every angle is 0.
-
-    Args:
-        head_dim: ``D``.
+    of its input: every angle is 0. ``head_dim`` is ``D``.
     """
 
     def __init__(self, head_dim: int):
@@ -224,15 +221,10 @@ class NoRope(nn.Module):
     def forward(
         self, x: Tensor, position_ids: Tensor, layer_type: str | None = None
     ) -> RopeTables:
-        """Return the tables of angle 0, called as transformers does.
+        """Return the tables of angle 0: ones and zeros, ``(B, L, D)``.
 
-        Args:
-            x: gives dtype and device.
-            position_ids: ``(B, L)``; only the shape matters.
-            layer_type: ignored.
-
-        Returns:
-            ``cos`` of ones and ``sin`` of zeros, ``(B, L, D)``.
+        Arguments are those of transformers: ``x`` gives dtype and device,
+        ``position_ids``, ``(B, L)``, the shape; ``layer_type`` is ignored.
         """
         shape = (*position_ids.shape, self.head_dim)
         one = torch.ones(shape, dtype=x.dtype, device=x.device)
