@@ -80,13 +80,12 @@ class MiniLM:
     def embed(self, sentence: str) -> Tensor:
         """Return the sum of word, position and type embeddings, ``(L, E)``."""
         ids = self.ids(sentence)
-        table = "embeddings.{}_embeddings.weight".format
-        x = (
-            self.weights[table("word")][ids]
-            + self.weights[table("position")][: len(ids)]
-            + self.weights[table("token_type")][0]
+        words, positions, types = (
+            self.weights[f"embeddings.{name}_embeddings.weight"]
+            for name in ("word", "position", "token_type")
         )
-        return self._norm(x, "embeddings.LayerNorm")  # (L, E)
+        x = words[ids] + positions[: len(ids)] + types[0]  # (L, E)
+        return self._norm(x, "embeddings.LayerNorm")
 
     def qkv(self, x: Tensor, layer: int) -> tuple[Tensor, Tensor, Tensor]:
         """Return query, key and value of each head, ``(..., H, L, D)``.

@@ -89,14 +89,12 @@ def attention_map(
 def attention_maps(
     heads: Mapping[str, Any], tokens: Sequence[str], *, columns: int = 2
 ) -> Figure:
-    """Draw several heads side by side, over the same tokens.
+    """Draw several heads over the same tokens, ``columns`` maps in a row.
 
-    Args:
-        heads: a title and the weights, ``(L, L)``, of each head.
-        tokens: one for each row and column.
-        columns: maps in a row.
+    Each head has a title and its weights, ``(L, L)``; the errors are those
+    of ``attention_map``.
     """
-    picture, panels = _panels("heads", heads, columns, 6.4 / columns)
+    picture, panels = _panels("heads", heads, columns)
     for ax, (name, weights) in zip(panels, heads.items(), strict=True):
         attention_map(weights, tokens, ax=ax, title=name)
     text = f"Attention maps over {len(tokens)} tokens: {', '.join(heads)}."
@@ -148,7 +146,7 @@ def masks_grid(
 
     The other arguments and the errors are those of ``mask``.
     """
-    picture, panels = _panels("masks", masks, columns, 6.4 / columns)
+    picture, panels = _panels("masks", masks, columns)
     texts = []
     for ax, (name, one) in zip(panels, masks.items(), strict=True):
         hidden = _hidden_by(one, q_len, kv_len)
@@ -223,14 +221,14 @@ def _label(
 
 
 def _panels(
-    name: str, items: Mapping[str, Any], columns: int, side: float
+    name: str, items: Mapping[str, Any], columns: int
 ) -> tuple[Figure, list[Axes]]:
     if not items or columns < 1:
         raise ValueError(
             f"{name} and columns must be at least one; got {len(items)} and "
             f"{columns}"
         )
-    rows = -(-len(items) // columns)
+    side, rows = 6.4 / columns, -(-len(items) // columns)
     picture, axes = figure(side * columns, (side + 0.3) * rows, rows, columns)
     panels = list(np.ravel(axes))
     for spare in panels[len(items) :]:
