@@ -19,6 +19,8 @@ from attn.functional.validation import Window
 from attn.masks import Mask
 from attn.masks.combine import apply_masks
 
+Result = Tensor | tuple[Tensor, Tensor]  # with return_lse, the lse too
+
 
 def scaled_dot_product_attention(
     query: Tensor,
@@ -35,7 +37,7 @@ def scaled_dot_product_attention(
     window: Window | None = None,
     q_offset: int | Tensor | None = None,
     return_lse: bool = False,
-) -> Tensor | tuple[Tensor, Tensor]:
+) -> Result:
     """Compute attention, with every option that current models need.
 
     In this order: scores, scale, softcap, masks, sinks, softmax, dropout,
@@ -131,7 +133,7 @@ def grouped_attention(
     window: Window | None = None,
     q_offset: int | Tensor | None = None,
     return_lse: bool = False,
-) -> Tensor | tuple[Tensor, Tensor]:
+) -> Result:
     """Compute grouped-query attention without copying a key or a value.
 
     The queries of the ``G`` heads of a group are packed into one long
@@ -148,9 +150,7 @@ def grouped_attention(
     return grouped(inputs, return_lse)
 
 
-def reference(
-    inputs: AttentionInputs, return_lse: bool = False
-) -> Tensor | tuple[Tensor, Tensor]:
+def reference(inputs: AttentionInputs, return_lse: bool = False) -> Result:
     """Compute ``scaled_dot_product_attention`` on validated inputs."""
     scores = _scores(inputs)  # (..., H, L, S)
     v = repeat_kv(inputs.value, inputs.group_size).to(inputs.compute_dtype)
@@ -158,9 +158,7 @@ def reference(
     return (out, _lse(scores)) if return_lse else out
 
 
-def grouped(
-    inputs: AttentionInputs, return_lse: bool = False
-) -> Tensor | tuple[Tensor, Tensor]:
+def grouped(inputs: AttentionInputs, return_lse: bool = False) -> Result:
     """Compute ``grouped_attention`` on validated inputs."""
     tensors = (inputs.query, inputs.key, inputs.value)
     q, k, v = (x.to(inputs.compute_dtype) for x in tensors)

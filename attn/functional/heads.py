@@ -45,10 +45,8 @@ def pool_heads(weight: Tensor, num_heads: int, num_kv_heads: int) -> Tensor:
         num_kv_heads: ``Hkv``, heads of the result; divides ``H``.
 
     Returns:
-        ``(Hkv * D, E)`` or ``(Hkv * D,)``.
-
-    Raises:
-        ValueError: the head counts do not divide.
+        ``(Hkv * D, E)`` or ``(Hkv * D,)``; a ValueError is raised when the
+        head counts do not divide.
 
     Source: Ainslie et al. 2023, "GQA", section 2.1.
     """

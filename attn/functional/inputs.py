@@ -188,23 +188,16 @@ def validate(
     attn_mask = None if isinstance(attn_mask, Mask) else attn_mask
     validation.attn_mask(attn_mask, query, scores_shape)
     return AttentionInputs(
-        query=query,
-        key=key,
-        value=value,
-        attn_mask=attn_mask,
-        mask=mask,
+        query, key, value, attn_mask, mask,
         dropout_p=validation.dropout(dropout_p),
         scale=validation.scale(scale, query.shape[-1]),
         softcap=validation.softcap(softcap),
         sinks=validation.sinks(sinks, query, num_heads),
         q_offset=validation.q_offset(q_offset, query, batch_shape),
-        batch_shape=batch_shape,
-        num_heads=num_heads,
-        num_kv_heads=num_kv_heads,
-        q_len=q_len,
-        kv_len=kv_len,
-        scores_shape=scores_shape,
-    )
+        batch_shape=batch_shape, scores_shape=scores_shape,
+        num_heads=num_heads, num_kv_heads=num_kv_heads,
+        q_len=q_len, kv_len=kv_len,
+    )  # fmt: skip
 
 
 def _heads(x: Tensor) -> int:

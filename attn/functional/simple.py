@@ -34,8 +34,7 @@ def softmax(x: Tensor, dim: int = -1) -> Tensor:
     if not isinstance(x, Tensor) or not x.is_floating_point():
         got = x.dtype if isinstance(x, Tensor) else type(x).__name__
         raise TypeError(f"x must be a float tensor; got {got}")
-    dtype = torch.float64 if x.dtype == torch.float64 else torch.float32
-    scores = x.to(dtype)
+    scores = x.to(torch.float64 if x.dtype == torch.float64 else torch.float32)
     dead = (scores == -torch.inf).all(dim, keepdim=True)
     weights = torch.softmax(scores.masked_fill(dead, 0.0), dim)
     return weights.masked_fill(dead, 0.0).to(x.dtype)
@@ -49,17 +48,9 @@ def attention_loops(
     Nothing is batched and nothing is clever: this is the definition. It is
     as slow as it looks.
 
-    Args:
-        query: ``(L, D)``, any float dtype.
-        key: ``(S, D)``.
-        value: ``(S, Dv)``.
-        scale: factor on the scores, ``D ** -0.5`` when None.
-
-    Returns:
-        ``(L, Dv)``, in the dtype of ``query``.
-
-    Raises:
-        ValueError: a shape does not fit.
+    Arguments, result and errors are those of
+    ``scaled_dot_product_attention``, with two axes only: ``(L, D)``,
+    ``(S, D)`` and ``(S, Dv)`` give ``(L, Dv)``.
 
     Source: Vaswani et al. 2017, equation 1.
     """
@@ -103,19 +94,7 @@ def simple_attention(
 
     It keeps every flaw of its kind, for the chapters to point at: a fully
     masked row is NaN, half precision stays half, nothing is validated.
-
-    Args:
-        query: ``(..., L, D)``.
-        key: ``(..., S, D)``.
-        value: ``(..., S, Dv)``.
-        attn_mask: bool (True = may attend) or additive float, broadcastable
-            to ``(..., L, S)``.
-        dropout_p: probability that a weight is dropped.
-        is_causal: query ``i`` attends to keys ``0`` to ``i`` only.
-        scale: factor on the scores, ``D ** -0.5`` when None.
-
-    Returns:
-        ``(..., L, Dv)``.
+    Arguments and result are those of ``scaled_dot_product_attention``.
 
     Source: the pseudo-code in the docstring of
     ``torch.nn.functional.scaled_dot_product_attention``.

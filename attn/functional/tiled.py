@@ -72,10 +72,8 @@ def merge_states(first: State, second: State) -> State:
             sinks: a sink is applied once, after the last merge.
 
     Returns:
-        ``out`` and ``lse`` over both, in the dtypes of ``first``.
-
-    Raises:
-        ValueError: the shapes differ.
+        ``out`` and ``lse`` over both, in the dtypes of ``first``; a
+        ValueError is raised when the shapes differ.
 
     Source: Dao et al. 2022, section 3.1; Jacob and others, "split-K".
     """

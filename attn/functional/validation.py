@@ -63,17 +63,15 @@ def tensors(query: Tensor, key: Tensor, value: Tensor) -> None:
 
 def batch_shape(query: Tensor, key: Tensor, value: Tensor) -> torch.Size:
     """Return the leading axes, broadcast."""
-    shapes = [x.shape[:-3] for x in (query, key, value)]
-    if shapes[0] == shapes[1] == shapes[2]:  # torch takes 30 µs to say so
-        return shapes[0]
+    q, k, v = (tuple(x.shape[:-3]) for x in (query, key, value))
+    if q == k == v:  # torch takes 30 µs to say so
+        return query.shape[:-3]
     try:
-        return torch.broadcast_shapes(*shapes)
+        return torch.broadcast_shapes(q, k, v)
     except RuntimeError:
-        names = zip(("query", "key", "value"), shapes, strict=True)
-        got = ", ".join(f"{name} {tuple(shape)}" for name, shape in names)
         raise ValueError(
             "the batch axes must broadcast, with equal sizes or a 1; got "
-            f"{got}"
+            f"query {q}, key {k}, value {v}"
         ) from None
 
 

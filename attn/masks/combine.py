@@ -17,11 +17,9 @@ def apply_masks(scores: Tensor, *masks: Tensor | None) -> Tensor:
     Masks are broadcastable to the scores, ``(..., L, S)``, or None.
     """
     for mask in masks:
-        if mask is None:
-            continue
-        if mask.dtype == torch.bool:
+        if mask is not None and mask.dtype == torch.bool:
             scores = scores.masked_fill(~mask, -torch.inf)
-        else:
+        elif mask is not None:
             scores = scores + mask.to(scores.dtype)
     return scores
 
@@ -33,9 +31,7 @@ def combine_masks(
 ) -> Tensor | Mask | None:
     """Return the mask that allows what both allow and adds what both add.
 
-    Args:
-        first, second: as the ``attn_mask`` of any attention function.
-        dense: turns a ``Mask`` into booleans where the other is a tensor.
+    ``dense`` turns a ``Mask`` into booleans where the other is a tensor.
     """
     if first is None or second is None:
         return second if first is None else first
@@ -58,11 +54,8 @@ def key_padding(
 ) -> Tensor | Mask:
     """Convert the ``key_padding_mask`` of ``torch.nn.MultiheadAttention``.
 
-    Args:
-        mask: True = padding, or a float to add, ``(B, S)``; ``(S,)`` for a
-            batch of one.
-        shape: ``(B, S)``.
-        dtype: of the queries.
+    ``mask`` is True at padding, or a float to add: of ``shape``, ``(B, S)``,
+    or ``(S,)`` for a batch of one. ``dtype`` is that of the queries.
     """
     rows = mask[None] if mask.dim() == 1 else mask
     if rows.shape != shape:

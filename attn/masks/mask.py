@@ -7,7 +7,7 @@ block mask, and combines with ``&``, ``|`` and ``~``.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
@@ -147,11 +147,10 @@ class Mask:
         if q == kv == 0:
             return self
         batch, q_len, kv_len = self.extent
-        return replace(
-            self,
-            predicate=lambda b, h, i, j: self(b, h, i + q, j + kv),
-            text=f"({self}).shift(q={q}, kv={kv})",
-            terms=(Term("opaque"),),
+        return Mask(
+            lambda b, h, i, j: self(b, h, i + q, j + kv),
+            f"({self}).shift(q={q}, kv={kv})",
+            uses_query=self.uses_query,
             extent=Extent(
                 batch,
                 None if q_len is None else q_len - q,
@@ -241,11 +240,8 @@ class Mask:
     ) -> BlockMask:
         """Return the mask for ``flex_attention``.
 
-        Args:
-            q_len, kv_len, q_offset: as in ``dense``.
-            batch, heads: None when the mask is the same for all.
-            device: of the block mask.
-            block_size: side of a block, a FlexAttention setting.
+        Arguments are those of ``dense``, with ``batch`` or ``heads`` None when
+        the mask is the same for all; ``block_size`` is the side of a block.
 
         Source: ``torch.nn.attention.flex_attention.create_block_mask``.
         """
@@ -256,13 +252,9 @@ class Mask:
         shifted = self.shift(q=q_offset)
         return create_block_mask(
             lambda b, h, q_idx, kv_idx: shifted(b, h, q_idx, kv_idx),
-            batch,
-            heads,
-            q_len,
-            kv_len,
-            device=str(device),
-            BLOCK_SIZE=block_size,
-        )
+            batch, heads, q_len, kv_len,
+            device=str(device), BLOCK_SIZE=block_size,
+        )  # fmt: skip
 
     def check_bounds(
         self, q_len: int, kv_len: int, batch: int, q_offset: int | Tensor

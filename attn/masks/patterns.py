@@ -27,8 +27,7 @@ def causal() -> Mask:
 def window(left: int | None = None, right: int | None = None) -> Mask:
     """Allow ``left`` neighbours before a token and ``right`` after it.
 
-    Args:
-        left, right: neighbours in addition to the token; None is no bound.
+    The token itself is allowed too; None is no bound on that side.
 
     Source: ONNX ``Attention`` (``left_window_size``); FlashAttention
     ``window_size``.
@@ -48,11 +47,8 @@ def window(left: int | None = None, right: int | None = None) -> Mask:
 def sliding_window(size: int) -> Mask:
     """Allow the last ``size`` tokens, the token itself included.
 
-    Row ``i`` keeps ``min(i + 1, size)`` keys; ``size=1`` leaves only the
-    token itself.
-
-    Args:
-        size: keys kept, at least 1.
+    Row ``i`` keeps ``min(i + 1, size)`` keys; ``size=1``, the least, leaves
+    only the token itself.
 
     Source: Jiang et al. 2023, "Mistral 7B"; Hugging Face's
     ``sliding_window``. FlashAttention's ``window_size=(size, 0)`` keeps one
@@ -65,8 +61,7 @@ def sliding_window(size: int) -> Mask:
 def chunked(size: int) -> Mask:
     """Allow the tokens of the same chunk: combine with ``causal()``.
 
-    Args:
-        size: tokens a chunk, at least 1.
+    A chunk has ``size`` tokens, at least 1.
 
     Source: transformers ``chunked_overlay`` (Llama 4).
     """
@@ -81,9 +76,8 @@ def chunked(size: int) -> Mask:
 def prefix(length: int | Tensor) -> Mask:
     """Allow the first ``length`` keys: ``causal() | prefix(3)``.
 
-    Args:
-        length: keys of the prefix, 0 or more; or one for each batch row,
-            an integer tensor ``(B,)``.
+    ``length`` is 0 or more, or an integer tensor with one length for each
+    batch row, ``(B,)``.
 
     Source: Raffel et al. 2020 (T5), section 3.2.1, "prefix LM".
     """
@@ -108,8 +102,7 @@ def prefix(length: int | Tensor) -> Mask:
 def documents(ids: Tensor) -> Mask:
     """Allow the tokens of the same document, in a packed sequence.
 
-    Args:
-        ids: the document of each token, integers ``(S,)`` or ``(B, S)``.
+    ``ids`` are the document of each token, integers ``(S,)`` or ``(B, S)``.
 
     Source: transformers ``packed_sequence_mask_function``.
     """
@@ -130,9 +123,8 @@ def documents(ids: Tensor) -> Mask:
 def padding(valid: Tensor) -> Mask:
     """Mask out padding keys.
 
-    Args:
-        valid: True for a real token, bool ``(S,)`` or ``(B, S)``. This is
-            Hugging Face's ``attention_mask`` as booleans.
+    ``valid`` is True for a real token, bool ``(S,)`` or ``(B, S)``: Hugging
+    Face's ``attention_mask`` as booleans.
     """
     if not isinstance(valid, Tensor) or valid.dtype != torch.bool:
         got = getattr(valid, "dtype", type(valid).__name__)
