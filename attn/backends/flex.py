@@ -76,8 +76,7 @@ def run(
         "scale": inputs.scale,
         "enable_gqa": inputs.num_heads != inputs.num_kv_heads,
     }
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         if not return_lse and inputs.sinks is None:
             return inputs.from_4d(_compiled()(*tensors, **options))
         from torch.nn.attention.flex_attention import AuxRequest

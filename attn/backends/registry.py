@@ -78,8 +78,6 @@ class Registry(Mapping[str, Implementation]):
         #: By tuning key, what ``autotune`` measured; the selected one first.
         self.seconds: dict[tuple[Any, ...], dict[str, float]] = {}
 
-    # --- a dictionary --------------------------------------------------------
-
     def __iter__(self) -> Iterator[str]:
         return iter(dict.fromkeys([*self._own, *(self._parent or ())]))
 
@@ -109,8 +107,6 @@ class Registry(Mapping[str, Implementation]):
                 "with mask='bool'; without one, masks would be dropped"
             )
         return one
-
-    # --- registration --------------------------------------------------------
 
     def register(
         self,
@@ -202,8 +198,6 @@ class Registry(Mapping[str, Implementation]):
         self._own.pop(name, None)
         self._masks.pop(name, None)
         self.seconds.clear()
-
-    # --- selection, see selection.py ----------------------------------------
 
     @contextmanager
     def use_impl(self, name: str) -> Iterator[None]:

@@ -226,8 +226,7 @@ def _math(given: _Given) -> list[str]:
 
 def _in_torchs_words(name: str, given: _Given) -> list[str]:
     """Return PyTorch's warnings when this is the only backend allowed."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+    with warnings.catch_warnings(record=True, action="always") as caught:
         if given.inputs is None:
             return _on_nested(name, given)
         try:
