@@ -1,9 +1,9 @@
-"""How large a tile is, and how many warps share it, for each kernel.
+"""List each kernel's tile sizes, warps and stages.
 
-No autotuning: a table that can be read. Each row is the largest that was
-found to spill next to nothing, by ``compile_report()``; which of those that
-fit is the fastest, a GPU has to say. Rows for ``ANY`` take at most the 99 KB
-of shared memory that the smallest GPUs since sm_80 have.
+No autotuning: a table that can be read. Each row is the largest found to
+spill next to nothing, by ``compile_report()``; only a GPU can show which of
+those that fit is the fastest. Rows for ``ANY`` use at most the 99 KB of
+shared memory that the smallest GPUs since sm_80 have.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = [
     "replaced",
 ]
 
-ANY = 0  # every GPU that has no row of its own
+ANY = 0  # every GPU without its own row
 
 
 class Config(NamedTuple):
@@ -50,7 +50,7 @@ _DQ: Table = {
     (64, ANY): Config(128, 64, 8, 2, "one accumulator, as forward"),
     (128, ANY): Config(64, 64, 8, 2, "8 warps share it"),
     (128, 90): Config(128, 64, 8, 2, "keys stay in shared memory: more"),
-    (128, 100): Config(128, 64, 8, 2, "likewise"),
+    (128, 100): Config(128, 64, 8, 2, "as above"),
     (256, ANY): Config(64, 32, 8, 1, "what fits"),
 }
 _DECODE: Table = {
@@ -66,7 +66,7 @@ _FORWARD_SINGLE: Table = {
 }
 _DKDV_SINGLE: Table = {
     (64, ANY): Config(32, 32, 8, 1, "two accumulators"),
-    (128, ANY): Config(16, 32, 8, 1, "likewise"),
+    (128, ANY): Config(16, 32, 8, 1, "as above"),
     (256, ANY): Config(16, 16, 4, 1, "what fits"),
 }
 _DECODE_SINGLE: Table = {
@@ -76,7 +76,7 @@ _DECODE_SINGLE: Table = {
 }
 _DQ_SINGLE: Table = {
     (64, ANY): Config(32, 32, 8, 1, "one accumulator"),
-    (128, ANY): Config(32, 32, 8, 1, "likewise"),
+    (128, ANY): Config(32, 32, 8, 1, "as above"),
     (256, ANY): Config(16, 32, 8, 1, "what fits"),
 }
 

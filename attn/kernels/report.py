@@ -1,8 +1,8 @@
-"""What the compiler makes of the kernels, for GPUs that one need not have.
+"""Report what the compiler makes of the kernels, without a GPU.
 
-Triton compiles for a target that is only named. From the result one can read
-what decides about speed before anything runs: registers, what did not fit
-into them (spills), shared memory, and which matrix instructions are used.
+Triton compiles for a target that is only named. The result shows what decides
+the speed before anything runs: registers, what did not fit into them
+(spills), shared memory, and the matrix instructions used.
 """
 
 from __future__ import annotations
@@ -296,7 +296,7 @@ def _kind(name: str, dtype: str, constants: dict[str, Any]) -> str:
 
 
 def _inspect(cubin: bytes) -> tuple[str, str]:
-    """What a compiled kernel uses, and its instructions."""
+    """Return the resources of a compiled kernel, and its instructions."""
     import triton
 
     tools = Path(triton.__file__).parent / "backends" / "nvidia" / "bin"
