@@ -186,7 +186,8 @@ def validate(
     heads_shape = (num_heads,) if rank > 2 else ()
     scores_shape = (*batch_shape, *heads_shape, q_len, kv_len)
     attn_mask = None if isinstance(attn_mask, Mask) else attn_mask
-    validation.attn_mask(attn_mask, query, scores_shape)
+    if attn_mask is not None:
+        validation.attn_mask(attn_mask, query, scores_shape)
     return AttentionInputs(
         query, key, value, attn_mask, mask,
         dropout_p=validation.dropout(dropout_p),

@@ -18,15 +18,12 @@ def softmax(x: Tensor, dim: int = -1) -> Tensor:
     never overflows. Half precision is computed in float32.
 
     Args:
-        x: scores, any shape, any float dtype.
+        x: scores, any shape, any float dtype; a TypeError for another.
         dim: the axis along which the weights sum to 1.
 
     Returns:
         The shape and dtype of ``x``. A slice of ``-inf`` alone gives 0 and
         passes no gradient back.
-
-    Raises:
-        TypeError: ``x`` is not a float tensor.
 
     Source: Vaswani et al. 2017, equation 1; the shift by the maximum is
     Goodfellow et al. 2016, "Deep Learning", section 4.1.

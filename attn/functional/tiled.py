@@ -116,14 +116,9 @@ def tiled_attention(
     """Compute FlashAttention in plain PyTorch: exact, no ``L * S`` tensor.
 
     Forward keeps one tile of scores at a time; backward recomputes each
-    tile. Fully masked tiles are skipped.
-
-    Arguments, result and errors are those of
-    ``attn.scaled_dot_product_attention``, and:
-
-    Args:
-        dropout_p: 0.0; there is no dropout.
-        block_q, block_k: queries and keys of a tile.
+    tile. Fully masked tiles are skipped. Arguments, result and errors are
+    those of ``attn.scaled_dot_product_attention``; but ``dropout_p`` must be
+    0.0, and a tile has ``block_q`` queries and ``block_k`` keys.
 
     Source: Dao et al. 2022, "FlashAttention", algorithms 1 and 4; Dao 2023,
     "FlashAttention-2".
@@ -208,11 +203,9 @@ class _Tiled(torch.autograd.Function):
             out.new_zeros((*inputs.batch_shape, *x.shape[-3:]))
             for x in (query, key, value)
         )
-        d_mask = None
+        d_mask, heads = None, inputs.num_kv_heads
         if ctx.needs_input_grad[3]:
             d_mask = torch.zeros_like(attn_mask, dtype=out.dtype)
-
-        heads = inputs.num_kv_heads
         for r in ctx.rows:
             q = pack_groups(query[..., r, :].to(out.dtype), heads)
             g, own = d_out[..., r, :], (..., r, None)

@@ -121,11 +121,9 @@ def window(window: Window | None) -> Window | None:
 
 
 def attn_mask(
-    attn_mask: Tensor | None, query: Tensor, scores: tuple[int, ...]
+    attn_mask: Tensor, query: Tensor, scores: tuple[int, ...]
 ) -> None:
     """Require an unambiguous tensor that broadcasts to the scores."""
-    if attn_mask is None:
-        return
     if not isinstance(attn_mask, Tensor):
         raise TypeError(
             "attn_mask must be a bool or float tensor, or an attn Mask; got "
