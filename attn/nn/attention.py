@@ -6,7 +6,7 @@ with every argument of the contract.
 
 from __future__ import annotations
 
-import functools
+from functools import partial
 from typing import Any
 
 import torch
@@ -20,7 +20,7 @@ from attn.functional.validation import Window
 from attn.masks import Mask
 from attn.masks.combine import combine_masks, key_padding
 from attn.nn import validation
-from attn.nn.nested import pad_inputs, unpad
+from attn.nn.nested import pad_inputs
 from attn.nn.norms import RMSNorm
 from attn.nn.position_ids import PositionIds
 from attn.nn.projections import project, remap_state_dict
@@ -92,48 +92,42 @@ class MultiHeadAttention(nn.Module):
     ):
         super().__init__()
         num_kv_heads = num_heads if num_kv_heads is None else num_kv_heads
-        validation.sizes(embed_dim, num_heads, num_kv_heads, head_dim)
+        self.embed_dim, self.num_heads = embed_dim, num_heads
+        self.num_kv_heads = num_kv_heads
+        validation.sizes(self, head_dim)
         if not 0.0 <= dropout <= 1.0:
             raise ValueError(f"dropout must be 0 to 1; got {dropout}")
-        self.embed_dim = embed_dim
-        self.num_heads = num_heads
-        self.num_kv_heads = num_kv_heads
         self.head_dim = head_dim or embed_dim // num_heads
         self.value_dim = value_dim or self.head_dim
         self.kdim = kdim or embed_dim
         self.vdim = vdim or embed_dim
-        self.dropout = dropout
-        self.packed = packed
-        self.rope = rope
-        self.alibi = alibi
-        self.window = window
-        self.softcap = softcap
-        self.is_causal = is_causal
-        self.scale = scale
-
+        self.dropout, self.packed = dropout, packed
+        self.rope, self.alibi = rope, alibi
+        self.window, self.is_causal = window, is_causal
+        self.softcap, self.scale = softcap, scale
         self.proj_sizes = (
             num_heads * self.head_dim,
             num_kv_heads * self.head_dim,
             num_kv_heads * self.value_dim,
         )
-        factory: dict[str, Any] = {"device": device, "dtype": dtype}
+        linear = partial(nn.Linear, device=device, dtype=dtype)
         if packed:
             if not embed_dim == self.kdim == self.vdim:
                 raise ValueError(
                     "kdim and vdim must be embed_dim for packed=True, "
                     f"{embed_dim}; got {self.kdim} and {self.vdim}"
                 )
-            self.packed_proj = nn.Linear(
-                embed_dim, sum(self.proj_sizes), bias=bias, **factory
+            self.packed_proj = linear(
+                embed_dim, sum(self.proj_sizes), bias=bias
             )
         else:
             q_size, k_size, v_size = self.proj_sizes
-            self.q_proj = nn.Linear(embed_dim, q_size, bias=bias, **factory)
-            self.k_proj = nn.Linear(self.kdim, k_size, bias=bias, **factory)
-            self.v_proj = nn.Linear(self.vdim, v_size, bias=bias, **factory)
+            self.q_proj = linear(embed_dim, q_size, bias=bias)
+            self.k_proj = linear(self.kdim, k_size, bias=bias)
+            self.v_proj = linear(self.vdim, v_size, bias=bias)
         out_bias = bias if out_bias is None else out_bias
-        self.out_proj = nn.Linear(
-            num_heads * self.value_dim, embed_dim, bias=out_bias, **factory
+        self.out_proj = linear(
+            num_heads * self.value_dim, embed_dim, bias=out_bias
         )
         self.q_norm: nn.Module | None = None
         self.k_norm: nn.Module | None = None
@@ -205,13 +199,14 @@ class MultiHeadAttention(nn.Module):
             validation.cache(
                 query, is_self, q_offset=q_offset, key_positions=key_positions
             )
-        nested, valid = query, None
+        nested: Any = query
+        valid = None
         if query.is_nested or key.is_nested or value.is_nested:
             query, key, value, valid, key_padding_mask = pad_inputs(
                 query, key, value, key_padding_mask
             )
         embed_dims = (self.embed_dim, self.kdim, self.vdim)
-        validation.inputs(query, key, value, embed_dims)
+        validation.inputs(embed_dims, query=query, key=key, value=value)
         q, k, v = project(self, query, key, value)  # (B, H, L, D), …
         if cache is not None and positions is None:
             positions = cache.positions(q.shape[2])
@@ -243,7 +238,9 @@ class MultiHeadAttention(nn.Module):
         out = merge_heads(heads)  # (B, L, H * Dv)
         out = self.out_proj(out[0] if query.dim() == 2 else out)
         if valid is not None:
-            out = unpad(out, valid, nested)
+            # The query's own offsets: the result can be added to it.
+            jagged = torch.nested.nested_tensor_from_jagged
+            out = jagged(out[valid], offsets=nested.offsets())
         if not need_weights:
             return out
         options["dropout_p"] = 0.0
@@ -276,7 +273,7 @@ class MultiHeadAttention(nn.Module):
         if not others:
             return attn_mask
 
-        validated = functools.partial(
+        validated = partial(
             validate, q, k, v, enable_gqa=True, q_offset=ids.q_offset
         )
         validated(attn_mask=attn_mask)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from torch import Tensor, nn
@@ -122,25 +123,15 @@ class TransformerBlock(nn.Module):
             raise ValueError(
                 f"memory must be {need} cross_attention; got {got}"
             )
-        weights: list[Tensor] = []
+        options |= {"attn_mask": attn_mask, "need_weights": need_weights}
+        weights = None
 
         def attend(h: Tensor) -> Tensor:
-            out = self.attention(
-                h,
-                attn_mask=attn_mask,
-                need_weights=need_weights,
-                average_attn_weights=False,
-                **options,
-            )
+            nonlocal weights
+            out = self.attention(h, average_attn_weights=False, **options)
             if need_weights:
-                weights.append(out[1])
-            return out[0] if need_weights else out
-
-        def look_up(h: Tensor) -> Tensor:
-            assert self.cross_attention is not None
-            return self.cross_attention(
-                h, memory, key_padding_mask=memory_key_padding_mask
-            )
+                out, weights = out
+            return out
 
         if self.parallel:
             out = x + self.dropout(attend(self.attention_norm(x)))
@@ -149,9 +140,11 @@ class TransformerBlock(nn.Module):
         else:
             x = self._add(x, "attention", attend)
             if self.cross_attention is not None:
+                padding = {"key_padding_mask": memory_key_padding_mask}
+                look_up = partial(self.cross_attention, key=memory, **padding)
                 x = self._add(x, "cross_attention", look_up)
             x = self._add(x, "feed_forward", self.feed_forward)
-        return (x, weights[0]) if need_weights else x
+        return (x, weights) if need_weights else x
 
     def _add(
         self, x: Tensor, name: str, half: Callable[[Tensor], Tensor]

@@ -1,7 +1,7 @@
 """Batches of sequences of different lengths, without padding in memory.
 
 Attention here works on padded tensors. ``pad`` converts a jagged nested
-tensor to one and marks the real tokens, ``unpad`` converts it back.
+tensor to one and marks the real tokens.
 """
 
 from __future__ import annotations
@@ -33,16 +33,6 @@ def pad(x: Any) -> tuple[Tensor, Tensor]:
     lengths = x.offsets().diff()  # (B,)
     index = torch.arange(dense.shape[1], device=dense.device)
     return dense, index < lengths[:, None]
-
-
-def unpad(dense: Tensor, valid: Tensor, like: Any) -> Tensor:
-    """Convert ``(B, L, E)`` to a jagged tensor that can be added to ``like``.
-
-    Both have the same lengths, those of ``valid``.
-    """
-    return torch.nested.nested_tensor_from_jagged(
-        dense[valid], offsets=like.offsets()
-    )
 
 
 def pad_inputs(

@@ -117,18 +117,15 @@ class BatchNorm(nn.Module):
             mean = wide.mean(axes)
             variance = wide.var(axes, correction=0)
             unbiased = variance * count / (count - 1)  # stored, as in torch
-            self._update(self.running_mean, mean)
-            self._update(self.running_var, unbiased)
+            updates = ((self.running_mean, mean), (self.running_var, unbiased))
+            for running, new in updates:
+                running.lerp_(new.detach().to(running), self.momentum)
             self.num_batches_tracked += 1
         else:
             mean, variance = self.running_mean, self.running_var
         scale = self.weight * torch.rsqrt(variance + self.eps)
         out = (wide - mean.view(shape)) * scale.view(shape)
         return (out + self.bias.view(shape)).to(x.dtype)
-
-    @torch.no_grad()
-    def _update(self, running: Tensor, value: Tensor) -> None:
-        running.lerp_(value.to(running), self.momentum)
 
     def extra_repr(self) -> str:
         return f"{len(self.weight)}, eps={self.eps}, momentum={self.momentum}"

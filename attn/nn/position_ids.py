@@ -40,23 +40,18 @@ class PositionIds(NamedTuple):
 
     def of_queries(self) -> Tensor:
         """Return ``(L,)`` or ``(B, L)``."""
-        batch, _, length, _ = self.q.shape
         if self.positions is not None:
-            validation.positions("positions", self.positions, batch, length)
-            return self.positions
+            return validation.positions("positions", self.positions, self.q)
         offset = 0 if self.q_offset is None else self.q_offset
         if isinstance(offset, Tensor):
             offset = offset[:, None]
-        return offset + torch.arange(length, device=self.q.device)
+        return offset + torch.arange(self.q.shape[2], device=self.q.device)
 
     def of_keys(self) -> Tensor:
         """Return ``(S,)`` or ``(B, S)``."""
-        batch, _, length, _ = self.k.shape
-        if self.key_positions is not None:
-            validation.positions(
-                "key_positions", self.key_positions, batch, length
-            )
-            return self.key_positions
+        given = self.key_positions
+        if given is not None:
+            return validation.positions("key_positions", given, self.k)
         if self.is_self:
             return self.of_queries()
-        return torch.arange(length, device=self.k.device)
+        return torch.arange(self.k.shape[2], device=self.k.device)

@@ -56,17 +56,14 @@ def remap_state_dict(
     for leaf in ("weight", "bias"):
         separate = [f"{prefix}{name}_proj.{leaf}" for name in "qkv"]
         packed = f"{prefix}packed_proj.{leaf}"
-        for name, new in zip("qkv", separate, strict=True):
-            _rename(state, f"{prefix}{name}_proj_{leaf}", new)
-        _rename(state, f"{prefix}in_proj_{leaf}", packed)
+        renamed = zip(("q", "k", "v", "in"), [*separate, packed], strict=True)
+        for name, new in renamed:
+            old = f"{prefix}{name}_proj_{leaf}"
+            if old in state:
+                state[new] = state.pop(old)
         if module.packed and all(name in state for name in separate):
             state[packed] = torch.cat([state.pop(name) for name in separate])
         fits = packed in state and len(state[packed]) == sum(sizes)
         if not module.packed and fits:
             parts = state.pop(packed).split(sizes)
             state.update(zip(separate, parts, strict=True))
-
-
-def _rename(state: dict[str, Tensor], old: str, new: str) -> None:
-    if old in state:
-        state[new] = state.pop(old)

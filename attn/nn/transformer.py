@@ -86,17 +86,10 @@ class Transformer(nn.Module):
         self.embed_norm = norm_layer(embed_dim) if embed_norm else None
         self.rope = rope
         self.dropout = nn.Dropout(dropout)
+        block |= {"norm_layer": norm_layer, "norm": norm, "dropout": dropout}
+        block |= {"rope": rope, "is_causal": is_causal}
         self.blocks = nn.ModuleList(
-            TransformerBlock(
-                embed_dim,
-                num_heads,
-                norm_layer=norm_layer,
-                norm=norm,
-                dropout=dropout,
-                rope=rope,
-                is_causal=is_causal,
-                **block,
-            )
+            TransformerBlock(embed_dim, num_heads, **block)
             for _ in range(num_layers)
         )
         self.final_norm = norm_layer(embed_dim) if norm != "post" else None
@@ -166,28 +159,26 @@ class Transformer(nn.Module):
                 "caches must have one entry for each block, "
                 f"{len(self.blocks)}; got {len(caches)}"
             )
-        batch, length, _ = x.shape
         if positions is None:
+            length = x.shape[1]
             positions = torch.arange(length, device=x.device)
             if caches:
                 positions = caches[0].positions(length).to(x.device)
-        validation.positions("positions", positions, batch, length)
+        validation.positions("positions", positions, x)
         x = self._embed(x, positions, segments)  # (B, L, E)
         cached = int(torch.as_tensor(caches[0].seq_len).max()) if caches else 0
+        padding = _to_padding_mask("attention_mask", attention_mask, x, cached)
         kwargs: dict[str, Any] = {
             "attn_mask": attn_mask,
-            "key_padding_mask": _to_padding_mask(
-                "attention_mask", attention_mask, x, cached
-            ),
+            "key_padding_mask": padding,
             "memory": memory,
             "memory_key_padding_mask": _to_padding_mask(
                 "memory_attention_mask", memory_attention_mask, memory
             ),
             "positions": positions,
+            "position_embeddings": self.rope and self.rope(positions),
             "need_weights": need_weights,
         }
-        if self.rope is not None:
-            kwargs["position_embeddings"] = self.rope(positions)
         all_weights = []
         for i, block in enumerate(self.blocks):
             x = block(x, cache=caches[i] if caches else None, **kwargs)
@@ -272,9 +263,8 @@ def _init_weights(model: Transformer) -> None:
     for name, x in model.named_parameters():
         if x.is_meta:
             continue  # nothing to draw, and torch takes its time over it
-        if x.dim() < 2:
-            if name.endswith("bias"):
-                x.zero_()
-            continue
-        is_added = name.endswith(("out_proj.weight", "down_proj.weight"))
-        x.normal_(std=INIT_STD * (additions**-0.5 if is_added else 1.0))
+        if x.dim() > 1:
+            is_added = name.endswith(("out_proj.weight", "down_proj.weight"))
+            x.normal_(std=INIT_STD * (additions**-0.5 if is_added else 1.0))
+        elif name.endswith("bias"):
+            x.zero_()

@@ -7,35 +7,28 @@ from typing import Any
 from torch import Tensor
 
 
-def sizes(
-    embed_dim: int, num_heads: int, num_kv_heads: int, head_dim: int | None
-) -> None:
+def sizes(module: Any, head_dim: int | None) -> None:
     """Require positive sizes that divide each other."""
-    for name, x in (
-        ("embed_dim", embed_dim),
-        ("num_heads", num_heads),
-        ("num_kv_heads", num_kv_heads),
-    ):
+    for name in ("embed_dim", "num_heads", "num_kv_heads"):
+        x = getattr(module, name)
         if isinstance(x, bool) or not isinstance(x, int) or x < 1:
             raise ValueError(f"{name} must be an int, at least 1; got {x!r}")
-    if num_heads % num_kv_heads:
+    if module.num_heads % module.num_kv_heads:
         raise ValueError(
             "num_heads must be a multiple of num_kv_heads (H % Hkv == 0); "
-            f"got {num_heads} and {num_kv_heads}"
+            f"got {module.num_heads} and {module.num_kv_heads}"
         )
-    if head_dim is None and embed_dim % num_heads:
+    if head_dim is None and module.embed_dim % module.num_heads:
         raise ValueError(
             "embed_dim must be a multiple of num_heads, or head_dim must be "
-            f"given; got {embed_dim} and {num_heads}"
+            f"given; got {module.embed_dim} and {module.num_heads}"
         )
 
 
-def inputs(
-    query: Tensor, key: Tensor, value: Tensor, embed_dims: tuple[int, ...]
-) -> None:
+def inputs(embed_dims: tuple[int, ...], **tensors: Tensor) -> None:
     """Require query, key and value of the module's sizes and one batch."""
-    named = {"query": query, "key": key, "value": value}
-    for (name, x), size in zip(named.items(), embed_dims, strict=True):
+    query = tensors["query"]
+    for (name, x), size in zip(tensors.items(), embed_dims, strict=True):
         if x.dim() not in (2, 3) or x.dim() != query.dim():
             raise ValueError(
                 f"{name} must have shape (B, L, E), or all three (L, E); got "
@@ -68,10 +61,12 @@ def cache(query: Tensor, is_self: bool, **others: Any) -> None:
             )
 
 
-def positions(name: str, x: Tensor, batch: int, length: int) -> None:
-    """Require ``(L,)``, ``(1, L)`` or ``(B, L)``."""
+def positions(name: str, x: Tensor, tokens: Tensor) -> Tensor:
+    """Return ``x``: ``(L,)``, ``(1, L)`` or ``(B, L)``, as the tokens."""
+    batch, length = len(tokens), tokens.shape[-2]
     if x.shape not in ((length,), (1, length), (batch, length)):
         raise ValueError(
             f"{name} must have shape (L,) or (B, L) with B = {batch} and "
             f"L = {length}; got {tuple(x.shape)}"
         )
+    return x
