@@ -1,8 +1,4 @@
-"""Multi-head, grouped-query and multi-query attention: one module.
-
-The module holds the projections. Between them it calls ``attn.attention``,
-with every argument of the contract.
-"""
+"""Multi-head, grouped-query and multi-query attention: one module."""
 
 from __future__ import annotations
 
@@ -39,8 +35,7 @@ class MultiHeadAttention(nn.Module):
 
     Args:
         embed_dim: size of the query and of the output, ``E``.
-        num_heads: query heads, ``H``.
-        num_kv_heads: key and value heads, ``Hkv``; ``H`` when None.
+        num_heads, num_kv_heads: ``H``, and ``Hkv``; ``H`` when None.
         head_dim: size of a query and key head, ``D``; ``E / H`` when None.
         value_dim: size of a value head, ``Dv``; ``D`` when None.
         kdim, vdim: sizes of the key and value inputs; ``E`` when None.
@@ -48,14 +43,11 @@ class MultiHeadAttention(nn.Module):
         out_bias: of the output projection; as ``bias`` when None.
         dropout: of the attention weights, in training only.
         packed: keep the three projections in one matrix.
-        qk_norm: normalise each query and key head, before RoPE (Qwen3).
-        norm_eps: of ``qk_norm``.
+        qk_norm, norm_eps: normalise query and key heads, before RoPE (Qwen3).
         rope: rotate queries and keys by their positions.
         alibi: lower the scores with the distance, by a slope for each head.
         window: ``(left, right)`` neighbours kept in addition to the token.
-        softcap: squash scores to ``softcap * tanh(s / softcap)``.
-        is_causal: mask the keys after the query's own position.
-        scale: factor on the scores, ``D ** -0.5`` when None.
+        softcap, scale, is_causal: as in ``attn.attention``.
         device, dtype: of the parameters.
 
     Raises:
@@ -105,11 +97,10 @@ class MultiHeadAttention(nn.Module):
         self.rope, self.alibi = rope, alibi
         self.window, self.is_causal = window, is_causal
         self.softcap, self.scale = softcap, scale
-        self.proj_sizes = (
-            num_heads * self.head_dim,
-            num_kv_heads * self.head_dim,
-            num_kv_heads * self.value_dim,
-        )
+        q_size = num_heads * self.head_dim
+        k_size = num_kv_heads * self.head_dim
+        v_size = num_kv_heads * self.value_dim
+        self.proj_sizes = (q_size, k_size, v_size)
         linear = partial(nn.Linear, device=device, dtype=dtype)
         if packed:
             if not embed_dim == self.kdim == self.vdim:
@@ -117,18 +108,15 @@ class MultiHeadAttention(nn.Module):
                     "kdim and vdim must be embed_dim for packed=True, "
                     f"{embed_dim}; got {self.kdim} and {self.vdim}"
                 )
-            self.packed_proj = linear(
-                embed_dim, sum(self.proj_sizes), bias=bias
-            )
+            rows = sum(self.proj_sizes)
+            self.packed_proj = linear(embed_dim, rows, bias=bias)
         else:
-            q_size, k_size, v_size = self.proj_sizes
             self.q_proj = linear(embed_dim, q_size, bias=bias)
             self.k_proj = linear(self.kdim, k_size, bias=bias)
             self.v_proj = linear(self.vdim, v_size, bias=bias)
+        out_size = num_heads * self.value_dim
         out_bias = bias if out_bias is None else out_bias
-        self.out_proj = linear(
-            num_heads * self.value_dim, embed_dim, bias=out_bias
-        )
+        self.out_proj = linear(out_size, embed_dim, bias=out_bias)
         self.q_norm: nn.Module | None = None
         self.k_norm: nn.Module | None = None
         if qk_norm:
@@ -157,10 +145,9 @@ class MultiHeadAttention(nn.Module):
         """Compute attention between the projections.
 
         Args:
-            query: ``(B, L, E)``, ``(L, E)``, or a jagged nested tensor
-                ``(B, j, E)``.
-            key: ``(B, S, kdim)``; the query (self-attention) when None.
-            value: ``(B, S, vdim)``; the key when None.
+            query: ``(B, L, E)``, ``(L, E)``, or jagged ``(B, j, E)``.
+            key, value: ``(B, S, kdim)`` and ``(B, S, vdim)``; when None, the
+                query (self-attention) and the key.
             attn_mask: bool (True = may attend) or float, added to the
                 scores; broadcastable to ``(B, H, L, S)``. Or a ``Mask``.
                 In ``torch.nn.MultiheadAttention``, True means the opposite.
@@ -170,14 +157,12 @@ class MultiHeadAttention(nn.Module):
             is_causal: the module's when None.
             need_weights: also return the weights, before dropout.
             average_attn_weights: return their mean over the heads.
-            positions: of the queries, and in self-attention of the keys:
-                ``(L,)`` or ``(B, L)``, for RoPE and ALiBi; counted from
-                ``q_offset`` when None.
+            positions: of the queries, and in self-attention of the keys,
+                ``(L,)`` or ``(B, L)``; counted from ``q_offset`` when None.
             key_positions: of the keys; counted from 0 when None.
             position_embeddings: RoPE's ``cos`` and ``sin``, computed once
                 for all layers; self-attention only.
-            q_offset: position of the first query among the keys, for
-                causal and window masks, see
+            q_offset: position of the first query among the keys, as in
                 ``attn.scaled_dot_product_attention``.
             cache: of the tokens read before; the new keys and values are
                 added to it. Positions and ``q_offset`` continue from there,
@@ -205,17 +190,18 @@ class MultiHeadAttention(nn.Module):
             query, key, value, valid, key_padding_mask = pad_inputs(
                 query, key, value, key_padding_mask
             )
-        embed_dims = (self.embed_dim, self.kdim, self.vdim)
-        validation.inputs(embed_dims, query=query, key=key, value=value)
+        validation.inputs(self, query=query, key=key, value=value)
         q, k, v = project(self, query, key, value)  # (B, H, L, D), …
         if cache is not None and positions is None:
             positions = cache.positions(q.shape[2])
         ids = PositionIds(q, k, positions, key_positions, q_offset, is_self)
+        interleaved = self.rope is not None and self.rope.interleaved
+        rotate = partial(apply_rope, interleaved=interleaved)
         if position_embeddings is not None:
-            q, k = (self._rotate(x, *position_embeddings) for x in (q, k))
+            q, k = (rotate(x, *position_embeddings) for x in (q, k))
         elif self.rope is not None:
-            q = self._rotate(q, *self.rope(ids.of_queries()))
-            k = self._rotate(k, *self.rope(ids.of_keys()))
+            q = rotate(q, *self.rope(ids.of_queries()))
+            k = rotate(k, *self.rope(ids.of_keys()))
         if cache is not None:
             first = cache.first_position
             k, v, q_offset = cache.update(k, v)
@@ -248,10 +234,6 @@ class MultiHeadAttention(nn.Module):
         weights = weights.mean(1) if average_attn_weights else weights
         return out, weights[0] if query.dim() == 2 else weights
 
-    def _rotate(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-        interleaved = self.rope is not None and self.rope.interleaved
-        return apply_rope(x, cos, sin, interleaved)
-
     def _mask(
         self,
         q: Tensor,
@@ -267,8 +249,7 @@ class MultiHeadAttention(nn.Module):
             shape = (len(k), k.shape[2])
             others.append(key_padding(key_padding_mask, shape, q.dtype))
         if self.alibi:
-            positions = (ids.of_queries(), ids.of_keys())
-            bias = alibi_bias(self.num_heads, *positions)
+            bias = alibi_bias(self.num_heads, ids.of_queries(), ids.of_keys())
             others.append(bias if bias.dim() == 4 else bias[None])
         if not others:
             return attn_mask

@@ -28,11 +28,9 @@ class TransformerBlock(nn.Module):
     ======== ===================================================
 
     Args:
-        embed_dim: ``E``.
-        num_heads: ``H``.
-        feed_forward: returns the feed-forward for ``E``; for instance
+        embed_dim, num_heads: ``E`` and ``H``.
+        feed_forward, norm_layer: return one for ``E``; for instance
             ``functools.partial(SwiGLU, hidden_dim=11008)``.
-        norm_layer: returns a norm for ``E``.
         norm: ``"pre"``, ``"post"`` or ``"sandwich"``.
         parallel: both halves read the same input; with ``"pre"`` only.
         cross_attention: between the two, attend to a ``memory``, which
@@ -107,12 +105,10 @@ class TransformerBlock(nn.Module):
 
         Args:
             x: ``(B, L, E)``.
-            attn_mask: of the self-attention.
             memory: keys and values of the cross-attention, ``(B, S, E)``.
             memory_key_padding_mask: its padding, True = padding, ``(B, S)``.
-            need_weights: also return the self-attention's weights.
-            options: arguments of ``MultiHeadAttention.forward`` for the
-                self-attention.
+            attn_mask, need_weights, options: arguments of
+                ``MultiHeadAttention.forward`` for the self-attention.
 
         Returns:
             ``(B, L, E)``; with ``need_weights`` also ``(B, H, L, L)``.

@@ -62,12 +62,9 @@ class SwiGLU(nn.Module):
     (Gemma), with ``"relu"`` ReGLU.
 
     Args:
-        embed_dim: ``E``.
-        hidden_dim: size of the hidden layer; ``gated_hidden_dim(E)`` when
-            None, for as many weights as a ``FeedForward``.
-        activation: of the gate, as in ``FeedForward``.
-        bias: of the three projections.
-        dropout: of the hidden features, in training.
+        hidden_dim: ``gated_hidden_dim(E)`` when None, for as many weights as
+            a ``FeedForward``.
+        embed_dim, activation, bias, dropout: as in ``FeedForward``.
 
     Source: Shazeer 2020, "GLU variants improve Transformer".
     """
@@ -103,15 +100,8 @@ def gated_hidden_dim(embed_dim: int, multiple_of: int = 1) -> int:
     """Return the hidden size that gives three matrices the weights of two.
 
     ``FeedForward`` has ``2 * E * 4E`` weights, a gated one ``3 * E`` times
-    its hidden size: equal at ``8E / 3``.
-
-    Args:
-        embed_dim: ``E``.
-        multiple_of: round up to a multiple that suits the hardware; Llama 2
-            uses 256 (``4096`` gives ``11008``).
-
-    Returns:
-        ``int(8 * E / 3)``, rounded up to the multiple.
+    its hidden size: equal at ``8E / 3``. The result is that, rounded up to
+    ``multiple_of``: Llama 2 uses 256 (``4096`` gives ``11008``).
     """
     if multiple_of < 1:
         raise ValueError(f"multiple_of must be at least 1; got {multiple_of}")

@@ -15,10 +15,8 @@ def gpt2_small(dropout: float = 0.0) -> Transformer:
     """Build GPT-2 of 124,439,808 parameters, with new weights.
 
     Learned positions, layer norms first, GELU by tanh, a tied head. Under
-    ``with torch.device("meta"):`` it takes no memory.
-
-    Args:
-        dropout: 0.1 in the original training.
+    ``with torch.device("meta"):`` it takes no memory. The original training
+    has a ``dropout`` of 0.1.
 
     Source: Radford et al. 2019; transformers ``GPT2Config``.
     """
@@ -56,11 +54,9 @@ def llama_style(
         num_heads, num_kv_heads, head_dim: ``H``, ``Hkv``, ``D``.
         hidden_dim: of the SwiGLU; ``8 * E / 3`` rounded up to a multiple
             of 256 when None, as in Llama 2.
-        base: of the default RoPE.
+        base, rope: of the default RoPE, and one that replaces it.
         eps: of the norms.
-        rope: replaces the default RoPE.
-        tied: share the head's weights with the embeddings.
-        options: every other argument of ``Transformer``.
+        tied, options: arguments of ``Transformer``.
 
     Source: Touvron et al. 2023; transformers ``LlamaConfig``.
     """

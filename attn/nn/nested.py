@@ -1,8 +1,4 @@
-"""Batches of sequences of different lengths, without padding in memory.
-
-Attention here works on padded tensors. ``pad`` converts a jagged nested
-tensor to one and marks the real tokens.
-"""
+"""Pad nested tensors: attention here works on padded ones."""
 
 from __future__ import annotations
 
@@ -13,11 +9,9 @@ from torch import Tensor
 
 
 def pad(x: Any) -> tuple[Tensor, Tensor]:
-    """Convert a jagged tensor ``(B, j, E)`` to a padded one.
+    """Pad a jagged ``(B, j, E)`` to ``(B, L, E)``, ``L`` the longest length.
 
-    Returns:
-        ``(B, L, E)`` with zeros after the real tokens, and a bool mask of
-        the real ones, ``(B, L)``; ``L`` is the longest length.
+    The second result marks the real tokens, ``(B, L)``.
     """
     if x.layout != torch.jagged:
         raise TypeError(
@@ -40,9 +34,7 @@ def pad_inputs(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     """Pad nested queries, keys and values; equal tensors stay equal.
 
-    Returns:
-        The three, the real tokens of the query, and the
-        ``key_padding_mask``, True = padding.
+    Also return the real tokens of the query and the ``key_padding_mask``.
     """
     nested = [x.is_nested for x in (query, key, value)]
     if not all(nested):

@@ -7,7 +7,6 @@ from torch import Tensor, nn
 
 
 def _upcast(x: Tensor) -> Tensor:
-    """Return float32, or float64 for float64."""
     return x if x.dtype == torch.float64 else x.float()
 
 
@@ -44,8 +43,7 @@ class RMSNorm(nn.Module):
     """Give every token root mean square 1, then scale; the mean stays.
 
     Args:
-        dim: size of the last axis, ``E``.
-        eps: added to the mean square.
+        dim, eps: as in ``LayerNorm``, for the mean square.
 
     Source: Zhang and Sennrich 2019; ``torch.nn.RMSNorm``.
     """
@@ -80,18 +78,14 @@ class BatchNorm(nn.Module):
     Source: Ioffe and Szegedy 2015; ``torch.nn.BatchNorm1d``.
     """
 
-    running_mean: Tensor
-    running_var: Tensor
-    num_batches_tracked: Tensor
-
     def __init__(self, dim: int, eps: float = 1e-5, momentum: float = 0.1):
         super().__init__()
         self.eps, self.momentum = eps, momentum
         self.weight = nn.Parameter(torch.ones(dim))
         self.bias = nn.Parameter(torch.zeros(dim))
-        self.register_buffer("running_mean", torch.zeros(dim))
-        self.register_buffer("running_var", torch.ones(dim))
-        self.register_buffer("num_batches_tracked", torch.tensor(0))
+        self.running_mean = nn.Buffer(torch.zeros(dim))
+        self.running_var = nn.Buffer(torch.ones(dim))
+        self.num_batches_tracked = nn.Buffer(torch.tensor(0))
 
     def forward(self, x: Tensor) -> Tensor:
         """Normalise ``(N, C)`` or ``(N, C, L)``.
@@ -120,7 +114,7 @@ class BatchNorm(nn.Module):
             updates = ((self.running_mean, mean), (self.running_var, unbiased))
             for running, new in updates:
                 running.lerp_(new.detach().to(running), self.momentum)
-            self.num_batches_tracked += 1
+            self.num_batches_tracked.add_(1)
         else:
             mean, variance = self.running_mean, self.running_var
         scale = self.weight * torch.rsqrt(variance + self.eps)

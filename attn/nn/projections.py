@@ -1,10 +1,8 @@
 """The query, key and value projections, packed in one matrix or not.
 
-The state dicts of PyTorch's attention modules load into both forms.
 ``torch.nn.MultiheadAttention`` keeps ``in_proj_weight``, or
 ``q_proj_weight`` and two more where the sizes differ; PyTorch's tutorial
-keeps ``packed_proj.weight``. The rows are in the same order everywhere:
-queries, keys, values.
+keeps ``packed_proj.weight``. The rows are always queries, keys, values.
 """
 
 from __future__ import annotations
@@ -21,11 +19,7 @@ from attn.functional import split_heads
 def project(
     module: Any, query: Tensor, key: Tensor, value: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Project the inputs of a ``MultiHeadAttention`` to its heads.
-
-    Returns:
-        ``(B, H, L, D)``, ``(B, Hkv, S, D)``, ``(B, Hkv, S, Dv)``.
-    """
+    """Return ``(B, H, L, D)``, ``(B, Hkv, S, D)``, ``(B, Hkv, S, Dv)``."""
     inputs = [x[None] if x.dim() == 2 else x for x in (query, key, value)]
     if not module.packed:
         layers = (module.q_proj, module.k_proj, module.v_proj)

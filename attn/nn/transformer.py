@@ -27,14 +27,11 @@ class Transformer(nn.Module):
     causal, the order that the mask reveals).
 
     Args:
-        vocab_size: ``V``.
-        embed_dim: ``E``.
+        vocab_size, embed_dim, num_heads: ``V``, ``E``, ``H``.
         num_layers: blocks.
-        num_heads: ``H``.
         positions: a module from position ids ``(…, L)`` to vectors that are
             added, such as ``LearnedPositions`` or ``SinusoidalPositions``.
-        rope: rotate queries and keys in every block, by tables computed
-            once a call.
+        rope: of every block, with tables computed once a call.
         segments: number of learned segment vectors (BERT's token types).
         embed_scale: factor on the token embeddings (Gemma: ``E ** 0.5``).
         embed_norm: a norm after the embeddings (BERT, Bloom).
@@ -120,8 +117,7 @@ class Transformer(nn.Module):
             ids: token ids, ``(B, L)``.
             inputs_embeds: vectors ``(B, L, E)`` instead of ids, without
                 ``embed_scale``.
-            attention_mask: True (or 1) for a real token, ``(B, L)``, as in
-                transformers.
+            attention_mask: transformers' ``(B, L)``, 1 for a real token.
             attn_mask: an additional mask, see ``MultiHeadAttention``.
             positions: position ids, ``(L,)`` or ``(B, L)``; ``0, 1, 2, …``
                 when None. Padding on the left needs
@@ -218,12 +214,8 @@ class Transformer(nn.Module):
     def loss(self, ids: Tensor, **inputs: Any) -> Tensor:
         """Return the mean cross-entropy of each next token, in nats.
 
-        Args:
-            ids: ``(B, L)``, ``L`` at least 2; no padding.
-            inputs: as in ``forward``.
-
-        Returns:
-            A scalar; about ``ln V`` for an untrained model.
+        Arguments are those of ``forward``, with ``L`` at least 2 and no
+        padding. The result is a scalar, about ``ln V`` before training.
         """
         logits = self(ids, **inputs)  # (B, L, V)
         return F.cross_entropy(

@@ -25,9 +25,10 @@ def sizes(module: Any, head_dim: int | None) -> None:
         )
 
 
-def inputs(embed_dims: tuple[int, ...], **tensors: Tensor) -> None:
+def inputs(module: Any, **tensors: Tensor) -> None:
     """Require query, key and value of the module's sizes and one batch."""
     query = tensors["query"]
+    embed_dims = (module.embed_dim, module.kdim, module.vdim)
     for (name, x), size in zip(tensors.items(), embed_dims, strict=True):
         if x.dim() not in (2, 3) or x.dim() != query.dim():
             raise ValueError(
