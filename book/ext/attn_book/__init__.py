@@ -1,4 +1,4 @@
-"""The book's Sphinx extension: what Jupyter Book does not do by itself.
+"""The book's Sphinx extension, for what Jupyter Book does not do.
 
 ``exercises``   labels, hints and solutions on the pages of the chapters
 ``chapters``    the list of chapters on the front page
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
-# `attn` is read from this checkout; none of what is used imports torch.
+# `attn` is imported from this checkout, only where no torch is needed.
 sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
 
 #: A reader installs none of these: outputs are stored, the API page is read.

@@ -1,10 +1,9 @@
-"""The API page, from static analysis.
+"""Write the API page, from static analysis.
 
-``api.md`` says where a module's names go: ``<!-- names of attn.masks -->``.
-The names are read from the module's ``__all__``, and sphinx-autoapi, which
-reads the source and imports nothing, describes each. A name is described
-under the path that users import it from, and a reference to the file that
-defines it leads there.
+``api.md`` marks where a module's names go: ``<!-- names of attn.masks -->``.
+The names come from the module's ``__all__``. sphinx-autoapi describes each
+from the source, without an import, under the path that users import it from;
+a reference to the file that defines it leads there.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ def setup(app: Sphinx) -> None:
     from astroid.astroid_manager import MANAGER
     from astroid.manager import AstroidManager
 
-    # What managers share, and what the first one has taken from it already.
+    # New managers share the first; MANAGER has taken its own already.
     foreign = AstroidManager.brain["module_denylist"] = Foreign()
     MANAGER.module_denylist = foreign
     app.setup_extension("autoapi.extension")
@@ -41,8 +40,8 @@ def setup(app: Sphinx) -> None:
 class Foreign(set[str]):
     """Modules of other packages, whose sources need not be read.
 
-    A class that inherits from one of transformers' would else take a minute:
-    all of it, and all of torch, is looked through for metaclasses.
+    For a class that inherits from one of transformers', astroid searches all
+    of transformers and torch for metaclasses, which takes a minute.
     """
 
     def __contains__(self, name: object) -> bool:
@@ -67,7 +66,7 @@ def path_of(module: str) -> Path:
 
 
 def directives(module: str) -> str:
-    """The directives for a module's public names, in their own order."""
+    """Return the directives for a module's public names, in their order."""
     lines = ["```{eval-rst}"]
     for name in names_in(tree_of(module)):
         _, kind = origin(module, name)
@@ -119,7 +118,7 @@ def tree_of(module: str) -> ast.Module:
 
 
 def names_in(tree: ast.Module) -> list[str]:
-    """The names in ``__all__``."""
+    """Return the names in ``__all__``."""
     for node in tree.body:
         if isinstance(node, ast.Assign):
             targets = [t.id for t in node.targets if isinstance(t, ast.Name)]
@@ -129,7 +128,7 @@ def names_in(tree: ast.Module) -> list[str]:
 
 
 def origin(module: str, name: str) -> tuple[str, str]:
-    """The module that defines a public name, and what it is there."""
+    """Return the module that defines a public name, and its kind."""
     for node in tree_of(module).body:
         if isinstance(node, ast.ImportFrom) and name in imported(node):
             return origin(node.module or "", name)

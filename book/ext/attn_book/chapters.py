@@ -1,4 +1,4 @@
-"""The list of chapters on the front page.
+"""List the chapters on the front page.
 
 A chapter's summary is in its notebook's metadata (``attn``, ``summary``), so
 that a new chapter appears in the list by itself.

@@ -1,4 +1,4 @@
-"""The download button gives a notebook without check outputs.
+"""Clear the check outputs in the notebooks that the pages offer.
 
 A chapter is stored with the outputs of its solved run. A learner who
 downloads it has solved nothing yet, so the outputs of the checks are cleared

@@ -1,4 +1,4 @@
-"""Labels, hints and solutions on the pages of the chapters.
+"""Put labels, hints and solutions on the pages of the chapters.
 
 A notebook holds an exercise as two code cells: the stub, whose nbgrader
 metadata says ``solution: true``, and the check, which says ``grade: true``.
@@ -27,7 +27,7 @@ def setup(app: Sphinx) -> None:
 
 
 def add_to_page(app: Sphinx, docname: str, source: list[str]) -> None:
-    """Give the chapter ``docname`` its labels and drop-downs."""
+    """Add labels and drop-downs to the chapter ``docname``."""
     if not docname.startswith("notebooks/"):
         return
     for key, chapter in CHAPTERS.items():

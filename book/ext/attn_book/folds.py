@@ -1,7 +1,7 @@
-"""A folded cell is called what is written on it.
+"""Name the button of a folded cell by its visible words.
 
-MyST-NB names the button of a hidden cell "Toggle hidden content", which
-hides its visible words, "Show code cell source", from a screen reader.
+MyST-NB names the button "Toggle hidden content" for screen readers, which
+hides its words, "Show code cell source", from them.
 """
 
 from __future__ import annotations
@@ -25,6 +25,6 @@ def drop_name(
     context: dict[str, Any],
     doctree: Any,
 ) -> None:
-    """Let the words of the button be its name."""
+    """Drop the name, so that the button's words take its place."""
     if "body" in context:
         context["body"] = context["body"].replace(NAME, "")

@@ -1,8 +1,8 @@
-"""No script that asks the network.
+"""Remove the scripts that use the network.
 
 sphinx-thebe, which Jupyter Book always loads, puts the address of a CDN into
 every page and declares it twice, which is an error in the browser's console.
-The book does not use it.
+The book does not use sphinx-thebe.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def setup(app: Sphinx) -> None:
-    # After sphinx-thebe and the theme have added theirs.
+    # After sphinx-thebe and the theme have added their scripts.
     app.connect("html-page-context", drop_thebe, priority=900)
 
 
@@ -25,7 +25,7 @@ def drop_thebe(
     context: dict[str, Any],
     doctree: Any,
 ) -> None:
-    """Take sphinx-thebe's scripts out of the page."""
+    """Remove sphinx-thebe's scripts from the page."""
     context["script_files"] = [
         script
         for script in context.get("script_files", [])

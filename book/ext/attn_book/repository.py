@@ -1,8 +1,8 @@
-"""Links to the repository, when its address is known.
+"""Link to the repository, when its address is known.
 
 The address comes from the build: GitHub's environment variables, or the
-remote ``origin`` when it is a web address. It is never guessed: without one,
-the pages speak of the repository and show no button.
+remote ``origin`` when it is a web address. Without an address, the pages
+mention the repository and show no button.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def setup(app: Sphinx) -> None:
 
 
 def configure(app: Sphinx, config: Config) -> None:
-    """Set the theme's buttons, and what ``{{ tracker }}`` stands for."""
+    """Set the theme's buttons, and the text of ``{{ tracker }}``."""
     url = address(app.srcdir)
     tracker = "issue tracker of the repository that you got this book from"
     if url:
@@ -40,7 +40,7 @@ def configure(app: Sphinx, config: Config) -> None:
 
 
 def address(folder: str | os.PathLike[str]) -> str:
-    """The repository's web address, or nothing."""
+    """Return the repository's web address, or an empty string."""
     server = os.environ.get("GITHUB_SERVER_URL", "")
     name = os.environ.get("GITHUB_REPOSITORY", "")
     return web_address(
@@ -49,7 +49,7 @@ def address(folder: str | os.PathLike[str]) -> str:
 
 
 def origin(folder: str | os.PathLike[str]) -> str:
-    """Where the checkout came from, as git knows it."""
+    """Return the address that git has for the checkout's origin."""
     command = ["git", "-C", os.fspath(folder), "remote", "get-url", "origin"]
     try:
         found = subprocess.run(command, capture_output=True, text=True)
@@ -59,7 +59,7 @@ def origin(folder: str | os.PathLike[str]) -> str:
 
 
 def web_address(url: str) -> str:
-    """``url`` without user, password and ``.git``, if it is a public one."""
+    """Return a public ``url`` without user, password and ``.git``."""
     parts = urlsplit(url)
     host = parts.hostname or ""
     private = host == "localhost" or re.fullmatch(r"[\d.:]*", host)
