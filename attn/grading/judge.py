@@ -16,16 +16,17 @@ import torch
 
 from attn.exercises.mistakes import Mistake
 from attn.exercises.spec import Exercise
-from attn.grading import explain
 from attn.grading.compare import Problem, alike, compare
+from attn.grading.explain import Failure, error_text, explain
 from attn.grading.interpreter import language_kept_patched
 from attn.grading.oracle import Oracle
+from attn.grading.package_use import use_of_the_package
 from attn.grading.run import (
     TIME_LIMIT,
-    Failure,
     Forbidden,
     Outcome,
     OutOfTime,
+    input_name,
     named_tensors,
     run,
 )
@@ -66,7 +67,7 @@ def judge(
     Returns:
         The verdict, with the diagnosis when it is wrong.
     """
-    if borrowed := explain.use_of_the_package(exercise, answer):
+    if borrowed := use_of_the_package(exercise, answer):
         return Verdict(False, borrowed)
     oracle = oracle or Oracle(exercise, seed)
     with _one_thread(), language_kept_patched():
@@ -79,7 +80,7 @@ def judge(
         if not failures:
             return Verdict(True)
         mistake = _matching_mistake(oracle, outcomes, failures)
-    message = explain.explain(exercise, oracle.cases, failures, mistake)
+    message = explain(exercise, oracle.cases, failures, mistake)
     name = mistake.name if mistake else None
     return Verdict(False, message, name, failures[0].case.stage)
 
@@ -137,13 +138,13 @@ def _problem(
     rtol: float,
 ) -> Problem | None:
     if outcome.error is not None:
-        return Problem("error", explain.error_text(outcome))
+        return Problem("error", error_text(outcome))
     exact = expected_fp64()
     found = compare(outcome.output, expected.output, exact.output, rtol=rtol)
     for name, grad in expected.grads.items():
         if found:
             return found
-        what = f"the gradient of {explain.gradient_name(name)}"
+        what = f"the gradient of {input_name(name)}"
         got = outcome.grads.get(name)
         found = compare(got, grad, exact.grads[name], what)
     if not found and outcome.side_effect:

@@ -27,7 +27,6 @@ from attn.grading.memory import LargestTensor
 
 if TYPE_CHECKING:
     from attn.exercises.spec import Case
-    from attn.grading.compare import Problem
 
 TIME_LIMIT = 5.0  # seconds for all cases of one check
 
@@ -57,16 +56,6 @@ class Outcome:
     where: str = ""  # the learner's line that raised
     side_effect: str = ""  # in words
     printed: str = ""
-
-
-@dataclass(frozen=True)
-class Failure:
-    """One case with a wrong outcome."""
-
-    case: Case
-    outcome: Outcome
-    problem: Problem
-    expected: Any
 
 
 @contextmanager
@@ -286,11 +275,11 @@ def named_tensors(tree: Any, path: str = "") -> Iterator[tuple[str, Tensor]]:
 
 
 def input_name(path: str) -> str:
-    """Return ``args.0`` or ``kwargs.scale`` as a learner says it."""
+    """Return an input's path, or a parameter's, as a learner says it."""
     kind, _, rest = path.partition(".")
     if kind == "args" and rest.isdigit():
         return f"argument {int(rest) + 1}"
-    return rest or path
+    return rest if kind in ("args", "kwargs") else path
 
 
 def _same(x: Tensor, y: Tensor) -> bool:
