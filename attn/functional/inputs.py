@@ -20,6 +20,8 @@ from attn.masks import Mask, causal
 from attn.masks import window as window_mask
 from attn.masks.combine import combine_masks
 
+__all__ = ["AttentionInputs", "AttentionOptions", "validate"]
+
 FULL = slice(None)
 
 

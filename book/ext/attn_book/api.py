@@ -68,7 +68,7 @@ def path_of(module: str) -> Path:
 def directives(module: str) -> str:
     """Return the directives for a module's public names, in their order."""
     lines = ["```{eval-rst}"]
-    for name in names_in(tree_of(module)):
+    for name in names_in(module):
         _, kind = origin(module, name)
         lines += [f".. autoapi{kind}:: {module}.{name}"]
         if kind == "class":
@@ -108,7 +108,7 @@ def published() -> dict[tuple[str, str], str]:
     return {
         (origin(module, name)[0], name): f"{module}.{name}"
         for module in PLACE.findall(text)
-        for name in names_in(tree_of(module))
+        for name in names_in(module)
     }
 
 
@@ -117,14 +117,14 @@ def tree_of(module: str) -> ast.Module:
     return ast.parse(path_of(module).read_text("utf-8"))
 
 
-def names_in(tree: ast.Module) -> list[str]:
-    """Return the names in ``__all__``."""
-    for node in tree.body:
+def names_in(module: str) -> list[str]:
+    """Return the names in a module's ``__all__``."""
+    for node in tree_of(module).body:
         if isinstance(node, ast.Assign):
             targets = [t.id for t in node.targets if isinstance(t, ast.Name)]
             if "__all__" in targets:
                 return ast.literal_eval(node.value)
-    raise LookupError("a module on the API page needs an __all__")
+    raise LookupError(f"{module} is on the API page: it must have an __all__")
 
 
 def origin(module: str, name: str) -> tuple[str, str]:
