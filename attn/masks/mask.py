@@ -6,7 +6,7 @@ block mask, and combines with ``&``, ``|`` and ``~``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -129,7 +129,7 @@ class Mask:
             for t in self.terms
             if t.kind in ("causal", "window")
         ]
-        return _least(w[0] for w in windows), _least(w[1] for w in windows)
+        return _least([w[0] for w in windows]), _least([w[1] for w in windows])
 
     @property
     def is_relative(self) -> bool:
@@ -289,15 +289,16 @@ def _smaller(a: Extent, b: Extent) -> Extent:
             f"{b.batch}"
         )
     return Extent(
-        max((x for x in (a.batch, b.batch) if x is not None), default=None),
-        _least((a.q_len, b.q_len)),
-        _least((a.kv_len, b.kv_len)),
+        b.batch if a.batch in (None, 1) and b.batch else a.batch,
+        _least([a.q_len, b.q_len]),
+        _least([a.kv_len, b.kv_len]),
     )
 
 
-def _least(sizes: Iterable[int | None]) -> int | None:
+def _least(sizes: list[int | None]) -> int | None:
     """Return the least of the sizes; None is no bound."""
-    return min((x for x in sizes if x is not None), default=None)
+    known = [x for x in sizes if x is not None]
+    return min(known) if known else None
 
 
 def check_q_offset(q_offset: object, batch: int) -> None:
