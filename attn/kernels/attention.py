@@ -86,19 +86,11 @@ def fused(
     start = inputs.q_offset
     if isinstance(start, int):  # filled there: a copy would wait for the GPU
         start = query.new_full((batch,), start, dtype=torch.int32)
+    start = start.to(query.device, torch.int32).expand(batch).contiguous()
     out, lse = launch.forward(
-        query,
-        key,
-        value,
-        mask,
-        valid,
-        inputs.sinks,
-        start.to(query.device, torch.int32).expand(batch).contiguous(),
-        inputs.scale,
-        inputs.softcap or 0.0,
-        band.left,
-        band.right,
-    )
+        query, key, value, mask, valid, inputs.sinks, start,
+        inputs.scale, inputs.softcap or 0.0, band.left, band.right,
+    )  # fmt: skip
     out = inputs.from_4d(out)
     return (out, inputs.from_4d(lse)) if return_lse else out
 

@@ -202,25 +202,17 @@ def varlen_attention(
     out = query.new_empty(T, H, value.shape[-1])
     lse = query.new_empty(H, T, dtype=torch.float32)
     if out.numel() and B:
-        launch_forward(
-            query.expand(B, -1, -1, -1),
-            key.expand(B, -1, -1, -1),
-            value.expand(B, -1, -1, -1),
-            out.transpose(0, 1).expand(B, -1, -1, -1),
-            lse.expand(B, -1, -1),
-            Options(
-                None,
-                None,
-                inputs.sinks,
-                start.to(torch.int32).contiguous(),
-                inputs.scale,
-                inputs.softcap or 0.0,
-                band.left,
-                band.right,
-            ),
-            (starts_q, starts_k),
-            max_seqlen_q,
+        options = Options(
+            None, None, inputs.sinks, start.to(torch.int32).contiguous(),
+            inputs.scale, inputs.softcap or 0.0, band.left, band.right,
+        )  # fmt: skip
+        q, k, v, o = (
+            x.expand(B, *x.shape[-3:])
+            for x in (query, key, value, out.transpose(0, 1))
         )
+        starts = (starts_q, starts_k)
+        lse_of_all = lse.expand(B, -1, -1)
+        launch_forward(q, k, v, o, lse_of_all, options, starts, max_seqlen_q)
     return (out, lse) if return_lse else out
 
 

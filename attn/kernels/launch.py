@@ -42,16 +42,6 @@ class Options(NamedTuple):
     right: int = UNBOUNDED  # and after it
 
     @property
-    def numbers(self) -> tuple[float, float, int, int]:
-        """Return the arguments that are numbers."""
-        return self.scale, self.softcap or 1.0, self.left, self.right
-
-    @property
-    def mask_strides(self) -> tuple[int, ...]:
-        """Return the mask's strides; zeros without a mask."""
-        return (0,) * 4 if self.mask is None else self.mask.stride()
-
-    @property
     def constants(self) -> dict[str, Any]:
         """Return the compile-time constants."""
         is_bool = self.mask is not None and self.mask.dtype == torch.uint8
@@ -94,9 +84,7 @@ def forward(
     options = Options(
         mask, valid, sinks, q_offset, scale, softcap, left, right
     )
-    B, H, L, _ = query.shape
-    out = query.new_empty(B, H, L, value.shape[-1])
-    lse = query.new_empty(B, H, L, dtype=torch.float32)
+    out, lse = _empty_results(query, key, value)
     if not out.numel():
         return out, lse.fill_(-torch.inf)
     launch_forward(query, key, value, out, lse, options)
@@ -104,8 +92,10 @@ def forward(
 
 
 @forward.register_fake
-def _(query: Tensor, key: Tensor, value: Tensor, *options: Any) -> Any:
-    B, H, L, _ = query.shape
+def _empty_results(
+    query: Tensor, key: Tensor, value: Tensor, *_: Any
+) -> tuple[Tensor, Tensor]:
+    B, H, L = query.shape[:3]
     out = query.new_empty(B, H, L, value.shape[-1])
     return out, query.new_empty(B, H, L, dtype=torch.float32)
 
@@ -137,13 +127,12 @@ def launch_forward(
     grid = (triton.cdiv(max_seqlen_q or L, tile["BLOCK_L"]), H, B)
     if cu_seqlens:  # the kernel loads them; no other numbers, no other kernel
         L = S = 0
+    mask, *vectors = dummy_pointers(query, *options[:3])
     attention_forward[grid](
-        query, key, value, out, lse,
-        *dummy_pointers(query, options.mask, options.valid, options.sinks),
-        options.q_offset, *(cu_seqlens or (query, query)), *options.numbers,
-        H, L, S,
+        query, key, value, out, lse, mask, *vectors, options.q_offset,
+        *(cu_seqlens or (query, query)), *options[4:], H, L, S,
         *query.stride(), *key.stride(), *value.stride(), *out.stride()[:3],
-        *options.mask_strides, *lse.stride()[:2],
+        *mask.stride(), *lse.stride()[:2],
         **shape_constants(query, key, value), **options.constants, **tile,
         VARLEN=cu_seqlens is not None,
     )  # fmt: skip
@@ -179,38 +168,37 @@ def _backward(
     options = Options(mask, valid, None, q_offset, scale, softcap, left, right)
     B, H, L, _ = query.shape
     Hkv, S = key.shape[1:3]
-    dq, dk, dv = _contiguous_like(query, key, value)
+    dq, dk, dv = _empty_gradients(grad, query, key, value)
     if not (query.numel() and value.numel()):
         return dq.zero_(), dk.zero_(), dv.zero_()
     inputs = (query, key, value, grad)
-    strides = [n for x in inputs for n in x.stride()]
+    mask, valid = dummy_pointers(query, mask, valid)
     others = (
-        lse, delta, *dummy_pointers(query, mask, valid), q_offset,
-        *options.numbers, H, L, S, *strides,
+        lse, delta, mask, valid, q_offset, scale, softcap, left, right,
+        H, L, S, *(n for x in inputs for n in x.stride()),
     )  # fmt: skip
     constants = shape_constants(query, key, value) | options.constants
 
     tile = tiles("dkdv", query, value, L, S)
     attention_dkdv[(triton.cdiv(S, tile["BLOCK_S"]), Hkv, B)](
         *inputs, dk, dv, *others, *dk.stride()[:3], *dv.stride()[:3],
-        *options.mask_strides, **constants, **tile,
+        *mask.stride(), **constants, **tile,
     )  # fmt: skip
     tile = tiles("dq", query, value, L, S)
     attention_dq[(triton.cdiv(L, tile["BLOCK_L"]), H, B)](
         *inputs, dq, *others, *dq.stride()[:3],
-        *options.mask_strides, **constants, **tile,
+        *mask.stride(), **constants, **tile,
     )  # fmt: skip
     return dq, dk, dv
 
 
 @_backward.register_fake
-def _(grad: Tensor, query: Tensor, key: Tensor, value: Tensor, *_: Any) -> Any:
-    return _contiguous_like(query, key, value)
-
-
-def _contiguous_like(*tensors: Tensor) -> tuple[Tensor, ...]:
+def _empty_gradients(
+    grad: Tensor, query: Tensor, key: Tensor, value: Tensor, *_: Any
+) -> Any:
     layout = torch.contiguous_format
-    return tuple(torch.empty_like(x, memory_format=layout) for x in tensors)
+    inputs = (query, key, value)
+    return tuple(torch.empty_like(x, memory_format=layout) for x in inputs)
 
 
 def _save(ctx: Any, inputs: Any, output: Any) -> None:
@@ -233,18 +221,11 @@ def _gradients(ctx: Any, d_out: Tensor, d_lse: Tensor) -> Any:
     if d_lse is not None:  # it reaches every weight of the row
         share = torch.exp((lse_with_sink - lse).masked_fill(dead, 0.0))
         delta = delta - d_lse * share
+    lse_with_sink = lse_with_sink.masked_fill(dead, torch.inf)
     grads = _backward(
-        d_out,
-        query,
-        key,
-        value,
-        lse_with_sink.masked_fill(dead, torch.inf).contiguous(),
-        delta.contiguous(),
-        mask,
-        valid,
-        q_offset,
-        *ctx.numbers,
-    )
+        d_out, query, key, value, lse_with_sink.contiguous(),
+        delta.contiguous(), mask, valid, q_offset, *ctx.numbers,
+    )  # fmt: skip
     return *grads, None, None, d_sinks, *(None,) * 5
 
 
@@ -278,14 +259,16 @@ def tiles(
         arch = 10 * torch.cuda.get_device_capability(query.device)[0]
     head_dim = max(query.shape[-1], value.shape[-1])
     config = config_of(kernel, head_dim, query.element_size(), arch)
-    blocks = {
-        "BLOCK_L": (config.block_l, q_len),
-        "BLOCK_S": (config.block_s, kv_len),
-    }
+
+    def fit(block: int, length: int) -> int:
+        return min(block, max(16, triton.next_power_of_2(length)))
+
     return {
-        name: min(block, max(16, triton.next_power_of_2(length)))
-        for name, (block, length) in blocks.items()
-    } | {"num_warps": config.num_warps, "num_stages": config.num_stages}
+        "BLOCK_L": fit(config.block_l, q_len),
+        "BLOCK_S": fit(config.block_s, kv_len),
+        "num_warps": config.num_warps,
+        "num_stages": config.num_stages,
+    }
 
 
 def dummy_pointers(query: Tensor, *tensors: Tensor | None) -> list[Tensor]:

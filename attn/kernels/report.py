@@ -1,8 +1,8 @@
-"""Report what the compiler makes of the kernels, without a GPU.
+"""What the compiler makes of the kernels, for GPUs that one need not have.
 
-Triton compiles for a target that is only named. The result shows what decides
-the speed before anything runs: registers, what did not fit into them
-(spills), shared memory, and the matrix instructions used.
+Triton compiles for a target that is only named. The result already shows what
+decides about speed: registers, what did not fit into them (spills), shared
+memory, and which matrix instructions are used.
 """
 
 from __future__ import annotations
@@ -27,12 +27,18 @@ __all__ = [
     "compile_yours",
 ]
 
-Work = tuple[str, list[Any], dict[str, Any]]
 ARCHS = (80, 90, 100)
 #: Bytes of shared memory that one program may have.
 SHARED_MEMORY = {80: 163 * 1024, 90: 227 * 1024, 100: 227 * 1024}
 #: Matrix instructions, the newest first; on sm_80 there is only the last.
 MATRIX_INSTRUCTIONS = ("UTCHMMA", "HGMMA", "HMMA")
+ITEMSIZE = {"bf16": 2, "fp16": 2, "fp32": 4}
+KERNELS = {
+    "forward": ("forward.py", "attention_forward"),
+    "dkdv": ("backward.py", "attention_dkdv"),
+    "dq": ("backward.py", "attention_dq"),
+    "decode": ("decode.py", "decode_split"),
+}
 
 
 class CompiledKernel(NamedTuple):
@@ -54,12 +60,12 @@ class CompiledKernel(NamedTuple):
 def compile_report(
     archs: tuple[int, ...] = ARCHS,
     head_dims: tuple[int, ...] = (64, 128, 256),
-    kernels: tuple[str, ...] = ("forward", "dkdv", "dq", "decode"),
+    kernels: tuple[str, ...] = tuple(KERNELS),
     dtypes: tuple[str, ...] = ("bf16",),
 ) -> list[CompiledKernel]:
     """Compile every shipped configuration, causal, for some GPUs.
 
-    It takes one to three seconds a kernel, in another process: one process
+    It takes one to three seconds a kernel, in other processes: one process
     either interprets Triton or compiles it.
 
     Args:
@@ -72,17 +78,47 @@ def compile_report(
         One row for each combination.
 
     Raises:
+        ValueError: there is no such kernel.
         RuntimeError: the compiler failed; its last words.
     """
-    return _elsewhere(
+    if unknown := set(kernels) - set(KERNELS):
+        raise ValueError(
+            f"kernels must be among {tuple(KERNELS)}; got {min(unknown)!r}"
+        )
+    return _compile_all(
         [
-            ("_compile", [kernel, arch, head_dim, dtype], {})
+            _shipped(kernel, arch, head_dim, dtype)
             for arch in archs
             for dtype in dtypes
             for head_dim in head_dims
             for kernel in kernels
         ]
     )
+
+
+def _shipped(kernel: str, arch: int, head_dim: int, dtype: str) -> list[Any]:
+    """Return the arguments of ``_compile``."""
+    from attn.kernels.configs import config_of
+
+    config = config_of(kernel, head_dim, ITEMSIZE[dtype], arch)
+    heads = dict.fromkeys(("D", "DV", "BLOCK_D", "BLOCK_DV"), head_dim)
+    absent = ("HAS_VALID", "HAS_SINKS", "HAS_CAP", "VARLEN", "WINDOWED")
+    constants = {
+        **heads,
+        **dict.fromkeys(absent, False),
+        "GROUP": 4,
+        "ROWS": 16,
+        "BLOCK_L": config.block_l,
+        "BLOCK_S": config.block_s,
+        "BANDED": 1,
+        "CAUSAL": True,
+        "MASK_KIND": 0,
+        "PRECISION": "ieee" if dtype == "fp32" else "tf32",
+    }
+    file, function = KERNELS[kernel]
+    path = str(Path(__file__).with_name(file))
+    launch = config.num_warps, config.num_stages
+    return [kernel, path, function, constants, arch, dtype, *launch]
 
 
 def compile_yours(
@@ -109,45 +145,47 @@ def compile_yours(
         One row for each GPU.
 
     Raises:
-        TypeError: it is no kernel, or its source cannot be had.
+        TypeError: it is no kernel, or its source is not available.
         RuntimeError: the compiler failed; its last words.
     """
     try:
         text = inspect.getsource(kernel.fn)
     except (AttributeError, OSError) as error:
         raise TypeError(
-            f"kernel is {type(kernel).__name__}: it needs to be made by "
-            "triton.jit, in a notebook or a file"
+            "kernel must be made by triton.jit, in a notebook or a file; got "
+            f"{type(kernel).__name__}"
         ) from error
     source = "import triton\nimport triton.language as tl\n\n\n"
-    source += textwrap.dedent(text)
-    how = {"dtype": dtype, "num_warps": num_warps, "num_stages": num_stages}
-    about = [source, kernel.__name__, constants]
-    return _elsewhere([("_compile_source", [*about, a], how) for a in archs])
+    name, launch = kernel.__name__, (dtype, num_warps, num_stages)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "yours.py"
+        path.write_text(source + textwrap.dedent(text))
+        return _compile_all(
+            [[name, str(path), name, constants, a, *launch] for a in archs]
+        )
 
 
-def _elsewhere(work: list[Work]) -> list[CompiledKernel]:
-    """In processes that compile: this one may be interpreting."""
-    hands = min(os.cpu_count() or 1, len(work))
+def _compile_all(jobs: list[list[Any]]) -> list[CompiledKernel]:
+    """Divide jobs among processes that compile: this one may interpret."""
+    hands = min(os.cpu_count() or 1, len(jobs))
     with ThreadPoolExecutor(hands) as pool:
         parts = list(
-            pool.map(_in_a_process, (work[i::hands] for i in range(hands)))
+            pool.map(_in_a_process, (jobs[i::hands] for i in range(hands)))
         )
-    return [parts[i % hands][i // hands] for i in range(len(work))]
+    return [parts[i % hands][i // hands] for i in range(len(jobs))]
 
 
-def _in_a_process(work: list[Work]) -> list[CompiledKernel]:
-    without = {k: v for k, v in os.environ.items() if k != "TRITON_INTERPRET"}
-    without["TRITON_DEFAULT_FP_FUSION"] = "1"
-    root = str(Path(__file__).parents[2])
-    before = os.environ.get("PYTHONPATH")
-    without["PYTHONPATH"] = os.pathsep.join(filter(None, (root, before)))
+def _in_a_process(jobs: list[list[Any]]) -> list[CompiledKernel]:
+    env = {k: v for k, v in os.environ.items() if k != "TRITON_INTERPRET"}
+    env["TRITON_DEFAULT_FP_FUSION"] = "1"
+    paths = str(Path(__file__).parents[2]), env.get("PYTHONPATH")
+    env["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
     done = subprocess.run(
-        # By its path, so that `attn`, and with it torch, is not imported; -P
-        # keeps operator.py beside it from being taken for Python's.
+        # By its path, so that a kernel of yours needs no import of torch; -P
+        # keeps the files beside it from being taken for Python's own.
         [sys.executable, "-P", __file__],
-        input=json.dumps(work),
-        env=without,
+        input=json.dumps(jobs),
+        env=env,
         capture_output=True,
         text=True,
     )
@@ -157,133 +195,77 @@ def _in_a_process(work: list[Work]) -> list[CompiledKernel]:
 
 
 def as_table(rows: list[CompiledKernel]) -> str:
-    """The report, to be printed."""
-    width = max(9, *(len(r.kernel) + 2 for r in rows))
-    head = (
-        f"{'kernel':<{width}}{'GPU':<8}{'dtype':<6}{'D':<5}{'tile':<9}"
-        f"{'warps':<7}{'stages':<8}{'registers':<11}{'spilled':<9}"
-        f"{'shared':<9}matrices"
-    )
-    lines = [
-        f"{r.kernel:<{width}}sm_{r.arch:<5}{r.dtype:<6}{r.head_dim:<5}"
-        f"{r.tile:<9}{r.num_warps:<7}{r.num_stages:<8}{r.registers:<11}"
-        f"{f'{r.spilled} B':<9}{f'{r.shared / 1024:.0f} KB':<9}"
-        f"{r.instructions}"
-        for r in rows
-    ]
-    return "\n".join([head, *lines])
+    """Return the report as text."""
+    head = "kernel GPU dtype D tile warps stages registers spilled shared"
+    lines = [f"{head} matrices".split()]
+    for r in rows:
+        sizes = f"{r.spilled} B", f"{r.shared / 1024:.0f} KB"
+        line = [r.kernel, f"sm_{r.arch}", *r[2:8], *sizes, r.instructions]
+        lines.append([str(cell) for cell in line])
+    widths = [max(map(len, column)) + 2 for column in zip(*lines, strict=True)]
+    return "\n".join("".join(map(str.ljust, x, widths)) for x in lines)
 
 
 # --- in the other process ----------------------------------------------------
 
-_BYTES = {"bf16": 2, "fp16": 2, "fp32": 4}
-
 
 def _compile(
-    name: str, arch: int, head_dim: int, dtype: str
-) -> CompiledKernel:
-    from attn.kernels import backward, configs, decode, forward
-
-    kernel: Any = {
-        "forward": forward.attention_forward,
-        "dkdv": backward.attention_dkdv,
-        "dq": backward.attention_dq,
-        "decode": decode.decode_split,
-    }[name]
-    config = configs.config_of(name, head_dim, _BYTES[dtype], arch)
-    constants: dict[str, Any] = {
-        "GROUP": 4,
-        "D": head_dim,
-        "DV": head_dim,
-        "BLOCK_D": head_dim,
-        "BLOCK_DV": head_dim,
-        "BLOCK_L": config.block_l,
-        "BLOCK_S": config.block_s,
-        "BANDED": 1,
-        "MASK_KIND": 0,
-        "HAS_VALID": False,
-        "HAS_SINKS": False,
-        "HAS_CAP": False,
-        "VARLEN": False,
-        "ROWS": 16,
-        "CAUSAL": True,
-        "WINDOWED": False,
-        "PRECISION": "ieee" if dtype == "fp32" else "tf32",
-    }
-    constants = {k: v for k, v in constants.items() if k in kernel.arg_names}
-    warps, stages = config.num_warps, config.num_stages
-    return _examine(name, kernel, constants, arch, dtype, warps, stages)
-
-
-def _compile_source(
-    source: str, name: str, constants: dict[str, Any], arch: int, **how: Any
-) -> CompiledKernel:
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "learners.py"
-        path.write_text(source)
-        spec = importlib.util.spec_from_file_location("learners", path)
-        assert spec and spec.loader
-        module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-        kernel = getattr(module, name)
-        return _examine(name, kernel, constants, arch, **how)
-
-
-def _examine(
-    name: str,
-    kernel: Any,
+    label: str,
+    file: str,
+    function: str,
     constants: dict[str, Any],
     arch: int,
     dtype: str,
     num_warps: int,
     num_stages: int,
 ) -> CompiledKernel:
-    """Compile one kernel and look at what came out."""
+    """Compile the kernel of a file and inspect the result."""
     import triton
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource
 
-    # What the launcher finds out by itself: a stride of 1, and that pointers
-    # and other strides are multiples of 16.
+    spec = importlib.util.spec_from_file_location("compiled", file)
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    kernel = getattr(module, function)
     names = kernel.arg_names
-    known = constants | {n: 1 for n in names if n.endswith("_d")}
-    signature = {n: _kind(n, dtype, known) for n in names}
+    # What a launch finds out by itself: strides of 1, and that pointers and
+    # other strides are multiples of 16.
+    known = {n: x for n, x in constants.items() if n in names}
+    known |= {n: 1 for n in names if n.endswith("_d")}
+    signature = {
+        n: "constexpr" if n in known else _type(n, dtype) for n in names
+    }
     aligned = {
         (i,): [["tt.divisibility", 16]]
         for i, n in enumerate(names)
         if signature[n].startswith("*")
         or (signature[n] == "i32" and re.fullmatch("[a-z]+_[a-z]", n))
     }
-    made = triton.compile(
-        ASTSource(
-            fn=kernel, signature=signature, constexprs=known, attrs=aligned
-        ),
+    source = ASTSource(kernel, signature, constexprs=known, attrs=aligned)
+    compiled = triton.compile(
+        source,
         target=GPUTarget("cuda", arch, 32),
         options={"num_warps": num_warps, "num_stages": num_stages},
     )
-    used, code = _inspect(made.asm["cubin"])
-    found = [op for op in MATRIX_INSTRUCTIONS if re.search(rf"\b{op}\b", code)]
-    asked = ("BLOCK_L", "ROWS", "BLOCK_S")
-    blocks = [constants[k] for k in asked if k in constants]
-    return CompiledKernel(
-        name,
-        arch,
-        dtype,
-        constants.get("D", 0),
-        "x".join(map(str, blocks)) or "-",
-        num_warps,
-        num_stages,
-        int(re.search(r"REG:(\d+)", used)[1]),  # type: ignore[index]
-        int(re.search(r"STACK:(\d+)", used)[1]),  # type: ignore[index]
-        made.metadata.shared,
-        found[0] if found else "none",
+    used, code = _disassemble(compiled.asm["cubin"])
+    registers, spilled = (
+        int(re.search(rf"{what}:(\d+)", used)[1])  # type: ignore[index]
+        for what in ("REG", "STACK")
     )
+    found = [op for op in MATRIX_INSTRUCTIONS if re.search(rf"\b{op}\b", code)]
+    blocks = [constants[n] for n in ("BLOCK_L", "BLOCK_S") if n in constants]
+    return CompiledKernel(
+        label, arch, dtype, constants.get("D", 0),
+        "x".join(map(str, blocks)) or "-", num_warps, num_stages,
+        registers, spilled, compiled.metadata.shared,
+        found[0] if found else "none",
+    )  # fmt: skip
 
 
-def _kind(name: str, dtype: str, constants: dict[str, Any]) -> str:
-    """The type of a kernel's argument, from its name."""
-    if name in constants:
-        return "constexpr"
+def _type(name: str, dtype: str) -> str:
+    """Return the type of a kernel's argument, from its name."""
     if name in ("scale", "softcap"):
         return "fp32"
     if name.islower() or name in ("H", "L", "S"):
@@ -295,8 +277,8 @@ def _kind(name: str, dtype: str, constants: dict[str, Any]) -> str:
     return "*u8" if name == "VALID" else f"*{dtype}"
 
 
-def _inspect(cubin: bytes) -> tuple[str, str]:
-    """Return the resources of a compiled kernel, and its instructions."""
+def _disassemble(cubin: bytes) -> tuple[str, str]:
+    """Return what a compiled kernel uses, and its instructions."""
     import triton
 
     tools = Path(triton.__file__).parent / "backends" / "nvidia" / "bin"
@@ -319,11 +301,4 @@ def _inspect(cubin: bytes) -> tuple[str, str]:
 
 
 if __name__ == "__main__":
-    print(
-        json.dumps(
-            [
-                globals()[function](*args, **how)
-                for function, args, how in json.load(sys.stdin)
-            ]
-        )
-    )
+    print(json.dumps([_compile(*job) for job in json.load(sys.stdin)]))
