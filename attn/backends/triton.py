@@ -17,11 +17,11 @@ __all__ = ["deprioritized", "run", "tunable", "unsupported_reasons"]
 def unsupported_reasons(inputs: AttentionInputs) -> list[str]:
     """Return why the kernels cannot compute a call."""
     try:
-        from attn import kernels
+        from attn.kernels import attention
     except ImportError as error:
         missing = error.name or "triton"
         return [f"{missing} is not installed: pip install triton"]
-    return kernels.unsupported_reasons(inputs)
+    return attention.unsupported_reasons(inputs)
 
 
 def deprioritized(inputs: AttentionInputs) -> str | None:
@@ -36,6 +36,6 @@ def tunable(inputs: AttentionInputs) -> bool:
 
 def run(inputs: AttentionInputs, return_lse: bool = False) -> Any:
     """Compute FlashAttention on validated inputs."""
-    from attn import kernels
+    from attn.kernels.attention import fused
 
-    return kernels.fused(inputs, return_lse)
+    return fused(inputs, return_lse)

@@ -73,7 +73,7 @@ def run(inputs: AttentionInputs, return_lse: bool = False) -> Any:
 
 def _visible(inputs: AttentionInputs) -> tuple[int, dict[str, Any]] | None:
     """Return how many keys the queries are the last of, and their mask."""
-    from attn.kernels import band_of
+    from attn.kernels.attention import band_of
 
     if masks_nothing(inputs):
         return inputs.kv_len, {"is_causal": False}

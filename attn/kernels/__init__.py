@@ -7,21 +7,7 @@ They need a GPU, or ``TRITON_INTERPRET=1`` to run, slowly, in the interpreter
 on any machine. ``attn.kernels.report`` shows what a compiler makes of them.
 """
 
-from attn.kernels.attention import (
-    Band,
-    band_of,
-    fused,
-    fused_attention,
-    unsupported_reasons,
-)
+from attn.kernels.attention import fused_attention
 from attn.kernels.decode_varlen import decode_attention, varlen_attention
 
-__all__ = [
-    "Band",
-    "band_of",
-    "decode_attention",
-    "fused_attention",
-    "fused",
-    "varlen_attention",
-    "unsupported_reasons",
-]
+__all__ = ["decode_attention", "fused_attention", "varlen_attention"]

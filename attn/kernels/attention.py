@@ -50,7 +50,7 @@ def fused_attention(
 
     Raises:
         TypeError, ValueError: an argument is wrong, or the kernels do not
-            support the call; ``unsupported_reasons`` gives the reasons.
+            support the call (with the reasons).
 
     Source: Dao et al. 2022, 2023.
     """

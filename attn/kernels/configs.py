@@ -1,9 +1,9 @@
-"""Tile sizes and warps of each kernel.
+"""List each kernel's tile sizes, warps and stages.
 
-No autotuning, but a table to read. Each row is the largest that spills next
-to nothing, by ``compile_report()``; which of those that fit is the fastest,
-a GPU has to show. Rows for ``ANY`` need at most the 99 KB of shared memory
-that the smallest GPUs since sm_80 have.
+No autotuning: a table that can be read. Each row is the largest found to
+spill next to nothing, by ``compile_report()``; only a GPU can show which of
+those that fit is the fastest. Rows for ``ANY`` use at most the 99 KB of
+shared memory that the smallest GPUs since sm_80 have.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from unittest.mock import patch
 
 __all__ = ["Config", "config_of", "replaced"]
 
-ANY = 0  # every GPU that has no row of its own
+ANY = 0  # every GPU without its own row
 
 
 class Config(NamedTuple):

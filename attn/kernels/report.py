@@ -1,8 +1,8 @@
-"""What the compiler makes of the kernels, for GPUs that one need not have.
+"""Report what the compiler makes of the kernels, without a GPU.
 
-Triton compiles for a target that is only named. The result already shows what
-decides about speed: registers, what did not fit into them (spills), shared
-memory, and which matrix instructions are used.
+Triton compiles for a target that is only named. The result shows what decides
+the speed before anything runs: registers, what did not fit into them
+(spills), shared memory, and the matrix instructions used.
 """
 
 from __future__ import annotations
@@ -278,24 +278,17 @@ def _type(name: str, dtype: str) -> str:
 
 
 def _disassemble(cubin: bytes) -> tuple[str, str]:
-    """Return what a compiled kernel uses, and its instructions."""
+    """Return the resources of a compiled kernel, and its instructions."""
     import triton
 
     tools = Path(triton.__file__).parent / "backends" / "nvidia" / "bin"
+    calls = ("cuobjdump", "--dump-resource-usage"), ("nvdisasm", "-c")
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "kernel.cubin"
         path.write_bytes(cubin)
         used, code = (
-            subprocess.run(
-                [tools / tool, option, path],
-                capture_output=True,
-                text=True,
-                check=True,
-            ).stdout
-            for tool, option in (
-                ("cuobjdump", "--dump-resource-usage"),
-                ("nvdisasm", "-c"),
-            )
+            subprocess.check_output([tools / tool, option, path], text=True)
+            for tool, option in calls
         )
     return used, code
 

@@ -73,6 +73,8 @@ def test_the_table_has_a_line_for_each_row(rows):
 
 def test_a_failure_of_the_compiler_is_told():
     with pytest.raises(RuntimeError, match="compiling failed"):
+        report.compile_report((1,), (64,), ("decode",))
+    with pytest.raises(ValueError, match="'decode'.; got 'no_such_kernel'"):
         report.compile_report((90,), (64,), ("no_such_kernel",))
 
 

@@ -15,7 +15,8 @@ from tests.attn.cases import ROUNDINGS, distance
 
 pytest.importorskip("triton")
 
-from attn.kernels import fused_attention, launch, unsupported_reasons  # noqa: E402
+from attn.kernels import fused_attention, launch  # noqa: E402
+from attn.kernels.attention import unsupported_reasons  # noqa: E402
 from attn.kernels.configs import Config  # noqa: E402
 
 HALF, BRAIN, SINGLE = torch.float16, torch.bfloat16, torch.float32
