@@ -1,10 +1,12 @@
 """The layout of the package: few rooms, imports one way, and no circle."""
 
 import ast
+import traceback
 from functools import cache
 from pathlib import Path
 
 import pytest
+import torch
 
 import attn
 
@@ -24,6 +26,18 @@ LAYERS = (
     "exercises",
     "grading",
     "__main__",
+)
+# From `attn.attention(...)` to the Triton kernel, in the order of reading.
+MOST_FILES = 8
+TO_THE_KERNEL = (
+    "api.py",
+    "functional/inputs.py",  # the arguments become AttentionInputs
+    "backends/builtin.py",  # the name "triton"
+    "backends/forms.py",
+    "backends/triton.py",
+    "kernels/attention.py",
+    "kernels/launch.py",
+    "kernels/forward.py",
 )
 RANK = {room: i for i, line in enumerate(LAYERS) for room in line.split()}
 
@@ -121,6 +135,31 @@ def test_a_room_imports_only_from_those_above_it():
 
 def test_no_file_imports_itself_by_way_of_others():
     assert circles(graph()) == []
+
+
+def test_from_attention_to_the_kernel_are_eight_files_at_most(monkeypatch):
+    assert len(TO_THE_KERNEL) <= MOST_FILES
+    modules = [module_of(ROOT / file) for file in TO_THE_KERNEL]
+    for i, module in enumerate(modules[1:], start=1):
+        before = modules[:i]
+        assert any(module in graph()[other] for other in before), module
+
+    launch = pytest.importorskip("attn.kernels.launch")
+    assert launch.attention_forward.fn.__module__ == modules[-1]
+    stack = []
+
+    class Kernel:
+        def __getitem__(self, grid):
+            return lambda *_, **__: stack.extend(traceback.extract_stack())
+
+    monkeypatch.setattr(launch, "attention_forward", Kernel())
+    q = torch.zeros(1, 2, 4, 16)
+    attn.attention(q, q, q, impl="triton")
+    paths = [Path(frame.filename) for frame in stack]
+    called = [x.relative_to(ROOT) for x in paths if x.is_relative_to(ROOT)]
+    called = list(dict.fromkeys(map(Path.as_posix, called)))
+    on_the_way = [file for file in TO_THE_KERNEL if file in called]
+    assert called == on_the_way and len(called) >= 4
 
 
 @pytest.mark.parametrize(
