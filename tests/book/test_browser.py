@@ -13,6 +13,8 @@ FOUND = """() => axe.run(document, {resultTypes: ["violations"],
     .filter(v => ["serious", "critical"].includes(v.impact))
     .map(v => v.id + ": " + v.nodes.slice(0, 3).map(n => n.html.slice(0, 160)
         + " " + (n.any[0] || {}).message).join(" | ")))"""
+SETTLED = """async () => {
+    await window.MathJax?.startup?.promise; await document.fonts.ready}"""
 
 
 class Visit:
@@ -28,6 +30,7 @@ class Visit:
         self.tab.on("request", self._asked)
         self.home, self.page = address, page
         self.tab.goto(f"{address}/{page}.html", wait_until="load")
+        self.tab.evaluate(SETTLED)  # else formulas may still be too wide
         self.tab.wait_for_timeout(250)
 
     def _said(self, message):
