@@ -135,7 +135,7 @@ class Registry(Mapping[str, Implementation]):
                 ``register_mask`` gives that function.
             unsupported_reasons: returns why it cannot compute a call, in
                 sentences; empty when it can, which is the default.
-            deprioritized: returns why a supported call is faster elsewhere;
+            deprioritized: returns why a call is faster elsewhere, cheaply;
                 None when this one is preferred. Only ``impl="auto"`` uses it.
             supports_lse: whether it takes ``return_lse``.
             tunable: whether ``autotune`` tries it.

@@ -38,22 +38,24 @@ def choose(
     for name in () if extra else _measured(registry, inputs, return_lse):
         if name in registry and not registry[name].reasons(inputs, return_lse):
             return name, registry[name]
-    supported = None
+    deferred: list[tuple[str, Implementation]] = []
     for name, one in registry.complete():
-        declares = not extra or all(map(one.declares, extra))
-        if not declares or one.reasons(inputs, return_lse):
+        if extra and not all(map(one.declares, extra)):
             continue
-        if one.deprioritized(inputs) is None:
+        # Unlike the reasons, this never imports PyTorch's compiler.
+        if one.deprioritized(inputs) is not None:
+            deferred.append((name, one))
+        elif not one.reasons(inputs, return_lse):
             return name, one
-        # A deprioritized one may have to be compiled: only by name.
-        supported = supported if extra else (name, one)
-    if supported is None:
-        raise TypeError(
-            "attention got an unexpected keyword argument: "
-            f"{', '.join(extra)}; no implementation that auto selects for "
-            "this call declares it, name one with impl"
-        )
-    return supported
+    # With extra, a deprioritized one may have to be compiled: only by name.
+    for name, one in () if extra else reversed(deferred):
+        if not one.reasons(inputs, return_lse):
+            return name, one
+    raise TypeError(
+        "attention got an unexpected keyword argument: "
+        f"{', '.join(extra)}; no implementation that auto selects for "
+        "this call declares it, name one with impl"
+    )
 
 
 def deprioritized(

@@ -229,11 +229,10 @@ def _gradients(output: Any, wanted: dict[str, Tensor]) -> dict[str, Tensor]:
             "no gradient flows back from the result: was it detached, or "
             "built from Python numbers?"
         )
+    # As a sum: given apart, the cotangents make PyTorch import SymPy.
+    total = torch.stack([(x * cotangent(x)).sum() for x in results]).sum()
     grads = torch.autograd.grad(
-        results,
-        list(wanted.values()),
-        [cotangent(x) for x in results],
-        allow_unused=True,
+        total, list(wanted.values()), allow_unused=True
     )
     return {
         name: torch.zeros_like(x) if g is None else g.detach().clone()

@@ -153,9 +153,14 @@ def test_importing_attn_loads_nothing_heavy():
     assert not loaded_by("import attn; attn.__all__; dir(attn)") & {*HEAVY}
 
 
-def test_importing_a_function_loads_torch_alone():
-    modules = loaded_by("from attn import scaled_dot_product_attention")
+def test_importing_and_calling_a_function_loads_torch_alone():
+    """And no compiler, which takes as long as torch itself."""
+    modules = loaded_by(
+        "from attn import attention; import torch; "
+        "x = torch.ones(1, 2, 3, 8); attention(x, x, x, is_causal=True)"
+    )
     assert modules & {*HEAVY} == {"torch"}
+    assert not modules & {"torch._dynamo", "torch._inductor", "sympy"}
     assert not any(m.startswith("attn.exercises") for m in modules)
     assert not any(m.startswith("attn.grading") for m in modules)
 
