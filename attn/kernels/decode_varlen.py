@@ -88,14 +88,8 @@ def decode_attention(
         )
     if lengths is None:
         lengths = query.new_full((B,), S, dtype=torch.int32)
-    elif B:  # on a GPU, this waits for it
-        lengths = _integers("lengths", lengths, (B,))
-        low, high = map(int, lengths.aminmax())
-        if not 0 <= low <= high <= S:
-            raise ValueError(
-                f"lengths must be from 0 to {S}, the tokens that the cache "
-                f"has; got {low} to {high}"
-            )
+    else:
+        lengths = _integers("lengths", lengths, (B,), most=S)
     validation.window(None if window is None else (window, None))
     out = query.new_empty(B, H, L, Dv)
     lse = query.new_empty(B, H, L, dtype=torch.float32)
@@ -229,21 +223,27 @@ def _default_splits(kv_len: int, block_s: int, programs: int) -> int:
     return max(1, min(most, triton.cdiv(busy, programs), 64))
 
 
-def _integers(name: str, x: Tensor, shape: tuple[int, ...]) -> Tensor:
-    """Return integers in the kernels' form: contiguous, int32."""
+def _integers(
+    name: str, x: Tensor, shape: tuple[int, ...], most: int
+) -> Tensor:
+    """Return integers from 0 to ``most`` as kernels read them."""
     if x.shape != shape or x.is_floating_point():
         raise ValueError(
             f"{name} must be integers of shape {shape}; got {x.dtype} of "
             f"shape {tuple(x.shape)}"
         )
+    values = x.tolist()  # on a GPU, this waits for it
+    if values and not 0 <= min(values) <= max(values) <= most:
+        raise ValueError(
+            f"{name} must be from 0 to {most}, the tokens that there are; got "
+            f"{min(values)} to {max(values)}"
+        )
     return x.to(torch.int32).contiguous()
 
 
 def _starts(name: str, starts: Tensor, batch: int, tokens: int) -> Tensor:
-    starts = _integers(name, starts, (batch + 1,))
-    ends = int(starts[0]), int(starts[-1])
-    if ends != (0, tokens) or bool((starts.diff() < 0).any()):
-        raise ValueError(
-            f"{name} must rise from 0 to {tokens}; got {starts.tolist()}"
-        )
+    starts = _integers(name, starts, (batch + 1,), most=tokens)
+    values = starts.tolist()
+    if values != sorted(values) or (values[0], values[-1]) != (0, tokens):
+        raise ValueError(f"{name} must rise from 0 to {tokens}; got {values}")
     return starts

@@ -125,7 +125,7 @@ def launch_forward(
     S = key.shape[2]
     tile = tiles("forward", query, value, max_seqlen_q or L, S)
     grid = (triton.cdiv(max_seqlen_q or L, tile["BLOCK_L"]), H, B)
-    if cu_seqlens:  # the kernel loads them; no other numbers, no other kernel
+    if cu_seqlens:  # the kernel loads both; other values compile it again
         L = S = 0
     mask, *vectors = dummy_pointers(query, *options[:3])
     attention_forward[grid](

@@ -1,4 +1,4 @@
-"""What the compiler makes of the shipped configurations, within a budget."""
+"""The compiler keeps the shipped configurations within a budget."""
 
 import itertools
 
@@ -10,7 +10,7 @@ from attn.kernels import report  # noqa: E402
 from attn.kernels.configs import config_of  # noqa: E402
 
 KERNELS = ("forward", "dkdv", "dq", "decode")
-#: Bytes of a thread that may spill; 0 where nothing is said.
+#: Bytes of a thread that may spill; 0 elsewhere.
 MAY_SPILL = {
     ("forward", 80, "bf16", 64): 16,
     ("dq", 80, "fp32", 128): 16,
@@ -20,7 +20,7 @@ NEWEST = {80: "HMMA", 90: "HGMMA", 100: "UTCHMMA"}
 
 
 def size(head_dim, dtype):
-    """All GPUs with one size and dtype; `make test` compiles the usual one."""
+    """Mark a size and dtype; `make test` compiles only the usual ones."""
     usual = (head_dim, dtype) == (128, "bf16")
     marks = () if usual else pytest.mark.exhaustive
     return pytest.param(
@@ -45,7 +45,7 @@ def test_every_shipped_configuration_keeps_its_budget(rows):
         row_of = (row.kernel, row.arch, row.dtype, row.head_dim)
         assert row.spilled <= MAY_SPILL.get(row_of, 0), row
         assert row.shared <= report.SHARED_MEMORY[row.arch], row
-        # sm_86, sm_89 and sm_120 have 99 KB, and take the rows for any GPU.
+        # sm_86, sm_89 and sm_120 have 99 KB, and use the rows for any GPU.
         if (row.arch, row.dtype) == (80, "bf16"):
             assert row.shared <= 99 * 1024, row
 
@@ -57,7 +57,7 @@ def test_half_precision_uses_the_newest_instructions_that_the_tile_allows(
         if row.dtype == "fp32":
             continue
         queries, keys = map(int, row.tile.split("x"))
-        # The newer ones take tiles of 64 rows and more.
+        # The newer ones need tiles of 64 rows or more.
         large = max(queries, keys) >= 64 and row.kernel != "decode"
         newest = NEWEST[row.arch] if large else "HMMA"
         assert row.instructions == newest, row
@@ -71,7 +71,7 @@ def test_the_table_has_a_line_for_each_row(rows):
         assert "KB" in line
 
 
-def test_a_failure_of_the_compiler_is_told():
+def test_a_failure_of_the_compiler_is_an_error():
     with pytest.raises(RuntimeError, match="compiling failed"):
         report.compile_report((1,), (64,), ("decode",))
     with pytest.raises(ValueError, match="'decode'.; got 'no_such_kernel'"):

@@ -1,7 +1,7 @@
 """The Triton kernels, in the interpreter: a grid, judged against float64.
 
-An error may be twice that of an honest rival in the same dtype (torch's own
-function where it can take the call, else ours), plus a few roundings.
+An error may be twice that of a peer in the same dtype (PyTorch's function or
+the readable reference), plus a few roundings.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from attn.kernels import fused_attention, launch  # noqa: E402
 from attn.kernels.attention import unsupported_reasons  # noqa: E402
 from attn.kernels.configs import Config  # noqa: E402
 
-HALF, BRAIN, SINGLE = torch.float16, torch.bfloat16, torch.float32
+FP16, BF16, FP32 = torch.float16, torch.bfloat16, torch.float32
 
 
 @pytest.fixture(autouse=True)
 def small_tiles(monkeypatch):
-    """So small that every case needs several, and of two sizes."""
+    """Use tiles so small that every case needs several, of two sizes."""
 
     def tiles(*_):
         return Config(16, 32, 4, 1, "for a test")
@@ -32,12 +32,12 @@ def small_tiles(monkeypatch):
     monkeypatch.setattr(launch, "config_of", tiles)
 
 
-def randn(*shape, seed=0, dtype=SINGLE):
+def randn(*shape, seed=0, dtype=FP32):
     g = torch.Generator().manual_seed(seed + sum(shape))
     return torch.randn(shape, generator=g).to(dtype)
 
 
-def coin(*shape, p=0.6):
+def random_bools(*shape, p=0.6):
     g = torch.Generator().manual_seed(sum(shape))
     return torch.rand(shape, generator=g) < p
 
@@ -60,7 +60,7 @@ BIG = {
 
 
 def options(name, sizes):
-    """Keyword arguments of a call; the names are in the grid below."""
+    """Return the keyword arguments of a call, by a name of the grid."""
     B, H, _, L, S, *_ = sizes
     return {
         "plain": {},
@@ -76,15 +76,15 @@ def options(name, sizes):
         "far window": {"window": (2, 0), "q_offset": S + 9},
         "softcap": {"softcap": 1.5, "is_causal": True},
         "sinks": {"sinks": randn(H, seed=7), "is_causal": True},
-        "bool": {"attn_mask": coin(B, 1, L, S)},
-        "bool of a head": {"attn_mask": coin(1, H, L, 1)},
+        "bool": {"attn_mask": random_bools(B, 1, L, S)},
+        "bool of a head": {"attn_mask": random_bools(1, H, L, 1)},
         "numbers": {"attn_mask": randn(L, S, seed=8)},
         "padding": {
-            "attn_mask": attn.causal() & attn.padding(coin(B, S)),
+            "attn_mask": attn.causal() & attn.padding(random_bools(B, S)),
             "q_offset": 2,
         },
         "all": {
-            "attn_mask": coin(L, S),
+            "attn_mask": random_bools(L, S),
             "is_causal": True,
             "q_offset": 4,
             "softcap": 2.0,
@@ -112,7 +112,7 @@ NAMES = (
     "all",
 )
 GRID = [
-    (size, name, SINGLE)
+    (size, name, FP32)
     for size in SIZES
     for name in NAMES
     if size in ("sizes differ", "a tile and one")
@@ -120,16 +120,16 @@ GRID = [
 ]
 GRID += [
     (size, name, dtype)
-    for dtype in (HALF, BRAIN)
+    for dtype in (FP16, BF16)
     for size in ("sizes differ", "collide", "one query")
     for name in NAMES
 ]
-GRID += [(size, "causal", dtype) for size in BIG for dtype in (SINGLE, BRAIN)]
+GRID += [(size, "causal", dtype) for size in BIG for dtype in (FP32, BF16)]
 
 
 def is_quick(size, name, dtype):
     """Every size, every option and every dtype, each in some case."""
-    if dtype == SINGLE:
+    if dtype == FP32:
         return (size == "a tile and one" or name == "all") or size in BIG
     return name in ("causal, last", "all") and size == "sizes differ"
 
@@ -144,52 +144,54 @@ CASES = [
 
 def leaves(sizes, dtype, sinks=None):
     B, H, Hkv, L, S, D, Dv = sizes
-    given = [
+    inputs = [
         randn(B, H, L, D, seed=1, dtype=dtype),
         randn(B, Hkv, S, D, seed=2, dtype=dtype),
         randn(B, Hkv, S, Dv, seed=3, dtype=dtype),
     ]
-    given += [] if sinks is None else [sinks]
-    return [x.detach().clone().requires_grad_() for x in given]
+    inputs += [] if sinks is None else [sinks]
+    return [x.detach().clone().requires_grad_() for x in inputs]
 
 
-def run(function, given, said, dtype):
-    """Output, lse, and the gradients of both together."""
-    said = dict(said)
-    if "sinks" in said:
-        said["sinks"] = given[3]
-    mask = said.get("attn_mask")
+def run(function, inputs, kwargs, dtype):
+    """Return the output, the lse and the gradients of both together."""
+    kwargs = dict(kwargs)
+    if "sinks" in kwargs:
+        kwargs["sinks"] = inputs[3]
+    mask = kwargs.get("attn_mask")
     if isinstance(mask, torch.Tensor) and mask.is_floating_point():
-        said["attn_mask"] = mask.to(dtype)
-    out, lse = function(*given[:3], enable_gqa=True, return_lse=True, **said)
+        kwargs["attn_mask"] = mask.to(dtype)
+    out, lse = function(
+        *inputs[:3], enable_gqa=True, return_lse=True, **kwargs
+    )
     finite = lse.masked_fill(lse == -torch.inf, 0.0)
     seeds = (randn(*out.shape, seed=4), randn(*lse.shape, seed=5))
     loss = sum(
         (x.double() * seed.to(dtype).double()).sum()
         for x, seed in zip((out, finite), seeds, strict=True)
     )
-    return [out, lse, *torch.autograd.grad(loss, given)]
+    return [out, lse, *torch.autograd.grad(loss, inputs)]
 
 
-def check(sizes, said, dtype, function=fused_attention):
-    said = dict(said)
-    given = leaves(sizes, dtype, said.get("sinks"))
-    doubles = [x.detach().double().requires_grad_() for x in given]
-    rivals = [x.detach().clone().requires_grad_() for x in given]
-    ours = run(function, given, said, dtype)
+def check(sizes, kwargs, dtype, function=fused_attention):
+    kwargs = dict(kwargs)
+    inputs = leaves(sizes, dtype, kwargs.get("sinks"))
+    doubles = [x.detach().double().requires_grad_() for x in inputs]
+    peers = [x.detach().clone().requires_grad_() for x in inputs]
+    ours = run(function, inputs, kwargs, dtype)
     call = attn.scaled_dot_product_attention
-    exact = run(call, doubles, said, torch.float64)
-    theirs = run(call, rivals, said, dtype)
-    assert ours[0].dtype == dtype and ours[1].dtype == SINGLE
-    for mine, rival, oracle in zip(ours, theirs, exact, strict=True):
+    exact = run(call, doubles, kwargs, torch.float64)
+    reference = run(call, peers, kwargs, dtype)
+    assert ours[0].dtype == dtype and ours[1].dtype == FP32
+    for mine, peer, oracle in zip(ours, reference, exact, strict=True):
         size = oracle.detach()[oracle.isfinite()].abs()
         size = max(1.0, float(size.max()) if size.numel() else 1.0)
-        # Weights and slopes are rounded once more than the rival's; and in
+        # Weights and slopes are rounded once more than the peer's; and in
         # base 2 a large score is rounded before it meets the others.
-        several = ROUNDINGS if dtype == SINGLE else 4
+        several = ROUNDINGS if dtype == FP32 else 4
         few = several * torch.finfo(dtype).eps * size
-        error, honest = distance(mine, oracle), distance(rival, oracle)
-        assert error <= 2 * honest + few, (error, honest, few)
+        error, peer_error = distance(mine, oracle), distance(peer, oracle)
+        assert error <= 2 * peer_error + few, (error, peer_error, few)
 
 
 @pytest.mark.parametrize(("size", "name", "dtype"), CASES, ids=str)
@@ -205,13 +207,13 @@ def test_the_grid_is_large_and_a_part_of_it_has_everything_once():
         assert {x[axis] for x in quick} == {x[axis] for x in GRID}
 
 
-@pytest.mark.parametrize("dtype", (HALF, BRAIN), ids=str)
+@pytest.mark.parametrize("dtype", (FP16, BF16), ids=str)
 def test_half_precision_is_about_as_exact_as_torch(dtype):
     q, k, v = (randn(1, 2, 64, 32, seed=i, dtype=dtype) for i in range(3))
     exact = F.scaled_dot_product_attention(q.double(), k.double(), v.double())
     ours = distance(fused_attention(q, k, v), exact)
-    theirs = distance(F.scaled_dot_product_attention(q, k, v), exact)
-    assert ours <= 2 * theirs
+    reference = distance(F.scaled_dot_product_attention(q, k, v), exact)
+    assert ours <= 2 * reference
 
 
 STORED = {
@@ -231,13 +233,13 @@ STORED = {
 @pytest.mark.parametrize("how", STORED)
 def test_how_the_inputs_are_stored_does_not_matter(how):
     sizes = (2, 2, 1, 17, 33, 16, 24)
-    given = [STORED[how](x.detach()) for x in leaves(sizes, SINGLE)]
-    plain = [x.contiguous() for x in given]
-    for x in (*given, *plain):
+    inputs = [STORED[how](x.detach()) for x in leaves(sizes, FP32)]
+    plain = [x.contiguous() for x in inputs]
+    for x in (*inputs, *plain):
         x.requires_grad_()
-    said = {"is_causal": True}
-    ours = run(fused_attention, given, said, SINGLE)
-    same = run(fused_attention, plain, said, SINGLE)
+    kwargs = {"is_causal": True}
+    ours = run(fused_attention, inputs, kwargs, FP32)
+    same = run(fused_attention, plain, kwargs, FP32)
     for x, y in zip(ours, same, strict=True):
         assert torch.equal(x, y)
 
@@ -258,26 +260,26 @@ def test_any_number_of_axes(lead):
 
 @pytest.mark.parametrize("sizes", [(1, 2, 2, 5, 0), (1, 2, 2, 0, 5)], ids=str)
 def test_nothing_to_attend_to(sizes):
-    check((*sizes, 16, 16), {}, SINGLE)
+    check((*sizes, 16, 16), {}, FP32)
 
 
 def test_sinks_may_be_stored_apart():
-    given = leaves(SIZES["sizes differ"], SINGLE)
+    inputs = leaves(SIZES["sizes differ"], FP32)
     sinks = randn(6, seed=7)
     apart = torch.stack([sinks, sinks + 9], -1)[:, 0].requires_grad_()
-    said = {"is_causal": True, "sinks": sinks}
-    plain = [*given, sinks.requires_grad_()]
-    ours = run(fused_attention, [*given, apart], said, SINGLE)
-    for x, y in zip(ours, run(fused_attention, plain, said, SINGLE)):  # noqa: B905
+    kwargs = {"is_causal": True, "sinks": sinks}
+    plain = [*inputs, sinks.requires_grad_()]
+    ours = run(fused_attention, [*inputs, apart], kwargs, FP32)
+    for x, y in zip(ours, run(fused_attention, plain, kwargs, FP32)):  # noqa: B905
         assert torch.equal(x, y)
 
 
 def test_positions_beyond_32_bits():
-    far = 2**31 + 64  # numbers between two keys; the memory is not touched
-    room = torch.empty(far + 64, dtype=HALF)
+    far = 2**31 + 64  # elements between two keys; the memory is not touched
+    room = torch.empty(far + 64, dtype=FP16)
     key = room.as_strided((1, 1, 2, 16), (0, 0, far, 1))
-    key.copy_(randn(1, 1, 2, 16, dtype=HALF))
-    query = randn(1, 1, 3, 16, dtype=HALF)
+    key.copy_(randn(1, 1, 2, 16, dtype=FP16))
+    query = randn(1, 1, 3, 16, dtype=FP16)
     out = fused_attention(query, key, key)
     assert torch.equal(out, fused_attention(query, *[key.contiguous()] * 2))
 
@@ -294,9 +296,11 @@ def test_nan_behind_the_last_key_is_not_read():
 
 def test_the_same_call_gives_the_same_bits():
     sizes = SIZES["sizes differ"]
-    said = {"is_causal": True, "sinks": randn(6)}
+    kwargs = {"is_causal": True, "sinks": randn(6)}
     first, second = (
-        run(fused_attention, leaves(sizes, BRAIN, said["sinks"]), said, BRAIN)
+        run(
+            fused_attention, leaves(sizes, BF16, kwargs["sinks"]), kwargs, BF16
+        )
         for _ in range(2)
     )
     for x, y in zip(first, second, strict=True):
@@ -307,10 +311,10 @@ def test_the_same_call_gives_the_same_bits():
 
 
 def operator_inputs(**changes):
-    q, k, v = leaves((1, 2, 1, 18, 20, 16, 16), SINGLE)
-    given = {"mask": None, "valid": None, "sinks": None}
-    given |= {"q_offset": torch.zeros(1, dtype=torch.int32), **changes}
-    return (q, k, v, *given.values(), 0.25, 0.0, launch.UNBOUNDED, 0)
+    q, k, v = leaves((1, 2, 1, 18, 20, 16, 16), FP32)
+    inputs = {"mask": None, "valid": None, "sinks": None}
+    inputs |= {"q_offset": torch.zeros(1, dtype=torch.int32), **changes}
+    return (q, k, v, *inputs.values(), 0.25, 0.0, launch.UNBOUNDED, 0)
 
 
 @pytest.mark.parametrize(
@@ -318,7 +322,7 @@ def operator_inputs(**changes):
     (
         {},
         {"sinks": randn(2).requires_grad_()},
-        {"mask": coin(18, 20).view(torch.uint8).expand(1, 2, 18, 20)},
+        {"mask": random_bools(18, 20).view(torch.uint8).expand(1, 2, 18, 20)},
         {"valid": torch.ones(1, 20, dtype=torch.uint8)},
     ),
     ids=("plain", "sinks", "mask", "valid"),
@@ -337,15 +341,15 @@ def test_it_compiles_into_one_graph():
             2 * q, k, v, is_causal=True, enable_gqa=True
         ).sum()
 
-    given = leaves((1, 2, 1, 18, 20, 16, 16), SINGLE)
+    inputs = leaves((1, 2, 1, 18, 20, 16, 16), FP32)
     compiled = torch.compile(layer, backend="aot_eager", fullgraph=True)
-    eager = torch.autograd.grad(layer(*given), given)
-    traced = torch.autograd.grad(compiled(*given), given)
+    eager = torch.autograd.grad(layer(*inputs), inputs)
+    traced = torch.autograd.grad(compiled(*inputs), inputs)
     for x, y in zip(eager, traced, strict=True):
         assert torch.equal(x, y)
 
 
-# --- what it cannot ----------------------------------------------------------
+# --- what is not supported ---------------------------------------------------
 
 
 def reasons(*args, **options):

@@ -17,7 +17,7 @@ from attn.kernels import (  # noqa: E402
     varlen_attention,
 )
 from attn.kernels.configs import Config, config_of  # noqa: E402
-from tests.attn.test_kernels import BRAIN, HALF, SINGLE, randn  # noqa: E402
+from tests.attn.test_kernels import BF16, FP16, FP32, randn  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
@@ -30,11 +30,11 @@ def small_tiles(monkeypatch):
     monkeypatch.setattr(launch, "config_of", tiles)
 
 
-def close(ours, exact, dtype=SINGLE, honest=0.0):
+def close(ours, exact, dtype=FP32, peer_error=0.0):
     size = max(1.0, float(exact.abs().max())) if exact.numel() else 1.0
     eps = torch.finfo(dtype).eps
-    several = 16 if dtype == SINGLE else 4
-    assert distance(ours, exact) <= 2 * honest + several * eps * size
+    several = 16 if dtype == FP32 else 4
+    assert distance(ours, exact) <= 2 * peer_error + several * eps * size
 
 
 # --- decoding ----------------------------------------------------------------
@@ -42,14 +42,14 @@ def close(ours, exact, dtype=SINGLE, honest=0.0):
 B, H, HKV, S, D, DV = 3, 6, 2, 150, 16, 24
 
 
-def cache(dtype=SINGLE, L=1):
+def cache(dtype=FP32, L=1):
     q = randn(B, H, L, D, seed=1, dtype=dtype)
     k = randn(B, HKV, S, D, seed=2, dtype=dtype)
     return q, k, randn(B, HKV, S, DV, seed=3, dtype=dtype)
 
 
 def row_by_row(q, k, v, lengths, window=None, sinks=None, **options):
-    """Each row with its own keys alone, in float64."""
+    """Compute each row with its own keys alone, in float64."""
     outs = []
     for b, length in enumerate(lengths):
         near = {} if window is None else {"window": (window, 0)}
@@ -73,7 +73,7 @@ def row_by_row(q, k, v, lengths, window=None, sinks=None, **options):
 @pytest.mark.parametrize("lengths", ([150, 150, 150], [1, 77, 150]), ids=str)
 def test_the_splits_do_not_matter(splits, lengths):
     q, k, v = cache()
-    for b, length in enumerate(lengths):  # what is not there is poison
+    for b, length in enumerate(lengths):  # beyond the cache is poison
         k[b, :, length:] = v[b, :, length:] = float("nan")
     out, lse = decode_attention(
         q, k, v, torch.tensor(lengths), splits=splits, return_lse=True
@@ -106,12 +106,12 @@ def test_every_argument(options, L):
     close(lse, want[1])
 
 
-@pytest.mark.parametrize("dtype", (HALF, BRAIN), ids=str)
+@pytest.mark.parametrize("dtype", (FP16, BF16), ids=str)
 def test_half_precision(dtype):
     q, k, v = cache(dtype)
     want, _ = row_by_row(q, k, v, [150] * 3, is_causal=True)
-    rival = attn.grouped_attention(q, k, v)
-    close(decode_attention(q, k, v), want, dtype, distance(rival, want))
+    peer = attn.grouped_attention(q, k, v)
+    close(decode_attention(q, k, v), want, dtype, distance(peer, want))
 
 
 @pytest.mark.parametrize("group", (1, 3, 8))
@@ -132,7 +132,7 @@ def test_one_cache_for_a_whole_batch():
 
 @pytest.mark.parametrize("L", (1, 3))
 @pytest.mark.parametrize(
-    "said",
+    "kwargs",
     (
         {},
         {"is_causal": True, "q_offset": 147},
@@ -144,27 +144,27 @@ def test_one_cache_for_a_whole_batch():
     ),
     ids=str,
 )
-def test_by_the_name_of_the_backend(said, L):
+def test_by_the_name_of_the_backend(kwargs, L):
     q, k, v = cache(L=L)
-    axes = {1: 4, 3: 3}[L] if said else 5
+    axes = {1: 4, 3: 3}[L] if kwargs else 5
     if axes != 4:
         drop = slice(0, 1) if axes == 3 else slice(None)
         q, k, v = (x[drop] for x in (q, k, v))
         q, k, v = (x[0] if axes == 3 else x[:, None] for x in (q, k, v))
-    said = {"enable_gqa": True, **said}
+    kwargs = {"enable_gqa": True, **kwargs}
     out, lse = attn.attention(
-        q, k, v, impl="triton_split_kv", return_lse=True, **said
+        q, k, v, impl="triton_split_kv", return_lse=True, **kwargs
     )
     wide = [x.double() for x in (q, k, v)]
-    if "sinks" in said:
-        said = {**said, "sinks": said["sinks"].double()}
-    want = attn.scaled_dot_product_attention(*wide, return_lse=True, **said)
+    if "sinks" in kwargs:
+        kwargs = {**kwargs, "sinks": kwargs["sinks"].double()}
+    want = attn.scaled_dot_product_attention(*wide, return_lse=True, **kwargs)
     close(out, want[0])
     close(lse, want[1])
 
 
 @pytest.mark.parametrize(
-    ("said", "says"),
+    ("kwargs", "message"),
     (
         ({"attn_mask": torch.zeros(3, S)}, "attn_mask is a tensor"),
         ({"is_causal": True, "q_offset": 148}, "q_offset 147 or less"),
@@ -177,11 +177,13 @@ def test_by_the_name_of_the_backend(said, L):
     ),
     ids=str,
 )
-def test_what_split_kv_cannot_take_has_a_reason(said, says):
+def test_what_split_kv_does_not_support_has_a_reason(kwargs, message):
     q, k, v = cache(L=3)
-    with pytest.raises(ValueError, match=f"triton_split_kv cannot: .*{says}"):
+    with pytest.raises(
+        ValueError, match=f"triton_split_kv cannot: .*{message}"
+    ):
         attn.attention(
-            q, k, v, enable_gqa=True, impl="triton_split_kv", **said
+            q, k, v, enable_gqa=True, impl="triton_split_kv", **kwargs
         )
 
 
@@ -201,7 +203,7 @@ def test_decode_has_no_gradient_and_no_long_prompts():
 
 
 def test_decode_is_no_part_of_a_graph(monkeypatch):
-    """Who decodes grows by a token each time, and a graph would know."""
+    """Each step adds a token, and a graph would be specialized to it."""
     q, k, v = cache()
     assert attn.api.explain(q, k, v, enable_gqa=True)["triton_split_kv"] == []
     monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)
@@ -234,27 +236,27 @@ def test_a_static_cache_can_be_read_as_it_is():
 
 
 @pytest.mark.parametrize(
-    ("change", "says"),
+    ("change", "message"),
     (
         ({"lengths": torch.tensor([1, 2])}, "shape .3,.; got .* shape .2,."),
         (
             {"lengths": torch.tensor([1, 2, 151])},
-            "from 0 to 150, .* got 1 to 151",
+            "from 0 to 150.* got 1 to 151",
         ),
         (
             {"lengths": torch.tensor([1, -2, 3])},
-            "from 0 to 150, .* got -2 to 3",
+            "from 0 to 150.* got -2 to 3",
         ),
         ({"window": -1}, "window must be 0 or more.* got -1"),
         ({"query": randn(B, H, 22, D)}, "G . L of at most 64; got 3 . 22"),
         ({"query": randn(H, 1, D)}, "four axes, .B, H, L, D.; got 3"),
     ),
 )
-def test_what_does_not_fit_is_refused(change, says):
+def test_what_does_not_fit_is_refused(change, message):
     q, k, v = cache()
-    given = {"query": q, "key": k, "value": v} | change
-    with pytest.raises(ValueError, match=says):
-        decode_attention(**given)
+    inputs = {"query": q, "key": k, "value": v} | change
+    with pytest.raises(ValueError, match=message):
+        decode_attention(**inputs)
     with pytest.raises(TypeError, match="float64"):
         decode_attention(*(x.double() for x in (q, k, v)))
 
@@ -264,7 +266,7 @@ def test_what_does_not_fit_is_refused(change, says):
 LENGTHS = ([5, 1, 40, 0, 17], [3, 50, 1, 4, 33])
 
 
-def ragged(dtype=SINGLE):
+def ragged(dtype=FP32):
     queries, keys = map(sum, LENGTHS)
     q = randn(queries, H, D, seed=1, dtype=dtype)
     k = randn(keys, HKV, D, seed=2, dtype=dtype)
@@ -275,7 +277,7 @@ def ragged(dtype=SINGLE):
     return q, k, v, *ends
 
 
-@pytest.mark.parametrize("dtype", (SINGLE, BRAIN), ids=str)
+@pytest.mark.parametrize("dtype", (FP32, BF16), ids=str)
 @pytest.mark.parametrize(
     "options",
     (
@@ -294,26 +296,28 @@ def test_each_sequence_is_as_it_is_alone(options, dtype):
     )
     assert out.shape == (len(q), H, DV) and lse.shape == (H, len(q))
     for i in range(len(LENGTHS[0])):
-        mine, theirs = (slice(e[i], e[i + 1]) for e in ends)
-        said = {**options, "q_offset": 0}
+        of_q, of_k = (slice(e[i], e[i + 1]) for e in ends)
+        kwargs = {**options, "q_offset": 0}
         if "q_offset" in options:
-            said["q_offset"] = int(options["q_offset"][i])
-        tensors = [q[mine], k[theirs], v[theirs]]
+            kwargs["q_offset"] = int(options["q_offset"][i])
+        tensors = [q[of_q], k[of_k], v[of_k]]
         exact, log = attn.scaled_dot_product_attention(
             *(x.double().transpose(0, 1) for x in tensors),
             enable_gqa=True,
             return_lse=True,
-            **{n: x.double() if n == "sinks" else x for n, x in said.items()},
+            **{
+                n: x.double() if n == "sinks" else x for n, x in kwargs.items()
+            },
         )
-        rival = exact.to(dtype)
-        honest = distance(rival, exact) if dtype != SINGLE else 0.0
-        close(out[mine].transpose(0, 1), exact, dtype, honest)
-        if dtype == SINGLE:
-            assert distance(lse[:, mine], log) < 1e-4
+        peer = exact.to(dtype)
+        peer_error = distance(peer, exact) if dtype != FP32 else 0.0
+        close(out[of_q].transpose(0, 1), exact, dtype, peer_error)
+        if dtype == FP32:
+            assert distance(lse[:, of_q], log) < 1e-4
 
 
 @pytest.mark.parametrize(
-    ("change", "says"),
+    ("change", "message"),
     (
         ({"cu_seqlens_q": torch.tensor([0, 5])}, "rise from 0 to 63"),
         ({"cu_seqlens_q": torch.zeros(6)}, "integers of shape .6,.; got .*32"),
@@ -327,13 +331,13 @@ def test_each_sequence_is_as_it_is_alone(options, dtype):
         ({"query": randn(1, 63, H, D)}, "tokens, heads, head_dim.; got 4"),
     ),
 )
-def test_ends_that_do_not_fit_are_refused(change, says):
+def test_ends_that_do_not_fit_are_refused(change, message):
     names = ("query", "key", "value", "cu_seqlens_q", "cu_seqlens_k")
-    given = dict(zip(names, ragged(), strict=True)) | {"max_seqlen_q": 40}
-    with pytest.raises(ValueError, match=says):
-        varlen_attention(**given | change)
+    inputs = dict(zip(names, ragged(), strict=True)) | {"max_seqlen_q": 40}
+    with pytest.raises(ValueError, match=message):
+        varlen_attention(**inputs | change)
     with pytest.raises(TypeError, match="q_offset must be .* integer tensor"):
-        varlen_attention(**given, q_offset=torch.zeros(5))
+        varlen_attention(**inputs, q_offset=torch.zeros(5))
 
 
 def test_vectors_may_be_stored_apart():
@@ -348,10 +352,10 @@ def test_vectors_may_be_stored_apart():
     )
     q, k, v, *ends = ragged()
     offset = torch.tensor([0, 49, -3, 4, 16]).int()
-    said = {"is_causal": True, "max_seqlen_q": 40}
+    kwargs = {"is_causal": True, "max_seqlen_q": 40}
     assert torch.equal(
         varlen_attention(
-            q, k, v, *map(apart, ends), q_offset=apart(offset), **said
+            q, k, v, *map(apart, ends), q_offset=apart(offset), **kwargs
         ),
-        varlen_attention(q, k, v, *ends, q_offset=offset, **said),
+        varlen_attention(q, k, v, *ends, q_offset=offset, **kwargs),
     )
