@@ -1,0 +1,48 @@
+"""State a goal of an open task, and print how far the answer has come."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+
+def goal(
+    claim: str,
+    reached: bool | float | Tensor,
+    *,
+    at_least: float | None = None,
+    at_most: float | None = None,
+) -> bool:
+    """Print one line: what is to be achieved, and what has been.
+
+    An open task has goals in place of a model answer: whatever reaches them
+    is right. There are no points, and nothing is raised.
+
+    Args:
+        claim: what a good answer achieves, in words.
+        reached: whether it does, or the measured number, of any 0-dim type.
+        at_least, at_most: the bounds of a number, one of them or both.
+
+    Returns:
+        Whether the goal is reached; NaN reaches none.
+
+    Raises:
+        ValueError: a number without a bound, or a truth value with one.
+    """
+    value = reached.item() if isinstance(reached, Tensor) else reached
+    bounds = {"at least": at_least, "at most": at_most}
+    wanted = [f"{w} {b:.4g}" for w, b in bounds.items() if b is not None]
+    if isinstance(value, bool) == bool(wanted):
+        raise ValueError(
+            "reached must be True or False, or a number with at_least or "
+            f"at_most; got {value!r} and {' and '.join(wanted) or 'no bound'}"
+        )
+    if isinstance(value, bool):
+        done, measured = value, ""
+    else:
+        done = (at_least is None or value >= at_least) and (
+            at_most is None or value <= at_most
+        )
+        measured = f": {value:.4g}, {' and '.join(wanted)}"
+    sign, rest = ("✓", "") if done else ("·", "  (not yet)")
+    print(f"{sign} {claim}{measured}{rest}")
+    return done

@@ -1,0 +1,101 @@
+"""An open task starts short of its goals, and several answers reach them."""
+
+import math
+
+import pytest
+import torch
+
+from attn.exercises import CHAPTERS, cells, sources
+from attn.grading import goal, notebooks
+from tests.notebooks.learners import answered, ids, short
+from tests.notebooks.open_tasks import ANSWERS
+
+TAG = "open-task"
+
+
+def tags(cell):
+    return cell.metadata.get("tags", [])
+
+
+def task_cells(key):
+    """The learner's cell and the goals, in pairs."""
+    found = [
+        cell
+        for cell in notebooks.read(sources.notebook_path(key)).cells
+        if cell.cell_type == "code"
+    ]
+    return [
+        pair
+        for pair in zip(found, found[1:], strict=False)
+        if TAG in tags(pair[0])
+    ]
+
+
+def lines_of(key, answer, capsys):
+    """Run the chapter's imports, its solutions and the task; what it says."""
+    notebook = short(key)
+    chapter = answered(notebook, right=ids(notebook))
+    [(task, goals)] = task_cells(key)
+    names = {"__name__": "chapter"}
+    for cell in chapter.cells:
+        if "%pip" not in cell.source and not cells.checked_id(cell):
+            exec(cell.source, names)
+    exec(task.source if answer is None else answer, names)
+    capsys.readouterr()
+    exec(goals.source, names)
+    return capsys.readouterr().out.splitlines()
+
+
+@pytest.mark.parametrize("key", CHAPTERS)
+def test_a_task_has_known_answers_and_ignored_outputs(key):
+    tasks = task_cells(key)
+    assert len(tasks) == (1 if key in ANSWERS else 0)
+    assert all("nbval-ignore-output" in tags(goals) for _, goals in tasks)
+    assert all("goal(" in goals.source for _, goals in tasks)
+
+
+@pytest.mark.parametrize("key", ANSWERS)
+def test_the_start_runs_and_falls_short(key, capsys):
+    lines = lines_of(key, None, capsys)
+    assert any(line.startswith("·") for line in lines), lines
+
+
+@pytest.mark.parametrize(
+    ("key", "answer"),
+    [(key, answer) for key, all_of in ANSWERS.items() for answer in all_of],
+)
+def test_different_answers_reach_every_goal(key, answer, capsys):
+    lines = lines_of(key, answer, capsys)
+    assert lines
+    assert all(line.startswith("✓") for line in lines), lines
+
+
+def test_there_are_two_answers_or_more():
+    assert all(len(set(answers)) > 1 for answers in ANSWERS.values())
+
+
+@pytest.mark.parametrize(
+    ("reached", "bounds", "line"),
+    [
+        (True, {}, "✓ it works"),
+        (torch.tensor(False), {}, "· it works  (not yet)"),
+        (0.95, {"at_least": 0.9}, "✓ it works: 0.95, at least 0.9"),
+        (
+            torch.tensor(3),
+            {"at_least": 0.5, "at_most": 2},
+            "· it works: 3, at least 0.5 and at most 2  (not yet)",
+        ),
+        (math.nan, {"at_most": 1}, "· it works: nan, at most 1  (not yet)"),
+    ],
+)
+def test_a_goal_says_what_was_reached(reached, bounds, line, capsys):
+    assert goal("it works", reached, **bounds) is line.startswith("✓")
+    assert capsys.readouterr().out == line + "\n"
+
+
+@pytest.mark.parametrize(
+    ("reached", "bounds"), [(0.5, {}), (True, {"at_least": 1})]
+)
+def test_a_number_needs_a_bound_and_a_truth_value_none(reached, bounds):
+    with pytest.raises(ValueError, match="reached must be"):
+        goal("it works", reached, **bounds)
