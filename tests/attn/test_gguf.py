@@ -173,6 +173,6 @@ def test_smollm2_knows_the_capital_of_france():
     file = smollm2.gguf_file()
     model = hf.load(*hf.llama_of(file))
     names = file.metadata["tokenizer.ggml.tokens"]
-    text = [names.index(x) for x in "The Ġcapital Ġof ĠFrance Ġis".split()]
-    logits = model(torch.tensor([text]))
+    words = ["The", "Ġcapital", "Ġof", "ĠFrance", "Ġis"]
+    logits = model(torch.tensor([[names.index(x) for x in words]]))
     assert names[logits[0, -1].argmax()] == "ĠParis"
