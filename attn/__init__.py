@@ -9,7 +9,9 @@ and importing ``attn`` loads neither Triton nor transformers.
 
 from __future__ import annotations
 
+import ast
 import importlib
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -41,9 +43,6 @@ _HOMES = {
         "scaled_dot_product_attention simple_attention softmax split_heads "
         "tiled_attention"
     ),
-    "masks": (
-        "Mask causal chunked documents padding prefix sliding_window window"
-    ),
     "nn": (
         "BatchNorm FeedForward LayerNorm MultiHeadAttention RMSNorm SwiGLU "
         "Transformer TransformerBlock gpt2_small llama_style"
@@ -54,8 +53,20 @@ _HOMES = {
         "rope_frequencies rope_tables sinusoidal"
     ),
 }
+_MODULES = (*_HOMES, "cost", "hf", "masks", "plot", "profiling")
+
+
+def _masks() -> list[str]:
+    """Read the names of the masks, from the one list, without torch."""
+    source = Path(__file__).parent / "masks" / "patterns.py"
+    for node in ast.parse(source.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.Assign) and "__all__" in ast.dump(node):
+            return ast.literal_eval(node.value)
+    raise ImportError(f"{source} must list its masks in __all__")
+
+
 _HOME_OF = {name: home for home in _HOMES for name in _HOMES[home].split()}
-_MODULES = (*_HOMES, "cost", "hf", "plot", "profiling")
+_HOME_OF |= dict.fromkeys(["Mask", *_masks()], "masks")
 
 __all__ = sorted([*_HOME_OF, *_MODULES])
 

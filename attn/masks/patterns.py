@@ -1,7 +1,8 @@
 """The masks that models use, each a predicate over positions.
 
 They combine with ``&``, ``|`` and ``~``: ``causal() & padding(valid)``.
-``mask.py`` defines ``Mask`` and what it can do.
+``mask.py`` defines ``Mask`` and what it can do. A new mask is a function here,
+its name in ``__all__``, and its test.
 """
 
 from __future__ import annotations
@@ -13,6 +14,17 @@ import torch
 from torch import Tensor
 
 from attn.masks.mask import Extent, Mask, Term
+
+# The package and the API page have these names from here.
+__all__ = [
+    "causal",
+    "chunked",
+    "documents",
+    "padding",
+    "prefix",
+    "sliding_window",
+    "window",
+]
 
 
 def causal() -> Mask:

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import inspect
 import itertools
+import shutil
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 import torch
@@ -282,3 +287,43 @@ def test_one_may_ask_about_a_single_pair(name):
     mask, picture = PICTURES[name]
     for i, row in enumerate(rows(picture).tolist()):
         assert [bool(mask(0, 0, i, j)) for j in range(5)] == row
+
+
+def test_every_pattern_is_in_the_list():
+    patterns = attn.masks.patterns
+    made = inspect.getmembers(patterns, inspect.isfunction)
+    public = {
+        name
+        for name, function in made
+        if function.__module__ == patterns.__name__ and name[0] != "_"
+    }
+    assert public == set(patterns.__all__)
+
+
+NEW = """
+
+def even() -> Mask:
+    \"\"\"Allow the even keys.\"\"\"
+    return Mask(lambda b, h, q_idx, kv_idx: kv_idx % 2 == 0, "even()")
+"""
+
+
+def test_a_new_mask_is_one_file(tmp_path):
+    """Its function in patterns.py, and it is wherever the others are."""
+    package = tmp_path / "attn"
+    shutil.copytree(Path(attn.__file__).parent, package)
+    path = package / "masks" / "patterns.py"
+    text = path.read_text().replace('"window",\n', '"window",\n    "even",\n')
+    path.write_text(text + NEW)
+    code = (
+        "import attn; assert 'even' in attn.__all__; from attn import *; "
+        "print((even() & attn.masks.causal()).dense(2)[0, 0].tolist())"
+    )
+    shown = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        env={},
+    )
+    assert shown.stdout == "[[True, False], [True, False]]\n", shown.stderr

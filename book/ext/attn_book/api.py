@@ -118,13 +118,25 @@ def tree_of(module: str) -> ast.Module:
 
 
 def names_in(module: str) -> list[str]:
-    """Return the names in a module's ``__all__``."""
+    """Return the names in a module's ``__all__``.
+
+    It is a list, to which ``__all__ += part.__all__`` adds a file's own.
+    """
+    names: list[str] = []
     for node in tree_of(module).body:
-        if isinstance(node, ast.Assign):
-            targets = [t.id for t in node.targets if isinstance(t, ast.Name)]
-            if "__all__" in targets:
-                return ast.literal_eval(node.value)
-    raise LookupError(f"{module} is on the API page: it must have an __all__")
+        match node:
+            case ast.Assign(targets=[ast.Name("__all__")]):
+                names += ast.literal_eval(node.value)
+            case ast.AugAssign(
+                target=ast.Name("__all__"),
+                value=ast.Attribute(value=ast.Name(part)),
+            ):
+                names += names_in(f"{module}.{part}")
+    if not names:
+        raise LookupError(
+            f"{module} is on the API page: it must have an __all__"
+        )
+    return names
 
 
 def origin(module: str, name: str) -> tuple[str, str]:
@@ -140,4 +152,5 @@ def origin(module: str, name: str) -> tuple[str, str]:
 
 
 def imported(node: ast.ImportFrom) -> list[str]:
-    return [alias.asname or alias.name for alias in node.names]
+    names = [alias.asname or alias.name for alias in node.names]
+    return names_in(node.module or "") if names == ["*"] else names
