@@ -68,6 +68,16 @@ def test_the_score_is_exact(key, solved, nbval, tmp_path):
     assert (result.returncode == 0) == solved
 
 
+def test_a_wrong_chapter_scores_the_same_without_a_warm_start(tmp_path):
+    """The one kernel of a wrong chapter in `make test` that starts really."""
+    notebook, expected = in_state("mask", "wrong")
+    path = tmp_path / "mine.ipynb"
+    notebooks.write(notebook, path)
+    result, score = pytest_nbval(path)
+    assert (score["points"], result.returncode) == (0, 1)
+    assert {e["exercise"] for e in score["exercises"]} == set(expected)
+
+
 def test_a_missing_check_is_worth_nothing_and_is_named(nbval, tmp_path):
     notebook, expected = in_state("mask", "solved")
     gone = ids(notebook)[1]
@@ -143,16 +153,8 @@ def test_another_notebook_is_left_alone(nbval, tmp_path):
 
 @pytest.mark.parametrize("key", CHAPTERS)
 def test_an_untouched_chapter_fails_exactly_its_checks(key, nbval, tmp_path):
-    """In `make test` up to its last check: what follows is demonstrations,
-    which the solved chapter runs too. The whole of it in `make test-all`."""
     path = tmp_path / sources.notebook_path(key).name
     path.write_bytes(sources.notebook_path(key).read_bytes())
-    if nbval is not pytest_nbval:
-        notebook = notebooks.read(path)
-        checks = map(cells.checked_id, notebook.cells)
-        last = max(i for i, name in enumerate(checks) if name)
-        del notebook.cells[last + 1 :]
-        notebooks.write(notebook, path)
     junit = tmp_path / "junit.xml"
     _, score = nbval(path, f"--junitxml={junit}")
     failed = set()
@@ -165,10 +167,10 @@ def test_an_untouched_chapter_fails_exactly_its_checks(key, nbval, tmp_path):
 
 
 @pytest.mark.parametrize("key", CHAPTERS)
-def test_a_solved_chapter_passes_every_cell(key, tmp_path):
+def test_a_solved_chapter_passes_every_cell(key, nbval, tmp_path):
     notebook = notebooks.solved(notebooks.read(sources.notebook_path(key)))
     path = tmp_path / sources.notebook_path(key).name
     notebooks.write(notebook, path)
-    result, score = pytest_nbval(path, "--tb=short")
+    result, score = nbval(path, "--tb=short")
     assert result.returncode == 0, result.stdout[-4000:]
     assert score["points"] == score["max_points"] > 0
