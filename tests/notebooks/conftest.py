@@ -41,7 +41,7 @@ def server(tmp_path_factory):
 
 
 #: A real start of pytest and kernel costs six seconds of imports, a warm one
-#: (warm.py) a tenth. In `make test` one chapter starts really, in test-all all.
+#: (warm.py) a tenth. In `make test` one chapter starts really; in test-all all
 STARTS = ["warm", pytest.param("real", marks=pytest.mark.exhaustive)]
 
 
