@@ -8,6 +8,7 @@ the result here.
 from __future__ import annotations
 
 import importlib
+import inspect
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -41,8 +42,17 @@ class Case:
         grad: also compare the gradients of every floating input (and of
             every parameter) for one fixed cotangent; or of the inputs with
             these paths, ``("args.0",)``.
-        max_numel: size limit, in elements, of any tensor that the answer
-            allocates; None for no limit. Views do not count, copies do.
+        max_live: limit, in elements, on the memory that the answer holds at
+            its peak beyond its inputs: every result that is still referred
+            to counts, the returned one too, and views of it do not count
+            again. An answer's variables live until they are assigned again,
+            so that two tiles of each kind are held in a loop. None for no
+            limit.
+        once: paths of lists, ``("args.0", "args.1")``, that are handed over
+            as iterators: each entry is read once, in order, and there is no
+            length and no index. With ``max_live`` an entry counts from the
+            moment it is read for as long as the answer keeps it. Entries
+            get no gradient.
         rtol: tolerance for a randomly drawn result, relative to the largest
             element of the reference's.
     """
@@ -54,7 +64,8 @@ class Case:
     state: Mapping[str, Tensor] | None = None
     train: bool = False
     grad: bool | tuple[str, ...] = False
-    max_numel: int | None = None
+    max_live: int | None = None
+    once: tuple[str, ...] = ()
     rtol: float = 0.0
 
 
@@ -133,6 +144,20 @@ class Exercise:
             Mistake(name, why, code, f"{file}: {name}", right, self.namespace)
             for name, code, why in mistakes.read(path)[1]
         ]
+
+    def input_names(self, case: Case) -> list[str]:
+        """Return the names of ``case.args``, as the task writes them."""
+        target = self.launch or self.reference
+        if case.init is not None:
+            target = self.reference.forward
+        names: list[str] = []
+        for name, parameter in inspect.signature(target).parameters.items():
+            if parameter.kind is parameter.VAR_POSITIONAL:
+                rest = len(case.args) - len(names)
+                names += [f"{name}[{i}]" for i in range(rest)]
+            elif name not in ("self", "kernel"):
+                names.append(name)
+        return names[: len(case.args)]
 
     def generate(self, seed: int) -> list[Case]:
         """Draw the cases of one seed."""

@@ -1,19 +1,18 @@
 """Explain to a learner what is wrong, in words, shapes and some elements."""
 
-import inspect
 from dataclasses import dataclass
 from typing import Any
 
 from attn.exercises.mistakes import Mistake
 from attn.exercises.spec import Case, Exercise
 from attn.grading.compare import Problem, describe
+from attn.grading.inputs import named_tensors
 from attn.grading.run import (
     TIME_LIMIT,
     Forbidden,
     Outcome,
     OutOfTime,
     WrongParameters,
-    named_tensors,
 )
 
 
@@ -90,16 +89,7 @@ def _input_size(failure: Failure) -> int:
 
 def _input_lines(exercise: Exercise, case: Case) -> list[str]:
     """Return the failing input, one argument a line, under its own name."""
-    target = exercise.launch or exercise.reference
-    if case.init is not None:
-        target = exercise.reference.forward
-    names: list[str] = []
-    for name, parameter in inspect.signature(target).parameters.items():
-        if parameter.kind is parameter.VAR_POSITIONAL:
-            rest = len(case.args) - len(names)
-            names += [f"{name}[{i}]" for i in range(rest)]
-        elif name not in ("self", "kernel"):
-            names.append(name)
+    names = exercise.input_names(case)
     inputs = {**dict(zip(names, case.args, strict=False)), **case.kwargs}
     lines = []
     if case.init:

@@ -18,6 +18,7 @@ from attn.exercises.mistakes import Mistake
 from attn.exercises.spec import Exercise
 from attn.grading.compare import Problem, alike, compare
 from attn.grading.explain import Failure, error_text, explain
+from attn.grading.inputs import input_name, named_tensors
 from attn.grading.interpreter import language_kept_patched
 from attn.grading.oracle import Oracle
 from attn.grading.package_use import use_of_the_package
@@ -26,8 +27,6 @@ from attn.grading.run import (
     Forbidden,
     Outcome,
     OutOfTime,
-    input_name,
-    named_tensors,
     run,
 )
 
@@ -111,6 +110,7 @@ def _run_all(answer: Any, oracle: Oracle) -> list[Outcome]:
             forbids=exercise.forbids,
             seconds=deadline - time.monotonic(),
             launch=exercise.launch,
+            names=exercise.input_names(case),
         )
         outcomes.append(outcome)
         if isinstance(outcome.error, _STOPS):
@@ -126,7 +126,8 @@ def _failures(oracle: Oracle, outcomes: list[Outcome]) -> list[Failure]:
     for i, outcome in enumerate(outcomes):
         expected, fp64 = oracle.expected(i), partial(oracle.expected_fp64, i)
         case = oracle.cases[i]
-        if problem := _problem(outcome, expected, fp64, case.rtol):
+        names = oracle.exercise.input_names(case)
+        if problem := _problem(outcome, expected, fp64, case.rtol, names):
             failures.append(Failure(case, outcome, problem, expected.output))
     return failures
 
@@ -136,6 +137,7 @@ def _problem(
     expected: Outcome,
     expected_fp64: Callable[[], Outcome],
     rtol: float,
+    names: list[str],
 ) -> Problem | None:
     if outcome.error is not None:
         return Problem("error", error_text(outcome))
@@ -144,7 +146,7 @@ def _problem(
     for name, grad in expected.grads.items():
         if found:
             return found
-        what = f"the gradient of {input_name(name)}"
+        what = f"the gradient of {input_name(name, names)}"
         got = outcome.grads.get(name)
         found = compare(got, grad, exact.grads[name], what)
     if not found and outcome.side_effect:

@@ -8,7 +8,8 @@ from torch import Tensor
 
 from attn.exercises.mistakes import Mistake
 from attn.exercises.spec import Case, Exercise
-from attn.grading.run import Outcome, map_tensors, run
+from attn.grading.inputs import map_tensors
+from attn.grading.run import Outcome, run
 
 
 class Oracle:
@@ -43,7 +44,7 @@ class Oracle:
         def double(x: Tensor) -> Tensor:
             return x.double() if x.is_floating_point() else x
 
-        case = self.cases[i]
+        case = replace(self.cases[i], max_live=None)
         inputs: dict[str, Any] = {
             name: map_tensors(double, getattr(case, name))
             for name in ("args", "kwargs", "state")

@@ -10,7 +10,7 @@ import sys
 import threading
 import traceback
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
@@ -21,9 +21,14 @@ import torch
 from IPython.utils.capture import capture_output
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
-from torch.utils._pytree import tree_map_only
 
-from attn.grading.memory import LargestTensor
+from attn.grading.inputs import (
+    Inputs,
+    copy_tensor,
+    map_tensors,
+    named_tensors,
+)
+from attn.grading.memory import LiveMemory
 
 if TYPE_CHECKING:
     from attn.exercises.spec import Case
@@ -105,6 +110,7 @@ def run(
     forbids: tuple[str, ...] = (),
     seconds: float = TIME_LIMIT,
     launch: Callable[..., Any] | None = None,
+    names: Sequence[str] = (),
 ) -> Outcome:
     """Call ``answer`` on a private copy of ``case``.
 
@@ -114,20 +120,15 @@ def run(
         forbids: torch functions that it may not call.
         seconds: the time limit.
         launch: launches a kernel on the inputs.
+        names: of the positional inputs, for messages.
 
     Returns:
         The outcome; an error of the learner's code is part of it.
     """
     outcome = Outcome()
-    args = map_tensors(copy_tensor, case.args)
-    kwargs = map_tensors(copy_tensor, dict(case.kwargs))
-    inputs = dict(named_tensors({"args": args, "kwargs": kwargs}))
-    if case.grad:
-        paths = tuple(inputs) if case.grad is True else case.grad or ()
-        for path, x in inputs.items():
-            x.requires_grad_(x.is_floating_point() and path in paths)
-    before = {name: copy_tensor(x.detach()) for name, x in inputs.items()}
-    drew, largest = False, None
+    memory = None if case.max_live is None else LiveMemory()
+    inputs = Inputs(case, names, memory)
+    drew = False
     try:
         with (
             capture_output() as prints,
@@ -137,32 +138,32 @@ def run(
             warnings.simplefilter("ignore")
             call, parameters = _prepare(answer, case)
             call = partial(launch, answer) if launch else call
-            if case.max_numel is not None:
-                largest = LargestTensor()
             with torch.random.fork_rng(devices=[]):
                 if case.train:
                     _seed()
                 rng = torch.get_rng_state()
-                with _Forbid(forbids), largest or nullcontext():
-                    output = call(*args, **kwargs)
+                with _Forbid(forbids), memory or nullcontext():
+                    output = call(*inputs.args, **inputs.kwargs)
                 drew = not torch.equal(rng, torch.get_rng_state())
             outcome.output = map_tensors(lambda x: x.detach().clone(), output)
             if case.grad:
-                outcome.grads = _gradients(output, {**inputs, **parameters})
+                wanted = {**inputs.tensors, **parameters}
+                outcome.grads = _gradients(output, wanted)
     except BaseException as error:
         outcome.error = _own_error(error)
         outcome.where = _learners_line(outcome.error)
     outcome.printed = prints.stdout + prints.stderr
-    changed = [n for n, x in inputs.items() if not _same(x, before[n])]
-    if changed:
-        names = ", ".join(input_name(n) for n in changed)
-        outcome.side_effect = f"it changes its input in place ({names})"
+    if changed := inputs.changed():
+        names = ", ".join(changed)
+        outcome.side_effect = f"it changes {names} in place"
     elif drew and not case.train:
         outcome.side_effect = "it draws from PyTorch's global random generator"
-    elif largest and largest.numel > (case.max_numel or 0):
+    elif memory and memory.peak > (case.max_live or 0):
         outcome.side_effect = (
-            f"it allocates a tensor {largest.shape} of {largest.numel} "
-            f"elements, where {case.max_numel} are enough: something is copied"
+            f"at its peak it holds {memory.peak:,} elements beyond its "
+            f"inputs, where {case.max_live:,} are enough; the largest tensor "
+            f"is {memory.shape}. Is something copied, or kept for longer "
+            "than it is needed?"
         )
     return outcome
 
@@ -245,47 +246,6 @@ def cotangent(like: Tensor) -> Tensor:
     generator = torch.Generator().manual_seed(like.numel())
     noise = torch.randn(like.shape, generator=generator, dtype=torch.float64)
     return noise.to(like.dtype)
-
-
-def copy_tensor(x: Tensor) -> Tensor:
-    """Copy the memory of a tensor, and keep its strides, 0 included."""
-    if x.layout != torch.strided or x.device.type == "meta":
-        return x.clone()
-    storage = x.detach().untyped_storage().clone()
-    fresh = torch.empty(0, dtype=x.dtype, device=x.device)
-    return fresh.set_(storage, x.storage_offset(), x.size(), x.stride())
-
-
-def map_tensors(function: Callable[[Tensor], Tensor], tree: Any) -> Any:
-    """Apply ``function`` to every tensor of nested tuples, lists, dicts."""
-    return tree_map_only(Tensor, function, tree)
-
-
-def named_tensors(tree: Any, path: str = "") -> Iterator[tuple[str, Tensor]]:
-    """Yield every tensor of nested tuples, lists and dicts by its path."""
-    if isinstance(tree, Tensor):
-        yield path, tree
-    elif isinstance(tree, tuple | list):
-        for i, x in enumerate(tree):
-            yield from named_tensors(x, f"{path}.{i}".strip("."))
-    elif isinstance(tree, Mapping):
-        for k, x in tree.items():
-            yield from named_tensors(x, f"{path}.{k}".strip("."))
-
-
-def input_name(path: str) -> str:
-    """Return an input's path, or a parameter's, as a learner says it."""
-    kind, _, rest = path.partition(".")
-    if kind == "args" and rest.isdigit():
-        return f"argument {int(rest) + 1}"
-    return rest if kind in ("args", "kwargs") else path
-
-
-def _same(x: Tensor, y: Tensor) -> bool:
-    """Return whether a tensor is unchanged, NaN included."""
-    if x.shape != y.shape or x.dtype != y.dtype:
-        return False
-    return torch.allclose(x, y, rtol=0.0, atol=0.0, equal_nan=True)
 
 
 def _learners_line(error: BaseException) -> str:

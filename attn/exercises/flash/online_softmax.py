@@ -78,7 +78,8 @@ def _cases(g: Generator) -> Iterator[Case]:
 
     stage = "there are many blocks, and memory for one"
     many = blocks(4, sizes=[3] * 8)
-    yield Case(stage, many, max_numel=16)  # the output, or a block of values
+    # Eight blocks of scores, and of values, are 192 elements.
+    yield Case(stage, many, max_live=128)
 
 
 exercise = Exercise(
@@ -96,7 +97,7 @@ exercise = Exercise(
             "and a softmax are right, and what this chapter is about to "
             "avoid. Of the blocks that have gone by, three things are "
             "enough to remember.",
-            lambda case, out: case.max_numel is None,
+            lambda case, out: case.max_live is None,
         ),
     ),
     breaks={

@@ -13,7 +13,7 @@ from attn.exercises.spec import Case
 def cases(
     g: Generator,
     inputs: Callable[[Tensor, Tensor, Tensor, bool], tuple[Any, ...]],
-    max_numel: Callable[[Tensor, Tensor, Tensor, int, int], int],
+    max_live: Callable[[Tensor, Tensor, Tensor, int, int], int],
     large: float = 60.0,
 ) -> Iterator[Case]:
     """Draw cases from one tile to many, with and without causality.
@@ -22,8 +22,8 @@ def cases(
         g: draws the elements.
         inputs: makes the exercise's tensors from query, key, value and
             ``is_causal``.
-        max_numel: gives the largest tensor needed, from query, key, value
-            and the sizes of a tile.
+        max_live: gives the memory needed, in elements, from query, key,
+            value and the sizes of a tile.
         large: factor on the queries where scores are to be large.
     """
 
@@ -49,7 +49,7 @@ def cases(
             stage,
             (*inputs(q, k, v, causal), *tile),
             {"is_causal": True} if causal else {},
-            max_numel=max_numel(q, k, v, *tile) if tight else None,
+            max_live=max_live(q, k, v, *tile) if tight else None,
         )
 
     stage = "one tile holds everything"

@@ -1,0 +1,169 @@
+"""Copy a case's inputs for a call, and name them as a learner does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+from torch.utils._pytree import tree_map_only
+
+if TYPE_CHECKING:
+    from attn.exercises.spec import Case
+    from attn.grading.memory import LiveMemory
+
+
+class Inputs:
+    """Private copies of a case's inputs, and what became of them.
+
+    Args:
+        case: the case; it stays as it is.
+        names: of its positional arguments, for messages.
+        memory: counts what is read from iterators, when it is measured.
+    """
+
+    def __init__(
+        self,
+        case: Case,
+        names: Sequence[str] = (),
+        memory: LiveMemory | None = None,
+    ) -> None:
+        self._names = names
+        both = {"args": case.args, "kwargs": dict(case.kwargs)}
+        self._once: list[Once] = []
+
+        def copied(x: Any, path: str) -> Any:
+            if path in case.once:
+                self._once.append(Once(x, self.name(path), memory))
+                return self._once[-1]
+            if isinstance(x, Tensor):
+                return copy_tensor(x)
+            if isinstance(x, tuple | list):
+                parts = [copied(y, f"{path}.{i}") for i, y in enumerate(x)]
+                return type(x)(parts)
+            if isinstance(x, Mapping):
+                return {k: copied(y, f"{path}.{k}") for k, y in x.items()}
+            return x
+
+        self.args = copied(both["args"], "args")
+        self.kwargs = copied(both["kwargs"], "kwargs")
+        self.tensors = dict(
+            named_tensors({"args": self.args, "kwargs": self.kwargs})
+        )
+        self._before = {k: copy_tensor(x) for k, x in self.tensors.items()}
+        if grad := case.grad:
+            for path, x in self.tensors.items():
+                wanted = grad is True or path in grad
+                x.requires_grad_(wanted and x.is_floating_point())
+
+    def name(self, path: str) -> str:
+        """Return what a learner calls the input, or parameter, at a path."""
+        return input_name(path, self._names)
+
+    def changed(self) -> list[str]:
+        """Return the names of the inputs that were changed in place."""
+        names = [
+            self.name(path)
+            for path, x in self.tensors.items()
+            if not _same(x, self._before[path])
+        ]
+        return names + [x.name for x in self._once if x.changed]
+
+
+class Once:
+    """Hand over the entries of a list, once each and in order.
+
+    Args:
+        entries: tensors; copies of them are handed over.
+        name: of the list, for the messages.
+        memory: counts an entry for as long as something refers to it.
+    """
+
+    def __init__(
+        self, entries: list[Tensor], name: str, memory: LiveMemory | None
+    ) -> None:
+        self.name, self.changed = name, False
+        self._rest = [copy_tensor(x) for x in reversed(entries)]
+        self._memory = memory
+        self._last: Tensor | None = None
+        self._version = 0
+
+    def __iter__(self) -> Once:
+        return self
+
+    def __next__(self) -> Tensor:
+        if self._last is not None and self._last._version != self._version:
+            self.changed = True
+        self._last = None  # its memory is free if the answer let it go
+        if not self._rest:
+            raise StopIteration
+        self._last = self._rest.pop()
+        self._version = self._last._version
+        if self._memory:
+            self._memory.add(self._last)
+        return self._last
+
+    def _refuse(self, *_: Any) -> Any:
+        raise TypeError(
+            f"{self.name} is an iterator, not a list: each block is read "
+            f"once, in order (for block in {self.name}); it has no length "
+            "and no index"
+        )
+
+    __len__ = __getitem__ = _refuse
+
+    def __bool__(self) -> bool:
+        return True
+
+
+def copy_tensor(x: Tensor) -> Tensor:
+    """Copy the memory of a tensor, and keep its strides, 0 included."""
+    x = x.detach()
+    if x.layout != torch.strided or x.device.type == "meta":
+        return x.clone()
+    storage = x.untyped_storage().clone()
+    fresh = torch.empty(0, dtype=x.dtype, device=x.device)
+    return fresh.set_(storage, x.storage_offset(), x.size(), x.stride())
+
+
+def map_tensors(function: Callable[[Tensor], Tensor], tree: Any) -> Any:
+    """Apply ``function`` to every tensor of nested tuples, lists, dicts."""
+    return tree_map_only(Tensor, function, tree)
+
+
+def named_tensors(tree: Any, path: str = "") -> Iterator[tuple[str, Tensor]]:
+    """Yield every tensor of nested tuples, lists and dicts by its path."""
+    if isinstance(tree, Tensor):
+        yield path, tree
+    elif isinstance(tree, tuple | list):
+        for i, x in enumerate(tree):
+            yield from named_tensors(x, f"{path}.{i}".strip("."))
+    elif isinstance(tree, Mapping):
+        for k, x in tree.items():
+            yield from named_tensors(x, f"{path}.{k}".strip("."))
+
+
+def input_name(path: str, names: Sequence[str] = ()) -> str:
+    """Return an input's path, or a parameter's, as a learner says it.
+
+    Args:
+        path: ``args.0``, ``args.0.2`` of an entry, ``kwargs.attn_mask``, or
+            a parameter's name.
+        names: of the positional arguments.
+    """
+    kind, _, rest = path.partition(".")
+    if kind not in ("args", "kwargs"):
+        return path
+    name, *inner = rest.split(".")
+    if kind == "args":
+        at = int(name)
+        name = names[at] if at < len(names) else f"argument {at + 1}"
+    return name + "".join(f"[{i}]" for i in inner)
+
+
+def _same(x: Tensor, y: Tensor) -> bool:
+    """Return whether a tensor is unchanged, NaN included."""
+    if x.shape != y.shape or x.dtype != y.dtype:
+        return False
+    return torch.allclose(x, y, rtol=0.0, atol=0.0, equal_nan=True)

@@ -1,0 +1,105 @@
+"""Memory is what is held at once; blocks may be handed over once only."""
+
+import pytest
+import torch
+
+from attn.exercises.spec import Case
+from attn.grading.memory import LiveMemory
+from attn.grading.run import run
+
+X = torch.arange(6.0).reshape(2, 3)
+BLOCKS = [torch.full((4,), float(i)) for i in range(8)]
+
+
+def kept(x):
+    return torch.stack([x * i for i in range(5)]).sum(0)
+
+
+def let_go(x):
+    total = x
+    for i in range(5):
+        total = total + x * i
+    return total
+
+
+@pytest.mark.parametrize(
+    ("answer", "elements"),
+    [
+        (lambda x: x, 0),
+        (lambda x: x * 2, 6),
+        (lambda x: x.mT[None].expand(100, 3, 2)[0], 0),  # views are free
+        (lambda x: (x * 2)[0, 0], 6),  # a view keeps all of its memory
+        (lambda x: x.expand(100, 2, 3).clone()[0], 600),
+        (lambda x: x.expand(100, 2, 3) @ x.mT, 400),
+        (lambda x: torch.zeros(7)[:6], 7),
+        (lambda x: torch.tensor(x.tolist() * 2), 12),
+        (lambda x: x.add_(1), 0),
+        (let_go, 18),  # the old total, the summand and the new total
+        (kept, 60),
+    ],
+    ids=range(11),
+)
+def test_memory_counts_while_something_refers_to_it(answer, elements):
+    x = X.clone()
+    with LiveMemory() as memory:
+        answer(x)
+    assert memory.peak == elements
+
+
+def test_what_was_there_before_does_not_count():
+    weight = torch.ones(1, 9)
+    with LiveMemory() as memory:
+        weight.mT.reshape(-1)[:2].add_(1)
+    assert memory.peak == 0
+
+
+@pytest.mark.parametrize(("answer", "fits"), [(let_go, True), (kept, False)])
+def test_more_than_the_limit_is_told_with_both_sizes(answer, fits):
+    outcome = run(answer, Case("room for three", (X,), max_live=18))
+    assert outcome.error is None
+    assert (not outcome.side_effect) == fits
+    if not fits:
+        said = "it holds 60 elements beyond its inputs, where 18 are enough"
+        assert said in outcome.side_effect
+        assert "(5, 2, 3)" in outcome.side_effect
+
+
+def test_watching_memory_does_not_import_the_compiler():
+    """torch wraps a mode that skips dynamo, and imports it at the first call:
+    2 s, or on a busy machine the 5 s that a check may take."""
+    assert not hasattr(LiveMemory.__torch_dispatch__, "__wrapped__")
+
+
+def once(answer, **options):
+    case = Case("blocks", (BLOCKS,), once=("args.0",), **options)
+    return run(answer, case, names=["scores"])
+
+
+def test_an_iterator_gives_each_block_once_and_in_order():
+    out = once(lambda blocks: torch.stack(list(blocks))).output
+    assert torch.equal(out, torch.stack(BLOCKS))
+    twice = once(lambda blocks: [len(list(blocks)) for _ in range(2)])
+    assert twice.output == [8, 0]
+
+
+@pytest.mark.parametrize("misuse", [len, lambda x: x[0], lambda x: x[::-1]])
+def test_an_iterator_has_no_length_and_no_index_and_says_so(misuse):
+    error = once(misuse).error
+    assert isinstance(error, TypeError)
+    assert "scores is an iterator" in str(error)
+
+
+def test_blocks_that_are_kept_count_as_memory():
+    def total(blocks):
+        return sum(block.sum() for block in blocks)
+
+    def listed(blocks):
+        return total(list(blocks))
+
+    assert not once(total, max_live=16).side_effect
+    assert "it holds 3" in once(listed, max_live=16).side_effect
+
+
+def test_a_block_changed_in_place_is_told():
+    outcome = once(lambda blocks: [block.sub_(1.0) for block in blocks])
+    assert outcome.side_effect == "it changes scores in place"
