@@ -1,6 +1,7 @@
 """The museum's exhibits fail, are explained, and are repaired."""
 
 import copy
+import re
 
 import pytest
 
@@ -40,6 +41,28 @@ def test_every_exhibit_has_its_reason_and_its_repair(museum):
         text = "".join(c.source for c in rest if c.cell_type == "markdown")
         assert "**Why.**" in text, broken.source
         assert any(c.cell_type == "code" for c in rest), broken.source
+
+
+def source(exhibit):
+    """Return what an exhibit's **Source.** paragraph says."""
+    text = "\n\n".join(c.source for c in exhibit if c.cell_type == "markdown")
+    (found,) = re.findall(r"^\*\*Source\.\*\* (.+)$", text, re.M)
+    return found
+
+
+def test_every_exhibit_has_its_source_or_says_where_it_was_invented(museum):
+    """And the first page counts them right."""
+    sources = [source(exhibit) for exhibit in exhibits(museum)]
+    found = [x for x in sources if x.startswith("Found here")]
+    invented = [x for x in sources if x.startswith("Invented here")]
+    public = [x for x in sources if x not in found + invented]
+    for text in public:
+        assert re.search(r"\]\(https://[\w.]+/[\w./#-]+\)", text), text
+    said = museum.cells[1].source
+    assert f"Of the {len(sources)} exhibits, {len(public)} have" in said
+    words = {1: "One", 6: "six"}
+    assert f"{words[len(found)]} was found here" in said
+    assert f"{words[len(invented)]} were invented here" in said
 
 
 def test_it_is_fit_to_be_read(museum):
