@@ -5,7 +5,7 @@ next to the error that the reference itself makes in the case's dtype.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from numbers import Integral, Real
 from typing import Any
@@ -13,16 +13,31 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from attn.grading.show import describe, first_difference, pair
+
 Limit = Callable[[Tensor, Tensor], float]
 
 
 @dataclass(frozen=True)
 class Problem:
-    """A difference, in words. ``kind`` is ``type``, ``shape``, ``dtype``,
-    ``nan`` or ``value``; a run adds ``error`` and ``side effect``."""
+    """A difference, in words.
+
+    Args:
+        kind: ``type``, ``shape``, ``dtype``, ``nan`` or ``value``; a run adds
+            ``error`` and ``side effect``.
+        text: what is wrong, with the name of the result.
+        name: of the part that is wrong: ``it``, ``it[1]``, ``the gradient of
+            key``.
+        got, expected: two tensors of one shape, or two numbers.
+        wrong: bool, True where two tensors differ.
+    """
 
     kind: str
     text: str
+    name: str = "it"
+    got: Any = field(default=None, repr=False)
+    expected: Any = field(default=None, repr=False)
+    wrong: Tensor | None = field(default=None, repr=False)
 
 
 def compare(
@@ -46,6 +61,18 @@ def compare(
     Returns:
         None when the result is right.
     """
+    found = differences(got, expected, expected_fp64, what, rtol)
+    return found[0] if found else None
+
+
+def differences(
+    got: Any,
+    expected: Any,
+    expected_fp64: Any,
+    what: str = "it",
+    rtol: float = 0.0,
+) -> list[Problem]:
+    """Compare as ``compare`` does; return a problem for each wrong entry."""
     limit = partial(_rounding, rtol=rtol)
     return _compare(got, expected, expected_fp64, what, limit)
 
@@ -59,28 +86,34 @@ def alike(a: Any, b: Any) -> bool:
     def limit(x: Tensor, _exact: Tensor) -> float:
         return max(4.0 * _eps(x.dtype), 1e-5) * max(_size(x), 1e-30)
 
-    return _compare(a, b, b, "", limit) is None
+    return not _compare(a, b, b, "", limit)
 
 
 def _compare(
     got: Any, expected: Any, exact: Any, what: str, limit: Limit
-) -> Problem | None:
+) -> list[Problem]:
     found = None
     if isinstance(expected, Mapping | tuple | list):
         found = _compare_structure(got, expected)
         is_dict = isinstance(expected, Mapping)
         parts = expected if is_dict else range(len(expected))
-        for i in [] if found else parts:
-            three = got[i], expected[i], exact[i]
-            if inner := _compare(*three, f"{what}[{i}]", limit):
-                return inner
+        if not found:
+            return [
+                problem
+                for i in parts
+                for problem in _compare(
+                    got[i], expected[i], exact[i], f"{what}[{i}]", limit
+                )
+            ]
     elif _is_number(expected):
         found = _compare_numbers(got, expected, exact, limit)
     elif isinstance(expected, Tensor):
         found = _compare_tensors(got, expected, exact, limit)
     elif got != expected:
         found = Problem("value", f"is {got!r}, not {expected!r}")
-    return found and replace(found, text=f"{what} {found.text}")
+    if not found:
+        return []
+    return [replace(found, text=f"{what} {found.text}", name=what)]
 
 
 def _compare_structure(got: Any, expected: Any) -> Problem | None:
@@ -105,7 +138,8 @@ def _compare_numbers(
     if isinstance(expected, Integral):  # a count is exact
         if bool(got == expected):
             return None
-        return Problem("value", f"is {got!r}, not {expected!r}")
+        text = "is {}, not {}".format(*pair(_plain(got), _plain(expected)))
+        return Problem("value", text, got=got, expected=expected)
     is_count = isinstance(got, Tensor) and not got.is_floating_point()
     dtype = torch.float64 if is_count else torch.float32
     x, y = (torch.as_tensor(n, dtype=torch.float64) for n in (got, exact))
@@ -117,13 +151,23 @@ def _compare_tensors(
 ) -> Problem | None:
     if not isinstance(got, Tensor):
         return Problem("type", f"is {describe(got)}, not a tensor")
+    found = _compare_plain_tensors(got, expected, exact, limit)
+    if found and type(got) not in (Tensor, torch.nn.Parameter):
+        return Problem("type", f"is {describe(got)}, not a plain tensor")
+    return found
+
+
+def _compare_plain_tensors(
+    got: Tensor, expected: Tensor, exact: Tensor, limit: Limit
+) -> Problem | None:
     for kind, verb, of in (
         ("shape", "has shape", lambda x: tuple(x.shape)),
         ("dtype", "has dtype", _dtype),
         ("dtype", "is on", lambda x: x.device),
     ):
         if of(got) != of(expected):
-            return Problem(kind, f"{verb} {of(got)}, not {of(expected)}")
+            text = f"{verb} {of(got)}, not {of(expected)}"
+            return Problem(kind, text, got=got, expected=expected)
     if not expected.is_floating_point():
         return _difference(got != expected, got, expected)
     exact = exact.double()
@@ -146,7 +190,8 @@ def _compare_elements(
 ) -> Problem | None:
     """Compare within a limit; infinities must be equal."""
     if (bad := got.isnan() & ~exact.isnan()).any():
-        return Problem("nan", f"has NaN{_first(bad, got, exact)}")
+        text = f"has NaN{first_difference(bad, got, exact)}"
+        return Problem("nan", text, got=got, expected=exact, wrong=bad)
     same = (got == exact) | (got.isnan() & exact.isnan())
     near = exact.isfinite() & ((got - exact).abs() <= limit)
     return _difference(~(same | near), got, exact)
@@ -157,38 +202,12 @@ def _difference(
 ) -> Problem | None:
     if not wrong.any():
         return None
-    return Problem("value", f"differs{_first(wrong, got, expected)}")
+    text = f"differs{first_difference(wrong, got, expected)}"
+    return Problem("value", text, got=got, expected=expected, wrong=wrong)
 
 
-def describe(x: Any) -> str:
-    """Describe a result in a few words: shape, dtype and some elements."""
-    if x is None:
-        return "None (was there a return?)"
-    if isinstance(x, Tensor):
-        if x.dim() == 0:
-            return f"{x.item():.4g}"
-        return f"{tuple(x.shape)} {_dtype(x)} {_elements(x)}"
-    if isinstance(x, tuple | list):
-        return f"{type(x).__name__} of " + "; ".join(map(describe, x[:4]))
-    if isinstance(x, float):
-        return f"{x:.4g}"
-    text = repr(x)
-    return text if len(text) <= 60 else f"a {type(x).__name__}"
-
-
-def _elements(x: Tensor, most: int = 6) -> str:
-    flat = x.detach().flatten()[:most].tolist()
-    shown = [f"{n:.4g}" if isinstance(n, float) else str(n) for n in flat]
-    return "[" + ", ".join(shown) + (", …]" if x.numel() > most else "]")
-
-
-def _first(bad: Tensor, got: Tensor, expected: Tensor) -> str:
-    """Return `` at [0, 2]: got 0.5, expected 1``, the first bad element."""
-    if bad.dim() == 0:
-        return f": got {got.item():.4g}, expected {expected.item():.4g}"
-    at = tuple(bad.nonzero()[0].tolist())
-    a, b = (_elements(x[at])[1:-1] for x in (got, expected))
-    return f" at {list(at)}: got {a}, expected {b}"
+def _plain(x: Any) -> Any:
+    return x.item() if isinstance(x, Tensor) else x
 
 
 def _is_number(x: Any) -> bool:

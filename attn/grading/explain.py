@@ -5,7 +5,7 @@ from typing import Any
 
 from attn.exercises.mistakes import Mistake
 from attn.exercises.spec import Case, Exercise
-from attn.grading.compare import Problem, describe
+from attn.grading.compare import Problem
 from attn.grading.inputs import named_tensors
 from attn.grading.run import (
     TIME_LIMIT,
@@ -14,6 +14,7 @@ from attn.grading.run import (
     OutOfTime,
     WrongParameters,
 )
+from attn.grading.show import describe, difference
 
 
 @dataclass(frozen=True)
@@ -23,7 +24,6 @@ class Failure:
     case: Case
     outcome: Outcome
     problem: Problem
-    expected: Any
 
 
 def explain(
@@ -51,9 +51,9 @@ def explain(
     )
     lines.append(f"wrong when {stage}: {smallest.problem.text}")
     lines += _input_lines(exercise, smallest.case)
-    if smallest.problem.kind not in ("error", "side effect"):
-        lines.append(f"  got       {describe(smallest.outcome.output)}")
-        lines.append(f"  expected  {describe(smallest.expected)}")
+    problem = smallest.problem
+    if problem.wrong is not None:
+        lines += difference(problem.wrong, problem.got, problem.expected)
     if not mistake and smallest.outcome.error is None:
         claims = exercise.properties
         lines += [x.says for x in claims if not _holds(x.holds, smallest)]

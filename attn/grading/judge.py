@@ -128,7 +128,7 @@ def _failures(oracle: Oracle, outcomes: list[Outcome]) -> list[Failure]:
         case = oracle.cases[i]
         names = oracle.exercise.input_names(case)
         if problem := _problem(outcome, expected, fp64, case.rtol, names):
-            failures.append(Failure(case, outcome, problem, expected.output))
+            failures.append(Failure(case, outcome, problem))
     return failures
 
 

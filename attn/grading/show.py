@@ -1,0 +1,144 @@
+"""Show results: a few words for each, and the elements that differ."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+_ROWS, _COLUMNS = 8, 16  # of a grid
+_WIDTH = 76  # columns of a line of the message
+
+
+def describe(x: Any) -> str:
+    """Describe a result in a few words: shape, dtype and some elements."""
+    if x is None:
+        return "None (was there a return?)"
+    if isinstance(x, Tensor):
+        if type(x) not in (Tensor, torch.nn.Parameter):
+            return f"a {type(x).__name__} {tuple(x.shape)}"
+        if x.dim() == 0:
+            return number(x.item())
+        return f"{tuple(x.shape)} {_dtype(x)} {_elements(x)}"
+    if isinstance(x, tuple | list):
+        if x and all(type(n) in (int, float, bool) for n in x):
+            return f"{type(x).__name__} {_listed(x)}"
+        return f"{type(x).__name__} of " + "; ".join(map(describe, x[:4]))
+    if isinstance(x, float):
+        return number(x)
+    text = repr(x)
+    return text if len(text) <= 60 else f"a {type(x).__name__}"
+
+
+def number(x: Any, digits: int = 4) -> str:
+    """Return a number in a few digits."""
+    return f"{x:.{digits}g}" if isinstance(x, float) else str(x)
+
+
+def pair(got: Any, expected: Any) -> tuple[str, str]:
+    """Return two numbers in as many digits as it takes to tell them apart."""
+    for digits in (4, 6, 9, 17):
+        a, b = number(got, digits), number(expected, digits)
+        if a != b:
+            break
+    return a, b
+
+
+def first_difference(wrong: Tensor, got: Tensor, expected: Tensor) -> str:
+    """Return ``: got 0.5, expected 1``, with the index and how many more."""
+    if wrong.dim() == 0:
+        a, b = pair(got.item(), expected.item())
+        return f": got {a}, expected {b}"
+    at = tuple(wrong.nonzero()[0].tolist())
+    a, b = pair(got[at].item(), expected[at].item())
+    count, size = int(wrong.sum()), wrong.numel()
+    some = f"{count} of {size}" if count < size else f"all {size}"
+    more = f" ({some} elements differ)" if size > 1 else ""
+    return f" at {list(at)}: got {a}, expected {b}{more}"
+
+
+def difference(wrong: Tensor, got: Tensor, expected: Tensor) -> list[str]:
+    """Return lines that show the elements that differ.
+
+    A bool mask, and a matrix that is wrong in places, becomes a grid around
+    the first difference; the first elements that differ are listed.
+
+    Args:
+        wrong: bool, True where they differ.
+        got, expected: of the same shape.
+    """
+    lines = []
+    if got.dtype != torch.bool:
+        lines += _listing(wrong, got, expected)
+    if wrong.dim() >= 2 and got.numel() > 1:
+        lines += _grid(wrong, got, expected)
+    elif got.dtype == torch.bool:
+        lines += _listing(wrong, got, expected)
+    return lines
+
+
+def _listing(wrong: Tensor, got: Tensor, expected: Tensor) -> list[str]:
+    """Return the first differing elements: one line each for index, values."""
+    if wrong.dim() == 0 or wrong.sum() < 2:
+        return []
+    rows = [f"  {'at':<8}", f"  {'got':<8}", f"  {'expected':<8}"]
+    for at in wrong.nonzero()[:6].tolist():
+        index = tuple(at)
+        texts = str(at), *pair(got[index].item(), expected[index].item())
+        width = max(map(len, texts))
+        longer = [f"{row}  {x:<{width}}" for row, x in zip(rows, texts)]  # noqa: B905
+        if max(len(x.rstrip()) for x in longer) > _WIDTH:
+            break
+        rows = longer
+    return [row.rstrip() for row in rows]
+
+
+def _grid(wrong: Tensor, got: Tensor, expected: Tensor) -> list[str]:
+    """Return the matrix around the first difference, a sign an element."""
+    *lead, row, column = wrong.nonzero()[0].tolist()
+    where = f" at {lead}" if any(n > 1 for n in wrong.shape[:-2]) else ""
+    wrong, got, expected = (x[tuple(lead)] for x in (wrong, got, expected))
+    is_bool = got.dtype == torch.bool
+    if not is_bool and (wrong.all() or len(wrong) < 2):
+        return []
+    rows = _window(len(wrong), row, _ROWS)
+    columns = _window(wrong.shape[1], column, _COLUMNS)
+    if is_bool:
+        key = "# True, . False; + should be False, - should be True"
+        signs = {(True, False): "#", (False, False): "."}
+        signs |= {(True, True): "+", (False, True): "-"}
+    else:
+        key = "x differs, . is right"
+        signs = {(True, True): "x", (True, False): "."}
+    whole = len(rows) == len(wrong) and len(columns) == wrong.shape[1]
+    part = "" if whole else ", a part"
+    lines = [f"  matrix{where}{part}: {key}"]
+    labels = [str(j) for j in columns]
+    wide = max(map(len, labels))
+    lines.append("        " + " ".join(x.rjust(wide) for x in labels))
+    for i in rows:
+        cells = [
+            signs[bool(got[i, j]) if is_bool else True, bool(wrong[i, j])]
+            for j in columns
+        ]
+        lines.append(f"  {i:>4}  " + " ".join(x.rjust(wide) for x in cells))
+    return lines
+
+
+def _window(size: int, middle: int, most: int) -> range:
+    """Return at most so many indices, around one of them."""
+    start = max(0, min(middle - most // 2, size - most))
+    return range(start, min(size, start + most))
+
+
+def _elements(x: Tensor, most: int = 6) -> str:
+    flat = x.detach().flatten()[: most + 1].tolist()
+    return _listed(flat, most)
+
+
+def _listed(numbers: Any, most: int = 6) -> str:
+    shown = [number(n) for n in numbers[:most]]
+    return "[" + ", ".join(shown) + (", …]" if len(numbers) > most else "]")
+
+
+def _dtype(x: Tensor) -> str:
+    return str(x.dtype).removeprefix("torch.")
