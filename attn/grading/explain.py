@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
+from attn.exercises.guard import OutOfBounds
 from attn.exercises.mistakes import Mistake
 from attn.exercises.spec import Case, Exercise
 from attn.grading.compare import Problem
@@ -76,10 +77,13 @@ def error_text(outcome: Outcome) -> str:
         return f"it calls PyTorch's {error}, which you are to write yourself"
     if isinstance(error, WrongParameters):
         return str(error)
+    place = f"\n  in the line  {outcome.where}" if outcome.where else ""
+    if isinstance(error, OutOfBounds):
+        return f"{error}{place}"
     text = " ".join(str(error).split())
     text = text if len(text) <= 200 else text[:200] + " …"
-    place = f"\n  in the line  {outcome.where}" if outcome.where else ""
-    return f"it raised {type(error).__name__}: {text}{place}"
+    notes = "".join(f"\n  {x}" for x in getattr(error, "__notes__", ()))
+    return f"it raised {type(error).__name__}: {text}{place}{notes}"
 
 
 def _input_size(failure: Failure) -> int:

@@ -187,8 +187,10 @@ def _matching_mistake(
 
 
 def _agree(a: Outcome, b: Outcome) -> bool:
-    if a.error is not None or b.error is not None:
-        return type(a.error) is type(b.error) and _gist(a) == _gist(b)
+    if type(a.error) is not type(b.error):
+        return False
+    if a.error is not None and _gist(a) != _gist(b):
+        return False
     if not alike(a.output, b.output):
         return False
     return all(alike(a.grads[n], b.grads[n]) for n in a.grads if n in b.grads)

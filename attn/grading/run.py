@@ -152,6 +152,7 @@ def run(
     except BaseException as error:
         outcome.error = _own_error(error)
         outcome.where = _learners_line(outcome.error)
+        outcome.output = getattr(outcome.error, "output", None)
     outcome.printed = prints.stdout + prints.stderr
     if changed := inputs.changed():
         names = ", ".join(changed)
@@ -249,7 +250,12 @@ def cotangent(like: Tensor) -> Tensor:
 
 
 def _learners_line(error: BaseException) -> str:
-    """Return the innermost line of the learner's own in the traceback."""
+    """Return the innermost line of the learner's own in the traceback.
+
+    An error of a kernel carries it.
+    """
+    if (where := getattr(error, "where", None)) is not None:
+        return where
     library = [torch.__path__[0], str(Path(__file__).parents[1])]
     if triton := sys.modules.get("triton"):
         library += triton.__path__

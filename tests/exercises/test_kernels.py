@@ -91,7 +91,8 @@ def test_a_pointer_to_nowhere_is_a_wrong_answer_and_no_crash(write, wild):
 def test_a_store_to_nowhere_is_a_wrong_answer_and_no_crash(write):
     text = RIGHT + "    tl.store(OUT + 2**40 + lane, e)\n"
     verdict = judge(exercise, write(text))
-    assert "writes more than its result" in verdict.message
+    assert "it writes memory that is far from OUT" in verdict.message
+    assert "in the line  tl.store(OUT + 2**40 + lane, e)" in verdict.message
 
 
 def test_an_error_is_shown_with_the_learners_own_line(write):

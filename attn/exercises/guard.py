@@ -1,0 +1,206 @@
+"""Watch the memory that an interpreted kernel reads and writes.
+
+Triton's interpreter fills the masked lanes of a load with zeros, and follows
+a pointer anywhere in the memory of this process. While ``watched`` is open,
+undefined elements are NaN; what belongs to no tensor, the gaps between its
+rows included, is read as NaN and never written, and the first such access is
+kept. Where kernels are compiled nothing is watched.
+"""
+
+from __future__ import annotations
+
+import linecache
+import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+_LIBRARIES = tuple(
+    str(Path(spec.origin).parent)
+    for name in ("attn", "numpy", "torch", "triton")
+    if (spec := find_spec(name)) and spec.origin
+)
+
+
+class OutOfBounds(IndexError):
+    """A kernel reads or writes outside its tensors.
+
+    Args:
+        message: which element, of which tensor.
+        output: what else tells one such kernel from another.
+        where: the kernel's line.
+    """
+
+    def __init__(self, message: str, output: Any, where: str) -> None:
+        super().__init__(message)
+        self.output, self.where = output, where
+
+
+@dataclass
+class Outside:
+    """What a launch reads or writes beside one tensor."""
+
+    message: str
+    where: str  # the kernel's line
+    first: int = 0  # place in the tensor's memory
+    last: int = 0
+
+
+@dataclass
+class Traffic:
+    """The elements that a launch reads and writes, for each tensor."""
+
+    read: Counter[str] = field(default_factory=Counter)
+    written: Counter[str] = field(default_factory=Counter)
+    outside: dict[str, Outside] = field(default_factory=dict)
+
+    def check(self, output: Tensor) -> None:
+        """Raise OutOfBounds if something outside was read or written."""
+        if self.outside:
+            found = [self.outside[name] for name in sorted(self.outside)]
+            places = torch.tensor([[x.first, x.last] for x in found])
+            told = min(found, key=lambda x: "far from" in x.message)
+            raise OutOfBounds(told.message, (output, places), told.where)
+
+
+class _Guarded:
+    """A tensor, and which elements of its memory belong to it."""
+
+    def __init__(self, name: str, x: Tensor) -> None:
+        memory = x.untyped_storage()
+        size = len(memory) // x.element_size()
+        mine = torch.zeros(size, dtype=torch.bool)
+        mine.as_strided(x.shape, x.stride(), x.storage_offset()).fill_(True)
+        self.name, self.tensor, self.mine = name, x, mine.numpy()
+        self.start = np.uint64(memory.data_ptr())
+        self.itemsize = np.uint64(x.element_size())
+
+    def index(self, address: Any) -> Any:
+        """Return places in the memory; elsewhere they are too large."""
+        return (address - self.start) // self.itemsize
+
+    def element(self, place: int) -> str:
+        """Describe a place as an index of the tensor."""
+        x = self.tensor
+        rest = place - x.storage_offset()
+        name, shape = self.name, tuple(x.shape)
+        if rest < 0:
+            first = ", ".join("0" for _ in shape)
+            return f"what comes before {name}[{first}]"
+        index = dict.fromkeys(range(x.dim()), 0)
+        for axis in sorted(index, key=x.stride, reverse=True):
+            index[axis], rest = divmod(rest, max(x.stride(axis), 1))
+        at = ", ".join(str(index[axis]) for axis in range(x.dim()))
+        return f"{name}[{at}], and {name} has the shape {shape}"
+
+
+@contextmanager
+def watched(**tensors: Tensor) -> Iterator[Traffic]:
+    """Keep the interpreter's loads and stores within these tensors.
+
+    Args:
+        tensors: the arguments of the kernel, by name.
+
+    Yields:
+        The traffic, counted while kernels run.
+    """
+    traffic = Traffic()
+    module = sys.modules.get("triton.runtime.interpreter")
+    builder = getattr(module, "interpreter_builder", None)
+    if builder is None:
+        yield traffic
+        return
+    kind = type(builder)
+    guarded = [_Guarded(name, x) for name, x in tensors.items()]
+
+    def allowed(pointers: Any, mask: Any, verb: str, counts: Counter) -> Any:
+        """Return the mask without the lanes that are outside."""
+        address = pointers.data
+        requested = mask.data.astype(bool) & np.ones(address.shape, bool)
+        inside = np.zeros(address.shape, bool)
+        for x in guarded:
+            place = x.index(address)
+            near = place < len(x.mine)
+            if near.any():
+                found = near & x.mine[np.where(near, place, 0)] & requested
+                counts[x.name] += int(found.sum())
+                inside |= found
+        wild = requested & ~inside
+        if wild.any():
+            _note(traffic.outside, verb, guarded, address[wild])
+        return requested, type(mask)(inside, mask.dtype)
+
+    def load(pointers: Any, mask: Any, other: Any, *rest: Any) -> Any:
+        requested, safe = allowed(pointers, mask, "reads", traffic.read)
+        loaded = kind.create_masked_load(builder, pointers, safe, other, *rest)
+        undefined = ~safe.data if other is None else requested & ~safe.data
+        if loaded.data.dtype.kind == "f":
+            loaded.data[undefined] = np.nan
+        return loaded
+
+    def store(pointers: Any, value: Any, mask: Any, *rest: Any) -> Any:
+        _, safe = allowed(pointers, mask, "writes", traffic.written)
+        return kind.create_masked_store(builder, pointers, value, safe, *rest)
+
+    outer = {
+        name: vars(builder).get(name)
+        for name in ("create_masked_load", "create_masked_store")
+    }
+    builder.create_masked_load = load
+    builder.create_masked_store = store
+    try:
+        yield traffic
+    finally:
+        for name, before in outer.items():
+            delattr(builder, name)
+            if before is not None:
+                setattr(builder, name, before)
+
+
+def _note(
+    found: dict[str, Outside], verb: str, guarded: list[_Guarded], wild: Any
+) -> None:
+    """Note addresses that belong to no tensor, under the nearest one."""
+    for x in guarded:
+        place = x.index(wild)
+        near = place[place < len(x.mine)]
+        if not near.size:
+            continue
+        first, last = int(near.min()), int(near.max())
+        if x.name not in found:
+            message = f"it {verb} {x.element(first)}"
+            found[x.name] = Outside(
+                message, kernels_line(_callers()), first, last
+            )
+        found[x.name].first = min(found[x.name].first, first)
+        found[x.name].last = max(found[x.name].last, last)
+        return
+    names = ", ".join(x.name for x in guarded)
+    message = f"it {verb} memory that is far from {names}"
+    found.setdefault("", Outside(message, kernels_line(_callers())))
+
+
+def kernels_line(frames: Iterable[FrameType]) -> str:
+    """Return the line of the first frame outside the libraries."""
+    for frame in frames:
+        name = frame.f_code.co_filename
+        if not name.startswith(_LIBRARIES):
+            line = linecache.getline(name, frame.f_lineno, frame.f_globals)
+            return line.strip()
+    return ""
+
+
+def _callers() -> Iterator[FrameType]:
+    frame: FrameType | None = sys._getframe(1)
+    while frame:
+        yield frame
+        frame = frame.f_back
