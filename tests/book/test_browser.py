@@ -102,6 +102,21 @@ def test_a_page_does_not_scroll_sideways_on_a_phone(visit, page):
         does_not_scroll_sideways(opened)
 
 
+TOO_WIDE = """() => [...document.querySelectorAll(".cell_input pre")]
+    .filter(e => e.offsetParent && e.scrollWidth > e.clientWidth + 1)
+    .map(e => e.textContent.slice(0, 80))"""
+
+
+def test_code_and_inline_formulas_need_no_scroll_bar(seen):
+    """At 1280 pixels, beside both sidebars, lines of 79 characters fit."""
+    assert seen.tab.evaluate(TOO_WIDE) == []
+    boxes = (
+        "[...document.querySelectorAll('span.math')]"
+        ".filter(e => getComputedStyle(e).overflowX === 'auto').length"
+    )
+    assert seen.tab.evaluate(boxes) == 0
+
+
 def test_the_mathematics_is_typeset(seen):
     formulas = seen.tab.locator(".math").count()
     if formulas:

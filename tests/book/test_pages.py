@@ -2,6 +2,7 @@
 
 import ast
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -14,7 +15,7 @@ from docutils.nodes import make_id
 from attn.exercises import CHAPTERS, sources
 from attn.exercises.spec import chapter, every_exercise
 from tests.book.conftest import build
-from tests.book.pages import ROOT, pages
+from tests.book.pages import ROOT, chapters, pages
 
 
 @pytest.fixture(scope="session")
@@ -80,6 +81,28 @@ def test_the_download_is_the_stub_notebook_without_ticks(key, book, soups):
         ensure_ascii=False,
     )
     assert text.count("raise NotImplementedError") >= len(chapter(key))
+
+
+@pytest.mark.parametrize("page", chapters())
+def test_chapters_sections_and_figures_have_the_number_of_the_file(
+    page, book, soups
+):
+    chapter = int(re.search(r"/(\d+)_", page)[1])
+    article = soups[book / f"{page}.html"].find("article")
+
+    def numbers(tag, name):
+        spans = [x.find("span", class_=name) for x in article.find_all(tag)]
+        return [x.get_text(strip=True) for x in spans if x]
+
+    sections, figures = article.find_all("h2"), article.find_all("figcaption")
+    assert numbers("h1", "section-number") == [str(chapter)]
+    assert numbers("h2", "section-number") == [
+        f"{chapter}.{n + 1}" for n in range(len(sections))
+    ]
+    assert numbers("figcaption", "caption-number") == [
+        f"Fig. {chapter}.{n + 1}" for n in range(len(figures))
+    ]
+    assert len(sections) > 5 and len(figures) >= 5
 
 
 BLOCKED = """

@@ -6,6 +6,7 @@
 ``api``         the API page, from static analysis
 ``folds``       the name of a folded cell is what is written on it
 ``offline``     no script that uses the network
+``numbering``   chapters, sections and figures have the numbers of the files
 ``repository``  links to the repository, when its address is known
 """
 
@@ -36,11 +37,20 @@ def setup(app: Sphinx) -> dict[str, Any]:
         downloads,
         exercises,
         folds,
+        numbering,
         offline,
         repository,
     )
 
-    parts = (exercises, chapters, downloads, api, folds, offline, repository)
-    for part in parts:
+    for part in (
+        exercises,
+        chapters,
+        downloads,
+        api,
+        folds,
+        numbering,
+        offline,
+        repository,
+    ):
         part.setup(app)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,0 +1,48 @@
+"""Number chapters as their files are, in whatever order they are listed.
+
+Sphinx numbers the listed chapters 1, 2, 3; here ``07_rope`` is chapter 7, its
+third section 7.3 and its sixth figure Fig. 7.6, in a book in which a chapter
+is missing as in a whole one.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from docutils import nodes
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
+    from sphinx.environment import BuildEnvironment
+
+CHAPTER = re.compile(r"notebooks/(\d+)_\w+")
+AFTER_SPHINX = 900  # whose own handler has the priority 500
+
+
+def setup(app: Sphinx) -> None:
+    app.connect("env-get-updated", number_chapters, AFTER_SPHINX)
+
+
+def number_chapters(app: Sphinx, env: BuildEnvironment) -> list[str]:
+    """Put a chapter's own number first in every number of its page."""
+    changed = []
+    for page, title in env.titles.items():
+        found = CHAPTER.fullmatch(page)
+        if not found:
+            continue
+        chapter = int(found[1])
+        figures = env.toc_fignumbers.get(page, {}).values()
+        for numbers in (env.toc_secnumbers.get(page, {}), *figures):
+            for place, number in numbers.items():
+                numbers[place] = renumbered(number, chapter)
+        for node in (title, *env.tocs[page].findall(nodes.reference)):
+            if node.get("secnumber"):
+                node["secnumber"] = renumbered(node["secnumber"], chapter)
+        changed.append(page)
+    return changed
+
+
+def renumbered(number: Any, chapter: int) -> Any:
+    """Return a number, ``(3, 6)``, with the chapter's in the first place."""
+    return type(number)((chapter, *number[1:])) if number else number
