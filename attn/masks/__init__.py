@@ -1,8 +1,9 @@
-"""Masks as predicates over positions: the type, the patterns, the sums."""
+"""Masks as predicates over positions: the type, the patterns, the probe."""
 
 from attn.masks import patterns
 from attn.masks.mask import Mask, Term
 from attn.masks.patterns import *  # noqa: F403
+from attn.masks.probe import who_sees_whom
 
-__all__ = ["Mask", "Term"]
+__all__ = ["Mask", "Term", "who_sees_whom"]
 __all__ += patterns.__all__
