@@ -133,6 +133,7 @@ def run(
         with (
             capture_output() as prints,
             warnings.catch_warnings(),
+            torch.enable_grad(),  # an answer may switch gradients off
             time_limit(seconds),
         ):
             warnings.simplefilter("ignore")

@@ -119,6 +119,19 @@ def test_gradients_reach_inputs_and_parameters():
     assert set(grads) == {"args.0", "weight", "bias"}
 
 
+def test_an_answer_may_switch_gradients_off_for_itself_only():
+    def off(x):
+        torch.set_grad_enabled(False)
+        return x * 2
+
+    outcome = run(off, Case("gradients", (X,), grad=True))
+    assert "no gradient flows back" in str(outcome.error)
+    assert torch.is_grad_enabled()
+    with torch.no_grad():  # where check() is called does not matter
+        right = run(lambda x: x * 2, Case("gradients", (X,), grad=True))
+    assert set(right.grads) == {"args.0"}
+
+
 def test_a_module_is_built_loaded_and_put_in_the_right_mode():
     class Echo(nn.Module):
         def __init__(self, size):
