@@ -1,11 +1,41 @@
-// What the theme leaves undone for those who do not use a mouse, or eyes.
+// What the theme leaves undone for a keyboard, a phone, a screen reader, paper.
 document.addEventListener("DOMContentLoaded", () => {
   const all = (selector) => document.querySelectorAll(selector);
 
-  // What scrolls by itself must be reachable by keyboard.
-  for (const box of all(".bd-article pre, .bd-article table, .bd-article .math")) {
-    if (box.scrollWidth > box.clientWidth) box.tabIndex = 0;
+  // The theme listens to the first button of each menu only, in a header that
+  // this book does not show.
+  for (const menu of ["primary", "secondary"]) {
+    const [first, ...others] = all(`.${menu}-toggle`);
+    for (const button of others) {
+      button.addEventListener("click", () => first.click());
+    }
   }
+
+  // What scrolls by itself must be reachable by keyboard, and nothing else.
+  const scrolls = ".bd-article pre, .bd-article table, .bd-article div.math";
+  const reach = () => {
+    for (const box of all(scrolls)) {
+      if (box.scrollWidth > box.clientWidth + 1) box.tabIndex = 0;
+      else box.removeAttribute("tabindex");
+    }
+  };
+  reach();
+  window.addEventListener("resize", reach);
+  window.MathJax?.startup?.promise?.then(reach);
+
+  // A long identifier may break after a dot, an underscore or a slash.
+  for (const code of all(".bd-article code:not(pre code)")) {
+    if (code.textContent.length < 16 || code.querySelector("wbr")) continue;
+    const walk = document.createTreeWalker(code, NodeFilter.SHOW_TEXT);
+    const texts = [];
+    while (walk.nextNode()) texts.push(walk.currentNode);
+    for (const text of texts) {
+      const parts = text.data.split(/(?<=[._/])(?=[^._/])/);
+      text.replaceWith(...parts.flatMap((part, i) =>
+        i ? [document.createElement("wbr"), part] : [part]));
+    }
+  }
+
   // A button is called what is written on it.
   for (const button of all(".search-button-field")) {
     button.removeAttribute("aria-label");
@@ -17,4 +47,18 @@ document.addEventListener("DOMContentLoaded", () => {
   for (const list of all(".citation-list[role=list]")) {
     list.removeAttribute("role");
   }
+
+  // On paper: black on white, the answers to questions open.
+  const page = document.documentElement;
+  let theme, opened = [];
+  window.addEventListener("beforeprint", () => {
+    theme = page.dataset.theme;
+    page.dataset.theme = "light";
+    opened = [...all(".bd-article details:not([open])")];
+    for (const box of opened) box.open = true;
+  });
+  window.addEventListener("afterprint", () => {
+    page.dataset.theme = theme;
+    for (const box of opened) box.open = false;
+  });
 });

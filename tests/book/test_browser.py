@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.book.conftest import Visit
 from tests.book.pages import ROOT, chapters, pages
 
 pytestmark = pytest.mark.browser
@@ -13,44 +14,6 @@ FOUND = """() => axe.run(document, {resultTypes: ["violations"],
     .filter(v => ["serious", "critical"].includes(v.impact))
     .map(v => v.id + ": " + v.nodes.slice(0, 3).map(n => n.html.slice(0, 160)
         + " " + (n.any[0] || {}).message).join(" | ")))"""
-SETTLED = """async () => {
-    await window.MathJax?.startup?.promise; await document.fonts.ready}"""
-
-
-class Visit:
-    """One page as it opened: what it asked for, and what it complained of."""
-
-    def __init__(self, browser, address, page, theme="light", width=1280):
-        size = {"width": width, "height": 900}
-        self.context = browser.new_context(color_scheme=theme, viewport=size)
-        self.tab = self.context.new_page()
-        self.complaints, self.outside = [], []
-        self.tab.on("console", self._said)
-        self.tab.on("pageerror", lambda e: self.complaints.append(str(e)))
-        self.tab.on("request", self._asked)
-        self.home, self.page = address, page
-        self.tab.goto(f"{address}/{page}.html", wait_until="load")
-        self.tab.evaluate(SETTLED)  # else formulas may still be too wide
-        self.tab.wait_for_timeout(250)
-
-    def _said(self, message):
-        if message.type in ("error", "warning"):
-            self.complaints.append(message.text)
-
-    def _asked(self, request):
-        if not request.url.startswith((self.home, "data:", "blob:")):
-            self.outside.append(request.url)
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.context.close()
-
-
-@pytest.fixture
-def visit(browser, address):
-    return lambda page, **how: Visit(browser, address, page, **how)
 
 
 @pytest.fixture(scope="module", params=pages())
