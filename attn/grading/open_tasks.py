@@ -11,7 +11,7 @@ def goal(
     *,
     at_least: float | None = None,
     at_most: float | None = None,
-) -> bool:
+) -> None:
     """Print one line: what is to be achieved, and what has been.
 
     An open task has goals in place of a model answer: whatever reaches them
@@ -20,10 +20,8 @@ def goal(
     Args:
         claim: what a good answer achieves, in words.
         reached: whether it does, or the measured number, of any 0-dim type.
-        at_least, at_most: the bounds of a number, one of them or both.
-
-    Returns:
-        Whether the goal is reached; NaN reaches none.
+        at_least, at_most: the bounds of a number, one of them or both; NaN
+            is within none.
 
     Raises:
         ValueError: a number without a bound, or a truth value with one.
@@ -45,4 +43,3 @@ def goal(
         measured = f": {value:.4g}, {' and '.join(wanted)}"
     sign, rest = ("✓", "") if done else ("·", "  (not yet)")
     print(f"{sign} {claim}{measured}{rest}")
-    return done

@@ -89,7 +89,7 @@ def test_there_are_two_answers_or_more():
     ],
 )
 def test_a_goal_says_what_was_reached(reached, bounds, line, capsys):
-    assert goal("it works", reached, **bounds) is line.startswith("✓")
+    goal("it works", reached, **bounds)
     assert capsys.readouterr().out == line + "\n"
 
 
