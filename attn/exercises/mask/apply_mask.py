@@ -33,17 +33,23 @@ def _cases(g: Generator) -> Iterator[Case]:
     yield Case(stage, (randn(5, 5), mask(5, 5)))
     yield Case(stage, (randn(3, 4), torch.ones(3, 4).bool()))
     yield Case(stage, (randn(2, 1), torch.ones(2, 1).bool()))
+    yield Case(stage, (randn(3, 6), torch.eye(3, 6).bool()))
+    yield Case(stage, (randn(2, 200), mask(2, 200)))
 
     stage = "there are batch and head axes"
     yield Case(stage, (randn(2, 3, 4, 5), mask(2, 3, 4, 5)))
     yield Case(stage, (randn(3, 3, 3, 3), mask(3, 3, 3, 3)))
     yield Case(stage, (randn(2, 3, 4), mask(2, 3, 4)))
+    yield Case(stage, (randn(2, 3, 1, 5), mask(2, 3, 1, 5)))
+    yield Case(stage, (randn(1, 1, 3, 4), mask(1, 1, 3, 4)))
+    yield Case(stage, (randn(2, 1, 2, 3, 4), mask(2, 1, 2, 3, 4)))
 
     stage = "the mask is smaller than the scores and broadcasts"
     yield Case(stage, (randn(2, 3, 4, 5), mask(2, 1, 1, 5)))
     yield Case(stage, (randn(2, 2, 4, 4), mask(2, 1, 4, 4)))
     yield Case(stage, (randn(2, 3, 4, 5), mask(4, 5)))
     yield Case(stage, (randn(4, 6), mask(6)))
+    yield Case(stage, (randn(3, 3, 3, 3), mask(3, 1, 1, 3)))
 
     stage = "all scores are large (about 100)"
     yield Case(stage, (randn(3, 5, spread=1) + 100, mask(3, 5)))
@@ -55,6 +61,9 @@ def _cases(g: Generator) -> Iterator[Case]:
     stage = "the scores are in half precision"
     for dtype in (torch.bfloat16, torch.float16):
         yield Case(stage, (randn(3, 5, spread=1).to(dtype), mask(3, 5)))
+        allowed = mask(2, 1, 1, 4)
+        scores = _one_stands_out(randn(2, 3, 3, 4, spread=1), allowed)
+        yield Case(stage, ((scores + 100).to(dtype), allowed))
 
     dead = mask(4, 5)
     dead[[0, 2]] = False
@@ -67,6 +76,9 @@ def _cases(g: Generator) -> Iterator[Case]:
 
     stage = "gradients flow back"
     yield Case(stage, (randn(3, 5, spread=1), mask(3, 5)), grad=True)
+
+    at = randn(2, 3, 2, 4, spread=1), mask(2, 1, 1, 4)
+    yield Case(stage, at, grad=True)
 
     stage = "gradients flow back and a query may attend to nothing"
     yield Case(stage, (randn(4, 5, spread=1), dead), grad=True)
@@ -228,3 +240,32 @@ def _sdpa(scores, mask):
     query = scores.double().masked_fill(~mask, 0)
     out = F.scaled_dot_product_attention(query, eye, eye, bias, scale=1.0)
     return out.to(scores.dtype)
+
+
+@exercise.equivalent("one more key, that only dead rows may see")
+def _one_more_key(scores, mask):
+    dead = ~mask.any(-1, keepdim=True).expand(*scores.shape[:-1], 1)
+    refuge = torch.full(dead.shape, -INF, dtype=scores.dtype)
+    refuge = refuge.masked_fill(dead, 0.0)
+    masked = torch.where(mask, scores, -INF)
+    return F.softmax(torch.cat((refuge, masked), -1), -1).narrow(
+        -1, 1, scores.shape[-1]
+    )
+
+
+@exercise.equivalent("log_softmax, then exp")
+def _log_softmax(scores, mask):
+    masked = scores.masked_fill(~mask, torch.finfo(scores.dtype).min)
+    weights = torch.log_softmax(masked, -1).exp()
+    return torch.where(mask, weights, 0.0)
+
+
+@exercise.equivalent("by hand, in the dtype of the scores")
+def _by_hand_in_place(scores, mask):
+    allowed = mask.expand_as(scores)
+    low = torch.finfo(scores.dtype).min
+    highest = scores.detach().masked_fill(~allowed, low).amax(-1, True)
+    exps = (scores - highest).masked_fill(~allowed, -INF).exp_()
+    return exps / exps.sum(-1, keepdim=True).masked_fill(
+        ~allowed.any(-1, keepdim=True), 1.0
+    )

@@ -110,3 +110,32 @@ def _rows(q_len, kv_len, q_offset=0):
 def _from_bias(q_len, kv_len, q_offset=0):
     bias = torch.full((q_len, kv_len), -torch.inf)
     return torch.triu(bias, diagonal=q_offset + 1) == 0
+
+
+@exercise.equivalent("counting with cumsum")
+def _counting(q_len, kv_len, q_offset=0):
+    keys = torch.ones(q_len, kv_len).cumsum(1) - 1
+    queries = torch.ones(q_len, kv_len).cumsum(0) - 1 + q_offset
+    return torch.logical_not(keys > queries)
+
+
+@exercise.equivalent("vmap over positions")
+def _vmap(q_len, kv_len, q_offset=0):
+    keys = torch.arange(kv_len)
+    row = torch.vmap(lambda position: keys <= position)
+    return row(torch.arange(q_offset, q_offset + q_len))
+
+
+@exercise.equivalent("tril_indices")
+def _indices(q_len, kv_len, q_offset=0):
+    mask = torch.zeros(q_len, kv_len, dtype=torch.bool)
+    rows, columns = torch.tril_indices(q_len, kv_len, q_offset)
+    mask[rows, columns] = True
+    return mask
+
+
+@exercise.equivalent("a distance clamped to 0 and 1")
+def _clamped(q_len, kv_len, q_offset=0):
+    i = torch.arange(float(q_len)).view(-1, 1)
+    j = torch.arange(float(kv_len)).view(1, -1)
+    return (i - j + q_offset + 1).clamp(0, 1).to(torch.bool)

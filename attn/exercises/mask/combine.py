@@ -1,7 +1,7 @@
 """Cases, properties and correct variants of ``mask-combine``."""
 
 from collections.abc import Iterator
-from functools import partial
+from functools import partial, reduce
 
 import torch
 from torch import Generator, Tensor
@@ -65,6 +65,8 @@ def _cases(g: Generator) -> Iterator[Case]:
     slopes = torch.rand(2, 1, 1, generator=g)
     yield Case(stage, (mask(2, 1, 3, 3), slopes, mask(3)))
     yield Case(stage, (mask(5), bias(4, 1)))
+    yield Case(stage, (bias(4), mask(3, 1, 2, 4), mask(1, 1, 4)))
+    yield Case(stage, (mask(1, 1, 1, 4),))
 
     stage = "there are many masks, and several of them mask the same key"
     yield Case(stage, (mask(3, 4), bias(3, 4), mask(3, 4), bias(3, 4)))
@@ -177,3 +179,29 @@ def _in_double(*masks):
             mask = torch.where(mask, 0.0, -INF)
         total = total + mask.double()
     return total.float()
+
+
+@exercise.equivalent("functools.reduce")
+def _reduced(*masks):
+    def add(total, mask):
+        if mask.dtype != torch.bool:
+            return total + mask
+        return torch.where(mask, total, -INF)
+
+    return reduce(add, masks, torch.zeros(()))
+
+
+@exercise.equivalent("stacked after broadcasting")
+def _stacked(*masks):
+    biases = [
+        m.float() if m.is_floating_point() else m.float().log() for m in masks
+    ]
+    return torch.stack(torch.broadcast_tensors(*biases), -1).sum(-1)
+
+
+@exercise.equivalent("the product of exponentials, then the logarithm")
+def _product(*masks):
+    total = torch.ones((), dtype=torch.float64)
+    for mask in masks:
+        total = total * (mask if mask.dtype == torch.bool else mask.exp())
+    return total.log().float()

@@ -54,6 +54,7 @@ def _cases(g: Generator) -> Iterator[Case]:
     yield Case(stage, (torch.tensor([[between(g, 0, 9)]] * 2),))
     yield Case(stage, (torch.randint(0, 3, (5, 2), generator=g).mT,))
     yield Case(stage, (packed(4, 6).expand(3, -1),))
+    yield Case(stage, (torch.randint(0, 2, (3, 6), generator=g)[:, ::2],))
 
 
 def _no_other_document(case: Case, out: Tensor) -> bool:
@@ -140,3 +141,34 @@ def _stacked(ids):
         same = row.reshape(-1, 1) == row.reshape(1, -1)
         rows.append(same.logical_and(_earlier(ids)).unsqueeze(0))
     return torch.stack(rows)
+
+
+@exercise.equivalent("vmap over rows")
+def _vmap(ids):
+    def one(row):
+        return (row.unsqueeze(1) == row).tril()
+
+    return torch.vmap(one)(ids).unsqueeze(1)
+
+
+@exercise.equivalent("lists")
+def _lists(ids):
+    table = [
+        [[[j <= i and a == b for j, b in enumerate(row)]]
+         for i, a in enumerate(row)]
+        for row in ids.tolist()
+    ]  # fmt: skip
+    return torch.tensor(table).transpose(1, 2).contiguous()
+
+
+@exercise.equivalent("exclusive or of the bits")
+def _bits(ids):
+    apart = ids.unsqueeze(-1).bitwise_xor(ids.unsqueeze(-2))
+    return apart.bool().logical_not().tril()[:, None]
+
+
+@exercise.equivalent("not in the future, not of another document")
+def _negated(ids):
+    other = ids[:, None, :, None].ne(ids[:, None, None, :])
+    future = torch.ones_like(other).triu(1)
+    return ~(other | future)

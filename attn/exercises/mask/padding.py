@@ -24,6 +24,8 @@ def _cases(g: Generator) -> Iterator[Case]:
     kv_len = between(g, 6, 8)
     yield Case(stage, (draw(1, 2, kv_len // 2 - 1), kv_len))
 
+    yield Case(stage, (torch.tensor([kv_len - 1]), kv_len))
+
     stage = "several sequences are padded differently"
     lengths = torch.randperm(5, generator=g)[:3] + 1
     kv_len = int(lengths.max())
@@ -49,6 +51,7 @@ def _cases(g: Generator) -> Iterator[Case]:
     stage = "lengths are int32, or a view of another tensor"
     yield Case(stage, (draw(4, 1, 5).int(), 5))
     yield Case(stage, (draw(8, 1, 6)[::2], 6))
+    yield Case(stage, (draw(1, 1, 4).expand(3), 5))
 
 
 exercise = Exercise(
@@ -116,3 +119,29 @@ def _rows(lengths, kv_len):
 def _not_padding(lengths, kv_len):
     is_pad = torch.arange(kv_len)[None, :] >= lengths[:, None]
     return is_pad.logical_not()[:, None, None, :]
+
+
+@exercise.equivalent("a slice of each row")
+def _sliced(lengths, kv_len):
+    mask = torch.ones(lengths.numel(), kv_len).bool()
+    for row, length in zip(mask, lengths, strict=True):
+        row[length:] = False
+    return mask.unflatten(0, (-1, 1, 1))
+
+
+@exercise.equivalent("vmap over sequences")
+def _vmap(lengths, kv_len):
+    row = torch.vmap(lambda n: (torch.arange(kv_len) < n).view(1, 1, -1))
+    return row(lengths)
+
+
+@exercise.equivalent("what is left of the length is not 0")
+def _remaining(lengths, kv_len):
+    left = lengths[:, None, None, None] - torch.arange(kv_len)
+    return left.clamp(min=0).ne(0)
+
+
+@exercise.equivalent("an embedding of lengths")
+def _looked_up(lengths, kv_len):
+    table = torch.arange(kv_len) < torch.arange(kv_len + 1)[:, None]
+    return table.index_select(0, lengths.int())[:, None, None]

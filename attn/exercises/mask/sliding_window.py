@@ -27,6 +27,7 @@ def _cases(g: Generator) -> Iterator[Case]:
     stage = "size is 1, so a token sees only itself"
     length = between(g, 4, 6)
     yield Case(stage, (length, length, 1))
+    yield Case(stage, (3, 6, 1, 2))
 
     stage = "the window is shorter than the text"
     length = between(g, 7, 9)
@@ -49,6 +50,8 @@ def _cases(g: Generator) -> Iterator[Case]:
     stage = "q_offset is negative, or beyond the keys"
     yield Case(stage, (6, 4, 2, -between(g, 2, 3)))
     yield Case(stage, (5, 4, 3, between(g, 2, 4)))
+    yield Case(stage, (2, 3, 2, between(g, 6, 9)))
+    yield Case(stage, (1, 1, 1))
 
 
 def _q_offset(case: Case) -> int:
@@ -132,3 +135,24 @@ def _negated(q_len, kv_len, size, q_offset=0):
     q_idx = torch.arange(q_offset, q_offset + q_len).unsqueeze(1)
     kv_idx = torch.arange(kv_len).unsqueeze(0)
     return ~(torch.gt(kv_idx, q_idx) | torch.le(kv_idx, q_idx - size))
+
+
+@exercise.equivalent("two causal masks, exclusive or")
+def _two_causals(q_len, kv_len, size, q_offset=0):
+    ones = torch.ones(q_len, kv_len, dtype=torch.bool)
+    return ones.tril(q_offset) ^ ones.tril(q_offset - size)
+
+
+@exercise.equivalent("a sum of shifted diagonals")
+def _diagonals(q_len, kv_len, size, q_offset=0):
+    far = _distance(q_len, kv_len, q_offset)
+    mask = torch.zeros(q_len, kv_len, dtype=torch.bool)
+    for back in range(size):
+        mask |= far == back
+    return mask
+
+
+@exercise.equivalent("the distance divided by the size")
+def _divided(q_len, kv_len, size, q_offset=0):
+    far = _distance(q_len, kv_len, q_offset)
+    return torch.div(far, size, rounding_mode="floor") == 0
