@@ -45,6 +45,8 @@ def _cases(g: Generator) -> Iterator[Case]:
 
     stage = "there is one head"
     yield case(stage, randn(2, 5, 6), 1)
+    yield case(stage, randn(1, 4, 6), 1)
+    yield case(stage, randn(1, 1, 6), 1)
 
     stage = "there are several heads"
     yield case(stage, randn(1, 5, 12), 3)
@@ -59,12 +61,15 @@ def _cases(g: Generator) -> Iterator[Case]:
     yield case(stage, randn(2, 3, 12), 3, kv_input=randn(2, 7, 12))
     yield case(stage, randn(2, 5, 8), 2, kv_input=randn(2, 5, 8))
     yield case(stage, randn(2, 6, 4), 2, kv_input=randn(2, 1, 4))
+    yield case(stage, randn(1, 1, 6), 3, kv_input=randn(1, 4, 6))
 
     stage = "there is a mask (L, S), the same for all"
     causal = torch.ones(5, 5).tril().bool()
     yield case(stage, randn(2, 5, 12), 3, attn_mask=causal)
     other = {"kv_input": randn(2, 6, 8), "attn_mask": mask(3, 6)}
     yield case(stage, randn(2, 3, 8), 2, **other)
+    other = {"kv_input": randn(1, 4, 6), "attn_mask": mask(1, 4)}
+    yield case(stage, randn(1, 1, 6), 3, **other)
 
     stage = "there is a mask for each sequence"
     yield case(stage, randn(3, 5, 12), 2, attn_mask=mask(3, 1, 1, 5))
@@ -81,6 +86,14 @@ def _cases(g: Generator) -> Iterator[Case]:
     state = _state(g, 8)
     state["q_proj.weight"] *= 40
     yield case(stage, 3 * randn(2, 5, 8), 2, state=state)
+
+    stage = "the scores are large, and there is a mask"
+    x = 3 * randn(2, 5, 8)
+    yield case(stage, x, 2, state=state, attn_mask=mask(5, 5))
+
+    stage = "the input is a view of another tensor"
+    yield case(stage, randn(5, 2, 12).transpose(0, 1), 3)
+    yield case(stage, randn(1, 4, 8).expand(3, 4, 8), 2)
 
     stage = "gradients flow back"
     yield case(stage, randn(2, 4, 6), 3, grad=True)

@@ -37,9 +37,11 @@ def _cases(g: Generator) -> Iterator[Case]:
     stage = "num_heads is not given and the three differ in height"
     yield Case(stage, (randn(8, 6), randn(4, 6), randn(2, 6)))
     yield Case(stage, (randn(4, 4), randn(2, 4), randn(2, 4)))
+    yield Case(stage, (randn(2, 5), randn(4, 5), randn(6, 5)))
 
     stage = "num_heads is not given and they are biases"
     yield Case(stage, three(6))
+    yield Case(stage, (randn(2), randn(6), randn(4)))
 
     stage = "num_heads is 1"
     yield Case(stage, three(6, 4), {"num_heads": 1})

@@ -43,6 +43,7 @@ def _cases(g: Generator) -> Iterator[Case]:
     stage = "the input is a view of another tensor"
     yield Case(stage, (randn(12, 5, 2).transpose(0, 2), 3))
     yield Case(stage, (randn(1, 4, 6).expand(3, 4, 6), 2))
+    yield Case(stage, (randn(3, 2, 5, 6).transpose(0, 1), 2))
 
     stage = "gradients flow back"
     yield Case(stage, (randn(2, 5, 12), 3), grad=True)
