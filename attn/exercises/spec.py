@@ -55,6 +55,9 @@ class Case:
             get no gradient.
         rtol: tolerance for a randomly drawn result, relative to the largest
             element of the reference's.
+        largest_over: axis along which the largest element of each result is
+            taken before it is compared: of a randomly drawn result, what
+            does not depend on the coins.
     """
 
     stage: str
@@ -67,6 +70,7 @@ class Case:
     max_live: int | None = None
     once: tuple[str, ...] = ()
     rtol: float = 0.0
+    largest_over: int | None = None
 
 
 @dataclass(frozen=True)

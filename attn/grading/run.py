@@ -146,7 +146,8 @@ def run(
                 with _Forbid(forbids), memory or nullcontext():
                     output = call(*inputs.args, **inputs.kwargs)
                 drew = not torch.equal(rng, torch.get_rng_state())
-            outcome.output = map_tensors(lambda x: x.detach().clone(), output)
+            taken = partial(_compared, axis=case.largest_over)
+            outcome.output = map_tensors(taken, output)
             if case.grad:
                 wanted = {**inputs.tensors, **parameters}
                 outcome.grads = _gradients(output, wanted)
@@ -168,6 +169,13 @@ def run(
             "than it is needed?"
         )
     return outcome
+
+
+def _compared(x: Tensor, axis: int | None) -> Tensor:
+    """Return what is compared of a result: all of it, or its maxima."""
+    if axis is None or x.dim() < -axis or not x.numel():
+        return x.detach().clone()
+    return x.detach().amax(axis)
 
 
 def _own_error(error: BaseException) -> BaseException:

@@ -119,6 +119,15 @@ def test_gradients_reach_inputs_and_parameters():
     assert set(grads) == {"args.0", "weight", "bias"}
 
 
+def test_of_random_rows_only_the_largest_elements_may_be_compared():
+    case = Case("coins", (torch.ones(400, 3),), train=True, largest_over=-2)
+    one = run(lambda x: nn.functional.dropout(x, 0.2), case)
+    other = run(lambda x: x * (torch.rand(x.shape) > 0.2) / 0.8, case)
+    assert torch.equal(one.output, torch.full((3,), 1.25))
+    assert torch.equal(one.output, other.output)
+    assert run(lambda x: x.sum(), case).output == 1200  # no such axis
+
+
 def test_an_answer_may_switch_gradients_off_for_itself_only():
     def off(x):
         torch.set_grad_enabled(False)
