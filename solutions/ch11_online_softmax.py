@@ -1,34 +1,35 @@
 """Solutions of chapter 11. Each signature and docstring is the task."""
 
 import math
+from collections.abc import Iterable
 
 import torch
 from torch import Tensor
 
 
 def online_softmax(
-    scores: list[Tensor], values: list[Tensor]
+    scores: Iterable[Tensor], values: Iterable[Tensor]
 ) -> tuple[Tensor, Tensor]:
     """Compute attention over keys that come in blocks, each read once.
 
     Keep three things for each row: the maximum so far, the sum of
     ``exp(score - maximum)`` so far, and the weighted sum of values so
     far. When the maximum grows, the last two shrink by
-    ``exp(old - new)``. The check allows no tensor larger than a block
-    or the output, uses scores of 110 that rise from block to block,
-    -inf, and fully masked rows (output 0, lse -inf).
+    ``exp(old - new)``. The check hands the blocks over once, in order,
+    and measures the memory that is alive: with more blocks it must not
+    grow. Scores go far beyond what exp can take, up or down; a fully
+    masked row (-inf) gives output 0 and lse -inf.
 
     Args:
-        scores: blocks ``(..., L, S_i)``, at least one.
+        scores: blocks ``(..., L, S_i)``, at least one; not to be
+            changed in place.
         values: as many blocks ``(..., S_i, Dv)``.
 
     Returns:
         ``softmax(all scores) @ all values``, ``(..., L, Dv)``; and lse,
         the log of the sum of all exp(score), ``(..., L)``.
     """
-    shape = scores[0].shape[:-1]  # (..., L)
-    top = torch.full((*shape, 1), -math.inf)
-    total, out = torch.zeros(*shape, 1), 0.0
+    top, total, out = torch.tensor(-math.inf), 0.0, 0.0
     for s, v in zip(scores, values, strict=True):
         new = torch.maximum(top, s.amax(-1, keepdim=True))
         safe = new.masked_fill(new == -math.inf, 0)
@@ -48,9 +49,10 @@ def merge_states(
 
     A state is ``(out, lse)``. Each part counts by its share of the
     whole sum, ``exp(its lse - the merged lse)``. The check merges
-    states far apart, in any order, and empty ones: ``(0, -inf)``
-    changes nothing, and two of them are one of them. Long contexts are
-    divided like this among a GPU's processors, or among GPUs.
+    states far apart, in any order, and rows that are empty in one part
+    or in both: ``(0, -inf)`` changes nothing, and two of them are one
+    of them. Long contexts are divided like this among a GPU's
+    processors, or among GPUs. Change no input in place.
 
     Args:
         first, second: ``out``, ``(..., L, Dv)``, and ``lse``,
@@ -77,10 +79,11 @@ def tiled_forward(
 
     For each block of queries go through the blocks of keys. Scores are
     scaled by ``1 / sqrt(D)``; with ``is_causal`` query i attends to
-    keys 0 to i. The check allows no tensor larger than an input or a
-    tile: a full row of scores is too much. It uses sizes that are not
-    multiples of a block, blocks of different sizes, large scores and L
-    != S. Your ``online_softmax`` and ``merge_states`` may be used.
+    keys 0 to i. The check measures the memory that is alive: a copy of
+    each input, twice the result and 16 tiles are allowed; all scores
+    of even one query are too much. Sizes are no multiples of a block,
+    and L != S. Your functions above may be used, but not
+    ``F.scaled_dot_product_attention``.
 
     Args:
         query: ``(..., L, D)``.
@@ -93,21 +96,25 @@ def tiled_forward(
         out, ``(..., L, Dv)``; lse, natural log, ``(..., L)``.
     """
     L, S = query.shape[-2], key.shape[-2]
-    states = []
+    outs, logs = [], []
     for i in range(0, L, block_q):
         q = query[..., i : i + block_q, :] / math.sqrt(query.shape[-1])
-        row = torch.arange(i, i + q.shape[-2])[:, None]
-        end = min(S, i + q.shape[-2]) if is_causal else S
-        state = None
+        row = torch.arange(i, min(i + block_q, L))[:, None]
+        top, total, out = torch.tensor(-math.inf), 0.0, 0.0
+        end = min(i + block_q, S) if is_causal else S
         for j in range(0, end, block_k):
             s = q @ key[..., j : j + block_k, :].mT  # (..., l, s)
             if is_causal:
-                column = torch.arange(j, j + s.shape[-1])
+                column = torch.arange(j, min(j + block_k, S))
                 s = s.masked_fill(column > row, -math.inf)
-            tile = online_softmax([s], [value[..., j : j + block_k, :]])
-            state = merge_states(state, tile) if state else tile
-        states.append(state)
-    outs, logs = zip(*states, strict=True)
+            # Key 0 is in the first tile, for every row: new is finite.
+            new = torch.maximum(top, s.amax(-1, keepdim=True))
+            weights, fade = (s - new).exp(), (top - new).exp()
+            total = total * fade + weights.sum(-1, keepdim=True)
+            out = out * fade + weights @ value[..., j : j + block_k, :]
+            top = new
+        outs.append(out / total)
+        logs.append((top + total.log())[..., 0])
     return torch.cat(outs, -2), torch.cat(logs, -1)
 
 
@@ -124,12 +131,11 @@ def tiled_backward(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Compute FlashAttention backward by recomputing each tile.
 
-    The weights of a tile are ``exp(scores - lse)``. With ``delta``, the
-    sum over Dv of ``out * d_out``: d_value is ``weights.T @ d_out``;
-    d_scores is ``weights * (d_out @ value.T - delta)``; d_query and
-    d_key follow from it, times the scale. No autograd. The check allows
-    no tensor larger than an input or a tile, and uses the sizes of
-    ``tiled_forward``.
+    No weights were kept: compute them again, a tile at a time, from
+    the scores and ``lse``, and apply what the text derives. Of each
+    gradient, know which tiles contribute. The check uses the sizes of
+    ``tiled_forward`` and its limit on memory. By hand: no autograd, no
+    ``F.scaled_dot_product_attention``, and no input changed in place.
 
     Args:
         query, key, value: as in ``tiled_forward``.

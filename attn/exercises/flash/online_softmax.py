@@ -1,7 +1,7 @@
 """Cases, properties and correct variants of ``flash-online_softmax``."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import torch
 from torch import Generator, Tensor
@@ -18,9 +18,11 @@ def online_softmax(scores, values):
 
 
 def _cases(g: Generator) -> Iterator[Case]:
-    def blocks(*lead: int, sizes: list[int], Dv: int = 4) -> Blocks:
+    def blocks(
+        *lead: int, sizes: list[int], Dv: int = 4, shift: float = 0.0
+    ) -> Blocks:
         """Draw scores and values; no row is masked throughout a block."""
-        scores = [torch.randn(*lead, n, generator=g) for n in sizes]
+        scores = [torch.randn(*lead, n, generator=g) + shift for n in sizes]
         values = [torch.randn(*lead[:-1], n, Dv, generator=g) for n in sizes]
         return scores, values
 
@@ -39,16 +41,24 @@ def _cases(g: Generator) -> Iterator[Case]:
 
     yield Case("the blocks have different sizes", blocks(3, sizes=[2, 5, 1]))
 
+    stage = "there is one query, and one feature"
+    yield Case(stage, blocks(1, sizes=[3, 2], Dv=1))
+
     stage = "there are more axes in front"
     yield Case(stage, blocks(2, 3, 4, sizes=[3, 5]))
-    yield Case(stage, blocks(2, 2, sizes=[2, 2], Dv=2))
 
-    stage = "the scores are around 100, or -100: exp overflows, or is 0"
-    for sign in (1.0, -1.0):
-        scores, values = blocks(3, sizes=[3, 3, 3])
-        scores = [s + sign * (110 + 9 * i) for i, s in enumerate(scores)]
-        # An lse of 130, kept in float32, has lost a few digits.
-        yield Case(stage, (scores, values), rtol=1e-4)
+    yield Case("all axes are 2 long", blocks(2, 2, sizes=[2, 2], Dv=2))
+
+    for size, apart in (("100", 9.0), ("20 000", 30.0)):
+        for sign in (1.0, -1.0):
+            stage = f"the scores are around {sign:+.0f}"[:-1] + size
+            scores, values = blocks(3, sizes=[3, 3, 3])
+            shift = float(size.replace(" ", "")) + 10
+            scores = [
+                s + sign * (shift + apart * i) for i, s in enumerate(scores)
+            ]
+            # An lse of 130, kept in float32, has lost a few digits.
+            yield Case(stage, (scores, values), rtol=shift * 1e-6)
 
     stage = "the rows are far apart"
     scores, values = blocks(3, sizes=[3, 3])
@@ -70,16 +80,24 @@ def _cases(g: Generator) -> Iterator[Case]:
             scores[i][1] = -math.inf
         yield Case(f"a row is fully masked {where}", (scores, values))
 
+    stage = "all rows are fully masked"
+    scores, values = blocks(3, sizes=[3, 2])
+    yield Case(stage, ([s - math.inf for s in scores], values))
+
     stage = "the blocks are views of one tensor"
     whole = torch.randn(6, 9, 2, generator=g).movedim(-1, 0)  # (2, 6, 9)
     value = torch.randn(2, 4, 9, generator=g).mT
     parts = list(whole.split(4, -1)), list(value.split(4, -2))
     yield Case(stage, parts)
 
-    stage = "there are many blocks, and memory for one"
-    many = blocks(4, sizes=[3] * 8)
-    # Eight blocks of scores, and of values, are 192 elements.
-    yield Case(stage, many, max_live=128)
+    # 96 blocks of 16 elements. Twenty are held at most: the state, a block
+    # of each kind, and what is left of the block before it.
+    stage = "there are 96 blocks, and memory for a few"
+    yield Case(stage, blocks(4, sizes=[4] * 96), max_live=20 * 16)
+
+    stage = "each block can be read once"
+    once = {"once": ("args.0", "args.1"), "max_live": 20 * 16}
+    yield Case(stage, blocks(4, sizes=[4] * 96), **once)
 
 
 exercise = Exercise(
@@ -87,16 +105,17 @@ exercise = Exercise(
     points=3,
     reference=online_softmax,
     cases=_cases,
+    given={"Iterable": Iterable},
+    forbids=("scaled_dot_product_attention",),
     properties=(
         Property(
             "Two things are returned: the output and the lse.",
             lambda case, out: isinstance(out, tuple) and len(out) == 2,
         ),
         Property(
-            "All scores, or all weights, are in memory at once: torch.cat "
-            "and a softmax are right, and what this chapter is about to "
-            "avoid. Of the blocks that have gone by, three things are "
-            "enough to remember.",
+            "Something grows with the number of blocks: all scores, all "
+            "weights, or a result for each block. Of the blocks that have "
+            "gone by, three things are enough to remember.",
             lambda case, out: case.max_live is None,
         ),
     ),
@@ -122,7 +141,7 @@ def _logs(scores, values):
 
 @exercise.equivalent("normalised all the time")
 def _normalised(scores, values):
-    out, lse = 0.0, torch.full(scores[0].shape[:-1], -math.inf)
+    out, lse = 0.0, torch.tensor(-math.inf)
     for s, v in zip(scores, values, strict=True):
         dead = (s == -math.inf).all(-1, keepdim=True)
         part = s.masked_fill(dead, 0.0).softmax(-1).masked_fill(dead, 0.0) @ v
@@ -135,30 +154,50 @@ def _normalised(scores, values):
     return out, lse
 
 
-@exercise.equivalent("backwards through the blocks")
-def _backwards(scores, values):
-    return online_softmax(scores[::-1], values[::-1])
+@exercise.equivalent("one key at a time")
+def _one_key(scores, values):
+    top, total, out = -math.inf, 0.0, 0.0
+    for block, rows in zip(scores, values, strict=True):
+        for n in range(block.shape[-1]):
+            s, v = block[..., n : n + 1], rows[..., n : n + 1, :]
+            new = torch.maximum(torch.as_tensor(top), s)
+            safe = torch.where(new.isinf(), 0.0, new)
+            fade, weight = (top - safe).exp(), (s - safe).exp()
+            total, out = total * fade + weight, out * fade + weight * v
+            top = new
+    return out / total.clamp(min=1e-30), (top + total.log()).squeeze(-1)
 
 
-@exercise.equivalent("two passes")
-def _two_passes(scores, values):
-    top = scores[0].amax(-1, keepdim=True)
-    for s in scores[1:]:
-        top = torch.maximum(top, s.amax(-1, keepdim=True))
-    safe = top.masked_fill(top == -math.inf, 0.0)
-    out, total = 0.0, 0.0
+@exercise.equivalent("a column of ones keeps the sum")
+def _ones(scores, values):
+    top, both = torch.tensor(-math.inf), 0.0
     for s, v in zip(scores, values, strict=True):
-        w = (s - safe).exp()
-        out, total = out + w @ v, total + w.sum(-1, keepdim=True)
-    lse = (safe + torch.as_tensor(total).log())[..., 0]
-    return out / torch.where(total > 0, total, 1.0), lse
+        v = torch.cat([v, torch.ones_like(v[..., :1])], -1)
+        old, top = top, torch.maximum(top, s.amax(-1, keepdim=True))
+        safe = top.masked_fill(top == -math.inf, 0.0)
+        both = both * (old - safe).exp() + (s - safe).exp() @ v
+    out, total = both[..., :-1], both[..., -1:]
+    dead = total == 0
+    return out / (total + dead), (top + total.log())[..., 0]
+
+
+@exercise.equivalent("a lowest finite maximum")
+def _lowest(scores, values):
+    top, total, out = None, 0.0, 0.0
+    for s, v in zip(scores, values, strict=True):
+        own = s.amax(-1, keepdim=True).clamp(min=torch.finfo(s.dtype).min)
+        new = own if top is None else torch.maximum(top, own)
+        fade = 0.0 if top is None else (top - new).exp()
+        w = (s - new).exp()
+        total, out = total * fade + w.sum(-1, keepdim=True), out * fade + w @ v
+        top = new
+    out = torch.where(total > 0, out / total, 0.0)
+    return out, (top + total.log()).flatten(-2)
 
 
 @exercise.equivalent("a sum that starts at 1")
 def _from_one(scores, values):
-    lead = scores[0].shape[:-1]
-    top = torch.full((*lead, 1), -math.inf)
-    total, out = torch.ones(*lead, 1), 0.0
+    top, total, out = torch.tensor(-math.inf), torch.ones(1), 0.0
     for s, v in zip(scores, values, strict=True):
         new = torch.maximum(top, s.amax(-1, keepdim=True))
         base = new.masked_fill(new == -math.inf, 0.0)
