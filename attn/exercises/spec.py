@@ -49,10 +49,10 @@ class Case:
             so that two tiles of each kind are held in a loop. None for no
             limit.
         once: paths of lists, ``("args.0", "args.1")``, that are handed over
-            as iterators: each entry is read once, in order, and there is no
-            length and no index. With ``max_live`` an entry counts from the
-            moment it is read for as long as the answer keeps it. Entries
-            get no gradient.
+            as iterators: each entry is read once, in order. An index may
+            go forwards, never back. With ``max_live`` an entry counts from
+            the moment it is read for as long as the answer keeps it.
+            Entries get no gradient.
         rtol: tolerance for a randomly drawn result, relative to the largest
             element of the reference's.
         largest_over: axis along which the largest element of each result is

@@ -74,6 +74,10 @@ class Inputs:
 class Once:
     """Hand over the entries of a list, once each and in order.
 
+    It is an iterator, and also a list that is read forwards: ``x[3]`` passes
+    over the entries before it, and may be repeated until another is read. An
+    entry that was passed is gone, and an error says so.
+
     Args:
         entries: tensors; copies of them are handed over.
         name: of the list, for the messages.
@@ -87,12 +91,21 @@ class Once:
         self._rest = [copy_tensor(x) for x in reversed(entries)]
         self._memory = memory
         self._last: Tensor | None = None
-        self._version = 0
+        self._length, self._version = len(entries), 0
+        self._peeked = False  # read by its index: not yet iterated over
+
+    def __len__(self) -> int:
+        return self._length
 
     def __iter__(self) -> Once:
+        if not self._rest and not self._peeked:
+            self._gone(0)
         return self
 
     def __next__(self) -> Tensor:
+        if self._peeked and self._last is not None:
+            self._peeked = False
+            return self._last
         if self._last is not None and self._last._version != self._version:
             self.changed = True
         self._last = None  # its memory is free if the answer let it go
@@ -104,17 +117,36 @@ class Once:
             self._memory.add(self._last)
         return self._last
 
-    def _refuse(self, *_: Any) -> Any:
+    def __getitem__(self, index: int | slice) -> Tensor | Once:
+        start = index.start or 0 if isinstance(index, slice) else index
+        read = self._length - len(self._rest)
+        if isinstance(index, slice):
+            forward = index.stop is None and index.step in (None, 1)
+            first = read - self._peeked
+            if not forward or start < first:
+                self._gone(start)
+            for _ in range(start - first):
+                next(self)
+            return self
+        if index >= self._length:
+            raise IndexError(f"{self.name} has {self._length} blocks")
+        if index < max(read - 1, 0):
+            self._gone(index)
+        if index >= read:
+            self._peeked = False
+            for _ in range(index + 1 - read):
+                last = next(self)
+            self._peeked = True
+            return last
+        assert self._last is not None
+        return self._last
+
+    def _gone(self, index: int) -> None:
         raise TypeError(
-            f"{self.name} is an iterator, not a list: each block is read "
-            f"once, in order (for block in {self.name}); it has no length "
-            "and no index"
+            f"block {index} of {self.name} cannot be read here: the blocks "
+            "come once, in order, and one that was passed is gone. What has "
+            "to be kept of it?"
         )
-
-    __len__ = __getitem__ = _refuse
-
-    def __bool__(self) -> bool:
-        return True
 
 
 def copy_tensor(x: Tensor) -> Tensor:

@@ -78,15 +78,45 @@ def once(answer, **options):
 def test_an_iterator_gives_each_block_once_and_in_order():
     out = once(lambda blocks: torch.stack(list(blocks))).output
     assert torch.equal(out, torch.stack(BLOCKS))
-    twice = once(lambda blocks: [len(list(blocks)) for _ in range(2)])
-    assert twice.output == [8, 0]
+    again = once(lambda blocks: [list(blocks) for _ in range(2)]).error
+    assert isinstance(again, TypeError)
+    assert "block 0 of scores cannot be read here" in str(again)
 
 
-@pytest.mark.parametrize("misuse", [len, lambda x: x[0], lambda x: x[::-1]])
-def test_an_iterator_has_no_length_and_no_index_and_says_so(misuse):
-    error = once(misuse).error
+@pytest.mark.parametrize(
+    "forwards",
+    [
+        lambda x: [x[i] for i in range(len(x))],
+        lambda x: [x[i] + 0 * x[i] for i, _ in enumerate(range(8))],
+        lambda x: [x[0], *x][1:],  # an index does not use a block up
+        lambda x: [x[0], *x[1:]],
+        lambda x: [next(x), *x],
+        lambda x: [block for _, block in zip(range(8), x[0:], strict=False)],
+    ],
+    ids=range(6),
+)
+def test_an_index_may_go_forwards(forwards):
+    outcome = once(lambda blocks: torch.stack(forwards(blocks)))
+    assert outcome.error is None
+    assert torch.equal(outcome.output, torch.stack(BLOCKS))
+
+
+@pytest.mark.parametrize(
+    "back",
+    [
+        lambda x: x[::-1],
+        lambda x: x[-1],
+        lambda x: x[:2],
+        lambda x: (x[1], x[0]),
+        lambda x: (x[3], x[2:]),
+        lambda x: [x[0] for _ in x],
+    ],
+    ids=range(6),
+)
+def test_a_block_that_was_passed_is_gone_and_the_error_says_so(back):
+    error = once(back).error
     assert isinstance(error, TypeError)
-    assert "scores is an iterator" in str(error)
+    assert "of scores cannot be read here" in str(error)
 
 
 def test_blocks_that_are_kept_count_as_memory():
