@@ -4,6 +4,7 @@ A mistake is named only when exactly one of the exercise's mistakes gives
 what the learner's code gives; otherwise the smallest failing input is shown.
 """
 
+import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -160,14 +161,25 @@ def _matching_mistake(
     """Return the one mistake that explains the answer, if there is one.
 
     It explains every case; or, for an answer with a second mistake, every
-    case of the first stage that failed.
+    case of the first stage that failed. Right results with a side effect,
+    too much memory for instance, are explained by a mistake that has it in
+    the same cases.
     """
     first = failures[0]
-    if first.problem.kind == "side effect" or isinstance(
-        first.outcome.error, _STOPS
-    ):
+    if isinstance(first.outcome.error, _STOPS):
         return None
     ran = range(len(outcomes))
+    if first.problem.kind == "side effect":
+        same = [
+            x
+            for x in oracle.exercise.mistakes
+            if all(
+                _effect(outcomes[i]) == _effect(oracle.wrong(x, i))
+                and _agree(outcomes[i], oracle.wrong(x, i))
+                for i in ran
+            )
+        ]
+        return same[0] if len(same) == 1 else None
     stage = [i for i in ran if oracle.cases[i].stage == first.case.stage]
     rest = [i for i in ran if i not in stage]
 
@@ -194,6 +206,11 @@ def _agree(a: Outcome, b: Outcome) -> bool:
     if not alike(a.output, b.output):
         return False
     return all(alike(a.grads[n], b.grads[n]) for n in a.grads if n in b.grads)
+
+
+def _effect(outcome: Outcome) -> str:
+    """Return a side effect's text up to its first number."""
+    return re.split(r"\d", outcome.side_effect)[0]
 
 
 def _gist(outcome: Outcome) -> str:

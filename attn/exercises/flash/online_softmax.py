@@ -112,12 +112,6 @@ exercise = Exercise(
             "Two things are returned: the output and the lse.",
             lambda case, out: isinstance(out, tuple) and len(out) == 2,
         ),
-        Property(
-            "Something grows with the number of blocks: all scores, all "
-            "weights, or a result for each block. Of the blocks that have "
-            "gone by, three things are enough to remember.",
-            lambda case, out: case.max_live is None,
-        ),
     ),
     breaks={
         "S = 1": lambda c: len(c.args[0]) > 1,

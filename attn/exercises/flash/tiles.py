@@ -12,9 +12,10 @@ from attn.exercises.spec import Case
 
 def cases(
     g: Generator,
-    inputs: Callable[[Tensor, Tensor, Tensor, bool], tuple[Any, ...]],
-    max_live: Callable[[Tensor, Tensor, Tensor, int, int], int],
-    large: float = 60.0,
+    inputs: Callable[[Tensor, Tensor, Tensor, bool], tuple[Tensor, ...]],
+    result: Callable[[Tensor, Tensor, Tensor], int],
+    spread: float = 60.0,
+    apart: float = 150.0,
 ) -> Iterator[Case]:
     """Draw cases from one tile to many, with and without causality.
 
@@ -22,9 +23,9 @@ def cases(
         g: draws the elements.
         inputs: makes the exercise's tensors from query, key, value and
             ``is_causal``.
-        max_live: gives the memory needed, in elements, from query, key,
-            value and the sizes of a tile.
-        large: factor on the queries where scores are to be large.
+        result: counts the elements of the result.
+        spread: factor on the queries where scores are to be large.
+        apart: of the scores of two rows, from 0, in opposite directions.
     """
 
     def case(
@@ -37,7 +38,9 @@ def cases(
         tile: tuple[int, int] = (2, 3),
         causal: bool = False,
         spread: float = 1.0,
+        apart: float = 0.0,
         view: bool = False,
+        shared: bool = False,
         tight: bool = False,
     ) -> Case:
         def randn(length: int, width: int) -> Tensor:
@@ -45,24 +48,39 @@ def cases(
             return x.mT.contiguous().mT if view else x
 
         q, k, v = randn(L, D) * spread, randn(S, D), randn(S, Dv)
+        if apart:  # every score of row 0 is high, and of row 1 low
+            k[:, 0] = 1.0
+            q[:2, 0] = torch.tensor([apart, -apart]) * math.sqrt(D)
+        if shared:
+            k, v = k[:1].expand_as(k), v[:1].expand_as(v)
+        tensors = inputs(q, k, v, causal)
+        # A copy of each input, twice the result, and 16 tiles.
+        room = sum(x.numel() for x in tensors) + 2 * result(q, k, v)
+        room += 16 * math.prod((*lead, *tile))
         return Case(
             stage,
-            (*inputs(q, k, v, causal), *tile),
+            (*tensors, *tile),
             {"is_causal": True} if causal else {},
-            max_live=max_live(q, k, v, *tile) if tight else None,
+            max_live=room if tight else None,
+            rtol=1e-6 * (spread + apart),
         )
 
     stage = "one tile holds everything"
     yield case(stage, L=2, S=3, tile=(4, 4))
     yield case(stage, L=1, S=1, tile=(1, 1))
 
-    yield case("there are several blocks of keys", L=2, S=9)
+    stage = "there are several blocks of keys"
+    yield case(stage, L=2, S=9)
+    yield case(stage, L=1, S=7, D=1, Dv=1, tile=(3, 2))
 
-    yield case("there are several blocks of queries", L=6, S=3)
+    stage = "there are several blocks of queries"
+    yield case(stage, L=6, S=3)
+    yield case(stage, L=5, S=1)
 
     stage = "there are several of both"
     yield case(stage, L=6, S=6)
     yield case(stage, L=4, S=8, D=2, Dv=5, tile=(2, 2))
+    yield case(stage, L=3, S=4, tile=(1, 1))
 
     stage = "the lengths are no multiples of a tile"
     yield case(stage, L=7, S=8, tile=(3, 3))
@@ -81,17 +99,28 @@ def cases(
 
     stage = "is_causal, with more keys than queries"
     yield case(stage, L=4, S=9, tile=(2, 2), causal=True)
+    yield case(stage, L=1, S=5, tile=(2, 2), causal=True)
 
     stage = "is_causal, with more queries than keys"
     yield case(stage, L=9, S=4, causal=True)
 
-    yield case("the scores are large", L=5, S=9, spread=large)
+    yield case("the scores are large", L=5, S=9, spread=spread)
+
+    stage = "a row has high scores, and the next one low scores"
+    yield case(stage, L=4, S=7, tile=(3, 3), apart=apart)
 
     stage = "the inputs are views of other tensors"
     yield case(stage, 2, L=5, S=7, view=True)
+    yield case(stage, 2, L=5, S=4, shared=True)
 
-    stage = "the sequence is long, and there is memory for tiles alone"
-    yield case(stage, L=24, S=24, D=2, Dv=2, tile=(4, 4), tight=True)
+    # D and Dv are 1, so that a row of scores is as large as an input.
+    narrow = {"D": 1, "Dv": 1, "tight": True}
+    stage = "there are many keys, and memory for tiles"
+    yield case(stage, 2, L=3, S=256, tile=(1, 4), **narrow)
+    stage = "there are many queries, and memory for tiles"
+    yield case(stage, L=128, S=8, tile=(4, 4), **narrow)
+    stage = "is_causal, and there is memory for tiles"
+    yield case(stage, L=48, S=48, tile=(4, 4), causal=True, **narrow)
 
 
 def blocks(length: int, size: int) -> list[slice]:
