@@ -90,14 +90,14 @@ def _cases(g: Generator) -> Iterator[Case]:
     parts = list(whole.split(4, -1)), list(value.split(4, -2))
     yield Case(stage, parts)
 
-    # 96 blocks of 16 elements. Twenty are held at most: the state, a block
+    # 64 blocks of 16 elements. Eighteen are held at most: the state, a block
     # of each kind, and what is left of the block before it.
-    stage = "there are 96 blocks, and memory for a few"
-    yield Case(stage, blocks(4, sizes=[4] * 96), max_live=20 * 16)
+    stage = "there are 64 blocks, and memory for a few"
+    yield Case(stage, blocks(4, sizes=[4] * 64), max_live=18 * 16)
 
     stage = "each block can be read once"
-    once = {"once": ("args.0", "args.1"), "max_live": 20 * 16}
-    yield Case(stage, blocks(4, sizes=[4] * 96), **once)
+    once = {"once": ("args.0", "args.1"), "max_live": 18 * 16}
+    yield Case(stage, blocks(4, sizes=[4] * 64), **once)
 
 
 exercise = Exercise(

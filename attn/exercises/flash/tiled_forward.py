@@ -8,7 +8,7 @@ from torch import Generator, Tensor
 
 from attn import functional
 from attn.exercises.flash.tiles import blocks, cases, tile_scores
-from attn.exercises.spec import Case, Exercise, Property
+from attn.exercises.spec import Case, Exercise
 from attn.exercises.symmetry import is_view, many_keys, many_queries
 
 
