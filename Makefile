@@ -77,6 +77,9 @@ serve: $(BOOK)
 
 refresh: .venv/.test
 	@$(PY) -m attn refresh
+	@for figure in $(basename $(basename $(notdir \
+	  $(wildcard book/_static/touch/*.data.js)))); do \
+	  $(PY) -m book.figures.$$figure; done
 
 # Kept out of the book: to publish a run, copy it to book/benchmarks.
 bench: .venv/.test

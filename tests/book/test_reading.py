@@ -42,7 +42,8 @@ STOP = """() => {
     const name = `${e.tagName} ${e.className} ${e.textContent.slice(0, 40)}`;
     const ring = s.outlineStyle !== "none" && parseFloat(s.outlineWidth) >= 1
         || s.boxShadow !== "none";
-    const acts = e.matches("a, button, input, summary, select");
+    const acts = e.matches("a, button, input, summary, select")
+        || e.getAttribute("role") === "application";
     const scrolls = e.scrollWidth > e.clientWidth + 1;
     return {name, ring, useful: acts || scrolls, end: e === document.body};
 }"""

@@ -7,6 +7,7 @@
 ``folds``       the name of a folded cell is what is written on it
 ``offline``     no script that uses the network
 ``numbering``   chapters, sections and figures have the numbers of the files
+``touch``       figures that one can touch
 ``repository``  links to the repository, when its address is known
 """
 
@@ -40,6 +41,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
         numbering,
         offline,
         repository,
+        touch,
     )
 
     for part in (
@@ -51,6 +53,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
         numbering,
         offline,
         repository,
+        touch,
     ):
         part.setup(app)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

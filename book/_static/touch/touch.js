@@ -1,0 +1,93 @@
+// Figures that one can touch: what they share. Each is a file beside this one
+// that calls Play.figure(name, build); a page holds a place for it, and its
+// stored figure stays where there is no JavaScript. Numbers come from attn,
+// baked by book/figures/<name>.py into <name>.data.js.
+window.Play ??= (() => {
+  const SVG = "http://www.w3.org/2000/svg";
+  const data = {};
+  let serial = 0;
+
+  const fill = (node, attributes, children) => {
+    for (const [key, value] of Object.entries(attributes)) {
+      if (key.startsWith("on")) node.addEventListener(key.slice(2), value);
+      else if (value === true) node.setAttribute(key, "");
+      else if (value !== false && value != null) node.setAttribute(key, value);
+    }
+    node.append(...children.flat().filter((child) => child != null));
+    return node;
+  };
+  const html = (tag, attributes = {}, ...children) =>
+    fill(document.createElement(tag), attributes, children);
+  const svg = (tag, attributes = {}, ...children) =>
+    fill(document.createElementNS(SVG, tag), attributes, children);
+
+  // Controls call `changed` with their new value; `.value()` reads it.
+  const toggle = (label, checked, changed) => {
+    const box = html("input", { type: "checkbox", checked,
+      oninput: () => changed(box.checked) });
+    return Object.assign(html("label", { class: "touch-toggle" }, box, label),
+      { value: () => box.checked });
+  };
+  const slider = (label, least, most, value, changed, says = String) => {
+    const shown = html("output", {}, says(value));
+    const id = `touch-${++serial}`;
+    const range = html("input", { type: "range", id, min: least, max: most,
+      value, "aria-valuetext": says(value), oninput: () => {
+        const now = Number(range.value);
+        shown.textContent = says(now);
+        range.setAttribute("aria-valuetext", says(now));
+        changed(now);
+      } });
+    return Object.assign(
+      html("span", { class: "touch-slider" },
+        html("label", { for: id }, label), range, shown),
+      {
+        value: () => Number(range.value),
+        set: (now) => {
+          range.value = now;
+          range.dispatchEvent(new Event("input"));
+        },
+        enable: (on) => { range.disabled = !on; },
+      });
+  };
+  const choice = (label, options, changed) => {
+    const select = html("select", { oninput: () => changed(select.value) },
+      options.map(([value, text]) => html("option", { value }, text)));
+    return Object.assign(html("label", { class: "touch-choice" }, label, select),
+      { value: () => select.value });
+  };
+  const button = (label, pressed) =>
+    html("button", { type: "button", class: "touch-button", onclick: pressed },
+      label);
+
+  // The expression that does the same in attn, to copy.
+  const expression = () => {
+    const code = html("code");
+    const copy = button("Copy", async () => {
+      await navigator.clipboard.writeText(code.textContent);
+      copy.textContent = "Copied";
+      setTimeout(() => { copy.textContent = "Copy"; }, 1500);
+    });
+    return Object.assign(html("p", { class: "touch-code" }, code, copy),
+      { show: (text) => { code.textContent = text; } });
+  };
+  // What changed, for those who hear the page.
+  const live = () => {
+    const line = html("p", { class: "touch-live", "aria-live": "polite" });
+    return Object.assign(line, { say: (text) => { line.textContent = text; } });
+  };
+
+  const figure = (name, build) => {
+    const begin = () => {
+      for (const place of document.querySelectorAll(`[data-touch="${name}"]`)) {
+        if (place.childElementCount === 0) place.append(...build(data[name]));
+      }
+    };
+    if (document.readyState === "loading") {
+      document.addEventListener("DOMContentLoaded", begin);
+    } else begin();
+  };
+  const still = () => matchMedia("(prefers-reduced-motion: reduce)").matches;
+  return { html, svg, toggle, slider, choice, button, expression, live, figure,
+    still, data };
+})();
