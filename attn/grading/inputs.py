@@ -54,7 +54,7 @@ class Inputs:
         self._before = {k: copy_tensor(x) for k, x in self.tensors.items()}
         if grad := case.grad:
             for path, x in self.tensors.items():
-                wanted = grad is True or path in grad
+                wanted = path in grad if isinstance(grad, tuple) else True
                 x.requires_grad_(wanted and x.is_floating_point())
 
     def name(self, path: str) -> str:
