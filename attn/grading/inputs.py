@@ -66,7 +66,7 @@ class Inputs:
         names = [
             self.name(path)
             for path, x in self.tensors.items()
-            if not _same(x, self._before[path])
+            if not unchanged(x, self._before[path])
         ]
         return names + [x.name for x in self._once if x.changed]
 
@@ -194,7 +194,7 @@ def input_name(path: str, names: Sequence[str] = ()) -> str:
     return name + "".join(f"[{i}]" for i in inner)
 
 
-def _same(x: Tensor, y: Tensor) -> bool:
+def unchanged(x: Tensor, y: Tensor) -> bool:
     """Return whether a tensor is unchanged, NaN included."""
     if x.shape != y.shape or x.dtype != y.dtype:
         return False

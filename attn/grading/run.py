@@ -5,9 +5,7 @@ This file holds no right answer: a grader can use it in a separate process.
 
 from __future__ import annotations
 
-import signal
 import sys
-import threading
 import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,32 +17,23 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from IPython.utils.capture import capture_output
-from torch import Tensor
-from torch.overrides import TorchFunctionMode
+from torch import Tensor, nn
 
+from attn.grading import chance
+from attn.grading.clock import Clock
+from attn.grading.forbidden import refusing
 from attn.grading.inputs import (
     Inputs,
     copy_tensor,
     map_tensors,
     named_tensors,
+    unchanged,
 )
 from attn.grading.memory import LiveMemory
+from attn.grading.result import is_foreign, kept, same
 
 if TYPE_CHECKING:
     from attn.exercises.spec import Case
-
-TIME_LIMIT = 5.0  # seconds for all cases of one check
-
-
-class OutOfTime(BaseException):
-    """The time limit, raised inside the learner's code.
-
-    It is no Exception, so that a broad ``except`` does not swallow it.
-    """
-
-
-class Forbidden(Exception):
-    """The answer called a function that the task is to write by hand."""
 
 
 class WrongParameters(Exception):
@@ -60,47 +49,9 @@ class Outcome:
     error: BaseException | None = None
     where: str = ""  # the learner's line that raised
     side_effect: str = ""  # in words
+    drew: frozenset[str] = frozenset()  # whose global generators it used
+    repeats: bool = False  # it is the result of an earlier call
     printed: str = ""
-
-
-@contextmanager
-def time_limit(seconds: float) -> Iterator[None]:
-    """Interrupt Python code after some seconds (main thread, POSIX)."""
-    can_interrupt = hasattr(signal, "setitimer") and (
-        threading.current_thread() is threading.main_thread()
-    )
-    if not can_interrupt:
-        yield
-        return
-
-    def stop(_signal: int, _frame: Any) -> None:
-        raise OutOfTime
-
-    before = signal.signal(signal.SIGALRM, stop)
-    # The alarm rings again and again: one may fall into a bare `except:`.
-    signal.setitimer(signal.ITIMER_REAL, max(seconds, 0.01), 0.01)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
-
-
-class _Forbid(TorchFunctionMode):
-    """Refuse torch functions by name, in every spelling."""
-
-    def __init__(self, names: tuple[str, ...]):
-        super().__init__()
-        self.names = names
-
-    def __torch_function__(
-        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
-    ) -> Any:
-        name = getattr(func, "__name__", "").strip("_")
-        name = name.removeprefix("special_").removeprefix("safe_")
-        if name in self.names:
-            raise Forbidden(name)
-        return func(*args, **(kwargs or {}))
 
 
 def run(
@@ -108,17 +59,17 @@ def run(
     case: Case,
     *,
     forbids: tuple[str, ...] = (),
-    seconds: float = TIME_LIMIT,
+    clock: Clock | None = None,
     launch: Callable[..., Any] | None = None,
     names: Sequence[str] = (),
 ) -> Outcome:
-    """Call ``answer`` on a private copy of ``case``.
+    """Call ``answer`` on a private copy of ``case``, after earlier calls.
 
     Args:
         answer: the learner's function, class, or kernel.
         case: the inputs.
-        forbids: torch functions that it may not call.
-        seconds: the time limit.
+        forbids: what it may not call, as in ``forbidden.py``.
+        clock: limits the time.
         launch: launches a kernel on the inputs.
         names: of the positional inputs, for messages.
 
@@ -128,28 +79,36 @@ def run(
     outcome = Outcome()
     memory = None if case.max_live is None else LiveMemory()
     inputs = Inputs(case, names, memory)
-    drew = False
     try:
         with (
             capture_output() as prints,
             warnings.catch_warnings(),
+            chance.generators_kept(),
             torch.enable_grad(),  # an answer may switch gradients off
-            time_limit(seconds),
+            _empty_memory_is_nan(),
+            (clock or Clock()).running(),
         ):
             warnings.simplefilter("ignore")
-            call, parameters = _prepare(answer, case)
-            call = partial(launch, answer) if launch else call
-            with torch.random.fork_rng(devices=[]):
-                if case.train:
-                    _seed()
-                rng = torch.get_rng_state()
-                with _Forbid(forbids), memory or nullcontext():
-                    output = call(*inputs.args, **inputs.kwargs)
-                drew = not torch.equal(rng, torch.get_rng_state())
-            taken = partial(_compared, axis=case.largest_over)
-            outcome.output = map_tensors(taken, output)
-            if case.grad:
-                wanted = {**inputs.tensors, **parameters}
+            call = partial(launch, answer) if launch else answer
+            if case.init is not None:
+                chance.seed()
+                call = answer(**map_tensors(copy_tensor, dict(case.init)))
+            chance.seed()
+            earlier = [_called(call, x, Inputs(x)) for x in case.before]
+            copies = [kept(x) for x in earlier]
+            before = chance.states()
+            with refusing(forbids), memory or nullcontext():
+                output = _called(call, case, inputs, outcome)
+            outcome.drew = chance.used(before, chance.states())
+            outcome.output = kept(output)
+            outcome.repeats = any(same(outcome.output, x) for x in copies)
+            now = dict(named_tensors(kept(earlier)))
+            if not all(unchanged(x, now[n]) for n, x in named_tensors(copies)):
+                outcome.side_effect = "it changes what it returned earlier"
+            if case.grad and not is_foreign(outcome.output):
+                wanted = inputs.tensors
+                if case.init is not None:
+                    wanted |= dict(call.named_parameters())
                 outcome.grads = _gradients(output, wanted)
     except BaseException as error:
         outcome.error = _own_error(error)
@@ -157,10 +116,7 @@ def run(
         outcome.output = getattr(outcome.error, "output", None)
     outcome.printed = prints.stdout + prints.stderr
     if changed := inputs.changed():
-        names = ", ".join(changed)
-        outcome.side_effect = f"it changes {names} in place"
-    elif drew and not case.train:
-        outcome.side_effect = "it draws from PyTorch's global random generator"
+        outcome.side_effect = f"it changes {', '.join(changed)} in place"
     elif memory and memory.peak > (case.max_live or 0):
         outcome.side_effect = (
             f"at its peak it holds {memory.peak:,} elements beyond its "
@@ -171,11 +127,39 @@ def run(
     return outcome
 
 
-def _compared(x: Tensor, axis: int | None) -> Tensor:
-    """Return what is compared of a result: all of it, or its maxima."""
-    if axis is None or x.dim() < -axis or not x.numel():
-        return x.detach().clone()
-    return x.detach().amax(axis)
+def _called(
+    call: Any, case: Case, inputs: Inputs, outcome: Outcome | None = None
+) -> Any:
+    """Call a function; or load and call a module, and see what it changes."""
+    if case.init is None:
+        return call(*inputs.args, **inputs.kwargs)
+    if case.state is not None:
+        _load(call, case.state)
+    call.train(case.train)
+    before = {n: x.detach().clone() for n, x in call.named_parameters()}
+    output = call(*inputs.args, **inputs.kwargs)
+    for name, x in call.named_parameters() if outcome else ():
+        if name in before and not torch.equal(x, before[name]):
+            outcome.side_effect = f"it changes its parameter {name}"
+    if outcome and any(x.training != case.train for x in call.modules()):
+        outcome.side_effect = (
+            "it switches itself, or a part of it, to "
+            f"{'eval' if case.train else 'training'} mode"
+        )
+    return output
+
+
+@contextmanager
+def _empty_memory_is_nan() -> Iterator[None]:
+    """Let ``torch.empty`` give NaN: what is never written is then noticed."""
+    get = torch._C._get_deterministic_algorithms
+    put = torch._C._set_deterministic_algorithms
+    before = get(), torch._C._get_deterministic_algorithms_warn_only()
+    put(True, warn_only=True)
+    try:
+        yield
+    finally:
+        put(before[0], warn_only=before[1])
 
 
 def _own_error(error: BaseException) -> BaseException:
@@ -185,30 +169,7 @@ def _own_error(error: BaseException) -> BaseException:
     return error
 
 
-def _prepare(answer: Any, case: Case) -> tuple[Any, dict[str, Tensor]]:
-    """Return what to call, and the parameters whose gradients count."""
-    if case.init is None:
-        return answer, {}
-    with torch.random.fork_rng(devices=[]):
-        _seed()
-        module = answer(**map_tensors(copy_tensor, dict(case.init)))
-    if case.state is not None:
-        _load(module, case.state)
-    module.train(case.train)
-    parameters = dict(module.named_parameters()) if case.grad else {}
-    return module, parameters
-
-
-def _seed() -> None:
-    """Seed what CPUs draw from.
-
-    ``torch.manual_seed`` also notes where it was called, for each kind of
-    accelerator: that is half the time of making a module.
-    """
-    torch.default_generator.manual_seed(0)
-
-
-def _load(module: torch.nn.Module, state: Mapping[str, Tensor]) -> None:
+def _load(module: nn.Module, state: Mapping[str, Tensor]) -> None:
     """Load the case's weights into a learner's module.
 
     Extra buffers are welcome. Extra parameters are not: they would keep

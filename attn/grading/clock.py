@@ -1,0 +1,84 @@
+"""Limit the time of a learner's code: its own, without imports."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+TIME_LIMIT = 5.0  # seconds of this process for all cases of one check
+_TICK = 0.02
+_PATIENCE = 12  # times the limit by the clock on the wall, when it sleeps
+
+
+class OutOfTime(BaseException):
+    """The time limit, raised inside the learner's code.
+
+    It is no Exception, so that a broad ``except`` does not swallow it.
+    """
+
+
+class Clock:
+    """Add up the time that code takes, and interrupt it at a limit.
+
+    What counts is the time of this thread: other processes of a busy machine
+    take none of it. A module that is imported meanwhile takes none either,
+    and is never left half imported.
+
+    Args:
+        limit: seconds; it may grow between two uses.
+    """
+
+    def __init__(self, limit: float = TIME_LIMIT) -> None:
+        self.limit = limit
+        self.spent = 0.0
+        self._waited = 0.0
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Let it run; interrupt Python code (main thread, POSIX)."""
+        self._last = time.thread_time(), time.monotonic()
+        can_interrupt = hasattr(signal, "setitimer") and (
+            threading.current_thread() is threading.main_thread()
+        )
+        if not can_interrupt:
+            yield
+            self._read()
+            return
+        before = signal.signal(signal.SIGALRM, self._tick)
+        # It rings again and again: one may fall into a bare `except:`.
+        signal.setitimer(signal.ITIMER_REAL, _TICK, _TICK)
+        try:
+            yield
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, before)
+            self._read()
+
+    def _tick(self, _signal: int, frame: FrameType | None) -> None:
+        if _is_importing(frame):
+            self._last = time.thread_time(), time.monotonic()
+            return
+        self._read()
+        if max(self.spent, self._waited / _PATIENCE) > self.limit:
+            raise OutOfTime(
+                f"it did not finish within {self.limit:.2g} s: is there an "
+                "endless loop?"
+            )
+
+    def _read(self) -> None:
+        now = time.thread_time(), time.monotonic()
+        self.spent += now[0] - self._last[0]
+        self._waited += now[1] - self._last[1]
+        self._last = now
+
+
+def _is_importing(frame: FrameType | None) -> bool:
+    while frame:
+        if frame.f_code.co_filename == "<frozen importlib._bootstrap>":
+            return True
+        frame = frame.f_back
+    return False

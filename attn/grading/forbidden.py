@@ -1,0 +1,125 @@
+"""Refuse calls of what the task is to write by hand, however it is spelled.
+
+Two modes watch together. PyTorch's functions and methods are seen by name;
+what runs inside them, or is reached through ``torch.ops``, is seen as the
+operator that it becomes.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import torch
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+
+_ATTENTION = (
+    "scaled_dot_product",
+    "flash_attention",
+    "efficient_attention",
+    "cudnn_attention",
+    "flex_attention",
+    "multi_head_attention",
+)
+
+GROUPS = {
+    "softmax": ("softmax", "softmin", *_ATTENTION),
+    # Only PyTorch's attention calls _safe_softmax.
+    "scaled_dot_product_attention": (*_ATTENTION, "safe_softmax"),
+    "MultiheadAttention": ("multi_head_attention",),
+}
+"""Parts of the names of all functions and operators that do the same."""
+
+_TORCH = str(Path(torch.__file__).parent)
+_BOOK = str(Path(__file__).parents[1])
+_UNDER_TEST = str(Path(__file__).parents[1] / "exercises")
+
+
+class Forbidden(Exception):
+    """The answer called a function that the task is to write by hand."""
+
+
+@contextmanager
+def refusing(names: tuple[str, ...]) -> Iterator[None]:
+    """Raise ``Forbidden`` where the learner's code calls one of these.
+
+    A call that the book makes, in an earlier exercise's reference, is
+    allowed. An error that the answer swallows is raised at the end.
+
+    Args:
+        names: keys of ``GROUPS``, or names of functions of PyTorch.
+    """
+    if not names:
+        yield
+        return
+    watch = _Watch(names)
+    with _Functions(watch), _Operators(watch):
+        yield
+    if watch.found:
+        raise watch.found
+
+
+class _Watch:
+    def __init__(self, names: tuple[str, ...]) -> None:
+        self._names, self.found = names, None
+
+    def see(self, function: Any) -> None:
+        name = getattr(function, "__name__", "").partition(".")[0]
+        for group in self._names:
+            if name.strip("_") != group and not any(
+                part in name for part in GROUPS.get(group, ())
+            ):
+                continue
+            if _is_the_books(sys._getframe(1)):
+                return
+            called = name.strip("_").removeprefix("special_")
+            self.found = Forbidden(
+                f"it calls PyTorch's {called}; the task is to write "
+                f"{'it' if called == group else group} by hand"
+            )
+            raise self.found
+
+
+def _is_the_books(frame: FrameType | None) -> bool:
+    """Return whether the call comes from the book, and not from an answer."""
+    inside = (_TORCH, __file__)
+    while frame and frame.f_code.co_filename.startswith(inside):
+        frame = frame.f_back
+    file = frame.f_code.co_filename if frame else ""
+    return file.startswith(_BOOK) and not file.startswith(_UNDER_TEST)
+
+
+class _Functions(TorchFunctionMode):
+    def __init__(self, watch: _Watch) -> None:
+        super().__init__()
+        self._watch = watch
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        self._watch.see(func)
+        return func(*args, **(kwargs or {}))
+
+
+class _Operators(TorchDispatchMode):
+    supports_higher_order_operators = True
+
+    def __init__(self, watch: _Watch) -> None:
+        super().__init__()
+        self._watch = watch
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Spare the first check the import of PyTorch's compiler."""
+        return False
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        self._watch.see(func)
+        return func(*args, **(kwargs or {}))

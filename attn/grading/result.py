@@ -1,0 +1,58 @@
+"""Keep a result for the comparison, and say what is no plain tensor."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils._pytree import tree_leaves, tree_map
+
+from attn.grading.inputs import named_tensors, unchanged
+
+
+class Foreign:
+    """What stands in a result for an object that is compared with nothing."""
+
+    def __init__(self, words: str) -> None:
+        self._words = words
+
+    def __repr__(self) -> str:
+        return self._words
+
+
+def kept(output: Any) -> Any:
+    """Copy a result, and put ``Foreign`` in place of foreign objects."""
+    return tree_map(_kept, output)
+
+
+def is_foreign(output: Any) -> bool:
+    """Return whether a kept result holds a foreign object."""
+    return any(isinstance(x, Foreign) for x in tree_leaves(output))
+
+
+def same(a: Any, b: Any) -> bool:
+    """Return whether two results hold exactly equal tensors, at least one."""
+    first, second = dict(named_tensors(a)), dict(named_tensors(b))
+    return (
+        first.keys() == second.keys()
+        and any(x.numel() for x in first.values())
+        and all(unchanged(x, second[name]) for name, x in first.items())
+    )
+
+
+def _kept(x: Any) -> Any:
+    if isinstance(x, Tensor):
+        if x.is_nested:
+            return Foreign("a nested tensor")
+        if x.layout != torch.strided:
+            name = str(x.layout).removeprefix("torch.")
+            return Foreign(f"a tensor with the layout {name}")
+        return x.detach().clone()
+    if isinstance(x, np.ndarray):
+        return Foreign(f"a NumPy array of shape {x.shape}")
+    if inspect.isgenerator(x):
+        return Foreign("a generator (yield makes one; return gives a result)")
+    return x
