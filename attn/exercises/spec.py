@@ -58,6 +58,9 @@ class Case:
         largest_over: axis along which the largest element of each result is
             taken before it is compared: of a randomly drawn result, what
             does not depend on the coins.
+        before: cases whose inputs the same function, or the same module, is
+            called with before this one; their results do not count. The
+            engine adds such cases to every exercise (second_use.py).
     """
 
     stage: str
@@ -71,6 +74,7 @@ class Case:
     once: tuple[str, ...] = ()
     rtol: float = 0.0
     largest_over: int | None = None
+    before: tuple[Case, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -98,8 +102,10 @@ class Exercise:
             generator that they get.
         given: names that the task may use, and their values, in addition to
             torch's usual ones and the chapter's earlier exercises.
-        forbids: names of torch functions that the answer may not call
-            (``"softmax"`` stands for every spelling of it).
+        forbids: what the answer may not call: names of functions of
+            PyTorch, or ``"softmax"``, ``"scaled_dot_product_attention"`` and
+            ``"MultiheadAttention"``, each of which stands for everything
+            that does the same, however it is spelled.
         properties: claims that help to explain a wrong result.
         breaks: for each symmetric point that applies (``symmetry.py``), a
             predicate that is true of a case away from it.

@@ -10,7 +10,6 @@ from typing import Any
 
 import torch
 
-
 _SEED = 271_828_182_845  # none that an answer would set
 
 

@@ -6,15 +6,11 @@ from typing import Any
 from attn.exercises.guard import OutOfBounds
 from attn.exercises.mistakes import Mistake
 from attn.exercises.spec import Case, Exercise
+from attn.grading.clock import OutOfTime
 from attn.grading.compare import Problem
+from attn.grading.forbidden import Forbidden
 from attn.grading.inputs import named_tensors
-from attn.grading.run import (
-    TIME_LIMIT,
-    Forbidden,
-    Outcome,
-    OutOfTime,
-    WrongParameters,
-)
+from attn.grading.run import Outcome, WrongParameters
 from attn.grading.show import describe, difference
 
 
@@ -55,7 +51,8 @@ def explain(
     problem = smallest.problem
     if problem.wrong is not None:
         lines += difference(problem.wrong, problem.got, problem.expected)
-    if not mistake and smallest.outcome.error is None:
+    by_itself = smallest.outcome.error or problem.kind == "random"
+    if not mistake and not by_itself:
         claims = exercise.properties
         lines += [x.says for x in claims if not _holds(x.holds, smallest)]
     printed = smallest.outcome.printed.strip().splitlines()
@@ -70,15 +67,10 @@ def explain(
 def error_text(outcome: Outcome) -> str:
     """Return what an error in the learner's code means."""
     error = outcome.error
-    if isinstance(error, OutOfTime):
-        seconds = f"{TIME_LIMIT:g} s"
-        return f"it did not finish within {seconds}: is there an endless loop?"
-    if isinstance(error, Forbidden):
-        return f"it calls PyTorch's {error}, which you are to write yourself"
-    if isinstance(error, WrongParameters):
+    if isinstance(error, OutOfTime | WrongParameters):
         return str(error)
     place = f"\n  in the line  {outcome.where}" if outcome.where else ""
-    if isinstance(error, OutOfBounds):
+    if isinstance(error, OutOfBounds | Forbidden):
         return f"{error}{place}"
     text = " ".join(str(error).split())
     text = text if len(text) <= 200 else text[:200] + " …"

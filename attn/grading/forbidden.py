@@ -66,7 +66,8 @@ def refusing(names: tuple[str, ...]) -> Iterator[None]:
 
 class _Watch:
     def __init__(self, names: tuple[str, ...]) -> None:
-        self._names, self.found = names, None
+        self._names = names
+        self.found: Forbidden | None = None
 
     def see(self, function: Any) -> None:
         name = getattr(function, "__name__", "").partition(".")[0]

@@ -5,7 +5,6 @@ what the learner's code gives; otherwise the smallest failing input is shown.
 """
 
 import re
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -16,20 +15,16 @@ from typing import Any
 import torch
 
 from attn.exercises.mistakes import Mistake
-from attn.exercises.spec import Exercise
+from attn.exercises.spec import Case, Exercise
+from attn.grading.clock import TIME_LIMIT, Clock, OutOfTime
 from attn.grading.compare import Problem, alike, compare
 from attn.grading.explain import Failure, error_text, explain
+from attn.grading.forbidden import Forbidden
 from attn.grading.inputs import input_name, named_tensors
 from attn.grading.interpreter import language_kept_patched
 from attn.grading.oracle import Oracle
 from attn.grading.package_use import use_of_the_package
-from attn.grading.run import (
-    TIME_LIMIT,
-    Forbidden,
-    Outcome,
-    OutOfTime,
-    run,
-)
+from attn.grading.run import Outcome, run
 
 checking: ContextVar[str | None] = ContextVar("checking", default=None)
 """The id of the exercise whose answer is running."""
@@ -102,14 +97,15 @@ def _one_thread() -> Iterator[None]:
 
 def _run_all(answer: Any, oracle: Oracle) -> list[Outcome]:
     """Run the cases in order; stop after a time-out or at a stub."""
-    exercise, outcomes = oracle.exercise, []
-    deadline = time.monotonic() + TIME_LIMIT
-    for case in oracle.cases:
+    exercise, outcomes, clock = oracle.exercise, [], Clock()
+    for i, case in enumerate(oracle.cases):
+        oracle.expected(i)  # a slow machine is slow for the reference too
+        clock.limit = max(TIME_LIMIT, 50 * oracle.clock.spent)
         outcome = run(
             answer,
             case,
             forbids=exercise.forbids,
-            seconds=deadline - time.monotonic(),
+            clock=clock,
             launch=exercise.launch,
             names=exercise.input_names(case),
         )
@@ -128,31 +124,58 @@ def _failures(oracle: Oracle, outcomes: list[Outcome]) -> list[Failure]:
         expected, fp64 = oracle.expected(i), partial(oracle.expected_fp64, i)
         case = oracle.cases[i]
         names = oracle.exercise.input_names(case)
-        if problem := _problem(outcome, expected, fp64, case.rtol, names):
+        if problem := _problem(outcome, case, expected, fp64, names):
             failures.append(Failure(case, outcome, problem))
     return failures
 
 
 def _problem(
     outcome: Outcome,
+    case: Case,
     expected: Outcome,
     expected_fp64: Callable[[], Outcome],
-    rtol: float,
     names: list[str],
 ) -> Problem | None:
     if outcome.error is not None:
         return Problem("error", error_text(outcome))
     exact = expected_fp64()
-    found = compare(outcome.output, expected.output, exact.output, rtol=rtol)
+    parts = outcome.output, expected.output, exact.output
+    found = compare(*parts, rtol=case.rtol)
     for name, grad in expected.grads.items():
-        if found:
-            return found
-        what = f"the gradient of {input_name(name, names)}"
-        got = outcome.grads.get(name)
-        found = compare(got, grad, exact.grads[name], what)
+        if not found:
+            what = f"the gradient of {input_name(name, names)}"
+            got = outcome.grads.get(name)
+            found = compare(got, grad, exact.grads[name], what)
+    if odd := _oddity(outcome, case, expected, is_right=not found):
+        return Problem("random" if found else "side effect", odd)
     if not found and outcome.side_effect:
         return Problem("side effect", outcome.side_effect)
     return found
+
+
+def _oddity(
+    outcome: Outcome, case: Case, expected: Outcome, is_right: bool
+) -> str:
+    """Return what differs by chance, or from call to call, in words."""
+    whose = " and ".join(sorted(outcome.drew - expected.drew))
+    if whose and expected.drew:
+        return (
+            f"it draws from {whose} generator, which torch.manual_seed does "
+            "not seed"
+        )
+    # A dropout of 1 leaves nothing of the coins.
+    if whose and not (case.train and is_right):
+        return (
+            f"it draws random numbers from {whose} global generator, or "
+            "seeds it, and this task needs none"
+        )
+    if not outcome.repeats or expected.repeats:
+        return ""
+    if expected.drew:
+        return "it tosses the same coins at each call: is there a seed inside?"
+    if is_right:
+        return ""
+    return "it returns an earlier call's result: what is kept between calls?"
 
 
 def _matching_mistake(

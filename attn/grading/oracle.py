@@ -8,8 +8,10 @@ from torch import Tensor
 
 from attn.exercises.mistakes import Mistake
 from attn.exercises.spec import Case, Exercise
+from attn.grading.clock import Clock
 from attn.grading.inputs import map_tensors
 from attn.grading.run import Outcome, run
+from attn.grading.second_use import second_uses
 
 
 class Oracle:
@@ -30,6 +32,10 @@ class Oracle:
             raise RuntimeError(
                 f"{exercise.id} has no cases: nothing was checked"
             )
+        self.clock = Clock(limit=60)
+        if not exercise.launch:  # a kernel keeps nothing
+            others = exercise.generate(seed + 1)
+            self.cases += second_uses(self.cases, others, self._reference)
         self.expected = cache(self._expected)
         self.expected_fp64 = cache(self._expected_fp64)
         self.wrong = cache(self._wrong)
@@ -40,16 +46,7 @@ class Oracle:
 
     def _expected_fp64(self, i: int) -> Outcome:
         """Run the reference on a case, in float64."""
-
-        def double(x: Tensor) -> Tensor:
-            return x.double() if x.is_floating_point() else x
-
-        case = replace(self.cases[i], max_live=None)
-        inputs: dict[str, Any] = {
-            name: map_tensors(double, getattr(case, name))
-            for name in ("args", "kwargs", "state")
-        }
-        return self._reference(replace(case, **inputs))
+        return self._reference(_in_float64(self.cases[i]))
 
     def _wrong(self, mistake: Mistake, i: int) -> Outcome:
         """Run a mistake on a case."""
@@ -58,9 +55,21 @@ class Oracle:
 
     def _reference(self, case: Case) -> Outcome:
         reference, launch = self.exercise.reference, self.exercise.launch
-        outcome = run(reference, case, seconds=60, launch=launch)
+        outcome = run(reference, case, clock=self.clock, launch=launch)
         if outcome.error is not None:
             raise RuntimeError(
                 f"the reference of {self.exercise.id} fails on {case}"
             ) from outcome.error
         return outcome
+
+
+def _in_float64(case: Case) -> Case:
+    def double(x: Tensor) -> Tensor:
+        return x.double() if x.is_floating_point() else x
+
+    inputs: dict[str, Any] = {
+        name: map_tensors(double, getattr(case, name))
+        for name in ("args", "kwargs", "state")
+    }
+    before = tuple(map(_in_float64, case.before))
+    return replace(case, **inputs, before=before, max_live=None)

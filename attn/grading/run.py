@@ -89,26 +89,32 @@ def run(
             (clock or Clock()).running(),
         ):
             warnings.simplefilter("ignore")
-            call = partial(launch, answer) if launch else answer
+            call: Any = partial(launch, answer) if launch else answer
             if case.init is not None:
                 chance.seed()
                 call = answer(**map_tensors(copy_tensor, dict(case.init)))
             chance.seed()
-            earlier = [_called(call, x, Inputs(x)) for x in case.before]
+            earlier = []
+            for other in case.before:
+                _ready(call, other)
+                x = Inputs(other)
+                earlier.append(call(*x.args, **x.kwargs))
             copies = [kept(x) for x in earlier]
+            weights = _ready(call, case)
             before = chance.states()
             with refusing(forbids), memory or nullcontext():
-                output = _called(call, case, inputs, outcome)
+                output = call(*inputs.args, **inputs.kwargs)
             outcome.drew = chance.used(before, chance.states())
-            outcome.output = kept(output)
-            outcome.repeats = any(same(outcome.output, x) for x in copies)
+            result = kept(output)
+            outcome.output = _compared(result, case.largest_over)
+            outcome.repeats = any(same(result, x) for x in copies)
+            outcome.side_effect = _changes(call, case, weights)
             now = dict(named_tensors(kept(earlier)))
             if not all(unchanged(x, now[n]) for n, x in named_tensors(copies)):
                 outcome.side_effect = "it changes what it returned earlier"
-            if case.grad and not is_foreign(outcome.output):
-                wanted = inputs.tensors
-                if case.init is not None:
-                    wanted |= dict(call.named_parameters())
+            if case.grad and not is_foreign(result):
+                own = call.named_parameters() if case.init is not None else ()
+                wanted = {**inputs.tensors, **dict(own)}
                 outcome.grads = _gradients(output, wanted)
     except BaseException as error:
         outcome.error = _own_error(error)
@@ -127,26 +133,38 @@ def run(
     return outcome
 
 
-def _called(
-    call: Any, case: Case, inputs: Inputs, outcome: Outcome | None = None
-) -> Any:
-    """Call a function; or load and call a module, and see what it changes."""
+def _ready(call: Any, case: Case) -> dict[str, Tensor]:
+    """Load a module, set its mode, and return copies of its parameters."""
     if case.init is None:
-        return call(*inputs.args, **inputs.kwargs)
+        return {}
     if case.state is not None:
         _load(call, case.state)
     call.train(case.train)
-    before = {n: x.detach().clone() for n, x in call.named_parameters()}
-    output = call(*inputs.args, **inputs.kwargs)
-    for name, x in call.named_parameters() if outcome else ():
-        if name in before and not torch.equal(x, before[name]):
-            outcome.side_effect = f"it changes its parameter {name}"
-    if outcome and any(x.training != case.train for x in call.modules()):
-        outcome.side_effect = (
-            "it switches itself, or a part of it, to "
-            f"{'eval' if case.train else 'training'} mode"
-        )
-    return output
+    return {n: x.detach().clone() for n, x in call.named_parameters()}
+
+
+def _changes(call: Any, case: Case, weights: dict[str, Tensor]) -> str:
+    """Return what a call changed in its own module, in words."""
+    if case.init is None:
+        return ""
+    for name, x in call.named_parameters():
+        if name in weights and not unchanged(x.detach(), weights[name]):
+            return f"it changes its parameter {name}"
+    if any(x.training != case.train for x in call.modules()):
+        mode = "eval" if case.train else "training"
+        return f"it switches itself, or a part of it, to {mode} mode"
+    return ""
+
+
+def _compared(result: Any, axis: int | None) -> Any:
+    """Return what is compared of a result: all of it, or its maxima."""
+
+    def largest(x: Tensor) -> Tensor:
+        if axis is None or x.dim() < -axis or not x.numel():
+            return x
+        return x.amax(axis)
+
+    return map_tensors(largest, result)
 
 
 @contextmanager

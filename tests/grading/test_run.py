@@ -1,8 +1,6 @@
 """A learner's code may do anything: the run survives and tells."""
 
-import time
 import warnings
-from functools import partial
 
 import pytest
 import torch
@@ -10,8 +8,7 @@ from torch import nn
 
 from attn.exercises.spec import Case
 from attn.grading.inputs import copy_tensor
-from attn.grading.run import Forbidden, OutOfTime, run
-from tests.timing import ratio
+from attn.grading.run import run
 
 X = torch.arange(6.0).reshape(2, 3)
 CASE = Case("anything", (X,))
@@ -27,34 +24,6 @@ def test_prints_and_warnings_are_captured(capfd):
     assert "debugging" in outcome.printed
     assert torch.equal(outcome.output, X)
     assert capfd.readouterr() == ("", "")
-
-
-def test_an_endless_loop_ends_and_is_named():
-    def forever(x):
-        while True:
-            pass
-
-    def as_long_as_allowed(x):
-        end = time.monotonic() + 0.1
-        while time.monotonic() < end:
-            pass
-
-    outcome = run(forever, CASE, seconds=0.1)
-    assert isinstance(outcome.error, OutOfTime)
-    longest = partial(run, as_long_as_allowed, CASE)
-    assert ratio(longest, partial(run, forever, CASE, seconds=0.1), 1) < 5
-
-
-def test_an_endless_loop_that_catches_everything_ends_too():
-    def stubborn(x):
-        while True:
-            try:  # noqa: SIM105
-                x = x + 1
-            except:  # noqa: E722, SIM105 that is the point
-                pass
-
-    outcome = run(stubborn, CASE, seconds=0.2)
-    assert isinstance(outcome.error, OutOfTime)
 
 
 @pytest.mark.parametrize(
@@ -89,26 +58,6 @@ def test_an_expanded_input_stays_expanded_and_is_private():
     copy = copy_tensor(x)
     assert copy.stride() == x.stride()
     assert copy.data_ptr() != x.data_ptr()
-
-
-def test_global_random_numbers_are_told():
-    assert "random" in run(lambda x: x * torch.rand(3), CASE).side_effect
-    assert not run(lambda x: x, CASE).side_effect
-
-
-@pytest.mark.parametrize(
-    "spelling",
-    [
-        lambda x: torch.softmax(x, -1),
-        lambda x: x.softmax(-1),
-        lambda x: torch.nn.functional.softmax(x, -1),
-        lambda x: nn.Softmax(-1)(x),
-        lambda x: torch.special.softmax(x, -1),
-    ],
-)
-def test_a_forbidden_function_is_refused_in_every_spelling(spelling):
-    outcome = run(spelling, CASE, forbids=("softmax",))
-    assert isinstance(outcome.error, Forbidden)
 
 
 def test_gradients_reach_inputs_and_parameters():

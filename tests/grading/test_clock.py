@@ -1,0 +1,124 @@
+"""Time counts when the learner's code spends it, and imports are free."""
+
+import sys
+import threading
+import time
+from functools import partial
+
+import pytest
+import torch
+
+from attn.exercises.spec import Case
+from attn.grading.clock import Clock, OutOfTime
+from attn.grading.run import run
+from tests.timing import ratio
+
+CASE = Case("anything", (torch.arange(6.0).reshape(2, 3),))
+SLOW = """
+import time
+end = time.thread_time() + {}
+while time.thread_time() < end:
+    pass
+"""
+
+
+def forever(x):
+    while True:
+        pass
+
+
+def stubborn(x):
+    while True:
+        try:  # noqa: SIM105
+            x = x + 1
+        except:  # noqa: E722, SIM105 that is the point
+            pass
+
+
+@pytest.fixture
+def slow_module(tmp_path, monkeypatch):
+    """A module that takes three times the limit to import."""
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "slow_to_import.py").write_text(SLOW.format(0.3))
+    yield "slow_to_import"
+    sys.modules.pop("slow_to_import", None)
+
+
+@pytest.mark.parametrize("endless", [forever, stubborn])
+def test_an_endless_loop_ends_and_is_named(endless):
+    error = run(endless, CASE, clock=Clock(0.1)).error
+    assert isinstance(error, OutOfTime)
+    assert "did not finish within 0.1 s" in str(error)
+
+
+def test_an_endless_loop_ends_soon_after_the_limit():
+    def as_long_as_allowed(x):
+        end = time.thread_time() + 0.1
+        while time.thread_time() < end:
+            pass
+
+    longest = partial(run, as_long_as_allowed, CASE)
+    endless = partial(run, forever, CASE, clock=Clock(0.1))
+    assert ratio(longest, endless, 1) < 5
+
+
+def test_a_sleep_ends_too():
+    error = run(lambda x: time.sleep(60), CASE, clock=Clock(0.01)).error
+    assert isinstance(error, OutOfTime)
+
+
+def test_an_import_takes_none_of_the_learners_time(slow_module):
+    clock = Clock(0.1)
+    outcome = run(lambda x: __import__(slow_module) and x, CASE, clock=clock)
+    assert outcome.error is None
+    assert clock.spent < 0.1
+    assert sys.modules[slow_module].end
+
+
+def test_the_loop_after_an_import_still_ends(slow_module):
+    def imports_first(x):
+        __import__(slow_module)
+        forever(x)
+
+    error = run(imports_first, CASE, clock=Clock(0.1)).error
+    assert isinstance(error, OutOfTime)
+
+
+def test_other_threads_take_none_of_the_learners_time():
+    """As on a machine that is busy with other processes."""
+    busy = threading.Event()
+
+    def spin():
+        while not busy.is_set():
+            pass
+
+    def short(x):
+        end = time.monotonic() + 0.3
+        while time.monotonic() < end:
+            time.sleep(0.01)
+
+    others = [threading.Thread(target=spin) for _ in range(2)]
+    for thread in others:
+        thread.start()
+    try:
+        clock = Clock(0.2)
+        assert run(short, CASE, clock=clock).error is None
+        assert clock.spent < 0.2
+    finally:
+        busy.set()
+        for thread in others:
+            thread.join()
+
+
+def test_the_cases_of_a_check_share_a_limit_that_may_grow():
+    def some(x):
+        end = time.thread_time() + 0.06
+        while time.thread_time() < end:
+            pass
+
+    clock = Clock(0.1)
+    errors = [run(some, CASE, clock=clock).error for _ in range(3)]
+    assert errors[0] is None
+    assert isinstance(errors[2], OutOfTime)
+    clock.limit = 10
+    assert run(some, CASE, clock=clock).error is None

@@ -1,0 +1,133 @@
+"""What the task is to write by hand is refused in every spelling."""
+
+from functools import partial
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from attn.exercises.spec import Case
+from attn.grading.forbidden import Forbidden
+from attn.grading.run import run
+
+X = torch.arange(24.0).reshape(1, 2, 3, 4)
+CASE = Case("anything", (X,))
+HELD = [nn.Softmax(-1), {"attention": nn.MultiheadAttention(4, 2)}]
+aten = torch.ops.aten
+
+SOFTMAX = {
+    "torch": lambda x: torch.softmax(x, -1),
+    "method": lambda x: x.softmax(-1),
+    "functional": lambda x: F.softmax(x, -1),
+    "module": lambda x: nn.Softmax(-1)(x),
+    "special": lambda x: torch.special.softmax(x, -1),
+    "log": lambda x: F.log_softmax(x, -1).exp(),
+    "log method": lambda x: x.log_softmax(-1).exp(),
+    "minimum": lambda x: F.softmin(-x, -1),
+    "minimum module": lambda x: nn.Softmin(-1)(-x),
+    "two axes": lambda x: nn.Softmax2d()(x),
+    "private": lambda x: torch._softmax(x, -1, False),
+    "safe": lambda x: torch._safe_softmax(x, -1),
+    "operator": lambda x: aten.softmax(x, -1),
+    "overload": lambda x: aten._softmax.default(x, -1, False),
+    "vmap": torch.vmap(lambda x: F.softmin(-x, -1)),
+    "in a loss": lambda x: F.cross_entropy(x[0, 0], torch.arange(3)),
+    "in a list": lambda x: HELD[0](x),
+    "got by name": lambda x: getattr(F, "soft" + "max")(x, -1),
+    "fused": lambda x: F.scaled_dot_product_attention(x, x, x),
+}
+
+
+@pytest.mark.parametrize("spelling", SOFTMAX)
+def test_softmax_is_refused_in_every_spelling(spelling):
+    outcome = run(SOFTMAX[spelling], CASE, forbids=("softmax",))
+    assert isinstance(outcome.error, Forbidden)
+    assert "write softmax by hand" in str(outcome.error) or (
+        "calls PyTorch's softmax; the task is to write it by hand"
+        in str(outcome.error)
+    )
+
+
+def attends(x, call):
+    return call(x, x, x)
+
+
+def _math(x):
+    with sdpa_kernel(SDPBackend.MATH):
+        return aten.scaled_dot_product_attention.default(x, x, x)
+
+
+def _flex(x):
+    from torch.nn.attention.flex_attention import flex_attention
+
+    return flex_attention(x, x, x)
+
+
+def _held(x):
+    return HELD[1]["attention"](x[0], x[0], x[0])[0]
+
+
+ATTENTION = {
+    "functional": partial(attends, call=F.scaled_dot_product_attention),
+    "private": partial(
+        attends, call=torch._C._nn.scaled_dot_product_attention
+    ),
+    "operator": partial(attends, call=aten.scaled_dot_product_attention),
+    "math": _math,
+    "vmap": torch.vmap(lambda x: F.scaled_dot_product_attention(x, x, x)),
+    "flex": _flex,
+    "a layer": lambda x: nn.TransformerEncoderLayer(4, 2, 8)(x[0]),
+    "held": _held,
+    "made inside": lambda x: nn.MultiheadAttention(4, 2)(x[0], x[0], x[0])[0],
+}
+
+
+@pytest.mark.parametrize("spelling", ATTENTION)
+def test_attention_is_refused_in_every_spelling(spelling):
+    forbids = ("scaled_dot_product_attention",)
+    error = run(ATTENTION[spelling], CASE, forbids=forbids).error
+    assert isinstance(error, Forbidden)
+    assert "by hand" in str(error)
+
+
+@pytest.mark.parametrize("spelling", ["a layer", "held", "made inside"])
+def test_a_whole_layer_is_refused_where_it_is_the_task(spelling):
+    error = run(ATTENTION[spelling], CASE, forbids=("MultiheadAttention",))
+    assert isinstance(error.error, Forbidden)
+    fused = run(ATTENTION["functional"], CASE, forbids=("MultiheadAttention",))
+    assert fused.error is None
+
+
+def test_a_refusal_that_is_swallowed_is_told_all_the_same():
+    def sly(x):
+        try:
+            return torch.softmax(x, -1)
+        except Exception:
+            return x
+
+    outcome = run(sly, CASE, forbids=("softmax",))
+    assert isinstance(outcome.error, Forbidden)
+
+
+@pytest.mark.parametrize(
+    "honest",
+    [
+        lambda x: (x - x.logsumexp(-1, keepdim=True)).exp(),
+        lambda x: x.exp() / x.exp().sum(-1, keepdim=True),
+    ],
+)
+def test_softmax_by_hand_is_accepted(honest):
+    assert run(honest, CASE, forbids=("softmax",)).error is None
+
+
+def test_an_earlier_answer_that_the_book_put_in_place_may_call_it():
+    """Softmax is an exercise; when the learner gave up on it, the reference,
+    which calls PyTorch's, takes its place in the next ones."""
+    from attn.exercises.spec import find
+    from attn.grading.session import fallback
+
+    softmax = fallback(find("sdp-softmax"))
+    outcome = run(lambda x: softmax(x), CASE, forbids=("softmax",))
+    assert outcome.error is None

@@ -1,0 +1,45 @@
+"""A result of another kind gets a clean message, whatever it holds."""
+
+import numpy as np
+import pytest
+import torch
+from torch.nn.attention.bias import causal_lower_right
+
+from attn.exercises.spec import find
+from attn.grading.judge import judge
+
+
+def ones(L, S):
+    return torch.ones(L, S, dtype=torch.bool)
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (lambda L, S: causal_lower_right(L, S), "CausalBias"),
+        (lambda L, S: ones(L, S).to_sparse(), "the layout sparse_coo"),
+        (
+            lambda L, S: torch.nested.nested_tensor([torch.ones(2)]),
+            "a nested tensor",
+        ),
+        (lambda L, S: np.ones((L, S), bool), "a NumPy array of shape"),
+        (lambda L, S: (row for row in ones(L, S)), "a generator"),
+        (lambda L, S: ones(L, S).to("meta"), "is on meta, not cpu"),
+        (lambda L, S: (ones(L, S), None), "tuple"),
+        (lambda L, S: "tril", "'tril'"),
+        (lambda L, S: None, "None (was there a return?)"),
+    ],
+)
+def test_the_message_says_what_was_returned(answer, said):
+    message = judge(find("sdpa-causal_lower_right"), answer).message
+    assert said in message
+    assert "raised" not in message
+
+
+def test_memory_that_is_never_written_is_nan_and_never_right_by_luck():
+    def unwritten(query, key, value):
+        return torch.empty(*query.shape[:-1], value.shape[-1])
+
+    message = judge(find("sdp-attention"), unwritten).message
+    assert "NaN" in message
+    assert not torch.are_deterministic_algorithms_enabled()

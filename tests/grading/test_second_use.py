@@ -1,0 +1,248 @@
+"""An answer is used more than once: nothing is kept, and coins are tossed."""
+
+import functools
+import random
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from attn.exercises.spec import find
+from attn.grading.judge import judge
+from attn.grading.mutation_testing import solution
+from attn.grading.oracle import Oracle
+
+MODULE = find("mha-MultiHeadAttention")
+Right = solution(MODULE)
+FUNCTION = find("sdp-attention")
+right = solution(FUNCTION)
+COINS = find("sdpa-scaled_dot_product_attention")
+tosses = solution(COINS)
+
+
+class KeepsTheMask(Right):
+    mask = None
+
+    def forward(self, x, kv_input=None, attn_mask=None):
+        self.mask = self.mask if attn_mask is None else attn_mask
+        return super().forward(x, kv_input, self.mask)
+
+
+class KeepsTheKeys(Right):
+    keys = None
+
+    def forward(self, x, kv_input=None, attn_mask=None):
+        if self.keys is None or self.keys.shape != x.shape:
+            self.keys = x if kv_input is None else kv_input
+        return super().forward(x, self.keys, attn_mask)
+
+
+class KeepsResults(Right):
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.results = {}
+
+    def forward(self, x, kv_input=None, attn_mask=None):
+        shapes = x.shape, getattr(kv_input, "shape", 0), attn_mask is None
+        if shapes not in self.results:
+            self.results[shapes] = super().forward(x, kv_input, attn_mask)
+        return self.results[shapes]
+
+
+class PilesUp(Right):
+    total = 0.0
+
+    def forward(self, x, kv_input=None, attn_mask=None):
+        self.total = self.total + 1
+        return super().forward(x, kv_input, attn_mask) * self.total
+
+
+class KeepsWeights(Right):
+    first = None
+
+    def forward(self, x, kv_input=None, attn_mask=None):
+        if self.first is None:
+            self.first = self.q_proj.weight.detach().clone()
+        self.q_proj.weight.data = self.first.clone()
+        return super().forward(x, kv_input, attn_mask)
+
+
+class Drops(Right):
+    def forward(self, x, kv_input=None, attn_mask=None):
+        x = F.dropout(x, 0.1, self.training)
+        return super().forward(x, kv_input, attn_mask)
+
+
+class WrongInTraining(Right):
+    def forward(self, x, kv_input=None, attn_mask=None):
+        mask = None if self.training else attn_mask
+        return super().forward(x, kv_input, mask)
+
+
+class SwitchesItself(Right):
+    def forward(self, x, kv_input=None, attn_mask=None):
+        self.eval()
+        return super().forward(x, kv_input, attn_mask)
+
+
+class ChangesItsWeights(Right):
+    def forward(self, x, kv_input=None, attn_mask=None):
+        out = super().forward(x, kv_input, attn_mask)
+        with torch.no_grad():
+            self.q_proj.weight.mul_(0.5)
+        return out
+
+
+AGAIN = "wrong when it is called a second time, with other inputs"
+TRAINING = "wrong when it is in training mode"
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (KeepsTheMask, AGAIN),
+        (KeepsTheKeys, AGAIN),
+        (KeepsResults, "it returns an earlier call's result"),
+        (PilesUp, AGAIN),
+        (KeepsWeights, AGAIN),
+        (Drops, f"{TRAINING}: it draws random numbers"),
+        (WrongInTraining, TRAINING),
+        (SwitchesItself, f"{TRAINING}: it switches itself"),
+        (ChangesItsWeights, "it changes its parameter q_proj.weight"),
+    ],
+    ids=lambda x: getattr(x, "__name__", ""),
+)
+def test_a_module_that_is_right_once_only_is_refused(answer, said):
+    verdict = judge(MODULE, answer)
+    assert not verdict.passed
+    assert said in verdict.message
+
+
+def test_a_result_that_a_later_call_changes_is_refused():
+    room = {}
+
+    def reuses(*args, **kwargs):
+        out = right(*args, **kwargs)
+        key = out.shape, out.dtype
+        kept = room.setdefault(key, torch.empty_like(out.detach()))
+        return kept.detach().copy_(out)
+
+    verdict = judge(FUNCTION, reuses)
+    assert "it changes what it returned earlier" in verdict.message
+
+
+def test_what_a_function_keeps_between_calls_is_noticed():
+    kept = {}
+
+    def by_shape(*args, **kwargs):
+        shapes = *(x.shape for x in args), str(kwargs), args[0].dtype
+        if shapes not in kept:
+            kept[shapes] = right(*args, **kwargs)
+        return kept[shapes]
+
+    def first_default(query, key, value, scale=None, held=[]):  # noqa: B006
+        held.append(scale or query.shape[-1] ** -0.5)
+        return right(query, key, value, held[0])
+
+    assert not judge(FUNCTION, by_shape).passed
+    assert not judge(FUNCTION, first_default).passed
+
+
+def test_buffers_and_caches_that_are_right_are_accepted():
+    class Buffered(Right):
+        def __init__(self, *args, **kwargs):
+            super().__init__(*args, **kwargs)
+            self.register_buffer("calls", torch.zeros(()))
+            self.scores = None  # to be looked at later
+
+        def forward(self, x, kv_input=None, attn_mask=None):
+            self.calls += 1
+            self.scores = x @ x.mT
+            return super().forward(x, kv_input, attn_mask)
+
+    @functools.cache
+    def root(width):
+        return width**0.5
+
+    def cached(query, key, value, scale=None):
+        usual = 1 / root(query.shape[-1])
+        return right(query, key, value, usual if scale is None else scale)
+
+    assert judge(MODULE, Buffered).passed
+    assert judge(FUNCTION, cached).passed
+
+
+def test_an_exercise_has_such_cases_and_their_stages_come_last():
+    oracle = Oracle(MODULE, 0)
+    usual = len(MODULE.generate(0))
+    assert not any(case.before for case in oracle.cases[:usual])
+    added = oracle.cases[usual:]
+    assert {case.train for case in added} == {False, True}
+    assert any(case.kwargs.get("attn_mask") is not None for case in added)
+
+
+# --- random numbers ----------------------------------------------------------
+
+
+def seeded(*args, **kwargs):
+    torch.manual_seed(0)
+    return tosses(*args, **kwargs)
+
+
+def forked(*args, **kwargs):
+    with torch.random.fork_rng(devices=[]):
+        return tosses(*args, **kwargs)
+
+
+def of_its_own(
+    query, key, value, attn_mask=None, dropout_p=0.0, *args, **kwargs
+):
+    if not dropout_p:
+        return tosses(query, key, value, attn_mask, 0.0, *args, **kwargs)
+    generator = torch.Generator().manual_seed(0)
+    weights = (query @ key.mT / query.shape[-1] ** 0.5).softmax(-1)
+    coins = torch.rand(weights.shape, generator=generator) >= dropout_p
+    return weights * coins / max(1 - dropout_p, 1e-9) @ value
+
+
+@pytest.mark.parametrize("answer", [seeded, forked, of_its_own])
+def test_a_seed_inside_is_told(answer):
+    verdict = judge(COINS, answer)
+    assert not verdict.passed
+    if answer is not seeded:  # it seeds where nothing is random, too
+        assert "the same coins at each call" in verdict.message
+
+
+@pytest.mark.parametrize(
+    ("touch", "whose"),
+    [
+        (lambda: torch.rand(3), "PyTorch's"),
+        (lambda: torch.manual_seed(0), "PyTorch's"),
+        (lambda: nn.Linear(2, 2), "PyTorch's"),
+        (lambda: np.random.rand(3), "NumPy's"),  # noqa: NPY002
+        (lambda: np.random.seed(0), "NumPy's"),  # noqa: NPY002
+        (lambda: random.random(), "Python's"),
+        (lambda: random.seed(0), "Python's"),
+    ],
+)
+def test_an_answer_that_needs_no_coins_leaves_them_alone(touch, whose):
+    def answer(*args):
+        touch()
+        return right(*args)
+
+    before = torch.get_rng_state(), random.getstate()
+    message = judge(FUNCTION, answer).message
+    assert f"it draws random numbers from {whose} global" in message
+    assert torch.equal(torch.get_rng_state(), before[0])
+    assert random.getstate() == before[1]
+
+
+def test_noise_is_called_noise_and_not_a_wrong_sum():
+    def noisy(*args):
+        return F.dropout(right(*args), 0.5)
+
+    message = judge(FUNCTION, noisy).message
+    assert "it draws random numbers" in message
+    assert "sum to 1" not in message
