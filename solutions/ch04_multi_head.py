@@ -51,9 +51,10 @@ class MultiHeadAttention(nn.Module):
     ``k_proj``, ``v_proj``, ``out_proj``. Keys and values come from
     ``kv_input``, or from ``x`` itself. Scores are scaled by the size of
     one head. You may use your ``split_heads`` and ``merge_heads``, and
-    anything in PyTorch except ``nn.MultiheadAttention``. The check
-    loads its own weights and tries one head, many heads,
-    cross-attention, masks (every query has a key) and gradients.
+    anything in PyTorch except ``nn.MultiheadAttention`` and its
+    function, ``F.multi_head_attention_forward``. The check loads its
+    own weights and tries one head, many heads, cross-attention, masks
+    (every query has a key), gradients, and several calls.
     """
 
     def __init__(self, embed_dim: int, num_heads: int):
@@ -131,8 +132,9 @@ def attention_dropout(
     The coins are tossed for you: ``keep`` is False, with probability
     ``p``, where a weight is dropped. Scale the others up so that each
     weight keeps its mean over many tosses. Outside training nothing
-    happens. The check includes ``p`` of 0 and of 1, and gradients. A
-    model that answers differently each time you ask has this wrong.
+    happens. The inputs stay as they are. The check includes ``p`` of 0
+    and of 1, and gradients. A model that answers differently each time
+    it is asked has this wrong.
 
     Args:
         weights: ``(..., L, S)``.

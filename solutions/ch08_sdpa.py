@@ -19,11 +19,12 @@ def scaled_dot_product_attention(
 ) -> Tensor:
     """Compute attention by PyTorch's contract, argument by argument.
 
-    PyTorch's own function is not allowed. A query that may attend to
-    nothing gives 0 and passes no gradient back. With ``is_causal`` and
-    a mask, both apply. float16 and bfloat16 are computed in float32;
-    the result has the query's dtype. The check goes through the
-    arguments one by one, then through their combinations.
+    PyTorch's own attention is not allowed, in any spelling. A query
+    that may attend to nothing gives 0 and passes no gradient back. With
+    ``is_causal`` and a mask, both apply. float16 and bfloat16 are
+    computed in float32, values included, and rounded once, to the
+    query's dtype. The check goes through the arguments one by one, then
+    through their combinations.
 
     Args:
         query: ``(..., H, L, D)``; without heads ``(L, D)``.
@@ -32,11 +33,12 @@ def scaled_dot_product_attention(
         attn_mask: bool, True = may attend, or float, added to the
             scaled scores, in the query's dtype or float32;
             broadcastable to ``(..., H, L, S)``.
-        dropout_p: probability that a weight is dropped. It always
-            applies: the function has no training mode.
+        dropout_p: probability that a weight is dropped, by a coin of
+            its own. It always applies: a function has no training mode.
         is_causal: query i attends to keys 0 to i, even if L != S.
         scale: factor on the scores; None means ``1 / sqrt(D)``.
-        enable_gqa: query head ``h`` reads key head ``h // (H // Hkv)``.
+        enable_gqa: query head ``h`` reads key head ``h // (H // Hkv)``;
+            without it, Hkv is H.
 
     Returns:
         ``(..., H, L, Dv)``.

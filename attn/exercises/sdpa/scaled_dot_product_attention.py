@@ -60,6 +60,11 @@ def _cases(g: Generator) -> Iterator[Case]:
     yield Case(stage, (*qkv(2, 3), some(3, 3, 5)))
     yield Case(stage, (*qkv(3, 3, L=4, S=4), some(3, 1, 4, 4)))
 
+    stage = "attn_mask is bool, and there are no heads or no batch"
+    yield Case(stage, (*qkv(), some(3, 5)))
+    yield Case(stage, (*qkv(4), some(3, 5)))
+    yield Case(stage, (*qkv(4), some(4, 3, 5)))
+
     stage = "attn_mask is float, to be added"
     yield Case(stage, (*qkv(2, 3), randn(3, 5)))
     yield Case(stage, (*qkv(2, 3), randn(1, 3, 1, 5)), {"scale": 0.7})
@@ -110,6 +115,12 @@ def _cases(g: Generator) -> Iterator[Case]:
     yield Case(stage, qkv(2, 6, kv=(2, 2)), gqa)
     yield Case(stage, qkv(3, 4, kv=(3, 2)), {**gqa, "is_causal": True})
     yield Case(stage, qkv(2, 6, kv=(2, 3)), {**gqa, "attn_mask": some(3, 5)})
+    yield Case(stage, qkv(2, 4, L=1, kv=(2, 2)), gqa)
+
+    stage = "enable_gqa, without a batch or with more axes in front"
+    yield Case(stage, qkv(6, kv=(3,)), gqa)
+    yield Case(stage, qkv(4, L=5, kv=(2,)), {**gqa, "attn_mask": some(5, 5)})
+    yield Case(stage, qkv(2, 3, 4, kv=(2, 3, 2)), gqa)
 
     stage = "enable_gqa with one key head, or with as many as query heads"
     yield Case(stage, qkv(2, 4, kv=(2, 1)), gqa)
@@ -124,6 +135,11 @@ def _cases(g: Generator) -> Iterator[Case]:
             stage, _many_keys(), {"dropout_p": p}, train=True, rtol=0.07
         )
 
+    stage = "dropout_p is between 0 and 1: the largest of 400 rows"
+    for p in (0.1, 0.8):
+        dropped = {"dropout_p": p}
+        yield Case(stage, _equal_keys(), dropped, train=True, largest_over=-2)
+
     stage = "the scores are large"
     q, k, v = qkv(2, 3)
     yield Case(stage, (q.sign() * 300, k.sign() * 9 + 3 * k, v))
@@ -131,6 +147,9 @@ def _cases(g: Generator) -> Iterator[Case]:
     stage = "the inputs are views of other tensors"
     heads_last = (x.transpose(1, 2).contiguous() for x in qkv(2, 3))
     yield Case(stage, tuple(x.transpose(1, 2) for x in heads_last))
+    query, key, value = qkv(1, 3)
+    shared = (key.expand(2, 3, 5, 8), value.expand(2, 3, 5, 6))
+    yield Case(stage, (query.expand(2, 3, 3, 8), *shared))
 
     stage = "the inputs are float64"
     yield Case(stage, tuple(x.double() for x in qkv(2, 3, D=16)))
@@ -142,6 +161,11 @@ def _cases(g: Generator) -> Iterator[Case]:
     stage = "the inputs are half precision and the mask is float32"
     half = tuple(x.bfloat16() for x in qkv(2, 3))
     yield Case(stage, (*half, randn(3, 5)))
+    yield Case(stage, (*half, 64 + randn(3, 5)))
+
+    stage = "the inputs are half precision and the values nearly cancel"
+    for dtype in (torch.bfloat16, torch.half):
+        yield Case(stage, tuple(x.to(dtype) for x in _cancelling(g)))
 
     stage = "the scores do not fit into float16"
     big = torch.full((1, 1, 2, 8), 300.0)
@@ -167,6 +191,20 @@ def _many_keys(size: int = 16384) -> tuple[Tensor, Tensor, Tensor]:
     return torch.ones(1, 1, 1, 1), key, value.contiguous()
 
 
+def _equal_keys() -> tuple[Tensor, Tensor, Tensor]:
+    """Make a row of the result the weights: 16 equal ones, 400 times."""
+    key = torch.ones(1, 1, 16, 4)
+    return torch.zeros(1, 1, 400, 4), key, torch.eye(16)[None, None]
+
+
+def _cancelling(g: Generator) -> tuple[Tensor, Tensor, Tensor]:
+    """Make values of 1000 and -1000 with nearly equal weights."""
+    query = torch.randn(1, 2, 3, 8, generator=g)
+    key = 0.01 * torch.randn(1, 2, 6, 8, generator=g)
+    sign = torch.tensor([1.0, -1.0]).repeat(3)
+    return query, key, 1000 * sign.view(1, 1, 6, 1).repeat(1, 2, 1, 4)
+
+
 def _right_shape(case: Case, out: object) -> bool:
     query, _, value = case.args[:3]
     shape = (*query.shape[:-1], value.shape[-1])
@@ -182,7 +220,13 @@ exercise = Exercise(
     points=3,
     reference=functional.scaled_dot_product_attention,
     cases=_cases,
-    forbids=("scaled_dot_product_attention",),
+    forbids=(
+        "scaled_dot_product_attention",
+        "scaled_dot_product_attention_math",
+        "scaled_dot_product_flash_attention_for_cpu",
+        "multi_head_attention_forward",
+        "flex_attention",
+    ),
     properties=(
         Property(
             "The result should have the query's shape with the value's "

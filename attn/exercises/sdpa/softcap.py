@@ -45,6 +45,7 @@ def _cases(g: Generator) -> Iterator[Case]:
 
     stage = "the scores are far above the cap"
     yield Case(stage, (randn(4, 5, spread=800.0), 30.0))
+    yield Case(stage, (torch.tensor([[-3000.0, 7.0, 3000.0]]), 20.0))
 
     stage = "there is a mask"
     yield Case(stage, (randn(3, 5), 2.0, some(3, 5)))
