@@ -26,4 +26,16 @@ W_q = torch.tensor([[1.0, 0.0, -1.0], [0.0, 0.0, 1.0]])
 W_k = 10 * torch.tensor([[1.0, 0.0, 0.0], [0.0, -0.5, 0.0]])
 """
 
-ANSWERS = {"sdp": [CIRCLE, PARABOLA]}
+STRIDES = """
+back = torch.arange(64)[:, None] - torch.arange(64)
+mask = causal(64, 64) & ((back < 8) | (back % 8 == 0))
+"""
+
+BLOCKS = """
+block = torch.arange(64) // 8
+own = block[:, None] == block
+last = torch.arange(64) % 8 == 7
+mask = causal(64, 64) & (own | last)
+"""
+
+ANSWERS = {"sdp": [CIRCLE, PARABOLA], "mask": [STRIDES, BLOCKS]}
