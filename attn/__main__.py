@@ -12,6 +12,7 @@ import argparse
 import os
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 
@@ -47,6 +48,14 @@ def _lab(args: argparse.Namespace) -> int:
     print("\n".join(workspace.fill(args.folder)), flush=True)
     if args.copy_only:
         return 0
+    if find_spec("jupyterlab") is None:
+        print(
+            "JupyterLab is not installed. Run `pip install jupyterlab` (with "
+            "uv: `uv pip install jupyterlab`), and this command again; or "
+            f"open {args.folder} in another editor of notebooks.",
+            file=sys.stderr,
+        )
+        return 1
     command = [sys.executable, "-m", "jupyterlab", f"--port={args.port}"]
     if hasattr(os, "geteuid") and os.geteuid() == 0:  # in a container
         command.append("--allow-root")

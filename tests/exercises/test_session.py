@@ -6,7 +6,8 @@ import sys
 import pytest
 import torch
 
-from attn.grading import progress_store, session
+import attn.__main__
+from attn.grading import progress_store, session, workspace
 
 WRONG = "def softmax(x, dim=-1):\n    return torch.exp(x) / x.shape[dim]\n"
 RIGHT = """
@@ -73,6 +74,18 @@ def test_checking_the_reference_again_never_passes(learner, capsys):
         out, err = capsys.readouterr()
         assert out == ""
         assert first in " ".join(err.split())
+
+
+def test_what_was_wrong_last_time_is_said_once_however_often_it_is_checked(
+    learner, capsys
+):
+    learner(WRONG)
+    said = []
+    for _ in range(4):
+        learner('check("sdp-softmax")')
+        said.append(capsys.readouterr().err)
+    assert said[1] == said[2] == said[3]
+    assert said[1].count("Last time:") == 1
 
 
 @pytest.mark.parametrize(
@@ -199,6 +212,17 @@ def test_nothing_is_stored_under_pytest(tmp_path):
         capture_output=True,
     )
     assert not list(tmp_path.iterdir())
+
+
+def test_lab_without_jupyterlab_says_what_to_install(
+    tmp_path, capsys, monkeypatch
+):
+    monkeypatch.setattr(attn.__main__, "find_spec", lambda name: None)
+    monkeypatch.setattr(workspace, "fill", lambda folder: [])
+    assert attn.__main__.main(["lab", str(tmp_path)]) == 1
+    err = capsys.readouterr().err
+    assert "pip install jupyterlab" in err and str(tmp_path) in err
+    assert "Traceback" not in err
 
 
 def test_an_attribute_named_like_a_global_of_the_book_is_no_use_of_it(

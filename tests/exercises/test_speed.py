@@ -1,6 +1,9 @@
 """Feedback in under a second, counted in work that the same run does."""
 
 import itertools
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 import torch
@@ -20,6 +23,29 @@ def work():
     x = torch.eye(16)
     for _ in range(10_000):
         x = (x @ x).softmax(-1)
+
+
+def test_checks_import_nothing():
+    """PyTorch imports SymPy, or its compiler, for a few calls: seconds, on
+    a busy machine, before the first check answers."""
+    script = (
+        "import sys, torch\n"
+        "import attn.grading.judge as j, attn.exercises.spec as s\n"
+        "from attn.grading.mutation_testing import solution\n"
+        "todo = [(x, solution(x)) for x in s.every_exercise()]\n"
+        "before = set(sys.modules)\n"
+        "for x, answer in todo:\n"
+        "    assert x.launch or j.judge(x, answer).passed\n"
+        "print(*sorted(set(sys.modules) - before))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.split() == []
 
 
 @pytest.mark.serial
