@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 
 import torch
-import torch.nn.functional as F
 from torch import Generator, Tensor, nn
 
 from attn import functional
@@ -80,6 +79,7 @@ exercise = Exercise(
     points=3,
     reference=SelfAttention,
     cases=_cases,
+    forbids=("scaled_dot_product_attention",),
     properties=(
         Property(
             "Each token must get one row of D elements: compare the shape of "
@@ -97,11 +97,6 @@ exercise = Exercise(
         "contiguous strides": is_view,
     },
 )
-
-
-@exercise.equivalent("PyTorch's own function")
-class _Sdpa(SelfAttention):
-    attend = staticmethod(F.scaled_dot_product_attention)
 
 
 @exercise.equivalent("einsum, the query scaled")

@@ -46,6 +46,7 @@ def _cases(g: Generator) -> Iterator[Case]:
     stage = "there are batch and heads: four axes and more"
     yield Case(stage, qkv(2, 6, S=7))
     yield Case(stage, qkv(2, 1, 3, L=4))
+    yield Case(stage, qkv(1, 1, L=1, Dv=1))
 
     stage = "axes have the same length"
     yield Case(stage, qkv(L=4, S=4, D=4, Dv=4))
@@ -88,6 +89,7 @@ exercise = Exercise(
     points=3,
     reference=attention,
     cases=_cases,
+    forbids=("scaled_dot_product_attention",),
     properties=(in_range,),
     breaks={
         "S = 1": many_keys,
@@ -100,11 +102,6 @@ exercise = Exercise(
 
 def _factor(query, scale):
     return query.shape[-1] ** -0.5 if scale is None else scale
-
-
-@exercise.equivalent("PyTorch's own")
-def _sdpa(query, key, value, scale=None):
-    return F.scaled_dot_product_attention(query, key, value, scale=scale)
 
 
 @exercise.equivalent("einsum")

@@ -24,8 +24,10 @@ def _cases(g: Generator) -> Iterator[Case]:
         yield Case(stage, (randn(*shape),))
 
     stage = "dim is not the last axis"
-    for shape, dim in [((4, 4), 0), ((3, 5), 0), ((2, 3, 4), 1)]:
+    for shape, dim in [((4, 4), 0), ((3, 5), 0), ((2, 3, 4), 1), ((5,), 0)]:
         yield Case(stage, (randn(*shape), dim))
+    yield Case(stage, (randn(2, 3, 4), 2))
+    yield Case(stage, (randn(2, 3, 4), -3))
     yield Case(stage, (randn(3, 3, 3), -2))
     yield Case(stage, (randn(2, 5, 3, 4), 1))
 
@@ -38,6 +40,9 @@ def _cases(g: Generator) -> Iterator[Case]:
     yield Case(stage, (randn(3, 6) + 105,))
     yield Case(stage, (randn(3, 6) - 115,))
     yield Case(stage, (randn(1, 6) + 105,), {"dim": -1})
+    peak = randn(2, 40)
+    peak[:, 30] = 100.0
+    yield Case(stage, (peak,))
     yield Case(stage, (_spread(g, 3, 6),))
     yield Case(stage, (_spread(g, 4, 4).mT.contiguous(), 0))
 
