@@ -9,12 +9,13 @@ from torch import Tensor, nn
 def softmax(x: Tensor, dim: int = -1) -> Tensor:
     """Turn scores into positive weights that sum to 1 along ``dim``.
 
-    Build it from ``exp``, sums and maxima; PyTorch's ``softmax`` and
-    ``log_softmax`` are not allowed. The check tries every axis, scores
-    of 1000 and -1000, slices with very different maxima, single
-    ``-inf`` entries (never a whole slice), float32, float16 and
-    bfloat16, and the gradient. Every attention layer goes through this
-    function: one NaN here, and the whole model returns NaN.
+    Build it from ``exp``, sums and maxima, without PyTorch's own
+    softmax in any spelling, and leave ``x`` as it is. The check tries
+    every axis, scores of 1000 and -1000, slices with very different
+    maxima, single ``-inf`` entries (never a whole slice), float32,
+    float16 and bfloat16, and the gradient. Every attention layer goes
+    through this function: one NaN here, and the whole model returns
+    NaN.
 
     Args:
         x: scores, any shape, any float dtype.
@@ -31,14 +32,15 @@ def softmax(x: Tensor, dim: int = -1) -> Tensor:
 def attention_loops(
     query: Tensor, key: Tensor, value: Tensor
 ) -> Tensor:
-    """Compute attention for one head, one number at a time.
+    """Compute attention for one head, in loops.
 
     For every query, take its dot product with every key, divided by the
     square root of ``D``; the softmax of these scores; and the mean of
-    the values under these weights. You may use your ``softmax``. The
-    check compares only the results (float32; scores of 1000 occur;
-    gradients do not matter), so Python loops and floats are welcome.
-    After this, the matrix form holds no secrets.
+    the values under these weights. Write out as many of the loops as
+    you like, with tensors or Python floats, and use your ``softmax``.
+    The check compares results only (float32; scores of 1000; no
+    gradients) and refuses PyTorch's own attention. After this, the
+    matrix form holds no secrets.
 
     Args:
         query: ``(L, D)``.
@@ -69,11 +71,12 @@ def attention(
 ) -> Tensor:
     """Compute attention with matrices, for any number of leading axes.
 
-    No loop is needed, and any means is allowed. The check uses two to
-    five axes, float32, float64 and bfloat16 (the result keeps the dtype
-    of the inputs), views, large scores, and gradients. This function,
-    with a mask added in the next chapter, is the heart of every
-    transformer.
+    No loop is needed, and any means is allowed except PyTorch's own
+    attention: this is it. The check uses two to five axes, float32,
+    float64 and bfloat16 (the result keeps the dtype of the inputs),
+    views, large scores, and gradients; the inputs stay as they are.
+    This function, with a mask added in the next chapter, is the heart
+    of every transformer.
 
     Args:
         query: ``(..., L, D)``.
@@ -95,18 +98,19 @@ def logit_variance(query: Tensor, key: Tensor) -> tuple[float, float]:
     """Measure what the factor ``1 / sqrt(D)`` does to the scores.
 
     Take the dot product of row ``n`` of ``query`` with row ``n`` of
-    ``key``: ``N`` scores. Return their variance, first without the
-    factor, then with it. The check expects the variance of
-    ``torch.var`` with its defaults. Inputs have any mean and spread,
-    and any ``N`` and ``D``. The result shows why attention is scaled
-    at all.
+    ``key``: ``N`` scores. Return a pair: the variance of these scores,
+    and the variance of the scores times the factor. The check expects
+    what ``torch.var`` gives by default (a sum divided by ``N - 1``),
+    for inputs of any mean, spread, ``N`` and ``D``. The result shows
+    what the scale is for.
 
     Args:
         query: ``(N, D)``.
         key: ``(N, D)``.
 
     Returns:
-        The variance before and after; floats or 0-dim tensors.
+        A tuple of two numbers, ``(before, after)``, floats or 0-dim
+        tensors.
     """
     dots = (query * key).sum(-1)  # (N,)
     scaled = dots / math.sqrt(query.shape[-1])
@@ -118,10 +122,12 @@ class SelfAttention(nn.Module):
 
     Three linear maps without bias, named ``q_proj``, ``k_proj`` and
     ``v_proj``, turn each token into a query, a key and a value;
-    attention, scaled by ``1 / sqrt(D)``, does the rest. You may use
-    your ``attention``. The check loads its own weights under these
-    names, runs one sequence, a batch and a batch of batches, and
-    compares outputs and gradients. A GPT is this layer many times over.
+    attention, scaled by ``1 / sqrt(D)``, does the rest: yours, not
+    PyTorch's. No mask, no dropout, nothing kept between calls. The
+    check loads its own weights under these names, calls the module
+    with one sequence, a batch and a batch of batches, in both modes,
+    and compares outputs and gradients. A GPT is this layer many times
+    over.
     """
 
     def __init__(self, embed_dim: int, head_dim: int):

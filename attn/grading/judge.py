@@ -24,7 +24,7 @@ from attn.grading.inputs import input_name, named_tensors
 from attn.grading.interpreter import language_kept_patched
 from attn.grading.oracle import Oracle
 from attn.grading.package_use import use_of_the_package
-from attn.grading.run import Outcome, run
+from attn.grading.run import Outcome, WrongParameters, run
 
 checking: ContextVar[str | None] = ContextVar("checking", default=None)
 """The id of the exercise whose answer is running."""
@@ -237,5 +237,10 @@ def _effect(outcome: Outcome) -> str:
 
 
 def _gist(outcome: Outcome) -> str:
-    """Return an error's message without its digits."""
+    """Return an error's message without its digits, which may be chance.
+
+    Those of a parameter's shape are not.
+    """
+    if isinstance(outcome.error, WrongParameters):
+        return str(outcome.error)
     return "".join(c for c in str(outcome.error) if not c.isdigit())

@@ -50,8 +50,9 @@ class Oracle:
 
     def _wrong(self, mistake: Mistake, i: int) -> Outcome:
         """Run a mistake on a case."""
-        launch = self.exercise.launch
-        return run(mistake.answer, self.cases[i], launch=launch)
+        case, launch = self.cases[i], self.exercise.launch
+        names = self.exercise.input_names(case)
+        return run(mistake.answer, case, launch=launch, names=names)
 
     def _reference(self, case: Case) -> Outcome:
         reference, launch = self.exercise.reference, self.exercise.launch

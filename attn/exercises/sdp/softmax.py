@@ -97,7 +97,7 @@ exercise = Exercise(
     points=2,
     reference=functional.softmax,
     cases=_cases,
-    forbids=("softmax", "log_softmax"),
+    forbids=("softmax",),
     properties=(
         Property(
             "Weights cannot be negative: is that exp of something?",
