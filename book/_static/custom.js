@@ -36,6 +36,14 @@ document.addEventListener("DOMContentLoaded", () => {
     }
   }
 
+  // Hints come one at a time: the next appears when the one before is open.
+  for (const box of all("details.exercise-hint")) {
+    const next = box.nextElementSibling;
+    if (!next?.matches(".exercise-hint")) continue;
+    next.hidden = true;
+    box.addEventListener("toggle", () => { next.hidden = false; }, { once: true });
+  }
+
   // A button is called what is written on it.
   for (const button of all(".search-button-field")) {
     button.removeAttribute("aria-label");

@@ -17,6 +17,8 @@ from attn.exercises.spec import chapter, every_exercise
 from tests.book.conftest import build
 from tests.book.pages import ROOT, chapters, pages
 
+DEFINITION = ast.FunctionDef | ast.ClassDef
+
 
 @pytest.fixture(scope="session")
 def soups(book):
@@ -69,6 +71,32 @@ def test_hints_and_solution_stand_below_each_exercise(exercise, book, soups):
     assert "".join(sources.solution(exercise.id).split()) in shown
 
 
+@pytest.mark.parametrize("exercise", every_exercise(), ids=lambda x: x.id)
+def test_the_card_holds_the_task_and_the_stub_below_it_the_code(
+    exercise, book, soups
+):
+    key, _ = sources.split_id(exercise.id)
+    soup = soups[book / "notebooks" / f"{CHAPTERS[key]}.html"]
+    card = soup.find(id=make_id(f"exercise-{exercise.id}"))
+    card = card if card.name == "div" else card.find("div")
+    task = re.sub(r"[\W_]+", "", card.get_text())
+    stub = sources.stub(exercise.id)
+    for node in ast.walk(ast.parse(stub)):
+        if isinstance(node, DEFINITION):
+            text = ast.get_docstring(node) or ""
+            for line in text.splitlines():
+                line = re.sub(r"^ +[\w,. ]+:", "", line)  # "a, b:" is two
+                words = re.sub(r"[\W_]+", "", line)
+                if words not in ("Args", "Returns", "Raises", "Yields"):
+                    assert words in task, line
+    code = soup.find(id=make_id(f"exercise-{exercise.id}")).find_next("pre")
+    bare = ast.parse(stub)
+    for node in ast.walk(bare):
+        if isinstance(node, DEFINITION) and ast.get_docstring(node):
+            del node.body[0]
+    assert ast.dump(ast.parse(code.get_text())) == ast.dump(bare)
+
+
 @pytest.mark.parametrize("key", CHAPTERS)
 def test_the_download_is_the_stub_notebook_without_ticks(key, book, soups):
     name = f"{CHAPTERS[key]}.ipynb"
@@ -76,10 +104,9 @@ def test_the_download_is_the_stub_notebook_without_ticks(key, book, soups):
     links = [a["href"] for a in soup.find_all("a", href=True)]
     assert any(link.endswith(f"_sources/notebooks/{name}") for link in links)
     text = (book / "_sources" / "notebooks" / name).read_text("utf-8")
-    assert "✓" not in json.dumps(
-        [c.get("outputs") for c in json.loads(text)["cells"]],
-        ensure_ascii=False,
-    )
+    outputs = [c.get("outputs") for c in json.loads(text)["cells"]]
+    shown = json.dumps(outputs, ensure_ascii=False)
+    assert not re.search(rf"✓ {key}-", shown)
     assert text.count("raise NotImplementedError") >= len(chapter(key))
 
 

@@ -112,3 +112,17 @@ def test_the_icons_need_no_script(visit):
         assert seen.tab.evaluate(drawn) >= 1
         scripts = "[...document.scripts].map(s => s.src).join()"
         assert "fontawesome" not in seen.tab.evaluate(scripts)
+
+
+def test_hints_come_one_at_a_time(visit):
+    with visit(chapters()[0]) as seen:
+        card = seen.tab.locator(".exercise-card").first
+        hints = seen.tab.locator("details.exercise-hint")
+        shown = "details.exercise-hint:visible"
+        exercises = seen.tab.locator(".exercise-card").count()
+        assert card.is_visible() and hints.count() == 3 * exercises
+        assert seen.tab.locator(shown).count() == exercises
+        for opened in (1, 2):
+            hints.nth(opened - 1).locator("summary").click()
+            seen.tab.wait_for_timeout(50)
+            assert seen.tab.locator(shown).count() == exercises + opened

@@ -1,17 +1,22 @@
-"""Put labels, hints and solutions on the pages of the chapters.
+"""Put cards, hints and solutions on the pages of the chapters.
 
 A notebook holds an exercise as two code cells: the stub, whose nbgrader
 metadata says ``solution: true``, and the check, which says ``grade: true``.
-The page gets a label above the first, and drop-downs below the second. Their
-text comes from ``attn/exercises`` and ``solutions``, read as source; the
-notebooks do not change.
+The page gets a card above the first, which sets the task as text (the stub
+there has no docstring), and drop-downs below the second. Their text comes
+from ``attn/exercises`` and ``solutions``, read as source; the notebooks do
+not change.
 """
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import json
+import re
 from typing import TYPE_CHECKING, Any
+
+from sphinx.ext.napoleon import GoogleDocstring
 
 from attn.exercises import CHAPTERS, sources
 from attn.exercises.cells import checked_id, exercise_id, points
@@ -20,6 +25,7 @@ if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
 Cell = dict[str, Any]
+DEFINITION = ast.FunctionDef | ast.ClassDef
 
 
 def setup(app: Sphinx) -> None:
@@ -47,8 +53,8 @@ def with_exercises(notebook: dict[str, Any]) -> dict[str, Any]:
     for cell in notebook["cells"]:
         if name := exercise_id(cell):
             cells += [
-                markdown(label(name, worth.get(name, 0))),
-                tagged(cell, "exercise"),
+                markdown(card(name, worth.get(name, 0))),
+                {**tagged(cell, "exercise"), "source": bare_stub(name)},
             ]
         elif name := checked_id(cell):
             cells += [tagged(cell, "check"), markdown(dropdowns(name))]
@@ -57,14 +63,52 @@ def with_exercises(notebook: dict[str, Any]) -> dict[str, Any]:
     return {**notebook, "cells": cells}
 
 
-def label(name: str, worth: int) -> str:
+def card(name: str, worth: int) -> str:
+    """Return the points, the id and the task, set as text."""
     unit = "point" if worth == 1 else "points"
     return (
         f"(exercise-{name})=\n"
-        ":::{div} exercise-label\n"
-        f"**Exercise** {worth} {unit} `{name}`\n"
-        ":::\n"
+        ":::::{div} exercise-card\n"
+        f"**{worth} {unit}** `{name}`\n\n"
+        f"~~~{{eval-rst}}\n{task(name)}\n~~~\n"
+        ":::::\n"
     )
+
+
+def task(name: str) -> str:
+    """Return the docstrings of an exercise as reStructuredText."""
+    right = definition(sources.solution(name))
+    parts = [ast.get_docstring(right) or ""]
+    if isinstance(right, ast.ClassDef):
+        for method in right.body:
+            if isinstance(method, ast.FunctionDef):
+                text = ast.get_docstring(method) or ""
+                parts.append(f"``{method.name}``: {text}")
+    return "\n\n".join(map(set_as_text, parts))
+
+
+def set_as_text(docstring: str) -> str:
+    """Turn a docstring's arguments and results into a list of fields."""
+    text = str(GoogleDocstring(docstring, what="function"))
+    return re.sub(r"^:(?:param|raises) (.+?):", r":\1:", text, flags=re.M)
+
+
+def bare_stub(name: str) -> str:
+    """Return the stub without the docstrings, which the card shows."""
+    stub = sources.stub(name)
+    lines = stub.splitlines()
+    right = definition(stub)
+    owners = [right, *getattr(right, "body", [])]
+    for owner in reversed(owners):
+        if isinstance(owner, DEFINITION) and ast.get_docstring(owner):
+            doc = owner.body[0]
+            del lines[doc.lineno - 1 : doc.end_lineno]
+    return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).replace(":\n\n", ":\n")
+
+
+def definition(source: str) -> Any:
+    """Return the last function or class of a source."""
+    return [x for x in ast.parse(source).body if isinstance(x, DEFINITION)][-1]
 
 
 def dropdowns(name: str) -> str:
