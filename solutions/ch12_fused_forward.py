@@ -4,6 +4,33 @@ from attn.exercises.triton_compat import tl, triton
 
 
 @triton.jit
+def copy_tile_kernel(
+    X, OUT, rows, columns, x_r, x_c, o_r, o_c,
+    BLOCK_R: tl.constexpr, BLOCK_C: tl.constexpr,
+):  # fmt: skip
+    """Copy one tile of a matrix, ``BLOCK_R`` rows of ``BLOCK_C``.
+
+    Program ``(i, j)`` of the grid copies the tile that is i-th from the
+    top and j-th from the left. Element ``(r, c)`` is at ``X + r * x_r +
+    c * x_c``, and in ``OUT`` at strides of its own. The last tiles are
+    larger than what is left: outside the two matrices nothing may be
+    read or written. The check also gives matrices with gaps, and
+    transposed ones, of which only the strides tell.
+
+    Args:
+        X, OUT: pointers to the elements ``(0, 0)``.
+        rows, columns: of the matrix, in all.
+        x_r, x_c, o_r, o_c: elements from a row, or a column, to the
+            next.
+    """
+    r = tl.program_id(0) * BLOCK_R + tl.arange(0, BLOCK_R)[:, None]
+    c = tl.program_id(1) * BLOCK_C + tl.arange(0, BLOCK_C)[None, :]
+    inside = (r < rows) & (c < columns)
+    x = tl.load(X + r * x_r + c * x_c, inside)
+    tl.store(OUT + r * o_r + c * o_c, x, inside)
+
+
+@triton.jit
 def row_softmax_kernel(
     X, OUT, x_stride, out_stride, columns, BLOCK: tl.constexpr
 ):
@@ -13,8 +40,8 @@ def row_softmax_kernel(
     ``BLOCK`` lanes, of which those beyond the row must not count, and
     compute in float32. The check uses rows that are shorter than the
     block, with gaps between them, or all negative, scores of 200 and
-    float16; a masked lane without ``other=`` is undefined, and NaN
-    here; only the result may be written.
+    float16. A masked lane without ``other=`` is undefined, and NaN
+    here; outside the tensors nothing may be read or written.
 
     Args:
         X, OUT: pointers to the first elements, ``(rows, columns)``.
@@ -27,6 +54,40 @@ def row_softmax_kernel(
     x = tl.load(X + row * x_stride + lane, inside, -float("inf"))
     e = tl.exp(x.to(tl.float32) - tl.max(x, 0))
     tl.store(OUT + row * out_stride + lane, e / tl.sum(e, 0), inside)
+
+
+@triton.jit
+def scores_kernel(
+    Q, K, OUT, scale, L, S, q_l, k_s, o_l,
+    IS_CAUSAL: tl.constexpr, D: tl.constexpr,
+    BLOCK_L: tl.constexpr, BLOCK_S: tl.constexpr,
+):  # fmt: skip
+    """Compute one tile of attention scores, scaled and masked.
+
+    Program ``(i, j)`` of the grid multiplies block i of the queries by
+    block j of the keys, with ``tl.dot`` and ``input_precision="ieee"``,
+    times ``scale``. With ``IS_CAUSAL`` the score of a key after the
+    query is minus infinity. Queries and keys may be float16; the scores
+    are float32. L and S need not be multiples of a block, rows may have
+    gaps, and outside the tensors nothing may be read or written.
+
+    Args:
+        Q, K: ``(L, D)`` and ``(S, D)``; D is a power of two.
+        OUT: the scores, ``(L, S)``.
+        q_l, k_s, o_l: elements from one row to the next.
+    """
+    row = tl.program_id(0) * BLOCK_L + tl.arange(0, BLOCK_L)  # (l,)
+    column = tl.program_id(1) * BLOCK_S + tl.arange(0, BLOCK_S)  # (s,)
+    d = tl.arange(0, D)
+    real, inside = row[:, None] < L, column[:, None] < S
+    q = tl.load(Q + row[:, None] * q_l + d[None, :], real, 0.0)
+    k = tl.load(K + column[:, None] * k_s + d[None, :], inside, 0.0)
+    s = tl.dot(q, tl.trans(k), input_precision="ieee") * scale  # (l, s)
+    if IS_CAUSAL:
+        future = column[None, :] > row[:, None]
+        s = tl.where(future, -float("inf"), s)
+    place = OUT + row[:, None] * o_l + column[None, :]
+    tl.store(place, s, real & (column[None, :] < S))
 
 
 @triton.jit
@@ -45,7 +106,7 @@ def attention_forward_kernel(
     ``i + q_offset`` and attends to the keys up to there; a fully masked
     one gives 0. L and S need not be multiples of a block, and the four
     tensors have their own strides. Masked lanes without ``other=`` are
-    NaN, as is all memory around the tensors.
+    NaN; outside the tensors nothing may be read or written.
 
     Args:
         Q, OUT: ``(H, L, D)``; D, a power of two, is the last axis.

@@ -1,0 +1,173 @@
+"""Cases and correct variants of ``fwd-scores_kernel``."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import Generator, Tensor
+
+from attn.exercises.kernel import Emulated, amid, result, where_kernels_run
+from attn.exercises.spec import Case, Exercise
+from attn.exercises.symmetry import (
+    amid_others,
+    is_view,
+    many_keys,
+    many_queries,
+)
+from attn.exercises.triton_compat import tl, triton
+
+
+def launch(
+    kernel: Any,
+    query: Tensor,
+    key: Tensor,
+    scale: float,
+    is_causal: bool = False,
+    block_l: int = 16,
+    block_s: int = 16,
+) -> Tensor:
+    """Launch one program per tile of scores."""
+    query, key = where_kernels_run(query), where_kernels_run(key)
+    (L, D), S = query.shape, key.shape[0]
+    shape = (L, S)
+    with result(shape, _dtype_of_scores(query), Q=query, K=key) as out:
+        kernel[(triton.cdiv(L, block_l), triton.cdiv(S, block_s))](
+            query, key, out, scale, L, S,
+            query.stride(0), key.stride(0), out.stride(0),
+            IS_CAUSAL=is_causal, D=D, BLOCK_L=block_l, BLOCK_S=block_s,
+        )  # fmt: skip
+    return out.cpu()
+
+
+def _dtype_of_scores(query: Tensor) -> torch.dtype:
+    """Return float32, and float64 for the exact scores."""
+    return torch.promote_types(query.dtype, torch.float32)
+
+
+def _emulated(
+    _grid: Any, Q: Tensor, K: Tensor, OUT: Tensor, scale: float,
+    *_: int, IS_CAUSAL: bool, **_blocks: int,
+) -> None:  # fmt: skip
+    scores = Q.to(OUT.dtype) @ K.to(OUT.dtype).T * scale
+    if IS_CAUSAL:
+        future = torch.ones_like(scores, dtype=torch.bool).triu(1)
+        scores = scores.masked_fill(future, -torch.inf)
+    OUT.copy_(scores)
+
+
+def _cases(g: Generator) -> Iterator[Case]:
+    def case(
+        stage: str,
+        L: int,
+        S: int,
+        D: int = 16,
+        *,
+        gaps: tuple[int, int] = (0, 0),
+        dtype: torch.dtype = torch.float32,
+        **kwargs: Any,
+    ) -> Case:
+        sizes = ((L, D), (S, D))
+        q, k = (
+            amid(torch.randn(size, generator=g).to(dtype), gap)
+            for size, gap in zip(sizes, gaps, strict=True)
+        )
+        # Not the usual scale, so that the argument has to be used.
+        return Case(stage, (q, k, 1.5 / D**0.5), kwargs)
+
+    yield case("one tile holds everything", 16, 16)
+    yield case("there are several blocks of queries", 32, 16)
+    yield case("there are several blocks of keys", 16, 48)
+    stage = "a tile is not square"
+    yield case(stage, 32, 64, 32, block_s=32)
+    stage = "the rows have gaps"
+    yield case(stage, 16, 16, gaps=(1, 4))
+    stage = "the queries end inside a block"
+    yield case(stage, 21, 16, gaps=(2, 3))
+    stage = "the keys end inside a block"
+    yield case(stage, 16, 27, gaps=(3, 2))
+    yield case("is_causal, in one tile", 16, 16, is_causal=True)
+    stage = "is_causal, in many tiles"
+    yield case(stage, 40, 25, is_causal=True, gaps=(3, 2))
+    stage = "the tensors are float16"
+    yield case(stage, 18, 20, dtype=torch.float16, gaps=(1, 2))
+
+
+exercise = Exercise(
+    id="fwd-scores_kernel",
+    points=2,
+    reference=Emulated(_emulated),
+    launch=launch,
+    cases=_cases,
+    breaks={
+        "position 0": many_queries,
+        "S = 1": many_keys,
+        "L = S": many_queries,
+        "zeroed memory": amid_others,
+        "contiguous strides": is_view,
+    },
+)
+
+
+@exercise.equivalent("the keys are loaded transposed")
+@triton.jit
+def _transposed(
+    Q, K, OUT, scale, L, S, q_l, k_s, o_l,
+    IS_CAUSAL: tl.constexpr, D: tl.constexpr,
+    BLOCK_L: tl.constexpr, BLOCK_S: tl.constexpr,
+):  # fmt: skip
+    l = tl.program_id(0) * BLOCK_L + tl.arange(0, BLOCK_L)[:, None]  # noqa: E741
+    s = tl.program_id(1) * BLOCK_S + tl.arange(0, BLOCK_S)[None, :]
+    q = tl.load(Q + l * q_l + tl.arange(0, D)[None, :], mask=l < L)
+    k = tl.load(K + s * k_s + tl.arange(0, D)[:, None], mask=s < S)
+    scores = scale * tl.dot(q, k, input_precision="ieee")
+    if IS_CAUSAL:
+        scores = tl.where(l >= s, scores, float("-inf"))
+    tl.store(OUT + l * o_l + s, scores, mask=(l < L) & (s < S))
+
+
+@exercise.equivalent("the queries are scaled first, in float32")
+@triton.jit
+def _scaled_first(
+    Q, K, OUT, scale, L, S, q_l, k_s, o_l,
+    IS_CAUSAL: tl.constexpr, D: tl.constexpr,
+    BLOCK_L: tl.constexpr, BLOCK_S: tl.constexpr,
+):  # fmt: skip
+    first, start = tl.program_id(0) * BLOCK_L, tl.program_id(1) * BLOCK_S
+    row, column = tl.arange(0, BLOCK_L), tl.arange(0, BLOCK_S)
+    d = tl.arange(0, D)
+    q = tl.load(
+        Q + (first + row[:, None]) * q_l + d, mask=row[:, None] < L - first,
+        other=0.0,
+    )  # fmt: skip
+    k = tl.load(
+        K + (start + column[:, None]) * k_s + d,
+        mask=column[:, None] < S - start, other=0.0,
+    )  # fmt: skip
+    q, k = q.to(tl.float32) * scale, k.to(tl.float32)
+    s = tl.dot(q, tl.trans(k), input_precision="ieee")
+    if IS_CAUSAL:
+        s += tl.where(
+            start + column[None, :] > first + row[:, None], -float("inf"), 0.0
+        )
+    row, column = (first + row)[:, None], (start + column)[None, :]
+    tl.store(OUT + row * o_l + column, s, mask=(row < L) & (column < S))
+
+
+@exercise.equivalent("products, summed")
+@triton.jit
+def _summed(
+    Q, K, OUT, scale, L, S, q_l, k_s, o_l,
+    IS_CAUSAL: tl.constexpr, D: tl.constexpr,
+    BLOCK_L: tl.constexpr, BLOCK_S: tl.constexpr,
+):  # fmt: skip
+    row = tl.program_id(0) * BLOCK_L + tl.arange(0, BLOCK_L)
+    column = tl.program_id(1) * BLOCK_S + tl.arange(0, BLOCK_S)
+    d = tl.arange(0, D)
+    q = tl.load(Q + row[:, None] * q_l + d, mask=row[:, None] < L)
+    k = tl.load(K + column[:, None] * k_s + d, mask=column[:, None] < S)
+    products = q[:, None, :].to(tl.float32) * k[None, :, :].to(tl.float32)
+    s = tl.sum(products, 2) * scale
+    if IS_CAUSAL:
+        s = tl.where(row[:, None] < column[None, :], -float("inf"), s)
+    inside = (row[:, None] < L) & (column[None, :] < S)
+    tl.store(OUT + row[:, None] * o_l + column[None, :], s, mask=inside)
