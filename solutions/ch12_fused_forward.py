@@ -166,7 +166,8 @@ def causal_ranges(
         block_s: keys of a tile.
 
     Returns:
-        The indices of the whole tiles, and those of the cut ones.
+        The indices of the whole tiles, and those of the cut ones, which
+        come right after them. Either range may be empty.
     """
     whole = max(min(first + 1, kv_len) // block_s, 0)
     end = -(-min(last + 1, kv_len) // block_s)

@@ -109,6 +109,8 @@ def _compare(
         found = _compare_numbers(got, expected, exact, limit)
     elif isinstance(expected, Tensor):
         found = _compare_tensors(got, expected, exact, limit)
+    elif isinstance(expected, range):
+        found = _compare_ranges(got, expected)
     elif got != expected:
         found = Problem("value", f"is {got!r}, not {expected!r}")
     if not found:
@@ -128,6 +130,19 @@ def _compare_structure(got: Any, expected: Any) -> Problem | None:
     if len(got) == len(expected):
         return None
     return Problem("type", f"has {len(got)} entries, not {len(expected)}")
+
+
+def _compare_ranges(got: Any, expected: range) -> Problem | None:
+    """Compare what they go through: a list of the same numbers will do."""
+    if not isinstance(got, range | list | tuple):
+        return Problem("type", f"is {describe(got)}, not {expected!r}")
+    if len(got) == len(expected) and list(got) == list(expected):
+        return None
+    return Problem("value", f"is {_run(got)}, not {_run(expected)}")
+
+
+def _run(numbers: Any) -> str:
+    return repr(numbers) if len(numbers) else f"empty ({numbers!r})"
 
 
 def _compare_numbers(

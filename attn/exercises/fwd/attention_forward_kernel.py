@@ -66,7 +66,7 @@ def _cases(g: Generator) -> Iterator[Case]:
         Hkv: int = 1,
         *,
         spread: float = 1.0,
-        rising: bool = False,
+        rising: float = 0.0,
         negative: bool = False,
         gaps: tuple[int, int, int] = (0, 0, 0),
         dtype: torch.dtype = torch.float32,
@@ -76,8 +76,8 @@ def _cases(g: Generator) -> Iterator[Case]:
         q = torch.randn(H, L, D, generator=g) * spread
         k = torch.randn(Hkv, S, D, generator=g)
         v = torch.randn(Hkv, S, D, generator=g)
-        if rising:  # a larger score in every tile
-            k = k + torch.arange(S)[:, None] / 4 * q[:1, :1].sign()
+        if rising:  # a larger score for each later key
+            k = k + rising * torch.arange(S)[:, None] * q[:1, :1].sign()
         if negative:
             q, k = q.abs(), -k.abs()
         tensors = tuple(
@@ -90,7 +90,7 @@ def _cases(g: Generator) -> Iterator[Case]:
     yield case("one tile holds everything", 16, 16)
     stage = "there are several tiles of keys"
     yield case(stage, 16, 32)
-    yield case(stage, 16, 64, rising=True, block_s=32)
+    yield case(stage, 16, 64, rising=0.25, block_s=32)
     yield case("there are several blocks of queries", 32, 16)
     stage = "there are several heads"
     yield case(stage, 16, 16, 2, 2)
@@ -111,8 +111,10 @@ def _cases(g: Generator) -> Iterator[Case]:
     yield case(stage, 20, 24, is_causal=True, q_offset=-18)
     stage = "the scores are large"
     yield case(stage, 16, 33, spread=60.0, is_causal=True, q_offset=9)
+    stage = "masked scores are far larger than the others"
+    yield case(stage, 16, 16, rising=4.0, is_causal=True)
     stage = "all scores are very negative"
-    yield case(stage, 16, 16, spread=60.0, negative=True)
+    yield case(stage, 16, 21, spread=60.0, negative=True)
     stage = "the tensors are float16"
     yield case(stage, 16, 70, dtype=torch.float16, spread=0.3)
 

@@ -1,12 +1,14 @@
 """Cases and correct variants of ``fwd-causal_ranges``."""
 
+import math
 from collections.abc import Iterator
+from typing import Any
 
 from torch import Generator
 
 from attn import masks
 from attn.exercises.draw import between
-from attn.exercises.spec import Case, Exercise
+from attn.exercises.spec import Case, Exercise, Property
 
 Tiles = tuple[range, range]
 
@@ -21,11 +23,12 @@ def causal_ranges(first: int, last: int, kv_len: int, block_s: int) -> Tiles:
             whole.append(n)
         elif tile.any():
             cut.append(n)
-    return _as_range(whole), _as_range(cut)
+    return _as_range(whole), _as_range(cut, len(whole))
 
 
-def _as_range(numbers: list[int]) -> range:
-    return range(numbers[0], numbers[-1] + 1) if numbers else range(0)
+def _as_range(numbers: list[int], at: int = 0) -> range:
+    """Return consecutive numbers as a range; an empty one is at a place."""
+    return range(numbers[0], numbers[-1] + 1) if numbers else range(at, at)
 
 
 def _cases(g: Generator) -> Iterator[Case]:
@@ -56,11 +59,63 @@ def _cases(g: Generator) -> Iterator[Case]:
     yield Case(stage, (-12, between(g, -8, -5), 24, 4))
 
 
+def _kinds(case: Case) -> tuple[list[int], list[int], int]:
+    """Return the whole tiles, the cut ones, and the number of all tiles."""
+    *_, kv_len, block_s = case.args
+    whole, cut = causal_ranges(*case.args)
+    return list(whole), list(cut), -(-kv_len // block_s)
+
+
+def _none_twice(case: Case, output: Any) -> bool:
+    return not set(output[0]) & set(output[1])
+
+
+def _all_there(case: Case, output: Any) -> bool:
+    whole, cut, _ = _kinds(case)
+    return {*whole, *cut} <= {*output[0], *output[1]}
+
+
+def _none_above(case: Case, output: Any) -> bool:
+    whole, cut, _ = _kinds(case)
+    return {*output[0], *output[1]} <= {*whole, *cut}
+
+
+def _whole_is_whole(case: Case, output: Any) -> bool:
+    _, cut, _ = _kinds(case)
+    return not set(output[0]) & set(cut)
+
+
+def _cut_is_cut(case: Case, output: Any) -> bool:
+    whole, _, _ = _kinds(case)
+    return not set(output[1]) & set(whole)
+
+
 exercise = Exercise(
     id="fwd-causal_ranges",
     points=2,
     reference=causal_ranges,
     cases=_cases,
+    properties=(
+        Property("a tile is in both ranges", _none_twice),
+        Property(
+            "a tile that holds allowed pairs is in neither range", _all_there
+        ),
+        Property(
+            "a tile is visited in which nothing is allowed, or that does not "
+            "exist",
+            _none_above,
+        ),
+        Property(
+            "a tile is called whole that is not: some query does not see all "
+            "of it, or it is not full of keys",
+            _whole_is_whole,
+        ),
+        Property(
+            "a tile is called cut that is full of keys, and every query sees "
+            "them all",
+            _cut_is_cut,
+        ),
+    ),
     breaks={
         "position 0": lambda c: c.args[0] > 0,
         "S = 1": lambda c: c.args[2] > 1,
@@ -98,3 +153,18 @@ def _lists(first, last, kv_len, block_s):
     end, rest = divmod(keys, block_s)
     whole = sorted((0, first + 1, kv_len))[1] // block_s if first >= 0 else 0
     return [range(0, whole), range(whole, end + (rest > 0))]
+
+
+@exercise.equivalent("lists of tiles")
+def _numbers(first, last, kv_len, block_s):
+    needed = [n for n in range(100) if n * block_s <= min(last, kv_len - 1)]
+    free = min(first, kv_len - 1)
+    whole = [n for n in needed if (n + 1) * block_s - 1 <= free]
+    return whole, needed[len(whole) :]
+
+
+@exercise.equivalent("math.ceil and math.floor")
+def _floats(first, last, kv_len, block_s):
+    whole = math.floor(max(0, min(first + 1, kv_len)) / block_s)
+    end = math.ceil(max(0, min(last + 1, kv_len)) / block_s)
+    return range(0, whole), range(whole, end)

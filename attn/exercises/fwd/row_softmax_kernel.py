@@ -57,6 +57,7 @@ def _cases(g: Generator) -> Iterator[Case]:
     yield case(stage, 3, 5, 8, shift=-30.0, gap=2)
     stage = "the scores are large"
     yield case(stage, 3, 6, 8, spread=80.0, gap=1)
+    yield case(stage, 2, 5, 8, shift=200.0, gap=1)
     stage = "the input is float16"
     yield case(stage, 3, 48, 64, dtype=torch.float16, gap=2)
 
