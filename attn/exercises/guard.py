@@ -24,6 +24,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+NEAR = 4096  # elements; what is further away is near no tensor
 _LIBRARIES = tuple(
     str(Path(spec.origin).parent)
     for name in ("attn", "numpy", "torch", "triton")
@@ -82,11 +83,16 @@ class _Guarded:
         mine.as_strided(x.shape, x.stride(), x.storage_offset()).fill_(True)
         self.name, self.tensor, self.mine = name, x, mine.numpy()
         self.start = np.uint64(memory.data_ptr())
-        self.itemsize = np.uint64(x.element_size())
+        self.itemsize = x.element_size()
 
-    def index(self, address: Any) -> Any:
-        """Return places in the memory; elsewhere they are too large."""
-        return (address - self.start) // self.itemsize
+    def place(self, address: Any) -> Any:
+        """Return addresses as places in the memory, from 0."""
+        return (address - self.start).astype(np.int64) // self.itemsize
+
+    def distance(self, address: Any) -> int:
+        """Return by how many elements one address misses the memory."""
+        place = int(self.place(address)[0])
+        return max(-place, place - len(self.mine) + 1, 0)
 
     def element(self, place: int) -> str:
         """Describe a place as an index of the tensor."""
@@ -128,8 +134,8 @@ def watched(**tensors: Tensor) -> Iterator[Traffic]:
         requested = mask.data.astype(bool) & np.ones(address.shape, bool)
         inside = np.zeros(address.shape, bool)
         for x in guarded:
-            place = x.index(address)
-            near = place < len(x.mine)
+            place = x.place(address)
+            near = (place >= 0) & (place < len(x.mine))
             if near.any():
                 found = near & x.mine[np.where(near, place, 0)] & requested
                 counts[x.name] += int(found.sum())
@@ -170,23 +176,20 @@ def _note(
     found: dict[str, Outside], verb: str, guarded: list[_Guarded], wild: Any
 ) -> None:
     """Note addresses that belong to no tensor, under the nearest one."""
-    for x in guarded:
-        place = x.index(wild)
-        near = place[place < len(x.mine)]
-        if not near.size:
-            continue
-        first, last = int(near.min()), int(near.max())
-        if x.name not in found:
-            message = f"it {verb} {x.element(first)}"
-            found[x.name] = Outside(
-                message, kernels_line(_callers()), first, last
-            )
-        found[x.name].first = min(found[x.name].first, first)
-        found[x.name].last = max(found[x.name].last, last)
+    nearest = min(guarded, key=lambda x: x.distance(wild[:1]))
+    places = nearest.place(wild)
+    if nearest.distance(wild[:1]) > NEAR:
+        names = ", ".join(x.name for x in guarded)
+        message = f"it {verb} memory that is far from {names}"
+        found.setdefault("", Outside(message, kernels_line(_callers())))
         return
-    names = ", ".join(x.name for x in guarded)
-    message = f"it {verb} memory that is far from {names}"
-    found.setdefault("", Outside(message, kernels_line(_callers())))
+    first, last = int(places.min()), int(places.max())
+    if (name := nearest.name) not in found:
+        message = f"it {verb} {nearest.element(int(places[0]))}"
+        line = kernels_line(_callers())
+        found[name] = Outside(message, line, first, last)
+    found[name].first = min(found[name].first, first)
+    found[name].last = max(found[name].last, last)
 
 
 def kernels_line(frames: Iterable[FrameType]) -> str:
