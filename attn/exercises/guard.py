@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import linecache
 import sys
+import sysconfig
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -25,10 +26,14 @@ import torch
 from torch import Tensor
 
 NEAR = 4096  # elements; what is further away is near no tensor
-_LIBRARIES = tuple(
-    str(Path(spec.origin).parent)
-    for name in ("attn", "numpy", "torch", "triton")
-    if (spec := find_spec(name)) and spec.origin
+_LIBRARIES = (
+    *sysconfig.get_paths().values(),
+    str(Path(__file__).parents[1]),
+    *(
+        str(Path(spec.origin).parent)
+        for name in ("numpy", "torch", "triton")
+        if (spec := find_spec(name)) and spec.origin
+    ),
 )
 
 

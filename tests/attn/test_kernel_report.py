@@ -89,6 +89,33 @@ def test_every_row_says_why(kernel):
                     assert size >= 16 and size & (size - 1) == 0
 
 
+COPY = {"BLOCK_R": 32, "BLOCK_C": 64}
+SCORES = {"IS_CAUSAL": True, "D": 64, "BLOCK_L": 64, "BLOCK_S": 64}
+
+
+@pytest.mark.parametrize(
+    ("name", "constants", "multiplies"),
+    [
+        ("copy_tile_kernel", COPY, False),
+        ("row_softmax_kernel", {"BLOCK": 1024}, False),
+        ("scores_kernel", SCORES, True),
+        ("attention_forward_kernel", SCORES | {"GROUP": 4}, True),
+    ],
+)
+@pytest.mark.parametrize(
+    "archs", [(90,), pytest.param((80, 100), marks=pytest.mark.exhaustive)]
+)
+def test_the_solutions_of_chapter_12_compile(
+    name, constants, multiplies, archs
+):
+    from solutions import ch12_fused_forward
+
+    kernel = getattr(ch12_fused_forward, name)
+    for row in report.compile_yours(kernel, constants, archs):
+        assert row.spilled == 0
+        assert (row.instructions != "none") == multiplies
+
+
 def test_a_kernel_of_ones_own_is_compiled_from_its_source():
     from solutions.ch12_fused_forward import attention_forward_kernel
 

@@ -38,4 +38,82 @@ last = torch.arange(64) % 8 == 7
 mask = causal(64, 64) & (own | last)
 """
 
-ANSWERS = {"sdp": [CIRCLE, PARABOLA], "mask": [STRIDES, BLOCKS]}
+# Only the tiles below the diagonal; and these once for each group of heads.
+ENDS = """
+@triton.jit
+def lean_kernel(
+    Q, K, V, OUT, scale, L, S, q_offset,
+    q_h, q_l, k_h, k_s, v_h, v_s, o_h, o_l,
+    GROUP: tl.constexpr, IS_CAUSAL: tl.constexpr, D: tl.constexpr,
+    BLOCK_L: tl.constexpr, BLOCK_S: tl.constexpr,
+):
+    first, head = tl.program_id(0) * BLOCK_L, tl.program_id(1)
+    row, d = first + tl.arange(0, BLOCK_L), tl.arange(0, D)
+    place = Q + head * q_h + row[:, None] * q_l + d[None, :]
+    q = tl.load(place, mask=row[:, None] < L, other=0.0)
+    K += head // GROUP * k_h
+    V += head // GROUP * v_h
+    m_i = tl.full([BLOCK_L], -1.0e30, tl.float32)
+    l_i = tl.zeros([BLOCK_L], tl.float32)
+    out = tl.zeros([BLOCK_L, D], tl.float32)
+    for start in range(0, tl.minimum(S, first + BLOCK_L + q_offset), BLOCK_S):
+        s_ = start + tl.arange(0, BLOCK_S)
+        inside = s_[:, None] < S
+        k = tl.load(K + s_[:, None] * k_s + d[None, :], inside, 0.0)
+        v = tl.load(V + s_[:, None] * v_s + d[None, :], inside, 0.0)
+        scores = tl.dot(q, tl.trans(k)) * scale
+        seen = s_[None, :] <= tl.minimum(row[:, None] + q_offset, S - 1)
+        scores = tl.where(seen, scores, -float("inf"))
+        m_new = tl.maximum(m_i, tl.max(scores, 1))
+        w, alpha = tl.exp(scores - m_new[:, None]), tl.exp(m_i - m_new)
+        l_i = l_i * alpha + tl.sum(w, 1)
+        out = out * alpha[:, None] + tl.dot(w, v)
+        m_i = m_new
+    place = OUT + head * o_h + row[:, None] * o_l + d[None, :]
+    tl.store(place, out / l_i[:, None], mask=row[:, None] < L)
+"""
+
+GROUPED = """
+@triton.jit
+def lean_kernel(
+    Q, K, V, OUT, scale, L, S, q_offset,
+    q_h, q_l, k_h, k_s, v_h, v_s, o_h, o_l,
+    GROUP: tl.constexpr, IS_CAUSAL: tl.constexpr, D: tl.constexpr,
+    BLOCK_L: tl.constexpr, BLOCK_S: tl.constexpr,
+):
+    first, head = tl.program_id(0) * BLOCK_L, tl.program_id(1)
+    if head % GROUP != 0:
+        return  # the first head of the group computes for all of them
+    both, d = tl.arange(0, GROUP * BLOCK_L), tl.arange(0, D)
+    row, h = first + both % BLOCK_L, head + both // BLOCK_L
+    place = Q + h[:, None] * q_h + row[:, None] * q_l + d[None, :]
+    q = tl.load(place, mask=row[:, None] < L, other=0.0)
+    lse = tl.full([GROUP * BLOCK_L], -1.0e30, tl.float32)
+    out = tl.zeros([GROUP * BLOCK_L, D], tl.float32)
+    start = 0
+    while start < tl.minimum(S, first + BLOCK_L + q_offset):
+        s_ = start + tl.arange(0, BLOCK_S)
+        at = s_[:, None] * k_s + d[None, :]
+        k = tl.load(K + head // GROUP * k_h + at, s_[:, None] < S, 0.0)
+        at = s_[:, None] * v_s + d[None, :]
+        v = tl.load(V + head // GROUP * v_h + at, s_[:, None] < S, 0.0)
+        scores = tl.dot(q, tl.trans(k)) * scale
+        seen = (s_[None, :] <= row[:, None] + q_offset) & (s_[None, :] < S)
+        scores = tl.where(seen, scores, -float("inf"))
+        m_new = tl.maximum(lse, tl.max(scores, 1))
+        new = tl.log(
+            tl.exp(lse - m_new) + tl.sum(tl.exp(scores - m_new[:, None]), 1)
+        ) + m_new
+        out = out * tl.exp(lse - new)[:, None]
+        out += tl.dot(tl.exp(scores - new[:, None]), v)
+        lse = new
+        start += BLOCK_S
+    place = OUT + h[:, None] * o_h + row[:, None] * o_l + d[None, :]
+    tl.store(place, out, mask=row[:, None] < L)
+"""
+
+ANSWERS = {
+    "sdp": [CIRCLE, PARABOLA],
+    "mask": [STRIDES, BLOCKS],
+    "fwd": [ENDS, GROUPED],
+}

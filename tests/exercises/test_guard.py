@@ -1,0 +1,160 @@
+"""Loads and stores outside the tensors are seen, and Triton's errors teach."""
+
+import importlib.util
+
+import pytest
+import torch
+
+pytest.importorskip("triton")
+
+from attn.exercises import sources  # noqa: E402
+from attn.exercises.guard import watched  # noqa: E402
+from attn.exercises.kernel_errors import LESSONS  # noqa: E402
+from attn.exercises.spec import chapter  # noqa: E402
+from attn.grading.judge import judge  # noqa: E402
+
+if torch.cuda.is_available():
+    pytest.skip("kernels are compiled here", allow_module_level=True)
+
+HEAD = "from attn.exercises.triton_compat import tl, triton\n\n\n"
+KERNELS = {x.name: x for x in chapter("fwd") if x.launch}
+
+
+@pytest.fixture
+def write(tmp_path):
+    """A kernel from its source, in a file of its own."""
+
+    def written(text, name):
+        path = tmp_path / f"cell_{len(list(tmp_path.iterdir()))}.py"
+        path.write_text(HEAD + text + "\n")
+        spec = importlib.util.spec_from_file_location("__main__cell", path)
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        return getattr(module, name)
+
+    return written
+
+
+@pytest.fixture
+def message(write):
+    """What the check says of a solution in which some text is replaced."""
+
+    def said(name, *edits):
+        text = sources.solution(f"fwd-{name}")
+        for old, new in edits:
+            assert text.count(old) == 1, old
+            text = text.replace(old, new)
+        verdict = judge(KERNELS[name], write(text, name))
+        assert not verdict.passed
+        return verdict.message
+
+    return said
+
+
+@pytest.mark.parametrize(
+    ("name", "edit", "element"),
+    [
+        ("copy_tile_kernel", ("x_c, inside)", "x_c)"), "X[6, 0]"),
+        (
+            "scores_kernel",
+            ("tl.load(Q + row[:, None] * q_l + d[None, :], real, 0.0)",
+             "tl.load(Q + row[:, None] * q_l + d[None, :])"),
+            "Q[21, 0]",
+        ),
+        ("attention_forward_kernel", ("place, real, 0.0)", "place)"),
+         "Q[0, 21, 0]"),
+        ("attention_forward_kernel",
+         ("k_s + d[None, :], inside, 0.0)", "k_s + d[None, :])"),
+         "K[0, 30, 0]"),
+    ],
+)  # fmt: skip
+def test_a_read_past_the_end_is_refused_though_nothing_changes(
+    message, name, edit, element
+):
+    text = message(name, edit)
+    tensor, place = element[0], element[1:]
+    assert f"it reads {tensor}{place}, and {tensor} has the shape" in text
+    assert "in the line" in text and "tl.load(" in text
+
+
+def test_a_read_in_the_gap_between_two_rows_is_refused(message):
+    text = message(
+        "row_softmax_kernel",
+        ("inside, -float", "lane <= columns, -float"),
+        ("e = tl.exp(x", "x = tl.where(inside, x, -1e38)\n    e = tl.exp(x"),
+    )
+    assert "it reads X[0, 1], and X has the shape (2, 1)" in text
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_every_input_lies_amid_nan(name):
+    """Also between its rows, in every stage: a GPU sees no guard."""
+    for case in KERNELS[name].generate(0):
+        for x in case.args:
+            if isinstance(x, torch.Tensor):
+                memory = torch.empty(0).to(x.dtype).set_(x.untyped_storage())
+                assert memory[:64].isnan().all() and memory[-64:].isnan().all()
+                assert int((~memory.isnan()).sum()) == x.numel(), case.stage
+
+
+def test_traffic_is_counted_and_the_interpreter_left_as_it_was(write):
+    from triton.runtime.interpreter import interpreter_builder
+
+    before = set(vars(interpreter_builder))
+    copy = write(sources.solution("fwd-copy_tile_kernel"), "copy_tile_kernel")
+    x, out = torch.randn(5, 6), torch.zeros(5, 6)
+    with watched(X=x, OUT=out) as outer:
+        with watched(X=x, OUT=out) as inner:
+            copy[(2, 1)](x, out, 5, 6, 6, 1, 6, 1, BLOCK_R=4, BLOCK_C=8)
+        assert inner.read == {"X": 30} and inner.written == {"OUT": 30}
+        assert not inner.outside and not outer.read
+        copy[(2, 1)](x, out, 5, 6, 6, 1, 6, 1, BLOCK_R=4, BLOCK_C=8)
+        assert outer.read == {"X": 30}
+    assert torch.equal(x, out)
+    assert set(vars(interpreter_builder)) == before
+
+
+@pytest.mark.parametrize(
+    ("name", "edit", "lesson"),
+    [
+        ("attention_forward_kernel",
+         ("weights.to(v.dtype)", "weights"), "one dtype"),
+        ("copy_tile_kernel",
+         ("tl.arange(0, BLOCK_R)[:, None]", "tl.arange(0, BLOCK_R)"),
+         "shapes meet"),
+        ("copy_tile_kernel", ("(r < rows)", "(X[r] < rows)"), "is moved"),
+        ("scores_kernel",
+         ('tl.dot(q, tl.trans(k), input_precision="ieee")', "(q @ k)"),
+         "with tl.dot"),
+        ("attention_forward_kernel",
+         ("tl.zeros([BLOCK_L], tl", "tl.zeros([L], tl"), "tl.constexpr"),
+        ("row_softmax_kernel",
+         ("tl.arange(0, BLOCK)", "tl.arange(0, BLOCK + 1)"), "power of two"),
+        ("row_softmax_kernel",
+         ("tl.max(x, 0)", "tl.max(x, 1)"), "as many axes"),
+        ("row_softmax_kernel",
+         ("tl.sum(e, 0)", "e.norm()"), "no torch tensor"),
+        ("row_softmax_kernel",
+         ("tl.load(X + row * x_stride + lane,", "tl.load(lane,"),
+         "need pointers"),
+        ("row_softmax_kernel",
+         ("tl.load(X + row * x_stride + lane,", "tl.load(X + row * x_stride,"),
+         "same shape"),
+    ],
+)  # fmt: skip
+def test_an_error_of_tritons_says_what_it_means(message, name, edit, lesson):
+    text = " ".join(message(name, edit).split())
+    assert "it raised " in text and "in the line" in text
+    assert lesson in text
+
+
+def test_lessons_are_short_and_name_no_torch_function():
+    for lesson in LESSONS.values():
+        assert len(lesson) < 200
+
+
+def test_a_wrong_signature_names_no_line_of_the_checkers(message):
+    text = message("row_softmax_kernel", ("x_stride, out_stride, columns, B",
+                                          "x_stride, columns, B"),
+                   ("row * out_stride", "row * x_stride"))  # fmt: skip
+    assert "it raised TypeError" in text and "in the line" not in text
