@@ -43,7 +43,7 @@ LESSONS = {
         "tl.load and tl.store need pointers: the tensor's argument, such as "
         "X, plus offsets"
     ),
-    r"[Mm]ask argument cannot be block|Other argument cannot be block": (
+    r"argument cannot be block type": (
         "the pointers are a single one, or a smaller block, and the mask is "
         "a block: give all three of tl.load's arguments the same shape"
     ),
