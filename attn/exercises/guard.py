@@ -53,7 +53,7 @@ class OutOfBounds(IndexError):
 
 @dataclass
 class Outside:
-    """What a launch reads or writes beside one tensor."""
+    """The elements beside one tensor that a launch reads or writes."""
 
     message: str
     where: str  # the kernel's line
