@@ -40,9 +40,11 @@ def _cases(g: Generator) -> Iterator[Case]:
     yield Case(stage, (randn(2, 3, 4, 5), mask(2, 3, 4, 5)))
     yield Case(stage, (randn(3, 3, 3, 3), mask(3, 3, 3, 3)))
     yield Case(stage, (randn(2, 3, 4), mask(2, 3, 4)))
+    yield Case(stage, (randn(2, 1, 2, 3, 4), mask(2, 1, 2, 3, 4)))
+
+    stage = "some of the four axes have length 1"
     yield Case(stage, (randn(2, 3, 1, 5), mask(2, 3, 1, 5)))
     yield Case(stage, (randn(1, 1, 3, 4), mask(1, 1, 3, 4)))
-    yield Case(stage, (randn(2, 1, 2, 3, 4), mask(2, 1, 2, 3, 4)))
 
     stage = "the mask is smaller than the scores and broadcasts"
     yield Case(stage, (randn(2, 3, 4, 5), mask(2, 1, 1, 5)))
