@@ -1,6 +1,8 @@
 """Cases, properties and correct variants of ``sdp-SelfAttention``."""
 
+import math
 from collections.abc import Iterator
+from dataclasses import replace
 
 import torch
 from torch import Generator, Tensor, nn
@@ -56,6 +58,12 @@ def _cases(g: Generator) -> Iterator[Case]:
     yield case(stage, randn(1, 4, 3), D=16)
 
     yield case("there is a batch of batches: four axes", randn(2, 3, 4, 5))
+
+    stage = "another sequence was first, a shorter or a longer one"
+    for first, L in ((2, 6), (6, 2)):
+        second = case(stage, randn(L, 6))
+        before = (replace(second, args=(randn(first, 6),)),)
+        yield replace(second, before=before)
 
     stage = "axes have the same length"
     yield case(stage, randn(4, 4), D=4)
@@ -135,3 +143,27 @@ class _Matrices(nn.Module):
         exps = (scores - scores.amax(-1, keepdim=True).detach()).exp()
         weights = self.dropout(exps / exps.sum(-1, keepdim=True))
         return self.v_proj(weights @ x)
+
+
+@exercise.equivalent("the three maps as one product")
+class _Packed(SelfAttention):
+    def forward(self, x):
+        layers = self.q_proj, self.k_proj, self.v_proj
+        packed = torch.cat([layer.weight for layer in layers])  # (3D, E)
+        q, k, v = (x @ packed.T).chunk(3, -1)
+        scores = q.div(math.sqrt(q.shape[-1])) @ k.transpose(-2, -1)
+        return torch.softmax(scores, -1).matmul(v)
+
+
+@exercise.equivalent("all leading axes flattened, a scale buffer, bmm")
+class _Flattened(SelfAttention):
+    def __init__(self, embed_dim, head_dim):
+        super().__init__(embed_dim, head_dim)
+        self.register_buffer("scale", torch.tensor(head_dim**-0.5))
+
+    def forward(self, tokens):
+        flat = tokens.reshape(-1, *tokens.shape[-2:])
+        k, v = self.k_proj(flat), self.v_proj(flat)
+        scores = torch.bmm(self.q_proj(flat) * self.scale, k.transpose(1, 2))
+        out = torch.bmm(nn.functional.softmax(scores, dim=2), v)
+        return out.view(*tokens.shape[:-1], out.shape[-1])

@@ -141,3 +141,39 @@ def _row_by_row(query, key, value, scale=None):
         weights = (products.sum(-1) * _factor(query, scale)).softmax(-1)
         rows.append((weights[..., None] * value).sum(-2))
     return torch.stack(rows, -2)
+
+
+@exercise.equivalent("one sequence at a time, by calling itself")
+def _recursive(query, key, value, scale=None):
+    if query.dim() == 2:
+        scores = query.mm(key.t()) * _factor(query, scale)
+        return scores.softmax(1).mm(value)
+    parts = zip(query, key, value, strict=True)
+    return torch.stack([_recursive(*part, scale) for part in parts])
+
+
+@exercise.equivalent("vmap over the leading axes")
+def _vmap(query, key, value, scale=None):
+    def one(q, k, v):
+        return torch.softmax(q @ k.T * _factor(q, scale), 1) @ v
+
+    for _ in query.shape[:-2]:
+        one = torch.vmap(one)
+    return one(query, key, value)
+
+
+@exercise.equivalent("one pass over the keys, in float32 or float64")
+def _online(query, key, value, scale=None):
+    dtype = torch.promote_types(query.dtype, torch.float32)
+    q, k, v = (x.to(dtype) for x in (query, key, value))
+    q = q * _factor(query, scale)
+    top = torch.full_like(q[..., :1], -math.inf)
+    total, out = torch.zeros_like(top), 0.0
+    for j in range(key.shape[-2]):
+        score = (q * k[..., j : j + 1, :]).sum(-1, keepdim=True)
+        new = torch.maximum(top, score)
+        shrink, weight = (top - new).exp(), (score - new).exp()
+        total = total * shrink + weight
+        out = out * shrink + weight * v[..., j : j + 1, :]
+        top = new
+    return (out / total).to(query.dtype)

@@ -45,6 +45,8 @@ def _cases(g: Generator) -> Iterator[Case]:
     q, k = far_apart(g)
     yield Case(stage, (q, k, randn(5, 2)))
     yield Case(stage, (-q, k, randn(5, 2)))
+    q, k = randn(3, 4) + 10, randn(5, 4) / 10 + 10
+    yield Case(stage, (q, k, randn(5, 2)))  # about 200, and close together
 
     stage = "the inputs are views of other tensors"
     views = randn(8, 2).mT, randn(8, 5).mT, randn(1, 3).expand(5, 3)
@@ -112,3 +114,27 @@ def _online(query, key, value):
             top = new
         out[i] /= total
     return out
+
+
+@exercise.equivalent("features outermost, keys down")
+def _features(query, key, value):
+    scores = torch.zeros(len(key), len(query))
+    for q, k in zip(query.unbind(1), key.unbind(1), strict=True):
+        scores += torch.outer(k, q)
+    scores -= scores.amax(0)  # one for each query
+    exps = scores.div(query.shape[1] ** 0.5).exp()
+    return (exps / exps.sum(0)).T.mm(value)
+
+
+@exercise.equivalent("a dict of exps, NumPy's arrays")
+def _dict(query, key, value):
+    q, k, v = query.numpy(), key.numpy(), value.numpy()
+    rows = []
+    for a in q:
+        scores = {j: (a * b).sum() / a.size**0.5 for j, b in enumerate(k)}
+        top = max(scores.values())
+        exps = {j: math.exp(score - top) for j, score in scores.items()}
+        total = sum(exps.values())
+        mixed = sum(exps[j] / total * v[j] for j in exps)
+        rows.append(torch.as_tensor(mixed, dtype=torch.float32))
+    return torch.stack(rows)

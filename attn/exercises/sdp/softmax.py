@@ -166,3 +166,15 @@ def _pairs(x, dim=-1):
     pairs = torch.exp(y[..., None, :] - y[..., :, None])  # exp(x_j - x_i)
     pairs = torch.where(y[..., :, None] == -math.inf, math.inf, pairs)
     return (1 / pairs.sum(-1)).movedim(-1, dim).to(x.dtype)
+
+
+@exercise.equivalent("one pass along the axis, rescaling as it goes")
+def _online(x, dim=-1):
+    top = torch.full_like(x.select(dim, 0), -math.inf)
+    total = torch.zeros_like(top)
+    for score in x.unbind(dim):
+        new = torch.maximum(top, score)
+        known = torch.where(new == -math.inf, 0.0, new)
+        total = total * (top - known).exp() + (score - known).exp()
+        top = new
+    return (x - top.unsqueeze(dim)).exp() / total.unsqueeze(dim)
