@@ -1,6 +1,7 @@
 """An open task starts short of its goals, and several answers reach them."""
 
 import math
+from functools import cache
 
 import pytest
 import torch
@@ -10,7 +11,7 @@ from attn.grading import goal, notebooks
 from tests.notebooks.learners import answered, ids, short
 from tests.notebooks.open_tasks import ANSWERS
 
-TAG = "open-task"
+TAG, SETUP = "open-task", "open-task-setup"
 
 
 def tags(cell):
@@ -31,15 +32,27 @@ def task_cells(key):
     ]
 
 
-def lines_of(key, answer, capsys):
-    """Run the chapter's imports, its solutions and the task; what it says."""
+@cache
+def before(key):
+    """Run the chapter's imports, its solutions and what the task builds on."""
     notebook = short(key)
     chapter = answered(notebook, right=ids(notebook))
-    [(task, goals)] = task_cells(key)
     names = {"__name__": "chapter"}
-    for cell in chapter.cells:
+    setup = [
+        cell
+        for cell in notebooks.read(sources.notebook_path(key)).cells
+        if SETUP in tags(cell)
+    ]
+    for cell in chapter.cells + setup:
         if "%pip" not in cell.source and not cells.checked_id(cell):
             exec(cell.source, names)
+    return names
+
+
+def lines_of(key, answer, capsys):
+    """Run the task after the cells before it; what it says."""
+    [(task, goals)] = task_cells(key)
+    names = dict(before(key))
     exec(task.source if answer is None else answer, names)
     capsys.readouterr()
     exec(goals.source, names)
