@@ -34,11 +34,12 @@ def grouped_attention(
     """Compute grouped-query attention without copying keys or values.
 
     Query head ``h`` reads key and value head ``h // G``, with
-    ``G = H // Hkv``, scaled by ``1 / sqrt(D)``. The check also measures
-    what you allocate: no tensor may be larger than keys, queries or
-    scores. (A product with an expanded tensor copies it behind your
-    back.) H = Hkv and Hkv = 1 occur, and gradients. Every generated
-    token reads the whole cache; a copy is slower still.
+    ``G = H // Hkv``, scaled by ``1 / sqrt(D)``. Write the products
+    yourself: PyTorch's ``scaled_dot_product_attention`` is refused. The
+    check also measures memory: a copy of keys or values for each query
+    head is too much. (A product with an expanded tensor copies it
+    behind your back.) H = Hkv and Hkv = 1 occur, and gradients. Every
+    generated token reads the whole cache; a copy is slower still.
 
     Args:
         query: ``(B, H, L, D)``.

@@ -136,7 +136,8 @@ def llama3_scaling(
         original_max_position_embeddings: C.
 
     Returns:
-        ``(D / 2,)``, the scaled radians a position.
+        ``(D / 2,)``, the scaled radians a position, in the dtype of
+        ``inv_freq``.
     """
     turns = original_max_position_embeddings * inv_freq / (2 * math.pi)
     span = high_freq_factor - low_freq_factor
@@ -154,13 +155,13 @@ def yarn_scaling(
 ) -> tuple[Tensor, float]:
     """Scale by YaRN: a ramp over the pairs, and a sharper softmax.
 
-    The pair that turns n times in the trained context C has index
-    ``D * ln(C / (2 pi n)) / (2 ln base)``. The ramp is 0 up to this
-    index for beta_fast, rounded down, and 1 beyond the one for
-    beta_slow, rounded up, clamped to 0 and D - 1; in between it is
-    linear in the index. Ramp 0 keeps ``inv_freq``, ramp 1 divides
-    it by ``factor``. cos and sin grow by ``0.1 * ln(factor) + 1``. Your
-    ``frequencies`` may be used; the bounds of the ramp never meet.
+    The law derived above. The ramp is linear in the number of the pair:
+    0 up to i(beta_fast), rounded down and at least 0; 1 from
+    i(beta_slow), rounded up and at most D - 1. Ramp 0 keeps a
+    frequency, ramp 1 divides it by ``factor``; the temperature goes on
+    cos and sin. Your ``frequencies`` may be used. The check uses other
+    bounds, and ramps that begin before the first pair or end behind the
+    last; the two ends never meet.
 
     Args:
         head_dim: ``D``.

@@ -2,7 +2,7 @@
 
 A task has two cells: the learner's, tagged ``open-task``, and below it the
 one with the goals. Before them a learner has run the chapter's imports and
-has written its exercises.
+has written its exercises and run the cells tagged ``open-task-setup``.
 """
 
 CIRCLE = """
@@ -112,8 +112,74 @@ def lean_kernel(
     tl.store(place, out, mask=row[:, None] < L)
 """
 
+# The best maps of rank D for the products of all heads of a group at once.
+SHARED_PRODUCTS = """
+def convert_better(model, num_kv_heads):
+    G, D = H // num_kv_heads, E // H
+    small, state = FourBefore(num_kv_heads), dict(model.state_dict())
+    q, k, v = (
+        state[f"attention.{n}_proj.weight"].unflatten(0, (num_kv_heads, G, D))
+        for n in "qkv"
+    )
+    out = state["attention.out_proj.weight"].unflatten(1, (num_kv_heads, G, D))
+    out = out.permute(1, 2, 3, 0)  # (Hkv, G, D, E)
+
+    def shared(left, right):  # left.mT @ right, all heads of a group stacked
+        u, s, vh = torch.linalg.svd((left.mT @ right).flatten(1, 2), False)
+        left = (u[..., :D] * s[:, None, :D]).unflatten(1, (G, E)).mT
+        return left.flatten(0, 2), vh[:, :D].flatten(0, 1)
+
+    query, key = shared(q, k)
+    out, value = shared(out, v)
+    new = {"q": query, "k": key, "v": value, "out": out.T}
+    for name, weight in new.items():
+        state[f"attention.{name}_proj.weight"] = weight
+    small.load_state_dict(state)
+    return small
+"""
+
+# Where the keys of a group vary most, and the queries seen from there.
+SHARED_DIRECTIONS = """
+def convert_better(model, num_kv_heads):
+    G, D = H // num_kv_heads, E // H
+    small, state = FourBefore(num_kv_heads), dict(model.state_dict())
+    tokens = torch.cartesian_prod(torch.arange(V), torch.arange(L))
+    x = state["token.weight"][tokens[:, 0]] + state["place.weight"][tokens[:, 1]]
+    old = {n: state[f"attention.{n}_proj.weight"] for n in ("q", "k", "v", "out")}
+    groups = range(num_kv_heads)
+    for big, asks in (("k", "q"), ("v", "out")):
+        asked = old[asks] if asks == "q" else old[asks].T  # (H * D, E)
+        few, many = [], []
+        for g in groups:
+            rows = slice(g * G * D, (g + 1) * G * D)
+            each = old[big][rows]  # the group's own keys, (G * D, E)
+            _, vectors = torch.linalg.eigh(each @ x.T @ x @ each.T)
+            basis = vectors[:, -D:]  # where the keys of the group vary most
+            few.append(basis.T @ each)
+            pieces = basis.view(G, D, D).mT @ asked[rows].view(G, D, E)
+            many.append(pieces.flatten(0, 1))
+        state[f"attention.{big}_proj.weight"] = torch.cat(few)
+        new = torch.cat(many)
+        state[f"attention.{asks}_proj.weight"] = new if asks == "q" else new.T
+    small.load_state_dict(state)
+    return small
+"""
+
+HOTTER = """
+def my_law(length):
+    return yarn_scaling(D, 10000, length / C, C)[0], 1.5
+"""
+
+THE_SLOW_HALF_STANDS_STILL = """
+def my_law(length):
+    scaled, _ = yarn_scaling(D, 10000, length / C, C)
+    return torch.where(torch.arange(D // 2) < D // 4, scaled, 0.0), 1.45
+"""
+
 ANSWERS = {
     "sdp": [CIRCLE, PARABOLA],
     "mask": [STRIDES, BLOCKS],
     "fwd": [ENDS, GROUPED],
+    "gqa": [SHARED_PRODUCTS, SHARED_DIRECTIONS],
+    "rope": [HOTTER, THE_SLOW_HALF_STANDS_STILL],
 }

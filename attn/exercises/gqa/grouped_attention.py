@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from functools import partial
 
 import torch
-import torch.nn.functional as F
 from torch import Generator, Tensor
 
 from attn import functional
@@ -138,6 +137,7 @@ exercise = Exercise(
     points=3,
     reference=functional.grouped_attention,
     cases=_cases,
+    forbids=("scaled_dot_product_attention",),
     properties=(
         Property(
             "The result must have as many elements as there are query heads, "
@@ -173,13 +173,6 @@ exercise = Exercise(
 def _in_groups(query: Tensor, key: Tensor) -> Tensor:
     """Split the heads: ``(B, Hkv, G, L, D)``."""
     return query.unflatten(1, (key.shape[1], -1))
-
-
-@exercise.equivalent("PyTorch's own, with enable_gqa")
-def _sdpa(query, key, value, attn_mask=None):
-    return F.scaled_dot_product_attention(
-        query, key, value, attn_mask=attn_mask, enable_gqa=True
-    )
 
 
 @exercise.equivalent("einsum with a letter for the group")
@@ -219,17 +212,6 @@ def _members(query, key, value, attn_mask=None):
             scores = torch.where(mask[:, i::group], scores, -math.inf)
         out[:, i::group] = scores.softmax(-1) @ value
     return out
-
-
-@exercise.equivalent("packed rows given to PyTorch's own")
-def _packed_sdpa(query, key, value, attn_mask=None):
-    B, H, L, D = query.shape
-    Hkv, S = key.shape[1:3]
-    if attn_mask is not None:
-        attn_mask = attn_mask.expand(B, H, L, S).reshape(B, Hkv, -1, S)
-    rows = query.reshape(B, Hkv, -1, D)
-    out = F.scaled_dot_product_attention(rows, key, value, attn_mask)
-    return out.reshape(B, H, L, -1)
 
 
 @exercise.equivalent("packed as (L, G), and unpacked in that order")
