@@ -144,8 +144,10 @@ def convert_better(model, num_kv_heads):
     G, D = H // num_kv_heads, E // H
     small, state = FourBefore(num_kv_heads), dict(model.state_dict())
     tokens = torch.cartesian_prod(torch.arange(V), torch.arange(L))
-    x = state["token.weight"][tokens[:, 0]] + state["place.weight"][tokens[:, 1]]
-    old = {n: state[f"attention.{n}_proj.weight"] for n in ("q", "k", "v", "out")}
+    word, place = state["token.weight"], state["place.weight"]
+    x = word[tokens[:, 0]] + place[tokens[:, 1]]
+    names = ("q", "k", "v", "out")
+    old = {n: state[f"attention.{n}_proj.weight"] for n in names}
     groups = range(num_kv_heads)
     for big, asks in (("k", "q"), ("v", "out")):
         asked = old[asks] if asks == "q" else old[asks].T  # (H * D, E)
