@@ -75,7 +75,7 @@ def merge_states(first: State, second: State) -> State:
         ``out`` and ``lse`` over both, in the dtypes of ``first``; a
         ValueError is raised when the shapes differ.
 
-    Source: Dao et al. 2022, section 3.1; Jacob and others, "split-K".
+    Source: Dao et al. 2022, section 3.1; Dao et al. 2023, "Flash-Decoding".
     """
     for name, i in (("out", 0), ("lse", 1)):
         if first[i].shape != second[i].shape:
