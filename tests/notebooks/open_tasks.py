@@ -178,10 +178,40 @@ def my_law(length):
     return torch.where(torch.arange(D // 2) < D // 4, scaled, 0.0), 1.45
 """
 
+THREE_SUMS = """
+def row_entropy(blocks):
+    top, total, moment = torch.tensor(-math.inf), 0.0, 0.0
+    for s in blocks:
+        new = torch.maximum(top, s.amax(-1, keepdim=True))
+        safe = new.masked_fill(new == -math.inf, 0.0)
+        weights = (s - safe).exp()
+        fade, moved = (top - safe).exp(), (top - safe).clamp(min=-1e30)
+        # Measured from the new maximum, all scores so far are lower.
+        moment = fade * (moment + total * moved)
+        moment = moment + (weights * (s - safe).clamp(min=-1e30)).sum(-1, True)
+        total = total * fade + weights.sum(-1, True)
+        top = new
+    total = total.masked_fill(total == 0, 1.0)
+    return (total.log() - moment / total)[:, 0]
+"""
+
+SCORES_AS_VALUES = """
+def row_entropy(blocks):
+    import itertools
+
+    scores, values = itertools.tee(blocks)
+    mean, lse = online_softmax(
+        (s[:, None] for s in scores),  # each row is a batch of its own
+        (s.clamp(min=-1e30)[..., None] for s in values),
+    )
+    return (lse - mean[..., 0])[:, 0].clamp(min=0.0)
+"""
+
 ANSWERS = {
     "sdp": [CIRCLE, PARABOLA],
     "mask": [STRIDES, BLOCKS],
     "fwd": [ENDS, GROUPED],
     "gqa": [SHARED_PRODUCTS, SHARED_DIRECTIONS],
     "rope": [HOTTER, THE_SLOW_HALF_STANDS_STILL],
+    "flash": [THREE_SUMS, SCORES_AS_VALUES],
 }
