@@ -1,10 +1,12 @@
-"""Spare Triton's interpreter a search at every launch."""
+"""Spare Triton's interpreter work that a check would repeat."""
 
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from types import SimpleNamespace
 from typing import Any
+
+from attn.exercises import mistakes
 
 
 @contextmanager
@@ -15,7 +17,8 @@ def language_kept_patched() -> Iterator[None]:
     launch, and again at each call of a device function, after a search
     through all its members: half the time of a small kernel. While this
     context is open the first launch replaces them, and the end of the
-    context restores them.
+    context restores them. The known mistakes are run as they are: rewriting
+    one, so that numbers assigned become tensors, takes as long as running it.
 
     It does nothing where kernels are compiled, and where the interpreter is
     built differently from that of Triton 3.6 to 3.9.
@@ -46,6 +49,19 @@ def language_kept_patched() -> Iterator[None]:
         return kept
 
     with ExitStack() as stack:
-        stack.callback(setattr, interpreter, "_patch_lang", patch)
-        interpreter._patch_lang = patch_once  # type: ignore[attr-defined]
+        _replace(stack, interpreter, "_patch_lang", patch_once)
+        rewriter = getattr(interpreter, "FunctionRewriter", None)
+        if rewrite := getattr(rewriter, "rewrite_ast", None):
+
+            def rewrite_learners(self: Any) -> Any:
+                known = self.fn.__module__ == mistakes.__name__
+                return self.fn if known else rewrite(self)
+
+            _replace(stack, rewriter, "rewrite_ast", rewrite_learners)
         yield
+
+
+def _replace(stack: ExitStack, owner: Any, name: str, value: Any) -> None:
+    """Set an attribute until the stack is closed."""
+    stack.callback(setattr, owner, name, getattr(owner, name))
+    setattr(owner, name, value)

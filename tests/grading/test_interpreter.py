@@ -91,3 +91,15 @@ def test_a_patch_that_cannot_be_kept_is_made_each_time(monkeypatch):
         for _ in range(2):
             interpreter._patch_lang(double.fn)
     assert made == [double.fn] * 2
+
+
+def test_a_known_mistake_is_not_rewritten_and_a_learners_kernel_is():
+    from attn.exercises.spec import find
+
+    rewrite = interpreter.FunctionRewriter.rewrite_ast
+    kernel = find("fwd-copy_tile_kernel").mistakes[0].answer
+    with language_kept_patched():
+        assert kernel.rewriter.rewrite_ast() is kernel.fn
+        assert double.rewriter.rewrite_ast() is not double.fn
+    assert interpreter.FunctionRewriter.rewrite_ast is rewrite
+    assert kernel.rewriter.rewrite_ast() is not kernel.fn
