@@ -64,8 +64,8 @@ def judge(
     """
     if borrowed := use_of_the_package(exercise, answer):
         return Verdict(False, borrowed)
-    oracle = oracle or Oracle(exercise, seed)
-    with _one_thread(), language_kept_patched():
+    with one_thread(), language_kept_patched():
+        oracle = oracle or Oracle(exercise, seed)
         token = checking.set(exercise.id)
         try:
             outcomes = _run_all(answer, oracle)
@@ -81,7 +81,7 @@ def judge(
 
 
 @contextmanager
-def _one_thread() -> Iterator[None]:
+def one_thread() -> Iterator[None]:
     """Run on one thread: more cost more than they give on small tensors.
 
     On a busy machine a softmax of ten elements takes 8 ms with two threads,
@@ -231,9 +231,10 @@ def _agree(a: Outcome, b: Outcome) -> bool:
     return all(alike(a.grads[n], b.grads[n]) for n in a.grads if n in b.grads)
 
 
-def _effect(outcome: Outcome) -> str:
-    """Return a side effect's text up to its first number."""
-    return re.split(r"\d", outcome.side_effect)[0]
+def _effect(outcome: Outcome) -> tuple[Any, ...]:
+    """Return a side effect's text up to its first number, and its coins."""
+    text = re.split(r"\d", outcome.side_effect)[0]
+    return text, outcome.drew, outcome.repeats
 
 
 def _gist(outcome: Outcome) -> str:
