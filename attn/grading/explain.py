@@ -1,7 +1,10 @@
 """Explain to a learner what is wrong, in words, shapes and some elements."""
 
 from dataclasses import dataclass
+from numbers import Number
 from typing import Any
+
+from torch import Tensor
 
 from attn.exercises.guard import OutOfBounds
 from attn.exercises.mistakes import Mistake
@@ -84,17 +87,28 @@ def _input_size(failure: Failure) -> int:
 
 
 def _input_lines(exercise: Exercise, case: Case) -> list[str]:
-    """Return the failing input, one argument a line, under its own name."""
-    names = exercise.input_names(case)
-    inputs = {**dict(zip(names, case.args, strict=False)), **case.kwargs}
+    """Return the failing input, one argument a line, and earlier calls."""
+    inputs = _named_inputs(exercise, case)
     lines = []
     if case.init:
         words = ", ".join(f"{k}={v!r}" for k, v in case.init.items())
         lines.append(f"  {exercise.name}({words})")
+    for earlier in case.before:
+        words = ", ".join(
+            f"{n} {tuple(x.shape)}" if isinstance(x, Tensor) else f"{n}={x!r}"
+            for n, x in _named_inputs(exercise, earlier).items()
+            if x is None or isinstance(x, Tensor | Number)
+        )
+        lines.append(f"  called earlier with  {words}")
     width = max([8, *map(len, inputs)])
     return lines + [
         f"  {n:<{width}}  {describe(x)}" for n, x in inputs.items()
     ]
+
+
+def _named_inputs(exercise: Exercise, case: Case) -> dict[str, Any]:
+    names = exercise.input_names(case)
+    return {**dict(zip(names, case.args, strict=False)), **case.kwargs}
 
 
 def _holds(holds: Any, failure: Failure) -> bool:

@@ -1,9 +1,10 @@
 """Find uses of the book's own package in an answer."""
 
 import dis
+import functools
 import inspect
 import types
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from attn.exercises.kernel import is_kernel
@@ -25,10 +26,10 @@ def use_of_the_package(exercise: Exercise, answer: Any) -> str | None:
             f"{exercise.name} is {module}'s own: write it yourself, in the "
             "cell above"
         )
-    namespace = exercise.namespace()
-    for name, value in _globals_used(answer, set()):
+    given = [_plain(x) for x in exercise.namespace().values()]
+    for name, value in _used(exercise.name, answer, set()):
         home = _home(value)
-        if not _is_ours(home) or value is _plain(namespace.get(name)):
+        if not _is_ours(home) or any(value is x for x in given):
             continue
         # An earlier exercise's reference is there because check put it there.
         if getattr(value, "__attn_reference__", exercise.id) == exercise.id:
@@ -54,21 +55,43 @@ def _is_ours(module: str) -> bool:
     return module.partition(".")[0] == "attn"
 
 
-def _globals_used(item: Any, seen: set[Any]) -> Iterator[tuple[str, Any]]:
-    """Yield the globals that the learner's code reads, by name."""
-    if not isinstance(item, type | types.FunctionType) or item in seen:
+def _used(name: str, item: Any, seen: set[int]) -> Iterator[tuple[str, Any]]:
+    """Yield what the learner's code reaches, by the name that it has there.
+
+    Functions are followed to their globals, closures and default values,
+    containers to what they hold.
+    """
+    item = _plain(item)
+    if id(item) in seen:
         return
-    seen.add(item)
-    if isinstance(item, type):
-        for member in filter(callable, vars(item).values()):
-            yield from _globals_used(inspect.unwrap(member), seen)
-        return
-    for name in _names(item.__code__):
-        if name in item.__globals__:
-            value = _plain(item.__globals__[name])
-            yield name, value
-            if _home(value) == item.__module__:
-                yield from _globals_used(value, seen)
+    seen.add(id(item))
+    for inner, value in _parts(name, item):
+        value = _plain(value)
+        yield inner, value
+        own = not isinstance(value, type | types.FunctionType)
+        if own or _home(value) == _home(item):
+            yield from _used(inner, value, seen)
+
+
+def _parts(name: str, item: Any) -> Iterator[tuple[str, Any]]:
+    if isinstance(item, Mapping):
+        yield from ((name, x) for x in item.values())
+    elif isinstance(item, list | tuple | set | frozenset):
+        yield from ((name, x) for x in item)
+    elif isinstance(item, functools.partial):
+        yield from ((name, x) for x in (item.func, item.args, item.keywords))
+    elif isinstance(item, type):
+        members = vars(item).values()
+        yield from (
+            (name, inspect.unwrap(x) if callable(x) else x) for x in members
+        )
+    elif isinstance(item, functools._lru_cache_wrapper):
+        yield name, item.__wrapped__
+    elif isinstance(item, types.FunctionType):
+        names = [x for x in _names(item.__code__) if x in item.__globals__]
+        yield from ((x, item.__globals__[x]) for x in names)
+        yield from inspect.getclosurevars(item).nonlocals.items()
+        yield name, (item.__defaults__, item.__kwdefaults__)
 
 
 def _names(code: types.CodeType) -> Iterator[str]:

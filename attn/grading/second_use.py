@@ -14,6 +14,7 @@ from typing import Any
 from torch import Tensor
 
 from attn.exercises.spec import Case
+from attn.grading.inputs import named_tensors
 from attn.grading.run import Outcome
 
 MOST = 6  # uses of a class; of a function, which keeps little, 2
@@ -49,8 +50,8 @@ def _again(
     chosen: list[tuple[Case, Case]], cases: list[Case]
 ) -> Iterator[Case]:
     for case, other in chosen:
-        before = (*_partner(case, cases), case)
-        stage = "it is called a second time, with other inputs"
+        before = (*_others(case, cases), case)
+        stage = "it is called again, with other inputs"
         yield replace(other, stage=stage, before=before, max_live=None)
 
 
@@ -99,13 +100,18 @@ def _partners(case: Case, pairs: list[tuple[Case, Case]]) -> int:
     return sum(_key(x) == _key(case) for x, _ in pairs)
 
 
-def _partner(case: Case, cases: list[Case]) -> list[Case]:
-    """Return a case for the same module, as different as there is one."""
+def _others(case: Case, cases: list[Case]) -> list[Case]:
+    """Return cases for the same module: a smaller one, one of another kind.
+
+    What is sized by the first call is then too small, and what is kept of a
+    call, a mask for instance, is there when none is given.
+    """
     same = [x for x in cases if _key(x) == _key(case)]
-    far = [x for x in same if _kind(x) != _kind(case)] or [
-        x for x in same if _shapes(x) != _shapes(case)
-    ]
-    return [replace(x, train=not x.train, max_live=None) for x in far[-1:]]
+    small = min(same, key=_size)
+    far = [x for x in same if _kind(x) != _kind(case)]
+    found = [small] if _size(small) < _size(case) else []
+    found += [x for x in far[-1:] if x is not small]
+    return [replace(x, train=not x.train, max_live=None) for x in found]
 
 
 def _key(case: Case) -> str:
@@ -123,6 +129,6 @@ def _kind(case: Case) -> tuple[Any, ...]:
     )
 
 
-def _shapes(case: Case) -> list[Any]:
-    inputs = [*case.args, *case.kwargs.values()]
-    return [x.shape for x in inputs if isinstance(x, Tensor)]
+def _size(case: Case) -> int:
+    inputs = [case.args, dict(case.kwargs)]
+    return sum(x.numel() for _, x in named_tensors(inputs))

@@ -75,6 +75,19 @@ class Drops(Right):
         return super().forward(x, kv_input, attn_mask)
 
 
+class SizedByTheFirstCall(Right):
+    seen = None
+
+    def forward(self, x, kv_input=None, attn_mask=None):
+        S = (x if kv_input is None else kv_input).shape[1]
+        if self.seen is None:
+            self.seen = torch.ones(S)
+        kept = self.seen[:S]
+        if kv_input is None:
+            return super().forward(x * kept[:, None], None, attn_mask)
+        return super().forward(x, kv_input * kept[:, None], attn_mask)
+
+
 class WrongInTraining(Right):
     def forward(self, x, kv_input=None, attn_mask=None):
         mask = None if self.training else attn_mask
@@ -95,7 +108,7 @@ class ChangesItsWeights(Right):
         return out
 
 
-AGAIN = "wrong when it is called a second time, with other inputs"
+AGAIN = "wrong when it is called again, with other inputs"
 TRAINING = "wrong when it is in training mode"
 
 
@@ -106,6 +119,7 @@ TRAINING = "wrong when it is in training mode"
         (KeepsTheKeys, AGAIN),
         (KeepsResults, "it returns an earlier call's result"),
         (PilesUp, AGAIN),
+        (SizedByTheFirstCall, AGAIN),
         (KeepsWeights, AGAIN),
         (Drops, f"{TRAINING}: it draws random numbers"),
         (WrongInTraining, TRAINING),
@@ -117,7 +131,10 @@ TRAINING = "wrong when it is in training mode"
 def test_a_module_that_is_right_once_only_is_refused(answer, said):
     verdict = judge(MODULE, answer)
     assert not verdict.passed
-    assert said in verdict.message
+    assert said in " ".join(verdict.message.split())
+    assert ("called earlier with  x (" in verdict.message) == (
+        "called again" in verdict.stage or "mode" in verdict.stage
+    )
 
 
 def test_a_result_that_a_later_call_changes_is_refused():
