@@ -64,8 +64,10 @@ def _cases(g: Generator) -> Iterator[Case]:
     yield case(stage, randn(1, 1, 6), 3, kv_input=randn(1, 4, 6))
 
     stage = "there is a mask (L, S), the same for all"
-    causal = torch.ones(5, 5).tril().bool()
-    yield case(stage, randn(2, 5, 12), 3, attn_mask=causal)
+    causal = torch.ones(4, 5).tril().bool()
+    other = {"kv_input": randn(2, 5, 12), "attn_mask": causal}
+    yield case(stage, randn(2, 4, 12), 3, **other)
+    yield case(stage, randn(2, 5, 8), 2, attn_mask=mask(5, 5))
     other = {"kv_input": randn(2, 6, 8), "attn_mask": mask(3, 6)}
     yield case(stage, randn(2, 3, 8), 2, **other)
     other = {"kv_input": randn(1, 4, 6), "attn_mask": mask(1, 4)}
