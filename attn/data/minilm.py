@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import importlib.util
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -115,6 +116,19 @@ class MiniLM:
         hidden = F.gelu(self._linear(x, f"{name}.intermediate.dense"))
         hidden = self._linear(hidden, f"{name}.output.dense")
         return self._norm(x + hidden, f"{name}.output.LayerNorm"), weights
+
+    def without(self, heads: Iterable[tuple[int, int]]) -> MiniLM:
+        """Return the model with some heads, (layer, head), removed.
+
+        What such a head would write is set to 0: its columns of W_o.
+        """
+        weights = dict(self.weights)
+        for layer, head in heads:
+            name = f"encoder.layer.{layer}.attention.output.dense.weight"
+            columns = weights[name].clone()  # (E, H * D)
+            columns[:, head * self.head_dim : (head + 1) * self.head_dim] = 0
+            weights[name] = columns
+        return MiniLM(weights, self._tokenizer)
 
     @torch.no_grad()
     def run(self, sentence: str) -> tuple[Tensor, Tensor]:

@@ -96,3 +96,26 @@ def test_transformers_runs_it_with_our_attention(theirs):
     finally:
         theirs.set_attn_implementation("eager")
     assert (got - want)[mask.bool()].abs().max() < 1e-5
+
+
+@needs_minilm
+def test_a_head_that_is_removed_writes_nothing_and_the_others_as_before():
+    model = minilm.load()
+    smaller = model.without([(0, 3), (5, 11)])
+    x = model.embed("Attention!")
+    _, _, v = model.qkv(x, 0)
+    name = "encoder.layer.0.attention.output.dense.weight"
+    columns = smaller.weights[name].unflatten(1, (12, 32))  # (E, H, D)
+    assert not columns[:, 3].any()
+    assert columns[:, [h for h in range(12) if h != 3]].any()
+    assert v[3].any()
+    before = model.weights[name]
+    assert before.unflatten(1, (12, 32))[:, 3].any()  # a copy was changed
+    assert not torch.equal(
+        smaller.sentence_embedding("Attention!"),
+        model.sentence_embedding("Attention!"),
+    )
+    assert torch.equal(
+        model.without([]).sentence_embedding("Attention!"),
+        model.sentence_embedding("Attention!"),
+    )

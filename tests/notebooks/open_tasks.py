@@ -207,11 +207,66 @@ def row_entropy(blocks):
     return (lse - mean[..., 0])[:, 0].clamp(min=0.0)
 """
 
+QUIET_WRITERS = """
+written = torch.zeros(6, 12)  # how much each head writes
+for text in ["A dog chased a cat.", "The trophy did not fit in the suitcase."]:
+    model = minilm.load()
+    states, maps = model.run(text)
+    for layer in range(6):
+        heads = maps[layer] @ model.qkv(states[layer], layer)[2]  # (H, L, D)
+        name = f"encoder.layer.{layer}.attention.output.dense.weight"
+        columns = model.weights[name].unflatten(1, (12, 32))  # (E, H, D)
+        out = torch.einsum("hld,ehd->hle", heads, columns)
+        written[layer] += out.norm(dim=-1).mean(-1) / states[layer].norm()
+remove = [divmod(int(i), 12) for i in written.flatten().argsort()[:24]]
+"""
+
+AT_REST = """
+rest = torch.zeros(6, 12)  # how much weight each head puts on [CLS]
+for text in ["A dog chased a cat.", "The trophy did not fit in the suitcase."]:
+    rest += minilm.load().run(text)[1][..., 0].mean(-1)
+remove = [divmod(int(i), 12) for i in rest.flatten().argsort()[-24:]]
+"""
+
+FEATURES_OF_THE_QUERY = """
+def fast(query, key, value, bias=None):
+    missing = 4 - query.dim()
+    D, Dv = query.shape[-1], value.shape[-1]
+    q, k, v = (x[(None,) * missing] for x in (query, key, value))
+    if bias is not None:  # one more feature for each query: which one it is
+        L = q.shape[-2]
+        q = torch.cat([q, torch.eye(L).expand(*q.shape[:2], L, L)], -1)
+        k = torch.cat([k, bias.mT.expand(*k.shape[:3], L) * D**0.5], -1)
+    v = F.pad(v, (0, q.shape[-1] - Dv))
+    out = F.scaled_dot_product_attention(q.contiguous(), k, v, scale=D**-0.5)
+    return out[..., :Dv].reshape(*query.shape[:-1], Dv)
+"""
+
+FEATURES_OF_THE_KEY = """
+def fast(query, key, value, bias=None):
+    if query.dim() == 3:
+        return fast(query[None], key[None], value[None], bias)[0]
+    query = query / math.sqrt(query.shape[-1])
+    if bias is not None:  # one more feature for each key: which one it is
+        S = key.shape[-2]
+        query = torch.cat([query, bias.expand(*query.shape[:3], S)], -1)
+        key = torch.cat([key, torch.eye(S).expand(*key.shape[:2], S, S)], -1)
+    width, Dv = query.shape[-1], value.shape[-1]
+    zeros = value.new_zeros(*value.shape[:-1], width - Dv)
+    value = torch.cat([value, zeros], -1)
+    query = query.clone(memory_format=torch.contiguous_format)
+    return F.scaled_dot_product_attention(query, key, value, scale=1.0)[
+        ..., :Dv
+    ]
+"""
+
 ANSWERS = {
     "sdp": [CIRCLE, PARABOLA],
     "mask": [STRIDES, BLOCKS],
     "fwd": [ENDS, GROUPED],
     "gqa": [SHARED_PRODUCTS, SHARED_DIRECTIONS],
     "rope": [HOTTER, THE_SLOW_HALF_STANDS_STILL],
+    "mha": [QUIET_WRITERS, AT_REST],
+    "sdpa": [FEATURES_OF_THE_QUERY, FEATURES_OF_THE_KEY],
     "flash": [THREE_SUMS, SCORES_AS_VALUES],
 }

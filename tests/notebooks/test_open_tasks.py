@@ -6,6 +6,7 @@ from functools import cache
 import pytest
 import torch
 
+from attn.data import minilm
 from attn.exercises import CHAPTERS, cells, sources
 from attn.grading import goal, notebooks
 from tests.notebooks.learners import answered, ids, short
@@ -52,6 +53,8 @@ def before(key):
 def lines_of(key, answer, capsys):
     """Run the task after the cells before it; what it says."""
     [(task, goals)] = task_cells(key)
+    if "minilm" in goals.source and not minilm.available():
+        pytest.skip(minilm.HOW_TO_INSTALL)
     names = dict(before(key))
     exec(task.source if answer is None else answer, names)
     capsys.readouterr()
