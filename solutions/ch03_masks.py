@@ -55,8 +55,7 @@ def apply_mask(scores: Tensor, mask: Tensor) -> Tensor:
     back: no NaN, forward or backward. You may call torch.softmax. The
     check uses float64, float32, float16 and bfloat16, scores of +100
     and -20000, broadcast masks and gradients; your inputs must stay
-    unchanged. Every attention layer has this step, and most of its
-    bugs.
+    unchanged. Every attention layer has this step.
 
     Args:
         scores: floats (..., L, S).
