@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -19,6 +20,8 @@ def language_kept_patched() -> Iterator[None]:
     context is open the first launch replaces them, and the end of the
     context restores them. The known mistakes are run as they are: rewriting
     one, so that numbers assigned become tensors, takes as long as running it.
+    Whether integers overflow is not computed: the interpreter does so at each
+    sum and product, and drops the answer unless ``debug`` is set.
 
     It does nothing where kernels are compiled, and where the interpreter is
     built differently from that of Triton 3.6 to 3.9.
@@ -58,6 +61,11 @@ def language_kept_patched() -> Iterator[None]:
                 return self.fn if known else rewrite(self)
 
             _replace(stack, rewriter, "rewrite_ast", rewrite_learners)
+        builder = getattr(interpreter, "interpreter_builder", None)
+        options: Any = getattr(builder, "options", None)
+        if hasattr(options, "sanitize_overflow") and not options.debug:
+            quick = replace(options, sanitize_overflow=False)
+            _replace(stack, builder, "options", quick)
         yield
 
 

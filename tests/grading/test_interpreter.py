@@ -1,5 +1,7 @@
 """Triton's language is patched once while kernels are checked."""
 
+import dataclasses
+
 import pytest
 import torch
 
@@ -74,6 +76,20 @@ def test_the_language_is_left_as_it_was(searches):
     assert interpreter._patch_lang is patch
     assert tl.load is load and tl.range is loop
     assert launch() == [0.0, 2.0, 4.0, 6.0]
+
+
+def test_overflow_is_not_computed_and_the_options_are_put_back(monkeypatch):
+    builder = interpreter.interpreter_builder
+    before = builder.options
+    assert before.sanitize_overflow and not before.debug
+    with language_kept_patched():
+        assert not builder.options.sanitize_overflow
+        assert launch() == [0.0, 2.0, 4.0, 6.0]
+    assert builder.options is before
+    debugging = dataclasses.replace(before, debug=True)
+    monkeypatch.setattr(builder, "options", debugging)
+    with language_kept_patched():
+        assert builder.options is debugging
 
 
 @pytest.mark.parametrize("missing", ["_patch_lang", "tl"])
