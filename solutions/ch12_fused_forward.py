@@ -20,8 +20,8 @@ def copy_tile_kernel(
     Args:
         X, OUT: pointers to the elements ``(0, 0)``.
         rows, columns: of the matrix, in all.
-        x_r, x_c, o_r, o_c: elements from a row, or a column, to the
-            next.
+        x_r, o_r: elements from one row to the next.
+        x_c, o_c: elements from one column to the next.
     """
     r = tl.program_id(0) * BLOCK_R + tl.arange(0, BLOCK_R)[:, None]
     c = tl.program_id(1) * BLOCK_C + tl.arange(0, BLOCK_C)[None, :]
