@@ -210,3 +210,51 @@ class _SumOfHeads(_Fused):
         maps = self.out_proj.weight.unflatten(1, (self.num_heads, -1))
         out = torch.einsum("blhd,ehd->ble", self.split(x), maps)
         return out + self.out_proj.bias
+
+
+@exercise.equivalent("one packed product, masked with the lowest number")
+class _Packed(_Reference):
+    def forward(self, x, kv_input=None, attn_mask=None):
+        maps = (self.q_proj, self.k_proj, self.v_proj)
+        weight = torch.cat([one.weight for one in maps])
+        bias = torch.cat([one.bias for one in maps])
+        q, k, v = F.linear(x, weight, bias).chunk(3, -1)
+        if kv_input is not None:
+            k, v = self.k_proj(kv_input), self.v_proj(kv_input)
+        q, k, v = (split_heads(t, self.num_heads) for t in (q, k, v))
+        scores = q * self.head_dim**-0.5 @ k.mT
+        if attn_mask is not None:
+            lowest = torch.finfo(scores.dtype).min
+            scores = torch.where(attn_mask, scores, lowest)
+        return self.out_proj(merge_heads(scores.softmax(-1) @ v))
+
+
+@exercise.equivalent("sequence by sequence, head by head")
+class _Slow(_Reference):
+    def forward(self, x, kv_input=None, attn_mask=None):
+        kv = x if kv_input is None else kv_input
+        shape = (len(x), self.num_heads, x.shape[1], kv.shape[1])
+        mask = torch.ones(shape).bool() if attn_mask is None else attn_mask
+        rows = []
+        for one, other, allowed in zip(x, kv, mask.expand(shape), strict=True):
+            heads = [
+                self.head(one, other, allowed[h], h)
+                for h in range(self.num_heads)
+            ]
+            rows.append(torch.cat(heads, -1))
+        return self.out_proj(torch.stack(rows))
+
+    def head(self, x, kv, allowed, h):
+        own = slice(h * self.head_dim, (h + 1) * self.head_dim)
+        q, k, v = (
+            F.linear(t, part.weight[own], part.bias[own])
+            for t, part in (
+                (x, self.q_proj),
+                (kv, self.k_proj),
+                (kv, self.v_proj),
+            )
+        )
+        scores = (q @ k.T) / self.head_dim**0.5
+        scores = scores + torch.where(allowed, 0.0, -torch.inf)
+        weights = (scores - scores.logsumexp(-1, keepdim=True)).exp()
+        return weights @ v

@@ -135,3 +135,12 @@ def _only(weights, keep, p, training):
         return out * weights
     out[keep] = weights[keep] / (1 - p)
     return out
+
+
+@exercise.equivalent("one fused product")
+def _addcmul(weights, keep, p, training):
+    if not training:
+        return weights
+    gain = 0.0 if p == 1 else 1 / (1 - p)
+    zeros = torch.zeros_like(weights)
+    return torch.addcmul(zeros, weights, keep.type_as(weights), value=gain)

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 import torch
+import torch.nn.functional as F
 from torch import Generator, Tensor
 
 from attn import functional
@@ -115,3 +116,19 @@ def _reshape(x):
 @exercise.equivalent("token by token")
 def _tokens(x):
     return torch.stack([t.flatten(-2) for t in x.unbind(-2)], -2)
+
+
+@exercise.equivalent("a sum of padded heads")
+def _padded(x):
+    heads, size = x.shape[-3], x.shape[-1]
+    return sum(
+        F.pad(x[..., h, :, :], (h * size, (heads - h - 1) * size))
+        for h in range(heads)
+    )
+
+
+@exercise.equivalent("the axes in front folded into one")
+def _folded(x):
+    *lead, heads, length, size = x.shape
+    one = x.reshape(-1, heads, length, size).permute(0, 2, 1, 3)
+    return one.reshape(*lead, length, heads * size)

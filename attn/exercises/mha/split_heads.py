@@ -126,3 +126,25 @@ def _index(x, num_heads):
 @exercise.equivalent("movedim")
 def _movedim(x, num_heads):
     return x.unflatten(-1, (num_heads, -1)).movedim(-2, -3)
+
+
+@exercise.equivalent("windows of the features")
+def _unfold(x, num_heads):
+    d = x.shape[-1] // num_heads
+    return x.unfold(-1, d, d).transpose(-3, -2)
+
+
+@exercise.equivalent("strides")
+def _strides(x, num_heads):
+    d = x.shape[-1] // num_heads
+    *lead, token, feature = x.stride()
+    shape = (*x.shape[:-2], num_heads, x.shape[-2], d)
+    stride = (*lead, d * feature, token, feature)
+    return torch.as_strided(x, shape, stride, x.storage_offset())
+
+
+@exercise.equivalent("one sequence at a time")
+def _sequences(x, num_heads):
+    if x.dim() > 2:
+        return torch.stack([_sequences(one, num_heads) for one in x])
+    return x.reshape(len(x), num_heads, -1).permute(1, 0, 2)

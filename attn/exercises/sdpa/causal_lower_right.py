@@ -106,3 +106,15 @@ def _rows(q_len, kv_len):
     for i in range(q_len):
         mask[i, : max(0, kv_len - q_len + i + 1)] = True
     return mask
+
+
+@exercise.equivalent("all but the future")
+def _all_but(q_len, kv_len):
+    whole = torch.ones(q_len, kv_len, dtype=torch.bool)
+    return whole ^ whole.triu(kv_len - q_len + 1)
+
+
+@exercise.equivalent("a mesh of positions")
+def _mesh(q_len, kv_len):
+    i, j = torch.arange(q_len) + kv_len - q_len, torch.arange(kv_len)
+    return torch.ge(*torch.meshgrid(i, j, indexing="ij"))

@@ -143,3 +143,12 @@ def _heads(scores, sinks):
         column = sink.expand(*head.shape[:-1], 1)
         parts.append(torch.cat([head, column], -1).softmax(-1)[..., :-1])
     return torch.stack(parts, -3)
+
+
+@exercise.equivalent("a softmax by hand over all logits")
+def _softmax_by_hand(scores, sinks):
+    column = sinks.view(-1, 1, 1).expand(*scores.shape[:-1], 1)
+    logits = torch.cat([scores, column], -1)
+    exps = (logits - logits.max(-1, keepdim=True).values).exp()
+    weights = exps / exps.sum(-1, keepdim=True)
+    return weights.narrow(-1, 0, scores.shape[-1])

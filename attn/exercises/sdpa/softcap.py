@@ -145,3 +145,9 @@ def _twice(scores, cap, attn_mask=None):
     scores = _mask(scores, attn_mask)
     safe = scores.masked_fill(scores == -torch.inf, 0.0)
     return _mask(cap * torch.tanh(safe / cap), attn_mask)
+
+
+@exercise.equivalent("the logarithm of the mask, added")
+def _logarithm(scores, cap, attn_mask=None):
+    capped = (scores * (1.0 / cap)).tanh() * cap
+    return capped if attn_mask is None else capped + attn_mask.float().log()
