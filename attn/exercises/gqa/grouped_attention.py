@@ -43,6 +43,11 @@ def _cases(g: Generator) -> Iterator[Case]:
     yield Case(stage, qkv(3, 3, 1, L=2))
     yield Case(stage, qkv(1, 3, 1, L=1))
 
+    stage = "there is one head in all (H = 1)"
+    yield Case(stage, qkv(1, 1, 1, L=1))
+    yield Case(stage, qkv(3, 1, 1, L=2))
+    yield Case(stage, (*qkv(2, 1, 1, L=1, S=4), mask(2, 1, 1, 4)))
+
     stage = "Hkv is larger than G"
     yield Case(stage, qkv(2, 3, 2, S=1, D=4))
     yield Case(stage, qkv(3, 4, 2, L=5, D=6))
@@ -91,6 +96,11 @@ def _cases(g: Generator) -> Iterator[Case]:
     q, k, v = qkv(2, 2, 2)
     whole = torch.randint(1, 5, q.shape, generator=g).float()
     yield Case(stage, (16 * whole, _ladder(g, k), v))
+
+    stage = "the scores are far below 0, and a mask hides some keys"
+    q, k, v = qkv(2, 2, 2, S=6)
+    whole = torch.randint(1, 5, q.shape, generator=g).float()
+    yield Case(stage, (-16 * whole, _ladder(g, k) / 4, v, mask(2, 1, 3, 6)))
 
     stage = "the inputs are views of other tensors"
     q, k, v = (x.transpose(1, 2).contiguous() for x in qkv(2, 2, 3, S=7))
