@@ -50,7 +50,7 @@ class Clock:
             return
         before = signal.signal(signal.SIGALRM, self._tick)
         # It rings again and again: one may fall into a bare `except:`.
-        signal.setitimer(signal.ITIMER_REAL, _TICK, _TICK)
+        signal.setitimer(signal.ITIMER_REAL, 5 * _TICK, _TICK)
         try:
             yield
         finally:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache, partial
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -66,24 +67,29 @@ def refusing(names: tuple[str, ...]) -> Iterator[None]:
 
 class _Watch:
     def __init__(self, names: tuple[str, ...]) -> None:
-        self._names = names
         self.found: Forbidden | None = None
+        self._group_of = cache(partial(_group_of, names=names))
 
     def see(self, function: Any) -> None:
         name = getattr(function, "__name__", "").partition(".")[0]
-        for group in self._names:
-            if name.strip("_") != group and not any(
-                part in name for part in GROUPS.get(group, ())
-            ):
-                continue
-            if _is_the_books(sys._getframe(1)):
-                return
-            called = name.strip("_").removeprefix("special_")
-            self.found = Forbidden(
-                f"it calls PyTorch's {called}; the task is to write "
-                f"{'it' if called == group else group} by hand"
-            )
-            raise self.found
+        group = self._group_of(name)
+        if group is None or _is_the_books(sys._getframe(1)):
+            return
+        called = name.strip("_").removeprefix("special_")
+        self.found = Forbidden(
+            f"it calls PyTorch's {called}; the task is to write "
+            f"{'it' if called == group else group} by hand"
+        )
+        raise self.found
+
+
+def _group_of(function: str, names: tuple[str, ...]) -> str | None:
+    """Return which of the forbidden names a function falls under."""
+    for name in names:
+        parts = GROUPS.get(name, ())
+        if function.strip("_") == name or any(x in function for x in parts):
+            return name
+    return None
 
 
 def _is_the_books(frame: FrameType | None) -> bool:

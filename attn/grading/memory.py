@@ -3,13 +3,13 @@
 It tells an algorithm that is tiled, or grouped, from one that only says so.
 """
 
+import weakref
+from collections.abc import Iterator
 from typing import Any
-from weakref import WeakKeyDictionary, WeakSet
 
 import torch
 from torch import Tensor, UntypedStorage
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
 
 
 class LiveMemory(TorchDispatchMode):
@@ -24,11 +24,9 @@ class LiveMemory(TorchDispatchMode):
         super().__init__()
         self.peak = 0
         self.shape: tuple[int, ...] = ()
-        self._largest = 0
-        self._given: WeakSet[UntypedStorage] = WeakSet()
-        self._item_sizes: WeakKeyDictionary[UntypedStorage, int] = (
-            WeakKeyDictionary()
-        )
+        self._largest = self._alive = 0
+        # The memory that is known, by its id: elements, 0 of an input's.
+        self._known: dict[int, tuple[weakref.ref[UntypedStorage], int]] = {}
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
@@ -37,31 +35,44 @@ class LiveMemory(TorchDispatchMode):
 
     def add(self, x: Tensor) -> None:
         """Count a tensor from now on, until nothing refers to its memory."""
-        memory = x.untyped_storage()
-        self._item_sizes[memory] = x.element_size()
-        if (size := len(memory)) > self._largest:
-            self._largest, self.shape = size, tuple(x.shape)
-        alive = sum(len(m) // size for m, size in self._item_sizes.items())
-        self.peak = max(self.peak, alive)
+        elements = len(x.untyped_storage()) // x.element_size()
+        self._note(x.untyped_storage(), elements)
+        if elements > self._largest:
+            self._largest, self.shape = elements, tuple(x.shape)
+        self.peak = max(self.peak, self._alive)
+
+    def _note(self, memory: UntypedStorage, elements: int) -> None:
+        key = id(memory)
+        self._forget(key)  # it may have been resized
+        gone = weakref.ref(memory, lambda _: self._forget(key))
+        self._known[key] = gone, elements
+        self._alive += elements
+
+    def _forget(self, key: int) -> None:
+        self._alive -= self._known.pop(key, (None, 0))[1]
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
+        known, kwargs = self._known, kwargs or {}
         # torch.tensor lifts the tensor that it has just made.
         if func is not torch.ops.aten.lift_fresh.default:
-            for x in _tensors((args, kwargs)):
-                if x.untyped_storage() not in self._item_sizes:
-                    self._given.add(x.untyped_storage())
-        result = func(*args, **(kwargs or {}))
+            for x in _tensors((args, tuple(kwargs.values()))):
+                memory = x.untyped_storage()
+                if id(memory) not in known:
+                    self._note(memory, 0)
+        result = func(*args, **kwargs)
         for x in _tensors(result):
-            if x.untyped_storage() not in self._given:
+            known_as = known.get(id(x.untyped_storage()))
+            if known_as is None or known_as[1]:
                 self.add(x)
         return result
 
 
-def _tensors(tree: Any) -> list[Tensor]:
-    return [
-        x
-        for x in tree_leaves(tree)
-        if isinstance(x, Tensor) and x.layout == torch.strided
-    ]
+def _tensors(tree: Any) -> Iterator[Tensor]:
+    if isinstance(tree, Tensor):
+        if tree.layout == torch.strided:
+            yield tree
+    elif isinstance(tree, tuple | list):
+        for x in tree:
+            yield from _tensors(x)
