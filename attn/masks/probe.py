@@ -36,8 +36,8 @@ def who_sees_whom(
         ValueError: ``attention`` returns another shape, or draws random
             numbers.
 
-    Source: the perturbation test of a causal model; invented here in this
-    form.
+    Source: the usual test of a causal model, which changes a later token
+    and compares the earlier outputs; made into a map here.
     """
     kv_len = q_len if kv_len is None else kv_len
     rng = torch.Generator().manual_seed(1)
