@@ -181,9 +181,15 @@ def _empty_memory_is_nan() -> Iterator[None]:
 
 
 def _own_error(error: BaseException) -> BaseException:
-    """Return an error raised in a kernel, without the interpreter's wrap."""
+    """Return an error as the learner's: no wrap of a kernel's interpreter.
+
+    A stub's NotImplementedError says nothing. One with a message, PyTorch's
+    for instance, is an error like any other.
+    """
     while type(error).__name__ == "InterpreterError" and error.__cause__:
         error = error.__cause__
+    if isinstance(error, NotImplementedError) and str(error):
+        return RuntimeError(str(error)).with_traceback(error.__traceback__)
     return error
 
 

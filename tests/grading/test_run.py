@@ -36,6 +36,16 @@ def test_no_error_of_the_learner_escapes(error):
     assert run(bad, CASE).error is error
 
 
+def test_an_error_of_pytorch_is_not_taken_for_a_stub():
+    def bad(x):
+        return torch.softmax(x.to(torch.complex64), -1)
+
+    outcome = run(bad, CASE)
+    assert type(outcome.error) is RuntimeError
+    assert "softmax" in str(outcome.error)
+    assert "complex64" in outcome.where
+
+
 def test_the_learners_line_is_found():
     def bad(x):
         return x @ x  # the shapes do not fit
