@@ -162,12 +162,21 @@ def watched(**tensors: Tensor) -> Iterator[Traffic]:
         _, safe = allowed(pointers, mask, "writes", traffic.written)
         return kind.create_masked_store(builder, pointers, value, safe, *rest)
 
-    outer = {
-        name: vars(builder).get(name)
-        for name in ("create_masked_load", "create_masked_store")
+    def atomic(
+        op: Any, pointers: Any, value: Any, mask: Any, *rest: Any
+    ) -> Any:
+        _, safe = allowed(pointers, mask, "writes", traffic.written)
+        return kind.create_atomic_rmw(
+            builder, op, pointers, value, safe, *rest
+        )
+
+    ours = {
+        "create_masked_load": load,
+        "create_masked_store": store,
+        "create_atomic_rmw": atomic,
     }
-    builder.create_masked_load = load
-    builder.create_masked_store = store
+    outer = {name: vars(builder).get(name) for name in ours}
+    vars(builder).update(ours)
     try:
         yield traffic
     finally:

@@ -86,6 +86,14 @@ def test_a_read_in_the_gap_between_two_rows_is_refused(message):
     assert "it reads X[0, 1], and X has the shape (2, 1)" in text
 
 
+def test_an_atomic_addition_to_nowhere_is_refused_and_no_crash(message):
+    text = message(
+        "copy_tile_kernel",
+        ("tl.store(OUT + r", "tl.atomic_add(OUT + 2**40 + r"),
+    )
+    assert "it writes memory that is far from OUT" in text
+
+
 @pytest.mark.parametrize("name", KERNELS)
 def test_every_input_lies_amid_nan(name):
     """Also between its rows, in every stage: a GPU sees no guard."""
