@@ -120,7 +120,7 @@ exercise = Exercise(
     points=3,
     reference=_Reference,
     cases=_cases,
-    forbids=("multi_head_attention_forward", "native_multi_head_attention"),
+    forbids=("MultiheadAttention",),
     properties=(
         Property(
             "The result should have the shape of x: one row for each query.",

@@ -27,13 +27,7 @@ exercise = Exercise(
     points=3,
     reference=functional.scaled_dot_product_attention,
     cases=cases,
-    forbids=(
-        "scaled_dot_product_attention",
-        "scaled_dot_product_attention_math",
-        "scaled_dot_product_flash_attention_for_cpu",
-        "multi_head_attention_forward",
-        "flex_attention",
-    ),
+    forbids=("scaled_dot_product_attention",),
     properties=(
         Property(
             "The result should have the query's shape with the value's "
