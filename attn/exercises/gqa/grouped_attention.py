@@ -265,3 +265,30 @@ def _vmap(query, key, value, attn_mask=None):
     group = torch.vmap(attend, (0, None, None, 0))
     heads = torch.vmap(torch.vmap(group))
     return heads(_in_groups(query, key), key, value, mask).flatten(1, 2)
+
+
+@exercise.equivalent("a loop over the key heads, each with its whole group")
+def _key_heads(query, key, value, attn_mask=None):
+    B, H, L, D = query.shape
+    group, out = H // key.shape[1], []
+    for j in range(key.shape[1]):
+        mine = slice(j * group, (j + 1) * group)
+        scores = query[:, mine].flatten(1, 2) @ key[:, j].mT * D**-0.5
+        if attn_mask is not None:
+            mask = attn_mask.expand(B, H, L, -1)[:, mine].flatten(1, 2)
+            scores = scores.masked_fill(~mask, -math.inf)
+        out.append((scores.softmax(-1) @ value[:, j]).unflatten(1, (-1, L)))
+    return torch.cat(out, 1)
+
+
+@exercise.equivalent("baddbmm onto a mask of floats")
+def _baddbmm(query, key, value, attn_mask=None):
+    B, H, L, D = query.shape
+    k, v = key.flatten(0, 1), value.flatten(0, 1)
+    bias = torch.zeros(B, H, L, k.shape[1])
+    if attn_mask is not None:
+        bias = bias.masked_fill(~attn_mask, -math.inf)
+    rows = query.reshape(len(k), -1, D)
+    bias = bias.reshape(len(k), -1, k.shape[1])
+    scores = torch.baddbmm(bias, rows, k.mT, alpha=D**-0.5)
+    return (scores.softmax(2) @ v).reshape(B, H, L, -1)
