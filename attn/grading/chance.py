@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import random
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
 import torch
 
 _SEED = 271_828_182_845  # none that an answer would set
@@ -26,29 +26,26 @@ def seed() -> None:
 def generators_kept() -> Iterator[None]:
     """Put the global generators back at the end."""
     own, python = torch.get_rng_state(), random.getstate()
-    numpy = sys.modules.get("numpy.random")
-    numpys = numpy.get_state() if numpy else None
+    numpys = np.random.get_state()  # noqa: NPY002
     try:
         yield
     finally:
         torch.set_rng_state(own)
         random.setstate(python)
-        if numpy:
-            numpy.set_state(numpys)
+        np.random.set_state(numpys)  # noqa: NPY002
 
 
 def states() -> dict[str, Any]:
     """Return the states of the global generators, to be compared."""
-    found: dict[str, Any] = {
+    keys: Any
+    _, keys, *rest = np.random.get_state()  # noqa: NPY002
+    return {
         "PyTorch's": torch.get_rng_state().numpy().tobytes(),
         "Python's": random.getstate(),
+        "NumPy's": (keys.tobytes(), *rest),
     }
-    if numpy := sys.modules.get("numpy.random"):
-        _, keys, *rest = numpy.get_state()
-        found["NumPy's"] = (keys.tobytes(), *rest)
-    return found
 
 
 def used(before: dict[str, Any], after: dict[str, Any]) -> frozenset[str]:
     """Return whose generators were drawn from, or seeded, in between."""
-    return frozenset(k for k, x in after.items() if before.get(k, x) != x)
+    return frozenset(k for k, x in after.items() if before[k] != x)

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from attn.exercises.spec import find
+from attn.exercises.spec import every_exercise, find
 from attn.grading.judge import judge
 from attn.grading.mutation_testing import solution
 from attn.grading.oracle import Oracle
@@ -189,6 +189,12 @@ def test_buffers_and_caches_that_are_right_are_accepted():
 
     assert judge(MODULE, Buffered).passed
     assert judge(FUNCTION, cached).passed
+
+
+@pytest.mark.parametrize("exercise", every_exercise(), ids=lambda x: x.id)
+def test_every_answer_is_called_again(exercise):
+    added = Oracle(exercise, 0).cases[len(exercise.generate(0)) :]
+    assert any(case.before for case in added) or exercise.launch
 
 
 def test_an_exercise_has_such_cases_and_their_stages_come_last():
