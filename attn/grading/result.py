@@ -14,7 +14,7 @@ from attn.grading.inputs import named_tensors, unchanged
 
 
 class Foreign:
-    """What stands in a result for an object that is compared with nothing."""
+    """Take the place of an object of another kind, and name it."""
 
     def __init__(self, words: str) -> None:
         self._words = words
