@@ -59,8 +59,8 @@ def _cases(g: Generator) -> Iterator[Case]:
 
     yield case("there is a batch of batches: four axes", randn(2, 3, 4, 5))
 
-    stage = "another sequence was first, a shorter or a longer one"
-    for first, L in ((2, 6), (6, 2)):
+    stage = "another sequence was first, of the same or another length"
+    for first, L in ((4, 4), (2, 6), (6, 2)):
         second = case(stage, randn(L, 6))
         before = (replace(second, args=(randn(first, 6),)),)
         yield replace(second, before=before)
