@@ -88,9 +88,19 @@ def _with_other_coins(
 def _one_of_each_kind(
     pairs: list[tuple[Case, Case]],
 ) -> Iterator[tuple[Case, Case]]:
-    """Yield a pair for each kind of inputs, those with many partners first."""
+    """Yield a pair for each kind of inputs, those with many partners first.
+
+    Of several, the largest: with one token all that is kept looks right.
+    """
+
+    def order(pair: tuple[Case, Case]) -> tuple[int, int]:
+        case = pair[0]
+        tensors = named_tensors({"args": case.args, "kwargs": case.kwargs})
+        size = sum(x.numel() for _, x in tensors)
+        return -_partners(case, pairs), -size
+
     seen = set()
-    for pair in sorted(pairs, key=lambda pair: -_partners(pair[0], pairs)):
+    for pair in sorted(pairs, key=order):
         if (kind := _kind(pair[0])) not in seen:
             seen.add(kind)
             yield pair
