@@ -23,7 +23,7 @@ import linecache
 import re
 import textwrap
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -60,6 +60,22 @@ class Mistake:
     def source(self) -> str:
         """The wrong version's source."""
         return edited(self.solution, self.code, self.place)
+
+    def merged(self, other: Mistake) -> Mistake | None:
+        """Return both edits at once; None if they do not fit together."""
+        if not all(re.match(r"[-+]( |$)", x.code) for x in (self, other)):
+            return None
+        both = replace(
+            self,
+            name=f"{self.name}, and: {other.name}",
+            code=f"{self.code}\n{other.code}",
+            place=f"{self.place}, {other.name}",
+        )
+        try:
+            _ = both.source
+        except EditError:
+            return None
+        return both
 
     @cached_property
     def answer(self) -> Any:

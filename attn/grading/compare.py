@@ -23,7 +23,8 @@ class Problem:
     """A difference, in words.
 
     Args:
-        kind: ``type``, ``shape``, ``dtype``, ``nan`` or ``value``; a run adds
+        kind: ``type``, ``shape``, ``dtype``, ``device``, ``nan`` or
+            ``value``; a run adds
             ``error`` and ``side effect``.
         text: what is wrong, with the name of the result.
         name: of the part that is wrong: ``it``, ``it[1]``, ``the gradient of
@@ -87,6 +88,20 @@ def alike(a: Any, b: Any) -> bool:
         return max(4.0 * _eps(x.dtype), 1e-5) * max(_size(x), 1e-30)
 
     return not _compare(a, b, b, "", limit)
+
+
+def near(got: Tensor, expected: Tensor, part: float) -> bool:
+    """Return whether two tensors differ by a part of the largest element.
+
+    Infinities must be in the same places.
+    """
+    finite = expected.isfinite()
+    if not torch.equal(finite, got.isfinite()):
+        return False
+    if not finite.any():
+        return True
+    size = expected[finite].abs().max()
+    return bool(((got - expected)[finite].abs() <= part * size).all())
 
 
 def _compare(
@@ -178,7 +193,7 @@ def _compare_plain_tensors(
     for kind, verb, of in (
         ("shape", "has shape", lambda x: tuple(x.shape)),
         ("dtype", "has dtype", _dtype),
-        ("dtype", "is on", lambda x: x.device),
+        ("device", "is on", lambda x: x.device),
     ):
         if of(got) != of(expected):
             text = f"{verb} {of(got)}, not {of(expected)}"

@@ -1,38 +1,24 @@
 """Explain to a learner what is wrong, in words, shapes and some elements."""
 
-from dataclasses import dataclass
 from numbers import Number
 from typing import Any
 
 from torch import Tensor
 
 from attn.exercises.guard import OutOfBounds
-from attn.exercises.mistakes import Mistake
 from attn.exercises.spec import Case, Exercise
 from attn.grading.clock import OutOfTime
-from attn.grading.compare import Problem
+from attn.grading.diagnosis.evidence import Evidence, Failure, input_size
+from attn.grading.diagnosis.locate import where
+from attn.grading.diagnosis.naming import Diagnosis
 from attn.grading.forbidden import Forbidden
-from attn.grading.inputs import named_tensors
 from attn.grading.run import Outcome, WrongParameters
 from attn.grading.show import describe, difference
 
 
-@dataclass(frozen=True)
-class Failure:
-    """One case with a wrong outcome."""
-
-    case: Case
-    outcome: Outcome
-    problem: Problem
-
-
-def explain(
-    exercise: Exercise,
-    cases: list[Case],
-    failures: list[Failure],
-    mistake: Mistake | None,
-) -> str:
+def explain(evidence: Evidence, diagnosis: Diagnosis) -> str:
     """Return the diagnosis: the mistake's name, and one small input."""
+    exercise, failures = evidence.exercise, evidence.failures
     first = failures[0]
     if isinstance(first.outcome.error, NotImplementedError):
         return (
@@ -41,13 +27,15 @@ def explain(
         )
     stage = first.case.stage
     lines = []
+    cases = evidence.oracle.cases
     stages = list(dict.fromkeys(case.stage for case in cases))
-    if mistake:
-        lines += [f"this looks like: {mistake.name}", mistake.why]
-    elif passed := stages[: stages.index(stage)]:
+    lines += diagnosis.lines
+    passed = stages[: stages.index(stage)]
+    if passed and not diagnosis.name:
         lines.append("right so far: " + "; ".join(passed))
     smallest = min(
-        (f for f in failures if f.case.stage == stage), key=_input_size
+        (f for f in failures if f.case.stage == stage),
+        key=lambda f: input_size(f.case),
     )
     lines.append(f"wrong when {stage}: {smallest.problem.text}")
     lines += _input_lines(exercise, smallest.case)
@@ -55,7 +43,9 @@ def explain(
     if problem.wrong is not None:
         lines += difference(problem.wrong, problem.got, problem.expected)
     by_itself = smallest.outcome.error or problem.kind == "random"
-    if not mistake and not by_itself:
+    if not diagnosis.name and problem.kind != "random":
+        lines += where(evidence, smallest)
+    if not diagnosis.name and not by_itself:
         claims = exercise.properties
         lines += [x.says for x in claims if not _holds(x.holds, smallest)]
     printed = smallest.outcome.printed.strip().splitlines()
@@ -79,11 +69,6 @@ def error_text(outcome: Outcome) -> str:
     text = text if len(text) <= 200 else text[:200] + " …"
     notes = "".join(f"\n  {x}" for x in getattr(error, "__notes__", ()))
     return f"it raised {type(error).__name__}: {text}{place}{notes}"
-
-
-def _input_size(failure: Failure) -> int:
-    inputs = [failure.case.args, dict(failure.case.kwargs)]
-    return sum(x.numel() for _, x in named_tensors(inputs))
 
 
 def _input_lines(exercise: Exercise, case: Case) -> list[str]:

@@ -1,10 +1,8 @@
 """Judge an answer: run every case, compare, and name the mistake.
 
-A mistake is named only when exactly one of the exercise's mistakes gives
-what the learner's code gives; otherwise the smallest failing input is shown.
+``diagnosis`` says what the mistake looks like, and where the answer is wrong.
 """
 
-import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -14,17 +12,18 @@ from typing import Any
 
 import torch
 
-from attn.exercises.mistakes import Mistake
 from attn.exercises.spec import Case, Exercise
 from attn.grading.clock import TIME_LIMIT, Clock, OutOfTime
-from attn.grading.compare import Problem, alike, compare
-from attn.grading.explain import Failure, error_text, explain
+from attn.grading.compare import Problem, differences
+from attn.grading.diagnosis.evidence import Evidence, Failure
+from attn.grading.diagnosis.naming import diagnose
+from attn.grading.explain import error_text, explain
 from attn.grading.forbidden import Forbidden
-from attn.grading.inputs import input_name, named_tensors
+from attn.grading.inputs import input_name
 from attn.grading.interpreter import language_kept_patched
 from attn.grading.oracle import Oracle
 from attn.grading.package_use import use_of_the_package
-from attn.grading.run import Outcome, WrongParameters, run
+from attn.grading.run import Outcome, run
 
 checking: ContextVar[str | None] = ContextVar("checking", default=None)
 """The id of the exercise whose answer is running."""
@@ -74,10 +73,10 @@ def judge(
         failures = _failures(oracle, outcomes)
         if not failures:
             return Verdict(True)
-        mistake = _matching_mistake(oracle, outcomes, failures)
-    message = explain(exercise, oracle.cases, failures, mistake)
-    name = mistake.name if mistake else None
-    return Verdict(False, message, name, failures[0].case.stage)
+        evidence = Evidence(oracle, outcomes, failures, answer)
+        diagnosis = diagnose(evidence)
+        message = explain(evidence, diagnosis)
+    return Verdict(False, message, diagnosis.name, failures[0].case.stage)
 
 
 @contextmanager
@@ -124,32 +123,32 @@ def _failures(oracle: Oracle, outcomes: list[Outcome]) -> list[Failure]:
         expected, fp64 = oracle.expected(i), partial(oracle.expected_fp64, i)
         case = oracle.cases[i]
         names = oracle.exercise.input_names(case)
-        if problem := _problem(outcome, case, expected, fp64, names):
-            failures.append(Failure(case, outcome, problem))
+        if problems := _problems(outcome, case, expected, fp64, names):
+            failures.append(Failure(case, outcome, problems, i))
     return failures
 
 
-def _problem(
+def _problems(
     outcome: Outcome,
     case: Case,
     expected: Outcome,
     expected_fp64: Callable[[], Outcome],
     names: list[str],
-) -> Problem | None:
+) -> list[Problem]:
     if outcome.error is not None:
-        return Problem("error", error_text(outcome))
+        return [Problem("error", error_text(outcome))]
     exact = expected_fp64()
     parts = outcome.output, expected.output, exact.output
-    found = compare(*parts, rtol=case.rtol)
-    for name, grad in expected.grads.items():
-        if not found:
+    found = differences(*parts, rtol=case.rtol)
+    if not found:
+        for name, grad in expected.grads.items():
             what = f"the gradient of {input_name(name, names)}"
             got = outcome.grads.get(name)
-            found = compare(got, grad, exact.grads[name], what)
+            found += differences(got, grad, exact.grads[name], what)
     if odd := _oddity(outcome, case, expected, is_right=not found):
-        return Problem("random" if found else "side effect", odd)
+        return [Problem("random" if found else "side effect", odd)]
     if not found and outcome.side_effect:
-        return Problem("side effect", outcome.side_effect)
+        return [Problem("side effect", outcome.side_effect)]
     return found
 
 
@@ -176,72 +175,3 @@ def _oddity(
     if is_right:
         return ""
     return "it returns an earlier call's result: what is kept between calls?"
-
-
-def _matching_mistake(
-    oracle: Oracle, outcomes: list[Outcome], failures: list[Failure]
-) -> Mistake | None:
-    """Return the one mistake that explains the answer, if there is one.
-
-    It explains every case; or, for an answer with a second mistake, every
-    case of the first stage that failed. Right results with a side effect,
-    too much memory for instance, are explained by a mistake that has it in
-    the same cases.
-    """
-    first = failures[0]
-    if isinstance(first.outcome.error, _STOPS):
-        return None
-    ran = range(len(outcomes))
-    if first.problem.kind == "side effect":
-        same = [
-            x
-            for x in oracle.exercise.mistakes
-            if all(
-                _effect(outcomes[i]) == _effect(oracle.wrong(x, i))
-                and _agree(outcomes[i], oracle.wrong(x, i))
-                for i in ran
-            )
-        ]
-        return same[0] if len(same) == 1 else None
-    stage = [i for i in ran if oracle.cases[i].stage == first.case.stage]
-    rest = [i for i in ran if i not in stage]
-
-    def explains(wrong: Mistake, cases: list[int]) -> bool:
-        return all(_agree(outcomes[i], oracle.wrong(wrong, i)) for i in cases)
-
-    here = [x for x in oracle.exercise.mistakes if explains(x, stage)]
-    everywhere = [x for x in here if explains(x, rest)]
-    if len(everywhere) == 1:
-        return everywhere[0]
-    telling = sum(
-        x.numel() for i in stage for _, x in named_tensors(outcomes[i].output)
-    )
-    if not everywhere and len(here) == 1 and telling >= 4:
-        return here[0]
-    return None
-
-
-def _agree(a: Outcome, b: Outcome) -> bool:
-    if type(a.error) is not type(b.error):
-        return False
-    if a.error is not None and _gist(a) != _gist(b):
-        return False
-    if not alike(a.output, b.output):
-        return False
-    return all(alike(a.grads[n], b.grads[n]) for n in a.grads if n in b.grads)
-
-
-def _effect(outcome: Outcome) -> tuple[Any, ...]:
-    """Return a side effect's text up to its first number, and its coins."""
-    text = re.split(r"\d", outcome.side_effect)[0]
-    return text, outcome.drew, outcome.repeats
-
-
-def _gist(outcome: Outcome) -> str:
-    """Return an error's message without its digits, which may be chance.
-
-    Those of a parameter's shape are not.
-    """
-    if isinstance(outcome.error, WrongParameters):
-        return str(outcome.error)
-    return "".join(c for c in str(outcome.error) if not c.isdigit())

@@ -49,7 +49,10 @@ class Oracle:
         return self._reference(_in_float64(self.cases[i]))
 
     def _wrong(self, mistake: Mistake, i: int) -> Outcome:
-        """Run a mistake on a case."""
+        return self.run(mistake, i)
+
+    def run(self, mistake: Any, i: int) -> Outcome:
+        """Run a mistake, or a mutant, on a case."""
         case, launch = self.cases[i], self.exercise.launch
         names = self.exercise.input_names(case)
         return run(mistake.answer, case, launch=launch, names=names)

@@ -5,6 +5,8 @@ This file holds no right answer: a grader can use it in a separate process.
 
 from __future__ import annotations
 
+import linecache
+import re
 import sys
 import traceback
 import warnings
@@ -48,6 +50,7 @@ class Outcome:
     grads: dict[str, Tensor] = field(default_factory=dict)
     error: BaseException | None = None
     where: str = ""  # the learner's line that raised
+    met: dict[str, tuple[int, ...]] = field(default_factory=dict)
     side_effect: str = ""  # in words
     drew: frozenset[str] = frozenset()  # whose global generators it used
     repeats: bool = False  # it is the result of an earlier call
@@ -118,7 +121,7 @@ def run(
                 outcome.grads = _gradients(output, wanted)
     except BaseException as error:
         outcome.error = _own_error(error)
-        outcome.where = _learners_line(outcome.error)
+        outcome.where, outcome.met = _learners_line(outcome.error)
         outcome.output = getattr(outcome.error, "output", None)
     outcome.printed = prints.stdout + prints.stderr
     if changed := inputs.changed():
@@ -243,19 +246,26 @@ def cotangent(like: Tensor) -> Tensor:
     return noise.to(like.dtype)
 
 
-def _learners_line(error: BaseException) -> str:
+def _learners_line(
+    error: BaseException,
+) -> tuple[str, dict[str, tuple[int, ...]]]:
     """Return the innermost line of the learner's own in the traceback.
 
-    An error of a kernel carries it.
+    And the shapes of the tensors that it names. An error of a kernel carries
+    its line.
     """
     if (where := getattr(error, "where", None)) is not None:
-        return where
+        return where, {}
     library = [torch.__path__[0], str(Path(__file__).parents[1])]
     if triton := sys.modules.get("triton"):
         library += triton.__path__
-    frames = [
-        frame
-        for frame in traceback.extract_tb(error.__traceback__)
-        if not frame.filename.startswith(tuple(library)) and frame.line
-    ]
-    return frames[-1].line or "" if frames else ""
+    line, names = "", {}
+    for frame, number in traceback.walk_tb(error.__traceback__):
+        file = frame.f_code.co_filename
+        if file.startswith(tuple(library)):
+            continue
+        if text := linecache.getline(file, number, frame.f_globals).strip():
+            line, names = text, frame.f_locals
+    met = {word: names.get(word) for word in re.findall(r"\w+", line)}
+    shapes = {n: x.shape for n, x in met.items() if isinstance(x, Tensor)}
+    return line, {n: tuple(shape) for n, shape in shapes.items()}

@@ -30,7 +30,8 @@ def describe(x: Any) -> str:
 
 
 def number(x: Any, digits: int = 4) -> str:
-    """Return a number in a few digits."""
+    """Return a number in a few digits, and zero without a sign."""
+    x = 0.0 if isinstance(x, float) and x == 0 else x
     return f"{x:.{digits}g}" if isinstance(x, float) else str(x)
 
 
@@ -103,7 +104,7 @@ def _grid(wrong: Tensor, got: Tensor, expected: Tensor) -> list[str]:
     rows = _window(len(wrong), row, _ROWS)
     columns = _window(wrong.shape[1], column, _COLUMNS)
     if is_bool:
-        key = "# True, . False; + should be False, - should be True"
+        key = "# True, . False; wrong: + True, - False"
         signs = {(True, False): "#", (False, False): "."}
         signs |= {(True, True): "+", (False, True): "-"}
     else:

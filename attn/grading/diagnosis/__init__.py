@@ -1,0 +1,1 @@
+"""Say of a wrong answer what it looks like, and where it is wrong."""

@@ -1,0 +1,176 @@
+"""Read from a task what the axes of its tensors are called, and how long.
+
+The book has one alphabet for shapes: ``(..., H, L, D)`` in an argument's line
+says that its axes are heads, queries and features.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Any
+
+from torch import Tensor
+
+from attn.exercises import sources
+from attn.exercises.spec import Exercise
+
+Shape = tuple[str, ...]
+
+_TOKEN = r"(?:\.\.\.|\d+|[A-Z]\w{0,2}|rows|columns|n_rep|S_i)"
+_SIZE = rf"{_TOKEN}(?: [*/] {_TOKEN})*"
+_SHAPE = re.compile(rf"\(({_SIZE}(?:, {_SIZE})*),?\)")
+_WORDS = {"B": "sequence", "N": "row", "rows": "row", "H": "head"}
+_WORDS |= {"Hkv": "key head", "L": "query", "S": "key", "S_i": "key"}
+_WORDS |= {"D": "feature", "Dv": "feature", "E": "feature"}
+_WORDS |= {"columns": "column", "R": "feature"}
+
+# Where a task says "as in tiled_forward", or gives pointers.
+_USUAL = {
+    "query": "(..., L, D)",
+    "key": "(..., S, D)",
+    "value": "(..., S, Dv)",
+    "out": "(..., L, Dv)",
+    "d_out": "(..., L, Dv)",
+    "lse": "(..., L)",
+}
+
+
+@cache
+def _documented(exercise_id: str) -> tuple[dict[str, list[Shape]], str]:
+    """Return the shapes of the arguments, and the text about the result."""
+    tree = ast.parse(sources.stub(exercise_id))
+    node: Any = tree.body[-1]
+    texts = [ast.get_docstring(node) or ""]
+    if isinstance(node, ast.ClassDef):
+        methods: dict[str, Any] = {
+            x.name: x for x in node.body if isinstance(x, ast.FunctionDef)
+        }
+        texts = [
+            ast.get_docstring(methods[name]) or ""
+            for name in ("__init__", "forward")
+            if name in methods
+        ]
+    found: dict[str, list[Shape]] = {}
+    for text in texts:
+        arguments = text.partition("\nArgs:\n")[2].partition("\n\nR")[0]
+        for entry in re.split(r"\n(?=    \w)", "\n" + arguments)[1:]:
+            names, _, rest = entry.strip().partition(":")
+            shapes = [tuple(x.split(", ")) for x in _SHAPE.findall(rest)]
+            if not shapes and (
+                one := re.search(r"\b([A-Z]\w{0,2})[.,;`]", rest)
+            ):
+                shapes = [(one[1],)]
+            for name in names.replace("`", "").split(", "):
+                found[name] = shapes
+    return found, texts[-1].partition("\nReturns:\n")[2]
+
+
+class Axes:
+    """The axes of an exercise's arguments and results.
+
+    Args:
+        exercise: the exercise; its task is read.
+    """
+
+    def __init__(self, exercise: Exercise) -> None:
+        self._arguments, self._result = _documented(exercise.id)
+        text = " ".join(
+            str(x) for x in [*self._arguments.values(), self._result]
+        )
+        names = {*self._arguments} & {"query", "scores"}
+        self._tokens = not names and not re.search(r"\bS\b", text)
+
+    def sizes(self, inputs: Mapping[str, Any]) -> dict[str, int]:
+        """Return the length of every axis that the inputs tell, by letter."""
+        sizes: dict[str, int] = {}
+        for name, x in inputs.items():
+            if isinstance(x, Tensor):
+                letters = self.of(name, x.shape)
+                for letter, n in zip(letters, x.shape, strict=True):
+                    if re.fullmatch(r"[A-Z]\w{0,2}", letter) and n > 0:
+                        sizes.setdefault(letter, n)
+                    elif letter in ("D / 2", "R / 2"):
+                        sizes.setdefault(letter[0], 2 * n)
+            elif type(x) is int:
+                for letters in self._arguments.get(name, [])[:1]:
+                    if len(letters) == 1:
+                        sizes.setdefault(letters[0], x)
+        return sizes
+
+    def of(self, name: str, shape: Sequence[int]) -> Shape:
+        """Return a letter for each axis of an argument, ``""`` if unknown."""
+        shapes = self._arguments.get(name.partition("[")[0]) or []
+        if not shapes and name in _USUAL:
+            shapes = [tuple(_USUAL[name][1:-1].split(", "))]
+        return _fit(shapes, len(shape))
+
+    def of_result(self, part: str, shape: Sequence[int]) -> Shape:
+        """Return a letter for each axis of a result.
+
+        Args:
+            part: ``it``, ``it[1]`` of a tuple, ``the gradient of key``.
+            shape: its shape.
+        """
+        if part.startswith("the gradient of "):
+            return self.of(part.removeprefix("the gradient of "), shape)
+        shapes = [tuple(x.split(", ")) for x in _SHAPE.findall(self._result)]
+        if entry := re.fullmatch(r"it\[(\d+)\]", part):
+            named = re.search(r"gradients of ([\w, ]+)\.", self._result)
+            if named:
+                names = re.split(r", | and ", named[1])
+                return self.of(names[int(entry[1])], shape)
+            shapes = shapes[int(entry[1]) :][:1]
+        if not shapes:
+            for name in self._arguments:
+                if re.search(rf"\bshape.*\b{name}\b", self._result, re.S):
+                    return self.of(name, shape)
+        if not shapes:
+            documented = [x for x in self._arguments.values() if x]
+            shapes = self._arguments.get("OUT") or [*documented, []][0]
+            shapes = shapes[int(entry[1]) :][:1] if entry else shapes
+        return _fit(shapes, len(shape))
+
+    def word(self, letters: Shape, axis: int) -> str:
+        """Return what an index along an axis is: ``query``, ``row``."""
+        letter = letters[axis]
+        if not letter and axis == 0 and any(letters[1:2]):
+            return "sequence"
+        if letter == "L" and self._tokens:
+            return "token"
+        if letter == "S" and "L" not in letters and letters.count("S") == 1:
+            return "key" if not self._tokens else "token"
+        if letters.count("S") == 2 and letter == "S":
+            return "query" if axis == letters.index("S") else "key"
+        if letters.count("L") == 2 and letter == "L":
+            return "query" if axis == letters.index("L") else "key"
+        if letter in _WORDS:
+            return _WORDS[letter]
+        if "/ 2" in letter:
+            return "pair"
+        if "n_rep" in letter:
+            return "head"
+        if "*" in letter:
+            return "feature" if axis == len(letters) - 1 > 0 else "row"
+        if not any(letters):
+            last = ("row", "column") if len(letters) > 1 else ("element",)
+            at = axis - len(letters) + len(last)
+            return last[at] if at >= 0 else f"slice of axis {axis}"
+        return f"slice of axis {axis}"
+
+
+def _fit(shapes: list[Shape], count: int) -> Shape:
+    """Return the shape that has so many axes, ``...`` filled up."""
+    for shape in shapes:
+        same = shape[-1] == shapes[0][-1]
+        if "..." not in shape and len(shape) == count and same:
+            return shape
+    for shape in shapes:
+        if shape[0] == "..." and len(shape) - 1 <= count:
+            lead = count - len(shape) + 1
+            return ("",) * lead + shape[1:]
+        if shape[0] == "..." and count:
+            return shape[-count:]
+    return ("",) * count

@@ -1,0 +1,194 @@
+"""Recognise what an answer does wrong besides its result, and its errors."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from dataclasses import replace
+from typing import Any
+
+from torch.overrides import TorchFunctionMode
+
+from attn.grading.diagnosis.evidence import Evidence, Failure
+from attn.grading.diagnosis.kinds import Words, kind
+from attn.grading.inputs import named_tensors
+from attn.grading.run import run
+
+
+@kind
+def in_place(evidence: Evidence, failure: Failure) -> Words | None:
+    """An input is changed."""
+    only = [f.problem.text.startswith("it changes") for f in evidence.failures]
+    found = failure.outcome.side_effect.startswith("it changes") and any(only)
+    if not found and isinstance(failure.outcome.error, RuntimeError):
+        text = str(failure.outcome.error)
+        if "leaf Variable that requires grad" in text and "in-place" in text:
+            return {}
+        if any(only) and any(x in text for x in _IN_PLACE):
+            return {}
+    return {} if found else None
+
+
+_IN_PLACE = (
+    "doesn't match the broadcast shape",
+    "written-to tensor refers to a single memory location",
+)
+
+
+@kind
+def random(evidence: Evidence, failure: Failure) -> Words | None:
+    """Random numbers are drawn."""
+    text = failure.problem.text
+    return {} if text.startswith("it draws random numbers") else None
+
+
+@kind
+def same_coins(evidence: Evidence, failure: Failure) -> Words | None:
+    """The same random numbers are drawn at each call."""
+    return {} if "tosses the same coins" in failure.problem.text else None
+
+
+@kind
+def kept(evidence: Evidence, failure: Failure) -> Words | None:
+    """A later call is wrong, and the first is right."""
+    later = all(f.case.before for f in evidence.failures)
+    once = any(not evidence.case(i).before for i in evidence.passing)
+    return {} if later and once else None
+
+
+@kind
+def memory(evidence: Evidence, failure: Failure) -> Words | None:
+    """More is kept than the task allows."""
+    return {} if failure.problem.text.startswith("at its peak") else None
+
+
+@kind
+def nothing_returned(evidence: Evidence, failure: Failure) -> Words | None:
+    """The result is None."""
+    if failure.outcome.error is None and failure.outcome.output is None:
+        return {}
+    return None
+
+
+@kind
+def never_written(evidence: Evidence, failure: Failure) -> Words | None:
+    """The wrong elements are memory that was only allocated."""
+    if failure.problem.kind != "nan" or inspect.isclass(evidence.answer):
+        return None
+    if evidence.answer is None or evidence.exercise.launch:
+        return None
+
+    def filled(*args: Any, **kwargs: Any) -> Any:
+        with _Filled():
+            return evidence.answer(*args, **kwargs)
+
+    other = run(filled, replace(failure.case, before=(), max_live=None))
+    before = [x.isnan() for _, x in named_tensors(failure.outcome.output)]
+    after = [x.isnan() for _, x in named_tensors(other.output)]
+    if len(before) != len(after):
+        return None
+    gone = [(a & ~b).any() for a, b in zip(before, after, strict=True)]
+    return {} if any(gone) else None
+
+
+class _Filled(TorchFunctionMode):
+    """Fill with a number what is otherwise NaN: memory just allocated."""
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        result = func(*args, **(kwargs or {}))
+        if "empty" in getattr(func, "__name__", ""):
+            result.fill_(7)
+        return result
+
+
+def _error(failure: Failure) -> str:
+    return str(failure.outcome.error) if failure.outcome.error else ""
+
+
+@kind
+def once(evidence: Evidence, failure: Failure) -> Words | None:
+    """What can be read once is taken for a list."""
+    error = failure.outcome.error
+    if not isinstance(error, TypeError):
+        return None
+    text = str(error)
+    return (
+        {}
+        if "is an iterator, not a list" in text or "not Once" in text
+        else None
+    )
+
+
+@kind
+def view(evidence: Evidence, failure: Failure) -> Words | None:
+    """``view`` of a tensor whose memory is in another order."""
+    return {} if "view size is not compatible" in _error(failure) else None
+
+
+@kind
+def axes_counted(evidence: Evidence, failure: Failure) -> Words | None:
+    """A shape is unpacked into another number of names."""
+    error, line = _error(failure), failure.outcome.where
+    found = re.search(r"values to unpack \(expected (\d+)", error)
+    if not found or not re.search(r"\.(shape|size\(\))", line):
+        return None
+    return {"count": found[1]}
+
+
+@kind
+def no_such_dtype(evidence: Evidence, failure: Failure) -> Words | None:
+    """An operation does not exist for half precision."""
+    half = re.search(r"\b(Half|BFloat16)\b", _error(failure))
+    refuses = re.search(
+        r"not (implemented|support)|only support", _error(failure)
+    )
+    if not half or not refuses:
+        return None
+    return {"dtype": {"Half": "float16", "BFloat16": "bfloat16"}[half[1]]}
+
+
+@kind
+def mixed_dtypes(evidence: Evidence, failure: Failure) -> Words | None:
+    """Two tensors of different dtypes meet in a product."""
+    return {} if "same dtype" in _error(failure) else None
+
+
+@kind
+def no_super(evidence: Evidence, failure: Failure) -> Words | None:
+    """``nn.Module.__init__`` was not called."""
+    return {} if "before Module.__init__() call" in _error(failure) else None
+
+
+@kind
+def numpy_and_gradients(evidence: Evidence, failure: Failure) -> Words | None:
+    """A tensor that requires a gradient goes to NumPy."""
+    return {} if "Can't call numpy() on Tensor" in _error(failure) else None
+
+
+@kind
+def signature(evidence: Evidence, failure: Failure) -> Words | None:
+    """The arguments are not those of the task."""
+    error = failure.outcome.error
+    name = evidence.exercise.name
+    called = rf"{name}(\.__init__|\.forward)?\(\)"
+    pattern = rf"{called} (got an unexpected|missing|takes)"
+    if isinstance(error, TypeError) and re.match(pattern, str(error)):
+        return {}
+    return None
+
+
+@kind
+def no_gradient(evidence: Evidence, failure: Failure) -> Words | None:
+    """No gradient flows back, or none to some inputs."""
+    if "no gradient flows back" in _error(failure):
+        return {"inputs": "any input"}
+    names = []
+    for problem in failure.problems:
+        if not problem.name.startswith("the gradient of "):
+            return None
+        if problem.got is None or problem.got.any() or problem.wrong is None:
+            return None
+        names.append(problem.name.removeprefix("the gradient of "))
+    return {"inputs": " and ".join(names)}

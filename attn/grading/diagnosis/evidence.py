@@ -1,0 +1,202 @@
+"""Everything that was observed of a wrong answer."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import takewhile
+from typing import Any
+
+from torch import Tensor
+
+from attn.exercises.spec import Case, Exercise
+from attn.grading.compare import Problem, alike
+from attn.grading.inputs import named_tensors
+from attn.grading.oracle import Oracle
+from attn.grading.run import Outcome, WrongParameters, run
+
+
+@dataclass(frozen=True)
+class Failure:
+    """One case with a wrong outcome.
+
+    Args:
+        case, outcome: the case, and what the answer made of it.
+        problems: what is wrong, one for each wrong entry of a tuple.
+        index: of the case.
+    """
+
+    case: Case
+    outcome: Outcome
+    problems: list[Problem]
+    index: int = 0
+
+    @property
+    def problem(self) -> Problem:
+        """The first problem."""
+        return self.problems[0]
+
+    @property
+    def values(self) -> list[tuple[Tensor, Tensor, Tensor]]:
+        """Got, expected and wrong of all problems.
+
+        Empty when the answer is wrong in more than its numbers.
+        """
+        found = [
+            (p.got, p.expected, p.wrong)
+            for p in self.problems
+            if p.wrong is not None
+        ]
+        return found if len(found) == len(self.problems) else []
+
+
+@dataclass(frozen=True)
+class Name:
+    """What a wrong answer looks like, and one paragraph to the learner."""
+
+    name: str
+    why: str
+
+
+@dataclass
+class Evidence:
+    """The cases that ran, the right outcomes, and the answer's.
+
+    Args:
+        oracle: gives the cases and the right outcomes.
+        outcomes: the answer's, of the cases that ran.
+        failures: those that are wrong, in order.
+        answer: the learner's function, class or kernel.
+        like: what the answer behaves like where it is wrong, and only there.
+    """
+
+    oracle: Oracle
+    outcomes: list[Outcome]
+    failures: list[Failure]
+    answer: Any = None
+    like: str = ""
+
+    @property
+    def exercise(self) -> Exercise:
+        """The exercise that is answered."""
+        return self.oracle.exercise
+
+    @cached_property
+    def failing(self) -> dict[int, Failure]:
+        """The failures by the index of their case, small inputs first.
+
+        Those of a second call count when all first calls are right.
+        """
+        first = [f for f in self.failures if not f.case.before]
+        ordered = sorted(
+            first or self.failures, key=lambda f: input_size(f.case)
+        )
+        return {f.index: f for f in ordered}
+
+    @cached_property
+    def passing(self) -> list[int]:
+        """The indices of the cases that are right, small inputs first."""
+        ran = range(len(self.outcomes))
+        wrong = {f.index for f in self.failures}
+        right = [i for i in ran if i not in wrong]
+        return sorted(right, key=lambda i: input_size(self.oracle.cases[i]))
+
+    def case(self, i: int) -> Case:
+        """Return a case."""
+        return self.oracle.cases[i]
+
+    def expected(self, i: int) -> Outcome:
+        """Return the right outcome of a case."""
+        return self.oracle.expected(i)
+
+    def inputs(self, i: int) -> dict[str, Any]:
+        """Return the inputs of a case by the names that the task gives."""
+        case = self.case(i)
+        names = self.exercise.input_names(case)
+        return {**dict(zip(names, case.args, strict=False)), **case.kwargs}
+
+    def with_defaults(self, i: int) -> dict[str, Any]:
+        """Return the inputs of a case, and the defaults of the others."""
+        exercise = self.exercise
+        target = exercise.launch or exercise.reference
+        if self.case(i).init is not None:
+            target = exercise.reference.forward
+        parameters = inspect.signature(target).parameters.values()
+        known = {
+            p.name: p.default
+            for p in parameters
+            if p.default is not p.empty and p.default is not None
+        }
+        return {**known, **self.inputs(i)}
+
+    def changed(
+        self, i: int, other: dict[str, Any] | Outcome | None
+    ) -> Outcome | None:
+        """Run the reference on a case with other inputs, all given by name.
+
+        One that is left out has its default. An outcome stays as it is.
+        """
+        if other is None or isinstance(other, Outcome):
+            return other
+        case = self.case(i)
+        names = self.exercise.input_names(case)
+        given = list(takewhile(other.__contains__, names))
+        rest = {n: x for n, x in other.items() if n not in given}
+        return self.reference(
+            i, args=tuple(other[n] for n in given), kwargs=rest
+        )
+
+    def reference(self, i: int, **fields: Any) -> Outcome:
+        """Run the reference on a case with some of its fields replaced."""
+        plain: dict[str, Any] = {"max_live": None, "grad": False}
+        plain |= {"once": (), "before": ()}
+        case = replace(self.case(i), **plain, **fields)
+        exercise = self.exercise
+        return run(exercise.reference, case, launch=exercise.launch)
+
+
+def input_size(case: Case) -> int:
+    """Return how many elements the inputs of a case have."""
+    inputs = [case.args, dict(case.kwargs)]
+    return sum(x.numel() for _, x in named_tensors(inputs))
+
+
+def agree(a: Outcome, b: Outcome) -> bool:
+    """Return whether two outcomes look like the same mistake.
+
+    Two errors do when they have the same type and the same text but for
+    digits; and, where the text is one that any shapes can give, when the
+    shapes that met are the same.
+    """
+    if type(a.error) is not type(b.error):
+        return False
+    if a.error is not None:
+        if _gist(a) != _gist(b):
+            return False
+        one, two = set(a.met.values()), set(b.met.values())
+        general = any(word in str(a.error) for word in _GENERAL)
+        if general and not (one <= two or two <= one):
+            return False
+    if _effect(a) != _effect(b) or not alike(a.output, b.output):
+        return False
+    return all(alike(a.grads[n], b.grads[n]) for n in a.grads if n in b.grads)
+
+
+_GENERAL = ("size", "shape", "dimension", "must match")
+
+
+def _effect(outcome: Outcome) -> tuple[str, frozenset[str]]:
+    """Return a side effect's text up to its first number, and its coins."""
+    return re.split(r"\d", outcome.side_effect)[0], outcome.drew
+
+
+def _gist(outcome: Outcome) -> str:
+    """Return an error's message without its digits, which may be chance.
+
+    Those of a parameter's shape are not.
+    """
+    if isinstance(outcome.error, WrongParameters):
+        return str(outcome.error)
+    return "".join(c for c in str(outcome.error) if not c.isdigit())

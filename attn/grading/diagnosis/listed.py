@@ -1,0 +1,183 @@
+"""Compare an answer with the mistakes on the exercise's own list."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator
+from functools import cache
+from itertools import combinations
+from typing import Any
+
+import torch
+
+from attn.exercises.mistakes import Mistake
+from attn.grading.compare import alike
+from attn.grading.diagnosis.conditions import condition
+from attn.grading.diagnosis.evidence import Evidence, Name, agree
+from attn.grading.inputs import named_tensors
+
+_NUMBERS = (0.0, -math.inf)  # that take the place of NaN
+
+
+class Listed:
+    """The exercise's own list of mistakes, next to what was observed."""
+
+    def __init__(self, evidence: Evidence) -> None:
+        self.evidence = evidence
+        self.mistakes = evidence.exercise.mistakes
+        self.agrees = cache(self._agrees)
+
+    def _agrees(self, wrong: Mistake, i: int) -> bool:
+        other = self.evidence.oracle.wrong(wrong, i)
+        return agree(self.evidence.outcomes[i], other)
+
+    def everywhere(self) -> list[Mistake]:
+        """Return the mistakes that explain every case."""
+        cases = [*self.evidence.failing, *self.evidence.passing]
+        return [
+            x for x in self.mistakes if all(self.agrees(x, i) for i in cases)
+        ]
+
+    def shares(self, end: float) -> dict[Name | Mistake, set[int]]:
+        """Return the failing cases of the mistakes that explain only some.
+
+        A mistake counts when the answer gives what it gives wherever it is
+        wrong itself.
+        """
+        found: dict[Name | Mistake, set[int]] = {}
+        for wrong, mine in self._touched(end):
+            if not self._exceptions(wrong, mine):
+                found[wrong] = mine
+        return found
+
+    def _touched(self, end: float) -> Iterator[tuple[Mistake, set[int]]]:
+        """Yield the mistakes that agree in some failing case, and those."""
+        failing = self.evidence.failing
+        stages = {f.case.stage: i for i, f in reversed(failing.items())}
+        for wrong in self.mistakes:
+            if time.process_time() > end:
+                return
+            if any(self.agrees(wrong, i) for i in stages.values()):
+                yield wrong, {i for i in failing if self.agrees(wrong, i)}
+
+    def _exceptions(self, wrong: Mistake, mine: set[int]) -> list[int]:
+        """Return where a mistake is wrong, and not as the answer is."""
+        ran = range(len(self.evidence.outcomes))
+        rest = [i for i in ran if i not in mine]
+        return [i for i in rest if self._is_wrong(wrong, i)]
+
+    def nearly(self, end: float) -> tuple[Mistake, str] | None:
+        """Return the one mistake that holds but for a few stages, and those.
+
+        It explains every wrong case, or three times as many as not.
+        """
+        evidence, found = self.evidence, []
+        failing = set(evidence.failing)
+        for wrong, mine in self._touched(end + 1):  # known by now
+            exceptions = self._exceptions(wrong, mine)
+            left = failing - mine
+            telling = sum(
+                x.numel()
+                for i in mine
+                for _, x in named_tensors(evidence.outcomes[i].output)
+            )
+            if telling < 8 or len(mine) < 2 or len(mine) < 3 * len(left):
+                continue
+            stages = self._stages({*exceptions, *left})
+            if len(stages & self._stages(mine)):
+                continue
+            if len(stages) <= 2 and len(mine) >= 3 * len(exceptions):
+                limit = "but not when " + "; ".join(stages)
+            elif not left and len(self._stages(mine)) <= 2:
+                limit = "but only when " + "; ".join(self._stages(mine))
+            elif not left and (text := condition(evidence)):
+                limit = f"but only when {text}"
+            else:
+                continue
+            found.append((wrong, limit))
+        return found[0] if len(found) == 1 else None
+
+    def without_nan(self, end: float) -> Mistake | None:
+        """Return the mistake whose NaNs the answer replaces by a number."""
+        evidence = self.evidence
+        for failure in evidence.failures:
+            problem = failure.problem
+            of_gradient = problem.name.startswith("the gradient")
+            if problem.kind != "value" or of_gradient or not failure.values:
+                return None
+        cases = [*evidence.failing, *evidence.passing]
+        for wrong in self.mistakes:
+            if time.process_time() > end:
+                return None
+            if all(self._filled(wrong, i) for i in cases):
+                return wrong
+        return None
+
+    def _filled(self, wrong: Mistake, i: int) -> bool:
+        """Return whether an outcome is a mistake's but for its NaNs."""
+        evidence = self.evidence
+        outcome, other = evidence.outcomes[i], evidence.oracle.wrong(wrong, i)
+        if other.error is not None or outcome.error is not None:
+            return False
+        a = [x for _, x in named_tensors(outcome.output)]
+        b = [x for _, x in named_tensors(other.output)]
+        if [x.shape for x in a] != [x.shape for x in b]:
+            return False
+        nan = any(x.isnan().any() for x in b)
+        return bool(nan or i not in evidence.failing) and all(
+            any(alike(x, torch.where(y.isnan(), n, y)) for n in _NUMBERS)
+            for x, y in zip(a, b, strict=True)
+        )
+
+    def _stages(self, cases: set[int]) -> Any:
+        stages = [self.evidence.case(i).stage for i in sorted(cases)]
+        return dict.fromkeys(stages).keys()
+
+    def _is_wrong(self, wrong: Mistake, i: int) -> bool:
+        outcome = self.evidence.oracle.wrong(wrong, i)
+        if outcome.error is not None or outcome.side_effect:
+            return True
+        right = self.evidence.expected(i)
+        if not alike(outcome.output, right.output):
+            return True
+        grads = outcome.grads
+        return not all(alike(grads[n], x) for n, x in right.grads.items())
+
+    def merged(self, end: float) -> tuple[Mistake, Mistake] | None:
+        """Return two mistakes that explain every case when made at once."""
+        evidence = self.evidence
+        cases = [*evidence.failing, *evidence.passing]
+        for one, two in combinations(self.mistakes, 2):
+            if time.process_time() > end:
+                return None
+            if not all(
+                self._is_wrong(one, i) == self._is_wrong(two, i)
+                for i in evidence.passing[:4]
+            ):
+                continue
+            both = one.merged(two)
+            if both is None:
+                continue
+            if all(
+                agree(evidence.outcomes[i], evidence.oracle.run(both, i))
+                for i in cases
+            ):
+                return one, two
+        return None
+
+    def here(self) -> Mistake | None:
+        """Return the one mistake that explains the first wrong stage."""
+        evidence = self.evidence
+        first = evidence.failures[0].case.stage
+        stage = [
+            i
+            for i in range(len(evidence.outcomes))
+            if evidence.case(i).stage == first
+        ]
+        outputs = [evidence.outcomes[i].output for i in stage]
+        telling = sum(x.numel() for _, x in named_tensors(outputs))
+        found = [
+            x for x in self.mistakes if all(self.agrees(x, i) for i in stage)
+        ]
+        return found[0] if len(found) == 1 and telling >= 4 else None

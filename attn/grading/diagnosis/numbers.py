@@ -1,0 +1,260 @@
+"""Recognise wrong numbers by how they relate to the right ones."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from itertools import permutations
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from attn.grading.compare import alike, near
+from attn.grading.diagnosis.axes import Axes
+from attn.grading.diagnosis.evidence import Evidence, Failure
+from attn.grading.diagnosis.kinds import Words, kind
+from attn.grading.inputs import named_tensors
+
+
+@kind
+def complement(evidence: Evidence, failure: Failure) -> Words | None:
+    """True and False are exchanged."""
+    values = failure.values
+    if not values or any(got.dtype != torch.bool for got, _, _ in values):
+        return None
+    return {} if all(wrong.all() for _, _, wrong in values) else None
+
+
+@kind
+def nan_for_empty(evidence: Evidence, failure: Failure) -> Words | None:
+    """NaN, and only in rows in which the right result is 0 throughout."""
+    values = failure.values
+    for got, expected, _ in values:
+        if expected.dim() < 1 or not got.is_floating_point():
+            return None
+        empty = (expected == 0).all(-1, keepdim=True).expand_as(got)
+        wrong = got.isnan() & ~expected.isnan()
+        if not wrong.any() or (wrong & ~empty).any():
+            return None
+        if not near(got[~wrong], expected[~wrong], 0.02):
+            return None
+    return {} if values and _has_mask(evidence, failure) else None
+
+
+@kind
+def uniform_for_empty(evidence: Evidence, failure: Failure) -> Words | None:
+    """Equal weights in rows in which the right weights are all 0."""
+    values = failure.values
+    for got, expected, wrong in values:
+        if got.dim() < 1 or got.dtype == torch.bool:
+            return None
+        empty = (expected == 0).all(-1, keepdim=True).expand_as(got)
+        even = torch.full_like(got, 1 / got.shape[-1])
+        if not wrong.any() or (wrong & ~empty).any():
+            return None
+        if not near(got[wrong], even[wrong], 0.01):
+            return None
+    return {} if values and _has_mask(evidence, failure) else None
+
+
+def _has_mask(evidence: Evidence, failure: Failure) -> bool:
+    tensors = [
+        x
+        for _, x in named_tensors(
+            [failure.case.args, dict(failure.case.kwargs)]
+        )
+    ]
+    return any(
+        x.dtype == torch.bool
+        or (x.is_floating_point() and bool((x == -math.inf).any()))
+        for x in tensors
+    )
+
+
+@kind
+def large_negative(evidence: Evidence, failure: Failure) -> Words | None:
+    """A large negative number where -inf is right."""
+    numbers = set()
+    values = failure.values
+    for got, expected, wrong in values:
+        if not got.is_floating_point():
+            return None
+        if not (expected[wrong] == -math.inf).all():
+            return None
+        low = got[wrong]
+        if not low.isfinite().all() or (low > -1e4).any():
+            return None
+        numbers |= {f"{n:.4g}" for n in low.tolist()}
+    return {} if values else None
+
+
+@kind
+def all_zero(evidence: Evidence, failure: Failure) -> Words | None:
+    """The result is 0 throughout."""
+    values = failure.values
+    if not values or any(
+        x[0].any() or x[0].dtype == torch.bool for x in values
+    ):
+        return None
+    return {} if not failure.problem.name.startswith("the gradient") else None
+
+
+@kind
+def comes_back(evidence: Evidence, failure: Failure) -> Words | None:
+    """The result is an input."""
+    got = failure.outcome.output
+    if not isinstance(got, Tensor) or failure.problem.kind in (
+        "error",
+        "side effect",
+    ):
+        return None
+    if failure.problem.name != "it" or got.numel() < 2:
+        return None
+    for name, x in evidence.inputs(failure.index).items():
+        if (
+            isinstance(x, Tensor)
+            and x.dtype == got.dtype
+            and torch.equal(x.nan_to_num(), got.nan_to_num())
+        ):
+            return {"input": name}
+    return None
+
+
+@kind
+def flipped(evidence: Evidence, failure: Failure) -> Words | None:
+    """The result is in reverse order along an axis."""
+    return _moved(failure, lambda x, axis: x.flip(axis))
+
+
+def _moved(
+    failure: Failure, move: Callable[[Tensor, int], Tensor]
+) -> Words | None:
+    found: set[int] | None = None
+    for got, expected, _ in failure.values:
+        if got.dtype == torch.bool or got.dim() < 1:
+            return None
+        axes = {
+            axis
+            for axis in range(-got.dim(), 0)
+            if alike(got, move(expected, axis).to(got.dtype))
+        }
+        found = axes if found is None else found & axes
+    return {"axis": str(max(found))} if found else None
+
+
+@kind
+def heads_reordered(evidence: Evidence, failure: Failure) -> Words | None:
+    """The right rows in another order, along one axis."""
+    for got, expected, _ in failure.values:
+        if got.dtype == torch.bool or got.dim() < 2 or got.numel() > 5000:
+            return None
+        for axis in range(-got.dim(), 0):
+            n = got.shape[axis]
+            if 2 <= n <= 4:
+                for order in permutations(range(n)):
+                    if alike(
+                        got,
+                        expected.index_select(axis, torch.tensor(order)).to(
+                            got.dtype
+                        ),
+                    ):
+                        return {"axis": str(axis)}
+    return None
+
+
+@kind
+def factor(evidence: Evidence, failure: Failure) -> list[Words] | None:
+    """Everything is a constant times the right result."""
+    if _telling(evidence) < 4:
+        return None
+    ratios: list[float] = []
+    for got, expected, _ in failure.values:
+        if not got.is_floating_point() or failure.problem.kind == "nan":
+            return None
+        finite = expected.isfinite() & (expected != 0)
+        if not finite.any():
+            return None
+        a, b = got.double()[finite], expected.double()[finite]
+        ratio = (a @ b / (b @ b)).item()
+        if not near(got.double(), expected * ratio, 1e-4):
+            return None
+        ratios.append(ratio)
+    if not ratios or max(ratios) - min(ratios) > 1e-4 * abs(ratios[0]):
+        return None
+    return [{"factor": x} for x in _as_words(ratios[0], evidence, failure)]
+
+
+def _telling(evidence: Evidence) -> int:
+    """Return how many elements are wrong."""
+    values = [x for f in evidence.failures for x in f.values]
+    return sum(int(wrong.sum()) for _, _, wrong in values)
+
+
+_LOGARITHMS = {"ln 2": math.log(2), "ln 10": math.log(10)}
+
+
+def _as_words(ratio: float, evidence: Evidence, failure: Failure) -> list[str]:
+    """Return the words for a factor: a number, and what it is in sizes."""
+    plain = f"{ratio:.4g}"
+    for name, n in _LOGARITHMS.items():
+        if abs(ratio - n) < 1e-4:
+            plain += f" = {name}"
+        if abs(ratio * n - 1) < 1e-4:
+            plain += f" = 1 / {name}"
+    found = [plain] if ratio else []
+    inputs = evidence.inputs(failure.index)
+    sizes: dict[str, float] = dict(Axes(evidence.exercise).sizes(inputs))
+    for name, x in inputs.items():
+        if isinstance(x, int | float) and not isinstance(x, bool):
+            sizes[name] = float(x)
+    for name, n in sizes.items():
+        if n <= 0 or (n == 1 and name != "p"):
+            continue
+        forms = {
+            name: n,
+            f"1 / {name}": 1 / n,
+            f"√{name}": n**0.5,
+            f"1 / √{name}": n**-0.5,
+            f"({name} - 1) / {name}": (n - 1) / n,
+        }
+        if n != 1:
+            forms[f"{name} / ({name} - 1)"] = n / (n - 1)
+        if name == "p":
+            forms = {"1 - p": 1 - n}
+            forms |= {"1 / (1 - p)": 1 / (1 - n)} if n != 1 else {}
+        found += [x for x, y in forms.items() if abs(ratio - y) < 1e-4 * y]
+        found += [x for x, y in forms.items() if ratio == y == 0]
+    return found
+
+
+@kind
+def half_precision(evidence: Evidence, failure: Failure) -> Words | None:
+    """Right in float32, and off by the rounding of half precision here."""
+    if not any(_dtypes(evidence, i) <= _FULL for i in evidence.passing):
+        return None
+    if any(_dtypes(evidence, i) <= _FULL for i in evidence.failing):
+        return None
+    for got, expected, _ in failure.values:
+        if not got.is_floating_point() or not near(
+            got.double(), expected.double(), 0.1
+        ):
+            return None
+    names = sorted(_dtypes(evidence, failure.index) - _FULL)
+    return (
+        {"dtype": " and ".join(names)}
+        if failure.problem.wrong is not None
+        else None
+    )
+
+
+_FULL = {"float32", "float64"}
+
+
+def _dtypes(evidence: Evidence, i: int) -> set[str]:
+    inputs: Any = [*evidence.inputs(i).values(), evidence.case(i).state or {}]
+    return {
+        str(x.dtype).removeprefix("torch.")
+        for _, x in named_tensors(inputs)
+        if x.is_floating_point()
+    }

@@ -1,0 +1,221 @@
+"""Say how wrong elements relate to the right ones, or to the inputs."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from attn.grading.compare import Problem, alike, near
+from attn.grading.diagnosis.axes import Axes
+from attn.grading.diagnosis.evidence import Evidence, Failure
+from attn.grading.inputs import named_tensors
+from attn.grading.show import number
+
+
+def pattern(evidence: Evidence, shown: Failure, axes: Axes) -> str:
+    """Return one sentence on the values of the wrong elements.
+
+    It holds in every failing case if it can; else in the one that is shown,
+    and then it says so. There is always one for tensors and numbers.
+    """
+    problem = shown.problem
+    if isinstance(problem.got, Tensor) and problem.wrong is None:
+        return ""
+    if problem.wrong is None or problem.wrong.dim() == 0:
+        return _ratio(evidence, shown)
+    others = [
+        (f, p)
+        for f in evidence.failures
+        for p in f.problems
+        if p.wrong is not None and p.name == problem.name
+    ]
+    all_fail = [sentences(evidence, f, p, axes) for f, p in others]
+    mine = sentences(evidence, shown, problem, axes)
+    for text in mine:
+        if all(text in said for said in all_fail):
+            return f"{text[0].upper()}{text[1:]}."
+    return f"In this case {mine[0]}." if mine else _size(problem)
+
+
+def sentences(
+    evidence: Evidence, failure: Failure, problem: Problem, axes: Axes
+) -> list[str]:
+    """Return what is true of a case's wrong elements, the best first."""
+    got, expected, wrong = problem.got, problem.expected, problem.wrong
+    assert wrong is not None
+    if got.dtype == torch.bool:
+        return _of_mask(got, wrong)
+    got, expected = got.double(), expected.double()
+    a, b = got[wrong], expected[wrong]
+    letters = axes.of_result(problem.name, wrong.shape)
+    said = []
+    if a.isnan().all():
+        said.append("the wrong elements are NaN")
+        if (b == 0).all():
+            said.insert(0, "there is NaN where 0 is right")
+        return said
+    if not a.any():
+        said.append("the wrong elements are 0")
+    if (a.abs() - b.abs()).abs().max() <= 1e-5 * b.abs().max() and b.any():
+        said.append("the wrong elements are right but for their sign")
+    if (b == 0).all():
+        said.append("only elements that should be 0 are wrong")
+    elif (b == -torch.inf).all():
+        said.append("only elements that should be -inf are wrong")
+    elif (b < 0).all() and (expected > 0).any():
+        said.append("only elements that should be negative are wrong")
+    elif (b > 0).all() and (expected < 0).any():
+        said.append("only elements that should be positive are wrong")
+    for name, x in evidence.inputs(failure.index).items():
+        if (
+            (
+                isinstance(x, Tensor)
+                and x.shape == got.shape
+                and x.is_floating_point()
+            )
+            and wrong.sum() > 1
+            and alike(a, x.double()[wrong])
+        ):
+            said.append(f"the wrong elements are those of {name}, unchanged")
+    if wrong.sum() > 1 and b.isfinite().all() and a.isfinite().all():
+        output = [x for _, x in named_tensors(failure.outcome.output)]
+        half = any(x.element_size() == 2 for x in output)
+        said += _linear(a, b, 0.02 if half else 1e-4)
+    said += _copies(got, expected, wrong, letters, axes)
+    return said
+
+
+def _of_mask(got: Tensor, wrong: Tensor) -> list[str]:
+    """Say whether a mask allows too much, and where."""
+    said = []
+    if wrong.dim() >= 2:
+        at = wrong.nonzero()
+        shift = (at[:, -1] - at[:, -2]).tolist()
+        if len({*shift}) == 1 and len(shift) > 1:
+            k = shift[0]
+            sign = "" if k == 0 else f" {'+' if k > 0 else '-'} {abs(k)}"
+            said.append(
+                f"all wrong pairs are on one diagonal, key = query{sign}"
+            )
+    if got[wrong].all():
+        said.append(
+            "it allows too much: True where False is right, never reversed"
+        )
+    elif not got[wrong].any():
+        said.append(
+            "it allows too little: False where True is right, never reversed"
+        )
+    return said or ["it allows some pairs too many, and masks others"]
+
+
+def _linear(a: Tensor, b: Tensor, part: float) -> list[str]:
+    """Say whether there is a constant factor, or a constant difference."""
+    said = []
+    if b.any():
+        factor = (a @ b / (b @ b)).item()
+        if abs(factor - 1) > 0.01 and factor and near(a, b * factor, part):
+            said.append(
+                f"the wrong elements are off by the factor {number(factor)}"
+            )
+    gap = (a - b).mean().item()
+    if near(a - gap, b, part) and (a - b).std() < part * abs(gap):
+        said.append(
+            f"the wrong elements are off by {number(gap)}, all of them"
+        )
+    return said
+
+
+def _copies(
+    got: Tensor,
+    expected: Tensor,
+    wrong: Tensor,
+    letters: tuple[str, ...],
+    axes: Axes,
+) -> list[str]:
+    """Say whether a slice holds the numbers of another, or all are equal."""
+    said = []
+    for axis in range(got.dim()):
+        n = got.shape[axis]
+        if n < 2 or got.numel() // n < 2 or n > 16:
+            continue
+        word = axes.word(letters, axis)
+        g, e = got.unbind(axis), expected.unbind(axis)
+        w = wrong.unbind(axis)
+        if all(alike(g[0], x) for x in g) and not all(
+            alike(e[0], x) for x in e
+        ):
+            said.append(f"every {word} has the same result")
+            continue
+        swapped = []
+        for i in range(n):
+            if w[i].any():
+                same = [j for j in range(n) if j != i and alike(g[i], e[j])]
+                if not same:
+                    break
+                swapped.append(
+                    f"{word} {i} holds what {word} {same[0]} should"
+                )
+        else:
+            if swapped:
+                said.append("; ".join(swapped[:2]))
+                continue
+        if torch.allclose(
+            got.sort(axis).values, expected.sort(axis).values, 1e-5, 1e-7
+        ):
+            said.append(f"every {word} is there, but in another order")
+        rows = (g, e)
+        ratios = [_row_ratio(x, y) for x, y in zip(*rows, strict=True)]
+        if all(r is not None for r in ratios) and axis < got.dim() - 1:
+            shown = ", ".join(number(r) for r in ratios[:4] if r is not None)
+            said.append(f"each {word} is off by its own factor ({shown})")
+    return said
+
+
+def _row_ratio(a: Tensor, b: Tensor) -> float | None:
+    a, b = a.flatten(), b.flatten()
+    if not b.any() or not (a.isfinite() & b.isfinite()).all():
+        return None
+    factor = (a @ b / (b @ b)).item()
+    return factor if factor and alike(a, b * factor) else None
+
+
+def _size(problem: Problem) -> str:
+    """Say how far off the result is, next to its largest element."""
+    got, expected = problem.got.double(), problem.expected.double()
+    both = got.isfinite() & expected.isfinite()
+    if not both.any():
+        return ""
+    top = expected[both].abs().max().item()
+    off = (got - expected)[both].abs().max().item()
+    if not top:
+        return ""
+    part = off / top
+    if part < 0.01:
+        return (
+            f"It is off by {number(part, 2)} of the largest element at most: "
+            "is something rounded, or almost right?"
+        )
+    return (
+        f"It is off by up to {number(off)}; the largest element is "
+        f"{number(top)}."
+    )
+
+
+def _ratio(evidence: Evidence, shown: Failure) -> str:
+    """Say how a wrong number relates to the right one."""
+    said = []
+    for failure in [shown, *evidence.failures]:
+        problem = failure.problem
+        try:
+            got, expected = float(problem.got), float(problem.expected)
+        except (TypeError, ValueError):
+            return ""
+        ratio = got / expected if expected else 0.0
+        said.append((number(ratio), number(got - expected, 6)))
+    count = len(said) - 1
+    cases = f"In all {count} failing cases" if count > 1 else "Here"
+    if len({x for x, _ in said}) == 1 and said[0][0] != "0":
+        return f"{cases} it is {said[0][0]} times the right number."
+    if len({y for _, y in said}) == 1:
+        return f"{cases} it is off by {said[0][1]}."
+    return f"In this case it is {said[0][0]} times the right number."

@@ -1,0 +1,134 @@
+"""A refusal without a name says where: rows, heads, factors, conditions."""
+
+import pytest
+import torch
+
+from attn.exercises.spec import every_exercise, find
+from attn.grading.diagnosis.axes import Axes
+from attn.grading.diagnosis.evidence import Evidence, Failure
+from attn.grading.diagnosis.locate import where
+from attn.grading.judge import _failures, _run_all
+from attn.grading.oracle import Oracle
+
+
+def said(exercise_id, answer):
+    """Return what is said about a wrong answer, in one line."""
+    oracle = Oracle(find(exercise_id), 0)
+    outcomes = _run_all(answer, oracle)
+    failures = _failures(oracle, outcomes)
+    assert failures
+    assert all(isinstance(f, Failure) for f in failures)
+    evidence = Evidence(oracle, outcomes, failures, answer)
+    return " ".join(where(evidence, failures[0]))
+
+
+def attention(query, key, value, scale=None):
+    scale = query.shape[-1] ** -0.5 if scale is None else scale
+    scores = (query @ key.mT * scale).double()
+    return (scores.softmax(-1) @ value.double()).to(value.dtype)
+
+
+def spoiled(change):
+    """Return an attention with another result."""
+
+    def answer(query, key, value, scale=None):
+        return change(attention(query, key, value, scale).clone())
+
+    return answer
+
+
+def last_query(out):
+    out[..., -1, :] += 1 + torch.arange(out.shape[-1]) ** 2
+    return out
+
+
+def other_features(out):
+    out[..., 1::2] = out[..., 1::2].sin() * 3 + 0.1
+    return out
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (spoiled(last_query), "only the last query"),
+        (spoiled(other_features), "only odd features, counted from 0"),
+        (spoiled(lambda x: x * 0.3), "off by the factor 0.3"),
+        (spoiled(lambda x: x + 0.25), "off by 0.25"),
+        (spoiled(lambda x: -x), "right but for their sign"),
+    ],
+    ids=lambda x: x if isinstance(x, str) else "",
+)
+def test_what_holds_in_every_wrong_case_is_said(answer, words):
+    assert words in said("sdp-attention", answer)
+
+
+def test_heads_that_changed_places_are_said():
+    def swapped(x, n_rep):
+        y = x.repeat_interleave(n_rep, -3).clone()
+        n = y.shape[-3]
+        return y[..., torch.arange(n).roll(1), :, :]
+
+    text = said("gqa-repeat_kv", swapped)
+    assert "holds what head" in text
+
+
+def test_a_mask_that_allows_too_much_is_said_to():
+    def one_more(q_len, kv_len, q_offset=0):
+        return torch.ones(q_len, kv_len).tril(q_offset + 1).bool()
+
+    text = said("mask-causal", one_more)
+    assert "It allows too much: True where False is right" in text
+
+
+def test_the_inputs_on_which_it_is_wrong_are_said():
+    def square_only(q_len, kv_len, q_offset=0):
+        right = find("mask-causal").reference(q_len, kv_len, q_offset)
+        return right if q_len == kv_len else ~right
+
+    text = said("mask-causal", square_only)
+    assert "cases in which L is not S, and right in the other" in text
+
+
+def test_right_entries_of_a_tuple_are_said():
+    def lse_in_bits(first, second):
+        out, lse = find("flash-merge_states").reference(first, second)
+        return out, lse.sin()
+
+    assert "it[0] is right" in said("flash-merge_states", lse_in_bits)
+
+
+def test_the_shapes_that_met_are_said():
+    def product(query, key, value, scale=None):
+        return query @ key
+
+    text = said("sdp-attention", product)
+    assert "There: query (" in text and "key (" in text
+
+
+def test_a_length_that_belongs_to_another_axis_is_said():
+    def square(q_len, kv_len, q_offset=0):
+        return torch.ones(q_len, q_len).tril(q_offset).bool()
+
+    assert "S should be 6 and is 2, as long as L" in said(
+        "mask-causal", square
+    )
+
+
+@pytest.mark.parametrize(
+    "exercise", every_exercise(), ids=lambda exercise: exercise.id
+)
+def test_the_axes_of_a_task_fit_its_inputs(exercise):
+    """The letters of the docstring have one length each in every case."""
+    axes = Axes(exercise)
+    for case in exercise.generate(0):
+        names = exercise.input_names(case)
+        inputs = {**dict(zip(names, case.args, strict=False)), **case.kwargs}
+        sizes = axes.sizes(inputs)
+        for name, x in inputs.items():
+            if not isinstance(x, torch.Tensor):
+                continue
+            letters = axes.of(name, x.shape)
+            assert len(letters) == x.dim()
+            for letter, n in zip(letters, x.shape, strict=True):
+                broadcast = n == 1 or "mask" in name
+                assert broadcast or sizes.get(letter, n) == n

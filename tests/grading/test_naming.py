@@ -1,0 +1,289 @@
+"""A name is true in every case that ran; else there is no name."""
+
+import re
+from dataclasses import replace
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from attn.exercises.mistakes import Mistake
+from attn.exercises.spec import every_exercise, find
+from attn.grading.diagnosis import kinds, mutants
+from attn.grading.judge import judge
+
+NAMED = "this looks like: "
+
+
+def with_mistakes(exercise_id, *edits):
+    """Return an exercise with a list of mistakes of its own."""
+    exercise = replace(find(exercise_id))
+    first = find(exercise_id).mistakes[0]
+    exercise.__dict__["mistakes"] = [
+        Mistake(
+            name, f"Why {name}?", code, name, first.solution, first.namespace
+        )
+        for name, code in edits
+    ]
+    return exercise
+
+
+def first_line(verdict):
+    return verdict.message.splitlines()[0]
+
+
+TILED = "return torch.cat([x] * n_rep, dim=-3)"
+TILED_TOO = "return x.repeat(*[1] * (x.dim() - 3), n_rep, 1, 1)"
+
+
+def tiled(x, n_rep):
+    return torch.cat([x for _ in range(n_rep)], dim=-3)
+
+
+def test_the_one_mistake_that_gives_the_same_is_named():
+    exercise = with_mistakes("gqa-repeat_kv", ("A", TILED))
+    verdict = judge(exercise, tiled)
+    assert verdict.mistake == "A"
+    assert first_line(verdict) == NAMED + "A"
+
+
+def test_mistakes_that_cannot_be_told_apart_are_all_said():
+    exercise = with_mistakes("gqa-repeat_kv", ("A", TILED), ("B", TILED_TOO))
+    verdict = judge(exercise, tiled)
+    assert first_line(verdict) == NAMED + "A — or: B"
+    assert "Why A?" in verdict.message and "Why B?" in verdict.message
+
+
+def test_two_mistakes_that_share_the_cases_are_both_said():
+    only_one = (
+        "return x if x.shape[-3] == 1 else x.repeat_interleave(n_rep, -3)"
+    )
+    no_batch = (
+        "if x.dim() == 3:\n    return x.repeat_interleave(n_rep, -3) + 1\n"
+        "return x.repeat_interleave(n_rep, -3)"
+    )
+
+    def both(x, n_rep):
+        if x.shape[-3] == 1 and x.dim() > 3:
+            return x
+        y = x.repeat_interleave(n_rep, -3)
+        return y + 1 if x.dim() == 3 else y
+
+    exercise = with_mistakes("gqa-repeat_kv", ("A", only_one), ("B", no_batch))
+    cases = [
+        c
+        for c in exercise.generate(0)
+        if c.args[0].dim() != 3 or c.args[0].shape[0] > 1
+    ]
+    exercise = replace(exercise, cases=lambda g: iter(cases))
+    exercise.__dict__["mistakes"] = with_mistakes(
+        "gqa-repeat_kv", ("A", only_one), ("B", no_batch)
+    ).mistakes
+    assert first_line(judge(exercise, both)) == NAMED + "A, and: B"
+
+
+def test_two_edits_made_at_once_are_both_said():
+    edits = (
+        ("A", "- (query * key).sum(-1)\n+ (query + key).sum(-1)"),
+        ("B", "- math.sqrt(query.shape[-1])\n+ query.shape[-1]"),
+    )
+    exercise = with_mistakes("sdp-logit_variance", *edits)
+
+    def both(query, key):
+        dots = (query + key).sum(-1)
+        return dots.var().item(), (dots / query.shape[-1]).var().item()
+
+    assert first_line(judge(exercise, both)) == NAMED + "A, and: B"
+
+
+def test_a_mistake_of_one_special_case_is_no_name():
+    def nothing_moves_with_one_head(weight, num_heads):
+        pairs = weight.unflatten(0, (num_heads, -1, 2))
+        return pairs.transpose(0, 1).flatten(0, 2)
+
+    verdict = judge(find("rope-permute_weights"), nothing_moves_with_one_head)
+    assert verdict.mistake is None
+    assert NAMED not in verdict.message
+
+
+def test_the_same_error_text_is_not_the_same_mistake():
+    """Shapes that do not fit read the same, wherever they meet."""
+
+    def only_the_keys(
+        q,
+        k,
+        v,
+        attn_mask=None,
+        dropout_p=0.0,
+        is_causal=False,
+        scale=None,
+        enable_gqa=False,
+    ):
+        right = find("sdpa-scaled_dot_product_attention").reference
+        if enable_gqa:
+            k = k.repeat_interleave(q.shape[-3] // k.shape[-3], -3)
+            scores = q @ k.mT * q.shape[-1] ** -0.5
+            return scores.softmax(-1) @ v
+        return right(q, k, v, attn_mask, dropout_p, is_causal, scale)
+
+    exercise = find("sdpa-scaled_dot_product_attention")
+    verdict = judge(exercise, only_the_keys)
+    assert verdict.mistake != "enable_gqa is ignored"
+
+
+def test_the_exercises_own_mistake_comes_before_a_kind():
+    def numbers(q_len, kv_len, q_offset=0):
+        return torch.ones(q_len, kv_len).tril(q_offset)
+
+    kind = judge(with_mistakes("mask-causal"), numbers)
+    assert kind.mistake == "Numbers instead of True and False"
+    code = "return torch.ones(q_len, kv_len).tril(q_offset)"
+    own = judge(with_mistakes("mask-causal", ("Own", code)), numbers)
+    assert own.mistake == "Own"
+
+
+def _view(x):
+    x = x.transpose(-2, -3)
+    return x.view(*x.shape[:-2], -1)
+
+
+def _four_axes(x):
+    B, H, L, D = x.shape
+    return x.transpose(-2, -3).flatten(-2)
+
+
+def _in_place(x):
+    y = x.transpose(-2, -3).flatten(-2)
+    x.zero_()
+    return y
+
+
+def _merged(x):
+    return x.transpose(-2, -3).flatten(-2)
+
+
+KINDS = {
+    "view": _view,
+    "axes_counted": _four_axes,
+    "in_place": _in_place,
+    "nothing_returned": lambda x: None,
+    "no_gradient": lambda x: _merged(x).detach(),
+    "wrong_dtype": lambda x: _merged(x).double(),
+    "axes_of_one": lambda x: _merged(x).unsqueeze(0),
+    "random": lambda x: F.dropout(_merged(x)),
+    "another_type": lambda x: _merged(x).tolist(),
+    "factor": lambda x: _merged(x) * 3,
+    "flipped": lambda x: _merged(x).flip(-1),
+    "never_written": lambda x: (
+        torch.empty_like(_merged(x)).clone()
+        if x.requires_grad is False
+        else _merged(x)
+    ),
+    "all_zero": lambda x: _merged(x) * 0,
+}
+
+
+@pytest.mark.parametrize("key", KINDS)
+def test_a_kind_of_mistake_is_named_in_any_exercise(key):
+    exercise = with_mistakes("mha-merge_heads")
+    verdict = judge(exercise, KINDS[key])
+    name, _ = kinds.lines()[key]
+    pattern = re.sub(r"\\{\w+\\}", ".+", re.escape(name))
+    assert re.match(pattern, verdict.mistake or ""), verdict.message
+
+
+def _one_token_more(
+    batch,
+    seq_len,
+    num_layers,
+    num_kv_heads,
+    head_dim,
+    dtype=torch.bfloat16,
+):
+    heads = num_layers * num_kv_heads * head_dim
+    return 2 * batch * (seq_len + 1) * heads * dtype.itemsize
+
+
+@pytest.mark.parametrize(
+    ("exercise_id", "answer", "name"),
+    [
+        (
+            "sdpa-softcap",
+            lambda s, cap, attn_mask=None: cap * torch.tanh(s / cap),
+            "attn_mask is ignored",
+        ),
+        (
+            "gqa-grouped_attention",
+            lambda q, k, v, attn_mask=None: F.scaled_dot_product_attention(
+                q / q.shape[-1] ** 0.5, k, v, attn_mask, enable_gqa=True
+            ),
+            "The scale is applied twice",
+        ),
+        (
+            "gqa-grouped_attention",
+            lambda q, k, v, attn_mask=None: F.scaled_dot_product_attention(
+                q,
+                k,
+                v,
+                None if attn_mask is None else ~attn_mask,
+                enable_gqa=True,
+            ),
+            "attn_mask is inverted",
+        ),
+        (
+            "gqa-kv_cache_bytes",
+            _one_token_more,
+            "Off by one: computed with seq_len one more",
+        ),
+        (
+            "rope-frequencies",
+            lambda d, base=10000.0: (1 / base) ** -(torch.arange(0, d, 2) / d),
+            "Computed with 1 / base",
+        ),
+    ],
+)
+def test_another_input_says_what_the_answer_does(exercise_id, answer, name):
+    verdict = judge(with_mistakes(exercise_id), answer)
+    assert verdict.mistake == name, verdict.message
+
+
+@pytest.mark.parametrize(
+    "exercise_id",
+    [
+        "sdp-attention_loops",
+        "mask-causal",
+        "gqa-pool_heads",
+        "mha-merge_heads",
+    ],
+)
+def test_nonsense_has_no_name(exercise_id):
+    exercise = find(exercise_id)
+
+    def nonsense(*args, **kwargs):
+        right = exercise.reference(*args, **kwargs)
+        if right.dtype == torch.bool:
+            return right ^ (
+                torch.arange(right.numel()).view(right.shape) % 7 == 3
+            )
+        return torch.sin(right * 3.7 + 0.3)
+
+    verdict = judge(exercise, nonsense)
+    assert not verdict.passed
+    assert NAMED not in verdict.message
+
+
+def test_every_kind_has_a_line_that_asks_a_question():
+    lines = kinds.lines()
+    assert kinds._tests.keys() <= lines.keys()
+    for name, why in lines.values():
+        assert why.endswith("?"), name
+        assert len(name) <= 70
+
+
+def test_a_change_of_the_solution_has_a_line_and_shows_no_code():
+    seen = set()
+    for exercise in every_exercise():
+        if not exercise.launch:
+            seen |= {m.kind for m in mutants.mutants(exercise)}
+    assert seen <= kinds.lines().keys()
+    assert len(seen) > 15
