@@ -119,12 +119,6 @@ def _probes(evidence: Evidence) -> Iterator[Probe]:
     inputs = evidence.with_defaults(first)
     axes = Axes(evidence.exercise)
     tensors = [n for n, x in inputs.items() if isinstance(x, Tensor)]
-    yield from ignored(evidence, inputs)
-    if "attn_mask" in inputs:
-        for low in (-1.0, -10.0, -100.0, -1e3, -1e4, -1e9):
-            change = one_input("attn_mask", filled(low))
-            yield "weakly_masked", {"low": f"{low:g}"}, change
-    yield from scaled(evidence, axes)
     for name in tensors:
         if inputs[name].dtype == torch.bool:
             yield (
@@ -132,6 +126,12 @@ def _probes(evidence: Evidence) -> Iterator[Probe]:
                 {"input": name},
                 one_input(name, torch.logical_not),
             )
+    yield from ignored(evidence, inputs)
+    if "attn_mask" in inputs:
+        for low in (-1.0, -10.0, -100.0, -1e3, -1e4, -1e9):
+            change = one_input("attn_mask", filled(low))
+            yield "weakly_masked", {"low": f"{low:g}"}, change
+    yield from scaled(evidence, axes)
     for name, x in inputs.items():
         if type(x) is int:
             for step, word in ((-1, "one less"), (1, "one more")):
