@@ -199,7 +199,8 @@ def _grouped(query, key, value, mask=None):
     scores = scores.view(*query.shape[:-1], -1)
     if mask is not None:
         scores = scores.masked_fill(~mask, -torch.inf)
-    weights = scores.softmax(-1).unflatten(1, (key.shape[1], -1))
+    weights = scores.softmax(-1).nan_to_num(0)
+    weights = weights.unflatten(1, (key.shape[1], -1))
     return (weights.flatten(2, 3) @ value).view(*query.shape[:-1], -1)
 
 
