@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from attn.exercises.spec import Case, Exercise
-from attn.grading.clock import TIME_LIMIT, Clock, OutOfTime
+from attn.grading.clock import Clock, OutOfTime
 from attn.grading.compare import Problem, differences
 from attn.grading.diagnosis.evidence import Evidence, Failure
 from attn.grading.diagnosis.naming import diagnose
@@ -98,8 +98,8 @@ def _run_all(answer: Any, oracle: Oracle) -> list[Outcome]:
     """Run the cases in order; stop after a time-out or at a stub."""
     exercise, outcomes, clock = oracle.exercise, [], Clock()
     for i, case in enumerate(oracle.cases):
-        oracle.expected(i)  # a slow machine is slow for the reference too
-        clock.limit = max(TIME_LIMIT, 50 * oracle.clock.spent)
+        oracle.expected(i)
+        clock.limit = oracle.time_limit
         outcome = run(
             answer,
             case,

@@ -4,11 +4,12 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from attn.exercises.mistakes import Mistake
 from attn.exercises.spec import Case, Exercise
-from attn.grading.clock import Clock
+from attn.grading.clock import TIME_LIMIT, Clock
 from attn.grading.inputs import map_tensors
 from attn.grading.run import Outcome, run
 from attn.grading.second_use import second_uses
@@ -39,6 +40,17 @@ class Oracle:
         self.expected = cache(self._expected)
         self.expected_fp64 = cache(self._expected_fp64)
         self.wrong = cache(self._wrong)
+
+    @property
+    def time_limit(self) -> float:
+        """Seconds that an answer may take for all cases.
+
+        A slow machine is slow for the reference too. A kernel that is
+        compiled takes a second for each of its variants.
+        """
+        compiled = self.exercise.launch and torch.cuda.is_available()
+        least = 60.0 if compiled else TIME_LIMIT
+        return max(least, 50 * self.clock.spent)
 
     def _expected(self, i: int) -> Outcome:
         """Run the reference on a case, in its dtype."""

@@ -8,8 +8,9 @@ from functools import partial
 import pytest
 import torch
 
-from attn.exercises.spec import Case
-from attn.grading.clock import Clock, OutOfTime
+from attn.exercises.spec import Case, find
+from attn.grading.clock import TIME_LIMIT, Clock, OutOfTime
+from attn.grading.oracle import Oracle
 from attn.grading.run import run
 from tests.timing import ratio
 
@@ -108,6 +109,13 @@ def test_other_threads_take_none_of_the_learners_time():
         busy.set()
         for thread in others:
             thread.join()
+
+
+def test_a_slow_machine_has_more_time():
+    oracle = Oracle(find("sdp-softmax"), 0)
+    assert oracle.time_limit == TIME_LIMIT
+    oracle.clock.spent = 1.0  # the reference takes some milliseconds
+    assert oracle.time_limit == 50.0
 
 
 def test_the_cases_of_a_check_share_a_limit_that_may_grow():
