@@ -28,7 +28,7 @@ from attn.grading.diagnosis.listed import Listed
 from attn.grading.forbidden import Forbidden
 
 REGISTERED = errors, forms, numbers  # importing them registers their kinds
-TIME_LIMIT = 0.2  # seconds of work for each way to explain an answer
+TIME_LIMIT = 0.15  # seconds of work for each way to explain an answer
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ def _diagnosis(evidence: Evidence) -> Diagnosis:
     for (a, one), (b, two) in combinations(both.items(), 2):
         if one | two == failing:
             return Diagnosis((a, b), "and")
-    if found := listed.nearly(end):
+    if found := listed.nearly():
         return Diagnosis(found[:1], limit=found[1])
     if wrong := listed.without_nan(end):
         return Diagnosis((wrong, kinds.named("nan_replaced")), "and")
@@ -112,7 +112,7 @@ def _diagnosis(evidence: Evidence) -> Diagnosis:
         end = time.process_time() + TIME_LIMIT
         if changes := mutants.explained(evidence, end):
             return Diagnosis(changes, "or" if len(changes) > 1 else "")
-        if pair := listed.merged(time.process_time() + TIME_LIMIT):
+        if pair := listed.merged(time.process_time() + TIME_LIMIT / 2):
             return Diagnosis(pair, "and")
     if here := listed.here():
         return Diagnosis((here,), "here")
