@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import numpy as np
+import numpy.random as numpys
 import torch
 
 _SEED = 271_828_182_845  # none that an answer would set
@@ -26,19 +26,19 @@ def seed() -> None:
 def generators_kept() -> Iterator[None]:
     """Put the global generators back at the end."""
     own, python = torch.get_rng_state(), random.getstate()
-    numpys = np.random.get_state()  # noqa: NPY002
+    state = numpys.get_state()  # noqa: NPY002
     try:
         yield
     finally:
         torch.set_rng_state(own)
         random.setstate(python)
-        np.random.set_state(numpys)  # noqa: NPY002
+        numpys.set_state(state)  # noqa: NPY002
 
 
 def states() -> dict[str, Any]:
     """Return the states of the global generators, to be compared."""
     keys: Any
-    _, keys, *rest = np.random.get_state()  # noqa: NPY002
+    _, keys, *rest = numpys.get_state()  # noqa: NPY002
     return {
         "PyTorch's": torch.get_rng_state().numpy().tobytes(),
         "Python's": random.getstate(),
