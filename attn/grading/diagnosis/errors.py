@@ -1,4 +1,4 @@
-"""Recognise what an answer does wrong besides its result, and its errors."""
+"""Recognise errors, and what an answer does in addition to its result."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def _error(failure: Failure) -> str:
 
 @kind
 def once(evidence: Evidence, failure: Failure) -> Words | None:
-    """What can be read once is taken for a list."""
+    """An iterator, whose entries are read once, is taken for a list."""
     error = failure.outcome.error
     if not isinstance(error, TypeError):
         return None

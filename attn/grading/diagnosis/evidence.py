@@ -54,7 +54,7 @@ class Failure:
 
 @dataclass(frozen=True)
 class Name:
-    """What a wrong answer looks like, and one paragraph to the learner."""
+    """The name of a mistake, and one paragraph to the learner."""
 
     name: str
     why: str

@@ -57,7 +57,7 @@ class Diagnosis:
 
     @property
     def lines(self) -> list[str]:
-        """What the learner reads: the names, and a paragraph for each."""
+        """Return what the learner reads: the names, and a paragraph each."""
         if not self.names:
             return []
         start = "this looks like"
