@@ -65,9 +65,16 @@ class Listed:
                 yield wrong, {i for i in failing if self.agrees(wrong, i)}
 
     def _exceptions(self, wrong: Mistake, mine: set[int]) -> list[int]:
-        """Return where a mistake is wrong, and not as the answer is."""
+        """Return where a mistake is wrong, and not as the answer is.
+
+        In a second call it may be wrong for another reason.
+        """
         ran = range(len(self.evidence.outcomes))
-        rest = [i for i in ran if i not in mine]
+        rest = [
+            i
+            for i in ran
+            if i not in mine and not self.evidence.case(i).before
+        ]
         return [i for i in rest if self._is_wrong(wrong, i)]
 
     def nearly(self) -> tuple[Mistake, str] | None:
@@ -90,7 +97,9 @@ class Listed:
             stages = self._stages({*exceptions, *left})
             if len(stages & self._stages(mine)):
                 continue
-            if len(stages) <= 2 and len(mine) >= 3 * len(exceptions):
+            if not stages:
+                limit = ""
+            elif len(stages) <= 2 and len(mine) >= 3 * len(exceptions):
                 limit = "but not when " + "; ".join(stages)
             elif not left and len(self._stages(mine)) <= 2:
                 limit = "but only when " + "; ".join(self._stages(mine))
