@@ -49,8 +49,9 @@ class Clock:
             self._read()
             return
         before = signal.signal(signal.SIGALRM, self._tick)
+        first = min(5 * _TICK, max(self.limit - self.spent, _TICK / 20))
         # It rings again and again: one may fall into a bare `except:`.
-        signal.setitimer(signal.ITIMER_REAL, 5 * _TICK, _TICK)
+        signal.setitimer(signal.ITIMER_REAL, first, _TICK)
         try:
             yield
         finally:

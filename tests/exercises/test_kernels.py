@@ -105,7 +105,7 @@ def test_an_error_is_shown_with_the_learners_own_line(write):
 
 
 def test_an_endless_loop_in_a_kernel_ends(write, monkeypatch):
-    monkeypatch.setattr("attn.grading.judge.TIME_LIMIT", 0.3)
+    monkeypatch.setattr("attn.grading.oracle.TIME_LIMIT", 0.3)
     text = RIGHT + "    while True:\n        lane += 0\n"
     assert "did not finish" in judge(exercise, write(text)).message
 
