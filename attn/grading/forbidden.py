@@ -59,8 +59,13 @@ def refusing(names: tuple[str, ...]) -> Iterator[None]:
         yield
         return
     watch = _Watch(names)
-    with _Functions(watch), _Operators(watch):
-        yield
+    try:
+        with _Functions(watch), _Operators(watch):
+            yield
+    finally:
+        if watch.found and "torch._dynamo" in sys.modules:
+            # A refusal while it compiled would be remembered as a failure.
+            torch._dynamo.reset()
     if watch.found:
         raise watch.found
 

@@ -131,3 +131,12 @@ def test_an_earlier_answer_that_the_book_put_in_place_may_call_it():
     softmax = fallback(find("sdp-softmax"))
     outcome = run(lambda x: softmax(x), CASE, forbids=("softmax",))
     assert outcome.error is None
+
+
+def test_a_refusal_leaves_no_trace_in_the_compiler():
+    """flex_attention compiles itself: refused, it works afterwards."""
+    from torch.nn.attention.flex_attention import flex_attention
+
+    forbids = ("scaled_dot_product_attention",)
+    assert isinstance(run(_flex, CASE, forbids=forbids).error, Forbidden)
+    assert flex_attention(X, X, X).shape == X.shape
