@@ -61,7 +61,7 @@ def test_the_workbench_shows_the_mask_that_it_writes(touched):
     scores = torch.tensor(mask_workbench.numbers()["scores"])
     choose, written = random.Random(0), set()
     with seen:
-        for _ in range(40):
+        for _ in range(15):
             for name, most in SLIDERS.items():
                 slider = figure.get_by_label(name, exact=True)
                 if slider.is_enabled():
@@ -78,7 +78,7 @@ def test_the_workbench_shows_the_mask_that_it_writes(touched):
             ).nan_to_num()
             shown = torch.tensor(figure.evaluate(WEIGHTS), dtype=torch.float32)
             torch.testing.assert_close(shown, weights, atol=1e-4, rtol=0)
-    assert len(written) > 30
+    assert len(written) > 10
 
 
 @pytest.mark.browser
