@@ -155,13 +155,18 @@ class Exercise:
             for name, code, why in mistakes.read(path)[1]
         ]
 
+    @cached_property
+    def parameters(self) -> Mapping[str, inspect.Parameter]:
+        """The parameters of the call: of a class, of its ``forward``."""
+        target: Any = self.launch or self.reference
+        if inspect.isclass(target):
+            target = target.forward
+        return inspect.signature(target).parameters
+
     def input_names(self, case: Case) -> list[str]:
         """Return the names of ``case.args``, as the task writes them."""
-        target = self.launch or self.reference
-        if case.init is not None:
-            target = self.reference.forward
         names: list[str] = []
-        for name, parameter in inspect.signature(target).parameters.items():
+        for name, parameter in self.parameters.items():
             if parameter.kind is parameter.VAR_POSITIONAL:
                 rest = len(case.args) - len(names)
                 names += [f"{name}[{i}]" for i in range(rest)]

@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from attn.exercises.mistakes import Mistake
 from attn.exercises.spec import Case, Exercise
 from attn.grading.clock import Clock, OutOfTime
 from attn.grading.compare import Problem, differences
@@ -49,6 +50,7 @@ def judge(
     *,
     seed: int = 0,
     oracle: Oracle | None = None,
+    known: Mistake | None = None,
 ) -> Verdict:
     """Judge one answer.
 
@@ -57,6 +59,8 @@ def judge(
         answer: the learner's function, class or kernel.
         seed: draws the inputs.
         oracle: of this exercise and seed, when many answers are judged.
+        known: the mistake of the list that the answer is, so that the oracle
+            need not run it a second time.
 
     Returns:
         The verdict, with the diagnosis when it is wrong.
@@ -70,6 +74,8 @@ def judge(
             outcomes = _run_all(answer, oracle)
         finally:
             checking.reset(token)
+        if known and not isinstance(outcomes[-1].error, _STOPS):
+            oracle.keep(known, outcomes)
         failures = _failures(oracle, outcomes)
         if not failures:
             return Verdict(True)

@@ -4,7 +4,7 @@ It tells an algorithm that is tiled, or grouped, from one that only says so.
 """
 
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -22,6 +22,7 @@ class LiveMemory(TorchDispatchMode):
 
     def __init__(self) -> None:
         super().__init__()
+        self.sees: Callable[[Any], None] | None = None  # each operator
         self.peak = 0
         self.shape: tuple[int, ...] = ()
         self._largest = self._alive = 0
@@ -54,25 +55,35 @@ class LiveMemory(TorchDispatchMode):
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
+        if self.sees:
+            self.sees(func)
         known, kwargs = self._known, kwargs or {}
         # torch.tensor lifts the tensor that it has just made.
-        if func is not torch.ops.aten.lift_fresh.default:
-            for x in _tensors((args, tuple(kwargs.values()))):
+        if func is not _LIFT:
+            for x in _tensors((*args, *kwargs.values())):
                 memory = x.untyped_storage()
                 if id(memory) not in known:
                     self._note(memory, 0)
         result = func(*args, **kwargs)
-        for x in _tensors(result):
-            known_as = known.get(id(x.untyped_storage()))
-            if known_as is None or known_as[1]:
+        for x in _tensors((result,)):
+            memory = x.untyped_storage()
+            elements = known.get(id(memory), (None, -1))[1]
+            # Its own again, as it was: nothing to count.
+            if elements and elements * x.element_size() != len(memory):
                 self.add(x)
         return result
 
 
-def _tensors(tree: Any) -> Iterator[Tensor]:
-    if isinstance(tree, Tensor):
-        if tree.layout == torch.strided:
-            yield tree
-    elif isinstance(tree, tuple | list):
-        for x in tree:
-            yield from _tensors(x)
+_LIFT = torch.ops.aten.lift_fresh.default
+
+
+def _tensors(tree: tuple[Any, ...] | list[Any]) -> list[Tensor]:
+    """Return the strided tensors, those of nested tuples and lists too."""
+    found: list[Tensor] = []
+    for x in tree:
+        if isinstance(x, Tensor):
+            if x.layout == torch.strided:
+                found.append(x)
+        elif isinstance(x, (tuple, list)):
+            found += _tensors(x)
+    return found

@@ -38,8 +38,18 @@ def answers(exercise: Exercise) -> tuple[int, int]:
     return len(exercise.mistakes), len(exercise.equivalents) + 1
 
 
-def mutation_score(exercise: Exercise, seed: int = 0) -> MutationScore:
-    """Judge the solution, the right answers in other styles, the mistakes."""
+def mutation_score(
+    exercise: Exercise, seed: int = 0, *, twice: bool = False
+) -> MutationScore:
+    """Judge the solution, the right answers in other styles, the mistakes.
+
+    Args:
+        exercise: the exercise.
+        seed: draws the cases.
+        twice: compare each mistake with a second run of it on all cases, as
+            a learner's answer is; else on those that an earlier diagnosis
+            needed.
+    """
     score, oracle = MutationScore(exercise), Oracle(exercise, seed)
     rights = {"the solution": solution(exercise), **exercise.equivalents}
     for style, answer in rights.items():
@@ -48,7 +58,8 @@ def mutation_score(exercise: Exercise, seed: int = 0) -> MutationScore:
         if not verdict.passed:
             score.failures.append(f"refuses {style}: {verdict.message}")
     for wrong in exercise.mistakes:
-        verdict = judge(exercise, wrong.answer, oracle=oracle)
+        known = None if twice else wrong
+        verdict = judge(exercise, wrong.answer, oracle=oracle, known=known)
         score.caught += not verdict.passed
         score.named += verdict.mistake == wrong.name
         score.exposed_by[wrong.name] = verdict.stage

@@ -40,6 +40,7 @@ class Oracle:
         self.expected = cache(self._expected)
         self.expected_fp64 = cache(self._expected_fp64)
         self.wrong = cache(self._wrong)
+        self._kept: dict[Mistake, list[Outcome]] = {}
 
     @property
     def time_limit(self) -> float:
@@ -61,7 +62,13 @@ class Oracle:
         return self._reference(_in_float64(self.cases[i]))
 
     def _wrong(self, mistake: Mistake, i: int) -> Outcome:
+        if kept := self._kept.get(mistake):
+            return kept[i]
         return self.run(mistake, i)
+
+    def keep(self, mistake: Mistake, outcomes: list[Outcome]) -> None:
+        """Keep the outcomes of a mistake that was judged, on every case."""
+        self._kept[mistake] = outcomes
 
     def run(self, mistake: Any, i: int) -> Outcome:
         """Run a mistake, or a mutant, on a case."""

@@ -11,7 +11,7 @@ import sys
 import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -105,7 +105,7 @@ def run(
             copies = [kept(x) for x in earlier]
             weights = _ready(call, case)
             before = chance.states()
-            with refusing(forbids), memory or nullcontext():
+            with refusing(forbids, memory):
                 output = call(*inputs.args, **inputs.kwargs)
             outcome.drew = chance.used(before, chance.states())
             result = kept(output)
@@ -214,7 +214,9 @@ def _load(module: nn.Module, state: Mapping[str, Tensor]) -> None:
             f"its parameters are {has}; the task needs {needs}"
         )
     dtypes = {x.dtype for x in state.values()}
-    if len(dtypes) == 1:
+    tensors = [*module.parameters(), *module.buffers()]
+    now = {x.dtype for x in tensors if x.is_floating_point()}
+    if len(dtypes) == 1 and now != dtypes:
         module.to(dtypes.pop())
     module.load_state_dict(state, strict=False)
 

@@ -90,14 +90,15 @@ def _one_of_each_kind(
 ) -> Iterator[tuple[Case, Case]]:
     """Yield a pair for each kind of inputs, those with many partners first.
 
-    Of several, the largest: with one token all that is kept looks right.
+    Of several, the largest: with one token all that is kept looks right. Yet
+    one whose memory is measured comes last: it is far larger than it needs.
     """
 
-    def order(pair: tuple[Case, Case]) -> tuple[int, int]:
+    def order(pair: tuple[Case, Case]) -> tuple[int, bool, int]:
         case = pair[0]
         tensors = named_tensors({"args": case.args, "kwargs": case.kwargs})
         size = sum(x.numel() for _, x in tensors)
-        return -_partners(case, pairs), -size
+        return -_partners(case, pairs), case.max_live is not None, -size
 
     seen = set()
     for pair in sorted(pairs, key=order):
