@@ -159,7 +159,8 @@ class Exercise:
     def parameters(self) -> Mapping[str, inspect.Parameter]:
         """The parameters of the call: of a class, of its ``forward``."""
         target: Any = self.launch or self.reference
-        if inspect.isclass(target):
+        is_class = inspect.isclass(target)
+        if is_class:
             target = target.forward
         return inspect.signature(target).parameters
 
