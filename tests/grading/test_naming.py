@@ -295,3 +295,14 @@ def test_a_change_of_the_solution_has_a_line_and_shows_no_code():
             seen |= {m.kind for m in mutants.mutants(exercise)}
     assert seen <= kinds.lines().keys()
     assert len(seen) > 15
+
+
+@pytest.mark.parametrize("error", (1e-5, 1e-4))
+def test_what_is_nearly_right_is_neither_moved_nor_scaled(error):
+    def nearly(query, key, value, scale=None):
+        scale = query.shape[-1] ** -0.5 if scale is None else scale
+        out = (query @ key.mT * scale).softmax(-1) @ value
+        out[..., 0, 0] *= 1 + error
+        return out
+
+    assert judge(find("sdp-attention"), nearly).mistake is None

@@ -41,6 +41,7 @@ def cases(
         view: bool = False,
         shared: bool = False,
         tight: bool = False,
+        rtol: float = 0.0,
     ) -> Case:
         def randn(length: int, width: int) -> Tensor:
             x = torch.randn(*lead, length, width, generator=g)
@@ -63,6 +64,7 @@ def cases(
             (*tensors, *tile),
             {"is_causal": True} if causal else {},
             max_live=room if tight else None,
+            rtol=rtol,
         )
 
     stage = "one tile holds everything"
@@ -107,7 +109,8 @@ def cases(
     yield case("the scores are large", L=5, S=9, spread=spread)
 
     stage = "a row has high scores, and the next one low scores"
-    yield case(stage, L=4, S=7, tile=(3, 3), apart=apart)
+    # An lse of 150 is rounded to 1e-5, and so are the weights that it gives.
+    yield case(stage, L=4, S=7, tile=(3, 3), apart=apart, rtol=1e-4)
 
     stage = "the inputs are views of other tensors"
     yield case(stage, 2, L=5, S=7, view=True)
