@@ -79,7 +79,7 @@ def test_a_chapter_and_its_room_know_each_other(key, museum):
     chapter = notebooks.read(sources.notebook_path(key))
     text = "".join(cell.source for cell in chapter.cells)
     rooms = "".join(cell.source for cell in museum.cells)
-    links = [f"museum-{key}" in text, f"ch-{key}" in rooms]
+    links = [f"museum-{key}" in text, f"({CHAPTERS[key]}.ipynb)" in rooms]
     assert links == [f"(museum-{key})=" in rooms] * 2
 
 
