@@ -7,10 +7,14 @@ from attn.exercises.spec import Case, Property
 
 
 def far_apart(g: Generator, queries: int = 3) -> tuple[Tensor, Tensor]:
-    """Draw queries and 5 keys with scores above 1000, exact, and no ties."""
+    """Draw queries and 5 keys with scores above 1000, exact, and no ties.
+
+    The score of the first key is neither the largest nor the smallest.
+    """
     q = torch.randint(1, 5, (queries, 4), generator=g) * 32
     k = torch.randint(1, 5, (1, 4), generator=g) * 32
-    k = k + 32 * torch.randperm(5, generator=g)[:, None]
+    others = torch.tensor([0, 1, 3, 4])[torch.randperm(4, generator=g)]
+    k = k + 32 * torch.cat([torch.tensor([2]), others])[:, None]
     return q.float(), k.float()
 
 
