@@ -8,10 +8,11 @@ from torch import Tensor
 from attn.exercises.guard import OutOfBounds
 from attn.exercises.spec import Case, Exercise
 from attn.grading.clock import OutOfTime
-from attn.grading.diagnosis.evidence import Evidence, Failure, input_size
+from attn.grading.diagnosis.evidence import Evidence, Failure
 from attn.grading.diagnosis.locate import where
 from attn.grading.diagnosis.naming import Diagnosis
 from attn.grading.forbidden import Forbidden
+from attn.grading.inputs import input_size
 from attn.grading.run import Outcome, WrongParameters
 from attn.grading.show import describe, difference
 

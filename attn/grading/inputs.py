@@ -176,6 +176,12 @@ def named_tensors(tree: Any, path: str = "") -> Iterator[tuple[str, Tensor]]:
             yield from named_tensors(x, f"{path}.{k}".strip("."))
 
 
+def input_size(case: Case) -> int:
+    """Return how many elements the inputs of a case have."""
+    inputs = [case.args, dict(case.kwargs)]
+    return sum(x.numel() for _, x in named_tensors(inputs))
+
+
 def input_name(path: str, names: Sequence[str] = ()) -> str:
     """Return an input's path, or a parameter's, as a learner says it.
 

@@ -14,7 +14,7 @@ from typing import Any
 from torch import Tensor
 
 from attn.exercises.spec import Case
-from attn.grading.inputs import named_tensors
+from attn.grading.inputs import input_size
 from attn.grading.run import Outcome
 
 MOST = 6  # uses of a class; of a function, which keeps little, 2
@@ -96,9 +96,8 @@ def _one_of_each_kind(
 
     def order(pair: tuple[Case, Case]) -> tuple[int, bool, int]:
         case = pair[0]
-        tensors = named_tensors({"args": case.args, "kwargs": case.kwargs})
-        size = sum(x.numel() for _, x in tensors)
-        return -_partners(case, pairs), case.max_live is not None, -size
+        is_measured = case.max_live is not None
+        return -_partners(case, pairs), is_measured, -input_size(case)
 
     seen = set()
     for pair in sorted(pairs, key=order):
@@ -118,9 +117,9 @@ def _others(case: Case, cases: list[Case]) -> list[Case]:
     call, a mask for instance, is there when none is given.
     """
     same = [x for x in cases if _key(x) == _key(case)]
-    small = min(same, key=_size)
+    small = min(same, key=input_size)
     far = [x for x in same if _kind(x) != _kind(case)]
-    found = [small] if _size(small) < _size(case) else []
+    found = [small] if input_size(small) < input_size(case) else []
     found += [x for x in far[-1:] if x is not small]
     return [replace(x, train=not x.train, max_live=None) for x in found]
 
@@ -138,8 +137,3 @@ def _kind(case: Case) -> tuple[Any, ...]:
         for name, x in inputs.items()
         if x is not None and x is not False
     )
-
-
-def _size(case: Case) -> int:
-    inputs = [case.args, dict(case.kwargs)]
-    return sum(x.numel() for _, x in named_tensors(inputs))

@@ -61,11 +61,7 @@ def counted(name: str, step: int) -> Change:
 
 def ignored(evidence: Evidence, inputs: Inputs) -> Iterator[Probe]:
     """Yield every optional input, and every two of them, left out."""
-    reference = evidence.exercise.reference
-    target = evidence.exercise.launch or reference
-    if evidence.case(0).init is not None:
-        target = reference.forward
-    parameters = inspect.signature(target).parameters.values()
+    parameters = evidence.exercise.parameters.values()
     optional = [p.name for p in parameters if p.default is not p.empty]
     seen = {n for i in evidence.failing for n in evidence.inputs(i)}
     absent = [p for p in parameters if p.name not in seen]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import re
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -13,7 +12,7 @@ from torch import Tensor
 
 from attn.exercises.spec import Case, Exercise
 from attn.grading.compare import Problem, alike
-from attn.grading.inputs import named_tensors
+from attn.grading.inputs import input_size
 from attn.grading.oracle import Oracle
 from attn.grading.run import Outcome, WrongParameters, run
 
@@ -119,14 +118,9 @@ class Evidence:
 
     def with_defaults(self, i: int) -> dict[str, Any]:
         """Return the inputs of a case, and the defaults of the others."""
-        exercise = self.exercise
-        target = exercise.launch or exercise.reference
-        if self.case(i).init is not None:
-            target = exercise.reference.forward
-        parameters = inspect.signature(target).parameters.values()
         known = {
             p.name: p.default
-            for p in parameters
+            for p in self.exercise.parameters.values()
             if p.default is not p.empty and p.default is not None
         }
         return {**known, **self.inputs(i)}
@@ -155,12 +149,6 @@ class Evidence:
         case = replace(self.case(i), **plain, **fields)
         exercise = self.exercise
         return run(exercise.reference, case, launch=exercise.launch)
-
-
-def input_size(case: Case) -> int:
-    """Return how many elements the inputs of a case have."""
-    inputs = [case.args, dict(case.kwargs)]
-    return sum(x.numel() for _, x in named_tensors(inputs))
 
 
 def agree(a: Outcome, b: Outcome) -> bool:
