@@ -70,13 +70,18 @@ def card(name: str, worth: int) -> str:
         f"(exercise-{name})=\n"
         ":::::{div} exercise-card\n"
         f"**{worth} {unit}** `{name}`\n\n"
-        f"~~~{{eval-rst}}\n{task(name)}\n~~~\n"
+        f"{task(name)}\n"
         ":::::\n"
     )
 
 
 def task(name: str) -> str:
-    """Return the docstrings of an exercise as reStructuredText."""
+    """Return the docstrings of an exercise as Markdown.
+
+    What they use of reStructuredText, code and lists of fields, is Markdown
+    as well. As ``eval-rst`` a page takes seconds: MyST gives the parser an
+    empty line for each line of the notebook before it, ten thousand a cell.
+    """
     right = definition(sources.solution(name))
     parts = [ast.get_docstring(right) or ""]
     if isinstance(right, ast.ClassDef):

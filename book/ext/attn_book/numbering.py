@@ -7,10 +7,12 @@ is missing as in a whole one.
 
 from __future__ import annotations
 
+import functools
 import re
 from typing import TYPE_CHECKING, Any
 
 from docutils import nodes
+from sphinx.domains.std import StandardDomain
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
@@ -21,6 +23,7 @@ AFTER_SPHINX = 900  # whose own handler has the priority 500
 
 
 def setup(app: Sphinx) -> None:
+    app.add_domain(Numbered, override=True)
     app.connect("env-get-updated", number_chapters, AFTER_SPHINX)
 
 
@@ -46,3 +49,26 @@ def number_chapters(app: Sphinx, env: BuildEnvironment) -> list[str]:
 def renumbered(number: Any, chapter: int) -> Any:
     """Return a number, ``(3, 6)``, with the chapter's in the first place."""
     return type(number)((chapter, *number[1:])) if number else number
+
+
+class Numbered(StandardDomain):
+    """Sphinx's own, but a page is read once, not once a reference to it."""
+
+    def _resolve_numref_xref(
+        self, env: BuildEnvironment, *reference: Any
+    ) -> nodes.Element | None:
+        return super()._resolve_numref_xref(_once_read(env), *reference)
+
+
+@functools.cache
+def _once_read(env: BuildEnvironment) -> Any:
+    return _OnceRead(env)
+
+
+class _OnceRead:
+    def __init__(self, env: BuildEnvironment) -> None:
+        self._env = env
+        self.get_doctree = functools.cache(env.get_doctree)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._env, name)
