@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.book.pages import FIGURES
+
 ROOT = Path(__file__).resolve().parents[2]
 BOOK = ROOT / "_build" / "html"
 FLAGS = (
@@ -117,3 +119,14 @@ class Visit:
 @pytest.fixture
 def visit(browser, address):
     return lambda page, **how: Visit(browser, address, page, **how)
+
+
+@pytest.fixture
+def touched(visit):
+    """A figure on its page: its controls by name, its code, its words."""
+
+    def open_page(name, **how):
+        seen = visit(FIGURES[name], **how)
+        return seen, seen.tab.locator(f"[data-touch={name}]")
+
+    return open_page

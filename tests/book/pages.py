@@ -6,6 +6,11 @@ from pathlib import Path
 import yaml
 
 ROOT = Path(__file__).resolve().parents[2]
+FIGURES = {  # those that one can touch, and their pages
+    "mask_workbench": "notebooks/03_masks",
+    "online_softmax": "notebooks/11_online_softmax",
+    "tile_walk": "notebooks/11_online_softmax",
+}
 
 
 def pages():

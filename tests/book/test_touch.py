@@ -9,10 +9,8 @@ import torch
 
 import attn
 from book.figures import bake, mask_workbench
-from tests.book.pages import ROOT, chapters
-
-FIGURES = ("mask_workbench",)
-PAGE = {"mask_workbench": "notebooks/03_masks"}
+from tests.book.pages import FIGURES, ROOT, chapters
+from tests.book.test_browser import AXE, FOUND
 
 
 @pytest.mark.parametrize("name", FIGURES)
@@ -33,15 +31,41 @@ def test_every_figure_is_on_a_page_and_tested():
     assert tags == scripts == set(FIGURES)
 
 
-@pytest.fixture
-def touched(visit):
-    """A figure on its page: its controls by name, its code, its words."""
+# The size on the screen of the smallest text of the drawings, in pixels.
+SMALLEST = """place => Math.min(...[...place.querySelectorAll("svg text")].map(
+    e => parseFloat(getComputedStyle(e).fontSize)
+        * Math.hypot(e.getScreenCTM().a, e.getScreenCTM().b)))"""
 
-    def open_page(name, **how):
-        seen = visit(PAGE[name], **how)
-        return seen, seen.tab.locator(f"[data-touch={name}]")
 
-    return open_page
+@pytest.mark.browser
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("name", FIGURES)
+def test_a_figure_fits_a_phone_and_asks_nobody(touched, name, theme):
+    seen, figure = touched(name, theme=theme, width=360)
+    with seen:
+        figure.scroll_into_view_if_needed()
+        assert figure.evaluate(SMALLEST) >= 9
+        assert figure.evaluate("e => e.scrollWidth <= e.clientWidth")
+        for code in figure.locator("code, dd").all():
+            assert code.evaluate("e => e.scrollWidth <= e.clientWidth + 1")
+        seen.tab.evaluate(AXE)
+        own = FOUND.replace("document,", f"'[data-touch={name}]',")
+        assert seen.tab.evaluate(own) == []
+        assert seen.outside == []
+        assert seen.complaints == []
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("name", FIGURES)
+def test_without_javascript_the_stored_figure_is_there(name, browser, address):
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto(f"{address}/{FIGURES[name]}.html")
+    place = page.locator(f"[data-touch={name}]")
+    stored = page.locator(f".cell:has(+ [data-touch={name}]) figure img")
+    assert place.inner_text() == ""
+    assert stored.bounding_box()["height"] > 100
+    context.close()
 
 
 WEIGHTS = """place => [...place.querySelectorAll("g.query")].map(row =>

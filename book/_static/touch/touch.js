@@ -48,7 +48,15 @@ window.Play ??= (() => {
           range.dispatchEvent(new Event("input"));
         },
         enable: (on) => { range.disabled = !on; },
+        most: (now) => { range.max = now; },
       });
+  };
+  // A slider between two buttons: one step back, one on.
+  const steps = (label, most, value, changed, says) => {
+    const range = slider(label, 1, most, value, changed, says);
+    const by = (step) => () => range.set(range.value() + step);
+    return Object.assign(html("span", { class: "touch-steps" },
+      button("Back", by(-1)), range, button("Next", by(1))), range);
   };
   const choice = (label, options, changed) => {
     const select = html("select", { oninput: () => changed(select.value) },
@@ -87,7 +95,21 @@ window.Play ??= (() => {
       document.addEventListener("DOMContentLoaded", begin);
     } else begin();
   };
+  // paint(0 to 1), at once where motion is unwelcome; the latest call wins.
+  const glider = (milliseconds) => {
+    let latest = 0;
+    return (paint) => {
+      const own = ++latest, begun = performance.now();
+      const frame = () => {
+        if (own !== latest) return;
+        const part = (performance.now() - begun) / milliseconds;
+        paint(still() ? 1 : Math.min(part, 1));
+        if (part < 1 && !still()) requestAnimationFrame(frame);
+      };
+      frame();
+    };
+  };
   const still = () => matchMedia("(prefers-reduced-motion: reduce)").matches;
-  return { html, svg, toggle, slider, choice, button, expression, live, figure,
-    still, data };
+  return { html, svg, toggle, slider, steps, choice, button, expression, live,
+    figure, glider, still, data };
 })();

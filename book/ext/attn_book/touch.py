@@ -2,7 +2,8 @@
 
 A code cell tagged ``touch-mask_workbench`` draws the stored figure; below it
 the page gets a place for ``book/_static/touch/mask_workbench.js``, and loads
-that script and its data. Without JavaScript the stored figure is all there is.
+that script and its data. Without JavaScript the stored figure is all there is;
+where both show the same, ``touch.css`` hides its picture from the screen.
 """
 
 from __future__ import annotations
