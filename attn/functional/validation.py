@@ -7,6 +7,7 @@ returns a valid argument, with the default in the place of None.
 from __future__ import annotations
 
 import math
+from itertools import zip_longest
 
 import torch
 from torch import Tensor
@@ -64,15 +65,19 @@ def tensors(query: Tensor, key: Tensor, value: Tensor) -> None:
 def batch_shape(query: Tensor, key: Tensor, value: Tensor) -> torch.Size:
     """Return the leading axes, broadcast."""
     q, k, v = (tuple(x.shape[:-3]) for x in (query, key, value))
-    if q == k == v:  # torch takes 30 µs to say so
+    if q == k == v:
         return query.shape[:-3]
-    try:
-        return torch.broadcast_shapes(q, k, v)
-    except RuntimeError:
-        raise ValueError(
-            "the batch axes must broadcast, with equal sizes or a 1; got "
-            f"query {q}, key {k}, value {v}"
-        ) from None
+    # torch.broadcast_shapes imports sympy, in half a second.
+    shape = []
+    for sizes in zip_longest(q[::-1], k[::-1], v[::-1], fillvalue=1):
+        wide = [n for n in sizes if n != 1]
+        if any(n != wide[0] for n in wide):
+            raise ValueError(
+                "the batch axes must broadcast, with equal sizes or a 1; got "
+                f"query {q}, key {k}, value {v}"
+            )
+        shape.append(wide[0] if wide else 1)
+    return torch.Size(shape[::-1])
 
 
 def heads(h: int, h_key: int, h_value: int, enable_gqa: bool) -> None:

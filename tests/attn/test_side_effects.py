@@ -157,7 +157,8 @@ def test_importing_and_calling_a_function_loads_torch_alone():
     """And no compiler, which takes as long as torch itself."""
     modules = loaded_by(
         "from attn import attention; import torch; "
-        "x = torch.ones(1, 2, 3, 8); attention(x, x, x, is_causal=True)"
+        "x = torch.ones(1, 2, 3, 8); attention(x, x, x, is_causal=True); "
+        "attention(torch.ones(4, 2, 3, 8), x, x)"
     )
     assert modules & {*HEAVY} == {"torch"}
     assert not modules & {"torch._dynamo", "torch._inductor", "sympy"}
