@@ -15,6 +15,14 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 
+#: JupyterLab asks at its first start whether it may fetch news, and looks
+#: for a newer version of itself and for extensions. A chapter needs neither.
+_NO_NEWS = [
+    "--LabApp.news_url=None",
+    "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
+    "--LabApp.extension_manager=readonly",
+]
+
 
 def main(words: list[str] | None = None) -> int:
     """Run one command, and return the exit status."""
@@ -57,6 +65,7 @@ def _lab(args: argparse.Namespace) -> int:
         )
         return 1
     command = [sys.executable, "-m", "jupyterlab", f"--port={args.port}"]
+    command += _NO_NEWS
     if hasattr(os, "geteuid") and os.geteuid() == 0:  # in a container
         command.append("--allow-root")
     return subprocess.run(command, cwd=args.folder, check=False).returncode

@@ -1,8 +1,9 @@
-"""Clear the check outputs in the notebooks that the pages offer.
+"""Offer plain copies of the chapters for download.
 
-A chapter is stored with the outputs of its solved run. A learner who
-downloads it has solved nothing yet, so the outputs of the checks are cleared
-in the copy.
+The pages are made from notebooks in MyST, with the outputs of the solved run.
+Elsewhere MyST is shown as it is written, and a learner has solved nothing
+yet: the notebooks under ``_sources`` are translated, and their checks
+cleared. The workflow ``pages`` publishes the same copies for Colab.
 """
 
 from __future__ import annotations
@@ -11,22 +12,30 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from attn.exercises.cells import without_check_outputs
+from attn.grading import plain
+from attn_book import repository
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
 
 def setup(app: Sphinx) -> None:
-    app.connect("build-finished", clear_checks)
+    app.connect("build-finished", make_plain)
 
 
-def clear_checks(app: Sphinx, failure: Exception | None) -> None:
-    """Clear the checks in every notebook under ``_sources``."""
-    if failure is None and app.builder.format == "html":
-        for path in Path(app.outdir, "_sources").rglob("*.ipynb"):
-            notebook = without_check_outputs(
-                json.loads(path.read_text("utf-8"))
-            )
-            text = json.dumps(notebook, indent=1, ensure_ascii=False)
-            path.write_text(text + "\n", "utf-8")
+def make_plain(app: Sphinx, failure: Exception | None) -> None:
+    """Translate every notebook under ``_sources``, and add the glossary."""
+    if failure is not None or app.builder.format != "html":
+        return
+    address = repository.address(app.srcdir)
+    folder = Path(app.outdir, "_sources", "notebooks")
+    for path in folder.glob("*.ipynb"):
+        notebook = json.loads(path.read_text("utf-8"))
+        copy = plain.copy_of(notebook, set_up=True, repository=address)
+        write(copy, path)
+    write(plain.glossary(), folder / "glossary.ipynb")
+
+
+def write(notebook: object, path: Path) -> None:
+    text = json.dumps(notebook, indent=1, ensure_ascii=False)
+    path.write_text(text + "\n", "utf-8")
