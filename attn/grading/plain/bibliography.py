@@ -39,10 +39,7 @@ def _reference(fields: dict[str, str]) -> Reference:
         _plain(_last_name(person))
         for person in fields["author"].split(" and ")
     ]
-    if people[2:] or people[1:] == ["others"]:
-        who = f"{people[0]} et al."
-    else:
-        who = " and ".join(people)
+    who = f"{people[0]} et al." if people[2:] else " and ".join(people)
     url = fields.get("url", "")
     if not url and "doi" in fields:
         url = f"https://doi.org/{fields['doi']}"
