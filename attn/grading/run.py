@@ -222,9 +222,15 @@ def _load(module: nn.Module, state: Mapping[str, Tensor]) -> None:
 
 
 def _gradients(output: Any, wanted: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Return the gradients of ``sum(output * cotangent)``, or zeros."""
+    """Return the gradients of ``sum(output * cotangent)``, or zeros.
+
+    A result that is 0 throughout has the gradient 0, with a graph or without.
+    """
     wanted = {name: x for name, x in wanted.items() if x.requires_grad}
-    results = [x for _, x in named_tensors(output) if x.requires_grad]
+    tensors = [x for _, x in named_tensors(output)]
+    results = [x for x in tensors if x.requires_grad]
+    if tensors and not results and not any(x.any() for x in tensors):
+        return {name: torch.zeros_like(x) for name, x in wanted.items()}
     if not results:
         raise RuntimeError(
             "no gradient flows back from the result: was it detached, or "

@@ -122,3 +122,10 @@ def test_a_case_that_trains_may_draw_and_draws_the_same_each_time():
     assert not first.side_effect
     assert torch.equal(first.output, second.output)
     assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_a_result_of_zeros_has_the_gradient_0_without_a_graph():
+    case = Case("any", (torch.ones(3),), grad=True)
+    outcome = run(torch.zeros_like, case)
+    assert outcome.error is None
+    assert not outcome.grads["args.0"].any()

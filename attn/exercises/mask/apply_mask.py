@@ -60,6 +60,10 @@ def _cases(g: Generator) -> Iterator[Case]:
     allowed = mask(3, 5)
     yield Case(stage, (_one_stands_out(randn(3, 5), allowed) - 2e4, allowed))
 
+    stage = "masked scores are far above the allowed ones"
+    scores = _one_stands_out(randn(3, 5), allowed) - 2e4
+    yield Case(stage, (scores.masked_fill(~allowed, 100.0), allowed))
+
     stage = "the scores are in half precision"
     for dtype in (torch.bfloat16, torch.float16):
         yield Case(stage, (randn(3, 5, spread=1).to(dtype), mask(3, 5)))
@@ -174,14 +178,6 @@ def _where(scores, mask):
 def _lowest(scores, mask):
     filled = scores.masked_fill(~mask, torch.finfo(scores.dtype).min)
     return filled.softmax(-1) * mask.any(-1, keepdim=True).to(scores.dtype)
-
-
-@exercise.equivalent("mask, softmax, renormalise")
-def _renormalise(scores, mask):
-    wide = torch.promote_types(scores.dtype, torch.float32)
-    weights = torch.softmax(scores.to(wide), -1) * mask
-    total = weights.sum(-1, keepdim=True)
-    return (weights / total.clamp_min(1e-30)).to(scores.dtype)
 
 
 @exercise.equivalent("softmax by hand, in float64")

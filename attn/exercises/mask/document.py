@@ -47,6 +47,7 @@ def _cases(g: Generator) -> Iterator[Case]:
 
     stage = "ids are negative, large or int32"
     yield Case(stage, (packed(-1, -100, 7),))
+    yield Case(stage, (packed(3, -3, 0),))
     yield Case(stage, (packed(2**40, 2**40 + 1),))
     yield Case(stage, (packed(7, 7 + 2**8, 7 + 2**16, 7 + 2**32),))
     yield Case(stage, (packed(3, 1).int(),))

@@ -56,6 +56,8 @@ def _cases(g: Generator) -> Iterator[Case]:
     stage = "gradients flow back"
     yield case(stage, 3, 5, p=0.2, training=True, grad=True)
     yield case(stage, 3, 5, p=0.2, training=False, grad=True)
+    yield case(stage, 3, 5, p=0.0, training=True, grad=True)
+    yield case(stage, 3, 5, p=1.0, training=True, grad=True)
 
 
 def _keep(g: Generator, shape: tuple[int, ...], p: float) -> Tensor:

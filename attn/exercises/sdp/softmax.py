@@ -35,6 +35,8 @@ def _cases(g: Generator) -> Iterator[Case]:
     x = randn(4, 6)
     x[0, 2] = x[2, 0] = x[2, 5] = x[3, 1] = -math.inf
     yield Case(stage, (x,))
+    low = (_spread(g, 4, 6) - 1200).masked_fill(x == -math.inf, -math.inf)
+    yield Case(stage, (low,))
 
     stage = "the scores are large"
     yield Case(stage, (randn(3, 6) + 105,))
@@ -50,6 +52,7 @@ def _cases(g: Generator) -> Iterator[Case]:
     heights = torch.tensor([-110.0, 110.0, 0.0])[:, None]
     yield Case(stage, (randn(3, 5) + heights,))
     yield Case(stage, ((randn(3, 5) + heights).mT.contiguous(), 0))
+    yield Case(stage, (_spread(g, 3, 5) + 20 * heights,))
 
     stage = "x is a view of another tensor"
     yield Case(stage, (randn(3, 4, 2).transpose(0, 2),))
