@@ -15,7 +15,8 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.collections import PatchCollection
 from matplotlib.figure import Figure
-from matplotlib.patches import Rectangle
+from matplotlib.patches import PathPatch, Rectangle
+from matplotlib.path import Path
 from numpy.typing import NDArray
 
 from attn.plot.figures import BLUE, GREY, MAP, ORANGE, array, describe, figure
@@ -131,7 +132,8 @@ def mask(
     if title is None and hasattr(mask, "dense"):
         title = repr(mask)
     picture, ax = _axes(ax, *hidden.shape)
-    text = _draw_mask(ax, hidden, queries, keys, title)
+    text = _draw_mask(ax, hidden, title)
+    _label(ax, hidden.shape, queries, keys, title)
     return describe(picture, text) if picture else None
 
 
@@ -149,22 +151,20 @@ def masks_grid(
     picture, panels = _panels("masks", masks, columns)
     texts = []
     for ax, (name, one) in zip(panels, masks.items(), strict=True):
-        hidden = _hidden_by(one, q_len, kv_len)
-        texts.append(_draw_mask(ax, hidden, None, None, name))
-        ax.set(xticks=[], yticks=[], xlabel="", ylabel="")
+        texts.append(_draw_mask(ax, _hidden_by(one, q_len, kv_len), name))
+        ax.set(xticks=[], yticks=[], title=name)
+        ax.spines[:].set_visible(False)
     return describe(picture, " ".join(texts))
 
 
-def _draw_mask(
-    ax: Axes, hidden: NDArray, queries: Labels, keys: Labels, title: str | None
-) -> str:
+def _draw_mask(ax: Axes, hidden: NDArray, title: str | None) -> str:
     """Fill and hatch the cells; return a description."""
     rows, cols = hidden.shape
     ax.set(xlim=(-0.5, cols - 0.5), ylim=(rows - 0.5, -0.5), aspect="equal")
     look: Any = {"facecolor": BLUE, "edgecolor": GREY, "linewidth": 0.5}
-    ax.add_collection(PatchCollection(_cells(~hidden), **look))
+    cells = [Rectangle((j, i), 1, 1) for i, j in np.argwhere(~hidden) - 0.5]
+    ax.add_collection(PatchCollection(cells, **look))
     _hatch(ax, hidden)
-    _label(ax, hidden.shape, queries, keys, title)
     seen = (~hidden).sum(-1)
     return (
         f"{title or 'Mask'}: {rows} queries down, {cols} keys across; "
@@ -173,16 +173,18 @@ def _draw_mask(
     )
 
 
-def _cells(where: NDArray) -> list[Rectangle]:
-    return [Rectangle((j - 0.5, i - 0.5), 1, 1) for i, j in np.argwhere(where)]
-
-
 def _hatch(ax: Axes, hidden: NDArray) -> None:
     """Hatch what is masked: dark alone would look like a small weight."""
     look: Any = {"facecolor": "none", "edgecolor": GREY, "linewidth": 0}
     look |= {"hatch": "/////", "label": "masked"}
-    if hidden.any():
-        ax.add_collection(PatchCollection(_cells(hidden), **look))
+    if not hidden.any():
+        return
+    # One path: a hatch takes as long for one cell as for all of them.
+    square = Path.unit_rectangle()
+    corners = np.argwhere(hidden)[:, None, ::-1] + square.vertices - 0.5
+    codes = np.tile(square.codes, len(corners))
+    cells = PathPatch(Path(corners.reshape(-1, 2), codes))
+    ax.add_collection(PatchCollection([cells], **look))
 
 
 def _write(ax: Axes, cells: NDArray, low: float, top: float) -> None:

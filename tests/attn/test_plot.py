@@ -32,7 +32,8 @@ def pixels(picture):
 def hatched(ax):
     """How many cells are hatched."""
     found = [c for c in ax.collections if c.get_hatch()]
-    return sum(len(c.get_paths()) for c in found)
+    paths = [path for c in found for path in c.get_paths()]
+    return sum(len(path.to_polygons()) for path in paths)
 
 
 PICTURES = {
