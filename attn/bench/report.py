@@ -109,13 +109,15 @@ def plot(run: dict[str, Any], device: str = "cpu") -> Figure:
     rows = sum(map(len, bars.values()))
     picture, ax = figure(6.4, 0.32 * rows + 0.5 * len(bars) + 0.6)
     y, words = 0.0, []
+    outside: Any = {"in_layout": False}  # may cross the edge of the axes
     for title, speeds in bars.items():
         y += 1.2
-        ax.text(0, y - 0.75, title, color=GREY, fontsize=9)
+        ax.text(0, y - 0.75, title, color=GREY, fontsize=9, **outside)
         for name, ratio in speeds.items():
             color = BLUE if name in _OURS else ORANGE
             ax.barh(y, ratio, height=0.7, color=color)
-            ax.text(ratio, y, f" {name} {ratio:.2f}", va="center", color=GREY)
+            label = f" {name} {ratio:.2f}"
+            ax.text(ratio, y, label, va="center", color=GREY, **outside)
             y += 1
         texts = (f"{name} {ratio:.2f}" for name, ratio in speeds.items())
         words.append(f"{title}: {', '.join(texts)}")

@@ -14,6 +14,7 @@ import nbformat
 from attn.data.book import root
 from attn.exercises import APPENDICES, CHAPTERS, sources
 from attn.exercises.cells import checked_id, exercise_id
+from attn.grading import stored_figures
 
 CELL_TIMEOUT = 120  # seconds
 
@@ -71,7 +72,7 @@ def edited_stubs(notebook: Any) -> list[str]:
 
 
 def refresh(path: Path) -> None:
-    """Renew the stubs, run the solved notebook, store its outputs.
+    """Renew the stubs, run the solved notebook, store outputs and drawings.
 
     Raises:
         Edited: a stub holds a learner's work.
@@ -83,7 +84,8 @@ def refresh(path: Path) -> None:
             f"{', '.join(edited)}. Move that work to a copy (make lab) and "
             "restore the notebook with git, then refresh again."
         )
-    run = execute(solved(notebook), path.parent)
+    run = execute(solved(notebook), path.parent, ATTN_SVG="1")
+    stored_figures.store(run.cells, path, digest)
     for cell, done in zip(notebook.cells, run.cells, strict=True):
         if cell.cell_type != "code":
             continue
@@ -97,7 +99,7 @@ def refresh(path: Path) -> None:
     write(notebook, path)
 
 
-def execute(notebook: Any, folder: Path) -> Any:
+def execute(notebook: Any, folder: Path, **environment: str) -> Any:
     """Run a notebook in this interpreter's environment, and return it."""
     from nbclient import NotebookClient
     from tqdm import tqdm
@@ -118,7 +120,7 @@ def execute(notebook: Any, folder: Path) -> Any:
     with tqdm(total=cells, unit="cell", leave=False) as bar:
         client.on_cell_start = lambda **_: bar.update()
         client.execute(
-            env={**os.environ, "ATTN_NO_PROGRESS": "1"},
+            env={**os.environ, "ATTN_NO_PROGRESS": "1", **environment},
             stderr=subprocess.DEVNULL,  # the kernel's own log
         )
     for cell in notebook.cells:

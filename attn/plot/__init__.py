@@ -1,22 +1,27 @@
 """The pictures of this book: attention and masks, in one style."""
 
 from attn.plot.attention import attention_map, attention_maps, mask, masks_grid
+from attn.plot.curves import histograms, lines
 from attn.plot.figures import (
     BLUE,
+    GOLD,
+    GREEN,
     GREY,
     ORANGE,
+    PURPLE,
     alt_text,
     describe,
     figure,
-    histograms,
-    lines,
     style,
 )
 
 __all__ = [
     "BLUE",
+    "GOLD",
+    "GREEN",
     "GREY",
     "ORANGE",
+    "PURPLE",
     "alt_text",
     "attention_map",
     "attention_maps",

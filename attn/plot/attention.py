@@ -19,7 +19,18 @@ from matplotlib.patches import PathPatch, Rectangle
 from matplotlib.path import Path
 from numpy.typing import NDArray
 
-from attn.plot.figures import BLUE, GREY, MAP, ORANGE, array, describe, figure
+from attn.plot.figures import (
+    BLUE,
+    DARK,
+    GREY,
+    INK,
+    MAP,
+    ORANGE,
+    PAPER,
+    array,
+    describe,
+    figure,
+)
 
 Labels = Sequence[str] | None
 
@@ -148,12 +159,12 @@ def masks_grid(
 
     The other arguments and the errors are those of ``mask``.
     """
-    picture, panels = _panels("masks", masks, columns)
+    picture, panels = _panels("masks", masks, columns, on_a_phone=2)
     texts = []
     for ax, (name, one) in zip(panels, masks.items(), strict=True):
         texts.append(_draw_mask(ax, _hidden_by(one, q_len, kv_len), name))
-        ax.set(xticks=[], yticks=[], title=name)
-        ax.spines[:].set_visible(False)
+        ax.set(xticks=[], yticks=[], title=name, anchor="N")
+        ax.spines[:].set(visible=True, linewidth=0.5)
     return describe(picture, " ".join(texts))
 
 
@@ -180,7 +191,7 @@ def _hatch(ax: Axes, hidden: NDArray) -> None:
     if not hidden.any():
         return
     # One path: a hatch takes as long for one cell as for all of them.
-    square = Path.unit_rectangle()
+    square: Any = Path.unit_rectangle()
     corners = np.argwhere(hidden)[:, None, ::-1] + square.vertices - 0.5
     codes = np.tile(square.codes, len(corners))
     cells = PathPatch(Path(corners.reshape(-1, 2), codes))
@@ -188,14 +199,12 @@ def _hatch(ax: Axes, hidden: NDArray) -> None:
 
 
 def _write(ax: Axes, cells: NDArray, low: float, top: float) -> None:
-    """Write the values, dark on bright cells and bright on dark ones."""
+    """Write the values, in the colour that reads on their cell."""
     centred: Any = {"ha": "center", "va": "center", "fontsize": "small"}
     for (i, j), x in np.ndenumerate(cells):
-        bright = np.isfinite(x) and x - low > 0.45 * (top - low)
+        dark = np.isnan(x) or x - low >= DARK * (top - low)
         text = "" if np.isneginf(x) else f"{x:.2f}".replace("nan", "NaN")
-        ax.text(
-            j, i, text, color="#1a1a1a" if bright else "#f2f2f2", **centred
-        )
+        ax.text(j, i, text, color=PAPER if dark else INK, **centred)
 
 
 def _label(
@@ -218,12 +227,12 @@ def _label(
     ax.tick_params(length=0)
     ax.tick_params("x", top=True, labeltop=True, labelbottom=False, **turn)
     ax.xaxis.set_label_position("top")
-    ax.spines[:].set_visible(False)
-    ax.set(xlabel="key", ylabel="query", title=title or "")
+    ax.spines[:].set(visible=True, linewidth=0.5)
+    ax.set(xlabel="key", ylabel="query", title=title or "", anchor="N")
 
 
 def _panels(
-    name: str, items: Mapping[str, Any], columns: int
+    name: str, items: Mapping[str, Any], columns: int, on_a_phone: int = 1
 ) -> tuple[Figure, list[Axes]]:
     if not items or columns < 1:
         raise ValueError(
@@ -231,7 +240,8 @@ def _panels(
             f"{columns}"
         )
     side, rows = 6.4 / columns, -(-len(items) // columns)
-    picture, axes = figure(side * columns, (side + 0.3) * rows, rows, columns)
+    size = (side * columns, (side + 0.3) * rows)
+    picture, axes = figure(*size, rows, columns, columns=on_a_phone)
     panels = list(np.ravel(axes))
     for spare in panels[len(items) :]:
         spare.remove()

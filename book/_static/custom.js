@@ -12,7 +12,7 @@ document.addEventListener("DOMContentLoaded", () => {
   }
 
   // What scrolls by itself must be reachable by keyboard, and nothing else.
-  const scrolls = ".bd-article pre, .bd-article table, .bd-article div.math";
+  const scrolls = ".bd-article pre, .bd-article table, .bd-article div.math, .drawn";
   const reach = () => {
     for (const box of all(scrolls)) {
       if (box.scrollWidth > box.clientWidth + 1) box.tabIndex = 0;

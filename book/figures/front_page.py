@@ -14,6 +14,7 @@ from matplotlib.patches import Rectangle
 
 from attn.data import minilm
 from attn.plot import ORANGE, attention_map, figure, style
+from attn.plot.figures import INK
 
 SENTENCE = "The animal didn't cross the street because it was too tired."
 LAYER, HEAD = 3, 1  # counted from 0
@@ -37,7 +38,7 @@ def main() -> None:
         column + 0.75,
         row + 1.15,
         f"{share:.0f} % of “it”’s attention is on “animal”",
-        color="#f2f2f2",
+        color=INK,
         va="center",
     )
     with style():

@@ -4,6 +4,7 @@
 ``chapters``    the list of chapters on the front page
 ``downloads``   the download button gives a notebook without check outputs
 ``api``         the API page, from static analysis
+``figures``     drawings in the colours of the page's theme
 ``folds``       the name of a folded cell is what is written on it
 ``offline``     no script that uses the network
 ``numbering``   chapters, sections and figures have the numbers of the files
@@ -37,6 +38,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
         chapters,
         downloads,
         exercises,
+        figures,
         folds,
         numbering,
         offline,
@@ -49,6 +51,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
         chapters,
         downloads,
         api,
+        figures,
         folds,
         numbering,
         offline,
