@@ -15,13 +15,15 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 
-#: JupyterLab asks at its first start whether it may fetch news, and looks
-#: for a newer version of itself and for extensions. A chapter needs neither.
-_NO_NEWS = [
+#: JupyterLab fetches no news, and looks for no newer version of itself or of
+#: extensions: a chapter needs nothing from outside.
+_STAY_INSIDE = [
     "--LabApp.news_url=None",
     "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
     "--LabApp.extension_manager=readonly",
 ]
+#: Nor does it ask whether it may: settings, which a learner's own come before.
+_SETTINGS = Path(__file__).parent / "grading" / "jupyter"
 
 
 def main(words: list[str] | None = None) -> int:
@@ -65,10 +67,17 @@ def _lab(args: argparse.Namespace) -> int:
         )
         return 1
     command = [sys.executable, "-m", "jupyterlab", f"--port={args.port}"]
-    command += _NO_NEWS
+    command += _STAY_INSIDE
     if hasattr(os, "geteuid") and os.geteuid() == 0:  # in a container
         command.append("--allow-root")
-    return subprocess.run(command, cwd=args.folder, check=False).returncode
+    paths = [str(_SETTINGS), os.environ.get("JUPYTER_CONFIG_PATH")]
+    known = os.pathsep.join(path for path in paths if path)
+    return subprocess.run(
+        command,
+        cwd=args.folder,
+        env={**os.environ, "JUPYTER_CONFIG_PATH": known},
+        check=False,
+    ).returncode
 
 
 def _refresh(args: argparse.Namespace) -> int:

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from attn.grading.open_tasks import goal
-    from attn.grading.session import check, hint, progress, reset, solution
+    from attn.grading.progress_table import progress
+    from attn.grading.session import check, hint, reset, solution
 
 __all__ = ["check", "goal", "hint", "progress", "reset", "solution"]
 
 
+_HOMES = {"goal": "open_tasks", "progress": "progress_table"}
+
+
 def __getattr__(name: str) -> Any:
-    if name == "goal":
-        from attn.grading.open_tasks import goal
-
-        return goal
     if name in __all__:
-        from attn.grading import session
-
-        return getattr(session, name)
+        home = _HOMES.get(name, "session")
+        return getattr(import_module(f"attn.grading.{home}"), name)
     raise AttributeError(f"module 'attn.grading' has no attribute {name!r}")

@@ -1,4 +1,4 @@
-"""The functions of a learner: check, hint, solution, progress, reset."""
+"""The functions of a learner: check, hint, solution, reset."""
 
 # compile() hands it on: the annotations of a stub are not evaluated.
 from __future__ import annotations
@@ -10,9 +10,9 @@ import textwrap
 import time
 from typing import Any
 
-from attn.exercises import CHAPTERS, sources
+from attn.exercises import sources
 from attn.exercises.kernel import Emulated, is_kernel
-from attn.exercises.spec import Exercise, chapter, find
+from attn.exercises.spec import Exercise, find
 from attn.exercises.triton_compat import unavailable_reason
 from attn.grading import progress_store
 from attn.grading.judge import Verdict, checking, judge, one_thread
@@ -45,20 +45,39 @@ def check(exercise_id: str, answer: Any = None) -> None:
     for namespace in (frame.f_locals, frame.f_globals):
         if answer is None:
             answer = namespace.get(exercise.name)
-    verdict = _verdict(exercise, answer)
-    if _fallback_of(answer) != exercise.id:
-        _last[exercise_id] = verdict
-        _store(exercise, verdict)
     points = exercise.points
+    if _fallback_of(answer) == exercise.id:
+        print(f"✗ {exercise.id}  0/{points} points", file=sys.stderr)
+        _say(_still_the_reference(exercise))
+        return
+    verdict = _last[exercise_id] = _verdict(exercise, answer)
+    _store(exercise, verdict)
     if verdict.passed:
         print(f"✓ {exercise.id}  {points}/{points} points")
         return
-    goes_on = (
-        f"The chapter goes on with the reference {exercise.name}. To try "
-        "again, change your cell, run it, and run this one."
-    )
     print(f"✗ {exercise.id}  0/{points} points", file=sys.stderr)
-    for line in [*verdict.message.splitlines(), goes_on]:
+    _say(
+        f"{verdict.message}\nThe chapter goes on with the reference "
+        f"{exercise.name}. To try again, change your cell, run it, and run "
+        "this one."
+    )
+    frame.f_globals[exercise.name] = fallback(exercise)
+
+
+def _still_the_reference(exercise: Exercise) -> str:
+    """Say what is to be done; the diagnosis has been read already."""
+    said = (
+        f"{exercise.name} is still the reference that was put in place of "
+        "your answer: run your own cell first."
+    )
+    if last := _last.get(exercise.id):
+        said += f"\nLast time: {last.message.splitlines()[0].strip()}"
+    return said
+
+
+def _say(message: str) -> None:
+    """Print a message on stderr, wrapped, each line at its own margin."""
+    for line in message.splitlines():
         margin = "  " + line[: len(line) - len(line.lstrip())]
         wrapped = textwrap.fill(
             line.strip(),
@@ -68,7 +87,6 @@ def check(exercise_id: str, answer: Any = None) -> None:
             break_on_hyphens=False,
         )
         print(wrapped, file=sys.stderr)
-    frame.f_globals[exercise.name] = fallback(exercise)
 
 
 def _verdict(exercise: Exercise, answer: Any) -> Verdict:
@@ -77,14 +95,6 @@ def _verdict(exercise: Exercise, answer: Any) -> Verdict:
     if answer is None:
         message = f"{name} is not defined: run the cell above first. Did "
         return Verdict(False, message + "it end with an error?")
-    if _fallback_of(answer) == exercise.id:
-        message = (
-            f"{name} is still the reference that was put in place of your "
-            "answer: run your own cell first."
-        )
-        if last := _last.get(exercise.id):
-            message += f"\nLast time: {last.message}"
-        return Verdict(False, message)
     if not callable(answer):
         what = type(answer).__name__
         return Verdict(False, f"{name} is a {what}, not a function")
@@ -179,29 +189,6 @@ def solution(exercise_id: str) -> None:
     find(exercise_id)
     progress_store.update(exercise_id, solution_seen=True)
     print(sources.solution(exercise_id))
-
-
-def progress() -> None:
-    """Print your progress in the whole book."""
-    entries = progress_store.load()
-    done = possible = 0
-    for key, stem in CHAPTERS.items():
-        print(stem)
-        for exercise in chapter(key):
-            entry = entries.get(exercise.id, {})
-            points = exercise.points if entry.get("passed") else 0
-            done, possible = done + points, possible + exercise.points
-            parts = [f"{points}/{exercise.points}"]
-            parts += [
-                f"{label}: {entry[field]}"
-                for field, label in (("attempts", "checks"), ("hints",) * 2)
-                if entry.get(field)
-            ]
-            sign = "✓" if points else "✗" if entry.get("attempts") else "·"
-            if not points and entry.get("last"):
-                parts.append(str(entry["last"]))
-            print(f"  {sign} {exercise.id:<24} {'  '.join(parts)}")
-    print(f"{done} of {possible} points")
 
 
 def reset(exercise_id: str) -> None:

@@ -5,9 +5,14 @@ import sys
 
 import pytest
 import torch
+from bs4 import BeautifulSoup
 
 import attn.__main__
+from attn.exercises.cells import exercise_id
 from attn.grading import progress_store, session, workspace
+from attn.grading.plain import copy_of
+from attn.grading.plain.targets import notebook as pristine
+from attn.grading.progress_table import Progress
 
 WRONG = "def softmax(x, dim=-1):\n    return torch.exp(x) / x.shape[dim]\n"
 RIGHT = """
@@ -187,6 +192,48 @@ def test_progress_counts_points_over_the_whole_book(learner, capsys):
     assert "✓ sdp-softmax" in out
     assert "· mask-causal" in out
     assert out.splitlines()[-1].startswith("2 of ")
+
+
+def test_a_failure_repeated_is_said_briefly(learner, capsys):
+    learner(WRONG)
+    said = []
+    for _ in range(2):
+        learner('check("sdp-softmax")')
+        said.append(capsys.readouterr().err)
+    assert len(said[1].splitlines()) <= 5 < len(said[0].splitlines())
+    assert "run your own cell first" in " ".join(said[1].split())
+    learner(WRONG)  # a new definition gets the whole diagnosis
+    learner('check("sdp-softmax")')
+    assert capsys.readouterr().err == said[0]
+
+
+def test_progress_names_the_next_step_in_a_chapter_begun(learner, capsys):
+    learner("from torch import zeros")
+    learner("def causal(q_len, kv_len, q_offset=0): return zeros(1)")
+    learner('check("mask-causal")')
+    capsys.readouterr()
+    learner("progress()")
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert last.endswith("Next: mask-causal, in 03_masks.ipynb")
+
+
+def test_progress_is_a_table_with_links_to_what_is_open():
+    done = {"passed": "2026-11-22 12:00", "attempts": 2}
+    wrong = {"attempts": 1, "last": "wrong when L < S"}
+    table = Progress({"mask-causal": done, "mask-padding": wrong})
+    html = BeautifulSoup(table._repr_html_(), "html.parser")
+    links = {a.get_text(): a["href"] for a in html.select("td a")}
+    assert "mask-causal" not in links
+    file, _, cell = links["mask-padding"].partition("#cell-id=")
+    notebook = copy_of(pristine("03_masks"), set_up=False)
+    stub = next(x for x in notebook["cells"] if x["id"] == cell)
+    assert (file, exercise_id(stub)) == ("03_masks.ipynb", "mask-padding")
+    row = html.find("tbody").find("a", string="mask-padding").parent.parent
+    assert "wrong when L < S" in row.get_text()
+    step = html.find("p").get_text()
+    assert "mask-padding" in step and 'hint("mask-padding")' in step
+    every = {x.exercise.id: done for x in table.rows}
+    assert "is done" in Progress(every)._repr_html_()
 
 
 def test_reset_brings_the_stub_back_and_keeps_the_text(

@@ -14,7 +14,8 @@ from attn.grading.plain.targets import (
 from attn.grading.plain.text import plain
 
 Cell = dict[str, Any]
-FOLDED = {"hide-input", "hide-cell", "remove-input", "remove-cell"}
+WHOLE = {"hide-cell", "remove-cell"}
+FOLDED = WHOLE | {"hide-input", "remove-input"}
 
 
 def copy_of(notebook: Any, *, set_up: bool, repository: str = "") -> Any:
@@ -98,6 +99,8 @@ def _folded(cell: Any, title: str) -> Any:
     if not source.startswith("%%"):  # which must be the first line
         source = f"# @title {title}\n{source}"
     jupyter = {**cell["metadata"].get("jupyter", {}), "source_hidden": True}
+    if WHOLE.intersection(cell["metadata"].get("tags", [])):
+        jupyter["outputs_hidden"] = True
     metadata = {**cell["metadata"], "jupyter": jupyter, "cellView": "form"}
     return {**cell, "metadata": metadata, "source": source}
 
