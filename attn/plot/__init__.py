@@ -2,16 +2,14 @@
 
 from attn.plot.attention import attention_map, attention_maps, mask, masks_grid
 from attn.plot.curves import histograms, lines
-from attn.plot.figures import (
+from attn.plot.figures import alt_text, describe, figure
+from attn.plot.looks import (
     BLUE,
     GOLD,
     GREEN,
     GREY,
     ORANGE,
     PURPLE,
-    alt_text,
-    describe,
-    figure,
     style,
 )
 

@@ -19,18 +19,8 @@ from matplotlib.patches import PathPatch, Rectangle
 from matplotlib.path import Path
 from numpy.typing import NDArray
 
-from attn.plot.figures import (
-    BLUE,
-    DARK,
-    GREY,
-    INK,
-    MAP,
-    ORANGE,
-    PAPER,
-    array,
-    describe,
-    figure,
-)
+from attn.plot.figures import array, describe, figure
+from attn.plot.looks import BLUE, DARK, GREY, INK, MAP, ORANGE, PAPER
 
 Labels = Sequence[str] | None
 

@@ -11,7 +11,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from attn.plot.figures import LOOKS, array, describe, figure
+from attn.plot.figures import array, describe, figure
+from attn.plot.looks import LOOKS
 
 
 def lines(

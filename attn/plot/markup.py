@@ -17,7 +17,7 @@ from xml.sax.saxutils import escape
 from matplotlib.colors import to_hex
 
 from attn.plot import paths
-from attn.plot.figures import (
+from attn.plot.looks import (
     BLUE,
     GOLD,
     GREEN,
@@ -64,7 +64,7 @@ def rewritten(source: str) -> str:
 
 
 class _Rewriter:
-    """What is found on a walk over the elements of a figure."""
+    """Collect what a walk over the elements of a figure finds."""
 
     def __init__(self, root: ElementTree.Element) -> None:
         self.root = root

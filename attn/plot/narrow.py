@@ -7,29 +7,30 @@ from itertools import pairwise
 from typing import Any
 
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
-from attn.plot.figures import Picture, fit_labels, style
+from attn.plot.layout import fit_labels
+from attn.plot.looks import style
 
 WIDTH = 3.5  # inches: a phone of 390 pixels, less the margins of a page
 GAP = 4  # pixels at least between two labels of an axis
 
 
-def narrow(figure: Picture) -> Picture | None:
+def narrow(figure: Figure, columns: int) -> Figure | None:
     """Return the figure as laid out for a phone, if that is another one.
 
-    A small figure is the same there, and one that asks for no columns is
-    left to scroll.
+    A small figure is the same there; one of 0 columns is left to scroll.
     """
     panels = [ax for ax in figure.axes if ax.get_subplotspec() is not None]
     width = figure.get_size_inches()[0]
-    if width <= WIDTH or not figure.columns or not panels:
+    if width <= WIDTH or not columns or not panels:
         return None
     with style():
         other = pickle.loads(pickle.dumps(figure))
         panels = [ax for ax in other.axes if ax.get_subplotspec() is not None]
         _lay_bars(other, panels)
         other.draw_without_rendering()
-        _stack(other, panels)
+        _stack(other, panels, columns)
         fit_labels(other)
         other.draw_without_rendering()
         for ax in panels:
@@ -37,7 +38,7 @@ def narrow(figure: Picture) -> Picture | None:
     return other
 
 
-def _lay_bars(figure: Picture, panels: list[Axes]) -> None:
+def _lay_bars(figure: Figure, panels: list[Axes]) -> None:
     """Put a colour bar below its maps, where it takes no width."""
     images = [image for ax in panels for image in ax.images]
     for bar in [x.colorbar for x in images if x.colorbar]:
@@ -47,15 +48,15 @@ def _lay_bars(figure: Picture, panels: list[Axes]) -> None:
         bar.remove()
         look: Any = {"orientation": "horizontal", "shrink": 0.7, "pad": 0.02}
         flat = figure.colorbar(mapped, ax=panels, label=label, **look)
-        flat.set_ticks(ticks, labels=names)
+        flat.set_ticks(list(ticks), labels=names)
 
 
-def _stack(figure: Picture, panels: list[Axes]) -> None:
-    """Give the panels a grid of ``figure.columns``, and a height each."""
+def _stack(figure: Figure, panels: list[Axes], columns: int) -> None:
+    """Give the panels a grid of ``columns``, and a height each."""
     height = figure.get_size_inches()[1]
     place: Any = panels[0].get_subplotspec()
     rows, before = place.get_geometry()[:2]
-    columns = min(before, figure.columns)
+    columns = min(before, columns)
     heights = [_height(ax, WIDTH / columns, height / rows) for ax in panels]
     tall = [
         max(heights[i : i + columns]) for i in range(0, len(panels), columns)

@@ -13,20 +13,24 @@ from matplotlib.figure import Figure
 from matplotlib.patches import PathPatch
 from matplotlib.path import Path
 
-from attn.plot.figures import LEVELS, MAP, Picture, style
+from attn.plot.looks import LEVELS, MAP, style
 from attn.plot.markup import rewritten
 from attn.plot.narrow import narrow
 
 MOST_CELLS = 600  # of a map drawn as shapes; a larger one stays an image
 
 
-def drawings(figure: Picture) -> list[str]:
+def drawings(figure: Figure, columns: int = 1) -> list[str]:
     """Return the figure as SVG, and again for a phone if it differs there.
+
+    Args:
+        figure: settled: see ``layout.py``.
+        columns: of its panels on a phone; with 0 there is no second drawing.
 
     Raises:
         ValueError: a colour is none of ``attn.plot``, or a text is a formula.
     """
-    other = narrow(figure)
+    other = narrow(figure, columns)
     return [svg(figure), *([svg(other)] if other else [])]
 
 

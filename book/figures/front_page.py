@@ -14,7 +14,7 @@ from matplotlib.patches import Rectangle
 
 from attn.data import minilm
 from attn.plot import ORANGE, attention_map, figure, style
-from attn.plot.figures import INK
+from attn.plot.looks import INK
 
 SENTENCE = "The animal didn't cross the street because it was too tired."
 LAYER, HEAD = 3, 1  # counted from 0

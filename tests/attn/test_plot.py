@@ -15,7 +15,7 @@ from matplotlib.image import imread
 
 import attn
 from attn import plot
-from attn.plot import figures
+from attn.plot.looks import BLUE, GREY, ORANGE
 
 pytestmark = pytest.mark.filterwarnings("error")
 TOKENS = ["The", "cat", "sat", "down", "."]
@@ -96,7 +96,7 @@ def contrast(a: str, b: str) -> float:
 
 
 def test_every_colour_reads_on_white_and_on_black():
-    colors = (figures.GREY, figures.BLUE, figures.ORANGE)
+    colors = (GREY, BLUE, ORANGE)
     for color, ground in itertools.product(colors, ("#ffffff", "#121212")):
         assert contrast(color, ground) >= 4.25
 
@@ -104,7 +104,7 @@ def test_every_colour_reads_on_white_and_on_black():
 @pytest.mark.parametrize("name", ["map", "large map", "mask", "lines"])
 def test_all_writing_on_the_ground_is_grey_or_an_accent(name):
     picture = PICTURES[name]()
-    ours = {figures.GREY, figures.BLUE, figures.ORANGE}
+    ours = {GREY, BLUE, ORANGE}
     for ax in picture.axes:
         labels = [ax.title, ax.xaxis.label, ax.yaxis.label]
         labels += [*ax.get_xticklabels(), *ax.get_yticklabels()]
@@ -231,7 +231,7 @@ def test_one_s_own_axes_are_drawn_on_and_nothing_else_is_made():
 def test_the_style_ends_with_its_block():
     before = dict(mpl.rcParams)
     with plot.style():
-        assert mpl.rcParams["text.color"] == figures.GREY
+        assert mpl.rcParams["text.color"] == GREY
     assert dict(mpl.rcParams) == before
 
 
