@@ -9,6 +9,7 @@ ROOT = Path(__file__).resolve().parents[2]
 FIGURES = {  # those that one can touch, and their pages
     "mask_workbench": "notebooks/03_masks",
     "online_softmax": "notebooks/11_online_softmax",
+    "rope_dial": "notebooks/07_rope",
     "tile_walk": "notebooks/11_online_softmax",
 }
 

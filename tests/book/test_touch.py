@@ -62,9 +62,11 @@ def test_without_javascript_the_stored_figure_is_there(name, browser, address):
     page = context.new_page()
     page.goto(f"{address}/{FIGURES[name]}.html")
     place = page.locator(f"[data-touch={name}]")
-    stored = page.locator(f".cell:has(+ [data-touch={name}]) figure img")
+    stored = page.locator(
+        f".cell:has(+ [data-touch={name}]) figure :is(img, .drawn)"
+    )
     assert place.inner_text() == ""
-    assert stored.bounding_box()["height"] > 100
+    assert stored.first.bounding_box()["height"] > 100
     context.close()
 
 

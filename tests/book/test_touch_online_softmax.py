@@ -2,7 +2,6 @@
 
 import itertools
 import random
-import re
 
 import pytest
 import torch
@@ -11,24 +10,9 @@ import attn
 from attn.functional import tiled
 from book.figures.online_softmax import ORDERS, SCORES, VALUES
 from book.figures.tile_walk import tensors
+from tests.book.controls import numbers_of, press_to
 
 pytestmark = pytest.mark.browser
-
-
-def press_to(figure, label, value):
-    """Move a slider to a value by arrow keys alone."""
-    slider = figure.get_by_label(label, exact=True)
-    slider.focus()
-    while (now := int(slider.input_value())) != value:
-        slider.press("ArrowRight" if now < value else "ArrowLeft")
-        assert int(slider.input_value()) != now
-
-
-def numbers_of(text):
-    """Return the numbers of a text, in which minus is a sign of its own."""
-    return [
-        float(x) for x in re.findall(r"-?\d+\.?\d*", text.replace("−", "-"))
-    ]
 
 
 DRAWN = """place => [...place.querySelectorAll(".now .term")].reduce(

@@ -95,10 +95,8 @@ Play.figure("online_softmax", ({ scores, values, orders, whole }) => {
           + `and key ${key} adds ${two(l - sum)}: ${two(l)}.`)
       + (n < SIZE ? "" : ` All keys are read: out / l is ${pair(a / l, b / l)}, `
         + `and softmax(s) @ v is ${pair(...whole)}.`));
-    if (moved) {
-      glide((part) => paint(Math.min(part / 0.6, 1),
-        Math.max(part - 0.6, 0) / 0.4));
-    } else glide(() => paint(1, 1));
+    glide((part) => paint(Math.min(part / 0.6, 1), Math.max(part - 0.6, 0) / 0.4),
+      !moved || Play.still());
   };
 
   let before = 2;

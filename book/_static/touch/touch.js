@@ -98,13 +98,13 @@ window.Play ??= (() => {
   // paint(0 to 1), at once where motion is unwelcome; the latest call wins.
   const glider = (milliseconds) => {
     let latest = 0;
-    return (paint) => {
+    return (paint, atOnce = still()) => {
       const own = ++latest, begun = performance.now();
       const frame = () => {
         if (own !== latest) return;
         const part = (performance.now() - begun) / milliseconds;
-        paint(still() ? 1 : Math.min(part, 1));
-        if (part < 1 && !still()) requestAnimationFrame(frame);
+        paint(atOnce ? 1 : Math.min(part, 1));
+        if (part < 1 && !atOnce) requestAnimationFrame(frame);
       };
       frame();
     };

@@ -1,0 +1,150 @@
+// Chapter 7: turn a query and a key by their positions, and see what counts.
+Play.figure("rope_dial", ({ trained, most, laws, vectors }) => {
+  const { html, svg } = Play;
+  const TURN = 2 * Math.PI, FACE = 33, STEP = 16;
+  const PAIRS = laws["as trained"].theta;
+  const X = 14, Y = 24, WIDE = 328, HIGH = 198;  // of the curve
+  const glide = Play.glider(700);
+  const signed = (x, digits) => x.toFixed(digits).replace("-", "−");
+  const polar = (angle, length) =>
+    `${(length * Math.cos(angle)).toFixed(2)} ${(-length * Math.sin(angle)).toFixed(2)}`;
+  const within = (angle) => angle - TURN * Math.floor(angle / TURN);
+  const arc = (from, span, radius) => `M${polar(from, radius)}` + [span / 2, span]
+    .map((by) => `A${radius} ${radius} 0 0 0 ${polar(from + by, radius)}`).join("");
+  // Does a pair show an angle that it did not show in training?
+  const isNew = (i, turned) =>
+    within(turned) > (trained - 1) * PAIRS[i] + 1e-6;
+
+  // What is drawn: both positions, the factor of a law, an angle for each pair.
+  const target = () => {
+    const { factor, theta } = laws[controls.law.value()];
+    return [controls.m.value(), controls.n.value(), factor, ...theta];
+  };
+  const terms = (distance, factor, theta) => {
+    const { q, k } = vectors[controls.content.value()];
+    return theta.map((t, i) => factor ** 2 * q[i][0] * k[i][0]
+      * Math.cos(q[i][1] - k[i][1] + distance * t));
+  };
+  const sum = (numbers) => numbers.reduce((a, b) => a + b, 0);
+  const scores = (factor, theta) => Array.from({ length: most + 1 },
+    (_, distance) => sum(terms(distance, factor, theta)));
+  let low = 0, high = 1;  // of the scores by all laws
+  const height = (score) => Y + HIGH * (high - score) / (high - low);
+  const curve = (factor, theta) => "M" + scores(factor, theta).map((score, d) =>
+    `${(X + WIDE * d / most).toFixed(1)} ${height(score).toFixed(1)}`).join("L");
+
+  let drawn = [];
+  const paint = (state) => {
+    drawn = state;
+    const [m, n, factor, ...theta] = state;
+    const { q, k } = vectors[controls.content.value()];
+    const longest = Math.max(...[...q, ...k].map(([length]) => length));
+    const parts = terms(m - n, factor, theta);
+    clocks.forEach((clock, i) => {
+      const key = k[i][1] + n * theta[i], query = q[i][1] + m * theta[i];
+      const met = Math.min((trained - 1) * PAIRS[i], TURN);
+      const between = within(query - key);
+      clock.face.setAttribute("class",
+        isNew(i, (m - n) * theta[i]) ? "clock new" : "clock");
+      clock.met.setAttribute("d", arc(key + q[i][1] - k[i][1], met, FACE));
+      clock.between.setAttribute("d", `${arc(key, between, 15)}L0 0Z`);
+      clock.k.setAttribute("d", `M0 0L${polar(key, (FACE - 5) * k[i][0] / longest)}`);
+      clock.q.setAttribute("d", `M0 0L${polar(query, (FACE - 5) * q[i][0] / longest)}`);
+      clock.term.textContent = signed(parts[i], 3);
+    });
+    path.setAttribute("d", curve(factor, theta));
+    dot.setAttribute("cx", X + WIDE * (m - n) / most);
+    dot.setAttribute("cy", height(sum(parts)));
+  };
+
+  const show = (said, smooth) => {
+    const [m, n, factor, ...theta] = target(), from = drawn;
+    const score = signed(sum(terms(m - n, factor, theta)), 3);
+    const fresh = theta.flatMap((t, i) => (isNew(i, (m - n) * t) ? [i] : []));
+    const plain = laws["as trained"];
+    const all = Object.values(laws).flatMap((law) => scores(law.factor, law.theta));
+    [low, high] = [Math.min(...all), Math.max(...all)];
+    grey.textContent = controls.law.value() === "as trained" ? "" : "grey: as trained";
+    nought.setAttribute("y", height(0) + 4);
+    before.setAttribute("d", curve(plain.factor, plain.theta));
+    zero.setAttribute("d", `M${X} ${height(0)}h${WIDE}`);
+    expression.show(`rope = attn.Rope(${laws[controls.law.value()].code})\n`
+      + `attn.apply_rope(q, *rope(torch.tensor([${m}]))) @ `
+      + `attn.apply_rope(k, *rope(torch.tensor([${n}]))).mT`);
+    live.say(`${said ?? `Query at ${m}, key at ${n}: distance ${m - n}.`} `
+      + `The score is ${score}${said ? ", as before" : ", the sum of the eight terms"}. `
+      + (fresh.length ? "Angles that training has not shown, in pairs "
+        + `${fresh.join(", ")}.` : "Training has shown all these angles."));
+    glide((part) => paint(target().map((x, i) =>
+      (part < 1 ? from[i] + (x - from[i]) * part * (2 - part) : x))),
+    !smooth || Play.still());
+  };
+
+  let quiet = false;  // while a control is moved by another
+  const move = (m, n, ...how) => {
+    quiet = true;
+    controls.m.set(m);
+    controls.n.set(n);
+    quiet = false;
+    show(...how);
+  };
+  // A query sees the keys before it: what would pass the other takes it along.
+  const moved = (own) => () => {
+    if (quiet) return;
+    const [m, n] = [controls.m.value(), controls.n.value()];
+    if (own === "m") move(m, Math.min(n, m));
+    else move(Math.max(m, n), n);
+  };
+  const both = Play.button("Move both", () => {
+    const [m, n] = [controls.m.value(), controls.n.value()];
+    const by = m + STEP > most ? -n : STEP;
+    move(m + by, n + by, `Both moved by ${signed(by, 0)}, to ${m + by} and ${n + by}: `
+      + `all hands turn, no angle between two changes. The distance is ${m - n}.`, true);
+  });
+  const named = (options) => Object.keys(options).map((name) => [name, name]);
+  const controls = {
+    m: Play.slider("query at m", 0, most, 20, moved("m")),
+    n: Play.slider("key at n", 0, most, 12, moved("n")),
+    law: Play.choice("law", named(laws), () => show(null, true)),
+    content: Play.choice("query and key", named(vectors), () => show()),
+  };
+  const text = (x, y, words, anchor = "middle") =>
+    svg("text", { x, y, "text-anchor": anchor }, words);
+  const stroke = (name) => svg("path", { class: name });
+  const clocks = PAIRS.map((_, i) => {
+    const clock = { term: text(0, 50, ""), between: stroke("between"),
+      met: stroke("met"), k: stroke("k"), q: stroke("q") };
+    clock.face = svg("g", {}, svg("circle", { r: FACE }), clock.met, clock.between,
+      clock.k, clock.q, text(-40, -26, `${i}`, "start"), clock.term);
+    return Object.assign(clock, { place: svg("g", { transform:
+      `translate(${44 + 87 * (i % 4)} ${58 + 101 * Math.floor(i / 4)})` }, clock.face) });
+  });
+  const path = stroke("curve"), before = stroke("before"), zero = stroke("axis");
+  const dot = svg("circle", { class: "dot", r: 5.5 });
+  const sample = (x, name, words) => [svg("path", { class: name, d: `M${x} 230h16` }),
+    text(x + 21, 234, words, "start")];
+  const grey = text(X + WIDE, 12, "", "end"), nought = text(6, 0, "0");
+  const expression = Play.expression();
+  const live = Play.live();
+  show();
+  return [
+    html("p", {}, "Move one of the two: the fast hands race, the slow ones creep. "
+      + "Move both: all hands turn, and no angle between two, no term, no score changes. "
+      + "Far beyond the trained distances, a law brings slow hands back."),
+    html("div", { class: "touch-controls wide" }, Object.values(controls), both),
+    html("div", { class: "touch-panels" },
+      svg("svg", { viewBox: "0 0 348 242", class: "touch-board dial", role: "img",
+        "aria-label": "Eight clocks, one for each pair, from fast to slow. A hand of the "
+          + "query and one of the key, the angle between them, and their term." },
+      text(4, 12, "pairs 0 to 7, fast to slow; below each its term", "start"),
+      ...clocks.map(({ place }) => place), ...sample(4, "q", "query"),
+      ...sample(74, "k", "key"), ...sample(132, "met", "met in training")),
+      svg("svg", { viewBox: "0 0 348 242", class: "touch-board dial", role: "img",
+        "aria-label": "The score against the distance, by this law and as trained." },
+      svg("rect", { class: "known", x: X, y: Y, width: WIDE * trained / most,
+        height: HIGH }), zero, nought, text(4, 12, "the score, by distance", "start"), grey,
+      text(X, 236, "0"), text(X + WIDE * trained / most, 236, `${trained}`),
+      text(X + WIDE, 236, `${most}`, "end"), before, path, dot)),
+    expression, live,
+  ];
+});

@@ -1,0 +1,19 @@
+"""Move the controls of a figure, and read its words."""
+
+import re
+
+
+def press_to(figure, label, value):
+    """Move a slider to a value by arrow keys alone."""
+    slider = figure.get_by_label(label, exact=True)
+    slider.focus()
+    while (now := int(slider.input_value())) != value:
+        slider.press("ArrowRight" if now < value else "ArrowLeft")
+        assert int(slider.input_value()) != now
+
+
+def numbers_of(text):
+    """Return the numbers of a text, in which minus is a sign of its own."""
+    return [
+        float(x) for x in re.findall(r"-?\d+\.?\d*", text.replace("−", "-"))
+    ]

@@ -1,0 +1,121 @@
+"""The dial of chapter 7 rotates as attn does."""
+
+import math
+import random
+
+import pytest
+import torch
+
+import attn
+from book.figures.rope_dial import FACTOR, LAWS, TRAINED, D, vectors
+from tests.book.controls import numbers_of, press_to
+
+pytestmark = pytest.mark.browser
+
+
+@pytest.fixture
+def dial(touched):
+    seen, figure = touched("rope_dial", theme="dark", width=390)
+    seen.tab.emulate_media(reduced_motion="reduce")
+    with seen:
+        yield figure
+
+
+def put(figure, m, n):
+    figure.get_by_label("key at n").fill("0")
+    figure.get_by_label("query at m").fill(str(m))
+    figure.get_by_label("key at n").fill(str(n))
+
+
+def heard(figure):
+    return figure.locator("[aria-live]").inner_text()
+
+
+def terms(figure):
+    shown = figure.locator(".clock text:last-child").all_text_contents()
+    assert len(shown) == D // 2
+    return [x for text in shown for x in numbers_of(text)]
+
+
+def hands(figure):
+    return figure.evaluate("""place => [...place.querySelectorAll(
+        ".clock .q, .clock .k")].map(e => e.getAttribute("d"))""")
+
+
+@pytest.mark.parametrize("law", LAWS)
+def test_the_score_is_that_of_the_expression(dial, law):
+    choose = random.Random(law)
+    for content, (query, key) in vectors().items():
+        dial.get_by_role("combobox", name="query and key").select_option(
+            content
+        )
+        dial.get_by_role("combobox", name="law").select_option(law)
+        for _ in range(4):
+            m = choose.randint(0, int(TRAINED * FACTOR) - 1)
+            n = choose.randint(0, m)
+            put(dial, m, n)
+            names = {"attn": attn, "torch": torch, "q": query, "k": key}
+            first, last = dial.locator("code").inner_text().split("\n")
+            exec(first, names)
+            want = eval(last, names).item()
+            at_m, at_n, distance, score, *_ = numbers_of(heard(dial))
+            assert (at_m, at_n, distance) == (m, n, m - n)
+            assert score == pytest.approx(want, abs=0.0015)
+            assert sum(terms(dial)) == pytest.approx(want, abs=0.006)
+
+
+def test_moving_both_turns_the_hands_and_changes_no_term(dial):
+    dial.get_by_role("combobox", name="query and key").select_option(
+        "two at random"
+    )
+    put(dial, 40, 7)
+    before, shown, (*_, score) = (
+        hands(dial),
+        terms(dial),
+        numbers_of(heard(dial).partition(", the sum")[0]),
+    )
+    dial.get_by_role("button", name="Move both").press("Enter")
+    assert "Both moved by 16, to 56 and 23" in heard(dial)
+    assert f"The score is {score:.3f}, as before".replace("-", "−") in heard(
+        dial
+    )
+    assert terms(dial) == shown
+    now = hands(dial)
+    # The slowest pairs turn by less than is drawn.
+    assert all(x != y for x, y in zip(before[:8], now[:8], strict=True))
+    for _ in range(30):  # beyond the end it begins again
+        dial.get_by_role("button", name="Move both").press("Enter")
+        assert terms(dial) == shown
+
+
+def test_a_query_sees_no_key_behind_it(dial):
+    put(dial, 20, 12)
+    press_to(dial, "key at n", 22)
+    assert numbers_of(heard(dial))[:3] == [22, 22, 0]
+    press_to(dial, "query at m", 19)
+    assert numbers_of(heard(dial))[:3] == [19, 19, 0]
+
+
+def new_pairs(law, distance):
+    """Return the pairs whose angle is not among those of 0 to 63."""
+    trained = attn.Rope(D).frequencies(torch.zeros(1)).inv_freq.double()
+    theta = attn.Rope(D, **LAWS[law]).frequencies(torch.zeros(1)).inv_freq
+    angle = (distance * theta.double()) % (2 * math.pi)
+    return (angle > (TRAINED - 1) * trained + 1e-6).nonzero()[:, 0].tolist()
+
+
+@pytest.mark.parametrize("distance", [63, 64, 300])
+def test_the_laws_bring_slow_hands_back_to_angles_met(dial, distance):
+    put(dial, distance + 5, 5)
+    for law in LAWS:
+        dial.get_by_role("combobox", name="law").select_option(law)
+        new = new_pairs(law, distance)
+        shown = dial.locator(".clock").evaluate_all(
+            "all => all.flatMap((e, i) => e.matches('.new') ? [i] : [])"
+        )
+        assert shown == new
+        said = heard(dial).partition("in pairs")[2]
+        assert numbers_of(said.rstrip(".")) == new
+    assert len(new_pairs("as trained", distance)) == (
+        0 if distance == 63 else 5
+    )
