@@ -84,15 +84,16 @@ class _Watch:
     def __init__(self, names: tuple[str, ...]) -> None:
         self.found: Forbidden | None = None
         self._group_of = cache(partial(_group_of, names=names))
-        self._fine: set[Any] = set()
+        # Functions seen, by id: to hash an operator is a call in Python.
+        self._fine: dict[int, Any] = {}
 
     def see(self, function: Any) -> None:
-        if function in self._fine:
+        if id(function) in self._fine:
             return
         name = getattr(function, "__name__", "").partition(".")[0]
         group = self._group_of(name)
         if group is None:
-            self._fine.add(function)
+            self._fine[id(function)] = function
             return
         if _is_the_books(sys._getframe(1)):
             return

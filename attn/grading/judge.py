@@ -12,7 +12,6 @@ from typing import Any
 
 import torch
 
-from attn.exercises.mistakes import Mistake
 from attn.exercises.spec import Case, Exercise
 from attn.grading.clock import Clock, OutOfTime
 from attn.grading.compare import Problem, differences
@@ -50,7 +49,7 @@ def judge(
     *,
     seed: int = 0,
     oracle: Oracle | None = None,
-    known: Mistake | None = None,
+    outcomes: list[Outcome] | None = None,
 ) -> Verdict:
     """Judge one answer.
 
@@ -59,8 +58,7 @@ def judge(
         answer: the learner's function, class or kernel.
         seed: draws the inputs.
         oracle: of this exercise and seed, when many answers are judged.
-        known: the mistake of the list that the answer is, so that the oracle
-            need not run it a second time.
+        outcomes: of the answer, where it has run already.
 
     Returns:
         The verdict, with the diagnosis when it is wrong.
@@ -69,13 +67,7 @@ def judge(
         return Verdict(False, borrowed)
     with one_thread(), language_kept_patched():
         oracle = oracle or Oracle(exercise, seed)
-        token = checking.set(exercise.id)
-        try:
-            outcomes = _run_all(answer, oracle)
-        finally:
-            checking.reset(token)
-        if known and not isinstance(outcomes[-1].error, _STOPS):
-            oracle.keep(known, outcomes)
+        outcomes = outcomes or run_all(answer, oracle)
         failures = _failures(oracle, outcomes)
         if not failures:
             return Verdict(True)
@@ -100,8 +92,17 @@ def one_thread() -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def _run_all(answer: Any, oracle: Oracle) -> list[Outcome]:
+def run_all(answer: Any, oracle: Oracle) -> list[Outcome]:
     """Run the cases in order; stop after a time-out or at a stub."""
+    with one_thread(), language_kept_patched():
+        token = checking.set(oracle.exercise.id)
+        try:
+            return _run_each(answer, oracle)
+        finally:
+            checking.reset(token)
+
+
+def _run_each(answer: Any, oracle: Oracle) -> list[Outcome]:
     exercise, outcomes, clock = oracle.exercise, [], Clock()
     for i, case in enumerate(oracle.cases):
         oracle.expected(i)

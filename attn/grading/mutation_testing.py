@@ -8,7 +8,7 @@ from typing import Any
 
 from attn.exercises import sources
 from attn.exercises.spec import Exercise, every_exercise
-from attn.grading.judge import judge
+from attn.grading.judge import judge, run_all
 from attn.grading.oracle import Oracle
 
 
@@ -46,9 +46,8 @@ def mutation_score(
     Args:
         exercise: the exercise.
         seed: draws the cases.
-        twice: compare each mistake with a second run of it on all cases, as
-            a learner's answer is; else on those that an earlier diagnosis
-            needed.
+        twice: compare each mistake with a second run of it, as a learner's
+            answer is; else with the run that is judged.
     """
     score, oracle = MutationScore(exercise), Oracle(exercise, seed)
     rights = {"the solution": solution(exercise), **exercise.equivalents}
@@ -57,9 +56,11 @@ def mutation_score(
         score.accepted += verdict.passed
         if not verdict.passed:
             score.failures.append(f"refuses {style}: {verdict.message}")
-    for wrong in exercise.mistakes:
-        known = None if twice else wrong
-        verdict = judge(exercise, wrong.answer, oracle=oracle, known=known)
+    outcomes = {x: run_all(x.answer, oracle) for x in exercise.mistakes}
+    if not twice:
+        oracle.keep(outcomes)
+    for wrong, own in outcomes.items():
+        verdict = judge(exercise, wrong.answer, oracle=oracle, outcomes=own)
         score.caught += not verdict.passed
         score.named += verdict.mistake == wrong.name
         score.exposed_by[wrong.name] = verdict.stage

@@ -62,13 +62,16 @@ class Oracle:
         return self._reference(_in_float64(self.cases[i]))
 
     def _wrong(self, mistake: Mistake, i: int) -> Outcome:
-        if kept := self._kept.get(mistake):
-            return kept[i]
-        return self.run(mistake, i)
+        kept = self._kept.get(mistake, [])
+        return kept[i] if i < len(kept) else self.run(mistake, i)
 
-    def keep(self, mistake: Mistake, outcomes: list[Outcome]) -> None:
-        """Keep the outcomes of a mistake that was judged, on every case."""
-        self._kept[mistake] = outcomes
+    def keep(self, outcomes: dict[Mistake, list[Outcome]]) -> None:
+        """Keep the outcomes of mistakes that have run already."""
+        self._kept = {
+            x: own
+            for x, own in outcomes.items()
+            if len(own) == len(self.cases)
+        }
 
     def run(self, mistake: Any, i: int) -> Outcome:
         """Run a mistake, or a mutant, on a case."""

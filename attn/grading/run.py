@@ -21,7 +21,7 @@ import torch
 from IPython.utils.capture import capture_output
 from torch import Tensor, nn
 
-from attn.grading import chance
+from attn.grading.chance import Generators
 from attn.grading.clock import Clock
 from attn.grading.forbidden import refusing
 from attn.grading.inputs import (
@@ -86,7 +86,7 @@ def run(
         with (
             capture_output() as prints,
             warnings.catch_warnings(),
-            chance.generators_kept(),
+            Generators() as generators,
             torch.enable_grad(),  # an answer may switch gradients off
             _empty_memory_is_nan(),
             (clock or Clock()).running(),
@@ -94,9 +94,9 @@ def run(
             warnings.simplefilter("ignore")
             call: Any = partial(launch, answer) if launch else answer
             if case.init is not None:
-                chance.seed()
+                generators.seed()
                 call = answer(**map_tensors(copy_tensor, dict(case.init)))
-            chance.seed()
+            generators.seed()
             earlier = []
             for other in case.before:
                 _ready(call, other)
@@ -104,10 +104,11 @@ def run(
                 earlier.append(call(*x.args, **x.kwargs))
             copies = [kept(x) for x in earlier]
             weights = _ready(call, case)
-            before = chance.states()
+            if case.init is not None or case.before:
+                generators.changed()  # not by the call
             with refusing(forbids, memory):
                 output = call(*inputs.args, **inputs.kwargs)
-            outcome.drew = chance.used(before, chance.states())
+            outcome.drew = generators.changed()
             result = kept(output)
             outcome.output = _compared(result, case.largest_over)
             outcome.repeats = any(same(result, x) for x in copies)

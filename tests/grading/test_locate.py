@@ -7,14 +7,14 @@ from attn.exercises.spec import every_exercise, find
 from attn.grading.diagnosis.axes import Axes
 from attn.grading.diagnosis.evidence import Evidence, Failure
 from attn.grading.diagnosis.locate import where
-from attn.grading.judge import _failures, _run_all
+from attn.grading.judge import _failures, run_all
 from attn.grading.oracle import Oracle
 
 
 def said(exercise_id, answer):
     """Return what is said about a wrong answer, in one line."""
     oracle = Oracle(find(exercise_id), 0)
-    outcomes = _run_all(answer, oracle)
+    outcomes = run_all(answer, oracle)
     failures = _failures(oracle, outcomes)
     assert failures
     assert all(isinstance(f, Failure) for f in failures)
