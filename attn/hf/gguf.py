@@ -110,7 +110,9 @@ class GgufFile:
             self._data, np.uint8, prod(shape[:-1]) * row, self._start + offset
         )
         values = dequantize(raw.reshape(*shape[:-1], row), quantization)
-        return torch.from_numpy(values.astype(np.float32).reshape(shape))
+        # Float32 is a view of the file; all else is a new array already.
+        own = np.require(values, np.float32, "W")
+        return torch.from_numpy(own.reshape(shape))
 
     def _unpack(self, form: str) -> Any:
         (value,) = struct.unpack_from(f"<{form}", self._data, self._at)
