@@ -8,17 +8,20 @@ import torch
 
 import attn
 from book.figures.rope_dial import FACTOR, LAWS, TRAINED, D, vectors
+from tests.book.conftest import Visit
 from tests.book.controls import numbers_of, press_to
+from tests.book.pages import FIGURES
 
 pytestmark = pytest.mark.browser
 
 
-@pytest.fixture
-def dial(touched):
-    seen, figure = touched("rope_dial", theme="dark", width=390)
-    seen.tab.emulate_media(reduced_motion="reduce")
-    with seen:
-        yield figure
+@pytest.fixture(scope="module")
+def dial(browser, address):
+    """The dial, opened once: every test puts it where it needs it."""
+    page = FIGURES["rope_dial"]
+    with Visit(browser, address, page, "dark", 390) as seen:
+        seen.tab.emulate_media(reduced_motion="reduce")
+        yield seen.tab.locator("[data-touch=rope_dial]")
 
 
 def put(figure, m, n):

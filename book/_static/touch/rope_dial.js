@@ -1,6 +1,6 @@
 // Chapter 7: turn a query and a key by their positions, and see what counts.
 Play.figure("rope_dial", ({ trained, most, laws, vectors }) => {
-  const { html, svg } = Play;
+  const { html, svg, set, text } = Play;
   const TURN = 2 * Math.PI, FACE = 33, STEP = 16;
   const PAIRS = laws["as trained"].theta;
   const X = 14, Y = 24, WIDE = 328, HIGH = 198;  // of the curve
@@ -44,17 +44,15 @@ Play.figure("rope_dial", ({ trained, most, laws, vectors }) => {
       const key = k[i][1] + n * theta[i], query = q[i][1] + m * theta[i];
       const met = Math.min((trained - 1) * PAIRS[i], TURN);
       const between = within(query - key);
-      clock.face.setAttribute("class",
-        isNew(i, (m - n) * theta[i]) ? "clock new" : "clock");
-      clock.met.setAttribute("d", arc(key + q[i][1] - k[i][1], met, FACE));
-      clock.between.setAttribute("d", `${arc(key, between, 15)}L0 0Z`);
-      clock.k.setAttribute("d", `M0 0L${polar(key, (FACE - 5) * k[i][0] / longest)}`);
-      clock.q.setAttribute("d", `M0 0L${polar(query, (FACE - 5) * q[i][0] / longest)}`);
+      set(clock.face, { class: `clock${isNew(i, (m - n) * theta[i]) ? " new" : ""}` });
+      set(clock.met, { d: arc(key + q[i][1] - k[i][1], met, FACE) });
+      set(clock.between, { d: `${arc(key, between, 15)}L0 0Z` });
+      set(clock.k, { d: `M0 0L${polar(key, (FACE - 5) * k[i][0] / longest)}` });
+      set(clock.q, { d: `M0 0L${polar(query, (FACE - 5) * q[i][0] / longest)}` });
       clock.term.textContent = signed(parts[i], 3);
     });
-    path.setAttribute("d", curve(factor, theta));
-    dot.setAttribute("cx", X + WIDE * (m - n) / most);
-    dot.setAttribute("cy", height(sum(parts)));
+    set(path, { d: curve(factor, theta) });
+    set(dot, { cx: X + WIDE * (m - n) / most, cy: height(sum(parts)) });
   };
 
   const show = (said, smooth) => {
@@ -65,9 +63,9 @@ Play.figure("rope_dial", ({ trained, most, laws, vectors }) => {
     const all = Object.values(laws).flatMap((law) => scores(law.factor, law.theta));
     [low, high] = [Math.min(...all), Math.max(...all)];
     grey.textContent = controls.law.value() === "as trained" ? "" : "grey: as trained";
-    nought.setAttribute("y", height(0) + 4);
-    before.setAttribute("d", curve(plain.factor, plain.theta));
-    zero.setAttribute("d", `M${X} ${height(0)}h${WIDE}`);
+    set(nought, { y: height(0) + 4 });
+    set(before, { d: curve(plain.factor, plain.theta) });
+    set(zero, { d: `M${X} ${height(0)}h${WIDE}` });
     expression.show(`rope = attn.Rope(${laws[controls.law.value()].code})\n`
       + `attn.apply_rope(q, *rope(torch.tensor([${m}]))) @ `
       + `attn.apply_rope(k, *rope(torch.tensor([${n}]))).mT`);
@@ -108,22 +106,19 @@ Play.figure("rope_dial", ({ trained, most, laws, vectors }) => {
     law: Play.choice("law", named(laws), () => show(null, true)),
     content: Play.choice("query and key", named(vectors), () => show()),
   };
-  const text = (x, y, words, anchor = "middle") =>
-    svg("text", { x, y, "text-anchor": anchor }, words);
   const stroke = (name) => svg("path", { class: name });
   const clocks = PAIRS.map((_, i) => {
-    const clock = { term: text(0, 50, ""), between: stroke("between"),
-      met: stroke("met"), k: stroke("k"), q: stroke("q") };
-    clock.face = svg("g", {}, svg("circle", { r: FACE }), clock.met, clock.between,
-      clock.k, clock.q, text(-40, -26, `${i}`, "start"), clock.term);
-    return Object.assign(clock, { place: svg("g", { transform:
-      `translate(${44 + 87 * (i % 4)} ${58 + 101 * Math.floor(i / 4)})` }, clock.face) });
+    const clock = { met: stroke("met"), between: stroke("between"), k: stroke("k"),
+      q: stroke("q"), term: text(0, 50, "", "middle") };
+    const place = `translate(${44 + 87 * (i % 4)} ${58 + 101 * Math.floor(i / 4)})`;
+    return Object.assign(clock, { face: svg("g", { transform: place },
+      svg("circle", { r: FACE }), text(-40, -26, `${i}`), Object.values(clock)) });
   });
   const path = stroke("curve"), before = stroke("before"), zero = stroke("axis");
   const dot = svg("circle", { class: "dot", r: 5.5 });
-  const sample = (x, name, words) => [svg("path", { class: name, d: `M${x} 230h16` }),
-    text(x + 21, 234, words, "start")];
-  const grey = text(X + WIDE, 12, "", "end"), nought = text(6, 0, "0");
+  const grey = text(X + WIDE, 12, "", "end"), nought = text(2, 0, "0");
+  const sample = (x, name, words) => [text(x + 21, 234, words),
+    svg("path", { class: name, d: `M${x} 230h16` })];
   const expression = Play.expression();
   const live = Play.live();
   show();
@@ -133,18 +128,17 @@ Play.figure("rope_dial", ({ trained, most, laws, vectors }) => {
       + "Far beyond the trained distances, a law brings slow hands back."),
     html("div", { class: "touch-controls wide" }, Object.values(controls), both),
     html("div", { class: "touch-panels" },
-      svg("svg", { viewBox: "0 0 348 242", class: "touch-board dial", role: "img",
-        "aria-label": "Eight clocks, one for each pair, from fast to slow. A hand of the "
-          + "query and one of the key, the angle between them, and their term." },
-      text(4, 12, "pairs 0 to 7, fast to slow; below each its term", "start"),
-      ...clocks.map(({ place }) => place), ...sample(4, "q", "query"),
-      ...sample(74, "k", "key"), ...sample(132, "met", "met in training")),
-      svg("svg", { viewBox: "0 0 348 242", class: "touch-board dial", role: "img",
-        "aria-label": "The score against the distance, by this law and as trained." },
+      Play.board("dial", "0 0 348 242", "Eight clocks, one for each pair, from fast to "
+        + "slow. A hand of the query, one of the key, the angle between, and their term.",
+      text(4, 12, "pairs 0 to 7, fast to slow; below each its term"),
+      clocks.map(({ face }) => face), sample(4, "q", "query"), sample(74, "k", "key"),
+      sample(132, "met", "met in training")),
+      Play.board("dial", "0 0 348 242", "The score against the distance, by this law and "
+        + "as trained.",
       svg("rect", { class: "known", x: X, y: Y, width: WIDE * trained / most,
-        height: HIGH }), zero, nought, text(4, 12, "the score, by distance", "start"), grey,
-      text(X, 236, "0"), text(X + WIDE * trained / most, 236, `${trained}`),
-      text(X + WIDE, 236, `${most}`, "end"), before, path, dot)),
+        height: HIGH }), zero, nought, text(4, 12, "the score, by distance"), grey,
+      text(X, 236, "0", "middle"), text(X + WIDE, 236, `${most}`, "end"),
+      text(X + WIDE * trained / most, 236, `${trained}`, "middle"), before, path, dot)),
     expression, live,
   ];
 });

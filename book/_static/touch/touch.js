@@ -20,6 +20,11 @@ window.Play ??= (() => {
     fill(document.createElement(tag), attributes, children);
   const svg = (tag, attributes = {}, ...children) =>
     fill(document.createElementNS(SVG, tag), attributes, children);
+  const set = (node, attributes) => fill(node, attributes, []);
+  const text = (x, y, words = "", anchor = "start") =>
+    svg("text", { x, y, "text-anchor": anchor }, words);
+  const board = (kind, viewBox, about, ...parts) => svg("svg", { viewBox,
+    class: `touch-board ${kind}`, role: "img", "aria-label": about }, ...parts);
 
   // Controls call `changed` with their new value; `.value()` reads it.
   const toggle = (label, checked, changed) => {
@@ -110,6 +115,6 @@ window.Play ??= (() => {
     };
   };
   const still = () => matchMedia("(prefers-reduced-motion: reduce)").matches;
-  return { html, svg, toggle, slider, steps, choice, button, expression, live,
-    figure, glider, still, data };
+  return { html, svg, set, text, board, toggle, slider, steps, choice, button,
+    expression, live, figure, glider, still, data };
 })();
