@@ -11,7 +11,7 @@ from itertools import accumulate
 from typing import Any
 
 import torch
-from torch.profiler import ProfilerActivity, profile
+from torch.autograd.profiler import profile
 
 __all__ = ["benchmark_interleaved", "peak_bytes"]
 
@@ -32,7 +32,7 @@ def peak_bytes(function: Callable[..., Any], *args: Any, **kwargs: Any) -> int:
     Returns:
         Bytes, 0 or more.
 
-    Source: ``torch.profiler`` with ``profile_memory``, on a CPU;
+    Source: ``torch.autograd.profiler`` with ``profile_memory``, on a CPU;
     ``torch.cuda.max_memory_allocated`` on a GPU.
     """
     given = [*args, *kwargs.values()]
@@ -41,10 +41,11 @@ def peak_bytes(function: Callable[..., Any], *args: Any, **kwargs: Any) -> int:
         torch.cuda.reset_peak_memory_stats()
         function(*args, **kwargs)
         return torch.cuda.max_memory_allocated() - before
-    log: Any = profile(activities=[ProfilerActivity.CPU], profile_memory=True)
+    # torch.profiler.profile would import PyTorch's compiler, in a second.
+    log: Any = profile(profile_memory=True)
     with _no_log(), log:
         function(*args, **kwargs)
-    events = log.profiler.kineto_results.events()
+    events = log.kineto_results.events()
     steps = [e for e in events if e.name() == "[memory]"]
     steps.sort(key=lambda e: e.start_ns())
     return max(accumulate((e.nbytes() for e in steps), initial=0))

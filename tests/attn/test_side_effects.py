@@ -166,6 +166,14 @@ def test_importing_and_calling_a_function_loads_torch_alone():
     assert not any(m.startswith("attn.grading") for m in modules)
 
 
+def test_measuring_memory_loads_no_compiler():
+    modules = loaded_by(
+        "from attn.profiling import peak_bytes; import torch; "
+        "peak_bytes(torch.ones, 3)"
+    )
+    assert not modules & {"torch._dynamo", "torch._inductor", "sympy"}
+
+
 def test_every_public_name_is_there_and_is_told():
     for name in attn.__all__:
         thing = getattr(attn, name)
