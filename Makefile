@@ -22,10 +22,11 @@ BOOK_FROM := $(shell find _config.yml _toc.yml Makefile book notebooks solutions
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help book test test-all lab serve refresh bench gpu lint clean
+.PHONY: help book pdf test test-all lab serve refresh bench gpu lint clean
 
 help:
 	@echo "make book      build the book, print where it is (no torch needed)"
+	@echo "make pdf       print the whole book to one PDF, with Chromium"
 	@echo "make serve     build the book and show it at http://localhost:$(PORT)"
 	@echo "make lab       open the chapters in JupyterLab, in your own workspace/"
 	@echo "make test      test the package, the exercises, the chapters, the book"
@@ -53,6 +54,10 @@ $(BOOK): .venv/.book $(BOOK_FROM)
 	  build . -q -W -n --keep-going || { \
 	  rm -f $(BOOK); echo "make: the book has faults: see above" >&2; exit 1; }
 	@touch $(BOOK)
+
+pdf: .venv/.pdf $(BOOK)
+	@echo "Printing the book (half a minute)"
+	@$(PY) -m book.paper _build/html _build/book.pdf
 
 # Every claim once. Timings are taken alone, when nothing else runs.
 test: .venv/.test $(BOOK)
@@ -157,6 +162,10 @@ $(PY):
 
 .venv/.lab: .venv/.learn
 	$(call pip,JupyterLab,-q jupyterlab)
+	@touch $@
+
+.venv/.pdf: .venv/.book
+	$(call pip,what prints the book,-q playwright pypdf tqdm)
 	@touch $@
 
 .venv/.test: .venv/.learn .venv/.book

@@ -1,0 +1,71 @@
+// One document of all pages, to be printed by book/paper.py.
+
+// A page as HTML, and its answers. Every id begins with the page's name.
+function gather(page, pages) {
+  const article = document.querySelector("article.bd-article");
+  const all = (selector) => [...article.querySelectorAll(selector)];
+  const unwanted = ".headerlink, .exercise-hint, .touch, .copybtn, " +
+    ".sd-summary-state-marker, script";
+  for (const one of all(unwanted)) one.remove();
+  for (const one of all("[id]:not(svg [id])")) one.id = `${page}--${one.id}`;
+  for (const image of all("img")) image.src = image.src;
+  const root = new URL("../".repeat(page.split("/").length - 1) || "./", location);
+  for (const link of all("a[href]")) {
+    const [address, place = ""] = link.href.split("#");
+    const name = address.replace(root, "").replace(/\.html$/, "");
+    if (pages.includes(name)) link.setAttribute("href", `#${name}--${place}`);
+    else if (address.startsWith("file:")) link.removeAttribute("href");
+  }
+  const answers = all("details.sd-dropdown").map((box, i) => {
+    const id = `answer-${page}-${i}`;
+    const [summary, content] = [box.querySelector("summary"), box.querySelector(".sd-card-body")];
+    const solution = box.matches(".exercise-solution");
+    const card = solution && all(".exercise-card").findLast(
+      (x) => x.compareDocumentPosition(box) & Node.DOCUMENT_POSITION_FOLLOWING);
+    const title = card ? card.querySelector("code").outerHTML : summary.innerHTML;
+    box.outerHTML = `<p class="asked">${solution ? "" : summary.innerHTML}
+      <a href="#${id}">${solution ? "Solution" : "Answer"}: page ${number(id)}</a></p>`;
+    return `<section id="${id}"><h3>${title}</h3>${content.innerHTML}</section>`;
+  });
+  const titles = all("h1, h2").map((x) => ({
+    level: x.tagName, html: x.innerHTML,
+    id: x.tagName === "H1" ? `${page}--` : x.closest("section").id,
+  }));
+  return { page, html: article.innerHTML, titles, answers };
+}
+
+const number = (id) => `<span class="page-number" data-of="${id}">000</span>`;
+
+function assemble(gathered, captions, sizes) {
+  const entry = ({ id, html, level }) =>
+    `<li class="${level}"><a href="#${id}">${html}</a>${number(id)}</li>`;
+  let at = 0;
+  const contents = captions.map((caption, i) => {
+    const mine = gathered.slice(at, at += sizes[i]).flatMap((x) => x.titles);
+    return `${caption && `<p class="part">${caption}</p>`}<ul>${mine.map(entry).join("")}</ul>`;
+  });
+  const answered = gathered.filter((x) => x.answers.length);
+  const answers = answered.map((x) =>
+    `<h2>${x.titles[0].html}</h2>${x.answers.join("")}`).join("");
+  const chapters = gathered.map((x) =>
+    `<section class="sheet" id="${x.page}--">${x.html}</section>`).join("");
+  const last = entry({ id: "answers", html: "Answers", level: "H1" });
+  const logo = document.querySelector(".navbar-brand img").outerHTML;
+  const title = document.title.split(" — ")[0];
+  document.documentElement.dataset.theme = "light";
+  document.title = title;
+  document.body.className = "on-paper";
+  document.body.innerHTML = `<article class="bd-article">
+    <section class="cover">${logo}<h1>${title}</h1></section>
+    <nav class="sheet"><h1>Contents</h1>${contents.join("")}<ul>${last}</ul></nav>
+    ${chapters}<section class="sheet" id="answers"><h1>Answers</h1>${answers}</section></article>`;
+}
+
+function fill(pages) {
+  for (const place of document.querySelectorAll(".page-number")) {
+    const { of } = place.dataset;
+    const page = pages[of] ?? pages[encodeURIComponent(of)];
+    if (!page) throw new Error(`nothing stands at ${of}`);
+    place.textContent = page;
+  }
+}

@@ -1,0 +1,125 @@
+"""Print the whole book to one PDF with the system's Chromium.
+
+    python -m book.paper _build/html _build/book.pdf
+
+The built pages are put into one document: contents with page numbers, the
+chapters, then the answers to questions and exercises. Chromium prints it
+twice: the first print tells on which page everything stands.
+"""
+
+from __future__ import annotations
+
+import io
+import shutil
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import yaml
+from tqdm import tqdm
+
+HERE = Path(__file__).parent
+NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
+FLAGS = ("--no-sandbox", "--disable-gpu", "--disable-background-networking")
+FOOTER = """<div style="width: 100%; text-align: center;
+    font: 8pt sans-serif"><span class="pageNumber"></span></div>"""
+MARGINS = {"top": "18mm", "bottom": "18mm", "left": "18mm", "right": "18mm"}
+
+
+def parts(root: Path) -> list[tuple[str, list[str]]]:
+    """Return the names of the book's parts, and the pages of each."""
+    contents = yaml.safe_load((root / "_toc.yml").read_text("utf-8"))
+    found = [("", [contents["root"]])]
+    for part in contents["parts"]:
+        pages = [chapter["file"] for chapter in part["chapters"]]
+        found.append((part["caption"], pages))
+    return found
+
+
+def printed(
+    built: Path, wanted: list[tuple[str, list[str]]], browser: Any
+) -> bytes:
+    """Return the PDF of the pages that are wanted.
+
+    Args:
+        built: the folder of the built pages.
+        wanted: the parts of the book, and the pages of each.
+        browser: a Chromium of Playwright's.
+    """
+    tab = browser.new_page(color_scheme="light")
+    script = (HERE / "paper.js").read_text("utf-8")
+    names = [page for _, pages in wanted for page in pages]
+    gathered = []
+    tab.route("**/*.js*", lambda route: route.abort())
+    for name in tqdm(names, "reading", unit="page", leave=False):
+        tab.goto((built / f"{name}.html").resolve().as_uri())
+        tab.add_script_tag(content=script)
+        gathered.append(
+            tab.evaluate("([n, all]) => gather(n, all)", [name, names])
+        )
+    tab.unroute("**/*.js*")
+    with tqdm(total=3, desc="printing", unit="step", leave=False) as bar:
+        tab.goto((built / "index.html").resolve().as_uri())
+        tab.add_script_tag(content=script)
+        tab.add_style_tag(path=HERE / "paper.css")
+        captions = [caption for caption, _ in wanted]
+        sizes = [len(pages) for _, pages in wanted]
+        tab.evaluate("x => assemble(...x)", [gathered, captions, sizes])
+        tab.evaluate("() => window.MathJax?.typesetPromise?.()")
+        bar.update()
+        first = _print(tab)
+        bar.update()
+        tab.evaluate("numbers => fill(numbers)", _page_numbers(first))
+        second = _print(tab)
+        bar.update()
+    tab.close()
+    return second
+
+
+def _print(tab: Any) -> bytes:
+    made: bytes = tab.pdf(
+        format="A4",
+        margin=MARGINS,
+        print_background=True,
+        display_header_footer=True,
+        header_template="<span></span>",
+        footer_template=FOOTER,
+        outline=True,
+        tagged=True,
+    )
+    return made
+
+
+def _page_numbers(pdf: bytes) -> dict[str, int]:
+    """Return the page on which each target of a link stands, from 1."""
+    from pypdf import PdfReader
+
+    reader = PdfReader(io.BytesIO(pdf))
+    return {
+        name.lstrip("/"): (reader.get_destination_page_number(where) or 0) + 1
+        for name, where in reader.named_destinations.items()
+    }
+
+
+def main(built: Path, target: Path) -> str:
+    """Print the book, and return what to tell: where it is, or what lacks."""
+    path = next((x for n in NAMES if (x := shutil.which(n))), None)
+    if path is None:
+        return "make pdf needs Chromium, and none was found: install one"
+    for package in ("playwright", "pypdf"):
+        if find_spec(package) is None:
+            return f"make pdf needs the package {package}: pip install it"
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as started:
+        browser = started.chromium.launch(executable_path=path, args=FLAGS)
+        pdf = printed(built, parts(HERE.parent), browser)
+        browser.close()
+    target.write_bytes(pdf)
+    return f"The book: {target.resolve()}"
+
+
+if __name__ == "__main__":
+    said = main(Path(sys.argv[1]), Path(sys.argv[2]))
+    sys.exit(print(said) if said.startswith("The book") else said)

@@ -1,0 +1,66 @@
+"""The printed book: one file, with contents that lead where they say."""
+
+import io
+import re
+
+import pytest
+
+from book import paper
+
+pypdf = pytest.importorskip("pypdf")
+pytestmark = pytest.mark.browser
+
+PAGES = [("", ["book/intro"]), ("Attention", ["notebooks/03_masks"])]
+
+
+@pytest.fixture(scope="module")
+def sheets(book, browser):
+    """The text of each page: the front page and a chapter are printed."""
+    pdf = pypdf.PdfReader(io.BytesIO(paper.printed(book, PAGES, browser)))
+    return [re.sub(r"\s+", " ", x.extract_text()) for x in pdf.pages]
+
+
+def test_the_contents_give_the_page_of_each_heading(sheets):
+    entries = re.findall(r"(3\.\d+ [A-Z][^.]*?) (\d+) ", sheets[1])
+    assert len(entries) > 10
+    for heading, number in entries:
+        assert heading in sheets[int(number) - 1]
+
+
+def test_every_page_has_its_number(sheets):
+    for number, text in enumerate(sheets, start=1):
+        assert text.strip().endswith(str(number))
+
+
+def test_answers_are_at_the_end_and_nowhere_else(sheets):
+    asked = next(x for x in sheets if "Answer: page" in x)
+    number = int(re.search(r"Answer: page (\d+)", asked)[1])
+    first = next(
+        i for i, x in enumerate(sheets) if x.startswith("Answers 3 Masks")
+    )
+    assert sheets.index(asked) < first <= number - 1
+    source = (paper.HERE.parent / "solutions" / "ch03_masks.py").read_text()
+    solution = re.search(r"\n    (return [^\n(]+)\n", source)[1]
+    where = [i for i, x in enumerate(sheets) if solution in x]
+    assert where and min(where) >= first
+
+
+def test_nothing_is_left_to_be_filled_in(sheets):
+    assert not any("page 000" in x for x in sheets)
+
+
+def test_without_chromium_one_line_says_so(tmp_path, monkeypatch):
+    monkeypatch.setattr(paper.shutil, "which", lambda name: None)
+    said = paper.main(tmp_path, tmp_path / "book.pdf")
+    assert "needs Chromium" in said
+    assert "\n" not in said
+
+
+@pytest.mark.exhaustive
+def test_the_whole_book_prints(book, browser):
+    pages = paper.parts(paper.HERE.parent)
+    pdf = pypdf.PdfReader(io.BytesIO(paper.printed(book, pages, browser)))
+    titles = [x.title for x in pdf.outline if not isinstance(x, list)]
+    assert titles[0] == "Attention, built by hand"
+    assert titles[-1] == "Answers"
+    assert len(titles) == 3 + sum(len(names) for _, names in pages)
