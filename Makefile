@@ -69,7 +69,7 @@ test: .venv/.test $(BOOK)
 	exit $$status
 
 # What `make test` leaves out: more seeds, whole grids, every view of a page.
-test-all: .venv/.test $(BOOK)
+test-all: .venv/.test .venv/.lab $(BOOK)
 	@echo "The rest of the tests, two at a time (10 to 20 minutes)"
 	@$(PARALLEL) -m exhaustive
 

@@ -1,13 +1,16 @@
 """The notebooks that the pages offer say what the pages say."""
 
+import importlib
 import json
 import re
+from types import SimpleNamespace
 
 import pytest
 from bs4 import BeautifulSoup
 
 from attn.exercises import APPENDICES, CHAPTERS
 from attn.grading.plain.targets import targets
+from tests.book.pages import ROOT
 
 STEMS = (*CHAPTERS.values(), *APPENDICES)
 
@@ -56,3 +59,19 @@ def test_the_download_is_a_plain_copy_that_can_install_attn(both):
     assert title["source"].startswith("# ")
     assert "%pip install" in installer["source"]
     assert installer["metadata"]["cellView"] == "form"
+
+
+def test_colab_opens_the_branch_that_the_workflow_writes(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "book" / "ext"))
+    monkeypatch.setenv("GITHUB_SERVER_URL", "https://github.com")
+    monkeypatch.setenv("GITHUB_REPOSITORY", "you/attention")
+    repository = importlib.import_module("attn_book.repository")
+    config = SimpleNamespace(html_theme_options={}, myst_substitutions={})
+    repository.configure(SimpleNamespace(srcdir=ROOT), config)
+    options = config.html_theme_options
+    assert options["repository_url"] == "https://github.com/you/attention"
+    assert options["launch_buttons"]["colab_url"].endswith("google.com")
+    steps = (ROOT / ".github" / "workflows" / "pages.yml").read_text("utf-8")
+    branch = options["repository_branch"]
+    assert f"git init -q -b {branch}\n" in steps
+    assert steps.count(f'/${{GITHUB_REPOSITORY}}" {branch}\n') == 1

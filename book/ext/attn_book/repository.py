@@ -17,6 +17,11 @@ if TYPE_CHECKING:
     from sphinx.application import Sphinx
     from sphinx.config import Config
 
+#: The branch that holds the learner's copies, and nothing else: Colab opens
+#: notebooks from GitHub only. The workflow ``pages`` writes it; of the theme's
+#: buttons Colab's alone uses it.
+COPIES = "copies"
+
 
 def setup(app: Sphinx) -> None:
     # Before the theme reads its options.
@@ -32,9 +37,12 @@ def configure(app: Sphinx, config: Config) -> None:
         if "github" in (urlsplit(url).hostname or ""):
             config.html_theme_options.update(
                 repository_url=url,
-                repository_branch="main",
+                repository_branch=COPIES,
                 use_repository_button=True,
                 use_issues_button=True,
+                launch_buttons={
+                    "colab_url": "https://colab.research.google.com"
+                },
             )
     config.myst_substitutions["tracker"] = tracker
 
