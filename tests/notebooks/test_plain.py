@@ -305,6 +305,18 @@ def test_only_where_attn_may_be_missing_a_copy_installs_it(made):
     assert installs == [[], [1]]  # below the title
 
 
+def test_what_the_set_up_imports_is_still_imported(made):
+    """A copy in a workspace lacks that cell, not what it imports."""
+    for one in (made.local, made.elsewhere):
+        code = [x["source"] for x in one["cells"] if x["cell_type"] == "code"]
+        for name in ("importlib", "os"):
+            imported = re.compile(rf"^\s*import {name}\b", re.MULTILINE)
+            for number, source in enumerate(code):
+                if re.search(rf"\b{name}\.", source):
+                    before = "\n".join(code[: number + 1])
+                    assert imported.search(before), source
+
+
 def test_colab_is_not_asked_for_an_address_that_is_known(made):
     address = "https://example.org/you/book"
     with_it = plain.copy_of(made.pristine, set_up=True, repository=address)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from attn.exercises.cells import without_check_outputs
@@ -34,6 +35,9 @@ def copy_of(notebook: Any, *, set_up: bool, repository: str = "") -> Any:
     cells: list[Any] = []
     for cell in made["cells"]:
         cell["source"] = "".join(cell["source"])
+    if not set_up:
+        _hand_on_imports(made["cells"])
+    for cell in made["cells"]:
         if cell["cell_type"] == "markdown":
             cells.append({**cell, "source": plain(cell["source"], about)})
         elif not _installs(cell):
@@ -60,6 +64,21 @@ def glossary() -> Any:
 def _installs(cell: Any) -> bool:
     code = cell["cell_type"] == "code"
     return code and 'find_spec("attn") is None' in cell["source"]
+
+
+def _hand_on_imports(cells: list[Any]) -> None:
+    """Give the next cell what the installing one imports for the chapter."""
+    code = [cell for cell in cells if cell["cell_type"] == "code"]
+    if not code or not _installs(code[0]):
+        return
+    rest = "\n".join(cell["source"] for cell in code[1:])
+    used = [
+        line
+        for line in code[0]["source"].splitlines()
+        if (found := re.match(r"import (\w+)", line))
+        and re.search(rf"\b{found[1]}\.", rest)
+    ]
+    code[1]["source"] = "\n".join([*used, code[1]["source"]])
 
 
 def _installing_from(repository: str, source: str) -> str:
