@@ -125,8 +125,8 @@ def visit(browser, address):
 def touched(visit):
     """A figure on its page: its controls by name, its code, its words."""
 
-    def open_page(name, **how):
-        seen = visit(FIGURES[name], **how)
+    def open_page(name, page=None, **how):
+        seen = visit(page or FIGURES[name], **how)
         return seen, seen.tab.locator(f"[data-touch={name}]")
 
     return open_page

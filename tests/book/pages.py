@@ -7,6 +7,7 @@ import yaml
 
 ROOT = Path(__file__).resolve().parents[2]
 FIGURES = {  # those that one can touch, and their pages
+    "attention_heads": "notebooks/02_scaled_dot_product",
     "mask_workbench": "notebooks/03_masks",
     "online_softmax": "notebooks/11_online_softmax",
     "rope_dial": "notebooks/07_rope",

@@ -8,12 +8,21 @@ import pytest
 import torch
 
 import attn
+from attn.data import minilm
 from book.figures import bake, mask_workbench
 from tests.book.pages import FIGURES, ROOT, chapters
 from tests.book.test_browser import AXE, FOUND
 
+NEEDS = {
+    "attention_heads": pytest.mark.skipif(
+        not minilm.available(), reason=minilm.HOW_TO_INSTALL
+    )
+}
 
-@pytest.mark.parametrize("name", FIGURES)
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=NEEDS.get(name, ())) for name in FIGURES]
+)
 def test_the_stored_numbers_are_those_of_attn(name):
     numbers = importlib.import_module(f"book.figures.{name}").numbers()
     stored = (bake.FOLDER / f"{name}.data.js").read_text("utf-8")
@@ -32,9 +41,11 @@ def test_every_figure_is_on_a_page_and_tested():
 
 
 # The size on the screen of the smallest text of the drawings, in pixels.
-SMALLEST = """place => Math.min(...[...place.querySelectorAll("svg text")].map(
-    e => parseFloat(getComputedStyle(e).fontSize)
-        * Math.hypot(e.getScreenCTM().a, e.getScreenCTM().b)))"""
+SMALLEST = """place => Math.min(
+    ...[...place.querySelectorAll("svg text, small")].map(e => {
+        const {a, b} = e.getScreenCTM?.() ?? {a: 1, b: 0};
+        return parseFloat(getComputedStyle(e).fontSize) * Math.hypot(a, b);
+    }))"""
 
 
 @pytest.mark.browser

@@ -5,17 +5,10 @@ Play.figure("mask_workbench", ({ size, masks, scores, words }) => {
   let chosen = 5;
 
   const draw = () => {
-    const offset = controls.offset.value();
+    const { offset, ...state } = Object.fromEntries(Object.entries(controls)
+      .map(([name, control]) => [name, control.value()]));
     const allowed = [];
     const has = (name, i, j) => masks[name][i + offset][j] === "1";
-    const state = {
-      causal: controls.causal.value(),
-      window: controls.window.value(),
-      sinks: controls.sinks.value(),
-      prefix: controls.prefix.value(),
-      documents: controls.documents.value(),
-      padding: controls.padding.value(),
-    };
     for (let i = 0; i < size; i++) {
       allowed.push([]);
       for (let j = 0; j < size; j++) {

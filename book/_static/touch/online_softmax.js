@@ -132,4 +132,4 @@ Play.figure("online_softmax", ({ scores, values, orders, whole }) => {
       text(-164, -122, "values v, of area e^(s − m), and their mean"))),
     state, expression, live,
   ];
-});
+}, { instead: true });

@@ -113,4 +113,4 @@ Play.figure("tile_walk", ({ shades, causal }) => {
         tiledLine, plainSays, tiledSays, text(87, 192, "tiles done", "middle"))),
     expression, live,
   ];
-});
+}, { instead: true });

@@ -73,6 +73,30 @@ window.Play ??= (() => {
     html("button", { type: "button", class: "touch-button", onclick: pressed },
       label);
 
+  // One of several buttons, as a group of radio buttons: arrow keys move and
+  // choose, through rows of `columns`; `choose` does too.
+  const group = (label, items, chosen, changed, columns = 1) => {
+    const mark = (now) => {
+      chosen = now;
+      items.forEach((item, i) => set(item, { role: "radio",
+        "aria-checked": `${i === now}`, tabindex: i === now ? 0 : -1 }));
+    };
+    const choose = (now) => { mark(now); changed(now); };
+    const steps = { ArrowRight: 1, ArrowLeft: -1, ArrowDown: columns, ArrowUp: -columns };
+    const onkeydown = (event) => {
+      if (!(event.key in steps)) return;
+      event.preventDefault();
+      const next = chosen + steps[event.key];
+      if (!(next in items)) return;
+      choose(next);
+      items[next].focus();
+    };
+    items.forEach((item, i) => item.addEventListener("click", () => choose(i)));
+    mark(chosen);
+    return Object.assign(html("div",
+      { role: "radiogroup", "aria-label": label, onkeydown }, items), { choose });
+  };
+
   // The expression that does the same in attn, to copy.
   const expression = () => {
     const code = html("code");
@@ -90,10 +114,15 @@ window.Play ??= (() => {
     return Object.assign(line, { say: (text) => { line.textContent = text; } });
   };
 
-  const figure = (name, build) => {
+  // `instead`: the figure takes the place of the stored one, above it, and has
+  // its caption.
+  const figure = (name, build, { instead = false } = {}) => {
     const begin = () => {
       for (const place of document.querySelectorAll(`[data-touch="${name}"]`)) {
-        if (place.childElementCount === 0) place.append(...build(data[name]));
+        if (place.childElementCount) continue;
+        const above = place.previousElementSibling;
+        if (instead) (above.querySelector("figure") ?? above).prepend(place);
+        place.append(...build(data[name], place));
       }
     };
     if (document.readyState === "loading") {
@@ -115,6 +144,6 @@ window.Play ??= (() => {
     };
   };
   const still = () => matchMedia("(prefers-reduced-motion: reduce)").matches;
-  return { html, svg, set, text, board, toggle, slider, steps, choice, button,
+  return { html, svg, set, text, board, toggle, slider, steps, choice, button, group,
     expression, live, figure, glider, still, data };
 })();

@@ -3,18 +3,22 @@
 A code cell tagged ``touch-mask_workbench`` draws the stored figure; below it
 the page gets a place for ``book/_static/touch/mask_workbench.js``, and loads
 that script and its data. Without JavaScript the stored figure is all there is;
-where both show the same, ``touch.css`` hides its picture from the screen.
+a script that shows the same takes the place of its picture, above the caption.
+In a Markdown page, ``<!-- touch-attention_heads -->`` below a figure gives the
+place for the short form.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
 TAG = "touch-"
+MARK = re.compile(rf"<!-- {TAG}(\w+) -->")
 
 
 def setup(app: Sphinx) -> None:
@@ -23,8 +27,9 @@ def setup(app: Sphinx) -> None:
 
 
 def add_places(app: Sphinx, docname: str, source: list[str]) -> None:
-    """Add a place after each tagged cell of the notebook ``docname``."""
+    """Add a place after each tagged cell, or for each mark of a page."""
     if not docname.startswith("notebooks/"):
+        source[0] = MARK.sub(lambda m: place(m[1], "touch short"), source[0])
         return
     notebook = json.loads(source[0])
     cells = []
@@ -48,10 +53,10 @@ def names(cell: dict[str, Any]) -> list[str]:
     return [tag.removeprefix(TAG) for tag in tags if tag.startswith(TAG)]
 
 
-def place(name: str) -> str:
+def place(name: str, kind: str = "touch") -> str:
     return (
         "```{raw} html\n"
-        f'<div class="touch" data-touch="{name}" role="group" '
+        f'<div class="{kind}" data-touch="{name}" role="group" '
         f'aria-label="Interactive figure"></div>\n'
         "```"
     )
