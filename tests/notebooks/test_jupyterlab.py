@@ -1,0 +1,264 @@
+"""A learner works through a chapter in a real JupyterLab, in a browser.
+
+It takes half a minute: JupyterLab starts twice, and a whole chapter runs.
+"""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+from importlib.util import find_spec
+
+import pytest
+
+from attn.exercises import cells
+from attn.grading import notebooks, workspace
+from tests.book.conftest import FLAGS, chromium
+
+pytestmark = [pytest.mark.exhaustive, pytest.mark.browser]
+
+CHAPTER = "03_masks.ipynb"
+WRONG = """def causal(q_len, kv_len, q_offset=0):
+    return torch.ones(q_len, kv_len, dtype=torch.bool).tril()"""
+RIGHT = WRONG.replace("tril()", "tril(q_offset)")
+MYST = re.compile(r"\{(?:cite|term|ref|numref)\}|:::|\([\w-]+\)=")
+# Every cell's state: a cell that is out of sight has no element.
+CELLS = """() => jupyterapp.shell.currentWidget.content.widgets.map(c => ({
+    id: c.model.id, code: c.model.type === "code",
+    ran: c.model.executionCount,
+    tags: c.model.getMetadata("tags") ?? [],
+    failed: (c.model.outputs?.toJSON() ?? []).some(
+        o => o.output_type === "error"),
+    said: (c.model.outputs?.toJSON() ?? []).map(
+        o => [].concat(o.text ?? o.evalue ?? "").join("")).join("")}))"""
+READY = """() => window.jupyterapp?.shell.currentWidget?.content?.widgets
+    && jupyterapp.shell.currentWidget.sessionContext.isReady"""
+IDLE = "jupyterapp.shell.currentWidget.sessionContext.session.kernel.status"
+IDLE += " === 'idle'"
+GO_TO = """id => {
+    const shown = jupyterapp.shell.currentWidget.content;
+    shown.deselectAll();
+    shown.activeCellIndex =
+        shown.widgets.findIndex(c => c.model.id === id);
+    shown.activeCell.node.scrollIntoView();
+    shown.mode = "command"}"""
+ACTIVE = ".jp-NotebookPanel:not(.lm-mod-hidden) .jp-Cell.jp-mod-active"
+RENDERED = """() => jupyterapp.shell.currentWidget.content.widgets
+    .filter(c => c.model.type === "markdown")
+    .every(c => c.node.querySelector(".jp-RenderedMarkdown")?.innerHTML)"""
+TEXTS = """() => jupyterapp.shell.currentWidget.content.widgets
+    .filter(c => c.model.type === "markdown").map(c => c.node)"""
+IN_VIEW = """id => {
+    const shown = jupyterapp.shell.currentWidget?.content;
+    const cell = shown?.widgets?.find(c => c.model.id === id);
+    const top = cell?.node.getBoundingClientRect().top;
+    return top > 0 && top < innerHeight}"""
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """Headless Chromium, where there is one and a JupyterLab to open."""
+    if find_spec("jupyterlab") is None:
+        pytest.skip("JupyterLab is not installed (make .venv/.lab)")
+    if chromium() is None:
+        pytest.skip("no Chromium is installed")
+    playwright = pytest.importorskip("playwright.sync_api")
+    with playwright.sync_playwright() as started:
+        running = started.chromium.launch(
+            executable_path=chromium(), args=FLAGS.split()
+        )
+        yield running
+        running.close()
+
+
+@contextmanager
+def lab(folder, home):
+    """Run ``attn lab`` as a learner does at the first time; yield its URL."""
+    config = home / "config"
+    config.mkdir(parents=True, exist_ok=True)
+    exposed = {"LabApp": {"expose_app_in_browser": True}}
+    (config / "jupyter_lab_config.json").write_text(json.dumps(exposed))
+    environment = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("PYTEST", "JUPYTER"))
+    }
+    environment |= {"HOME": str(home), "JUPYTER_CONFIG_DIR": str(config)}
+    environment |= {"BROWSER": "true", "PYTHONPATH": os.getcwd()}
+    said = home / "said.txt"
+    with said.open("w") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "attn", "lab", str(folder), "--port=0"],
+            env=environment,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
+    try:
+        while not (found := re.search(r"http://127\S+token=\w+", _read(said))):
+            assert process.poll() is None, _read(said)
+            time.sleep(0.2)
+        yield found[0]
+    finally:
+        os.killpg(process.pid, signal.SIGTERM)
+        process.wait()
+
+
+def _read(path):
+    return path.read_text()
+
+
+class Learner:
+    """A learner in front of a chapter: looks, types, runs cells."""
+
+    def __init__(self, browser, url):
+        self.outside = []
+        base, _, query = url.partition("/lab?")
+        self.tab = browser.new_page(viewport={"width": 1280, "height": 900})
+        self.tab.set_default_timeout(60_000)
+        self.tab.on("request", lambda r: self._asked(r.url, base))
+        self.tab.goto(f"{base}/lab/tree/{CHAPTER}?{query}")
+        self.tab.wait_for_function(READY)
+        self.tab.wait_for_selector(".jp-Notebook h1")
+
+    def _asked(self, url, base):
+        if not url.startswith((base, "data:", "blob:")):
+            self.outside.append(url)
+
+    def does(self, command):
+        self.tab.evaluate(f"() => jupyterapp.commands.execute('{command}')")
+
+    def cell(self, name):
+        return next(x for x in self.tab.evaluate(CELLS) if x["id"] == name)
+
+    def types(self, name, text):
+        """Replace a cell's text."""
+        self.tab.evaluate(GO_TO, name)
+        self.tab.locator(f"{ACTIVE} .cm-content").click()
+        self.tab.keyboard.press("Control+a")
+        self.tab.keyboard.insert_text(text)
+        self._runs(name)
+
+    def runs(self, name):
+        """Run a cell, and return what it says."""
+        self.tab.evaluate(GO_TO, name)
+        self.tab.locator(f"{ACTIVE} .jp-InputPrompt").click()
+        return self._runs(name)
+
+    def _runs(self, name):
+        before = self.cell(name)["ran"]
+        self.tab.keyboard.press("Shift+Enter")
+        self.tab.wait_for_function(
+            f"([name, before]) => {{const c = ({CELLS})().find(c => "
+            f"c.id === name); return c.ran && c.ran !== before && {IDLE}}}",
+            arg=[name, before],
+        )
+        return self.cell(name)["said"]
+
+    def sees(self, name):
+        """Return the text of a cell as it is shown."""
+        self.tab.evaluate(GO_TO, name)
+        return self.tab.evaluate(
+            "() => jupyterapp.shell.currentWidget.content.activeCell"
+            ".node.innerText"
+        )
+
+
+def places(path):
+    """The ids of the first exercise's two cells."""
+    found = notebooks.read(path).cells
+    stub = next(x.id for x in found if cells.exercise_id(x) == "mask-causal")
+    check = next(x.id for x in found if cells.checked_id(x) == "mask-causal")
+    return stub, check
+
+
+def test_a_chapter_is_worked_through_and_the_work_survives(browser, tmp_path):
+    work, home = tmp_path / "work", tmp_path / "home"
+    workspace.fill(work)
+    stub, check = places(work / CHAPTER)
+    with lab(work, home) as url:
+        learner = Learner(browser, url)
+        first_look(learner)
+        everything_runs(learner)
+        an_exercise_is_answered(learner, stub, check)
+        progress_leads_to_the_next(learner, check, work)
+        learner.does("docmanager:save-all")
+        learner.tab.wait_for_timeout(1000)
+        assert learner.outside == []
+        assert learner.tab.locator(".jp-Dialog").count() == 0
+        learner.tab.close()
+    mine = (work / CHAPTER).read_text("utf-8")
+    assert json.dumps(RIGHT.splitlines()[-1]).strip('"') in mine
+
+    old = notebooks.read(work / CHAPTER)
+    old.metadata["attn"]["version"] = "of an older edition"
+    notebooks.write(old, work / CHAPTER)
+    with lab(work, home) as url:
+        learner = Learner(browser, url)
+        assert "tril(q_offset)" in learner.sees(stub)
+        newer = notebooks.read(work / "03_masks-newer.ipynb")
+        assert RIGHT in [cell.source for cell in newer.cells]
+        assert learner.outside == []
+        learner.tab.close()
+
+
+def first_look(learner):
+    """The title comes first, nothing pops up, no MyST, answers are folded."""
+    learner.tab.wait_for_timeout(1000)
+    asked = learner.tab.locator(".jp-Dialog, .Toastify__toast")
+    assert asked.all_inner_texts() == []
+    shown = learner.tab.evaluate(CELLS)
+    assert "Before you start" in learner.sees(shown[0]["id"])
+    learner.tab.wait_for_function(RENDERED)
+    texts = learner.tab.evaluate(f"() => ({TEXTS})().map(x => x.textContent)")
+    assert len(texts) > 50
+    assert [text for text in texts if MYST.search(text)] == []
+    closed = "x => x.querySelectorAll('details:not([open]) p').length > 0"
+    folded = learner.tab.evaluate(f"() => ({TEXTS})().some({closed})")
+    assert folded
+
+
+def everything_runs(learner):
+    """An untouched chapter runs to its end, on the references."""
+    learner.does("notebook:run-all-cells")
+    learner.tab.wait_for_function(
+        f"() => {IDLE} && ({CELLS})().every(c => c.ran || !c.code)"
+    )
+    code = [x for x in learner.tab.evaluate(CELLS) if x["code"]]
+    failed = [x for x in code if x["failed"]]
+    assert [x for x in failed if "raises-exception" not in x["tags"]] == []
+    assert sum(x["said"].startswith("✗ ") for x in code) == 6
+
+
+def an_exercise_is_answered(learner, stub, check):
+    learner.types(stub, WRONG)
+    first = learner.runs(check)
+    assert first.startswith("✗ mask-causal") and "q_offset" in first
+    again = learner.runs(check)
+    assert "Last time" in again and len(again) < len(first)
+    assert "✗ mask-causal" in learner.sees(check)
+    learner.types(stub, RIGHT)
+    assert learner.runs(check) == "✓ mask-causal  1/1 points\n"
+    assert "✓ mask-causal" in learner.sees(check)
+
+
+def progress_leads_to_the_next(learner, check, work):
+    """The table's link goes to the cell of the exercise."""
+    learner.tab.evaluate(GO_TO, check)
+    learner.does("notebook:insert-cell-below")
+    learner.tab.locator(f"{ACTIVE} .cm-content").click()
+    learner.tab.keyboard.insert_text("progress()")
+    learner.tab.keyboard.press("Shift+Enter")
+    link = learner.tab.locator(".jp-Notebook p a", has_text="mask-padding")
+    link.wait_for()
+    link.click()
+    target = next(
+        x.id
+        for x in notebooks.read(work / CHAPTER).cells
+        if cells.exercise_id(x) == "mask-padding"
+    )
+    learner.tab.wait_for_function(IN_VIEW, arg=target)
