@@ -11,8 +11,14 @@ from attn.functional import tiled
 from book.figures.online_softmax import ORDERS, SCORES, VALUES
 from book.figures.tile_walk import tensors
 from tests.book.controls import numbers_of, press_to
+from tests.book.pages import FIGURES, ROOT
 
 pytestmark = pytest.mark.browser
+
+
+def test_the_scores_are_those_of_the_chapter():
+    text = (ROOT / f"{FIGURES['online_softmax']}.ipynb").read_text("utf-8")
+    assert f"scores = torch.tensor({SCORES.tolist()})" in text
 
 
 DRAWN = """place => [...place.querySelectorAll(".now .term")].reduce(
