@@ -95,7 +95,9 @@ def task(name: str) -> str:
 def set_as_text(docstring: str) -> str:
     """Turn a docstring's arguments and results into a list of fields."""
     text = str(GoogleDocstring(docstring, what="function"))
-    return re.sub(r"^:(?:param|raises) (.+?):", r":\1:", text, flags=re.M)
+    text = re.sub(r"^:(?:param|raises) (.+?):", r":\1:", text, flags=re.M)
+    # A text like "C." begins a list for napoleon, which moves it down.
+    return re.sub(r"^(:.+:)\n +", r"\1 ", text, flags=re.M)
 
 
 def bare_stub(name: str) -> str:
