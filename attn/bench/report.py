@@ -112,7 +112,7 @@ def plot(run: dict[str, Any], device: str = "cpu") -> Figure:
     outside: Any = {"in_layout": False}  # may cross the edge of the axes
     for title, speeds in bars.items():
         y += 1.2
-        ax.text(0, y - 0.75, title, color=GREY, fontsize=9, **outside)
+        ax.text(0, y - 0.75, title, color=GREY, fontsize=8, **outside)
         for name, ratio in speeds.items():
             color = BLUE if name in _OURS else ORANGE
             ax.barh(y, ratio, height=0.7, color=color)

@@ -147,6 +147,7 @@ def drift(path: Path) -> Iterator[str]:
                 yield f"{name}: its check cell was changed"
             if not any("✓" in o.get("text", "") for o in cell.outputs):
                 yield f"{name}: its check has no stored line"
+    yield from stored_figures.drift(notebook.cells, path, digest)
     if not seen:
         yield f"{path.name} has no exercise"
 

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, LogFormatter, LogLocator
+from matplotlib.ticker import (
+    FuncFormatter,
+    LogFormatter,
+    LogLocator,
+    NullFormatter,
+)
 
 from attn.plot.looks import FONT, MAP, SMALLEST, style
 
@@ -22,6 +27,7 @@ def settle(figure: Figure) -> None:
                 if high < 30 * low:  # else one label or none
                     axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
                 axis.set_major_formatter(FuncFormatter(_power))
+                axis.set_minor_formatter(NullFormatter())
     fit_labels(figure)
 
 

@@ -145,9 +145,12 @@ class _Rewriter:
         for name, default in _ALPHAS.items():
             if look.get(name, default) != default:
                 wanted[name] = look[name]
-        if clip in self.clips and paths.leaves(commands, self.clips[clip]):
-            wanted["clip-path"] = self._clip(clip)
         path = paths.write(commands)
+        if clip in self.clips and paths.leaves(commands, self.clips[clip]):
+            cut = paths.cut(commands, self.clips[clip])
+            path = cut or path
+            if not cut:
+                wanted["clip-path"] = self._clip(clip)
         self.shapes.append((_attributes(wanted), share, path))
 
     def _clip(self, clip: str) -> str:

@@ -57,6 +57,15 @@ def leaves(commands: Commands, box: Box) -> bool:
     return not (inside and right <= box[2] + 1 and bottom <= box[3] + 1)
 
 
+def cut(commands: Commands, box: Box) -> str:
+    """Return the part of a rectangle inside a box; nothing for other paths."""
+    found = _rectangle(commands)
+    if not found:
+        return ""
+    left, top = max(found[0], box[0]), max(found[1], box[1])
+    return sides((left, top, min(found[2], box[2]), min(found[3], box[3])))
+
+
 def _rectangle(commands: Commands) -> Box | None:
     """Return the sides of a path that is an upright rectangle."""
     letters = "".join(letter for letter, _ in commands)

@@ -101,8 +101,14 @@ def test_every_figure_is_there_and_has_words(seen):
     for words, width, source in figures:
         assert len(words) > 20, source
         assert width > 0, source
+    drawings = seen.tab.evaluate(
+        "[...document.querySelectorAll('.drawn')].map(box =>"
+        "[...box.querySelectorAll('svg[role=img]')].map(x => x.ariaLabel))"
+    )
+    for labels in drawings:
+        assert labels and all(len(words) > 20 for words in labels)
     if seen.page in chapters():
-        assert len(figures) >= 5
+        assert len(figures) + len(drawings) >= 5
 
 
 def test_a_drop_down_opens(visit):
