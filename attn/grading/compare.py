@@ -78,14 +78,15 @@ def differences(
     return _compare(got, expected, expected_fp64, what, limit)
 
 
-def alike(a: Any, b: Any) -> bool:
+def alike(a: Any, b: Any, part: float = 1e-5, least: float = 1e-30) -> bool:
     """Return whether two results look like the same mistake.
 
-    They are equal up to 1e-5 of the largest element; NaN equals NaN.
+    They are equal up to a part of the largest element, which counts as
+    ``least`` if it is smaller; NaN equals NaN.
     """
 
     def limit(x: Tensor, _exact: Tensor) -> float:
-        return max(4.0 * _eps(x.dtype), 1e-5) * max(_size(x), 1e-30)
+        return max(4.0 * _eps(x.dtype), part) * max(size(x), least)
 
     return not _compare(a, b, b, "", limit)
 
@@ -212,7 +213,7 @@ def _rounding(expected: Tensor, exact: Tensor, rtol: float) -> float:
     ulps = 2.0 if expected.dtype in (torch.float16, torch.bfloat16) else 64.0
     own = (expected.double() - exact)[exact.isfinite()].abs()
     limit = 4.0 * own.max().item() if own.numel() else 0.0
-    limit += (rtol + ulps * eps) * _size(exact)
+    limit += (rtol + ulps * eps) * size(exact)
     # Where the right result is 0 throughout, rounding noise is no mistake.
     return limit + 4.0 * min(eps, _eps(torch.float32))
 
@@ -248,7 +249,7 @@ def _is_number(x: Any) -> bool:
     return isinstance(x, Real) and not isinstance(x, bool)
 
 
-def _size(x: Tensor) -> float:
+def size(x: Tensor) -> float:
     """Return the largest finite element, in absolute value."""
     finite = x[x.isfinite()]
     return finite.abs().max().item() if finite.numel() else 0.0

@@ -13,7 +13,8 @@ from attn.grading.diagnosis.locate import where
 from attn.grading.diagnosis.naming import Diagnosis
 from attn.grading.forbidden import Forbidden
 from attn.grading.inputs import input_size
-from attn.grading.run import Outcome, WrongParameters
+from attn.grading.parameters import WrongParameters
+from attn.grading.run import Outcome
 from attn.grading.show import describe, difference
 
 

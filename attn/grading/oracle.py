@@ -10,7 +10,8 @@ from torch import Tensor
 from attn.exercises.mistakes import Mistake
 from attn.exercises.spec import Case, Exercise
 from attn.grading.clock import TIME_LIMIT, Clock
-from attn.grading.inputs import map_tensors
+from attn.grading.compare import size
+from attn.grading.inputs import map_tensors, named_tensors
 from attn.grading.run import Outcome, run
 from attn.grading.second_use import second_uses
 
@@ -39,6 +40,7 @@ class Oracle:
             self.cases += second_uses(self.cases, others, self._reference)
         self.expected = cache(self._expected)
         self.expected_fp64 = cache(self._expected_fp64)
+        self.part = cache(self._part)
         self.wrong = cache(self._wrong)
         self._kept: dict[Mistake, list[Outcome]] = {}
 
@@ -60,6 +62,23 @@ class Oracle:
     def _expected_fp64(self, i: int) -> Outcome:
         """Run the reference on a case, in float64."""
         return self._reference(_in_float64(self.cases[i]))
+
+    def _part(self, i: int) -> float:
+        """Return by which part two answers of one mistake may differ.
+
+        Where scores are large, the order of the operations shows in a
+        result, as rounding does in the reference's own.
+        """
+        if self.cases[i].rtol:  # other coins, not rounding
+            return 1e-5
+        right = self.expected(i).output, self.expected_fp64(i).output
+        tensors = map(dict, map(named_tensors, right))
+        parts = [
+            (x.double() - y)[y.isfinite()].abs().max() / size(y)
+            for x, y in zip(*(x.values() for x in tensors), strict=True)
+            if y.is_floating_point() and size(y)
+        ]
+        return min(max([1e-5, *(8 * x.item() for x in parts)]), 1e-3)
 
     def _wrong(self, mistake: Mistake, i: int) -> Outcome:
         kept = self._kept.get(mistake, [])

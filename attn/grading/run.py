@@ -10,7 +10,7 @@ import re
 import sys
 import traceback
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from IPython.utils.capture import capture_output
-from torch import Tensor, nn
+from torch import Tensor
 
 from attn.grading.chance import Generators
 from attn.grading.clock import Clock
@@ -32,14 +32,11 @@ from attn.grading.inputs import (
     unchanged,
 )
 from attn.grading.memory import LiveMemory
+from attn.grading.parameters import load
 from attn.grading.result import is_foreign, kept, same
 
 if TYPE_CHECKING:
     from attn.exercises.spec import Case
-
-
-class WrongParameters(Exception):
-    """A module's parameters are not those of the task."""
 
 
 @dataclass
@@ -142,7 +139,7 @@ def _ready(call: Any, case: Case) -> dict[str, Tensor]:
     if case.init is None:
         return {}
     if case.state is not None:
-        _load(call, case.state)
+        load(call, case.state)
     call.train(case.train)
     return {n: x.detach().clone() for n, x in call.named_parameters()}
 
@@ -197,41 +194,22 @@ def _own_error(error: BaseException) -> BaseException:
     return error
 
 
-def _load(module: nn.Module, state: Mapping[str, Tensor]) -> None:
-    """Load the case's weights into a learner's module.
-
-    Extra buffers are welcome. Extra parameters are not: they would keep
-    their random values.
-    """
-    shapes = {n: tuple(x.shape) for n, x in module.state_dict().items()}
-    own = {n: shapes[n] for n, _ in module.named_parameters() if n in shapes}
-    need = {n: tuple(x.shape) for n, x in state.items()}
-    if not (own.items() <= need.items() and need.keys() <= shapes.keys()):
-        has, needs = (
-            ", ".join(f"{n} {shape}" for n, shape in names.items()) or "none"
-            for names in (own, need)
-        )
-        raise WrongParameters(
-            f"its parameters are {has}; the task needs {needs}"
-        )
-    dtypes = {x.dtype for x in state.values()}
-    tensors = [*module.parameters(), *module.buffers()]
-    now = {x.dtype for x in tensors if x.is_floating_point()}
-    if len(dtypes) == 1 and now != dtypes:
-        module.to(dtypes.pop())
-    module.load_state_dict(state, strict=False)
-
-
 def _gradients(output: Any, wanted: dict[str, Tensor]) -> dict[str, Tensor]:
     """Return the gradients of ``sum(output * cotangent)``, or zeros.
 
     A result that is 0 throughout has the gradient 0, with a graph or without.
     """
-    wanted = {name: x for name, x in wanted.items() if x.requires_grad}
+    floats = {n: x for n, x in wanted.items() if x.is_floating_point()}
+    frozen = {
+        n: torch.zeros_like(x)
+        for n, x in floats.items()
+        if not x.requires_grad
+    }
+    wanted = {n: x for n, x in floats.items() if x.requires_grad}
     tensors = [x for _, x in named_tensors(output)]
     results = [x for x in tensors if x.requires_grad]
     if tensors and not results and not any(x.any() for x in tensors):
-        return {name: torch.zeros_like(x) for name, x in wanted.items()}
+        return {name: torch.zeros_like(x) for name, x in floats.items()}
     if not results:
         raise RuntimeError(
             "no gradient flows back from the result: was it detached, or "
@@ -242,7 +220,7 @@ def _gradients(output: Any, wanted: dict[str, Tensor]) -> dict[str, Tensor]:
     grads = torch.autograd.grad(
         total, list(wanted.values()), allow_unused=True
     )
-    return {
+    return frozen | {
         name: torch.zeros_like(x) if g is None else g.detach().clone()
         for (name, x), g in zip(wanted.items(), grads, strict=True)
     }

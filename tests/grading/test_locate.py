@@ -132,3 +132,36 @@ def test_the_axes_of_a_task_fit_its_inputs(exercise):
             for letter, n in zip(letters, x.shape, strict=True):
                 broadcast = n == 1 or "mask" in name
                 assert broadcast or sizes.get(letter, n) == n
+
+
+def test_two_inputs_that_must_be_given_for_it_to_be_wrong_are_said():
+    right = find("mha-MultiHeadAttention").reference
+
+    class Forgets(right):
+        def forward(self, x, kv_input=None, attn_mask=None):
+            mask = attn_mask if kv_input is None else None
+            return super().forward(x, kv_input, mask) + 0
+
+    text = said("mha-MultiHeadAttention", Forgets)
+    assert "in which attn_mask is given and kv_input is given" in text
+
+
+def test_a_parameter_that_no_gradient_reaches_is_said():
+    right = find("gqa-GroupedQueryAttention").reference
+
+    class Cut(right):
+        def __init__(self, *args, **kwargs):
+            super().__init__(*args, **kwargs)
+            self.v_proj.register_forward_hook(lambda _m, _x, y: y.detach())
+
+    text = said("gqa-GroupedQueryAttention", Cut)
+    assert "gradient of x and v_proj.weight is wrong: none reaches" in text
+
+
+def test_an_overflow_of_int32_is_said():
+    def wrapped(*args, **kwargs):
+        right = find("gqa-kv_cache_bytes").reference(*args, **kwargs)
+        return (right + 2**31) % 2**32 - 2**31
+
+    text = said("gqa-kv_cache_bytes", wrapped)
+    assert "off by a multiple of 2**32: did an int32 overflow?" in text

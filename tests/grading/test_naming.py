@@ -306,3 +306,122 @@ def test_what_is_nearly_right_is_neither_moved_nor_scaled(error):
         return out
 
     assert judge(find("sdp-attention"), nearly).mistake is None
+
+
+class _Projected(torch.nn.Module):
+    """Three maps with what the task gives them, or with more or less."""
+
+    def __init__(self, embed_dim, head_dim, **given):
+        super().__init__()
+        for name in ("q_proj", "k_proj", "v_proj"):
+            bias = given.get(name, False)
+            layer = torch.nn.Linear(embed_dim, head_dim, bias=bias)
+            setattr(self, name, layer)
+
+    def forward(self, x):
+        q, k, v = self.q_proj(x), self.k_proj(x), self.v_proj(x)
+        return F.softmax(q @ k.mT / q.shape[-1] ** 0.5, -1) @ v
+
+
+def test_a_bias_too_many_is_named_with_its_map():
+    class Biased(_Projected):
+        def __init__(self, embed_dim, head_dim):
+            super().__init__(embed_dim, head_dim, k_proj=True)
+
+    verdict = judge(find("sdp-SelfAttention"), Biased)
+    assert verdict.mistake == "A bias that the task does not have"
+    assert "a bias too many: k_proj." in verdict.message
+
+
+def test_other_names_of_parameters_are_told():
+    class Renamed(_Projected):
+        def __init__(self, embed_dim, head_dim):
+            super().__init__(embed_dim, head_dim)
+            self.keys = self.k_proj
+            del self.k_proj
+
+    verdict = judge(find("sdp-SelfAttention"), Renamed)
+    assert verdict.mistake == "The parameters have other names"
+    assert "finds keys.weight, and looks for k_proj.weight" in verdict.message
+
+
+def test_two_maps_that_are_one_object_are_named_as_such():
+    class Tied(_Projected):
+        def __init__(self, embed_dim, head_dim):
+            super().__init__(embed_dim, head_dim)
+            self.k_proj = self.q_proj
+
+    verdict = judge(find("sdp-SelfAttention"), Tied)
+    assert verdict.mistake == "Two maps are one"
+
+
+def test_parameters_that_are_frozen_get_no_gradient():
+    class Frozen(_Projected):
+        def __init__(self, embed_dim, head_dim):
+            super().__init__(embed_dim, head_dim)
+            self.requires_grad_(False)
+
+    verdict = judge(find("sdp-SelfAttention"), Frozen)
+    assert verdict.mistake == "Cut off from the gradient"
+    assert "q_proj.weight" in verdict.message
+
+
+def test_axes_that_are_counted_from_the_front_are_named():
+    class ThreeAxes(_Projected):
+        def forward(self, x):
+            q, k, v = self.q_proj(x), self.k_proj(x), self.v_proj(x)
+            scores = torch.bmm(q, k.transpose(1, 2)) / q.shape[-1] ** 0.5
+            return torch.bmm(scores.softmax(2), v)
+
+    verdict = judge(find("sdp-SelfAttention"), ThreeAxes)
+    assert verdict.mistake == "Written for exactly 3 axes"
+
+
+def test_a_finite_number_in_the_place_of_inf_is_named():
+    def low(scores, mask):
+        weights = scores.masked_fill(~mask, -10.0).softmax(-1)
+        return weights.masked_fill(~mask.any(-1, keepdim=True), 0.0)
+
+    verdict = judge(find("mask-apply_mask"), low)
+    assert verdict.mistake == "A finite number where -inf is meant"
+
+
+def test_what_is_off_by_less_than_rounding_gets_no_change_for_a_name():
+    def low(scores, mask):
+        filled = torch.where(mask, scores, scores.min() - 20)
+        return filled.softmax(-1).masked_fill(~mask.any(-1, keepdim=True), 0)
+
+    verdict = judge(find("mask-apply_mask"), low)
+    assert verdict.mistake is None
+    assert "behaves like" not in verdict.message
+
+
+def test_a_mistake_in_the_numbers_is_named_with_more_memory_or_less():
+    """The listed mistake repeats the keys; the loop copies nothing."""
+
+    def loop(query, key, value, attn_mask=None):
+        heads, groups = query.shape[1], query.shape[1] // key.shape[1]
+        shape = *query.shape[:3], key.shape[2]
+        mask = torch.ones(shape).bool() if attn_mask is None else attn_mask
+        mask, out = mask.expand(shape), []
+        for h in range(heads):
+            scores = query[:, h] @ key[:, h // groups].mT
+            scores = scores / query.shape[-1] ** 0.5
+            scores = scores.masked_fill(~mask[:, h], -torch.inf)
+            out.append(scores.softmax(-1) @ value[:, h % key.shape[1]])
+        return torch.stack(out, 1)
+
+    verdict = judge(find("gqa-grouped_attention"), loop)
+    assert verdict.mistake == "Only the values are in tile order"
+
+
+def test_a_gradient_that_is_0_but_for_rounding_does_not_hide_a_name():
+    """The gradient of k_proj.bias is 0: a softmax does not see it."""
+    exercise = find("mha-MultiHeadAttention")
+
+    class Residual(exercise.reference):
+        def forward(self, x, kv_input=None, attn_mask=None):
+            return super().forward(x, kv_input, attn_mask) + x
+
+    verdict = judge(exercise, Residual)
+    assert verdict.mistake == "The input is added to the result"

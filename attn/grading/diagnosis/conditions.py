@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import combinations
 from typing import Any
 
 from torch import Tensor
@@ -28,11 +29,18 @@ def conditions(evidence: Evidence) -> list[str]:
     failing, passing = [*evidence.failing], evidence.passing
     if len(failing) < 2 or len(passing) < 2:
         return []
-    return [
-        text
+    claims = [
+        (text, {*filter(holds, passing)})
         for text, holds in _claims(evidence, Axes(evidence.exercise))
-        if all(map(holds, failing)) and not any(map(holds, passing))
+        if all(map(holds, failing))
     ]
+    if found := [text for text, too in claims if not too]:
+        return found
+    given = [x for x in claims if x[0].endswith(" is given")]
+    for (one, a), (other, b) in combinations(given, 2):
+        if not a & b:
+            return [one, other]
+    return []
 
 
 def _claims(
@@ -81,7 +89,15 @@ def _claims(
                 lambda i, name=name: evidence.inputs(i).get(name) is None,
             )
         )
+    bad = {_axes(evidence, i) for i in evidence.failing}
     for dims in range(1, 6):
+        if min(bad) < dims < max(bad):  # else a plainer claim says it
+            claims.append(
+                (
+                    f"the first input has not {_count(dims)}",
+                    lambda i, dims=dims: _axes(evidence, i) != dims,
+                )
+            )
         claims.append(
             (
                 f"the first input has {_count(dims)}",

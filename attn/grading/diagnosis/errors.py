@@ -12,6 +12,7 @@ from torch.overrides import TorchFunctionMode
 from attn.grading.diagnosis.evidence import Evidence, Failure
 from attn.grading.diagnosis.kinds import Words, kind
 from attn.grading.inputs import named_tensors
+from attn.grading.parameters import WrongParameters
 from attn.grading.run import run
 
 
@@ -159,6 +160,46 @@ def mixed_dtypes(evidence: Evidence, failure: Failure) -> Words | None:
 def no_super(evidence: Evidence, failure: Failure) -> Words | None:
     """``nn.Module.__init__`` was not called."""
     return {} if "before Module.__init__() call" in _error(failure) else None
+
+
+@kind
+def extra_bias(evidence: Evidence, failure: Failure) -> Words | None:
+    """Some maps have a bias that the task does not give them."""
+    return _biases(failure, "extra", "missing")
+
+
+@kind
+def no_bias(evidence: Evidence, failure: Failure) -> Words | None:
+    """Some maps have no bias, and the task gives them one."""
+    return _biases(failure, "missing", "extra")
+
+
+def _biases(failure: Failure, some: str, none: str) -> Words | None:
+    error = failure.outcome.error
+    if not isinstance(error, WrongParameters) or getattr(error, none):
+        return None
+    names = sorted(getattr(error, some))
+    if not names or not all(x.endswith(".bias") for x in names):
+        return None
+    return {"maps": ", ".join(x.removesuffix(".bias") for x in names)}
+
+
+@kind
+def other_names(evidence: Evidence, failure: Failure) -> Words | None:
+    """The parameters have names of their own."""
+    error = failure.outcome.error
+    if not isinstance(error, WrongParameters):
+        return None
+    extra, missing = sorted(error.extra), sorted(error.missing)
+    if not extra or len(extra) != len(missing):
+        return None
+    return {"has": ", ".join(extra), "needs": ", ".join(missing)}
+
+
+@kind
+def one_parameter(evidence: Evidence, failure: Failure) -> Words | None:
+    """Two maps are one object."""
+    return {} if "one and the same parameter" in _error(failure) else None
 
 
 @kind

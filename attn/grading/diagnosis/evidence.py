@@ -11,10 +11,11 @@ from typing import Any
 from torch import Tensor
 
 from attn.exercises.spec import Case, Exercise
-from attn.grading.compare import Problem, alike
+from attn.grading.compare import Problem, alike, size
 from attn.grading.inputs import input_size
 from attn.grading.oracle import Oracle
-from attn.grading.run import Outcome, WrongParameters, run
+from attn.grading.parameters import WrongParameters
+from attn.grading.run import Outcome, run
 
 
 @dataclass(frozen=True)
@@ -102,6 +103,14 @@ class Evidence:
         right = [i for i in ran if i not in wrong]
         return sorted(right, key=lambda i: input_size(self.oracle.cases[i]))
 
+    @cached_property
+    def within_rounding(self) -> bool:
+        """Whether the wrong outcomes are so nearly right that none of the
+        changes that are tried can be told from the right answer."""
+        return all(
+            agree(f.outcome, self.expected(i)) for i, f in self.failing.items()
+        )
+
     def case(self, i: int) -> Case:
         """Return a case."""
         return self.oracle.cases[i]
@@ -151,8 +160,10 @@ class Evidence:
         return run(exercise.reference, case, launch=exercise.launch)
 
 
-def agree(a: Outcome, b: Outcome) -> bool:
+def agree(a: Outcome, b: Outcome, part: float = 1e-5) -> bool:
     """Return whether two outcomes look like the same mistake.
+
+    Their numbers do when they are equal up to a part of the largest element.
 
     Two errors do when they have the same type and the same text but for
     digits; and, where the text is one that any shapes can give, when the
@@ -167,9 +178,12 @@ def agree(a: Outcome, b: Outcome) -> bool:
         general = any(word in str(a.error) for word in _GENERAL)
         if general and not (one <= two or two <= one):
             return False
-    if _effect(a) != _effect(b) or not alike(a.output, b.output):
+    if _effect(a) != _effect(b) or not alike(a.output, b.output, part):
         return False
-    return all(alike(a.grads[n], b.grads[n]) for n in a.grads if n in b.grads)
+    # A gradient that is 0 but for rounding is measured by the others.
+    least = 0.01 * max(map(size, b.grads.values()), default=0.0)
+    both = [n for n in a.grads if n in b.grads]
+    return all(alike(a.grads[n], b.grads[n], part, least) for n in both)
 
 
 _GENERAL = ("size", "shape", "dimension", "must match")

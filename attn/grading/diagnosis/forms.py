@@ -9,6 +9,7 @@ from attn.grading.compare import Problem, alike, near
 from attn.grading.diagnosis.axes import Axes
 from attn.grading.diagnosis.evidence import Evidence, Failure
 from attn.grading.diagnosis.kinds import Words, kind
+from attn.grading.result import Foreign
 
 
 def _only(failure: Failure, kind: str) -> Problem | None:
@@ -71,8 +72,11 @@ def _type(failure: Failure) -> Words | None:
         if not plain:
             return None
     got = failure.outcome.output
-    if got is None or isinstance(got, tuple):
+    of_result = problem is not None and problem.name == "it"
+    if got is None or isinstance(got, tuple) or not of_result:
         return None
+    if isinstance(got, Foreign):
+        return {"type": str(got).partition(" of shape")[0]}
     article = "an" if type(got).__name__[0].lower() in "aeiou" else "a"
     return {"type": f"{article} {type(got).__name__}"}
 

@@ -74,11 +74,12 @@ def explained(evidence: Evidence) -> dict[Name, set[int]]:
 
 def square_only(evidence: Evidence) -> Name | None:
     """Return whether the answer is right in square cases alone."""
-    found = conditions(evidence)
+    found = conditions(evidence) or [""]
     for bad, good in _SQUARE:
         if found == [bad]:
             return named("only_when", good=good, bad=bad)
-    return None
+    counted = re.fullmatch(r"the first input has not (\d) ax[ei]s", found[0])
+    return named("axes_counted", count=counted[1]) if counted else None
 
 
 _SQUARE = (

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import cache
 from itertools import combinations
 from typing import Any
@@ -29,16 +30,28 @@ class Listed:
         self.agrees = cache(self._agrees)
         self._seen: list[tuple[Mistake, set[int], list[int]]] = []
 
-    def _agrees(self, wrong: Mistake, i: int) -> bool:
+    def _agrees(self, wrong: Mistake, i: int, memory: bool = True) -> bool:
+        outcome = self.evidence.outcomes[i]
         other = self.evidence.oracle.wrong(wrong, i)
-        return agree(self.evidence.outcomes[i], other)
+        if not memory and other.side_effect.startswith("at its peak"):
+            other = replace(other, side_effect=outcome.side_effect)
+        return agree(outcome, other, self.evidence.oracle.part(i))
 
     def everywhere(self) -> list[Mistake]:
-        """Return the mistakes that explain every case."""
+        """Return the mistakes that explain every case.
+
+        A mistake in the numbers may be made with less memory than on the
+        list: that counts when nothing else does.
+        """
         cases = [*self.evidence.failing, *self.evidence.passing]
-        return [
-            x for x in self.mistakes if all(self.agrees(x, i) for i in cases)
-        ]
+        for memory in (True, False):
+            if found := [
+                x
+                for x in self.mistakes
+                if all(self.agrees(x, i, memory) for i in cases)
+            ]:
+                return found
+        return []
 
     def shares(self, end: float) -> dict[Name | Mistake, set[int]]:
         """Return the failing cases of the mistakes that explain only some.
@@ -95,16 +108,16 @@ class Listed:
             if telling < 8 or len(mine) < 2 or len(mine) < 3 * len(left):
                 continue
             stages = self._stages({*exceptions, *left})
-            if len(stages & self._stages(mine)):
-                continue
             if not stages:
                 limit = ""
+            elif not left and (text := condition(evidence)):
+                limit = f"but only when {text}"
+            elif stages & self._stages(mine):
+                continue
             elif len(stages) <= 2 and len(mine) >= 3 * len(exceptions):
                 limit = "but not when " + "; ".join(stages)
             elif not left and len(self._stages(mine)) <= 2:
                 limit = "but only when " + "; ".join(self._stages(mine))
-            elif not left and (text := condition(evidence)):
-                limit = f"but only when {text}"
             else:
                 continue
             found.append((wrong, limit))
@@ -172,7 +185,11 @@ class Listed:
             if both is None:
                 continue
             if all(
-                agree(evidence.outcomes[i], evidence.oracle.run(both, i))
+                agree(
+                    evidence.outcomes[i],
+                    evidence.oracle.run(both, i),
+                    evidence.oracle.part(i),
+                )
                 for i in cases
             ):
                 return one, two

@@ -75,6 +75,8 @@ def _like(evidence: Evidence) -> str:
         return ""
     count = len(evidence.failing)
     cases = f"In all {count} wrong cases" if count > 1 else "In this case"
+    if 1 < count < len(evidence.failures):
+        cases = f"In all {count} wrong cases of a first call"
     return f"{cases} it behaves like: {evidence.like}"
 
 
@@ -83,8 +85,18 @@ def parts(shown: Failure) -> str:
     names = [p.name for p in shown.problems]
     output = shown.outcome.output
     if names[0].startswith("the gradient of "):
-        wrong = [x.removeprefix("the gradient of ") for x in names]
-        return f"The result is right; the gradient of {_and(wrong)} is wrong."
+        wrong = {x.removeprefix("the gradient of "): x for x in names}
+        said = (
+            f"The result is right; the gradient of {_and([*wrong])} is wrong"
+        )
+        none = [
+            name
+            for name, p in zip(wrong, shown.problems, strict=True)
+            if p.wrong is not None and not p.got.any()
+        ]
+        if none and len(none) < len(wrong):
+            said += f": none reaches {_and(none)}"
+        return f"{said}."
     if not names[0].startswith("it[") or not isinstance(output, tuple | list):
         return ""
     right = [f"it[{i}]" for i in range(len(output)) if f"it[{i}]" not in names]

@@ -47,7 +47,7 @@ def explained(evidence: Evidence, end: float) -> Name | None:
         evidence: all that was observed.
         end: the time, of ``time.process_time``, at which to stop.
     """
-    if not _fit(evidence):
+    if not _fit(evidence) or evidence.within_rounding:
         return None
     entries = _wrong_entries(evidence)
     for kind, words, change in _probes(evidence):
@@ -101,7 +101,8 @@ def _explains(
         other = evidence.changed(i, change(i, evidence.with_defaults(i)))
         if other is None or other.error is not None:
             return False, False
-        if not alike(part(failure.outcome.output), part(other.output)):
+        near = evidence.oracle.part(i)
+        if not alike(part(failure.outcome.output), part(other.output), near):
             return False, False
     for i in evidence.passing:
         other = evidence.changed(i, change(i, evidence.with_defaults(i)))

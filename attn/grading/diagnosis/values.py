@@ -56,7 +56,7 @@ def sentences(
         return said
     if not a.any():
         said.append("the wrong elements are 0")
-    if (a.abs() - b.abs()).abs().max() <= 1e-5 * b.abs().max() and b.any():
+    if b.any() and b.isfinite().all() and near(a.abs(), b.abs(), 1e-5):
         said.append("the wrong elements are right but for their sign")
     if (b == 0).all():
         said.append("only elements that should be 0 are wrong")
@@ -203,19 +203,30 @@ def _size(problem: Problem) -> str:
 
 def _ratio(evidence: Evidence, shown: Failure) -> str:
     """Say how a wrong number relates to the right one."""
-    said = []
-    for failure in [shown, *evidence.failures]:
-        problem = failure.problem
-        try:
-            got, expected = float(problem.got), float(problem.expected)
-        except (TypeError, ValueError):
-            return ""
-        ratio = got / expected if expected else 0.0
-        said.append((number(ratio), number(got - expected, 6)))
-    count = len(said) - 1
-    cases = f"In all {count} failing cases" if count > 1 else "Here"
-    if len({x for x, _ in said}) == 1 and said[0][0] != "0":
-        return f"{cases} it is {said[0][0]} times the right number."
-    if len({y for _, y in said}) == 1:
-        return f"{cases} it is off by {said[0][1]}."
-    return f"In this case it is {said[0][0]} times the right number."
+    pairs = [_numbers(f) for f in (shown, *evidence.failures)]
+    if pairs[0] is None:
+        return ""
+    found = [x for x in pairs if x is not None]
+    ratios = [number(a / b) if b else "0" for a, b in found]
+    gaps = [number(a - b, 6) for a, b in found]
+    count = len(found) - 1
+    cases = f"In all {count} such cases" if count > 1 else "Here"
+    if len({*ratios}) == 1 and ratios[0] != "0":
+        return f"{cases} it is {ratios[0]} times the right number."
+    if len({*gaps}) == 1:
+        return f"{cases} it is off by {gaps[0]}."
+    if all(a != b and (a - b) % 2**32 == 0 for a, b in found):
+        return (
+            f"{cases} it is off by a multiple of 2**32: did an int32 overflow?"
+        )
+    if ratios[0] == "0":
+        return ""
+    return f"In this case it is {ratios[0]} times the right number."
+
+
+def _numbers(failure: Failure) -> tuple[float, float] | None:
+    """Return the wrong and the right number, if both are numbers."""
+    try:
+        return float(failure.problem.got), float(failure.problem.expected)
+    except (TypeError, ValueError):
+        return None

@@ -1,0 +1,64 @@
+"""Load a case's weights into a learner's module, or say what does not fit."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Mapping
+
+from torch import Tensor, nn
+
+
+class WrongParameters(Exception):
+    """A module's parameters are not those of the task.
+
+    Args:
+        text: what they are, and what the task needs.
+        extra: the names of those that are too many.
+        missing: the names of those that are missing.
+    """
+
+    def __init__(
+        self,
+        text: str,
+        extra: Iterable[str] = (),
+        missing: Iterable[str] = (),
+    ) -> None:
+        super().__init__(text)
+        self.extra, self.missing = {*extra}, {*missing}
+
+
+def load(module: nn.Module, state: Mapping[str, Tensor]) -> None:
+    """Load the case's weights into a learner's module.
+
+    Extra buffers are welcome. Extra parameters are not: they would keep
+    their random values.
+    """
+    shapes = {n: tuple(x.shape) for n, x in module.state_dict().items()}
+    own = {n: shapes[n] for n, _ in module.named_parameters() if n in shapes}
+    need = {n: tuple(x.shape) for n, x in state.items()}
+    if not (own.items() <= need.items() and need.keys() <= shapes.keys()):
+        has, needs = (
+            ", ".join(f"{n} {shape}" for n, shape in names.items()) or "none"
+            for names in (own, need)
+        )
+        raise WrongParameters(
+            f"its parameters are {has}; the task needs {needs}",
+            {*own} - {*need},
+            {*need} - {*shapes},
+        )
+    if twice := _shared(module, need):
+        raise WrongParameters(f"{twice} are one and the same parameter")
+    dtypes = {x.dtype for x in state.values()}
+    tensors = [*module.parameters(), *module.buffers()]
+    now = {x.dtype for x in tensors if x.is_floating_point()}
+    if len(dtypes) == 1 and now != dtypes:
+        module.to(dtypes.pop())
+    module.load_state_dict(state, strict=False)
+
+
+def _shared(module: nn.Module, names: Container[str]) -> str:
+    """Return the names of a parameter that has several of these names."""
+    found: dict[int, list[str]] = {}
+    for name, x in module.named_parameters(remove_duplicate=False):
+        if name in names:
+            found.setdefault(id(x), []).append(name)
+    return next((" and ".join(x) for x in found.values() if len(x) > 1), "")
