@@ -9,6 +9,7 @@
 ``offline``     no script that uses the network
 ``numbering``   chapters, sections and figures have the numbers of the files
 ``touch``       figures that one can touch
+``sharing``     descriptions, and a sitemap when the address is known
 ``repository``  links to the repository, when its address is known
 """
 
@@ -43,6 +44,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
         numbering,
         offline,
         repository,
+        sharing,
         touch,
     )
 
@@ -56,6 +58,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
         numbering,
         offline,
         repository,
+        sharing,
         touch,
     ):
         part.setup(app)

@@ -1,0 +1,53 @@
+"""Describe each page to search engines, and to whoever shares its address.
+
+A chapter is described by its summary (``chapters``), another page by its
+first words. The address of the published book comes from the build, as
+``BOOK_ADDRESS``; with one, pages give theirs and there is a sitemap.
+"""
+
+from __future__ import annotations
+
+import html
+import os
+import re
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Any
+
+from attn.exercises import APPENDICES, CHAPTERS
+from attn_book.chapters import notebook
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
+    from sphinx.config import Config
+
+BEFORE_OPENGRAPH = 400  # whose own handler has the priority 500
+
+
+def setup(app: Sphinx) -> None:
+    # Here, not in _config.yml, where it would find matplotlib, and import it.
+    app.setup_extension("sphinxext.opengraph")
+    app.connect("html-page-context", describe, BEFORE_OPENGRAPH)
+    if os.environ.get("BOOK_ADDRESS"):
+        app.setup_extension("sphinx_sitemap")
+        app.connect("config-inited", configure)
+
+
+def configure(app: Sphinx, config: Config) -> None:
+    """Set the address of the published book."""
+    address = os.environ["BOOK_ADDRESS"].rstrip("/") + "/"
+    config.html_baseurl = config.ogp_site_url = address
+    config.sitemap_url_scheme = "{link}"
+    config.sitemap_excludes = ["search.html", "genindex.html"]
+
+
+def describe(
+    app: Sphinx, page: str, template: str, context: dict[str, Any], tree: Any
+) -> None:
+    """Give a chapter its summary as its description."""
+    stem = PurePosixPath(page).name
+    if stem not in (*CHAPTERS.values(), *APPENDICES):
+        return
+    summary = notebook(stem)["metadata"]["attn"]["summary"]
+    text = html.escape(re.sub(r"[`$*\\]", "", summary))
+    context["metatags"] += f'<meta name="description" content="{text}" />\n'
+    context["meta"] = {**(context["meta"] or {}), "og:description": text}
