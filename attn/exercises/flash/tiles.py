@@ -119,11 +119,12 @@ def cases(
     # D and Dv are 1, so that a row of scores is as large as an input.
     narrow = {"D": 1, "Dv": 1, "tight": True}
     stage = "there are many keys, and memory for tiles"
-    yield case(stage, 2, L=2, S=192, tile=(1, 4), **narrow)
+    yield case(stage, 2, L=2, S=128, tile=(1, 4), **narrow)
+    yield case(stage, 2, L=4, S=160, tile=(4, 4), **narrow)
     stage = "there are many queries, and memory for tiles"
     yield case(stage, L=64, S=8, tile=(4, 4), **narrow)
     stage = "is_causal, and there is memory for tiles"
-    yield case(stage, L=32, S=32, tile=(4, 4), causal=True, **narrow)
+    yield case(stage, L=28, S=28, tile=(4, 4), causal=True, **narrow)
 
 
 def blocks(length: int, size: int) -> list[slice]:

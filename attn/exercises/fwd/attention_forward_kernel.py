@@ -69,6 +69,8 @@ def _cases(g: Generator) -> Iterator[Case]:
         spread: float = 1.0,
         rising: float = 0.0,
         negative: bool = False,
+        lift: float = 0.0,
+        sign: int = 1,
         gaps: tuple[int, int, int] = (0, 0, 0),
         dtype: torch.dtype = torch.float32,
         **kwargs: Any,
@@ -76,7 +78,7 @@ def _cases(g: Generator) -> Iterator[Case]:
         D = 16
         q = torch.randn(H, L, D, generator=g) * spread
         k = torch.randn(Hkv, S, D, generator=g)
-        v = torch.randn(Hkv, S, D, generator=g)
+        v = torch.randn(Hkv, S, D, generator=g) + lift
         if rising:  # a larger score for each later key
             k = k + rising * torch.arange(S)[:, None] * q[:1, :1].sign()
         if negative:
@@ -86,7 +88,7 @@ def _cases(g: Generator) -> Iterator[Case]:
             for x, gap in zip((q, k, v), gaps, strict=True)
         )
         # Not the usual scale, so that the argument has to be used.
-        return Case(stage, (*tensors, 1.5 / D**0.5), kwargs)
+        return Case(stage, (*tensors, sign * 1.5 / D**0.5), kwargs)
 
     yield case("one tile holds everything", 16, 16)
     stage = "there are several tiles of keys"
@@ -107,6 +109,8 @@ def _cases(g: Generator) -> Iterator[Case]:
     stage = "is_causal, in many tiles"
     yield case(stage, 32, 32, is_causal=True, block_l=32)
     yield case(stage, 20, 20, is_causal=True, block_s=32)
+    stage = "is_causal, and scale is negative"
+    yield case(stage, 16, 16, is_causal=True, sign=-1)
     stage = "is_causal, the queries being the last tokens"
     yield case(stage, 10, 40, is_causal=True, q_offset=30)
     stage = "is_causal, and the first queries see nothing"
@@ -119,6 +123,9 @@ def _cases(g: Generator) -> Iterator[Case]:
     yield case(stage, 16, 21, spread=60.0, negative=True)
     stage = "the tensors are float16"
     yield case(stage, 16, 48, dtype=torch.float16, spread=0.3)
+    stage = "the tensors are float16, and the values add up to more"
+    half = {"dtype": torch.float16, "spread": 0.0}
+    yield case(stage, 16, 80, **half, lift=1000.0, block_s=32)
 
 
 exercise = Exercise(

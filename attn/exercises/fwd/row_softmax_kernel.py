@@ -55,6 +55,8 @@ def _cases(g: Generator) -> Iterator[Case]:
     yield case(stage, 2, 1, 16, gap=1)
     stage = "all scores of a short row are negative"
     yield case(stage, 3, 5, 8, shift=-200.0, gap=2)
+    stage = "all scores are negative, and the row is as long as the block"
+    yield case(stage, 3, 8, 8, shift=-200.0, gap=2)
     stage = "the scores are large"
     yield case(stage, 3, 6, 8, spread=80.0, gap=1)
     yield case(stage, 2, 5, 8, shift=200.0, gap=1)

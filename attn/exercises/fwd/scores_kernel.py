@@ -64,6 +64,7 @@ def _cases(g: Generator) -> Iterator[Case]:
         *,
         gaps: tuple[int, int] = (0, 0),
         dtype: torch.dtype = torch.float32,
+        sign: int = 1,
         **kwargs: Any,
     ) -> Case:
         sizes = ((L, D), (S, D))
@@ -72,7 +73,7 @@ def _cases(g: Generator) -> Iterator[Case]:
             for size, gap in zip(sizes, gaps, strict=True)
         )
         # Not the usual scale, so that the argument has to be used.
-        return Case(stage, (q, k, 1.5 / D**0.5), kwargs)
+        return Case(stage, (q, k, sign * 1.5 / D**0.5), kwargs)
 
     yield case("one tile holds everything", 16, 16)
     yield case("there are several blocks of queries", 32, 16)
@@ -88,6 +89,8 @@ def _cases(g: Generator) -> Iterator[Case]:
     yield case("is_causal, in one tile", 16, 16, is_causal=True)
     stage = "is_causal, in many tiles"
     yield case(stage, 40, 25, is_causal=True, gaps=(3, 2))
+    stage = "is_causal, and scale is negative"
+    yield case(stage, 16, 16, is_causal=True, sign=-1)
     stage = "the tensors are float16"
     yield case(stage, 18, 20, dtype=torch.float16, gaps=(1, 2))
 

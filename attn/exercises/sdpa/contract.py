@@ -51,6 +51,9 @@ def cases(g: Generator) -> Iterator[Case]:
     yield Case(stage, (*qkv(2, 3), some(3, 5)))
     yield Case(stage, (*qkv(2, 3), some(2, 3, 3, 5)))
 
+    stage = "attn_mask is bool, and scale is negative"
+    yield Case(stage, (*qkv(2, 3), some(3, 5)), {"scale": -0.6})
+
     stage = "attn_mask is bool and broadcasts"
     yield Case(stage, (*qkv(2, 3), some(2, 1, 1, 5)))
     yield Case(stage, (*qkv(2, 3), some(1, 3, 3, 5)))
@@ -135,7 +138,15 @@ def cases(g: Generator) -> Iterator[Case]:
     stage = "dropout_p is between 0 and 1: the largest of 400 rows"
     for p in (0.1, 0.8):
         dropped = {"dropout_p": p}
-        yield Case(stage, _equal_keys(), dropped, train=True, largest_over=-2)
+        inputs = _equal_keys(1, 1, L=400)
+        yield Case(stage, inputs, dropped, train=True, largest_over=-2)
+
+    stage = "dropout_p is between 0 and 1: the largest of 400 heads"
+    dropped = {"dropout_p": 0.8}
+    for lead in ((1, 400), (400, 1)):
+        over = -3 if lead[0] == 1 else -4
+        inputs = _equal_keys(*lead)
+        yield Case(stage, inputs, dropped, train=True, largest_over=over)
 
     stage = "the scores are large"
     q, k, v = qkv(2, 3)
@@ -188,10 +199,10 @@ def _many_keys(size: int = 16384) -> tuple[Tensor, Tensor, Tensor]:
     return torch.ones(1, 1, 1, 1), key, value.contiguous()
 
 
-def _equal_keys() -> tuple[Tensor, Tensor, Tensor]:
-    """Make a row of the result the weights: 16 equal ones, 400 times."""
-    key = torch.ones(1, 1, 16, 4)
-    return torch.zeros(1, 1, 400, 4), key, torch.eye(16)[None, None]
+def _equal_keys(*lead: int, L: int = 1) -> tuple[Tensor, Tensor, Tensor]:
+    """Make a row of the result the weights: 16 equal ones."""
+    value = torch.eye(16).expand(*lead, 16, 16).contiguous()
+    return torch.zeros(*lead, L, 4), torch.ones(*lead, 16, 4), value
 
 
 def _cancelling(g: Generator) -> tuple[Tensor, Tensor, Tensor]:

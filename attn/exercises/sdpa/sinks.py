@@ -21,8 +21,9 @@ def _cases(g: Generator) -> Iterator[Case]:
         return torch.randn(*shape, generator=g) * spread
 
     stage = "there is one head"
-    yield Case(stage, (randn(1, 1, 5), randn(1)))
-    yield Case(stage, (randn(2, 1, 3, 4), randn(1)))
+    # Not far below the scores: it has to take its share to be seen.
+    yield Case(stage, (randn(1, 1, 5), randn(1).abs() + 1))
+    yield Case(stage, (randn(2, 1, 3, 4), randn(1).abs() + 1))
 
     stage = "there are several heads, each with its sink"
     yield Case(stage, (randn(3, 4, 5), randn(3)))
@@ -37,8 +38,8 @@ def _cases(g: Generator) -> Iterator[Case]:
     stage = "the sink is far below the scores, so it takes nothing"
     yield Case(stage, (randn(2, 3, 5), torch.tensor([-1000.0, -500.0])))
 
-    stage = "the sink is far above the scores, so it takes everything"
-    yield Case(stage, (randn(2, 3, 5), torch.tensor([1000.0, 300.0])))
+    above = "the sink is far above the scores, so it takes everything"
+    yield Case(above, (randn(2, 3, 5), torch.tensor([1000.0, 300.0])))
 
     stage = "the scores are large"
     ranks = torch.rand(2, 3, 4, generator=g).argsort(-1)  # no ties
@@ -63,6 +64,9 @@ def _cases(g: Generator) -> Iterator[Case]:
 
     stage = "gradients flow back to scores and sinks"
     yield Case(stage, (randn(2, 3, 4, 5, spread=1), randn(3)), grad=True)
+
+    far = torch.tensor([1000.0, 300.0])
+    yield Case(above, (randn(2, 3, 5, spread=1), far), grad=True)
 
     stage = "gradients flow back and a query has no key"
     dead = randn(2, 3, 5, spread=1)
