@@ -22,7 +22,7 @@ _STAY_INSIDE = [
     "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
     "--LabApp.extension_manager=readonly",
 ]
-#: Nor does it ask whether it may: settings, which a learner's own come before.
+#: Nor is there a question about them: settings, overridden by a learner's own.
 _SETTINGS = Path(__file__).parent / "grading" / "jupyter"
 
 

@@ -105,8 +105,11 @@ class Evidence:
 
     @cached_property
     def within_rounding(self) -> bool:
-        """Whether the wrong outcomes are so nearly right that none of the
-        changes that are tried can be told from the right answer."""
+        """Tell wrong outcomes that are nearly right from others.
+
+        None of the changes that are tried can be told from the right answer
+        where this is true.
+        """
         return all(
             agree(f.outcome, self.expected(i)) for i, f in self.failing.items()
         )

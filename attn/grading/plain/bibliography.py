@@ -1,4 +1,4 @@
-"""Read the book's bibliography: who, when, what, and where to read it."""
+"""Read the book's bibliography: authors, year, title, address."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ def _reference(fields: dict[str, str]) -> Reference:
         _plain(_last_name(person))
         for person in fields["author"].split(" and ")
     ]
-    who = f"{people[0]} et al." if people[2:] else " and ".join(people)
+    names = f"{people[0]} et al." if people[2:] else " and ".join(people)
     url = fields.get("url", "")
     if not url and "doi" in fields:
         url = f"https://doi.org/{fields['doi']}"
     if not url and "eprint" in fields:
         url = f"https://arxiv.org/abs/{fields['eprint']}"
-    label = f"{who}, {fields['year']}"
+    label = f"{names}, {fields['year']}"
     return Reference(label, _plain(fields["title"]), url)
 
 

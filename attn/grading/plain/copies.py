@@ -82,7 +82,7 @@ def _hand_on_imports(cells: list[Any]) -> None:
 
 
 def _installing_from(repository: str, source: str) -> str:
-    """Write down the address that the cell otherwise asks for."""
+    """Write down the address that is otherwise entered in the cell."""
     if not repository:
         return source
     known = f'os.environ.setdefault("ATTN_REPOSITORY", "{repository}")'

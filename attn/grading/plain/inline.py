@@ -12,7 +12,7 @@ from attn.grading.plain.targets import (
     term_cell,
 )
 
-# As Markdown reads a line, from left to right: what stands in a role, in
+# As Markdown reads a line, from left to right: what is in a role, in
 # code or in a formula is no text.
 _PIECE = re.compile(
     r"(?P<escaped>\\.)"

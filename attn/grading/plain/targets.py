@@ -1,4 +1,4 @@
-"""What references lead to: headings, figures, terms, sources."""
+"""Find what references lead to: headings, figures, terms, sources."""
 
 from __future__ import annotations
 
