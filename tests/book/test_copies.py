@@ -15,7 +15,7 @@ from tests.book.pages import ROOT
 STEMS = (*CHAPTERS.values(), *APPENDICES)
 
 
-@pytest.fixture(params=STEMS)
+@pytest.fixture(scope="module", params=STEMS)
 def both(request, book):
     """A chapter's page, and the notebook that its download button gives."""
     page = (book / "notebooks" / f"{request.param}.html").read_text("utf-8")

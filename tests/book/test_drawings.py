@@ -4,11 +4,17 @@ import pytest
 
 from tests.book.pages import ROOT, chapters
 
+EXHAUSTIVE = pytest.mark.exhaustive
+#: `make test` looks at the first chapter; the others are drawn by the same
+#: code.
+FIRST, *OTHERS = chapters()
+PAGES = [FIRST, *(pytest.param(x, marks=EXHAUSTIVE) for x in OTHERS)]
+THEMES = ["light", pytest.param("dark", marks=EXHAUSTIVE)]
 LOOK = (ROOT / "tests" / "book" / "drawings.js").read_text("utf-8")
 
 
 @pytest.mark.browser
-@pytest.mark.parametrize("page", chapters())
+@pytest.mark.parametrize("page", PAGES)
 def test_what_is_written_in_a_figure_can_be_read_on_a_phone(visit, page):
     with visit(page, width=390) as seen:
         texts = seen.tab.evaluate(LOOK)
@@ -20,8 +26,8 @@ def test_what_is_written_in_a_figure_can_be_read_on_a_phone(visit, page):
 
 
 @pytest.mark.browser
-@pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize("page", chapters())
+@pytest.mark.parametrize("theme", THEMES)
+@pytest.mark.parametrize("page", PAGES)
 def test_what_is_written_in_a_figure_has_contrast(visit, page, theme):
     with visit(page, theme=theme) as seen:
         texts = seen.tab.evaluate(LOOK)

@@ -18,30 +18,38 @@ from tests.notebooks.learners import (
 #: Cleared, or as Jupyter leaves it after "Run all". Both, where an output
 #: could help to a point; for a wrong answer the one that agrees with itself.
 #: Whole chapters, untouched and solved, have their own tests below.
-STATES = {
+ALL = {
     "half": ("cleared", "saved"),
     "wrong": ("saved",),
-    "solved": ("cleared",),
+    "solved": ("cleared", "saved"),
 }
+#: Each exercise once right and once not, in both ways, in half the time.
+FEW = {"half": ("cleared",), "mixed": ("saved",), "solved": ("cleared",)}
 
 
 def in_state(key, state):
     """The notebook, and the points that it has earned."""
     notebook = short(key)
     names = ids(notebook)
-    right = {"half": names[::2], "solved": names}.get(state, [])
-    wrong = names if state == "wrong" else []
+    every = {"half": names[::2], "mixed": names[1::2], "solved": names}
+    right = every.get(state, [])
+    wrong = {"wrong": names, "mixed": names[::2]}.get(state, [])
     worth = points(notebook)
     return answered(notebook, right, wrong), {
         name: worth[name] if name in right else 0 for name in names
     }
 
 
+@pytest.mark.parametrize(
+    "states",
+    [FEW, pytest.param(ALL, marks=pytest.mark.exhaustive)],
+    ids=["few", "all"],
+)
 @pytest.mark.parametrize("key", CHAPTERS)
-def test_the_score_is_exact(key, nbval, tmp_path):
+def test_the_score_is_exact(key, states, nbval, tmp_path):
     """Each state of a notebook, in the ways in which it comes back."""
     wanted = {}
-    for state, ways in STATES.items():
+    for state, ways in states.items():
         notebook, expected = in_state(key, state)
         for kept in ways:
             name = f"{state}-{kept}.ipynb"
@@ -89,7 +97,7 @@ def test_a_missing_check_is_worth_nothing_and_is_named(nbval, tmp_path):
     assert score["points"] == sum(expected.values()) - expected[gone]
 
 
-def test_a_check_that_was_edited_is_put_right(tmp_path):
+def test_a_check_that_was_edited_is_put_right(nbval, tmp_path):
     notebook, expected = in_state("mask", "untouched")
     for cell in notebook.cells:
         if name := cells.checked_id(cell):
@@ -98,29 +106,29 @@ def test_a_check_that_was_edited_is_put_right(tmp_path):
             cell.metadata["tags"] = ["nbval-skip"]
     path = tmp_path / "mine.ipynb"
     notebooks.write(notebook, path)
-    _, score = pytest_nbval(path)
+    _, score = nbval(path)
     assert score["points"] == 0
 
 
-def test_a_dead_kernel_is_noticed_before_its_time_is_up(tmp_path):
+def test_a_dead_kernel_is_noticed_before_its_time_is_up(nbval, tmp_path):
     notebook, _ = in_state("mask", "solved")
     victim = next(c for c in notebook.cells if cells.exercise_id(c))
     victim.source += "\nimport os\nos._exit(1)"
     path = tmp_path / "mine.ipynb"
     notebooks.write(notebook, path)
-    result, score = pytest_nbval(path, "--tb=short")
+    result, score = nbval(path, "--tb=short")
     assert "the kernel died while it ran this cell" in result.stdout
     assert "Timeout" not in result.stdout
     assert result.returncode == 1
     assert score["points"] == 0
 
 
-def test_junit_names_the_exercise_and_its_points(tmp_path):
+def test_junit_names_the_exercise_and_its_points(nbval, tmp_path):
     notebook, expected = in_state("mask", "half")
     path = tmp_path / "mine.ipynb"
     notebooks.write(notebook, path)
     junit = tmp_path / "junit.xml"
-    pytest_nbval(path, f"--junitxml={junit}")
+    nbval(path, f"--junitxml={junit}")
     found = {}
     for case in ElementTree.parse(junit).iter("testcase"):
         about = {p.get("name"): p.get("value") for p in case.iter("property")}

@@ -33,6 +33,8 @@ IMPORTS = """
     matplotlib.pyplot matplotlib_inline.backend_inline
     torch torch._dynamo torch.nn.attention triton.runtime.interpreter
     attn.exercises.spec attn.grading.session attn.plot
+    transformers.models.bert.modeling_bert
+    transformers.models.llama.modeling_llama
 """
 
 
