@@ -86,9 +86,14 @@ SETTLED = """async () => {
 
 
 class Visit:
-    """One page as it opened: what it asked for, and what it complained of."""
+    """One page as it opened: what it asked for, and what it complained of.
 
-    def __init__(self, browser, address, page, theme="light", width=1280):
+    Without its maths, which is set by the largest script, it opens at once.
+    """
+
+    def __init__(
+        self, browser, address, page, theme="light", width=1280, maths=True
+    ):
         size = {"width": width, "height": 900}
         self.context = browser.new_context(color_scheme=theme, viewport=size)
         self.tab = self.context.new_page()
@@ -97,6 +102,8 @@ class Visit:
         self.tab.on("pageerror", lambda e: self.complaints.append(str(e)))
         self.tab.on("request", self._asked)
         self.home, self.page = address, page
+        if not maths:
+            self.tab.route("**/mathjax/**", lambda asked: asked.fulfill())
         self.tab.goto(f"{address}/{page}.html", wait_until="load")
         self.tab.evaluate(SETTLED)  # else formulas may still be too wide
         self.tab.wait_for_timeout(250)
@@ -126,6 +133,7 @@ def touched(visit):
     """A figure on its page: its controls by name, its code, its words."""
 
     def open_page(name, page=None, **how):
+        how.setdefault("maths", False)  # of the text around it
         seen = visit(page or FIGURES[name], **how)
         return seen, seen.tab.locator(f"[data-touch={name}]")
 

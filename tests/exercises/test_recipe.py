@@ -128,7 +128,8 @@ TESTS = (
 @pytest.fixture
 def copy(tmp_path):
     """A copy of the repository, as far as exercises reach."""
-    for name in ("attn", "solutions", "notebooks", "tests"):
+    folders = ("attn", "book/figures", "notebooks", "solutions", "tests")
+    for name in folders:
         shutil.copytree(
             ROOT / name,
             tmp_path / name,

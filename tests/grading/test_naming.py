@@ -305,7 +305,9 @@ def test_what_is_nearly_right_is_neither_moved_nor_scaled(error):
         out[..., 0, 0] *= 1 + error
         return out
 
-    assert judge(find("sdp-attention"), nearly).mistake is None
+    verdict = judge(find("sdp-attention"), nearly)
+    assert verdict.mistake is None
+    assert "sign" not in verdict.message
 
 
 class _Projected(torch.nn.Module):

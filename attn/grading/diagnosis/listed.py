@@ -74,8 +74,15 @@ class Listed:
         for wrong in self.mistakes:
             if time.process_time() > end:
                 return
-            if any(self.agrees(wrong, i) for i in stages.values()):
-                yield wrong, {i for i in failing if self.agrees(wrong, i)}
+            if any(self._explains(wrong, i) for i in stages.values()):
+                yield wrong, {i for i in failing if self._explains(wrong, i)}
+
+    def _explains(self, wrong: Mistake, i: int) -> bool:
+        """Return whether a mistake is wrong in a case as the answer is.
+
+        One that does no harm there agrees with whatever is nearly right.
+        """
+        return self.agrees(wrong, i) and self._is_wrong(wrong, i)
 
     def _exceptions(self, wrong: Mistake, mine: set[int]) -> list[int]:
         """Return where a mistake is wrong, and not as the answer is.

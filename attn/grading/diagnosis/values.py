@@ -56,7 +56,7 @@ def sentences(
         return said
     if not a.any():
         said.append("the wrong elements are 0")
-    if b.any() and b.isfinite().all() and near(a.abs(), b.abs(), 1e-5):
+    if b.any() and b.isfinite().all() and near(a, -b, 1e-5):
         said.append("the wrong elements are right but for their sign")
     if (b == 0).all():
         said.append("only elements that should be 0 are wrong")
