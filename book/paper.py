@@ -60,7 +60,8 @@ def printed(
         )
     tab.unroute("**/*.js*")
     with tqdm(total=3, desc="printing", unit="step", leave=False) as bar:
-        tab.goto((built / "index.html").resolve().as_uri())
+        # Not index.html, which leads on to another page.
+        tab.goto((built / f"{names[0]}.html").resolve().as_uri())
         tab.add_script_tag(content=script)
         tab.add_style_tag(path=HERE / "paper.css")
         captions = [caption for caption, _ in wanted]
