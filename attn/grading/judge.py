@@ -19,7 +19,7 @@ from attn.grading.diagnosis.evidence import Evidence, Failure
 from attn.grading.diagnosis.naming import diagnose
 from attn.grading.explain import error_text, explain
 from attn.grading.forbidden import Forbidden
-from attn.grading.inputs import input_name
+from attn.grading.inputs import input_name, named_tensors
 from attn.grading.interpreter import language_kept_patched
 from attn.grading.oracle import Oracle
 from attn.grading.package_use import use_of_the_package
@@ -159,6 +159,11 @@ def _problems(
     return found
 
 
+def _has_nan(outcome: Outcome) -> bool:
+    tensors = [x for _, x in named_tensors(outcome.output)]
+    return any(bool(x.isnan().any()) for x in tensors)
+
+
 def _oddity(
     outcome: Outcome, case: Case, expected: Outcome, is_right: bool
 ) -> str:
@@ -169,8 +174,8 @@ def _oddity(
             f"it draws from {whose} generator, which torch.manual_seed does "
             "not seed"
         )
-    # A dropout of 1 leaves nothing of the coins.
-    if whose and not (case.train and is_right):
+    # A dropout of 1 leaves nothing of the coins; and they make no NaN.
+    if whose and not (case.train and (is_right or _has_nan(outcome))):
         return (
             f"it draws random numbers from {whose} global generator, or "
             "seeds it, and this task needs none"

@@ -4,10 +4,12 @@ import pytest
 import torch
 
 from attn.exercises.spec import every_exercise, find
+from attn.grading.compare import Problem
 from attn.grading.diagnosis.axes import Axes
 from attn.grading.diagnosis.evidence import Evidence, Failure
-from attn.grading.diagnosis.locate import where
-from attn.grading.judge import _failures, run_all
+from attn.grading.diagnosis.locate import _which, where
+from attn.grading.judge import _failures, judge, run_all
+from attn.grading.mutation_testing import solution
 from attn.grading.oracle import Oracle
 
 
@@ -165,3 +167,45 @@ def test_an_overflow_of_int32_is_said():
 
     text = said("gqa-kv_cache_bytes", wrapped)
     assert "off by a multiple of 2**32: did an int32 overflow?" in text
+
+
+def test_an_index_too_small_to_tell_is_not_called_right():
+    """All keys are off by a factor, and one of them too little to be seen."""
+    expected = torch.tensor([[1.0, 1e-6, 1.0, 1.0]])
+    got = expected * 1.5
+    wrong = torch.tensor([[True, False, True, True]])
+    problem = Problem("value", "", got=got, expected=expected, wrong=wrong)
+    assert _which(problem, 1, "key") == []
+    got = torch.where(wrong, got, expected)
+    problem = Problem("value", "", got=got, expected=expected, wrong=wrong)
+    assert _which(problem, 1, "key") == ["only keys 0, 2 and 3"]
+
+
+def test_one_index_of_three_is_not_called_odd():
+    expected = torch.zeros(3, 2)
+    wrong = torch.tensor([[False], [True], [False]]).expand(3, 2)
+    got = expected + wrong.float()
+    problem = Problem("value", "", got=got, expected=expected, wrong=wrong)
+    assert _which(problem, 0, "query")[0] == "only query 1"
+
+
+def test_a_condition_is_said_once():
+    def answer(weight, num_heads):
+        if weight.dim() == 2:
+            raise ValueError("no")
+        return weight.unflatten(0, (num_heads, -1, 2)).mT.flatten()
+
+    text = said("rope-permute_weights", answer)
+    assert "in which the first input has 2 axes" in text
+    assert "more than 1 axis" not in text
+
+
+def test_results_in_another_order_are_named():
+    right = solution(find("flash-tiled_backward"))
+
+    def answer(*inputs, **options):
+        dq, dk, dv = right(*inputs, **options)
+        return dq, dv, dk
+
+    verdict = judge(find("flash-tiled_backward"), answer)
+    assert verdict.mistake == "The results are in another order"

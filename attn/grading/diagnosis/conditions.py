@@ -12,6 +12,7 @@ from attn.grading.diagnosis.axes import Axes
 from attn.grading.diagnosis.evidence import Evidence
 from attn.grading.inputs import named_tensors
 
+_FIRST = "the first input has"
 _PAIRS = (("L", "S"), ("D", "Dv"), ("H", "Hkv"), ("B", "H"), ("B", "S"))
 
 
@@ -21,6 +22,8 @@ def condition(evidence: Evidence) -> str:
     In words that follow "when"; nothing, if nothing does, or too much.
     """
     found = conditions(evidence)
+    if len(found) == 2 and all(x.startswith(_FIRST) for x in found):
+        found = [x for x in found if "more" not in x]  # one says the other
     return " and ".join(found) if len(found) <= 2 else ""
 
 
@@ -100,13 +103,13 @@ def _claims(
             )
         claims.append(
             (
-                f"the first input has {_count(dims)}",
+                f"{_FIRST} {_count(dims)}",
                 lambda i, dims=dims: _axes(evidence, i) == dims,
             )
         )
         claims.append(
             (
-                f"the first input has more than {_count(dims)}",
+                f"{_FIRST} more than {_count(dims)}",
                 lambda i, dims=dims: _axes(evidence, i) > dims,
             )
         )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import permutations
+
 import torch
 from torch import Tensor
 
@@ -54,6 +56,19 @@ def wrong_dtype(evidence: Evidence, failure: Failure) -> Words | None:
     if not near(got.double(), expected.double(), 0.02):
         return None
     return {"dtype": str(got.dtype).removeprefix("torch.")}
+
+
+@kind
+def entries_reordered(evidence: Evidence, failure: Failure) -> Words | None:
+    """All results are there, in another order than the task's."""
+    got = failure.outcome.output
+    expected = evidence.expected(failure.index).output
+    if not isinstance(got, tuple | list):
+        return None
+    if not isinstance(expected, tuple | list) or len(got) != len(expected):
+        return None
+    orders = list(permutations(expected))[1:] if len(expected) <= 4 else []
+    return {} if any(alike(list(got), [*x]) for x in orders) else None
 
 
 @kind

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import cache
-from itertools import combinations
+from itertools import chain, combinations
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from attn.exercises.mistakes import Mistake
 from attn.grading.compare import alike
@@ -19,6 +20,7 @@ from attn.grading.diagnosis.evidence import Evidence, Name, agree
 from attn.grading.inputs import named_tensors
 
 _NUMBERS = (0.0, -math.inf)  # that take the place of NaN
+_MOST = 3  # names for one answer
 
 
 class Listed:
@@ -30,28 +32,51 @@ class Listed:
         self.agrees = cache(self._agrees)
         self._seen: list[tuple[Mistake, set[int], list[int]]] = []
 
-    def _agrees(self, wrong: Mistake, i: int, memory: bool = True) -> bool:
-        outcome = self.evidence.outcomes[i]
-        other = self.evidence.oracle.wrong(wrong, i)
+    def _agrees(
+        self,
+        wrong: Mistake,
+        i: int,
+        memory: bool = True,
+        rtol: float | None = None,
+    ) -> bool:
+        evidence, case = self.evidence, self.evidence.case(i)
+        outcome, other = evidence.outcomes[i], evidence.oracle.wrong(wrong, i)
         if not memory and other.side_effect.startswith("at its peak"):
             other = replace(other, side_effect=outcome.side_effect)
-        return agree(outcome, other, self.evidence.oracle.part(i))
+        case = case if rtol is None else replace(case, rtol=rtol)
+        return agree(outcome, other, case, evidence.oracle.part(i))
 
     def everywhere(self) -> list[Mistake]:
         """Return the mistakes that explain every case.
 
         A mistake in the numbers may be made with less memory than on the
-        list: that counts when nothing else does.
+        list: that counts when nothing else does. Of those that toss coins,
+        the ones with the same coins count first.
         """
-        cases = [*self.evidence.failing, *self.evidence.passing]
+        ran = self._cheap_first(self.evidence.failing, self.evidence.passing)
         for memory in (True, False):
-            if found := [
+            found = [
                 x
                 for x in self.mistakes
-                if all(self.agrees(x, i, memory) for i in cases)
-            ]:
+                if all(self.agrees(x, i, memory) for i in ran)
+            ]
+            if len(found) == 1:
                 return found
+            same_coins = [
+                x
+                for x in found
+                if all(self._agrees(x, i, memory, 0.0) for i in ran)
+            ]
+            if found:
+                return same_coins or found
         return []
+
+    def _cheap_first(self, *cases: Iterable[int]) -> list[int]:
+        """Put those in which memory is measured, which takes time, last."""
+        case = self.evidence.case
+        return sorted(
+            chain(*cases), key=lambda i: case(i).max_live is not None
+        )
 
     def shares(self, end: float) -> dict[Name | Mistake, set[int]]:
         """Return the failing cases of the mistakes that explain only some.
@@ -97,11 +122,12 @@ class Listed:
         ]
         return [i for i in rest if self._is_wrong(wrong, i)]
 
-    def nearly(self) -> tuple[Mistake, str] | None:
-        """Return the one mistake that holds but for a few stages, and those.
+    def nearly(self) -> tuple[list[Mistake], str]:
+        """Return the mistake that holds but for a few stages, and those.
 
         It explains every wrong case, or three times as many as not; and
-        ``shares`` has come across it.
+        ``shares`` has come across it. There are several when they explain
+        the same cases.
         """
         evidence, found = self.evidence, []
         failing = set(evidence.failing)
@@ -121,14 +147,19 @@ class Listed:
                 limit = f"but only when {text}"
             elif stages & self._stages(mine):
                 continue
-            elif len(stages) <= 2 and len(mine) >= 3 * len(exceptions):
+            elif len(stages) <= 3 and len(mine) >= 3 * len(exceptions):
                 limit = "but not when " + "; ".join(stages)
             elif not left and len(self._stages(mine)) <= 2:
                 limit = "but only when " + "; ".join(self._stages(mine))
             else:
                 continue
-            found.append((wrong, limit))
-        return found[0] if len(found) == 1 else None
+            found.append((wrong, mine, limit))
+        most = max((len(mine) for _, mine, _ in found), default=0)
+        found = [x for x in found if len(x[1]) == most]
+        limits = {(*sorted(mine), limit) for _, mine, limit in found}
+        if len(limits) != 1 or len(found) > _MOST:
+            return [], ""
+        return [x for x, _, _ in found], found[0][2]
 
     def without_nan(self, end: float) -> Mistake | None:
         """Return the mistake whose NaNs the answer replaces by a number."""
@@ -158,7 +189,7 @@ class Listed:
             return False
         nan = any(x.isnan().any() for x in b)
         return bool(nan or i not in evidence.failing) and all(
-            any(alike(x, torch.where(y.isnan(), n, y)) for n in _NUMBERS)
+            any(_is_filled(x, y, n) for n in _NUMBERS)
             for x, y in zip(a, b, strict=True)
         )
 
@@ -195,6 +226,7 @@ class Listed:
                 agree(
                     evidence.outcomes[i],
                     evidence.oracle.run(both, i),
+                    evidence.case(i),
                     evidence.oracle.part(i),
                 )
                 for i in cases
@@ -202,8 +234,16 @@ class Listed:
                 return one, two
         return None
 
-    def here(self) -> Mistake | None:
-        """Return the one mistake that explains the first wrong stage."""
+    def _count(self, wrong: Mistake) -> int:
+        """Return how many wrong cases a mistake explains."""
+        return sum(self.agrees(wrong, i) for i in self.evidence.failing)
+
+    def here(self) -> list[Mistake]:
+        """Return the mistake that explains the first wrong stage.
+
+        The one that explains most wrong cases; or several that explain as
+        many.
+        """
         evidence = self.evidence
         first = evidence.failures[0].case.stage
         stage = [
@@ -213,7 +253,19 @@ class Listed:
         ]
         outputs = [evidence.outcomes[i].output for i in stage]
         telling = sum(x.numel() for _, x in named_tensors(outputs))
+        if evidence.case(stage[0]).max_live is not None:
+            stage = self._cheap_first(evidence.passing, stage)
         found = [
             x for x in self.mistakes if all(self.agrees(x, i) for i in stage)
         ]
-        return found[0] if len(found) == 1 and telling >= 4 else None
+        if len(found) > 1:
+            count = {x: self._count(x) for x in found}
+            found = [x for x in found if count[x] == max(count.values())]
+        return found if telling >= 4 and len(found) <= _MOST else []
+
+
+def _is_filled(got: Tensor, other: Tensor, number: float) -> bool:
+    """Return whether the number, no other, is where the other has NaN."""
+    nan = other.isnan()
+    filled = torch.where(nan, number, other)
+    return bool((got[nan] == number).all()) and alike(got, filled)

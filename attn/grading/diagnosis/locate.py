@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 from torch import Tensor
 
+from attn.grading.compare import Problem
 from attn.grading.diagnosis.axes import Axes
 from attn.grading.diagnosis.conditions import condition
 from attn.grading.diagnosis.evidence import Evidence, Failure
@@ -162,13 +163,13 @@ def _places(evidence: Evidence, shown: Failure, axes: Axes) -> Iterator[str]:
         common = None
         for p in alike_ones:
             if p.wrong is not None and p.wrong.shape[axis] > 1:
-                said = _which(p.wrong, axis, word)
+                said = _which(p, axis, word)
                 common = (
                     said
                     if common is None
                     else [x for x in common if x in said]
                 )
-        mine = _which(problem.wrong, axis, word)
+        mine = _which(problem, axis, word)
         if common and len(alike_ones) > 1:
             everywhere.append(common[0])
         elif mine:
@@ -181,17 +182,17 @@ def _places(evidence: Evidence, shown: Failure, axes: Axes) -> Iterator[str]:
         yield f"In this case, {what}{of}: {_and(here)}."
 
 
-def _which(wrong: Tensor, axis: int, word: str) -> list[str]:
+def _which(problem: Problem, axis: int, word: str) -> list[str]:
     """Describe the indices along an axis at which something is wrong.
 
     Return several ways to say it, the best first, and nothing when there is
-    something wrong at every index.
+    something wrong at every index, or too small to tell at some.
     """
+    wrong = problem.wrong
+    assert wrong is not None
     n = wrong.shape[axis]
-    rest = [k for k in range(wrong.dim()) if k != axis]
-    bad = wrong.any(rest) if rest else wrong
-    at = bad.nonzero()[:, 0].tolist()
-    if n < 2 or len(at) == n:
+    at, moved = _at(wrong, axis), _at(wrong | _moved(problem), axis)
+    if n < 2 or len(at) == n or at != moved:
         return []
     many = _many(word)
     indices = set(at)
@@ -200,9 +201,10 @@ def _which(wrong: Tensor, axis: int, word: str) -> list[str]:
         (f"only the first {word}", {0}),
         (f"every {word} but the first", set(range(1, n))),
         (f"every {word} but the last", set(range(n - 1))),
-        (f"only odd {many}, counted from 0", set(range(1, n, 2))),
-        (f"only even {many}, counted from 0", set(range(0, n, 2))),
     ]
+    if n > 3:
+        ways.append((f"only odd {many}, counted from 0", {*range(1, n, 2)}))
+        ways.append((f"only even {many}, counted from 0", {*range(0, n, 2)}))
     if n % 2 == 0 and n > 2:
         ways.append(
             (f"only the second half of the {many}", set(range(n // 2, n)))
@@ -216,6 +218,22 @@ def _which(wrong: Tensor, axis: int, word: str) -> list[str]:
         ways.append((f"only {many} {_and([str(i) for i in at])}", indices))
     said = [text for text, fits in ways if fits == indices]
     return said or [f"{len(at)} of {n} {many}"]
+
+
+def _at(wrong: Tensor, axis: int) -> list[int]:
+    """Return the indices along an axis at which something is wrong."""
+    rest = [k for k in range(wrong.dim()) if k != axis]
+    bad = wrong.any(rest) if rest else wrong
+    return bad.nonzero()[:, 0].tolist()
+
+
+def _moved(problem: Problem) -> Tensor:
+    """Return where an element is off by more than rounding, or wrong."""
+    got, expected = problem.got, problem.expected
+    if not got.is_floating_point():
+        return got != expected
+    part = 1e-3 if got.element_size() >= 4 else 0.05
+    return (got - expected).abs() > part * expected.abs()
 
 
 def _many(word: str) -> str:

@@ -88,7 +88,7 @@ def _same(evidence: Evidence, mutant: Mutant, i: int) -> bool:
     if outcome.error is not None:
         return False
     other = evidence.oracle.run(mutant, i)
-    return agree(outcome, other, evidence.oracle.part(i))
+    return agree(outcome, other, evidence.case(i), evidence.oracle.part(i))
 
 
 def mutants(exercise: Exercise) -> Iterator[Mutant]:

@@ -9,6 +9,7 @@ behaves like it there.
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
@@ -52,7 +53,11 @@ class Diagnosis:
         """The name as the learner reads it; None if there is none."""
         if self.link == "here" or not self.names:
             return None
-        link = " — or: " if self.link == "or" else ", and: "
+        return self._joined
+
+    @property
+    def _joined(self) -> str:
+        link = ", and: " if self.link == "and" else " — or: "
         return link.join(x.name for x in self.names)
 
     @property
@@ -63,7 +68,7 @@ class Diagnosis:
         start = "this looks like"
         if self.link == "here":
             start = "in this case it behaves like"
-        said = self.name or self.names[0].name
+        said = self._joined
         said += f" — {self.limit}" if self.limit else ""
         return [f"{start}: {said}", *(x.why for x in self.names)]
 
@@ -87,7 +92,7 @@ def _diagnosis(evidence: Evidence) -> Diagnosis:
         return Diagnosis()
     listed = Listed(evidence)
     if known := listed.everywhere():
-        return Diagnosis(tuple(known[:3]), "or" if len(known) > 1 else "")
+        return Diagnosis(tuple(known[:3]), _or(known))
     seen = kinds.explained(evidence)
     failing = set(evidence.failing)
     for kind, cases in seen.items():
@@ -99,8 +104,9 @@ def _diagnosis(evidence: Evidence) -> Diagnosis:
     for (a, one), (b, two) in combinations(both.items(), 2):
         if one | two == failing:
             return Diagnosis((a, b), "and")
-    if found := listed.nearly():
-        return Diagnosis(found[:1], limit=found[1])
+    found, limit = listed.nearly()
+    if found:
+        return Diagnosis(tuple(found), _or(found), limit)
     if wrong := listed.without_nan(end):
         return Diagnosis((wrong, kinds.named("nan_replaced")), "and")
     if name := kinds.square_only(evidence):
@@ -111,9 +117,14 @@ def _diagnosis(evidence: Evidence) -> Diagnosis:
     if not evidence.exercise.launch:
         end = time.process_time() + TIME_LIMIT
         if changes := mutants.explained(evidence, end):
-            return Diagnosis(changes, "or" if len(changes) > 1 else "")
-        if pair := listed.merged(time.process_time() + TIME_LIMIT / 2):
+            return Diagnosis(changes, _or(changes))
+        end = max(end, time.process_time() + TIME_LIMIT / 4)
+        if pair := listed.merged(end):
             return Diagnosis(pair, "and")
     if here := listed.here():
-        return Diagnosis((here,), "here")
+        return Diagnosis(tuple(here), "here")
     return Diagnosis()
+
+
+def _or(names: Sequence[Any]) -> str:
+    return "or" if len(names) > 1 else ""

@@ -28,12 +28,13 @@ def complement(evidence: Evidence, failure: Failure) -> Words | None:
 
 @kind
 def nan_for_empty(evidence: Evidence, failure: Failure) -> Words | None:
-    """NaN, and only in rows in which the right result is 0 throughout."""
+    """NaN, and only in rows of which all is right to be 0, or the lse -inf."""
     values = failure.values
     for got, expected, _ in values:
         if expected.dim() < 1 or not got.is_floating_point():
             return None
         empty = (expected == 0).all(-1, keepdim=True).expand_as(got)
+        empty = empty | (expected == -math.inf)
         wrong = got.isnan() & ~expected.isnan()
         if not wrong.any() or (wrong & ~empty).any():
             return None

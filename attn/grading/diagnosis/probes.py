@@ -54,7 +54,7 @@ def explained(evidence: Evidence, end: float) -> Name | None:
         if time.process_time() > end:
             return None
         wrong, right = _explains(evidence, change, entries)
-        if wrong and not right:
+        if wrong and not right and not _all_nan(evidence):
             evidence.like = evidence.like or named(kind, **words).name
         if wrong and right:
             found = named(kind, **words)
@@ -62,6 +62,11 @@ def explained(evidence: Evidence, end: float) -> Name | None:
             name = f"{found.name} (in {some})" if some else found.name
             return Name(name, found.why)
     return None
+
+
+def _all_nan(evidence: Evidence) -> bool:
+    """Return whether nothing but NaN is wrong, which much can give."""
+    return all(f.problem.kind == "nan" for f in evidence.failures)
 
 
 def _fit(evidence: Evidence) -> bool:

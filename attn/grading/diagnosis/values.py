@@ -34,7 +34,9 @@ def pattern(evidence: Evidence, shown: Failure, axes: Axes) -> str:
     for text in mine:
         if all(text in said for said in all_fail):
             return f"{text[0].upper()}{text[1:]}."
-    return f"In this case {mine[0]}." if mine else _size(problem)
+    if mine:
+        return f"In this case {mine[0]}."
+    return _size(problem, max(_part(p) for _, p in others))
 
 
 def sentences(
@@ -113,7 +115,8 @@ def _linear(a: Tensor, b: Tensor, part: float) -> list[str]:
     said = []
     if b.any():
         factor = (a @ b / (b @ b)).item()
-        if abs(factor - 1) > 0.01 and factor and near(a, b * factor, part):
+        telling = abs(factor - 1) > 10 * part
+        if telling and factor and near(a, b * factor, part):
             said.append(
                 f"the wrong elements are off by the factor {number(factor)}"
             )
@@ -179,18 +182,29 @@ def _row_ratio(a: Tensor, b: Tensor) -> float | None:
     return factor if factor and alike(a, b * factor) else None
 
 
-def _size(problem: Problem) -> str:
-    """Say how far off the result is, next to its largest element."""
+def _part(problem: Problem) -> float:
+    """Return how far off a result is, next to its largest element."""
+    off, top = _off(problem)
+    return off / top if top else 0.0
+
+
+def _off(problem: Problem) -> tuple[float, float]:
+    """Return how far off a result is, and its largest element."""
     got, expected = problem.got.double(), problem.expected.double()
     both = got.isfinite() & expected.isfinite()
     if not both.any():
-        return ""
-    top = expected[both].abs().max().item()
+        return 0.0, 0.0
     off = (got - expected)[both].abs().max().item()
+    return off, expected[both].abs().max().item()
+
+
+def _size(problem: Problem, most: float) -> str:
+    """Say how far off the result is: here, and at most in all cases."""
+    off, top = _off(problem)
     if not top:
         return ""
     part = off / top
-    if part < 0.01:
+    if most < 0.01:
         return (
             f"It is off by {number(part, 2)} of the largest element at most: "
             "is something rounded, or almost right?"
