@@ -41,9 +41,12 @@ def in_state(key, state):
 
 
 @pytest.mark.parametrize(
-    "states",
-    [FEW, pytest.param(ALL, marks=pytest.mark.exhaustive)],
-    ids=["few", "all"],
+    ("states", "nbval"),
+    [
+        pytest.param(FEW, "warm", id="warm"),
+        pytest.param(ALL, "real", id="real", marks=pytest.mark.exhaustive),
+    ],
+    indirect=["nbval"],
 )
 @pytest.mark.parametrize("key", CHAPTERS)
 def test_the_score_is_exact(key, states, nbval, tmp_path):
