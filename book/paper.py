@@ -27,6 +27,11 @@ FOOTER = """<div style="width: 100%; text-align: center;
 MARGINS = {"top": "18mm", "bottom": "18mm", "left": "18mm", "right": "18mm"}
 
 
+def chromium() -> str | None:
+    """Return the path of the system's Chromium."""
+    return next((x for n in NAMES if (x := shutil.which(n))), None)
+
+
 def parts(root: Path) -> list[tuple[str, list[str]]]:
     """Return the names of the book's parts, and the pages of each."""
     contents = yaml.safe_load((root / "_toc.yml").read_text("utf-8"))
@@ -105,7 +110,7 @@ def _page_numbers(pdf: bytes) -> dict[str, int]:
 
 def main(built: Path, target: Path) -> str:
     """Print the book, and return what to tell: where it is, or what lacks."""
-    path = next((x for n in NAMES if (x := shutil.which(n))), None)
+    path = chromium()
     if path is None:
         return "make pdf needs Chromium, and none was found: install one"
     for package in ("playwright", "pypdf"):

@@ -3,7 +3,6 @@
 import functools
 import http.server
 import os
-import shutil
 import subprocess
 import sys
 import threading
@@ -11,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from book.paper import chromium
 from tests.book.pages import FIGURES
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -19,11 +19,6 @@ FLAGS = (
     "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run "
     "--disable-background-networking --disable-component-update --disable-sync"
 )
-
-
-def chromium():
-    names = ("chromium", "chromium-browser", "google-chrome")
-    return next((path for n in names if (path := shutil.which(n))), None)
 
 
 def build(source, target, **environment):

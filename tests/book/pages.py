@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-import yaml
+from book.paper import parts
 
 ROOT = Path(__file__).resolve().parents[2]
 FIGURES = {  # those that one can touch, and their pages
@@ -17,11 +17,7 @@ FIGURES = {  # those that one can touch, and their pages
 
 def pages():
     """Every page, as a path without its ending."""
-    contents = yaml.safe_load((ROOT / "_toc.yml").read_text("utf-8"))
-    files = [contents["root"]]
-    for part in contents["parts"]:
-        files += [chapter["file"] for chapter in part["chapters"]]
-    return files
+    return [page for _, part in parts(ROOT) for page in part]
 
 
 def chapters():

@@ -105,8 +105,9 @@ def figure_name(cell: Any) -> str | None:
     return about.get("name", f"figure-{cell['id']}")
 
 
+@cache
 def notebook(stem: str) -> Any:
-    """Read a pristine notebook as JSON."""
+    """Read a pristine notebook as JSON, once; it is not to be changed."""
     path: Path = root() / "notebooks" / f"{stem}.ipynb"
     return json.loads(path.read_text("utf-8"))
 

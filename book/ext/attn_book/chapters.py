@@ -7,13 +7,13 @@ appears in both by itself.
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from attn.data.book import root
 from attn.exercises import APPENDICES, CHAPTERS
+from attn.grading.plain.targets import notebook
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
@@ -75,7 +75,3 @@ def needs() -> str:
 
 def path_of(stem: str) -> Path:
     return root() / "notebooks" / f"{stem}.ipynb"
-
-
-def notebook(stem: str) -> Any:
-    return json.loads(path_of(stem).read_text("utf-8"))

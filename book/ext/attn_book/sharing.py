@@ -14,7 +14,7 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from attn.exercises import APPENDICES, CHAPTERS
-from attn_book.chapters import notebook
+from attn.grading.plain.targets import notebook
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
