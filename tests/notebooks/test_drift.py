@@ -60,6 +60,29 @@ def test_every_figure_has_alt_text_and_a_caption(key, notebook):
     assert figures >= 5
 
 
+MOST_LINES = {True: 10, False: 20}  # of an open cell: with a figure, without
+
+
+def test_long_code_is_folded_with_a_label_unless_the_text_teaches_it(
+    key, notebook
+):
+    folded = 0
+    for cell in notebook.cells:
+        if cell.cell_type != "code" or cell.metadata.get("nbgrader"):
+            continue
+        about = cell.metadata.get("mystnb", {})
+        tags = set(cell.metadata.get("tags", []))
+        if "hide-input" in tags:
+            label = about.get("code_prompt_show", "")
+            assert "figure" in about or label.startswith("Code of this ")
+            assert "taught" not in tags
+            folded += 1
+        elif not tags & {"taught", "remove-cell"}:
+            most = MOST_LINES["figure" in about]
+            assert len(cell.source.splitlines()) <= most, cell.source
+    assert folded
+
+
 def test_nothing_scrolls_sideways(key, notebook):
     for cell in notebook.cells:
         if cell.cell_type == "code":

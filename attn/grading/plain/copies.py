@@ -95,16 +95,17 @@ def _code(cell: Any, about: Targets) -> list[Any]:
     Jupyter shows no caption, and has no use for what the book says there.
     """
     metadata = dict(cell["metadata"])
-    figure = metadata.pop("mystnb", {}).get("figure", {})
-    below, subject = [], "the text does not need"
+    on_page = metadata.pop("mystnb", {})
+    title = on_page.get("code_prompt_show", "Code that the text does not need")
+    below = []
     if name := figure_name(cell):
         number = about.places[name].words
-        subject = f"draws {number}"
-        caption = f"**{number}** {plain(figure['caption'], about)}"
+        title = f"Code that draws {number}"
+        caption = f"**{number}** {plain(on_page['figure']['caption'], about)}"
         below.append(_markdown(f"caption-{cell['id']}"[:64], caption))
     cell = {**cell, "metadata": metadata}
     if FOLDED.intersection(metadata.get("tags", [])):
-        cell = _folded(cell, f"Code that {subject}")
+        cell = _folded(cell, title)
     return [cell, *below]
 
 

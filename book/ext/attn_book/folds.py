@@ -1,7 +1,7 @@
 """Name the button of a folded cell by its visible words.
 
 MyST-NB names the button "Toggle hidden content" for screen readers, which
-hides its words, "Show code cell source", from them.
+hides its words, "Code of this figure", from them.
 """
 
 from __future__ import annotations
