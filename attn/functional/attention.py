@@ -6,7 +6,7 @@ every other implementation in the book is checked against.
 
 from __future__ import annotations
 
-from typing import NamedTuple, Unpack
+from typing import NamedTuple, TypeAlias, Unpack
 
 import torch
 import torch.nn.functional as F
@@ -19,7 +19,8 @@ from attn.functional.validation import Window
 from attn.masks import Mask
 from attn.masks.combine import apply_masks
 
-Result = Tensor | tuple[Tensor, Tensor]  # with return_lse, the lse too
+# With return_lse, the lse too.
+Result: TypeAlias = "Tensor | tuple[Tensor, Tensor]"
 
 
 def scaled_dot_product_attention(

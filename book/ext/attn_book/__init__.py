@@ -1,21 +1,10 @@
-"""The book's Sphinx extension, for what Jupyter Book does not do.
-
-``exercises``   labels, hints and solutions on the pages of the chapters
-``chapters``    the list of chapters on the front page
-``downloads``   the download button gives a notebook without check outputs
-``api``         the API page, from static analysis
-``figures``     drawings in the colours of the page's theme
-``folds``       the name of a folded cell is what is written on it
-``offline``     no script that uses the network
-``numbering``   chapters, sections and figures have the numbers of the files
-``touch``       figures that one can touch
-``sharing``     descriptions, and a sitemap when the address is known
-``repository``  links to the repository, when its address is known
-"""
+"""The book's Sphinx extension, for what Jupyter Book does not do."""
 
 from __future__ import annotations
 
 import sys
+from importlib import import_module
+from importlib.abc import MetaPathFinder
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,41 +14,35 @@ if TYPE_CHECKING:
 # `attn` is imported from this checkout, only where no torch is needed.
 sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
 
-#: A reader installs none of these: outputs are stored, the API page is read.
+#: A reader installs none of these: outputs are stored, autodoc mocks them.
 ABSENT = ("torch", "transformers", "matplotlib")
+PARTS = (
+    "exercises",  # labels, hints and solutions on the pages of the chapters
+    "chapters",  # the list of chapters on the front page
+    "downloads",  # the download button gives a notebook without check outputs
+    "api",  # the API page, without torch
+    "figures",  # drawings in the colours of the page's theme
+    "folds",  # the name of a folded cell is what is written on it
+    "offline",  # no script that uses the network
+    "numbering",  # chapters and figures have the numbers of the files
+    "touch",  # figures that one can touch
+    "sharing",  # descriptions, and a sitemap when the address is known
+    "repository",  # links to the repository, when its address is known
+)
+
+
+class Absent(MetaPathFinder):
+    """Fails to import what no page may need."""
+
+    def find_spec(self, name: str, *_: Any) -> None:
+        if name in ABSENT:
+            raise ModuleNotFoundError(f"no page may need {name}", name=name)
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
-    for name in ABSENT:
-        if sys.modules.get(name):
-            raise ImportError(f"{name} is imported: no page may need it")
-        sys.modules[name] = None  # type: ignore[assignment]  # import fails
-    from attn_book import (
-        api,
-        chapters,
-        downloads,
-        exercises,
-        figures,
-        folds,
-        numbering,
-        offline,
-        repository,
-        sharing,
-        touch,
-    )
-
-    for part in (
-        exercises,
-        chapters,
-        downloads,
-        api,
-        figures,
-        folds,
-        numbering,
-        offline,
-        repository,
-        sharing,
-        touch,
-    ):
-        part.setup(app)
+    if found := [name for name in ABSENT if name in sys.modules]:
+        raise ImportError(f"{found} are imported: no page may need them")
+    sys.meta_path.insert(0, Absent())
+    for part in PARTS:
+        import_module(f"attn_book.{part}").setup(app)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
