@@ -2,15 +2,6 @@
 document.addEventListener("DOMContentLoaded", () => {
   const all = (selector) => document.querySelectorAll(selector);
 
-  // The theme listens to the first button of each menu only, in a header that
-  // this book does not show.
-  for (const menu of ["primary", "secondary"]) {
-    const [first, ...others] = all(`.${menu}-toggle`);
-    for (const button of others) {
-      button.addEventListener("click", () => first.click());
-    }
-  }
-
   // What scrolls by itself must be reachable by keyboard, and nothing else.
   const scrolls = ".bd-article pre, .bd-article table, .bd-article div.math, .drawn";
   const reach = () => {

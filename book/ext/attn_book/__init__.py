@@ -22,8 +22,6 @@ PARTS = (
     "downloads",  # the download button gives a notebook without check outputs
     "api",  # the API page, without torch
     "figures",  # drawings in the colours of the page's theme
-    "folds",  # the name of a folded cell is what is written on it
-    "offline",  # no script that uses the network
     "numbering",  # chapters and figures have the numbers of the files
     "touch",  # figures that one can touch
     "sharing",  # descriptions, and a sitemap when the address is known
