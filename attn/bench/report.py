@@ -5,30 +5,20 @@ from __future__ import annotations
 from typing import Any
 
 from matplotlib.figure import Figure
-from rich.console import Console
-from rich.table import Table
 
 from attn.bench.cases import CASES, find
 from attn.bench.results import measured, median, ratios, speed, spread
-from attn.plot import BLUE, GREY, ORANGE, describe, figure
+from attn.plot import BLUE, GREY, ORANGE, Table, describe, figure
 
 _OURS = ("auto", "triton", "triton_split_kv")
 
 
 def show(run: dict[str, Any]) -> None:
     """Print all tables of a run."""
-    console = Console()
-    console.print(times(run))
-    if not run["dry"]:
-        console.print(goals(run))
+    print(f"{times(run)}\n")
+    print(provenance(run) if run["dry"] else goals(run))
     for case in run["pending"]:
-        console.print(f"pending: {find(case['case']).title}: {case['why']}")
-    console.print(provenance(run), soft_wrap=True)
-
-
-def print_table(table: Table, width: int = 79) -> None:
-    """Print a table as plain text, the same everywhere."""
-    Console(width=width, force_jupyter=False, color_system=None).print(table)
+        print(f"pending: {find(case['case']).title}: {case['why']}")
 
 
 def provenance(run: dict[str, Any]) -> str:
@@ -44,14 +34,12 @@ def provenance(run: dict[str, Any]) -> str:
 
 def times(run: dict[str, Any]) -> Table:
     """Return a table of every peer of every case: time, spread, speed."""
-    table = Table("case", "peer", title="Medians, interleaved")
-    for name in ("ms", "spread", "speed", "peak"):
-        table.add_column(name, justify="right")
+    rows = []
     for case in run["cases"]:
         title = case["title"]
         for name, peer in case["peers"].items():
             if "missing" in peer:
-                cells = ["-", "", peer["missing"][:40], ""]
+                cells = ["", "", "", "", peer["missing"][:40]]
             else:
                 peak = peer.get("peak_bytes")
                 cells = [
@@ -59,11 +47,12 @@ def times(run: dict[str, Any]) -> Table:
                     f"{100 * spread(peer):.0f} %",
                     _speed(speed(peer), case["unit"]),
                     "" if peak is None else f"{peak / 2**20:.0f} MiB",
+                    "",
                 ]
-            table.add_row(title, name, *cells)
+            rows.append([title, name, *cells])
             title = ""
-        table.add_section()
-    return table
+    head = ("case", "peer", "ms", "spread", "speed", "peak", "did not run")
+    return Table(head, rows, "Medians, interleaved")
 
 
 def _speed(number: float, unit: str) -> str:
@@ -73,17 +62,18 @@ def _speed(number: float, unit: str) -> str:
 
 def goals(run: dict[str, Any]) -> Table:
     """Return a table of every goal, and what was measured."""
-    table = Table("case", "goal", "measured", "it is", title="Goals")
+    rows = []
     for case in run["cases"]:
         title = case["title"]
         for goal, against, ratio, met in ratios(case):
             hope = f"{goal.ours} ≥ {goal.at_least:g}x {against}"
             if goal.at_most is not None:
                 hope = f"≤ {goal.at_most:g}x the memory of {against}"
-            mark = "met" if met else "missed"
-            table.add_row(title, hope, f"{ratio:.3g}x", mark)
+            mark = "✓ met" if met else "✗ missed"
+            rows.append([title, hope, f"{ratio:.3g}x", mark])
             title = ""
-    return table
+    head = ("case", "goal", "measured", "it is")
+    return Table(head, rows, provenance(run))
 
 
 def pending(runs: list[dict[str, Any]]) -> list[str]:

@@ -5,15 +5,12 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from functools import cache
-from html import escape
-from typing import Any
+from typing import Any, NamedTuple
 
 from attn.exercises import CHAPTERS, sources
 from attn.exercises.cells import exercise_id
 from attn.exercises.spec import Exercise, chapter
 from attn.grading import progress_store
-
-_STYLE = "text-align: left"
 
 
 def progress() -> None:
@@ -25,6 +22,16 @@ def progress() -> None:
     from IPython.display import display
 
     display(Progress(progress_store.load()))
+
+
+class Link(NamedTuple):
+    """A link to a cell, in a table."""
+
+    address: str
+    text: str
+
+    def _repr_html_(self) -> str:
+        return f'<a href="{self.address}">{self.text}</a>'
 
 
 @dataclass(frozen=True)
@@ -58,6 +65,20 @@ class Row:
             for field, label in fields
             if self.entry.get(field)
         ]
+
+    @property
+    def link(self) -> Link:
+        """Return a link to the cell in which the exercise is written."""
+        place = _cells(self.stem).get(self.exercise.id, "")
+        anchor = f"#cell-id={place}" if place else ""
+        return Link(f"{self.stem}.ipynb{anchor}", self.exercise.id)
+
+    @property
+    def cells(self) -> list[Any]:
+        """Return the row of the table."""
+        name = self.exercise.id if self.is_done else self.link
+        worth = f"{self.points}/{self.exercise.points}"
+        return [self.sign, name, worth, ", ".join(self.counts), self.last]
 
     @property
     def last(self) -> str:
@@ -110,26 +131,19 @@ class Progress:
         return "\n".join([*lines, end])
 
     def _repr_html_(self) -> str:
-        head = "".join(
-            f'<th style="{_STYLE}">{name}</th>'
-            for name in ("", "exercise", "points", "so far", "last time")
-        )
-        body = []
+        from attn.plot import Table  # only here, for it loads matplotlib
+
+        body: list[list[Any]] = []
         for stem in CHAPTERS.values():
             rows = self._of(stem)
             points = sum(row.points for row in rows)
             worth = sum(row.exercise.points for row in rows)
-            link = f'<a href="{stem}.ipynb">{stem}</a>'
-            body.append(
-                f'<tr><th colspan="2" style="{_STYLE}">{link}</th>'
-                f'<th style="{_STYLE}" colspan="3">{points}/{worth}</th></tr>'
-            )
-            body += map(_html, rows)
-        return (
-            f"<p><b>{self.total}.</b> {self._next_step()}</p>"
-            f"<table><thead><tr>{head}</tr></thead>"
-            f"<tbody>{''.join(body)}</tbody></table>"
-        )
+            chapter_link = Link(f"{stem}.ipynb", stem)
+            body.append(["", chapter_link, f"{points}/{worth}", "", ""])
+            body += [row.cells for row in rows]
+        head = ("", "exercise", "points", "so far", "last time")
+        table = Table(head, body)._repr_html_()
+        return f"<p><b>{self.total}.</b> {self._next_step()}</p>{table}"
 
     def _next_step(self) -> str:
         if not (step := self.next):
@@ -137,33 +151,10 @@ class Progress:
         help_at_hand = ""
         if step.sign == "✗":
             help_at_hand = f', <code>hint("{step.exercise.id}")</code> helps'
-        return f"Next: {_link(step)}{help_at_hand}."
+        return f"Next: {step.link._repr_html_()}{help_at_hand}."
 
     def _of(self, stem: str) -> list[Row]:
         return [row for row in self.rows if row.stem == stem]
-
-
-def _html(row: Row) -> str:
-    name = row.exercise.id
-    cells = [
-        row.sign,
-        name if row.is_done else _link(row),
-        f"{row.points}/{row.exercise.points}",
-        ", ".join(row.counts),
-        escape(row.last),
-    ]
-    return "<tr>" + "".join(_cell(x) for x in cells) + "</tr>"
-
-
-def _cell(text: str) -> str:
-    return f'<td style="{_STYLE}">{text}</td>'
-
-
-def _link(row: Row) -> str:
-    """Link to the cell in which an exercise is written."""
-    place = _cells(row.stem).get(row.exercise.id, "")
-    anchor = f"#cell-id={place}" if place else ""
-    return f'<a href="{row.stem}.ipynb{anchor}">{row.exercise.id}</a>'
 
 
 @cache

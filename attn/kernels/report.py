@@ -18,7 +18,10 @@ import tempfile
 import textwrap
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from attn.plot import Table
 
 __all__ = [
     "CompiledKernel",
@@ -194,16 +197,16 @@ def _in_a_process(jobs: list[list[Any]]) -> list[CompiledKernel]:
     return [CompiledKernel(*row) for row in json.loads(done.stdout)]
 
 
-def as_table(rows: list[CompiledKernel]) -> str:
-    """Return the report as text."""
+def as_table(rows: list[CompiledKernel]) -> Table:
+    """Return the report as a table."""
+    from attn.plot import Table  # only here, for it loads matplotlib
+
     head = "kernel GPU dtype D tile warps stages registers spilled shared"
-    lines = [f"{head} matrices".split()]
+    lines = []
     for r in rows:
         sizes = f"{r.spilled} B", f"{r.shared / 1024:.0f} KB"
-        line = [r.kernel, f"sm_{r.arch}", *r[2:8], *sizes, r.instructions]
-        lines.append([str(cell) for cell in line])
-    widths = [max(map(len, column)) + 2 for column in zip(*lines, strict=True)]
-    return "\n".join("".join(map(str.ljust, x, widths)) for x in lines)
+        lines.append((r.kernel, f"sm_{r.arch}", *r[2:8], *sizes, r[-1]))
+    return Table([*head.split(), "matrices"], lines)
 
 
 # --- in the other process ----------------------------------------------------

@@ -1,4 +1,4 @@
-"""The pictures of this book: attention and masks, in one style."""
+"""The pictures and tables of this book, in one style."""
 
 from attn.plot.attention import attention_map, attention_maps, mask, masks_grid
 from attn.plot.curves import histograms, lines
@@ -12,6 +12,7 @@ from attn.plot.looks import (
     PURPLE,
     style,
 )
+from attn.plot.tables import Table
 
 __all__ = [
     "BLUE",
@@ -20,6 +21,7 @@ __all__ = [
     "GREY",
     "ORANGE",
     "PURPLE",
+    "Table",
     "alt_text",
     "attention_map",
     "attention_maps",

@@ -3,7 +3,8 @@ document.addEventListener("DOMContentLoaded", () => {
   const all = (selector) => document.querySelectorAll(selector);
 
   // What scrolls by itself must be reachable by keyboard, and nothing else.
-  const scrolls = ".bd-article pre, .bd-article table, .bd-article div.math, .drawn";
+  const scrolls = ".bd-article pre, .pst-scrollable-table-container, .text_html, " +
+    ".bd-article div.math, .drawn";
   const reach = () => {
     for (const box of all(scrolls)) {
       if (box.scrollWidth > box.clientWidth + 1) box.tabIndex = 0;

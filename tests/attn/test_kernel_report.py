@@ -64,7 +64,7 @@ def test_half_precision_uses_the_newest_instructions_that_the_tile_allows(
 
 
 def test_the_table_has_a_line_for_each_row(rows):
-    head, *lines = report.as_table(rows).splitlines()
+    head, *lines = str(report.as_table(rows)).splitlines()
     assert head.split()[:3] == ["kernel", "GPU", "dtype"]
     for line, row in zip(lines, rows, strict=True):
         assert line.split()[:2] == [row.kernel, f"sm_{row.arch}"]

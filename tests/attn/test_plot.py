@@ -306,3 +306,26 @@ def test_a_wrong_picture_is_answered(name):
     call, message = WRONG[name]
     with pytest.raises((TypeError, ValueError), match=message):
         call()
+
+
+def test_a_table_is_aligned_text_and_html_with_signs_beside_colours():
+    class Link:
+        __str__ = lambda self: "here"  # noqa: E731
+        _repr_html_ = lambda self: '<a href="x">here</a>'  # noqa: E731
+
+    rows = [("a < b", 9, True, Link()), ("c", "10", "✗ missed", "")]
+    table = plot.Table(("case", "ms", "it is", "where"), rows, "Two rows")
+    assert repr(table).splitlines() == [
+        "Two rows",
+        "case   ms  it is     where",
+        "a < b   9  ✓ yes     here",
+        "c      10  ✗ missed",
+    ]
+    html = table._repr_html_()
+    assert "<caption>Two rows</caption>" in html
+    assert '<th scope="col" style="text-align: right">ms</th>' in html
+    assert '<td style="text-align: left">a &lt; b</td>' in html
+    assert '<b class="yes">✓ yes</b>' in html
+    assert '<b class="no">✗ missed</b>' in html
+    assert '<a href="x">here</a>' in html
+    assert repr(plot.Table(("one", "two"), [])) == "one  two"

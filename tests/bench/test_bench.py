@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import subprocess
 from dataclasses import replace
@@ -10,8 +9,6 @@ from dataclasses import replace
 import pytest
 
 pytest.importorskip("triton")
-
-from rich.console import Console  # noqa: E402
 
 from attn.bench import report, results  # noqa: E402
 from attn.bench.__main__ import main  # noqa: E402
@@ -31,12 +28,6 @@ def dry(tmp_path_factory):
         main(["run", "--dry-run", "--repeats", "2", "--out", str(path)]) == 0
     )
     return path
-
-
-def text(table):
-    out = io.StringIO()
-    Console(file=out, width=200).print(table)
-    return out.getvalue()
 
 
 def made(**peers):
@@ -72,7 +63,7 @@ def test_a_peer_that_cannot_run_is_listed_with_its_reason(dry):
     run = results.load(dry)
     (forward, *_) = (c for c in run["cases"] if c["case"].startswith("gpu"))
     assert forward["peers"]["cuDNN"] == {"missing": "cuDNN is for GPUs"}
-    assert "cuDNN is for GPUs" in text(report.times(run))
+    assert "cuDNN is for GPUs" in str(report.times(run))
 
 
 def test_a_run_says_where_and_when_and_of_what(dry):
@@ -105,12 +96,14 @@ def test_ratios_are_of_medians_and_of_the_best_rival():
 
 def test_a_goal_that_is_missed_is_shown_as_missed():
     case = made(SDPA=peer([1.0]), naive=peer([2.0]), auto=peer([1.5]))
-    run = {"cases": [case], "about": {}, "dry": False, "pending": []}
+    about = results.about_this_machine()
+    run = {"cases": [case], "about": about, "dry": False, "pending": []}
     for one in case["peers"].values():
         one["peak_bytes"] = 1
-    lines = [x for x in text(report.goals(run)).splitlines() if "│" in x]
-    ends = [x.split("│")[-2].strip() for x in lines]
-    assert ends == ["missed"] * 3
+    table = report.goals(run)
+    ends = [line.split("  ")[-1] for line in str(table).splitlines()[2:]]
+    assert ends == ["✗ missed"] * 3
+    assert table._repr_html_().count('<b class="no">✗ missed</b>') == 3
 
 
 def test_work_counts_where_peers_do_not_do_the_same():

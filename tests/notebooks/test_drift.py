@@ -87,6 +87,11 @@ def test_nothing_scrolls_sideways(key, notebook):
     for cell in notebook.cells:
         if cell.cell_type == "code":
             assert max(map(len, cell.source.splitlines()), default=0) <= 79
+            for output in cell.outputs:
+                printed = output.get("text", "")
+                assert max(map(len, printed.splitlines()), default=0) <= 79
+                drawn = re.search(r"[\u2500-\u257f]|^.*\{'.*':", printed, re.M)
+                assert not drawn, "a table is a plot.Table: " + drawn[0]
 
 
 def test_no_cell_ran_into_stderr_or_an_unmarked_error(key, notebook):

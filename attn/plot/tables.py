@@ -1,0 +1,85 @@
+"""Tables that a notebook shows as such, and a terminal as aligned text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from html import escape
+from typing import Any
+
+_NUMBER = re.compile(r"[-−]?\d")
+_BADGES = {"✓": "yes", "✗": "no"}
+
+
+class Table:
+    """Rows under a head.
+
+    A bool is shown as a sign and a word; a column of numbers ends at the
+    right. In HTML a text that begins with ✓ or ✗ is a badge, and an object
+    with an HTML form of its own is shown in that.
+
+    Args:
+        head: the names of the columns.
+        rows: of each, one entry a column.
+        caption: what the table shows.
+    """
+
+    def __init__(
+        self,
+        head: Sequence[str],
+        rows: Iterable[Sequence[Any]],
+        caption: str = "",
+    ) -> None:
+        self.head, self.caption = list(head), caption
+        self.rows = [[_shown(x) for x in row] for row in rows]
+
+    def __repr__(self) -> str:
+        lines = [self.head, *([str(x) for x in row] for row in self.rows)]
+        columns = list(zip(*lines, strict=True))
+        widths = [max(map(len, column)) for column in columns]
+        sides = [str.rjust if x else str.ljust for x in self._numeric()]
+        texts = [self.caption] if self.caption else []
+        for line in lines:
+            cells = zip(sides, line, widths, strict=True)
+            texts.append("  ".join(f(x, n) for f, x, n in cells).rstrip())
+        return "\n".join(texts)
+
+    def _repr_html_(self) -> str:
+        sides = ["right" if x else "left" for x in self._numeric()]
+
+        def line(kind: str, cells: Sequence[Any]) -> str:
+            made = (
+                f'<{kind} style="text-align: {side}">{_html(x)}'
+                f"</{kind.partition(' ')[0]}>"
+                for side, x in zip(sides, cells, strict=True)
+            )
+            return f"<tr>{''.join(made)}</tr>"
+
+        caption = self.caption and f"<caption>{escape(self.caption)}</caption>"
+        body = "\n".join(line("td", row) for row in self.rows)
+        head = line('th scope="col"', self.head)
+        return (
+            f'<table class="table dataframe">{caption}\n'
+            f"<thead>{head}</thead>\n<tbody>{body}</tbody>\n</table>"
+        )
+
+    def _numeric(self) -> list[bool]:
+        """Return which columns hold numbers, and nothing else."""
+        columns = [
+            [text for row in self.rows if (text := str(row[i]))]
+            for i in range(len(self.head))
+        ]
+        return [bool(c) and all(map(_NUMBER.match, c)) for c in columns]
+
+
+def _shown(entry: Any) -> Any:
+    return ("✗ no", "✓ yes")[entry] if isinstance(entry, bool) else entry
+
+
+def _html(entry: Any) -> str:
+    if hasattr(entry, "_repr_html_"):
+        made: str = entry._repr_html_()
+        return made
+    text = escape(str(entry))
+    kind = _BADGES.get(text[:1])
+    return f'<b class="{kind}">{text}</b>' if kind else text
