@@ -24,6 +24,7 @@ PARTS = (
     "figures",  # drawings in the colours of the page's theme
     "numbering",  # chapters and figures have the numbers of the files
     "touch",  # figures that one can touch
+    "terms",  # a glossary term is a link where a chapter first uses it
     "sharing",  # descriptions, and a sitemap when the address is known
     "repository",  # links to the repository, when its address is known
 )
