@@ -25,6 +25,7 @@ PARTS = (
     "numbering",  # chapters and figures have the numbers of the files
     "touch",  # figures that one can touch
     "terms",  # a glossary term is a link where a chapter first uses it
+    "previews",  # what links lead to, for the page to show
     "sharing",  # descriptions, and a sitemap when the address is known
     "repository",  # links to the repository, when its address is known
 )

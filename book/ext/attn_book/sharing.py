@@ -44,10 +44,17 @@ def describe(
     app: Sphinx, page: str, template: str, context: dict[str, Any], tree: Any
 ) -> None:
     """Give a chapter its summary as its description."""
+    if text := html.escape(summary(page)):
+        tag = f'<meta name="description" content="{text}" />\n'
+        context["metatags"] += tag
+        context["meta"] = {**(context["meta"] or {}), "og:description": text}
+
+
+def summary(page: str) -> str:
+    """Return a chapter's summary without its Markdown; others have none."""
     stem = PurePosixPath(page).name
     if stem not in (*CHAPTERS.values(), *APPENDICES):
-        return
-    summary = notebook(stem)["metadata"]["attn"]["summary"]
-    text = html.escape(re.sub(r"[`$*\\]", "", summary))
-    context["metatags"] += f'<meta name="description" content="{text}" />\n'
-    context["meta"] = {**(context["meta"] or {}), "og:description": text}
+        return ""
+    return re.sub(
+        r"[`$*\\]", "", notebook(stem)["metadata"]["attn"]["summary"]
+    )

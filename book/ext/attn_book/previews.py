@@ -1,0 +1,85 @@
+"""Keep what links lead to, for ``book/_static/preview.js`` to show.
+
+A figure is on the page that refers to it. Terms, sources, chapters and
+labelled sections are on others, which a page opened as a file cannot read:
+they go into a script, which the page loads before its first preview.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Any
+
+from docutils import nodes
+
+from attn_book.sharing import summary
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
+
+
+def setup(app: Sphinx) -> None:
+    kept: dict[str, str] = {}
+    app.connect("html-page-context", partial(keep, kept))
+    app.connect("build-finished", partial(write, kept))
+
+
+def keep(
+    kept: dict[str, str],
+    app: Sphinx,
+    page: str,
+    template: str,
+    context: dict[str, Any],
+    doctree: nodes.document | None,
+) -> None:
+    """Keep what a page has for previews, by the addresses that lead to it."""
+    if doctree is None:
+        return
+    file = PurePosixPath(page).with_suffix(".html").name
+    labels = app.env.get_domain("std").labels.values()
+    places = {f"#{place}" for name, place, _ in labels if name == page}
+    for node in doctree.findall(nodes.Element):
+        own = [f"#{place}" for place in node["ids"]]
+        match node:
+            case nodes.term():
+                parts = node.parent[-1].children
+            case nodes.citation():
+                parts = node[1:]
+            case nodes.section() if node.parent is doctree:
+                parts, own = beginning(node, summary(page)), [*own, ""]
+            case nodes.section() if places.intersection(own):
+                parts = beginning(node)
+            case _:
+                continue
+        text = "".join(html_of(unlinked(x), app) for x in parts)
+        kept.update((file + place, text) for place in own)
+
+
+def beginning(section: nodes.section, about: str = "") -> list[nodes.Element]:
+    """Return a title, and what the section is about or begins with."""
+    title = nodes.strong("", "", *section[0].deepcopy().children)
+    texts = [x for x in section if isinstance(x, nodes.paragraph)][:1]
+    if about:
+        texts = [nodes.paragraph("", about)]
+    return [nodes.paragraph("", "", title), *texts]
+
+
+def unlinked(node: nodes.Element) -> nodes.Element:
+    """Return a copy in which links are words."""
+    copy = node.deepcopy()
+    for link in list(copy.findall(nodes.reference)):
+        link.replace_self(link.children)
+    return copy
+
+
+def html_of(node: nodes.Element, app: Sphinx) -> str:
+    return app.builder.render_partial(node)["fragment"]
+
+
+def write(kept: dict[str, str], app: Sphinx, failure: object) -> None:
+    if failure is None and app.builder.format == "html":
+        file = Path(app.outdir, "_static", "preview.data.js")
+        text = json.dumps(kept, indent=0, ensure_ascii=False)
+        file.write_text(f"window.previews = {text};\n", "utf-8")
