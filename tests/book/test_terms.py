@@ -1,0 +1,74 @@
+"""Chapters link the terms of the glossary, each where it is first used."""
+
+import importlib
+import re
+
+import pytest
+from bs4 import BeautifulSoup
+
+from attn.exercises import APPENDICES, CHAPTERS
+from attn.grading.plain.targets import notebook, targets
+from tests.book.pages import ROOT
+
+NOT_PROSE = "figure, table, details, .admonition, .exercise-card, .cell"
+NO_PLACE_FOR_A_LINK = (
+    ":is(h1, h2, h3, h4, figcaption, .exercise-card) .std-term"
+)
+NOT_TEXT = ("code", "pre", "h1", "h2", "h3", "h4")
+
+
+@pytest.fixture
+def everyday(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "book" / "ext"))
+    return importlib.import_module("attn_book.terms").EVERYDAY
+
+
+def prose(article):
+    """The texts of a chapter's paragraphs, those of terms with their link."""
+    outside = {id(x) for x in article.select(NOT_PROSE)}
+    for text in article.find_all(string=True):
+        around = list(text.parents)
+        names = {x.name for x in around}
+        formula = "math" in text.parent.get("class", [])
+        if "p" not in names or names.intersection(NOT_TEXT) or formula:
+            continue
+        if not any(id(x) in outside for x in around):
+            link = next((x["href"] for x in around if x.name == "a"), "")
+            if not link or "glossary.html" in link:
+                yield text, link
+
+
+def by_hand(stem):
+    cells = notebook(stem)["cells"]
+    text = "".join("".join(x["source"]) for x in cells)
+    return {
+        x.lower() for x in re.findall(r"\{term\}`(?:[^`<]*<)?([^`>]+)", text)
+    }
+
+
+@pytest.mark.parametrize("stem", [*CHAPTERS.values(), *APPENDICES])
+def test_a_term_is_linked_where_a_chapter_first_uses_it(stem, book, everyday):
+    page = (book / "notebooks" / f"{stem}.html").read_text("utf-8")
+    article = BeautifulSoup(page, "html.parser").find("article")
+    texts, known = list(prose(article)), by_hand(stem)
+    links = [x["href"] for x in article.find_all("a", href=True)]
+    used, missing = set(), set()
+    for term in targets().terms.keys() - everyday:
+        first, rest = term[0], re.sub("(?<!s)s$", "", term[1:])
+        form = rf"(?i:{re.escape(first)}){re.escape(rest)}s?"
+        word = re.compile(rf"(?<![\w-]){form}(?![\w-])")
+        uses = [href for text, href in texts if word.search(text)]
+        if not uses:
+            continue
+        used.add(term)
+        place = "../book/glossary.html#term-" + re.sub(r"\W+", "-", term)
+        once = links.count(place) == 1 and uses[0] == place
+        if not (place in links if term.lower() in known else once):
+            missing.add(term)
+    assert missing == set()
+    assert len(used) > 5
+    assert article.select(NO_PLACE_FOR_A_LINK) == []
+
+
+def test_an_everyday_word_is_a_term(everyday):
+    assert everyday <= targets().terms.keys()
