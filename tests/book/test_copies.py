@@ -61,11 +61,17 @@ def test_the_download_is_a_plain_copy_that_can_install_attn(both):
     assert installer["metadata"]["cellView"] == "form"
 
 
-def test_colab_opens_the_branch_that_the_workflow_writes(monkeypatch):
+@pytest.fixture
+def repository(monkeypatch):
     monkeypatch.syspath_prepend(str(ROOT / "book" / "ext"))
+    return importlib.import_module("attn_book.repository")
+
+
+def test_colab_opens_the_branch_that_the_workflow_writes(
+    repository, monkeypatch
+):
     monkeypatch.setenv("GITHUB_SERVER_URL", "https://github.com")
     monkeypatch.setenv("GITHUB_REPOSITORY", "you/attention")
-    repository = importlib.import_module("attn_book.repository")
     config = SimpleNamespace(html_theme_options={}, myst_substitutions={})
     repository.configure(SimpleNamespace(srcdir=ROOT), config)
     options = config.html_theme_options
@@ -75,3 +81,23 @@ def test_colab_opens_the_branch_that_the_workflow_writes(monkeypatch):
     branch = options["repository_branch"]
     assert f"git init -q -b {branch}\n" in steps
     assert steps.count(f'/${{GITHUB_REPOSITORY}}" {branch}\n') == 1
+
+
+@pytest.mark.parametrize(
+    "remote, public",
+    [
+        ("https://github.com/you/x.git", "https://github.com/you/x"),
+        ("https://me:key@gitlab.com/a/b/x/", "https://gitlab.com/a/b/x"),
+        ("https://example.org:8443/you/x", "https://example.org:8443/you/x"),
+        ("http://localhost:3000/you/x", ""),
+        ("http://me:key@127.0.0.1:3000/you/x", ""),
+        ("http://[::1]/you/x", ""),
+        ("git@github.com:you/x.git", ""),
+        ("https://github.com/you", ""),
+        ("fatal: not a git repository", ""),
+    ],
+)
+def test_a_page_links_to_a_public_address_without_its_key(
+    repository, remote, public
+):
+    assert repository.web_address(remote) == public

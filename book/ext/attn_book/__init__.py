@@ -17,7 +17,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
 #: A reader installs none of these: outputs are stored, autodoc mocks them.
 ABSENT = ("torch", "transformers", "matplotlib")
 PARTS = (
-    "exercises",  # labels, hints and solutions on the pages of the chapters
+    "exercises",  # cards, hints and solutions on the pages of the chapters
     "chapters",  # the list of chapters on the front page
     "downloads",  # the download button gives a notebook without check outputs
     "api",  # the API page, without torch

@@ -1,11 +1,14 @@
-"""Put cards, hints and solutions on the pages of the chapters.
+"""Put cards, hints, solutions and places for figures on the chapters' pages.
 
 A notebook holds an exercise as two code cells: the stub, whose nbgrader
 metadata says ``solution: true``, and the check, which says ``grade: true``.
 The page gets a card above the first, which sets the task as text (the stub
 there has no docstring), and drop-downs below the second. Their text comes
-from ``attn/exercises`` and ``solutions``, read as source; the notebooks do
-not change.
+from ``attn/exercises`` and ``solutions``, read as source, their form from
+``book/_templates``; the notebooks do not change.
+
+A code cell tagged ``touch-mask_workbench`` draws a stored figure; below it
+the page gets a place for the one that can be touched (``touch``).
 """
 
 from __future__ import annotations
@@ -18,14 +21,17 @@ from typing import TYPE_CHECKING, Any
 
 from sphinx.ext.napoleon import GoogleDocstring
 
-from attn.exercises import CHAPTERS, sources
+from attn.exercises import sources
 from attn.exercises.cells import checked_id, exercise_id, points
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
     from sphinx.application import Sphinx
 
 Cell = dict[str, Any]
 DEFINITION = ast.FunctionDef | ast.ClassDef
+TOUCH = "touch-"
 
 
 def setup(app: Sphinx) -> None:
@@ -33,46 +39,36 @@ def setup(app: Sphinx) -> None:
 
 
 def add_to_page(app: Sphinx, docname: str, source: list[str]) -> None:
-    """Add labels and drop-downs to the chapter ``docname``."""
-    if not docname.startswith("notebooks/"):
-        return
-    for key, chapter in CHAPTERS.items():
-        if docname == f"notebooks/{chapter}":
-            for path in (
-                sources.solutions_path(key),
-                *sorted(sources.folder(key).glob("*.md")),
-            ):
-                app.env.note_dependency(str(path))
-    source[0] = json.dumps(with_exercises(json.loads(source[0])))
+    """Add what is not in the notebook to the chapter ``docname``."""
+    if docname.startswith("notebooks/"):
+        render = app.builder.templates.render
+        notebook = json.loads(source[0])
+        notebook["cells"] = list(with_additions(notebook, render))
+        source[0] = json.dumps(notebook)
 
 
-def with_exercises(notebook: dict[str, Any]) -> dict[str, Any]:
-    """Put a label before and drop-downs after each exercise."""
+def with_additions(
+    notebook: dict[str, Any], render: Callable[[str, Cell], str]
+) -> Iterator[Cell]:
+    """Yield the cells, and new ones between them."""
     worth = points(notebook)
-    cells: list[Cell] = []
     for cell in notebook["cells"]:
+        tags = cell["metadata"].setdefault("tags", [])  # on the page, classes
+        figures = [x.removeprefix(TOUCH) for x in tags if x.startswith(TOUCH)]
         if name := exercise_id(cell):
-            cells += [
-                markdown(card(name, worth.get(name, 0))),
-                {**tagged(cell, "exercise"), "source": bare_stub(name)},
-            ]
-        elif name := checked_id(cell):
-            cells += [tagged(cell, "check"), markdown(dropdowns(name))]
-        else:
-            cells.append(cell)
-    return {**notebook, "cells": cells}
-
-
-def card(name: str, worth: int) -> str:
-    """Return the points, the id and the task, set as text."""
-    unit = "point" if worth == 1 else "points"
-    return (
-        f"(exercise-{name})=\n"
-        ":::::{div} exercise-card\n"
-        f"**{worth} {unit}** `{name}`\n\n"
-        f"{task(name)}\n"
-        ":::::\n"
-    )
+            card = {"name": name, "points": worth.get(name, 0)}
+            card["task"] = task(name)
+            yield markdown(render("exercise-card.md.jinja", card))
+            tags.append("exercise")
+            cell["source"] = bare_stub(name)
+        yield cell
+        if name := checked_id(cell):
+            tags.append("check")
+            hints, solution = sources.hints(name), sources.solution(name)
+            both = {"hints": hints, "solution": solution}
+            yield markdown(render("exercise-help.md.jinja", both))
+        for figure in figures:
+            yield markdown(render("touch.md.jinja", {"name": figure}))
 
 
 def task(name: str) -> str:
@@ -118,27 +114,6 @@ def definition(source: str) -> Any:
     return [x for x in ast.parse(source).body if isinstance(x, DEFINITION)][-1]
 
 
-def dropdowns(name: str) -> str:
-    """Return a drop-down for each hint, then one for the solution."""
-    parts = [
-        dropdown(f"Hint {number}", hint, "hint")
-        for number, hint in enumerate(sources.hints(name), start=1)
-    ]
-    code = f"~~~~~~python\n{sources.solution(name)}\n~~~~~~"
-    parts.append(dropdown("Solution", code, "solution"))
-    return "\n\n".join(parts)
-
-
-def dropdown(title: str, text: str, kind: str) -> str:
-    """Return a MyST drop-down; ``kind`` is for custom.css and the tests."""
-    return (
-        f"::::::{{dropdown}} {title}\n"
-        f":class-container: exercise-{kind}\n\n"
-        f"{text}\n"
-        "::::::"
-    )
-
-
 def markdown(text: str) -> Cell:
     name = hashlib.sha256(text.encode()).hexdigest()[:12]
     return {
@@ -147,10 +122,3 @@ def markdown(text: str) -> Cell:
         "metadata": {},
         "source": text,
     }
-
-
-def tagged(cell: Cell, tag: str) -> Cell:
-    """Tag a cell; on the page the tag is the class ``tag_…``."""
-    metadata = cell["metadata"]
-    tags = [*metadata.get("tags", []), tag]
-    return {**cell, "metadata": {**metadata, "tags": tags}}

@@ -19,16 +19,10 @@ if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
 DRAWINGS = Path(__file__).parents[2] / "figures"
-KINDS = {"": "wide", "-narrow": "narrow"}
 
 
 def setup(app: Sphinx) -> None:
-    app.add_node(drawing, html=(visit, lambda writer, node: None))
     app.add_post_transform(Draw)
-
-
-class drawing(nodes.General, nodes.Inline, nodes.Element):
-    """The drawings of one figure."""
 
 
 class Draw(SphinxPostTransform):
@@ -41,22 +35,19 @@ class Draw(SphinxPostTransform):
         folder = DRAWINGS / Path(self.env.docname).name
         for figure in list(self.document.findall(nodes.figure)):
             for name in figure["names"]:
-                files = {k: folder / f"{name}{k}.svg" for k in KINDS}
-                if files[""].exists():
+                wide, narrow = (
+                    folder / f"{name}{x}.svg" for x in ("", "-narrow")
+                )
+                if wide.exists():
                     image = next(iter(figure.findall(nodes.image)))
-                    texts = {
-                        KINDS[k]: file.read_text("utf-8")
-                        for k, file in files.items()
-                        if file.exists()
-                    }
-                    new = drawing(alt=image["alt"], texts=texts)
-                    image.parent.replace(image, new)
+                    drawn = svg(wide, "wide", image["alt"])
+                    if narrow.exists():
+                        drawn += svg(narrow, "narrow", image["alt"])
+                    box = f'<div class="drawn">{drawn}</div>'
+                    image.replace_self(nodes.raw("", box, format="html"))
 
 
-def visit(writer: Any, node: drawing) -> None:
-    alt = escape(node["alt"])
-    writer.body.append('<div class="drawn">')
-    for kind, text in node["texts"].items():
-        about = f'<svg class="{kind}" role="img" aria-label="{alt}" '
-        writer.body.append(text.replace("<svg ", about, 1))
-    writer.body.append("</div>")
+def svg(file: Path, kind: str, alt: str) -> str:
+    """Return a drawing as HTML, with the alt text of its figure."""
+    label = f'class="{kind}" role="img" aria-label="{escape(alt)}"'
+    return file.read_text("utf-8").replace("<svg ", f"<svg {label} ", 1)

@@ -57,15 +57,13 @@ class Numbered(StandardDomain):
     def _resolve_numref_xref(
         self, env: BuildEnvironment, *reference: Any
     ) -> nodes.Element | None:
-        return super()._resolve_numref_xref(_once_read(env), *reference)
+        return super()._resolve_numref_xref(OnceRead(env), *reference)
 
 
 @functools.cache
-def _once_read(env: BuildEnvironment) -> Any:
-    return _OnceRead(env)
+class OnceRead:
+    """The environment, whose pages are read once."""
 
-
-class _OnceRead:
     def __init__(self, env: BuildEnvironment) -> None:
         self._env = env
         self.get_doctree = functools.cache(env.get_doctree)

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
+import shlex
+from subprocess import getoutput
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -21,6 +22,13 @@ if TYPE_CHECKING:
 #: notebooks from GitHub only. The workflow ``pages`` writes it; of the theme's
 #: buttons Colab's alone uses it.
 COPIES = "copies"
+PUBLIC = re.compile(
+    r"""(https?://) (?:[^/@]*@)?             # user and password
+        ((?!localhost | [\d.:]+/ | \[)       # a host with a name
+        [^/@]+ /[^/]+ /.+?) (?:\.git)? /*    # owner and name
+    """,
+    re.VERBOSE,
+)
 
 
 def setup(app: Sphinx) -> None:
@@ -51,30 +59,13 @@ def address(folder: str | os.PathLike[str]) -> str:
     """Return the repository's web address, or an empty string."""
     server = os.environ.get("GITHUB_SERVER_URL", "")
     name = os.environ.get("GITHUB_REPOSITORY", "")
-    return web_address(
-        f"{server}/{name}" if server and name else origin(folder)
-    )
-
-
-def origin(folder: str | os.PathLike[str]) -> str:
-    """Return the address that git has for the checkout's origin."""
-    command = ["git", "-C", os.fspath(folder), "remote", "get-url", "origin"]
-    try:
-        found = subprocess.run(command, capture_output=True, text=True)
-    except OSError:
-        return ""
-    return found.stdout.strip() if found.returncode == 0 else ""
+    if server and name:
+        return web_address(f"{server}/{name}")
+    git = ["git", "-C", os.fspath(folder), "remote", "get-url", "origin"]
+    return web_address(getoutput(shlex.join(git)))  # also of what went wrong
 
 
 def web_address(url: str) -> str:
     """Return a public ``url`` without user, password and ``.git``."""
-    parts = urlsplit(url)
-    host = parts.hostname or ""
-    private = host == "localhost" or re.fullmatch(r"[\d.:]*", host)
-    owner_and_name = len(parts.path.strip("/").split("/")) >= 2
-    if parts.scheme not in ("http", "https") or private or not owner_and_name:
-        return ""
-    if parts.port:
-        host = f"{host}:{parts.port}"
-    path = parts.path.rstrip("/").removesuffix(".git")
-    return f"{parts.scheme}://{host}{path}"
+    found = PUBLIC.fullmatch(url)
+    return found[1] + found[2] if found else ""
