@@ -1,25 +1,35 @@
-"""List the chapters on the front page, and what each needs on the map.
+"""Put the chapters on the front page and on the map, from their notebooks.
 
-A chapter's summary is in its notebook's metadata (``attn``, ``summary``), its
-needs and its minutes are in its first admonition, so that a new chapter
-appears in both by itself.
+A chapter's metadata (``attn``) holds its summary, the drawing on its card
+(``picture``), and which of the nine lines of attention it takes apart
+(``lines``); its first admonition, its needs and its minutes. A new chapter
+appears on both pages by itself: ``<!-- cards -->`` gives the place for the
+template ``book/_templates/cards.md``.
 """
 
 from __future__ import annotations
 
 import re
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from pygments import highlight
+from pygments.formatters import HtmlFormatter
+from pygments.lexers import PythonLexer
 
 from attn.data.book import root
 from attn.exercises import APPENDICES, CHAPTERS
-from attn.grading.plain.targets import notebook
+from attn.exercises.cells import points
+from attn.grading.plain.targets import notebook, targets
+from attn_book.figures import DRAWINGS
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
-SUMMARIES, NEEDS = "<!-- chapters -->", "<!-- needs -->"
+PLACE = re.compile("<!-- (start|nine_lines|cards|needs) -->")
 LABELS = {stem: f"ch-{key}" for key, stem in CHAPTERS.items()}
+BEGINNING = re.compile(
+    r"(?s)\*\*You need\*\*(.+?)\n\n.*\*\*It takes\*\* about (\d+) minutes"
+)
 
 
 def setup(app: Sphinx) -> None:
@@ -27,51 +37,60 @@ def setup(app: Sphinx) -> None:
 
 
 def add_chapters(app: Sphinx, docname: str, source: list[str]) -> None:
-    """Put the chapters in the page's marked places."""
-    for place, listed in ((SUMMARIES, summaries), (NEEDS, needs)):
-        if place in source[0]:
-            for stem in (*LABELS, *APPENDICES):
-                app.env.note_dependency(str(path_of(stem)))
-            source[0] = source[0].replace(place, listed())
+    """Put templates in the page's marked places."""
+    if not PLACE.search(source[0]):
+        return
+    for file in (
+        *(root() / "book" / "_templates").glob("*.md"),
+        *(root() / "notebooks").glob("*.ipynb"),
+    ):
+        app.env.note_dependency(str(file))
+    chapters = [chapter(stem) for stem in LABELS]
+    what = {
+        "chapters": chapters,
+        "appendices": [entry(stem) for stem in APPENDICES],
+        "lines": nine_lines(chapters[0]["stem"]),
+    }
+    render = app.builder.templates.render
+    source[0] = PLACE.sub(lambda x: render(f"{x[1]}.md", what), source[0])
 
 
-def summaries() -> str:
-    """Return the chapters' titles and summaries, as definitions."""
-    entries = []
-    for stem in (*CHAPTERS.values(), *APPENDICES):
-        about = notebook(stem)["metadata"].get("attn", {})
-        if "summary" not in about:
-            raise ValueError(
-                f"the metadata of {stem}.ipynb must hold a summary of the "
-                'chapter: "attn": {"summary": "…"}'
-            )
-        number = f"{int(stem[:2])} " if stem in LABELS else ""
-        title = f"{number}{{ref}}`{LABELS.get(stem, stem)}`"
-        entries.append(f"{title}\n: {about['summary']}")
-    return "\n\n".join(entries)
-
-
-def needs() -> str:
-    """Return a table of the chapters, what each needs, and its minutes."""
-    lines = ["| chapter | needs chapters | minutes |", "|---|---|---|"]
-    for stem, label in LABELS.items():
-        cells = ["".join(x["source"]) for x in notebook(stem)["cells"][:3]]
-        text = next((x for x in cells if "**You need**" in x), "")
-        found = re.search(r"\*\*It takes\*\* about (\d+) minutes", text)
-        if not found:
-            raise ValueError(
-                f"{stem}.ipynb must begin with what it needs and the minutes "
-                "that it takes: **You need** …, **It takes** about … minutes"
-            )
-        need = text.partition("**You need**")[2].partition("\n\n")[0]
-        used = [x for x in LABELS if f"({x}.ipynb)" in need]
-        words = ", ".join(
-            f"{{numref}}`{{number}} <{LABELS[x]}>`" for x in used
+def entry(stem: str) -> dict[str, Any]:
+    """Return what the metadata say, the title, the label and the drawing."""
+    about = notebook(stem)["metadata"].get("attn", {})
+    if not about.keys() >= {"summary", "picture"}:
+        raise ValueError(
+            f"the metadata of {stem}.ipynb must hold a summary and a drawing "
+            'of book/figures: "attn": {"summary": "…", "picture": "…"}'
         )
-        title = f"{int(stem[:2])} {{ref}}`{label}`"
-        lines.append(f"| {title} | {words or '–'} | {found[1]} |")
-    return "\n".join(lines)
+    return about | {
+        "stem": stem,
+        "label": LABELS.get(stem, stem),
+        "title": targets().places[stem].words,
+        "drawing": (DRAWINGS / f"{about['picture']}.svg").read_text("utf-8"),
+    }
 
 
-def path_of(stem: str) -> Path:
-    return root() / "notebooks" / f"{stem}.ipynb"
+def chapter(stem: str) -> dict[str, Any]:
+    """Return what a chapter's card and its row in the table show."""
+    cells = ["".join(x["source"]) for x in notebook(stem)["cells"][:3]]
+    found = BEGINNING.search("\n".join(cells))
+    if not found:
+        raise ValueError(
+            f"{stem}.ipynb must begin with what it needs and the minutes "
+            "that it takes: **You need** …, **It takes** about … minutes"
+        )
+    return entry(stem) | {
+        "number": int(stem[:2]),
+        "needs": [y for x, y in LABELS.items() if f"({x}.ipynb)" in found[1]],
+        "minutes": found[2],
+        "points": points(notebook(stem)),
+    }
+
+
+def nine_lines(stem: str) -> list[str]:
+    """Return the lines of the cell ``def nine_lines``, highlighted."""
+    cells = ("".join(x["source"]) for x in notebook(stem)["cells"])
+    code = next(x for x in cells if x.startswith("def nine_lines("))
+    shown = highlight(code, PythonLexer(), HtmlFormatter(nowrap=True))
+    return shown.splitlines()
