@@ -1,8 +1,9 @@
 """Describe each page to search engines, and to whoever shares its address.
 
-A chapter is described by its summary (``chapters``), another page by its
-first words. The address of the published book comes from the build, as
-``BOOK_ADDRESS``; with one, pages give theirs and there is a sitemap.
+A chapter is described by its summary (``chapters``), another page by the
+``og:description`` above its title, or by its first words. The address of the
+published book comes from the build, as ``BOOK_ADDRESS``; with one, pages give
+theirs and there is a sitemap.
 """
 
 from __future__ import annotations
@@ -43,11 +44,12 @@ def configure(app: Sphinx, config: Config) -> None:
 def describe(
     app: Sphinx, page: str, template: str, context: dict[str, Any], tree: Any
 ) -> None:
-    """Give a chapter its summary as its description."""
-    if text := html.escape(summary(page)):
+    """Describe a chapter by its summary, a page by what it says of itself."""
+    meta = context.get("meta") or {}
+    if text := html.escape(summary(page) or meta.get("og:description", "")):
         tag = f'<meta name="description" content="{text}" />\n'
         context["metatags"] += tag
-        context["meta"] = {**(context["meta"] or {}), "og:description": text}
+        context["meta"] = {**meta, "og:description": text}
 
 
 def summary(page: str) -> str:
