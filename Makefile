@@ -13,7 +13,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python; do \
 
 PY := .venv/bin/python
 PINS := constraints.txt pyproject.toml
-BOOK_NEEDS := jupyter-book sphinxext-opengraph sphinx-sitemap
+BOOK_NEEDS := jupyter-book dukpy sphinxext-opengraph sphinx-sitemap
 EVERYTHING := .[learn,dev]
 PARALLEL := OMP_NUM_THREADS=1 $(PY) -m pytest -n 2 --dist worksteal
 BOOK := _build/html/index.html

@@ -72,7 +72,7 @@ def printed(
         captions = [caption for caption, _ in wanted]
         sizes = [len(pages) for _, pages in wanted]
         tab.evaluate("x => assemble(...x)", [gathered, captions, sizes])
-        tab.evaluate("() => window.MathJax?.typesetPromise?.()")
+        tab.evaluate("() => document.fonts.ready.then(() => 0)")
         bar.update()
         first = _print(tab)
         bar.update()

@@ -13,7 +13,7 @@ document.addEventListener("DOMContentLoaded", () => {
   };
   reach();
   window.addEventListener("resize", reach);
-  window.MathJax?.startup?.promise?.then(reach);
+  document.fonts.ready.then(reach);
 
   // A long identifier may break after a dot, an underscore or a slash.
   for (const code of all(".bd-article code:not(pre code)")) {

@@ -41,9 +41,6 @@
     tip.hidden = false;
     link.setAttribute("aria-describedby", tip.id);
     place();
-    if (!tip.querySelector(".math:not(:has(mjx-container))")) return;
-    await window.MathJax?.typesetPromise?.([tip]);
-    if (link === wanted) place();
   };
   // Below the link, above where there is no room; inside the window.
   const place = () => {

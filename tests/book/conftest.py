@@ -1,16 +1,14 @@
 """The built book, served on this machine, and a browser to read it with."""
 
-import functools
-import http.server
 import os
 import subprocess
 import sys
-import threading
 from pathlib import Path
 
 import pytest
 
 from book.paper import chromium
+from book.speed import served
 from tests.book.pages import FIGURES
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -49,16 +47,8 @@ def book():
 @pytest.fixture(scope="session")
 def address(book):
     """The book on a port of this machine."""
-
-    class Quiet(http.server.SimpleHTTPRequestHandler):
-        def log_message(self, *args):
-            pass
-
-    handler = functools.partial(Quiet, directory=str(book))
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_port}"
-    server.shutdown()
+    with served(book) as at:
+        yield at
 
 
 @pytest.fixture(scope="module")
@@ -76,19 +66,10 @@ def browser():
         running.close()
 
 
-SETTLED = """async () => {
-    await window.MathJax?.startup?.promise; await document.fonts.ready}"""
-
-
 class Visit:
-    """One page as it opened: what it asked for, and what it complained of.
+    """One page as it opened: what it asked for, and what it complained of."""
 
-    Without its maths, which is set by the largest script, it opens at once.
-    """
-
-    def __init__(
-        self, browser, address, page, theme="light", width=1280, maths=True
-    ):
+    def __init__(self, browser, address, page, theme="light", width=1280):
         size = {"width": width, "height": 900}
         self.context = browser.new_context(color_scheme=theme, viewport=size)
         self.tab = self.context.new_page()
@@ -97,10 +78,8 @@ class Visit:
         self.tab.on("pageerror", lambda e: self.complaints.append(str(e)))
         self.tab.on("request", self._asked)
         self.home, self.page = address, page
-        if not maths:
-            self.tab.route("**/mathjax/**", lambda asked: asked.fulfill())
         self.tab.goto(f"{address}/{page}.html", wait_until="load")
-        self.tab.evaluate(SETTLED)  # else formulas may still be too wide
+        self.tab.evaluate("() => document.fonts.ready.then(() => 0)")
         self.tab.wait_for_timeout(250)
 
     def _said(self, message):
@@ -128,7 +107,6 @@ def touched(visit):
     """A figure on its page: its controls by name, its code, its words."""
 
     def open_page(name, page=None, **how):
-        how.setdefault("maths", False)  # of the text around it
         seen = visit(page or FIGURES[name], **how)
         return seen, seen.tab.locator(f"[data-touch={name}]")
 

@@ -1,7 +1,10 @@
 """The book in a real browser: whole, offline, accessible, on any screen."""
 
+import re
+
 import pytest
 
+from book.speed import MEASURED
 from tests.book.conftest import Visit
 from tests.book.pages import ROOT, chapters, pages
 
@@ -26,6 +29,12 @@ def seen(request, browser, address):
 def test_a_page_asks_nobody_and_complains_of_nothing(seen):
     assert seen.outside == []
     assert seen.complaints == []
+
+
+def test_a_page_weighs_at_most_a_megabyte_and_a_half(seen):
+    """With all that it loads, but its own pictures."""
+    weighed = seen.tab.evaluate(MEASURED)["page"]
+    assert 200_000 < weighed <= 1_500_000
 
 
 def no_serious_violation(seen, theme):
@@ -81,15 +90,15 @@ def test_code_and_inline_formulas_need_no_scroll_bar(seen):
 
 
 def test_the_mathematics_is_typeset(seen):
+    """In KaTeX's fonts, and as MathML; what is wrong the builder reports."""
     formulas = seen.tab.locator(".math").count()
-    if formulas:
-        seen.tab.wait_for_selector("mjx-container", state="attached")
-    raw = seen.tab.evaluate(
-        "[...document.querySelectorAll('.math')]"
-        ".filter(m => !m.querySelector('mjx-container')).length"
+    read = seen.tab.locator(".math .katex-mathml math").count()
+    fonts = seen.tab.evaluate(
+        "[...document.fonts].filter(x => x.family === 'KaTeX_Main'"
+        " && x.status === 'loaded').length"
     )
-    wrong = seen.tab.evaluate("document.querySelectorAll('mjx-merror').length")
-    assert (raw, wrong) == (0, 0)
+    assert read == formulas
+    assert (fonts > 0) == (formulas > 0)
     assert formulas or seen.page not in chapters()
 
 
@@ -119,9 +128,36 @@ def test_a_drop_down_opens(visit):
         assert box.locator("pre").is_visible()
 
 
-def test_the_search_finds_a_term(visit):
+def searched(seen, term):
+    """Search for a term; returns what the page then says."""
+    seen.tab.goto(f"{seen.home}/search.html?q={term}")
+    seen.tab.wait_for_selector("ul.search li a", timeout=10_000)
+    seen.tab.wait_for_function(  # when the last result is on the page
+        "() => document.querySelector('.search-summary').innerText"
+    )
+    return seen.tab.locator("ul.search li a").all_inner_texts()
+
+
+def test_the_search_finds_a_term_and_quotes_prose(visit):
+    """Every plot calls `plot.figure`, and no excerpt has to show it."""
     with visit("search") as seen:
-        seen.tab.goto(f"{seen.home}/search.html?q=softmax")
-        seen.tab.wait_for_selector("ul.search li a", timeout=10_000)
-        links = seen.tab.locator("ul.search li a").all_inner_texts()
+        links = searched(seen, "softmax")
         assert any("dot-product" in text.lower() for text in links)
+        searched(seen, "figure")
+        seen.tab.wait_for_selector("p.context >> nth=7", timeout=10_000)
+        excerpts = seen.tab.locator("p.context").all_inner_texts()
+        code = re.compile(r"plot\.figure|\bax\b|^import|[\\{}]")
+        assert [x for x in excerpts if code.search(x)] == []
+        assert seen.complaints == []
+
+
+def test_the_search_of_a_book_opened_from_a_file_says_what_it_lacks(
+    browser, book
+):
+    with Visit(browser, book.as_uri(), "search") as seen:
+        links = searched(seen, "softmax")
+        assert any("dot-product" in text.lower() for text in links)
+        said = seen.tab.locator(".bd-article-container").inner_text()
+        assert "no excerpts, because the book is opened from a file" in said
+        assert seen.complaints == []
+        assert seen.outside == []

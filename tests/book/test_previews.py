@@ -59,7 +59,7 @@ def test_a_term_is_shown_while_the_mouse_is_on_it(seen, preview):
     link.hover()
     preview.wait_for(state="visible")
     assert preview.inner_text().startswith("A float tensor added to the score")
-    preview.locator("mjx-container").wait_for()
+    preview.locator(".katex").wait_for()
     preview.hover()
     seen.tab.wait_for_timeout(400)
     assert preview.is_visible(), "one can point at it"

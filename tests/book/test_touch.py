@@ -59,7 +59,7 @@ VIEWED = [
 @pytest.mark.browser
 @pytest.mark.parametrize("name", VIEWED)
 def test_a_figure_fits_a_phone_and_asks_nobody(touched, name):
-    seen, figure = touched(name, width=360, maths=True)
+    seen, figure = touched(name, width=360)
     with seen:
         figure.scroll_into_view_if_needed()
         assert figure.evaluate(SMALLEST) >= 9

@@ -22,6 +22,7 @@ PARTS = (
     "downloads",  # the download button gives a notebook without check outputs
     "api",  # the API page, without torch
     "figures",  # drawings in the colours of the page's theme
+    "maths",  # formulas, typeset when the book is built
     "numbering",  # chapters and figures have the numbers of the files
     "touch",  # figures that one can touch
     "terms",  # a glossary term is a link where a chapter first uses it
