@@ -14,7 +14,8 @@ VIOLATIONS = FOUND.replace(
 FITS = """() => {
     const box = document.querySelector("#preview").getBoundingClientRect();
     return box.left >= 0 && box.right <= innerWidth && box.top >= 0
-        && box.bottom <= innerHeight
+        && box.bottom <= innerHeight && preview.contains(
+            document.elementFromPoint(box.x + box.width / 2, box.y + 3))
         && document.documentElement.scrollWidth <= innerWidth}"""
 THEME = "theme => { document.documentElement.dataset.theme = theme }"
 STOPS = "a, button, input, select, [tabindex]"
