@@ -1,15 +1,12 @@
 """The book's Sphinx extension, for what Jupyter Book does not do."""
 
-from __future__ import annotations
-
 import sys
 from importlib import import_module
 from importlib.abc import MetaPathFinder
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from sphinx.application import Sphinx
+from sphinx.application import Sphinx
 
 # `attn` is imported from this checkout, only where no torch is needed.
 sys.path.insert(0, str(Path(__file__).resolve().parents[3]))

@@ -6,17 +6,13 @@ yet: the notebooks under ``_sources`` are translated, and their checks
 cleared. The workflow ``pages`` publishes the same copies for Colab.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+from sphinx.application import Sphinx
 
 from attn.grading import plain
 from attn_book import repository
-
-if TYPE_CHECKING:
-    from sphinx.application import Sphinx
 
 
 def setup(app: Sphinx) -> None:

@@ -11,23 +11,18 @@ A code cell tagged ``touch-mask_workbench`` draws a stored figure; below it
 the page gets a place for the one that can be touched (``touch``).
 """
 
-from __future__ import annotations
-
 import ast
-import hashlib
 import json
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
-from sphinx.ext.napoleon import GoogleDocstring
+from nbformat.v4 import new_markdown_cell
+from sphinx.application import Sphinx
+from sphinx.ext.napoleon.docstring import GoogleDocstring
 
 from attn.exercises import sources
 from attn.exercises.cells import checked_id, exercise_id, points
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from sphinx.application import Sphinx
 
 Cell = dict[str, Any]
 DEFINITION = ast.FunctionDef | ast.ClassDef
@@ -41,34 +36,36 @@ def setup(app: Sphinx) -> None:
 def add_to_page(app: Sphinx, docname: str, source: list[str]) -> None:
     """Add what is not in the notebook to the chapter ``docname``."""
     if docname.startswith("notebooks/"):
-        render = app.builder.templates.render
         notebook = json.loads(source[0])
-        notebook["cells"] = list(with_additions(notebook, render))
+        templates = app.builder.templates
+        notebook["cells"] = list(with_additions(notebook, templates))
         source[0] = json.dumps(notebook)
 
 
-def with_additions(
-    notebook: dict[str, Any], render: Callable[[str, Cell], str]
-) -> Iterator[Cell]:
+def with_additions(notebook: Any, templates: Any) -> Iterator[Cell]:
     """Yield the cells, and new ones between them."""
+
+    def new(template: str, **values: Any) -> Cell:
+        text = templates.render(f"{template}.md.jinja", values)
+        return new_markdown_cell(text)
+
     worth = points(notebook)
     for cell in notebook["cells"]:
         tags = cell["metadata"].setdefault("tags", [])  # on the page, classes
         figures = [x.removeprefix(TOUCH) for x in tags if x.startswith(TOUCH)]
         if name := exercise_id(cell):
-            card = {"name": name, "points": worth.get(name, 0)}
-            card["task"] = task(name)
-            yield markdown(render("exercise-card.md.jinja", card))
+            about = {"points": worth.get(name, 0), "task": task(name)}
+            yield new("exercise-card", name=name, **about)
             tags.append("exercise")
             cell["source"] = bare_stub(name)
-        yield cell
         if name := checked_id(cell):
             tags.append("check")
+        yield cell
+        if name:
             hints, solution = sources.hints(name), sources.solution(name)
-            both = {"hints": hints, "solution": solution}
-            yield markdown(render("exercise-help.md.jinja", both))
+            yield new("exercise-help", hints=hints, solution=solution)
         for figure in figures:
-            yield markdown(render("touch.md.jinja", {"name": figure}))
+            yield new("touch", name=figure)
 
 
 def task(name: str) -> str:
@@ -112,13 +109,3 @@ def bare_stub(name: str) -> str:
 def definition(source: str) -> Any:
     """Return the last function or class of a source."""
     return [x for x in ast.parse(source).body if isinstance(x, DEFINITION)][-1]
-
-
-def markdown(text: str) -> Cell:
-    name = hashlib.sha256(text.encode()).hexdigest()[:12]
-    return {
-        "cell_type": "markdown",
-        "id": name,
-        "metadata": {},
-        "source": text,
-    }

@@ -6,17 +6,13 @@ them the theme's colours and shows the one that fits; caption, number and alt
 text are those of the notebook.
 """
 
-from __future__ import annotations
-
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from docutils import nodes
+from sphinx.application import Sphinx
 from sphinx.transforms.post_transforms import SphinxPostTransform
-
-if TYPE_CHECKING:
-    from sphinx.application import Sphinx
 
 DRAWINGS = Path(__file__).parents[2] / "figures"
 

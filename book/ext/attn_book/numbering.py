@@ -5,18 +5,14 @@ third section 7.3 and its sixth figure Fig. 7.6, in a book in which a chapter
 is missing as in a whole one.
 """
 
-from __future__ import annotations
-
 import functools
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from docutils import nodes
+from sphinx.application import Sphinx
 from sphinx.domains.std import StandardDomain
-
-if TYPE_CHECKING:
-    from sphinx.application import Sphinx
-    from sphinx.environment import BuildEnvironment
+from sphinx.environment import BuildEnvironment
 
 CHAPTER = re.compile(r"notebooks/(\d+)_\w+")
 AFTER_SPHINX = 900  # whose own handler has the priority 500
@@ -29,21 +25,18 @@ def setup(app: Sphinx) -> None:
 
 def number_chapters(app: Sphinx, env: BuildEnvironment) -> list[str]:
     """Put a chapter's own number first in every number of its page."""
-    changed = []
-    for page, title in env.titles.items():
-        found = CHAPTER.fullmatch(page)
-        if not found:
-            continue
-        chapter = int(found[1])
+    found = {page: CHAPTER.fullmatch(page) for page in env.titles}
+    chapters = {page: int(name[1]) for page, name in found.items() if name}
+    for page, chapter in chapters.items():
         figures = env.toc_fignumbers.get(page, {}).values()
         for numbers in (env.toc_secnumbers.get(page, {}), *figures):
             for place, number in numbers.items():
                 numbers[place] = renumbered(number, chapter)
-        for node in (title, *env.tocs[page].findall(nodes.reference)):
+        links = env.tocs[page].findall(nodes.reference)
+        for node in (env.titles[page], *links):
             if node.get("secnumber"):
                 node["secnumber"] = renumbered(node["secnumber"], chapter)
-        changed.append(page)
-    return changed
+    return list(chapters)
 
 
 def renumbered(number: Any, chapter: int) -> Any:
@@ -57,7 +50,8 @@ class Numbered(StandardDomain):
     def _resolve_numref_xref(
         self, env: BuildEnvironment, *reference: Any
     ) -> nodes.Element | None:
-        return super()._resolve_numref_xref(OnceRead(env), *reference)
+        cached: Any = OnceRead(env)
+        return super()._resolve_numref_xref(cached, *reference)
 
 
 @functools.cache

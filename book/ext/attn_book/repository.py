@@ -5,18 +5,14 @@ remote ``origin`` when it is a web address. Without an address, the pages
 mention the repository and show no button.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shlex
 from subprocess import getoutput
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-if TYPE_CHECKING:
-    from sphinx.application import Sphinx
-    from sphinx.config import Config
+from sphinx.application import Sphinx
+from sphinx.config import Config
 
 #: The branch that holds the learner's copies, and nothing else: Colab opens
 #: notebooks from GitHub only. The workflow ``pages`` writes it; of the theme's

@@ -6,20 +6,17 @@ published book comes from the build, as ``BOOK_ADDRESS``; with one, pages give
 theirs and there is a sitemap.
 """
 
-from __future__ import annotations
-
 import html
 import os
 import re
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from sphinx.application import Sphinx
+from sphinx.config import Config
 
 from attn.exercises import APPENDICES, CHAPTERS
 from attn.grading.plain.targets import notebook
-
-if TYPE_CHECKING:
-    from sphinx.application import Sphinx
-    from sphinx.config import Config
 
 BEFORE_OPENGRAPH = 400  # whose own handler has the priority 500
 

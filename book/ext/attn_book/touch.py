@@ -6,13 +6,10 @@ JavaScript the stored figure is all there is; a script that shows the same
 takes the place of its picture, above the caption.
 """
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from sphinx.application import Sphinx
+from sphinx.application import Sphinx
 
 PLACE = re.compile(r'data-touch="(\w+)"')
 
