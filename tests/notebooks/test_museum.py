@@ -7,7 +7,9 @@ import pytest
 
 from attn.data.book import root
 from attn.exercises import CHAPTERS, sources
-from attn.grading import notebooks
+from attn.grading import notebooks, plain
+from attn.grading.plain.museum import FACTS, SHOWN
+from attn.grading.plain.museum import exhibits as indexed
 from tests.notebooks.learners import pytest_nbval
 
 MUSEUM = root() / "notebooks" / "museum.ipynb"
@@ -40,6 +42,7 @@ def test_every_exhibit_has_its_reason_and_its_repair(museum):
     for broken, *rest in exhibits(museum):
         text = "".join(c.source for c in rest if c.cell_type == "markdown")
         assert "**Why.**" in text, broken.source
+        assert text.count("**Repaired.**") == 1, broken.source
         assert any(c.cell_type == "code" for c in rest), broken.source
 
 
@@ -63,6 +66,61 @@ def test_every_exhibit_has_its_source_or_says_where_it_was_invented(museum):
     words = {1: "One", 6: "six"}
     assert f"{words[len(found)]} was found here" in said
     assert f"{words[len(invented)]} were invented here" in said
+
+
+def test_the_index_has_every_exhibit_and_every_fact(museum):
+    index = indexed(museum)
+    assert len(index) == len(exhibits(museum))
+    for exhibit in index:
+        assert re.fullmatch(r"bug-[a-z0-9-]+", exhibit["label"])
+        assert set(FACTS) | {"title"} == set(exhibit)
+    assert len({x["label"] for x in index}) == len(index)
+    effects = [x["effect"] for x in index]
+    assert set(effects) == {"silent", "loud"}
+    silent = effects.count("silent") / len(index)
+    last = museum.cells[-1].source
+    assert abs(silent - 2 / 3) < 0.05 and "Two thirds raise nothing" in last
+    for kind in ("found here", "invented here"):
+        told = [source(x).lower().startswith(kind) for x in exhibits(museum)]
+        assert [x["source"] == kind for x in index] == told
+
+
+@pytest.mark.parametrize(
+    "fact, said, instead",
+    [
+        ("label", "(bug-true-is-one)=", ""),
+        ("room", "## Room 2: ", "## "),
+        ("library", "https://github.com/", "https://example.org/"),
+        ("source", "**Source.**", "**Where.**"),
+        ("effect", None, None),
+    ],
+)
+def test_an_exhibit_without_a_fact_is_named(museum, fact, said, instead):
+    changed = copy.deepcopy(museum)
+    for cell in changed.cells:
+        if said is None and is_exhibit(cell):
+            cell.outputs = []
+        elif said is not None and cell.cell_type == "markdown":
+            cell.source = cell.source.replace(said, instead)
+    needed = re.escape(FACTS[fact])
+    with pytest.raises(ValueError, match=f"the exhibit '.+' must .*{needed}"):
+        indexed(changed)
+
+
+def test_a_copy_has_the_index_as_a_table_of_links(museum):
+    made = plain.copy_of(museum, set_up=False)
+    (text,) = [
+        x["source"] for x in made["cells"] if "| exhibit" in x["source"]
+    ]
+    cells = {x["id"]: x["source"] for x in made["cells"]}
+    rows = re.findall(
+        r"^\| \[(.+)\]\(museum.ipynb#cell-id=(.+?)\) \| (.+) \|$", text, re.M
+    )
+    for (title, cell, facts), exhibit in zip(
+        rows, indexed(museum), strict=True
+    ):
+        assert f"### {title}\n" in cells[cell].replace("`", "")
+        assert facts.split(" | ") == [exhibit[x] for x in SHOWN]
 
 
 def test_it_is_fit_to_be_read(museum):

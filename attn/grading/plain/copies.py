@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 from attn.exercises.cells import without_check_outputs
+from attn.grading.plain.museum import with_index
 from attn.grading.plain.targets import (
     Targets,
     figure_name,
@@ -31,10 +32,8 @@ def copy_of(notebook: Any, *, set_up: bool, repository: str = "") -> Any:
             the title; a copy in a workspace, where attn is, needs none.
         repository: the address that this cell installs from, when known.
     """
-    made, about = without_check_outputs(notebook), targets()
+    made, about = with_index(without_check_outputs(notebook)), targets()
     cells: list[Any] = []
-    for cell in made["cells"]:
-        cell["source"] = "".join(cell["source"])
     if not set_up:
         _hand_on_imports(made["cells"])
     for cell in made["cells"]:

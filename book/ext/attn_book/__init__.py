@@ -24,6 +24,7 @@ PARTS = (
     "touch",  # figures that one can touch
     "terms",  # a glossary term is a link where a chapter first uses it
     "previews",  # what links lead to, for the page to show
+    "museum",  # the museum as a gallery, with an index to filter
     "sharing",  # descriptions, and a sitemap when the address is known
     "repository",  # links to the repository, when its address is known
 )

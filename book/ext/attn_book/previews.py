@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from functools import partial
+from itertools import chain
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
@@ -60,7 +61,8 @@ def keep(
 def beginning(section: nodes.section, about: str = "") -> list[nodes.Element]:
     """Return a title, and what the section is about or begins with."""
     title = nodes.strong("", "", *section[0].deepcopy().children)
-    texts = [x for x in section if isinstance(x, nodes.paragraph)][:1]
+    boxes = [x if isinstance(x, nodes.container) else [x] for x in section]
+    texts = [x for x in chain(*boxes) if isinstance(x, nodes.paragraph)][:1]
     if about:
         texts = [nodes.paragraph("", about)]
     return [nodes.paragraph("", "", title), *texts]
