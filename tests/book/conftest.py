@@ -66,6 +66,12 @@ def browser():
         running.close()
 
 
+SETTLED = """async () => {
+    await document.fonts.ready;
+    for (let frame = 0; frame < 2; frame++)
+        await new Promise(drawn => requestAnimationFrame(drawn))}"""
+
+
 class Visit:
     """One page as it opened: what it asked for, and what it complained of."""
 
@@ -79,8 +85,7 @@ class Visit:
         self.tab.on("request", self._asked)
         self.home, self.page = address, page
         self.tab.goto(f"{address}/{page}.html", wait_until="load")
-        self.tab.evaluate("() => document.fonts.ready.then(() => 0)")
-        self.tab.wait_for_timeout(250)
+        self.tab.evaluate(SETTLED)
 
     def _said(self, message):
         if message.type in ("error", "warning"):

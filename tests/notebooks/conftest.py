@@ -1,6 +1,9 @@
 """Only committed chapters are tested; kernels may start warm."""
 
+import fcntl
 import json
+import os
+import socket
 import subprocess
 import sys
 
@@ -27,17 +30,29 @@ def only_committed_chapters(request):
 
 
 @pytest.fixture(scope="session")
-def server(tmp_path_factory):
-    """The socket of a process that has imported what a kernel imports."""
-    address = str(tmp_path_factory.mktemp("warm") / "socket")
-    with subprocess.Popen(
-        [sys.executable, warm.__file__, "serve", address],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-    ) as process:
-        assert process.stdout.readline() == b"ready\n"
+def server(tmp_path_factory, worker_id):
+    """The socket of a process that has imported what a kernel imports.
+
+    It is one for all workers: the first starts it, the last to leave ends it.
+    """
+    folder = tmp_path_factory.getbasetemp()
+    folder = folder if worker_id == "master" else folder.parent
+    address = str(folder / "warm")
+    with (
+        socket.socket(socket.AF_UNIX) as user,
+        open(address + ".lock", "w") as lock,
+    ):
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not os.path.exists(address):
+            started = subprocess.Popen(
+                [sys.executable, warm.__file__, "serve", address],
+                stdout=subprocess.PIPE,
+                start_new_session=True,
+            )
+            assert started.stdout.readline() == b"ready\n"
+        user.connect(warm.users(address))
+        fcntl.flock(lock, fcntl.LOCK_UN)
         yield address
-        process.stdin.close()
 
 
 #: A real start of pytest and kernel costs six seconds of imports, a warm one

@@ -5,7 +5,9 @@ and tenths of a second on the notebook. Here one process imports, and forks
 for each of them. What runs is what would have run: the same module with the
 same arguments, folder, environment and streams, in a process of its own.
 
-    warm.py serve SOCKET              import, then fork on request
+    warm.py serve SOCKET              import, then fork on request, for as
+                                      long as a connection to SOCKET.users is
+                                      open
     warm.py run SOCKET MODULE ARGS…   be a module's process, for a parent
 
 ``run`` imports next to nothing: it hands its streams to the server, passes
@@ -45,25 +47,41 @@ def serve(address):
         importlib.import_module(name)
     gc.collect()
     gc.freeze()  # so that no collection touches, and copies, what is shared
-    with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(address)
-        listener.listen()
+    with _listening(address) as listener, _listening(users(address)) as door:
         print("ready", flush=True)
-        while True:
-            ready, _, _ = select.select([listener, sys.stdin], [], [])
+        inside = {door.accept()[0]}
+        while inside:
+            ready, _, _ = select.select([listener, door, *inside], [], [])
             _reap()
-            if sys.stdin in ready:  # the tests are over
-                os._exit(0)
+            inside -= set(ready)  # a user who is heard has left
+            if door in ready:
+                inside.add(door.accept()[0])
+            if listener not in ready:
+                continue
             request, _ = listener.accept()
             if os.fork() == 0:
                 break
             request.close()
+        else:
+            os._exit(0)  # the tests are over
     asked = _received(request)
     child = os.fork()
     if child:
         os._exit(_watch(child, request))
     request.close()
     _become(asked)
+
+
+def users(address):
+    """The socket that keeps the server of an address running."""
+    return f"{address}.users"
+
+
+def _listening(address):
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(address)
+    listener.listen()
+    return listener
 
 
 def _become(asked):
