@@ -28,13 +28,19 @@ import socket
 import sys
 import traceback
 
-#: What kernels and pytest import; attn's own are those of a check.
+#: What kernels and pytest import.
 IMPORTS = """
-    IPython ipykernel.kernelapp ipykernel.zmqshell
+    IPython ipykernel.kernelapp ipykernel.zmqshell stack_data sqlite3
     jupyter_client nbformat nbformat.v4 pytest _pytest.assertion.rewrite
     matplotlib.pyplot matplotlib_inline.backend_inline
+    PIL.JpegImagePlugin PIL.PngImagePlugin
     torch torch._dynamo torch.nn.attention triton.runtime.interpreter
-    attn.exercises.spec attn.grading.session attn.plot
+    attn.api attn.bench attn.grading.session attn.hf attn.kernels.report
+    attn.nn attn.plot
+    attn.cost attn.data.minilm attn.data.smollm2 attn.exercises.symmetry
+    attn.exercises.draw attn.grading.open_tasks attn.grading.progress_table
+    onnx.reference.ops._op_list gguf
+    transformers.modeling_gguf_pytorch_utils
     transformers.models.bert.modeling_bert
     transformers.models.llama.modeling_llama
 """
@@ -44,7 +50,9 @@ def serve(address):
     """Import; then fork for each request, and run it there."""
     os.environ["JPY_PARENT_PID"] = str(os.getpid())  # read at import
     for name in IMPORTS.split():
-        importlib.import_module(name)
+        with contextlib.suppress(ImportError):  # a chapter says what is absent
+            importlib.import_module(name)
+    importlib.import_module("attn.exercises.spec").every_exercise()
     gc.collect()
     gc.freeze()  # so that no collection touches, and copies, what is shared
     with _listening(address) as listener, _listening(users(address)) as door:
