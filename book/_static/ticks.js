@@ -8,18 +8,17 @@ document.addEventListener("DOMContentLoaded", () => {
     return; // nothing can be kept: no control is shown
   }
   const all = (selector) => [...document.querySelectorAll(selector)];
-  const read = (text) => { // null: not a list of exercises
+  const read = (text) => { // null: no list of exercises
     try {
-      const ids = JSON.parse(text);
+      const ids = JSON.parse(text ?? "[]");
       return ids.every((id) => typeof id === "string") ? new Set(ids) : null;
     } catch {
       return null;
     }
   };
   const ticked = () => read(localStorage.getItem(KEY)) ?? new Set();
-  const text = () => JSON.stringify([...ticked()].sort());
   const keep = (ids) => {
-    localStorage.setItem(KEY, JSON.stringify([...ids]));
+    localStorage.setItem(KEY, JSON.stringify([...ids].sort()));
     show();
   };
 
@@ -38,7 +37,13 @@ document.addEventListener("DOMContentLoaded", () => {
     return box;
   });
 
-  // The front page: a count on each chapter's card, and where to go on.
+  // Every page: a count at each chapter in the menu.
+  const exercises = JSON.parse(all("#exercises")[0].textContent);
+  for (const link of all(".bd-sidebar-primary nav a")) {
+    const page = Object.keys(exercises).find((x) => link.href.includes(`/${x}.html`));
+    if (page) link.insertAdjacentHTML("beforeend", ` <small data-exercises="${exercises[page].join(" ")}"></small>`);
+  }
+  // The front page: one on each chapter's card, too, and where to go on.
   const counts = all("[data-exercises]"), [panel] = all("#ticks"), [start] = all(".begin a");
   const begin = start && { href: start.href, title: start.textContent };
   const show = () => {
@@ -48,9 +53,11 @@ document.addEventListener("DOMContentLoaded", () => {
     for (const count of counts) {
       const own = count.dataset.exercises.split(" ");
       const done = own.filter((id) => ids.has(id)).length;
-      count.textContent = done ? `${done} of ${own.length} ticked` : "";
+      const card = count.closest(".chapter");
+      count.textContent = done ? `${done} of ${own.length}${card ? " ticked" : ""}` : "";
       count.style.setProperty("--part", done / own.length);
-      if (done < own.length) next ??= count.closest(".chapter").querySelector(".sd-card-title");
+      if (!card) continue;
+      if (done < own.length) next ??= card.querySelector(".sd-card-title");
       [sum, total] = [sum + done, total + own.length];
     }
     if (!panel) return;
@@ -65,7 +72,7 @@ document.addEventListener("DOMContentLoaded", () => {
   addEventListener("storage", show); // ticked in another window
 
   panel?.save.addEventListener("click", () => Object.assign(document.createElement("a"), {
-    download: "attn-ticks.json", href: `data:application/json,${encodeURIComponent(text())}` }).click());
+    download: "attn-ticks.json", href: `data:application/json,${encodeURIComponent(localStorage.getItem(KEY))}` }).click());
   panel?.load.addEventListener("click", () => panel.file.click());
   panel?.file.addEventListener("change", async () => {
     const ids = read(await panel.file.files[0].text());

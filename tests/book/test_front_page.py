@@ -95,7 +95,7 @@ def test_without_javascript_there_is_no_control_for_ticks(front, book):
 
 @pytest.mark.browser
 def test_above_the_fold_there_is_something_that_begins(visit):
-    with visit(PAGE, width=390, theme="dark", maths=False) as seen:
+    with visit(PAGE, width=390, theme="dark") as seen:
         no_serious_violation(seen, "dark")
         does_not_scroll_sideways(seen)
         assert seen.tab.locator(".secondary-toggle:visible").count() == 0
@@ -112,7 +112,7 @@ def test_above_the_fold_there_is_something_that_begins(visit):
 @pytest.mark.browser
 def test_a_tick_is_kept_counted_exported_erased_and_loaded(visit, tmp_path):
     exercises = [x.id for x in chapter(next(iter(CHAPTERS)))]
-    with visit(FIRST, maths=False) as seen:
+    with visit(FIRST) as seen:
         tab = seen.tab
         tab.get_by_label(f"done: {exercises[1]}").press("Space")
         tab.reload()
@@ -120,9 +120,11 @@ def test_a_tick_is_kept_counted_exported_erased_and_loaded(visit, tmp_path):
             "all => all.map(x => x.checked)"
         )
         assert kept == [name == exercises[1] for name in exercises]
+        menu = tab.locator(".bd-sidebar-primary a[href='#']")
+        assert menu.inner_text().endswith(f" 1 of {len(exercises)}")
         tab.get_by_role("link", name="your own note").click()
         tab.wait_for_url(f"**/{PAGE}.html#ticks")
-        count = tab.locator("[data-exercises]").first
+        count = tab.locator(".chapter [data-exercises]").first
         assert count.inner_text() == f"1 of {len(exercises)} ticked"
         panel, start = tab.locator("#ticks"), tab.locator(".begin a").first
         top = panel.bounding_box()["y"]

@@ -34,6 +34,7 @@ BEGINNING = re.compile(
 
 def setup(app: Sphinx) -> None:
     app.connect("source-read", add_chapters)
+    app.connect("html-page-context", list_exercises)
 
 
 def add_chapters(app: Sphinx, docname: str, source: list[str]) -> None:
@@ -53,6 +54,11 @@ def add_chapters(app: Sphinx, docname: str, source: list[str]) -> None:
     }
     render = app.builder.templates.render
     source[0] = PLACE.sub(lambda x: render(f"{x[1]}.md", what), source[0])
+
+
+def list_exercises(app: Sphinx, *page: Any) -> None:
+    """Tell each page the exercises of every chapter."""
+    page[2]["exercises"] = {x: list(points(notebook(x))) for x in LABELS}
 
 
 def entry(stem: str) -> dict[str, Any]:
