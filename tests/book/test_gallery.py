@@ -72,8 +72,8 @@ def test_a_changed_line_is_found_and_a_new_one_only_in_an_edit(monkeypatch):
 
 @pytest.fixture(scope="module")
 def museum(browser, address):
-    """The museum, opened once, without the maths."""
-    with Visit(browser, address, PAGE, maths=False) as seen:
+    """The museum, opened once."""
+    with Visit(browser, address, PAGE) as seen:
         yield seen.tab
 
 
