@@ -1,6 +1,6 @@
 // Chapter 2 and the front page: what each token of a sentence attends to, in
 // any head of MiniLM. The front page has the short form, without all heads.
-Play.figure("attention_heads", (data, place) => {
+Play.figure("attention_heads", (data, { place, expression, live }) => {
   const { html, svg } = Play;
   const { sentences, layers, heads } = data;
   const size = sentences[0].tokens.length;
@@ -107,8 +107,6 @@ Play.figure("attention_heads", (data, place) => {
     fill();
     paint();
   });
-  const expression = Play.expression();
-  const live = Play.live();
 
   const draw = () => {
     const shares = each((j) => weight(state.query, j));

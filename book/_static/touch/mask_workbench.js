@@ -1,6 +1,7 @@
 // Chapter 3: put a mask together, and see the weights share what is left.
-Play.figure("mask_workbench", ({ size, masks, scores, words }) => {
-  const { html, svg } = Play;
+Play.figure("mask_workbench", ({ size, masks, scores, words },
+  { expression, live }) => {
+  const { html, svg, text } = Play;
   const CELL = 26, LEFT = 58, TOP = 20;
   let chosen = 5;
 
@@ -64,14 +65,14 @@ Play.figure("mask_workbench", ({ size, masks, scores, words }) => {
       const own = `sliding_window(${state.window})`;
       near.push(state.sinks ? `(${own} | prefix(${state.sinks}))` : own);
     }
-    let text = near.join(" & ");
-    if (state.prefix && text) text += ` | prefix(${state.prefix})`;
+    let code = near.join(" & ");
+    if (state.prefix && code) code += ` | prefix(${state.prefix})`;
     const also = [];
     if (state.documents) also.push("documents(ids)");
     if (state.padding) also.push("padding(valid)");
-    if (also.length && text && state.prefix) text = `(${text})`;
-    text = [text, ...also].filter(Boolean).join(" & ") || "window()";
-    const mask = /[&|]/.test(text) ? `(${text})` : text;
+    if (also.length && code && state.prefix) code = `(${code})`;
+    code = [code, ...also].filter(Boolean).join(" & ") || "window()";
+    const mask = /[&|]/.test(code) ? `(${code})` : code;
     return `${mask}.dense(${size}, q_offset=${offset})`;
   };
 
@@ -89,39 +90,24 @@ Play.figure("mask_workbench", ({ size, masks, scores, words }) => {
     chosen = Math.min(Math.max(row, 0), size - 1);
     draw();
   };
-  const cells = [], rows = [];
-  const labels = words.map((_, i) => svg("text", { x: LEFT - 8,
-    y: TOP + i * CELL + 17, "text-anchor": "end" }));
-  for (let i = 0; i < size; i++) {
-    cells.push(Array.from({ length: size }, (_, j) => svg("rect", {
-      x: LEFT + j * CELL, y: TOP + i * CELL, width: CELL - 2,
-      height: CELL - 2, rx: 3,
-    })));
-    rows.push(svg("g", { class: "query", onpointerenter: () => choose(i),
-      onclick: () => choose(i) },
-      labels[i], cells[i]));
-  }
+  const labels = words.map((_, i) => text(LEFT - 8, TOP + i * CELL + 17, "", "end"));
+  const cells = words.map((_, i) => words.map((_, j) => svg("rect", {
+    x: LEFT + j * CELL, y: TOP + i * CELL, width: CELL - 2, height: CELL - 2, rx: 3 })));
+  const rows = cells.map((row, i) => svg("g", { class: "query",
+    onpointerenter: () => choose(i), onclick: () => choose(i) }, labels[i], row));
   const frame = svg("rect", { class: "frame", x: LEFT - 1, width: size * CELL,
     height: CELL, rx: 4 });
-  const board = svg("svg", {
-    viewBox: `0 0 ${LEFT + size * CELL + 2} ${TOP + size * CELL + 2}`,
-    class: "touch-board", role: "application", tabindex: 0,
-    "aria-label": "Queries down, keys across. Arrow up and down choose a query.",
-    onkeydown: (event) => {
-      const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
-      if (!step) return;
-      event.preventDefault();
-      choose(chosen + step);
-    },
-  },
-  words.map((_, j) => svg("text", { x: LEFT + (j + 0.5) * CELL, y: 12,
-    "text-anchor": "middle" }, `${j}`)),
-  rows, frame);
-  const expression = Play.expression();
-  const live = Play.live();
+  const onkeydown = (event) => {
+    const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+    if (!step) return;
+    event.preventDefault();
+    choose(chosen + step);
+  };
+  const numbers = words.map((_, j) => text(LEFT + (j + 0.5) * CELL, 12, `${j}`, "middle"));
+  const board = Play.board("", `0 0 ${LEFT + size * CELL + 2} ${TOP + size * CELL + 2}`,
+    "Queries down, keys across. Arrow up and down choose a query.", numbers, rows, frame);
+  Play.set(board, { role: "application", tabindex: 0, onkeydown });
   draw();
-  return [
-    html("div", { class: "touch-controls" }, Object.values(controls)),
-    board, expression, live,
-  ];
+  return [html("div", { class: "touch-controls" }, Object.values(controls)),
+    board, expression, live];
 });

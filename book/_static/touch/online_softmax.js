@@ -1,5 +1,6 @@
 // Chapter 11: a score arrives, lifts the maximum, and the sum shrinks to fit.
-Play.figure("online_softmax", ({ scores, values, orders, whole }) => {
+Play.figure("online_softmax", ({ scores, values, orders, whole },
+  { expression, live }) => {
   const { html, svg, set, text } = Play;
   const SIZE = scores.length, LEFT = 16, WIDE = 41;
   const TOP = 110, BELOW = 248, SCORE = 19, SUM = 36, PLANE = 62;
@@ -114,8 +115,6 @@ Play.figure("online_softmax", ({ scores, values, orders, whole }) => {
     text(11, 16, "out / l"));
   const axis = (d) => svg("path", { class: "axis", d });
   const state = html("dl", { class: "touch-state" });
-  const expression = Play.expression();
-  const live = Play.live();
   show(false);
   return [
     html("div", { class: "touch-controls" }, walk, order),

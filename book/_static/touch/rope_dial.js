@@ -1,5 +1,6 @@
 // Chapter 7: turn a query and a key by their positions, and see what counts.
-Play.figure("rope_dial", ({ trained, most, laws, vectors }) => {
+Play.figure("rope_dial", ({ trained, most, laws, vectors },
+  { expression, live }) => {
   const { html, svg, set, text } = Play;
   const TURN = 2 * Math.PI, FACE = 33, STEP = 16;
   const PAIRS = laws["as trained"].theta;
@@ -119,8 +120,6 @@ Play.figure("rope_dial", ({ trained, most, laws, vectors }) => {
   const grey = text(X + WIDE, 12, "", "end"), nought = text(2, 0, "0");
   const sample = (x, name, words) => [text(x + 21, 234, words),
     svg("path", { class: name, d: `M${x} 230h16` })];
-  const expression = Play.expression();
-  const live = Play.live();
   show();
   return [
     html("p", {}, "Move one of the two: the fast hands race, the slow ones creep. "

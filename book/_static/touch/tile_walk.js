@@ -1,5 +1,5 @@
 // Chapter 11: go through the scores tile by tile, and count those in memory.
-Play.figure("tile_walk", ({ shades, causal }) => {
+Play.figure("tile_walk", ({ shades, causal }, { expression, live }) => {
   const { html, svg, set, text } = Play;
   const LEFT = 16, TOP = 38, SIDE = 140;
   const STATE = [[159, 9], [171, 9], [183, 18]];  // m, l, out: where, how wide
@@ -97,8 +97,6 @@ Play.figure("tile_walk", ({ shades, causal }) => {
   const axes = () => [text(LEFT + SIDE / 2, 192, "keys", "middle"),
     svg("text", { transform: `translate(11 ${TOP + SIDE / 2}) rotate(-90)`,
       "text-anchor": "middle" }, "queries"), text(192, 33, "out", "middle")];
-  const expression = Play.expression();
-  const live = Play.live();
   draw();
   return [
     html("div", { class: "touch-controls" }, walk, Object.values(controls)),

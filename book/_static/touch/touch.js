@@ -114,15 +114,16 @@ window.Play ??= (() => {
     return Object.assign(line, { say: (text) => { line.textContent = text; } });
   };
 
-  // `instead`: the figure takes the place of the stored one, above it, and has
-  // its caption.
+  // `build` puts the parts of a figure together, those that all have included.
+  // `instead`: it takes the place of the stored one, above it, and its caption.
   const figure = (name, build, { instead = false } = {}) => {
     const begin = () => {
       for (const place of document.querySelectorAll(`[data-touch="${name}"]`)) {
         if (place.childElementCount) continue;
         const above = place.previousElementSibling;
         if (instead) (above.querySelector("figure") ?? above).prepend(place);
-        place.append(...build(data[name], place));
+        const parts = { place, expression: expression(), live: live() };
+        place.append(...build(data[name], parts));
       }
     };
     if (document.readyState === "loading") {

@@ -7,23 +7,18 @@ appears on both pages by itself: ``<!-- cards -->`` gives the place for the
 template ``book/_templates/cards.md``.
 """
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pygments import highlight
 from pygments.formatters import HtmlFormatter
 from pygments.lexers import PythonLexer
+from sphinx.application import Sphinx
 
-from attn.data.book import root
 from attn.exercises import APPENDICES, CHAPTERS
 from attn.exercises.cells import points
 from attn.grading.plain.targets import notebook, targets
 from attn_book.figures import DRAWINGS
-
-if TYPE_CHECKING:
-    from sphinx.application import Sphinx
 
 PLACE = re.compile("<!-- (start|nine_lines|cards|needs) -->")
 LABELS = {stem: f"ch-{key}" for key, stem in CHAPTERS.items()}
@@ -41,11 +36,6 @@ def add_chapters(app: Sphinx, docname: str, source: list[str]) -> None:
     """Put templates in the page's marked places."""
     if not PLACE.search(source[0]):
         return
-    for file in (
-        *(root() / "book" / "_templates").glob("*.md"),
-        *(root() / "notebooks").glob("*.ipynb"),
-    ):
-        app.env.note_dependency(str(file))
     chapters = [chapter(stem) for stem in LABELS]
     what = {
         "chapters": chapters,

@@ -6,18 +6,14 @@ be lighter still, but Chromium sets roots and indices less well. KaTeX gives
 both: what is seen, in MathJax's own typeface, and MathML for screen readers.
 """
 
-from __future__ import annotations
-
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from docutils import nodes
 from dukpy import JSInterpreter, JSRuntimeError
+from sphinx.application import Sphinx
 from sphinx.util import logging
-
-if TYPE_CHECKING:
-    from sphinx.application import Sphinx
 
 KATEX = Path(__file__).resolve().parents[2] / "_static/katex/katex.min.js"
 RENDER = """katex.renderToString(dukpy.tex,

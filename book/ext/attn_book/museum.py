@@ -4,20 +4,16 @@ Each exhibit becomes a grid, in which the lines that its repair changes are
 marked. Labels come first among the ids of headings: permalinks that stay.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from difflib import SequenceMatcher
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from docutils import nodes
+from sphinx.application import Sphinx
 
 from attn.grading.plain.museum import with_index
-
-if TYPE_CHECKING:
-    from sphinx.application import Sphinx
 
 PAGE = "notebooks/museum"
 PARTS = ("says", "fails", "why", "mends", "repaired")

@@ -5,20 +5,16 @@ labelled sections are on others, which a page opened as a file cannot read:
 they go into a script, which the page loads before its first preview.
 """
 
-from __future__ import annotations
-
 import json
 from functools import partial
 from itertools import chain
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from docutils import nodes
+from sphinx.application import Sphinx
 
 from attn_book.sharing import summary
-
-if TYPE_CHECKING:
-    from sphinx.application import Sphinx
 
 
 def setup(app: Sphinx) -> None:
@@ -27,15 +23,9 @@ def setup(app: Sphinx) -> None:
     app.connect("build-finished", partial(write, kept))
 
 
-def keep(
-    kept: dict[str, str],
-    app: Sphinx,
-    page: str,
-    template: str,
-    context: dict[str, Any],
-    doctree: nodes.document | None,
-) -> None:
+def keep(kept: dict[str, str], app: Sphinx, page: str, *about: Any) -> None:
     """Keep what a page has for previews, by the addresses that lead to it."""
+    doctree = about[-1]
     if doctree is None:
         return
     file = PurePosixPath(page).with_suffix(".html").name

@@ -6,17 +6,13 @@ weights of the model"): they, like forms other than the plural, are linked by
 hand with the role ``term``, where a link helps.
 """
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from docutils import nodes
 from sphinx.addnodes import pending_xref
+from sphinx.application import Sphinx
 from sphinx.transforms.post_transforms import SphinxPostTransform
-
-if TYPE_CHECKING:
-    from sphinx.application import Sphinx
 
 EVERYDAY = frozenset(
     ("bias", "grid", "head", "kernel", "key", "mask", "query", "scale")
