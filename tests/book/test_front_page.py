@@ -53,7 +53,7 @@ def test_each_line_leads_to_its_chapters_and_each_chapter_has_a_line(front):
     links = [[a["href"] for a in line.find_all("a")] for line in lines]
     assert all(links)
     assert {link for line in links for link in line} == {
-        f"../notebooks/{stem}.html" for stem in CHAPTERS.values()
+        f"../notebooks/{stem}.html#ch-{key}" for key, stem in CHAPTERS.items()
     }
     for link in front.select(".nine-lines a"):
         assert int(re.search(r"/(\d+)_", link["href"])[1]) == int(link.text)
