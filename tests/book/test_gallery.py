@@ -67,6 +67,8 @@ def test_a_changed_line_is_found_and_a_new_one_only_in_an_edit(monkeypatch):
     other = "import attn\nout = q @ k.T / 8\nassert out.isfinite().all()"
     assert changed(before, edit) == ([4], [4, 5])
     assert changed(before, other) == ([4], [2])
+    crossed = "b = g(y, 4)\na = f(x, 3, 4)"
+    assert changed("a = f(x, 3)\nb = g(y, 3, 5)", crossed) == ([1], [2])
     assert changed(before, before) == changed("", other) == ([], [])
 
 

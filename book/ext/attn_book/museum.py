@@ -62,7 +62,7 @@ def arrange(app: Sphinx, doctree: nodes.document) -> None:
 
 
 def changed(before: str, after: str) -> tuple[list[int], list[int]]:
-    """Return the lines of two versions that say nearly the same.
+    """Return the lines of two versions that say nearly the same, in order.
 
     Where most of a version is from the one before, its new lines as well.
     """
@@ -73,13 +73,12 @@ def changed(before: str, after: str) -> tuple[list[int], list[int]]:
     gone = {i: x for i, x in old.items() if x not in new.values()}
     come = {j: x for j, x in new.items() if x not in old.values()}
     score = {(i, j): likeness(gone[i], come[j]) for i in gone for j in come}
-    pairs = [
-        (i, j)
-        for (i, j), likely in score.items()
-        if likely > 0.62
-        and likely == max(score[i, k] for k in come)
-        and likely == max(score[k, j] for k in gone)
-    ]
+    pairs: list[tuple[int, int]] = []
+    for i, j in sorted(score, key=score.__getitem__, reverse=True):
+        best = max(score[x, y] for x, y in score if x == i or y == j)
+        in_order = all((i - x) * (j - y) > 0 for x, y in pairs)
+        if score[i, j] == best > 0.62 and in_order:
+            pairs.append((i, j))
     left, right = ([pair[side] for pair in pairs] for side in (0, 1))
     edited = len(come) < len(new) / 2
     return left, list(come) if edited else right
