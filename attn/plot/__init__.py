@@ -1,6 +1,6 @@
 """The pictures and tables of this book, in one style."""
 
-from attn.plot.attention import attention_map, attention_maps, mask, masks_grid
+from attn.plot.attention import attention_map, attention_maps
 from attn.plot.curves import histograms, lines
 from attn.plot.figures import alt_text, describe, figure
 from attn.plot.looks import (
@@ -12,6 +12,7 @@ from attn.plot.looks import (
     PURPLE,
     style,
 )
+from attn.plot.masks import mask, masks_grid
 from attn.plot.tables import Table
 
 __all__ = [
