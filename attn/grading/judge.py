@@ -94,31 +94,33 @@ def one_thread() -> Iterator[None]:
 
 def run_all(answer: Any, oracle: Oracle) -> list[Outcome]:
     """Run the cases in order; stop after a time-out or at a stub."""
-    with one_thread(), language_kept_patched():
-        token = checking.set(oracle.exercise.id)
-        try:
-            return _run_each(answer, oracle)
-        finally:
-            checking.reset(token)
-
-
-def _run_each(answer: Any, oracle: Oracle) -> list[Outcome]:
     exercise, outcomes, clock = oracle.exercise, [], Clock()
-    for i, case in enumerate(oracle.cases):
-        oracle.expected(i)
-        clock.limit = oracle.time_limit
-        outcome = run(
-            answer,
-            case,
-            forbids=exercise.forbids,
-            clock=clock,
-            launch=exercise.launch,
-            names=exercise.input_names(case),
-        )
-        outcomes.append(outcome)
-        if isinstance(outcome.error, _STOPS):
-            break
+    with one_thread(), language_kept_patched(), checked(exercise.id):
+        for i, case in enumerate(oracle.cases):
+            oracle.expected(i)
+            clock.limit = oracle.time_limit
+            outcome = run(
+                answer,
+                case,
+                forbids=exercise.forbids,
+                clock=clock,
+                launch=exercise.launch,
+                names=exercise.input_names(case),
+            )
+            outcomes.append(outcome)
+            if isinstance(outcome.error, _STOPS):
+                break
     return outcomes
+
+
+@contextmanager
+def checked(exercise_id: str) -> Iterator[None]:
+    """Tell a check that an answer calls which exercise is being checked."""
+    token = checking.set(exercise_id)
+    try:
+        yield
+    finally:
+        checking.reset(token)
 
 
 _STOPS = OutOfTime | NotImplementedError | Forbidden
