@@ -14,6 +14,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from attn.grading.plain.targets import figure_name
+
 PNG, SVG = "image/png", "image/svg+xml"
 KINDS = {SVG: "", f"{SVG};layout=narrow": "-narrow"}
 
@@ -21,11 +23,6 @@ KINDS = {SVG: "", f"{SVG};layout=narrow": "-narrow"}
 def folder(notebook: Path) -> Path:
     """Return the folder of a notebook's drawings."""
     return notebook.resolve().parents[1] / "book" / "figures" / notebook.stem
-
-
-def name(cell: Any) -> str | None:
-    """Return the name of the figure that a cell draws."""
-    return cell.metadata.get("mystnb", {}).get("figure", {}).get("name")
 
 
 def store(cells: list[Any], path: Path, digest: Any) -> None:
@@ -39,7 +36,7 @@ def store(cells: list[Any], path: Path, digest: Any) -> None:
             for kind, ending in KINDS.items():
                 drawn = output.get("data", {}).pop(kind, None)
                 output.get("metadata", {}).pop(kind, None)
-                if drawn and (label := name(cell)):
+                if drawn and (label := figure_name(cell)):
                     drawing = f"{label}{ending}"
                     files[f"{drawing}.svg"] = stamped(
                         drawn, drawing, digest(cell.source)
@@ -67,10 +64,10 @@ def drift(cells: list[Any], path: Path, digest: Any) -> Iterator[str]:
         outputs = cell.get("outputs", [])
         if not any(PNG in output.get("data", {}) for output in outputs):
             continue
-        file = folder(path) / f"{name(cell)}.svg"
+        file = folder(path) / f"{figure_name(cell)}.svg"
         if not file.exists():
-            yield f"{name(cell)}: it has no drawing, {file.name}"
+            yield f"{figure_name(cell)}: it has no drawing, {file.name}"
         elif f'data-cell="{digest(cell.source)}"' not in file.read_text(
             "utf-8"
         ):
-            yield f"{name(cell)}: the drawing is older than its cell"
+            yield f"{figure_name(cell)}: the drawing is older than its cell"
