@@ -2,7 +2,9 @@
 // figure of its page, or what book/ext/attn_book/previews.py keeps of others.
 {
   const kept = new URL("preview.data.js", document.currentScript.src).href;
-  const links = ".bd-article a.reference.internal:not(.chapter *)"; // a card says it all
+  // A card and a button say it all.
+  const links =
+    ".bd-article a.reference.internal:not(.sd-btn, .chapter *)";
   const tip = document.createElement("div");
   Object.assign(tip, { id: "preview", role: "tooltip", hidden: true });
   let link, timer, loading;
