@@ -19,8 +19,8 @@ EVERYDAY = frozenset(
     + ("scores", "tile", "value", "weights")
 )
 NOT_PROSE = (nodes.title, nodes.figure, nodes.table, nodes.Admonition)
-NOT_PROSE += (nodes.container,)  # exercises, questions, outputs
 NOT_PROSE += (nodes.literal, nodes.math, nodes.reference, pending_xref)
+BOXES = {"design_component", "nb_element"}  # cards, questions, cells
 
 
 def setup(app: Sphinx) -> None:
@@ -81,9 +81,9 @@ def form(term: str) -> str:
 
 def is_prose(node: nodes.Node) -> bool:
     """Return whether a text is in a paragraph, and in nothing else."""
-    outer = [node]
+    outer = [node.parent]
     while outer[-1].parent is not None:
         outer.append(outer[-1].parent)
     return any(isinstance(x, nodes.paragraph) for x in outer) and not any(
-        isinstance(x, NOT_PROSE) for x in outer
+        isinstance(x, NOT_PROSE) or BOXES & x.attributes.keys() for x in outer
     )
