@@ -187,3 +187,33 @@ def test_the_search_of_a_book_opened_from_a_file_says_what_it_lacks(
         assert "no excerpts, because the book is opened from a file" in said
         assert seen.complaints == []
         assert seen.outside == []
+
+
+COLOURS = """e => ["color", "backgroundColor"].map(
+    name => getComputedStyle(e)[name].match(/\\d+/g).slice(0, 3).map(Number))"""
+
+
+def test_without_javascript_a_page_has_its_colours_its_menu_and_its_folds(
+    browser, address
+):
+    size = {"width": 390, "height": 900}
+    context = browser.new_context(
+        java_script_enabled=False, color_scheme="dark", viewport=size
+    )
+    tab = context.new_page()
+    tab.goto(f"{address}/{chapters()[0]}.html")
+    over = "document.documentElement.scrollWidth - window.innerWidth"
+    assert tab.evaluate(over) <= 0
+    for part in ("body", ".cell_input pre", ".exercise-card"):
+        text, ground = tab.locator(part).first.evaluate(COLOURS)
+        assert sum(text) < 200 and sum(ground) > 600, "light, as configured"
+    fold = tab.locator("details.above-input").first
+    assert not fold.locator("pre").is_visible()
+    fold.locator("summary", has_text="Code of this figure").click()
+    assert fold.locator("pre").is_visible()
+    menu = tab.locator(".bd-sidebar-primary nav a:visible")
+    assert menu.count() > len(chapters())
+    target = menu.last.get_attribute("href").rpartition("/")[2]
+    menu.last.click()
+    tab.wait_for_url(f"**/{target}")
+    context.close()
