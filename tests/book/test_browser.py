@@ -189,8 +189,8 @@ def test_the_search_of_a_book_opened_from_a_file_says_what_it_lacks(
         assert seen.outside == []
 
 
-COLOURS = """e => ["color", "backgroundColor"].map(
-    name => getComputedStyle(e)[name].match(/\\d+/g).slice(0, 3).map(Number))"""
+COLOURS = r"""e => ["color", "backgroundColor"].map(name =>
+    getComputedStyle(e)[name].match(/\d+/g).slice(0, 3).map(Number))"""
 
 
 def test_without_javascript_a_page_has_its_colours_its_menu_and_its_folds(
