@@ -8,7 +8,7 @@ from ``attn/exercises`` and ``solutions``, read as source, their form from
 ``book/_templates``; the notebooks do not change.
 
 A code cell tagged ``touch-mask_workbench`` draws a stored figure; below it
-the page gets a place for the one that can be touched (``touch``).
+the page gets a place for the one that can be touched.
 """
 
 import ast

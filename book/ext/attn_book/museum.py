@@ -8,7 +8,6 @@ import json
 import re
 from difflib import SequenceMatcher
 from itertools import pairwise
-from typing import Any
 
 from docutils import nodes
 from sphinx.application import Sphinx
@@ -23,7 +22,6 @@ BEFORE_CONTENTS = 400  # Sphinx lists a page's headings at 500
 def setup(app: Sphinx) -> None:
     app.connect("source-read", add_index)
     app.connect("doctree-read", arrange, BEFORE_CONTENTS)
-    app.connect("html-page-context", equip)
 
 
 def add_index(app: Sphinx, docname: str, source: list[str]) -> None:
@@ -91,11 +89,3 @@ def likeness(*lines: str) -> float:
     names = [re.match(set_by, line)[1] or "" for line in lines]
     a, b = (set(re.findall(r"[a-zA-Z]\w*", name)) for name in names)
     return SequenceMatcher(None, *words).ratio() + 0.3 * bool(a & b)
-
-
-def equip(
-    app: Sphinx, page: str, template: str, context: dict[str, Any], tree: Any
-) -> None:
-    if page == PAGE:
-        app.add_js_file("museum.js", loading_method="defer")
-        app.add_css_file("museum.css")
