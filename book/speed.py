@@ -48,11 +48,16 @@ class _Quiet(http.server.SimpleHTTPRequestHandler):
         pass
 
 
+def _ignore(*_: Any) -> None:
+    """Say nothing of a tab that was closed before all had come."""
+
+
 @contextmanager
 def served(folder: Path) -> Iterator[str]:
     """Serve a folder on a free port of this machine; gives its address."""
     handler = functools.partial(_Quiet, directory=str(folder))
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    server.handle_error = _ignore  # type: ignore[method-assign]
     threading.Thread(target=server.serve_forever, daemon=True).start()
     yield f"http://127.0.0.1:{server.server_port}"
     server.shutdown()
