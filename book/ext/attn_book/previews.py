@@ -34,7 +34,7 @@ def keep(kept: dict[str, str], app: Sphinx, page: str, *about: Any) -> None:
     for node in doctree.findall(nodes.Element):
         own = [f"#{place}" for place in node["ids"]]
         match node:
-            case nodes.term():
+            case nodes.term() if own:
                 parts = node.parent[-1].children
             case nodes.citation():
                 parts = node[1:]

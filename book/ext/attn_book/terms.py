@@ -14,10 +14,8 @@ from sphinx.addnodes import pending_xref
 from sphinx.application import Sphinx
 from sphinx.transforms.post_transforms import SphinxPostTransform
 
-EVERYDAY = frozenset(
-    ("bias", "grid", "head", "kernel", "key", "mask", "query", "scale")
-    + ("scores", "tile", "value", "weights")
-)
+EVERYDAY = {"bias", "grid", "head", "kernel", "key", "mask", "query", "scale"}
+EVERYDAY |= {"scores", "tile", "value", "weights"}
 NOT_PROSE = (nodes.title, nodes.figure, nodes.table, nodes.Admonition)
 NOT_PROSE += (nodes.literal, nodes.math, nodes.reference, pending_xref)
 BOXES = {"design_component", "nb_element"}  # cards, questions, cells
@@ -36,47 +34,38 @@ class LinkFirstUse(SphinxPostTransform):
     def run(self, **_: Any) -> None:
         if not self.env.docname.startswith("notebooks/"):
             return
-        entries = self.env.get_domain("std").objects
-        terms = {name for kind, name in entries if kind == "term"} - EVERYDAY
-        pattern = re.compile("|".join(f"({form(x)})" for x in sorted(terms)))
         by_hand = {
             xref["reftarget"].lower()
             for xref in self.document.findall(pending_xref)
             if xref["reftype"] == "term"
         }
-        linked = {x for x in terms if x.lower() in by_hand}
+        left = {
+            term: form(term)
+            for kind, term in self.env.get_domain("std").objects
+            if kind == "term" and term.lower() not in EVERYDAY | by_hand
+        }
         for text in list(self.document.findall(nodes.Text)):
-            if not is_prose(text):
-                continue
-            parts, end = [], 0
-            for found in pattern.finditer(text):
-                term = sorted(terms)[found.lastindex - 1]
-                if term not in linked:
-                    linked.add(term)
-                    parts += [nodes.Text(text[end : found.start()])]
-                    parts += [self.reference(term, found[0])]
-                    end = found.end()
-            text.parent.replace(text, [*parts, nodes.Text(text[end:])])
-
-    def reference(self, term: str, words: str) -> pending_xref:
-        xref = nodes.inline(words, words, classes=["xref", "std", "std-term"])
-        return pending_xref(
-            words,
-            xref,
-            refdomain="std",
-            reftype="term",
-            reftarget=term,
-            refdoc=self.env.docname,
-            refexplicit=True,
-            refwarn=True,
-        )
+            if is_prose(text):
+                text.parent.replace(text, linked(str(text), left))
 
 
-def form(term: str) -> str:
+def linked(text: str, left: dict[str, re.Pattern[str]]) -> list[nodes.Node]:
+    """Return a text with links for the terms that are left, each once."""
+    for term, pattern in left.items():
+        if found := pattern.search(text):
+            del left[term]
+            word = nodes.inline("", found[0], classes=["std-term"])
+            about = {"refdomain": "std", "reftype": "term", "reftarget": term}
+            link = pending_xref("", word, **about)
+            before = linked(text[: found.start()], left)
+            return [*before, link, *linked(text[found.end() :], left)]
+    return [nodes.Text(text)]
+
+
+def form(term: str) -> re.Pattern[str]:
     """Return a pattern for a term and its plural, with a capital or not."""
-    stem = re.sub("(?<!s)s$", "", term)
-    first, rest = re.escape(stem[0]), re.escape(stem[1:])
-    return rf"(?<![\w-])(?i:{first}){rest}s?(?![\w-])"
+    first, rest = re.escape(term[0]), re.escape(term[1:])
+    return re.compile(rf"(?<![\w-])(?i:{first}){rest}s?(?![\w-])")
 
 
 def is_prose(node: nodes.Node) -> bool:
