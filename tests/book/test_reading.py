@@ -85,6 +85,14 @@ def test_paper_is_white_and_holds_the_answers_to_the_questions(visit):
         assert seen.tab.evaluate(theme) == "light"
         shown = seen.tab.locator("details.exercise-solution:visible").count()
         assert shown == 0, "a solution spoils an exercise on paper, too"
+        label = seen.tab.locator("details.above-input summary").first
+        assert label.inner_text().strip().startswith("Code of this")
+        fades = (
+            "[...document.querySelectorAll('details.above-input > pre,"
+            " details.above-input > div')].filter("
+            "e => getComputedStyle(e).animationName !== 'none').length"
+        )
+        assert seen.tab.evaluate(fades) == 0, "printed while still blank"
         answers = seen.tab.locator("details:visible").count()
         assert answers > 3
         seen.tab.emulate_media(media="screen")
