@@ -43,10 +43,6 @@ document.addEventListener("DOMContentLoaded", () => {
   for (const button of all(".theme-switch-button")) {
     button.ariaLabel = "Color mode: Light, Dark or System Settings";
   }
-  // The entries of a bibliography are no list items.
-  for (const list of all(".citation-list[role=list]")) {
-    list.removeAttribute("role");
-  }
 
   // On paper: black on white, the answers to questions open.
   const page = document.documentElement;

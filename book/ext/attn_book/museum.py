@@ -86,6 +86,7 @@ def likeness(*lines: str) -> float:
     """Return how much is common; more if both lines set the same name."""
     words = [re.findall(r"\w+|[^\w\s]", line) for line in lines]
     set_by = r"(return|[\w, ]+(?= [-+*]?= ))|"
-    names = [re.match(set_by, line)[1] or "" for line in lines]
+    names = [re.findall(set_by, line)[0] for line in lines]
     a, b = (set(re.findall(r"[a-zA-Z]\w*", name)) for name in names)
-    return SequenceMatcher(None, *words).ratio() + 0.3 * bool(a & b)
+    matcher = SequenceMatcher(None, words[0], words[1])
+    return matcher.ratio() + 0.3 * bool(a & b)

@@ -29,7 +29,7 @@ def keep(kept: dict[str, str], app: Sphinx, page: str, *about: Any) -> None:
     if doctree is None:
         return
     file = PurePosixPath(page).with_suffix(".html").name
-    labels = app.env.get_domain("std").labels.values()
+    labels = app.env.domaindata["std"]["labels"].values()
     places = {f"#{place}" for name, place, _ in labels if name == page}
     for node in doctree.findall(nodes.Element):
         own = [f"#{place}" for place in node["ids"]]
@@ -67,7 +67,8 @@ def unlinked(node: nodes.Element) -> nodes.Element:
 
 
 def html_of(node: nodes.Element, app: Sphinx) -> str:
-    return app.builder.render_partial(node)["fragment"]
+    builder: Any = app.builder
+    return str(builder.render_partial(node)["fragment"])
 
 
 def write(kept: dict[str, str], app: Sphinx, failure: object) -> None:

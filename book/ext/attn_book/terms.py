@@ -16,8 +16,9 @@ from sphinx.transforms.post_transforms import SphinxPostTransform
 
 EVERYDAY = {"bias", "grid", "head", "kernel", "key", "mask", "query", "scale"}
 EVERYDAY |= {"scores", "tile", "value", "weights"}
-NOT_PROSE = (nodes.title, nodes.figure, nodes.table, nodes.Admonition)
-NOT_PROSE += (nodes.literal, nodes.math, nodes.reference, pending_xref)
+NOT_PROSE: tuple[type, ...] = (nodes.title, nodes.figure, nodes.table)
+NOT_PROSE += (nodes.Admonition, nodes.literal, nodes.math)
+NOT_PROSE += (nodes.reference, pending_xref)
 BOXES = {"design_component", "nb_element"}  # cards, questions, cells
 
 
@@ -41,7 +42,7 @@ class LinkFirstUse(SphinxPostTransform):
         }
         left = {
             term: form(term)
-            for kind, term in self.env.get_domain("std").objects
+            for kind, term in self.env.domaindata["std"]["objects"]
             if kind == "term" and term.lower() not in EVERYDAY | by_hand
         }
         for text in list(self.document.findall(nodes.Text)):
