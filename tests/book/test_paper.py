@@ -10,7 +10,7 @@ from book import paper
 pypdf = pytest.importorskip("pypdf")
 pytestmark = pytest.mark.browser
 
-PAGES = [("", ["book/intro"]), ("Attention", ["notebooks/03_masks"])]
+PAGES = [("", ["book/intro"]), ("Attention", ["notebooks/05_gqa"])]
 
 
 @pytest.fixture(scope="module")
@@ -21,7 +21,7 @@ def sheets(book, browser):
 
 
 def test_the_contents_give_the_page_of_each_heading(sheets):
-    entries = re.findall(r"(3\.\d+ [A-Z][^.]*?) (\d+) ", sheets[1])
+    entries = re.findall(r"(5\.\d+ [A-Z][^.]*?) (\d+) ", sheets[1])
     assert len(entries) > 10
     for heading, number in entries:
         assert heading in sheets[int(number) - 1]
@@ -36,11 +36,11 @@ def test_answers_are_at_the_end_and_nowhere_else(sheets):
     asked = next(x for x in sheets if "Answer: page" in x)
     number = int(re.search(r"Answer: page (\d+)", asked)[1])
     first = next(
-        i for i, x in enumerate(sheets) if x.startswith("Answers 3 Masks")
+        i for i, x in enumerate(sheets) if x.startswith("Answers 5 Grouped")
     )
     assert sheets.index(asked) < first <= number - 1
-    source = (paper.HERE.parent / "solutions" / "ch03_masks.py").read_text()
-    solution = re.search(r"\n    (return [^\n(]+)\n", source)[1]
+    source = (paper.HERE.parent / "solutions" / "ch05_gqa.py").read_text()
+    solution = re.search(r"\n +(return [^\n#]+[^\n# ])", source)[1]
     where = [i for i, x in enumerate(sheets) if solution in x]
     assert where and min(where) >= first
 
