@@ -1,6 +1,7 @@
 """Time as a ratio to other work of the same run: no clock is the limit."""
 
 import statistics
+import time
 
 import torch
 
@@ -23,3 +24,15 @@ def ratio(first, second, rounds=7):
         torch.set_num_threads(threads)
     medians = {name: statistics.median(x) for name, x in spent.items()}
     return medians["second"] / medians["first"]
+
+
+def cpu_ratio(first, second, rounds=3):
+    """Return the same of CPU time, which others' work does not lengthen."""
+    spent = {first: [], second: []}
+    for _ in range(1 + rounds):
+        for call, seconds in spent.items():
+            start = time.process_time()
+            call()
+            seconds.append(time.process_time() - start)
+    medians = [statistics.median(x[1:]) for x in spent.values()]
+    return medians[1] / medians[0]
