@@ -1,9 +1,10 @@
 """Draw the picture of the front page: one trained head, one sentence.
 
-    python book/figures/front_page.py
+    python -m book.figures.front_page
 
-Needs what ``make test`` installs. The result is committed, so that the book
-can be built without torch.
+Needs what ``make test`` installs. The results are committed, so that the book
+can be built without torch: a drawing in the theme's colours for the page, and
+a PNG for those who share its address.
 """
 
 from __future__ import annotations
@@ -14,11 +15,12 @@ from matplotlib.patches import Rectangle
 
 from attn.data import minilm
 from attn.plot import ORANGE, attention_map, figure, style
-from attn.plot.looks import INK
+from attn.plot.svg import drawings
 
 SENTENCE = "The animal didn't cross the street because it was too tired."
 LAYER, HEAD = 3, 1  # counted from 0
 TARGET = Path(__file__).parents[1] / "_static" / "front-page.png"
+DRAWING = Path(__file__).parent / "intro" / "fig-front-page.svg"
 
 
 def main() -> None:
@@ -36,11 +38,14 @@ def main() -> None:
     share = 100 * weights[row, column].item()
     axes.text(
         column + 0.75,
-        row + 1.15,
+        row,
         f"{share:.0f} % of “it”’s attention is on “animal”",
-        color=INK,
+        color=ORANGE,
         va="center",
     )
+    DRAWING.parent.mkdir(exist_ok=True)
+    for suffix, drawn in zip(("", "-narrow"), drawings(picture), strict=False):
+        DRAWING.with_stem(DRAWING.stem + suffix).write_text(drawn, "utf-8")
     with style():
         metadata = {"Software": None}  # no version: a stable file
         picture.savefig(TARGET, bbox_inches="tight", metadata=metadata)
