@@ -4,19 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from rich.console import Console
-from rich.table import Table
-
 from attn.bench import report
+from attn.plot import Table
 
 __all__ = ["configurations", "correctness", "show"]
 
 
 def show(run: dict[str, Any]) -> None:
     """Print every table of a run."""
-    console = Console()
-    console.print(correctness(run))
-    console.print(configurations(run))
+    print(f"{correctness(run)}\n\n{configurations(run)}\n")
     report.show(run)
 
 
@@ -24,10 +20,7 @@ def correctness(run: dict[str, Any]) -> Table:
     """Return the worst error of the kernels, by kernel and dtype."""
     stage = run["correctness"]
     done = len(stage["checks"])
-    title = f"Correctness: {done} of {stage['planned']} checks"
-    table = Table("kernel", "dtype", title=title)
-    for name in ("checks", "wrong", "error / limit"):
-        table.add_column(name, justify="right")
+    rows = []
     groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for check in stage["checks"]:
         groups.setdefault((check["kernel"], check["dtype"]), []).append(check)
@@ -41,27 +34,30 @@ def correctness(run: dict[str, Any]) -> Table:
             ),
             default=0.0,
         )
-        table.add_row(*names, str(len(checks)), str(wrong), f"{worst:.2f}")
-    return table
+        rows.append((*names, len(checks), wrong, f"{worst:.2f}"))
+    title = f"Correctness: {done} of {stage['planned']} checks"
+    return Table(
+        ("kernel", "dtype", "checks", "wrong", "error / limit"), rows, title
+    )
 
 
 def configurations(run: dict[str, Any]) -> Table:
     """Return every row of the configuration table: shipped, and best here."""
     stage = run["sweep"]
-    title = f"Configurations: {stage['tried']} of {stage['planned']} tried"
-    table = Table("kernel", "D", "dtype", "shipped", "best", title=title)
-    table.add_column("shipped / best", justify="right")
-    for row in stage["rows"]:
-        ratio = row["ratio"]
-        table.add_row(
+    rows = [
+        (
             row["kernel"],
-            str(row["head_dim"]),
+            row["head_dim"],
             row["dtype"],
             _tile(row["shipped"]),
             _tile(row["best"]),
-            "-" if ratio is None else f"{ratio:.2f}",
+            "-" if row["ratio"] is None else f"{row['ratio']:.2f}",
         )
-    return table
+        for row in stage["rows"]
+    ]
+    title = f"Configurations: {stage['tried']} of {stage['planned']} tried"
+    head = ("kernel", "D", "dtype", "shipped", "best", "shipped / best")
+    return Table(head, rows, title)
 
 
 def _tile(config: dict[str, int] | None) -> str:

@@ -74,7 +74,7 @@ def test_its_file_can_be_shown_like_any_run(run, capsys):
 def test_it_runs_without_pytest_and_without_tables(run, tmp_path):
     code = """
 import sys
-sys.modules["pytest"] = sys.modules["rich"] = None
+sys.modules["pytest"] = sys.modules["matplotlib"] = None
 from tests.gpu import __main__, session
 assert "tests.conftest" not in sys.modules
 session.run_one("cpu-training-bfloat16", 1, True)  # as in a fresh worker
