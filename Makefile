@@ -62,7 +62,7 @@ pdf: .venv/.pdf $(BOOK)
 # Every claim once. Timings are taken alone, when nothing else runs.
 test: .venv/.test $(BOOK)
 	@status=0; \
-	echo "Tests, two at a time (7 minutes)"; \
+	echo "Tests, two at a time (6 minutes)"; \
 	$(PARALLEL) -m "not exhaustive and not serial" || status=1; \
 	echo "Tests of time, one after the other"; \
 	$(PY) -m pytest -m serial $$(grep -rl --include="*.py" "mark\.serial" tests) || status=1; \
