@@ -21,7 +21,6 @@ PARTS = (
     "figures",  # drawings in the colours of the page's theme
     "maths",  # formulas, typeset when the book is built
     "numbering",  # chapters and figures have the numbers of the files
-    "terms",  # a glossary term is a link where a chapter first uses it
     "previews",  # what links lead to, for the page to show
     "museum",  # the museum as a gallery, with an index to filter
     "sharing",  # descriptions, and a sitemap when the address is known
