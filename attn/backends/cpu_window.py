@@ -65,7 +65,7 @@ def run(inputs: AttentionInputs) -> Tensor:
         # Blocks at the same place in the band share a mask.
         place = (top - lo, end - top, hi - lo)
         if place not in masks or not inputs.mask.is_relative:
-            allowed = inputs.allowed(slice(top, end), slice(lo, hi))
+            allowed = inputs.mask_tile(slice(top, end), slice(lo, hi))
             assert allowed is not None
             numbers = torch.where(allowed, 0.0, -torch.inf)  # torch adds them
             masks[place] = numbers.to(query.dtype)

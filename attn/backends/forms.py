@@ -33,7 +33,9 @@ _OPTIONS: dict[str, Callable[[AttentionInputs], Any]] = {
 
 
 def unsupported_in_form(
-    form: str, declares: Callable[[str], bool], inputs: AttentionInputs
+    form: str | MaskForm,
+    declares: Callable[[str], bool],
+    inputs: AttentionInputs,
 ) -> list[str]:
     """Return what a mask form cannot express of a call."""
     if form in ("contract", "inputs"):
@@ -42,8 +44,12 @@ def unsupported_in_form(
     mask = inputs.attn_mask
     if mask is not None and form == "block":
         reasons.append("attn_mask is a tensor: pass a Mask")
-    if mask is not None and form == "bool" and mask.dtype != torch.bool:
-        reasons.append("attn_mask is a float bias: pass booleans")
+    is_bias = mask is not None and mask.dtype != torch.bool
+    if is_bias and (form == "bool" or callable(form)):
+        reasons.append(
+            "attn_mask is a float bias: pass booleans, or register it with "
+            'mask="additive"'
+        )
     if form == "block" and not isinstance(inputs.q_offset, int):
         reasons.append("q_offset is a tensor: pass one int for all rows")
     for name, value in _OPTIONS.items():
@@ -74,7 +80,8 @@ def run(
     given = {name: value(inputs) for name, value in _OPTIONS.items()}
     keywords |= {name: x for name, x in given.items() if x is not None}
     make = form if callable(form) else _MAKERS[form]
-    return function(*tensors, make(inputs), scale=inputs.scale, **keywords)
+    mask = make(inputs.with_one_mask() if callable(form) else inputs)
+    return function(*tensors, mask, scale=inputs.scale, **keywords)
 
 
 def _additive(inputs: AttentionInputs) -> Tensor | None:

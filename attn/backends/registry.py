@@ -45,7 +45,7 @@ class Implementation:
     def reasons(self, inputs: AttentionInputs, return_lse: bool) -> list[str]:
         """Return why it cannot compute a call; empty when it can."""
         reasons = [*self.unsupported_reasons(inputs)]
-        if isinstance(self.mask, str):
+        if self.mask is not None:
             reasons += unsupported_in_form(self.mask, self.declares, inputs)
         if return_lse and not self.supports_lse(inputs):
             reasons.append("return_lse is given: it computes no lse")
@@ -57,6 +57,17 @@ class UnknownName(ValueError, KeyError):
 
     def __str__(self) -> str:
         return str(self.args[0])  # a KeyError would put it in quotes
+
+
+class HalfAPair(LookupError):
+    """Raised for an attention function without its masks, or the reverse."""
+
+    def __init__(self, name: str, missing: str, decorator: str) -> None:
+        super().__init__(
+            f"{name!r} must have an attention function and a mask function, "
+            "because masks would be dropped without it; got no "
+            f"{missing} function: write @{decorator} above one"
+        )
 
 
 class Registry(Mapping[str, Implementation]):
@@ -89,23 +100,18 @@ class Registry(Mapping[str, Implementation]):
 
     def __getitem__(self, name: str) -> Implementation:
         one = self._own.get(name)
+        if one is None and name in self._masks:
+            raise HalfAPair(
+                name, "attention", f'register("{name}", mask=None)'
+            )
         if one is None and self._parent and name in self._parent:
             return self._parent[name]
-        if one is None and name in self._masks:
-            raise LookupError(
-                f"{name!r} has a mask function and no attention function: "
-                f'write @register("{name}", mask=None) above one'
-            )
         if one is None:
             raise UnknownName(
                 f"impl must be 'auto' or one of {list(self)}; got {name!r}"
             )
         if one.mask is None:
-            raise LookupError(
-                f"{name!r} has an attention function and no mask function: "
-                f'write @register_mask("{name}") above one, or register it '
-                "with mask='bool'; without one, masks would be dropped"
-            )
+            raise HalfAPair(name, "mask", f'register_mask("{name}")')
         return one
 
     def register(
@@ -131,8 +137,10 @@ class Registry(Mapping[str, Implementation]):
                 ``enable_gqa``, passed unless they have their defaults. The
                 mask combines every mask of the call: ``"bool"`` and
                 ``"additive"`` are one tensor, ``"block"`` is a
-                ``BlockMask``, a function of the inputs makes its own. None:
-                ``register_mask`` gives that function.
+                ``BlockMask``, and a function makes its own from the
+                ``AttentionInputs``, whose ``mask`` then includes every mask
+                of the call (``lambda call: call.allowed()`` is ``"bool"``).
+                None: ``register_mask`` gives that function.
             unsupported_reasons: returns why it cannot compute a call, in
                 sentences; empty when it can, which is the default.
             deprioritized: returns why a call is faster elsewhere, cheaply;
@@ -223,7 +231,7 @@ class Registry(Mapping[str, Implementation]):
             if one.mask is not None:
                 yield name, one
         for name, one in self._parent.complete() if self._parent else ():
-            if name not in self._own:
+            if name not in self._own and name not in self._masks:
                 yield name, one
 
 

@@ -81,7 +81,7 @@ def torch_mask(
     top_left = only == (Term("causal"),) and isinstance(start, int)
     if causal_flag and mask is None and top_left and start == 0:
         return {"is_causal": True}
-    return {"attn_mask": combine_masks(mask, inputs.allowed())}
+    return {"attn_mask": combine_masks(mask, inputs.mask_tile())}
 
 
 def masks_nothing(inputs: AttentionInputs) -> bool:

@@ -178,7 +178,7 @@ def _cap_and_mask(logits: Tensor, inputs: AttentionInputs) -> Tensor:
     scores = logits * inputs.scale
     if inputs.softcap is not None:
         scores = inputs.softcap * torch.tanh(scores / inputs.softcap)
-    return apply_masks(scores, inputs.allowed(), inputs.attn_mask)
+    return apply_masks(scores, inputs.mask_tile(), inputs.attn_mask)
 
 
 def _weights(scores: Tensor, inputs: AttentionInputs) -> Tensor:

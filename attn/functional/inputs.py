@@ -8,7 +8,7 @@ implementation starts from it, so a mistake gives the same error everywhere.
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypedDict
 
 import torch
@@ -18,7 +18,7 @@ from attn.functional import validation
 from attn.functional.validation import Window
 from attn.masks import Mask, causal
 from attn.masks import window as window_mask
-from attn.masks.combine import combine_masks
+from attn.masks.combine import combine_masks, predicate_of
 
 __all__ = ["AttentionInputs", "AttentionOptions", "validate"]
 
@@ -94,9 +94,37 @@ class AttentionInputs:
 
     def dense_mask(self) -> Tensor | None:
         """Return ``mask`` and ``attn_mask`` as one tensor, bool or float."""
-        mask = combine_masks(self.attn_mask, self.allowed())
+        mask = combine_masks(self.attn_mask, self.mask_tile())
         assert not isinstance(mask, Mask)
         return mask
+
+    def allowed(self) -> Tensor | None:
+        """Return ``mask`` and ``attn_mask`` as booleans, True = may attend.
+
+        They are broadcastable to ``(..., H, L, S)``; None without a mask.
+
+        Raises:
+            ValueError: ``attn_mask`` is a float bias.
+        """
+        mask = self.dense_mask()
+        if mask is not None and mask.dtype != torch.bool:
+            raise ValueError(
+                f"attn_mask must be booleans; got {mask.dtype}. dense_mask() "
+                "returns biases too"
+            )
+        return mask
+
+    def with_one_mask(self) -> AttentionInputs:
+        """Return the inputs with booleans of ``attn_mask`` in ``mask``."""
+        given = self.attn_mask
+        if given is None or given.dtype != torch.bool:
+            return self
+        batch = self.batch_shape.numel()
+        shape = (batch, self.num_heads, self.q_len, self.kv_len)
+        rows = given.expand(self.scores_shape).reshape(shape)
+        mask = combine_masks(self.mask, predicate_of(rows, self.q_offset))
+        assert isinstance(mask, Mask)
+        return replace(self, attn_mask=None, mask=mask)
 
     def tuning_key(self, return_lse: bool = False) -> tuple[Hashable, ...]:
         """Return what all calls share that take equally long."""
@@ -116,10 +144,10 @@ class AttentionInputs:
             torch.get_num_threads(),
         )
 
-    def allowed(
+    def mask_tile(
         self, rows: slice = FULL, columns: slice = FULL
     ) -> Tensor | None:
-        """Return ``mask`` as booleans, all or a tile; None without a mask.
+        """Return ``mask`` as booleans, all or a tile; None without it.
 
         They are broadcastable to ``(..., H, L, S)`` of the tile.
         """

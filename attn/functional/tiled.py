@@ -256,7 +256,7 @@ def _tile(inputs: AttentionInputs, rows: slice, columns: slice) -> Any:
 
     A slope is the derivative by ``q @ k``. A fully masked tile is None.
     """
-    allowed = inputs.allowed(rows, columns)
+    allowed = inputs.mask_tile(rows, columns)
     if allowed is not None and not (allowed.is_meta or allowed.any()):
         return None  # unknown for a meta tensor
     q, k = (

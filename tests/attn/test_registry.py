@@ -98,11 +98,65 @@ def test_block_masks_are_made_of_the_rules(own):
         )  # fmt: skip
 
 
-def test_a_mask_function_of_ones_own(own):
-    own.register("mine", mask=lambda call: call.allowed())(by_hand)
-    want = attn.scaled_dot_product_attention(Q, K, V, **SAID)
-    got = attn.attention(Q, K, V, impl="mine", registry=own, **SAID)
+WAYS_TO_MASK = pytest.mark.parametrize(
+    "said",
+    [
+        {"attn_mask": VALID[:, None, None]},
+        {"attn_mask": torch.rand(5, 7) > 0.3},
+        {"attn_mask": attn.padding(VALID)},
+        {"attn_mask": VALID[:, None, None], "window": (1, 3)},
+        {"attn_mask": VALID[:, None, None], "q_offset": torch.tensor([2, 0])},
+    ],
+)
+
+
+@pytest.mark.parametrize(
+    "maker",
+    [
+        lambda call: call.allowed(),
+        lambda call: call.dense_mask(),
+        lambda call: call.mask.dense(
+            5, 7, batch=2, heads=4, q_offset=call.q_offset
+        ),
+    ],
+    ids=["allowed", "dense_mask", "mask"],
+)
+@WAYS_TO_MASK
+def test_the_plainest_mask_function_gets_every_mask(own, maker, said):
+    """``allowed`` once left out all masks that were given as tensors."""
+    own.register_mask("mine")(maker)
+    own.register("mine", mask=None)(by_hand)
+    said = {**SAID, **said}
+    want = attn.scaled_dot_product_attention(Q, K, V, **said)
+    got = attn.attention(Q, K, V, impl="mine", registry=own, **said)
     assert torch.allclose(got, want, atol=1e-5)
+
+
+@pytest.mark.parametrize("lead", [(), (4,), (3, 2, 4)])
+def test_it_gets_them_for_inputs_of_any_rank(own, lead):
+    @own.register("mine", mask=lambda call: call.allowed())
+    def plain(query, key, value, mask, *, scale):
+        scores = query @ key.mT * scale
+        return scores.masked_fill(~mask, -torch.inf).softmax(-1) @ value
+
+    q, k, v = (randn(*lead, 5, 8, seed=i) for i in range(3))
+    mask = torch.rand(5, 5) > 0.5
+    mask |= torch.eye(5).bool()
+    want = attn.scaled_dot_product_attention(q, k, v, mask)
+    got = attn.attention(q, k, v, mask, impl="mine", registry=own)
+    assert torch.allclose(got, want, atol=1e-5)
+
+
+def test_booleans_of_a_float_bias_are_refused(own):
+    own.register("mine", mask=lambda call: call.allowed())(by_hand)
+    bias = torch.zeros(5, 7)
+    with pytest.raises(ValueError, match='mine cannot: .*mask="additive"'):
+        attn.attention(Q, K, V, bias, impl="mine", registry=own, **SAID)
+    own.register("expert", mask="inputs")(lambda call: call.allowed())
+    with pytest.raises(ValueError, match="must be booleans; got torch.float"):
+        attn.attention(
+            Q, K, V, bias, enable_gqa=True, impl="expert", registry=own
+        )
 
 
 def test_half_a_pair_says_which_half_is_missing(own):
@@ -113,6 +167,9 @@ def test_half_a_pair_says_which_half_is_missing(own):
     attn.attention(Q, K, V, registry=own, **SAID)
     with pytest.raises(LookupError, match="no mask function: .*register_mask"):
         attn.attention(Q, K, V, impl="mine", registry=own, **SAID)
+    half = pytest.raises(LookupError, match="no mask function")
+    with half, own.use_impl("mine"):
+        pass
     own.register_mask("mine")(lambda call: call.allowed())
     want = attn.scaled_dot_product_attention(Q, K, V, **SAID)
     got = attn.attention(Q, K, V, impl="mine", registry=own, **SAID)
@@ -123,6 +180,14 @@ def test_half_a_pair_says_which_half_is_missing(own):
         own["other"]
     own.register("other", mask=None)(by_hand)
     assert own["other"].function is by_hand
+
+
+def test_a_mask_function_beside_the_parents_name_is_half_a_pair(own):
+    """The parent's own masks would be used, and these dropped."""
+    own.register_mask("sdpa")(lambda call: call.allowed())
+    with pytest.raises(LookupError, match="'sdpa' .* no attention function"):
+        attn.attention(Q, K, V, impl="sdpa", registry=own, **SAID)
+    assert api.explain(Q, K, V, registry=own, **SAID).selected == "pack_gqa"
 
 
 def test_it_is_a_dictionary(own):
