@@ -5,13 +5,15 @@ transformers; ``attach`` does it for one model or raises the reason why not.
 ``as_mask`` converts a mask function, ``layer_masks`` returns a model's masks.
 ``load`` goes the other way: it runs the weights of GPT-2, Llama, Qwen3,
 Mistral, Gemma2, GPT-NeoX, Bloom, BERT and more in the modules of attn.nn.
-``GgufFile`` reads llama.cpp's files, and ``llama_of`` renames what is in them.
+``GgufFile`` reads llama.cpp's files; ``llama_of`` and ``tokenizer_of`` return
+the model and the tokenizer in one.
 """
 
 from attn.hf.attention_interface import attach, register
 from attn.hf.bert import Bert
 from attn.hf.bidirectional import bidirectional_llama
 from attn.hf.gguf import GgufFile, llama_of
+from attn.hf.gguf_tokenizer import tokenizer_of
 from attn.hf.loading import FAMILIES, load
 from attn.hf.mask_functions import as_mask
 from attn.hf.mask_interface import layer_masks
@@ -27,4 +29,5 @@ __all__ = [
     "llama_of",
     "load",
     "register",
+    "tokenizer_of",
 ]

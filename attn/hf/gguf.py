@@ -11,6 +11,7 @@ import mmap
 import struct
 from math import prod
 from os import PathLike
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -48,6 +49,7 @@ class GgufFile:
         path: of the file, version 2 or 3, little-endian.
 
     Attributes:
+        path: of the file.
         metadata: settings and vocabulary by key,
             ``"llama.attention.head_count"`` for example.
         shapes: the shape of each tensor by name,
@@ -61,6 +63,7 @@ class GgufFile:
     """
 
     def __init__(self, path: str | PathLike[str]):
+        self.path = Path(path)
         with open(path, "rb") as file:
             self._data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         self._at = 0
