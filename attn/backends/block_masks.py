@@ -23,7 +23,7 @@ def block_mask(inputs: AttentionInputs) -> BlockMask | None:
     if mask is None:
         return None
     opaque = any(term.kind == "opaque" for term in mask.terms)
-    # Of the known terms, only padding and documents depend on the batch row.
+    # Of the known terms, those of padding and documents depend on the row.
     by_row = opaque or mask.extent.batch is not None
     return _cached(
         _Keyed(mask, (id(mask),) if opaque else tuple(map(_key, mask.terms))),

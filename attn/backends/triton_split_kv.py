@@ -77,7 +77,7 @@ def _visible(inputs: AttentionInputs) -> tuple[int, dict[str, Any]] | None:
 
     if masks_nothing(inputs):
         return inputs.kv_len, {"is_causal": False}
-    band, start = band_of(inputs.mask, inputs.query.device), inputs.q_offset
+    band, start = band_of(inputs), inputs.q_offset
     if isinstance(band, str) or band.valid is not None or band.right != 0:
         return None
     last = inputs.kv_len - inputs.q_len

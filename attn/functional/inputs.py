@@ -155,7 +155,7 @@ class AttentionInputs:
             return None
         top, bottom, _ = rows.indices(self.q_len)
         left, right, _ = columns.indices(self.kv_len)
-        dense = self.mask.shift(kv=left).dense(
+        dense = self.mask.shift(kv=left).tile(
             bottom - top,
             right - left,
             batch=self.batch_shape.numel(),
@@ -212,6 +212,10 @@ def validate(
     if is_causal:
         mask = causal() if mask is None else causal() & mask
 
+    start = validation.q_offset(q_offset, query, batch_shape)
+    if mask is not None:
+        mask.check_bounds(q_len, kv_len, batch_shape.numel(), start)
+
     rank = max(query.dim(), key.dim(), value.dim())
     heads_shape = (num_heads,) if rank > 2 else ()
     scores_shape = (*batch_shape, *heads_shape, q_len, kv_len)
@@ -224,7 +228,7 @@ def validate(
         scale=validation.scale(scale, query.shape[-1]),
         softcap=validation.softcap(softcap),
         sinks=validation.sinks(sinks, query, num_heads),
-        q_offset=validation.q_offset(q_offset, query, batch_shape),
+        q_offset=start,
         batch_shape=batch_shape, scores_shape=scores_shape,
         num_heads=num_heads, num_kv_heads=num_kv_heads,
         q_len=q_len, kv_len=kv_len,

@@ -67,7 +67,7 @@ def fused(
     """Compute ``fused_attention`` on validated inputs."""
     if reasons := unsupported_reasons(inputs):
         raise ValueError(f"fused_attention cannot: {'; '.join(reasons)}")
-    band = band_of(inputs.mask, inputs.query.device)
+    band = band_of(inputs)
     assert isinstance(band, Band)
     query, key, value = map(
         inputs.to_4d, (inputs.query, inputs.key, inputs.value)
@@ -77,11 +77,8 @@ def fused(
     if mask is not None:
         mask = inputs.to_4d(mask.expand(inputs.scores_shape))
         mask = mask.view(torch.uint8) if mask.dtype == torch.bool else mask
-    if valid is not None and inputs.mask is not None:
-        inputs.mask.check_bounds(
-            inputs.q_len, inputs.kv_len, batch, inputs.q_offset
-        )
-        valid = valid[:, : inputs.kv_len].expand(batch, -1).contiguous()
+    if valid is not None:
+        valid = valid.expand(batch, -1).contiguous()
         valid = valid.view(torch.uint8)
     start = inputs.q_offset
     if isinstance(start, int):  # filled there: a copy would wait for the GPU
@@ -118,7 +115,7 @@ def unsupported_reasons(inputs: AttentionInputs) -> list[str]:
         )
     if inputs.attn_mask is not None and inputs.attn_mask.requires_grad:
         reasons.append("attn_mask requires a gradient: the kernels give none")
-    band = band_of(inputs.mask, query.device)
+    band = band_of(inputs)
     if not isinstance(band, Band):
         reasons.append(band)
     return reasons
@@ -132,14 +129,22 @@ class Band(NamedTuple):
     valid: Tensor | None = None  # (B, S) or (1, S), bool
 
 
-def band_of(mask: Mask | None, device: torch.device) -> Band | str:
-    """Return a mask in the kernels' form, or why it has none."""
+def band_of(inputs: AttentionInputs) -> Band | str:
+    """Return ``inputs.mask`` in the kernels' form, or why it has none."""
+    mask, device, kv_len = inputs.mask, inputs.query.device, inputs.kv_len
     if mask is None:
         return Band()
     valid = None
     for term in mask.terms:
-        if term.kind == "padding":
-            own = term.values[0]
+        if term.kind in ("padding", "lengths"):
+            (data,) = term.values
+            if data.device != device:
+                return f"padding is on {data.device} and query on {device}"
+            own = (
+                data[:, :kv_len]
+                if term.kind == "padding"
+                else (torch.arange(kv_len, device=device) < data[:, None])
+            )
             valid = own if valid is None else valid & own
         elif term.kind not in ("causal", "window"):
             return (
@@ -147,8 +152,6 @@ def band_of(mask: Mask | None, device: torch.device) -> Band | str:
                 "causal, sliding_window, window and padding; Mask.dense gives "
                 "a tensor, which they support"
             )
-    if valid is not None and valid.device != device:
-        return f"padding is on {valid.device} and query on {device}"
     left, right = (
         UNBOUNDED if x is None else min(x, UNBOUNDED) for x in mask.bounds
     )

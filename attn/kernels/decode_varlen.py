@@ -178,7 +178,7 @@ def varlen_attention(
         softcap=softcap, sinks=sinks, window=window, q_offset=0,
     )  # fmt: skip
     _require_support(inputs)
-    band = band_of(inputs.mask, query.device)
+    band = band_of(inputs)
     assert isinstance(band, Band)
     B = max(cu_seqlens_q.numel() - 1, 0)
     starts_q = _starts("cu_seqlens_q", cu_seqlens_q, B, inputs.q_len)

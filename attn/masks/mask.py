@@ -35,6 +35,7 @@ class Extent(NamedTuple):
     batch: int | None = None
     q_len: int | None = None
     kv_len: int | None = None
+    min_kv_len: int = 0  # the keys that its lengths count
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -146,7 +147,7 @@ class Mask:
                 raise TypeError(f"{name} must be an int; got {start!r}")
         if q == kv == 0:
             return self
-        batch, q_len, kv_len = self.extent
+        batch, q_len, kv_len, _ = self.extent
         return Mask(
             lambda b, h, i, j: self(b, h, i + q, j + kv),
             f"({self}).shift(q={q}, kv={kv})",
@@ -189,6 +190,18 @@ class Mask:
         kv_len = q_len if kv_len is None else kv_len
         check_q_offset(q_offset, batch)
         self.check_bounds(q_len, kv_len, batch, q_offset)
+        return self.tile(q_len, kv_len, batch, heads, q_offset, device)
+
+    def tile(
+        self,
+        q_len: int,
+        kv_len: int,
+        batch: int,
+        heads: int,
+        q_offset: int | Tensor,
+        device: torch.device | str | None,
+    ) -> Tensor:
+        """Return ``dense`` of some of the keys: its bounds are not checked."""
         b = torch.arange(batch, device=device).view(-1, 1, 1, 1)
         h = torch.arange(heads, device=device).view(1, -1, 1, 1)
         q_idx = torch.arange(q_len, device=device).view(1, 1, -1, 1)
@@ -271,6 +284,11 @@ class Mask:
                 f"{self} must have one entry for each key, {kv_len}; got "
                 f"{extent.kv_len}"
             )
+        if kv_len < extent.min_kv_len:
+            raise ValueError(
+                f"{self} must have lengths of at most the number of keys, "
+                f"{kv_len}; got {extent.min_kv_len}"
+            )
         if extent.q_len is None or isinstance(q_offset, Tensor):
             return  # no device sync: positions outside may not attend
         if q_offset < 0 or q_offset + q_len > extent.q_len:
@@ -292,6 +310,7 @@ def _smaller(a: Extent, b: Extent) -> Extent:
         b.batch if a.batch in (None, 1) and b.batch else a.batch,
         _least([a.q_len, b.q_len]),
         _least([a.kv_len, b.kv_len]),
+        max(a.min_kv_len, b.min_kv_len),
     )
 
 

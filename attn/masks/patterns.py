@@ -133,22 +133,47 @@ def documents(ids: Tensor) -> Mask:
 
 
 def padding(valid: Tensor) -> Mask:
-    """Mask out padding keys.
+    """Mask out padding keys, given in any of the usual three forms.
 
-    ``valid`` is True for a real token, bool ``(S,)`` or ``(B, S)``: Hugging
-    Face's ``attention_mask`` as booleans.
+    ``valid`` is one of
+
+    - bool ``(S,)`` or ``(B, S)``, True for a real token;
+    - integers ``(B, S)``, 1 for a real token and 0 for padding: a
+      tokenizer's ``attention_mask``;
+    - integers ``(B,)``: the number of real tokens of each row, which come
+      first (padding on the right), at most ``S``.
+
+    Values are checked when the mask is made, but not while compiling.
+
+    Raises:
+        TypeError: ``valid`` is no bool or integer tensor.
+        ValueError: another shape, or other values; two integers or more
+            ``(B,)`` that are all 0 or 1 could mean either, and are refused.
+
+    Source: transformers ``padding_mask_function``.
     """
-    if not isinstance(valid, Tensor) or valid.dtype != torch.bool:
-        got = getattr(valid, "dtype", type(valid).__name__)
+    got: object = getattr(valid, "dtype", type(valid).__name__)
+    is_tensor = isinstance(valid, Tensor)
+    if not is_tensor or valid.is_floating_point() or valid.is_complex():
         raise TypeError(
-            "valid must be a bool tensor, True for a real token "
-            f"(attention_mask.bool()); got {got}"
+            "valid must be a bool or integer tensor, True or 1 for a real "
+            f"token, or the length of each row; got {got}"
         )
     if valid.dim() not in (1, 2):
         raise ValueError(
-            f"valid must have shape (S,) or (B, S); got {tuple(valid.shape)}"
+            "valid must have shape (S,) or (B, S), or (B,) for lengths; got "
+            f"{tuple(valid.shape)}"
         )
-    rows = valid if valid.dim() == 2 else valid[None]  # (B, S)
+    if valid.dtype != torch.bool and valid.dim() == 1:
+        return _lengths(valid)
+    least, most = _range(valid)
+    if least < 0 or most > 1:
+        raise ValueError(
+            "valid must be 1 for a real token and 0 for padding; got values "
+            f"from {least} to {most}"
+        )
+    rows = valid.bool()  # (S,) or (B, S)
+    rows = rows if rows.dim() == 2 else rows[None]  # (B, S)
     return Mask(
         lambda b, h, q_idx, kv_idx: (
             _inside(kv_idx, rows) & _entry(rows, b, kv_idx)
@@ -158,6 +183,42 @@ def padding(valid: Tensor) -> Mask:
         uses_query=False,
         extent=Extent(batch=len(rows), kv_len=rows.shape[1]),
     )
+
+
+def _lengths(lengths: Tensor) -> Mask:
+    """Return ``padding`` of rows whose first ``lengths`` tokens are real."""
+    least, most = _range(lengths)
+    if len(lengths) > 1 and least >= 0 and most == 1:
+        raise ValueError(
+            "valid must not be ambiguous; got integers of shape "
+            f"{tuple(lengths.shape)}, all 0 or 1: pass valid.bool() if they "
+            "mark real tokens, prefix(valid) if they are lengths"
+        )
+    if least < 0:
+        raise ValueError(f"valid must have lengths of 0 or more; got {least}")
+    column = lengths[:, None]  # (B, 1)
+    return Mask(
+        lambda b, h, q_idx, kv_idx: (
+            (kv_idx >= 0) & (kv_idx < _entry(column, b, b * 0))
+        ),
+        f"padding(lengths {tuple(lengths.shape)})",
+        (Term("lengths", (lengths,)),),
+        uses_query=False,
+        extent=Extent(batch=len(lengths), min_kv_len=most),
+    )
+
+
+def _range(x: Tensor) -> tuple[int, int]:
+    """Return the least and the greatest value; 0 and 0 where unknown.
+
+    The code of a compiled graph must not depend on the values of a tensor.
+    """
+    if x.dtype == torch.bool or x.is_meta or not x.numel():
+        return 0, 0
+    if torch.compiler.is_compiling():
+        return 0, 0
+    least, most = torch.aminmax(x)
+    return int(least), int(most)
 
 
 def _entry(rows: Tensor, b: Any, position: Any) -> Any:

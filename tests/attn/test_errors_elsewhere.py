@@ -70,16 +70,6 @@ OTHERS = {
         ValueError,
         r"ids must have shape \(S,\) or \(B, S\); got \(1, 1, 3\)",
     ),
-    "padding of integers": (
-        lambda: attn.padding(torch.ones(3, dtype=torch.int64)),
-        TypeError,
-        "valid must be a bool tensor, True for a real .*; got torch.int64",
-    ),
-    "padding of three axes": (
-        lambda: attn.padding(mask_of(1, 1, 3)),
-        ValueError,
-        r"valid must have shape \(S,\) or \(B, S\); got \(1, 1, 3\)",
-    ),
     "Mask of a tensor": (
         lambda: attn.Mask(mask_of(3, 3)),
         TypeError,

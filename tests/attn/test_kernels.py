@@ -377,6 +377,16 @@ def test_each_obstacle_is_a_reason():
         fused_attention(*[q.double()] * 3, dropout_p=0.5)
 
 
+def test_padding_by_lengths_is_padding():
+    q, lengths = randn(2, 2, 20, 16), torch.tensor([20, 7])
+    valid = torch.arange(20) < lengths[:, None]
+    long_enough = torch.ones(2, 30, dtype=torch.bool)
+    out = fused_attention(
+        q, q, q, attn.padding(lengths) & attn.padding(long_enough)
+    )
+    assert torch.equal(out, fused_attention(q, q, q, attn.padding(valid)))
+
+
 def test_a_padding_mask_that_is_too_short_is_refused():
     q = randn(2, 2, 4, 16)
     valid = torch.ones(2, 3, dtype=torch.bool)

@@ -25,6 +25,7 @@ MASKS = (
     "prefix",
     "documents",
     "padding",
+    "lengths",
     "either",
     "opposite",
 )
@@ -41,6 +42,9 @@ def some_mask(kind, sizes, rng):
     far = max(L, S) + 8  # data for positions that offsets reach
     ids = torch.randint(0, 3, (B, far), generator=g).sort().values
     valid = torch.rand(B, far, generator=g) < 0.7
+    lengths = [rng.randint(0, S) for _ in range(B)]
+    if max(lengths) < 2:  # two of them would be ambiguous
+        lengths = lengths[:1]
     if kind == "none":
         return None, {}
     if kind == "bool":
@@ -72,6 +76,10 @@ def some_mask(kind, sizes, rng):
             lambda b, h, i, j: i >= 0 and ids[b, i] == ids[b, j] and not j > i,
         ),
         "padding": (attn.padding(valid), lambda b, h, i, j: valid[b, j]),
+        "lengths": (
+            attn.padding(torch.tensor(lengths)),
+            lambda b, h, i, j: j < lengths[b % len(lengths)],
+        ),
         "either": (
             attn.causal() & attn.padding(valid) | attn.prefix(1),
             lambda b, h, i, j: j == 0 or (j <= i and bool(valid[b, j])),

@@ -140,6 +140,10 @@ MASKS = {
         hf.packed_sequence_mask_function(BLOCKS),
     ),
     "padding": (attn.padding(TOKENS), hf.padding_mask_function(TOKENS)),
+    "as a tokenizer returns it": (
+        attn.padding(TOKENS.long()),
+        hf.padding_mask_function(TOKENS),
+    ),
     "and": (
         attn.causal() & attn.documents(BLOCKS) & attn.padding(TOKENS),
         hf.and_masks(

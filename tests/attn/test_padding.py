@@ -1,0 +1,200 @@
+"""Padding is one mask, whichever of the three usual forms it is given in."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch.nn.attention.flex_attention import create_mask
+
+import attn
+from attn import causal, padding
+
+S = 5
+LENGTHS = torch.tensor([3, 5, 0])
+VALID = torch.arange(S) < LENGTHS[:, None]  # (B, S)
+FORMS = {
+    "lengths": padding(LENGTHS),
+    "lengths in 8 bits": padding(LENGTHS.to(torch.uint8)),
+    "a tokenizer's": padding(VALID.long()),
+    "a tokenizer's in 32 bits": padding(VALID.int()),
+}
+every_form = pytest.mark.parametrize("mask", FORMS.values(), ids=FORMS)
+
+
+def pairs(a, b):
+    other = causal()
+    yield a, b
+    yield a & other, b & other
+    yield other | a, other | b
+    yield ~a, ~b
+    yield ~(a & other) | a, ~(b & other) | b
+    yield a.shift(q=1), b.shift(q=1)
+    yield a.shift(kv=-1), b.shift(kv=-1)
+
+
+@every_form
+def test_every_form_is_the_bool_mask(mask):
+    for ours, same in pairs(mask, padding(VALID)):
+        at = {"batch": 3, "heads": 2, "q_offset": 1}
+        assert torch.equal(ours.dense(4, S, **at), same.dense(4, S, **at))
+        bias = ours.bias(torch.bfloat16, 4, S, **at)
+        assert torch.equal(bias, same.bias(torch.bfloat16, 4, S, **at))
+        assert ours.uses_query == same.uses_query
+        blocks, theirs = (
+            m.block_mask(4, S, batch=3, q_offset=1, block_size=2)
+            for m in (ours, same)
+        )
+        assert torch.equal(blocks.to_dense(), theirs.to_dense())
+        made = create_mask(ours, 3, 1, 4, S, device="cpu")
+        assert torch.equal(made, same.dense(4, S, batch=3))
+
+
+@every_form
+@pytest.mark.parametrize("impl", ("reference", "tiled", "sdpa"))
+def test_attention_takes_every_form(mask, impl):
+    g = torch.Generator().manual_seed(0)
+    q, k, v = torch.randn(3, 3, 2, S, 16, generator=g)
+    same, options = padding(VALID), {"is_causal": True, "impl": impl}
+    with torch.no_grad():
+        out = attn.attention(q, k, v, mask, **options)
+        assert torch.equal(out, attn.attention(q, k, v, same, **options))
+    assert not out[2].any(), "a row of padding alone"
+
+
+def test_lengths_need_no_number_of_keys():
+    mask = padding(LENGTHS)
+    wide = mask.dense(1, 9, batch=3)[:, 0, 0]  # (B, S)
+    assert torch.equal(wide, torch.arange(9) < LENGTHS[:, None])
+    assert mask.shift(kv=2).dense(1, 2, batch=3).sum() == 1 + 2, "a block"
+    one = padding(torch.tensor([2])).dense(1, 3, batch=4)
+    assert one[:, 0, 0].tolist() == [[True, True, False]] * 4
+
+
+def test_a_tile_may_be_shorter_than_the_lengths():
+    q = torch.randn(3, 1, S, 4, generator=torch.Generator().manual_seed(1))
+    whole = attn.scaled_dot_product_attention(q, q, q, padding(LENGTHS))
+    tiled = attn.tiled_attention(
+        q, q, q, padding(LENGTHS), block_q=2, block_k=2
+    )
+    torch.testing.assert_close(tiled, whole)
+
+
+def test_padding_is_printed_by_shape_and_form():
+    assert repr(padding(VALID.long())) == "padding((3, 5))"
+    assert repr(padding(LENGTHS)) == "padding(lengths (3,))"
+    assert repr(causal() & padding(LENGTHS)) == (
+        "causal() & padding(lengths (3,))"
+    )
+
+
+def test_what_a_tokenizer_returns_masks_as_in_transformers():
+    """Padding on the left, in the integers that tokenizers return."""
+    from transformers import masking_utils
+
+    tokens = torch.tensor([[0, 0, 1, 1, 1], [1, 1, 1, 1, 1]])
+    theirs = masking_utils.sdpa_mask(
+        batch_size=2,
+        q_length=S,
+        kv_length=S,
+        q_offset=0,
+        mask_function=masking_utils.causal_mask_function,
+        attention_mask=tokens.bool(),
+        allow_is_causal_skip=False,
+    )
+    ours = (causal() & padding(tokens)).dense(S, batch=2)
+    assert torch.equal(ours, theirs)
+
+
+def test_lengths_change_with_their_tensor():
+    """A decoding loop adds to them in place."""
+    lengths = torch.tensor([2, 3])
+    mask = padding(lengths)
+    lengths += 1
+    assert mask.dense(1, S, batch=2).sum() == 3 + 4
+
+
+def test_padding_of_both_forms_compiles_as_one_graph():
+    def masked(q, lengths, tokens):
+        mask = padding(lengths) & padding(tokens)
+        return attn.scaled_dot_product_attention(q, q, q, mask)
+
+    q = torch.randn(3, 1, S, 4, generator=torch.Generator().manual_seed(2))
+    given = (q, LENGTHS, VALID.long())
+    compiled = torch.compile(masked, backend="eager", fullgraph=True)
+    assert torch.equal(compiled(*given), masked(*given))
+
+
+Q = torch.zeros(2, 1, 3, 4)
+REFUSED = {
+    "floats": (
+        lambda: padding(torch.ones(2, 3)),
+        TypeError,
+        "valid must be a bool or integer tensor, .*; got torch.float32",
+    ),
+    "a list": (
+        lambda: padding([3, 2]),
+        TypeError,
+        "valid must be a bool or integer tensor, .*; got list",
+    ),
+    "three axes": (
+        lambda: padding(torch.ones(1, 1, 3, dtype=torch.int64)),
+        ValueError,
+        r"valid must have shape \(S,\) or .*lengths; got \(1, 1, 3\)",
+    ),
+    "the segments of packed rows": (
+        lambda: padding(torch.tensor([[1, 1, 2], [1, 1, 0]])),
+        ValueError,
+        "valid must be 1 for a real token .*; got values from 0 to 2",
+    ),
+    "a negative number in a row": (
+        lambda: padding(torch.tensor([[1, -1]])),
+        ValueError,
+        "valid must be 1 for a real token .*; got values from -1 to 1",
+    ),
+    "a negative length": (
+        lambda: padding(torch.tensor([3, -1])),
+        ValueError,
+        "valid must have lengths of 0 or more; got -1",
+    ),
+    "lengths or tokens": (
+        lambda: padding(torch.tensor([1, 1, 0])),
+        ValueError,
+        r"not be ambiguous; got .*\(3,\), all 0 or 1: pass valid.bool\(\)",
+    ),
+    "a length beyond the keys": (
+        lambda: padding(torch.tensor([3, 4])).dense(1, 3, batch=2),
+        ValueError,
+        "padding.* must have lengths of at most .* keys, 3; got 4",
+    ),
+    "a length beyond the keys of a block mask": (
+        lambda: padding(torch.tensor([3, 4])).block_mask(1, 3, batch=2),
+        ValueError,
+        "padding.* must have lengths of at most .* keys, 3; got 4",
+    ),
+    "a length beyond the keys of a call": (
+        lambda: attn.tiled_attention(
+            Q, Q, Q, padding(torch.tensor([3, 4])), block_k=1
+        ),
+        ValueError,
+        "padding.* must have lengths of at most .* keys, 3; got 4",
+    ),
+    "a length beyond the keys, in a conjunction": (
+        lambda: attn.attention(
+            Q, Q, Q, padding(torch.tensor([2, 9])) & causal(), impl="sdpa"
+        ),
+        ValueError,
+        "padding.* must have lengths of at most .* keys, 3; got 9",
+    ),
+    "the lengths of another batch": (
+        lambda: attn.attention(Q, Q, Q, padding(torch.tensor([3, 2, 3]))),
+        ValueError,
+        "padding.* must have one row.*batch row, 2; got 3",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_is_no_padding_is_refused(name):
+    call, error, message = REFUSED[name]
+    with pytest.raises(error, match=message):
+        call()
