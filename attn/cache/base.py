@@ -14,13 +14,14 @@ class CacheView(NamedTuple):
 
     key: Tensor  # (B, Hkv, S, D)
     value: Tensor  # (B, Hkv, S, Dv)
-    q_offset: int | Tensor  # index of the first new query; (B,) when paged
+    q_offset: int | Tensor  # index of the first new query; see seq_len
 
 
 class Cache(ABC):
     """The methods of every cache."""
 
-    seq_len: int | Tensor = 0  # tokens read so far; (B,) when paged
+    # Tokens read so far; (B,) when paged, () in a graph with a StaticCache.
+    seq_len: int | Tensor = 0
 
     @property
     def first_position(self) -> int:
@@ -34,6 +35,26 @@ class Cache(ABC):
         start = torch.as_tensor(self.seq_len)
         new = torch.arange(length, device=start.device)
         return new + (start[:, None] if start.dim() else start)
+
+    def key_positions(self, view: CacheView) -> Tensor:
+        """Return the position of each key of the last update, ``(S,)``."""
+        return torch.arange(view.key.shape[2], device=view.key.device)
+
+    def mask_lengths(self, length: int) -> tuple[int, ...]:
+        """Return how many tokens a padding mask covers, with ``length`` new.
+
+        It has an entry for every token read, whether its key is still
+        stored or not. A ``StaticCache`` also takes one for its capacity.
+        """
+        return (int(torch.as_tensor(self.seq_len).max()) + length,)
+
+    def valid(self) -> Tensor | None:
+        """Return which keys of the last update are real, bool ``(B, S)``.
+
+        None when all are. The others are behind every real one: a causal
+        mask hides them, any other must be combined with this one.
+        """
+        return None
 
     @abstractmethod
     def update(self, key: Tensor, value: Tensor) -> CacheView:

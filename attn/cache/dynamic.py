@@ -20,11 +20,12 @@ class DynamicCache(Cache):
     Source: transformers ``DynamicCache``.
     """
 
+    seq_len: int = 0
     key: Tensor | None = None
     value: Tensor | None = None
 
     def update(self, key: Tensor, value: Tensor) -> CacheView:
-        before = int(self.seq_len)
+        before = self.seq_len
         if self.key is None or self.value is None:
             validation.new_tokens(key, value)
             self.key, self.value = key, value
@@ -39,7 +40,7 @@ class DynamicCache(Cache):
         return copy.copy(self)  # tensors are shared, and never written to
 
     def crop(self, length: int) -> None:
-        validation.crop(length, int(self.seq_len), self.first_position)
+        validation.crop(length, self.seq_len, self.first_position)
         self._keep(slice(0, length - self.first_position))
         self.seq_len = length
 
@@ -76,7 +77,10 @@ class SlidingCache(DynamicCache):
     @property
     def first_position(self) -> int:
         stored = 0 if self.key is None else self.key.shape[2]
-        return int(self.seq_len) - stored
+        return self.seq_len - stored
+
+    def key_positions(self, view: CacheView) -> Tensor:
+        return super().key_positions(view) + self.seq_len - view.key.shape[2]
 
     def update(self, key: Tensor, value: Tensor) -> CacheView:
         view = super().update(key, value)

@@ -15,11 +15,18 @@ from attn.cache.base import Cache, CacheView
 class StaticCache(Cache):
     """Memory for a fixed number of tokens, allocated once, written in place.
 
-    Memory that has not been written is never returned.
+    Called from Python, an update returns the keys that were written. Within
+    ``torch.compile`` it returns the whole memory, and ``seq_len`` and
+    ``q_offset`` are tensors: nothing in the graph depends on the number of
+    tokens, and one graph serves every step of decoding (a second one, with
+    another ``L``, the prefill). Memory that was not written is zero, and
+    behind every real key: ``is_causal`` with the ``q_offset`` hides it, and
+    any other mask must be combined with ``valid()``.
 
     Args:
         batch, num_kv_heads: ``B`` and ``Hkv``.
-        capacity: tokens that fit.
+        capacity: tokens that fit. A graph does not check it: on a CPU it
+            raises an IndexError, on a GPU the device stops.
         head_dim, value_dim: ``D`` and ``Dv``, which is ``D`` when None.
         dtype, device: of keys and values.
 
@@ -48,17 +55,46 @@ class StaticCache(Cache):
             if size < 0:
                 raise ValueError(f"{name} must be 0 or more; got {size}")
         *shape, D, Dv = sizes.values()
-        self.key = torch.empty(*shape, D, dtype=dtype, device=device)
-        self.value = torch.empty(*shape, Dv, dtype=dtype, device=device)
+        # Zeros: a weight of 0 does not hide a NaN.
+        self.key = torch.zeros(*shape, D, dtype=dtype, device=device)
+        self.value = torch.zeros(*shape, Dv, dtype=dtype, device=device)
+        self._end = torch.zeros((), dtype=torch.long, device=device)
+        self._seq_len: int | None = 0  # None after a graph has moved _end
+
+    @property
+    def seq_len(self) -> int | Tensor:
+        if torch.compiler.is_compiling():
+            return self._end
+        if self._seq_len is None:
+            self._seq_len = int(self._end)
+        return self._seq_len
+
+    @seq_len.setter
+    def seq_len(self, end: int | Tensor) -> None:
+        self._seq_len = int(end)
+        self._end.fill_(self._seq_len)
 
     @property
     def capacity(self) -> int:
         """Return the number of tokens that fit."""
         return self.key.shape[2]
 
+    def mask_lengths(self, length: int) -> tuple[int, ...]:
+        if torch.compiler.is_compiling():
+            return (self.capacity,)
+        return (*super().mask_lengths(length), self.capacity)
+
+    def valid(self) -> Tensor | None:
+        if not torch.compiler.is_compiling():
+            return None
+        index = torch.arange(self.capacity, device=self.key.device)
+        return (index < self._end)[None]
+
     def update(self, key: Tensor, value: Tensor) -> CacheView:
         validation.new_tokens(key, value, (self.key, self.value))
         validation.no_grad(key, value)
+        if torch.compiler.is_compiling():
+            return self._update_in_graph(key, value)
         before = int(self.seq_len)
         end = before + key.shape[2]
         if end > self.capacity:
@@ -71,9 +107,19 @@ class StaticCache(Cache):
         self.seq_len = end
         return CacheView(self.key[:, :, :end], self.value[:, :, :end], before)
 
+    def _update_in_graph(self, key: Tensor, value: Tensor) -> CacheView:
+        before = self._end.clone()
+        index = before + torch.arange(key.shape[2], device=key.device)
+        self.key.index_copy_(2, index, key)
+        self.value.index_copy_(2, index, value)
+        self._end += key.shape[2]
+        self._seq_len = None
+        return CacheView(self.key, self.value, before)
+
     def fork(self) -> Self:
         other = copy.copy(self)
         other.key, other.value = self.key.clone(), self.value.clone()
+        other._end = self._end.clone()
         return other
 
     def crop(self, length: int) -> None:

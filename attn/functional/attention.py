@@ -64,10 +64,12 @@ def scaled_dot_product_attention(
             softmax and has no value: attention may go nowhere.
         window: ``(left, right)`` neighbours kept in addition to the token
             itself; None is no bound on that side.
-        q_offset: position of the first query among the keys, an int or one
-            for each batch row, ``(B,)``: 0 when both start together (the
-            default, as in torch), ``S - L`` when the queries are the last
-            tokens. It moves ``is_causal``, ``window`` and ``Mask`` alike.
+        q_offset: position of the first query among the keys, an int or a
+            tensor, ``()`` or one for each batch row, ``(B,)``: 0 when both
+            start together (the default, as in torch), ``S - L`` when the
+            queries are the last tokens. It moves ``is_causal``, ``window``
+            and ``Mask`` alike. A graph is compiled once for all tensors,
+            and again for another int.
         return_lse: also return the log of the softmax's denominator.
 
     Returns:

@@ -57,7 +57,7 @@ class AttentionInputs:
     scale: float
     softcap: float | None
     sinks: Tensor | None  # (H,)
-    q_offset: int | Tensor  # or (B,)
+    q_offset: int | Tensor  # () or (B,)
     batch_shape: torch.Size
     num_heads: int
     num_kv_heads: int

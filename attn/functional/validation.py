@@ -227,7 +227,7 @@ def sinks(
 def q_offset(
     q_offset: int | Tensor | None, query: Tensor, batch_shape: torch.Size
 ) -> int | Tensor:
-    """Return a position, or one for each batch row; by default 0."""
+    """Return a position, or a tensor of them; by default 0."""
     if q_offset is None:
         return 0
     check_q_offset(q_offset, batch_shape.numel())

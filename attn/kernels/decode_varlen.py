@@ -192,12 +192,13 @@ def varlen_attention(
     start = validation.q_offset(q_offset, query, torch.Size((B,)))
     if isinstance(start, int):
         start = starts_q.new_full((B,), start)
+    start = start.to(torch.int32).expand(B).contiguous()
     _, H, T, _ = query.shape
     out = query.new_empty(T, H, value.shape[-1])
     lse = query.new_empty(H, T, dtype=torch.float32)
     if out.numel() and B:
         options = Options(
-            None, None, inputs.sinks, start.to(torch.int32).contiguous(),
+            None, None, inputs.sinks, start,
             inputs.scale, inputs.softcap or 0.0, band.left, band.right,
         )  # fmt: skip
         q, k, v, o = (

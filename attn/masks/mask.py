@@ -175,8 +175,8 @@ class Mask:
             q_len, kv_len: number of queries and keys; as many keys as
                 queries when ``kv_len`` is None.
             batch, heads: sizes of the first two axes.
-            q_offset: position of the first query among the keys, or one
-                for each batch row, ``(B,)``.
+            q_offset: position of the first query among the keys, an int or
+                a tensor: one, ``()``, or one for each batch row, ``(B,)``.
             device: of the result.
 
         Returns:
@@ -321,7 +321,7 @@ def _least(sizes: list[int | None]) -> int | None:
 
 
 def check_q_offset(q_offset: object, batch: int) -> None:
-    """Require a position, or one for each batch row."""
+    """Require a position, ``()``, or one for each batch row, ``(B,)``."""
     if isinstance(q_offset, int) and not isinstance(q_offset, bool):
         return
     kinds = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
@@ -329,10 +329,10 @@ def check_q_offset(q_offset: object, batch: int) -> None:
         got = q_offset.dtype if isinstance(q_offset, Tensor) else q_offset
         raise TypeError(
             "q_offset must be an int, or an integer tensor with one position "
-            f"for each batch row; got {got!r}"
+            f"for all batch rows or for each; got {got!r}"
         )
-    if q_offset.shape != (batch,):
+    if q_offset.shape not in ((), (batch,)):
         raise ValueError(
-            f"q_offset must have one position for each batch row, ({batch},); "
-            f"got shape {tuple(q_offset.shape)}"
+            "q_offset must have one position, (), or one for each batch row, "
+            f"({batch},); got shape {tuple(q_offset.shape)}"
         )

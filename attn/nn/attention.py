@@ -13,7 +13,7 @@ from attn.cache import Cache
 from attn.functional import attention_weights, merge_heads
 from attn.functional.inputs import AttentionOptions, validate
 from attn.functional.validation import Window
-from attn.masks import Mask
+from attn.masks import Mask, padding
 from attn.masks.combine import combine_masks, key_padding
 from attn.nn import validation
 from attn.nn.nested import pad_inputs
@@ -166,7 +166,8 @@ class MultiHeadAttention(nn.Module):
                 ``attn.scaled_dot_product_attention``.
             cache: of the tokens read before; the new keys and values are
                 added to it. Positions and ``q_offset`` continue from there,
-                and masks cover all keys that it returns.
+                ``attn_mask`` covers all keys that it returns, and
+                ``key_padding_mask`` all tokens, or a static cache's capacity.
 
         Returns:
             ``(B, L, E)``, jagged if the query was; with ``need_weights``
@@ -202,16 +203,22 @@ class MultiHeadAttention(nn.Module):
         elif self.rope is not None:
             q = rotate(q, *self.rope(ids.of_queries()))
             k = rotate(k, *self.rope(ids.of_keys()))
+        is_causal = self.is_causal if is_causal is None else is_causal
+        real = None
         if cache is not None:
-            first = cache.first_position
-            k, v, q_offset = cache.update(k, v)
-            ids = ids.with_cache(k, first, q_offset)
+            validation.cached_padding(key_padding_mask, cache, q.shape[2])
+            view = cache.update(k, v)
+            k, v, q_offset = view
+            stored = cache.key_positions(view)
+            ids = ids.with_cache(k, stored, q_offset)
             if key_padding_mask is not None:  # without the forgotten keys
-                forgotten = key_padding_mask.shape[1] - k.shape[2]
-                key_padding_mask = key_padding_mask[:, max(forgotten, 0) :]
+                key_padding_mask = key_padding_mask[..., stored]
+            real = None if is_causal else cache.valid()
         options: AttentionOptions = {
-            "attn_mask": self._mask(q, k, v, attn_mask, key_padding_mask, ids),
-            "is_causal": self.is_causal if is_causal is None else is_causal,
+            "attn_mask": self._mask(
+                q, k, v, attn_mask, key_padding_mask, real, ids
+            ),
+            "is_causal": is_causal,
             "scale": self.scale,
             "enable_gqa": self.num_kv_heads != self.num_heads,
             "softcap": self.softcap,
@@ -241,10 +248,13 @@ class MultiHeadAttention(nn.Module):
         v: Tensor,
         attn_mask: Tensor | Mask | None,
         key_padding_mask: Tensor | None,
+        real: Tensor | None,
         ids: PositionIds,
     ) -> Tensor | Mask | None:
         """Return the caller's mask, padding and ALiBi as one mask."""
         others: list[Tensor | Mask] = []
+        if real is not None:
+            others.append(padding(real))
         if key_padding_mask is not None:
             shape = (len(k), k.shape[2])
             others.append(key_padding(key_padding_mask, shape, q.dtype))

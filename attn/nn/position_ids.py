@@ -21,19 +21,19 @@ class PositionIds(NamedTuple):
     is_self: bool
 
     def with_cache(
-        self, k: Tensor, first: int, q_offset: int | Tensor
+        self, k: Tensor, key_positions: Tensor, q_offset: int | Tensor
     ) -> PositionIds:
         """Return the positions of the same queries and of a cache's keys.
 
-        The first of its keys is at position ``first``, and the first query
-        has the index ``q_offset`` among them.
+        Its keys are at ``key_positions``, ``(S,)``, and the first query has
+        the index ``q_offset`` among them.
         """
-        ids = first + torch.arange(k.shape[2], device=k.device)  # (S,)
+        ids = key_positions
         if self.positions is not None and self.positions.shape[-1]:
             # Rows with padding count from elsewhere, and so do their keys.
             # The last query is a real token.
-            last = torch.as_tensor(q_offset, device=ids.device) + first
-            last = last.reshape(-1, 1) + self.positions.shape[-1] - 1
+            first = torch.as_tensor(q_offset, device=ids.device)
+            last = ids[first.reshape(-1, 1) + self.positions.shape[-1] - 1]
             shift = self.positions[..., -1:] - last  # (1, 1) or (B, 1)
             ids = ids + (shift if shift.numel() > 1 else shift.flatten())
         return PositionIds(self.q, k, self.positions, ids, q_offset, False)

@@ -128,7 +128,8 @@ class Transformer(nn.Module):
             need_weights: also return every layer's attention weights.
             caches: one for each block, of the tokens read before. Positions
                 continue from there, and ``attention_mask`` covers all
-                tokens, those before too.
+                tokens, those before too (or the capacity of static caches:
+                in a compiled graph always, and no shape ever changes).
 
         Returns:
             Logits ``(B, L, V)``, or hidden states ``(B, L, E)`` without a
@@ -162,8 +163,9 @@ class Transformer(nn.Module):
                 positions = caches[0].positions(length).to(x.device)
         validation.positions("positions", positions, x)
         x = self._embed(x, positions, segments)  # (B, L, E)
-        cached = int(torch.as_tensor(caches[0].seq_len).max()) if caches else 0
-        padding = _to_padding_mask("attention_mask", attention_mask, x, cached)
+        padding = _to_padding_mask(
+            "attention_mask", attention_mask, x, caches[0] if caches else None
+        )
         kwargs: dict[str, Any] = {
             "attn_mask": attn_mask,
             "key_padding_mask": padding,
@@ -224,15 +226,22 @@ class Transformer(nn.Module):
 
 
 def _to_padding_mask(
-    name: str, mask: Tensor | None, x: Tensor | None, cached: int = 0
+    name: str,
+    mask: Tensor | None,
+    x: Tensor | None,
+    cache: Cache | None = None,
 ) -> Tensor | None:
     """Convert transformers' ``attention_mask`` to a ``key_padding_mask``."""
     if mask is None:
         return None
     if x is None:
         raise ValueError(f"{name} must be None without memory; got a tensor")
-    need = (x.shape[0], cached + x.shape[1])
-    if tuple(mask.shape) != need:
+    lengths = (
+        (x.shape[1],) if cache is None else cache.mask_lengths(x.shape[1])
+    )
+    shapes = [(x.shape[0], length) for length in lengths]
+    if tuple(mask.shape) not in shapes:
+        need = " or ".join(map(str, shapes))
         raise ValueError(
             f"{name} must have shape (B, L) = {need}; got {tuple(mask.shape)}"
         )

@@ -6,6 +6,8 @@ from typing import Any
 
 from torch import Tensor
 
+from attn.cache import Cache
+
 
 def sizes(module: Any, head_dim: int | None) -> None:
     """Require positive sizes that divide each other."""
@@ -60,6 +62,16 @@ def cache(query: Tensor, is_self: bool, **others: Any) -> None:
                 f"{name} must be None with a cache, which provides it; got "
                 f"{x!r}"
             )
+
+
+def cached_padding(mask: Tensor | None, cache: Cache, length: int) -> None:
+    """Require padding of all tokens: those in a cache and the new ones."""
+    lengths = cache.mask_lengths(length)
+    if mask is not None and mask.shape[-1] not in lengths:
+        raise ValueError(
+            "key_padding_mask must cover all tokens with a cache, "
+            f"{' or '.join(map(str, lengths))}; got {mask.shape[-1]}"
+        )
 
 
 def positions(name: str, x: Tensor, tokens: Tensor) -> Tensor:

@@ -88,9 +88,11 @@ class LearnedPositions(nn.Module):
 
         Raises:
             ValueError: a position is negative or beyond the last. Only
-                checked on the CPU: a GPU would have to wait for it.
+                checked on the CPU: a GPU would have to wait for it, and a
+                compiled graph would break (on a CPU, it raises IndexError).
         """
-        if positions.device.type == "cpu" and positions.numel():
+        on_cpu = positions.device.type == "cpu" and positions.numel()
+        if on_cpu and not torch.compiler.is_compiling():
             low, high = (int(x) for x in positions.aminmax())
             if low < 0 or high >= len(self.weight):
                 raise ValueError(

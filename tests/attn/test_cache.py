@@ -14,6 +14,7 @@ from attn.cache import (
     StaticCache,
 )
 from tests.attn.cases import assert_exact
+from tests.attn.graphs import in_one_graph
 
 B, H, HKV, N, D, DV = 2, 4, 2, 11, 8, 6
 WINDOW = 4
@@ -241,6 +242,30 @@ def test_memory_that_is_written_to_refuses_gradients(make):
         make().update(k.requires_grad_(), v)
     with torch.no_grad():
         make().update(k, v)
+
+
+def test_in_a_graph_a_static_cache_is_a_tensor_of_one_shape():
+    _, k, v = tensors()
+    cache = StaticCache(B, HKV, 6, D, DV, dtype=torch.float64)
+    assert not cache.key.any() and not cache.value.any(), "0 * NaN is NaN"
+    update, _ = in_one_graph(
+        lambda k, v: (*cache.update(k, v), cache.valid(), cache.seq_len)
+    )
+    update(k[:, :, :2], v[:, :, :2])
+    key, value, q_offset, valid, seq_len = update(k[:, :, 2:4], v[:, :, 2:4])
+    assert (int(q_offset), int(seq_len), cache.seq_len) == (2, 4, 4)
+    assert valid.tolist() == [[True] * 4 + [False] * 2]
+    assert torch.equal(key[:, :, :4], k[:, :, :4]) and key.shape[2] == 6
+    assert torch.equal(value[:, :, :4], v[:, :, :4])
+    fork = cache.fork()
+    cache.crop(1)  # from Python in between; the fork has a length of its own
+    update(k[:, :, 1:3], v[:, :, 1:3])
+    assert (cache.seq_len, fork.seq_len) == (3, 4)
+    assert torch.equal(
+        cache.update(k[:, :, 3:4], v[:, :, 3:4]).key, k[:, :, :4]
+    )
+    with pytest.raises(IndexError, match="index"):
+        update(k[:, :, :3], v[:, :, :3])
 
 
 # --- by others ---------------------------------------------------------------

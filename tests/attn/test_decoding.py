@@ -9,6 +9,7 @@ import torch
 
 import attn
 from attn.nn import llama_style
+from tests.attn.graphs import in_one_graph
 
 V, E, H, HKV, D, N = 29, 24, 4, 2, 6, 10
 WINDOW = 4
@@ -45,13 +46,13 @@ every_chunking = pytest.mark.parametrize(
 )
 
 
-def caches(kind, batch):
+def caches(kind, batch, capacity=N):
     if kind == "sliding":
         return [attn.SlidingCache(WINDOW) for _ in range(2)]
     if kind == "dynamic":
         return [attn.DynamicCache() for _ in range(2)]
     if kind == "static":
-        return [attn.StaticCache(batch, HKV, N, D) for _ in range(2)]
+        return [attn.StaticCache(batch, HKV, capacity, D) for _ in range(2)]
     pools = [attn.PagePool(12, 3, HKV, D) for _ in range(2)]
     return [attn.PagedCache(pool, batch) for pool in pools]
 
@@ -110,6 +111,48 @@ def test_padding_on_the_left_changes_nothing(name, chunks):
         assert (out[1:, 3:] - alone).abs().max() < 1e-4, kind
 
 
+@pytest.mark.parametrize(
+    "name",
+    ["RoPE"]
+    + [pytest.param(x, marks=pytest.mark.exhaustive) for x in MODELS][1:],
+)
+@torch.no_grad()
+def test_compiled_decoding_is_two_graphs_for_any_number_of_steps(name):
+    """Prefill and one step, with padding on the left, and nothing else."""
+    model, ids = model_and_ids(name)
+    mask = torch.ones(2, N + 3, dtype=torch.long)
+    mask[1, :3] = 0
+    at = attn.position_ids(mask)
+    whole = model(ids, attention_mask=mask[:, :N], positions=at[:, :N])
+    step, counter = in_one_graph(model)
+    for _ in range(2):  # another text needs no other graph
+        kept = caches("static", 2, N + 3)
+        parts, done = [], 0
+        for part in ids[:, :-1].split([3] + [1] * (N - 4), 1):
+            end = done + part.shape[1]
+            here = {"attention_mask": mask, "positions": at[:, done:end]}
+            parts.append(step(part, caches=kept, **here))
+            done = end
+        here = {"attention_mask": mask[:, :N], "positions": at[:, done:N]}
+        parts.append(model(ids[:, -1:], caches=kept, **here))  # and without
+        error = (torch.cat(parts, 1) - whole).abs()[mask[:, :N].bool()]
+        assert error.max() < 1e-4
+        assert [x.seq_len for x in kept] == [N, N]
+    assert counter.frame_count == 2
+
+
+@torch.no_grad()
+def test_memory_that_was_not_written_is_hidden_without_a_causal_mask():
+    torch.manual_seed(0)
+    layer = attn.MultiHeadAttention(E, H, HKV, D)
+    x = torch.randn(2, 4, E)
+    (kept,) = caches("static", 2)[:1]
+    step, _ = in_one_graph(layer)
+    step(x[:, :3], cache=kept)
+    out = step(x[:, 3:], cache=kept)
+    assert (out - layer(x)[:, 3:]).abs().max() < 1e-6
+
+
 def test_what_a_cache_cannot_do_is_refused():
     model, ids = model_and_ids("RoPE")
     layer, x = model.blocks[0].attention, torch.zeros(2, 3, E)
@@ -128,4 +171,11 @@ def test_what_a_cache_cannot_do_is_refused():
         ValueError, match=r"attention_mask must .* = \(2, 10\); got \(2, 3\)"
     ):
         model(ids, caches=caches("dynamic", 2), attention_mask=ids[:, :3] > 0)
+    padding = torch.zeros(2, 5, dtype=torch.bool)
+    with pytest.raises(
+        ValueError, match="key_padding_mask must cover .* cache, 3; got 5"
+    ):
+        layer(x, cache=cache, key_padding_mask=padding)
+    with pytest.raises(ValueError, match="cache, 3 or 10; got 5"):
+        layer(x, cache=caches("static", 2)[0], key_padding_mask=padding)
     assert cache.seq_len == 0

@@ -10,6 +10,7 @@ import torch
 
 import attn
 from tests.attn.cases import SIZES, qkv
+from tests.attn.graphs import in_one_graph
 from tests.attn.implementations import EXACT
 
 # torch's own, when its compiler is first imported.
@@ -123,6 +124,38 @@ def test_torch_compiles_a_call_without_a_graph_break(options):
     ours, plain = compiled(q, k, v, **options), call(q, k, v, **options)
     for x, y in zip(ours, plain, strict=True):
         assert torch.equal(x, y)
+
+
+@pytest.mark.parametrize("rows", ((), (2,)), ids=("one", "by row"))
+@pytest.mark.parametrize(
+    "options",
+    (
+        {"is_causal": True},
+        {"window": (3, 1)},
+        {
+            "attn_mask": attn.sliding_window(3)
+            & attn.padding(torch.arange(7) < 5)
+        },
+    ),
+    ids=lambda options: ", ".join(options),
+)
+def test_one_graph_serves_every_offset_given_as_a_tensor(options, rows):
+    """In a cache's memory, too, where other queries come later."""
+    q, k, v = torch.randn(3, 2, 4, 7, 8)
+    k, v = k[:, :2], v[:, :2]
+    compiled, counter = in_one_graph(attn.attention)
+    options = {"enable_gqa": True} | options
+    for first in range(7):
+        one, at = q[:, :, first : first + 1], torch.full(rows, first)
+        want = attn.scaled_dot_product_attention(
+            one, k, v, q_offset=first, **options
+        )
+        for out in (
+            compiled(one, k, v, q_offset=at, **options),
+            attn.attention(one, k, v, q_offset=at, **options),
+        ):
+            assert torch.allclose(out, want, atol=1e-6)
+    assert counter.frame_count == 1
 
 
 def test_torch_func_transforms_a_call():
