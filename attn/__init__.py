@@ -45,7 +45,7 @@ _HOMES = {
     ),
     "nn": (
         "BatchNorm FeedForward LayerNorm MultiHeadAttention RMSNorm SwiGLU "
-        "Transformer TransformerBlock gpt2_small llama_style"
+        "Transformer TransformerBlock generate gpt2_small llama_style"
     ),
     "positions": (
         "LearnedPositions NoRope Rope SinusoidalPositions alibi_bias "

@@ -11,14 +11,14 @@ import functools
 import importlib.util
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from attn.hf import GgufFile, llama_of, tokenizer_of
 from attn.hf import load as load_model
-from attn.nn import Transformer
+from attn.nn import Transformer, generate
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -141,3 +141,24 @@ class SmolLM2(NamedTuple):
         return jinja.from_string(self.chat_template).render(
             messages=messages, add_generation_prompt=True
         )
+
+    def chat(
+        self,
+        messages: str | Sequence[Mapping[str, str]],
+        max_new_tokens: int = 100,
+        **options: Any,
+    ) -> str:
+        """Return the model's answer: always the same, or with options drawn.
+
+        Args:
+            messages: as in ``prompt``.
+            max_new_tokens, options: as in ``attn.generate``, for example
+                ``temperature=0.8``; ``streamer=TextStreamer(lm.tokenizer,
+                skip_prompt=True)``, of transformers, prints words as they
+                come.
+        """
+        ids = self.encode(self.prompt(messages))
+        out = generate(
+            self.model, ids, max_new_tokens, eos=self.eos, **options
+        )
+        return self.decode(out[0, ids.shape[1] :])

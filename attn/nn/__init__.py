@@ -1,10 +1,12 @@
-"""Attention with its projections, and whole models built from few parts."""
+"""Attention with its projections, whole models of few parts, and their text."""
 
 from attn.nn.attention import MultiHeadAttention
 from attn.nn.block import TransformerBlock
 from attn.nn.feed_forward import FeedForward, SwiGLU, gated_hidden_dim
+from attn.nn.generation import generate
 from attn.nn.models import gpt2_small, llama_style
 from attn.nn.norms import BatchNorm, LayerNorm, RMSNorm
+from attn.nn.sampling import filter_logits, penalize_repetition
 from attn.nn.transformer import Transformer
 
 __all__ = [
@@ -16,7 +18,10 @@ __all__ = [
     "SwiGLU",
     "Transformer",
     "TransformerBlock",
+    "filter_logits",
     "gated_hidden_dim",
+    "generate",
     "gpt2_small",
     "llama_style",
+    "penalize_repetition",
 ]

@@ -8,6 +8,7 @@ import re
 import pytest
 import torch
 
+import attn
 from attn import hf
 from attn.data import smollm2, text
 
@@ -149,11 +150,23 @@ def test_a_batch_has_its_padding_on_the_left():
     assert lm.encode_batch([]).ids.shape == (0, 0)
 
 
-@torch.no_grad()
-def test_it_names_the_capital_of_france():
+def test_it_answers_a_question():
+    heard = []
+    answer = smollm2.load().chat(
+        "What is the capital of France? Answer in one sentence.",
+        streamer=heard.append,
+    )
+    assert answer == "The capital of France is Paris."
+    assert len(heard) == 8  # seven tokens, and the end of the answer
+
+
+def test_it_goes_on_with_a_batch_of_texts():
     lm = smollm2.load()
-    logits = lm.model(lm.encode("The capital of France is"))
-    assert lm.decode(logits[0, -1].argmax()) == " Paris"
+    texts = ["The opposite of hot is", "Paris is the capital of"]
+    texts = [texts[0], f"London is the capital of England. {texts[1]}"]
+    ids, mask = lm.encode_batch(texts)
+    out = attn.generate(lm.model, ids, 1, attention_mask=mask)
+    assert [lm.decode(row[-1]) for row in out] == [" cold", " France"]
 
 
 @torch.no_grad()

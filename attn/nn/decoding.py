@@ -1,0 +1,191 @@
+"""The logits of the next token, from models of several kinds, with caches."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from attn.cache import Cache, DynamicCache, SlidingCache, StaticCache
+from attn.nn.transformer import Transformer
+from attn.positions import LearnedPositions, position_ids
+
+CACHES = ("dynamic", "static", "sliding")
+
+#: From all ids ``(B, L)`` and the attention mask to logits ``(B, V)``.
+NextLogits = Callable[[Tensor, Tensor | None], Tensor]
+
+
+def next_logits(
+    model: Any, cache: Any, ids: Tensor, mask: Tensor | None, length: int
+) -> NextLogits:
+    """Return the function that runs a model on the tokens it has not read.
+
+    Args:
+        model: a ``Transformer``, a causal language model of transformers, or
+            any function from ids ``(B, L)`` to logits ``(B, L, V)``.
+        cache: see ``attn.nn.generate``.
+        ids, mask: the prompt and its ``attention_mask``.
+        length: number of tokens that the model reads, at most.
+    """
+    if isinstance(cache, str) and cache not in CACHES:
+        raise ValueError(
+            f"cache must be one of {CACHES}, caches, or None; got {cache!r}"
+        )
+    original = getattr(model, "_orig_mod", model)  # of torch.compile
+    if isinstance(original, Transformer):
+        return _of_attn(model, original, cache, ids, length)
+    if hasattr(original, "prepare_inputs_for_generation"):
+        return _of_transformers(model, cache, ids, length)
+    if cache is not None or mask is not None:
+        raise ValueError(
+            "cache and attention_mask must be None for a model that is "
+            "neither an attn.Transformer nor one of transformers: its text "
+            "is read anew for every token; got "
+            f"{cache!r} and {None if mask is None else 'a mask'}"
+        )
+    return lambda ids, mask: model(ids)[:, -1]
+
+
+def _of_attn(
+    model: Any, original: Transformer, cache: Any, ids: Tensor, length: int
+) -> NextLogits:
+    blocks: Any = original.blocks
+    if original.head is None:
+        raise ValueError("model must end with logits; got one without a head")
+    if not all(block.attention.is_causal for block in blocks):
+        raise ValueError("model must be causal to write; got is_causal=False")
+    for module in original.modules():
+        if isinstance(module, LearnedPositions) and length > len(
+            module.weight
+        ):
+            raise ValueError(
+                f"max_new_tokens must leave at most {len(module.weight)} "
+                "tokens to read, one for each learned position; got "
+                f"{length}, the prompt included"
+            )
+    caches: Sequence[Cache] | None = cache
+    if isinstance(cache, str):
+        caches = [
+            _new_cache(block.attention, cache, ids, length) for block in blocks
+        ]
+        if cache == "sliding" and not any(
+            isinstance(x, SlidingCache) for x in caches
+        ):
+            raise ValueError(
+                "cache must be 'dynamic' or 'static' for a model without "
+                "windows: it needs all keys; got 'sliding'"
+            )
+    read = _tokens_read(caches, ids, length)
+
+    def step(ids: Tensor, mask: Tensor | None) -> Tensor:
+        nonlocal read
+        positions = None if mask is None else position_ids(mask)[:, read:]
+        logits = model(
+            ids[:, read:],
+            attention_mask=mask,
+            positions=positions,
+            caches=caches,
+        )
+        read = 0 if caches is None else ids.shape[1]
+        return logits[:, -1]
+
+    return step
+
+
+def _new_cache(attention: Any, kind: str, ids: Tensor, length: int) -> Cache:
+    """Return a cache for one block."""
+    if kind == "static":
+        like = attention.out_proj.weight
+        return StaticCache(
+            len(ids),
+            attention.num_kv_heads,
+            length,
+            attention.head_dim,
+            attention.value_dim,
+            dtype=like.dtype,
+            device=like.device,
+        )
+    left = attention.window[0] if attention.window else None
+    if kind == "sliding" and left is not None:
+        return SlidingCache(left + 1)
+    return DynamicCache()
+
+
+def _tokens_read(
+    caches: Sequence[Cache] | None, ids: Tensor, length: int
+) -> int:
+    """Return how many tokens caches have read: fewer than the prompt has."""
+    if not caches:
+        return 0
+    seen = torch.as_tensor(caches[0].seq_len)
+    read = int(seen.max())
+    if not bool((seen == read).all()):
+        raise ValueError(
+            "cache must have read equally many tokens in each row; got "
+            f"{seen.tolist()}"
+        )
+    _check_read(read, ids)
+    sizes = [x.capacity for x in caches if isinstance(x, StaticCache)]
+    if sizes and min(sizes) < length:
+        raise ValueError(
+            f"cache must have a capacity of {length}, for the prompt and "
+            f"max_new_tokens - 1; got {min(sizes)}"
+        )
+    return read
+
+
+def _check_read(read: int, ids: Tensor) -> None:
+    if read >= ids.shape[1]:
+        raise ValueError(
+            f"ids must go on after the {read} tokens in the cache, which "
+            f"are its first; got {ids.shape[1]} in all"
+        )
+
+
+def _of_transformers(
+    model: Any, cache: Any, ids: Tensor, length: int
+) -> NextLogits:
+    if model.config.is_encoder_decoder:
+        raise ValueError(
+            "model must be a decoder; got an encoder with a decoder, "
+            f"{type(model).__name__}: use its own generate"
+        )
+    if cache == "sliding":
+        raise ValueError(
+            "cache must be 'dynamic' for a model of transformers: its cache "
+            "keeps no more than its windows need; got 'sliding'"
+        )
+    options: dict[str, Any] = {"use_cache": cache is not None}
+    names = inspect.signature(model.forward).parameters
+    if "logits_to_keep" in names:
+        options["logits_to_keep"] = 1
+    past = None if isinstance(cache, str) else cache
+    if cache == "static":
+        from transformers import StaticCache as TheirStaticCache
+
+        past = TheirStaticCache(config=model.config, max_cache_len=length)
+    read = 0 if past is None else int(past.get_seq_length())
+    _check_read(read, ids)
+
+    def step(ids: Tensor, mask: Tensor | None) -> Tensor:
+        nonlocal past, read
+        if mask is not None and "position_ids" in names:
+            options["position_ids"] = position_ids(mask)[:, read:]
+        if mask is not None and cache == "static":  # Bloom needs all of it
+            mask = F.pad(mask, (0, length - mask.shape[1]))
+        out = model(
+            ids[:, read:],
+            attention_mask=mask,
+            past_key_values=past,
+            **options,
+        )
+        if options["use_cache"]:
+            past, read = out.past_key_values, ids.shape[1]
+        return out.logits[:, -1]
+
+    return step

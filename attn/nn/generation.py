@@ -1,0 +1,213 @@
+"""Text from a language model, token by token."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from attn.nn.decoding import next_logits
+from attn.nn.sampling import (
+    check_filters,
+    filter_logits,
+    penalize_repetition,
+)
+
+
+@torch.no_grad()
+def generate(
+    model: Any,
+    ids: Tensor,
+    max_new_tokens: int,
+    *,
+    attention_mask: Tensor | None = None,
+    temperature: float = 0.0,
+    top_k: int | None = None,
+    top_p: float | None = None,
+    min_p: float | None = None,
+    repetition_penalty: float = 1.0,
+    eos: int | Sequence[int] | None = None,
+    cache: Any = "dynamic",
+    streamer: Any = None,
+    generator: torch.Generator | None = None,
+    progress: bool | None = None,
+) -> Tensor:
+    """Continue texts by the tokens that a language model predicts.
+
+    Each step reads the tokens that are not in the cache, takes the logits of
+    the last one, lowers those of repeated tokens, and appends the most likely
+    token or, with a ``temperature``, one that is drawn after the filters of
+    ``filter_logits``. The model runs in evaluation mode.
+
+    Args:
+        model: an ``attn.Transformer``; or a causal language model of
+            transformers, with ``attn.hf.attach`` or without; or, with
+            ``cache=None``, any function from ids ``(B, L)`` to logits
+            ``(B, L, V)``.
+        ids: the prompts, ``(B, L)``, with padding on the left.
+        max_new_tokens: most tokens to append.
+        attention_mask: ``(B, L)``, 1 for a real token; all are when None.
+        temperature: 0 takes the most likely token; otherwise as in
+            ``filter_logits``.
+        top_k, top_p, min_p: as in ``filter_logits``.
+        repetition_penalty: as in ``penalize_repetition``.
+        eos: the token that ends a text, or several. A row that has ended is
+            filled with the first of them.
+        cache: ``"dynamic"``; ``"static"``, of fixed size; ``"sliding"``,
+            which keeps what the model's windows need; None computes every
+            token anew. Or caches that have read the first tokens of
+            ``ids``: one for each block, or a cache of transformers.
+        streamer: called with the new tokens ``(B,)`` of each step; or an
+            object such as transformers' ``TextStreamer``, whose ``put`` gets
+            the prompt, then the tokens, and whose ``end`` is called last.
+        generator: of the random numbers; PyTorch's own when None.
+        progress: show a bar; on a terminal, without a streamer, when None.
+
+    Returns:
+        Prompts and new tokens, ``(B, L + N)``. ``N`` is ``max_new_tokens``,
+        or less when every row has ended.
+
+    Raises:
+        ValueError, TypeError: an argument is wrong.
+
+    Source: transformers ``GenerationMixin.generate``, equal token for token.
+    """
+    _check_prompt(ids, attention_mask, max_new_tokens)
+    filters: dict[str, Any] = {"top_k": top_k, "top_p": top_p, "min_p": min_p}
+    if temperature != 0:
+        check_filters(temperature, **filters)
+    for name, value in filters.items():
+        if value is not None and temperature == 0:
+            raise ValueError(
+                f"{name} must be None with temperature 0, which takes the "
+                f"most likely token: set a temperature; got {value}"
+            )
+    length = ids.shape[1] + max_new_tokens - 1  # the last one is not read
+    mask = attention_mask
+    if mask is not None and bool(mask.bool().all()):
+        mask = None
+    predict = next_logits(model, cache, ids, mask, length)
+    ends = torch.as_tensor([] if eos is None else eos, dtype=ids.dtype)
+    ends = ends.flatten().to(ids.device)
+    running = torch.ones(len(ids), dtype=torch.bool, device=ids.device)
+    with (
+        _evaluating(model),
+        _bar(max_new_tokens, progress, streamer) as advance,
+        _streaming(streamer, ids) as emit,
+    ):
+        for _ in range(max_new_tokens):
+            logits = predict(ids, mask)  # (B, V)
+            logits = logits.to(torch.promote_types(logits.dtype, torch.float))
+            if bool(logits.isnan().any()):
+                raise ValueError(
+                    "model must return numbers as logits; got NaN after "
+                    f"{ids.shape[1]} tokens"
+                )
+            if repetition_penalty != 1:
+                logits = penalize_repetition(
+                    logits, ids, repetition_penalty, mask
+                )
+            if temperature == 0:
+                new = logits.argmax(-1)  # (B,)
+            else:
+                logits = filter_logits(
+                    logits, temperature=temperature, **filters
+                )
+                new = torch.multinomial(
+                    logits.softmax(-1), 1, generator=generator
+                )[:, 0]
+            if len(ends):
+                new = torch.where(running, new, ends[0])
+                running &= ~torch.isin(new, ends)
+            ids = torch.cat([ids, new[:, None].to(ids.dtype)], 1)
+            if mask is not None:
+                mask = torch.cat([mask, torch.ones_like(mask[:, :1])], 1)
+            emit(new)
+            advance()
+            if not bool(running.any()):
+                break
+    return ids
+
+
+def _check_prompt(
+    ids: Tensor, attention_mask: Tensor | None, max_new_tokens: int
+) -> None:
+    """Require ids with a token in each row, and padding on the left."""
+    if ids.dim() != 2 or ids.dtype not in (torch.int64, torch.int32):
+        raise TypeError(
+            f"ids must be integers (B, L); got {ids.dtype} of shape "
+            f"{tuple(ids.shape)}"
+        )
+    if 0 in ids.shape:
+        raise ValueError(
+            "ids must have a row and a token to continue from; got shape "
+            f"{tuple(ids.shape)}"
+        )
+    if max_new_tokens < 1:
+        raise ValueError(
+            f"max_new_tokens must be at least 1; got {max_new_tokens}"
+        )
+    if attention_mask is None:
+        return
+    if attention_mask.shape != ids.shape:
+        raise ValueError(
+            f"attention_mask must have the shape of ids, {tuple(ids.shape)}; "
+            f"got {tuple(attention_mask.shape)}"
+        )
+    if not bool(attention_mask[:, -1].bool().all()):
+        raise ValueError(
+            "attention_mask must end with 1 in every row, as padding "
+            "belongs on the left; got 0"
+        )
+
+
+@contextlib.contextmanager
+def _evaluating(model: Any) -> Iterator[None]:
+    """Put a model into evaluation mode, and each part back as it was."""
+    modules = list(model.modules()) if isinstance(model, nn.Module) else []
+    training = [x for x in modules if x.training]
+    for module in training:
+        module.training = False
+    try:
+        yield
+    finally:
+        for module in training:
+            module.training = True
+
+
+@contextlib.contextmanager
+def _streaming(
+    streamer: Any, ids: Tensor
+) -> Iterator[Callable[[Tensor], Any]]:
+    """Yield what each step's tokens are passed to."""
+    if streamer is None:
+        yield lambda new: None
+    elif not hasattr(streamer, "put"):
+        yield lambda new: streamer(new.cpu())
+    else:
+        streamer.put(ids.cpu())
+        try:
+            yield lambda new: streamer.put(new.cpu())
+        finally:
+            streamer.end()
+
+
+@contextlib.contextmanager
+def _bar(
+    steps: int, progress: bool | None, streamer: Any
+) -> Iterator[Callable[[], Any]]:
+    """Yield a function that advances a progress bar by one token."""
+    if progress is None and streamer is not None:
+        progress = False
+    try:
+        from tqdm import tqdm
+    except ImportError:  # the package itself needs torch alone
+        yield lambda: None
+        return
+    # tqdm's disable=None is: shown on a terminal only.
+    disable = None if progress is None else not progress
+    with tqdm(total=steps, unit="token", leave=False, disable=disable) as bar:
+        yield bar.update

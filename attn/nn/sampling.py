@@ -1,0 +1,116 @@
+"""From logits to the distribution that the next token is drawn from."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+
+def penalize_repetition(
+    logits: Tensor, ids: Tensor, penalty: float, valid: Tensor | None = None
+) -> Tensor:
+    """Lower the logits of tokens that the text already has.
+
+    A positive logit is divided by the penalty, a negative one multiplied: both
+    become less likely.
+
+    Args:
+        logits: ``(B, V)``.
+        ids: the text so far, ``(B, L)``.
+        penalty: above 0; more than 1 avoids repetition, 1 changes nothing.
+        valid: bool ``(B, L)``, False for padding, which is not a repetition.
+
+    Returns:
+        ``(B, V)``.
+
+    Raises:
+        ValueError: the penalty is not positive.
+
+    Source: Keskar et al. 2019, "CTRL", section 4.1, extended to negative
+    logits as transformers' ``RepetitionPenaltyLogitsProcessor`` does.
+    """
+    if not 0 < penalty < math.inf:
+        raise ValueError(f"repetition_penalty must be positive; got {penalty}")
+    seen = torch.zeros_like(logits)
+    counted = torch.ones_like(ids) if valid is None else valid
+    seen.scatter_add_(1, ids.long(), counted.to(seen.dtype))
+    penalized = torch.where(logits < 0, logits * penalty, logits / penalty)
+    return torch.where(seen > 0, penalized, logits)
+
+
+def filter_logits(
+    logits: Tensor,
+    *,
+    temperature: float = 1.0,
+    top_k: int | None = None,
+    top_p: float | None = None,
+    min_p: float | None = None,
+) -> Tensor:
+    """Set the logits of tokens that must not be drawn to ``-inf``.
+
+    The filters apply one after another, in the order of the arguments, which
+    is that of transformers: each sees the tokens that the one before it kept.
+    The most likely token is always kept.
+
+    Args:
+        logits: ``(..., V)``.
+        temperature: divides the logits; above 1 flattens the distribution,
+            below 1 sharpens it.
+        top_k: keep this number of the most likely tokens, and any that are
+            as likely as the last of them.
+        top_p: keep the fewest tokens whose probabilities add up to it.
+        min_p: keep tokens at least this fraction as likely as the most
+            likely one.
+
+    Returns:
+        ``(..., V)``, with the largest logit 0; ``softmax`` makes them
+        probabilities.
+
+    Raises:
+        ValueError: an argument is out of its range.
+
+    Source: Fan et al. 2018 (top-k); Holtzman et al. 2020 (top-p); Nguyen et
+    al. 2024 (min-p).
+    """
+    check_filters(temperature, top_k, top_p, min_p)
+    # Shifted first: a small temperature makes -inf of the others, never NaN.
+    logits = (logits - logits.amax(-1, keepdim=True)) / temperature
+    if top_k is not None:
+        k = min(top_k, logits.shape[-1])
+        least = logits.topk(k).values[..., -1:]
+        logits = logits.masked_fill(logits < least, -math.inf)
+    if top_p is not None and top_p < 1:
+        ascending, order = logits.sort(-1)
+        up_to = ascending.softmax(-1).cumsum(-1)  # of it and all below it
+        dropped = up_to <= 1 - top_p
+        dropped[..., -1] = False
+        dropped = dropped.scatter(-1, order, dropped)
+        logits = logits.masked_fill(dropped, -math.inf)
+    if min_p is not None:
+        logits = logits.masked_fill(logits < math.log(min_p), -math.inf)
+    return logits
+
+
+def check_filters(
+    temperature: float,
+    top_k: int | None,
+    top_p: float | None,
+    min_p: float | None,
+) -> None:
+    """Require the arguments of ``filter_logits`` to be in their ranges."""
+    if not 0 < temperature < math.inf:
+        raise ValueError(
+            f"temperature must be positive and finite; got {temperature}"
+        )
+    if top_k is not None and top_k < 1:
+        raise ValueError(
+            f"top_k must be at least 1, or None for no limit; got {top_k}"
+        )
+    for name, share in {"top_p": top_p, "min_p": min_p}.items():
+        if share is not None and not 0 < share <= 1:
+            raise ValueError(
+                f"{name} must be above 0 and at most 1, or None for no "
+                f"limit; got {share}"
+            )

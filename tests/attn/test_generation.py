@@ -1,0 +1,387 @@
+"""Generated text is that of transformers, token for token."""
+
+from __future__ import annotations
+
+import functools
+
+import pytest
+import torch
+
+import attn
+from attn import hf
+from tests.attn import hf_decoders, hf_zoo
+
+NEW = 6
+FAMILIES = ("llama", "gpt2", "gemma2", "bloom", "mistral")
+OTHERS = ("qwen2", "qwen3", "phi3", "starcoder2", "stablelm", "gemma")
+OTHERS += ("gpt_neox",)
+every_family = pytest.mark.parametrize(
+    "family",
+    [
+        *FAMILIES,
+        *(pytest.param(x, marks=pytest.mark.exhaustive) for x in OTHERS),
+    ],
+)
+
+
+@functools.cache
+def theirs_of(family):
+    return hf_zoo.model(family)
+
+
+@functools.cache
+def ours_of(family):
+    return hf.load(theirs_of(family))
+
+
+def prompt(padding="left"):
+    """Return three prompts, of 9, 6 and 2 tokens when padded."""
+    valid = hf_zoo.padding(padding)
+    return hf_zoo.ids(), None if valid is None else valid.long()
+
+
+def their_text(model, ids, mask, eos=None, **options):
+    """Return the text of transformers' own generate."""
+    if mask is None:
+        mask = torch.ones_like(ids)
+    return model.generate(
+        ids,
+        attention_mask=mask,
+        max_new_tokens=NEW,
+        do_sample="temperature" in options,
+        eos_token_id=eos,
+        pad_token_id=0 if eos is None else torch.tensor(eos).flatten()[0],
+        bos_token_id=None,
+        **{"top_k": 0, **options},
+    )
+
+
+@pytest.mark.parametrize("padding", ["none", "left"])
+@every_family
+def test_greedy_text_is_that_of_transformers(family, padding):
+    ids, mask = prompt(padding)
+    want = their_text(theirs_of(family), ids, mask)
+    assert want.shape == (3, 9 + NEW)
+    write = functools.partial(attn.generate, ids=ids, attention_mask=mask)
+    kinds = ["dynamic", "static", None]
+    if family in ("mistral", "gemma2"):
+        kinds.append("sliding")
+    for cache in kinds:
+        text = write(ours_of(family), max_new_tokens=NEW, cache=cache)
+        assert torch.equal(text, want), cache
+    for cache in ("dynamic", "static", None):
+        text = write(theirs_of(family), max_new_tokens=NEW, cache=cache)
+        assert torch.equal(text, want), cache
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("name", hf_decoders.DECODERS)
+def test_thirty_families_of_transformers_write_what_they_wrote(name):
+    ids = hf_decoders.tokens()
+    model = hf_decoders.model(name, "eager")
+    for mask in (None, hf_decoders.pad("left").long()):
+        want = their_text(model, ids, mask)
+        assert torch.equal(
+            attn.generate(model, ids, NEW, attention_mask=mask), want
+        )
+
+
+def test_an_attached_model_writes_what_it_wrote():
+    ids, mask = prompt()
+    model = hf_zoo.model("llama")
+    want = their_text(model, ids, mask)
+    hf.attach(model)
+    text = attn.generate(model, ids, NEW, attention_mask=mask)
+    assert torch.equal(text, want)
+
+
+def test_a_penalty_of_repetition_is_that_of_transformers():
+    """Padding is no repetition; the rest of the prompt is."""
+    ids, mask = prompt()
+    ids = ids.masked_fill(mask == 0, int(ids[0, 0]))
+    options = {"repetition_penalty": 1.7}
+    want = their_text(theirs_of("llama"), ids, mask, **options)
+    plain = their_text(theirs_of("llama"), ids, mask)
+    assert not torch.equal(want, plain)
+    for model in (ours_of("llama"), theirs_of("llama")):
+        text = attn.generate(model, ids, NEW, attention_mask=mask, **options)
+        assert torch.equal(text, want)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"temperature": 1.0},
+        {"temperature": 1.5, "top_k": 5},
+        {"temperature": 0.7, "top_p": 0.8, "repetition_penalty": 1.3},
+        {"temperature": 2.0, "top_k": 20, "top_p": 0.9, "min_p": 0.1},
+    ],
+    ids=str,
+)
+def test_text_drawn_from_a_seed_is_that_of_transformers(options):
+    ids, mask = prompt()
+    torch.manual_seed(3)
+    want = their_text(theirs_of("llama"), ids, mask, **options)
+    greedy = their_text(theirs_of("llama"), ids, mask)
+    assert not torch.equal(want, greedy)
+    for model in (ours_of("llama"), theirs_of("llama")):
+        torch.manual_seed(3)
+        text = attn.generate(model, ids, NEW, attention_mask=mask, **options)
+        assert torch.equal(text, want)
+
+
+@pytest.mark.parametrize("padding", ["none", "left"])
+def test_a_row_that_ends_is_filled_and_the_others_go_on(padding):
+    ids, mask = prompt(padding)
+    model = ours_of("llama")
+    plain = attn.generate(model, ids, NEW, attention_mask=mask)
+    first, second = int(plain[0, 10]), int(plain[1, 12])
+    for eos in (first, [first, second]):
+        want = their_text(theirs_of("llama"), ids, mask, eos=eos)
+        text = attn.generate(model, ids, NEW, attention_mask=mask, eos=eos)
+        assert torch.equal(text, want)
+        assert (text[0, 10:] == first).all()
+    both = attn.generate(
+        model, ids[:1], NEW, eos=int(plain[0, 9]), attention_mask=None
+    )
+    assert both.shape == (1, 10) and torch.equal(both, plain[:1, :10])
+
+
+@pytest.mark.parametrize("cache", ["dynamic", "static", None])
+@pytest.mark.parametrize("family", ["llama", "bloom"])
+def test_a_padded_row_is_what_it_is_alone(family, cache):
+    ids, mask = prompt()
+    options = {"cache": cache, "repetition_penalty": 1.2}
+    model = ours_of(family)
+    text = attn.generate(model, ids, NEW, attention_mask=mask, **options)
+    for row, length in enumerate((9, 6, 2)):
+        alone = attn.generate(model, ids[row, None, -length:], NEW, **options)
+        assert torch.equal(text[row, -NEW - length :], alone[0])
+
+
+def test_with_a_cache_each_token_is_read_once():
+    read = []
+
+    def note(module, args):
+        read.append(args[0].shape[1])
+
+    for model, body in (
+        (ours_of("llama"), "token_embedding"),
+        (theirs_of("llama"), "model.embed_tokens"),
+    ):
+        hook = model.get_submodule(body).register_forward_pre_hook(note)
+        try:
+            for cache in ("dynamic", "static"):
+                attn.generate(model, hf_zoo.ids(), 4, cache=cache)
+                assert read == [9, 1, 1, 1]
+                read.clear()
+            attn.generate(model, hf_zoo.ids(), 4, cache=None)
+            assert read == [9, 10, 11, 12]
+            read.clear()
+        finally:
+            hook.remove()
+
+
+def caches_of(kind):
+    if kind == "theirs":
+        from transformers import DynamicCache
+
+        return DynamicCache(config=theirs_of("llama").config)
+    if kind == "static":
+        return [attn.StaticCache(3, 2, 30, 6) for _ in range(hf_zoo.LAYERS)]
+    return [attn.DynamicCache() for _ in range(hf_zoo.LAYERS)]
+
+
+@pytest.mark.parametrize("kind", ["dynamic", "static", "theirs"])
+@pytest.mark.parametrize("padding", ["none", "left"])
+def test_a_second_turn_continues_from_the_caches(kind, padding):
+    ids, mask = prompt(padding)
+    model = (theirs_of if kind == "theirs" else ours_of)("llama")
+    cache = caches_of(kind)
+    text = attn.generate(model, ids, 3, attention_mask=mask, cache=cache)
+    text = torch.cat([text, ids[:, :2]], 1)
+    if mask is not None:
+        mask = torch.cat([mask, torch.ones(3, 5, dtype=mask.dtype)], 1)
+    want = attn.generate(model, text, 3, attention_mask=mask, cache=None)
+    got = attn.generate(model, text, 3, attention_mask=mask, cache=cache)
+    assert torch.equal(got, want)
+    read = cache.get_seq_length() if kind == "theirs" else cache[0].seq_len
+    assert read == text.shape[1] + 3 - 1
+
+
+def test_draws_come_from_the_generator_alone():
+    ids, _ = prompt("none")
+    model = ours_of("llama")
+
+    def text(seed):
+        g = torch.Generator().manual_seed(seed)
+        return attn.generate(model, ids, NEW, temperature=1.0, generator=g)
+
+    before = torch.get_rng_state()
+    one, again, other = text(0), text(0), text(1)
+    attn.generate(model, ids, NEW)  # draws nothing at all
+    assert torch.equal(torch.get_rng_state(), before)
+    assert torch.equal(one, again) and not torch.equal(one, other)
+
+
+def test_the_model_and_the_prompt_are_left_as_they_were():
+    model = hf_zoo.model("gpt2", attn_pdrop=0.5, resid_pdrop=0.5)
+    model.train()
+    model.transformer.h[1].eval()
+    modes = [x.training for x in model.modules()]
+    ids, mask = prompt()
+    copies = ids.clone(), mask.clone()
+    text = attn.generate(model, ids, NEW, attention_mask=mask)
+    again = attn.generate(model, ids, NEW, attention_mask=mask)
+    assert torch.equal(text, again)  # without dropout
+    assert [x.training for x in model.modules()] == modes
+    with pytest.raises(ZeroDivisionError):
+        attn.generate(model, ids, NEW, streamer=lambda new: 1 / 0)
+    assert [x.training for x in model.modules()] == modes
+    assert torch.equal(ids, copies[0]) and torch.equal(mask, copies[1])
+    assert not text.requires_grad
+
+
+class Streamer:
+    """transformers' protocol of streamers."""
+
+    def __init__(self, fails_at=99):
+        self.heard, self.ended, self.fails_at = [], 0, fails_at
+
+    def put(self, ids):
+        self.heard.append(ids)
+        if len(self.heard) > self.fails_at:
+            raise KeyboardInterrupt
+
+    def end(self):
+        self.ended += 1
+
+
+def test_streamers_hear_what_transformers_streams():
+    ids = hf_zoo.ids()[:1]
+    theirs, ours, new = Streamer(), Streamer(), []
+    their_text(theirs_of("llama"), ids, None, streamer=theirs)
+    text = attn.generate(ours_of("llama"), ids, NEW, streamer=ours)
+    attn.generate(ours_of("llama"), ids, NEW, streamer=new.append)
+    assert len(ours.heard) == len(theirs.heard) == 1 + NEW
+    for mine, other in zip(ours.heard, theirs.heard, strict=True):
+        assert torch.equal(mine, other)
+    assert theirs.ended == ours.ended == 1
+    assert torch.equal(torch.stack(new, 1), text[:, 9:])
+
+
+def test_a_streamer_ends_when_it_is_interrupted():
+    streamer = Streamer(fails_at=3)
+    with pytest.raises(KeyboardInterrupt):
+        attn.generate(ours_of("llama"), hf_zoo.ids(), NEW, streamer=streamer)
+    assert streamer.ended == 1
+
+
+def test_a_bar_is_shown_when_it_is_asked_for(capsys):
+    run = functools.partial(attn.generate, ours_of("llama"), hf_zoo.ids(), 3)
+    run()
+    assert capsys.readouterr().err == ""
+    run(progress=True)
+    assert "/3" in capsys.readouterr().err
+
+
+def test_any_function_from_ids_to_logits_writes():
+    def next_is_one_more(ids):
+        return torch.nn.functional.one_hot((ids + 1) % 10, 10).float()
+
+    text = attn.generate(
+        next_is_one_more, torch.tensor([[3], [8]]), 4, cache=None
+    )
+    assert text.tolist() == [[3, 4, 5, 6, 7], [8, 9, 0, 1, 2]]
+
+
+def test_ids_may_be_int32():
+    ids = hf_zoo.ids().int()
+    options = {"repetition_penalty": 1.2}
+    text = attn.generate(ours_of("llama"), ids, NEW, **options)
+    assert text.dtype == torch.int32
+    want = attn.generate(ours_of("llama"), ids.long(), NEW, **options)
+    assert torch.equal(text.long(), want)
+
+
+def encoder():
+    return attn.Transformer(7, 4, 1, 1, is_causal=False)
+
+
+IDS = torch.ones(1, 9, dtype=torch.long)
+ERRORS = {
+    "max_new_tokens must be at least 1; got 0": {"max_new_tokens": 0},
+    "ids must be integers (B, L); got torch.float32": {"ids": IDS.float()},
+    "ids must be integers (B, L); got torch.int64 of shape (9,)": {
+        "ids": IDS[0]
+    },
+    "ids must have a row and a token": {"ids": IDS[:, :0]},
+    "attention_mask must have the shape of ids": {
+        "attention_mask": IDS[:, 1:]
+    },
+    "attention_mask must end with 1 in every row": {
+        "attention_mask": torch.tensor([[1] * 8 + [0]])
+    },
+    "temperature must be positive and finite; got -1.0": {"temperature": -1.0},
+    "temperature must be positive and finite; got nan": {
+        "temperature": float("nan")
+    },
+    "top_k must be None with temperature 0": {"top_k": 3},
+    "top_k must be at least 1": {"top_k": 0, "temperature": 1.0},
+    "top_p must be above 0 and at most 1": {"top_p": 0.0, "temperature": 1.0},
+    "min_p must be above 0 and at most 1": {"min_p": 1.1, "temperature": 1.0},
+    "repetition_penalty must be positive; got 0": {"repetition_penalty": 0.0},
+    "cache must be one of ('dynamic', 'static', 'sliding')": {
+        "cache": "quantized"
+    },
+    "cache must be 'dynamic' or 'static' for a model without windows": {
+        "cache": "sliding"
+    },
+    "cache must be 'dynamic' for a model of transformers": {
+        "cache": "sliding",
+        "model": lambda: theirs_of("llama"),
+    },
+    "cache must have a capacity of 11": {
+        "cache": [attn.StaticCache(1, 2, 10, 6) for _ in range(3)]
+    },
+    "caches must have one entry for each block": {
+        "cache": [attn.DynamicCache()]
+    },
+    "max_new_tokens must leave at most 32 tokens to read": {
+        "model": lambda: ours_of("gpt2"),
+        "max_new_tokens": 25,
+    },
+    "model must end with logits": {
+        "model": lambda: hf.load(hf_zoo.model("llama", "Model"))
+    },
+    "model must be causal": {"model": encoder},
+    "cache and attention_mask must be None for a model that is neither": {
+        "model": lambda: torch.nn.Embedding(7, 7)
+    },
+    "model must return numbers as logits; got NaN after 9 tokens": {
+        "model": lambda: lambda ids: torch.full((1, 9, 7), torch.nan),
+        "cache": None,
+    },
+}
+
+
+@pytest.mark.parametrize("message", ERRORS)
+def test_errors_name_the_argument(message):
+    changes = {"model": lambda: ours_of("llama"), "ids": IDS}
+    changes |= {"max_new_tokens": 3, **ERRORS[message]}
+    model = changes.pop("model")()
+    with pytest.raises((ValueError, TypeError)) as error:
+        attn.generate(model, **changes)
+    assert message in str(error.value)
+
+
+def test_caches_that_read_all_of_the_prompt_are_refused():
+    cache = caches_of("dynamic")
+    text = attn.generate(ours_of("llama"), IDS, 3, cache=cache)
+    with pytest.raises(ValueError, match="must go on after the 11 tokens"):
+        attn.generate(ours_of("llama"), text[:, :11], 3, cache=cache)
+
+
+def test_the_last_position_may_be_used():
+    text = attn.generate(ours_of("gpt2"), IDS, 24)
+    assert text.shape == (1, 33)  # the last token is not read
