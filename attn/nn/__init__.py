@@ -1,4 +1,4 @@
-"""Attention with its projections, whole models of few parts, and their text."""
+"""Attention with its projections, and whole models, which write text."""
 
 from attn.nn.attention import MultiHeadAttention
 from attn.nn.block import TransformerBlock

@@ -44,8 +44,8 @@ def next_logits(
     if cache is not None or mask is not None:
         raise ValueError(
             "cache and attention_mask must be None for a model that is "
-            "neither an attn.Transformer nor one of transformers: its text "
-            "is read anew for every token; got "
+            "neither an attn.Transformer nor one of transformers: it reads "
+            "the whole text at every step; got "
             f"{cache!r} and {None if mask is None else 'a mask'}"
         )
     return lambda ids, mask: model(ids)[:, -1]
@@ -81,12 +81,17 @@ def _of_attn(
                 "windows: it needs all keys; got 'sliding'"
             )
     read = _tokens_read(caches, ids, length)
+    sizes = [x.capacity for x in caches or () if isinstance(x, StaticCache)]
 
     def step(ids: Tensor, mask: Tensor | None) -> Tensor:
         nonlocal read
-        positions = None if mask is None else position_ids(mask)[:, read:]
+        positions = None
+        if mask is not None:
+            positions = position_ids(mask)[:, read:].contiguous()
+            if sizes:  # one shape for all steps, as a compiled graph needs
+                mask = F.pad(mask, (0, sizes[0] - mask.shape[1]))
         logits = model(
-            ids[:, read:],
+            ids[:, read:].clone(memory_format=torch.contiguous_format),
             attention_mask=mask,
             positions=positions,
             caches=caches,

@@ -56,10 +56,11 @@ def generate(
         repetition_penalty: as in ``penalize_repetition``.
         eos: the token that ends a text, or several. A row that has ended is
             filled with the first of them.
-        cache: ``"dynamic"``; ``"static"``, of fixed size; ``"sliding"``,
-            which keeps what the model's windows need; None computes every
-            token anew. Or caches that have read the first tokens of
-            ``ids``: one for each block, or a cache of transformers.
+        cache: ``"dynamic"``; ``"static"``, of fixed size, for a model that
+            is compiled; ``"sliding"``, which keeps what the model's windows
+            need; None computes the whole text at every step. Or caches that
+            have read the first tokens of ``ids``: one for each block, or a
+            cache of transformers.
         streamer: called with the new tokens ``(B,)`` of each step; or an
             object such as transformers' ``TextStreamer``, whose ``put`` gets
             the prompt, then the tokens, and whose ``end`` is called last.

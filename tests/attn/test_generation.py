@@ -10,6 +10,7 @@ import torch
 import attn
 from attn import hf
 from tests.attn import hf_decoders, hf_zoo
+from tests.attn.graphs import in_one_graph
 
 NEW = 6
 FAMILIES = ("llama", "gpt2", "gemma2", "bloom", "mistral")
@@ -180,6 +181,23 @@ def test_with_a_cache_each_token_is_read_once():
             read.clear()
         finally:
             hook.remove()
+
+
+@pytest.mark.parametrize(
+    "padding",
+    [pytest.param("none", marks=pytest.mark.exhaustive), "left"],
+)
+def test_a_compiled_model_writes_in_two_graphs(padding):
+    ids, mask = prompt(padding)
+    model = hf.load(hf_zoo.model("llama", num_hidden_layers=1))
+    want = attn.generate(model, ids, NEW, attention_mask=mask)
+    compiled, counter = in_one_graph(model)
+    for _ in range(2):
+        text = attn.generate(
+            compiled, ids, NEW, attention_mask=mask, cache="static"
+        )
+        assert torch.equal(text, want)
+    assert counter.frame_count == 2  # of the prompt, and of one token
 
 
 def caches_of(kind):
