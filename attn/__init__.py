@@ -45,7 +45,8 @@ _HOMES = {
     ),
     "nn": (
         "BatchNorm FeedForward LayerNorm MultiHeadAttention RMSNorm SwiGLU "
-        "Transformer TransformerBlock generate gpt2_small llama_style"
+        "Transformer TransformerBlock TransformerConfig generate gpt2_small "
+        "llama_style"
     ),
     "positions": (
         "LearnedPositions NoRope Rope SinusoidalPositions alibi_bias "

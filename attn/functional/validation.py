@@ -150,7 +150,10 @@ def attn_mask(
     if not fits:
         advice = ""
         if rank == 4 and shape == (scores[0], scores[-1]):
-            advice = ": one row a sequence is (B, 1, 1, S)"
+            advice = (
+                ": one row a sequence is (B, 1, 1, S); for padding pass "
+                "attn.padding(valid)"
+            )
         elif rank == 4 and shape == (scores[0], *scores[2:]):
             advice = ": one mask a sequence is (B, 1, L, S)"
         raise ValueError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -11,7 +12,7 @@ from attn.hf import config_fields as fields
 from attn.hf import names
 from attn.hf.config_fields import Config, Family
 from attn.hf.weights import Table
-from attn.nn import LayerNorm, Transformer
+from attn.nn import LayerNorm, Transformer, TransformerConfig
 from attn.nn.feed_forward import ACTIVATIONS
 
 
@@ -19,36 +20,40 @@ class Bert(nn.Module):
     """An encoder with BERT's masked-word head and pooler, both optional.
 
     Args:
-        vocab_size, embed_dim: ``V``, ``E``.
+        config: of the encoder, without a head.
         activation, eps: of the masked-word head's transform.
         head: end with logits over the vocabulary.
         pooler: provide ``pool``.
-        encoder: the other arguments of ``Transformer``.
 
     Source: Devlin et al. 2019; transformers ``modeling_bert.py``.
     """
 
     def __init__(
         self,
-        vocab_size: int,
-        embed_dim: int,
+        config: TransformerConfig,
         *,
         activation: str,
         eps: float,
         head: bool,
         pooler: bool,
-        tied: bool = True,
-        **encoder: Any,
     ):
         super().__init__()
+        embed_dim = config.embed_dim
         self.activation = activation
-        self.body = Transformer(vocab_size, embed_dim, head=False, **encoder)
+        self.body = Transformer(config)
         self.pooler = nn.Linear(embed_dim, embed_dim) if pooler else None
         self.transform: nn.Module | None = None
         if head:
             self.transform = nn.Linear(embed_dim, embed_dim)
             self.transform_norm = LayerNorm(embed_dim, eps)
-            self.decoder = nn.Linear(embed_dim, vocab_size)
+            self.decoder = nn.Linear(embed_dim, config.vocab_size)
+
+    @classmethod
+    def from_config(cls, fields: Mapping[str, Any]) -> Bert:
+        """Build a model of the fields of ``bert``."""
+        own = {k: fields[k] for k in ("activation", "eps", "head", "pooler")}
+        body = {k: x for k, x in fields.items() if k not in own}
+        return cls(TransformerConfig(**body, head=False), **own)
 
     def forward(self, ids: Tensor | None = None, **inputs: Any) -> Tensor:
         """Return logits, ``(B, L, V)``, or states without a head.
@@ -80,18 +85,18 @@ def bert(c: Config) -> dict[str, Any]:
     c.require(add_cross_attention=False, position_embedding_type="absolute")
     c.ignore("attention_probs_dropout_prob", "hidden_dropout_prob")
     c.ignore("classifier_dropout")
-    embed_dim = c("hidden_size")
     return {
         "vocab_size": c("vocab_size"),
-        "embed_dim": embed_dim,
+        "embed_dim": c("hidden_size"),
         "num_layers": c("num_hidden_layers"),
         "num_heads": c("num_attention_heads"),
-        "positions": fields.learned_positions(c, embed_dim),
+        "positions": "learned",
+        "max_positions": c("max_position_embeddings"),
         "segments": c("type_vocab_size"),
         "embed_norm": True,
-        "feed_forward": fields.feed_forward(c),
-        "norm_layer": fields.layer_norm(c),
-        "norm": "post",
+        **fields.feed_forward(c),
+        **fields.layer_norm(c),
+        "norm_order": "post",
         "is_causal": c("is_decoder", False),
         "tied": c("tie_word_embeddings", True),
         "activation": fields.activation(c, "hidden_act"),

@@ -7,17 +7,14 @@ those that cannot change what a model computes.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, NoReturn
 
-import torch
-from torch import nn
-
+from attn.functional.validation import Window
 from attn.hf.weights import Table
-from attn.nn import FeedForward, LayerNorm, Transformer
-from attn.nn.block import LayerFactory
-from attn.positions import LearnedPositions, Rope
+from attn.nn import Transformer
+from attn.nn.feed_forward import GATED
+from attn.positions import Rope
 
 # Fields of every configuration that no forward pass here depends on.
 _METADATA = {
@@ -115,13 +112,14 @@ class Config:
 
 
 class Family(NamedTuple):
-    """The conversion of one family: arguments, weights and optional parts."""
+    """The conversion of one family: fields, weights and optional parts."""
 
-    arguments: Callable[[Config], dict[str, Any]]
+    # To the fields of a TransformerConfig.
+    fields: Callable[[Config], dict[str, Any]]
     table: Table
     embedding: str = "embed_tokens.weight"
     prefix: str = "model."  # of the body's names in a model with a head
-    make: Callable[..., nn.Module] = Transformer
+    make: Any = Transformer  # with from_config
     head: str = "lm_head.weight"
     # Optional parts, each with the weight whose presence shows it.
     parts: dict[str, str] = {"head": "lm_head.weight"}
@@ -134,7 +132,7 @@ def decoder(
     num_layers: str = "num_hidden_layers",
     num_heads: str = "num_attention_heads",
 ) -> dict[str, Any]:
-    """Return the arguments that every decoder has, given its field names."""
+    """Return the fields of every decoder, given their names."""
     return {
         "vocab_size": c("vocab_size"),
         "embed_dim": c(embed_dim),
@@ -146,23 +144,18 @@ def decoder(
 
 
 def feed_forward(
-    c: Config,
-    make: Callable[..., nn.Module] = FeedForward,
-    activation_field: str = "hidden_act",
-    **kwargs: Any,
-) -> LayerFactory:
-    """Return what makes a feed-forward layer."""
-    return functools.partial(
-        make,
-        hidden_dim=c("intermediate_size"),
-        activation=activation(c, activation_field),
-        **kwargs,
-    )
+    c: Config, field: str = "hidden_act", *, is_gated: bool = False
+) -> dict[str, Any]:
+    """Return the fields of a feed-forward, given that of its activation."""
+    name = activation(c, field)
+    if is_gated:
+        name = {gate: gated for gated, gate in GATED.items()}[name]
+    return {"feed_forward": name, "hidden_dim": c("intermediate_size")}
 
 
-def layer_norm(c: Config, eps: str = "layer_norm_eps") -> LayerFactory:
-    """Return what makes a layer norm, given the field of its epsilon."""
-    return functools.partial(LayerNorm, eps=c(eps))
+def layer_norm(c: Config, eps: str = "layer_norm_eps") -> dict[str, Any]:
+    """Return the fields of a layer norm, given that of its epsilon."""
+    return {"norm": "layer", "norm_eps": c(eps)}
 
 
 def activation(c: Config, field: str) -> str:
@@ -182,14 +175,6 @@ ACTIVATIONS = {
     "silu": "silu",
     "swish": "silu",
 }
-
-
-def learned_positions(
-    c: Config, embed_dim: int, max_len: str = "max_position_embeddings"
-) -> LearnedPositions:
-    """Return a table without memory, so that no random number is drawn."""
-    with torch.device("meta"):
-        return LearnedPositions(c(max_len), embed_dim)
 
 
 def rope(c: Config, head_dim: int, partial: bool = False) -> Rope:
@@ -215,16 +200,16 @@ def rope(c: Config, head_dim: int, partial: bool = False) -> Rope:
         ) from error
 
 
-def windows(c: Config, layer_types: list[str]) -> dict[str, list[Any]]:
-    """Return the window of each layer, to be set on its attention.
+def windows(c: Config, layer_types: list[str]) -> list[Window | None]:
+    """Return the window of each layer.
 
     ``sliding_window`` counts the token itself in causal models only.
     """
     size, is_causal = c("sliding_window"), c("is_causal", True)
-    supported: dict[str, Any] = {"full_attention": None}
+    supported: dict[str, Window | None] = {"full_attention": None}
     if size is not None:
         sliding = (size - 1, None) if is_causal else (size, size)
         supported["sliding_attention"] = sliding
     if not set(layer_types) <= supported.keys():
         c.refuse("layer_types", f"from {list(supported)}")
-    return {"window": [supported[x] for x in layer_types]}
+    return [supported[x] for x in layer_types]

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
 from attn.hf import config_fields as fields
 from attn.hf import names
 from attn.hf.config_fields import Config, Family
 from attn.hf.weights import Table, qkv_by_head, transposed
-from attn.nn import FeedForward
 
 
 def gpt2(c: Config) -> dict[str, Any]:
@@ -19,22 +17,22 @@ def gpt2(c: Config) -> dict[str, Any]:
     c.ignore("summary_type", "summary_use_proj", "summary_activation")
     c.ignore("summary_proj_to_labels", "summary_first_dropout")
     c.ignore("reorder_and_upcast_attn")  # attn's softmax is always float32
-    arguments = fields.decoder(c, "n_embd", "n_layer", "n_head")
-    embed_dim, num_layers = c("n_embd"), c("n_layer")
-    head_dim = embed_dim // c("n_head")
+    read = fields.decoder(c, "n_embd", "n_layer", "n_head")
+    head_dim = c("n_embd") // c("n_head")
     scale = head_dim**-0.5 if c("scale_attn_weights") else 1.0
     by_layer = c("scale_attn_by_inverse_layer_idx")
-    scales = [scale / (i + 1 if by_layer else 1) for i in range(num_layers)]
-    return arguments | {
-        "positions": fields.learned_positions(c, embed_dim, "n_positions"),
-        "feed_forward": functools.partial(
-            FeedForward,
-            hidden_dim=c("n_inner") or 4 * embed_dim,
-            activation=fields.activation(c, "activation_function"),
-        ),
-        "norm_layer": fields.layer_norm(c, "layer_norm_epsilon"),
-        "each_layer": {"scale": scales},
-    }
+    scales = [scale / (i + 1 if by_layer else 1) for i in range(c("n_layer"))]
+    return (
+        read
+        | fields.layer_norm(c, "layer_norm_epsilon")
+        | {
+            "positions": "learned",
+            "max_positions": c("n_positions"),
+            "feed_forward": fields.activation(c, "activation_function"),
+            "hidden_dim": c("n_inner"),
+            "scale": scales,
+        }
+    )
 
 
 GPT2: Table = {
@@ -56,12 +54,12 @@ def gpt_neox(c: Config) -> dict[str, Any]:
     c.ignore("attention_dropout", "hidden_dropout", "classifier_dropout")
     c.ignore("is_decoder")
     head_dim = c("hidden_size") // c("num_attention_heads")
-    return fields.decoder(c) | {
-        "rope": fields.rope(c, head_dim, partial=True),
-        "feed_forward": fields.feed_forward(c),
-        "norm_layer": fields.layer_norm(c),
-        "parallel": c("use_parallel_residual"),
+    read = fields.decoder(c) | fields.layer_norm(c) | fields.feed_forward(c)
+    return read | {
+        "positions": fields.rope(c, head_dim, partial=True),
+        "norm_order": "parallel" if c("use_parallel_residual") else "pre",
         "bias": c("attention_bias"),
+        "ffn_bias": True,
     }
 
 
@@ -88,12 +86,16 @@ def bloom(c: Config) -> dict[str, Any]:
     c.ignore("attention_softmax_in_fp32", "masked_softmax_fusion")
     c.ignore("bias_dropout_fusion", "skip_bias_add", "skip_bias_add_qkv")
     c.ignore("n_inner", "offset_alibi", "seq_length")
-    return fields.decoder(c, num_layers="n_layer", num_heads="n_head") | {
-        "alibi": True,
-        "embed_norm": True,
-        "feed_forward": functools.partial(FeedForward, activation="gelu_tanh"),
-        "norm_layer": fields.layer_norm(c, "layer_norm_epsilon"),
-    }
+    read = fields.decoder(c, num_layers="n_layer", num_heads="n_head")
+    return (
+        read
+        | fields.layer_norm(c, "layer_norm_epsilon")
+        | {
+            "positions": "alibi",
+            "embed_norm": True,
+            "feed_forward": "gelu_tanh",
+        }
+    )
 
 
 BLOOM: Table = {

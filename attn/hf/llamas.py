@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
 import torch
@@ -11,31 +10,27 @@ from attn.hf import config_fields as fields
 from attn.hf import names
 from attn.hf.config_fields import Config, Family
 from attn.hf.weights import Table, plus_one, stacked
-from attn.nn import RMSNorm, SwiGLU
-from attn.nn.block import LayerFactory
 
 
 def llama(
     c: Config,
     hidden_act: str = "hidden_act",
-    norm_layer: LayerFactory | None = None,
+    norm: dict[str, Any] | None = None,
     partial: bool = False,
 ) -> dict[str, Any]:
     """Read Llama: RoPE (on a part of each head), RMSNorm, SwiGLU."""
     c.ignore("attention_dropout", "pretraining_tp")
-    arguments = fields.decoder(c)
-    num_heads = arguments["num_heads"]
-    head_dim = c("head_dim", None) or arguments["embed_dim"] // num_heads
-    return arguments | {
+    read = fields.decoder(c)
+    num_heads = read["num_heads"]
+    head_dim = c("head_dim", None) or read["embed_dim"] // num_heads
+    read |= norm or {"norm": "rms", "norm_eps": c("rms_norm_eps")}
+    read |= fields.feed_forward(c, hidden_act, is_gated=True)
+    return read | {
         "num_kv_heads": c("num_key_value_heads") or num_heads,
         "head_dim": head_dim,
-        "rope": fields.rope(c, head_dim, partial),
-        "feed_forward": fields.feed_forward(
-            c, SwiGLU, hidden_act, bias=c("mlp_bias", False)
-        ),
-        "norm_layer": norm_layer
-        or functools.partial(RMSNorm, eps=c("rms_norm_eps")),
+        "positions": fields.rope(c, head_dim, partial),
         "bias": c("attention_bias", False),
+        "ffn_bias": c("mlp_bias", False),
     }
 
 
@@ -45,7 +40,7 @@ def qwen2(c: Config) -> dict[str, Any]:
     return llama(c) | {
         "bias": True,
         "out_bias": False,
-        "each_layer": fields.windows(c, c("layer_types")),
+        "window": fields.windows(c, c("layer_types")),
     }
 
 
@@ -54,8 +49,7 @@ def qwen3(c: Config) -> dict[str, Any]:
     c.ignore("use_sliding_window", "max_window_layers")  # in layer_types
     return llama(c) | {
         "qk_norm": True,
-        "norm_eps": c("rms_norm_eps"),
-        "each_layer": fields.windows(c, c("layer_types")),
+        "window": fields.windows(c, c("layer_types")),
     }
 
 
@@ -63,7 +57,7 @@ def mistral(c: Config, **kwargs: Any) -> dict[str, Any]:
     """Read Mistral: Llama with a sliding window in every layer."""
     kind = "full" if c("sliding_window") is None else "sliding"
     layer_types = [f"{kind}_attention"] * c("num_hidden_layers")
-    return llama(c, **kwargs) | {"each_layer": fields.windows(c, layer_types)}
+    return llama(c, **kwargs) | {"window": fields.windows(c, layer_types)}
 
 
 def phi3(c: Config) -> dict[str, Any]:
@@ -76,20 +70,16 @@ def phi3(c: Config) -> dict[str, Any]:
 def starcoder2(c: Config) -> dict[str, Any]:
     """Read StarCoder2: Mistral with layer norms, biases and no gate."""
     c.ignore("residual_dropout", "embedding_dropout")
-    bias = c("use_bias")
-    norm_layer = fields.layer_norm(c, "norm_epsilon")
-    return mistral(c, norm_layer=norm_layer) | {
-        "feed_forward": fields.feed_forward(c, bias=bias),
-        "bias": bias,
-    }
+    read = mistral(c, norm=fields.layer_norm(c, "norm_epsilon"))
+    bias = {"bias": c("use_bias"), "ffn_bias": c("use_bias")}
+    return read | fields.feed_forward(c) | bias
 
 
 def stablelm(c: Config) -> dict[str, Any]:
     """Read StableLM: Llama with layer norms and partial RoPE."""
     c.ignore("hidden_dropout")
     c.require(qk_layernorm=False, use_parallel_residual=False)
-    norm_layer = fields.layer_norm(c)
-    return llama(c, norm_layer=norm_layer, partial=True) | {
+    return llama(c, norm=fields.layer_norm(c), partial=True) | {
         "bias": c("use_qkv_bias"),
         "out_bias": False,
     }
@@ -108,11 +98,11 @@ def gemma2(c: Config) -> dict[str, Any]:
     """Read Gemma 2: norms before and after, softcaps, alternate windows."""
     c.ignore("hidden_act")  # in published files; hidden_activation is read
     return gemma(c, "hidden_activation") | {
-        "norm": "sandwich",
+        "norm_order": "sandwich",
         "scale": c("query_pre_attn_scalar") ** -0.5,
         "softcap": c("attn_logit_softcapping"),
         "final_softcap": c("final_logit_softcapping"),
-        "each_layer": fields.windows(c, c("layer_types")),
+        "window": fields.windows(c, c("layer_types")),
     }
 
 

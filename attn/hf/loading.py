@@ -57,17 +57,17 @@ def load(
             f"{c.family!r}. {INSTEAD}"
         )
     family = FAMILIES[c.family]
-    arguments = family.arguments(c)
+    fields = family.fields(c)
     c.refuse_unread()
 
     has_prefix = any(name.startswith(family.prefix) for name in state)
     parts = {part: name in state for part, name in family.parts.items()}
     # A tied head need not be stored; the prefix shows a language model.
     if family.make is Transformer:
-        parts["head"] |= has_prefix or (arguments["tied"] and not is_model)
+        parts["head"] |= has_prefix or (fields["tied"] and not is_model)
     state = {name.removeprefix(family.prefix): x for name, x in state.items()}
-    arguments["tied"] &= parts["head"]
-    if arguments["tied"] and family.embedding in state:
+    fields["tied"] &= parts["head"]
+    if fields["tied"] and family.embedding in state:
         rows = state[family.embedding]
         head = state.setdefault(family.head, rows)
         if head.data_ptr() != rows.data_ptr() and not torch.equal(head, rows):
@@ -75,28 +75,24 @@ def load(
                 f"{family.head} must equal {family.embedding}, because the "
                 "configuration ties them; got different values"
             )
-    model = _build(family, {**arguments, **parts}, state)
+    model = _build(family, {**fields, **parts}, state)
     copy_weights(
-        model, state, family.table, arguments["num_heads"], family.buffers
+        model, state, family.table, fields["num_heads"], family.buffers
     )
     return model.eval()
 
 
 def _build(
-    family: Family, arguments: dict[str, Any], state: Mapping[str, Tensor]
+    family: Family, fields: dict[str, Any], state: Mapping[str, Tensor]
 ) -> nn.Module:
     """Build the model with unset weights, without drawing random numbers."""
-    each_layer = arguments.pop("each_layer", {})
     is_double = any(x.dtype == torch.float64 for x in state.values())
     with torch.device("meta"):
-        model = family.make(**arguments)
+        model = family.make.from_config(fields)
     model.to(torch.float64 if is_double else torch.float32)
     model.to_empty(device=next(iter(state.values())).device)
     body: Any = getattr(model, "body", model)
-    if arguments["tied"]:
+    if fields["tied"]:
         head: Any = getattr(model, "decoder", None) or model.head
         head.weight = body.token_embedding.weight
-    for name, values in each_layer.items():
-        for block, value in zip(body.blocks, values, strict=True):
-            setattr(block.attention, name, value)
     return model

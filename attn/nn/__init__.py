@@ -2,6 +2,7 @@
 
 from attn.nn.attention import MultiHeadAttention
 from attn.nn.block import TransformerBlock
+from attn.nn.config import TransformerConfig
 from attn.nn.feed_forward import FeedForward, SwiGLU, gated_hidden_dim
 from attn.nn.generation import generate
 from attn.nn.models import gpt2_small, llama_style
@@ -18,6 +19,7 @@ __all__ = [
     "SwiGLU",
     "Transformer",
     "TransformerBlock",
+    "TransformerConfig",
     "filter_logits",
     "gated_hidden_dim",
     "generate",

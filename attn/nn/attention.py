@@ -8,7 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from attn.api import attention
+from attn.api import Registry, attention
+from attn.api import registry as default_registry
 from attn.cache import Cache
 from attn.functional import attention_weights, merge_heads
 from attn.functional.inputs import AttentionOptions, validate
@@ -20,7 +21,7 @@ from attn.nn.nested import pad_inputs
 from attn.nn.norms import RMSNorm
 from attn.nn.position_ids import PositionIds
 from attn.nn.projections import project, remap_state_dict
-from attn.positions import Rope, alibi_bias, apply_rope
+from attn.positions import NoRope, Rope, alibi_bias, apply_rope
 
 
 class MultiHeadAttention(nn.Module):
@@ -44,10 +45,15 @@ class MultiHeadAttention(nn.Module):
         dropout: of the attention weights, in training only.
         packed: keep the three projections in one matrix.
         qk_norm, norm_eps: normalise query and key heads, before RoPE (Qwen3).
-        rope: rotate queries and keys by their positions.
+        rope: rotate queries and keys by their positions, over ``D``.
         alibi: lower the scores with the distance, by a slope for each head.
         window: ``(left, right)`` neighbours kept in addition to the token.
-        softcap, scale, is_causal: as in ``attn.attention``.
+        is_causal: False unless given, as in every layer of PyTorch; the
+            ``is_causal`` of a call overrides it.
+        softcap, scale: as in ``attn.attention``.
+        impl, registry: the implementation that computes every call, as in
+            ``attn.attention``, and where its name is registered (the default
+            registry when None). ``need_weights`` computes weights apart.
         device, dtype: of the parameters.
 
     Raises:
@@ -73,12 +79,14 @@ class MultiHeadAttention(nn.Module):
         packed: bool = False,
         qk_norm: bool = False,
         norm_eps: float = 1e-6,
-        rope: Rope | None = None,
+        rope: Rope | NoRope | None = None,
         alibi: bool = False,
         window: Window | None = None,
         softcap: float | None = None,
         is_causal: bool = False,
         scale: float | None = None,
+        impl: str = "auto",
+        registry: Registry | None = None,
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ):
@@ -86,10 +94,11 @@ class MultiHeadAttention(nn.Module):
         num_kv_heads = num_heads if num_kv_heads is None else num_kv_heads
         self.embed_dim, self.num_heads = embed_dim, num_heads
         self.num_kv_heads = num_kv_heads
-        validation.sizes(self, head_dim)
+        validation.sizes(embed_dim, num_heads, num_kv_heads, head_dim)
         if not 0.0 <= dropout <= 1.0:
             raise ValueError(f"dropout must be 0 to 1; got {dropout}")
         self.head_dim = head_dim or embed_dim // num_heads
+        validation.rope(rope, self.head_dim, alibi)
         self.value_dim = value_dim or self.head_dim
         self.kdim = kdim or embed_dim
         self.vdim = vdim or embed_dim
@@ -97,6 +106,9 @@ class MultiHeadAttention(nn.Module):
         self.rope, self.alibi = rope, alibi
         self.window, self.is_causal = window, is_causal
         self.softcap, self.scale = softcap, scale
+        if impl != "auto":
+            _ = (registry or default_registry)[impl]  # raises if unknown
+        self.impl, self.registry = impl, registry
         q_size = num_heads * self.head_dim
         k_size = num_kv_heads * self.head_dim
         v_size = num_kv_heads * self.value_dim
@@ -148,12 +160,16 @@ class MultiHeadAttention(nn.Module):
             query: ``(B, L, E)``, ``(L, E)``, or jagged ``(B, j, E)``.
             key, value: ``(B, S, kdim)`` and ``(B, S, vdim)``; when None, the
                 query (self-attention) and the key.
-            attn_mask: bool (True = may attend) or float, added to the
-                scores; broadcastable to ``(B, H, L, S)``. Or a ``Mask``.
-                In ``torch.nn.MultiheadAttention``, True means the opposite.
-            key_padding_mask: ``(B, S)``, with PyTorch's meaning: True =
-                padding; or float, added to the scores. For True = real
-                token, pass ``attn_mask=attn.padding(valid)``.
+            attn_mask: True = **may attend**, as in PyTorch's
+                ``scaled_dot_product_attention`` and the opposite of its
+                ``MultiheadAttention``; or float, added to the scores;
+                broadcastable to ``(B, H, L, S)``. Or a ``Mask``. Two axes
+                are always ``(L, S)``, as in PyTorch, also where ``B = L``:
+                padding ``(B, S)`` is one of the next two.
+            key_padding_mask: ``(B, S)``, True = **padding**, as in PyTorch;
+                or float, added to the scores. The opposite of a tokenizer's
+                ``attention_mask``, which is
+                ``attn_mask=attn.padding(attention_mask.bool())``.
             is_causal: the module's when None.
             need_weights: also return the weights, before dropout.
             average_attn_weights: return their mean over the heads.
@@ -226,7 +242,10 @@ class MultiHeadAttention(nn.Module):
             "q_offset": q_offset,
             "dropout_p": self.dropout if self.training else 0.0,
         }
-        heads = attention(q, k, v, **options)
+        registry = self.registry or default_registry
+        heads = attention(
+            q, k, v, **options, impl=self.impl, registry=registry
+        )
         assert isinstance(heads, Tensor)
         out = merge_heads(heads)  # (B, L, H * Dv)
         out = self.out_proj(out[0] if query.dim() == 2 else out)
@@ -252,6 +271,7 @@ class MultiHeadAttention(nn.Module):
         ids: PositionIds,
     ) -> Tensor | Mask | None:
         """Return the caller's mask, padding and ALiBi as one mask."""
+        validation.attn_mask(attn_mask)
         others: list[Tensor | Mask] = []
         if real is not None:
             others.append(padding(real))
@@ -277,4 +297,5 @@ class MultiHeadAttention(nn.Module):
     def extra_repr(self) -> str:
         names = ("num_heads", "num_kv_heads", "head_dim", "value_dim")
         sizes = ", ".join(f"{name}={getattr(self, name)}" for name in names)
-        return f"{self.embed_dim}, {sizes}"
+        impl = "" if self.impl == "auto" else f", impl={self.impl!r}"
+        return f"{self.embed_dim}, {sizes}{impl}"

@@ -10,11 +10,12 @@ from torch import Tensor, nn
 
 from attn.masks import Mask
 from attn.nn.attention import MultiHeadAttention
-from attn.nn.feed_forward import FeedForward
-from attn.nn.norms import LayerNorm
+from attn.nn.feed_forward import feed_forward_factory
+from attn.nn.norms import LayerFactory, norm_factory
 
-LayerFactory = Callable[[int], nn.Module]
-NORM_ORDERS = ("pre", "post", "sandwich")
+NORM_ORDERS = ("pre", "post", "sandwich", "parallel")
+# What a call says about the queries and keys of self-attention alone.
+_OF_SELF_ATTENTION = ("is_causal", "cache", "q_offset", "key_positions")
 
 
 class TransformerBlock(nn.Module):
@@ -29,66 +30,102 @@ class TransformerBlock(nn.Module):
 
     Args:
         embed_dim, num_heads: ``E`` and ``H``.
-        feed_forward, norm_layer: return one for ``E``; for instance
-            ``functools.partial(SwiGLU, hidden_dim=11008)``.
-        norm: ``"pre"``, ``"post"`` or ``"sandwich"``.
-        parallel: both halves read the same input; with ``"pre"`` only.
-        cross_attention: between the two, attend to a ``memory``, which
-            should be normalised: a pre-norm encoder ends with a norm.
+        norm_order: a row of the table.
+        norm, norm_eps: ``"layer"`` or ``"rms"``, and its epsilon (its own
+            when None); or what makes a norm for ``E``.
+        feed_forward: ``"gelu"``, ``"gelu_tanh"``, ``"relu"``, ``"silu"``,
+            with a gate ``"swiglu"``, ``"geglu"``, ``"geglu_tanh"``,
+            ``"reglu"``, or ``"none"``; or what makes one for ``E``.
+        hidden_dim: of a feed-forward; as in ``FeedForward`` and ``SwiGLU``
+            when None.
+        ffn_bias: of a feed-forward; as the attention's ``bias`` when None.
+        self_attention: attend to the tokens themselves.
+        cross_attention: attend to a ``memory``, after the tokens or, without
+            ``self_attention``, instead of them.
+        memory_norm: normalise the memory, by a norm of its own. Without,
+            it should come normalised: a pre-norm encoder ends with a norm.
         dropout: of attention weights and of each half's output.
-        attention: every other argument of ``MultiHeadAttention``.
+        attention: what attends: ``MultiHeadAttention`` with the
+            implementation of this name (``impl``); or a class with its
+            ``forward``, which gets its keywords where they are given.
+        options: every other argument of ``MultiHeadAttention``. What is
+            about order stays out of the cross-attention: ``rope``,
+            ``alibi``, ``window``, and ``is_causal``, which is False unless
+            given, as in every layer of PyTorch.
 
     Raises:
         ValueError: options exclude each other.
 
+    Example:
+        Residual and norm inside the attention, as in the first Transformer:
+        ``TransformerBlock(E, H, norm_order="post", norm_eps=1e-6,
+        feed_forward="none", bias=False)``. With ``self_attention=False,
+        cross_attention=True`` its keys and values are the memory.
+
     Source: Vaswani et al. 2017; Xiong et al. 2020 (pre and post); Wang and
     Komatsuzaki 2021, GPT-J (parallel).
     """
+
+    # None where the block has no such half.
+    attention: Any
+    cross_attention: Any
+    feed_forward: Any
+    attention_norm: Any
+    feed_forward_norm: Any
 
     def __init__(
         self,
         embed_dim: int,
         num_heads: int,
         *,
-        feed_forward: LayerFactory = FeedForward,
-        norm_layer: LayerFactory = LayerNorm,
-        norm: str = "pre",
-        parallel: bool = False,
+        norm_order: str = "pre",
+        norm: str | LayerFactory = "layer",
+        norm_eps: float | None = None,
+        feed_forward: str | LayerFactory = "gelu",
+        hidden_dim: int | None = None,
+        ffn_bias: bool | None = None,
+        self_attention: bool = True,
         cross_attention: bool = False,
+        memory_norm: bool = False,
         dropout: float = 0.0,
-        **attention: Any,
+        attention: str | Callable[..., nn.Module] = "auto",
+        **options: Any,
     ):
         super().__init__()
-        if norm not in NORM_ORDERS:
-            raise ValueError(
-                f"norm must be one of {NORM_ORDERS}; got {norm!r}"
-            )
-        if parallel and (norm != "pre" or cross_attention):
-            raise ValueError(
-                "parallel must be False with cross_attention and with any "
-                f"norm but 'pre'; got norm={norm!r}"
-            )
-        self.norm, self.parallel = norm, parallel
-        attention["dropout"] = dropout
+        check_halves(
+            norm_order,
+            feed_forward,
+            self_attention=self_attention,
+            cross_attention=cross_attention,
+            memory_norm=memory_norm,
+        )
+        self.norm_order = norm_order
+        make_norm = norm_factory(norm, norm_eps)
+        ffn_bias = options.get("bias", True) if ffn_bias is None else ffn_bias
+        make_ffn = feed_forward_factory(feed_forward, hidden_dim, ffn_bias)
+        if isinstance(attention, str):
+            attention = partial(MultiHeadAttention, impl=attention)
+        if dropout:
+            options["dropout"] = dropout
+        if norm_eps is not None and options.get("qk_norm"):
+            options.setdefault("norm_eps", norm_eps)
+        positional = ("rope", "alibi", "window", "is_causal")
+        other = {k: options[k] for k in options.keys() - positional}
 
-        def post() -> nn.Module | None:
-            return norm_layer(embed_dim) if norm == "sandwich" else None
+        def half(name: str, make: Callable[[], nn.Module] | None) -> None:
+            """Add a half and its norms; None where there is none."""
+            has_post_norm = make and norm_order == "sandwich"
+            after = make_norm(embed_dim) if has_post_norm else None
+            self.add_module(f"{name}_norm", make and make_norm(embed_dim))
+            self.add_module(name, make and make())
+            self.add_module(f"{name}_post_norm", after)
 
-        self.attention_norm = norm_layer(embed_dim)
-        self.attention = MultiHeadAttention(embed_dim, num_heads, **attention)
-        self.attention_post_norm = post()
-        self.cross_attention: nn.Module | None = None
-        if cross_attention:
-            positional = ("rope", "alibi", "window", "is_causal")
-            other = {k: attention[k] for k in attention.keys() - positional}
-            self.cross_attention_norm = norm_layer(embed_dim)
-            self.cross_attention = MultiHeadAttention(
-                embed_dim, num_heads, **other
-            )
-            self.cross_attention_post_norm = post()
-        self.feed_forward_norm = norm_layer(embed_dim)
-        self.feed_forward = feed_forward(embed_dim)
-        self.feed_forward_post_norm = post()
+        make = partial(attention, embed_dim, num_heads)
+        own, cross = partial(make, **options), partial(make, **other)
+        half("attention", own if self_attention else None)
+        half("cross_attention", cross if cross_attention else None)
+        half("feed_forward", make_ffn and partial(make_ffn, embed_dim))
+        self.memory_norm = make_norm(embed_dim) if memory_norm else None
         self.dropout = nn.Dropout(dropout)
 
     def forward(
@@ -105,13 +142,20 @@ class TransformerBlock(nn.Module):
 
         Args:
             x: ``(B, L, E)``.
+            attn_mask: as in ``MultiHeadAttention.forward``, of the tokens
+                or, without self-attention, of the memory.
             memory: keys and values of the cross-attention, ``(B, S, E)``.
             memory_key_padding_mask: its padding, True = padding, ``(B, S)``.
-            attn_mask, need_weights, options: arguments of
-                ``MultiHeadAttention.forward`` for the self-attention.
+            need_weights: also return the weights, of the attention that
+                ``attn_mask`` is of.
+            options: arguments of ``MultiHeadAttention.forward`` for the
+                self-attention.
 
         Returns:
-            ``(B, L, E)``; with ``need_weights`` also ``(B, H, L, L)``.
+            ``(B, L, E)``; with ``need_weights`` also ``(B, H, L, S)``.
+
+        Raises:
+            ValueError: an argument is missing, or has no use.
         """
         if (memory is None) != (self.cross_attention is None):
             need = "given with" if memory is None else "None without"
@@ -119,26 +163,42 @@ class TransformerBlock(nn.Module):
             raise ValueError(
                 f"memory must be {need} cross_attention; got {got}"
             )
-        options |= {"attn_mask": attn_mask, "need_weights": need_weights}
+        if memory is not None and self.memory_norm is not None:
+            memory = self.memory_norm(memory)
+        if self.attention is None:
+            _refuse_unused(options)
+        inputs: dict[str, dict[str, Any]] = {
+            "attention": options,
+            "cross_attention": {
+                "key": memory,
+                "key_padding_mask": memory_key_padding_mask,
+            },
+        }
+        first = "cross_attention" if self.attention is None else "attention"
+        inputs[first]["attn_mask"] = attn_mask
+        if need_weights:
+            inputs[first] |= {
+                "need_weights": True,
+                "average_attn_weights": False,
+            }
         weights = None
 
-        def attend(h: Tensor) -> Tensor:
+        def attend(name: str, h: Tensor) -> Tensor:
             nonlocal weights
-            out = self.attention(h, average_attn_weights=False, **options)
-            if need_weights:
+            out = getattr(self, name)(h, **inputs[name])
+            if need_weights and name == first:
                 out, weights = out
             return out
 
-        if self.parallel:
-            out = x + self.dropout(attend(self.attention_norm(x)))
+        if self.norm_order == "parallel":
+            out = attend("attention", self.attention_norm(x))
             hidden = self.feed_forward(self.feed_forward_norm(x))
-            x = out + self.dropout(hidden)
-        else:
-            x = self._add(x, "attention", attend)
-            if self.cross_attention is not None:
-                padding = {"key_padding_mask": memory_key_padding_mask}
-                look_up = partial(self.cross_attention, key=memory, **padding)
-                x = self._add(x, "cross_attention", look_up)
+            x = x + self.dropout(out) + self.dropout(hidden)
+            return (x, weights) if need_weights else x
+        for name in ("attention", "cross_attention"):
+            if getattr(self, name) is not None:
+                x = self._add(x, name, partial(attend, name))
+        if self.feed_forward is not None:
             x = self._add(x, "feed_forward", self.feed_forward)
         return (x, weights) if need_weights else x
 
@@ -148,11 +208,53 @@ class TransformerBlock(nn.Module):
         """Add a half's output to its input, with its norms."""
         norm = getattr(self, f"{name}_norm")
         post_norm = getattr(self, f"{name}_post_norm")
-        if self.norm == "post":
+        if self.norm_order == "post":
             return norm(x + self.dropout(half(x)))
         out = half(norm(x))
         out = out if post_norm is None else post_norm(out)
         return x + self.dropout(out)
 
     def extra_repr(self) -> str:
-        return f"norm={self.norm!r}, parallel={self.parallel}"
+        return f"norm_order={self.norm_order!r}"
+
+
+def check_halves(
+    norm_order: str,
+    feed_forward: str | LayerFactory,
+    *,
+    self_attention: bool,
+    cross_attention: bool,
+    memory_norm: bool,
+) -> None:
+    """Require halves that make a block."""
+    if norm_order not in NORM_ORDERS:
+        raise ValueError(
+            f"norm_order must be one of {NORM_ORDERS}; got {norm_order!r}"
+        )
+    if not (self_attention or cross_attention):
+        raise ValueError(
+            "self_attention or cross_attention must be True; got False twice"
+        )
+    if norm_order == "parallel" and (
+        cross_attention or feed_forward == "none"
+    ):
+        raise ValueError(
+            "norm_order must not be 'parallel' with cross_attention or "
+            "without a feed_forward: both halves read the same input; got "
+            f"cross_attention={cross_attention} and "
+            f"feed_forward={feed_forward!r}"
+        )
+    if memory_norm and not cross_attention:
+        raise ValueError(
+            "memory_norm must be False without cross_attention; got True"
+        )
+
+
+def _refuse_unused(options: dict[str, Any]) -> None:
+    """Refuse what a block without self-attention would ignore."""
+    for name in _OF_SELF_ATTENTION:
+        if options.get(name) is not None:
+            raise ValueError(
+                f"{name} must be None for a block without self_attention; "
+                f"got {options[name]!r}"
+            )

@@ -57,7 +57,7 @@ def _of_attn(
     blocks: Any = original.blocks
     if original.head is None:
         raise ValueError("model must end with logits; got one without a head")
-    if not all(block.attention.is_causal for block in blocks):
+    if not original.config.is_causal:
         raise ValueError("model must be causal to write; got is_causal=False")
     for module in original.modules():
         if isinstance(module, LearnedPositions) and length > len(

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from typing import Any
 
 import torch.nn.functional as F
 from torch import Tensor, nn
+
+from attn.nn.norms import LayerFactory
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "gelu": F.gelu,
@@ -94,6 +97,47 @@ class SwiGLU(nn.Module):
 
     def extra_repr(self) -> str:
         return f"activation={self.activation!r}"
+
+
+#: The gated feed-forwards by name, with the activation of the gate.
+GATED = {
+    "swiglu": "silu",
+    "geglu": "gelu",
+    "geglu_tanh": "gelu_tanh",
+    "reglu": "relu",
+}
+FEED_FORWARDS = (*ACTIVATIONS, *GATED, "none")
+
+
+def feed_forward_factory(
+    feed_forward: str | LayerFactory, hidden_dim: int | None, bias: bool
+) -> LayerFactory | None:
+    """Return what makes the feed-forward of a block; None for ``"none"``.
+
+    Args:
+        feed_forward: one of ``FEED_FORWARDS``, or what makes one for a size.
+        hidden_dim, bias: of a feed-forward given by name.
+    """
+    options: dict[str, Any] = {"hidden_dim": hidden_dim, "bias": bias}
+    if isinstance(feed_forward, str) and feed_forward in GATED:
+        options["activation"] = GATED[feed_forward]
+        return functools.partial(SwiGLU, **options)
+    if isinstance(feed_forward, str) and feed_forward in ACTIVATIONS:
+        options["activation"] = feed_forward
+        return functools.partial(FeedForward, **options)
+    if feed_forward != "none" and (
+        isinstance(feed_forward, str) or not callable(feed_forward)
+    ):
+        raise ValueError(
+            f"feed_forward must be one of {FEED_FORWARDS}, or a class; got "
+            f"{feed_forward!r}"
+        )
+    if hidden_dim is not None:
+        raise ValueError(
+            "hidden_dim must be None with a feed_forward of "
+            f"{feed_forward!r}; got {hidden_dim}"
+        )
+    return None if isinstance(feed_forward, str) else feed_forward
 
 
 def gated_hidden_dim(embed_dim: int, multiple_of: int = 1) -> int:

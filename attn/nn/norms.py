@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 import torch
 from torch import Tensor, nn
+
+#: Makes a norm or a feed-forward for a size, such as a class.
+LayerFactory = Callable[[int], nn.Module]
 
 
 def _upcast(x: Tensor) -> Tensor:
@@ -123,3 +129,31 @@ class BatchNorm(nn.Module):
 
     def extra_repr(self) -> str:
         return f"{len(self.weight)}, eps={self.eps}, momentum={self.momentum}"
+
+
+#: The norms of a block, by name.
+NORMS: dict[str, Callable[..., nn.Module]] = {
+    "layer": LayerNorm,
+    "rms": RMSNorm,
+}
+
+
+def norm_factory(norm: str | LayerFactory, eps: float | None) -> LayerFactory:
+    """Return what makes the norms of a block.
+
+    Args:
+        norm: ``"layer"``, ``"rms"``, or what makes one for a size.
+        eps: of a norm given by name; its own when None.
+    """
+    if isinstance(norm, str) and norm in NORMS:
+        return partial(NORMS[norm], **({} if eps is None else {"eps": eps}))
+    if isinstance(norm, str) or not callable(norm):
+        raise ValueError(
+            f"norm must be one of {tuple(NORMS)}, or a class; got {norm!r}"
+        )
+    if eps is not None:
+        raise ValueError(
+            "norm_eps must be None with a norm that is no name: bind it, "
+            f"functools.partial(…, eps={eps}); got {norm!r}"
+        )
+    return norm

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import inspect
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -12,98 +13,119 @@ from torch import Tensor, nn
 from attn.cache import Cache
 from attn.masks import Mask
 from attn.nn import validation
-from attn.nn.block import LayerFactory, TransformerBlock
-from attn.nn.norms import LayerNorm
-from attn.positions import Rope
+from attn.nn.attention import MultiHeadAttention
+from attn.nn.block import TransformerBlock
+from attn.nn.config import TransformerConfig
+from attn.nn.norms import norm_factory
 
 INIT_STD = 0.02  # of every weight, as in GPT-2
+# The fields of a configuration that a block takes, and its attention.
+BLOCK_OPTIONS = (
+    "norm_order",
+    "norm",
+    "norm_eps",
+    "feed_forward",
+    "hidden_dim",
+    "ffn_bias",
+    "self_attention",
+    "cross_attention",
+    "memory_norm",
+    "dropout",
+    "attention",
+)
+ATTENTION_OPTIONS = (
+    "num_kv_heads",
+    "head_dim",
+    "value_dim",
+    "is_causal",
+    "softcap",
+    "qk_norm",
+    "packed",
+    "bias",
+    "out_bias",
+)
 
 
 class Transformer(nn.Module):
     """From token ids to logits; decoder-only, encoder, or both.
 
-    Causal by default: a language model that sees the future learns nothing.
-    Without ``positions``, ``rope`` or ``alibi`` it sees a set (or, when
-    causal, the order that the mask reveals).
+    A final norm follows the blocks whose own output is not normalised:
+    those of every ``norm_order`` but ``"post"``.
 
     Args:
-        vocab_size, embed_dim, num_heads: ``V``, ``E``, ``H``.
-        num_layers: blocks.
-        positions: a module from position ids ``(…, L)`` to vectors that are
-            added, such as ``LearnedPositions`` or ``SinusoidalPositions``.
-        rope: of every block, with tables computed once a call.
-        segments: number of learned segment vectors (BERT's token types).
-        embed_scale: factor on the token embeddings (Gemma: ``E ** 0.5``).
-        embed_norm: a norm after the embeddings (BERT, Bloom).
-        norm_layer, norm: as in ``TransformerBlock``.
-        is_causal: a decoder; False for an encoder.
-        head: end with logits; False ends with the hidden states.
-        tied: the head shares its weights with the token embeddings.
-        final_softcap: squash the logits (Gemma 2).
-        dropout: of the embeddings and in every block.
-        block: every other argument of ``TransformerBlock`` and of its
-            ``MultiHeadAttention``.
+        config: what it is made of. ``Transformer.from_config`` takes its
+            JSON form, and ``model.to_config()`` returns it.
 
-    A final norm follows the blocks whose own output is not normalised:
-    those with ``"pre"`` and ``"sandwich"``, not those with ``"post"``.
+    Example:
+        >>> config = TransformerConfig(
+        ...     vocab_size=256, embed_dim=64, num_layers=2, num_heads=4,
+        ...     positions="rope", is_causal=True,
+        ... )
+        >>> model = Transformer(config)
+        >>> model(torch.zeros(1, 9, dtype=torch.long)).shape
+        torch.Size([1, 9, 256])
+        >>> again = Transformer.from_config(model.to_config())
+        >>> again.config == config
+        True
 
     Source: Radford et al. 2019 (GPT-2), also for the initial weights;
     Press and Wolf 2017 (tied weights).
     """
 
-    def __init__(
-        self,
-        vocab_size: int,
-        embed_dim: int,
-        num_layers: int,
-        num_heads: int,
-        *,
-        positions: nn.Module | None = None,
-        rope: Rope | None = None,
-        segments: int = 0,
-        embed_scale: float = 1.0,
-        embed_norm: bool = False,
-        norm_layer: LayerFactory = LayerNorm,
-        norm: str = "pre",
-        is_causal: bool = True,
-        head: bool = True,
-        tied: bool = True,
-        final_softcap: float | None = None,
-        dropout: float = 0.0,
-        **block: Any,
-    ):
+    def __init__(self, config: TransformerConfig):
         super().__init__()
-        self.embed_scale = embed_scale
-        self.final_softcap = final_softcap
-        self.token_embedding = nn.Embedding(vocab_size, embed_dim)
-        self.positions = positions
+        if not isinstance(config, TransformerConfig):
+            raise TypeError(
+                "config must be a TransformerConfig; got "
+                f"{type(config).__name__}: Transformer.from_config takes a "
+                "mapping"
+            )
+        c = self.config = config
+        self.embed_scale = c.embed_scale
+        self.final_softcap = c.final_softcap
+        self.token_embedding = nn.Embedding(c.vocab_size, c.embed_dim)
+        self.positions, self.rope, alibi = c.build_positions()
         self.segment_embedding = (
-            nn.Embedding(segments, embed_dim) if segments else None
+            nn.Embedding(c.segments, c.embed_dim) if c.segments else None
         )
-        self.embed_norm = norm_layer(embed_dim) if embed_norm else None
-        self.rope = rope
-        self.dropout = nn.Dropout(dropout)
-        block |= {"norm_layer": norm_layer, "norm": norm, "dropout": dropout}
-        block |= {"rope": rope, "is_causal": is_causal}
+        make_norm = norm_factory(c.norm, c.norm_eps)
+        self.embed_norm = make_norm(c.embed_dim) if c.embed_norm else None
+        self.dropout = nn.Dropout(c.dropout)
         self.blocks = nn.ModuleList(
-            TransformerBlock(embed_dim, num_heads, **block)
-            for _ in range(num_layers)
+            _make_block(c, layer, rope=self.rope, alibi=alibi)
+            for layer in range(c.num_layers)
         )
-        self.final_norm = norm_layer(embed_dim) if norm != "post" else None
+        self.final_norm = None
+        if c.norm_order != "post":
+            self.final_norm = make_norm(c.embed_dim)
         self.head: nn.Module | None = None
-        if head:
-            self.head = nn.Linear(embed_dim, vocab_size, bias=False)
+        if c.head:
+            self.head = nn.Linear(c.embed_dim, c.vocab_size, bias=False)
         _init_weights(self)
-        if isinstance(self.head, nn.Linear) and tied:
+        if isinstance(self.head, nn.Linear) and c.tied:
             self.head.weight = self.token_embedding.weight
+
+    @classmethod
+    def from_config(
+        cls, config: TransformerConfig | Mapping[str, Any]
+    ) -> Transformer:
+        """Build a model of a configuration, or of its JSON form."""
+        if not isinstance(config, TransformerConfig):
+            config = TransformerConfig.from_dict(config)
+        return cls(config)
+
+    def to_config(self) -> dict[str, Any]:
+        """Return the configuration as plain JSON; weights are no part."""
+        return self.config.to_dict()
 
     def forward(
         self,
         ids: Tensor | None = None,
+        attn_mask: Tensor | Mask | None = None,
         *,
         inputs_embeds: Tensor | None = None,
         attention_mask: Tensor | None = None,
-        attn_mask: Tensor | Mask | None = None,
+        is_causal: bool | None = None,
         positions: Tensor | None = None,
         segments: Tensor | None = None,
         memory: Tensor | None = None,
@@ -115,10 +137,12 @@ class Transformer(nn.Module):
 
         Args:
             ids: token ids, ``(B, L)``.
+            attn_mask: of which token may attend to which, as in
+                ``TransformerBlock.forward``. Padding is ``attention_mask``.
             inputs_embeds: vectors ``(B, L, E)`` instead of ids, without
                 ``embed_scale``.
             attention_mask: transformers' ``(B, L)``, 1 for a real token.
-            attn_mask: an additional mask, see ``MultiHeadAttention``.
+            is_causal: the configuration's when None.
             positions: position ids, ``(L,)`` or ``(B, L)``; ``0, 1, 2, …``
                 when None. Padding on the left needs
                 ``position_ids(attention_mask)``.
@@ -168,6 +192,7 @@ class Transformer(nn.Module):
         )
         kwargs: dict[str, Any] = {
             "attn_mask": attn_mask,
+            "is_causal": is_causal,
             "key_padding_mask": padding,
             "memory": memory,
             "memory_key_padding_mask": _to_padding_mask(
@@ -253,6 +278,30 @@ def _to_padding_mask(
     return ~mask.bool()
 
 
+def _make_block(
+    config: TransformerConfig,
+    layer: int,
+    *,
+    rope: nn.Module | None,
+    alibi: bool,
+) -> TransformerBlock:
+    """Return a block; only what is given reaches the class of attention."""
+    options = {name: getattr(config, name) for name in ATTENTION_OPTIONS}
+    options |= {"rope": rope, "alibi": alibi}
+    for name in ("window", "scale"):
+        options[name] = config.of_layer(name, layer)
+    default = inspect.signature(MultiHeadAttention).parameters
+    options = {
+        name: x for name, x in options.items() if x != default[name].default
+    }
+    return TransformerBlock(
+        config.embed_dim,
+        config.num_heads,
+        **{name: getattr(config, name) for name in BLOCK_OPTIONS},
+        **options,
+    )
+
+
 @torch.no_grad()
 def _init_weights(model: Transformer) -> None:
     """Draw GPT-2's initial weights.
@@ -264,6 +313,8 @@ def _init_weights(model: Transformer) -> None:
     for name, x in model.named_parameters():
         if x.is_meta:
             continue  # nothing to draw, and torch takes its time over it
+        if name.startswith("positions."):
+            continue  # they draw their own, or were given
         if x.dim() > 1:
             is_added = name.endswith(("out_proj.weight", "down_proj.weight"))
             x.normal_(std=INIT_STD * (additions**-0.5 if is_added else 1.0))

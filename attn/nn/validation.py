@@ -4,26 +4,67 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from attn.cache import Cache
+from attn.positions import NoRope, Rope
 
 
-def sizes(module: Any, head_dim: int | None) -> None:
+def sizes(
+    embed_dim: int, num_heads: int, num_kv_heads: int, head_dim: int | None
+) -> None:
     """Require positive sizes that divide each other."""
-    for name in ("embed_dim", "num_heads", "num_kv_heads"):
-        x = getattr(module, name)
-        if isinstance(x, bool) or not isinstance(x, int) or x < 1:
-            raise ValueError(f"{name} must be an int, at least 1; got {x!r}")
-    if module.num_heads % module.num_kv_heads:
+    size("embed_dim", embed_dim)
+    size("num_heads", num_heads)
+    size("num_kv_heads", num_kv_heads)
+    if num_heads % num_kv_heads:
         raise ValueError(
             "num_heads must be a multiple of num_kv_heads (H % Hkv == 0); "
-            f"got {module.num_heads} and {module.num_kv_heads}"
+            f"got {num_heads} and {num_kv_heads}"
         )
-    if head_dim is None and module.embed_dim % module.num_heads:
+    if head_dim is None and embed_dim % num_heads:
         raise ValueError(
             "embed_dim must be a multiple of num_heads, or head_dim must be "
-            f"given; got {module.embed_dim} and {module.num_heads}"
+            f"given; got {embed_dim} and {num_heads}"
+        )
+
+
+def size(name: str, x: Any, least: int = 1) -> None:
+    """Require an int that counts something."""
+    if isinstance(x, bool) or not isinstance(x, int) or x < least:
+        raise ValueError(f"{name} must be an int, at least {least}; got {x!r}")
+
+
+def rope(rope: Any, head_dim: int, alibi: bool = False) -> None:
+    """Require no rotation, or one of the heads, without ALiBi."""
+    if rope is None:
+        return
+    if not isinstance(rope, Rope | NoRope):
+        raise TypeError(
+            f"rope must be Rope({head_dim}), NoRope({head_dim}) or None; got "
+            f"{rope!r}"
+        )
+    if rope.head_dim != head_dim:
+        raise ValueError(
+            f"rope must have the head_dim of the queries, {head_dim}; got "
+            f"{rope.head_dim}"
+        )
+    if alibi:
+        raise ValueError(
+            "alibi must be False with rope: positions count once; got True"
+        )
+
+
+def attn_mask(mask: Any) -> None:
+    """Refuse a tokenizer's integers, which a user may take for a mask."""
+    if isinstance(mask, Tensor) and not (
+        mask.dtype == torch.bool or mask.is_floating_point()
+    ):
+        raise TypeError(
+            "attn_mask must be bool (True = may attend) or float; got "
+            f"{mask.dtype}: padding is key_padding_mask (True = padding), "
+            "attn_mask=attn.padding(valid), or a model's attention_mask"
         )
 
 

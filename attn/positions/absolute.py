@@ -60,6 +60,11 @@ class SinusoidalPositions(nn.Module):
             raise ValueError(f"dim must be at least 1; got {dim}")
         self.dim, self.base = dim, base
 
+    @property
+    def arguments(self) -> dict[str, float]:
+        """The keywords that make another like it."""
+        return {"dim": self.dim, "base": self.base}
+
     def forward(self, positions: Tensor) -> Tensor:
         """Map position ids ``(..., L)`` to ``(..., L, E)``, float32."""
         column = torch.arange(self.dim, device=positions.device)
@@ -67,6 +72,9 @@ class SinusoidalPositions(nn.Module):
         angle = positions.double()[..., None] / wavelength  # (..., L, E)
         waves = torch.where(column % 2 == 0, angle.sin(), angle.cos())
         return waves.float()  # rounded once, at the end
+
+    def extra_repr(self) -> str:
+        return f"{self.dim}, base={self.base}"
 
 
 class LearnedPositions(nn.Module):
@@ -82,6 +90,12 @@ class LearnedPositions(nn.Module):
         super().__init__()
         self.weight = nn.Parameter(torch.empty(max_len, dim))
         nn.init.normal_(self.weight, std=0.02)
+
+    @property
+    def arguments(self) -> dict[str, int]:
+        """The keywords that make another, with new vectors."""
+        max_len, dim = self.weight.shape
+        return {"max_len": max_len, "dim": dim}
 
     def forward(self, positions: Tensor) -> Tensor:
         """Map position ids ``(..., L)`` to ``(..., L, E)``.

@@ -183,14 +183,19 @@ class Rope(nn.Module):
         **scaling: Any,
     ):
         super().__init__()
-        self.interleaved = interleaved
+        self.head_dim, self.interleaved = head_dim, interleaved
         named = {"head_dim": head_dim, "base": base, "type": type}
-        self._arguments: dict[str, Any] = {**named, **scaling}
-        rope_frequencies(**self._arguments)  # raises now if one is wrong
+        self._scaling: dict[str, Any] = {**named, **scaling}
+        rope_frequencies(**self._scaling)  # raises now if one is wrong
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """The keywords that make another like it."""
+        return {**self._scaling, "interleaved": self.interleaved}
 
     def frequencies(self, positions: Tensor) -> RopeFrequencies:
         """Return the frequencies for an input with these positions."""
-        arguments = {**self._arguments, "device": positions.device}
+        arguments = {**self._scaling, "device": positions.device}
         if arguments["type"] in ("dynamic", "longrope") and positions.numel():
             arguments["seq_len"] = int(positions.max()) + 1
         return rope_frequencies(**arguments)
@@ -203,29 +208,51 @@ class Rope(nn.Module):
         )
 
     def extra_repr(self) -> str:
-        arguments = {**self._arguments, "interleaved": self.interleaved}
-        return ", ".join(f"{name}={x!r}" for name, x in arguments.items())
+        said = self.arguments.items()
+        return ", ".join(f"{name}={x!r}" for name, x in said)
 
 
 class NoRope(nn.Module):
-    """No positions, in the place of a rotary module of transformers.
+    """No positions, in the place of ``Rope`` or of a rotary module.
 
-    ``model.rotary_emb = NoRope(head_dim)`` makes a Llama forget the order
-    of its input: every angle is 0. ``head_dim`` is ``D``.
+    Every angle is 0. ``MultiHeadAttention(…, rope=NoRope(head_dim))`` computes
+    what it computes without RoPE, and ``model.rotary_emb =
+    NoRope(head_dim)`` makes a Llama of transformers forget the order of its
+    input. ``head_dim`` is ``D``.
     """
+
+    interleaved = False
 
     def __init__(self, head_dim: int):
         super().__init__()
         self.head_dim = head_dim
 
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """The keywords that make another like it."""
+        return {"head_dim": self.head_dim}
+
     def forward(
-        self, x: Tensor, position_ids: Tensor, layer_type: str | None = None
+        self,
+        x: Tensor,
+        position_ids: Tensor | None = None,
+        layer_type: str | None = None,
     ) -> RopeTables:
         """Return the tables of angle 0: ones and zeros, ``(B, L, D)``.
 
-        Arguments are those of transformers: ``x`` gives dtype and device,
-        ``position_ids``, ``(B, L)``, the shape; ``layer_type`` is ignored.
+        Args:
+            x: alone, position ids, ``(L,)`` or ``(B, L)``, as for ``Rope``;
+                the tables are float32. With ``position_ids``, as in
+                transformers, it gives their dtype and device.
+            position_ids: ``(B, L)``, for the shape.
+            layer_type: ignored.
         """
-        shape = (*position_ids.shape, self.head_dim)
-        one = torch.ones(shape, dtype=x.dtype, device=x.device)
+        ids, dtype = position_ids, x.dtype
+        if ids is None:
+            ids, dtype = x, torch.float32
+        shape = (*ids.shape, self.head_dim)
+        one = torch.ones(shape, dtype=dtype, device=x.device)
         return one, torch.zeros_like(one)
+
+    def extra_repr(self) -> str:
+        return f"head_dim={self.head_dim}"

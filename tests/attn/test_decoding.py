@@ -15,27 +15,26 @@ V, E, H, HKV, D, N = 29, 24, 4, 2, 6, 10
 WINDOW = 4
 
 
-def llama(**others):
-    return llama_style(
-        V, E, 2, H, HKV, hidden_dim=32, is_causal=True, **others
-    )
+def build(**fields):
+    sizes = {"vocab_size": V, "embed_dim": E, "num_layers": 2}
+    heads = {"num_heads": H, "num_kv_heads": HKV}
+    return attn.Transformer(llama_style(**sizes, **heads, **fields))
+
+
+def llama():
+    return build(hidden_dim=32)
 
 
 def alibi():
-    return attn.Transformer(
-        V, E, 2, H, num_kv_heads=HKV, alibi=True, is_causal=True
-    )
+    return build(positions="alibi")
 
 
 def learned():
-    positions = attn.LearnedPositions(N, E)
-    return attn.Transformer(
-        V, E, 2, H, num_kv_heads=HKV, positions=positions, is_causal=True
-    )
+    return build(positions="learned", max_positions=N)
 
 
 def windowed():
-    return llama(window=(WINDOW - 1, 0))
+    return build(hidden_dim=32, window=(WINDOW - 1, 0))
 
 
 MODELS = {"RoPE": llama, "ALiBi": alibi, "learned": learned}

@@ -323,7 +323,10 @@ def test_ids_may_be_int32():
 
 
 def encoder():
-    return attn.Transformer(7, 4, 1, 1, is_causal=False)
+    sizes = {"vocab_size": 7, "embed_dim": 4, "num_layers": 1, "num_heads": 1}
+    return attn.Transformer(
+        attn.TransformerConfig(**sizes, positions="none", is_causal=False)
+    )
 
 
 IDS = torch.ones(1, 9, dtype=torch.long)

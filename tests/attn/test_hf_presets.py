@@ -1,19 +1,10 @@
 """The models that attn.nn builds take the weights of ``hf.load``."""
 
-import functools
-
 import pytest
 import torch
 
 from attn import hf
-from attn.nn import (
-    FeedForward,
-    LayerNorm,
-    Transformer,
-    gpt2_small,
-    llama_style,
-)
-from attn.positions import LearnedPositions
+from attn.nn import Transformer, gpt2_small, llama_style
 from tests.attn import hf_zoo
 from tests.attn.cases import assert_exact
 
@@ -30,7 +21,7 @@ def test_gpt2_small_is_what_load_makes_of_gpt2s_own_configuration():
 
     with torch.device("meta"):
         theirs = GPT2LMHeadModel._from_config(GPT2Config(n_layer=1))
-        packed = gpt2_small()
+        packed = Transformer(gpt2_small())
     count = sum(p.numel() for p in packed.parameters())
     assert count == 124_439_808
     ours = hf.load(theirs)
@@ -52,16 +43,15 @@ def test_a_packed_model_like_gpt2_small_takes_the_weights_of_load():
     theirs = hf_zoo.model("gpt2")
     ours = hf.load(theirs)
     c = theirs.config
-    packed = Transformer(
-        c.vocab_size,
-        c.n_embd,
-        c.n_layer,
-        c.n_head,
-        positions=LearnedPositions(c.n_positions, c.n_embd),
-        feed_forward=functools.partial(FeedForward, activation="gelu_tanh"),
-        norm_layer=functools.partial(LayerNorm, eps=c.layer_norm_epsilon),
-        packed=True,
-    ).eval()
+    config = gpt2_small(
+        vocab_size=c.vocab_size,
+        embed_dim=c.n_embd,
+        num_layers=c.n_layer,
+        num_heads=c.n_head,
+        max_positions=c.n_positions,
+        norm_eps=c.layer_norm_epsilon,
+    )
+    packed = Transformer(config).eval()
     packed.load_state_dict(ours.state_dict())
     with torch.no_grad():
         a, b = (x(hf_zoo.ids()) for x in (packed, ours))
@@ -71,15 +61,16 @@ def test_a_packed_model_like_gpt2_small_takes_the_weights_of_load():
 def test_llama_style_takes_the_weights_of_a_llama():
     theirs = hf_zoo.model("llama")
     c = theirs.config
-    ours = llama_style(
-        c.vocab_size,
-        c.hidden_size,
-        c.num_hidden_layers,
-        c.num_attention_heads,
-        c.num_key_value_heads,
+    config = llama_style(
+        vocab_size=c.vocab_size,
+        embed_dim=c.hidden_size,
+        num_layers=c.num_hidden_layers,
+        num_heads=c.num_attention_heads,
+        num_kv_heads=c.num_key_value_heads,
         hidden_dim=c.intermediate_size,
-        eps=c.rms_norm_eps,
-    ).eval()
+        norm_eps=c.rms_norm_eps,
+    )
+    ours = Transformer(config).eval()
     loaded = hf.load(theirs)
     ours.load_state_dict(loaded.state_dict())
     with torch.no_grad():

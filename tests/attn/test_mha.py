@@ -419,17 +419,19 @@ OPTIONS = [
     {"window": (1, None), "is_causal": True},
     {"softcap": 0.5},
     {"scale": 0.3},
+]
+OPTIONS += [
     {
-        "rope": attn.Rope(6),
+        **order,
         "qk_norm": True,
-        "alibi": True,
         "window": (3, 1),
         "softcap": 2.0,
         "is_causal": True,
         "scale": 0.3,
         "value_dim": 5,
         "bias": False,
-    },
+    }
+    for order in ({"rope": attn.Rope(6)}, {"alibi": True})
 ]
 
 
@@ -603,6 +605,17 @@ def test_nothing_but_the_output_is_changed():
 # --- errors ------------------------------------------------------------------
 
 MADE_WRONG = [
+    (
+        (12, 3),
+        {"rope": attn.Rope(6)},
+        "rope must have the head_dim of the queries, 4; got 6",
+    ),
+    (
+        (12, 3),
+        {"rope": attn.NoRope(4), "alibi": True},
+        "alibi must be False with rope",
+    ),
+    ((12, 3), {"impl": "magic"}, "impl must be 'auto' or .*; got 'magic'"),
     ((12, 5), {}, "embed_dim must be a multiple of .*; got 12 and 5"),
     ((12, 4, 3), {}, "num_heads must be a multiple of .*; got 4 and 3"),
     ((12, 0), {}, "num_heads must be an int, at least 1; got 0"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 
 import pytest
@@ -19,6 +18,7 @@ from attn.nn import (
     SwiGLU,
     Transformer,
     TransformerBlock,
+    TransformerConfig,
     gpt2_small,
     llama_style,
 )
@@ -87,10 +87,9 @@ def test_an_encoder_block_is_torchs(norm, activation, padded):
     ours = TransformerBlock(
         E,
         H,
-        norm=norm,
-        feed_forward=functools.partial(
-            FeedForward, hidden_dim=20, activation=activation
-        ),
+        norm_order=norm,
+        feed_forward=activation,
+        hidden_dim=20,
     )
     ours.double().load_state_dict(from_torch(theirs))
     x = randn(2, L, E)
@@ -113,12 +112,11 @@ def test_a_decoder_block_with_cross_attention_is_torchs(norm):
     ours = TransformerBlock(
         E,
         H,
-        norm=norm,
+        norm_order=norm,
         is_causal=True,
         cross_attention=True,
-        feed_forward=functools.partial(
-            FeedForward, hidden_dim=20, activation="relu"
-        ),
+        feed_forward="relu",
+        hidden_dim=20,
     )
     ours.double().load_state_dict(from_torch(theirs))
     x, memory = randn(2, L, E), randn(2, 4, E, seed=1)
@@ -129,20 +127,20 @@ def test_a_decoder_block_with_cross_attention_is_torchs(norm):
     assert_exact(out, rival)
 
 
-def test_what_is_about_order_stays_out_of_cross_attention():
+@pytest.mark.parametrize("order", ({"rope": attn.Rope(4)}, {"alibi": True}))
+def test_what_is_about_order_stays_out_of_cross_attention(order):
     block = TransformerBlock(
         E,
         H,
         num_kv_heads=1,
-        rope=attn.Rope(4),
         window=(1, 0),
-        alibi=True,
         is_causal=True,
         cross_attention=True,
         qk_norm=True,
+        **order,
     )
     own, other = block.attention, block.cross_attention
-    assert own.rope and own.window and own.alibi and own.is_causal
+    assert (own.rope or own.alibi) and own.window and own.is_causal
     assert not (other.rope or other.window or other.alibi or other.is_causal)
     assert other.num_kv_heads == 1 and other.q_norm is not None
     randomised(block.double())
@@ -151,28 +149,28 @@ def test_what_is_about_order_stays_out_of_cross_attention():
     assert_exact(block(x, memory=memory[:, order]), block(x, memory=memory))
 
 
-@pytest.mark.parametrize("norm_layer", (LayerNorm, RMSNorm))
-def test_where_the_norms_are(norm_layer):
+@pytest.mark.parametrize("norm", ("layer", "rms", RMSNorm))
+def test_where_the_norms_are(norm):
     x = randn(2, L, E)
 
-    def block(**options):
-        made = TransformerBlock(E, H, norm_layer=norm_layer, **options)
+    def block(order):
+        made = TransformerBlock(E, H, norm=norm, norm_order=order)
         return randomised(made.double())
 
-    b = block(norm="sandwich")
+    b = block("sandwich")
     y = x + b.attention_post_norm(b.attention(b.attention_norm(x)))
     ahead = b.feed_forward(b.feed_forward_norm(y))
     assert_exact(b(x), y + b.feed_forward_post_norm(ahead))
 
-    b = block(parallel=True)
+    b = block("parallel")
     ahead = b.feed_forward(b.feed_forward_norm(x))
     assert_exact(b(x), x + b.attention(b.attention_norm(x)) + ahead)
 
-    b = block(norm="pre")
+    b = block("pre")
     y = x + b.attention(b.attention_norm(x))
     assert_exact(b(x), y + b.feed_forward(b.feed_forward_norm(y)))
 
-    b = block(norm="post")
+    b = block("post")
     y = b.attention_norm(x + b.attention(x))
     assert_exact(b(x), b.feed_forward_norm(y + b.feed_forward(y)))
 
@@ -198,11 +196,32 @@ def test_dropout_falls_on_each_half_and_only_in_training():
     "options,says",
     (
         ({"norm": "none"}, "norm must be one of .*; got 'none'"),
-        ({"norm": "post", "parallel": True}, "parallel must be False"),
+        ({"norm_order": "last"}, "norm_order must be one of .*; got 'last'"),
+        ({"feed_forward": "relu6"}, "feed_forward must be one of .*'relu6'"),
+        ({"norm": RMSNorm, "norm_eps": 0.1}, "norm_eps must be None with"),
         (
-            {"cross_attention": True, "parallel": True},
-            "parallel must be False",
+            {"feed_forward": "none", "hidden_dim": 8},
+            "hidden_dim must be None with a feed_forward of 'none'; got 8",
         ),
+        (
+            {"cross_attention": True, "norm_order": "parallel"},
+            "norm_order must not be 'parallel' .* got cross_attention=True",
+        ),
+        (
+            {"feed_forward": "none", "norm_order": "parallel"},
+            "norm_order must not be 'parallel' .* feed_forward='none'",
+        ),
+        (
+            {"self_attention": False},
+            "self_attention or cross_attention must be True; got False twice",
+        ),
+        ({"memory_norm": True}, "memory_norm must be False .*; got True"),
+        (
+            {"rope": attn.Rope(4), "alibi": True},
+            "alibi must be False with rope",
+        ),
+        ({"rope": attn.Rope(8)}, "rope must have the head_dim .* 4; got 8"),
+        ({"attention": "magic"}, "impl must be 'auto' or .*; got 'magic'"),
     ),
 )
 def test_a_block_of_contradictions_is_refused(options, says):
@@ -235,32 +254,42 @@ def test_a_block_takes_jagged_batches():
 # --- whole models -----------------------------------------------------------
 
 MODELS = {
-    "gpt": {"positions": lambda: attn.LearnedPositions(16, E)},
-    "sinusoidal": {"positions": lambda: attn.SinusoidalPositions(E)},
-    "rope": {"rope": lambda: attn.Rope(4)},
-    "alibi": {"alibi": lambda: True},
-    "none": {},
-    "parallel": {"rope": lambda: attn.Rope(4), "parallel": lambda: True},
-    "sandwich": {"rope": lambda: attn.Rope(4), "norm": lambda: "sandwich"},
+    "gpt": {"positions": "learned", "max_positions": 16},
+    "sinusoidal": {"positions": "sinusoidal"},
+    "rope": {"positions": "rope"},
+    "alibi": {"positions": "alibi"},
+    "none": {"positions": "none"},
+    "parallel": {"positions": "rope", "norm_order": "parallel"},
+    "sandwich": {"positions": "rope", "norm_order": "sandwich"},
     "post": {
-        "positions": lambda: attn.LearnedPositions(16, E),
-        "norm": lambda: "post",
-        "embed_norm": lambda: True,
+        "positions": "learned",
+        "max_positions": 16,
+        "norm_order": "post",
+        "embed_norm": True,
     },
 }
+SIZES = {"vocab_size": V, "embed_dim": E, "num_layers": N, "num_heads": H}
+
+
+def new(name, **options):
+    fields = {**SIZES, "is_causal": True, **MODELS[name], **options}
+    return Transformer(TransformerConfig(**fields))
 
 
 def model(name, **options):
-    made = {key: make() for key, make in MODELS[name].items()}
-    built = Transformer(V, E, N, H, **{**made, **options})
-    return randomised(built.double()).eval()
+    return randomised(new(name, **options).double()).eval()
+
+
+def small_llama(**options):
+    fields = {"num_heads": 4, "num_kv_heads": 2, "embed_dim": 24}
+    return Transformer(llama_style(**{**SIZES, **fields, **options}))
 
 
 EVERY = pytest.mark.parametrize("name", MODELS)
 
 
 @EVERY
-def test_a_decoder_does_not_see_the_future_by_default(name):
+def test_a_decoder_does_not_see_the_future(name):
     x = ids()
     changed = x.clone()
     changed[:, 4:] = (x[:, 4:] + 1) % V
@@ -329,18 +358,18 @@ def test_vectors_instead_of_ids():
 
 
 def test_a_last_norm_only_where_the_blocks_end_without():
-    for norm, expected in (("pre", True), ("sandwich", True), ("post", False)):
-        made = Transformer(V, E, N, H, norm=norm)
-        assert (made.final_norm is not None) == expected
+    for order in ("pre", "post", "sandwich", "parallel"):
+        made = new("rope", norm_order=order)
+        assert (made.final_norm is None) == (order == "post")
     states = model("gpt", head=False)(ids())
     assert states.shape == (2, L, E)
 
 
 def test_a_tied_head_is_one_parameter():
-    tied, free = (Transformer(V, E, N, H, tied=t) for t in (True, False))
+    tied, free = (new("rope", tied=tied) for tied in (True, False))
     assert tied.head.weight is tied.token_embedding.weight
     assert count(free) - count(tied) == V * E
-    copied = Transformer(V, E, N, H)
+    copied = new("rope")
     copied.load_state_dict(tied.state_dict())
     assert copied.head.weight is copied.token_embedding.weight
     x = ids()
@@ -428,7 +457,7 @@ def test_inputs_that_do_not_fit_are_refused(arguments, error, says):
 
 def test_gpt2_small_has_124_439_808_parameters():
     with torch.device("meta"):
-        built = gpt2_small(dropout=0.1)
+        built = Transformer(gpt2_small(dropout=0.1))
     assert count(built) == 124_439_808
     assert built.blocks[0].feed_forward.activation == "gelu_tanh"
     assert built.final_norm.eps == 1e-5
@@ -448,7 +477,7 @@ def test_gpt2_small_has_124_439_808_parameters():
             "Gemma-2-9B",
             256000,
             14336,
-            {"tied": True, "norm": "sandwich"},
+            {"tied": True, "norm_order": "sandwich"},
             9_241_705_984,
         ),
     ),
@@ -459,21 +488,23 @@ def test_published_models_have_their_published_size(
     """Which also proves ``attn.cost.PUBLISHED`` right."""
     shape = attn.cost.PUBLISHED[name]
     with torch.device("meta"):
-        built = llama_style(
-            vocab,
-            shape.embed_dim,
-            shape.num_layers,
-            shape.num_heads,
-            shape.num_kv_heads,
-            head_dim=shape.head_dim,
-            hidden_dim=hidden,
-            **options,
+        built = Transformer(
+            llama_style(
+                vocab_size=vocab,
+                embed_dim=shape.embed_dim,
+                num_layers=shape.num_layers,
+                num_heads=shape.num_heads,
+                num_kv_heads=shape.num_kv_heads,
+                head_dim=shape.head_dim,
+                hidden_dim=hidden,
+                **options,
+            )
         )
     assert count(built) == parameters
 
 
 def test_llama_style_is_made_of_llamas_parts():
-    built = llama_style(V, 48, 2, 6, 2)
+    built = small_llama(embed_dim=48, num_heads=6)
     kinds = [type(m) for m in built.modules()]
     assert kinds.count(attn.Rope) == 1  # one, shared
     assert kinds.count(RMSNorm) == 5 and LayerNorm not in kinds
@@ -485,7 +516,12 @@ def test_llama_style_is_made_of_llamas_parts():
     assert not [name for name in built.state_dict() if "bias" in name]
     assert built.head.weight is not built.token_embedding.weight
     assert built.blocks[0].feed_forward.up_proj.out_features == 256
-    other = llama_style(V, 48, 1, 6, 2, base=5e5, eps=0.1)
+    other = small_llama(
+        embed_dim=48,
+        num_heads=6,
+        positions={"rope": {"base": 5e5}},
+        norm_eps=0.1,
+    )
     assert other.final_norm.eps == other.blocks[0].attention_norm.eps == 0.1
     slow = other.rope(torch.arange(9))[0] - built.rope(torch.arange(9))[0]
     assert slow.abs().max() > 0.1
@@ -497,12 +533,12 @@ def test_llama_style_is_made_of_llamas_parts():
 def test_the_loss_of_a_new_model_is_ln_v(vocab, depth, kind):
     """Tied or not; the source system's tied head began at 466, not 10.8."""
     torch.manual_seed(0)
+    sizes = {"vocab_size": vocab, "embed_dim": 96, "num_layers": depth}
+    sizes["num_heads"] = 4
     if kind == "gpt":
-        built = Transformer(
-            vocab, 96, depth, 4, positions=attn.LearnedPositions(64, 96)
-        )
+        built = new("gpt", **sizes, max_positions=64)
     else:
-        built = llama_style(vocab, 96, depth, 4, 2, tied=True)
+        built = small_llama(**sizes, tied=True)
     x = torch.randint(vocab, (16, 64))
     with torch.no_grad():
         loss = float(built.loss(x))
@@ -512,7 +548,7 @@ def test_the_loss_of_a_new_model_is_ln_v(vocab, depth, kind):
 
 def test_what_enters_the_residual_stream_is_scaled_by_depth():
     torch.manual_seed(0)
-    built = Transformer(64, 64, 8, 4)
+    built = new("gpt", vocab_size=64, embed_dim=64, num_layers=8, num_heads=4)
     block = built.blocks[3]
     for weight, std in (
         (block.attention.q_proj.weight, 0.02),
@@ -528,12 +564,7 @@ def test_what_enters_the_residual_stream_is_scaled_by_depth():
 @pytest.mark.parametrize("kind", ("gpt", "llama"))
 def test_a_small_model_learns(kind):
     torch.manual_seed(0)
-    if kind == "gpt":
-        built = Transformer(
-            V, 24, 2, 3, positions=attn.LearnedPositions(16, 24)
-        )
-    else:
-        built = llama_style(V, 24, 2, 4, 2)
+    built = small_llama() if kind == "llama" else new("gpt", embed_dim=24)
     x = ids(8, 12)
     optimizer = torch.optim.AdamW(built.parameters(), 1e-2)
     for _ in range(60):
@@ -546,14 +577,14 @@ def test_a_small_model_learns(kind):
 
 
 def test_the_module_of_attention_is_the_only_one():
-    built = llama_style(V, 24, 2, 4, 2)
+    built = small_llama()
     found = [m for m in built.modules() if "ttention" in type(m).__name__]
     assert all(isinstance(m, MultiHeadAttention) for m in found)
     assert len(found) == 2
 
 
 def test_a_model_compiles_in_one_piece():
-    built = llama_style(V, 24, 1, 4, 2)
+    built = small_llama(num_layers=1)
     whole = torch.compile(built, backend="eager", fullgraph=True)
     x, valid = ids(), torch.ones(2, L, dtype=torch.bool)
     valid[0, :2] = False

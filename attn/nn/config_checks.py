@@ -1,0 +1,153 @@
+"""The checks of a ``TransformerConfig``: names, kinds, contradictions."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from attn.functional import validation as contract
+from attn.nn import position_kinds, validation
+from attn.nn.block import check_halves
+from attn.nn.feed_forward import feed_forward_factory
+from attn.nn.norms import norm_factory
+
+#: Fields without a default: either value would be silently wrong.
+_REQUIRED = {
+    "positions": (
+        f"positions must be given, one of {position_kinds.POSITIONS} or an "
+        "object; got nothing"
+    ),
+    "is_causal": (
+        "is_causal must be given: True for a language model, False for an "
+        "encoder; got nothing"
+    ),
+}
+#: What other libraries, or a layer here, call a field.
+_ALIASES = {
+    "alibi": "positions",
+    "activation": "feed_forward",
+    "d_model": "embed_dim",
+    "hidden_act": "feed_forward",
+    "hidden_size": "embed_dim",
+    "impl": "attention",
+    "intermediate_size": "hidden_dim",
+    "max_position_embeddings": "max_positions",
+    "n_embd": "embed_dim",
+    "n_head": "num_heads",
+    "n_layer": "num_layers",
+    "n_positions": "max_positions",
+    "norm_layer": "norm",
+    "num_attention_heads": "num_heads",
+    "num_hidden_layers": "num_layers",
+    "num_key_value_heads": "num_kv_heads",
+    "parallel": "norm_order",
+    "rope": "positions",
+    "sliding_window": "window",
+    "tie_word_embeddings": "tied",
+}
+
+
+def names(given: Mapping[str, Any], known: list[str]) -> None:
+    """Refuse unknown fields, suggesting one, and those left out."""
+    for name in given.keys() - set(known):
+        near = difflib.get_close_matches(name, known, 1)
+        near = [_ALIASES[name]] if name in _ALIASES else near
+        way_out = f": use {near[0]}" if near else ""
+        raise TypeError(
+            "TransformerConfig must be given its own fields; got "
+            f"{name!r}{way_out}"
+        )
+    for name, message in _REQUIRED.items():
+        if given and name not in given:  # a copy is made of nothing at all
+            raise TypeError(message)
+
+
+def kind(f: dataclasses.Field[Any], x: Any) -> None:
+    """Require an int, a bool or a positive number, as annotated."""
+    kind, *others = str(f.type).split(" | ")
+    if kind not in ("int", "bool", "float") or "Sequence" in str(f.type):
+        return
+    if x is None and "None" in others:
+        return
+    if kind == "int":
+        validation.size(f.name, x, f.metadata.get("least", 1))
+    elif kind == "bool":
+        if not isinstance(x, bool):
+            raise TypeError(f"{f.name} must be True or False; got {x!r}")
+    elif isinstance(x, bool) or not isinstance(x, int | float):
+        raise TypeError(f"{f.name} must be a number; got {x!r}")
+    elif not math.isfinite(x) or x < 0 or (x == 0 and f.name != "dropout"):
+        raise ValueError(f"{f.name} must be a positive number; got {x!r}")
+
+
+def parts(config: Any) -> None:
+    """Require parts that make a model."""
+    validation.sizes(
+        config.embed_dim,
+        config.num_heads,
+        config.num_kv_heads or config.num_heads,
+        config.head_dim,
+    )
+    if config.dropout > 1.0:
+        raise ValueError(f"dropout must be 0 to 1; got {config.dropout}")
+    if not (isinstance(config.attention, str) or callable(config.attention)):
+        raise TypeError(
+            "attention must be the name of an implementation, or a class; got "
+            f"{config.attention!r}"
+        )
+    check_halves(
+        config.norm_order,
+        config.feed_forward,
+        self_attention=config.self_attention,
+        cross_attention=config.cross_attention,
+        memory_norm=config.memory_norm,
+    )
+    norm_factory(config.norm, config.norm_eps)
+    feed_forward_factory(config.feed_forward, config.hidden_dim, config.bias)
+
+
+def without_self_attention(config: Any) -> None:
+    """Refuse what acts in self-attention alone, where there is none."""
+    if config.self_attention:
+        return
+    if position_kinds.acts_in_attention(config.positions):
+        raise ValueError(
+            "positions must be added to the embeddings, or 'none', without "
+            f"self_attention; got {config.positions!r}"
+        )
+    if config.window is not None:
+        raise ValueError(
+            f"window must be None without self_attention; got {config.window}"
+        )
+
+
+def is_each_layer(name: str, value: Any) -> bool:
+    """Return whether a field has a value for each layer, not one for all.
+
+    One window is itself a pair, of numbers and None.
+    """
+    if not isinstance(value, tuple | list):
+        return False
+    pairs = any(isinstance(x, tuple | list) for x in value)
+    return name != "window" or pairs or len(value) != 2
+
+
+def each_layer(config: Any, name: str) -> Any:
+    """Return one checked value, or a tuple with one for each layer."""
+    one = contract.window if name == "window" else _scale
+    value = getattr(config, name)
+    if not is_each_layer(name, value):
+        return one(value)
+    if len(value) != config.num_layers:
+        raise ValueError(
+            f"{name} must have one entry for each layer, {config.num_layers};"
+            f" got {len(value)}"
+        )
+    return tuple(map(one, value))
+
+
+def _scale(scale: Any) -> float | None:
+    return None if scale is None else contract.scale(scale, 1)

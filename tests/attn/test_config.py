@@ -1,0 +1,334 @@
+"""One configuration: what it refuses, what it prints, and JSON and back."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import doctest
+import functools
+import importlib
+import json
+import pickle
+
+import pytest
+import torch
+from torch import nn
+
+import attn
+from attn.nn import (
+    FeedForward,
+    MultiHeadAttention,
+    RMSNorm,
+    Transformer,
+    TransformerConfig,
+    gpt2_small,
+    llama_style,
+)
+
+SIZES = {"vocab_size": 11, "embed_dim": 12, "num_layers": 2, "num_heads": 3}
+MODEL = {**SIZES, "positions": "rope", "is_causal": True}
+IDS = torch.arange(10).view(2, 5) % 11
+
+
+def config(**fields):
+    return TransformerConfig(**{**MODEL, **fields})
+
+
+@pytest.mark.parametrize("module", ("config", "models", "transformer"))
+def test_the_examples_in_the_docstrings_run(module):
+    found = doctest.testmod(importlib.import_module(f"attn.nn.{module}"))
+    assert found.attempted and not found.failed
+
+
+@pytest.mark.parametrize("name", MODEL)
+def test_a_field_without_a_default_must_be_given(name):
+    fields = {k: x for k, x in MODEL.items() if k != name}
+    with pytest.raises(TypeError, match=name):
+        TransformerConfig(**fields)
+
+
+@pytest.mark.parametrize(
+    "wrong,suggested",
+    (
+        ("num_head", "num_heads"),
+        ("norm_orders", "norm_order"),
+        ("rope", "positions"),
+        ("alibi", "positions"),
+        ("norm_layer", "norm"),
+        ("hidden_size", "embed_dim"),
+        ("num_key_value_heads", "num_kv_heads"),
+        ("sliding_window", "window"),
+    ),
+)
+def test_an_unknown_field_is_refused_and_the_nearest_is_named(
+    wrong, suggested
+):
+    with pytest.raises(TypeError, match=f"'{wrong}': use {suggested}$"):
+        config(**{wrong: True})
+
+
+def test_every_suggestion_is_a_field():
+    names = {f.name for f in dataclasses.fields(TransformerConfig)}
+    aliases = attn.nn.config_checks._ALIASES
+    assert set(aliases.values()) <= names
+    assert not set(aliases) & names
+    with pytest.raises(TypeError, match="got 'zzz'$"):
+        config(zzz=1)
+
+
+@pytest.mark.parametrize(
+    "fields,error,says",
+    (
+        ({"positions": True}, TypeError, r"positions .*Rope\(4\); got True"),
+        ({"positions": attn.Rope}, TypeError, "positions .*got <class"),
+        ({"positions": "rotary"}, ValueError, "positions .*got 'rotary'"),
+        ({"positions": None}, TypeError, "positions .*; got None"),
+        (
+            {"positions": attn.Rope(8)},
+            ValueError,
+            "positions must have a head_dim of 4, .*; got Rope with 8",
+        ),
+        (
+            {"positions": attn.SinusoidalPositions(8)},
+            ValueError,
+            "positions must have a dim of 12, .*; got SinusoidalPositions",
+        ),
+        ({"positions": {"yarn": {}}}, ValueError, "positions .*one key of"),
+        ({"positions": "learned"}, ValueError, "max_positions must be given"),
+        ({"vocab_size": 11.0}, ValueError, "vocab_size .*; got 11.0"),
+        ({"num_layers": -1}, ValueError, "num_layers .*at least 0; got -1"),
+        ({"num_kv_heads": 2}, ValueError, "num_heads .*num_kv_heads"),
+        ({"num_heads": 5}, ValueError, "embed_dim .*; got 12 and 5"),
+        ({"is_causal": None}, TypeError, "is_causal must be True or False"),
+        ({"bias": 1}, TypeError, "bias must be True or False; got 1"),
+        ({"norm_eps": "1e-5"}, TypeError, "norm_eps must be a number"),
+        ({"norm_eps": 0.0}, ValueError, "norm_eps must be a positive number"),
+        ({"softcap": -1.0}, ValueError, "softcap must be a positive number"),
+        ({"dropout": 1.5}, ValueError, "dropout must be 0 to 1; got 1.5"),
+        ({"dropout": -0.5}, ValueError, "dropout must be"),
+        ({"attention": None}, TypeError, "attention must be the name"),
+        ({"norm": "batch"}, ValueError, "norm must be one of .*'batch'"),
+        ({"norm": RMSNorm, "norm_eps": 0.1}, ValueError, "norm_eps must be"),
+        ({"norm_order": True}, ValueError, "norm_order must be one of"),
+        ({"feed_forward": "mlp"}, ValueError, "feed_forward must be one of"),
+        (
+            {"feed_forward": FeedForward, "hidden_dim": 8},
+            ValueError,
+            "hidden_dim must be None with a feed_forward",
+        ),
+        ({"window": 3}, TypeError, "window must be a pair"),
+        (
+            {"window": [(1, 0)] * 3},
+            ValueError,
+            "window must have one entry for each layer, 2; got 3",
+        ),
+        ({"window": [(1, 0), (-1, 0)]}, ValueError, "left of window"),
+        ({"scale": [1.0]}, ValueError, "scale must have one entry .*; got 1"),
+        ({"scale": "1"}, TypeError, "scale must be a number"),
+        ({"memory_norm": True}, ValueError, "memory_norm must be False"),
+        (
+            {"self_attention": False, "cross_attention": True},
+            ValueError,
+            "positions must be added .*, without self_attention; got 'rope'",
+        ),
+        (
+            {
+                "self_attention": False,
+                "cross_attention": True,
+                "positions": "none",
+                "window": (1, 0),
+            },
+            ValueError,
+            "window must be None without self_attention",
+        ),
+    ),
+)
+def test_a_wrong_value_is_refused_under_its_name(fields, error, says):
+    with pytest.raises(error, match=says):
+        config(**fields)
+
+
+def test_a_model_is_built_of_a_configuration_alone():
+    with pytest.raises(TypeError, match="from_config takes a mapping"):
+        Transformer(MODEL)
+    assert Transformer.from_config(MODEL).config == config()
+
+
+def test_positions_that_count_twice_are_refused():
+    biased = functools.partial(MultiHeadAttention, alibi=True)
+    with pytest.raises(ValueError, match="alibi must be False with rope"):
+        Transformer(config(attention=biased))
+
+
+def test_it_prints_what_differs_from_the_defaults():
+    shown = repr(config(norm="rms", bias=True, num_kv_heads=1))
+    assert shown == (
+        "TransformerConfig(\n    vocab_size=11,\n    embed_dim=12,\n"
+        "    num_layers=2,\n    num_heads=3,\n    positions='rope',\n"
+        "    is_causal=True,\n    num_kv_heads=1,\n    norm='rms',\n)"
+    )
+
+
+def test_it_is_copied_pickled_and_changed_field_by_field():
+    made = config(window=[None, (3, 0)], scale=[0.5, 1])
+    for same in (copy.copy(made), copy.deepcopy(made)):
+        assert same == made
+    assert pickle.loads(pickle.dumps(made)) == made
+    other = dataclasses.replace(made, num_heads=2, scale=None)
+    assert other != made and (other.num_heads, other.scale) == (2, None)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        made.num_heads = 2
+
+
+# --- JSON --------------------------------------------------------------------
+
+WRITTEN = {
+    "rope": {"positions": attn.Rope(4, 5e5)},
+    "yarn": {
+        "positions": attn.Rope(
+            4,
+            type="yarn",
+            factor=4.0,
+            original_max_position_embeddings=16,
+            interleaved=True,
+        )
+    },
+    "no rope": {"positions": attn.NoRope(4)},
+    "learned": {"positions": attn.LearnedPositions(16, 12)},
+    "sinusoidal": {"positions": attn.SinusoidalPositions(12, base=100.0)},
+    "by layer": {"window": [(1, 0), None], "scale": (0.1, 2.0)},
+    "one window": {"window": (1, None)},
+}
+
+
+@pytest.mark.parametrize("name", WRITTEN)
+def test_json_and_back_is_the_same_model(name):
+    made = config(**WRITTEN[name])
+    plain = made.to_dict()
+    assert plain == json.loads(json.dumps(plain)) == json.loads(made.to_json())
+    again = TransformerConfig.from_json(made.to_json())
+    assert again == made == TransformerConfig.from_dict(plain)
+    one, two = Transformer(made).eval(), Transformer.from_config(plain).eval()
+    two.load_state_dict(one.state_dict())
+    assert two.to_config() == plain
+    assert torch.equal(one(IDS), two(IDS))
+
+
+def test_json_may_leave_out_what_the_model_says():
+    made = config(positions={"rope": {"base": 500.0}})
+    assert made == config(positions=attn.Rope(4, 500.0))
+    assert made != config(positions=attn.Rope(4, 501.0))
+    assert made != config() and made != "rope"
+
+
+@pytest.mark.parametrize(
+    "name,value",
+    (
+        ("norm", RMSNorm),
+        ("feed_forward", functools.partial(FeedForward, hidden_dim=3)),
+        ("attention", MultiHeadAttention),
+        ("positions", nn.Embedding(16, 12)),
+    ),
+)
+def test_a_class_of_ones_own_works_and_is_no_json(name, value):
+    made = config(**{name: value})
+    assert Transformer(made)(IDS).shape == (2, 5, 11)
+    with pytest.raises(TypeError, match=f"{name} must be a name"):
+        made.to_json()
+
+
+# --- what the fields do ------------------------------------------------------
+
+
+def test_layers_have_windows_and_scales_of_their_own():
+    model = Transformer(config(window=[(1, 0), None], scale=[0.5, 2.0]))
+    first, second = (block.attention for block in model.blocks)
+    assert (first.window, second.window) == ((1, 0), None)
+    assert (first.scale, second.scale) == (0.5, 2.0)
+    for window in ((1, 0), [(1, 0), (1, 0)]):
+        model = Transformer(config(window=window, scale=0.5))
+        layers = [block.attention for block in model.blocks]
+        assert [x.window for x in layers] == [(1, 0)] * 2
+        assert [x.scale for x in layers] == [0.5] * 2
+    for nothing in ([None, None], (None, None)):
+        model = Transformer(config(window=nothing))
+        assert [x.attention.window for x in model.blocks] == [None] * 2
+
+
+def test_every_model_has_a_copy_of_given_positions():
+    given = attn.LearnedPositions(16, 12)
+    made = config(positions=given)
+    one, two = Transformer(made), Transformer(made)
+    assert torch.equal(one.positions.weight, given.weight)
+    nn.init.zeros_(one.positions.weight)
+    assert torch.equal(two.positions.weight, given.weight)
+
+
+def test_the_implementation_or_the_class_of_attention_is_a_field():
+    model = Transformer(config(attention="reference"))
+    assert {x.attention.impl for x in model.blocks} == {"reference"}
+
+    class Doubled(MultiHeadAttention):
+        """Twice what attention gives, and no window."""
+
+        def __init__(self, embed_dim, num_heads, *, is_causal, rope):
+            super().__init__(
+                embed_dim, num_heads, is_causal=is_causal, rope=rope
+            )
+
+        def forward(self, query, *inputs, **options):
+            return 2 * super().forward(query, *inputs, **options)
+
+    torch.manual_seed(0)
+    plain = Transformer(config())
+    double = Transformer(config(attention=Doubled))
+    double.load_state_dict(plain.state_dict())
+    for block in plain.blocks:
+        for x in block.attention.out_proj.parameters():
+            x.data *= 2
+    assert torch.allclose(double(IDS), plain(IDS), rtol=1e-4, atol=1e-6)
+    with pytest.raises(TypeError, match="softcap"):
+        Transformer(config(attention=Doubled, softcap=3.0))
+
+
+FIELDS = dataclasses.fields(TransformerConfig)
+
+
+@pytest.mark.parametrize("preset", (gpt2_small, llama_style))
+@pytest.mark.parametrize("f", FIELDS, ids=lambda f: f.name)
+def test_every_field_of_a_preset_can_be_overridden(preset, f):
+    small = {**SIZES, "num_kv_heads": 3, "max_positions": 8}
+    others = {
+        "vocab_size": 7,
+        "num_kv_heads": 1,
+        "positions": "sinusoidal",
+        "attention": "grouped",
+        "norm": "layer" if preset is llama_style else "rms",
+        "norm_order": "sandwich",
+        "feed_forward": "relu",
+        "self_attention": False,
+        "window": (2, 0),
+        "scale": 0.5,
+        "dropout": 0.5,
+    }
+    value = getattr(preset(**small), f.name)
+    new = others.get(f.name)
+    if new is None and isinstance(value, bool):
+        new = not value
+    elif new is None:
+        new = 6 if "int" in f.type else 0.5 if "float" in f.type else True
+    needs = {
+        "self_attention": {"cross_attention": True, "positions": "learned"},
+        "memory_norm": {"cross_attention": True},
+    }.get(f.name, {})
+    made = preset(**{**small, **needs, f.name: new})
+    assert getattr(made, f.name) == new != value
+
+
+def test_gpt2_keeps_its_width_with_other_positions():
+    for positions in ("rope", "alibi", "sinusoidal", "none"):
+        small = gpt2_small(**SIZES, positions=positions)
+        assert Transformer(small)(IDS).shape == (2, 5, 11)
+    small = {**SIZES, "num_kv_heads": 1}
+    assert llama_style(**small).hidden_dim == 256
+    assert llama_style(**small, feed_forward="gelu").hidden_dim is None
