@@ -17,7 +17,7 @@ from attn.positions import LearnedPositions, position_ids
 CACHES = ("dynamic", "static", "sliding")
 
 #: From all ids ``(B, L)`` and the attention mask to logits ``(B, V)``.
-NextLogits = Callable[[Tensor, Tensor | None], Tensor]
+NextLogits = Callable[..., Tensor]
 
 
 def next_logits(
