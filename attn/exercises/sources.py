@@ -64,16 +64,26 @@ def solution(exercise_id: str) -> str:
     return "\n".join(lines[_first(node) - 1 : node.end_lineno])
 
 
-def stub(exercise_id: str) -> str:
-    """Return the task: the solution without the bodies of its functions."""
+def stub(exercise_id: str, docstrings: bool = True) -> str:
+    """Return the task: the solution without the bodies of its functions.
+
+    Args:
+        exercise_id: the exercise.
+        docstrings: whether the stub has them, as in the notebook.
+    """
     lines, node = _find(exercise_id)
     if isinstance(node, ast.FunctionDef):
-        return "\n".join(_without_body(lines, node))
-    kept = _header(lines, node)
-    for method in node.body:
-        if isinstance(method, ast.FunctionDef):
-            kept += ["", *_without_body(lines, method)]
-    return "\n".join(kept)
+        return "\n".join(_without_body(lines, node, docstrings))
+    parts = [_header(lines, node, docstrings)]
+    parts += [_without_body(lines, x, docstrings) for x in _methods(node)]
+    return "\n\n".join(map("\n".join, parts))
+
+
+def docstrings(exercise_id: str) -> dict[str, str]:
+    """Return the docstrings of a solution, by the names that have them."""
+    _, node = _find(exercise_id)
+    documented = [node, *_methods(node)]
+    return {x.name: ast.get_docstring(x) or "" for x in documented}
 
 
 def hints(exercise_id: str) -> tuple[str, ...]:
@@ -109,22 +119,29 @@ def _first(node: ast.FunctionDef | ast.ClassDef) -> int:
     return min([node.lineno, *(d.lineno for d in node.decorator_list)])
 
 
+def _methods(node: ast.FunctionDef | ast.ClassDef) -> list[ast.FunctionDef]:
+    body = node.body if isinstance(node, ast.ClassDef) else []
+    return [x for x in body if isinstance(x, ast.FunctionDef)]
+
+
 def _header(
-    lines: list[str], node: ast.FunctionDef | ast.ClassDef
+    lines: list[str], node: ast.FunctionDef | ast.ClassDef, docstring: bool
 ) -> list[str]:
-    """Return the lines of a definition up to the end of its docstring."""
+    """Return the lines of a definition up to its docstring, or to its end."""
     statement = node.body[0]
     if ast.get_docstring(node, clean=False) is None:
         raise ValueError(
             f"{node.name} must have a docstring: it is the task; an "
             "exercise's solution needs one, and each of its methods"
         )
-    end = statement.end_lineno or statement.lineno
+    end = statement.end_lineno if docstring else statement.lineno - 1
     return lines[_first(node) - 1 : end]
 
 
-def _without_body(lines: list[str], node: ast.FunctionDef) -> list[str]:
+def _without_body(
+    lines: list[str], node: ast.FunctionDef, docstring: bool
+) -> list[str]:
     indent = " " * (node.col_offset + 4)
     start = [f"{indent}super().__init__()"] if node.name == "__init__" else []
     body = [f"{indent}# YOUR CODE HERE", f"{indent}raise NotImplementedError"]
-    return _header(lines, node) + start + body
+    return _header(lines, node, docstring) + start + body

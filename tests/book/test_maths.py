@@ -24,9 +24,7 @@ def written(monkeypatch):
     def write(tex, kind=nodes.math):
         node = kind(tex, tex, nowrap=False)
         with pytest.raises(nodes.SkipNode):
-            (maths.inline if kind is nodes.math else maths.display)(
-                translator, node
-            )
+            maths.write(translator, node)
         return translator.body.pop()
 
     return write

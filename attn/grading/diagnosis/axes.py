@@ -6,7 +6,6 @@ says that its axes are heads, queries and features.
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -41,18 +40,11 @@ _USUAL = {
 @cache
 def _documented(exercise_id: str) -> tuple[dict[str, list[Shape]], str]:
     """Return the shapes of the arguments, and the text about the result."""
-    tree = ast.parse(sources.stub(exercise_id))
-    node: Any = tree.body[-1]
-    texts = [ast.get_docstring(node) or ""]
-    if isinstance(node, ast.ClassDef):
-        methods: dict[str, Any] = {
-            x.name: x for x in node.body if isinstance(x, ast.FunctionDef)
-        }
-        texts = [
-            ast.get_docstring(methods[name]) or ""
-            for name in ("__init__", "forward")
-            if name in methods
-        ]
+    _, name = sources.split_id(exercise_id)
+    documented = sources.docstrings(exercise_id)
+    methods = ("__init__", "forward")
+    texts = [documented[x] for x in methods if x in documented]
+    texts = texts or [documented[name]]
     found: dict[str, list[Shape]] = {}
     for text in texts:
         arguments = text.partition("\nArgs:\n")[2].partition("\n\nR")[0]

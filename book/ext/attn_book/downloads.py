@@ -16,22 +16,18 @@ from attn_book import repository
 
 
 def setup(app: Sphinx) -> None:
-    app.connect("build-finished", make_plain)
+    app.connect("html-collect-pages", make_plain)
 
 
-def make_plain(app: Sphinx, failure: Exception | None) -> None:
+def make_plain(app: Sphinx) -> list[str]:
     """Translate every notebook under ``_sources``, and add the glossary."""
-    if failure is not None or app.builder.format != "html":
-        return
     address = repository.address(app.srcdir)
     folder = Path(app.outdir, "_sources", "notebooks")
+    copies = {folder / "glossary.ipynb": plain.glossary()}
     for path in folder.glob("*.ipynb"):
         notebook = json.loads(path.read_text("utf-8"))
-        copy = plain.copy_of(notebook, set_up=True, repository=address)
-        write(copy, path)
-    write(plain.glossary(), folder / "glossary.ipynb")
-
-
-def write(notebook: object, path: Path) -> None:
-    text = json.dumps(notebook, indent=1, ensure_ascii=False)
-    path.write_text(text + "\n", "utf-8")
+        copies[path] = plain.copy_of(notebook, set_up=True, repository=address)
+    for path, copy in copies.items():
+        text = json.dumps(copy, indent=1, ensure_ascii=False)
+        path.write_text(text + "\n", "utf-8")
+    return []

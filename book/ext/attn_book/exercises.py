@@ -8,10 +8,10 @@ from ``attn/exercises`` and ``solutions``, read as source, their form from
 ``book/_templates``; the notebooks do not change.
 
 A code cell tagged ``touch-mask_workbench`` draws a stored figure; below it
-the page gets a place for the one that can be touched.
+the page gets a place for the one that can be touched. The museum's page gets
+its index.
 """
 
-import ast
 import json
 import re
 from collections.abc import Iterator
@@ -23,9 +23,9 @@ from sphinx.ext.napoleon.docstring import GoogleDocstring
 
 from attn.exercises import sources
 from attn.exercises.cells import checked_id, exercise_id, points
+from attn.grading.plain.museum import with_index
 
 Cell = dict[str, Any]
-DEFINITION = ast.FunctionDef | ast.ClassDef
 TOUCH = "touch-"
 
 
@@ -36,7 +36,7 @@ def setup(app: Sphinx) -> None:
 def add_to_page(app: Sphinx, docname: str, source: list[str]) -> None:
     """Add what is not in the notebook to the chapter ``docname``."""
     if docname.startswith("notebooks/"):
-        notebook = json.loads(source[0])
+        notebook = with_index(json.loads(source[0]))
         templates = app.builder.templates
         notebook["cells"] = list(with_additions(notebook, templates))
         source[0] = json.dumps(notebook)
@@ -54,16 +54,16 @@ def with_additions(notebook: Any, templates: Any) -> Iterator[Cell]:
         tags = cell["metadata"].setdefault("tags", [])  # on the page, classes
         figures = [x.removeprefix(TOUCH) for x in tags if x.startswith(TOUCH)]
         if name := exercise_id(cell):
-            about = {"points": worth.get(name, 0), "task": task(name)}
-            yield new("exercise-card", name=name, **about)
+            about = {"name": name, "task": task(name)}
+            yield new("exercise-card", points=worth.get(name, 0), **about)
             tags.append("exercise")
-            cell["source"] = bare_stub(name)
+            bare = sources.stub(name, docstrings=False)
+            cell["source"] = bare.replace(":\n\n", ":\n")
         if name := checked_id(cell):
             tags.append("check")
         yield cell
         if name:
-            hints, solution = sources.hints(name), sources.solution(name)
-            yield new("exercise-help", hints=hints, solution=solution)
+            yield new("exercise-help", name=name, sources=sources)
         for figure in figures:
             yield new("touch", name=figure)
 
@@ -75,13 +75,8 @@ def task(name: str) -> str:
     as well. As ``eval-rst`` a page takes seconds: MyST gives the parser an
     empty line for each line of the notebook before it, ten thousand a cell.
     """
-    right = definition(sources.solution(name))
-    parts = [ast.get_docstring(right) or ""]
-    if isinstance(right, ast.ClassDef):
-        for method in right.body:
-            if isinstance(method, ast.FunctionDef):
-                text = ast.get_docstring(method) or ""
-                parts.append(f"``{method.name}``: {text}")
+    (_, text), *methods = sources.docstrings(name).items()
+    parts = [text, *(f"``{method}``: {text}" for method, text in methods)]
     return "\n\n".join(map(set_as_text, parts))
 
 
@@ -91,21 +86,3 @@ def set_as_text(docstring: str) -> str:
     text = re.sub(r"^:(?:param|raises) (.+?):", r":\1:", text, flags=re.M)
     # A text like "C." begins a list for napoleon, which moves it down.
     return re.sub(r"^(:.+:)\n +", r"\1 ", text, flags=re.M)
-
-
-def bare_stub(name: str) -> str:
-    """Return the stub without the docstrings, which the card shows."""
-    stub = sources.stub(name)
-    lines = stub.splitlines()
-    right = definition(stub)
-    owners = [right, *getattr(right, "body", [])]
-    for owner in reversed(owners):
-        if isinstance(owner, DEFINITION) and ast.get_docstring(owner):
-            doc = owner.body[0]
-            del lines[doc.lineno - 1 : doc.end_lineno]
-    return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).replace(":\n\n", ":\n")
-
-
-def definition(source: str) -> Any:
-    """Return the last function or class of a source."""
-    return [x for x in ast.parse(source).body if isinstance(x, DEFINITION)][-1]

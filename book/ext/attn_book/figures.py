@@ -31,19 +31,16 @@ class Draw(SphinxPostTransform):
         folder = DRAWINGS / Path(self.env.docname).name
         for figure in list(self.document.findall(nodes.figure)):
             for name in figure["names"]:
-                wide, narrow = (
-                    folder / f"{name}{x}.svg" for x in ("", "-narrow")
-                )
-                if wide.exists():
-                    image = next(iter(figure.findall(nodes.image)))
-                    drawn = svg(wide, "wide", image["alt"])
-                    if narrow.exists():
-                        drawn += svg(narrow, "narrow", image["alt"])
-                    box = f'<div class="drawn">{drawn}</div>'
+                files = [folder / f"{name}{x}.svg" for x in ("", "-narrow")]
+                if files[0].exists():
+                    image = next(figure.findall(nodes.image))
+                    drawn = (svg(x, image["alt"]) for x in files if x.exists())
+                    box = f'<div class="drawn">{"".join(drawn)}</div>'
                     image.replace_self(nodes.raw("", box, format="html"))
 
 
-def svg(file: Path, kind: str, alt: str) -> str:
+def svg(file: Path, alt: str) -> str:
     """Return a drawing as HTML, with the alt text of its figure."""
+    kind = "narrow" if file.stem.endswith("-narrow") else "wide"
     label = f'class="{kind}" role="img" aria-label="{escape(alt)}"'
     return file.read_text("utf-8").replace("<svg ", f"<svg {label} ", 1)

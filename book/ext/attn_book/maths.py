@@ -21,41 +21,33 @@ RENDER = """katex.renderToString(dukpy.tex,
 
 
 def setup(app: Sphinx) -> None:
-    app.add_html_math_renderer("katex", (inline, None), (display, None))
+    app.add_html_math_renderer("katex", (write, None), (write, None))
 
 
-def inline(translator: Any, node: nodes.math) -> None:
-    """Write a formula within a line."""
-    _write(translator, node, "span", node.astext())
-
-
-def display(translator: Any, node: nodes.math_block) -> None:
-    """Write a formula that has its own lines."""
-    tex = node.astext()
-    if r"\\" in tex and not node["nowrap"]:
+def write(translator: Any, node: nodes.math | nodes.math_block) -> None:
+    """Write a formula, within a line or on lines of its own."""
+    tex, display = node.astext(), isinstance(node, nodes.math_block)
+    if display and r"\\" in tex and not node["nowrap"]:
         tex = rf"\begin{{split}}{tex}\end{{split}}"
-    _write(translator, node, "div", tex)
-
-
-def _write(translator: Any, node: nodes.Element, tag: str, tex: str) -> None:
     try:
-        formula = _typeset(tex, tag == "div")
+        formula = typeset(tex, display)
     except JSRuntimeError as error:
         logging.getLogger(__name__).warning("%s", error, location=node)
         formula = translator.encode(tex)
+    tag = "div" if display else "span"
     start = translator.starttag(node, tag, "", CLASS="math notranslate")
     translator.body.append(f"{start}{formula}</{tag}>")
     raise nodes.SkipNode
 
 
 @cache
-def _typeset(tex: str, display: bool) -> str:
-    made: str = _katex().evaljs(RENDER, tex=tex, display=display)
+def typeset(tex: str, display: bool) -> str:
+    made: str = katex().evaljs(RENDER, tex=tex, display=display)
     return made
 
 
 @cache
-def _katex() -> JSInterpreter:
+def katex() -> JSInterpreter:
     engine = JSInterpreter()
     engine.evaljs(KATEX.read_text("utf-8"))
     return engine

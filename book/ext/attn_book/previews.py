@@ -20,7 +20,7 @@ from attn_book.sharing import summary
 def setup(app: Sphinx) -> None:
     kept: dict[str, str] = {}
     app.connect("html-page-context", partial(keep, kept))
-    app.connect("build-finished", partial(write, kept))
+    app.connect("html-collect-pages", partial(write, kept))
 
 
 def keep(kept: dict[str, str], app: Sphinx, page: str, *about: Any) -> None:
@@ -39,7 +39,7 @@ def keep(kept: dict[str, str], app: Sphinx, page: str, *about: Any) -> None:
             case nodes.citation():
                 parts = node[1:]
             case nodes.section() if node.parent is doctree:
-                parts, own = beginning(node, summary(page)), [*own, ""]
+                parts, own = beginning(node, summary(app, page)), [*own, ""]
             case nodes.section() if places.intersection(own):
                 parts = beginning(node)
             case _:
@@ -71,8 +71,9 @@ def html_of(node: nodes.Element, app: Sphinx) -> str:
     return str(builder.render_partial(node)["fragment"])
 
 
-def write(kept: dict[str, str], app: Sphinx, failure: object) -> None:
-    if failure is None and app.builder.format == "html":
-        file = Path(app.outdir, "_static", "preview.data.js")
-        text = json.dumps(kept, indent=0, ensure_ascii=False)
-        file.write_text(f"window.previews = {text};\n", "utf-8")
+def write(kept: dict[str, str], app: Sphinx) -> list[str]:
+    """Write the script when all pages are written; adds none."""
+    text = json.dumps(kept, indent=0, ensure_ascii=False)
+    file = Path(app.outdir, "_static", "preview.data.js")
+    file.write_text(f"window.previews = {text};\n", "utf-8")
+    return []

@@ -9,7 +9,6 @@ import os
 import re
 import shlex
 from subprocess import getoutput
-from urllib.parse import urlsplit
 
 from sphinx.application import Sphinx
 from sphinx.config import Config
@@ -38,7 +37,7 @@ def configure(app: Sphinx, config: Config) -> None:
     tracker = "issue tracker of the repository that you got this book from"
     if url:
         tracker = f"[issue tracker]({url}/issues)"
-        if "github" in (urlsplit(url).hostname or ""):
+        if re.match(r"https?://[^/]*github", url):
             config.html_theme_options.update(
                 repository_url=url,
                 repository_branch=COPIES,

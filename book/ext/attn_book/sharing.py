@@ -7,16 +7,13 @@ theirs and there is a sitemap.
 """
 
 import html
+import json
 import os
 import re
-from pathlib import PurePosixPath
 from typing import Any
 
 from sphinx.application import Sphinx
 from sphinx.config import Config
-
-from attn.exercises import APPENDICES, CHAPTERS
-from attn.grading.plain.targets import notebook
 
 BEFORE_OPENGRAPH = 400  # whose own handler has the priority 500
 
@@ -43,17 +40,14 @@ def describe(
 ) -> None:
     """Describe a chapter by its summary, a page by what it says of itself."""
     meta = context.get("meta") or {}
-    if text := html.escape(summary(page) or meta.get("og:description", "")):
+    said = summary(app, page) or meta.get("og:description", "")
+    if text := html.escape(said):
         tag = f'<meta name="description" content="{text}" />\n'
         context["metatags"] += tag
         context["meta"] = {**meta, "og:description": text}
 
 
-def summary(page: str) -> str:
+def summary(app: Sphinx, page: str) -> str:
     """Return a chapter's summary without its Markdown; others have none."""
-    stem = PurePosixPath(page).name
-    if stem not in (*CHAPTERS.values(), *APPENDICES):
-        return ""
-    return re.sub(
-        r"[`$*\\]", "", notebook(stem)["metadata"]["attn"]["summary"]
-    )
+    meta = app.env.metadata.get(page, {}).get("attn", "{}")
+    return re.sub(r"[`$*\\]", "", json.loads(meta).get("summary", ""))
