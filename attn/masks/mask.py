@@ -114,6 +114,8 @@ class Mask:
     def _inside(self, operator: str) -> str:
         """Return the text as an operand, in brackets where needed."""
         text = repr(self)
+        if torch.compiler.is_compiling():
+            return text  # Dynamo cannot search a text with symbolic sizes
         if " | " in text and operator != " | ":
             return f"({text})"
         return f"({text})" if " & " in text and operator == "~" else text

@@ -198,3 +198,14 @@ def test_what_is_no_padding_is_refused(name):
     call, error, message = REFUSED[name]
     with pytest.raises(error, match=message):
         call()
+
+
+def test_padding_and_causality_compile_for_every_length():
+    def keep(valid):
+        mask = padding(valid) & causal()
+        return mask.dense(valid.shape[1], batch=len(valid))
+
+    whole = torch.compile(keep, backend="eager", fullgraph=True, dynamic=True)
+    for shape in ((2, 5), (3, 7)):
+        valid = torch.rand(shape) < 0.6
+        assert torch.equal(whole(valid), keep(valid))
