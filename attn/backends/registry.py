@@ -176,7 +176,7 @@ class Registry(Mapping[str, Implementation]):
                 deprioritized,
                 _constant(supports_lse),
                 _constant(tunable),
-                _keywords(function),
+                declared_keywords(function),
             )
             for after in later:
                 self._own[after] = self._own.pop(after)
@@ -239,7 +239,8 @@ def _constant(answer: bool | Condition) -> Condition:
     return answer if callable(answer) else lambda inputs: bool(answer)
 
 
-def _keywords(function: Attention) -> frozenset[str] | None:
+def declared_keywords(function: Attention) -> frozenset[str] | None:
+    """Return the names of its parameters; None if it takes any keyword."""
     parameters = inspect.signature(function).parameters.values()
     if any(p.kind is p.VAR_KEYWORD for p in parameters):
         return None

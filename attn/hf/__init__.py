@@ -9,19 +9,20 @@ Mistral, Gemma2, GPT-NeoX, Bloom, BERT and more in the modules of attn.nn.
 the model and the tokenizer in one.
 """
 
-from attn.hf.attention_interface import attach, register
 from attn.hf.bert import Bert
 from attn.hf.bidirectional import bidirectional_llama
 from attn.hf.gguf import GgufFile, llama_of
 from attn.hf.gguf_tokenizer import tokenizer_of
 from attn.hf.loading import FAMILIES, load
 from attn.hf.mask_functions import as_mask
-from attn.hf.mask_interface import layer_masks
+from attn.hf.mask_interface import MaskSpec, layer_masks
+from attn.hf.registration import attach, register, unregister
 
 __all__ = [
     "FAMILIES",
     "Bert",
     "GgufFile",
+    "MaskSpec",
     "as_mask",
     "attach",
     "bidirectional_llama",
@@ -30,4 +31,5 @@ __all__ = [
     "load",
     "register",
     "tokenizer_of",
+    "unregister",
 ]

@@ -1,27 +1,28 @@
-"""Register attn's attention with transformers, in one line.
+"""Compute the attention of a model of transformers.
 
-``register()`` puts a pair under one name: an attention function, and the
-function that makes its masks. Without the second, transformers makes no mask
-at all, and queries silently attend to padding and future tokens.
+``attn_forward`` has the signature of transformers' attention functions and
+calls ``attn.attention``. It drops no mask and no keyword silently.
 """
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Iterable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from torch import Tensor, nn
 
 from attn import api
-from attn.hf.mask_interface import MaskSpec, make_mask
+from attn.backends import Registry
+from attn.functional import attention_weights
+from attn.hf.mask_interface import MaskSpec
+from attn.hf.packing import packed_mask
 from attn.masks import Mask
 from attn.masks.combine import combine_masks
 
-if TYPE_CHECKING:
-    from transformers import PreTrainedModel
-
 #: Keywords without effect: the mask includes them, or the model uses them.
-_IGNORED = (
+IGNORED = {
     "cache_position",
     "deterministic",
     "is_causal",
@@ -36,87 +37,8 @@ _IGNORED = (
     "return_dict",
     "sliding_window",
     "use_cache",
-)
-
-
-def attach(
-    model: PreTrainedModel, impl: str = "auto", name: str = "attn"
-) -> PreTrainedModel:
-    """Replace the attention of a model of transformers.
-
-    ``model.set_attn_implementation("sdpa")`` restores it.
-
-    Args:
-        model: loaded, or made from a config.
-        impl: the implementation, as in ``register``.
-        name: under which it is registered; models with different ``impl``
-            need different names.
-
-    Returns:
-        The model itself.
-
-    Raises:
-        ValueError: a part of the model computes attention inline; the part
-            is named.
-
-    Source: transformers ``PreTrainedModel.set_attn_implementation``.
-    """
-    import transformers
-
-    for part in model.modules():
-        if not isinstance(part, transformers.PreTrainedModel):
-            continue
-        if not type(part)._can_set_attn_implementation():
-            raise ValueError(
-                f"{type(part).__name__} of transformers "
-                f"{transformers.__version__} computes attention inline, so "
-                "it cannot be replaced. attn.hf.load(model) rebuilds Bloom "
-                "and others with attn.nn"
-            )
-    register(name, impl)
-    model.set_attn_implementation(name)
-    return model
-
-
-def register(name: str = "attn", impl: str = "auto") -> str:
-    """Register attn's attention and masks with transformers.
-
-    ``model.set_attn_implementation(attn.hf.register())`` then selects them,
-    with caches, sliding and chunked layers, sinks, softcaps and biases.
-
-    Args:
-        name: for ``attn_implementation``. Registering it again replaces it,
-            also for models that already use it.
-        impl: one of ``attn.api.implementations()``, or ``"auto"``.
-
-    Returns:
-        The name.
-
-    Raises:
-        ValueError: there is no such implementation, or the name belongs to
-            transformers or another library.
-
-    Source: transformers ``AttentionInterface``, ``AttentionMaskInterface``.
-    """
-    from transformers import AttentionInterface, AttentionMaskInterface
-
-    if impl != "auto" and impl not in api.implementations():
-        raise ValueError(
-            f"impl must be 'auto' or one of {list(api.implementations())}; "
-            f"got {impl!r}"
-        )
-    existing: Any = AttentionInterface._global_mapping.get(name)
-    function = getattr(existing, "func", existing)
-    if name == "eager" or function not in (None, attn_forward):
-        raise ValueError(
-            "name must not belong to transformers or another library; got "
-            f"{name!r}. Choose another"
-        )
-    AttentionInterface.register(name, partial(attn_forward, impl=impl))
-    # FlexAttention makes its blocks from predicates, padding included.
-    make = partial(make_mask, always_spec=impl == "flex")
-    AttentionMaskInterface.register(name, make)
-    return name
+}
+_CONTRACT = frozenset(inspect.signature(api.attention).parameters)
 
 
 def attn_forward(
@@ -131,70 +53,97 @@ def attn_forward(
     s_aux: Tensor | None = None,
     sinks: Tensor | None = None,
     position_bias: Tensor | None = None,
+    cu_seq_lens_q: Tensor | None = None,
+    cu_seq_lens_k: Tensor | None = None,
+    max_length_q: int | None = None,
+    max_length_k: int | None = None,
+    output_attentions: bool | None = False,
     *,
     impl: str,
+    registry: Registry,
     **kwargs: Any,
-) -> tuple[Tensor, None]:
-    """Return ``(B, L, H, Dv)`` for ``(B, H, L, D)``, and no weights."""
-    _check(module, query, attention_mask, kwargs)
-    mask: Tensor | Mask | None
-    mask, q_offset = (
-        attention_mask
-        if isinstance(attention_mask, MaskSpec)
-        else (attention_mask, None)
+) -> tuple[Tensor, Tensor | None]:
+    """Compute attention, and the weights on request.
+
+    Args:
+        module, query, key, value, attention_mask: as transformers passes
+            them; query is ``(B, H, L, D)``.
+        scaling, dropout, softcap, s_aux, sinks, position_bias: ``scale``,
+            ``dropout_p``, ``softcap``, ``sinks`` and a bias of the contract.
+        cu_seq_lens_q, cu_seq_lens_k: borders of the sequences packed into
+            one row, as FlashAttention takes them; a sequence does not attend
+            to another. The lengths ``max_length_q`` and ``max_length_k``
+            follow from them.
+        output_attentions: compute the weights too, in a second pass, which
+            needs memory for ``(B, H, L, S)``.
+        impl, registry: as in ``attn.attention``.
+        kwargs: keywords that the implementation declares.
+
+    Returns:
+        ``(B, L, H, Dv)``, and the weights without dropout, ``(B, H, L, S)``,
+        or None.
+    """
+    check_causality(module, query, attention_mask, kwargs.get("is_causal"))
+    extra = _extra_keywords(module, impl, registry, kwargs)
+    mask: Any
+    mask, q_offset = attention_mask, None
+    if isinstance(attention_mask, MaskSpec):
+        mask, q_offset = attention_mask.mask, attention_mask.q_offset
+    dense = partial(
+        Mask.dense,
+        q_len=query.shape[-2],
+        kv_len=key.shape[-2],
+        batch=query.shape[0],
+        q_offset=q_offset or 0,
+        device=query.device,
     )
-    if position_bias is not None:
-        dense = partial(
-            Mask.dense,
-            q_len=query.shape[-2],
-            kv_len=key.shape[-2],
-            batch=query.shape[0],
-            q_offset=q_offset or 0,
-            device=query.device,
-        )
-        mask, q_offset = combine_masks(position_bias, mask, dense), None
+    packed = packed_mask(module, query, key, cu_seq_lens_q, cu_seq_lens_k)
+    mask = combine_masks(mask, packed, dense)
+    mask = combine_masks(position_bias, mask, dense)
     sinks = sinks if s_aux is None else s_aux
+    options: dict[str, Any] = {
+        "scale": scaling,
+        "enable_gqa": query.shape[1] != key.shape[1],
+        "softcap": softcap,
+        "sinks": None if sinks is None else sinks.reshape(-1),
+        "q_offset": q_offset if isinstance(mask, Mask) else None,
+    }
     out = api.attention(
         query,
         key,
         value,
         mask,
         dropout_p=dropout,
-        scale=scaling,
-        enable_gqa=query.shape[1] != key.shape[1],
-        softcap=softcap,
-        sinks=None if sinks is None else sinks.reshape(-1),
-        q_offset=q_offset,
         impl=impl,
+        registry=registry,
+        **options,
+        **extra,
     )
     assert isinstance(out, Tensor)
-    return out.transpose(1, 2).contiguous(), None
-
-
-def _check(
-    module: nn.Module,
-    query: Tensor,
-    mask: Tensor | MaskSpec | None,
-    kwargs: dict[str, Any],
-) -> None:
-    """Raise for a keyword that would be ignored or contradicts the mask."""
-    if kwargs.get("output_attentions"):
+    out = out.transpose(1, 2).contiguous()
+    if not (output_attentions or is_captured()):
+        return out, None
+    if extra:
         raise ValueError(
-            "output_attentions must be False, because attn never stores the "
-            'weights; got True. Use attn_implementation="eager" to get them'
+            f"output_attentions must be False with {', '.join(extra)}, whose "
+            "effect on the weights is unknown; got True"
         )
-    unexpected = sorted(
-        name
-        for name, value in kwargs.items()
-        if value is not None and name not in _IGNORED
-    )
-    if unexpected:
-        raise TypeError(
-            "attn got an unexpected keyword argument from "
-            f"{type(module).__name__}: {', '.join(unexpected)}. Use "
-            'attn_implementation="eager" for this model'
-        )
-    is_causal = kwargs.get("is_causal")
+    weights = attention_weights(query, key, attn_mask=mask, **options).weights
+    return out, weights.to(query.dtype)
+
+
+def is_captured() -> bool:
+    """Return whether a model collects weights; few pass that on to here."""
+    from transformers.utils import output_capturing
+
+    collected = output_capturing._active_collector.get() or ()
+    return any(kind.endswith("attentions") for kind in collected)
+
+
+def check_causality(
+    module: nn.Module, query: Tensor, mask: Any, is_causal: bool | None
+) -> None:
+    """Raise for a mask that is missing or contradicts ``is_causal``."""
     terms = mask.mask.terms if isinstance(mask, MaskSpec) else ()
     if is_causal is False and any(term.kind == "causal" for term in terms):
         raise ValueError(
@@ -209,4 +158,41 @@ def _check(
             f"attention_mask must be given to {type(module).__name__}, which "
             "is causal; got None. If only the attention function was "
             "registered, attn.hf.register(name) registers both"
+        )
+
+
+def _extra_keywords(
+    module: nn.Module, impl: str, registry: Registry, kwargs: dict[str, Any]
+) -> dict[str, Any]:
+    """Return the keywords for the implementation, which declares them."""
+    impl = registry.default if impl == "auto" else impl
+    named = () if impl == "auto" else (registry[impl],)
+    declared = set((named[0].keywords or ()) if named else ()) - _CONTRACT
+    extra = {
+        k: x
+        for k, x in kwargs.items()
+        if x is not None and (k not in IGNORED or k in declared)
+    }
+    if not extra:
+        return extra
+    able = named or tuple(one for _, one in registry.complete())
+    refuse(
+        "attn",
+        module,
+        [
+            k
+            for k in extra
+            if k in _CONTRACT or not any(one.declares(k) for one in able)
+        ],
+    )
+    return extra
+
+
+def refuse(name: str, module: nn.Module, keywords: Iterable[str]) -> None:
+    if names := ", ".join(sorted(keywords)):
+        raise TypeError(
+            f"{name} got an unexpected keyword argument from "
+            f"{type(module).__name__}: {names}. Use "
+            'attn_implementation="eager" for this model, or a function that '
+            "declares it"
         )

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor, nn
 
-from attn.hf.attention_interface import attach
+from attn.hf.registration import attach
 from attn.positions import NoRope
 
 if TYPE_CHECKING:

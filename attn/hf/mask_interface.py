@@ -3,20 +3,47 @@
 from __future__ import annotations
 
 import copy
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
 from attn.hf.mask_functions import as_mask
-from attn.masks import Mask, padding
+from attn.masks import Mask, causal, padding, window
+
+if TYPE_CHECKING:
+    from torch.nn.attention.flex_attention import BlockMask
+
+#: Forms of masks for a function with transformers' signature.
+FORMS = ("bool", "additive", "block", "spec")
 
 
-class MaskSpec(NamedTuple):
-    """A mask that needs no tensor, on its way to the layers."""
+@dataclass(frozen=True)
+class MaskSpec:
+    """A mask that needs no tensor: ``attn_mask`` and ``q_offset`` of a call.
+
+    ``q_offset`` is the position of the first query among the keys, and
+    ``sizes`` are the other arguments of ``Mask.dense``.
+    """
 
     mask: Mask
-    q_offset: int  # of the first query, counted from the first key
+    q_offset: int
+    sizes: dict[str, Any]
+
+    def dense(self) -> Tensor:
+        """Return the mask as booleans, ``(B, 1, L, S)``."""
+        return self.mask.dense(q_offset=self.q_offset, **self.sizes)
+
+    def contiguous(self) -> Tensor:
+        """Return ``dense``, in memory of its own.
+
+        ``generate`` of transformers calls it for a static cache, and passes
+        on the result, which must be a tensor.
+        """
+        return self.dense().contiguous()
 
 
 def make_mask(
@@ -35,22 +62,102 @@ def make_mask(
 
     q_offset, kv_offset = kwargs.get("q_offset", 0), kwargs.get("kv_offset", 0)
     tokens, kv_len = kwargs.get("attention_mask"), kwargs["kv_length"]
+    mask = _mask(kwargs["mask_function"])
+    sizes = {
+        "q_len": kwargs["q_length"],
+        "kv_len": kv_len,
+        "batch": kwargs["batch_size"],
+        "device": kwargs.get("device"),
+    }
     if always_spec:
-        mask = as_mask(kwargs["mask_function"])
         real = masking_utils.prepare_padding_mask(tokens, kv_len, kv_offset)
         if real is not None:
             mask = mask & padding(real.bool())
-        return MaskSpec(mask.shift(kv=kv_offset), int(q_offset))
-    if isinstance(q_offset, int) and not kwargs.get("use_vmap"):
-        mask = as_mask(kwargs["mask_function"])
-        # Shifting queries and keys alike does not change a relative mask.
-        if mask.is_relative and _all_real(tokens, kv_len + kv_offset):
-            return MaskSpec(mask, q_offset - kv_offset)
+        return MaskSpec(mask.shift(kv=kv_offset), int(q_offset), sizes)
+    is_static = isinstance(q_offset, int) and not kwargs.get("use_vmap")
+    # Shifting queries and keys alike does not change a relative mask.
+    is_exact = is_static and mask.is_relative
+    if is_exact and _all_real(tokens, kv_len + kv_offset):
+        return MaskSpec(mask, q_offset - kv_offset, sizes)
+    return _unskipped(masking_utils.sdpa_mask, **kwargs)
+
+
+def mask_maker(form: str | Callable[..., Any]) -> Callable[..., Any]:
+    """Return the function that makes masks of a form for transformers.
+
+    Args:
+        form: one of ``FORMS``, or a function of the arguments of
+            transformers' ``sdpa_mask``.
+    """
+    from transformers import masking_utils
+
+    if callable(form):
+        return partial(_unskipped, form)
+    makers: dict[str, Callable[..., Any]] = {
+        "bool": partial(_unskipped, masking_utils.sdpa_mask),
+        "additive": partial(_unskipped, masking_utils.eager_mask),
+        "block": _block_mask,
+        "spec": partial(make_mask, always_spec=True),
+    }
+    return makers[form]
+
+
+def in_form(mask: Any, form: str, dtype: torch.dtype) -> Any:
+    """Convert a mask of four axes, given by a model's caller, to a form.
+
+    Those of ``mask_maker`` are in their form already.
+
+    Args:
+        mask: bool or float ``(B, 1, L, S)``; others are returned as they are.
+        form: one of ``FORMS``.
+        dtype: of an additive mask.
+
+    Raises:
+        TypeError: the form cannot express it.
+    """
+    if not isinstance(mask, Tensor):
+        return mask
+    if form == "bool" and mask.dtype == torch.bool:
+        return mask
+    if form == "additive":
+        if mask.dtype != torch.bool:
+            return mask
+        zero = torch.zeros((), dtype=dtype, device=mask.device)
+        return torch.where(mask, zero, torch.finfo(dtype).min)
+    raise TypeError(
+        "attention_mask must be (B, S), or booleans of four axes for a "
+        f'function with mask="bool"; got {mask.dtype} of shape '
+        f'{tuple(mask.shape)} for mask="{form}"'
+    )
+
+
+def _unskipped(make: Callable[..., Any], **kwargs: Any) -> Any:
+    """Make a mask even where PyTorch's flag could replace it."""
     kwargs["allow_is_causal_skip"] = False
     kwargs["allow_is_bidirectional_skip"] = False
-    mask_tensor = masking_utils.sdpa_mask(**kwargs)
-    assert mask_tensor is not None
-    return mask_tensor
+    return make(**kwargs)
+
+
+def _block_mask(**kwargs: Any) -> BlockMask:
+    spec = make_mask(always_spec=True, **kwargs)
+    assert isinstance(spec, MaskSpec)
+    return spec.mask.block_mask(
+        **{**spec.sizes, "device": spec.sizes["device"] or "cpu"},
+        q_offset=spec.q_offset,
+    )
+
+
+def _mask(function: Callable[..., Any]) -> Mask:
+    """Convert a mask function; compiled code cannot read its closure."""
+    from transformers import masking_utils
+
+    if not torch.compiler.is_compiling():
+        return as_mask(function)
+    if function is masking_utils.causal_mask_function:
+        return causal()
+    if function is masking_utils.bidirectional_mask_function:
+        return window()
+    return Mask(function, "a function")
 
 
 def _all_real(attention_mask: Tensor | None, end: int) -> bool:
@@ -98,6 +205,6 @@ def layer_masks(
         masks = {"full_attention": masks}
     for layer_type, mask in masks.items():
         if isinstance(mask, MaskSpec):
-            mask = mask.mask.dense(q_len, q_offset=mask.q_offset)
+            mask = mask.dense()
         masks[layer_type] = mask[0, 0]
     return masks

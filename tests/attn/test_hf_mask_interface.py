@@ -31,8 +31,7 @@ def test_a_spec_equals_the_tensor_that_it_replaces():
             "mask_function": window,
             "attention_mask": pad("left")[:, : first + S],
         }
-        mask, q_offset = make_mask(**kwargs, always_spec=True)
-        got = mask.dense(L, S, batch=3, q_offset=q_offset)
+        got = make_mask(**kwargs, always_spec=True).dense()
         want = theirs.sdpa_mask(**kwargs, allow_is_causal_skip=False)
         assert torch.equal(got, want)
 
@@ -67,7 +66,7 @@ def test_a_mask_is_a_spec_if_a_spec_is_exact(kwargs, is_spec):
         real = torch.nn.functional.pad(real, (0, 9 - real.shape[1]))
         allowed = allowed & real[:, None, None]
     if isinstance(made, MaskSpec):
-        made = made.mask.dense(5, 9, batch=2, q_offset=made.q_offset)
+        made = made.dense()
     assert torch.equal(made.expand(2, 1, 5, 9), allowed)
 
 
@@ -83,7 +82,7 @@ def test_a_sliding_cache_starts_behind_position_0():
     }
     made = make_mask(**kwargs)
     want = theirs.sdpa_mask(**kwargs, allow_is_causal_skip=False)
-    assert torch.equal(made.mask.dense(1, 4, q_offset=made.q_offset), want)
+    assert torch.equal(made.dense(), want)
 
 
 def test_the_masks_of_a_models_layers_are_returned():
@@ -104,9 +103,8 @@ def test_the_masks_of_a_models_layers_are_returned():
 
 
 def test_looking_at_masks_changes_no_registered_attention():
-    hf.register("attn", "reference")
+    hf.register()
     before = transformers.AttentionInterface()["attn"]
     hf.layer_masks(config("llama"), 5)
     after = transformers.AttentionInterface()["attn"]
-    hf.register()
     assert after is before

@@ -1,0 +1,58 @@
+"""Sequences packed into one row, as FlashAttention takes them."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from attn.masks import Mask, documents
+
+
+def packed_mask(
+    module: nn.Module,
+    query: Tensor,
+    key: Tensor,
+    cu_seq_lens_q: Tensor | None,
+    cu_seq_lens_k: Tensor | None,
+) -> Mask | None:
+    """Return the mask that keeps packed sequences apart; None without them.
+
+    Args:
+        module: the layer, for its configuration.
+        query, key: ``(1, H, L, D)`` and ``(1, Hkv, L, D)``.
+        cu_seq_lens_q, cu_seq_lens_k: where each sequence starts, and the end
+            of the last, ``(sequences + 1,)``; the same for both.
+
+    Source: transformers ``DataCollatorWithFlattening``.
+    """
+    if cu_seq_lens_q is None and cu_seq_lens_k is None:
+        return None
+    if cu_seq_lens_q is None or cu_seq_lens_k is None:
+        raise ValueError(
+            "cu_seq_lens_q and cu_seq_lens_k must be given together; got "
+            f"cu_seq_lens_{'k' if cu_seq_lens_q is None else 'q'} alone"
+        )
+    batch, q_len, kv_len = query.shape[0], query.shape[-2], key.shape[-2]
+    if batch != 1 or q_len != kv_len:
+        raise ValueError(
+            "cu_seq_lens_q needs one row of packed sequences, without earlier "
+            f"keys in a cache; got {batch} rows of {q_len} queries and "
+            f"{kv_len} keys"
+        )
+    is_known = cu_seq_lens_q is cu_seq_lens_k or torch.compiler.is_compiling()
+    if not is_known and not torch.equal(cu_seq_lens_q, cu_seq_lens_k):
+        raise ValueError(
+            "cu_seq_lens_q and cu_seq_lens_k must be equal, because each "
+            f"sequence attends to itself; got {cu_seq_lens_q.tolist()} and "
+            f"{cu_seq_lens_k.tolist()}"
+        )
+    chunk = getattr(getattr(module, "config", None), "attention_chunk_size", 0)
+    if chunk and kv_len > chunk:
+        raise ValueError(
+            f"cu_seq_lens_q needs attention without chunks, which would not "
+            f"start where a sequence does; got {kv_len} tokens and chunks of "
+            f"{chunk}"
+        )
+    positions = torch.arange(q_len, device=query.device)
+    ends = cu_seq_lens_q[1:].to(query.device)
+    return documents(torch.searchsorted(ends, positions, right=True))

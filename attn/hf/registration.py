@@ -1,0 +1,256 @@
+"""Put attention under names in transformers, for one model or for all.
+
+``register`` puts a pair under one name: an attention function, and the
+function that makes its masks. Without the second, transformers makes no mask
+at all, and queries silently attend to padding and future tokens. ``attach``
+does both for one model. A name never changes its meaning, so that a model
+keeps its attention whatever is attached or registered after it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar, overload
+from uuid import uuid4
+
+from torch import Tensor
+
+from attn import api
+from attn.backends import Registry
+from attn.hf.adapter import adapt
+from attn.hf.attention_interface import attn_forward
+from attn.hf.mask_interface import FORMS, make_mask, mask_maker
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedConfig, PreTrainedModel
+
+#: ``(module, query, key, value, attention_mask, **kwargs)`` of transformers.
+Attention = Callable[..., tuple[Tensor, Tensor | None]]
+AnyAttention = TypeVar("AnyAttention", bound=Attention)
+
+#: What each name of ours computes: an implementation and its registry, or a
+#: function and its form of masks.
+_registered: dict[str, tuple[object, object]] = {}
+
+
+def attach(
+    model: PreTrainedModel,
+    impl: str = "auto",
+    *,
+    registry: Registry = api.registry,
+) -> PreTrainedModel:
+    """Replace the attention of a model of transformers.
+
+    ``model.set_attn_implementation("sdpa")`` restores it. Copies of the model
+    compute as it does. ``save_pretrained`` does not store the implementation,
+    and a pickle only its name: attach again in another process.
+
+    Args:
+        model: loaded, or made from a config.
+        impl: one of ``attn.api.implementations()``, or ``"auto"``.
+        registry: of the implementations; the model keeps it.
+
+    Returns:
+        The model itself.
+
+    Raises:
+        ValueError: a part of the model computes attention inline; the part
+            is named. Or there is no such implementation.
+        LookupError: the implementation lacks its mask function.
+
+    Source: transformers ``PreTrainedModel.set_attn_implementation``.
+    """
+    import transformers
+
+    for part in model.modules():
+        if not isinstance(part, transformers.PreTrainedModel):
+            continue
+        if not type(part)._can_set_attn_implementation():
+            raise ValueError(
+                f"{type(part).__name__} of transformers "
+                f"{transformers.__version__} computes attention inline, so "
+                "it cannot be replaced. attn.hf.load(model) rebuilds Bloom "
+                "and others with attn.nn"
+            )
+    before = [(x, x._attn_implementation) for x in _configs(model)]
+    name = _name(impl, registry)
+    is_new = name not in _registered
+    register(name, impl, registry=registry)
+    try:
+        model.set_attn_implementation(name)
+    except BaseException:
+        for config, implementation in before:
+            config._attn_implementation_internal = implementation
+        if is_new:
+            unregister(name)
+        raise
+    return model
+
+
+@overload
+def register(
+    name: str = ..., impl: str = ..., *, registry: Registry = ...
+) -> str: ...
+@overload
+def register(
+    name: str, impl: Attention, *, mask: str | Callable[..., Any]
+) -> str: ...
+@overload
+def register(
+    name: str, *, mask: str | Callable[..., Any]
+) -> Callable[[AnyAttention], AnyAttention]: ...
+def register(
+    name: str = "attn",
+    impl: str | Attention = "auto",
+    *,
+    mask: str | Callable[..., Any] | None = None,
+    registry: Registry = api.registry,
+) -> Any:
+    """Register attention and its masks with transformers, under one name.
+
+    ``model.set_attn_implementation(attn.hf.register())`` selects attn's, with
+    caches, sliding and chunked layers, sinks, softcaps and biases. For a
+    function of your own it is a call, ``register("mine", function,
+    mask="bool")``, or a decorator, ``@register("mine", mask="bool")``.
+
+    Args:
+        name: for ``attn_implementation``.
+        impl: one of ``attn.api.implementations()`` or ``"auto"``; or a
+            function ``(module, query, key, value, attention_mask,
+            **kwargs)`` of queries ``(B, H, L, D)``, keys ``(B, Hkv, S, D)``
+            and values ``(B, Hkv, S, Dv)``, which returns ``(B, L, H, Dv)``
+            and the weights ``(B, H, L, S)`` or None. Keywords that it
+            declares reach it, and others are errors unless they change
+            nothing; with ``**kwargs`` all reach it.
+        mask: the form of the function's masks, which are never None where
+            the model masks. ``"bool"``: True = may attend, ``(B, 1, L,
+            S)``. ``"additive"``: 0 or the dtype's least number, as in
+            transformers' eager attention. ``"block"``: a ``BlockMask`` of
+            FlexAttention. ``"spec"``: a ``MaskSpec``. A function: makes
+            masks from the keywords of transformers' ``sdpa_mask``.
+        registry: of the implementations.
+
+    Returns:
+        The name; the decorator if there is only a ``mask``.
+
+    Raises:
+        ValueError: there is no such implementation, or the name is in use or
+            has a meaning for transformers.
+        TypeError: a function without ``mask``, or the reverse.
+        LookupError: the implementation lacks its mask function.
+
+    Source: transformers ``AttentionInterface``, ``AttentionMaskInterface``.
+    """
+    if not isinstance(impl, str):
+        return _register_function(name, impl, mask)
+    if mask is not None:
+        if impl != "auto":
+            raise TypeError(
+                f"mask must be None for impl={impl!r}, whose masks are "
+                f"registered with it; got {mask!r}"
+            )
+        return partial(_decorate, name=name, mask=mask)
+    if impl != "auto":
+        _ = registry[impl]  # raises
+    # FlexAttention makes its blocks from predicates, padding included.
+    make = partial(make_mask, always_spec=impl == "flex")
+    function = partial(attn_forward, impl=impl, registry=registry)
+    _add(name, (impl, registry), function, make)
+    return name
+
+
+def unregister(name: str) -> None:
+    """Remove a name of ``register``; models that still use it raise."""
+    from transformers import AttentionInterface, AttentionMaskInterface
+
+    if _registered.pop(name, None):
+        del AttentionInterface._global_mapping[name]
+        del AttentionMaskInterface._global_mapping[name]
+
+
+def _decorate(function: Attention, name: str, mask: Any) -> Attention:
+    _register_function(name, function, mask)
+    return function
+
+
+def _register_function(name: str, function: Attention, mask: Any) -> str:
+    if mask is None:
+        raise TypeError(
+            f"mask must be one of {FORMS} or a function, because without one "
+            "transformers makes no mask at all; got None"
+        )
+    if not callable(mask) and mask not in FORMS:
+        raise ValueError(
+            f"mask must be one of {FORMS} or a function; got {mask!r}"
+        )
+    adapted = adapt(name, function, mask)
+    _add(name, (function, mask), adapted, mask_maker(mask))
+    return name
+
+
+def _add(
+    name: str,
+    meaning: tuple[object, object],
+    function: Attention,
+    make: Callable[..., Any],
+) -> None:
+    """Add a pair to both tables of transformers, or raise and add neither."""
+    from transformers import AttentionInterface, AttentionMaskInterface
+
+    known = _registered.get(name)
+    if known and all(map(_is_same, known, meaning)):
+        return
+    tables = (AttentionInterface, AttentionMaskInterface)
+    if known:
+        raise ValueError(
+            f"name must be new, because models may use it already; got "
+            f"{name!r}. Choose another, or attn.hf.unregister({name!r}) first"
+        )
+    if name == "eager" or any(name in x._global_mapping for x in tables):
+        raise ValueError(
+            "name must not belong to transformers or another library; got "
+            f"{name!r}. Choose another"
+        )
+    # Models of transformers treat names with "flash" as FlashAttention; "/"
+    # and "|" are for downloads and pages.
+    if "flash" in name or not re.fullmatch(r"[\w.-]+", name):
+        raise ValueError(
+            'name must consist of letters, digits, ".", "-" and "_", without '
+            f'"flash", which transformers gives a meaning; got {name!r}'
+        )
+    AttentionInterface.register(name, function)
+    AttentionMaskInterface.register(name, make)
+    _registered[name] = meaning
+
+
+def _is_same(a: object, b: object) -> bool:
+    return a is b or (isinstance(a, str) and a == b)
+
+
+def _name(impl: str, registry: Registry) -> str:
+    """Return the name of an implementation in transformers.
+
+    In capitals, because transformers gives "sdpa" and "flash" a meaning. An
+    implementation of another registry has a name that no process has twice.
+    """
+    for name, (known, its_registry) in _registered.items():
+        if known == impl and its_registry is registry:
+            return name
+    name = "attn" if impl == "auto" else "attn-" + re.sub(r"\W", "-", impl)
+    name = name[:5] + name[5:].upper()
+    return name if registry is api.registry else f"{name}-{uuid4().hex[:8]}"
+
+
+def _configs(model: PreTrainedModel) -> Iterator[PreTrainedConfig]:
+    """Yield the configuration of every part, those within others too."""
+    import transformers
+
+    parts = (transformers.PreTrainedModel,)
+    waiting = [x.config for x in model.modules() if isinstance(x, parts)]
+    while waiting:
+        config = waiting.pop()
+        yield config
+        inner = (getattr(config, name, None) for name in config.sub_configs)
+        waiting += [x for x in inner if x is not None]

@@ -1,0 +1,218 @@
+"""What a caller passes to an attached model: masks, packing, weights."""
+
+from __future__ import annotations
+
+import warnings
+
+import pytest
+import torch
+from torch import Tensor
+
+from attn import api, hf
+from attn.backends import Registry
+from tests.attn.hf_decoders import model, pad, size, tokens
+from tests.attn.hf_encoders import ENCODERS
+from tests.attn.hf_zoo import randomised
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    import transformers as T  # noqa: N812
+
+
+@pytest.fixture(autouse=True)
+def registered():
+    hf.register()
+
+
+def assert_close(got: Tensor, want: Tensor) -> None:
+    assert (got - want).abs().max() < 1e-5 * size(want)
+
+
+# --- ready masks -------------------------------------------------------------
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("how", ["eager", "sdpa"])
+def test_a_mask_of_four_axes_is_taken_as_it_is(how):
+    """As by transformers: all zeros make a decoder bidirectional."""
+    ids = tokens()
+    causal = torch.full((11, 11), -torch.inf).triu(1)
+    outs = {}
+    for name, mask in {
+        "zeros": 0 * causal.nan_to_num(),
+        "causal": causal,
+    }.items():
+        mask = mask.expand(3, 1, 11, 11)
+        outs[name] = model("llama", "attn")(ids, attention_mask=mask).logits
+        want = model("llama", how)(ids, attention_mask=mask).logits
+        assert_close(outs[name], want)
+    assert_close(outs["causal"], model("llama", "attn")(ids).logits)
+    settings = {"is_causal": False}
+    both = model("llama", "attn", **settings)(ids, use_cache=False).logits
+    assert_close(outs["zeros"], both)
+    assert (outs["zeros"] - outs["causal"]).abs().max() > 1e-3
+
+
+# --- packed sequences --------------------------------------------------------
+
+LENGTHS = (4, 1, 6)
+
+
+def packed(lengths: tuple[int, ...] = LENGTHS) -> dict[str, object]:
+    """Return what DataCollatorWithFlattening(return_flash_attn_kwargs=True)
+    gives a model, for one row of 11 tokens."""
+    collate = T.DataCollatorWithFlattening(return_flash_attn_kwargs=True)
+    rows = tokens()[0].split(lengths)
+    batch = collate([{"input_ids": row.tolist()} for row in rows])
+    batch.pop("labels")
+    return dict(batch)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("use_cache", [True, False])
+@pytest.mark.parametrize("family", ["llama", "mistral", "gemma2", "gpt_oss"])
+def test_packed_sequences_are_those_that_are_not_packed(family, use_cache):
+    """FlashAttention's keywords; with a cache, positions alone do not do."""
+    batch = packed()
+    assert {"cu_seq_lens_q", "cu_seq_lens_k", "max_length_q"} <= batch.keys()
+    one = model(family, "attn")
+    got = one(**batch, use_cache=use_cache).logits
+    rows = tokens()[0].split(LENGTHS)
+    alone = [one(row[None], use_cache=False).logits for row in rows]
+    assert_close(got, torch.cat(alone, 1))
+    if not use_cache and family != "gpt_oss":  # its masks ignore positions
+        theirs = {k: batch[k] for k in ("input_ids", "position_ids")}
+        want = model(family, "eager")(**theirs, use_cache=False).logits
+        assert_close(got, want)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"cu_seq_lens_k": None},
+            "together; got cu_seq_lens_q alone",
+        ),
+        (
+            {"cu_seq_lens_q": None},
+            "together; got cu_seq_lens_k alone",
+        ),
+        ({"cu_seq_lens_k": torch.tensor([0, 5, 11])}, "must be equal"),
+        ({"input_ids": tokens()[:2]}, "one row of packed .*; got 2 rows"),
+    ],
+)
+def test_packing_that_is_not_whole_is_refused(changes, message):
+    batch = {**packed((4, 7)), "position_ids": None, **changes}
+    with pytest.raises(ValueError, match=message):
+        model("llama", "attn")(**batch)
+
+
+@torch.no_grad()
+def test_packing_is_for_whole_sequences_without_chunks():
+    one, batch = model("llama", "attn"), packed()
+    cache = one(tokens()[:1]).past_key_values
+    with pytest.raises(ValueError, match="got 1 rows of 11 queries and 22 k"):
+        one(**batch, past_key_values=cache)
+    with pytest.raises(ValueError, match="got 11 tokens and chunks of 4"):
+        model("llama4", "attn")(**batch)
+
+
+# --- weights -----------------------------------------------------------------
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("side", ["left", "right"])
+@pytest.mark.parametrize(
+    "family", ["llama", "gemma2", "gpt2", "gpt_oss", "llama4", "deepseek_v3"]
+)
+def test_the_weights_are_those_of_eager_attention(family, side):
+    real = pad(side)
+    outs = {
+        how: model(family, how)(
+            tokens(), attention_mask=real.long(), output_attentions=True
+        )
+        for how in ("eager", "attn")
+    }
+    assert len(outs["attn"].attentions) == 2
+    assert_close(outs["attn"].logits[real], outs["eager"].logits[real])
+    rows = real[:, None, :, None].expand(3, 4, 11, 11)
+    for got, want in zip(
+        outs["attn"].attentions, outs["eager"].attentions, strict=True
+    ):
+        assert got.shape == want.shape == (3, 4, 11, 11)
+        assert got.dtype == want.dtype
+        assert (got - want)[rows].abs().max() < 1e-5
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("name", ["bert", "t5", "bart"])
+def test_encoders_return_weights_too(name):
+    cls, settings = ENCODERS[name]()
+    one = cls._from_config(settings, attn_implementation="eager")
+    one, ids = randomised(one, 0).eval(), tokens()
+    kwargs = {} if name == "bert" else {"decoder_input_ids": ids[:, :5]}
+    kwargs["output_attentions"] = True
+    want = one(ids, **kwargs)
+    got = hf.attach(one)(ids, **kwargs)
+    kinds = [k for k in want if k.endswith("attentions") and want[k]]
+    assert len(kinds) == (1 if name == "bert" else 3)
+    for kind in kinds:
+        assert len(got[kind]) == len(want[kind]) == 2
+        for mine, theirs in zip(got[kind], want[kind], strict=True):
+            assert (mine - theirs).abs().max() < 1e-5
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("kind", ["dynamic", "static"])
+def test_generation_returns_weights(kind):
+    kwargs = {
+        "max_new_tokens": 3,
+        "do_sample": False,
+        "output_attentions": True,
+        "return_dict_in_generate": True,
+        "eos_token_id": None,
+        "cache_implementation": kind if kind == "static" else None,
+    }
+    want, got = (
+        model("llama", how).generate(tokens(), **kwargs).attentions
+        for how in ("eager", "attn")
+    )
+    assert len(got) == len(want) == 3
+    for step, theirs in zip(got, want, strict=True):
+        for mine, other in zip(step, theirs, strict=True):
+            assert mine.shape == other.shape
+            assert (mine - other).abs().max() < 1e-5
+
+
+@torch.no_grad()
+def test_weights_are_computed_when_they_are_asked_for(monkeypatch):
+    calls = []
+    monkeypatch.setattr(
+        "attn.hf.attention_interface.attention_weights",
+        lambda *args, **kwargs: calls.append(1),
+    )
+    model("llama", "attn")(tokens())
+    model("llama", "attn")(tokens(), output_attentions=False)
+    assert not calls
+
+
+def test_weights_of_a_function_that_has_none_are_refused():
+    own = Registry(parent=api.registry)
+
+    @own.register("warm", mask="bool")
+    def warm(query, key, value, mask, *, scale, temperature, enable_gqa=True):
+        return query
+
+    one = hf.attach(model("llama", "eager"), "warm", registry=own)
+    with pytest.raises(ValueError, match="must be False with temperature"):
+        one(tokens(), output_attentions=True, temperature=2.0)
+
+    def none(module, query, key, value, attention_mask, **kwargs):
+        return query.transpose(1, 2), None
+
+    name = hf.register("none", none, mask="bool")
+    try:
+        with pytest.raises(ValueError, match="'none', which returned no"):
+            model("llama", name)(tokens(), output_attentions=True)
+    finally:
+        hf.unregister(name)
