@@ -6,7 +6,6 @@ nothing, and a boolean matrix otherwise.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -55,12 +54,31 @@ def run(inputs: AttentionInputs) -> Tensor:
 
 def torchs_function(inputs: AttentionInputs) -> Callable[..., Tensor]:
     """Return PyTorch's function, with all but the tensors and the mask."""
-    return functools.partial(
-        F.scaled_dot_product_attention,
-        dropout_p=inputs.dropout_p,
-        scale=inputs.scale,
-        enable_gqa=inputs.num_heads != inputs.num_kv_heads,
-    )
+    options: dict[str, Any] = {
+        "dropout_p": inputs.dropout_p,
+        "scale": inputs.scale,
+        "enable_gqa": inputs.num_heads != inputs.num_kv_heads,
+    }
+
+    def attend(
+        query: Tensor, key: Tensor, value: Tensor, *mask: Any, **others: Any
+    ) -> Tensor:
+        q, k, v = map(_by_token, (query, key, value))
+        given = {**options, **others}
+        return F.scaled_dot_product_attention(q, k, v, *mask, **given)
+
+    return attend
+
+
+def _by_token(x: Tensor) -> Tensor:
+    """Copy features that are apart in memory, as in a transposed cache.
+
+    PyTorch's fused functions do not read them. It would compute all scores
+    instead, from repeated keys: 14 times as long for one query on a CPU,
+    where the copy takes a third of the time.
+    """
+    apart = x.stride(-1) != 1 and x.shape[-1] > 1
+    return x.contiguous() if apart else x
 
 
 def torch_mask(

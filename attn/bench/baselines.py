@@ -21,6 +21,7 @@ from torch.nn.attention.flex_attention import flex_attention
 
 from attn import api, functional, masks
 from attn.bench.cases import Case, Sizes
+from attn.cache import StaticCache
 
 Function = Callable[..., Any]  # of query, key and value
 
@@ -70,6 +71,16 @@ def _peer(name: str, step: str, sizes: Sizes, tensors: list[Tensor]) -> Peer:
         key = tensors[1]
         copied = 2 * key.numel() * key.element_size()  # read and written
         return Peer(partial(torch.empty_like(key).copy_, key), copied)
+    if name == "auto, transposed keys":
+        query, *stored = tensors
+        shape = (sizes.B, sizes.Hkv, sizes.S, sizes.D)
+        kept = StaticCache(
+            *shape,
+            dtype=query.dtype,
+            device=sizes.device,
+            transposed_keys=True,
+        )
+        tensors = [query, *kept.update(*stored)[:2]]
     function = _function(name, sizes, tensors)
     if step in ("forward", "decode"):
         work = sizes.flops if step == "forward" else sizes.cache_bytes

@@ -10,7 +10,7 @@ from attn.bench.cases import CASES, find
 from attn.bench.results import measured, median, ratios, speed, spread
 from attn.plot import BLUE, GREY, ORANGE, Table, describe, figure
 
-_OURS = ("auto", "triton", "triton_split_kv")
+_OURS = ("auto", "auto, transposed keys", "triton", "triton_split_kv")
 
 
 def show(run: dict[str, Any]) -> None:

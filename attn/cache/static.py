@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from functools import partial
 from typing import Self
 
 import torch
@@ -10,6 +11,8 @@ from torch import Tensor
 
 from attn.cache import validation
 from attn.cache.base import Cache, CacheView
+
+LINE = 16  # float32 elements in a line of the CPU's cache
 
 
 class StaticCache(Cache):
@@ -29,6 +32,15 @@ class StaticCache(Cache):
             raises an IndexError, on a GPU the device stops.
         head_dim, value_dim: ``D`` and ``Dv``, which is ``D`` when None.
         dtype, device: of keys and values.
+        transposed_keys: store keys as ``(B, Hkv, D, S)``, and return a view
+            of the usual shape. ``attn.attention`` decodes from it without a
+            copy, on a CPU in float32 or float64: with 32 heads on 8 and
+            4,096 keys, 2.6 times as fast as PyTorch on an Intel Xeon, where
+            the usual layout is 1.85 times as fast. An AMD EPYC gains where
+            heads share no keys (1.3 times), or eight share them (2.3 against
+            2.1). A new token costs ``D`` places a head to write to: 86 us
+            against 55 with ``Hkv * D = 1024``, and 4,000 tokens 8.5 ms
+            against 2.9. Many queries at once read a copy.
 
     Source: transformers ``StaticCache``.
     """
@@ -43,6 +55,7 @@ class StaticCache(Cache):
         *,
         dtype: torch.dtype | None = None,
         device: torch.device | str | None = None,
+        transposed_keys: bool = False,
     ):
         sizes = {
             "batch": batch,
@@ -56,8 +69,16 @@ class StaticCache(Cache):
                 raise ValueError(f"{name} must be 0 or more; got {size}")
         *shape, D, Dv = sizes.values()
         # Zeros: a weight of 0 does not hide a NaN.
-        self.key = torch.zeros(*shape, D, dtype=dtype, device=device)
-        self.value = torch.zeros(*shape, Dv, dtype=dtype, device=device)
+        zeros = partial(torch.zeros, dtype=dtype, device=device)
+        if not transposed_keys:
+            self.key = zeros(*shape, D)
+        else:
+            # An odd number of cache lines from one feature to the next: with
+            # a power of two, they would share a few places in the CPU's.
+            stride = LINE * (-(-capacity // LINE) | 1)
+            key = zeros(batch, num_kv_heads, head_dim, stride)
+            self.key = key[..., :capacity].mT
+        self.value = zeros(*shape, Dv)
         self._end = torch.zeros((), dtype=torch.long, device=device)
         self._seq_len: int | None = 0  # None after a graph has moved _end
 
@@ -117,10 +138,7 @@ class StaticCache(Cache):
         return CacheView(self.key, self.value, before)
 
     def fork(self) -> Self:
-        other = copy.copy(self)
-        other.key, other.value = self.key.clone(), self.value.clone()
-        other._end = self._end.clone()
-        return other
+        return copy.deepcopy(self)
 
     def crop(self, length: int) -> None:
         validation.crop(length, int(self.seq_len))
@@ -128,4 +146,12 @@ class StaticCache(Cache):
 
     def reorder(self, rows: Tensor) -> None:
         validation.rows(rows, self.key.shape[0])
-        self.key, self.value = self.key[rows], self.value[rows]
+        self.key, self.value = (
+            torch.index_select(
+                x,
+                0,
+                rows,
+                out=x.new_empty_strided((len(rows), *x.shape[1:]), x.stride()),
+            )
+            for x in (self.key, self.value)
+        )

@@ -133,6 +133,7 @@ class AttentionInputs:
             self.query.device,
             self.query.dtype,
             *(tuple(x.shape) for x in (self.query, self.key, self.value)),
+            self.key.stride(-1) == 1,
             None if given is None else (given.dtype, tuple(given.shape)),
             str(self.mask),
             start if isinstance(start, int) else "by row",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 import attn
 from attn.cache import (
@@ -13,6 +14,7 @@ from attn.cache import (
     SlidingCache,
     StaticCache,
 )
+from attn.profiling import peak_bytes
 from tests.attn.cases import assert_exact
 from tests.attn.graphs import in_one_graph
 
@@ -27,8 +29,8 @@ def randn(*shape, seed=0, dtype=torch.float64):
     return torch.randn(shape, generator=g, dtype=dtype)
 
 
-def static(batch=B, capacity=N + 2, dtype=torch.float64):
-    cache = StaticCache(batch, HKV, capacity, D, DV, dtype=dtype)
+def static(batch=B, capacity=N + 2, dtype=torch.float64, **layout):
+    cache = StaticCache(batch, HKV, capacity, D, DV, dtype=dtype, **layout)
     cache.key.fill_(NAN), cache.value.fill_(NAN)  # poison
     return cache
 
@@ -42,7 +44,16 @@ def paged(batch=B, page_size=3, pages=20, dtype=torch.float64):
     return PagedCache(pool, batch)
 
 
-KINDS = {"dynamic": DynamicCache, "static": static, "paged": paged}
+def transposed():
+    return static(transposed_keys=True)
+
+
+KINDS = {
+    "dynamic": DynamicCache,
+    "static": static,
+    "transposed": transposed,
+    "paged": paged,
+}
 SLIDING = KINDS | {"sliding": lambda: SlidingCache(WINDOW)}
 every_cache = pytest.mark.parametrize("make", KINDS.values(), ids=KINDS)
 every_chunking = pytest.mark.parametrize("chunks", CHUNKS, ids=str)
@@ -268,13 +279,44 @@ def test_in_a_graph_a_static_cache_is_a_tensor_of_one_shape():
         update(k[:, :, :3], v[:, :, :3])
 
 
+@torch.no_grad()
+@pytest.mark.parametrize("heads", (H, HKV), ids=("grouped", "each its own"))
+def test_transposed_keys_are_decoded_from_without_a_copy(heads):
+    size, width = 512, 64
+    key, value = torch.randn(2, 1, HKV, size, width)
+    cache = StaticCache(1, HKV, size, width, transposed_keys=True)
+    cache.update(key[:, :, :-1], value[:, :, :-1])
+    cache = cache.fork()
+    cache.reorder(torch.tensor([0]))
+    stored, value, q_offset = cache.update(key[:, :, -1:], value[:, :, -1:])
+    assert torch.equal(stored, key)
+    assert stored.stride(2) == 1 < size < stored.stride(3)
+    query = torch.randn(1, heads, 1, width)
+    options = {"is_causal": True, "enable_gqa": True, "q_offset": q_offset}
+    out = attn.attention(query, stored, value, **options)
+    exact = [x.double() for x in (query, key, value)]
+    assert_exact(out, attn.grouped_attention(*exact, **options))
+    spent = peak_bytes(lambda: attn.attention(query, stored, value, **options))
+    assert spent < key.nbytes / 4
+    with sdpa_kernel(SDPBackend.FLASH_ATTENTION):  # an error without it
+        many = torch.randn(1, heads, size, width)
+        attn.attention(many, stored, value, is_causal=True, enable_gqa=True)
+
+
+@pytest.mark.parametrize("lead", ((), (3,), (2, 3)), ids=str)
+def test_transposed_keys_may_have_any_rank(lead):
+    q, v = randn(*lead, 2, D), randn(*lead, N, DV)
+    k = randn(*lead, D, N).mT
+    assert_exact(attn.attention(q, k, v), attn.grouped_attention(q, k, v))
+
+
 # --- by others ---------------------------------------------------------------
 
 
 def theirs(kind):
     """A layer of transformers' caches."""
     utils = pytest.importorskip("transformers.cache_utils")
-    if kind == "static":
+    if kind in ("static", "transposed"):
         return utils.StaticLayer(max_cache_len=N)
     if kind == "sliding":
         return utils.DynamicSlidingWindowLayer(sliding_window=WINDOW)
@@ -282,7 +324,7 @@ def theirs(kind):
 
 
 @every_chunking
-@pytest.mark.parametrize("kind", ("dynamic", "static", "paged", "sliding"))
+@pytest.mark.parametrize("kind", SLIDING)
 def test_keys_and_values_are_those_of_transformers(kind, chunks):
     _, k, v = tensors()
     ours, other, done = SLIDING[kind](), theirs(kind), 0
@@ -293,7 +335,8 @@ def test_keys_and_values_are_those_of_transformers(kind, chunks):
         wide = torch.nn.functional.pad(v[:, :, new], (0, D - DV))
         keys, values = other.update(k[:, :, new], wide)
         done += size
-        if kind == "static":  # theirs gives back all of its memory
+        if isinstance(ours, StaticCache):
+            # Theirs gives back all of its memory.
             keys, values = keys[:, :, :done], values[:, :, :done]
         assert torch.equal(key, keys)
         assert torch.equal(value, values[..., :DV])

@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+import attn
 from attn.api import attention
 from attn.backends import cpu_half
 from attn.functional.inputs import validate
@@ -17,13 +18,23 @@ def by(impl, *tensors, **options):
 
 @torch.no_grad()
 @pytest.mark.parametrize(
-    ("dtype", "least"), [(torch.float32, 1.3), (torch.bfloat16, 4.0)], ids=str
+    ("dtype", "transposed", "least"),
+    [
+        (torch.float32, False, 1.3),
+        (torch.float32, True, 1.3),
+        (torch.bfloat16, False, 4.0),
+    ],
+    ids=str,
 )
-def test_packing_is_faster_than_torch_when_decoding(dtype, least):
+def test_packing_is_faster_than_torch_when_decoding(dtype, transposed, least):
     query = torch.randn(1, 32, 1, 128).to(dtype)
     key, value = torch.randn(2, 1, 8, 8192, 128).to(dtype)
+    cache = attn.StaticCache(
+        1, 8, 8192, 128, dtype=dtype, transposed_keys=transposed
+    )
+    stored = cache.update(key, value)
     said = {"enable_gqa": True, "is_causal": True, "q_offset": 8191}
-    packed = by("pack_gqa", query, key, value, **said)
+    packed = by("pack_gqa", query, stored.key, stored.value, **said)
     sdpa = by("sdpa", query, key, value, **said)
     assert ratio(packed, sdpa) > least
 

@@ -50,14 +50,17 @@ def caches(kind, batch, capacity=N):
         return [attn.SlidingCache(WINDOW) for _ in range(2)]
     if kind == "dynamic":
         return [attn.DynamicCache() for _ in range(2)]
-    if kind == "static":
-        return [attn.StaticCache(batch, HKV, capacity, D) for _ in range(2)]
+    if kind in ("static", "transposed"):
+        layout = {"transposed_keys": kind == "transposed"}
+        sizes = (batch, HKV, capacity, D)
+        return [attn.StaticCache(*sizes, **layout) for _ in range(2)]
     pools = [attn.PagePool(12, 3, HKV, D) for _ in range(2)]
     return [attn.PagedCache(pool, batch) for pool in pools]
 
 
 def kinds(name):
-    return ["dynamic", "static", "paged"] + ["sliding"] * (name == "window")
+    every = ["dynamic", "static", "transposed", "paged"]
+    return every + ["sliding"] * (name == "window")
 
 
 @functools.cache
@@ -111,12 +114,16 @@ def test_padding_on_the_left_changes_nothing(name, chunks):
 
 
 @pytest.mark.parametrize(
-    "name",
-    ["RoPE"]
-    + [pytest.param(x, marks=pytest.mark.exhaustive) for x in MODELS][1:],
+    ("name", "kind"),
+    [("RoPE", "static")]
+    + [
+        pytest.param(name, kind, marks=pytest.mark.exhaustive)
+        for name in MODELS
+        for kind in ("static", "transposed")
+    ][1:],
 )
 @torch.no_grad()
-def test_compiled_decoding_is_two_graphs_for_any_number_of_steps(name):
+def test_compiled_decoding_is_two_graphs_for_any_number_of_steps(name, kind):
     """Prefill and one step, with padding on the left, and nothing else."""
     model, ids = model_and_ids(name)
     mask = torch.ones(2, N + 3, dtype=torch.long)
@@ -125,7 +132,7 @@ def test_compiled_decoding_is_two_graphs_for_any_number_of_steps(name):
     whole = model(ids, attention_mask=mask[:, :N], positions=at[:, :N])
     step, counter = in_one_graph(model)
     for _ in range(2):  # another text needs no other graph
-        kept = caches("static", 2, N + 3)
+        kept = caches(kind, 2, N + 3)
         parts, done = [], 0
         for part in ids[:, :-1].split([3] + [1] * (N - 4), 1):
             end = done + part.shape[1]
