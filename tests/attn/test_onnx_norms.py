@@ -1,0 +1,57 @@
+"""ONNX's own cases for ``LayerNormalization`` and ``RMSNormalization``.
+
+The operators normalise over all axes from one on; the modules over the last.
+With these axes flattened both are the same.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import pytest
+import torch
+import torch.nn.functional as F
+
+from attn.nn import LayerNorm, RMSNorm
+from tests.attn.cases import assert_exact
+from tests.attn.onnx_cases import cases_of
+
+NORMS = {
+    "LayerNormalization": (LayerNorm, F.layer_norm),
+    "RMSNormalization": (RMSNorm, F.rms_norm),
+}
+NUMBER_OF_CASES = 19  # of each
+CASES = {name: cases_of(name) for name in NORMS}
+
+
+def test_all_of_onnx_norms_were_collected():
+    for cases in CASES.values():
+        assert len({case.name for case in cases}) == NUMBER_OF_CASES
+
+
+@pytest.mark.parametrize(
+    "operator,case",
+    [(name, case) for name in NORMS for case in CASES[name]],
+    ids=lambda x: x if isinstance(x, str) else x.name[5:],
+)
+@torch.no_grad()
+def test_onnx(operator, case):
+    (node,) = case.model.graph.node
+    ((arrays, (expected, *_)),) = case.data_sets  # perhaps statistics, too
+    x, *parameters = (torch.from_numpy(np.array(a)) for a in arrays)
+    attributes = {
+        a.name: onnx.helper.get_attribute_value(a) for a in node.attribute
+    }
+    axis, eps = attributes.get("axis", -1), attributes.get("epsilon", 1e-5)
+    make, torchs = NORMS[operator]
+    flat = x.flatten(axis)
+    norm = make(flat.shape[-1], eps=eps)
+    names = ("weight", "bias")[: len(parameters)]
+    norm.load_state_dict(
+        {k: w.flatten() for k, w in zip(names, parameters, strict=True)}
+    )
+    wide = [w.double() for w in parameters]
+    oracle = torchs(x.double(), x.shape[axis:], *wide, eps=eps)
+    rival = torch.from_numpy(expected)
+    assert_exact(norm(flat).view_as(x), oracle, rival)
+    assert_exact(rival, oracle)
