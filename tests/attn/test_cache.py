@@ -310,38 +310,6 @@ def test_transposed_keys_may_have_any_rank(lead):
     assert_exact(attn.attention(q, k, v), attn.grouped_attention(q, k, v))
 
 
-# --- by others ---------------------------------------------------------------
-
-
-def theirs(kind):
-    """A layer of transformers' caches."""
-    utils = pytest.importorskip("transformers.cache_utils")
-    if kind in ("static", "transposed"):
-        return utils.StaticLayer(max_cache_len=N)
-    if kind == "sliding":
-        return utils.DynamicSlidingWindowLayer(sliding_window=WINDOW)
-    return utils.DynamicLayer()
-
-
-@every_chunking
-@pytest.mark.parametrize("kind", SLIDING)
-def test_keys_and_values_are_those_of_transformers(kind, chunks):
-    _, k, v = tensors()
-    ours, other, done = SLIDING[kind](), theirs(kind), 0
-    for size in filter(None, chunks):  # theirs do not take nothing
-        new = slice(done, done + size)
-        key, value, _ = ours.update(k[:, :, new], v[:, :, new])
-        # Theirs needs values of the keys' width.
-        wide = torch.nn.functional.pad(v[:, :, new], (0, D - DV))
-        keys, values = other.update(k[:, :, new], wide)
-        done += size
-        if isinstance(ours, StaticCache):
-            # Theirs gives back all of its memory.
-            keys, values = keys[:, :, :done], values[:, :, :done]
-        assert torch.equal(key, keys)
-        assert torch.equal(value, values[..., :DV])
-
-
 # --- errors ------------------------------------------------------------------
 
 

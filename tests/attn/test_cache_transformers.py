@@ -1,0 +1,120 @@
+"""Our caches beside those of transformers: keys, values and masks."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import attn
+from attn.cache import PagedCache, PagePool, StaticCache
+from tests.attn.cases import assert_exact
+from tests.attn.test_cache import (
+    DV,
+    HKV,
+    SLIDING,
+    WINDOW,
+    B,
+    D,
+    H,
+    every_chunking,
+    randn,
+    tensors,
+)
+
+cache_utils = pytest.importorskip("transformers.cache_utils")
+masks = pytest.importorskip("transformers.masking_utils")
+
+
+CAPACITY = {"max_cache_len": 20}
+IN_WINDOW = {"sliding_window": WINDOW}
+LAYERS = {
+    "dynamic": [(cache_utils.DynamicLayer, {})],
+    "static": [(cache_utils.StaticLayer, CAPACITY)],
+    "transposed": [(cache_utils.StaticLayer, CAPACITY)],
+    "paged": [(cache_utils.DynamicLayer, {})],
+    "sliding": [
+        (cache_utils.DynamicSlidingWindowLayer, IN_WINDOW),
+        (cache_utils.StaticSlidingWindowLayer, CAPACITY | IN_WINDOW),
+    ],
+}
+
+
+@every_chunking
+@pytest.mark.parametrize("kind", LAYERS)
+def test_keys_and_values_are_those_of_transformers(kind, chunks):
+    _, k, v = tensors()
+    layer, arguments = LAYERS[kind][0]
+    ours, other, done = SLIDING[kind](), layer(**arguments), 0
+    for size in filter(None, chunks):  # theirs do not take nothing
+        new = slice(done, done + size)
+        key, value, _ = ours.update(k[:, :, new], v[:, :, new])
+        # Theirs needs values of the keys' width.
+        wide = torch.nn.functional.pad(v[:, :, new], (0, D - DV))
+        keys, values = other.update(k[:, :, new], wide)
+        done += size
+        if isinstance(ours, StaticCache):
+            # Theirs gives back all of its memory.
+            keys, values = keys[:, :, :done], values[:, :, :done]
+        assert torch.equal(key, keys)
+        assert torch.equal(value, values[..., :DV])
+
+
+@pytest.mark.parametrize("chunks", ([5, 1, 3, 1, 7], [1, 1, 8, 4, 3]), ids=str)
+@pytest.mark.parametrize("kind", LAYERS)
+def test_attention_over_uneven_chunks_is_that_of_transformers(kind, chunks):
+    """With their masks over their keys, and padding on the left."""
+    size = sum(chunks)
+    q = randn(B, H, size, D, seed=0)
+    k, v = (randn(B, HKV, size, D, seed=i) for i in (1, 2))
+    real = torch.arange(size) >= torch.tensor([[0], [3]])
+    near, function = {"is_causal": True}, masks.causal_mask_function
+    if kind == "sliding":
+        near = {"window": (WINDOW - 1, 0)}
+        function = masks.sliding_window_causal_mask_function(WINDOW)
+    for layer, arguments in LAYERS[kind]:
+        other = layer(**arguments)
+        ours = wide(kind, size)
+        for q_new, k_new, v_new in zip(
+            *(x.split(chunks, 2) for x in (q, k, v)), strict=True
+        ):
+            length = q_new.shape[2]
+            done = int(other.get_seq_length())
+            kv_length, kv_offset = other.get_mask_sizes(length)
+            mask = masks.sdpa_mask(
+                batch_size=B,
+                q_length=length,
+                kv_length=kv_length,
+                q_offset=done,
+                kv_offset=kv_offset,
+                mask_function=function,
+                attention_mask=real[:, : done + length],
+                allow_is_causal_skip=False,
+            )
+            keys, values = other.update(k_new, v_new)
+            want = torch.nn.functional.scaled_dot_product_attention(
+                q_new, keys, values, mask, enable_gqa=True
+            )
+            view = ours.update(k_new, v_new)
+            stored = attn.padding(real[:, ours.key_positions(view)])
+            out = attn.attention(
+                q_new,
+                view.key,
+                view.value,
+                stored,
+                enable_gqa=True,
+                q_offset=view.q_offset,
+                **near,
+            )
+            assert_exact(out, want)
+
+
+def wide(kind, capacity):
+    """A cache for values as wide as the keys, as transformers' are."""
+    if kind == "paged":
+        pool = PagePool(20, 3, HKV, D, dtype=torch.float64)
+        return PagedCache(pool, B)
+    if kind in ("static", "transposed"):
+        layout = {"transposed_keys": kind == "transposed"}
+        sizes = (B, HKV, capacity, D)
+        return StaticCache(*sizes, dtype=torch.float64, **layout)
+    return SLIDING[kind]()
