@@ -10,26 +10,19 @@ twice: the first print tells on which page everything stands.
 from __future__ import annotations
 
 import io
-import shutil
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import yaml
 from tqdm import tqdm
 
+from book.browser import chromium
+
 HERE = Path(__file__).parent
-NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
-FLAGS = ("--no-sandbox", "--disable-gpu", "--disable-background-networking")
 FOOTER = """<div style="width: 100%; text-align: center;
     font: 8pt sans-serif"><span class="pageNumber"></span></div>"""
 MARGINS = {"top": "18mm", "bottom": "18mm", "left": "18mm", "right": "18mm"}
-
-
-def chromium() -> str | None:
-    """Return the path of the system's Chromium."""
-    return next((x for n in NAMES if (x := shutil.which(n))), None)
 
 
 def parts(root: Path) -> list[tuple[str, list[str]]]:
@@ -108,24 +101,12 @@ def _page_numbers(pdf: bytes) -> dict[str, int]:
     }
 
 
-def main(built: Path, target: Path) -> str:
-    """Print the book, and return what to tell: where it is, or what lacks."""
-    path = chromium()
-    if path is None:
-        return "make pdf needs Chromium, and none was found: install one"
-    for package in ("playwright", "pypdf"):
-        if find_spec(package) is None:
-            return f"make pdf needs the package {package}: pip install it"
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as started:
-        browser = started.chromium.launch(executable_path=path, args=FLAGS)
-        pdf = printed(built, parts(HERE.parent), browser)
-        browser.close()
-    target.write_bytes(pdf)
-    return f"The book: {target.resolve()}"
+def main(built: Path, target: Path) -> None:
+    """Print the book, and say where it is."""
+    with chromium("pypdf") as browser:
+        target.write_bytes(printed(built, parts(HERE.parent), browser))
+    print(f"The book: {target.resolve()}")
 
 
 if __name__ == "__main__":
-    said = main(Path(sys.argv[1]), Path(sys.argv[2]))
-    sys.exit(print(said) if said.startswith("The book") else said)
+    main(Path(sys.argv[1]), Path(sys.argv[2]))

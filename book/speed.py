@@ -20,7 +20,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from book.paper import FLAGS, HERE, chromium, parts
+from book.browser import chromium
+from book.paper import HERE, parts
 
 LOADS = 5
 FONTS = """document.fonts.addEventListener("loadingdone",
@@ -77,14 +78,9 @@ def measured(browser: Any, address: str) -> dict[str, float]:
 
 def main(built: Path, pages: list[str]) -> None:
     """Print the table."""
-    from playwright.sync_api import sync_playwright
-
     pages = pages or [x for _, part in parts(HERE.parent) for x in part]
-    print(f"{'':36}   kB  pictures  paint  maths")
-    with served(built) as address, sync_playwright() as started:
-        browser = started.chromium.launch(
-            executable_path=chromium(), args=FLAGS
-        )
+    with chromium() as browser, served(built) as address:
+        print(f"{'':36}   kB  pictures  paint  maths")
         measured(browser, f"{address}/{pages[0]}.html")  # the first is slow
         for page in pages:
             x = measured(browser, f"{address}/{page}.html")
@@ -92,7 +88,6 @@ def main(built: Path, pages: list[str]) -> None:
                 f"{page:36} {x['page'] / 1e3:4.0f} {x['pictures'] / 1e3:9.0f}"
                 f" {x['paint']:6.0f} {x['typeset']:6.0f}"
             )
-        browser.close()
 
 
 if __name__ == "__main__":

@@ -7,16 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from book.paper import chromium
+from book.browser import chromium, lacking
 from book.speed import served
 from tests.book.pages import FIGURES
 
 ROOT = Path(__file__).resolve().parents[2]
 BOOK = ROOT / "_build" / "html"
-FLAGS = (
-    "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run "
-    "--disable-background-networking --disable-component-update --disable-sync"
-)
 
 
 def build(source, target, **environment):
@@ -54,16 +50,10 @@ def address(book):
 @pytest.fixture(scope="module")
 def browser():
     """Headless Chromium of the system; skipped where there is none."""
-    path = chromium()
-    if path is None:
-        pytest.skip("no Chromium is installed")
-    playwright = pytest.importorskip("playwright.sync_api")
-    with playwright.sync_playwright() as started:
-        running = started.chromium.launch(
-            executable_path=path, args=FLAGS.split()
-        )
+    if said := lacking():
+        pytest.skip(said)
+    with chromium() as running:
         yield running
-        running.close()
 
 
 SETTLED = """async () => {

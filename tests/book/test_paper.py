@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from book import paper
+from book import browser, paper, speed
 
 pypdf = pytest.importorskip("pypdf")
 pytestmark = pytest.mark.browser
@@ -49,11 +49,16 @@ def test_nothing_is_left_to_be_filled_in(sheets):
     assert not any("page 000" in x for x in sheets)
 
 
-def test_without_chromium_one_line_says_so(tmp_path, monkeypatch):
-    monkeypatch.setattr(paper.shutil, "which", lambda name: None)
-    said = paper.main(tmp_path, tmp_path / "book.pdf")
-    assert "needs Chromium" in said
-    assert "\n" not in said
+@pytest.mark.parametrize("use", [paper.main, speed.main])
+@pytest.mark.parametrize("missing", ["Chromium", "playwright"])
+def test_without_a_browser_one_line_says_so(use, missing, monkeypatch, capsys):
+    found = {"playwright": "chromium"}  # and where, by what is missing
+    monkeypatch.setattr(browser.shutil, "which", lambda _: found.get(missing))
+    monkeypatch.setattr(browser, "find_spec", lambda _: None)
+    with pytest.raises(SystemExit, match=rf"^{missing} must be .*$") as said:
+        use(paper.HERE, [])
+    assert "\n" not in str(said.value)
+    assert capsys.readouterr() == ("", "")
 
 
 @pytest.mark.exhaustive

@@ -17,7 +17,7 @@ import pytest
 
 from attn.exercises import cells
 from attn.grading import notebooks, workspace
-from tests.book.conftest import FLAGS, chromium
+from book.browser import chromium, lacking
 
 pytestmark = [pytest.mark.exhaustive, pytest.mark.browser]
 
@@ -64,15 +64,10 @@ def browser():
     """Headless Chromium, where there is one and a JupyterLab to open."""
     if find_spec("jupyterlab") is None:
         pytest.skip("JupyterLab is not installed (make .venv/.lab)")
-    if chromium() is None:
-        pytest.skip("no Chromium is installed")
-    playwright = pytest.importorskip("playwright.sync_api")
-    with playwright.sync_playwright() as started:
-        running = started.chromium.launch(
-            executable_path=chromium(), args=FLAGS.split()
-        )
+    if said := lacking():
+        pytest.skip(said)
+    with chromium() as running:
         yield running
-        running.close()
 
 
 @contextmanager
