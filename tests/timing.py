@@ -26,13 +26,11 @@ def ratio(first, second, rounds=7):
     return medians["second"] / medians["first"]
 
 
-def cpu_ratio(first, second, rounds=3):
+def cpu_ratio(first, second):
     """Return the same of CPU time, which others' work does not lengthen."""
-    spent = {first: [], second: []}
-    for _ in range(1 + rounds):
-        for call, seconds in spent.items():
-            start = time.process_time()
-            call()
-            seconds.append(time.process_time() - start)
-    medians = [statistics.median(x[1:]) for x in spent.values()]
-    return medians[1] / medians[0]
+    spent = []
+    for call in (first, second):
+        start = time.process_time()
+        call()
+        spent.append(time.process_time() - start)
+    return spent[1] / spent[0]

@@ -68,13 +68,13 @@ def judge(
     with one_thread(), language_kept_patched():
         oracle = oracle or Oracle(exercise, seed)
         outcomes = outcomes or run_all(answer, oracle)
-        failures = _failures(oracle, outcomes)
-        if not failures:
+        found = failures(oracle, outcomes)
+        if not found:
             return Verdict(True)
-        evidence = Evidence(oracle, outcomes, failures, answer)
+        evidence = Evidence(oracle, outcomes, found, answer)
         diagnosis = diagnose(evidence)
         message = explain(evidence, diagnosis)
-    return Verdict(False, message, diagnosis.name, failures[0].case.stage)
+    return Verdict(False, message, diagnosis.name, found[0].case.stage)
 
 
 @contextmanager
@@ -126,15 +126,16 @@ def checked(exercise_id: str) -> Iterator[None]:
 _STOPS = OutOfTime | NotImplementedError | Forbidden
 
 
-def _failures(oracle: Oracle, outcomes: list[Outcome]) -> list[Failure]:
-    failures = []
+def failures(oracle: Oracle, outcomes: list[Outcome]) -> list[Failure]:
+    """Return the cases in which outcomes are wrong, and what is wrong."""
+    found = []
     for i, outcome in enumerate(outcomes):
         expected, fp64 = oracle.expected(i), partial(oracle.expected_fp64, i)
         case = oracle.cases[i]
         names = oracle.exercise.input_names(case)
         if problems := _problems(outcome, case, expected, fp64, names):
-            failures.append(Failure(case, outcome, problems, i))
-    return failures
+            found.append(Failure(case, outcome, problems, i))
+    return found
 
 
 def _problems(

@@ -3,6 +3,8 @@
 import re
 from pathlib import Path
 
+import pytest
+
 from book.paper import parts
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -18,6 +20,17 @@ FIGURES = {  # those that one can touch, and their pages
 def pages():
     """Every page, as a path without its ending."""
     return [page for _, part in parts(ROOT) for page in part]
+
+
+def views():
+    """Every page, as parameters: one of each kind is for `make test`."""
+    first = {"book/intro", chapters()[0], "notebooks/museum", "book/glossary"}
+    assert first <= {*pages()}
+    rest = pytest.mark.exhaustive
+    return [
+        page if page in first else pytest.param(page, marks=rest)
+        for page in pages()
+    ]
 
 
 def chapters():

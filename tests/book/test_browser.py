@@ -6,7 +6,7 @@ import pytest
 
 from book.speed import MEASURED
 from tests.book.conftest import Visit
-from tests.book.pages import ROOT, chapters, pages
+from tests.book.pages import ROOT, chapters, pages, views
 
 pytestmark = pytest.mark.browser
 
@@ -20,9 +20,9 @@ FOUND = """() => axe.run(document, {resultTypes: ["violations"],
         + " " + (n.any[0] || {}).message).join(" | ")))"""
 
 
-@pytest.fixture(scope="module", params=pages())
+@pytest.fixture(scope="module", params=views())
 def seen(request, browser, address):
-    """Every page, opened once for all tests that only look."""
+    """A page, opened once for all tests that only look."""
     with Visit(browser, address, request.param) as opened:
         yield opened
 

@@ -78,7 +78,7 @@ def test_a_figure_fits_a_phone_and_asks_nobody(touched, name):
 
 
 @pytest.mark.browser
-@pytest.mark.parametrize("name", FIGURES)
+@pytest.mark.parametrize("name", VIEWED)
 def test_without_javascript_the_stored_figure_is_there(name, browser, address):
     context = browser.new_context(java_script_enabled=False)
     page = context.new_page()

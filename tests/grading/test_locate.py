@@ -8,7 +8,7 @@ from attn.grading.compare import Problem
 from attn.grading.diagnosis.axes import Axes
 from attn.grading.diagnosis.evidence import Evidence, Failure
 from attn.grading.diagnosis.locate import _which, where
-from attn.grading.judge import _failures, judge, run_all
+from attn.grading.judge import failures, judge, run_all
 from attn.grading.mutation_testing import solution
 from attn.grading.oracle import Oracle
 
@@ -17,11 +17,11 @@ def said(exercise_id, answer):
     """Return what is said about a wrong answer, in one line."""
     oracle = Oracle(find(exercise_id), 0)
     outcomes = run_all(answer, oracle)
-    failures = _failures(oracle, outcomes)
-    assert failures
-    assert all(isinstance(f, Failure) for f in failures)
-    evidence = Evidence(oracle, outcomes, failures, answer)
-    return " ".join(where(evidence, failures[0]))
+    found = failures(oracle, outcomes)
+    assert found
+    assert all(isinstance(f, Failure) for f in found)
+    evidence = Evidence(oracle, outcomes, found, answer)
+    return " ".join(where(evidence, found[0]))
 
 
 def attention(query, key, value, scale=None):

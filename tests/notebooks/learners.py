@@ -10,25 +10,8 @@ import subprocess
 import sys
 
 from attn.exercises import cells, sources
+from attn.exercises.spec import find
 from attn.grading import notebooks
-
-WRONG = """
-
-def _spoil(right):
-    if isinstance(right, type):
-        class Wrong(right):
-            def forward(self, x):
-                return super().forward(x) + 1
-        return Wrong
-    def wrong(*args, **kwargs):
-        out = right(*args, **kwargs)
-        if isinstance(out, tuple):
-            return tuple(x + 1 for x in out)
-        return ~out if out.dtype == torch.bool else out + 1
-    return wrong
-
-{name} = _spoil({name})
-"""
 
 
 def short(key):
@@ -73,16 +56,14 @@ def cleared(notebook):
 
 
 def answered(notebook, right=(), wrong=()):
-    """A copy in which some exercises are answered."""
+    """A copy in which some exercises are answered, rightly or wrongly."""
     notebook = copy.deepcopy(notebook)
     for cell in notebook.cells:
         name = cells.exercise_id(cell)
-        if name in right or name in wrong:
+        if name in right:
             cell.source = sources.solution(name)
-        if name in wrong and "@triton.jit" in cell.source:
-            cell.source = cell.source.replace("tl.store(", "tl.store(1 + ")
         elif name in wrong:
-            cell.source += WRONG.format(name=name.partition("-")[2])
+            cell.source = find(name).mistakes[0].source
     return notebook
 
 
