@@ -12,15 +12,18 @@ from attn.cost.attention import (
     kv_cache_bytes,
     roofline,
 )
+from attn.cost.mixers import MixerCost, mixer_cost
 from attn.cost.model import ModelShape
 from attn.cost.published import PUBLISHED
 
 __all__ = [
     "PUBLISHED",
     "AttentionCost",
+    "MixerCost",
     "ModelShape",
     "attention_cost",
     "attention_parameters",
     "kv_cache_bytes",
+    "mixer_cost",
     "roofline",
 ]

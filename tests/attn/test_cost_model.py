@@ -11,7 +11,9 @@ import torch
 from torch import nn
 from torch.utils import flop_counter
 
+import attn
 from attn import cost
+from attn.api import use_impl
 from attn.cost import PUBLISHED, ModelShape
 
 os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
@@ -145,6 +147,29 @@ def test_the_whole_of_a_published_model_is_counted(name):
 def test_parameters_are_those_of_transformers(name):
     model = their_model(name)
     assert number_of_parameters(model) == SHAPES[name].parameters()
+
+
+def our_model(name):
+    """Our model of this shape."""
+    shape = SHAPES[name]
+    style = attn.gpt2_small if name == "GPT2" else attn.llama_style
+    sizes = {k: getattr(shape, k) for k in SIZES}
+    order = "sandwich" if shape.norms == 4 else "pre"
+    options = {"tied": shape.tied, "qk_norm": shape.qk_norm}
+    return attn.Transformer(style(**sizes, **options, norm_order=order))
+
+
+@pytest.mark.parametrize("name", [x for x in SHAPES if "Falcon" not in x])
+@torch.no_grad()
+def test_parameters_and_operations_are_those_of_our_models(name):
+    model, shape = our_model(name), SHAPES[name]
+    if name == "GPT2":  # it has its 1024 positions
+        shape = shape._replace(max_positions=1024)
+    assert number_of_parameters(model) == shape.parameters()
+    with use_impl("reference"):
+        assert counted(lambda: model(ids())) == shape.flops(
+            B, L, is_causal=False
+        )
 
 
 def ids(length=L):
