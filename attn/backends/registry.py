@@ -89,6 +89,10 @@ class Registry(Mapping[str, Implementation]):
         #: By tuning key, what ``autotune`` measured; the selected one first.
         self.seconds: dict[tuple[Any, ...], dict[str, float]] = {}
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> Registry:
+        """Return the registry itself, also for a copy of a module with it."""
+        return self
+
     def __iter__(self) -> Iterator[str]:
         return iter(dict.fromkeys([*self._own, *(self._parent or ())]))
 

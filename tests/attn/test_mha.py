@@ -484,17 +484,60 @@ def test_a_mask_object_is_padding_the_other_way_round():
     assert not a.isnan().any()
 
 
+def test_two_axes_are_queries_and_keys_also_where_the_batch_is_as_long():
+    """As in PyTorch: padding ``(B, S)`` has an argument of its own."""
+    module = make(MultiHeadAttention, E, H)
+    x = randn(L, L, E)
+    mask = torch.ones(L, L, dtype=torch.bool).tril()
+    assert_exact(module(x, attn_mask=mask), module(x, is_causal=True))
+    rows = module(x, key_padding_mask=~mask)
+    assert_exact(rows, module(x, attn_mask=mask[:, None, None]))
+    assert (rows - module(x, attn_mask=mask)).abs().max() > 1e-2
+
+
+# --- one implementation for one module ---------------------------------------
+
+
+def test_a_module_names_its_implementation_and_registry():
+    module = make(MultiHeadAttention, E, H, impl="tiled")
+    plain = make(MultiHeadAttention, E, H)
+    x = randn(B, L, E)
+    assert_exact(module(x), plain(x))
+    assert "impl='tiled'" in repr(module) and "impl" not in repr(plain)
+
+    mine = attn.api.Registry(parent=attn.api.registry)
+
+    @mine.register("zeros")
+    def zeros(query, key, value, attn_mask=None, **options):
+        calls.append(options["is_causal"])
+        return torch.zeros_like(query)
+
+    calls = []
+    mute = make(MultiHeadAttention, E, H, impl="zeros", registry=mine)
+    assert_exact(mute(x), mute.out_proj.bias.expand(B, L, E))
+    assert torch.equal(copy.deepcopy(mute)(x, is_causal=True), mute(x))
+    assert calls == [False, True, False]
+    assert copy.deepcopy(mute).registry is mine
+    with pytest.raises(ValueError, match="impl must be .*; got 'zeros'"):
+        MultiHeadAttention(E, H, impl="zeros")
+    with attn.api.use_impl("reference"):  # of the default registry
+        assert_exact(mute(x), mute.out_proj.bias.expand(B, L, E))
+
+
 # --- padding and positions ---------------------------------------------------
 
 
 @pytest.mark.parametrize("side", ("left", "right"))
-@pytest.mark.parametrize("kind", ("rope", "interleaved", "alibi", "none"))
+@pytest.mark.parametrize(
+    "kind", ("rope", "interleaved", "alibi", "none", "norope")
+)
 def test_padding_on_either_side_changes_nothing(side, kind):
     options = {
         "rope": {"rope": attn.Rope(4)},
         "interleaved": {"rope": attn.Rope(4, interleaved=True)},
         "alibi": {"alibi": True},
         "none": {},
+        "norope": {"rope": attn.NoRope(4)},
     }[kind]
     module = make(MultiHeadAttention, E, H, 1, is_causal=True, **options)
     x = randn(2, 6, E)
@@ -512,6 +555,17 @@ def test_padding_on_either_side_changes_nothing(side, kind):
     assert not out.isnan().any()
     for row, n in enumerate(lengths):
         assert_exact(out[row][valid[row]], module(x[row, :n]))
+
+
+def test_norope_computes_what_no_rope_computes():
+    turned = make(MultiHeadAttention, E, H, rope=attn.NoRope(4))
+    plain = make(MultiHeadAttention, E, H)
+    x, positions = randn(B, L, E), torch.randint(0, 99, (B, L))
+    assert_exact(turned(x), plain(x))
+    assert_exact(turned(x, positions=positions), plain(x))
+    tables = turned.rope(positions)
+    assert [t.shape for t in tables] == [(B, L, 4)] * 2
+    assert_exact(turned(x, position_embeddings=tables), plain(x))
 
 
 def test_tables_made_once_for_all_layers():

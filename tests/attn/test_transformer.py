@@ -175,6 +175,80 @@ def test_where_the_norms_are(norm):
     assert_exact(b(x), b.feed_forward_norm(y + b.feed_forward(y)))
 
 
+def test_a_block_may_attend_to_the_memory_alone():
+    torch.manual_seed(0)
+    both = TransformerBlock(E, H, cross_attention=True).double()
+    block = TransformerBlock(E, H, self_attention=False, cross_attention=True)
+    state = {k: x for k, x in both.state_dict().items() if k[:4] != "atte"}
+    block.double().load_state_dict(state)
+    assert block.attention is None
+    x, memory = randn(2, L, E), randn(2, 4, E, seed=1)
+    y = x + block.cross_attention(block.cross_attention_norm(x), memory)
+    want = y + block.feed_forward(block.feed_forward_norm(y))
+    assert_exact(block(x, memory=memory), want)
+    keep = torch.ones(L, 4, dtype=torch.bool).tril()
+    out, weights = block(x, keep, memory=memory, need_weights=True)
+    assert weights.shape == (2, H, L, 4) and not weights.triu(1).any()
+    pad = torch.tensor([[False] * 4, [False, True, True, True]])
+    alone = block(x[1:], memory=memory[1:, :1])
+    out = block(x, memory=memory, memory_key_padding_mask=pad)
+    assert_exact(out[1:], alone)
+    for name, value in (("is_causal", True), ("q_offset", 1)):
+        with pytest.raises(ValueError, match=f"{name} must be None for a"):
+            block(x, memory=memory, **{name: value})
+
+
+@pytest.mark.parametrize("norm", ("layer", "rms"))
+def test_memory_is_normalised_or_not(norm):
+    """Without, twice the memory is another memory (source 004)."""
+    x, memory = randn(2, L, E), randn(2, 4, E, seed=1)
+    for memory_norm in (False, True):
+        block = TransformerBlock(
+            E, H, norm=norm, cross_attention=True, memory_norm=memory_norm
+        )
+        randomised(block.double())
+        out = block(x, memory=memory)
+        moved = (block(x, memory=2 * memory) - out).abs().max()
+        assert (moved < 1e-3) == memory_norm
+        if memory_norm:
+            normed, block.memory_norm = block.memory_norm(memory), None
+            assert_exact(block(x, memory=normed), out)
+
+
+@pytest.mark.parametrize("cross", (False, True))
+def test_attention_with_its_residual_and_norm_inside(cross):
+    """As in jadore801120's ``MultiHeadAttention``, post-norm, bias-free."""
+    where = {"self_attention": not cross, "cross_attention": cross}
+    block = TransformerBlock(
+        E,
+        H,
+        norm_order="post",
+        norm_eps=1e-6,
+        feed_forward="none",
+        bias=False,
+        value_dim=5,
+        **where,
+    )
+    randomised(block.double())
+    assert block.feed_forward is None and block.feed_forward_norm is None
+    x, memory = randn(2, L, E), randn(2, 4, E, seed=1)
+    other = memory if cross else x
+    attention = block.cross_attention if cross else block.attention
+    q, k, v = (
+        getattr(attention, f"{name}_proj")(y).unflatten(-1, (H, -1))
+        for name, y in (("q", x), ("k", other), ("v", other))
+    )
+    weights = torch.einsum("blhd,bshd->bhls", q / 2.0, k).softmax(-1)
+    heads = torch.einsum("bhls,bshd->blhd", weights, v).flatten(-2)
+    norm = block.cross_attention_norm if cross else block.attention_norm
+    want = nn.functional.layer_norm(
+        x + attention.out_proj(heads), (E,), norm.weight, norm.bias, 1e-6
+    )
+    out, given = block(x, memory=memory if cross else None, need_weights=True)
+    assert_exact(out, want)
+    assert_exact(given, weights)
+
+
 def test_a_block_gives_its_weights_of_each_head():
     block = randomised(TransformerBlock(E, H, is_causal=True).double())
     x = randn(2, L, E)
@@ -298,6 +372,44 @@ def test_a_decoder_does_not_see_the_future(name):
     encoder = model(name, is_causal=False)
     moved = (encoder(x)[:, :4] - encoder(changed)[:, :4]).abs()
     assert (moved.amax((0, 2)) > 1e-4).all()
+
+
+@pytest.mark.parametrize("kind", ("attention", "block", "model"))
+def test_is_causal_means_one_thing_for_every_module(kind):
+    """False unless given; a model must be given it; a call overrides it."""
+    x = ids() if kind == "model" else randn(2, L, E)
+
+    def make(**options):
+        if kind == "model":
+            return model("rope", **{"is_causal": False, **options})
+        cls = MultiHeadAttention if kind == "attention" else TransformerBlock
+        return randomised(cls(E, H, **options).double())
+
+    plain, causal = make(), make(is_causal=True)
+    assert torch.equal(causal(x, is_causal=False), plain(x))
+    assert torch.equal(plain(x, is_causal=True), causal(x))
+    assert not torch.equal(causal(x), plain(x))
+
+
+@pytest.mark.parametrize("kind", ("attention", "block", "model"))
+def test_a_mask_is_positional_in_every_module(kind):
+    keep = torch.ones(L, L, dtype=torch.bool).tril()
+    x = randn(2, L, E)
+    if kind == "model":
+        made, inputs = model("rope", is_causal=False), (ids(),)
+    elif kind == "block":
+        made, inputs = randomised(TransformerBlock(E, H).double()), (x,)
+    else:
+        made = randomised(MultiHeadAttention(E, H).double())
+        inputs = (x, x, x)
+    want = made(*inputs, is_causal=True)
+    for mask in (keep, attn.causal(), torch.where(keep, 0.0, -torch.inf)):
+        assert_exact(made(*inputs, mask), want)
+    # A tokenizer's mask in the place of attn_mask, as transformers takes it.
+    valid = torch.ones(2, L, dtype=torch.long)
+    for wrong, error in ((valid, TypeError), (valid.bool(), ValueError)):
+        with pytest.raises(error, match=r"^attn_mask must .*attn\.padding"):
+            made(*inputs, wrong)
 
 
 @EVERY
