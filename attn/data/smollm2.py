@@ -148,7 +148,7 @@ class SmolLM2(NamedTuple):
         max_new_tokens: int = 100,
         **options: Any,
     ) -> str:
-        """Return the model's answer: always the same, or with options drawn.
+        """Return the model's answer: the most likely one, word by word.
 
         Args:
             messages: as in ``prompt``.

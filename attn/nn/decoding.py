@@ -125,8 +125,15 @@ def _tokens_read(
     caches: Sequence[Cache] | None, ids: Tensor, length: int
 ) -> int:
     """Return how many tokens caches have read: fewer than the prompt has."""
-    if not caches:
+    if caches is None:
         return 0
+    if not isinstance(caches, Sequence) or not all(
+        isinstance(x, Cache) for x in caches
+    ):
+        raise TypeError(
+            "cache must be caches of attn, one for each block of the model, "
+            f"one of {CACHES}, or None; got {type(caches).__name__}"
+        )
     seen = torch.as_tensor(caches[0].seq_len)
     read = int(seen.max())
     if not bool((seen == read).all()):
@@ -174,6 +181,11 @@ def _of_transformers(
         from transformers import StaticCache as TheirStaticCache
 
         past = TheirStaticCache(config=model.config, max_cache_len=length)
+    if past is not None and not hasattr(past, "get_seq_length"):
+        raise TypeError(
+            "cache must be one of transformers for a model of transformers, "
+            f"'dynamic', 'static', or None; got {type(past).__name__}"
+        )
     read = 0 if past is None else int(past.get_seq_length())
     _check_read(read, ids)
 

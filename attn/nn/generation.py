@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from attn.nn.decoding import next_logits
 from attn.nn.sampling import (
     check_filters,
+    check_penalty,
     filter_logits,
     penalize_repetition,
 )
@@ -77,6 +78,7 @@ def generate(
     Source: transformers ``GenerationMixin.generate``, equal token for token.
     """
     _check_prompt(ids, attention_mask, max_new_tokens)
+    check_penalty(repetition_penalty)
     filters: dict[str, Any] = {"top_k": top_k, "top_p": top_p, "min_p": min_p}
     if temperature != 0:
         check_filters(temperature, **filters)

@@ -9,35 +9,40 @@ from torch import Tensor
 
 
 def penalize_repetition(
-    logits: Tensor, ids: Tensor, penalty: float, valid: Tensor | None = None
+    logits: Tensor,
+    ids: Tensor,
+    repetition_penalty: float,
+    valid: Tensor | None = None,
 ) -> Tensor:
-    """Lower the logits of tokens that the text already has.
+    """Make the tokens that a text already has less likely.
 
-    A positive logit is divided by the penalty, a negative one multiplied: both
-    become less likely.
+    Their logits are divided by the penalty if positive, and multiplied by it
+    if negative.
 
     Args:
         logits: ``(B, V)``.
         ids: the text so far, ``(B, L)``.
-        penalty: above 0; more than 1 avoids repetition, 1 changes nothing.
-        valid: bool ``(B, L)``, False for padding, which is not a repetition.
+        repetition_penalty: positive; above 1 avoids repetition, 1 changes
+            nothing, below 1 invites it.
+        valid: ``(B, L)``, False or 0 for padding, which is no repetition.
 
     Returns:
         ``(B, V)``.
 
     Raises:
-        ValueError: the penalty is not positive.
+        ValueError: the penalty is not positive and finite.
 
-    Source: Keskar et al. 2019, "CTRL", section 4.1, extended to negative
-    logits as transformers' ``RepetitionPenaltyLogitsProcessor`` does.
+    Source: Keskar et al. 2019, "CTRL", section 4.1; for negative logits
+    transformers' ``RepetitionPenaltyLogitsProcessor``.
     """
-    if not 0 < penalty < math.inf:
-        raise ValueError(f"repetition_penalty must be positive; got {penalty}")
-    seen = torch.zeros_like(logits)
+    check_penalty(repetition_penalty)
     counted = torch.ones_like(ids) if valid is None else valid
+    seen = torch.zeros_like(logits)
     seen.scatter_add_(1, ids.long(), counted.to(seen.dtype))
-    penalized = torch.where(logits < 0, logits * penalty, logits / penalty)
-    return torch.where(seen > 0, penalized, logits)
+    lower = torch.where(
+        logits < 0, logits * repetition_penalty, logits / repetition_penalty
+    )
+    return torch.where(seen > 0, lower, logits)
 
 
 def filter_logits(
@@ -93,13 +98,22 @@ def filter_logits(
     return logits
 
 
+def check_penalty(repetition_penalty: float) -> None:
+    """Require a penalty that ``penalize_repetition`` takes."""
+    if not 0 < repetition_penalty < math.inf:
+        raise ValueError(
+            "repetition_penalty must be positive and finite; got "
+            f"{repetition_penalty}"
+        )
+
+
 def check_filters(
     temperature: float,
     top_k: int | None,
     top_p: float | None,
     min_p: float | None,
 ) -> None:
-    """Require the arguments of ``filter_logits`` to be in their ranges."""
+    """Require arguments that ``filter_logits`` takes."""
     if not 0 < temperature < math.inf:
         raise ValueError(
             f"temperature must be positive and finite; got {temperature}"

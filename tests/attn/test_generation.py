@@ -351,7 +351,9 @@ ERRORS = {
     "top_k must be at least 1": {"top_k": 0, "temperature": 1.0},
     "top_p must be above 0 and at most 1": {"top_p": 0.0, "temperature": 1.0},
     "min_p must be above 0 and at most 1": {"min_p": 1.1, "temperature": 1.0},
-    "repetition_penalty must be positive; got 0": {"repetition_penalty": 0.0},
+    "repetition_penalty must be positive and finite; got 0": {
+        "repetition_penalty": 0.0
+    },
     "cache must be one of ('dynamic', 'static', 'sliding')": {
         "cache": "quantized"
     },
@@ -364,6 +366,13 @@ ERRORS = {
     },
     "cache must have a capacity of 11": {
         "cache": [attn.StaticCache(1, 2, 10, 6) for _ in range(3)]
+    },
+    "cache must be caches of attn, one for each block of the model": {
+        "cache": attn.DynamicCache()
+    },
+    "cache must be one of transformers for a model of transformers": {
+        "cache": [attn.DynamicCache()],
+        "model": lambda: theirs_of("llama"),
     },
     "caches must have one entry for each block": {
         "cache": [attn.DynamicCache()]
