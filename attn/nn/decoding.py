@@ -54,32 +54,22 @@ def next_logits(
 def _of_attn(
     model: Any, original: Transformer, cache: Any, ids: Tensor, length: int
 ) -> NextLogits:
-    blocks: Any = original.blocks
-    if original.head is None:
-        raise ValueError("model must end with logits; got one without a head")
-    if not original.config.is_causal:
-        raise ValueError("model must be causal to write; got is_causal=False")
-    for module in original.modules():
-        if isinstance(module, LearnedPositions) and length > len(
-            module.weight
-        ):
-            raise ValueError(
-                f"max_new_tokens must leave at most {len(module.weight)} "
-                "tokens to read, one for each learned position; got "
-                f"{length}, the prompt included"
-            )
-    caches: Sequence[Cache] | None = cache
+    config = original.config
+    if not (config.head and config.is_causal):
+        raise ValueError(
+            "model must be causal and end with logits; got is_causal="
+            f"{config.is_causal}, head={config.head}"
+        )
+    learned = original.positions
+    if isinstance(learned, LearnedPositions) and length > len(learned.weight):
+        raise ValueError(
+            f"max_new_tokens must leave at most {len(learned.weight)} tokens "
+            "to read, one for each learned position; got "
+            f"{length}, the prompt included"
+        )
+    caches = cache
     if isinstance(cache, str):
-        caches = [
-            _new_cache(block.attention, cache, ids, length) for block in blocks
-        ]
-        if cache == "sliding" and not any(
-            isinstance(x, SlidingCache) for x in caches
-        ):
-            raise ValueError(
-                "cache must be 'dynamic' or 'static' for a model without "
-                "windows: it needs all keys; got 'sliding'"
-            )
+        caches = _new_caches(original, cache, len(ids), length)
     read = _tokens_read(caches, ids, length)
     sizes = [x.capacity for x in caches or () if isinstance(x, StaticCache)]
 
@@ -95,6 +85,7 @@ def _of_attn(
             attention_mask=mask,
             positions=positions,
             caches=caches,
+            logits_to_keep=1,
         )
         read = 0 if caches is None else ids.shape[1]
         return logits[:, -1]
@@ -102,28 +93,41 @@ def _of_attn(
     return step
 
 
-def _new_cache(attention: Any, kind: str, ids: Tensor, length: int) -> Cache:
-    """Return a cache for one block."""
-    if kind == "static":
-        like = attention.out_proj.weight
-        return StaticCache(
-            len(ids),
-            attention.num_kv_heads,
+def _new_caches(
+    model: Transformer, kind: str, batch: int, length: int
+) -> list[Cache]:
+    """Return an empty cache for each block."""
+    c = model.config
+    windows = [c.of_layer("window", i) for i in range(c.num_layers)]
+    left = [None if x is None else x[0] for x in windows]
+    if kind == "sliding" and all(x is None for x in left):
+        raise ValueError(
+            "cache must be 'dynamic' or 'static' for a model without "
+            "windows: it needs all keys; got 'sliding'"
+        )
+    if kind == "sliding":
+        return [
+            DynamicCache() if x is None else SlidingCache(x + 1) for x in left
+        ]
+    if kind == "dynamic":
+        return [DynamicCache() for _ in left]
+    like = model.token_embedding.weight
+    head_dim = c.head_dim or c.embed_dim // c.num_heads
+    return [
+        StaticCache(
+            batch,
+            c.num_kv_heads or c.num_heads,
             length,
-            attention.head_dim,
-            attention.value_dim,
+            head_dim,
+            c.value_dim,
             dtype=like.dtype,
             device=like.device,
         )
-    left = attention.window[0] if attention.window else None
-    if kind == "sliding" and left is not None:
-        return SlidingCache(left + 1)
-    return DynamicCache()
+        for _ in left
+    ]
 
 
-def _tokens_read(
-    caches: Sequence[Cache] | None, ids: Tensor, length: int
-) -> int:
+def _tokens_read(caches: Any, ids: Tensor, length: int) -> int:
     """Return how many tokens caches have read: fewer than the prompt has."""
     if caches is None:
         return 0

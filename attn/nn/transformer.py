@@ -131,6 +131,7 @@ class Transformer(nn.Module):
         memory: Tensor | None = None,
         memory_attention_mask: Tensor | None = None,
         need_weights: bool = False,
+        logits_to_keep: int = 0,
         caches: Sequence[Cache] | None = None,
     ) -> Any:
         """Run the model.
@@ -150,6 +151,8 @@ class Transformer(nn.Module):
             memory: an encoder's output, ``(B, S, E)``.
             memory_attention_mask: its real tokens, ``(B, S)``.
             need_weights: also return every layer's attention weights.
+            logits_to_keep: return those of this number of tokens, the last
+                ones; 0 is all. To write, a model needs one.
             caches: one for each block, of the tokens read before. Positions
                 continue from there, and ``attention_mask`` covers all
                 tokens, those before too (or the capacity of static caches:
@@ -210,7 +213,7 @@ class Transformer(nn.Module):
                 all_weights.append(weights)
         x = x if self.final_norm is None else self.final_norm(x)
         if self.head is not None:
-            x = self.head(x)
+            x = self.head(x[:, -logits_to_keep:])
             if self.final_softcap is not None:
                 x = self.final_softcap * torch.tanh(x / self.final_softcap)
         return (x, all_weights) if need_weights else x

@@ -160,6 +160,21 @@ def test_a_padded_row_is_what_it_is_alone(family, cache):
         assert torch.equal(text[row, -NEW - length :], alone[0])
 
 
+def test_only_the_last_token_has_its_logits_computed():
+    model, ids = ours_of("llama"), hf_zoo.ids()
+    got = []
+    hook = model.head.register_forward_hook(
+        lambda module, args, out: got.append(out.shape)
+    )
+    try:
+        attn.generate(model, ids, 2)
+        last = model(ids, logits_to_keep=2)
+    finally:
+        hook.remove()
+    assert got == [(3, 1, hf_zoo.VOCAB)] * 2 + [(3, 2, hf_zoo.VOCAB)]
+    torch.testing.assert_close(last, model(ids)[:, -2:])
+
+
 def test_with_a_cache_each_token_is_read_once():
     read = []
 
@@ -323,9 +338,15 @@ def test_ids_may_be_int32():
 
 
 def encoder():
-    sizes = {"vocab_size": 7, "embed_dim": 4, "num_layers": 1, "num_heads": 1}
     return attn.Transformer(
-        attn.TransformerConfig(**sizes, positions="none", is_causal=False)
+        attn.llama_style(
+            vocab_size=7,
+            embed_dim=4,
+            num_layers=1,
+            num_heads=1,
+            num_kv_heads=1,
+            is_causal=False,
+        )
     )
 
 
@@ -381,10 +402,12 @@ ERRORS = {
         "model": lambda: ours_of("gpt2"),
         "max_new_tokens": 25,
     },
-    "model must end with logits": {
+    "model must be causal and end with logits; got is_causal=True, head=F": {
         "model": lambda: hf.load(hf_zoo.model("llama", "Model"))
     },
-    "model must be causal": {"model": encoder},
+    "model must be causal and end with logits; got is_causal=False": {
+        "model": encoder
+    },
     "cache and attention_mask must be None for a model that is neither": {
         "model": lambda: torch.nn.Embedding(7, 7)
     },
