@@ -10,6 +10,7 @@ from torch import Tensor
 
 from attn.cache import validation
 from attn.cache.base import Cache, CacheView
+from attn.masks import Mask, causal, prefix, sliding_window
 
 
 class DynamicCache(Cache):
@@ -25,7 +26,6 @@ class DynamicCache(Cache):
     value: Tensor | None = None
 
     def update(self, key: Tensor, value: Tensor) -> CacheView:
-        before = self.seq_len
         if self.key is None or self.value is None:
             validation.new_tokens(key, value)
             self.key, self.value = key, value
@@ -33,15 +33,20 @@ class DynamicCache(Cache):
             validation.new_tokens(key, value, (self.key, self.value))
             self.key = torch.cat([self.key, key], 2)
             self.value = torch.cat([self.value, value], 2)
-        self.seq_len = before + key.shape[2]
-        return CacheView(self.key, self.value, before - self.first_position)
+        self.seq_len += key.shape[2]
+        old = self.key.shape[2] - key.shape[2]
+        return CacheView(self.key, self.value, old)
 
     def fork(self) -> Self:
         return copy.copy(self)  # tensors are shared, and never written to
 
     def crop(self, length: int) -> None:
-        validation.crop(length, self.seq_len, self.first_position)
-        self._keep(slice(0, length - self.first_position))
+        validation.crop(length, self.seq_len)
+        if self.key is not None and self.value is not None:
+            self.key, self.value = (
+                self.key[:, :, :length],
+                self.value[:, :, :length],
+            )
         self.seq_len = length
 
     def reorder(self, rows: Tensor) -> None:
@@ -49,41 +54,85 @@ class DynamicCache(Cache):
             validation.rows(rows, self.key.shape[0])
             self.key, self.value = self.key[rows], self.value[rows]
 
-    def _keep(self, tokens: slice) -> None:
-        if self.key is not None and self.value is not None:
-            self.key = self.key[:, :, tokens]
-            self.value = self.value[:, :, tokens]
-
 
 class SlidingCache(DynamicCache):
-    """Keeps the keys that a sliding window still covers.
+    """Keeps the keys that a sliding window still covers, and the first ones.
 
     An update returns the new keys and those before them that the first new
-    query may attend to. ``window=(window - 1, 0)``, or
-    ``sliding_window(window)``, then masks for each query the keys outside
-    its own window.
+    query may attend to. ``mask`` then hides from each query the keys outside
+    its own window. In any chunks, the result is that of the same mask on the
+    whole text::
+
+        key, value, q_offset = cache.update(key, value)
+        out = attn.attention(query, key, value, cache.mask, q_offset=q_offset)
+
+    Models put much of their attention on the first tokens, whatever these
+    say, and fail when a window drops them. A few kept ones, the attention
+    sinks, prevent that.
+
+    Keys rotated by RoPE keep their positions in the text, and the distance
+    to the sinks grows. StreamingLLM counts positions within the cache, which
+    never exceed those of training: store keys that are not rotated, and
+    after each update rotate all of them by ``0, 1, 2, …``, the queries by
+    ``q_offset, q_offset + 1, …``.
 
     Args:
         window: keys that a query sees, itself included.
+        num_sink_tokens: first tokens that every later one sees, too; with
+            padding on the left, they would be padding.
 
-    Source: transformers ``DynamicSlidingWindowLayer``; Jiang et al. 2023.
+    Source: transformers ``DynamicSlidingWindowLayer``; Jiang et al. 2023;
+    Xiao et al. 2023, "Efficient Streaming Language Models with Attention
+    Sinks" (4 sinks).
     """
 
-    def __init__(self, window: int):
+    def __init__(self, window: int, num_sink_tokens: int = 0):
         if window < 1:
             raise ValueError(f"window must be at least 1; got {window}")
-        self.window = window
+        if num_sink_tokens < 0:
+            raise ValueError(
+                f"num_sink_tokens must be 0 or more; got {num_sink_tokens}"
+            )
+        self.window, self.num_sink_tokens = window, num_sink_tokens
+
+    @property
+    def mask(self) -> Mask:
+        """Return what a token sees, over a whole text or over an update."""
+        near = sliding_window(self.window)
+        sinks = self.num_sink_tokens
+        return near | (causal() & prefix(sinks)) if sinks else near
 
     @property
     def first_position(self) -> int:
-        stored = 0 if self.key is None else self.key.shape[2]
-        return self.seq_len - stored
+        return 0 if self.num_sink_tokens else self._forgotten
+
+    @property
+    def _forgotten(self) -> int:
+        """Return the number of tokens between the sinks and the window."""
+        return self.seq_len - (0 if self.key is None else self.key.shape[2])
 
     def key_positions(self, view: CacheView) -> Tensor:
-        return super().key_positions(view) + self.seq_len - view.key.shape[2]
+        index = super().key_positions(view)
+        gap = self.seq_len - len(index)
+        return index + gap * (index >= self.num_sink_tokens)
 
     def update(self, key: Tensor, value: Tensor) -> CacheView:
         view = super().update(key, value)
         # Keep what the next token will see in addition to itself.
-        self._keep(slice(max(view.key.shape[2] - self.window + 1, 0), None))
-        return view._replace(q_offset=view.key.shape[2] - key.shape[2])
+        sinks, length = self.num_sink_tokens, view.key.shape[2]
+        start = length - self.window + 1
+        if start > sinks:
+            recent = [x[:, :, start:] for x in (view.key, view.value)]
+            if sinks:
+                first = [x[:, :, :sinks] for x in (view.key, view.value)]
+                recent = [
+                    torch.cat(x, 2) for x in zip(first, recent, strict=True)
+                ]
+            self.key, self.value = recent
+        return view
+
+    def crop(self, length: int) -> None:
+        gap = self._forgotten
+        first = gap + self.num_sink_tokens if gap else 0
+        validation.crop(length, self.seq_len, first)
+        super().crop(length)

@@ -1,0 +1,111 @@
+"""A window that keeps the first tokens, too: attention sinks."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import attn
+from attn.cache import SlidingCache
+from tests.attn.cases import assert_exact
+from tests.attn.test_cache import (
+    WINDOW,
+    D,
+    N,
+    every_chunking,
+    in_chunks,
+    tensors,
+)
+from tests.attn.test_decoding import model_and_ids
+
+every_number = pytest.mark.parametrize("sinks", (0, 1, 2, 5, N + 1))
+
+
+def seen(i, sinks):
+    """The positions that a query at position i sees."""
+    near = {*range(max(i - WINDOW + 1, 0), i + 1)}
+    return sorted(near | {*range(min(sinks, i + 1))})
+
+
+@every_chunking
+@every_number
+def test_in_chunks_is_its_mask_on_the_whole_text(sinks, chunks):
+    q, k, v = tensors()
+    cache = SlidingCache(WINDOW, sinks)
+    dense = cache.mask.dense(N)[0, 0]
+    assert [x.nonzero().flatten().tolist() for x in dense] == [
+        seen(i, sinks) for i in range(N)
+    ]
+    whole = attn.grouped_attention(q, k, v, cache.mask)
+    out = in_chunks(cache, chunks, q, k, v, attn_mask=cache.mask)
+    assert_exact(out, whole)
+
+
+@every_chunking
+@every_number
+def test_every_key_has_its_position_and_the_rest_are_dropped(sinks, chunks):
+    _, k, v = tensors()
+    cache, done = SlidingCache(WINDOW, sinks), 0
+    for size in chunks:
+        end = done + size
+        view = cache.update(k[:, :, done:end], v[:, :, done:end])
+        at = cache.key_positions(view)
+        assert torch.equal(view.key, k[:, :, at])
+        assert torch.equal(view.value, v[:, :, at])
+        assert at[view.q_offset :].tolist() == list(range(done, end))
+        stored = min(end, sinks + WINDOW - 1)
+        assert cache.key.shape[2] == stored
+        assert cache.first_position == (0 if sinks else end - stored)
+        done = end
+    if stored < N:
+        with pytest.raises(ValueError, match="has forgotten the tokens bef"):
+            cache.crop(N - 1)
+
+
+def test_positions_within_the_cache_are_those_of_streaming_llm():
+    """Whatever the length of the text, no position exceeds the window."""
+    q, k, v = tensors()
+    rope, cache = attn.Rope(D), SlidingCache(WINDOW, 2)
+
+    def attend(query, key, value):
+        """Rotate by 0, 1, 2, …, and the query as the last key."""
+        at = torch.arange(key.shape[2])
+        query = attn.apply_rope(query, *rope(at[-1:]))
+        key = attn.apply_rope(key, *rope(at))
+        return attn.grouped_attention(query, key, value)
+
+    for i in range(N):
+        new = slice(i, i + 1)
+        key, value, q_offset = cache.update(k[:, :, new], v[:, :, new])
+        assert q_offset == key.shape[2] - 1 < 2 + WINDOW
+        text = [x[:, :, seen(i, 2)] for x in (k, v)]
+        want = attend(q[:, :, new], *text)
+        assert torch.equal(attend(q[:, :, new], key, value), want)
+
+
+@pytest.mark.parametrize("name", ("RoPE", "ALiBi"))
+@torch.no_grad()
+def test_a_model_reads_a_padded_text_as_with_the_mask_on_all_of_it(name):
+    model, ids = model_and_ids(name)
+    kept = [SlidingCache(WINDOW, 2) for _ in model.blocks]
+    real = torch.ones_like(ids)
+    real[1, :1] = 0  # one of its two sinks
+    at = attn.position_ids(real)
+    options = {"attn_mask": kept[0].mask}
+    whole = model(ids, attention_mask=real, positions=at, **options)
+    parts, done = [], 0
+    for part in ids.split([3, 1, 4, 1, 1], 1):
+        end = done + part.shape[1]
+        options["attention_mask"] = real[:, :end]
+        options["positions"] = at[:, done:end]
+        parts.append(model(part, caches=kept, **options))
+        done = end
+    error = (torch.cat(parts, 1) - whole).abs()[real.bool()]
+    assert error.max() < 1e-4
+
+
+def test_sizes_are_checked():
+    with pytest.raises(
+        ValueError, match="num_sink_tokens must be 0 or more; got -1"
+    ):
+        SlidingCache(WINDOW, -1)
