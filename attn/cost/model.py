@@ -95,6 +95,7 @@ class ModelShape(NamedTuple):
         kv_len: int | None = None,
         *,
         is_causal: bool = True,
+        logits_to_keep: int = 0,
     ) -> int:
         """Count the matrix products of a forward pass.
 
@@ -104,20 +105,24 @@ class ModelShape(NamedTuple):
         the tokens so far, the new one included, as ``kv_len``.
 
         Args:
-            batch, q_len: ``B``, ``L``; logits are computed for every token.
+            batch, q_len: ``B``, ``L``.
             kv_len: ``S``; ``L`` when None.
             is_causal: count only pairs that may attend. PyTorch's
                 ``FlopCounterMode`` counts all.
+            logits_to_keep: tokens, the last ones, that logits are computed
+                for; 0 is all. To write, a model needs one.
 
         Source: Kaplan et al. 2020, "Scaling laws for neural language
         models", table 1: ``2 N`` a token, ``N`` without embeddings, and the
         attention.
         """
-        weights = self.num_layers * self.layer_weights
-        weights += self.vocab_size * self.embed_dim
-        products = 2 * batch * q_len * weights
+        check_sizes(logits_to_keep=logits_to_keep)
         kv_len = q_len if kv_len is None else kv_len
-        return products + self._attention(batch, q_len, kv_len, is_causal)
+        weights = q_len * self.num_layers * self.layer_weights
+        kept = min(logits_to_keep or q_len, q_len)
+        weights += kept * self.vocab_size * self.embed_dim
+        between = self._attention(batch, q_len, kv_len, is_causal)
+        return 2 * batch * weights + between
 
     def _attention(
         self, batch: int, q_len: int, kv_len: int, is_causal: bool

@@ -139,8 +139,9 @@ def grouped_attention(
 ) -> Result:
     """Compute grouped-query attention without copying a key or a value.
 
-    The queries of the ``G`` heads of a group are packed into one long
-    sequence for their key head. (Half precision is converted to float32,
+    The heads of a group share keys and values, not weights: their queries
+    differ. The queries of its ``G`` heads are packed into one long sequence
+    for their key head. (Half precision is converted to float32,
     once for each key head.) Arguments, result and errors are those of
     ``scaled_dot_product_attention``.
 

@@ -32,6 +32,11 @@ def sinusoidal(
     Column ``2i`` is ``sin(position / base ** (2i / dim))`` and column
     ``2i + 1`` its cosine. An odd ``dim`` ends with a sine.
 
+    With an even ``dim`` the length of each vector is ``sqrt(dim / 2)``. Token
+    embeddings have to be as long, or they drown: the first Transformer
+    multiplies its own by ``sqrt(dim)`` before it adds these
+    (``embed_scale`` of ``TransformerConfig``).
+
     Args:
         seq_len: positions ``0`` to ``seq_len - 1``.
         dim: size of a vector, ``E``; even or odd.
@@ -44,7 +49,7 @@ def sinusoidal(
     Raises:
         ValueError: a size is out of range.
 
-    Source: Vaswani et al. 2017, section 3.5.
+    Source: Vaswani et al. 2017, sections 3.4 and 3.5.
     """
     if seq_len < 0:
         raise ValueError(f"seq_len must be 0 or more; got {seq_len}")

@@ -166,9 +166,11 @@ def test_parameters_and_operations_are_those_of_our_models(name):
     if name == "GPT2":  # it has its 1024 positions
         shape = shape._replace(max_positions=1024)
     assert number_of_parameters(model) == shape.parameters()
-    with use_impl("reference"):
-        assert counted(lambda: model(ids())) == shape.flops(
-            B, L, is_causal=False
+    for keep in (0, 1, 2):
+        with use_impl("reference"):
+            prompt = counted(lambda n=keep: model(ids(), logits_to_keep=n))
+        assert prompt == shape.flops(
+            B, L, is_causal=False, logits_to_keep=keep
         )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 import torch
 
@@ -73,6 +75,17 @@ def test_softmax_is_torch_s_and_a_dead_slice_is_zero():
         oracle = attn.softmax(x.to(dtype).double())
         assert_exact(rounded, oracle)
     assert attn.softmax(torch.full((3,), 6e4).half()).isfinite().all()
+
+
+def test_heads_of_a_group_share_keys_and_not_weights():
+    """Not even with one key head (MQA) for all of them."""
+    q, k = torch.randn(2, 1, 4, 5, 8, generator=torch.manual_seed(0))
+    weights = attn.attention_weights(q, k[:, :1], enable_gqa=True).weights
+    for a, b in itertools.combinations(weights[0], 2):
+        assert (a - b).abs().max() > 0.1
+    same = q[:, :1].expand_as(q)
+    weights = attn.attention_weights(same, k[:, :1], enable_gqa=True).weights
+    assert (weights == weights[:, :1]).all()
 
 
 @pytest.mark.parametrize("groups", (1, 2, 4))

@@ -57,6 +57,12 @@ def test_sinusoids_are_marians(dim):
     assert torch.allclose(ours[:, order], theirs, atol=2e-7, rtol=0)
 
 
+def test_every_sinusoid_is_as_long_as_scaled_embeddings_need():
+    """New embeddings of size 1 / sqrt(E) come to 1 by the factor sqrt(E)."""
+    length = attn.sinusoidal(100, 48).norm(dim=-1)
+    torch.testing.assert_close(length, torch.full((100,), 24**0.5))
+
+
 def test_a_step_is_the_same_rotation_everywhere():
     table = attn.sinusoidal(100, 8).double()
     pairs = torch.complex(table[:, 1::2], table[:, 0::2])
