@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from attn import api as api
     from attn import cache as cache
     from attn import cost as cost
+    from attn import data as data
     from attn import functional as functional
     from attn import hf as hf
     from attn import masks as masks
@@ -54,7 +55,7 @@ _HOMES = {
         "rope_frequencies rope_tables sinusoidal"
     ),
 }
-_MODULES = (*_HOMES, "cost", "hf", "masks", "plot", "profiling")
+_MODULES = (*_HOMES, "cost", "data", "hf", "masks", "plot", "profiling")
 
 
 def _masks() -> list[str]:
