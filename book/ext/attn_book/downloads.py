@@ -30,4 +30,4 @@ def make_plain(app: Sphinx) -> list[str]:
     for path, copy in copies.items():
         text = json.dumps(copy, indent=1, ensure_ascii=False)
         path.write_text(text + "\n", "utf-8")
-    return []
+    return []  # no page more

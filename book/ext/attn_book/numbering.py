@@ -34,9 +34,9 @@ def number_chapters(app: Sphinx, env: BuildEnvironment) -> list[str]:
         for node in (title, *env.tocs[page].findall(nodes.reference)):
             if number := node.get("secnumber"):
                 node["secnumber"] = (chapter, *number[1:])
-    return []
+    return []  # to write again: a build is always whole
 
 
 def read_once(app: Sphinx, env: BuildEnvironment) -> None:
-    """Keep pages: for each reference to a number, Sphinx reads one again."""
+    """Keep each page: Sphinx reads it again for every reference to it."""
     vars(env)["get_doctree"] = functools.cache(env.get_doctree)

@@ -72,8 +72,8 @@ def html_of(node: nodes.Element, app: Sphinx) -> str:
 
 
 def write(kept: dict[str, str], app: Sphinx) -> list[str]:
-    """Write the script when all pages are written; adds none."""
+    """Write the script, once every page is kept."""
     text = json.dumps(kept, indent=0, ensure_ascii=False)
     file = Path(app.outdir, "_static", "preview.data.js")
     file.write_text(f"window.previews = {text};\n", "utf-8")
-    return []
+    return []  # no page more
