@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedConfig, PreTrainedModel
 
 #: ``(module, query, key, value, attention_mask, **kwargs)`` of transformers.
-Attention = Callable[..., tuple[Tensor, Tensor | None]]
+Attention = Callable[..., tuple[Tensor, Any]]  # of torch, autodoc has mocks
 AnyAttention = TypeVar("AnyAttention", bound=Attention)
 
 #: What each name of ours computes: an implementation and its registry, or a

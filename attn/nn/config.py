@@ -45,8 +45,9 @@ class TransformerConfig:
         bias: of the query, key and value projections.
         out_bias, ffn_bias: of the output projection and the feed-forward;
             as ``bias`` when None.
-        norm, norm_eps, norm_order, feed_forward, hidden_dim,
-            self_attention, cross_attention, memory_norm: as in
+        norm, norm_eps, norm_order: as in ``TransformerBlock``.
+        feed_forward, hidden_dim: as in ``TransformerBlock``.
+        self_attention, cross_attention, memory_norm: as in
             ``TransformerBlock``.
         segments: number of learned segment vectors (BERT's token types).
         embed_scale: factor on the token embeddings (the first Transformer
