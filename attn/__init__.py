@@ -37,7 +37,10 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "api": "attention",
-    "cache": "DynamicCache PagePool PagedCache SlidingCache StaticCache",
+    "cache": (
+        "DynamicCache PagePool PagedCache QuantizedCache SlidingCache "
+        "StaticCache"
+    ),
     "functional": (
         "attention_loops attention_weights grouped_attention merge_heads "
         "merge_states online_softmax pool_heads repeat_kv "

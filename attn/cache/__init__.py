@@ -16,6 +16,7 @@ returns the positions of the next tokens.
 from attn.cache.base import Cache, CacheView
 from attn.cache.dynamic import DynamicCache, SlidingCache
 from attn.cache.paged import PagedCache, PagePool
+from attn.cache.quantized import QuantizedCache
 from attn.cache.static import StaticCache
 
 __all__ = [
@@ -24,6 +25,7 @@ __all__ = [
     "DynamicCache",
     "PagePool",
     "PagedCache",
+    "QuantizedCache",
     "SlidingCache",
     "StaticCache",
 ]

@@ -28,6 +28,11 @@ class Cache(ABC):
         """Return the position of the first key that is still stored."""
         return 0
 
+    @property
+    @abstractmethod
+    def nbytes(self) -> int:
+        """Return the memory of the stored keys and values, in bytes."""
+
     def positions(self, length: int) -> Tensor:
         """Return the positions of the next tokens, ``(L,)`` or ``(B, L)``."""
         if length < 0:

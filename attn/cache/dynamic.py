@@ -25,6 +25,11 @@ class DynamicCache(Cache):
     key: Tensor | None = None
     value: Tensor | None = None
 
+    @property
+    def nbytes(self) -> int:
+        stored = (self.key, self.value)
+        return sum(0 if x is None else x.nbytes for x in stored)
+
     def update(self, key: Tensor, value: Tensor) -> CacheView:
         if self.key is None or self.value is None:
             validation.new_tokens(key, value)

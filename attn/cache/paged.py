@@ -92,6 +92,13 @@ class PagedCache(Cache):
         self.seq_len = torch.zeros(batch, dtype=torch.long, device=device)
 
     @property
+    def nbytes(self) -> int:
+        """Return the memory of the pages in use, shared ones once."""
+        pages = (self.pool.key, self.pool.value)
+        one = sum(x[:1].nbytes for x in pages)
+        return one * len(set(chain(*self.pages)))
+
+    @property
     def block_table(self) -> Tensor:
         """Return the pages of each row, int32 ``(B, most)``, padded by -1."""
         most = max(map(len, self.pages), default=0)

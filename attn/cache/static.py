@@ -100,6 +100,11 @@ class StaticCache(Cache):
         """Return the number of tokens that fit."""
         return self.key.shape[2]
 
+    @property
+    def nbytes(self) -> int:
+        memory = (self.key, self.value)
+        return sum(x.untyped_storage().nbytes() for x in memory)
+
     def mask_lengths(self, length: int) -> tuple[int, ...]:
         if torch.compiler.is_compiling():
             return (self.capacity,)

@@ -36,12 +36,12 @@ def new_tokens(
 
 
 def no_grad(*tensors: Tensor) -> None:
-    """Refuse tensors whose gradient is lost when memory is overwritten."""
+    """Refuse tensors whose gradient a cache loses."""
     if torch.is_grad_enabled() and any(x.requires_grad for x in tensors):
         raise ValueError(
             "key and value must not require a gradient in a cache that is "
-            "written in place: use torch.no_grad(), or a DynamicCache, which "
-            "keeps gradients"
+            "written in place, or rounded: use torch.no_grad(), or a "
+            "DynamicCache, which keeps gradients"
         )
 
 

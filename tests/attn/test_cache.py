@@ -11,6 +11,7 @@ from attn.cache import (
     DynamicCache,
     PagedCache,
     PagePool,
+    QuantizedCache,
     SlidingCache,
     StaticCache,
 )
@@ -53,6 +54,7 @@ KINDS = {
     "static": static,
     "transposed": transposed,
     "paged": paged,
+    "quantized": QuantizedCache,  # exact until a group is full
 }
 SLIDING = KINDS | {"sliding": lambda: SlidingCache(WINDOW)}
 every_cache = pytest.mark.parametrize("make", KINDS.values(), ids=KINDS)
@@ -176,6 +178,17 @@ def test_a_fork_and_its_origin_do_not_see_each_other(make):
     )
 
 
+@pytest.mark.parametrize("make", SLIDING.values(), ids=SLIDING)
+def test_the_memory_is_that_of_the_stored_elements(make):
+    _, k, v = tensors()
+    cache = make()
+    cache.update(k[:, :, :5], v[:, :, :5])
+    tokens = {StaticCache: N + 2, PagedCache: 6, SlidingCache: WINDOW - 1}
+    stored = tokens.get(type(cache), 5)  # whole memory, pages, a window
+    keys = stored if make is not transposed else 16  # a line of the CPU's
+    assert cache.nbytes == 8 * B * HKV * (keys * D + stored * DV)
+
+
 @every_cache
 def test_after_a_crop_it_is_as_if_the_rest_had_never_been_read(make):
     q, k, v = tensors()
@@ -244,7 +257,7 @@ def test_a_dynamic_cache_keeps_gradients():
         assert_exact(x, y)
 
 
-@pytest.mark.parametrize("make", (static, paged))
+@pytest.mark.parametrize("make", (static, paged, QuantizedCache))
 def test_memory_that_is_written_to_refuses_gradients(make):
     _, k, v = tensors()
     with pytest.raises(
@@ -393,6 +406,8 @@ def test_a_static_cache_says_how_much_room_is_left():
 def test_sizes_are_checked():
     with pytest.raises(ValueError, match="window must be at least 1; got 0"):
         SlidingCache(0)
+    with pytest.raises(ValueError, match="group_size must be at least 1; got"):
+        QuantizedCache(0)
     with pytest.raises(ValueError, match="capacity must be 0 or more; got -1"):
         StaticCache(1, 1, -1, 4)
     with pytest.raises(
