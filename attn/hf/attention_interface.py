@@ -103,7 +103,8 @@ def attn_forward(
     sinks = sinks if s_aux is None else s_aux
     options: dict[str, Any] = {
         "scale": scaling,
-        "enable_gqa": query.shape[1] != key.shape[1],
+        # torch.jit.trace makes tensors of sizes.
+        "enable_gqa": bool(query.shape[1] != key.shape[1]),
         "softcap": softcap,
         "sinks": None if sinks is None else sinks.reshape(-1),
         "q_offset": q_offset if isinstance(mask, Mask) else None,

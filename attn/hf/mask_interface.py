@@ -161,9 +161,11 @@ def _mask(function: Callable[..., Any]) -> Mask:
 
 
 def _all_real(attention_mask: Tensor | None, end: int) -> bool:
+    from transformers.utils.import_utils import is_tracing
+
     if attention_mask is None:
         return True
-    if torch.compiler.is_compiling():
+    if is_tracing(attention_mask):
         return False  # a graph must not depend on the values of a tensor
     # Keys past the mask's end are the empty part of a cache.
     return attention_mask.shape[-1] >= end and bool(attention_mask.all())

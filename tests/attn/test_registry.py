@@ -106,6 +106,7 @@ WAYS_TO_MASK = pytest.mark.parametrize(
         {"attn_mask": attn.padding(VALID)},
         {"attn_mask": VALID[:, None, None], "window": (1, 3)},
         {"attn_mask": VALID[:, None, None], "q_offset": torch.tensor([2, 0])},
+        {"attn_mask": VALID[:, None, None], "q_offset": torch.tensor(2)},
     ],
 )
 

@@ -1,0 +1,191 @@
+"""Attached models compile in one piece, and are exported and traced."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from attn import hf
+from tests.attn.hf_decoders import DECODERS, model, pad, size, tokens
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    import transformers as T  # noqa: N812
+
+SIDES = pytest.mark.parametrize("side", ["none", "left", "right"])
+#: Their experts read a tensor's values, with eager attention too.
+BREAKS = {"gpt_oss", "mixtral", "qwen3_moe", "deepseek_v3"}
+#: As few as suffice: a graph is traced layer by layer.
+ONE = {"num_hidden_layers": 1}
+
+
+@pytest.fixture(autouse=True)
+def a_fresh_compiler():
+    hf.register()
+    torch.compiler.reset()
+    yield
+    torch.compiler.reset()
+
+
+class Counting:
+    """A backend that runs a graph as it is, and counts the graphs."""
+
+    def __init__(self) -> None:
+        self.graphs = 0
+
+    def __call__(self, graph: Any, inputs: Any) -> Any:
+        self.graphs += 1
+        return graph.forward
+
+    def __deepcopy__(self, memo: Any) -> Counting:
+        return self  # transformers copies its options
+
+
+def inputs(side: str) -> dict[str, Any]:
+    mask = {} if side == "none" else {"attention_mask": pad(side).long()}
+    return {**mask, "use_cache": False}
+
+
+def real(side: str) -> Tensor:
+    return torch.ones(3, 11).bool() if side == "none" else pad(side)
+
+
+def assert_equal_on(seen: Tensor, got: Tensor, want: Tensor) -> None:
+    assert (got - want)[seen].abs().max() < 1e-5 * size(want)
+
+
+def check_one_graph(family: str, side: str, **changes: Any) -> None:
+    one, counting = model(family, "attn", **changes), Counting()
+    compiled = torch.compile(one, fullgraph=True, backend=counting)
+    with torch.no_grad():
+        got = compiled(tokens(), **inputs(side)).logits
+        want = model(family, "eager", **changes)(tokens(), **inputs(side))
+    assert counting.graphs == 1
+    assert_equal_on(real(side), got, want.logits)
+
+
+@SIDES
+def test_a_model_is_one_graph(side):
+    """Padding once stopped Dynamo at the name of a mask function."""
+    check_one_graph("llama", side, **ONE)
+
+
+@pytest.mark.exhaustive
+@SIDES
+@pytest.mark.parametrize("family", sorted(set(DECODERS) - BREAKS))
+def test_a_model_of_any_family_is_one_graph(family, side):
+    check_one_graph(family, side)
+
+
+def test_it_learns_in_one_graph():
+    one, counting = model("llama", "attn", **ONE), Counting()
+    compiled = torch.compile(one, fullgraph=True, backend=counting)
+    grads = []
+    for run in (compiled, one):
+        one.zero_grad()
+        logits = run(tokens(), **inputs("left")).logits
+        logits[real("left")].square().mean().backward()
+        grads.append(one.model.layers[0].self_attn.q_proj.weight.grad.clone())
+    assert counting.graphs == 1
+    assert (grads[0] - grads[1]).abs().max() < 1e-5 * size(grads[1])
+
+
+@pytest.mark.parametrize("side", ["none", "left"])
+@pytest.mark.parametrize(
+    ("family", "graphs"),
+    [
+        ("llama", 1),
+        # The step that fills the window is transformers' second graph.
+        pytest.param("mistral", 2, marks=pytest.mark.exhaustive),
+    ],
+)
+def test_generation_is_one_graph(family, graphs, side):
+    """The steps with a static cache, however many; two with a window."""
+    counting = Counting()
+    options = T.CompileConfig(backend=counting, fullgraph=True, mode=None)
+    options._compile_all_devices = True
+    changes = {} if family == "mistral" else ONE
+    kwargs: dict[str, Any] = {
+        **inputs(side),
+        "max_new_tokens": 8,
+        "do_sample": False,
+        "eos_token_id": None,
+        "use_cache": True,
+    }
+    got = model(family, "attn", **changes).generate(
+        tokens(),
+        cache_implementation="static",
+        compile_config=options,
+        **kwargs,
+    )
+    assert counting.graphs == graphs
+    assert torch.equal(
+        got, model(family, "eager", **changes).generate(tokens(), **kwargs)
+    )
+
+
+@torch.no_grad()
+def test_steps_with_a_static_cache_are_one_graph():
+    one, counting = model("llama", "attn", **ONE), Counting()
+    cache = T.StaticCache(config=one.config, max_cache_len=11)
+    compiled = torch.compile(one, fullgraph=True, backend=counting)
+    ids = tokens()
+    got = [one(ids[:, :5], past_key_values=cache).logits]
+    for at in range(5, 11):
+        step = ids[:, at : at + 1].contiguous()
+        got.append(compiled(step, past_key_values=cache).logits)
+    assert counting.graphs == 1
+    want = model("llama", "eager", **ONE)(ids).logits
+    assert_equal_on(real("none"), torch.cat(got, 1), want)
+
+
+@pytest.mark.parametrize("new", [1, 4])
+@pytest.mark.parametrize("family", ["llama", "gemma2"])
+def test_a_static_cache_without_padding_generates(family, new):
+    """Transformers makes these masks ahead, and needs them as tensors."""
+    kwargs = {"max_new_tokens": new, "do_sample": False}
+    want = model(family, "eager").generate(tokens(), **kwargs)
+    got = model(family, "attn").generate(
+        tokens(), cache_implementation="static", **kwargs
+    )
+    assert torch.equal(got, want)
+
+
+@pytest.mark.parametrize("side", ["none", "left"])
+def test_a_model_is_exported(side):
+    one = model("llama", "attn", **ONE)
+    exported = torch.export.export(one, (tokens(),), inputs(side))
+    got = exported.module()(tokens(), **inputs(side)).logits
+    assert_equal_on(real(side), got, one(tokens(), **inputs(side)).logits)
+
+
+class Logits(nn.Module):
+    """Tensors in and out, for ``torch.jit.trace``."""
+
+    def __init__(self, model: nn.Module):
+        super().__init__()
+        self.model = model
+
+    def forward(self, ids: Tensor, mask: Tensor) -> Tensor:
+        kwargs = {"attention_mask": mask, "use_cache": False}
+        return self.model(ids, **kwargs).logits
+
+
+@pytest.mark.filterwarnings("ignore::torch.jit.TracerWarning")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:.is_gradient_checkpointing")
+@torch.no_grad()
+def test_a_traced_model_masks_padding_that_it_has_not_seen():
+    """Traced without padding, on other lengths, and run with both."""
+    one = Logits(model("llama", "attn"))
+    whole = torch.ones(3, 11).long()
+    traced = torch.jit.trace(one, (tokens(), whole), check_trace=False)
+    eager = Logits(model("llama", "eager"))
+    for side, length in (("none", 11), ("left", 11), ("right", 7)):
+        ids, seen = tokens()[:, :length], real(side)[:, :length]
+        want = eager(ids, seen.long())
+        assert_equal_on(seen, traced(ids, seen.long()), want)
