@@ -138,6 +138,8 @@ def _tokens_read(caches: Any, ids: Tensor, length: int) -> int:
             "cache must be caches of attn, one for each block of the model, "
             f"one of {CACHES}, or None; got {type(caches).__name__}"
         )
+    if not caches:  # a model without blocks
+        return 0
     seen = torch.as_tensor(caches[0].seq_len)
     read = int(seen.max())
     if not bool((seen == read).all()):
@@ -156,6 +158,7 @@ def _tokens_read(caches: Any, ids: Tensor, length: int) -> int:
 
 
 def _check_read(read: int, ids: Tensor) -> None:
+    """Require a token that the caches have not read."""
     if read >= ids.shape[1]:
         raise ValueError(
             f"ids must go on after the {read} tokens in the cache, which "

@@ -395,9 +395,10 @@ ERRORS = {
         "cache": [attn.DynamicCache()],
         "model": lambda: theirs_of("llama"),
     },
-    "caches must have one entry for each block": {
+    "caches must have one entry for each block, 3; got 1": {
         "cache": [attn.DynamicCache()]
     },
+    "caches must have one entry for each block, 3; got 0": {"cache": []},
     "max_new_tokens must leave at most 32 tokens to read": {
         "model": lambda: ours_of("gpt2"),
         "max_new_tokens": 25,
