@@ -16,8 +16,7 @@ from attn.functional.inputs import AttentionOptions, validate
 from attn.functional.validation import Window
 from attn.masks import Mask, padding
 from attn.masks.combine import combine_masks, key_padding
-from attn.nn import validation
-from attn.nn.nested import pad_inputs
+from attn.nn import nested, validation
 from attn.nn.norms import RMSNorm
 from attn.nn.position_ids import PositionIds
 from attn.nn.projections import project, remap_state_dict
@@ -157,7 +156,8 @@ class MultiHeadAttention(nn.Module):
         """Compute attention between the projections.
 
         Args:
-            query: ``(B, L, E)``, ``(L, E)``, or jagged ``(B, j, E)``.
+            query: ``(B, L, E)``, ``(L, E)``, or jagged ``(B, j, E)``, which
+                is computed without padding where that saves work.
             key, value: ``(B, S, kdim)`` and ``(B, S, vdim)``; when None, the
                 query (self-attention) and the key.
             attn_mask: True = **may attend**, as in PyTorch's
@@ -201,24 +201,31 @@ class MultiHeadAttention(nn.Module):
             validation.cache(
                 query, is_self, q_offset=q_offset, key_positions=key_positions
             )
-        nested: Any = query
-        valid = None
         if query.is_nested or key.is_nested or value.is_nested:
-            query, key, value, valid, key_padding_mask = pad_inputs(
-                query, key, value, key_padding_mask
-            )
+            given = {
+                "attn_mask": attn_mask,
+                "is_causal": is_causal,
+                "positions": positions,
+                "key_positions": key_positions,
+                "position_embeddings": position_embeddings,
+                "q_offset": q_offset,
+            }
+            others = {name: x for name, x in given.items() if x is not None}
+            if need_weights:
+                others["need_weights"] = True
+                others["average_attn_weights"] = average_attn_weights
+            inputs = (query, key, value, key_padding_mask)
+            return nested.forward(self, *inputs, **others)
         validation.inputs(self, query=query, key=key, value=value)
         q, k, v = project(self, query, key, value)  # (B, H, L, D), …
         if cache is not None and positions is None:
             positions = cache.positions(q.shape[2])
         ids = PositionIds(q, k, positions, key_positions, q_offset, is_self)
-        interleaved = self.rope is not None and self.rope.interleaved
-        rotate = partial(apply_rope, interleaved=interleaved)
         if position_embeddings is not None:
-            q, k = (rotate(x, *position_embeddings) for x in (q, k))
+            q, k = (self._rotate(x, position_embeddings) for x in (q, k))
         elif self.rope is not None:
-            q = rotate(q, *self.rope(ids.of_queries()))
-            k = rotate(k, *self.rope(ids.of_keys()))
+            q = self._rotate(q, self.rope(ids.of_queries()))
+            k = self._rotate(k, self.rope(ids.of_keys()))
         is_causal = self.is_causal if is_causal is None else is_causal
         real = None
         if cache is not None:
@@ -230,35 +237,56 @@ class MultiHeadAttention(nn.Module):
             if key_padding_mask is not None:  # without the forgotten keys
                 key_padding_mask = key_padding_mask[..., stored]
             real = None if is_causal else cache.valid()
-        options: AttentionOptions = {
-            "attn_mask": self._mask(
-                q, k, v, attn_mask, key_padding_mask, real, ids
-            ),
-            "is_causal": is_causal,
-            "scale": self.scale,
-            "enable_gqa": self.num_kv_heads != self.num_heads,
-            "softcap": self.softcap,
-            "window": self.window,
-            "q_offset": q_offset,
-            "dropout_p": self.dropout if self.training else 0.0,
-        }
-        registry = self.registry or default_registry
-        heads = attention(
-            q, k, v, **options, impl=self.impl, registry=registry
-        )
-        assert isinstance(heads, Tensor)
-        out = merge_heads(heads)  # (B, L, H * Dv)
+        masks = (attn_mask, key_padding_mask, real)
+        options = self._options(q, k, v, ids, is_causal, *masks)
+        out = merge_heads(self._attend(q, k, v, options))  # (B, L, H * Dv)
         out = self.out_proj(out[0] if query.dim() == 2 else out)
-        if valid is not None:
-            # The query's own offsets: the result can be added to it.
-            jagged = torch.nested.nested_tensor_from_jagged
-            out = jagged(out[valid], offsets=nested.offsets())
         if not need_weights:
             return out
         options["dropout_p"] = 0.0
         weights = attention_weights(q, k, **options).weights.to(q.dtype)
         weights = weights.mean(1) if average_attn_weights else weights
         return out, weights[0] if query.dim() == 2 else weights
+
+    def _rotate(self, x: Tensor, tables: tuple[Tensor, Tensor]) -> Tensor:
+        """Apply RoPE's tables, in its layout."""
+        interleaved = self.rope is not None and self.rope.interleaved
+        return apply_rope(x, *tables, interleaved=interleaved)
+
+    def _options(
+        self,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        ids: PositionIds,
+        is_causal: bool | None,
+        attn_mask: Tensor | Mask | None = None,
+        key_padding_mask: Tensor | None = None,
+        real: Tensor | None = None,
+    ) -> AttentionOptions:
+        """Return what the module and a call say, for ``attention``."""
+        masks = (attn_mask, key_padding_mask, real)
+        return {
+            "attn_mask": self._mask(q, k, v, *masks, ids),
+            "is_causal": self.is_causal if is_causal is None else is_causal,
+            "scale": self.scale,
+            "enable_gqa": self.num_kv_heads != self.num_heads,
+            "softcap": self.softcap,
+            "window": self.window,
+            "q_offset": ids.q_offset,
+            "dropout_p": self.dropout if self.training else 0.0,
+        }
+
+    def _attend(
+        self, q: Tensor, k: Tensor, v: Tensor, options: AttentionOptions
+    ) -> Tensor:
+        """Return the output of each head, ``(B, H, L, Dv)``."""
+        registry = self.registry or default_registry
+        heads = attention(
+            q, k, v, **options, impl=self.impl, registry=registry
+        )
+        assert isinstance(heads, Tensor)
+        return heads
 
     def _mask(
         self,

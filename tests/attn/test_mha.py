@@ -288,21 +288,31 @@ def test_the_tutorials_module_on_jagged_input():
     assert_exact(ours(x, k, v).values(), theirs(x, k, v).values())
 
 
-def test_jagged_rows_are_sequences_by_themselves():
+@pytest.fixture(params=["padded", "packed"])
+def jagged_form(request, monkeypatch):
+    scores = {"padded": 1 << 60, "packed": -1}[request.param]
+    monkeypatch.setattr(attn.nn.nested, "SCORES_A_CALL", scores)
+    return request.param
+
+
+@pytest.mark.parametrize("order", ("rope", "alibi"))
+def test_jagged_rows_are_sequences_by_themselves(order, jagged_form):
     """Causal too, for which torch has no CPU backend, and everything else."""
+    orders = {"rope": {"rope": attn.Rope(6)}, "alibi": {"alibi": True}}
     ours = make(
         MultiHeadAttention,
         E,
         4,
         2,
         head_dim=6,
+        value_dim=5,
         packed=True,
         is_causal=True,
         qk_norm=True,
-        rope=attn.Rope(6),
         window=(2, None),
+        **orders[order],
     )
-    x = jagged((3, 1, 6))
+    x = jagged((3, 1, 6, 3))
     out = ours(x)
     for row, alone in zip(x.unbind(), out.unbind(), strict=True):
         assert_exact(alone, ours(row))
@@ -313,6 +323,62 @@ def test_jagged_rows_are_sequences_by_themselves():
     dense = [row.detach().clone().requires_grad_() for row in x.unbind()]
     sum((ours(row) ** 2).sum() for row in dense).backward()
     assert_exact(leaf.grad, torch.cat([row.grad for row in dense]))
+
+
+def test_jagged_queries_look_up_jagged_keys(jagged_form):
+    ours = make(MultiHeadAttention, E, 4, 1, 6, rope=attn.Rope(6), kdim=8)
+    x, key = jagged((3, 1, 3)), jagged((2, 5, 2), 8)
+    value = jagged((2, 5, 2), E, seed=30)
+    for q_offset in (None, 2):
+        out = ours(x, key, value, q_offset=q_offset).unbind()
+        rows = zip(x.unbind(), key.unbind(), value.unbind(), strict=True)
+        for mine, row in zip(out, rows, strict=True):
+            assert_exact(mine, ours(*row, q_offset=q_offset))
+
+
+def test_jagged_rows_keep_what_only_padding_can_say(jagged_form):
+    """A mask, positions or weights of padded rows: padded in either case."""
+    ours = make(MultiHeadAttention, E, H, rope=attn.Rope(4))
+    x = jagged((3, 1, 4))
+    mask = torch.rand(3, 1, 4, 4) < 0.7
+    positions = torch.randint(0, 9, (3, 4))
+    said = {"attn_mask": mask, "positions": positions}
+    out, weights = ours(x, need_weights=True, **said)
+    assert weights.shape == (3, 4, 4)
+    for i, (row, n) in enumerate(zip(x.unbind(), (3, 1, 4), strict=True)):
+        alone = ours(
+            row,
+            attn_mask=mask[i, 0, :n, :n],
+            positions=positions[i, :n],
+            need_weights=True,
+        )
+        assert_exact(out[i], alone[0])
+        assert_exact(weights[i, :n, :n], alone[1])
+
+
+def test_a_jagged_batch_costs_no_padded_score(monkeypatch):
+    calls = []
+
+    def counted(q, k, v, **options):
+        calls.append(q.shape[0] * q.shape[2] * k.shape[2])
+        return attn.attention(q, k, v, **options)
+
+    monkeypatch.setattr("attn.nn.attention.attention", counted)
+    ours = make(MultiHeadAttention, E, H, is_causal=True)
+    lengths = (300, 20, 20, 20, 5)
+    ours(jagged(lengths))
+    assert sum(calls) == sum(n * n for n in lengths) and len(calls) == 3
+    calls.clear()
+    ours(jagged((3, 1, 6)))  # tiny: one padded call is faster than three
+    assert calls == [3 * 6 * 6]
+
+
+def test_a_jagged_batch_may_have_no_rows_to_read(jagged_form):
+    ours = make(MultiHeadAttention, E, H)
+    x = jagged((2, 0, 3))
+    out = ours(x)
+    assert [len(row) for row in out.unbind()] == [2, 0, 3]
+    assert_exact(out[2], ours(x[2]))
 
 
 def test_jagged_and_dense_do_not_mix():
@@ -328,6 +394,12 @@ def test_jagged_and_dense_do_not_mix():
         ValueError, match="key_padding_mask must be None with nested"
     ):
         ours(x, key_padding_mask=torch.zeros(3, 6, dtype=torch.bool))
+    with pytest.raises(ValueError, match="key must have the batch size"):
+        ours(x, jagged((3, 1)))
+    with pytest.raises(
+        ValueError, match=r"in every row, \[3, 1, 6\]; got \[1, 3, 6\]"
+    ):
+        ours(x, x, jagged((1, 3, 6)))
     strided = torch.nested.nested_tensor([randn(3, E), randn(2, E)])
     with pytest.raises(
         TypeError, match="must have layout torch.jagged .*; got"
