@@ -12,15 +12,15 @@ from attn.api import Registry, attention
 from attn.api import registry as default_registry
 from attn.cache import Cache
 from attn.functional import attention_weights, merge_heads
-from attn.functional.inputs import AttentionOptions, validate
+from attn.functional.inputs import AttentionOptions
 from attn.functional.validation import Window
-from attn.masks import Mask, padding
-from attn.masks.combine import combine_masks, key_padding
+from attn.masks import Mask
 from attn.nn import nested, validation
+from attn.nn.call_options import call_options
 from attn.nn.norms import RMSNorm
 from attn.nn.position_ids import PositionIds
 from attn.nn.projections import project, remap_state_dict
-from attn.positions import NoRope, Rope, alibi_bias, apply_rope
+from attn.positions import NoRope, Rope, apply_rope
 
 
 class MultiHeadAttention(nn.Module):
@@ -202,7 +202,7 @@ class MultiHeadAttention(nn.Module):
                 query, is_self, q_offset=q_offset, key_positions=key_positions
             )
         if query.is_nested or key.is_nested or value.is_nested:
-            given = {
+            given: dict[str, Any] = {
                 "attn_mask": attn_mask,
                 "is_causal": is_causal,
                 "positions": positions,
@@ -238,7 +238,7 @@ class MultiHeadAttention(nn.Module):
                 key_padding_mask = key_padding_mask[..., stored]
             real = None if is_causal else cache.valid()
         masks = (attn_mask, key_padding_mask, real)
-        options = self._options(q, k, v, ids, is_causal, *masks)
+        options = call_options(self, q, k, v, ids, is_causal, *masks)
         out = merge_heads(self._attend(q, k, v, options))  # (B, L, H * Dv)
         out = self.out_proj(out[0] if query.dim() == 2 else out)
         if not need_weights:
@@ -253,30 +253,6 @@ class MultiHeadAttention(nn.Module):
         interleaved = self.rope is not None and self.rope.interleaved
         return apply_rope(x, *tables, interleaved=interleaved)
 
-    def _options(
-        self,
-        q: Tensor,
-        k: Tensor,
-        v: Tensor,
-        ids: PositionIds,
-        is_causal: bool | None,
-        attn_mask: Tensor | Mask | None = None,
-        key_padding_mask: Tensor | None = None,
-        real: Tensor | None = None,
-    ) -> AttentionOptions:
-        """Return what the module and a call say, for ``attention``."""
-        masks = (attn_mask, key_padding_mask, real)
-        return {
-            "attn_mask": self._mask(q, k, v, *masks, ids),
-            "is_causal": self.is_causal if is_causal is None else is_causal,
-            "scale": self.scale,
-            "enable_gqa": self.num_kv_heads != self.num_heads,
-            "softcap": self.softcap,
-            "window": self.window,
-            "q_offset": ids.q_offset,
-            "dropout_p": self.dropout if self.training else 0.0,
-        }
-
     def _attend(
         self, q: Tensor, k: Tensor, v: Tensor, options: AttentionOptions
     ) -> Tensor:
@@ -287,40 +263,6 @@ class MultiHeadAttention(nn.Module):
         )
         assert isinstance(heads, Tensor)
         return heads
-
-    def _mask(
-        self,
-        q: Tensor,
-        k: Tensor,
-        v: Tensor,
-        attn_mask: Tensor | Mask | None,
-        key_padding_mask: Tensor | None,
-        real: Tensor | None,
-        ids: PositionIds,
-    ) -> Tensor | Mask | None:
-        """Return the caller's mask, padding and ALiBi as one mask."""
-        validation.attn_mask(attn_mask)
-        others: list[Tensor | Mask] = []
-        if real is not None:
-            others.append(padding(real))
-        if key_padding_mask is not None:
-            shape = (len(k), k.shape[2])
-            others.append(key_padding(key_padding_mask, shape, q.dtype))
-        if self.alibi:
-            bias = alibi_bias(self.num_heads, ids.of_queries(), ids.of_keys())
-            others.append(bias if bias.dim() == 4 else bias[None])
-        if not others:
-            return attn_mask
-
-        validated = partial(
-            validate, q, k, v, enable_gqa=True, q_offset=ids.q_offset
-        )
-        validated(attn_mask=attn_mask)
-        for other in others:
-            attn_mask = combine_masks(
-                attn_mask, other, lambda m: validated(attn_mask=m).allowed()
-            )
-        return attn_mask
 
     def extra_repr(self) -> str:
         names = ("num_heads", "num_kv_heads", "head_dim", "value_dim")

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from attn.nn import validation
+from attn.nn.call_options import call_options
 from attn.nn.position_ids import PositionIds
 from attn.nn.projections import project
 
@@ -149,9 +150,10 @@ def _forward_packed(
     for pair in dict.fromkeys(lengths):
         rows = [i for i, other in enumerate(lengths) if other == pair]
         batch = [torch.cat([x[i] for i in rows]) for x in (qs, ks, vs)]
-        ids = PositionIds(*batch[:2], None, None, q_offset, is_self)
-        options = module._options(*batch, ids, is_causal)
-        for i, out in zip(rows, module._attend(*batch, options), strict=True):
+        q, k, v = batch
+        ids = PositionIds(q, k, None, None, q_offset, is_self)
+        options = call_options(module, q, k, v, ids, is_causal)
+        for i, out in zip(rows, module._attend(q, k, v, options), strict=True):
             outs[i] = out.transpose(0, 1).flatten(1)  # (L, H * Dv)
     return module.out_proj(torch.cat(outs))
 
