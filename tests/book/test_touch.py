@@ -10,6 +10,7 @@ import torch
 import attn
 from attn.data import minilm
 from book.figures import bake, mask_workbench
+from tests.book.controls import put
 from tests.book.pages import FIGURES, ROOT, chapters
 from tests.book.test_browser import AXE, FOUND
 
@@ -113,9 +114,7 @@ def test_the_workbench_shows_the_mask_that_it_writes(touched):
             for name, most in SLIDERS.items():
                 slider = figure.get_by_label(name, exact=True)
                 if slider.is_enabled():
-                    slider.fill(
-                        str(choose.choice((0, choose.randint(0, most))))
-                    )
+                    put(slider, choose.choice((0, choose.randint(0, most))))
             for name in SWITCHES:
                 figure.get_by_label(name).set_checked(choose.random() < 0.5)
             code = figure.locator("code").inner_text()

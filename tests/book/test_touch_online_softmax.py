@@ -10,7 +10,7 @@ import attn
 from attn.functional import tiled
 from book.figures.online_softmax import ORDERS, SCORES, VALUES
 from book.figures.tile_walk import tensors
-from tests.book.controls import numbers_of, press_to
+from tests.book.controls import numbers_of, press_to, put
 from tests.book.pages import FIGURES, ROOT
 
 pytestmark = pytest.mark.browser
@@ -120,7 +120,7 @@ def test_the_walk_visits_the_tiles_that_attn_visits(touched, monkeypatch):
             eval(figure.locator("code").inner_text(), names)
             middle = choose.randint(1, len(visited))
             for step in (1, middle, len(visited)):
-                figure.get_by_label("tile", exact=True).fill(str(step))
+                put(figure.get_by_label("tile", exact=True), step)
                 ends, held = visited[step - 1]
                 at, of, *said = numbers_of(heard.inner_text())
                 assert (at, of) == (step, len(visited))

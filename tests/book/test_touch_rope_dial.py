@@ -9,7 +9,7 @@ import torch
 import attn
 from book.figures.rope_dial import FACTOR, LAWS, TRAINED, D, vectors
 from tests.book.conftest import Visit
-from tests.book.controls import numbers_of, press_to
+from tests.book.controls import numbers_of, press_to, put
 from tests.book.pages import FIGURES
 
 pytestmark = pytest.mark.browser
@@ -24,10 +24,10 @@ def dial(browser, address):
         yield seen.tab.locator("[data-touch=rope_dial]")
 
 
-def put(figure, m, n):
-    figure.get_by_label("key at n").fill("0")
-    figure.get_by_label("query at m").fill(str(m))
-    figure.get_by_label("key at n").fill(str(n))
+def turn(figure, m, n):
+    put(figure.get_by_label("key at n"), 0)
+    put(figure.get_by_label("query at m"), m)
+    put(figure.get_by_label("key at n"), n)
 
 
 def heard(figure):
@@ -56,7 +56,7 @@ def test_the_score_is_that_of_the_expression(dial, law):
         for _ in range(4):
             m = choose.randint(0, int(TRAINED * FACTOR) - 1)
             n = choose.randint(0, m)
-            put(dial, m, n)
+            turn(dial, m, n)
             names = {"attn": attn, "torch": torch, "q": query, "k": key}
             first, last = dial.locator("code").inner_text().split("\n")
             exec(first, names)
@@ -71,7 +71,7 @@ def test_moving_both_turns_the_hands_and_changes_no_term(dial):
     dial.get_by_role("combobox", name="query and key").select_option(
         "two at random"
     )
-    put(dial, 40, 7)
+    turn(dial, 40, 7)
     before, shown, (*_, score) = (
         hands(dial),
         terms(dial),
@@ -92,7 +92,7 @@ def test_moving_both_turns_the_hands_and_changes_no_term(dial):
 
 
 def test_a_query_sees_no_key_behind_it(dial):
-    put(dial, 20, 12)
+    turn(dial, 20, 12)
     press_to(dial, "key at n", 22)
     assert numbers_of(heard(dial))[:3] == [22, 22, 0]
     press_to(dial, "query at m", 19)
@@ -109,7 +109,7 @@ def new_pairs(law, distance):
 
 @pytest.mark.parametrize("distance", [63, 64, 300])
 def test_the_laws_bring_slow_hands_back_to_angles_met(dial, distance):
-    put(dial, distance + 5, 5)
+    turn(dial, distance + 5, 5)
     for law in LAWS:
         dial.get_by_role("combobox", name="law").select_option(law)
         new = new_pairs(law, distance)
