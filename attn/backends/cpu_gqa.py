@@ -34,7 +34,9 @@ def unsupported_reasons(inputs: AttentionInputs) -> list[str]:
 
 def deprioritized(inputs: AttentionInputs) -> str | None:
     """Return why packing is no faster."""
-    if torch.compiler.is_compiling() and not _transposed(inputs):
+    # A size of 1 has a graph of its own in any case.
+    decides = inputs.q_len > 1 and not _transposed(inputs)
+    if torch.compiler.is_compiling() and decides:
         return TRACING
     rows = inputs.group_size * inputs.q_len
     if rows > 64:

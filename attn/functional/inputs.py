@@ -154,8 +154,8 @@ class AttentionInputs:
         """
         if self.mask is None:
             return None
-        top, bottom, _ = rows.indices(self.q_len)
-        left, right, _ = columns.indices(self.kv_len)
+        top, bottom = _ends(rows, self.q_len)
+        left, right = _ends(columns, self.kv_len)
         dense = self.mask.shift(kv=left).tile(
             bottom - top,
             right - left,
@@ -234,6 +234,14 @@ def validate(
         num_heads=num_heads, num_kv_heads=num_kv_heads,
         q_len=q_len, kv_len=kv_len,
     )  # fmt: skip
+
+
+def _ends(part: slice, length: int) -> tuple[int, int]:
+    """Return the ends of a part, without fixing a length in a graph."""
+    if part.start is None and part.stop is None:
+        return 0, length
+    start, stop, _ = part.indices(length)
+    return start, stop
 
 
 def _heads(x: Tensor) -> int:

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 import attn
+import attn.api
 from tests.attn.cases import SIZES, qkv
 from tests.attn.graphs import in_one_graph
 from tests.attn.implementations import EXACT
@@ -156,6 +157,34 @@ def test_one_graph_serves_every_offset_given_as_a_tensor(options, rows):
         ):
             assert torch.allclose(out, want, atol=1e-6)
     assert counter.frame_count == 1
+
+
+def test_keys_that_grow_need_a_second_graph_and_no_third():
+    compiled, counter = in_one_graph(attn.attention)
+    for size in range(5, 10):
+        q, k = torch.randn(1, 2, 1, 8), torch.randn(1, 2, size, 8)
+        last = torch.tensor(size - 1)
+        out = compiled(q, k, k, is_causal=True, q_offset=last)
+        assert torch.allclose(out, attn.attention(q, k, k), atol=1e-6)
+    assert counter.frame_count == 2
+
+
+def test_a_graph_packs_the_groups_of_one_query(monkeypatch):
+    """Of several, another length would need another graph."""
+    monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)
+    key = torch.randn(2, 2, 9, 8)
+    selected = [
+        attn.api.explain(
+            torch.randn(2, 4, length, 8),
+            keys,
+            key,
+            is_causal=True,
+            enable_gqa=True,
+            q_offset=torch.tensor(5),
+        ).selected
+        for length, keys in ((1, key), (3, key), (3, key.mT.contiguous().mT))
+    ]
+    assert selected == ["pack_gqa", "sdpa", "pack_gqa"]
 
 
 def test_torch_func_transforms_a_call():
