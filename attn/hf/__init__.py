@@ -9,8 +9,12 @@ Mistral, Gemma2, GPT-NeoX, Bloom, BERT and more in the modules of attn.nn.
 the model and the tokenizer in one.
 """
 
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from attn.hf.bert import Bert
-from attn.hf.bidirectional import bidirectional_llama
 from attn.hf.gguf import GgufFile, llama_of
 from attn.hf.gguf_tokenizer import tokenizer_of
 from attn.hf.loading import FAMILIES, load
@@ -18,9 +22,18 @@ from attn.hf.mask_functions import as_mask
 from attn.hf.mask_interface import MaskSpec, layer_masks
 from attn.hf.registration import attach, register, unregister
 
+if TYPE_CHECKING:
+    from attn.hf.bidirectional import (
+        BidirectionalLlama,
+        BidirectionalLlamaConfig,
+        bidirectional_llama,
+    )
+
 __all__ = [
     "FAMILIES",
     "Bert",
+    "BidirectionalLlama",
+    "BidirectionalLlamaConfig",
     "GgufFile",
     "MaskSpec",
     "as_mask",
@@ -33,3 +46,10 @@ __all__ = [
     "tokenizer_of",
     "unregister",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    # They subclass classes of transformers, which is loaded on first use.
+    if name in __all__:
+        return getattr(importlib.import_module("attn.hf.bidirectional"), name)
+    raise AttributeError(f"module 'attn.hf' has no attribute {name!r}")

@@ -55,10 +55,11 @@ def predicate_of(allowed: Tensor, q_offset: int | Tensor) -> Mask:
 
     ``q_offset`` is the position of the first row, or one for each batch row.
     """
-    by_row = isinstance(q_offset, Tensor) and q_offset.dim() == 1
 
     def predicate(b: Any, h: Any, q_idx: Any, kv_idx: Any) -> Any:
-        start = q_offset[b] if by_row else q_offset
+        start = q_offset
+        if isinstance(start, Tensor) and start.dim():
+            start = start[b]
         return allowed[b, h, q_idx - start, kv_idx]
 
     return Mask(predicate, f"tensor{tuple(allowed.shape)}")

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
+import subprocess
+import sys
 import warnings
 
 import pytest
@@ -74,15 +78,101 @@ def test_what_it_cannot_mean_is_refused(kwargs, message):
         set_model()(**{"inputs_embeds": torch.zeros(1, 4, 24), **kwargs})
 
 
+OPEN = {
+    "ours": lambda at: hf.bidirectional_llama(at),
+    "AutoModel": lambda at: T.AutoModel.from_pretrained(at),
+    "its class": lambda at: hf.BidirectionalLlama.from_pretrained(at),
+    "AutoConfig": lambda at: hf.bidirectional_llama(
+        T.AutoConfig.from_pretrained(at)
+    ),
+}
+
+
 @torch.no_grad()
-def test_it_is_saved_and_loaded(tmp_path):
+@pytest.mark.parametrize("how", OPEN)
+def test_it_is_the_same_model_when_it_is_opened_again(how, tmp_path):
+    """It once opened as a causal Llama with positions, silently."""
     one = set_model()
-    x = torch.randn(1, 5, 24, generator=torch.Generator().manual_seed(0))
     one.save_pretrained(tmp_path)
-    again = hf.bidirectional_llama(tmp_path).eval()
+    again = OPEN[how](tmp_path).eval()
+    assert type(again) is hf.BidirectionalLlama
+    assert again.config._attn_implementation == "attn"
+    assert not again.embed_tokens.weight.requires_grad
+    assert not again.embed_tokens.weight.any()
+    if how == "AutoConfig":
+        again.load_state_dict(one.state_dict())
+    x = torch.randn(1, 5, 24, generator=torch.Generator().manual_seed(0))
     want = one(inputs_embeds=x).last_hidden_state
     assert torch.equal(again(inputs_embeds=x).last_hidden_state, want)
-    assert not again.embed_tokens.weight.requires_grad
+
+
+OPENED_BY = """
+{first}
+from transformers import AutoModel
+{then}
+try:
+    model = AutoModel.from_pretrained({at!r})
+except ValueError as error:
+    assert "bidirectional_llama" in str(error), error
+    print("refused")
+else:
+    print(type(model).__name__)
+"""
+IMPORTED = """
+import sys
+import attn.hf
+assert "transformers" not in sys.modules
+"""
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "got"),
+    [
+        ("", "", "refused"),
+        (
+            IMPORTED,
+            "from attn.hf import bidirectional_llama",
+            "BidirectionalLlama",
+        ),
+    ],
+)
+def test_another_process_opens_it_as_what_it_is_or_not_at_all(
+    first, then, got, tmp_path
+):
+    set_model().save_pretrained(tmp_path)
+    code = OPENED_BY.format(first=first, then=then, at=str(tmp_path))
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", code],
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout.strip() == got, done.stderr
+
+
+@torch.no_grad()
+def test_it_takes_the_layers_of_a_llama(tmp_path):
+    llama = T.LlamaForCausalLM(config("llama"))
+    llama.save_pretrained(tmp_path)
+    one = hf.bidirectional_llama(tmp_path)
+    assert not one.embed_tokens.weight.any()
+    mine, theirs = one.layers.state_dict(), llama.model.layers.state_dict()
+    assert all(torch.equal(mine[name], x) for name, x in theirs.items())
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("how", [copy.deepcopy, "pickle"])
+def test_it_is_copied(how):
+    one = set_model()
+    if how == "pickle":
+        how = lambda x: pickle.loads(pickle.dumps(x))  # noqa: E731
+    x = torch.randn(1, 5, 24, generator=torch.Generator().manual_seed(0))
+    want = one(inputs_embeds=x).last_hidden_state
+    assert torch.equal(how(one)(inputs_embeds=x).last_hidden_state, want)
+
+
+def test_it_is_made_of_a_llama_only():
+    with pytest.raises(ValueError, match="config must be a Llama's; got mis"):
+        hf.bidirectional_llama(config("mistral"))
 
 
 def test_the_config_that_was_given_is_left_alone():
