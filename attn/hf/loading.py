@@ -58,6 +58,9 @@ def load(
         )
     family = FAMILIES[c.family]
     fields = family.fields(c)
+    weights = (x for k, x in state.items() if not k.endswith(family.buffers))
+    if all(map(_is_plain, weights)):
+        c.ignore("quantization_config")  # of a GGUF file, read as floats
     c.refuse_unread()
 
     has_prefix = any(name.startswith(family.prefix) for name in state)
@@ -80,6 +83,12 @@ def load(
         model, state, family.table, fields["num_heads"], family.buffers
     )
     return model.eval()
+
+
+def _is_plain(x: Tensor) -> bool:
+    """Return whether a weight's elements are what they say."""
+    is_wide = x.is_floating_point() and x.element_size() > 1
+    return is_wide and type(x) in (Tensor, nn.Parameter)
 
 
 def _build(

@@ -215,7 +215,6 @@ REFUSED = (
     ("bloom", "apply_residual_connection_post_layernorm", True),
     ("bert", "position_embedding_type", "relative_key"),
     ("bert", "add_cross_attention", True),
-    ("llama", "quantization_config", {"bits": 4}),
     ("llama", "num_experts", 8),
     ("qwen3", "is_encoder_decoder", True),
 )
@@ -229,6 +228,30 @@ def test_what_ours_does_not_have_is_refused_by_name(family, field, value):
     config = {**theirs.config.to_dict(), field: value}
     with pytest.raises(NotImplementedError, match=field):
         hf.load(theirs.state_dict(), config)
+
+
+QUANTIZED = {"quantization_config": {"quant_method": "gguf"}}
+
+
+def test_weights_of_a_gguf_file_are_plain_floats():
+    """Transformers dequantizes them, and keeps the field."""
+    theirs = hf_zoo.model("llama")
+    want = hf.load(theirs)
+    config = {**theirs.config.to_dict(), **QUANTIZED}
+    assert same(hf.load(theirs.state_dict(), config), want)
+    theirs.config.quantization_config = QUANTIZED["quantization_config"]
+    assert same(hf.load(theirs), want)
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.float8_e4m3fn])
+def test_quantized_weights_are_refused(dtype):
+    theirs = hf_zoo.model("llama")
+    config = {**theirs.config.to_dict(), **QUANTIZED}
+    state = dict(theirs.state_dict())
+    name = "model.layers.0.mlp.up_proj.weight"
+    state[name] = state[name].to(dtype)
+    with pytest.raises(NotImplementedError, match="quantization_config"):
+        hf.load(state, config)
 
 
 def test_bloom_sliced_over_machines_is_refused():
