@@ -45,10 +45,14 @@ class TransformerConfig:
         bias: of the query, key and value projections.
         out_bias, ffn_bias: of the output projection and the feed-forward;
             as ``bias`` when None.
-        norm, norm_eps, norm_order: as in ``TransformerBlock``.
-        feed_forward, hidden_dim: as in ``TransformerBlock``.
-        self_attention, cross_attention, memory_norm: as in
-            ``TransformerBlock``.
+        norm, norm_eps: ``"layer"`` or ``"rms"``, or a class; its epsilon.
+        norm_order: ``"pre"``, ``"post"``, ``"sandwich"`` or ``"parallel"``,
+            as in ``TransformerBlock``.
+        feed_forward, hidden_dim: ``"gelu"``, ``"gelu_tanh"``, ``"relu"``,
+            ``"silu"``; with a gate ``"swiglu"``, ``"geglu"``,
+            ``"geglu_tanh"``, ``"reglu"``; ``"none"``; or a class.
+        self_attention, cross_attention, memory_norm: what a block attends
+            to, the tokens or a memory, as in ``TransformerBlock``.
         segments: number of learned segment vectors (BERT's token types).
         embed_scale: factor on the token embeddings (the first Transformer
             and Gemma: ``E ** 0.5``).

@@ -146,7 +146,8 @@ def each_layer(config: Any, name: str) -> Any:
             f"{name} must have one entry for each layer, {config.num_layers};"
             f" got {len(value)}"
         )
-    return tuple(map(one, value))
+    parsed = tuple(map(one, value))
+    return parsed if len(set(parsed)) > 1 else one(next(iter(value), None))
 
 
 def _scale(scale: Any) -> float | None:

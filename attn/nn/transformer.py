@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -13,37 +12,9 @@ from torch import Tensor, nn
 from attn.cache import Cache
 from attn.masks import Mask
 from attn.nn import validation
-from attn.nn.attention import MultiHeadAttention
-from attn.nn.block import TransformerBlock
+from attn.nn.building import init_weights, make_block
 from attn.nn.config import TransformerConfig
 from attn.nn.norms import norm_factory
-
-INIT_STD = 0.02  # of every weight, as in GPT-2
-# The fields of a configuration that a block takes, and its attention.
-BLOCK_OPTIONS = (
-    "norm_order",
-    "norm",
-    "norm_eps",
-    "feed_forward",
-    "hidden_dim",
-    "ffn_bias",
-    "self_attention",
-    "cross_attention",
-    "memory_norm",
-    "dropout",
-    "attention",
-)
-ATTENTION_OPTIONS = (
-    "num_kv_heads",
-    "head_dim",
-    "value_dim",
-    "is_causal",
-    "softcap",
-    "qk_norm",
-    "packed",
-    "bias",
-    "out_bias",
-)
 
 
 class Transformer(nn.Module):
@@ -92,7 +63,7 @@ class Transformer(nn.Module):
         self.embed_norm = make_norm(c.embed_dim) if c.embed_norm else None
         self.dropout = nn.Dropout(c.dropout)
         self.blocks = nn.ModuleList(
-            _make_block(c, layer, rope=self.rope, alibi=alibi)
+            make_block(c, layer, rope=self.rope, alibi=alibi)
             for layer in range(c.num_layers)
         )
         self.final_norm = None
@@ -101,7 +72,7 @@ class Transformer(nn.Module):
         self.head: nn.Module | None = None
         if c.head:
             self.head = nn.Linear(c.embed_dim, c.vocab_size, bias=False)
-        _init_weights(self)
+        init_weights(self)
         if isinstance(self.head, nn.Linear) and c.tied:
             self.head.weight = self.token_embedding.weight
 
@@ -279,47 +250,3 @@ def _to_padding_mask(
             f"{mask.dtype}"
         )
     return ~mask.bool()
-
-
-def _make_block(
-    config: TransformerConfig,
-    layer: int,
-    *,
-    rope: nn.Module | None,
-    alibi: bool,
-) -> TransformerBlock:
-    """Return a block; only what is given reaches the class of attention."""
-    options = {name: getattr(config, name) for name in ATTENTION_OPTIONS}
-    options |= {"rope": rope, "alibi": alibi}
-    for name in ("window", "scale"):
-        options[name] = config.of_layer(name, layer)
-    default = inspect.signature(MultiHeadAttention).parameters
-    options = {
-        name: x for name, x in options.items() if x != default[name].default
-    }
-    return TransformerBlock(
-        config.embed_dim,
-        config.num_heads,
-        **{name: getattr(config, name) for name in BLOCK_OPTIONS},
-        **options,
-    )
-
-
-@torch.no_grad()
-def _init_weights(model: Transformer) -> None:
-    """Draw GPT-2's initial weights.
-
-    Those whose output is added to the residual stream are scaled down by the
-    number of additions, so that its size does not grow with depth.
-    """
-    additions = max(2 * len(model.blocks), 1)
-    for name, x in model.named_parameters():
-        if x.is_meta:
-            continue  # nothing to draw, and torch takes its time over it
-        if name.startswith("positions."):
-            continue  # they draw their own, or were given
-        if x.dim() > 1:
-            is_added = name.endswith(("out_proj.weight", "down_proj.weight"))
-            x.normal_(std=INIT_STD * (additions**-0.5 if is_added else 1.0))
-        elif name.endswith("bias"):
-            x.zero_()

@@ -250,6 +250,7 @@ def test_layers_have_windows_and_scales_of_their_own():
         layers = [block.attention for block in model.blocks]
         assert [x.window for x in layers] == [(1, 0)] * 2
         assert [x.scale for x in layers] == [0.5] * 2
+    assert config(window=[(1, 0), (1, 0)]) == config(window=(1, 0))
     for nothing in ([None, None], (None, None)):
         model = Transformer(config(window=nothing))
         assert [x.attention.window for x in model.blocks] == [None] * 2

@@ -1,5 +1,7 @@
 """The models that attn.nn builds take the weights of ``hf.load``."""
 
+import json
+
 import pytest
 import torch
 
@@ -75,3 +77,13 @@ def test_llama_style_takes_the_weights_of_a_llama():
     ours.load_state_dict(loaded.state_dict())
     with torch.no_grad():
         assert torch.equal(ours(hf_zoo.ids()), loaded(hf_zoo.ids()))
+
+
+@pytest.mark.parametrize("family", [f for f in hf_zoo.FAMILIES if f != "bert"])
+def test_the_configuration_of_a_loaded_model_is_json_of_the_same_model(family):
+    loaded = hf.load(hf_zoo.model(family))
+    text = json.dumps(loaded.to_config())
+    again = Transformer.from_config(json.loads(text)).eval()
+    again.load_state_dict(loaded.state_dict())
+    with torch.no_grad():
+        assert torch.equal(again(hf_zoo.ids()), loaded(hf_zoo.ids()))
