@@ -5,12 +5,12 @@ import pytest
 import torch
 
 from attn import hf
-from attn.data import smollm2
+from attn.data import smollm
 
 gguf = pytest.importorskip("gguf")
 
 needs_smollm2 = pytest.mark.skipif(
-    not smollm2.available(), reason=smollm2.HOW_TO_INSTALL
+    not smollm.available(), reason=smollm.HOW_TO_INSTALL
 )
 H, HKV, D, E, LAYERS = 4, 2, 6, 32, 2
 
@@ -144,10 +144,10 @@ def test_errors_say_what_is_wrong(tmp_path):
 
 
 def test_what_is_missing_is_named(monkeypatch):
-    monkeypatch.setattr(smollm2, "available", lambda: False)
-    smollm2.gguf_file.cache_clear()
+    monkeypatch.setattr(smollm, "available", lambda: False)
+    smollm.gguf_file.cache_clear()
     with pytest.raises(ImportError, match="pip install"):
-        smollm2.gguf_file()
+        smollm.gguf_file()
 
 
 @needs_smollm2
@@ -161,7 +161,7 @@ def test_smollm2s_query_and_key_rows_are_interleaved():
     processor = utils.LlamaTensorProcessor(config)
     for part in ("q", "k"):
         name = f"blk.7.attn_{part}.weight"
-        raw = smollm2.gguf_file().read(name)
+        raw = smollm.gguf_file().read(name)
         theirs = torch.from_numpy(processor.process(raw.numpy(), name).weights)
         ours = convert_pairing(raw, "half", dim=0, head_dim=64)
         assert torch.equal(ours, theirs)

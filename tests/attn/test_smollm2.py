@@ -10,10 +10,10 @@ import torch
 
 import attn
 from attn import hf
-from attn.data import smollm2, text
+from attn.data import smollm, smollm2, text
 
 pytestmark = pytest.mark.skipif(
-    not smollm2.available(), reason=smollm2.HOW_TO_INSTALL
+    not smollm.available(), reason=smollm.HOW_TO_INSTALL
 )
 LETTERS = " \n\tab129,.'é中😀<|>_\xa0"
 HARD = [
@@ -45,7 +45,7 @@ def gpt2_tokenizer():
     from tokenizers import Regex, pre_tokenizers
     from transformers import GPT2Tokenizer
 
-    settings = smollm2.gguf_file().metadata
+    settings = smollm.gguf_file().metadata
     tokens = settings["tokenizer.ggml.tokens"]
     merges = settings["tokenizer.ggml.merges"]
     theirs = GPT2Tokenizer(
@@ -70,13 +70,13 @@ def gpt2_tokenizer():
 
 
 def test_texts_are_split_as_llama_cpp_splits_them():
-    ours, theirs = smollm2.load().tokenizer, gpt2_tokenizer()
+    ours, theirs = smollm2().tokenizer, gpt2_tokenizer()
     for string in strings():
         assert ours.encode(string).ids == theirs(string).input_ids, string
 
 
 def test_every_text_comes_back_from_its_ids():
-    ours = smollm2.load().tokenizer
+    ours = smollm2().tokenizer
     for string in strings():
         ids = ours.encode(string).ids
         assert ours.decode(ids, skip_special_tokens=False) == string
@@ -87,7 +87,7 @@ def test_the_tokenizer_is_that_of_transformers_where_no_number_is_near():
     """Theirs does not split at digits, as the model's own does."""
     from transformers import AutoTokenizer
 
-    ours, path = smollm2.load().tokenizer, smollm2.gguf_file().path
+    ours, path = smollm2().tokenizer, smollm.gguf_file().path
     theirs = AutoTokenizer.from_pretrained(path.parent, gguf_file=path.name)
     equal, differ = 0, 0
     for string in strings():
@@ -115,7 +115,7 @@ CONVERSATION = [
 def test_the_prompt_is_that_of_apply_chat_template(messages):
     from transformers import PreTrainedTokenizerFast
 
-    lm = smollm2.load()
+    lm = smollm2()
     theirs = PreTrainedTokenizerFast(
         tokenizer_object=lm.tokenizer, chat_template=lm.chat_template
     )
@@ -127,7 +127,7 @@ def test_the_prompt_is_that_of_apply_chat_template(messages):
 
 
 def test_a_question_is_a_conversation_of_one_message():
-    lm = smollm2.load()
+    lm = smollm2()
     prompt = lm.prompt("What is a mask?")
     assert prompt == lm.prompt(
         [{"role": "user", "content": "What is a mask?"}]
@@ -138,7 +138,7 @@ def test_a_question_is_a_conversation_of_one_message():
 
 
 def test_a_batch_has_its_padding_on_the_left():
-    lm = smollm2.load()
+    lm = smollm2()
     texts = ["Paris", "", "The capital of France is"]
     ids, mask = lm.encode_batch(texts)
     assert ids.shape == mask.shape == (3, 5)
@@ -152,7 +152,7 @@ def test_a_batch_has_its_padding_on_the_left():
 
 def test_it_answers_a_question():
     heard = []
-    answer = smollm2.load().chat(
+    answer = smollm2().chat(
         "What is the capital of France? Answer in one sentence.",
         streamer=heard.append,
     )
@@ -161,7 +161,7 @@ def test_it_answers_a_question():
 
 
 def test_it_goes_on_with_a_batch_of_texts():
-    lm = smollm2.load()
+    lm = smollm2()
     texts = ["The opposite of hot is", "Paris is the capital of"]
     texts = [texts[0], f"London is the capital of England. {texts[1]}"]
     ids, mask = lm.encode_batch(texts)
@@ -173,8 +173,8 @@ def test_it_goes_on_with_a_batch_of_texts():
 def test_logits_are_those_of_transformers():
     from transformers import LlamaConfig, LlamaForCausalLM
 
-    lm = smollm2.load()
-    weights, config = hf.llama_of(smollm2.gguf_file())
+    lm = smollm2()
+    weights, config = hf.llama_of(smollm.gguf_file())
     config["num_hidden_layers"] = 3  # of 30, which are alike
     kept = {
         name: x
@@ -196,7 +196,7 @@ def test_weights_and_configuration_are_those_that_transformers_reads():
     from transformers import LlamaConfig, LlamaForCausalLM
     from transformers.modeling_gguf_pytorch_utils import load_gguf_checkpoint
 
-    file = smollm2.gguf_file()
+    file = smollm.gguf_file()
     weights, config = hf.llama_of(file)
     with torch.device("meta"):
         model = LlamaForCausalLM(LlamaConfig(**config))

@@ -37,7 +37,7 @@ IMPORTS = """
     torch torch._dynamo torch.nn.attention triton.runtime.interpreter
     attn.api attn.bench attn.grading.session attn.hf attn.kernels.report
     attn.nn attn.plot
-    attn.cost attn.data.minilm attn.data.smollm2 attn.exercises.symmetry
+    attn.cost attn.data.minilm attn.data.smollm attn.exercises.symmetry
     attn.exercises.draw attn.grading.open_tasks attn.grading.progress_table
     onnx.reference.ops._op_list gguf
     transformers.modeling_gguf_pytorch_utils

@@ -29,7 +29,7 @@ __all__ = [
     "SmolLM2",
     "available",
     "gguf_file",
-    "load",
+    "smollm2",
 ]
 
 #: What to do where SmolLM2 is not installed.
@@ -61,7 +61,7 @@ def gguf_file() -> GgufFile:
 
 
 @functools.cache
-def load() -> SmolLM2:
+def smollm2() -> SmolLM2:
     """Load the model and its tokenizer, once: all callers share them.
 
     It takes four seconds of computing and, for a moment, 1.6 GB of memory.
