@@ -37,7 +37,9 @@ class Cache(ABC):
         """Return the positions of the next tokens, ``(L,)`` or ``(B, L)``."""
         if length < 0:
             raise ValueError(f"length must be 0 or more; got {length}")
-        start = torch.as_tensor(self.seq_len)
+        start = self.seq_len
+        if isinstance(start, int):
+            return torch.arange(start, start + length)
         new = torch.arange(length, device=start.device)
         return new + (start[:, None] if start.dim() else start)
 
@@ -51,7 +53,9 @@ class Cache(ABC):
         It has an entry for every token read, whether its key is still
         stored or not. A ``StaticCache`` also takes one for its capacity.
         """
-        return (int(torch.as_tensor(self.seq_len).max()) + length,)
+        read = self.seq_len
+        longest = read if isinstance(read, int) else int(read.max())
+        return (longest + length,)
 
     def valid(self) -> Tensor | None:
         """Return which keys of the last update are real, bool ``(B, S)``.

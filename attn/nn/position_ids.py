@@ -32,8 +32,10 @@ class PositionIds(NamedTuple):
         if self.positions is not None and self.positions.shape[-1]:
             # Rows with padding count from elsewhere, and so do their keys.
             # The last query is a real token.
-            first = torch.as_tensor(q_offset, device=ids.device)
-            last = ids[first.reshape(-1, 1) + self.positions.shape[-1] - 1]
+            index = q_offset + self.positions.shape[-1] - 1
+            if isinstance(index, Tensor):
+                index = index.reshape(-1)  # Python would read a 0-d index
+            last = ids[index].reshape(-1, 1)
             shift = self.positions[..., -1:] - last  # (1, 1) or (B, 1)
             ids = ids + (shift if shift.numel() > 1 else shift.flatten())
         return PositionIds(self.q, k, self.positions, ids, q_offset, False)

@@ -148,6 +148,19 @@ def test_compiled_decoding_is_two_graphs_for_any_number_of_steps(name, kind):
 
 
 @torch.no_grad()
+def test_a_cache_that_grows_needs_one_graph_more():
+    """One for the first step, one for any length."""
+    torch.manual_seed(0)
+    layer = attn.MultiHeadAttention(E, H, HKV, D, rope=attn.Rope(D))
+    x, kept = torch.randn(2, 8, E), attn.DynamicCache()
+    step, counter = in_one_graph(layer)
+    parts = [step(y, cache=kept) for y in x.split([3] + [1] * 5, 1)]
+    whole = layer(x, is_causal=True)
+    assert (torch.cat(parts, 1) - whole)[:, 3:].abs().max() < 1e-6
+    assert counter.frame_count == 3
+
+
+@torch.no_grad()
 def test_memory_that_was_not_written_is_hidden_without_a_causal_mask():
     torch.manual_seed(0)
     layer = attn.MultiHeadAttention(E, H, HKV, D)
