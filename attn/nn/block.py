@@ -9,6 +9,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from attn.masks import Mask
+from attn.nn import validation
 from attn.nn.attention import MultiHeadAttention
 from attn.nn.feed_forward import feed_forward_factory
 from attn.nn.norms import LayerFactory, norm_factory
@@ -104,6 +105,7 @@ class TransformerBlock(nn.Module):
         ffn_bias = options.get("bias", True) if ffn_bias is None else ffn_bias
         make_ffn = feed_forward_factory(feed_forward, hidden_dim, ffn_bias)
         if isinstance(attention, str):
+            validation.implementation("attention", attention)
             attention = partial(MultiHeadAttention, impl=attention)
         if dropout:
             options["dropout"] = dropout

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from attn.api import registry
 from attn.cache import Cache
 from attn.positions import NoRope, Rope
 
@@ -34,6 +35,15 @@ def size(name: str, x: Any, least: int = 1) -> None:
     """Require an int that counts something."""
     if isinstance(x, bool) or not isinstance(x, int) or x < least:
         raise ValueError(f"{name} must be an int, at least {least}; got {x!r}")
+
+
+def implementation(name: str, impl: str) -> None:
+    """Require the name of an implementation in the default registry."""
+    if impl != "auto" and impl not in registry:
+        raise ValueError(
+            f"{name} must be 'auto', one of {tuple(registry)}, or a class; "
+            f"got {impl!r}"
+        )
 
 
 def rope(rope: Any, head_dim: int, alibi: bool = False) -> None:

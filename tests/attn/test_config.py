@@ -154,6 +154,13 @@ def test_a_model_is_built_of_a_configuration_alone():
     assert Transformer.from_config(MODEL).config == config()
 
 
+def test_a_model_may_have_no_layers_and_no_unknown_implementation():
+    assert Transformer(config(num_layers=0))(IDS).shape == (2, 5, 11)
+    later = config(attention="magic")  # it may be registered before a build
+    with pytest.raises(ValueError, match="attention must be .*; got 'magic'"):
+        Transformer(later)
+
+
 def test_positions_that_count_twice_are_refused():
     biased = functools.partial(MultiHeadAttention, alibi=True)
     with pytest.raises(ValueError, match="alibi must be False with rope"):

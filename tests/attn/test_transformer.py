@@ -295,7 +295,7 @@ def test_dropout_falls_on_each_half_and_only_in_training():
             "alibi must be False with rope",
         ),
         ({"rope": attn.Rope(8)}, "rope must have the head_dim .* 4; got 8"),
-        ({"attention": "magic"}, "impl must be 'auto' or .*; got 'magic'"),
+        ({"attention": "magic"}, "attention must be 'auto', .*; got 'magic'"),
     ),
 )
 def test_a_block_of_contradictions_is_refused(options, says):
