@@ -190,6 +190,7 @@ def _extra_keywords(
 
 
 def refuse(name: str, module: nn.Module, keywords: Iterable[str]) -> None:
+    """Raise for keywords that would have no effect; none is no error."""
     if names := ", ".join(sorted(keywords)):
         raise TypeError(
             f"{name} got an unexpected keyword argument from "

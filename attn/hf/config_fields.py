@@ -18,6 +18,7 @@ from attn.positions import Rope
 
 # Fields of every configuration that no forward pass here depends on.
 _METADATA = {
+    "_model_name_or_path",
     "_name_or_path",
     "architectures",
     "auto_map",

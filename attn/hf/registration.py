@@ -47,6 +47,12 @@ def attach(
     compute as it does. ``save_pretrained`` does not store the implementation,
     and a pickle only its name: attach again in another process.
 
+    A call's ``attention_mask`` of four axes is taken as it is, as by
+    transformers: one of zeros makes a decoder bidirectional. With
+    ``output_attentions=True`` each layer computes its weights a second time,
+    ``(B, H, L, S)``. ``cu_seq_lens_q`` and the other keywords of
+    FlashAttention keep packed sequences apart.
+
     Args:
         model: loaded, or made from a config.
         impl: one of ``attn.api.implementations()``, or ``"auto"``.

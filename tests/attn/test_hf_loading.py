@@ -230,7 +230,10 @@ def test_what_ours_does_not_have_is_refused_by_name(family, field, value):
         hf.load(theirs.state_dict(), config)
 
 
-QUANTIZED = {"quantization_config": {"quant_method": "gguf"}}
+QUANTIZED = {
+    "quantization_config": {"quant_method": "gguf", "dequantize": False},
+    "_model_name_or_path": "Smollm2 135M",
+}
 
 
 def test_weights_of_a_gguf_file_are_plain_floats():
