@@ -21,7 +21,8 @@ from transformers import AutoConfig, AutoModel, LlamaConfig, LlamaModel
 
 from attn import api
 from attn.backends import Registry
-from attn.hf.registration import attach, register
+from attn.hf.attachment import attach
+from attn.hf.registration import register
 from attn.positions import NoRope
 
 

@@ -1,18 +1,18 @@
-"""Put attention under names in transformers, for one model or for all.
+"""Register attention with transformers, under names.
 
 ``register`` puts a pair under one name: an attention function, and the
 function that makes its masks. Without the second, transformers makes no mask
-at all, and queries silently attend to padding and future tokens. ``attach``
-does both for one model. A name never changes its meaning, so that a model
-keeps its attention whatever is attached or registered after it.
+at all, and queries silently attend to padding and future tokens. A name never
+changes its meaning, so that a model keeps its attention whatever is
+registered after it.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import Any, TypeVar, overload
 from uuid import uuid4
 
 from torch import Tensor
@@ -23,76 +23,13 @@ from attn.hf.adapter import adapt
 from attn.hf.attention_interface import attn_forward
 from attn.hf.mask_interface import FORMS, make_mask, mask_maker
 
-if TYPE_CHECKING:
-    from transformers import PreTrainedConfig, PreTrainedModel
-
 #: ``(module, query, key, value, attention_mask, **kwargs)`` of transformers.
 Attention = Callable[..., tuple[Tensor, Any]]  # of torch, autodoc has mocks
 AnyAttention = TypeVar("AnyAttention", bound=Attention)
 
 #: What each name of ours computes: an implementation and its registry, or a
 #: function and its form of masks.
-_registered: dict[str, tuple[object, object]] = {}
-
-
-def attach(
-    model: PreTrainedModel,
-    impl: str = "auto",
-    *,
-    registry: Registry = api.registry,
-) -> PreTrainedModel:
-    """Replace the attention of a model of transformers.
-
-    ``model.set_attn_implementation("sdpa")`` restores it. Copies of the model
-    compute as it does. ``save_pretrained`` does not store the implementation,
-    and a pickle only its name: attach again in another process.
-
-    A call's ``attention_mask`` of four axes is taken as it is, as by
-    transformers: one of zeros makes a decoder bidirectional. With
-    ``output_attentions=True`` each layer computes its weights a second time,
-    ``(B, H, L, S)``. ``cu_seq_lens_q`` and the other keywords of
-    FlashAttention keep packed sequences apart.
-
-    Args:
-        model: loaded, or made from a config.
-        impl: one of ``attn.api.implementations()``, or ``"auto"``.
-        registry: of the implementations; the model keeps it.
-
-    Returns:
-        The model itself.
-
-    Raises:
-        ValueError: a part of the model computes attention inline; the part
-            is named. Or there is no such implementation.
-        LookupError: the implementation lacks its mask function.
-
-    Source: transformers ``PreTrainedModel.set_attn_implementation``.
-    """
-    import transformers
-
-    for part in model.modules():
-        if not isinstance(part, transformers.PreTrainedModel):
-            continue
-        if not type(part)._can_set_attn_implementation():
-            raise ValueError(
-                f"{type(part).__name__} of transformers "
-                f"{transformers.__version__} computes attention inline, so "
-                "it cannot be replaced. attn.hf.load(model) rebuilds Bloom "
-                "and others with attn.nn"
-            )
-    before = [(x, x._attn_implementation) for x in _configs(model)]
-    name = _name(impl, registry)
-    is_new = name not in _registered
-    register(name, impl, registry=registry)
-    try:
-        model.set_attn_implementation(name)
-    except BaseException:
-        for config, implementation in before:
-            config._attn_implementation_internal = implementation
-        if is_new:
-            unregister(name)
-        raise
-    return model
+registered: dict[str, tuple[object, object]] = {}
 
 
 @overload
@@ -171,7 +108,7 @@ def unregister(name: str) -> None:
     """Remove a name of ``register``; models that still use it raise."""
     from transformers import AttentionInterface, AttentionMaskInterface
 
-    if _registered.pop(name, None):
+    if registered.pop(name, None):
         del AttentionInterface._global_mapping[name]
         del AttentionMaskInterface._global_mapping[name]
 
@@ -205,7 +142,7 @@ def _add(
     """Add a pair to both tables of transformers, or raise and add neither."""
     from transformers import AttentionInterface, AttentionMaskInterface
 
-    known = _registered.get(name)
+    known = registered.get(name)
     if known and all(map(_is_same, known, meaning)):
         return
     tables = (AttentionInterface, AttentionMaskInterface)
@@ -228,35 +165,22 @@ def _add(
         )
     AttentionInterface.register(name, function)
     AttentionMaskInterface.register(name, make)
-    _registered[name] = meaning
+    registered[name] = meaning
 
 
 def _is_same(a: object, b: object) -> bool:
     return a is b or (isinstance(a, str) and a == b)
 
 
-def _name(impl: str, registry: Registry) -> str:
+def name_for(impl: str, registry: Registry) -> str:
     """Return the name of an implementation in transformers.
 
     In capitals, because transformers gives "sdpa" and "flash" a meaning. An
     implementation of another registry has a name that no process has twice.
     """
-    for name, (known, its_registry) in _registered.items():
+    for name, (known, its_registry) in registered.items():
         if known == impl and its_registry is registry:
             return name
     name = "attn" if impl == "auto" else "attn-" + re.sub(r"\W", "-", impl)
     name = name[:5] + name[5:].upper()
     return name if registry is api.registry else f"{name}-{uuid4().hex[:8]}"
-
-
-def _configs(model: PreTrainedModel) -> Iterator[PreTrainedConfig]:
-    """Yield the configuration of every part, those within others too."""
-    import transformers
-
-    parts = (transformers.PreTrainedModel,)
-    waiting = [x.config for x in model.modules() if isinstance(x, parts)]
-    while waiting:
-        config = waiting.pop()
-        yield config
-        inner = (getattr(config, name, None) for name in config.sub_configs)
-        waiting += [x for x in inner if x is not None]

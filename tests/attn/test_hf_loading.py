@@ -287,6 +287,7 @@ def test_the_error_of_an_unsupported_family_lists_the_supported_ones():
 
 def test_it_reads_what_transformers_made_without_importing_it():
     into_theirs = {
+        "attachment",
         "attention_interface",
         "bidirectional",
         "mask_interface",

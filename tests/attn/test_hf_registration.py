@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from attn import api, hf
 from attn.backends import Registry
 from attn.hf import MaskSpec, registration
-from tests.attn.hf_decoders import model, pad, size, tokens
+from tests.attn.hf_decoders import config, model, pad, size, tokens
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
@@ -28,9 +28,9 @@ with warnings.catch_warnings():
 @pytest.fixture(autouse=True)
 def forget():
     """Remove the names that a test registers."""
-    before = set(registration._registered)
+    before = set(registration.registered)
     yield
-    for name in set(registration._registered) - before:
+    for name in set(registration.registered) - before:
         hf.unregister(name)
 
 
@@ -100,6 +100,19 @@ def test_a_model_keeps_its_registry(own):
     assert len(names) == 2
     again = hf.attach(model("llama", "eager"), "mine", registry=own)
     assert again.config._attn_implementation in names
+
+
+def test_models_of_one_configuration_keep_their_implementations():
+    """A comparison of one with the other would be with itself."""
+    settings = config("llama")
+    settings._attn_implementation = "eager"
+    one, other = (T.LlamaForCausalLM(settings) for _ in range(2))
+    assert one.config is other.config
+    hf.attach(one)
+    assert one.config._attn_implementation == "attn"
+    assert one.model.layers[0].self_attn.config is one.config
+    assert other.config._attn_implementation == "eager"
+    assert settings._attn_implementation == "eager"
 
 
 def test_a_registry_of_ones_own_can_be_automatic(own):
@@ -194,8 +207,8 @@ def test_an_exception_leaves_the_model_as_it_was(monkeypatch):
     )
     one.set_attn_implementation({"vision_config": "eager", "": "sdpa"})
     parts = (one.config, one.config.vision_config, one.config.text_config)
-    before = [x._attn_implementation for x in parts]
-    assert before == ["sdpa", "eager", "sdpa"]
+    before = ["sdpa", "eager", "sdpa"]
+    assert [x._attn_implementation for x in parts] == before
 
     def failing(self, *args, **kwargs):
         raise RuntimeError("this part cannot")
@@ -211,9 +224,14 @@ def test_an_exception_leaves_the_model_as_it_was(monkeypatch):
         hf.attach(one, "grouped")
     assert set(T.AttentionInterface._global_mapping) == names
     assert [x._attn_implementation for x in parts] == before
+    assert one.config is parts[0]
+    assert one.model.language_model.config is parts[2]
     monkeypatch.undo()
     hf.attach(one)
-    assert {x._attn_implementation for x in parts} == {"attn"}
+    towers = (one.model.vision_tower.config, one.model.language_model.config)
+    assert {x._attn_implementation for x in towers} == {"attn"}
+    assert one.config.vision_config is towers[0]
+    assert one.config.text_config is towers[1]
 
 
 def test_what_cannot_be_attached_changes_nothing(own):
