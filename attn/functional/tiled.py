@@ -257,8 +257,10 @@ def _tile(inputs: AttentionInputs, rows: slice, columns: slice) -> Any:
     A slope is the derivative by ``q @ k``. A fully masked tile is None.
     """
     allowed = inputs.mask_tile(rows, columns)
-    if allowed is not None and not (allowed.is_meta or allowed.any()):
-        return None  # unknown for a meta tensor
+    if allowed is not None:
+        unknown = allowed.is_meta or torch.compiler.is_compiling()
+        if not (unknown or allowed.any()):
+            return None
     q, k = (
         x[..., at, :].to(inputs.compute_dtype)
         for x, at in ((inputs.query, rows), (inputs.key, columns))

@@ -127,7 +127,15 @@ def test_torch_compiles_a_call_without_a_graph_break(options):
         assert torch.equal(x, y)
 
 
-@pytest.mark.parametrize("rows", ((), (2,)), ids=("one", "by row"))
+@pytest.mark.parametrize(
+    ("rows", "impl"),
+    [((), "auto"), ((2,), "tiled")]
+    + [
+        pytest.param(rows, impl, marks=pytest.mark.exhaustive)
+        for rows in ((), (2,))
+        for impl in ("sdpa", "pack_gqa", "grouped", "reference", "tiled")
+    ],
+)
 @pytest.mark.parametrize(
     "options",
     (
@@ -140,20 +148,21 @@ def test_torch_compiles_a_call_without_a_graph_break(options):
     ),
     ids=lambda options: ", ".join(options),
 )
-def test_one_graph_serves_every_offset_given_as_a_tensor(options, rows):
+def test_one_graph_serves_every_offset_given_as_a_tensor(options, rows, impl):
     """In a cache's memory, too, where other queries come later."""
     q, k, v = torch.randn(3, 2, 4, 7, 8)
     k, v = k[:, :2], v[:, :2]
     compiled, counter = in_one_graph(attn.attention)
     options = {"enable_gqa": True} | options
+    by = {"impl": impl} | options
     for first in range(7):
         one, at = q[:, :, first : first + 1], torch.full(rows, first)
         want = attn.scaled_dot_product_attention(
             one, k, v, q_offset=first, **options
         )
         for out in (
-            compiled(one, k, v, q_offset=at, **options),
-            attn.attention(one, k, v, q_offset=at, **options),
+            compiled(one, k, v, q_offset=at, **by),
+            attn.attention(one, k, v, q_offset=at, **by),
         ):
             assert torch.allclose(out, want, atol=1e-6)
     assert counter.frame_count == 1
