@@ -178,9 +178,12 @@ def name_for(impl: str, registry: Registry) -> str:
     In capitals, because transformers gives "sdpa" and "flash" a meaning. An
     implementation of another registry has a name that no process has twice.
     """
-    for name, (known, its_registry) in registered.items():
-        if known == impl and its_registry is registry:
+    base = "attn" if impl == "auto" else "attn-" + re.sub(r"\W", "-", impl)
+    base = base[:5] + base[5:].upper()
+    if registry is api.registry:
+        return base
+    for name, meaning in registered.items():
+        is_known = all(map(_is_same, meaning, (impl, registry)))
+        if is_known and name.startswith(f"{base}-"):
             return name
-    name = "attn" if impl == "auto" else "attn-" + re.sub(r"\W", "-", impl)
-    name = name[:5] + name[5:].upper()
-    return name if registry is api.registry else f"{name}-{uuid4().hex[:8]}"
+    return f"{base}-{uuid4().hex[:8]}"
