@@ -149,11 +149,9 @@ class Transformer(nn.Module):
                 "ids must have shape (B, L), or inputs_embeds (B, L, E); got "
                 f"embeddings of shape {tuple(x.shape)}"
             )
-        if caches is not None and len(caches) != len(self.blocks):
-            raise ValueError(
-                "caches must have one entry for each block, "
-                f"{len(self.blocks)}; got {len(caches)}"
-            )
+        if caches is not None:
+            validation.caches(caches, len(self.blocks))
+        validation.size("logits_to_keep", logits_to_keep, 0)
         if positions is None:
             length = x.shape[1]
             positions = torch.arange(length, device=x.device)

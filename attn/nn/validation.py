@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import combinations
 from typing import Any
 
 import torch
@@ -113,6 +115,34 @@ def cache(query: Tensor, is_self: bool, **others: Any) -> None:
                 f"{name} must be None with a cache, which provides it; got "
                 f"{x!r}"
             )
+
+
+def caches(caches: Any, num_blocks: int) -> None:
+    """Require a cache of its own for each block, all of the same tokens."""
+    if not isinstance(caches, Sequence):
+        raise TypeError(
+            "caches must be a sequence with one entry for each block; got "
+            f"{type(caches).__name__}"
+        )
+    if len(caches) != num_blocks:
+        raise ValueError(
+            f"caches must have one entry for each block, {num_blocks}; got "
+            f"{len(caches)}"
+        )
+    if any(a is b for a, b in combinations(caches, 2)):
+        raise ValueError(
+            "caches must be different objects, because a block does not read "
+            "the keys of another; got one several times: make each in turn, "
+            f"[… for _ in range({num_blocks})]"
+        )
+    if torch.compiler.is_compiling():
+        return
+    read = {x.seq_len for x in caches if isinstance(x.seq_len, int)}
+    if len(read) > 1:
+        raise ValueError(
+            "caches must have read the same tokens; got "
+            f"{' and '.join(map(str, sorted(read)))} of them"
+        )
 
 
 def cached_padding(mask: Tensor | None, cache: Cache, length: int) -> None:

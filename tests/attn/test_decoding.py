@@ -186,6 +186,15 @@ def test_what_a_cache_cannot_do_is_refused():
         ValueError, match="caches must have one entry .*, 2; got 1"
     ):
         model(ids, caches=[cache])
+    with pytest.raises(TypeError, match="caches must be .*; got DynamicC"):
+        model(ids, caches=cache)
+    for kind in ("dynamic", "sliding", "static"):
+        with pytest.raises(ValueError, match="caches must be different obj"):
+            model(ids, caches=caches(kind, 2)[:1] * 2)
+    used = attn.DynamicCache()
+    used.update(torch.zeros(2, HKV, 3, D), torch.zeros(2, HKV, 3, D))
+    with pytest.raises(ValueError, match="the same tokens; got 0 and 3 of"):
+        model(ids, caches=[cache, used])
     with pytest.raises(
         ValueError, match=r"attention_mask must .* = \(2, 10\); got \(2, 3\)"
     ):
