@@ -43,12 +43,23 @@ def next_logits(
         return _of_transformers(model, cache, ids, length)
     if cache is not None or mask is not None:
         raise ValueError(
-            "cache and attention_mask must be None for a model that is "
-            "neither an attn.Transformer nor one of transformers: it reads "
-            "the whole text at every step; got "
-            f"{cache!r} and {None if mask is None else 'a mask'}"
+            "model must be an attn.Transformer, or a language model of "
+            "transformers that generates, to use a cache or padding; got "
+            f"{type(model).__name__}. Any function from ids to logits writes "
+            "with cache=None and no attention_mask"
         )
-    return lambda ids, mask: model(ids)[:, -1]
+
+    def step(ids: Tensor, mask: Tensor | None) -> Tensor:
+        logits = model(ids)
+        shape = getattr(logits, "shape", ())
+        if len(shape) != 3 or shape[:2] != ids.shape:
+            raise ValueError(
+                f"model must return logits (B, L, V), {tuple(ids.shape)} and "
+                f"V; got {type(logits).__name__} of shape {tuple(shape)}"
+            )
+        return logits[:, -1]
+
+    return step
 
 
 def _of_attn(

@@ -12,10 +12,12 @@ from torch import Tensor, nn
 from attn.nn.decoding import next_logits
 from attn.nn.sampling import (
     check_filters,
+    check_number,
     check_penalty,
     filter_logits,
     penalize_repetition,
 )
+from attn.nn.validation import size
 
 
 @torch.no_grad()
@@ -79,7 +81,9 @@ def generate(
     """
     _check_prompt(ids, attention_mask, max_new_tokens)
     check_penalty(repetition_penalty)
+    _check_callables(streamer, generator)
     filters: dict[str, Any] = {"top_k": top_k, "top_p": top_p, "min_p": min_p}
+    check_number("temperature", temperature)
     if temperature != 0:
         check_filters(temperature, **filters)
     for name, value in filters.items():
@@ -93,8 +97,7 @@ def generate(
     if mask is not None and bool(mask.bool().all()):
         mask = None
     predict = next_logits(model, cache, ids, mask, length)
-    ends = torch.as_tensor([] if eos is None else eos, dtype=ids.dtype)
-    ends = ends.flatten().to(ids.device)
+    ends = _ends(eos, ids)
     running = torch.ones(len(ids), dtype=torch.bool, device=ids.device)
     with (
         _evaluating(model),
@@ -139,6 +142,7 @@ def _check_prompt(
     ids: Tensor, attention_mask: Tensor | None, max_new_tokens: int
 ) -> None:
     """Require ids with a token in each row, and padding on the left."""
+    _check_tensor("ids", ids)
     if ids.dim() != 2 or ids.dtype not in (torch.int64, torch.int32):
         raise TypeError(
             f"ids must be integers (B, L); got {ids.dtype} of shape "
@@ -149,12 +153,10 @@ def _check_prompt(
             "ids must have a row and a token to continue from; got shape "
             f"{tuple(ids.shape)}"
         )
-    if max_new_tokens < 1:
-        raise ValueError(
-            f"max_new_tokens must be at least 1; got {max_new_tokens}"
-        )
+    size("max_new_tokens", max_new_tokens)
     if attention_mask is None:
         return
+    _check_tensor("attention_mask", attention_mask)
     if attention_mask.shape != ids.shape:
         raise ValueError(
             f"attention_mask must have the shape of ids, {tuple(ids.shape)}; "
@@ -164,6 +166,34 @@ def _check_prompt(
         raise ValueError(
             "attention_mask must end with 1 in every row, as padding "
             "belongs on the left; got 0"
+        )
+
+
+def _check_tensor(name: str, x: Any) -> None:
+    if not isinstance(x, Tensor):
+        raise TypeError(f"{name} must be a tensor; got {type(x).__name__}")
+
+
+def _ends(eos: Any, ids: Tensor) -> Tensor:
+    """Return the tokens that end a text, like ``ids``."""
+    ends = eos.tolist() if isinstance(eos, Tensor) else eos
+    ends = ends if isinstance(ends, list | tuple) else [ends]
+    for token in () if eos is None else ends:
+        size("eos", token, 0)
+    return ids.new_tensor([] if eos is None else ends)
+
+
+def _check_callables(streamer: Any, generator: Any) -> None:
+    if not (
+        streamer is None or callable(streamer) or hasattr(streamer, "put")
+    ):
+        raise TypeError(
+            "streamer must be a function of tokens, or have put and end; got "
+            f"{streamer!r}"
+        )
+    if not (generator is None or isinstance(generator, torch.Generator)):
+        raise TypeError(
+            f"generator must be a torch.Generator; got {generator!r}"
         )
 
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
 from torch import Tensor
+
+from attn.nn.validation import size
 
 
 def penalize_repetition(
@@ -100,11 +103,18 @@ def filter_logits(
 
 def check_penalty(repetition_penalty: float) -> None:
     """Require a penalty that ``penalize_repetition`` takes."""
+    check_number("repetition_penalty", repetition_penalty)
     if not 0 < repetition_penalty < math.inf:
         raise ValueError(
             "repetition_penalty must be positive and finite; got "
             f"{repetition_penalty}"
         )
+
+
+def check_number(name: str, x: Any) -> None:
+    """Require a number, which True is not."""
+    if isinstance(x, bool) or not isinstance(x, int | float):
+        raise TypeError(f"{name} must be a number; got {x!r}")
 
 
 def check_filters(
@@ -114,16 +124,18 @@ def check_filters(
     min_p: float | None,
 ) -> None:
     """Require arguments that ``filter_logits`` takes."""
+    check_number("temperature", temperature)
     if not 0 < temperature < math.inf:
         raise ValueError(
             f"temperature must be positive and finite; got {temperature}"
         )
-    if top_k is not None and top_k < 1:
-        raise ValueError(
-            f"top_k must be at least 1, or None for no limit; got {top_k}"
-        )
+    if top_k is not None:
+        size("top_k", top_k)
     for name, share in {"top_p": top_p, "min_p": min_p}.items():
-        if share is not None and not 0 < share <= 1:
+        if share is None:
+            continue
+        check_number(name, share)
+        if not 0 < share <= 1:
             raise ValueError(
                 f"{name} must be above 0 and at most 1, or None for no "
                 f"limit; got {share}"

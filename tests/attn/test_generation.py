@@ -121,11 +121,11 @@ def test_a_penalty_of_repetition_is_that_of_transformers():
 )
 def test_text_drawn_from_a_seed_is_that_of_transformers(options):
     ids, mask = prompt()
+    theirs = theirs_of("llama")  # made, it draws numbers
     torch.manual_seed(3)
-    want = their_text(theirs_of("llama"), ids, mask, **options)
-    greedy = their_text(theirs_of("llama"), ids, mask)
-    assert not torch.equal(want, greedy)
-    for model in (ours_of("llama"), theirs_of("llama")):
+    want = their_text(theirs, ids, mask, **options)
+    assert not torch.equal(want, their_text(theirs, ids, mask))
+    for model in (ours_of("llama"), theirs):
         torch.manual_seed(3)
         text = attn.generate(model, ids, NEW, attention_mask=mask, **options)
         assert torch.equal(text, want)
@@ -352,7 +352,7 @@ def encoder():
 
 IDS = torch.ones(1, 9, dtype=torch.long)
 ERRORS = {
-    "max_new_tokens must be at least 1; got 0": {"max_new_tokens": 0},
+    "max_new_tokens must be an int, at least 1; got 0": {"max_new_tokens": 0},
     "ids must be integers (B, L); got torch.float32": {"ids": IDS.float()},
     "ids must be integers (B, L); got torch.int64 of shape (9,)": {
         "ids": IDS[0]
@@ -369,7 +369,10 @@ ERRORS = {
         "temperature": float("nan")
     },
     "top_k must be None with temperature 0": {"top_k": 3},
-    "top_k must be at least 1": {"top_k": 0, "temperature": 1.0},
+    "top_k must be an int, at least 1; got 0": {
+        "top_k": 0,
+        "temperature": 1.0,
+    },
     "top_p must be above 0 and at most 1": {"top_p": 0.0, "temperature": 1.0},
     "min_p must be above 0 and at most 1": {"min_p": 1.1, "temperature": 1.0},
     "repetition_penalty must be positive and finite; got 0": {
@@ -409,9 +412,34 @@ ERRORS = {
     "model must be causal and end with logits; got is_causal=False": {
         "model": encoder
     },
-    "cache and attention_mask must be None for a model that is neither": {
+    "model must be an attn.Transformer, or a language model of transf": {
         "model": lambda: torch.nn.Embedding(7, 7)
     },
+    "model must return logits (B, L, V), (1, 9) and V; got Tensor of": {
+        "model": lambda: lambda ids: torch.zeros(1, 7),
+        "cache": None,
+    },
+    "ids must be a tensor; got list": {"ids": [[1, 2]]},
+    "ids must be a tensor; got str": {"ids": "The capital of France"},
+    "attention_mask must be a tensor; got list": {"attention_mask": [[1] * 9]},
+    "max_new_tokens must be an int, at least 1; got 2.5": {
+        "max_new_tokens": 2.5
+    },
+    "temperature must be a number; got None": {"temperature": None},
+    "temperature must be a number; got True": {"temperature": True},
+    "top_k must be an int, at least 1; got 2.5": {
+        "top_k": 2.5,
+        "temperature": 1.0,
+    },
+    "top_p must be a number; got '1'": {"top_p": "1", "temperature": 1.0},
+    "repetition_penalty must be a number; got None": {
+        "repetition_penalty": None
+    },
+    "eos must be an int, at least 0; got -1": {"eos": -1},
+    "eos must be an int, at least 0; got 1.5": {"eos": [3, 1.5]},
+    "eos must be an int, at least 0; got '</s>'": {"eos": "</s>"},
+    "streamer must be a function of tokens, or have put": {"streamer": 3},
+    "generator must be a torch.Generator; got 3": {"generator": 3},
     "model must return numbers as logits; got NaN after 9 tokens": {
         "model": lambda: lambda ids: torch.full((1, 9, 7), torch.nan),
         "cache": None,
