@@ -46,6 +46,7 @@ def packed_mask(
             f"sequence attends to itself; got {cu_seq_lens_q.tolist()} and "
             f"{cu_seq_lens_k.tolist()}"
         )
+    _check_borders(cu_seq_lens_q, q_len)
     chunk = getattr(getattr(module, "config", None), "attention_chunk_size", 0)
     if chunk and kv_len > chunk:
         raise ValueError(
@@ -56,3 +57,20 @@ def packed_mask(
     positions = torch.arange(q_len, device=query.device)
     ends = cu_seq_lens_q[1:].to(query.device)
     return documents(torch.searchsorted(ends, positions, right=True))
+
+
+def _check_borders(borders: Tensor, length: int) -> None:
+    """Require integers that go from 0 up to the number of tokens."""
+    if borders.dim() != 1 or borders.dtype not in (torch.int32, torch.int64):
+        raise TypeError(
+            "cu_seq_lens_q must be integers (sequences + 1,); got "
+            f"{borders.dtype} of shape {tuple(borders.shape)}"
+        )
+    if torch.compiler.is_compiling():  # a graph does not look into it
+        return
+    ends = borders.tolist()
+    if ends[:1] != [0] or ends[-1] != length or ends != sorted(ends):
+        raise ValueError(
+            f"cu_seq_lens_q must go from 0 up to the {length} tokens; got "
+            f"{ends}"
+        )

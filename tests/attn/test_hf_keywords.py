@@ -68,6 +68,11 @@ def packed(lengths: tuple[int, ...] = LENGTHS) -> dict[str, object]:
     return dict(batch)
 
 
+def borders(*ends: int, **options: torch.dtype) -> dict[str, torch.Tensor]:
+    both = torch.tensor(ends, **options)
+    return {"cu_seq_lens_q": both, "cu_seq_lens_k": both}
+
+
 @torch.no_grad()
 @pytest.mark.parametrize("use_cache", [True, False])
 @pytest.mark.parametrize("family", ["llama", "mistral", "gemma2", "gpt_oss"])
@@ -99,11 +104,21 @@ def test_packed_sequences_are_those_that_are_not_packed(family, use_cache):
         ),
         ({"cu_seq_lens_k": torch.tensor([0, 5, 11])}, "must be equal"),
         ({"input_ids": tokens()[:2]}, "one row of packed .*; got 2 rows"),
+        (borders(0, 4, 12), r"from 0 up to the 11 tokens; got \[0, 4, 12\]"),
+        (borders(4, 11), r"from 0 up to the 11 tokens; got \[4, 11\]"),
+        (borders(0, 7, 4, 11), "from 0 up to the 11 tokens; got"),
+        (borders(0, 4), "from 0 up to the 11 tokens; got"),
     ],
 )
 def test_packing_that_is_not_whole_is_refused(changes, message):
     batch = {**packed((4, 7)), "position_ids": None, **changes}
     with pytest.raises(ValueError, match=message):
+        model("llama", "attn")(**batch)
+
+
+def test_borders_of_packed_sequences_are_integers():
+    batch = packed((4, 7)) | borders(0, 4, 11, dtype=torch.float32)
+    with pytest.raises(TypeError, match="cu_seq_lens_q must be integers"):
         model("llama", "attn")(**batch)
 
 
