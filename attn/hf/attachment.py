@@ -44,6 +44,7 @@ def attach(
         The model itself.
 
     Raises:
+        TypeError: the model is not one of transformers, or ``impl`` no name.
         ValueError: a part of the model computes attention inline; the part
             is named. Or there is no such implementation.
         LookupError: the implementation lacks its mask function.
@@ -52,6 +53,17 @@ def attach(
     """
     import transformers
 
+    # Compiled models and adapters pass it on to the one that they wrap.
+    if not hasattr(model, "set_attn_implementation"):
+        raise TypeError(
+            f"model must be one of transformers; got {type(model).__name__}"
+        )
+    if not isinstance(impl, str):
+        raise TypeError(
+            f"impl must be a name; got {impl!r}. Register a function by "
+            "attn.hf.register(name, function, mask=…), then "
+            "model.set_attn_implementation(name)"
+        )
     for part in model.modules():
         if not isinstance(part, transformers.PreTrainedModel):
             continue

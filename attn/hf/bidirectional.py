@@ -44,8 +44,9 @@ class BidirectionalLlama(LlamaModel):
         config: of the model.
 
     Raises:
-        ValueError: when called, for ``use_cache``, a cache, ``input_ids`` or
-            ``position_ids``, which would be ignored or change their meaning.
+        ValueError: when called, for ``use_cache``, a cache, ``input_ids``,
+            ``position_ids`` or ``is_causal``, which would be ignored or
+            change their meaning.
 
     Source: transformers 5.23, ``LlamaModel``; its ``config.is_causal``.
     """
@@ -82,6 +83,7 @@ class BidirectionalLlama(LlamaModel):
         past_key_values: Any = None,
         inputs_embeds: Tensor | None = None,
         use_cache: bool | None = None,
+        is_causal: bool | None = None,
         **kwargs: Any,
     ) -> Any:
         """Return transformers' output, whose last state is ``(B, L, E)``."""
@@ -96,6 +98,11 @@ class BidirectionalLlama(LlamaModel):
                 "inputs_embeds (B, L, E) must be given and input_ids must "
                 "not, because the token embeddings of this model are 0; "
                 f"got {'neither' if input_ids is None else 'input_ids'}"
+            )
+        if is_causal:
+            raise ValueError(
+                "is_causal must be False, because every token of this model "
+                "attends to every other; got True"
             )
         if position_ids is not None:
             raise ValueError(

@@ -81,11 +81,22 @@ def register(
     Raises:
         ValueError: there is no such implementation, or the name is in use or
             has a meaning for transformers.
-        TypeError: a function without ``mask``, or the reverse.
+        TypeError: a function without ``mask``, or the reverse; an argument
+            of a wrong kind.
         LookupError: the implementation lacks its mask function.
 
     Source: transformers ``AttentionInterface``, ``AttentionMaskInterface``.
     """
+    if not isinstance(name, str):
+        raise TypeError(f"name must be a string; got {name!r}")
+    if not isinstance(registry, Registry):
+        raise TypeError(
+            f"registry must be an attn.api.Registry; got {registry!r}"
+        )
+    if mask is not None and not callable(mask) and mask not in FORMS:
+        raise ValueError(
+            f"mask must be one of {FORMS} or a function; got {mask!r}"
+        )
     if not isinstance(impl, str):
         return _register_function(name, impl, mask)
     if mask is not None:
@@ -123,10 +134,6 @@ def _register_function(name: str, function: Attention, mask: Any) -> str:
         raise TypeError(
             f"mask must be one of {FORMS} or a function, because without one "
             "transformers makes no mask at all; got None"
-        )
-    if not callable(mask) and mask not in FORMS:
-        raise ValueError(
-            f"mask must be one of {FORMS} or a function; got {mask!r}"
         )
     adapted = adapt(name, function, mask)
     _add(name, (function, mask), adapted, mask_maker(mask))

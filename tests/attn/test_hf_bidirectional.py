@@ -69,6 +69,7 @@ def test_it_has_no_words_and_learns_none():
         ({"use_cache": True}, "no key can be cached"),
         ({"past_key_values": object()}, "no key can be cached"),
         ({"input_ids": torch.zeros(1, 4).long()}, "embeddings .* are 0"),
+        ({"is_causal": True}, "attends to every other; got True"),
         ({"inputs_embeds": None}, "embeddings .* are 0"),
         ({"position_ids": torch.tensor([[0, 1, 0, 1]])}, "packed sequences"),
     ],

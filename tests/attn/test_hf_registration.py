@@ -244,11 +244,24 @@ def test_what_cannot_be_attached_changes_nothing(own):
         ("half", LookupError, "'half' must have .* got no mask function"),
         ("rest", LookupError, "'rest' must have .* got no attention function"),
         ("quick", ValueError, "impl must be 'auto' or one of"),
+        (by_hand, TypeError, "impl must be a name; got .* Register a functi"),
+        (None, TypeError, "impl must be a name; got None"),
     ):
         with pytest.raises(error, match=message):
             hf.attach(one, impl, registry=own)
+    for wrong in (torch.nn.Linear(2, 2), None, one.config):
+        with pytest.raises(TypeError, match="model must be one of transf"):
+            hf.attach(wrong)
+    with pytest.raises(TypeError, match="registry must be .*; got {}"):
+        hf.attach(one, registry={})
     assert one.config._attn_implementation == "sdpa"
     assert T.AttentionInterface._global_mapping == known
+
+
+def test_a_compiled_model_is_attached_as_the_one_within():
+    one = model("llama", "sdpa")
+    hf.attach(torch.compile(one))
+    assert one.config._attn_implementation == "attn"
 
 
 # --- functions with transformers' signature ----------------------------------
@@ -425,6 +438,10 @@ def test_half_a_pair_cannot_be_registered():
         hf.register("mine", "tiled", mask="bool")
     with pytest.raises(ValueError, match="mask must be one of .*; got 'four'"):
         hf.register("mine", by_hand, mask="four")
+    with pytest.raises(ValueError, match="mask must be one of .*; got 'four'"):
+        hf.register("mine", mask="four")
+    with pytest.raises(TypeError, match="name must be a string; got <func"):
+        hf.register(by_hand, mask="bool")
     with pytest.raises(TypeError, match="'mine' must take .module, query, k"):
         hf.register("mine", lambda query, key, value: query, mask="bool")
     assert "mine" not in T.AttentionInterface._global_mapping
