@@ -1,9 +1,11 @@
 """The pages of the book, from its table of contents."""
 
+import functools
 import re
 from pathlib import Path
 
 import pytest
+from bs4 import BeautifulSoup
 
 from book.paper import parts
 
@@ -15,6 +17,12 @@ FIGURES = {  # those that one can touch, and their pages
     "rope_dial": "notebooks/07_rope",
     "tile_walk": "notebooks/11_online_softmax",
 }
+
+
+@functools.cache
+def soup(path):
+    """A built page, parsed once for all tests: no test may change it."""
+    return BeautifulSoup(path.read_text("utf-8"), "html.parser")
 
 
 def pages():

@@ -6,11 +6,10 @@ import re
 from types import SimpleNamespace
 
 import pytest
-from bs4 import BeautifulSoup
 
 from attn.exercises import APPENDICES, CHAPTERS
 from attn.grading.plain.targets import targets
-from tests.book.pages import ROOT
+from tests.book.pages import ROOT, soup
 
 STEMS = (*CHAPTERS.values(), *APPENDICES)
 
@@ -18,10 +17,9 @@ STEMS = (*CHAPTERS.values(), *APPENDICES)
 @pytest.fixture(scope="module", params=STEMS)
 def both(request, book):
     """A chapter's page, and the notebook that its download button gives."""
-    page = (book / "notebooks" / f"{request.param}.html").read_text("utf-8")
+    page = book / "notebooks" / f"{request.param}.html"
     file = book / "_sources" / "notebooks" / f"{request.param}.ipynb"
-    article = BeautifulSoup(page, "html.parser").find("article")
-    return article, json.loads(file.read_text("utf-8"))
+    return soup(page).find("article"), json.loads(file.read_text("utf-8"))
 
 
 def markdown(notebook):

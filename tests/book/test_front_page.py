@@ -7,12 +7,11 @@ import re
 import pytest
 import torch
 import torch.nn.functional as F
-from bs4 import BeautifulSoup
 
 import attn
 from attn.exercises import APPENDICES, CHAPTERS
 from attn.exercises.spec import chapter
-from tests.book.pages import ROOT, chapters
+from tests.book.pages import ROOT, chapters, soup
 from tests.book.test_browser import (
     does_not_scroll_sideways,
     no_serious_violation,
@@ -25,8 +24,7 @@ COUNTS = ("one", "two", "three", "four", "five", "six", "seven", "eight")
 
 @pytest.fixture(scope="module")
 def front(book):
-    text = (book / f"{PAGE}.html").read_text("utf-8")
-    return BeautifulSoup(text, "html.parser").find("article")
+    return soup(book / f"{PAGE}.html").find("article")
 
 
 def test_the_nine_lines_are_attention(front):

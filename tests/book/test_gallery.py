@@ -4,12 +4,11 @@ import importlib
 import itertools
 
 import pytest
-from bs4 import BeautifulSoup
 
 from attn.grading.plain.museum import SHOWN, exhibits
 from attn.grading.plain.targets import notebook
 from tests.book.conftest import Visit
-from tests.book.pages import ROOT
+from tests.book.pages import ROOT, soup
 
 PAGE = "notebooks/museum"
 EXHIBITS = exhibits(notebook("museum"))
@@ -30,8 +29,7 @@ REWRITTEN = {
 
 @pytest.fixture(scope="module")
 def page(book):
-    text = (book / f"{PAGE}.html").read_text("utf-8")
-    return BeautifulSoup(text, "html.parser")
+    return soup(book / f"{PAGE}.html")
 
 
 def test_without_javascript_the_index_is_a_table_of_links(page):

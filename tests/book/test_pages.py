@@ -11,39 +11,33 @@ import sys
 from urllib.parse import unquote, urldefrag, urlsplit
 
 import pytest
-from bs4 import BeautifulSoup
 from docutils.nodes import make_id
 
 from attn.exercises import CHAPTERS, sources
 from attn.exercises.spec import chapter, every_exercise
 from tests.book.conftest import build
-from tests.book.pages import ROOT, chapters, pages
+from tests.book.pages import ROOT, chapters, pages, soup
 
 DEFINITION = ast.FunctionDef | ast.ClassDef
-
-
-@pytest.fixture(scope="session")
-def soups(book):
-    """Every page, parsed."""
-    return {
-        path: BeautifulSoup(path.read_text("utf-8"), "html.parser")
-        for path in book.rglob("*.html")
-        if "_static" not in path.parts
-    }
 
 
 def test_every_page_of_the_contents_is_built(book):
     assert all((book / f"{page}.html").exists() for page in pages())
 
 
-def test_no_internal_link_is_dead(book, soups):
+def test_no_internal_link_is_dead(book):
+    parsed = {
+        path: soup(path)
+        for path in book.rglob("*.html")
+        if "_static" not in path.parts
+    }
     ids = {
-        path: {tag["id"] for tag in soup.find_all(id=True)}
-        for path, soup in soups.items()
+        path: {tag["id"] for tag in html.find_all(id=True)}
+        for path, html in parsed.items()
     }
     dead, followed = [], 0
-    for path, soup in soups.items():
-        for link in soup.find_all("a", href=True):
+    for path, html in parsed.items():
+        for link in html.find_all("a", href=True):
             target, anchor = urldefrag(link["href"])
             if urlsplit(target).scheme or target.startswith("//"):
                 continue
@@ -61,10 +55,10 @@ def test_no_internal_link_is_dead(book, soups):
 
 
 @pytest.mark.parametrize("exercise", every_exercise(), ids=lambda x: x.id)
-def test_hints_and_solution_stand_below_each_exercise(exercise, book, soups):
+def test_hints_and_solution_stand_below_each_exercise(exercise, book):
     key, _ = sources.split_id(exercise.id)
-    soup = soups[book / "notebooks" / f"{CHAPTERS[key]}.html"]
-    label = soup.find(id=make_id(f"exercise-{exercise.id}"))
+    page = soup(book / "notebooks" / f"{CHAPTERS[key]}.html")
+    label = page.find(id=make_id(f"exercise-{exercise.id}"))
     assert label is not None
     boxes = label.find_all_next("details", limit=4)
     titles = [box.summary.get_text(strip=True) for box in boxes]
@@ -75,11 +69,11 @@ def test_hints_and_solution_stand_below_each_exercise(exercise, book, soups):
 
 @pytest.mark.parametrize("exercise", every_exercise(), ids=lambda x: x.id)
 def test_the_card_holds_the_task_and_the_stub_below_it_the_code(
-    exercise, book, soups
+    exercise, book
 ):
     key, _ = sources.split_id(exercise.id)
-    soup = soups[book / "notebooks" / f"{CHAPTERS[key]}.html"]
-    card = soup.find(id=make_id(f"exercise-{exercise.id}"))
+    page = soup(book / "notebooks" / f"{CHAPTERS[key]}.html")
+    card = page.find(id=make_id(f"exercise-{exercise.id}"))
     card = card if card.name == "div" else card.find("div")
     task = re.sub(r"[\W_]+", "", card.get_text())
     stub = sources.stub(exercise.id)
@@ -91,7 +85,7 @@ def test_the_card_holds_the_task_and_the_stub_below_it_the_code(
                 words = re.sub(r"[\W_]+", "", line)
                 if words not in ("Args", "Returns", "Raises", "Yields"):
                     assert words in task, line
-    code = soup.find(id=make_id(f"exercise-{exercise.id}")).find_next("pre")
+    code = page.find(id=make_id(f"exercise-{exercise.id}")).find_next("pre")
     bare = ast.parse(stub)
     for node in ast.walk(bare):
         if isinstance(node, DEFINITION) and ast.get_docstring(node):
@@ -100,10 +94,10 @@ def test_the_card_holds_the_task_and_the_stub_below_it_the_code(
 
 
 @pytest.mark.parametrize("key", CHAPTERS)
-def test_the_download_is_the_stub_notebook_without_ticks(key, book, soups):
+def test_the_download_is_the_stub_notebook_without_ticks(key, book):
     name = f"{CHAPTERS[key]}.ipynb"
-    soup = soups[book / "notebooks" / f"{CHAPTERS[key]}.html"]
-    links = [a["href"] for a in soup.find_all("a", href=True)]
+    page = soup(book / "notebooks" / f"{CHAPTERS[key]}.html")
+    links = [a["href"] for a in page.find_all("a", href=True)]
     assert any(link.endswith(f"_sources/notebooks/{name}") for link in links)
     text = (book / "_sources" / "notebooks" / name).read_text("utf-8")
     outputs = [c.get("outputs") for c in json.loads(text)["cells"]]
@@ -113,11 +107,9 @@ def test_the_download_is_the_stub_notebook_without_ticks(key, book, soups):
 
 
 @pytest.mark.parametrize("page", chapters())
-def test_chapters_sections_and_figures_have_the_number_of_the_file(
-    page, book, soups
-):
+def test_chapters_sections_and_figures_have_the_number_of_the_file(page, book):
     chapter = int(re.search(r"/(\d+)_", page)[1])
-    article = soups[book / f"{page}.html"].find("article")
+    article = soup(book / f"{page}.html").find("article")
 
     def numbers(tag, name):
         spans = [x.find("span", class_=name) for x in article.find_all(tag)]
@@ -219,12 +211,12 @@ def test_the_api_page_is_made_without_importing_other_packages():
     assert ast.literal_eval(done.stdout) == ["attn"]
 
 
-def test_the_api_page_has_every_public_name_under_its_path(book, soups):
+def test_the_api_page_has_every_public_name_under_its_path(book):
     """Functions are in the order of ``__all__``."""
-    soup = soups[book / "book" / "api.html"]
-    listed = [x["id"] for x in soup.select("article dt.sig[id]")]
-    page = (ROOT / "book" / "api.md").read_text("utf-8")
-    modules = re.findall("automodule:: (.*)", page)
+    page = soup(book / "book" / "api.html")
+    listed = [x["id"] for x in page.select("article dt.sig[id]")]
+    source = (ROOT / "book" / "api.md").read_text("utf-8")
+    modules = re.findall("automodule:: (.*)", source)
     assert len(modules) > 10
     for path in modules:
         module = importlib.import_module(path)

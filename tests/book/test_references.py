@@ -4,10 +4,9 @@ import json
 import re
 
 import pytest
-from bs4 import BeautifulSoup
 
 from attn.exercises import APPENDICES, CHAPTERS
-from tests.book.pages import ROOT, chapters
+from tests.book.pages import ROOT, chapters, soup
 
 MENTION = re.compile(r"\b[Cc]hapter (\d+|{ref})")
 LINK = re.compile(r"\[[Cc]hapter (\d+)\]\((\d+)_\w+\.ipynb\)")
@@ -24,8 +23,7 @@ def markdown(stem):
 
 @pytest.mark.parametrize("page", chapters())
 def test_the_text_refers_to_every_figure_by_its_number(page, book):
-    built = (book / f"{page}.html").read_text("utf-8")
-    article = BeautifulSoup(built, "html.parser").find("article")
+    article = soup(book / f"{page}.html").find("article")
     figures = {
         f"#{caption.find_parent('figure')['id']}": caption.find(
             "span", class_="caption-number"
