@@ -29,11 +29,19 @@ def quick_interpreter():
 
 
 def pytest_collection_modifyitems(items):
-    """Long tests first: the short ones fill the gaps between two workers."""
+    """Long tests first: the short ones fill the gaps between two workers.
+
+    Those of the book last: `make test` builds it meanwhile.
+    """
     both = [x for x in items if {"exhaustive", "serial"} <= set(x.keywords)]
     if both:  # `make test-all` runs nothing alone, and would miss it
         raise pytest.UsageError(f"exhaustive and serial: {both[0].nodeid}")
-    items.sort(key=lambda item: item.path.name not in LONG)
+    items.sort(
+        key=lambda item: (
+            item.path.name not in LONG,
+            item.path.parent.name == "book",
+        )
+    )
 
 
 def pytest_terminal_summary(terminalreporter):

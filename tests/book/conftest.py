@@ -1,8 +1,10 @@
 """The built book, served on this machine, and a browser to read it with."""
 
+import contextlib
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -33,7 +35,10 @@ def build(source, target, **environment):
 
 @pytest.fixture(scope="session")
 def book():
-    """The folder of the built pages: `make test` builds them first."""
+    """The folder of the built pages: `make test` builds them meanwhile."""
+    with contextlib.suppress(KeyError, ProcessLookupError):
+        while not os.kill(int(os.environ["BUILDER"]), 0):
+            time.sleep(0.2)
     if not (BOOK / "index.html").exists():
         status, said = build(ROOT, ROOT)
         assert status == 0, said[-4000:]
