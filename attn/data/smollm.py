@@ -23,14 +23,7 @@ from attn.nn import Transformer, generate
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
-__all__ = [
-    "HOW_TO_INSTALL",
-    "Batch",
-    "SmolLM2",
-    "available",
-    "gguf_file",
-    "smollm2",
-]
+__all__ = ["HOW_TO_INSTALL", "Batch", "SmolLM2", "available", "gguf_file"]
 
 #: What to do where SmolLM2 is not installed.
 HOW_TO_INSTALL = (

@@ -33,24 +33,24 @@ if TYPE_CHECKING:
 __all__ = [
     "FAMILIES",
     "Bert",
-    "BidirectionalLlama",
-    "BidirectionalLlamaConfig",
     "GgufFile",
     "MaskSpec",
     "as_mask",
     "attach",
-    "bidirectional_llama",
     "layer_masks",
     "llama_of",
     "load",
     "register",
     "tokenizer_of",
     "unregister",
+    # Subclasses of transformers' classes: it is loaded on first use.
+    "BidirectionalLlama",
+    "BidirectionalLlamaConfig",
+    "bidirectional_llama",
 ]
 
 
 def __getattr__(name: str) -> Any:
-    # They subclass classes of transformers, which is loaded on first use.
     if name in __all__:
         return getattr(importlib.import_module("attn.hf.bidirectional"), name)
     raise AttributeError(f"module 'attn.hf' has no attribute {name!r}")
