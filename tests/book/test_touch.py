@@ -10,7 +10,7 @@ import torch
 import attn
 from attn.data import minilm
 from book.figures import bake, mask_workbench
-from tests.book.controls import put
+from tests.book.conftest import Visit
 from tests.book.pages import FIGURES, ROOT, chapters
 from tests.book.test_browser import AXE, FOUND
 
@@ -50,36 +50,51 @@ SMALLEST = """place => Math.min(
 
 
 #: `make test` looks at one figure; the others are made of the same parts.
-FIRST, *OTHERS = FIGURES
 VIEWED = [
-    FIRST,
-    *(pytest.param(x, marks=pytest.mark.exhaustive) for x in OTHERS),
+    name
+    if name == "mask_workbench"
+    else pytest.param(name, marks=pytest.mark.exhaustive)
+    for name in FIGURES
 ]
 
 
-@pytest.mark.browser
-@pytest.mark.parametrize("name", VIEWED)
-def test_a_figure_fits_a_phone_and_asks_nobody(touched, name):
-    seen, figure = touched(name, width=360)
-    with seen:
-        figure.scroll_into_view_if_needed()
-        assert figure.evaluate(SMALLEST) >= 9
-        for part in (figure, *figure.locator("code, dd").all()):
-            assert part.evaluate("e => e.scrollWidth <= e.clientWidth + 1")
-        seen.tab.evaluate(AXE)
-        for theme in ("light", "dark"):
-            seen.tab.evaluate(
-                "theme => { document.documentElement.dataset.theme = theme }",
-                theme,
-            )
-            own = FOUND.replace("document,", f"'[data-touch={name}]',")
-            assert seen.tab.evaluate(own) == []
-        assert seen.outside == []
-        assert seen.complaints == []
+@pytest.fixture(scope="module", params=VIEWED)
+def name(request):
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def opened(name, browser, address):
+    """A figure on a phone, opened once: a test puts it where it needs it."""
+    with Visit(browser, address, FIGURES[name], "dark", 360) as seen:
+        yield seen, seen.tab.locator(f"[data-touch={name}]")
+
+
+the_workbench = pytest.mark.parametrize(
+    "name", ["mask_workbench"], indirect=True, scope="module"
+)
 
 
 @pytest.mark.browser
-@pytest.mark.parametrize("name", VIEWED)
+def test_a_figure_fits_a_phone_and_asks_nobody(opened, name):
+    seen, figure = opened
+    figure.scroll_into_view_if_needed()
+    assert figure.evaluate(SMALLEST) >= 9
+    for part in (figure, *figure.locator("code, dd").all()):
+        assert part.evaluate("e => e.scrollWidth <= e.clientWidth + 1")
+    seen.tab.evaluate(AXE)
+    for theme in ("light", "dark"):
+        seen.tab.evaluate(
+            "theme => { document.documentElement.dataset.theme = theme }",
+            theme,
+        )
+        own = FOUND.replace("document,", f"'[data-touch={name}]',")
+        assert seen.tab.evaluate(own) == []
+    assert seen.outside == []
+    assert seen.complaints == []
+
+
+@pytest.mark.browser
 def test_without_javascript_the_stored_figure_is_there(name, browser, address):
     context = browser.new_context(java_script_enabled=False)
     page = context.new_page()
@@ -93,51 +108,66 @@ def test_without_javascript_the_stored_figure_is_there(name, browser, address):
     context.close()
 
 
-WEIGHTS = """place => [...place.querySelectorAll("g.query")].map(row =>
-    [...row.querySelectorAll("rect")].map(e => Number(e.dataset.weight)))"""
 SLIDERS = {"window": 8, "sinks": 3, "prefix": 6, "q_offset": 6}
 SWITCHES = ("causal", "documents", "padding")
+# Put each control where a state has it, if it can be moved; then look.
+STATES = """(place, states) => states.map(state => {
+    for (const label of place.querySelectorAll("label")) {
+        const box = label.control, value = state[label.textContent.trim()];
+        if (box.disabled) continue;
+        if (box.type === "checkbox") box.checked = value;
+        else box.value = value;
+        box.dispatchEvent(new Event("input", {bubbles: true}));
+    }
+    return [place.querySelector("code").textContent,
+        [...place.querySelectorAll("g.query")].map(row =>
+            [...row.querySelectorAll("rect")].map(
+                e => Number(e.dataset.weight)))];
+})"""
 
 
 @pytest.mark.browser
-def test_the_workbench_shows_the_mask_that_it_writes(touched):
+@the_workbench
+def test_the_workbench_shows_the_mask_that_it_writes(opened):
     """In any state: its expression, run by attn, gives its weights."""
-    seen, figure = touched("mask_workbench")
+    _, figure = opened
     names = vars(attn.masks) | {
         "ids": mask_workbench.IDS,
         "valid": mask_workbench.VALID,
     }
     scores = torch.tensor(mask_workbench.numbers()["scores"])
     choose, written = random.Random(0), set()
-    with seen:
-        for _ in range(15):
-            for name, most in SLIDERS.items():
-                slider = figure.get_by_label(name, exact=True)
-                if slider.is_enabled():
-                    put(slider, choose.choice((0, choose.randint(0, most))))
-            for name in SWITCHES:
-                figure.get_by_label(name).set_checked(choose.random() < 0.5)
-            code = figure.locator("code").inner_text()
-            written.add(code)
-            allowed = eval(code, names)[0, 0]
-            weights = torch.softmax(
-                scores.masked_fill(~allowed, -torch.inf), -1
-            ).nan_to_num()
-            shown = torch.tensor(figure.evaluate(WEIGHTS), dtype=torch.float32)
-            torch.testing.assert_close(shown, weights, atol=1e-4, rtol=0)
+    states = [
+        {x: choose.choice((0, choose.randint(0, SLIDERS[x]))) for x in SLIDERS}
+        | {x: choose.random() < 0.5 for x in SWITCHES}
+        for _ in range(15)
+    ]
+    for code, weights in figure.evaluate(STATES, states):
+        written.add(code)
+        allowed = eval(code, names)[0, 0]
+        expected = torch.softmax(
+            scores.masked_fill(~allowed, -torch.inf), -1
+        ).nan_to_num()
+        shown = torch.tensor(weights, dtype=torch.float32)
+        torch.testing.assert_close(shown, expected, atol=1e-4, rtol=0)
+    for word in ("sliding_window", "prefix", *SWITCHES):
+        assert any(word in code for code in written)
     assert len(written) > 10
 
 
 @pytest.mark.browser
-def test_the_workbench_answers_the_keyboard_and_is_heard(touched):
-    seen, figure = touched("mask_workbench", theme="dark", width=390)
-    with seen:
-        heard = figure.locator("[aria-live]")
-        before = heard.inner_text()
-        figure.locator(".touch-board").focus()
-        seen.tab.keyboard.press("ArrowDown")
-        assert heard.inner_text() != before
-        figure.get_by_label("padding").check()
-        figure.get_by_label("q_offset").fill("6")
-        figure.get_by_label("window", exact=True).fill("1")
-        assert "Dead rows" in heard.inner_text()
+@the_workbench
+def test_the_workbench_answers_the_keyboard_and_is_heard(opened):
+    seen, figure = opened
+    heard = figure.locator("[aria-live]")
+    figure.locator(".touch-board").focus()
+    seen.tab.keyboard.press("ArrowUp")  # not in the last row
+    before = heard.inner_text()
+    seen.tab.keyboard.press("ArrowDown")
+    assert heard.inner_text() != before
+    figure.get_by_label("padding").check()
+    figure.get_by_label("q_offset").fill("6")
+    figure.get_by_label("window", exact=True).fill("1")
+    for name in ("sinks", "prefix"):
+        figure.get_by_label(name).fill("0")
+    assert "Dead rows" in heard.inner_text()
