@@ -66,7 +66,8 @@ def goals(run: dict[str, Any]) -> Table:
     for case in run["cases"]:
         title = case["title"]
         for goal, against, ratio, met in ratios(case):
-            hope = f"{goal.ours} ≥ {goal.at_least:g}x {against}"
+            ours = " or ".join(goal.ours)
+            hope = f"{ours} ≥ {goal.at_least:g}x {against}"
             if goal.at_most is not None:
                 hope = f"≤ {goal.at_most:g}x the memory of {against}"
             mark = "✓ met" if met else "✗ missed"

@@ -159,10 +159,11 @@ def ratios(case: dict[str, Any]) -> list[Ratio]:
     compared = []
     peers = measured(case)
     for goal in find(case["case"]).goals:
+        own = [peers[name] for name in goal.ours if name in peers]
         rivals = [name for name in goal.against if name in peers]
-        if goal.ours not in peers or not rivals:
+        if not own or not rivals:
             continue
-        ours = peers[goal.ours]
+        ours = max(own, key=speed)
         if goal.at_most is None:
             best = max(rivals, key=lambda name: speed(peers[name]))
             ratio = speed(ours) / speed(peers[best])
