@@ -2,14 +2,17 @@
 
 import re
 
-
-def put(slider, value):
-    """Move a slider at once, unlike a hand; it hears of it all the same."""
-    slider.evaluate(
-        "(e, value) => { e.value = value;"
-        " e.dispatchEvent(new Event('input', {bubbles: true})) }",
-        str(value),
-    )
+#: For JavaScript about a figure, `place`: move a control to a value at once,
+#: unlike a hand; the figure hears of it all the same.
+PUT = """const put = (name, value) => {
+    const own = label => [...label.childNodes].map(x => x.data ?? "").join("");
+    const control = [...place.querySelectorAll("label")].find(
+        label => own(label).trim() === name).control;
+    if (control.disabled) return;
+    if (control.type === "checkbox") control.checked = value;
+    else control.value = value;
+    control.dispatchEvent(new Event("input", {bubbles: true}));
+};"""
 
 
 def press_to(figure, label, value):

@@ -11,6 +11,7 @@ import attn
 from attn.data import minilm
 from book.figures import bake, mask_workbench
 from tests.book.conftest import Visit
+from tests.book.controls import PUT
 from tests.book.pages import FIGURES, ROOT, chapters
 from tests.book.test_browser import AXE, FOUND
 
@@ -110,20 +111,14 @@ def test_without_javascript_the_stored_figure_is_there(name, browser, address):
 
 SLIDERS = {"window": 8, "sinks": 3, "prefix": 6, "q_offset": 6}
 SWITCHES = ("causal", "documents", "padding")
-# Put each control where a state has it, if it can be moved; then look.
-STATES = """(place, states) => states.map(state => {
-    for (const label of place.querySelectorAll("label")) {
-        const box = label.control, value = state[label.textContent.trim()];
-        if (box.disabled) continue;
-        if (box.type === "checkbox") box.checked = value;
-        else box.value = value;
-        box.dispatchEvent(new Event("input", {bubbles: true}));
-    }
+STATES = f"""(place, states) => states.map(state => {{
+    {PUT}
+    for (const [name, value] of Object.entries(state)) put(name, value);
     return [place.querySelector("code").textContent,
         [...place.querySelectorAll("g.query")].map(row =>
             [...row.querySelectorAll("rect")].map(
                 e => Number(e.dataset.weight)))];
-})"""
+}})"""
 
 
 @pytest.mark.browser

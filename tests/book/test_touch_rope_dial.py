@@ -9,7 +9,7 @@ import torch
 import attn
 from book.figures.rope_dial import FACTOR, LAWS, TRAINED, D, vectors
 from tests.book.conftest import Visit
-from tests.book.controls import numbers_of, press_to, put
+from tests.book.controls import PUT, numbers_of, press_to
 from tests.book.pages import FIGURES
 
 pytestmark = pytest.mark.browser
@@ -24,10 +24,16 @@ def dial(browser, address):
         yield seen.tab.locator("[data-touch=rope_dial]")
 
 
+TURN = f"""(place, [m, n]) => {{
+    {PUT}
+    put("key at n", 0);
+    put("query at m", m);
+    put("key at n", n);
+}}"""
+
+
 def turn(figure, m, n):
-    put(figure.get_by_label("key at n"), 0)
-    put(figure.get_by_label("query at m"), m)
-    put(figure.get_by_label("key at n"), n)
+    figure.evaluate(TURN, [m, n])
 
 
 def heard(figure):
@@ -45,26 +51,49 @@ def hands(figure):
         ".clock .q, .clock .k")].map(e => e.getAttribute("d"))""")
 
 
+# Choose a law, then contents and positions; for each, look.
+TURNS = f"""(place, [law, turns]) => {{
+    {PUT}
+    put("law", law);
+    return turns.map(([content, ...positions]) => {{
+        put("query and key", content);
+        ({TURN})(place, positions);
+        return [place.querySelector("code").textContent,
+            place.querySelector("[aria-live]").textContent,
+            [...place.querySelectorAll(".clock text:last-child")].map(
+                e => e.textContent)];
+    }});
+}}"""
+
+
 @pytest.mark.parametrize("law", LAWS)
 def test_the_score_is_that_of_the_expression(dial, law):
-    choose = random.Random(law)
-    for content, (query, key) in vectors().items():
-        dial.get_by_role("combobox", name="query and key").select_option(
-            content
-        )
-        dial.get_by_role("combobox", name="law").select_option(law)
+    choose, turns = random.Random(law), []
+    for content in vectors():
         for _ in range(4):
             m = choose.randint(0, int(TRAINED * FACTOR) - 1)
-            n = choose.randint(0, m)
-            turn(dial, m, n)
-            names = {"attn": attn, "torch": torch, "q": query, "k": key}
-            first, last = dial.locator("code").inner_text().split("\n")
-            exec(first, names)
-            want = eval(last, names).item()
-            at_m, at_n, distance, score, *_ = numbers_of(heard(dial))
-            assert (at_m, at_n, distance) == (m, n, m - n)
-            assert score == pytest.approx(want, abs=0.0015)
-            assert sum(terms(dial)) == pytest.approx(want, abs=0.006)
+            turns.append((content, m, choose.randint(0, m)))
+    found = dial.evaluate(TURNS, [law, turns])
+    for (content, m, n), (code, said, shown) in zip(turns, found, strict=True):
+        query, key = vectors()[content]
+        names = {"attn": attn, "torch": torch, "q": query, "k": key}
+        first, last = code.split("\n")
+        exec(first, names)
+        want = eval(last, names).item()
+        at_m, at_n, distance, score, *_ = numbers_of(said)
+        assert (at_m, at_n, distance) == (m, n, m - n)
+        assert score == pytest.approx(want, abs=0.0015)
+        parts = [x for text in shown for x in numbers_of(text)]
+        assert len(parts) == D // 2
+        assert sum(parts) == pytest.approx(want, abs=0.006)
+
+
+PRESSED = """(place, times) => Array.from({length: times}, () => {
+    [...place.querySelectorAll("button")].find(
+        e => e.textContent === "Move both").click();
+    return [...place.querySelectorAll(".clock text:last-child")].map(
+        e => e.textContent);
+})"""
 
 
 def test_moving_both_turns_the_hands_and_changes_no_term(dial):
@@ -86,13 +115,13 @@ def test_moving_both_turns_the_hands_and_changes_no_term(dial):
     now = hands(dial)
     # The slowest pairs turn by less than is drawn.
     assert all(x != y for x, y in zip(before[:8], now[:8], strict=True))
-    for _ in range(30):  # beyond the end it begins again
-        dial.get_by_role("button", name="Move both").press("Enter")
-        assert terms(dial) == shown
+    # Beyond the end it begins again.
+    for again in dial.evaluate(PRESSED, 30):
+        assert [x for text in again for x in numbers_of(text)] == shown
 
 
 def test_a_query_sees_no_key_behind_it(dial):
-    turn(dial, 20, 12)
+    turn(dial, 20, 18)
     press_to(dial, "key at n", 22)
     assert numbers_of(heard(dial))[:3] == [22, 22, 0]
     press_to(dial, "query at m", 19)
