@@ -200,8 +200,11 @@ def llama_of(file: GgufFile) -> tuple[dict[str, Tensor], dict[str, Any]]:
         "rope_parameters": rope,
         "tie_word_embeddings": "output.weight" not in file.shapes,
     }
+    from tqdm import tqdm  # gguf needs it, too
+
     weights = {}
-    for name in file.shapes:
+    # disable=None: it is shown on a terminal only.
+    for name in tqdm(file.shapes, "weights", leave=False, disable=None):
         weight = file.read(name)
         part, _, leaf = name.removeprefix("blk.").rpartition(".")
         layer, _, short = part.rpartition(".")
