@@ -57,11 +57,10 @@ def attention_parameters(
         Elements (not bytes): ``2 * E * H * D + 2 * E * Hkv * D``.
     """
     num_kv_heads = num_heads if num_kv_heads is None else num_kv_heads
-    check_sizes(
-        embed_dim=embed_dim, num_heads=num_heads, num_kv_heads=num_kv_heads
-    )
+    check_sizes(embed_dim=embed_dim)
+    check_heads(num_heads, num_kv_heads)
     if head_dim is None:
-        if num_heads == 0 or embed_dim % num_heads:
+        if embed_dim % num_heads:
             raise ValueError(
                 f"embed_dim must be a multiple of num_heads, {num_heads}, or "
                 f"head_dim given; got {embed_dim}"
@@ -121,8 +120,13 @@ def attention_cost(
     Source: Dao et al. 2022, "FlashAttention", section 3; Williams et al.
     2009 (roofline).
     """
-    check_sizes(batch=batch, q_len=q_len, kv_len=kv_len, num_heads=num_heads)
-    check_sizes(num_kv_heads=num_kv_heads, head_dim=head_dim)
+    check_sizes(batch=batch, q_len=q_len, kv_len=kv_len, head_dim=head_dim)
+    check_heads(num_heads, num_kv_heads)
+    if window is not None and not is_causal:
+        raise ValueError(
+            "window must be None without is_causal, which counts all pairs; "
+            f"got {window}"
+        )
     pairs, read = q_len * kv_len, kv_len
     if is_causal:
         pairs = _rows(kv_len, q_len)
@@ -158,6 +162,16 @@ def roofline(intensity: float, peak: float, bandwidth: float) -> float:
     Source: Williams et al. 2009.
     """
     return min(peak, intensity * bandwidth)
+
+
+def check_heads(num_heads: int, num_kv_heads: int) -> None:
+    """Require as many query heads for each key head."""
+    check_sizes(num_heads=num_heads, num_kv_heads=num_kv_heads)
+    if not num_kv_heads or not num_heads or num_heads % num_kv_heads:
+        raise ValueError(
+            "num_heads must be a multiple of num_kv_heads (H % Hkv == 0); "
+            f"got {num_heads} and {num_kv_heads}"
+        )
 
 
 def check_sizes(**sizes: int) -> None:

@@ -91,7 +91,7 @@ def mixer_cost(
             layers += 1
     flops = 2 * k * L * E * E
     if kind == "window":
-        flops = _attention(L, E, k, is_causal)
+        flops = _attention(L, E, k if is_causal else None, is_causal)
     return MixerCost(flops, 1, max(layers, 1), EVERY_TOKEN)
 
 

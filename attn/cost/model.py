@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from dataclasses import dataclass
+from typing import Literal
 
 import torch
 
 from attn.cost.attention import (
     attention_cost,
     attention_parameters,
+    check_heads,
     check_sizes,
     kv_cache_bytes,
 )
@@ -16,7 +18,8 @@ from attn.cost.attention import (
 _STATISTIC = torch.float32.itemsize  # those of norms, softmax and loss
 
 
-class ModelShape(NamedTuple):
+@dataclass(frozen=True)
+class ModelShape:
     """The sizes of a decoder with pre-norm layers, such as GPT-2 or Llama.
 
     Args:
@@ -35,6 +38,9 @@ class ModelShape(NamedTuple):
         tied: the head shares the token embedding's weights.
         window, windowed_layers: tokens in the sliding window, and the layers
             that have it.
+
+    Raises:
+        ValueError: sizes do not fit each other, or are no sizes.
     """
 
     num_layers: int
@@ -54,6 +60,34 @@ class ModelShape(NamedTuple):
     tied: bool = False
     window: int | None = None
     windowed_layers: int = 0
+
+    def __post_init__(self) -> None:
+        check_sizes(
+            num_layers=self.num_layers,
+            vocab_size=self.vocab_size,
+            embed_dim=self.embed_dim,
+            hidden_dim=self.hidden_dim,
+            head_dim=self.head_dim,
+            max_positions=self.max_positions,
+            windowed_layers=self.windowed_layers,
+        )
+        check_heads(self.num_heads, self.num_kv_heads)
+        if self.norm not in ("rms", "layer"):
+            raise ValueError(
+                f"norm must be 'rms' or 'layer'; got {self.norm!r}"
+            )
+        if self.norms not in (1, 2, 4):
+            raise ValueError(f"norms must be 1, 2 or 4; got {self.norms!r}")
+        if self.windowed_layers > self.num_layers:
+            raise ValueError(
+                f"windowed_layers must be at most {self.num_layers}, all "
+                f"layers; got {self.windowed_layers}"
+            )
+        if (self.window is None) == bool(self.windowed_layers):
+            raise ValueError(
+                "window and windowed_layers must be given together; got "
+                f"{self.window} and {self.windowed_layers}"
+            )
 
     @property
     def layer_weights(self) -> int:
@@ -129,7 +163,8 @@ class ModelShape(NamedTuple):
     ) -> int:
         """Count the operations between the projections, in all layers."""
         full = self.num_layers - self.windowed_layers
-        layers = ((full, None), (self.windowed_layers, self.window))
+        window = self.window if is_causal else None
+        layers = ((full, None), (self.windowed_layers, window))
         sizes = (batch, q_len, kv_len, *self._heads)
         return sum(
             count

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 import pytest
 import torch
@@ -164,7 +165,7 @@ def our_model(name):
 def test_parameters_and_operations_are_those_of_our_models(name):
     model, shape = our_model(name), SHAPES[name]
     if name == "GPT2":  # it has its 1024 positions
-        shape = shape._replace(max_positions=1024)
+        shape = replace(shape, max_positions=1024)
     assert number_of_parameters(model) == shape.parameters()
     for keep in (0, 1, 2):
         with use_impl("reference"):
@@ -299,7 +300,7 @@ def test_only_unfused_attention_grows_with_the_square_of_the_length():
 def test_a_gpt_s_layer_keeps_the_published_bytes():
     """Korthikanti et al. 2022, equation 1, without the norms' statistics."""
     s, b, h, a = 1024, 3, 768, 12
-    shapes = [PUBLISHED["GPT-2"]._replace(num_layers=n) for n in (0, 1)]
+    shapes = [replace(PUBLISHED["GPT-2"], num_layers=n) for n in (0, 1)]
     without, with_one = (
         x.activation_bytes(b, s, torch.float16, fused=False, dropout=True)
         for x in shapes
@@ -330,7 +331,7 @@ def test_a_window_leaves_fewer_pairs():
     )
     assert step.bytes == 4 * 8 * 2 * (2 * 1 + 2 * 4)
     mistral = PUBLISHED["Mistral-7B-v0.1"]
-    full = mistral._replace(window=None, windowed_layers=0)
+    full = replace(mistral, window=None, windowed_layers=0)
     assert mistral.flops(1, 4096) == full.flops(1, 4096)
     assert mistral.flops(1, 4097) < full.flops(1, 4097)
 
@@ -340,3 +341,27 @@ def test_sizes_of_a_model_that_make_no_sense_are_refused():
         PUBLISHED["GPT-2"].activation_bytes(1, -1)
     with pytest.raises(ValueError, match="q_len must be an int.*got 0.5"):
         PUBLISHED["GPT-2"].flops(1, 0.5)
+    for changes, says in (
+        ({"num_layers": "3"}, "num_layers must be an int, 0 or more; got '3'"),
+        ({"vocab_size": -1}, "vocab_size must be an int"),
+        ({"num_kv_heads": 3}, r"num_heads must be a multiple .*got 4 and 3"),
+        ({"num_kv_heads": 8}, r"num_heads must be a multiple .*got 4 and 8"),
+        ({"num_kv_heads": 0}, "num_heads must be a multiple"),
+        ({"norm": "batch"}, "norm must be 'rms' or 'layer'; got 'batch'"),
+        ({"norms": 3}, "norms must be 1, 2 or 4; got 3"),
+        ({"window": 4}, "window and windowed_layers .*; got 4 and 0"),
+        ({"windowed_layers": 1}, "window and windowed_layers .*None and 1"),
+        (
+            {"window": 4, "windowed_layers": 4},
+            "windowed_layers must be at most 3, all layers; got 4",
+        ),
+    ):
+        with pytest.raises(ValueError, match=says):
+            ModelShape(**SIZES | changes)
+
+
+def test_a_call_that_makes_no_sense_is_not_counted():
+    with pytest.raises(ValueError, match="multiple of num_kv_heads.*4 and 3"):
+        cost.attention_cost(1, 8, 8, 4, 3, 8)
+    with pytest.raises(ValueError, match="window must be None without is_ca"):
+        cost.attention_cost(1, 8, 8, 4, 2, 8, window=4)
