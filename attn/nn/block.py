@@ -102,8 +102,10 @@ class TransformerBlock(nn.Module):
         )
         self.norm_order = norm_order
         make_norm = norm_factory(norm, norm_eps)
-        ffn_bias = options.get("bias", True) if ffn_bias is None else ffn_bias
-        make_ffn = feed_forward_factory(feed_forward, hidden_dim, ffn_bias)
+        bias = options.get("bias", True)
+        make_ffn = feed_forward_factory(
+            feed_forward, hidden_dim, ffn_bias, bias
+        )
         if isinstance(attention, str):
             validation.implementation("attention", attention)
             attention = partial(MultiHeadAttention, impl=attention)

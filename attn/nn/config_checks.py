@@ -106,7 +106,9 @@ def parts(config: Any) -> None:
         memory_norm=config.memory_norm,
     )
     norm_factory(config.norm, config.norm_eps)
-    feed_forward_factory(config.feed_forward, config.hidden_dim, config.bias)
+    feed_forward_factory(
+        config.feed_forward, config.hidden_dim, config.ffn_bias
+    )
 
 
 def without_self_attention(config: Any) -> None:

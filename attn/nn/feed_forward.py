@@ -110,15 +110,22 @@ FEED_FORWARDS = (*ACTIVATIONS, *GATED, "none")
 
 
 def feed_forward_factory(
-    feed_forward: str | LayerFactory, hidden_dim: int | None, bias: bool
+    feed_forward: str | LayerFactory,
+    hidden_dim: int | None,
+    ffn_bias: bool | None,
+    bias: bool = True,
 ) -> LayerFactory | None:
     """Return what makes the feed-forward of a block; None for ``"none"``.
 
     Args:
         feed_forward: one of ``FEED_FORWARDS``, or what makes one for a size.
-        hidden_dim, bias: of a feed-forward given by name.
+        hidden_dim, ffn_bias: of a feed-forward given by name.
+        bias: where ``ffn_bias`` is None.
     """
-    options: dict[str, Any] = {"hidden_dim": hidden_dim, "bias": bias}
+    options: dict[str, Any] = {
+        "hidden_dim": hidden_dim,
+        "bias": bias if ffn_bias is None else ffn_bias,
+    }
     if isinstance(feed_forward, str) and feed_forward in GATED:
         options["activation"] = GATED[feed_forward]
         return functools.partial(SwiGLU, **options)
@@ -132,11 +139,12 @@ def feed_forward_factory(
             f"feed_forward must be one of {FEED_FORWARDS}, or a class; got "
             f"{feed_forward!r}"
         )
-    if hidden_dim is not None:
-        raise ValueError(
-            "hidden_dim must be None with a feed_forward of "
-            f"{feed_forward!r}; got {hidden_dim}"
-        )
+    for name, x in {"hidden_dim": hidden_dim, "ffn_bias": ffn_bias}.items():
+        if x is not None:
+            raise ValueError(
+                f"{name} must be None with a feed_forward of "
+                f"{feed_forward!r}; got {x}"
+            )
     return None if isinstance(feed_forward, str) else feed_forward
 
 

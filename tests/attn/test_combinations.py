@@ -79,6 +79,7 @@ def contradicts(row):
     return (
         (memory and (in_attention or row["window"] is not None))
         or (no_ffn and row["hidden_dim"] is not None)
+        or (no_ffn and row["ffn_bias"] is not None)
         or (
             row["norm_order"] == "parallel"
             and (no_ffn or row["attends"] != "self")

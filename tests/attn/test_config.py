@@ -116,6 +116,11 @@ def test_every_suggestion_is_a_field():
             ValueError,
             "hidden_dim must be None with a feed_forward",
         ),
+        (
+            {"feed_forward": "none", "ffn_bias": True},
+            ValueError,
+            "ffn_bias must be None with a feed_forward of 'none'; got True",
+        ),
         ({"window": 3}, TypeError, "window must be a pair"),
         (
             {"window": [(1, 0)] * 3},
