@@ -8,6 +8,8 @@ from typing import NamedTuple, Self
 import torch
 from torch import Tensor
 
+from attn.cache.validation import size
+
 
 class CacheView(NamedTuple):
     """The keys and values that the queries of an update may attend to."""
@@ -35,8 +37,7 @@ class Cache(ABC):
 
     def positions(self, length: int) -> Tensor:
         """Return the positions of the next tokens, ``(L,)`` or ``(B, L)``."""
-        if length < 0:
-            raise ValueError(f"length must be 0 or more; got {length}")
+        size("length", length, 0)
         start = self.seq_len
         if isinstance(start, int):
             return torch.arange(start, start + length)

@@ -92,12 +92,8 @@ class SlidingCache(DynamicCache):
     """
 
     def __init__(self, window: int, num_sink_tokens: int = 0):
-        if window < 1:
-            raise ValueError(f"window must be at least 1; got {window}")
-        if num_sink_tokens < 0:
-            raise ValueError(
-                f"num_sink_tokens must be 0 or more; got {num_sink_tokens}"
-            )
+        validation.size("window", window, 1)
+        validation.size("num_sink_tokens", num_sink_tokens, 0)
         self.window, self.num_sink_tokens = window, num_sink_tokens
 
     @property

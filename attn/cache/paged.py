@@ -43,8 +43,7 @@ class PagePool:
         device: torch.device | str | None = None,
     ):
         for name, size in (("num_pages", num_pages), ("page_size", page_size)):
-            if size < 1:
-                raise ValueError(f"{name} must be at least 1; got {size}")
+            validation.size(name, size, 1)
         value_dim = head_dim if value_dim is None else value_dim
         page = (num_pages, num_kv_heads, page_size)
         self.page_size = page_size

@@ -63,10 +63,7 @@ class QuantizedCache(Cache):
     groups: tuple[Quantized, Quantized] | None = None  # the others
 
     def __init__(self, group_size: int = 64):
-        if group_size < 1:
-            raise ValueError(
-                f"group_size must be at least 1; got {group_size}"
-            )
+        validation.size("group_size", group_size, 1)
         self.group_size = group_size
 
     @property
@@ -77,12 +74,13 @@ class QuantizedCache(Cache):
         return sum(x.nbytes for x in tensors)
 
     def update(self, key: Tensor, value: Tensor) -> CacheView:
-        validation.no_grad(key, value)
         if self.key is None or self.value is None:
             validation.new_tokens(key, value)
+            validation.no_grad(key, value)
             self.key, self.value = key, value
         else:
             validation.new_tokens(key, value, (self.key, self.value))
+            validation.no_grad(key, value)
             self.key = torch.cat([self.key, key], 2)
             self.value = torch.cat([self.value, value], 2)
         before, self.seq_len = self.seq_len, self.seq_len + key.shape[2]

@@ -65,8 +65,7 @@ class StaticCache(Cache):
             "value_dim": head_dim if value_dim is None else value_dim,
         }
         for name, size in sizes.items():
-            if size < 0:
-                raise ValueError(f"{name} must be 0 or more; got {size}")
+            validation.size(name, size, 0)
         *shape, D, Dv = sizes.values()
         # Zeros: a weight of 0 does not hide a NaN.
         zeros = partial(torch.zeros, dtype=dtype, device=device)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -12,6 +14,8 @@ def new_tokens(
     """Require keys and values that fit each other and the stored ones."""
     new = {"key": key, "value": value}
     for name, x in new.items():
+        if not isinstance(x, Tensor):
+            raise TypeError(f"{name} must be a tensor; got {type(x).__name__}")
         if x.dim() != 4:
             raise ValueError(
                 f"{name} must have shape (B, Hkv, L, D); got {tuple(x.shape)}"
@@ -35,6 +39,12 @@ def new_tokens(
             )
 
 
+def size(name: str, x: Any, least: int) -> None:
+    """Require an int that counts something."""
+    if isinstance(x, bool) or not isinstance(x, int) or x < least:
+        raise ValueError(f"{name} must be an int, at least {least}; got {x!r}")
+
+
 def no_grad(*tensors: Tensor) -> None:
     """Refuse tensors whose gradient a cache loses."""
     if torch.is_grad_enabled() and any(x.requires_grad for x in tensors):
@@ -47,7 +57,8 @@ def no_grad(*tensors: Tensor) -> None:
 
 def crop(length: int, seq_len: int, first: int = 0) -> None:
     """Require a length that was read, and tokens that are still stored."""
-    if not 0 <= length <= seq_len:
+    size("length", length, 0)
+    if length > seq_len:
         raise ValueError(
             f"length must be 0 to {seq_len}, the number of tokens read; got "
             f"{length}"
@@ -62,6 +73,8 @@ def crop(length: int, seq_len: int, first: int = 0) -> None:
 
 def rows(rows: Tensor, batch: int) -> None:
     """Require indices of rows."""
+    if not isinstance(rows, Tensor):
+        raise TypeError(f"rows must be a tensor; got {type(rows).__name__}")
     if rows.dim() != 1 or rows.dtype not in (torch.int64, torch.int32):
         raise TypeError(
             f"rows must be integers (B,); got {rows.dtype} of shape "

@@ -403,16 +403,36 @@ def test_a_static_cache_says_how_much_room_is_left():
     assert cache.update(k[:, :, 4:6], v[:, :, 4:6]).key.shape[2] == 6
 
 
+@pytest.mark.parametrize(
+    "cache",
+    (static(), DynamicCache(), SlidingCache(3), QuantizedCache()),
+    ids=lambda x: type(x).__name__,
+)
+def test_what_is_no_tensor_or_no_number_is_refused(cache):
+    _, k, v = tensors()
+    with pytest.raises(TypeError, match="key must be a tensor; got list"):
+        cache.update(k.tolist(), v)
+    with pytest.raises(TypeError, match="value must be a tensor; got None"):
+        cache.update(k, None)
+    cache.update(k[:, :, :4], v[:, :, :4])
+    for length in (2.5, None, "2"):
+        with pytest.raises(ValueError, match="length must be an int, at le"):
+            cache.crop(length)
+    with pytest.raises(TypeError, match="rows must be a tensor; got list"):
+        cache.reorder([0])
+    assert cache.seq_len == 4
+
+
 def test_sizes_are_checked():
-    with pytest.raises(ValueError, match="window must be at least 1; got 0"):
-        SlidingCache(0)
-    with pytest.raises(ValueError, match="group_size must be at least 1; got"):
-        QuantizedCache(0)
-    with pytest.raises(ValueError, match="capacity must be 0 or more; got -1"):
-        StaticCache(1, 1, -1, 4)
-    with pytest.raises(
-        ValueError, match="page_size must be at least 1; got 0"
+    for name, least, make in (
+        ("window", 1, SlidingCache),
+        ("group_size", 1, QuantizedCache),
+        ("capacity", 0, lambda size: StaticCache(1, 1, size, 4)),
+        ("page_size", 1, lambda size: PagePool(4, size, 1, 4)),
     ):
-        PagePool(4, 0, 1, 4)
-    with pytest.raises(ValueError, match="length must be 0 or more; got -1"):
+        for size in (-1, 2.5, "3", None, True):
+            message = f"{name} must be an int, at least {least}; got {size!r}"
+            with pytest.raises(ValueError, match=message):
+                make(size)
+    with pytest.raises(ValueError, match="length must be an int, .*; got -1"):
         DynamicCache().positions(-1)

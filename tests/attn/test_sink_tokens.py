@@ -104,8 +104,9 @@ def test_a_model_reads_a_padded_text_as_with_the_mask_on_all_of_it(name):
     assert error.max() < 1e-4
 
 
-def test_sizes_are_checked():
+@pytest.mark.parametrize("size", (-1, 1.5, None))
+def test_sizes_are_checked(size):
     with pytest.raises(
-        ValueError, match="num_sink_tokens must be 0 or more; got -1"
+        ValueError, match=f"num_sink_tokens must be an int, .*; got {size}"
     ):
-        SlidingCache(WINDOW, -1)
+        SlidingCache(WINDOW, size)
