@@ -70,7 +70,9 @@ SETTLED = """async () => {
 class Visit:
     """One page as it opened: what it asked for, and what it complained of."""
 
-    def __init__(self, browser, address, page, theme="light", width=1280):
+    def __init__(
+        self, browser, address, page, theme="light", width=1280, asked=""
+    ):
         size = {"width": width, "height": 900}
         self.context = browser.new_context(color_scheme=theme, viewport=size)
         self.tab = self.context.new_page()
@@ -79,7 +81,7 @@ class Visit:
         self.tab.on("pageerror", lambda e: self.complaints.append(str(e)))
         self.tab.on("request", self._asked)
         self.home, self.page = address, page
-        self.tab.goto(f"{address}/{page}.html", wait_until="load")
+        self.tab.goto(f"{address}/{page}.html{asked}", wait_until="load")
         self.tab.evaluate(SETTLED)
 
     def _said(self, message):

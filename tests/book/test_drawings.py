@@ -2,59 +2,80 @@
 
 import pytest
 
+from tests.book.conftest import Visit
 from tests.book.pages import ROOT, chapters
 
-EXHAUSTIVE = pytest.mark.exhaustive
-#: `make test` looks at the first chapter; the others are drawn by the same
-#: code.
-FIRST, *OTHERS = chapters()
-PAGES = [FIRST, *(pytest.param(x, marks=EXHAUSTIVE) for x in OTHERS)]
-THEMES = ["light", pytest.param("dark", marks=EXHAUSTIVE)]
+pytestmark = pytest.mark.browser
+#: `make test` looks at one chapter in one theme; the others are drawn by the
+#: same code.
+CHAPTER = "notebooks/08_sdpa"
+VIEWS = [
+    pytest.param(
+        (page, theme),
+        marks=()
+        if (page, theme) == (CHAPTER, "light")
+        else pytest.mark.exhaustive,
+        id=f"{page}-{theme}",
+    )
+    for page in chapters()
+    for theme in ("light", "dark")
+]
 LOOK = (ROOT / "tests" / "book" / "drawings.js").read_text("utf-8")
 
 
-@pytest.mark.browser
-@pytest.mark.parametrize("page", PAGES)
-def test_what_is_written_in_a_figure_can_be_read_on_a_phone(visit, page):
-    with visit(page, width=390) as seen:
-        texts = seen.tab.evaluate(LOOK)
-        figures = {text["figure"] for text in texts}
-        assert len(figures) >= 3 and len(texts) > 30
-        assert [x for x in texts if x["size"] < 9] == []
-        assert [x for x in texts if x["over"]] == []
-        assert [x for x in texts if x["outside"] > 6] == []
+@pytest.fixture(scope="module", params=VIEWS)
+def opened(request, browser, address):
+    """A chapter, opened once: every test makes it as wide as it needs it."""
+    page, theme = request.param
+    with Visit(browser, address, page, theme) as seen:
+        yield seen.tab
 
 
-@pytest.mark.browser
-@pytest.mark.parametrize("theme", THEMES)
-@pytest.mark.parametrize("page", PAGES)
-def test_what_is_written_in_a_figure_has_contrast(visit, page, theme):
-    with visit(page, theme=theme) as seen:
-        texts = seen.tab.evaluate(LOOK)
-        assert len(texts) > 30
-        assert [x for x in texts if x["contrast"] < 4.5] == []
-        assert [x for x in texts if x["over"]] == []
+def on(tab, width):
+    tab.set_viewport_size({"width": width, "height": 900})
+    return tab
 
 
-@pytest.mark.browser
-def test_a_wide_figure_scrolls_in_its_own_box_with_the_keyboard(visit):
-    page = next(x for x in chapters() if "sdpa" in x)
-    with visit(page, width=390) as seen:
-        box = seen.tab.locator("#fig-line .drawn")
-        assert box.evaluate("x => x.scrollWidth > x.clientWidth")
-        box.focus()
-        seen.tab.keyboard.press("ArrowRight")
-        seen.tab.wait_for_function(
-            "document.querySelector('#fig-line .drawn').scrollLeft > 0"
-        )
+def test_what_is_written_in_a_figure_can_be_read_on_a_phone(opened):
+    texts = on(opened, 390).evaluate(LOOK)
+    figures = {text["figure"] for text in texts}
+    assert len(figures) >= 3 and len(texts) > 30
+    assert [x for x in texts if x["size"] < 9] == []
+    assert [x for x in texts if x["over"]] == []
+    assert [x for x in texts if x["outside"] > 6] == []
 
 
-@pytest.mark.browser
-def test_a_phone_gets_the_narrow_drawing_and_a_desk_the_wide_one(visit):
-    for width, kind in ((390, "narrow"), (1280, "wide")):
-        with visit(chapters()[0], width=width) as seen:
-            shown = seen.tab.locator(".drawn svg:visible")
-            kinds = shown.evaluate_all(
-                "all => all.map(x => x.getAttribute('class'))"
-            )
-            assert len(kinds) >= 5 and set(kinds) == {kind}
+def test_what_is_written_in_a_figure_has_contrast(opened):
+    texts = on(opened, 1280).evaluate(LOOK)
+    assert len(texts) > 30
+    assert [x for x in texts if x["contrast"] < 4.5] == []
+    assert [x for x in texts if x["over"]] == []
+
+
+the_chapter = pytest.mark.parametrize(
+    "opened",
+    [pytest.param((CHAPTER, "light"), id=CHAPTER)],
+    indirect=True,
+    scope="module",
+)
+
+
+@the_chapter
+def test_a_wide_figure_scrolls_in_its_own_box_with_the_keyboard(opened):
+    box = on(opened, 390).locator("#fig-line .drawn")
+    assert box.evaluate("x => x.scrollWidth > x.clientWidth")
+    box.focus()
+    opened.keyboard.press("ArrowRight")
+    opened.wait_for_function(
+        "document.querySelector('#fig-line .drawn').scrollLeft > 0"
+    )
+
+
+@the_chapter
+@pytest.mark.parametrize("width, kind", [(390, "narrow"), (1280, "wide")])
+def test_a_phone_gets_the_narrow_drawing_and_a_desk_the_wide_one(
+    opened, width, kind
+):
+    shown = on(opened, width).locator(".drawn:has(svg + svg) svg:visible")
+    kinds = shown.evaluate_all("all => all.map(x => x.getAttribute('class'))")
+    assert len(kinds) >= 5 and set(kinds) == {kind}
