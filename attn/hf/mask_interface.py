@@ -204,9 +204,21 @@ def layer_masks(
         position_ids=None,
     )
     if not isinstance(masks, dict):
-        masks = {"full_attention": masks}
+        masks = {_only_kind(config): masks}
     for layer_type, mask in masks.items():
         if isinstance(mask, MaskSpec):
             mask = mask.dense()
         masks[layer_type] = mask[0, 0]
     return masks
+
+
+def _only_kind(config: Any) -> str:
+    """Return the kind of all layers of a model that has one."""
+    kinds = {
+        "sliding_attention": "sliding_window",
+        "chunked_attention": "attention_chunk_size",
+    }
+    for kind, field in kinds.items():
+        if getattr(config.get_text_config(), field, None) is not None:
+            return kind
+    return "full_attention"

@@ -98,7 +98,9 @@ def test_the_masks_of_a_models_layers_are_returned():
     want = (attn.chunked(4) & attn.causal()).dense(10)[0, 0]
     assert torch.equal(chunks, want)
     real = torch.tensor([[0, 0, 1, 1, 1]])
-    (only,) = hf.layer_masks(config("llama"), 5, real).values()
+    ((kind, only),) = hf.layer_masks(config("llama"), 5, real).items()
+    assert kind == "full_attention"
+    assert list(hf.layer_masks(config("mistral"), 5)) == ["sliding_attention"]
     assert not only[:, :2].any() and only[4, 2:].all()
 
 
