@@ -216,6 +216,11 @@ class Transformer(nn.Module):
         Arguments are those of ``forward``, with ``L`` at least 2 and no
         padding. The result is a scalar, about ``ln V`` before training.
         """
+        if self.head is None or ids.shape[1] < 2:
+            raise ValueError(
+                "loss needs a head, and ids (B, L) of two tokens or more; got "
+                f"head={self.config.head} and shape {tuple(ids.shape)}"
+            )
         logits = self(ids, **inputs)  # (B, L, V)
         return F.cross_entropy(
             logits[:, :-1].flatten(0, 1).float(), ids[:, 1:].flatten()

@@ -166,6 +166,12 @@ def test_a_model_may_have_no_layers_and_no_unknown_implementation():
         Transformer(later)
 
 
+def test_a_loss_needs_logits_and_a_token_to_predict():
+    for fields, ids in (({"head": False}, IDS), ({}, IDS[:, :1])):
+        with pytest.raises(ValueError, match="loss needs a head, and ids"):
+            Transformer(config(**fields)).loss(ids)
+
+
 def test_positions_that_count_twice_are_refused():
     biased = functools.partial(MultiHeadAttention, alibi=True)
     with pytest.raises(ValueError, match="alibi must be False with rope"):
