@@ -4,19 +4,40 @@ import io
 import re
 
 import pytest
+from bs4 import BeautifulSoup
 
 from book import browser, paper, speed
 
 pypdf = pytest.importorskip("pypdf")
 pytestmark = pytest.mark.browser
 
-PAGES = [("", ["book/intro"]), ("Attention", ["notebooks/05_gqa"])]
+CHAPTER = "notebooks/05_gqa"
+PAGES = [("", ["book/how-to-work"]), ("Attention", [CHAPTER])]
+WHOLE = "#first-way-repeat", "#questions-to-test-yourself"
 
 
 @pytest.fixture(scope="module")
-def sheets(book, browser):
-    """The text of each page: the front page and a chapter are printed."""
-    pdf = pypdf.PdfReader(io.BytesIO(paper.printed(book, PAGES, browser)))
+def short(book, tmp_path_factory):
+    """The book with a short chapter: of most sections, the heading only."""
+    folder = tmp_path_factory.mktemp("book")
+    for path in book.iterdir():
+        if path.name != "notebooks":
+            (folder / path.name).symlink_to(path)
+    html = (book / f"{CHAPTER}.html").read_text("utf-8")
+    page = BeautifulSoup(html, "html.parser")
+    for section in page.select("article section > section:has(> h2)"):
+        if f"#{section['id']}" not in WHOLE:
+            for part in section.select(":scope > :not(h2)"):
+                part.decompose()
+    (folder / "notebooks").mkdir()
+    (folder / f"{CHAPTER}.html").write_text(str(page), "utf-8")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def sheets(short, browser):
+    """The text of each page: a light page and a chapter are printed."""
+    pdf = pypdf.PdfReader(io.BytesIO(paper.printed(short, PAGES, browser)))
     return [re.sub(r"\s+", " ", x.extract_text()) for x in pdf.pages]
 
 
@@ -25,6 +46,7 @@ def test_the_contents_give_the_page_of_each_heading(sheets):
     assert len(entries) > 10
     for heading, number in entries:
         assert heading in sheets[int(number) - 1]
+    assert len({number for _, number in entries}) > 2
 
 
 def test_every_page_has_its_number(sheets):
