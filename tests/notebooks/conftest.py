@@ -69,8 +69,8 @@ def nbval(request):
 
 
 @pytest.fixture
-def warm_nbval(server, tmp_path_factory, monkeypatch):
-    """The same, and the kernels that this process starts, from the server."""
+def warm_kernels(server, tmp_path_factory, monkeypatch):
+    """The kernels that this process starts come from the server."""
     python = [sys.executable, "-S", "-E", warm.__file__, "run", server]
     folder = tmp_path_factory.mktemp("jupyter")
     kernel = folder / "kernels" / "python3"
@@ -79,9 +79,15 @@ def warm_nbval(server, tmp_path_factory, monkeypatch):
     spec = {"argv": launch, "display_name": "warm", "language": "python"}
     (kernel / "kernel.json").write_text(json.dumps(spec))
     monkeypatch.setenv("JUPYTER_PATH", str(folder))
+    return python
+
+
+@pytest.fixture
+def warm_nbval(warm_kernels):
+    """``pytest --nbval`` and its kernels from the server."""
 
     def run(path, *options):
         named = ("--nbval-kernel-name", "python3", *options)
-        return learners.pytest_nbval(path, *named, python=python)
+        return learners.pytest_nbval(path, *named, python=warm_kernels)
 
     return run
