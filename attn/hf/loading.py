@@ -37,6 +37,7 @@ def load(
         weight is, otherwise float32.
 
     Raises:
+        TypeError: neither a model of transformers nor a state dict.
         NotImplementedError: the family, or a field of the configuration, is
             not supported; it is named.
         ValueError: a weight is missing, unexpected, or of another shape; it
@@ -46,8 +47,15 @@ def load(
     """
     is_model = isinstance(model_or_weights, nn.Module)
     state: Any = model_or_weights
+    if is_model and config is None:
+        config = getattr(state, "config", None)
+    if not (isinstance(state, Mapping) or (is_model and config is not None)):
+        raise TypeError(
+            "model_or_weights must be a model of transformers, or a state "
+            f"dict; got {type(state).__name__}"
+        )
     if is_model:
-        state, config = state.state_dict(), config or state.config
+        state = state.state_dict()
     if config is None:
         raise ValueError("config must be given with a state dict; got None")
     c = Config(config)

@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch import nn
 
+from attn import hf
 from attn.hf.config_fields import Config
 from attn.hf.weights import copy_weights, qkv_by_head, stacked, transposed
 
@@ -135,6 +136,12 @@ def test_a_field_at_a_value_that_is_not_supported_is_named():
         NotImplementedError, match="config.tp must be 1 .*got 2"
     ):
         c.require(tp=1)
+
+
+@pytest.mark.parametrize("wrong", (3, None, "gpt2", nn.Linear(2, 2)), ids=str)
+def test_only_a_model_or_its_weights_are_loaded(wrong):
+    with pytest.raises(TypeError, match="model_or_weights must be a model of"):
+        hf.load(wrong)
 
 
 def test_a_configuration_needs_a_family():
