@@ -8,6 +8,7 @@ CHAPTERS = {
     "mask": "03_masks",
     "mha": "04_multi_head",
     "gqa": "05_gqa",
+    "pos": "06_positions",
     "rope": "07_rope",
     "sdpa": "08_sdpa",
     "flash": "11_online_softmax",

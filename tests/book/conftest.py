@@ -11,6 +11,7 @@ import pytest
 
 from book.browser import chromium, lacking
 from book.speed import served
+from tests.book.pages import FIGURES
 
 ROOT = Path(__file__).resolve().parents[2]
 BOOK = ROOT / "_build" / "html"
@@ -101,3 +102,14 @@ class Visit:
 @pytest.fixture
 def visit(browser, address):
     return lambda page, **how: Visit(browser, address, page, **how)
+
+
+@pytest.fixture
+def touched(visit):
+    """A figure on its page: its controls by name, its code, its words."""
+
+    def open_page(name, page=None, **how):
+        seen = visit(page or FIGURES[name], **how)
+        return seen, seen.tab.locator(f"[data-touch={name}]")
+
+    return open_page

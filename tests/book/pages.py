@@ -11,6 +11,7 @@ from book.paper import parts
 
 ROOT = Path(__file__).resolve().parents[2]
 FIGURES = {  # those that one can touch, and their pages
+    "alibi_reach": "notebooks/06_positions",
     "attention_heads": "notebooks/02_scaled_dot_product",
     "mask_workbench": "notebooks/03_masks",
     "online_softmax": "notebooks/11_online_softmax",

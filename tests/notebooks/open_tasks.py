@@ -260,11 +260,24 @@ def fast(query, key, value, bias=None):
     ]
 """
 
+ANYWHERE_ON_THE_WAY = """
+def places(batch, length, rng):
+    start = torch.randint(0, 128 - length + 1, (batch, 1), generator=rng)
+    return start + torch.arange(length)
+"""
+
+SOME_OF_THEM_IN_ORDER = """
+def places(batch, length, rng):
+    chosen = torch.rand(batch, 128, generator=rng).argsort(-1)[:, :length]
+    return chosen.sort(-1).values
+"""
+
 ANSWERS = {
     "sdp": [CIRCLE, PARABOLA],
     "mask": [STRIDES, BLOCKS],
     "fwd": [ENDS, GROUPED],
     "gqa": [SHARED_PRODUCTS, SHARED_DIRECTIONS],
+    "pos": [ANYWHERE_ON_THE_WAY, SOME_OF_THEM_IN_ORDER],
     "rope": [HOTTER, THE_SLOW_HALF_STANDS_STILL],
     "mha": [QUIET_WRITERS, AT_REST],
     "sdpa": [FEATURES_OF_THE_QUERY, FEATURES_OF_THE_KEY],

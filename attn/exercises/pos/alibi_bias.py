@@ -1,0 +1,131 @@
+"""Cases, properties and correct variants of ``pos-alibi_bias``."""
+
+from collections.abc import Iterator
+
+import torch
+from torch import Generator, Tensor
+
+from attn import positions
+from attn.exercises.spec import Case, Exercise, Property
+from attn.exercises.symmetry import is_view
+
+
+def alibi_bias(
+    num_heads: int, query_positions: Tensor, key_positions: Tensor
+) -> Tensor:
+    """Return the bias of ``attn``: the reference."""
+    return positions.alibi_bias(num_heads, query_positions, key_positions)
+
+
+def _cases(g: Generator) -> Iterator[Case]:
+    def at(n: int, start: int = 0) -> Tensor:
+        return torch.arange(start, start + n)
+
+    def draw(n: int) -> Tensor:
+        return torch.randint(0, 50, (n,), generator=g)
+
+    stage = "there is one head, and one query behind its keys"
+    yield Case(stage, (1, at(1, 4), at(4)))
+
+    stage = "there are several heads, and one query"
+    yield Case(stage, (8, at(1, 5), at(6)))
+    yield Case(stage, (4, at(1, 9), at(10)))
+
+    stage = "the queries are the last tokens"
+    yield Case(stage, (4, at(3, 4), at(7)))
+    yield Case(stage, (2, at(2, 3), at(5)))
+
+    stage = "there are as many queries as keys"
+    yield Case(stage, (8, at(5), at(5)))
+    yield Case(stage, (4, at(4), at(4)))
+
+    stage = "the number of heads is no power of two"
+    yield Case(stage, (6, at(3, 2), at(5)))
+    yield Case(stage, (12, at(2), at(4)))
+
+    stage = "keys come before and after the queries"
+    yield Case(stage, (4, at(2, 3), at(8)))
+
+    stage = "the positions have gaps, and no order"
+    yield Case(stage, (3, draw(4), draw(6)))
+    yield Case(stage, (5, draw(6), draw(2)))
+
+    stage = "the positions are views"
+    yield Case(stage, (4, at(12)[::3], at(10)[1::2]))
+
+
+def _right_shape(case: Case, out: object) -> bool:
+    heads, q, k = case.args
+    return isinstance(out, Tensor) and out.shape == (heads, len(q), len(k))
+
+
+def _never_positive(case: Case, out: Tensor) -> bool:
+    return bool((out <= 0).all())
+
+
+def _finite(case: Case, out: Tensor) -> bool:
+    return bool(out.isfinite().all())
+
+
+exercise = Exercise(
+    id="pos-alibi_bias",
+    points=2,
+    reference=alibi_bias,
+    cases=_cases,
+    properties=(
+        Property("The shape should be (H, L, S).", _right_shape),
+        Property("Nothing is masked here: every entry is finite.", _finite),
+        Property(
+            "No entry is above 0: distance costs, in either direction.",
+            _never_positive,
+        ),
+    ),
+    breaks={
+        "position 0": lambda c: c.args[1][0] > 0,
+        "S = 1": lambda c: len(c.args[2]) > 1,
+        "H = 1": lambda c: c.args[0] > 1,
+        "L = S": lambda c: len(c.args[1]) != len(c.args[2]),
+        "contiguous strides": is_view,
+    },
+)
+
+
+@exercise.equivalent("einsum")
+def _einsum(num_heads, query_positions, key_positions):
+    distance = torch.cdist(
+        query_positions[:, None].float(), key_positions[:, None].float()
+    )
+    slopes = positions.alibi_slopes(num_heads)
+    return torch.einsum("h,ls->hls", slopes, -distance)
+
+
+@exercise.equivalent("head by head")
+def _loop(num_heads, query_positions, key_positions):
+    L, S = len(query_positions), len(key_positions)
+    out = torch.empty(num_heads, L, S)
+    for h, slope in enumerate(positions.alibi_slopes(num_heads).tolist()):
+        for i in range(L):
+            out[h, i] = -slope * (key_positions - query_positions[i]).abs()
+    return out
+
+
+@exercise.equivalent("the larger minus the smaller")
+def _larger(num_heads, query_positions, key_positions):
+    q, k = query_positions[:, None], key_positions[None, :]
+    near = torch.minimum(q, k) - torch.maximum(q, k)  # minus the distance
+    return positions.alibi_slopes(num_heads).view(-1, 1, 1) * near
+
+
+@exercise.equivalent("min with its own negative")
+def _min(num_heads, query_positions, key_positions):
+    gap = (key_positions - query_positions.unsqueeze(-1)).float()  # (L, S)
+    slopes = positions.alibi_slopes(num_heads)
+    return torch.stack([slope * torch.minimum(gap, -gap) for slope in slopes])
+
+
+@exercise.equivalent("an outer product, reshaped")
+def _outer(num_heads, query_positions, key_positions):
+    gap = torch.subtract(query_positions[:, None], key_positions[None])
+    flat = gap.abs().neg().flatten().float()
+    slopes = positions.alibi_slopes(num_heads)
+    return torch.outer(slopes, flat).reshape(-1, *gap.shape)

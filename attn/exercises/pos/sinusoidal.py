@@ -1,0 +1,126 @@
+"""Cases, properties and correct variants of ``pos-sinusoidal``."""
+
+import math
+from collections.abc import Iterator
+
+import torch
+from torch import Generator, Tensor
+
+from attn import positions
+from attn.exercises.spec import Case, Exercise, Property
+from attn.exercises.symmetry import argument
+
+
+def sinusoidal(seq_len: int, dim: int, base: float = 10000.0) -> Tensor:
+    """Return the table of ``attn``: the reference."""
+    return positions.sinusoidal(seq_len, dim, base)
+
+
+def _cases(g: Generator) -> Iterator[Case]:
+    def a_base() -> float:
+        return float(torch.randint(20, 3000, (1,), generator=g))
+
+    stage = "there is one position, 0"
+    yield Case(stage, (1, 2))
+    yield Case(stage, (1, 6))
+
+    stage = "there is one pair"
+    yield Case(stage, (5, 2))
+
+    stage = "there are several pairs"
+    yield Case(stage, (4, 4))
+    yield Case(stage, (7, 8))
+    yield Case(stage, (3, 10))
+
+    stage = "there are many positions and pairs"
+    yield Case(stage, (40, 16))
+    yield Case(stage, (100, 32))
+
+    stage = "base is given"
+    yield Case(stage, (9, 8, 100.0))
+    yield Case(stage, (20, 12, a_base()))
+    yield Case(stage, (12, 6), {"base": a_base()})
+
+    stage = "dim is odd, and a sine comes last"
+    yield Case(stage, (4, 1))
+    yield Case(stage, (6, 7))
+    yield Case(stage, (11, 9, a_base()))
+
+
+def _right_shape(case: Case, out: object) -> bool:
+    return isinstance(out, Tensor) and tuple(out.shape) == case.args[:2]
+
+
+def _starts_as_it_must(case: Case, out: Tensor) -> bool:
+    if not _right_shape(case, out):
+        return True
+    row = out[0].abs()
+    return bool((row[0::2] < 1e-6).all() and (row[1::2] > 1 - 1e-6).all())
+
+
+exercise = Exercise(
+    id="pos-sinusoidal",
+    points=2,
+    reference=sinusoidal,
+    cases=_cases,
+    properties=(
+        Property(
+            "There should be a row for each position and a column for each "
+            "of the dim features.",
+            _right_shape,
+        ),
+        Property(
+            "Position 0 has the angle 0 in every pair: 0, 1, 0, 1, …",
+            _starts_as_it_must,
+        ),
+    ),
+    breaks={
+        "position 0": lambda c: c.args[0] > 1,
+        "H = 1": lambda c: c.args[1] > 2,
+        "weight = 1": lambda c: argument(c, 2, "base") not in (None, 10000.0),
+    },
+)
+
+
+@exercise.equivalent("exp of a logarithm, as it is usually written")
+def _exp(seq_len, dim, base=10000.0):
+    position = torch.arange(seq_len, dtype=torch.float32).unsqueeze(1)
+    step = torch.exp(torch.arange(0, dim, 2) * (-math.log(base) / dim))
+    table = torch.zeros(seq_len, dim)
+    table[:, 0::2] = torch.sin(position * step)
+    table[:, 1::2] = torch.cos(position * step[: dim // 2])
+    return table
+
+
+@exercise.equivalent("one entry at a time")
+def _entries(seq_len, dim, base=10000.0):
+    waves = (math.sin, math.cos)
+    rows = [
+        [waves[c % 2](m / base ** ((c - c % 2) / dim)) for c in range(dim)]
+        for m in range(seq_len)
+    ]
+    return torch.tensor(rows)
+
+
+@exercise.equivalent("a cosine is a sine a quarter turn later")
+def _quarter(seq_len, dim, base=10000.0):
+    column = torch.arange(dim)
+    wavelength = base ** ((column // 2 * 2).double() / dim)
+    angle = torch.arange(seq_len).double()[:, None] / wavelength
+    return (angle + column % 2 * (math.pi / 2)).sin().float()
+
+
+@exercise.equivalent("stacked pairs, the last cosine cut off")
+def _stacked(seq_len, dim, base=10000.0):
+    i = torch.arange((dim + 1) // 2, dtype=torch.float64)
+    angle = torch.outer(torch.arange(seq_len).double(), base ** (-2 * i / dim))
+    pairs = torch.stack([angle.sin(), angle.cos()], dim=-1)
+    return pairs.flatten(1)[:, :dim].float()
+
+
+@exercise.equivalent("complex numbers, turned")
+def _complex(seq_len, dim, base=10000.0):
+    i = torch.arange((dim + 1) // 2, dtype=torch.float64)
+    angle = torch.arange(seq_len)[:, None] * base ** (-2 * i / dim)
+    turned = torch.polar(torch.ones_like(angle), angle)
+    return torch.view_as_real(turned).flip(-1).flatten(1)[:, :dim].float()

@@ -1,0 +1,92 @@
+"""The figure of chapter 6 weighs keys as ALiBi does."""
+
+import pytest
+import torch
+
+import attn
+from book.figures.alibi_reach import HEADS, LENGTH
+from tests.book.conftest import Visit
+from tests.book.controls import PUT, numbers_of, press_to
+from tests.book.pages import FIGURES
+
+pytestmark = pytest.mark.browser
+
+
+@pytest.fixture(scope="module")
+def reach(browser, address):
+    """The figure, opened once: every test puts it where it needs it."""
+    page = FIGURES["alibi_reach"]
+    with Visit(browser, address, page, "dark", 390) as seen:
+        yield seen.tab.locator("[data-touch=alibi_reach]")
+
+
+TURN = f"""(place, [heads, query, keys]) => {{
+    {PUT}
+    put("heads", heads);
+    put("query at", query);
+    put("keys", keys);
+}}"""
+
+
+def turn(figure, heads, query, keys="before"):
+    figure.evaluate(TURN, [heads, query, keys])
+
+
+def heard(figure):
+    return figure.locator("[aria-live]").inner_text()
+
+
+def shown(figure):
+    """The weights of the heads that are seen, (H, S)."""
+    return torch.tensor(
+        figure.evaluate("""place => [...place.querySelectorAll(
+            ".head:not([visibility=hidden])")].map(row =>
+            [...row.querySelectorAll("rect")].map(e =>
+                Number(e.dataset.weight)))"""),
+        dtype=torch.float32,
+    )
+
+
+def halves(weights):
+    """How many of the largest weights make a half, in each head."""
+    sums = weights.double().sort(-1, descending=True).values.cumsum(-1)
+    return (1 + (sums < 0.5 - 1e-9).sum(-1)).tolist()
+
+
+@pytest.mark.parametrize("keys", ["before", "both"])
+@pytest.mark.parametrize(
+    ("heads", "query"), [(1, 0), (6, 40), (8, 63), (HEADS, 17)]
+)
+def test_the_weights_are_those_of_the_expression(reach, heads, query, keys):
+    turn(reach, heads, query, keys)
+    want = eval(reach.locator("code").inner_text(), {"attn": attn})
+    found = shown(reach)
+    assert found.shape == (heads, LENGTH)
+    torch.testing.assert_close(
+        found[:, : want.shape[1]], want, atol=1e-5, rtol=1e-4
+    )
+    assert not found[:, want.shape[1] :].any()
+    texts = reach.locator(".head:not([visibility=hidden]) text:last-child")
+    said = [int(x) for x in texts.all_text_contents()]
+    assert said == halves(want)
+
+
+def test_the_line_names_the_steepest_and_the_flattest_head(reach):
+    turn(reach, 6, 63)
+    slopes = attn.alibi_slopes(6)
+    want = eval(reach.locator("code").inner_text(), {"attn": attn})
+    near = halves(want)
+    steep, flat = int(slopes.argmax()), int(slopes.argmin())
+    numbers = numbers_of(heard(reach).partition("nearest keys have. ")[0])
+    assert numbers == [6, 63, steep, near[steep], flat, near[flat]]
+    assert "head 4 starts again" in heard(reach)
+    press_to(reach, "heads", 8)
+    assert "A power of two" in heard(reach)
+
+
+def test_a_query_sees_no_key_behind_it_but_in_an_encoder(reach):
+    turn(reach, 4, 10)
+    assert not shown(reach)[:, 11:].any()
+    turn(reach, 4, 10, "both")
+    weights = shown(reach)
+    torch.testing.assert_close(weights[:, 11:21], weights[:, :10].flip(-1))
