@@ -12,6 +12,7 @@ the model and the tokenizer in one.
 from __future__ import annotations
 
 import importlib
+import sys
 from typing import TYPE_CHECKING, Any
 
 from attn.hf.attachment import attach
@@ -48,6 +49,10 @@ __all__ = [
     "BidirectionalLlamaConfig",
     "bidirectional_llama",
 ]
+
+
+if "transformers" in sys.modules:  # AutoModel then knows a saved one
+    importlib.import_module("attn.hf.bidirectional")
 
 
 def __getattr__(name: str) -> Any:

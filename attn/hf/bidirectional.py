@@ -5,9 +5,10 @@ elsewhere, every token attends to every real token, and permuting the input
 permutes the output. Nothing is overridden that a later version of
 transformers might rename.
 
-Importing this module, or ``bidirectional_llama`` from ``attn.hf``, registers
-the model with transformers' ``AutoConfig`` and ``AutoModel``. Without it they
-refuse a saved one, rather than open it as a Llama with positions.
+Importing ``attn.hf`` after transformers, or ``bidirectional_llama`` from it
+at any time, registers the model with transformers' ``AutoConfig`` and
+``AutoModel``. Without that they refuse a saved one, rather than open it as a
+Llama with positions.
 """
 
 from __future__ import annotations

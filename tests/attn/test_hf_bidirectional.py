@@ -123,6 +123,7 @@ IMPORTED = """
 import sys
 import attn.hf
 assert "transformers" not in sys.modules
+del sys.modules["attn.hf"]
 """
 
 
@@ -132,7 +133,7 @@ assert "transformers" not in sys.modules
         ("", "", "refused"),
         (
             IMPORTED,
-            "from attn.hf import bidirectional_llama",
+            "import attn.hf",  # now after transformers
             "BidirectionalLlama",
         ),
     ],
