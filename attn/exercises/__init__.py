@@ -4,6 +4,7 @@ Nothing is imported here: the book reads this package without torch.
 """
 
 CHAPTERS = {
+    "why": "01_why_attention",
     "sdp": "02_scaled_dot_product",
     "mask": "03_masks",
     "mha": "04_multi_head",

@@ -1,0 +1,133 @@
+"""Cases, properties and correct variants of ``why-causal_average``."""
+
+from collections.abc import Iterator
+
+import torch
+from torch import Generator, Tensor
+
+from attn import functional
+from attn.exercises.spec import Case, Exercise, Property
+from attn.exercises.symmetry import is_view
+
+
+def causal_average(x: Tensor) -> Tensor:
+    """Attend with queries of zero, which prefer no key."""
+    return functional.scaled_dot_product_attention(
+        torch.zeros_like(x), x, x, is_causal=True
+    )
+
+
+def _cases(g: Generator) -> Iterator[Case]:
+    def randn(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
+        return torch.randn(*shape, generator=g, dtype=dtype)
+
+    stage = "there is one token, which is its own average"
+    yield Case(stage, (randn(1, 4),))
+    yield Case(stage, (randn(3, 1, 2),))
+
+    stage = "there are two axes, tokens and features"
+    yield Case(stage, (randn(2, 3),))
+    yield Case(stage, (randn(5, 3),))
+    yield Case(stage, (randn(3, 7),))
+    yield Case(stage, (randn(6, 1),))
+
+    stage = "there are as many tokens as features"
+    yield Case(stage, (randn(4, 4),))
+
+    stage = "there is a batch: three axes"
+    yield Case(stage, (randn(3, 5, 4),))
+    yield Case(stage, (randn(2, 2, 2),))
+    yield Case(stage, (randn(1, 6, 3),))
+
+    stage = "there is a batch of several heads: four axes"
+    yield Case(stage, (randn(2, 3, 5, 4),))
+
+    stage = "the numbers are far from 0"
+    yield Case(stage, (randn(2, 6, 3) + 20,))
+
+    stage = "the dtype is float64"
+    yield Case(stage, (randn(2, 5, 3, dtype=torch.float64),))
+
+    stage = "x is a view of another tensor"
+    yield Case(stage, (randn(2, 3, 5).mT,))
+    yield Case(stage, (randn(5, 2, 3).transpose(0, 1),))
+
+    stage = "gradients flow back"
+    yield Case(stage, (randn(2, 5, 3),), grad=True)
+
+
+def _first_stays(case: Case, out: Tensor) -> bool:
+    x = case.args[0]
+    if out.shape != x.shape:
+        return True
+    return torch.allclose(out[..., 0, :], x[..., 0, :], atol=1e-5)
+
+
+def _last_is_the_mean(case: Case, out: Tensor) -> bool:
+    x = case.args[0]
+    if out.shape != x.shape:
+        return True
+    return torch.allclose(out[..., -1, :], x.mean(-2), atol=1e-4)
+
+
+exercise = Exercise(
+    id="why-causal_average",
+    points=1,
+    reference=causal_average,
+    cases=_cases,
+    properties=(
+        Property(
+            "Row 0 has no token before it: it must come back as it is.",
+            _first_stays,
+        ),
+        Property(
+            "The last row must be the plain mean of all the tokens.",
+            _last_is_the_mean,
+        ),
+    ),
+    breaks={
+        "S = 1": lambda c: c.args[0].shape[-2] > 1,
+        "L = S": lambda c: c.args[0].shape[-2] != c.args[0].shape[-1],
+        "contiguous strides": is_view,
+    },
+)
+
+
+@exercise.equivalent("a matrix of weights: ones below the diagonal")
+def _matrix(x):
+    L = x.shape[-2]
+    ones = torch.ones(L, L, dtype=x.dtype).tril()
+    return ones / ones.sum(-1, keepdim=True) @ x
+
+
+@exercise.equivalent("a loop, and a mean for each row")
+def _loop(x):
+    rows = [x[..., : i + 1, :].mean(-2) for i in range(x.shape[-2])]
+    return torch.stack(rows, -2)
+
+
+@exercise.equivalent("a running mean, corrected by each token")
+def _running(x):
+    mean, rows = torch.zeros_like(x[..., 0, :]), []
+    for n, token in enumerate(x.unbind(-2), 1):
+        mean = mean + (token - mean) / n
+        rows.append(mean)
+    return torch.stack(rows, dim=-2)
+
+
+@exercise.equivalent("the softmax of equal scores, the future at -inf")
+def _softmax(x):
+    L = x.shape[-2]
+    scores = torch.zeros(L, L, dtype=x.dtype)
+    future = torch.ones(L, L).triu(1).bool()
+    weights = scores.masked_fill(future, -torch.inf).softmax(-1)
+    return torch.einsum("ij,...je->...ie", weights, x)
+
+
+@exercise.equivalent("features before tokens, a sum carried along")
+def _carried(x):
+    total, rows = 0, []
+    for i in range(x.size(-2)):
+        total = total + x.select(-2, i)
+        rows.append(total / (i + 1))
+    return torch.stack(rows, -1).mT

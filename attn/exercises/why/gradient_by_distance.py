@@ -1,0 +1,156 @@
+"""Cases, properties and correct variants of ``why-gradient_by_distance``."""
+
+import math
+from collections.abc import Iterator
+
+import torch
+from torch import Generator, Tensor
+
+from attn.exercises.draw import between
+from attn.exercises.spec import Case, Exercise, Property
+from attn.exercises.symmetry import is_view
+
+
+def gradient_by_distance(states: Tensor, weight: Tensor) -> Tensor:
+    """Multiply the matrices of one step from the first to the last."""
+    steps = [torch.diag(1 - h * h) @ weight for h in states[1:]]
+    norms = [math.sqrt(len(weight))]
+    for first in range(len(steps) - 1, -1, -1):
+        product = steps[first]
+        for step in steps[first + 1 :]:
+            product = step @ product
+        norms.append(torch.linalg.matrix_norm(product).item())
+    return torch.tensor(norms, dtype=states.dtype)
+
+
+def _cases(g: Generator) -> Iterator[Case]:
+    def randn(*shape: int) -> Tensor:
+        return torch.randn(*shape, generator=g)
+
+    def states(L: int, E: int, size: float = 1.0) -> Tensor:
+        return torch.tanh(size * randn(L, E))
+
+    def weight(E: int, size: float = 1.0) -> Tensor:
+        return size * randn(E, E) / E**0.5
+
+    stage = "there is one state, the last one"
+    for E in (1, 3, 4):
+        yield Case(stage, (states(1, E), weight(E)))
+
+    stage = "the states are 0, so that every tanh has slope 1"
+    yield Case(stage, (torch.zeros(4, 3), weight(3)))
+    yield Case(stage, (torch.zeros(3, 5), weight(5, 2.0)))
+
+    stage = "there are two states: one step"
+    yield Case(stage, (states(2, 3), weight(3)))
+    yield Case(stage, (states(2, 5, 2.0), weight(5)))
+
+    stage = "a state is a single number (E = 1)"
+    yield Case(stage, (states(5, 1), randn(1, 1) + 2))
+
+    stage = "there are several steps"
+    yield Case(stage, (states(4, 3), weight(3)))
+    yield Case(stage, (states(between(g, 6, 9), 5), weight(5)))
+    yield Case(stage, (states(3, 7, 0.5), weight(7)))
+
+    stage = "there are as many states as features"
+    yield Case(stage, (states(4, 4), weight(4)))
+
+    stage = "the tanh is saturated in some features"
+    yield Case(stage, (states(5, 4, 3.0), weight(4, 2.0)))
+
+    stage = "the gradient grows with the distance"
+    yield Case(stage, (states(8, 6, 0.2), weight(6, 3.0)))
+
+    stage = "the inputs are views of other tensors"
+    yield Case(stage, (states(3, 5).mT, weight(3).mT))
+    yield Case(stage, (states(10, 4)[::2], weight(8)[::2, ::2]))
+
+
+exercise = Exercise(
+    id="why-gradient_by_distance",
+    points=2,
+    reference=gradient_by_distance,
+    cases=_cases,
+    properties=(
+        Property(
+            "Entry 0 must be the norm of the identity, the root of E: the "
+            "last state is its own derivative.",
+            lambda case, out: math.isclose(
+                float(out[0]),
+                case.args[0].shape[1] ** 0.5,
+                rel_tol=1e-4,
+            ),
+        ),
+        Property(
+            "There must be an entry for each state, the last one included.",
+            lambda case, out: len(out) == len(case.args[0]),
+        ),
+    ),
+    breaks={
+        "position 0": lambda c: len(c.args[0]) > 2,
+        "L = S": lambda c: c.args[0].shape[0] != c.args[0].shape[1],
+        "contiguous strides": is_view,
+    },
+)
+
+
+@exercise.equivalent("autograd, one feature of the last state at a time")
+def _autograd(states, weight):
+    L, E = states.shape
+    rows = torch.zeros(L, E, E, dtype=states.dtype)
+    for start in range(L):
+        first = states[start].clone().requires_grad_()
+        h = first
+        for t in range(start + 1, L):  # linear around the given states
+            slope = 1 - states[t] ** 2
+            h = slope * (weight @ h)
+        for e in range(E):
+            (rows[start, e],) = torch.autograd.grad(
+                h[e], first, retain_graph=True
+            )
+    return rows.flatten(1).norm(dim=1).flip(0)
+
+
+@exercise.equivalent("a stack of matrices, and einsum")
+def _einsum(states, weight):
+    steps = torch.einsum("te,ef->tef", 1 - states.square(), weight)
+    product = torch.eye(len(weight), dtype=weight.dtype)
+    norms = [torch.linalg.norm(product)]
+    for step in steps[1:].flip(0):
+        product = torch.einsum("ef,fg->eg", product, step)
+        norms.append(product.pow(2).sum().sqrt())
+    return torch.stack(norms)
+
+
+@exercise.equivalent("row by row, the chain rule from the end")
+def _rows(states, weight):
+    L, E = states.shape
+    grads = torch.eye(E, dtype=states.dtype)  # one row, one feature
+    out = torch.empty(L, dtype=states.dtype)
+    for d in range(L):
+        out[d] = torch.linalg.norm(grads)
+        grads = (grads * (1 - states[L - 1 - d] ** 2)) @ weight
+    return out
+
+
+@exercise.equivalent("forwards in time, from each state")
+def _forwards(states, weight):
+    norms = []
+    for start in reversed(range(len(states))):
+        moved = torch.eye(len(weight), dtype=states.dtype)
+        for h in states[start + 1 :]:
+            moved = (1 - h**2).unsqueeze(1) * (weight @ moved)
+        norms.append((moved * moved).sum() ** 0.5)
+    return torch.stack(norms)
+
+
+@exercise.equivalent("diagonal matrices and multi_dot")
+def _multi_dot(states, weight):
+    eye = torch.eye(len(weight), dtype=states.dtype)
+    steps = [eye, eye]
+    norms = [eye.norm()]
+    for h in states[1:].flip(0):
+        steps += [torch.diag(1 - h**2), weight]
+        norms.append(torch.linalg.multi_dot(steps).norm(p="fro"))
+    return torch.stack(norms)

@@ -1,0 +1,135 @@
+"""Cases, properties and correct variants of ``why-kernel_regression``."""
+
+import math
+from collections.abc import Iterator
+
+import torch
+from torch import Generator, Tensor
+
+from attn import functional
+from attn.exercises.sdp.draw import in_range
+from attn.exercises.spec import Case, Exercise
+from attn.exercises.symmetry import is_view, many_keys, many_queries
+
+
+def kernel_regression(
+    query: Tensor, key: Tensor, value: Tensor, bandwidth: float
+) -> Tensor:
+    """Loop over the queries, each with its own distances."""
+    rows = []
+    for q in query:
+        r = torch.linalg.vector_norm(key - q, dim=-1)  # (S,)
+        weights = functional.softmax(-0.5 * (r / bandwidth) ** 2)
+        rows.append(weights @ value)
+    return torch.stack(rows)
+
+
+def _cases(g: Generator) -> Iterator[Case]:
+    def randn(*shape: int) -> Tensor:
+        return torch.randn(*shape, generator=g)
+
+    def case(stage: str, L: int, S: int, D: int, Dv: int, h: float) -> Case:
+        return Case(stage, (randn(L, D), randn(S, D), randn(S, Dv), h))
+
+    stage = "there is one key, so only its value counts"
+    yield case(stage, L=3, S=1, D=2, Dv=4, h=0.7)
+
+    stage = "all keys are equally far, so the result is the mean"
+    circle = torch.tensor([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0]])
+    yield Case(stage, (torch.zeros(2, 2), circle, randn(3, 4), 0.6))
+
+    stage = "the bandwidth is 1"
+    yield case(stage, L=3, S=5, D=1, Dv=2, h=1.0)
+    yield case(stage, L=4, S=6, D=3, Dv=2, h=1.0)
+
+    stage = "the bandwidth is not 1"
+    yield case(stage, L=3, S=5, D=2, Dv=4, h=0.5)
+    yield case(stage, L=2, S=7, D=4, Dv=3, h=3.0)
+    yield case(stage, L=5, S=3, D=6, Dv=1, h=1.7)
+
+    stage = "there are as many queries as keys"
+    yield case(stage, L=4, S=4, D=2, Dv=3, h=0.8)
+    yield case(stage, L=4, S=4, D=4, Dv=4, h=1.3)
+
+    stage = "keys have different lengths"
+    length = torch.tensor([0.2, 1.0, 3.0, 0.5, 2.0])[:, None]
+    yield Case(stage, (randn(3, 2), length * randn(5, 2), randn(5, 2), 0.9))
+
+    stage = "the bandwidth is large: nearly the mean"
+    yield case(stage, L=3, S=5, D=2, Dv=2, h=50.0)
+
+    stage = "the queries are far from every key"
+    yield Case(stage, (randn(3, 2) + 20, randn(5, 2), randn(5, 3), 0.5))
+    yield Case(stage, (randn(2, 1) - 60, randn(4, 1), randn(4, 2), 1.5))
+
+    stage = "the bandwidth is small: the nearest key decides"
+    yield case(stage, L=4, S=6, D=2, Dv=3, h=0.02)
+
+    stage = "the inputs are views of other tensors"
+    views = randn(2, 3).mT, randn(2, 5).mT, randn(1, 4).expand(5, 4)
+    yield Case(stage, (*views, 0.8))
+    yield Case(stage, (randn(6, 3)[::2], randn(5, 3), randn(2, 5).mT, 0.8))
+
+    stage = "gradients flow back"
+    inputs = randn(3, 2), randn(5, 2), randn(5, 4), 0.9
+    yield Case(stage, inputs, grad=True)
+
+
+exercise = Exercise(
+    id="why-kernel_regression",
+    points=2,
+    reference=kernel_regression,
+    cases=_cases,
+    forbids=("scaled_dot_product_attention",),
+    properties=(in_range,),
+    breaks={
+        "S = 1": many_keys,
+        "L = S": many_queries,
+        "weight = 1": lambda c: c.args[3] != 1,
+        "contiguous strides": is_view,
+    },
+)
+
+
+@exercise.equivalent("the least distance subtracted, then exp")
+def _nearest(query, key, value, bandwidth):
+    gaps = query[:, None, :] - key[None]
+    squares = (gaps * gaps).sum(dim=2)
+    nearest = squares.min(dim=1, keepdim=True).values
+    exps = torch.exp((nearest - squares) / bandwidth**2 / 2)
+    return exps @ value / exps.sum(1, keepdim=True)
+
+
+@exercise.equivalent("cdist, without its shortcut through a product")
+def _cdist(query, key, value, bandwidth):
+    mode = "donot_use_mm_for_euclid_dist"
+    r = torch.cdist(query, key, compute_mode=mode) / bandwidth
+    return (-r * r / 2).softmax(dim=1) @ value
+
+
+@exercise.equivalent("feature by feature, logsumexp")
+def _features(query, key, value, bandwidth):
+    scores = torch.zeros(len(query), len(key), dtype=query.dtype)
+    for q, k in zip(query.unbind(1), key.unbind(1), strict=True):
+        scores = scores - (q[:, None] - k) ** 2
+    scores = scores / (2 * bandwidth * bandwidth)
+    total = torch.logsumexp(scores, 1, keepdim=True)
+    return (scores - total).exp() @ value
+
+
+@exercise.equivalent("everything measured in bandwidths first")
+def _units(query, key, value, bandwidth):
+    a, b = query / bandwidth, key / bandwidth
+    scores = -0.5 * torch.einsum("lsd,lsd->ls", a[:, None] - b, a[:, None] - b)
+    return torch.einsum("ls,sv->lv", scores.softmax(-1), value)
+
+
+@exercise.equivalent("in loops, a softmax for each query")
+def _loops(query, key, value, bandwidth):
+    rows = []
+    for q in query:
+        squares = torch.stack([((q - k) ** 2).sum() for k in key])
+        scores = squares * (-1 / (2 * math.pow(bandwidth, 2)))
+        shares = torch.softmax(scores, 0)
+        rows.append((shares[:, None] * value).sum(0))
+    return torch.stack(rows)

@@ -1,0 +1,136 @@
+"""Cases, properties and correct variants of ``why-soft_lookup``."""
+
+from collections.abc import Iterator
+
+import torch
+from torch import Generator, Tensor
+
+from attn import functional
+from attn.exercises.sdp.draw import far_apart, in_range
+from attn.exercises.spec import Case, Exercise
+from attn.exercises.symmetry import is_view, many_keys, many_queries
+
+
+def soft_lookup(
+    query: Tensor, key: Tensor, value: Tensor, temperature: float = 1.0
+) -> Tensor:
+    """Attend, with one over the temperature as the scale."""
+    return functional.scaled_dot_product_attention(
+        query, key, value, scale=1 / temperature
+    )
+
+
+def _cases(g: Generator) -> Iterator[Case]:
+    def randn(*shape: int) -> Tensor:
+        return torch.randn(*shape, generator=g)
+
+    def case(stage: str, L: int, S: int, D: int, Dv: int, *t: float) -> Case:
+        return Case(stage, (randn(L, D), randn(S, D), randn(S, Dv), *t))
+
+    stage = "there is one key, so only its value counts"
+    yield case(stage, 3, 1, 4, 5)
+    yield case(stage, 1, 1, 2, 2, 0.5)
+
+    stage = "the query is zero, so the result is the mean of the values"
+    yield Case(stage, (torch.zeros(2, 4), randn(5, 4), randn(5, 3)))
+
+    stage = "the temperature is not given"
+    yield case(stage, 3, 5, 4, 6)
+    yield case(stage, 6, 4, 3, 5)
+
+    stage = "the temperature is not 1"
+    yield case(stage, 3, 5, 8, 6, 0.5)
+    yield case(stage, 2, 7, 4, 3, 3.0)
+
+    stage = "there are as many queries as keys"
+    yield case(stage, 4, 4, 3, 2, 2.0)
+    yield case(stage, 4, 4, 4, 4, 0.7)
+
+    yield case("D is 1", 2, 3, 1, 4, 0.8)
+
+    stage = "the temperature is given by name"
+    inputs = randn(2, 3), randn(4, 3), randn(4, 2)
+    yield Case(stage, inputs, {"temperature": 4.0})
+
+    stage = "the temperature is high: nearly the mean"
+    yield case(stage, 3, 5, 4, 2, 100.0)
+
+    stage = "the temperature is low: one key decides"
+    yield case(stage, 3, 5, 4, 2, 0.01)
+
+    stage = "the scores are large"
+    q, k = far_apart(g)
+    yield Case(stage, (q, k, randn(5, 2)))
+    yield Case(stage, (-q, k, randn(5, 2), 2.0))
+
+    stage = "there is a batch: three axes"
+    inputs = randn(2, 3, 4), randn(2, 5, 4), randn(2, 5, 6)
+    yield Case(stage, (*inputs, 1.5))
+    inputs = randn(3, 3, 3), randn(3, 3, 3), randn(3, 3, 3)
+    yield Case(stage, (*inputs, 0.6))
+
+    stage = "there is a batch of several heads: four axes"
+    inputs = randn(2, 3, 4, 6), randn(2, 3, 5, 6), randn(2, 3, 5, 7)
+    yield Case(stage, (*inputs, 2.5))
+
+    stage = "the inputs are views of other tensors"
+    views = randn(2, 6, 3).mT, randn(2, 6, 5).mT, randn(5, 2, 4)
+    yield Case(stage, (views[0], views[1], views[2].transpose(0, 1), 2.0))
+
+    stage = "gradients flow back"
+    inputs = randn(2, 3, 4), randn(2, 5, 4), randn(2, 5, 6)
+    yield Case(stage, (*inputs, 1.7), grad=True)
+
+
+exercise = Exercise(
+    id="why-soft_lookup",
+    points=2,
+    reference=soft_lookup,
+    cases=_cases,
+    forbids=("scaled_dot_product_attention",),
+    properties=(in_range,),
+    breaks={
+        "S = 1": many_keys,
+        "L = S": many_queries,
+        "H = 1": lambda c: c.args[0].dim() == 4,
+        "weight = 1": lambda c: len(c.args) > 3 and c.args[3] != 1,
+        "contiguous strides": is_view,
+    },
+)
+
+
+@exercise.equivalent("einsum, the query divided")
+def _einsum(query, key, value, temperature=1.0):
+    scores = torch.einsum("...ld,...sd->...ls", query / temperature, key)
+    return torch.einsum("...ls,...sv->...lv", scores.softmax(-1), value)
+
+
+@exercise.equivalent("exp of what is left when the largest is subtracted")
+def _exp(query, key, value, temperature=1.0):
+    scores = torch.matmul(query, key.transpose(-2, -1))
+    top = scores.amax(dim=-1, keepdim=True)
+    exps = ((scores - top) / temperature).exp()
+    return exps @ value / exps.sum(dim=-1, keepdim=True)
+
+
+@exercise.equivalent("keys down, queries across, transposed at the end")
+def _transposed(query, key, value, temperature=1.0):
+    scores = key @ query.mT / temperature  # (..., S, L)
+    return (value.mT @ scores.softmax(-2)).mT
+
+
+@exercise.equivalent("one query at a time")
+def _loop(query, key, value, temperature=1.0):
+    rows = []
+    for q in query.unbind(-2):
+        scores = (key * q.unsqueeze(-2)).sum(-1).div(temperature)
+        weights = torch.softmax(scores, dim=-1)
+        rows.append((weights.unsqueeze(-1) * value).sum(-2))
+    return torch.stack(rows, dim=-2)
+
+
+@exercise.equivalent("log_softmax, broadcasting")
+def _log(query, key, value, temperature=1.0):
+    scores = (query[..., :, None, :] * key[..., None, :, :]).sum(-1)
+    logs = torch.log_softmax(scores / temperature, -1)
+    return (logs.exp()[..., None] * value[..., None, :, :]).sum(-2)
