@@ -16,6 +16,7 @@ FIGURES = {  # those that one can touch, and their pages
     "mask_workbench": "notebooks/03_masks",
     "online_softmax": "notebooks/11_online_softmax",
     "rope_dial": "notebooks/07_rope",
+    "soft_lookup": "notebooks/01_why_attention",
     "tile_walk": "notebooks/11_online_softmax",
 }
 

@@ -40,7 +40,7 @@ def add_chapters(app: Sphinx, docname: str, source: list[str]) -> None:
     what = {
         "chapters": chapters,
         "appendices": [entry(stem) for stem in APPENDICES],
-        "lines": nine_lines(chapters[0]["stem"]),
+        "lines": nine_lines(CHAPTERS["sdp"]),
     }
     render = app.builder.templates.render
     source[0] = PLACE.sub(lambda x: render(f"{x[1]}.md", what), source[0])
