@@ -1,6 +1,6 @@
 """Bake chapter 1's readings of a thermometer, and the bandwidths to choose.
 
-    python -m book.figures.soft_lookup
+python -m book.figures.soft_lookup
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from torch import Tensor
 import attn
 from book.figures.bake import bake
 
-BANDWIDTHS = [round(0.05 * 10 ** (i / 12), 2) for i in range(25)]  # to 5
+BANDWIDTHS = [round(0.05 * 2 ** (i / 3), 2) for i in range(21)]  # to 5
 STEP = 0.25  # of an hour, between two points of a curve
 
 

@@ -272,7 +272,38 @@ def places(batch, length, rng):
     return chosen.sort(-1).values
 """
 
+# Which characters were before, the nearest ones counting most.
+FADING_CHARACTERS = """
+TEMPERATURE = 0.15
+
+
+def describe(ids):
+    hot = F.one_hot(ids, len(alphabet)).float()
+    parts = []
+    for back in range(8):
+        before = torch.zeros_like(hot)
+        before[back:] = hot[: len(hot) - back]
+        parts.append(0.8**back * before)
+    return torch.cat(parts, -1)
+"""
+
+# The same as the sum of random directions, one for a character and a place;
+# sharp by its length, at a temperature of 1.
+RANDOM_DIRECTIONS = """
+TEMPERATURE = 1.0
+
+
+def describe(ids):
+    rng = torch.Generator().manual_seed(0)
+    table = torch.randn(6, len(alphabet), 256, generator=rng) / 16
+    out = torch.zeros(len(ids), 256)
+    for back in range(6):
+        out[back:] += 0.8**back * table[back][ids[: len(ids) - back]]
+    return 2.6 * out
+"""
+
 ANSWERS = {
+    "why": [FADING_CHARACTERS, RANDOM_DIRECTIONS],
     "sdp": [CIRCLE, PARABOLA],
     "mask": [STRIDES, BLOCKS],
     "fwd": [ENDS, GROUPED],

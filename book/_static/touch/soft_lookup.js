@@ -3,7 +3,7 @@ Play.figure("soft_lookup", ({ hours, degrees, step, curves },
   { expression, live }) => {
   const { html, svg, set, text } = Play;
   const X = 22, Y = 14, WIDE = 314, HIGH = 190;  // of the curve
-  const MIDDLE = [120, 112], FACE = 84;  // of the clock
+  const MIDDLE = [174, 114], FACE = 84;  // of the clock
   const low = Math.floor(Math.min(...degrees)) - 1;
   const high = Math.ceil(Math.max(...degrees)) + 1;
   const across = (hour) => X + WIDE * hour / 24;
@@ -36,8 +36,9 @@ Play.figure("soft_lookup", ({ hours, degrees, step, curves },
     set(hand, { d: `M${MIDDLE[0]} ${MIDDLE[1]}L${x} ${y}` });
     for (const all of [readings, keys]) all.forEach((each, i) => set(each,
       { r: (2 + 9 * Math.sqrt(weights[i])).toFixed(2), "data-weight": weights[i] }));
-    expression.show(`attn.attention(clock([${hour}]), clock(hours), degrees,\n`
-      + `               scale=1 / ${h}**2)`);
+    const query = `torch.tensor([${Number.isInteger(hour) ? `${hour}.0` : hour}])`;
+    expression.show(`q, k = clock(${query}), clock(hours)\n`
+      + `attn.attention(q, k, degrees[:, None], scale=1 / ${h}**2)`);
     live.say(`At ${time(hour)}, with bandwidth ${h}, temperature ${(h * h).toFixed(4)}: `
       + `${said.toFixed(2)} degrees. The reading of ${hours[best]} h has the largest weight, `
       + `${weights[best].toFixed(3)}; it is an average of about ${many.toFixed(1)} readings.`);
@@ -63,7 +64,7 @@ Play.figure("soft_lookup", ({ hours, degrees, step, curves },
       [0, 6, 12, 18, 24].map((hour) => text(across(hour), 220, `${hour} h`, "middle")),
       [low + 1, high - 1].map((y) => text(0, up(y) + 4, `${y}°`)),
       line, readings, path, dot),
-      Play.board("lookup", "0 0 240 232", "The same readings as keys on the face of a clock, "
+      Play.board("lookup", "0 0 348 232", "The same readings as keys on the face of a clock, "
         + "and the query as its hand.",
       svg("circle", { class: "axis", cx: MIDDLE[0], cy: MIDDLE[1], r: FACE }),
       [0, 6, 12, 18].map((hour) => {

@@ -1,0 +1,73 @@
+"""The look-up of chapter 1 guesses as attn does, from the chapter's data."""
+
+import math
+import random
+
+import pytest
+import torch
+
+import attn
+from attn.exercises import sources
+from attn.grading import notebooks
+from book.figures.soft_lookup import BANDWIDTHS, STEP, clock, readings
+from tests.book.conftest import Visit
+from tests.book.controls import numbers_of, press_to, put
+from tests.book.pages import FIGURES
+
+WEIGHTS = """place => [...place.querySelectorAll(".lookup")].map(board =>
+    [...board.querySelectorAll(".reading")].map(
+        e => Number(e.dataset.weight)))"""
+
+
+def test_the_readings_are_those_of_the_chapter():
+    cells = notebooks.read(sources.notebook_path("why")).cells
+    (code,) = (x.source for x in cells if x.source.startswith("def clock("))
+    names = {"torch": torch, "math": math, "Tensor": object}
+    exec(code.partition("noon =")[0], names)
+    for theirs, ours in zip(("hours", "degrees"), readings(), strict=True):
+        torch.testing.assert_close(names[theirs], ours)
+
+
+@pytest.fixture(scope="module")
+def lookup(browser, address):
+    page = FIGURES["soft_lookup"]
+    with Visit(browser, address, page, "light", 1280) as seen:
+        yield seen.tab.locator("[data-touch=soft_lookup]")
+
+
+@pytest.mark.browser
+def test_the_guess_and_the_weights_are_those_of_the_expression(lookup):
+    choose = random.Random(0)
+    hours, degrees = readings()
+    degrees = degrees.double()
+    each = torch.eye(len(hours), dtype=torch.float64)
+    for _ in range(12):
+        put(lookup.get_by_label("bandwidth"), choose.randrange(21))
+        put(lookup.get_by_label("query at"), choose.randint(0, 96))
+        names = {"attn": attn, "torch": torch, "clock": clock}
+        first, last = lookup.locator("code").inner_text().split("\n")
+        exec(first, names | {"hours": hours}, names)
+        names |= {x: names[x].double() for x in "qk"}
+        guess = eval(last, names | {"degrees": degrees}).item()
+        weights = eval(
+            last.replace("[:, None]", ""), names | {"degrees": each}
+        )
+        said = lookup.locator("[aria-live]").inner_text()
+        said = numbers_of(said.partition("temperature")[2])[1]
+        assert said == pytest.approx(guess, abs=0.006)
+        for shown in lookup.evaluate(WEIGHTS):
+            got = torch.tensor(shown, dtype=torch.float64)
+            torch.testing.assert_close(got, weights[0], atol=1e-4, rtol=0)
+
+
+@pytest.mark.browser
+def test_the_keyboard_moves_it_and_the_bandwidth_decides(lookup):
+    heard = lookup.locator("[aria-live]")
+    press_to(lookup, "query at", int(12 / STEP) + 2)
+    assert heard.inner_text().startswith("At 12:30, with bandwidth")
+    _, degrees = readings()
+    put(lookup.get_by_label("bandwidth"), len(BANDWIDTHS) - 1)
+    many = numbers_of(heard.inner_text())[-1]
+    assert many == pytest.approx(len(degrees), abs=0.1)
+    put(lookup.get_by_label("bandwidth"), 0)
+    assert numbers_of(heard.inner_text())[-1] < 2
