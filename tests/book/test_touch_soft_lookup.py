@@ -11,7 +11,7 @@ from attn.exercises import sources
 from attn.grading import notebooks
 from book.figures.soft_lookup import BANDWIDTHS, STEP, clock, readings
 from tests.book.conftest import Visit
-from tests.book.controls import numbers_of, press_to, put
+from tests.book.controls import PUT, numbers_of, press_to
 from tests.book.pages import FIGURES
 
 WEIGHTS = """place => [...place.querySelectorAll(".lookup")].map(board =>
@@ -35,6 +35,11 @@ def lookup(browser, address):
         yield seen.tab.locator("[data-touch=soft_lookup]")
 
 
+def put(figure, label, value):
+    move = f"(place, [label, value]) => {{ {PUT} put(label, value); }}"
+    figure.evaluate(move, [label, value])
+
+
 @pytest.mark.browser
 def test_the_guess_and_the_weights_are_those_of_the_expression(lookup):
     choose = random.Random(0)
@@ -42,8 +47,8 @@ def test_the_guess_and_the_weights_are_those_of_the_expression(lookup):
     degrees = degrees.double()
     each = torch.eye(len(hours), dtype=torch.float64)
     for _ in range(12):
-        put(lookup.get_by_label("bandwidth"), choose.randrange(21))
-        put(lookup.get_by_label("query at"), choose.randint(0, 96))
+        put(lookup, "bandwidth", choose.randrange(21))
+        put(lookup, "query at", choose.randint(0, 96))
         names = {"attn": attn, "torch": torch, "clock": clock}
         first, last = lookup.locator("code").inner_text().split("\n")
         exec(first, names | {"hours": hours}, names)
@@ -66,8 +71,8 @@ def test_the_keyboard_moves_it_and_the_bandwidth_decides(lookup):
     press_to(lookup, "query at", int(12 / STEP) + 2)
     assert heard.inner_text().startswith("At 12:30, with bandwidth")
     _, degrees = readings()
-    put(lookup.get_by_label("bandwidth"), len(BANDWIDTHS) - 1)
+    put(lookup, "bandwidth", len(BANDWIDTHS) - 1)
     many = numbers_of(heard.inner_text())[-1]
     assert many == pytest.approx(len(degrees), abs=0.1)
-    put(lookup.get_by_label("bandwidth"), 0)
+    put(lookup, "bandwidth", 0)
     assert numbers_of(heard.inner_text())[-1] < 2
