@@ -51,7 +51,7 @@ __all__ = [
 ]
 
 
-if "transformers" in sys.modules:  # AutoModel then knows a saved one
+if "transformers" in sys.modules:  # AutoModel can open a saved one
     importlib.import_module("attn.hf.bidirectional")
 
 
