@@ -107,13 +107,13 @@ def plot(run: dict[str, Any], device: str = "cpu") -> Figure:
         for name, ratio in speeds.items():
             color = BLUE if name in _OURS else ORANGE
             ax.barh(y, ratio, height=0.7, color=color)
-            label = f" {name} {ratio:.2f}"
+            label = f" {name.removeprefix('auto, ')} {ratio:.2f}"  # is blue
             ax.text(ratio, y, label, va="center", color=GREY, **outside)
             y += 1
         texts = (f"{name} {ratio:.2f}" for name, ratio in speeds.items())
         words.append(f"{title}: {', '.join(texts)}")
     ax.set(yticks=[], ylim=(y, -0.5), xlabel="speed, attn.attention = 1")
-    ax.set_xlim(0, 1.35 * max(max(x.values()) for x in bars.values()))
+    ax.set_xlim(0, 1.45 * max(max(x.values()) for x in bars.values()))
     text = ", ".join(words)
     return describe(picture, f"Bars of speed relative to ours. {text}.")
 
