@@ -15,7 +15,7 @@ from torch import Tensor
 
 from attn.masks.mask import Extent, Mask, Term
 
-# The package and the API page have these names from here.
+# The package and the API pages have these names from here.
 __all__ = [
     "causal",
     "chunked",

@@ -154,12 +154,13 @@ class Learner:
         )
         return self.cell(name)["said"]
 
-    def sees(self, name):
-        """Return the text of a cell as it is shown."""
+    def sees(self, name, text):
+        """Wait until a cell shows a text: cells are drawn when scrolled to."""
         self.tab.evaluate(GO_TO, name)
-        return self.tab.evaluate(
-            "() => jupyterapp.shell.currentWidget.content.activeCell"
-            ".node.innerText"
+        self.tab.wait_for_function(
+            "text => jupyterapp.shell.currentWidget.content.activeCell"
+            ".node.innerText.includes(text)",
+            arg=text,
         )
 
 
@@ -194,7 +195,7 @@ def test_a_chapter_is_worked_through_and_the_work_survives(browser, tmp_path):
     notebooks.write(old, work / CHAPTER)
     with lab(work, home) as url:
         learner = Learner(browser, url)
-        assert "tril(q_offset)" in learner.sees(stub)
+        learner.sees(stub, "tril(q_offset)")
         newer = notebooks.read(work / "03_masks-newer.ipynb")
         assert RIGHT in [cell.source for cell in newer.cells]
         assert learner.outside == []
@@ -207,7 +208,7 @@ def first_look(learner):
     asked = learner.tab.locator(".jp-Dialog, .Toastify__toast")
     assert asked.all_inner_texts() == []
     shown = learner.tab.evaluate(CELLS)
-    assert "Before you start" in learner.sees(shown[0]["id"])
+    learner.sees(shown[0]["id"], "Before you start")
     learner.tab.wait_for_function(RENDERED)
     texts = learner.tab.evaluate(f"() => ({TEXTS})().map(x => x.textContent)")
     assert len(texts) > 50
@@ -235,7 +236,7 @@ def an_exercise_is_answered(learner, stub, check):
     assert first.startswith("✗ mask-causal") and "q_offset" in first
     again = learner.runs(check)
     assert "Last time" in again and len(again) < len(first)
-    assert "✗ mask-causal" in learner.sees(check)
+    learner.sees(check, "✗ mask-causal")
     learner.types(stub, RIGHT)
     assert learner.runs(check) == "✓ mask-causal  1/1 points\n"
     assert "✓ mask-causal" in learner.sees(check)

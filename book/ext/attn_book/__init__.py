@@ -17,7 +17,7 @@ PARTS = (
     "exercises",  # cards, hints and solutions on the pages of the chapters
     "chapters",  # the list of chapters on the front page
     "downloads",  # the download button gives a notebook without check outputs
-    "api",  # the API page, without torch
+    "api",  # the API pages, without torch
     "figures",  # drawings in the colours of the page's theme
     "maths",  # formulas, typeset when the book is built
     "numbering",  # chapters and figures have the numbers of the files

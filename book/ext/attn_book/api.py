@@ -1,4 +1,4 @@
-"""Prepare the API page for autodoc, which imports attn without torch.
+"""Prepare the API pages for autodoc, which imports attn without torch.
 
 Sphinx puts mocks in the place of torch and the others
 (``autodoc_mock_imports`` in ``_config.yml``).
