@@ -12,7 +12,6 @@ from __future__ import annotations
 import linecache
 import sys
 import sysconfig
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -62,11 +61,9 @@ class Outside:
 
 
 @dataclass
-class Traffic:
-    """The elements that a launch reads and writes, for each tensor."""
+class Watched:
+    """The accesses of a launch that are outside of its tensors."""
 
-    read: Counter[str] = field(default_factory=Counter)
-    written: Counter[str] = field(default_factory=Counter)
     outside: dict[str, Outside] = field(default_factory=dict)
 
     def check(self, output: Tensor) -> None:
@@ -115,25 +112,25 @@ class _Guarded:
 
 
 @contextmanager
-def watched(**tensors: Tensor) -> Iterator[Traffic]:
+def watched(**tensors: Tensor) -> Iterator[Watched]:
     """Keep the interpreter's loads and stores within these tensors.
 
     Args:
         tensors: the arguments of the kernel, by name.
 
     Yields:
-        The traffic, counted while kernels run.
+        What was outside so far, while kernels run.
     """
-    traffic = Traffic()
+    found = Watched()
     module = sys.modules.get("triton.runtime.interpreter")
     builder = getattr(module, "interpreter_builder", None)
     if builder is None:
-        yield traffic
+        yield found
         return
     kind = type(builder)
     guarded = [_Guarded(name, x) for name, x in tensors.items()]
 
-    def allowed(pointers: Any, mask: Any, verb: str, counts: Counter) -> Any:
+    def allowed(pointers: Any, mask: Any, verb: str) -> Any:
         """Return the mask without the lanes that are outside."""
         address = pointers.data
         requested = mask.data.astype(bool) & np.ones(address.shape, bool)
@@ -142,30 +139,32 @@ def watched(**tensors: Tensor) -> Iterator[Traffic]:
             place = x.place(address)
             near = (place >= 0) & (place < len(x.mine))
             if near.any():
-                found = near & x.mine[np.where(near, place, 0)] & requested
-                counts[x.name] += int(found.sum())
-                inside |= found
+                inside |= near & x.mine[np.where(near, place, 0)] & requested
         wild = requested & ~inside
         if wild.any():
-            _note(traffic.outside, verb, guarded, address[wild])
+            _note(found.outside, verb, guarded, address[wild])
         return requested, type(mask)(inside, mask.dtype)
 
-    def load(pointers: Any, mask: Any, other: Any, *rest: Any) -> Any:
-        requested, safe = allowed(pointers, mask, "reads", traffic.read)
-        loaded = kind.create_masked_load(builder, pointers, safe, other, *rest)
+    def load(
+        pointers: Any, mask: Any, other: Any, *rest: Any, **named: Any
+    ) -> Any:
+        requested, safe = allowed(pointers, mask, "reads")
+        loaded = kind.create_masked_load(
+            builder, pointers, safe, other, *rest, **named
+        )
         undefined = ~safe.data if other is None else requested & ~safe.data
         if loaded.data.dtype.kind == "f":
             loaded.data[undefined] = np.nan
         return loaded
 
     def store(pointers: Any, value: Any, mask: Any, *rest: Any) -> Any:
-        _, safe = allowed(pointers, mask, "writes", traffic.written)
+        _, safe = allowed(pointers, mask, "writes")
         return kind.create_masked_store(builder, pointers, value, safe, *rest)
 
     def atomic(
         op: Any, pointers: Any, value: Any, mask: Any, *rest: Any
     ) -> Any:
-        _, safe = allowed(pointers, mask, "writes", traffic.written)
+        _, safe = allowed(pointers, mask, "writes")
         return kind.create_atomic_rmw(
             builder, op, pointers, value, safe, *rest
         )
@@ -178,7 +177,7 @@ def watched(**tensors: Tensor) -> Iterator[Traffic]:
     outer = {name: vars(builder).get(name) for name in ours}
     vars(builder).update(ours)
     try:
-        yield traffic
+        yield found
     finally:
         for name, before in outer.items():
             delattr(builder, name)

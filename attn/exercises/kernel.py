@@ -79,12 +79,12 @@ def result(
     memory, view = _fenced(shape, like.to(dtype or like.dtype), gap)
     memory.fill_(torch.nan)
     try:
-        with watched(OUT=view, **reads) as traffic:
+        with watched(OUT=view, **reads) as accesses:
             yield view
     except Exception as error:
         raise explained(error) from error
     written = view.clone()
-    traffic.check(written.cpu())
+    accesses.check(written.cpu())
     view.fill_(torch.nan)
     beside = not memory.isnan().all()
     view.copy_(written)

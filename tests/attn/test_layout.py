@@ -14,8 +14,8 @@ ROOT = Path(attn.__file__).parent
 MOST_ROOMS = 16
 # A room imports from lines above its own, never from its own line or below.
 LAYERS = (
-    "cost masks plot positions profiling",
-    "functional",
+    "cost masks plot positions",
+    "functional profiling",
     "cache kernels",
     "backends",
     "api",
