@@ -2,13 +2,12 @@
 
 import copy
 import re
-import shutil
 
 import pytest
 
 from attn.exercises import CHAPTERS, cells, sources
 from attn.exercises.spec import chapter
-from attn.grading import notebooks
+from attn.grading import notebooks, workspace
 
 pytestmark = pytest.mark.parametrize("key", CHAPTERS)
 
@@ -143,31 +142,30 @@ def test_refresh_renews_a_stub_whose_task_has_changed(key, notebook, tmp_path):
     assert notebooks.edited_stubs(old) == []
 
 
-def test_lab_copies_once_and_never_overwrites(key, notebook, tmp_path):
-    from attn.grading import workspace
-
+@pytest.fixture
+def own(key, tmp_path, monkeypatch):
+    """A learner's copy of the chapter, in a workspace that has no other."""
+    chapter = [sources.notebook_path(key)]
+    monkeypatch.setattr(notebooks, "pristine", lambda: chapter)
     workspace.fill(tmp_path)
-    own = tmp_path / sources.notebook_path(key).name
-    copied = notebooks.read(own)
-    for cell in copied.cells:
+    return tmp_path / chapter[0].name
+
+
+def test_lab_copies_once_and_never_overwrites(key, own):
+    for cell in notebooks.read(own).cells:
         if cells.checked_id(cell):
             assert cell.outputs == []
     own.write_bytes(own.read_bytes() + b"\n")
     mine = own.read_bytes()
-    told = workspace.fill(tmp_path)
+    told = workspace.fill(own.parent)
     assert own.read_bytes() == mine
     assert all("left as it is" in line for line in told)
     assert not any("newer" in line for line in told)
 
 
-def test_lab_says_when_the_chapter_is_newer(key, notebook, tmp_path):
-    from attn.grading import workspace
-
-    workspace.fill(tmp_path)
-    own = tmp_path / sources.notebook_path(key).name
+def test_lab_says_when_the_chapter_is_newer(key, own):
     old = notebooks.read(own)
     old.metadata["attn"]["version"] = "another"
     notebooks.write(old, own)
-    told = workspace.fill(tmp_path)
+    told = workspace.fill(own.parent)
     assert any("newer" in line and own.name in line for line in told)
-    shutil.rmtree(tmp_path)

@@ -6,8 +6,10 @@ import base64
 import mimetypes
 import re
 import textwrap
+from functools import cache
 from html import escape
 from pathlib import Path
+from typing import Any
 
 from attn.data.book import root
 from attn.grading.plain import blocks
@@ -101,13 +103,18 @@ def _picture(found: blocks.Directive, targets: Targets) -> str:
 
 def _as_html(title: str) -> str:
     """Set a line as HTML, for a place where Markdown is not read."""
-    from markdown_it import MarkdownIt
-
     formulas: list[str] = []
 
     def kept(found: re.Match[str]) -> str:
         formulas.append(escape(found[0], quote=False))
         return f"\ufff9{len(formulas) - 1}\ufffb"
 
-    html = MarkdownIt().renderInline(_FORMULA.sub(kept, title))
+    html = _markdown().renderInline(_FORMULA.sub(kept, title))
     return re.sub("\ufff9(\\d+)\ufffb", lambda x: formulas[int(x[1])], html)
+
+
+@cache
+def _markdown() -> Any:
+    from markdown_it import MarkdownIt
+
+    return MarkdownIt()
