@@ -20,6 +20,9 @@ BOOK := _build/html/index.html
 BOOK_FROM := $(shell find _config.yml _toc.yml Makefile book notebooks solutions \
 	attn -type f -not -path '*/.ipynb_checkpoints/*' -not -name '*.pyc')
 
+# Bytecode is kept: hundreds of processes would compile the package again.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help book pdf test test-all lab serve refresh bench gpu lint clean
