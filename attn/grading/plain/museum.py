@@ -24,7 +24,11 @@ SHOWN = ("effect", "room", "library", "source")
 
 _REPOSITORY = re.compile(r"\(https://github\.com/[\w.-]+/([\w.-]+)")
 #: Where an address is not the library's name.
-_NAMES = {"tutorials": "pytorch", "pytorch-image-models": "timm"}
+_NAMES = {
+    "Speech": "NeMo",
+    "pytorch-image-models": "timm",
+    "tutorials": "pytorch",
+}
 
 
 def with_index(notebook: Any) -> Any:
