@@ -9,9 +9,9 @@ def causal_average(x: Tensor) -> Tensor:
 
     Row ``i`` of the result is the mean of rows ``0`` to ``i`` of ``x``,
     so that no row depends on a later token. The check uses two to four
-    axes, one token, views, float32 and float64, and gradients. This is
-    attention with equal weights: everything that follows changes the
-    weights, and nothing else.
+    axes, one token and many, views, float32 and float64, and gradients.
+    This is attention with equal weights: everything that follows
+    changes the weights, and nothing else.
 
     Args:
         x: tokens, ``(..., L, E)``.
@@ -60,8 +60,9 @@ def kernel_regression(
     the weight ``exp(-(r**2) / (2 * bandwidth**2))``; the result is the
     mean under these weights. PyTorch's softmax may be used, not its
     attention. The check tries one key, small and large bandwidths,
-    queries far from every key (``exp`` alone gives 0 / 0 there), and
-    gradients. Statisticians have had this since 1964.
+    queries far from every key (``exp`` alone gives 0 / 0 there) or
+    exactly at one, and gradients. Statisticians have had this since
+    1964.
 
     Args:
         query: ``(L, D)``.
@@ -90,9 +91,9 @@ def soft_lookup(
     ``temperature``; the softmax over the keys makes weights of the
     scores, and the result is the mean of the values under them. Write
     it yourself: PyTorch's attention is refused. The check uses two to
-    four axes, temperatures from 0.01 to 100, large scores, views, and
-    gradients. It is the whole of attention but for one number, which
-    the next chapter derives.
+    four axes, temperatures from 0.01 to 100, large scores, float64,
+    views, and gradients. It is the whole of attention but for one
+    number, which the next chapter derives.
 
     Args:
         query: ``(..., L, D)``.
@@ -101,7 +102,7 @@ def soft_lookup(
         temperature: above 0; low is sharp, high is even.
 
     Returns:
-        ``(..., L, Dv)``.
+        ``(..., L, Dv)``, in the dtype of ``value``.
     """
     scores = query @ key.mT / temperature  # (..., L, S)
     weights = torch.softmax(scores, -1)

@@ -70,7 +70,8 @@ def error_text(outcome: Outcome) -> str:
     text = " ".join(str(error).split())
     text = text if len(text) <= 200 else text[:200] + " …"
     notes = "".join(f"\n  {x}" for x in getattr(error, "__notes__", ()))
-    return f"it raised {type(error).__name__}: {text}{place}{notes}"
+    text = f": {text}" if text else ""
+    return f"it raised {type(error).__name__}{text}{place}{notes}"
 
 
 def _input_lines(exercise: Exercise, case: Case) -> list[str]:

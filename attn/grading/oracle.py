@@ -92,11 +92,13 @@ class Oracle:
             if len(own) == len(self.cases)
         }
 
-    def run(self, mistake: Any, i: int) -> Outcome:
+    def run(self, mistake: Any, i: int, clock: Clock | None = None) -> Outcome:
         """Run a mistake, or a mutant, on a case."""
         case, launch = self.cases[i], self.exercise.launch
         names = self.exercise.input_names(case)
-        return run(mistake.answer, case, launch=launch, names=names)
+        return run(
+            mistake.answer, case, clock=clock, launch=launch, names=names
+        )
 
     def _reference(self, case: Case) -> Outcome:
         case = replace(case, max_live=None)  # measuring takes time

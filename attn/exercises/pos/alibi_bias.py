@@ -50,6 +50,10 @@ def _cases(g: Generator) -> Iterator[Case]:
     yield Case(stage, (3, draw(4), draw(6)))
     yield Case(stage, (5, draw(6), draw(2)))
 
+    stage = "the positions are far apart"
+    far = torch.tensor([1003, 301, 2]), torch.tensor([0, 257, 999, 77])
+    yield Case(stage, (4, *far))
+
     stage = "the positions are views"
     yield Case(stage, (4, at(12)[::3], at(10)[1::2]))
 

@@ -58,6 +58,8 @@ def _cases(g: Generator) -> Iterator[Case]:
     order = torch.tensor([1, 3, 0, 2])
     out, noise = randn(2, 6, 4).mT[..., :5], randn(2, 6, 4).mT[..., :5]
     yield Case(stage, (out, noise, order))
+    out, noise = randn(2, 2, 4, 3, 5).transpose(2, 3)
+    yield Case(stage, (out, noise, order))
 
 
 def _one_a_token(case: Case, out: object) -> bool:

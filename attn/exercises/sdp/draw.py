@@ -20,6 +20,8 @@ def far_apart(g: Generator, queries: int = 3) -> tuple[Tensor, Tensor]:
 
 def _in_range(case: Case, out: Tensor) -> bool:
     value = case.args[2]
+    if out.isnan().any() or out.shape[-1] != value.shape[-1]:
+        return True  # what is wrong is something else
     slack = 0.01 * value.abs().max()  # rounding may leave the range
     low, high = value.amin(-2, keepdim=True), value.amax(-2, keepdim=True)
     return bool((out <= high + slack).all() and (out >= low - slack).all())

@@ -42,6 +42,9 @@ def _cases(g: Generator) -> Iterator[Case]:
     stage = "there is a batch of several heads: four axes"
     yield Case(stage, (randn(2, 3, 5, 4),))
 
+    stage = "the text is long"
+    yield Case(stage, (randn(70, 2),))
+
     stage = "the numbers are far from 0"
     yield Case(stage, (randn(2, 6, 3) + 20,))
 
@@ -51,6 +54,7 @@ def _cases(g: Generator) -> Iterator[Case]:
     stage = "x is a view of another tensor"
     yield Case(stage, (randn(2, 3, 5).mT,))
     yield Case(stage, (randn(5, 2, 3).transpose(0, 1),))
+    yield Case(stage, (randn(2, 5, 3, 4).transpose(1, 2),))
 
     stage = "gradients flow back"
     yield Case(stage, (randn(2, 5, 3),), grad=True)

@@ -62,6 +62,10 @@ def _cases(g: Generator) -> Iterator[Case]:
     stage = "the gradient grows with the distance"
     yield Case(stage, (states(8, 6, 0.2), weight(6, 3.0)))
 
+    stage = "the gradient all but vanishes, and grows again"
+    flat = torch.cat([states(7, 4, 0.1), torch.full((2, 4), 0.9995)])
+    yield Case(stage, (flat, weight(4, 8.0)))
+
     stage = "the inputs are views of other tensors"
     yield Case(stage, (states(3, 5).mT, weight(3).mT))
     yield Case(stage, (states(10, 4)[::2], weight(8)[::2, ::2]))

@@ -28,6 +28,10 @@ def _cases(g: Generator) -> Iterator[Case]:
     def randn(*shape: int) -> Tensor:
         return torch.randn(*shape, generator=g)
 
+    def grid(*shape: int) -> Tensor:
+        """Draw eighths, whose squares and sums float32 holds exactly."""
+        return (8 * randn(*shape)).round() / 8
+
     def case(stage: str, L: int, S: int, D: int, Dv: int, h: float) -> Case:
         return Case(stage, (randn(L, D), randn(S, D), randn(S, Dv), h))
 
@@ -51,6 +55,8 @@ def _cases(g: Generator) -> Iterator[Case]:
     yield case(stage, L=4, S=4, D=2, Dv=3, h=0.8)
     yield case(stage, L=4, S=4, D=4, Dv=4, h=1.3)
 
+    yield case("there are many keys", L=3, S=40, D=2, Dv=2, h=0.9)
+
     stage = "keys have different lengths"
     length = torch.tensor([0.2, 1.0, 3.0, 0.5, 2.0])[:, None]
     yield Case(stage, (randn(3, 2), length * randn(5, 2), randn(5, 2), 0.9))
@@ -59,11 +65,15 @@ def _cases(g: Generator) -> Iterator[Case]:
     yield case(stage, L=3, S=5, D=2, Dv=2, h=50.0)
 
     stage = "the queries are far from every key"
-    yield Case(stage, (randn(3, 2) + 20, randn(5, 2), randn(5, 3), 0.5))
-    yield Case(stage, (randn(2, 1) - 60, randn(4, 1), randn(4, 2), 1.5))
+    level = torch.tensor([1.0, 0.0])  # so that distances are exact, too
+    query, key = level * (grid(3, 2) + 20), level * grid(5, 2)
+    yield Case(stage, (query, key, randn(5, 3), 0.5), rtol=3e-4)
+    inputs = grid(2, 1) - 60, grid(4, 1), randn(4, 2), 2.0
+    yield Case(stage, inputs, rtol=3e-4)
 
     stage = "the bandwidth is small: the nearest key decides"
-    yield case(stage, L=4, S=6, D=2, Dv=3, h=0.02)
+    inputs = grid(4, 2), grid(6, 2), randn(6, 3), 1 / 32
+    yield Case(stage, inputs, rtol=3e-4)
 
     stage = "the inputs are views of other tensors"
     views = randn(2, 3).mT, randn(2, 5).mT, randn(1, 4).expand(5, 4)
@@ -72,6 +82,11 @@ def _cases(g: Generator) -> Iterator[Case]:
 
     stage = "gradients flow back"
     inputs = randn(3, 2), randn(5, 2), randn(5, 4), 0.9
+    yield Case(stage, inputs, grad=True)
+
+    stage = "a query is exactly at a key"
+    key = randn(5, 2)
+    inputs = torch.cat([key[2:3], randn(2, 2)]), key, randn(5, 4), 0.9
     yield Case(stage, inputs, grad=True)
 
 

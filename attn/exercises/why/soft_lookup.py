@@ -63,6 +63,16 @@ def _cases(g: Generator) -> Iterator[Case]:
     yield Case(stage, (q, k, randn(5, 2)))
     yield Case(stage, (-q, k, randn(5, 2), 2.0))
 
+    stage = "the scores are large, and the temperature is high"
+    inputs = 40 * randn(3, 4), 2 * randn(5, 4), randn(5, 2)
+    yield Case(stage, (*inputs, 100.0))
+
+    yield case("there are many keys", 3, 40, 4, 2, 1.5)
+
+    stage = "the dtype is float64"
+    inputs = randn(3, 4).double(), randn(5, 4).double(), randn(5, 2).double()
+    yield Case(stage, (*inputs, 1.5))
+
     stage = "there is a batch: three axes"
     inputs = randn(2, 3, 4), randn(2, 5, 4), randn(2, 5, 6)
     yield Case(stage, (*inputs, 1.5))
@@ -76,6 +86,8 @@ def _cases(g: Generator) -> Iterator[Case]:
     stage = "the inputs are views of other tensors"
     views = randn(2, 6, 3).mT, randn(2, 6, 5).mT, randn(5, 2, 4)
     yield Case(stage, (views[0], views[1], views[2].transpose(0, 1), 2.0))
+    heads = randn(2, 4, 3, 5), randn(2, 6, 3, 5), randn(2, 6, 3, 7)
+    yield Case(stage, (*(x.transpose(1, 2) for x in heads), 2.0))
 
     stage = "gradients flow back"
     inputs = randn(2, 3, 4), randn(2, 5, 4), randn(2, 5, 6)

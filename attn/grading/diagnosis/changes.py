@@ -94,7 +94,8 @@ def defaults(
     elif isinstance(default, bool):
         values = (not default,)
     elif isinstance(default, int | float):
-        values = -1, 0, 1, 2, 10.0, 100.0, 1000.0, 10000.0, 100000.0
+        values = -1, 0, 0.1, 0.5, 1, 2
+        values += 10.0, 100.0, 1000.0, 10000.0, 100000.0, 500000.0
     for value in values:
         if value == default:
             continue

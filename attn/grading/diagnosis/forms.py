@@ -80,6 +80,17 @@ def another_type(evidence: Evidence, failure: Failure) -> Words | None:
     return _type(failure)
 
 
+@kind
+def more_returned(evidence: Evidence, failure: Failure) -> Words | None:
+    """A tuple that holds the result, where the task returns a tensor."""
+    got = failure.outcome.output
+    expected = evidence.expected(failure.index).output
+    if not isinstance(expected, Tensor) or not isinstance(got, tuple):
+        return None
+    at = [i for i, x in enumerate(got) if alike(x, expected)]
+    return {"place": str(at[0])} if at else None
+
+
 def _type(failure: Failure) -> Words | None:
     problem = _only(failure, "type")
     if problem is None or "not a tensor" not in problem.text:

@@ -256,7 +256,10 @@ class Listed:
         if evidence.case(stage[0]).max_live is not None:
             stage = self._cheap_first(evidence.passing, stage)
         found = [
-            x for x in self.mistakes if all(self.agrees(x, i) for i in stage)
+            x
+            for x in self.mistakes
+            if all(self.agrees(x, i) for i in stage)
+            and any(self._is_wrong(x, i) for i in stage)
         ]
         if len(found) > 1:
             count = {x: self._count(x) for x in found}

@@ -75,9 +75,9 @@ def _like(evidence: Evidence) -> str:
     if not evidence.like:
         return ""
     count = len(evidence.failing)
-    cases = f"In all {count} wrong cases" if count > 1 else "In this case"
+    cases = f"In {_all(count)} wrong cases" if count > 1 else "In this case"
     if 1 < count < len(evidence.failures):
-        cases = f"In all {count} wrong cases of a first call"
+        cases += " of a first call"
     return f"{cases} it behaves like: {evidence.like}"
 
 
@@ -122,7 +122,8 @@ def _shapes(evidence: Evidence, shown: Failure, axes: Axes) -> str:
         return ""
     got, expected = tuple(problem.got.shape), tuple(problem.expected.shape)
     if len(got) != len(expected):
-        return f"It has {len(got)} axes; the task returns {len(expected)}."
+        axes_of = "1 axis" if len(got) == 1 else f"{len(got)} axes"
+        return f"It has {axes_of}; the task returns {len(expected)}."
     letters = axes.of_result(problem.name, expected)
     said = []
     for axis, (n, m) in enumerate(zip(got, expected, strict=True)):
@@ -133,7 +134,7 @@ def _shapes(evidence: Evidence, shown: Failure, axes: Axes) -> str:
         as_long = f", as long as {same[0]}" if len(same) == 1 else ""
         name = letters[axis] or f"axis {axis}"
         said.append(f"{name} should be {m} and is {n}{as_long}")
-    return f"Of its axes, {_and(said)}."
+    return f"Of its axes, {'; '.join(said)}."
 
 
 def _sizes(evidence: Evidence, shown: Failure, axes: Axes) -> dict[str, int]:
@@ -174,9 +175,11 @@ def _places(evidence: Evidence, shown: Failure, axes: Axes) -> Iterator[str]:
             everywhere.append(common[0])
         elif mine:
             here.append(mine[0])
-    count = len(alike_ones)
+    count, dims = len(alike_ones), problem.wrong.dim()
     if everywhere:
-        cases = f"In all {count} such cases" if count > 1 else "Here"
+        cases = f"In {_all(count)} wrong results" if count > 1 else "Here"
+        if 1 < count < len(evidence.failures):
+            cases += f" of {dims} ax{'is' if dims == 1 else 'es'}"
         yield f"{cases}, {what}{of}: {_and(everywhere)}."
     if here:
         yield f"In this case, {what}{of}: {_and(here)}."
@@ -240,6 +243,10 @@ def _many(word: str) -> str:
     if word.startswith("slice"):
         return word.replace("slice", "slices")
     return f"{word[:-1]}ies" if word.endswith("ry") else f"{word}s"
+
+
+def _all(count: int) -> str:
+    return "both" if count == 2 else f"all {count}"
 
 
 def _and(words: list[str]) -> str:

@@ -16,6 +16,7 @@ from typing import Any
 
 from attn.exercises import sources
 from attn.exercises.spec import Exercise
+from attn.grading.clock import Clock
 from attn.grading.diagnosis.evidence import Evidence, Name, agree
 from attn.grading.diagnosis.kinds import named
 
@@ -73,21 +74,23 @@ def explained(evidence: Evidence, end: float) -> tuple[Name, ...]:
         if time.process_time() > end:
             break
         if mutant.kind not in found and all(
-            _same(evidence, mutant, i) for i in cases
+            _same(evidence, mutant, i, end) for i in cases
         ):
             found[mutant.kind] = named(mutant.kind)
     return tuple(found.values()) if len(found) <= 2 else ()
 
 
-def _same(evidence: Evidence, mutant: Mutant, i: int) -> bool:
+def _same(evidence: Evidence, mutant: Mutant, i: int, end: float) -> bool:
     """Return whether a mutant gives what the answer gives in a case.
 
-    Errors that read the same are no proof of the same mistake.
+    Errors that read the same are no proof of the same mistake. A mutant may
+    run for ever, and is stopped at the end.
     """
     outcome = evidence.outcomes[i]
     if outcome.error is not None:
         return False
-    other = evidence.oracle.run(mutant, i)
+    clock = Clock(max(end - time.process_time(), 0.02))
+    other = evidence.oracle.run(mutant, i, clock)
     return agree(outcome, other, evidence.case(i), evidence.oracle.part(i))
 
 

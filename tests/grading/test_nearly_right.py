@@ -1,0 +1,83 @@
+"""What is nearly right, or right in part, is described as that."""
+
+import time
+
+import torch
+
+from attn.exercises.spec import find
+from attn.grading.clock import TIME_LIMIT
+from attn.grading.judge import judge
+
+
+def message(exercise_id, answer):
+    verdict = judge(find(exercise_id), answer)
+    assert not verdict.passed
+    return " ".join(verdict.message.split())
+
+
+def average(x):
+    count = torch.arange(1, x.shape[-2] + 1, dtype=x.dtype)
+    return x.cumsum(-2) / count[:, None]
+
+
+def test_float32_in_the_middle_is_asked_for():
+    """Mistakes that are right in this case agree with what is nearly so."""
+
+    def answer(x):
+        return average(x.float()).to(x.dtype)
+
+    text = message("why-causal_average", answer)
+    assert "is a step computed in float32?" in text
+    assert "behaves like" not in text
+    assert "in another order" not in text
+
+
+def test_which_of_the_last_digits_are_wrong_is_chance():
+    def answer(query, key, value, temperature=1.0):
+        low = max(temperature, 0.1)
+        return (query @ key.mT / low).softmax(-1) @ value
+
+    assert "should be negative" not in message("why-soft_lookup", answer)
+
+
+def test_zeros_in_one_case_are_not_zeros_throughout():
+    def answer(out, shuffled, order):
+        back = shuffled[..., order.argsort(), :]
+        moved = (back - out).norm(dim=-1) / out.norm(dim=-1)
+        return torch.where(moved < 0.1, 0.0, moved)
+
+    text = message("pos-permutation_test", answer)
+    assert "The result is 0 throughout" not in text
+    assert "the wrong elements are 0" in text.lower()
+
+
+def test_a_tuple_that_holds_the_result_has_a_name():
+    def answer(x):
+        return average(x), x
+
+    verdict = judge(find("why-causal_average"), answer)
+    assert verdict.mistake == "A tuple is returned, not the result alone"
+
+
+def test_an_error_without_a_text_ends_with_its_type():
+    def answer(num_heads):
+        if num_heads & (num_heads - 1):
+            raise AssertionError
+        return 2 ** (-8 * torch.arange(1, num_heads + 1) / num_heads)
+
+    text = message("pos-alibi_slopes", answer)
+    assert "it raised AssertionError in the line" in text
+
+
+def test_a_change_of_the_solution_that_never_ends_is_stopped():
+    """One of them counts to 2**111."""
+
+    def answer(num_heads):
+        n = 2 ** (min(num_heads, 64).bit_length() - 1)
+        first = torch.arange(1, n + 1) / n
+        exponents = torch.cat([first, first - 1 / (2 * n)])
+        return (2 ** (-8 * exponents))[: min(num_heads, 64)]
+
+    start = time.process_time()
+    message("pos-alibi_slopes", answer)
+    assert time.process_time() - start < TIME_LIMIT
