@@ -19,6 +19,7 @@ from attn.backends import (
     sdpa,
     triton,
     triton_split_kv,
+    triton_variants,
 )
 from attn.backends.registry import TRACING, registry
 from attn.functional.attention import grouped, reference
@@ -58,6 +59,16 @@ for name, backend, supports_lse in (
         if hasattr(backend, option)
     }
     register(name, supports_lse=supports_lse, **options)(backend.run)
+for name, run in (
+    ("triton_tma", triton_variants.run_tma),
+    ("triton_persistent", triton_variants.run_persistent),
+):
+    register(
+        name,
+        unsupported_reasons=triton_variants.unsupported_reasons,
+        deprioritized=triton_variants.deprioritized,
+        tunable=triton_variants.tunable,
+    )(run)
 register("tiled", unsupported_reasons=_no_dropout, deprioritized=_few_scores)(
     tiled
 )

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from attn.backends import triton
+from attn.backends import triton, triton_variants
 from attn.backends.registry import TRACING
 from attn.backends.sdpa import masks_nothing
 from attn.functional.inputs import AttentionInputs
@@ -17,6 +17,7 @@ from attn.functional.inputs import AttentionInputs
 __all__ = ["deprioritized", "run", "tunable", "unsupported_reasons"]
 
 tunable = triton.tunable
+deprioritized = triton_variants.deprioritized
 
 
 def unsupported_reasons(inputs: AttentionInputs) -> list[str]:
@@ -41,13 +42,6 @@ def unsupported_reasons(inputs: AttentionInputs) -> list[str]:
     if inputs.requires_grad:
         reasons.append("a tensor requires a gradient: it computes none")
     return reasons
-
-
-def deprioritized(inputs: AttentionInputs) -> str:
-    """Return why it must be measured first."""
-    if not triton.tunable(inputs):
-        return "the interpreter is for tests"
-    return "it was not measured here: attn.api.autotune(...) compares"
 
 
 def run(inputs: AttentionInputs, return_lse: bool = False) -> Any:

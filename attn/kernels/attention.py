@@ -62,9 +62,12 @@ def fused_attention(
 
 
 def fused(
-    inputs: AttentionInputs, return_lse: bool = False
+    inputs: AttentionInputs, return_lse: bool = False, variant: str = ""
 ) -> Tensor | tuple[Tensor, Tensor]:
-    """Compute ``fused_attention`` on validated inputs."""
+    """Compute ``fused_attention`` on validated inputs.
+
+    ``variant`` is one of ``configs.VARIANTS``; that of the table when empty.
+    """
     if reasons := unsupported_reasons(inputs):
         raise ValueError(f"fused_attention cannot: {'; '.join(reasons)}")
     band = band_of(inputs)
@@ -86,7 +89,7 @@ def fused(
     start = start.to(query.device, torch.int32).expand(batch).contiguous()
     out, lse = launch.forward(
         query, key, value, mask, valid, inputs.sinks, start,
-        inputs.scale, inputs.softcap or 0.0, band.left, band.right,
+        inputs.scale, inputs.softcap or 0.0, band.left, band.right, variant,
     )  # fmt: skip
     out = inputs.from_4d(out)
     return (out, inputs.from_4d(lse)) if return_lse else out

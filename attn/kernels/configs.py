@@ -12,9 +12,12 @@ from contextlib import AbstractContextManager
 from typing import NamedTuple
 from unittest.mock import patch
 
-__all__ = ["Config", "config_of", "replaced"]
+__all__ = ["VARIANTS", "Config", "config_of", "replaced"]
 
 ANY = 0  # every GPU without its own row
+#: Tiles are loaded by pointers; by tensor descriptors; by descriptors in a
+#: persistent grid, which with pointers spills 24 to 376 bytes.
+VARIANTS = ("pointers", "tma", "persistent")
 
 
 class Config(NamedTuple):
@@ -25,6 +28,7 @@ class Config(NamedTuple):
     num_warps: int
     num_stages: int  # loads in flight
     why: str
+    variant: str = "pointers"  # of the forward kernel; see ``VARIANTS``
 
 
 # By kernel and bytes of an element; then by head_dim (up to) and GPU (90 is

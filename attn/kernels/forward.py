@@ -5,6 +5,10 @@ keeps three things for each row: the largest score ``m_i``, the sum of the
 weights ``l_i`` and the output, all so far; a larger score rescales them.
 Scores stay in registers and are never written to memory.
 
+There are two variants (``configs.VARIANTS``): tiles are loaded by tensor
+descriptors, and a program of a persistent grid computes one block after the
+other, where otherwise its loop has one turn.
+
 Source: Dao et al. 2022 and 2023; Milakov and Gimelshein 2018.
 """
 
@@ -18,7 +22,7 @@ from attn.kernels.tile import (
     block_range,
     dot,
     exp2_safe,
-    load_tile,
+    load_rows,
     log2_sum,
     store_tile,
     tile_scores,
@@ -31,7 +35,7 @@ __all__ = ["attention_forward"]
 def attention_forward(
     Q, K, V, OUT, LSE,  # tensors; LSE is (B, H, L), a natural log
     MASK, VALID, SINKS, OFFSETS, CU_Q, CU_K,  # the first three may be dummies
-    scale, softcap, left, right, H, L, S,
+    scale, softcap, left, right, B, H, L, S,
     q_b, q_h, q_l, q_d, k_b, k_h, k_s, k_d,  # strides
     v_b, v_h, v_s, v_d, o_b, o_h, o_l, m_b, m_h, m_l, m_s, lse_b, lse_h,
     GROUP: tl.constexpr,  # query heads per key head
@@ -42,11 +46,18 @@ def attention_forward(
     MASK_KIND: tl.constexpr,  # 0 none, 1 bool, 2 additive
     HAS_VALID: tl.constexpr, HAS_SINKS: tl.constexpr, HAS_CAP: tl.constexpr,
     VARLEN: tl.constexpr, PRECISION: tl.constexpr,
+    DESCRIPTORS: tl.constexpr,  # whether Q, K and V are, in place of pointers
+    PERSISTENT: tl.constexpr,  # whether a program computes several blocks
 ):  # fmt: skip
     """Compute ``OUT = softmax(Q @ K.T * scale …) @ V``, ``BLOCK_L`` rows."""
     b = tl.program_id(2).to(tl.int64)
     h = tl.program_id(1).to(tl.int64)
-    kv_head = h // GROUP
+    # Under a causal mask the last rows have the most keys: they go first.
+    block = tl.num_programs(0) - 1 - tl.program_id(0)
+    start, stop, step = 0, 1, 1
+    if PERSISTENT:
+        start, step = tl.program_id(0), tl.num_programs(0)
+        stop = tl.cdiv(L, BLOCK_L) * H * B
     if VARLEN:  # sequences are stored end to end: find this one
         q_start = tl.load(CU_Q + b).to(tl.int64)
         k_start = tl.load(CU_K + b).to(tl.int64)
@@ -57,52 +68,69 @@ def attention_forward(
         V += k_start * v_s
         OUT += q_start * o_l
         LSE += q_start
-    # Under a causal mask the last rows have the most keys: they go first.
-    block = tl.num_programs(0) - 1 - tl.program_id(0)
-    if block * BLOCK_L >= L:
+    # Only a short sequence has such blocks, but without this branch the
+    # compiler spills in float32.
+    if not PERSISTENT and block * BLOCK_L >= L:
         return
-    q_offset = tl.load(OFFSETS + b).to(tl.int32)
-    Q += b * q_b + h * q_h
-    K += b * k_b + kv_head * k_h
-    V += b * v_b + kv_head * v_h
-    OUT += b * o_b + h * o_h
-    LSE += b * lse_b + h * lse_h
-    MASK += b * m_b + h * m_h
-    VALID += b * S
-    row = block * BLOCK_L + tl.arange(0, BLOCK_L)  # (l,)
-    q = load_tile(Q, row, L, q_l, q_d, D, BLOCK_D)
+    for turn in tl.range(start, stop, step):
+        if PERSISTENT:  # of all heads the last rows, then those before
+            block = tl.cdiv(L, BLOCK_L) - 1 - turn // (H * B)
+            h = (turn % H).to(tl.int64)
+            b = (turn // H % B).to(tl.int64)
+        kv_head = h // GROUP
+        q_offset = tl.load(OFFSETS + b).to(tl.int32)
+        row = block * BLOCK_L + tl.arange(0, BLOCK_L)  # (l,)
+        q_head, k_head, v_head = Q, K, V  # descriptors are of all heads
+        if not DESCRIPTORS:
+            q_head = Q + b * q_b + h * q_h
+            k_head = K + b * k_b + kv_head * k_h
+            v_head = V + b * v_b + kv_head * v_h
+        out_head = OUT + b * o_b + h * o_h
+        lse_head = LSE + b * lse_b + h * lse_h
+        mask_head = MASK + b * m_b + h * m_h
+        valid_head = VALID + b * S
+        q = load_rows(
+            q_head, b, h, block * BLOCK_L, row, L, q_l, q_d, D, BLOCK_D,
+            DESCRIPTORS,
+        )  # fmt: skip
 
-    first, last = block * BLOCK_L + q_offset, row + q_offset
-    last = tl.max(tl.where(row < L, last, first), 0)  # positions of the rows
-    bounds = block_range(
-        first, last, left, right, S, BLOCK_S, BANDED == 2, BANDED > 0,
-        True, MASK_KIND > 0 or HAS_VALID,
-    )  # fmt: skip
-    m_i = tl.full([BLOCK_L], float("-inf"), tl.float32)
-    l_i = tl.zeros([BLOCK_L], tl.float32)
-    out = tl.zeros([BLOCK_L, BLOCK_DV], tl.float32)
-    for part in tl.static_range(3):  # the middle part needs no mask
-        for s0 in tl.range(bounds[part], bounds[part + 1], BLOCK_S):
-            column = s0 + tl.arange(0, BLOCK_S)  # (s,)
-            k = load_tile(K, column, S, k_s, k_d, D, BLOCK_D)  # (s, D)
-            scores, _ = tile_scores(
-                dot(q, tl.trans(k), PRECISION),  # (l, s)
-                row[:, None], column[None, :], L, S, q_offset, left, right,
-                scale, softcap, MASK, m_l, m_s, VALID,
-                part != 1, BANDED, MASK_KIND, HAS_VALID, HAS_CAP,
-            )  # fmt: skip
-            m_new = tl.maximum(m_i, tl.max(scores, 1))
-            p = exp2_safe(scores, m_new[:, None])
-            alpha = exp2_safe(m_i, m_new)
-            v = load_tile(V, column, S, v_s, v_d, DV, BLOCK_DV)  # (s, Dv)
-            l_i = l_i * alpha + tl.sum(p, 1)
-            out = out * alpha[:, None] + dot(p.to(v.dtype), v, PRECISION)
-            m_i = m_new
+        first, last = block * BLOCK_L + q_offset, row + q_offset
+        last = tl.max(tl.where(row < L, last, first), 0)  # of the positions
+        bounds = block_range(
+            first, last, left, right, S, BLOCK_S, BANDED == 2, BANDED > 0,
+            True, MASK_KIND > 0 or HAS_VALID,
+        )  # fmt: skip
+        m_i = tl.full([BLOCK_L], float("-inf"), tl.float32)
+        l_i = tl.zeros([BLOCK_L], tl.float32)
+        out = tl.zeros([BLOCK_L, BLOCK_DV], tl.float32)
+        for part in tl.static_range(3):  # the middle part needs no mask
+            for s0 in tl.range(bounds[part], bounds[part + 1], BLOCK_S):
+                column = s0 + tl.arange(0, BLOCK_S)  # (s,)
+                k = load_rows(
+                    k_head, b, kv_head, s0, column, S, k_s, k_d, D, BLOCK_D,
+                    DESCRIPTORS,
+                )  # (s, D)  # fmt: skip
+                scores, _ = tile_scores(
+                    dot(q, tl.trans(k), PRECISION),  # (l, s)
+                    row[:, None], column[None, :], L, S, q_offset, left, right,
+                    scale, softcap, mask_head, m_l, m_s, valid_head,
+                    part != 1, BANDED, MASK_KIND, HAS_VALID, HAS_CAP,
+                )  # fmt: skip
+                m_new = tl.maximum(m_i, tl.max(scores, 1))
+                p = exp2_safe(scores, m_new[:, None])
+                alpha = exp2_safe(m_i, m_new)
+                v = load_rows(
+                    v_head, b, kv_head, s0, column, S, v_s, v_d, DV, BLOCK_DV,
+                    DESCRIPTORS,
+                )  # (s, Dv)  # fmt: skip
+                l_i = l_i * alpha + tl.sum(p, 1)
+                out = out * alpha[:, None] + dot(p.to(v.dtype), v, PRECISION)
+                m_i = m_new
 
-    lse = log2_sum(m_i, l_i) / LOG2E
-    tl.store(LSE + row, lse, row < L)
-    if HAS_SINKS:  # one more score, without a value
-        sink = tl.load(SINKS + h).to(tl.float32) * LOG2E
-        l_i += tl.math.exp2(sink - tl.where(l_i > 0.0, m_i, sink))
-    out = out / tl.where(l_i > 0.0, l_i, 1.0)[:, None]
-    store_tile(OUT, out, row, L, o_l, DV, BLOCK_DV)
+        lse = log2_sum(m_i, l_i) / LOG2E
+        tl.store(lse_head + row, lse, row < L)
+        if HAS_SINKS:  # one more score, without a value
+            sink = tl.load(SINKS + h).to(tl.float32) * LOG2E
+            l_i += tl.math.exp2(sink - tl.where(l_i > 0.0, m_i, sink))
+        out = out / tl.where(l_i > 0.0, l_i, 1.0)[:, None]
+        store_tile(out_head, out, row, L, o_l, DV, BLOCK_DV)

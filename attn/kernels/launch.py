@@ -6,6 +6,7 @@ tensors of four axes, from ``attn.kernels.attention``.
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import torch
@@ -13,8 +14,13 @@ import triton
 from torch import Tensor
 
 from attn.kernels.backward import attention_dkdv, attention_dq
-from attn.kernels.configs import config_of
+from attn.kernels.configs import Config, config_of
 from attn.kernels.forward import attention_forward
+from attn.kernels.variants import (
+    descriptor_reasons,
+    descriptors,
+    programs_at_a_time,
+)
 
 __all__ = [
     "Options",
@@ -68,6 +74,7 @@ def forward(
     softcap: float,
     left: int,
     right: int,
+    variant: str = "",
 ) -> tuple[Tensor, Tensor]:
     """Compute the output and the lse.
 
@@ -77,6 +84,7 @@ def forward(
         value: ``(B, Hkv, S, Dv)``.
         mask, valid, sinks, q_offset, scale, softcap, left, right: the fields
             of ``Options``.
+        variant: of the kernel; that of the table when empty.
 
     Returns:
         ``(B, H, L, Dv)`` in the query's dtype; ``(B, H, L)`` float32.
@@ -87,7 +95,7 @@ def forward(
     out, lse = _empty_results(query, key, value)
     if not out.numel():
         return out, lse.fill_(-torch.inf)
-    launch_forward(query, key, value, out, lse, options)
+    launch_forward(query, key, value, out, lse, options, variant=variant)
     return out, lse
 
 
@@ -109,6 +117,7 @@ def launch_forward(
     options: Options,
     cu_seqlens: tuple[Tensor, Tensor] | None = None,
     max_seqlen_q: int = 0,
+    variant: str = "",
 ) -> None:
     """Launch the forward kernel, which fills ``out`` and ``lse``.
 
@@ -120,21 +129,34 @@ def launch_forward(
         cu_seqlens: the starts of the queries and of the keys of each
             sequence, and the end of the last; int32, ``(B + 1,)``.
         max_seqlen_q: queries of the longest sequence.
+        variant: as in ``forward``; without ``cu_seqlens``, and where the
+            tensors have descriptors.
     """
     B, H, L, _ = query.shape
     S = key.shape[2]
+    inputs: list[Any] = [query, key, value]
     tile = tiles("forward", query, value, max_seqlen_q or L, S)
     grid = (triton.cdiv(max_seqlen_q or L, tile["BLOCK_L"]), H, B)
+    constants = shape_constants(query, key, value)
+    variant = variant or _config("forward", query, value).variant
+    if cu_seqlens or descriptor_reasons(*inputs):
+        variant = "pointers"
+    if variant != "pointers":
+        inputs = descriptors(query, key, value, constants | tile)
+    if variant == "persistent":
+        most = programs_at_a_time(query.device, tile["num_warps"])
+        grid = (min(most, math.prod(grid)), 1, 1)
     if cu_seqlens:  # the kernel loads both; other values compile it again
         L = S = 0
     mask, *vectors = dummy_pointers(query, *options[:3])
     attention_forward[grid](
-        query, key, value, out, lse, mask, *vectors, options.q_offset,
-        *(cu_seqlens or (query, query)), *options[4:], H, L, S,
+        *inputs, out, lse, mask, *vectors, options.q_offset,
+        *(cu_seqlens or (query, query)), *options[4:], B, H, L, S,
         *query.stride(), *key.stride(), *value.stride(), *out.stride()[:3],
         *mask.stride(), *lse.stride()[:2],
-        **shape_constants(query, key, value), **options.constants, **tile,
-        VARLEN=cu_seqlens is not None,
+        **constants, **options.constants, **tile,
+        VARLEN=cu_seqlens is not None, DESCRIPTORS=variant != "pointers",
+        PERSISTENT=variant == "persistent",
     )  # fmt: skip
 
 
@@ -202,7 +224,7 @@ def _empty_gradients(
 
 
 def _save(ctx: Any, inputs: Any, output: Any) -> None:
-    tensors, ctx.numbers = inputs[:7], inputs[7:]
+    tensors, ctx.numbers = inputs[:7], inputs[7:11]
     ctx.save_for_backward(*tensors, *output)
 
 
@@ -226,7 +248,7 @@ def _gradients(ctx: Any, d_out: Tensor, d_lse: Tensor) -> Any:
         d_out, query, key, value, lse_with_sink.contiguous(),
         delta.contiguous(), mask, valid, q_offset, *ctx.numbers,
     )  # fmt: skip
-    return *grads, None, None, d_sinks, *(None,) * 5
+    return *grads, None, None, d_sinks, *(None,) * 6
 
 
 forward.register_autograd(_gradients, setup_context=_save)
@@ -247,6 +269,14 @@ def shape_constants(
     }
 
 
+def _config(kernel: str, query: Tensor, value: Tensor) -> Config:
+    arch = 0
+    if query.is_cuda:
+        arch = 10 * torch.cuda.get_device_capability(query.device)[0]
+    head_dim = max(query.shape[-1], value.shape[-1])
+    return config_of(kernel, head_dim, query.element_size(), arch)
+
+
 def tiles(
     kernel: str, query: Tensor, value: Tensor, q_len: int, kv_len: int
 ) -> dict[str, int]:
@@ -254,11 +284,7 @@ def tiles(
 
     Blocks shrink with the sequence, to 16 at least.
     """
-    arch = 0
-    if query.is_cuda:
-        arch = 10 * torch.cuda.get_device_capability(query.device)[0]
-    head_dim = max(query.shape[-1], value.shape[-1])
-    config = config_of(kernel, head_dim, query.element_size(), arch)
+    config = _config(kernel, query, value)
 
     def fit(block: int, length: int) -> int:
         return min(block, max(16, triton.next_power_of_2(length)))

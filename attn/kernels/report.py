@@ -42,6 +42,8 @@ KERNELS = {
     "dq": ("backward.py", "attention_dq"),
     "decode": ("decode.py", "decode_split"),
 }
+#: Of the forward kernel, as in ``configs``; no configuration selects them.
+VARIANTS = ("forward_tma", "forward_persistent")
 
 
 class CompiledKernel(NamedTuple):
@@ -74,7 +76,9 @@ def compile_report(
     Args:
         archs: compute capabilities times ten.
         head_dims: ``D = Dv``, powers of two.
-        kernels: of ``forward``, ``dkdv``, ``dq`` and ``decode``.
+        kernels: of ``forward``, ``dkdv``, ``dq`` and ``decode``, and of
+            ``forward_tma`` and ``forward_persistent``, which no configuration
+            selects.
         dtypes: of ``bf16``, ``fp16`` and ``fp32``.
 
     Returns:
@@ -84,9 +88,10 @@ def compile_report(
         ValueError: there is no such kernel.
         RuntimeError: the compiler failed; its last words.
     """
-    if unknown := set(kernels) - set(KERNELS):
+    known = (*KERNELS, *VARIANTS)
+    if unknown := set(kernels) - set(known):
         raise ValueError(
-            f"kernels must be among {tuple(KERNELS)}; got {min(unknown)!r}"
+            f"kernels must be among {known}; got {min(unknown)!r}"
         )
     return _compile_all(
         [
@@ -103,7 +108,8 @@ def _shipped(kernel: str, arch: int, head_dim: int, dtype: str) -> list[Any]:
     """Return the arguments of ``_compile``."""
     from attn.kernels.configs import config_of
 
-    config = config_of(kernel, head_dim, ITEMSIZE[dtype], arch)
+    name, _, variant = kernel.partition("_")
+    config = config_of(name, head_dim, ITEMSIZE[dtype], arch)
     heads = dict.fromkeys(("D", "DV", "BLOCK_D", "BLOCK_DV"), head_dim)
     absent = ("HAS_VALID", "HAS_SINKS", "HAS_CAP", "VARLEN", "WINDOWED")
     constants = {
@@ -117,8 +123,10 @@ def _shipped(kernel: str, arch: int, head_dim: int, dtype: str) -> list[Any]:
         "CAUSAL": True,
         "MASK_KIND": 0,
         "PRECISION": "ieee" if dtype == "fp32" else "tf32",
+        "DESCRIPTORS": bool(variant),
+        "PERSISTENT": variant == "persistent",
     }
-    file, function = KERNELS[kernel]
+    file, function = KERNELS[name]
     path = str(Path(__file__).with_name(file))
     launch = config.num_warps, config.num_stages
     return [kernel, path, function, constants, arch, dtype, *launch]
@@ -240,6 +248,14 @@ def _compile(
     signature = {
         n: "constexpr" if n in known else _type(n, dtype) for n in names
     }
+    if constants.get("DESCRIPTORS"):
+        for tensor, block in (
+            ("Q", "BLOCK_L"),
+            ("K", "BLOCK_S"),
+            ("V", "BLOCK_S"),
+        ):
+            tile = [1, 1, constants[block], constants["BLOCK_D"]]
+            signature[tensor] = f"tensordesc<{dtype}{tile}>"
     aligned = {
         (i,): [["tt.divisibility", 16]]
         for i, n in enumerate(names)
@@ -271,7 +287,7 @@ def _type(name: str, dtype: str) -> str:
     """Return the type of a kernel's argument, from its name."""
     if name in ("scale", "softcap"):
         return "fp32"
-    if name.islower() or name in ("H", "L", "S"):
+    if name.islower() or name in ("B", "H", "L", "S"):
         return "i32"
     if name in ("OFFSETS", "CU_Q", "CU_K", "LENGTHS"):
         return "*i32"

@@ -20,6 +20,7 @@ __all__ = [
     "block_range",
     "dot",
     "exp2_safe",
+    "load_rows",
     "load_tile",
     "log2_sum",
     "store_tile",
@@ -37,6 +38,24 @@ def load_tile(X, row, L, x_l, x_d, D: tl.constexpr, BLOCK_D: tl.constexpr):
     d = tl.arange(0, BLOCK_D)
     ptrs = X + row[:, None].to(tl.int64) * x_l + d[None, :] * x_d
     return tl.load(ptrs, (row < L)[:, None] & (d < D)[None, :], 0.0)
+
+
+@triton.jit
+def load_rows(
+    X, b, h, first, row, L, x_l, x_d, D: tl.constexpr, BLOCK_D: tl.constexpr,
+    DESCRIPTORS: tl.constexpr,
+):  # fmt: skip
+    """Load the rows of a head from ``first`` on, 0 beyond the tensor.
+
+    ``X`` points to the head, or is the descriptor of the whole tensor: then,
+    on Hopper and newer GPUs, one instruction copies the tile (TMA).
+    """
+    if DESCRIPTORS:
+        tile = X.load([b.to(tl.int32), h.to(tl.int32), first, 0])
+        tile = tl.reshape(tile, [row.shape[0], BLOCK_D])
+    else:
+        tile = load_tile(X, row, L, x_l, x_d, D, BLOCK_D)
+    return tile
 
 
 @triton.jit

@@ -13,10 +13,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from attn.kernels import configs
 from tests.gpu.kernel_calls import VARIANTS, Check, run
 
 __all__ = ["check", "checks", "distance", "few_roundings"]
 
+#: By their names in the registry; no configuration selects them.
+FORWARD_VARIANTS = tuple(f"triton_{x}" for x in configs.VARIANTS[1:])
 #: ``(D, Dv)``: rows of ``attn.kernels.configs``, then sizes padded to them.
 HEADS = ((128, 128), (64, 64), (256, 256), (32, 32), (16, 16), (80, 72))
 
@@ -32,6 +35,7 @@ def checks(dry: bool = False) -> list[Check]:
                ("causal", "all")]  # fmt: skip
     if dry:
         calls = [*(("attention", v) for v in VARIANTS), *serving]
+        calls += [(kernel, "all") for kernel in FORWARD_VARIANTS]
         return [
             Check(*call, dtypes[i % 3], 16, 8, 1, 2, 1, 18, 35)
             for i, call in enumerate(calls)
@@ -41,6 +45,11 @@ def checks(dry: bool = False) -> list[Check]:
         for head in HEADS
         for dtype in dtypes
         for kernel in ("attention", "decode", "varlen")
+    ]
+    found += [
+        Check(kernel, "causal", "bfloat16", *head)
+        for head in HEADS[:3]
+        for kernel in FORWARD_VARIANTS
     ]
     long = {"B": 1, "H": 2, "Hkv": 1, "L": 4096, "S": 4096}
     found += [

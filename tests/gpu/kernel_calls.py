@@ -7,13 +7,14 @@ element that is never written and a race become visible.
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from attn import functional, masks
+from attn import api, functional, masks
 
 __all__ = ["VARIANTS", "Check", "Results", "Runs", "run"]
 
@@ -35,7 +36,7 @@ VARIANTS = (
 class Check(NamedTuple):
     """One call of one kernel, in the book's alphabet of sizes."""
 
-    kernel: str  # "attention" (forward and backward), "decode" or "varlen"
+    kernel: str  # "attention" (also backward), "decode", "varlen", a variant
     variant: str
     dtype: str
     D: int
@@ -66,12 +67,15 @@ class Runs(NamedTuple):
 
 def run(check: Check) -> Runs:
     """Run the calls of a check."""
-    return _CALLS[check.kernel](check)
+    return _CALLS.get(check.kernel, _attention)(check)
 
 
 def _attention(check: Check) -> Runs:
     from attn.kernels import fused_attention
 
+    kernel: Callable[..., Any] = fused_attention
+    if check.kernel != "attention":
+        kernel = functools.partial(api.attention, impl=check.kernel)
     inputs = _qkv(check)
     options = _options(check)
     sinks = options.pop("sinks", None)
@@ -105,7 +109,7 @@ def _attention(check: Check) -> Runs:
             grads["d_sinks"] = grads["d_sinks"][:, None]
         return {"out": out, "lse": lse[..., None], **grads}
 
-    return _runs(call, fused_attention, check)
+    return _runs(call, kernel, check)
 
 
 def _decode(check: Check) -> Runs:

@@ -60,7 +60,9 @@ def configurations(run: dict[str, Any]) -> Table:
     return Table(head, rows, title)
 
 
-def _tile(config: dict[str, int] | None) -> str:
+def _tile(config: dict[str, Any] | None) -> str:
     if config is None:
         return "-"
-    return "{block_l}x{block_s} w{num_warps} s{num_stages}".format(**config)
+    tile = "{block_l}x{block_s} w{num_warps} s{num_stages}".format(**config)
+    variant = config["variant"]
+    return tile if variant == "pointers" else f"{tile} {variant}"

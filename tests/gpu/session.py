@@ -122,8 +122,10 @@ class Session:
         stage = self.run["sweep"]
         trials = sweep.trials(arch, rows)
         stage["planned"] = len(trials)
-        if self.dry:
-            trials = trials[: len(rows) + 1]
+        if self.dry:  # the shipped ones; of the first a neighbour, variants
+            others = [x for x in trials[len(rows) :] if x.row == rows[0]]
+            new = [x for x in others if x.config.variant != "pointers"]
+            trials = trials[: len(rows)] + others[:1] + new[:2]
         tried: dict[sweep.Row, list[dict[str, Any]]] = {r: [] for r in rows}
         outcomes = self._run_all(sweep.try_config, trials, "trials")
         for trial, (_, error, _) in outcomes:

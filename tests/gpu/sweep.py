@@ -4,7 +4,8 @@
 head size, dtype and GPU. A trial runs a neighbour of a row in a worker
 process and compares the result with float64; the right ones are timed side by
 side. Trials compile in parallel, and timing loads the compiled kernels from
-Triton's disk cache.
+Triton's disk cache. A variant of the forward kernel is one more field of a
+configuration; it is best only where it wins clearly.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import torch
 from torch import Tensor
 
 from attn import functional
-from attn.kernels.configs import Config, config_of, replaced
+from attn.kernels.configs import ANY, VARIANTS, Config, config_of, replaced
 from attn.profiling import benchmark_interleaved
 from tests.gpu.correctness import distance, few_roundings
 
@@ -37,6 +38,7 @@ __all__ = [
 ]
 
 GOOD_RATIO = 1.05  # a shipped row within it of the best is good
+KEPT_RATIO = 0.97  # of the time: another variant must be as fast to be best
 CHECKED_LENGTH = 1008  # a multiple of 16 like 8192: the same compiled kernel
 
 
@@ -82,17 +84,18 @@ def _rows() -> tuple[Row, ...]:
 ROWS = _rows()  # the most important first
 
 
-def candidates(kernel: str, shipped: Config) -> list[list[Config]]:
+def candidates(kernel: str, shipped: Config, arch: int) -> list[list[Config]]:
     """List neighbours of a configuration by the number of changed fields.
 
     Args:
         kernel: of the table.
         shipped: the configuration to change.
+        arch: of the GPU, which has descriptors from 90 on.
 
     Returns:
         ``[[shipped], one field changed, two fields changed]``.
     """
-    steps: dict[str, list[int]] = {
+    steps: dict[str, list[Any]] = {
         "block_l": [shipped.block_l // 2, shipped.block_l * 2],
         "block_s": [shipped.block_s // 2, shipped.block_s * 2],
         "num_warps": [shipped.num_warps // 2, shipped.num_warps * 2],
@@ -100,15 +103,22 @@ def candidates(kernel: str, shipped: Config) -> list[list[Config]]:
     }
     if kernel == "decode":  # its rows are the heads of a group
         del steps["block_l"]
-    least = {"block_l": 16, "block_s": 16, "num_warps": 4, "num_stages": 1}
-    most = {"block_l": 256, "block_s": 256, "num_warps": 8, "num_stages": 5}
+    if kernel == "forward" and (arch >= 90 or arch == ANY):
+        steps["variant"] = [x for x in VARIANTS if x != shipped.variant]
+    allowed = {
+        "block_l": range(16, 257),
+        "block_s": range(16, 257),
+        "num_warps": (4, 8),
+        "num_stages": range(1, 6),
+        "variant": VARIANTS,
+    }
     found = [[shipped]]
     for number in (1, 2):
         found.append([])
         for names in combinations(steps, number):
             for values in product(*(steps[name] for name in names)):
                 change = dict(zip(names, values, strict=True))
-                if all(least[n] <= x <= most[n] for n, x in change.items()):
+                if all(x in allowed[n] for n, x in change.items()):
                     new = shipped._replace(why="", **change)
                     found[-1].append(new)
     return found
@@ -118,7 +128,7 @@ def trials(arch: int, rows: Iterable[Row] = ROWS) -> list[Trial]:
     """List all trials, the shipped configurations and nearest ones first."""
     by_distance: list[list[Trial]] = [[], [], []]
     for row in rows:
-        near = candidates(row.kernel, row.shipped(arch))
+        near = candidates(row.kernel, row.shipped(arch), arch)
         if row.dtype == "float32":
             near = near[:2]
         for found, configs in zip(by_distance, near, strict=False):
@@ -176,6 +186,9 @@ def summary(
 ) -> dict[str, Any]:
     """Compare the shipped configuration with the best.
 
+    A configuration of another variant is the best if it takes less than 0.97
+    of the time of every configuration of the shipped variant.
+
     Args:
         row, arch: of the table.
         tried: dicts of ``config`` and ``seconds``, or ``error``.
@@ -191,8 +204,12 @@ def summary(
         for trial in tried
         if "seconds" in trial
     }
-    best = min(timed, key=lambda config: timed[config], default=None)
     own = timed.get(tuple(shipped.items()))
+    order: list[Any] = sorted(timed, key=lambda config: timed[config])
+    same = [x for x in order if dict(x)["variant"] == shipped["variant"]]
+    best = (same or order or [None])[0]
+    if best and timed[order[0]] < KEPT_RATIO * timed[best]:
+        best = order[0]
     ratio = None if best is None or own is None else own / timed[best]
     return {
         "kernel": row.kernel,
@@ -207,7 +224,7 @@ def summary(
     }
 
 
-def fields(config: Config) -> dict[str, int]:
+def fields(config: Config) -> dict[str, Any]:
     """Return a configuration without its reason, for JSON."""
     fields = config._asdict()
     del fields["why"]

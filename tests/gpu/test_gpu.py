@@ -19,14 +19,17 @@ from attn.bench import results  # noqa: E402
 from attn.bench.__main__ import main as bench  # noqa: E402
 from attn.bench.cases import CASES, find  # noqa: E402
 from attn.kernels import attention  # noqa: E402
+from attn.kernels.configs import VARIANTS as FORWARD_VARIANTS  # noqa: E402
 from attn.kernels.configs import Config, config_of, replaced  # noqa: E402
-from tests.gpu import correctness, session, sweep  # noqa: E402
+from tests.gpu import correctness, report, session, sweep  # noqa: E402
 from tests.gpu.__main__ import main  # noqa: E402
 from tests.gpu.kernel_calls import VARIANTS, Check  # noqa: E402
 from tests.gpu.workers import Worker, run_all  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore:flex_attention called")
 ROOT = Path(__file__).parents[2]
+SHIPPED = {"attention", "decode", "varlen"}
+KERNELS = SHIPPED | set(correctness.FORWARD_VARIANTS)
 
 
 @pytest.fixture(scope="module")
@@ -41,10 +44,10 @@ def test_a_dry_run_goes_through_all_three_stages(run):
     found = results.load(run)
     assert found["dry"] and not found["pending"]
     checks = found["correctness"]["checks"]
-    assert len(checks) == found["correctness"]["planned"] == 15
+    assert len(checks) == found["correctness"]["planned"] == 17
     assert all(check["right"] and check["repeatable"] for check in checks)
     kernels = {check["kernel"] for check in checks}
-    assert kernels == {"attention", "decode", "varlen"}
+    assert kernels == KERNELS
     assert [row["kernel"] for row in found["sweep"]["rows"]] == [
         "forward",
         "dkdv",
@@ -52,6 +55,12 @@ def test_a_dry_run_goes_through_all_three_stages(run):
     ]
     for row in found["sweep"]["rows"]:
         assert row["ratio"] >= 1.0 and row["tried"][0]["seconds"]
+    tried = [
+        trial["config"]["variant"]
+        for trial in found["sweep"]["rows"][0]["tried"]
+        if trial["seconds"]
+    ]
+    assert set(tried) == set(FORWARD_VARIANTS)
     assert [case["case"] for case in found["cases"]] == ["gpu-decode"]
     assert {"torch", "triton"} <= set(found["about"]["versions"])
     assert found["time"].keys() == {
@@ -65,7 +74,7 @@ def test_a_dry_run_goes_through_all_three_stages(run):
 def test_its_file_can_be_shown_like_any_run(run, capsys):
     assert main(["show", str(run)]) == 0
     shown = capsys.readouterr().out
-    for text in ("15 of 15 checks", "Configurations", "Medians", "DRY RUN"):
+    for text in ("17 of 17 checks", "Configurations", "Medians", "DRY RUN"):
         assert text in shown
     assert bench(["show", str(run)]) == 0
     assert capsys.readouterr().out in shown
@@ -188,12 +197,12 @@ def small(variant="causal", dtype="float32"):
 
 def test_the_checks_cover_every_kernel_variant_dtype_and_row_of_the_table():
     checks = correctness.checks()
-    kernels = {"attention", "decode", "varlen"}
     dtypes = ("bfloat16", "float16", "float32")
     for D in (64, 128, 256):
         for dtype in dtypes:
             found = {c.kernel for c in checks if (c.D, c.dtype) == (D, dtype)}
-            assert found == kernels, (D, dtype)
+            half = KERNELS if dtype == "bfloat16" else SHIPPED
+            assert found == half, (D, dtype)
     assert {c.variant for c in checks} == set(VARIANTS)
     assert len(checks) == len(set(checks))
 
@@ -266,7 +275,24 @@ def test_candidates_are_neighbours_and_the_shipped_row_is_first():
         for block in config[:2]:
             assert block in (16, 32, 64, 128, 256)
         assert config.num_warps in (4, 8) and 1 <= config.num_stages <= 5
+        assert config.variant == "pointers" or trial.row.kernel == "forward"
     assert len(trials) == len({trial._replace() for trial in trials})
+
+
+def test_each_variant_is_tried_alone_and_with_every_neighbour():
+    """Where the GPU has descriptors."""
+    row = sweep.ROWS[0]
+    tiles = {}
+    for trial in sweep.trials(90, [row]):
+        tiles.setdefault(trial.config.variant, set()).add(trial.config[:4])
+    assert tiles.keys() == set(FORWARD_VARIANTS)
+    one_field = {
+        x[:4] for x in sweep.candidates("forward", row.shipped(90), 90)[1]
+    }
+    for variant in FORWARD_VARIANTS[1:]:
+        assert tiles[variant] == one_field | {row.shipped(90)[:4]}
+    found = {trial.config.variant for trial in sweep.trials(80)}
+    assert found == {"pointers"}
 
 
 @pytest.mark.parametrize("kernel", ("forward", "dkdv", "dq", "decode"))
@@ -296,6 +322,34 @@ def test_the_shipped_row_is_compared_with_the_best():
     assert found["best"] == faster and not found["good"]
     assert found["ratio"] == pytest.approx(1.1)
     assert sweep.summary(row, 90, tried[:1])["good"]
+
+
+@pytest.mark.parametrize("variant", FORWARD_VARIANTS[1:])
+def test_a_variant_is_best_only_if_it_wins_by_three_percent(variant):
+    row = sweep.ROWS[0]
+    shipped = sweep.fields(row.shipped(90))
+    other = {**shipped, "variant": variant}
+    tried = [{"config": shipped, "seconds": [1.0]}]
+
+    def best(seconds):
+        timed = {"config": other, "seconds": [seconds]}
+        return sweep.summary(row, 90, [*tried, timed])["best"]
+
+    assert best(0.98) == shipped and best(0.96) == other
+    shown = report.configurations(
+        {
+            "sweep": {
+                "tried": 2,
+                "planned": 2,
+                "rows": [
+                    sweep.summary(
+                        row, 90, [*tried, {"config": other, "seconds": [0.5]}]
+                    )
+                ],
+            }
+        }
+    )
+    assert f"s{shipped['num_stages']} {variant} " in str(shown)
 
 
 def test_a_configuration_that_computes_something_else_is_refused(monkeypatch):

@@ -1,0 +1,59 @@
+"""Variants of the forward kernel: tensor descriptors, a persistent grid.
+
+A descriptor is a tensor's address, shape and strides, and the shape of a
+tile. Hopper and newer GPUs copy a tile with one instruction (TMA), and no
+thread computes an address. The descriptors are made here, before the launch:
+one that is made in the kernel needs scratch memory, from an allocator.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from triton.tools.tensor_descriptor import TensorDescriptor
+
+__all__ = ["descriptor_reasons", "descriptors", "programs_at_a_time"]
+
+
+def descriptor_reasons(query: Tensor, key: Tensor, value: Tensor) -> list[str]:
+    """Return why tensors have no descriptors; empty when they have."""
+    reasons = []
+    for name, x in (("query", query), ("key", key), ("value", value)):
+        *outer, last = x.stride()
+        apart = [n * x.element_size() for n in outer]
+        if last != 1 or any(n <= 0 or n % 16 for n in apart):
+            reasons.append(
+                f"{name} has the strides {x.stride()}: a tensor descriptor "
+                "needs 1 in the end, and multiples of 16 bytes"
+            )
+        # A graph that is being traced has no addresses.
+        elif not torch.compiler.is_compiling() and x.data_ptr() % 16:
+            reasons.append(
+                f"{name} begins at an address that is no multiple of 16, "
+                "which a tensor descriptor needs"
+            )
+    return reasons
+
+
+def descriptors(
+    query: Tensor, key: Tensor, value: Tensor, sizes: dict[str, int]
+) -> list[TensorDescriptor]:
+    """Return the descriptors of the tensors, with tiles of these sizes."""
+    return [
+        TensorDescriptor.from_tensor(x, [1, 1, sizes[rows], sizes[columns]])
+        for x, rows, columns in (
+            (query, "BLOCK_L", "BLOCK_D"),
+            (key, "BLOCK_S", "BLOCK_D"),
+            (value, "BLOCK_S", "BLOCK_DV"),
+        )
+    ]
+
+
+def programs_at_a_time(device: torch.device, num_warps: int) -> int:
+    """Return how many programs of a persistent grid a GPU runs at a time."""
+    processors = 2  # of the interpreter: so few that each has several turns
+    if device.type == "cuda":
+        found = torch.cuda.get_device_properties(device)
+        processors = found.multi_processor_count
+    # Two programs of 8 warps would need more registers than there are.
+    return processors * max(1, 8 // num_warps)

@@ -1,0 +1,146 @@
+"""The forward kernel's variants: descriptors, and a persistent grid."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+
+import pytest
+
+import attn
+from attn import profiling
+
+pytest.importorskip("triton")
+
+from attn.kernels import fused_attention, launch  # noqa: E402
+from attn.kernels.configs import Config, config_of  # noqa: E402
+from tests.attn.test_kernels import (  # noqa: E402
+    BF16,
+    FP32,
+    NAMES,
+    check,
+    options,
+    randn,
+    small_tiles,
+)
+
+__all__ = ["small_tiles"]  # a fixture of every test here
+
+
+#: Head sizes of the rows of ``configs``, and lengths that fill no tile.
+HEADS = {
+    "D = 64": (2, 4, 2, 19, 37, 64, 64),
+    "D = 128": (1, 3, 1, 33, 21, 128, 128),
+    "D = 256": (1, 2, 2, 18, 34, 256, 256),
+    "Dv < D": (2, 2, 1, 40, 16, 80, 32),
+    "one query": (2, 4, 1, 1, 45, 16, 16),
+}
+
+
+def is_quick_variant(size, name, dtype):
+    if dtype == FP32:
+        return name in ("causal, last", "plain", "all") and size == "D = 64"
+    return name == "causal" and size != "D = 64"
+
+
+@pytest.mark.parametrize("impl", ("triton_tma", "triton_persistent"))
+@pytest.mark.parametrize(
+    ("size", "name", "dtype"),
+    [
+        case
+        if is_quick_variant(*case)
+        else pytest.param(*case, marks=pytest.mark.exhaustive)
+        for case in itertools.product(HEADS, NAMES, (FP32, BF16))
+    ],
+    ids=str,
+)
+def test_the_variants_compute_the_same(impl, size, name, dtype):
+    sizes = HEADS[size]
+    function = functools.partial(attn.attention, impl=impl)
+    check(sizes, options(name, sizes), dtype, function)
+
+
+def launched(monkeypatch, function, *tensors, **kwargs):
+    """Return the grid and the keyword arguments of the forward kernel."""
+    found = []
+
+    class Kernel:
+        def __getitem__(self, grid):
+            return lambda *_, **constants: found.append((grid, constants))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(launch, "attention_forward", Kernel())
+        function(*tensors, **kwargs)
+    ((grid, constants),) = found
+    return grid, constants["DESCRIPTORS"], constants["PERSISTENT"]
+
+
+def test_nothing_selects_a_variant_but_its_name_or_a_row_of_the_table(
+    monkeypatch,
+):
+    q = randn(2, 2, 40, 16)
+
+    def of(function, *tensors, **kwargs):
+        return launched(monkeypatch, function, *tensors, **kwargs)
+
+    assert of(fused_attention, q, q, q) == ((3, 2, 2), False, False)
+    for impl, last in (("tma", (3, 2, 2)), ("persistent", (4, 1, 1))):
+        name = f"triton_{impl}"
+        found = of(attn.attention, q, q, q, impl=name)
+        assert found == (last, True, impl == "persistent")
+        assert "interpreter" in attn.api.explain(q, q, q).deprioritized[name]
+        row = Config(16, 32, 4, 1, "for a test", impl)
+        with monkeypatch.context() as patched:
+            patched.setattr(launch, "config_of", lambda *_, row=row: row)
+            assert of(fused_attention, q, q, q) == found
+            # A table serves every call: these have no descriptors.
+            for x in (q.mT.contiguous().mT, q[..., 1:]):
+                assert not of(fused_attention, x, x, x)[1]
+    for kernel in ("forward", "dkdv", "dq", "decode"):
+        for head_dim, arch in itertools.product((64, 128, 256), (80, 90, 100)):
+            for itemsize in (2, 4):
+                row = config_of(kernel, head_dim, itemsize, arch)
+                assert row.variant == "pointers"
+
+
+def test_a_variant_says_which_tensor_has_no_descriptor():
+    q, odd = randn(2, 2, 8, 16), randn(2, 2, 8, 18)[..., 1:17]
+    wide = q.mT.contiguous().mT
+    few = randn(1, 2, 8, 16).expand(2, -1, -1, -1)
+    late = randn(1 + 2 * 2 * 8 * 16)[1:].view(2, 2, 8, 16)
+    for name, args in (("query", (wide, q, q)), ("key", (q, odd, q)),
+                       ("value", (q, q, few))):  # fmt: skip
+        with pytest.raises(ValueError, match=f"tma cannot: {name} has the st"):
+            attn.attention(*args, impl="triton_tma")
+    with pytest.raises(ValueError, match="cannot: key begins at an address"):
+        attn.attention(q, late, q, impl="triton_persistent")
+    with pytest.raises(ValueError, match="cannot: dropout_p is 0.5"):
+        attn.attention(q, q, q, dropout_p=0.5, impl="triton_persistent")
+
+
+def test_the_blocks_with_the_most_keys_are_the_first_of_a_persistent_grid():
+    """Of 4 programs, each has 3 of the 12 blocks: what they load is close."""
+    traffic = []
+
+    class Counting:
+        def __getitem__(self, grid):
+            return lambda *args, **kwargs: traffic.append(
+                profiling.traffic(kernel, grid, *args, **kwargs)
+            )
+
+    kernel = launch.attention_forward
+    q, k, v = (randn(2, 2, 48, 16, seed=i) for i in range(3))
+    for impl in ("triton", "triton_tma", "triton_persistent"):
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(launch, "attention_forward", Counting())
+            attn.attention(q, k, v, is_causal=True, impl=impl)
+    plain, tma, persistent = traffic
+    assert len(plain.programs) == len(tma.programs) == 12
+    for name in "QKV":
+        moved = {x.loads[name][:3] for x in traffic}
+        assert len(moved) == 1, "every variant moves the same bytes"
+    assert plain.stored == persistent.stored
+    parts = persistent.programs.values()
+    assert len(parts) == 4
+    keys = {part.loads["K"].bytes for part in parts}
+    assert keys == {plain.loads["K"].bytes // 4}
