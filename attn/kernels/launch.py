@@ -139,14 +139,17 @@ def launch_forward(
     grid = (triton.cdiv(max_seqlen_q or L, tile["BLOCK_L"]), H, B)
     constants = shape_constants(query, key, value)
     variant = variant or _config("forward", query, value).variant
-    if cu_seqlens or descriptor_reasons(*inputs):
-        variant = "pointers"
     if variant != "pointers":
-        inputs = descriptors(query, key, value, constants | tile)
+        if cu_seqlens or descriptor_reasons(*inputs):
+            variant = "pointers"
+        else:
+            inputs = descriptors(query, key, value, constants | tile)
     if variant == "persistent":
         most = programs_at_a_time(query.device, tile["num_warps"])
         grid = (min(most, math.prod(grid)), 1, 1)
-    if cu_seqlens:  # the kernel loads both; other values compile it again
+    else:  # only that grid needs it; other values compile the kernel again
+        B = 0
+    if cu_seqlens:  # the kernel loads both
         L = S = 0
     mask, *vectors = dummy_pointers(query, *options[:3])
     attention_forward[grid](
