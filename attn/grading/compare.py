@@ -72,9 +72,13 @@ def differences(
     expected_fp64: Any,
     what: str = "it",
     rtol: float = 0.0,
+    noise: float = 0.0,
 ) -> list[Problem]:
-    """Compare as ``compare`` does; return a problem for each wrong entry."""
-    limit = partial(_rounding, rtol=rtol)
+    """Compare as ``compare`` does; return a problem for each wrong entry.
+
+    ``noise`` is what rounding may leave where the right result is 0.
+    """
+    limit = partial(_rounding, rtol=rtol, noise=noise)
     return _compare(got, expected, expected_fp64, what, limit)
 
 
@@ -207,7 +211,9 @@ def _compare_plain_tensors(
     return _compare_elements(got.double(), exact, limit(expected, exact))
 
 
-def _rounding(expected: Tensor, exact: Tensor, rtol: float) -> float:
+def _rounding(
+    expected: Tensor, exact: Tensor, rtol: float, noise: float
+) -> float:
     """Return the error that is forgiven: several times the reference's."""
     eps = _eps(expected.dtype)
     ulps = 2.0 if expected.dtype in (torch.float16, torch.bfloat16) else 64.0
@@ -215,7 +221,7 @@ def _rounding(expected: Tensor, exact: Tensor, rtol: float) -> float:
     limit = 4.0 * own.max().item() if own.numel() else 0.0
     limit += (rtol + ulps * eps) * size(exact)
     # Where the right result is 0 throughout, rounding noise is no mistake.
-    return limit + 4.0 * min(eps, _eps(torch.float32))
+    return limit + max(4.0 * min(eps, _eps(torch.float32)), noise)
 
 
 def _compare_elements(

@@ -14,7 +14,7 @@ import torch
 
 from attn.exercises.spec import Case, Exercise
 from attn.grading.clock import Clock, OutOfTime
-from attn.grading.compare import Problem, differences
+from attn.grading.compare import Problem, differences, size
 from attn.grading.diagnosis.evidence import Evidence, Failure
 from attn.grading.diagnosis.naming import diagnose
 from attn.grading.explain import error_text, explain
@@ -151,10 +151,13 @@ def _problems(
     parts = outcome.output, expected.output, exact.output
     found = differences(*parts, rtol=case.rtol)
     if not found:
+        largest = max(map(size, exact.grads.values()), default=0.0)
         for name, grad in expected.grads.items():
             what = f"the gradient of {input_name(name, names)}"
-            got = outcome.grads.get(name)
-            found += differences(got, grad, exact.grads[name], what)
+            got, right = outcome.grads.get(name), exact.grads[name]
+            # One that is 0, of terms that cancel, is rounded as they are.
+            noise = 1e-5 * largest if size(right) < 1e-9 * largest else 0.0
+            found += differences(got, grad, right, what, noise=noise)
     if odd := _oddity(outcome, case, expected, is_right=not found):
         return [Problem("random" if found else "side effect", odd)]
     if not found and outcome.side_effect:

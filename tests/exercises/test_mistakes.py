@@ -36,6 +36,16 @@ def test_right_answers_pass_and_wrong_ones_are_named(
     assert set(result.exposed_by.values()) <= stages
 
 
+@pytest.mark.exhaustive
+def test_right_answers_pass_on_any_inputs(exercise):
+    """A grade is given on inputs that no test has seen."""
+    for seed in range(100, 101 if exercise.launch else 105):
+        oracle = Oracle(exercise, seed)
+        for style, answer in exercise.equivalents.items():
+            wrong = failures(oracle, run_all(answer, oracle))
+            assert not wrong, f"{style}, seed {seed}: {wrong[0].problem.text}"
+
+
 def test_there_are_enough_wrong_and_right_answers(exercise):
     assert len(exercise.mistakes) >= 4
     assert len(exercise.equivalents) >= 3

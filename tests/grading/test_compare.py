@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from attn.grading.compare import alike, compare
+from attn.grading.compare import alike, compare, differences
 
 EXACT = torch.tensor([[1.0, -2.0, 3e-3], [0.0, 5.0, 7.0]], dtype=torch.float64)
 EXPECTED = EXACT.float()
@@ -17,6 +17,15 @@ def kind(got, expected=EXPECTED, exact=EXACT):
 def test_rounding_is_forgiven_and_a_mistake_is_not():
     assert kind(EXPECTED * (1 + 3e-7)) is None
     assert kind(EXPECTED * (1 + 1e-4)) == "value"
+
+
+def test_what_cancels_is_rounded_as_its_terms_are():
+    """A key's bias has the gradient 0, of terms that are not."""
+    zero = torch.zeros(3)
+    left = torch.tensor([5e-6, 0.0, -2e-6])
+    assert differences(left, zero, zero.double())
+    assert not differences(left, zero, zero.double(), noise=1e-5)
+    assert differences(10 * left, zero, zero.double(), noise=1e-5)
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])

@@ -1,6 +1,7 @@
 """Cases, properties and correct variants of ``mha-MultiHeadAttention``."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -87,7 +88,8 @@ def _cases(g: Generator) -> Iterator[Case]:
     stage = "the scores are large"
     state = _state(g, 8)
     state["q_proj.weight"] *= 40
-    yield case(stage, 3 * randn(2, 5, 8), 2, state=state)
+    large = case(stage, 3 * randn(2, 5, 8), 2, state=state)
+    yield replace(large, rtol=3e-4)  # the order of sums shows in exp
 
     stage = "all scores are very low, and there is a mask"
     state = _state(g, 8)

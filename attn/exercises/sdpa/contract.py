@@ -150,7 +150,8 @@ def cases(g: Generator) -> Iterator[Case]:
 
     stage = "the scores are large"
     q, k, v = qkv(2, 3)
-    yield Case(stage, (q.sign() * 300, k.sign() * 9 + 3 * k, v))
+    inputs = q.sign() * 300, k.sign() * 9 + 3 * k, v
+    yield Case(stage, inputs, rtol=1e-3)  # exp shows their rounding
 
     stage = "the inputs are views of other tensors"
     heads_last = (x.transpose(1, 2).contiguous() for x in qkv(2, 3))
