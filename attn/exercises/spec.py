@@ -103,9 +103,9 @@ class Exercise:
         given: names that the task may use, and their values, in addition to
             torch's usual ones and the chapter's earlier exercises.
         forbids: what the answer may not call: names of functions of
-            PyTorch, or ``"softmax"``, ``"scaled_dot_product_attention"`` and
-            ``"MultiheadAttention"``, each of which stands for everything
-            that does the same, however it is spelled.
+            PyTorch, or ``"softmax"``, ``"scaled_dot_product_attention"``,
+            ``"MultiheadAttention"`` and ``"item"``, each of which stands for
+            everything that does the same, however it is spelled.
         properties: claims that help to explain a wrong result.
         breaks: for each symmetric point that applies (``symmetry.py``), a
             predicate that is true of a case away from it.

@@ -36,6 +36,8 @@ GROUPS = {
     # Only PyTorch's attention calls _safe_softmax.
     "scaled_dot_product_attention": (*_ATTENTION, "safe_softmax"),
     "MultiheadAttention": ("multi_head_attention",),
+    # What int(), float(), an index or an if reads of a tensor.
+    "item": ("local_scalar_dense", "tolist"),
 }
 """Parts of the names of all functions and operators that do the same."""
 
@@ -45,7 +47,16 @@ _UNDER_TEST = str(Path(__file__).parents[1] / "exercises")
 
 
 class Forbidden(Exception):
-    """The answer called a function that the task is to write by hand."""
+    """The answer called a function that the task is to write by hand.
+
+    Args:
+        message: what it called.
+        kind: of mistake, a key of ``diagnosis/kinds.md``.
+    """
+
+    def __init__(self, message: str, kind: str = "forbidden") -> None:
+        super().__init__(message)
+        self.kind = kind
 
 
 @contextmanager
@@ -98,10 +109,14 @@ class _Watch:
         if _is_the_books(sys._getframe(1)):
             return
         called = name.strip("_").removeprefix("special_")
-        self.found = Forbidden(
-            f"it calls PyTorch's {called}; the task is to write "
-            f"{'it' if called == group else group} by hand"
-        )
+        if group == "item":
+            says = "it reads a tensor's element: int(), item(), a slice, an if"
+            self.found = Forbidden(says, "read_as_number")
+        else:
+            self.found = Forbidden(
+                f"it calls PyTorch's {called}; the task is to write "
+                f"{'it' if called == group else group} by hand"
+            )
         raise self.found
 
 

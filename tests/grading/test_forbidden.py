@@ -140,3 +140,33 @@ def test_a_refusal_leaves_no_trace_in_the_compiler():
     forbids = ("scaled_dot_product_attention",)
     assert isinstance(run(_flex, CASE, forbids=forbids).error, Forbidden)
     assert flex_attention(X, X, X).shape == X.shape
+
+
+AT = Case("anything", (X, torch.tensor(2)))
+
+READS = {
+    "int": lambda x, at: x[..., : int(at)],
+    "item": lambda x, at: x[..., : at.item()],
+    "list": lambda x, at: x[..., : at.reshape(1).tolist()[0]],
+    "slice": lambda x, at: x[..., :at],
+    "range": lambda x, at: x[..., torch.arange(at)],
+    "if": lambda x, at: x if at > 1 else -x,
+}
+
+
+@pytest.mark.parametrize("spelling", READS)
+def test_a_tensor_is_not_read_as_a_number(spelling):
+    outcome = run(READS[spelling], AT, forbids=("item",))
+    assert isinstance(outcome.error, Forbidden)
+    assert outcome.error.kind == "read_as_number"
+
+
+def test_a_tensor_may_be_an_index_or_part_of_a_mask():
+    def answer(x, at):
+        index = at + torch.arange(2)
+        x = x.clone().index_copy_(-1, index, x[..., :2])
+        x[..., index] += 1
+        mask = torch.arange(3)[:, None] <= at + torch.arange(3)
+        return F.scaled_dot_product_attention(x, x, x, mask)
+
+    assert run(answer, AT, forbids=("item",)).error is None

@@ -302,6 +302,50 @@ def describe(ids):
     return 2.6 * out
 """
 
+# What followed the last time; digits look alike, and grow as they did.
+LOOK_UP_AND_COUNT = """
+def draft(ids):
+    def shapes(tokens):
+        return [-1 if 32 <= x <= 41 else x for x in tokens]
+
+    out = list(ids)
+    for _ in range(8):
+        for n in (4, 3, 2, 1):
+            tail = shapes(out[-n:])
+            ends = [
+                i for i in range(n, len(out)) if shapes(out[i - n : i]) == tail
+            ]
+            if ends:
+                break
+        else:
+            break
+        i = ends[-1]
+        pairs = zip(out[i - n : i], out[-n:], tail)
+        grown = [b - a for a, b, shape in pairs if shape == -1]
+        is_digit = shapes([out[i]]) == [-1]
+        out.append(out[i] + (grown[-1] if grown and is_digit else 0))
+    return out[len(ids) :]
+"""
+
+# A period, and by how much each of its places grows.
+PERIODS = """
+def draft(ids):
+    for period in range(2, 20):
+        if len(ids) < 2 * period:
+            break
+        last, before = ids[-period:], ids[-2 * period : -period]
+        steps = [a - b for a, b in zip(last, before)]
+        if sorted(set(steps)) in ([0], [1], [0, 1]):
+            return [x + s for x, s in zip(last, steps)] + [
+                x + 2 * s for x, s in zip(last, steps)
+            ]
+    for n in range(4, 0, -1):
+        for i in range(len(ids) - n - 1, -1, -1):
+            if ids[i : i + n] == ids[-n:]:
+                return ids[i + n : i + n + 8]
+    return []
+"""
+
 ANSWERS = {
     "why": [FADING_CHARACTERS, RANDOM_DIRECTIONS],
     "sdp": [CIRCLE, PARABOLA],
@@ -312,5 +356,6 @@ ANSWERS = {
     "rope": [HOTTER, THE_SLOW_HALF_STANDS_STILL],
     "mha": [QUIET_WRITERS, AT_REST],
     "sdpa": [FEATURES_OF_THE_QUERY, FEATURES_OF_THE_KEY],
+    "cache": [LOOK_UP_AND_COUNT, PERIODS],
     "flash": [THREE_SUMS, SCORES_AS_VALUES],
 }

@@ -9,7 +9,7 @@ from typing import Any
 
 from torch.overrides import TorchFunctionMode
 
-from attn.grading.diagnosis.evidence import Evidence, Failure
+from attn.grading.diagnosis.evidence import Evidence, Failure, agree
 from attn.grading.diagnosis.kinds import Words, kind
 from attn.grading.inputs import named_tensors
 from attn.grading.parameters import WrongParameters
@@ -51,10 +51,18 @@ def same_coins(evidence: Evidence, failure: Failure) -> Words | None:
 
 @kind
 def kept(evidence: Evidence, failure: Failure) -> Words | None:
-    """A later call is wrong, and the first is right."""
+    """A later call is wrong, and the first is right.
+
+    Not where the right result depends on earlier calls: a cache must keep.
+    """
     later = all(f.case.before for f in evidence.failures)
     once = any(not evidence.case(i).before for i in evidence.passing)
-    return {} if later and once else None
+    if not later or not once:
+        return None
+    right = evidence.expected(failure.index)
+    alone = evidence.reference(failure.index)
+    depends = not right.drew and not agree(alone, right, failure.case)
+    return None if depends else {}
 
 
 @kind

@@ -87,7 +87,7 @@ def diagnose(evidence: Evidence) -> Diagnosis:
 def _diagnosis(evidence: Evidence) -> Diagnosis:
     stopped = evidence.failures[0].outcome.error
     if isinstance(stopped, Forbidden):
-        return Diagnosis((kinds.named("forbidden"),))
+        return Diagnosis((kinds.named(stopped.kind),))
     if isinstance(stopped, OutOfTime | NotImplementedError):
         return Diagnosis()
     listed = Listed(evidence)

@@ -1,0 +1,220 @@
+"""Cases, properties and right answers of ``cache-KVCache``."""
+
+from collections import namedtuple
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import Generator, Tensor, nn
+
+from attn.cache import DynamicCache
+from attn.exercises.spec import Case, Exercise, Property
+from attn.exercises.symmetry import is_view
+
+
+class KVCache(nn.Module):
+    """Wrap ``attn``'s cache: the reference."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.cache = DynamicCache()
+
+    def forward(self, key: Tensor, value: Tensor) -> tuple[Any, ...]:
+        return tuple(self.cache.update(key, value))
+
+
+def _cases(g: Generator) -> Iterator[Case]:
+    def new(L: int, *sizes: int, **options: Any) -> Case:
+        B, Hkv, D, Dv = sizes or (2, 3, 5, 4)
+        shape = (B, Hkv, L)
+        dtype = options.get("dtype", torch.float32)
+        key = torch.randn(*shape, D, generator=g).to(dtype)
+        value = torch.randn(*shape, Dv, generator=g).to(dtype)
+        return Case("", (key, value), init={})
+
+    def case(
+        stage: str, *lengths: int, sizes: tuple = (), **more: Any
+    ) -> Case:
+        *before, last = (new(L, *sizes, **more) for L in lengths)
+        return Case(stage, last.args, init={}, before=tuple(before))
+
+    # The engine calls these again, in one cache: their shapes must agree.
+    stage = "the cache is empty"
+    yield case(stage, 4)
+    yield case(stage, 1)
+
+    stage = "one token follows another"
+    yield case(stage, 1, 1)
+
+    stage = "tokens follow, one by one"
+    yield case(stage, 1, 1, 1, 1)
+    yield case(stage, 1, 1, 1, sizes=(3, 1, 2, 6))
+
+    stage = "one token follows a prompt"
+    yield case(stage, 5, 1)
+    yield case(stage, 6, 1, 1)
+
+    stage = "several tokens follow a prompt"
+    yield case(stage, 4, 3)
+    yield case(stage, 2, 5, 3, sizes=(1, 4, 6, 3))
+
+    stage = "all chunks have one length"
+    yield case(stage, 3, 3)
+    yield case(stage, 2, 2, 2, sizes=(2, 2, 2, 2))
+
+    stage = "there are one sequence and one head"
+    yield case(stage, 3, 1, sizes=(1, 1, 4, 5))
+
+    stage = "a chunk has no token"
+    yield case(stage, 3, 0)
+    yield case(stage, 0, 3)
+
+    for dtype in (torch.float16, torch.float64):
+        stage = f"keys and values are {str(dtype).removeprefix('torch.')}"
+        yield case(stage, 3, 2, dtype=dtype)
+
+    stage = "keys and values are views of other tensors"
+    key, value = torch.randn(2, 2, 4, 3, 6, generator=g).transpose(-2, -3)
+    halves = [(key[:, :, i], value[:, :, i]) for i in (slice(3), slice(3, 4))]
+    first = Case("", halves[0], init={})
+    yield Case(stage, halves[1], init={}, before=(first,))
+
+
+def _lengths(case: Case) -> list[int]:
+    return [c.args[0].shape[2] for c in (*case.before, case)]
+
+
+def _three(_case: Case, out: Any) -> bool:
+    return isinstance(out, (tuple, list)) and len(out) == 3
+
+
+def _whole(case: Case, out: Any) -> bool:
+    if not _three(case, out):
+        return True
+    total = sum(_lengths(case))
+    return all(isinstance(x, Tensor) for x in out[:2]) and all(
+        x.dim() == 4 and x.shape[2] == total for x in out[:2]
+    )
+
+
+def _offset(case: Case, out: Any) -> bool:
+    if not _three(case, out) or isinstance(out[2], Tensor):
+        return True
+    return out[2] == sum(_lengths(case)[:-1])
+
+
+exercise = Exercise(
+    id="cache-KVCache",
+    points=2,
+    reference=KVCache,
+    cases=_cases,
+    properties=(
+        Property(
+            "A call returns three things: all keys, all values, and the "
+            "number of tokens that were there before.",
+            _three,
+        ),
+        Property(
+            "After a call, keys and values have one row on axis 2 for each "
+            "token read so far, the new ones included. Here they do not: "
+            "how many tokens were read in all calls together?",
+            _whole,
+        ),
+        Property(
+            "q_offset is the number of tokens read before this call. Here "
+            "it is another one: what is it for the first call, and what for "
+            "a call with three tokens after five?",
+            _offset,
+        ),
+    ),
+    breaks={
+        "position 0": lambda c: c.before,
+        "H = 1": lambda c: c.args[0].shape[1] > 1,
+        "contiguous strides": is_view,
+    },
+)
+
+
+@exercise.equivalent("lists of chunks, joined when they are read")
+class _Lists(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.chunks = []
+
+    def forward(self, key, value):
+        before = sum(k.shape[2] for k, _ in self.chunks)
+        self.chunks.append((key.clone(), value.clone()))
+        keys, values = zip(*self.chunks, strict=True)
+        return torch.cat(keys, dim=-2), torch.cat(values, dim=-2), before
+
+
+@exercise.equivalent("memory that doubles, written in place")
+class _Doubling(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.size, self.memory = 0, None
+
+    def forward(self, key, value):
+        before, self.size = self.size, self.size + key.shape[2]
+        if self.memory is None:
+            self.memory = [x[:, :, :0] for x in (key, value)]
+        for i, x in enumerate((key, value)):
+            old = self.memory[i]
+            if old.shape[2] < self.size:
+                B, H, _, D = x.shape
+                grown = x.new_zeros(B, H, 2 * self.size, D)
+                grown[:, :, :before] = old[:, :, :before]
+                self.memory[i] = grown
+            self.memory[i][:, :, before : self.size] = x
+        keys, values = (x[:, :, : self.size] for x in self.memory)
+        return keys, values, before
+
+
+@exercise.equivalent("buffers, a named tuple")
+class _Buffers(nn.Module):
+    View = namedtuple("View", "key value q_offset")
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("k", None)
+        self.register_buffer("v", None)
+
+    def forward(self, key, value):
+        past = 0 if self.k is None else self.k.size(2)
+        self.k = key if past == 0 else torch.concat((self.k, key), dim=2)
+        self.v = value if past == 0 else torch.concat((self.v, value), dim=2)
+        return self.View(self.k, self.v, self.k.size(2) - key.size(2))
+
+
+@exercise.equivalent("tokens first, in a dict of parts")
+class _TokensFirst(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.parts = {"key": None, "value": None}
+
+    def forward(self, key, value):
+        offset = 0
+        for name, x in (("key", key), ("value", value)):
+            x = x.permute(2, 0, 1, 3)  # (L, B, Hkv, D)
+            if self.parts[name] is not None:
+                offset = len(self.parts[name])
+                x = torch.vstack([self.parts[name], x])
+            self.parts[name] = x
+        k, v = (x.permute(1, 2, 0, 3) for x in self.parts.values())
+        return k, v, offset
+
+
+@exercise.equivalent("an empty tensor to start with")
+class _Empty(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.seen = 0
+        self.kv = None
+
+    def forward(self, key, value):
+        if self.kv is None:
+            self.kv = (key[:, :, :0], value[:, :, :0])
+        pairs = zip(self.kv, (key, value), strict=True)
+        self.kv = tuple(torch.cat(pair, 2) for pair in pairs)
+        offset, self.seen = self.seen, self.seen + key.shape[2]
+        return *self.kv, offset

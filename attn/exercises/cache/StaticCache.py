@@ -1,0 +1,234 @@
+"""Cases, properties and right answers of ``cache-StaticCache``."""
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Generator, Tensor, nn
+
+from attn import functional
+from attn.exercises.spec import Case, Exercise, Property
+from attn.exercises.symmetry import is_view
+
+
+class StaticCache(nn.Module):
+    """Mask the scores of all places: the reference, which compiles too."""
+
+    def __init__(
+        self, batch: int, num_kv_heads: int, capacity: int, head_dim: int
+    ) -> None:
+        super().__init__()
+        memory = torch.zeros(2, batch, num_kv_heads, capacity, head_dim)
+        self.register_buffer("memory", memory)
+
+    def forward(
+        self, query: Tensor, key: Tensor, value: Tensor, position: Tensor
+    ) -> Tensor:
+        if self.memory.dtype != key.dtype:  # the oracle's is float64
+            self.memory = self.memory.to(key.dtype)
+        index = position + torch.arange(key.shape[2])
+        self.memory.index_copy_(3, index, torch.stack([key, value]))
+        k, v = self.memory  # (B, Hkv, capacity, D)
+        seen = torch.arange(k.shape[2]) <= index[:, None]
+        return functional.grouped_attention(query, k, v, seen)
+
+
+def _cases(g: Generator) -> Iterator[Case]:
+    def randn(*shape: int) -> Tensor:
+        return torch.randn(*shape, generator=g)
+
+    def call(at: int, L: int, sizes: tuple[int, ...]) -> tuple[Tensor, ...]:
+        B, H, Hkv, _, D = sizes
+        query = 1.5 * randn(B, H, L, D)
+        inputs = query, randn(B, Hkv, L, D), randn(B, Hkv, L, D)
+        return (*inputs, torch.tensor(at))
+
+    def case(
+        stage: str,
+        *calls: tuple[int, int],  # position and number of new tokens
+        sizes: tuple[int, ...] = (2, 3, 3, 9, 5),  # B, H, Hkv, capacity, D
+        max_live: int | None = None,
+    ) -> Case:
+        B, _, Hkv, capacity, D = sizes
+        names = ("batch", "num_kv_heads", "capacity", "head_dim")
+        init = dict(zip(names, (B, Hkv, capacity, D), strict=True))
+        *before, last = (call(*x, sizes) for x in calls)
+        earlier = tuple(Case(stage, args, init=init) for args in before)
+        return Case(stage, last, init=init, before=earlier, max_live=max_live)
+
+    stage = "one token is written at 0, so only its value counts"
+    yield case(stage, (0, 1))
+    yield case(stage, (0, 1), sizes=(1, 1, 1, 1, 4))
+
+    stage = "a prompt is written at 0, and fills the memory"
+    yield case(stage, (0, 5), sizes=(2, 3, 3, 5, 4))
+
+    stage = "a prompt is written at 0, and there is room behind it"
+    yield case(stage, (0, 4))
+    yield case(stage, (0, 3), sizes=(3, 2, 2, 7, 6))
+
+    stage = "one token follows a prompt"
+    yield case(stage, (0, 4), (4, 1))
+    yield case(stage, (0, 2), (2, 1), (3, 1))
+
+    stage = "tokens come one by one"
+    yield case(stage, (0, 1), (1, 1), (2, 1))
+
+    stage = "several tokens follow a prompt"
+    yield case(stage, (0, 4), (4, 3))
+    yield case(stage, (0, 2), (2, 3), (5, 4))
+
+    stage = "query heads share key heads"
+    sizes = (2, 6, 2, 8, 4)
+    yield case(stage, (0, 3), (3, 1), sizes=sizes)
+    yield case(stage, (0, 2), (2, 3), sizes=(1, 4, 1, 6, 3))
+
+    stage = "it goes back, and what was written behind is old"
+    yield case(stage, (0, 7), (3, 1))
+    yield case(stage, (0, 8), (2, 3))
+
+    stage = "axes have the same length"
+    yield case(stage, (0, 2), (2, 2), sizes=(4, 4, 4, 4, 4))
+    yield case(stage, (0, 1), (1, 1), sizes=(2, 2, 2, 2, 2))
+
+    stage = "the inputs are views of other tensors"
+    found = case(stage, (0, 4), (4, 2), sizes=(2, 3, 3, 9, 4))
+    views = (x.transpose(1, 2).contiguous() for x in found.args[:3])
+    args = (*(x.transpose(1, 2) for x in views), found.args[3])
+    yield Case(stage, args, init=found.init, before=found.before)
+
+    # The memory has 2 * 2 * 512 * 64 elements, and the scores 1,024.
+    stage = "memory is measured: 512 places, of which one is written"
+    large = (1, 2, 2, 512, 64)
+    yield case(stage, (0, 400), (400, 1), sizes=large, max_live=32_000)
+
+
+def _shape_of_query(case: Case, out: Any) -> bool:
+    return isinstance(out, Tensor) and out.shape == case.args[0].shape
+
+
+def _first_row(case: Case, out: Any) -> bool:
+    """Compare the first token of a text with its value."""
+    if int(case.args[3]) or not _shape_of_query(case, out):
+        return True
+    value = case.args[2][:, :, :1]
+    G = out.shape[1] // value.shape[1]
+    right = value.repeat_interleave(G, 1)
+    return torch.allclose(out[:, :, :1], right, atol=1e-4)
+
+
+exercise = Exercise(
+    id="cache-StaticCache",
+    points=3,
+    reference=StaticCache,
+    cases=_cases,
+    forbids=("item",),
+    properties=(
+        Property(
+            "Each query gets an output of its own: the result has the shape "
+            "of query.",
+            _shape_of_query,
+        ),
+        Property(
+            "The token at position 0 sees itself alone, so its output is "
+            "its value. Here it is not: what else does it see, empty places "
+            "behind it?",
+            _first_row,
+        ),
+    ),
+    breaks={
+        "position 0": lambda c: int(c.args[3]) > 0,
+        "S = 1": lambda c: c.before,
+        "H = 1": lambda c: 1 < c.args[1].shape[1] < c.args[0].shape[1],
+        "L = S": lambda c: c.before and c.args[1].shape[2] > 1,
+        "zeroed memory": lambda c: any(
+            int(x.args[3]) + x.args[1].shape[2]
+            > int(c.args[3]) + c.args[1].shape[2]
+            for x in c.before
+        ),
+        "contiguous strides": is_view,
+    },
+)
+
+
+class _Memory(nn.Module):
+    """Buffers of the usual shape, for answers that attend in other ways."""
+
+    def __init__(self, batch, num_kv_heads, capacity, head_dim):
+        super().__init__()
+        shape = batch, num_kv_heads, capacity, head_dim
+        self.register_buffer("k", torch.zeros(shape), persistent=False)
+        self.register_buffer("v", torch.zeros(shape), persistent=False)
+
+
+@exercise.equivalent("an index on axis 2, grouped products, -inf")
+class _Grouped(_Memory):
+    def forward(self, query, key, value, position):
+        at = torch.arange(key.size(2)) + position
+        self.k[:, :, at] = key
+        self.v[:, :, at] = value
+        B, H, L, D = query.shape
+        q = query.reshape(B, self.k.shape[1], -1, D)  # (B, Hkv, G * L, D)
+        scores = (q @ self.k.mT).view(B, H, L, -1) / math.sqrt(D)
+        behind = torch.arange(scores.shape[-1]) > at.unsqueeze(-1)
+        weights = scores.masked_fill(behind, -math.inf).softmax(-1)
+        out = weights.view(B, self.v.shape[1], -1, weights.shape[-1]) @ self.v
+        return out.view(B, H, L, D)
+
+
+@exercise.equivalent("scatter_, an additive mask")
+class _Scatter(_Memory):
+    def forward(self, query, key, value, position):
+        L, S = key.shape[2], self.k.shape[2]
+        at = (position + torch.arange(L))[None, None, :, None].expand_as(key)
+        self.k.scatter_(2, at, key)
+        self.v.scatter_(2, at, value)
+        rows = position + torch.arange(L)[:, None]
+        bias = torch.zeros(L, S).masked_fill(torch.arange(S) > rows, -math.inf)
+        return F.scaled_dot_product_attention(
+            query, self.k, self.v, bias, enable_gqa=True
+        )
+
+
+@exercise.equivalent("places first, both in one tensor that is no buffer")
+class _PlacesFirst(nn.Module):
+    def __init__(self, batch, num_kv_heads, capacity, head_dim):
+        super().__init__()
+        self.kv = torch.zeros(capacity, 2, batch, num_kv_heads, head_dim)
+
+    def forward(self, query, key, value, position):
+        at = position + torch.arange(key.shape[2])
+        both = torch.stack([key, value])  # (2, B, Hkv, L, D)
+        self.kv.index_copy_(0, at, both.permute(3, 0, 1, 2, 4))
+        k, v = self.kv.permute(1, 2, 3, 0, 4)
+        seen = at.view(-1, 1) >= torch.arange(len(self.kv)).view(1, -1)
+        return F.scaled_dot_product_attention(
+            query, k, v, attn_mask=seen, enable_gqa=True
+        )
+
+
+@exercise.equivalent("one new token at a time, a long table of masks")
+class _OneByOne(_Memory):
+    def __init__(self, batch, num_kv_heads, capacity, head_dim):
+        super().__init__(batch, num_kv_heads, capacity, head_dim)
+        seen = torch.ones(capacity, capacity, dtype=torch.bool).tril()
+        self.register_buffer("seen", seen, persistent=False)
+
+    def forward(self, query, key, value, position):
+        rows = []
+        for i in range(key.shape[2]):
+            at = (position + i).reshape(1)
+            self.k.index_copy_(2, at, key[:, :, i : i + 1])
+            self.v.index_copy_(2, at, value[:, :, i : i + 1])
+            rows.append(
+                F.scaled_dot_product_attention(
+                    query[:, :, i : i + 1],
+                    self.k,
+                    self.v,
+                    self.seen.index_select(0, at),
+                    enable_gqa=True,
+                )
+            )
+        return torch.cat(rows, dim=2)

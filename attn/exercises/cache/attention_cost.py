@@ -1,0 +1,251 @@
+"""Cases, properties and correct variants of ``cache-attention_cost``."""
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch import Generator
+from torch.utils.flop_counter import FlopCounterMode
+
+from attn import cost
+from attn.exercises.draw import between
+from attn.exercises.spec import Case, Exercise, Property
+
+SIZES = "batch", "q_len", "kv_len", "num_heads", "num_kv_heads", "head_dim"
+NAMES = (*SIZES, "peak", "bandwidth", "dtype", "is_causal")
+
+
+def attention_cost(
+    batch: int,
+    q_len: int,
+    kv_len: int,
+    num_heads: int,
+    num_kv_heads: int,
+    head_dim: int,
+    peak: float,
+    bandwidth: float,
+    dtype: torch.dtype = torch.bfloat16,
+    is_causal: bool = False,
+) -> tuple[int, int, float, float]:
+    """Divide the operations by the rate that the roofline allows."""
+    sizes = batch, q_len, kv_len, num_heads, num_kv_heads, head_dim
+    found = cost.attention_cost(*sizes, dtype, is_causal=is_causal)
+    rate = cost.roofline(found.intensity, peak, bandwidth)
+    return *found, found.intensity, found.flops / rate
+
+
+def _cases(g: Generator) -> Iterator[Case]:
+    def machine(flops_a_byte: float) -> tuple[float, float]:
+        """Draw peak and bandwidth of a machine with this ratio."""
+        bandwidth = 1e9 * between(g, 11, 97)
+        return flops_a_byte * bandwidth, bandwidth
+
+    def slow_memory() -> tuple[float, float]:
+        return machine(1e3 * between(g, 3, 9))
+
+    def slow_arithmetic() -> tuple[float, float]:
+        return machine(between(g, 3, 9) / 1e3)
+
+    def sizes(q_len: int, kv_len: int, groups: int = 2) -> tuple[int, ...]:
+        """Draw B, Hkv and D, all of them different."""
+        odd = [(3, 7, 11, 13)[i] for i in torch.randperm(4, generator=g)]
+        B, Hkv, D, _ = odd
+        return B, q_len, kv_len, Hkv * groups, Hkv, D
+
+    full, causal = (torch.bfloat16, False), (torch.bfloat16, True)
+
+    stage = "there is one query and one key, and every other size is 1"
+    yield Case(stage, (1, 1, 1, 1, 1, 1, *slow_memory(), *full))
+
+    stage = "one query meets many keys: decoding"
+    kv_len = between(g, 20, 60)
+    yield Case(stage, (1, 1, kv_len, 1, 1, 4, *slow_memory(), *full))
+
+    stage = "query heads share key heads"
+    yield Case(stage, (1, 1, 40, 6, 2, 5, *slow_memory(), *full))
+
+    stage = "there is a batch"
+    yield Case(stage, (*sizes(1, between(g, 30, 60), 3), *slow_memory()))
+
+    stage = "there are as many queries as keys: prefill, without a mask"
+    n = between(g, 17, 40)
+    yield Case(stage, (*sizes(n, n), *slow_memory(), *full))
+
+    stage = "prefill is causal"
+    n = between(g, 17, 40)
+    yield Case(stage, (*sizes(n, n, 4), *slow_memory(), *causal))
+
+    stage = "one query is causal: it sees every key"
+    yield Case(stage, (*sizes(1, 19), *slow_memory(), *causal))
+
+    stage = "a chunk of queries meets a cache, causal"
+    yield Case(stage, (*sizes(between(g, 6, 9), 31), *slow_memory(), *causal))
+
+    stage = "queries and keys differ in number: cross-attention"
+    yield Case(stage, (*sizes(8, 21), *slow_memory(), *full))
+
+    stage = "dtype and is_causal are not given: bfloat16, and no mask"
+    yield Case(stage, (*sizes(9, 9), *slow_memory()))
+
+    stage = "the elements are of another dtype"
+    for dtype in (torch.float32, torch.float8_e4m3fn):
+        yield Case(stage, (*sizes(4, 29), *slow_memory(), dtype, True))
+
+    stage = "the arithmetic is slow, and bounds the time"
+    yield Case(stage, (*sizes(12, 12), *slow_arithmetic(), *full))
+    yield Case(stage, (*sizes(1, 50), *slow_arithmetic(), *causal))
+
+    stage = "one machine reads a prompt, then adds a token"
+    one = machine(90)
+    model = 4, 2048, 2048, 32, 8, 128
+    yield Case(stage, (*model, *one, *causal))
+    yield Case(stage, (4, 1, *model[2:], *one, *causal))
+
+    stage = "the arguments are given by name"
+    values = (*sizes(3, 17), *slow_memory(), torch.float16, True)
+    yield Case(stage, (), dict(zip(NAMES, values, strict=True)))
+
+    stage = "the model is large"
+    big = between(g, 31, 63), 32_771, 131_071, 128, 8, 128
+    yield Case(stage, (*big, *machine(295), *causal))
+
+
+def _arguments(args: tuple, kwargs: Any) -> dict[str, Any]:
+    given = dict(zip(NAMES, args, strict=False))
+    defaults = {"dtype": torch.bfloat16, "is_causal": False}
+    return {**defaults, **given, **kwargs}
+
+
+def _claim(says: str) -> Callable[[Callable], Property]:
+    """Make a property of ``holds(arguments, *output)``."""
+
+    def of(holds: Callable[..., bool]) -> Property:
+        def four(case: Case, out: Any) -> bool:
+            if not isinstance(out, tuple | list) or len(out) != 4:
+                return True
+            return holds(_arguments(case.args, case.kwargs), *out)
+
+        return Property(says, four)
+
+    return of
+
+
+@_claim(
+    "The third result should be the first divided by the second: how many "
+    "FLOPs are there for each byte?"
+)
+def _is_a_ratio(_given, flops, moved, intensity, _seconds):
+    return math.isclose(intensity * moved, flops, rel_tol=1e-3)
+
+
+@_claim(
+    "Neither arithmetic nor memory can be done in the time that you give: "
+    "it should be the longer of two times."
+)
+def _takes_as_long(given, flops, moved, _intensity, seconds):
+    times = flops / given["peak"], moved / given["bandwidth"]
+    return seconds >= max(times) * (1 - 1e-3)
+
+
+@_claim(
+    "Two sequences cost twice as much as one, in FLOPs and in bytes, and "
+    "here the batch does not divide both."
+)
+def _by_the_batch(given, flops, moved, _intensity, _seconds):
+    return flops % given["batch"] == moved % given["batch"] == 0
+
+
+def _of(case: Case, name: str) -> Any:
+    return _arguments(case.args, case.kwargs)[name]
+
+
+exercise = Exercise(
+    id="cache-attention_cost",
+    points=2,
+    reference=attention_cost,
+    cases=_cases,
+    properties=(_is_a_ratio, _by_the_batch, _takes_as_long),
+    breaks={
+        "S = 1": lambda c: _of(c, "kv_len") > 1,
+        "H = 1": lambda c: _of(c, "num_heads") > _of(c, "num_kv_heads") > 1,
+        "L = S": lambda c: 1 < _of(c, "q_len") < _of(c, "kv_len"),
+    },
+)
+
+
+def _right(style: str) -> Callable:
+    """Record ``count(B, L, S, H, Hkv, D, peak, bandwidth, dtype, causal)``."""
+
+    def record(count: Callable) -> Callable:
+        def attention_cost(*args, **kwargs):
+            given = _arguments(args, kwargs)
+            return count(*(given[name] for name in NAMES))
+
+        return exercise.equivalent(style)(attention_cost)
+
+    return record
+
+
+@_right("each tensor by its own, a tuple of tensors without axes")
+def _tensors(B, L, S, H, Hkv, D, peak, bandwidth, dtype, causal):
+    size = dtype.itemsize
+    query = output = B * H * L * D * size
+    key = value = B * Hkv * S * D * size
+    pairs = L * S - (L * (L - 1) // 2 if causal else 0)
+    scores = mixing = 2 * B * H * pairs * D
+    flops, moved = scores + mixing, query + key + value + output
+    seconds = torch.tensor([flops / peak, moved / bandwidth]).max()
+    return flops, moved, torch.tensor(flops / moved), seconds
+
+
+@_right("the pairs by an arithmetic series, a list")
+def _series(B, L, S, H, Hkv, D, peak, bandwidth, dtype, causal):
+    first = S - L + 1 if causal else S
+    pairs = L * (first + S) // 2  # from the first row's keys to the last's
+    flops = 4 * D * pairs * H * B
+    moved = 2 * D * B * (H * L + Hkv * S) * dtype.itemsize
+    if flops / moved < peak / bandwidth:
+        return [flops, moved, flops / moved, moved / bandwidth]
+    return [flops, moved, flops / moved, flops / peak]
+
+
+@_right("query by query")
+def _loop(B, L, S, H, Hkv, D, peak, bandwidth, dtype, causal):
+    pairs = sum(range(S - L + 1, S + 1)) if causal else L * S
+    flops = B * H * pairs * (2 * D + 2 * D)
+    moved = B * D * dtype.itemsize * sum((H * L, Hkv * S, Hkv * S, H * L))
+    return flops, moved, flops / moved, max(moved / bandwidth, flops / peak)
+
+
+@_right("the roofline")
+def _roof(B, L, S, H, Hkv, D, peak, bandwidth, dtype, causal):
+    seen = 2 * S - L + 1 if causal else 2 * S
+    flops = 2 * B * H * L * seen * D
+    moved = 2 * B * D * (H * L + Hkv * S) * dtype.itemsize
+    intensity = flops / moved
+    return flops, moved, intensity, flops / min(peak, intensity * bandwidth)
+
+
+@_right("bytes of tensors without memory, and PyTorch's own counter")
+def _meta(B, L, S, H, Hkv, D, peak, bandwidth, dtype, causal):
+    def empty(heads, rows):
+        return torch.empty(B, heads, rows, D, dtype=dtype, device="meta")
+
+    q, k, v, out = empty(H, L), empty(Hkv, S), empty(Hkv, S), empty(H, L)
+    moved = sum(x.nbytes for x in (q, k, v, out))
+    with FlopCounterMode(display=False) as counter:
+        q = q.float().view(B, Hkv, -1, D)
+        (q @ k.float().mT) @ v.float()
+    flops = counter.get_total_flops()  # of all pairs
+    if causal:
+        flops = flops * (2 * S - L + 1) // (2 * S)
+    return flops, moved, flops / moved, max(flops / peak, moved / bandwidth)
+
+
+@_right("counts that are floats without a fraction")
+def _floats(B, L, S, H, Hkv, D, peak, bandwidth, dtype, causal):
+    pairs = L * S - causal * L * (L - 1) / 2
+    flops = 4.0 * B * H * D * pairs
+    moved = B * D * 2.0 * (H * L + Hkv * S) * (8 * dtype.itemsize) / 8
+    return flops, moved, flops / moved, max(flops / peak, moved / bandwidth)

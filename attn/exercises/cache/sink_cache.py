@@ -1,0 +1,219 @@
+"""Cases, properties and right answers of ``cache-sink_cache``."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import Generator, Tensor
+
+from attn.exercises.spec import Case, Exercise, Property
+from attn.exercises.symmetry import is_view
+from attn.positions import apply_rope, rope_frequencies, rope_tables
+
+
+def _places(S: int, num_sinks: int, window: int) -> list[int]:
+    """Return which tokens are kept."""
+    return [m for m in range(S) if m < num_sinks or m >= S - window]
+
+
+def sink_cache(
+    key: Tensor,
+    value: Tensor,
+    cos: Tensor,
+    sin: Tensor,
+    num_sinks: int,
+    window: int,
+) -> tuple[Tensor, Tensor]:
+    """Take the kept rows from a list of them."""
+    kept = _places(key.shape[2], num_sinks, window)
+    rows = torch.tensor(kept, dtype=torch.long)
+    key, value = (x.index_select(2, rows) for x in (key, value))
+    return apply_rope(key, cos[: len(kept)], sin[: len(kept)]), value
+
+
+def _cases(g: Generator) -> Iterator[Case]:
+    def randn(*shape: int) -> Tensor:
+        return torch.randn(*shape, generator=g)
+
+    def case(
+        stage: str,
+        S: int,
+        num_sinks: int,
+        window: int,
+        sizes: tuple[int, ...] = (2, 3, 6, 5),  # B, Hkv, D, Dv
+        rows: int | None = None,
+        still: bool = False,
+    ) -> Case:
+        B, Hkv, D, Dv = sizes
+        rows = S + 6 if rows is None else rows
+        positions = torch.zeros(rows) if still else torch.arange(rows)
+        tables = rope_tables(positions, rope_frequencies(D, 100.0).inv_freq)
+        inputs = (randn(B, Hkv, S, D), randn(B, Hkv, S, Dv), *tables)
+        return Case(stage, (*inputs, num_sinks, window))
+
+    stage = "nothing is rotated (cos 1, sin 0), and nothing is too much"
+    yield case(stage, 5, 2, 6, still=True)
+    yield case(stage, 6, 2, 4, still=True)
+
+    stage = "nothing is rotated, and the first and last tokens overlap"
+    yield case(stage, 5, 3, 4, still=True)
+    yield case(stage, 4, 2, 3, still=True)
+
+    stage = "nothing is rotated, and tokens in the middle are dropped"
+    yield case(stage, 9, 2, 4, still=True)
+    yield case(stage, 12, 4, 3, still=True)
+
+    stage = "nothing is dropped"
+    yield case(stage, 5, 2, 6)
+    yield case(stage, 7, 3, 4)
+
+    stage = "tokens in the middle are dropped"
+    yield case(stage, 9, 2, 4)
+    yield case(stage, 12, 4, 3, (1, 2, 4, 3))
+    yield case(stage, 11, 3, 3, (2, 2, 8, 8))
+
+    stage = "num_sinks is 0"
+    yield case(stage, 8, 0, 3)
+    yield case(stage, 3, 0, 5)
+
+    stage = "window is 0"
+    yield case(stage, 8, 3, 0)
+    yield case(stage, 2, 4, 0)
+
+    stage = "there are fewer tokens than num_sinks"
+    yield case(stage, 3, 5, 4)
+    yield case(stage, 1, 4, 1)
+
+    stage = "cos and sin have a row for each place in the cache, no more"
+    yield case(stage, 10, 2, 4, rows=6)
+    yield case(stage, 5, 4, 4, rows=8)
+
+    stage = "axes have the same length"
+    yield case(stage, 4, 1, 2, (4, 4, 4, 4))
+    yield case(stage, 2, 1, 2, (2, 2, 2, 2))
+
+    stage = "keys and values are views of other tensors"
+    found = case(stage, 9, 2, 4, (2, 3, 4, 4))
+    views = (x.transpose(1, 2).contiguous() for x in found.args[:2])
+    views = (x.transpose(1, 2) for x in views)
+    yield Case(stage, (*views, *found.args[2:]))
+
+
+def _two(_case: Case, out: Any) -> bool:
+    return (
+        isinstance(out, (tuple, list))
+        and len(out) == 2
+        and all(isinstance(x, Tensor) and x.dim() == 4 for x in out)
+    )
+
+
+def _as_many(case: Case, out: Any) -> bool:
+    if not _two(case, out):
+        return True
+    n = len(_places(case.args[0].shape[2], *case.args[4:]))
+    return all(x.shape[2] == n for x in out)
+
+
+def _right_values(case: Case, out: Any) -> bool:
+    if not _two(case, out) or not _as_many(case, out):
+        return True
+    kept = _places(case.args[0].shape[2], *case.args[4:])
+    return torch.equal(out[1], case.args[1][:, :, kept])
+
+
+def _right_turn(case: Case, out: Any) -> bool:
+    """Compare the keys, where the values are right."""
+    if not _two(case, out) or not _as_many(case, out):
+        return True
+    right = sink_cache(*case.args)[0]
+    return not _right_values(case, out) or torch.allclose(
+        out[0], right, atol=1e-4
+    )
+
+
+exercise = Exercise(
+    id="cache-sink_cache",
+    points=2,
+    reference=sink_cache,
+    cases=_cases,
+    given={"apply_rope": apply_rope},
+    properties=(
+        Property(
+            "The result is two tensors of four axes: the kept keys, rotated, "
+            "and the kept values.",
+            _two,
+        ),
+        Property(
+            "The number of tokens kept is not min(S, num_sinks + window): "
+            "what happens where the first and the last overlap, and where "
+            "one of the two numbers is 0?",
+            _as_many,
+        ),
+        Property(
+            "The values are as they came, those of the first tokens before "
+            "those of the last, in the order of the text. Here they are "
+            "not: which tokens are they?",
+            _right_values,
+        ),
+        Property(
+            "The right tokens are kept, and the keys are rotated by other "
+            "angles: the first kept token is at place 0, the next one at "
+            "place 1, and none is left out, wherever they were in the text. "
+            "Which row of cos does the first of the last tokens get?",
+            _right_turn,
+        ),
+    ),
+    breaks={
+        "position 0": lambda c: c.args[3].any(),
+        "H = 1": lambda c: c.args[0].shape[1] > 1,
+        "L = S": lambda c: c.args[0].shape[2] > c.args[4] + c.args[5] > 0,
+        "contiguous strides": is_view,
+    },
+)
+
+
+@exercise.equivalent("two slices, joined")
+def _slices(key, value, cos, sin, num_sinks, window):
+    S = key.size(2)
+    if num_sinks + window < S:
+        key, value = (
+            torch.cat([x[:, :, :num_sinks], x[:, :, S - window :]], 2)
+            for x in (key, value)
+        )
+    n = key.size(2)
+    return apply_rope(key, cos[:n], sin[:n]), value
+
+
+@exercise.equivalent("a bool mask over the tokens")
+def _mask(key, value, cos, sin, num_sinks, window):
+    at = torch.arange(key.shape[2])
+    kept = (at < num_sinks) | (at >= len(at) - window)
+    k, v = key[:, :, kept], value[:, :, kept]
+    n = int(kept.sum())
+    return apply_rope(k, cos.narrow(0, 0, n), sin.narrow(0, 0, n)), v
+
+
+@exercise.equivalent("token by token, oldest beyond the sinks thrown out")
+def _queue(key, value, cos, sin, num_sinks, window):
+    keys, values = [], []
+    for k, v in zip(key.unbind(2), value.unbind(2), strict=True):
+        keys.append(k)
+        values.append(v)
+        if len(keys) > num_sinks + window:
+            keys.pop(num_sinks)
+            values.pop(num_sinks)
+    k, v = torch.stack(keys, 2), torch.stack(values, 2)
+    return apply_rope(k, cos=cos[: len(keys)], sin=sin[: len(keys)]), v
+
+
+@exercise.equivalent("rotated by hand, gathered from tokens first")
+def _gather(key, value, cos, sin, num_sinks, window):
+    S = key.shape[2]
+    n = min(S, num_sinks + window)
+    place = torch.arange(n)
+    at = torch.where(place < num_sinks, place, place + S - n)
+    k, v = key.transpose(0, 2)[at], value.transpose(0, 2)[at]
+    k, v = k.transpose(0, 2), v.transpose(0, 2)
+    a, b = k.chunk(2, -1)
+    turned = torch.cat([-b, a], -1)
+    return k * cos[place] + turned * sin[place], v

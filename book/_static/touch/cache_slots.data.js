@@ -1,0 +1,1 @@
+Play.data.cache_slots = {"most":16,"bytes":23040};
