@@ -12,6 +12,7 @@ CHAPTERS = {
     "pos": "06_positions",
     "rope": "07_rope",
     "sdpa": "08_sdpa",
+    "tfm": "09_transformer",
     "cache": "10_kv_cache",
     "flash": "11_online_softmax",
     "fwd": "12_fused_forward",

@@ -32,8 +32,8 @@ class Case:
             it after "wrong when": ``"there is one key, so only the values
             count"``. Cases of one stage share the text.
         args, kwargs: the inputs of the function, or of the module's
-            ``forward``: tensors, numbers, strings, and tuples, lists and
-            dicts of them.
+            ``forward``: tensors, numbers, strings, a ``torch.Generator``,
+            and tuples, lists and dicts of them.
         init: of a class, the keywords of its constructor.
         state: of a class, the state dict that is loaded before the call.
         train: of a class, whether the module is in training mode; of a
@@ -58,6 +58,9 @@ class Case:
         largest_over: axis along which the largest element of each result is
             taken before it is compared: of a randomly drawn result, what
             does not depend on the coins.
+        shares: ``(N, V)`` of a result that is ids drawn from V, for N groups
+            of rows one after the other, with equal inputs in each: how often
+            each id was drawn, as a share of its group, is compared instead.
         before: cases whose inputs the same function, or the same module, is
             called with before this one; their results do not count. The
             engine adds such cases to every exercise (second_use.py).
@@ -74,6 +77,7 @@ class Case:
     once: tuple[str, ...] = ()
     rtol: float = 0.0
     largest_over: int | None = None
+    shares: tuple[int, int] | None = None
     before: tuple[Case, ...] = ()
 
 

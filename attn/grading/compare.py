@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attn.grading.show import describe, first_difference, pair
+from attn.grading.show import describe, first_difference, pair, some
 
 Limit = Callable[[Tensor, Tensor], float]
 
@@ -140,8 +140,9 @@ def _compare(
 
 def _compare_structure(got: Any, expected: Any) -> Problem | None:
     if isinstance(expected, Mapping):
-        fits = isinstance(got, Mapping) and set(got) == set(expected)
-        need = "a dict with keys " + ", ".join(map(str, expected))
+        if isinstance(got, Mapping):
+            return _compare_keys(got, expected)
+        fits, need = False, f"a dict of {len(expected)}"
     else:
         fits = isinstance(got, tuple | list)
         need = f"a {type(expected).__name__} of {len(expected)}"
@@ -150,6 +151,20 @@ def _compare_structure(got: Any, expected: Any) -> Problem | None:
     if len(got) == len(expected):
         return None
     return Problem("type", f"has {len(got)} entries, not {len(expected)}")
+
+
+def _compare_keys(
+    got: Mapping[Any, Any], expected: Mapping[Any, Any]
+) -> Problem | None:
+    missing = [str(k) for k in expected if k not in got]
+    extra = [str(k) for k in got if k not in expected]
+    said = []
+    if missing:
+        said.append(f"lacks {some(missing)}")
+    if extra:
+        verb = "is" if len(extra) == 1 else "are"
+        said.append(f"has {some(extra)}, which {verb} superfluous")
+    return Problem("type", "; it ".join(said)) if said else None
 
 
 def _compare_ranges(got: Any, expected: range) -> Problem | None:

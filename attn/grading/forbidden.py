@@ -38,6 +38,8 @@ GROUPS = {
     "MultiheadAttention": ("multi_head_attention",),
     # What int(), float(), an index or an if reads of a tensor.
     "item": ("local_scalar_dense", "tolist"),
+    "layer_norm": ("layer_norm", "group_norm", "batch_norm", "instance_norm"),
+    "rms_norm": ("rms_norm",),
 }
 """Parts of the names of all functions and operators that do the same."""
 

@@ -39,6 +39,8 @@ class Inputs:
                 return self._once[-1]
             if isinstance(x, Tensor):
                 return copy_tensor(x)
+            if isinstance(x, torch.Generator):
+                return torch.Generator(x.device).set_state(x.get_state())
             if isinstance(x, tuple | list):
                 parts = [copied(y, f"{path}.{i}") for i, y in enumerate(x)]
                 return type(x)(parts)

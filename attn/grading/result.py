@@ -1,16 +1,20 @@
-"""Keep a result for the comparison, and say what is no plain tensor."""
+"""Keep what is compared of a result, and say what is no plain tensor."""
 
 from __future__ import annotations
 
 import inspect
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 from torch.utils._pytree import tree_leaves, tree_map
 
-from attn.grading.inputs import named_tensors, unchanged
+from attn.grading.inputs import map_tensors, named_tensors, unchanged
+
+if TYPE_CHECKING:
+    from attn.exercises.spec import Case
 
 
 class Foreign:
@@ -26,6 +30,26 @@ class Foreign:
 def kept(output: Any) -> Any:
     """Copy a result, and put ``Foreign`` in place of foreign objects."""
     return tree_map(_kept, output)
+
+
+def compared(result: Any, case: Case) -> Any:
+    """Return what is compared of a result: all, its maxima, or its shares."""
+    axis = case.largest_over
+
+    def largest(x: Tensor) -> Tensor:
+        if axis is None or x.dim() < -axis or not x.numel():
+            return x
+        return x.amax(axis)
+
+    def shares(x: Tensor) -> Tensor:
+        groups, ids = case.shares or (1, 1)
+        if x.dtype != torch.int64 or x.dim() != 1 or len(x) % groups:
+            return x
+        if not len(x) or x.min() < 0 or x.max() >= ids:
+            return x
+        return F.one_hot(x.view(groups, -1), ids).float().mean(1)
+
+    return map_tensors(shares if case.shares else largest, result)
 
 
 def is_foreign(output: Any) -> bool:

@@ -33,7 +33,7 @@ from attn.grading.inputs import (
 )
 from attn.grading.memory import LiveMemory
 from attn.grading.parameters import load
-from attn.grading.result import is_foreign, kept, same
+from attn.grading.result import compared, is_foreign, kept, same
 
 if TYPE_CHECKING:
     from attn.exercises.spec import Case
@@ -107,7 +107,7 @@ def run(
                 output = call(*inputs.args, **inputs.kwargs)
             outcome.drew = generators.changed()
             result = kept(output)
-            outcome.output = _compared(result, case.largest_over)
+            outcome.output = compared(result, case)
             outcome.repeats = any(same(result, x) for x in copies)
             outcome.side_effect = _changes(call, case, weights)
             now = dict(named_tensors(kept(earlier)))
@@ -155,17 +155,6 @@ def _changes(call: Any, case: Case, weights: dict[str, Tensor]) -> str:
         mode = "eval" if case.train else "training"
         return f"it switches itself, or a part of it, to {mode} mode"
     return ""
-
-
-def _compared(result: Any, axis: int | None) -> Any:
-    """Return what is compared of a result: all of it, or its maxima."""
-
-    def largest(x: Tensor) -> Tensor:
-        if axis is None or x.dim() < -axis or not x.numel():
-            return x
-        return x.amax(axis)
-
-    return map_tensors(largest, result)
 
 
 @contextmanager

@@ -1,5 +1,6 @@
 """Show results: a few words for each, and the elements that differ."""
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -25,8 +26,18 @@ def describe(x: Any) -> str:
         return f"{type(x).__name__} of " + "; ".join(map(describe, x[:4]))
     if isinstance(x, float):
         return number(x)
+    if isinstance(x, Mapping):
+        return f"a dict of {len(x)}: {some([*x])}" if x else "an empty dict"
+    if isinstance(x, torch.Generator):
+        return "a torch.Generator"
     text = repr(x)
     return text if len(text) <= 60 else f"a {type(x).__name__}"
+
+
+def some(names: Sequence[Any]) -> str:
+    """Return the first names, and how many more there are."""
+    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    return ", ".join(map(str, names[:3])) + more
 
 
 def number(x: Any, digits: int = 4) -> str:

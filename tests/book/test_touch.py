@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import attn
-from attn.data import minilm
+from attn.data import minilm, smollm
 from book.figures import bake, mask_workbench
 from tests.book.conftest import Visit
 from tests.book.controls import PUT
@@ -18,7 +18,10 @@ from tests.book.test_browser import AXE, FOUND
 NEEDS = {
     "attention_heads": pytest.mark.skipif(
         not minilm.available(), reason=minilm.HOW_TO_INSTALL
-    )
+    ),
+    "logit_lens": pytest.mark.skipif(
+        not smollm.available(), reason=smollm.HOW_TO_INSTALL
+    ),
 }
 
 

@@ -96,6 +96,8 @@ def test_a_broken_solution_is_refused(exercise):
         out = right(*args, **kwargs)
         if isinstance(out, tuple):
             return tuple(x * 1.01 for x in out)
+        if isinstance(out, dict):
+            return {name: x * 1.01 for name, x in out.items()}
         return ~out if out.dtype == torch.bool else out * 1.01 + 0.01
 
     assert refused(exercise, broken)

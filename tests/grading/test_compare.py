@@ -112,3 +112,18 @@ def test_a_random_result_is_held_to_about_its_size():
     assert compare(expected + 0.4, expected, exact) is not None
     pair = (expected + 0.4, expected), (expected, expected), (exact, exact)
     assert compare(*pair, rtol=0.05) is None and compare(*pair) is not None
+
+
+def test_a_dict_is_told_which_names_it_lacks_and_which_are_too_many():
+    expected = {"a": EXPECTED, "b": EXPECTED}
+    exact = {"a": EXACT, "b": EXACT}
+    assert compare(expected, expected, exact) is None
+    got = {"a": EXPECTED, "c": EXPECTED}
+    said = compare(got, expected, exact).text
+    assert said == "it lacks b; it has c, which is superfluous"
+    some = {str(n): EXPECTED for n in range(5)}
+    said = compare({"a": EXPECTED, "b": EXPECTED, **some}, expected, exact)
+    assert said.text.endswith("0, 1, 2 and 2 more, which are superfluous")
+    assert kind([EXPECTED], expected, exact) == "type"
+    wrong = compare({**expected, "b": 2 * EXPECTED}, expected, exact)
+    assert wrong.name == "it[b]"

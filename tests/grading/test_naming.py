@@ -11,6 +11,7 @@ from attn.exercises.mistakes import Mistake
 from attn.exercises.spec import every_exercise, find
 from attn.grading.diagnosis import kinds, mutants
 from attn.grading.judge import judge
+from solutions.ch09_transformer import map_llama_weights
 
 NAMED = "this looks like: "
 
@@ -427,3 +428,32 @@ def test_a_gradient_that_is_0_but_for_rounding_does_not_hide_a_name():
 
     verdict = judge(exercise, Residual)
     assert verdict.mistake == "The input is added to the result"
+
+
+def with_names(change):
+    """Return an answer that gives the right tensors other names."""
+
+    def answer(state, num_heads, num_kv_heads, interleaved=False):
+        right = map_llama_weights(state, num_heads, num_kv_heads, interleaved)
+        return {change(name): x for name, x in right.items()}
+
+    return answer
+
+
+def test_wrong_names_of_a_dict_are_named_whatever_they_are():
+    answer = with_names(lambda name: "final_norm" if name == "norm" else name)
+    verdict = judge(find("tfm-map_llama_weights"), answer)
+    assert verdict.mistake == "Names are missing, or others are there"
+    said = " ".join(verdict.message.split())
+    assert "it lacks norm; it has final_norm, which is superfluous" in said
+
+
+def test_a_tensor_under_anothers_name_is_named_with_both():
+    other = {"up_proj": "down_proj", "down_proj": "up_proj"}
+    answer = with_names(
+        lambda name: ".".join(other.get(x, x) for x in name.split("."))
+    )
+    verdict = judge(find("tfm-map_llama_weights"), answer)
+    ffn = "blocks.*.feed_forward"
+    name = f"{ffn}.up_proj.weight is what {ffn}.down_proj.weight should be"
+    assert verdict.mistake == name

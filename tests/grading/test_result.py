@@ -5,8 +5,9 @@ import pytest
 import torch
 from torch.nn.attention.bias import causal_lower_right
 
-from attn.exercises.spec import find
+from attn.exercises.spec import Case, find
 from attn.grading.judge import judge
+from attn.grading.run import run
 
 
 def ones(L, S):
@@ -43,3 +44,22 @@ def test_memory_that_is_never_written_is_nan_and_never_right_by_luck():
     message = judge(find("sdp-attention"), unwritten).message
     assert "NaN" in message
     assert not torch.are_deterministic_algorithms_enabled()
+
+
+def test_of_drawn_ids_the_shares_are_compared():
+    case = Case("draws", (torch.zeros(6, 3),), train=True, shares=(2, 3))
+    ids = torch.tensor([0, 0, 2, 1, 1, 1])
+    shares = torch.tensor([[2, 0, 1], [0, 3, 0]]) / 3
+    assert torch.equal(run(lambda x: ids, case).output, shares)
+    for other in (ids.int(), ids[:, None], ids[:5], ids + 1, ids - 1):
+        assert torch.equal(run(lambda x, y=other: y, case).output, other)
+
+
+def test_each_run_has_a_generator_of_its_own():
+    case = Case("draws", (torch.Generator().manual_seed(5),))
+
+    def draw(generator):
+        return torch.rand(3, generator=generator)
+
+    first, again = (run(draw, case).output for _ in range(2))
+    assert torch.equal(first, again)

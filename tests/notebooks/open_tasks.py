@@ -346,6 +346,26 @@ def draft(ids):
     return []
 """
 
+# Branches that add nothing at first, so that each block is a norm.
+SILENT = """
+@torch.no_grad()
+def rescue(blocks):
+    for block in blocks:
+        block.out.weight.zero_()
+        block.feed_forward[2].weight.zero_()
+"""
+
+# DeepNet's: what makes and carries values shrinks with the depth.
+SHRUNK = """
+@torch.no_grad()
+def rescue(blocks):
+    factor = (8 * len(blocks)) ** -0.25
+    for block in blocks:
+        maps = block.out, block.feed_forward[0], block.feed_forward[2]
+        for weight in (block.qkv.weight[-48:], *(m.weight for m in maps)):
+            weight.mul_(factor)
+"""
+
 ANSWERS = {
     "why": [FADING_CHARACTERS, RANDOM_DIRECTIONS],
     "sdp": [CIRCLE, PARABOLA],
@@ -356,6 +376,7 @@ ANSWERS = {
     "rope": [HOTTER, THE_SLOW_HALF_STANDS_STILL],
     "mha": [QUIET_WRITERS, AT_REST],
     "sdpa": [FEATURES_OF_THE_QUERY, FEATURES_OF_THE_KEY],
+    "tfm": [SILENT, SHRUNK],
     "cache": [LOOK_UP_AND_COUNT, PERIODS],
     "flash": [THREE_SUMS, SCORES_AS_VALUES],
 }

@@ -17,6 +17,7 @@ from typing import Any
 from attn.exercises.mistakes import Mistake
 from attn.grading.clock import OutOfTime
 from attn.grading.diagnosis import (
+    dicts,
     errors,
     forms,
     kinds,
@@ -28,7 +29,12 @@ from attn.grading.diagnosis.evidence import Evidence, Name
 from attn.grading.diagnosis.listed import Listed
 from attn.grading.forbidden import Forbidden
 
-REGISTERED = errors, forms, numbers  # importing them registers their kinds
+REGISTERED = (
+    dicts,
+    errors,
+    forms,
+    numbers,
+)  # importing them registers their kinds
 TIME_LIMIT = 0.15  # seconds of work for each way to explain an answer
 
 

@@ -1,0 +1,160 @@
+"""Cases, properties and variants of ``tfm-SwiGLU``."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Generator, Tensor
+
+from attn.exercises.spec import Case, Exercise, Property
+from attn.exercises.symmetry import is_view
+from attn.nn import SwiGLU as Gated
+
+
+class SwiGLU(Gated):
+    """``attn``'s module, with the task's own signature: the reference."""
+
+    def __init__(self, embed_dim: int, hidden_dim: int):
+        super().__init__(embed_dim, hidden_dim)
+
+
+def _cases(g: Generator) -> Iterator[Case]:
+    def case(
+        stage: str, x: Tensor, hidden: int, grad: bool = False, **given: Tensor
+    ) -> Case:
+        init = {"embed_dim": x.shape[-1], "hidden_dim": hidden}
+        state = {
+            name: given.get(
+                name.partition(".")[0], torch.randn(w.shape, generator=g) * 0.7
+            )
+            for name, w in SwiGLU(**init).state_dict().items()
+        }
+        return Case(stage, (x,), init=init, state=state, grad=grad)
+
+    def randn(*shape: int) -> Tensor:
+        return torch.randn(*shape, generator=g)
+
+    stage = "there is one feature, and one between the maps"
+    yield case(stage, randn(1, 1), 1)
+    yield case(stage, 3 * randn(5, 1), 1)
+
+    stage = "gate_proj is zero, so that nothing gets through"
+    yield case(stage, randn(3, 4), 6, gate_proj=torch.zeros(6, 4))
+
+    stage = "gate_proj gives large numbers, so that up_proj gets through"
+    yield case(
+        stage, randn(4, 3).abs() + 0.5, 5, gate_proj=torch.full((5, 3), 8.0)
+    )
+
+    stage = "there is one sequence: two axes"
+    yield case(stage, randn(3, 6), 16)
+    yield case(stage, randn(7, 5), 3)
+
+    stage = "there is a batch"
+    yield case(stage, randn(2, 5, 4), 10)
+    yield case(stage, randn(2, 3, 2, 6), 9)
+
+    stage = "the gate is far from 0, on both sides"
+    yield case(stage, 6 * randn(2, 4, 5), 7)
+
+    stage = "axes have the same length"
+    yield case(stage, randn(4, 4), 4)
+    yield case(stage, randn(3, 3, 3), 3)
+
+    stage = "x is a view of another tensor"
+    yield case(stage, randn(6, 4, 2).permute(2, 1, 0), 5)
+
+    stage = "gradients flow back, to x and to the three matrices"
+    yield case(stage, randn(2, 3, 4), 7, grad=True)
+    yield case(stage, randn(5, 6), 4, grad=True)
+
+
+def _shape(case: Case, out: Tensor) -> bool:
+    return out.shape == case.args[0].shape
+
+
+def _closed(case: Case, out: Tensor) -> bool:
+    """With a gate of 0 nothing gets through."""
+    gate = (case.state or {})["gate_proj.weight"]
+    return bool(gate.any()) or not bool(out.any())
+
+
+exercise = Exercise(
+    id="tfm-SwiGLU",
+    points=2,
+    reference=SwiGLU,
+    cases=_cases,
+    properties=(
+        Property(
+            "Each token must get E elements back: the result has the shape "
+            "of x.",
+            _shape,
+        ),
+        Property(
+            "gate_proj is all zeros here, and silu(0) is 0: a product with "
+            "it is 0 everywhere, and this is not.",
+            _closed,
+        ),
+    ),
+    breaks={
+        "H = 1": lambda c: c.args[0].dim() >= 3 and len(c.args[0]) > 1,
+        "L = S": lambda c: c.init["embed_dim"] != c.init["hidden_dim"],
+        "weight = 1": lambda c: all(
+            w.numel() == 1 or len(w.unique()) > 1 for w in c.state.values()
+        ),
+        "contiguous strides": is_view,
+    },
+)
+
+
+def _right(style: str) -> Callable:
+    """Record the layer with another ``forward(layer, x)``."""
+
+    def record(forward: Callable[[Any, Tensor], Tensor]) -> Callable:
+        class Layer(SwiGLU):
+            def forward(self, x):
+                return forward(self, x)
+
+        return exercise.equivalent(style)(Layer)
+
+    return record
+
+
+@_right("silu spelled out")
+def _sigmoid(layer, x):
+    gate = layer.gate_proj(x)
+    return layer.down_proj(gate * torch.sigmoid(gate) * layer.up_proj(x))
+
+
+@_right("gate and up in one product, cut by F.glu's way round")
+def _fused(layer, x):
+    both = torch.cat([layer.gate_proj.weight, layer.up_proj.weight])
+    gate, up = F.linear(x, both).chunk(2, dim=-1)
+    return layer.down_proj(up * F.silu(gate))
+
+
+@_right("matrices, and a division by 1 + exp")
+def _matrices(layer, x):
+    gate = x @ layer.gate_proj.weight.T
+    up = x @ layer.up_proj.weight.T
+    return (gate * up / (1 + torch.exp(-gate))) @ layer.down_proj.weight.T
+
+
+@_right("einsum")
+def _einsum(layer, x):
+    names = (layer.gate_proj.weight, layer.up_proj.weight)
+    gate, up = (torch.einsum("...e,fe->...f", x, w) for w in names)
+    hidden = torch.nn.SiLU()(gate).mul(up)
+    return torch.einsum("...f,ef->...e", hidden, layer.down_proj.weight)
+
+
+@_right("one hidden feature at a time")
+def _features(layer, x):
+    total = torch.zeros_like(x)
+    for i in range(layer.gate_proj.out_features):
+        gate = x @ layer.gate_proj.weight[i]
+        hidden = F.silu(gate) * (x @ layer.up_proj.weight[i])
+        column = layer.down_proj.weight[:, i]
+        total = total + hidden[..., None] * column
+    return total

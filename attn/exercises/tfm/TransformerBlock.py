@@ -1,0 +1,276 @@
+"""Cases, properties and variants of ``tfm-TransformerBlock``."""
+
+import math
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Generator, Tensor, nn
+
+from attn import functional
+from attn.api import attention
+from attn.exercises.spec import Case, Exercise, Property
+from attn.exercises.tfm.rms_norm import _reference as rms_norm
+from attn.exercises.tfm.SwiGLU import SwiGLU
+from attn.positions import apply_rope, rope_frequencies, rope_tables
+
+
+class TransformerBlock(nn.Module):
+    """A Llama block of ``attn``'s functions: the reference."""
+
+    def __init__(
+        self,
+        embed_dim: int,
+        num_heads: int,
+        num_kv_heads: int,
+        hidden_dim: int,
+        eps: float = 1e-5,
+    ):
+        super().__init__()
+        linear = partial(nn.Linear, embed_dim, bias=False)
+        self.eps, self.head_dim = eps, embed_dim // num_heads
+        self.attention_norm = nn.Parameter(torch.ones(embed_dim))
+        self.q_proj = linear(embed_dim)
+        self.k_proj = linear(num_kv_heads * self.head_dim)
+        self.v_proj = linear(num_kv_heads * self.head_dim)
+        self.out_proj = linear(embed_dim)
+        self.feed_forward_norm = nn.Parameter(torch.ones(embed_dim))
+        self.feed_forward = SwiGLU(embed_dim, hidden_dim)
+
+    def forward(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+        x = x + self.attend(
+            rms_norm(x, self.attention_norm, self.eps), cos, sin
+        )
+        return x + self.feed_forward(
+            rms_norm(x, self.feed_forward_norm, self.eps)
+        )
+
+    def attend(self, h: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+        q, k, v = _heads(self, h)
+        q, k = apply_rope(q, cos, sin), apply_rope(k, cos, sin)
+        out = functional.scaled_dot_product_attention(
+            q, k, v, is_causal=True, enable_gqa=True
+        )
+        assert isinstance(out, Tensor)
+        return _merge(self, out)
+
+
+def _heads(block: Any, h: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Project to queries, keys and values, ``(B, heads, L, D)``."""
+    maps = block.q_proj, block.k_proj, block.v_proj
+    q, k, v = (m(h).unflatten(-1, (-1, block.head_dim)) for m in maps)
+    return q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2)
+
+
+def _merge(block: Any, out: Tensor) -> Tensor:
+    return block.out_proj(out.transpose(1, 2).flatten(2))
+
+
+def _cases(g: Generator) -> Iterator[Case]:
+    def case(
+        stage: str,
+        B: int,
+        L: int,
+        *sizes: int,
+        zero: tuple[str, ...] = (),
+        size: float = 1.0,
+        first: int = 0,
+        **more: Any,
+    ) -> Case:
+        """Draw a case; ``zero`` names the parameters that are 0."""
+        names = ("embed_dim", "num_heads", "num_kv_heads", "hidden_dim")
+        init: dict[str, Any] = dict(zip(names, sizes, strict=True))
+        if "eps" in more:
+            init["eps"] = more.pop("eps")
+        state = {}
+        for name, w in TransformerBlock(**init).state_dict().items():
+            drawn = torch.randn(w.shape, generator=g)
+            is_norm = name.endswith("norm")
+            drawn = drawn / 2 + 1.5 if is_norm else drawn / w.shape[1] ** 0.5
+            state[name] = drawn * (not name.startswith(zero) if zero else 1)
+        x = torch.randn(B, L, sizes[0], generator=g) * size
+        D = sizes[0] // sizes[1]
+        at = torch.arange(first, first + L)
+        cos, sin = rope_tables(at, rope_frequencies(D))
+        return Case(stage, (x, cos, sin), init=init, state=state, **more)
+
+    no_attention = ("out_proj",)
+    no_feed_forward = ("feed_forward.down_proj",)
+
+    stage = "both halves give 0, so that x passes through"
+    yield case(stage, 2, 3, 8, 2, 1, 5, zero=no_attention + no_feed_forward)
+
+    stage = "attention gives 0, so that the feed-forward is alone"
+    yield case(stage, 2, 3, 8, 2, 1, 5, zero=no_attention)
+    yield case(stage, 3, 1, 4, 1, 1, 7, zero=no_attention, size=4)
+
+    stage = "the feed-forward gives 0, and there is one token"
+    yield case(stage, 2, 1, 8, 2, 2, 5, zero=no_feed_forward, size=3)
+    yield case(stage, 3, 1, 12, 6, 3, 5, zero=no_feed_forward)
+
+    stage = "the feed-forward gives 0, and every query has its own key head"
+    yield case(stage, 2, 5, 12, 3, 3, 4, zero=no_feed_forward)
+
+    stage = "the feed-forward gives 0, and query heads share key heads"
+    yield case(stage, 2, 5, 24, 6, 3, 4, zero=no_feed_forward)
+    yield case(stage, 3, 4, 24, 4, 1, 4, zero=no_feed_forward)
+
+    stage = "the positions begin at 7"
+    yield case(stage, 2, 5, 16, 4, 2, 4, zero=no_feed_forward, first=7)
+
+    stage = "both halves work"
+    yield case(stage, 2, 5, 24, 6, 3, 10)
+    yield case(stage, 1, 7, 12, 3, 1, 20)
+    yield case(stage, 3, 4, 8, 2, 2, 6, size=5)
+
+    stage = "the block is in training mode"
+    yield case(stage, 2, 5, 24, 6, 3, 10, train=True)
+
+    stage = "eps counts"
+    yield case(stage, 2, 3, 8, 2, 1, 5, size=0.02, eps=0.01)
+    yield case(stage, 2, 3, 8, 2, 1, 5, eps=0.5)
+
+    stage = "axes have the same length"
+    yield case(stage, 2, 2, 8, 4, 2, 8)
+    yield case(stage, 4, 4, 16, 4, 2, 16)
+
+    stage = "x is a view of another tensor"
+    found = case(stage, 2, 5, 12, 6, 2, 8)
+    x = torch.randn(12, 5, 2, generator=g).permute(2, 1, 0)
+    args = (x, *found.args[1:])
+    yield Case(stage, args, init=found.init, state=found.state)
+
+    stage = "gradients flow back, to x and to all parameters"
+    inputs = ("args.0",)
+    yield case(stage, 2, 4, 8, 4, 2, 5, grad=True)
+    yield case(stage, 1, 3, 12, 2, 1, 6, grad=inputs)
+
+
+def _same_shape(case: Case, out: Tensor) -> bool:
+    return out.shape == case.args[0].shape
+
+
+def _passes(case: Case, out: Tensor) -> bool:
+    """With both halves at 0, x is what remains."""
+    state = case.state or {}
+    halves = ("out_proj.weight", "feed_forward.down_proj.weight")
+    if any(state[name].any() for name in halves):
+        return True
+    return torch.allclose(out, case.args[0])
+
+
+exercise = Exercise(
+    id="tfm-TransformerBlock",
+    points=3,
+    reference=TransformerBlock,
+    cases=_cases,
+    given={"apply_rope": apply_rope},
+    properties=(
+        Property(
+            "A block returns what it gets, one vector of E features for "
+            "each token: the result has the shape of x.",
+            _same_shape,
+        ),
+        Property(
+            "out_proj and down_proj are all zeros here: x should pass "
+            "through untouched, and it does not. What is the residual "
+            "stream, x or norm(x)?",
+            _passes,
+        ),
+    ),
+    breaks={
+        "position 0": lambda c: c.args[1][0, 0] != 1,
+        "S = 1": lambda c: c.args[0].shape[-2] > 1,
+        "H = 1": lambda c: 1 < c.init["num_kv_heads"] < c.init["num_heads"],
+        "L = S": lambda c: c.init["embed_dim"] != c.init["hidden_dim"],
+        "weight = 1": lambda c: all(
+            len(w.unique()) > 1 for w in c.state.values()
+        ),
+    },
+)
+
+
+def _right(style: str) -> Callable:
+    """Record the block with another ``attend(block, h, cos, sin)``."""
+
+    def record(attend: Callable[..., Tensor]) -> Callable:
+        class Block(TransformerBlock):
+            def attend(self, h, cos, sin):
+                return attend(self, h, cos, sin)
+
+        return exercise.equivalent(style)(Block)
+
+    return record
+
+
+def _rotated(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    first, second = x.chunk(2, -1)
+    return x * cos + torch.cat([-second, first], -1) * sin
+
+
+@_right("PyTorch's own function, keys and values repeated")
+def _repeated(block, h, cos, sin):
+    q, k, v = _heads(block, h)
+    group = q.shape[1] // k.shape[1]
+    q, k = (apply_rope(y, cos, sin) for y in (q, k))
+    k, v = (y.repeat_interleave(group, 1) for y in (k, v))
+    out = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+    return _merge(block, out)
+
+
+@_right("softmax by hand, the mask added, rotated by hand")
+def _by_hand(block, h, cos, sin):
+    q, k, v = _heads(block, h)
+    q, k = _rotated(q, cos, sin), _rotated(k, cos, sin)
+    q = q.unflatten(1, (k.shape[1], -1))  # (B, Hkv, G, L, D)
+    scores = q @ k.unsqueeze(2).mT / math.sqrt(block.head_dim)
+    future = torch.full(scores.shape[-2:], -math.inf).triu(1)
+    out = (scores + future).softmax(-1) @ v.unsqueeze(2)
+    return _merge(block, out.flatten(1, 2))
+
+
+@_right("a bool mask, and the queries scaled first")
+def _bool_mask(block, h, cos, sin):
+    q, k, v = _heads(block, h)
+    q, k = (apply_rope(y, cos[None], sin[None]) for y in (q, k))
+    L = h.shape[1]
+    at = torch.arange(L)
+    out = F.scaled_dot_product_attention(
+        q * block.head_dim**-0.5,
+        k,
+        v,
+        attn_mask=at[:, None] >= at,
+        scale=1.0,
+        enable_gqa=True,
+    )
+    return _merge(block, out)
+
+
+@_right("one product for the three projections")
+def _packed(block, h, cos, sin):
+    maps = block.q_proj, block.k_proj, block.v_proj
+    weight = torch.cat([m.weight for m in maps])
+    heads = F.linear(h, weight).unflatten(-1, (-1, block.head_dim))
+    sizes = [m.out_features // block.head_dim for m in maps]
+    q, k, v = heads.transpose(1, 2).split(sizes, dim=1)
+    q, k = (apply_rope(y, cos, sin) for y in (q, k))
+    out = attention(q, k, v, is_causal=True, enable_gqa=True)
+    return _merge(block, out)
+
+
+@_right("token by token, with the keys read so far")
+def _tokens(block, h, cos, sin):
+    q, k, v = _heads(block, h)
+    q, k = _rotated(q, cos, sin), _rotated(k, cos, sin)
+    rows = [
+        F.scaled_dot_product_attention(
+            q[:, :, i : i + 1],
+            k[:, :, : i + 1],
+            v[:, :, : i + 1],
+            enable_gqa=True,
+        )
+        for i in range(h.shape[1])
+    ]
+    return _merge(block, torch.cat(rows, 2))

@@ -1,0 +1,179 @@
+"""Cases, properties and correct variants of ``tfm-layer_norm``."""
+
+from collections.abc import Iterator
+
+import torch
+from torch import Generator, Tensor
+
+from attn.exercises.spec import Case, Exercise, Property
+from attn.exercises.symmetry import all_sizes_differ, argument, is_view
+from attn.nn import LayerNorm
+
+
+def _reference(
+    x: Tensor, weight: Tensor, bias: Tensor, eps: float = 1e-5
+) -> Tensor:
+    """Use ``attn``'s module, with these parameters."""
+    norm = LayerNorm(x.shape[-1], eps)
+    given = {"weight": weight, "bias": bias}
+    return torch.func.functional_call(norm, given, (x,))
+
+
+def _cases(g: Generator) -> Iterator[Case]:
+    def randn(*shape: int) -> Tensor:
+        return torch.randn(*shape, generator=g)
+
+    def plain(stage: str, x: Tensor, **more: float) -> Case:
+        E = x.shape[-1]
+        return Case(stage, (x, torch.ones(E), torch.zeros(E)), more)
+
+    def drawn(stage: str, x: Tensor, grad: bool = False) -> Case:
+        E = x.shape[-1]
+        weight, bias = randn(E) + 2, 3 * randn(E)
+        return Case(stage, (x, weight, bias), grad=grad)
+
+    stage = "there is one token, weight is 1 and bias 0"
+    yield plain(stage, randn(8))
+    yield plain(stage, 3 * randn(1, 5) + 2)
+
+    stage = "every token is normalised by itself"
+    yield plain(stage, randn(4, 6))
+    for shape in ((3, 5), (2, 3, 7), (2, 5, 3, 4)):
+        sizes = torch.rand(*shape[:-1], 1, generator=g) * 8 + 0.5
+        yield plain(stage, randn(*shape) * sizes + 5 * randn(*shape[:-1], 1))
+
+    stage = "weight and bias are not 1 and 0"
+    for shape in ((3, 8), (2, 4, 5), (6,)):
+        yield drawn(stage, randn(*shape))
+
+    stage = "axes have the same length"
+    for shape in ((4, 4), (3, 3, 3), (2, 2)):
+        yield drawn(stage, 2 * randn(*shape) + 1)
+
+    stage = "eps counts"
+    yield plain(stage, 1e-3 * randn(3, 6))
+    yield plain(stage, randn(2, 5), eps=0.5)
+    yield plain(stage, 0.1 * randn(2, 7), eps=1e-2)
+
+    stage = "a token is constant, so that its variance is 0"
+    x = randn(3, 6)
+    x[1] = 2.5
+    yield plain(stage, x)
+    yield drawn(stage, x * 2)
+    yield drawn(stage, randn(4, 1))
+
+    stage = "the mean of a token is large"
+    offsets = torch.tensor([16384.0, -32768.0, 8192.0])[:, None]
+    small = torch.randint(-8, 9, (3, 16), generator=g)
+    yield plain(stage, small + offsets)
+    yield plain(stage, torch.randint(-4, 5, (2, 8), generator=g) + 65536.0)
+
+    stage = "x is in half precision"
+    for dtype in (torch.bfloat16, torch.float16):
+        x = randn(3, 8) * torch.tensor([1.0, 400.0, 4000.0])[:, None] + 20
+        weight, bias = randn(8) + 2, randn(8)
+        yield Case(stage, (x.to(dtype), weight.to(dtype), bias.to(dtype)))
+    yield Case(stage, (x.half(), weight, bias))
+
+    stage = "x is a view of another tensor"
+    yield drawn(stage, randn(6, 4, 3).transpose(0, 2))
+    yield drawn(stage, randn(3, 1, 5).expand(3, 2, 5))
+
+    stage = "gradients flow back, to x, weight and bias"
+    yield drawn(stage, 2 * randn(2, 3, 5) + 1, grad=True)
+    yield drawn(stage, randn(4, 6), grad=True)
+
+
+def _zero_mean(case: Case, out: Tensor) -> bool:
+    """Compare with the bias: what remains has mean 0 and variance 1."""
+    x, weight, bias = case.args
+    if out.shape != x.shape or x.dtype != torch.float32:
+        return True
+    normed = (out - bias) / weight
+    return bool((normed.mean(-1).abs() < 0.02).all())
+
+
+def _not_amplified(case: Case, out: Tensor) -> bool:
+    x, weight, bias = case.args
+    if out.shape != x.shape or x.dtype != torch.float32:
+        return True
+    normed = (out - bias) / weight
+    return bool((normed.square().mean(-1) < 1.02).all())
+
+
+exercise = Exercise(
+    id="tfm-layer_norm",
+    points=2,
+    reference=_reference,
+    cases=_cases,
+    forbids=("layer_norm",),
+    properties=(
+        Property(
+            "The result has the shape of x, one number for each.",
+            lambda case, out: out.shape == case.args[0].shape,
+        ),
+        Property(
+            "Before weight and bias, the features of each token have mean 0, "
+            "and these do not: along which axis is your mean?",
+            _zero_mean,
+        ),
+        Property(
+            "Before weight and bias, the mean square of each token is at "
+            "most 1, and here it is more: what do you divide by?",
+            _not_amplified,
+        ),
+    ),
+    breaks={
+        "L = S": lambda c: all_sizes_differ(c) and c.args[0].dim() > 1,
+        "weight = 1": lambda c: len(c.args[1].unique()) > 1,
+        "contiguous strides": is_view,
+        "cap = 50": lambda c: argument(c, 3, "eps") is not None,
+    },
+)
+
+
+@exercise.equivalent("var_mean, without Bessel's correction")
+def _var_mean(x, weight, bias, eps=1e-5):
+    variance, mean = torch.var_mean(x.float(), -1, correction=0, keepdim=True)
+    out = (x.float() - mean) / (variance + eps).sqrt()
+    return (out * weight.float() + bias.float()).to(x.dtype)
+
+
+@exercise.equivalent("token by token")
+def _tokens(x, weight, bias, eps=1e-5):
+    rows = []
+    for token in x.float().reshape(-1, x.shape[-1]):
+        centred = token - token.sum() / len(token)
+        size = (centred @ centred / len(token) + eps) ** 0.5
+        rows.append(torch.addcmul(bias.float(), centred / size, weight))
+    return torch.stack(rows).view(x.shape).to(x.dtype)
+
+
+@exercise.equivalent("a matrix that subtracts the mean, in float64")
+def _matrix(x, weight, bias, eps=1e-5):
+    E = x.shape[-1]
+    centre = torch.eye(E, dtype=torch.float64) - 1 / E
+    wide = x.double() @ centre
+    size = torch.linalg.vector_norm(wide, dim=-1, keepdim=True) / E**0.5
+    return (
+        wide / torch.hypot(size, size.new_tensor(eps**0.5)) * weight + bias
+    ).to(x.dtype)
+
+
+@exercise.equivalent("std, then squared again")
+def _std(x, weight, bias, eps=1e-5):
+    wide = x.to(torch.float32)
+    centred = wide.sub(wide.mean(dim=-1, keepdim=True))
+    scale = centred.pow(2).mean(-1, True).add(eps).pow(-0.5)
+    out = centred.mul(scale).mul(weight).add(bias)
+    return out.type_as(x)
+
+
+@exercise.equivalent("einsum for both moments")
+def _einsum(x, weight, bias, eps=1e-5):
+    wide, E = x.float(), x.shape[-1]
+    mean = torch.einsum("...e->...", wide) / E
+    centred = wide - mean[..., None]
+    variance = torch.einsum("...e,...e->...", centred, centred) / E
+    out = centred * (1 / torch.sqrt(variance + eps))[..., None]
+    return (weight * out + bias).to(x.dtype)

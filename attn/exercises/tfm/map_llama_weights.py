@@ -1,0 +1,261 @@
+"""Cases, properties and correct variants of ``tfm-map_llama_weights``."""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import Generator, Tensor
+
+from attn.exercises.spec import Case, Exercise, Property
+from attn.positions import convert_pairing
+
+_PARTS = {
+    "input_layernorm": "attention_norm",
+    "self_attn.q_proj": "q_proj.weight",
+    "self_attn.k_proj": "k_proj.weight",
+    "self_attn.v_proj": "v_proj.weight",
+    "self_attn.o_proj": "out_proj.weight",
+    "post_attention_layernorm": "feed_forward_norm",
+    "mlp.gate_proj": "feed_forward.gate_proj.weight",
+    "mlp.up_proj": "feed_forward.up_proj.weight",
+    "mlp.down_proj": "feed_forward.down_proj.weight",
+}
+_AROUND = {
+    "model.embed_tokens.weight": "embedding.weight",
+    "model.norm.weight": "norm",
+    "lm_head.weight": "head.weight",
+}
+
+
+def map_llama_weights(
+    state: dict[str, Tensor],
+    num_heads: int,
+    num_kv_heads: int,
+    interleaved: bool = False,
+) -> dict[str, Tensor]:
+    """Look each name up; ``attn``'s own function permutes: the reference."""
+    heads = {"self_attn.q_proj": num_heads, "self_attn.k_proj": num_kv_heads}
+    found = {}
+    for name, x in state.items():
+        inside = re.fullmatch(r"model\.layers\.(\d+)\.(.+)\.weight", name)
+        if inside:
+            layer, part = inside.groups()
+            if interleaved and part in heads:
+                D = len(x) // heads[part]
+                x = convert_pairing(x, "half", dim=0, head_dim=D)
+            found[f"blocks.{layer}.{_PARTS[part]}"] = x
+        elif name in _AROUND:
+            found[_AROUND[name]] = x
+    found.setdefault("head.weight", found["embedding.weight"])
+    return found
+
+
+def _cases(g: Generator) -> Iterator[Case]:
+    def llama(
+        layers: int,
+        H: int,
+        Hkv: int,
+        D: int = 4,
+        hidden: int = 10,
+        V: int = 9,
+        tied: bool = True,
+    ) -> dict[str, Tensor]:
+        """Draw a state dict, in the order of transformers."""
+        E = H * D
+        shapes: dict[str, tuple[int, ...]] = {"model.embed_tokens": (V, E)}
+        for i in range(layers):
+            shapes |= {
+                f"model.layers.{i}.{part}": shape
+                for part, shape in (
+                    ("self_attn.q_proj", (E, E)),
+                    ("self_attn.k_proj", (Hkv * D, E)),
+                    ("self_attn.v_proj", (Hkv * D, E)),
+                    ("self_attn.o_proj", (E, E)),
+                    ("mlp.gate_proj", (hidden, E)),
+                    ("mlp.up_proj", (hidden, E)),
+                    ("mlp.down_proj", (E, hidden)),
+                    ("input_layernorm", (E,)),
+                    ("post_attention_layernorm", (E,)),
+                )
+            }
+        shapes["model.norm"] = (E,)
+        if not tied:
+            shapes["lm_head"] = (V, E)
+        return {
+            f"{name}.weight": torch.randn(shape, generator=g)
+            for name, shape in shapes.items()
+        }
+
+    def case(stage: str, *sizes: int, **more: Any) -> Case:
+        return Case(stage, (llama(*sizes, **more), sizes[1], sizes[2]))
+
+    stage = "there is one layer, and every query head has its own key head"
+    yield case(stage, 1, 2, 2)
+    yield case(stage, 1, 3, 3, 2, 7, 5)
+
+    stage = "there are two layers, and heads share keys"
+    yield case(stage, 2, 4, 2)
+    yield case(stage, 2, 3, 1, 4, 14, 11)
+
+    stage = "the head is not tied"
+    yield case(stage, 1, 2, 1, tied=False)
+    yield case(stage, 2, 4, 2, 2, tied=False)
+
+    stage = "there are twelve layers, and two digits in a name"
+    yield case(stage, 12, 2, 1, 2, 3, 3)
+
+    stage = "all matrices are square, so that a transposed one fits"
+    yield case(stage, 2, 2, 2, 4, 8, 8, tied=False)
+    yield case(stage, 1, 2, 2, 2, 4, 4)
+
+    stage = "it is an old file, with buffers of the rotation"
+    state = llama(2, 4, 2)
+    for i in range(2):
+        name = f"model.layers.{i}.self_attn.rotary_emb.inv_freq"
+        state[name] = torch.rand(2, generator=g)
+    yield Case(stage, (state, 4, 2))
+
+    stage = "the tensors come in another order"
+    names = list(state := llama(3, 2, 1, 2, 3, 3, tied=False))
+    order = torch.randperm(len(names), generator=g).tolist()
+    names = sorted((names[n] for n in order), key=lambda x: ".0." in x)
+    yield Case(stage, ({name: state[name] for name in names}, 2, 1))
+
+    stage = "the weights are in bfloat16"
+    half = {name: x.bfloat16() for name, x in llama(1, 4, 2).items()}
+    yield Case(stage, (half, 4, 2))
+
+    stage = "the file is interleaved, of one head"
+    yield Case(stage, (llama(1, 1, 1, 8), 1, 1, True))
+
+    stage = "the file is interleaved"
+    yield Case(stage, (llama(2, 4, 2, 6), 4, 2, True))
+    yield Case(stage, (llama(1, 6, 2, 8, tied=False), 6, 2, True))
+    yield Case(stage, (llama(2, 3, 3, 8, 24, 24), 3, 3, True))
+
+    stage = "the weights are views of other tensors"
+    whole = llama(1, 2, 2, 4, 8, 8)
+    state = {k: x.T if x.dim() > 1 else x for k, x in whole.items()}
+    yield Case(stage, (state, 2, 2))
+    yield Case(stage, (state, 2, 2, True))
+
+
+def _names_are_mine(case: Case, out: Any) -> bool:
+    return not isinstance(out, dict) or not any("self_attn" in x for x in out)
+
+
+exercise = Exercise(
+    id="tfm-map_llama_weights",
+    points=3,
+    reference=map_llama_weights,
+    cases=_cases,
+    properties=(
+        Property(
+            "A name still has self_attn in it: your block has its four maps "
+            "at the top, q_proj to out_proj.",
+            _names_are_mine,
+        ),
+    ),
+    breaks={
+        "H = 1": lambda c: 1 < c.args[2] < c.args[1],
+        "weight = 1": lambda c: all(
+            len(x.unique()) > 1 for x in c.args[0].values()
+        ),
+        "contiguous strides": lambda c: (
+            not all(x.is_contiguous() for x in c.args[0].values())
+        ),
+    },
+)
+
+
+@exercise.equivalent("one replacement after another, in each name")
+def _replaced(state, num_heads, num_kv_heads, interleaved=False):
+    words = {
+        "model.": "",
+        "layers.": "blocks.",
+        "embed_tokens": "embedding",
+        "lm_head": "head",
+        "input_layernorm.weight": "attention_norm",
+        "post_attention_layernorm.weight": "feed_forward_norm",
+        "norm.weight": "norm",
+        "self_attn.": "",
+        "o_proj": "out_proj",
+        "mlp.": "feed_forward.",
+    }
+    out = {}
+    for name, x in state.items():
+        if not name.endswith("weight"):
+            continue
+        if interleaved and ("q_proj" in name or "k_proj" in name):
+            count = num_heads if "q_proj" in name else num_kv_heads
+            heads = [torch.cat([h[0::2], h[1::2]]) for h in x.chunk(count)]
+            x = torch.cat(heads)
+        for old, new in words.items():
+            name = name.replace(old, new)
+        out[name] = x
+    if "head.weight" not in out:
+        out["head.weight"] = out["embedding.weight"]
+    return out
+
+
+@exercise.equivalent("from the names to be filled")
+def _filled(state, num_heads, num_kv_heads, interleaved=False):
+    last = max(int(x.split(".")[2]) for x in state if ".layers." in x)
+    out = {"norm": state["model.norm.weight"].clone()}
+    for i in range(last + 1):
+        get = {k: state[f"model.layers.{i}.{k}.weight"] for k in _PARTS}
+        for k, x in get.items():
+            out[f"blocks.{i}.{_PARTS[k]}"] = x.clone()
+        if interleaved:
+            for part, H in (("q", num_heads), ("k", num_kv_heads)):
+                x = get[f"self_attn.{part}_proj"]
+                order = torch.arange(len(x)).view(H, -1, 2).mT.flatten()
+                out[f"blocks.{i}.{part}_proj.weight"] = x[order]
+    out["embedding.weight"] = state["model.embed_tokens.weight"]
+    tied = "lm_head.weight" not in state
+    source = "model.embed_tokens.weight" if tied else "lm_head.weight"
+    out["head.weight"] = state[source]
+    return out
+
+
+@exercise.equivalent("a match for each line")
+def _matched(state, num_heads, num_kv_heads, interleaved=False):
+    out = {}
+    for name, x in state.items():
+        match name.split("."):
+            case ["model", "embed_tokens", _]:
+                out["embedding.weight"] = x
+                if "lm_head.weight" not in state:
+                    out["head.weight"] = x
+            case ["model", "norm", _]:
+                out["norm"] = x
+            case ["lm_head", _]:
+                out["head.weight"] = x
+            case ["model", "layers", i, "self_attn", part, "weight"]:
+                rows, cols = x.shape
+                H = {"q_proj": num_heads, "k_proj": num_kv_heads}.get(part)
+                if interleaved and H:
+                    x = x.reshape(H, rows // H // 2, 2, cols)
+                    x = x.transpose(1, 2).reshape(rows, cols)
+                part = "out_proj" if part == "o_proj" else part
+                out[f"blocks.{i}.{part}.weight"] = x
+            case ["model", "layers", i, "mlp", part, _]:
+                out[f"blocks.{i}.feed_forward.{part}.weight"] = x
+            case ["model", "layers", i, "input_layernorm", _]:
+                out[f"blocks.{i}.attention_norm"] = x
+            case ["model", "layers", i, "post_attention_layernorm", _]:
+                out[f"blocks.{i}.feed_forward_norm"] = x
+    return out
+
+
+@exercise.equivalent("rows moved by a matrix, parameters instead of tensors")
+def _parameters(state, num_heads, num_kv_heads, interleaved=False):
+    out = map_llama_weights(state, num_heads, num_kv_heads)
+    for name, x in out.items():
+        H = {"q_": num_heads, "k_": num_kv_heads}.get(name[-13:-11])
+        if interleaved and H:
+            order = torch.arange(len(x) // H).view(-1, 2).T.flatten()
+            one = torch.eye(len(order))[order].to(x)
+            out[name] = torch.block_diag(*[one] * H) @ x
+    return {k: torch.nn.Parameter(x) for k, x in out.items()}

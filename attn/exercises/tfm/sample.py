@@ -1,0 +1,241 @@
+"""Cases, properties and correct variants of ``tfm-sample``.
+
+Answers that draw in another way draw other tokens. What is compared is how
+often each token comes in rows with the same logits; a share of the 2,000 or
+4,000 rows differs by chance by less than is forgiven (five standard
+deviations of the difference of two answers).
+"""
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Generator, Tensor
+
+from attn import nn
+from attn.exercises.spec import Case, Exercise, Property
+
+_SHARES = (0.34, 0.25, 0.18, 0.12, 0.07, 0.04)
+_DRAWS = 4000
+_NOISE = 0.2  # forgiven, relative to the largest share
+
+
+def sample(
+    logits: Tensor,
+    temperature: float = 1.0,
+    top_k: int | None = None,
+    top_p: float | None = None,
+    generator: Generator | None = None,
+) -> Tensor:
+    """Filter as ``attn.generate`` does, in float32, and draw: the reference.
+
+    In float64 it draws the same tokens, so that no noise of its own counts.
+    """
+    if temperature == 0:
+        return logits.argmax(-1)
+    kept = nn.filter_logits(
+        logits.float(), temperature=temperature, top_k=top_k, top_p=top_p
+    )
+    p = kept.softmax(-1)
+    return torch.multinomial(p, 1, generator=generator)[:, 0]
+
+
+def _cases(g: Generator) -> Iterator[Case]:
+    def coins() -> Generator:
+        return torch.Generator().manual_seed(
+            int(torch.randint(9**9, (), generator=g))
+        )
+
+    def ranked(V: int) -> Tensor:
+        """Draw logits that are at least 1 apart, in any order, ``(V,)``."""
+        order = torch.randperm(V, generator=g)
+        return order + torch.rand(V, generator=g) / 9
+
+    def limit(stage: str, logits: Tensor, *how: Any) -> Case:
+        """Make a case with one possible result."""
+        how = (*how, *(None,) * (3 - len(how)))
+        return Case(stage, (logits, *how, coins()))
+
+    def shuffled() -> Tensor:
+        """Put the usual shares into a random order, ``(V,)``.
+
+        Logits that were log-probabilities would be one more symmetric point.
+        """
+        noise = 0.02 * torch.randn(6, generator=g)
+        shift = 2 + torch.rand(1, generator=g)
+        logits = torch.tensor(_SHARES).log() + noise + shift
+        return logits[torch.randperm(6, generator=g)]
+
+    def draws(
+        stage: str,
+        *how: Any,
+        groups: int = 1,
+        scale: float = 1.0,
+        own: bool = False,
+    ) -> Case:
+        rows = torch.stack([shuffled() for _ in range(groups)]) * scale
+        logits = rows.repeat_interleave(_DRAWS // groups, 0)
+        how = (*how, *(None,) * (3 - len(how)))
+        rtol = _NOISE * math.sqrt(groups)
+        args = (logits, *how) if own else (logits, *how, coins())
+        return Case(stage, args, rtol=rtol, shares=(groups, 6), train=own)
+
+    stage = "the temperature is 0: the most likely token"
+    yield limit(stage, torch.stack([ranked(7) for _ in range(4)]), 0.0)
+    yield limit(stage, torch.stack([ranked(5) for _ in range(5)]), 0)
+    yield limit(stage, ranked(3)[None] - 9, 0.0)
+
+    stage = "top_k is 1: the most likely token"
+    rows = torch.stack([ranked(7) for _ in range(4)])
+    yield limit(stage, rows, 1.0, 1)
+    yield limit(stage, rows.flip(0), 5.0, 1)
+
+    stage = "top_p is so small that one token reaches it"
+    yield limit(
+        stage, torch.stack([ranked(5) for _ in range(6)]), 1.0, None, 0.05
+    )
+
+    stage = "the temperature is so small that one token is left"
+    yield limit(stage, torch.stack([ranked(6) for _ in range(3)]), 1e-3)
+
+    stage = "the logits are in the hundreds, and one is far above the others"
+    yield limit(stage, 200 * torch.stack([ranked(6) for _ in range(3)]), 1.0)
+
+    share = "the share of each token in thousands of draws"
+    yield draws(f"nothing is filtered: {share}", 1.0)
+    yield draws(f"nothing is filtered: {share}", 1.0, None, 1.0)
+
+    stage = f"the temperature is not 1: {share}"
+    yield draws(stage, 0.5)
+    yield draws(stage, 1.5)
+
+    stage = f"top_k is given: {share}"
+    yield draws(stage, 1.0, 2)
+    yield draws(stage, 1.0, 4)
+    yield draws(stage, 1.0, 9)
+
+    stage = f"top_p is given: {share}"
+    yield draws(stage, 1.0, None, 0.5)
+    yield draws(stage, 1.0, None, 0.7)
+    yield draws(stage, 1.0, None, 0.3)
+
+    stage = f"the texts have different logits: {share}"
+    yield draws(stage, 1.0, 2, groups=2)
+    yield draws(stage, 1.0, None, 0.5, groups=2)
+
+    stage = f"a temperature and top_p are given: {share}"
+    yield draws(stage, 0.4, None, 0.5)
+    yield draws(stage, 3.0, None, 0.5)
+
+    stage = f"top_k and top_p are given: {share}"
+    yield draws(stage, 1.0, 2, 0.55)
+    yield draws(stage, 1.0, 3, 0.4)
+    yield draws(stage, 1.0, 2, 0.85)
+
+    stage = f"PyTorch's own generator draws: {share}"
+    yield draws(stage, 1.0, own=True)
+    yield draws(stage, 1.0, 3, own=True)
+
+
+def _one_id_a_row(case: Case, out: Any) -> bool:
+    if case.shares:
+        return True
+    return out.shape == case.args[0].shape[:1] and out.dtype == torch.int64
+
+
+exercise = Exercise(
+    id="tfm-sample",
+    points=2,
+    reference=sample,
+    cases=_cases,
+    properties=(
+        Property(
+            "One token a text: the result is integers (int64) of shape (B,).",
+            _one_id_a_row,
+        ),
+    ),
+    breaks={
+        "p = 0.5": lambda c: c.args[3] not in (None, 0.5, 1.0),
+        "weight = 1": lambda c: c.args[1] not in (0, 1),
+    },
+)
+
+
+def _right(style: str) -> Any:
+    """Record an answer that takes care of temperature 0 already."""
+
+    def record(draw: Any) -> Any:
+        def answer(
+            logits, temperature=1.0, top_k=None, top_p=None, generator=None
+        ):
+            if not temperature:
+                return logits.max(-1).indices
+            return draw(logits / temperature, top_k, top_p, generator)
+
+        return exercise.equivalent(style)(answer)
+
+    return record
+
+
+@_right("ranked once, drawn among the ranks, then looked up")
+def _ranks(logits, top_k, top_p, generator):
+    ranked, ids = torch.sort(logits, dim=-1, descending=True)
+    ranked, ids = ranked[:, :top_k], ids[:, :top_k]
+    p = F.softmax(ranked, dim=-1)
+    if top_p is not None:
+        drop = torch.zeros_like(p, dtype=torch.bool)
+        drop[:, 1:] = p.cumsum(-1)[:, :-1] >= top_p
+        p = p.masked_fill(drop, 0.0)
+    rank = torch.multinomial(p, num_samples=1, generator=generator)
+    return ids.gather(-1, rank).squeeze(-1)
+
+
+@_right("Gumbel noise and argmax")
+def _gumbel(logits, top_k, top_p, generator):
+    order = logits.argsort(-1, descending=True)
+    rank = order.argsort(-1)  # of each token
+    if top_k is not None:
+        logits = torch.where(rank < top_k, logits, -math.inf)
+    if top_p is not None:
+        p = logits.softmax(-1)
+        likelier = p[:, None, :] > p[:, :, None]  # (B, V, V)
+        before = (likelier * p[:, None]).sum(-1)
+        logits = torch.where(before < top_p, logits, -math.inf)
+    u = torch.rand(logits.shape, generator=generator)
+    return (logits - (-u.clamp_min(1e-12).log()).log()).argmax(-1)
+
+
+@_right("the point at which the cumulated probabilities pass a coin")
+def _inverse(logits, top_k, top_p, generator):
+    ascending, ids = logits.sort(-1)
+    p = ascending.softmax(-1)
+    V = logits.shape[-1]
+    if top_k is not None and top_k < V:
+        p[:, : V - top_k] = 0
+        p = p / p.sum(-1, keepdim=True)
+    if top_p is not None:
+        low = p.cumsum(-1) <= 1 - top_p
+        low[:, -1] = False
+        p[low] = 0
+        p = p / p.sum(-1, keepdim=True)
+    u = torch.rand(len(p), 1, generator=generator, dtype=p.dtype)
+    at = (p.cumsum(-1) < u).sum(-1, keepdim=True).clamp(max=V - 1)
+    return ids.gather(1, at)[:, 0]
+
+
+@_right("an exponential race, the threshold by kthvalue")
+def _race(logits, top_k, top_p, generator):
+    V = logits.shape[-1]
+    if top_k is not None and top_k < V:
+        least = logits.kthvalue(V - top_k + 1, dim=-1, keepdim=True).values
+        logits = logits + torch.zeros(()).where(logits >= least, -math.inf)
+    p = torch.softmax(logits, -1)
+    if top_p is not None:
+        ranked = p.sort(-1, descending=True).values
+        count = (ranked.cumsum(-1) - ranked < top_p).sum(-1, keepdim=True)
+        least = ranked.gather(-1, count - 1)
+        p = p * (p >= least)
+    wait = torch.empty_like(p).exponential_(generator=generator)
+    return (p / wait).argmax(-1)

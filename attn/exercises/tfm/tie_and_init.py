@@ -1,0 +1,195 @@
+"""Cases, properties and correct variants of ``tfm-tie_and_init``."""
+
+import math
+from collections.abc import Iterator, Mapping
+
+import torch
+from torch import Generator, Tensor
+
+from attn.exercises.spec import Case, Exercise, Property
+from attn.exercises.symmetry import argument
+
+ADDED = ("out_proj.weight", "down_proj.weight")
+
+
+def _reference(
+    noise: Mapping[str, Tensor], num_layers: int, std: float = 0.02
+) -> dict[str, Tensor]:
+    """Compute the size of each weight, in the words of the task."""
+
+    def size(name: str) -> float:
+        return std / (2 * num_layers) ** (name.endswith(ADDED) / 2)
+
+    tied = {**noise, "head.weight": noise["embedding.weight"]}
+    return {
+        name: x * size(name) if x.dim() > 1 else torch.ones_like(x)
+        for name, x in tied.items()
+    }
+
+
+def _cases(g: Generator) -> Iterator[Case]:
+    def noise(V: int, E: int, layers: int, hidden: int) -> dict[str, Tensor]:
+        """Draw noise for the model of the chapter, one key head."""
+        shapes: dict[str, tuple[int, ...]] = {"embedding.weight": (V, E)}
+        for i in range(layers):
+            block = {
+                "attention_norm": (E,),
+                "q_proj.weight": (E, E),
+                "k_proj.weight": (2, E),
+                "v_proj.weight": (2, E),
+                "out_proj.weight": (E, E),
+                "feed_forward_norm": (E,),
+                "feed_forward.gate_proj.weight": (hidden, E),
+                "feed_forward.up_proj.weight": (hidden, E),
+                "feed_forward.down_proj.weight": (E, hidden),
+            }
+            shapes |= {f"blocks.{i}.{name}": s for name, s in block.items()}
+        shapes |= {"norm": (E,), "head.weight": (V, E)}
+        return {
+            name: torch.randn(shape, generator=g)
+            for name, shape in shapes.items()
+        }
+
+    def some(*names: str) -> dict[str, Tensor]:
+        """Draw a model of these parameters, embedding and head."""
+        found = {
+            name: torch.randn(
+                5 if name.endswith("norm") else (3, 5), generator=g
+            )
+            for name in names
+        }
+        V = {"embedding.weight": (7, 5), "head.weight": (7, 5)}
+        return found | {
+            name: torch.randn(shape, generator=g) for name, shape in V.items()
+        }
+
+    stage = "there are the embedding and the head alone"
+    yield Case(stage, (some(), 1))
+
+    stage = "there is a norm"
+    yield Case(stage, (some("norm"), 1))
+
+    stage = "a matrix writes to no stream"
+    yield Case(stage, (some("blocks.0.q_proj.weight"), 2))
+    yield Case(stage, (some("blocks.0.feed_forward.up_proj.weight"), 3))
+
+    stage = "a matrix writes to the residual stream"
+    yield Case(stage, (some("blocks.0.out_proj.weight"), 1))
+    yield Case(stage, (some("blocks.1.out_proj.weight"), 2))
+    yield Case(stage, (some("blocks.5.feed_forward.down_proj.weight"), 6))
+
+    stage = "std is given"
+    yield Case(stage, (noise(5, 4, 1, 3), 1), {"std": 0.5})
+    yield Case(stage, (noise(5, 4, 2, 3), 2, 0.1))
+
+    stage = "it is a whole model"
+    yield Case(stage, (noise(9, 4, 1, 6), 1))
+    yield Case(stage, (noise(6, 4, 3, 5), 3))
+    yield Case(stage, (noise(4, 4, 2, 4), 2))
+
+    stage = "there are eleven layers"
+    yield Case(stage, (noise(3, 2, 11, 3), 11))
+
+    stage = "gradients flow back, to the embedding from the head as well"
+    yield Case(stage, (noise(5, 4, 2, 3), 2), grad=True)
+    yield Case(stage, (some("norm", "blocks.0.out_proj.weight"), 4), grad=True)
+
+
+def _all_there(case: Case, out: Mapping[str, Tensor]) -> bool:
+    return set(out) == set(case.args[0])
+
+
+def _tied(case: Case, out: Mapping[str, Tensor]) -> bool:
+    if not _all_there(case, out):
+        return True
+    return torch.equal(out["head.weight"], out["embedding.weight"])
+
+
+def _ones(case: Case, out: Mapping[str, Tensor]) -> bool:
+    return all(bool((x == 1).all()) for x in out.values() if x.dim() == 1)
+
+
+exercise = Exercise(
+    id="tfm-tie_and_init",
+    points=2,
+    reference=_reference,
+    cases=_cases,
+    properties=(
+        Property(
+            "The result should have the names of noise, every one of them.",
+            _all_there,
+        ),
+        Property(
+            "head.weight and embedding.weight should be one tensor, and they "
+            "differ.",
+            _tied,
+        ),
+        Property(
+            "A norm should start as ones, so that it changes nothing.",
+            _ones,
+        ),
+    ),
+    breaks={
+        "weight = 1": lambda c: argument(c, 2, "std") not in (None, 0.02),
+        "H = 1": lambda c: c.args[1] > 1,
+        "L = S": lambda c: (
+            len(c.args[0]["head.weight"]) != c.args[0]["head.weight"].shape[1]
+        ),
+    },
+)
+
+
+@exercise.equivalent("a copy, changed entry by entry")
+def _entries(noise, num_layers, std=0.02):
+    out = dict(noise)
+    for name in out:
+        if out[name].ndim == 1:
+            out[name] = torch.ones(len(out[name]))
+        else:
+            out[name] = std * out[name]
+            if "out_proj" in name or "down_proj" in name:
+                out[name] = out[name] * (2 * num_layers) ** -0.5
+    return out | {"head.weight": out["embedding.weight"]}
+
+
+@exercise.equivalent("norms told by their names, filled")
+def _by_name(noise, num_layers, std=0.02):
+    out = {}
+    for name, x in noise.items():
+        if name.endswith("norm"):
+            out[name] = torch.full(x.shape, 1.0)
+        elif name != "head.weight":
+            writes = name.split(".")[-2] in ("out_proj", "down_proj")
+            out[name] = x.mul(std / math.sqrt(2 * num_layers if writes else 1))
+    out["head.weight"] = out["embedding.weight"]
+    return out
+
+
+@exercise.equivalent("a loop that skips the head, in place on clones")
+def _clones(noise, num_layers, std=0.02):
+    out = {name: x.clone() for name, x in noise.items()}
+    del out["head.weight"]
+    for name, x in out.items():
+        if x.dim() < 2:
+            out[name] = x * 0 + 1
+        elif name.endswith(ADDED):
+            x *= std
+            x /= math.sqrt(2) * math.sqrt(num_layers)
+        else:
+            x *= std
+    out["head.weight"] = out["embedding.weight"].view_as(noise["head.weight"])
+    return out
+
+
+@exercise.equivalent("torch.where for the sizes, one dict of factors")
+def _factors(noise, num_layers, std=0.02):
+    factor = {name: std for name, x in noise.items() if x.dim() == 2}
+    for name in list(factor):
+        if name.endswith(ADDED):
+            factor[name] = std * (2 * num_layers) ** -0.5
+    out = {
+        name: x * factor[name] if name in factor else torch.ones_like(x)
+        for name, x in noise.items()
+    }
+    out.update({"head.weight": out["embedding.weight"]})
+    return out
