@@ -167,7 +167,17 @@ def test_another_notebook_is_left_alone(nbval, tmp_path):
     assert "points" not in result.stdout
 
 
-@pytest.mark.parametrize("key", CHAPTERS)
+#: It trains models for half a minute; `make test` runs its exercises above.
+LONG = "tfm"
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        pytest.param(x, marks=pytest.mark.exhaustive) if x == LONG else x
+        for x in CHAPTERS
+    ],
+)
 def test_an_untouched_chapter_fails_exactly_its_checks(key, nbval, tmp_path):
     path = tmp_path / sources.notebook_path(key).name
     path.write_bytes(sources.notebook_path(key).read_bytes())
