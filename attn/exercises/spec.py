@@ -33,7 +33,7 @@ class Case:
             count"``. Cases of one stage share the text.
         args, kwargs: the inputs of the function, or of the module's
             ``forward``: tensors, numbers, strings, a ``torch.Generator``,
-            and tuples, lists and dicts of them.
+            an ``attn.Mask``, and tuples, lists and dicts of them.
         init: of a class, the keywords of its constructor.
         state: of a class, the state dict that is loaded before the call.
         train: of a class, whether the module is in training mode; of a
@@ -116,6 +116,8 @@ class Exercise:
         launch: of a kernel, a function of the kernel and a case's inputs
             that launches it and returns the result. The reference is then
             ``Emulated``.
+        use: of an answer that is more than one call, a function of the answer
+            and a case's inputs that uses it and returns what is compared.
     """
 
     id: str
@@ -127,7 +129,13 @@ class Exercise:
     properties: tuple[Property, ...] = ()
     breaks: Mapping[str, Callable[[Case], Any]] = field(default_factory=dict)
     launch: Callable[..., Any] | None = None
+    use: Callable[..., Any] | None = None
     equivalents: dict[str, Callable[..., Any]] = field(default_factory=dict)
+
+    @property
+    def caller(self) -> Callable[..., Any] | None:
+        """The function of an answer and inputs; None: the answer itself."""
+        return self.launch or self.use
 
     @property
     def name(self) -> str:
@@ -162,7 +170,7 @@ class Exercise:
     @cached_property
     def parameters(self) -> Mapping[str, inspect.Parameter]:
         """The parameters of the call: of a class, of its ``forward``."""
-        target: Any = self.launch or self.reference
+        target: Any = self.caller or self.reference
         is_class = inspect.isclass(target)
         if is_class:
             target = target.forward
@@ -175,7 +183,7 @@ class Exercise:
             if parameter.kind is parameter.VAR_POSITIONAL:
                 rest = len(case.args) - len(names)
                 names += [f"{name}[{i}]" for i in range(rest)]
-            elif name not in ("self", "kernel"):
+            elif name not in ("self", "kernel", "answer"):
                 names.append(name)
         return names[: len(case.args)]
 

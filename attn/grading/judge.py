@@ -104,7 +104,7 @@ def run_all(answer: Any, oracle: Oracle) -> list[Outcome]:
                 case,
                 forbids=exercise.forbids,
                 clock=clock,
-                launch=exercise.launch,
+                launch=exercise.caller,
                 names=exercise.input_names(case),
             )
             outcomes.append(outcome)

@@ -94,7 +94,7 @@ class Oracle:
 
     def run(self, mistake: Any, i: int, clock: Clock | None = None) -> Outcome:
         """Run a mistake, or a mutant, on a case."""
-        case, launch = self.cases[i], self.exercise.launch
+        case, launch = self.cases[i], self.exercise.caller
         names = self.exercise.input_names(case)
         return run(
             mistake.answer, case, clock=clock, launch=launch, names=names
@@ -102,7 +102,7 @@ class Oracle:
 
     def _reference(self, case: Case) -> Outcome:
         case = replace(case, max_live=None)  # measuring takes time
-        reference, launch = self.exercise.reference, self.exercise.launch
+        reference, launch = self.exercise.reference, self.exercise.caller
         outcome = run(reference, case, clock=self.clock, launch=launch)
         if outcome.error is not None:
             raise RuntimeError(

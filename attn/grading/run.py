@@ -70,7 +70,7 @@ def run(
         case: the inputs.
         forbids: what it may not call, as in ``forbidden.py``.
         clock: limits the time.
-        launch: launches a kernel on the inputs.
+        launch: uses the answer on the inputs, or launches a kernel.
         names: of the positional inputs, for messages.
 
     Returns:

@@ -57,7 +57,8 @@ def _convert(name: str, closure: dict[str, Any]) -> Mask | None:
             return causal()
         case "bidirectional_mask_function":
             return window()
-        case "sliding_window_overlay":
+        # A window of 0, for models that have none, is opaque: no key passes.
+        case "sliding_window_overlay" if closure["sliding_window"] > 0:
             return window(left=closure["sliding_window"] - 1)
         case "sliding_window_bidirectional_overlay":
             return window(closure["sliding_window"], closure["sliding_window"])

@@ -154,3 +154,26 @@ def test_a_model_is_exported_for_any_length(padded):
 def test_the_version_is_the_one_that_was_read():
     """as_mask looks into transformers' closures: a new version is news."""
     assert transformers.__version__.startswith("5.23.")
+
+
+def test_a_window_of_no_key_is_the_mask_of_nobody():
+    """Qwen2-MoE makes one, though none of its layers slides."""
+    nobody = hf.as_mask(theirs.sliding_window_causal_mask_function(0))
+    assert not nobody.dense(4).any()
+    config = transformers.Qwen2MoeConfig(
+        vocab_size=16,
+        hidden_size=8,
+        num_hidden_layers=1,
+        num_attention_heads=1,
+        num_key_value_heads=1,
+        moe_intermediate_size=8,
+        shared_expert_intermediate_size=8,
+        num_experts=2,
+        num_experts_per_tok=1,
+    )
+    torch.manual_seed(0)
+    made = transformers.Qwen2MoeModel(config).eval()
+    ids = torch.arange(5)[None]
+    want = made(ids).last_hidden_state
+    got = hf.attach(made)(ids).last_hidden_state
+    torch.testing.assert_close(got, want, atol=1e-5, rtol=1e-4)

@@ -15,6 +15,7 @@ FIGURES = {  # those that one can touch, and their pages
     "attention_heads": "notebooks/02_scaled_dot_product",
     "cache_slots": "notebooks/10_kv_cache",
     "logit_lens": "notebooks/09_transformer",
+    "hf_forward": "notebooks/15_attention_interface",
     "mask_workbench": "notebooks/03_masks",
     "online_softmax": "notebooks/11_online_softmax",
     "rope_dial": "notebooks/07_rope",

@@ -76,6 +76,9 @@ def test_a_broken_solution_is_refused(exercise):
             def forward(self, *args, **kwargs):
                 return super().forward(*args, **kwargs) * 1.01
 
+            def __getitem__(self, name):
+                return super().__getitem__(name)[::-1]
+
         assert refused(exercise, Broken)
         return
 

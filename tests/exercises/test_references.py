@@ -35,3 +35,45 @@ def test_the_tiled_backward_is_what_autograd_gives(seed):
         )
         for x, y in zip(got, expected, strict=True):
             torch.testing.assert_close(x, y, rtol=1e-9, atol=1e-10)
+
+
+def test_masks_for_transformers_are_those_that_it_makes():
+    theirs = pytest.importorskip("transformers.masking_utils")
+    exercise = find("iface-mask_function")
+    for case in exercise.generate(0):
+        given = dict(case.kwargs)
+        if (real := given["attention_mask"]) is not None:
+            given["attention_mask"] = real.bool()
+        want = theirs.sdpa_mask(
+            **given,
+            allow_is_causal_skip=False,
+            allow_is_bidirectional_skip=False,
+        )
+        got = exercise.reference(**case.kwargs)
+        assert torch.equal(got, want.expand(got.shape)), case
+
+
+@pytest.mark.parametrize("implementation", ["eager", "sdpa"])
+def test_a_llama_of_sets_is_that_of_the_library(implementation):
+    pytest.importorskip("transformers")
+    from attn import hf
+
+    exercise = find("iface-bidirectional_llama")
+
+    def library(model):
+        made = hf.bidirectional_llama(model.config)
+        made.load_state_dict(model.state_dict())
+        torch.nn.init.zeros_(made.embed_tokens.weight)
+        return made.eval()
+
+    for case in exercise.generate(0):
+        x, mask, _, *rest = case.args
+        ours, theirs = (
+            exercise.use(answer, x, mask, implementation, *rest)
+            for answer in (exercise.reference, library)
+        )
+        states = ours.pop("states"), theirs.pop("states")
+        torch.testing.assert_close(*states)
+        words = ours.pop("embed_tokens"), theirs.pop("embed_tokens")
+        assert torch.equal(*words)
+        assert ours == theirs

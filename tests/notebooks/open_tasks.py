@@ -366,12 +366,24 @@ def rescue(blocks):
             weight.mul_(factor)
 """
 
+SINKS_AND_A_WINDOW = """
+def keeps(b, h, q, kv):
+    return (kv < 4) | (q - kv < 20)
+"""
+
+FURTHER_APART = """
+def keeps(b, h, q, kv):
+    back = q - kv
+    return (kv == 0) | (back < 8) | ((back & (back - 1)) == 0)
+"""
+
 ANSWERS = {
     "why": [FADING_CHARACTERS, RANDOM_DIRECTIONS],
     "sdp": [CIRCLE, PARABOLA],
     "mask": [STRIDES, BLOCKS],
     "fwd": [ENDS, GROUPED],
     "gqa": [SHARED_PRODUCTS, SHARED_DIRECTIONS],
+    "iface": [SINKS_AND_A_WINDOW, FURTHER_APART],
     "pos": [ANYWHERE_ON_THE_WAY, SOME_OF_THEM_IN_ORDER],
     "rope": [HOTTER, THE_SLOW_HALF_STANDS_STILL],
     "mha": [QUIET_WRITERS, AT_REST],

@@ -6,7 +6,7 @@ from functools import cache
 import pytest
 import torch
 
-from attn.data import minilm
+from attn.data import minilm, smollm
 from attn.exercises import CHAPTERS, cells, sources
 from attn.grading import goal, notebooks
 from tests.notebooks.learners import answered, ids, short
@@ -55,6 +55,8 @@ def lines_of(key, answer, capsys):
     [(task, goals)] = task_cells(key)
     if "minilm" in goals.source and not minilm.available():
         pytest.skip(minilm.HOW_TO_INSTALL)
+    if "smollm" in goals.source and not smollm.available():
+        pytest.skip(smollm.HOW_TO_INSTALL)
     names = dict(before(key))
     exec(task.source if answer is None else answer, names)
     capsys.readouterr()

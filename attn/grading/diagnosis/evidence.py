@@ -161,7 +161,7 @@ class Evidence:
         plain |= {"once": (), "before": ()}
         case = replace(self.case(i), **plain, **fields)
         exercise = self.exercise
-        return run(exercise.reference, case, launch=exercise.launch)
+        return run(exercise.reference, case, launch=exercise.caller)
 
 
 def agree(a: Outcome, b: Outcome, case: Case, part: float = 1e-5) -> bool:

@@ -1,0 +1,142 @@
+"""Cases, properties and correct variants of ``iface-NoRope``."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import Generator, Tensor, nn
+
+from attn import positions
+from attn.exercises.draw import between
+from attn.exercises.spec import Case, Exercise, Property
+
+
+def _cases(g: Generator) -> Iterator[Case]:
+    def case(
+        stage: str,
+        ids: Tensor,
+        E: int,
+        head_dim: int,
+        dtype: torch.dtype = torch.float32,
+        B: int | None = None,
+    ) -> Case:
+        B, L = B or len(ids), ids.shape[1]
+        x = torch.randn(B, L, E, generator=g).to(dtype)
+        given = {"position_ids": ids}  # as a Llama calls it
+        return Case(stage, (x,), given, init={"head_dim": head_dim})
+
+    def count(B: int, L: int, start: int = 0) -> Tensor:
+        return (start + torch.arange(L)).expand(B, L)
+
+    n = between(g, 1, 3)
+
+    stage = "there is one token, at position 0"
+    yield case(stage, count(1, 1), 8, 4)
+
+    stage = "there are several tokens"
+    yield case(stage, count(1, 4 + n), 12, 4)
+    yield case(stage, count(1, 3), 12, 2)
+
+    stage = "there is a batch, and each text has its positions"
+    yield case(stage, count(3, 5), 12, 4)
+    yield case(stage, torch.tensor([[0, 1, 2, 3], [0, 0, 0, 1]]), 10, 6)
+
+    stage = "the texts of a batch share one row of positions"
+    yield case(stage, count(1, 5), 12, 4, B=3)
+    yield case(stage, count(1, 4), 6, 8, B=2)
+
+    stage = "one token is decoded, far from the start"
+    yield case(stage, count(2, 1, 17 + n), 12, 6)
+
+    stage = "head_dim is larger than E"
+    yield case(stage, count(2, 3), 4, 10)
+
+    stage = "axes have the same length"
+    yield case(stage, count(4, 4), 4, 4)
+
+    stage = "the model computes in bfloat16 or float16"
+    yield case(stage, count(2, 5), 12, 4, torch.bfloat16)
+    yield case(stage, count(1, 3), 8, 6, torch.float16, B=2)
+
+    stage = "the positions have gaps, and go backwards"
+    ids = torch.tensor([[5, 3, 90, 0], [2, 2, 1, 7]])
+    yield case(stage, ids, 12, 4)
+
+
+def _on_the_circle(case: Case, out: Any) -> bool:
+    cos, sin = out
+    one = torch.ones((), dtype=cos.dtype)
+    return bool((cos.square() + sin.square() == one).all())
+
+
+def _two(case: Case, out: Any) -> bool:
+    return isinstance(out, tuple | list) and len(out) == 2
+
+
+exercise = Exercise(
+    id="iface-NoRope",
+    points=1,
+    reference=positions.NoRope,
+    cases=_cases,
+    properties=(
+        Property("Two tables are returned, cos and then sin.", _two),
+        Property(
+            "cos² + sin² is 1 for every angle, and here it is not: which "
+            "angle has these two?",
+            _on_the_circle,
+        ),
+    ),
+    breaks={
+        "position 0": lambda c: c.kwargs["position_ids"].any(),
+        "H = 1": lambda c: len(c.args[0]) > 1,
+    },
+)
+
+
+class _Remembers(nn.Module):
+    def __init__(self, head_dim):
+        super().__init__()
+        self.D = head_dim
+
+
+@exercise.equivalent("the angles, all 0")
+class _Angles(_Remembers):
+    def forward(self, x, position_ids):
+        angles = 0.0 * position_ids[..., None].float().repeat(1, 1, self.D)
+        return angles.cos().to(x.dtype), angles.sin().to(x.dtype)
+
+
+@exercise.equivalent("new_ones and new_zeros")
+class _New(_Remembers):
+    def forward(self, x, position_ids):
+        B, L = position_ids.shape
+        return x.new_ones(B, L, self.D), x.new_zeros(B, L, self.D)
+
+
+@exercise.equivalent("expanded from one element")
+class _Expanded(_Remembers):
+    def __init__(self, head_dim):
+        super().__init__(head_dim)
+        self.register_buffer("cos", torch.ones(1), persistent=False)
+
+    def forward(self, x, position_ids):
+        shape = position_ids.shape + (self.D,)
+        cos = self.cos.to(x).expand(shape)
+        return cos, (cos - 1)
+
+
+@exercise.equivalent("frequencies of 0, as in Llama's own module")
+class _Frequencies(_Remembers):
+    def forward(self, x, position_ids):
+        inv_freq = torch.zeros(self.D // 2)
+        freqs = position_ids.unsqueeze(-1) * inv_freq
+        emb = torch.cat((freqs, freqs), dim=-1)
+        return emb.cos().to(dtype=x.dtype), emb.sin().to(dtype=x.dtype)
+
+
+@exercise.equivalent("torch.full, both at once")
+class _Full(_Remembers):
+    def forward(self, hidden_states, position_ids):
+        both = torch.zeros(2, *position_ids.shape, self.D)
+        both[0] = 1
+        return tuple(both.to(hidden_states.dtype))

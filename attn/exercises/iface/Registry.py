@@ -1,0 +1,329 @@
+"""Cases, properties and correct variants of ``iface-Registry``."""
+
+import copy
+from collections import ChainMap, UserDict
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from torch import Generator
+
+from attn.exercises.draw import between
+from attn.exercises.spec import Case, Exercise, Property
+
+NAMES = ("eager", "flex", "sdpa", "tiled")
+
+
+def _function(name: str) -> Callable:
+    def function() -> str:
+        return name
+
+    function.__name__ = name
+    return function
+
+
+WORDS = ("plain", "fused", "blocks", "own")
+FUNCTIONS: dict[str, Any] = {
+    name: _function(name)
+    for word in WORDS
+    for name in (f"{word}_attention", f"{word}_mask")
+}
+FUNCTIONS |= {"nothing": None, "a name": "plain_mask"}
+
+
+class Registry:
+    """Look names up in a chain of tables: the reference."""
+
+    def __init__(self, parent: Any = None) -> None:
+        above = parent.tables.maps if parent else []
+        self.tables: ChainMap = ChainMap({}, *above)
+
+    def register(self, name: str, attention: Any, mask: Any) -> None:
+        if not (callable(attention) and callable(mask)):
+            raise TypeError(f"{name!r} must be two functions")
+        self.tables[name] = attention, mask
+
+    def names(self) -> list[str]:
+        return list(self.tables)  # the last of the maps first
+
+    def __getitem__(self, name: str) -> tuple[Callable, Callable]:
+        if name not in self.tables:
+            raise KeyError(f"{name!r} must be one of {self.names()}")
+        return self.tables[name]
+
+
+def _use(answer: Any, *steps: tuple[str, ...]) -> tuple[str, ...]:
+    """Make registries, register and look up; return what came of it."""
+    made: dict[str, Any] = {}
+    found = []
+    answer = _apart(answer)
+    for what, registry, *rest in steps:
+        if what == "make":
+            made[registry] = answer(*(made[x] for x in rest))
+            continue
+        call = f"{registry}.{what}({', '.join(rest)})"
+        try:
+            got = _step(made[registry], what, rest)
+        except (KeyError, TypeError) as error:
+            listed = [x for x in NAMES if x in str(error)]
+            named = f", which names {', '.join(listed)}" if listed else ""
+            kind = type(error).__name__
+            got = f"{kind}{named if what == 'look_up' else ''}"
+        found.append(f"{call}: {got}")
+    return tuple(found)
+
+
+def _apart(answer: Any) -> Any:
+    """Return a subclass with copies of the tables that a class shares.
+
+    What one case leaves in them would show in another.
+    """
+    shared = {
+        name: copy.copy(x)
+        for name, x in vars(answer).items()
+        if isinstance(x, dict | list | set)
+    }
+    return type(answer.__name__, (answer,), shared)
+
+
+def _step(registry: Any, what: str, rest: list[str]) -> str:
+    if what == "register":
+        name, *pair = rest
+        registry.register(name, *(FUNCTIONS[x] for x in pair))
+        return "registered"
+    if what == "names":
+        return ", ".join(map(str, registry.names())) or "none"
+    pair = registry[rest[0]]
+    if not isinstance(pair, tuple | list):
+        return _word(pair)
+    return " and ".join(map(_word, pair))
+
+
+def _word(x: Any) -> str:
+    return getattr(x, "__name__", repr(x))
+
+
+def _cases(g: Generator) -> Iterator[Case]:
+    at = between(g, 0, 23)
+    order = [NAMES[i] for i in _permutation(at)]
+    words = [WORDS[i] for i in _permutation(23 - at)]
+    a, b, c, d = order
+
+    def add(registry: str, name: str, word: str) -> tuple[str, ...]:
+        pair = f"{word}_attention", f"{word}_mask"
+        return ("register", registry, name, *pair)
+
+    def look(registry: str, *names: str) -> list[tuple[str, ...]]:
+        return [("look_up", registry, name) for name in names]
+
+    one, two, three, four = words
+    new = ("make", "one")
+    names = ("names", "one")
+
+    stage = "there is one registry, and one pair in it"
+    yield Case(stage, (new, add("one", a, one), *look("one", a), names))
+
+    stage = "there are several pairs"
+    several = (new, add("one", a, one), add("one", b, two), add("one", c, one))
+    yield Case(stage, (*several, *look("one", b, a, c), names))
+
+    stage = "a pair is replaced"
+    again = add("one", a, three)
+    yield Case(stage, (*several, again, *look("one", a, b), names))
+
+    stage = "there is no such name"
+    yield Case(stage, (*several, *look("one", d, "other"), names))
+    yield Case(stage, (new, *look("one", a), names))
+
+    stage = "half a pair is registered"
+    for half in (
+        (f"{one}_attention", "nothing"),
+        ("nothing", f"{one}_mask"),
+        (f"{one}_attention", "a name"),
+        ("nothing", "nothing"),
+    ):
+        bad = ("register", "one", d, *half)
+        yield Case(stage, (*several, bad, names, *look("one", d)))
+
+    stage = "a good pair is replaced by half of one, in vain"
+    bad = ("register", "one", a, f"{two}_attention", "nothing")
+    yield Case(stage, (*several, bad, *look("one", a)))
+
+    stage = "there are two registries, without parents"
+    other = ("make", "two")
+    alone = (new, other, add("one", a, one), add("two", b, two))
+    yield Case(
+        stage, (*alone, *look("two", b), *look("one", a), ("names", "two"))
+    )
+    yield Case(stage, (*alone, *look("two", a), names))
+
+    stage = "a registry has a parent, and no pairs of its own"
+    child = ("make", "child", "one")
+    yield Case(
+        stage, (*several, child, *look("child", c, a), ("names", "child"))
+    )
+
+    stage = "a pair comes before the parent's of the same name"
+    own = add("child", b, four)
+    hidden = (*several, child, own)
+    yield Case(stage, (*hidden, *look("child", b, a), ("names", "child")))
+
+    stage = "a child has registered, and its parent is as it was"
+    new_one = add("child", d, four)
+    yield Case(stage, (*hidden, new_one, *look("one", b, d), names))
+
+    stage = "the parent gets a pair after the child was made"
+    late = (new, child, add("one", a, one), add("child", b, two))
+    yield Case(stage, (*late, *look("child", a, b), ("names", "child")))
+    late = (*late, add("one", a, three), add("one", c, four))
+    yield Case(stage, (*late, *look("child", a, c), ("names", "child")))
+    late = (*hidden, add("one", b, three))
+    yield Case(stage, (*late, *look("child", b), ("names", "child")))
+
+    stage = "a child does not have a name that its parent lacks, either"
+    yield Case(stage, (*hidden, new_one, *look("child", "other")))
+
+    stage = "a parent has a parent"
+    deep = (*several, child, ("make", "leaf", "child"))
+    yield Case(stage, (*deep, *look("leaf", a, c), ("names", "leaf")))
+    deep = (*hidden, ("make", "leaf", "child"))
+    yield Case(stage, (*deep, *look("leaf", b, c), ("names", "leaf")))
+    deep = (*deep, add("leaf", d, two), add("one", a, two))
+    yield Case(stage, (*deep, *look("leaf", d, a), ("names", "leaf")))
+    yield Case(stage, (*deep, *look("child", d), ("names", "child")))
+    yield Case(stage, (*deep, *look("leaf", "other"), names))
+
+
+def _permutation(index: int) -> list[int]:
+    """Return one of the 24 orders of four."""
+    rest, order = [0, 1, 2, 3], []
+    for size in (6, 2, 1, 1):
+        order.append(rest.pop(index // size % len(rest)))
+    return order
+
+
+def _says_something(case: Case, out: Any) -> bool:
+    return not any("None" in line for line in out)
+
+
+exercise = Exercise(
+    id="iface-Registry",
+    points=3,
+    reference=Registry,
+    cases=_cases,
+    use=_use,
+    given={"Callable": Callable},
+    properties=(
+        Property(
+            "A name that is not there is a KeyError, and a pair is two "
+            "functions: nothing of it is None.",
+            _says_something,
+        ),
+    ),
+)
+
+
+@exercise.equivalent("walks up the parents")
+class _Walk:
+    def __init__(self, parent=None):
+        self.parent, self.table = parent, {}
+
+    def register(self, name, attention, mask):
+        for one in (attention, mask):
+            if not callable(one):
+                raise TypeError(f"{name}: {one!r} is no function")
+        self.table[name] = attention, mask
+
+    def chain(self):
+        here = self
+        while here is not None:
+            yield here
+            here = here.parent
+
+    def names(self):
+        found = []
+        for registry in list(self.chain())[::-1]:
+            found += [name for name in registry.table if name not in found]
+        return found
+
+    def __getitem__(self, name):
+        for registry in self.chain():
+            if name in registry.table:
+                return registry.table[name]
+        raise KeyError(f"{name}: known are {', '.join(self.names())}")
+
+
+@exercise.equivalent("a dictionary with __missing__")
+class _Missing(dict):
+    def __init__(self, parent=None):
+        super().__init__()
+        self.parent = parent
+
+    def register(self, name, attention, mask):
+        if not (callable(attention) and callable(mask)):
+            raise TypeError("a pair is two functions")
+        self[name] = (attention, mask)
+
+    def names(self):
+        above = [] if self.parent is None else self.parent.names()
+        return above + [name for name in self if name not in above]
+
+    def __missing__(self, name):
+        if self.parent is None or name not in self.parent.names():
+            raise KeyError(name, self.names())
+        return self.parent[name]
+
+
+@exercise.equivalent("tries the parent and catches its error")
+class _Ask:
+    def __init__(self, parent=None):
+        self.parent = parent
+        self.attention, self.masks = {}, {}
+
+    def register(self, name, attention, mask):
+        if not callable(mask) or not callable(attention):
+            raise TypeError(name)
+        self.attention[name], self.masks[name] = attention, mask
+
+    def names(self):
+        names = (
+            {} if self.parent is None else dict.fromkeys(self.parent.names())
+        )
+        return list(names | dict.fromkeys(self.attention))
+
+    def __getitem__(self, name):
+        try:
+            return self.attention[name], self.masks[name]
+        except KeyError:
+            if self.parent is not None:
+                try:
+                    return self.parent[name]
+                except KeyError:
+                    pass
+            text = f"no {name}; there are {self.names()}"
+            raise KeyError(text) from None
+
+
+@exercise.equivalent("UserDict, pairs as lists")
+class _User(UserDict):
+    def __init__(self, parent=None):
+        super().__init__()
+        self.parent = parent
+
+    def register(self, name, attention, mask):
+        pair = [attention, mask]
+        if not all(map(callable, pair)):
+            raise TypeError(f"got {pair}")
+        self.data[name] = pair
+
+    def everything(self):
+        above = {} if self.parent is None else self.parent.everything()
+        return {**above, **self.data}
+
+    def names(self):
+        return [*self.everything()]
+
+    def __getitem__(self, name):
+        pairs = self.everything()
+        if name not in pairs:
+            raise KeyError(f"{name!r}, not in {list(pairs)}")
+        return pairs[name]

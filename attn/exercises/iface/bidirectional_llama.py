@@ -1,0 +1,232 @@
+"""Cases, properties and variants of ``iface-bidirectional_llama``."""
+
+from collections.abc import Callable, Iterator
+from functools import cache
+from typing import Any
+
+import torch
+from torch import Generator, Tensor, nn
+
+from attn.exercises.draw import between
+from attn.exercises.spec import Case, Exercise, Property
+from attn.positions import NoRope
+
+SIZES = {
+    "vocab_size": 5,
+    "hidden_size": 12,
+    "intermediate_size": 10,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 3,
+    "num_key_value_heads": 1,
+}
+
+
+def _use(
+    answer: Any,
+    inputs_embeds: Tensor,
+    attention_mask: Tensor | None,
+    implementation: str,
+    head_dim: int,
+    seed: int,
+) -> dict[str, Any]:
+    """Make a Llama, change it, and run it."""
+    config, weights = _llama(head_dim, seed)
+    made = answer(_model(config(implementation), weights, inputs_embeds))
+    out = made(inputs_embeds=inputs_embeds, attention_mask=attention_mask)
+    frozen = [n for n, x in made.named_parameters() if not x.requires_grad]
+    return {
+        "states": out.last_hidden_state,
+        "embed_tokens": made.embed_tokens.weight,
+        "frozen parameters": ", ".join(frozen),
+        "keeps a cache": out.past_key_values is not None,
+    }
+
+
+@cache
+def _llama(head_dim: int, seed: int) -> tuple[Callable, dict[str, Tensor]]:
+    """Return what makes a configuration, and weights."""
+    from transformers import LlamaConfig, LlamaModel
+
+    def config(implementation: str) -> Any:
+        fields: dict[str, Any] = {**SIZES, "head_dim": head_dim}
+        made = LlamaConfig(**fields)
+        made._attn_implementation = implementation
+        return made
+
+    g = torch.Generator().manual_seed(seed)
+    with torch.device("meta"):
+        shapes = LlamaModel(config("eager")).state_dict()
+    return config, {
+        name: torch.randn(w.shape, generator=g) * 0.6
+        for name, w in shapes.items()
+    }
+
+
+def _model(config: Any, weights: dict[str, Tensor], like: Tensor) -> Any:
+    """Build it without drawing: its weights are copies of those given."""
+    from transformers import LlamaModel
+
+    with torch.device("meta"):
+        model = LlamaModel(config)
+    rope = type(model.rotary_emb)(config)  # it has buffers
+    model.rotary_emb = rope
+    own = {name: w.to(like.dtype, copy=True) for name, w in weights.items()}
+    model.load_state_dict(own, assign=True)
+    for parameter in model.parameters():
+        parameter.requires_grad_(True)
+    return model.eval()
+
+
+def bidirectional_llama(model: Any) -> Any:
+    """Change all that has a say in the direction: the reference."""
+    model.config.is_causal = model.config.use_cache = False
+    for layer in model.layers:
+        layer.self_attn.is_causal = False
+    model.rotary_emb = NoRope(model.layers[0].self_attn.head_dim)
+    zeros = torch.zeros_like(model.embed_tokens.weight)
+    model.embed_tokens.weight = nn.Parameter(zeros, requires_grad=False)
+    return model
+
+
+def _cases(g: Generator) -> Iterator[Case]:
+    def case(
+        stage: str,
+        B: int,
+        L: int,
+        implementation: str = "eager",
+        mask: Tensor | None = None,
+        head_dim: int = 4,
+        **more: Any,
+    ) -> Case:
+        x = torch.randn(B, L, SIZES["hidden_size"], generator=g)
+        seed = between(g, 0, 99)
+        args = (x, mask, implementation, head_dim, seed)
+        return Case(stage, args, **more)
+
+    right = torch.tensor([[1, 1, 1, 1, 1], [1, 1, 1, 0, 0]])
+    left = torch.tensor([[0, 0, 1, 1], [1, 1, 1, 1], [0, 1, 1, 1]])
+
+    stage = "there is one token, which sees itself"
+    yield case(stage, 2, 1)
+
+    stage = "there are two tokens, under eager"
+    yield case(stage, 1, 2)
+
+    stage = "there are several tokens, under eager"
+    yield case(stage, 2, 5)
+
+    stage = "there are several tokens, under SDPA"
+    yield case(stage, 2, 5, "sdpa")
+    yield case(stage, 1, 7, "sdpa")
+
+    stage = "no token is padding, says attention_mask"
+    full = torch.ones(2, 5, dtype=torch.long)
+    yield case(stage, 2, 5, "sdpa", full)
+    yield case(stage, 2, 5, "eager", full)
+
+    stage = "some tokens are padding, under eager"
+    yield case(stage, 2, 5, "eager", right)
+    yield case(stage, 3, 4, "eager", left)
+
+    stage = "some tokens are padding, under SDPA"
+    yield case(stage, 2, 5, "sdpa", right)
+    yield case(stage, 3, 4, "sdpa", left)
+
+    stage = "head_dim is not E // H"
+    yield case(stage, 2, 4, "sdpa", None, 6)
+    yield case(stage, 2, 5, "eager", right, 2)
+
+    stage = "gradients flow back, to the embeddings"
+    yield case(stage, 1, 3, "sdpa", grad=("args.0",))
+
+
+def _all_there(case: Case, out: Any) -> bool:
+    return isinstance(out, dict) and not out["embed_tokens"].any()
+
+
+def _frozen(case: Case, out: Any) -> bool:
+    return out["frozen parameters"] == "embed_tokens.weight"
+
+
+def _no_cache(case: Case, out: Any) -> bool:
+    return out["keeps a cache"] is False
+
+
+exercise = Exercise(
+    id="iface-bidirectional_llama",
+    points=3,
+    reference=bidirectional_llama,
+    cases=_cases,
+    use=_use,
+    properties=(
+        Property("The rows of embed_tokens are 0.", _all_there),
+        Property(
+            "embed_tokens.weight, and no other weight, is frozen.", _frozen
+        ),
+        Property(
+            "Nothing is cached: a new token would change all keys before it.",
+            _no_cache,
+        ),
+    ),
+    breaks={
+        "S = 1": lambda c: c.args[0].shape[1] > 1,
+        "L = S": lambda c: c.args[1] is not None,
+    },
+)
+
+
+@exercise.equivalent("setattr, in another order")
+def _setattr(model):
+    for name in ("is_causal", "use_cache"):
+        setattr(model.config, name, False)
+    nn.init.zeros_(model.embed_tokens.weight)
+    model.embed_tokens.weight.requires_grad = False
+    D = model.layers[0].self_attn.head_dim
+    model.rotary_emb = NoRope(D)
+    return model
+
+
+@exercise.equivalent("the flags of the layers, too")
+def _layers(model):
+    model.config.update({"is_causal": False, "use_cache": False})
+    for layer in model.layers:
+        layer.self_attn.is_causal = False
+    model.rotary_emb = NoRope(model.config.head_dim)
+    with torch.no_grad():
+        model.embed_tokens.weight.fill_(0)
+    model.get_input_embeddings().requires_grad_(False)
+    return model
+
+
+@exercise.equivalent("Llama's rotary module, with frequencies of 0")
+def _still(model):
+    model.rotary_emb.inv_freq.zero_()
+    model.config.is_causal = model.config.use_cache = False
+    model.embed_tokens.weight.requires_grad_(False).zero_()
+    return model
+
+
+@exercise.equivalent("the keyword of each call")
+def _keywords(model):
+    def pre(_module, args, kwargs):
+        return args, {"is_causal": False, "use_cache": False} | kwargs
+
+    model.register_forward_pre_hook(pre, with_kwargs=True)
+    model.rotary_emb = NoRope(model.config.head_dim)
+    zeros = torch.zeros_like(model.embed_tokens.weight)
+    model.embed_tokens.weight = nn.Parameter(zeros, requires_grad=False)
+    return model
+
+
+@exercise.equivalent("each layer rotates by nothing")
+def _no_rotation(model):
+    model.config.is_causal, model.config.use_cache = False, False
+    rope = model.rotary_emb
+
+    def still(x, position_ids, **kwargs):
+        cos, sin = type(rope).forward(rope, x, position_ids, **kwargs)
+        return torch.ones_like(cos), torch.zeros_like(sin)
+
+    rope.forward = still
+    model.embed_tokens.requires_grad_(False).weight.zero_()
+    return model

@@ -1,0 +1,277 @@
+"""Cases, properties and correct variants of ``iface-mask_function``."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Generator, Tensor
+
+from attn import masks
+from attn.exercises.draw import between
+from attn.exercises.spec import Case, Exercise, Property
+from attn.masks import Mask
+
+
+def mask_function(
+    batch_size: int,
+    q_length: int,
+    kv_length: int,
+    q_offset: int,
+    kv_offset: int,
+    mask_function: Mask,
+    attention_mask: Tensor | None = None,
+    **kwargs: Any,
+) -> Tensor:
+    """Cut the mask out of that of the whole text: the reference."""
+    tokens = q_offset + q_length, kv_offset + kv_length
+    whole = mask_function.dense(*tokens, batch=batch_size)
+    allowed = whole[..., q_offset:, kv_offset:]
+    if attention_mask is not None:
+        real = torch.zeros(batch_size, 1, 1, tokens[1], dtype=torch.bool)
+        n = min(tokens[1], attention_mask.shape[1])
+        real[:, 0, 0, :n] = attention_mask[:, :n] != 0
+        allowed = allowed & real[..., kv_offset:]
+    return allowed.expand(batch_size, 1, q_length, kv_length)
+
+
+def _cases(g: Generator) -> Iterator[Case]:
+    causal = masks.causal()
+
+    def case(
+        stage: str,
+        sizes: tuple[int, int, int],
+        offsets: tuple[int, int] = (0, 0),
+        predicate: Mask = causal,
+        attention_mask: Tensor | None = None,
+    ) -> Case:
+        names = ("batch_size", "q_length", "kv_length")
+        given: dict[str, Any] = dict(zip(names, sizes, strict=True))
+        given |= {"q_offset": offsets[0], "kv_offset": offsets[1]}
+        given |= {"mask_function": predicate, "attention_mask": attention_mask}
+        given |= {"dtype": torch.float32, "use_vmap": False}
+        return Case(stage, (), given)
+
+    def real(*rows: tuple[int, int, int], dtype=torch.bool) -> Tensor:
+        """Rows of so much padding, text, and padding again."""
+        parts = [[0] * a + [1] * b + [0] * c for a, b, c in rows]
+        return torch.tensor(parts, dtype=dtype)
+
+    n = between(g, 1, 2)
+
+    stage = "there is one query and one key"
+    yield case(stage, (1, 1, 1))
+
+    stage = "a prompt is read, one text"
+    yield case(stage, (1, 4 + n, 4 + n))
+
+    stage = "a prompt is read, several texts"
+    yield case(stage, (3, 5, 5))
+
+    stage = "the predicate is a sliding window"
+    window = masks.causal() & masks.sliding_window(2 + n)
+    yield case(stage, (2, 7, 7), predicate=window)
+
+    stage = "the predicate looks both ways"
+    both = masks.window(2, 1)
+    yield case(stage, (2, 6, 6), predicate=both)
+
+    stage = "the predicate looks at the batch: documents"
+    ids = torch.tensor([[0, 0, 1, 1, 1, 2], [0, 1, 1, 2, 2, 2]])
+    packed = masks.causal() & masks.documents(ids)
+    yield case(stage, (2, 6, 6), predicate=packed)
+    yield case(stage, (2, 2, 6), (4, 0), packed)
+
+    stage = "one new token is decoded"
+    yield case(stage, (2, 1, 6), (5, 0))
+    yield case(stage, (1, 1, 6), (5, 0), window)
+
+    stage = "several new tokens are read"
+    yield case(stage, (2, 3, 7 + n), (4 + n, 0))
+    yield case(stage, (2, 3, 9), (6, 0), window)
+
+    stage = "the cache has dropped its first tokens"
+    yield case(stage, (2, 1, 4), (6, 3), window)
+    yield case(stage, (1, 3, 5), (6, 4), window)
+    yield case(stage, (1, 2, 6), (6, 2), both)
+
+    stage = "the cache has room for more tokens (static)"
+    yield case(stage, (2, 3, 8), (0, 0))
+    yield case(stage, (2, 1, 8), (3, 0), both)
+
+    stage = "no token is padding, says attention_mask"
+    full = real((0, 6, 0), (0, 6, 0))
+    yield case(stage, (2, 6, 6), attention_mask=full)
+
+    stage = "the shorter text is padded on the right"
+    right = real((0, 6, 0), (0, 3, 3), (0, 5, 1))
+    yield case(stage, (3, 6, 6), attention_mask=right)
+
+    stage = "the shorter text is padded on the left"
+    left = real((0, 5, 0), (2, 3, 0), (1, 4, 0))
+    yield case(stage, (3, 5, 5), attention_mask=left)
+
+    stage = "attention_mask is made of the integers 0 and 1"
+    counts = real((3, 3, 0), (0, 6, 0), dtype=torch.int64)
+    yield case(stage, (2, 6, 6), attention_mask=counts)
+
+    stage = "there are as many texts as tokens, and padding"
+    square = real((2, 2, 0), (0, 4, 0), (1, 3, 0), (0, 3, 1))
+    yield case(stage, (4, 4, 4), attention_mask=square)
+
+    stage = "one new token is decoded, and some keys are padding"
+    grown = real((3, 4, 0), (0, 7, 0))
+    yield case(stage, (2, 1, 7), (6, 0), attention_mask=grown)
+    yield case(stage, (2, 2, 7), (5, 0), window, grown)
+
+    stage = "some keys are padding, and the first are no longer in the cache"
+    grown = real((4, 5, 0), (0, 9, 0), (5, 4, 0))
+    yield case(stage, (3, 1, 5), (8, 4), causal, grown)
+    yield case(stage, (3, 1, 5), (8, 4), window, grown)
+    yield case(stage, (3, 2, 6), (7, 3), both, grown)
+
+    stage = "attention_mask ends before the cache does (static)"
+    short = real((2, 3, 0), (0, 5, 0))
+    yield case(stage, (2, 5, 8), (0, 0), attention_mask=short)
+    yield case(stage, (2, 1, 8), (4, 0), both, short)
+
+    stage = "attention_mask goes on behind the keys"
+    long = real((1, 6, 0), (0, 7, 0))
+    yield case(stage, (2, 5, 5), attention_mask=long)
+    yield case(stage, (2, 2, 4), (3, 1), both, long)
+
+
+def _is_a_mask(case: Case, out: Any) -> bool:
+    return isinstance(out, Tensor) and out.dtype == torch.bool
+
+
+def _axes(case: Case, out: Any) -> bool:
+    x = case.kwargs
+    shape = (x["batch_size"], 1, x["q_length"], x["kv_length"])
+    return out.shape == shape
+
+
+exercise = Exercise(
+    id="iface-mask_function",
+    points=3,
+    reference=mask_function,
+    cases=_cases,
+    given={"Callable": Callable},
+    properties=(
+        Property(
+            "The result is a bool tensor, also where nothing is masked: "
+            "None would mean: attend to everything.",
+            _is_a_mask,
+        ),
+        Property(
+            "Attention needs four axes, (B, 1, L, S): one for the heads, "
+            "even if they all share the mask.",
+            _axes,
+        ),
+    ),
+    breaks={
+        "position 0": lambda c: c.kwargs["q_offset"] > 0,
+        "S = 1": lambda c: c.kwargs["kv_length"] > 1,
+        "L = S": lambda c: c.kwargs["q_length"] != c.kwargs["kv_length"],
+    },
+)
+
+
+def _right(style: str) -> Callable:
+    """Record ``allowed(B, L, S, q_offset, kv_offset, f, attention_mask)``."""
+
+    def record(allowed: Callable) -> Callable:
+        def mask_function(
+            batch_size,
+            q_length,
+            kv_length,
+            q_offset,
+            kv_offset,
+            mask_function,
+            attention_mask=None,
+            **kwargs,
+        ):
+            sizes = (batch_size, q_length, kv_length, q_offset, kv_offset)
+            return allowed(*sizes, mask_function, attention_mask)
+
+        return exercise.equivalent(style)(mask_function)
+
+    return record
+
+
+@_right("index by index")
+def _loops(B, L, S, first, start, predicate, tokens):
+    out = torch.zeros(B, 1, L, S, dtype=torch.bool)
+    for b in range(B):
+        for i in range(L):
+            for j in range(S):
+                where = (b, 0, first + i, start + j)
+                ok = bool(predicate(*map(torch.tensor, where)))
+                if tokens is not None and ok:
+                    t = start + j
+                    ok = t < tokens.shape[1] and bool(tokens[b, t])
+                out[b, 0, i, j] = ok
+    return out
+
+
+@_right("four axes at once, indices looked up in the padded row")
+def _grids(B, L, S, first, start, predicate, tokens):
+    ranges = (
+        torch.arange(B),
+        torch.zeros(1, dtype=torch.long),
+        torch.arange(first, first + L),
+        torch.arange(start, start + S),
+    )
+    b, h, q, kv = torch.meshgrid(*ranges, indexing="ij")
+    allowed = predicate(b, h, q, kv)
+    if tokens is not None:
+        tokens = F.pad(tokens.long(), (0, start + S))
+        allowed = allowed.logical_and(tokens[b, kv])
+    return allowed
+
+
+@_right("masked_fill with the padding")
+def _fill(B, L, S, first, start, predicate, tokens):
+    b = torch.arange(B)[:, None, None, None]
+    q = torch.arange(first, first + L)[None, None, :, None]
+    kv = torch.arange(start, start + S)[None, None, None, :]
+    out = predicate(b, torch.zeros_like(b[:1]), q, kv)
+    out = out.expand(B, 1, L, S).clone()
+    if tokens is None:
+        return out
+    keys = torch.zeros(B, start + S, dtype=torch.bool)
+    n = min(start + S, tokens.shape[1])
+    keys[:, :n] = tokens[:, :n].bool()
+    return out.masked_fill(~keys[:, None, None, start:], False)
+
+
+@_right("vmap over the four indices")
+def _vmap(B, L, S, first, start, predicate, tokens):
+    if tokens is not None:
+        tokens = F.pad(tokens.bool(), (0, max(0, start + S - tokens.shape[1])))
+
+    def entry(b, q, kv):
+        allowed = predicate(b, torch.tensor(0), q, kv)
+        return allowed if tokens is None else allowed & tokens[b, kv]
+
+    over_keys = torch.vmap(entry, (None, None, 0))
+    over_queries = torch.vmap(over_keys, (None, 0, None))
+    over_batch = torch.vmap(over_queries, (0, None, None))
+    q, kv = first + torch.arange(L), start + torch.arange(S)
+    return over_batch(torch.arange(B), q, kv)[:, None]
+
+
+@_right("text by text, then stacked")
+def _stack(B, L, S, first, start, predicate, tokens):
+    q = (first + torch.arange(L))[:, None]
+    kv = (start + torch.arange(S))[None]
+    rows = []
+    for b in range(B):
+        row = predicate(torch.tensor(b), torch.tensor(0), q, kv)
+        row = row.reshape(row.shape[-2:]).expand(L, S)
+        if tokens is not None:
+            inside = kv < tokens.shape[1]
+            known = tokens[b, kv.clamp(max=tokens.shape[1] - 1)] != 0
+            row = row & inside & known
+        rows.append(row)
+    return torch.stack(rows)[:, None]
