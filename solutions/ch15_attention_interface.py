@@ -68,11 +68,11 @@ def mask_function(
     """Make the mask of a forward pass, as transformers asks for it.
 
     Row i is token ``q_offset + i`` of the text, column j is token
-    ``kv_offset + j``. True where the predicate allows it *and* token j
-    is real: ``attention_mask[b, t]`` is true for a real token t, and a
-    token behind its end is not real yet (a static cache). The check
-    uses prompts, decoding, caches that have dropped tokens, padding on
-    either side, and predicates that look at the batch.
+    ``kv_offset + j``. True where the predicate allows it *and* the key
+    is a real token: ``attention_mask[b, t]`` is true for a real token
+    t, and a token behind its end is not real yet (a static cache). The
+    check uses prompts, decoding, caches that have dropped tokens,
+    padding on either side, and predicates that look at the batch.
 
     Args:
         batch_size: ``B``.
@@ -141,7 +141,7 @@ def bidirectional_llama(model: "LlamaModel") -> "LlamaModel":
     frozen, since the input comes as ``inputs_embeds``; nothing is
     cached. All other weights stay. ``model.config`` has ``is_causal``
     and ``use_cache``. The check compares states with and without
-    padding, under eager and SDPA: half of an answer is right for some.
+    padding, under eager and SDPA: half an answer passes some of them.
 
     Args:
         model: changed in place.

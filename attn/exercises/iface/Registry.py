@@ -167,6 +167,10 @@ def _cases(g: Generator) -> Iterator[Case]:
     hidden = (*several, child, own)
     yield Case(stage, (*hidden, *look("child", b, a), ("names", "child")))
 
+    stage = "half a pair is registered where the parent has a whole one"
+    bad = ("register", "child", c, f"{four}_attention", "nothing")
+    yield Case(stage, (*hidden, bad, *look("child", c)))
+
     stage = "a child has registered, and its parent is as it was"
     new_one = add("child", d, four)
     yield Case(stage, (*hidden, new_one, *look("one", b, d), names))

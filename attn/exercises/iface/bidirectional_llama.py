@@ -1,6 +1,7 @@
 """Cases, properties and variants of ``iface-bidirectional_llama``."""
 
-from collections.abc import Callable, Iterator
+import copy
+from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
@@ -30,8 +31,9 @@ def _use(
     seed: int,
 ) -> dict[str, Any]:
     """Make a Llama, change it, and run it."""
-    config, weights = _llama(head_dim, seed)
-    made = answer(_model(config(implementation), weights, inputs_embeds))
+    model = copy.deepcopy(_llama(head_dim, seed)).to(inputs_embeds.dtype)
+    model.config._attn_implementation = implementation
+    made = answer(model)
     out = made(inputs_embeds=inputs_embeds, attention_mask=attention_mask)
     frozen = [n for n, x in made.named_parameters() if not x.requires_grad]
     return {
@@ -39,42 +41,25 @@ def _use(
         "embed_tokens": made.embed_tokens.weight,
         "frozen parameters": ", ".join(frozen),
         "keeps a cache": out.past_key_values is not None,
+        "is the model that was given": made is model,
     }
 
 
 @cache
-def _llama(head_dim: int, seed: int) -> tuple[Callable, dict[str, Tensor]]:
-    """Return what makes a configuration, and weights."""
+def _llama(head_dim: int, seed: int) -> Any:
+    """Build a Llama with weights drawn from a seed; use copies of it."""
     from transformers import LlamaConfig, LlamaModel
 
-    def config(implementation: str) -> Any:
-        fields: dict[str, Any] = {**SIZES, "head_dim": head_dim}
-        made = LlamaConfig(**fields)
-        made._attn_implementation = implementation
-        return made
-
+    with torch.device("meta"):  # PyTorch's own weights are not drawn
+        model = LlamaModel(LlamaConfig(**SIZES, head_dim=head_dim))
+    model.rotary_emb = type(model.rotary_emb)(model.config)  # has buffers
     g = torch.Generator().manual_seed(seed)
-    with torch.device("meta"):
-        shapes = LlamaModel(config("eager")).state_dict()
-    return config, {
-        name: torch.randn(w.shape, generator=g) * 0.6
-        for name, w in shapes.items()
+    weights = {
+        name: torch.randn(x.shape, generator=g) * 0.6
+        for name, x in model.state_dict().items()
     }
-
-
-def _model(config: Any, weights: dict[str, Tensor], like: Tensor) -> Any:
-    """Build it without drawing: its weights are copies of those given."""
-    from transformers import LlamaModel
-
-    with torch.device("meta"):
-        model = LlamaModel(config)
-    rope = type(model.rotary_emb)(config)  # it has buffers
-    model.rotary_emb = rope
-    own = {name: w.to(like.dtype, copy=True) for name, w in weights.items()}
-    model.load_state_dict(own, assign=True)
-    for parameter in model.parameters():
-        parameter.requires_grad_(True)
-    return model.eval()
+    model.load_state_dict(weights, assign=True)
+    return model.eval().requires_grad_(True)
 
 
 def bidirectional_llama(model: Any) -> Any:
