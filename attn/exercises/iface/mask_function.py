@@ -19,13 +19,15 @@ def mask_function(
     kv_length: int,
     q_offset: int,
     kv_offset: int,
-    mask_function: Mask,
+    mask_function: Callable,
     attention_mask: Tensor | None = None,
     **kwargs: Any,
 ) -> Tensor:
     """Cut the mask out of that of the whole text: the reference."""
     tokens = q_offset + q_length, kv_offset + kv_length
-    whole = mask_function.dense(*tokens, batch=batch_size)
+    q, kv = torch.meshgrid(*map(torch.arange, tokens), indexing="ij")
+    b = torch.arange(batch_size)[:, None, None, None]
+    whole = mask_function(b, torch.zeros_like(b[:1]), q, kv)
     allowed = whole[..., q_offset:, kv_offset:]
     if attention_mask is not None:
         real = torch.zeros(batch_size, 1, 1, tokens[1], dtype=torch.bool)
