@@ -18,7 +18,13 @@ os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
 
 
 #: Files whose tests take seconds each.
-LONG = ("test_score.py", "test_museum.py", "test_kernel_report.py")
+LONG = (
+    "test_score.py",
+    "test_museum.py",
+    "test_kernel_report.py",
+    "test_capabilities.py",
+    "test_paper.py",
+)
 
 
 @pytest.fixture(autouse=True)
@@ -31,15 +37,16 @@ def quick_interpreter():
 def pytest_collection_modifyitems(items):
     """Long tests first: the short ones fill the gaps between two workers.
 
-    Those of the book last: `make test` builds it meanwhile.
+    Those of the book last in `make test`, which builds it meanwhile.
     """
     both = [x for x in items if {"exhaustive", "serial"} <= set(x.keywords)]
     if both:  # `make test-all` runs nothing alone, and would miss it
         raise pytest.UsageError(f"exhaustive and serial: {both[0].nodeid}")
     items.sort(
         key=lambda item: (
+            item.path.parent.name == "book"
+            and "exhaustive" not in item.keywords,
             item.path.name not in LONG,
-            item.path.parent.name == "book",
         )
     )
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from functools import cache, partial
+from functools import lru_cache
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -96,17 +96,17 @@ def refusing(
 class _Watch:
     def __init__(self, names: tuple[str, ...]) -> None:
         self.found: Forbidden | None = None
-        self._group_of = cache(partial(_group_of, names=names))
+        self._names = names
         # Functions seen, by id: to hash an operator is a call in Python.
-        self._fine: dict[int, Any] = {}
+        self.fine: dict[int, Any] = {}
 
     def see(self, function: Any) -> None:
-        if id(function) in self._fine:
+        if id(function) in self.fine:
             return
         name = getattr(function, "__name__", "").partition(".")[0]
-        group = self._group_of(name)
+        group = _group_of(name, self._names)
         if group is None:
-            self._fine[id(function)] = function
+            self.fine[id(function)] = function
             return
         if _is_the_books(sys._getframe(1)):
             return
@@ -122,6 +122,7 @@ class _Watch:
         raise self.found
 
 
+@lru_cache(maxsize=4096)
 def _group_of(function: str, names: tuple[str, ...]) -> str | None:
     """Return which of the forbidden names a function falls under."""
     for name in names:
@@ -148,7 +149,8 @@ class _Functions(TorchFunctionMode):
     def __torch_function__(
         self, func: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
-        self._watch.see(func)
+        if id(func) not in self._watch.fine:
+            self._watch.see(func)
         return func(*args, **(kwargs or {}))
 
 

@@ -39,15 +39,16 @@ def answers(exercise: Exercise) -> tuple[int, int]:
 
 
 def mutation_score(
-    exercise: Exercise, seed: int = 0, *, twice: bool = False
+    exercise: Exercise, seed: int = 0, *, quick: bool = False
 ) -> MutationScore:
     """Judge the solution, the right answers in other styles, the mistakes.
 
     Args:
         exercise: the exercise.
         seed: draws the cases.
-        twice: compare each mistake with a second run of it, as a learner's
-            answer is; else with the run that is judged.
+        quick: watch what a mistake calls in its first case only, and compare
+            it with the run that is judged. A learner's answer is watched in
+            each, and compared with a second run of the mistake.
     """
     score, oracle = MutationScore(exercise), Oracle(exercise, seed)
     rights = {"the solution": solution(exercise), **exercise.equivalents}
@@ -56,8 +57,12 @@ def mutation_score(
         score.accepted += verdict.passed
         if not verdict.passed:
             score.failures.append(f"refuses {style}: {verdict.message}")
-    outcomes = {x: run_all(x.answer, oracle) for x in exercise.mistakes}
-    if not twice:
+    watched = 1 if quick else None
+    outcomes = {
+        x: run_all(x.answer, oracle, watched=watched)
+        for x in exercise.mistakes
+    }
+    if quick:
         oracle.keep(outcomes)
     for wrong, own in outcomes.items():
         verdict = judge(exercise, wrong.answer, oracle=oracle, outcomes=own)

@@ -23,8 +23,8 @@ ALL = {
     "wrong": ("saved",),
     "solved": ("cleared", "saved"),
 }
-#: In `make test`: one exercise right, the next wrong; and every way in a
-#: chapter of functions and in one of kernels.
+#: In `make test`, and once more with real starts: one exercise right, the next
+#: wrong; and every way in a chapter of functions and in one of kernels.
 FEW = {key: {"mixed": ("cleared",)} for key in CHAPTERS}
 FEW["mask"] = FEW["fwd"] = {"mixed": ("saved",), "solved": ("cleared",)}
 
@@ -45,13 +45,14 @@ def in_state(key, state):
 @pytest.mark.parametrize(
     ("states", "nbval"),
     [
-        pytest.param(FEW, "warm", id="warm"),
+        pytest.param(FEW, "warm", id="few-warm"),
         pytest.param(
             dict.fromkeys(CHAPTERS, ALL),
-            "real",
-            id="real",
+            "warm",
+            id="all-warm",
             marks=pytest.mark.exhaustive,
         ),
+        pytest.param(FEW, "real", id="few-real", marks=pytest.mark.exhaustive),
     ],
     indirect=["nbval"],
 )
@@ -167,16 +168,21 @@ def test_another_notebook_is_left_alone(nbval, tmp_path):
     assert "points" not in result.stdout
 
 
-#: It trains models for half a minute; `make test` runs its exercises above.
-LONG = "tfm"
+#: Their cells take ten seconds and more: they run whole in test-all, started
+#: really, and `make test` runs their exercises above.
+LONG = ("tfm", "cache", "bwd", "flex", "iface")
 
 
 @pytest.mark.parametrize(
-    "key",
+    ("key", "nbval"),
     [
-        pytest.param(x, marks=pytest.mark.exhaustive) if x == LONG else x
-        for x in CHAPTERS
+        pytest.param(key, way, marks=[pytest.mark.exhaustive] * slow)
+        for key in CHAPTERS
+        for way in ("warm", "real")
+        if way == "real" or key not in LONG
+        for slow in [way == "real"]
     ],
+    indirect=["nbval"],
 )
 def test_an_untouched_chapter_fails_exactly_its_checks(key, nbval, tmp_path):
     path = tmp_path / sources.notebook_path(key).name
