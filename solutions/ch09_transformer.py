@@ -93,7 +93,7 @@ class TransformerBlock(nn.Module):
 
     In words: ``x + attention(norm(x))``, then ``x + swiglu(norm(x))``.
     Use your ``rms_norm`` and ``SwiGLU``, ``apply_rope(x, cos, sin)`` on
-    the heads of queries and keys, and any attention, such as PyTorch's
+    the heads of queries and keys, and PyTorch's attention or your own:
     ``scaled_dot_product_attention`` with ``enable_gqa``. D is E // H.
     The check loads its own weights under the names that ``__init__``
     lists, varies Hkv, and compares gradients.

@@ -61,6 +61,8 @@ class Case:
         shares: ``(N, V)`` of a result that is ids drawn from V, for N groups
             of rows one after the other, with equal inputs in each: how often
             each id was drawn, as a share of its group, is compared instead.
+        one_tensor: two paths of the result, which must be one tensor and
+            not a copy: a view shares the memory.
         before: cases whose inputs the same function, or the same module, is
             called with before this one; their results do not count. The
             engine adds such cases to every exercise (second_use.py).
@@ -78,6 +80,7 @@ class Case:
     rtol: float = 0.0
     largest_over: int | None = None
     shares: tuple[int, int] | None = None
+    one_tensor: tuple[str, str] | None = None
     before: tuple[Case, ...] = ()
 
 

@@ -64,12 +64,20 @@ class Inputs:
         return input_name(path, self._names)
 
     def changed(self) -> list[str]:
-        """Return the names of the inputs that were changed in place."""
+        """Return the names of the inputs that were changed in place.
+
+        A dict or list is one input when what it holds is another tensor.
+        """
+        now = dict(named_tensors({"args": self.args, "kwargs": self.kwargs}))
         names = [
             self.name(path)
             for path, x in self.tensors.items()
             if not unchanged(x, self._before[path])
         ]
+        for path in self.tensors | now:
+            if now.get(path) is not self.tensors.get(path):
+                name = self.name(".".join(path.split(".")[:2]))
+                names += [] if name in names else [name]
         return names + [x.name for x in self._once if x.changed]
 
 

@@ -110,6 +110,7 @@ def run(
             outcome.output = compared(result, case)
             outcome.repeats = any(same(result, x) for x in copies)
             outcome.side_effect = _changes(call, case, weights)
+            outcome.side_effect = outcome.side_effect or _copied(output, case)
             now = dict(named_tensors(kept(earlier)))
             if not all(unchanged(x, now[n]) for n, x in named_tensors(copies)):
                 outcome.side_effect = "it changes what it returned earlier"
@@ -155,6 +156,16 @@ def _changes(call: Any, case: Case, weights: dict[str, Tensor]) -> str:
         mode = "eval" if case.train else "training"
         return f"it switches itself, or a part of it, to {mode} mode"
     return ""
+
+
+def _copied(output: Any, case: Case) -> str:
+    """Return which part of a result is a copy of another, in words."""
+    found = dict(named_tensors(output))
+    pair = [found[name] for name in case.one_tensor or () if name in found]
+    if len({x.untyped_storage().data_ptr() for x in pair}) < 2:
+        return ""
+    one, other = case.one_tensor or ()
+    return f"{one} and {other} are two tensors with equal numbers, not one"
 
 
 @contextmanager

@@ -63,6 +63,40 @@ def test_an_in_place_edit_is_told_and_does_no_harm():
     assert torch.equal(X, torch.arange(6.0).reshape(2, 3))
 
 
+@pytest.mark.parametrize("change", [dict.popitem, dict.clear])
+def test_a_dict_that_loses_an_entry_is_a_changed_input(change):
+    def wrong(state):
+        change(state)
+        return torch.ones(2)
+
+    case = Case("", ({"a.weight": torch.ones(2), "b": torch.zeros(2)},))
+    outcome = run(wrong, case, names=["state"])
+    assert outcome.side_effect == "it changes state in place"
+    assert list(case.args[0]) == ["a.weight", "b"]
+
+
+def test_an_entry_that_is_replaced_or_added_is_a_changed_input():
+    def wrong(state, rows):
+        state["b"] = rows[0] * 2
+        rows[0] = rows[1]
+        return state["b"]
+
+    case = Case("", ({"a": torch.ones(2)}, [torch.ones(2), torch.ones(2)]))
+    outcome = run(wrong, case, names=["state", "rows"])
+    assert outcome.side_effect == "it changes rows, state in place"
+
+
+def test_a_copy_is_no_second_name_of_one_tensor():
+    case = Case("", (torch.ones(2),), one_tensor=("b.w", "a.w"))
+
+    def told(second):
+        return run(lambda x: {"a.w": x, "b.w": second(x)}, case).side_effect
+
+    assert told(lambda x: x) == told(lambda x: x.view(2)) == ""
+    two = "b.w and a.w are two tensors with equal numbers, not one"
+    assert told(torch.clone) == two
+
+
 def test_an_expanded_input_stays_expanded_and_is_private():
     x = torch.zeros(1, 3).expand(4, 3)
     copy = copy_tensor(x)

@@ -67,7 +67,9 @@ def _cases(g: Generator) -> Iterator[Case]:
 
     stage = "a chunk has no token"
     yield case(stage, 3, 0)
-    yield case(stage, 0, 3)
+
+    stage = "a text is long, of 5,002 tokens"
+    yield case(stage, 4999, 3, sizes=(1, 1, 1, 2))
 
     for dtype in (torch.float16, torch.float64):
         stage = f"keys and values are {str(dtype).removeprefix('torch.')}"

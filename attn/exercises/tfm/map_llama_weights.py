@@ -88,7 +88,12 @@ def _cases(g: Generator) -> Iterator[Case]:
         }
 
     def case(stage: str, *sizes: int, **more: Any) -> Case:
-        return Case(stage, (llama(*sizes, **more), sizes[1], sizes[2]))
+        tied = "head.weight", "embedding.weight"
+        return Case(
+            stage,
+            (llama(*sizes, **more), sizes[1], sizes[2]),
+            one_tensor=tied if more.get("tied", True) else None,
+        )
 
     stage = "there is one layer, and every query head has its own key head"
     yield case(stage, 1, 2, 2)

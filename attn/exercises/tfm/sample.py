@@ -71,11 +71,11 @@ def _cases(g: Generator) -> Iterator[Case]:
     def draws(
         stage: str,
         *how: Any,
-        groups: int = 1,
-        scale: float = 1.0,
+        scales: tuple[float, ...] = (1.0,),
         own: bool = False,
     ) -> Case:
-        rows = torch.stack([shuffled() for _ in range(groups)]) * scale
+        rows = torch.stack([shuffled() * scale for scale in scales])
+        groups = len(scales)
         logits = rows.repeat_interleave(_DRAWS // groups, 0)
         how = (*how, *(None,) * (3 - len(how)))
         rtol = _NOISE * math.sqrt(groups)
@@ -122,8 +122,8 @@ def _cases(g: Generator) -> Iterator[Case]:
     yield draws(stage, 1.0, None, 0.3)
 
     stage = f"the texts have different logits: {share}"
-    yield draws(stage, 1.0, 2, groups=2)
-    yield draws(stage, 1.0, None, 0.5, groups=2)
+    yield draws(stage, 1.0, 2, scales=(1, 1))
+    yield draws(stage, 1.0, None, 0.3, scales=(0.5, 1))  # 2 stay, and 1
 
     stage = f"a temperature and top_p are given: {share}"
     yield draws(stage, 0.4, None, 0.5)

@@ -20,11 +20,11 @@ def _reference(
     def size(name: str) -> float:
         return std / (2 * num_layers) ** (name.endswith(ADDED) / 2)
 
-    tied = {**noise, "head.weight": noise["embedding.weight"]}
-    return {
+    weights = {
         name: x * size(name) if x.dim() > 1 else torch.ones_like(x)
-        for name, x in tied.items()
+        for name, x in noise.items()
     }
+    return weights | {"head.weight": weights["embedding.weight"]}
 
 
 def _cases(g: Generator) -> Iterator[Case]:
@@ -83,7 +83,8 @@ def _cases(g: Generator) -> Iterator[Case]:
     yield Case(stage, (noise(5, 4, 2, 3), 2, 0.1))
 
     stage = "it is a whole model"
-    yield Case(stage, (noise(9, 4, 1, 6), 1))
+    tied = "head.weight", "embedding.weight"
+    yield Case(stage, (noise(9, 4, 1, 6), 1), one_tensor=tied)
     yield Case(stage, (noise(6, 4, 3, 5), 3))
     yield Case(stage, (noise(4, 4, 2, 4), 2))
 
