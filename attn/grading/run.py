@@ -160,11 +160,13 @@ def _changes(call: Any, case: Case, weights: dict[str, Tensor]) -> str:
 
 def _copied(output: Any, case: Case) -> str:
     """Return which part of a result is a copy of another, in words."""
+    if case.one_tensor is None:
+        return ""
+    one, other = case.one_tensor
     found = dict(named_tensors(output))
-    pair = [found[name] for name in case.one_tensor or () if name in found]
+    pair = [found[name] for name in (one, other) if name in found]
     if len({x.untyped_storage().data_ptr() for x in pair}) < 2:
         return ""
-    one, other = case.one_tensor or ()
     return f"{one} and {other} are two tensors with equal numbers, not one"
 
 
