@@ -13,6 +13,7 @@ ROOT = Path(__file__).resolve().parents[2]
 FIGURES = {  # those that one can touch, and their pages
     "alibi_reach": "notebooks/06_positions",
     "attention_heads": "notebooks/02_scaled_dot_product",
+    "block_tiles": "notebooks/14_flex",
     "cache_slots": "notebooks/10_kv_cache",
     "logit_lens": "notebooks/09_transformer",
     "hf_forward": "notebooks/15_attention_interface",

@@ -377,7 +377,58 @@ def keeps(b, h, q, kv):
     return (kv == 0) | (back < 8) | ((back & (back - 1)) == 0)
 """
 
+# Each document in turn ends as near below a border of blocks as one can.
+BORDER_TO_BORDER = """
+def pack(documents):
+    left, rows = list(range(len(documents))), []
+    while left:
+        rows.append([])
+        used = 0
+        while fits := [n for n in left if used + documents[n] <= 256]:
+            ends = {n: used + documents[n] for n in fits}
+            best = min(fits, key=lambda n: (-ends[n] % 32, -ends[n]))
+            rows[-1].append(best)
+            left.remove(best)
+            used += documents[best]
+    return rows
+"""
+
+# The longest first, into the first row with room; then exchange what helps.
+EXCHANGED = """
+import random
+
+
+def visited(row, documents):
+    blocks, at = set(), 0
+    for n in row:
+        span = range(at // 32, (at + documents[n] - 1) // 32 + 1)
+        blocks |= {(i, j) for i in span for j in span if j <= i}
+        at += documents[n]
+    return len(blocks)
+
+
+def pack(documents):
+    draw, rows = random.Random(0), []
+    for n in sorted(range(len(documents)), key=lambda n: -documents[n]):
+        for row in rows:
+            if sum(documents[m] for m in row) + documents[n] <= 256:
+                row.append(n)
+                break
+        else:
+            rows.append([n])
+    for _ in range(3000):
+        a, b = draw.choice(rows), draw.choice(rows)
+        i, j = draw.randrange(len(a)), draw.randrange(len(b))
+        before = visited(a, documents) + visited(b, documents)
+        a[i], b[j] = b[j], a[i]
+        full = any(sum(documents[n] for n in x) > 256 for x in (a, b))
+        if full or visited(a, documents) + visited(b, documents) > before:
+            a[i], b[j] = b[j], a[i]
+    return rows
+"""
+
 ANSWERS = {
+    "flex": [BORDER_TO_BORDER, EXCHANGED],
     "why": [FADING_CHARACTERS, RANDOM_DIRECTIONS],
     "sdp": [CIRCLE, PARABOLA],
     "mask": [STRIDES, BLOCKS],

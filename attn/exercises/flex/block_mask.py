@@ -1,0 +1,250 @@
+"""Cases, properties and correct variants of ``flex-block_mask``."""
+
+from collections.abc import Iterator
+
+import torch
+import torch.nn.functional as F
+from torch import Generator, Tensor
+
+from attn import masks
+from attn.exercises.draw import between
+from attn.exercises.spec import Case, Exercise, Property
+from attn.exercises.symmetry import is_view
+
+Four = tuple[Tensor, Tensor, Tensor, Tensor]
+
+
+def _reference(mask: Tensor, block_size: int) -> Four:
+    B, H, L, S = mask.shape
+    n = block_size
+    rows, columns = -(-L // n), -(-S // n)
+    whole = mask.new_zeros(B, H, rows * n, columns * n)
+    whole[:, :, :L, :S] = mask
+    tiles = whole.view(B, H, rows, n, columns, n)
+    any_, all_ = tiles.any(5).any(3), tiles.all(5).all(3)
+    return *_listed(any_ & ~all_), *_listed(all_)
+
+
+def _listed(kind: Tensor) -> tuple[Tensor, Tensor]:
+    columns = torch.arange(kind.shape[-1])
+    order = (columns + kind.shape[-1] * ~kind).argsort(-1)
+    return kind.sum(-1).int(), order.int()
+
+
+def _cases(g: Generator) -> Iterator[Case]:
+    def blocks(kinds: Tensor, n: int) -> Tensor:
+        """Return a mask with blocks of these kinds: 0, 1 partial, 2 full."""
+        size = (*kinds.shape[:2], n * kinds.shape[2], n * kinds.shape[3])
+        kinds = kinds.repeat_interleave(n, 2).repeat_interleave(n, 3)
+        some = torch.rand(size, generator=g) < 0.5
+        some[..., ::n, ::n], some[..., 1::n, ::n] = True, False
+        return (kinds == 2) | ((kinds == 1) & some)
+
+    def draw(*shape: int) -> Tensor:
+        return torch.randint(0, 3, shape, generator=g)
+
+    stage = "there is one block, full, empty or partial"
+    for mask in (torch.ones(1, 1, 4, 4), torch.zeros(1, 1, 4, 4)):
+        yield Case(stage, (mask.bool(), 4))
+    yield Case(stage, (blocks(torch.ones(1, 1, 1, 1), 4), 4))
+    for i, j in ((0, 3), (3, 0), (1, 2)):
+        lone = torch.zeros(1, 1, 4, 4, dtype=torch.bool)
+        lone[..., i, j] = True
+        yield Case(stage, (lone, 4))
+        yield Case(stage, (~lone, 4))
+
+    stage = "there is one row of blocks"
+    kinds = torch.tensor([0, 2, 1, 0, 1, 2])
+    order = torch.randperm(6, generator=g)
+    yield Case(stage, (blocks(kinds[order].view(1, 1, 1, 6), 2), 2))
+    yield Case(stage, (blocks(kinds.view(1, 1, 1, 6), 3), 3))
+
+    stage = "there are rows and columns of blocks"
+    yield Case(stage, (blocks(draw(1, 1, 4, 4), 2), 2))
+    yield Case(stage, (blocks(draw(1, 1, 3, 5), 4), 4))
+    yield Case(stage, (blocks(draw(1, 1, 5, 2), 3), 3))
+
+    stage = "the mask is causal"
+    size = between(g, 3, 5)
+    yield Case(stage, (masks.causal().dense(4 * size), 4))
+    yield Case(stage, (masks.causal().dense(8, 24, q_offset=16), 4))
+
+    stage = "the mask is a window"
+    window = masks.sliding_window(between(g, 5, 7))
+    yield Case(stage, (window.dense(16), 4))
+
+    stage = "every row and head has a mask of its own"
+    yield Case(stage, (blocks(draw(2, 3, 3, 4), 2), 2))
+    yield Case(stage, (blocks(draw(3, 2, 2, 3), 3), 3))
+    yield Case(stage, (blocks(draw(2, 2, 2, 2), 2), 2))
+
+    stage = "the last blocks are cut: L or S is no multiple"
+    ones = torch.ones(1, 2, 7, 7, dtype=torch.bool)
+    yield Case(stage, (ones, 4))
+    yield Case(stage, (ones[:, :, :4], 4))
+    yield Case(stage, (ones[..., :4], 4))
+    cut = blocks(draw(2, 1, 3, 4), 4)
+    yield Case(stage, (cut[:, :, :-1, :-2].contiguous(), 4))
+    yield Case(stage, (cut[:, :, :10, :13].contiguous(), 4))
+    yield Case(stage, (ones[..., :3, :2].contiguous(), 4))
+
+    stage = "a block is one pair"
+    yield Case(stage, (torch.rand(1, 2, 3, 5, generator=g) < 0.5, 1))
+
+    stage = "a block is large: 256 pairs of it are allowed, or 264"
+    for full in (32, 33):
+        large = torch.zeros(1, 1, 40, 80, dtype=torch.bool)
+        large[..., :8, :full] = True
+        yield Case(stage, (large, 40))
+    ones = torch.ones(1, 1, 32, 64, dtype=torch.bool)
+    yield Case(stage, (ones, 32))
+    but_one = ones.clone()
+    but_one[..., between(g, 0, 31), between(g, 32, 63)] = False
+    yield Case(stage, (but_one, 32))
+
+    stage = "the mask is a view"
+    mask = blocks(draw(1, 1, 3, 4), 2)
+    yield Case(stage, (mask.expand(2, 3, -1, -1), 2))
+    yield Case(stage, (mask.mT, 2))
+    yield Case(stage, (mask[..., ::2], 2))
+
+
+def _is_permutation(case: Case, out: Four) -> bool:
+    return all(
+        bool((x.sort(-1).values == torch.arange(x.shape[-1])).all())
+        for x in (out[1], out[3])
+    )
+
+
+def _nothing_lost(case: Case, out: Four) -> bool:
+    right = _reference(*case.args)
+    return torch.equal((out[0] + out[2]).long(), (right[0] + right[2]).long())
+
+
+exercise = Exercise(
+    id="flex-block_mask",
+    points=3,
+    reference=_reference,
+    cases=_cases,
+    properties=(
+        Property(
+            "An order must hold every column once, visited or not.",
+            _is_permutation,
+        ),
+        Property(
+            "Partial and full blocks together are not the blocks with "
+            "something allowed.",
+            _nothing_lost,
+        ),
+    ),
+    breaks={
+        "S = 1": lambda c: c.args[0].shape[-1] > 1,
+        "H = 1": lambda c: c.args[0].shape[1] > 1,
+        "L = S": lambda c: c.args[0].shape[-2] != c.args[0].shape[-1],
+        "contiguous strides": is_view,
+    },
+)
+
+
+@exercise.equivalent("loops")
+def _loops(mask, block_size):
+    B, H, L, S = mask.shape
+    rows, columns = -(-L // block_size), -(-S // block_size)
+    counts = [torch.zeros(B, H, rows, dtype=torch.int32) for _ in range(2)]
+    orders = [
+        torch.zeros(B, H, rows, columns, dtype=torch.int32) for _ in range(2)
+    ]
+    for b in range(B):
+        for h in range(H):
+            for i in range(rows):
+                found = [], []
+                for j in range(columns):
+                    tile = mask[
+                        b,
+                        h,
+                        i * block_size : (i + 1) * block_size,
+                        j * block_size : (j + 1) * block_size,
+                    ]
+                    allowed = int(tile.sum())
+                    if allowed == block_size**2:
+                        found[1].append(j)
+                    elif allowed:
+                        found[0].append(j)
+                for k in range(2):
+                    rest = [j for j in range(columns) if j not in found[k]]
+                    counts[k][b, h, i] = len(found[k])
+                    orders[k][b, h, i] = torch.tensor(found[k] + rest)
+    return counts[0], orders[0], counts[1], orders[1]
+
+
+def _sums(mask, n):
+    L, S = mask.shape[-2:]
+    mask = F.pad(mask.float(), (0, -S % n, 0, -L % n))
+    return mask.flatten(0, 1)[:, None], mask.shape[:2]
+
+
+@exercise.equivalent("the means of blocks, by pooling")
+def _pooling(mask, block_size):
+    whole, first = _sums(mask, block_size)
+    mean = F.avg_pool2d(whole, block_size)[:, 0].unflatten(0, first)
+    partial, full = (mean > 0) & (mean < 1), mean == 1
+    return *_listed(partial), *_listed(full)
+
+
+@exercise.equivalent("pooled for any, pooled for all")
+def _max_pool(mask, block_size):
+    whole, first = _sums(mask, block_size)
+    any_ = F.max_pool2d(whole, block_size)[:, 0].unflatten(0, first) > 0
+    all_ = -F.max_pool2d(-whole, block_size)[:, 0].unflatten(0, first) > 0
+    out = []
+    for kind in (any_ ^ all_, all_):
+        out.append(kind.sum(-1, dtype=torch.int32))
+        order = (~kind).to(torch.uint8).sort(dim=-1, stable=True).indices
+        out.append(order.to(torch.int32))
+    return tuple(out)
+
+
+@exercise.equivalent("PyTorch's own BlockMask")
+def _pytorch(mask, block_size):
+    from torch.nn.attention.flex_attention import create_block_mask
+
+    B, H, L, S = mask.shape
+    found = create_block_mask(
+        lambda b, h, q_idx, kv_idx: mask[b, h, q_idx, kv_idx],
+        B, H, L, S, device="cpu", BLOCK_SIZE=block_size,
+    )  # fmt: skip
+    return (
+        found.kv_num_blocks,
+        found.kv_indices,
+        found.full_kv_num_blocks,
+        found.full_kv_indices,
+    )
+
+
+@exercise.equivalent("two products with block sums")
+def _products(mask, block_size):
+    L, S = mask.shape[-2:]
+    rows, columns = -(-L // block_size), -(-S // block_size)
+    left = F.one_hot(torch.arange(L) // block_size, rows).double()
+    right = F.one_hot(torch.arange(S) // block_size, columns).double()
+    allowed = left.T @ mask.double() @ right
+    full = allowed == block_size * block_size
+    return *_listed((allowed > 0) & ~full), *_listed(full)
+
+
+@exercise.equivalent("lists")
+def _lists(mask, block_size):
+    L, S = mask.shape[-2:]
+    columns = -(-S // block_size)
+    tiles = F.pad(mask, (0, -S % block_size, 0, -L % block_size))
+    tiles = tiles.unfold(2, block_size, block_size)
+    tiles = tiles.unfold(3, block_size, block_size)  # (B, H, rows, cols, n, n)
+    share = tiles.float().mean((-2, -1))
+    out = []
+    for kind in (share.gt(0) & share.lt(1), share.eq(1)):
+        flat = kind.reshape(-1, columns).tolist()
+        order = [sorted(range(columns), key=lambda j: not k[j]) for k in flat]
+        out.append(torch.tensor([sum(k) for k in flat], dtype=torch.int32))
+        out[-1] = out[-1].view(kind.shape[:-1])
+        out.append(torch.tensor(order, dtype=torch.int32).view(kind.shape))
+    return tuple(out)

@@ -1,0 +1,204 @@
+"""Cases, properties and correct variants of ``flex-score_mod``."""
+
+import math
+from collections.abc import Iterator
+
+import torch
+from torch import Generator, Tensor
+
+from attn.exercises.draw import between
+from attn.exercises.spec import Case, Exercise, Property
+from attn.exercises.symmetry import argument, is_view
+
+
+def _reference(
+    score: Tensor,
+    b: Tensor,
+    h: Tensor,
+    q_idx: Tensor,
+    kv_idx: Tensor,
+    cap: float,
+    slopes: Tensor,
+    start: Tensor,
+) -> Tensor:
+    position = q_idx + start[b]
+    return cap * (score / cap).tanh() - slopes[h] * (position - kv_idx).abs()
+
+
+def _grid(B: int, H: int, L: int, S: int) -> tuple[Tensor, ...]:
+    """Return the indices of every score, ready to broadcast."""
+    sizes = (B, H, L, S)
+    shapes = [[-1 if i == j else 1 for j in range(4)] for i in range(4)]
+    return tuple(
+        torch.arange(n).view(shape)
+        for n, shape in zip(sizes, shapes, strict=True)
+    )
+
+
+def _cases(g: Generator) -> Iterator[Case]:
+    def scores(*shape: int) -> Tensor:
+        return 3 * torch.randn(shape, generator=g)
+
+    def slopes(H: int) -> Tensor:
+        return 0.2 + torch.rand(H, generator=g)
+
+    def starts(B: int) -> Tensor:
+        return torch.randperm(9, generator=g)[:B] + 2
+
+    def one(*at: int) -> tuple[Tensor, ...]:
+        return tuple(torch.tensor(i) for i in at)
+
+    zeros = torch.zeros(3, dtype=torch.long)
+    stage = "the slopes are 0, so only the cap acts"
+    flat = torch.zeros(2)
+    yield Case(stage, (scores(), *one(0, 1, 2, 2), 2.0, flat, zeros))
+    size = (2, 2, 3, 4)
+    yield Case(stage, (scores(*size), *_grid(*size), 1.7, flat, zeros[:2]))
+
+    stage = "the score is 0, so only the distance acts"
+    for at in ((0, 0, 5, 2), (0, 0, 2, 5), (0, 0, 3, 3)):
+        each = torch.zeros(()), *one(*at), 4.0, slopes(1), zeros[:1]
+        yield Case(stage, each)
+
+    stage = "one score is passed, of one head"
+    yield Case(stage, (scores(), *one(0, 0, 6, 1), 3.0, slopes(1), zeros[:1]))
+
+    stage = "each head has its own slope"
+    at = one(0, between(g, 1, 3), between(g, 4, 6), 1)
+    yield Case(stage, (scores(), *at, 3.0, slopes(5), zeros[:1]))
+    size = (1, 4, 3, 5)
+    yield Case(
+        stage, (scores(*size), *_grid(*size), 3.0, slopes(4), zeros[:1])
+    )
+    size = (2, 2, 2, 2)
+    yield Case(
+        stage, (scores(*size), *_grid(*size), 2.5, slopes(2), zeros[:2])
+    )
+
+    stage = "the queries of each row start somewhere else"
+    at = one(1, 0, 2, 4)
+    yield Case(stage, (scores(), *at, 3.0, slopes(2), starts(3)))
+    for size in ((3, 2, 4, 7), (2, 2, 2, 2), (3, 3, 1, 6)):
+        each = scores(*size), *_grid(*size), 2.0
+        yield Case(stage, (*each, slopes(size[1]), starts(size[0])))
+
+    stage = "the keys come after the queries, too"
+    size = (2, 3, 2, 9)
+    each = scores(*size), *_grid(*size), 2.0
+    yield Case(stage, (*each, slopes(3), starts(2) - 2))
+
+    stage = "the scores are far above the cap"
+    size = (1, 2, 3, 3)
+    large = 40 * torch.randn(size, generator=g)
+    yield Case(stage, (large, *_grid(*size), 1.5, slopes(2), starts(1)))
+
+    stage = "the cap is far above the scores"
+    each = scores(*size), *_grid(*size), 300.0
+    yield Case(stage, (*each, slopes(2), starts(1)))
+
+    stage = "scores, indices or slopes are views, or indices int32"
+    size = (2, 3, 4, 5)
+    turned = scores(2, 3, 5, 4).mT
+    every = slopes(6)[::2]
+    yield Case(stage, (turned, *_grid(*size), 2.0, every, starts(4)[::2]))
+    small = (x.int() for x in _grid(*size))
+    each = scores(*size), *small, 2.0, slopes(3), starts(2).int()
+    yield Case(stage, each)
+
+    stage = "a gradient is computed"
+    size = (2, 2, 3, 4)
+    each = scores(*size), *_grid(*size), 2.0, slopes(2), starts(2)
+    yield Case(stage, each, grad=("args.0", "args.6"))
+
+
+def _is_below_the_cap(case: Case, out: Tensor) -> bool:
+    return bool((out <= case.args[5] + 1e-5).all())
+
+
+def _falls(case: Case, out: Tensor) -> bool:
+    score, cap = case.args[0], case.args[5]
+    return bool((out <= cap * torch.tanh(score / cap) + 1e-4).all())
+
+
+exercise = Exercise(
+    id="flex-score_mod",
+    points=2,
+    reference=_reference,
+    cases=_cases,
+    properties=(
+        Property("A result is above the cap.", _is_below_the_cap),
+        Property(
+            "Somewhere distance makes a score higher: it should only lower "
+            "it, before the query and after it.",
+            _falls,
+        ),
+    ),
+    breaks={
+        "position 0": lambda c: argument(c, 7, "start").any(),
+        "S = 1": lambda c: c.args[0].dim() and c.args[0].shape[-1] > 1,
+        "H = 1": lambda c: len(c.args[6]) > 1,
+        "L = S": lambda c: (
+            c.args[0].dim() and c.args[0].shape[-2] != c.args[0].shape[-1]
+        ),
+        "cap = 50": lambda c: c.args[5] < 5,
+        "weight = 1": lambda c: (c.args[6] != 1).all(),
+        "contiguous strides": is_view,
+    },
+)
+
+
+@exercise.equivalent("the bias first, then added")
+def _bias(score, b, h, q_idx, kv_idx, cap, slopes, start):
+    bias = -slopes[h] * torch.abs(kv_idx - (q_idx + start[b]))
+    return torch.tanh(score / cap) * cap + bias
+
+
+@exercise.equivalent("torch.where for the two directions")
+def _where(score, b, h, q_idx, kv_idx, cap, slopes, start):
+    back = q_idx + start[b] - kv_idx
+    far = torch.where(back >= 0, back, -back)
+    return cap * torch.tanh(score / cap) - far * slopes[h]
+
+
+@exercise.equivalent("a maximum and a minimum")
+def _max_min(score, b, h, q_idx, kv_idx, cap, slopes, start):
+    at = start[b] + q_idx
+    far = torch.maximum(at, kv_idx) - torch.minimum(at, kv_idx)
+    return torch.sub(score.div(cap).tanh().mul(cap), far * slopes[h])
+
+
+@exercise.equivalent("tanh by a sigmoid")
+def _sigmoid(score, b, h, q_idx, kv_idx, cap, slopes, start):
+    capped = cap * (2 * torch.sigmoid(2 * score / cap) - 1)
+    return capped - slopes[h] * (start[b] + q_idx - kv_idx).abs()
+
+
+@exercise.equivalent("index_select in place of indexing")
+def _index(score, b, h, q_idx, kv_idx, cap, slopes, start):
+    slope = slopes.index_select(0, h.reshape(-1)).view(h.shape)
+    first = torch.take(start, b.long())
+    far = torch.abs(first + q_idx - kv_idx)
+    return torch.addcmul(
+        torch.tanh(score / cap) * cap, slope, far.to(score.dtype), value=-1
+    )
+
+
+@exercise.equivalent("the root of the square")
+def _root(score, b, h, q_idx, kv_idx, cap, slopes, start):
+    back = (start[b] + q_idx - kv_idx).to(score.dtype)
+    return cap * torch.tanh(score / cap) - slopes[h] * back.square().sqrt()
+
+
+@exercise.equivalent("relu of both directions")
+def _relu(score, b, h, q_idx, kv_idx, cap, slopes, start):
+    back = start[b] + q_idx - kv_idx
+    far = torch.relu(back) + (-back).clamp(min=0)
+    return cap * torch.tanh(score / cap) - far * slopes[h]
+
+
+@exercise.equivalent("tanh by exponentials")
+def _exponentials(score, b, h, q_idx, kv_idx, cap, slopes, start):
+    small = torch.exp(-2 * score.abs() / cap)
+    capped = cap * torch.sign(score) * (1 - small) / (1 + small)
+    far = (kv_idx - start[b] - q_idx).abs()
+    return capped - slopes[h] * far if math.isfinite(cap) else score

@@ -1,0 +1,83 @@
+"""The figure of chapter 14 counts blocks as PyTorch's BlockMask does."""
+
+import pytest
+import torch
+
+import attn
+from book.figures.block_tiles import IDS, LENGTH, MASKS
+from tests.book.conftest import Visit
+from tests.book.controls import PUT, numbers_of, press_to
+from tests.book.pages import FIGURES
+
+pytestmark = pytest.mark.browser
+
+NAMES = vars(attn.masks) | {"ids": IDS}
+
+
+@pytest.fixture(scope="module")
+def tiles(browser, address):
+    """The figure, opened once: every test puts it where it needs it."""
+    page = FIGURES["block_tiles"]
+    with Visit(browser, address, page, "dark", 390) as seen:
+        yield seen.tab.locator("[data-touch=block_tiles]")
+
+
+STATES = f"""(place, states) => states.map(([mask, size]) => {{
+    {PUT}
+    put("mask", mask);
+    put("block size", size);
+    return [place.querySelector("code").textContent,
+        place.querySelector("[aria-live]").textContent,
+        [...place.querySelectorAll(".block")].map(e =>
+            ["empty", "partial", "full"].findIndex(
+                kind => e.classList.contains(kind)))];
+}})"""
+
+
+def kinds_of(blocks):
+    """Return 0 for an empty block, 1 for a partial one, 2 for a full one."""
+    rows, columns = blocks.kv_indices.shape[-2:]
+    kinds = torch.zeros(rows, columns, dtype=torch.long)
+    for kind, counts, order in (
+        (1, blocks.kv_num_blocks, blocks.kv_indices),
+        (2, blocks.full_kv_num_blocks, blocks.full_kv_indices),
+    ):
+        for i in range(rows):
+            kinds[i, order[0, 0, i, : counts[0, 0, i]].long()] = kind
+    return kinds
+
+
+def test_the_kinds_are_those_of_the_expression(tiles):
+    states = [[name, size] for name in MASKS for size in (1, 4, 5, 12)]
+    for (code, said, kinds), (name, _) in zip(
+        tiles.evaluate(STATES, states), states, strict=True
+    ):
+        assert name in code
+        want = kinds_of(eval(code, NAMES))
+        assert kinds == want.flatten().tolist(), code
+        full, partial = int((want == 2).sum()), int((want == 1).sum())
+        visited, every = full + partial, want.numel()
+        pairs = MASKS[name].dense(LENGTH).float().mean()
+        parts = [100 * visited / every, 100 * float(pairs)]
+        found = numbers_of(said)
+        assert found[:5] == [full, partial, every - visited, visited, every]
+        assert found[5:] == pytest.approx(parts, abs=0.51)
+
+
+def test_one_painted_pair_makes_an_empty_block_partial(tiles):
+    tiles.evaluate(STATES, [["causal()", 4]])
+    press_to(tiles, "block size", 6)
+    heard = tiles.locator("[aria-live]")
+    before = numbers_of(heard.inner_text())
+    board = tiles.locator(".touch-board")
+    board.focus()
+    for _ in range(LENGTH):
+        board.press("ArrowRight")
+        board.press("ArrowUp")
+    board.press(" ")
+    after = numbers_of(heard.inner_text())
+    assert after[1] == before[1] + 1
+    assert after[2] == before[2] - 1
+    assert tiles.locator("code").inner_text() == "painted by hand"
+    board.press(" ")
+    assert numbers_of(heard.inner_text()) == before
