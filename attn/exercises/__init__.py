@@ -16,6 +16,7 @@ CHAPTERS = {
     "cache": "10_kv_cache",
     "flash": "11_online_softmax",
     "fwd": "12_fused_forward",
+    "bwd": "13_fused_backward_decode",
     "flex": "14_flex",
     "iface": "15_attention_interface",
 }

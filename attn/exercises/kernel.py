@@ -61,6 +61,7 @@ def result(
     shape: torch.Size | tuple[int, ...],
     dtype: torch.dtype | None = None,
     gap: int = 5,
+    names: tuple[str, ...] = ("OUT",),
     **reads: Tensor,
 ) -> Iterator[Tensor]:
     """Allocate a kernel's result, and watch loads and stores meanwhile.
@@ -69,6 +70,8 @@ def result(
         shape: of the result.
         dtype: of the result; None: the first input's.
         gap: elements between two rows of the result.
+        names: what the kernel calls it; several, if they are the tensors
+            along its first axis.
         reads: the kernel's inputs, by the names of its arguments.
 
     Raises:
@@ -79,7 +82,10 @@ def result(
     memory, view = _fenced(shape, like.to(dtype or like.dtype), gap)
     memory.fill_(torch.nan)
     try:
-        with watched(OUT=view, **reads) as accesses:
+        parts = view if len(names) > 1 else [view]
+        with watched(**dict(zip(names, parts, strict=True)), **reads) as (
+            accesses
+        ):
             yield view
     except Exception as error:
         raise explained(error) from error
@@ -89,7 +95,8 @@ def result(
     beside = not memory.isnan().all()
     view.copy_(written)
     if beside:
-        raise OutOfBounds("it writes outside OUT", written.cpu(), "")
+        message = f"it writes outside {' and '.join(names)}"
+        raise OutOfBounds(message, written.cpu(), "")
 
 
 def _fenced(

@@ -21,6 +21,7 @@ FIGURES = {  # those that one can touch, and their pages
     "online_softmax": "notebooks/11_online_softmax",
     "rope_dial": "notebooks/07_rope",
     "soft_lookup": "notebooks/01_why_attention",
+    "split_kv": "notebooks/13_fused_backward_decode",
     "tile_walk": "notebooks/11_online_softmax",
 }
 

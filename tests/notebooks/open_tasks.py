@@ -112,6 +112,73 @@ def lean_kernel(
     tl.store(place, out, mask=row[:, None] < L)
 """
 
+WIDER = """
+@triton.jit
+def thrifty_kernel(
+    Q, K, V, DO, LSE, DELTA, DK, DV, scale, L, S, q_offset,
+    q_h, q_l, k_h, k_s, v_h, v_s, do_h, do_l, lse_h, dk_h, dk_s,
+    GROUP: tl.constexpr, IS_CAUSAL: tl.constexpr, D: tl.constexpr,
+    BLOCK_L: tl.constexpr, BLOCK_S: tl.constexpr,
+):
+    if tl.program_id(0) % 4 != 0:
+        return  # every fourth program owns the keys of four
+    column = tl.program_id(0) * BLOCK_S + tl.arange(0, 4 * BLOCK_S)
+    g, d = tl.program_id(1), tl.arange(0, D)
+    inside = column[:, None] < S
+    k = tl.load(K + g * k_h + column[:, None] * k_s + d[None, :], inside, 0.0)
+    v = tl.load(V + g * v_h + column[:, None] * v_s + d[None, :], inside, 0.0)
+    dk = tl.zeros([4 * BLOCK_S, D], tl.float32)
+    dv = tl.zeros([4 * BLOCK_S, D], tl.float32)
+    first = tl.program_id(0) * BLOCK_S // BLOCK_L * BLOCK_L
+    for h in range(g * GROUP, (g + 1) * GROUP):
+        for start in range(first, L, BLOCK_L):
+            row = start + tl.arange(0, BLOCK_L)[:, None]
+            q = tl.load(Q + h * q_h + row * q_l + d[None, :], row < L, 0.0)
+            do = tl.load(DO + h * do_h + row * do_l + d[None, :], row < L, 0.0)
+            lse = tl.load(LSE + h * lse_h + row, row < L, 0.0)
+            delta = tl.load(DELTA + h * lse_h + row, row < L, 0.0)
+            seen = (row < L) & (column[None, :] <= row)
+            s = tl.dot(q, tl.trans(k), input_precision="ieee") * scale
+            p = tl.where(seen, tl.exp(s - lse), 0.0)
+            dp = tl.dot(do, tl.trans(v), input_precision="ieee")
+            dv += tl.dot(tl.trans(p), do, input_precision="ieee")
+            dk += tl.dot(tl.trans(p * (dp - delta)), q, input_precision="ieee")
+    place = g * dk_h + column[:, None] * dk_s + d[None, :]
+    tl.store(DK + place, dk * scale, inside)
+    tl.store(DV + place, dv, inside)
+"""
+
+# All keys stay with one program; each row is used as soon as it comes.
+ROW_BY_ROW = """
+@triton.jit
+def thrifty_kernel(
+    Q, K, V, DO, LSE, DELTA, DK, DV, scale, L, S, q_offset,
+    q_h, q_l, k_h, k_s, v_h, v_s, do_h, do_l, lse_h, dk_h, dk_s,
+    GROUP: tl.constexpr, IS_CAUSAL: tl.constexpr, D: tl.constexpr,
+    BLOCK_L: tl.constexpr, BLOCK_S: tl.constexpr,
+):
+    if tl.program_id(0) > 0:
+        return
+    d = tl.arange(0, D)
+    s = tl.arange(0, 8 * BLOCK_S)[:, None]
+    k = tl.load(K + s * k_s + d[None, :], s < S, 0.0)
+    v = tl.load(V + s * v_s + d[None, :], s < S, 0.0)
+    dk = tl.zeros([8 * BLOCK_S, D], tl.float32)
+    dv = tl.zeros([8 * BLOCK_S, D], tl.float32)
+    for i in range(GROUP * L):
+        h, l = i // L, i % L
+        q = tl.load(Q + h * q_h + l * q_l + d)[None, :]
+        do = tl.load(DO + h * do_h + l * do_l + d)[None, :]
+        scores = tl.sum(k * q, 1, keep_dims=True) * scale
+        p = tl.exp(scores - tl.load(LSE + h * lse_h + l))
+        p = tl.where(s <= l, p, 0.0)
+        dp = tl.sum(v * do, 1, keep_dims=True)
+        dv += p * do
+        dk += p * (dp - tl.load(DELTA + h * lse_h + l)) * q
+    tl.store(DK + s * dk_s + d[None, :], dk * scale, s < S)
+    tl.store(DV + s * dk_s + d[None, :], dv, s < S)
+"""
+
 # The best maps of rank D for the products of all heads of a group at once.
 SHARED_PRODUCTS = """
 def convert_better(model, num_kv_heads):
@@ -433,6 +500,7 @@ ANSWERS = {
     "sdp": [CIRCLE, PARABOLA],
     "mask": [STRIDES, BLOCKS],
     "fwd": [ENDS, GROUPED],
+    "bwd": [WIDER, ROW_BY_ROW],
     "gqa": [SHARED_PRODUCTS, SHARED_DIRECTIONS],
     "iface": [SINKS_AND_A_WINDOW, FURTHER_APART],
     "pos": [ANYWHERE_ON_THE_WAY, SOME_OF_THEM_IN_ORDER],

@@ -38,14 +38,19 @@ _USUAL = {
 
 
 @cache
-def _documented(exercise_id: str) -> tuple[dict[str, list[Shape]], str]:
-    """Return the shapes of the arguments, and the text about the result."""
+def _documented(
+    exercise_id: str,
+) -> tuple[dict[str, list[Shape]], str, list[str]]:
+    """Return the shapes of the arguments, the text about the result, and
+    which arguments of a kernel are its results.
+    """
     _, name = sources.split_id(exercise_id)
     documented = sources.docstrings(exercise_id)
     methods = ("__init__", "forward")
     texts = [documented[x] for x in methods if x in documented]
     texts = texts or [documented[name]]
     found: dict[str, list[Shape]] = {}
+    results: list[str] = []
     for text in texts:
         arguments = text.partition("\nArgs:\n")[2].partition("\n\nR")[0]
         for entry in re.split(r"\n(?=    \w)", "\n" + arguments)[1:]:
@@ -57,7 +62,9 @@ def _documented(exercise_id: str) -> tuple[dict[str, list[Shape]], str]:
                 shapes = [(one[1],)]
             for name in names.replace("`", "").split(", "):
                 found[name] = shapes
-    return found, texts[-1].partition("\nReturns:\n")[2]
+                if rest.startswith(" the result"):
+                    results.append(name)
+    return found, texts[-1].partition("\nReturns:\n")[2], results
 
 
 class Axes:
@@ -68,7 +75,8 @@ class Axes:
     """
 
     def __init__(self, exercise: Exercise) -> None:
-        self._arguments, self._result = _documented(exercise.id)
+        documented = _documented(exercise.id)
+        self._arguments, self._result, self._results = documented
         text = " ".join(
             str(x) for x in [*self._arguments.values(), self._result]
         )
@@ -119,6 +127,9 @@ class Axes:
             for name in self._arguments:
                 if re.search(rf"\bshape.*\b{name}\b", self._result, re.S):
                     return self.of(name, shape)
+        if not shapes and self._results:
+            named = dict(enumerate(self._results))
+            return self.of(named.get(int(entry[1]) if entry else 0, ""), shape)
         if not shapes:
             documented = [x for x in self._arguments.values() if x]
             shapes = self._arguments.get("OUT") or [*documented, []][0]

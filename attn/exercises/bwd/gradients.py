@@ -1,0 +1,119 @@
+"""Cases and gradients that ``bwd-dkdv_kernel`` and ``bwd-dq_kernel`` share."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch import Generator, Tensor
+
+from attn.exercises.kernel import Emulated, amid
+from attn.exercises.spec import Case
+from attn.exercises.symmetry import (
+    amid_others,
+    is_view,
+    kv_heads,
+    many_keys,
+    many_queries,
+)
+from attn.functional import scaled_dot_product_attention
+
+BREAKS: dict[str, Callable[[Case], Any]] = {
+    "position 0": lambda case: case.kwargs.get("q_offset", 0) > 0,
+    "S = 1": many_keys,
+    "H = 1": kv_heads,
+    "L = S": many_queries,
+    "zeroed memory": amid_others,
+    "contiguous strides": is_view,
+}
+
+
+def by_autograd(results: slice) -> Emulated:
+    """Return a reference in a kernel's place: autograd, over all scores.
+
+    Args:
+        results: which of the gradients of Q, K and V the kernel stores.
+    """
+
+    def store(
+        _grid: Any, Q: Tensor, K: Tensor, V: Tensor, DO: Tensor,
+        _LSE: Tensor, _DELTA: Tensor, *rest: Any, IS_CAUSAL: bool,
+        **_blocks: int,
+    ) -> None:  # fmt: skip
+        stored = [x for x in rest if isinstance(x, Tensor)]
+        scale, _L, _S, q_offset = rest[len(stored) :][:4]
+        wide = torch.promote_types(Q.dtype, torch.float32)
+        with torch.enable_grad():
+            given = [x.to(wide, copy=True).requires_grad_() for x in (Q, K, V)]
+            out = scaled_dot_product_attention(
+                *given, is_causal=IS_CAUSAL, scale=scale, enable_gqa=True,
+                q_offset=q_offset,
+            )  # fmt: skip
+            gradients = torch.autograd.grad(out, given, DO.to(wide))
+        for x, gradient in zip(stored, gradients[results], strict=True):
+            x.copy_(gradient)
+
+    return Emulated(store)
+
+
+def cases(g: Generator) -> Iterator[Case]:
+    """Yield a query, key, value, gradient, lse, delta and scale."""
+
+    def case(
+        stage: str,
+        L: int,
+        S: int,
+        H: int = 1,
+        Hkv: int = 1,
+        *,
+        spread: float = 1.0,
+        sign: int = 1,
+        gaps: tuple[int, int, int, int, int] = (0, 0, 0, 0, 0),
+        dtype: torch.dtype = torch.float32,
+        **kwargs: Any,
+    ) -> Case:
+        D = 16
+        # Not the usual scale, so that the argument has to be used.
+        scale = sign * 1.5 / D**0.5
+        sizes = ((H, L, D), (Hkv, S, D), (Hkv, S, D), (H, L, D))
+        q, k, v, do = (
+            torch.randn(size, generator=g).to(dtype) for size in sizes
+        )
+        q = q * spread
+        out, lse = scaled_dot_product_attention(
+            q.double(), k.double(), v.double(), scale=scale, enable_gqa=True,
+            is_causal=kwargs.get("is_causal", False),
+            q_offset=kwargs.get("q_offset", 0), return_lse=True,
+        )  # fmt: skip
+        delta = (out * do.double()).sum(-1)
+        tensors = zip((q, k, v, do), gaps, strict=False)
+        rows = (amid(x.float(), gaps[4]) for x in (lse, delta))
+        return Case(
+            stage, (*(amid(*x) for x in tensors), *rows, scale), kwargs
+        )
+
+    own = (1, 4, 9, 6, 3)
+    yield case("one tile holds everything", 16, 16)
+    yield case("there are several blocks of queries", 32, 16)
+    stage = "there are several blocks of keys"
+    yield case(stage, 16, 32)
+    yield case(stage, 16, 64, block_s=32)
+    stage = "there are several heads"
+    yield case(stage, 16, 16, 2, 2, gaps=own)
+    yield case("heads share keys (GQA)", 16, 16, 6, 2, gaps=own)
+    stage = "the keys end inside a tile"
+    yield case(stage, 16, 21, gaps=own)
+    stage = "the queries end inside a block"
+    yield case(stage, 21, 16, gaps=own)
+    yield case("is_causal, in one tile", 16, 16, is_causal=True)
+    stage = "is_causal, in many tiles"
+    yield case(stage, 64, 64, is_causal=True, block_l=32)
+    yield case(stage, 36, 36, is_causal=True, block_s=32)
+    stage = "is_causal, the queries being the last tokens"
+    yield case(stage, 18, 40, is_causal=True, q_offset=22, gaps=own)
+    stage = "is_causal, and the first queries see nothing"
+    yield case(stage, 20, 24, is_causal=True, q_offset=-18, gaps=own)
+    stage = "is_causal, and scale is negative"
+    yield case(stage, 16, 16, is_causal=True, sign=-1, spread=4.0)
+    stage = "the tensors are float16"
+    half = {"dtype": torch.float16, "gaps": own}
+    yield case(stage, 18, 20, 2, 1, **half)
