@@ -1,7 +1,7 @@
 // Chapter 13: how many processors have work when a token's keys are split.
 Play.figure("split_kv", ({ processors, most, partial, cache }, { expression, live }) => {
   const { html, svg, set, text } = Play;
-  const COLUMNS = 12, CELL = 16, LEFT = 40, TOP = 12, WIDE = 260, TALL = 150;
+  const COLUMNS = 18, CELL = 17, LEFT = 48, TOP = 12, WIDE = 252, TALL = 150;
   const lengths = Object.keys(cache), heads = Object.keys(cache[lengths[0]]);
   const each = (count, make) => Array.from({ length: count }, (_, i) => make(i));
 
@@ -46,17 +46,17 @@ Play.figure("split_kv", ({ processors, most, partial, cache }, { expression, liv
       (i) => lengths[i]),
   };
   const squares = each(processors, (i) => svg("rect", { rx: 2, width: CELL - 3,
-    height: CELL - 3, x: 4 + (i % COLUMNS) * CELL, y: 20 + Math.floor(i / COLUMNS) * CELL }));
+    height: CELL - 3, x: 7 + (i % COLUMNS) * CELL, y: 22 + Math.floor(i / COLUMNS) * CELL }));
   const curve = svg("path", { class: "curve" }), dot = svg("circle", { class: "dot", r: 5 });
   show();
   return [
-    html("p", {}, "On the left the processors in the last wave: those that have a program. "
-      + "On the right how busy they are over all waves, for each number of splits. Find the "
-      + "first number with more than 90 %, then take one more."),
+    html("p", {}, "The squares are the processors in the last wave: those with a program are "
+      + "filled. The curve is how busy all are over all waves, for each number of splits. Find "
+      + "the smallest number with more than 95 %, then take one more."),
     html("div", { class: "touch-controls wide" }, Object.values(controls)),
     html("div", { class: "touch-panels" },
-      Play.board("split", "0 0 200 200", "A square for each of 132 processors, filled if it "
-        + "has a program in the last wave.", text(4, 12, "the last wave"), squares),
+      Play.board("split", "0 0 320 200", "A square for each of 132 processors, filled if it "
+        + "has a program in the last wave.", text(7, 14, "the last wave"), squares),
       Play.board("split", "0 0 320 200", "How busy the processors are, against the number "
         + "of splits.",
       [0, 0.5, 1].map((share) => text(LEFT - 6, up(share) + 4, `${100 * share} %`, "end")),
