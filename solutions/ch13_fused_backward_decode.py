@@ -81,17 +81,16 @@ def dkdv_kernel(
             do = tl.load(place, real[:, None], 0.0)
             lse = tl.load(LSE + head * lse_h + row, real, 0.0)
             delta = tl.load(DELTA + head * lse_h + row, real, 0.0)
-            s = tl.dot(q, tl.trans(k), input_precision="ieee") * scale
-            mask = real[:, None] & (column[None, :] < S)  # (l, s)
+            # As (s, l): only what was loaded has to be transposed.
+            s = tl.dot(k, tl.trans(q), input_precision="ieee") * scale
+            mask = inside & real[None, :]  # (s, l)
             if IS_CAUSAL:
-                mask &= column[None, :] <= row[:, None] + q_offset
-            p = tl.where(mask, tl.exp(s - lse[:, None]), 0.0)
-            pt = tl.trans(p.to(do.dtype))
-            dv += tl.dot(pt, do, input_precision="ieee")
-            dp = tl.dot(do, tl.trans(v), input_precision="ieee")
-            ds = p * (dp - delta[:, None])
-            dst = tl.trans(ds.to(q.dtype))
-            dk += tl.dot(dst, q, input_precision="ieee")
+                mask &= column[:, None] <= row[None, :] + q_offset
+            p = tl.where(mask, tl.exp(s - lse[None, :]), 0.0)
+            dv += tl.dot(p.to(do.dtype), do, input_precision="ieee")
+            dp = tl.dot(v, tl.trans(do), input_precision="ieee")
+            ds = p * (dp - delta[None, :])
+            dk += tl.dot(ds.to(q.dtype), q, input_precision="ieee")
     place = kv_head * dk_h + column[:, None] * dk_s + d[None, :]
     tl.store(DK + place, dk * scale, inside)
     tl.store(DV + place, dv, inside)

@@ -85,16 +85,23 @@ class _Guarded:
         mine.as_strided(x.shape, x.stride(), x.storage_offset()).fill_(True)
         self.name, self.tensor, self.mine = name, x, mine.numpy()
         self.start = np.uint64(memory.data_ptr())
+        self.end = np.uint64(memory.data_ptr() + len(memory))
         self.itemsize = x.element_size()
+        self.first = x.storage_offset()
+        steps = zip(x.shape, x.stride(), strict=True)
+        self.last = self.first + sum((n - 1) * step for n, step in steps)
 
     def place(self, address: Any) -> Any:
         """Return addresses as places in the memory, from 0."""
         return (address - self.start).astype(np.int64) // self.itemsize
 
     def distance(self, address: Any) -> int:
-        """Return by how many elements one address misses the memory."""
+        """Return by how many elements one address misses the tensor.
+
+        Several tensors may share a memory.
+        """
         place = int(self.place(address)[0])
-        return max(-place, place - len(self.mine) + 1, 0)
+        return max(self.first - place, place - self.last, 0)
 
     def element(self, place: int) -> str:
         """Describe a place as an index of the tensor."""
@@ -135,7 +142,10 @@ def watched(**tensors: Tensor) -> Iterator[Watched]:
         address = pointers.data
         requested = mask.data.astype(bool) & np.ones(address.shape, bool)
         inside = np.zeros(address.shape, bool)
+        low, high = address.min(), address.max()
         for x in guarded:
+            if high < x.start or low >= x.end:
+                continue  # most of them: an access is to one tensor
             place = x.place(address)
             near = (place >= 0) & (place < len(x.mine))
             if near.any():

@@ -8,7 +8,8 @@ import torch
 pytest.importorskip("triton")
 
 from attn.exercises import sources  # noqa: E402
-from attn.exercises.guard import watched  # noqa: E402
+from attn.exercises.guard import OutOfBounds, watched  # noqa: E402
+from attn.exercises.kernel import result  # noqa: E402
 from attn.exercises.kernel_errors import LESSONS  # noqa: E402
 from attn.exercises.spec import chapter  # noqa: E402
 from attn.grading.judge import judge  # noqa: E402
@@ -119,6 +120,32 @@ def test_a_tile_loaded_by_a_descriptor_is_watched_as_well(write):
         copy[(1,)](x, out, B=16)
     assert torch.equal(out[:8], x[:8]) and out[8:].isnan().all()
     assert "it reads X[8, 0]" in accesses.outside["X"].message
+
+
+def test_each_of_several_results_has_its_own_name(write):
+    two = write(
+        "@triton.jit\ndef two(X, DK, DV, n, B: tl.constexpr):\n"
+        "    i = tl.arange(0, B)\n"
+        "    x = tl.load(X + i, i < 8, 0.0)\n"
+        "    tl.store(DK + i, x, i < 8)\n"
+        "    tl.store(DV + i, 2 * x, i < n)\n",
+        "two",
+    )
+    x = torch.randn(8)
+    with result((2, 8), names=("DK", "DV"), X=x) as out:
+        two[(1,)](x, *out, 8, B=16)
+    assert torch.equal(out, torch.stack([x, 2 * x]))
+    with pytest.raises(OutOfBounds, match=r"it writes DV\[8\], and DV has"):
+        with result((2, 8), names=("DK", "DV"), X=x) as out:
+            two[(1,)](x, *out, 16, B=16)
+
+
+def test_a_result_that_is_not_called_out_is_named_where_nothing_watches():
+    x = torch.randn(8)
+    with pytest.raises(OutOfBounds, match="it writes outside DK and DV"):
+        with result((2, 8), names=("DK", "DV"), X=x) as out:
+            out.fill_(0.0)
+            out.as_strided((1,), (1,), 0).fill_(1.0)
 
 
 def test_the_interpreter_is_left_as_it_was(write):

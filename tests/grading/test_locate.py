@@ -136,6 +136,19 @@ def test_the_axes_of_a_task_fit_its_inputs(exercise):
                 assert broadcast or sizes.get(letter, n) == n
 
 
+@pytest.mark.parametrize(
+    ("name", "part", "axes"),
+    [
+        ("delta", "it", ("H", "L")),
+        ("dkdv", "it[1]", ("Hkv", "S", "D")),
+        ("dq", "it", ("H", "L", "D")),
+    ],
+)
+def test_the_axes_of_a_kernels_results_are_those_of_its_task(name, part, axes):
+    shape = range(2, 2 + len(axes))
+    assert Axes(find(f"bwd-{name}_kernel")).of_result(part, shape) == axes
+
+
 def test_two_inputs_that_must_be_given_for_it_to_be_wrong_are_said():
     right = find("mha-MultiHeadAttention").reference
 

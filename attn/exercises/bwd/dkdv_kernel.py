@@ -54,9 +54,9 @@ exercise = Exercise(
 )
 
 
-@exercise.equivalent("scores transposed, and every block of queries")
+@exercise.equivalent("every block of queries, with masks that are added")
 @triton.jit
-def _transposed(
+def _added_masks(
     Q, K, V, DO, LSE, DELTA, DK, DV, scale, L, S, q_offset,
     q_h, q_l, k_h, k_s, v_h, v_s, do_h, do_l, lse_h, dk_h, dk_s,
     GROUP: tl.constexpr, IS_CAUSAL: tl.constexpr, D: tl.constexpr,
