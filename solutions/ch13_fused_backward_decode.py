@@ -159,12 +159,12 @@ def decode_split_kernel(
 ):  # fmt: skip
     """Compute one query's attention to one chunk of the keys.
 
-    Program ``(n, h)`` of the grid has the keys ``n * chunk`` to ``(n +
-    1) * chunk - 1`` of key head h, as far as there are keys, and the
-    ``GROUP`` heads that share them as the rows of its tile: ``ROWS`` of
-    them, of which the first ``GROUP`` exist. It stores their outputs,
-    as if there were no other keys, and behind each its lse. A chunk
-    without a key gives 0, and minus infinity.
+    Program ``(n, h)`` of the grid has chunk n of the keys of key head
+    h, ``n * chunk`` to ``(n + 1) * chunk - 1`` as far as there are
+    keys. The ``GROUP`` heads that share them are the rows of its tile:
+    ``ROWS`` of them, of which the first ``GROUP`` exist. It stores
+    their outputs, as if there were no other keys, and behind each its
+    lse. A chunk without a key gives 0, and minus infinity.
 
     Args:
         Q: one query of each head, ``(H, 1, D)``; D is a power of two.
