@@ -93,18 +93,17 @@ def one_thread() -> Iterator[None]:
 
 
 def run_all(
-    answer: Any, oracle: Oracle, *, watched: int | None = None
+    answer: Any, oracle: Oracle, *, quick: bool = False
 ) -> list[Outcome]:
     """Run the cases in order; stop after a time-out or at a stub.
 
     Args:
         answer: the learner's function, class or kernel.
         oracle: gives the cases.
-        watched: of how many cases, the first ones, what the answer calls is
-            watched for what the task forbids; None is all.
+        quick: stop after the first case that is wrong, too; and watch what
+            the answer calls, for what the task forbids, in the first only.
     """
     exercise, outcomes, clock = oracle.exercise, [], Clock()
-    most = len(oracle.cases) if watched is None else watched
     with one_thread(), language_kept_patched(), checked(exercise.id):
         for i, case in enumerate(oracle.cases):
             oracle.expected(i)
@@ -112,15 +111,20 @@ def run_all(
             outcome = run(
                 answer,
                 case,
-                forbids=exercise.forbids if i < most else (),
+                forbids=() if quick and i else exercise.forbids,
                 clock=clock,
                 launch=exercise.caller,
                 names=exercise.input_names(case),
             )
             outcomes.append(outcome)
-            if isinstance(outcome.error, _STOPS):
+            if stopped(outcomes) or (quick and _failure(oracle, i, outcome)):
                 break
     return outcomes
+
+
+def stopped(outcomes: list[Outcome]) -> bool:
+    """Return whether the last outcome forbids to run any other case."""
+    return isinstance(outcomes[-1].error, _STOPS)
 
 
 @contextmanager
@@ -138,14 +142,16 @@ _STOPS = OutOfTime | NotImplementedError | Forbidden
 
 def failures(oracle: Oracle, outcomes: list[Outcome]) -> list[Failure]:
     """Return the cases in which outcomes are wrong, and what is wrong."""
-    found = []
-    for i, outcome in enumerate(outcomes):
-        expected, fp64 = oracle.expected(i), partial(oracle.expected_fp64, i)
-        case = oracle.cases[i]
-        names = oracle.exercise.input_names(case)
-        if problems := _problems(outcome, case, expected, fp64, names):
-            found.append(Failure(case, outcome, problems, i))
-    return found
+    found = (_failure(oracle, i, x) for i, x in enumerate(outcomes))
+    return [x for x in found if x]
+
+
+def _failure(oracle: Oracle, i: int, outcome: Outcome) -> Failure | None:
+    expected, fp64 = oracle.expected(i), partial(oracle.expected_fp64, i)
+    case = oracle.cases[i]
+    names = oracle.exercise.input_names(case)
+    problems = _problems(outcome, case, expected, fp64, names)
+    return Failure(case, outcome, problems, i) if problems else None
 
 
 def _problems(

@@ -8,7 +8,7 @@ from typing import Any
 
 from attn.exercises import sources
 from attn.exercises.spec import Exercise, every_exercise
-from attn.grading.judge import judge, run_all
+from attn.grading.judge import judge, run_all, stopped
 from attn.grading.oracle import Oracle
 
 
@@ -46,9 +46,12 @@ def mutation_score(
     Args:
         exercise: the exercise.
         seed: draws the cases.
-        quick: watch what a mistake calls in its first case only, and compare
-            it with the run that is judged. A learner's answer is watched in
-            each, and compared with a second run of the mistake.
+        quick: run each mistake until its name is certain: up to the first
+            case that is wrong, and on all of them if another mistake gives
+            the same so far. Compare it with that run, and watch what it
+            calls in its first case only. Else it runs on every case, watched
+            in each, and is compared with a second run of it, as a learner's
+            answer is.
     """
     score, oracle = MutationScore(exercise), Oracle(exercise, seed)
     rights = {"the solution": solution(exercise), **exercise.equivalents}
@@ -57,15 +60,20 @@ def mutation_score(
         score.accepted += verdict.passed
         if not verdict.passed:
             score.failures.append(f"refuses {style}: {verdict.message}")
-    watched = 1 if quick else None
     outcomes = {
-        x: run_all(x.answer, oracle, watched=watched)
-        for x in exercise.mistakes
+        x: run_all(x.answer, oracle, quick=quick) for x in exercise.mistakes
     }
     if quick:
-        oracle.keep(outcomes)
+        oracle.keep({x: y for x, y in outcomes.items() if not stopped(y)})
     for wrong, own in outcomes.items():
         verdict = judge(exercise, wrong.answer, oracle=oracle, outcomes=own)
+        if quick and verdict.mistake != wrong.name:
+            own = run_all(wrong.answer, oracle)
+            if not stopped(own):
+                oracle.keep({wrong: own})
+            verdict = judge(
+                exercise, wrong.answer, oracle=oracle, outcomes=own
+            )
         score.caught += not verdict.passed
         score.named += verdict.mistake == wrong.name
         score.exposed_by[wrong.name] = verdict.stage

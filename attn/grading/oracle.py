@@ -85,12 +85,12 @@ class Oracle:
         return kept[i] if i < len(kept) else self.run(mistake, i)
 
     def keep(self, outcomes: dict[Mistake, list[Outcome]]) -> None:
-        """Keep the outcomes of mistakes that have run already."""
-        self._kept = {
-            x: own
-            for x, own in outcomes.items()
-            if len(own) == len(self.cases)
-        }
+        """Keep the outcomes of mistakes that have run the first cases."""
+        self._kept |= outcomes
+
+    def keeps(self, mistake: Mistake, i: int) -> bool:
+        """Return whether the outcome of a mistake on a case is kept."""
+        return i < len(self._kept.get(mistake, []))
 
     def run(self, mistake: Any, i: int, clock: Clock | None = None) -> Outcome:
         """Run a mistake, or a mutant, on a case."""

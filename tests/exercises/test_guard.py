@@ -11,7 +11,7 @@ from attn.exercises import sources  # noqa: E402
 from attn.exercises.guard import OutOfBounds, watched  # noqa: E402
 from attn.exercises.kernel import result  # noqa: E402
 from attn.exercises.kernel_errors import LESSONS  # noqa: E402
-from attn.exercises.spec import chapter  # noqa: E402
+from attn.exercises.spec import chapter, find  # noqa: E402
 from attn.grading.judge import judge  # noqa: E402
 
 if torch.cuda.is_available():
@@ -87,6 +87,17 @@ def test_a_read_in_the_gap_between_two_rows_is_refused(message):
     assert "it reads X[0, 1], and X has the shape (2, 1)" in text
 
 
+def test_a_read_past_the_end_is_called_no_other_kind_of_result(write):
+    """What the kernel left behind is kept, and may be right."""
+    text = sources.solution("bwd-delta_kernel")
+    wrong = text.replace("(row < L)[:, None]", "(row <= L)[:, None]")
+    assert wrong != text
+    exercise = find("bwd-delta_kernel")
+    verdict = judge(exercise, write(wrong, "delta_kernel"))
+    assert not verdict.passed and verdict.mistake is None
+    assert "it reads DO[0, 21, 0], and DO has" in verdict.message
+
+
 def test_an_atomic_addition_to_nowhere_is_refused_and_no_crash(message):
     text = message(
         "copy_tile_kernel",
@@ -135,17 +146,21 @@ def test_each_of_several_results_has_its_own_name(write):
     with result((2, 8), names=("DK", "DV"), X=x) as out:
         two[(1,)](x, *out, 8, B=16)
     assert torch.equal(out, torch.stack([x, 2 * x]))
-    with pytest.raises(OutOfBounds, match=r"it writes DV\[8\], and DV has"):
-        with result((2, 8), names=("DK", "DV"), X=x) as out:
-            two[(1,)](x, *out, 16, B=16)
+    with (
+        pytest.raises(OutOfBounds, match=r"it writes DV\[8\], and DV has"),
+        result((2, 8), names=("DK", "DV"), X=x) as out,
+    ):
+        two[(1,)](x, *out, 16, B=16)
 
 
 def test_a_result_that_is_not_called_out_is_named_where_nothing_watches():
     x = torch.randn(8)
-    with pytest.raises(OutOfBounds, match="it writes outside DK and DV"):
-        with result((2, 8), names=("DK", "DV"), X=x) as out:
-            out.fill_(0.0)
-            out.as_strided((1,), (1,), 0).fill_(1.0)
+    with (
+        pytest.raises(OutOfBounds, match="it writes outside DK and DV"),
+        result((2, 8), names=("DK", "DV"), X=x) as out,
+    ):
+        out.fill_(0.0)
+        out.as_strided((1,), (1,), 0).fill_(1.0)
 
 
 def test_the_interpreter_is_left_as_it_was(write):

@@ -10,7 +10,9 @@ import torch.nn.functional as F
 from attn.exercises.mistakes import Mistake
 from attn.exercises.spec import every_exercise, find
 from attn.grading.diagnosis import kinds, mutants
-from attn.grading.judge import judge
+from attn.grading.judge import failures, judge, run_all
+from attn.grading.mutation_testing import mutation_score
+from attn.grading.oracle import Oracle
 from solutions.ch09_transformer import map_llama_weights
 
 NAMED = "this looks like: "
@@ -46,6 +48,22 @@ def test_the_one_mistake_that_gives_the_same_is_named():
     verdict = judge(exercise, tiled)
     assert verdict.mistake == "A"
     assert first_line(verdict) == NAMED + "A"
+
+
+def test_mutation_testing_runs_the_cases_that_tell_two_mistakes_apart():
+    """They are the same in the first case that is wrong, and stop there."""
+    exercise = with_mistakes(
+        "gqa-repeat_kv",
+        ("tiled", TILED),
+        ("tiled, now and then", TILED + " if n_rep == 2 else x"),
+        ("off by a little", "return x.repeat_interleave(n_rep, -3) + 1e-2"),
+    )
+    oracle = Oracle(exercise, 0)
+    ran = [run_all(x.answer, oracle, quick=True) for x in exercise.mistakes]
+    assert len({len(x) for x in ran[:2]}) == 1
+    assert all(len(failures(oracle, x)) == 1 for x in ran)
+    score = mutation_score(exercise, quick=True)
+    assert not score.failures and score.named == 3
 
 
 def test_mistakes_that_cannot_be_told_apart_are_all_said():

@@ -19,7 +19,7 @@ from attn.exercises.spec import Exercise
 Shape = tuple[str, ...]
 
 _TOKEN = r"(?:\.\.\.|\d+|[A-Z]\w{0,2}|rows|columns|n_rep|S_i)"
-_SIZE = rf"{_TOKEN}(?: [*/] {_TOKEN})*"
+_SIZE = rf"{_TOKEN}(?: [*/+] {_TOKEN})*"
 _SHAPE = re.compile(rf"\(({_SIZE}(?:, {_SIZE})*),?\)")
 _WORDS = {"B": "sequence", "N": "row", "rows": "row", "H": "head"}
 _WORDS |= {"Hkv": "key head", "L": "query", "S": "key", "S_i": "key"}

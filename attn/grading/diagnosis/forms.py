@@ -85,6 +85,8 @@ def more_returned(evidence: Evidence, failure: Failure) -> Words | None:
     """A tuple that holds the result, where the task returns a tensor."""
     got = failure.outcome.output
     expected = evidence.expected(failure.index).output
+    if failure.outcome.error:  # it holds what was left behind
+        return None
     if not isinstance(expected, Tensor) or not isinstance(got, tuple):
         return None
     at = [i for i, x in enumerate(got) if alike(x, expected)]

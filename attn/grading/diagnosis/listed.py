@@ -58,7 +58,7 @@ class Listed:
             found = [
                 x
                 for x in self.mistakes
-                if all(self.agrees(x, i, memory) for i in ran)
+                if all(self.agrees(x, i, memory) for i in self._kept(x, ran))
             ]
             if len(found) == 1:
                 return found
@@ -70,6 +70,11 @@ class Listed:
             if found:
                 return same_coins or found
         return []
+
+    def _kept(self, wrong: Mistake, cases: list[int]) -> list[int]:
+        """Put those first that a mistake need not be run on."""
+        keeps = self.evidence.oracle.keeps
+        return sorted(cases, key=lambda i: not keeps(wrong, i))
 
     def _cheap_first(self, *cases: Iterable[int]) -> list[int]:
         """Put those in which memory is measured, which takes time, last."""

@@ -49,6 +49,8 @@ def explained(evidence: Evidence, end: float) -> Name | None:
     """
     if not _fit(evidence) or evidence.within_rounding:
         return None
+    if _all_nan(evidence) and not evidence.passing:
+        return None
     entries = _wrong_entries(evidence)
     for kind, words, change in _probes(evidence):
         if time.process_time() > end:
