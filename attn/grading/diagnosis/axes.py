@@ -128,8 +128,9 @@ class Axes:
                 if re.search(rf"\bshape.*\b{name}\b", self._result, re.S):
                     return self.of(name, shape)
         if not shapes and self._results:
-            named = dict(enumerate(self._results))
-            return self.of(named.get(int(entry[1]) if entry else 0, ""), shape)
+            k = int(entry[1]) if entry else 0
+            name = self._results[k] if k < len(self._results) else ""
+            return self.of(name, shape)
         if not shapes:
             documented = [x for x in self._arguments.values() if x]
             shapes = self._arguments.get("OUT") or [*documented, []][0]
