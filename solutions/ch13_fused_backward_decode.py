@@ -12,11 +12,11 @@ def delta_kernel(
 
     Program ``(i, h)`` of the grid has block i of the rows of head h,
     ``BLOCK_L`` of them. Row l of head h is at ``h * o_h + l * o_l`` in
-    ``OUT`` and at strides of its own in ``DO``; its sum belongs at ``h
-    * delta_h + l``. The ``D`` elements of a row fit into ``BLOCK_D``
-    lanes. Inputs may be float16, with values of 300; multiply and add
-    in float32. Masked lanes without ``other=`` are NaN; outside the
-    tensors nothing may be read or written.
+    ``OUT`` and at strides of its own in ``DO``. Its sum belongs at
+    ``h * delta_h + l``. The ``D`` elements of a row fit into
+    ``BLOCK_D`` lanes. Inputs may be float16, with values of 300;
+    multiply and add in float32. Masked lanes without ``other=`` are
+    NaN; outside the tensors nothing may be read or written.
 
     Args:
         OUT, DO: the output and its gradient, ``(H, L, D)``.

@@ -3,6 +3,8 @@
 Each fault found here is one that a learner would have met.
 """
 
+import re
+
 import pytest
 import torch
 
@@ -117,6 +119,8 @@ def test_its_task_is_short_and_fits_the_page(exercise):
     stub = sources.stub(exercise.id)
     assert max(map(len, stub.splitlines())) <= 72
     assert '"""' in stub
+    listed = re.findall(r"^ +(?:[*+>-] |\d+[.)] ).*", stub, re.M)
+    assert not listed, "the page makes a list of a line that begins so"
 
 
 def test_its_id_belongs_to_a_chapter(exercise):
