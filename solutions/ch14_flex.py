@@ -89,9 +89,9 @@ def varlen(
     Sequence ``n`` has queries ``cu_seq_q[n]`` to ``cu_seq_q[n + 1]``
     (that one excluded), and keys by ``cu_seq_k``. Scale by
     ``1 / sqrt(D)``. Causal is bottom right: a sequence's last query
-    sees all of its keys. A query without keys gives 0. Lengths may be
-    0. The check measures memory: no scores between sequences, none for
-    padding. Use anything of PyTorch.
+    sees all of its keys. A query without keys gives 0. A length may be
+    0, too. The check measures memory: no scores between sequences, none
+    for padding. Use anything of PyTorch.
 
     Args:
         query: ``(T, H, D)``, all sequences end to end.
