@@ -7,9 +7,9 @@ there has no docstring), and drop-downs below the second. Their text comes
 from ``attn/exercises`` and ``solutions``, read as source, their form from
 ``book/_templates``; the notebooks do not change.
 
-A code cell tagged ``touch-mask_workbench`` draws a stored figure; below it
-the page gets a place for the one that can be touched. The museum's page gets
-its index.
+A code cell tagged ``touch-mask_workbench`` draws a stored figure; the page
+gets a place for the one that can be touched below it. The museum gets its
+index.
 """
 
 import json
@@ -27,6 +27,7 @@ from attn.grading.plain.museum import with_index
 
 Cell = dict[str, Any]
 TOUCH = "touch-"
+NAMES = re.compile(r"^ *[\w.]+(?:, [\w.]+)+:", re.M)
 
 
 def setup(app: Sphinx) -> None:
@@ -82,7 +83,9 @@ def task(name: str) -> str:
 
 def set_as_text(docstring: str) -> str:
     """Turn a docstring's arguments and results into a list of fields."""
-    text = str(GoogleDocstring(docstring, what="function"))
+    # napoleon would write what is said of several names again for each.
+    tied = NAMES.sub(lambda names: names[0].replace(",", "\0"), docstring)
+    text = str(GoogleDocstring(tied, what="function")).replace("\0", ",")
     text = re.sub(r"^:(?:param|raises) (.+?):", r":\1:", text, flags=re.M)
     # A text like "C." begins a list for napoleon, which moves it down.
     return re.sub(r"^(:.+:)\n +", r"\1 ", text, flags=re.M)
