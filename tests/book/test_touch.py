@@ -45,6 +45,21 @@ def test_every_figure_is_on_a_page_and_tested():
     assert tags == scripts == set(FIGURES)
 
 
+def lines(paths):
+    return sum(len(x.read_text("utf-8").splitlines()) for x in paths)
+
+
+def test_what_makes_the_pages_stays_small():
+    static = ROOT / "book" / "_static"
+    own = [bake.FOLDER / f"{name}.js" for name in FIGURES]
+    shared = {x for kind in ("js", "css") for x in static.rglob(f"*.{kind}")}
+    made = {x for x in shared if x.parent.name == "katex"}
+    made |= set(bake.FOLDER.glob("*.data.js"))
+    assert lines(shared - made - set(own)) <= 1200
+    assert max(lines([x]) for x in own) <= 150
+    assert lines((ROOT / "book" / "ext").rglob("*.py")) <= 700
+
+
 # The size on the screen of the smallest text of the drawings, in pixels.
 SMALLEST = """place => Math.min(
     ...[...place.querySelectorAll("svg text, small")].map(e => {
