@@ -3,7 +3,8 @@
 ``lab [FOLDER]`` fills a learner's workspace and opens JupyterLab there
 (``--copy-only`` does not open it), ``refresh [NOTEBOOK…]`` runs chapters
 again and stores their outputs, ``solve FOLDER`` writes the solved chapters,
-``teeth [ID…]`` prints how many wrong answers the checks catch.
+``teeth [ID…]`` prints how many wrong answers the checks catch; of an exercise
+that is named, also the kind of input that exposes each.
 """
 
 from __future__ import annotations
@@ -116,10 +117,17 @@ def _solve(args: argparse.Namespace) -> int:
 
 def _teeth(args: argparse.Namespace) -> int:
     from attn.exercises.spec import every_exercise, find
-    from attn.grading.mutation_testing import mutation_score, table
+    from attn.grading.mutation_testing import (
+        exposures,
+        mutation_score,
+        table,
+    )
 
     exercises = map(find, args.ids) if args.ids else every_exercise()
-    print(table([mutation_score(x, quick=True) for x in exercises]))
+    scores = [mutation_score(x, quick=True) for x in exercises]
+    print(table(scores))
+    if args.ids:
+        print(*map(exposures, scores), sep="\n")
     return 0
 
 

@@ -166,6 +166,11 @@ def edited(solution: str, code: str, place: str = "edit") -> str:
     return source
 
 
+def without_docstrings(solution: str) -> str:
+    """Return the source that edits apply to."""
+    return _join(*_split(solution))
+
+
 def _with_edits(solution: str, code: str) -> str:
     """Apply the ``-`` and ``+`` lines of an edit."""
     head, body = _split(solution)

@@ -105,6 +105,14 @@ def table(scores: list[MutationScore]) -> str:
     return "\n".join([*lines, f"kill rate: {total}"])
 
 
+def exposures(score: MutationScore) -> str:
+    """Return the mistakes below the first stage that exposes each."""
+    names: dict[str, list[str]] = {}
+    for name, stage in score.exposed_by.items():
+        names.setdefault(f"exposed by: {stage}", []).append(name)
+    return "\n".join("\n  ".join([x, *names[x]]) for x in names)
+
+
 def kill_rate(counts: list[tuple[int, ...]]) -> str:
     """Add up the counts of some exercises, and return them in words."""
     wrong, caught, named, right, accepted = map(sum, zip(*counts, strict=True))

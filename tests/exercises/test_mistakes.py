@@ -13,6 +13,7 @@ from attn.exercises.kernel import Emulated
 from attn.exercises.spec import every_exercise
 from attn.grading.judge import failures, judge, run_all
 from attn.grading.mutation_testing import (
+    exposures,
     mutation_score,
     solution,
     table,
@@ -36,6 +37,8 @@ def test_right_answers_pass_and_wrong_ones_are_named(
     assert not result.failures, "\n\n".join(result.failures)
     stages = {case.stage for case in Oracle(exercise, seed).cases}
     assert set(result.exposed_by.values()) <= stages
+    listed = [x.strip() for x in exposures(result).splitlines()]
+    assert {*result.exposed_by} <= {*listed}
 
 
 @pytest.mark.exhaustive

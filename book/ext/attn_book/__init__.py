@@ -22,6 +22,7 @@ PARTS = (
     "maths",  # formulas, typeset when the book is built
     "numbering",  # chapters and figures have the numbers of the files
     "previews",  # what links lead to, for the page to show
+    "mistakes",  # for teachers, a page a chapter
     "museum",  # the museum as a gallery, with an index to filter
     "sharing",  # descriptions, and a sitemap when the address is known
     "repository",  # links to the repository, when its address is known

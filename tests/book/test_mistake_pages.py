@@ -1,0 +1,106 @@
+"""The appendix for teachers: every mistake, once, as a diff."""
+
+import re
+from html import unescape
+
+import pytest
+
+from attn.exercises import CHAPTERS, mistakes, sources
+from attn.exercises.changes import changes
+from book.speed import MEASURED
+from tests.book.conftest import Visit
+from tests.book.test_browser import (
+    ONE_OF_EACH_KIND,
+    OPEN_ALL,
+    does_not_scroll_sideways,
+    no_serious_violation,
+)
+
+PAGES = [f"book/mistakes/{key}" for key in CHAPTERS]
+
+
+def text(html):
+    """The words of a piece of a page."""
+    return unescape(re.sub(r"<[^>]+>", "", html))
+
+
+def lines(source):
+    """Lines without indentation: a diff is dedented."""
+    return [line.strip() for line in source.splitlines() if line.strip()]
+
+
+@pytest.mark.parametrize("key", CHAPTERS)
+def test_a_page_has_every_mistake_of_its_chapter_once(key, book):
+    """Under its exercise, with its explanation and a diff of some lines."""
+    page = (book / "book" / "mistakes" / f"{key}.html").read_text("utf-8")
+    sections = re.split(r'<section class="mistakes" id="(\w+)">\n<h2>', page)[
+        1:
+    ]
+    found = dict(zip(sections[::2], sections[1::2], strict=True))
+    assert [*found] == sources.names(key)
+    for name, html in found.items():
+        path = sources.mistakes_path(f"{key}-{name}")
+        kept = [x for x, _, _ in mistakes.read(path)[1]]
+        boxes = re.findall(
+            r"<summary>(.+)</summary>\n<p>(.+)</p>\n"
+            r'<div class="highlight-diff([\s\S]+?)</details>',
+            html,
+        )
+        assert kept and [text(x) for x, _, _ in boxes] == kept
+        assert all("?" in why for _, why, _ in boxes)
+        shown = [re.findall(r'class="g([di])"', diff) for *_, diff in boxes]
+        assert all(shown)
+
+
+@pytest.mark.parametrize("key", CHAPTERS)
+def test_a_diff_makes_the_mistake_of_the_solution(key):
+    for name in sources.names(key):
+        right = sources.solution(f"{key}-{name}")
+        path = sources.mistakes_path(f"{key}-{name}")
+        codes = [code for _, code, _ in mistakes.read(path)[1]]
+        for code, (title, _, diff) in zip(
+            codes, changes(f"{key}-{name}"), strict=True
+        ):
+            made = lines(mistakes.without_docstrings(right))
+            at = 0
+            for hunk in diff.split("…\n"):
+                signs = [(x[0], x[1:].strip()) for x in hunk.splitlines()]
+                old = [x for sign, x in signs if sign in " -"]
+                new = [x for sign, x in signs if sign in " +"]
+                while made[at : at + len(old)] != old:
+                    at += 1
+                    assert at < len(made), title
+                made[at : at + len(old)] = new
+                at += len(new)
+            assert made == lines(mistakes.edited(right, code)), title
+
+
+def test_the_appendix_leads_to_each_exercise(book):
+    """Whatever chapters there are; test_pages.py follows the links."""
+    html = (book / "book" / "mistakes.html").read_text("utf-8")
+    found = re.findall(r'<a href="mistakes/(\w+).html#(\w+)"', html)
+    assert found == [(x, name) for x in CHAPTERS for name in sources.names(x)]
+
+
+def test_the_search_does_not_find_these_pages(book):
+    index = (book / "searchindex.js").read_text("utf-8")
+    assert '"book/mistakes"' in index and '"book/mistakes/' not in index
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize(
+    "page",
+    [
+        page
+        if page == "book/mistakes/why"
+        else pytest.param(page, marks=pytest.mark.exhaustive)
+        for page in PAGES
+    ],
+)
+def test_an_opened_page_is_accessible_and_fits_a_phone(page, browser, address):
+    with Visit(browser, address, page, "dark", width=390) as seen:
+        seen.tab.evaluate(OPEN_ALL)
+        no_serious_violation(seen, "dark", ONE_OF_EACH_KIND)
+        does_not_scroll_sideways(seen)
+        assert seen.tab.evaluate(MEASURED)["page"] <= 1_500_000
+        assert seen.outside == [] and seen.complaints == []
