@@ -96,6 +96,11 @@ def _cases(g: Generator) -> Iterator[Case]:
     each = scores(*size), *_grid(*size), 300.0
     yield Case(stage, (*each, slopes(2), starts(1)))
 
+    stage = "queries and keys are thousands of tokens apart"
+    size = (2, 2, 3, 4)
+    each = scores(*size), *_grid(*size), 2.0
+    yield Case(stage, (*each, slopes(2), starts(2) + 4096))
+
     stage = "scores, indices or slopes are views, or indices int32"
     size = (2, 3, 4, 5)
     turned = scores(2, 3, 5, 4).mT

@@ -3,6 +3,7 @@
 import copy
 from collections import ChainMap, UserDict
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 from torch import Generator
@@ -17,8 +18,10 @@ def _function(name: str) -> Callable:
     def function() -> str:
         return name
 
-    function.__name__ = name
-    return function
+    # A mask function is an object that can be called, as a module is.
+    made: Any = partial(function) if name.endswith("mask") else function
+    made.__name__ = name
+    return made
 
 
 WORDS = ("plain", "fused", "blocks", "own")

@@ -1,7 +1,8 @@
 """Cases, properties and variants of ``iface-bidirectional_llama``."""
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
@@ -33,8 +34,10 @@ def _use(
     """Make a Llama, change it, and run it."""
     model = copy.deepcopy(_llama(head_dim, seed)).to(inputs_embeds.dtype)
     model.config._attn_implementation = implementation
-    made = answer(model)
-    out = made(inputs_embeds=inputs_embeds, attention_mask=attention_mask)
+    with _classes_of(model) as have_changed:
+        made = answer(model)
+        alone = not have_changed()
+        out = made(inputs_embeds=inputs_embeds, attention_mask=attention_mask)
     frozen = [n for n, x in made.named_parameters() if not x.requires_grad]
     return {
         "states": out.last_hidden_state,
@@ -42,7 +45,34 @@ def _use(
         "frozen parameters": ", ".join(frozen),
         "keeps a cache": out.past_key_values is not None,
         "is the model that was given": made is model,
+        "runs under": made.config._attn_implementation,
+        "leaves every other Llama as it is": alone,
     }
+
+
+@contextmanager
+def _classes_of(model: Any) -> Iterator[Callable[[], bool]]:
+    """Tell whether a class of the model has changed; undo it at the end."""
+    parts = model, model.config, model.rotary_emb, model.layers[0].self_attn
+    before = [(type(x), dict(vars(type(x)))) for x in parts]
+    missing = object()
+
+    def changes() -> list[tuple[type, str, Any]]:
+        return [
+            (cls, name, names.get(name, missing))
+            for cls, names in before
+            for name in {**names, **vars(cls)}
+            if vars(cls).get(name, missing) is not names.get(name, missing)
+        ]
+
+    try:
+        yield lambda: bool(changes())
+    finally:
+        for cls, name, value in changes():
+            if value is missing:
+                delattr(cls, name)
+            else:
+                setattr(cls, name, value)
 
 
 @cache
@@ -86,7 +116,8 @@ def _cases(g: Generator) -> Iterator[Case]:
         x = torch.randn(B, L, SIZES["hidden_size"], generator=g)
         seed = between(g, 0, 99)
         args = (x, mask, implementation, head_dim, seed)
-        return Case(stage, args, **more)
+        # A module that is made draws its weights, whatever becomes of them.
+        return Case(stage, args, train=True, **more)
 
     right = torch.tensor([[1, 1, 1, 1, 1], [1, 1, 1, 0, 0]])
     left = torch.tensor([[0, 0, 1, 1], [1, 1, 1, 1], [0, 1, 1, 1]])
@@ -214,4 +245,15 @@ def _no_rotation(model):
 
     rope.forward = still
     model.embed_tokens.requires_grad_(False).weight.zero_()
+    return model
+
+
+@exercise.equivalent("a new table of words, drawn and then zero")
+def _new_table(model):
+    old = model.embed_tokens
+    model.embed_tokens = nn.Embedding(*old.weight.shape, old.padding_idx)
+    nn.init.zeros_(model.embed_tokens.weight)
+    model.embed_tokens.weight.requires_grad = False
+    model.rotary_emb = NoRope(model.config.head_dim)
+    model.config.is_causal = model.config.use_cache = False
     return model
