@@ -9,6 +9,9 @@ PUBLISHED = {
         12, 50257, 768, 3072, 12, 12, 64, "transformers GPT2Config",
         gated=False, bias=True, norm="layer", max_positions=1024, tied=True,
     ),
+    "SmolLM2-135M": ModelShape(
+        30, 49152, 576, 1536, 9, 3, 64, "its config.json", tied=True,
+    ),
     "Llama-2-7B": ModelShape(
         32, 32000, 4096, 11008, 32, 32, 128, "its config.json"
     ),

@@ -124,6 +124,7 @@ def number_of_parameters(model):
     "name,parameters",
     (
         ("GPT-2", 124_439_808),
+        ("SmolLM2-135M", 134_515_008),
         ("Llama-2-7B", 6_738_415_616),
         ("Falcon-7B", 6_921_720_704),
         ("Llama-2-70B", 68_976_648_192),
