@@ -109,7 +109,9 @@ def _cases(g: Generator) -> Iterator[Case]:
     yield case("there are several key heads", 16, 1, 16, 2, 2, gaps=own)
     yield case("heads share keys (GQA)", 27, 2, 16, 6, 2, gaps=own)
     yield case("the last chunks have no key", 20, 4, 16, gaps=own)
-    yield case("the scores are large", 32, 1, 32, spread=60.0)
+    stage = "the scores are large"
+    yield case(stage, 32, 1, 32, spread=60.0)
+    yield case(stage, 48, 1, 48, spread=60.0, rising=-0.05)
     stage = "all scores are very negative"
     yield case(stage, 11, 1, 16, spread=60.0, negative=True, gaps=own)
     half = {"dtype": torch.float16, "gaps": own}

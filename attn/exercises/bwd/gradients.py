@@ -118,6 +118,8 @@ def cases(g: Generator) -> Iterator[Case]:
     stage = "is_causal, and scale is negative"
     yield case(stage, 16, 16, is_causal=True, sign=-1, spread=4.0)
     yield case("the scores are large", 16, 16, lift=100.0)
+    stage = "all scores are very negative"
+    yield case(stage, 16, 11, lift=100.0, sign=-1, gaps=own)
     half = {"dtype": torch.float16, "gaps": own}
     yield case("the tensors are float16", 16, 20, **half)
     stage = "the tensors are float16, and the gradients add up to more"
