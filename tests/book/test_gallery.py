@@ -1,14 +1,14 @@
 """The museum's page: an index to filter, and pairs with marked changes."""
 
-import importlib
 import itertools
 
 import pytest
 
+from attn.exercises.changes import changed_lines
 from attn.grading.plain.museum import SHOWN, exhibits
 from attn.grading.plain.targets import notebook
 from tests.book.conftest import Visit
-from tests.book.pages import ROOT, soup
+from tests.book.pages import soup
 
 PAGE = "notebooks/museum"
 EXHIBITS = exhibits(notebook("museum"))
@@ -61,9 +61,8 @@ def test_every_exhibit_has_a_permalink_and_its_changes_are_marked(page):
         assert (bool(left), bool(right)) == (expected, expected), exhibit
 
 
-def test_a_changed_line_is_found_and_a_new_one_only_in_an_edit(monkeypatch):
-    monkeypatch.syspath_prepend(str(ROOT / "book" / "ext"))
-    changed = importlib.import_module("attn_book.museum").changed
+def test_a_changed_line_is_found_and_a_new_one_only_in_an_edit():
+    changed = changed_lines
     before = "q = read()\n\nk = q + 1\nout = q @ k.T\nprint(out)"
     edit = "q = read()\n\nk = q + 1\ns = 8\nout = q @ k.T / s\nprint(out)"
     other = "import attn\nout = q @ k.T / 8\nassert out.isfinite().all()"

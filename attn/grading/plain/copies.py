@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+from pathlib import Path
 from typing import Any
 
 from attn.exercises.cells import without_check_outputs
@@ -48,6 +50,17 @@ def copy_of(notebook: Any, *, set_up: bool, repository: str = "") -> Any:
     if set_up and _installs(cells[0]):
         cells[:2] = cells[1], cells[0]  # the title comes first
     return {**made, "cells": cells}
+
+
+def translate(folder: Path, repository: str = "") -> None:
+    """Replace the notebooks in a folder by copies, and add the glossary."""
+    copies = {folder / "glossary.ipynb": glossary()}
+    for path in folder.glob("*.ipynb"):
+        notebook = json.loads(path.read_text("utf-8"))
+        copies[path] = copy_of(notebook, set_up=True, repository=repository)
+    for path, copy in copies.items():
+        text = json.dumps(copy, indent=1, ensure_ascii=False)
+        path.write_text(text + "\n", "utf-8")
 
 
 def glossary() -> Any:

@@ -16,7 +16,6 @@ ABSENT = ("torch", "transformers", "matplotlib")
 PARTS = (
     "exercises",  # cards, hints and solutions on the pages of the chapters
     "chapters",  # the list of chapters on the front page
-    "downloads",  # the download button gives a notebook without check outputs
     "api",  # the API pages, without torch
     "figures",  # drawings in the colours of the page's theme
     "maths",  # formulas, typeset when the book is built
@@ -25,7 +24,7 @@ PARTS = (
     "mistakes",  # for teachers, a page a chapter
     "museum",  # the museum as a gallery, with an index to filter
     "sharing",  # descriptions, and a sitemap when the address is known
-    "repository",  # links to the repository, when its address is known
+    "repository",  # links to the repository, and the learner's copies
 )
 
 

@@ -17,9 +17,9 @@ from sphinx.application import Sphinx
 
 from attn.exercises import APPENDICES, CHAPTERS
 from attn.exercises.cells import points
+from attn.exercises.changes import chapter_changes
 from attn.grading.plain.targets import notebook, targets
 from attn_book.figures import DRAWINGS
-from attn_book.mistakes import made
 
 PLACE = re.compile("<!-- (start|nine_lines|cards|needs|mistakes) -->")
 LABELS = {stem: f"ch-{key}" for key, stem in CHAPTERS.items()}
@@ -42,7 +42,7 @@ def add_chapters(app: Sphinx, docname: str, source: list[str]) -> None:
         "chapters": chapters,
         "appendices": [entry(stem) for stem in APPENDICES],
         "lines": nine_lines(CHAPTERS["sdp"]),
-        "mistakes": made,
+        "mistakes": chapter_changes,
     }
     render = app.builder.templates.render
     source[0] = PLACE.sub(lambda x: render(f"{x[1]}.md", what), source[0])

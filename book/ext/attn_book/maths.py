@@ -42,8 +42,7 @@ def write(translator: Any, node: nodes.math | nodes.math_block) -> None:
 
 @cache
 def typeset(tex: str, display: bool) -> str:
-    made: str = katex().evaljs(RENDER, tex=tex, display=display)
-    return made
+    return str(katex().evaljs(RENDER, tex=tex, display=display))
 
 
 @cache

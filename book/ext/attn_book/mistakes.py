@@ -6,7 +6,6 @@ them out, and a new chapter has its page by itself.
 """
 
 from collections.abc import Iterator
-from functools import cache
 from typing import Any
 
 from docutils.nodes import make_id
@@ -17,7 +16,7 @@ from pygments.lexers import DiffLexer, PythonLexer
 from sphinx.application import Sphinx
 
 from attn.exercises import CHAPTERS, sources
-from attn.exercises.changes import changes
+from attn.exercises.changes import chapter_changes
 from attn.grading.plain.targets import targets
 
 
@@ -28,27 +27,20 @@ def setup(app: Sphinx) -> None:
 def write(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
     """Yield a chapter's page: its name, what it holds, the template."""
     render, look = app.builder.templates.render, HtmlFormatter()
+    inline = MarkdownIt("zero").enable(["backticks", "emphasis"])
     for key, stem in CHAPTERS.items():
         about = {
             "key": key,
             "stem": stem,
             "title": f"Mistakes in chapter {int(stem[:2])}",
             "chapter": targets().places[stem].words,
-            "mistakes": made(key),
+            "mistakes": chapter_changes(key),
             "solution": sources.solution,
-            "inline": MarkdownIt("zero")
-            .enable(["backticks", "emphasis"])
-            .renderInline,
+            "inline": inline.renderInline,
             "python": lambda x: highlight(x, PythonLexer(), look),
             "diff": lambda x: highlight(x, DiffLexer(), look),
             "make_id": make_id,
         }
-        parts = ("body", "toc")
-        html = {x: render(f"mistakes-{x}.jinja", about) for x in parts}
-        yield f"book/mistakes/{key}", about | html, "page.html"
-
-
-@cache
-def made(key: str) -> dict[str, list[tuple[str, str, str]]]:
-    """Return name, explanation and diff of the mistakes in each exercise."""
-    return {x: changes(f"{key}-{x}") for x in sources.names(key)}
+        for part in ("body", "toc"):
+            about[part] = render(f"mistakes-{part}.jinja", about)
+        yield f"book/mistakes/{key}", about, "page.html"

@@ -28,6 +28,7 @@ def keep(kept: dict[str, str], app: Sphinx, page: str, *about: Any) -> None:
     doctree = about[-1]
     if doctree is None:
         return
+    builder: Any = app.builder
     file = PurePosixPath(page).with_suffix(".html").name
     labels = app.env.domaindata["std"]["labels"].values()
     places = {f"#{place}" for name, place, _ in labels if name == page}
@@ -44,7 +45,8 @@ def keep(kept: dict[str, str], app: Sphinx, page: str, *about: Any) -> None:
                 parts = beginning(node)
             case _:
                 continue
-        text = "".join(html_of(unlinked(x), app) for x in parts)
+        shown = (builder.render_partial(unlinked(x)) for x in parts)
+        text = "".join(x["fragment"] for x in shown)
         kept.update((file + place, text) for place in own)
 
 
@@ -64,11 +66,6 @@ def unlinked(node: nodes.Element) -> nodes.Element:
     for link in list(copy.findall(nodes.reference)):
         link.replace_self(link.children)
     return copy
-
-
-def html_of(node: nodes.Element, app: Sphinx) -> str:
-    builder: Any = app.builder
-    return str(builder.render_partial(node)["fragment"])
 
 
 def write(kept: dict[str, str], app: Sphinx) -> list[str]:

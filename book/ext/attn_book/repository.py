@@ -1,17 +1,25 @@
-"""Link to the repository, when its address is known.
+"""Link to the repository, when its address is known, and hand out copies.
 
 The address comes from the build: GitHub's environment variables, or the
 remote ``origin`` when it is a web address. Without an address, the pages
 mention the repository and show no button.
+
+The pages are made from notebooks in MyST, with the outputs of the solved run.
+A learner has solved nothing yet, and elsewhere MyST is shown as it is
+written: the notebooks under ``_sources``, which the download button gives,
+become plain copies without the outputs of checks.
 """
 
 import os
 import re
 import shlex
+from pathlib import Path
 from subprocess import getoutput
 
 from sphinx.application import Sphinx
 from sphinx.config import Config
+
+from attn.grading import plain
 
 #: The branch that holds the learner's copies, and nothing else: Colab opens
 #: notebooks from GitHub only. The workflow ``pages`` writes it; of the theme's
@@ -29,6 +37,7 @@ PUBLIC = re.compile(
 def setup(app: Sphinx) -> None:
     # Before the theme reads its options.
     app.connect("config-inited", configure, priority=100)
+    app.connect("html-collect-pages", make_copies)
 
 
 def configure(app: Sphinx, config: Config) -> None:
@@ -48,6 +57,13 @@ def configure(app: Sphinx, config: Config) -> None:
                 },
             )
     config.myst_substitutions["tracker"] = tracker
+
+
+def make_copies(app: Sphinx) -> list[str]:
+    """Translate every notebook under ``_sources``, and add the glossary."""
+    folder = Path(app.outdir, "_sources", "notebooks")
+    plain.translate(folder, address(app.srcdir))
+    return []  # no page more
 
 
 def address(folder: str | os.PathLike[str]) -> str:
