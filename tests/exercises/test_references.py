@@ -78,4 +78,6 @@ def test_a_llama_of_sets_is_that_of_the_library(implementation):
         assert torch.equal(*words)
         assert ours.pop("is the model that was given")
         assert not theirs.pop("is the model that was given")  # a class
+        assert ours.pop("runs under") == implementation
+        assert theirs.pop("runs under") == "attn"  # where none is named
         assert ours == theirs

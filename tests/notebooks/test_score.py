@@ -168,9 +168,9 @@ def test_another_notebook_is_left_alone(nbval, tmp_path):
     assert "points" not in result.stdout
 
 
-#: Their cells take ten seconds and more: they run whole in test-all, started
-#: really, and `make test` runs their exercises above.
-LONG = ("tfm", "cache", "bwd", "flex", "iface")
+#: They train models, or load one: their cells take seven seconds and more, and
+#: run whole in test-all, started really. `make test` runs the exercises above.
+LONG = ("why", "pos", "rope", "tfm", "cache", "flex", "iface")
 
 
 @pytest.mark.parametrize(
