@@ -6,6 +6,7 @@ import os
 import socket
 import subprocess
 import sys
+from functools import cache
 
 import pytest
 
@@ -20,13 +21,19 @@ def only_committed_chapters(request):
     call = getattr(request.node, "callspec", None)
     wanted = call.params.get("key") if call else None
     for key in [wanted] if wanted else CHAPTERS:
-        path = sources.notebook_path(key)
-        edited = notebooks.edited_stubs(notebooks.read(path))
-        if edited:
+        if edited := edited_in(key):
+            name = sources.notebook_path(key).name
             pytest.skip(
-                f"yours: {len(edited)} edited, not tested; score them with "
-                f"pytest --nbval notebooks/{path.name}"
+                f"yours: {edited} edited, not tested; score them with "
+                f"pytest --nbval notebooks/{name}"
             )
+
+
+@cache
+def edited_in(key):
+    """How many stubs of a chapter are not as they were."""
+    notebook = notebooks.read(sources.notebook_path(key))
+    return len(notebooks.edited_stubs(notebook))
 
 
 @pytest.fixture(scope="session")

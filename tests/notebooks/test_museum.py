@@ -10,7 +10,6 @@ from attn.exercises import CHAPTERS, sources
 from attn.grading import notebooks, plain
 from attn.grading.plain.museum import FACTS, SHOWN
 from attn.grading.plain.museum import exhibits as indexed
-from tests.notebooks.learners import pytest_nbval
 
 MUSEUM = root() / "notebooks" / "museum.ipynb"
 
@@ -147,10 +146,10 @@ def test_every_chapter_but_a_new_one_has_a_room(museum):
     assert sum(f"(museum-{key})=" in rooms for key in CHAPTERS) >= 8
 
 
-def test_it_passes_every_cell(museum, tmp_path):
+def test_it_passes_every_cell(museum, nbval, tmp_path):
     path = tmp_path / MUSEUM.name
     notebooks.write(museum, path)
-    result, _ = pytest_nbval(path, "--tb=short")
+    result, _ = nbval(path, "--tb=short")
     assert result.returncode == 0, result.stdout[-4000:]
 
 
