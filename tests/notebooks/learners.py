@@ -67,6 +67,17 @@ def answered(notebook, right=(), wrong=()):
     return notebook
 
 
+def places_named(notebook):
+    """The sources of cells whose outputs hold a file of a machine."""
+    found = []
+    for cell in notebook.cells:
+        for output in cell.get("outputs", []):
+            said = "\n".join(output.get("traceback", [output.get("text", "")]))
+            if notebooks.PLACE.search(said):
+                found.append(cell.source)
+    return found
+
+
 def pytest_nbval(path, *options, python=(sys.executable, "-m")):
     """Run ``pytest --nbval`` as a teacher would; returns (result, score)."""
     score = path.with_suffix(".json")

@@ -10,6 +10,7 @@ from attn.exercises import CHAPTERS, sources
 from attn.grading import notebooks, plain
 from attn.grading.plain.museum import FACTS, SHOWN
 from attn.grading.plain.museum import exhibits as indexed
+from tests.notebooks.learners import places_named
 
 MUSEUM = root() / "notebooks" / "museum.ipynb"
 
@@ -130,6 +131,7 @@ def test_it_is_fit_to_be_read(museum):
         assert not any(
             o.get("name") == "stderr" for o in cell.get("outputs", [])
         )
+    assert not places_named(museum)
 
 
 @pytest.mark.parametrize("key", CHAPTERS)
