@@ -77,7 +77,7 @@ test: .venv/.test .venv/.book
 
 # What `make test` leaves out: more seeds, whole grids, every view of a page.
 test-all: .venv/.test .venv/.lab $(BOOK)
-	@echo "The rest of the tests, two at a time (10 to 20 minutes)"
+	@echo "The rest of the tests, two at a time (20 to 25 minutes)"
 	@$(PARALLEL) -m exhaustive
 
 lab: .venv/.lab

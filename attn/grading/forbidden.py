@@ -98,15 +98,15 @@ class _Watch:
         self.found: Forbidden | None = None
         self._names = names
         # Functions seen, by id: to hash an operator is a call in Python.
-        self.fine: dict[int, Any] = {}
+        self._fine: dict[int, Any] = {}
 
     def see(self, function: Any) -> None:
-        if id(function) in self.fine:
+        if id(function) in self._fine:
             return
         name = getattr(function, "__name__", "").partition(".")[0]
         group = _group_of(name, self._names)
         if group is None:
-            self.fine[id(function)] = function
+            self._fine[id(function)] = function
             return
         if _is_the_books(sys._getframe(1)):
             return
@@ -149,8 +149,7 @@ class _Functions(TorchFunctionMode):
     def __torch_function__(
         self, func: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
-        if id(func) not in self._watch.fine:
-            self._watch.see(func)
+        self._watch.see(func)
         return func(*args, **(kwargs or {}))
 
 

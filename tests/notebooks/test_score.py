@@ -176,11 +176,11 @@ LONG = ("why", "pos", "rope", "tfm", "cache", "flex", "iface")
 @pytest.mark.parametrize(
     ("key", "nbval"),
     [
-        pytest.param(key, way, marks=[pytest.mark.exhaustive] * slow)
-        for key in CHAPTERS
-        for way in ("warm", "real")
-        if way == "real" or key not in LONG
-        for slow in [way == "real"]
+        *((key, "warm") for key in CHAPTERS if key not in LONG),
+        *(
+            pytest.param(key, "real", marks=pytest.mark.exhaustive)
+            for key in CHAPTERS
+        ),
     ],
     indirect=["nbval"],
 )
