@@ -1,54 +1,19 @@
 """Cases and correct variants of ``bwd-dkdv_kernel``."""
 
-from typing import Any
-
-from torch import Tensor
-
-from attn.exercises.bwd.gradients import BREAKS, by_autograd, cases
-from attn.exercises.kernel import result, where_kernels_run
+from attn.exercises.bwd.gradients import (
+    BREAKS,
+    by_autograd,
+    cases,
+    launching,
+)
 from attn.exercises.spec import Exercise
 from attn.exercises.triton_compat import tl, triton
-
-
-def launch(
-    kernel: Any,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    d_out: Tensor,
-    lse: Tensor,
-    delta: Tensor,
-    scale: float,
-    is_causal: bool = False,
-    q_offset: int = 0,
-    block_l: int = 16,
-    block_s: int = 16,
-) -> tuple[Tensor, Tensor]:
-    """Launch one program per block of keys of each key head."""
-    query, key, value, d_out, lse, delta = tensors = [
-        where_kernels_run(x) for x in (query, key, value, d_out, lse, delta)
-    ]
-    (H, L, D), (Hkv, S, _) = query.shape, key.shape
-    named = dict(
-        zip(("Q", "K", "V", "DO", "LSE", "DELTA"), tensors, strict=True)
-    )
-    with result((2, Hkv, S, D), names=("DK", "DV"), **named) as out:
-        kernel[(triton.cdiv(S, block_s), Hkv)](
-            *tensors, *out, scale, L, S, q_offset,
-            *query.stride()[:2], *key.stride()[:2], *value.stride()[:2],
-            *d_out.stride()[:2], lse.stride(0), *out.stride()[1:3],
-            GROUP=H // Hkv, IS_CAUSAL=is_causal, D=D,
-            BLOCK_L=block_l, BLOCK_S=block_s,
-        )  # fmt: skip
-    dk, dv = out.cpu()
-    return dk, dv
-
 
 exercise = Exercise(
     id="bwd-dkdv_kernel",
     points=3,
     reference=by_autograd(slice(1, 3)),
-    launch=launch,
+    launch=launching("DK", "DV"),
     cases=cases,
     breaks=BREAKS,
 )

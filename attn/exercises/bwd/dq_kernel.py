@@ -1,53 +1,19 @@
 """Cases and correct variants of ``bwd-dq_kernel``."""
 
-from typing import Any
-
-from torch import Tensor
-
-from attn.exercises.bwd.gradients import BREAKS, by_autograd, cases
-from attn.exercises.kernel import result, where_kernels_run
+from attn.exercises.bwd.gradients import (
+    BREAKS,
+    by_autograd,
+    cases,
+    launching,
+)
 from attn.exercises.spec import Exercise
 from attn.exercises.triton_compat import tl, triton
-
-
-def launch(
-    kernel: Any,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    d_out: Tensor,
-    lse: Tensor,
-    delta: Tensor,
-    scale: float,
-    is_causal: bool = False,
-    q_offset: int = 0,
-    block_l: int = 16,
-    block_s: int = 16,
-) -> Tensor:
-    """Launch one program per block of queries of each head."""
-    query, key, value, d_out, lse, delta = tensors = [
-        where_kernels_run(x) for x in (query, key, value, d_out, lse, delta)
-    ]
-    (H, L, D), (Hkv, S, _) = query.shape, key.shape
-    named = dict(
-        zip(("Q", "K", "V", "DO", "LSE", "DELTA"), tensors, strict=True)
-    )
-    with result(query.shape, names=("DQ",), **named) as out:
-        kernel[(triton.cdiv(L, block_l), H)](
-            *tensors, out, scale, L, S, q_offset,
-            *query.stride()[:2], *key.stride()[:2], *value.stride()[:2],
-            *d_out.stride()[:2], lse.stride(0), *out.stride()[:2],
-            GROUP=H // Hkv, IS_CAUSAL=is_causal, D=D,
-            BLOCK_L=block_l, BLOCK_S=block_s,
-        )  # fmt: skip
-    return out.cpu()
-
 
 exercise = Exercise(
     id="bwd-dq_kernel",
     points=2,
     reference=by_autograd(slice(1)),
-    launch=launch,
+    launch=launching("DQ"),
     cases=cases,
     breaks=BREAKS,
 )

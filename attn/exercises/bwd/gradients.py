@@ -6,7 +6,12 @@ from typing import Any
 import torch
 from torch import Generator, Tensor
 
-from attn.exercises.kernel import Emulated, amid
+from attn.exercises.kernel import (
+    Emulated,
+    amid,
+    result,
+    where_kernels_run,
+)
 from attn.exercises.spec import Case
 from attn.exercises.symmetry import (
     amid_others,
@@ -15,6 +20,7 @@ from attn.exercises.symmetry import (
     many_keys,
     many_queries,
 )
+from attn.exercises.triton_compat import triton
 from attn.functional import scaled_dot_product_attention
 
 BREAKS: dict[str, Callable[[Case], Any]] = {
@@ -25,6 +31,53 @@ BREAKS: dict[str, Callable[[Case], Any]] = {
     "zeroed memory": amid_others,
     "contiguous strides": is_view,
 }
+
+
+def launching(*names: str) -> Callable[..., Any]:
+    """Return what launches a kernel, one program a block of its results.
+
+    Args:
+        names: of the results: DQ, in blocks of queries of each head, or DK
+            and DV, in blocks of keys of each key head.
+    """
+
+    def launch(
+        kernel: Any,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        d_out: Tensor,
+        lse: Tensor,
+        delta: Tensor,
+        scale: float,
+        is_causal: bool = False,
+        q_offset: int = 0,
+        block_l: int = 16,
+        block_s: int = 16,
+    ) -> Any:
+        query, key, value, d_out, lse, delta = tensors = [
+            where_kernels_run(x)
+            for x in (query, key, value, d_out, lse, delta)
+        ]
+        (H, L, D), (Hkv, S, _) = query.shape, key.shape
+        reads = zip(
+            ("Q", "K", "V", "DO", "LSE", "DELTA"), tensors, strict=True
+        )
+        of_queries = names == ("DQ",)
+        like, block = (query, block_l) if of_queries else (key, block_s)
+        shape = like.shape if of_queries else (len(names), *like.shape)
+        with result(shape, names=names, **dict(reads)) as out:
+            stored = [out] if of_queries else list(out)
+            kernel[(triton.cdiv(like.shape[1], block), len(like))](
+                *tensors, *stored, scale, L, S, q_offset,
+                *query.stride()[:2], *key.stride()[:2], *value.stride()[:2],
+                *d_out.stride()[:2], lse.stride(0), *stored[0].stride()[:2],
+                GROUP=H // Hkv, IS_CAUSAL=is_causal, D=D,
+                BLOCK_L=block_l, BLOCK_S=block_s,
+            )  # fmt: skip
+        return out.cpu() if of_queries else tuple(out.cpu())
+
+    return launch
 
 
 def by_autograd(results: slice) -> Emulated:
