@@ -109,8 +109,8 @@ def run(
             result = kept(output)
             outcome.output = compared(result, case)
             outcome.repeats = any(same(result, x) for x in copies)
-            changed = _changes(call, case, weights)
-            outcome.side_effect = changed or _copied(output, case)
+            effect = _changes(call, case, weights)
+            outcome.side_effect = effect or _copied(output, case)
             now = dict(named_tensors(kept(earlier)))
             if not all(unchanged(x, now[n]) for n, x in named_tensors(copies)):
                 outcome.side_effect = "it changes what it returned earlier"
