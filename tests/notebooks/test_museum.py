@@ -66,6 +66,9 @@ def test_every_exhibit_has_its_source_or_says_where_it_was_invented(museum):
     words = {6: "six"}
     assert f"{words[len(found)].capitalize()} were found here" in said
     assert f"{words[len(invented)]} were invented here" in said
+    summary = museum.metadata["attn"]["summary"]
+    for text in (summary, (root() / "README.md").read_text("utf-8")):
+        assert f" {len(sources)} faults" in text
 
 
 def test_the_index_has_every_exhibit_and_every_fact(museum):
