@@ -18,7 +18,7 @@ from attn.exercises.cells import checked_id, exercise_id
 from attn.grading import stored_figures
 
 CELL_TIMEOUT = 120  # seconds
-#: A file on somebody's machine.
+#: A file, as the traceback of one machine names it.
 PLACE = re.compile(r"(?:/[\w.-]+){2,}\.py\b")
 
 
