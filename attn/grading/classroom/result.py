@@ -1,0 +1,136 @@
+"""Hold the result of grading a submission: plain data.
+
+Nothing here depends on the clock, on the machine or on the order of the
+submissions, so that two runs with one seed write the same reports.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+Status = Literal[
+    "passed",  # right
+    "wrong",  # it ran, and a result differs
+    "refused",  # it calls what the task forbids, or reaches outside
+    "not written",  # the stub, or nothing that runs
+    "missing",  # no cell has this id
+    "out of time",  # it was stopped by the clock
+    "died",  # its process ended, or ran out of memory
+]
+
+
+@dataclass(frozen=True)
+class Mark:
+    """The result of one exercise.
+
+    Args:
+        exercise: its id.
+        points: that it earned: all of ``max_points``, or 0.
+        max_points: that it is worth.
+        status: in a word or two.
+        message: the diagnosis, as ``check`` prints it; empty if it passed.
+        mistake: the name of the mistake, if there is one.
+        notes: what is odd about the cell: that there are two
+            with this id, that its magics were left out.
+    """
+
+    exercise: str
+    points: float
+    max_points: float
+    status: Status
+    message: str = ""
+    mistake: str | None = None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def passed(self) -> bool:
+        """True of a right answer."""
+        return self.status == "passed"
+
+
+@dataclass(frozen=True)
+class Run:
+    """The chapter's run by nbval with these answers in it: information.
+
+    Args:
+        status: ``ran``, ``out of time``, ``died`` or ``not run``.
+        cells, failed: how many cells ran, and how many of them failed.
+        message: why it did not end well.
+    """
+
+    status: Literal["ran", "out of time", "died", "not run"] = "not run"
+    cells: int = 0
+    failed: int = 0
+    message: str = ""
+
+
+@dataclass(frozen=True)
+class Result:
+    """One row: what became of one submission, whatever it held.
+
+    Args:
+        submission: its path, relative to what was named; unique in a batch.
+        learner: the name in the class's table.
+        chapter: ``05_gqa``; None if none could be told.
+        status: ``graded``, or ``unreadable`` with a message.
+        message: why nothing could be graded.
+        marks: of every exercise of the chapter, in order.
+        run: of the chapter with these answers.
+        notes: what is odd about the whole file.
+        isolation: in words, what kept the answers from the machine.
+        seed: draws the inputs; the same seed gives the same result.
+        digest: of the submission, of the seed and of the book: a stopped
+            batch resumes where the digest is the same.
+    """
+
+    submission: str
+    learner: str
+    chapter: str | None = None
+    status: Literal["graded", "unreadable"] = "graded"
+    message: str = ""
+    marks: tuple[Mark, ...] = ()
+    run: Run = field(default_factory=Run)
+    notes: tuple[str, ...] = ()
+    isolation: str = ""
+    seed: int = 0
+    digest: str = ""
+
+    @property
+    def points(self) -> float:
+        """The points of all exercises."""
+        return sum(x.points for x in self.marks)
+
+    @property
+    def max_points(self) -> float:
+        """The points that the chapter is worth."""
+        return sum(x.max_points for x in self.marks)
+
+
+def to_json(result: Result) -> dict[str, Any]:
+    """Return a result as JSON's own types."""
+    total = {"points": result.points, "max_points": result.max_points}
+    return asdict(result) | total
+
+
+def from_json(data: dict[str, Any]) -> Result:
+    """Return the result that ``to_json`` was given."""
+    marks = tuple(
+        Mark(**{**x, "notes": tuple(x["notes"])}) for x in data["marks"]
+    )
+    own = {k: v for k, v in data.items() if k not in ("points", "max_points")}
+    own |= {"marks": marks, "run": Run(**data["run"])}
+    return Result(**{**own, "notes": tuple(data["notes"])})
+
+
+def hardest(results: Iterable[Result]) -> list[tuple[str, int, int]]:
+    """Return (exercise, passed, graded) of each, the hardest first."""
+    counts: dict[str, list[int]] = {}
+    for result in results:
+        for mark in result.marks:
+            count = counts.setdefault(mark.exercise, [0, 0])
+            count[0] += mark.passed
+            count[1] += 1
+    found = [(name, *count) for name, count in counts.items()]
+    return sorted(found, key=lambda x: (x[1] / x[2], x[0]))
