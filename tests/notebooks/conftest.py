@@ -11,8 +11,8 @@ from functools import cache
 import pytest
 
 from attn.exercises import CHAPTERS, sources
-from attn.grading import notebooks
-from tests.notebooks import learners, warm
+from attn.grading import notebooks, warm
+from tests.notebooks import learners
 
 
 @pytest.fixture(autouse=True)
@@ -52,7 +52,7 @@ def server(tmp_path_factory, worker_id):
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not os.path.exists(address):
             started = subprocess.Popen(
-                [sys.executable, warm.__file__, "serve", address],
+                [sys.executable, "-m", "attn.grading.warm", "serve", address],
                 stdout=subprocess.PIPE,
                 start_new_session=True,
             )

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from tests.notebooks import warm
+from attn.grading import warm
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="Linux only")
 

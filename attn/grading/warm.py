@@ -14,6 +14,8 @@ same arguments, folder, environment and streams, in a process of its own.
 signals on, and ends as the module ended.
 """
 
+from __future__ import annotations
+
 import array
 import atexit
 import contextlib
@@ -46,60 +48,72 @@ IMPORTS = """
 """
 
 
-def serve(address):
-    """Import; then fork for each request, and run it there."""
+def load() -> None:
+    """Import what is installed of ``IMPORTS``, to be shared by children."""
     os.environ["JPY_PARENT_PID"] = str(os.getpid())  # read at import
     for name in IMPORTS.split():
         with contextlib.suppress(ImportError):  # a chapter says what is absent
             importlib.import_module(name)
-    importlib.import_module("attn.exercises.spec").every_exercise()
+
+
+def freeze() -> None:
+    """Keep the garbage collector off what is shared: a touch is a copy."""
     gc.collect()
-    gc.freeze()  # so that no collection touches, and copies, what is shared
-    with _listening(address) as listener, _listening(users(address)) as door:
-        print("ready", flush=True)
-        inside = {door.accept()[0]}
-        while inside:
-            ready, _, _ = select.select([listener, door, *inside], [], [])
-            _reap()
-            inside -= set(ready)  # a user who is heard has left
-            if door in ready:
-                inside.add(door.accept()[0])
-            if listener not in ready:
-                continue
-            request, _ = listener.accept()
-            if os.fork() == 0:
-                break
-            request.close()
-        else:
-            os._exit(0)  # the tests are over
-    asked = _received(request)
+    gc.freeze()
+
+
+def listen(address: str) -> tuple[socket.socket, socket.socket]:
+    """Return the listeners of a server: for requests, and for its users."""
+    return _listening(address), _listening(users(address))
+
+
+def serve(listener: socket.socket, door: socket.socket) -> None:
+    """Fork for each request, and run it there; end with the last user."""
+    inside = {door.accept()[0]}
+    while inside:
+        ready, _, _ = select.select([listener, door, *inside], [], [])
+        _reap()
+        inside -= set(ready)  # a connection that speaks has ended
+        if door in ready:
+            inside.add(door.accept()[0])
+        if listener not in ready:
+            continue
+        request, _ = listener.accept()
+        if os.fork() == 0:
+            break
+        request.close()
+    else:
+        os._exit(0)  # the last user has left
+    listener.close()
+    door.close()
+    module = _received(request)
     child = os.fork()
     if child:
         os._exit(_watch(child, request))
     request.close()
-    _become(asked)
+    _become(module)
 
 
-def users(address):
-    """The socket that keeps the server of an address running."""
+def users(address: str) -> str:
+    """Return the socket that keeps the server of an address running."""
     return f"{address}.users"
 
 
-def _listening(address):
+def _listening(address: str) -> socket.socket:
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(address)
     listener.listen()
     return listener
 
 
-def _become(asked):
+def _become(module: dict) -> None:
     """Run a module as ``python -m`` does, and end."""
     os.setsid()
-    os.chdir(asked["folder"])
+    os.chdir(module["folder"])
     os.environ.clear()
-    os.environ.update(asked["environment"])
-    sys.argv = asked["argv"]
-    sys.path[0] = asked["folder"]
+    os.environ.update(module["environment"])
+    sys.argv = module["argv"]
+    sys.path[0] = module["folder"]
     importlib.invalidate_caches()
     status = 0
     try:
@@ -118,15 +132,15 @@ def _become(asked):
     os._exit(status)
 
 
-def _reap():
+def _reap() -> None:
     """Forget the processes that have ended."""
     with contextlib.suppress(ChildProcessError):
         while os.waitpid(-1, os.WNOHANG)[0]:
             pass
 
 
-def _received(request):
-    """What is asked for; its streams take the place of our own."""
+def _received(request: socket.socket) -> dict:
+    """Return a request; its streams take the place of our own."""
     size = array.array("i").itemsize
     text, ancillary, *_ = request.recvmsg(2**20, socket.CMSG_SPACE(3 * size))
     streams = array.array("i", ancillary[0][2][: 3 * size])
@@ -138,7 +152,7 @@ def _received(request):
     return json.loads(text)
 
 
-def _watch(child, request):
+def _watch(child: int, request: socket.socket) -> int:
     """Pass signals on, kill with the parent, tell how it ended."""
     ended = os.pidfd_open(child)
     while True:
@@ -155,19 +169,19 @@ def _watch(child, request):
         os.kill(child, number[0])
 
 
-def run(address, argv):
-    """Have it run there; returns its exit status."""
+def run(address: str, argv: list[str]) -> int:
+    """Run a module in a child of the server; return its exit status."""
     with socket.socket(socket.AF_UNIX) as request:
         request.connect(address)
-        asked = {
+        module = {
             "argv": argv,
             "folder": os.getcwd(),
             "environment": dict(os.environ),
         }
-        text = json.dumps(asked).encode() + b"\n"
+        text = json.dumps(module).encode() + b"\n"
         streams = array.array("i", [0, 1, 2])
-        told = (socket.SOL_SOCKET, socket.SCM_RIGHTS, streams)
-        sent = request.sendmsg([text], [told])
+        rights = (socket.SOL_SOCKET, socket.SCM_RIGHTS, streams)
+        sent = request.sendmsg([text], [rights])
         request.sendall(text[sent:])
         for one in (signal.SIGINT, signal.SIGTERM):
             signal.signal(one, lambda number, _: request.send(bytes([number])))
@@ -176,8 +190,17 @@ def run(address, argv):
     return code if code >= 0 else 128 - code
 
 
-if __name__ == "__main__":
-    if sys.argv[1] == "serve":
-        serve(sys.argv[2])
-    else:
+def main() -> None:
+    """Be a server for the tests, or one process that it forks."""
+    if sys.argv[1] == "run":
         sys.exit(run(sys.argv[2], sys.argv[3:]))
+    load()
+    importlib.import_module("attn.exercises.spec").every_exercise()
+    freeze()
+    listeners = listen(sys.argv[2])
+    print("ready", flush=True)
+    serve(*listeners)
+
+
+if __name__ == "__main__":
+    main()
