@@ -76,7 +76,7 @@ test: .venv/.test .venv/.book
 	exit $$status
 
 # What `make test` leaves out: more seeds, whole grids, every view of a page.
-test-all: .venv/.test .venv/.lab $(BOOK)
+test-all: .venv/.test .venv/.nbgrader $(BOOK)
 	@echo "The rest of the tests, two at a time (20 to 25 minutes)"
 	@$(PARALLEL) -m exhaustive
 
@@ -169,6 +169,12 @@ $(PY):
 
 .venv/.lab: .venv/.learn
 	$(call pip,JupyterLab,-q jupyterlab)
+	@touch $@
+
+# In a folder of its own: JupyterLab would load its extensions.
+.venv/.nbgrader: .venv/.lab
+	@rm -rf .venv/nbgrader
+	$(call pip,nbgrader,-q --prefix .venv/nbgrader nbgrader)
 	@touch $@
 
 .venv/.pdf: .venv/.book

@@ -2,9 +2,10 @@
 
 ``lab [FOLDER]`` fills a learner's workspace and opens JupyterLab there
 (``--copy-only`` does not open it), ``refresh [NOTEBOOK…]`` runs chapters
-again and stores their outputs, ``solve FOLDER`` writes the solved chapters,
-``teeth [ID…]`` prints how many wrong answers the checks catch; of an exercise
-that is named, also the kind of input that exposes each.
+again and stores their outputs, ``solve FOLDER [CHAPTER…]`` writes the
+teacher's version of chapters, as nbgrader's ``source/`` has it, ``teeth
+[ID…]`` prints how many wrong answers the checks catch; of an exercise that is
+named, also the kind of input that exposes each.
 """
 
 from __future__ import annotations
@@ -39,8 +40,9 @@ def main(words: list[str] | None = None) -> int:
     again = commands.add_parser("refresh", help="run again, store outputs")
     again.add_argument("notebooks", type=Path, nargs="*")
     again.set_defaults(run=_refresh)
-    solve = commands.add_parser("solve", help="write the solved chapters")
+    solve = commands.add_parser("solve", help="write nbgrader's source")
     solve.add_argument("folder", type=Path)
+    solve.add_argument("chapters", nargs="*", help="05_gqa …; all by default")
     solve.set_defaults(run=_solve)
     teeth = commands.add_parser("teeth", help="mutation-test the checks")
     teeth.add_argument("ids", nargs="*", help="exercises; all by default")
@@ -101,17 +103,10 @@ def _refresh(args: argparse.Namespace) -> int:
 
 
 def _solve(args: argparse.Namespace) -> int:
-    from attn.grading import notebooks
+    from attn.grading.classroom import assignment
 
-    args.folder.mkdir(parents=True, exist_ok=True)
-    for path in notebooks.pristine():
-        target = args.folder / path.name
-        if target.exists():
-            raise FileExistsError(
-                f"{target} exists and is left as it is: name another folder"
-            )
-        notebooks.write(notebooks.solved(notebooks.read(path)), target)
-        print(target)
+    for path in assignment.write(args.folder, args.chapters):
+        print(path)
     return 0
 
 

@@ -79,6 +79,25 @@ def stub(exercise_id: str, docstrings: bool = True) -> str:
     return "\n\n".join(map("\n".join, parts))
 
 
+def marked(exercise_id: str, begin: str, end: str) -> str:
+    """Return the solution with a comment above and below what a stub lacks.
+
+    Args:
+        exercise_id: the exercise.
+        begin: comment above each body, below its docstring.
+        end: comment below each body.
+    """
+    lines, node = _find(exercise_id)
+    lines = lines[: node.end_lineno]
+    single = isinstance(node, ast.FunctionDef)
+    for function in [node] if single else reversed(_methods(node)):
+        given = 2 if function.name == "__init__" else 1
+        indent = " " * (function.col_offset + 4)
+        lines.insert(function.end_lineno or 0, indent + end)
+        lines.insert(function.body[given - 1].end_lineno or 0, indent + begin)
+    return "\n".join(lines[_first(node) - 1 :])
+
+
 def docstrings(exercise_id: str) -> dict[str, str]:
     """Return the docstrings of a solution, by the names that have them."""
     _, node = _find(exercise_id)

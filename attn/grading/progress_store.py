@@ -1,7 +1,7 @@
 """A learner's progress, kept in ``.attn/`` beside the notebooks.
 
 ``progress.json`` has an entry for each exercise, ``kept/`` the text of every
-answer that was reset. Nothing is written under pytest.
+answer that was reset. Nothing is written under pytest, nor under nbgrader.
 """
 
 import contextlib
@@ -11,6 +11,13 @@ import time
 from pathlib import Path
 from typing import Any
 
+_OFF = (
+    "ATTN_NO_PROGRESS",
+    "NBGRADER_EXECUTION",
+    "PYTEST_CURRENT_TEST",
+    "PYTEST_VERSION",
+)
+
 
 def folder() -> Path:
     """Return where progress is kept: a kernel runs beside its notebook."""
@@ -18,9 +25,8 @@ def folder() -> Path:
 
 
 def is_enabled() -> bool:
-    """Return False under pytest, and while the book runs its own chapters."""
-    off = ("PYTEST_VERSION", "PYTEST_CURRENT_TEST", "ATTN_NO_PROGRESS")
-    return not any(name in os.environ for name in off)
+    """Return False in a test, and while the book runs its own chapters."""
+    return not any(name in os.environ for name in _OFF)
 
 
 def load() -> dict[str, dict[str, Any]]:

@@ -16,7 +16,11 @@ from attn.grading import notebooks
 
 def short(key):
     """A chapter's notebook without its demonstrations."""
-    notebook = notebooks.read(sources.notebook_path(key))
+    return shortened(notebooks.read(sources.notebook_path(key)))
+
+
+def shortened(notebook):
+    """The notebook, without text and demonstrations."""
     found = map(cells.exercise_id, notebook.cells)
     first = next(i for i, name in enumerate(found) if name)
     keep = [

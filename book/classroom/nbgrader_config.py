@@ -1,0 +1,4 @@
+c = get_config()  # noqa: F821
+
+c.Execute.timeout = 120  # seconds for a cell; some train a model
+c.CourseDirectory.ignore.append(".attn")  # progress, and answers kept

@@ -1,0 +1,221 @@
+"""nbgrader hands out our chapters, collects them, and gives the points."""
+
+import copy
+import json
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+import pytest
+
+import attn.__main__
+from attn.data.book import root
+from attn.exercises import CHAPTERS, cells, sources
+from attn.exercises.spec import every_exercise
+from attn.grading import notebooks, plain, progress_store
+from attn.grading.classroom import assignment
+from tests.notebooks.learners import answered, ids, shortened
+
+KEY = "gqa"
+CHAPTER = CHAPTERS[KEY]
+CONFIG = root() / "book" / "classroom" / "nbgrader_config.py"
+STUB = "# YOUR CODE HERE\nraise NotImplementedError()"  # nbgrader's own
+#: `make .venv/.nbgrader` installs it beside the packages of .venv.
+PREFIX = Path(sys.prefix) / "nbgrader"
+PACKAGES = sysconfig.get_path(
+    "purelib", vars={"base": PREFIX, "platbase": PREFIX}
+)
+POINTS = """
+import json, sys
+from nbgrader.api import Gradebook
+with Gradebook("sqlite:///gradebook.db") as book:
+    print(json.dumps({
+        x.student.id: {y.name: y.score for y in x.notebooks[0].grades}
+        for x in book.assignment_submissions(sys.argv[1])
+    }))
+"""
+
+
+def as_released(source):
+    """What nbgrader's ClearSolutions makes of a teacher's cell."""
+    lines, inside = [], False
+    for line in source.splitlines():
+        if assignment.BEGIN in line:
+            indent = line[: -len(line.lstrip())]
+            lines += [indent + x for x in STUB.splitlines()]
+            inside = True
+        elif assignment.END in line:
+            inside = False
+        elif not inside:
+            lines.append(line)
+    return "\n".join(lines)
+
+
+def without_call(source):
+    """Our stubs raise the class, nbgrader's an instance of it."""
+    return source.replace("NotImplementedError()", "NotImplementedError")
+
+
+def marked(name):
+    return sources.marked(name, assignment.BEGIN, assignment.END)
+
+
+@pytest.mark.parametrize("name", [x.id for x in every_exercise()])
+def test_what_nbgrader_leaves_of_a_solution_is_the_task(name):
+    taught = marked(name)
+    assert without_call(as_released(taught)) == sources.stub(name)
+    marks = (assignment.BEGIN, assignment.END)
+    rest = [x for x in taught.splitlines() if x.strip() not in marks]
+    assert "\n".join(rest) == sources.solution(name)
+
+
+def test_solve_writes_the_source_of_a_course(tmp_path, capsys):
+    source = tmp_path / "source"
+    command = ["solve", str(source), CHAPTER]
+    assert attn.__main__.main(command) == 0
+    path = source / CHAPTER / f"{CHAPTER}.ipynb"
+    assert capsys.readouterr().out == f"{path}\n"
+    written = notebooks.read(path)
+    for cell in written.cells:
+        if name := cells.exercise_id(cell):
+            assert cell.source == marked(name)
+    text = "\n".join(x.source for x in written.cells)
+    assert "{cite" not in text and ":::" not in text  # plain Markdown
+    before = path.read_bytes()
+    assert attn.__main__.main(command) == 1
+    assert "left as it is" in capsys.readouterr().err
+    assert path.read_bytes() == before
+
+
+def test_solve_names_the_chapters_where_one_is_unknown(tmp_path, capsys):
+    assert attn.__main__.main(["solve", str(tmp_path), "05_gqua"]) == 1
+    said = capsys.readouterr().err
+    assert CHAPTER in said and "got 05_gqua" in said
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_nbgrader_leaves_no_progress_behind(monkeypatch):
+    for name in ("PYTEST_VERSION", "PYTEST_CURRENT_TEST", "ATTN_NO_PROGRESS"):
+        monkeypatch.delenv(name, raising=False)
+    assert progress_store.is_enabled()
+    monkeypatch.setenv("NBGRADER_EXECUTION", "autograde")
+    assert not progress_store.is_enabled()
+
+
+class Course:
+    """A course folder, and nbgrader's commands in it."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        folder.mkdir()
+        shutil.copy(CONFIG, folder)
+        list(assignment.write(folder / "source", [CHAPTER]))
+        # What a teacher leaves who tries the chapter there.
+        kept = folder / "source" / CHAPTER / ".attn" / "kept"
+        kept.mkdir(parents=True)
+        (kept / "answer.py").write_text(sources.solution(f"{KEY}-repeat_kv"))
+
+    def runs(self, *words, module=("-m", "nbgrader"), status=0):
+        """Run a command; return what it says."""
+        environment = dict(os.environ)
+        for name, first in (
+            ("PATH", PREFIX / "bin"),  # nbgrader calls alembic by its name
+            ("PYTHONPATH", f"{Path.cwd()}{os.pathsep}{PACKAGES}"),
+        ):
+            rest = environment.get(name)
+            environment[name] = os.pathsep.join(
+                filter(None, [str(first), rest])
+            )
+        done = subprocess.run(
+            [sys.executable, *module, *words],
+            cwd=self.folder,
+            env=environment,
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == status, done.stderr
+        return done.stdout
+
+    def path(self, step, *learner):
+        folder = self.folder.joinpath(step, *learner, CHAPTER)
+        return folder / f"{CHAPTER}.ipynb"
+
+    def submits(self, learner, notebook):
+        path = self.path("submitted", learner)
+        path.parent.mkdir(parents=True)
+        notebooks.write(notebook, path)
+
+
+@pytest.fixture
+def course(tmp_path, warm_kernels):
+    """A chapter, released by nbgrader."""
+    if not PREFIX.exists():
+        pytest.skip("nbgrader is not installed (make .venv/.nbgrader)")
+    course = Course(tmp_path / "course")
+    course.runs("generate_assignment", CHAPTER)
+    return course
+
+
+@pytest.mark.exhaustive
+def test_the_release_is_the_learners_copy(course):
+    given = notebooks.read(course.path("release"))
+    own = plain.copy_of(
+        notebooks.read(sources.notebook_path(KEY)), set_up=False
+    )
+    assert [without_call(x.source) for x in given.cells] == [
+        x["source"] for x in own["cells"]
+    ]
+    assert not any(x.get("outputs") for x in given.cells)
+    assert [x.name for x in course.path("release").parent.iterdir()] == [
+        f"{CHAPTER}.ipynb"
+    ]
+
+
+@pytest.mark.exhaustive
+def test_validate_accepts_the_solutions_and_names_what_is_to_do(course):
+    said = course.runs("validate", str(course.path("source")))
+    assert "Success! Your notebook passes all the tests." in said
+    said = course.runs("validate", str(course.path("release")))
+    names = sources.names(KEY)
+    assert f"FAILED ON {len(names)} CELL(S)" in said
+    for name in names:
+        assert f"✗ {KEY}-{name}  0/" in said
+    assert not list(course.folder.rglob("progress.json"))
+
+
+@pytest.mark.exhaustive
+def test_the_gradebook_has_the_points_of_what_each_answer_does(course):
+    given = shortened(notebooks.read(course.path("release")))
+    names = ids(given)
+    worth = cells.points(given)
+    fooled = answered(given, names[:1])
+    for cell in fooled.cells:
+        if name := cells.checked_id(cell):
+            cell.source = f'print("✓ {name}")'
+    chatty = answered(given, names[:1])
+    for cell in chatty.cells:
+        if cells.exercise_id(cell) == names[0]:
+            cell.source += "\nimport sys\nprint('tried', file=sys.stderr)"
+    handed_in = {
+        "solved": (answered(given, names), names),
+        "half": (answered(given, names[::2], names[1::2]), names[::2]),
+        "wrong": (answered(given, (), names), []),
+        "untouched": (copy.deepcopy(given), []),
+        "fooled": (fooled, names[:1]),  # nbgrader restores a locked cell
+        "chatty": (chatty, names[:1]),
+    }
+    for learner, (notebook, _) in handed_in.items():
+        course.submits(learner, notebook)
+    course.runs("autograde", CHAPTER)
+    said = course.runs(CHAPTER, module=("-c", POINTS))
+    assert json.loads(said) == {
+        learner: {
+            f"{cells.CHECK}{name}": worth[name] if name in right else 0
+            for name in names
+        }
+        for learner, (_, right) in handed_in.items()
+    }
+    assert not list(course.folder.rglob("progress.json"))
