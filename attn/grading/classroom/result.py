@@ -132,5 +132,5 @@ def hardest(results: Iterable[Result]) -> list[tuple[str, int, int]]:
             count = counts.setdefault(mark.exercise, [0, 0])
             count[0] += mark.passed
             count[1] += 1
-    found = [(name, *count) for name, count in counts.items()]
+    found = [(name, x[0], x[1]) for name, x in counts.items()]
     return sorted(found, key=lambda x: (x[1] / x[2], x[0]))

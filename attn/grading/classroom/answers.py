@@ -1,0 +1,235 @@
+"""Read a learner's answers: the text of the exercise cells, and no more.
+
+Nothing of a submission is executed, imported or unpickled here.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import PurePath
+
+from attn.exercises import APPENDICES, CHAPTERS, cells, sources
+from attn.grading import notebooks
+from attn.grading.classroom import contents, documents
+from attn.grading.classroom.contents import Unreadable
+from attn.grading.classroom.documents import Cell, Document
+from attn.grading.classroom.magics import without_magics
+from attn.grading.classroom.submissions import Submission
+
+_BY_ID = "found by its cell's id: nbgrader's metadata are not in the file"
+_BY_NAME = "found by its name, in a cell that is not marked as the exercise's"
+
+
+@dataclass(frozen=True)
+class Answers:
+    """Hold a learner's answers, as text.
+
+    Args:
+        key: of the chapter.
+        cells: of each exercise that has a cell, its text; in the chapter's
+            order. An untouched stub is among them.
+        notes: of each exercise with something odd, what it is.
+        file_notes: what is odd about the file.
+    """
+
+    key: str
+    cells: dict[str, str]
+    notes: dict[str, tuple[str, ...]]
+    file_notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class _Chapter:
+    points: dict[str, int]  # by exercise, in order
+    cell_ids: dict[str, str]  # of the exercises' cells, to their exercises
+    texts: frozenset[str]  # digests of the cells that are no exercise
+
+
+def read(submission: Submission) -> Answers:
+    """Return the answers in a submission.
+
+    An exercise is found by nbgrader's ``grade_id``; else by the cell's id in
+    the chapter; else it is the one cell that defines its name. Of several
+    cells the last counts that is not an untouched stub, as when the notebook
+    is run. In a plain Python file the whole text is each answer.
+
+    Raises:
+        Unreadable: nothing in it can be graded.
+    """
+    text, notes = contents.decode(contents.load(submission.path))
+    is_python = submission.path.suffix.lower() == ".py"
+    document = (documents.python if is_python else documents.notebook)(text)
+    key = _chapter_of(document, submission.name)
+    notes += (*document.notes, *_of_other_chapters(document, key))
+    found = {}
+    odd = {}
+    for exercise in points(key):
+        source, about = _answer(document, key, exercise)
+        if source is not None:
+            found[exercise], left_out = without_magics(source)
+            about += _left_out(left_out)
+        if about:
+            odd[exercise] = about
+    return Answers(key, found, odd, notes)
+
+
+def points(key: str) -> dict[str, int]:
+    """Return what each exercise of a chapter is worth, in its order."""
+    return _pristine(key).points
+
+
+@cache
+def _pristine(key: str) -> _Chapter:
+    text = sources.notebook_path(key).read_text(encoding="utf-8")
+    notebook = json.loads(text)
+    exercises = [(cells.exercise_id(x), x) for x in notebook["cells"]]
+    return _Chapter(
+        cells.points(notebook),
+        {x["id"]: name for name, x in exercises if name},
+        frozenset(
+            notebooks.digest("".join(x["source"]))
+            for name, x in exercises
+            if not name
+        ),
+    )
+
+
+def _chapter_of(document: Document, name: str) -> str:
+    """Tell the chapter: by ids, by the file's name, by what is defined."""
+    marked = {x.exercise or x.checks for x in document.cells}
+    counts = {key: len(marked & set(points(key))) for key in CHAPTERS}
+    if key := _most(counts):
+        return key
+    # A cell's own id may be anything: one alone proves nothing.
+    ids = {x.id for x in document.cells}
+    counts = {k: len(ids & set(_pristine(k).cell_ids)) for k in CHAPTERS}
+    if max(counts.values()) > 1 and (key := _most(counts)):
+        return key
+    defined = {x for cell in document.cells for x in cell.defined}
+    counts = {
+        key: sum(x.partition("-")[2] in defined for x in points(key))
+        for key in CHAPTERS
+    }
+    named = _named_chapter(name)
+    if named and (counts[named] or not any(counts.values())):
+        return named
+    if PurePath(name).stem in APPENDICES or not (key := _most(counts)):
+        raise Unreadable(
+            "no exercise of the book is in it: neither an exercise's id, nor "
+            "a function or class with an exercise's name"
+        )
+    return key
+
+
+def _most(counts: dict[str, int]) -> str | None:
+    """Return the chapter with the highest count, the first of several."""
+    best = max(counts, key=lambda key: counts[key])
+    return best if counts[best] else None
+
+
+def _named_chapter(name: str) -> str | None:
+    """Return the chapter whose file name is in a path, its end first."""
+    for part in reversed(PurePath(name).parts):
+        part = re.sub(r"[\W_]+", "_", part.lower())
+        for key, chapter in CHAPTERS.items():
+            if chapter in part:
+                return key
+    return None
+
+
+def _of_other_chapters(document: Document, key: str) -> Iterator[str]:
+    known = {name for other in CHAPTERS for name in points(other)}
+    ids = {x.exercise for x in document.cells if x.exercise in known}
+    if others := sorted(ids - set(points(key)) - {None}, key=str):
+        yield f"not of chapter {CHAPTERS[key]}, not graded: " + ", ".join(
+            map(str, others)
+        )
+
+
+def _answer(
+    document: Document, key: str, exercise: str
+) -> tuple[str | None, tuple[str, ...]]:
+    """Return the text that counts as an answer, and notes on how it was found.
+
+    None if no cell is the exercise's.
+    """
+    ids = _pristine(key).cell_ids
+    ours = [x for x in document.cells if x.exercise == exercise]
+    how: tuple[str, ...] = ()
+    if not ours:
+        ours = [
+            x
+            for x in document.cells
+            if x.exercise not in points(key)
+            and ids.get(x.id or "") == exercise
+        ]
+        how = (_BY_ID,) if ours else ()
+    notes = tuple(
+        f"its cell is {x.kind}, not code, and is not taken"
+        for x in ours
+        if x.kind != "code"
+    )
+    ours = [x for x in ours if x.kind == "code"]
+    if not any(_is_work(x, exercise) for x in ours):
+        own, of_others = _defining(document, key, exercise)
+        if own:
+            ours, how = own, () if document.plain else (_BY_NAME,)
+        elif of_others and not ours:
+            where = of_others[-1].exercise
+            ours, how = of_others, (f"found in the cell of {where}",)
+    if not ours:
+        return None, notes
+    chosen, among = _chosen(ours, exercise)
+    return chosen.source, how + chosen.notes + notes + among
+
+
+def _defining(
+    document: Document, key: str, exercise: str
+) -> tuple[list[Cell], list[Cell]]:
+    """Return the cells that define an exercise's name.
+
+    First the learner's own; then those of other exercises, with which the
+    exercise's was merged. The chapter's own cells are not among them.
+    """
+    chapter = _pristine(key)
+    name = exercise.partition("-")[2]
+    some = [
+        x
+        for x in document.cells
+        if name in x.defined
+        and not x.checks
+        and x.exercise != exercise
+        and notebooks.digest(x.source) not in chapter.texts
+    ]
+    others = [x for x in some if x.exercise in chapter.points]
+    return [x for x in some if x not in others], others
+
+
+def _chosen(some: list[Cell], exercise: str) -> tuple[Cell, tuple[str, ...]]:
+    """Return the cell that counts, of those of one exercise."""
+    work = [x for x in some if _is_work(x, exercise)] or some[-1:]
+    if len({notebooks.digest(x.source) for x in work}) == 1:
+        return work[-1], ()
+    note = (
+        f"{len(work)} cells are this exercise's: the last counts, as when "
+        "the notebook is run"
+    )
+    return work[-1], (note,)
+
+
+def _left_out(lines: tuple[str, ...]) -> tuple[str, ...]:
+    if not lines:
+        return ()
+    more = f" and {len(lines) - 3} more" if len(lines) > 3 else ""
+    return (f"left out, as no Python: {', '.join(lines[:3])}{more}",)
+
+
+def _is_work(cell: Cell, exercise: str) -> bool:
+    """Return whether a cell holds more than nothing, or than its stub."""
+    stubs = (cell.stub, notebooks.digest(sources.stub(exercise)))
+    written = bool(cell.source.strip())
+    return written and notebooks.digest(cell.source) not in stubs

@@ -1,0 +1,251 @@
+"""Take a notebook or a Python file apart into cells, whatever it holds.
+
+nbformat refuses a file with one damaged cell. Here the others count.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from attn.exercises.cells import checked_id, exercise_id
+from attn.grading.classroom.contents import Unreadable, clean
+from attn.grading.classroom.magics import parse
+
+_LONGEST = 2**20  # characters of a cell
+_CELLS = 10_000
+_MOST = 2_000_000  # JSON values that hold others: each takes 64 bytes
+_DIGITS = 20  # of a whole number
+_READ = ("cells", "cell_type", "metadata", "nbgrader", "source")
+_CONFLICT = re.compile(r"^(<<<<<<<|>>>>>>>)(?: |$)", re.MULTILINE)
+_DEFINED = re.compile(r"^(?:async\s+)?(?:def|class)\s+(\w+)", re.MULTILINE)
+#: Where a cell of a Python file begins: jupytext's percent and light formats,
+#: VS Code's, and nbconvert's.
+_MARKER = re.compile(r"^# (?:%%|\+(?=$| [\[{]| \S+=)|In\[[\d ]*\]:)(.*)$")
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A cell of a submission, with nothing in it but what is graded.
+
+    Args:
+        kind: ``code``, ``markdown``, ``raw``, or what the file says.
+        source: its text; empty if it is none.
+        exercise: that its metadata name, of whatever kind the cell is.
+        checks: the exercise that it checks.
+        id: the notebook's own for it.
+        stub: digest of what was handed out in it.
+        notes: what is odd about it.
+    """
+
+    kind: str
+    source: str
+    exercise: str | None = None
+    checks: str | None = None
+    id: str | None = None
+    stub: str | None = None
+    notes: tuple[str, ...] = ()
+
+    @cached_property
+    def defined(self) -> frozenset[str]:
+        """The functions and classes that the cell defines at top level."""
+        names = frozenset(_DEFINED.findall(self.source))
+        if self.kind != "code" or not names:
+            return frozenset()
+        tree = parse(self.source)
+        if tree is None:
+            return names
+        kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+        return frozenset(x.name for x in tree.body if isinstance(x, kinds))
+
+
+@dataclass(frozen=True)
+class Document:
+    """The cells of a submission.
+
+    Args:
+        cells: in the file's order; of a plain Python file, one.
+        plain: True of a Python file that is no copy of a chapter.
+        notes: what is odd about the file.
+    """
+
+    cells: list[Cell]
+    plain: bool = False
+    notes: tuple[str, ...] = ()
+
+
+def notebook(text: str) -> Document:
+    """Read a notebook of format 3 or 4.
+
+    Raises:
+        Unreadable: it is no JSON, or holds no list of cells.
+    """
+    data, notes = _json(text)
+    if not isinstance(data, dict):
+        raise Unreadable(
+            f"its JSON must be an object, as a notebook is; got {_kind(data)}"
+        )
+    version = data.get("nbformat")
+    if isinstance(version, int) and version > 4:
+        raise Unreadable(
+            f"its notebook format must be 3 or 4; got {version}. Save it as "
+            "format 4 (jupyter nbconvert --to notebook --nbformat 4)"
+        )
+    if not isinstance(version, int):
+        notes.append("it does not say which notebook format it has")
+    entries = data.get("cells")
+    sheets = data.get("worksheets")
+    if entries is None and isinstance(sheets, list):  # format 3
+        sheets = [x.get("cells") for x in sheets if isinstance(x, dict)]
+        lists = [x for x in sheets if isinstance(x, list)]
+        entries = [entry for one in lists for entry in one]
+    if not isinstance(entries, list):
+        raise Unreadable(
+            f"its cells must be a list; got {_kind(entries)}: is it a "
+            "notebook?"
+        )
+    real = [x for x in entries if isinstance(x, dict)]
+    if odd := len(entries) - len(real):
+        notes.append(f"{odd} of its {len(entries)} cells are no cells")
+    if len(real) > _CELLS:
+        raise Unreadable(f"it must have at most {_CELLS} cells")
+    return Document([_cell(x) for x in real], notes=tuple(notes))
+
+
+def python(text: str) -> Document:
+    """Read a Python file: a chapter exported as one, or any other."""
+    entries = list(_split(text))
+    cells = [_cell(x) for x in entries]
+    if len(cells) > 1 and any(_of_a_chapter(x) for x in cells):
+        return Document(cells)
+    return Document([_cell(_code(text))], plain=True)
+
+
+def _of_a_chapter(cell: Cell) -> bool:
+    return bool(cell.exercise or re.match(r'check\(["\']', cell.source))
+
+
+def _json(text: str) -> tuple[Any, list[str]]:
+    if text.count("{") + text.count("[") > _MOST:
+        raise Unreadable("its JSON has millions of values: clear its outputs")
+    repeated: set[str] = set()
+
+    def one(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        made = dict(pairs)
+        if len(made) < len(pairs):
+            count = Counter(name for name, _ in pairs)
+            repeated.update(name for name in _READ if count[name] > 1)
+        return made
+
+    def whole(digits: str) -> int:
+        return int(digits) if len(digits) < _DIGITS else 0
+
+    try:
+        data = json.loads(
+            text,
+            object_pairs_hook=one,
+            parse_int=whole,
+            parse_constant=lambda name: None,  # NaN
+        )
+    except json.JSONDecodeError as error:
+        raise Unreadable(_why_no_json(text, error)) from None
+    except RecursionError:
+        raise Unreadable("its JSON is nested too deeply") from None
+    notes = []
+    if repeated:
+        notes.append("keys are repeated in its JSON: the last of each counts")
+    return data, notes
+
+
+def _why_no_json(text: str, error: json.JSONDecodeError) -> str:
+    start = text.lstrip()[:200].lower()
+    if start.startswith(("<!doctype html", "<html")):
+        return "it is a web page: download the notebook itself"
+    if _CONFLICT.search(text):
+        return "git's conflict markers (<<<<<<<) are in it: merge it first"
+    where = f"line {error.lineno}, column {error.colno}"
+    if error.pos >= len(text.rstrip()) or "Unterminated" in error.msg:
+        return f"its JSON breaks off (after {where}): it is not complete"
+    return f"it is no JSON: {error.msg} at {where}"
+
+
+def _cell(entry: dict[str, Any]) -> Cell:
+    kind = entry.get("cell_type")
+    source, notes = _source(entry.get("source", entry.get("input", "")))
+    metadata = entry.get("metadata")
+    metadata = metadata if isinstance(metadata, dict) else {}
+    about = metadata.get("nbgrader")
+    known = {"nbgrader": about} if _is_about(about) else {}
+    # The metadata of a cell that was retyped still name its exercise.
+    code = {"cell_type": "code", "metadata": known}
+    own = entry.get("id", metadata.get("id"))  # Colab's are in the metadata
+    given = metadata.get("attn")
+    given = given.get("stub") if isinstance(given, dict) else None
+    return Cell(
+        kind if isinstance(kind, str) else "unknown",
+        source,
+        exercise_id(code),
+        checked_id(code),
+        own if isinstance(own, str) else None,
+        given if isinstance(given, str) else None,
+        notes,
+    )
+
+
+def _is_about(value: Any) -> bool:
+    return isinstance(value, dict) and isinstance(value.get("grade_id"), str)
+
+
+def _source(value: Any) -> tuple[str, tuple[str, ...]]:
+    lines = value if isinstance(value, list) else [value or ""]
+    if not all(isinstance(line, str) for line in lines):
+        return "", ("the cell's source is not text",)
+    text = clean("".join(lines))
+    if len(text) > _LONGEST:
+        return "", ("the cell's source has more than a million characters",)
+    return text, ()
+
+
+def _split(text: str) -> Iterator[dict[str, Any]]:
+    """Yield the cells of a Python file, as a notebook has them."""
+    entry, lines = _code(""), list[str]()
+    for line in text.split("\n"):
+        if not (marker := _MARKER.match(line)):
+            if line != "# -":  # the end of a cell of the light format
+                lines.append(line)
+            continue
+        yield entry | {"source": _joined(lines)}
+        entry, lines = _code("", marker[1]), []
+    yield entry | {"source": _joined(lines)}
+
+
+def _joined(lines: Iterable[str]) -> str:
+    return "\n".join(lines).strip("\n")
+
+
+def _code(source: str, options: str = "") -> dict[str, Any]:
+    kind = re.search(r"\[(markdown|md|raw)\]", options.partition("=")[0])
+    metadata = {}
+    if about := re.search(r"\bnbgrader=(?=\{)", options):
+        try:
+            found, _ = json.JSONDecoder().raw_decode(options[about.end() :])
+            metadata["nbgrader"] = found
+        except (ValueError, RecursionError):
+            pass
+    return {
+        "cell_type": kind[1] if kind else "code",
+        "source": source,
+        "metadata": metadata,
+    }
+
+
+def _kind(value: Any) -> str:
+    names = [(dict, "an object"), (list, "a list"), (str, "a text")]
+    found = [name for kind, name in names if isinstance(value, kind)]
+    return found[0] if found else "nothing" if value is None else "a number"

@@ -1,0 +1,188 @@
+"""Find the submissions in what a teacher names: files, and folders of them.
+
+A folder may be flat (``alice_05.ipynb``), hold a folder for each learner
+(Gradescope, a learning platform), or nbgrader's ``LEARNER/ASSIGNMENT/``.
+Nothing is opened here.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path, PurePath
+
+SUFFIXES = (".ipynb", ".py")
+
+
+@dataclass(frozen=True)
+class Submission:
+    """One row of a batch.
+
+    Args:
+        path: of the file; of a folder, where that holds no file to grade.
+        name: relative to what the teacher named; unique in a batch.
+        learner: the first folder below the named one, else the file's stem.
+    """
+
+    path: Path
+    name: str
+    learner: str
+
+
+@dataclass(frozen=True)
+class _Found:
+    root: Path  # the named folder, or the folder of the named file
+    below: PurePath  # relative to it
+
+
+def find(paths: Iterable[str | Path]) -> list[Submission]:
+    """Return the submissions in files and folders, in a stable order.
+
+    Each notebook and each Python file is one submission. Hidden files,
+    ``.ipynb_checkpoints`` and ``__pycache__`` are left out; links inside a
+    folder are not followed. A folder that cannot be listed is a submission
+    of its own, and so is a learner's folder without a file to grade: no
+    learner is forgotten.
+
+    Args:
+        paths: what the teacher names. A link among them is followed.
+
+    Raises:
+        ValueError: a path does not exist, is neither a folder nor a file of
+            these two kinds, or holds nothing to grade.
+    """
+    found: dict[Path, _Found] = {}
+    for path in map(Path, paths):
+        some = list(_below(path))
+        if not some:
+            raise ValueError(
+                f"a path must hold a notebook (.ipynb) or a .py; got {path}, "
+                "a folder without one"
+            )
+        for one in some:
+            found.setdefault(one.root / one.below, one)
+    if not found:
+        raise ValueError("paths must name a file or a folder; got none")
+    names = _unique([*found.values()])
+    learners = [*map(_learner, found.values(), names)]
+    if len(set(learners)) == 1 and len({x.root for x in found.values()}) > 1:
+        # submitted/*: every folder holds the same, and it is the learner's
+        learners = [PurePath(name).parts[0] for name in names]
+    shown = _told_apart(map(_printable, names))
+    return [
+        Submission(path, name, _printable(learner))
+        for path, name, learner in zip(found, shown, learners, strict=True)
+    ]
+
+
+def _below(named: Path) -> Iterator[_Found]:
+    try:
+        path = named.resolve(strict=True)
+    except (OSError, RuntimeError, ValueError) as error:
+        raise ValueError(
+            f"a path must exist; got {os.fspath(named)!r} ({error})"
+        ) from None
+    if path.is_dir():
+        return _walk(path)
+    if path.suffix.lower() not in SUFFIXES:
+        raise ValueError(
+            "a path must be a folder, a notebook (.ipynb) or a .py; got "
+            f"{named}"
+        )
+    return iter([_Found(path.parent, PurePath(path.name))])
+
+
+def _walk(root: Path) -> Iterator[_Found]:
+    folders, files = _list(root)
+    yield from (_Found(root, PurePath(name)) for name in files)
+    for name in folders:
+        some = [*_deeper(root, PurePath(name))]
+        is_file = name.lower().endswith(SUFFIXES)  # by its name
+        if not some and (is_file or not files):  # or a learner's folder
+            some = [PurePath(name)]
+        yield from (_Found(root, below) for below in some)
+
+
+def _deeper(root: Path, below: PurePath) -> Iterator[PurePath]:
+    """Yield what is to be graded in a folder, however deep it is."""
+    waiting = [below]
+    while waiting:
+        folder = waiting.pop()
+        if (root / folder).is_symlink():
+            continue
+        try:
+            folders, files = _list(root / folder)
+        except ValueError:
+            yield folder
+            continue
+        yield from (folder / name for name in files)
+        waiting += [folder / name for name in reversed(folders)]
+
+
+def _list(folder: Path) -> tuple[list[str], list[str]]:
+    """Return the names of the folders, and of the files to grade."""
+    folders, files = [], []
+    try:
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                if entry.name.startswith((".", "__pycache__")):
+                    continue
+                if os.path.isdir(entry.path):  # never raises
+                    folders.append(entry.name)
+                elif entry.name.lower().endswith(SUFFIXES):
+                    files.append(entry.name)
+    except OSError as error:
+        raise ValueError(
+            f"a folder must be readable; got {folder} ({error.strerror})"
+        ) from error
+    return sorted(folders), sorted(files)
+
+
+def _unique(found: list[_Found]) -> list[str]:
+    """Name each relative to what was named, and all differently.
+
+    Equal names get the folders above the named ones in front.
+    """
+    depths = {x.root: 0 for x in found}
+    while True:
+        names = [
+            str(PurePath(*_last(x.root.parts, depths[x.root]), x.below))
+            for x in found
+        ]
+        count = Counter(names)
+        pairs = zip(found, names, strict=True)
+        again = {x.root for x, name in pairs if count[name] > 1}
+        if not again:
+            return names
+        depths |= {root: depths[root] + 1 for root in again}
+
+
+def _last(parts: tuple[str, ...], count: int) -> tuple[str, ...]:
+    return parts[len(parts) - count :]
+
+
+def _learner(found: _Found, name: str) -> str:
+    if len(found.below.parts) > 1:
+        return found.below.parts[0]
+    above = PurePath(name).parts[:-1]
+    return above[0] if above else found.below.stem
+
+
+def _printable(text: str) -> str:
+    """Escape what would break a line, a terminal or a report's encoding."""
+    return "".join(
+        x if x.isprintable() else x.encode("unicode_escape").decode()
+        for x in text
+    )
+
+
+def _told_apart(names: Iterable[str]) -> list[str]:
+    """Number names that became equal when they were made printable."""
+    seen: Counter[str] = Counter()
+    shown = []
+    for name in names:
+        seen[name] += 1
+        shown.append(f"{name} ({seen[name]})" if seen[name] > 1 else name)
+    return shown

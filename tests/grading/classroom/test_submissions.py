@@ -1,0 +1,189 @@
+"""Each file is one submission, wherever it is and whatever it is."""
+
+import os
+
+import pytest
+
+from attn.grading.classroom import submissions
+from attn.grading.classroom.answers import Unreadable, read
+from attn.grading.classroom.submissions import find
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    """Make files below a folder, and go there."""
+    monkeypatch.chdir(tmp_path)
+
+    def make(*names):
+        for name in names:
+            path = tmp_path / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.touch()
+        return tmp_path
+
+    return make
+
+
+def rows(*paths):
+    return [(x.name, x.learner) for x in find(paths)]
+
+
+def test_a_flat_folder_is_a_class(place):
+    place("in/bob_05.ipynb", "in/alice_05.ipynb", "in/notes.txt")
+    assert rows("in") == [
+        ("alice_05.ipynb", "alice_05"),
+        ("bob_05.ipynb", "bob_05"),
+    ]
+
+
+def test_nbgraders_folders_name_the_learner(place):
+    place(
+        "submitted/bob/ps1/05.ipynb",
+        "submitted/alice/ps1/05.ipynb",
+        "submitted/alice/ps1/extra/06.py",
+    )
+    expected = [
+        ("alice/ps1/05.ipynb", "alice"),
+        ("alice/ps1/extra/06.py", "alice"),
+        ("bob/ps1/05.ipynb", "bob"),
+    ]
+    assert rows("submitted") == expected
+    names = ["submitted/alice", "submitted/bob"]  # as a shell names them
+    assert rows(*names) == expected
+
+
+def test_a_folder_and_files_mix(place):
+    place("in/a/x.ipynb", "in/b.ipynb")
+    assert rows("in") == [("b.ipynb", "b"), ("a/x.ipynb", "a")]
+
+
+def test_caches_and_hidden_files_are_no_submissions(place):
+    place(
+        "in/a/.ipynb_checkpoints/x-checkpoint.ipynb",
+        "in/a/__pycache__/x.py",
+        "in/a/.x.ipynb",
+        "in/.git/x.py",
+        "in/a/x.IPYNB",
+    )
+    assert rows("in") == [("a/x.IPYNB", "a")]
+
+
+def test_equal_names_from_two_places_are_told_apart(place):
+    place("a/x.ipynb", "b/x.ipynb", "b/y.ipynb")
+    assert rows("a/x.ipynb", "b/x.ipynb") == [
+        ("a/x.ipynb", "a"),
+        ("b/x.ipynb", "b"),
+    ]
+    names = [name for name, _ in rows("a", "b")]
+    assert names == ["a/x.ipynb", "b/x.ipynb", "b/y.ipynb"]
+
+
+def test_two_weeks_of_a_class_keep_its_learners(place):
+    place(*(f"{w}/{x}/05.ipynb" for w in ("w1", "w2") for x in ("ann", "bo")))
+    assert rows("w1", "w2") == [
+        ("w1/ann/05.ipynb", "ann"),
+        ("w1/bo/05.ipynb", "bo"),
+        ("w2/ann/05.ipynb", "ann"),
+        ("w2/bo/05.ipynb", "bo"),
+    ]
+
+
+def test_a_file_named_twice_is_one_submission(place):
+    place("in/x.ipynb", "in/y.py")
+    assert rows("in/x.ipynb", "in", "in/../in/x.ipynb") == [
+        ("x.ipynb", "x"),
+        ("y.py", "y"),
+    ]
+
+
+def test_a_learners_empty_folder_is_a_row(place):
+    folder = place("in/a/x.ipynb", "in/b/essay.pdf")
+    (folder / "in/c").mkdir()
+    assert rows("in") == [("a/x.ipynb", "a"), ("b", "b"), ("c", "c")]
+    with pytest.raises(Unreadable, match="without a notebook"):
+        read(find(["in"])[1])
+
+
+def test_folders_that_hold_data_are_no_learners(place):
+    place("in/x.ipynb", "in/data/table.csv")
+    assert rows("in") == [("x.ipynb", "x")]
+
+
+def test_a_folder_that_cannot_be_listed_is_a_row(place, monkeypatch):
+    place("in/a/x.ipynb", "in/b/ps1/x.ipynb")
+    scan = os.scandir
+
+    def scandir(path):
+        if str(path).endswith("ps1"):
+            raise PermissionError(13, "Permission denied")
+        return scan(path)
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    assert rows("in") == [("a/x.ipynb", "a"), ("b/ps1", "b")]
+    with pytest.raises(Unreadable, match="listed: Permission denied"):
+        read(find(["in"])[1])
+    with pytest.raises(ValueError, match="must be readable"):
+        find(["in/b/ps1"])
+
+
+def test_links_are_followed_only_where_the_teacher_names_them(place):
+    folder = place("real/x.ipynb", "in/a/y.ipynb")
+    (folder / "in/b").symlink_to(folder / "real")
+    (folder / "in/c.ipynb").symlink_to(folder / "real/x.ipynb")
+    (folder / "in/loop.ipynb").symlink_to("loop.ipynb")
+    (folder / "in/a/up").symlink_to(folder / "in")
+    assert rows("in") == [
+        ("c.ipynb", "c"),
+        ("loop.ipynb", "loop"),
+        ("a/y.ipynb", "a"),
+    ]
+    assert rows("in/b") == [("x.ipynb", "x")]
+    (named,) = find(["in/c.ipynb"])
+    assert named.path == (folder / "real/x.ipynb").resolve()
+
+
+def test_a_deep_folder_is_reached(place):
+    place("in/" + "d/" * 300 + "x.ipynb")
+    assert [x.learner for x in find(["in"])] == ["d"]
+
+
+@pytest.mark.parametrize("name", ["new\nline", "\x1b[31mred", "\udcff", "é"])
+def test_a_name_is_one_line_that_can_be_printed(name, place):
+    folder = place(f"in/{name}.ipynb", "in/plain.ipynb")
+    for x in find(["in"]):
+        assert x.name.isprintable() and x.learner.isprintable()
+        x.name.encode()
+        assert x.path.parent == (folder / "in").resolve()
+
+
+def test_names_that_print_alike_stay_unique(place):
+    place("in/a\n.ipynb", "in/a\\n.ipynb")
+    assert len({x.name for x in find(["in"])}) == 2
+
+
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [
+        ("nowhere", "must exist; got 'nowhere'"),
+        ("in/nowhere.ipynb", "must exist"),
+        ("in/x.zip", "must be a folder, a notebook"),
+        ("empty", "a folder without one"),
+        ("a\0b", "must exist"),
+        ("loop.ipynb", "must exist"),
+    ],
+)
+def test_a_path_that_names_nothing_is_the_teachers_error(path, said, place):
+    folder = place("in/x.zip", "in/x.ipynb", "empty/readme.md")
+    (folder / "loop.ipynb").symlink_to("loop.ipynb")
+    with pytest.raises(ValueError, match=said):
+        find(["in", path])
+
+
+def test_nothing_named_is_an_error():
+    with pytest.raises(ValueError, match="got none"):
+        find([])
+
+
+def test_the_order_is_stable(place, monkeypatch):
+    place(*(f"in/{x}.ipynb" for x in "dbca"))
+    assert [x.learner for x in submissions.find(["in"])] == list("abcd")
