@@ -14,7 +14,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python; do \
 PY := .venv/bin/python
 PINS := constraints.txt pyproject.toml
 BOOK_NEEDS := jupyter-book dukpy sphinxext-opengraph sphinx-sitemap
-EVERYTHING := .[learn,dev]
+EVERYTHING := .[learn,grade,dev]
 PARALLEL := OMP_NUM_THREADS=1 $(PY) -m pytest -n 2 --dist worksteal
 BOOK := _build/html/index.html
 BOOK_FROM := $(shell find _config.yml _toc.yml Makefile book notebooks solutions \

@@ -1,0 +1,237 @@
+"""Gather the results of a batch by learner, chapter, exercise and mistake."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+
+from attn.grading.classroom.reports.text import clean, natural
+from attn.grading.classroom.result import Mark, Result, hardest
+
+#: Names that Windows keeps for itself, whatever their ending.
+_RESERVED = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.I)
+
+
+@dataclass(frozen=True)
+class Learner:
+    """All submissions of one learner.
+
+    Args:
+        name: in the class's table.
+        file: the stem of the files about this learner; unique in a batch.
+        results: of each submission.
+    """
+
+    name: str
+    file: str
+    results: tuple[Result, ...]
+
+    @cached_property
+    def counted(self) -> dict[str, Result]:
+        """The submission that counts in each chapter: the best, else the
+        first."""
+        best: dict[str, Result] = {}
+        for result in self.results:
+            if result.status == "graded":
+                chapter = result.chapter or "no chapter"
+                best.setdefault(chapter, result)
+                if result.points > best[chapter].points:
+                    best[chapter] = result
+        return {name: best[name] for name in sorted(best, key=natural)}
+
+    @cached_property
+    def marks(self) -> dict[str, Mark]:
+        """The marks that count, by exercise."""
+        counted = self.counted.values()
+        return {x.exercise: x for result in counted for x in result.marks}
+
+    @property
+    def unreadable(self) -> tuple[Result, ...]:
+        """The submissions that could not be graded."""
+        return tuple(x for x in self.results if x.status == "unreadable")
+
+    @property
+    def points(self) -> float:
+        """The points of the submissions that count."""
+        return sum(x.points for x in self.counted.values())
+
+    @property
+    def max_points(self) -> float:
+        """The points that the chapters handed in are worth."""
+        return sum(x.max_points for x in self.counted.values())
+
+
+@dataclass(frozen=True)
+class Misconception:
+    """A mistake, and where it was made.
+
+    Args:
+        name: of the mistake.
+        why: the paragraph that explains it.
+        exercises: in which it was made, and how often.
+        learners: that made it, each once.
+    """
+
+    name: str
+    why: str
+    exercises: dict[str, int]
+    learners: tuple[Learner, ...]
+
+
+@dataclass(frozen=True)
+class Batch:
+    """The learners of a batch, in the order of their names."""
+
+    learners: tuple[Learner, ...]
+
+    @classmethod
+    def of(cls, results: Iterable[Result]) -> Batch:
+        """Gather results, whatever order they come in."""
+        groups: dict[str, list[Result]] = {}
+        for result in map(clean, results):
+            groups.setdefault(result.learner, []).append(result)
+        files = file_names(groups)
+        names = sorted(groups, key=natural)
+        return cls(
+            tuple(
+                Learner(
+                    name,
+                    files[name],
+                    tuple(sorted(groups[name], key=_by_submission)),
+                )
+                for name in names
+            )
+        )
+
+    @cached_property
+    def results(self) -> tuple[Result, ...]:
+        """All results, in the order of the learners."""
+        return tuple(x for learner in self.learners for x in learner.results)
+
+    @cached_property
+    def counted(self) -> tuple[Result, ...]:
+        """The results that count, in the order of the learners."""
+        return tuple(
+            x for learner in self.learners for x in learner.counted.values()
+        )
+
+    @cached_property
+    def graded(self) -> tuple[Learner, ...]:
+        """The learners with anything that could be graded."""
+        return tuple(x for x in self.learners if x.counted)
+
+    @cached_property
+    def unreadable(self) -> tuple[tuple[Learner, Result], ...]:
+        """The submissions that could not be graded, with their learners."""
+        return tuple((x, r) for x in self.learners for r in x.unreadable)
+
+    @cached_property
+    def chapters(self) -> dict[str, dict[str, float]]:
+        """The exercises of each chapter, and the points of each."""
+        found: dict[str, dict[str, float]] = {}
+        for learner in self.learners:
+            for name, result in learner.counted.items():
+                worth = found.setdefault(name, {})
+                for mark in result.marks:
+                    most = max(mark.max_points, worth.get(mark.exercise, 0))
+                    worth[mark.exercise] = most
+        return {name: found[name] for name in sorted(found, key=natural)}
+
+    @property
+    def max_points(self) -> float:
+        """The points of a learner with every exercise of every chapter."""
+        return sum(sum(x.values()) for x in self.chapters.values())
+
+    @cached_property
+    def hardest(self) -> list[tuple[str, int, int]]:
+        """(exercise, passed, graded) of what counts, the hardest first."""
+        return hardest(self.counted)
+
+    @cached_property
+    def misconceptions(self) -> list[Misconception]:
+        """The mistakes that have a name, the most common first."""
+        made: dict[str, dict[str, Learner]] = {}
+        exercises: dict[str, Counter[str]] = {}
+        reasons: dict[str, str] = {}
+        for learner in self.learners:
+            for mark in learner.marks.values():
+                for name, why in mistakes(mark):
+                    made.setdefault(name, {})[learner.name] = learner
+                    exercises.setdefault(name, Counter())[mark.exercise] += 1
+                    reasons[name] = reasons.get(name) or why
+        found = [
+            Misconception(
+                name,
+                reasons[name],
+                dict(sorted(exercises[name].items(), key=_most_first)),
+                tuple(made[name].values()),
+            )
+            for name in made
+        ]
+        return sorted(found, key=lambda x: (-len(x.learners), x.name))
+
+    def bins(self) -> list[tuple[str, int]]:
+        """Return how many of the graded learners have how many points."""
+        most = self.max_points
+        if not most:
+            return []
+        fine = most <= 20
+        last = int(most) if fine else 9
+        labels = [str(i) if fine else f"{10 * i} %" for i in range(last + 1)]
+        scale = 1 if fine else 10 / most
+        found = Counter(
+            min(int(scale * x.points + 1e-9), last) for x in self.graded
+        )
+        return [(label, found[i]) for i, label in enumerate(labels)]
+
+
+def mistakes(mark: Mark) -> list[tuple[str, str]]:
+    """Return the names of a mark's mistakes, each with its explanation.
+
+    Two mistakes in one answer are joined by "and"; of names joined by "or"
+    it is not known which one it is, so they stay together.
+    """
+    if not mark.mistake:
+        return []
+    names = mark.mistake.split(", and: ")
+    lines = mark.message.splitlines()
+    if not lines or mark.mistake not in lines[0]:
+        return [(name, "") for name in names]
+    reasons = lines[1 : 1 + len(names)] + [""] * len(names)
+    return list(zip(names, reasons, strict=False))
+
+
+def file_names(names: Iterable[str]) -> dict[str, str]:
+    """Return a stem for the files of each name, good on any file system.
+
+    Where two names have one stem, or differ by case only, each gets a digest
+    (and what looks like a digest, gets one): the stems depend on the set of
+    names alone.
+    """
+    stems = {name: _stem(name) for name in names}
+    taken = Counter(x.casefold() for x in stems.values())
+    return {
+        name: f"{stem}-{hashlib.sha256(name.encode()).hexdigest()[:16]}"
+        if taken[stem.casefold()] > 1 or re.search("-[0-9a-f]{16}$", stem)
+        else stem
+        for name, stem in stems.items()
+    }
+
+
+def _stem(name: str) -> str:
+    plain = unicodedata.normalize("NFC", name)
+    plain = re.sub(r"[^\w.-]+", "-", plain).strip(".-")[:48].rstrip(".-")
+    return f"_{plain}" if _RESERVED.fullmatch(plain) else plain or "_"
+
+
+def _by_submission(result: Result) -> tuple[object, ...]:
+    return natural(result.submission)
+
+
+def _most_first(item: tuple[str, int]) -> tuple[int, str]:
+    return -item[1], item[0]

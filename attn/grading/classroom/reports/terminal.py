@@ -1,0 +1,150 @@
+"""Show results in a terminal of any width."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from rich import box
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from attn.grading.classroom.reports.batch import Batch
+from attn.grading.classroom.reports.marks import (
+    headline,
+    sign,
+    wrong_in_short,
+)
+from attn.grading.classroom.reports.text import number, plural, share
+from attn.grading.classroom.result import Result
+
+_STYLES = {"✓": "green", "✗": "red", "·": "dim"}
+_WIDE = 64  # columns of text from which on a diagnosis fits beside the rest
+
+
+def table(results: Iterable[Result]) -> RenderableType:
+    """Return a table of results, for rich's ``Console.print``.
+
+    A class has a row for each submission and a total. A single submission
+    has a row for each exercise. A narrow terminal shows fewer columns.
+    """
+    return _Results(Batch.of(results))
+
+
+class _Results:
+    """Choose the columns when the width of the terminal is known."""
+
+    def __init__(self, batch: Batch) -> None:
+        self.batch = batch
+
+    def __rich_console__(
+        self, console: Console, options: ConsoleOptions
+    ) -> Iterator[RenderableType]:
+        results = self.batch.results
+        if len(results) == 1 and results[0].status == "graded":
+            yield _exercises(results[0], options.max_width)
+            yield from _remarks(results[0])
+        else:
+            yield _submissions(self.batch, options.max_width)
+            yield Text(_total(self.batch), style="bold")
+
+
+def _submissions(batch: Batch, width: int) -> Table:
+    has_chapter = len(batch.chapters) > 1 and width >= _WIDE
+    says_why = width - 26 * has_chapter >= _WIDE
+    view = _table(width)
+    view.add_column("learner", max_width=24)  # the one that shrinks
+    if has_chapter:
+        view.add_column("chapter", no_wrap=True)
+    view.add_column("points", justify="right", no_wrap=True)
+    view.add_column("exercises", no_wrap=True)
+    if says_why:
+        view.add_column("what went wrong", ratio=1)
+    for learner in batch.learners:
+        several = len(learner.results) > max(1, len(learner.counted))
+        for result in learner.results:
+            name = result.submission if several else learner.name
+            cells = [_short(name)]
+            if has_chapter:
+                cells.append(_short(result.chapter or ""))
+            cells += [_points(result), _signs(result)]
+            if says_why:
+                cells.append(_short(wrong_in_short(result)))
+            view.add_row(*cells)
+    return view
+
+
+def _exercises(result: Result, width: int) -> Table:
+    view = _table(width)
+    view.add_column("", no_wrap=True)
+    view.add_column("exercise", no_wrap=width >= _WIDE)
+    view.add_column("points", justify="right", no_wrap=True)
+    if width >= _WIDE:
+        view.add_column("what went wrong", ratio=1)
+    for mark in result.marks:
+        said = [] if mark.passed else [headline(mark)]
+        why = Text("\n".join([*said, *(f"note: {x}" for x in mark.notes)]))
+        cells = [Text(sign(mark), _STYLES[sign(mark)]), _short(mark.exercise)]
+        if width < _WIDE and why:
+            cells[1] = Text.assemble(mark.exercise, "\n", why)
+        worth = f"{number(mark.points)}/{number(mark.max_points)}"
+        cells.append(Text(worth))
+        view.add_row(*cells, *([why] if width >= _WIDE else ()))
+    return view
+
+
+def _remarks(result: Result) -> Iterator[Text]:
+    """Yield the total, and what is odd about the file and its run."""
+    whole = f"{number(result.points)}/{number(result.max_points)} points"
+    yield Text(f"{result.submission}  {whole}", style="bold")
+    for note in result.notes:
+        yield Text(f"note: {note}")
+    if result.run.message:
+        said = " ".join(result.run.message.split())
+        yield Text(f"the chapter's run: {result.run.status}: {said}")
+
+
+def _table(width: int) -> Table:
+    return Table(
+        box=box.SIMPLE_HEAD,
+        expand=width >= _WIDE,
+        pad_edge=False,
+        show_edge=False,
+    )
+
+
+def _short(text: str) -> Text:
+    """Return a text of one line, however narrow its column is."""
+    return Text(text, no_wrap=True, overflow="ellipsis")
+
+
+def _points(result: Result) -> Text:
+    if result.status == "unreadable":
+        return Text("–")
+    return Text(f"{number(result.points)}/{number(result.max_points)}")
+
+
+def _signs(result: Result) -> Text:
+    if result.status == "unreadable":
+        return Text("unreadable", style="red")
+    signs = [sign(x) for x in result.marks]
+    return Text.assemble(*((x, _STYLES[x]) for x in signs))
+
+
+def _total(batch: Batch) -> str:
+    """Return the last line: nothing that was handed in is left out."""
+    got = sum(x.points for x in batch.counted)
+    most = sum(x.max_points for x in batch.counted)
+    said = [
+        plural(len(batch.results), "submission"),
+        f"{number(got)}/{number(most)} points ({share(got, most):.0f} %)",
+    ]
+    if batch.unreadable:
+        said.append(f"{len(batch.unreadable)} unreadable")
+    again = len(batch.results) - len(batch.counted) - len(batch.unreadable)
+    if again:
+        said.append(f"{again} handed in again: the best one counts")
+    chapter = (
+        f"{next(iter(batch.chapters))}: " if len(batch.chapters) == 1 else ""
+    )
+    return chapter + ", ".join(said)

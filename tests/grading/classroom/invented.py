@@ -1,0 +1,103 @@
+"""An invented class, and names and texts that would harm a report."""
+
+import random
+
+from attn.grading.classroom.result import Mark, Result, Run
+
+WORTH = {
+    "gqa-repeat_kv": 2,
+    "gqa-grouped_attention": 3,
+    "gqa-pool_heads": 2,
+}
+TILED = "Heads in tile order (0, 1, 0, 1)"
+DIAGNOSIS = f"""this looks like: {TILED}
+What is the difference between `repeat` and `repeat_interleave`?
+wrong when heads are shared: it differs at [0, 1]: got -2.1, expected 1.5
+  x         (2, 3, 2, 1) float32 [1.541, -0.2934, …]
+  got       -2.179        0.5684
+  expected  1.541         -0.2934"""
+#: Each would do harm in one of the formats.
+HOSTILE = (
+    "=HYPERLINK(\"http://evil.example\",\"Ann\")",
+    "+1", "-1", "@SUM(1)", " =1+1", "＝1",
+    "<script>alert(1)</script>",
+    "</style><img src=x onerror=alert(1)>",
+    "{{ 7 * 7 }}{% raw %}",
+    "[red]x[/red][link=http://evil.example]",
+    "../../../etc/passwd", "..", "/", "", "con", "a/b", "A/B", "a-b",
+    "nul\0inside", "two\nlines", "tab\there", "\x1b[2Jcleared",
+    "back\u202ewards", "half \ud800", "not \ufffe a character", "]]>&amp;",
+    "x" * 300, "Zoë", "Zoe\u0308", "ZOË", "a-b-0123456789abcdef",
+)  # fmt: skip
+
+
+def right(exercise="gqa-repeat_kv", **other):
+    return Mark(exercise, WORTH[exercise], WORTH[exercise], "passed", **other)
+
+
+def wrong(exercise="gqa-repeat_kv", status="wrong", message=DIAGNOSIS, **more):
+    name = TILED if message is DIAGNOSIS else None
+    kind = {"points": 0, "max_points": WORTH[exercise], "status": status}
+    return Mark(
+        exercise, **kind | {"message": message, "mistake": name} | more
+    )
+
+
+def graded(learner, *marks, chapter="05_gqa", **other):
+    path = other.pop("submission", f"{learner}/{chapter}.ipynb")
+    run = Run("ran", cells=40, failed=sum(not x.passed for x in marks))
+    return Result(
+        **{
+            "submission": path,
+            "learner": learner,
+            "chapter": chapter,
+            "marks": marks,
+            "run": run,
+            "isolation": "bubblewrap: no network",
+            "seed": 7,
+        }
+        | other
+    )
+
+
+def unreadable(learner, message="the file is empty", **other):
+    path = other.pop("submission", f"{learner}.ipynb")
+    return Result(path, learner, None, "unreadable", message, **other)
+
+
+def a_class(size, seed=0):
+    """Learners of all kinds; one in ten hands in what cannot be read."""
+    draw, found = random.Random(seed), []
+    states = ("passed", "wrong", "refused", "not written")
+    states += ("missing", "out of time", "died")
+    for i in range(size):
+        if i % 10 == 9:
+            found.append(unreadable(f"learner{i}"))
+            continue
+        chosen = draw.choices(states, (12, 6, 1, 2, 1, 1, 1), k=len(WORTH))
+        marks = [
+            right(x)
+            if status == "passed"
+            else wrong(x, status)
+            if status == "wrong"
+            else wrong(x, status, "")
+            for x, status in zip(WORTH, chosen, strict=True)
+        ]
+        found.append(graded(f"learner{i}", *marks))
+    return found
+
+
+def hostile_class():
+    """A learner for each hostile text, in every field that holds text."""
+    return [
+        graded(
+            text,
+            right(notes=(text,)),
+            wrong("gqa-pool_heads", message=text, mistake=text),
+            submission=f"{i}{text}",
+            notes=(text,),
+            run=Run("died", 3, 1, text),
+            isolation=text,
+        )
+        for i, text in enumerate(HOSTILE)
+    ] + [unreadable("?", text, submission=text) for text in HOSTILE]

@@ -1,0 +1,245 @@
+"""Each report is read back by its own reader, and holds every row."""
+
+import csv
+import io
+import json
+import random
+import re
+import xml.etree.ElementTree as ET
+
+import pytest
+from rich.cells import cell_len
+from rich.console import Console
+
+from attn.grading.classroom.reports import table, write
+from attn.grading.classroom.reports.batch import Batch, file_names
+from attn.grading.classroom.reports.text import clean, parts
+from attn.grading.classroom.result import from_json
+from tests.grading.classroom.invented import (
+    DIAGNOSIS,
+    HOSTILE,
+    TILED,
+    WORTH,
+    a_class,
+    graded,
+    hostile_class,
+    right,
+    unreadable,
+    wrong,
+)
+
+CLASSES = {
+    "empty": [],
+    "one": [graded("Ann", right(), wrong("gqa-pool_heads"))],
+    "unreadable": [unreadable("Ann")],
+    "hundred": a_class(100),
+    "hostile": hostile_class(),
+    "again": [
+        graded("Ann", wrong(), submission="ann/1.ipynb"),
+        graded("Ann", right(), submission="ann/2.ipynb"),
+        graded("Ann", right(), submission="ann/3.ipynb"),
+        graded("Ann", right("gqa-pool_heads"), chapter="13_more"),
+        unreadable("Ann", submission="ann/4.ipynb"),
+    ],
+}
+
+
+@pytest.fixture(scope="module", params=CLASSES)
+def reported(request, tmp_path_factory):
+    """The results, and the folder of their reports."""
+    out = tmp_path_factory.mktemp("reports")
+    results = CLASSES[request.param]
+    written = write(results, out)
+    everything = {x for x in out.rglob("*") if x.is_file()}
+    assert everything == set(written), "no draft is left, nor unlisted file"
+    assert len(written) == len(set(written))
+    return results, out
+
+
+def learners_of(results):
+    return {clean(x.learner) for x in results}
+
+
+def rows_of(out):
+    text = (out / "class.csv").read_bytes().decode("utf-8-sig")
+    return list(csv.DictReader(io.StringIO(text, newline="")))
+
+
+def test_json_holds_every_result(reported):
+    results, out = reported
+    data = json.loads((out / "report.json").read_text("utf-8"))
+    back = [from_json(x) for x in data["results"]]
+    assert sorted(map(repr, back)) == sorted(map(repr, map(clean, results)))
+    assert data["submissions"] == len(results)
+    assert data["points"] == sum(x["points"] for x in data["learners"])
+    named = [x["learner"] for x in data["learners"]]
+    assert sorted(named) == sorted(learners_of(results))
+
+
+def test_a_spreadsheet_has_a_row_for_each_learner(reported):
+    results, out = reported
+    assert (out / "class.csv").read_bytes().startswith(b"\xef\xbb\xbf")
+    rows = rows_of(out)
+    assert len(rows) == len(learners_of(results))
+    assert {x["learner"].removeprefix("'") for x in rows} == {
+        x.removeprefix("'") for x in learners_of(results)
+    }
+    data = json.loads((out / "report.json").read_text("utf-8"))
+    for row, learner in zip(rows, data["learners"], strict=True):
+        assert float(row["points"]) == learner["points"]
+        of_exercises = [float(row.get(x) or 0) for x in WORTH]
+        assert sum(of_exercises) == learner["points"]
+
+
+def test_no_cell_of_a_spreadsheet_is_a_formula(reported):
+    _, out = reported
+    for row in rows_of(out):
+        for cell in row.values():
+            assert not re.match(r"\s*[-=+@＝＋－＠]", cell), cell
+
+
+def test_junit_has_a_suite_for_each_submission(reported):
+    results, out = reported
+    root = ET.parse(out / "junit.xml").getroot()
+    suites = root.findall("testsuite")
+    assert sorted(x.get("name") for x in suites) == sorted(
+        clean(x.submission) for x in results
+    )
+    cases = root.findall(".//testcase")
+    bad = [x for x in results if x.status == "unreadable"]
+    assert len(cases) == sum(len(x.marks) for x in results) + len(bad)
+    failed = sum(not y.passed for x in results for y in x.marks) + len(bad)
+    counts = {x: int(root.get(x)) for x in ("tests", "failures", "errors")}
+    assert counts["tests"] == len(cases)
+    assert counts["failures"] + counts["errors"] == failed
+    for name, count in counts.items():
+        assert sum(int(x.get(name)) for x in suites) == count
+
+
+# Gradescope, "Autograder Specifications": the fields of results.json.
+TOP = {"score", "output", "output_format", "test_output_format"}
+TOP |= {"test_name_format", "visibility", "tests"}
+TEST = {"name", "score", "max_score", "status", "output", "visibility"}
+
+
+def test_gradescope_gets_a_documented_file_for_each_learner(reported):
+    results, out = reported
+    files = list(out.glob("gradescope/*.json"))
+    assert len(files) == len(learners_of(results))
+    total = 0
+    for file in files:
+        data = json.loads(file.read_text("utf-8"))
+        assert data.keys() == TOP and data["visibility"] == "visible"
+        assert data["score"] == sum(x["score"] for x in data["tests"])
+        total += data["score"]
+        for test in data["tests"]:
+            assert test.keys() == TEST
+            assert test["status"] in ("passed", "failed")
+            assert 0 <= test["score"] <= test["max_score"]
+            assert isinstance(test["output"], str) and test["output"]
+    report = json.loads((out / "report.json").read_text("utf-8"))
+    assert total == report["points"]
+    alone = out / "results.json"
+    assert alone.exists() == (len(files) == 1)
+    assert not alone.exists() or alone.read_bytes() == files[0].read_bytes()
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_the_same_results_give_the_same_bytes(name, tmp_path):
+    results = CLASSES[name]
+    mixed = random.Random(1).sample(results, len(results))
+    first = write(results, tmp_path / "a")
+    second = write(mixed, tmp_path / "b" / "deeper")
+    for one, two in zip(first, second, strict=True):
+        assert one.name == two.name and one.read_bytes() == two.read_bytes()
+        assert str(tmp_path).encode() not in one.read_bytes()
+
+
+def test_a_file_is_replaced_and_others_are_left(tmp_path):
+    (tmp_path / "index.html").write_text("old")
+    (tmp_path / "mine.txt").write_text("mine")
+    write(a_class(2), tmp_path)
+    assert "old" not in (tmp_path / "index.html").read_text("utf-8")
+    assert (tmp_path / "mine.txt").read_text() == "mine"
+
+
+def test_each_learner_has_a_file_name_of_its_own_on_any_system():
+    names = [clean(x) for x in HOSTILE]
+    files = file_names(names)
+    assert len({x.casefold() for x in files.values()}) == len(set(names))
+    for stem in files.values():
+        assert re.fullmatch(r"[\w-][\w.-]{0,80}", stem), stem
+        assert stem.lower() not in ("con", "nul")
+    assert file_names(["Zoë de Vries"]) == {"Zoë de Vries": "Zoë-de-Vries"}
+
+
+def test_the_best_submission_counts_and_of_equal_ones_the_first():
+    (ann,) = Batch.of(CLASSES["again"]).learners
+    assert [x.submission for x in ann.counted.values()] == [
+        "ann/2.ipynb",
+        "Ann/13_more.ipynb",
+    ]
+    assert (ann.points, ann.max_points) == (4, 4)
+    assert len(ann.results) == 5 and len(ann.unreadable) == 1
+
+
+def test_a_misconception_counts_each_learner_once():
+    three = Batch.of(
+        [
+            graded("Ann", wrong(), wrong("gqa-grouped_attention")),
+            graded("Ben", wrong(), right("gqa-grouped_attention")),
+            graded("Cem", wrong(message="b\na", mistake="B, and: A")),
+        ]
+    )
+    found = {x.name: x for x in three.misconceptions}
+    assert list(found) == [TILED, "A", "B"], "equal counts by name"
+    assert [x.name for x in found[TILED].learners] == ["Ann", "Ben"]
+    assert found[TILED].exercises == {
+        "gqa-repeat_kv": 2,
+        "gqa-grouped_attention": 1,
+    }
+    assert found[TILED].why.startswith("What is the difference")
+    assert three.hardest[0] == ("gqa-repeat_kv", 0, 3)
+
+
+@pytest.mark.parametrize("worth, bins", [(2, 3), (20, 21), (21, 10)])
+def test_everybody_graded_is_in_one_bin(worth, bins):
+    marks = [
+        wrong("gqa-pool_heads", points=p, max_points=worth)
+        for p in (0, 0.5, worth / 2, worth)
+    ]
+    four = Batch.of([graded(str(i), x) for i, x in enumerate(marks)])
+    found = four.bins()
+    assert len(found) == bins and sum(x[1] for x in found) == 4
+    assert found[-1][1] >= 1 and found[0][1] >= 1
+
+
+def test_a_diagnosis_is_cut_into_sentences_and_tensors():
+    assert [kind for kind, _ in parts(DIAGNOSIS)] == ["p", "p", "p", "pre"]
+    block = parts(DIAGNOSIS)[-1][1].splitlines()
+    assert block[0].startswith("x  ") and len(block) == 3
+    assert parts("") == []
+
+
+@pytest.mark.parametrize("width", [30, 63, 64, 80, 120])
+def test_a_table_shows_every_submission_at_any_width(reported, width):
+    results, _ = reported
+    file = io.StringIO()
+    Console(file=file, width=width).print(table(results))
+    lines = file.getvalue().splitlines()
+    assert max(map(cell_len, lines)) <= width
+    if len(results) == 1 and results[0].marks:
+        assert sum(x[:1] in "✓✗·" for x in lines if x) == 2
+    else:
+        assert len(lines) >= len(results)
+        assert f"{len(results)} submission" in file.getvalue()
+    assert "\x1b" not in file.getvalue()
+
+
+def test_a_wide_table_names_the_first_thing_that_went_wrong():
+    file = io.StringIO()
+    results = [*CLASSES["one"], unreadable("Ben")]
+    Console(file=file, width=120).print(table(results))
+    assert f"gqa-pool_heads: {TILED}" in file.getvalue()
+    assert "✓✗" in file.getvalue() and "the file is empty" in file.getvalue()
+    assert "2/4 points (50 %), 1 unreadable" in file.getvalue()
