@@ -1,8 +1,7 @@
 """Define an exercise: its inputs, its reference, and the usual mistakes.
 
-Inputs, call and comparison are separate. A ``Case`` holds raw data only, so
-that a grader can run a learner's code on it in another process and compare
-the result here.
+Inputs, call and comparison are separate, so that a grader can run a learner's
+code on a case in another process and compare the result here.
 """
 
 from __future__ import annotations
@@ -20,68 +19,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from attn.exercises import CHAPTERS, mistakes, sources
+from attn.exercises.case import Case
 from attn.exercises.mistakes import Mistake
-
-
-@dataclass(frozen=True)
-class Case:
-    """One call of the learner's function, or one use of the learner's class.
-
-    Args:
-        stage: the condition that this case isolates, as the learner reads
-            it after "wrong when": ``"there is one key, so only the values
-            count"``. Cases of one stage share the text.
-        args, kwargs: the inputs of the function, or of the module's
-            ``forward``: tensors, numbers, strings, a ``torch.Generator``,
-            an ``attn.Mask``, and tuples, lists and dicts of them.
-        init: of a class, the keywords of its constructor.
-        state: of a class, the state dict that is loaded before the call.
-        train: of a class, whether the module is in training mode; of a
-            function, whether it may draw from PyTorch's global random
-            generator, which is seeded before the call.
-        grad: also compare the gradients of every floating input (and of
-            every parameter) for one fixed cotangent; or of the inputs with
-            these paths, ``("args.0",)``.
-        max_live: limit, in elements, on the memory that the answer holds at
-            its peak beyond its inputs: every result that is still referred
-            to counts, the returned one too, and views of it do not count
-            again. An answer's variables live until they are assigned again,
-            so that two tiles of each kind are held in a loop. None for no
-            limit.
-        once: paths of lists, ``("args.0", "args.1")``, that are handed over
-            as iterators: each entry is read once, in order. An index may
-            go forwards, never back. With ``max_live`` an entry counts from
-            the moment it is read for as long as the answer keeps it.
-            Entries get no gradient.
-        rtol: tolerance for a randomly drawn result, relative to the largest
-            element of the reference's.
-        largest_over: axis along which the largest element of each result is
-            taken before it is compared: of a randomly drawn result, what
-            does not depend on the coins.
-        shares: ``(N, V)`` of a result that is ids drawn from V, for N groups
-            of rows one after the other, with equal inputs in each: how often
-            each id was drawn, as a share of its group, is compared instead.
-        one_tensor: two paths of the result, which must be one tensor and
-            not a copy: a view shares the memory.
-        before: cases whose inputs the same function, or the same module, is
-            called with before this one; their results do not count. The
-            engine adds such cases to every exercise (second_use.py).
-    """
-
-    stage: str
-    args: tuple[Any, ...] = ()
-    kwargs: Mapping[str, Any] = field(default_factory=dict)
-    init: Mapping[str, Any] | None = None
-    state: Mapping[str, Tensor] | None = None
-    train: bool = False
-    grad: bool | tuple[str, ...] = False
-    max_live: int | None = None
-    once: tuple[str, ...] = ()
-    rtol: float = 0.0
-    largest_over: int | None = None
-    shares: tuple[int, int] | None = None
-    one_tensor: tuple[str, str] | None = None
-    before: tuple[Case, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -145,19 +84,24 @@ class Exercise:
         """The name that the learner defines."""
         return self.id.partition("-")[2]
 
-    def namespace(self) -> dict[str, Any]:
-        """Return the names that the chapter has defined before this task."""
-        usual = {"math": math, "torch": torch, "nn": nn, "F": F}
+    def usual(self) -> dict[str, Any]:
+        """Return the names that every task of this kind may use."""
+        names: dict[str, Any] = {"math": math, "torch": torch, "nn": nn}
+        names |= {"F": F, "Tensor": Tensor}
         if self.launch:
             from attn.exercises.triton_compat import tl, triton
 
-            usual |= {"triton": triton, "tl": tl}
+            names |= {"triton": triton, "tl": tl}
+        return names | dict(self.given)
+
+    def namespace(self) -> dict[str, Any]:
+        """Return the names that the chapter has defined before this task."""
         earlier: dict[str, Any] = {}
         for exercise in chapter(self.id.partition("-")[0]):
             if exercise.id == self.id:
                 break
             earlier[exercise.name] = exercise.reference
-        return {**usual, "Tensor": Tensor, **earlier, **self.given}
+        return earlier | self.usual()
 
     @cached_property
     def mistakes(self) -> list[Mistake]:

@@ -5,8 +5,9 @@ from typing import Any
 
 from torch import Tensor
 
+from attn.exercises.case import Case
 from attn.exercises.guard import OutOfBounds
-from attn.exercises.spec import Case, Exercise
+from attn.exercises.spec import Exercise
 from attn.grading.clock import OutOfTime
 from attn.grading.diagnosis.evidence import Evidence, Failure
 from attn.grading.diagnosis.locate import where

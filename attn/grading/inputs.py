@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.utils._pytree import tree_map_only
 
 if TYPE_CHECKING:
-    from attn.exercises.spec import Case
+    from attn.exercises.case import Case
     from attn.grading.memory import LiveMemory
 
 

@@ -12,7 +12,8 @@ from typing import Any
 
 import torch
 
-from attn.exercises.spec import Case, Exercise
+from attn.exercises.case import Case
+from attn.exercises.spec import Exercise
 from attn.grading.clock import Clock, OutOfTime
 from attn.grading.compare import Problem, differences, size
 from attn.grading.diagnosis.evidence import Evidence, Failure
@@ -50,6 +51,7 @@ def judge(
     seed: int = 0,
     oracle: Oracle | None = None,
     outcomes: list[Outcome] | None = None,
+    runner: Callable[..., Outcome] = run,
 ) -> Verdict:
     """Judge one answer.
 
@@ -59,6 +61,8 @@ def judge(
         seed: draws the inputs.
         oracle: of this exercise and seed, when many answers are judged.
         outcomes: of the answer, where it has run already.
+        runner: runs the answer on a case, as ``run`` does; elsewhere, if
+            the answer is in another process.
 
     Returns:
         The verdict, with the diagnosis when it is wrong.
@@ -67,11 +71,11 @@ def judge(
         return Verdict(False, borrowed)
     with one_thread(), language_kept_patched():
         oracle = oracle or Oracle(exercise, seed)
-        outcomes = outcomes or run_all(answer, oracle)
+        outcomes = outcomes or run_all(answer, oracle, runner=runner)
         found = failures(oracle, outcomes)
         if not found:
             return Verdict(True)
-        evidence = Evidence(oracle, outcomes, found, answer)
+        evidence = Evidence(oracle, outcomes, found, answer, runner=runner)
         diagnosis = diagnose(evidence)
         message = explain(evidence, diagnosis)
     return Verdict(False, message, diagnosis.name, found[0].case.stage)
@@ -93,7 +97,11 @@ def one_thread() -> Iterator[None]:
 
 
 def run_all(
-    answer: Any, oracle: Oracle, *, quick: bool = False
+    answer: Any,
+    oracle: Oracle,
+    *,
+    quick: bool = False,
+    runner: Callable[..., Outcome] = run,
 ) -> list[Outcome]:
     """Run the cases in order; stop after a time-out or at a stub.
 
@@ -102,13 +110,14 @@ def run_all(
         oracle: gives the cases.
         quick: stop after the first case that is wrong, too; and watch what
             the answer calls, for what the task forbids, in the first only.
+        runner: runs the answer on a case, as ``run`` does.
     """
     exercise, outcomes, clock = oracle.exercise, [], Clock()
     with one_thread(), language_kept_patched(), checked(exercise.id):
         for i, case in enumerate(oracle.cases):
             oracle.expected(i)
             clock.limit = oracle.time_limit
-            outcome = run(
+            outcome = runner(
                 answer,
                 case,
                 forbids=() if quick and i else exercise.forbids,

@@ -7,8 +7,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from attn.exercises.case import Case
 from attn.exercises.mistakes import Mistake
-from attn.exercises.spec import Case, Exercise
+from attn.exercises.spec import Exercise
 from attn.grading.clock import TIME_LIMIT, Clock
 from attn.grading.compare import size
 from attn.grading.inputs import map_tensors, named_tensors

@@ -14,7 +14,7 @@ from torch.utils._pytree import tree_leaves, tree_map
 from attn.grading.inputs import map_tensors, named_tensors, unchanged
 
 if TYPE_CHECKING:
-    from attn.exercises.spec import Case
+    from attn.exercises.case import Case
 
 
 class Foreign:

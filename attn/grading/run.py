@@ -11,7 +11,7 @@ import sys
 import traceback
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from IPython.utils.capture import capture_output
 from torch import Tensor
+from torch.overrides import TorchFunctionMode
 
 from attn.grading.chance import Generators
 from attn.grading.clock import Clock
@@ -36,7 +37,7 @@ from attn.grading.parameters import load
 from attn.grading.result import compared, is_foreign, kept, same
 
 if TYPE_CHECKING:
-    from attn.exercises.spec import Case
+    from attn.exercises.case import Case
 
 
 @dataclass
@@ -62,6 +63,7 @@ def run(
     clock: Clock | None = None,
     launch: Callable[..., Any] | None = None,
     names: Sequence[str] = (),
+    fill_empty: bool = False,
 ) -> Outcome:
     """Call ``answer`` on a private copy of ``case``, after earlier calls.
 
@@ -72,6 +74,7 @@ def run(
         clock: limits the time.
         launch: uses the answer on the inputs, or launches a kernel.
         names: of the positional inputs, for messages.
+        fill_empty: let memory that is only allocated hold a number, not NaN.
 
     Returns:
         The outcome; an error of the learner's code is part of it.
@@ -103,7 +106,8 @@ def run(
             weights = _ready(call, case)
             if case.init is not None or case.before:
                 generators.changed()  # not by the call
-            with refusing(forbids, memory):
+            filled = _Filled() if fill_empty else nullcontext()
+            with refusing(forbids, memory), filled:
                 output = call(*inputs.args, **inputs.kwargs)
             outcome.drew = generators.changed()
             result = kept(output)
@@ -119,9 +123,7 @@ def run(
                 wanted = {**inputs.tensors, **dict(own)}
                 outcome.grads = _gradients(output, wanted)
     except BaseException as error:
-        outcome.error = _own_error(error)
-        outcome.where, outcome.met = _learners_line(outcome.error)
-        outcome.output = getattr(outcome.error, "output", None)
+        fail(outcome, error)
     outcome.printed = prints.stdout + prints.stderr
     if changed := inputs.changed():
         outcome.side_effect = f"it changes {', '.join(changed)} in place"
@@ -132,6 +134,14 @@ def run(
             f"is {memory.shape}. Is something copied, or kept for longer "
             "than it is needed?"
         )
+    return outcome
+
+
+def fail(outcome: Outcome, error: BaseException) -> Outcome:
+    """Note an error of the learner's code, and where it was raised."""
+    outcome.error = _own_error(error)
+    outcome.where, outcome.met = _learners_line(outcome.error)
+    outcome.output = getattr(outcome.error, "output", None)
     return outcome
 
 
@@ -181,6 +191,18 @@ def _empty_memory_is_nan() -> Iterator[None]:
         yield
     finally:
         put(before[0], warn_only=before[1])
+
+
+class _Filled(TorchFunctionMode):
+    """Fill with a number what is otherwise NaN: memory just allocated."""
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        result = func(*args, **(kwargs or {}))
+        if "empty" in getattr(func, "__name__", ""):
+            result.fill_(7)
+        return result
 
 
 def _own_error(error: BaseException) -> BaseException:

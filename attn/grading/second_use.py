@@ -13,7 +13,7 @@ from typing import Any
 
 from torch import Tensor
 
-from attn.exercises.spec import Case
+from attn.exercises.case import Case
 from attn.grading.inputs import input_size
 from attn.grading.run import Outcome
 

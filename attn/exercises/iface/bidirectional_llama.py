@@ -1,9 +1,7 @@
 """Cases, properties and variants of ``iface-bidirectional_llama``."""
 
-import copy
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cache
 from typing import Any
 
 import torch
@@ -32,7 +30,7 @@ def _use(
     seed: int,
 ) -> dict[str, Any]:
     """Make a Llama, change it, and run it."""
-    model = copy.deepcopy(_llama(head_dim, seed)).to(inputs_embeds.dtype)
+    model = _llama(head_dim, seed).to(inputs_embeds.dtype)
     model.config._attn_implementation = implementation
     with _classes_of(model) as have_changed:
         made = answer(model)
@@ -75,9 +73,8 @@ def _classes_of(model: Any) -> Iterator[Callable[[], bool]]:
                 setattr(cls, name, value)
 
 
-@cache
 def _llama(head_dim: int, seed: int) -> Any:
-    """Build a Llama with weights drawn from a seed; use copies of it."""
+    """Build a Llama with weights drawn from a seed."""
     from transformers import LlamaConfig, LlamaModel
 
     with torch.device("meta"):  # PyTorch's own weights are not drawn

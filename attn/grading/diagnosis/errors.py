@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import inspect
 import re
 from dataclasses import replace
-from typing import Any
-
-from torch.overrides import TorchFunctionMode
 
 from attn.grading.diagnosis.evidence import Evidence, Failure, agree
 from attn.grading.diagnosis.kinds import Words, kind
 from attn.grading.inputs import named_tensors
 from attn.grading.parameters import WrongParameters
-from attn.grading.run import run
 
 
 @kind
@@ -82,34 +77,19 @@ def nothing_returned(evidence: Evidence, failure: Failure) -> Words | None:
 @kind
 def never_written(evidence: Evidence, failure: Failure) -> Words | None:
     """The wrong elements are memory that was only allocated."""
-    if failure.problem.kind != "nan" or inspect.isclass(evidence.answer):
+    case = failure.case
+    if failure.problem.kind != "nan" or case.init is not None:
         return None
-    if evidence.answer is None or evidence.exercise.launch:
+    if evidence.answer is None or evidence.exercise.caller:
         return None
-
-    def filled(*args: Any, **kwargs: Any) -> Any:
-        with _Filled():
-            return evidence.answer(*args, **kwargs)
-
-    other = run(filled, replace(failure.case, before=(), max_live=None))
+    case = replace(case, before=(), max_live=None)
+    other = evidence.runner(evidence.answer, case, fill_empty=True)
     before = [x.isnan() for _, x in named_tensors(failure.outcome.output)]
     after = [x.isnan() for _, x in named_tensors(other.output)]
     if len(before) != len(after):
         return None
     gone = [(a & ~b).any() for a, b in zip(before, after, strict=True)]
     return {} if any(gone) else None
-
-
-class _Filled(TorchFunctionMode):
-    """Fill with a number what is otherwise NaN: memory just allocated."""
-
-    def __torch_function__(
-        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
-    ) -> Any:
-        result = func(*args, **(kwargs or {}))
-        if "empty" in getattr(func, "__name__", ""):
-            result.fill_(7)
-        return result
 
 
 def _error(failure: Failure) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import takewhile
@@ -10,7 +11,8 @@ from typing import Any
 
 from torch import Tensor
 
-from attn.exercises.spec import Case, Exercise
+from attn.exercises.case import Case
+from attn.exercises.spec import Exercise
 from attn.grading.compare import Problem, alike, size
 from attn.grading.inputs import input_size
 from attn.grading.oracle import Oracle
@@ -70,6 +72,7 @@ class Evidence:
         failures: those that are wrong, in order.
         answer: the learner's function, class or kernel.
         like: what the answer behaves like where it is wrong, and only there.
+        runner: runs the answer on a case, as ``run`` does.
     """
 
     oracle: Oracle
@@ -77,6 +80,7 @@ class Evidence:
     failures: list[Failure]
     answer: Any = None
     like: str = ""
+    runner: Callable[..., Outcome] = run
 
     @property
     def exercise(self) -> Exercise:
