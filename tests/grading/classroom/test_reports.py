@@ -243,3 +243,14 @@ def test_a_wide_table_names_the_first_thing_that_went_wrong():
     assert f"gqa-pool_heads: {TILED}" in file.getvalue()
     assert "✓✗" in file.getvalue() and "the file is empty" in file.getvalue()
     assert "2/4 points (50 %), 1 unreadable" in file.getvalue()
+
+
+def test_a_table_takes_no_text_for_markup():
+    file = io.StringIO()
+    name = "[red]x[/red][link=a]b"
+    results = [graded(name, wrong(mistake=name)), unreadable("[/]", "[b]")]
+    Console(file=file, width=120).print(table(results))
+    assert file.getvalue().count(name) == 2
+    assert "[/]" in file.getvalue() and "[b]" in file.getvalue()
+    Console(file=file, width=120).print(table(results[:1]))
+    assert file.getvalue().count(name) == 4, "in its row, and its path"

@@ -143,6 +143,11 @@ class Batch:
         return {name: found[name] for name in sorted(found, key=natural)}
 
     @property
+    def exercises(self) -> list[str]:
+        """The exercises of all chapters, in order."""
+        return [x for worth in self.chapters.values() for x in worth]
+
+    @property
     def max_points(self) -> float:
         """The points of a learner with every exercise of every chapter."""
         return sum(sum(x.values()) for x in self.chapters.values())

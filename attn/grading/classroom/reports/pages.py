@@ -50,9 +50,20 @@ def class_page(batch: Batch) -> str:
                 batch.learners, key=lambda x: (x.points, natural(x.name))
             ),
         },
-        odd=[x for x in batch.results if _remarks(x)],
+        unnamed=[
+            (mark.exercise, learner, marks.headline(mark))
+            for learner in batch.learners
+            for mark in learner.marks.values()
+            if not (mark.passed or mark.mistake or marks.is_open(mark))
+        ],
+        odd=[
+            (learner, result)
+            for learner in batch.learners
+            for result in learner.results
+            if _remarks(result)
+        ],
         isolations=_each(x.isolation for x in batch.results),
-        seeds=_each(x.seed for x in batch.results),
+        seeds=_each(x.seed for x in batch.counted),
         most=MOST,
     )
 
@@ -67,7 +78,7 @@ def learner_page(learner: Learner) -> str:
             counted=list(learner.counted.values()),
             opening=_opening(learner),
             isolations=_each(x.isolation for x in learner.results),
-            seeds=_each(x.seed for x in learner.results),
+            seeds=_each(x.seed for x in learner.counted.values()),
         )
     )
 

@@ -22,20 +22,17 @@ def spreadsheet(batch: Batch) -> str:
     file = io.StringIO()
     file.write("\ufeff")
     writer = csv.writer(file)
-    exercises = [x for worth in batch.chapters.values() for x in worth]
-    head = ["learner", "points", "max_points", *batch.chapters, *exercises]
-    head += ["submissions", "unreadable"]
+    head = ["learner", "points", "max_points", *batch.chapters]
+    head += [*batch.exercises, "submissions", "unreadable"]
     writer.writerow(map(_safe, head))
     for learner in batch.learners:
-        writer.writerow(_row(batch, learner, exercises))
+        writer.writerow(_row(batch, learner))
     return file.getvalue()
 
 
-def _row(
-    batch: Batch, learner: Learner, exercises: list[str]
-) -> list[str | int | float]:
+def _row(batch: Batch, learner: Learner) -> list[str | int | float]:
     chapters = [learner.counted.get(x) for x in batch.chapters]
-    marks = [learner.marks.get(x) for x in exercises]
+    marks = [learner.marks.get(x) for x in batch.exercises]
     why = [
         f"{x.submission}: {' '.join(x.message.split())}"
         for x in learner.unreadable
