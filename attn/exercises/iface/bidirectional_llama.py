@@ -1,5 +1,6 @@
 """Cases, properties and variants of ``iface-bidirectional_llama``."""
 
+import copy
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -30,7 +31,7 @@ def _use(
     seed: int,
 ) -> dict[str, Any]:
     """Make a Llama, change it, and run it."""
-    model = _llama(head_dim, seed).to(inputs_embeds.dtype)
+    model = copy.deepcopy(LLAMAS[head_dim, seed]).to(inputs_embeds.dtype)
     model.config._attn_implementation = implementation
     with _classes_of(model) as have_changed:
         made = answer(model)
@@ -73,8 +74,22 @@ def _classes_of(model: Any) -> Iterator[Callable[[], bool]]:
                 setattr(cls, name, value)
 
 
+class _Llamas(dict):
+    """Llamas by head_dim and seed; a pickle of them is empty."""
+
+    def __missing__(self, key: tuple[int, int]) -> Any:
+        self[key] = _llama(*key)
+        return self[key]
+
+    def __reduce__(self) -> tuple[type, tuple[()]]:
+        return _Llamas, ()
+
+
+LLAMAS = _Llamas()
+
+
 def _llama(head_dim: int, seed: int) -> Any:
-    """Build a Llama with weights drawn from a seed."""
+    """Build a Llama with weights drawn from a seed; use copies of it."""
     from transformers import LlamaConfig, LlamaModel
 
     with torch.device("meta"):  # PyTorch's own weights are not drawn
