@@ -15,6 +15,7 @@ from attn.grading.classroom.result import Mark, Result, hardest
 
 #: Names that Windows keeps for itself, whatever their ending.
 _RESERVED = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.I)
+_DIGEST = re.compile("-[0-9a-f]{16}$", re.I)
 
 
 @dataclass(frozen=True)
@@ -33,8 +34,7 @@ class Learner:
 
     @cached_property
     def counted(self) -> dict[str, Result]:
-        """The submission that counts in each chapter: the best, else the
-        first."""
+        """The best submission of each chapter; of equal ones the first."""
         best: dict[str, Result] = {}
         for result in self.results:
             if result.status == "graded":
@@ -72,8 +72,8 @@ class Misconception:
 
     Args:
         name: of the mistake.
-        why: the paragraph that explains it.
-        exercises: in which it was made, and how often.
+        why: the paragraph that explains it in the first of ``exercises``.
+        exercises: in which it was made, and how often; most often first.
         learners: that made it, each once.
     """
 
@@ -162,22 +162,19 @@ class Batch:
         """The mistakes that have a name, the most common first."""
         made: dict[str, dict[str, Learner]] = {}
         exercises: dict[str, Counter[str]] = {}
-        reasons: dict[str, str] = {}
+        reasons: dict[tuple[str, str], str] = {}
         for learner in self.learners:
             for mark in learner.marks.values():
                 for name, why in mistakes(mark):
                     made.setdefault(name, {})[learner.name] = learner
                     exercises.setdefault(name, Counter())[mark.exercise] += 1
-                    reasons[name] = reasons.get(name) or why
-        found = [
-            Misconception(
-                name,
-                reasons[name],
-                dict(sorted(exercises[name].items(), key=_most_first)),
-                tuple(made[name].values()),
-            )
-            for name in made
-        ]
+                    reasons.setdefault((name, mark.exercise), why)
+        found = []
+        for name, learners in made.items():
+            where = dict(sorted(exercises[name].items(), key=_most_first))
+            why = reasons[name, next(iter(where))]
+            some = tuple(learners.values())
+            found.append(Misconception(name, why, where, some))
         return sorted(found, key=lambda x: (-len(x.learners), x.name))
 
     def bins(self) -> list[tuple[str, int]]:
@@ -222,7 +219,7 @@ def file_names(names: Iterable[str]) -> dict[str, str]:
     taken = Counter(x.casefold() for x in stems.values())
     return {
         name: f"{stem}-{hashlib.sha256(name.encode()).hexdigest()[:16]}"
-        if taken[stem.casefold()] > 1 or re.search("-[0-9a-f]{16}$", stem)
+        if taken[stem.casefold()] > 1 or _DIGEST.search(stem)
         else stem
         for name, stem in stems.items()
     }

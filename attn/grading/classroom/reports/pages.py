@@ -28,6 +28,7 @@ from attn.grading.classroom.reports.text import (
 )
 from attn.grading.classroom.result import Result
 
+#: Words with which a diagnosis begins, and no names of functions.
 _PLAIN = re.compile("(in|it|not|right|the|there|this|what|wrong) ")
 MOST = 8  # rows of a list; what follows is folded
 
@@ -97,7 +98,6 @@ def _environment() -> Environment:
         "breakable": _breakable,
         "number": number,
         "parts": parts,
-        "percent": lambda x: f"{x:.4g} %",
         "plural": plural,
         "prose": _prose,
         "quote": quote,
