@@ -156,7 +156,7 @@ def _watch(child: int, request: socket.socket) -> int:
     """Pass signals on, kill with the parent, tell how it ended."""
     ended = os.pidfd_open(child)
     while True:
-        ready, _, _ = select.select([ended, request], [], [])
+        ready, _, _ = select.select([ended, request.fileno()], [], [])
         if ended in ready:
             status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
             request.sendall(json.dumps(status).encode())
