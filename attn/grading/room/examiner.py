@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import hashlib
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import cache, cached_property
 from typing import Any
 
@@ -170,7 +171,8 @@ class Examiner:
             return "wrong", Verdict(False, said)
         if found.passed:
             return "passed", found
-        return _status(visit.ended or last[0].error), found
+        stopped = visit.ended or last[0].error
+        return _status(stopped), _with_the_end(found, stopped)
 
     def _room(self, key: str) -> Room:
         imports = IMPORTS.get(key, ())
@@ -194,6 +196,15 @@ def _status(error: BaseException | None) -> Status:
     if isinstance(error, Forbidden):
         return "refused"
     return "not written" if isinstance(error, NotImplementedError) else "wrong"
+
+
+def _with_the_end(verdict: Verdict, stopped: BaseException | None) -> Verdict:
+    """Add what stopped an answer in a later case than that of the message."""
+    is_end = isinstance(stopped, OutOfTime | Forbidden)
+    if not is_end or str(stopped) in verdict.message:
+        return verdict
+    said = f"{verdict.message}\nin a later case it was stopped: {stopped}"
+    return replace(verdict, message=said)
 
 
 def _undefined(exercise: Exercise, error: BaseException) -> str:

@@ -86,7 +86,8 @@ def command(
         way: a key of ``KINDS``; None for the best.
     """
     way = way or kind()
-    gone = [path for path in map(_real, hidden) if path.is_dir()]
+    folders = [path for path in hidden if path.is_dir()]
+    gone = sorted({*folders, *map(_real, folders)})
     if way == "bubblewrap":
         words = [*_bubblewrap(shown), *_over(gone)]
         for path in map(str, writable):

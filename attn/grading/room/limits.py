@@ -8,7 +8,8 @@ import os
 import sys
 from dataclasses import dataclass
 
-_NEWNS, _NEWIPC, _NEWUSER, _NEWPID = 0x20000, 0x8000000, 0x10000000, 0x20000000
+_NEWNS, _NEWIPC = 0x20000, 0x8000000
+_NEWUSER, _NEWPID, _NEWNET = 0x10000000, 0x20000000, 0x40000000
 _SET_CHILD_SUBREAPER, _SET_DUMPABLE, _SET_NO_NEW_PRIVS = 36, 4, 38
 
 
@@ -65,7 +66,7 @@ def own_namespaces() -> bool:
         return False
     user, group = os.geteuid(), os.getegid()
     libc = ctypes.CDLL(None, use_errno=True)
-    if libc.unshare(_NEWUSER | _NEWNS | _NEWIPC | _NEWPID):
+    if libc.unshare(_NEWUSER | _NEWNS | _NEWIPC | _NEWPID | _NEWNET):
         return False
     try:
         with contextlib.suppress(FileNotFoundError):
