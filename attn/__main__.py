@@ -5,7 +5,8 @@
 again and stores their outputs, ``solve FOLDER [CHAPTER…]`` writes the
 teacher's version of chapters, as nbgrader's ``source/`` has it, ``teeth
 [ID…]`` prints how many wrong answers the checks catch; of an exercise that is
-named, also the kind of input that exposes each.
+named, also the kind of input that exposes each; ``grade PATH…`` grades a
+notebook or a class.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ import subprocess
 import sys
 from importlib.util import find_spec
 from pathlib import Path
+
+from attn.grading.classroom import command
 
 #: JupyterLab fetches no news, and looks for no newer version of itself or of
 #: extensions: a chapter needs nothing from outside.
@@ -30,7 +33,7 @@ _SETTINGS = Path(__file__).parent / "grading" / "jupyter"
 
 def main(words: list[str] | None = None) -> int:
     """Run one command, and return the exit status."""
-    parser = argparse.ArgumentParser(prog="python -m attn")
+    parser = argparse.ArgumentParser(prog="attn")
     commands = parser.add_subparsers(required=True)
     lab = commands.add_parser("lab", help="copy chapters into a workspace")
     lab.add_argument("folder", type=Path, nargs="?", default=Path("workspace"))
@@ -47,6 +50,7 @@ def main(words: list[str] | None = None) -> int:
     teeth = commands.add_parser("teeth", help="mutation-test the checks")
     teeth.add_argument("ids", nargs="*", help="exercises; all by default")
     teeth.set_defaults(run=_teeth)
+    command.add_arguments(commands)
     args = parser.parse_args(words)
     try:
         return args.run(args)

@@ -37,7 +37,9 @@ class _Found:
     below: PurePath  # relative to it
 
 
-def find(paths: Iterable[str | Path]) -> list[Submission]:
+def find(
+    paths: Iterable[str | Path], skip: Path | None = None
+) -> list[Submission]:
     """Return the submissions in files and folders, in a stable order.
 
     Each notebook and each Python file is one submission. Hidden files,
@@ -48,14 +50,20 @@ def find(paths: Iterable[str | Path]) -> list[Submission]:
 
     Args:
         paths: what the teacher names. A link among them is followed.
+        skip: a folder of reports, which may be among the submissions.
 
     Raises:
         ValueError: a path does not exist, is neither a folder nor a file of
             these two kinds, or holds nothing to grade.
     """
     found: dict[Path, _Found] = {}
+    reports = skip.resolve() if skip else None
     for path in map(Path, paths):
-        some = list(_below(path))
+        some = [
+            x
+            for x in _below(path)
+            if reports not in (x.root / x.below, *(x.root / x.below).parents)
+        ]
         if not some:
             raise ValueError(
                 f"a path must hold a notebook (.ipynb) or a .py; got {path}, "

@@ -7,11 +7,13 @@ import pytest
 from attn.exercises import CHAPTERS, sources
 from attn.grading import notebooks
 from attn.grading.classroom import contents, documents
-from attn.grading.classroom.answers import Unreadable, read
+from attn.grading.classroom.answers import read
+from attn.grading.classroom.contents import Unreadable
 from attn.grading.classroom.magics import without_magics
 from attn.grading.classroom.submissions import Submission
 from tests.grading.classroom import damage
 from tests.grading.classroom.damage import DAMAGE, FIRST, cell_of, solved
+from tests.grading.classroom.fakes import status_of
 
 
 def of(path):
@@ -22,16 +24,6 @@ def answers_in(book, tmp_path, name="x.ipynb"):
     path = tmp_path / name
     path.write_text(book if isinstance(book, str) else json.dumps(book))
     return of(path)
-
-
-def status_of(exercise, found):
-    """What a judge would say who only compares texts."""
-    if exercise not in found:
-        return "missing"
-    text = found[exercise]
-    if notebooks.digest(text) == notebooks.digest(sources.solution(exercise)):
-        return "passed"
-    return "wrong" if text.strip() else "not written"
 
 
 @pytest.mark.parametrize("name", DAMAGE)

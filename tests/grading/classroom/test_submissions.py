@@ -5,7 +5,8 @@ import os
 import pytest
 
 from attn.grading.classroom import submissions
-from attn.grading.classroom.answers import Unreadable, read
+from attn.grading.classroom.answers import read
+from attn.grading.classroom.contents import Unreadable
 from attn.grading.classroom.submissions import find
 
 

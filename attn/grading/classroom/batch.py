@@ -1,0 +1,195 @@
+"""Grade a class: each result is kept as it comes, and a stopped batch resumes.
+
+A batch is a folder::
+
+    batch.json       its paths, seed, points and time
+    results/*.json   a file for each submission, written in one step
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import re
+import secrets
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from attn.grading.classroom import pools
+from attn.grading.classroom.grade import Options, digest
+from attn.grading.classroom.result import Result, from_json, to_json
+from attn.grading.classroom.submissions import Submission
+
+_ABOUT = "batch.json"
+_LOCK = ".lock"
+
+
+@contextmanager
+def opened(
+    out: Path,
+    paths: Sequence[Path],
+    seed: int | None = None,
+    timeout: float = 60.0,
+    points: Mapping[str, float] | None = None,
+) -> Iterator[Options]:
+    """Open the folder of a batch for one process; make it if need be.
+
+    Args:
+        out: the folder: new, empty, or of the same batch.
+        paths: what the teacher named. A batch may grow.
+        seed: of the batch; else the one that the folder has, else drawn.
+        timeout: seconds for each exercise.
+        points: in place of the book's.
+
+    Raises:
+        ValueError: the folder holds something else, or a batch with other
+            options, or another process grades in it.
+    """
+    named = sorted(str(path.resolve()) for path in paths)
+    worth = dict(points or {})
+    given = {"timeout": timeout, "points": worth}
+    if _is_taken(out):
+        raise ValueError(
+            f"{out} must be a new folder, or one of attn grade; it holds "
+            "other files: name another with --out"
+        )
+    out.mkdir(parents=True, exist_ok=True)
+    with open(out / _LOCK, "w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise ValueError(
+                f"{out} must have one batch at a time; another attn grade "
+                "runs in it"
+            ) from None
+        had = _about(out)
+        if had:
+            _require_the_same(out, had, named, seed, given)
+        if seed is None:
+            seed = had["seed"] if had else secrets.randbits(32)
+        about = {"paths": named, "seed": seed} | given
+        _write(out / _ABOUT, about)
+        yield Options(seed, timeout, worth)
+
+
+def _is_taken(out: Path) -> bool:
+    if not out.exists() or (out / _ABOUT).exists():
+        return False
+    return not out.is_dir() or any(x.name != _LOCK for x in out.iterdir())
+
+
+def _about(out: Path) -> dict[str, Any]:
+    path = out / _ABOUT
+    if not path.exists():
+        return {}
+    try:
+        about = json.loads(path.read_text(encoding="utf-8"))
+        kinds = {"paths": list, "seed": int, "points": dict}
+        if all(isinstance(about[x], kind) for x, kind in kinds.items()):
+            return about | {"timeout": float(about["timeout"])}
+    except (OSError, ValueError, KeyError, TypeError):
+        pass
+    raise ValueError(
+        f"{path} must be as attn grade wrote it; name another "
+        "folder with --out"
+    )
+
+
+def _require_the_same(
+    out: Path,
+    had: dict[str, Any],
+    named: list[str],
+    seed: int | None,
+    given: dict[str, Any],
+) -> None:
+    differs = [f"--{x}" for x in ("points", "timeout") if had[x] != given[x]]
+    if seed not in (None, had["seed"]):
+        differs.append(f"--seed (its seed is {had['seed']})")
+    if left := sorted(set(had["paths"]) - set(named)):
+        differs.append(f"its paths ({', '.join(left)})")
+    if differs:
+        raise ValueError(
+            f"{out} holds a batch with other options: {'; '.join(differs)}. "
+            "Resume it with its own, or name another folder with --out"
+        )
+
+
+def run(
+    submissions: Sequence[Submission],
+    options: Options,
+    out: Path,
+    *,
+    jobs: int | None = None,
+    dask: str | None = None,
+    work: pools.Work = pools.work,
+) -> Iterator[Result]:
+    """Yield a result for each submission, as they end; keep each in a file.
+
+    What the folder has of these submissions comes first, and is not graded
+    again.
+
+    Args:
+        submissions: of the batch.
+        options: of the batch.
+        out: its folder.
+        jobs: processes on this machine; as many as it has cores by default.
+        dask: the address of a Dask scheduler; its workers grade.
+        work: grades one submission; a function of a module.
+    """
+    folder = out / "results"
+    folder.mkdir(parents=True, exist_ok=True)
+    waiting = []
+    for submission in submissions:
+        if result := _kept(
+            folder / file_name(submission), submission, options
+        ):
+            yield result
+        else:
+            waiting.append(submission)
+    pool: pools.Pool = pools.processes
+    if dask is not None:
+        pool, jobs = pools.dask(dask)
+    jobs = min(jobs or cores(), max(len(waiting), 1))
+    files = {x.name: file_name(x) for x in waiting}
+    for result in pools.run(waiting, options, pool, jobs, work):
+        _write(folder / files[result.submission], to_json(result))
+        yield result
+
+
+def file_name(submission: Submission) -> str:
+    """Name a submission's file: safe in any file system, and its own."""
+    safe = re.sub(r"[^A-Za-z0-9._-]+", "_", submission.name).strip("._")
+    own = hashlib.sha256(submission.name.encode()).hexdigest()[:8]
+    return f"{safe[-80:]}-{own}.json"
+
+
+def cores() -> int:
+    """Count the cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _kept(
+    path: Path, submission: Submission, options: Options
+) -> Result | None:
+    """Return a stored result, if grading again would give the same."""
+    try:
+        result = from_json(json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
+    same = result.submission == submission.name and bool(result.digest)
+    same = same and result.digest == digest(submission, options)
+    return result if same else None
+
+
+def _write(path: Path, data: Any) -> None:
+    """Write in one step: a crash leaves the old file, or none."""
+    draft = path.with_name(f".{path.name}.tmp")
+    text = json.dumps(data, indent=1, ensure_ascii=False)
+    draft.write_text(text + "\n", encoding="utf-8")
+    os.replace(draft, path)

@@ -1,0 +1,87 @@
+"""Read a teacher's points, which take the place of the book's."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from attn.exercises import CHAPTERS
+from attn.grading.classroom import answers
+
+
+def read(path: Path) -> dict[str, float]:
+    """Return the points of the exercises that a file names.
+
+    Args:
+        path: JSON, ``{"gqa-repeat_kv": 5, …}``, or CSV with an exercise and
+            its points on each line, with or without a header.
+
+    Raises:
+        ValueError: the file does not exist or is of neither kind; it names
+            an exercise that the book does not have, or one twice; a number
+            of points is negative, not finite, or none.
+    """
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ValueError(
+            f"the points must be in a text file; {error}"
+        ) from None
+    is_json = text.lstrip().startswith("{")
+    pairs = _json(path, text) if is_json else _csv(path, text)
+    points: dict[str, float] = {}
+    known = {name for key in CHAPTERS for name in answers.points(key)}
+    for name, value in pairs:
+        if name not in known:
+            raise ValueError(
+                f"{path} must name exercises of the book; got {name!r}. One "
+                f"chapter's are {', '.join(answers.points('gqa'))}"
+            )
+        if name in points:
+            raise ValueError(f"{path} must name {name} once; got it twice")
+        points[name] = _number(path, name, value)
+    if not points:
+        raise ValueError(f"{path} must name at least one exercise; got none")
+    return points
+
+
+def _json(path: Path, text: str) -> list[tuple[str, Any]]:
+    found: list[tuple[str, Any]] = []
+    try:
+        json.loads(text, object_pairs_hook=found.extend)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{path} must be JSON or CSV; {error}") from None
+    return found
+
+
+def _csv(path: Path, text: str) -> Iterable[tuple[str, Any]]:
+    rows = [x for x in csv.reader(text.splitlines()) if any(x)]
+    for number, row in enumerate(rows):
+        if len(row) != 2:
+            raise ValueError(
+                f"{path} must have an exercise and its points on each line; "
+                f"got {','.join(row)!r}"
+            )
+        name, value = (x.strip() for x in row)
+        if number == 0 and "-" not in name:
+            continue  # a header
+        yield name, value
+
+
+def _number(path: Path, name: str, value: Any) -> float:
+    try:
+        if isinstance(value, bool | None):
+            raise ValueError
+        number = float(value)
+        if not (math.isfinite(number) and number >= 0):
+            raise ValueError
+    except (TypeError, ValueError, OverflowError):
+        raise ValueError(
+            f"the points of {name} in {path} must be a number, 0 or more; "
+            f"got {value!r}"
+        ) from None
+    return int(number) if number.is_integer() else number

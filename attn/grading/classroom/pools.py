@@ -1,0 +1,222 @@
+"""Grade submissions in other processes: here, or on a Dask cluster.
+
+A grader that dies takes no other submission with it: those that were under
+way are tried again, each alone, and the one that ends its grader once more
+gets a row that says so.
+"""
+
+from __future__ import annotations
+
+import atexit
+import multiprocessing
+import os
+import signal
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import (
+    FIRST_COMPLETED,
+    BrokenExecutor,
+    CancelledError,
+    Executor,
+    Future,
+    ProcessPoolExecutor,
+    wait,
+)
+from contextlib import contextmanager, suppress
+from multiprocessing import connection
+from typing import TYPE_CHECKING, Any
+
+from attn.grading.classroom.grade import Options, failed, grade
+from attn.grading.classroom.result import Result
+from attn.grading.classroom.submissions import Submission
+
+if TYPE_CHECKING:
+    from attn.grading.room.examiner import Examiner
+
+Work = Callable[[Submission, Options], Result]
+Pool = Callable[[int], Any]  # a context manager of an Executor
+
+_PATIENCE = 5.0  # seconds until a process that should have ended is killed
+_turn = threading.Lock()  # Dask's workers have threads, a judge has one
+_examiners: dict[tuple[int, float], Examiner] = {}  # of this process
+
+
+def work(submission: Submission, options: Options) -> Result:
+    """Grade a submission with this process's examiner.
+
+    It is made when it is first needed, and lives as long as the process.
+    """
+    from attn.grading.room.examiner import Examiner
+
+    about = (options.seed, options.timeout)
+    with _turn:
+        if about not in _examiners:
+            close()
+            _examiners[about] = Examiner(*about)
+        result = grade(submission, options, _examiners[about])
+        if not result.digest:  # it failed: the next one gets another
+            close()
+        return result
+
+
+def close() -> None:
+    """Close this process's examiner."""
+    while _examiners:
+        with suppress(Exception):
+            _examiners.popitem()[1].close()
+
+
+atexit.register(close)
+
+
+def run(
+    submissions: Sequence[Submission],
+    options: Options,
+    pool: Pool,
+    jobs: int,
+    work: Work = work,
+) -> Iterator[Result]:
+    """Yield a result for each submission, as they end.
+
+    Args:
+        submissions: each of them gets one row.
+        options: of the batch.
+        pool: makes an executor of so many workers.
+        jobs: how many submissions are graded at a time.
+        work: grades one; a function of a module.
+    """
+    waiting = deque(submissions)
+    while waiting:
+        suspects: list[Submission] = []
+        with pool(jobs) as executor:
+            yield from _until_one_dies(
+                executor, waiting, suspects, options, jobs, work
+            )
+        for submission in suspects:
+            yield _alone(submission, options, pool, work)
+
+
+def _until_one_dies(
+    executor: Executor,
+    waiting: deque[Submission],
+    suspects: list[Submission],
+    options: Options,
+    jobs: int,
+    work: Work,
+) -> Iterator[Result]:
+    """Yield results; leave the submissions that were under way at a death."""
+    running: dict[Future[Result], Submission] = {}
+    while waiting or running:
+        while waiting and len(running) < jobs and not suspects:
+            try:
+                future = executor.submit(work, waiting[0], options)
+            except BrokenExecutor:
+                if not running:
+                    return
+                break  # a result tells which
+            running[future] = waiting.popleft()
+        if not running:
+            return
+        done, _ = wait(running, return_when=FIRST_COMPLETED)
+        for future in done:
+            submission = running.pop(future)
+            try:
+                result = future.result()
+            except (Exception, CancelledError):  # its worker died
+                suspects.append(submission)
+            else:
+                yield result
+
+
+def _alone(
+    submission: Submission, options: Options, pool: Pool, work: Work
+) -> Result:
+    try:
+        with pool(1) as executor:
+            return executor.submit(work, submission, options).result()
+    except (Exception, CancelledError) as error:
+        row = Result(submission.name, submission.learner, seed=options.seed)
+        kind = type(error).__name__
+        return failed(row, f"its grader ended, twice ({kind}: {error})")
+
+
+@contextmanager
+def processes(jobs: int) -> Iterator[Executor]:
+    """Start processes of this machine; end them all at the end.
+
+    Each is a fresh interpreter: it has seen no submission, and imports
+    PyTorch once.
+    """
+    spawn = multiprocessing.get_context("spawn")
+    executor = ProcessPoolExecutor(jobs, spawn, _live_with_the_parent)
+    before = set(multiprocessing.active_children())
+    finished = False
+    try:
+        yield executor
+        finished = True
+    finally:
+        ours = set(multiprocessing.active_children()) - before
+        if not finished:  # stopped: they are in the middle of something
+            for process in ours:
+                process.terminate()
+            for process in ours:
+                process.join(_PATIENCE)
+                process.kill()
+        executor.shutdown(cancel_futures=True)
+
+
+def _live_with_the_parent() -> None:
+    """Let Ctrl-C stop the batch from the parent alone, and end with it."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, lambda *_: _end())
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+
+    def watch() -> None:
+        connection.wait([parent.sentinel])
+        _end()
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def _end() -> None:
+    """End this process now; a pool would take an exit for a result."""
+    atexit._run_exitfuncs()
+    os._exit(1)
+
+
+def dask(address: str) -> tuple[Pool, int]:
+    """Return the pool of a Dask cluster, and how many jobs it runs at once.
+
+    Its workers need this version of the book, and see the same files.
+
+    Raises:
+        ValueError: ``distributed`` is not installed, or the cluster does not
+            answer.
+    """
+    try:
+        from distributed import Client
+    except ImportError:
+        raise ValueError(
+            "--dask needs the package distributed; it is not installed: pip "
+            "install distributed"
+        ) from None
+    try:
+        client = Client(address, set_as_default=False)
+        threads = sum(client.nthreads().values())
+    except (OSError, ValueError) as error:
+        raise ValueError(
+            f"--dask must be the address of a running scheduler; got "
+            f"{address!r} ({error})"
+        ) from None
+
+    @contextmanager
+    def pool(_jobs: int) -> Iterator[Executor]:
+        executor = client.get_executor(pure=False, retries=0)
+        try:
+            yield executor
+        finally:
+            executor.shutdown(wait=False)
+
+    return pool, max(threads, 1)

@@ -1,0 +1,332 @@
+"""A class is graded to its end, whatever its submissions do."""
+
+import json
+import os
+import sys
+import types
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+import pytest
+
+from attn.grading.classroom import batch, grade
+from attn.grading.classroom.grade import Options
+from attn.grading.classroom.result import Result, to_json
+from attn.grading.classroom.submissions import find
+from tests.grading.classroom import fakes
+from tests.grading.classroom.damage import DAMAGE, EXERCISES, FIRST, solved
+
+OPTIONS = Options(seed=7)
+
+
+def graded(submissions, out, options=OPTIONS, **more):
+    more = {"jobs": 2, "work": fakes.work} | more
+    out.mkdir(exist_ok=True)
+    return list(batch.run(submissions, options, out, **more))
+
+
+def calls(log):
+    return [line.split()[0] for line in log.read_text().splitlines()]
+
+
+def test_each_broken_file_has_one_row_and_the_batch_ends(tmp_path, quick, log):
+    folder = tmp_path / "in"
+    for name, broken in DAMAGE.items():
+        (folder / name).mkdir(parents=True)
+        broken.place(folder / name, "x")
+    submissions = find([folder])
+    results = graded(submissions, tmp_path / "out")
+    assert sorted(x.learner for x in results) == sorted(DAMAGE)
+    for result in results:
+        broken = DAMAGE[result.learner]
+        if broken.said:
+            assert result.status == "unreadable"
+            assert broken.said in result.message
+            assert not result.marks
+        else:
+            passed = {x.exercise for x in result.marks if x.passed}
+            assert passed == set(EXERCISES) - set(broken.status)
+            assert [x.exercise for x in result.marks] == EXERCISES
+    files = list((tmp_path / "out" / "results").iterdir())
+    assert len(files) == len(DAMAGE)
+    again = graded(submissions, tmp_path / "out")
+    assert {x.submission: x for x in again} == {
+        x.submission: x for x in results
+    }
+    assert len(calls(log)) == len(DAMAGE)  # no second time
+
+
+def test_a_stopped_batch_goes_on(tmp_path, quick, log, klass):
+    submissions = klass("a", "b", "c", "d")
+    out = tmp_path / "out"
+    out.mkdir()
+    running = batch.run(submissions, OPTIONS, out, jobs=1, work=fakes.work)
+    first = next(running)
+    running.close()
+    (out / "results" / ".half.json.tmp").write_text("{")
+    log.write_text("")
+    results = graded(submissions, out)
+    assert results[0] == first
+    assert sorted(x.learner for x in results) == ["a", "b", "c", "d"]
+    assert first.submission not in calls(log)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        replace(OPTIONS, seed=8),
+        replace(OPTIONS, timeout=61),
+        replace(OPTIONS, points={FIRST: 9}),
+    ],
+)
+def test_other_options_are_other_results(options, tmp_path, quick, log, klass):
+    submissions = klass("a")
+    graded(submissions, tmp_path / "out")
+    (result,) = graded(submissions, tmp_path / "out", options)
+    assert len(calls(log)) == 2
+    assert result.seed == options.seed
+    worth = options.points.get(FIRST, result.marks[0].max_points)
+    assert result.marks[0].points == worth
+
+
+def test_only_what_changed_is_graded_again(tmp_path, quick, log, klass):
+    submissions = klass("a", "b", "c")
+    out = tmp_path / "out"
+    graded(submissions, out)
+    submissions[0].path.write_text(json.dumps(solved() | {"cells": []}))
+    stored = out / "results" / batch.file_name(submissions[1])
+    for text in ("", "[]", '{"marks": 3}', stored.read_text()[:-9]):
+        log.write_text("")
+        stored.write_text(text)
+        results = graded(submissions, out)
+        assert len(results) == 3
+        assert submissions[1].name in calls(log)
+        assert submissions[2].name not in calls(log)
+    assert {x.status for x in results} == {"graded"}
+
+
+def test_a_newer_book_grades_again(tmp_path, quick, log, klass, monkeypatch):
+    submissions = klass("a")
+    graded(submissions, tmp_path / "out")
+    monkeypatch.setattr(grade, "book", lambda: "newer")
+    graded(submissions, tmp_path / "out")
+    assert len(calls(log)) == 2
+
+
+def test_one_that_kills_its_grader_costs_nobody_else_a_row(
+    tmp_path, quick, log, klass
+):
+    submissions = klass("a", "b", "c", "dies", "dies-once", "z")
+    results = {x.learner: x for x in graded(submissions, tmp_path / "out")}
+    assert len(results) == 6
+    dead = results.pop("dies")
+    assert dead.status == "unreadable"
+    assert "its grader ended, twice" in dead.message
+    assert all(x.points == x.max_points > 0 for x in results.values())
+    count = calls(log).count("dies/05_gqa.ipynb")
+    assert 2 <= count <= 3  # and once more if it was beside the other one
+    log.write_text("")
+    graded(submissions, tmp_path / "out")  # only that one is tried again
+    assert set(calls(log)) == {"dies/05_gqa.ipynb"}
+
+
+def test_results_carry_what_they_depend_on(tmp_path, quick, log, klass):
+    (result,) = graded(klass("a"), tmp_path / "out")
+    assert result.seed == 7
+    assert result.isolation == fakes.Examiner.isolation
+    assert result.chapter == "05_gqa"
+    assert result.run.status == "ran"
+    (file,) = (tmp_path / "out" / "results").iterdir()
+    assert json.loads(file.read_text()) == to_json(result) | {
+        "marks": [x | {"notes": []} for x in to_json(result)["marks"]],
+        "notes": [],
+    }
+
+
+class Failing(fakes.Examiner):
+    def __init__(self, after, error):
+        self.after, self.error = after, error
+
+    def examine(self, key, cells, points):
+        marks = super().examine(key, cells, points)
+        for _ in range(self.after):
+            yield next(marks)
+        if self.error:
+            raise self.error
+
+
+@pytest.mark.parametrize(
+    "error", [ValueError("no"), MemoryError(), RecursionError(), None]
+)
+@pytest.mark.parametrize("after", [0, 2])
+def test_an_examiner_that_fails_leaves_a_mark_for_each_exercise(
+    after, error, klass
+):
+    (submission,) = klass("a")
+    result = grade.grade(
+        submission, OPTIONS, Failing(after, error), fakes.rehearse
+    )
+    status = [x.status for x in result.marks]
+    assert status == ["passed"] * after + ["died"] * (5 - after)
+    assert "our fault" in result.message
+    assert result.digest == ""  # so that it is tried again
+
+
+def test_a_reader_that_fails_leaves_a_row(klass, monkeypatch):
+    (submission,) = klass("a")
+    monkeypatch.setattr(grade.answers, "read", lambda _: 1 / 0)
+    result = grade.grade(submission, OPTIONS, fakes.Examiner(), fakes.rehearse)
+    assert result.status == "unreadable"
+    assert "ZeroDivisionError" in result.message
+    assert result.digest == ""
+
+
+def test_a_run_that_fails_costs_no_points(klass):
+    def fail(*_):
+        raise OSError("no kernel")
+
+    (submission,) = klass("a")
+    result = grade.grade(submission, OPTIONS, fakes.Examiner(), fail)
+    assert result.points == result.max_points > 0
+    assert result.run.status == "died"
+    assert "no kernel" in result.run.message
+
+
+def test_notes_stand_with_their_exercise(tmp_path):
+    path = DAMAGE["magics"].place(tmp_path, "x")
+    result = grade.grade(
+        find([path])[0], OPTIONS, fakes.Examiner(), fakes.rehearse
+    )
+    assert "%%time" in result.marks[0].notes[0]
+    assert not result.marks[2].notes
+
+
+# --- the folder --------------------------------------------------------------
+
+
+def opened(out, paths=("in",), **options):
+    with batch.opened(out, [out.parent / x for x in paths], **options) as had:
+        return had
+
+
+def test_a_seed_is_drawn_once_and_kept(tmp_path):
+    out = tmp_path / "new" / "out"
+    seed = opened(out).seed
+    assert opened(out).seed == seed
+    assert opened(out, seed=seed).seed == seed
+    assert opened(tmp_path / "other").seed != seed
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"seed": 2}, "--seed"),
+        ({"seed": 1, "timeout": 9}, "--timeout"),
+        ({"seed": 1, "points": {FIRST: 2}}, "--points"),
+        ({"seed": 1, "paths": ("other",)}, "its paths"),
+    ],
+)
+def test_another_batch_is_never_overwritten(options, said, tmp_path):
+    out = tmp_path / "out"
+    opened(out, seed=1)
+    before = (out / "batch.json").read_bytes()
+    with pytest.raises(ValueError, match=f"other options: {said}"):
+        opened(out, **options)
+    assert (out / "batch.json").read_bytes() == before
+
+
+def test_a_batch_may_grow(tmp_path):
+    out = tmp_path / "out"
+    seed = opened(out).seed
+    assert opened(out, paths=("in", "late")).seed == seed
+    with pytest.raises(ValueError, match="its paths"):
+        opened(out)
+
+
+@pytest.mark.parametrize("name", ["batch.json", "thesis.tex"])
+def test_a_folder_of_something_else_is_left_alone(name, tmp_path):
+    (tmp_path / name).write_text("[1]")
+    with pytest.raises(ValueError, match="name another"):
+        opened(tmp_path)
+    assert (tmp_path / name).read_text() == "[1]"
+    with pytest.raises(ValueError, match="new folder"):
+        opened(tmp_path / name)
+
+
+def test_two_batches_do_not_share_a_folder(tmp_path):
+    with (
+        batch.opened(tmp_path / "out", []),
+        pytest.raises(ValueError, match="another attn grade"),
+    ):
+        opened(tmp_path / "out", ())
+
+
+def test_each_submission_has_a_file_of_its_own(tmp_path):
+    names = ["a/b.py", "a_b.py", "A/b.py", "../b.py", "é/b.py", "x" * 300]
+    files = {
+        batch.file_name(find_named(tmp_path, name)).lower() for name in names
+    }
+    assert len(files) == len(names)
+    for name in files:
+        assert name.isascii() and len(name) < 120
+        assert "/" not in name and not name.startswith(".")
+
+
+def find_named(folder, name):
+    (folder / "x.py").touch()
+    return replace(find([folder / "x.py"])[0], name=name)
+
+
+# --- the workers -------------------------------------------------------------
+
+
+def test_real_workers_grade_and_end(tmp_path, log, klass):
+    submissions = klass("a", "b")
+    results = graded(submissions, tmp_path / "out")
+    assert all(x.points == x.max_points > 0 for x in results)
+    workers = {int(line.split()[1]) for line in log.read_text().splitlines()}
+    assert os.getpid() not in workers
+    assert not any(map(fakes.is_running, workers))
+
+
+def test_there_are_as_many_workers_as_cores():
+    assert batch.cores() == len(os.sched_getaffinity(0))
+
+
+# --- Dask --------------------------------------------------------------------
+
+
+def test_dask_needs_its_package(tmp_path, klass, monkeypatch):
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    with pytest.raises(ValueError, match="pip install distributed"):
+        graded(klass("a"), tmp_path / "out", dask="tcp://127.0.0.1:1")
+
+
+def test_dask_needs_a_scheduler(tmp_path, klass, monkeypatch):
+    def refuse(address, **_):
+        raise OSError(f"Timed out trying to connect to {address}")
+
+    fake = types.SimpleNamespace(Client=refuse)
+    monkeypatch.setitem(sys.modules, "distributed", fake)
+    with pytest.raises(ValueError, match="must be the address of a running"):
+        graded(klass("a"), tmp_path / "out", dask="tcp://127.0.0.1:1")
+
+
+def test_a_cluster_grades_as_this_machine_does(
+    tmp_path, log, klass, monkeypatch
+):
+    class Client:
+        def __init__(self, address, **_):
+            assert address == "tcp://here:8786"
+
+        def nthreads(self):
+            return {"tcp://a": 2, "tcp://b": 1}
+
+        def get_executor(self, **_):
+            return ThreadPoolExecutor(3)
+
+    fake = types.SimpleNamespace(Client=Client)
+    monkeypatch.setitem(sys.modules, "distributed", fake)
+    results = graded(klass("a", "b"), tmp_path / "out", dask="tcp://here:8786")
+    assert sorted(x.learner for x in results) == ["a", "b"]
+    assert all(isinstance(x, Result) and x.points for x in results)

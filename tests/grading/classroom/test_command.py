@@ -1,0 +1,162 @@
+"""``attn grade`` as a teacher types it."""
+
+import json
+import os
+import signal
+import threading
+from functools import partial
+
+import pytest
+
+from attn.__main__ import main
+from attn.grading.classroom import batch, grade, pools
+from tests.grading.classroom import fakes
+from tests.grading.classroom.damage import FIRST
+from tests.grading.classroom.fakes import is_running
+
+
+@pytest.fixture
+def attn_grade(tmp_path, monkeypatch, quick, log, capfd):
+    """Run the command in a folder of its own; texts are compared only."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(batch, "run", partial(batch.run, work=fakes.work))
+    monkeypatch.setattr(grade, "book", lambda: "the book")
+
+    def call(*words):
+        status = main(["grade", *words])
+        return status, *capfd.readouterr()
+
+    return call
+
+
+def test_a_class_has_a_table_and_reports(attn_grade, klass, tmp_path):
+    klass("ann", "bo")
+    status, out, err = attn_grade("in", "--seed", "5", "--jobs", "2")
+    assert status == 0
+    assert err == ""
+    assert "ann" in out and "bo" in out and "seed 5" in out
+    assert fakes.Examiner.isolation in out
+    made = {x.name for x in (tmp_path / "grades").iterdir()}
+    assert {"batch.json", "results", "class.csv", "junit.xml"} <= made
+    table = (tmp_path / "grades/class.csv").read_text()
+    assert table.index("ann") < table.index("bo")
+
+
+def test_a_broken_submission_is_a_row_and_no_error(
+    attn_grade, klass, tmp_path
+):
+    klass("ann", "bo")
+    (tmp_path / "in/bo/05_gqa.ipynb").write_text("{")
+    status, out, _ = attn_grade("in")
+    assert status == 0
+    assert "bo" in out
+    table = (tmp_path / "grades/class.csv").read_text()
+    assert "breaks off" in table
+
+
+def test_the_same_command_grades_nothing_twice(attn_grade, klass, log):
+    klass("ann", "bo")
+    _, first, _ = attn_grade("in")
+    _, second, _ = attn_grade("in")
+    assert first == second
+    assert len(log.read_text().splitlines()) == 2
+
+
+def test_the_reports_are_no_submissions(attn_grade, klass, tmp_path):
+    klass("ann")
+    for _ in range(2):
+        status, out, _ = attn_grade("in", "--out", "in/ann/grades")
+        assert status == 0
+    rows = json.loads((tmp_path / "in/ann/grades/report.json").read_text())
+    assert str(rows).count("05_gqa.ipynb") > 0
+    assert len(list((tmp_path / "in/ann/grades/results").iterdir())) == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["nowhere"], "nowhere"),
+        (["in", "--points", "nowhere.csv"], "nowhere.csv"),
+        (["in", "--out", "log"], "must be a new folder"),
+        (["in", "--dask", "nowhere"], "dask"),
+    ],
+)
+def test_a_wrong_argument_is_said_before_anything_is_graded(
+    words, said, attn_grade, klass, log, tmp_path
+):
+    klass("ann")
+    status, out, err = attn_grade(*words)
+    assert status == 2
+    assert out == ""
+    assert err.startswith("attn grade: ") and said in err
+    assert log.read_text() == ""
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        [],
+        ["in", "--jobs", "0"],
+        ["in", "--jobs", "two"],
+        ["in", "--timeout", "-1"],
+        ["in", "--timeout", "nan"],
+        ["in", "--timeout", "inf"],
+        ["in", "--seed", "-1"],
+        ["in", "--seed", "x"],
+    ],
+)
+def test_a_word_that_is_no_number_is_refused(words, attn_grade, capfd):
+    with pytest.raises(SystemExit) as end:
+        attn_grade(*words)
+    assert end.value.code == 2
+    assert "attn grade" in capfd.readouterr().err
+
+
+def test_another_seed_needs_another_folder(attn_grade, klass):
+    klass("ann")
+    attn_grade("in", "--seed", "1")
+    status, _, err = attn_grade("in", "--seed", "2")
+    assert status == 2
+    assert "--seed (its seed is 1)" in err
+    assert attn_grade("in", "--seed", "2", "--out", "two")[0] == 0
+
+
+def test_a_teachers_points_are_in_the_marks(attn_grade, klass, tmp_path):
+    klass("ann")
+    (tmp_path / "ps1.csv").write_text(f"{FIRST},40\n")
+    attn_grade("in", "--points", "ps1.csv")
+    (path,) = (tmp_path / "grades/results").iterdir()
+    marks = json.loads(path.read_text())["marks"]
+    assert marks[0]["points"] == marks[0]["max_points"] == 40
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_stop_keeps_what_is_graded(
+    number, attn_grade, klass, tmp_path, quick, monkeypatch, log
+):
+    monkeypatch.setattr(pools, "processes", quick)  # a stop ends these
+    klass("ann", "sleeps", "zoe")
+
+    def stop_when_one_is_graded():
+        folder = tmp_path / "grades/results"
+        while not list(folder.glob("*.json")):
+            threading.Event().wait(0.01)
+        os.kill(os.getpid(), number)
+
+    threading.Thread(target=stop_when_one_is_graded, daemon=True).start()
+    status, out, err = attn_grade("in", "--jobs", "1")
+    assert status == 130
+    assert "stopped, with 1 of 3 submissions graded" in err
+    assert "the same command" in err
+    assert "ann" not in out  # there is no table of a part
+    for line in log.read_text().splitlines():
+        assert not is_running(int(line.split()[1]))
+
+
+def test_help_says_what_is_done_and_how(capsys):
+    with pytest.raises(SystemExit) as end:
+        main(["grade", "--help"])
+    assert end.value.code == 0
+    said = capsys.readouterr().out
+    for word in ("examples:", "--out", "--dask", "goes on", "exit status"):
+        assert word in said
