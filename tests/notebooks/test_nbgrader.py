@@ -108,15 +108,11 @@ def test_nbgrader_leaves_no_progress_behind(monkeypatch):
 class Course:
     """A course folder, and nbgrader's commands in it."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, *chapters):
         self.folder = folder
         folder.mkdir()
         shutil.copy(CONFIG, folder)
-        list(assignment.write(folder / "source", [CHAPTER]))
-        # What a teacher leaves who tries the chapter there.
-        kept = folder / "source" / CHAPTER / ".attn" / "kept"
-        kept.mkdir(parents=True)
-        (kept / "answer.py").write_text(sources.solution(f"{KEY}-repeat_kv"))
+        list(assignment.write(folder / "source", chapters))
 
     def runs(self, *words, module=("-m", "nbgrader"), status=0):
         """Run a command; return what it says."""
@@ -152,26 +148,39 @@ class Course:
 @pytest.fixture
 def course(tmp_path, warm_kernels):
     """A chapter, released by nbgrader."""
-    if not PREFIX.exists():
-        pytest.skip("nbgrader is not installed (make .venv/.nbgrader)")
-    course = Course(tmp_path / "course")
+    course = new_course(tmp_path, CHAPTER)
     course.runs("generate_assignment", CHAPTER)
     return course
 
 
+def new_course(folder, *chapters):
+    if not PREFIX.exists():
+        pytest.skip("nbgrader is not installed (make .venv/.nbgrader)")
+    return Course(folder / "course", *chapters)
+
+
 @pytest.mark.exhaustive
-def test_the_release_is_the_learners_copy(course):
-    given = notebooks.read(course.path("release"))
-    own = plain.copy_of(
-        notebooks.read(sources.notebook_path(KEY)), set_up=False
-    )
-    assert [without_call(x.source) for x in given.cells] == [
-        x["source"] for x in own["cells"]
-    ]
-    assert not any(x.get("outputs") for x in given.cells)
-    assert [x.name for x in course.path("release").parent.iterdir()] == [
-        f"{CHAPTER}.ipynb"
-    ]
+def test_a_release_is_the_learners_copies(tmp_path):
+    """All chapters as one assignment, from the folder that a teacher uses."""
+    course = new_course(tmp_path)
+    source = course.folder / "source" / "book"
+    source.mkdir()
+    for path in [*source.parent.glob("*/*.ipynb")]:
+        path.rename(source / path.name)
+    kept = source / ".attn" / "kept" / "answer.py"
+    kept.parent.mkdir(parents=True)
+    kept.write_text(sources.solution(f"{KEY}-repeat_kv"))
+    course.runs("generate_assignment", "book")
+    released = course.folder / "release" / "book"
+    for name in CHAPTERS.values():
+        given = notebooks.read(released / f"{name}.ipynb")
+        pristine = notebooks.read(root() / "notebooks" / f"{name}.ipynb")
+        own = plain.copy_of(pristine, set_up=False)
+        assert [without_call(x.source) for x in given.cells] == [
+            x["source"] for x in own["cells"]
+        ]
+        assert not any(x.get("outputs") for x in given.cells)
+    assert len([*released.iterdir()]) == len(CHAPTERS)  # and no more
 
 
 @pytest.mark.exhaustive

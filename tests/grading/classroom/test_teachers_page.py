@@ -1,0 +1,82 @@
+"""What the page for teachers says is what happens."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import attn.__main__
+from attn.data.book import root
+from attn.grading import notebooks
+from attn.grading.room import jail
+from tests.notebooks.learners import answered, ids, short
+
+BOOK = root() / "book"
+PAGE = (BOOK / "for-teachers.md").read_text("utf-8")
+#: The call that the page shows, and all that it prints.
+SHOWN = re.search(r"```console\n\$ attn (grade .+)\n((?s:.+?))```", PAGE)
+
+
+def test_the_options_are_those_of_the_command(capsys):
+    with pytest.raises(SystemExit):
+        attn.__main__.main(["grade", "--help"])
+    usage = capsys.readouterr().out
+    start, end = PAGE.index("## A mark"), PAGE.index("(nbgrader)=")
+    named = set(re.findall(r"--[a-z]+", PAGE[start:end])) - {"--nbval"}
+    assert {"--seed", "--points", "--timeout", "--jobs", "--dask"} <= named
+    assert [x for x in sorted(named) if x not in usage] == []
+
+
+def test_each_way_to_close_an_answer_off_has_its_line():
+    for words in jail.KINDS.values():
+        assert f"- **{words.partition(':')[0]}**: " in PAGE
+
+
+@pytest.mark.parametrize("name", ["nbgrader_config.py", "grade.yml"])
+def test_the_files_that_teachers_copy_are_on_the_page(name):
+    assert f"{{literalinclude}} classroom/{name}\n" in PAGE
+    assert (BOOK / "classroom" / name).is_file()
+
+
+@pytest.mark.exhaustive
+@pytest.mark.skipif(sys.platform != "linux", reason="the page shows Linux's")
+def test_the_terminal_shows_what_the_page_does(tmp_path):
+    a_class(tmp_path / "handed-in")
+    done = subprocess.run(
+        [sys.executable, "-m", "attn", *SHOWN[1].split()],
+        cwd=tmp_path,
+        env={
+            **os.environ,
+            "COLUMNS": "80",
+            "PYTHONPATH": str(Path.cwd()),
+        },
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    # The machine of the tests may close an answer off in another way.
+    pattern = r"isolation: (?s:.+?)\nseed"
+    printed = re.sub(pattern, "seed", done.stdout)
+    lines = [x.rstrip() for x in printed.splitlines()]
+    assert lines == re.sub(pattern, "seed", SHOWN[2]).splitlines()
+
+
+def a_class(folder):
+    """Five learners with one chapter, each in another state."""
+    chapter = short("gqa")
+    names = ids(chapter)
+    handed_in = {
+        "ana": answered(chapter, names),
+        "bo": answered(chapter, set(names) - {names[3]}, names[3:4]),
+        "chidi": answered(chapter, set(names) - {names[2]}, names[2:3]),
+        "dilek": answered(chapter, names[:1], names[1:2]),
+        "emil": answered(chapter, names),
+    }
+    for name, notebook in handed_in.items():
+        path = folder / name / "05_gqa.ipynb"
+        path.parent.mkdir(parents=True)
+        notebooks.write(notebook, path)
+    path.write_text(path.read_text("utf-8")[:5000], "utf-8")  # emil's

@@ -1,0 +1,48 @@
+"""The workflow that a teacher copies calls what there is."""
+
+import re
+import shlex
+
+import pytest
+import yaml
+
+import attn.__main__
+from attn.data.book import root
+
+ROOT = root()
+TEXT = (ROOT / "book" / "classroom" / "grade.yml").read_text("utf-8")
+STEPS = yaml.safe_load(TEXT)["jobs"]["grade"]["steps"]
+RUNS = "\n".join(x["run"] for x in STEPS if "run" in x)
+
+
+def test_actions_are_those_of_our_own_workflows():
+    ours = "".join(
+        x.read_text("utf-8")
+        for x in (ROOT / ".github" / "workflows").glob("*.yml")
+    )
+    used = [x["uses"] for x in STEPS if "uses" in x]
+    assert len(used) == 4
+    assert [x for x in used if f"uses: {x}\n" not in ours] == []
+
+
+def test_the_environment_is_a_target_of_make():
+    target = re.search(r"make -C book (\S+)", RUNS)[1]
+    makefile = (ROOT / "Makefile").read_text("utf-8")
+    assert re.search(rf"^{re.escape(target)}:", makefile, re.M)
+
+
+def test_attn_has_the_command_and_its_options(capsys):
+    line = re.search(r"book/.venv/bin/attn ([^|>&]+)", RUNS)[1]
+    name, *words = shlex.split(line)
+    with pytest.raises(SystemExit) as end:
+        attn.__main__.main([name, "--help"])
+    assert end.value.code == 0
+    usage = capsys.readouterr().out
+    options = [x for x in words if x.startswith("--")]
+    assert options and all(x in usage for x in options)
+
+
+def test_what_is_graded_and_what_is_kept_are_the_same_folders():
+    paths = [x["with"]["path"] for x in STEPS if "path" in x.get("with", {})]
+    learners, _, kept = paths
+    assert f" grade {learners.partition('/')[0]} --out {kept}" in RUNS
