@@ -15,7 +15,7 @@ from torch import Tensor
 
 from attn.grading.show import describe, first_difference, pair, some
 
-Limit = Callable[[Tensor, Tensor], float]
+Limit = Callable[[Tensor, Tensor, Tensor | None], float]
 
 
 @dataclass(frozen=True)
@@ -73,13 +73,16 @@ def differences(
     what: str = "it",
     rtol: float = 0.0,
     noise: float = 0.0,
+    near: Any = None,
 ) -> list[Problem]:
     """Compare as ``compare`` does; return a problem for each wrong entry.
 
     ``noise`` is what rounding may leave where the right result is 0.
+    ``near`` is the reference's result in float64 for inputs that differ by
+    float32's rounding: what that changes, an honest result may differ by.
     """
     limit = partial(_rounding, rtol=rtol, noise=noise)
-    return _compare(got, expected, expected_fp64, what, limit)
+    return _compare(got, expected, expected_fp64, what, limit, near)
 
 
 def alike(a: Any, b: Any, part: float = 1e-5, least: float = 1e-30) -> bool:
@@ -89,7 +92,7 @@ def alike(a: Any, b: Any, part: float = 1e-5, least: float = 1e-30) -> bool:
     ``least`` if it is smaller; NaN equals NaN.
     """
 
-    def limit(x: Tensor, _exact: Tensor) -> float:
+    def limit(x: Tensor, _exact: Tensor, _near: Tensor | None) -> float:
         return max(4.0 * _eps(x.dtype), part) * max(size(x), least)
 
     return not _compare(a, b, b, "", limit)
@@ -110,7 +113,12 @@ def near(got: Tensor, expected: Tensor, part: float) -> bool:
 
 
 def _compare(
-    got: Any, expected: Any, exact: Any, what: str, limit: Limit
+    got: Any,
+    expected: Any,
+    exact: Any,
+    what: str,
+    limit: Limit,
+    near: Any = None,
 ) -> list[Problem]:
     found = None
     if isinstance(expected, Mapping | tuple | list):
@@ -122,13 +130,18 @@ def _compare(
                 problem
                 for i in parts
                 for problem in _compare(
-                    got[i], expected[i], exact[i], f"{what}[{i}]", limit
+                    got[i],
+                    expected[i],
+                    exact[i],
+                    f"{what}[{i}]",
+                    limit,
+                    None if near is None else near[i],
                 )
             ]
     elif _is_number(expected):
-        found = _compare_numbers(got, expected, exact, limit)
+        found = _compare_numbers(got, expected, exact, limit, near)
     elif isinstance(expected, Tensor):
-        found = _compare_tensors(got, expected, exact, limit)
+        found = _compare_tensors(got, expected, exact, limit, near)
     elif isinstance(expected, range):
         found = _compare_ranges(got, expected)
     elif got != expected:
@@ -181,7 +194,7 @@ def _run(numbers: Any) -> str:
 
 
 def _compare_numbers(
-    got: Any, expected: Any, exact: Any, limit: Limit
+    got: Any, expected: Any, exact: Any, limit: Limit, near: Any
 ) -> Problem | None:
     if not _is_number(got):
         return Problem("type", f"is {describe(got)}, not a number")
@@ -193,22 +206,23 @@ def _compare_numbers(
     is_count = isinstance(got, Tensor) and not got.is_floating_point()
     dtype = torch.float64 if is_count else torch.float32
     x, y = (torch.as_tensor(n, dtype=torch.float64) for n in (got, exact))
-    return _compare_elements(x, y, limit(y.to(dtype), y))
+    z = None if near is None else torch.as_tensor(near, dtype=torch.float64)
+    return _compare_elements(x, y, limit(y.to(dtype), y, z))
 
 
 def _compare_tensors(
-    got: Any, expected: Tensor, exact: Tensor, limit: Limit
+    got: Any, expected: Tensor, exact: Tensor, limit: Limit, near: Any
 ) -> Problem | None:
     if not isinstance(got, Tensor):
         return Problem("type", f"is {describe(got)}, not a tensor")
-    found = _compare_plain_tensors(got, expected, exact, limit)
+    found = _compare_plain_tensors(got, expected, exact, limit, near)
     if found and type(got) not in (Tensor, torch.nn.Parameter):
         return Problem("type", f"is {describe(got)}, not a plain tensor")
     return found
 
 
 def _compare_plain_tensors(
-    got: Tensor, expected: Tensor, exact: Tensor, limit: Limit
+    got: Tensor, expected: Tensor, exact: Tensor, limit: Limit, near: Any
 ) -> Problem | None:
     for kind, verb, of in (
         ("shape", "has shape", lambda x: tuple(x.shape)),
@@ -223,13 +237,21 @@ def _compare_plain_tensors(
     if not expected.is_floating_point():
         return _difference(got != expected, got, expected)
     exact = exact.double()
-    return _compare_elements(got.double(), exact, limit(expected, exact))
+    most = limit(expected, exact, near)
+    return _compare_elements(got.double(), exact, most)
 
 
 def _rounding(
-    expected: Tensor, exact: Tensor, rtol: float, noise: float
+    expected: Tensor,
+    exact: Tensor,
+    near: Tensor | None,
+    rtol: float,
+    noise: float,
 ) -> float:
     """Return the error that is forgiven: several times the reference's."""
+    if near is not None:
+        moved = (near.double() - exact)[exact.isfinite() & near.isfinite()]
+        noise = max(noise, min(8.0 * size(moved), 1e-3 * size(exact)))
     eps = _eps(expected.dtype)
     ulps = 2.0 if expected.dtype in (torch.float16, torch.bfloat16) else 64.0
     own = (expected.double() - exact)[exact.isfinite()].abs()

@@ -160,6 +160,9 @@ def _failure(oracle: Oracle, i: int, outcome: Outcome) -> Failure | None:
     case = oracle.cases[i]
     names = oracle.exercise.input_names(case)
     problems = _problems(outcome, case, expected, fp64, names)
+    if problems and all(x.kind == "value" for x in problems):
+        near = oracle.near_fp64(i)
+        problems = _problems(outcome, case, expected, fp64, names, near)
     return Failure(case, outcome, problems, i) if problems else None
 
 
@@ -169,12 +172,14 @@ def _problems(
     expected: Outcome,
     expected_fp64: Callable[[], Outcome],
     names: list[str],
+    near: Outcome | None = None,
 ) -> list[Problem]:
     if outcome.error is not None:
         return [Problem("error", error_text(outcome))]
     exact = expected_fp64()
     parts = outcome.output, expected.output, exact.output
-    found = differences(*parts, rtol=case.rtol)
+    moved = near and near.output
+    found = differences(*parts, rtol=case.rtol, near=moved)
     if not found:
         largest = max(map(size, exact.grads.values()), default=0.0)
         for name, grad in expected.grads.items():
@@ -182,7 +187,10 @@ def _problems(
             got, right = outcome.grads.get(name), exact.grads[name]
             # One that is 0, of terms that cancel, is rounded as they are.
             noise = 1e-5 * largest if size(right) < 1e-9 * largest else 0.0
-            found += differences(got, grad, right, what, noise=noise)
+            moved = near and near.grads[name]
+            found += differences(
+                got, grad, right, what, noise=noise, near=moved
+            )
     if odd := _oddity(outcome, case, expected, is_right=not found):
         return [Problem("random" if found else "side effect", odd)]
     if not found and outcome.side_effect:

@@ -41,6 +41,7 @@ class Oracle:
             self.cases += second_uses(self.cases, others, self._reference)
         self.expected = cache(self._expected)
         self.expected_fp64 = cache(self._expected_fp64)
+        self.near_fp64 = cache(self._near_fp64)
         self.part = cache(self._part)
         self.wrong = cache(self._wrong)
         self._kept: dict[Mistake, list[Outcome]] = {}
@@ -63,6 +64,16 @@ class Oracle:
     def _expected_fp64(self, i: int) -> Outcome:
         """Run the reference on a case, in float64."""
         return self._reference(_in_float64(self.cases[i]))
+
+    def _near_fp64(self, i: int) -> Outcome | None:
+        """Run the reference in float64 on inputs that rounding has moved.
+
+        None where the result is drawn: other coins are no rounding.
+        """
+        case = self.cases[i]
+        if case.rtol or case.shares or self.expected(i).drew:
+            return None
+        return self._reference(_in_float64(case, moved=True))
 
     def _part(self, i: int) -> float:
         """Return by which part two answers of one mistake may differ.
@@ -112,13 +123,22 @@ class Oracle:
         return outcome
 
 
-def _in_float64(case: Case) -> Case:
+def _in_float64(case: Case, *, moved: bool = False) -> Case:
+    """Return a case with float64 inputs, moved by float32's rounding."""
+    g = torch.Generator().manual_seed(0)
+
     def double(x: Tensor) -> Tensor:
-        return x.double() if x.is_floating_point() else x
+        if not x.is_floating_point():
+            return x
+        x = x.double()
+        if not moved:
+            return x
+        signs = torch.randint(2, x.shape, generator=g) * 2 - 1
+        return x * (1 + signs * torch.finfo(torch.float32).eps)
 
     inputs: dict[str, Any] = {
         name: map_tensors(double, getattr(case, name))
         for name in ("args", "kwargs", "state")
     }
-    before = tuple(map(_in_float64, case.before))
+    before = tuple(_in_float64(x, moved=moved) for x in case.before)
     return replace(case, **inputs, before=before)

@@ -64,6 +64,7 @@ def run(
     launch: Callable[..., Any] | None = None,
     names: Sequence[str] = (),
     fill_empty: bool = False,
+    verify: Callable[[], None] | None = None,
 ) -> Outcome:
     """Call ``answer`` on a private copy of ``case``, after earlier calls.
 
@@ -75,6 +76,8 @@ def run(
         launch: uses the answer on the inputs, or launches a kernel.
         names: of the positional inputs, for messages.
         fill_empty: let memory that is only allocated hold a number, not NaN.
+        verify: raises if the call has left something as it may not; called
+            before anything of the result is looked at.
 
     Returns:
         The outcome; an error of the learner's code is part of it.
@@ -109,6 +112,8 @@ def run(
             filled = _Filled() if fill_empty else nullcontext()
             with refusing(forbids, memory), filled:
                 output = call(*inputs.args, **inputs.kwargs)
+            if verify:
+                verify()
             outcome.drew = generators.changed()
             result = kept(output)
             outcome.output = compared(result, case)

@@ -2,7 +2,7 @@
 
 from attn.exercises.bwd.gradients import (
     BREAKS,
-    by_autograd,
+    by_formula,
     cases,
     launching,
 )
@@ -12,7 +12,7 @@ from attn.exercises.triton_compat import tl, triton
 exercise = Exercise(
     id="bwd-dkdv_kernel",
     points=3,
-    reference=by_autograd(slice(1, 3)),
+    reference=by_formula(slice(1, 3)),
     launch=launching("DK", "DV"),
     cases=cases,
     breaks=BREAKS,

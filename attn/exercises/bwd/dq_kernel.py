@@ -2,7 +2,7 @@
 
 from attn.exercises.bwd.gradients import (
     BREAKS,
-    by_autograd,
+    by_formula,
     cases,
     launching,
 )
@@ -12,7 +12,7 @@ from attn.exercises.triton_compat import tl, triton
 exercise = Exercise(
     id="bwd-dq_kernel",
     points=2,
-    reference=by_autograd(slice(1)),
+    reference=by_formula(slice(1)),
     launch=launching("DQ"),
     cases=cases,
     breaks=BREAKS,

@@ -80,8 +80,11 @@ def launching(*names: str) -> Callable[..., Any]:
     return launch
 
 
-def by_autograd(results: slice) -> Emulated:
-    """Return a reference in a kernel's place: autograd, over all scores.
+def by_formula(results: slice) -> Emulated:
+    """Return a reference in a kernel's place: the formula, over all scores.
+
+    It rounds where a kernel does: the weights are those of the given lse,
+    and do not sum to exactly 1.
 
     Args:
         results: which of the gradients of Q, K and V the kernel stores.
@@ -89,19 +92,26 @@ def by_autograd(results: slice) -> Emulated:
 
     def store(
         _grid: Any, Q: Tensor, K: Tensor, V: Tensor, DO: Tensor,
-        _LSE: Tensor, _DELTA: Tensor, *rest: Any, IS_CAUSAL: bool,
-        **_blocks: int,
+        LSE: Tensor, DELTA: Tensor, *rest: Any, IS_CAUSAL: bool,
+        GROUP: int, **_blocks: int,
     ) -> None:  # fmt: skip
         stored = [x for x in rest if isinstance(x, Tensor)]
-        scale, _L, _S, q_offset = rest[len(stored) :][:4]
+        scale, L, S, q_offset = rest[len(stored) :][:4]
         wide = torch.promote_types(Q.dtype, torch.float32)
-        with torch.enable_grad():
-            given = [x.to(wide, copy=True).requires_grad_() for x in (Q, K, V)]
-            out = scaled_dot_product_attention(
-                *given, is_causal=IS_CAUSAL, scale=scale, enable_gqa=True,
-                q_offset=q_offset,
-            )  # fmt: skip
-            gradients = torch.autograd.grad(out, given, DO.to(wide))
+        q, d_out = Q.to(wide), DO.to(wide)  # (H, L, D)
+        k, v = (x.to(wide).repeat_interleave(GROUP, 0) for x in (K, V))
+        seen = torch.ones(L, S, dtype=torch.bool)
+        if IS_CAUSAL:
+            seen = torch.arange(S) <= torch.arange(L)[:, None] + q_offset
+        scores = q @ k.mT * scale
+        weights = (scores - LSE.to(wide)[..., None]).exp()
+        weights = torch.where(seen, weights, 0.0)  # (H, L, S)
+        d_scores = weights * (d_out @ v.mT - DELTA.to(wide)[..., None])
+        dk, dv = (
+            x.unflatten(0, (-1, GROUP)).sum(1)
+            for x in (d_scores.mT @ q * scale, weights.mT @ d_out)
+        )
+        gradients = (d_scores @ k * scale, dk, dv)
         for x, gradient in zip(stored, gradients[results], strict=True):
             x.copy_(gradient)
 

@@ -11,7 +11,9 @@ import atexit
 import multiprocessing
 import os
 import signal
+import sys
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import (
@@ -37,7 +39,7 @@ if TYPE_CHECKING:
 Work = Callable[[Submission, Options], Result]
 Pool = Callable[[int], Any]  # a context manager of an Executor
 
-_PATIENCE = 5.0  # seconds until a process that should have ended is killed
+_PATIENCE = 2.0  # seconds until a process that should have ended is killed
 _turn = threading.Lock()  # Dask's workers have threads, a judge has one
 _examiners: dict[tuple[int, float], Examiner] = {}  # of this process
 
@@ -160,30 +162,28 @@ def processes(jobs: int) -> Iterator[Executor]:
         if not finished:  # stopped: they are in the middle of something
             for process in ours:
                 process.terminate()
-            for process in ours:
-                process.join(_PATIENCE)
-                process.kill()
-        executor.shutdown(cancel_futures=True)
+        executor.shutdown(wait=finished, cancel_futures=True)
+        for process in () if finished else ours:
+            process.join(_PATIENCE)
+            process.kill()
 
 
 def _live_with_the_parent() -> None:
     """Let Ctrl-C stop the batch from the parent alone, and end with it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, lambda *_: _end())
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     parent = multiprocessing.parent_process()
     assert parent is not None
 
     def watch() -> None:
         connection.wait([parent.sentinel])
-        _end()
+        os.kill(os.getpid(), signal.SIGTERM)
+        # The pool takes that for a result, and waits for a task.
+        time.sleep(_PATIENCE)
+        atexit._run_exitfuncs()
+        os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()
-
-
-def _end() -> None:
-    """End this process now; a pool would take an exit for a result."""
-    atexit._run_exitfuncs()
-    os._exit(1)
 
 
 def dask(address: str) -> tuple[Pool, int]:

@@ -31,6 +31,7 @@ from attn.grading import notebooks
 from attn.grading.classroom.result import Mark, Run
 from attn.grading.room import jail
 
+SERVER = [sys.executable, "-m", "attn.grading.classroom.stage_server"]
 _START = 180.0  # seconds until the server has imported everything
 _GRACE = 60.0  # seconds until it is given up, after a chapter's time
 _MOST = 16 << 10  # bytes of an answer of the server's
@@ -96,6 +97,9 @@ def _read(answer: Any, count: int, timeout: float) -> Run:
     letters, end = str(found.get("cells")), found.get("end")
     if not re.fullmatch("[.sFK]*", letters) or len(letters) > count:
         return Run("died", message="the result of its run cannot be read")
+    if end == "root":
+        message = "as root it needs bubblewrap or user namespaces"
+        return Run(message=message)
     ran = len(letters) - letters.count("s")
     failed = letters.count("F") + letters.count("K")
     place = f"after {len(letters)} of {count} cells"
@@ -178,9 +182,8 @@ def _command(folder: Path) -> list[str]:
     package = Path(sources.__file__).resolve().parents[1]
     book = root().resolve()
     answers = [package / "exercises" / key for key in CHAPTERS]
-    argv = [sys.executable, "-m", "attn.grading.classroom.stage_server"]
     return jail.command(
-        argv,
+        SERVER,
         shown=[package, book / "notebooks", book / "book/benchmarks"],
         hidden=[book / "solutions", *answers],
         writable=[folder],

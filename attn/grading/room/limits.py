@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
+import signal
 import sys
 from dataclasses import dataclass
 
@@ -120,7 +121,10 @@ def end_descendants() -> None:
         if not left:
             return
         for process in left:
-            with contextlib.suppress(psutil.Error):
+            with contextlib.suppress(psutil.Error, ProcessLookupError):
+                group = os.getpgid(process.pid)
+                if group != os.getpgrp():
+                    os.killpg(group, signal.SIGKILL)  # all that it forks too
                 process.kill()
         psutil.wait_procs(left, timeout=1)
 

@@ -121,6 +121,7 @@ def _work(channel: socket.socket, limits: Any, readable: list[str]) -> None:
     paths = [*readable, sys.prefix, sys.base_prefix]
     paths += [os.path.realpath(x) for x in paths]
     watch = Watch([*paths, "/usr/lib", "/usr/share", "/proc/self/"])
+    watch.freeze()
     watch.install()
     limits.apply()
     worker.serve(channel, watch)

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable
-from types import FrameType
+import types
+from collections.abc import Iterable, Iterator
 from typing import Any
+
+import torch
 
 from attn.grading.room.policy import Reaches
 
@@ -69,6 +71,8 @@ _OWN_LINES = {
     "os.scandir": "lists files",
 }
 
+_CLASSES = (torch.Tensor, torch.nn.Parameter, torch.nn.Module)
+
 
 class Watch:
     """The hook of one process.
@@ -84,10 +88,42 @@ class Watch:
         self._inside = self.armed = False
         self._frame = sys._getframe
         self.found: Reaches | None = None
+        self._classes: dict[type, dict[str, Any]] = {}
 
     def install(self) -> None:
         """Hear events from now on; they are refused while ``armed``."""
         sys.addaudithook(self._hear)
+
+    def freeze(self) -> None:
+        """Let no line of the answer change a module; note torch's classes."""
+        watch = self
+
+        def refuse(x: Any, name: str) -> None:
+            if watch.armed and watch._by_the_answer():
+                owner = getattr(x, "__name__", x)
+                watch.found = Reaches(f"it changes {owner}.{name}")
+                raise watch.found
+
+        class Frozen(types.ModuleType):
+            def __setattr__(self, name: str, value: Any) -> None:
+                refuse(self, name)
+                super().__setattr__(name, value)
+
+            def __delattr__(self, name: str) -> None:
+                refuse(self, name)
+                super().__delattr__(name)
+
+        for module in list(sys.modules.values()):
+            if type(module) is types.ModuleType:
+                module.__class__ = Frozen
+        self._classes = {x: dict(vars(x)) for x in _CLASSES}
+
+    def verify(self) -> None:
+        """Refuse what has changed one of torch's classes meanwhile."""
+        for cls, before in self._classes.items():
+            if vars(cls) != before:
+                self.found = Reaches(f"it changes {cls.__name__}")
+                raise self.found
 
     def _hear(self, event: str, args: tuple[Any, ...]) -> None:
         if not self.armed or self._inside:
@@ -133,13 +169,19 @@ class Watch:
         Args:
             anywhere: also one that called what does it; else the innermost.
         """
-        libraries = (*self._readable, "<frozen ", __file__)
-        frame: FrameType | None = self._frame(1)
+        was_inside, self._inside = self._inside, True  # to look is an event
+        try:
+            files = list(self._files())
+        finally:
+            self._inside = was_inside
+        own = (*self._readable, "<frozen ")
+        found = [not file.startswith(own) for file in files]
+        return any(found) if anywhere else any(found[:1])
+
+    def _files(self) -> Iterator[str]:
+        """Yield the files of the frames below this one, but this one."""
+        frame: types.FrameType | None = self._frame(1)
         while frame:
-            file = frame.f_code.co_filename
-            if not file.startswith(libraries):
-                return True
-            if file != __file__ and not anywhere:
-                return False
+            if (file := frame.f_code.co_filename) != __file__:
+                yield file
             frame = frame.f_back
-        return False

@@ -7,6 +7,7 @@ as pickles from the judge; what goes back is ``wire.encode``'s.
 from __future__ import annotations
 
 import ast
+import contextlib
 import inspect
 import linecache
 import os
@@ -92,6 +93,7 @@ def _use(answer: Any, use: Use, clock: Clock, watch: Any) -> Outcome:
             launch=use.launch,
             names=use.names,
             fill_empty=use.fill_empty,
+            verify=watch.verify,
         )
     finally:
         watch.armed = False
@@ -176,10 +178,17 @@ def _run_cell(
                 return error
         finally:
             watch.armed = False
+        if is_answer:
+            _verified(watch)
         if watch.found is not None:
             return watch.found
     is_there = not strict or title in space
     return None if is_there else first
+
+
+def _verified(watch: Any) -> None:
+    with contextlib.suppress(policy.Reaches):
+        watch.verify()
 
 
 def _quiet() -> Any:

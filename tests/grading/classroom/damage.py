@@ -29,6 +29,7 @@ class Damage:
     status: dict = field(default_factory=dict)  # of what does not pass
     notes: dict = field(default_factory=dict)  # part of each note
     file_note: str = ""
+    judged: dict = field(default_factory=dict)  # what runs, and is not right
 
     def place(self, folder, name):
         path = folder / f"{name}{self.suffix}"
@@ -73,11 +74,11 @@ def unreadable(said, suffix=".ipynb"):
     return mark
 
 
-def read(status=None, notes=None, file_note="", suffix=".ipynb"):
+def read(status=None, notes=None, file_note="", suffix=".ipynb", judged=None):
+    about = (status or {}, notes or {}, file_note, judged or {})
+
     def mark(write):
-        DAMAGE[write.__name__] = Damage(
-            write, suffix, None, status or {}, notes or {}, file_note
-        )
+        DAMAGE[write.__name__] = Damage(write, suffix, None, *about)
         return write
 
     return mark
@@ -284,7 +285,7 @@ def half_a_surrogate(path, book):
     return book
 
 
-@read({FIRST: "wrong"})
+@read({FIRST: "wrong"}, judged={FIRST: "wrong"})
 def a_zero_byte(path, book):
     cell_of(book, FIRST)["source"].append("\n\0")
     return book
@@ -410,7 +411,7 @@ def a_stub_after_the_answer(path, book):
     return book
 
 
-@read({FIRST: "wrong"}, {FIRST: "the last counts"})
+@read({FIRST: "wrong"}, {FIRST: "the last counts"}, judged={FIRST: "wrong"})
 def another_answer_after_the_answer(path, book):
     other = {"source": "def repeat_kv(x, n_rep):\n    return x"}
     book["cells"].append(cell_of(book, FIRST) | other)
@@ -453,7 +454,10 @@ def an_exercise_renamed(path, book):
     return book
 
 
-@read({FIRST: "wrong", SECOND: "wrong"})
+@read(
+    {FIRST: "wrong", SECOND: "wrong"},
+    judged={FIRST: "wrong", SECOND: "wrong"},
+)
 def two_ids_exchanged(path, book):
     first, second = cell_of(book, FIRST), cell_of(book, SECOND)
     for name in ("metadata", "id"):
@@ -477,19 +481,19 @@ def cells_retyped(path, book):
     return book
 
 
-@read({FIRST: "wrong"})
+@read({FIRST: "wrong"}, judged={FIRST: "wrong"})
 def a_syntax_error(path, book):
     cell_of(book, FIRST)["source"].append("\n    return (")
     return book
 
 
-@read({FIRST: "wrong"})
+@read({FIRST: "wrong"}, judged={FIRST: "wrong"})
 def tabs_among_spaces(path, book):
     cell_of(book, FIRST)["source"].append("\n    if 1:\n\tpass\n   x")
     return book
 
 
-@read({FIRST: "wrong"})
+@read({FIRST: "wrong"}, judged={FIRST: "wrong"})
 def an_expression_too_deep(path, book):
     cell_of(book, FIRST)["source"].append("\nx" + ".a" * 100_000)
     return book
@@ -524,7 +528,11 @@ def python_of_another_time(path, book):
     return text.replace("\n", "\r").encode("utf-8-sig")
 
 
-@read({FIRST: "wrong"} | dict.fromkeys(EXERCISES[1:], "missing"), suffix=".py")
+@read(
+    {FIRST: "wrong"} | dict.fromkeys(EXERCISES[1:], "missing"),
+    suffix=".py",
+    judged={FIRST: "wrong"},
+)
 def python_with_a_syntax_error(path, book):
     return "def repeat_kv(x, n_rep):\n    return (\n\0"
 

@@ -2,7 +2,9 @@
 
 import json
 import os
+import subprocess
 import sys
+import time
 import types
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -54,6 +56,27 @@ def test_each_broken_file_has_one_row_and_the_batch_ends(tmp_path, quick, log):
         x.submission: x for x in results
     }
     assert len(calls(log)) == len(DAMAGE)  # no second time
+
+
+@pytest.mark.exhaustive
+def test_each_broken_file_is_judged_for_real(tmp_path):
+    folder = tmp_path / "in"
+    for name, broken in DAMAGE.items():
+        if not broken.said:
+            (folder / name).mkdir(parents=True)
+            broken.place(folder / name, "x")
+    submissions = find([folder])
+    results = graded(submissions, tmp_path / "out", work=fakes.judge)
+    assert len(results) == len(submissions)
+    for result in results:
+        broken = DAMAGE[result.learner]
+        assert not result.message
+        assert [x.exercise for x in result.marks] == EXERCISES
+        for mark in result.marks:
+            expected = broken.status.get(mark.exercise, "passed")
+            if expected == "wrong":  # its text differs from the solution's
+                expected = broken.judged.get(mark.exercise, "passed")
+            assert mark.status == expected, (result.learner, mark)
 
 
 def test_a_stopped_batch_goes_on(tmp_path, quick, log, klass):
@@ -287,6 +310,26 @@ def test_real_workers_grade_and_end(tmp_path, log, klass):
     workers = {int(line.split()[1]) for line in log.read_text().splitlines()}
     assert os.getpid() not in workers
     assert not any(map(fakes.is_running, workers))
+
+
+ORPHANS = """
+import os, time
+from attn.grading.classroom import pools
+
+with pools.processes(2) as executor:
+    print(executor.submit(os.getpid).result(), flush=True)
+    executor.submit(time.sleep, 600).result()
+"""
+
+
+def test_workers_end_when_their_batch_is_killed():
+    command = [sys.executable, "-c", ORPHANS]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as parent:
+        worker = int(parent.stdout.readline())
+        assert fakes.is_running(worker)
+        parent.kill()
+    while fakes.is_running(worker):
+        time.sleep(0.05)
 
 
 def test_there_are_as_many_workers_as_cores():

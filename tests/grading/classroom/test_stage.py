@@ -228,6 +228,38 @@ def test_a_chapter_runs_in_every_kind_of_jail(way, monkeypatch):
             server.close()
 
 
+#: A user to whom the system gives no namespaces; root if nobody else.
+BARE = ["unshare", "-r", "sh", "-c"]
+BARE += ["echo 1 > /proc/sys/user/max_user_namespaces && exec unshare $0 $@"]
+
+
+@pytest.mark.exhaustive
+# Never those that kill or fork: nothing keeps them from the machine.
+@pytest.mark.parametrize(
+    "what", ["root", "its kernel ends", "it loops", "it forges the count"]
+)
+def test_without_namespaces_root_runs_nothing_and_nothing_is_left(
+    what, monkeypatch
+):
+    if jail.kind() == "limits":
+        pytest.skip("no user namespace can be made, not even this one")
+    monkeypatch.setattr(stage, "_stages", {})
+    user = ["-U", f"--map-user={0 if what == 'root' else 1000}"]
+    command = [*BARE, *user, *jail.command(stage.SERVER, way="limits")]
+    monkeypatch.setattr(stage, "_command", lambda _: command)
+    try:
+        if what == "root":
+            run = play("x = 0")
+            assert run.status == "not run" and "as root" in run.message
+            return
+        assert play("x = 0") == Run("ran", 3, 0)
+        test_whatever_a_cell_does_the_run_ends_and_nothing_is_left(what)
+        assert play("x = 0") == Run("ran", 3, 0)
+    finally:
+        for server in stage._stages.values():
+            server.close()
+
+
 def test_a_stage_that_cannot_start_is_named_and_the_next_one_starts(
     monkeypatch,
 ):
