@@ -119,7 +119,7 @@ class Watch:
         self._classes = {x: dict(vars(x)) for x in _CLASSES}
 
     def verify(self) -> None:
-        """Refuse what has changed one of torch's classes meanwhile."""
+        """Refuse what has changed a class of torch meanwhile."""
         for cls, before in self._classes.items():
             if vars(cls) != before:
                 self.found = Reaches(f"it changes {cls.__name__}")
