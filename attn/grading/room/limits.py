@@ -61,8 +61,8 @@ def own_namespaces(*, network: bool = False) -> bool:
     """Move into namespaces of this process's own; tell whether it worked.
 
     With ``network`` that is one of them: nothing can be reached, not even
-    this process itself. The next child is the first process of a new process namespace: when it
-    ends, all of its descendants do.
+    this process itself. The next child is the first process of a new process
+    namespace: when it ends, all of its descendants do.
     """
     if sys.platform != "linux":
         return False
