@@ -24,6 +24,8 @@ LONG = (
     "test_kernel_report.py",
     "test_capabilities.py",
     "test_paper.py",
+    "test_nbgrader.py",
+    "test_teachers_page.py",
 )
 
 
