@@ -174,4 +174,4 @@ def _stored_digest(cell: Any) -> str | None:
 def digest(source: str) -> str:
     """Hash a source, without its trailing blanks."""
     text = "\n".join(line.rstrip() for line in source.strip().splitlines())
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+    return hashlib.sha256(text.encode(errors="replace")).hexdigest()[:16]

@@ -9,10 +9,7 @@ same rules, so that a name put together from pieces is refused as well.
 from __future__ import annotations
 
 import ast
-import builtins
-import types
-from collections.abc import Callable, Mapping
-from typing import Any
+import sys
 
 from attn.grading.forbidden import Forbidden
 
@@ -27,6 +24,8 @@ OPEN = frozenset(
         """
     )
 )
+#: Of these, what is there only where the chapter's own cells import it.
+CHAPTERS_OWN = ("transformers",)
 CLOSED = (
     "numpy.ctypeslib",
     "torch.distributed",
@@ -45,19 +44,21 @@ CLOSED = (
 _HELD = frozenset(
     str.split(
         """
-    atexit builtins code codecs cpp_extension ctypes ctypeslib distributed
-    faulthandler fx gc hub imp importlib inspect io library linecache marshal
-    mmap multiprocessing onnx os overrides package pathlib pdb pickle platform
-    pty resource runpy serialization shutil site socket subprocess sys
-    sysconfig tempfile testing threading traceback weakref
+    asyncio atexit bltns builtins code codecs concurrent copyreg cpp_extension
+    ctypes ctypeslib dis distributed faulthandler fx fx_pytree fx_traceback gc
+    glob hub imp importlib inspect io library linecache logging marshal mmap mp
+    multiprocessing onnx os overrides package pathlib pdb pickle pkgutil
+    platform psutil pty python_multiprocessing queue resource runpy
+    serialization shutil signal site socket subprocess sys sysconfig tempfile
+    testing threading traceback types weakref
         """
     )
 )
 _SPECIAL = frozenset(
     str.split(
         """
-    __abs__ __add__ __and__ __annotations__ __bool__ __call__ __class__
-    __contains__ __debug__ __delitem__ __doc__ __enter__ __eq__ __exit__
+    __abs__ __add__ __and__ __bool__ __call__ __class__ __contains__
+    __debug__ __delitem__ __doc__ __enter__ __eq__ __exit__
     __float__ __floordiv__ __future__ __ge__ __getattr__ __getitem__ __gt__
     __hash__ __iadd__ __imul__ __init__ __init_subclass__ __int__ __invert__
     __isub__ __iter__ __le__ __len__ __lt__ __matmul__ __missing__ __mod__
@@ -68,21 +69,26 @@ _SPECIAL = frozenset(
         """
     )
 )
-#: Public names that switch off, or replace, what watches an answer.
+#: Special names that belong after ``super()``: elsewhere they are getattr
+#: and setattr under names that are not looked at.
+_ON_SUPER = ("__getattr__", "__setattr__")
+#: Public names that switch off, replace or get round what watches an answer.
 _HIDDEN = frozenset(
     str.split(
         """
-    DisableTorchFunction DisableTorchFunctionSubclass ForwardRef
-    TorchDispatchMode TorchFunctionMode attrgetter from_file get_type_hints
-    make_dataclass methodcaller set_rng_state
+    DisableTorchFunction DisableTorchFunctionSubclass ForwardRef Formatter
+    TorchDispatchMode TorchFunctionMode ag_code ag_frame attrgetter cr_code
+    cr_frame export_chrome_trace f_back f_builtins f_code f_globals f_locals
+    from_file get_type_hints gi_code gi_frame make_dataclass memmap
+    methodcaller save set_rng_state tb_frame tb_next tofile update_wrapper
+    wraps
         """
     )
 )
 
 
-_CLOSED_BUILTINS = (
-    *("breakpoint", "compile", "eval", "exec", "help", "input", "open"),
-)
+READ = "__read__"
+"""The builtin that reads a private name; no answer can name it."""
 
 
 class Reaches(Forbidden):
@@ -94,6 +100,9 @@ class Reaches(Forbidden):
 
 def look(source: str, name: str, *, tensors_only: bool = False) -> ast.Module:
     """Return the tree of a source that keeps to the rules.
+
+    Where it reads a private name of its own, the tree has a call that looks
+    whose name it is when it runs: ``self`` may be anything.
 
     Args:
         source: the text of a cell.
@@ -113,27 +122,62 @@ def look(source: str, name: str, *, tensors_only: bool = False) -> ast.Module:
             complaint = _beside_tensors(node)
         if complaint:
             raise Reaches(f"{complaint} (line {getattr(node, 'lineno', '?')})")
-    return tree
+    return ast.fix_missing_locations(_Private().visit(tree))
+
+
+class _Private(ast.NodeTransformer):
+    """Read private names by a function of ``guarded.py``."""
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
+        self.generic_visit(node)
+        is_read = isinstance(node.ctx, ast.Load)
+        if not is_read or not node.attr.startswith("_"):
+            return node
+        if node.attr in _SPECIAL:
+            return node
+        words = [node.value, ast.Constant(node.attr)]
+        call = ast.Call(ast.Name(READ, ast.Load()), words, [])
+        return ast.copy_location(call, node)
 
 
 def _complaint(node: ast.AST, own: set[str], modules: set[str]) -> str:
-    if isinstance(node, ast.Name) and _is_special(node.id):
-        return f"it uses {node.id}, which no answer needs"
+    for name in _defined(node):
+        if _is_special(name):
+            return f"it uses {name}, which no answer needs"
+    if isinstance(node, ast.MatchClass):  # it reads attributes
+        return next(filter(None, map(hidden, node.kwd_attrs)), "")
     if isinstance(node, ast.ImportFrom | ast.Import):
         for path in _imported(node):
             parts = path.removeprefix("__future__").split(".")
             if any(x.startswith("_") for x in parts):
                 return f"it imports {path}, which is not public"
     if isinstance(node, ast.Attribute):
-        base = node.value
-        mine = isinstance(base, ast.Name) and base.id in ("self", "cls")
         if isinstance(node.ctx, ast.Store | ast.Del):
             root = _root(node)
             if root in modules:
                 return f"it changes {ast.unparse(node)}"
+        if node.attr in _ON_SUPER and not _is_super(node.value):
+            return f"it uses {node.attr} without super()"
         private = {x for x in own if x.startswith("_")} - _of_torch()
-        return hidden(node.attr, own if mine else private)
+        return hidden(node.attr, private)
     return ""
+
+
+def _defined(node: ast.AST) -> list[str]:
+    """Return the plain names that a node uses or defines."""
+    names = [getattr(node, x, None) for x in ("id", "arg")]
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        names.append(node.name)
+    if isinstance(node, ast.MatchAs | ast.MatchStar):
+        names.append(node.name)
+    return [x for x in names if isinstance(x, str)]
+
+
+def _is_super(node: ast.AST) -> bool:
+    """Return whether an expression is ``super()``."""
+    if not isinstance(node, ast.Call) or node.args:
+        return False
+    return isinstance(node.func, ast.Name) and node.func.id == "super"
 
 
 def _beside_tensors(node: ast.AST) -> str:
@@ -223,105 +267,9 @@ def _root(node: ast.AST) -> str:
     return node.id if isinstance(node, ast.Name) else ""
 
 
-class Absent:
-    """Stand for a module that is not in the room.
-
-    To import it is no fault: notebooks begin with imports that no answer
-    uses.
-    """
-
-    def __init__(self, name: str, given: Mapping[str, Any]) -> None:
-        self.__dict__.update(_name=name, _given=given)
-
-    def __getattr__(self, name: str) -> Any:
-        if name in self._given:
-            return self._given[name]
-        if name.startswith("__"):
-            raise AttributeError(name)
-        return Absent(f"{self._name}.{name}", self._given)
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        raise Reaches(
-            f"it calls {self._name}, which is not there when an answer is "
-            "graded"
-        )
-
-
-def guarded_builtins(given: Mapping[str, Any], home: str) -> dict[str, Any]:
-    """Return builtins that hold to the rules.
-
-    Args:
-        given: names that the task gives, to be found under any import.
-        home: ``__name__`` of the answer's own module.
-    """
-
-    def refused(name: str) -> Callable[..., Any]:
-        def call(*_args: Any, **_kwargs: Any) -> Any:
-            raise Reaches(f"it calls {name}(), which no answer needs")
-
-        return call
-
-    def is_own(x: Any) -> bool:
-        cls = x if isinstance(x, type) else type(x)
-        return cls.__module__ == home
-
-    def checked(x: Any, name: Any) -> None:
-        own = {name} if is_own(x) else set()
-        if isinstance(name, str) and (complaint := hidden(name, own)):
-            raise Reaches(complaint)
-
-    def get(x: Any, name: str, *default: Any) -> Any:
-        checked(x, name)
-        found = getattr(x, name, *default)
-        if isinstance(found, types.ModuleType) and not is_open(found.__name__):
-            raise Reaches(f"it reaches for the module {found.__name__}")
-        return found
-
-    def has(x: Any, name: str) -> bool:
-        checked(x, name)
-        return hasattr(x, name)
-
-    def put(x: Any, name: str, value: Any) -> None:
-        _changeable(x, name)
-        setattr(x, name, value)
-
-    def remove(x: Any, name: str) -> None:
-        _changeable(x, name)
-        delattr(x, name)
-
-    def _changeable(x: Any, name: str) -> None:
-        checked(x, name)
-        is_foreign = isinstance(x, type | types.ModuleType) and not is_own(x)
-        if is_foreign:
-            raise Reaches(f"it changes {getattr(x, '__name__', x)}.{name}")
-
-    def names(*x: Any) -> Any:
-        if x and (isinstance(x[0], types.ModuleType) or not is_own(x[0])):
-            raise Reaches("it calls vars(), which no answer needs")
-        return vars(*x) if x else refused("vars")()
-
-    def load(
-        name: str,
-        globals: Any = None,
-        locals: Any = None,
-        fromlist: Any = (),
-        level: int = 0,
-    ) -> Any:
-        if level or not is_open(name):
-            return Absent(name if fromlist else name.partition(".")[0], given)
-        module = __import__(name, {}, {}, fromlist, 0)
-        for part in fromlist or ():
-            if not is_open(f"{name}.{part}") or hidden(part):
-                raise Reaches(f"it imports {name}.{part}")
-        return module
-
-    own = vars(builtins) | {name: refused(name) for name in _CLOSED_BUILTINS}
-    own |= {"getattr": get, "hasattr": has, "setattr": put, "delattr": remove}
-    return own | {"vars": names, "__import__": load}
-
-
 def is_open(name: str) -> bool:
     """Return whether a module may be imported, or a name from it."""
-    if name.partition(".")[0] not in OPEN:
+    root = name.partition(".")[0]
+    if root not in OPEN or (root in CHAPTERS_OWN and root not in sys.modules):
         return False
     return not any(name == x or name.startswith(f"{x}.") for x in CLOSED)

@@ -35,6 +35,11 @@ _LONGEST = 20_000  # characters of one string
 _NODES = 20_000  # values in one outcome
 _DEEPEST = 12
 _HEAD = struct.Struct(">II")
+_UNPRINTABLE = {
+    code: "\ufffd"
+    for code in (*range(32), *range(127, 160), *range(0xD800, 0xE000))
+    if chr(code) not in "\n\t"
+}
 _DTYPES = {
     *(torch.float64, torch.float32, torch.float16, torch.bfloat16),
     *(torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8),
@@ -176,7 +181,9 @@ class _Reader:
             parts = [self.value(y, depth + 1) for y in content]
             return tuple(parts) if kind == "tuple" else parts
         if kind == "dict" and isinstance(content, dict):
-            return {k: self.value(y, depth + 1) for k, y in content.items()}
+            return {
+                _text(k): self.value(y, depth + 1) for k, y in content.items()
+            }
         raise WireError(f"there is no kind {kind!r}")
 
 
@@ -268,6 +275,7 @@ def _kind(name: str) -> type[Exception]:
 
 
 def _text(x: Any) -> str:
+    """Return a text that every report can hold, and no terminal obeys."""
     if not isinstance(x, str) or len(x) > _LONGEST:
         raise WireError("a text is none, or too long")
-    return x
+    return x.translate(_UNPRINTABLE)

@@ -23,7 +23,7 @@ import torch
 
 from attn.grading.clock import Clock
 from attn.grading.interpreter import language_kept_patched
-from attn.grading.room import policy
+from attn.grading.room import guarded, policy
 from attn.grading.room.wire import encode
 from attn.grading.run import Outcome, fail, run
 
@@ -131,7 +131,7 @@ def _defined(task: Task, watch: Any) -> tuple[Any, Outcome]:
 
 def _namespace(task: Task) -> dict[str, Any]:
     space: dict[str, Any] = {"__name__": HOME, **task.given}
-    space["__builtins__"] = policy.guarded_builtins(space, HOME)
+    space["__builtins__"] = guarded.guarded_builtins(space, HOME)
     return space
 
 

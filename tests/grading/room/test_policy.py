@@ -1,9 +1,12 @@
 """What an answer may name, and what is refused before it runs."""
 
+import sys
+
 import pytest
 import torch
 
-from attn.grading.room.policy import Absent, Reaches, guarded_builtins, look
+from attn.grading.room.guarded import Absent, guarded_builtins
+from attn.grading.room.policy import Reaches, is_open, look
 
 REFUSED = {
     "a module that torch holds": "torch.os.listdir('/')",
@@ -23,6 +26,17 @@ REFUSED = {
     "replaced in a loop": "for F.softmax in [1]: pass",
     "a mode that sees all": "torch.overrides.TorchFunctionMode",
     "attribute getters": "import operator\noperator.attrgetter('a')",
+    "a pattern's attributes": "match torch:\n    case object(_C=c): pass",
+    "a special method, defined": "class A:\n    def __reduce__(self): pass",
+    "a special name, made one's own": "def __globals__(): pass",
+    "annotations, written by hand": "class A: __annotations__ = {'a b': 1}",
+    "setattr, as a method": "object.__setattr__(torch, 'equal', abs)",
+    "getattr, as a method": "torch.__getattr__('onnx')",
+    "a module in a variable called self": (
+        "sys = 0\ndef f(self): return self.sys\nf(torch)"
+    ),
+    "builtins by another name": "import enum\nenum.bltns",
+    "getattr in other hands": "import string\nstring.Formatter()",
     "a special method": "def f(x):\n    return x.__reduce__()",
 }
 ALLOWED = {
@@ -31,6 +45,10 @@ ALLOWED = {
         "        super().__init__()\n        self._scale = 1\n"
         "    def _scores(self): return self._scale\n"
         "    def forward(self, x): return self._scores() * x"
+    ),
+    "super's __setattr__": (
+        "class A(nn.Module):\n    def __setattr__(self, name, value):\n"
+        "        super().__setattr__(name, value)"
     ),
     "a private helper": "def _half(x): return x\ndef f(x): return _half(x)",
     "common imports": "import math\nfrom collections import deque\nimport os",
@@ -61,6 +79,12 @@ BY_PIECES = {
     "replaced by setattr": "setattr(torch, 'equal', abs)",
     "deleted by delattr": "delattr(torch.Tensor, 'equal')",
     "a module's table": "vars(torch)",
+    "a private name of its own, of something else": (
+        "class A:\n    def f(self): return self._dynamo\n    _dynamo = 1\n"
+        "A.f(torch)"
+    ),
+    "the importer": "vars()['__builtins__']",
+    "its own globals": "globals()['__builtins__']",
     "eval": "eval('1')",
     "exec": "exec('x = 1')",
     "open": "open('/etc/passwd')",
@@ -93,3 +117,10 @@ def test_numbers_outside_tensors_are_refused_where_memory_is_measured():
         look(source, "<answer>")
         with pytest.raises(Reaches, match="memory is measured"):
             look(source, "<answer>", tensors_only=True)
+
+
+def test_a_library_is_there_in_the_chapter_that_imports_it(monkeypatch):
+    monkeypatch.setitem(sys.modules, "transformers", torch)
+    assert is_open("transformers")
+    monkeypatch.delitem(sys.modules, "transformers")
+    assert not is_open("transformers.models.llama")
