@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 import torch.nn.functional as F
-from torch import Tensor
-from torch.utils._pytree import tree_leaves, tree_map
+from torch import Tensor, nn
+from torch.utils._pytree import tree_leaves
 
 from attn.grading.inputs import map_tensors, named_tensors, unchanged
 
@@ -28,8 +28,18 @@ class Foreign:
 
 
 def kept(output: Any) -> Any:
-    """Copy a result, and put ``Foreign`` in place of foreign objects."""
-    return tree_map(_kept, output)
+    """Copy a result, and put ``Foreign`` in place of foreign objects.
+
+    Of a tuple, a list or a dict of another class, a named one for instance,
+    what it holds is taken: methods of an answer's own are not called.
+    """
+    if isinstance(output, tuple):
+        return tuple(map(kept, tuple.__iter__(output)))
+    if isinstance(output, list):
+        return list(map(kept, list.__iter__(output)))
+    if isinstance(output, dict):
+        return {k: kept(x) for k, x in dict.items(output)}
+    return _kept(output)
 
 
 def compared(result: Any, case: Case) -> Any:
@@ -69,6 +79,8 @@ def same(a: Any, b: Any) -> bool:
 
 def _kept(x: Any) -> Any:
     if isinstance(x, Tensor):
+        if type(x) not in (Tensor, nn.Parameter):
+            return Foreign(f"a tensor of the class {type(x).__name__}")
         if x.is_nested:
             return Foreign("a nested tensor")
         if x.layout != torch.strided:
