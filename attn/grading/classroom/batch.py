@@ -150,9 +150,7 @@ def run(
             yield result
         else:
             waiting.append(submission)
-    pool: pools.Pool = pools.processes
-    if dask is not None:
-        pool, jobs = pools.dask(dask)
+    pool = pools.processes if dask is None else pools.dask(dask)
     jobs = min(jobs or cores(), max(len(waiting), 1))
     files = {x.name: file_name(x) for x in waiting}
     for result in pools.run(waiting, options, pool, jobs, work):

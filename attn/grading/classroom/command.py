@@ -62,8 +62,8 @@ def add_arguments(commands: Any) -> None:
     add(
         "--dask",
         metavar="ADDRESS",
-        help="grade on a Dask cluster, e.g. tcp://10.0.0.1:8786; its workers "
-        "need the same files and the same version of the book",
+        help="grade on a Dask cluster, e.g. tcp://10.0.0.1:8786; all of it "
+        "needs the same version of the book, its workers the same files",
     )
     add(
         "--seed",

@@ -11,6 +11,7 @@ import atexit
 import multiprocessing
 import os
 import signal
+import socket
 import sys
 import threading
 import time
@@ -25,9 +26,10 @@ from concurrent.futures import (
     ProcessPoolExecutor,
     wait,
 )
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from multiprocessing import connection
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from attn.grading.classroom.grade import Options, failed, grade
 from attn.grading.classroom.result import Result
@@ -37,7 +39,8 @@ if TYPE_CHECKING:
     from attn.grading.room.examiner import Examiner
 
 Work = Callable[[Submission, Options], Result]
-Pool = Callable[[int], Any]  # a context manager of an Executor
+#: Opens an executor of so many workers, or of those that there are.
+Pool = Callable[[int], AbstractContextManager[tuple[Executor, int]]]
 
 _PATIENCE = 2.0  # seconds until a process that should have ended is killed
 _turn = threading.Lock()  # Dask's workers have threads, a judge has one
@@ -84,16 +87,17 @@ def run(
     Args:
         submissions: each of them gets one row.
         options: of the batch.
-        pool: makes an executor of so many workers.
-        jobs: how many submissions are graded at a time.
+        pool: opens an executor, and says how many submissions it grades at a
+            time.
+        jobs: how many it may be.
         work: grades one; a function of a module.
     """
     waiting = deque(submissions)
     while waiting:
         suspects: list[Submission] = []
-        with pool(jobs) as executor:
+        with pool(jobs) as (executor, most):
             yield from _until_one_dies(
-                executor, waiting, suspects, options, jobs, work
+                executor, waiting, suspects, options, most, work
             )
         for submission in suspects:
             yield _alone(submission, options, pool, work)
@@ -135,7 +139,7 @@ def _alone(
     submission: Submission, options: Options, pool: Pool, work: Work
 ) -> Result:
     try:
-        with pool(1) as executor:
+        with pool(1) as (executor, _):
             return executor.submit(work, submission, options).result()
     except (Exception, CancelledError) as error:
         row = Result(submission.name, submission.learner, seed=options.seed)
@@ -144,7 +148,7 @@ def _alone(
 
 
 @contextmanager
-def processes(jobs: int) -> Iterator[Executor]:
+def processes(jobs: int) -> Iterator[tuple[Executor, int]]:
     """Start processes of this machine; end them all at the end.
 
     Each is a fresh interpreter: it has seen no submission, and imports
@@ -155,7 +159,7 @@ def processes(jobs: int) -> Iterator[Executor]:
     before = set(multiprocessing.active_children())
     finished = False
     try:
-        yield executor
+        yield executor, jobs
         finished = True
     finally:
         ours = set(multiprocessing.active_children()) - before
@@ -166,6 +170,7 @@ def processes(jobs: int) -> Iterator[Executor]:
         for process in () if finished else ours:
             process.join(_PATIENCE)
             process.kill()
+            process.join()
 
 
 def _live_with_the_parent() -> None:
@@ -186,37 +191,46 @@ def _live_with_the_parent() -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
-def dask(address: str) -> tuple[Pool, int]:
-    """Return the pool of a Dask cluster, and how many jobs it runs at once.
+def dask(address: str) -> Pool:
+    """Return the pool of a Dask cluster: all of its workers.
 
-    Its workers need this version of the book, and see the same files.
+    They and the scheduler need this version of the book, and the workers
+    see the same files.
 
     Raises:
-        ValueError: ``distributed`` is not installed, or the cluster does not
-            answer.
+        ValueError: ``distributed`` is not installed, or there is no scheduler
+            at the address, or it has no worker.
     """
     try:
         from distributed import Client
     except ImportError:
         raise ValueError(
-            "--dask needs the package distributed; it is not installed: pip "
-            "install distributed"
+            "--dask must have the package distributed, which is not "
+            "installed; install it with `pip install distributed`"
         ) from None
-    try:
-        client = Client(address, set_as_default=False)
-        threads = sum(client.nthreads().values())
-    except (OSError, ValueError) as error:
-        raise ValueError(
-            f"--dask must be the address of a running scheduler; got "
-            f"{address!r} ({error})"
-        ) from None
+    place = address if "://" in address else f"tcp://{address}"
 
     @contextmanager
-    def pool(_jobs: int) -> Iterator[Executor]:
-        executor = client.get_executor(pure=False, retries=0)
-        try:
-            yield executor
-        finally:
-            executor.shutdown(wait=False)
+    def pool(_jobs: int) -> Iterator[tuple[Executor, int]]:
+        with Client(place, set_as_default=False) as client:
+            if not (workers := len(client.nthreads())):
+                raise ValueError(
+                    f"--dask must name a cluster with workers; {address} has "
+                    f"none: start one with `dask worker {address}`"
+                )
+            executor = client.get_executor(pure=False)
+            try:
+                yield executor, workers
+            finally:
+                executor.shutdown(wait=False)
 
-    return pool, max(threads, 1)
+    try:  # a client that fails would hold the process up for minutes
+        where = urlsplit(place)
+        at = (where.hostname or "", where.port or 8786)
+        socket.create_connection(at, _PATIENCE * 5).close()
+    except (OSError, ValueError) as error:
+        raise ValueError(
+            "--dask must be the address of a running scheduler; got "
+            f"{address!r} ({error})"
+        ) from None
+    return pool

@@ -23,7 +23,7 @@ def quick(monkeypatch):
     @contextmanager
     def forks(jobs):
         with ProcessPoolExecutor(jobs, get_context("fork")) as executor:
-            yield executor
+            yield executor, jobs
 
     monkeypatch.setattr(pools, "processes", forks)
     return real

@@ -45,7 +45,7 @@ def work(submission, options):
         file.write(f"{submission.name} {os.getpid()}\n")
     if submission.learner == "dies":
         os._exit(9)
-    if submission.learner == "dies-once" and not done_before(log):
+    if submission.learner == "a-stumbles" and not done_before(log):
         os._exit(9)
     if submission.learner == "sleeps":
         time.sleep(600)
@@ -69,7 +69,7 @@ def examiner(seed):
 
 def done_before(log):
     names = [x.split()[0] for x in log.read_text().splitlines()]
-    return sum("dies-once" in x for x in names) > 1
+    return sum("a-stumbles" in x for x in names) > 1
 
 
 def is_running(pid):

@@ -2,6 +2,7 @@
 
 import json
 import os
+import socket
 import subprocess
 import sys
 import time
@@ -139,7 +140,7 @@ def test_a_newer_book_grades_again(tmp_path, quick, log, klass, monkeypatch):
 def test_one_that_kills_its_grader_costs_nobody_else_a_row(
     tmp_path, quick, log, klass
 ):
-    submissions = klass("a", "b", "c", "dies", "dies-once", "z")
+    submissions = klass("a", "a-stumbles", "b", "c", "dies", "z")
     results = {x.learner: x for x in graded(submissions, tmp_path / "out")}
     assert len(results) == 6
     dead = results.pop("dies")
@@ -147,7 +148,7 @@ def test_one_that_kills_its_grader_costs_nobody_else_a_row(
     assert "its grader ended, twice" in dead.message
     assert all(x.points == x.max_points > 0 for x in results.values())
     count = calls(log).count("dies/05_gqa.ipynb")
-    assert 2 <= count <= 3  # and once more if it was beside the other one
+    assert count == 2
     log.write_text("")
     graded(submissions, tmp_path / "out")  # only that one is tried again
     assert set(calls(log)) == {"dies/05_gqa.ipynb"}
@@ -316,7 +317,7 @@ ORPHANS = """
 import os, time
 from attn.grading.classroom import pools
 
-with pools.processes(2) as executor:
+with pools.processes(2) as (executor, _):
     print(executor.submit(os.getpid).result(), flush=True)
     executor.submit(time.sleep, 600).result()
 """
@@ -345,31 +346,57 @@ def test_dask_needs_its_package(tmp_path, klass, monkeypatch):
         graded(klass("a"), tmp_path / "out", dask="tcp://127.0.0.1:1")
 
 
-def test_dask_needs_a_scheduler(tmp_path, klass, monkeypatch):
-    def refuse(address, **_):
-        raise OSError(f"Timed out trying to connect to {address}")
+def listening():
+    """A port that something listens on, in place of a scheduler."""
+    return socket.create_server(("127.0.0.1", 0))
 
-    fake = types.SimpleNamespace(Client=refuse)
-    monkeypatch.setitem(sys.modules, "distributed", fake)
+
+@pytest.fixture
+def cluster(monkeypatch):
+    """A Dask with these workers, as far as we use it."""
+
+    def start(workers):
+        class Client:
+            def __init__(self, address, **_):
+                assert address.startswith("tcp://127.0.0.1:")
+
+            def __enter__(self):
+                return self
+
+            def __exit__(self, *_):
+                pass
+
+            def nthreads(self):
+                return dict.fromkeys(workers, 2)
+
+            def get_executor(self, **_):
+                return ThreadPoolExecutor(len(workers))
+
+        fake = types.SimpleNamespace(Client=Client)
+        monkeypatch.setitem(sys.modules, "distributed", fake)
+
+    return start
+
+
+@pytest.mark.parametrize("address", ["nowhere", "127.0.0.1:x", "", "x://"])
+def test_dask_needs_a_scheduler(address, tmp_path, klass, cluster):
+    cluster("ab")
     with pytest.raises(ValueError, match="must be the address of a running"):
-        graded(klass("a"), tmp_path / "out", dask="tcp://127.0.0.1:1")
+        graded(klass("a"), tmp_path / "out", dask=address)
 
 
-def test_a_cluster_grades_as_this_machine_does(
-    tmp_path, log, klass, monkeypatch
-):
-    class Client:
-        def __init__(self, address, **_):
-            assert address == "tcp://here:8786"
+def test_dask_needs_workers(tmp_path, klass, cluster):
+    cluster("")
+    with listening() as port:
+        address = "127.0.0.1:{1}".format(*port.getsockname())
+        with pytest.raises(ValueError, match="must name a cluster with work"):
+            graded(klass("a"), tmp_path / "out", dask=address)
 
-        def nthreads(self):
-            return {"tcp://a": 2, "tcp://b": 1}
 
-        def get_executor(self, **_):
-            return ThreadPoolExecutor(3)
-
-    fake = types.SimpleNamespace(Client=Client)
-    monkeypatch.setitem(sys.modules, "distributed", fake)
-    results = graded(klass("a", "b"), tmp_path / "out", dask="tcp://here:8786")
+def test_a_cluster_grades_as_this_machine_does(tmp_path, log, klass, cluster):
+    cluster("ab")
+    with listening() as port:
+        address = "tcp://127.0.0.1:{1}".format(*port.getsockname())
+        results = graded(klass("a", "b"), tmp_path / "out", dask=address)
     assert sorted(x.learner for x in results) == ["a", "b"]
     assert all(isinstance(x, Result) and x.points for x in results)
