@@ -113,6 +113,7 @@ def execute(notebook: Any, folder: Path, **environment: str) -> Any:
         coalesce_streams=True,
         resources={"metadata": {"path": str(folder)}},
         record_timing=False,
+        shutdown_kernel="immediate",  # its outputs are all that is kept
     )
     manager = client.create_kernel_manager()
     spec = manager.kernel_spec
