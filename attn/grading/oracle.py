@@ -124,17 +124,21 @@ class Oracle:
 
 
 def _in_float64(case: Case, *, moved: bool = False) -> Case:
-    """Return a case with float64 inputs, moved by float32's rounding."""
+    """Return a case with float64 inputs, moved by rounding if so asked.
+
+    Rounding is float32's, where results of half precision are computed too.
+    """
     g = torch.Generator().manual_seed(0)
 
     def double(x: Tensor) -> Tensor:
         if not x.is_floating_point():
             return x
+        eps = min(torch.finfo(t).eps for t in (x.dtype, torch.float32))
         x = x.double()
         if not moved:
             return x
         signs = torch.randint(2, x.shape, generator=g) * 2 - 1
-        return x * (1 + signs * torch.finfo(torch.float32).eps)
+        return x * (1 + signs * eps)
 
     inputs: dict[str, Any] = {
         name: map_tensors(double, getattr(case, name))
