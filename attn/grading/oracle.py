@@ -124,7 +124,7 @@ class Oracle:
 
 
 def _in_float64(case: Case, *, moved: bool = False) -> Case:
-    """Return a case with float64 inputs, moved by rounding if so asked.
+    """Return a case with float64 inputs, moved by rounding where ``moved``.
 
     Rounding is float32's, where results of half precision are computed too.
     """
