@@ -36,12 +36,16 @@ GROUPS = {
     # Only PyTorch's attention calls _safe_softmax.
     "scaled_dot_product_attention": (*_ATTENTION, "safe_softmax"),
     "MultiheadAttention": ("multi_head_attention",),
-    # What int(), float(), an index or an if reads of a tensor.
-    "item": ("local_scalar_dense", "tolist"),
+    # What int(), float(), an index or an if reads of a tensor; and what has
+    # a shape that depends on the elements.
+    "item": ("local_scalar_dense", "tolist", "nonzero", "masked_select"),
     "layer_norm": ("layer_norm", "group_norm", "batch_norm", "instance_norm"),
     "rms_norm": ("rms_norm",),
 }
 """Parts of the names of all functions and operators that do the same."""
+
+_WHOLE = {"item": ("equal", "numpy", "__array__")}
+"""Whole names, where a part would be in others: ``less_equal``."""
 
 _TORCH = str(Path(torch.__file__).parent)
 _BOOK = str(Path(__file__).parents[1])
@@ -83,7 +87,7 @@ def refusing(
     if memory:
         memory.sees = watch.see
     try:
-        with _Functions(watch), memory or _Operators(watch):
+        with _Functions(watch, memory), memory or _Operators(watch):
             yield
     finally:
         if watch.found and "torch._dynamo" in sys.modules:
@@ -99,8 +103,16 @@ class _Watch:
         self._names = names
         # Functions seen, by id: to hash an operator is a call in Python.
         self._fine: dict[int, Any] = {}
+        self._by_hand = "grad" in names
 
-    def see(self, function: Any) -> None:
+    def see(self, function: Any, args: tuple[Any, ...] = ()) -> None:
+        """Raise if an answer may not call a function, or not with these."""
+        if self._by_hand and any(map(_has_graph, args)):
+            self.found = Forbidden(
+                "it lets PyTorch's autograd record what it computes; the "
+                "task is to write the gradients by hand"
+            )
+            raise self.found
         if id(function) in self._fine:
             return
         name = getattr(function, "__name__", "").partition(".")[0]
@@ -127,9 +139,15 @@ def _group_of(function: str, names: tuple[str, ...]) -> str | None:
     """Return which of the forbidden names a function falls under."""
     for name in names:
         parts = GROUPS.get(name, ())
-        if function.strip("_") == name or any(x in function for x in parts):
+        is_whole = function in _WHOLE.get(name, ())
+        is_named = is_whole or function.strip("_") == name
+        if is_named or any(x in function for x in parts):
             return name
     return None
+
+
+def _has_graph(x: Any) -> bool:
+    return isinstance(x, torch.Tensor) and x.requires_grad
 
 
 def _is_the_books(frame: FrameType | None) -> bool:
@@ -142,14 +160,16 @@ def _is_the_books(frame: FrameType | None) -> bool:
 
 
 class _Functions(TorchFunctionMode):
-    def __init__(self, watch: _Watch) -> None:
+    def __init__(self, watch: _Watch, memory: LiveMemory | None) -> None:
         super().__init__()
-        self._watch = watch
+        self._watch, self._memory = watch, memory
 
     def __torch_function__(
         self, func: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
         self._watch.see(func)
+        if self._memory and func is torch.Tensor.tolist:
+            self._memory.hold(args[0].numel())
         return func(*args, **(kwargs or {}))
 
 
@@ -168,5 +188,5 @@ class _Operators(TorchDispatchMode):
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
-        self._watch.see(func)
+        self._watch.see(func, args)
         return func(*args, **(kwargs or {}))

@@ -22,7 +22,7 @@ class LiveMemory(TorchDispatchMode):
 
     def __init__(self) -> None:
         super().__init__()
-        self.sees: Callable[[Any], None] | None = None  # each operator
+        self.sees: Callable[..., None] | None = None  # each operator
         self.peak = 0
         self.shape: tuple[int, ...] = ()
         self._largest = self._alive = 0
@@ -42,6 +42,11 @@ class LiveMemory(TorchDispatchMode):
             self._largest, self.shape = elements, tuple(x.shape)
         self.peak = max(self.peak, self._alive)
 
+    def hold(self, numbers: int) -> None:
+        """Count Python's numbers that were read from a tensor, for good."""
+        self._alive += numbers
+        self.peak = max(self.peak, self._alive)
+
     def _note(self, memory: UntypedStorage, elements: int) -> None:
         key = id(memory)
         self._forget(key)  # it may have been resized
@@ -56,7 +61,9 @@ class LiveMemory(TorchDispatchMode):
         self, func: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
         if self.sees:
-            self.sees(func)
+            self.sees(func, args)
+        if func is _READ:
+            self.hold(1)
         known, kwargs = self._known, kwargs or {}
         # torch.tensor lifts the tensor that it has just made.
         if func is not _LIFT:
@@ -74,6 +81,7 @@ class LiveMemory(TorchDispatchMode):
         return result
 
 
+_READ = torch.ops.aten._local_scalar_dense.default
 _LIFT = torch.ops.aten.lift_fresh.default
 
 

@@ -142,6 +142,16 @@ def test_a_refusal_leaves_no_trace_in_the_compiler():
     assert flex_attention(X, X, X).shape == X.shape
 
 
+def test_a_gradient_by_hand_is_not_walked_along_autograds_graph():
+    def answer(x):
+        y = x.detach().requires_grad_()
+        return (y * 2).grad_fn(x)[0]
+
+    error = run(answer, CASE, forbids=("grad",)).error
+    assert isinstance(error, Forbidden)
+    assert "gradients by hand" in str(error)
+
+
 AT = Case("anything", (X, torch.tensor(2)))
 
 READS = {
@@ -151,6 +161,9 @@ READS = {
     "slice": lambda x, at: x[..., :at],
     "range": lambda x, at: x[..., torch.arange(at)],
     "if": lambda x, at: x if at > 1 else -x,
+    "array": lambda x, at: x[..., : int(at.numpy())],
+    "length": lambda x, at: x[..., : len((torch.arange(4) < at).nonzero())],
+    "guess": lambda x, at: x if torch.equal(at, torch.tensor(2)) else -x,
 }
 
 

@@ -33,11 +33,12 @@ def let_go(x):
         (lambda x: x.expand(100, 2, 3) @ x.mT, 400),
         (lambda x: torch.zeros(7)[:6], 7),
         (lambda x: torch.tensor(x.tolist() * 2), 12),
+        (lambda x: [float(v) for row in x for v in row], 6),
         (lambda x: x.add_(1), 0),
         (let_go, 18),  # the old total, the summand and the new total
         (kept, 60),
     ],
-    ids=range(11),
+    ids=range(12),
 )
 def test_memory_counts_while_something_refers_to_it(answer, elements):
     x = X.clone()
@@ -51,6 +52,12 @@ def test_what_was_there_before_does_not_count():
     with LiveMemory() as memory:
         weight.mT.reshape(-1)[:2].add_(1)
     assert memory.peak == 0
+
+
+def test_a_list_of_numbers_counts_where_functions_are_watched():
+    case = Case("room for three", (X,), max_live=2)
+    outcome = run(lambda x: len(x.tolist()), case, forbids=("softmax",))
+    assert "it holds 6 elements" in outcome.side_effect
 
 
 @pytest.mark.parametrize(("answer", "fits"), [(let_go, True), (kept, False)])
