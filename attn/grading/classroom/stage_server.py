@@ -113,7 +113,7 @@ def _report(read: int, control: socket.socket, seconds: float) -> Any:
 def _guard(task: str, seconds: float, folder: str, write: int) -> None:
     """Start the first process of namespaces of its own."""
     limits.show_memory()
-    is_apart = limits.own_namespaces()
+    is_apart = limits.own_namespaces(network=True)
     first = os.fork()
     if first == 0:
         _end_with(_first, task, seconds, folder, write, is_apart)
