@@ -101,8 +101,8 @@ def _chapter_of(ids: list[str | None]) -> str | None:
     from attn.exercises import CHAPTERS
 
     keys = [name.partition("-")[0] for name in ids if name]
-    known = [key for key in keys if key in CHAPTERS]
-    return max(set(known), key=known.count) if known else None
+    best = max(CHAPTERS, key=keys.count)  # the first of several
+    return best if best in keys else None
 
 
 @pytest.hookimpl(wrapper=True)

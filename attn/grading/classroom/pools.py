@@ -42,6 +42,7 @@ Work = Callable[[Submission, Options], Result]
 #: Opens an executor of so many workers, or of those that there are.
 Pool = Callable[[int], AbstractContextManager[tuple[Executor, int]]]
 
+_START = "spawn"
 _PATIENCE = 2.0  # seconds until a process that should have ended is killed
 _turn = threading.Lock()  # Dask's workers have threads, a judge has one
 _examiners: dict[tuple[int, float], Examiner] = {}  # of this process
@@ -95,12 +96,25 @@ def run(
     waiting = deque(submissions)
     while waiting:
         suspects: list[Submission] = []
-        with pool(jobs) as (executor, most):
+        with suppress(_Stuck), pool(jobs) as (executor, most):
             yield from _until_one_dies(
                 executor, waiting, suspects, options, most, work
             )
         for submission in suspects:
             yield _alone(submission, options, pool, work)
+
+
+class _Stuck(Exception):
+    """A grader did not end in time, and its pool is to be ended."""
+
+
+def _limit(options: Options) -> float:
+    """Return the seconds after which a grader is taken for stuck.
+
+    Its rooms and its stage end earlier by themselves: a chapter has at most
+    seven exercises, and each has its time in both.
+    """
+    return 600 + 20 * options.timeout
 
 
 def _until_one_dies(
@@ -113,6 +127,7 @@ def _until_one_dies(
 ) -> Iterator[Result]:
     """Yield results; leave the submissions that were under way at a death."""
     running: dict[Future[Result], Submission] = {}
+    ends: dict[Future[Result], float] = {}
     while waiting or running:
         while waiting and len(running) < jobs and not suspects:
             try:
@@ -122,9 +137,14 @@ def _until_one_dies(
                     return
                 break  # a result tells which
             running[future] = waiting.popleft()
+            ends[future] = time.monotonic() + _limit(options)
         if not running:
             return
-        done, _ = wait(running, return_when=FIRST_COMPLETED)
+        left = min(ends[x] for x in running) - time.monotonic()
+        done, _ = wait(running, max(left, 0), FIRST_COMPLETED)
+        if not done:
+            suspects += running.values()
+            raise _Stuck
         for future in done:
             submission = running.pop(future)
             try:
@@ -140,11 +160,14 @@ def _alone(
 ) -> Result:
     try:
         with pool(1) as (executor, _):
-            return executor.submit(work, submission, options).result()
+            future = executor.submit(work, submission, options)
+            return future.result(_limit(options))
     except (Exception, CancelledError) as error:
         row = Result(submission.name, submission.learner, seed=options.seed)
         kind = type(error).__name__
-        return failed(row, f"its grader ended, twice ({kind}: {error})")
+        return failed(
+            row, f"its grader ended or hung, twice ({kind}: {error})"
+        )
 
 
 @contextmanager
@@ -154,8 +177,8 @@ def processes(jobs: int) -> Iterator[tuple[Executor, int]]:
     Each is a fresh interpreter: it has seen no submission, and imports
     PyTorch once.
     """
-    spawn = multiprocessing.get_context("spawn")
-    executor = ProcessPoolExecutor(jobs, spawn, _live_with_the_parent)
+    start = multiprocessing.get_context(_START)
+    executor = ProcessPoolExecutor(jobs, start, _live_with_the_parent)
     before = set(multiprocessing.active_children())
     finished = False
     try:

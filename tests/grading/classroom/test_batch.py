@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import pytest
 
-from attn.grading.classroom import batch, grade
+from attn.grading.classroom import batch, grade, pools
 from attn.grading.classroom.grade import Options
 from attn.grading.classroom.result import Result, to_json
 from attn.grading.classroom.submissions import find
@@ -145,7 +145,7 @@ def test_one_that_kills_its_grader_costs_nobody_else_a_row(
     assert len(results) == 6
     dead = results.pop("dies")
     assert dead.status == "unreadable"
-    assert "its grader ended, twice" in dead.message
+    assert "its grader ended or hung, twice" in dead.message
     assert all(x.points == x.max_points > 0 for x in results.values())
     count = calls(log).count("dies/05_gqa.ipynb")
     assert count == 2
@@ -311,6 +311,18 @@ def test_real_workers_grade_and_end(tmp_path, log, klass):
     workers = {int(line.split()[1]) for line in log.read_text().splitlines()}
     assert os.getpid() not in workers
     assert not any(map(fakes.is_running, workers))
+
+
+def test_a_grader_that_hangs_is_ended(
+    tmp_path, quick, log, klass, monkeypatch
+):
+    monkeypatch.setattr(pools, "_limit", lambda options: 1)
+    results = graded(klass("a", "sleeps"), tmp_path / "out")
+    rows = {x.learner: x for x in results}
+    assert rows["a"].points == rows["a"].max_points > 0
+    assert "hung" in rows["sleeps"].message
+    for line in log.read_text().splitlines():
+        assert not fakes.is_running(int(line.split()[1]))
 
 
 ORPHANS = """

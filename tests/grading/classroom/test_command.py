@@ -9,7 +9,7 @@ from functools import partial
 import pytest
 
 from attn.__main__ import main
-from attn.grading.classroom import batch, grade, pools
+from attn.grading.classroom import batch, grade
 from tests.grading.classroom import fakes
 from tests.grading.classroom.damage import FIRST
 from tests.grading.classroom.fakes import is_running
@@ -131,10 +131,7 @@ def test_a_teachers_points_are_in_the_marks(attn_grade, klass, tmp_path):
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_stop_keeps_what_is_graded(
-    number, attn_grade, klass, tmp_path, quick, monkeypatch, log
-):
-    monkeypatch.setattr(pools, "processes", quick)  # a stop ends these
+def test_a_stop_keeps_what_is_graded(number, attn_grade, klass, tmp_path, log):
     klass("ann", "sleeps", "zoe")
 
     def stop_when_one_is_graded():
