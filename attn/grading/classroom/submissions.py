@@ -77,6 +77,7 @@ def find(
     learners = [*map(_learner, found.values(), names)]
     if len(set(learners)) == 1 and len({x.root for x in found.values()}) > 1:
         # submitted/*: every folder holds the same, and it is the learner's
+        names = _unique([*found.values()], above=1)
         learners = [PurePath(name).parts[0] for name in names]
     shown = _told_apart(map(_printable, names))
     return [
@@ -148,12 +149,13 @@ def _list(folder: Path) -> tuple[list[str], list[str]]:
     return sorted(folders), sorted(files)
 
 
-def _unique(found: list[_Found]) -> list[str]:
+def _unique(found: list[_Found], above: int = 0) -> list[str]:
     """Name each relative to what was named, and all differently.
 
-    Equal names get the folders above the named ones in front.
+    Equal names get the folders above the named ones in front; ``above`` is
+    how many of these all names get.
     """
-    depths = {x.root: 0 for x in found}
+    depths = {x.root: above for x in found}
     while True:
         names = [
             str(PurePath(*_last(x.root.parts, depths[x.root]), x.below))

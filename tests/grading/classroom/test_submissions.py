@@ -53,6 +53,14 @@ def test_nbgraders_folders_name_the_learner(place):
     assert rows(*names) == expected
 
 
+def test_folders_of_learners_name_them_whatever_is_inside(place):
+    place("alice/ps/05.ipynb", "bob/ps/06.ipynb")
+    assert rows("alice", "bob") == [
+        ("alice/ps/05.ipynb", "alice"),
+        ("bob/ps/06.ipynb", "bob"),
+    ]
+
+
 def test_a_folder_and_files_mix(place):
     place("in/a/x.ipynb", "in/b.ipynb")
     assert rows("in") == [("b.ipynb", "b"), ("a/x.ipynb", "a")]
