@@ -32,19 +32,18 @@ def carried(outcome):
     return wire.decode(*parts(outcome))
 
 
-@pytest.mark.parametrize(
-    "x",
-    [
-        torch.randn(3, 4),
-        torch.randn(3, 4).T,  # strides are not carried, elements are
-        torch.randn(5)[::2].to(torch.bfloat16),
-        torch.tensor(True),
-        torch.arange(6).view(2, 0 + 3),
-        torch.empty(0, 3),
-        torch.tensor([float("nan"), float("inf")]),
-    ],
-    ids=str,
-)
+TENSORS = {
+    "matrix": torch.randn(3, 4),
+    "view": torch.randn(3, 4).T,  # strides are not carried, elements are
+    "half": torch.randn(5)[::2].to(torch.bfloat16),
+    "bool": torch.tensor(True),
+    "int": torch.arange(6).view(2, 3),
+    "empty": torch.empty(0, 3),
+    "not finite": torch.tensor([float("nan"), float("inf")]),
+}
+
+
+@pytest.mark.parametrize("x", TENSORS.values(), ids=TENSORS)
 def test_a_tensor_arrives_with_its_dtype_shape_and_elements(x):
     got = carried(Outcome(output=x)).output
     assert got.dtype == x.dtype and got.shape == x.shape
@@ -71,11 +70,17 @@ def test_a_plain_value_arrives_as_it_was(x):
     assert got == x and type(got) is type(x)
 
 
-@pytest.mark.parametrize(
-    "x",
-    [object(), 1j, {1: 2}, {3}, b"bytes", torch.randn(2, dtype=torch.cfloat)],
-    ids=str,
-)
+OTHERS = {
+    "object": object(),
+    "complex": 1j,
+    "int keys": {1: 2},
+    "set": {3},
+    "bytes": b"bytes",
+    "complex tensor": torch.ones(2, dtype=torch.cfloat),
+}
+
+
+@pytest.mark.parametrize("x", OTHERS.values(), ids=OTHERS)
 def test_any_other_object_arrives_as_its_name(x):
     assert isinstance(carried(Outcome(output=x)).output, Foreign)
 
