@@ -16,8 +16,11 @@ from types import FrameType
 from typing import Any
 
 import torch
-from torch.overrides import TorchFunctionMode
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch.overrides import TorchFunctionMode, _get_current_function_mode
+from torch.utils._python_dispatch import (
+    TorchDispatchMode,
+    _get_current_dispatch_mode,
+)
 
 from attn.grading import memory as live
 from attn.grading.memory import LiveMemory
@@ -82,19 +85,35 @@ def refusing(
     if not names:
         with memory or nullcontext():
             yield
+            _be_the_last(_get_current_dispatch_mode(), memory)
         return
     watch = _Watch(names)
     if memory:
         memory.sees = watch.see
     try:
-        with _Functions(watch, memory), memory or _Operators(watch):
+        functions, operators = _Functions(watch, memory), _Operators(watch)
+        with functions, memory or operators:
             yield
+            _be_the_last(_get_current_function_mode(), functions)
+            _be_the_last(_get_current_dispatch_mode(), memory or operators)
     finally:
         if watch.found and "torch._dynamo" in sys.modules:
             # A refusal while it compiled would be remembered as a failure.
             torch._dynamo.reset()
     if watch.found:
         raise watch.found
+
+
+def _be_the_last(found: Any, mine: Any) -> None:
+    """Raise if a mode is no longer the innermost: something has left it.
+
+    To leave another context later than one that was entered after it does so.
+    """
+    if mine is not None and found is not mine:
+        raise Forbidden(
+            "it leaves what watches it: is a `with` left open between calls?",
+            "reaches_outside",
+        )
 
 
 class _Watch:

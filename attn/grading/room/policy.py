@@ -70,8 +70,10 @@ _SPECIAL = frozenset(
     )
 )
 #: Special names that belong after ``super()``: elsewhere they are getattr
-#: and setattr under names that are not looked at.
-_ON_SUPER = ("__getattr__", "__setattr__")
+#: and setattr under names that are not looked at, or leave what others enter.
+_ON_SUPER = ("__getattr__", "__setattr__", "__enter__", "__exit__")
+#: Special names that are data; any other is a method, set by a ``def`` alone.
+_DATA = ("__doc__", "__name__", "__qualname__")
 #: Public names that switch off, replace or get round what watches an answer.
 _HIDDEN = frozenset(
     str.split(
@@ -79,8 +81,8 @@ _HIDDEN = frozenset(
     DisableTorchFunction DisableTorchFunctionSubclass ForwardRef Formatter
     TorchDispatchMode TorchFunctionMode ag_code ag_frame attrgetter cr_code
     cr_frame export_chrome_trace f_back f_builtins f_code f_globals f_locals
-    from_file get_type_hints gi_code gi_frame make_dataclass memmap
-    methodcaller save set_rng_state tb_frame tb_next tofile update_wrapper
+    from_file get_type_hints gi_code gi_frame handle make_dataclass memmap
+    methodcaller mro save set_rng_state tb_frame tb_next tofile update_wrapper
     wraps
         """
     )
@@ -154,7 +156,7 @@ def _complaint(node: ast.AST, own: set[str], modules: set[str]) -> str:
     if isinstance(node, ast.Attribute):
         if isinstance(node.ctx, ast.Store | ast.Del):
             root = _root(node)
-            if root in modules:
+            if root in modules or _is_method(node.attr):
                 return f"it changes {ast.unparse(node)}"
         if node.attr in _ON_SUPER and not _is_super(node.value):
             return f"it uses {node.attr} without super()"
@@ -208,6 +210,10 @@ def hidden(name: str, own: set[str] | frozenset[str] = frozenset()) -> str:
     if name in _HIDDEN:
         return f"it uses {name}, which no answer needs"
     return ""
+
+
+def _is_method(name: str) -> bool:
+    return name.startswith("__") and name not in _DATA
 
 
 def _is_special(name: str) -> bool:

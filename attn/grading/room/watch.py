@@ -7,13 +7,17 @@ here is refused to torch as well, which needs none of it for an answer.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import types
+import warnings
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 import torch
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from attn.grading.room.policy import Reaches
 
@@ -71,7 +75,20 @@ _OWN_LINES = {
     "os.scandir": "lists files",
 }
 
-_CLASSES = (torch.Tensor, torch.nn.Parameter, torch.nn.Module)
+#: What the monitors of an answer are made of.
+_CLASSES = (
+    *(torch.Tensor, torch.nn.Parameter, torch.nn.Module, torch.UntypedStorage),
+    *(TorchFunctionMode, TorchDispatchMode, warnings.catch_warnings),
+    type(torch.no_grad()),
+    type(contextlib.contextmanager(lambda: iter(()))()),
+)
+_MODULES = str.split(
+    """
+    torch torch.nn.functional attn.grading.chance attn.grading.forbidden
+    attn.grading.inputs attn.grading.memory attn.grading.result
+    attn.grading.run
+    """
+)
 
 
 class Watch:
@@ -89,13 +106,14 @@ class Watch:
         self._frame = sys._getframe
         self.found: Reaches | None = None
         self._classes: dict[type, dict[str, Any]] = {}
+        self._modules: dict[types.ModuleType, dict[str, Any]] = {}
 
     def install(self) -> None:
         """Hear events from now on; they are refused while ``armed``."""
         sys.addaudithook(self._hear)
 
     def freeze(self) -> None:
-        """Let no line of the answer change a module; note torch's classes."""
+        """Let no line of the answer change a module; note what others may."""
         watch = self
 
         def refuse(x: Any, name: str) -> None:
@@ -117,13 +135,21 @@ class Watch:
             if type(module) is types.ModuleType:
                 module.__class__ = Frozen
         self._classes = {x: dict(vars(x)) for x in _CLASSES}
+        modules = (sys.modules[x] for x in _MODULES)
+        self._modules = {x: dict(vars(x)) for x in modules}
 
     def verify(self) -> None:
-        """Refuse what has changed a class of torch meanwhile."""
-        for cls, before in self._classes.items():
-            if vars(cls) != before:
-                self.found = Reaches(f"it changes {cls.__name__}")
-                raise self.found
+        """Refuse what was changed meanwhile, by a library's hand too."""
+        changed: list[Any] = [
+            cls for cls, before in self._classes.items() if vars(cls) != before
+        ]
+        for module, before in self._modules.items():
+            now = vars(module)
+            if any(now.get(name) is not x for name, x in before.items()):
+                changed.append(module)
+        if changed:
+            self.found = Reaches(f"it changes {changed[0].__name__}")
+            raise self.found
 
     def _hear(self, event: str, args: tuple[Any, ...]) -> None:
         if not self.armed or self._inside:
