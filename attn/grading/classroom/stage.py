@@ -75,20 +75,24 @@ def play(notebook: Any, marks: Iterable[Mark], timeout: float) -> Run:
         name: (worth, None if name in passed else sources.solution(name))
         for name, worth in points(notebook).items()
     }
+    files = {
+        "notebook.ipynb": nbformat.writes(notebook),
+        "marks.json": json.dumps(about),
+    }
     stage = _stages.get(os.getpid()) or _Stage()
     _stages[os.getpid()] = stage
     try:
-        files = {
-            "notebook.ipynb": nbformat.writes(notebook),
-            "marks.json": json.dumps(about),
-        }
         answer = stage.perform(files, timeout)
-    except (OSError, ValueError) as error:
-        stage.close()
-        del _stages[os.getpid()]
-        return Run(message=str(error))
-    count = sum(cell.cell_type == "code" for cell in notebook.cells)
-    return _read(answer, count, timeout)
+    except RuntimeError as error:
+        run = Run(message=str(error))
+    except (OSError, ValueError):
+        run = Run("died", message="the server ended, or gave no result")
+    else:
+        count = sum(cell.cell_type == "code" for cell in notebook.cells)
+        return _read(answer, count, timeout)
+    del _stages[os.getpid()]  # the next chapter starts another
+    stage.close()
+    return run
 
 
 def _read(answer: Any, count: int, timeout: float) -> Run:
@@ -97,9 +101,8 @@ def _read(answer: Any, count: int, timeout: float) -> Run:
     letters, end = str(found.get("cells")), found.get("end")
     if not re.fullmatch("[.sFK]*", letters) or len(letters) > count:
         return Run("died", message="the result of its run cannot be read")
-    if end == "root":
-        message = "as root it needs bubblewrap or user namespaces"
-        return Run(message=message)
+    if end == "jail":
+        return Run(message="as root it needs bubblewrap or user namespaces")
     ran = len(letters) - letters.count("s")
     failed = letters.count("F") + letters.count("K")
     place = f"after {len(letters)} of {count} cells"
@@ -147,15 +150,18 @@ class _Stage:
         """Return what the server says of a chapter.
 
         Raises:
+            RuntimeError: it did not start.
             OSError: it says nothing in time.
-            ValueError: it did not start, or what it says is not JSON.
+            ValueError: what it says is not JSON.
         """
         if not self.is_ready:
             self.socket.settimeout(_START)
-            self.is_ready = self.lines.readline() == b"ready\n"
+            with contextlib.suppress(OSError):
+                self.is_ready = self.lines.readline() == b"ready\n"
         if not self.is_ready:
             log = self.log.read_text(encoding="utf-8", errors="replace")
-            raise ValueError(f"the stage did not start: {log[-500:].strip()}")
+            said = log[-500:].strip()
+            raise RuntimeError(f"the stage did not start: {said}")
         task = self.folder / "task.json"
         task.write_text(json.dumps(files), encoding="utf-8")
         request = {"task": str(task), "seconds": seconds}
@@ -199,10 +205,8 @@ def _environment(folder: Path) -> dict[str, str]:
         "HOME": str(folder),
         "TMPDIR": str(folder),
         "LANG": "C.UTF-8",
-        "MPLBACKEND": "agg",
         "OMP_NUM_THREADS": "1",
         "TRITON_INTERPRET": "1",
         "TORCHINDUCTOR_COMPILE_THREADS": "1",
         "CUDA_VISIBLE_DEVICES": "",
-        "JUPYTER_PLATFORM_DIRS": "1",
     }

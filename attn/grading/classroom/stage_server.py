@@ -54,16 +54,8 @@ def main() -> None:
     control.sendall(b"ready\n")
     for line in control.makefile("rb"):
         answer = _chapter(**json.loads(line), control=control)
-        limits.end_descendants()
         control.sendall(json.dumps(answer).encode() + b"\n")
     os._exit(0)
-
-
-def _loopback_up() -> None:
-    """Switch 127.0.0.1 on, by which pytest and the kernel talk."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
-        up = struct.pack("16sH14x", b"lo", 1)
-        fcntl.ioctl(any_socket, 0x8914, up)  # SIOCSIFFLAGS
 
 
 def _chapter(task: str, seconds: float, control: socket.socket) -> Any:
@@ -73,11 +65,11 @@ def _chapter(task: str, seconds: float, control: socket.socket) -> Any:
     guard = os.fork()
     if guard == 0:
         os.close(read)
-        control.close()
+        os.close(control.detach())  # close() leaves it to the reader of lines
         _end_with(_guard, task, seconds, folder, write)
     os.close(write)
     try:
-        return _report(read, control, seconds + _GRACE)
+        return _reported(read, control, seconds + _GRACE)
     finally:
         os.close(read)
         with contextlib.suppress(ProcessLookupError):
@@ -97,8 +89,8 @@ def _end_with(function: Callable[..., None], *args: Any) -> NoReturn:
         os._exit(1)
 
 
-def _report(read: int, control: socket.socket, seconds: float) -> Any:
-    """Read one line; None if it does not come, or is none."""
+def _reported(read: int, control: socket.socket, seconds: float) -> Any:
+    """Read a report; None if it does not come, or is none."""
     streams = [read, control.fileno()]
     ready, _, _ = select.select(streams, [], [], seconds)
     if control.fileno() in ready:  # closed: nothing else is sent meanwhile
@@ -113,34 +105,23 @@ def _report(read: int, control: socket.socket, seconds: float) -> Any:
 def _guard(task: str, seconds: float, folder: str, write: int) -> None:
     """Start the first process of namespaces of its own."""
     limits.show_memory()
-    is_apart = limits.own_namespaces(network=True)
+    limits.own_namespaces(network=True)
     first = os.fork()
     if first == 0:
-        _end_with(_first, task, seconds, folder, write, is_apart)
+        _end_with(_first, task, seconds, folder, write)
     os.close(write)
     os.waitpid(first, 0)
     os._exit(0)
 
 
-def _first(
-    task: str, seconds: float, folder: str, write: int, is_apart: bool
-) -> None:
+def _first(task: str, seconds: float, folder: str, write: int) -> None:
     """Run pytest on a chapter, and report how it ended."""
-    os.setsid()
-    if not is_apart and os.geteuid() == 0:  # nothing would hold it back
-        os.write(write, json.dumps({"end": "root", "cells": ""}).encode())
-        os._exit(0)
-    if is_apart:
-        _loopback_up()
-        limits.read_only()
-        privileges.own_folder(folder, MOST_FILES)
-        privileges.own_folder("/dev/shm", MOST_FILES)
-        privileges.give_up()
-    limits.adopt_orphans()
-    limits.hide_memory()
-    null = os.open(os.devnull, os.O_RDWR)
-    for number in (0, 1, 2):
-        os.dup2(null, number)
+    is_apart = os.getpid() == 1
+    try:
+        _confine(folder, is_apart)
+    except OSError:
+        _report(write, "jail", "")
+        raise
     os.chdir(folder)
     _write_files(json.loads(Path(task).read_bytes()))
     limits.Limits(seconds=int(seconds) + 5, processes=200).apply()
@@ -157,9 +138,42 @@ def _first(
         _pytest()
     end = _watch(pytest, seconds, is_apart)
     _end_all(is_apart)
-    report = {"end": end, "cells": _counted()}
-    os.write(write, json.dumps(report).encode())
+    _report(write, end, _counted())
     os._exit(0)
+
+
+def _confine(folder: str, is_apart: bool) -> None:
+    """Leave this process a folder in memory, and nothing else to write.
+
+    Raises:
+        OSError: the system has no namespaces for it, and it is root.
+    """
+    os.setsid()
+    if is_apart:
+        _loopback_up()
+        limits.read_only()
+        privileges.own_folder(folder, MOST_FILES)
+        privileges.own_folder("/dev/shm", MOST_FILES)
+        privileges.give_up()
+    elif os.geteuid() == 0:
+        raise PermissionError("root without namespaces is not held back")
+    limits.adopt_orphans()
+    limits.hide_memory()
+    null = os.open(os.devnull, os.O_RDWR)
+    for number in (0, 1, 2):
+        os.dup2(null, number)
+
+
+def _loopback_up() -> None:
+    """Switch 127.0.0.1 on, by which pytest and the kernel talk."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
+        up = struct.pack("16sH14x", b"lo", 1)
+        fcntl.ioctl(any_socket, 0x8914, up)  # SIOCSIFFLAGS
+
+
+def _report(write: int, end: str | int, cells: str) -> None:
+    """Send how a chapter ended, in one piece: a pipe's least is 4096."""
+    os.write(write, json.dumps({"end": end, "cells": cells}).encode())
 
 
 def _write_files(task: dict[str, str]) -> None:
@@ -167,13 +181,13 @@ def _write_files(task: dict[str, str]) -> None:
     here = Path.cwd()
     client = ["-I", "-S", warm.__file__, "run", str(here / "warm")]
     launch = ["ipykernel_launcher", "-f", "{connection_file}"]
-    spec = {"display_name": "warm", "language": "python"}
-    spec["argv"] = [sys.executable, *client, *launch]  # type: ignore
+    argv = [sys.executable, *client, *launch]
+    spec = {"argv": argv, "display_name": "warm", "language": "python"}
     kernel = here / "share/kernels/warm/kernel.json"
     kernel.parent.mkdir(parents=True)
     kernel.write_text(json.dumps(spec))
     for name, text in task.items():
-        (here / name).write_text(text, encoding="utf-8")
+        (here / name).write_bytes(text.encode("utf-8", "replace"))
         (here / name).chmod(0o444)
     home = here / "home"
     home.mkdir()
