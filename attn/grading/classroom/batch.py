@@ -26,6 +26,7 @@ from attn.grading.classroom.submissions import Submission
 
 _ABOUT = "batch.json"
 _LOCK = ".lock"
+_RESULTS = "results"
 
 
 @contextmanager
@@ -67,6 +68,8 @@ def opened(
                 "runs in it"
             ) from None
         had = _about(out)
+        if not any((out / _RESULTS).glob("*.json")):
+            had = {}  # as after a wrong argument
         if had:
             _require_the_same(out, had, named, seed, given)
         if seed is None:
@@ -140,7 +143,7 @@ def run(
         dask: the address of a Dask scheduler; its workers grade.
         work: grades one submission; a function of a module.
     """
-    folder = out / "results"
+    folder = out / _RESULTS
     folder.mkdir(parents=True, exist_ok=True)
     waiting = []
     for submission in submissions:

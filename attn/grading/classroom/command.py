@@ -103,16 +103,23 @@ def run(args: argparse.Namespace) -> int:
             batch.opened(
                 args.out, args.paths, args.seed, args.timeout, worth
             ) as options,
-            _progress(len(found)) as progress,
         ):
-            for result in batch.run(
-                found, options, args.out, jobs=args.jobs, dask=args.dask
-            ):
-                results[result.submission] = result
-                progress.show(result)
+            with _progress(len(found)) as progress:
+                for result in batch.run(
+                    found, options, args.out, jobs=args.jobs, dask=args.dask
+                ):
+                    results[result.submission] = result
+                    progress.show(result)
             _report([results[x.name] for x in found], args.out)
     except ValueError as error:
         print(f"attn grade: {error}", file=sys.stderr)
+        return 2
+    except ModuleNotFoundError as error:
+        print(
+            f"attn grade: {error.name} is not installed; what grading needs "
+            "comes with `pip install 'attn[learn,grade]'`",
+            file=sys.stderr,
+        )
         return 2
     except KeyboardInterrupt:
         print(

@@ -20,7 +20,6 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import (
     FIRST_COMPLETED,
     BrokenExecutor,
-    CancelledError,
     Executor,
     Future,
     ProcessPoolExecutor,
@@ -147,27 +146,27 @@ def _until_one_dies(
             raise _Stuck
         for future in done:
             submission = running.pop(future)
-            try:
-                result = future.result()
-            except (Exception, CancelledError):  # its worker died
+            # An exit of a worker's is not to be raised here.
+            if future.cancelled() or future.exception():
                 suspects.append(submission)
             else:
-                yield result
+                yield future.result()
 
 
 def _alone(
     submission: Submission, options: Options, pool: Pool, work: Work
 ) -> Result:
+    error: BaseException | None
     try:
         with pool(1) as (executor, _):
             future = executor.submit(work, submission, options)
-            return future.result(_limit(options))
-    except (Exception, CancelledError) as error:
-        row = Result(submission.name, submission.learner, seed=options.seed)
-        kind = type(error).__name__
-        return failed(
-            row, f"its grader ended or hung, twice ({kind}: {error})"
-        )
+            if not (error := future.exception(_limit(options))):
+                return future.result()
+    except Exception as stuck:
+        error = stuck
+    row = Result(submission.name, submission.learner, seed=options.seed)
+    kind = type(error).__name__
+    return failed(row, f"its grader ended or hung, twice ({kind}: {error})")
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 import atexit
 import os
+import sys
 import time
 from functools import cache
 from pathlib import Path
@@ -45,6 +46,8 @@ def work(submission, options):
         file.write(f"{submission.name} {os.getpid()}\n")
     if submission.learner == "dies":
         os._exit(9)
+    if submission.learner == "exits":
+        sys.exit(9)
     if submission.learner == "a-stumbles" and not done_before(log):
         os._exit(9)
     if submission.learner == "sleeps":

@@ -137,21 +137,22 @@ def test_a_newer_book_grades_again(tmp_path, quick, log, klass, monkeypatch):
     assert len(calls(log)) == 2
 
 
-def test_one_that_kills_its_grader_costs_nobody_else_a_row(
-    tmp_path, quick, log, klass
+@pytest.mark.parametrize("end", ["dies", "exits"])
+def test_one_that_ends_its_grader_costs_no_other_a_row(
+    end, tmp_path, quick, log, klass
 ):
-    submissions = klass("a", "a-stumbles", "b", "c", "dies", "z")
+    submissions = klass("a", "a-stumbles", "b", "c", end, "z")
     results = {x.learner: x for x in graded(submissions, tmp_path / "out")}
     assert len(results) == 6
-    dead = results.pop("dies")
+    dead = results.pop(end)
     assert dead.status == "unreadable"
     assert "its grader ended or hung, twice" in dead.message
     assert all(x.points == x.max_points > 0 for x in results.values())
-    count = calls(log).count("dies/05_gqa.ipynb")
+    count = calls(log).count(f"{end}/05_gqa.ipynb")
     assert count == 2
     log.write_text("")
     graded(submissions, tmp_path / "out")  # only that one is tried again
-    assert set(calls(log)) == {"dies/05_gqa.ipynb"}
+    assert set(calls(log)) == {f"{end}/05_gqa.ipynb"}
 
 
 def test_results_carry_what_they_depend_on(tmp_path, quick, log, klass):
@@ -230,7 +231,16 @@ def test_notes_stand_with_their_exercise(tmp_path):
 
 def opened(out, paths=("in",), **options):
     with batch.opened(out, [out.parent / x for x in paths], **options) as had:
+        (out / "results").mkdir(exist_ok=True)
+        (out / "results" / "one.json").touch()
         return had
+
+
+def test_a_folder_without_a_result_is_any_batchs(tmp_path):
+    out = tmp_path / "out"
+    with batch.opened(out, [tmp_path], seed=1):
+        pass
+    assert opened(out, seed=2).seed == 2
 
 
 def test_a_seed_is_drawn_once_and_kept(tmp_path):

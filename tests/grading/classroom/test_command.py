@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import sys
 import threading
 from functools import partial
 
@@ -110,6 +111,15 @@ def test_a_word_that_is_no_number_is_refused(words, attn_grade, capfd):
         attn_grade(*words)
     assert end.value.code == 2
     assert "attn grade" in capfd.readouterr().err
+
+
+def test_a_package_that_is_missing_is_named(attn_grade, klass, monkeypatch):
+    klass("ann")
+    monkeypatch.setitem(sys.modules, "rich.progress", None)
+    status, _, err = attn_grade("in")
+    assert status == 2
+    assert "rich.progress is not installed" in err
+    assert "attn[learn,grade]" in err
 
 
 def test_another_seed_needs_another_folder(attn_grade, klass):
