@@ -119,9 +119,14 @@ def notebook(text: str) -> Document:
 
 
 def python(text: str) -> Document:
-    """Read a Python file: a chapter exported as one, or any other."""
-    entries = list(_split(text))
-    cells = [_cell(x) for x in entries]
+    """Read a Python file: a chapter exported as one, or any other.
+
+    Raises:
+        Unreadable: it is longer than any answer.
+    """
+    if len(text) > _LONGEST:
+        raise Unreadable("it must have at most a million characters")
+    cells = [_cell(x) for x in _split(text)]
     if len(cells) > 1 and any(_of_a_chapter(x) for x in cells):
         return Document(cells)
     return Document([_cell(_code(text))], plain=True)

@@ -236,6 +236,11 @@ def empty_python(path, book):
     return b""
 
 
+@unreadable("a million", ".py")
+def python_without_end(path, book):
+    return "# %%\n" * 300_000
+
+
 @unreadable("no exercise", ".py")
 def another_program(path, book):
     return "import os\nprint(os.getcwd())\n"
