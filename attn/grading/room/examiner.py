@@ -25,7 +25,8 @@ from attn.grading.run import Outcome
 
 #: What the answers of a chapter import, beside torch: imported once.
 IMPORTS = {
-    "iface": ("torch._dynamo", "transformers.models.llama.modeling_llama")
+    "flex": ("torch._dynamo",),
+    "iface": ("torch._dynamo", "transformers.models.llama.modeling_llama"),
 }
 #: Modules that an answer may rely on where the chapter's cells import them.
 _USUAL = frozenset(

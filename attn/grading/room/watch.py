@@ -40,7 +40,6 @@ _REFUSED = {
     "os.link": "changes files",
     "os.mkdir": "changes files",
     "os.posix_spawn": "starts a process",
-    "os.putenv": "changes the environment",
     "os.remove": "changes files",
     "os.rename": "changes files",
     "os.rmdir": "changes files",
@@ -49,7 +48,6 @@ _REFUSED = {
     "os.symlink": "changes files",
     "os.system": "starts a process",
     "os.truncate": "changes files",
-    "os.unsetenv": "changes the environment",
     "pickle.find_class": "unpickles",
     "pty": "starts a process",
     "resource.setrlimit": "changes its limits",
@@ -72,6 +70,8 @@ _OWN_LINES = {
     "sys._current_frames": "reads the interpreter's frames",
     "sys._getframe": "reads the interpreter's frames",
     "os.listdir": "lists files",
+    "os.putenv": "changes the environment",
+    "os.unsetenv": "changes the environment",
     "os.scandir": "lists files",
 }
 
