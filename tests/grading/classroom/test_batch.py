@@ -1,6 +1,7 @@
 """A class is graded to its end, whatever its submissions do."""
 
 import json
+import operator
 import os
 import socket
 import subprocess
@@ -422,3 +423,17 @@ def test_a_cluster_grades_as_this_machine_does(tmp_path, log, klass, cluster):
         results = graded(klass("a", "b"), tmp_path / "out", dask=address)
     assert sorted(x.learner for x in results) == ["a", "b"]
     assert all(isinstance(x, Result) and x.points for x in results)
+
+
+@pytest.mark.exhaustive
+def test_a_real_cluster_grades(tmp_path, klass):
+    distributed = pytest.importorskip("distributed")
+    with distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, dashboard_address=None
+    ) as cluster:
+        address = cluster.scheduler_address
+        submissions = klass("a", "b", "c")
+        there = graded(submissions, tmp_path / "there", dask=address)
+    here = graded(submissions, tmp_path / "here")
+    by_name = operator.attrgetter("submission")
+    assert sorted(there, key=by_name) == sorted(here, key=by_name)
