@@ -8,7 +8,6 @@ mark: an answer shares its process with the cells, and could change the count.
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import json
 import os
@@ -19,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable, Mapping
+from multiprocessing.util import Finalize
 from pathlib import Path
 from typing import Any
 
@@ -144,7 +144,8 @@ class _Stage:
             )
         self.lines = ours.makefile("rb")
         self.is_ready = False
-        atexit.register(self.close)
+        # A worker of a pool ends without atexit's functions.
+        self.at_exit = Finalize(None, self.close, exitpriority=1)
 
     def perform(self, files: dict[str, str], seconds: float) -> Any:
         """Return what the server says of a chapter.
@@ -174,7 +175,7 @@ class _Stage:
 
     def close(self) -> None:
         """End the server and all that it has started."""
-        atexit.unregister(self.close)
+        self.at_exit.cancel()
         self.lines.close()
         self.socket.close()
         with contextlib.suppress(subprocess.TimeoutExpired):

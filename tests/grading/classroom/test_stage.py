@@ -2,6 +2,7 @@
 
 import json
 import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -278,6 +279,32 @@ def test_a_server_that_ends_is_a_death_and_the_next_one_starts(monkeypatch):
     run = play()
     assert (run.status, run.cells) == ("died", 0)
     assert stage._stages == {}
+
+
+POOL = """
+import os, sys
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from attn.grading.classroom import stage
+
+def start():
+    stage._command = lambda folder: ["cat"]
+    return str(stage._Stage().folder)
+
+if __name__ == "__main__":
+    with ProcessPoolExecutor(1, get_context("spawn")) as pool:
+        print(pool.submit(start).result())
+"""
+
+
+def test_a_worker_of_a_pool_leaves_no_folder(tmp_path):
+    (tmp_path / "pool.py").write_text(POOL)
+    ran = subprocess.run(
+        [sys.executable, tmp_path / "pool.py"], capture_output=True, text=True
+    )
+    folder = Path(ran.stdout.strip())
+    assert folder.parent == Path("/tmp"), ran.stderr
+    assert not folder.exists()
 
 
 def test_a_text_that_is_no_unicode_does_not_stop_the_run():
