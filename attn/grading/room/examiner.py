@@ -199,12 +199,20 @@ def _status(error: BaseException | None) -> Status:
     return "not written" if isinstance(error, NotImplementedError) else "wrong"
 
 
+_CELLS = (
+    "Of a notebook only the exercises' cells are read: what an answer needs "
+    "stands in its own cell, or in that of an exercise before it."
+)
+
+
 def _with_the_end(verdict: Verdict, stopped: BaseException | None) -> Verdict:
-    """Add what stopped an answer in a later case than that of the message."""
+    """Add what stopped an answer in a later case, or what a cell lacks."""
+    said = verdict.message
     is_end = isinstance(stopped, OutOfTime | Forbidden)
-    if not is_end or str(stopped) in verdict.message:
-        return verdict
-    said = f"{verdict.message}\nin a later case it was stopped: {stopped}"
+    if is_end and str(stopped) not in said:
+        said = f"{said}\nin a later case it was stopped: {stopped}"
+    if "it raised NameError" in said:
+        said = f"{said}\n{_CELLS}"
     return replace(verdict, message=said)
 
 
@@ -213,7 +221,8 @@ def _undefined(exercise: Exercise, error: BaseException) -> str:
     if isinstance(error, OutOfTime | Forbidden):
         return f"the cell of {exercise.name}: {error}"
     text = " ".join(str(error).split())
-    return f"the cell of {exercise.name} raised {type(error).__name__}: {text}"
+    said = f"the cell of {exercise.name} raised {type(error).__name__}: {text}"
+    return f"{said}\n{_CELLS}" if isinstance(error, NameError) else said
 
 
 def _form(exercise: Exercise) -> str:

@@ -175,4 +175,4 @@ class Visit:
         number = int(said or b"0")
         if number < 0:
             return f"was ended by signal {-number}"
-        return f"ended by itself, with the status {number}"
+        return f"ended by itself, with the status {number}: out of memory?"
