@@ -177,9 +177,10 @@ class Examiner:
 
     def _room(self, key: str) -> Room:
         imports = IMPORTS.get(key, ())
-        if imports not in self._rooms:
-            self._rooms[imports] = Room(*imports)
-        return self._rooms[imports]
+        room = self._rooms.get(imports)
+        if room is None or not room.is_open:
+            room = self._rooms[imports] = Room(*imports)
+        return room
 
     def _new_oracle(self, exercise: str) -> Oracle:
         text = f"{self.seed} {exercise}".encode()
@@ -201,7 +202,7 @@ def _status(error: BaseException | None) -> Status:
 
 _CELLS = (
     "Of a notebook only the exercises' cells are read: what an answer needs "
-    "stands in its own cell, or in that of an exercise before it."
+    "is in its own cell, or in that of an exercise before it."
 )
 
 

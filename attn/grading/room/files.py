@@ -16,7 +16,7 @@ FILES = str.split(
     grading/forbidden.py grading/inputs.py grading/interpreter.py
     grading/memory.py grading/parameters.py grading/result.py grading/run.py
     grading/room/__init__.py grading/room/guarded.py grading/room/limits.py
-    grading/room/policy.py
+    grading/room/policy.py grading/room/privileges.py
     grading/room/server.py grading/room/watch.py grading/room/wire.py
     grading/room/worker.py
     """

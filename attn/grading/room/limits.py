@@ -98,6 +98,20 @@ def read_only() -> None:
                 break
 
 
+def become_nobody() -> None:
+    """Give up root's rights, where a user without rights can read Python."""
+    if not hasattr(os, "geteuid") or os.geteuid() != 0:
+        return
+    nobody = 65534
+    os.seteuid(nobody)
+    can_read = os.access(os.__file__, os.R_OK, effective_ids=True)
+    os.seteuid(0)
+    if can_read:
+        os.setgroups([])
+        os.setgid(nobody)
+        os.setuid(nobody)
+
+
 def hide_memory() -> None:
     """Keep other processes of this user from reading this one's memory."""
     _prctl(_SET_DUMPABLE, 0)

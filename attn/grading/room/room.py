@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import pickle
+import signal
 import socket
 import subprocess
 import sys
@@ -14,6 +15,7 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict
 from importlib import import_module
+from multiprocessing import util
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +43,8 @@ class Died(OutOfTime):
 
 class Room:
     """A server in the jail, from which answers' processes are forked.
+
+    ``close()`` ends it; so does the end of this process.
 
     Args:
         imports: modules that the answers of a chapter need, beside torch.
@@ -74,11 +78,19 @@ class Room:
             start_new_session=True,
         )
         other.close()
+        # At exit, too: a worker of multiprocessing runs no other hook.
+        parts = (self._control, self._process, self._folder)
+        self.close = util.Finalize(self, _end, parts, exitpriority=1)
         self._control.settimeout(_START)
         if self._control.recv(16) != b"ready":
             said = self._process.communicate()[1].decode(errors="replace")
             self.close()
             raise RuntimeError(f"the room did not open: {said.strip()}")
+
+    @property
+    def is_open(self) -> bool:
+        """True while answers can be let in."""
+        return self._process.poll() is None
 
     def enter(self, limits: Limits, timeout: float) -> Visit:
         """Start a process for one answer."""
@@ -90,17 +102,22 @@ class Room:
             socket.send_fds(self._control, [request], numbers)
         return Visit(channel, leash, timeout)
 
-    def close(self) -> None:
-        """End the server, and all that was forked from it."""
-        self._control.close()
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(5)
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self._process.pid, 9)
-        self._process.wait()
-        if self._process.stderr:
-            self._process.stderr.close()
-        self._folder.cleanup()
+
+def _end(
+    control: socket.socket,
+    process: subprocess.Popen[bytes],
+    folder: tempfile.TemporaryDirectory[str],
+) -> None:
+    """End the server, and all that was forked from it."""
+    control.close()
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(5)
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    if process.stderr:
+        process.stderr.close()
+    folder.cleanup()
 
 
 class Visit:

@@ -77,7 +77,7 @@ def guard(
     readable: list[str],
 ) -> None:
     """Run a worker; end it, and all of its processes, with the leash."""
-    from attn.grading.room import limits
+    from attn.grading.room import limits, privileges
 
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     limits.show_memory()
@@ -88,10 +88,13 @@ def guard(
     worker = os.fork()
     if worker == 0:
         leash.close()
-        if is_apart:
-            limits.read_only()
         os.setsid()
         try:
+            if is_apart:
+                limits.read_only()
+                privileges.give_up()
+            else:
+                limits.become_nobody()
             _work(channel, limits.Limits(**asked), readable)
         finally:
             os._exit(1)
