@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import dataclasses
 import inspect
 import linecache
 import os
@@ -16,6 +17,7 @@ import random
 import socket
 import struct
 import sys
+import types
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -240,3 +242,21 @@ def prepare() -> None:
     torch.manual_seed(0)
     torch.set_num_threads(1)
     sys.setrecursionlimit(2000)
+    sys.modules[HOME] = types.ModuleType(HOME)  # a dataclass looks it up
+    inner = vars(dataclasses)
+    inner["_process_class"] = _looking(inner["_process_class"])
+
+
+def _looking(make: Any) -> Any:
+    """Refuse fields whose names are code: a dataclass would execute it."""
+
+    def process(cls: type, *args: Any, **options: Any) -> Any:
+        names = list(vars(cls).get("__annotations__", ()))
+        for base in cls.__mro__:
+            fields = vars(base).get("__dataclass_fields__", {})
+            names += [x.name for x in fields.values()]
+        if not all(type(x) is str and x.isidentifier() for x in names):
+            raise policy.Reaches("it has a field whose name is code")
+        return make(cls, *args, **options)
+
+    return process
