@@ -73,7 +73,10 @@ class Oracle:
         case = self.cases[i]
         if case.rtol or case.shares or self.expected(i).drew:
             return None
-        return self._reference(_in_float64(case, moved=True))
+        try:
+            return self._reference(_in_float64(case, moved=True))
+        except RuntimeError:  # of inputs that no rounding gives
+            return None
 
     def _part(self, i: int) -> float:
         """Return by which part two answers of one mistake may differ.
@@ -128,7 +131,6 @@ def _in_float64(case: Case, *, moved: bool = False) -> Case:
 
     Rounding is float32's, where results of half precision are computed too.
     """
-    g = torch.Generator().manual_seed(0)
 
     def double(x: Tensor) -> Tensor:
         if not x.is_floating_point():
@@ -137,8 +139,9 @@ def _in_float64(case: Case, *, moved: bool = False) -> Case:
         x = x.double()
         if not moved:
             return x
-        signs = torch.randint(2, x.shape, generator=g) * 2 - 1
-        return x * (1 + signs * eps)
+        # Equal elements are moved alike: a table's pairs stay pairs.
+        bits = x.abs().contiguous().view(torch.int64) * 0x1E3779B97F4A7C15
+        return x * (1 + ((bits >> 60 & 1) * 2 - 1) * eps)
 
     inputs: dict[str, Any] = {
         name: map_tensors(double, getattr(case, name))
