@@ -41,7 +41,6 @@ Work = Callable[[Submission, Options], Result]
 #: Opens an executor of so many workers, or of those that there are.
 Pool = Callable[[int], AbstractContextManager[tuple[Executor, int]]]
 
-_START = "spawn"
 _PATIENCE = 2.0  # seconds until a process that should have ended is killed
 _turn = threading.Lock()  # Dask's workers have threads, a judge has one
 _examiners: dict[tuple[int, float], Examiner] = {}  # of this process
@@ -176,7 +175,7 @@ def processes(jobs: int) -> Iterator[tuple[Executor, int]]:
     Each is a fresh interpreter: it has seen no submission, and imports
     PyTorch once.
     """
-    start = multiprocessing.get_context(_START)
+    start = multiprocessing.get_context("spawn")
     executor = ProcessPoolExecutor(jobs, start, _live_with_the_parent)
     before = set(multiprocessing.active_children())
     finished = False

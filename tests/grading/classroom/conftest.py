@@ -4,15 +4,8 @@ import json
 
 import pytest
 
-from attn.grading.classroom import pools
 from attn.grading.classroom.submissions import find
 from tests.grading.classroom.damage import solved
-
-
-@pytest.fixture
-def quick(monkeypatch):
-    """Fork the workers: a fresh interpreter each costs half a second."""
-    monkeypatch.setattr(pools, "_START", "fork")
 
 
 @pytest.fixture

@@ -33,7 +33,7 @@ def calls(log):
     return [line.split()[0] for line in log.read_text().splitlines()]
 
 
-def test_each_broken_file_has_one_row_and_the_batch_ends(tmp_path, quick, log):
+def test_each_broken_file_has_one_row_and_the_batch_ends(tmp_path, log):
     folder = tmp_path / "in"
     for name, broken in DAMAGE.items():
         (folder / name).mkdir(parents=True)
@@ -81,7 +81,7 @@ def test_each_broken_file_is_judged_for_real(tmp_path):
             assert mark.status == expected, (result.learner, mark)
 
 
-def test_a_stopped_batch_goes_on(tmp_path, quick, log, klass):
+def test_a_stopped_batch_goes_on(tmp_path, log, klass):
     submissions = klass("a", "b", "c", "d")
     out = tmp_path / "out"
     out.mkdir()
@@ -104,7 +104,7 @@ def test_a_stopped_batch_goes_on(tmp_path, quick, log, klass):
         replace(OPTIONS, points={FIRST: 9}),
     ],
 )
-def test_other_options_are_other_results(options, tmp_path, quick, log, klass):
+def test_other_options_are_other_results(options, tmp_path, log, klass):
     submissions = klass("a")
     graded(submissions, tmp_path / "out")
     (result,) = graded(submissions, tmp_path / "out", options)
@@ -114,7 +114,7 @@ def test_other_options_are_other_results(options, tmp_path, quick, log, klass):
     assert result.marks[0].points == worth
 
 
-def test_only_what_changed_is_graded_again(tmp_path, quick, log, klass):
+def test_only_what_changed_is_graded_again(tmp_path, log, klass):
     submissions = klass("a", "b", "c")
     out = tmp_path / "out"
     graded(submissions, out)
@@ -130,7 +130,7 @@ def test_only_what_changed_is_graded_again(tmp_path, quick, log, klass):
     assert {x.status for x in results} == {"graded"}
 
 
-def test_a_newer_book_grades_again(tmp_path, quick, log, klass, monkeypatch):
+def test_a_newer_book_grades_again(tmp_path, log, klass, monkeypatch):
     submissions = klass("a")
     graded(submissions, tmp_path / "out")
     monkeypatch.setattr(grade, "book", lambda: "newer")
@@ -140,7 +140,7 @@ def test_a_newer_book_grades_again(tmp_path, quick, log, klass, monkeypatch):
 
 @pytest.mark.parametrize("end", ["dies", "exits"])
 def test_one_that_ends_its_grader_costs_no_other_a_row(
-    end, tmp_path, quick, log, klass
+    end, tmp_path, log, klass
 ):
     submissions = klass("a", "a-stumbles", "b", "c", end, "z")
     results = {x.learner: x for x in graded(submissions, tmp_path / "out")}
@@ -156,7 +156,7 @@ def test_one_that_ends_its_grader_costs_no_other_a_row(
     assert set(calls(log)) == {f"{end}/05_gqa.ipynb"}
 
 
-def test_results_carry_what_they_depend_on(tmp_path, quick, log, klass):
+def test_results_carry_what_they_depend_on(tmp_path, log, klass):
     (result,) = graded(klass("a"), tmp_path / "out")
     assert result.seed == 7
     assert result.isolation == fakes.Examiner.isolation
@@ -324,9 +324,7 @@ def test_real_workers_grade_and_end(tmp_path, log, klass):
     assert not any(map(fakes.is_running, workers))
 
 
-def test_a_grader_that_hangs_is_ended(
-    tmp_path, quick, log, klass, monkeypatch
-):
+def test_a_grader_that_hangs_is_ended(tmp_path, log, klass, monkeypatch):
     monkeypatch.setattr(pools, "_limit", lambda options: 1)
     results = graded(klass("a", "sleeps"), tmp_path / "out")
     rows = {x.learner: x for x in results}

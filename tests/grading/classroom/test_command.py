@@ -10,18 +10,17 @@ from functools import partial
 import pytest
 
 from attn.__main__ import main
-from attn.grading.classroom import batch, grade
+from attn.grading.classroom import batch
 from tests.grading.classroom import fakes
 from tests.grading.classroom.damage import FIRST
 from tests.grading.classroom.fakes import is_running
 
 
 @pytest.fixture
-def attn_grade(tmp_path, monkeypatch, quick, log, capfd):
+def attn_grade(tmp_path, monkeypatch, log, capfd):
     """Run the command in a folder of its own; texts are compared only."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(batch, "run", partial(batch.run, work=fakes.work))
-    monkeypatch.setattr(grade, "book", lambda: "the book")
 
     def call(*words):
         status = main(["grade", *words])
