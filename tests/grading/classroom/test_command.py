@@ -142,6 +142,8 @@ def test_a_teachers_points_are_in_the_marks(attn_grade, klass, tmp_path):
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_stop_keeps_what_is_graded(number, attn_grade, klass, tmp_path, log):
     klass("ann", "sleeps", "zoe")
+    # A shell's background jobs begin with Ctrl-C ignored.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
 
     def stop_when_one_is_graded():
         folder = tmp_path / "grades/results"
@@ -150,7 +152,10 @@ def test_a_stop_keeps_what_is_graded(number, attn_grade, klass, tmp_path, log):
         os.kill(os.getpid(), number)
 
     threading.Thread(target=stop_when_one_is_graded, daemon=True).start()
-    status, out, err = attn_grade("in", "--jobs", "1")
+    try:
+        status, out, err = attn_grade("in", "--jobs", "1")
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert status == 130
     assert "stopped, with 1 of 3 submissions graded" in err
     assert "the same command" in err
