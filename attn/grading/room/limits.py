@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 _NEWNS, _NEWIPC = 0x20000, 0x8000000
 _NEWUSER, _NEWPID, _NEWNET = 0x10000000, 0x20000000, 0x40000000
+_NO_RIGHTS = 65534  # a user and a group that own no file
 _SET_CHILD_SUBREAPER, _SET_DUMPABLE, _SET_NO_NEW_PRIVS = 36, 4, 38
 
 
@@ -98,18 +99,17 @@ def read_only() -> None:
                 break
 
 
-def become_nobody() -> None:
+def drop_root() -> None:
     """Give up root's rights, where a user without rights can read Python."""
     if not hasattr(os, "geteuid") or os.geteuid() != 0:
         return
-    nobody = 65534
-    os.seteuid(nobody)
+    os.seteuid(_NO_RIGHTS)
     can_read = os.access(os.__file__, os.R_OK, effective_ids=True)
     os.seteuid(0)
     if can_read:
         os.setgroups([])
-        os.setgid(nobody)
-        os.setuid(nobody)
+        os.setgid(_NO_RIGHTS)
+        os.setuid(_NO_RIGHTS)
 
 
 def hide_memory() -> None:

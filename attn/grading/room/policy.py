@@ -116,7 +116,7 @@ def look(source: str, name: str, *, tensors_only: bool = False) -> ast.Module:
         SyntaxError: it is no Python.
     """
     tree = ast.parse(source, name)
-    own = _own_names(tree)
+    own = {x for x in _own_names(tree) if x.startswith("_")} - _of_torch()
     modules = _module_names(tree)
     for node in ast.walk(tree):
         complaint = _complaint(node, own, modules)
@@ -160,8 +160,7 @@ def _complaint(node: ast.AST, own: set[str], modules: set[str]) -> str:
                 return f"it changes {ast.unparse(node)}"
         if node.attr in _ON_SUPER and not _is_super(node.value):
             return f"it uses {node.attr} without super()"
-        private = {x for x in own if x.startswith("_")} - _of_torch()
-        return hidden(node.attr, private)
+        return hidden(node.attr, own)
     return ""
 
 

@@ -94,7 +94,7 @@ def guard(
                 limits.read_only()
                 privileges.give_up()
             else:
-                limits.become_nobody()
+                limits.drop_root()
             _work(channel, limits.Limits(**asked), readable)
         finally:
             os._exit(1)
