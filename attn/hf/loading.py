@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from attn.hf import bert, gpts, llamas
 from attn.hf.config_fields import INSTEAD, Config, Family
@@ -99,15 +100,29 @@ def _is_plain(x: Tensor) -> bool:
     return is_wide and type(x) in (Tensor, nn.Parameter)
 
 
+class _Undrawn(TorchFunctionMode):
+    """Leave weights unset, which torch.nn.init would draw.
+
+    On the meta device nothing is drawn, either; but there PyTorch imports its
+    compiler, for two seconds.
+    """
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        if getattr(func, "__module__", "") == "torch.nn.init":
+            return args[0] if args else kwargs["tensor"]
+        return func(*args, **(kwargs or {}))
+
+
 def _build(
     family: Family, fields: dict[str, Any], state: Mapping[str, Tensor]
 ) -> nn.Module:
     """Build the model with unset weights, without drawing random numbers."""
     is_double = any(x.dtype == torch.float64 for x in state.values())
-    with torch.device("meta"):
+    with next(iter(state.values())).device, _Undrawn():
         model = family.make.from_config(fields)
     model.to(torch.float64 if is_double else torch.float32)
-    model.to_empty(device=next(iter(state.values())).device)
     body: Any = getattr(model, "body", model)
     if fields["tied"]:
         head: Any = getattr(model, "decoder", None) or model.head

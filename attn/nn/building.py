@@ -81,6 +81,6 @@ def init_weights(model: nn.Module) -> None:
             continue  # they draw their own, or were given
         if x.dim() > 1:
             scale = len(added) ** -0.5 if name in added else 1.0
-            x.normal_(std=INIT_STD * scale)
+            nn.init.normal_(x, std=INIT_STD * scale)
         elif name.endswith("bias"):
             x.zero_()
