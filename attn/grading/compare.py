@@ -4,9 +4,10 @@ A result is judged by its error relative to a float64 run of the reference,
 next to the error that the reference itself makes in the case's dtype.
 """
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from numbers import Integral, Real
 from typing import Any
 
@@ -16,6 +17,8 @@ from torch import Tensor
 from attn.grading.show import describe, first_difference, pair, some
 
 Limit = Callable[[Tensor, Tensor, Tensor | None], float]
+#: Kinds of problems that are no result's.
+_WHOLE = frozenset({"error", "random", "side effect"})
 
 
 @dataclass(frozen=True)
@@ -26,7 +29,7 @@ class Problem:
         kind: ``type``, ``shape``, ``dtype``, ``device``, ``nan`` or
             ``value``; a run adds
             ``error`` and ``side effect``.
-        text: what is wrong, with the name of the result.
+        said: what is wrong, without the name of the result.
         name: of the part that is wrong: ``it``, ``it[1]``, ``the gradient of
             key``.
         got, expected: two tensors of one shape, or two numbers.
@@ -34,11 +37,21 @@ class Problem:
     """
 
     kind: str
-    text: str
+    said: str
     name: str = "it"
     got: Any = field(default=None, repr=False)
     expected: Any = field(default=None, repr=False)
     wrong: Tensor | None = field(default=None, repr=False)
+
+    @cached_property
+    def text(self) -> str:
+        """Return what is wrong, with the first element that is."""
+        if self.kind in _WHOLE:
+            return self.said
+        where = ""
+        if self.wrong is not None:
+            where = first_difference(self.wrong, self.got, self.expected)
+        return f"{self.name} {self.said}{where}"
 
 
 def compare(
@@ -148,7 +161,7 @@ def _compare(
         found = Problem("value", f"is {got!r}, not {expected!r}")
     if not found:
         return []
-    return [replace(found, text=f"{what} {found.text}", name=what)]
+    return [replace(found, name=what)]
 
 
 def _compare_structure(got: Any, expected: Any) -> Problem | None:
@@ -264,13 +277,15 @@ def _rounding(
 def _compare_elements(
     got: Tensor, exact: Tensor, limit: float
 ) -> Problem | None:
-    """Compare within a limit; infinities must be equal."""
-    if (bad := got.isnan() & ~exact.isnan()).any():
-        text = f"has NaN{first_difference(bad, got, exact)}"
-        return Problem("nan", text, got=got, expected=exact, wrong=bad)
-    same = (got == exact) | (got.isnan() & exact.isnan())
-    near = exact.isfinite() & ((got - exact).abs() <= limit)
-    return _difference(~(same | near), got, exact)
+    """Compare within a limit; infinities and NaN must be equal."""
+    close = (got - exact).abs() <= limit
+    if close.all():
+        return None
+    wrong = ~(close | (got == exact) | (got.isnan() & exact.isnan()))
+    bad = wrong & got.isnan()
+    if bad.any():
+        return Problem("nan", "has NaN", got=got, expected=exact, wrong=bad)
+    return _difference(wrong, got, exact)
 
 
 def _difference(
@@ -278,8 +293,8 @@ def _difference(
 ) -> Problem | None:
     if not wrong.any():
         return None
-    text = f"differs{first_difference(wrong, got, expected)}"
-    return Problem("value", text, got=got, expected=expected, wrong=wrong)
+    more: Any = {"got": got, "expected": expected, "wrong": wrong}
+    return Problem("value", "differs", **more)
 
 
 def _plain(x: Any) -> Any:
@@ -294,6 +309,11 @@ def _is_number(x: Any) -> bool:
 
 def size(x: Tensor) -> float:
     """Return the largest finite element, in absolute value."""
+    if not x.numel():
+        return 0.0
+    largest = x.abs().max().item()
+    if math.isfinite(largest):
+        return largest
     finite = x[x.isfinite()]
     return finite.abs().max().item() if finite.numel() else 0.0
 
