@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from attn.grading.interpreter import language_kept_patched
+from book.browser import chromium, lacking
 
 # Kernels run in Triton's interpreter where there is no GPU. Triton reads this
 # when it is first imported.
@@ -34,6 +35,15 @@ def quick_interpreter():
     """Patch Triton's language once in a test, not at every launch."""
     with language_kept_patched():
         yield
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """Headless Chromium of the system; skipped where there is none."""
+    if said := lacking():
+        pytest.skip(said)
+    with chromium() as running:
+        yield running
 
 
 def pytest_collection_modifyitems(items):

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from book.browser import chromium, lacking
 from book.speed import served
 from tests.book.pages import FIGURES
 
@@ -50,15 +49,6 @@ def address(book):
     """The book on a port of this machine."""
     with served(book) as at:
         yield at
-
-
-@pytest.fixture(scope="module")
-def browser():
-    """Headless Chromium of the system; skipped where there is none."""
-    if said := lacking():
-        pytest.skip(said)
-    with chromium() as running:
-        yield running
 
 
 SETTLED = """async () => {

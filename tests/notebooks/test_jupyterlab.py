@@ -17,9 +17,14 @@ import pytest
 
 from attn.exercises import cells
 from attn.grading import notebooks, workspace
-from book.browser import chromium, lacking
 
-pytestmark = [pytest.mark.exhaustive, pytest.mark.browser]
+pytestmark = [
+    pytest.mark.exhaustive,
+    pytest.mark.browser,
+    pytest.mark.skipif(
+        find_spec("jupyterlab") is None, reason="needs make .venv/.lab"
+    ),
+]
 
 CHAPTER = "03_masks.ipynb"
 WRONG = """def causal(q_len, kv_len, q_offset=0):
@@ -57,17 +62,6 @@ IN_VIEW = """id => {
     const cell = shown?.widgets?.find(c => c.model.id === id);
     const top = cell?.node.getBoundingClientRect().top;
     return top > 0 && top < innerHeight}"""
-
-
-@pytest.fixture(scope="module")
-def browser():
-    """Headless Chromium, where there is one and a JupyterLab to open."""
-    if find_spec("jupyterlab") is None:
-        pytest.skip("JupyterLab is not installed (make .venv/.lab)")
-    if said := lacking():
-        pytest.skip(said)
-    with chromium() as running:
-        yield running
 
 
 @contextmanager

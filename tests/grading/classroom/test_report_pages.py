@@ -9,7 +9,6 @@ from bs4 import BeautifulSoup
 from attn.grading.classroom.reports import write
 from attn.grading.classroom.reports.text import clean
 from attn.grading.classroom.result import Mark, Run
-from book.browser import chromium, lacking
 from tests.book.test_browser import AXE, FOUND, ONE_OF_EACH_KIND
 from tests.grading.classroom.invented import (
     TILED,
@@ -147,14 +146,6 @@ def test_a_page_says_which_submission_counts(tmp_path):
     unread, counted, again = sections
     assert "ann/3.ipynb" in unread and "ann/2.ipynb" in counted
     assert "ann/1.ipynb : 0 of 2 points" in again
-
-
-@pytest.fixture(scope="module")
-def browser():
-    if said := lacking():
-        pytest.skip(said)
-    with chromium() as running:
-        yield running
 
 
 SIZES = [(1280, "light"), (390, "dark")]

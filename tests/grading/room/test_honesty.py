@@ -29,7 +29,7 @@ STYLES = [
         style,
         id=f"{exercise.id}: {style}",
         marks=()
-        if exercise.id in ("why-soft_lookup", "gqa-GroupedQueryAttention")
+        if exercise.id == "why-soft_lookup"
         else pytest.mark.exhaustive,
     )
     for exercise in every_exercise()
