@@ -5,7 +5,7 @@ import json
 import pytest
 
 from attn.grading.classroom.submissions import find
-from tests.grading.classroom.damage import solved
+from tests.grading.classroom.damage.kinds import solved
 
 
 @pytest.fixture

@@ -11,8 +11,13 @@ from attn.grading.classroom.answers import read
 from attn.grading.classroom.contents import Unreadable
 from attn.grading.classroom.magics import without_magics
 from attn.grading.classroom.submissions import Submission
-from tests.grading.classroom import damage
-from tests.grading.classroom.damage import DAMAGE, FIRST, cell_of, solved
+from tests.grading.classroom.damage import DAMAGE
+from tests.grading.classroom.damage.kinds import (
+    EXERCISES,
+    FIRST,
+    cell_of,
+    solved,
+)
 from tests.grading.classroom.fakes import status_of
 
 
@@ -36,8 +41,8 @@ def test_of_a_broken_file_all_is_read_that_can_be(name, tmp_path):
         return
     found = of(path)
     assert found.key == "gqa"
-    expected = dict.fromkeys(damage.EXERCISES, "passed") | broken.status
-    status = {x: status_of(x, found.cells) for x in damage.EXERCISES}
+    expected = dict.fromkeys(EXERCISES, "passed") | broken.status
+    status = {x: status_of(x, found.cells) for x in EXERCISES}
     assert status == expected
     assert found.notes.keys() == broken.notes.keys()
     for exercise, part in broken.notes.items():
@@ -159,7 +164,7 @@ def test_a_demonstration_is_no_answer(tmp_path):
     demos = [x for x in book["cells"] if not x["metadata"].get("nbgrader")]
     assert all(
         x.partition("-")[2] not in documents._cell(y).defined
-        for x in damage.EXERCISES
+        for x in EXERCISES
         for y in demos
     )
     book["cells"].remove(cell_of(book, FIRST))

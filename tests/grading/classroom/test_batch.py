@@ -18,7 +18,12 @@ from attn.grading.classroom.grade import Options
 from attn.grading.classroom.result import Result, to_json
 from attn.grading.classroom.submissions import find
 from tests.grading.classroom import fakes
-from tests.grading.classroom.damage import DAMAGE, EXERCISES, FIRST, solved
+from tests.grading.classroom.damage.kinds import (
+    DAMAGE,
+    EXERCISES,
+    FIRST,
+    solved,
+)
 
 OPTIONS = Options(seed=7)
 

@@ -12,7 +12,7 @@ import pytest
 from attn.__main__ import main
 from attn.grading.classroom import batch
 from tests.grading.classroom import fakes
-from tests.grading.classroom.damage import FIRST
+from tests.grading.classroom.damage.kinds import FIRST
 from tests.grading.classroom.fakes import is_running
 
 

@@ -1,0 +1,81 @@
+"""Submissions that are broken, and what is to become of each.
+
+``@unreadable(said)`` marks a file in which nothing can be graded; ``@read``
+one whose other exercises count. Each function gets the path to write, and a
+solved notebook to damage.
+"""
+
+import copy
+import json
+from dataclasses import dataclass, field
+from functools import cache
+
+from attn.exercises import cells, sources
+
+FIRST, SECOND, THIRD, FOURTH, FIFTH = EXERCISES = [
+    f"gqa-{name}" for name in sources.names("gqa")
+]
+DAMAGE = {}  # by name
+
+
+@dataclass(frozen=True)
+class Damage:
+    write: object
+    suffix: str
+    said: str | None = None  # of an unreadable one
+    status: dict = field(default_factory=dict)  # of what does not pass
+    notes: dict = field(default_factory=dict)  # part of each note
+    file_note: str = ""
+    judged: dict = field(default_factory=dict)  # what runs, and is not right
+
+    def place(self, folder, name):
+        path = folder / f"{name}{self.suffix}"
+        made = self.write(path, solved())
+        if isinstance(made, dict):
+            made = json.dumps(made)
+        if isinstance(made, str):
+            made = made.encode()
+        if made is not None:
+            path.write_bytes(made)
+        return path
+
+
+def solved(key="gqa"):
+    """A solved chapter without its demonstrations and outputs."""
+    return copy.deepcopy(_solved(key))
+
+
+@cache
+def _solved(key):
+    text = sources.notebook_path(key).read_text(encoding="utf-8")
+    notebook = json.loads(text)
+    kept = []
+    for cell in notebook["cells"]:
+        if name := cells.exercise_id(cell):
+            cell["source"] = sources.solution(name).splitlines(keepends=True)
+        if name or cells.checked_id(cell):
+            cell["outputs"], cell["execution_count"] = [], None
+            kept.append(cell)
+    return notebook | {"cells": kept}
+
+
+def cell_of(book, name):
+    return next(x for x in book["cells"] if cells.exercise_id(x) == name)
+
+
+def unreadable(said, suffix=".ipynb"):
+    def mark(write):
+        DAMAGE[write.__name__] = Damage(write, suffix, said)
+        return write
+
+    return mark
+
+
+def read(status=None, notes=None, file_note="", suffix=".ipynb", judged=None):
+    about = (status or {}, notes or {}, file_note, judged or {})
+
+    def mark(write):
+        DAMAGE[write.__name__] = Damage(write, suffix, None, *about)
+        return write
+
+    return mark

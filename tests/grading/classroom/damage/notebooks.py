@@ -1,0 +1,160 @@
+"""Another encoding, another format, other metadata."""
+
+import json
+
+from tests.grading.classroom.damage.kinds import (
+    EXERCISES,
+    FIRST,
+    SECOND,
+    THIRD,
+    cell_of,
+    read,
+)
+
+
+@read()
+def utf8_with_a_mark(path, book):
+    return json.dumps(book, ensure_ascii=False).encode("utf-8-sig")
+
+
+@read()
+def utf16(path, book):
+    return json.dumps(book).encode("utf-16")
+
+
+@read()
+def utf16_without_a_mark(path, book):
+    return json.dumps(book).encode("utf-16-be")
+
+
+@read(file_note="Latin-1")
+def latin1(path, book):
+    text = json.dumps(book | {"author": "Zoë"}, ensure_ascii=False)
+    return text.encode("latin-1")
+
+
+@read()
+def windows_lines(path, book):
+    for cell in book["cells"]:
+        cell["source"] = "".join(cell["source"]).replace("\n", "\r\n")
+    return json.dumps(book, indent=1).replace("\n", "\r\n")
+
+
+@read()
+def old_macs_lines(path, book):
+    for cell in book["cells"]:
+        cell["source"] = "".join(cell["source"]).replace("\n", "\r")
+    return json.dumps(book, indent=1).replace("\n", "\r")
+
+
+@read({FIRST: "wrong"})
+def half_a_surrogate(path, book):
+    cell_of(book, FIRST)["source"].append("\n# \ud800")
+    return book
+
+
+@read({FIRST: "wrong"}, judged={FIRST: "wrong"})
+def a_zero_byte(path, book):
+    cell_of(book, FIRST)["source"].append("\n\0")
+    return book
+
+
+@read()
+def numbers_without_end(path, book):
+    book["metadata"] = {"a": 0, "b": float("nan"), "c": float("inf")}
+    return json.dumps(book).replace('"a": 0', f'"a": {"9" * 100_000}')
+
+
+@read(file_note="keys are repeated")
+def keys_twice(path, book):
+    text = json.dumps(book)
+    return text[:1] + '"cells": [], ' + text[1:]
+
+
+@read(file_note="4 of its 14 cells")
+def cells_that_are_none(path, book):
+    book["cells"][3:3] = [None, 3, "x", [{}]]
+    return book
+
+
+@read(
+    dict.fromkeys(EXERCISES[:3], "not written"),
+    dict.fromkeys(EXERCISES[:3], "not text"),
+)
+def sources_that_are_no_text(path, book):
+    cell_of(book, FIRST)["source"] = 7
+    cell_of(book, SECOND)["source"] = ["a", 1, 2]
+    cell_of(book, THIRD)["source"] = {"a": "b"}
+    return book
+
+
+@read({FIRST: "not written"})
+def no_source(path, book):
+    cell_of(book, FIRST)["source"] = None
+    return book
+
+
+@read({FIRST: "not written"}, {FIRST: "a million"})
+def a_long_cell(path, book):
+    cell_of(book, FIRST)["source"].append("\n" + "#" * 2**21)
+    return book
+
+
+@read(notes=dict.fromkeys(EXERCISES, "cell's id"))
+def metadata_lost(path, book):
+    for cell in book["cells"]:
+        cell["metadata"] = None
+    return book
+
+
+@read(notes=dict.fromkeys(EXERCISES, "by its name"))
+def metadata_and_ids_lost(path, book):
+    for cell in book["cells"]:
+        del cell["id"]
+        cell["metadata"] = {"nbgrader": ["grade_id", 3]}
+    return book
+
+
+@read(notes=dict.fromkeys(EXERCISES, "cell's id"))
+def saved_by_colab(path, book):
+    for cell in book["cells"]:
+        cell["metadata"] = {"id": cell.pop("id"), "outputId": "a1"}
+    return book | {"nbformat_minor": 0}
+
+
+@read(notes={FIRST: "cell's id"})
+def an_id_that_is_a_list(path, book):
+    cell_of(book, FIRST)["metadata"]["nbgrader"]["grade_id"] = [{}]
+    return book
+
+
+@read(file_note="which notebook format")
+def no_format(path, book):
+    del book["nbformat"], book["nbformat_minor"], book["metadata"]
+    return book
+
+
+@read()
+def format_4_0(path, book):
+    for cell in book["cells"]:
+        del cell["id"]
+    return book | {"nbformat_minor": 0}
+
+
+@read()
+def format_3(path, book):
+    for cell in book["cells"]:
+        cell["input"] = cell.pop("source")
+    return {
+        "nbformat": 3,
+        "nbformat_minor": 0,
+        "metadata": {"name": ""},
+        "worksheets": [{"cells": book["cells"]}, None],
+    }
+
+
+@read()
+def outputs_of_another_kind(path, book):
+    for cell in book["cells"]:
+        cell |= {"outputs": "x" * 10_000, "execution_count": [1]}
+    return book
