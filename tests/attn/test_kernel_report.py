@@ -132,7 +132,6 @@ SCORES = {"IS_CAUSAL": True, "D": 64, "BLOCK_L": 64, "BLOCK_S": 64}
         ("copy_tile_kernel", COPY, False),
         ("row_softmax_kernel", {"BLOCK": 1024}, False),
         ("scores_kernel", SCORES, True),
-        ("attention_forward_kernel", SCORES | {"GROUP": 4}, True),
     ],
 )
 @pytest.mark.parametrize(
@@ -149,15 +148,21 @@ def test_the_solutions_of_chapter_12_compile(
         assert (row.instructions != "none") == multiplies
 
 
-def test_a_kernel_of_ones_own_is_compiled_from_its_source():
+@pytest.mark.parametrize(
+    "archs", [(90,), pytest.param((80, 100), marks=pytest.mark.exhaustive)]
+)
+def test_a_kernel_of_ones_own_is_compiled_from_its_source(archs):
     from solutions.ch12_fused_forward import attention_forward_kernel
 
-    constants = {"GROUP": 4, "IS_CAUSAL": True, "D": 64}
-    blocks = {"BLOCK_L": 64, "BLOCK_S": 64}
-    (row,) = report.compile_yours(
-        attention_forward_kernel, constants | blocks, archs=(90,)
-    )
-    assert row.kernel == "attention_forward_kernel" and row.tile == "64x64"
-    assert row.instructions == "HGMMA"
+    constants = SCORES | {"GROUP": 4}
+    for row in report.compile_yours(
+        attention_forward_kernel, constants, archs
+    ):
+        assert row.kernel == "attention_forward_kernel"
+        assert row.tile == "64x64" and row.spilled == 0
+        assert row.instructions == NEWEST[row.arch]
+
+
+def test_what_is_no_kernel_is_refused():
     with pytest.raises(TypeError, match="made by triton.jit"):
         report.compile_yours(print, {})

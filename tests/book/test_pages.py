@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+from html.parser import HTMLParser
 from urllib.parse import unquote, urldefrag, urlsplit
 
 import pytest
@@ -25,20 +26,31 @@ def test_every_page_of_the_contents_is_built(book):
     assert all((book / f"{page}.html").exists() for page in pages())
 
 
+class Anchors(HTMLParser):
+    """The ids and the links of a page; a tenth of the time of its tree."""
+
+    def __init__(self, path):
+        super().__init__()
+        self.ids, self.links = set(), []
+        self.feed(path.read_text("utf-8"))
+
+    def handle_starttag(self, tag, attrs):
+        found = dict(attrs)
+        self.ids.add(found.get("id"))
+        if tag == "a" and "href" in found:
+            self.links.append(found["href"])
+
+
 def test_no_internal_link_is_dead(book):
-    parsed = {
-        path: soup(path)
+    pages = {
+        path: Anchors(path)
         for path in book.rglob("*.html")
         if "_static" not in path.parts
     }
-    ids = {
-        path: {tag["id"] for tag in html.find_all(id=True)}
-        for path, html in parsed.items()
-    }
     dead, followed = [], 0
-    for path, html in parsed.items():
-        for link in html.find_all("a", href=True):
-            target, anchor = urldefrag(link["href"])
+    for path, page in pages.items():
+        for link in page.links:
+            target, anchor = urldefrag(link)
             if urlsplit(target).scheme or target.startswith("//"):
                 continue
             followed += 1
@@ -46,10 +58,10 @@ def test_no_internal_link_is_dead(book):
                 (path.parent / unquote(target)).resolve() if target else path
             )
             ok = file.exists() and (
-                not anchor or file not in ids or anchor in ids[file]
+                not anchor or file not in pages or anchor in pages[file].ids
             )
             if not ok:
-                dead.append(f"{path.name}: {link['href']}")
+                dead.append(f"{path.name}: {link}")
     assert followed > 100
     assert dead == []
 

@@ -143,7 +143,9 @@ def test_a_newer_book_grades_again(tmp_path, log, klass, monkeypatch):
     assert len(calls(log)) == 2
 
 
-@pytest.mark.parametrize("end", ["dies", "exits"])
+@pytest.mark.parametrize(
+    "end", ["dies", pytest.param("exits", marks=pytest.mark.exhaustive)]
+)
 def test_one_that_ends_its_grader_costs_no_other_a_row(
     end, tmp_path, log, klass
 ):

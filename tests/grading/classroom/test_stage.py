@@ -170,9 +170,9 @@ ENDS = {
     "its kernel ends": ("os._exit(0)", "died"),
     "it speaks for the server": (FORGES, "ran"),
     "it kills all that it can": ("os.kill(-1, 9)", "died"),
-    "it forks for ever": ("while True:\n    os.fork()", ""),
 }
 MORE_ENDS = {
+    "it forks for ever": ("while True:\n    os.fork()", ""),
     "it loops": ("while True:\n    pass", "out of time"),
     "its kernel crashes": ("import ctypes; ctypes.string_at(0)", "died"),
     "it prints for ever": ("while True:\n    print('x' * 10**6)", ""),

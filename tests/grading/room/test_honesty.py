@@ -11,7 +11,7 @@ from attn.grading.room import examiner
 from tests.grading.room.conftest import examined
 from tests.grading.room.honest import cell
 
-PLAIN = ("why", "gqa")  # chapters of the plain run: functions and a class
+PLAIN = ("gqa",)  # of the plain run: functions and a class
 #: Parts of the package that helpers of exercises are taken from.
 HELPERS = ("cost", "functional", "nn")
 #: Styles that are made of the package itself, which is not in the room.
