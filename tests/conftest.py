@@ -1,5 +1,6 @@
 """What every test shares, and the kill rate at the end of a run."""
 
+import gc
 import os
 
 import pytest
@@ -61,6 +62,16 @@ def pytest_collection_modifyitems(items):
             item.path.name not in LONG,
         )
     )
+
+
+def pytest_collection_finish():
+    """Let what all tests import be looked through no more, and the rest less.
+
+    Parsed pages are millions of small objects; no test needs them gone early.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 20)
 
 
 def pytest_terminal_summary(terminalreporter):

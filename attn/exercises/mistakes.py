@@ -24,7 +24,7 @@ import re
 import textwrap
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -230,6 +230,7 @@ def _definition(source: str) -> Any:
     return [node for node in nodes if isinstance(node, _DEFINITION)][-1]
 
 
+@cache  # each solution has dozens of edits
 def _split(source: str) -> tuple[str, str]:
     """Return the signature, and the body without docstrings, dedented."""
     lines = source.splitlines()
