@@ -61,7 +61,7 @@ $(BOOK): .venv/.book $(BOOK_FROM)
 	@touch $(BOOK)
 
 pdf: .venv/.pdf $(BOOK)
-	@echo "Printing the book (half a minute)"
+	@echo "Printing the book (a minute and a half)"
 	@$(PY) -m book.paper _build/html _build/book.pdf
 
 # Every claim once. The book is built meanwhile: its tests come last, and wait.
@@ -69,7 +69,7 @@ pdf: .venv/.pdf $(BOOK)
 test: .venv/.test .venv/.book
 	@status=0; \
 	$(MAKE) -s $(BOOK) & builder=$$!; \
-	echo "Tests, two at a time (5 minutes)"; \
+	echo "Tests, two at a time (6 minutes)"; \
 	BUILDER=$$builder $(PARALLEL) -m "not exhaustive and not serial" \
 	  || status=1; \
 	wait $$builder || status=1; \
@@ -79,7 +79,7 @@ test: .venv/.test .venv/.book
 
 # What `make test` leaves out: more seeds, whole grids, every view of a page.
 test-all: .venv/.test .venv/.nbgrader $(BOOK)
-	@echo "The rest of the tests, two at a time (20 to 25 minutes)"
+	@echo "The rest of the tests, two at a time (half an hour)"
 	@$(PARALLEL) -m exhaustive
 
 lab: .venv/.lab

@@ -38,13 +38,16 @@ def quick_interpreter():
         yield
 
 
-@pytest.fixture(scope="module")
-def browser():
+def headless():
     """Headless Chromium of the system; skipped where there is none."""
     if said := lacking():
         pytest.skip(said)
     with chromium() as running:
         yield running
+
+
+# Not for longer than a file: while it runs, nothing can run an event loop.
+browser = pytest.fixture(scope="module", name="browser")(headless)
 
 
 def pytest_collection_modifyitems(items):

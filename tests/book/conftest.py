@@ -11,6 +11,7 @@ import pytest
 
 from book.speed import served
 from tests.book.pages import FIGURES
+from tests.conftest import headless
 
 ROOT = Path(__file__).resolve().parents[2]
 BOOK = ROOT / "_build" / "html"
@@ -42,6 +43,10 @@ def book():
         status, said = build(ROOT, ROOT)
         assert status == 0, said[-4000:]
     return BOOK
+
+
+#: One for all files: none of them runs an event loop of its own.
+browser = pytest.fixture(scope="package", name="browser")(headless)
 
 
 @pytest.fixture(scope="session")

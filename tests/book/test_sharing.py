@@ -6,7 +6,6 @@ from html import unescape
 
 import pytest
 
-from tests.book.conftest import build
 from tests.book.pages import ROOT, chapters, pages
 
 FIELD = r'<meta (?:name|property)="{}" content="([^"]*)"'
@@ -34,17 +33,3 @@ def test_a_chapter_is_described_by_its_summary(book, page):
     about = json.loads((ROOT / f"{page}.ipynb").read_text("utf-8"))
     summary = re.sub(r"[`$*\\]", "", about["metadata"]["attn"]["summary"])
     assert field(book, page, "description") == summary
-
-
-@pytest.mark.exhaustive
-def test_with_an_address_there_is_a_sitemap(tmp_path):
-    address = "https://example.org/attention"
-    status, said = build(ROOT, tmp_path, BOOK_ADDRESS=address)
-    assert status == 0, said[-4000:]
-    built = tmp_path / "_build" / "html"
-    listed = re.findall(
-        "<loc>([^<]*)</loc>", (built / "sitemap.xml").read_text("utf-8")
-    )
-    assert {f"{address}/{page}.html" for page in pages()} <= set(listed)
-    page = (built / f"{chapters()[0]}.html").read_text("utf-8")
-    assert f'href="{address}/{chapters()[0]}.html"' in page  # canonical

@@ -6,7 +6,9 @@ import os
 import socket
 import subprocess
 import sys
+from contextlib import contextmanager
 from functools import cache
+from pathlib import Path
 
 import pytest
 
@@ -36,29 +38,43 @@ def edited_in(key):
     return len(notebooks.edited_stubs(notebook))
 
 
-@pytest.fixture(scope="session")
-def server(tmp_path_factory, worker_id):
-    """The socket of a process that has imported what a kernel imports.
+@contextmanager
+def started(folder, name, **environment):
+    """Yield the socket of a process that has imported what a kernel imports.
 
-    It is one for all workers: the first starts it, the last to leave ends it.
+    It is one for all workers: the first starts it, and it ends with the last.
     """
-    folder = tmp_path_factory.getbasetemp()
-    folder = folder if worker_id == "master" else folder.parent
-    address = str(folder / "warm")
+    address = str(folder / name)
     with (
         socket.socket(socket.AF_UNIX) as user,
         open(address + ".lock", "w") as lock,
     ):
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if not os.path.exists(address):
-            started = subprocess.Popen(
+        if user.connect_ex(warm.users(address)):  # not yet, or no longer
+            for left in (address, warm.users(address)):
+                Path(left).unlink(missing_ok=True)
+            process = subprocess.Popen(
                 [sys.executable, "-m", "attn.grading.warm", "serve", address],
                 stdout=subprocess.PIPE,
                 start_new_session=True,
+                env={**os.environ, **environment},
             )
-            assert started.stdout.readline() == b"ready\n"
-        user.connect(warm.users(address))
+            assert process.stdout.readline() == b"ready\n"
+            user.connect(warm.users(address))
         fcntl.flock(lock, fcntl.LOCK_UN)
+        yield address
+
+
+@pytest.fixture(scope="session")
+def shared(tmp_path_factory, worker_id):
+    """A folder of all workers."""
+    folder = tmp_path_factory.getbasetemp()
+    return folder if worker_id == "master" else folder.parent
+
+
+@pytest.fixture(scope="session")
+def server(shared):
+    with started(shared, "warm") as address:
         yield address
 
 
@@ -78,6 +94,10 @@ def nbval(request):
 @pytest.fixture
 def warm_kernels(server, tmp_path_factory, monkeypatch):
     """The kernels that this process starts come from the server."""
+    return kernels_from(server, tmp_path_factory, monkeypatch)
+
+
+def kernels_from(server, tmp_path_factory, monkeypatch):
     python = [sys.executable, "-S", "-E", warm.__file__, "run", server]
     folder = tmp_path_factory.mktemp("jupyter")
     kernel = folder / "kernels" / "python3"
@@ -92,9 +112,12 @@ def warm_kernels(server, tmp_path_factory, monkeypatch):
 @pytest.fixture
 def warm_nbval(warm_kernels):
     """``pytest --nbval`` and its kernels from the server."""
+    return nbval_from(warm_kernels)
 
+
+def nbval_from(python):
     def run(path, *options):
         named = ("--nbval-kernel-name", "python3", *options)
-        return learners.pytest_nbval(path, *named, python=warm_kernels)
+        return learners.pytest_nbval(path, *named, python=python)
 
     return run

@@ -7,11 +7,13 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import time
 from contextlib import contextmanager
 from importlib.util import find_spec
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -78,7 +80,8 @@ def lab(folder, home):
     }
     environment |= {"HOME": str(home), "JUPYTER_CONFIG_DIR": str(config)}
     environment |= {"BROWSER": "true", "PYTHONPATH": os.getcwd()}
-    said = home / "said.txt"
+    # Not the file of an earlier start: that one may still be saying good-bye.
+    said = home / f"said-{time.time_ns()}.txt"
     with said.open("w") as log:
         process = subprocess.Popen(
             [sys.executable, "-m", "attn", "lab", str(folder), "--port=0"],
@@ -91,6 +94,9 @@ def lab(folder, home):
         while not (found := re.search(r"http://127\S+token=\w+", _read(said))):
             assert process.poll() is None, _read(said)
             time.sleep(0.2)
+        while not _listens(found[0]):  # it says its address first
+            assert process.poll() is None, _read(said)
+            time.sleep(0.2)
         yield found[0]
     finally:
         os.killpg(process.pid, signal.SIGTERM)
@@ -99,6 +105,12 @@ def lab(folder, home):
 
 def _read(path):
     return path.read_text()
+
+
+def _listens(url):
+    at = urlsplit(url)
+    with socket.socket() as visitor:
+        return not visitor.connect_ex((at.hostname, at.port))
 
 
 class Learner:
@@ -149,12 +161,15 @@ class Learner:
         return self.cell(name)["said"]
 
     def sees(self, name, text):
-        """Wait until a cell shows a text: cells are drawn when scrolled to."""
-        self.tab.evaluate(GO_TO, name)
+        """Wait until a cell shows a text: cells are drawn when scrolled to.
+
+        JupyterLab may still be bringing back where the learner last was.
+        """
         self.tab.wait_for_function(
-            "text => jupyterapp.shell.currentWidget.content.activeCell"
-            ".node.innerText.includes(text)",
-            arg=text,
+            f"([name, text]) => {{({GO_TO})(name); return jupyterapp.shell"
+            ".currentWidget.content.activeCell.node.innerText.includes(text)}",
+            arg=[name, text],
+            polling=200,
         )
 
 

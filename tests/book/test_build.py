@@ -1,0 +1,47 @@
+"""The book is built once more: with an address, and without PyTorch."""
+
+import re
+import shutil
+
+import pytest
+
+from tests.book.conftest import build
+from tests.book.pages import ROOT, chapters, pages
+
+pytestmark = pytest.mark.exhaustive
+
+ADDRESS = "https://example.org/attention"
+NEEDED = ["attn", "book", "notebooks", "solutions", "_config.yml", "_toc.yml"]
+
+
+@pytest.fixture(scope="module")
+def bare(tmp_path_factory):
+    """Stored outputs, hints and solutions are data; the API pages are read."""
+    folder = tmp_path_factory.mktemp("bare")
+    source = folder / "book"
+    source.mkdir()
+    for name in NEEDED:
+        copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
+        copy(ROOT / name, source / name)
+    trap = folder / "trap"
+    trap.mkdir()
+    for module in ("torch", "transformers", "matplotlib"):
+        (trap / f"{module}.py").write_text(
+            f'raise ImportError("the book must not import {module}")\n'
+        )
+    told = {"PYTHONPATH": str(trap), "BOOK_ADDRESS": ADDRESS}
+    status, said = build(source, folder / "out", **told)
+    assert status == 0, said[-4000:]
+    return folder / "out" / "_build" / "html"
+
+
+def test_the_book_builds_where_torch_cannot_be_imported(bare):
+    assert (bare / "index.html").exists()
+
+
+def test_with_an_address_there_is_a_sitemap(bare):
+    text = (bare / "sitemap.xml").read_text("utf-8")
+    listed = set(re.findall("<loc>([^<]*)</loc>", text))
+    assert {f"{ADDRESS}/{page}.html" for page in pages()} <= listed
+    page = (bare / f"{chapters()[0]}.html").read_text("utf-8")
+    assert f'href="{ADDRESS}/{chapters()[0]}.html"' in page  # canonical
