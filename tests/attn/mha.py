@@ -1,0 +1,34 @@
+"""Modules of attention with random weights, and torch's beside ours."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+from attn.nn import MultiHeadAttention
+
+B, L, S, E, H = 3, 5, 7, 12, 3
+
+
+def randn(*shape, dtype=torch.float64, seed=0):
+    g = torch.Generator().manual_seed(seed)
+    return torch.randn(shape, generator=g, dtype=torch.float64).to(dtype)
+
+
+def make(cls, *args, seed=0, **kwargs):
+    """A module in float64 whose every parameter is random, biases too."""
+    module = cls(*args, **kwargs).double()
+    with torch.no_grad():
+        for i, x in enumerate(module.parameters()):
+            noise = randn(*x.shape, seed=seed + i)
+            x.copy_(noise / x.shape[-1] ** 0.5)
+    return module.eval()
+
+
+def pair(packed=True, bias=True, kdim=None, vdim=None, **ours):
+    """torch's module, and ours with its weights."""
+    sizes = {"kdim": kdim, "vdim": vdim, "bias": bias}
+    theirs = make(nn.MultiheadAttention, E, H, batch_first=True, **sizes)
+    mine = MultiHeadAttention(E, H, packed=packed, **sizes, **ours).double()
+    mine.load_state_dict(theirs.state_dict())
+    return theirs, mine.eval()

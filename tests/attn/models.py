@@ -1,0 +1,67 @@
+"""Small models of every kind, with random weights."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from attn.nn import Transformer, TransformerConfig, llama_style
+
+V, E, H, N, L = 11, 12, 3, 2, 6
+
+
+def randn(*shape, seed=0):
+    g = torch.Generator().manual_seed(seed)
+    return torch.randn(shape, generator=g, dtype=torch.float64)
+
+
+@torch.no_grad()
+def randomised(module, seed=0):
+    for i, x in enumerate(module.parameters()):
+        noise = randn(*x.shape, seed=seed + i)
+        x.copy_(noise / x.shape[-1] ** 0.5 + 0.3 * (x.dim() == 1))
+    return module
+
+
+def ids(batch=2, length=L, seed=0):
+    g = torch.Generator().manual_seed(seed)
+    return torch.randint(V, (batch, length), generator=g)
+
+
+def count(module):
+    return sum(x.numel() for x in module.parameters())
+
+
+MODELS = {
+    "gpt": {"positions": "learned", "max_positions": 16},
+    "sinusoidal": {"positions": "sinusoidal"},
+    "rope": {"positions": "rope"},
+    "alibi": {"positions": "alibi"},
+    "none": {"positions": "none"},
+    "parallel": {"positions": "rope", "norm_order": "parallel"},
+    "sandwich": {"positions": "rope", "norm_order": "sandwich"},
+    "post": {
+        "positions": "learned",
+        "max_positions": 16,
+        "norm_order": "post",
+        "embed_norm": True,
+    },
+}
+SIZES = {"vocab_size": V, "embed_dim": E, "num_layers": N, "num_heads": H}
+
+
+def new(name, **options):
+    fields = {**SIZES, "is_causal": True, **MODELS[name], **options}
+    return Transformer(TransformerConfig(**fields))
+
+
+def model(name, **options):
+    return randomised(new(name, **options).double()).eval()
+
+
+def small_llama(**options):
+    fields = {"num_heads": 4, "num_kv_heads": 2, "embed_dim": 24}
+    return Transformer(llama_style(**{**SIZES, **fields, **options}))
+
+
+EVERY = pytest.mark.parametrize("name", MODELS)

@@ -1,0 +1,285 @@
+"""Blocks, by torch's own layers and by what must hold."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+import attn
+from attn.nn import RMSNorm, TransformerBlock
+from tests.attn.cases import assert_exact
+from tests.attn.models import E, H, L, randn, randomised
+
+
+def from_torch(layer):
+    """The state dict of torch's encoder or decoder layer in our names."""
+    decoder = isinstance(layer, nn.TransformerDecoderLayer)
+    names = {
+        "self_attn": "attention",
+        "multihead_attn": "cross_attention",
+        "linear1": "feed_forward.up_proj",
+        "linear2": "feed_forward.down_proj",
+        "norm1": "attention_norm",
+        "norm2": "cross_attention_norm" if decoder else "feed_forward_norm",
+        "norm3": "feed_forward_norm",
+    }
+    state = {}
+    for key, x in layer.state_dict().items():
+        first, _, rest = key.partition(".")
+        state[f"{names[first]}.{rest}"] = x
+    return state
+
+
+@pytest.mark.parametrize("norm", ("pre", "post"))
+@pytest.mark.parametrize("activation", ("relu", "gelu"))
+@pytest.mark.parametrize("padded", (False, True))
+def test_an_encoder_block_is_torchs(norm, activation, padded):
+    theirs = nn.TransformerEncoderLayer(
+        E,
+        H,
+        20,
+        activation=activation,
+        norm_first=norm == "pre",
+        batch_first=True,
+    )
+    randomised(theirs.double()).eval()
+    ours = TransformerBlock(
+        E,
+        H,
+        norm_order=norm,
+        feed_forward=activation,
+        hidden_dim=20,
+    )
+    ours.double().load_state_dict(from_torch(theirs))
+    x = randn(2, L, E)
+    pad = torch.zeros(2, L, dtype=torch.bool)
+    pad[0, 4:] = padded
+    out = ours(x, key_padding_mask=pad)
+    rival = theirs(x, src_key_padding_mask=pad)
+    assert_exact(out[~pad], rival[~pad])
+    upper = torch.ones(L, L).triu(1).bool()
+    assert_exact(ours(x, ~upper), theirs(x, upper))
+    assert_exact(ours(x, is_causal=True), theirs(x, upper))
+
+
+@pytest.mark.parametrize("norm", ("pre", "post"))
+def test_a_decoder_block_with_cross_attention_is_torchs(norm):
+    theirs = nn.TransformerDecoderLayer(
+        E, H, 20, norm_first=norm == "pre", batch_first=True
+    )
+    randomised(theirs.double()).eval()
+    ours = TransformerBlock(
+        E,
+        H,
+        norm_order=norm,
+        is_causal=True,
+        cross_attention=True,
+        feed_forward="relu",
+        hidden_dim=20,
+    )
+    ours.double().load_state_dict(from_torch(theirs))
+    x, memory = randn(2, L, E), randn(2, 4, E, seed=1)
+    pad = torch.tensor([[False] * 4, [False] * 3 + [True]])
+    upper = torch.ones(L, L).triu(1).bool()
+    rival = theirs(x, memory, tgt_mask=upper, memory_key_padding_mask=pad)
+    out = ours(x, memory=memory, memory_key_padding_mask=pad)
+    assert_exact(out, rival)
+
+
+@pytest.mark.parametrize("order", ({"rope": attn.Rope(4)}, {"alibi": True}))
+def test_what_is_about_order_stays_out_of_cross_attention(order):
+    block = TransformerBlock(
+        E,
+        H,
+        num_kv_heads=1,
+        window=(1, 0),
+        is_causal=True,
+        cross_attention=True,
+        qk_norm=True,
+        **order,
+    )
+    own, other = block.attention, block.cross_attention
+    assert (own.rope or own.alibi) and own.window and own.is_causal
+    assert not (other.rope or other.window or other.alibi or other.is_causal)
+    assert other.num_kv_heads == 1 and other.q_norm is not None
+    randomised(block.double())
+    x, memory = randn(2, L, E), randn(2, 4, E, seed=1)
+    order = torch.randperm(4)
+    assert_exact(block(x, memory=memory[:, order]), block(x, memory=memory))
+
+
+@pytest.mark.parametrize("norm", ("layer", "rms", RMSNorm))
+def test_where_the_norms_are(norm):
+    x = randn(2, L, E)
+
+    def block(order):
+        made = TransformerBlock(E, H, norm=norm, norm_order=order)
+        return randomised(made.double())
+
+    b = block("sandwich")
+    y = x + b.attention_post_norm(b.attention(b.attention_norm(x)))
+    ahead = b.feed_forward(b.feed_forward_norm(y))
+    assert_exact(b(x), y + b.feed_forward_post_norm(ahead))
+
+    b = block("parallel")
+    ahead = b.feed_forward(b.feed_forward_norm(x))
+    assert_exact(b(x), x + b.attention(b.attention_norm(x)) + ahead)
+
+    b = block("pre")
+    y = x + b.attention(b.attention_norm(x))
+    assert_exact(b(x), y + b.feed_forward(b.feed_forward_norm(y)))
+
+    b = block("post")
+    y = b.attention_norm(x + b.attention(x))
+    assert_exact(b(x), b.feed_forward_norm(y + b.feed_forward(y)))
+
+
+def test_a_block_may_attend_to_the_memory_alone():
+    torch.manual_seed(0)
+    both = TransformerBlock(E, H, cross_attention=True).double()
+    block = TransformerBlock(E, H, self_attention=False, cross_attention=True)
+    state = {k: x for k, x in both.state_dict().items() if k[:4] != "atte"}
+    block.double().load_state_dict(state)
+    assert block.attention is None
+    x, memory = randn(2, L, E), randn(2, 4, E, seed=1)
+    y = x + block.cross_attention(block.cross_attention_norm(x), memory)
+    want = y + block.feed_forward(block.feed_forward_norm(y))
+    assert_exact(block(x, memory=memory), want)
+    keep = torch.ones(L, 4, dtype=torch.bool).tril()
+    out, weights = block(x, keep, memory=memory, need_weights=True)
+    assert weights.shape == (2, H, L, 4) and not weights.triu(1).any()
+    pad = torch.tensor([[False] * 4, [False, True, True, True]])
+    alone = block(x[1:], memory=memory[1:, :1])
+    out = block(x, memory=memory, memory_key_padding_mask=pad)
+    assert_exact(out[1:], alone)
+    for name, value in (("is_causal", True), ("q_offset", 1)):
+        with pytest.raises(ValueError, match=f"{name} must be None for a"):
+            block(x, memory=memory, **{name: value})
+
+
+@pytest.mark.parametrize("norm", ("layer", "rms"))
+def test_memory_is_normalised_or_not(norm):
+    """Without, twice the memory is another memory (source 004)."""
+    x, memory = randn(2, L, E), randn(2, 4, E, seed=1)
+    for memory_norm in (False, True):
+        block = TransformerBlock(
+            E, H, norm=norm, cross_attention=True, memory_norm=memory_norm
+        )
+        randomised(block.double())
+        out = block(x, memory=memory)
+        moved = (block(x, memory=2 * memory) - out).abs().max()
+        assert (moved < 1e-3) == memory_norm
+        if memory_norm:
+            normed, block.memory_norm = block.memory_norm(memory), None
+            assert_exact(block(x, memory=normed), out)
+
+
+@pytest.mark.parametrize("cross", (False, True))
+def test_attention_with_its_residual_and_norm_inside(cross):
+    """As in jadore801120's ``MultiHeadAttention``, post-norm, bias-free."""
+    where = {"self_attention": not cross, "cross_attention": cross}
+    block = TransformerBlock(
+        E,
+        H,
+        norm_order="post",
+        norm_eps=1e-6,
+        feed_forward="none",
+        bias=False,
+        value_dim=5,
+        **where,
+    )
+    randomised(block.double())
+    assert block.feed_forward is None and block.feed_forward_norm is None
+    x, memory = randn(2, L, E), randn(2, 4, E, seed=1)
+    other = memory if cross else x
+    attention = block.cross_attention if cross else block.attention
+    q, k, v = (
+        getattr(attention, f"{name}_proj")(y).unflatten(-1, (H, -1))
+        for name, y in (("q", x), ("k", other), ("v", other))
+    )
+    weights = torch.einsum("blhd,bshd->bhls", q / 2.0, k).softmax(-1)
+    heads = torch.einsum("bhls,bshd->blhd", weights, v).flatten(-2)
+    norm = block.cross_attention_norm if cross else block.attention_norm
+    want = nn.functional.layer_norm(
+        x + attention.out_proj(heads), (E,), norm.weight, norm.bias, 1e-6
+    )
+    out, given = block(x, memory=memory if cross else None, need_weights=True)
+    assert_exact(out, want)
+    assert_exact(given, weights)
+
+
+def test_a_block_gives_its_weights_of_each_head():
+    block = randomised(TransformerBlock(E, H, is_causal=True).double())
+    x = randn(2, L, E)
+    out, weights = block(x, need_weights=True)
+    assert_exact(out, block(x))
+    assert weights.shape == (2, H, L, L)
+    assert not weights.triu(1).any()
+
+
+def test_dropout_falls_on_each_half_and_only_in_training():
+    block = TransformerBlock(E, H, dropout=1.0).double()
+    x = randn(2, L, E)
+    assert torch.equal(block(x), x)  # only the residual is left
+    block.eval()
+    assert not torch.equal(block(x), x)
+
+
+@pytest.mark.parametrize(
+    "options,says",
+    (
+        ({"norm": "none"}, "norm must be one of .*; got 'none'"),
+        ({"norm_order": "last"}, "norm_order must be one of .*; got 'last'"),
+        ({"feed_forward": "relu6"}, "feed_forward must be one of .*'relu6'"),
+        ({"norm": RMSNorm, "norm_eps": 0.1}, "norm_eps must be None with"),
+        (
+            {"feed_forward": "none", "hidden_dim": 8},
+            "hidden_dim must be None with a feed_forward of 'none'; got 8",
+        ),
+        (
+            {"cross_attention": True, "norm_order": "parallel"},
+            "norm_order must not be 'parallel' .* got cross_attention=True",
+        ),
+        (
+            {"feed_forward": "none", "norm_order": "parallel"},
+            "norm_order must not be 'parallel' .* feed_forward='none'",
+        ),
+        (
+            {"self_attention": False},
+            "self_attention or cross_attention must be True; got False twice",
+        ),
+        ({"memory_norm": True}, "memory_norm must be False .*; got True"),
+        (
+            {"rope": attn.Rope(4), "alibi": True},
+            "alibi must be False with rope",
+        ),
+        ({"rope": attn.Rope(8)}, "rope must have the head_dim .* 4; got 8"),
+        ({"attention": "magic"}, "attention must be 'auto', .*; got 'magic'"),
+    ),
+)
+def test_a_block_of_contradictions_is_refused(options, says):
+    with pytest.raises(ValueError, match=says):
+        TransformerBlock(E, H, **options)
+
+
+def test_memory_and_cross_attention_go_together():
+    x = torch.zeros(2, L, E)
+    with pytest.raises(
+        ValueError, match="memory must be None without cross_attention; got a"
+    ):
+        TransformerBlock(E, H)(x, memory=x)
+    with pytest.raises(
+        ValueError, match="memory must be given with cross_attention; got None"
+    ):
+        TransformerBlock(E, H, cross_attention=True)(x)
+
+
+def test_a_block_takes_jagged_batches():
+    block = randomised(TransformerBlock(E, H, is_causal=True).double())
+    rows = [randn(n, E, seed=n) for n in (3, 1, 5)]
+    x = torch.nested.nested_tensor(rows, layout=torch.jagged)
+    out = attn.nn.nested.pad(x)[0]
+    assert out.shape == (3, 5, E)
+    for row, alone in zip(rows, block.attention(x).unbind(), strict=True):
+        assert_exact(alone, block.attention(row))

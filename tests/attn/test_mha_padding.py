@@ -1,0 +1,144 @@
+"""The module's padding, positions, weights and dropout."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+import torch
+
+import attn
+from attn.nn import MultiHeadAttention
+from tests.attn.cases import assert_exact
+from tests.attn.mha import B, E, H, L, S, make, randn
+
+# --- padding and positions ---------------------------------------------------
+
+
+@pytest.mark.parametrize("side", ("left", "right"))
+@pytest.mark.parametrize(
+    "kind", ("rope", "interleaved", "alibi", "none", "norope")
+)
+def test_padding_on_either_side_changes_nothing(side, kind):
+    options = {
+        "rope": {"rope": attn.Rope(4)},
+        "interleaved": {"rope": attn.Rope(4, interleaved=True)},
+        "alibi": {"alibi": True},
+        "none": {},
+        "norope": {"rope": attn.NoRope(4)},
+    }[kind]
+    module = make(MultiHeadAttention, E, H, 1, is_causal=True, **options)
+    x = randn(2, 6, E)
+    lengths = (4, 6)
+    padded = torch.full((2, 6, E), 1e3, dtype=torch.float64)
+    valid = torch.zeros(2, 6, dtype=torch.bool)
+    for row, n in enumerate(lengths):
+        at = slice(6 - n, 6) if side == "left" else slice(0, n)
+        padded[row, at], valid[row, at] = x[row, :n], True
+    out = module(
+        padded,
+        key_padding_mask=~valid,
+        positions=attn.position_ids(valid),
+    )
+    assert not out.isnan().any()
+    for row, n in enumerate(lengths):
+        assert_exact(out[row][valid[row]], module(x[row, :n]))
+
+
+def test_norope_computes_what_no_rope_computes():
+    turned = make(MultiHeadAttention, E, H, rope=attn.NoRope(4))
+    plain = make(MultiHeadAttention, E, H)
+    x, positions = randn(B, L, E), torch.randint(0, 99, (B, L))
+    assert_exact(turned(x), plain(x))
+    assert_exact(turned(x, positions=positions), plain(x))
+    tables = turned.rope(positions)
+    assert [t.shape for t in tables] == [(B, L, 4)] * 2
+    assert_exact(turned(x, position_embeddings=tables), plain(x))
+
+
+def test_tables_made_once_for_all_layers():
+    module = make(
+        MultiHeadAttention, E, H, rope=attn.Rope(4, interleaved=True)
+    )
+    x, positions = randn(B, L, E), torch.randint(0, 99, (B, L))
+    out = module(x, positions=positions)
+    assert_exact(module(x, position_embeddings=module.rope(positions)), out)
+    assert (out - module(x)).abs().max() > 1e-3
+
+
+def test_the_last_tokens_look_back_from_their_position():
+    """Decoding: q_offset moves the mask, RoPE and ALiBi alike."""
+    for options in ({"rope": attn.Rope(4)}, {"alibi": True}):
+        module = make(
+            MultiHeadAttention,
+            E,
+            H,
+            is_causal=True,
+            window=(3, 0),
+            **options,
+        )
+        x = randn(B, L, E)
+        last = module(x[:, 3:], x, x, q_offset=3)
+        assert_exact(last, module(x)[:, 3:])
+        rows = torch.full((B,), 3)
+        assert_exact(module(x[:, 3:], x, x, q_offset=rows), last)
+
+
+def test_keys_with_positions_of_their_own():
+    module = make(MultiHeadAttention, E, H, rope=attn.Rope(4))
+    x, y = randn(B, L, E), randn(B, S, E, seed=1)
+    near = module(
+        x,
+        y,
+        positions=torch.arange(L) + 40,
+        key_positions=torch.arange(S) + 40,
+    )
+    assert (near - module(x, y)).abs().max() < 1e-4  # distances only
+
+
+# --- weights and dropout -----------------------------------------------------
+
+
+def test_dropout_is_off_in_eval_and_returned_weights_are_before_it():
+    module = make(MultiHeadAttention, E, H, dropout=0.5)
+    x = randn(B, L, E)
+    calm = module(x)
+    assert torch.equal(calm, module(x))
+    module.train()
+    torch.manual_seed(0)
+    noisy, weights = module(x, need_weights=True, average_attn_weights=False)
+    assert (noisy - calm).abs().max() > 1e-2
+    assert_exact(weights.sum(-1), torch.ones(B, H, L).double())
+    torch.manual_seed(0)
+    assert torch.equal(module(x), noisy)
+    module.dropout = 0.0
+    assert torch.equal(module(x), calm)
+
+
+def test_everything_dropped_leaves_the_bias():
+    module = make(MultiHeadAttention, E, H, dropout=1.0).train()
+    out = module(randn(B, L, E))
+    assert_exact(out, module.out_proj.bias.expand(B, L, E))
+
+
+def test_a_row_without_keys_is_the_bias_and_has_no_gradient():
+    module = make(MultiHeadAttention, E, H)
+    x = randn(B, L, E).requires_grad_()
+    pad = torch.zeros(B, L, dtype=torch.bool)
+    pad[1] = True
+    out, weights = module(x, key_padding_mask=pad, need_weights=True)
+    assert_exact(out[1], module.out_proj.bias.expand(L, E))
+    assert not weights[1].any()
+    out[1].sum().backward()
+    assert not x.grad.any()
+
+
+def test_nothing_but_the_output_is_changed():
+    module = make(MultiHeadAttention, E, H, dropout=0.3)
+    x, mask = randn(B, L, E), torch.rand(L, L) < 0.5
+    pad = torch.rand(B, L) < 0.3
+    before = copy.deepcopy((x, mask, pad))
+    state = torch.get_rng_state()
+    module(x, attn_mask=mask, key_padding_mask=pad, need_weights=True)
+    assert all(map(torch.equal, before, (x, mask, pad)))
+    assert torch.equal(state, torch.get_rng_state())

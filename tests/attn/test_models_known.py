@@ -1,0 +1,166 @@
+"""Models that are known: their sizes, their first loss, that they learn."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torch import nn
+
+import attn
+from attn.api import use_impl
+from attn.nn import (
+    FeedForward,
+    LayerNorm,
+    MultiHeadAttention,
+    RMSNorm,
+    SwiGLU,
+    Transformer,
+    gpt2_small,
+    llama_style,
+)
+from tests.attn.models import L, V, count, ids, new, small_llama
+
+
+def test_gpt2_small_has_124_439_808_parameters():
+    with torch.device("meta"):
+        built = Transformer(gpt2_small(dropout=0.1))
+    assert count(built) == 124_439_808
+    assert built.blocks[0].feed_forward.activation == "gelu_tanh"
+    assert built.final_norm.eps == 1e-5
+    assert built.blocks[11].attention.dropout == built.dropout.p == 0.1
+
+
+@pytest.mark.parametrize(
+    "name,vocab,hidden,options,parameters",
+    (
+        ("Llama-2-7B", 32000, 11008, {}, 6_738_415_616),
+        ("Llama-2-70B", 32000, 28672, {}, 68_976_648_192),
+        ("Llama-3-8B", 128256, 14336, {}, 8_030_261_248),
+        ("Llama-3-70B", 128256, 28672, {}, 70_553_706_496),
+        ("Mistral-7B-v0.1", 32000, 14336, {}, 7_241_732_096),
+        ("Qwen3-8B", 151936, 12288, {"qk_norm": True}, 8_190_735_360),
+        (
+            "Gemma-2-9B",
+            256000,
+            14336,
+            {"tied": True, "norm_order": "sandwich"},
+            9_241_705_984,
+        ),
+    ),
+)
+def test_published_models_have_their_published_size(
+    name, vocab, hidden, options, parameters
+):
+    """Which also proves ``attn.cost.PUBLISHED`` right."""
+    shape = attn.cost.PUBLISHED[name]
+    with torch.device("meta"):
+        built = Transformer(
+            llama_style(
+                vocab_size=vocab,
+                embed_dim=shape.embed_dim,
+                num_layers=shape.num_layers,
+                num_heads=shape.num_heads,
+                num_kv_heads=shape.num_kv_heads,
+                head_dim=shape.head_dim,
+                hidden_dim=hidden,
+                **options,
+            )
+        )
+    assert count(built) == parameters
+
+
+def test_llama_style_is_made_of_llamas_parts():
+    built = small_llama(embed_dim=48, num_heads=6)
+    kinds = [type(m) for m in built.modules()]
+    assert kinds.count(attn.Rope) == 1  # one, shared
+    assert kinds.count(RMSNorm) == 5 and LayerNorm not in kinds
+    assert kinds.count(SwiGLU) == 2 and FeedForward not in kinds
+    assert nn.Embedding in kinds and built.positions is None
+    for block in built.blocks:
+        assert block.attention.num_kv_heads == 2
+        assert block.attention.is_causal
+    assert not [name for name in built.state_dict() if "bias" in name]
+    assert built.head.weight is not built.token_embedding.weight
+    assert built.blocks[0].feed_forward.up_proj.out_features == 256
+    other = small_llama(
+        embed_dim=48,
+        num_heads=6,
+        positions={"rope": {"base": 5e5}},
+        norm_eps=0.1,
+    )
+    assert other.final_norm.eps == other.blocks[0].attention_norm.eps == 0.1
+    slow = other.rope(torch.arange(9))[0] - built.rope(torch.arange(9))[0]
+    assert slow.abs().max() > 0.1
+
+
+@pytest.mark.parametrize("vocab", (64, 1009))
+@pytest.mark.parametrize("depth", (1, 6))
+@pytest.mark.parametrize("kind", ("gpt", "llama"))
+def test_the_loss_of_a_new_model_is_ln_v(vocab, depth, kind):
+    """Tied or not; the source system's tied head began at 466, not 10.8."""
+    torch.manual_seed(0)
+    sizes = {"vocab_size": vocab, "embed_dim": 96, "num_layers": depth}
+    sizes["num_heads"] = 4
+    if kind == "gpt":
+        built = new("gpt", **sizes, max_positions=64)
+    else:
+        built = small_llama(**sizes, tied=True)
+    x = torch.randint(vocab, (16, 64))
+    with torch.no_grad():
+        loss = float(built.loss(x))
+    # Logits of variance E * 0.02 ** 2 add half of it.
+    assert abs(loss - math.log(vocab)) < 0.02 * math.log(vocab)
+
+
+def test_what_enters_the_residual_stream_is_scaled_by_depth():
+    torch.manual_seed(0)
+    built = new("gpt", vocab_size=64, embed_dim=64, num_layers=8, num_heads=4)
+    block = built.blocks[3]
+    for weight, std in (
+        (block.attention.q_proj.weight, 0.02),
+        (block.feed_forward.up_proj.weight, 0.02),
+        (block.attention.out_proj.weight, 0.02 / 4),
+        (block.feed_forward.down_proj.weight, 0.02 / 4),
+        (built.token_embedding.weight, 0.02),
+    ):
+        assert weight.std().item() == pytest.approx(std, rel=0.1)
+    assert not block.attention.out_proj.bias.any()
+
+
+@pytest.mark.parametrize("kind", ("gpt", "llama"))
+def test_a_small_model_learns(kind):
+    torch.manual_seed(0)
+    built = small_llama() if kind == "llama" else new("gpt", embed_dim=24)
+    x = ids(8, 12)
+    optimizer = torch.optim.AdamW(built.parameters(), 1e-2)
+    for _ in range(60):
+        optimizer.zero_grad()
+        loss = built.loss(x)
+        loss.backward()
+        optimizer.step()
+    assert loss < 0.3 < math.log(V)
+    assert all(p.grad is not None for p in built.parameters())
+
+
+def test_the_module_of_attention_is_the_only_one():
+    built = small_llama()
+    found = [m for m in built.modules() if "ttention" in type(m).__name__]
+    assert all(isinstance(m, MultiHeadAttention) for m in found)
+    assert len(found) == 2
+
+
+def test_a_model_compiles_in_one_piece():
+    built = small_llama(num_layers=1)
+    whole = torch.compile(built, backend="eager", fullgraph=True)
+    x, valid = ids(), torch.ones(2, L, dtype=torch.bool)
+    valid[0, :2] = False
+    for mask in (None, valid):
+        out = whole(x, attention_mask=mask)
+        want = built(x, attention_mask=mask)
+        # A graph selects no backend by a length: another order of sums.
+        assert (out - want).abs().max() <= 1e-6 * want.abs().max()
+        with use_impl("grouped"):  # the same computation, bit by bit
+            out = whole(x, attention_mask=mask)
+            assert torch.equal(out, built(x, attention_mask=mask))
