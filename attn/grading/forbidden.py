@@ -16,6 +16,7 @@ from types import FrameType
 from typing import Any
 
 import torch
+from torch._ops import HigherOrderOperator
 from torch.overrides import TorchFunctionMode, _get_current_function_mode
 from torch.utils._python_dispatch import (
     TorchDispatchMode,
@@ -34,6 +35,14 @@ _ATTENTION = (
     "multi_head_attention",
 )
 
+_NORMS = (
+    "layer_norm",
+    "rms_norm",
+    "group_norm",
+    "batch_norm",
+    "instance_norm",
+)
+
 GROUPS = {
     "softmax": ("softmax", "softmin", *_ATTENTION),
     # Only PyTorch's attention calls _safe_softmax.
@@ -41,14 +50,22 @@ GROUPS = {
     "MultiheadAttention": ("multi_head_attention",),
     # What int(), float(), an index or an if reads of a tensor; and what has
     # a shape that depends on the elements.
-    "item": ("local_scalar_dense", "tolist", "nonzero", "masked_select"),
-    "layer_norm": ("layer_norm", "group_norm", "batch_norm", "instance_norm"),
-    "rms_norm": ("rms_norm",),
+    "item": (
+        *("local_scalar_dense", "tolist", "nonzero", "masked_select"),
+        *("unique", "bincount", "to_sparse"),
+    ),
+    "layer_norm": _NORMS,
+    "rms_norm": _NORMS,
 }
 """Parts of the names of all functions and operators that do the same."""
 
+_READS = "it reads a tensor's element: int(), item(), a slice, an if"
+
 _WHOLE = {"item": ("equal", "numpy", "__array__")}
 """Whole names, where a part would be in others: ``less_equal``."""
+
+#: Given a tensor, they read where to split from it, and no operator shows it.
+_SPLITS = (torch.tensor_split, torch.Tensor.tensor_split)
 
 _TORCH = str(Path(torch.__file__).parent)
 _BOOK = str(Path(__file__).parents[1])
@@ -122,7 +139,7 @@ class _Watch:
         self._names = names
         # Functions seen, by id: to hash an operator is a call in Python.
         self._fine: dict[int, Any] = {}
-        self._by_hand = "grad" in names
+        self._by_hand, self._by_value = "grad" in names, "item" in names
 
     def see(self, function: Any, args: tuple[Any, ...] = ()) -> None:
         """Raise if an answer may not call a function, or not with these."""
@@ -131,6 +148,9 @@ class _Watch:
                 "it lets PyTorch's autograd record what it computes; the "
                 "task is to write the gradients by hand"
             )
+            raise self.found
+        if self._by_value and _sizes_by_elements(function, args):
+            self.found = Forbidden(_READS, "read_as_number")
             raise self.found
         if id(function) in self._fine:
             return
@@ -143,13 +163,22 @@ class _Watch:
             return
         called = name.strip("_").removeprefix("special_")
         if group == "item":
-            says = "it reads a tensor's element: int(), item(), a slice, an if"
-            self.found = Forbidden(says, "read_as_number")
+            self.found = Forbidden(_READS, "read_as_number")
         else:
             self.found = Forbidden(
                 f"it calls PyTorch's {called}; the task is to write "
                 f"{'it' if called == group else group} by hand"
             )
+        raise self.found
+
+    def refuse_closed(self, function: Any) -> None:
+        """Refuse an operator that runs functions out of every mode's sight."""
+        name = getattr(function, "__name__", "an operator")
+        self.found = Forbidden(
+            f"it calls torch.ops.higher_order.{name}, which hides what runs "
+            "inside",
+            "reaches_outside",
+        )
         raise self.found
 
 
@@ -163,6 +192,15 @@ def _group_of(function: str, names: tuple[str, ...]) -> str | None:
         if is_named or any(x in function for x in parts):
             return name
     return None
+
+
+def _sizes_by_elements(function: Any, args: tuple[Any, ...]) -> bool:
+    """Return whether elements, not shapes, decide on the result's shape."""
+    name = getattr(function, "__name__", "")
+    if name == "index.Tensor":
+        dtypes = {x.dtype for x in args[1] if isinstance(x, torch.Tensor)}
+        return bool(dtypes & {torch.bool, torch.uint8})
+    return name == "repeat_interleave.Tensor"
 
 
 def _has_graph(x: Any) -> bool:
@@ -187,6 +225,8 @@ class _Functions(TorchFunctionMode):
         self, func: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
         self._watch.see(func)
+        if func in _SPLITS and isinstance(args[1], torch.Tensor):
+            self._watch.see(torch.Tensor.tolist)
         if self._memory and func is torch.Tensor.tolist:
             self._memory.hold(args[0].numel())
         return func(*args, **(kwargs or {}))
@@ -208,4 +248,6 @@ class _Operators(TorchDispatchMode):
         self, func: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
         self._watch.see(func, args)
+        if isinstance(func, HigherOrderOperator):
+            self._watch.refuse_closed(func)
         return func(*args, **(kwargs or {}))

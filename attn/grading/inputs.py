@@ -78,7 +78,7 @@ class Inputs:
             if now.get(path) is not self.tensors.get(path):
                 name = self.name(".".join(path.split(".")[:2]))
                 names += [] if name in names else [name]
-        return names + [x.name for x in self._once if x.changed]
+        return names + [x.name for x in self._once if x._changed]
 
 
 class Once:
@@ -97,7 +97,7 @@ class Once:
     def __init__(
         self, entries: list[Tensor], name: str, memory: LiveMemory | None
     ) -> None:
-        self.name, self.changed = name, False
+        self.name, self._changed = name, False
         self._rest = [copy_tensor(x) for x in reversed(entries)]
         self._memory = memory
         self._last: Tensor | None = None
@@ -117,7 +117,7 @@ class Once:
             self._peeked = False
             return self._last
         if self._last is not None and self._last._version != self._version:
-            self.changed = True
+            self._changed = True
         self._last = None  # its memory is free if the answer let it go
         if not self._rest:
             raise StopIteration

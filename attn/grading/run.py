@@ -157,17 +157,18 @@ def _ready(call: Any, case: Case) -> dict[str, Tensor]:
     if case.state is not None:
         load(call, case.state)
     call.train(case.train)
-    return {n: x.detach().clone() for n, x in call.named_parameters()}
+    named = torch.nn.Module.named_parameters(call)  # whatever it overrides
+    return {n: x.detach().clone() for n, x in named}
 
 
 def _changes(call: Any, case: Case, weights: dict[str, Tensor]) -> str:
     """Return what a call changed in its own module, in words."""
     if case.init is None:
         return ""
-    for name, x in call.named_parameters():
+    for name, x in torch.nn.Module.named_parameters(call):
         if name in weights and not unchanged(x.detach(), weights[name]):
             return f"it changes its parameter {name}"
-    if any(x.training != case.train for x in call.modules()):
+    if any(x.training != case.train for x in torch.nn.Module.modules(call)):
         mode = "eval" if case.train else "training"
         return f"it switches itself, or a part of it, to {mode} mode"
     return ""

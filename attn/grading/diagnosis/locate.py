@@ -61,6 +61,8 @@ def _stages(evidence: Evidence) -> str:
     wrong = dict.fromkeys(f.case.stage for f in evidence.failures)
     right = {evidence.case(i).stage for i in evidence.passing}
     count, ran = len(evidence.failures), len(evidence.outcomes)
+    if ran == 1:
+        return ""
     if len(wrong) == 1 and not (right & {*wrong}):
         return f"It is wrong in that condition only: {count} of {ran} cases."
     if len(wrong) <= 3:

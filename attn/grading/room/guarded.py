@@ -10,7 +10,7 @@ import types
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from attn.grading.room.policy import READ, Reaches, hidden, is_open
+from attn.grading.room.policy import OWN, READ, Reaches, hidden, is_open
 
 _CLOSED_BUILTINS = str.split(
     "breakpoint compile eval exec globals help input locals open"
@@ -29,8 +29,9 @@ class Absent:
         self.__dict__.update(_name=name, _given=given)
 
     def __getattr__(self, name: str) -> Any:
-        if name in self._given:
-            return self._given[name]
+        found = self._given.get(name)
+        if found is not None and not isinstance(found, types.ModuleType):
+            return found
         if name.startswith("__"):
             raise AttributeError(name)
         return Absent(f"{self._name}.{name}", self._given)
@@ -46,7 +47,8 @@ def guarded_builtins(given: Mapping[str, Any], home: str) -> dict[str, Any]:
     """Return builtins that hold to the rules.
 
     Args:
-        given: names that the task gives, to be found under any import.
+        given: names that the task gives, to be found under any import; the
+            namespace of the answer.
         home: ``__name__`` of the answer's own module.
     """
 
@@ -57,8 +59,9 @@ def guarded_builtins(given: Mapping[str, Any], home: str) -> dict[str, Any]:
         return call
 
     def is_own(x: Any) -> bool:
-        is_named = isinstance(x, type | types.FunctionType)
-        return (x if is_named else type(x)).__module__ == home
+        if isinstance(x, types.FunctionType):
+            return x.__globals__ is given
+        return (x if isinstance(x, type) else type(x)).__module__ == home
 
     def checked(x: Any, name: Any) -> None:
         own = {name} if is_own(x) else set()
@@ -90,6 +93,21 @@ def guarded_builtins(given: Mapping[str, Any], home: str) -> dict[str, Any]:
         if is_foreign:
             raise Reaches(f"it changes {getattr(x, '__name__', x)}.{name}")
 
+    class Own:
+        """An object's private names, to be changed."""
+
+        def __init__(self, x: Any) -> None:
+            self._x = x
+
+        def __getitem__(self, name: str) -> Any:
+            return get(self._x, name)
+
+        def __setitem__(self, name: str, value: Any) -> None:
+            put(self._x, name, value)
+
+        def __delitem__(self, name: str) -> None:
+            remove(self._x, name)
+
     def names(*x: Any) -> Any:
         if x and (isinstance(x[0], types.ModuleType) or not is_own(x[0])):
             raise Reaches("it calls vars(), which no answer needs")
@@ -115,4 +133,5 @@ def guarded_builtins(given: Mapping[str, Any], home: str) -> dict[str, Any]:
     }
     own |= {name: refused(name) for name in _CLOSED_BUILTINS}
     own |= {"getattr": get, "hasattr": has, "setattr": put, "delattr": remove}
-    return own | {"vars": names, "__import__": load, READ: get}
+    own |= {"vars": names, "__import__": load}
+    return own | {READ: get, OWN: Own}

@@ -19,8 +19,7 @@ OPEN = frozenset(
         """
     __future__ abc collections contextlib copy dataclasses decimal einops enum
     fractions functools itertools math numbers numpy operator random
-    statistics string textwrap time torch transformers triton typing
-    typing_extensions warnings
+    statistics string textwrap time torch transformers triton typing warnings
         """
     )
 )
@@ -28,29 +27,38 @@ OPEN = frozenset(
 CHAPTERS_OWN = ("transformers",)
 CLOSED = (
     "numpy.ctypeslib",
+    "numpy.f2py",
+    "torch.ao",
     "torch.distributed",
+    "torch.distributions",
     "torch.fx",
     "torch.hub",
     "torch.library",
     "torch.multiprocessing",
+    "torch.nn.intrinsic",
+    "torch.nn.qat",
+    "torch.nn.quantizable",
+    "torch.nn.quantized",
     "torch.onnx",
     "torch.overrides",
     "torch.package",
     "torch.serialization",
     "torch.testing",
+    "torch.utils.benchmark",
     "torch.utils.cpp_extension",
 )
 #: Modules that others hold as an attribute: ``torch.os`` is one door.
 _HELD = frozenset(
     str.split(
         """
-    asyncio atexit bltns builtins code codecs concurrent copyreg cpp_extension
-    ctypes ctypeslib dis distributed faulthandler fx fx_pytree fx_traceback gc
-    glob hub imp importlib inspect io library linecache logging marshal mmap mp
+    ao asyncio atexit benchmark bltns builtins code codecs concurrent copyreg
+    cpp_extension ctypes ctypeslib dis distributed distributions f2py
+    faulthandler fx fx_pytree fx_traceback gc glob higher_order hub imp
+    importlib inspect intrinsic io library linecache logging marshal mmap mp
     multiprocessing onnx os overrides package pathlib pdb pickle pkgutil
-    platform psutil pty python_multiprocessing queue resource runpy
-    serialization shutil signal site socket subprocess sys sysconfig tempfile
-    testing threading traceback types weakref
+    platform psutil pty python_multiprocessing qat quantizable queue resource
+    runpy serialization shutil signal site socket subprocess sys sysconfig
+    tempfile testing threading traceback types weakref
         """
     )
 )
@@ -80,17 +88,18 @@ _HIDDEN = frozenset(
         """
     DisableTorchFunction DisableTorchFunctionSubclass ForwardRef Formatter
     TorchDispatchMode TorchFunctionMode ag_code ag_frame attrgetter cr_code
-    cr_frame export_chrome_trace f_back f_builtins f_code f_globals f_locals
-    from_file get_type_hints gi_code gi_frame handle make_dataclass memmap
-    methodcaller mro save set_rng_state tb_frame tb_next tofile update_wrapper
-    wraps
+    cr_frame evaluate_forward_ref export_chrome_trace f_back f_builtins f_code
+    f_globals f_locals from_file get_annotations get_type_hints gi_code
+    gi_frame handle make_dataclass memmap methodcaller mro redirect_stderr
+    redirect_stdout save script set_rng_state singledispatch
+    singledispatchmethod tb_frame tb_next tofile update_wrapper wraps
         """
     )
 )
 
 
-READ = "__read__"
-"""The builtin that reads a private name; no answer can name it."""
+READ, OWN = "__read__", "__own__"
+"""Builtins that read private names and change them; no answer names them."""
 
 
 class Reaches(Forbidden):
@@ -128,18 +137,20 @@ def look(source: str, name: str, *, tensors_only: bool = False) -> ast.Module:
 
 
 class _Private(ast.NodeTransformer):
-    """Read private names by a function of ``guarded.py``."""
+    """Read and change private names by functions of ``guarded.py``."""
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
         self.generic_visit(node)
-        is_read = isinstance(node.ctx, ast.Load)
-        if not is_read or not node.attr.startswith("_"):
+        if not node.attr.startswith("_") or node.attr in _SPECIAL:
             return node
-        if node.attr in _SPECIAL:
-            return node
-        words = [node.value, ast.Constant(node.attr)]
-        call = ast.Call(ast.Name(READ, ast.Load()), words, [])
-        return ast.copy_location(call, node)
+        name: ast.expr = ast.Constant(node.attr)
+        if isinstance(node.ctx, ast.Load):
+            words = [node.value, name]
+            new: ast.expr = ast.Call(ast.Name(READ, ast.Load()), words, [])
+        else:
+            own = ast.Call(ast.Name(OWN, ast.Load()), [node.value], [])
+            new = ast.Subscript(own, name, node.ctx)
+        return ast.copy_location(new, node)
 
 
 def _complaint(node: ast.AST, own: set[str], modules: set[str]) -> str:
@@ -147,6 +158,8 @@ def _complaint(node: ast.AST, own: set[str], modules: set[str]) -> str:
         if _is_special(name):
             return f"it uses {name}, which no answer needs"
     if isinstance(node, ast.MatchClass):  # it reads attributes
+        if node.patterns:
+            return "it matches a class by position: write `case int() as x`"
         return next(filter(None, map(hidden, node.kwd_attrs)), "")
     if isinstance(node, ast.ImportFrom | ast.Import):
         for path in _imported(node):

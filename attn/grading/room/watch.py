@@ -19,6 +19,8 @@ import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from attn.grading import forbidden
+from attn.grading.memory import LiveMemory
 from attn.grading.room.policy import Reaches
 
 #: Beginnings of events, and what they are to a learner.
@@ -81,6 +83,8 @@ _CLASSES = (
     *(TorchFunctionMode, TorchDispatchMode, warnings.catch_warnings),
     type(torch.no_grad()),
     type(contextlib.contextmanager(lambda: iter(()))()),
+    *(forbidden._Watch, forbidden._Functions, forbidden._Operators),
+    LiveMemory,
 )
 _MODULES = str.split(
     """

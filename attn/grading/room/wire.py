@@ -31,6 +31,7 @@ from attn.grading.run import Outcome
 
 MOST_TEXT = 2 << 20  # bytes of JSON
 MOST_DATA = 64 << 20  # bytes of elements
+MOST_NAMED = 1 << 20  # bytes of the list of tensors
 _LONGEST = 20_000  # characters of one string
 _NODES = 20_000  # values in one outcome
 _DEEPEST = 12
@@ -78,10 +79,16 @@ def decode(text: bytes, data: bytes) -> Outcome:
     """
     try:
         body = json.loads(text)
+        # A safetensors file begins with the size of its list of tensors.
+        if int.from_bytes(data[:8], "little") > MOST_NAMED:
+            raise WireError("it has too many tensors")
         tensors = load(data) if data else {}
         if any(x.dtype not in _DTYPES for x in tensors.values()):
             raise WireError("a tensor has a dtype that none is sent in")
-        return _outcome(body, _Reader(tensors))
+        outcome = _outcome(body, _Reader(tensors))
+        if tensors:
+            raise WireError("it has tensors that nothing names")
+        return outcome
     except WireError:
         raise
     except Exception as error:  # of a parser's many kinds

@@ -21,6 +21,7 @@ _OTHERS = {
     "mha": ("mha-split_heads", "mha-merge_heads"),
     "gqa": ("gqa-kv_cache_bytes", "gqa-pool_heads"),
     "pos": ("pos-alibi_slopes", "pos-sinusoidal"),
+    "sdpa": ("sdpa-softcap", "sdpa-causal_lower_right"),
     "rope": ("rope-frequencies", "rope-apply_rope"),
     "tfm": ("tfm-rms_norm", "tfm-layer_norm"),
     "cache": ("cache-attention_cost", "cache-KVCache"),
