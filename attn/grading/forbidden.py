@@ -150,6 +150,8 @@ class _Watch:
             )
             raise self.found
         if self._by_value and _sizes_by_elements(function, args):
+            if _is_the_books(sys._getframe(1)):
+                return
             self.found = Forbidden(_READS, "read_as_number")
             raise self.found
         if id(function) in self._fine:
@@ -225,8 +227,10 @@ class _Functions(TorchFunctionMode):
         self, func: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
         self._watch.see(func)
-        if func in _SPLITS and isinstance(args[1], torch.Tensor):
-            self._watch.see(torch.Tensor.tolist)
+        if func in _SPLITS:
+            where = (*args[1:], *(kwargs or {}).values())
+            if any(isinstance(x, torch.Tensor) for x in where):
+                self._watch.see(torch.Tensor.tolist)
         if self._memory and func is torch.Tensor.tolist:
             self._memory.hold(args[0].numel())
         return func(*args, **(kwargs or {}))

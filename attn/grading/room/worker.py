@@ -270,8 +270,10 @@ def _plainly(reconstruct: Any) -> Any:
     def careful(
         x: Any, memo: Any, func: Any, args: Any, *more: Any, **options: Any
     ) -> Any:
-        if type(x).__module__ == HOME and (
-            func not in plain or args[0] is not type(x)
+        if (
+            type(x).__module__ == HOME
+            and (func not in plain or args[0] is not type(x))
+            and func is not type(x)
         ):
             raise policy.Reaches("it says itself how it is copied")
         return reconstruct(x, memo, func, args, *more, **options)
