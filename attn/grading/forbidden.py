@@ -13,7 +13,7 @@ from contextlib import contextmanager, nullcontext
 from functools import lru_cache
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 from torch._ops import HigherOrderOperator
@@ -58,8 +58,6 @@ GROUPS = {
     "rms_norm": _NORMS,
 }
 """Parts of the names of all functions and operators that do the same."""
-
-_READS = "it reads a tensor's element: int(), item(), a slice, an if"
 
 _WHOLE = {"item": ("equal", "numpy", "__array__")}
 """Whole names, where a part would be in others: ``less_equal``."""
@@ -144,43 +142,35 @@ class _Watch:
     def see(self, function: Any, args: tuple[Any, ...] = ()) -> None:
         """Raise if an answer may not call a function, or not with these."""
         if self._by_hand and any(map(_has_graph, args)):
-            self.found = Forbidden(
+            self._refuse(
                 "it lets PyTorch's autograd record what it computes; the "
                 "task is to write the gradients by hand"
             )
-            raise self.found
-        if self._by_value and _sizes_by_elements(function, args):
-            if _is_the_books(sys._getframe(1)):
-                return
-            self.found = Forbidden(_READS, "read_as_number")
-            raise self.found
-        if id(function) in self._fine:
+        reads = self._by_value and _sizes_by_elements(function, args)
+        if id(function) in self._fine and not reads:
             return
         name = getattr(function, "__name__", "").partition(".")[0]
-        group = _group_of(name, self._names)
-        if group is None:
+        group = "item" if reads else _group_of(name, self._names)
+        hides = isinstance(function, HigherOrderOperator)
+        if group is None and not hides:
             self._fine[id(function)] = function
             return
         if _is_the_books(sys._getframe(1)):
             return
-        called = name.strip("_").removeprefix("special_")
+        if group is None:
+            says = f"it calls torch.ops.higher_order.{name}, which hides what"
+            self._refuse(f"{says} runs inside", "reaches_outside")
         if group == "item":
-            self.found = Forbidden(_READS, "read_as_number")
-        else:
-            self.found = Forbidden(
-                f"it calls PyTorch's {called}; the task is to write "
-                f"{'it' if called == group else group} by hand"
-            )
-        raise self.found
-
-    def refuse_closed(self, function: Any) -> None:
-        """Refuse an operator that runs functions out of every mode's sight."""
-        name = getattr(function, "__name__", "an operator")
-        self.found = Forbidden(
-            f"it calls torch.ops.higher_order.{name}, which hides what runs "
-            "inside",
-            "reaches_outside",
+            says = "it reads a tensor's element: int(), item(), a slice, an if"
+            self._refuse(says, "read_as_number")
+        called = name.strip("_").removeprefix("special_")
+        self._refuse(
+            f"it calls PyTorch's {called}; the task is to write "
+            f"{'it' if called == group else group} by hand"
         )
+
+    def _refuse(self, message: str, kind: str = "forbidden") -> NoReturn:
+        self.found = Forbidden(message, kind)
         raise self.found
 
 
@@ -230,7 +220,7 @@ class _Functions(TorchFunctionMode):
         if func in _SPLITS:
             where = (*args[1:], *(kwargs or {}).values())
             if any(isinstance(x, torch.Tensor) for x in where):
-                self._watch.see(torch.Tensor.tolist)
+                self._watch.see(torch.Tensor.tolist)  # as good as that
         if self._memory and func is torch.Tensor.tolist:
             self._memory.hold(args[0].numel())
         return func(*args, **(kwargs or {}))
@@ -252,6 +242,4 @@ class _Operators(TorchDispatchMode):
         self, func: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
         self._watch.see(func, args)
-        if isinstance(func, HigherOrderOperator):
-            self._watch.refuse_closed(func)
         return func(*args, **(kwargs or {}))

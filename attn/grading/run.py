@@ -124,8 +124,8 @@ def run(
             if not all(unchanged(x, now[n]) for n, x in named_tensors(copies)):
                 outcome.side_effect = "it changes what it returned earlier"
             if case.grad and not is_foreign(result):
-                own = call.named_parameters() if case.init is not None else ()
-                wanted = {**inputs.tensors, **dict(own)}
+                own = _parameters(call) if case.init is not None else {}
+                wanted = {**inputs.tensors, **own}
                 outcome.grads = _gradients(output, wanted)
     except BaseException as error:
         fail(outcome, error)
@@ -157,15 +157,19 @@ def _ready(call: Any, case: Case) -> dict[str, Tensor]:
     if case.state is not None:
         load(call, case.state)
     call.train(case.train)
-    named = torch.nn.Module.named_parameters(call)  # whatever it overrides
-    return {n: x.detach().clone() for n, x in named}
+    return {n: x.detach().clone() for n, x in _parameters(call).items()}
+
+
+def _parameters(call: Any) -> dict[str, Tensor]:
+    """Return a module's parameters by name, whatever methods it overrides."""
+    return dict(torch.nn.Module.named_parameters(call))
 
 
 def _changes(call: Any, case: Case, weights: dict[str, Tensor]) -> str:
     """Return what a call changed in its own module, in words."""
     if case.init is None:
         return ""
-    for name, x in torch.nn.Module.named_parameters(call):
+    for name, x in _parameters(call).items():
         if name in weights and not unchanged(x.detach(), weights[name]):
             return f"it changes its parameter {name}"
     if any(x.training != case.train for x in torch.nn.Module.modules(call)):

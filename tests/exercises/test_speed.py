@@ -45,8 +45,9 @@ def judge_all():
     """
     slow, imported = [], set()
     for exercise in every_exercise():
-        if exercise.launch or not solution(exercise):
+        if exercise.launch:
             continue
+        solution(exercise)  # and with it what its chapter imports
         before = set(sys.modules)
         if not within_a_second(exercise):
             slow.append(exercise.id)

@@ -10,7 +10,7 @@ import types
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from attn.grading.room.policy import OWN, READ, Reaches, hidden, is_open
+from attn.grading.room.policy import OWN, Reaches, hidden, is_open
 
 _CLOSED_BUILTINS = str.split(
     "breakpoint compile eval exec globals help input locals open"
@@ -94,7 +94,7 @@ def guarded_builtins(given: Mapping[str, Any], home: str) -> dict[str, Any]:
             raise Reaches(f"it changes {getattr(x, '__name__', x)}.{name}")
 
     class Own:
-        """An object's private names, to be changed."""
+        """An object's private names, to be read and changed."""
 
         def __init__(self, x: Any) -> None:
             self._x = x
@@ -133,5 +133,4 @@ def guarded_builtins(given: Mapping[str, Any], home: str) -> dict[str, Any]:
     }
     own |= {name: refused(name) for name in _CLOSED_BUILTINS}
     own |= {"getattr": get, "hasattr": has, "setattr": put, "delattr": remove}
-    own |= {"vars": names, "__import__": load}
-    return own | {READ: get, OWN: Own}
+    return own | {"vars": names, "__import__": load, OWN: Own}

@@ -98,8 +98,8 @@ _HIDDEN = frozenset(
 )
 
 
-READ, OWN = "__read__", "__own__"
-"""Builtins that read private names and change them; no answer names them."""
+OWN = "__own__"
+"""The builtin that holds an object's private names; no answer can name it."""
 
 
 class Reaches(Forbidden):
@@ -137,20 +137,15 @@ def look(source: str, name: str, *, tensors_only: bool = False) -> ast.Module:
 
 
 class _Private(ast.NodeTransformer):
-    """Read and change private names by functions of ``guarded.py``."""
+    """Read and change private names by a class of ``guarded.py``."""
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
         self.generic_visit(node)
         if not node.attr.startswith("_") or node.attr in _SPECIAL:
             return node
-        name: ast.expr = ast.Constant(node.attr)
-        if isinstance(node.ctx, ast.Load):
-            words = [node.value, name]
-            new: ast.expr = ast.Call(ast.Name(READ, ast.Load()), words, [])
-        else:
-            own = ast.Call(ast.Name(OWN, ast.Load()), [node.value], [])
-            new = ast.Subscript(own, name, node.ctx)
-        return ast.copy_location(new, node)
+        own = ast.Call(ast.Name(OWN, ast.Load()), [node.value], [])
+        name = ast.Constant(node.attr)
+        return ast.copy_location(ast.Subscript(own, name, node.ctx), node)
 
 
 def _complaint(node: ast.AST, own: set[str], modules: set[str]) -> str:

@@ -285,7 +285,7 @@ def _public(init: Any) -> Any:
     """Refuse private names in a kernel: its text is compiled once more."""
 
     def made(self: Any, fn: Any, *args: Any, **options: Any) -> None:
-        if {policy.READ, policy.OWN} & _names(fn.__code__):
+        if policy.OWN in _names(fn.__code__):
             raise policy.Reaches("it uses a private name in a kernel")
         init(self, fn, *args, **options)
 
