@@ -26,7 +26,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help book pdf test test-all lab serve refresh bench gpu gradescope lint clean
+.PHONY: help book pdf test test-all claims lab serve refresh bench gpu gradescope lint clean
 
 help:
 	@echo "make book       build the book, print where it is (no torch needed)"
@@ -35,6 +35,7 @@ help:
 	@echo "make lab        open the chapters in JupyterLab, in your own workspace/"
 	@echo "make test       test the package, the exercises, the chapters, the book"
 	@echo "make test-all   the rest of the tests: every seed, grid and view"
+	@echo "make claims     repeat the book's experiments: more seeds, more steps"
 	@echo "make refresh    write the stubs again, run the chapters, store outputs"
 	@echo "make bench      measure attention side by side, print and draw it"
 	@echo "make gpu        on a GPU: check the kernels, try their tiles, measure"
@@ -81,6 +82,10 @@ test: .venv/.test .venv/.book
 test-all: .venv/.test .venv/.nbgrader $(BOOK)
 	@echo "The rest of the tests, two at a time (half an hour)"
 	@$(PARALLEL) -m exhaustive
+
+# The book shows the margins that this writes; commit them.
+claims: .venv/.test
+	@$(PY) -m attn.claims
 
 lab: .venv/.lab
 	@$(PY) -m attn lab --port $(PORT)

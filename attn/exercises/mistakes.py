@@ -1,4 +1,4 @@
-"""Read hints and mistakes from an exercise's Markdown file.
+"""Read effort, hints and mistakes from an exercise's Markdown file.
 
 A mistake is an edit of the solution. Below its heading, indented lines of
 code say what changes, and the paragraph after them explains it:
@@ -96,10 +96,14 @@ def read(path: Path) -> tuple[tuple[str, ...], list[tuple[str, str, str]]]:
     """
     place = f"{path.parent.name}/{path.name}"
     found = re.fullmatch(
-        r"# Hints\n(.*)\n# Mistakes\n(.*)", _text(path, place), re.S
+        r"(?:# Effort\n.*\n)?# Hints\n(.*)\n# Mistakes\n(.*)",
+        _text(path, place),
+        re.S,
     )
     if not found:
-        raise EditError(f"{place} must hold '# Hints' and then '# Mistakes'")
+        raise EditError(
+            f"{place} must hold '# Effort', '# Hints' and then '# Mistakes'"
+        )
     hints = [line for line in found[1].splitlines() if line.strip()]
     start, *parts = re.split(r"^## ", found[2], flags=re.M)
     odd = [x for x in hints if not re.match(r"\d+\. ", x)] + start.split("\n")
@@ -127,6 +131,24 @@ def read(path: Path) -> tuple[tuple[str, ...], list[tuple[str, str, str]]]:
             )
         mistakes[name] = entry
     return tuple(x.partition(". ")[2] for x in hints), [*mistakes.values()]
+
+
+def effort(path: Path) -> tuple[int, str]:
+    """Read how many minutes an exercise takes, and how difficult it is.
+
+    Raises:
+        EditError: the file does not begin with both.
+    """
+    place = f"{path.parent.name}/{path.name}"
+    found = re.match(
+        r"# Effort\n(\d+) minutes, (easy|medium|hard)\n\n", _text(path, place)
+    )
+    if not found:
+        raise EditError(
+            f"{place} must begin with '# Effort' and, below it, a line such "
+            "as '10 minutes, medium' (or easy, or hard)"
+        )
+    return int(found[1]), found[2]
 
 
 def _text(path: Path, place: str) -> str:

@@ -105,6 +105,12 @@ def docstrings(exercise_id: str) -> dict[str, str]:
     return {x.name: ast.get_docstring(x) or "" for x in documented}
 
 
+def effort(exercise_id: str) -> str:
+    """Return the minutes that an exercise takes and its difficulty."""
+    minutes, difficulty = mistakes.effort(mistakes_path(exercise_id))
+    return f"{minutes} minutes, {difficulty}"
+
+
 def hints(exercise_id: str) -> tuple[str, ...]:
     """Return the hints."""
     return mistakes.read(mistakes_path(exercise_id))[0]

@@ -11,7 +11,7 @@ import torch
 import attn
 
 ROOT = Path(attn.__file__).parent
-MOST_ROOMS = 16
+MOST_ROOMS = 20
 # A room imports from lines above its own, never from its own line or below.
 LAYERS = (
     "cost masks plot positions",
@@ -25,6 +25,7 @@ LAYERS = (
     "bench",
     "exercises",
     "grading",
+    "claims",
     "__main__",
 )
 # From `attn.attention(...)` to the Triton kernel, in the order of reading.
@@ -119,7 +120,7 @@ def circles(arrows):
     return sorted(sorted(group) for group in groups)
 
 
-def test_the_package_has_at_most_sixteen_rooms():
+def test_the_package_has_at_most_twenty_rooms():
     rooms = {room_of(module) for module in FILES} - {"", "__main__"}
     others = {p.name for p in ROOT.iterdir() if p.is_file()} - {
         f"{room}.py" for room in rooms

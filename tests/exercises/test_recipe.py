@@ -75,6 +75,9 @@ def _sum(query, key):
     return (query[:, None] * key).sum(-1) / query.shape[-1] ** 0.5
 '''.lstrip()
 MISTAKES = """
+# Effort
+5 minutes, easy
+
 # Hints
 
 1. Every query meets every key.

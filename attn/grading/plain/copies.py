@@ -7,7 +7,8 @@ import re
 from pathlib import Path
 from typing import Any
 
-from attn.exercises.cells import without_check_outputs
+from attn.exercises import sources
+from attn.exercises.cells import exercise_id, without_check_outputs
 from attn.grading.plain.museum import with_index
 from attn.grading.plain.targets import (
     Targets,
@@ -42,6 +43,8 @@ def copy_of(notebook: Any, *, set_up: bool, repository: str = "") -> Any:
         if cell["cell_type"] == "markdown":
             cells.append({**cell, "source": plain(cell["source"], about)})
         elif not _installs(cell):
+            if name := exercise_id(cell):
+                cells[-1]["source"] += f"\n\n*{sources.effort(name)}*"
             cells += _code(cell, about)
         elif set_up:
             installer = _installing_from(repository, cell["source"])

@@ -1,0 +1,108 @@
+"""Repeat the book's experiments, and record the margins of its claims.
+
+``python -m attn.claims [NOTEBOOK…]`` runs the experiments of these chapters,
+of all by default, with four seeds, with twice the steps and with the longer
+run's, two at a time, and writes ``attn/claims/record/``. ``--stale`` leaves
+out those whose code is as recorded. The exit status is 1 when a claim fails.
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import sys
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from pathlib import Path
+from typing import Any
+
+from attn.claims import record
+
+
+def main(words: list[str] | None = None) -> int:
+    """Repeat experiments, and return the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m attn.claims")
+    parser.add_argument("notebooks", type=Path, nargs="*")
+    parser.add_argument("--stale", action="store_true")
+    parser.add_argument("--processes", type=int, default=2)
+    args = parser.parse_args(words)
+
+    from tqdm import tqdm
+
+    from attn.bench.results import about_this_machine
+    from attn.claims import run
+    from attn.grading import notebooks
+
+    paths = args.notebooks or notebooks.pristine()
+    about = about_this_machine("notebooks", "solutions")
+    context = multiprocessing.get_context("spawn")
+    status = 0
+    with ProcessPoolExecutor(
+        args.processes, context, _one_thread, max_tasks_per_child=1
+    ) as pool:
+        jobs: dict[Future[Any], tuple[str, str]] = {}
+        for path in paths:
+            old, names = record.chapter(path.stem), run.experiments(path)
+            record_without_strangers(path.stem, old, names)
+            for name in names:
+                digest = run.digest(path, name)
+                if args.stale and old.get(name, {}).get("digest") == digest:
+                    continue
+                job = pool.submit(_entry, path, name, digest, about)
+                jobs[job] = path.stem, name
+        for job in tqdm(
+            as_completed(jobs), total=len(jobs), unit="experiment"
+        ):
+            stem, name = jobs[job]
+            try:
+                entry = job.result()
+            except Exception as error:
+                status = 1
+                print(f"{stem}: {name}: {error!r}", file=sys.stderr)
+                continue
+            entries = record.chapter(stem) | {name: entry}
+            order = run.experiments(_path(paths, stem))
+            record.write(stem, {x: entries[x] for x in order if x in entries})
+            for line in failures(entry):
+                status = 1
+                print(f"{stem}: {name}: {line}", file=sys.stderr)
+    return status
+
+
+def failures(entry: dict[str, Any]) -> list[str]:
+    """Return a line for each claim that failed in a run."""
+    return [
+        f"seed {run['seed']}, {run['steps']} steps: {one['text']}: "
+        f"{one['value']:.4g}, bound {one['bound']:.4g}"
+        for run in entry["runs"]
+        for one in run["claims"]
+        if not one["margin"] > 0
+    ]
+
+
+def record_without_strangers(
+    stem: str, entries: dict[str, Any], names: list[str]
+) -> None:
+    """Drop the entries of experiments that the chapter no longer has."""
+    if set(entries) - set(names):
+        record.write(stem, {x: entries[x] for x in names if x in entries})
+
+
+def _entry(path: Path, name: str, digest: str, about: Any) -> dict[str, Any]:
+    from attn.claims import run
+
+    runs = list(run.repeat(path, name))
+    return {"digest": digest, "about": about, "runs": runs}
+
+
+def _one_thread() -> None:
+    import torch
+
+    torch.set_num_threads(1)
+
+
+def _path(paths: list[Path], stem: str) -> Path:
+    return next(path for path in paths if path.stem == stem)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

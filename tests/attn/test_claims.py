@@ -1,0 +1,150 @@
+"""Claims are comparisons: asserted on a page, repeated by the runner."""
+
+import json
+
+import nbformat
+import pytest
+import torch
+
+from attn.claims import cells, claim, experiment, record, run
+from attn.claims.__main__ import failures, main
+
+
+@pytest.fixture
+def kept(tmp_path, monkeypatch):
+    """A record of its own, and pages that assert."""
+    monkeypatch.setattr(record, "FOLDER", tmp_path / "record")
+    monkeypatch.setattr(record, "REPEATING", False)
+    return tmp_path / "record"
+
+
+def test_a_claim_keeps_its_margin():
+    assert claim("a", torch.tensor(2.0), above=1.5).margin == 0.5
+    assert claim("a", 2, below=2.5).margin == 0.5
+    assert not claim("a", 2, above=2).holds, "equal is no margin"
+    assert not claim("a", float("nan"), above=0).holds
+
+
+@pytest.mark.parametrize("bounds", [{}, {"above": 1, "below": 2}])
+def test_a_claim_has_one_bound(bounds):
+    with pytest.raises(ValueError, match="one bound: above=… or below=…"):
+        claim("a", 1, **bounds)
+
+
+def test_a_page_asserts_its_claims(kept, capsys):
+    @experiment(steps=5)
+    def count(seed, steps):
+        return seed + steps
+
+    @count.shows
+    def right(result):
+        return [claim("it counts", result, above=4)]
+
+    @count.shows(after=5)
+    def right_then(result):
+        return [claim("it is at five", result, below=6)]
+
+    assert capsys.readouterr().out == (
+        "✓ it counts\n✓ after 5 steps, it is at five\n"
+    )
+    assert [x.text for x in count.claims(3, 5)] == [
+        "it counts",
+        "after 5 steps, it is at five",
+    ]
+    assert len(count.claims(0, 50)) == 1, "the other is about 5 steps"
+
+    with pytest.raises(AssertionError, match="it is large: 5, above 9"):
+
+        @count.shows
+        def wrong(result):
+            return [claim("it is large", result, above=9)]
+
+    with pytest.raises(ValueError, match="must show something"):
+        count.shows(lambda result: [])
+    with pytest.raises(ValueError, match="5 or 50, the steps of count; got 6"):
+        count.shows(after=6)(right)
+
+
+CELLS = (
+    "import math\nimport attn\nfrom attn.claims import claim, experiment",
+    "%xmode Minimal\nunused = missing",
+    "size = 3\nsizes = {}\nsizes['a'] = 1",
+    "def grow(n):\n    return size * n",
+    "@experiment(steps=2)\ndef growth(seed, steps):\n"
+    "    return grow(steps) + seed",
+    "print(growth())",
+    "bound = 5",
+    "@growth.shows\ndef it_grows(result):\n"
+    "    return [claim('it grows', result, above=bound)]",
+    "@growth.shows(after=20)\ndef long(result):\n"
+    "    return [claim('it is long', result, above=50)]",
+)
+
+
+def chapter(folder, *changes):
+    made = nbformat.v4.new_notebook()
+    for source in CELLS:
+        for old, new in changes:
+            source = source.replace(old, new)
+        made.cells.append(nbformat.v4.new_code_cell(source))
+    path = folder / "90_growth.ipynb"
+    nbformat.write(made, path)
+    run.sources.cache_clear()
+    return path
+
+
+def test_an_experiment_needs_the_cells_that_bind_its_names():
+    assert cells.needed(list(CELLS), "growth") == [0, 2, 3, 4, 6, 7, 8]
+
+
+def test_a_chapter_is_repeated_with_other_seeds_and_more_steps(tmp_path, kept):
+    path = chapter(tmp_path)
+    runs = list(run.repeat(path, "growth"))
+    ran = [(x["seed"], x["steps"]) for x in runs]
+    on_the_page = [(seed, 2) for seed in range(4)]
+    assert ran == [*on_the_page, (0, 4), *((seed, 20) for seed in range(4))]
+    assert [len(x["claims"]) for x in runs] == [1] * 5 + [2] * 4
+    assert runs[-1]["result"] == 63 and runs[-1]["claims"][1]["margin"] == 13
+    others = list(run.repeat(path, "growth", (8, 9)))
+    assert [x["seed"] for x in others] == [8, 9]
+
+
+def test_the_record_is_written_and_read_by_the_page(tmp_path, kept):
+    path = chapter(tmp_path)
+    assert main([str(path), "--processes", "1"]) == 0
+    entries = json.loads((kept / "90_growth.json").read_text("utf-8"))
+    assert entries["growth"]["digest"] == run.digest(path, "growth")
+    assert entries["growth"]["about"]["versions"]["torch"]
+    assert record.result("growth", 1, 20) == 61
+    with pytest.raises(LookupError, match="make claims"):
+        record.result("growth", 9, 20)
+
+
+def test_a_claim_that_fails_is_told(tmp_path, kept, capsys):
+    path = chapter(tmp_path, ("above=bound", "above=7"))
+    assert main([str(path), "--processes", "1"]) == 1
+    assert "growth: seed 0, 2 steps: it grows: 6, bound 7" in (
+        capsys.readouterr().err
+    )
+    entry = record.chapter("90_growth")["growth"]
+    assert len(failures(entry)) == 2
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        ("it grows", "it grows fast"),
+        ("above=bound", "below=bound"),
+        ("bound = 5", "bound = 4"),
+        ("size * n", "n * size"),
+    ],
+)
+def test_a_record_is_old_when_a_claim_or_its_code_is_new(tmp_path, change):
+    old = run.digest(chapter(tmp_path), "growth")
+    assert run.digest(chapter(tmp_path, change), "growth") != old
+
+
+def test_layout_and_comments_make_no_record_old(tmp_path):
+    old = run.digest(chapter(tmp_path), "growth")
+    change = ("    return grow", "    '''Grow.'''  # well\n\n    return grow")
+    assert run.digest(chapter(tmp_path, change), "growth") == old
