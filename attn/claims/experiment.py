@@ -5,11 +5,12 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
-
-from torch import Tensor
+from typing import TYPE_CHECKING, Any
 
 from attn.claims import record
+
+if TYPE_CHECKING:  # the book reads the record without torch
+    from torch import Tensor
 
 
 @dataclass(frozen=True)

@@ -15,13 +15,14 @@ from pygments.formatters import HtmlFormatter
 from pygments.lexers import PythonLexer
 from sphinx.application import Sphinx
 
+from attn.claims import record, table
 from attn.exercises import APPENDICES, CHAPTERS
 from attn.exercises.cells import points
 from attn.exercises.changes import chapter_changes
 from attn.grading.plain.targets import notebook, targets
 from attn_book.figures import DRAWINGS
 
-PLACE = re.compile("<!-- (start|nine_lines|cards|needs|mistakes) -->")
+PLACE = re.compile("<!-- (start|nine_lines|cards|needs|mistakes|claims) -->")
 LABELS = {stem: f"ch-{key}" for key, stem in CHAPTERS.items()}
 BEGINNING = re.compile(
     r"(?s)\*\*You need\*\*(.+?)\n\n.*\*\*It takes\*\* about (\d+) minutes"
@@ -43,6 +44,11 @@ def add_chapters(app: Sphinx, docname: str, source: list[str]) -> None:
         "appendices": [entry(stem) for stem in APPENDICES],
         "lines": nine_lines(CHAPTERS["sdp"]),
         "mistakes": chapter_changes,
+        "claims": record.chapters(),
+        "labels": LABELS,
+        "rows": table.rows,
+        "columns": table.columns,
+        "provenance": table.provenance,
     }
     render = app.builder.templates.render
     source[0] = PLACE.sub(lambda x: render(f"{x[1]}.md", what), source[0])

@@ -1,0 +1,94 @@
+"""Sum up the recorded runs of an experiment, a row for each claim."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Row:
+    """A claim and what its runs gave.
+
+    Args:
+        text: the claim.
+        bound: the bound of the run with the least margin, with its side.
+        values: of each kind of run, the value with the least margin, or
+            ``""`` where the claim is about other runs.
+        margin: the least margin of all runs.
+    """
+
+    text: str
+    bound: str
+    values: tuple[str, ...]
+    margin: str
+
+
+def columns(entry: dict[str, Any]) -> tuple[str, ...]:
+    """Return the kinds of run that an experiment has, as headings."""
+    return tuple(heading for heading, _ in _kinds(entry))
+
+
+def rows(entry: dict[str, Any]) -> list[Row]:
+    """Return a row for each claim of an experiment, in its order."""
+    texts = dict.fromkeys(
+        one["text"] for run in entry["runs"] for one in run["claims"]
+    )
+    return [_row(entry, text) for text in texts]
+
+
+def provenance(entry: dict[str, Any]) -> str:
+    """Return a record's machine, versions, date and commit in one line."""
+    about = entry["about"]
+    versions = ", ".join(f"{k} {v}" for k, v in about["versions"].items())
+    commit = about["commit"] or "unknown"
+    commit += " and changes" if about["changed"] else ""
+    return f"{about['cpu']}; {versions}; {about['date']}; commit {commit}"
+
+
+def _row(entry: dict[str, Any], text: str) -> Row:
+    made = [
+        (run, one)
+        for run in entry["runs"]
+        for one in run["claims"]
+        if one["text"] == text
+    ]
+    least = min((one for _, one in made), key=_margin)
+    values = []
+    for _, belongs in _kinds(entry):
+        found = [one for run, one in made if belongs(run)]
+        worst = min(found, key=_margin, default=None)
+        values.append(f"{worst['value']:.3g}" if worst else "")
+    side = "above" if least["above"] else "below"
+    return Row(
+        text,
+        f"{side} {least['bound']:.3g}",
+        tuple(values),
+        f"{least['margin']:.2g}",
+    )
+
+
+def _kinds(
+    entry: dict[str, Any],
+) -> list[tuple[str, Callable[[dict[str, Any]], bool]]]:
+    """Return the headings and tests of an experiment's kinds of run.
+
+    The runs come in the order of ``run.plan``: the page's steps, twice these,
+    and the longer run's.
+    """
+    found = []
+    for steps in dict.fromkeys(run["steps"] for run in entry["runs"]):
+        seeds = sum(run["steps"] == steps for run in entry["runs"])
+        heading = f"{steps:,} steps" if steps else ""
+        heading += f"{', ' if steps else ''}{seeds} seeds" * (seeds > 1)
+
+        def belongs(run: dict[str, Any], steps: int | None = steps) -> bool:
+            return run["steps"] == steps
+
+        found.append((heading, belongs))
+    return found
+
+
+def _margin(one: dict[str, Any]) -> float:
+    return one["margin"]
