@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+
 import pytest
 import torch
 from torch.utils.flop_counter import flop_registry
@@ -143,12 +145,12 @@ def test_products_of_a_forward_pass_are_what_torch_counts():
     for start, modules in {
         "query and output": (maps.q_proj, maps.out_proj),
         "key and value": (maps.k_proj, maps.v_proj),
-        "three maps": (block.feed_forward,),
-        "head, once": (model.head,),
+        "three matrices": (block.feed_forward,),
+        "output layer, once": (model.head,),
     }.items():
         assert values(heading, start) == products(*modules, of=x.E), start
     two = products(plain.blocks[0].feed_forward, of=48)
-    assert values(heading, "two maps", E=48, F=192) == two
+    assert values(heading, "two matrices", E=48, F=192) == two
     with Products() as counter:
         model.token_embedding(torch.zeros(x.B, x.L, dtype=torch.long))
     assert values(heading, "embedding") == [counter.total] * 2
@@ -187,6 +189,12 @@ def test_pairs_are_the_true_elements_of_masks():
     assert len(PAGE["Pairs"]) == 5
 
 
+def products_of_the_two_kernels():
+    """Count the calls of ``dot`` in the book's backward kernels."""
+    backward = pytest.importorskip("attn.kernels.backward")
+    return inspect.getsource(backward).count(" dot(")
+
+
 def test_operations_of_training_are_those_of_the_model():
     shapes = [
         cost.ModelShape(n, x.V, x.E, f, x.H, x.Hkv, x.D)
@@ -203,13 +211,14 @@ def test_operations_of_training_are_those_of_the_model():
         return whole - none
 
     heading = "FLOPs, training"
-    forward, plain, fused = values(heading, "map with")
+    forward, plain, fused, two = values(heading, "matrix with")
     assert 3 * forward == layer(True, forward=True, less=2)  # of three maps
     assert 3 * (forward + plain) == layer(False, less=2)
-    assert fused == plain
+    assert fused == two == plain
     weights = 2 * x.B * x.L * shapes[0].layer_weights
-    forward, plain, fused = values(heading, "attention", S=x.L)
+    forward, plain, fused, two = values(heading, "attention", S=x.L)
     assert forward == layer(True, forward=True) - weights
     assert forward + plain == layer(False) - 3 * weights
     assert forward + fused == layer(True) - 3 * weights
+    assert two == forward // 2 * products_of_the_two_kernels()
     assert len(PAGE[heading]) == 2
