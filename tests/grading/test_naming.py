@@ -351,7 +351,7 @@ def test_a_bias_too_many_is_named_with_its_map():
 
     verdict = judge(find("sdp-SelfAttention"), Biased)
     assert verdict.mistake == "A bias that the task does not have"
-    assert "a bias too many: k_proj." in verdict.message
+    assert "a bias that the task does not have: k_proj." in verdict.message
 
 
 def test_other_names_of_parameters_are_told():
@@ -373,7 +373,7 @@ def test_two_maps_that_are_one_object_are_named_as_such():
             self.k_proj = self.q_proj
 
     verdict = judge(find("sdp-SelfAttention"), Tied)
-    assert verdict.mistake == "Two maps are one"
+    assert verdict.mistake == "Two layers are one"
 
 
 def test_parameters_that_are_frozen_get_no_gradient():
