@@ -37,7 +37,7 @@ def main(words: list[str] | None = None) -> int:
     context = multiprocessing.get_context("spawn")
     status = 0
     with ProcessPoolExecutor(
-        args.processes, context, _one_thread, max_tasks_per_child=1
+        args.processes, context, run.one_thread, max_tasks_per_child=1
     ) as pool:
         jobs: dict[Future[Any], tuple[str, str]] = {}
         for path in paths:
@@ -47,7 +47,7 @@ def main(words: list[str] | None = None) -> int:
                 digest = run.digest(path, name)
                 if args.stale and old.get(name, {}).get("digest") == digest:
                     continue
-                job = pool.submit(_entry, path, name, digest, about)
+                job = pool.submit(run.entry, path, name, about)
                 jobs[job] = path.stem, name
         for job in tqdm(
             as_completed(jobs), total=len(jobs), unit="experiment"
@@ -85,19 +85,6 @@ def record_without_strangers(
     """Drop the entries of experiments that the chapter no longer has."""
     if set(entries) - set(names):
         record.write(stem, {x: entries[x] for x in names if x in entries})
-
-
-def _entry(path: Path, name: str, digest: str, about: Any) -> dict[str, Any]:
-    from attn.claims import run
-
-    runs = list(run.repeat(path, name))
-    return {"digest": digest, "about": about, "runs": runs}
-
-
-def _one_thread() -> None:
-    import torch
-
-    torch.set_num_threads(1)
 
 
 def _path(paths: list[Path], stem: str) -> Path:

@@ -6,7 +6,7 @@ import ast
 import builtins
 import hashlib
 import re
-from collections.abc import Iterator
+import symtable
 
 EXPERIMENT = "experiment"
 SHOWS = "shows"
@@ -40,45 +40,44 @@ def needed(sources: list[str], name: str) -> list[int]:
     A cell is needed when it binds a name, or changes an object, that a later
     needed cell uses.
     """
-    trees = [_parse(source) for source in sources]
     found = {
         i
         for i, source in enumerate(sources)
         if name in experiments(source) or name in shown(source)
     }
     wanted: set[str] = set()
-    for i in reversed(range(len(trees))):
-        if i in found or wanted & bound(trees[i]):
+    for i, source in reversed(list(enumerate(sources))):
+        if i in found or wanted & bound(source):
             found.add(i)
-            wanted |= used(trees[i])
+            wanted |= used(source)
     return sorted(found)
 
 
-def bound(tree: ast.Module) -> set[str]:
+def bound(source: str) -> set[str]:
     """Return the names that a cell binds or whose object it changes."""
-    names: set[str] = set()
-    for node in _outside_functions(tree):
-        match node:
-            case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
-                names.add(name)
-            case ast.Import(names=aliases) | ast.ImportFrom(names=aliases):
-                names |= {
-                    x.asname or x.name.partition(".")[0] for x in aliases
-                }
-            case ast.Name(id=name, ctx=ast.Store()):
-                names.add(name)
-            case ast.Subscript(value=ast.Name(id=name), ctx=ast.Store()):
-                names.add(name)
-    return names
-
-
-def used(tree: ast.Module) -> set[str]:
-    """Return the names that a cell reads, its functions included."""
-    names = {
-        node.id
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
+    symbols = _table(source).get_symbols()
+    names = {x.get_name() for x in symbols if x.is_assigned()}
+    names |= {x.get_name() for x in symbols if x.is_imported()}
+    return names | {
+        node.value.id
+        for node in ast.walk(_parse(source))
+        if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store)
+        if isinstance(node.value, ast.Name)
     }
+
+
+def used(source: str) -> set[str]:
+    """Return the names that a cell, or a function in it, reads from others."""
+    names, todo = set(), [_table(source)]
+    while todo:
+        table = todo.pop()
+        todo += table.get_children()
+        names |= {
+            x.get_name()
+            for x in table.get_symbols()
+            if x.is_referenced()
+            and (x.is_global() or table.get_type() == "module")
+        }
     return names - set(dir(builtins))
 
 
@@ -97,6 +96,10 @@ def _parse(source: str) -> ast.Module:
     return ast.parse(without_magics(source))
 
 
+def _table(source: str) -> symtable.SymbolTable:
+    return symtable.symtable(without_magics(source), "<cell>", "exec")
+
+
 def _without_docstrings(source: str) -> ast.Module:
     tree = _parse(source)
     for node in ast.walk(tree):
@@ -105,17 +108,6 @@ def _without_docstrings(source: str) -> ast.Module:
         ):
             node.body = node.body[1:] or [ast.Pass()]
     return tree
-
-
-def _outside_functions(tree: ast.Module) -> Iterator[ast.AST]:
-    todo: list[ast.AST] = list(tree.body)
-    while todo:
-        node = todo.pop()
-        yield node
-        if not isinstance(
-            node, ast.FunctionDef | ast.ClassDef | ast.Lambda | ast.ListComp
-        ):
-            todo += ast.iter_child_nodes(node)
 
 
 def _function(node: ast.expr) -> ast.expr:

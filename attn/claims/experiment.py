@@ -36,7 +36,7 @@ class Claim:
 
     @property
     def holds(self) -> bool:
-        """Whether the value is on its side of the bound; NaN never is."""
+        """Say if the value is on its side of the bound; NaN never is."""
         return self.margin > 0
 
     def __str__(self) -> str:
@@ -54,7 +54,7 @@ def claim(
     """Compare a measured value with a bound, under a name.
 
     Args:
-        text: what is claimed, in words that stand without the code.
+        text: what is claimed, in words that need no code to be understood.
         value: the measured number, of any 0-dim type.
         above, below: the bound, exactly one of the two.
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import linecache
 import os
 import time
@@ -57,7 +59,8 @@ def load(path: Path, name: str) -> Experiment:
         file = f"<{path.stem}, code cell {i}>"
         lines = text.splitlines(keepends=True)
         linecache.cache[file] = len(text), None, lines, file  # for Triton
-        exec(compile(text, file, "exec"), names)
+        with contextlib.redirect_stdout(io.StringIO()):
+            exec(compile(text, file, "exec"), names)
     found = names[name]
     if not isinstance(found, Experiment) or not found.stated:
         raise ValueError(f"{path.stem}: no claim rests on {name}")
@@ -103,3 +106,20 @@ def repeat(
         if steps is not None and steps == found.long_steps:
             run["result"] = found(seed, steps)
         yield run
+
+
+def entry(path: Path, name: str, about: dict[str, Any]) -> dict[str, Any]:
+    """Return what is recorded of an experiment: all its runs, and about them.
+
+    Spawned processes look functions up by their module, and a ``__main__``
+    is none: these two are here.
+    """
+    runs = list(repeat(path, name))
+    return {"digest": digest(path, name), "about": about, "runs": runs}
+
+
+def one_thread() -> None:
+    """Keep a process to one thread: others run beside it."""
+    import torch
+
+    torch.set_num_threads(1)

@@ -77,7 +77,7 @@ def _kinds(
     The runs come in the order of ``run.plan``: the page's steps, twice these,
     and the longer run's.
     """
-    found = []
+    found: list[tuple[str, Callable[[dict[str, Any]], bool]]] = []
     for steps in dict.fromkeys(run["steps"] for run in entry["runs"]):
         seeds = sum(run["steps"] == steps for run in entry["runs"])
         heading = f"{steps:,} steps" if steps else ""
