@@ -22,5 +22,5 @@ CHAPTERS = {
 }
 """Short key of an exercise id, and the file name of its chapter."""
 
-APPENDICES = ("museum",)
+APPENDICES = ("where_this_went", "museum")
 """File names of notebooks without exercises."""

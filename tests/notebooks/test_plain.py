@@ -125,7 +125,7 @@ def test_code_and_formulas_stay_as_they_were(made):
         if cell["cell_type"] != "code" and "caption-" not in cell["id"]
         for x in written(cell["source"])
     ]
-    assert len(before) > 20
+    assert len(before) > (20 if made.stem[:2].isdigit() else 5)
     assert after == before
 
 
