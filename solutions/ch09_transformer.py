@@ -16,9 +16,9 @@ def layer_norm(
     Mean and variance are those of one token, over its E features; the
     variance divides by E, and ``eps`` is added to it under the root.
     Compute in float32 whatever the dtype of ``x``, and round once, at
-    the end. PyTorch's layer and batch norms are refused. The check uses
-    tokens of large mean, one token that is constant, half precision,
-    and gradients. BERT and GPT-2 have two of these in every block.
+    the end. PyTorch's layer and batch norms are not allowed. The check
+    uses tokens of large mean, a constant token, half precision, and
+    gradients. BERT and GPT-2 have two of these in every block.
 
     Args:
         x: ``(..., E)``.
@@ -39,12 +39,12 @@ def layer_norm(
 def rms_norm(x: Tensor, weight: Tensor, eps: float = 1e-6) -> Tensor:
     """Give every token a root mean square of 1, then scale.
 
-    Divide by the root of the mean of the squares over E, ``eps`` added
-    to that mean. No mean is subtracted and nothing is shifted. Compute
+    Divide by the root of the mean of the squares over E, with ``eps``
+    added to that mean. No mean is subtracted and no bias added. Compute
     in float32 and round once, at the end: in float16, the square of 300
-    is infinite. PyTorch's norms are refused. The check uses tokens of
-    large mean, a token of zeros, half precision, and gradients. It is
-    the norm of Llama, Qwen, Gemma and Mistral.
+    is infinite. PyTorch's norms are not allowed. The check uses tokens
+    of large mean, a token of zeros, half precision, and gradients. It
+    is the norm of Llama, Qwen, Gemma and Mistral.
 
     Args:
         x: ``(..., E)``.
@@ -62,20 +62,20 @@ def rms_norm(x: Tensor, weight: Tensor, eps: float = 1e-6) -> Tensor:
 class SwiGLU(nn.Module):
     """The feed-forward half of a Llama block.
 
-    Three ``nn.Linear`` maps without bias: ``gate_proj`` and ``up_proj``
-    from E to the hidden size, ``down_proj`` back to E. The SiLU of the
-    gate multiplies what ``up_proj`` gives, feature by feature. The
-    check loads its own weights, under these names, with hidden sizes
-    above and below E, and compares gradients. Most of a model's
-    weights are in these three maps.
+    Three ``nn.Linear`` layers without bias: ``gate_proj`` and
+    ``up_proj`` from E to the hidden size, ``down_proj`` back to E. The
+    SiLU of the gate multiplies the output of ``up_proj``, feature by
+    feature. The check loads its own weights under these names, with
+    hidden sizes above and below E, and compares gradients. In Llama
+    most weights are in these three matrices.
     """
 
     def __init__(self, embed_dim: int, hidden_dim: int):
-        """Create the three maps.
+        """Create the three layers.
 
         Args:
             embed_dim: ``E``.
-            hidden_dim: features between the maps.
+            hidden_dim: features between the layers.
         """
         super().__init__()
         self.gate_proj = nn.Linear(embed_dim, hidden_dim, bias=False)
@@ -91,9 +91,9 @@ class SwiGLU(nn.Module):
 class TransformerBlock(nn.Module):
     """A whole Llama block: pre-norm, causal, rotary, grouped heads.
 
-    In words: ``x + attention(norm(x))``, then ``x + swiglu(norm(x))``.
-    Use your ``rms_norm`` and ``SwiGLU``, ``apply_rope(x, cos, sin)`` on
-    the heads of queries and keys, and PyTorch's attention or your own:
+    First ``x + attention(norm(x))``, then ``x + swiglu(norm(x))``. Use
+    your ``rms_norm`` and ``SwiGLU``, ``apply_rope(x, cos, sin)`` on the
+    heads of queries and keys, and your own attention or PyTorch's
     ``scaled_dot_product_attention`` with ``enable_gqa``. D is E // H.
     The check loads its own weights under the names that ``__init__``
     lists, varies Hkv, and compares gradients.
@@ -171,7 +171,7 @@ def tie_and_init(
     and ``…down_proj.weight``, are also divided by the root of
     ``2 * num_layers``, the number of additions. Vectors belong to norms
     and are ones. ``head.weight`` is the tensor of ``embedding.weight``.
-    The check compares the first loss too.
+    The check also compares the first loss.
 
     Args:
         noise: by name, ``(n, m)`` or ``(n,)``.
@@ -205,10 +205,10 @@ def sample(
 
     Divide the logits by ``temperature``. Then keep the ``top_k`` most
     likely tokens. Of these, whose probabilities now add up to 1, keep
-    the fewest that reach ``top_p``, the most likely first, and draw
+    the fewest whose sum reaches ``top_p``, likeliest first, and draw
     one. The check compares how often each token is drawn, and tries the
-    limits; no two logits of a text are equal. With these three numbers
-    a chat is bold or boring.
+    limits; no two logits of a text are equal. These three numbers make
+    a chat bold or boring.
 
     Args:
         logits: ``(B, V)``.
@@ -247,11 +247,11 @@ def map_llama_weights(
 
     Yours are ``embedding.weight``, those of ``TransformerBlock`` after
     ``blocks.0.`` and so on, ``norm`` and ``head.weight``. Without
-    ``lm_head.weight`` the head is tied: it is the embedding. Other
-    buffers, such as ``…inv_freq``, are left out. In an ``interleaved``
-    file, move the rows of queries and keys to where ``apply_rope``
-    expects them, head by head. The check compares each tensor, of up to
-    twelve layers. With this your code speaks.
+    ``lm_head.weight`` the head is tied: it is the embedding. Leave out
+    other buffers, such as ``…inv_freq``. In an ``interleaved`` file,
+    move the rows of queries and keys to where ``apply_rope`` expects
+    them, head by head. The check compares each tensor, of up to twelve
+    layers. With this your code runs a published model.
 
     Args:
         state: by transformers' name, as printed above.
