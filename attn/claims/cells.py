@@ -16,7 +16,7 @@ def experiments(source: str) -> list[str]:
     """Return the names of the experiments that a cell defines."""
     return [
         node.name
-        for node in _parse(source).body
+        for node in ast.walk(_parse(source))
         if isinstance(node, ast.FunctionDef)
         if any(_called(x) == EXPERIMENT for x in node.decorator_list)
     ]
@@ -26,7 +26,7 @@ def shown(source: str) -> list[str]:
     """Return the experiments about which a cell makes claims."""
     return [
         name.value.id
-        for node in _parse(source).body
+        for node in ast.walk(_parse(source))
         if isinstance(node, ast.FunctionDef)
         for name in map(_function, node.decorator_list)
         if isinstance(name, ast.Attribute) and name.attr == SHOWS

@@ -97,6 +97,11 @@ def test_an_experiment_needs_the_cells_that_bind_its_names():
     assert cells.needed(list(CELLS), "growth") == [0, 2, 3, 4, 6, 7, 8]
 
 
+def test_an_experiment_may_depend_on_what_is_installed():
+    source = "if True:\n    " + CELLS[4].replace("\n", "\n    ")
+    assert cells.experiments(source) == ["growth"]
+
+
 def test_a_chapter_is_repeated_with_other_seeds_and_more_steps(tmp_path, kept):
     path = chapter(tmp_path)
     runs = list(run.repeat(path, "growth"))
