@@ -23,11 +23,18 @@ Run = tuple[int, int | None]  # its seed, and its steps if it has any
 
 @cache
 def sources(path: Path) -> list[str]:
-    """Return the code cells of a chapter, solutions in place of stubs."""
+    """Return the code of a chapter's cells, with solutions for stubs.
+
+    A cell that is to fail counts as empty.
+    """
     from attn.grading import notebooks
 
     solved = notebooks.solved(notebooks.read(path))
-    return [x.source for x in solved.cells if x.cell_type == "code"]
+    return [
+        "" if "raises-exception" in x.metadata.get("tags", ()) else x.source
+        for x in solved.cells
+        if x.cell_type == "code"
+    ]
 
 
 def experiments(path: Path) -> list[str]:

@@ -87,6 +87,9 @@ def chapter(folder, *changes):
         for old, new in changes:
             source = source.replace(old, new)
         made.cells.append(nbformat.v4.new_code_cell(source))
+    wrong = nbformat.v4.new_code_cell("size = size / 0")
+    wrong.metadata["tags"] = ["raises-exception"]
+    made.cells.insert(3, wrong)
     path = folder / "90_growth.ipynb"
     nbformat.write(made, path)
     run.sources.cache_clear()
