@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from attn.claims import record
+
 
 @dataclass(frozen=True)
 class Row:
@@ -23,6 +25,29 @@ class Row:
     bound: str
     values: tuple[str, ...]
     margin: str
+
+
+@dataclass(frozen=True)
+class Table:
+    """What the book shows of an experiment.
+
+    Args:
+        columns: the kinds of run, as headings.
+        rows: the claims.
+        provenance: machine, versions, date and commit.
+    """
+
+    columns: tuple[str, ...]
+    rows: list[Row]
+    provenance: str
+
+
+def chapter(stem: str) -> dict[str, Table]:
+    """Return the table of each experiment of a chapter, by name."""
+    return {
+        name: Table(columns(entry), rows(entry), provenance(entry))
+        for name, entry in record.chapter(stem).items()
+    }
 
 
 def columns(entry: dict[str, Any]) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ from pygments.formatters import HtmlFormatter
 from pygments.lexers import PythonLexer
 from sphinx.application import Sphinx
 
-from attn.claims import record, table
+from attn.claims import table
 from attn.exercises import APPENDICES, CHAPTERS
 from attn.exercises.cells import points
 from attn.exercises.changes import chapter_changes
@@ -44,11 +44,6 @@ def add_chapters(app: Sphinx, docname: str, source: list[str]) -> None:
         "appendices": [entry(stem) for stem in APPENDICES],
         "lines": nine_lines(CHAPTERS["sdp"]),
         "mistakes": chapter_changes,
-        "claims": record.chapters(),
-        "labels": LABELS,
-        "rows": table.rows,
-        "columns": table.columns,
-        "provenance": table.provenance,
     }
     render = app.builder.templates.render
     source[0] = PLACE.sub(lambda x: render(f"{x[1]}.md", what), source[0])
@@ -89,6 +84,7 @@ def chapter(stem: str) -> dict[str, Any]:
         "needs": [y for x, y in LABELS.items() if f"({x}.ipynb)" in found[1]],
         "minutes": found[2],
         "points": points(notebook(stem)),
+        "claims": table.chapter(stem),
     }
 
 

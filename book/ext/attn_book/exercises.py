@@ -55,11 +55,7 @@ def with_additions(notebook: Any, templates: Any) -> Iterator[Cell]:
         tags = cell["metadata"].setdefault("tags", [])  # on the page, classes
         figures = [x.removeprefix(TOUCH) for x in tags if x.startswith(TOUCH)]
         if name := exercise_id(cell):
-            about = {
-                "name": name,
-                "task": task(name),
-                "effort": sources.effort(name),
-            }
+            about = {"name": name, "task": task(name), "sources": sources}
             yield new("exercise-card", points=worth.get(name, 0), **about)
             tags.append("exercise")
             bare = sources.stub(name, docstrings=False)
