@@ -29,7 +29,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Table:
-    """What the book shows of an experiment.
+    """Hold what the book shows of an experiment.
 
     Args:
         columns: the kinds of run, as headings.
