@@ -171,7 +171,8 @@ def experiment(
         function: runs the experiment and returns what was measured: numbers,
             lists and dicts with string keys where the longer run is shown.
         steps: the page's own number of training steps.
-        longer: how many times these steps the longer run takes.
+        longer: how many times these steps the longer run takes; ten times is
+            run in any case.
     """
     if function is None:
         return lambda f: Experiment(f, steps, longer)
