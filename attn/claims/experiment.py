@@ -171,9 +171,16 @@ def experiment(
         function: runs the experiment and returns what was measured: numbers,
             lists and dicts with string keys where the longer run is shown.
         steps: the page's own number of training steps.
-        longer: how many times these steps the longer run takes; ten times is
-            run in any case.
+        longer: how many times these steps the longer run takes, at least 10.
+
+    Raises:
+        ValueError: ``longer`` is less than 10.
     """
+    if longer < 10:
+        raise ValueError(
+            f"longer must be at least 10, or what comes later stays unseen; "
+            f"got {longer}"
+        )
     if function is None:
         return lambda f: Experiment(f, steps, longer)
     return Experiment(function, steps, longer)

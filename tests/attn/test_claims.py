@@ -63,6 +63,8 @@ def test_a_page_asserts_its_claims(kept, capsys):
         count.shows(lambda result: [])
     with pytest.raises(ValueError, match="5 or 50, the steps of count; got 6"):
         count.shows(after=6)(right)
+    with pytest.raises(ValueError, match="longer must be at least 10.*got 3"):
+        experiment(steps=5, longer=3)
 
 
 CELLS = (

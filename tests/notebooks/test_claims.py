@@ -39,7 +39,7 @@ def test_every_recorded_claim_holds_with_a_margin(path, name):
     page = ran[0][1]
     assert ran[:4] == [(seed, page) for seed in range(4)]
     if page is not None:
-        assert ran[4] == (0, 2 * page) and (0, 10 * page) in ran
+        assert ran[4] == (0, 2 * page) and ran[5][1] >= 10 * page
     assert all(x["claims"] for x in entry["runs"][:4])
     assert failures(entry) == []
 
