@@ -110,9 +110,14 @@ def varlen(
     values = value.transpose(0, 1).split(k_lens, 1)
     outs = []
     for q, k, v in zip(queries, keys, values, strict=True):
-        L, S = q.shape[1], k.shape[1]
+        q, k, v = q[None], k[None], v[None]  # FLASH needs a batch axis
+        L, S = q.shape[2], k.shape[2]
         mask = torch.ones(L, S, dtype=torch.bool)
         if is_causal:
             mask = mask.tril(S - L)
-        outs.append(F.scaled_dot_product_attention(q, k, v, mask))
+        square = is_causal and L == S  # then the flag is enough
+        out = F.scaled_dot_product_attention(
+            q, k, v, None if square else mask, is_causal=square
+        )
+        outs.append(out[0])
     return torch.cat(outs, 1).transpose(0, 1)  # (T, H, Dv)
