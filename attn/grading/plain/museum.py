@@ -66,7 +66,8 @@ def _exhibits(notebook: Any) -> Iterator[dict[str, str]]:
             continue
         for block in blocks.split("".join(cell["source"])):
             match block:
-                case blocks.Label(label):
+                case blocks.Label(name):
+                    label = label or name  # a second one is an old permalink
                     continue
                 case blocks.Prose(text) if text.startswith(("## ", "### ")):
                     if exhibit:
