@@ -15,14 +15,14 @@ def score_mod(
     slopes: Tensor,
     start: Tensor,
 ) -> Tensor:
-    """Cap a score, then lower it by distance, as FlexAttention asks.
+    """Cap a score, then lower it by the distance of query and key.
 
     First ``cap * tanh(score / cap)``, as in Gemma 2. Then subtract the
-    head's slope times the distance: how far apart query and key are, in
-    either direction. Query ``q_idx`` of row ``b`` is at position
-    ``start[b] + q_idx``; key ``kv_idx`` is at ``kv_idx``. The check
-    passes single numbers and whole grids, so an ``if`` will not do. The
-    compiler writes this into the kernel, between two products.
+    head's slope times the distance, in either direction. Query
+    ``q_idx`` of row ``b`` is at position ``start[b] + q_idx``; key
+    ``kv_idx`` is at ``kv_idx``. The check passes single elements and
+    whole grids, so an ``if`` does not work. FlexAttention compiles such
+    a function into its kernel, between the two matrix products.
 
     Args:
         score: scaled scores, ``()`` or ``(B, H, L, S)``.
@@ -46,12 +46,12 @@ def block_mask(
     """List the blocks of a mask that a kernel has to visit.
 
     A block is **full** if all of its ``block_size ** 2`` pairs may
-    attend, **partial** if some may, else empty. At the edges, pairs
-    that do not exist count as masked, so a cut block is never full. An
-    order holds every column once: the blocks to visit, ascending, then
-    the others, ascending. The check compares with PyTorch's
-    ``BlockMask``, integers exactly. A kernel visits only what is
-    listed, and asks the mask only in partial blocks.
+    attend, **partial** if only some may, and empty if none may. At the
+    edges, pairs that do not exist count as masked, so a cut block is
+    never full. An order holds every column once: the blocks to visit,
+    ascending, then the others, ascending. The check compares integers
+    with those of PyTorch's ``BlockMask``. A kernel visits only the
+    listed blocks, and evaluates the mask only in partial ones.
 
     Args:
         mask: bool, True = may attend, ``(B, H, L, S)``.
@@ -90,15 +90,15 @@ def varlen(
     (that one excluded), and keys by ``cu_seq_k``. Scale by
     ``1 / sqrt(D)``. Causal is bottom right: a sequence's last query
     sees all of its keys. A query without keys gives 0. A length may be
-    0, too. The check measures memory: no scores between sequences, none
-    for padding. Use anything of PyTorch.
+    0, too. You may call any function of PyTorch. The check measures
+    memory: no scores between sequences, none for padding.
 
     Args:
         query: ``(T, H, D)``, all sequences end to end.
         key: ``(Tk, H, D)``.
         value: ``(Tk, H, Dv)``.
         cu_seq_q: borders ``(N + 1,)``, 0 to ``T``, int32 or int64.
-        cu_seq_k: borders ``(N + 1,)``, 0 to ``Tk``, likewise.
+        cu_seq_k: borders ``(N + 1,)``, 0 to ``Tk``, of the same dtype.
         is_causal: mask the future.
 
     Returns:

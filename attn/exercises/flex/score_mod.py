@@ -178,7 +178,7 @@ def _sigmoid(score, b, h, q_idx, kv_idx, cap, slopes, start):
     return capped - slopes[h] * (start[b] + q_idx - kv_idx).abs()
 
 
-@exercise.equivalent("index_select in place of indexing")
+@exercise.equivalent("index_select instead of indexing")
 def _index(score, b, h, q_idx, kv_idx, cap, slopes, start):
     slope = slopes.index_select(0, h.reshape(-1)).view(h.shape)
     first = torch.take(start, b.long())
