@@ -12,8 +12,8 @@ class KVCache(nn.Module):
     A call appends those of new tokens and returns all of them, with the
     number that were there before: the position of the first new token.
     It is empty at first. The check feeds a text in chunks of one token
-    and of many, in training and evaluation mode, in half precision, and
-    looks whether what an earlier call returned has changed. Every
+    and of many, in training and evaluation mode and in half precision,
+    and makes sure that no later call changes an earlier result. A
     language model that writes has one of these in each layer.
     """
 
@@ -62,8 +62,8 @@ def decode_step(
     rows of *their* positions, append keys and values to the past, and
     let each new token see all tokens up to itself. PyTorch's attention
     is allowed. The check uses one new token, several, an empty past (a
-    prompt), and groups of heads. One position too few, and a model
-    still writes, but worse.
+    prompt), and groups of heads. With positions that are wrong by one,
+    a model still writes, but worse.
 
     Args:
         query: ``(B, H, L, D)``, not rotated.
@@ -94,11 +94,11 @@ class StaticCache(nn.Module):
     """Attend over memory of a fixed size that is written in place.
 
     Memory for ``capacity`` tokens is allocated once. A call writes the
-    new keys and values at ``position``, the next one behind it, and so
-    on; each new query sees all tokens up to its own position, and
-    nothing behind. ``position`` is a tensor and stays one: a graph of
-    which it is an input is compiled once, for every step. The check
-    measures memory, writes chunks, and goes back to an earlier place.
+    new keys and values from ``position`` onwards; each new query sees
+    all tokens up to its own position, and nothing after it. Keep
+    ``position`` a tensor: a graph that takes it as an input is compiled
+    once and serves every step. The check measures memory, writes
+    chunks, and goes back to an earlier place.
     """
 
     def __init__(
@@ -165,8 +165,8 @@ def sink_cache(
     ``apply_rope(x, cos, sin)``, by their places *in the cache*: 0, 1,
     2, … without a gap, as StreamingLLM does. The check uses texts
     that are short, long and just long enough, and zeros for either
-    number. So a model reads a text without end, in memory that does
-    not grow.
+    number. With this, a model reads a text without end in memory that
+    does not grow.
 
     Args:
         key: of all tokens, ``(B, Hkv, S, D)``, not rotated.
@@ -206,8 +206,8 @@ def attention_cost(
     Count both matrix products, a multiplication with its addition as
     two FLOPs; and query, key, value and output, each moved once: scores
     stay on the chip. The slower of arithmetic and traffic bounds the
-    time. The check compares prefill, decoding and chunks, exactly. Then
-    you can say why a faster chip would not help.
+    time. The check compares prefill, decoding and chunks, exactly. The
+    counts show why more FLOP/s alone would not speed up decoding.
 
     Args:
         batch: sequences, ``B``.
