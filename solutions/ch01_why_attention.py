@@ -31,8 +31,8 @@ def gradient_by_distance(states: Tensor, weight: Tensor) -> Tensor:
     result is the Frobenius norm (the root of the sum of squares, what
     ``torch.linalg.norm`` gives) of the ``(E, E)`` matrix of derivatives
     of the last state by the state ``d`` steps before it; entry 0 is
-    that of the identity. The check varies ``L`` from 1, and ``E``. Long
-    memory fails here.
+    that of the identity. The check varies ``L`` from 1, and ``E``.
+    This matrix shows where long-range memory breaks down.
 
     Args:
         states: ``(L, E)``, first to last.
@@ -61,8 +61,8 @@ def kernel_regression(
     mean under these weights. PyTorch's softmax may be used, not its
     attention. The check tries one key, small and large bandwidths,
     queries far from every key (``exp`` alone gives 0 / 0 there) or
-    exactly at one, and gradients. Statisticians have had this since
-    1964.
+    exactly at one, and gradients. Only "near" separates this from
+    attention.
 
     Args:
         query: ``(L, D)``.
@@ -92,8 +92,8 @@ def soft_lookup(
     scores, and the result is the mean of the values under them. Write
     it yourself: PyTorch's attention is refused. The check uses two to
     four axes, temperatures from 0.01 to 100, large scores, float64,
-    views, and gradients. It is the whole of attention but for one
-    number, which the next chapter derives.
+    views, and gradients. This is attention, except for one number,
+    which the next chapter derives.
 
     Args:
         query: ``(..., L, D)``.
