@@ -66,8 +66,8 @@ def apply_rope_interleaved(
     rotated by ``position * inv_freq[i]``, each result in its old place.
     Everything else is as in ``apply_rope``: the first R features,
     angles in float32, the result in the dtype of ``x``. Meta's own
-    Llama files and GPT-J are in this layout; with the other one their
-    first token is right and the rest is noise.
+    Llama files and GPT-J are in this layout; with the other one every
+    token but the first is rotated wrongly.
 
     Args:
         x: ``(..., L, D)``; ``(B, H, L, D)`` if positions are (B, L).

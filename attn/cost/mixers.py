@@ -56,7 +56,8 @@ def mixer_cost(
     Path lengths are rounded up; a path of several layers costs as many. The
     published table names ``log_k L`` for convolutions, which is true of
     dilated ones, and no projections for attention, which are most of it
-    while ``L`` is below ``4 E`` (causal) or ``2 E`` (full). Convolutions are as parallel as attention.
+    while ``L`` is below ``4 E`` (causal) or ``2 E`` (full). Convolutions are
+    as parallel as attention.
 
     Args:
         kind: a name of the table.
