@@ -8,8 +8,21 @@ from typing import Any
 
 import numpy.random as numpys
 import torch
+from numpy.random.mtrand import get_bit_generator, set_bit_generator
 
 _SEED = 271_828_182_845  # none that an answer would set
+
+#: NumPy's own, taken before there is any answer. The state of one that an
+#: answer puts in its place is never read: that could run the answer's code.
+_NUMPYS = get_bit_generator()
+_THEIR_KINDS = (
+    numpys.MT19937,
+    numpys.PCG64,
+    numpys.PCG64DXSM,
+    numpys.Philox,
+    numpys.SFC64,
+)
+_REPLACED = "another generator"
 
 
 class Generators:
@@ -20,9 +33,11 @@ class Generators:
     """
 
     def __enter__(self) -> Generators:
+        self._found = get_bit_generator()
+        if self._found is not _NUMPYS:
+            set_bit_generator(_NUMPYS)
         self._torch = torch.get_rng_state()
-        self._python = random.getstate()
-        self._numpy = numpys.get_state()  # noqa: NPY002
+        self._python, self._numpy = _states()
         self._now = self._first = _comparable(self._python, self._numpy)
         return self
 
@@ -37,8 +52,7 @@ class Generators:
 
     def changed(self) -> frozenset[str]:
         """Return whose were drawn from, or seeded, since the last time."""
-        state = numpys.get_state()  # noqa: NPY002
-        before, self._now = self._now, _comparable(random.getstate(), state)
+        before, self._now = self._now, _comparable(*_states())
         return frozenset(k for k, x in self._now.items() if before[k] != x)
 
     def __exit__(
@@ -53,16 +67,26 @@ class Generators:
         if self._now["Python's"] != self._first["Python's"]:
             random.setstate(self._python)
         if self._now["NumPy's"] != self._first["NumPy's"]:
+            if get_bit_generator() is not _NUMPYS:
+                set_bit_generator(_NUMPYS)
             numpys.set_state(self._numpy)  # noqa: NPY002
+        # A generator of another class is not put back: it would run code.
+        if self._found is not _NUMPYS and type(self._found) in _THEIR_KINDS:
+            set_bit_generator(self._found)
+
+
+def _states() -> tuple[Any, Any]:
+    """Return the states of Python's and of NumPy's generator."""
+    is_own = get_bit_generator() is _NUMPYS
+    numpy = numpys.get_state() if is_own else _REPLACED  # noqa: NPY002
+    return random.getstate(), numpy
 
 
 def _comparable(python: Any, numpy: Any) -> dict[str, Any]:
-    _, keys, *rest = numpy
-    return {
-        "PyTorch's": _torchs(),
-        "Python's": python,
-        "NumPy's": (keys.tobytes(), *rest),
-    }
+    if numpy is not _REPLACED:
+        _, keys, *rest = numpy
+        numpy = keys.tobytes(), *rest
+    return {"PyTorch's": _torchs(), "Python's": python, "NumPy's": numpy}
 
 
 def _torchs() -> bytes:

@@ -114,8 +114,8 @@ def run(
                 output = call(*inputs.args, **inputs.kwargs)
             if verify:
                 verify()
+            result = kept(output)  # before anything else is looked at
             outcome.drew = generators.changed()
-            result = kept(output)
             outcome.output = compared(result, case)
             outcome.repeats = any(same(result, x) for x in copies)
             effect = _changes(call, case, weights)

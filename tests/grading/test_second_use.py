@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from numpy.random.mtrand import get_bit_generator, set_bit_generator
 from torch import nn
 
 from attn.exercises.spec import every_exercise, find
@@ -246,6 +247,7 @@ def test_a_seed_inside_is_told(answer):
         (lambda: nn.Linear(2, 2), "PyTorch's"),
         (lambda: np.random.rand(3), "NumPy's"),  # noqa: NPY002
         (lambda: np.random.seed(0), "NumPy's"),  # noqa: NPY002
+        (lambda: set_bit_generator(np.random.PCG64(0)), "NumPy's"),
         (lambda: random.random(), "Python's"),
         (lambda: random.seed(0), "Python's"),
     ],
@@ -255,11 +257,24 @@ def test_an_answer_that_needs_no_coins_leaves_them_alone(touch, whose):
         touch()
         return right(*args)
 
-    before = torch.get_rng_state(), random.getstate()
+    before = torch.get_rng_state(), random.getstate(), get_bit_generator()
     message = judge(FUNCTION, answer).message
     assert f"it draws random numbers from {whose} global" in message
     assert torch.equal(torch.get_rng_state(), before[0])
     assert random.getstate() == before[1]
+    assert get_bit_generator() is before[2]
+
+
+def test_a_generator_that_was_there_before_the_check_is_there_after_it():
+    own, before = np.random.PCG64(0), get_bit_generator()
+    try:
+        set_bit_generator(own)
+        state = own.state
+        assert judge(FUNCTION, right).passed
+        assert get_bit_generator() is own
+        assert own.state == state
+    finally:
+        set_bit_generator(before)
 
 
 def test_noise_is_called_noise_and_not_a_wrong_sum():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import signal
 import sys
 import threading
@@ -99,6 +100,7 @@ def run(args: argparse.Namespace) -> int:
         worth = points.read(args.points) if args.points else {}
         found += submissions.find(args.paths, skip=args.out)
         with (
+            _nothing_imported_from_here(),
             _stoppable(),
             batch.opened(
                 args.out, args.paths, args.seed, args.timeout, worth
@@ -130,6 +132,28 @@ def run(args: argparse.Namespace) -> int:
         )
         return 130
     return 0
+
+
+@contextmanager
+def _nothing_imported_from_here() -> Iterator[None]:
+    """Keep the current folder from what this and new interpreters import.
+
+    Submissions are often there, and one could be called ``signal.py``.
+    """
+    path, safe = sys.path[:], os.environ.get("PYTHONSAFEPATH")
+    here, home = Path.cwd(), Path(__file__).resolve().parents[3]
+    sys.path[:] = [x for x in path if Path(x).resolve() != here]
+    if home == here:  # a copy of the book that is not installed
+        sys.path.append(str(home))
+    os.environ["PYTHONSAFEPATH"] = "1"
+    try:
+        yield
+    finally:
+        sys.path[:] = path
+        if safe is None:
+            del os.environ["PYTHONSAFEPATH"]
+        else:
+            os.environ["PYTHONSAFEPATH"] = safe
 
 
 def _report(results: Sequence[Result], out: Path) -> None:

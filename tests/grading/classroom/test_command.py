@@ -121,6 +121,22 @@ def test_a_package_that_is_missing_is_named(attn_grade, klass, monkeypatch):
     assert "attn[learn,grade]" in err
 
 
+def test_no_submission_is_imported_whatever_its_name(
+    attn_grade, klass, tmp_path
+):
+    klass("ann", "bo")
+    names = "multiprocessing pickle random signal socket struct threading"
+    for name in names.split():
+        text = f"open({str(tmp_path / 'imported')!r}, 'a').write({name!r})\n"
+        (tmp_path / f"{name}.py").write_text(text)
+    path = sys.path[:]
+    status, out, err = attn_grade("in", "--jobs", "1")
+    assert (status, err) == (0, "")
+    assert "ann" in out and "bo" in out
+    assert not (tmp_path / "imported").exists()
+    assert sys.path == path and "PYTHONSAFEPATH" not in os.environ
+
+
 def test_another_seed_needs_another_folder(attn_grade, klass):
     klass("ann")
     attn_grade("in", "--seed", "1")
