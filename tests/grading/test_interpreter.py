@@ -10,7 +10,7 @@ pytest.importorskip("triton")
 import triton  # noqa: E402
 import triton.language as tl  # noqa: E402
 
-from attn.grading.interpreter import language_kept_patched  # noqa: E402
+from attn.grading.checks.interpreter import language_kept_patched  # noqa: E402
 
 if torch.cuda.is_available():
     pytest.skip("kernels are compiled here", allow_module_level=True)

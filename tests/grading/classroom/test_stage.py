@@ -13,10 +13,10 @@ import pytest
 from attn.data.book import root
 from attn.exercises import CHAPTERS, sources
 from attn.exercises.cells import checked_id, exercise_id, points
-from attn.grading import notebooks
 from attn.grading.classroom import stage
 from attn.grading.classroom.result import Mark, Run
-from attn.grading.room import jail
+from attn.grading.sandbox import jail
+from attn.publishing import notebooks
 from tests.notebooks.learners import short
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="Linux only")

@@ -10,8 +10,8 @@ import pytest
 
 import attn.__main__
 from attn.data.book import root
-from attn.grading import notebooks
-from attn.grading.room import jail
+from attn.grading.sandbox import jail
+from attn.publishing import notebooks
 from tests.notebooks.learners import answered, ids, short
 
 BOOK = root() / "book"
