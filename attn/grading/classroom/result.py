@@ -7,7 +7,7 @@ submissions, so that two runs with one seed write the same reports.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 Status = Literal[
@@ -51,22 +51,6 @@ class Mark:
 
 
 @dataclass(frozen=True)
-class Run:
-    """The chapter's run by nbval with these answers in it: information.
-
-    Args:
-        status: ``ran``, ``out of time``, ``died`` or ``not run``.
-        cells, failed: how many cells ran, and how many of them failed.
-        message: why it did not end well.
-    """
-
-    status: Literal["ran", "out of time", "died", "not run"] = "not run"
-    cells: int = 0
-    failed: int = 0
-    message: str = ""
-
-
-@dataclass(frozen=True)
 class Result:
     """One row: what became of one submission, whatever it held.
 
@@ -77,7 +61,6 @@ class Result:
         status: ``graded``, or ``unreadable`` with a message.
         message: why nothing could be graded.
         marks: of every exercise of the chapter, in order.
-        run: of the chapter with these answers.
         notes: what is odd about the whole file.
         isolation: in words, what kept the answers from the machine.
         seed: draws the inputs; the same seed gives the same result.
@@ -91,7 +74,6 @@ class Result:
     status: Literal["graded", "unreadable"] = "graded"
     message: str = ""
     marks: tuple[Mark, ...] = ()
-    run: Run = field(default_factory=Run)
     notes: tuple[str, ...] = ()
     isolation: str = ""
     seed: int = 0
@@ -120,8 +102,7 @@ def from_json(data: dict[str, Any]) -> Result:
         Mark(**{**x, "notes": tuple(x["notes"])}) for x in data["marks"]
     )
     own = {k: v for k, v in data.items() if k not in ("points", "max_points")}
-    own |= {"marks": marks, "run": Run(**data["run"])}
-    return Result(**{**own, "notes": tuple(data["notes"])})
+    return Result(**own | {"marks": marks, "notes": tuple(data["notes"])})
 
 
 def hardest(results: Iterable[Result]) -> list[tuple[str, int, int]]:
@@ -132,5 +113,7 @@ def hardest(results: Iterable[Result]) -> list[tuple[str, int, int]]:
             count = counts.setdefault(mark.exercise, [0, 0])
             count[0] += mark.passed
             count[1] += 1
-    found = [(name, x[0], x[1]) for name, x in counts.items()]
-    return sorted(found, key=lambda x: (x[1] / x[2], x[0]))
+    rows = [
+        (name, passed, graded) for name, (passed, graded) in counts.items()
+    ]
+    return sorted(rows, key=lambda row: (row[1] / row[2], row[0]))

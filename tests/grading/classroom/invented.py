@@ -2,7 +2,7 @@
 
 import random
 
-from attn.grading.classroom.result import Mark, Result, Run
+from attn.grading.classroom.result import Mark, Result
 
 WORTH = {
     "gqa-repeat_kv": 2,
@@ -45,14 +45,12 @@ def wrong(exercise="gqa-repeat_kv", status="wrong", message=DIAGNOSIS, **more):
 
 def graded(learner, *marks, chapter="05_gqa", **other):
     path = other.pop("submission", f"{learner}/{chapter}.ipynb")
-    run = Run("ran", cells=40, failed=sum(not x.passed for x in marks))
     return Result(
         **{
             "submission": path,
             "learner": learner,
             "chapter": chapter,
             "marks": marks,
-            "run": run,
             "isolation": "bubblewrap: no network",
             "seed": 7,
         }
@@ -96,7 +94,6 @@ def hostile_class():
             wrong("gqa-pool_heads", message=text, mistake=text),
             submission=f"{i}{text}",
             notes=(text,),
-            run=Run("died", 3, 1, text),
             isolation=text,
         )
         for i, text in enumerate(HOSTILE)

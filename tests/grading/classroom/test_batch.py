@@ -168,7 +168,6 @@ def test_results_carry_what_they_depend_on(tmp_path, log, klass):
     assert result.seed == 7
     assert result.isolation == fakes.Examiner.isolation
     assert result.chapter == "05_gqa"
-    assert result.run.status == "ran"
     (file,) = (tmp_path / "out" / "results").iterdir()
     assert json.loads(file.read_text()) == to_json(result) | {
         "marks": [x | {"notes": []} for x in to_json(result)["marks"]],
@@ -196,9 +195,7 @@ def test_an_examiner_that_fails_leaves_a_mark_for_each_exercise(
     after, error, klass
 ):
     (submission,) = klass("a")
-    result = grade.grade(
-        submission, OPTIONS, Failing(after, error), fakes.rehearse
-    )
+    result = grade.grade(submission, OPTIONS, Failing(after, error))
     status = [x.status for x in result.marks]
     assert status == ["passed"] * after + ["died"] * (5 - after)
     assert "our fault" in result.message
@@ -208,28 +205,15 @@ def test_an_examiner_that_fails_leaves_a_mark_for_each_exercise(
 def test_a_reader_that_fails_leaves_a_row(klass, monkeypatch):
     (submission,) = klass("a")
     monkeypatch.setattr(grade.answers, "read", lambda _: 1 / 0)
-    result = grade.grade(submission, OPTIONS, fakes.Examiner(), fakes.rehearse)
+    result = grade.grade(submission, OPTIONS, fakes.Examiner())
     assert result.status == "unreadable"
     assert "ZeroDivisionError" in result.message
     assert result.digest == ""
 
 
-def test_a_run_that_fails_costs_no_points(klass):
-    def fail(*_):
-        raise OSError("no kernel")
-
-    (submission,) = klass("a")
-    result = grade.grade(submission, OPTIONS, fakes.Examiner(), fail)
-    assert result.points == result.max_points > 0
-    assert result.run.status == "died"
-    assert "no kernel" in result.run.message
-
-
 def test_notes_stand_with_their_exercise(tmp_path):
     path = DAMAGE["magics"].place(tmp_path, "x")
-    result = grade.grade(
-        find([path])[0], OPTIONS, fakes.Examiner(), fakes.rehearse
-    )
+    result = grade.grade(find([path])[0], OPTIONS, fakes.Examiner())
     assert "%%time" in result.marks[0].notes[0]
     assert not result.marks[2].notes
 

@@ -13,7 +13,7 @@ from rich.console import Console
 
 from attn.grading.classroom.reports import table, write
 from attn.grading.classroom.reports.batch import Batch, file_names
-from attn.grading.classroom.reports.text import clean, parts
+from attn.grading.classroom.reports.wording import clean, parts
 from attn.grading.classroom.result import from_json
 from tests.grading.classroom.invented import (
     DIAGNOSIS,

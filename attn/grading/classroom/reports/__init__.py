@@ -5,7 +5,60 @@ learner, ``class.csv``, ``report.json``, ``junit.xml``, Gradescope's files.
 ``table`` is what a terminal shows. Both depend on the results alone.
 """
 
-from attn.grading.classroom.reports.files import write
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from attn.grading.classroom.reports.batch import Batch
+from attn.grading.classroom.reports.formats import (
+    gradescope,
+    junit,
+    report,
+    spreadsheet,
+)
+from attn.grading.classroom.reports.pages import class_page, learner_page
 from attn.grading.classroom.reports.terminal import table
+from attn.grading.classroom.result import Result
 
 __all__ = ["table", "write"]
+
+
+def write(results: Iterable[Result], out: Path) -> list[Path]:
+    """Write every report of a batch.
+
+    The same results give the same bytes, whatever order they come in. A file
+    is replaced in one step, so that a reader never sees half of it.
+
+    Args:
+        results: of all submissions; there may be none.
+        out: the folder; it is made if need be.
+
+    Returns:
+        What was written: ``report.json``, ``class.csv``, ``junit.xml``,
+        ``gradescope/<name>.json`` and ``learners/<name>.html`` for each
+        learner, ``results.json`` if there is one learner only, and
+        ``index.html``.
+    """
+    written = []
+    for name, text in _texts(Batch.of(results)):
+        path = out / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        draft = path.with_name(f".{path.name}.tmp")
+        draft.write_bytes(text.encode())
+        os.replace(draft, path)
+        written.append(path)
+    return written
+
+
+def _texts(batch: Batch) -> Iterator[tuple[str, str]]:
+    yield "report.json", report(batch)
+    yield "class.csv", spreadsheet(batch)
+    yield "junit.xml", junit(batch)
+    for learner in batch.learners:
+        yield f"gradescope/{learner.file}.json", gradescope(learner)
+        yield f"learners/{learner.file}.html", learner_page(learner)
+    if len(batch.learners) == 1:
+        yield "results.json", gradescope(batch.learners[0])
+    yield "index.html", class_page(batch)

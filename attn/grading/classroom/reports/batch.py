@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
-from attn.grading.classroom.reports.text import clean, natural
+from attn.grading.classroom.reports.wording import clean, natural
 from attn.grading.classroom.result import Mark, Result, hardest
 
 #: Names that Windows keeps for itself, whatever their ending.
@@ -133,14 +133,14 @@ class Batch:
     @cached_property
     def chapters(self) -> dict[str, dict[str, float]]:
         """The exercises of each chapter, and the points of each."""
-        found: dict[str, dict[str, float]] = {}
+        chapters: dict[str, dict[str, float]] = {}
         for learner in self.learners:
             for name, result in learner.counted.items():
-                worth = found.setdefault(name, {})
+                worth = chapters.setdefault(name, {})
                 for mark in result.marks:
                     most = max(mark.max_points, worth.get(mark.exercise, 0))
                     worth[mark.exercise] = most
-        return {name: found[name] for name in sorted(found, key=natural)}
+        return {x: chapters[x] for x in sorted(chapters, key=natural)}
 
     @property
     def exercises(self) -> list[str]:
@@ -169,13 +169,14 @@ class Batch:
                     made.setdefault(name, {})[learner.name] = learner
                     exercises.setdefault(name, Counter())[mark.exercise] += 1
                     reasons.setdefault((name, mark.exercise), why)
-        found = []
+        rows = []
         for name, learners in made.items():
             where = dict(sorted(exercises[name].items(), key=_most_first))
             why = reasons[name, next(iter(where))]
-            some = tuple(learners.values())
-            found.append(Misconception(name, why, where, some))
-        return sorted(found, key=lambda x: (-len(x.learners), x.name))
+            rows.append(
+                Misconception(name, why, where, tuple(learners.values()))
+            )
+        return sorted(rows, key=lambda x: (-len(x.learners), x.name))
 
     def bins(self) -> list[tuple[str, int]]:
         """Return how many of the graded learners have how many points."""
@@ -186,10 +187,10 @@ class Batch:
         last = int(most) if fine else 9
         labels = [str(i) if fine else f"{10 * i} %" for i in range(last + 1)]
         scale = 1 if fine else 10 / most
-        found = Counter(
+        sizes = Counter(
             min(int(scale * x.points + 1e-9), last) for x in self.graded
         )
-        return [(label, found[i]) for i, label in enumerate(labels)]
+        return [(label, sizes[i]) for i, label in enumerate(labels)]
 
 
 def mistakes(mark: Mark) -> list[tuple[str, str]]:

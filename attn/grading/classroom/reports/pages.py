@@ -16,16 +16,8 @@ from urllib.parse import quote
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from attn.grading.classroom.reports import marks
+from attn.grading.classroom.reports import wording
 from attn.grading.classroom.reports.batch import Batch, Learner
-from attn.grading.classroom.reports.run import seen
-from attn.grading.classroom.reports.text import (
-    natural,
-    number,
-    parts,
-    plural,
-    share,
-)
 from attn.grading.classroom.result import Result
 
 #: Words with which a diagnosis begins, and no names of functions.
@@ -48,14 +40,15 @@ def class_page(batch: Batch) -> str:
         orders={
             "name": batch.learners,
             "points": sorted(
-                batch.learners, key=lambda x: (x.points, natural(x.name))
+                batch.learners,
+                key=lambda x: (x.points, wording.natural(x.name)),
             ),
         },
         unnamed=[
-            (mark.exercise, learner, marks.headline(mark))
+            (mark.exercise, learner, wording.headline(mark))
             for learner in batch.learners
             for mark in learner.marks.values()
-            if not (mark.passed or mark.mistake or marks.is_open(mark))
+            if not (mark.passed or mark.mistake or wording.is_open(mark))
         ],
         odd=[
             (learner, result)
@@ -86,7 +79,7 @@ def learner_page(learner: Learner) -> str:
 
 @cache
 def _environment() -> Environment:
-    made = Environment(
+    environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent / "templates"),
         autoescape=True,
         undefined=StrictUndefined,
@@ -94,24 +87,23 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    made.filters |= {
+    environment.filters |= {
         "breakable": _breakable,
-        "number": number,
-        "parts": parts,
-        "plural": plural,
+        "number": wording.number,
+        "parts": wording.parts,
+        "plural": wording.plural,
         "prose": _prose,
         "quote": quote,
-        "seen": seen,
     }
-    made.globals |= {
-        "diagnosis": marks.diagnosis,
-        "is_open": marks.is_open,
+    environment.globals |= {
+        "diagnosis": wording.diagnosis,
+        "is_open": wording.is_open,
         "remarks": _remarks,
-        "share": share,
-        "sign": marks.sign,
-        "word": marks.word,
+        "share": wording.share,
+        "sign": wording.sign,
+        "word": wording.word,
     }
-    return made
+    return environment
 
 
 def _prose(text: str) -> Markup:
@@ -134,8 +126,8 @@ def _exercise(
     batch: Batch, name: str, passed: int, graded: int
 ) -> dict[str, object]:
     """Return a row of the hardest exercises."""
-    found = [x.marks[name] for x in batch.learners if name in x.marks]
-    still_open = sum(map(marks.is_open, found))
+    marks = [x.marks[name] for x in batch.learners if name in x.marks]
+    still_open = sum(map(wording.is_open, marks))
     common = [
         (x.exercises[name], x.name)
         for x in batch.misconceptions
@@ -155,24 +147,22 @@ def _remarks(result: Result) -> list[str]:
     """Return what is odd about a submission that was graded."""
     if result.status == "unreadable":
         return []
-    ended = result.run.status in ("died", "out of time")
-    return [
-        *result.notes,
-        *(f"{x.exercise}: {note}" for x in result.marks for note in x.notes),
-        *(seen(result.run) if ended else ()),
+    marked = [
+        f"{x.exercise}: {note}" for x in result.marks for note in x.notes
     ]
+    return [*result.notes, *marked]
 
 
 def _opening(learner: Learner) -> str:
     """Return the first sentence that a learner reads."""
-    found = list(learner.marks.values())
-    passed = sum(x.passed for x in found)
-    if not found:
+    marks = list(learner.marks.values())
+    passed = sum(x.passed for x in marks)
+    if not marks:
         return (
             "This submission could not be graded, and that is often quickly "
             "repaired: the reason is below."
         )
-    if passed == len(found):
+    if passed == len(marks):
         return "Everything here is right. Well done."
     if not passed:
         return (
@@ -180,7 +170,7 @@ def _opening(learner: Learner) -> str:
             "the first one: one step is enough to begin with."
         )
     return (
-        f"{passed} of {plural(len(found), 'exercise')} "
+        f"{passed} of {wording.plural(len(marks), 'exercise')} "
         f"{'is' if passed == 1 else 'are'} right. What is said "
         "about the others is meant as help: most of it ends in a question, "
         "and its answer is the repair."

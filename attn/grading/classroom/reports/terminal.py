@@ -10,8 +10,14 @@ from rich.table import Table
 from rich.text import Text
 
 from attn.grading.classroom.reports.batch import Batch
-from attn.grading.classroom.reports.marks import headline, sign, wrong_in_short
-from attn.grading.classroom.reports.text import number, plural, share
+from attn.grading.classroom.reports.wording import (
+    headline,
+    number,
+    plural,
+    share,
+    sign,
+    wrong_in_short,
+)
 from attn.grading.classroom.result import Result
 
 _STYLES = {"✓": "green", "✗": "red", "·": "dim"}
@@ -78,8 +84,8 @@ def _exercises(result: Result, width: int) -> Table:
     if width >= _WIDE:
         view.add_column("what went wrong", ratio=1)
     for mark in result.marks:
-        said = [] if mark.passed else [headline(mark)]
-        why = Text("\n".join([*said, *(f"note: {x}" for x in mark.notes)]))
+        lines = [] if mark.passed else [headline(mark)]
+        why = Text("\n".join([*lines, *(f"note: {x}" for x in mark.notes)]))
         cells = [Text(sign(mark), _STYLES[sign(mark)]), _short(mark.exercise)]
         if width < _WIDE and why:
             cells[1] = Text.assemble(mark.exercise, "\n", why)
@@ -90,14 +96,11 @@ def _exercises(result: Result, width: int) -> Table:
 
 
 def _remarks(result: Result) -> Iterator[Text]:
-    """Yield the total, and what is odd about the file and its run."""
+    """Yield the total, and what is odd about the file."""
     whole = f"{number(result.points)}/{number(result.max_points)} points"
     yield Text(f"{result.submission}  {whole}", style="bold")
     for note in result.notes:
         yield Text(f"note: {note}")
-    if result.run.message:
-        said = " ".join(result.run.message.split())
-        yield Text(f"the chapter's run: {result.run.status}: {said}")
 
 
 def _table(width: int) -> Table:
@@ -131,16 +134,16 @@ def _total(batch: Batch) -> str:
     """Return the last line: nothing that was handed in is left out."""
     got = sum(x.points for x in batch.counted)
     most = sum(x.max_points for x in batch.counted)
-    said = [
+    parts = [
         plural(len(batch.results), "submission"),
         f"{number(got)}/{number(most)} points ({share(got, most):.0f} %)",
     ]
     if batch.unreadable:
-        said.append(f"{len(batch.unreadable)} unreadable")
+        parts.append(f"{len(batch.unreadable)} unreadable")
     again = len(batch.results) - len(batch.counted) - len(batch.unreadable)
     if again:
-        said.append(f"{again} handed in again: the best one counts")
+        parts.append(f"{again} handed in again: the best one counts")
     chapter = (
         f"{next(iter(batch.chapters))}: " if len(batch.chapters) == 1 else ""
     )
-    return chapter + ", ".join(said)
+    return chapter + ", ".join(parts)
