@@ -65,16 +65,16 @@ def read(submission: Submission) -> Answers:
     document = (documents.python if is_python else documents.notebook)(text)
     key = _chapter_of(document, submission.name)
     notes += (*document.notes, *_of_other_chapters(document, key))
-    found = {}
-    odd = {}
+    texts = {}
+    remarks = {}
     for exercise in points(key):
-        source, about = _answer(document, key, exercise)
+        source, odd = _answer(document, key, exercise)
         if source is not None:
-            found[exercise], left_out = without_magics(source)
-            about += _left_out(left_out)
-        if about:
-            odd[exercise] = about
-    return Answers(key, found, odd, notes)
+            texts[exercise], left_out = without_magics(source)
+            odd += _left_out(left_out)
+        if odd:
+            remarks[exercise] = odd
+    return Answers(key, texts, remarks, notes)
 
 
 def points(key: str) -> dict[str, int]:
@@ -197,7 +197,7 @@ def _defining(
     """
     chapter = _pristine(key)
     name = exercise.partition("-")[2]
-    some = [
+    defining = [
         x
         for x in document.cells
         if name in x.defined
@@ -205,13 +205,13 @@ def _defining(
         and x.exercise != exercise
         and notebooks.digest(x.source) not in chapter.texts
     ]
-    others = [x for x in some if x.exercise in chapter.points]
-    return [x for x in some if x not in others], others
+    others = [x for x in defining if x.exercise in chapter.points]
+    return [x for x in defining if x not in others], others
 
 
-def _chosen(some: list[Cell], exercise: str) -> tuple[Cell, tuple[str, ...]]:
+def _chosen(ours: list[Cell], exercise: str) -> tuple[Cell, tuple[str, ...]]:
     """Return the cell that counts, of those of one exercise."""
-    work = [x for x in some if _is_work(x, exercise)] or some[-1:]
+    work = [x for x in ours if _is_work(x, exercise)] or ours[-1:]
     if len({notebooks.digest(x.source) for x in work}) == 1:
         return work[-1], ()
     note = (

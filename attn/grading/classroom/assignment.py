@@ -1,19 +1,19 @@
-"""Write the teacher's version of chapters, from which nbgrader makes others.
-
-It is a learner's copy with the solutions in it, each between the marks at
-which nbgrader cuts. ``nbgrader generate_assignment`` turns it into the
-learner's copy again.
-"""
+"""Make an assignment of chapters: the teacher's version, and the points."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import csv
+import json
+import math
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import nbformat
 
 from attn.exercises import CHAPTERS, sources
 from attn.exercises.cells import exercise_id
+from attn.grading.classroom import answers
 from attn.publishing import myst_to_markdown, notebooks
 
 BEGIN, END = "### BEGIN SOLUTION", "### END SOLUTION"
@@ -21,6 +21,10 @@ BEGIN, END = "### BEGIN SOLUTION", "### END SOLUTION"
 
 def write(folder: Path, chapters: Sequence[str] = ()) -> Iterator[Path]:
     """Write ``folder/05_gqa/05_gqa.ipynb`` of each chapter; yield the path.
+
+    It is a learner's copy with the solutions in it, each between the marks
+    at which nbgrader cuts. ``nbgrader generate_assignment`` turns it into
+    the learner's copy again.
 
     Args:
         folder: a course's ``source/``; made when it does not exist.
@@ -50,3 +54,77 @@ def write(folder: Path, chapters: Sequence[str] = ()) -> Iterator[Path]:
         target.parent.mkdir(parents=True, exist_ok=True)
         notebooks.write(nbformat.from_dict(copy), target)
         yield target
+
+
+def read_points(path: Path) -> dict[str, float]:
+    """Return a teacher's points, which take the place of the book's.
+
+    Args:
+        path: JSON, ``{"gqa-repeat_kv": 5, …}``, or CSV with an exercise and
+            its points on each line, with or without a header.
+
+    Raises:
+        ValueError: the file does not exist or is of neither kind; it names
+            an exercise that the book does not have, or one twice; a number
+            of points is negative, not finite, or none.
+    """
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ValueError(
+            f"the points must be in a text file; {error}"
+        ) from None
+    is_json = text.lstrip().startswith("{")
+    pairs = _json(path, text) if is_json else _csv(path, text)
+    points: dict[str, float] = {}
+    known = {name for key in CHAPTERS for name in answers.points(key)}
+    for name, value in pairs:
+        if name not in known:
+            raise ValueError(
+                f"{path} must name exercises of the book; got {name!r}. One "
+                f"chapter's are {', '.join(answers.points('gqa'))}"
+            )
+        if name in points:
+            raise ValueError(f"{path} must name {name} once; got it twice")
+        points[name] = _number(path, name, value)
+    if not points:
+        raise ValueError(f"{path} must name at least one exercise; got none")
+    return points
+
+
+def _json(path: Path, text: str) -> list[tuple[str, Any]]:
+    pairs: list[tuple[str, Any]] = []
+    try:
+        json.loads(text, object_pairs_hook=pairs.extend)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{path} must be JSON or CSV; {error}") from None
+    return pairs
+
+
+def _csv(path: Path, text: str) -> Iterable[tuple[str, Any]]:
+    rows = [x for x in csv.reader(text.splitlines()) if any(x)]
+    for number, row in enumerate(rows):
+        if len(row) != 2:
+            raise ValueError(
+                f"{path} must have an exercise and its points on each line; "
+                f"got {','.join(row)!r}"
+            )
+        name, value = (x.strip() for x in row)
+        if number == 0 and "-" not in name:
+            continue  # a header
+        yield name, value
+
+
+def _number(path: Path, name: str, value: Any) -> float:
+    try:
+        if isinstance(value, bool | None):
+            raise ValueError
+        number = float(value)
+        if not (math.isfinite(number) and number >= 0):
+            raise ValueError
+    except (TypeError, ValueError, OverflowError):
+        raise ValueError(
+            f"the points of {name} in {path} must be a number, 0 or more; "
+            f"got {value!r}"
+        ) from None
+    return int(number) if number.is_integer() else number

@@ -24,7 +24,7 @@ from attn.grading.classroom.grade import Options, digest
 from attn.grading.classroom.result import Result, from_json, to_json
 from attn.grading.classroom.submissions import Submission
 
-_ABOUT = "batch.json"
+_BATCH = "batch.json"
 _LOCK = ".lock"
 _RESULTS = "results"
 
@@ -52,7 +52,7 @@ def opened(
     """
     named = sorted(str(path.resolve()) for path in paths)
     worth = dict(points or {})
-    given = {"timeout": timeout, "points": worth}
+    options = {"timeout": timeout, "points": worth}
     if _is_taken(out):
         raise ValueError(
             f"{out} must be a new folder, or one of attn grade; it holds "
@@ -67,33 +67,37 @@ def opened(
                 f"{out} must have one batch at a time; another attn grade "
                 "runs in it"
             ) from None
-        had = _about(out)
+        stored = _stored(out)
         if not any((out / _RESULTS).glob("*.json")):
-            had = {}  # as after a wrong argument
-        if had:
-            _require_the_same(out, had, named, seed, given)
+            stored = {}  # as after a wrong argument
+        if stored:
+            _require_the_same(out, stored, named, seed, options)
         if seed is None:
-            seed = had["seed"] if had else secrets.randbits(32)
-        about = {"paths": named, "seed": seed} | given
-        _write(out / _ABOUT, about)
+            seed = stored["seed"] if stored else secrets.randbits(32)
+        _write(out / _BATCH, {"paths": named, "seed": seed} | options)
         yield Options(seed, timeout, worth)
 
 
 def _is_taken(out: Path) -> bool:
-    if not out.exists() or (out / _ABOUT).exists():
+    if not out.exists() or (out / _BATCH).exists():
         return False
     return not out.is_dir() or any(x.name != _LOCK for x in out.iterdir())
 
 
-def _about(out: Path) -> dict[str, Any]:
-    path = out / _ABOUT
+def _stored(out: Path) -> dict[str, Any]:
+    """Return the options of the batch in a folder; nothing if there is none.
+
+    Raises:
+        ValueError: the file is damaged.
+    """
+    path = out / _BATCH
     if not path.exists():
         return {}
     try:
-        about = json.loads(path.read_text(encoding="utf-8"))
+        stored = json.loads(path.read_text(encoding="utf-8"))
         kinds = {"paths": list, "seed": int, "points": dict}
-        if all(isinstance(about[x], kind) for x, kind in kinds.items()):
-            return about | {"timeout": float(about["timeout"])}
+        if all(isinstance(stored[x], kind) for x, kind in kinds.items()):
+            return stored | {"timeout": float(stored["timeout"])}
     except (OSError, ValueError, KeyError, TypeError):
         pass
     raise ValueError(
@@ -104,15 +108,15 @@ def _about(out: Path) -> dict[str, Any]:
 
 def _require_the_same(
     out: Path,
-    had: dict[str, Any],
+    stored: dict[str, Any],
     named: list[str],
     seed: int | None,
-    given: dict[str, Any],
+    options: dict[str, Any],
 ) -> None:
-    differs = [f"--{x}" for x in ("points", "timeout") if had[x] != given[x]]
-    if seed not in (None, had["seed"]):
-        differs.append(f"--seed (its seed is {had['seed']})")
-    if left := sorted(set(had["paths"]) - set(named)):
+    differs = [f"--{x}" for x in sorted(options) if stored[x] != options[x]]
+    if seed not in (None, stored["seed"]):
+        differs.append(f"--seed (its seed is {stored['seed']})")
+    if left := sorted(set(stored["paths"]) - set(named)):
         differs.append(f"its paths ({', '.join(left)})")
     if differs:
         raise ValueError(

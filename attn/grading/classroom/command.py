@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from attn.grading.classroom.result import Result
     from attn.grading.classroom.submissions import Submission
 
-_ABOUT = """\
+_DESCRIPTION = """\
 Grade notebooks: one, or a class.
 
 A PATH is a notebook, a Python file, or a folder of them, flat or with a
@@ -40,7 +40,7 @@ def add_arguments(commands: Any) -> None:
     parser = commands.add_parser(
         "grade",
         help="grade a notebook, or a class of them",
-        description=_ABOUT,
+        description=_DESCRIPTION,
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -92,13 +92,13 @@ def add_arguments(commands: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Grade what the arguments name; return the exit status."""
-    from attn.grading.classroom import batch, points, submissions
+    from attn.grading.classroom import assignment, batch, submissions
 
-    found: list[Submission] = []
+    handed_in: list[Submission] = []
     results: dict[str, Result] = {}
     try:
-        worth = points.read(args.points) if args.points else {}
-        found += submissions.find(args.paths, skip=args.out)
+        worth = assignment.read_points(args.points) if args.points else {}
+        handed_in += submissions.find(args.paths, skip=args.out)
         with (
             _nothing_imported_from_here(),
             _stoppable(),
@@ -106,13 +106,17 @@ def run(args: argparse.Namespace) -> int:
                 args.out, args.paths, args.seed, args.timeout, worth
             ) as options,
         ):
-            with _progress(len(found)) as progress:
+            with _progress(len(handed_in)) as progress:
                 for result in batch.run(
-                    found, options, args.out, jobs=args.jobs, dask=args.dask
+                    handed_in,
+                    options,
+                    args.out,
+                    jobs=args.jobs,
+                    dask=args.dask,
                 ):
                     results[result.submission] = result
                     progress.show(result)
-            _report([results[x.name] for x in found], args.out)
+            _report([results[x.name] for x in handed_in], args.out)
     except ValueError as error:
         print(f"attn grade: {error}", file=sys.stderr)
         return 2
@@ -125,7 +129,7 @@ def run(args: argparse.Namespace) -> int:
         return 2
     except KeyboardInterrupt:
         print(
-            f"attn grade: stopped, with {len(results)} of {len(found)} "
+            f"attn grade: stopped, with {len(results)} of {len(handed_in)} "
             f"submissions graded. What is graded is in {args.out}; the same "
             "command goes on from there.",
             file=sys.stderr,

@@ -9,7 +9,6 @@ import ast
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -25,9 +24,13 @@ _DIGITS = 20  # of a whole number
 _READ = ("cells", "cell_type", "metadata", "nbgrader", "source")
 _CONFLICT = re.compile(r"^(<<<<<<<|>>>>>>>)(?: |$)", re.MULTILINE)
 _DEFINED = re.compile(r"^(?:async\s+)?(?:def|class)\s+(\w+)", re.MULTILINE)
-#: Where a cell of a Python file begins: jupytext's percent and light formats,
-#: VS Code's, and nbconvert's.
-_MARKER = re.compile(r"^# (?:%%|\+(?=$| [\[{]| \S+=)|In\[[\d ]*\]:)(.*)$")
+#: Where a cell of a Python file begins, by jupytext's name for the format;
+#: VS Code's and nbconvert's are read as "percent".
+_MARKERS = {
+    "percent": re.compile(r"^# ?(?:%%|In\[[\d ]*\]:)", re.MULTILINE),
+    "light": re.compile(r"^# \+(?=$| [\[{]| \S+=)", re.MULTILINE),
+}
+_LINES, _WIDTH = 20_000, 1000  # with more, jupytext may take minutes
 
 
 @dataclass(frozen=True)
@@ -104,7 +107,7 @@ def notebook(text: str) -> Document:
     if entries is None and isinstance(sheets, list):  # format 3
         sheets = [x.get("cells") for x in sheets if isinstance(x, dict)]
         lists = [x for x in sheets if isinstance(x, list)]
-        entries = [entry for one in lists for entry in one]
+        entries = [entry for sheet in lists for entry in sheet]
     if not isinstance(entries, list):
         raise Unreadable(
             f"its cells must be a list; got {_kind(entries)}: is it a "
@@ -126,10 +129,10 @@ def python(text: str) -> Document:
     """
     if len(text) > _LONGEST:
         raise Unreadable("it must have at most a million characters")
-    cells = [_cell(x) for x in _split(text)]
-    if len(cells) > 1 and any(_of_a_chapter(x) for x in cells):
+    cells = _marked(text)
+    if any(_of_a_chapter(x) for x in cells):
         return Document(cells)
-    return Document([_cell(_code(text))], plain=True)
+    return Document([Cell("code", text)], plain=True)
 
 
 def _of_a_chapter(cell: Cell) -> bool:
@@ -141,12 +144,12 @@ def _json(text: str) -> tuple[Any, list[str]]:
         raise Unreadable("its JSON has millions of values: clear its outputs")
     repeated: set[str] = set()
 
-    def one(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        made = dict(pairs)
-        if len(made) < len(pairs):
+    def an_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        values = dict(pairs)
+        if len(values) < len(pairs):
             count = Counter(name for name, _ in pairs)
             repeated.update(name for name in _READ if count[name] > 1)
-        return made
+        return values
 
     def whole(digits: str) -> int:
         return int(digits) if len(digits) < _DIGITS else 0
@@ -154,7 +157,7 @@ def _json(text: str) -> tuple[Any, list[str]]:
     try:
         data = json.loads(
             text,
-            object_pairs_hook=one,
+            object_pairs_hook=an_object,
             parse_int=whole,
             parse_constant=lambda name: None,  # NaN
         )
@@ -185,26 +188,28 @@ def _cell(entry: dict[str, Any]) -> Cell:
     source, notes = _source(entry.get("source", entry.get("input", "")))
     metadata = entry.get("metadata")
     metadata = metadata if isinstance(metadata, dict) else {}
-    about = metadata.get("nbgrader")
-    known = {"nbgrader": about} if _is_about(about) else {}
+    nbgrader = metadata.get("nbgrader")
+    has_id = isinstance(_get(nbgrader, "grade_id"), str)
     # The metadata of a cell that was retyped still name its exercise.
-    code = {"cell_type": "code", "metadata": known}
-    own = entry.get("id", metadata.get("id"))  # Colab's are in the metadata
-    given = metadata.get("attn")
-    given = given.get("stub") if isinstance(given, dict) else None
+    code = {
+        "cell_type": "code",
+        "metadata": {"nbgrader": nbgrader} if has_id else {},
+    }
+    cell_id = entry.get("id", metadata.get("id"))  # Colab's: in the metadata
+    stub = _get(metadata.get("attn"), "stub")
     return Cell(
         kind if isinstance(kind, str) else "unknown",
         source,
         exercise_id(code),
         checked_id(code),
-        own if isinstance(own, str) else None,
-        given if isinstance(given, str) else None,
+        cell_id if isinstance(cell_id, str) else None,
+        stub if isinstance(stub, str) else None,
         notes,
     )
 
 
-def _is_about(value: Any) -> bool:
-    return isinstance(value, dict) and isinstance(value.get("grade_id"), str)
+def _get(value: Any, name: str) -> Any:
+    return value.get(name) if isinstance(value, dict) else None
 
 
 def _source(value: Any) -> tuple[str, tuple[str, ...]]:
@@ -217,40 +222,30 @@ def _source(value: Any) -> tuple[str, tuple[str, ...]]:
     return text, ()
 
 
-def _split(text: str) -> Iterator[dict[str, Any]]:
-    """Yield the cells of a Python file, as a notebook has them."""
-    entry, lines = _code(""), list[str]()
-    for line in text.split("\n"):
-        if not (marker := _MARKER.match(line)):
-            if line != "# -":  # the end of a cell of the light format
-                lines.append(line)
-            continue
-        yield entry | {"source": _joined(lines)}
-        entry, lines = _code("", marker[1]), []
-    yield entry | {"source": _joined(lines)}
+def _marked(text: str) -> list[Cell]:
+    """Return the cells of a Python file; none where it does not mark them."""
+    names = [name for name, mark in _MARKERS.items() if mark.search(text)]
+    lines = text.split("\n")
+    if not names or len(lines) > _LINES or max(map(len, lines)) > _WIDTH:
+        return []
+    import jupytext  # which takes half a second, and Jupyter's server
 
-
-def _joined(lines: Iterable[str]) -> str:
-    return "\n".join(lines).strip("\n")
-
-
-def _code(source: str, options: str = "") -> dict[str, Any]:
-    kind = re.search(r"\[(markdown|md|raw)\]", options.partition("=")[0])
-    metadata = {}
-    if about := re.search(r"\bnbgrader=(?=\{)", options):
-        try:
-            found, _ = json.JSONDecoder().raw_decode(options[about.end() :])
-            metadata["nbgrader"] = found
-        except (ValueError, RecursionError):
-            pass
-    return {
-        "cell_type": kind[1] if kind else "code",
-        "source": source,
-        "metadata": metadata,
-    }
+    # A comment that looks like a magic is a comment.
+    kind = {"extension": ".py", "format_name": names[0]}
+    options = kind | {"comment_magics": False}
+    try:
+        # The first line is for a header, which could choose other options.
+        cells = jupytext.reads(f"# %%\n{text}", options).cells
+    except Exception:  # at a damaged marker
+        return []
+    for cell in cells:
+        cell.id = cell.metadata.get("id")  # jupytext's own is random
+        cell.source = cell.source.strip("\n")
+    return [_cell(x) for x in cells]
 
 
 def _kind(value: Any) -> str:
-    names = [(dict, "an object"), (list, "a list"), (str, "a text")]
-    found = [name for kind, name in names if isinstance(value, kind)]
-    return found[0] if found else "nothing" if value is None else "a number"
+    if value is None:
+        return "nothing"
+    names: dict[type, str] = {dict: "an object", list: "a list", str: "a text"}
+    return names.get(type(value), "a number")

@@ -1,4 +1,4 @@
-"""Mark the answers of a chapter: each verdict is made outside the room."""
+"""Mark the answers of a chapter: each verdict is made outside the sandbox."""
 
 from __future__ import annotations
 
@@ -30,14 +30,10 @@ IMPORTS = {
     "iface": ("torch._dynamo", "transformers.models.llama.modeling_llama"),
 }
 #: Modules that an answer may rely on where the chapter's cells import them.
-_USUAL = frozenset(
-    str.split(
-        """
-    collections collections.abc copy functools itertools math time torch
-    torch.nn torch.nn.functional
-        """
-    )
-)
+_USUAL = {
+    *("collections", "collections.abc", "copy", "functools", "itertools"),
+    *("math", "time", "torch", "torch.nn", "torch.nn.functional"),
+}
 
 
 class Elsewhere:
@@ -50,7 +46,7 @@ Elsewhere.__module__ = "answer"
 class Examiner:
     """Marks answers with the inputs of one seed.
 
-    Rooms open when they are first needed, and stay open.
+    Sandboxes open when they are first needed, and stay open.
 
     Args:
         seed: draws the inputs of every exercise.
@@ -66,7 +62,7 @@ class Examiner:
     ) -> None:
         self.seed, self.timeout = seed, timeout
         self._limits = limits or Limits()
-        self._rooms: dict[tuple[str, ...], Room] = {}
+        self._sandboxes: dict[tuple[str, ...], Room] = {}
         self._oracle = cache(self._new_oracle)
 
     def __enter__(self) -> Examiner:
@@ -76,9 +72,9 @@ class Examiner:
         self.close()
 
     def close(self) -> None:
-        """Close the rooms."""
-        while self._rooms:
-            self._rooms.popitem()[1].close()
+        """Close the sandboxes."""
+        while self._sandboxes:
+            self._sandboxes.popitem()[1].close()
 
     @cached_property
     def isolation(self) -> str:
@@ -127,26 +123,26 @@ class Examiner:
         before: list[tuple[str, str, bool]],
     ) -> tuple[Status, Verdict]:
         if text is None:
-            said = "no cell with this exercise's id was found"
-            return "missing", Verdict(False, said)
+            message = "no cell with this exercise's id was found"
+            return "missing", Verdict(False, message)
         if not text.strip() or digest(text) == digest(_stub(exercise.id)):
             return "not written", Verdict(False, "the stub was not changed")
-        visit = self._room(key).enter(self._limits, self.timeout)
+        session = self._sandbox(key).enter(self._limits, self.timeout)
         try:
-            return self._verdict(visit, exercise, text, before)
+            return self._verdict(session, exercise, text, before)
         finally:
-            visit.close()
+            session.close()
 
     def _verdict(
         self,
-        visit: Visit,
+        session: Visit,
         exercise: Exercise,
         text: str,
         before: list[tuple[str, str, bool]],
     ) -> tuple[Status, Verdict]:
         oracle = self._oracle(exercise.id)
         measured = any(x.max_live is not None for x in oracle.cases)
-        defined = visit.define(
+        defined = session.define(
             Task(
                 exercise.name,
                 _form(exercise),
@@ -161,27 +157,29 @@ class Examiner:
         last: list[Outcome] = []
 
         def run(*args: Any, **options: Any) -> Outcome:
-            last[:] = [visit.run(*args, **options)]
+            last[:] = [session.run(*args, **options)]
             return last[0]
 
         try:
             with one_thread():
-                found = judge(exercise, Elsewhere(), oracle=oracle, runner=run)
+                verdict = judge(
+                    exercise, Elsewhere(), oracle=oracle, runner=run
+                )
         except Exception as error:  # a result that no comparison is made for
             kind = type(error).__name__
-            said = f"its result cannot be compared ({kind}: {error})"
-            return "wrong", Verdict(False, said)
-        if found.passed:
-            return "passed", found
-        stopped = visit.ended or last[0].error
-        return _status(stopped), _with_the_end(found, stopped)
+            message = f"its result cannot be compared ({kind}: {error})"
+            return "wrong", Verdict(False, message)
+        if verdict.passed:
+            return "passed", verdict
+        stopped = session.ended or last[0].error
+        return _status(stopped), _with_the_end(verdict, stopped)
 
-    def _room(self, key: str) -> Room:
+    def _sandbox(self, key: str) -> Room:
         imports = IMPORTS.get(key, ())
-        room = self._rooms.get(imports)
-        if room is None or not room.is_open:
-            room = self._rooms[imports] = Room(*imports)
-        return room
+        sandbox = self._sandboxes.get(imports)
+        if sandbox is None or not sandbox.is_open:
+            sandbox = self._sandboxes[imports] = Room(*imports)
+        return sandbox
 
     def _new_oracle(self, exercise: str) -> Oracle:
         text = f"{self.seed} {exercise}".encode()
@@ -209,22 +207,22 @@ _CELLS = (
 
 def _with_the_end(verdict: Verdict, stopped: BaseException | None) -> Verdict:
     """Add what stopped an answer in a later case, or what a cell lacks."""
-    said = verdict.message
+    message = verdict.message
     is_end = isinstance(stopped, OutOfTime | Forbidden)
-    if is_end and str(stopped) not in said:
-        said = f"{said}\nin a later case it was stopped: {stopped}"
-    if "it raised NameError" in said:
-        said = f"{said}\n{_CELLS}"
-    return replace(verdict, message=said)
+    if is_end and str(stopped) not in message:
+        message = f"{message}\nin a later case it was stopped: {stopped}"
+    if "it raised NameError" in message:
+        message = f"{message}\n{_CELLS}"
+    return replace(verdict, message=message)
 
 
 def _undefined(exercise: Exercise, error: BaseException) -> str:
     """Say why there is no answer to call."""
     if isinstance(error, OutOfTime | Forbidden):
         return f"the cell of {exercise.name}: {error}"
-    text = " ".join(str(error).split())
-    said = f"the cell of {exercise.name} raised {type(error).__name__}: {text}"
-    return f"{said}\n{_CELLS}" if isinstance(error, NameError) else said
+    kind, text = type(error).__name__, " ".join(str(error).split())
+    message = f"the cell of {exercise.name} raised {kind}: {text}"
+    return f"{message}\n{_CELLS}" if isinstance(error, NameError) else message
 
 
 def _form(exercise: Exercise) -> str:

@@ -11,11 +11,10 @@ import ast
 import re
 import textwrap
 import warnings
-from collections.abc import Iterator
 from contextlib import suppress
 
-_LONGEST = 100_000  # characters
-_PASSES = 5  # a magic may hide the next one
+_LONGEST = 50_000  # characters
+_MOST = 100  # statements of IPython's: its parser reads the cell for each
 #: What ``nbconvert --to script`` makes of a magic.
 _CONVERTED = re.compile(r"\s*get_ipython\(\)\.\w+\(")
 
@@ -37,16 +36,15 @@ def without_magics(source: str) -> tuple[str, tuple[str, ...]]:
     """
     lines = source.split("\n")
     left_out = []
-    if "get_ipython()." in source:
-        for number, line in enumerate(lines):
-            if _CONVERTED.match(line):
-                left_out.append(_short(line))
-                lines[number] = _blank(line)
+    for number, line in enumerate(lines):
+        if _CONVERTED.match(line):
+            left_out.append(_short(line))
+            lines[number] = _blank(line)
     if parse("\n".join(lines)) is None and len(source) <= _LONGEST:
-        # IPython's parser stops at some errors. The room names them.
+        # IPython's parser stops at some errors. The sandbox names them.
         with suppress(Exception):
-            lines, found = _without_syntax(lines)
-            left_out += found
+            lines, magics = _without_syntax(lines)
+            left_out += magics
     return "\n".join(lines), tuple(left_out)
 
 
@@ -65,39 +63,19 @@ def _without_syntax(lines: list[str]) -> tuple[list[str], list[str]]:
     if ends[first].startswith("%%"):
         left_out.append(_short(ends[first]))
         ends[first] = "\n"
-    for _ in range(_PASSES):
-        found = 0
-        for start, end in _special(ends):
-            magic = "".join(ends[start : end + 1])
-            left_out.append(_short(magic))
-            ends[start] = _blank(ends[start]) + "\n"
-            ends[start + 1 : end + 1] = ["\n"] * (end - start)
-            found += 1
-            if '"""' in magic or "'''" in magic:
-                break  # what follows was taken for a string
-        if not found:
+    transform = ipython.TransformerManager().do_one_token_transform
+    for _ in range(_MOST):
+        is_changed, changed = transform(ends)
+        if not is_changed:
             break
+        # It made one line of the statement, which may have had several.
+        pairs = enumerate(zip(ends, changed, strict=False))
+        start = next(i for i, (old, new) in pairs if old != new)
+        more = len(ends) - len(changed)
+        left_out.append(_short("".join(ends[start : start + more + 1])))
+        blank = _blank(ends[start]) + "\n"
+        ends[start : start + more + 1] = [blank] + ["\n"] * more
     return "".join(ends)[:-1].split("\n"), left_out
-
-
-def _special(lines: list[str]) -> Iterator[tuple[int, int]]:
-    """Yield the first and last line of each of IPython's statements."""
-    from IPython.core import inputtransformer2 as ipython
-
-    kinds = (
-        ipython.MagicAssign,
-        ipython.SystemAssign,
-        ipython.EscapedCommand,
-        ipython.HelpEnd,
-    )
-    for tokens in ipython.make_tokens_by_line(lines):
-        found = [x for kind in kinds if (x := kind.find([tokens]))]
-        if not found:
-            continue
-        magic = min(found, key=lambda x: x.sortby())
-        end = ipython.find_end_of_continued_line(lines, magic.start_line)
-        end = getattr(magic, "q_line", end)
-        yield magic.start_line, min(end, len(lines) - 1)
 
 
 def _blank(line: str) -> str:

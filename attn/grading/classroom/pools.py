@@ -53,12 +53,12 @@ def work(submission: Submission, options: Options) -> Result:
     """
     from attn.grading.classroom.examiner import Examiner
 
-    about = (options.seed, options.timeout)
+    key = (options.seed, options.timeout)
     with _turn:
-        if about not in _examiners:
+        if key not in _examiners:
             close()
-            _examiners[about] = Examiner(*about)
-        result = grade(submission, options, _examiners[about])
+            _examiners[key] = Examiner(*key)
+        result = grade(submission, options, _examiners[key])
         if not result.digest:  # it failed: the next one gets another
             close()
         return result
@@ -109,10 +109,10 @@ class _Stuck(Exception):
 def _limit(options: Options) -> float:
     """Return the seconds after which a grader is taken for stuck.
 
-    Its rooms and its stage end earlier by themselves: a chapter has at most
-    seven exercises, and each has its time in both.
+    Its sandboxes end earlier by themselves: a chapter has at most seven
+    exercises, and each has its time.
     """
-    return 600 + 20 * options.timeout
+    return 600 + 10 * options.timeout
 
 
 def _until_one_dies(

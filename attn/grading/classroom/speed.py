@@ -37,14 +37,14 @@ def main(words: list[str] | None = None) -> int:
     for jobs in args.jobs:
         seconds = _timed(invented(args.chapter, args.learners), jobs)
         name = f"{args.learners} × {args.chapter}"
-        print(_said(name, jobs, seconds, args.learners), flush=True)
+        print(_line(name, jobs, seconds, args.learners), flush=True)
     if args.book:
         seconds = _timed(solved_book(), args.jobs[-1])
-        print(_said("the solved book", args.jobs[-1], seconds, len(CHAPTERS)))
+        print(_line("the solved book", args.jobs[-1], seconds, len(CHAPTERS)))
     return 0
 
 
-def _said(name: str, jobs: int, seconds: float, count: int) -> str:
+def _line(name: str, jobs: int, seconds: float, count: int) -> str:
     each = seconds / count
     return f"{name}, --jobs {jobs}: {seconds:.0f} s, {each:.2f} s each"
 
@@ -100,8 +100,7 @@ def _timed(class_: Iterator[tuple[str, Any]], jobs: int) -> float:
 
 def _graded(folder: Path, out: Path, jobs: int) -> Sequence[Result]:
     with batch.opened(out, [folder], seed=0) as options:
-        found = submissions([folder])
-        return list(batch.run(found, options, out, jobs=jobs))
+        return list(batch.run(submissions([folder]), options, out, jobs=jobs))
 
 
 if __name__ == "__main__":

@@ -32,7 +32,7 @@ class Submission:
 
 
 @dataclass(frozen=True)
-class _Found:
+class _Place:
     root: Path  # the named folder, or the folder of the named file
     below: PurePath  # relative to it
 
@@ -56,37 +56,37 @@ def find(
         ValueError: a path does not exist, is neither a folder nor a file of
             these two kinds, or holds nothing to grade.
     """
-    found: dict[Path, _Found] = {}
+    places: dict[Path, _Place] = {}
     reports = skip.resolve() if skip else None
     for path in map(Path, paths):
-        some = [
+        below = [
             x
             for x in _below(path)
             if reports not in (x.root / x.below, *(x.root / x.below).parents)
         ]
-        if not some:
+        if not below:
             raise ValueError(
                 f"a path must hold a notebook (.ipynb) or a .py; got {path}, "
                 "a folder without one"
             )
-        for one in some:
-            found.setdefault(one.root / one.below, one)
-    if not found:
+        for place in below:
+            places.setdefault(place.root / place.below, place)
+    if not places:
         raise ValueError("paths must name a file or a folder; got none")
-    names = _unique([*found.values()])
-    learners = [*map(_learner, found.values(), names)]
-    if len(set(learners)) == 1 and len({x.root for x in found.values()}) > 1:
+    names = _unique([*places.values()])
+    learners = [*map(_learner, places.values(), names)]
+    if len(set(learners)) == 1 and len({x.root for x in places.values()}) > 1:
         # submitted/*: every folder holds the same, and it is the learner's
-        names = _unique([*found.values()], above=1)
+        names = _unique([*places.values()], above=1)
         learners = [PurePath(name).parts[0] for name in names]
     shown = _told_apart(map(_printable, names))
     return [
         Submission(path, name, _printable(learner))
-        for path, name, learner in zip(found, shown, learners, strict=True)
+        for path, name, learner in zip(places, shown, learners, strict=True)
     ]
 
 
-def _below(named: Path) -> Iterator[_Found]:
+def _below(named: Path) -> Iterator[_Place]:
     try:
         path = named.resolve(strict=True)
     except (OSError, RuntimeError, ValueError) as error:
@@ -100,18 +100,18 @@ def _below(named: Path) -> Iterator[_Found]:
             "a path must be a folder, a notebook (.ipynb) or a .py; got "
             f"{named}"
         )
-    return iter([_Found(path.parent, PurePath(path.name))])
+    return iter([_Place(path.parent, PurePath(path.name))])
 
 
-def _walk(root: Path) -> Iterator[_Found]:
+def _walk(root: Path) -> Iterator[_Place]:
     folders, files = _list(root)
-    yield from (_Found(root, PurePath(name)) for name in files)
+    yield from (_Place(root, PurePath(name)) for name in files)
     for name in folders:
-        some = [*_deeper(root, PurePath(name))]
+        inside = [*_deeper(root, PurePath(name))]
         is_file = name.lower().endswith(SUFFIXES)  # by its name
-        if not some and (is_file or not files):  # or a learner's folder
-            some = [PurePath(name)]
-        yield from (_Found(root, below) for below in some)
+        if not inside and (is_file or not files):  # or a learner's folder
+            inside = [PurePath(name)]
+        yield from (_Place(root, below) for below in inside)
 
 
 def _deeper(root: Path, below: PurePath) -> Iterator[PurePath]:
@@ -149,20 +149,20 @@ def _list(folder: Path) -> tuple[list[str], list[str]]:
     return sorted(folders), sorted(files)
 
 
-def _unique(found: list[_Found], above: int = 0) -> list[str]:
+def _unique(places: list[_Place], above: int = 0) -> list[str]:
     """Name each relative to what was named, and all differently.
 
     Equal names get the folders above the named ones in front; ``above`` is
     how many of these all names get.
     """
-    depths = {x.root: above for x in found}
+    depths = {x.root: above for x in places}
     while True:
         names = [
             str(PurePath(*_last(x.root.parts, depths[x.root]), x.below))
-            for x in found
+            for x in places
         ]
         count = Counter(names)
-        pairs = zip(found, names, strict=True)
+        pairs = zip(places, names, strict=True)
         again = {x.root for x, name in pairs if count[name] > 1}
         if not again:
             return names
@@ -173,11 +173,11 @@ def _last(parts: tuple[str, ...], count: int) -> tuple[str, ...]:
     return parts[len(parts) - count :]
 
 
-def _learner(found: _Found, name: str) -> str:
-    if len(found.below.parts) > 1:
-        return found.below.parts[0]
+def _learner(place: _Place, name: str) -> str:
+    if len(place.below.parts) > 1:
+        return place.below.parts[0]
     above = PurePath(name).parts[:-1]
-    return above[0] if above else found.below.stem
+    return above[0] if above else place.below.stem
 
 
 def _printable(text: str) -> str:

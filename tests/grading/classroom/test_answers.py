@@ -2,6 +2,8 @@
 
 import json
 
+import jupytext
+import nbformat
 import pytest
 
 from attn.exercises import CHAPTERS, sources
@@ -74,6 +76,23 @@ def test_the_solutions_can_be_handed_in_as_they_are(key):
     assert found.key == key
     assert list(found.cells) == [f"{key}-{x}" for x in sources.names(key)]
     assert set(found.cells.values()) == {path.read_text(encoding="utf-8")}
+
+
+@pytest.mark.parametrize("form", ["py:percent", "py:light", "py:hydrogen"])
+def test_an_export_of_jupytext_is_read_as_its_notebook(form, tmp_path):
+    path = sources.notebook_path("gqa")
+    book = notebooks.solved(notebooks.read(path))
+    text = jupytext.writes(book, form)
+    found = answers_in(text, tmp_path, "x.py")
+    assert found.cells == answers_in(nbformat.writes(book), tmp_path).cells
+    assert not found.notes
+
+
+@pytest.mark.parametrize("comment", ["# cat heads", "# !ls", "# %time x"])
+def test_a_comment_like_a_magic_stays_a_comment(comment, tmp_path):
+    answer = f"{comment}\n{sources.solution(FIRST)}"
+    text = f"# %%\n{answer}\n\n# %%\ncheck('{FIRST}')\n"
+    assert answers_in(text, tmp_path, "x.py").cells[FIRST] == answer
 
 
 def test_an_appendix_holds_no_exercise():

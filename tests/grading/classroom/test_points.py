@@ -2,7 +2,7 @@
 
 import pytest
 
-from attn.grading.classroom.points import read
+from attn.grading.classroom.assignment import read_points
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def written(tmp_path):
     ],
 )
 def test_json_and_csv_say_the_same(text, written):
-    points = read(written(text))
+    points = read_points(written(text))
     assert points == {"gqa-repeat_kv": 5, "sdp-softmax": 0.5}
     assert repr(points["gqa-repeat_kv"]) == "5"
 
@@ -54,9 +54,9 @@ def test_json_and_csv_say_the_same(text, written):
 )
 def test_a_slip_is_named(text, said, written):
     with pytest.raises(ValueError, match=said):
-        read(written(text))
+        read_points(written(text))
 
 
 def test_a_missing_file_is_named(tmp_path):
     with pytest.raises(ValueError, match="nowhere.csv"):
-        read(tmp_path / "nowhere.csv")
+        read_points(tmp_path / "nowhere.csv")

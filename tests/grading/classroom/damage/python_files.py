@@ -32,13 +32,38 @@ def python_with_a_syntax_error(path, book):
     return "def repeat_kv(x, n_rep):\n    return (\n\0"
 
 
-@read(suffix=".py")
-def percent_cells(path, book):
+def percent(book):
     lines = ["# ---\n# jupyter: {}\n# ---\n"]
     for cell in book["cells"]:
         about = json.dumps(cell["metadata"]["nbgrader"])
         lines += [f"# %% nbgrader={about}", "".join(cell["source"]), ""]
     return "\n".join(lines)
+
+
+@read(suffix=".py")
+def percent_cells(path, book):
+    return percent(book)
+
+
+@read(suffix=".py")
+def percent_cells_with_another_formats_header(path, book):
+    header = "# ---\n# jupyter: &a [*a, *a]\n# jupytext: {formats: marimo}"
+    return percent(book).replace("# ---\n# jupyter: {}", header)
+
+
+@read(WHOLE, suffix=".py")
+def percent_cells_with_a_damaged_mark(path, book):
+    return percent(book) + "# %% active=3\nx = 1\n"
+
+
+@read(WHOLE, suffix=".py")
+def percent_cells_with_an_endless_mark(path, book):
+    return percent(book) + "# %% a=" + "[1,=1," * 10_000
+
+
+@read(WHOLE, suffix=".py")
+def too_many_percent_cells(path, book):
+    return percent(book) + "# %%\n" * 30_000
 
 
 @read(notes=dict.fromkeys(EXERCISES, "by its name"), suffix=".py")
