@@ -10,13 +10,15 @@ import pytest
 
 import attn.__main__
 from attn.data.book import root
+from attn.grading.learner import workspace
 from attn.grading.sandbox import jail
 from attn.publishing import notebooks
 from tests.notebooks.learners import answered, ids, short
 
 BOOK = root() / "book"
 PAGE = (BOOK / "for-teachers.md").read_text("utf-8")
-#: The call that the page shows, and all that it prints.
+#: The calls that the page shows, and what each prints.
+NBVAL = re.search(r"```console\n\$ pytest --nbval sub.+\n((?s:.+?))```", PAGE)
 SHOWN = re.search(r"```console\n\$ attn (grade .+)\n((?s:.+?))```", PAGE)
 
 
@@ -26,7 +28,7 @@ def test_the_options_are_those_of_the_command(capsys):
     usage = capsys.readouterr().out
     start, end = PAGE.index("## A mark"), PAGE.index("(nbgrader)=")
     text = re.sub(r"`python -m .+?`", "", PAGE[start:end])
-    named = set(re.findall(r"--[a-z]+", text)) - {"--nbval"}
+    named = set(re.findall(r"--[a-z]+", text))
     assert {"--seed", "--points", "--timeout", "--jobs", "--dask"} <= named
     assert [x for x in sorted(named) if x not in usage] == []
 
@@ -63,6 +65,30 @@ def test_the_terminal_shows_what_the_page_does(tmp_path):
     printed = re.sub(pattern, "seed", done.stdout)
     lines = [x.rstrip() for x in printed.splitlines()]
     assert lines == re.sub(pattern, "seed", SHOWN[2]).splitlines()
+
+
+@pytest.mark.exhaustive
+def test_a_chapter_with_a_learners_answers_prints_what_the_page_shows(
+    tmp_path,
+):
+    workspace.fill(tmp_path)
+    chapter = notebooks.read(tmp_path / "03_masks.ipynb")
+    names = ids(chapter)
+    path = tmp_path / "submission.ipynb"
+    notebooks.write(answered(chapter, names[:2], names[2:3]), path)
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "--nbval", path.name],
+        cwd=tmp_path,
+        env={**os.environ, "COLUMNS": "80", "PYTHONPATH": str(Path.cwd())},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 1, done.stderr
+    seconds = re.compile(r"\d+\.\d+s")
+    printed = seconds.sub("", re.sub(r"\x1b\[\d+m", "", done.stdout))
+    shown = [x for x in NBVAL[1].splitlines() if x != "…"]
+    assert len(shown) > 15
+    assert [x for x in shown if seconds.sub("", x) not in printed] == []
 
 
 def a_class(folder):
