@@ -5,10 +5,10 @@ and tenths of a second on the notebook. Here one process imports, and forks
 for each of them. What runs is what would have run: the same module with the
 same arguments, folder, environment and streams, in a process of its own.
 
-    warm.py serve SOCKET              import, then fork on request, for as
-                                      long as a connection to SOCKET.users is
-                                      open
-    warm.py run SOCKET MODULE ARGS…   be a module's process, for a parent
+    prefork.py serve SOCKET              import, then fork on request, for as
+                                         long as a connection to SOCKET.users
+                                         is open
+    prefork.py run SOCKET MODULE ARGS…   be a module's process, for a parent
 
 ``run`` imports next to nothing: it hands its streams to the server, passes
 signals on, and ends as the module ended.
@@ -55,17 +55,6 @@ def load() -> None:
     for name in IMPORTS.split():
         with contextlib.suppress(ImportError):  # a chapter says what is absent
             importlib.import_module(name)
-
-
-def freeze() -> None:
-    """Keep the garbage collector off what is shared: a touch is a copy."""
-    gc.collect()
-    gc.freeze()
-
-
-def listen(address: str) -> tuple[socket.socket, socket.socket]:
-    """Return the listeners of a server: for requests, and for its users."""
-    return _listening(address), _listening(users(address))
 
 
 def serve(listener: socket.socket, door: socket.socket) -> None:
@@ -184,8 +173,10 @@ def run(address: str, argv: list[str]) -> int:
         rights = (socket.SOL_SOCKET, socket.SCM_RIGHTS, streams)
         sent = request.sendmsg([text], [rights])
         request.sendall(text[sent:])
-        for one in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(one, lambda number, _: request.send(bytes([number])))
+        for kind in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(
+                kind, lambda number, _: request.send(bytes([number]))
+            )
         status = request.recv(64)
     code = json.loads(status) if status else 1
     return code if code >= 0 else 128 - code
@@ -197,8 +188,10 @@ def main() -> None:
         sys.exit(run(sys.argv[2], sys.argv[3:]))
     load()
     importlib.import_module("attn.exercises.spec").every_exercise()
-    freeze()
-    listeners = listen(sys.argv[2])
+    gc.collect()
+    gc.freeze()  # the collector's touch of what is shared would copy it
+    address = sys.argv[2]
+    listeners = _listening(address), _listening(users(address))
     print("ready", flush=True)
     serve(*listeners)
 

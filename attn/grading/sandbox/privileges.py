@@ -1,4 +1,4 @@
-"""Mount folders in memory, and give up the right to mount.
+"""Give up the right to mount.
 
 In user namespaces of its own a process is as good as root, and could undo
 what was made read-only. It gives that up before it runs a learner's code.
@@ -9,27 +9,8 @@ from __future__ import annotations
 import ctypes
 import os
 
-_NOSUID_NODEV = 0x2 | 0x4
 _BOUND_DROP = 24  # prctl
 _VERSION = 0x20080522  # of capset's header, for 64 bits
-
-
-def own_folder(path: str, size: int) -> None:
-    """Mount an empty file system in memory over a folder.
-
-    Args:
-        path: of the folder.
-        size: bytes that its files may take, all together.
-
-    Raises:
-        OSError: the system does not let this process mount.
-    """
-    libc = ctypes.CDLL(None, use_errno=True)
-    options = f"size={size},nr_inodes=10k,mode=700".encode()
-    place = os.fsencode(path)
-    if libc.mount(b"tmpfs", place, b"tmpfs", _NOSUID_NODEV, options):
-        number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number), path)
 
 
 def give_up() -> None:
