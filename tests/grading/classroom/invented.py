@@ -65,12 +65,12 @@ def unreadable(learner, message="the file is empty", **other):
 
 def a_class(size, seed=0):
     """Learners of all kinds; one in ten hands in what cannot be read."""
-    draw, found = random.Random(seed), []
+    draw, results = random.Random(seed), []
     states = ("passed", "wrong", "refused", "not written")
     states += ("missing", "out of time", "died")
     for i in range(size):
         if i % 10 == 9:
-            found.append(unreadable(f"learner{i}"))
+            results.append(unreadable(f"learner{i}"))
             continue
         chosen = draw.choices(states, (12, 6, 1, 2, 1, 1, 1), k=len(WORTH))
         marks = [
@@ -81,8 +81,8 @@ def a_class(size, seed=0):
             else wrong(x, status, "")
             for x, status in zip(WORTH, chosen, strict=True)
         ]
-        found.append(graded(f"learner{i}", *marks))
-    return found
+        results.append(graded(f"learner{i}", *marks))
+    return results
 
 
 def hostile_class():

@@ -37,45 +37,45 @@ def answers_in(book, tmp_path, name="x.ipynb"):
 def test_of_a_broken_file_all_is_read_that_can_be(name, tmp_path):
     broken = DAMAGE[name]
     path = broken.place(tmp_path, name)
-    if broken.said:
-        with pytest.raises(Unreadable, match=broken.said):
+    if broken.message:
+        with pytest.raises(Unreadable, match=broken.message):
             of(path)
         return
-    found = of(path)
-    assert found.key == "gqa"
+    answers = of(path)
+    assert answers.key == "gqa"
     expected = dict.fromkeys(EXERCISES, "passed") | broken.status
-    status = {x: status_of(x, found.cells) for x in EXERCISES}
+    status = {x: status_of(x, answers.cells) for x in EXERCISES}
     assert status == expected
-    assert found.notes.keys() == broken.notes.keys()
+    assert answers.notes.keys() == broken.notes.keys()
     for exercise, part in broken.notes.items():
-        assert part in " ".join(found.notes[exercise])
-    assert broken.file_note in " ".join(found.file_notes)
-    assert bool(broken.file_note) == bool(found.file_notes)
-    json.dumps([found.cells, found.notes, found.file_notes]).encode()
+        assert part in " ".join(answers.notes[exercise])
+    assert broken.file_note in " ".join(answers.file_notes)
+    assert bool(broken.file_note) == bool(answers.file_notes)
+    json.dumps([answers.cells, answers.notes, answers.file_notes]).encode()
 
 
 def test_there_are_enough_kinds_of_damage():
-    assert len([x for x in DAMAGE.values() if x.said]) > 25
+    assert len([x for x in DAMAGE.values() if x.message]) > 25
     assert len(DAMAGE) > 60
 
 
 @pytest.mark.parametrize("key", CHAPTERS)
 def test_each_chapter_is_read_in_its_order(key):
-    found = of(sources.notebook_path(key))
-    assert found.key == key
-    assert list(found.cells) == [f"{key}-{x}" for x in sources.names(key)]
-    assert not found.notes
-    for exercise, text in found.cells.items():
+    answers = of(sources.notebook_path(key))
+    assert answers.key == key
+    assert list(answers.cells) == [f"{key}-{x}" for x in sources.names(key)]
+    assert not answers.notes
+    for exercise, text in answers.cells.items():
         assert text == sources.stub(exercise)
 
 
 @pytest.mark.parametrize("key", CHAPTERS)
 def test_the_solutions_can_be_handed_in_as_they_are(key):
     path = sources.solutions_path(key)
-    found = of(path)
-    assert found.key == key
-    assert list(found.cells) == [f"{key}-{x}" for x in sources.names(key)]
-    assert set(found.cells.values()) == {path.read_text(encoding="utf-8")}
+    answers = of(path)
+    assert answers.key == key
+    assert list(answers.cells) == [f"{key}-{x}" for x in sources.names(key)]
+    assert set(answers.cells.values()) == {path.read_text(encoding="utf-8")}
 
 
 @pytest.mark.parametrize("form", ["py:percent", "py:light", "py:hydrogen"])
@@ -83,9 +83,9 @@ def test_an_export_of_jupytext_is_read_as_its_notebook(form, tmp_path):
     path = sources.notebook_path("gqa")
     book = notebooks.solved(notebooks.read(path))
     text = jupytext.writes(book, form)
-    found = answers_in(text, tmp_path, "x.py")
-    assert found.cells == answers_in(nbformat.writes(book), tmp_path).cells
-    assert not found.notes
+    answers = answers_in(text, tmp_path, "x.py")
+    assert answers.cells == answers_in(nbformat.writes(book), tmp_path).cells
+    assert not answers.notes
 
 
 @pytest.mark.parametrize("comment", ["# cat heads", "# !ls", "# %time x"])
@@ -172,9 +172,9 @@ def test_an_older_stub_is_no_work(tmp_path):
     stub = {"nbgrader": cell["metadata"]["nbgrader"]}
     stub["attn"] = {"stub": notebooks.digest(old)}
     book["cells"].append(cell | {"source": old, "metadata": stub})
-    found = answers_in(book, tmp_path)
-    assert found.cells[FIRST] == sources.solution(FIRST)
-    assert not found.notes
+    answers = answers_in(book, tmp_path)
+    assert answers.cells[FIRST] == sources.solution(FIRST)
+    assert not answers.notes
 
 
 def test_a_demonstration_is_no_answer(tmp_path):

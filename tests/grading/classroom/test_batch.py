@@ -48,9 +48,9 @@ def test_each_broken_file_has_one_row_and_the_batch_ends(tmp_path, log):
     assert sorted(x.learner for x in results) == sorted(DAMAGE)
     for result in results:
         broken = DAMAGE[result.learner]
-        if broken.said:
+        if broken.message:
             assert result.status == "unreadable"
-            assert broken.said in result.message
+            assert broken.message in result.message
             assert not result.marks
         else:
             passed = {x.exercise for x in result.marks if x.passed}
@@ -69,7 +69,7 @@ def test_each_broken_file_has_one_row_and_the_batch_ends(tmp_path, log):
 def test_each_broken_file_is_judged_for_real(tmp_path):
     folder = tmp_path / "in"
     for name, broken in DAMAGE.items():
-        if not broken.said:
+        if not broken.message:
             (folder / name).mkdir(parents=True)
             broken.place(folder / name, "x")
     submissions = find([folder])
@@ -244,7 +244,7 @@ def test_a_seed_is_drawn_once_and_kept(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ({"seed": 2}, "--seed"),
         ({"seed": 1, "timeout": 9}, "--timeout"),
@@ -252,11 +252,11 @@ def test_a_seed_is_drawn_once_and_kept(tmp_path):
         ({"seed": 1, "paths": ("other",)}, "its paths"),
     ],
 )
-def test_another_batch_is_never_overwritten(options, said, tmp_path):
+def test_another_batch_is_never_overwritten(options, message, tmp_path):
     out = tmp_path / "out"
     opened(out, seed=1)
     before = (out / "batch.json").read_bytes()
-    with pytest.raises(ValueError, match=f"other options: {said}"):
+    with pytest.raises(ValueError, match=f"other options: {message}"):
         opened(out, **options)
     assert (out / "batch.json").read_bytes() == before
 

@@ -73,7 +73,7 @@ def test_the_reports_are_no_submissions(attn_grade, klass, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (["nowhere"], "nowhere"),
         (["in", "--points", "nowhere.csv"], "nowhere.csv"),
@@ -82,13 +82,13 @@ def test_the_reports_are_no_submissions(attn_grade, klass, tmp_path):
     ],
 )
 def test_a_wrong_argument_is_said_before_anything_is_graded(
-    words, said, attn_grade, klass, log, tmp_path
+    words, message, attn_grade, klass, log, tmp_path
 ):
     klass("ann")
     status, out, err = attn_grade(*words)
     assert status == 2
     assert out == ""
-    assert err.startswith("attn grade: ") and said in err
+    assert err.startswith("attn grade: ") and message in err
     assert log.read_text() == ""
 
 
@@ -184,6 +184,6 @@ def test_help_says_what_is_done_and_how(capsys):
     with pytest.raises(SystemExit) as end:
         main(["grade", "--help"])
     assert end.value.code == 0
-    said = capsys.readouterr().out
+    usage = capsys.readouterr().out
     for word in ("examples:", "--out", "--dask", "goes on", "exit status"):
-        assert word in said
+        assert word in usage

@@ -31,7 +31,7 @@ def test_json_and_csv_say_the_same(text, written):
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ('{"gqa-repeatkv": 5}', "got 'gqa-repeatkv'"),
         ("gqa-repeat_kv,5\nGQA-softmax,1", "got 'GQA-softmax'"),
@@ -52,8 +52,8 @@ def test_json_and_csv_say_the_same(text, written):
         (b"\xff\xfe\x00", "text file"),
     ],
 )
-def test_a_slip_is_named(text, said, written):
-    with pytest.raises(ValueError, match=said):
+def test_a_slip_is_named(text, message, written):
+    with pytest.raises(ValueError, match=message):
         read_points(written(text))
 
 

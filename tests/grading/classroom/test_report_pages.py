@@ -128,9 +128,9 @@ def test_a_learner_reads_each_diagnosis_and_nothing_of_others(tmp_path):
     ]
     assert card.pre.get_text().splitlines()[1].startswith("got       -2.179")
     assert card.find(class_="note").get_text() == "two cells"
-    said = page.get_text()
-    assert "1 of 3 exercises is right" in said
-    assert "bubblewrap: no network" in said and "Ben" not in said
+    text = page.get_text()
+    assert "1 of 3 exercises is right" in text
+    assert "bubblewrap: no network" in text and "Ben" not in text
 
 
 def test_a_page_says_which_submission_counts(tmp_path):

@@ -150,9 +150,10 @@ def test_the_same_results_give_the_same_bytes(name, tmp_path):
     mixed = random.Random(1).sample(results, len(results))
     first = write(results, tmp_path / "a")
     second = write(mixed, tmp_path / "b" / "deeper")
-    for one, two in zip(first, second, strict=True):
-        assert one.name == two.name and one.read_bytes() == two.read_bytes()
-        assert str(tmp_path).encode() not in one.read_bytes()
+    for path, again in zip(first, second, strict=True):
+        assert path.name == again.name
+        assert path.read_bytes() == again.read_bytes()
+        assert str(tmp_path).encode() not in path.read_bytes()
 
 
 def test_a_file_is_replaced_and_others_are_left(tmp_path):
@@ -191,14 +192,14 @@ def test_a_misconception_counts_each_learner_once():
             graded("Cem", wrong(message="b\na", mistake="B, and: A")),
         ]
     )
-    found = {x.name: x for x in three.misconceptions}
-    assert list(found) == [TILED, "A", "B"], "equal counts by name"
-    assert [x.name for x in found[TILED].learners] == ["Ann", "Ben"]
-    assert found[TILED].exercises == {
+    by_name = {x.name: x for x in three.misconceptions}
+    assert list(by_name) == [TILED, "A", "B"], "equal counts by name"
+    assert [x.name for x in by_name[TILED].learners] == ["Ann", "Ben"]
+    assert by_name[TILED].exercises == {
         "gqa-repeat_kv": 2,
         "gqa-grouped_attention": 1,
     }
-    assert found[TILED].why.startswith("What is the difference")
+    assert by_name[TILED].why.startswith("What is the difference")
     assert three.hardest[0] == ("gqa-repeat_kv", 0, 3)
 
 
@@ -209,9 +210,9 @@ def test_everybody_graded_is_in_one_bin(worth, bins):
         for p in (0, 0.5, worth / 2, worth)
     ]
     four = Batch.of([graded(str(i), x) for i, x in enumerate(marks)])
-    found = four.bins()
-    assert len(found) == bins and sum(x[1] for x in found) == 4
-    assert found[-1][1] >= 1 and found[0][1] >= 1
+    sizes = [size for _, size in four.bins()]
+    assert len(sizes) == bins and sum(sizes) == 4
+    assert sizes[-1] >= 1 and sizes[0] >= 1
 
 
 def test_a_diagnosis_is_cut_into_sentences_and_tensors():

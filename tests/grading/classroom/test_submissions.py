@@ -171,7 +171,7 @@ def test_names_that_print_alike_stay_unique(place):
 
 
 @pytest.mark.parametrize(
-    ("path", "said"),
+    ("path", "message"),
     [
         ("nowhere", "must exist; got 'nowhere'"),
         ("in/nowhere.ipynb", "must exist"),
@@ -181,10 +181,10 @@ def test_names_that_print_alike_stay_unique(place):
         ("loop.ipynb", "must exist"),
     ],
 )
-def test_a_path_that_names_nothing_is_the_teachers_error(path, said, place):
+def test_a_path_that_names_nothing_is_the_teachers_error(path, message, place):
     folder = place("in/x.zip", "in/x.ipynb", "empty/readme.md")
     (folder / "loop.ipynb").symlink_to("loop.ipynb")
-    with pytest.raises(ValueError, match=said):
+    with pytest.raises(ValueError, match=message):
         find(["in", path])
 
 

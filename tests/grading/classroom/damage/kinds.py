@@ -1,6 +1,6 @@
 """Submissions that are broken, and what is to become of each.
 
-``@unreadable(said)`` marks a file in which nothing can be graded; ``@read``
+``@unreadable(message)`` marks a file in which nothing can be graded; ``@read``
 one whose other exercises count. Each function gets the path to write, and a
 solved notebook to damage.
 """
@@ -22,7 +22,7 @@ DAMAGE = {}  # by name
 class Damage:
     write: object
     suffix: str
-    said: str | None = None  # of an unreadable one
+    message: str | None = None  # of an unreadable one
     status: dict = field(default_factory=dict)  # of what does not pass
     notes: dict = field(default_factory=dict)  # part of each note
     file_note: str = ""
@@ -63,19 +63,19 @@ def cell_of(book, name):
     return next(x for x in book["cells"] if cells.exercise_id(x) == name)
 
 
-def unreadable(said, suffix=".ipynb"):
+def unreadable(message, suffix=".ipynb"):
     def mark(write):
-        DAMAGE[write.__name__] = Damage(write, suffix, said)
+        DAMAGE[write.__name__] = Damage(write, suffix, message)
         return write
 
     return mark
 
 
 def read(status=None, notes=None, file_note="", suffix=".ipynb", judged=None):
-    about = (status or {}, notes or {}, file_note, judged or {})
+    expected = (status or {}, notes or {}, file_note, judged or {})
 
     def mark(write):
-        DAMAGE[write.__name__] = Damage(write, suffix, None, *about)
+        DAMAGE[write.__name__] = Damage(write, suffix, None, *expected)
         return write
 
     return mark

@@ -35,8 +35,8 @@ def python_with_a_syntax_error(path, book):
 def percent(book):
     lines = ["# ---\n# jupyter: {}\n# ---\n"]
     for cell in book["cells"]:
-        about = json.dumps(cell["metadata"]["nbgrader"])
-        lines += [f"# %% nbgrader={about}", "".join(cell["source"]), ""]
+        marks = json.dumps(cell["metadata"]["nbgrader"])
+        lines += [f"# %% nbgrader={marks}", "".join(cell["source"]), ""]
     return "\n".join(lines)
 
 
