@@ -9,12 +9,12 @@ _ATTN = Path(__file__).resolve().parents[2]
 
 FILES = str.split(
     """
-    exercises/__init__.py exercises/case.py exercises/guard.py
+    compat.py exercises/__init__.py exercises/case.py exercises/guard.py
     exercises/kernel.py exercises/kernel_errors.py exercises/mistakes.py
     exercises/triton_compat.py
     grading/__init__.py grading/checks/__init__.py grading/checks/clock.py
     grading/checks/forbidden.py grading/checks/inputs.py
-    grading/checks/interpreter.py grading/checks/parameters.py
+    grading/checks/parameters.py
     grading/checks/random_state.py grading/checks/result.py
     grading/checks/run.py
     grading/sandbox/__init__.py grading/sandbox/guarded.py
