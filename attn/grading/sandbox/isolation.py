@@ -37,7 +37,7 @@ KINDS = {
 
 @cache
 def kind() -> str:
-    """Return the best way that works here, or what ``ATTN_ISOLATION`` names."""
+    """Return the best way that works; ``ATTN_ISOLATION`` may name another."""
     wanted = os.environ.get("ATTN_ISOLATION")
     if wanted and wanted not in KINDS:
         raise ValueError(

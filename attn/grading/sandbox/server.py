@@ -3,8 +3,9 @@
 Run as a file, ``python -I -S server.py CONTROL FOLDER PACKAGES…``: the number
 of a socket that is open already, the folder of the sandbox's files, the
 folders of installed packages. For each message on the socket, which carries
-two others, it forks a guard; the guard forks the worker into namespaces of its own, and
-kills all that the worker has started when the judge closes the second socket.
+two others, it forks a guard; the guard forks the worker into namespaces of its
+own, and kills all that the worker has started when the judge closes the second
+socket.
 """
 
 from __future__ import annotations
