@@ -40,7 +40,7 @@ help:
 	@echo "make bench      measure attention side by side, print and draw it"
 	@echo "make gpu        on a GPU: check the kernels, try their tiles, measure"
 	@echo "make gradescope  zip the autograder that Gradescope takes"
-	@echo "make lint       ruff and mypy"
+	@echo "make lint       ruff, mypy, and the wording of the package"
 	@echo "make clean      remove what was built (.venv and workspace/ stay)"
 	@echo
 	@echo 'Each sets itself up. PIP_ARGS="…" reaches pip, PYTHON=… chooses one.'
@@ -130,6 +130,7 @@ gradescope:
 lint: .venv/.test
 	@$(PY) -m ruff format --check .
 	@$(PY) -m ruff check .
+	@$(PY) .ci/english.py
 	@$(PY) -m mypy
 
 clean:
