@@ -117,7 +117,7 @@ def _no_compiler(device: str) -> str | None:
 
     try:
         get_cpp_compiler()
-    except Exception:  # torch raises a class of its own
+    except Exception:  # noqa: BLE001 torch has an error of its own for it
         return "no C++ compiler was found: it needs one on a CPU (g++, clang)"
     return None
 

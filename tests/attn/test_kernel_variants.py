@@ -12,9 +12,9 @@ from attn import profiling
 
 pytest.importorskip("triton")
 
-from attn.kernels import fused_attention, launch
-from attn.kernels.configs import Config, config_of
-from tests.attn.test_kernels import (
+from attn.kernels import fused_attention, launch  # noqa: E402
+from attn.kernels.configs import Config, config_of  # noqa: E402
+from tests.attn.test_kernels import (  # noqa: E402
     BF16,
     FP32,
     NAMES,

@@ -15,9 +15,9 @@ from tests.attn.cases import ROUNDINGS, distance
 
 pytest.importorskip("triton")
 
-from attn.kernels import fused_attention, launch
-from attn.kernels.attention import unsupported_reasons
-from attn.kernels.configs import Config
+from attn.kernels import fused_attention, launch  # noqa: E402
+from attn.kernels.attention import unsupported_reasons  # noqa: E402
+from attn.kernels.configs import Config  # noqa: E402
 
 FP16, BF16, FP32 = torch.float16, torch.bfloat16, torch.float32
 
