@@ -20,7 +20,7 @@ from attn.grading.checks.run import Outcome
 from attn.grading.classroom.result import Mark, Status
 from attn.grading.diagnosis.judge import Verdict, judge
 from attn.grading.sandbox.limits import Limits
-from attn.grading.sandbox.sandbox import Died, Room, Visit
+from attn.grading.sandbox.sandbox import Died, Sandbox, Session
 from attn.grading.sandbox.worker import Task
 from attn.publishing.notebooks import digest, read
 
@@ -62,7 +62,7 @@ class Examiner:
     ) -> None:
         self.seed, self.timeout = seed, timeout
         self._limits = limits or Limits()
-        self._sandboxes: dict[tuple[str, ...], Room] = {}
+        self._sandboxes: dict[tuple[str, ...], Sandbox] = {}
         self._oracle = cache(self._new_oracle)
 
     def __enter__(self) -> Examiner:
@@ -79,9 +79,9 @@ class Examiner:
     @cached_property
     def isolation(self) -> str:
         """In words, what keeps answers from the machine."""
-        from attn.grading.sandbox import jail
+        from attn.grading.sandbox import isolation
 
-        return jail.KINDS[jail.kind()]
+        return isolation.KINDS[isolation.kind()]
 
     def examine(
         self,
@@ -127,7 +127,7 @@ class Examiner:
             return "missing", Verdict(False, message)
         if not text.strip() or digest(text) == digest(_stub(exercise.id)):
             return "not written", Verdict(False, "the stub was not changed")
-        session = self._sandbox(key).enter(self._limits, self.timeout)
+        session = self._sandbox(key).start_session(self._limits, self.timeout)
         try:
             return self._verdict(session, exercise, text, before)
         finally:
@@ -135,7 +135,7 @@ class Examiner:
 
     def _verdict(
         self,
-        session: Visit,
+        session: Session,
         exercise: Exercise,
         text: str,
         before: list[tuple[str, str, bool]],
@@ -174,11 +174,11 @@ class Examiner:
         stopped = session.ended or last[0].error
         return _status(stopped), _with_the_end(verdict, stopped)
 
-    def _sandbox(self, key: str) -> Room:
+    def _sandbox(self, key: str) -> Sandbox:
         imports = IMPORTS.get(key, ())
         sandbox = self._sandboxes.get(imports)
         if sandbox is None or not sandbox.is_open:
-            sandbox = self._sandboxes[imports] = Room(*imports)
+            sandbox = self._sandboxes[imports] = Sandbox(*imports)
         return sandbox
 
     def _new_oracle(self, exercise: str) -> Oracle:
