@@ -6,27 +6,20 @@ import base64
 import mimetypes
 import re
 import textwrap
+from itertools import pairwise
+from typing import TYPE_CHECKING
 
 from attn.data.book import root
 from attn.publishing.myst_to_markdown import myst
 from attn.publishing.myst_to_markdown.roles import inline_to_markdown
 from attn.publishing.myst_to_markdown.targets import Targets
 
-_ADMONITIONS = {
-    "admonition": "",
-    "attention": "Attention",
-    "caution": "Caution",
-    "danger": "Danger",
-    "error": "Error",
-    "hint": "Hint",
-    "important": "Important",
-    "note": "Note",
-    "seealso": "See also",
-    "tip": "Tip",
-    "warning": "Warning",
-}
+if TYPE_CHECKING:
+    from markdown_it.token import Token
+
+_ADMONITIONS = {"note": "Note", "tip": "Tip", "warning": "Warning"}
 _LEFT_OUT = {"myst_block_break", "myst_line_comment", "myst_target"}
-_KEPT = {"amsmath", "code_block", "fence", "html_block"}
+_AS_WRITTEN = {"amsmath", "code_block", "fence", "html_block"}
 
 
 def to_markdown(text: str, targets: Targets) -> str:
@@ -44,34 +37,37 @@ def to_markdown(text: str, targets: Targets) -> str:
         if not token.map or token.map[0] < done:
             continue
         start, end = token.map
-        block = "\n".join(lines[start:end])
-        if directive := myst.directive(token):
-            first = block[: block.index(token.markup)]
-            block = _directive(directive, targets)
-            new = ["", _indented(block, first), ""]
-        elif token.type == "inline":
-            new = [inline_to_markdown(block, targets)]
-        elif token.type in _LEFT_OUT | _KEPT:
-            new = [block] if token.type in _KEPT else [""]
-        else:
-            continue
-        written += [*lines[done:start], *new]
-        done = end
+        block = _block(token, "\n".join(lines[start:end]), targets)
+        if block is not None:
+            written += [*lines[done:start], *block]
+            done = end
     written += lines[done:]
-    one_blank = [
+    blocks = [
         block
-        for before, block in zip(["", *written], written, strict=False)
-        if before.strip() or block.strip()
+        for before, block in pairwise(["", *written])
+        if before.strip() or block.strip()  # one blank line, not several
     ]
-    return "\n".join(one_blank).strip("\n")
+    return "\n".join(blocks).strip("\n")
 
 
-def _indented(block: str, first: str) -> str:
-    """Indent a block in a list or a quote, whose marks may come first."""
-    rest = re.sub(r"[^\s>]", " ", first)
+def _block(token: Token, source: str, targets: Targets) -> list[str] | None:
+    """Return a block's lines in Markdown; None when it holds other blocks."""
+    if directive := myst.directive(token):
+        marks = source[: source.index(token.markup)]
+        return ["", _indented(_directive(directive, targets), marks), ""]
+    if token.type == "inline":
+        return [inline_to_markdown(source, targets)]
+    if token.type in _AS_WRITTEN:
+        return [source]
+    return [""] if token.type in _LEFT_OUT else None
+
+
+def _indented(block: str, marks: str) -> str:
+    """Put a block into a list or a quote, whose marks come first."""
+    rest = re.sub(r"[^\s>]", " ", marks)
     quoted = ">" in rest
     text = textwrap.indent(block, rest, lambda x: quoted or bool(x.strip()))
-    return first + text.removeprefix(rest)
+    return marks + text.removeprefix(rest)
 
 
 def _directive(directive: myst.Directive, targets: Targets) -> str:
@@ -83,12 +79,13 @@ def _directive(directive: myst.Directive, targets: Targets) -> str:
         return f"$$\n{tex}{tag}\n$$"
     if name in ("code", "code-block"):
         return f"```{argument}\n{body}\n```"
-    if name in ("figure", "image"):
+    if name == "figure":
         return _picture(directive, targets)
-    if name in _ADMONITIONS:
-        if name != "admonition":
-            argument, body = "", f"{argument}\n\n{body}".strip()
-        title = inline_to_markdown(argument or _ADMONITIONS[name], targets)
+    if name in ("admonition", *_ADMONITIONS):
+        if name in _ADMONITIONS:
+            body = f"{argument}\n\n{body}".strip()
+            argument = _ADMONITIONS[name]
+        title = inline_to_markdown(argument, targets)
         quoted = f"**{title}**\n\n{to_markdown(body, targets)}".strip()
         return textwrap.indent(quoted, "> ", lambda line: True)
     if name == "dropdown":
@@ -111,9 +108,7 @@ def _picture(directive: myst.Directive, targets: Targets) -> str:
     data = base64.b64encode(path.read_bytes()).decode()
     alt = inline_to_markdown(directive.options.get("alt", ""), targets)
     picture = f"![{alt}](data:{kind};base64,{data})"
-    if directive.name == "image" or not directive.body:
-        return picture
     caption = to_markdown(directive.body, targets)
     place = targets.places.get(directive.options.get("name", ""))
     number = f"**{place.words}** " if place else ""
-    return f"{picture}\n\n{number}{caption}"
+    return f"{picture}\n\n{number}{caption}".strip()

@@ -45,11 +45,12 @@ def blocks(text: str) -> list[Token]:
     Raises:
         ValueError: a fence is not closed.
     """
-    parser, tokens, lines = _parser(), [], text.split("\n")
-    parser.block.parse(text, parser, {}, tokens)
+    tokens: list[Token] = []
+    _parser().block.parse(text, _parser(), {}, tokens)
     for before, token in pairwise(tokens):
         if token.type == "inline":
             token.tag = before.tag
+    lines = text.split("\n")
     for token in tokens:
         if token.type in _FENCES and token.map:
             start, end = token.map
@@ -63,8 +64,9 @@ def walk(text: str) -> Iterator[Token]:
     """Yield the tokens of a text, after a directive those of its body."""
     for token in blocks(text):
         yield token
-        if (found := directive(token)) and found.name not in LITERAL:
-            yield from walk(found.body)
+        inner = directive(token)
+        if inner and inner.name not in LITERAL:
+            yield from walk(inner.body)
 
 
 def directive(token: Token) -> Directive | None:
@@ -72,10 +74,10 @@ def directive(token: Token) -> Directive | None:
     if token.type.startswith("math_block"):
         return Directive("math", "", token.content, {"label": token.info})
     info = token.info.strip()
-    found = _DIRECTIVE.fullmatch(info)
-    if token.type not in _FENCES or not (found or token.markup[0] == ":"):
+    named = _DIRECTIVE.fullmatch(info)
+    if token.type not in _FENCES or not (named or token.markup[0] == ":"):
         return None
-    name, argument = found.group("name", "argument") if found else (info, "")
+    name, argument = named.group("name", "argument") if named else (info, "")
     body, options = token.content.split("\n"), {}
     while option := _OPTION.fullmatch(body[0].strip()):
         options[option["name"]] = option["value"].strip()
@@ -105,10 +107,10 @@ def _parser() -> MarkdownIt:
 
     def placed_role(state: StateInline, silent: bool) -> bool:
         start = state.pos
-        found = myst_role(state, silent)
-        if found and not silent:
+        is_role = myst_role(state, silent)
+        if is_role and not silent:
             state.tokens[-1].meta["place"] = start, state.pos
-        return found
+        return is_role
 
     def open_formula(state: StateInline, silent: bool) -> bool:
         if state.src.startswith("$$", state.pos):

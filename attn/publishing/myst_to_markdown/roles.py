@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import cache
 
 from attn.publishing.myst_to_markdown import myst
 from attn.publishing.myst_to_markdown.targets import (
@@ -41,22 +42,25 @@ def inline_to_markdown(text: str, targets: Targets) -> str:
     return written + text[done:]
 
 
+@cache
 def _tooltip(text: str) -> str:
     """Return a link's title; none for a text that needs more than words."""
-    words = []
+    words = ""
     for token in myst.inline(text):
         if token.type.startswith("math"):
             return ""
-        role = token.type == "myst_role"
-        named = _words_and_target(token.content) if role else ("", "")
-        words.append(named[0] or named[1] or token.content or " ")
-    escaped = re.sub(r'(["|\\])', r"\\\1", " ".join("".join(words).split()))
+        if token.type == "myst_role":
+            own, name = _words_and_target(token.content)
+            words += own or name
+        else:
+            words += " " if token.type.endswith("break") else token.content
+    escaped = re.sub(r'(["|\\])', r"\\\1", " ".join(words.split()))
     return f' "{escaped}"'
 
 
 def _words_and_target(content: str) -> tuple[str, str]:
-    found = _NAMED.fullmatch(content)
-    return (found["words"], found["target"]) if found else ("", content)
+    named = _NAMED.fullmatch(content)
+    return (named["words"], named["target"]) if named else ("", content)
 
 
 def _cite(content: str, targets: Targets) -> str:
@@ -67,10 +71,6 @@ def _cite(content: str, targets: Targets) -> str:
         link = f"[{source.label}]({source.url}{title})"
         links.append(link if source.url else source.label)
     return ", ".join(links)
-
-
-def _cite_in_brackets(content: str, targets: Targets) -> str:
-    return f"[{_cite(content, targets)}]"
 
 
 def _term(content: str, targets: Targets) -> str:
@@ -106,26 +106,19 @@ def _doc(content: str, targets: Targets) -> str:
 def _link(words: str, place: Target) -> str:
     """Link to a heading; a figure's number says where it is."""
     if not (words := words or place.words):
-        raise ValueError(f"a reference to {place.link} must have its words")
+        raise ValueError(
+            f"a reference to {place.link} must have words of its own"
+        )
     return f"[{words}]({place.link})" if place.link else words
 
 
-def _eq(content: str, targets: Targets) -> str:
-    return targets.place(content).words
-
-
-def _math(content: str, targets: Targets) -> str:
-    return f"${content}$"
-
-
 _ROLES: dict[str, Callable[[str, Targets], str]] = {
-    "cite": _cite_in_brackets,
-    "cite:p": _cite_in_brackets,
+    "cite": lambda content, targets: f"[{_cite(content, targets)}]",
     "cite:t": _cite,
     "term": _term,
     "ref": _ref,
     "numref": _numref,
     "doc": _doc,
-    "eq": _eq,
-    "math": _math,
+    "eq": lambda content, targets: targets.place(content).words,
+    "math": lambda content, _: f"${content}$",
 }

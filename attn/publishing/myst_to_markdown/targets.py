@@ -74,41 +74,38 @@ class Targets:
 
     def _add(self, stem: str) -> None:
         """Number a notebook's figures and formulas in their order."""
+        chapter = str(int(stem[:2])) if stem[:2].isdigit() else ""
         counts: Counter[str] = Counter()
-        chapter = f"{int(stem[:2])}." if stem[:2].isdigit() else ""
-
-        def add_numbered(label: str, form: str) -> None:
-            counts[form] += 1
-            number = f"{chapter}{counts[form]}"
-            self.places[label] = Target(form.format(number), number)
-
         for cell in notebook(stem)["cells"]:
-            if label := figure_name(cell):
-                add_numbered(label, _FIGURE)
-            if cell["cell_type"] == "markdown":
-                self._add_headings(cell, stem, chapter[:-1])
-                for label, form in _numbered(cell):
-                    add_numbered(label, form)
+            for label, form in _numbered(cell):
+                counts[form] += 1
+                number = f"{chapter}.{counts[form]}".lstrip(".")
+                self.places[label] = Target(form.format(number), number)
+            labels: list[str] = []
+            for token in _tokens(cell):
+                if token.type == "myst_target":
+                    labels.append(token.content)
+                elif token.type == "inline":
+                    title = token.content if token.tag[:1] == "h" else ""
+                    link = f"{stem}.ipynb#cell-id={cell['id']}"
+                    place = Target(title, "", link)
+                    if title and stem not in self.places:
+                        place = Target(title, chapter, f"{stem}.ipynb")
+                        self.places[stem] = place
+                    self.places |= dict.fromkeys(labels, place)
+                    labels.clear()
 
-    def _add_headings(self, cell: Any, stem: str, chapter: str) -> None:
-        """Add the places that labels name: headings, and other blocks."""
-        labels: list[str] = []
-        for token in myst.walk("".join(cell["source"])):
-            if token.type == "myst_target":
-                labels.append(token.content)
-            elif token.type == "inline":
-                title = token.content if token.tag[:1] == "h" else ""
-                place = Target(title, "", f"{stem}.ipynb#cell-id={cell['id']}")
-                if title and stem not in self.places:
-                    place = Target(title, chapter, f"{stem}.ipynb")
-                    self.places[stem] = place
-                self.places |= dict.fromkeys(labels, place)
-                labels.clear()
+
+def _tokens(cell: Any) -> Iterator[Any]:
+    if cell["cell_type"] == "markdown":
+        yield from myst.walk("".join(cell["source"]))
 
 
 def _numbered(cell: Any) -> Iterator[tuple[str, str]]:
-    """Yield the label and the form of each number in a cell's text."""
-    for token in myst.walk("".join(cell["source"])):
+    """Yield the label of each figure and formula, and its number's form."""
+    if label := figure_name(cell):
+        yield label, _FIGURE
+    for token in _tokens(cell):
         match myst.directive(token):
             case myst.Directive("math", options={"label": label}) if label:
                 yield label, _FORMULA
