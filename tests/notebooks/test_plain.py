@@ -3,6 +3,8 @@
 import copy
 import json
 import re
+import subprocess
+import sys
 from functools import cache
 from types import SimpleNamespace
 
@@ -172,6 +174,15 @@ def test_the_error_names_the_file_that_needs_a_new_kind(text):
 def test_what_the_translation_does_not_see_the_test_above_does(text):
     """The proof that the parser's tokens can accuse a copy."""
     assert foreign(to_markdown(text, book()))
+
+
+def test_a_parser_is_imported_when_a_copy_is_made_and_not_before():
+    """``attn grade`` imports the package, and makes no copy."""
+    imports = "import sys; from attn.publishing import myst_to_markdown as m;"
+    loaded = "print({'markdown_it', 'pybtex'} & set(sys.modules), end='');"
+    code = f"{imports} {loaded} m.glossary(); {loaded}"
+    output = subprocess.check_output([sys.executable, "-c", code], text=True)
+    assert output.startswith("set(){") and output.count("'") == 4
 
 
 @cache
