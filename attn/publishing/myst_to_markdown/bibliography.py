@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-#: The addresses that an entry may have, in the order of preference.
-_ADDRESSES = {
-    "url": "{}",
-    "doi": "https://doi.org/{}",
-    "eprint": "https://arxiv.org/abs/{}",
+#: The fields that give an address, the best first, and their sites.
+_SITES = {
+    "url": "",
+    "doi": "https://doi.org/",
+    "eprint": "https://arxiv.org/abs/",
 }
 
 
@@ -32,18 +32,15 @@ def read(path: Path) -> dict[str, Reference]:
 
 
 def _reference(entry: Any) -> Reference:
+    fields = entry.fields
     people = [
         _unicode(" ".join(person.prelast_names + person.last_names))
         for person in entry.persons["author"]
     ]
     names = f"{people[0]} et al." if people[2:] else " and ".join(people)
-    urls = (
-        address.format(entry.fields[name])
-        for name, address in _ADDRESSES.items()
-        if name in entry.fields
-    )
-    label = f"{names}, {entry.fields['year']}"
-    return Reference(label, _unicode(entry.fields["title"]), next(urls, ""))
+    urls = [site + fields[x] for x, site in _SITES.items() if x in fields]
+    title = _unicode(fields["title"])
+    return Reference(f"{names}, {fields['year']}", title, (*urls, "")[0])
 
 
 def _unicode(text: str) -> str:
