@@ -53,14 +53,9 @@ def started(folder, name, **environment):
         if user.connect_ex(prefork.users_of(address)):  # not there, or dead
             for stale in (address, prefork.users_of(address)):
                 Path(stale).unlink(missing_ok=True)
+            server = ["-m", "tests.notebooks.prefork", "serve", address]
             process = subprocess.Popen(
-                [
-                    sys.executable,
-                    "-m",
-                    "tests.notebooks.prefork",
-                    "serve",
-                    address,
-                ],
+                [sys.executable, *server],
                 stdout=subprocess.PIPE,
                 start_new_session=True,
                 env={**os.environ, **environment},

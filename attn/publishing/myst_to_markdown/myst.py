@@ -1,7 +1,7 @@
 """Read MyST with markdown-it and the plugins of the book's own parser.
 
-markdown-it gives a block its lines; roles get their place in a line here.
-Whatever is code or a formula holds neither.
+Blocks have markdown-it's lines; a role's place in its text is noted here.
+Code and formulas are tokens of their own, in which no role is found.
 """
 
 from __future__ import annotations

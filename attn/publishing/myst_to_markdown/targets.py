@@ -18,7 +18,6 @@ from attn.publishing.myst_to_markdown import bibliography, myst
 GLOSSARY = "glossary.ipynb"
 
 _FIGURE, _FORMULA = "Fig. {}", "({})"
-
 _TERM = re.compile(
     r"^(?P<term>\S.*)\n(?P<text>(?:(?:[ ]{2,}.*|\s*)\n)+)", re.M
 )
