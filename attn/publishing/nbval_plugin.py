@@ -1,4 +1,4 @@
-"""A pytest plugin that turns nbval's results into a score.
+"""Turn nbval's results into a score: a plugin of pytest.
 
 ``pytest --nbval notebooks/`` runs every cell. A check cell is replaced by the
 one of the pristine chapter with the same id. The plugin prints points per
@@ -22,9 +22,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable
+    from collections.abc import Generator
 
-_POLL = 1.0  # seconds between two looks at a silent kernel
+_POLL = 1.0  # seconds from one look at a silent kernel to the next
 _ANSI = re.compile(r"\x1b\[[0-9;]*m")
 _scores: dict[str, dict[str, dict[str, Any]]] = {}  # notebook, exercise
 
@@ -50,7 +50,7 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ["ATTN_NO_PROGRESS"] = "1"
     if not config.option.nbval_kernel_name:
         config.option.nbval_current_env = True  # this environment's kernel
-    _watch_the_kernel()
+    _notice_dead_kernels()
 
 
 def pytest_collection_modifyitems(
@@ -60,10 +60,10 @@ def pytest_collection_modifyitems(
     if not _is_on(config):
         return
     for parent in {i.parent for i in items if hasattr(i, "cell")}:
-        _prepare([i for i in items if i.parent is parent])
+        _take_pristine_checks([i for i in items if i.parent is parent])
 
 
-def _prepare(items: list[Any]) -> None:
+def _take_pristine_checks(items: list[Any]) -> None:
     from attn.exercises.cells import checked_id, exercise_id
 
     checked = [checked_id(i.cell) for i in items]
@@ -71,7 +71,7 @@ def _prepare(items: list[Any]) -> None:
     if key is None:
         return
     items[0].user_properties.append(("chapter", key))
-    pristine = _checks(key)
+    pristine = _pristine_checks(key)
     for item, name in zip(items, checked, strict=True):
         if name not in pristine:
             continue
@@ -86,7 +86,7 @@ def _prepare(items: list[Any]) -> None:
         ]
 
 
-def _checks(key: str) -> dict[str, Any]:
+def _pristine_checks(key: str) -> dict[str, Any]:
     """Return the check cells of a pristine chapter, by exercise."""
     from attn.exercises import sources
     from attn.exercises.cells import checked_id
@@ -137,21 +137,21 @@ def _message(item: Any, call: pytest.CallInfo) -> str:
 
 def pytest_runtest_logreport(report: Any) -> None:
     """Collect the points, in the process that prints them."""
-    about = dict(report.user_properties)
+    result = dict(report.user_properties)
     path = report.nodeid.partition("::")[0]
-    if "chapter" in about and path not in _scores:
-        _scores[path] = _no_points(path, about["chapter"])
-    if report.when == "teardown" or "points" not in about:
+    if "chapter" in result and path not in _scores:
+        _scores[path] = _no_points(path, result["chapter"])
+    if report.when == "teardown" or "points" not in result:
         return
-    entry = _scores[path][about["exercise"]]
-    if entry["status"] != "failed":  # a repeated check must pass each time
-        passed = about["points"] == about["max_points"]
-        entry["status"] = "passed" if passed else "failed"
-        entry |= {name: about[name] for name in ("points", "message")}
+    score = _scores[path][result["exercise"]]
+    if score["status"] != "failed":  # a repeated check must pass each time
+        passed = result["points"] == result["max_points"]
+        score["status"] = "passed" if passed else "failed"
+        score |= {name: result[name] for name in ("points", "message")}
 
 
 def _no_points(path: str, key: str) -> dict[str, dict[str, Any]]:
-    """Return the entries of a notebook before any check has run."""
+    """Return the scores of a notebook before any check has run."""
     from attn.exercises import CHAPTERS
 
     return {
@@ -164,7 +164,7 @@ def _no_points(path: str, key: str) -> dict[str, dict[str, Any]]:
             "status": "missing",
             "message": "its check cell is not in this notebook",
         }
-        for name, cell in _checks(key).items()
+        for name, cell in _pristine_checks(key).items()
     }
 
 
@@ -175,36 +175,38 @@ def pytest_terminal_summary(
         return
     write = terminalreporter.write_line
     terminalreporter.section("points")
-    for notebook, entries in _scores.items():
-        write("{}  {}/{}".format(notebook, *_total(entries.values())))
-        for x in entries.values():
-            sign = {"passed": "✓", "failed": "✗"}.get(x["status"], "·")
-            points = f"{x['points']:>3}/{x['max_points']}"
-            line = f"  {sign} {x['exercise']:<24}{points}  {_in_short(x)}"
-            write(line.rstrip())
-    scores = [x for entries in _scores.values() for x in entries.values()]
-    got, most = _total(scores)
-    write(f"total  {got}/{most} points")
-    if path := config.getoption("--score-json"):
-        report = {"points": got, "max_points": most, "exercises": scores}
+    everything = []
+    for path, exercises in _scores.items():
+        scores = list(exercises.values())
+        write("{}  {}/{}".format(path, *_total(scores)))
+        for score in scores:
+            sign = {"passed": "✓", "failed": "✗"}.get(score["status"], "·")
+            of_all = f"{score['points']:>3}/{score['max_points']}"
+            line = f"  {sign} {score['exercise']:<24}{of_all}  "
+            write((line + _in_short(score)).rstrip())
+        everything += scores
+    points, max_points = _total(everything)
+    write(f"total  {points}/{max_points} points")
+    if file := config.getoption("--score-json"):
+        report: dict[str, Any] = {"points": points, "max_points": max_points}
+        report["exercises"] = everything
         text = json.dumps(report, indent=1, ensure_ascii=False)
-        Path(path).write_text(text + "\n", encoding="utf-8")
+        Path(file).write_text(text + "\n", encoding="utf-8")
 
 
-def _total(entries: Iterable[dict[str, Any]]) -> tuple[int, int]:
-    points = [(x["points"], x["max_points"]) for x in entries]
-    got, most = map(sum, zip(*points, strict=True))
-    return got, most
+def _total(scores: list[dict[str, Any]]) -> tuple[int, int]:
+    points = sum(score["points"] for score in scores)
+    return points, sum(score["max_points"] for score in scores)
 
 
 def _in_short(score: dict[str, Any]) -> str:
     """Return the first line of a diagnosis."""
-    lines = [x.strip() for x in score["message"].splitlines()]
-    lines = [x for x in lines if x and x[0] not in "✗✓"]
+    stripped = (line.strip() for line in score["message"].splitlines())
+    lines = [line for line in stripped if line and line[0] not in "✗✓"]
     return textwrap.shorten(lines[0], 60, placeholder=" …") if lines else ""
 
 
-def _watch_the_kernel() -> None:
+def _notice_dead_kernels() -> None:
     """Notice a dead kernel within a second.
 
     nbval waits for it until the cell's time-out, 2000 s by default.

@@ -17,13 +17,13 @@ from attn.exercises import APPENDICES, CHAPTERS, sources
 from attn.exercises.cells import checked_id, exercise_id
 from attn.publishing import stored_drawings
 
-CELL_TIMEOUT = 120  # seconds
+_CELL_TIMEOUT = 120  # seconds
 #: A file, as the traceback of one machine names it.
 PLACE = re.compile(r"(?:/[\w.-]+){2,}\.py\b")
 
 
 class Edited(Exception):
-    """A notebook holds a learner's work and is left as it is."""
+    """Say that a notebook holds a learner's work, and is left as it is."""
 
 
 def read(path: Path) -> Any:
@@ -64,14 +64,14 @@ def edited_stubs(notebook: Any) -> list[str]:
     Such a cell is neither today's stub nor an older one, whose digest the
     cell keeps: an old stub is to be renewed, a learner's work is not.
     """
-    found = []
+    edited = []
     for cell in notebook.cells:
         if not (name := exercise_id(cell)) or not cell.source.strip():
             continue
         stubs = (_stored_digest(cell), digest(sources.stub(name)))
         if digest(cell.source) not in stubs:
-            found.append(name)
-    return found
+            edited.append(name)
+    return edited
 
 
 def refresh(path: Path) -> None:
@@ -87,18 +87,18 @@ def refresh(path: Path) -> None:
             f"{', '.join(edited)}. Move that work to a copy (make lab) and "
             "restore the notebook with git, then refresh again."
         )
-    run = execute(solved(notebook), path.parent, ATTN_SVG="1")
-    stored_drawings.store(run.cells, path, digest)
-    for cell, done in zip(notebook.cells, run.cells, strict=True):
+    executed = execute(solved(notebook), path.parent, ATTN_SVG="1").cells
+    stored_drawings.store(executed, path, digest)
+    for cell, ran in zip(notebook.cells, executed, strict=True):
         if cell.cell_type != "code":
             continue
         if name := exercise_id(cell):
             cell.source = sources.stub(name)
             cell.metadata["attn"] = {"stub": digest(cell.source)}
         if name := checked_id(cell):
-            _require_right_answer(name, done)
+            _require_right_answer(name, ran)
         cell.metadata.pop("execution", None)
-        cell.outputs, cell.execution_count = done.outputs, done.execution_count
+        cell.outputs, cell.execution_count = ran.outputs, ran.execution_count
     write(notebook, path)
 
 
@@ -109,7 +109,7 @@ def execute(notebook: Any, folder: Path, **environment: str) -> Any:
 
     client = NotebookClient(
         notebook,
-        timeout=CELL_TIMEOUT,
+        timeout=_CELL_TIMEOUT,
         coalesce_streams=True,
         resources={"metadata": {"path": str(folder)}},
         record_timing=False,

@@ -13,16 +13,16 @@ from pathlib import Path
 import pytest
 
 from attn.exercises import CHAPTERS, sources
-from attn.publishing import notebooks, prefork
-from tests.notebooks import learners
+from attn.publishing import notebooks
+from tests.notebooks import learners, prefork
 
 
 @pytest.fixture(autouse=True)
 def only_committed_chapters(request):
     """Skip where somebody has written in the chapter that is needed."""
     call = getattr(request.node, "callspec", None)
-    wanted = call.params.get("key") if call else None
-    for key in [wanted] if wanted else CHAPTERS:
+    needed = call.params.get("key") if call else None
+    for key in [needed] if needed else CHAPTERS:
         if edited := edited_in(key):
             name = sources.notebook_path(key).name
             pytest.skip(
@@ -50,23 +50,18 @@ def started(folder, name, **environment):
         open(address + ".lock", "w") as lock,
     ):
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if user.connect_ex(prefork.users(address)):  # not yet, or no longer
-            for left in (address, prefork.users(address)):
-                Path(left).unlink(missing_ok=True)
+        if user.connect_ex(prefork.users_of(address)):  # not there, or dead
+            for stale in (address, prefork.users_of(address)):
+                Path(stale).unlink(missing_ok=True)
+            server = ["-m", "tests.notebooks.prefork", "serve", address]
             process = subprocess.Popen(
-                [
-                    sys.executable,
-                    "-m",
-                    "attn.publishing.prefork",
-                    "serve",
-                    address,
-                ],
+                [sys.executable, *server],
                 stdout=subprocess.PIPE,
                 start_new_session=True,
                 env={**os.environ, **environment},
             )
             assert process.stdout.readline() == b"ready\n"
-            user.connect(prefork.users(address))
+            user.connect(prefork.users_of(address))
         fcntl.flock(lock, fcntl.LOCK_UN)
         yield address
 
@@ -80,14 +75,14 @@ def shared(tmp_path_factory, worker_id):
 
 @pytest.fixture(scope="session")
 def server(shared):
-    with started(shared, "warm") as address:
+    with started(shared, "prefork") as address:
         yield address
 
 
-#: A real start of pytest and kernel costs six seconds of imports, a warm one
+#: A real start of pytest and kernel costs six seconds of imports, a fork
 #: (prefork.py) a tenth. In `make test` one chapter starts really, in test-all
 #: every one.
-STARTS = ["warm", pytest.param("real", marks=pytest.mark.exhaustive)]
+STARTS = ["prefork", pytest.param("real", marks=pytest.mark.exhaustive)]
 
 
 @pytest.fixture(params=STARTS)
@@ -95,11 +90,11 @@ def nbval(request):
     """``pytest --nbval`` on a notebook or a folder of them."""
     if request.param == "real" or sys.platform != "linux":
         return learners.pytest_nbval
-    return request.getfixturevalue("warm_nbval")
+    return request.getfixturevalue("prefork_nbval")
 
 
 @pytest.fixture
-def warm_kernels(server, tmp_path_factory, monkeypatch):
+def prefork_kernels(server, tmp_path_factory, monkeypatch):
     """The kernels that this process starts come from the server."""
     return kernels_from(server, tmp_path_factory, monkeypatch)
 
@@ -110,16 +105,16 @@ def kernels_from(server, tmp_path_factory, monkeypatch):
     kernel = folder / "kernels" / "python3"
     kernel.mkdir(parents=True)
     launch = [*python, "ipykernel_launcher", "-f", "{connection_file}"]
-    spec = {"argv": launch, "display_name": "warm", "language": "python"}
+    spec = {"argv": launch, "display_name": "prefork", "language": "python"}
     (kernel / "kernel.json").write_text(json.dumps(spec))
     monkeypatch.setenv("JUPYTER_PATH", str(folder))
     return python
 
 
 @pytest.fixture
-def warm_nbval(warm_kernels):
+def prefork_nbval(prefork_kernels):
     """``pytest --nbval`` and its kernels from the server."""
-    return nbval_from(warm_kernels)
+    return nbval_from(prefork_kernels)
 
 
 def nbval_from(python):

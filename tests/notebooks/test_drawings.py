@@ -33,19 +33,19 @@ def chapter(tmp_path):
 def test_two_refreshes_draw_the_same_bytes(chapter, request):
     """In two kernels of other ancestors: no seed of hashes is the same."""
     cell = figure_cell()
-    found = []
-    for start in ("real", "warm"):
-        if start == "warm" and sys.platform == "linux":
-            request.getfixturevalue("warm_kernels")
+    drawn = []
+    for start in ("real", "prefork"):
+        if start == "prefork" and sys.platform == "linux":
+            request.getfixturevalue("prefork_kernels")
         notebook = nbformat.v4.new_notebook(cells=[cell])
         run = notebooks.execute(notebook, chapter.parent, ATTN_SVG="1")
         stored_drawings.store(run.cells, chapter, notebooks.digest)
         files = sorted(stored_drawings.folder(chapter).iterdir())
-        found.append({file.name: file.read_bytes() for file in files})
+        drawn.append({file.name: file.read_bytes() for file in files})
         shown = run.cells[0].outputs[0].data
         assert set(shown) == {"image/png", "text/plain"}
-    assert found[0] == found[1]
-    assert set(found[0]) == {"fig-x.svg", "fig-x-narrow.svg"}
+    assert drawn[0] == drawn[1]
+    assert set(drawn[0]) == {"fig-x.svg", "fig-x-narrow.svg"}
 
 
 def test_a_drawing_that_is_missing_or_old_is_noticed(chapter):
@@ -55,8 +55,8 @@ def test_a_drawing_that_is_missing_or_old_is_noticed(chapter):
     cell.outputs = [nbformat.v4.new_output("display_data", png)]
 
     def drift():
-        found = stored_drawings.drift([cell], chapter, notebooks.digest)
-        return list(found)
+        lines = stored_drawings.drift([cell], chapter, notebooks.digest)
+        return list(lines)
 
     assert drift() == ["fig-x: it has no drawing, fig-x.svg"]
     old = stored_drawings.folder(chapter) / "fig-old.svg"

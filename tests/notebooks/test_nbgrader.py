@@ -147,7 +147,7 @@ class Course:
 
 
 @pytest.fixture
-def course(tmp_path, warm_kernels):
+def course(tmp_path, prefork_kernels):
     """A chapter, released by nbgrader."""
     course = new_course(tmp_path, CHAPTER)
     course.runs("generate_assignment", CHAPTER)

@@ -3,6 +3,8 @@
 import copy
 import json
 import re
+import subprocess
+import sys
 from functools import cache
 from types import SimpleNamespace
 
@@ -17,8 +19,8 @@ from myst_parser.parsers.mdit import create_md_parser
 from attn.data.book import root
 from attn.exercises import APPENDICES, CHAPTERS, cells
 from attn.publishing import myst_to_markdown
+from attn.publishing.myst_to_markdown.blocks import to_markdown
 from attn.publishing.myst_to_markdown.targets import Target, Targets, notebook
-from attn.publishing.myst_to_markdown.text import plain as translated
 
 STEMS = (*CHAPTERS.values(), *APPENDICES)
 #: What Jupyter's Markdown has: CommonMark, tables, formulas.
@@ -42,10 +44,10 @@ def parser():
 
 def tokens(text):
     """Every token of a text, those within others too."""
-    found = []
+    flat = []
     for token in parser().parse(text):
-        found += [token, *(token.children or [])]
-    return found
+        flat += [token, *(token.children or [])]
+    return flat
 
 
 def foreign(text):
@@ -64,13 +66,13 @@ def foreign(text):
     return wrong + re.findall(r"\{[\w:+-]+\}`|:::|^\(.*\)=$", "\n".join(html))
 
 
-def markdown(made):
-    return [x["source"] for x in made["cells"] if x["cell_type"] != "code"]
+def markdown(copied):
+    return [x["source"] for x in copied["cells"] if x["cell_type"] != "code"]
 
 
 @pytest.fixture(scope="module", params=STEMS)
-def made(request):
-    """A chapter, as it stands and as a learner gets it."""
+def chapter(request):
+    """A chapter, as it is written and as a learner gets it."""
     pristine = notebook(request.param)
     return SimpleNamespace(
         stem=request.param,
@@ -80,9 +82,9 @@ def made(request):
     )
 
 
-def test_no_myst_is_left_in_a_copy(made):
-    assert len(markdown(made.local)) > 10
-    for text in [*markdown(made.local), *markdown(made.elsewhere)]:
+def test_no_myst_is_left_in_a_copy(chapter):
+    assert len(markdown(chapter.local)) > 10
+    for text in [*markdown(chapter.local), *markdown(chapter.elsewhere)]:
         assert foreign(text) == []
 
 
@@ -92,40 +94,40 @@ def test_no_myst_is_left_in_the_glossary():
     assert [foreign(text) for text in texts] == [[]] * len(texts)
 
 
-def test_what_the_book_alone_reads_is_not_in_a_copy(made):
-    for cell in made.local["cells"]:
+def test_what_the_book_alone_reads_is_not_in_a_copy(chapter):
+    for cell in chapter.local["cells"]:
         assert "mystnb" not in cell["metadata"]
 
 
 def written(text):
     """Code and formulas of a text in MyST, those in directives too."""
-    found = []
+    pieces = []
     for token in tokens(text):
         directive = re.match(r"\{(\S+)\}", token.info)
         if token.type == "colon_fence" or directive:
             body = re.sub(r"\A(:\w+:.*\n)+", "", token.content)
-            found += written(body)
+            pieces += written(body)
             if "{admonition}" in token.info:
-                found += written(token.info.partition("}")[2])
+                pieces += written(token.info.partition("}")[2])
         elif token.type in CODE:
-            found.append(token.content.strip())
-    return found
+            pieces.append(token.content.strip())
+    return pieces
 
 
-def test_code_and_formulas_stay_as_they_were(made):
+def test_code_and_formulas_stay_as_they_were(chapter):
     before = [
         x
-        for cell in made.pristine["cells"]
+        for cell in chapter.pristine["cells"]
         if cell["cell_type"] != "code"
         for x in written("".join(cell["source"]))
     ]
     after = [
         x
-        for cell in made.local["cells"]
+        for cell in chapter.local["cells"]
         if cell["cell_type"] != "code" and "caption-" not in cell["id"]
         for x in written(cell["source"])
     ]
-    assert len(before) > (20 if made.stem[:2].isdigit() else 5)
+    assert len(before) > (20 if chapter.stem[:2].isdigit() else 5)
     assert after == before
 
 
@@ -140,12 +142,22 @@ def test_code_and_formulas_stay_as_they_were(made):
         "{numref}`fig-nowhere`",
         "{term}`no such term`",
         "> quoted\n\n:::{note}\nnever closed",
+        "* ````{note}\n  closed by fewer\n  ```",
+        "$$\nnever closed",
+        "{ref}`of a notebook <ch-nowhere>`",
     ],
 )
 def test_what_has_no_translation_stops_the_copy(text):
     """A kind that a later chapter brings is seen, not shown raw."""
     with pytest.raises(ValueError):
-        translated(text, book())
+        to_markdown(text, book())
+
+
+@pytest.mark.parametrize("text", ["{sub}`2`", ":::{margin}\nAside.\n:::"])
+def test_the_error_names_the_file_that_needs_a_new_kind(text):
+    with pytest.raises(ValueError, match=r"has no translation.* add") as error:
+        to_markdown(text, book())
+    assert (root() / str(error.value).split()[-1]).is_file()
 
 
 @pytest.mark.parametrize(
@@ -155,13 +167,22 @@ def test_what_has_no_translation_stops_the_copy(text):
         ":field: value",
         "A [span]{.class}.",
         "A footnote.[^1]\n\n[^1]: Here.",
-        "> :::{note}\n> in a quote\n> :::",
+        "<p>\n{math}`x`\n</p>",
         "{{ tracker }}",
     ],
 )
 def test_what_the_translation_does_not_see_the_test_above_does(text):
     """The proof that the parser's tokens can accuse a copy."""
-    assert foreign(translated(text, book()))
+    assert foreign(to_markdown(text, book()))
+
+
+def test_a_parser_is_imported_when_a_copy_is_made_and_not_before():
+    """``attn grade`` imports the package, and makes no copy."""
+    imports = "import sys; from attn.publishing import myst_to_markdown as m;"
+    loaded = "print({'markdown_it', 'pybtex'} & set(sys.modules), end='');"
+    code = f"{imports} {loaded} m.glossary(); {loaded}"
+    output = subprocess.check_output([sys.executable, "-c", code], text=True)
+    assert output.startswith("set(){") and output.count("'") == 4
 
 
 @cache
@@ -179,7 +200,7 @@ VASWANI = (
 
 
 @pytest.mark.parametrize(
-    ("text", "wanted"),
+    ("text", "expected"),
     [
         ("(ch-x)=\n# Title\n\nText", "# Title\n\nText"),
         (
@@ -213,19 +234,28 @@ VASWANI = (
         ("a `{term}` stays", "a `{term}` stays"),
         ("```\n:::{note}\n(a)=\n```", "```\n:::{note}\n(a)=\n```"),
         ("* a\n\n  :::{tip}\n  b\n  :::", "* a\n\n  > **Tip**\n  > \n  > b"),
+        ("* :::{tip}\n  b\n  :::", "* > **Tip**\n  > \n  > b"),
+        ("> :::{tip}\n> b\n> :::", "> > **Tip**\n> > \n> > b"),
+        ("| a |\n|---|\n| $|$ {eq}`eq-one` |", "| a |\n|---|\n| $|$ (2.1) |"),
+        ("# A {math}`x`\n* {math}`y\n  z`", "# A $x$\n* $y z$"),
+        ("[to {numref}`ch-mask`](x)", "[to [chapter 3](03_masks.ipynb)](x)"),
+        ("``{math}`x` `` {math}`x`", "``{math}`x` `` $x$"),
+        ("\\{math}`x` ${math}`x`$", "\\{math}`x` ${math}`x`$"),
+        ("```\na\n\n\n\nb\n```\n\n\n\nc", "```\na\n\n\n\nb\n```\n\nc"),
+        ("    a\n\n\n    {math}`x`", "    a\n\n\n    {math}`x`"),
         ("% a comment\na\n+++\nb", "a\n\nb"),
     ],
 )
-def test_each_kind_has_its_form_in_jupyter(text, wanted):
-    plainly = translated(text, book())
-    assert foreign(plainly) == []
-    if wanted is not None:
-        assert plainly == wanted
+def test_each_kind_has_its_form_in_jupyter(text, expected):
+    copied = to_markdown(text, book())
+    assert foreign(copied) == []
+    if expected is not None:
+        assert copied == expected
 
 
 def test_a_term_says_what_it_means_and_leads_to_the_glossary():
-    plainly = translated("when it {term}`decodes <decode>`", book())
-    link = next(x for x in tokens(plainly) if x.type == "link_open")
+    copied = to_markdown("when it {term}`decodes <decode>`", book())
+    link = next(x for x in tokens(copied) if x.type == "link_open")
     ids = {cell["id"] for cell in myst_to_markdown.glossary()["cells"]}
     file, _, cell = link.attrs["href"].partition("#cell-id=")
     assert (file, cell in ids) == ("glossary.ipynb", True)
@@ -238,8 +268,8 @@ def test_a_reference_to_a_section_leads_to_its_cell():
         for x in notebook("museum")["cells"]
         if "(museum-mask)=" in "".join(x["source"])
     )
-    plainly = translated("{ref}`a room <museum-mask>`", book())
-    assert plainly == f"[a room](museum.ipynb#cell-id={room['id']})"
+    copied = to_markdown("{ref}`a room <museum-mask>`", book())
+    assert copied == f"[a room](museum.ipynb#cell-id={room['id']})"
 
 
 def test_a_picture_is_in_the_copy_itself():
@@ -247,21 +277,21 @@ def test_a_picture_is_in_the_copy_itself():
         ":::{figure} ../book/_static/front-page.png\n"
         ":name: fig-logo\n:alt: A map\nIts caption.\n:::"
     )
-    plainly = translated(figure, book())
-    assert plainly.startswith("![A map](data:image/png;base64,iVBOR")
-    assert plainly.endswith("**Fig. 2.9** Its caption.")
+    copied = to_markdown(figure, book())
+    assert copied.startswith("![A map](data:image/png;base64,iVBOR")
+    assert copied.endswith("**Fig. 2.9** Its caption.")
 
 
 def links(text):
     return [x.attrs["href"] for x in tokens(text) if x.type == "link_open"]
 
 
-def test_every_link_leads_to_a_cell_of_the_workspace(made):
+def test_every_link_leads_to_a_cell_of_the_workspace(chapter):
     files = {f"{stem}.ipynb": notebook(stem) for stem in STEMS}
     files["glossary.ipynb"] = myst_to_markdown.glossary()
     ids = {name: {c["id"] for c in x["cells"]} for name, x in files.items()}
     followed = 0
-    for text in markdown(made.local):
+    for text in markdown(chapter.local):
         for link in links(text):
             if link.startswith(("http://", "https://")):
                 continue
@@ -269,15 +299,15 @@ def test_every_link_leads_to_a_cell_of_the_workspace(made):
             followed += 1
             assert file in ids, link
             assert not anchor or anchor in ids[file], link
-    assert followed or made.stem == "museum"
+    assert followed or chapter.stem == "museum"
 
 
-def test_a_questions_answer_is_folded_and_its_markdown_is_read(made):
-    texts = "\n".join(markdown(made.local))
+def test_a_questions_answer_is_folded_and_its_markdown_is_read(chapter):
+    texts = "\n".join(markdown(chapter.local))
     folded = texts.count("<details>")
     asked = sum(
         "".join(x["source"]).count(":::{dropdown}")
-        for x in made.pristine["cells"]
+        for x in chapter.pristine["cells"]
     )
     assert folded == asked == texts.count("</details>")
     html = MarkdownIt().render(texts)
@@ -285,9 +315,9 @@ def test_a_questions_answer_is_folded_and_its_markdown_is_read(made):
         assert answer.strip().startswith(("<p>", "<ul>", "<ol>", "<pre>"))
 
 
-def test_what_the_book_folds_is_folded_in_the_copy(made):
+def test_what_the_book_folds_is_folded_in_the_copy(chapter):
     shown = {"hide-input", "hide-cell", "remove-input", "remove-cell"}
-    for cell in made.elsewhere["cells"]:
+    for cell in chapter.elsewhere["cells"]:
         if cell["cell_type"] != "code":
             continue
         about = cell["metadata"]
@@ -297,18 +327,20 @@ def test_what_the_book_folds_is_folded_in_the_copy(made):
         assert cell["source"].startswith("# @title ") == folded
 
 
-def test_only_where_attn_may_be_missing_a_copy_installs_it(made):
+def test_only_where_attn_may_be_missing_a_copy_installs_it(chapter):
     installs = [
         [i for i, x in enumerate(y["cells"]) if "%pip" in x["source"]]
-        for y in (made.local, made.elsewhere)
+        for y in (chapter.local, chapter.elsewhere)
     ]
     assert installs == [[], [1]]  # below the title
 
 
-def test_what_the_set_up_imports_is_still_imported(made):
+def test_what_the_set_up_imports_is_still_imported(chapter):
     """A copy in a workspace lacks that cell, not what it imports."""
-    for one in (made.local, made.elsewhere):
-        code = [x["source"] for x in one["cells"] if x["cell_type"] == "code"]
+    for copied in (chapter.local, chapter.elsewhere):
+        code = [
+            x["source"] for x in copied["cells"] if x["cell_type"] == "code"
+        ]
         for name in ("importlib", "os"):
             imported = re.compile(rf"^\s*import {name}\b", re.MULTILINE)
             for number, source in enumerate(code):
@@ -317,44 +349,45 @@ def test_what_the_set_up_imports_is_still_imported(made):
                     assert imported.search(before), source
 
 
-def test_colab_is_not_asked_for_an_address_that_is_known(made):
+def test_colab_is_not_asked_for_an_address_that_is_known(chapter):
     address = "https://example.org/you/book"
     with_it = myst_to_markdown.copy_of(
-        made.pristine, set_up=True, repository=address
+        chapter.pristine, set_up=True, repository=address
     )
     source = with_it["cells"][1]["source"]
     assert f'setdefault("ATTN_REPOSITORY", "{address}")' in source
     assert source.index("import os") < source.index(address)
 
 
-def test_exercises_and_checks_are_the_books_to_the_letter(made):
-    def kept(one):
+def test_exercises_and_checks_are_the_books_to_the_letter(chapter):
+    def kept(notebook):
         return [
             ("".join(x["source"]), x["id"], x["metadata"])
-            for x in one["cells"]
+            for x in notebook["cells"]
             if cells.exercise_id(x) or cells.checked_id(x)
         ]
 
-    assert kept(made.local) == kept(made.pristine)
+    assert kept(chapter.local) == kept(chapter.pristine)
 
 
-def test_a_copy_is_a_valid_notebook_and_its_source_is_not_changed(made):
-    before = copy.deepcopy(made.pristine)
-    for one in (made.local, made.elsewhere, myst_to_markdown.glossary()):
-        nbformat.validate(nbformat.from_dict(json.loads(json.dumps(one))))
-    assert made.pristine == before
+def test_a_copy_is_a_valid_notebook_and_its_source_is_not_changed(chapter):
+    before = copy.deepcopy(chapter.pristine)
+    glossary = myst_to_markdown.glossary()
+    for copied in (chapter.local, chapter.elsewhere, glossary):
+        nbformat.validate(nbformat.from_dict(json.loads(json.dumps(copied))))
+    assert chapter.pristine == before
 
 
-def test_every_figure_has_its_number_and_caption_below_it(made):
+def test_every_figure_has_its_number_and_caption_below_it(chapter):
     figures = [
         i
-        for i, x in enumerate(made.pristine["cells"])
+        for i, x in enumerate(chapter.pristine["cells"])
         if "caption" in x["metadata"].get("mystnb", {}).get("figure", {})
     ]
     captions = [
-        x["source"] for x in made.local["cells"] if "caption-" in x["id"]
+        x["source"] for x in chapter.local["cells"] if "caption-" in x["id"]
     ]
-    chapter = int(made.stem[:2]) if made.stem[:2].isdigit() else None
-    assert len(figures) == len(captions) and (figures or not chapter)
-    for number, caption in enumerate(captions, 1):
-        assert caption.startswith(f"**Fig. {chapter}.{number}** ")
+    first = int(chapter.stem[:2]) if chapter.stem[:2].isdigit() else None
+    assert len(figures) == len(captions) and (figures or not first)
+    for second, caption in enumerate(captions, 1):
+        assert caption.startswith(f"**Fig. {first}.{second}** ")

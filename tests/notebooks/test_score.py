@@ -45,11 +45,11 @@ def in_state(key, state):
 @pytest.mark.parametrize(
     ("states", "nbval"),
     [
-        pytest.param(FEW, "warm", id="few-warm"),
+        pytest.param(FEW, "prefork", id="few-prefork"),
         pytest.param(
             dict.fromkeys(CHAPTERS, ALL),
-            "warm",
-            id="all-warm",
+            "prefork",
+            id="all-prefork",
             marks=pytest.mark.exhaustive,
         ),
         pytest.param(FEW, "real", id="few-real", marks=pytest.mark.exhaustive),
@@ -85,7 +85,7 @@ def test_the_score_is_exact(key, states, nbval, tmp_path):
     assert result.returncode == 1
 
 
-def test_a_wrong_chapter_scores_the_same_without_a_warm_start(tmp_path):
+def test_a_wrong_chapter_scores_the_same_without_prefork(tmp_path):
     """The one kernel of a wrong chapter in `make test` that starts really."""
     notebook, expected = in_state("mask", "wrong")
     path = tmp_path / "mine.ipynb"
@@ -176,7 +176,7 @@ LONG = ("why", "pos", "rope", "tfm", "cache", "flex", "iface")
 @pytest.mark.parametrize(
     ("key", "nbval"),
     [
-        *((key, "warm") for key in CHAPTERS if key not in LONG),
+        *((key, "prefork") for key in CHAPTERS if key not in LONG),
         *(
             pytest.param(key, "real", marks=pytest.mark.exhaustive)
             for key in CHAPTERS

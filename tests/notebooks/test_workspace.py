@@ -53,7 +53,7 @@ def answer(cell):
         cell.source += "\n# and my idea"
 
 
-def told(own):
+def line_of(own):
     lines = dict(x.split(": ", 1) for x in workspace.fill(own.parent))
     return lines[own.name]
 
@@ -64,7 +64,7 @@ def text(path):
 
 def test_a_copy_is_left_alone_while_the_book_stays_as_it_is(own):
     mine = edit(own, answer)
-    assert told(own) == "yours, left as it is"
+    assert line_of(own) == "yours, left as it is"
     assert own.read_bytes() == mine
     assert len(list(own.parent.glob("*.ipynb"))) == 2  # and the glossary
 
@@ -75,7 +75,7 @@ def test_a_newer_chapter_comes_beside_the_work_with_the_answers_in_it(
     mine = edit(own, answer)
     edition()
     newer = own.with_name(f"{STEM}-newer.ipynb")
-    assert newer.name in told(own)
+    assert newer.name in line_of(own)
     assert own.read_bytes() == mine
     assert "A new sentence." not in text(own)
     assert "A new sentence." in text(newer)
@@ -88,10 +88,10 @@ def test_a_newer_chapter_comes_beside_the_work_with_the_answers_in_it(
 def test_work_in_the_newer_copy_is_left_alone_too(own, edition):
     edit(own, answer)
     edition()
-    told(own)
+    line_of(own)
     newer = own.with_name(f"{STEM}-newer.ipynb")
     mine = edit(newer, lambda cell: cell.update(source=cell.source + " "))
-    told(own)
+    line_of(own)
     assert newer.read_bytes() == mine
 
 
@@ -102,18 +102,18 @@ def test_a_note_in_the_text_is_work(own, edition):
 
     mine = edit(own, note)
     edition()
-    assert "newer" in told(own)
+    assert "newer" in line_of(own)
     assert own.read_bytes() == mine
 
 
 def test_a_copy_without_work_is_made_again(own, edition):
     edition()
-    assert told(own).startswith("a newer version, copied")
+    assert line_of(own).startswith("a newer version, copied")
     assert "A new sentence." in text(own)
-    assert told(own) == "yours, left as it is"
+    assert line_of(own) == "yours, left as it is"
 
 
 def test_what_does_not_open_is_left_alone(own):
     own.write_text("{ half a noteb")
-    assert "does not open as a notebook" in told(own)
+    assert "does not open as a notebook" in line_of(own)
     assert own.read_text() == "{ half a noteb"

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import re
-import unicodedata
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-_ENTRY = re.compile(r"^@\w+\{(?P<key>[^,\s]+),", re.MULTILINE)
-_FIELD = re.compile(r"(?:^|,)\s*(?P<name>\w+)\s*=\s*\{", re.MULTILINE)
-_ACCENTS = {"'": "\u0301", "`": "\u0300", "^": "\u0302", '"': "\u0308"}
-_ACCENTS |= {"~": "\u0303", "c": "\u0327", "v": "\u030c", "=": "\u0304"}
-_LETTERS = {r"\L": "Ł", r"\l": "ł", r"\o": "ø", r"\O": "Ø", r"\ss": "ß"}
+#: The fields that give an address, the best first, and their sites.
+_SITES = {
+    "url": "",
+    "doi": "https://doi.org/",
+    "eprint": "https://arxiv.org/abs/",
+}
 
 
 @dataclass(frozen=True)
 class Reference:
-    """One entry: ``Vaswani et al., 2017``, its title and its address."""
+    """Hold one entry: ``Vaswani et al., 2017``, its title and its address."""
 
     label: str
     title: str
@@ -24,56 +24,27 @@ class Reference:
 
 
 def read(path: Path) -> dict[str, Reference]:
-    """Return the entries of a BibTeX file whose values are in braces."""
-    text = path.read_text(encoding="utf-8")
-    starts = list(_ENTRY.finditer(text))
-    ends = [x.start() for x in starts[1:]] + [len(text)]
-    return {
-        start["key"]: _reference(_fields(text[start.end() - 1 : end]))
-        for start, end in zip(starts, ends, strict=True)
-    }
+    """Return the entries of a BibTeX file."""
+    from pybtex.database.input.bibtex import Parser
+
+    entries = Parser().parse_file(str(path)).entries
+    return {key: _reference(entry) for key, entry in entries.items()}
 
 
-def _reference(fields: dict[str, str]) -> Reference:
+def _reference(entry: Any) -> Reference:
+    fields = entry.fields
     people = [
-        _plain(_last_name(person))
-        for person in fields["author"].split(" and ")
+        _unicode(" ".join(person.prelast_names + person.last_names))
+        for person in entry.persons["author"]
     ]
     names = f"{people[0]} et al." if people[2:] else " and ".join(people)
-    url = fields.get("url", "")
-    if not url and "doi" in fields:
-        url = f"https://doi.org/{fields['doi']}"
-    if not url and "eprint" in fields:
-        url = f"https://arxiv.org/abs/{fields['eprint']}"
-    label = f"{names}, {fields['year']}"
-    return Reference(label, _plain(fields["title"]), url)
+    urls = [site + fields[x] for x, site in _SITES.items() if x in fields]
+    title = _unicode(fields["title"])
+    return Reference(f"{names}, {fields['year']}", title, (*urls, "")[0])
 
 
-def _last_name(person: str) -> str:
-    """Return the name that comes before the comma; braces hold a whole."""
-    if person.startswith("{") or "," in person:
-        return person.partition(",")[0]
-    return person.rpartition(" ")[2]
-
-
-def _fields(entry: str) -> dict[str, str]:
-    fields, place = {}, 0
-    while found := _FIELD.search(entry, place):
-        place, depth = found.end(), 1
-        while depth:
-            depth += {"{": 1, "}": -1}.get(entry[place], 0)
-            place += 1
-        fields[found["name"].lower()] = entry[found.end() : place - 1]
-    return fields
-
-
-def _plain(text: str) -> str:
+def _unicode(text: str) -> str:
     r"""Set TeX's letters as Unicode, and leave out braces: ``{\'e}`` is é."""
-    for tex, letter in _LETTERS.items():
-        text = re.sub(re.escape(tex) + r"(?![A-Za-z])\s*", letter, text)
-    text = re.sub(
-        r"""\\(['`^"~=]|[cv](?![A-Za-z]))\s*\{?(\w)\}?""",
-        lambda x: unicodedata.normalize("NFC", x[2] + _ACCENTS[x[1]]),
-        text,
-    )
-    return " ".join(re.sub(r"[{}]", "", text).split())
+    from pybtex.richtext import Text
+
+    return str(Text.from_latex(text))

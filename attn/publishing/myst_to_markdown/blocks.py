@@ -1,154 +1,114 @@
-"""Split a text in MyST into its blocks: prose, code, directives, labels.
-
-Fences, labels and comments are whole lines in MyST, and a fence ends at the
-first line of as many marks: lines are all there is to parse. Blocks within a
-directive come from splitting its body.
-"""
+"""Translate a text in MyST into the Markdown that Jupyter shows."""
 
 from __future__ import annotations
 
+import base64
+import mimetypes
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+import textwrap
+from itertools import pairwise
+from typing import TYPE_CHECKING
 
-_FENCE = re.compile(r"(?P<indent> *)(?P<marks>`{3,}|~{3,}|:{3,})(?P<info>.*)")
-_DIRECTIVE = re.compile(r"\{(?P<name>[^{}\s]+)\}\s*(?P<argument>.*)")
-_OPTION = re.compile(r":(?P<name>[\w-]+):\s*(?P<value>.*)")
-_LABEL = re.compile(r" *\((?P<name>[^()\n]+)\)=\s*")
-_DOLLARS = re.compile(
-    r"(?s) *\$\$(?P<tex>.*?)\$\$\s*(?:\((?P<name>\S+)\))?\s*"
-)
+from attn.data.book import root
+from attn.publishing.myst_to_markdown import myst
+from attn.publishing.myst_to_markdown.roles import inline_to_markdown
+from attn.publishing.myst_to_markdown.targets import Targets
 
+if TYPE_CHECKING:
+    from markdown_it.token import Token
 
-@dataclass(frozen=True)
-class Prose:
-    """A paragraph, a heading, a list, a table."""
-
-    text: str
+_ADMONITIONS = {"note": "Note", "tip": "Tip", "warning": "Warning"}
+_LEFT_OUT = {"myst_block_break", "myst_line_comment", "myst_target"}
+_AS_WRITTEN = {"amsmath", "code_block", "fence", "html_block"}
 
 
-@dataclass(frozen=True)
-class Code:
-    """A fenced block, as it is written."""
+def to_markdown(text: str, targets: Targets) -> str:
+    """Return a text without MyST.
 
-    text: str
-
-
-@dataclass(frozen=True)
-class Maths:
-    """A displayed formula, and its label."""
-
-    tex: str
-    name: str = ""
-    indent: str = ""
-
-
-@dataclass(frozen=True)
-class Label:
-    """The name of the heading that follows."""
-
-    name: str
-
-
-@dataclass(frozen=True)
-class Directive:
-    """``:::{name} argument``, its options and its body."""
-
-    name: str
-    argument: str
-    body: str
-    options: dict[str, str] = field(default_factory=dict)
-    indent: str = ""
-
-
-Block = Prose | Code | Maths | Label | Directive
-
-
-def split(text: str) -> Iterator[Block]:
-    """Yield the blocks of a text, from top to bottom.
+    Admonitions become quotes with a bold title, drop-downs details that open
+    with a click, roles words with links.
 
     Raises:
-        ValueError: a fence is not closed.
+        ValueError: a directive or a role that no rule translates.
     """
-    lines = text.split("\n")
-    prose: list[str] = []
-
-    def gathered() -> Iterator[Prose]:
-        if any(line.strip() for line in prose):
-            yield Prose("\n".join(prose).strip("\n"))
-        prose.clear()
-
-    while lines:
-        line = lines.pop(0)
-        if fence := _FENCE.fullmatch(line):
-            yield from gathered()
-            body = _until_closed(fence, lines)
-            yield _fenced(fence, body)
-        elif line.strip().startswith("$$") and not _is_inline(line):
-            yield from gathered()
-            yield _formula(line, lines)
-        elif label := _LABEL.fullmatch(line):
-            yield from gathered()
-            yield Label(label["name"])
-        elif not line.strip() or line.startswith(("% ", "+++")):
-            yield from gathered()  # no line, a comment, a new cell
-        else:
-            prose.append(line)
-    yield from gathered()
+    lines, written, done = text.split("\n"), [""], 0
+    for token in myst.blocks(text):
+        # The cells of a table's row are tokens of the same line.
+        if not token.map or token.map[0] < done:
+            continue
+        start, end = token.map
+        block = _block(token, "\n".join(lines[start:end]), targets)
+        if block is not None:
+            written += [*lines[done:start], *block]
+            done = end
+    written += lines[done:]
+    blocks = [
+        block
+        for before, block in pairwise(["", *written])
+        if before.strip() or block.strip()  # one blank line, not several
+    ]
+    return "\n".join(blocks).strip("\n")
 
 
-def walk(text: str) -> Iterator[Block]:
-    """Yield the blocks of a text, and after each those within it."""
-    for block in split(text):
-        yield block
-        if isinstance(block, Directive):
-            yield from walk(block.body)
+def _block(token: Token, source: str, targets: Targets) -> list[str] | None:
+    """Return a block's lines in Markdown; None when it holds other blocks."""
+    if directive := myst.directive(token):
+        marks = source[: source.index(token.markup)]
+        return ["", _indented(_directive(directive, targets), marks), ""]
+    if token.type == "inline":
+        return [inline_to_markdown(source, targets)]
+    if token.type in _AS_WRITTEN:
+        return [source]
+    return [""] if token.type in _LEFT_OUT else None
 
 
-def _until_closed(fence: re.Match[str], lines: list[str]) -> list[str]:
-    marks, indent = fence["marks"], len(fence["indent"])
-    body: list[str] = []
-    closes = re.compile(rf" *{marks[0]}{{{len(marks)},}}\s*")
-    while lines:
-        line = lines.pop(0)
-        if closes.fullmatch(line):
-            return body
-        cut = min(indent, len(line) - len(line.lstrip(" ")))
-        body.append(line[cut:])
-    raise ValueError(f"a fence is not closed: {fence[0]!r}")
+def _indented(block: str, marks: str) -> str:
+    """Put a block into a list or a quote, whose marks come first."""
+    rest = re.sub(r"[^\s>]", " ", marks)
+    quoted = ">" in rest
+    text = textwrap.indent(block, rest, lambda x: quoted or bool(x.strip()))
+    return marks + text.removeprefix(rest)
 
 
-def _fenced(fence: re.Match[str], body: list[str]) -> Block:
-    found = _DIRECTIVE.fullmatch(fence["info"].strip())
-    if not found and fence["marks"][0] == ":":
-        found = re.fullmatch(r"(?P<name>\S*)(?P<argument>.*)", fence["info"])
-    indent = fence["indent"]
-    if not found:
-        marks = fence["marks"]
-        lines = [marks + fence["info"], *body, marks]
-        return Code("\n".join(indent + x if x else x for x in lines))
-    options = {}
-    while body and (option := _OPTION.fullmatch(body[0].strip())):
-        options[option["name"]] = option["value"].strip()
-        del body[0]
-    text = "\n".join(body).strip("\n")
-    argument = found["argument"].strip()
-    if found["name"] == "math":
-        tex = f"{argument}\n{text}".strip()
-        return Maths(tex, options.get("label", ""), indent)
-    return Directive(found["name"], argument, text, options, indent)
+def _directive(directive: myst.Directive, targets: Targets) -> str:
+    name, argument, body = directive.name, directive.argument, directive.body
+    if name == "math":
+        label = directive.options.get("label")
+        tag = f" \\tag{{{targets.place(label).number}}}" if label else ""
+        tex = f"{argument}\n{body}".strip()
+        return f"$$\n{tex}{tag}\n$$"
+    if name in ("code", "code-block"):
+        return f"```{argument}\n{body}\n```"
+    if name == "figure":
+        return _picture(directive, targets)
+    if name in ("admonition", *_ADMONITIONS):
+        if name in _ADMONITIONS:
+            body = f"{argument}\n\n{body}".strip()
+            argument = _ADMONITIONS[name]
+        title = inline_to_markdown(argument, targets)
+        quoted = f"**{title}**\n\n{to_markdown(body, targets)}".strip()
+        return textwrap.indent(quoted, "> ", lambda line: True)
+    if name == "dropdown":
+        opened = " open" if "open" in directive.options else ""
+        title = myst.html(inline_to_markdown(argument, targets))
+        return (
+            f"<details{opened}>\n<summary><b>{title}</b></summary>\n\n"
+            f"{to_markdown(body, targets)}\n\n</details>"
+        )
+    raise ValueError(
+        f"the directive {{{name}}} has no translation for Jupyter: add it to "
+        "attn/publishing/myst_to_markdown/blocks.py"
+    )
 
 
-def _is_inline(line: str) -> bool:
-    """Return whether a line goes on after its formula."""
-    return line.count("$$") == 2 and not _DOLLARS.fullmatch(line)
-
-
-def _formula(line: str, lines: list[str]) -> Maths:
-    text = line
-    while not (found := _DOLLARS.fullmatch(text)):
-        if not lines or text.count("$$") > 1:
-            raise ValueError(f"a formula is not closed: {line!r}")
-        text += "\n" + lines.pop(0)
-    indent = line[: len(line) - len(line.lstrip(" "))]
-    return Maths(found["tex"].strip("\n"), found["name"] or "", indent)
+def _picture(directive: myst.Directive, targets: Targets) -> str:
+    """Put the picture into the text: a copy is one file."""
+    path = root() / "notebooks" / directive.argument
+    kind, _ = mimetypes.guess_type(path.name)
+    data = base64.b64encode(path.read_bytes()).decode()
+    alt = inline_to_markdown(directive.options.get("alt", ""), targets)
+    picture = f"![{alt}](data:{kind};base64,{data})"
+    caption = to_markdown(directive.body, targets)
+    place = targets.places.get(directive.options.get("name", ""))
+    number = f"**{place.words}** " if place else ""
+    return f"{picture}\n\n{number}{caption}".strip()

@@ -9,14 +9,13 @@ from typing import Any
 
 from attn.exercises import sources
 from attn.exercises.cells import exercise_id, without_check_outputs
+from attn.publishing.myst_to_markdown.blocks import to_markdown
 from attn.publishing.myst_to_markdown.museum import with_index
 from attn.publishing.myst_to_markdown.targets import (
-    Targets,
     figure_name,
     targets,
     term_cell,
 )
-from attn.publishing.myst_to_markdown.text import plain
 
 Cell = dict[str, Any]
 WHOLE = {"hide-cell", "remove-cell"}
@@ -35,24 +34,25 @@ def copy_of(notebook: Any, *, set_up: bool, repository: str = "") -> Any:
             the title; a copy in a workspace, where attn is, needs none.
         repository: the address that this cell installs from, when known.
     """
-    made, about = with_index(without_check_outputs(notebook)), targets()
+    copy = with_index(without_check_outputs(notebook))
     cells: list[Any] = []
     if not set_up:
-        _hand_on_imports(made["cells"])
-    for cell in made["cells"]:
+        _hand_on_imports(copy["cells"])
+    for cell in copy["cells"]:
         if cell["cell_type"] == "markdown":
-            cells.append({**cell, "source": plain(cell["source"], about)})
+            text = to_markdown(cell["source"], targets())
+            cells.append({**cell, "source": text})
         elif not _installs(cell):
             if name := exercise_id(cell):
                 cells[-1]["source"] += f"\n\n*{sources.effort(name)}*"
-            cells += _code(cell, about)
+            cells += _code(cell)
         elif set_up:
             installer = _installing_from(repository, cell["source"])
             cell = {**cell, "source": installer}
             cells.append(_folded(cell, "Install attn where it is missing"))
     if set_up and _installs(cells[0]):
         cells[:2] = cells[1], cells[0]  # the title comes first
-    return {**made, "cells": cells}
+    return {**copy, "cells": cells}
 
 
 def translate(folder: Path, repository: str = "") -> None:
@@ -68,11 +68,10 @@ def translate(folder: Path, repository: str = "") -> None:
 
 def glossary() -> Any:
     """Return the glossary as a notebook: a cell for each term."""
-    about = targets()
     cells = [_markdown("glossary", "# Glossary")]
-    for term, text in about.terms.items():
-        told = f"### {term}\n\n{plain(text, about)}"
-        cells.append(_markdown(term_cell(term), told))
+    for term, text in targets().terms.items():
+        definition = f"### {term}\n\n{to_markdown(text, targets())}"
+        cells.append(_markdown(term_cell(term), definition))
     return {"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
 
 
@@ -90,8 +89,8 @@ def _hand_on_imports(cells: list[Any]) -> None:
     used = [
         line
         for line in code[0]["source"].splitlines()
-        if (found := re.match(r"import (\w+)", line))
-        and re.search(rf"\b{found[1]}\.", rest)
+        if (imported := re.match(r"import (\w+)", line))
+        and re.search(rf"\b{imported[1]}\.", rest)
     ]
     code[1]["source"] = "\n".join([*used, code[1]["source"]])
 
@@ -104,7 +103,7 @@ def _installing_from(repository: str, source: str) -> str:
     return source.replace("import os\n", f"import os\n\n{known}\n", 1)
 
 
-def _code(cell: Any, about: Targets) -> list[Any]:
+def _code(cell: Any) -> list[Any]:
     """Fold what the book folds; write a figure's caption below it.
 
     Jupyter shows no caption, and has no use for what the book says there.
@@ -114,10 +113,11 @@ def _code(cell: Any, about: Targets) -> list[Any]:
     title = on_page.get("code_prompt_show", "Code that the text does not need")
     below = []
     if name := figure_name(cell):
-        number = about.places[name].words
+        number = targets().place(name).words
         title = f"Code that draws {number}"
-        caption = f"**{number}** {plain(on_page['figure']['caption'], about)}"
-        below.append(_markdown(f"caption-{cell['id']}"[:64], caption))
+        caption = to_markdown(on_page["figure"]["caption"], targets())
+        label = f"caption-{cell['id']}"[:64]
+        below.append(_markdown(label, f"**{number}** {caption}"))
     cell = {**cell, "metadata": metadata}
     if FOLDED.intersection(metadata.get("tags", [])):
         cell = _folded(cell, title)

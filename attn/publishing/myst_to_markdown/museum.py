@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from attn.publishing.myst_to_markdown import blocks
+from attn.publishing.myst_to_markdown import myst
 
 MARK = "<!-- exhibits -->"
 FACTS = {
@@ -22,6 +22,7 @@ FACTS = {
 }
 SHOWN = ("effect", "room", "library", "source")
 
+_SOURCE = "**Source.** "
 _REPOSITORY = re.compile(r"\(https://github\.com/[\w.-]+/([\w.-]+)")
 #: Where an address is not the library's name.
 _NAMES = {
@@ -46,14 +47,14 @@ def exhibits(notebook: Any) -> list[dict[str, str]]:
     Raises:
         ValueError: one lacks a fact.
     """
-    found = list(_exhibits(notebook))
-    for exhibit in found:
+    every = list(_exhibits(notebook))
+    for exhibit in every:
         for fact, needed in FACTS.items():
             if not exhibit.get(fact):
                 raise ValueError(
                     f"the exhibit {exhibit['title']!r} must have {needed}"
                 )
-    return found
+    return every
 
 
 def _exhibits(notebook: Any) -> Iterator[dict[str, str]]:
@@ -64,24 +65,21 @@ def _exhibits(notebook: Any) -> Iterator[dict[str, str]]:
             if "raises-exception" in cell["metadata"].get("tags", []):
                 exhibit["effect"] = _effect(cell)
             continue
-        for block in blocks.split("".join(cell["source"])):
-            match block:
-                case blocks.Label(name):
-                    label = label or name  # a second one is an old permalink
-                    continue
-                case blocks.Prose(text) if text.startswith(("## ", "### ")):
-                    if exhibit:
-                        yield exhibit
-                    level, _, title = text.partition(" ")
+        for token in myst.blocks("".join(cell["source"])):
+            text = token.content
+            if token.type == "myst_target":
+                label = label or text  # a second one is an old permalink
+            elif token.type == "inline":
+                if token.tag in ("h2", "h3") and exhibit:
+                    yield exhibit
                     exhibit = {}
-                    if level == "##":
-                        room = title.partition("Room ")[2]
-                    else:
-                        exhibit = {"title": title, "room": room}
-                        exhibit["label"] = label
-                case blocks.Prose(text) if text.startswith("**Source.** "):
-                    exhibit |= _source(text.removeprefix("**Source.** "))
-            label = ""
+                if token.tag == "h2":
+                    room = text.partition("Room ")[2]
+                elif token.tag == "h3":
+                    exhibit = {"title": text, "room": room, "label": label}
+                elif text.startswith(_SOURCE):
+                    exhibit |= _source(text.removeprefix(_SOURCE))
+                label = ""
     if exhibit:
         yield exhibit
 
@@ -96,12 +94,12 @@ def _effect(cell: Any) -> str:
 
 def _source(text: str) -> dict[str, str]:
     """Return whether the fault was published, and in which libraries."""
-    here = [x for x in ("Found here", "Invented here") if text.startswith(x)]
-    found = [_NAMES.get(x, x) for x in _REPOSITORY.findall(text)]
-    library = ", ".join(dict.fromkeys(found))
-    if here == ["Invented here"]:
-        library = "no library"
-    return {"source": (here or ["public"])[0].lower(), "library": library}
+    names = [_NAMES.get(x, x) for x in _REPOSITORY.findall(text)]
+    library = ", ".join(dict.fromkeys(names))
+    if text.startswith("Invented here"):
+        return {"source": "invented here", "library": "no library"}
+    source = "found here" if text.startswith("Found here") else "public"
+    return {"source": source, "library": library}
 
 
 def _table(notebook: Any) -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -11,11 +13,11 @@ from typing import Any
 
 from attn.data.book import root
 from attn.exercises import APPENDICES, CHAPTERS
-from attn.publishing.myst_to_markdown import bibliography, blocks
+from attn.publishing.myst_to_markdown import bibliography, myst
 
 GLOSSARY = "glossary.ipynb"
 
-_HEADING = re.compile(r"#+ (?P<title>.+)(?:\n|$)")
+_FIGURE, _FORMULA = "Fig. {}", "({})"
 _TERM = re.compile(
     r"^(?P<term>\S.*)\n(?P<text>(?:(?:[ ]{2,}.*|\s*)\n)+)", re.M
 )
@@ -23,7 +25,7 @@ _TERM = re.compile(
 
 @dataclass(frozen=True)
 class Target:
-    """A place: its words, its number where it has one, and a link to it."""
+    """Hold the words of a place, its number and its link, if it has them."""
 
     words: str
     number: str = ""
@@ -31,7 +33,7 @@ class Target:
 
 
 class Targets:
-    """Everything in the book that a chapter's text can refer to.
+    """Hold everything in the book that a chapter's text can refer to.
 
     Chapters and sections are in the notebooks of the learner's folder, and
     so is the glossary. Jupyter scrolls to a cell by its id.
@@ -45,43 +47,22 @@ class Targets:
             self._add(stem)
         text = (root() / "book" / "glossary.md").read_text("utf-8")
         inside = text.partition("```{glossary}\n")[2].partition("\n```")[0]
-        for found in _TERM.finditer(inside + "\n"):
-            self.terms[found["term"]] = " ".join(found["text"].split())
+        for entry in _TERM.finditer(inside + "\n"):
+            self.terms[entry["term"]] = " ".join(entry["text"].split())
 
-    def _add(self, stem: str) -> None:
-        """Number a notebook's figures and formulas in their order."""
-        file, counts = f"{stem}.ipynb", {"Fig. {}": 0, "({})": 0}
-        chapter = f"{int(stem[:2])}." if stem[:2].isdigit() else ""
+    def place(self, label: str) -> Target:
+        """Return what a label of the notebooks names."""
+        if label not in self.places:
+            raise ValueError(
+                f"nothing in the notebooks has the label {label!r}"
+            )
+        return self.places[label]
 
-        def numbered(name: str, form: str) -> None:
-            counts[form] += 1
-            number = f"{chapter}{counts[form]}"
-            self.places[name] = Target(form.format(number), number)
-
-        for cell in notebook(stem)["cells"]:
-            if name := figure_name(cell):
-                numbered(name, "Fig. {}")
-            if cell["cell_type"] != "markdown":
-                continue
-            here = f"{file}#cell-id={cell['id']}"
-            labels: list[str] = []
-            for block in blocks.walk("".join(cell["source"])):
-                match block:
-                    case blocks.Label(name):
-                        labels.append(name)
-                    case blocks.Maths(_, name) if name:
-                        numbered(name, "({})")
-                    case blocks.Directive("figure", body=body) if body:
-                        numbered(block.options.get("name", ""), "Fig. {}")
-                    case blocks.Prose(text):
-                        heading = _HEADING.match(text)
-                        title = heading["title"] if heading else ""
-                        place = Target(title, "", here)
-                        if title and stem not in self.places:
-                            place = Target(title, chapter[:-1], file)
-                            self.places[stem] = place
-                        self.places |= dict.fromkeys(labels, place)
-                        labels.clear()
+    def source(self, key: str) -> bibliography.Reference:
+        """Return an entry of the bibliography."""
+        if key not in self.sources:
+            raise ValueError(f"the bibliography has no entry {key!r}")
+        return self.sources[key]
 
     def term(self, name: str) -> tuple[str, str]:
         """Return a term as the glossary writes it, and its definition."""
@@ -89,6 +70,46 @@ class Targets:
             if term.lower() == name.lower():
                 return term, text
         raise ValueError(f"the glossary has no term {name!r}")
+
+    def _add(self, stem: str) -> None:
+        """Number a notebook's figures and formulas in their order."""
+        chapter = str(int(stem[:2])) if stem[:2].isdigit() else ""
+        counts: Counter[str] = Counter()
+        for cell in notebook(stem)["cells"]:
+            for label, form in _numbered(cell):
+                counts[form] += 1
+                number = f"{chapter}.{counts[form]}".lstrip(".")
+                self.places[label] = Target(form.format(number), number)
+            labels: list[str] = []
+            for token in _tokens(cell):
+                if token.type == "myst_target":
+                    labels.append(token.content)
+                elif token.type == "inline":
+                    title = token.content if token.tag[:1] == "h" else ""
+                    link = f"{stem}.ipynb#cell-id={cell['id']}"
+                    place = Target(title, "", link)
+                    if title and stem not in self.places:
+                        place = Target(title, chapter, f"{stem}.ipynb")
+                        self.places[stem] = place
+                    self.places |= dict.fromkeys(labels, place)
+                    labels.clear()
+
+
+def _tokens(cell: Any) -> Iterator[Any]:
+    if cell["cell_type"] == "markdown":
+        yield from myst.walk("".join(cell["source"]))
+
+
+def _numbered(cell: Any) -> Iterator[tuple[str, str]]:
+    """Yield the label of each figure and formula, and its number's form."""
+    if label := figure_name(cell):
+        yield label, _FIGURE
+    for token in _tokens(cell):
+        match myst.directive(token):
+            case myst.Directive("math", options={"label": label}) if label:
+                yield label, _FORMULA
+            case myst.Directive("figure", body=body) as figure if body:
+                yield figure.options.get("name", ""), _FIGURE
 
 
 @cache

@@ -37,8 +37,8 @@ class Absent(MetaPathFinder):
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
-    if found := [name for name in ABSENT if name in sys.modules]:
-        raise ImportError(f"{found} are imported: no page may need them")
+    if imported := [name for name in ABSENT if name in sys.modules]:
+        raise ImportError(f"{imported} are imported: no page may need them")
     sys.meta_path.insert(0, Absent())
     for part in PARTS:
         import_module(f"attn_book.{part}").setup(app)

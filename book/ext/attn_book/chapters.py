@@ -73,16 +73,16 @@ def entry(stem: str) -> dict[str, Any]:
 def chapter(stem: str) -> dict[str, Any]:
     """Return what a chapter's card and its row in the table show."""
     cells = ["".join(x["source"]) for x in notebook(stem)["cells"][:3]]
-    found = BEGINNING.search("\n".join(cells))
-    if not found:
+    start = BEGINNING.search("\n".join(cells))
+    if not start:
         raise ValueError(
             f"{stem}.ipynb must begin with what it needs and the minutes "
             "that it takes: **You need** …, **It takes** about … minutes"
         )
     return entry(stem) | {
         "number": int(stem[:2]),
-        "needs": [y for x, y in LABELS.items() if f"({x}.ipynb)" in found[1]],
-        "minutes": found[2],
+        "needs": [y for x, y in LABELS.items() if f"({x}.ipynb)" in start[1]],
+        "minutes": start[2],
         "points": points(notebook(stem)),
         "claims": table.chapter(stem),
     }

@@ -78,5 +78,5 @@ def address(folder: str | os.PathLike[str]) -> str:
 
 def web_address(url: str) -> str:
     """Return a public ``url`` without user, password and ``.git``."""
-    found = PUBLIC.fullmatch(url)
-    return found[1] + found[2] if found else ""
+    public = PUBLIC.fullmatch(url)
+    return public[1] + public[2] if public else ""

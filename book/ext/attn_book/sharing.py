@@ -40,8 +40,8 @@ def describe(
 ) -> None:
     """Describe a chapter by its summary, a page by what it says of itself."""
     meta = context.get("meta") or {}
-    said = summary(app, page) or meta.get("og:description", "")
-    if text := html.escape(said):
+    description = summary(app, page) or meta.get("og:description", "")
+    if text := html.escape(description):
         tag = f'<meta name="description" content="{text}" />\n'
         context["metatags"] += tag
         context["meta"] = {**meta, "og:description": text}

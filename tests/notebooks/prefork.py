@@ -1,4 +1,4 @@
-"""``python -m …`` from a process that has imported torch already.
+"""Run ``python -m …`` from a process that has imported torch already.
 
 A notebook's kernel, and the pytest that starts it, spend seconds on imports
 and tenths of a second on the notebook. Here one process imports, and forks
@@ -49,33 +49,59 @@ IMPORTS = """
 """
 
 
+def main() -> None:
+    """Be a server for the tests, or one process that it forks."""
+    action, address, *argv = sys.argv[1:]
+    if action == "run":
+        sys.exit(run(address, argv))
+    load()
+    requests, users = listen(address), listen(users_of(address))
+    print("ready", flush=True)
+    serve(requests, users)
+
+
+def users_of(address: str) -> str:
+    """Return the socket that keeps the server of an address running."""
+    return f"{address}.users"
+
+
 def load() -> None:
     """Import what is installed of ``IMPORTS``, to be shared by children."""
     os.environ["JPY_PARENT_PID"] = str(os.getpid())  # read at import
     for name in IMPORTS.split():
         with contextlib.suppress(ImportError):  # a chapter says what is absent
             importlib.import_module(name)
+    importlib.import_module("attn.exercises.spec").every_exercise()
+    gc.collect()
+    gc.freeze()  # the collector would touch, and so copy, what is shared
 
 
-def serve(listener: socket.socket, door: socket.socket) -> None:
+def listen(address: str) -> socket.socket:
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(address)
+    listener.listen()
+    return listener
+
+
+def serve(requests: socket.socket, users: socket.socket) -> None:
     """Fork for each request, and run it there; end with the last user."""
-    inside = {door.accept()[0]}
-    while inside:
-        ready, _, _ = select.select([listener, door, *inside], [], [])
+    connected = {users.accept()[0]}
+    while connected:
+        ready, _, _ = select.select([requests, users, *connected], [], [])
         _reap()
-        inside -= set(ready)  # a connection that speaks has ended
-        if door in ready:
-            inside.add(door.accept()[0])
-        if listener not in ready:
+        connected -= set(ready)  # a user says nothing but that it ends
+        if users in ready:
+            connected.add(users.accept()[0])
+        if requests not in ready:
             continue
-        request, _ = listener.accept()
+        request, _ = requests.accept()
         if os.fork() == 0:
             break
         request.close()
     else:
         os._exit(0)  # the last user has left
-    listener.close()
-    door.close()
+    requests.close()
+    users.close()
     module = _received(request)
     child = os.fork()
     if child:
@@ -84,16 +110,41 @@ def serve(listener: socket.socket, door: socket.socket) -> None:
     _become(module)
 
 
-def users(address: str) -> str:
-    """Return the socket that keeps the server of an address running."""
-    return f"{address}.users"
+def _reap() -> None:
+    """Forget the processes that have ended."""
+    with contextlib.suppress(ChildProcessError):
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
 
 
-def _listening(address: str) -> socket.socket:
-    listener = socket.socket(socket.AF_UNIX)
-    listener.bind(address)
-    listener.listen()
-    return listener
+def _received(request: socket.socket) -> dict:
+    """Return the module to run; its streams take the place of our own."""
+    size = array.array("i").itemsize
+    text, ancillary, *_ = request.recvmsg(2**20, socket.CMSG_SPACE(3 * size))
+    streams = array.array("i", ancillary[0][2][: 3 * size])
+    while not text.endswith(b"\n"):
+        text += request.recv(2**20)
+    for number, stream in enumerate(streams):
+        os.dup2(stream, number)
+        os.close(stream)
+    return json.loads(text)
+
+
+def _watch(child: int, request: socket.socket) -> int:
+    """Pass signals on, kill with the parent, report how it ended."""
+    ended = os.pidfd_open(child)
+    while True:
+        ready, _, _ = select.select([ended, request.fileno()], [], [])
+        if ended in ready:
+            status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+            request.sendall(json.dumps(status).encode())
+            return 0
+        number = request.recv(1)
+        if not number:
+            os.killpg(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+            return 1
+        os.kill(child, number[0])
 
 
 def _become(module: dict) -> None:
@@ -115,48 +166,11 @@ def _become(module: dict) -> None:
     except BaseException:
         traceback.print_exc()
         status = 1
-    # An interpreter that ends takes apart, one by one, what is shared.
+    # An interpreter that ends takes apart, piece by piece, what is shared.
     atexit._run_exitfuncs()
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(status)
-
-
-def _reap() -> None:
-    """Forget the processes that have ended."""
-    with contextlib.suppress(ChildProcessError):
-        while os.waitpid(-1, os.WNOHANG)[0]:
-            pass
-
-
-def _received(request: socket.socket) -> dict:
-    """Return a request; its streams take the place of our own."""
-    size = array.array("i").itemsize
-    text, ancillary, *_ = request.recvmsg(2**20, socket.CMSG_SPACE(3 * size))
-    streams = array.array("i", ancillary[0][2][: 3 * size])
-    while not text.endswith(b"\n"):
-        text += request.recv(2**20)
-    for number, stream in enumerate(streams):
-        os.dup2(stream, number)
-        os.close(stream)
-    return json.loads(text)
-
-
-def _watch(child: int, request: socket.socket) -> int:
-    """Pass signals on, kill with the parent, tell how it ended."""
-    ended = os.pidfd_open(child)
-    while True:
-        ready, _, _ = select.select([ended, request.fileno()], [], [])
-        if ended in ready:
-            status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-            request.sendall(json.dumps(status).encode())
-            return 0
-        number = request.recv(1)
-        if not number:
-            os.killpg(child, signal.SIGKILL)
-            os.waitpid(child, 0)
-            return 1
-        os.kill(child, number[0])
 
 
 def run(address: str, argv: list[str]) -> int:
@@ -173,27 +187,11 @@ def run(address: str, argv: list[str]) -> int:
         rights = (socket.SOL_SOCKET, socket.SCM_RIGHTS, streams)
         sent = request.sendmsg([text], [rights])
         request.sendall(text[sent:])
-        for kind in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(
-                kind, lambda number, _: request.send(bytes([number]))
-            )
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, lambda x, _: request.send(bytes([x])))
         status = request.recv(64)
     code = json.loads(status) if status else 1
     return code if code >= 0 else 128 - code
-
-
-def main() -> None:
-    """Be a server for the tests, or one process that it forks."""
-    if sys.argv[1] == "run":
-        sys.exit(run(sys.argv[2], sys.argv[3:]))
-    load()
-    importlib.import_module("attn.exercises.spec").every_exercise()
-    gc.collect()
-    gc.freeze()  # the collector's touch of what is shared would copy it
-    address = sys.argv[2]
-    listeners = _listening(address), _listening(users(address))
-    print("ready", flush=True)
-    serve(*listeners)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""A warm start is a start: streams, status, folder, signals, and the end."""
+"""A forked start is a start: streams, status, folder, signals, the end."""
 
 import os
 import subprocess
@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from attn.publishing import prefork
+from tests.notebooks import prefork
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="Linux only")
 
@@ -47,7 +47,7 @@ sys.exit(3)
     assert (err, process.returncode) == ("a word\n", 3)
 
 
-def test_an_error_is_told(start):
+def test_an_error_is_printed(start):
     process = start("1 / 0")
     _, err = process.communicate()
     assert "ZeroDivisionError" in err
