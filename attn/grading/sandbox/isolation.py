@@ -71,7 +71,6 @@ def command(
     *,
     shown: Iterable[Path] | None = None,
     hidden: Iterable[Path] = (),
-    writable: Iterable[Path] = (),
     way: str | None = None,
 ) -> list[str]:
     """Return the command that runs ``argv`` isolated.
@@ -81,22 +80,16 @@ def command(
         shown: all that bubblewrap shows, beside the system's libraries and
             Python; None for the whole file system. Namespaces show all.
         hidden: folders that are empty inside.
-        writable: folders that may be written; under bubblewrap no others, but
-            for a ``/tmp`` in memory where ``shown`` is given.
         way: a key of ``KINDS``; None for the best.
     """
     way = way or kind()
     folders = [path for path in hidden if path.is_dir()]
     gone = sorted({*folders, *map(_real, folders)})
     if way == "bubblewrap":
-        words = [*_bubblewrap(shown), *_over(gone)]
-        for path in map(str, writable):
-            words += ["--bind", path, path]
-        return [*words, "--", *argv]
+        return [*_bubblewrap(shown), *_over(gone), "--", *argv]
     if way == "namespaces":
         mounts = [f"mount -t tmpfs tmpfs {shlex.quote(str(x))}" for x in gone]
         script = " && ".join([*mounts, 'exec "$@"'])
-        script = f"ip link set lo up 2>/dev/null; {script}"
         space = ["--user", "--map-root-user", "--net", "--pid", "--ipc"]
         space += ["--mount", "--fork", "--kill-child", "--mount-proc"]
         return ["unshare", *space, "--", "sh", "-c", script, "sh", *argv]
