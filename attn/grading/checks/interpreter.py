@@ -7,8 +7,6 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
-from attn.exercises import mistakes
-
 
 @contextmanager
 def language_kept_patched() -> Iterator[None]:
@@ -57,7 +55,7 @@ def language_kept_patched() -> Iterator[None]:
         if rewrite := getattr(rewriter, "rewrite_ast", None):
 
             def rewrite_learners(self: Any) -> Any:
-                known = self.fn.__module__ == mistakes.__name__
+                known = self.fn.__module__ == "attn.exercises.mistakes"
                 return self.fn if known else rewrite(self)
 
             _replace(stack, rewriter, "rewrite_ast", rewrite_learners)
