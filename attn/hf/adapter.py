@@ -94,7 +94,7 @@ def _is_neutral(keyword: str, value: Any, head_dim: int) -> bool:
 def _check_result(
     name: str, result: Any, query: Tensor, value: Tensor
 ) -> None:
-    B, H, L, _ = query.shape  # noqa: N806
+    B, H, L, _ = query.shape
     shape = (B, L, H, value.shape[-1])
     got = type(result).__name__
     if isinstance(result, tuple) and len(result) == 2:

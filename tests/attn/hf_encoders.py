@@ -6,7 +6,7 @@ import warnings
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
-    import transformers as T  # noqa: N812
+    import transformers as T
 
 SMALL = {
     "vocab_size": 37,

@@ -26,7 +26,7 @@ def randn(*shape: int, seed: int = 0, dtype=torch.float32) -> Tensor:
     return torch.randn(shape, generator=g).to(dtype)
 
 
-def qkv(L=40, S=40, H=4, Hkv=2, dtype=torch.float32):  # noqa: N803
+def qkv(L=40, S=40, H=4, Hkv=2, dtype=torch.float32):
     return (
         randn(2, H, L, 8, dtype=dtype),
         randn(2, Hkv, S, 8, seed=1, dtype=dtype),
@@ -68,7 +68,7 @@ WINDOWS = ((5, 0), (0, 0), (3, 2), (0, 7), (60, 3))
 @pytest.mark.parametrize("window", WINDOWS, ids=str)
 @pytest.mark.parametrize("L, S, q_offset", [(40, 40, 0), (7, 40, 33)])
 @pytest.mark.parametrize("extra", ({}, {"is_causal": True}, {"scale": 0.3}))
-def test_bands_are_exact(window, L, S, q_offset, extra, monkeypatch):  # noqa: N803
+def test_bands_are_exact(window, L, S, q_offset, extra, monkeypatch):
     monkeypatch.setattr(cpu_window, "BLOCK", 6)
     q, k, v = (x.double().requires_grad_() for x in qkv(L, S))
     said = {"enable_gqa": True, "window": window, "q_offset": q_offset}
@@ -269,7 +269,7 @@ def test_nested_tensors_are_torchs():
         itertools.product((1, 3), (1, 4, 9), (-2, 0, 3, 8), ((2, 0), (9, 9)))
     ),
 )
-def test_rules_that_hide_nothing_are_known(L, S, q_offset, window):  # noqa: N803
+def test_rules_that_hide_nothing_are_known(L, S, q_offset, window):
     from attn.backends.sdpa import masks_nothing
 
     q, k = randn(1, L, 8), randn(1, S, 8)

@@ -12,7 +12,7 @@ import attn
 from attn import cost
 
 os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
-from transformers import (  # noqa: E402
+from transformers import (
     DynamicCache,
     GPT2Config,
     MistralConfig,

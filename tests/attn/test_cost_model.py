@@ -18,7 +18,7 @@ from attn.api import use_impl
 from attn.cost import PUBLISHED, ModelShape
 
 os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
-import transformers  # noqa: E402
+import transformers
 
 aten = torch.ops.aten
 B, L = 2, 6

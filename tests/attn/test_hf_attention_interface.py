@@ -22,7 +22,7 @@ from tests.attn.hf_zoo import exact_logits, randomised
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
-    import transformers as T  # noqa: N812
+    import transformers as T
     from transformers.masking_utils import causal_mask_function
 
 FAMILIES = pytest.mark.parametrize("family", DECODERS)

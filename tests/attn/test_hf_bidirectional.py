@@ -16,7 +16,7 @@ from tests.attn.hf_decoders import config, size
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
-    import transformers as T  # noqa: N812
+    import transformers as T
 
 
 def set_model(**changes):

@@ -14,7 +14,7 @@ from tests.attn.hf_decoders import DECODERS, model, pad, size, tokens
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
-    import transformers as T  # noqa: N812
+    import transformers as T
 
 SIDES = pytest.mark.parametrize("side", ["none", "left", "right"])
 #: Their experts read a tensor's values, with eager attention too.

@@ -16,7 +16,7 @@ from tests.attn.hf_zoo import randomised
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
-    import transformers as T  # noqa: N812
+    import transformers as T
 
 
 @pytest.fixture(autouse=True)

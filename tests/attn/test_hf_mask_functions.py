@@ -77,7 +77,7 @@ MASKS = {
 PLACES = [(9, 9, 0), (4, 13, 9), (1, 20, 19), (3, 24, 8), (7, 40, 0)]
 
 
-def their_mask(function, L, S, offset):  # noqa: N803
+def their_mask(function, L, S, offset):
     return theirs.sdpa_mask(
         batch_size=2,
         q_length=L,
@@ -90,7 +90,7 @@ def their_mask(function, L, S, offset):  # noqa: N803
 
 @pytest.mark.parametrize(("L", "S", "offset"), PLACES)
 @pytest.mark.parametrize("name", MASKS)
-def test_both_masks_are_equal_at_every_pair(name, L, S, offset):  # noqa: N803
+def test_both_masks_are_equal_at_every_pair(name, L, S, offset):
     function, ours, _ = MASKS[name]
     want = their_mask(function, L, S, offset)
     at = {"batch": 2, "q_offset": offset}

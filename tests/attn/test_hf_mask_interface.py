@@ -21,7 +21,7 @@ with warnings.catch_warnings():
 def test_a_spec_equals_the_tensor_that_it_replaces():
     """Chunks of a padded prompt, and a sliding cache that begins later."""
     window = theirs.sliding_window_causal_mask_function(4)
-    for L, S, start, first in ((5, 5, 0, 0), (3, 9, 6, 0), (1, 4, 9, 6)):  # noqa: N806
+    for L, S, start, first in ((5, 5, 0, 0), (3, 9, 6, 0), (1, 4, 9, 6)):
         kwargs = {
             "batch_size": 3,
             "q_length": L,

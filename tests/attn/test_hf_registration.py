@@ -19,7 +19,7 @@ from tests.attn.hf_decoders import config, model, pad, size, tokens
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
-    import transformers as T  # noqa: N812
+    import transformers as T
     from torch.nn.attention.flex_attention import BlockMask
     from transformers import masking_utils
     from transformers.models.llama import modeling_llama

@@ -6,8 +6,8 @@ import pytest
 
 pytest.importorskip("triton")
 
-from attn.kernels import report  # noqa: E402
-from attn.kernels.configs import config_of  # noqa: E402
+from attn.kernels import report
+from attn.kernels.configs import config_of
 
 KERNELS = ("forward", "dkdv", "dq", "decode")
 #: Bytes of a thread that may spill; 0 elsewhere.

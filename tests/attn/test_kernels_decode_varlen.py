@@ -11,13 +11,13 @@ from tests.attn.cases import distance
 
 pytest.importorskip("triton")
 
-from attn.kernels import (  # noqa: E402
+from attn.kernels import (
     decode_attention,
     launch,
     varlen_attention,
 )
-from attn.kernels.configs import Config, config_of  # noqa: E402
-from tests.attn.test_kernels import BF16, FP16, FP32, randn  # noqa: E402
+from attn.kernels.configs import Config, config_of
+from tests.attn.test_kernels import BF16, FP16, FP32, randn
 
 
 @pytest.fixture(autouse=True)

@@ -14,7 +14,7 @@ ROOT = Path(attn.__file__).parent
 MOST_ROOMS = 20
 # A room imports from lines above its own, never from its own line or below.
 LAYERS = (
-    "cost masks plot positions",
+    "compat cost masks plot positions",
     "functional profiling",
     "cache kernels",
     "backends",

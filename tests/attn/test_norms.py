@@ -20,12 +20,12 @@ from attn.nn import (
 from tests.attn.cases import assert_exact
 
 os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
-from transformers import Gemma2Config, GPT2Config, LlamaConfig  # noqa: E402
-from transformers.models.gemma2.modeling_gemma2 import (  # noqa: E402
+from transformers import Gemma2Config, GPT2Config, LlamaConfig
+from transformers.models.gemma2.modeling_gemma2 import (
     Gemma2MLP,
 )
-from transformers.models.gpt2.modeling_gpt2 import GPT2MLP  # noqa: E402
-from transformers.models.llama.modeling_llama import (  # noqa: E402
+from transformers.models.gpt2.modeling_gpt2 import GPT2MLP
+from transformers.models.llama.modeling_llama import (
     LlamaMLP,
 )
 

@@ -12,14 +12,14 @@ import attn
 from tests.attn.cases import assert_exact
 
 os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
-from transformers.models.bloom.modeling_bloom import (  # noqa: E402
+from transformers.models.bloom.modeling_bloom import (
     _get_alibi_slopes,
     build_alibi_tensor,
 )
-from transformers.models.marian.modeling_marian import (  # noqa: E402
+from transformers.models.marian.modeling_marian import (
     MarianSinusoidalPositionalEmbedding,
 )
-from transformers.models.mpt.modeling_mpt import (  # noqa: E402
+from transformers.models.mpt.modeling_mpt import (
     build_mpt_alibi_tensor,
 )
 

@@ -12,9 +12,9 @@ import attn
 from attn.positions import RopeFrequencies
 
 os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
-from transformers import GPTNeoXConfig, LlamaConfig  # noqa: E402
-from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS  # noqa: E402
-from transformers.models.gpt_neox.modeling_gpt_neox import (  # noqa: E402
+from transformers import GPTNeoXConfig, LlamaConfig
+from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
+from transformers.models.gpt_neox.modeling_gpt_neox import (
     GPTNeoXRotaryEmbedding,
 )
 

@@ -15,15 +15,15 @@ from tests.attn.onnx_cases import cases_of
 from tests.attn.rope_inputs import randn, tables
 
 os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
-from transformers.models.cohere import modeling_cohere as cohere  # noqa: E402
-from transformers.models.gpt_neox import (  # noqa: E402
+from transformers.models.cohere import modeling_cohere as cohere
+from transformers.models.gpt_neox import (
     modeling_gpt_neox as neox,
 )
-from transformers.models.llama import (  # noqa: E402
+from transformers.models.llama import (
     LlamaConfig,
     LlamaForCausalLM,
 )
-from transformers.models.llama import (  # noqa: E402
+from transformers.models.llama import (
     modeling_llama as llama,
 )
 

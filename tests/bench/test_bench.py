@@ -10,12 +10,12 @@ import pytest
 
 pytest.importorskip("triton")
 
-from attn.bench import report, results  # noqa: E402
-from attn.bench.__main__ import main  # noqa: E402
-from attn.bench.baselines import Peer  # noqa: E402
-from attn.bench.cases import CASES, Case, Goal, Sizes, find  # noqa: E402
-from attn.bench.runner import not_runnable_reason, run_case  # noqa: E402
-from attn.plot import alt_text  # noqa: E402
+from attn.bench import report, results
+from attn.bench.__main__ import main
+from attn.bench.baselines import Peer
+from attn.bench.cases import CASES, Case, Goal, Sizes, find
+from attn.bench.runner import not_runnable_reason, run_case
+from attn.plot import alt_text
 
 pytestmark = pytest.mark.filterwarnings("ignore:flex_attention called")
 
@@ -180,7 +180,7 @@ def test_the_books_own_runs_are_whole_honest_and_of_a_commit():
             for one in case["peers"].values():
                 assert "missing" in one or len(one["seconds"]) >= 10
     known = subprocess.run(
-        ["git", "cat-file", "-t", runs[-1]["about"]["commit"]],  # noqa: S607
+        ["git", "cat-file", "-t", runs[-1]["about"]["commit"]],
         capture_output=True,
         text=True,
     )

@@ -15,16 +15,16 @@ import torch
 
 pytest.importorskip("triton")
 
-from attn.bench import results  # noqa: E402
-from attn.bench.__main__ import main as bench  # noqa: E402
-from attn.bench.cases import CASES, find  # noqa: E402
-from attn.kernels import attention  # noqa: E402
-from attn.kernels.configs import VARIANTS as FORWARD_VARIANTS  # noqa: E402
-from attn.kernels.configs import Config, config_of, replaced  # noqa: E402
-from tests.gpu import correctness, report, session, sweep  # noqa: E402
-from tests.gpu.__main__ import main  # noqa: E402
-from tests.gpu.kernel_calls import VARIANTS, Check  # noqa: E402
-from tests.gpu.workers import Worker, run_all  # noqa: E402
+from attn.bench import results
+from attn.bench.__main__ import main as bench
+from attn.bench.cases import CASES, find
+from attn.kernels import attention
+from attn.kernels.configs import VARIANTS as FORWARD_VARIANTS
+from attn.kernels.configs import Config, config_of, replaced
+from tests.gpu import correctness, report, session, sweep
+from tests.gpu.__main__ import main
+from tests.gpu.kernel_calls import VARIANTS, Check
+from tests.gpu.workers import Worker, run_all
 
 pytestmark = pytest.mark.filterwarnings("ignore:flex_attention called")
 ROOT = Path(__file__).parents[2]

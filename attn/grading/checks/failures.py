@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from attn.compat import language_kept_patched
 from attn.exercises.case import Case
 from attn.exercises.guard import OutOfBounds
 from attn.grading.checks.clock import Clock, OutOfTime
@@ -15,7 +16,6 @@ from attn.grading.checks.compare import Problem, differences, size
 from attn.grading.checks.evidence import Failure
 from attn.grading.checks.forbidden import Forbidden
 from attn.grading.checks.inputs import input_name, named_tensors
-from attn.grading.checks.interpreter import language_kept_patched
 from attn.grading.checks.oracle import Oracle
 from attn.grading.checks.parameters import WrongParameters
 from attn.grading.checks.run import Outcome, run

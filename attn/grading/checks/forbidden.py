@@ -17,12 +17,10 @@ from typing import Any, NoReturn
 
 import torch
 from torch._ops import HigherOrderOperator
-from torch.overrides import TorchFunctionMode, _get_current_function_mode
-from torch.utils._python_dispatch import (
-    TorchDispatchMode,
-    _get_current_dispatch_mode,
-)
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
 
+from attn import compat
 from attn.profiling import LiveMemory
 from attn.profiling import live_memory as live
 
@@ -100,7 +98,7 @@ def refusing(
     if not names:
         with memory or nullcontext():
             yield
-            _be_the_last(_get_current_dispatch_mode(), memory)
+            _be_the_last(compat.innermost_modes()[1], memory)
         return
     watch = _Watch(names)
     if memory:
@@ -109,8 +107,9 @@ def refusing(
         functions, operators = _Functions(watch, memory), _Operators(watch)
         with functions, memory or operators:
             yield
-            _be_the_last(_get_current_function_mode(), functions)
-            _be_the_last(_get_current_dispatch_mode(), memory or operators)
+            innermost = compat.innermost_modes()
+            _be_the_last(innermost[0], functions)
+            _be_the_last(innermost[1], memory or operators)
     finally:
         if watch.found and "torch._dynamo" in sys.modules:
             # A refusal while it compiled would be remembered as a failure.

@@ -10,8 +10,8 @@ import re
 import sys
 import traceback
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -22,6 +22,7 @@ from IPython.utils.capture import capture_output
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
+from attn import compat
 from attn.grading.checks.clock import Clock
 from attn.grading.checks.forbidden import refusing
 from attn.grading.checks.inputs import (
@@ -93,7 +94,7 @@ def run(
             warnings.catch_warnings(),
             Generators() as generators,
             torch.enable_grad(),  # an answer may switch gradients off
-            _empty_memory_is_nan(),
+            compat.empty_memory_is_nan(),
             (clock or Clock()).running(),
         ):
             warnings.simplefilter("ignore")
@@ -190,19 +191,6 @@ def _copied(output: Any, case: Case) -> str:
     if len({x.untyped_storage().data_ptr() for x in pair}) < 2:
         return ""
     return f"{one} and {other} are two tensors with equal numbers, not one"
-
-
-@contextmanager
-def _empty_memory_is_nan() -> Iterator[None]:
-    """Let ``torch.empty`` give NaN: what is never written is then noticed."""
-    get = torch._C._get_deterministic_algorithms
-    put = torch._C._set_deterministic_algorithms
-    before = get(), torch._C._get_deterministic_algorithms_warn_only()
-    put(True, warn_only=True)
-    try:
-        yield
-    finally:
-        put(before[0], warn_only=before[1])
 
 
 class _Filled(TorchFunctionMode):

@@ -1,4 +1,4 @@
-"""Mark the answers of a chapter: each verdict is made outside the room."""
+"""Mark the answers of a chapter: each verdict is made outside the sandbox."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from attn.grading.checks.run import Outcome
 from attn.grading.classroom.result import Mark, Status
 from attn.grading.diagnosis.judge import Verdict, judge
 from attn.grading.sandbox.limits import Limits
-from attn.grading.sandbox.sandbox import Died, Room, Visit
+from attn.grading.sandbox.sandbox import Died, Sandbox, Session
 from attn.grading.sandbox.worker import Task
 from attn.publishing.notebooks import digest, read
 
@@ -50,7 +50,7 @@ Elsewhere.__module__ = "answer"
 class Examiner:
     """Marks answers with the inputs of one seed.
 
-    Rooms open when they are first needed, and stay open.
+    Sandboxes open when they are first needed, and stay open.
 
     Args:
         seed: draws the inputs of every exercise.
@@ -66,7 +66,7 @@ class Examiner:
     ) -> None:
         self.seed, self.timeout = seed, timeout
         self._limits = limits or Limits()
-        self._rooms: dict[tuple[str, ...], Room] = {}
+        self._sandboxes: dict[tuple[str, ...], Sandbox] = {}
         self._oracle = cache(self._new_oracle)
 
     def __enter__(self) -> Examiner:
@@ -76,16 +76,16 @@ class Examiner:
         self.close()
 
     def close(self) -> None:
-        """Close the rooms."""
-        while self._rooms:
-            self._rooms.popitem()[1].close()
+        """Close the sandboxes."""
+        while self._sandboxes:
+            self._sandboxes.popitem()[1].close()
 
     @cached_property
     def isolation(self) -> str:
         """In words, what keeps answers from the machine."""
-        from attn.grading.sandbox import jail
+        from attn.grading.sandbox import isolation
 
-        return jail.KINDS[jail.kind()]
+        return isolation.KINDS[isolation.kind()]
 
     def examine(
         self,
@@ -131,22 +131,22 @@ class Examiner:
             return "missing", Verdict(False, said)
         if not text.strip() or digest(text) == digest(_stub(exercise.id)):
             return "not written", Verdict(False, "the stub was not changed")
-        visit = self._room(key).enter(self._limits, self.timeout)
+        session = self._sandbox(key).start_session(self._limits, self.timeout)
         try:
-            return self._verdict(visit, exercise, text, before)
+            return self._verdict(session, exercise, text, before)
         finally:
-            visit.close()
+            session.close()
 
     def _verdict(
         self,
-        visit: Visit,
+        session: Session,
         exercise: Exercise,
         text: str,
         before: list[tuple[str, str, bool]],
     ) -> tuple[Status, Verdict]:
         oracle = self._oracle(exercise.id)
         measured = any(x.max_live is not None for x in oracle.cases)
-        defined = visit.define(
+        defined = session.define(
             Task(
                 exercise.name,
                 _form(exercise),
@@ -161,7 +161,7 @@ class Examiner:
         last: list[Outcome] = []
 
         def run(*args: Any, **options: Any) -> Outcome:
-            last[:] = [visit.run(*args, **options)]
+            last[:] = [session.run(*args, **options)]
             return last[0]
 
         try:
@@ -173,15 +173,15 @@ class Examiner:
             return "wrong", Verdict(False, said)
         if found.passed:
             return "passed", found
-        stopped = visit.ended or last[0].error
+        stopped = session.ended or last[0].error
         return _status(stopped), _with_the_end(found, stopped)
 
-    def _room(self, key: str) -> Room:
+    def _sandbox(self, key: str) -> Sandbox:
         imports = IMPORTS.get(key, ())
-        room = self._rooms.get(imports)
-        if room is None or not room.is_open:
-            room = self._rooms[imports] = Room(*imports)
-        return room
+        sandbox = self._sandboxes.get(imports)
+        if sandbox is None or not sandbox.is_open:
+            sandbox = self._sandboxes[imports] = Sandbox(*imports)
+        return sandbox
 
     def _new_oracle(self, exercise: str) -> Oracle:
         text = f"{self.seed} {exercise}".encode()

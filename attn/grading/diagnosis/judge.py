@@ -4,10 +4,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from attn.compat import language_kept_patched
 from attn.exercises.spec import Exercise
 from attn.grading.checks.evidence import Evidence
 from attn.grading.checks.failures import failures, one_thread, run_all
-from attn.grading.checks.interpreter import language_kept_patched
 from attn.grading.checks.oracle import Oracle
 from attn.grading.checks.package_use import use_of_the_package
 from attn.grading.checks.run import Outcome, run

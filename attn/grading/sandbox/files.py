@@ -9,19 +9,18 @@ _ATTN = Path(__file__).resolve().parents[2]
 
 FILES = str.split(
     """
-    exercises/__init__.py exercises/case.py exercises/guard.py
+    compat.py exercises/__init__.py exercises/case.py exercises/guard.py
     exercises/kernel.py exercises/kernel_errors.py
     exercises/triton_compat.py
     grading/__init__.py grading/checks/__init__.py grading/checks/clock.py
     grading/checks/forbidden.py grading/checks/inputs.py
-    grading/checks/interpreter.py grading/checks/parameters.py
+    grading/checks/parameters.py
     grading/checks/random_state.py grading/checks/result.py
     grading/checks/run.py
     grading/sandbox/__init__.py grading/sandbox/guarded.py
     grading/sandbox/limits.py grading/sandbox/policy.py
-    grading/sandbox/privileges.py grading/sandbox/server.py
-    grading/sandbox/watch.py grading/sandbox/wire.py
-    grading/sandbox/worker.py
+    grading/sandbox/server.py grading/sandbox/watch.py
+    grading/sandbox/wire.py grading/sandbox/worker.py
     profiling/__init__.py profiling/calls.py profiling/kernel_traffic.py
     profiling/live_memory.py
     """
@@ -46,7 +45,7 @@ def answers() -> list[Path]:
     root = _ATTN.parent
     names = ("attn", "solutions", "notebooks", "tests", "book", "_build")
     places = [root / name for name in (*names, ".git")]
-    from attn.grading.sandbox.jail import packages
+    from attn.grading.sandbox.isolation import packages
 
     places += [x / name for x in packages() for name in ("attn", "solutions")]
     return [x for x in places if x.is_dir()]

@@ -19,7 +19,7 @@ _KEPT = ("__build_class__", "__debug__")  # of those with special names
 
 
 class Absent:
-    """Stand for a module that is not in the room.
+    """Stand for a module that is not in the sandbox.
 
     To import it is no fault: notebooks begin with imports that no answer
     uses.

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 _NEWNS, _NEWIPC = 0x20000, 0x8000000
 _NEWUSER, _NEWPID, _NEWNET = 0x10000000, 0x20000000, 0x40000000
 _NO_RIGHTS = 65534  # a user and a group that own no file
+_BOUND_DROP, _CAPSET_VERSION = 24, 0x20080522
 _SET_CHILD_SUBREAPER, _SET_DUMPABLE, _SET_NO_NEW_PRIVS = 36, 4, 38
 
 
@@ -97,6 +98,25 @@ def read_only() -> None:
         for flags in (0, 0x2, unsafe & ~0x8, unsafe):  # those it must keep
             if not libc.mount(None, place, None, remount | flags, None):
                 break
+
+
+def drop_capabilities() -> None:
+    """Drop every capability, for this process and its children.
+
+    In user namespaces of its own a process is as good as root, and could undo
+    what was made read-only.
+
+    Raises:
+        OSError: some are left.
+    """
+    libc = ctypes.CDLL(None, use_errno=True)
+    for number in range(64):  # those that do not exist are refused
+        libc.prctl(_BOUND_DROP, number, 0, 0, 0)
+    header = (ctypes.c_uint32 * 2)(_CAPSET_VERSION, 0)
+    nothing = (ctypes.c_uint32 * 6)()
+    if libc.capset(header, nothing):
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
 
 
 def drop_root() -> None:

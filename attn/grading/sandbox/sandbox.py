@@ -1,4 +1,4 @@
-"""Start the room, and let answers into it, one process each."""
+"""Start the sandbox, and a process in it for each answer."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from attn.exercises import CHAPTERS
 from attn.exercises.case import Case
 from attn.grading.checks.clock import Clock, OutOfTime
 from attn.grading.checks.run import Outcome
-from attn.grading.sandbox import files, jail, wire
+from attn.grading.sandbox import files, isolation, wire
 from attn.grading.sandbox.limits import Limits
 from attn.grading.sandbox.worker import SIZE, Task, Use
 
-# What is not among the room's files goes into it by value: what launches a
+# What is not among the sandbox's files is sent by value: what launches a
 # kernel, a mask, a function of an earlier chapter.
 for _name in ("masks", "positions", *(f"exercises.{x}" for x in CHAPTERS)):
     cloudpickle.register_pickle_by_value(import_module(f"attn.{_name}"))
@@ -41,8 +41,8 @@ class Died(OutOfTime):
     """The answer's process ended before it returned anything."""
 
 
-class Room:
-    """A server in the jail, from which answers' processes are forked.
+class Sandbox:
+    """An isolated server, from which answers' processes are forked.
 
     ``close()`` ends it; so does the end of this process.
 
@@ -51,15 +51,15 @@ class Room:
     """
 
     def __init__(self, *imports: str) -> None:
-        self.isolation = jail.KINDS[jail.kind()]
-        self._folder = tempfile.TemporaryDirectory(prefix="attn-room-")
+        self.isolation = isolation.KINDS[isolation.kind()]
+        self._folder = tempfile.TemporaryDirectory(prefix="attn-sandbox-")
         server = files.populate(Path(self._folder.name))
         self._control, other = socket.socketpair()
-        packages = [str(x) for x in jail.packages()]
+        packages = [str(x) for x in isolation.packages()]
         python = [sys.executable, "-I", "-S", "-B", str(server)]
         words = [str(other.fileno()), self._folder.name, *packages]
         self._process = subprocess.Popen(
-            jail.command(
+            isolation.command(
                 [*python, *words],
                 shown=[Path(self._folder.name)],
                 hidden=files.answers(),
@@ -73,7 +73,7 @@ class Room:
                 "LANG": "C.UTF-8",
                 "HOME": "/nonexistent",
                 "OMP_NUM_THREADS": "1",
-                "ATTN_ROOM_IMPORTS": json.dumps(imports),
+                "ATTN_SANDBOX_IMPORTS": json.dumps(imports),
             },
             start_new_session=True,
         )
@@ -85,22 +85,22 @@ class Room:
         if self._control.recv(16) != b"ready":
             said = self._process.communicate()[1].decode(errors="replace")
             self.close()
-            raise RuntimeError(f"the room did not open: {said.strip()}")
+            raise RuntimeError(f"the sandbox did not start: {said.strip()}")
 
     @property
     def is_open(self) -> bool:
-        """True while answers can be let in."""
+        """True while it can start sessions."""
         return self._process.poll() is None
 
-    def enter(self, limits: Limits, timeout: float) -> Visit:
+    def start_session(self, limits: Limits, timeout: float) -> Session:
         """Start a process for one answer."""
         channel, theirs = socket.socketpair()
-        leash, other = socket.socketpair()
+        lifetime_socket, other = socket.socketpair()
         with theirs, other:
             request = json.dumps(asdict(limits)).encode()
             numbers = [theirs.fileno(), other.fileno()]
             socket.send_fds(self._control, [request], numbers)
-        return Visit(channel, leash, timeout)
+        return Session(channel, lifetime_socket, timeout)
 
 
 def _end(
@@ -120,19 +120,23 @@ def _end(
     folder.cleanup()
 
 
-class Visit:
+class Session:
     """The process of one answer, from its definition to its last case.
 
     Args:
         channel: carries requests in, and outcomes out.
-        leash: ends the process, and all of its own, when it is closed.
+        lifetime_socket: closing it ends the process, and all of its own.
         timeout: seconds on the wall for all of it.
     """
 
     def __init__(
-        self, channel: socket.socket, leash: socket.socket, timeout: float
+        self,
+        channel: socket.socket,
+        lifetime_socket: socket.socket,
+        timeout: float,
     ) -> None:
-        self._channel, self._leash, self._timeout = channel, leash, timeout
+        self._channel, self._timeout = channel, timeout
+        self._lifetime_socket = lifetime_socket
         self._end = time.monotonic() + timeout
         self.ended: BaseException | None = None
 
@@ -185,10 +189,10 @@ class Visit:
         self._channel.close()
         said = b""
         with contextlib.suppress(OSError):
-            self._leash.shutdown(socket.SHUT_WR)
-            self._leash.settimeout(20)
-            said = self._leash.recv(64)
-        self._leash.close()
+            self._lifetime_socket.shutdown(socket.SHUT_WR)
+            self._lifetime_socket.settimeout(20)
+            said = self._lifetime_socket.recv(64)
+        self._lifetime_socket.close()
         number = int(said or b"0")
         if number < 0:
             return f"was ended by signal {-number}"

@@ -1,10 +1,11 @@
-"""Import torch once, in the jail, and fork a process for each answer.
+"""Import torch once, isolated, and fork a process for each answer.
 
-Run as a file, ``python -I -S server.py CONTROL ROOM PACKAGES…``: the number of
-a socket that is open already, the folder of the room's files, the folders of
-installed packages. For each message on the socket, which carries two others,
-it forks a guard; the guard forks the worker into namespaces of its own, and
-kills all that the worker has started when the judge closes the second socket.
+Run as a file, ``python -I -S server.py CONTROL FOLDER PACKAGES…``: the number
+of a socket that is open already, the folder of the sandbox's files, the
+folders of installed packages. For each message on the socket, which carries
+two others, it forks a guard; the guard forks the worker into namespaces of its
+own, and kills all that the worker has started when the judge closes the second
+socket.
 """
 
 from __future__ import annotations
@@ -23,12 +24,12 @@ from typing import Any
 
 def main(words: list[str]) -> None:
     """Serve until the control socket is closed."""
-    room, packages = words[1], words[2:]
+    folder, packages = words[1], words[2:]
     sys.path[:] = [x for x in sys.path if x] + packages
-    sys.path[0] = room  # in place of this file's folder
+    sys.path[0] = folder  # in place of this file's folder
     os.environ["TRITON_INTERPRET"] = "1"
     tempfile.tempdir = "/tmp"  # no trial of which can be written
-    _import(json.loads(os.environ.get("ATTN_ROOM_IMPORTS", "[]")))
+    _import(json.loads(os.environ.get("ATTN_SANDBOX_IMPORTS", "[]")))
     from attn.grading.sandbox.limits import hide_memory
 
     hide_memory()
@@ -41,15 +42,20 @@ def main(words: list[str]) -> None:
         text, sockets, _, _ = socket.recv_fds(control, 4096, 2)
         if not text:
             return
-        channel, leash = (socket.socket(fileno=x) for x in sockets)
+        channel, lifetime_socket = (socket.socket(fileno=x) for x in sockets)
         if os.fork() == 0:
             control.close()
             try:
-                guard(channel, leash, json.loads(text), [room, *packages])
+                guard(
+                    channel,
+                    lifetime_socket,
+                    json.loads(text),
+                    [folder, *packages],
+                )
             finally:
                 os._exit(1)
         channel.close()
-        leash.close()
+        lifetime_socket.close()
 
 
 def _import(names: list[str]) -> None:
@@ -72,12 +78,12 @@ def _import(names: list[str]) -> None:
 
 def guard(
     channel: socket.socket,
-    leash: socket.socket,
-    asked: dict[str, Any],
+    lifetime_socket: socket.socket,
+    bounds: dict[str, Any],
     readable: list[str],
 ) -> None:
-    """Run a worker; end it, and all of its processes, with the leash."""
-    from attn.grading.sandbox import limits, privileges
+    """Run a worker; end it, and all of its processes, with the socket."""
+    from attn.grading.sandbox import limits
 
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     limits.show_memory()
@@ -87,27 +93,27 @@ def guard(
         limits.adopt_orphans()
     worker = os.fork()
     if worker == 0:
-        leash.close()
+        lifetime_socket.close()
         os.setsid()
         try:
             if is_apart:
                 limits.read_only()
-                privileges.give_up()
+                limits.drop_capabilities()
             else:
                 limits.drop_root()
-            _work(channel, limits.Limits(**asked), readable)
+            _work(channel, limits.Limits(**bounds), readable)
         finally:
             os._exit(1)
     channel.close()
     ended = os.pidfd_open(worker)
-    select.select([ended, leash.fileno()], [], [])
+    select.select([ended, lifetime_socket.fileno()], [], [])
     with contextlib.suppress(ProcessLookupError):
         os.kill(worker, signal.SIGKILL)
     status = os.waitstatus_to_exitcode(os.waitpid(worker, 0)[1])
     if not is_apart:
         limits.end_descendants()
     with contextlib.suppress(OSError):
-        leash.sendall(str(status).encode())
+        lifetime_socket.sendall(str(status).encode())
     os._exit(0)
 
 

@@ -90,6 +90,7 @@ _CHECKS = ("random_state", "forbidden", "inputs", "result", "run")
 _MODULES = (
     "torch",
     "torch.nn.functional",
+    "attn.compat",
     "attn.profiling.live_memory",
     *(f"attn.grading.checks.{name}" for name in _CHECKS),
 )

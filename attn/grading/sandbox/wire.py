@@ -1,4 +1,4 @@
-"""Carry an outcome out of the room: JSON and raw elements, strictly parsed.
+"""Carry an outcome out of the sandbox: JSON and raw elements, strictly parsed.
 
 The other side may send anything at all. ``decode`` accepts what ``encode``
 makes, of bounded size, and refuses all else with one error; nothing that

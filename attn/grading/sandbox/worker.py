@@ -25,10 +25,9 @@ from importlib.util import find_spec
 from typing import Any
 
 import torch
-from torch.utils import _python_dispatch
 
+from attn import compat
 from attn.grading.checks.clock import Clock
-from attn.grading.checks.interpreter import language_kept_patched
 from attn.grading.checks.run import Outcome, fail, run
 from attn.grading.sandbox import guarded, policy
 from attn.grading.sandbox.wire import encode
@@ -80,7 +79,7 @@ def serve(channel: socket.socket, watch: Any) -> None:
     answer, outcome = _defined(task, watch)
     channel.sendall(encode(outcome))
     clock = Clock()
-    with language_kept_patched():
+    with compat.language_kept_patched():
         while outcome.error is None:
             use: Use = _request(channel)
             clock.limit = use.limit
@@ -255,11 +254,9 @@ def prepare() -> None:
     inner = vars(copy)
     inner["_reconstruct"] = _plainly(inner["_reconstruct"])
     # To print a tensor would leave the modes that watch.
-    vars(_python_dispatch)["_disable_current_modes"] = contextlib.nullcontext
+    compat.keep_modes_while_printing()
     if find_spec("triton"):
-        from triton.runtime.interpreter import InterpretedFunction
-
-        InterpretedFunction.__init__ = _public(InterpretedFunction.__init__)
+        compat.on_new_kernel(_only_public_names)
 
 
 def _plainly(reconstruct: Any) -> Any:
@@ -281,15 +278,10 @@ def _plainly(reconstruct: Any) -> Any:
     return careful
 
 
-def _public(init: Any) -> Any:
+def _only_public_names(fn: Any) -> None:
     """Refuse private names in a kernel: its text is compiled once more."""
-
-    def made(self: Any, fn: Any, *args: Any, **options: Any) -> None:
-        if policy.OWN in _names(fn.__code__):
-            raise policy.Reaches("it uses a private name in a kernel")
-        init(self, fn, *args, **options)
-
-    return made
+    if policy.OWN in _names(fn.__code__):
+        raise policy.Reaches("it uses a private name in a kernel")
 
 
 def _names(code: types.CodeType) -> set[str]:

@@ -1,7 +1,11 @@
 // Figures that one can touch: what they share. Each is a file beside this one
 // that calls Play.figure(name, build); a page holds a place for it, and its
 // stored figure stays where there is no JavaScript. Numbers come from attn,
-// baked by book/figures/<name>.py into <name>.data.js.
+// baked by book/figures/<name>.py into <name>.data.js. build(numbers) returns
+// elements, made of the controls below and an expression to copy. With
+// { instead: true } they take the place of the stored picture, above a caption
+// that suits both. In a Markdown page, <!-- touch-<name> --> below a figure
+// is the place of a short form.
 window.Play ??= (() => {
   const SVG = "http://www.w3.org/2000/svg";
   const data = {};

@@ -15,14 +15,29 @@ STEPS = yaml.safe_load(TEXT)["jobs"]["grade"]["steps"]
 RUNS = "\n".join(x["run"] for x in STEPS if "run" in x)
 
 
+OURS = "\n".join(
+    x.read_text("utf-8")
+    for x in (ROOT / ".github" / "workflows").glob("*.yml")
+)
+
+
+def actions(text):
+    """Return what is used, with the version that is a comment."""
+    return re.findall(r"^ *(?:- )?uses: (?!\./)(.+)$", text, re.M)
+
+
+def test_actions_are_pinned_by_commit_and_say_their_version():
+    used = actions(TEXT + OURS)
+    assert len(used) > 10
+    pinned = re.compile(r"[\w-]+/[\w-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+")
+    assert [x for x in used if not pinned.fullmatch(x)] == []
+    assert len(set(used)) == len({x.partition("@")[0] for x in used})
+
+
 def test_actions_are_those_of_our_own_workflows():
-    ours = "".join(
-        x.read_text("utf-8")
-        for x in (ROOT / ".github" / "workflows").glob("*.yml")
-    )
-    used = [x["uses"] for x in STEPS if "uses" in x]
-    assert len(used) == 4
-    assert [x for x in used if f"uses: {x}\n" not in ours] == []
+    used = actions(TEXT)
+    assert len(used) == sum("uses" in x for x in STEPS) == 4
+    assert set(used) <= set(actions(OURS))
 
 
 def test_the_environment_is_a_target_of_make():

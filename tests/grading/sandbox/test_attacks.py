@@ -45,7 +45,7 @@ ODD = {
 
 def harm(examiner, prey, attack: Attack) -> list[str]:
     """Let an attack in, with a right answer beside it; say what it did."""
-    examiner._room(attack.key)  # opens, and stays open
+    examiner._sandbox(attack.key)  # opens, and stays open
     before = running()
     cells = {k: prey.aimed(x) for k, x in attack.cells().items()}
     marks = examined(examiner, attack.key, cells)

@@ -1,4 +1,4 @@
-"""Every right answer, in every style, earns its points in the room."""
+"""Every right answer, in every style, earns its points in the sandbox."""
 
 import importlib
 
@@ -14,7 +14,7 @@ from tests.grading.sandbox.honest import cell
 PLAIN = ("gqa",)  # of the plain run: functions and a class
 #: Parts of the package that helpers of exercises are taken from.
 HELPERS = ("cost", "functional", "nn")
-#: Styles that are made of the package itself, which is not in the room.
+#: Styles that are made of the package itself, which is not in the sandbox.
 OUTSIDE = (
     "mha-MultiHeadAttention: a loop over the heads",
     "mha-MultiHeadAttention: one packed product, masked with the lowest "
@@ -40,7 +40,7 @@ STYLES = [
 
 @pytest.fixture(scope="module")
 def honest():
-    """An examiner, in whose room the package's helpers may be unpickled.
+    """An examiner, in whose sandbox the package's helpers may be unpickled.
 
     Where torch has compiled one of them, it is pickled with its compiler.
     """

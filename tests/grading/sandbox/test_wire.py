@@ -1,4 +1,4 @@
-"""What comes out of the room is an outcome or one error, whatever arrives."""
+"""An outcome or one error comes out of the sandbox, whatever arrives."""
 
 import json
 import random

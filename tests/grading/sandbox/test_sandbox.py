@@ -1,7 +1,7 @@
-"""What the room keeps from an answer, even from one that no rule holds back.
+"""What the sandbox keeps from an answer, also where no rule holds it back.
 
 The probes run as the book's own text, which is neither looked at nor watched,
-and are given modules that an answer is not: they show what the jail does
+and are given modules that an answer is not: they show what the isolation does
 alone.
 """
 
@@ -19,9 +19,9 @@ import pytest
 
 from attn.exercises.case import Case
 from attn.grading.checks.clock import OutOfTime
-from attn.grading.sandbox import files, jail
+from attn.grading.sandbox import files, isolation
 from attn.grading.sandbox.limits import Limits
-from attn.grading.sandbox.sandbox import Died, Room
+from attn.grading.sandbox.sandbox import Died, Sandbox
 from attn.grading.sandbox.worker import Task
 
 pytestmark = pytest.mark.skipif(
@@ -34,23 +34,23 @@ WAYS = ["bubblewrap", "namespaces", "limits"]
 
 
 @pytest.fixture(scope="module", params=WAYS)
-def room(request):
-    if request.param != "limits" and not jail._works(request.param):
+def sandbox(request):
+    if request.param != "limits" and not isolation._works(request.param):
         pytest.skip(f"{request.param}: not on this machine")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("ATTN_JAIL", request.param)
+        patch.setenv("ATTN_ISOLATION", request.param)
         patch.setenv("ATTN_SECRET", "a token")
-        jail.kind.cache_clear()
-        opened = Room()
-    jail.kind.cache_clear()
+        isolation.kind.cache_clear()
+        opened = Sandbox()
+    isolation.kind.cache_clear()
     opened.way = request.param
     yield opened
     opened.close()
 
 
-def visit(room, code, *, limits=None, timeout=30.0):
-    """Run a probe; return the visit, and what it assigned to ``found``."""
-    inside = room.enter(limits or Limits(), timeout)
+def run_probe(sandbox, code, *, limits=None, timeout=30.0):
+    """Run a probe; return the session, and what it assigned to ``found``."""
+    inside = sandbox.start_session(limits or Limits(), timeout)
     code = f"found = None\n{textwrap.dedent(code)}"
     answer = "def probe():\n    return found"
     task = Task("probe", "function", GIVEN, [("probe", code, False)], answer)
@@ -60,8 +60,8 @@ def visit(room, code, *, limits=None, timeout=30.0):
     return inside, outcome
 
 
-def found(room, code, **options):
-    inside, outcome = visit(room, code, **options)
+def found(sandbox, code, **options):
+    inside, outcome = run_probe(sandbox, code, **options)
     inside.close()
     assert outcome.error is None, outcome.error
     return outcome.output
@@ -77,41 +77,41 @@ def tried(*lines):
     return "\n".join(code)
 
 
-def needs(room, *ways):
-    if room.way not in ways:
-        pytest.skip(f"{room.way} does not promise it")
+def needs(sandbox, *ways):
+    if sandbox.way not in ways:
+        pytest.skip(f"{sandbox.way} does not promise it")
 
 
-def test_an_answer_runs(room):
-    assert found(room, "found = 6 * 7") == 42
+def test_an_answer_runs(sandbox):
+    assert found(sandbox, "found = 6 * 7") == 42
 
 
-def test_the_books_answers_are_not_there(room):
+def test_the_books_answers_are_not_there(sandbox):
     """Not imported, not importable, and where possible not in a file."""
     names = ("attn.functional", "attn.exercises.spec", "solutions")
     imports = [f"importlib.import_module({name!r})" for name in names]
     modules = "found = sorted(sys.modules)"
-    assert set(found(room, tried(*imports))) == {"ModuleNotFoundError"}
-    loaded = found(room, modules)
+    assert set(found(sandbox, tried(*imports))) == {"ModuleNotFoundError"}
+    loaded = found(sandbox, modules)
     assert not [x for x in loaded if x.startswith(("attn.fun", "solutions"))]
     assert "attn.grading.diagnosis.judge" not in loaded
-    if room.way != "limits":
+    if sandbox.way != "limits":
         for folder in files.answers():
             lists = f"found = os.path.exists({str(folder)!r}) and os.listdir("
-            assert not found(room, f"{lists}{str(folder)!r})"), folder
+            assert not found(sandbox, f"{lists}{str(folder)!r})"), folder
 
 
-def test_there_is_no_network(room):
-    needs(room, "bubblewrap", "namespaces")
+def test_there_is_no_network(sandbox):
+    needs(sandbox, "bubblewrap", "namespaces")
     with socket.create_server(("127.0.0.1", 0)) as server:
         at = server.getsockname()
         assert socket.create_connection(at)
         connect = f"socket.create_connection({at!r}, 2)"
-        assert found(room, tried(connect)) != ["done"]
+        assert found(sandbox, tried(connect)) != ["done"]
 
 
-def test_no_other_process_can_be_looked_into(room):
-    needs(room, "bubblewrap", "namespaces")
+def test_no_other_process_can_be_looked_into(sandbox):
+    needs(sandbox, "bubblewrap", "namespaces")
     looks = """
         found, own = [], os.readlink('/proc/self')
         for x in os.listdir('/proc'):
@@ -122,23 +122,23 @@ def test_no_other_process_can_be_looked_into(room):
                 pass
         found = len(found)
     """
-    assert found(room, looks) == 0
+    assert found(sandbox, looks) == 0
     pids = "found = [int(x) for x in os.listdir('/proc') if x.isdigit()]"
-    assert os.getpid() not in found(room, pids)
+    assert os.getpid() not in found(sandbox, pids)
 
 
-def test_nothing_can_be_written(room, tmp_path):
-    needs(room, "bubblewrap", "namespaces")
+def test_nothing_can_be_written(sandbox, tmp_path):
+    needs(sandbox, "bubblewrap", "namespaces")
     places = ["/tmp/x", "/dev/shm/x", "/x", str(tmp_path / "x"), __file__]
     opens = [f"builtins.open({x!r}, 'a')" for x in places]
-    assert "done" not in found(room, tried(*opens))
+    assert "done" not in found(sandbox, tried(*opens))
     assert not (tmp_path / "x").exists()
 
 
-def test_the_environment_holds_no_secret(room):
-    names = found(room, "found = ' '.join(os.environ)")
+def test_the_environment_holds_no_secret(sandbox):
+    names = found(sandbox, "found = ' '.join(os.environ)")
     assert "ATTN_SECRET" not in names
-    needs(room, "bubblewrap", "namespaces")
+    needs(sandbox, "bubblewrap", "namespaces")
     everywhere = """
         found = 0
         for x in os.listdir('/proc'):
@@ -149,17 +149,17 @@ def test_the_environment_holds_no_secret(room):
             except OSError:
                 pass
     """
-    assert found(room, everywhere) == 0
+    assert found(sandbox, everywhere) == 0
 
 
-def descendants(room):
-    return psutil.Process(room._process.pid).children(recursive=True)
+def descendants(sandbox):
+    return psutil.Process(sandbox._process.pid).children(recursive=True)
 
 
-def test_all_that_it_started_ends_with_it(room):
-    before = {x.pid for x in descendants(room)}
-    inside, outcome = visit(
-        room,
+def test_all_that_it_started_ends_with_it(sandbox):
+    before = {x.pid for x in descendants(sandbox)}
+    inside, outcome = run_probe(
+        sandbox,
         """
         for _ in range(3):
             if os.fork() == 0:
@@ -170,43 +170,45 @@ def test_all_that_it_started_ends_with_it(room):
         """,
     )
     assert outcome.error is None
-    assert len(descendants(room)) > len(before) + 3
+    assert len(descendants(sandbox)) > len(before) + 3
     inside.close()
     for _ in range(100):  # its guard ends last
-        left = {x.pid for x in descendants(room)} - before
+        left = {x.pid for x in descendants(sandbox)} - before
         if not left:
             break
         time.sleep(0.05)
     assert not left
 
 
-def test_memory_has_an_end(room):
+def test_memory_has_an_end(sandbox):
     limits = Limits(memory=512 << 20)
-    assert found(room, tried("bytearray(1 << 30)"), limits=limits) == [
+    assert found(sandbox, tried("bytearray(1 << 30)"), limits=limits) == [
         "MemoryError"
     ]
 
 
-def test_a_file_has_a_largest_size(room):
+def test_a_file_has_a_largest_size(sandbox):
     code = """
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         found = os.write(os.memfd_create("x"), bytes(1 << 20))
     """
-    assert found(room, code, limits=Limits(file_size=4096)) == 4096
+    assert found(sandbox, code, limits=Limits(file_size=4096)) == 4096
 
 
-def test_a_process_that_ends_is_told_from_one_that_is_slow(room):
-    inside, outcome = visit(room, "os._exit(3)")
+def test_a_process_that_ends_is_told_from_one_that_is_slow(sandbox):
+    inside, outcome = run_probe(sandbox, "os._exit(3)")
     assert isinstance(outcome.error, Died) and "status 3" in str(outcome.error)
-    inside, outcome = visit(room, "os.kill(os.getpid(), 11)\nos.abort()")
+    inside, outcome = run_probe(
+        sandbox, "os.kill(os.getpid(), 11)\nos.abort()"
+    )
     assert isinstance(outcome.error, Died)
-    inside, outcome = visit(room, "time.sleep(60)", timeout=0.5)
+    inside, outcome = run_probe(sandbox, "time.sleep(60)", timeout=0.5)
     assert type(outcome.error) is OutOfTime
     assert inside.run(None, Case("")).error is outcome.error
     inside.close()
 
 
-def test_one_answer_leaves_nothing_for_the_next(room):
+def test_one_answer_leaves_nothing_for_the_next(sandbox):
     leaves = """
         import torch
         torch.kept = builtins.kept = 1
@@ -218,12 +220,12 @@ def test_one_answer_leaves_nothing_for_the_next(room):
         found = hasattr(torch, 'kept') + hasattr(builtins, 'kept')
         found += 'KEPT' in os.environ
     """
-    assert found(room, leaves) == 0
-    assert found(room, looks) == 0
+    assert found(sandbox, leaves) == 0
+    assert found(sandbox, looks) == 0
 
 
-def test_the_room_holds_the_files_that_it_names_and_no_others(room):
-    folder = room._folder.name
+def test_the_sandbox_holds_the_files_that_it_names_and_no_others(sandbox):
+    folder = sandbox._folder.name
     inside = {
         os.path.relpath(os.path.join(path, name), os.path.join(folder, "attn"))
         for path, _, names in os.walk(folder)
@@ -234,8 +236,8 @@ def test_the_room_holds_the_files_that_it_names_and_no_others(room):
 
 
 def test_a_wrong_name_of_a_jail_is_an_error(monkeypatch):
-    monkeypatch.setenv("ATTN_JAIL", "chroot")
-    jail.kind.cache_clear()
-    with pytest.raises(ValueError, match="ATTN_JAIL must be one of"):
-        jail.kind()
-    jail.kind.cache_clear()
+    monkeypatch.setenv("ATTN_ISOLATION", "chroot")
+    isolation.kind.cache_clear()
+    with pytest.raises(ValueError, match="ATTN_ISOLATION must be one of"):
+        isolation.kind()
+    isolation.kind.cache_clear()

@@ -37,11 +37,11 @@ KINDS = {
 
 @cache
 def kind() -> str:
-    """Return the best way that works here; ``ATTN_JAIL`` may name another."""
-    wanted = os.environ.get("ATTN_JAIL")
+    """Return the best way that works; ``ATTN_ISOLATION`` may name another."""
+    wanted = os.environ.get("ATTN_ISOLATION")
     if wanted and wanted not in KINDS:
         raise ValueError(
-            f"ATTN_JAIL must be one of {', '.join(KINDS)}; got {wanted!r}"
+            f"ATTN_ISOLATION must be one of {', '.join(KINDS)}; got {wanted!r}"
         )
     names = list(KINDS)
     for name in names[names.index(wanted) if wanted else 0 : -1]:
@@ -74,7 +74,7 @@ def command(
     writable: Iterable[Path] = (),
     way: str | None = None,
 ) -> list[str]:
-    """Return the command that runs ``argv`` in the jail.
+    """Return the command that runs ``argv`` isolated.
 
     Args:
         argv: the command.

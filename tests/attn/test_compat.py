@@ -1,16 +1,21 @@
-"""Triton's language is patched once while kernels are checked."""
+"""Private parts of PyTorch and Triton are those that were read."""
 
 import dataclasses
+import re
+from pathlib import Path
 
 import pytest
 import torch
+from torch.overrides import TorchFunctionMode
 
 pytest.importorskip("triton")
 
 import triton  # noqa: E402
 import triton.language as tl  # noqa: E402
 
-from attn.grading.checks.interpreter import language_kept_patched  # noqa: E402
+from attn import compat  # noqa: E402
+from attn.compat import language_kept_patched  # noqa: E402
+from attn.profiling import LiveMemory  # noqa: E402
 
 if torch.cuda.is_available():
     pytest.skip("kernels are compiled here", allow_module_level=True)
@@ -119,3 +124,68 @@ def test_a_known_mistake_is_not_rewritten_and_a_learners_kernel_is():
         assert double.rewriter.rewrite_ast() is not double.fn
     assert interpreter.FunctionRewriter.rewrite_ast is rewrite
     assert kernel.rewriter.rewrite_ast() is not kernel.fn
+
+
+INSTALLED = [(m, n) for m in compat.PRIVATE for n in compat.PRIVATE[m]]
+
+
+@pytest.mark.parametrize(
+    ("module", "name"), INSTALLED, ids=lambda x: x.rpartition(".")[2]
+)
+def test_a_private_name_has_the_source_that_was_read(module, name):
+    assert compat.digest(module, name) == compat.PRIVATE[module][name], (
+        f"{module}.{name} has changed since {compat.READ_IN}: read it, and "
+        "what attn.compat does with it"
+    )
+
+
+def test_another_source_and_a_missing_name_are_noticed(monkeypatch):
+    place = "triton.runtime.interpreter", "_patch_lang"
+    monkeypatch.setattr(interpreter, "_patch_lang", lambda fn: None)
+    assert compat.digest(*place) != compat.PRIVATE[place[0]][place[1]]
+    monkeypatch.delattr(interpreter, "_patch_lang")
+    with pytest.raises(AttributeError):
+        compat.digest(*place)
+
+
+@pytest.mark.parametrize("package", compat.READ_IN)
+def test_the_version_that_was_read_is_the_one_installed_here(package):
+    pins = (Path(__file__).parents[2] / "constraints.txt").read_text("utf-8")
+    assert re.search(
+        rf"^{package}=={re.escape(compat.READ_IN[package])}\b", pins, re.M
+    )
+
+
+def test_private_names_are_used_in_compat_alone():
+    # What PyTorch documents, or keeps for others, has an underscore, too.
+    open_to_all = "dynamo|pytree|ops|local_scalar|python_dispatch import Torch"
+    private = re.compile(
+        rf"\b(?:torch|triton)(?:\.\w+)*\._(?!{open_to_all})[a-z]\w*"
+        r"|from (?:torch|triton)[\w.]* import .*\b_[a-z]|interpreter_builder"
+    )
+    root = Path(compat.__file__).parent
+    wrong = [
+        f"{path.relative_to(root)}: {found[0]}"
+        for path in root.rglob("*.py")
+        if path.name != "compat.py"
+        for line in path.read_text("utf-8").splitlines()
+        for found in private.finditer(line.partition("#")[0])
+    ]
+    assert not wrong
+
+
+def test_empty_memory_is_nan_only_in_its_context():
+    before = torch.are_deterministic_algorithms_enabled()
+    with compat.empty_memory_is_nan():
+        assert torch.empty(64).isnan().all()
+    assert torch.are_deterministic_algorithms_enabled() == before
+
+
+def test_the_innermost_mode_is_the_last_entered():
+    class Mode(TorchFunctionMode):
+        pass
+
+    with LiveMemory() as outer, Mode() as function_mode:
+        assert compat.innermost_modes() == (function_mode, outer)
+        with LiveMemory() as inner:
+            assert compat.innermost_modes() == (function_mode, inner)
