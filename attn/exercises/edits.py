@@ -104,13 +104,13 @@ def _with_marked(solution: str, code: str) -> str:
     parts = dict(zip(("head", "body"), _split(solution), strict=True))
     for old, new in _hunks(code):
         at = "body" if old in parts["body"] else "head"
-        before, _, after = parts[at].partition(old)
         times = parts[at].count(old) if old else 0
         if times != 1:
             raise EditError(
                 "the text to replace must occur exactly once in the "
                 f"solution; it occurs {times} times:\n{old}"
             )
+        before, _, after = parts[at].partition(old)
         if before.rpartition("\n")[2][:1].isspace() and "\n" in new:
             raise EditError(
                 "text that several lines replace must begin with the "

@@ -108,19 +108,24 @@ class Exercise:
     def mistakes(self) -> list[Mistake]:
         """The known wrong answers, in the order of their file."""
         entries = sources.text(self.id).mistakes
-        return [Mistake(*self._edit(x), why=x.why) for x in entries]
+        return [Mistake(**self._edit(x), why=x.why) for x in entries]
 
     @cached_property
     def equivalents(self) -> list[Variant]:
         """Right answers in other styles, in the order of their file."""
         entries = sources.text(self.id).right_answers
-        return [Variant(*self._edit(x)) for x in entries]
+        return [Variant(**self._edit(x)) for x in entries]
 
-    def _edit(self, entry: Entry) -> tuple[Any, ...]:
-        """Return the first fields of a variant."""
-        place = f"{self.id.replace('-', '/', 1)}.md: {entry.name}"
-        right = sources.solution(self.id)
-        return entry.name, entry.code, place, right, self.namespace
+    def _edit(self, entry: Entry) -> dict[str, Any]:
+        """Return what a mistake and a right answer have in common."""
+        file = f"{self.id.replace('-', '/', 1)}.md"
+        return {
+            "name": entry.name,
+            "code": entry.code,
+            "place": f"{file}: {entry.name}",
+            "solution": sources.solution(self.id),
+            "namespace": self.namespace,
+        }
 
     @cached_property
     def parameters(self) -> Mapping[str, inspect.Parameter]:
