@@ -23,27 +23,19 @@ class GroupedQueryAttention(nn.Module):
         head_dim: int | None = None,
     ):
         super().__init__()
-        D = head_dim or embed_dim // num_heads
-        self.head_dim, self.num_kv_heads = D, num_kv_heads
+        self.head_dim = D = head_dim or embed_dim // num_heads
         self.q_proj = nn.Linear(embed_dim, num_heads * D, bias=False)
         self.k_proj = nn.Linear(embed_dim, num_kv_heads * D, bias=False)
         self.v_proj = nn.Linear(embed_dim, num_kv_heads * D, bias=False)
         self.out_proj = nn.Linear(num_heads * D, embed_dim, bias=False)
 
     def forward(self, x: Tensor, attn_mask: Tensor | None = None) -> Tensor:
-        out = functional.grouped_attention(*_heads(self, x), attn_mask)
-        return _merge(self, out)
-
-
-def _heads(layer: Any, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Project to queries, keys and values, ``(B, heads, L, D)``."""
-    maps = layer.q_proj, layer.k_proj, layer.v_proj
-    q, k, v = (m(x).unflatten(-1, (-1, layer.head_dim)) for m in maps)
-    return q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2)
-
-
-def _merge(layer: Any, out: Tensor) -> Tensor:
-    return layer.out_proj(out.transpose(1, 2).flatten(2))
+        q, k, v = (
+            m(x).unflatten(-1, (-1, self.head_dim)).transpose(1, 2)
+            for m in (self.q_proj, self.k_proj, self.v_proj)
+        )
+        out = functional.grouped_attention(q, k, v, attn_mask)
+        return self.out_proj(out.transpose(1, 2).flatten(2))
 
 
 def _cases(g: Generator) -> Iterator[Case]:

@@ -21,10 +21,9 @@ class SelfAttention(nn.Module):
         self.k_proj = nn.Linear(embed_dim, head_dim, bias=False)
         self.v_proj = nn.Linear(embed_dim, head_dim, bias=False)
 
-    attend = staticmethod(functional.scaled_dot_product_attention)
-
     def forward(self, x: Tensor) -> Tensor:
-        return self.attend(self.q_proj(x), self.k_proj(x), self.v_proj(x))
+        q, k, v = self.q_proj(x), self.k_proj(x), self.v_proj(x)
+        return functional.scaled_dot_product_attention(q, k, v)
 
 
 def _cases(g: Generator) -> Iterator[Case]:

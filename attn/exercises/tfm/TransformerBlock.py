@@ -37,32 +37,19 @@ class TransformerBlock(nn.Module):
         self.feed_forward = SwiGLU(embed_dim, hidden_dim)
 
     def forward(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-        x = x + self.attend(
-            rms_norm(x, self.attention_norm, self.eps), cos, sin
+        h = rms_norm(x, self.attention_norm, self.eps)
+        q, k, v = (
+            m(h).unflatten(-1, (-1, self.head_dim)).transpose(1, 2)
+            for m in (self.q_proj, self.k_proj, self.v_proj)
         )
-        return x + self.feed_forward(
-            rms_norm(x, self.feed_forward_norm, self.eps)
-        )
-
-    def attend(self, h: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-        q, k, v = _heads(self, h)
         q, k = apply_rope(q, cos, sin), apply_rope(k, cos, sin)
         out = functional.scaled_dot_product_attention(
             q, k, v, is_causal=True, enable_gqa=True
         )
         assert isinstance(out, Tensor)
-        return _merge(self, out)
-
-
-def _heads(block: Any, h: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Project to queries, keys and values, ``(B, heads, L, D)``."""
-    maps = block.q_proj, block.k_proj, block.v_proj
-    q, k, v = (m(h).unflatten(-1, (-1, block.head_dim)) for m in maps)
-    return q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2)
-
-
-def _merge(block: Any, out: Tensor) -> Tensor:
-    return block.out_proj(out.transpose(1, 2).flatten(2))
+        x = x + self.out_proj(out.transpose(1, 2).flatten(2))
+        h = rms_norm(x, self.feed_forward_norm, self.eps)
+        return x + self.feed_forward(h)
 
 
 def _cases(g: Generator) -> Iterator[Case]:
