@@ -128,10 +128,9 @@ def _with_plain(solution: str, code: str) -> str:
         return code
     head, body = _split(solution)
     if isinstance(right, ast.ClassDef) and len(names) == len(nodes):
-        replaced = [
-            x for x in ast.parse(body).body if getattr(x, "name", "") in names
-        ]
-        code = "\n".join([*_without(body, replaced), code])
+        methods = ast.parse(body).body
+        old = [x for x in methods if getattr(x, "name", "") in names]
+        code = "\n".join([*_without(body, old), code])
     return _join(head, code)
 
 

@@ -89,16 +89,13 @@ def _entries(text: str, place: str) -> list[Entry]:
     for part in parts:
         name, *lines = part.splitlines()
         code = [line[4:] for line in lines if line.startswith("    ")]
-        other = [line for line in lines if not line.startswith("    ")]
-        why = " ".join(" ".join(other).split())
-        entry = Entry(name.strip(), "\n".join(code), why)
-        if not (entry.name and entry.code):
+        why = " ".join(x for x in lines if not x.startswith("    "))
+        name, why = name.strip(), " ".join(why.split())
+        if not (name and code):
             raise EditError(
-                f"{place}: ## {entry.name}: an entry must have a name and code"
+                f"{place}: ## {name}: an entry must have a name and code"
             )
-        if entry.name in entries:
-            raise EditError(
-                f"{place}: ## {entry.name}: two entries share this name"
-            )
-        entries[entry.name] = entry
+        if name in entries:
+            raise EditError(f"{place}: ## {name}: two entries share this name")
+        entries[name] = Entry(name, "\n".join(code), why)
     return [*entries.values()]
