@@ -7,7 +7,7 @@ import textwrap
 from difflib import SequenceMatcher, unified_diff
 from functools import cache
 
-from attn.exercises import mistakes, sources
+from attn.exercises import edits, sources
 
 
 @cache
@@ -19,10 +19,9 @@ def chapter_changes(key: str) -> dict[str, list[tuple[str, str, str]]]:
 def changes(exercise_id: str) -> list[tuple[str, str, str]]:
     """Return the name, the explanation and the diff of every mistake."""
     right = sources.solution(exercise_id)
-    path = sources.mistakes_path(exercise_id)
     return [
-        (name, why, diff(right, mistakes.edited(right, code, name)))
-        for name, code, why in mistakes.read(path)[1]
+        (name, why, diff(right, edits.edited(right, code, name)))
+        for name, code, why in sources.text(exercise_id).mistakes
     ]
 
 
@@ -39,7 +38,7 @@ def diff(right: str, wrong: str) -> str:
     """
     versions = (
         [line for line in source.splitlines() if line.strip()]
-        for source in (mistakes.without_docstrings(right), wrong)
+        for source in (edits.without_docstrings(right), wrong)
     )
     _, _, _, *lines = unified_diff(*versions, n=1, lineterm="")
     code = textwrap.dedent(

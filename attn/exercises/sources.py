@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 
 from attn.data.book import root
-from attn.exercises import CHAPTERS, mistakes
+from attn.exercises import CHAPTERS, markdown
 
 _PACKAGE = Path(__file__).resolve().parents[1]
 
@@ -42,10 +42,10 @@ def folder(key: str) -> Path:
     return _PACKAGE / "exercises" / key
 
 
-def mistakes_path(exercise_id: str) -> Path:
-    """Return the file that holds an exercise's hints and mistakes."""
+def text(exercise_id: str) -> markdown.Text:
+    """Return effort, hints, mistakes and right answers in other styles."""
     key, name = split_id(exercise_id)
-    return folder(key) / f"{name}.md"
+    return markdown.read(folder(key) / f"{name}.md")
 
 
 def names(key: str) -> list[str]:
@@ -107,13 +107,12 @@ def docstrings(exercise_id: str) -> dict[str, str]:
 
 def effort(exercise_id: str) -> str:
     """Return the minutes that an exercise takes and its difficulty."""
-    minutes, difficulty = mistakes.effort(mistakes_path(exercise_id))
-    return f"{minutes} minutes, {difficulty}"
+    return text(exercise_id).effort
 
 
 def hints(exercise_id: str) -> tuple[str, ...]:
     """Return the hints."""
-    return mistakes.read(mistakes_path(exercise_id))[0]
+    return text(exercise_id).hints
 
 
 def _find(

@@ -18,8 +18,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from attn.exercises import CHAPTERS, mistakes, sources
+from attn.exercises import CHAPTERS, sources
 from attn.exercises.case import Case
+from attn.exercises.edits import Variant
+from attn.exercises.markdown import Entry
 from attn.exercises.mistakes import Mistake
 
 
@@ -72,7 +74,6 @@ class Exercise:
     breaks: Mapping[str, Callable[[Case], Any]] = field(default_factory=dict)
     launch: Callable[..., Any] | None = None
     use: Callable[..., Any] | None = None
-    equivalents: dict[str, Callable[..., Any]] = field(default_factory=dict)
 
     @property
     def caller(self) -> Callable[..., Any] | None:
@@ -106,13 +107,25 @@ class Exercise:
     @cached_property
     def mistakes(self) -> list[Mistake]:
         """The known wrong answers, in the order of their file."""
-        path = sources.mistakes_path(self.id)
-        right = sources.solution(self.id)
-        file = f"{path.parent.name}/{path.name}"
-        return [
-            Mistake(name, why, code, f"{file}: {name}", right, self.namespace)
-            for name, code, why in mistakes.read(path)[1]
-        ]
+        entries = sources.text(self.id).mistakes
+        return [Mistake(**self._edit(x), why=x.why) for x in entries]
+
+    @cached_property
+    def equivalents(self) -> list[Variant]:
+        """Right answers in other styles, in the order of their file."""
+        entries = sources.text(self.id).right_answers
+        return [Variant(**self._edit(x)) for x in entries]
+
+    def _edit(self, entry: Entry) -> dict[str, Any]:
+        """Return what a mistake and a right answer have in common."""
+        file = f"{self.id.replace('-', '/', 1)}.md"
+        return {
+            "name": entry.name,
+            "code": entry.code,
+            "place": f"{file}: {entry.name}",
+            "solution": sources.solution(self.id),
+            "namespace": self.namespace,
+        }
 
     @cached_property
     def parameters(self) -> Mapping[str, inspect.Parameter]:
@@ -137,15 +150,6 @@ class Exercise:
     def generate(self, seed: int) -> list[Case]:
         """Draw the cases of one seed."""
         return list(self.cases(torch.Generator().manual_seed(seed)))
-
-    def equivalent(self, style: str) -> Callable:
-        """Register a right answer in another style."""
-
-        def register(answer: Callable[..., Any]) -> Callable[..., Any]:
-            self.equivalents[style] = answer
-            return answer
-
-        return register
 
 
 def chapter(key: str) -> list[Exercise]:

@@ -5,7 +5,7 @@ from html import unescape
 
 import pytest
 
-from attn.exercises import CHAPTERS, mistakes, sources
+from attn.exercises import CHAPTERS, edits, sources
 from attn.exercises.changes import changes
 from book.speed import MEASURED
 from tests.book.conftest import Visit
@@ -39,8 +39,7 @@ def test_a_page_has_every_mistake_of_its_chapter_once(key, book):
     found = dict(zip(sections[::2], sections[1::2], strict=True))
     assert [*found] == sources.names(key)
     for name, html in found.items():
-        path = sources.mistakes_path(f"{key}-{name}")
-        kept = [x for x, _, _ in mistakes.read(path)[1]]
+        kept = [x.name for x in sources.text(f"{key}-{name}").mistakes]
         boxes = re.findall(
             r"<summary>(.+)</summary>\n<p>(.+)</p>\n"
             r'<div class="highlight-diff([\s\S]+?)</details>',
@@ -56,12 +55,11 @@ def test_a_page_has_every_mistake_of_its_chapter_once(key, book):
 def test_a_diff_makes_the_mistake_of_the_solution(key):
     for name in sources.names(key):
         right = sources.solution(f"{key}-{name}")
-        path = sources.mistakes_path(f"{key}-{name}")
-        codes = [code for _, code, _ in mistakes.read(path)[1]]
+        codes = [x.code for x in sources.text(f"{key}-{name}").mistakes]
         for code, (title, _, diff) in zip(
             codes, changes(f"{key}-{name}"), strict=True
         ):
-            made = lines(mistakes.without_docstrings(right))
+            made = lines(edits.without_docstrings(right))
             at = 0
             for hunk in diff.split("…\n"):
                 signs = [(x[0], x[1:].strip()) for x in hunk.splitlines()]
@@ -72,7 +70,7 @@ def test_a_diff_makes_the_mistake_of_the_solution(key):
                     assert at < len(made), title
                 made[at : at + len(old)] = new
                 at += len(new)
-            assert made == lines(mistakes.edited(right, code)), title
+            assert made == lines(edits.edited(right, code)), title
 
 
 def test_the_appendix_leads_to_each_exercise(book):

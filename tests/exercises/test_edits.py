@@ -1,9 +1,9 @@
-"""Mistakes are edits of the solution; one that does not fit fails loudly."""
+"""An edit of the solution that does not fit it fails loudly."""
 
 import pytest
 
 from attn.exercises import sources
-from attn.exercises.mistakes import EditError, Mistake, read
+from attn.exercises.edits import EditError, Variant
 from attn.exercises.spec import every_exercise
 
 FUNCTION = '''\
@@ -29,7 +29,7 @@ class Scale:
 
 
 def result(code, solution=FUNCTION):
-    return Mistake("a", "b", code, "a.md: a", solution, dict).answer
+    return Variant("a", code, "a.md: a", solution, dict).answer
 
 
 def test_a_part_of_a_line_is_replaced():
@@ -109,42 +109,8 @@ def test_a_context_line_in_an_edit_is_refused(code):
         result(code)
 
 
-@pytest.mark.parametrize(
-    "text, message",
-    [
-        ("# Hints\n", "must hold"),
-        ("# Hints\n1. a\n\n# Mistakes\n## b\n    c\n", "## b: "),
-        ("# Hints\n1. a\n\n# Mistakes\n## b\n\nc\n", "## b: "),
-        (
-            "# Hints\n1. a\n\n# Mistakes\n## b\n    c\nd\n\n## b\n    c\nd\n",
-            "## b: two mistakes share",
-        ),
-        ("# Hints\nwrapped\n# Mistakes\n## b\n    c\nd\n", "wrapped"),
-        ("# Hints\n1. a\n# Mistakes\nlost\n## b\n    c\nd\n", "lost"),
-        ("# Hints\n1. a\n# Mistakes\n[Both](both.md)\n", "both.md"),
-    ],
-)
-def test_a_file_that_lacks_a_part_is_refused(tmp_path, text, message):
-    path = tmp_path / "scale.md"
-    path.write_text(text)
-    with pytest.raises(EditError, match=f"(?s)/scale.md.*{message}"):
-        read(path)
-
-
-def test_a_missing_file_is_named(tmp_path):
-    with pytest.raises(EditError, match="scale.md cannot be read"):
-        read(tmp_path / "scale.md")
-
-
-def test_a_link_stands_for_the_mistakes_that_two_exercises_share(tmp_path):
-    (tmp_path / "both.md").write_text("## b\n    c\nd\n")
-    path = tmp_path / "scale.md"
-    path.write_text("# Hints\n1. a\n\n# Mistakes\n\n[Both](both.md)\n")
-    assert read(path) == (("a",), [("b", "c", "d")])
-
-
 @pytest.mark.parametrize("exercise", every_exercise(), ids=lambda x: x.id)
 def test_every_edit_fits_its_solution(exercise):
     right = sources.solution(exercise.id)
-    edits = [x for x in exercise.mistakes if isinstance(x, Mistake)]
-    assert all(wrong.source != right for wrong in edits)
+    for variant in (*exercise.mistakes, *exercise.equivalents):
+        assert variant.source != right, variant.place

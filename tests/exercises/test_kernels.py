@@ -116,10 +116,10 @@ def test_what_a_kernel_prints_does_not_cost_the_points(write):
 
 def test_the_books_own_kernels_are_refused(write):
     text = (
-        "from attn.exercises.fwd.row_softmax_kernel import _exp2\n\n\n"
+        "from attn.kernels.decode import decode_split\n\n\n"
         "@triton.jit\n"
         "def row_softmax_kernel(X, OUT, a, b, columns, BLOCK: tl.constexpr):\n"
-        "    _exp2(X, OUT, a, b, columns, BLOCK)\n"
+        "    decode_split(X, OUT, a, b, columns, BLOCK)\n"
     )
     verdict = judge(exercise, write(text))
     assert "which holds the answer" in verdict.message

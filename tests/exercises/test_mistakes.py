@@ -47,9 +47,10 @@ def test_right_answers_pass_on_any_inputs(exercise):
     """A grade is given on inputs that no test has seen."""
     for seed in range(100, 101 if exercise.launch else 105):
         oracle = Oracle(exercise, seed)
-        for style, answer in exercise.equivalents.items():
-            wrong = failures(oracle, run_all(answer, oracle))
-            assert not wrong, f"{style}, seed {seed}: {wrong[0].problem.text}"
+        for right in exercise.equivalents:
+            wrong = failures(oracle, run_all(right.answer, oracle))
+            problem = wrong[0].problem.text if wrong else ""
+            assert not wrong, f"{right.name}, seed {seed}: {problem}"
 
 
 def test_there_are_enough_wrong_and_right_answers(exercise):

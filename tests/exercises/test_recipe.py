@@ -30,7 +30,7 @@ def scale(query: Tensor, key: Tensor) -> Tensor:
 BODY = "    return query @ key.mT / math.sqrt(query.shape[-1])"
 SOLUTION = "\n".join([*STUB.splitlines()[:-2], BODY])
 EXERCISE = '''
-"""Cases and correct variants of ``sdp-scale``."""
+"""Cases of ``sdp-scale``."""
 
 import torch
 
@@ -59,22 +59,8 @@ exercise = Exercise(
     },
 )
 
-
-@exercise.equivalent("einsum")
-def _einsum(query, key):
-    return torch.einsum("ld,sd->ls", query, key) * query.shape[-1] ** -0.5
-
-
-@exercise.equivalent("the query is divided first")
-def _query(query, key):
-    return (query / query.shape[-1] ** 0.5) @ key.T
-
-
-@exercise.equivalent("products, summed")
-def _sum(query, key):
-    return (query[:, None] * key).sum(-1) / query.shape[-1] ** 0.5
 '''.lstrip()
-MISTAKES = """
+TEXT = """
 # Effort
 5 minutes, easy
 
@@ -103,6 +89,20 @@ The scores grow twice. Which way should they go?
 ## Keys ask the queries
     return key @ query.mT / math.sqrt(key.shape[-1])
 Rows are queries, columns are keys. Which axis is S?
+
+# Right answers
+
+## einsum
+    scores = torch.einsum("ld,sd->ls", query, key)
+    return scores * query.shape[-1] ** -0.5
+
+## the query is divided first
+    - query @ key.mT / math.sqrt(query.shape[-1])
+    + (query / math.sqrt(query.shape[-1])) @ key.mT
+
+## products, summed
+    - query @ key.mT
+    + (query[:, None] * key).sum(-1)
 """.lstrip()
 RUN = """
 import json, sys
@@ -117,6 +117,7 @@ found = {
     "stub": sources.stub(last.id),
     "hints": sources.hints(last.id),
     "mistakes": [x.name for x in last.mistakes],
+    "equivalents": [x.name for x in last.equivalents],
 }
 Path("found.json").write_text(json.dumps(found))
 state_kill_rate(Path("README.md"))
@@ -170,7 +171,7 @@ def test_four_files_make_an_exercise(copy):
     with (copy / SOLUTIONS).open("a") as file:
         file.write(f"\n\n{SOLUTION}\n")
     (copy / "attn/exercises/sdp/scale.py").write_text(EXERCISE)
-    (copy / "attn/exercises/sdp/scale.md").write_text(MISTAKES)
+    (copy / "attn/exercises/sdp/scale.md").write_text(TEXT)
     add_cells(copy / NOTEBOOK)
     tests = ("tests/exercises", "tests/notebooks/test_drift.py", "-k", TESTS)
     done = subprocess.run(
@@ -185,4 +186,5 @@ def test_four_files_make_an_exercise(copy):
     assert found["ids"] == [*(x.id for x in chapter("sdp")), "sdp-scale"]
     assert found["stub"] == STUB
     assert [len(found[x]) for x in ("hints", "mistakes")] == [3, 4]
+    assert len(found["equivalents"]) == 3
     assert "sdp-scale" in done.stdout  # its line of the kill rate

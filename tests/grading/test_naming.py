@@ -7,7 +7,6 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from attn.exercises.mistakes import Mistake
 from attn.exercises.spec import every_exercise, find
 from attn.grading.checks.failures import failures, run_all
 from attn.grading.checks.oracle import Oracle
@@ -24,9 +23,7 @@ def with_mistakes(exercise_id, *edits):
     exercise = replace(find(exercise_id))
     first = find(exercise_id).mistakes[0]
     exercise.__dict__["mistakes"] = [
-        Mistake(
-            name, f"Why {name}?", code, name, first.solution, first.namespace
-        )
+        replace(first, name=name, why=f"Why {name}?", code=code, place=name)
         for name, code in edits
     ]
     return exercise

@@ -1,4 +1,4 @@
-"""Cases and correct variants of ``bwd-delta_kernel``."""
+"""Cases of ``bwd-delta_kernel``."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -9,7 +9,7 @@ from torch import Generator, Tensor
 from attn.exercises.kernel import Emulated, amid, result, where_kernels_run
 from attn.exercises.spec import Case, Exercise
 from attn.exercises.symmetry import amid_others, is_view
-from attn.exercises.triton_compat import tl, triton
+from attn.exercises.triton_compat import triton
 
 
 def launch(
@@ -88,67 +88,3 @@ exercise = Exercise(
         "contiguous strides": is_view,
     },
 )
-
-
-@exercise.equivalent("masks as the inputs' own, one row of pointers each")
-@triton.jit
-def _pointers(
-    OUT, DO, DELTA, L, D, o_h, o_l, do_h, do_l, delta_h,
-    BLOCK_L: tl.constexpr, BLOCK_D: tl.constexpr,
-):  # fmt: skip
-    h, first = tl.program_id(1), tl.program_id(0) * BLOCK_L
-    l = first + tl.arange(0, BLOCK_L)[:, None]  # noqa: E741
-    d = tl.arange(0, BLOCK_D)[None, :]
-    x = tl.load(OUT + h * o_h + l * o_l + d, (l < L) & (d < D), other=0.0)
-    y = tl.load(DO + h * do_h + l * do_l + d, (l < L) & (d < D), other=0.0)
-    sums = tl.sum(x.to(tl.float32) * y.to(tl.float32), 1, keep_dims=True)
-    tl.store(DELTA + h * delta_h + l, sums, l < L)
-
-
-@exercise.equivalent("features first, summed over axis 0")
-@triton.jit
-def _features_first(
-    OUT, DO, DELTA, L, D, o_h, o_l, do_h, do_l, delta_h,
-    BLOCK_L: tl.constexpr, BLOCK_D: tl.constexpr,
-):  # fmt: skip
-    h = tl.program_id(1).to(tl.int64)
-    l = tl.program_id(0) * BLOCK_L + tl.arange(0, BLOCK_L)  # noqa: E741
-    d = tl.arange(0, BLOCK_D)[:, None]
-    real = (l[None, :] < L) & (d < D)
-    x = tl.load(OUT + h * o_h + l[None, :] * o_l + d, real, 0.0)
-    y = tl.load(DO + h * do_h + l[None, :] * do_l + d, real, 0.0)
-    tl.store(DELTA + h * delta_h + l, tl.sum(x * y.to(tl.float32), 0), l < L)
-
-
-@exercise.equivalent("undefined lanes, removed by tl.where")
-@triton.jit
-def _chosen(
-    OUT, DO, DELTA, L, D, o_h, o_l, do_h, do_l, delta_h,
-    BLOCK_L: tl.constexpr, BLOCK_D: tl.constexpr,
-):  # fmt: skip
-    row = tl.program_id(0) * BLOCK_L + tl.arange(0, BLOCK_L)
-    d = tl.arange(0, BLOCK_D)
-    inside = (row[:, None] < L) & (d[None, :] < D)
-    OUT += tl.program_id(1) * o_h
-    DO += tl.program_id(1) * do_h
-    o = tl.load(OUT + row[:, None] * o_l + d[None, :], mask=inside)
-    do = tl.load(DO + row[:, None] * do_l + d[None, :], mask=inside)
-    product = tl.where(inside, o.to(tl.float32) * do.to(tl.float32), 0.0)
-    place = DELTA + tl.program_id(1) * delta_h + row
-    tl.store(place, tl.sum(product, 1), mask=row < L)
-
-
-@exercise.equivalent("one feature after the other")
-@triton.jit
-def _one_by_one(
-    OUT, DO, DELTA, L, D, o_h, o_l, do_h, do_l, delta_h,
-    BLOCK_L: tl.constexpr, BLOCK_D: tl.constexpr,
-):  # fmt: skip
-    row = tl.program_id(0) * BLOCK_L + tl.arange(0, BLOCK_L)
-    OUT += tl.program_id(1) * o_h + row * o_l
-    DO += tl.program_id(1) * do_h + row * do_l
-    total = tl.zeros([BLOCK_L], tl.float32)
-    for d in range(0, D):
-        o = tl.load(OUT + d, row < L, 0.0).to(tl.float32)
-        total += o * tl.load(DO + d, row < L, 0.0).to(tl.float32)
-    tl.store(DELTA + tl.program_id(1) * delta_h + row, total, row < L)

@@ -1,6 +1,5 @@
-"""Cases, properties and right answers of ``cache-KVCache``."""
+"""Cases and properties of ``cache-KVCache``."""
 
-from collections import namedtuple
 from collections.abc import Iterator
 from typing import Any
 
@@ -133,88 +132,3 @@ exercise = Exercise(
         "contiguous strides": is_view,
     },
 )
-
-
-@exercise.equivalent("lists of chunks, joined when they are read")
-class _Lists(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.chunks = []
-
-    def forward(self, key, value):
-        before = sum(k.shape[2] for k, _ in self.chunks)
-        self.chunks.append((key.clone(), value.clone()))
-        keys, values = zip(*self.chunks, strict=True)
-        return torch.cat(keys, dim=-2), torch.cat(values, dim=-2), before
-
-
-@exercise.equivalent("memory that doubles, written in place")
-class _Doubling(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.size, self.memory = 0, None
-
-    def forward(self, key, value):
-        before, self.size = self.size, self.size + key.shape[2]
-        if self.memory is None:
-            self.memory = [x[:, :, :0] for x in (key, value)]
-        for i, x in enumerate((key, value)):
-            old = self.memory[i]
-            if old.shape[2] < self.size:
-                B, H, _, D = x.shape
-                grown = x.new_zeros(B, H, 2 * self.size, D)
-                grown[:, :, :before] = old[:, :, :before]
-                self.memory[i] = grown
-            self.memory[i][:, :, before : self.size] = x
-        keys, values = (x[:, :, : self.size] for x in self.memory)
-        return keys, values, before
-
-
-@exercise.equivalent("buffers, a named tuple")
-class _Buffers(nn.Module):
-    View = namedtuple("View", "key value q_offset")
-
-    def __init__(self):
-        super().__init__()
-        self.register_buffer("k", None)
-        self.register_buffer("v", None)
-
-    def forward(self, key, value):
-        past = 0 if self.k is None else self.k.size(2)
-        self.k = key if past == 0 else torch.concat((self.k, key), dim=2)
-        self.v = value if past == 0 else torch.concat((self.v, value), dim=2)
-        return self.View(self.k, self.v, self.k.size(2) - key.size(2))
-
-
-@exercise.equivalent("tokens first, in a dict of parts")
-class _TokensFirst(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.parts = {"key": None, "value": None}
-
-    def forward(self, key, value):
-        offset = 0
-        for name, x in (("key", key), ("value", value)):
-            x = x.permute(2, 0, 1, 3)  # (L, B, Hkv, D)
-            if self.parts[name] is not None:
-                offset = len(self.parts[name])
-                x = torch.vstack([self.parts[name], x])
-            self.parts[name] = x
-        k, v = (x.permute(1, 2, 0, 3) for x in self.parts.values())
-        return k, v, offset
-
-
-@exercise.equivalent("an empty tensor to start with")
-class _Empty(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.seen = 0
-        self.kv = None
-
-    def forward(self, key, value):
-        if self.kv is None:
-            self.kv = (key[:, :, :0], value[:, :, :0])
-        pairs = zip(self.kv, (key, value), strict=True)
-        self.kv = tuple(torch.cat(pair, 2) for pair in pairs)
-        offset, self.seen = self.seen, self.seen + key.shape[2]
-        return *self.kv, offset

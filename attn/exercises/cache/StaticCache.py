@@ -1,11 +1,9 @@
-"""Cases, properties and right answers of ``cache-StaticCache``."""
+"""Cases and properties of ``cache-StaticCache``."""
 
-import math
 from collections.abc import Iterator
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Generator, Tensor, nn
 
 from attn import functional
@@ -151,84 +149,3 @@ exercise = Exercise(
         "contiguous strides": is_view,
     },
 )
-
-
-class _Memory(nn.Module):
-    """Buffers of the usual shape, for answers that attend in other ways."""
-
-    def __init__(self, batch, num_kv_heads, capacity, head_dim):
-        super().__init__()
-        shape = batch, num_kv_heads, capacity, head_dim
-        self.register_buffer("k", torch.zeros(shape), persistent=False)
-        self.register_buffer("v", torch.zeros(shape), persistent=False)
-
-
-@exercise.equivalent("an index on axis 2, grouped products, -inf")
-class _Grouped(_Memory):
-    def forward(self, query, key, value, position):
-        at = torch.arange(key.size(2)) + position
-        self.k[:, :, at] = key
-        self.v[:, :, at] = value
-        B, H, L, D = query.shape
-        q = query.reshape(B, self.k.shape[1], -1, D)  # (B, Hkv, G * L, D)
-        scores = (q @ self.k.mT).view(B, H, L, -1) / math.sqrt(D)
-        behind = torch.arange(scores.shape[-1]) > at.unsqueeze(-1)
-        weights = scores.masked_fill(behind, -math.inf).softmax(-1)
-        out = weights.view(B, self.v.shape[1], -1, weights.shape[-1]) @ self.v
-        return out.view(B, H, L, D)
-
-
-@exercise.equivalent("scatter_, an additive mask")
-class _Scatter(_Memory):
-    def forward(self, query, key, value, position):
-        L, S = key.shape[2], self.k.shape[2]
-        at = (position + torch.arange(L))[None, None, :, None].expand_as(key)
-        self.k.scatter_(2, at, key)
-        self.v.scatter_(2, at, value)
-        rows = position + torch.arange(L)[:, None]
-        bias = torch.zeros(L, S).masked_fill(torch.arange(S) > rows, -math.inf)
-        return F.scaled_dot_product_attention(
-            query, self.k, self.v, bias, enable_gqa=True
-        )
-
-
-@exercise.equivalent("places first, both in one tensor that is no buffer")
-class _PlacesFirst(nn.Module):
-    def __init__(self, batch, num_kv_heads, capacity, head_dim):
-        super().__init__()
-        self.kv = torch.zeros(capacity, 2, batch, num_kv_heads, head_dim)
-
-    def forward(self, query, key, value, position):
-        at = position + torch.arange(key.shape[2])
-        both = torch.stack([key, value])  # (2, B, Hkv, L, D)
-        self.kv.index_copy_(0, at, both.permute(3, 0, 1, 2, 4))
-        k, v = self.kv.permute(1, 2, 3, 0, 4)
-        seen = at.view(-1, 1) >= torch.arange(len(self.kv)).view(1, -1)
-        return F.scaled_dot_product_attention(
-            query, k, v, attn_mask=seen, enable_gqa=True
-        )
-
-
-@exercise.equivalent("one new token at a time, a long table of masks")
-class _OneByOne(_Memory):
-    def __init__(self, batch, num_kv_heads, capacity, head_dim):
-        super().__init__(batch, num_kv_heads, capacity, head_dim)
-        seen = torch.ones(capacity, capacity, dtype=torch.bool).tril()
-        self.register_buffer("seen", seen, persistent=False)
-
-    def forward(self, query, key, value, position):
-        rows = []
-        for i in range(key.shape[2]):
-            at = (position + i).reshape(1)
-            self.k.index_copy_(2, at, key[:, :, i : i + 1])
-            self.v.index_copy_(2, at, value[:, :, i : i + 1])
-            rows.append(
-                F.scaled_dot_product_attention(
-                    query[:, :, i : i + 1],
-                    self.k,
-                    self.v,
-                    self.seen.index_select(0, at),
-                    enable_gqa=True,
-                )
-            )
-        return torch.cat(rows, dim=2)

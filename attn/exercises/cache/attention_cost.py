@@ -1,4 +1,4 @@
-"""Cases, properties and correct variants of ``cache-attention_cost``."""
+"""Cases and properties of ``cache-attention_cost``."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -6,7 +6,6 @@ from typing import Any
 
 import torch
 from torch import Generator
-from torch.utils.flop_counter import FlopCounterMode
 
 from attn import cost
 from attn.exercises.draw import between
@@ -172,80 +171,3 @@ exercise = Exercise(
         "L = S": lambda c: 1 < _of(c, "q_len") < _of(c, "kv_len"),
     },
 )
-
-
-def _right(style: str) -> Callable:
-    """Record ``count(B, L, S, H, Hkv, D, peak, bandwidth, dtype, causal)``."""
-
-    def record(count: Callable) -> Callable:
-        def attention_cost(*args, **kwargs):
-            given = _arguments(args, kwargs)
-            return count(*(given[name] for name in NAMES))
-
-        return exercise.equivalent(style)(attention_cost)
-
-    return record
-
-
-@_right("each tensor by its own, a tuple of tensors without axes")
-def _tensors(B, L, S, H, Hkv, D, peak, bandwidth, dtype, causal):
-    size = dtype.itemsize
-    query = output = B * H * L * D * size
-    key = value = B * Hkv * S * D * size
-    pairs = L * S - (L * (L - 1) // 2 if causal else 0)
-    scores = mixing = 2 * B * H * pairs * D
-    flops, moved = scores + mixing, query + key + value + output
-    seconds = torch.tensor([flops / peak, moved / bandwidth]).max()
-    return flops, moved, torch.tensor(flops / moved), seconds
-
-
-@_right("the pairs by an arithmetic series, a list")
-def _series(B, L, S, H, Hkv, D, peak, bandwidth, dtype, causal):
-    first = S - L + 1 if causal else S
-    pairs = L * (first + S) // 2  # from the first row's keys to the last's
-    flops = 4 * D * pairs * H * B
-    moved = 2 * D * B * (H * L + Hkv * S) * dtype.itemsize
-    if flops / moved < peak / bandwidth:
-        return [flops, moved, flops / moved, moved / bandwidth]
-    return [flops, moved, flops / moved, flops / peak]
-
-
-@_right("query by query")
-def _loop(B, L, S, H, Hkv, D, peak, bandwidth, dtype, causal):
-    pairs = sum(range(S - L + 1, S + 1)) if causal else L * S
-    flops = B * H * pairs * (2 * D + 2 * D)
-    moved = B * D * dtype.itemsize * sum((H * L, Hkv * S, Hkv * S, H * L))
-    return flops, moved, flops / moved, max(moved / bandwidth, flops / peak)
-
-
-@_right("the roofline")
-def _roof(B, L, S, H, Hkv, D, peak, bandwidth, dtype, causal):
-    seen = 2 * S - L + 1 if causal else 2 * S
-    flops = 2 * B * H * L * seen * D
-    moved = 2 * B * D * (H * L + Hkv * S) * dtype.itemsize
-    intensity = flops / moved
-    return flops, moved, intensity, flops / min(peak, intensity * bandwidth)
-
-
-@_right("bytes of tensors without memory, and PyTorch's own counter")
-def _meta(B, L, S, H, Hkv, D, peak, bandwidth, dtype, causal):
-    def empty(heads, rows):
-        return torch.empty(B, heads, rows, D, dtype=dtype, device="meta")
-
-    q, k, v, out = empty(H, L), empty(Hkv, S), empty(Hkv, S), empty(H, L)
-    moved = sum(x.nbytes for x in (q, k, v, out))
-    with FlopCounterMode(display=False) as counter:
-        q = q.float().view(B, Hkv, -1, D)
-        (q @ k.float().mT) @ v.float()
-    flops = counter.get_total_flops()  # of all pairs
-    if causal:
-        flops = flops * (2 * S - L + 1) // (2 * S)
-    return flops, moved, flops / moved, max(flops / peak, moved / bandwidth)
-
-
-@_right("counts that are floats without a fraction")
-def _floats(B, L, S, H, Hkv, D, peak, bandwidth, dtype, causal):
-    pairs = L * S - causal * L * (L - 1) / 2
-    flops = 4.0 * B * H * D * pairs
-    moved = B * D * 2.0 * (H * L + Hkv * S) * (8 * dtype.itemsize) / 8
-    return flops, moved, flops / moved, max(flops / peak, moved / bandwidth)

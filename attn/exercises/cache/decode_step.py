@@ -1,11 +1,9 @@
-"""Cases, properties and right answers of ``cache-decode_step``."""
+"""Cases and properties of ``cache-decode_step``."""
 
-import math
 from collections.abc import Iterator
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Generator, Tensor
 
 from attn import functional
@@ -171,80 +169,3 @@ exercise = Exercise(
         "contiguous strides": is_view,
     },
 )
-
-
-@exercise.equivalent("grouped products by hand, scores masked with -inf")
-def _by_hand(query, key, value, past_key, past_value, cos, sin):
-    P, L = past_key.size(2), key.size(2)
-    at = torch.arange(P, P + L)
-    q, k = (
-        apply_rope(query, cos[at], sin[at]),
-        apply_rope(key, cos[at], sin[at]),
-    )
-    keys = torch.cat((past_key, k), dim=2)
-    values = torch.cat((past_value, value), dim=2)
-    B, H, _, D = q.shape
-    q = q.view(B, keys.shape[1], -1, L, D) / math.sqrt(D)
-    scores = q @ keys.unsqueeze(2).mT  # (B, Hkv, G, L, S)
-    hidden = torch.arange(P + L) > at[:, None]
-    weights = scores.masked_fill(hidden, -math.inf).softmax(-1)
-    out = weights @ values.unsqueeze(2)
-    return out.flatten(1, 2), keys, values
-
-
-@exercise.equivalent("one new token at a time")
-def _one_by_one(query, key, value, past_key, past_value, cos, sin):
-    outs = []
-    for i in range(key.shape[2]):
-        m = past_key.shape[2]
-        one = slice(i, i + 1)
-        c, s = cos[m : m + 1], sin[m : m + 1]
-        k = apply_rope(key[:, :, one], cos=c, sin=s)
-        past_key = torch.cat([past_key, k], 2)
-        past_value = torch.cat([past_value, value[:, :, one]], 2)
-        q = apply_rope(query[:, :, one], c, s)
-        outs.append(
-            F.scaled_dot_product_attention(
-                q, past_key, past_value, enable_gqa=True
-            )
-        )
-    return torch.cat(outs, 2), past_key, past_value
-
-
-@exercise.equivalent("rotated by hand, heads repeated, an additive mask")
-def _repeated(query, key, value, past_key, past_value, cos, sin):
-    def turn(x):
-        P, L = past_key.shape[2], x.shape[2]
-        a, b = x.chunk(2, -1)
-        turned = torch.cat([-b, a], -1)
-        out = x * cos.narrow(0, P, L) + turned * sin.narrow(0, P, L)
-        return out.to(x.dtype)
-
-    keys = torch.cat([past_key, turn(key)], -2)
-    values = torch.cat([past_value, value], -2)
-    G = query.shape[1] // key.shape[1]
-    L, S = key.shape[2], keys.shape[2]
-    bias = torch.full((L, S), -torch.inf, dtype=query.dtype).triu(S - L + 1)
-    out = F.scaled_dot_product_attention(
-        turn(query),
-        keys.repeat_interleave(G, 1),
-        values.repeat_interleave(G, 1),
-        bias,
-    )
-    return out, keys, values
-
-
-@exercise.equivalent("bottom right, from a whole square")
-def _square(query, key, value, past_key, past_value, cos, sin):
-    L = key.shape[2]
-    keys = F.pad(past_key, (0, 0, 0, L))
-    values = F.pad(past_value, (0, 0, 0, L))
-    S = keys.shape[2]
-    keys[:, :, S - L :] = apply_rope(key, cos[S - L : S], sin[S - L : S])
-    values[:, :, S - L :] = value
-    square = torch.ones(S, S).tril().bool()
-    q = apply_rope(query, cos[S - L : S], sin[S - L : S])
-    out = F.scaled_dot_product_attention(
-        q, keys, values, attn_mask=square[-L:], enable_gqa=True
-    )
-    return [out, keys, values]

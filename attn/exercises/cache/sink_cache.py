@@ -1,4 +1,4 @@
-"""Cases, properties and right answers of ``cache-sink_cache``."""
+"""Cases and properties of ``cache-sink_cache``."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -170,50 +170,3 @@ exercise = Exercise(
         "contiguous strides": is_view,
     },
 )
-
-
-@exercise.equivalent("two slices, joined")
-def _slices(key, value, cos, sin, num_sinks, window):
-    S = key.size(2)
-    if num_sinks + window < S:
-        key, value = (
-            torch.cat([x[:, :, :num_sinks], x[:, :, S - window :]], 2)
-            for x in (key, value)
-        )
-    n = key.size(2)
-    return apply_rope(key, cos[:n], sin[:n]), value
-
-
-@exercise.equivalent("a bool mask over the tokens")
-def _mask(key, value, cos, sin, num_sinks, window):
-    at = torch.arange(key.shape[2])
-    kept = (at < num_sinks) | (at >= len(at) - window)
-    k, v = key[:, :, kept], value[:, :, kept]
-    n = int(kept.sum())
-    return apply_rope(k, cos.narrow(0, 0, n), sin.narrow(0, 0, n)), v
-
-
-@exercise.equivalent("token by token, oldest beyond the sinks thrown out")
-def _queue(key, value, cos, sin, num_sinks, window):
-    keys, values = [], []
-    for k, v in zip(key.unbind(2), value.unbind(2), strict=True):
-        keys.append(k)
-        values.append(v)
-        if len(keys) > num_sinks + window:
-            keys.pop(num_sinks)
-            values.pop(num_sinks)
-    k, v = torch.stack(keys, 2), torch.stack(values, 2)
-    return apply_rope(k, cos=cos[: len(keys)], sin=sin[: len(keys)]), v
-
-
-@exercise.equivalent("rotated by hand, gathered from tokens first")
-def _gather(key, value, cos, sin, num_sinks, window):
-    S = key.shape[2]
-    n = min(S, num_sinks + window)
-    place = torch.arange(n)
-    at = torch.where(place < num_sinks, place, place + S - n)
-    k, v = key.transpose(0, 2)[at], value.transpose(0, 2)[at]
-    k, v = k.transpose(0, 2), v.transpose(0, 2)
-    a, b = k.chunk(2, -1)
-    turned = torch.cat([-b, a], -1)
-    return k * cos[place] + turned * sin[place], v

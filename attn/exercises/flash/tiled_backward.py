@@ -1,6 +1,5 @@
-"""Cases, properties and correct variants of ``flash-tiled_backward``."""
+"""Cases and properties of ``flash-tiled_backward``."""
 
-import math
 from collections.abc import Iterator
 
 import torch
@@ -63,46 +62,3 @@ exercise = Exercise(
         "contiguous strides": is_view,
     },
 )
-
-
-@exercise.equivalent("keys outside, queries inside")
-def _keys_outside(q, k, v, o, m, g, block_q, block_k, is_causal=False):
-    scale = q.shape[-1] ** -0.5
-    dq, dk, dv = torch.zeros_like(q), [], []
-    delta = (o * g).sum(-1)
-    for c in blocks(k.shape[-2], block_k):
-        own_k, own_v = 0.0, 0.0
-        for r in blocks(q.shape[-2], block_q):
-            s = tile_scores(q, k, r, c, is_causal)
-            p = torch.exp(s - m[..., r].unsqueeze(-1))
-            dp = torch.einsum("...ld,...sd->...ls", g[..., r, :], v[..., c, :])
-            ds = p * (dp - delta[..., r].unsqueeze(-1)) * scale
-            own_v = own_v + p.mT @ g[..., r, :]
-            own_k = own_k + ds.mT @ q[..., r, :]
-            dq[..., r, :] += ds @ k[..., c, :]
-        dk.append(own_k)
-        dv.append(own_v)
-    return dq, torch.cat(dk, -2), torch.cat(dv, -2)
-
-
-@exercise.equivalent("the mask as zeros in the weights")
-def _zeros(q, k, v, o, m, g, block_q, block_k, is_causal=False):
-    dq, dk, dv = (torch.zeros_like(x) for x in (q, k, v))
-    lost = torch.einsum("...d,...d->...", o, g)[..., None]
-    for r in blocks(q.shape[-2], block_q):
-        for c in blocks(k.shape[-2], block_k):
-            p = (tile_scores(q, k, r, c, False) - m[..., r, None]).exp()
-            if is_causal:
-                row = torch.arange(r.start, r.stop)[:, None]
-                p = p.where(torch.arange(c.start, c.stop) <= row, 0.0)
-            ds = p * (g[..., r, :] @ v[..., c, :].mT - lost[..., r, :])
-            ds = ds / math.sqrt(q.shape[-1])
-            dv[..., c, :] += p.mT @ g[..., r, :]
-            dk[..., c, :] += ds.mT @ q[..., r, :]
-            dq[..., r, :] += ds @ k[..., c, :]
-    return dq, dk, dv
-
-
-@exercise.equivalent("one query at a time")
-def _one_by_one(q, k, v, o, m, g, block_q, block_k, is_causal=False):
-    return tiled_backward(q, k, v, o, m, g, 1, block_k, is_causal)

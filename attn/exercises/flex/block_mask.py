@@ -1,9 +1,8 @@
-"""Cases, properties and correct variants of ``flex-block_mask``."""
+"""Cases and properties of ``flex-block_mask``."""
 
 from collections.abc import Iterator
 
 import torch
-import torch.nn.functional as F
 from torch import Generator, Tensor
 
 from attn import masks
@@ -145,107 +144,3 @@ exercise = Exercise(
         "contiguous strides": is_view,
     },
 )
-
-
-@exercise.equivalent("loops")
-def _loops(mask, block_size):
-    B, H, L, S = mask.shape
-    rows, columns = -(-L // block_size), -(-S // block_size)
-    counts = [torch.zeros(B, H, rows, dtype=torch.int32) for _ in range(2)]
-    orders = [
-        torch.zeros(B, H, rows, columns, dtype=torch.int32) for _ in range(2)
-    ]
-    for b in range(B):
-        for h in range(H):
-            for i in range(rows):
-                found = [], []
-                for j in range(columns):
-                    tile = mask[
-                        b,
-                        h,
-                        i * block_size : (i + 1) * block_size,
-                        j * block_size : (j + 1) * block_size,
-                    ]
-                    allowed = int(tile.sum())
-                    if allowed == block_size**2:
-                        found[1].append(j)
-                    elif allowed:
-                        found[0].append(j)
-                for k in range(2):
-                    rest = [j for j in range(columns) if j not in found[k]]
-                    counts[k][b, h, i] = len(found[k])
-                    orders[k][b, h, i] = torch.tensor(found[k] + rest)
-    return counts[0], orders[0], counts[1], orders[1]
-
-
-def _sums(mask, n):
-    L, S = mask.shape[-2:]
-    mask = F.pad(mask.float(), (0, -S % n, 0, -L % n))
-    return mask.flatten(0, 1)[:, None], mask.shape[:2]
-
-
-@exercise.equivalent("the means of blocks, by pooling")
-def _pooling(mask, block_size):
-    whole, first = _sums(mask, block_size)
-    mean = F.avg_pool2d(whole, block_size)[:, 0].unflatten(0, first)
-    partial, full = (mean > 0) & (mean < 1), mean == 1
-    return *_listed(partial), *_listed(full)
-
-
-@exercise.equivalent("pooled for any, pooled for all")
-def _max_pool(mask, block_size):
-    whole, first = _sums(mask, block_size)
-    any_ = F.max_pool2d(whole, block_size)[:, 0].unflatten(0, first) > 0
-    all_ = -F.max_pool2d(-whole, block_size)[:, 0].unflatten(0, first) > 0
-    out = []
-    for kind in (any_ ^ all_, all_):
-        out.append(kind.sum(-1, dtype=torch.int32))
-        order = (~kind).to(torch.uint8).sort(dim=-1, stable=True).indices
-        out.append(order.to(torch.int32))
-    return tuple(out)
-
-
-@exercise.equivalent("PyTorch's own BlockMask")
-def _pytorch(mask, block_size):
-    from torch.nn.attention.flex_attention import create_block_mask
-
-    B, H, L, S = mask.shape
-    found = create_block_mask(
-        lambda b, h, q_idx, kv_idx: mask[b, h, q_idx, kv_idx],
-        B, H, L, S, device="cpu", BLOCK_SIZE=block_size,
-    )  # fmt: skip
-    return (
-        found.kv_num_blocks,
-        found.kv_indices,
-        found.full_kv_num_blocks,
-        found.full_kv_indices,
-    )
-
-
-@exercise.equivalent("two products with block sums")
-def _products(mask, block_size):
-    L, S = mask.shape[-2:]
-    rows, columns = -(-L // block_size), -(-S // block_size)
-    left = F.one_hot(torch.arange(L) // block_size, rows).double()
-    right = F.one_hot(torch.arange(S) // block_size, columns).double()
-    allowed = left.T @ mask.double() @ right
-    full = allowed == block_size * block_size
-    return *_listed((allowed > 0) & ~full), *_listed(full)
-
-
-@exercise.equivalent("lists")
-def _lists(mask, block_size):
-    L, S = mask.shape[-2:]
-    columns = -(-S // block_size)
-    tiles = F.pad(mask, (0, -S % block_size, 0, -L % block_size))
-    tiles = tiles.unfold(2, block_size, block_size)
-    tiles = tiles.unfold(3, block_size, block_size)  # (B, H, rows, cols, n, n)
-    share = tiles.float().mean((-2, -1))
-    out = []
-    for kind in (share.gt(0) & share.lt(1), share.eq(1)):
-        flat = kind.reshape(-1, columns).tolist()
-        order = [sorted(range(columns), key=lambda j: not k[j]) for k in flat]
-        out.append(torch.tensor([sum(k) for k in flat], dtype=torch.int32))
-        out[-1] = out[-1].view(kind.shape[:-1])
-        out.append(torch.tensor(order, dtype=torch.int32).view(kind.shape))
-    return tuple(out)

@@ -1,6 +1,5 @@
-"""Cases, properties and correct variants of ``flex-score_mod``."""
+"""Cases and properties of ``flex-score_mod``."""
 
-import math
 from collections.abc import Iterator
 
 import torch
@@ -146,60 +145,3 @@ exercise = Exercise(
         "contiguous strides": is_view,
     },
 )
-
-
-@exercise.equivalent("the bias first, then added")
-def _bias(score, b, h, q_idx, kv_idx, cap, slopes, start):
-    bias = -slopes[h] * torch.abs(kv_idx - (q_idx + start[b]))
-    return torch.tanh(score / cap) * cap + bias
-
-
-@exercise.equivalent("torch.where for the two directions")
-def _where(score, b, h, q_idx, kv_idx, cap, slopes, start):
-    back = q_idx + start[b] - kv_idx
-    far = torch.where(back >= 0, back, -back)
-    return cap * torch.tanh(score / cap) - far * slopes[h]
-
-
-@exercise.equivalent("a maximum and a minimum")
-def _max_min(score, b, h, q_idx, kv_idx, cap, slopes, start):
-    at = start[b] + q_idx
-    far = torch.maximum(at, kv_idx) - torch.minimum(at, kv_idx)
-    return torch.sub(score.div(cap).tanh().mul(cap), far * slopes[h])
-
-
-@exercise.equivalent("tanh by a sigmoid")
-def _sigmoid(score, b, h, q_idx, kv_idx, cap, slopes, start):
-    capped = cap * (2 * torch.sigmoid(2 * score / cap) - 1)
-    return capped - slopes[h] * (start[b] + q_idx - kv_idx).abs()
-
-
-@exercise.equivalent("index_select instead of indexing")
-def _index(score, b, h, q_idx, kv_idx, cap, slopes, start):
-    slope = slopes.index_select(0, h.reshape(-1)).view(h.shape)
-    first = torch.take(start, b.long())
-    far = torch.abs(first + q_idx - kv_idx)
-    return torch.addcmul(
-        torch.tanh(score / cap) * cap, slope, far.to(score.dtype), value=-1
-    )
-
-
-@exercise.equivalent("the root of the square")
-def _root(score, b, h, q_idx, kv_idx, cap, slopes, start):
-    back = (start[b] + q_idx - kv_idx).to(score.dtype)
-    return cap * torch.tanh(score / cap) - slopes[h] * back.square().sqrt()
-
-
-@exercise.equivalent("relu of both directions")
-def _relu(score, b, h, q_idx, kv_idx, cap, slopes, start):
-    back = start[b] + q_idx - kv_idx
-    far = torch.relu(back) + (-back).clamp(min=0)
-    return cap * torch.tanh(score / cap) - far * slopes[h]
-
-
-@exercise.equivalent("tanh by exponentials")
-def _exponentials(score, b, h, q_idx, kv_idx, cap, slopes, start):
-    small = torch.exp(-2 * score.abs() / cap)
-    capped = cap * torch.sign(score) * (1 - small) / (1 + small)
-    far = (kv_idx - start[b] - q_idx).abs()
-    return capped - slopes[h] * far if math.isfinite(cap) else score

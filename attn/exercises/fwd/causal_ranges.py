@@ -1,6 +1,5 @@
-"""Cases and correct variants of ``fwd-causal_ranges``."""
+"""Cases of ``fwd-causal_ranges``."""
 
-import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -126,49 +125,3 @@ exercise = Exercise(
         "L = S": lambda c: len({c.args[1] - c.args[0] + 1, *c.args[2:]}) == 3,
     },
 )
-
-
-@exercise.equivalent("tests every tile")
-def _test(first, last, kv_len, block_s):
-    whole, cut = [], []
-    for n in range(-(-kv_len // block_s)):
-        start, stop = n * block_s, (n + 1) * block_s
-        if stop <= min(first + 1, kv_len):
-            whole.append(n)
-        elif start <= last:
-            cut.append(n)
-    return (
-        range(len(whole)),
-        range(len(whole), len(whole) + len(cut)),
-    )
-
-
-@exercise.equivalent("clamped at the start")
-def _clamped(first, last, kv_len, block_s):
-    sees_first = min(max(first + 1, 0), kv_len)
-    sees_last = min(max(last + 1, 0), kv_len)
-    whole = sees_first // block_s
-    return range(whole), range(whole, (sees_last + block_s - 1) // block_s)
-
-
-@exercise.equivalent("with divmod, as lists of two ranges")
-def _lists(first, last, kv_len, block_s):
-    keys = sorted((0, last + 1, kv_len))[1] if last >= 0 else 0
-    end, rest = divmod(keys, block_s)
-    whole = sorted((0, first + 1, kv_len))[1] // block_s if first >= 0 else 0
-    return [range(0, whole), range(whole, end + (rest > 0))]
-
-
-@exercise.equivalent("lists of tiles")
-def _numbers(first, last, kv_len, block_s):
-    needed = [n for n in range(100) if n * block_s <= min(last, kv_len - 1)]
-    free = min(first, kv_len - 1)
-    whole = [n for n in needed if (n + 1) * block_s - 1 <= free]
-    return whole, needed[len(whole) :]
-
-
-@exercise.equivalent("math.ceil and math.floor")
-def _floats(first, last, kv_len, block_s):
-    whole = math.floor(max(0, min(first + 1, kv_len)) / block_s)
-    end = math.ceil(max(0, min(last + 1, kv_len)) / block_s)
-    return range(0, whole), range(whole, end)

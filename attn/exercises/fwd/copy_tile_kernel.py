@@ -1,4 +1,4 @@
-"""Cases and correct variants of ``fwd-copy_tile_kernel``."""
+"""Cases of ``fwd-copy_tile_kernel``."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -9,7 +9,7 @@ from torch import Generator, Tensor
 from attn.exercises.kernel import Emulated, amid, result, where_kernels_run
 from attn.exercises.spec import Case, Exercise
 from attn.exercises.symmetry import amid_others, is_view, not_square
-from attn.exercises.triton_compat import tl, triton
+from attn.exercises.triton_compat import triton
 
 
 def launch(
@@ -84,71 +84,3 @@ exercise = Exercise(
         "contiguous strides": is_view,
     },
 )
-
-
-@exercise.equivalent("blocks of indices, made two-dimensional late")
-@triton.jit
-def _late(
-    X, OUT, rows, columns, x_r, x_c, o_r, o_c,
-    BLOCK_R: tl.constexpr, BLOCK_C: tl.constexpr,
-):  # fmt: skip
-    i, j = tl.program_id(0), tl.program_id(1)
-    r = i * BLOCK_R + tl.arange(0, BLOCK_R)
-    c = j * BLOCK_C + tl.arange(0, BLOCK_C)
-    x = tl.load(
-        X + r[:, None] * x_r + c[None, :] * x_c,
-        mask=(r[:, None] < rows) & (c[None, :] < columns),
-        other=0.0,
-    )
-    tl.store(
-        OUT + (r[:, None] * o_r + c[None, :] * o_c),
-        x,
-        mask=(r[:, None] < rows) & (c[None, :] < columns),
-    )
-
-
-@exercise.equivalent("a tile of columns by rows, with the tile's corner first")
-@triton.jit
-def _columns_first(
-    X, OUT, rows, columns, x_r, x_c, o_r, o_c,
-    BLOCK_R: tl.constexpr, BLOCK_C: tl.constexpr,
-):  # fmt: skip
-    top = tl.program_id(0).to(tl.int64) * BLOCK_R
-    left = tl.program_id(1).to(tl.int64) * BLOCK_C
-    X += top * x_r + left * x_c
-    OUT += top * o_r + left * o_c
-    r = tl.arange(0, BLOCK_R)[None, :]
-    c = tl.arange(0, BLOCK_C)[:, None]
-    inside = (r < rows - top) & (c < columns - left)
-    tl.store(
-        OUT + r * o_r + c * o_c, tl.load(X + r * x_r + c * x_c, inside), inside
-    )
-
-
-@exercise.equivalent("row by row")
-@triton.jit
-def _row_by_row(
-    X, OUT, rows, columns, x_r, x_c, o_r, o_c,
-    BLOCK_R: tl.constexpr, BLOCK_C: tl.constexpr,
-):  # fmt: skip
-    c = tl.program_id(1) * BLOCK_C + tl.arange(0, BLOCK_C)
-    for n in range(BLOCK_R):
-        r = tl.program_id(0) * BLOCK_R + n
-        if r < rows:
-            x = tl.load(X + r * x_r + c * x_c, mask=c < columns)
-            tl.store(OUT + r * o_r + c * o_c, x, mask=c < columns)
-
-
-@exercise.equivalent("clamped indices, read again and again")
-@triton.jit
-def _clamped(
-    X, OUT, rows, columns, x_r, x_c, o_r, o_c,
-    BLOCK_R: tl.constexpr, BLOCK_C: tl.constexpr,
-):  # fmt: skip
-    r = tl.program_id(0) * BLOCK_R + tl.arange(0, BLOCK_R)
-    c = tl.program_id(1) * BLOCK_C + tl.arange(0, BLOCK_C)
-    r, c = (
-        tl.minimum(r, rows - 1)[:, None],
-        tl.minimum(c, columns - 1)[None, :],
-    )
-    tl.store(OUT + r * o_r + c * o_c, tl.load(X + r * x_r + c * x_c))

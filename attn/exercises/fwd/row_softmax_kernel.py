@@ -1,4 +1,4 @@
-"""Cases and correct variants of ``fwd-row_softmax_kernel``."""
+"""Cases of ``fwd-row_softmax_kernel``."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -9,7 +9,6 @@ from torch import Generator, Tensor
 from attn.exercises.kernel import Emulated, amid, result, where_kernels_run
 from attn.exercises.spec import Case, Exercise
 from attn.exercises.symmetry import amid_others, is_view
-from attn.exercises.triton_compat import tl, triton
 from attn.functional import softmax
 
 
@@ -77,50 +76,3 @@ exercise = Exercise(
         "contiguous strides": is_view,
     },
 )
-
-
-@exercise.equivalent("exp2, with log2(e) in front")
-@triton.jit
-def _exp2(X, OUT, x_stride, out_stride, columns, BLOCK: tl.constexpr):
-    lane = tl.arange(0, BLOCK)
-    inside = lane < columns
-    X += tl.program_id(0).to(tl.int64) * x_stride
-    x = tl.load(X + lane, mask=inside, other=float("-inf"))
-    x = x.to(tl.float32) * 1.4426950408889634
-    e = tl.math.exp2(x - tl.max(x, 0))
-    OUT += tl.program_id(0).to(tl.int64) * out_stride
-    tl.store(OUT + lane, (e / tl.sum(e, 0)).to(OUT.dtype.element_ty), inside)
-
-
-@exercise.equivalent("zeros, corrected by tl.where")
-@triton.jit
-def _where(X, OUT, x_stride, out_stride, columns, BLOCK: tl.constexpr):
-    row, lane = tl.program_id(0), tl.arange(0, BLOCK)
-    x = tl.load(X + row * x_stride + lane, mask=lane < columns, other=0.0)
-    x = tl.where(lane < columns, x.to(tl.float32), -1e38)
-    e = tl.where(lane < columns, tl.exp(x - tl.max(x, 0)), 0.0)
-    e /= tl.sum(e, 0)
-    tl.store(OUT + row * out_stride + lane, e, mask=lane < columns)
-
-
-@exercise.equivalent("through the log")
-@triton.jit
-def _log(X, OUT, x_stride, out_stride, columns, BLOCK: tl.constexpr):
-    row, lane = tl.program_id(0), tl.arange(0, BLOCK)
-    place = X + row * x_stride + lane
-    x = tl.load(place, mask=lane < columns, other=-float("inf"))
-    x = x.to(tl.float32)
-    m_i = tl.max(x, 0)
-    lse = m_i + tl.log(tl.sum(tl.exp(x - m_i), 0))
-    out = OUT + row * out_stride + lane
-    tl.store(out, tl.exp(x - lse), mask=lane < columns)
-
-
-@exercise.equivalent("tl.softmax")
-@triton.jit
-def _built_in(X, OUT, x_stride, out_stride, columns, BLOCK: tl.constexpr):
-    row, lane = tl.program_id(0), tl.arange(0, BLOCK)
-    place = X + row * x_stride + lane
-    x = tl.load(place, mask=lane < columns, other=-float("inf"))
-    out = tl.softmax(x.to(tl.float32), dim=0)
-    tl.store(OUT + row * out_stride + lane, out, mask=lane < columns)

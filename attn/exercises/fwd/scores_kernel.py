@@ -1,4 +1,4 @@
-"""Cases and correct variants of ``fwd-scores_kernel``."""
+"""Cases of ``fwd-scores_kernel``."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -14,7 +14,7 @@ from attn.exercises.symmetry import (
     many_keys,
     many_queries,
 )
-from attn.exercises.triton_compat import tl, triton
+from attn.exercises.triton_compat import triton
 
 
 def launch(
@@ -109,68 +109,3 @@ exercise = Exercise(
         "contiguous strides": is_view,
     },
 )
-
-
-@exercise.equivalent("the keys are loaded transposed")
-@triton.jit
-def _transposed(
-    Q, K, OUT, scale, L, S, q_l, k_s, o_l,
-    IS_CAUSAL: tl.constexpr, D: tl.constexpr,
-    BLOCK_L: tl.constexpr, BLOCK_S: tl.constexpr,
-):  # fmt: skip
-    l = tl.program_id(0) * BLOCK_L + tl.arange(0, BLOCK_L)[:, None]  # noqa: E741
-    s = tl.program_id(1) * BLOCK_S + tl.arange(0, BLOCK_S)[None, :]
-    q = tl.load(Q + l * q_l + tl.arange(0, D)[None, :], mask=l < L)
-    k = tl.load(K + s * k_s + tl.arange(0, D)[:, None], mask=s < S)
-    scores = scale * tl.dot(q, k, input_precision="ieee")
-    if IS_CAUSAL:
-        scores = tl.where(l >= s, scores, float("-inf"))
-    tl.store(OUT + l * o_l + s, scores, mask=(l < L) & (s < S))
-
-
-@exercise.equivalent("the queries are scaled first, in float32")
-@triton.jit
-def _scaled_first(
-    Q, K, OUT, scale, L, S, q_l, k_s, o_l,
-    IS_CAUSAL: tl.constexpr, D: tl.constexpr,
-    BLOCK_L: tl.constexpr, BLOCK_S: tl.constexpr,
-):  # fmt: skip
-    first, start = tl.program_id(0) * BLOCK_L, tl.program_id(1) * BLOCK_S
-    row, column = tl.arange(0, BLOCK_L), tl.arange(0, BLOCK_S)
-    d = tl.arange(0, D)
-    q = tl.load(
-        Q + (first + row[:, None]) * q_l + d, mask=row[:, None] < L - first,
-        other=0.0,
-    )  # fmt: skip
-    k = tl.load(
-        K + (start + column[:, None]) * k_s + d,
-        mask=column[:, None] < S - start, other=0.0,
-    )  # fmt: skip
-    q, k = q.to(tl.float32) * scale, k.to(tl.float32)
-    s = tl.dot(q, tl.trans(k), input_precision="ieee")
-    if IS_CAUSAL:
-        s += tl.where(
-            start + column[None, :] > first + row[:, None], -float("inf"), 0.0
-        )
-    row, column = (first + row)[:, None], (start + column)[None, :]
-    tl.store(OUT + row * o_l + column, s, mask=(row < L) & (column < S))
-
-
-@exercise.equivalent("products, summed")
-@triton.jit
-def _summed(
-    Q, K, OUT, scale, L, S, q_l, k_s, o_l,
-    IS_CAUSAL: tl.constexpr, D: tl.constexpr,
-    BLOCK_L: tl.constexpr, BLOCK_S: tl.constexpr,
-):  # fmt: skip
-    row = tl.program_id(0) * BLOCK_L + tl.arange(0, BLOCK_L)
-    column = tl.program_id(1) * BLOCK_S + tl.arange(0, BLOCK_S)
-    d = tl.arange(0, D)
-    q = tl.load(Q + row[:, None] * q_l + d, mask=row[:, None] < L)
-    k = tl.load(K + column[:, None] * k_s + d, mask=column[:, None] < S)
-    products = q[:, None, :].to(tl.float32) * k[None, :, :].to(tl.float32)
-    s = tl.sum(products, 2) * scale
-    if IS_CAUSAL:
-        s = tl.where(row[:, None] < column[None, :], -float("inf"), s)
-    inside = (row[:, None] < L) & (column[None, :] < S)
-    tl.store(OUT + row[:, None] * o_l + column[None, :], s, mask=inside)

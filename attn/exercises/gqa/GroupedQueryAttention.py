@@ -1,12 +1,10 @@
-"""Cases, properties and variants of ``gqa-GroupedQueryAttention``."""
+"""Cases and properties of ``gqa-GroupedQueryAttention``."""
 
-import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Generator, Tensor, nn
 
 from attn import functional
@@ -25,27 +23,19 @@ class GroupedQueryAttention(nn.Module):
         head_dim: int | None = None,
     ):
         super().__init__()
-        D = head_dim or embed_dim // num_heads
-        self.head_dim, self.num_kv_heads = D, num_kv_heads
+        self.head_dim = D = head_dim or embed_dim // num_heads
         self.q_proj = nn.Linear(embed_dim, num_heads * D, bias=False)
         self.k_proj = nn.Linear(embed_dim, num_kv_heads * D, bias=False)
         self.v_proj = nn.Linear(embed_dim, num_kv_heads * D, bias=False)
         self.out_proj = nn.Linear(num_heads * D, embed_dim, bias=False)
 
     def forward(self, x: Tensor, attn_mask: Tensor | None = None) -> Tensor:
-        out = functional.grouped_attention(*_heads(self, x), attn_mask)
-        return _merge(self, out)
-
-
-def _heads(layer: Any, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Project to queries, keys and values, ``(B, heads, L, D)``."""
-    maps = layer.q_proj, layer.k_proj, layer.v_proj
-    q, k, v = (m(x).unflatten(-1, (-1, layer.head_dim)) for m in maps)
-    return q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2)
-
-
-def _merge(layer: Any, out: Tensor) -> Tensor:
-    return layer.out_proj(out.transpose(1, 2).flatten(2))
+        q, k, v = (
+            m(x).unflatten(-1, (-1, self.head_dim)).transpose(1, 2)
+            for m in (self.q_proj, self.k_proj, self.v_proj)
+        )
+        out = functional.grouped_attention(q, k, v, attn_mask)
+        return self.out_proj(out.transpose(1, 2).flatten(2))
 
 
 def _cases(g: Generator) -> Iterator[Case]:
@@ -186,92 +176,3 @@ exercise = Exercise(
         ),
     },
 )
-
-
-def _right(style: str) -> Callable:
-    """Record the layer with another ``forward(layer, x, mask)``."""
-
-    def record(forward: Callable) -> Callable:
-        class Layer(GroupedQueryAttention):
-            def forward(self, x, attn_mask=None):
-                return forward(self, x, attn_mask)
-
-        return exercise.equivalent(style)(Layer)
-
-    return record
-
-
-@_right("PyTorch's own function, with enable_gqa")
-def _sdpa(layer, x, mask):
-    q, k, v = _heads(layer, x)
-    out = F.scaled_dot_product_attention(q, k, v, mask, enable_gqa=True)
-    return _merge(layer, out)
-
-
-@_right("keys and values repeated")
-def _repeated(layer, x, mask):
-    q, k, v = _heads(layer, x)
-    group = q.shape[1] // k.shape[1]
-    k, v = k.repeat_interleave(group, 1), v.repeat_interleave(group, 1)
-    scores = q @ k.mT / q.shape[-1] ** 0.5
-    if mask is not None:
-        scores = scores.masked_fill(~mask, -math.inf)
-    return _merge(layer, scores.softmax(-1) @ v)
-
-
-@_right("einsum on the projections, no head is transposed")
-def _einsum(layer, x, mask):
-    (B, L, _), D = x.shape, layer.head_dim
-    q = layer.q_proj(x).view(B, L, layer.num_kv_heads, -1, D)
-    k = layer.k_proj(x).view(B, L, layer.num_kv_heads, D)
-    v = layer.v_proj(x).view(B, L, layer.num_kv_heads, D)
-    scores = torch.einsum("blkgd,bskd->bkgls", q, k) / D**0.5
-    if mask is not None:
-        mask = mask.expand(B, q.shape[2] * q.shape[3], L, L)
-        scores = scores.masked_fill(~mask.reshape(scores.shape), -1e9)
-    out = torch.einsum("bkgls,bskd->blkgd", scores.softmax(-1), v)
-    return layer.out_proj(out.reshape(B, L, -1))
-
-
-@_right("head by head, each with its columns of out_proj")
-def _head_by_head(layer, x, mask):
-    D, total = layer.head_dim, torch.zeros_like(x)
-    H = layer.q_proj.out_features // D
-    group = H // layer.num_kv_heads
-    if mask is not None:
-        mask = mask.expand(len(x), H, x.shape[1], x.shape[1])
-    for h in range(H):
-        mine = slice(h * D, h * D + D)
-        shared = slice(h // group * D, h // group * D + D)
-        q = x @ layer.q_proj.weight[mine].T
-        k = x @ layer.k_proj.weight[shared].T
-        v = x @ layer.v_proj.weight[shared].T
-        scores = q @ k.transpose(1, 2) * D**-0.5
-        if mask is not None:
-            scores = torch.where(mask[:, h], scores, -math.inf)
-        out = F.softmax(scores, dim=2) @ v
-        total = total + out @ layer.out_proj.weight[:, mine].T
-    return total
-
-
-@_right("packed rows, softmax by hand")
-def _packed(layer, x, mask):
-    q, k, v = _heads(layer, x)
-    rows = q.reshape(len(x), layer.num_kv_heads, -1, layer.head_dim)
-    scores = (rows @ k.mT).view(*q.shape[:3], -1) * layer.head_dim**-0.5
-    if mask is not None:
-        scores = scores + torch.zeros(mask.shape).masked_fill(~mask, -math.inf)
-    exps = (scores - scores.amax(-1, keepdim=True)).exp()
-    weights = (exps / exps.sum(-1, keepdim=True)).view(*rows.shape[:3], -1)
-    return _merge(layer, (weights @ v).view(q.shape))
-
-
-@_right("one product for all three projections")
-def _fused(layer, x, mask):
-    maps = layer.q_proj, layer.k_proj, layer.v_proj
-    weight = torch.cat([m.weight for m in maps])
-    heads = F.linear(x, weight).unflatten(-1, (-1, layer.head_dim))
-    sizes = [m.out_features // layer.head_dim for m in maps]
-    q, k, v = heads.transpose(1, 2).split(sizes, dim=1)
-    out = F.scaled_dot_product_attention(q, k, v, mask, enable_gqa=True)
-    return _merge(layer, out)

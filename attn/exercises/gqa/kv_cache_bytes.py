@@ -1,7 +1,6 @@
-"""Cases, properties and correct variants of ``gqa-kv_cache_bytes``."""
+"""Cases and properties of ``gqa-kv_cache_bytes``."""
 
-import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -94,64 +93,3 @@ exercise = Exercise(
         "H = 1": lambda c: len({*c.args[:5]}) == len(c.args[:5]) == 5,
     },
 )
-
-
-def _right(style: str) -> Callable:
-    """Record ``formula(B, S, layers, Hkv, D, dtype)``."""
-
-    def record(formula: Callable) -> Callable:
-        def kv_cache_bytes(*args, **kwargs):
-            given = _arguments(args, kwargs)
-            return formula(*(given[name] for name in (*NAMES, "dtype")))
-
-        return exercise.equivalent(style)(kv_cache_bytes)
-
-    return record
-
-
-@_right("keys, then values")
-def _keys_and_values(B, S, layers, Hkv, D, dtype):
-    keys = values = B * Hkv * S * D * dtype.itemsize
-    return layers * (keys + values)
-
-
-@_right("math.prod")
-def _prod(B, S, layers, Hkv, D, dtype):
-    return math.prod((dtype.itemsize, D, Hkv, layers, S, B, 2))
-
-
-@_right("bits, then a division: a float without a fraction")
-def _float(B, S, layers, Hkv, D, dtype):
-    return 2 * B * S * layers * Hkv * D * (8 * dtype.itemsize) / 8
-
-
-@_right("a tensor without axes")
-def _tensor(B, S, layers, Hkv, D, dtype):
-    return torch.tensor([2, B, S, layers, Hkv, D, dtype.itemsize]).prod()
-
-
-@_right("layer by layer")
-def _layers(B, S, layers, Hkv, D, dtype):
-    total = 0
-    for _ in range(layers):
-        for _ in ("keys", "values"):
-            total += B * S * Hkv * D * dtype.itemsize
-    return total
-
-
-@_right("the bytes of a tensor without memory")
-def _meta(B, S, layers, Hkv, D, dtype):
-    shape = (layers, 2, B, Hkv, S, D)
-    return torch.empty(shape, dtype=dtype, device="meta").nbytes
-
-
-@_right("the element size of an empty tensor")
-def _element_size(B, S, layers, Hkv, D, dtype):
-    size = torch.empty(0, dtype=dtype).element_size()
-    return size * 2 * layers * B * S * Hkv * D
-
-
-@_right("finfo or iinfo")
-def _info(B, S, layers, Hkv, D, dtype):
-    info = torch.finfo if dtype.is_floating_point else torch.iinfo
-    return B * S * layers * (Hkv * D + Hkv * D) * (info(dtype).bits // 8)

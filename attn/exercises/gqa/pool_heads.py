@@ -1,9 +1,8 @@
-"""Cases, properties and correct variants of ``gqa-pool_heads``."""
+"""Cases and properties of ``gqa-pool_heads``."""
 
 from collections.abc import Iterator
 
 import torch
-import torch.nn.functional as F
 from torch import Generator, Tensor
 
 from attn import functional
@@ -104,55 +103,3 @@ exercise = Exercise(
         "contiguous strides": is_view,
     },
 )
-
-
-@exercise.equivalent("reshape, a sum and a division")
-def _reshape(weight, num_heads, num_kv_heads):
-    width = len(weight) // num_heads
-    group = num_heads // num_kv_heads
-    heads = weight.reshape(num_kv_heads, group, width, *weight.shape[1:])
-    total = heads.sum(dim=1) / group
-    return total.reshape(num_kv_heads * width, *weight.shape[1:])
-
-
-@exercise.equivalent("a loop over the new heads")
-def _loop(weight, num_heads, num_kv_heads):
-    group = num_heads // num_kv_heads
-    heads = weight.chunk(num_heads, dim=0)
-    starts = range(0, num_heads, group)
-    return torch.cat([sum(heads[i : i + group]) / group for i in starts])
-
-
-@exercise.equivalent("every G-th head, added up")
-def _strides(weight, num_heads, num_kv_heads):
-    group = num_heads // num_kv_heads
-    heads = weight.unflatten(0, (num_heads, -1))
-    total = heads[0::group] * 1.0
-    for i in range(1, group):
-        total = total + heads[i::group]
-    return (total / group).flatten(0, 1)
-
-
-@exercise.equivalent("a matrix product from the left")
-def _matrix(weight, num_heads, num_kv_heads):
-    group, width = num_heads // num_kv_heads, len(weight) // num_heads
-    mean = torch.full((1, group), 1 / group)
-    pool = torch.kron(torch.eye(num_kv_heads), mean)
-    return torch.kron(pool, torch.eye(width)) @ weight
-
-
-@exercise.equivalent("index_add into zeros")
-def _index_add(weight, num_heads, num_kv_heads):
-    group = num_heads // num_kv_heads
-    heads = weight.unflatten(0, (num_heads, -1))
-    out = weight.new_zeros(num_kv_heads, *heads.shape[1:])
-    index = torch.arange(num_heads) // group
-    return out.index_add(0, index, heads / group).flatten(0, 1)
-
-
-@exercise.equivalent("PyTorch's average pooling along the heads")
-def _avg_pool(weight, num_heads, num_kv_heads):
-    group, width = num_heads // num_kv_heads, len(weight) // num_heads
-    flat = weight.reshape(num_heads, -1).T  # (D * E, H)
-    pooled = F.avg_pool1d(flat[None], group)[0].T  # (Hkv, D * E)
-    return pooled.reshape(num_kv_heads * width, *weight.shape[1:])

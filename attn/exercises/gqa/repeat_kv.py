@@ -1,4 +1,4 @@
-"""Cases, properties and correct variants of ``gqa-repeat_kv``."""
+"""Cases and properties of ``gqa-repeat_kv``."""
 
 from collections.abc import Iterator
 
@@ -98,52 +98,3 @@ exercise = Exercise(
         "contiguous strides": is_view,
     },
 )
-
-
-@exercise.equivalent("expand and flatten, nothing copied before the end")
-def _expand(x, n_rep):
-    shape = (*x.shape[:-2], n_rep, *x.shape[-2:])
-    return x.unsqueeze(-3).expand(shape).flatten(-4, -3)
-
-
-@exercise.equivalent("an index for each head")
-def _index(x, n_rep):
-    heads = torch.arange(x.shape[-3] * n_rep) // n_rep
-    return x[..., heads, :, :]
-
-
-@exercise.equivalent("stacked in a loop")
-def _loop(x, n_rep):
-    heads = x.unbind(-3)
-    return torch.stack([h for h in heads for _ in range(n_rep)], dim=-3)
-
-
-@exercise.equivalent("the early return of Hugging Face")
-def _early(x, n_rep):
-    if n_rep == 1:
-        return x
-    *lead, heads, s, d = x.shape
-    copies = x[..., :, None, :, :].expand(*lead, heads, n_rep, s, d)
-    return copies.reshape(*lead, heads * n_rep, s, d)
-
-
-@exercise.equivalent("the text is repeated behind itself, then cut in heads")
-def _along_the_text(x, n_rep):
-    *lead, heads, s, d = x.shape
-    return torch.cat([x] * n_rep, -2).reshape(*lead, heads * n_rep, s, d)
-
-
-@exercise.equivalent("the heads filled in one stride after the other")
-def _strides(x, n_rep):
-    *lead, heads, s, d = x.shape
-    out = torch.empty(*lead, heads * n_rep, s, d, dtype=x.dtype)
-    for i in range(n_rep):
-        out[..., i::n_rep, :, :] = x
-    return out
-
-
-@exercise.equivalent("a matrix product with ones and zeros")
-def _matrix(x, n_rep):
-    eye = torch.eye(x.shape[-3], dtype=x.dtype)
-    pick = torch.kron(eye, torch.ones(n_rep, 1, dtype=x.dtype))
-    return torch.einsum("hk,...ksd->...hsd", pick, x)

@@ -1,10 +1,10 @@
-"""Cases, properties and correct variants of ``iface-NoRope``."""
+"""Cases and properties of ``iface-NoRope``."""
 
 from collections.abc import Iterator
 from typing import Any
 
 import torch
-from torch import Generator, Tensor, nn
+from torch import Generator, Tensor
 
 from attn import positions
 from attn.exercises.draw import between
@@ -91,52 +91,3 @@ exercise = Exercise(
         "H = 1": lambda c: len(c.args[0]) > 1,
     },
 )
-
-
-class _Remembers(nn.Module):
-    def __init__(self, head_dim):
-        super().__init__()
-        self.D = head_dim
-
-
-@exercise.equivalent("the angles, all 0")
-class _Angles(_Remembers):
-    def forward(self, x, position_ids):
-        angles = 0.0 * position_ids[..., None].float().repeat(1, 1, self.D)
-        return angles.cos().to(x.dtype), angles.sin().to(x.dtype)
-
-
-@exercise.equivalent("new_ones and new_zeros")
-class _New(_Remembers):
-    def forward(self, x, position_ids):
-        B, L = position_ids.shape
-        return x.new_ones(B, L, self.D), x.new_zeros(B, L, self.D)
-
-
-@exercise.equivalent("expanded from one element")
-class _Expanded(_Remembers):
-    def __init__(self, head_dim):
-        super().__init__(head_dim)
-        self.register_buffer("cos", torch.ones(1), persistent=False)
-
-    def forward(self, x, position_ids):
-        shape = position_ids.shape + (self.D,)
-        cos = self.cos.to(x).expand(shape)
-        return cos, (cos - 1)
-
-
-@exercise.equivalent("frequencies of 0, as in Llama's own module")
-class _Frequencies(_Remembers):
-    def forward(self, x, position_ids):
-        inv_freq = torch.zeros(self.D // 2)
-        freqs = position_ids.unsqueeze(-1) * inv_freq
-        emb = torch.cat((freqs, freqs), dim=-1)
-        return emb.cos().to(dtype=x.dtype), emb.sin().to(dtype=x.dtype)
-
-
-@exercise.equivalent("torch.full, both at once")
-class _Full(_Remembers):
-    def forward(self, hidden_states, position_ids):
-        both = torch.zeros(2, *position_ids.shape, self.D)
-        both[0] = 1
-        return tuple(both.to(hidden_states.dtype))

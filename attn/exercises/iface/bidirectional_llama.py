@@ -1,4 +1,4 @@
-"""Cases, properties and variants of ``iface-bidirectional_llama``."""
+"""Cases and properties of ``iface-bidirectional_llama``."""
 
 import copy
 from collections.abc import Callable, Iterator
@@ -201,71 +201,3 @@ exercise = Exercise(
         "L = S": lambda c: c.args[1] is not None,
     },
 )
-
-
-@exercise.equivalent("setattr, in another order")
-def _setattr(model):
-    for name in ("is_causal", "use_cache"):
-        setattr(model.config, name, False)
-    nn.init.zeros_(model.embed_tokens.weight)
-    model.embed_tokens.weight.requires_grad = False
-    D = model.layers[0].self_attn.head_dim
-    model.rotary_emb = NoRope(D)
-    return model
-
-
-@exercise.equivalent("the flags of the layers, too")
-def _layers(model):
-    model.config.update({"is_causal": False, "use_cache": False})
-    for layer in model.layers:
-        layer.self_attn.is_causal = False
-    model.rotary_emb = NoRope(model.config.head_dim)
-    with torch.no_grad():
-        model.embed_tokens.weight.fill_(0)
-    model.get_input_embeddings().requires_grad_(False)
-    return model
-
-
-@exercise.equivalent("Llama's rotary module, with frequencies of 0")
-def _still(model):
-    model.rotary_emb.inv_freq.zero_()
-    model.config.is_causal = model.config.use_cache = False
-    model.embed_tokens.weight.requires_grad_(False).zero_()
-    return model
-
-
-@exercise.equivalent("the keyword of each call")
-def _keywords(model):
-    def pre(_module, args, kwargs):
-        return args, {"is_causal": False, "use_cache": False} | kwargs
-
-    model.register_forward_pre_hook(pre, with_kwargs=True)
-    model.rotary_emb = NoRope(model.config.head_dim)
-    zeros = torch.zeros_like(model.embed_tokens.weight)
-    model.embed_tokens.weight = nn.Parameter(zeros, requires_grad=False)
-    return model
-
-
-@exercise.equivalent("each layer rotates by nothing")
-def _no_rotation(model):
-    model.config.is_causal, model.config.use_cache = False, False
-    rope = model.rotary_emb
-
-    def still(x, position_ids, **kwargs):
-        cos, sin = type(rope).forward(rope, x, position_ids, **kwargs)
-        return torch.ones_like(cos), torch.zeros_like(sin)
-
-    rope.forward = still
-    model.embed_tokens.requires_grad_(False).weight.zero_()
-    return model
-
-
-@exercise.equivalent("a new table of words, drawn and then zero")
-def _new_table(model):
-    old = model.embed_tokens
-    model.embed_tokens = nn.Embedding(*old.weight.shape, old.padding_idx)
-    nn.init.zeros_(model.embed_tokens.weight)
-    model.embed_tokens.weight.requires_grad = False
-    model.rotary_emb = NoRope(model.config.head_dim)
-    model.config.is_causal = model.config.use_cache = False
-    return model

@@ -1,10 +1,9 @@
-"""Cases, properties and correct variants of ``iface-mask_function``."""
+"""Cases and properties of ``iface-mask_function``."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Generator, Tensor
 
 from attn import masks
@@ -177,103 +176,3 @@ exercise = Exercise(
         "L = S": lambda c: c.kwargs["q_length"] != c.kwargs["kv_length"],
     },
 )
-
-
-def _right(style: str) -> Callable:
-    """Record ``allowed(B, L, S, q_offset, kv_offset, f, attention_mask)``."""
-
-    def record(allowed: Callable) -> Callable:
-        def mask_function(
-            batch_size,
-            q_length,
-            kv_length,
-            q_offset,
-            kv_offset,
-            mask_function,
-            attention_mask=None,
-            **kwargs,
-        ):
-            sizes = (batch_size, q_length, kv_length, q_offset, kv_offset)
-            return allowed(*sizes, mask_function, attention_mask)
-
-        return exercise.equivalent(style)(mask_function)
-
-    return record
-
-
-@_right("index by index")
-def _loops(B, L, S, first, start, predicate, tokens):
-    out = torch.zeros(B, 1, L, S, dtype=torch.bool)
-    for b in range(B):
-        for i in range(L):
-            for j in range(S):
-                where = (b, 0, first + i, start + j)
-                ok = bool(predicate(*map(torch.tensor, where)))
-                if tokens is not None and ok:
-                    t = start + j
-                    ok = t < tokens.shape[1] and bool(tokens[b, t])
-                out[b, 0, i, j] = ok
-    return out
-
-
-@_right("four axes at once, indices looked up in the padded row")
-def _grids(B, L, S, first, start, predicate, tokens):
-    ranges = (
-        torch.arange(B),
-        torch.zeros(1, dtype=torch.long),
-        torch.arange(first, first + L),
-        torch.arange(start, start + S),
-    )
-    b, h, q, kv = torch.meshgrid(*ranges, indexing="ij")
-    allowed = predicate(b, h, q, kv)
-    if tokens is not None:
-        tokens = F.pad(tokens.long(), (0, start + S))
-        allowed = allowed.logical_and(tokens[b, kv])
-    return allowed
-
-
-@_right("masked_fill with the padding")
-def _fill(B, L, S, first, start, predicate, tokens):
-    b = torch.arange(B)[:, None, None, None]
-    q = torch.arange(first, first + L)[None, None, :, None]
-    kv = torch.arange(start, start + S)[None, None, None, :]
-    out = predicate(b, torch.zeros_like(b[:1]), q, kv)
-    out = out.expand(B, 1, L, S).clone()
-    if tokens is None:
-        return out
-    keys = torch.zeros(B, start + S, dtype=torch.bool)
-    n = min(start + S, tokens.shape[1])
-    keys[:, :n] = tokens[:, :n].bool()
-    return out.masked_fill(~keys[:, None, None, start:], False)
-
-
-@_right("vmap over the four indices")
-def _vmap(B, L, S, first, start, predicate, tokens):
-    if tokens is not None:
-        tokens = F.pad(tokens.bool(), (0, max(0, start + S - tokens.shape[1])))
-
-    def entry(b, q, kv):
-        allowed = predicate(b, torch.tensor(0), q, kv)
-        return allowed if tokens is None else allowed & tokens[b, kv]
-
-    over_keys = torch.vmap(entry, (None, None, 0))
-    over_queries = torch.vmap(over_keys, (None, 0, None))
-    over_batch = torch.vmap(over_queries, (0, None, None))
-    q, kv = first + torch.arange(L), start + torch.arange(S)
-    return over_batch(torch.arange(B), q, kv)[:, None]
-
-
-@_right("text by text, then stacked")
-def _stack(B, L, S, first, start, predicate, tokens):
-    q = (first + torch.arange(L))[:, None]
-    kv = (start + torch.arange(S))[None]
-    rows = []
-    for b in range(B):
-        row = predicate(torch.tensor(b), torch.tensor(0), q, kv)
-        row = row.reshape(row.shape[-2:]).expand(L, S)
-        if tokens is not None:
-            inside = kv < tokens.shape[1]
-            known = tokens[b, kv.clamp(max=tokens.shape[1] - 1)] != 0
-            row = row & inside & known
-        rows.append(row)
-    return torch.stack(rows)[:, None]

@@ -1,10 +1,9 @@
-"""Cases, properties and correct variants of ``mask-apply_mask``."""
+"""Cases and properties of ``mask-apply_mask``."""
 
 from collections.abc import Iterator
 from functools import partial
 
 import torch
-import torch.nn.functional as F
 from torch import Generator, Tensor
 
 from attn import functional
@@ -160,110 +159,3 @@ exercise = Exercise(
         "contiguous strides": is_view,
     },
 )
-
-
-@exercise.equivalent("-inf, then NaN replaced by 0")
-def _nan_to_num(scores, mask):
-    return scores.masked_fill(~mask, -INF).softmax(-1).nan_to_num(0.0)
-
-
-@exercise.equivalent("torch.where around the softmax")
-def _where(scores, mask):
-    filled = torch.where(mask, scores, torch.finfo(scores.dtype).min)
-    weights = F.softmax(filled, dim=-1)
-    return torch.where(mask, weights, torch.zeros_like(weights))
-
-
-@exercise.equivalent("lowest number of the dtype, dead rows multiplied by 0")
-def _lowest(scores, mask):
-    filled = scores.masked_fill(~mask, torch.finfo(scores.dtype).min)
-    return filled.softmax(-1) * mask.any(-1, keepdim=True).to(scores.dtype)
-
-
-@exercise.equivalent("softmax by hand, in float64")
-def _by_hand(scores, mask):
-    x = scores.double().masked_fill(mask.logical_not(), -INF)
-    highest = x.amax(-1, keepdim=True)
-    exps = (x - highest.masked_fill(highest == -INF, 0.0)).exp()
-    total = exps.sum(-1, keepdim=True)
-    return (exps / torch.where(total == 0, 1.0, total)).to(scores.dtype)
-
-
-@exercise.equivalent("softmax in float32, cast back")
-def _in_float32(scores, mask):
-    filled = scores.masked_fill(~mask, torch.finfo(scores.dtype).min)
-    weights = torch.softmax(filled, dim=-1, dtype=torch.float32)
-    return weights.masked_fill(~mask, 0.0).type_as(scores)
-
-
-@exercise.equivalent("exp of the distance to logsumexp")
-def _logsumexp(scores, mask):
-    dead = (~mask).all(-1, keepdim=True)
-    x = scores.masked_fill(~mask, -INF).masked_fill(dead, 0.0)
-    lse = torch.logsumexp(x, -1, keepdim=True)
-    return (x - lse).exp().masked_fill(dead, 0.0)
-
-
-@exercise.equivalent("an additive bias, dead rows opened first")
-def _additive(scores, mask):
-    alive = mask.any(dim=-1, keepdim=True)
-    bias = torch.zeros(mask.shape, dtype=scores.dtype)
-    bias.masked_fill_(~(mask | ~alive), -INF)
-    return torch.softmax(scores + bias, dim=-1) * alive
-
-
-@exercise.equivalent("row by row, over the allowed keys only")
-def _row_by_row(scores, mask):
-    out = torch.zeros_like(scores) + 0 * scores
-    allowed = mask.expand(scores.shape)
-    for at in allowed.any(-1).nonzero().tolist():
-        keep = allowed[tuple(at)]
-        out[tuple(at)][keep] = torch.softmax(scores[tuple(at)][keep], 0)
-    return out
-
-
-@exercise.equivalent("in place, on a copy")
-def _in_place(scores, mask):
-    work = scores.clone()
-    work.masked_fill_(~mask, -INF)
-    return work.softmax(-1).masked_fill(~mask, 0)
-
-
-@exercise.equivalent("attention with the identity for values")
-def _sdpa(scores, mask):
-    eye = torch.eye(scores.shape[-1], dtype=torch.float64)
-    eye = eye.expand(*scores.shape[:-2], -1, -1)
-    bias = torch.zeros(mask.shape, dtype=torch.float64)
-    bias = torch.atleast_2d(bias.masked_fill(~mask, -INF))
-    query = scores.double().masked_fill(~mask, 0)
-    out = F.scaled_dot_product_attention(query, eye, eye, bias, scale=1.0)
-    return out.to(scores.dtype)
-
-
-@exercise.equivalent("one more key, that only dead rows may see")
-def _one_more_key(scores, mask):
-    dead = ~mask.any(-1, keepdim=True).expand(*scores.shape[:-1], 1)
-    refuge = torch.full(dead.shape, -INF, dtype=scores.dtype)
-    refuge = refuge.masked_fill(dead, 0.0)
-    masked = torch.where(mask, scores, -INF)
-    return F.softmax(torch.cat((refuge, masked), -1), -1).narrow(
-        -1, 1, scores.shape[-1]
-    )
-
-
-@exercise.equivalent("log_softmax, then exp")
-def _log_softmax(scores, mask):
-    masked = scores.masked_fill(~mask, torch.finfo(scores.dtype).min)
-    weights = torch.log_softmax(masked, -1).exp()
-    return torch.where(mask, weights, 0.0)
-
-
-@exercise.equivalent("by hand, in the dtype of the scores")
-def _by_hand_in_place(scores, mask):
-    allowed = mask.expand_as(scores)
-    low = torch.finfo(scores.dtype).min
-    highest = scores.detach().masked_fill(~allowed, low).amax(-1, True)
-    exps = (scores - highest).masked_fill(~allowed, -INF).exp_()
-    return exps / exps.sum(-1, keepdim=True).masked_fill(
-        ~allowed.any(-1, keepdim=True), 1.0
-    )

@@ -1,9 +1,7 @@
-"""Cases, properties and correct variants of ``mask-causal``."""
+"""Cases and properties of ``mask-causal``."""
 
 from collections.abc import Iterator
 
-import numpy as np
-import torch
 from torch import Generator, Tensor
 
 from attn import masks
@@ -68,74 +66,3 @@ exercise = Exercise(
         "L = S": lambda c: c.args[0] != c.args[1],
     },
 )
-
-
-@exercise.equivalent("tril of ones")
-def _tril(q_len, kv_len, q_offset=0):
-    return torch.ones(q_len, kv_len, dtype=torch.bool).tril(q_offset)
-
-
-@exercise.equivalent("not triu")
-def _not_triu(q_len, kv_len, q_offset=0):
-    return torch.triu(torch.ones(q_len, kv_len), diagonal=q_offset + 1) == 0
-
-
-@exercise.equivalent("loops")
-def _loops(q_len, kv_len, q_offset=0):
-    mask = torch.zeros(q_len, kv_len, dtype=torch.bool)
-    for i in range(q_len):
-        for j in range(kv_len):
-            mask[i, j] = j <= i + q_offset
-    return mask
-
-
-@exercise.equivalent("numpy")
-def _numpy(q_len, kv_len, q_offset=0):
-    return torch.from_numpy(np.tri(q_len, kv_len, q_offset, dtype=bool))
-
-
-@exercise.equivalent("distance between key and query")
-def _distance(q_len, kv_len, q_offset=0):
-    keys, queries = torch.arange(kv_len), torch.arange(q_len)
-    return (keys.unsqueeze(0) - queries.unsqueeze(1)).le(q_offset)
-
-
-@exercise.equivalent("a list of rows")
-def _rows(q_len, kv_len, q_offset=0):
-    seen = [min(max(i + q_offset + 1, 0), kv_len) for i in range(q_len)]
-    return torch.tensor([[True] * n + [False] * (kv_len - n) for n in seen])
-
-
-@exercise.equivalent("where the bias is 0")
-def _from_bias(q_len, kv_len, q_offset=0):
-    bias = torch.full((q_len, kv_len), -torch.inf)
-    return torch.triu(bias, diagonal=q_offset + 1) == 0
-
-
-@exercise.equivalent("counting with cumsum")
-def _counting(q_len, kv_len, q_offset=0):
-    keys = torch.ones(q_len, kv_len).cumsum(1) - 1
-    queries = torch.ones(q_len, kv_len).cumsum(0) - 1 + q_offset
-    return torch.logical_not(keys > queries)
-
-
-@exercise.equivalent("vmap over positions")
-def _vmap(q_len, kv_len, q_offset=0):
-    keys = torch.arange(kv_len)
-    row = torch.vmap(lambda position: keys <= position)
-    return row(torch.arange(q_offset, q_offset + q_len))
-
-
-@exercise.equivalent("tril_indices")
-def _indices(q_len, kv_len, q_offset=0):
-    mask = torch.zeros(q_len, kv_len, dtype=torch.bool)
-    rows, columns = torch.tril_indices(q_len, kv_len, q_offset)
-    mask[rows, columns] = True
-    return mask
-
-
-@exercise.equivalent("a distance clamped to 0 and 1")
-def _clamped(q_len, kv_len, q_offset=0):
-    i = torch.arange(float(q_len)).view(-1, 1)
-    j = torch.arange(float(kv_len)).view(1, -1)
-    return (i - j + q_offset + 1).clamp(0, 1).to(torch.bool)

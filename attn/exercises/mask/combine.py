@@ -1,7 +1,7 @@
-"""Cases, properties and correct variants of ``mask-combine``."""
+"""Cases and properties of ``mask-combine``."""
 
 from collections.abc import Iterator
-from functools import partial, reduce
+from functools import partial
 
 import torch
 from torch import Generator, Tensor
@@ -119,89 +119,3 @@ exercise = Exercise(
         "contiguous strides": is_view,
     },
 )
-
-
-@exercise.equivalent("log of 1 and 0")
-def _logarithms(*masks):
-    total = torch.tensor(0.0)
-    for mask in masks:
-        is_bool = mask.dtype is torch.bool
-        total = total + (mask.float().log() if is_bool else mask)
-    return total
-
-
-@exercise.equivalent("bools joined first, then the biases")
-def _two_piles(*masks):
-    shape = torch.broadcast_shapes(*(m.shape for m in masks))
-    allowed, bias = torch.ones(shape, dtype=torch.bool), torch.zeros(shape)
-    for mask in masks:
-        if mask.dtype == torch.bool:
-            allowed &= mask
-        else:
-            bias += mask
-    return bias.masked_fill(~allowed, -INF)
-
-
-@exercise.equivalent("where, and Python's sum")
-def _python_sum(*masks):
-    zero, inf = torch.tensor(0.0), torch.tensor(-INF)
-    return sum(
-        m if m.is_floating_point() else torch.where(m, zero, inf)
-        for m in masks
-    )
-
-
-@exercise.equivalent("two at a time, by recursion")
-def _recursion(*masks):
-    first, *rest = masks
-    if first.dtype == torch.bool:
-        first = torch.full(first.shape, -INF).masked_fill(first, 0.0)
-    return torch.add(first, _recursion(*rest)) if rest else first.clone()
-
-
-@exercise.equivalent("written into a full result")
-def _written(*masks):
-    full = torch.broadcast_tensors(*masks)
-    out = torch.zeros(full[0].shape)
-    for mask in full:
-        if mask.dtype == torch.bool:
-            out[~mask] = -INF
-        else:
-            out = out + mask
-    return out
-
-
-@exercise.equivalent("in float64, then back")
-def _in_double(*masks):
-    total = torch.zeros((), dtype=torch.float64)
-    for mask in masks:
-        if mask.dtype == torch.bool:
-            mask = torch.where(mask, 0.0, -INF)
-        total = total + mask.double()
-    return total.float()
-
-
-@exercise.equivalent("functools.reduce")
-def _reduced(*masks):
-    def add(total, mask):
-        if mask.dtype != torch.bool:
-            return total + mask
-        return torch.where(mask, total, -INF)
-
-    return reduce(add, masks, torch.zeros(()))
-
-
-@exercise.equivalent("stacked after broadcasting")
-def _stacked(*masks):
-    biases = [
-        m.float() if m.is_floating_point() else m.float().log() for m in masks
-    ]
-    return torch.stack(torch.broadcast_tensors(*biases), -1).sum(-1)
-
-
-@exercise.equivalent("the product of exponentials, then the logarithm")
-def _product(*masks):
-    total = torch.ones((), dtype=torch.float64)
-    for mask in masks:
-        total = total * (mask if mask.dtype == torch.bool else mask.exp())
-    return total.log().float()

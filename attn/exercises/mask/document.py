@@ -1,9 +1,8 @@
-"""Cases, properties and correct variants of ``mask-document``."""
+"""Cases and properties of ``mask-document``."""
 
 from collections.abc import Iterator
 
 import torch
-import torch.nn.functional as F
 from torch import Generator, Tensor
 
 from attn import masks
@@ -90,87 +89,3 @@ exercise = Exercise(
         "contiguous strides": is_view,
     },
 )
-
-
-def _earlier(ids: Tensor) -> Tensor:
-    size = ids.shape[1]
-    return torch.ones(size, size, dtype=torch.bool).tril()  # (S, S)
-
-
-@exercise.equivalent("loops")
-def _loops(ids):
-    batch, size = ids.shape
-    mask = torch.zeros(batch, 1, size, size, dtype=torch.bool)
-    for b in range(batch):
-        for i in range(size):
-            for j in range(i + 1):
-                mask[b, 0, i, j] = ids[b, i] == ids[b, j]
-    return mask
-
-
-@exercise.equivalent("tril of the comparison")
-def _tril(ids):
-    return ids[:, None, :, None].eq(ids[:, None, None, :]).tril()
-
-
-@exercise.equivalent("the difference is 0")
-def _difference(ids):
-    apart = ids.unsqueeze(2) - ids.unsqueeze(1)
-    return torch.tril((apart == 0).float()).bool().unsqueeze(1)
-
-
-@exercise.equivalent("one document at a time")
-def _one_at_a_time(ids):
-    mask = torch.zeros(*ids.shape, ids.shape[1], dtype=torch.bool)
-    for name in ids.unique():
-        member = ids == name
-        mask |= member[:, :, None] & member[:, None, :]
-    return (mask & _earlier(ids))[:, None]
-
-
-@exercise.equivalent("one-hot ids multiplied")
-def _one_hot(ids):
-    names, index = ids.unique(return_inverse=True)
-    hot = F.one_hot(index, len(names)).float()
-    shared = torch.einsum("bin,bjn->bij", hot, hot) > 0
-    return (shared & _earlier(ids)).view(len(ids), 1, *shared.shape[1:])
-
-
-@exercise.equivalent("stacked row by row")
-def _stacked(ids):
-    rows = []
-    for row in ids:
-        same = row.reshape(-1, 1) == row.reshape(1, -1)
-        rows.append(same.logical_and(_earlier(ids)).unsqueeze(0))
-    return torch.stack(rows)
-
-
-@exercise.equivalent("vmap over rows")
-def _vmap(ids):
-    def one(row):
-        return (row.unsqueeze(1) == row).tril()
-
-    return torch.vmap(one)(ids).unsqueeze(1)
-
-
-@exercise.equivalent("lists")
-def _lists(ids):
-    table = [
-        [[[j <= i and a == b for j, b in enumerate(row)]]
-         for i, a in enumerate(row)]
-        for row in ids.tolist()
-    ]  # fmt: skip
-    return torch.tensor(table).transpose(1, 2).contiguous()
-
-
-@exercise.equivalent("exclusive or of the bits")
-def _bits(ids):
-    apart = ids.unsqueeze(-1).bitwise_xor(ids.unsqueeze(-2))
-    return apart.bool().logical_not().tril()[:, None]
-
-
-@exercise.equivalent("not in the future, not of another document")
-def _negated(ids):
-    other = ids[:, None, :, None].ne(ids[:, None, None, :])
-    future = torch.ones_like(other).triu(1)
-    return ~(other | future)

@@ -1,4 +1,4 @@
-"""Cases, properties and correct variants of ``mask-padding``."""
+"""Cases and properties of ``mask-padding``."""
 
 from collections.abc import Iterator
 
@@ -81,67 +81,3 @@ exercise = Exercise(
         "L = S": lambda c: len(c.args[0]) != argument(c, 1, "kv_len"),
     },
 )
-
-
-@exercise.equivalent("view and expand")
-def _views(lengths, kv_len):
-    positions = torch.arange(kv_len).expand(len(lengths), 1, 1, kv_len)
-    return lengths.view(-1, 1, 1, 1) > positions
-
-
-@exercise.equivalent("loops")
-def _loops(lengths, kv_len):
-    mask = torch.zeros(len(lengths), 1, 1, kv_len, dtype=torch.bool)
-    for b, length in enumerate(lengths.tolist()):
-        mask[b, :, :, :length] = True
-    return mask
-
-
-@exercise.equivalent("a row of a triangle")
-def _triangle(lengths, kv_len):
-    rows = torch.ones(kv_len + 1, kv_len).tril(-1).bool()
-    return rows[lengths.long()].unsqueeze(1).unsqueeze(1)
-
-
-@exercise.equivalent("counting with cumsum")
-def _counting(lengths, kv_len):
-    count = torch.ones(len(lengths), kv_len).cumsum(-1)
-    return (count <= lengths.unsqueeze(-1)).reshape(-1, 1, 1, kv_len)
-
-
-@exercise.equivalent("a list of rows")
-def _rows(lengths, kv_len):
-    table = [[[[j < n for j in range(kv_len)]]] for n in lengths.tolist()]
-    return torch.tensor(table)
-
-
-@exercise.equivalent("not padding")
-def _not_padding(lengths, kv_len):
-    is_pad = torch.arange(kv_len)[None, :] >= lengths[:, None]
-    return is_pad.logical_not()[:, None, None, :]
-
-
-@exercise.equivalent("a slice of each row")
-def _sliced(lengths, kv_len):
-    mask = torch.ones(lengths.numel(), kv_len).bool()
-    for row, length in zip(mask, lengths, strict=True):
-        row[length:] = False
-    return mask.unflatten(0, (-1, 1, 1))
-
-
-@exercise.equivalent("vmap over sequences")
-def _vmap(lengths, kv_len):
-    row = torch.vmap(lambda n: (torch.arange(kv_len) < n).view(1, 1, -1))
-    return row(lengths)
-
-
-@exercise.equivalent("what is left of the length is not 0")
-def _remaining(lengths, kv_len):
-    left = lengths[:, None, None, None] - torch.arange(kv_len)
-    return left.clamp(min=0).ne(0)
-
-
-@exercise.equivalent("an embedding of lengths")
-def _looked_up(lengths, kv_len):
-    table = torch.arange(kv_len) < torch.arange(kv_len + 1)[:, None]
-    return table.index_select(0, lengths.int())[:, None, None]

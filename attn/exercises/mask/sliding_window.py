@@ -1,8 +1,7 @@
-"""Cases, properties and correct variants of ``mask-sliding_window``."""
+"""Cases and properties of ``mask-sliding_window``."""
 
 from collections.abc import Iterator
 
-import torch
 from torch import Generator, Tensor
 
 from attn import masks
@@ -87,72 +86,3 @@ exercise = Exercise(
         "weight = 1": lambda c: 1 < argument(c, 2, "size") < c.args[1],
     },
 )
-
-
-def _distance(q_len: int, kv_len: int, q_offset: int) -> Tensor:
-    """Count how far back each key is from each query, ``(L, S)``."""
-    return torch.arange(q_len)[:, None] + q_offset - torch.arange(kv_len)
-
-
-@exercise.equivalent("distances from 0 to size - 1")
-def _distances(q_len, kv_len, size, q_offset=0):
-    far = _distance(q_len, kv_len, q_offset)
-    return (far >= 0) & (far < size)
-
-
-@exercise.equivalent("tril and triu")
-def _triangles(q_len, kv_len, size, q_offset=0):
-    ones = torch.ones(q_len, kv_len, dtype=torch.bool)
-    return ones.tril(q_offset).triu(q_offset - size + 1)
-
-
-@exercise.equivalent("one triangle without another")
-def _exclusive_or(q_len, kv_len, size, q_offset=0):
-    past = torch.tril(torch.ones(q_len, kv_len), q_offset)
-    too_old = torch.tril(torch.ones(q_len, kv_len), q_offset - size)
-    return (past - too_old).bool()
-
-
-@exercise.equivalent("loops")
-def _loops(q_len, kv_len, size, q_offset=0):
-    mask = torch.zeros(q_len, kv_len, dtype=torch.bool)
-    for i in range(q_len):
-        here = i + q_offset
-        for j in range(max(here - size + 1, 0), min(here + 1, kv_len)):
-            mask[i, j] = True
-    return mask
-
-
-@exercise.equivalent("membership in a range")
-def _ranges(q_len, kv_len, size, q_offset=0):
-    ends = range(q_offset + 1, q_offset + q_len + 1)
-    seen = [range(end - size, end) for end in ends]
-    return torch.tensor([[j in r for j in range(kv_len)] for r in seen])
-
-
-@exercise.equivalent("not too old and not in the future")
-def _negated(q_len, kv_len, size, q_offset=0):
-    q_idx = torch.arange(q_offset, q_offset + q_len).unsqueeze(1)
-    kv_idx = torch.arange(kv_len).unsqueeze(0)
-    return ~(torch.gt(kv_idx, q_idx) | torch.le(kv_idx, q_idx - size))
-
-
-@exercise.equivalent("two causal masks, exclusive or")
-def _two_causals(q_len, kv_len, size, q_offset=0):
-    ones = torch.ones(q_len, kv_len, dtype=torch.bool)
-    return ones.tril(q_offset) ^ ones.tril(q_offset - size)
-
-
-@exercise.equivalent("a sum of shifted diagonals")
-def _diagonals(q_len, kv_len, size, q_offset=0):
-    far = _distance(q_len, kv_len, q_offset)
-    mask = torch.zeros(q_len, kv_len, dtype=torch.bool)
-    for back in range(size):
-        mask |= far == back
-    return mask
-
-
-@exercise.equivalent("the distance divided by the size")
-def _divided(q_len, kv_len, size, q_offset=0):
-    far = _distance(q_len, kv_len, q_offset)
-    return torch.div(far, size, rounding_mode="floor") == 0

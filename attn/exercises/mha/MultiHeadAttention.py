@@ -1,4 +1,4 @@
-"""Cases, properties and correct variants of ``mha-MultiHeadAttention``."""
+"""Cases and properties of ``mha-MultiHeadAttention``."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -6,12 +6,10 @@ from functools import partial
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Generator, Tensor
 
 from attn.exercises.draw import some_allowed
 from attn.exercises.spec import Case, Exercise, Property
-from attn.functional import merge_heads, split_heads
 from attn.nn import MultiHeadAttention
 
 
@@ -141,122 +139,3 @@ exercise = Exercise(
         "weight = 1": lambda c: len(c.state["out_proj.weight"].unique()) > 1,
     },
 )
-
-
-class _Steps(_Reference):
-    """Apply the maps before and after ``attend``, which the answers share."""
-
-    def forward(self, x, kv_input=None, attn_mask=None):
-        kv = x if kv_input is None else kv_input
-        q, k, v = self.q_proj(x), self.k_proj(kv), self.v_proj(kv)
-        return self.finish(self.attend(q, k, v, attn_mask))
-
-    def split(self, x):
-        return x.unflatten(-1, (self.num_heads, -1))  # (B, L, H, D)
-
-    def finish(self, x):
-        return self.out_proj(x)
-
-
-@exercise.equivalent("PyTorch's own attention")
-class _Fused(_Steps):
-    def attend(self, q, k, v, mask):
-        q, k, v = (split_heads(x, self.num_heads) for x in (q, k, v))
-        return merge_heads(F.scaled_dot_product_attention(q, k, v, mask))
-
-
-@exercise.equivalent("a loop over the heads")
-class _Loop(_Steps):
-    def attend(self, q, k, v, mask):
-        if mask is not None:
-            mask = mask.expand(len(q), self.num_heads, -1, -1)
-        heads = []
-        for h in range(self.num_heads):
-            at = slice(h * self.head_dim, (h + 1) * self.head_dim)
-            scores = q[..., at] @ k[..., at].mT / self.head_dim**0.5
-            if mask is not None:
-                scores = torch.where(mask[:, h], scores, -torch.inf)
-            heads.append(scores.softmax(-1) @ v[..., at])
-        return torch.cat(heads, -1)
-
-
-@exercise.equivalent("einsum, heads last, the queries scaled")
-class _Einsum(_Steps):
-    def attend(self, q, k, v, mask):
-        q, k, v = (self.split(x) for x in (q, k, v))
-        q = q * q.shape[-1] ** -0.5
-        scores = torch.einsum("blhd,bshd->bhls", q, k)
-        if mask is not None:
-            bias = torch.zeros(mask.shape)
-            scores = scores + bias.masked_fill(~mask, float("-inf"))
-        out = torch.einsum("bhls,bshd->blhd", scores.softmax(-1), v)
-        return out.flatten(2)
-
-
-@exercise.equivalent("heads folded into the batch")
-class _Folded(_Steps):
-    def attend(self, q, k, v, mask):
-        batch, heads = len(q), self.num_heads
-        q, k, v = (split_heads(x, heads).flatten(0, 1) for x in (q, k, v))
-        scores = torch.bmm(q, k.mT) / q.shape[-1] ** 0.5
-        if mask is not None:
-            whole = mask.expand(batch, heads, *scores.shape[1:])
-            scores[~whole.flatten(0, 1)] = -torch.inf
-        out = torch.bmm(scores.softmax(-1), v)
-        return merge_heads(out.unflatten(0, (batch, heads)))
-
-
-@exercise.equivalent("the last map cut by heads, and summed")
-class _SumOfHeads(_Fused):
-    def finish(self, x):
-        maps = self.out_proj.weight.unflatten(1, (self.num_heads, -1))
-        out = torch.einsum("blhd,ehd->ble", self.split(x), maps)
-        return out + self.out_proj.bias
-
-
-@exercise.equivalent("one packed product, masked with the lowest number")
-class _Packed(_Reference):
-    def forward(self, x, kv_input=None, attn_mask=None):
-        maps = (self.q_proj, self.k_proj, self.v_proj)
-        weight = torch.cat([one.weight for one in maps])
-        bias = torch.cat([one.bias for one in maps])
-        q, k, v = F.linear(x, weight, bias).chunk(3, -1)
-        if kv_input is not None:
-            k, v = self.k_proj(kv_input), self.v_proj(kv_input)
-        q, k, v = (split_heads(t, self.num_heads) for t in (q, k, v))
-        scores = q * self.head_dim**-0.5 @ k.mT
-        if attn_mask is not None:
-            lowest = torch.finfo(scores.dtype).min
-            scores = torch.where(attn_mask, scores, lowest)
-        return self.out_proj(merge_heads(scores.softmax(-1) @ v))
-
-
-@exercise.equivalent("sequence by sequence, head by head")
-class _Slow(_Reference):
-    def forward(self, x, kv_input=None, attn_mask=None):
-        kv = x if kv_input is None else kv_input
-        shape = (len(x), self.num_heads, x.shape[1], kv.shape[1])
-        mask = torch.ones(shape).bool() if attn_mask is None else attn_mask
-        rows = []
-        for one, other, allowed in zip(x, kv, mask.expand(shape), strict=True):
-            heads = [
-                self.head(one, other, allowed[h], h)
-                for h in range(self.num_heads)
-            ]
-            rows.append(torch.cat(heads, -1))
-        return self.out_proj(torch.stack(rows))
-
-    def head(self, x, kv, allowed, h):
-        own = slice(h * self.head_dim, (h + 1) * self.head_dim)
-        q, k, v = (
-            F.linear(t, part.weight[own], part.bias[own])
-            for t, part in (
-                (x, self.q_proj),
-                (kv, self.k_proj),
-                (kv, self.v_proj),
-            )
-        )
-        scores = (q @ k.T) / self.head_dim**0.5
-        scores = scores + torch.where(allowed, 0.0, -torch.inf)
-        weights = (scores - scores.logsumexp(-1, keepdim=True)).exp()
-        return weights @ v

@@ -1,4 +1,4 @@
-"""Cases, properties and correct variants of ``mha-attention_dropout``."""
+"""Cases and properties of ``mha-attention_dropout``."""
 
 from collections.abc import Iterator
 
@@ -89,58 +89,3 @@ exercise = Exercise(
         "contiguous strides": is_view,
     },
 )
-
-
-@exercise.equivalent("masked_fill")
-def _filled(weights, keep, p, training):
-    if training and p >= 1:
-        return weights.masked_fill(torch.ones_like(keep), 0.0)
-    if training:
-        return weights.masked_fill(~keep, 0.0) / (1 - p)
-    return weights
-
-
-@exercise.equivalent("a factor for each weight")
-def _factor(weights, keep, p, training):
-    if not training or p == 0:
-        return weights * 1
-    return weights * (keep.float() * (0.0 if p == 1 else 1 / (1 - p)))
-
-
-@exercise.equivalent("where")
-def _where(weights, keep, p, training):
-    if not training:
-        return weights.clone()
-    scale = 1.0 / max(1.0 - p, 1e-12)
-    dropped = torch.logical_not(keep)
-    return torch.where(dropped, torch.zeros(()), weights * scale)
-
-
-@exercise.equivalent("in place on a copy")
-def _in_place(weights, keep, p, training):
-    out = weights.clone()
-    if training:
-        out[~keep] = 0
-        if p < 1:
-            out /= 1 - p
-    return out
-
-
-@exercise.equivalent("a multiplication only where it is kept")
-def _only(weights, keep, p, training):
-    if not training:
-        return weights
-    out = torch.zeros_like(weights)
-    if p == 1.0:
-        return out * weights
-    out[keep] = weights[keep] / (1 - p)
-    return out
-
-
-@exercise.equivalent("one fused product")
-def _addcmul(weights, keep, p, training):
-    if not training:
-        return weights
-    gain = 0.0 if p == 1 else 1 / (1 - p)
-    zeros = torch.zeros_like(weights)
-    return torch.addcmul(zeros, weights, keep.type_as(weights), value=gain)

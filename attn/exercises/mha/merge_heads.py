@@ -1,9 +1,8 @@
-"""Cases, properties and correct variants of ``mha-merge_heads``."""
+"""Cases and properties of ``mha-merge_heads``."""
 
 from collections.abc import Iterator
 
 import torch
-import torch.nn.functional as F
 from torch import Generator, Tensor
 
 from attn import functional
@@ -83,52 +82,3 @@ exercise = Exercise(
         "contiguous strides": is_view,
     },
 )
-
-
-@exercise.equivalent("permute, contiguous, view")
-def _permute(x):
-    *lead, heads, length, size = x.shape
-    n = len(lead)
-    back = x.permute(*range(n), n + 1, n, n + 2).contiguous()
-    return back.view(*lead, length, heads * size)
-
-
-@exercise.equivalent("cat over the heads")
-def _cat(x):
-    return torch.cat(x.unbind(-3), dim=-1)
-
-
-@exercise.equivalent("filled in place")
-def _filled(x):
-    *lead, heads, length, size = x.shape
-    out = x.new_zeros(*lead, length, heads * size)
-    for h in range(heads):
-        out[..., h * size : (h + 1) * size] = x[..., h, :, :]
-    return out
-
-
-@exercise.equivalent("reshape copies when it must")
-def _reshape(x):
-    *lead, heads, length, size = x.shape
-    return x.movedim(-3, -2).reshape(*lead, length, heads * size)
-
-
-@exercise.equivalent("token by token")
-def _tokens(x):
-    return torch.stack([t.flatten(-2) for t in x.unbind(-2)], -2)
-
-
-@exercise.equivalent("a sum of padded heads")
-def _padded(x):
-    heads, size = x.shape[-3], x.shape[-1]
-    return sum(
-        F.pad(x[..., h, :, :], (h * size, (heads - h - 1) * size))
-        for h in range(heads)
-    )
-
-
-@exercise.equivalent("the axes in front folded into one")
-def _folded(x):
-    *lead, heads, length, size = x.shape
-    one = x.reshape(-1, heads, length, size).permute(0, 2, 1, 3)
-    return one.reshape(*lead, length, heads * size)

@@ -1,4 +1,4 @@
-"""Cases, properties and correct variants of ``mha-pack_projections``."""
+"""Cases and properties of ``mha-pack_projections``."""
 
 from collections.abc import Iterator
 
@@ -86,73 +86,3 @@ exercise = Exercise(
         "contiguous strides": is_view,
     },
 )
-
-
-@exercise.equivalent("a loop over the heads")
-def _loop(q, k, v, num_heads=None):
-    if num_heads is None:
-        return torch.concatenate((q, k, v), dim=0)
-    size = q.shape[0] // num_heads
-    rows = []
-    for h in range(num_heads):
-        for part in (q, k, v):
-            rows.append(part[h * size : (h + 1) * size])
-    return torch.cat(rows)
-
-
-@exercise.equivalent("stack behind the heads, then flatten")
-def _stack(q, k, v, num_heads=None):
-    if num_heads is None:
-        return (torch.vstack if q.dim() > 1 else torch.hstack)([q, k, v])
-    heads = [x.reshape(num_heads, -1, *x.shape[1:]) for x in (q, k, v)]
-    return torch.stack(heads, 1).flatten(0, 2)
-
-
-@exercise.equivalent("the cat, reordered by an index")
-def _index(q, k, v, num_heads=None):
-    whole = torch.cat([q, k, v])
-    if num_heads is None:
-        return whole
-    order = torch.arange(len(whole)).view(3, num_heads, -1).transpose(0, 1)
-    return whole[order.flatten()]
-
-
-@exercise.equivalent("filled in place")
-def _filled(q, k, v, num_heads=None):
-    out = q.new_empty(len(q) + len(k) + len(v), *q.shape[1:])
-    if num_heads is None:
-        out[: len(q)], out[len(q) : len(q) + len(k)] = q, k
-        out[len(q) + len(k) :] = v
-        return out
-    cut = out.view(num_heads, 3, -1, *q.shape[1:])
-    for i, x in enumerate((q, k, v)):
-        cut[:, i] = x.reshape(num_heads, -1, *x.shape[1:])
-    return out
-
-
-@exercise.equivalent("chunks, zipped")
-def _chunks(q, k, v, num_heads=None):
-    parts = [(q,), (k,), (v,)]
-    if num_heads:
-        parts = [x.chunk(num_heads) for x in (q, k, v)]
-    return torch.cat([x for head in zip(*parts, strict=True) for x in head])
-
-
-@exercise.equivalent("rows put in their places")
-def _places(q, k, v, num_heads=None):
-    if num_heads is None:
-        return torch.cat((q, k, v))
-    size, row = len(q) // num_heads, torch.arange(len(q))
-    place = row // size * 3 * size + row % size  # of the rows of q
-    out = torch.zeros(3 * len(q), *q.shape[1:])
-    for i, x in enumerate((q, k, v)):
-        out = out.index_copy(0, place + i * size, x)
-    return out
-
-
-@exercise.equivalent("rows, sorted by head")
-def _sorted(q, k, v, num_heads=None):
-    rows = [(n, x) for part in (q, k, v) for n, x in enumerate(part)]
-    if num_heads is not None:
-        rows.sort(key=lambda row: row[0] // (len(q) // num_heads))
-    return torch.stack([x for _, x in rows])

@@ -1,4 +1,4 @@
-"""Cases, properties and correct variants of ``mha-split_heads``."""
+"""Cases and properties of ``mha-split_heads``."""
 
 from collections.abc import Iterator
 
@@ -85,66 +85,3 @@ exercise = Exercise(
         "contiguous strides": is_view,
     },
 )
-
-
-@exercise.equivalent("view and permute, spelt out")
-def _permute(x, num_heads):
-    *lead, length, size = x.shape
-    cut = x.reshape(*lead, length, num_heads, size // num_heads)
-    n = len(lead)
-    return cut.permute(*range(n), n + 1, n, n + 2).contiguous()
-
-
-@exercise.equivalent("chunks, stacked")
-def _chunks(x, num_heads):
-    return torch.stack(x.chunk(num_heads, -1), -3)
-
-
-@exercise.equivalent("slices, one head at a time")
-def _slices(x, num_heads):
-    d = x.shape[-1] // num_heads
-    heads = [x[..., h * d : (h + 1) * d] for h in range(num_heads)]
-    return torch.stack(heads, dim=-3)
-
-
-@exercise.equivalent("filled in place")
-def _filled(x, num_heads):
-    d = x.shape[-1] // num_heads
-    out = x.new_empty(*x.shape[:-2], num_heads, x.shape[-2], d)
-    for h in range(num_heads):
-        out[..., h, :, :] = x[..., h * d : (h + 1) * d]
-    return out
-
-
-@exercise.equivalent("an index")
-def _index(x, num_heads):
-    features = torch.arange(x.shape[-1]).view(num_heads, 1, -1)
-    tokens = torch.arange(x.shape[-2]).view(1, -1, 1)
-    return x[..., tokens, features]
-
-
-@exercise.equivalent("movedim")
-def _movedim(x, num_heads):
-    return x.unflatten(-1, (num_heads, -1)).movedim(-2, -3)
-
-
-@exercise.equivalent("windows of the features")
-def _unfold(x, num_heads):
-    d = x.shape[-1] // num_heads
-    return x.unfold(-1, d, d).transpose(-3, -2)
-
-
-@exercise.equivalent("strides")
-def _strides(x, num_heads):
-    d = x.shape[-1] // num_heads
-    *lead, token, feature = x.stride()
-    shape = (*x.shape[:-2], num_heads, x.shape[-2], d)
-    stride = (*lead, d * feature, token, feature)
-    return torch.as_strided(x, shape, stride, x.storage_offset())
-
-
-@exercise.equivalent("one sequence at a time")
-def _sequences(x, num_heads):
-    if x.dim() > 2:
-        return torch.stack([_sequences(one, num_heads) for one in x])
-    return x.reshape(len(x), num_heads, -1).permute(1, 0, 2)

@@ -1,4 +1,4 @@
-"""Cases, properties and correct variants of ``pos-alibi_bias``."""
+"""Cases and properties of ``pos-alibi_bias``."""
 
 from collections.abc import Iterator
 
@@ -92,44 +92,3 @@ exercise = Exercise(
         "contiguous strides": is_view,
     },
 )
-
-
-@exercise.equivalent("einsum")
-def _einsum(num_heads, query_positions, key_positions):
-    distance = torch.cdist(
-        query_positions[:, None].float(), key_positions[:, None].float()
-    )
-    slopes = positions.alibi_slopes(num_heads)
-    return torch.einsum("h,ls->hls", slopes, -distance)
-
-
-@exercise.equivalent("head by head")
-def _loop(num_heads, query_positions, key_positions):
-    L, S = len(query_positions), len(key_positions)
-    out = torch.empty(num_heads, L, S)
-    for h, slope in enumerate(positions.alibi_slopes(num_heads).tolist()):
-        for i in range(L):
-            out[h, i] = -slope * (key_positions - query_positions[i]).abs()
-    return out
-
-
-@exercise.equivalent("the larger minus the smaller")
-def _larger(num_heads, query_positions, key_positions):
-    q, k = query_positions[:, None], key_positions[None, :]
-    near = torch.minimum(q, k) - torch.maximum(q, k)  # minus the distance
-    return positions.alibi_slopes(num_heads).view(-1, 1, 1) * near
-
-
-@exercise.equivalent("min with its own negative")
-def _min(num_heads, query_positions, key_positions):
-    gap = (key_positions - query_positions.unsqueeze(-1)).float()  # (L, S)
-    slopes = positions.alibi_slopes(num_heads)
-    return torch.stack([slope * torch.minimum(gap, -gap) for slope in slopes])
-
-
-@exercise.equivalent("an outer product, reshaped")
-def _outer(num_heads, query_positions, key_positions):
-    gap = torch.subtract(query_positions[:, None], key_positions[None])
-    flat = gap.abs().neg().flatten().float()
-    slopes = positions.alibi_slopes(num_heads)
-    return torch.outer(slopes, flat).reshape(-1, *gap.shape)

@@ -1,9 +1,8 @@
-"""Cases, properties and correct variants of ``pos-permutation_test``."""
+"""Cases and properties of ``pos-permutation_test``."""
 
 from collections.abc import Iterator
 
 import torch
-import torch.nn.functional as F
 from torch import Generator, Tensor
 
 from attn.exercises.spec import Case, Exercise, Property
@@ -88,45 +87,3 @@ exercise = Exercise(
         "contiguous strides": is_view,
     },
 )
-
-
-@exercise.equivalent("the inverse by argsort")
-def _argsort(out, shuffled, order):
-    change = shuffled.index_select(-2, torch.argsort(order)) - out
-    return change.square().sum(-1).sqrt() / out.square().sum(-1).sqrt()
-
-
-@exercise.equivalent("token by token")
-def _loop(out, shuffled, order):
-    found = torch.zeros(out.shape[:-1])
-    for row, token in enumerate(order.tolist()):
-        one, two = out[..., token, :], shuffled[..., row, :]
-        found[..., token] = (
-            torch.dist(one, two)
-            if one.dim() == 1
-            else ((one - two).norm(dim=-1))
-        )
-        found[..., token] /= one.norm(dim=-1)
-    return found
-
-
-@exercise.equivalent("a permutation matrix")
-def _matrix(out, shuffled, order):
-    move = F.one_hot(order).to(out.dtype)  # row i: which token it is
-    return (move.T @ shuffled - out).norm(dim=-1) / out.norm(dim=-1)
-
-
-@exercise.equivalent("compared where they went, then put back")
-def _there(out, shuffled, order):
-    first = out[..., order, :]
-    change = (shuffled - first).norm(dim=-1) / first.norm(dim=-1)
-    return torch.empty_like(change).index_copy(-1, order, change)
-
-
-@exercise.equivalent("scattered")
-def _scatter(out, shuffled, order):
-    index = order[:, None].expand(shuffled.shape)
-    back = torch.zeros_like(out).scatter(-2, index, shuffled)
-    return torch.linalg.vector_norm(back - out, dim=-1).div(
-        torch.linalg.vector_norm(out, dim=-1)
-    )

@@ -1,6 +1,5 @@
-"""Cases, properties and correct variants of ``pos-sinusoidal``."""
+"""Cases and properties of ``pos-sinusoidal``."""
 
-import math
 from collections.abc import Iterator
 
 import torch
@@ -81,47 +80,3 @@ exercise = Exercise(
         "weight = 1": lambda c: argument(c, 2, "base") not in (None, 10000.0),
     },
 )
-
-
-@exercise.equivalent("exp of a logarithm, as it is usually written")
-def _exp(seq_len, dim, base=10000.0):
-    position = torch.arange(seq_len, dtype=torch.float32).unsqueeze(1)
-    step = torch.exp(torch.arange(0, dim, 2) * (-math.log(base) / dim))
-    table = torch.zeros(seq_len, dim)
-    table[:, 0::2] = torch.sin(position * step)
-    table[:, 1::2] = torch.cos(position * step[: dim // 2])
-    return table
-
-
-@exercise.equivalent("one entry at a time")
-def _entries(seq_len, dim, base=10000.0):
-    waves = (math.sin, math.cos)
-    rows = [
-        [waves[c % 2](m / base ** ((c - c % 2) / dim)) for c in range(dim)]
-        for m in range(seq_len)
-    ]
-    return torch.tensor(rows)
-
-
-@exercise.equivalent("a cosine is a sine a quarter turn later")
-def _quarter(seq_len, dim, base=10000.0):
-    column = torch.arange(dim)
-    wavelength = base ** ((column // 2 * 2).double() / dim)
-    angle = torch.arange(seq_len).double()[:, None] / wavelength
-    return (angle + column % 2 * (math.pi / 2)).sin().float()
-
-
-@exercise.equivalent("stacked pairs, the last cosine cut off")
-def _stacked(seq_len, dim, base=10000.0):
-    i = torch.arange((dim + 1) // 2, dtype=torch.float64)
-    angle = torch.outer(torch.arange(seq_len).double(), base ** (-2 * i / dim))
-    pairs = torch.stack([angle.sin(), angle.cos()], dim=-1)
-    return pairs.flatten(1)[:, :dim].float()
-
-
-@exercise.equivalent("complex numbers, turned")
-def _complex(seq_len, dim, base=10000.0):
-    i = torch.arange((dim + 1) // 2, dtype=torch.float64)
-    angle = torch.arange(seq_len)[:, None] * base ** (-2 * i / dim)
-    turned = torch.polar(torch.ones_like(angle), angle)
-    return torch.view_as_real(turned).flip(-1).flatten(1)[:, :dim].float()

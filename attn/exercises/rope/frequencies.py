@@ -1,6 +1,5 @@
-"""Cases, properties and correct variants of ``rope-frequencies``."""
+"""Cases and properties of ``rope-frequencies``."""
 
-import math
 from collections.abc import Iterator
 
 import torch
@@ -69,43 +68,3 @@ exercise = Exercise(
         "weight = 1": lambda c: argument(c, 1, "base") not in (None, 10000.0),
     },
 )
-
-
-@exercise.equivalent("one over a power")
-def _one_over(head_dim, base=10000.0):
-    exponent = torch.arange(0, head_dim, 2, dtype=torch.float32) / head_dim
-    return 1.0 / (base**exponent)
-
-
-@exercise.equivalent("exp of a logarithm")
-def _exp(head_dim, base=10000.0):
-    i = torch.arange(head_dim // 2)
-    return torch.exp(-math.log(base) * 2 * i / head_dim)
-
-
-@exercise.equivalent("a list of Python numbers")
-def _list(head_dim, base=10000.0):
-    pairs = range(head_dim // 2)
-    return torch.tensor([base ** (-2 * i / head_dim) for i in pairs])
-
-
-@exercise.equivalent("in float64, rounded once")
-def _double(head_dim, base=10000.0):
-    i = torch.arange(0, head_dim, 2, dtype=torch.float64)
-    wide = torch.tensor(base, dtype=torch.float64)
-    return torch.pow(wide, -i / head_dim).to(torch.float32)
-
-
-@exercise.equivalent("logspace")
-def _logspace(head_dim, base=10000.0):
-    n = head_dim // 2
-    last = -2 * (n - 1) / head_dim
-    return torch.logspace(0, last, n, base=base, dtype=torch.float64).float()
-
-
-@exercise.equivalent("a running product")
-def _running(head_dim, base=10000.0):
-    step = base ** (-2 / head_dim)
-    steps = torch.full((head_dim // 2,), step, dtype=torch.float64)
-    steps[0] = 1.0
-    return steps.cumprod(0).float()

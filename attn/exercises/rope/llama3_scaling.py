@@ -1,7 +1,7 @@
-"""Cases, properties and correct variants of ``rope-llama3_scaling``."""
+"""Cases and properties of ``rope-llama3_scaling``."""
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import torch
 from torch import Generator, Tensor
@@ -91,57 +91,3 @@ exercise = Exercise(
         "weight = 1": lambda c: argument(c, 1, "factor") not in (None, 8),
     },
 )
-
-
-def _right(style: str) -> Callable:
-    """Record ``scale(inv_freq, factor, low, high, context)``."""
-
-    def record(scale: Callable) -> Callable:
-        def llama3_scaling(
-            inv_freq,
-            factor=8.0,
-            low_freq_factor=1.0,
-            high_freq_factor=4.0,
-            original_max_position_embeddings=8192,
-        ):
-            bounds = low_freq_factor, high_freq_factor
-            context = original_max_position_embeddings
-            return scale(inv_freq, factor, *bounds, context)
-
-        return exercise.equivalent(style)(llama3_scaling)
-
-    return record
-
-
-@_right("three zones, as in transformers")
-def _zones(inv_freq, factor, low, high, context):
-    wavelen = 2 * math.pi / inv_freq
-    out = torch.where(wavelen > context / low, inv_freq / factor, inv_freq)
-    smooth = (context / wavelen - low) / (high - low)
-    mixed = (1 - smooth) * out / factor + smooth * out
-    middle = ~(wavelen < context / high) & ~(wavelen > context / low)
-    return torch.where(middle, mixed, out)
-
-
-@_right("a factor for each pair")
-def _factor(inv_freq, factor, low, high, context):
-    turns = context / (2 * torch.pi / inv_freq)
-    s = torch.clamp((turns - low) / (high - low), min=0.0, max=1.0)
-    return inv_freq * (s + (1 - s) / factor)
-
-
-@_right("lerp")
-def _lerp(inv_freq, factor, low, high, context):
-    turns = inv_freq.double() * context / (2 * math.pi)
-    s = ((turns - low) / (high - low)).clip(0, 1).to(inv_freq.dtype)
-    return torch.lerp(inv_freq / factor, inv_freq, s)
-
-
-@_right("Python numbers")
-def _numbers(inv_freq, factor, low, high, context):
-    out = []
-    for f in inv_freq.tolist():
-        s = (context * f / (2 * math.pi) - low) / (high - low)
-        s = min(max(s, 0.0), 1.0)
-        out.append((1 - s) * f / factor + s * f)
-    return torch.tensor(out, dtype=inv_freq.dtype)

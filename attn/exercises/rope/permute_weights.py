@@ -1,4 +1,4 @@
-"""Cases, properties and correct variants of ``rope-permute_weights``."""
+"""Cases and properties of ``rope-permute_weights``."""
 
 from collections.abc import Iterator
 
@@ -78,44 +78,3 @@ exercise = Exercise(
         "contiguous strides": is_view,
     },
 )
-
-
-@exercise.equivalent("an index")
-def _index(weight, num_heads):
-    size = weight.shape[0] // num_heads
-    one = torch.cat([torch.arange(0, size, 2), torch.arange(1, size, 2)])
-    start = torch.arange(num_heads)[:, None] * size
-    return weight[(start + one).flatten()]
-
-
-@exercise.equivalent("as in the conversion script of transformers")
-def _view(weight, num_heads):
-    rows, rest = weight.shape[0], weight.shape[1:]
-    cut = weight.reshape(num_heads, rows // num_heads // 2, 2, *rest)
-    return cut.transpose(1, 2).reshape(rows, *rest)
-
-
-@exercise.equivalent("head by head")
-def _heads(weight, num_heads):
-    parts = []
-    for head in weight.chunk(num_heads):
-        parts += [head[0::2], head[1::2]]
-    return torch.cat(parts)
-
-
-@exercise.equivalent("row by row")
-def _rows(weight, num_heads):
-    size = len(weight) // num_heads
-    rows = []
-    for h in range(num_heads):
-        rows += [weight[h * size + i] for i in range(0, size, 2)]
-        rows += [weight[h * size + i] for i in range(1, size, 2)]
-    return torch.stack(rows)
-
-
-@exercise.equivalent("a permutation matrix")
-def _matrix(weight, num_heads):
-    size = len(weight) // num_heads
-    order = torch.arange(size).view(-1, 2).T.flatten()
-    swap = torch.block_diag(*[torch.eye(size)[order]] * num_heads)
-    return swap.to(weight.dtype) @ weight

@@ -1,6 +1,5 @@
-"""Cases, properties and correct variants of ``rope-yarn_scaling``."""
+"""Cases and properties of ``rope-yarn_scaling``."""
 
-import math
 from collections.abc import Iterator
 
 import torch
@@ -91,64 +90,3 @@ exercise = Exercise(
         "weight = 1": lambda c: c.args[2] != 1 and len(c.args) > 4,
     },
 )
-
-
-@exercise.equivalent("as in the authors' code")
-def _authors(head_dim, base, factor, context, beta_fast=32.0, beta_slow=1.0):
-    def find(rotations):
-        return (head_dim * math.log(context / (rotations * 2 * math.pi))) / (
-            2 * math.log(base)
-        )
-
-    low = max(math.floor(find(beta_fast)), 0)
-    high = min(math.ceil(find(beta_slow)), head_dim - 1)
-    powers = base ** (torch.arange(0, head_dim, 2).float() / head_dim)
-    extrapolated, interpolated = 1.0 / powers, 1.0 / (factor * powers)
-    ramp = (torch.arange(head_dim // 2).float() - low) / (high - low)
-    keep = 1 - torch.clamp(ramp, 0, 1)
-    inv_freq = interpolated * (1 - keep) + extrapolated * keep
-    scale = 1.0 if factor <= 1 else 0.1 * math.log(factor) + 1.0
-    return inv_freq, scale
-
-
-def _bounds(head_dim, base, context, *betas):
-    low, high = (
-        head_dim * math.log(context / (2 * math.pi * n)) / (2 * math.log(base))
-        for n in betas
-    )
-    return max(math.floor(low), 0), min(math.ceil(high), head_dim - 1)
-
-
-@exercise.equivalent("pair by pair")
-def _pairs(head_dim, base, factor, context, beta_fast=32.0, beta_slow=1.0):
-    low, high = _bounds(head_dim, base, context, beta_fast, beta_slow)
-    out = []
-    for i in range(head_dim // 2):
-        theta = base ** (-2 * i / head_dim)
-        share = min(max((i - low) / (high - low), 0), 1)
-        out.append(theta * (1 - share + share / factor))
-    return torch.tensor(out), 1 + math.log(factor) / 10
-
-
-@exercise.equivalent("lerp, and a list for the result")
-def _lerp(head_dim, base, factor, context, beta_fast=32.0, beta_slow=1.0):
-    low, high = _bounds(head_dim, base, context, beta_fast, beta_slow)
-    i = torch.arange(head_dim // 2, dtype=torch.float64)
-    theta = base ** (-2 * i / head_dim)
-    ramp = ((i - low) / (high - low)).clip(0.0, 1.0)
-    mixed = torch.lerp(theta, theta / factor, ramp)
-    return [mixed.float(), torch.tensor(0.1 * math.log(factor) + 1)]
-
-
-@exercise.equivalent("logarithms of another base")
-def _log2(head_dim, base, factor, context, beta_fast=32.0, beta_slow=1.0):
-    def number(n):
-        ratio = math.log2(context / (2 * math.pi * n)) / math.log2(base)
-        return ratio * head_dim / 2
-
-    low = max(math.floor(number(beta_fast)), 0)
-    high = min(math.ceil(number(beta_slow)), head_dim - 1)
-    ramp = ((torch.arange(head_dim // 2) - low) / (high - low)).clamp(0, 1)
-    inv_freq = rope_frequencies(head_dim, base).inv_freq
-    mixed = (1 - ramp) * inv_freq + ramp * inv_freq / factor
-    return mixed, 0.1 * math.log(factor) + 1

@@ -1,6 +1,5 @@
-"""Cases, properties and correct variants of ``sdp-SelfAttention``."""
+"""Cases and properties of ``sdp-SelfAttention``."""
 
-import math
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -22,10 +21,9 @@ class SelfAttention(nn.Module):
         self.k_proj = nn.Linear(embed_dim, head_dim, bias=False)
         self.v_proj = nn.Linear(embed_dim, head_dim, bias=False)
 
-    attend = staticmethod(functional.scaled_dot_product_attention)
-
     def forward(self, x: Tensor) -> Tensor:
-        return self.attend(self.q_proj(x), self.k_proj(x), self.v_proj(x))
+        q, k, v = self.q_proj(x), self.k_proj(x), self.v_proj(x)
+        return functional.scaled_dot_product_attention(q, k, v)
 
 
 def _cases(g: Generator) -> Iterator[Case]:
@@ -105,65 +103,3 @@ exercise = Exercise(
         "contiguous strides": is_view,
     },
 )
-
-
-@exercise.equivalent("einsum, the query scaled")
-class _Einsum(SelfAttention):
-    @staticmethod
-    def attend(q, k, v):
-        q = q * q.size(-1) ** -0.5
-        weights = torch.einsum("...id,...jd->...ij", q, k).softmax(-1)
-        return torch.einsum("...ij,...jd->...id", weights, v)
-
-
-@exercise.equivalent("token by token")
-class _Tokens(SelfAttention):
-    @staticmethod
-    def attend(q, k, v):
-        rows = []
-        for i in range(q.shape[-2]):
-            scores = (q[..., i, None, :] * k).sum(-1) / q.shape[-1] ** 0.5
-            rows.append((scores.softmax(-1)[..., None] * v).sum(-2))
-        return torch.stack(rows, -2)
-
-
-@exercise.equivalent("the weights used as matrices, softmax by hand")
-class _Matrices(nn.Module):
-    def __init__(self, embed_dim, head_dim, dropout=0.0):
-        super().__init__()
-        for name in ("v_proj", "k_proj", "q_proj"):
-            layer = nn.Linear(embed_dim, head_dim, bias=False)
-            setattr(self, name, layer)
-        self.scale = 1 / head_dim**0.5
-        self.dropout = nn.Dropout(dropout)
-
-    def forward(self, x):
-        wq, wk = self.q_proj.weight, self.k_proj.weight
-        scores = x @ (wq.T @ wk) @ x.transpose(-2, -1) * self.scale
-        exps = (scores - scores.amax(-1, keepdim=True).detach()).exp()
-        weights = self.dropout(exps / exps.sum(-1, keepdim=True))
-        return self.v_proj(weights @ x)
-
-
-@exercise.equivalent("the three maps as one product")
-class _Packed(SelfAttention):
-    def forward(self, x):
-        layers = self.q_proj, self.k_proj, self.v_proj
-        packed = torch.cat([layer.weight for layer in layers])  # (3D, E)
-        q, k, v = (x @ packed.T).chunk(3, -1)
-        scores = q.div(math.sqrt(q.shape[-1])) @ k.transpose(-2, -1)
-        return torch.softmax(scores, -1).matmul(v)
-
-
-@exercise.equivalent("all leading axes flattened, a scale buffer, bmm")
-class _Flattened(SelfAttention):
-    def __init__(self, embed_dim, head_dim):
-        super().__init__(embed_dim, head_dim)
-        self.register_buffer("scale", torch.tensor(head_dim**-0.5))
-
-    def forward(self, tokens):
-        flat = tokens.reshape(-1, *tokens.shape[-2:])
-        k, v = self.k_proj(flat), self.v_proj(flat)
-        scores = torch.bmm(self.q_proj(flat) * self.scale, k.transpose(1, 2))
-        out = torch.bmm(nn.functional.softmax(scores, dim=2), v)
-        return out.view(*tokens.shape[:-1], out.shape[-1])

@@ -1,10 +1,8 @@
-"""Cases, properties and correct variants of ``sdp-attention``."""
+"""Cases and properties of ``sdp-attention``."""
 
-import math
 from collections.abc import Iterator
 
 import torch
-import torch.nn.functional as F
 from torch import Generator
 
 from attn import functional
@@ -98,82 +96,3 @@ exercise = Exercise(
         "contiguous strides": is_view,
     },
 )
-
-
-def _factor(query, scale):
-    return query.shape[-1] ** -0.5 if scale is None else scale
-
-
-@exercise.equivalent("einsum")
-def _einsum(query, key, value, scale=None):
-    scale = 1 / math.sqrt(key.size(-1)) if scale is None else scale
-    scores = torch.einsum("...ld,...sd->...ls", query, key) * scale
-    return torch.einsum("...ls,...sv->...lv", scores.softmax(dim=-1), value)
-
-
-@exercise.equivalent("transpose, the query scaled, softmax by hand")
-def _by_hand(query, key, value, scale=None):
-    q = query * _factor(query, scale)
-    scores = torch.matmul(q, key.transpose(-2, -1))
-    exps = torch.exp(scores - scores.max(-1, keepdim=True).values)
-    return torch.matmul(exps, value) / exps.sum(-1, keepdim=True)
-
-
-@exercise.equivalent("flattened to three axes and bmm")
-def _bmm(query, key, value, scale=None):
-    q, k, v = (x.reshape(-1, *x.shape[-2:]) for x in (query, key, value))
-    scores = torch.bmm(q, k.permute(0, 2, 1)).mul_(_factor(query, scale))
-    out = torch.bmm(F.softmax(scores, 2), v)
-    return out.reshape(*query.shape[:-1], value.shape[-1])
-
-
-@exercise.equivalent("keys down, queries across")
-def _transposed(query, key, value, scale=None):
-    scores = key @ query.mT * _factor(query, scale)  # (..., S, L)
-    return (value.mT @ scores.softmax(-2)).mT
-
-
-@exercise.equivalent("one query at a time")
-def _row_by_row(query, key, value, scale=None):
-    rows = []
-    for i in range(query.shape[-2]):
-        products = query[..., i : i + 1, :] * key  # (..., S, D)
-        weights = (products.sum(-1) * _factor(query, scale)).softmax(-1)
-        rows.append((weights[..., None] * value).sum(-2))
-    return torch.stack(rows, -2)
-
-
-@exercise.equivalent("one sequence at a time, by calling itself")
-def _recursive(query, key, value, scale=None):
-    if query.dim() == 2:
-        scores = query.mm(key.t()) * _factor(query, scale)
-        return scores.softmax(1).mm(value)
-    parts = zip(query, key, value, strict=True)
-    return torch.stack([_recursive(*part, scale) for part in parts])
-
-
-@exercise.equivalent("vmap over the leading axes")
-def _vmap(query, key, value, scale=None):
-    def one(q, k, v):
-        return torch.softmax(q @ k.T * _factor(q, scale), 1) @ v
-
-    for _ in query.shape[:-2]:
-        one = torch.vmap(one)
-    return one(query, key, value)
-
-
-@exercise.equivalent("one pass over the keys, in float32 or float64")
-def _online(query, key, value, scale=None):
-    dtype = torch.promote_types(query.dtype, torch.float32)
-    q, k, v = (x.to(dtype) for x in (query, key, value))
-    q = q * _factor(query, scale)
-    top = torch.full_like(q[..., :1], -math.inf)
-    total, out = torch.zeros_like(top), 0.0
-    for j in range(key.shape[-2]):
-        score = (q * k[..., j : j + 1, :]).sum(-1, keepdim=True)
-        new = torch.maximum(top, score)
-        shrink, weight = (top - new).exp(), (score - new).exp()
-        total = total * shrink + weight
-        out = out * shrink + weight * v[..., j : j + 1, :]
-        top = new
-    return (out / total).to(query.dtype)

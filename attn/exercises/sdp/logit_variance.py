@@ -1,8 +1,7 @@
-"""Cases, properties and correct variants of ``sdp-logit_variance``."""
+"""Cases and properties of ``sdp-logit_variance``."""
 
 import math
 from collections.abc import Iterator
-from statistics import variance
 
 import torch
 from torch import Generator, Tensor
@@ -65,42 +64,3 @@ exercise = Exercise(
         "contiguous strides": is_view,
     },
 )
-
-
-@exercise.equivalent("einsum, 0-dim tensors")
-def _einsum(query, key):
-    dots = torch.einsum("nd,nd->n", query, key)
-    return dots.var(), torch.var(dots * query.size(1) ** -0.5)
-
-
-@exercise.equivalent("bmm, a list")
-def _bmm(query, key):
-    dots = torch.bmm(query[:, None], key[:, :, None]).flatten()
-    return [x.var().item() for x in (dots, dots / math.sqrt(key.shape[1]))]
-
-
-@exercise.equivalent("the diagonal of all pairs, the variance divided by D")
-def _diagonal(query, key):
-    var = float((query @ key.T).diagonal().var())
-    return var, var / query.shape[1]
-
-
-@exercise.equivalent("a loop, statistics from the standard library")
-def _loop(query, key):
-    dots = [float(q @ k) for q, k in zip(query, key, strict=True)]
-    root = math.sqrt(query.shape[1])
-    return variance(dots), variance(dot / root for dot in dots)
-
-
-@exercise.equivalent("var_mean of vecdot")
-def _var_mean(query, key):
-    before, _ = torch.var_mean(torch.linalg.vecdot(query, key))
-    return before, before / query.shape[-1]
-
-
-@exercise.equivalent("half of the factor on each side, a covariance")
-def _covariance(q, k):
-    root = q.shape[1] ** -0.25
-    before = torch.cov((q * k).sum(1))
-    after = torch.cov(((q * root) * (k * root)).sum(1))
-    return before.item(), after.item()

@@ -1,4 +1,4 @@
-"""Cases, properties and correct variants of ``sdp-softmax``."""
+"""Cases and properties of ``sdp-softmax``."""
 
 import math
 from collections.abc import Iterator
@@ -123,61 +123,3 @@ exercise = Exercise(
         "contiguous strides": is_view,
     },
 )
-
-
-@exercise.equivalent("logsumexp")
-def _logsumexp(x, dim=-1):
-    return (x - torch.logsumexp(x, dim, keepdim=True)).exp()
-
-
-@exercise.equivalent("in place on a clone, in float32")
-def _in_place(x, dim=-1):
-    y = x.clone().float()
-    y -= y.max(dim, keepdim=True).values
-    y = y.exp()
-    return y.div(y.sum(dim=dim, keepdim=True)).type_as(x)
-
-
-@exercise.equivalent("dim moved to the end, unsqueeze")
-def _moved(x, dim=-1):
-    y = x.movedim(dim, -1)
-    exps = torch.exp(y - y.max(-1)[0].unsqueeze(-1))
-    return (exps / exps.sum(-1)[..., None]).movedim(-1, dim)
-
-
-@exercise.equivalent("powers of two with log2(e)")
-def _powers(x, dim=-1):
-    y = (x.float() - x.float().amax(dim, True).detach()) * 1.4426950408889634
-    return (2.0**y / (2.0**y).sum(dim, True)).to(x.dtype)
-
-
-@exercise.equivalent("slice by slice")
-def _slices(x, dim=-1):
-    def one(row):
-        exps = [torch.exp(score - row.max()) for score in row]
-        return torch.stack(exps) / sum(exps)
-
-    rows = x.movedim(dim, -1)
-    flat = rows.reshape(-1, rows.shape[-1])
-    out = torch.stack([one(row) for row in flat]).reshape(rows.shape)
-    return out.movedim(-1, dim)
-
-
-@exercise.equivalent("differences of all pairs")
-def _pairs(x, dim=-1):
-    y = x.float().movedim(dim, -1)
-    pairs = torch.exp(y[..., None, :] - y[..., :, None])  # exp(x_j - x_i)
-    pairs = torch.where(y[..., :, None] == -math.inf, math.inf, pairs)
-    return (1 / pairs.sum(-1)).movedim(-1, dim).to(x.dtype)
-
-
-@exercise.equivalent("one pass along the axis, rescaling as it goes")
-def _online(x, dim=-1):
-    top = torch.full_like(x.select(dim, 0), -math.inf)
-    total = torch.zeros_like(top)
-    for score in x.unbind(dim):
-        new = torch.maximum(top, score)
-        known = torch.where(new == -math.inf, 0.0, new)
-        total = total * (top - known).exp() + (score - known).exp()
-        top = new
-    return (x - top.unsqueeze(dim)).exp() / total.unsqueeze(dim)

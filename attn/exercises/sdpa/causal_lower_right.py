@@ -1,8 +1,7 @@
-"""Cases, properties and correct variants of ``sdpa-causal_lower_right``."""
+"""Cases and properties of ``sdpa-causal_lower_right``."""
 
 from collections.abc import Iterator
 
-import torch
 from torch import Generator, Tensor
 
 from attn import masks
@@ -63,58 +62,3 @@ exercise = Exercise(
         "L = S": lambda c: c.args[0] != c.args[1],
     },
 )
-
-
-@exercise.equivalent("positions, compared")
-def _positions(q_len, kv_len):
-    rows = torch.arange(kv_len - q_len, kv_len)
-    return torch.arange(kv_len)[None, :] <= rows[:, None]
-
-
-@exercise.equivalent("the last rows of a square")
-def _last_rows(q_len, kv_len):
-    size = max(q_len, kv_len)
-    square = torch.tril(torch.ones(size, size, dtype=torch.bool))
-    return square[size - q_len :, size - kv_len :]
-
-
-@exercise.equivalent("triu, rotated by 180 degrees")
-def _flipped(q_len, kv_len):
-    upper = torch.ones(q_len, kv_len).triu().flip(0, 1)
-    return upper > 0
-
-
-@exercise.equivalent("Python lists")
-def _lists(q_len, kv_len):
-    return torch.tensor(
-        [
-            [j - kv_len <= i - q_len for j in range(kv_len)]
-            for i in range(q_len)
-        ]
-    )
-
-
-@exercise.equivalent("what comes after, negated")
-def _negated(q_len, kv_len):
-    after = torch.full((q_len, kv_len), True).triu(kv_len - q_len + 1)
-    return torch.logical_not(after)
-
-
-@exercise.equivalent("row by row")
-def _rows(q_len, kv_len):
-    mask = torch.zeros(q_len, kv_len, dtype=torch.bool)
-    for i in range(q_len):
-        mask[i, : max(0, kv_len - q_len + i + 1)] = True
-    return mask
-
-
-@exercise.equivalent("all but the future")
-def _all_but(q_len, kv_len):
-    whole = torch.ones(q_len, kv_len, dtype=torch.bool)
-    return whole ^ whole.triu(kv_len - q_len + 1)
-
-
-@exercise.equivalent("a mesh of positions")
-def _mesh(q_len, kv_len):
-    i, j = torch.arange(q_len) + kv_len - q_len, torch.arange(kv_len)
-    return torch.ge(*torch.meshgrid(i, j, indexing="ij"))

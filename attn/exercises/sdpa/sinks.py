@@ -1,4 +1,4 @@
-"""Cases, properties and correct variants of ``sdpa-sinks``."""
+"""Cases and properties of ``sdpa-sinks``."""
 
 from collections.abc import Iterator
 
@@ -106,53 +106,3 @@ exercise = Exercise(
         "contiguous strides": is_view,
     },
 )
-
-
-@exercise.equivalent("a gate: sigmoid(lse - sink)")
-def _gate(scores, sinks):
-    dead = (scores == -torch.inf).all(-1, keepdim=True)
-    safe = scores.masked_fill(dead, 0.0)
-    lse = safe.logsumexp(-1, keepdim=True)
-    weights = safe.softmax(-1) * torch.sigmoid(lse - sinks[:, None, None])
-    return weights.masked_fill(dead, 0.0)
-
-
-@exercise.equivalent("the denominator by hand")
-def _by_hand(scores, sinks):
-    sink = sinks.view(-1, 1, 1)
-    top = torch.maximum(scores.amax(-1, keepdim=True), sink).detach()
-    exps = (scores - top).exp()
-    return exps / (exps.sum(-1, keepdim=True) + (sink - top).exp())
-
-
-@exercise.equivalent("exp of scores minus the log of the whole sum")
-def _logs(scores, sinks):
-    column = sinks[:, None, None].expand(*scores.shape[:-1], 1)
-    whole = torch.cat([scores, column], -1).logsumexp(-1, keepdim=True)
-    return (scores - whole).exp()
-
-
-@exercise.equivalent("the sink in front")
-def _front(scores, sinks):
-    column = sinks.reshape(-1, 1, 1).broadcast_to(*scores.shape[:-1], 1)
-    both = torch.cat((column, scores), dim=-1)
-    return torch.softmax(both, dim=-1)[..., 1:]
-
-
-@exercise.equivalent("head by head")
-def _heads(scores, sinks):
-    parts = []
-    for h, sink in enumerate(sinks):
-        head = scores[..., h, :, :]
-        column = sink.expand(*head.shape[:-1], 1)
-        parts.append(torch.cat([head, column], -1).softmax(-1)[..., :-1])
-    return torch.stack(parts, -3)
-
-
-@exercise.equivalent("a softmax by hand over all logits")
-def _softmax_by_hand(scores, sinks):
-    column = sinks.view(-1, 1, 1).expand(*scores.shape[:-1], 1)
-    logits = torch.cat([scores, column], -1)
-    exps = (logits - logits.max(-1, keepdim=True).values).exp()
-    weights = exps / exps.sum(-1, keepdim=True)
-    return weights.narrow(-1, 0, scores.shape[-1])

@@ -1,4 +1,4 @@
-"""Cases, properties and correct variants of ``sdpa-softcap``."""
+"""Cases and properties of ``sdpa-softcap``."""
 
 from collections.abc import Iterator
 
@@ -106,48 +106,3 @@ exercise = Exercise(
         "contiguous strides": is_view,
     },
 )
-
-
-@exercise.equivalent("from exp")
-def _exps(scores, cap, attn_mask=None):
-    squashed = 2 * torch.sigmoid(2 * scores / cap) - 1
-    return _mask(squashed * cap, attn_mask)
-
-
-@exercise.equivalent("where")
-def _where(scores, cap, attn_mask=None):
-    capped = (scores / cap).tanh() * cap
-    if attn_mask is not None:
-        capped = torch.where(attn_mask, capped, float("-inf"))
-    return capped
-
-
-@exercise.equivalent("a bias, added")
-def _bias(scores, cap, attn_mask=None):
-    if attn_mask is None:
-        attn_mask = torch.ones(scores.shape[-1], dtype=torch.bool)
-    bias = torch.zeros(attn_mask.shape).masked_fill(~attn_mask, -torch.inf)
-    return cap * torch.tanh(scores / cap) + bias
-
-
-@exercise.equivalent("in place on a copy")
-def _in_place(scores, cap, attn_mask=None):
-    out = scores.clone()
-    out = out.div(cap).tanh().mul(cap)
-    if attn_mask is not None:
-        masked = (~attn_mask).expand(out.shape)
-        out[masked] = -torch.inf
-    return out
-
-
-@exercise.equivalent("masked before and after")
-def _twice(scores, cap, attn_mask=None):
-    scores = _mask(scores, attn_mask)
-    safe = scores.masked_fill(scores == -torch.inf, 0.0)
-    return _mask(cap * torch.tanh(safe / cap), attn_mask)
-
-
-@exercise.equivalent("the logarithm of the mask, added")
-def _logarithm(scores, cap, attn_mask=None):
-    capped = (scores * (1.0 / cap)).tanh() * cap
-    return capped if attn_mask is None else capped + attn_mask.float().log()

@@ -1,10 +1,8 @@
-"""Cases, properties and variants of ``tfm-SwiGLU``."""
+"""Cases and properties of ``tfm-SwiGLU``."""
 
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Iterator
 
 import torch
-import torch.nn.functional as F
 from torch import Generator, Tensor
 
 from attn.exercises.spec import Case, Exercise, Property
@@ -106,55 +104,3 @@ exercise = Exercise(
         "contiguous strides": is_view,
     },
 )
-
-
-def _right(style: str) -> Callable:
-    """Record the layer with another ``forward(layer, x)``."""
-
-    def record(forward: Callable[[Any, Tensor], Tensor]) -> Callable:
-        class Layer(SwiGLU):
-            def forward(self, x):
-                return forward(self, x)
-
-        return exercise.equivalent(style)(Layer)
-
-    return record
-
-
-@_right("silu spelled out")
-def _sigmoid(layer, x):
-    gate = layer.gate_proj(x)
-    return layer.down_proj(gate * torch.sigmoid(gate) * layer.up_proj(x))
-
-
-@_right("gate and up in one product, cut by F.glu's way round")
-def _fused(layer, x):
-    both = torch.cat([layer.gate_proj.weight, layer.up_proj.weight])
-    gate, up = F.linear(x, both).chunk(2, dim=-1)
-    return layer.down_proj(up * F.silu(gate))
-
-
-@_right("matrices, and a division by 1 + exp")
-def _matrices(layer, x):
-    gate = x @ layer.gate_proj.weight.T
-    up = x @ layer.up_proj.weight.T
-    return (gate * up / (1 + torch.exp(-gate))) @ layer.down_proj.weight.T
-
-
-@_right("einsum")
-def _einsum(layer, x):
-    names = (layer.gate_proj.weight, layer.up_proj.weight)
-    gate, up = (torch.einsum("...e,fe->...f", x, w) for w in names)
-    hidden = torch.nn.SiLU()(gate).mul(up)
-    return torch.einsum("...f,ef->...e", hidden, layer.down_proj.weight)
-
-
-@_right("one hidden feature at a time")
-def _features(layer, x):
-    total = torch.zeros_like(x)
-    for i in range(layer.gate_proj.out_features):
-        gate = x @ layer.gate_proj.weight[i]
-        hidden = F.silu(gate) * (x @ layer.up_proj.weight[i])
-        column = layer.down_proj.weight[:, i]
-        total = total + hidden[..., None] * column
-    return total

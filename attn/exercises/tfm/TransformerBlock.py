@@ -1,16 +1,13 @@
-"""Cases, properties and variants of ``tfm-TransformerBlock``."""
+"""Cases and properties of ``tfm-TransformerBlock``."""
 
-import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Generator, Tensor, nn
 
 from attn import functional
-from attn.api import attention
 from attn.exercises.spec import Case, Exercise, Property
 from attn.exercises.tfm.rms_norm import _reference as rms_norm
 from attn.exercises.tfm.SwiGLU import SwiGLU
@@ -40,32 +37,19 @@ class TransformerBlock(nn.Module):
         self.feed_forward = SwiGLU(embed_dim, hidden_dim)
 
     def forward(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-        x = x + self.attend(
-            rms_norm(x, self.attention_norm, self.eps), cos, sin
+        h = rms_norm(x, self.attention_norm, self.eps)
+        q, k, v = (
+            m(h).unflatten(-1, (-1, self.head_dim)).transpose(1, 2)
+            for m in (self.q_proj, self.k_proj, self.v_proj)
         )
-        return x + self.feed_forward(
-            rms_norm(x, self.feed_forward_norm, self.eps)
-        )
-
-    def attend(self, h: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-        q, k, v = _heads(self, h)
         q, k = apply_rope(q, cos, sin), apply_rope(k, cos, sin)
         out = functional.scaled_dot_product_attention(
             q, k, v, is_causal=True, enable_gqa=True
         )
         assert isinstance(out, Tensor)
-        return _merge(self, out)
-
-
-def _heads(block: Any, h: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Project to queries, keys and values, ``(B, heads, L, D)``."""
-    maps = block.q_proj, block.k_proj, block.v_proj
-    q, k, v = (m(h).unflatten(-1, (-1, block.head_dim)) for m in maps)
-    return q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2)
-
-
-def _merge(block: Any, out: Tensor) -> Tensor:
-    return block.out_proj(out.transpose(1, 2).flatten(2))
+        x = x + self.out_proj(out.transpose(1, 2).flatten(2))
+        h = rms_norm(x, self.feed_forward_norm, self.eps)
+        return x + self.feed_forward(h)
 
 
 def _cases(g: Generator) -> Iterator[Case]:
@@ -190,87 +174,3 @@ exercise = Exercise(
         ),
     },
 )
-
-
-def _right(style: str) -> Callable:
-    """Record the block with another ``attend(block, h, cos, sin)``."""
-
-    def record(attend: Callable[..., Tensor]) -> Callable:
-        class Block(TransformerBlock):
-            def attend(self, h, cos, sin):
-                return attend(self, h, cos, sin)
-
-        return exercise.equivalent(style)(Block)
-
-    return record
-
-
-def _rotated(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    first, second = x.chunk(2, -1)
-    return x * cos + torch.cat([-second, first], -1) * sin
-
-
-@_right("PyTorch's own function, keys and values repeated")
-def _repeated(block, h, cos, sin):
-    q, k, v = _heads(block, h)
-    group = q.shape[1] // k.shape[1]
-    q, k = (apply_rope(y, cos, sin) for y in (q, k))
-    k, v = (y.repeat_interleave(group, 1) for y in (k, v))
-    out = F.scaled_dot_product_attention(q, k, v, is_causal=True)
-    return _merge(block, out)
-
-
-@_right("softmax by hand, the mask added, rotated by hand")
-def _by_hand(block, h, cos, sin):
-    q, k, v = _heads(block, h)
-    q, k = _rotated(q, cos, sin), _rotated(k, cos, sin)
-    q = q.unflatten(1, (k.shape[1], -1))  # (B, Hkv, G, L, D)
-    scores = q @ k.unsqueeze(2).mT / math.sqrt(block.head_dim)
-    future = torch.full(scores.shape[-2:], -math.inf).triu(1)
-    out = (scores + future).softmax(-1) @ v.unsqueeze(2)
-    return _merge(block, out.flatten(1, 2))
-
-
-@_right("a bool mask, and the queries scaled first")
-def _bool_mask(block, h, cos, sin):
-    q, k, v = _heads(block, h)
-    q, k = (apply_rope(y, cos[None], sin[None]) for y in (q, k))
-    L = h.shape[1]
-    at = torch.arange(L)
-    out = F.scaled_dot_product_attention(
-        q * block.head_dim**-0.5,
-        k,
-        v,
-        attn_mask=at[:, None] >= at,
-        scale=1.0,
-        enable_gqa=True,
-    )
-    return _merge(block, out)
-
-
-@_right("one product for the three projections")
-def _packed(block, h, cos, sin):
-    maps = block.q_proj, block.k_proj, block.v_proj
-    weight = torch.cat([m.weight for m in maps])
-    heads = F.linear(h, weight).unflatten(-1, (-1, block.head_dim))
-    sizes = [m.out_features // block.head_dim for m in maps]
-    q, k, v = heads.transpose(1, 2).split(sizes, dim=1)
-    q, k = (apply_rope(y, cos, sin) for y in (q, k))
-    out = attention(q, k, v, is_causal=True, enable_gqa=True)
-    return _merge(block, out)
-
-
-@_right("token by token, with the keys read so far")
-def _tokens(block, h, cos, sin):
-    q, k, v = _heads(block, h)
-    q, k = _rotated(q, cos, sin), _rotated(k, cos, sin)
-    rows = [
-        F.scaled_dot_product_attention(
-            q[:, :, i : i + 1],
-            k[:, :, : i + 1],
-            v[:, :, : i + 1],
-            enable_gqa=True,
-        )
-        for i in range(h.shape[1])
-    ]
-    return _merge(block, torch.cat(rows, 2))

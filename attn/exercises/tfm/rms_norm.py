@@ -1,4 +1,4 @@
-"""Cases, properties and correct variants of ``tfm-rms_norm``."""
+"""Cases and properties of ``tfm-rms_norm``."""
 
 from collections.abc import Iterator
 
@@ -121,56 +121,3 @@ exercise = Exercise(
         "cap = 50": lambda c: argument(c, 2, "eps") is not None,
     },
 )
-
-
-@exercise.equivalent("the length of the token, over the root of E")
-def _length(x, weight, eps=1e-6):
-    wide = x.float()
-    size = torch.linalg.vector_norm(wide, dim=-1, keepdim=True)
-    size = size / x.shape[-1] ** 0.5
-    root = torch.hypot(size, torch.tensor(eps**0.5))
-    return (wide / root * weight).to(x.dtype)
-
-
-@exercise.equivalent("token by token")
-def _tokens(x, weight, eps=1e-6):
-    rows = []
-    for token in x.to(torch.float32).reshape(-1, x.shape[-1]):
-        root = (token.dot(token) / token.numel() + eps) ** 0.5
-        rows.append(token * weight / root)
-    return torch.stack(rows).reshape(x.shape).to(x.dtype)
-
-
-@exercise.equivalent("in float64, the weight first")
-def _double(x, weight, eps=1e-6):
-    wide = x.double()
-    root = wide.pow(2).mean(dim=-1, keepdim=True).add(eps).sqrt()
-    return wide.mul(weight).div(root).type_as(x)
-
-
-@exercise.equivalent("einsum")
-def _einsum(x, weight, eps=1e-6):
-    wide = x.float()
-    square = torch.einsum("...e,...e->...", wide, wide) / wide.size(-1)
-    scale = 1 / torch.sqrt(square + eps)
-    return torch.einsum("...e,...,e->...e", wide, scale, weight.float()).to(
-        x.dtype
-    )
-
-
-@exercise.equivalent("scaled by the largest feature first")
-def _scaled(x, weight, eps=1e-6):
-    wide = x.float()
-    top = wide.detach().abs().amax(-1, keepdim=True).clamp(min=1e-12)
-    square = (wide / top).square().mean(-1, keepdim=True)
-    root = top * (square + eps / top.square()).sqrt()
-    return (wide / root * weight).to(x.dtype)
-
-
-@exercise.equivalent("rounded before weight, as in transformers' Llama")
-def _llama(x, weight, eps=1e-6):
-    wide = x.to(torch.float32)
-    variance = wide.pow(2).mean(-1, keepdim=True)
-    return (weight * (wide * torch.rsqrt(variance + eps)).to(x.dtype)).to(
-        x.dtype
-    )

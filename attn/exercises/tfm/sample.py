@@ -1,4 +1,4 @@
-"""Cases, properties and correct variants of ``tfm-sample``.
+"""Cases and properties of ``tfm-sample``.
 
 Answers that draw in another way draw other tokens. What is compared is how
 often each token comes in rows with the same logits; a share of the 2,000 or
@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Generator, Tensor
 
 from attn import nn
@@ -161,81 +160,3 @@ exercise = Exercise(
         "weight = 1": lambda c: c.args[1] not in (0, 1),
     },
 )
-
-
-def _right(style: str) -> Any:
-    """Record an answer that takes care of temperature 0 already."""
-
-    def record(draw: Any) -> Any:
-        def answer(
-            logits, temperature=1.0, top_k=None, top_p=None, generator=None
-        ):
-            if not temperature:
-                return logits.max(-1).indices
-            return draw(logits / temperature, top_k, top_p, generator)
-
-        return exercise.equivalent(style)(answer)
-
-    return record
-
-
-@_right("ranked once, drawn among the ranks, then looked up")
-def _ranks(logits, top_k, top_p, generator):
-    ranked, ids = torch.sort(logits, dim=-1, descending=True)
-    ranked, ids = ranked[:, :top_k], ids[:, :top_k]
-    p = F.softmax(ranked, dim=-1)
-    if top_p is not None:
-        drop = torch.zeros_like(p, dtype=torch.bool)
-        drop[:, 1:] = p.cumsum(-1)[:, :-1] >= top_p
-        p = p.masked_fill(drop, 0.0)
-    rank = torch.multinomial(p, num_samples=1, generator=generator)
-    return ids.gather(-1, rank).squeeze(-1)
-
-
-@_right("Gumbel noise and argmax")
-def _gumbel(logits, top_k, top_p, generator):
-    order = logits.argsort(-1, descending=True)
-    rank = order.argsort(-1)  # of each token
-    if top_k is not None:
-        logits = torch.where(rank < top_k, logits, -math.inf)
-    if top_p is not None:
-        p = logits.softmax(-1)
-        likelier = p[:, None, :] > p[:, :, None]  # (B, V, V)
-        before = (likelier * p[:, None]).sum(-1)
-        logits = torch.where(before < top_p, logits, -math.inf)
-    u = torch.rand(logits.shape, generator=generator)
-    return (logits - (-u.clamp_min(1e-12).log()).log()).argmax(-1)
-
-
-@_right("the point at which the cumulated probabilities pass a coin")
-def _inverse(logits, top_k, top_p, generator):
-    ascending, ids = logits.sort(-1)
-    p = ascending.softmax(-1)
-    V = logits.shape[-1]
-    if top_k is not None and top_k < V:
-        p[:, : V - top_k] = 0
-        p = p / p.sum(-1, keepdim=True)
-    if top_p is not None:
-        low = p.cumsum(-1) <= 1 - top_p
-        low[:, -1] = False
-        p[low] = 0
-        p = p / p.sum(-1, keepdim=True)
-    u = torch.rand(len(p), 1, generator=generator, dtype=p.dtype)
-    at = (p.cumsum(-1) < u).sum(-1, keepdim=True).clamp(max=V - 1)
-    return ids.gather(1, at)[:, 0]
-
-
-@_right("an exponential race, the threshold by kthvalue")
-def _race(logits, top_k, top_p, generator):
-    V = logits.shape[-1]
-    if top_k is not None and top_k < V:
-        least = logits.kthvalue(V - top_k + 1, dim=-1, keepdim=True).values
-        logits = logits + torch.zeros(()).where(logits >= least, -math.inf)
-    p = torch.softmax(logits, -1)
-    if top_p is not None:
-        ranked = p.sort(-1, descending=True).values
-        count = (ranked.cumsum(-1) - ranked < top_p).sum(-1, keepdim=True)
-        least = ranked.gather(-1, count - 1)
-        p = p * (p >= least)
-    wait = torch.empty_like(p).exponential_(generator=generator)
-    return (p / wait).argmax(-1)

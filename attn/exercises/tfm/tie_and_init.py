@@ -1,6 +1,5 @@
-"""Cases, properties and correct variants of ``tfm-tie_and_init``."""
+"""Cases and properties of ``tfm-tie_and_init``."""
 
-import math
 from collections.abc import Iterator, Mapping
 
 import torch
@@ -138,59 +137,3 @@ exercise = Exercise(
         ),
     },
 )
-
-
-@exercise.equivalent("a copy, changed entry by entry")
-def _entries(noise, num_layers, std=0.02):
-    out = dict(noise)
-    for name in out:
-        if out[name].ndim == 1:
-            out[name] = torch.ones(len(out[name]))
-        else:
-            out[name] = std * out[name]
-            if "out_proj" in name or "down_proj" in name:
-                out[name] = out[name] * (2 * num_layers) ** -0.5
-    return out | {"head.weight": out["embedding.weight"]}
-
-
-@exercise.equivalent("norms told by their names, filled")
-def _by_name(noise, num_layers, std=0.02):
-    out = {}
-    for name, x in noise.items():
-        if name.endswith("norm"):
-            out[name] = torch.full(x.shape, 1.0)
-        elif name != "head.weight":
-            writes = name.split(".")[-2] in ("out_proj", "down_proj")
-            out[name] = x.mul(std / math.sqrt(2 * num_layers if writes else 1))
-    out["head.weight"] = out["embedding.weight"]
-    return out
-
-
-@exercise.equivalent("a loop that skips the head, in place on clones")
-def _clones(noise, num_layers, std=0.02):
-    out = {name: x.clone() for name, x in noise.items()}
-    del out["head.weight"]
-    for name, x in out.items():
-        if x.dim() < 2:
-            out[name] = x * 0 + 1
-        elif name.endswith(ADDED):
-            x *= std
-            x /= math.sqrt(2) * math.sqrt(num_layers)
-        else:
-            x *= std
-    out["head.weight"] = out["embedding.weight"].view_as(noise["head.weight"])
-    return out
-
-
-@exercise.equivalent("torch.where for the sizes, one dict of factors")
-def _factors(noise, num_layers, std=0.02):
-    factor = {name: std for name, x in noise.items() if x.dim() == 2}
-    for name in list(factor):
-        if name.endswith(ADDED):
-            factor[name] = std * (2 * num_layers) ** -0.5
-    out = {
-        name: x * factor[name] if name in factor else torch.ones_like(x)
-        for name, x in noise.items()
-    }
-    out.update({"head.weight": out["embedding.weight"]})
-    return out

@@ -1,4 +1,4 @@
-"""Cases, properties and correct variants of ``why-causal_average``."""
+"""Cases and properties of ``why-causal_average``."""
 
 from collections.abc import Iterator
 
@@ -95,43 +95,3 @@ exercise = Exercise(
         "contiguous strides": is_view,
     },
 )
-
-
-@exercise.equivalent("a matrix of weights: ones below the diagonal")
-def _matrix(x):
-    L = x.shape[-2]
-    ones = torch.ones(L, L, dtype=x.dtype).tril()
-    return ones / ones.sum(-1, keepdim=True) @ x
-
-
-@exercise.equivalent("a loop, and a mean for each row")
-def _loop(x):
-    rows = [x[..., : i + 1, :].mean(-2) for i in range(x.shape[-2])]
-    return torch.stack(rows, -2)
-
-
-@exercise.equivalent("a running mean, corrected by each token")
-def _running(x):
-    mean, rows = torch.zeros_like(x[..., 0, :]), []
-    for n, token in enumerate(x.unbind(-2), 1):
-        mean = mean + (token - mean) / n
-        rows.append(mean)
-    return torch.stack(rows, dim=-2)
-
-
-@exercise.equivalent("the softmax of equal scores, the future at -inf")
-def _softmax(x):
-    L = x.shape[-2]
-    scores = torch.zeros(L, L, dtype=x.dtype)
-    future = torch.ones(L, L).triu(1).bool()
-    weights = scores.masked_fill(future, -torch.inf).softmax(-1)
-    return torch.einsum("ij,...je->...ie", weights, x)
-
-
-@exercise.equivalent("features before tokens, a sum carried along")
-def _carried(x):
-    total, rows = 0, []
-    for i in range(x.size(-2)):
-        total = total + x.select(-2, i)
-        rows.append(total / (i + 1))
-    return torch.stack(rows, -1).mT

@@ -1,4 +1,4 @@
-"""Cases, properties and correct variants of ``why-gradient_by_distance``."""
+"""Cases and properties of ``why-gradient_by_distance``."""
 
 import math
 from collections.abc import Iterator
@@ -97,64 +97,3 @@ exercise = Exercise(
         "contiguous strides": is_view,
     },
 )
-
-
-@exercise.equivalent("autograd, one feature of the last state at a time")
-def _autograd(states, weight):
-    L, E = states.shape
-    rows = torch.zeros(L, E, E, dtype=states.dtype)
-    for start in range(L):
-        first = states[start].clone().requires_grad_()
-        h = first
-        for t in range(start + 1, L):  # linear around the given states
-            slope = 1 - states[t] ** 2
-            h = slope * (weight @ h)
-        for e in range(E):
-            (rows[start, e],) = torch.autograd.grad(
-                h[e], first, retain_graph=True
-            )
-    return rows.flatten(1).norm(dim=1).flip(0)
-
-
-@exercise.equivalent("a stack of matrices, and einsum")
-def _einsum(states, weight):
-    steps = torch.einsum("te,ef->tef", 1 - states.square(), weight)
-    product = torch.eye(len(weight), dtype=weight.dtype)
-    norms = [torch.linalg.norm(product)]
-    for step in steps[1:].flip(0):
-        product = torch.einsum("ef,fg->eg", product, step)
-        norms.append(product.pow(2).sum().sqrt())
-    return torch.stack(norms)
-
-
-@exercise.equivalent("row by row, the chain rule from the end")
-def _rows(states, weight):
-    L, E = states.shape
-    grads = torch.eye(E, dtype=states.dtype)  # one row, one feature
-    out = torch.empty(L, dtype=states.dtype)
-    for d in range(L):
-        out[d] = torch.linalg.norm(grads)
-        grads = (grads * (1 - states[L - 1 - d] ** 2)) @ weight
-    return out
-
-
-@exercise.equivalent("forwards in time, from each state")
-def _forwards(states, weight):
-    norms = []
-    for start in reversed(range(len(states))):
-        moved = torch.eye(len(weight), dtype=states.dtype)
-        for h in states[start + 1 :]:
-            moved = (1 - h**2).unsqueeze(1) * (weight @ moved)
-        norms.append((moved * moved).sum() ** 0.5)
-    return torch.stack(norms)
-
-
-@exercise.equivalent("diagonal matrices and multi_dot")
-def _multi_dot(states, weight):
-    eye = torch.eye(len(weight), dtype=states.dtype)
-    steps = [eye, eye]
-    norms = [eye.norm()]
-    for h in states[1:].flip(0):
-        steps += [torch.diag(1 - h**2), weight]
-        norms.append(torch.linalg.multi_dot(steps).norm(p="fro"))
-    return torch.stack(norms)

@@ -1,6 +1,5 @@
-"""Cases, properties and correct variants of ``why-kernel_regression``."""
+"""Cases and properties of ``why-kernel_regression``."""
 
-import math
 from collections.abc import Iterator
 
 import torch
@@ -104,47 +103,3 @@ exercise = Exercise(
         "contiguous strides": is_view,
     },
 )
-
-
-@exercise.equivalent("the least distance subtracted, then exp")
-def _nearest(query, key, value, bandwidth):
-    gaps = query[:, None, :] - key[None]
-    squares = (gaps * gaps).sum(dim=2)
-    nearest = squares.min(dim=1, keepdim=True).values
-    exps = torch.exp((nearest - squares) / bandwidth**2 / 2)
-    return exps @ value / exps.sum(1, keepdim=True)
-
-
-@exercise.equivalent("cdist, without its shortcut through a product")
-def _cdist(query, key, value, bandwidth):
-    mode = "donot_use_mm_for_euclid_dist"
-    r = torch.cdist(query, key, compute_mode=mode) / bandwidth
-    return (-r * r / 2).softmax(dim=1) @ value
-
-
-@exercise.equivalent("feature by feature, logsumexp")
-def _features(query, key, value, bandwidth):
-    scores = torch.zeros(len(query), len(key), dtype=query.dtype)
-    for q, k in zip(query.unbind(1), key.unbind(1), strict=True):
-        scores = scores - (q[:, None] - k) ** 2
-    scores = scores / (2 * bandwidth * bandwidth)
-    total = torch.logsumexp(scores, 1, keepdim=True)
-    return (scores - total).exp() @ value
-
-
-@exercise.equivalent("everything measured in bandwidths first")
-def _units(query, key, value, bandwidth):
-    a, b = query / bandwidth, key / bandwidth
-    scores = -0.5 * torch.einsum("lsd,lsd->ls", a[:, None] - b, a[:, None] - b)
-    return torch.einsum("ls,sv->lv", scores.softmax(-1), value)
-
-
-@exercise.equivalent("in loops, a softmax for each query")
-def _loops(query, key, value, bandwidth):
-    rows = []
-    for q in query:
-        squares = torch.stack([((q - k) ** 2).sum() for k in key])
-        scores = squares * (-1 / (2 * math.pow(bandwidth, 2)))
-        shares = torch.softmax(scores, 0)
-        rows.append((shares[:, None] * value).sum(0))
-    return torch.stack(rows)

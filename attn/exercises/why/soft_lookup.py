@@ -1,4 +1,4 @@
-"""Cases, properties and correct variants of ``why-soft_lookup``."""
+"""Cases and properties of ``why-soft_lookup``."""
 
 from collections.abc import Iterator
 
@@ -109,40 +109,3 @@ exercise = Exercise(
         "contiguous strides": is_view,
     },
 )
-
-
-@exercise.equivalent("einsum, the query divided")
-def _einsum(query, key, value, temperature=1.0):
-    scores = torch.einsum("...ld,...sd->...ls", query / temperature, key)
-    return torch.einsum("...ls,...sv->...lv", scores.softmax(-1), value)
-
-
-@exercise.equivalent("exp of what is left when the largest is subtracted")
-def _exp(query, key, value, temperature=1.0):
-    scores = torch.matmul(query, key.transpose(-2, -1))
-    top = scores.amax(dim=-1, keepdim=True)
-    exps = ((scores - top) / temperature).exp()
-    return exps @ value / exps.sum(dim=-1, keepdim=True)
-
-
-@exercise.equivalent("keys down, queries across, transposed at the end")
-def _transposed(query, key, value, temperature=1.0):
-    scores = key @ query.mT / temperature  # (..., S, L)
-    return (value.mT @ scores.softmax(-2)).mT
-
-
-@exercise.equivalent("one query at a time")
-def _loop(query, key, value, temperature=1.0):
-    rows = []
-    for q in query.unbind(-2):
-        scores = (key * q.unsqueeze(-2)).sum(-1).div(temperature)
-        weights = torch.softmax(scores, dim=-1)
-        rows.append((weights.unsqueeze(-1) * value).sum(-2))
-    return torch.stack(rows, dim=-2)
-
-
-@exercise.equivalent("log_softmax, broadcasting")
-def _log(query, key, value, temperature=1.0):
-    scores = (query[..., :, None, :] * key[..., None, :, :]).sum(-1)
-    logs = torch.log_softmax(scores / temperature, -1)
-    return (logs.exp()[..., None] * value[..., None, :, :]).sum(-2)

@@ -20,7 +20,7 @@ def use_of_the_package(exercise: Exercise, answer: Any) -> str | None:
     answer = _plain(answer)
     module = _home(answer)
     if module.startswith("attn.exercises"):
-        return None  # a mistake or an equivalent, under test
+        return None  # a mistake or a right answer, under test
     if _is_ours(module):
         return (
             f"{exercise.name} is {module}'s own: write it yourself, in the "

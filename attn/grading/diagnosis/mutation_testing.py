@@ -55,7 +55,8 @@ def mutation_score(
             answer is.
     """
     score, oracle = MutationScore(exercise), Oracle(exercise, seed)
-    rights = {"the solution": solution(exercise), **exercise.equivalents}
+    rights = {"the solution": solution(exercise)}
+    rights |= {x.name: x.answer for x in exercise.equivalents}
     for style, answer in rights.items():
         verdict = judge(exercise, answer, oracle=oracle)
         score.accepted += verdict.passed

@@ -1,0 +1,101 @@
+"""Read an exercise's Markdown file.
+
+It holds the effort, three hints, the mistakes, and right answers in other
+styles: the latter two as edits of the solution (``edits.py``), each below its
+name. A paragraph below a mistake explains it. A line that is only a link to a
+file of the same folder is replaced by that file, which two exercises share.
+Nothing here needs torch.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import NamedTuple
+
+from attn.exercises.edits import EditError
+
+_LINK = re.compile(r"^\[.+\]\((\w+\.md)\)$", re.M)
+_PARTS = re.compile(
+    r"# Effort\n(\d+ minutes, (?:easy|medium|hard))\n\n# Hints\n(.*)\n"
+    r"# Mistakes\n(.*)\n# Right answers\n(.*)",
+    re.S,
+)
+
+
+class Entry(NamedTuple):
+    """A mistake, or a right answer, as the file has it."""
+
+    name: str
+    code: str  # without its indentation
+    why: str
+
+
+class Text(NamedTuple):
+    """The parts of an exercise's file."""
+
+    effort: str  # minutes and difficulty
+    hints: tuple[str, ...]
+    mistakes: list[Entry]
+    right_answers: list[Entry]
+
+
+def read(path: Path) -> Text:
+    """Read all parts.
+
+    Raises:
+        EditError: a part is missing or unknown, or two entries share a name.
+    """
+    place = f"{path.parent.name}/{path.name}"
+
+    def linked(link: re.Match[str]) -> str:
+        return path.with_name(link[1]).read_text(encoding="utf-8")
+
+    try:
+        text = _LINK.sub(linked, path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeError) as error:
+        raise EditError(f"{place} cannot be read: {error}") from error
+    parts = _PARTS.fullmatch(text)
+    if not parts:
+        raise EditError(
+            f"{place} must hold '# Effort' and, below it, a line such as "
+            "'10 minutes, medium' (or easy, or hard), then '# Hints', "
+            "'# Mistakes' and '# Right answers'"
+        )
+    hints = [line for line in parts[2].splitlines() if line.strip()]
+    if odd := [x for x in hints if not re.match(r"\d+\. ", x)]:
+        raise EditError(
+            f"{place}: a hint must be one line that begins with its number; "
+            f"got\n{odd[0]}"
+        )
+    mistakes, right_answers = (_entries(x, place) for x in parts.groups()[2:])
+    if unexplained := [x.name for x in mistakes if not x.why]:
+        raise EditError(
+            f"{place}: ## {unexplained[0]}: a mistake must have an explanation"
+        )
+    numbered = tuple(x.partition(". ")[2] for x in hints)
+    return Text(parts[1], numbered, mistakes, right_answers)
+
+
+def _entries(text: str, place: str) -> list[Entry]:
+    """Split a section at its headings."""
+    lost, *parts = re.split(r"^## ", text, flags=re.M)
+    if lost.strip():
+        raise EditError(
+            f"{place}: an entry must begin with ## and its name; "
+            f"got\n{lost.strip()}"
+        )
+    entries: dict[str, Entry] = {}
+    for part in parts:
+        name, *lines = part.splitlines()
+        code = [line[4:] for line in lines if line.startswith("    ")]
+        why = " ".join(x for x in lines if not x.startswith("    "))
+        name, why = name.strip(), " ".join(why.split())
+        if not (name and code):
+            raise EditError(
+                f"{place}: ## {name}: an entry must have a name and code"
+            )
+        if name in entries:
+            raise EditError(f"{place}: ## {name}: two entries share this name")
+        entries[name] = Entry(name, "\n".join(code), why)
+    return [*entries.values()]
