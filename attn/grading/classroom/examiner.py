@@ -26,6 +26,7 @@ from attn.publishing.notebooks import digest, read
 
 #: What the answers of a chapter import, beside torch: imported once.
 IMPORTS = {
+    "cache": ("torch._dynamo",),
     "flex": ("torch._dynamo",),
     "iface": ("torch._dynamo", "transformers.models.llama.modeling_llama"),
 }

@@ -8,11 +8,7 @@ from tests.grading.sandbox.conftest import examined
 
 PLAIN = ("gqa",)  # of the plain run: functions and a class
 #: Need what is not in the sandbox: the package itself, or torch's compiler.
-OUTSIDE = (
-    "flex-varlen: attn's own function",
-    "cache-attention_cost: bytes of tensors without memory, and PyTorch's "
-    "own counter",
-)
+OUTSIDE = ("flex-varlen: attn's own function",)
 STYLES = [
     pytest.param(
         exercise.id,
