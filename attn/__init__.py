@@ -71,7 +71,7 @@ def _masks() -> list[str]:
 
 
 _HOME_OF = {name: home for home in _HOMES for name in _HOMES[home].split()}
-_HOME_OF |= dict.fromkeys(["Mask", "who_sees_whom", *_masks()], "masks")
+_HOME_OF |= dict.fromkeys(["Mask", "dependency_mask", *_masks()], "masks")
 
 __all__ = sorted([*_HOME_OF, *_MODULES])
 

@@ -28,7 +28,7 @@ _STAY_INSIDE = [
     "--LabApp.extension_manager=readonly",
 ]
 #: Nor is there a question about them: settings, overridden by a learner's own.
-_SETTINGS = Path(__file__).parent / "grading" / "jupyter"
+_SETTINGS = Path(__file__).parent / "grading" / "learner" / "jupyter"
 
 
 def main(words: list[str] | None = None) -> int:
@@ -60,7 +60,7 @@ def main(words: list[str] | None = None) -> int:
 
 
 def _lab(args: argparse.Namespace) -> int:
-    from attn.grading import workspace
+    from attn.grading.learner import workspace
 
     print("\n".join(workspace.fill(args.folder)), flush=True)
     if args.copy_only:
@@ -89,8 +89,8 @@ def _lab(args: argparse.Namespace) -> int:
 
 def _refresh(args: argparse.Namespace) -> int:
     from attn.data.book import root
-    from attn.grading import notebooks
-    from attn.grading.mutation_testing import state_kill_rate
+    from attn.grading.diagnosis.mutation_testing import state_kill_rate
+    from attn.publishing import notebooks
 
     status = 0
     for path in args.notebooks or notebooks.pristine():
@@ -116,7 +116,7 @@ def _solve(args: argparse.Namespace) -> int:
 
 def _teeth(args: argparse.Namespace) -> int:
     from attn.exercises.spec import every_exercise, find
-    from attn.grading.mutation_testing import (
+    from attn.grading.diagnosis.mutation_testing import (
         exposures,
         mutation_score,
         table,

@@ -6,7 +6,7 @@ import os
 import pytest
 import torch
 
-from attn.grading.interpreter import language_kept_patched
+from attn.compat import language_kept_patched
 from book.browser import chromium, lacking
 
 # Kernels run in Triton's interpreter where there is no GPU. Triton reads this
@@ -91,7 +91,7 @@ def pytest_terminal_summary(terminalreporter):
     terminalreporter.section("kill rate")
     for about in found:
         terminalreporter.write_line(about["teeth"])
-    from attn.grading.mutation_testing import kill_rate
+    from attn.grading.diagnosis.mutation_testing import kill_rate
 
     counts = [about["counts"] for about in found]
     terminalreporter.write_line(kill_rate(counts))

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from attn import compat
 from attn.backends.block_masks import block_mask
 from attn.backends.forms import unsupported_in_form
 from attn.backends.registry import TRACING
@@ -113,10 +114,8 @@ def _no_compiler(device: str) -> str | None:
         return None
     if device != "cpu":
         return f"query is on {device}: it is for CPUs and CUDA"
-    from torch._inductor.cpp_builder import get_cpp_compiler
-
     try:
-        get_cpp_compiler()
+        compat.require_cpp_compiler()
     except Exception:  # noqa: BLE001 torch has an error of its own for it
         return "no C++ compiler was found: it needs one on a CPU (g++, clang)"
     return None

@@ -15,6 +15,7 @@ from torch import Tensor
 from torch.backends import cuda
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from attn import compat
 from attn.functional.inputs import AttentionInputs, AttentionOptions, validate
 from attn.masks import Mask
 
@@ -87,7 +88,7 @@ class _Given(NamedTuple):
         Raises:
             RuntimeError: no enabled backend supports the call.
         """
-        return torch._fused_sdp_choice(
+        return compat.fused_sdp_choice(
             *self[:6], scale=self.scale, enable_gqa=self.enable_gqa
         )
 

@@ -13,13 +13,12 @@ from functools import cache, partial
 from typing import Any
 
 import torch
-import torch._functorch.config
 import torch.nn.functional as F
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.attention.flex_attention import flex_attention
 
-from attn import api, functional, masks
+from attn import api, compat, functional, masks
 from attn.bench.cases import Case, Sizes
 from attn.cache import StaticCache
 
@@ -48,7 +47,7 @@ def build(case: Case, sizes: Sizes) -> Peers:
         By name, a peer or the reason why it does not run.
     """
     if case.gradients:  # a compiled backward pass could run only once
-        torch._functorch.config.donated_buffer = False
+        compat.allow_second_backward()
     tensors = [x.requires_grad_(case.gradients) for x in sizes.tensors()]
     peers: Peers = {}
     for name in case.peers:

@@ -30,7 +30,7 @@ def main(words: list[str] | None = None) -> int:
 
     from attn.bench.results import about_this_machine
     from attn.claims import run
-    from attn.grading import notebooks
+    from attn.publishing import notebooks
 
     paths = args.notebooks or notebooks.pristine()
     about = about_this_machine("notebooks", "solutions")

@@ -27,7 +27,7 @@ def sources(path: Path) -> list[str]:
 
     A cell that is to fail counts as empty.
     """
-    from attn.grading import notebooks
+    from attn.publishing import notebooks
 
     solved = notebooks.solved(notebooks.read(path))
     return [

@@ -14,9 +14,9 @@ class Case:
     """One call of the learner's function, or one use of the learner's class.
 
     Args:
-        stage: the condition that this case isolates, as the learner reads
+        condition: the condition that this case isolates, as the learner reads
             it after "wrong when": ``"there is one key, so only the values
-            count"``. Cases of one stage share the text.
+            count"``. Cases of one condition share the text.
         args, kwargs: the inputs of the function, or of the module's
             ``forward``: tensors, numbers, strings, a ``torch.Generator``,
             an ``attn.Mask``, and tuples, lists and dicts of them.
@@ -54,7 +54,7 @@ class Case:
             engine adds such cases to every exercise (second_use.py).
     """
 
-    stage: str
+    condition: str
     args: tuple[Any, ...] = ()
     kwargs: Mapping[str, Any] = field(default_factory=dict)
     init: Mapping[str, Any] | None = None

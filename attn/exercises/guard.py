@@ -24,6 +24,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from attn import compat
+
 NEAR = 4096  # elements; what is further away is near no tensor
 _LIBRARIES = (
     *sysconfig.get_paths().values(),
@@ -129,8 +131,7 @@ def watched(**tensors: Tensor) -> Iterator[Watched]:
         What was outside so far, while kernels run.
     """
     found = Watched()
-    module = sys.modules.get("triton.runtime.interpreter")
-    builder = getattr(module, "interpreter_builder", None)
+    builder = compat.builder()
     if builder is None:
         yield found
         return
@@ -184,15 +185,8 @@ def watched(**tensors: Tensor) -> Iterator[Watched]:
         "create_masked_store": store,
         "create_atomic_rmw": atomic,
     }
-    outer = {name: vars(builder).get(name) for name in ours}
-    vars(builder).update(ours)
-    try:
+    with compat.replaced_accesses(**ours):
         yield found
-    finally:
-        for name, before in outer.items():
-            delattr(builder, name)
-            if before is not None:
-                setattr(builder, name, before)
 
 
 def _note(

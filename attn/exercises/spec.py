@@ -44,7 +44,7 @@ class Exercise:
         points: what a right answer earns; there are no partial points.
         reference: the right answer, built from ``attn``, with the task's
             own signature.
-        cases: yields the cases, fundamental stages first, drawn with the
+        cases: yields the cases, fundamental conditions first, drawn with the
             generator that they get.
         given: names that the task may use, and their values, in addition to
             torch's usual ones and the chapter's earlier exercises.

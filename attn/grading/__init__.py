@@ -6,9 +6,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from attn.grading.open_tasks import goal
-    from attn.grading.progress_table import progress
-    from attn.grading.session import check, hint, reset, solution
+    from attn.grading.learner.open_tasks import goal
+    from attn.grading.learner.progress_table import progress
+    from attn.grading.learner.session import check, hint, reset, solution
 
 __all__ = ["check", "goal", "hint", "progress", "reset", "solution"]
 
@@ -19,5 +19,5 @@ _HOMES = {"goal": "open_tasks", "progress": "progress_table"}
 def __getattr__(name: str) -> Any:
     if name in __all__:
         home = _HOMES.get(name, "session")
-        return getattr(import_module(f"attn.grading.{home}"), name)
+        return getattr(import_module(f"attn.grading.learner.{home}"), name)
     raise AttributeError(f"module 'attn.grading' has no attribute {name!r}")

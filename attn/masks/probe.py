@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 
-def who_sees_whom(
+def dependency_mask(
     attention: Callable[[Tensor, Tensor, Tensor], Tensor],
     q_len: int,
     kv_len: int | None = None,

@@ -12,11 +12,12 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import product
 from typing import TYPE_CHECKING, Any, NamedTuple
-from unittest.mock import patch
 
 import numpy as np
 import torch
 from torch import Tensor
+
+from attn import compat
 
 if TYPE_CHECKING:
     from attn.plot import Table
@@ -24,13 +25,6 @@ if TYPE_CHECKING:
 __all__ = ["Moved", "Traffic", "traffic"]
 
 VERBS = "loads", "stores"
-#: The places of pointers and mask among a method's arguments; what it does.
-METHODS: dict[str, tuple[int, int | None, tuple[str, ...]]] = {
-    "create_masked_load": (0, 1, VERBS[:1]),
-    "create_masked_store": (0, 2, VERBS[1:]),
-    "create_atomic_rmw": (1, 3, VERBS),
-    "create_atomic_cas": (0, None, VERBS),
-}
 
 
 class Moved(NamedTuple):
@@ -111,10 +105,7 @@ def traffic(kernel: Any, grid: Any, *args: Any, **kwargs: Any) -> Traffic:
         TypeError: ``kernel`` is no kernel, or not interpreted.
         ValueError: a tensor is not on the CPU.
     """
-    from triton.runtime.interpreter import (
-        InterpretedFunction,
-        interpreter_builder,
-    )
+    from triton.runtime.interpreter import InterpretedFunction
 
     inner = kernel
     while not isinstance(inner, InterpretedFunction):  # triton.heuristics
@@ -126,24 +117,26 @@ def traffic(kernel: Any, grid: Any, *args: Any, **kwargs: Any) -> Traffic:
             )
         inner = inner.fn
     memories = [_Memory(*x) for x in _named(inner.fn, args, kwargs)]
-    whole = Traffic(inner.fn.__name__)
+    whole, builder = Traffic(inner.fn.__name__), compat.builder()
 
-    def counting(method: str) -> Callable[..., Any]:
-        run = getattr(interpreter_builder, method)
-        pointers, mask, verbs = METHODS[method]
+    def counting(method: str, access: compat.Access) -> Callable[..., Any]:
+        run = getattr(builder, method)
+        does = {"loads": access.reads, "stores": access.writes}
+        verbs = [verb for verb in VERBS if does[verb]]
 
         def count_and_run(*args: Any, **kwargs: Any) -> Any:
-            active = True if mask is None else args[mask].data
-            program = interpreter_builder.grid_idx
-            _count(whole, program, memories, verbs, args[pointers], active)
+            active = True if access.mask is None else args[access.mask].data
+            pointers = args[access.pointers]
+            program = builder.grid_idx
+            _count(whole, program, memories, verbs, pointers, active)
             return run(*args, **kwargs)
 
         return count_and_run
 
-    counted: dict[str, Any] = {method: counting(method) for method in METHODS}
-    with patch.multiple(interpreter_builder, **counted):
+    counted = {name: counting(name, x) for name, x in compat.ACCESSES.items()}
+    with compat.replaced_accesses(**counted):
         kernel[grid](*args, **kwargs)
-    for program in product(*map(range, interpreter_builder.grid_dim)):
+    for program in product(*map(range, builder.grid_dim)):
         whole.programs.setdefault(program, Traffic(whole.kernel))
     return whole
 

@@ -14,8 +14,7 @@ import torch
 
 import attn
 from attn.functional import merge_states, online_softmax, tiled_attention
-from attn.grading.memory import LiveMemory
-from attn.profiling import peak_bytes
+from attn.profiling import LiveMemory, peak_bytes
 from tests.attn.cases import assert_exact
 
 INF = math.inf

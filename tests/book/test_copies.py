@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from attn.exercises import APPENDICES, CHAPTERS
-from attn.grading.plain.targets import targets
+from attn.publishing.myst_to_markdown.targets import targets
 from tests.book.pages import ROOT, soup
 
 STEMS = (*CHAPTERS.values(), *APPENDICES)

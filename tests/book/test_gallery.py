@@ -5,8 +5,8 @@ import itertools
 import pytest
 
 from attn.exercises.changes import changed_lines
-from attn.grading.plain.museum import SHOWN, exhibits
-from attn.grading.plain.targets import notebook
+from attn.publishing.myst_to_markdown.museum import SHOWN, exhibits
+from attn.publishing.myst_to_markdown.targets import notebook
 from tests.book.conftest import Visit
 from tests.book.pages import soup
 

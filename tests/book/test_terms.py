@@ -5,7 +5,7 @@ import re
 import pytest
 
 from attn.exercises import APPENDICES, CHAPTERS
-from attn.grading.plain.targets import targets
+from attn.publishing.myst_to_markdown.targets import targets
 from tests.book.pages import soup
 
 NOT_PROSE = "figure, table, details, .admonition, .exercise-card, .cell"

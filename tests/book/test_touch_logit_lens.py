@@ -6,7 +6,7 @@ import random
 import pytest
 
 from attn.exercises import sources
-from attn.grading import notebooks
+from attn.publishing import notebooks
 from book.figures.bake import FOLDER
 from book.figures.logit_lens import QUESTION
 from tests.book.conftest import Visit

@@ -8,7 +8,7 @@ import torch
 
 import attn
 from attn.exercises import sources
-from attn.grading import notebooks
+from attn.publishing import notebooks
 from book.figures.soft_lookup import BANDWIDTHS, STEP, clock, readings
 from tests.book.conftest import Visit
 from tests.book.controls import PUT, numbers_of, press_to

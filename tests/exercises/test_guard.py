@@ -12,7 +12,7 @@ from attn.exercises.guard import OutOfBounds, watched  # noqa: E402
 from attn.exercises.kernel import result  # noqa: E402
 from attn.exercises.kernel_errors import LESSONS  # noqa: E402
 from attn.exercises.spec import chapter, find  # noqa: E402
-from attn.grading.judge import judge  # noqa: E402
+from attn.grading.diagnosis.judge import judge  # noqa: E402
 
 if torch.cuda.is_available():
     pytest.skip("kernels are compiled here", allow_module_level=True)
@@ -108,13 +108,15 @@ def test_an_atomic_addition_to_nowhere_is_refused_and_no_crash(message):
 
 @pytest.mark.parametrize("name", KERNELS)
 def test_every_input_lies_amid_nan(name):
-    """Also between its rows, in every stage: a GPU sees no guard."""
+    """Also between its rows, in every condition: a GPU sees no guard."""
     for case in KERNELS[name].generate(0):
         for x in case.args:
             if isinstance(x, torch.Tensor):
                 memory = torch.empty(0).to(x.dtype).set_(x.untyped_storage())
                 assert memory[:64].isnan().all() and memory[-64:].isnan().all()
-                assert int((~memory.isnan()).sum()) == x.numel(), case.stage
+                assert int((~memory.isnan()).sum()) == x.numel(), (
+                    case.condition
+                )
 
 
 def test_a_tile_loaded_by_a_descriptor_is_watched_as_well(write):

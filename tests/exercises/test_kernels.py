@@ -11,7 +11,7 @@ pytest.importorskip("triton")
 
 from attn.exercises import sources  # noqa: E402
 from attn.exercises.fwd.row_softmax_kernel import exercise  # noqa: E402
-from attn.grading.judge import judge  # noqa: E402
+from attn.grading.diagnosis.judge import judge  # noqa: E402
 
 HEAD = "import attn\nfrom attn.exercises.triton_compat import tl, triton\n\n"
 RIGHT = sources.solution(exercise.id) + "\n"
@@ -105,7 +105,7 @@ def test_an_error_is_shown_with_the_learners_own_line(write):
 
 
 def test_an_endless_loop_in_a_kernel_ends(write, monkeypatch):
-    monkeypatch.setattr("attn.grading.oracle.TIME_LIMIT", 0.3)
+    monkeypatch.setattr("attn.grading.checks.oracle.TIME_LIMIT", 0.3)
     text = RIGHT + "    while True:\n        lane += 0\n"
     assert "did not finish" in judge(exercise, write(text)).message
 

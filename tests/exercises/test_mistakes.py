@@ -11,14 +11,15 @@ import torch
 from attn.exercises import CHAPTERS, sources
 from attn.exercises.kernel import Emulated
 from attn.exercises.spec import every_exercise
-from attn.grading.judge import failures, judge, run_all
-from attn.grading.mutation_testing import (
+from attn.grading.checks.failures import failures, run_all
+from attn.grading.checks.oracle import Oracle
+from attn.grading.diagnosis.judge import judge
+from attn.grading.diagnosis.mutation_testing import (
     exposures,
     mutation_score,
     solution,
     table,
 )
-from attn.grading.oracle import Oracle
 
 EXERCISES = every_exercise()
 SEEDS = (0, *(pytest.param(n, marks=pytest.mark.exhaustive) for n in (1, 2)))
@@ -35,8 +36,8 @@ def test_right_answers_pass_and_wrong_ones_are_named(
         record_property("teeth", table([result]).splitlines()[0])
         record_property("counts", result.counts)
     assert not result.failures, "\n\n".join(result.failures)
-    stages = {case.stage for case in Oracle(exercise, seed).cases}
-    assert set(result.exposed_by.values()) <= stages
+    conditions = {case.condition for case in Oracle(exercise, seed).cases}
+    assert set(result.exposed_by.values()) <= conditions
     listed = [x.strip() for x in exposures(result).splitlines()]
     assert {*result.exposed_by} <= {*listed}
 

@@ -11,7 +11,7 @@ import pytest
 
 from attn.exercises.cells import checked_id, exercise_id
 from attn.exercises.spec import chapter
-from attn.grading.notebooks import digest
+from attn.publishing.notebooks import digest
 
 ROOT = Path(__file__).resolve().parents[2]
 SOLUTIONS = "solutions/ch02_scaled_dot_product.py"
@@ -110,7 +110,7 @@ from pathlib import Path
 import pytest
 from attn.exercises import sources
 from attn.exercises.spec import chapter
-from attn.grading.mutation_testing import state_kill_rate
+from attn.grading.diagnosis.mutation_testing import state_kill_rate
 last = chapter("sdp")[-1]
 found = {
     "ids": [x.id for x in chapter("sdp")],

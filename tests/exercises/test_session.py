@@ -9,10 +9,10 @@ from bs4 import BeautifulSoup
 
 import attn.__main__
 from attn.exercises.cells import exercise_id
-from attn.grading import progress_store, session, workspace
-from attn.grading.plain import copy_of
-from attn.grading.plain.targets import notebook as pristine
-from attn.grading.progress_table import Progress
+from attn.grading.learner import progress_store, session, workspace
+from attn.grading.learner.progress_table import Progress
+from attn.publishing.myst_to_markdown import copy_of
+from attn.publishing.myst_to_markdown.targets import notebook as pristine
 
 WRONG = "def softmax(x, dim=-1):\n    return torch.exp(x) / x.shape[dim]\n"
 RIGHT = """

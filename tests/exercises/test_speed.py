@@ -10,8 +10,9 @@ import pytest
 import torch
 
 from attn.exercises.spec import every_exercise
-from attn.grading.judge import judge, one_thread
-from attn.grading.mutation_testing import solution
+from attn.grading.checks.failures import one_thread
+from attn.grading.diagnosis.judge import judge
+from attn.grading.diagnosis.mutation_testing import solution
 from tests.timing import cpu_ratio
 
 #: Of ``work``: half a second on an AMD EPYC with AVX-512, so that machines

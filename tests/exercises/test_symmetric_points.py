@@ -4,7 +4,7 @@ import pytest
 
 from attn.exercises.spec import every_exercise
 from attn.exercises.symmetry import POINTS
-from attn.grading.inputs import input_size, map_tensors
+from attn.grading.checks.inputs import input_size, map_tensors
 
 EXERCISES = {x.id: x for x in every_exercise()}
 NOWHERE_YET = {"identity block table": "no exercise has a paged cache"}
@@ -32,7 +32,7 @@ def test_every_point_applies_somewhere():
 def test_some_input_leaves_the_point(exercise, point, seed):
     is_away = EXERCISES[exercise].breaks[point]
     cases = EXERCISES[exercise].generate(seed)
-    left = [case.stage for case in cases if is_away(case)]
+    left = [case.condition for case in cases if is_away(case)]
     assert left, f"{exercise} never leaves {point!r}: {POINTS[point]}"
 
 

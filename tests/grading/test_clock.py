@@ -9,9 +9,9 @@ import pytest
 import torch
 
 from attn.exercises.spec import Case, find
-from attn.grading.clock import TIME_LIMIT, Clock, OutOfTime
-from attn.grading.oracle import Oracle
-from attn.grading.run import run
+from attn.grading.checks.clock import TIME_LIMIT, Clock, OutOfTime
+from attn.grading.checks.oracle import Oracle
+from attn.grading.checks.run import run
 from tests.timing import ratio
 
 CASE = Case("anything", (torch.arange(6.0).reshape(2, 3),))

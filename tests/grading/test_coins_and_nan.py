@@ -7,10 +7,10 @@ import torch
 import torch.nn.functional as F
 
 from attn.exercises.spec import Case, find
-from attn.grading.diagnosis.evidence import agree
+from attn.grading.checks.evidence import agree
+from attn.grading.checks.run import Outcome
+from attn.grading.diagnosis.judge import judge
 from attn.grading.diagnosis.listed import _is_filled
-from attn.grading.judge import judge
-from attn.grading.run import Outcome
 
 SDPA = "sdpa-scaled_dot_product_attention"
 
@@ -103,10 +103,12 @@ def test_coins_make_no_nan():
 def test_coins_count_only_where_the_answer_tosses_any():
     case = Case("", (), train=True, rtol=0.1)
     coin = frozenset({"PyTorch's"})
-    one, two = (Outcome(torch.tensor([x]), drew=coin) for x in (1.0, 1.05))
+    one, two = (
+        Outcome(torch.tensor([x]), random_used=coin) for x in (1.0, 1.05)
+    )
     assert agree(one, two, case)
     assert not agree(one, Outcome(torch.tensor([1.05])), case)
-    assert not agree(one, Outcome(torch.tensor([1.5]), drew=coin), case)
+    assert not agree(one, Outcome(torch.tensor([1.5]), random_used=coin), case)
 
 
 @pytest.mark.parametrize(

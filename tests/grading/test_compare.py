@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from attn.grading.compare import alike, compare, differences
+from attn.grading.checks.compare import alike, compare, differences
 
 EXACT = torch.tensor([[1.0, -2.0, 3e-3], [0.0, 5.0, 7.0]], dtype=torch.float64)
 EXPECTED = EXACT.float()

@@ -9,8 +9,8 @@ from torch import nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from attn.exercises.spec import Case
-from attn.grading.forbidden import Forbidden
-from attn.grading.run import run
+from attn.grading.checks.forbidden import Forbidden
+from attn.grading.checks.run import run
 
 X = torch.arange(24.0).reshape(1, 2, 3, 4)
 CASE = Case("anything", (X,))
@@ -126,7 +126,7 @@ def test_an_earlier_answer_that_the_book_put_in_place_may_call_it():
     """Softmax is an exercise; when the learner gave up on it, the reference,
     which calls PyTorch's, takes its place in the next ones."""
     from attn.exercises.spec import find
-    from attn.grading.session import fallback
+    from attn.grading.learner.session import fallback
 
     softmax = fallback(find("sdp-softmax"))
     outcome = run(lambda x: softmax(x), CASE, forbids=("softmax",))

@@ -4,13 +4,14 @@ import pytest
 import torch
 
 from attn.exercises.spec import every_exercise, find
-from attn.grading.compare import Problem
+from attn.grading.checks.compare import Problem
+from attn.grading.checks.evidence import Evidence, Failure
+from attn.grading.checks.failures import failures, run_all
+from attn.grading.checks.oracle import Oracle
 from attn.grading.diagnosis.axes import Axes
-from attn.grading.diagnosis.evidence import Evidence, Failure
+from attn.grading.diagnosis.judge import judge
 from attn.grading.diagnosis.locate import _which, where
-from attn.grading.judge import failures, judge, run_all
-from attn.grading.mutation_testing import solution
-from attn.grading.oracle import Oracle
+from attn.grading.diagnosis.mutation_testing import solution
 
 
 def said(exercise_id, answer):

@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from attn.exercises.spec import Case
-from attn.grading.memory import LiveMemory
-from attn.grading.run import run
+from attn.grading.checks.run import run
+from attn.profiling import LiveMemory
 
 X = torch.arange(6.0).reshape(2, 3)
 BLOCKS = [torch.full((4,), float(i)) for i in range(8)]

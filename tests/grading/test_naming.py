@@ -9,10 +9,11 @@ import torch.nn.functional as F
 
 from attn.exercises.mistakes import Mistake
 from attn.exercises.spec import every_exercise, find
+from attn.grading.checks.failures import failures, run_all
+from attn.grading.checks.oracle import Oracle
 from attn.grading.diagnosis import kinds, mutants
-from attn.grading.judge import failures, judge, run_all
-from attn.grading.mutation_testing import mutation_score
-from attn.grading.oracle import Oracle
+from attn.grading.diagnosis.judge import judge
+from attn.grading.diagnosis.mutation_testing import mutation_score
 from solutions.ch09_transformer import map_llama_weights
 
 NAMED = "this looks like: "

@@ -5,8 +5,8 @@ import time
 import torch
 
 from attn.exercises.spec import find
-from attn.grading.clock import TIME_LIMIT
-from attn.grading.judge import judge
+from attn.grading.checks.clock import TIME_LIMIT
+from attn.grading.diagnosis.judge import judge
 
 
 def message(exercise_id, answer):

@@ -6,8 +6,8 @@ import torch
 from torch.nn.attention.bias import causal_lower_right
 
 from attn.exercises.spec import Case, find
-from attn.grading.judge import judge
-from attn.grading.run import run
+from attn.grading.checks.run import run
+from attn.grading.diagnosis.judge import judge
 
 
 def ones(L, S):

@@ -7,8 +7,8 @@ import torch
 from torch import nn
 
 from attn.exercises.spec import Case
-from attn.grading.inputs import copy_tensor
-from attn.grading.run import run
+from attn.grading.checks.inputs import copy_tensor
+from attn.grading.checks.run import run
 
 X = torch.arange(6.0).reshape(2, 3)
 CASE = Case("anything", (X,))

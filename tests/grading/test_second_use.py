@@ -11,9 +11,9 @@ from numpy.random.mtrand import get_bit_generator, set_bit_generator
 from torch import nn
 
 from attn.exercises.spec import every_exercise, find
-from attn.grading.judge import judge
-from attn.grading.mutation_testing import solution
-from attn.grading.oracle import Oracle
+from attn.grading.checks.oracle import Oracle
+from attn.grading.diagnosis.judge import judge
+from attn.grading.diagnosis.mutation_testing import solution
 
 MODULE = find("mha-MultiHeadAttention")
 Right = solution(MODULE)
@@ -134,7 +134,7 @@ def test_a_module_that_is_right_once_only_is_refused(answer, said):
     assert not verdict.passed
     assert said in " ".join(verdict.message.split())
     assert ("called earlier with  x (" in verdict.message) == (
-        "called again" in verdict.stage or "mode" in verdict.stage
+        "called again" in verdict.condition or "mode" in verdict.condition
     )
 
 

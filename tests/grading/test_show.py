@@ -4,9 +4,9 @@ import pytest
 import torch
 
 from attn.exercises.spec import find
-from attn.grading.compare import compare
-from attn.grading.judge import judge
-from attn.grading.show import difference, pair
+from attn.grading.checks.compare import compare
+from attn.grading.checks.show import difference, pair
+from attn.grading.diagnosis.judge import judge
 
 
 def shown(got, expected):

@@ -1,4 +1,4 @@
-"""Only committed chapters are tested; kernels may start warm."""
+"""Only committed chapters are tested; kernels may start prefork."""
 
 import fcntl
 import json
@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from attn.exercises import CHAPTERS, sources
-from attn.grading import notebooks, warm
+from attn.publishing import notebooks, prefork
 from tests.notebooks import learners
 
 
@@ -50,17 +50,23 @@ def started(folder, name, **environment):
         open(address + ".lock", "w") as lock,
     ):
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if user.connect_ex(warm.users(address)):  # not yet, or no longer
-            for left in (address, warm.users(address)):
+        if user.connect_ex(prefork.users(address)):  # not yet, or no longer
+            for left in (address, prefork.users(address)):
                 Path(left).unlink(missing_ok=True)
             process = subprocess.Popen(
-                [sys.executable, "-m", "attn.grading.warm", "serve", address],
+                [
+                    sys.executable,
+                    "-m",
+                    "attn.publishing.prefork",
+                    "serve",
+                    address,
+                ],
                 stdout=subprocess.PIPE,
                 start_new_session=True,
                 env={**os.environ, **environment},
             )
             assert process.stdout.readline() == b"ready\n"
-            user.connect(warm.users(address))
+            user.connect(prefork.users(address))
         fcntl.flock(lock, fcntl.LOCK_UN)
         yield address
 
@@ -79,7 +85,8 @@ def server(shared):
 
 
 #: A real start of pytest and kernel costs six seconds of imports, a warm one
-#: (warm.py) a tenth. In `make test` one chapter starts really; in test-all all
+#: (prefork.py) a tenth. In `make test` one chapter starts really, in test-all
+#: every one.
 STARTS = ["warm", pytest.param("real", marks=pytest.mark.exhaustive)]
 
 
@@ -98,7 +105,7 @@ def warm_kernels(server, tmp_path_factory, monkeypatch):
 
 
 def kernels_from(server, tmp_path_factory, monkeypatch):
-    python = [sys.executable, "-S", "-E", warm.__file__, "run", server]
+    python = [sys.executable, "-S", "-E", prefork.__file__, "run", server]
     folder = tmp_path_factory.mktemp("jupyter")
     kernel = folder / "kernels" / "python3"
     kernel.mkdir(parents=True)

@@ -11,7 +11,7 @@ import sys
 
 from attn.exercises import cells, sources
 from attn.exercises.spec import find
-from attn.grading import notebooks
+from attn.publishing import notebooks
 
 
 def short(key):

@@ -14,7 +14,7 @@ import nbformat
 import pytest
 import torch
 
-from attn.grading import notebooks
+from attn.publishing import notebooks
 from tests.notebooks.conftest import kernels_from, nbval_from, started
 from tests.notebooks.learners import pytest_nbval
 

@@ -8,7 +8,7 @@ import nbformat
 import pytest
 
 from attn.exercises import CHAPTERS, sources
-from attn.grading import notebooks, stored_figures
+from attn.publishing import notebooks, stored_drawings
 
 CELL = """import torch, attn
 from attn import plot
@@ -39,8 +39,8 @@ def test_two_refreshes_draw_the_same_bytes(chapter, request):
             request.getfixturevalue("warm_kernels")
         notebook = nbformat.v4.new_notebook(cells=[cell])
         run = notebooks.execute(notebook, chapter.parent, ATTN_SVG="1")
-        stored_figures.store(run.cells, chapter, notebooks.digest)
-        files = sorted(stored_figures.folder(chapter).iterdir())
+        stored_drawings.store(run.cells, chapter, notebooks.digest)
+        files = sorted(stored_drawings.folder(chapter).iterdir())
         found.append({file.name: file.read_bytes() for file in files})
         shown = run.cells[0].outputs[0].data
         assert set(shown) == {"image/png", "text/plain"}
@@ -55,14 +55,14 @@ def test_a_drawing_that_is_missing_or_old_is_noticed(chapter):
     cell.outputs = [nbformat.v4.new_output("display_data", png)]
 
     def drift():
-        found = stored_figures.drift([cell], chapter, notebooks.digest)
+        found = stored_drawings.drift([cell], chapter, notebooks.digest)
         return list(found)
 
     assert drift() == ["fig-x: it has no drawing, fig-x.svg"]
-    old = stored_figures.folder(chapter) / "fig-old.svg"
+    old = stored_drawings.folder(chapter) / "fig-old.svg"
     old.parent.mkdir()
     old.write_text(svg)
-    stored_figures.store([cell], chapter, notebooks.digest)
+    stored_drawings.store([cell], chapter, notebooks.digest)
     assert drift() == [] and not old.exists()
     assert "image/svg+xml" not in cell.outputs[0].data
     text = (old.parent / "fig-x.svg").read_text()
@@ -76,7 +76,7 @@ def test_outside_the_book_nothing_is_written(chapter):
     cell = figure_cell()
     png = {"image/png": "", "image/svg+xml": "<svg></svg>"}
     cell.outputs = [nbformat.v4.new_output("display_data", png)]
-    stored_figures.store([cell], chapter, notebooks.digest)
+    stored_drawings.store([cell], chapter, notebooks.digest)
     assert set(cell.outputs[0].data) == {"image/png"}
     assert [x.name for x in chapter.parents[1].iterdir()] == ["notebooks"]
 
@@ -89,7 +89,7 @@ def test_the_drawings_are_of_the_palette_and_lighter_than_the_pngs(key):
         for output in cell.get("outputs", []):
             if "image/png" in output.get("data", {}):
                 pngs += len(output.data["image/png"]) * 3 // 4
-    for file in stored_figures.folder(path).glob("*.svg"):
+    for file in stored_drawings.folder(path).glob("*.svg"):
         text = file.read_text("utf-8")
         svgs += len(text.encode())
         for paint in PAINT.findall(text):

@@ -7,7 +7,8 @@ import pytest
 
 from attn.exercises import CHAPTERS, cells, sources
 from attn.exercises.spec import chapter
-from attn.grading import notebooks, workspace
+from attn.grading.learner import workspace
+from attn.publishing import notebooks
 from tests.notebooks.learners import places_named
 
 pytestmark = pytest.mark.parametrize("key", CHAPTERS)

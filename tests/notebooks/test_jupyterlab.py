@@ -18,7 +18,8 @@ from urllib.parse import urlsplit
 import pytest
 
 from attn.exercises import cells
-from attn.grading import notebooks, workspace
+from attn.grading.learner import workspace
+from attn.publishing import notebooks
 
 pytestmark = [
     pytest.mark.exhaustive,

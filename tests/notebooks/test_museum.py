@@ -7,9 +7,9 @@ import pytest
 
 from attn.data.book import root
 from attn.exercises import CHAPTERS, sources
-from attn.grading import notebooks, plain
-from attn.grading.plain.museum import FACTS, SHOWN
-from attn.grading.plain.museum import exhibits as indexed
+from attn.publishing import myst_to_markdown, notebooks
+from attn.publishing.myst_to_markdown.museum import FACTS, SHOWN
+from attn.publishing.myst_to_markdown.museum import exhibits as indexed
 from tests.notebooks.learners import places_named
 
 MUSEUM = root() / "notebooks" / "museum.ipynb"
@@ -112,7 +112,7 @@ def test_an_exhibit_without_a_fact_is_named(museum, fact, said, instead):
 
 
 def test_a_copy_has_the_index_as_a_table_of_links(museum):
-    made = plain.copy_of(museum, set_up=False)
+    made = myst_to_markdown.copy_of(museum, set_up=False)
     (text,) = [
         x["source"] for x in made["cells"] if "| exhibit" in x["source"]
     ]

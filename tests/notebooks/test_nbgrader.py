@@ -15,8 +15,9 @@ import attn.__main__
 from attn.data.book import root
 from attn.exercises import CHAPTERS, cells, sources
 from attn.exercises.spec import every_exercise
-from attn.grading import notebooks, plain, progress_store
 from attn.grading.classroom import assignment
+from attn.grading.learner import progress_store
+from attn.publishing import myst_to_markdown, notebooks
 from tests.notebooks.learners import answered, ids, shortened
 
 KEY = "gqa"
@@ -175,7 +176,7 @@ def test_a_release_is_the_learners_copies(tmp_path):
     for name in CHAPTERS.values():
         given = notebooks.read(released / f"{name}.ipynb")
         pristine = notebooks.read(root() / "notebooks" / f"{name}.ipynb")
-        own = plain.copy_of(pristine, set_up=False)
+        own = myst_to_markdown.copy_of(pristine, set_up=False)
         assert [without_call(x.source) for x in given.cells] == [
             x["source"] for x in own["cells"]
         ]

@@ -8,7 +8,8 @@ import torch
 
 from attn.data import minilm, smollm
 from attn.exercises import CHAPTERS, cells, sources
-from attn.grading import goal, notebooks
+from attn.grading import goal
+from attn.publishing import notebooks
 from tests.notebooks.learners import answered, ids, short
 from tests.notebooks.open_tasks import ANSWERS
 

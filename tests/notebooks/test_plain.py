@@ -16,9 +16,9 @@ from myst_parser.parsers.mdit import create_md_parser
 
 from attn.data.book import root
 from attn.exercises import APPENDICES, CHAPTERS, cells
-from attn.grading import plain
-from attn.grading.plain.targets import Target, Targets, notebook
-from attn.grading.plain.text import plain as translated
+from attn.publishing import myst_to_markdown
+from attn.publishing.myst_to_markdown.targets import Target, Targets, notebook
+from attn.publishing.myst_to_markdown.text import plain as translated
 
 STEMS = (*CHAPTERS.values(), *APPENDICES)
 #: What Jupyter's Markdown has: CommonMark, tables, formulas.
@@ -75,8 +75,8 @@ def made(request):
     return SimpleNamespace(
         stem=request.param,
         pristine=pristine,
-        local=plain.copy_of(pristine, set_up=False),
-        elsewhere=plain.copy_of(pristine, set_up=True),
+        local=myst_to_markdown.copy_of(pristine, set_up=False),
+        elsewhere=myst_to_markdown.copy_of(pristine, set_up=True),
     )
 
 
@@ -87,7 +87,7 @@ def test_no_myst_is_left_in_a_copy(made):
 
 
 def test_no_myst_is_left_in_the_glossary():
-    texts = markdown(plain.glossary())
+    texts = markdown(myst_to_markdown.glossary())
     assert len(texts) > 30
     assert [foreign(text) for text in texts] == [[]] * len(texts)
 
@@ -226,7 +226,7 @@ def test_each_kind_has_its_form_in_jupyter(text, wanted):
 def test_a_term_says_what_it_means_and_leads_to_the_glossary():
     plainly = translated("when it {term}`decodes <decode>`", book())
     link = next(x for x in tokens(plainly) if x.type == "link_open")
-    ids = {cell["id"] for cell in plain.glossary()["cells"]}
+    ids = {cell["id"] for cell in myst_to_markdown.glossary()["cells"]}
     file, _, cell = link.attrs["href"].partition("#cell-id=")
     assert (file, cell in ids) == ("glossary.ipynb", True)
     assert link.attrs["title"].startswith("To generate")
@@ -258,7 +258,7 @@ def links(text):
 
 def test_every_link_leads_to_a_cell_of_the_workspace(made):
     files = {f"{stem}.ipynb": notebook(stem) for stem in STEMS}
-    files["glossary.ipynb"] = plain.glossary()
+    files["glossary.ipynb"] = myst_to_markdown.glossary()
     ids = {name: {c["id"] for c in x["cells"]} for name, x in files.items()}
     followed = 0
     for text in markdown(made.local):
@@ -319,7 +319,9 @@ def test_what_the_set_up_imports_is_still_imported(made):
 
 def test_colab_is_not_asked_for_an_address_that_is_known(made):
     address = "https://example.org/you/book"
-    with_it = plain.copy_of(made.pristine, set_up=True, repository=address)
+    with_it = myst_to_markdown.copy_of(
+        made.pristine, set_up=True, repository=address
+    )
     source = with_it["cells"][1]["source"]
     assert f'setdefault("ATTN_REPOSITORY", "{address}")' in source
     assert source.index("import os") < source.index(address)
@@ -338,7 +340,7 @@ def test_exercises_and_checks_are_the_books_to_the_letter(made):
 
 def test_a_copy_is_a_valid_notebook_and_its_source_is_not_changed(made):
     before = copy.deepcopy(made.pristine)
-    for one in (made.local, made.elsewhere, plain.glossary()):
+    for one in (made.local, made.elsewhere, myst_to_markdown.glossary()):
         nbformat.validate(nbformat.from_dict(json.loads(json.dumps(one))))
     assert made.pristine == before
 

@@ -6,7 +6,7 @@ import pytest
 
 from attn.exercises import CHAPTERS, cells, sources
 from attn.exercises.cells import points
-from attn.grading import notebooks
+from attn.publishing import notebooks
 from tests.notebooks.learners import (
     answered,
     cleared,

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from attn.grading import warm
+from attn.publishing import prefork
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="Linux only")
 
@@ -18,7 +18,7 @@ def start(server, tmp_path):
 
     def started(source, **options):
         (tmp_path / "written.py").write_text(source)
-        python = [sys.executable, "-S", "-E", warm.__file__, "run", server]
+        python = [sys.executable, "-S", "-E", prefork.__file__, "run", server]
         return subprocess.Popen(
             [*python, "written", "one", "two"],
             cwd=tmp_path,

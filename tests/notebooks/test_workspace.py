@@ -4,7 +4,8 @@ import pytest
 
 from attn.exercises import sources
 from attn.exercises.cells import exercise_id
-from attn.grading import notebooks, workspace
+from attn.grading.learner import workspace
+from attn.publishing import notebooks
 
 STEM = "03_masks"
 ANSWER = "def causal(q_len, kv_len, q_offset=0):\n    return 'mine'"

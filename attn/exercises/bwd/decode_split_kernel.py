@@ -68,7 +68,7 @@ def _emulated(
 
 def _cases(g: Generator) -> Iterator[Case]:
     def case(
-        stage: str,
+        when: str,
         S: int,
         splits: int,
         chunk: int,
@@ -98,7 +98,7 @@ def _cases(g: Generator) -> Iterator[Case]:
         )
         # Not the usual scale, so that the argument has to be used.
         scale = sign * 1.5 / D**0.5
-        return Case(stage, (*tensors, scale, splits, chunk), kwargs)
+        return Case(when, (*tensors, scale, splits, chunk), kwargs)
 
     own = (1, 4, 9)
     yield case("one tile holds all keys", 16, 1, 16)
@@ -109,15 +109,15 @@ def _cases(g: Generator) -> Iterator[Case]:
     yield case("there are several key heads", 16, 1, 16, 2, 2, gaps=own)
     yield case("heads share keys (GQA)", 27, 2, 16, 6, 2, gaps=own)
     yield case("the last chunks have no key", 20, 4, 16, gaps=own)
-    stage = "the scores are large"
-    yield case(stage, 32, 1, 32, spread=60.0)
-    yield case(stage, 48, 1, 48, spread=60.0, rising=-0.05)
-    stage = "all scores are very negative"
-    yield case(stage, 11, 1, 16, spread=60.0, negative=True, gaps=own)
+    when = "the scores are large"
+    yield case(when, 32, 1, 32, spread=60.0)
+    yield case(when, 48, 1, 48, spread=60.0, rising=-0.05)
+    when = "all scores are very negative"
+    yield case(when, 11, 1, 16, spread=60.0, negative=True, gaps=own)
     half = {"dtype": torch.float16, "gaps": own}
     yield case("the tensors are float16", 24, 2, 16, **half)
-    stage = "the tensors are float16, and the values add up to more"
-    yield case(stage, 40, 1, 64, **half, spread=0.0, lift=2000.0, block_s=32)
+    when = "the tensors are float16, and the values add up to more"
+    yield case(when, 40, 1, 64, **half, spread=0.0, lift=2000.0, block_s=32)
 
 
 exercise = Exercise(

@@ -40,7 +40,7 @@ def _emulated(
 
 def _cases(g: Generator) -> Iterator[Case]:
     def case(
-        stage: str,
+        when: str,
         L: int,
         D: int,
         H: int = 1,
@@ -54,25 +54,25 @@ def _cases(g: Generator) -> Iterator[Case]:
             amid((spread * torch.randn(H, L, D, generator=g)).to(dtype), gap)
             for gap in gaps
         )
-        return Case(stage, tuple(tensors), kwargs)
+        return Case(when, tuple(tensors), kwargs)
 
     yield case("one block holds everything", 16, 16)
     yield case("there are several blocks of rows", 32, 16)
-    stage = "a block is not square"
-    yield case(stage, 32, 16, block_l=32)
-    yield case(stage, 32, 32, block_d=32)
+    when = "a block is not square"
+    yield case(when, 32, 16, block_l=32)
+    yield case(when, 32, 32, block_d=32)
     yield case("there are several heads", 16, 16, 3)
-    stage = "the tensors have strides of their own"
-    yield case(stage, 16, 16, 2, gaps=(1, 4))
+    when = "the tensors have strides of their own"
+    yield case(when, 16, 16, 2, gaps=(1, 4))
     yield case("the rows end inside a block", 21, 16, 2, gaps=(2, 2))
-    stage = "a row is shorter than the block"
-    yield case(stage, 16, 11, gaps=(2, 2))
-    yield case(stage, 18, 13, 2, gaps=(7, 3))
-    stage = "the tensors are float16"
+    when = "a row is shorter than the block"
+    yield case(when, 16, 11, gaps=(2, 2))
+    yield case(when, 18, 13, 2, gaps=(7, 3))
+    when = "the tensors are float16"
     half = {"dtype": torch.float16, "gaps": (1, 2)}
-    yield case(stage, 16, 16, **half)
-    stage = "the tensors are float16, and the products are large"
-    yield case(stage, 16, 16, **half, spread=300.0)
+    yield case(when, 16, 16, **half)
+    when = "the tensors are float16, and the products are large"
+    yield case(when, 16, 16, **half, spread=300.0)
 
 
 exercise = Exercise(

@@ -122,7 +122,7 @@ def cases(g: Generator) -> Iterator[Case]:
     """Yield a query, key, value, gradient, lse, delta and scale."""
 
     def case(
-        stage: str,
+        when: str,
         L: int,
         S: int,
         H: int = 1,
@@ -157,9 +157,7 @@ def cases(g: Generator) -> Iterator[Case]:
         delta = (out * do.double()).sum(-1)
         tensors = zip((q, k, v, do), gaps, strict=False)
         rows = (amid(x.float(), gaps[4]) for x in (lse, delta))
-        return Case(
-            stage, (*(amid(*x) for x in tensors), *rows, scale), kwargs
-        )
+        return Case(when, (*(amid(*x) for x in tensors), *rows, scale), kwargs)
 
     own = (1, 4, 9, 6, 3)
     yield case("one tile holds everything", 16, 16)
@@ -170,20 +168,20 @@ def cases(g: Generator) -> Iterator[Case]:
     yield case("the keys end inside a tile", 16, 11, gaps=own)
     yield case("the queries end inside a block", 11, 16, gaps=own)
     yield case("is_causal, in one tile", 16, 16, is_causal=True)
-    stage = "is_causal, in many tiles"
-    yield case(stage, 32, 32, is_causal=True, block_l=32)
-    yield case(stage, 36, 36, is_causal=True, block_s=32)
-    stage = "is_causal, the queries being the last tokens"
+    when = "is_causal, in many tiles"
+    yield case(when, 32, 32, is_causal=True, block_l=32)
+    yield case(when, 36, 36, is_causal=True, block_s=32)
+    when = "is_causal, the queries being the last tokens"
     late = {"is_causal": True, "q_offset": 17, "block_s": 32}
-    yield case(stage, 18, 35, **late, gaps=own)
-    stage = "is_causal, and the first queries see nothing"
-    yield case(stage, 20, 24, is_causal=True, q_offset=-18, gaps=own)
-    stage = "is_causal, and scale is negative"
-    yield case(stage, 16, 16, is_causal=True, sign=-1, spread=4.0)
+    yield case(when, 18, 35, **late, gaps=own)
+    when = "is_causal, and the first queries see nothing"
+    yield case(when, 20, 24, is_causal=True, q_offset=-18, gaps=own)
+    when = "is_causal, and scale is negative"
+    yield case(when, 16, 16, is_causal=True, sign=-1, spread=4.0)
     yield case("the scores are large", 16, 16, lift=100.0)
-    stage = "all scores are very negative"
-    yield case(stage, 16, 11, lift=100.0, sign=-1, gaps=own)
+    when = "all scores are very negative"
+    yield case(when, 16, 11, lift=100.0, sign=-1, gaps=own)
     half = {"dtype": torch.float16, "gaps": own}
     yield case("the tensors are float16", 16, 20, **half)
-    stage = "the tensors are float16, and the gradients add up to more"
-    yield case(stage, 16, 16, **half, steep=3200.0)
+    when = "the tensors are float16, and the gradients add up to more"
+    yield case(when, 16, 16, **half, steep=3200.0)

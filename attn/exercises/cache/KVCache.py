@@ -32,54 +32,52 @@ def _cases(g: Generator) -> Iterator[Case]:
         value = torch.randn(*shape, Dv, generator=g).to(dtype)
         return Case("", (key, value), init={})
 
-    def case(
-        stage: str, *lengths: int, sizes: tuple = (), **more: Any
-    ) -> Case:
+    def case(when: str, *lengths: int, sizes: tuple = (), **more: Any) -> Case:
         *before, last = (new(L, *sizes, **more) for L in lengths)
-        return Case(stage, last.args, init={}, before=tuple(before))
+        return Case(when, last.args, init={}, before=tuple(before))
 
     # The engine calls these again, in one cache: their shapes must agree.
-    stage = "the cache is empty"
-    yield case(stage, 4)
-    yield case(stage, 1)
+    when = "the cache is empty"
+    yield case(when, 4)
+    yield case(when, 1)
 
-    stage = "one token follows another"
-    yield case(stage, 1, 1)
+    when = "one token follows another"
+    yield case(when, 1, 1)
 
-    stage = "tokens follow, one by one"
-    yield case(stage, 1, 1, 1, 1)
-    yield case(stage, 1, 1, 1, sizes=(3, 1, 2, 6))
+    when = "tokens follow, one by one"
+    yield case(when, 1, 1, 1, 1)
+    yield case(when, 1, 1, 1, sizes=(3, 1, 2, 6))
 
-    stage = "one token follows a prompt"
-    yield case(stage, 5, 1)
-    yield case(stage, 6, 1, 1)
+    when = "one token follows a prompt"
+    yield case(when, 5, 1)
+    yield case(when, 6, 1, 1)
 
-    stage = "several tokens follow a prompt"
-    yield case(stage, 4, 3)
-    yield case(stage, 2, 5, 3, sizes=(1, 4, 6, 3))
+    when = "several tokens follow a prompt"
+    yield case(when, 4, 3)
+    yield case(when, 2, 5, 3, sizes=(1, 4, 6, 3))
 
-    stage = "all chunks have one length"
-    yield case(stage, 3, 3)
-    yield case(stage, 2, 2, 2, sizes=(2, 2, 2, 2))
+    when = "all chunks have one length"
+    yield case(when, 3, 3)
+    yield case(when, 2, 2, 2, sizes=(2, 2, 2, 2))
 
-    stage = "there are one sequence and one head"
-    yield case(stage, 3, 1, sizes=(1, 1, 4, 5))
+    when = "there are one sequence and one head"
+    yield case(when, 3, 1, sizes=(1, 1, 4, 5))
 
-    stage = "a chunk has no token"
-    yield case(stage, 3, 0)
+    when = "a chunk has no token"
+    yield case(when, 3, 0)
 
-    stage = "a text is long, of 5,002 tokens"
-    yield case(stage, 4999, 3, sizes=(1, 1, 1, 2))
+    when = "a text is long, of 5,002 tokens"
+    yield case(when, 4999, 3, sizes=(1, 1, 1, 2))
 
     for dtype in (torch.float16, torch.float64):
-        stage = f"keys and values are {str(dtype).removeprefix('torch.')}"
-        yield case(stage, 3, 2, dtype=dtype)
+        when = f"keys and values are {str(dtype).removeprefix('torch.')}"
+        yield case(when, 3, 2, dtype=dtype)
 
-    stage = "keys and values are views of other tensors"
+    when = "keys and values are views of other tensors"
     key, value = torch.randn(2, 2, 4, 3, 6, generator=g).transpose(-2, -3)
     halves = [(key[:, :, i], value[:, :, i]) for i in (slice(3), slice(3, 4))]
     first = Case("", halves[0], init={})
-    yield Case(stage, halves[1], init={}, before=(first,))
+    yield Case(when, halves[1], init={}, before=(first,))
 
 
 def _lengths(case: Case) -> list[int]:

@@ -46,7 +46,7 @@ def _cases(g: Generator) -> Iterator[Case]:
         return (*inputs, torch.tensor(at))
 
     def case(
-        stage: str,
+        when: str,
         *calls: tuple[int, int],  # position and number of new tokens
         sizes: tuple[int, ...] = (2, 3, 3, 9, 5),  # B, H, Hkv, capacity, D
         max_live: int | None = None,
@@ -55,54 +55,54 @@ def _cases(g: Generator) -> Iterator[Case]:
         names = ("batch", "num_kv_heads", "capacity", "head_dim")
         init = dict(zip(names, (B, Hkv, capacity, D), strict=True))
         *before, last = (call(*x, sizes) for x in calls)
-        earlier = tuple(Case(stage, args, init=init) for args in before)
-        return Case(stage, last, init=init, before=earlier, max_live=max_live)
+        earlier = tuple(Case(when, args, init=init) for args in before)
+        return Case(when, last, init=init, before=earlier, max_live=max_live)
 
-    stage = "one token is written at 0, so only its value counts"
-    yield case(stage, (0, 1))
-    yield case(stage, (0, 1), sizes=(1, 1, 1, 1, 4))
+    when = "one token is written at 0, so only its value counts"
+    yield case(when, (0, 1))
+    yield case(when, (0, 1), sizes=(1, 1, 1, 1, 4))
 
-    stage = "a prompt is written at 0, and fills the memory"
-    yield case(stage, (0, 5), sizes=(2, 3, 3, 5, 4))
+    when = "a prompt is written at 0, and fills the memory"
+    yield case(when, (0, 5), sizes=(2, 3, 3, 5, 4))
 
-    stage = "a prompt is written at 0, and there is room behind it"
-    yield case(stage, (0, 4))
-    yield case(stage, (0, 3), sizes=(3, 2, 2, 7, 6))
+    when = "a prompt is written at 0, and there is room behind it"
+    yield case(when, (0, 4))
+    yield case(when, (0, 3), sizes=(3, 2, 2, 7, 6))
 
-    stage = "one token follows a prompt"
-    yield case(stage, (0, 4), (4, 1))
-    yield case(stage, (0, 2), (2, 1), (3, 1))
+    when = "one token follows a prompt"
+    yield case(when, (0, 4), (4, 1))
+    yield case(when, (0, 2), (2, 1), (3, 1))
 
-    stage = "tokens come one by one"
-    yield case(stage, (0, 1), (1, 1), (2, 1))
+    when = "tokens come one by one"
+    yield case(when, (0, 1), (1, 1), (2, 1))
 
-    stage = "several tokens follow a prompt"
-    yield case(stage, (0, 4), (4, 3))
-    yield case(stage, (0, 2), (2, 3), (5, 4))
+    when = "several tokens follow a prompt"
+    yield case(when, (0, 4), (4, 3))
+    yield case(when, (0, 2), (2, 3), (5, 4))
 
-    stage = "query heads share key heads"
+    when = "query heads share key heads"
     sizes = (2, 6, 2, 8, 4)
-    yield case(stage, (0, 3), (3, 1), sizes=sizes)
-    yield case(stage, (0, 2), (2, 3), sizes=(1, 4, 1, 6, 3))
+    yield case(when, (0, 3), (3, 1), sizes=sizes)
+    yield case(when, (0, 2), (2, 3), sizes=(1, 4, 1, 6, 3))
 
-    stage = "it goes back, and what was written behind is old"
-    yield case(stage, (0, 7), (3, 1))
-    yield case(stage, (0, 8), (2, 3))
+    when = "it goes back, and what was written behind is old"
+    yield case(when, (0, 7), (3, 1))
+    yield case(when, (0, 8), (2, 3))
 
-    stage = "axes have the same length"
-    yield case(stage, (0, 2), (2, 2), sizes=(4, 4, 4, 4, 4))
-    yield case(stage, (0, 1), (1, 1), sizes=(2, 2, 2, 2, 2))
+    when = "axes have the same length"
+    yield case(when, (0, 2), (2, 2), sizes=(4, 4, 4, 4, 4))
+    yield case(when, (0, 1), (1, 1), sizes=(2, 2, 2, 2, 2))
 
-    stage = "the inputs are views of other tensors"
-    found = case(stage, (0, 4), (4, 2), sizes=(2, 3, 3, 9, 4))
+    when = "the inputs are views of other tensors"
+    found = case(when, (0, 4), (4, 2), sizes=(2, 3, 3, 9, 4))
     views = (x.transpose(1, 2).contiguous() for x in found.args[:3])
     args = (*(x.transpose(1, 2) for x in views), found.args[3])
-    yield Case(stage, args, init=found.init, before=found.before)
+    yield Case(when, args, init=found.init, before=found.before)
 
     # The memory has 2 * 2 * 512 * 64 elements, and the scores 1,024.
-    stage = "memory is measured: 512 places, of which one is written"
+    when = "memory is measured: 512 places, of which one is written"
     large = (1, 2, 2, 512, 64)
-    yield case(stage, (0, 400), (400, 1), sizes=large, max_live=32_000)
+    yield case(when, (0, 400), (400, 1), sizes=large, max_live=32_000)
 
 
 def _shape_of_query(case: Case, out: Any) -> bool:

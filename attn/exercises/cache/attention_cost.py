@@ -55,60 +55,60 @@ def _cases(g: Generator) -> Iterator[Case]:
 
     full, causal = (torch.bfloat16, False), (torch.bfloat16, True)
 
-    stage = "there is one query and one key, and every other size is 1"
-    yield Case(stage, (1, 1, 1, 1, 1, 1, *slow_memory(), *full))
+    when = "there is one query and one key, and every other size is 1"
+    yield Case(when, (1, 1, 1, 1, 1, 1, *slow_memory(), *full))
 
-    stage = "one query meets many keys: decoding"
+    when = "one query meets many keys: decoding"
     kv_len = between(g, 20, 60)
-    yield Case(stage, (1, 1, kv_len, 1, 1, 4, *slow_memory(), *full))
+    yield Case(when, (1, 1, kv_len, 1, 1, 4, *slow_memory(), *full))
 
-    stage = "query heads share key heads"
-    yield Case(stage, (1, 1, 40, 6, 2, 5, *slow_memory(), *full))
+    when = "query heads share key heads"
+    yield Case(when, (1, 1, 40, 6, 2, 5, *slow_memory(), *full))
 
-    stage = "there is a batch"
-    yield Case(stage, (*sizes(1, between(g, 30, 60), 3), *slow_memory()))
+    when = "there is a batch"
+    yield Case(when, (*sizes(1, between(g, 30, 60), 3), *slow_memory()))
 
-    stage = "there are as many queries as keys: prefill, without a mask"
+    when = "there are as many queries as keys: prefill, without a mask"
     n = between(g, 17, 40)
-    yield Case(stage, (*sizes(n, n), *slow_memory(), *full))
+    yield Case(when, (*sizes(n, n), *slow_memory(), *full))
 
-    stage = "prefill is causal"
+    when = "prefill is causal"
     n = between(g, 17, 40)
-    yield Case(stage, (*sizes(n, n, 4), *slow_memory(), *causal))
+    yield Case(when, (*sizes(n, n, 4), *slow_memory(), *causal))
 
-    stage = "one query is causal: it sees every key"
-    yield Case(stage, (*sizes(1, 19), *slow_memory(), *causal))
+    when = "one query is causal: it sees every key"
+    yield Case(when, (*sizes(1, 19), *slow_memory(), *causal))
 
-    stage = "a chunk of queries meets a cache, causal"
-    yield Case(stage, (*sizes(between(g, 6, 9), 31), *slow_memory(), *causal))
+    when = "a chunk of queries meets a cache, causal"
+    yield Case(when, (*sizes(between(g, 6, 9), 31), *slow_memory(), *causal))
 
-    stage = "queries and keys differ in number: cross-attention"
-    yield Case(stage, (*sizes(8, 21), *slow_memory(), *full))
+    when = "queries and keys differ in number: cross-attention"
+    yield Case(when, (*sizes(8, 21), *slow_memory(), *full))
 
-    stage = "dtype and is_causal are not given: bfloat16, and no mask"
-    yield Case(stage, (*sizes(9, 9), *slow_memory()))
+    when = "dtype and is_causal are not given: bfloat16, and no mask"
+    yield Case(when, (*sizes(9, 9), *slow_memory()))
 
-    stage = "the elements are of another dtype"
+    when = "the elements are of another dtype"
     for dtype in (torch.float32, torch.float8_e4m3fn):
-        yield Case(stage, (*sizes(4, 29), *slow_memory(), dtype, True))
+        yield Case(when, (*sizes(4, 29), *slow_memory(), dtype, True))
 
-    stage = "the arithmetic is slow, and bounds the time"
-    yield Case(stage, (*sizes(12, 12), *slow_arithmetic(), *full))
-    yield Case(stage, (*sizes(1, 50), *slow_arithmetic(), *causal))
+    when = "the arithmetic is slow, and bounds the time"
+    yield Case(when, (*sizes(12, 12), *slow_arithmetic(), *full))
+    yield Case(when, (*sizes(1, 50), *slow_arithmetic(), *causal))
 
-    stage = "one machine reads a prompt, then adds a token"
+    when = "one machine reads a prompt, then adds a token"
     one = machine(90)
     model = 4, 2048, 2048, 32, 8, 128
-    yield Case(stage, (*model, *one, *causal))
-    yield Case(stage, (4, 1, *model[2:], *one, *causal))
+    yield Case(when, (*model, *one, *causal))
+    yield Case(when, (4, 1, *model[2:], *one, *causal))
 
-    stage = "the arguments are given by name"
+    when = "the arguments are given by name"
     values = (*sizes(3, 17), *slow_memory(), torch.float16, True)
-    yield Case(stage, (), dict(zip(NAMES, values, strict=True)))
+    yield Case(when, (), dict(zip(NAMES, values, strict=True)))
 
-    stage = "the model is large"
+    when = "the model is large"
     big = between(g, 31, 63), 32_771, 131_071, 128, 8, 128
-    yield Case(stage, (*big, *machine(295), *causal))
+    yield Case(when, (*big, *machine(295), *causal))
 
 
 def _arguments(args: tuple, kwargs: Any) -> dict[str, Any]:

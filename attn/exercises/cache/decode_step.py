@@ -44,7 +44,7 @@ def _cases(g: Generator) -> Iterator[Case]:
         return rope_tables(positions, rope_frequencies(D, 100.0).inv_freq)
 
     def case(
-        stage: str,
+        when: str,
         P: int,
         L: int,
         sizes: tuple[int, ...] = (2, 3, 3, 6, 5),  # B, H, Hkv, D, Dv
@@ -60,55 +60,55 @@ def _cases(g: Generator) -> Iterator[Case]:
             randn(B, Hkv, P, D, dtype=dtype),
             randn(B, Hkv, P, Dv, dtype=dtype),
         )
-        return Case(stage, (*inputs, *tables(P + L + spare, D, still)))
+        return Case(when, (*inputs, *tables(P + L + spare, D, still)))
 
-    stage = "there is one token and no past, so only its value counts"
-    yield case(stage, 0, 1, still=True)
-    yield case(stage, 0, 1)
+    when = "there is one token and no past, so only its value counts"
+    yield case(when, 0, 1, still=True)
+    yield case(when, 0, 1)
 
-    stage = "cos is 1 and sin is 0, so nothing is rotated; one token is new"
-    yield case(stage, 4, 1, still=True)
-    yield case(stage, 1, 1, still=True)
+    when = "cos is 1 and sin is 0, so nothing is rotated; one token is new"
+    yield case(when, 4, 1, still=True)
+    yield case(when, 1, 1, still=True)
 
-    stage = "cos is 1 and sin is 0; several tokens are new"
-    yield case(stage, 5, 3, still=True)
-    yield case(stage, 2, 4, still=True)
+    when = "cos is 1 and sin is 0; several tokens are new"
+    yield case(when, 5, 3, still=True)
+    yield case(when, 2, 4, still=True)
 
-    stage = "the past is empty: a prompt is read"
-    yield case(stage, 0, 5)
-    yield case(stage, 0, 3, spare=0)
+    when = "the past is empty: a prompt is read"
+    yield case(when, 0, 5)
+    yield case(when, 0, 3, spare=0)
 
-    stage = "one token follows"
-    yield case(stage, 6, 1)
-    yield case(stage, 1, 1, spare=0)
+    when = "one token follows"
+    yield case(when, 6, 1)
+    yield case(when, 1, 1, spare=0)
 
-    stage = "several tokens follow"
-    yield case(stage, 3, 4)
-    yield case(stage, 7, 2, spare=0)
+    when = "several tokens follow"
+    yield case(when, 3, 4)
+    yield case(when, 7, 2, spare=0)
 
-    stage = "there are as many new tokens as old ones"
-    yield case(stage, 3, 3)
+    when = "there are as many new tokens as old ones"
+    yield case(when, 3, 3)
 
-    stage = "query heads share key heads"
-    yield case(stage, 4, 1, (2, 6, 2, 4, 3))
-    yield case(stage, 3, 3, (2, 4, 2, 4, 4))
-    yield case(stage, 2, 5, (1, 4, 1, 6, 6))
+    when = "query heads share key heads"
+    yield case(when, 4, 1, (2, 6, 2, 4, 3))
+    yield case(when, 3, 3, (2, 4, 2, 4, 4))
+    yield case(when, 2, 5, (1, 4, 1, 6, 6))
 
-    stage = "axes have the same length"
-    yield case(stage, 2, 2, (2, 2, 2, 2, 2))
-    yield case(stage, 4, 4, (4, 4, 4, 4, 4))
+    when = "axes have the same length"
+    yield case(when, 2, 2, (2, 2, 2, 2, 2))
+    yield case(when, 4, 4, (4, 4, 4, 4, 4))
 
-    stage = "there are one sequence and one head"
-    yield case(stage, 5, 1, (1, 1, 1, 8, 8))
+    when = "there are one sequence and one head"
+    yield case(when, 5, 1, (1, 1, 1, 8, 8))
 
-    stage = "keys and values are views of other tensors"
-    found = case(stage, 3, 2, (2, 3, 3, 4, 4))
+    when = "keys and values are views of other tensors"
+    found = case(when, 3, 2, (2, 3, 3, 4, 4))
     inputs = [x.transpose(1, 2).contiguous().mT.mT for x in found.args[:5]]
     views = tuple(x.transpose(1, 2) for x in inputs)
-    yield Case(stage, (*views, *found.args[5:]))
+    yield Case(when, (*views, *found.args[5:]))
 
-    stage = "everything is float64"
-    yield case(stage, 3, 2, dtype=torch.float64)
+    when = "everything is float64"
+    yield case(when, 3, 2, dtype=torch.float64)
 
 
 def _three(case: Case, out: Any) -> bool:

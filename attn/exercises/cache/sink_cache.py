@@ -36,7 +36,7 @@ def _cases(g: Generator) -> Iterator[Case]:
         return torch.randn(*shape, generator=g)
 
     def case(
-        stage: str,
+        when: str,
         S: int,
         num_sinks: int,
         window: int,
@@ -49,54 +49,54 @@ def _cases(g: Generator) -> Iterator[Case]:
         positions = torch.zeros(rows) if still else torch.arange(rows)
         tables = rope_tables(positions, rope_frequencies(D, 100.0).inv_freq)
         inputs = (randn(B, Hkv, S, D), randn(B, Hkv, S, Dv), *tables)
-        return Case(stage, (*inputs, num_sinks, window))
+        return Case(when, (*inputs, num_sinks, window))
 
-    stage = "nothing is rotated (cos 1, sin 0), and nothing is too much"
-    yield case(stage, 5, 2, 6, still=True)
-    yield case(stage, 6, 2, 4, still=True)
+    when = "nothing is rotated (cos 1, sin 0), and nothing is too much"
+    yield case(when, 5, 2, 6, still=True)
+    yield case(when, 6, 2, 4, still=True)
 
-    stage = "nothing is rotated, and the first and last tokens overlap"
-    yield case(stage, 5, 3, 4, still=True)
-    yield case(stage, 4, 2, 3, still=True)
+    when = "nothing is rotated, and the first and last tokens overlap"
+    yield case(when, 5, 3, 4, still=True)
+    yield case(when, 4, 2, 3, still=True)
 
-    stage = "nothing is rotated, and tokens in the middle are dropped"
-    yield case(stage, 9, 2, 4, still=True)
-    yield case(stage, 12, 4, 3, still=True)
+    when = "nothing is rotated, and tokens in the middle are dropped"
+    yield case(when, 9, 2, 4, still=True)
+    yield case(when, 12, 4, 3, still=True)
 
-    stage = "nothing is dropped"
-    yield case(stage, 5, 2, 6)
-    yield case(stage, 7, 3, 4)
+    when = "nothing is dropped"
+    yield case(when, 5, 2, 6)
+    yield case(when, 7, 3, 4)
 
-    stage = "tokens in the middle are dropped"
-    yield case(stage, 9, 2, 4)
-    yield case(stage, 12, 4, 3, (1, 2, 4, 3))
-    yield case(stage, 11, 3, 3, (2, 2, 8, 8))
+    when = "tokens in the middle are dropped"
+    yield case(when, 9, 2, 4)
+    yield case(when, 12, 4, 3, (1, 2, 4, 3))
+    yield case(when, 11, 3, 3, (2, 2, 8, 8))
 
-    stage = "num_sinks is 0"
-    yield case(stage, 8, 0, 3)
-    yield case(stage, 3, 0, 5)
+    when = "num_sinks is 0"
+    yield case(when, 8, 0, 3)
+    yield case(when, 3, 0, 5)
 
-    stage = "window is 0"
-    yield case(stage, 8, 3, 0)
-    yield case(stage, 2, 4, 0)
+    when = "window is 0"
+    yield case(when, 8, 3, 0)
+    yield case(when, 2, 4, 0)
 
-    stage = "there are fewer tokens than num_sinks"
-    yield case(stage, 3, 5, 4)
-    yield case(stage, 1, 4, 1)
+    when = "there are fewer tokens than num_sinks"
+    yield case(when, 3, 5, 4)
+    yield case(when, 1, 4, 1)
 
-    stage = "cos and sin have a row for each place in the cache, no more"
-    yield case(stage, 10, 2, 4, rows=6)
-    yield case(stage, 5, 4, 4, rows=8)
+    when = "cos and sin have a row for each place in the cache, no more"
+    yield case(when, 10, 2, 4, rows=6)
+    yield case(when, 5, 4, 4, rows=8)
 
-    stage = "axes have the same length"
-    yield case(stage, 4, 1, 2, (4, 4, 4, 4))
-    yield case(stage, 2, 1, 2, (2, 2, 2, 2))
+    when = "axes have the same length"
+    yield case(when, 4, 1, 2, (4, 4, 4, 4))
+    yield case(when, 2, 1, 2, (2, 2, 2, 2))
 
-    stage = "keys and values are views of other tensors"
-    found = case(stage, 9, 2, 4, (2, 3, 4, 4))
+    when = "keys and values are views of other tensors"
+    found = case(when, 9, 2, 4, (2, 3, 4, 4))
     views = (x.transpose(1, 2).contiguous() for x in found.args[:2])
     views = (x.transpose(1, 2) for x in views)
-    yield Case(stage, (*views, *found.args[2:]))
+    yield Case(when, (*views, *found.args[2:]))
 
 
 def _two(_case: Case, out: Any) -> bool:

@@ -23,69 +23,69 @@ def _cases(g: Generator) -> Iterator[Case]:
 
     empty = torch.zeros(3, 4), torch.full((3,), -math.inf)
 
-    stage = "both parts have the same weight"
+    when = "both parts have the same weight"
     (out, lse), (other, _) = state(3), state(3)
-    yield Case(stage, ((out, lse), (other, lse.clone())))
+    yield Case(when, ((out, lse), (other, lse.clone())))
 
-    stage = "one part weighs more than the other"
-    yield Case(stage, (state(3, S=2), state(3, S=7)))
-    yield Case(stage, (state(5, shift=1.5), state(5)))
-    yield Case(stage, (state(5), state(5, shift=1.5)))
+    when = "one part weighs more than the other"
+    yield Case(when, (state(3, S=2), state(3, S=7)))
+    yield Case(when, (state(5, shift=1.5), state(5)))
+    yield Case(when, (state(5), state(5, shift=1.5)))
 
-    stage = "there are batch and heads"
-    yield Case(stage, (state(2, 3, 4), state(2, 3, 4, S=5)))
+    when = "there are batch and heads"
+    yield Case(when, (state(2, 3, 4), state(2, 3, 4, S=5)))
 
-    stage = "axes have the same length"
-    yield Case(stage, (state(4, 4), state(4, 4, shift=0.7)))
+    when = "axes have the same length"
+    yield Case(when, (state(4, 4), state(4, 4, shift=0.7)))
 
-    stage = "there is one query"
-    yield Case(stage, (state(2, 1), state(2, 1, S=1)))
-    yield Case(stage, (state(1, Dv=1), state(1, S=1, Dv=1)))
+    when = "there is one query"
+    yield Case(when, (state(2, 1), state(2, 1, S=1)))
+    yield Case(when, (state(1, Dv=1), state(1, S=1, Dv=1)))
 
     for sign in (1, -1):
-        stage = f"the lse are around {sign * 100}"
+        when = f"the lse are around {sign * 100}"
         low, high = (state(3, shift=sign * 100 + i) for i in (0, 1))
-        yield Case(stage, (high, low), rtol=1e-4)
+        yield Case(when, (high, low), rtol=1e-4)
 
-    stage = "the rows are far apart"
+    when = "the rows are far apart"
     parts = state(3), state(3)
     for _, lse in parts:
         lse += torch.tensor([0.0, -110.0, -220.0])
-    yield Case(stage, parts, rtol=1e-4)
+    yield Case(when, parts, rtol=1e-4)
 
-    stage = "both parts have a very small lse"
-    yield Case(stage, (state(3, shift=-20_000), state(3, shift=-20_200)))
+    when = "both parts have a very small lse"
+    yield Case(when, (state(3, shift=-20_000), state(3, shift=-20_200)))
 
-    stage = "the parts are thousands apart"
-    yield Case(stage, (state(3, shift=4000), state(3)))
-    yield Case(stage, (state(3), state(3, shift=4000)))
+    when = "the parts are thousands apart"
+    yield Case(when, (state(3, shift=4000), state(3)))
+    yield Case(when, (state(3), state(3, shift=4000)))
 
     yield Case("the first part is empty", (empty, state(3)))
 
     yield Case("the second part is empty", (state(3), empty))
 
-    stage = "some rows are empty in one part"
+    when = "some rows are empty in one part"
     first, second = state(4), state(4)
     first[0][1], first[1][1] = 0.0, -math.inf
     second[0][2], second[1][2] = 0.0, -math.inf
-    yield Case(stage, (first, second))
+    yield Case(when, (first, second))
 
     yield Case("both parts are empty", (empty, empty))
 
-    stage = "a row is empty in both parts, and others are not"
+    when = "a row is empty in both parts, and others are not"
     first, second = state(4, shift=0.5), state(4)
     for part in (first, second):
         part[0][1], part[1][1] = 0.0, -math.inf
     first[0][2], first[1][2] = 0.0, -math.inf
-    yield Case(stage, (first, second))
+    yield Case(when, (first, second))
 
-    stage = "the states are views of other tensors"
+    when = "the states are views of other tensors"
     parts = state(4, 3), state(4, 3)
     views = [tuple(x.mT.contiguous().mT for x in part) for part in parts]
-    yield Case(stage, tuple(views))
+    yield Case(when, tuple(views))
 
-    stage = "gradients flow back"
-    yield Case(stage, (state(3), state(3, shift=1.0)), grad=True)
+    when = "gradients flow back"
+    yield Case(when, (state(3), state(3, shift=1.0)), grad=True)
 
 
 def _between(case: Case, out: object) -> bool:

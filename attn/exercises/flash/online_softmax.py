@@ -26,53 +26,53 @@ def _cases(g: Generator) -> Iterator[Case]:
         values = [torch.randn(*lead[:-1], n, Dv, generator=g) for n in sizes]
         return scores, values
 
-    stage = "there is one block: a softmax"
-    yield Case(stage, blocks(3, sizes=[5]))
-    yield Case(stage, blocks(1, sizes=[1]))
+    when = "there is one block: a softmax"
+    yield Case(when, blocks(3, sizes=[5]))
+    yield Case(when, blocks(1, sizes=[1]))
 
-    stage = "the largest score is in the first block"
+    when = "the largest score is in the first block"
     scores, values = blocks(3, sizes=[4, 3, 4])
     scores[0][:, 1] += 9
-    yield Case(stage, (scores, values))
+    yield Case(when, (scores, values))
 
-    stage = "the scores rise from block to block"
+    when = "the scores rise from block to block"
     scores, values = blocks(3, sizes=[4, 4, 2])
-    yield Case(stage, ([s + 3 * i for i, s in enumerate(scores)], values))
+    yield Case(when, ([s + 3 * i for i, s in enumerate(scores)], values))
 
     yield Case("the blocks have different sizes", blocks(3, sizes=[2, 5, 1]))
 
-    stage = "there is one query, and one feature"
-    yield Case(stage, blocks(1, sizes=[3, 2], Dv=1))
+    when = "there is one query, and one feature"
+    yield Case(when, blocks(1, sizes=[3, 2], Dv=1))
 
-    stage = "there are more axes in front"
-    yield Case(stage, blocks(2, 3, 4, sizes=[3, 5]))
+    when = "there are more axes in front"
+    yield Case(when, blocks(2, 3, 4, sizes=[3, 5]))
 
     yield Case("all axes are 2 long", blocks(2, 2, sizes=[2, 2], Dv=2))
 
     for sign in (1.0, -1.0):
-        stage = f"the scores are around {sign * 100:.0f}"
+        when = f"the scores are around {sign * 100:.0f}"
         scores, values = blocks(3, sizes=[3, 3, 3])
         scores = [s + sign * (110 + 9 * i) for i, s in enumerate(scores)]
         # An lse of 130, kept in float32, has lost a few digits.
-        yield Case(stage, (scores, values), rtol=1e-4)
+        yield Case(when, (scores, values), rtol=1e-4)
 
     for sign in (1.0, -1.0):
-        stage = f"the scores are around {sign * 20_000:.0f}"
+        when = f"the scores are around {sign * 20_000:.0f}"
         _, values = blocks(3, sizes=[3, 3, 3])
         # Far apart, so that one key has all the weight, without rounding.
         order = torch.rand(3, 9, generator=g).argsort(-1)
         whole = sign * 20_000 + 150.0 * order
-        yield Case(stage, (list(whole.split(3, -1)), values))
+        yield Case(when, (list(whole.split(3, -1)), values))
 
-    stage = "the rows are far apart"
+    when = "the rows are far apart"
     scores, values = blocks(3, sizes=[3, 3])
     low = torch.tensor([[0.0], [-110.0], [-220.0]])
-    yield Case(stage, ([s + low for s in scores], values), rtol=1e-4)
+    yield Case(when, ([s + low for s in scores], values), rtol=1e-4)
 
-    stage = "some keys are masked with -inf"
+    when = "some keys are masked with -inf"
     scores, values = blocks(4, sizes=[3, 4, 3])
     scores[1][:, :2] = scores[2][1, 1] = -math.inf
-    yield Case(stage, (scores, values))
+    yield Case(when, (scores, values))
 
     for where, blocks_masked in (
         ("in the first block", [0]),
@@ -84,24 +84,24 @@ def _cases(g: Generator) -> Iterator[Case]:
             scores[i][1] = -math.inf
         yield Case(f"a row is fully masked {where}", (scores, values))
 
-    stage = "all rows are fully masked"
+    when = "all rows are fully masked"
     scores, values = blocks(3, sizes=[3, 2])
-    yield Case(stage, ([s - math.inf for s in scores], values))
+    yield Case(when, ([s - math.inf for s in scores], values))
 
-    stage = "the blocks are views of one tensor"
+    when = "the blocks are views of one tensor"
     whole = torch.randn(6, 9, 2, generator=g).movedim(-1, 0)  # (2, 6, 9)
     value = torch.randn(2, 4, 9, generator=g).mT
     parts = list(whole.split(4, -1)), list(value.split(4, -2))
-    yield Case(stage, parts)
+    yield Case(when, parts)
 
     # 64 blocks of 16 elements. Eighteen are held at most: the state, a block
     # of each kind, and what is left of the block before it.
-    stage = "there are 64 blocks, and memory for a few"
-    yield Case(stage, blocks(4, sizes=[4] * 64), max_live=18 * 16)
+    when = "there are 64 blocks, and memory for a few"
+    yield Case(when, blocks(4, sizes=[4] * 64), max_live=18 * 16)
 
-    stage = "each block can be read once"
+    when = "each block can be read once"
     once = {"once": ("args.0", "args.1"), "max_live": 18 * 16}
-    yield Case(stage, blocks(4, sizes=[4] * 64), **once)
+    yield Case(when, blocks(4, sizes=[4] * 64), **once)
 
 
 exercise = Exercise(

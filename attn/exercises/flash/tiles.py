@@ -28,7 +28,7 @@ def cases(
     """
 
     def case(
-        stage: str,
+        when: str,
         *lead: int,
         L: int,
         S: int,
@@ -60,71 +60,71 @@ def cases(
         room = sum(x.numel() for x in tensors) + 2 * result(q, k, v)
         room += 16 * math.prod((*lead, *tile))
         return Case(
-            stage,
+            when,
             (*tensors, *tile),
             {"is_causal": True} if causal else {},
             max_live=room if tight else None,
             rtol=rtol,
         )
 
-    stage = "one tile holds everything"
-    yield case(stage, L=2, S=3, tile=(4, 4))
-    yield case(stage, L=1, S=1, tile=(1, 1))
+    when = "one tile holds everything"
+    yield case(when, L=2, S=3, tile=(4, 4))
+    yield case(when, L=1, S=1, tile=(1, 1))
 
-    stage = "there are several blocks of keys"
-    yield case(stage, L=2, S=9)
-    yield case(stage, L=1, S=7, D=1, Dv=1, tile=(3, 2))
+    when = "there are several blocks of keys"
+    yield case(when, L=2, S=9)
+    yield case(when, L=1, S=7, D=1, Dv=1, tile=(3, 2))
 
-    stage = "there are several blocks of queries"
-    yield case(stage, L=6, S=3)
-    yield case(stage, L=5, S=1)
+    when = "there are several blocks of queries"
+    yield case(when, L=6, S=3)
+    yield case(when, L=5, S=1)
 
-    stage = "there are several of both"
-    yield case(stage, L=6, S=6)
-    yield case(stage, L=4, S=8, D=2, Dv=5, tile=(2, 2))
-    yield case(stage, L=3, S=4, tile=(1, 1))
+    when = "there are several of both"
+    yield case(when, L=6, S=6)
+    yield case(when, L=4, S=8, D=2, Dv=5, tile=(2, 2))
+    yield case(when, L=3, S=4, tile=(1, 1))
 
-    stage = "the lengths are no multiples of a tile"
-    yield case(stage, L=7, S=8, tile=(3, 3))
-    yield case(stage, L=5, S=7, tile=(4, 2))
+    when = "the lengths are no multiples of a tile"
+    yield case(when, L=7, S=8, tile=(3, 3))
+    yield case(when, L=5, S=7, tile=(4, 2))
 
-    stage = "there are batch and heads in front"
-    yield case(stage, 2, 3, L=5, S=7, tile=(2, 4))
-    yield case(stage, 3, L=3, S=3, D=3, Dv=3, tile=(2, 2))
+    when = "there are batch and heads in front"
+    yield case(when, 2, 3, L=5, S=7, tile=(2, 4))
+    yield case(when, 3, L=3, S=3, D=3, Dv=3, tile=(2, 2))
 
     yield case("is_causal, in one tile", L=4, S=4, tile=(4, 4), causal=True)
 
-    stage = "is_causal, in many tiles"
-    yield case(stage, L=8, S=8, tile=(2, 2), causal=True)
-    yield case(stage, 2, L=7, S=7, causal=True)
-    yield case(stage, L=7, S=7, tile=(3, 2), causal=True)
+    when = "is_causal, in many tiles"
+    yield case(when, L=8, S=8, tile=(2, 2), causal=True)
+    yield case(when, 2, L=7, S=7, causal=True)
+    yield case(when, L=7, S=7, tile=(3, 2), causal=True)
 
-    stage = "is_causal, with more keys than queries"
-    yield case(stage, L=4, S=9, tile=(2, 2), causal=True)
-    yield case(stage, L=1, S=5, tile=(2, 2), causal=True)
+    when = "is_causal, with more keys than queries"
+    yield case(when, L=4, S=9, tile=(2, 2), causal=True)
+    yield case(when, L=1, S=5, tile=(2, 2), causal=True)
 
-    stage = "is_causal, with more queries than keys"
-    yield case(stage, L=9, S=4, causal=True)
+    when = "is_causal, with more queries than keys"
+    yield case(when, L=9, S=4, causal=True)
 
     yield case("the scores are large", L=5, S=9, spread=spread)
 
-    stage = "a row has high scores, and the next one low scores"
+    when = "a row has high scores, and the next one low scores"
     # An lse of 150 is rounded to 1e-5, and so are the weights that it gives.
-    yield case(stage, L=4, S=7, tile=(3, 3), apart=apart, rtol=1e-4)
+    yield case(when, L=4, S=7, tile=(3, 3), apart=apart, rtol=1e-4)
 
-    stage = "the inputs are views of other tensors"
-    yield case(stage, 2, L=5, S=7, view=True)
-    yield case(stage, 2, L=5, S=4, shared=True)
+    when = "the inputs are views of other tensors"
+    yield case(when, 2, L=5, S=7, view=True)
+    yield case(when, 2, L=5, S=4, shared=True)
 
     # D and Dv are 1, so that a row of scores is as large as an input.
     narrow = {"D": 1, "Dv": 1, "tight": True}
-    stage = "there are many keys, and memory for tiles"
-    yield case(stage, 2, L=2, S=128, tile=(1, 4), **narrow)
-    yield case(stage, 2, L=4, S=160, tile=(4, 4), **narrow)
-    stage = "there are many queries, and memory for tiles"
-    yield case(stage, L=64, S=8, tile=(4, 4), **narrow)
-    stage = "is_causal, and there is memory for tiles"
-    yield case(stage, L=28, S=28, tile=(4, 4), causal=True, **narrow)
+    when = "there are many keys, and memory for tiles"
+    yield case(when, 2, L=2, S=128, tile=(1, 4), **narrow)
+    yield case(when, 2, L=4, S=160, tile=(4, 4), **narrow)
+    when = "there are many queries, and memory for tiles"
+    yield case(when, L=64, S=8, tile=(4, 4), **narrow)
+    when = "is_causal, and there is memory for tiles"
+    yield case(when, L=28, S=28, tile=(4, 4), causal=True, **narrow)
 
 
 def blocks(length: int, size: int) -> list[slice]:

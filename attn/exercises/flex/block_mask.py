@@ -43,71 +43,71 @@ def _cases(g: Generator) -> Iterator[Case]:
     def draw(*shape: int) -> Tensor:
         return torch.randint(0, 3, shape, generator=g)
 
-    stage = "there is one block, full, empty or partial"
+    when = "there is one block, full, empty or partial"
     for mask in (torch.ones(1, 1, 4, 4), torch.zeros(1, 1, 4, 4)):
-        yield Case(stage, (mask.bool(), 4))
-    yield Case(stage, (blocks(torch.ones(1, 1, 1, 1), 4), 4))
+        yield Case(when, (mask.bool(), 4))
+    yield Case(when, (blocks(torch.ones(1, 1, 1, 1), 4), 4))
     for i, j in ((0, 3), (3, 0), (1, 2)):
         lone = torch.zeros(1, 1, 4, 4, dtype=torch.bool)
         lone[..., i, j] = True
-        yield Case(stage, (lone, 4))
-        yield Case(stage, (~lone, 4))
+        yield Case(when, (lone, 4))
+        yield Case(when, (~lone, 4))
 
-    stage = "there is one row of blocks"
+    when = "there is one row of blocks"
     kinds = torch.tensor([0, 2, 1, 0, 1, 2])
     order = torch.randperm(6, generator=g)
-    yield Case(stage, (blocks(kinds[order].view(1, 1, 1, 6), 2), 2))
-    yield Case(stage, (blocks(kinds.view(1, 1, 1, 6), 3), 3))
+    yield Case(when, (blocks(kinds[order].view(1, 1, 1, 6), 2), 2))
+    yield Case(when, (blocks(kinds.view(1, 1, 1, 6), 3), 3))
 
-    stage = "there are rows and columns of blocks"
-    yield Case(stage, (blocks(draw(1, 1, 4, 4), 2), 2))
-    yield Case(stage, (blocks(draw(1, 1, 3, 5), 4), 4))
-    yield Case(stage, (blocks(draw(1, 1, 5, 2), 3), 3))
+    when = "there are rows and columns of blocks"
+    yield Case(when, (blocks(draw(1, 1, 4, 4), 2), 2))
+    yield Case(when, (blocks(draw(1, 1, 3, 5), 4), 4))
+    yield Case(when, (blocks(draw(1, 1, 5, 2), 3), 3))
 
-    stage = "the mask is causal"
+    when = "the mask is causal"
     size = between(g, 3, 5)
-    yield Case(stage, (masks.causal().dense(4 * size), 4))
-    yield Case(stage, (masks.causal().dense(8, 24, q_offset=16), 4))
+    yield Case(when, (masks.causal().dense(4 * size), 4))
+    yield Case(when, (masks.causal().dense(8, 24, q_offset=16), 4))
 
-    stage = "the mask is a window"
+    when = "the mask is a window"
     window = masks.sliding_window(between(g, 5, 7))
-    yield Case(stage, (window.dense(16), 4))
+    yield Case(when, (window.dense(16), 4))
 
-    stage = "every row and head has a mask of its own"
-    yield Case(stage, (blocks(draw(2, 3, 3, 4), 2), 2))
-    yield Case(stage, (blocks(draw(3, 2, 2, 3), 3), 3))
-    yield Case(stage, (blocks(draw(2, 2, 2, 2), 2), 2))
+    when = "every row and head has a mask of its own"
+    yield Case(when, (blocks(draw(2, 3, 3, 4), 2), 2))
+    yield Case(when, (blocks(draw(3, 2, 2, 3), 3), 3))
+    yield Case(when, (blocks(draw(2, 2, 2, 2), 2), 2))
 
-    stage = "the last blocks are cut: L or S is no multiple"
+    when = "the last blocks are cut: L or S is no multiple"
     ones = torch.ones(1, 2, 7, 7, dtype=torch.bool)
-    yield Case(stage, (ones, 4))
-    yield Case(stage, (ones[:, :, :4], 4))
-    yield Case(stage, (ones[..., :4], 4))
+    yield Case(when, (ones, 4))
+    yield Case(when, (ones[:, :, :4], 4))
+    yield Case(when, (ones[..., :4], 4))
     cut = blocks(draw(2, 1, 3, 4), 4)
-    yield Case(stage, (cut[:, :, :-1, :-2].contiguous(), 4))
-    yield Case(stage, (cut[:, :, :10, :13].contiguous(), 4))
-    yield Case(stage, (ones[..., :3, :2].contiguous(), 4))
+    yield Case(when, (cut[:, :, :-1, :-2].contiguous(), 4))
+    yield Case(when, (cut[:, :, :10, :13].contiguous(), 4))
+    yield Case(when, (ones[..., :3, :2].contiguous(), 4))
 
-    stage = "a block is one pair"
-    yield Case(stage, (torch.rand(1, 2, 3, 5, generator=g) < 0.5, 1))
+    when = "a block is one pair"
+    yield Case(when, (torch.rand(1, 2, 3, 5, generator=g) < 0.5, 1))
 
-    stage = "a block is large: 256 pairs of it are allowed, or 264"
+    when = "a block is large: 256 pairs of it are allowed, or 264"
     for full in (32, 33):
         large = torch.zeros(1, 1, 40, 80, dtype=torch.bool)
         large[..., :8, :full] = True
-        yield Case(stage, (large, 40))
+        yield Case(when, (large, 40))
     for n in (32, 64):  # 4095 of 4096 are 1 in float16
         ones = torch.ones(1, 1, n, 2 * n, dtype=torch.bool)
-        yield Case(stage, (ones, n))
+        yield Case(when, (ones, n))
         but_one = ones.clone()
         but_one[..., between(g, 0, n - 1), between(g, n, 2 * n - 1)] = False
-        yield Case(stage, (but_one, n))
+        yield Case(when, (but_one, n))
 
-    stage = "the mask is a view"
+    when = "the mask is a view"
     mask = blocks(draw(1, 1, 3, 4), 2)
-    yield Case(stage, (mask.expand(2, 3, -1, -1), 2))
-    yield Case(stage, (mask.mT, 2))
-    yield Case(stage, (mask[..., ::2], 2))
+    yield Case(when, (mask.expand(2, 3, -1, -1), 2))
+    yield Case(when, (mask.mT, 2))
+    yield Case(when, (mask[..., ::2], 2))
 
 
 def _is_permutation(case: Case, out: Four) -> bool:

@@ -49,71 +49,67 @@ def _cases(g: Generator) -> Iterator[Case]:
         return tuple(torch.tensor(i) for i in at)
 
     zeros = torch.zeros(3, dtype=torch.long)
-    stage = "the slopes are 0, so only the cap acts"
+    when = "the slopes are 0, so only the cap acts"
     flat = torch.zeros(2)
-    yield Case(stage, (scores(), *one(0, 1, 2, 2), 2.0, flat, zeros))
+    yield Case(when, (scores(), *one(0, 1, 2, 2), 2.0, flat, zeros))
     size = (2, 2, 3, 4)
-    yield Case(stage, (scores(*size), *_grid(*size), 1.7, flat, zeros[:2]))
+    yield Case(when, (scores(*size), *_grid(*size), 1.7, flat, zeros[:2]))
 
-    stage = "the score is 0, so only the distance acts"
+    when = "the score is 0, so only the distance acts"
     for at in ((0, 0, 5, 2), (0, 0, 2, 5), (0, 0, 3, 3)):
         each = torch.zeros(()), *one(*at), 4.0, slopes(1), zeros[:1]
-        yield Case(stage, each)
+        yield Case(when, each)
 
-    stage = "one score is passed, of one head"
-    yield Case(stage, (scores(), *one(0, 0, 6, 1), 3.0, slopes(1), zeros[:1]))
+    when = "one score is passed, of one head"
+    yield Case(when, (scores(), *one(0, 0, 6, 1), 3.0, slopes(1), zeros[:1]))
 
-    stage = "each head has its own slope"
+    when = "each head has its own slope"
     at = one(0, between(g, 1, 3), between(g, 4, 6), 1)
-    yield Case(stage, (scores(), *at, 3.0, slopes(5), zeros[:1]))
+    yield Case(when, (scores(), *at, 3.0, slopes(5), zeros[:1]))
     size = (1, 4, 3, 5)
-    yield Case(
-        stage, (scores(*size), *_grid(*size), 3.0, slopes(4), zeros[:1])
-    )
+    yield Case(when, (scores(*size), *_grid(*size), 3.0, slopes(4), zeros[:1]))
     size = (2, 2, 2, 2)
-    yield Case(
-        stage, (scores(*size), *_grid(*size), 2.5, slopes(2), zeros[:2])
-    )
+    yield Case(when, (scores(*size), *_grid(*size), 2.5, slopes(2), zeros[:2]))
 
-    stage = "the queries of each row start somewhere else"
+    when = "the queries of each row start somewhere else"
     at = one(1, 0, 2, 4)
-    yield Case(stage, (scores(), *at, 3.0, slopes(2), starts(3)))
+    yield Case(when, (scores(), *at, 3.0, slopes(2), starts(3)))
     for size in ((3, 2, 4, 7), (2, 2, 2, 2), (3, 3, 1, 6)):
         each = scores(*size), *_grid(*size), 2.0
-        yield Case(stage, (*each, slopes(size[1]), starts(size[0])))
+        yield Case(when, (*each, slopes(size[1]), starts(size[0])))
 
-    stage = "the keys come after the queries, too"
+    when = "the keys come after the queries, too"
     size = (2, 3, 2, 9)
     each = scores(*size), *_grid(*size), 2.0
-    yield Case(stage, (*each, slopes(3), starts(2) - 2))
+    yield Case(when, (*each, slopes(3), starts(2) - 2))
 
-    stage = "the scores are far above the cap"
+    when = "the scores are far above the cap"
     size = (1, 2, 3, 3)
     large = 40 * torch.randn(size, generator=g)
-    yield Case(stage, (large, *_grid(*size), 1.5, slopes(2), starts(1)))
+    yield Case(when, (large, *_grid(*size), 1.5, slopes(2), starts(1)))
 
-    stage = "the cap is far above the scores"
+    when = "the cap is far above the scores"
     each = scores(*size), *_grid(*size), 300.0
-    yield Case(stage, (*each, slopes(2), starts(1)))
+    yield Case(when, (*each, slopes(2), starts(1)))
 
-    stage = "queries and keys are thousands of tokens apart"
+    when = "queries and keys are thousands of tokens apart"
     size = (2, 2, 3, 4)
     each = scores(*size), *_grid(*size), 2.0
-    yield Case(stage, (*each, slopes(2), starts(2) + 4096))
+    yield Case(when, (*each, slopes(2), starts(2) + 4096))
 
-    stage = "scores, indices or slopes are views, or indices int32"
+    when = "scores, indices or slopes are views, or indices int32"
     size = (2, 3, 4, 5)
     turned = scores(2, 3, 5, 4).mT
     every = slopes(6)[::2]
-    yield Case(stage, (turned, *_grid(*size), 2.0, every, starts(4)[::2]))
+    yield Case(when, (turned, *_grid(*size), 2.0, every, starts(4)[::2]))
     small = (x.int() for x in _grid(*size))
     each = scores(*size), *small, 2.0, slopes(3), starts(2).int()
-    yield Case(stage, each)
+    yield Case(when, each)
 
-    stage = "a gradient is computed"
+    when = "a gradient is computed"
     size = (2, 2, 3, 4)
     each = scores(*size), *_grid(*size), 2.0, slopes(2), starts(2)
-    yield Case(stage, each, grad=("args.0", "args.6"))
+    yield Case(when, each, grad=("args.0", "args.6"))
 
 
 def _is_below_the_cap(case: Case, out: Tensor) -> bool:

@@ -53,71 +53,71 @@ def _cases(g: Generator) -> Iterator[Case]:
         qkv = (torch.randn(shape, generator=g) for shape in shapes)
         return *qkv, _borders(q_lens), _borders(k_lens)
 
-    stage = "there is one sequence"
-    yield Case(stage, packed([3]))
-    yield Case(stage, packed([5], H=1, D=16))
-    yield Case(stage, packed([4], H=4))
+    when = "there is one sequence"
+    yield Case(when, packed([3]))
+    yield Case(when, packed([5], H=1, D=16))
+    yield Case(when, packed([4], H=4))
 
-    stage = "there are several sequences"
+    when = "there are several sequences"
     for lengths in ([3, 4], [1, 4, 2], [2, 2, 2]):
-        yield Case(stage, packed(lengths, H=3))
+        yield Case(when, packed(lengths, H=3))
 
-    stage = "values are wider than keys"
-    yield Case(stage, packed([2, 3], Dv=6))
+    when = "values are wider than keys"
+    yield Case(when, packed([2, 3], Dv=6))
 
-    stage = "is_causal is True, with as many keys as queries"
+    when = "is_causal is True, with as many keys as queries"
     for lengths in ([4], [1, 4, 2], [3, 3]):
-        yield Case(stage, (*packed(lengths), True))
+        yield Case(when, (*packed(lengths), True))
 
-    stage = "sequences have more keys than queries, or fewer"
-    yield Case(stage, packed([2, 1, 3], [3, 5, 2]))
-    yield Case(stage, packed([3, 2], [1, 4], H=3, Dv=5))
-    yield Case(stage, packed([2, 2, 2], [5, 1, 3]))
+    when = "sequences have more keys than queries, or fewer"
+    yield Case(when, packed([2, 1, 3], [3, 5, 2]))
+    yield Case(when, packed([3, 2], [1, 4], H=3, Dv=5))
+    yield Case(when, packed([2, 2, 2], [5, 1, 3]))
 
-    stage = "is_causal is True, with more keys than queries"
-    yield Case(stage, (*packed([2, 1, 3], [4, 5, 3]), True))
-    yield Case(stage, packed([2, 2], [3, 6], H=1), {"is_causal": True})
+    when = "is_causal is True, with more keys than queries"
+    yield Case(when, (*packed([2, 1, 3], [4, 5, 3]), True))
+    yield Case(when, packed([2, 2], [3, 6], H=1), {"is_causal": True})
 
-    stage = "is_causal is True, with fewer keys than queries"
-    yield Case(stage, (*packed([4, 2], [2, 3]), True))
-    yield Case(stage, (*packed([2, 5], [2, 1]), True))
+    when = "is_causal is True, with fewer keys than queries"
+    yield Case(when, (*packed([4, 2], [2, 3]), True))
+    yield Case(when, (*packed([2, 5], [2, 1]), True))
 
-    stage = "some sequences have no queries"
-    yield Case(stage, packed([2, 0, 3], [3, 2, 3]))
-    yield Case(stage, (*packed([0, 2, 0], [2, 3, 0]), True))
+    when = "some sequences have no queries"
+    yield Case(when, packed([2, 0, 3], [3, 2, 3]))
+    yield Case(when, (*packed([0, 2, 0], [2, 3, 0]), True))
 
-    stage = "some sequences have no keys"
-    yield Case(stage, packed([2, 3, 1], [3, 0, 2]))
-    yield Case(stage, (*packed([2, 2], [0, 2]), True))
+    when = "some sequences have no keys"
+    yield Case(when, packed([2, 3, 1], [3, 0, 2]))
+    yield Case(when, (*packed([2, 2], [0, 2]), True))
 
-    stage = "the scores are large"
+    when = "the scores are large"
     q, k, *rest = packed([3, 4], D=8)
-    yield Case(stage, (30 * q, 30 * k, *rest))
-    yield Case(stage, (-30 * q, 30 * k.abs(), *rest, True))
+    yield Case(when, (30 * q, 30 * k, *rest))
+    yield Case(when, (-30 * q, 30 * k.abs(), *rest, True))
 
-    stage = "values of another sequence are huge"
+    when = "values of another sequence are huge"
     q, k, v, *rest = packed([3, 3, 3])
     v[3:6] *= 1e6
-    yield Case(stage, (q, k, v, *rest))
-    yield Case(stage, (q, k, v, *rest, True))
+    yield Case(when, (q, k, v, *rest))
+    yield Case(when, (q, k, v, *rest, True))
 
-    stage = "inputs are views, or the borders int64"
+    when = "inputs are views, or the borders int64"
     q, k, v, cu_q, cu_k = packed([2, 3], [3, 4])
     heads_first = (x.transpose(0, 1).contiguous() for x in (q, k, v))
     views = (x.transpose(0, 1) for x in heads_first)
-    yield Case(stage, (*views, cu_q.long(), cu_k.long()))
+    yield Case(when, (*views, cu_q.long(), cu_k.long()))
 
-    stage = "a gradient is computed"
+    when = "a gradient is computed"
     qkv = ("args.0", "args.1", "args.2")
-    yield Case(stage, packed([2, 3], [3, 1]), grad=qkv)
-    yield Case(stage, (*packed([3, 2], [2, 4]), True), grad=qkv)
+    yield Case(when, packed([2, 3], [3, 1]), grad=qkv)
+    yield Case(when, (*packed([3, 2], [2, 4]), True), grad=qkv)
 
-    stage = "memory: only a sequence's own scores are made"
+    when = "memory: only a sequence's own scores are made"
     # 24 sequences of 8: 24 * 64 scores in their blocks, 192 ** 2 in all.
-    yield Case(stage, packed([8] * 24, H=2), max_live=2 * 8000)
-    yield Case(stage, (*packed([8] * 24, H=2), True), max_live=2 * 8000)
+    yield Case(when, packed([8] * 24, H=2), max_live=2 * 8000)
+    yield Case(when, (*packed([8] * 24, H=2), True), max_live=2 * 8000)
     one_long = [1] * 40 + [30]  # padded: 41 * 30 ** 2 scores
-    yield Case(stage, packed(one_long, H=2), max_live=2 * 8000)
+    yield Case(when, packed(one_long, H=2), max_live=2 * 8000)
 
 
 def _is_alone(case: Case, out: Tensor) -> bool:

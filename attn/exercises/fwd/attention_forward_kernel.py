@@ -60,7 +60,7 @@ def _emulated(
 
 def _cases(g: Generator) -> Iterator[Case]:
     def case(
-        stage: str,
+        when: str,
         L: int,
         S: int,
         H: int = 1,
@@ -88,44 +88,44 @@ def _cases(g: Generator) -> Iterator[Case]:
             for x, gap in zip((q, k, v), gaps, strict=True)
         )
         # Not the usual scale, so that the argument has to be used.
-        return Case(stage, (*tensors, sign * 1.5 / D**0.5), kwargs)
+        return Case(when, (*tensors, sign * 1.5 / D**0.5), kwargs)
 
     yield case("one tile holds everything", 16, 16)
-    stage = "there are several tiles of keys"
-    yield case(stage, 16, 32)
-    yield case(stage, 16, 64, rising=0.25, block_s=32)
+    when = "there are several tiles of keys"
+    yield case(when, 16, 32)
+    yield case(when, 16, 64, rising=0.25, block_s=32)
     yield case("there are several blocks of queries", 32, 16)
-    stage = "there are several heads"
-    yield case(stage, 16, 16, 2, 2)
+    when = "there are several heads"
+    yield case(when, 16, 16, 2, 2)
     yield case("heads share keys (GQA)", 16, 16, 4, 2)
-    stage = "the tensors have strides of their own"
-    yield case(stage, 16, 16, 2, 2, gaps=(1, 4, 9))
-    stage = "the keys end inside a tile"
-    yield case(stage, 16, 30, gaps=(2, 2, 2))
-    yield case(stage, 16, 37, gaps=(2, 2, 2))
-    stage = "the queries end inside a block"
-    yield case(stage, 21, 16, gaps=(2, 2, 2))
+    when = "the tensors have strides of their own"
+    yield case(when, 16, 16, 2, 2, gaps=(1, 4, 9))
+    when = "the keys end inside a tile"
+    yield case(when, 16, 30, gaps=(2, 2, 2))
+    yield case(when, 16, 37, gaps=(2, 2, 2))
+    when = "the queries end inside a block"
+    yield case(when, 21, 16, gaps=(2, 2, 2))
     yield case("is_causal, in one tile", 16, 16, is_causal=True)
-    stage = "is_causal, in many tiles"
-    yield case(stage, 32, 32, is_causal=True, block_l=32)
-    yield case(stage, 20, 20, is_causal=True, block_s=32)
-    stage = "is_causal, and scale is negative"
-    yield case(stage, 16, 16, is_causal=True, sign=-1)
-    stage = "is_causal, the queries being the last tokens"
-    yield case(stage, 10, 40, is_causal=True, q_offset=30)
-    stage = "is_causal, and the first queries see nothing"
-    yield case(stage, 20, 24, is_causal=True, q_offset=-18)
-    stage = "the scores are large"
-    yield case(stage, 16, 33, spread=60.0, is_causal=True, q_offset=9)
-    stage = "masked scores are far larger than the others"
-    yield case(stage, 16, 16, rising=4.0, is_causal=True)
-    stage = "all scores are very negative"
-    yield case(stage, 16, 21, spread=60.0, negative=True)
-    stage = "the tensors are float16"
-    yield case(stage, 16, 48, dtype=torch.float16, spread=0.3)
-    stage = "the tensors are float16, and the values add up to more"
+    when = "is_causal, in many tiles"
+    yield case(when, 32, 32, is_causal=True, block_l=32)
+    yield case(when, 20, 20, is_causal=True, block_s=32)
+    when = "is_causal, and scale is negative"
+    yield case(when, 16, 16, is_causal=True, sign=-1)
+    when = "is_causal, the queries being the last tokens"
+    yield case(when, 10, 40, is_causal=True, q_offset=30)
+    when = "is_causal, and the first queries see nothing"
+    yield case(when, 20, 24, is_causal=True, q_offset=-18)
+    when = "the scores are large"
+    yield case(when, 16, 33, spread=60.0, is_causal=True, q_offset=9)
+    when = "masked scores are far larger than the others"
+    yield case(when, 16, 16, rising=4.0, is_causal=True)
+    when = "all scores are very negative"
+    yield case(when, 16, 21, spread=60.0, negative=True)
+    when = "the tensors are float16"
+    yield case(when, 16, 48, dtype=torch.float16, spread=0.3)
+    when = "the tensors are float16, and the values add up to more"
     half = {"dtype": torch.float16, "spread": 0.0}
-    yield case(stage, 16, 80, **half, lift=1000.0, block_s=32)
+    yield case(when, 16, 80, **half, lift=1000.0, block_s=32)
 
 
 exercise = Exercise(

@@ -32,31 +32,31 @@ def _as_range(numbers: list[int], at: int = 0) -> range:
 
 
 def _cases(g: Generator) -> Iterator[Case]:
-    stage = "a tile holds one key"
+    when = "a tile holds one key"
     for _ in range(2):
         first = between(g, 1, 4)
-        yield Case(stage, (first, first + between(g, 1, 3), 12, 1))
-    stage = "there is one query"
+        yield Case(when, (first, first + between(g, 1, 3), 12, 1))
+    when = "there is one query"
     for last in (3, 4, 5):
-        yield Case(stage, (last, last, 24, between(g, 2, 3)))
-    yield Case(stage, (7, 7, 24, 4))
-    stage = "there is a block of queries"
+        yield Case(when, (last, last, 24, between(g, 2, 3)))
+    yield Case(when, (7, 7, 24, 4))
+    when = "there is a block of queries"
     for _ in range(3):
         size, first = between(g, 3, 6), between(g, 6, 20)
         last = first + between(g, 3, 9)
-        yield Case(stage, (first, last, 12 * size, size))
-    yield Case(stage, (8, 15, 64, 4))
-    stage = "the block begins at position 0"
-    yield Case(stage, (0, between(g, 4, 7), 32, 4))
-    stage = "the keys end inside a tile"
-    yield Case(stage, (between(g, 30, 40), 47, 4 * between(g, 4, 6) + 1, 4))
-    yield Case(stage, (20, 23, 18, 4))
-    stage = "all queries come after all keys"
-    yield Case(stage, (between(g, 40, 50), 60, 16, 4))
-    stage = "the first queries come before all keys"
-    yield Case(stage, (between(g, -9, -6), 5, 24, 4))
-    stage = "all queries come before all keys"
-    yield Case(stage, (-12, between(g, -8, -5), 24, 4))
+        yield Case(when, (first, last, 12 * size, size))
+    yield Case(when, (8, 15, 64, 4))
+    when = "the block begins at position 0"
+    yield Case(when, (0, between(g, 4, 7), 32, 4))
+    when = "the keys end inside a tile"
+    yield Case(when, (between(g, 30, 40), 47, 4 * between(g, 4, 6) + 1, 4))
+    yield Case(when, (20, 23, 18, 4))
+    when = "all queries come after all keys"
+    yield Case(when, (between(g, 40, 50), 60, 16, 4))
+    when = "the first queries come before all keys"
+    yield Case(when, (between(g, -9, -6), 5, 24, 4))
+    when = "all queries come before all keys"
+    yield Case(when, (-12, between(g, -8, -5), 24, 4))
 
 
 def _kinds(case: Case) -> tuple[set[int], set[int]]:

@@ -36,7 +36,7 @@ def _emulated(
 
 def _cases(g: Generator) -> Iterator[Case]:
     def case(
-        stage: str,
+        when: str,
         rows: int,
         columns: int,
         blocks: tuple[int, int] = (4, 8),
@@ -49,27 +49,27 @@ def _cases(g: Generator) -> Iterator[Case]:
         shape = (columns, rows) if transposed else (rows, columns)
         x = amid(torch.randn(shape, generator=g).to(dtype), gap)
         x = x.T if transposed else x
-        return Case(stage, (x, *blocks, transposed_out))
+        return Case(when, (x, *blocks, transposed_out))
 
     yield case("one tile holds the matrix", 4, 8)
-    stage = "there are several tiles below one another"
-    yield case(stage, 12, 8)
-    stage = "there are several tiles side by side"
-    yield case(stage, 4, 24)
-    stage = "there are several tiles in both directions"
-    yield case(stage, 8, 24, gap=3)
-    stage = "the rows end inside a tile"
-    yield case(stage, 6, 8, gap=3)
-    stage = "the columns end inside a tile"
-    yield case(stage, 4, 13, gap=3)
-    yield case(stage, 4, 3, gap=3)
-    stage = "the matrix is transposed"
-    yield case(stage, 4, 8, transposed=True, gap=2)
-    yield case(stage, 11, 13, transposed=True, gap=2)
-    stage = "the result is transposed"
-    yield case(stage, 11, 13, (8, 4), transposed_out=True, gap=1)
-    stage = "the matrix is float16"
-    yield case(stage, 5, 9, (4, 4), gap=1, dtype=torch.float16)
+    when = "there are several tiles below one another"
+    yield case(when, 12, 8)
+    when = "there are several tiles side by side"
+    yield case(when, 4, 24)
+    when = "there are several tiles in both directions"
+    yield case(when, 8, 24, gap=3)
+    when = "the rows end inside a tile"
+    yield case(when, 6, 8, gap=3)
+    when = "the columns end inside a tile"
+    yield case(when, 4, 13, gap=3)
+    yield case(when, 4, 3, gap=3)
+    when = "the matrix is transposed"
+    yield case(when, 4, 8, transposed=True, gap=2)
+    yield case(when, 11, 13, transposed=True, gap=2)
+    when = "the result is transposed"
+    yield case(when, 11, 13, (8, 4), transposed_out=True, gap=1)
+    when = "the matrix is float16"
+    yield case(when, 5, 9, (4, 4), gap=1, dtype=torch.float16)
 
 
 exercise = Exercise(

@@ -30,7 +30,7 @@ def _emulated(_grid: Any, X: Tensor, OUT: Tensor, *_: int, BLOCK: int) -> None:
 
 def _cases(g: Generator) -> Iterator[Case]:
     def case(
-        stage: str,
+        when: str,
         rows: int,
         columns: int,
         block: int,
@@ -41,27 +41,27 @@ def _cases(g: Generator) -> Iterator[Case]:
         dtype: torch.dtype = torch.float32,
     ) -> Case:
         x = torch.randn(rows, columns, generator=g) * spread + shift
-        return Case(stage, (amid(x.to(dtype), gap), block))
+        return Case(when, (amid(x.to(dtype), gap), block))
 
     yield case("there is one row, as long as the block", 1, 4, 4)
-    stage = "there are several rows"
-    yield case(stage, 3, 8, 8)
-    yield case(stage, 5, 2, 2)
-    stage = "the rows are apart in memory"
-    yield case(stage, 3, 8, 8, gap=3)
-    stage = "a row is shorter than the block"
-    yield case(stage, 4, 5, 8, gap=2)
-    yield case(stage, 2, 9, 32, gap=1)
-    yield case(stage, 2, 1, 16, gap=1)
-    stage = "all scores of a short row are negative"
-    yield case(stage, 3, 5, 8, shift=-200.0, gap=2)
-    stage = "all scores are negative, and the row is as long as the block"
-    yield case(stage, 3, 8, 8, shift=-200.0, gap=2)
-    stage = "the scores are large"
-    yield case(stage, 3, 6, 8, spread=80.0, gap=1)
-    yield case(stage, 2, 5, 8, shift=200.0, gap=1)
-    stage = "the input is float16"
-    yield case(stage, 3, 48, 64, dtype=torch.float16, gap=2)
+    when = "there are several rows"
+    yield case(when, 3, 8, 8)
+    yield case(when, 5, 2, 2)
+    when = "the rows are apart in memory"
+    yield case(when, 3, 8, 8, gap=3)
+    when = "a row is shorter than the block"
+    yield case(when, 4, 5, 8, gap=2)
+    yield case(when, 2, 9, 32, gap=1)
+    yield case(when, 2, 1, 16, gap=1)
+    when = "all scores of a short row are negative"
+    yield case(when, 3, 5, 8, shift=-200.0, gap=2)
+    when = "all scores are negative, and the row is as long as the block"
+    yield case(when, 3, 8, 8, shift=-200.0, gap=2)
+    when = "the scores are large"
+    yield case(when, 3, 6, 8, spread=80.0, gap=1)
+    yield case(when, 2, 5, 8, shift=200.0, gap=1)
+    when = "the input is float16"
+    yield case(when, 3, 48, 64, dtype=torch.float16, gap=2)
 
 
 exercise = Exercise(

@@ -57,7 +57,7 @@ def _emulated(
 
 def _cases(g: Generator) -> Iterator[Case]:
     def case(
-        stage: str,
+        when: str,
         L: int,
         S: int,
         D: int = 16,
@@ -73,26 +73,26 @@ def _cases(g: Generator) -> Iterator[Case]:
             for size, gap in zip(sizes, gaps, strict=True)
         )
         # Not the usual scale, so that the argument has to be used.
-        return Case(stage, (q, k, sign * 1.5 / D**0.5), kwargs)
+        return Case(when, (q, k, sign * 1.5 / D**0.5), kwargs)
 
     yield case("one tile holds everything", 16, 16)
     yield case("there are several blocks of queries", 32, 16)
     yield case("there are several blocks of keys", 16, 48)
-    stage = "a tile is not square"
-    yield case(stage, 32, 64, 32, block_s=32)
-    stage = "the rows have gaps"
-    yield case(stage, 16, 16, gaps=(1, 4))
-    stage = "the queries end inside a block"
-    yield case(stage, 21, 16, gaps=(2, 3))
-    stage = "the keys end inside a block"
-    yield case(stage, 16, 27, gaps=(3, 2))
+    when = "a tile is not square"
+    yield case(when, 32, 64, 32, block_s=32)
+    when = "the rows have gaps"
+    yield case(when, 16, 16, gaps=(1, 4))
+    when = "the queries end inside a block"
+    yield case(when, 21, 16, gaps=(2, 3))
+    when = "the keys end inside a block"
+    yield case(when, 16, 27, gaps=(3, 2))
     yield case("is_causal, in one tile", 16, 16, is_causal=True)
-    stage = "is_causal, in many tiles"
-    yield case(stage, 40, 25, is_causal=True, gaps=(3, 2))
-    stage = "is_causal, and scale is negative"
-    yield case(stage, 16, 16, is_causal=True, sign=-1)
-    stage = "the tensors are float16"
-    yield case(stage, 18, 20, dtype=torch.float16, gaps=(1, 2))
+    when = "is_causal, in many tiles"
+    yield case(when, 40, 25, is_causal=True, gaps=(3, 2))
+    when = "is_causal, and scale is negative"
+    yield case(when, 16, 16, is_causal=True, sign=-1)
+    when = "the tensors are float16"
+    yield case(when, 18, 20, dtype=torch.float16, gaps=(1, 2))
 
 
 exercise = Exercise(

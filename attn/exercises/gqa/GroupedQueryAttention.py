@@ -49,77 +49,77 @@ def _merge(layer: Any, out: Tensor) -> Tensor:
 
 
 def _cases(g: Generator) -> Iterator[Case]:
-    def case(stage: str, B: int, L: int, *sizes: int, **more: Any) -> Case:
+    def case(when: str, B: int, L: int, *sizes: int, **more: Any) -> Case:
         names = ("embed_dim", "num_heads", "num_kv_heads", "head_dim")
         init = dict(zip(names, sizes, strict=False))
         x = torch.randn(B, L, sizes[0], generator=g)
         args = (x, more.pop("mask")) if "mask" in more else (x,)
-        return Case(stage, args, init=init, state=_state(g, **init), **more)
+        return Case(when, args, init=init, state=_state(g, **init), **more)
 
     mask = partial(some_allowed, g)
 
     # With B = Hkv = G, misaligned axes fit all the same.
-    stage = "there is one token, so only its value counts"
-    yield case(stage, 2, 1, 8, 4, 2)
-    yield case(stage, 3, 1, 18, 9, 3)
+    when = "there is one token, so only its value counts"
+    yield case(when, 2, 1, 8, 4, 2)
+    yield case(when, 3, 1, 18, 9, 3)
 
-    stage = "q_proj is zero, so that each head is the mean of its values"
-    found = case(stage, 2, 3, 12, 4, 2)
+    when = "q_proj is zero, so that each head is the mean of its values"
+    found = case(when, 2, 3, 12, 4, 2)
     found.state["q_proj.weight"].zero_()
     yield found
 
-    stage = "every query head has its own key head (Hkv = H)"
-    yield case(stage, 2, 5, 12, 3, 3)
-    yield case(stage, 1, 4, 5, 1, 1)
+    when = "every query head has its own key head (Hkv = H)"
+    yield case(when, 2, 5, 12, 3, 3)
+    yield case(when, 1, 4, 5, 1, 1)
 
-    stage = "all query heads share one key head (Hkv = 1)"
-    yield case(stage, 2, 5, 12, 3, 1)
-    yield case(stage, 3, 2, 8, 4, 1)
+    when = "all query heads share one key head (Hkv = 1)"
+    yield case(when, 2, 5, 12, 3, 1)
+    yield case(when, 3, 2, 8, 4, 1)
 
-    stage = "the query heads share key heads in groups"
-    yield case(stage, 2, 5, 12, 6, 3)
-    yield case(stage, 3, 4, 18, 6, 2)
-    yield case(stage, 1, 7, 16, 8, 2)
+    when = "the query heads share key heads in groups"
+    yield case(when, 2, 5, 12, 6, 3)
+    yield case(when, 3, 4, 18, 6, 2)
+    yield case(when, 1, 7, 16, 8, 2)
 
-    stage = "head_dim is given, and is not E // H"
-    yield case(stage, 2, 5, 10, 4, 2, 6)
-    yield case(stage, 3, 4, 12, 4, 2, 2)
-    yield case(stage, 1, 3, 7, 3, 1, 5)
+    when = "head_dim is given, and is not E // H"
+    yield case(when, 2, 5, 10, 4, 2, 6)
+    yield case(when, 3, 4, 12, 4, 2, 2)
+    yield case(when, 1, 3, 7, 3, 1, 5)
 
-    stage = "axes have the same length"
-    yield case(stage, 2, 2, 8, 4, 2)
-    yield case(stage, 4, 4, 16, 4, 2)
-    yield case(stage, 2, 4, 4, 2, 2, 4)
+    when = "axes have the same length"
+    yield case(when, 2, 2, 8, 4, 2)
+    yield case(when, 4, 4, 16, 4, 2)
+    yield case(when, 2, 4, 4, 2, 2, 4)
 
-    stage = "all heads share one mask, (L, L)"
-    yield case(stage, 2, 5, 12, 6, 2, mask=torch.ones(5, 5).bool().tril())
-    yield case(stage, 3, 4, 12, 4, 2, mask=mask(4, 4))
+    when = "all heads share one mask, (L, L)"
+    yield case(when, 2, 5, 12, 6, 2, mask=torch.ones(5, 5).bool().tril())
+    yield case(when, 3, 4, 12, 4, 2, mask=mask(4, 4))
 
-    stage = "each sequence has its own mask, and B = Hkv"
-    yield case(stage, 2, 5, 12, 6, 2, mask=mask(2, 1, 1, 5))
-    yield case(stage, 2, 4, 12, 6, 2, mask=mask(2, 1, 4, 4))
+    when = "each sequence has its own mask, and B = Hkv"
+    yield case(when, 2, 5, 12, 6, 2, mask=mask(2, 1, 1, 5))
+    yield case(when, 2, 4, 12, 6, 2, mask=mask(2, 1, 4, 4))
 
-    stage = "each sequence has its own mask"
-    yield case(stage, 3, 5, 12, 4, 2, mask=mask(3, 1, 5, 5))
-    yield case(stage, 4, 3, 12, 3, 3, mask=mask(4, 1, 1, 3))
-    yield case(stage, 3, 4, 8, 4, 1, 3, mask=mask(3, 1, 1, 4))
+    when = "each sequence has its own mask"
+    yield case(when, 3, 5, 12, 4, 2, mask=mask(3, 1, 5, 5))
+    yield case(when, 4, 3, 12, 3, 3, mask=mask(4, 1, 1, 3))
+    yield case(when, 3, 4, 8, 4, 1, 3, mask=mask(3, 1, 1, 4))
 
-    stage = "each query head has its own mask"
-    yield case(stage, 2, 5, 12, 6, 2, mask=mask(2, 6, 5, 5))
-    yield case(stage, 3, 4, 12, 4, 2, mask=mask(1, 4, 4, 4))
+    when = "each query head has its own mask"
+    yield case(when, 2, 5, 12, 6, 2, mask=mask(2, 6, 5, 5))
+    yield case(when, 3, 4, 12, 4, 2, mask=mask(1, 4, 4, 4))
 
-    stage = "the scores are large"
-    yield _large(stage, g)
+    when = "the scores are large"
+    yield _large(when, g)
 
-    stage = "x is a view of another tensor"
-    found = case(stage, 2, 5, 12, 6, 2)
+    when = "x is a view of another tensor"
+    found = case(when, 2, 5, 12, 6, 2)
     x = torch.randn(12, 5, 2, generator=g).permute(2, 1, 0)
-    yield Case(stage, (x,), init=found.init, state=found.state)
+    yield Case(when, (x,), init=found.init, state=found.state)
 
-    stage = "gradients flow back, to x and to the four matrices"
-    yield case(stage, 2, 4, 8, 4, 2, 3, grad=True)
-    yield case(stage, 2, 4, 12, 6, 2, mask=mask(2, 1, 4, 4), grad=True)
-    yield case(stage, 1, 3, 8, 4, 1, grad=True)
+    when = "gradients flow back, to x and to the four matrices"
+    yield case(when, 2, 4, 8, 4, 2, 3, grad=True)
+    yield case(when, 2, 4, 12, 6, 2, mask=mask(2, 1, 4, 4), grad=True)
+    yield case(when, 1, 3, 8, 4, 1, grad=True)
 
 
 def _state(g: Generator, **init: int) -> dict[str, Tensor]:
@@ -129,7 +129,7 @@ def _state(g: Generator, **init: int) -> dict[str, Tensor]:
     }
 
 
-def _large(stage: str, g: Generator) -> Case:
+def _large(when: str, g: Generator) -> Case:
     """Make scores in the hundreds, exact in float32: integers, and D = 4."""
     init = {"embed_dim": 6, "num_heads": 4, "num_kv_heads": 2, "head_dim": 4}
     state = {
@@ -139,7 +139,7 @@ def _large(stage: str, g: Generator) -> Case:
     x = torch.randint(-8, 9, (2, 5, 6), generator=g).float()
     x[..., 0] = 8 * torch.tensor([1, -1, 2, -2, 3])
     state["q_proj.weight"][:, 0] = state["k_proj.weight"][:, 0] = 3
-    return Case(stage, (x,), init=init, state=state)
+    return Case(when, (x,), init=init, state=state)
 
 
 def _shape_of_x(case: Case, out: Tensor) -> bool:

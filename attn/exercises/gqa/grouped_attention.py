@@ -29,98 +29,98 @@ def _cases(g: Generator) -> Iterator[Case]:
 
     mask = partial(some_allowed, g)
 
-    stage = "there is one sequence and one key head"
-    yield Case(stage, qkv(1, 1, 1))
-    yield Case(stage, qkv(1, 1, 2, L=4, S=7, D=6))
+    when = "there is one sequence and one key head"
+    yield Case(when, qkv(1, 1, 1))
+    yield Case(when, qkv(1, 1, 2, L=4, S=7, D=6))
 
-    stage = "B, Hkv and G are equal, so that misaligned axes fit all the same"
-    yield Case(stage, qkv(2, 2, 2, S=1, D=4))
-    yield Case(stage, qkv(2, 2, 2))
-    yield Case(stage, qkv(3, 3, 3, L=2, S=4))
+    when = "B, Hkv and G are equal, so that misaligned axes fit all the same"
+    yield Case(when, qkv(2, 2, 2, S=1, D=4))
+    yield Case(when, qkv(2, 2, 2))
+    yield Case(when, qkv(3, 3, 3, L=2, S=4))
 
-    stage = "every query head has its own key head (H = Hkv)"
-    yield Case(stage, qkv(2, 4, 1))
-    yield Case(stage, qkv(3, 3, 1, L=2))
-    yield Case(stage, qkv(1, 3, 1, L=1))
+    when = "every query head has its own key head (H = Hkv)"
+    yield Case(when, qkv(2, 4, 1))
+    yield Case(when, qkv(3, 3, 1, L=2))
+    yield Case(when, qkv(1, 3, 1, L=1))
 
-    stage = "there is one head in all (H = 1)"
-    yield Case(stage, qkv(1, 1, 1, L=1))
-    yield Case(stage, qkv(3, 1, 1, L=2))
-    yield Case(stage, (*qkv(2, 1, 1, L=1, S=4), mask(2, 1, 1, 4)))
+    when = "there is one head in all (H = 1)"
+    yield Case(when, qkv(1, 1, 1, L=1))
+    yield Case(when, qkv(3, 1, 1, L=2))
+    yield Case(when, (*qkv(2, 1, 1, L=1, S=4), mask(2, 1, 1, 4)))
 
-    stage = "Hkv is larger than G"
-    yield Case(stage, qkv(2, 3, 2, S=1, D=4))
-    yield Case(stage, qkv(3, 4, 2, L=5, D=6))
-    yield Case(stage, qkv(1, 4, 3, L=1, S=4))
+    when = "Hkv is larger than G"
+    yield Case(when, qkv(2, 3, 2, S=1, D=4))
+    yield Case(when, qkv(3, 4, 2, L=5, D=6))
+    yield Case(when, qkv(1, 4, 3, L=1, S=4))
 
-    stage = "all query heads share one key head (Hkv = 1)"
-    yield Case(stage, qkv(2, 1, 4))
-    yield Case(stage, qkv(3, 1, 2, L=1, D=6))
+    when = "all query heads share one key head (Hkv = 1)"
+    yield Case(when, qkv(2, 1, 4))
+    yield Case(when, qkv(3, 1, 2, L=1, D=6))
 
-    stage = "G is larger than Hkv"
-    yield Case(stage, qkv(2, 2, 3, S=7))
-    yield Case(stage, qkv(1, 2, 5, L=1, S=4))
-    yield Case(stage, qkv(2, 4, 6, L=2, S=3, D=4))
+    when = "G is larger than Hkv"
+    yield Case(when, qkv(2, 2, 3, S=7))
+    yield Case(when, qkv(1, 2, 5, L=1, S=4))
+    yield Case(when, qkv(2, 4, 6, L=2, S=3, D=4))
 
-    stage = "values are wider or narrower than keys"
-    yield Case(stage, qkv(2, 2, 3, S=7, Dv=5))
-    yield Case(stage, qkv(2, 3, 2, L=2, S=4, D=4, Dv=9))
+    when = "values are wider or narrower than keys"
+    yield Case(when, qkv(2, 2, 3, S=7, Dv=5))
+    yield Case(when, qkv(2, 3, 2, L=2, S=4, D=4, Dv=9))
 
-    stage = "axes have the same length"
-    yield Case(stage, qkv(2, 2, 2, L=2, S=2, D=2))
-    yield Case(stage, qkv(3, 3, 3, L=3, S=3, D=3))
-    yield Case(stage, qkv(2, 2, 2, L=4, S=4, D=4))
+    when = "axes have the same length"
+    yield Case(when, qkv(2, 2, 2, L=2, S=2, D=2))
+    yield Case(when, qkv(3, 3, 3, L=3, S=3, D=3))
+    yield Case(when, qkv(2, 2, 2, L=4, S=4, D=4))
 
-    stage = "all heads share one mask, (L, S)"
+    when = "all heads share one mask, (L, S)"
     causal = torch.ones(4, 4).bool().tril()
-    yield Case(stage, (*qkv(2, 2, 3), mask(3, 5)))
-    yield Case(stage, (*qkv(2, 2, 2, L=4, S=4), causal))
-    yield Case(stage, (*qkv(2, 2, 3), torch.ones(3, 5).bool()))
+    yield Case(when, (*qkv(2, 2, 3), mask(3, 5)))
+    yield Case(when, (*qkv(2, 2, 2, L=4, S=4), causal))
+    yield Case(when, (*qkv(2, 2, 3), torch.ones(3, 5).bool()))
 
-    stage = "each sequence has its own mask, and B = Hkv"
-    yield Case(stage, (*qkv(2, 2, 3), mask(2, 1, 1, 5)))
-    yield Case(stage, (*qkv(2, 2, 3), mask(2, 1, 3, 5)))
-    yield Case(stage, (*qkv(3, 3, 2, L=2, S=4), mask(3, 1, 2, 4)))
+    when = "each sequence has its own mask, and B = Hkv"
+    yield Case(when, (*qkv(2, 2, 3), mask(2, 1, 1, 5)))
+    yield Case(when, (*qkv(2, 2, 3), mask(2, 1, 3, 5)))
+    yield Case(when, (*qkv(3, 3, 2, L=2, S=4), mask(3, 1, 2, 4)))
 
-    stage = "each sequence has its own mask"
-    yield Case(stage, (*qkv(3, 2, 2), mask(3, 1, 3, 5)))
-    yield Case(stage, (*qkv(4, 1, 3, L=2), mask(4, 1, 1, 5)))
-    yield Case(stage, (*qkv(3, 4, 1, L=2), mask(3, 1, 2, 5)))
+    when = "each sequence has its own mask"
+    yield Case(when, (*qkv(3, 2, 2), mask(3, 1, 3, 5)))
+    yield Case(when, (*qkv(4, 1, 3, L=2), mask(4, 1, 1, 5)))
+    yield Case(when, (*qkv(3, 4, 1, L=2), mask(3, 1, 2, 5)))
 
-    stage = "each query head has its own mask"
-    yield Case(stage, (*qkv(2, 2, 3), mask(2, 6, 3, 5)))
-    yield Case(stage, (*qkv(2, 3, 2), mask(1, 6, 1, 5)))
-    yield Case(stage, (*qkv(2, 2, 2, L=2, S=4), mask(2, 4, 2, 4)))
+    when = "each query head has its own mask"
+    yield Case(when, (*qkv(2, 2, 3), mask(2, 6, 3, 5)))
+    yield Case(when, (*qkv(2, 3, 2), mask(1, 6, 1, 5)))
+    yield Case(when, (*qkv(2, 2, 2, L=2, S=4), mask(2, 4, 2, 4)))
 
-    stage = "the scores are large"
+    when = "the scores are large"
     q, k, v = qkv(2, 2, 2)
     whole = torch.randint(1, 5, q.shape, generator=g).float()
-    yield Case(stage, (16 * whole, _ladder(g, k), v))
+    yield Case(when, (16 * whole, _ladder(g, k), v))
 
-    stage = "the scores are far below 0, and a mask hides some keys"
+    when = "the scores are far below 0, and a mask hides some keys"
     q, k, v = qkv(2, 2, 2, S=6)
     whole = torch.randint(1, 5, q.shape, generator=g).float()
-    yield Case(stage, (-16 * whole, _ladder(g, k) / 4, v, mask(2, 1, 3, 6)))
+    yield Case(when, (-16 * whole, _ladder(g, k) / 4, v, mask(2, 1, 3, 6)))
 
-    stage = "the inputs are views of other tensors"
+    when = "the inputs are views of other tensors"
     q, k, v = (x.transpose(1, 2).contiguous() for x in qkv(2, 2, 3, S=7))
     heads_last = tuple(x.transpose(1, 2) for x in (q, k, v))
-    yield Case(stage, heads_last)
-    yield Case(stage, (*heads_last, mask(7, 3).mT))
+    yield Case(when, heads_last)
+    yield Case(when, (*heads_last, mask(7, 3).mT))
     q, k, v = qkv(2, 3, 2)
     shared = k[:, :1].expand(-1, 3, -1, -1), v[..., 2:7]
-    yield Case(stage, (q, *shared, mask(1, 1, 3, 5).expand(2, 6, -1, -1)))
+    yield Case(when, (q, *shared, mask(1, 1, 3, 5).expand(2, 6, -1, -1)))
 
-    stage = "gradients flow back"
-    yield Case(stage, qkv(2, 2, 3), grad=True)
-    yield Case(stage, (*qkv(2, 3, 2, S=4), mask(2, 1, 3, 4)), grad=True)
+    when = "gradients flow back"
+    yield Case(when, qkv(2, 2, 3), grad=True)
+    yield Case(when, (*qkv(2, 3, 2, S=4), mask(2, 1, 3, 4)), grad=True)
 
     # Twice the keys is more than enough; a copy for each query head is not.
-    stage = "a token is generated: one query, and a long cache"
-    yield Case(stage, qkv(1, 2, 4, L=1, S=64, D=16), max_live=4 * 64 * 16)
-    yield Case(stage, qkv(2, 2, 3, L=1, S=64, D=16), max_live=8 * 64 * 16)
+    when = "a token is generated: one query, and a long cache"
+    yield Case(when, qkv(1, 2, 4, L=1, S=64, D=16), max_live=4 * 64 * 16)
+    yield Case(when, qkv(2, 2, 3, L=1, S=64, D=16), max_live=8 * 64 * 16)
     padding = (*qkv(2, 3, 2, L=2, S=48, D=16), mask(2, 1, 1, 48))
-    yield Case(stage, padding, max_live=12 * 48 * 16)
+    yield Case(when, padding, max_live=12 * 48 * 16)
 
 
 def _ladder(g: Generator, k: Tensor) -> Tensor:

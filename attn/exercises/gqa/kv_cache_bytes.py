@@ -23,39 +23,39 @@ def _cases(g: Generator) -> Iterator[Case]:
         order = torch.randperm(5, generator=g).tolist()
         return tuple((3, 5, 7, 11, 13)[i] for i in order)
 
-    stage = "every size is 1: one key and one value, of one element each"
-    yield Case(stage, (1, 1, 1, 1, 1, torch.bfloat16))
+    when = "every size is 1: one key and one value, of one element each"
+    yield Case(when, (1, 1, 1, 1, 1, torch.bfloat16))
 
-    stage = "the text is longer, and every other size is 1"
-    yield Case(stage, (1, between(g, 3, 9), 1, 1, 1, torch.bfloat16))
+    when = "the text is longer, and every other size is 1"
+    yield Case(when, (1, between(g, 3, 9), 1, 1, 1, torch.bfloat16))
 
-    stage = "the five sizes differ"
+    when = "the five sizes differ"
     for _ in range(3):
-        yield Case(stage, (*small(), torch.bfloat16))
+        yield Case(when, (*small(), torch.bfloat16))
 
-    stage = "dtype is not given, so it is bfloat16"
-    yield Case(stage, small())
+    when = "dtype is not given, so it is bfloat16"
+    yield Case(when, small())
 
-    stage = "the elements are float32"
-    yield Case(stage, (*small(), torch.float32))
+    when = "the elements are float32"
+    yield Case(when, (*small(), torch.float32))
 
-    stage = "the elements have other floating dtypes"
+    when = "the elements have other floating dtypes"
     for dtype in (torch.float16, torch.float64, torch.float8_e4m3fn):
-        yield Case(stage, (*small(), dtype))
+        yield Case(when, (*small(), dtype))
 
-    stage = "the cache is quantised to int8"
-    yield Case(stage, (*small(), torch.int8))
+    when = "the cache is quantised to int8"
+    yield Case(when, (*small(), torch.int8))
 
-    stage = "the arguments are given by name"
+    when = "the arguments are given by name"
     given = dict(zip(NAMES, small(), strict=True))
-    yield Case(stage, (), {**given, "dtype": torch.float16})
-    yield Case(stage, (), given)
+    yield Case(when, (), {**given, "dtype": torch.float16})
+    yield Case(when, (), given)
 
-    stage = "the model is large"
-    yield Case(stage, (pick(16, 32, 64), 8192, 80, 8, 128))  # Llama 3 70B
-    yield Case(stage, (pick(3, 7, 9), pick(100_003, 131_071), 126, 8, 128))
+    when = "the model is large"
+    yield Case(when, (pick(16, 32, 64), 8192, 80, 8, 128))  # Llama 3 70B
+    yield Case(when, (pick(3, 7, 9), pick(100_003, 131_071), 126, 8, 128))
     sizes = between(g, 101, 999), pick(1_000_003, 1_000_033), 127, 17, 129
-    yield Case(stage, (*sizes, torch.float32))
+    yield Case(when, (*sizes, torch.float32))
 
 
 def _arguments(args: tuple, kwargs: Any) -> dict[str, Any]:

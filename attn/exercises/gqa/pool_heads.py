@@ -18,41 +18,41 @@ def _cases(g: Generator) -> Iterator[Case]:
         rows = torch.randn(H, D, *rest, generator=g)
         return (rows + level.view(-1, *[1] * (rows.dim() - 1))).flatten(0, 1)
 
-    stage = "a head is one row (D = 1)"
-    yield Case(stage, (weight(6, 1, 2), 6, 3))
-    yield Case(stage, (weight(8, 1, 3), 8, 2))
+    when = "a head is one row (D = 1)"
+    yield Case(when, (weight(6, 1, 2), 6, 3))
+    yield Case(when, (weight(8, 1, 3), 8, 2))
 
-    stage = "a head is several rows"
-    yield Case(stage, (weight(6, 4, 5), 6, 3))
-    yield Case(stage, (weight(6, 3, 7), 6, 2))
-    yield Case(stage, (weight(12, 2, 5), 12, 3))
+    when = "a head is several rows"
+    yield Case(when, (weight(6, 4, 5), 6, 3))
+    yield Case(when, (weight(6, 3, 7), 6, 2))
+    yield Case(when, (weight(12, 2, 5), 12, 3))
 
-    stage = "one head is left (Hkv = 1)"
-    yield Case(stage, (weight(4, 3, 5), 4, 1))
-    yield Case(stage, (weight(2, 5, 4), 2, 1))
+    when = "one head is left (Hkv = 1)"
+    yield Case(when, (weight(4, 3, 5), 4, 1))
+    yield Case(when, (weight(2, 5, 4), 2, 1))
 
-    stage = "H = Hkv, so that nothing changes"
-    yield Case(stage, (weight(3, 4, 5), 3, 3))
+    when = "H = Hkv, so that nothing changes"
+    yield Case(when, (weight(3, 4, 5), 3, 3))
 
-    stage = "axes have the same length"
-    yield Case(stage, (weight(4, 2, 8), 4, 2))
-    yield Case(stage, (weight(4, 4, 4), 4, 2))
-    yield Case(stage, (weight(9, 3, 3), 9, 3))
+    when = "axes have the same length"
+    yield Case(when, (weight(4, 2, 8), 4, 2))
+    yield Case(when, (weight(4, 4, 4), 4, 2))
+    yield Case(when, (weight(9, 3, 3), 9, 3))
 
-    stage = "it is a bias: one axis"
-    yield Case(stage, (weight(6, 4), 6, 3))
-    yield Case(stage, (weight(6, 3), 6, 2))
-    yield Case(stage, (weight(4, 3), 4, 1))
+    when = "it is a bias: one axis"
+    yield Case(when, (weight(6, 4), 6, 3))
+    yield Case(when, (weight(6, 3), 6, 2))
+    yield Case(when, (weight(4, 3), 4, 1))
 
-    stage = "weight is a view of another tensor"
-    yield Case(stage, (weight(6, 3, 7).mT.contiguous().mT, 6, 2))
+    when = "weight is a view of another tensor"
+    yield Case(when, (weight(6, 3, 7).mT.contiguous().mT, 6, 2))
     packed = torch.cat([weight(6, 2, 5) for _ in "qkv"])
-    yield Case(stage, (packed[12:24], 6, 3))
-    yield Case(stage, (torch.stack([weight(6, 2)] * 2, 1)[:, 0], 6, 2))
+    yield Case(when, (packed[12:24], 6, 3))
+    yield Case(when, (torch.stack([weight(6, 2)] * 2, 1)[:, 0], 6, 2))
 
-    stage = "gradients flow back, to every head that was averaged"
-    yield Case(stage, (weight(6, 3, 4), 6, 2), grad=True)
-    yield Case(stage, (weight(6, 2), 6, 3), grad=True)
+    when = "gradients flow back, to every head that was averaged"
+    yield Case(when, (weight(6, 3, 4), 6, 2), grad=True)
+    yield Case(when, (weight(6, 2), 6, 3), grad=True)
 
 
 def _right_shape(case: Case, out: Tensor) -> bool:

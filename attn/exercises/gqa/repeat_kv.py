@@ -14,42 +14,42 @@ def _cases(g: Generator) -> Iterator[Case]:
     def randn(*shape: int) -> Tensor:
         return torch.randn(*shape, generator=g)
 
-    stage = "there are batch, heads, positions and features: four axes"
-    yield Case(stage, (randn(2, 3, 2, 1), 2))
-    yield Case(stage, (randn(2, 3, 5, 4), 2))
-    yield Case(stage, (randn(1, 4, 3, 2), 3))
+    when = "there are batch, heads, positions and features: four axes"
+    yield Case(when, (randn(2, 3, 2, 1), 2))
+    yield Case(when, (randn(2, 3, 5, 4), 2))
+    yield Case(when, (randn(1, 4, 3, 2), 3))
 
-    stage = "there are more copies than heads"
-    yield Case(stage, (randn(2, 2, 5, 4), 3))
-    yield Case(stage, (randn(1, 2, 3, 6), 5))
+    when = "there are more copies than heads"
+    yield Case(when, (randn(2, 2, 5, 4), 3))
+    yield Case(when, (randn(1, 2, 3, 6), 5))
 
-    stage = "axes have the same length"
-    yield Case(stage, (randn(2, 2, 2, 2), 2))
-    yield Case(stage, (randn(3, 3, 3, 3), 3))
-    yield Case(stage, (randn(4, 2, 4, 2), 2))
+    when = "axes have the same length"
+    yield Case(when, (randn(2, 2, 2, 2), 2))
+    yield Case(when, (randn(3, 3, 3, 3), 3))
+    yield Case(when, (randn(4, 2, 4, 2), 2))
 
-    stage = "there is one head (multi-query attention)"
-    yield Case(stage, (randn(2, 1, 5, 3), 4))
+    when = "there is one head (multi-query attention)"
+    yield Case(when, (randn(2, 1, 5, 3), 4))
 
-    stage = "n_rep is 1, so that nothing changes"
-    yield Case(stage, (randn(2, 3, 5, 4), 1))
+    when = "n_rep is 1, so that nothing changes"
+    yield Case(when, (randn(2, 3, 5, 4), 1))
 
-    stage = "there is no batch: three axes"
-    yield Case(stage, (randn(2, 5, 4), 3))
-    yield Case(stage, (randn(3, 1, 4), 2))
+    when = "there is no batch: three axes"
+    yield Case(when, (randn(2, 5, 4), 3))
+    yield Case(when, (randn(3, 1, 4), 2))
 
-    stage = "there are two axes before the heads: five axes"
-    yield Case(stage, (randn(2, 4, 3, 5, 6), 2))
-    yield Case(stage, (randn(1, 2, 2, 3, 4), 3))
+    when = "there are two axes before the heads: five axes"
+    yield Case(when, (randn(2, 4, 3, 5, 6), 2))
+    yield Case(when, (randn(1, 2, 2, 3, 4), 3))
 
-    stage = "x is a view of another tensor"
-    yield Case(stage, (randn(2, 5, 3, 4).transpose(1, 2), 2))  # (B, S, Hkv, D)
-    yield Case(stage, (randn(2, 2, 3, 7)[..., 1:5], 3))
-    yield Case(stage, (randn(2, 3, 1, 4).expand(-1, -1, 5, -1), 2))
+    when = "x is a view of another tensor"
+    yield Case(when, (randn(2, 5, 3, 4).transpose(1, 2), 2))  # (B, S, Hkv, D)
+    yield Case(when, (randn(2, 2, 3, 7)[..., 1:5], 3))
+    yield Case(when, (randn(2, 3, 1, 4).expand(-1, -1, 5, -1), 2))
 
-    stage = "gradients flow back, and add up over the copies"
-    yield Case(stage, (randn(2, 3, 2, 4), 2), grad=True)
-    yield Case(stage, (randn(2, 3, 4), 3), grad=True)
+    when = "gradients flow back, and add up over the copies"
+    yield Case(when, (randn(2, 3, 2, 4), 2), grad=True)
+    yield Case(when, (randn(2, 3, 4), 3), grad=True)
 
 
 def _right_shape(case: Case, out: Tensor) -> bool:

@@ -13,7 +13,7 @@ from attn.exercises.spec import Case, Exercise, Property
 
 def _cases(g: Generator) -> Iterator[Case]:
     def case(
-        stage: str,
+        when: str,
         ids: Tensor,
         E: int,
         head_dim: int,
@@ -23,44 +23,44 @@ def _cases(g: Generator) -> Iterator[Case]:
         B, L = B or len(ids), ids.shape[1]
         x = torch.randn(B, L, E, generator=g).to(dtype)
         given = {"position_ids": ids}  # as a Llama calls it
-        return Case(stage, (x,), given, init={"head_dim": head_dim})
+        return Case(when, (x,), given, init={"head_dim": head_dim})
 
     def count(B: int, L: int, start: int = 0) -> Tensor:
         return (start + torch.arange(L)).expand(B, L)
 
     n = between(g, 1, 3)
 
-    stage = "there is one token, at position 0"
-    yield case(stage, count(1, 1), 8, 4)
+    when = "there is one token, at position 0"
+    yield case(when, count(1, 1), 8, 4)
 
-    stage = "there are several tokens"
-    yield case(stage, count(1, 4 + n), 12, 4)
-    yield case(stage, count(1, 3), 12, 2)
+    when = "there are several tokens"
+    yield case(when, count(1, 4 + n), 12, 4)
+    yield case(when, count(1, 3), 12, 2)
 
-    stage = "there is a batch, and each text has its positions"
-    yield case(stage, count(3, 5), 12, 4)
-    yield case(stage, torch.tensor([[0, 1, 2, 3], [0, 0, 0, 1]]), 10, 6)
+    when = "there is a batch, and each text has its positions"
+    yield case(when, count(3, 5), 12, 4)
+    yield case(when, torch.tensor([[0, 1, 2, 3], [0, 0, 0, 1]]), 10, 6)
 
-    stage = "the texts of a batch share one row of positions"
-    yield case(stage, count(1, 5), 12, 4, B=3)
-    yield case(stage, count(1, 4), 6, 8, B=2)
+    when = "the texts of a batch share one row of positions"
+    yield case(when, count(1, 5), 12, 4, B=3)
+    yield case(when, count(1, 4), 6, 8, B=2)
 
-    stage = "one token is decoded, far from the start"
-    yield case(stage, count(2, 1, 17 + n), 12, 6)
+    when = "one token is decoded, far from the start"
+    yield case(when, count(2, 1, 17 + n), 12, 6)
 
-    stage = "head_dim is larger than E"
-    yield case(stage, count(2, 3), 4, 10)
+    when = "head_dim is larger than E"
+    yield case(when, count(2, 3), 4, 10)
 
-    stage = "axes have the same length"
-    yield case(stage, count(4, 4), 4, 4)
+    when = "axes have the same length"
+    yield case(when, count(4, 4), 4, 4)
 
-    stage = "the model computes in bfloat16 or float16"
-    yield case(stage, count(2, 5), 12, 4, torch.bfloat16)
-    yield case(stage, count(1, 3), 8, 6, torch.float16, B=2)
+    when = "the model computes in bfloat16 or float16"
+    yield case(when, count(2, 5), 12, 4, torch.bfloat16)
+    yield case(when, count(1, 3), 8, 6, torch.float16, B=2)
 
-    stage = "the positions have gaps, and go backwards"
+    when = "the positions have gaps, and go backwards"
     ids = torch.tensor([[5, 3, 90, 0], [2, 2, 1, 7]])
-    yield case(stage, ids, 12, 4)
+    yield case(when, ids, 12, 4)
 
 
 def _on_the_circle(case: Case, out: Any) -> bool:

@@ -122,22 +122,22 @@ def _cases(g: Generator) -> Iterator[Case]:
     new = ("make", "one")
     names = ("names", "one")
 
-    stage = "there is one registry, and one pair in it"
-    yield Case(stage, (new, add("one", a, one), *look("one", a), names))
+    when = "there is one registry, and one pair in it"
+    yield Case(when, (new, add("one", a, one), *look("one", a), names))
 
-    stage = "there are several pairs"
+    when = "there are several pairs"
     several = (new, add("one", a, one), add("one", b, two), add("one", c, one))
-    yield Case(stage, (*several, *look("one", b, a, c), names))
+    yield Case(when, (*several, *look("one", b, a, c), names))
 
-    stage = "a pair is replaced"
+    when = "a pair is replaced"
     again = add("one", a, three)
-    yield Case(stage, (*several, again, *look("one", a, b), names))
+    yield Case(when, (*several, again, *look("one", a, b), names))
 
-    stage = "there is no such name"
-    yield Case(stage, (*several, *look("one", d, "other"), names))
-    yield Case(stage, (new, *look("one", a), names))
+    when = "there is no such name"
+    yield Case(when, (*several, *look("one", d, "other"), names))
+    yield Case(when, (new, *look("one", a), names))
 
-    stage = "half a pair is registered"
+    when = "half a pair is registered"
     for half in (
         (f"{one}_attention", "nothing"),
         ("nothing", f"{one}_mask"),
@@ -145,59 +145,59 @@ def _cases(g: Generator) -> Iterator[Case]:
         ("nothing", "nothing"),
     ):
         bad = ("register", "one", d, *half)
-        yield Case(stage, (*several, bad, names, *look("one", d)))
+        yield Case(when, (*several, bad, names, *look("one", d)))
 
-    stage = "a good pair is replaced by half of one, in vain"
+    when = "a good pair is replaced by half of one, in vain"
     bad = ("register", "one", a, f"{two}_attention", "nothing")
-    yield Case(stage, (*several, bad, *look("one", a)))
+    yield Case(when, (*several, bad, *look("one", a)))
 
-    stage = "there are two registries, without parents"
+    when = "there are two registries, without parents"
     other = ("make", "two")
     alone = (new, other, add("one", a, one), add("two", b, two))
     yield Case(
-        stage, (*alone, *look("two", b), *look("one", a), ("names", "two"))
+        when, (*alone, *look("two", b), *look("one", a), ("names", "two"))
     )
-    yield Case(stage, (*alone, *look("two", a), names))
+    yield Case(when, (*alone, *look("two", a), names))
 
-    stage = "a registry has a parent, and no pairs of its own"
+    when = "a registry has a parent, and no pairs of its own"
     child = ("make", "child", "one")
     yield Case(
-        stage, (*several, child, *look("child", c, a), ("names", "child"))
+        when, (*several, child, *look("child", c, a), ("names", "child"))
     )
 
-    stage = "a pair comes before the parent's of the same name"
+    when = "a pair comes before the parent's of the same name"
     own = add("child", b, four)
     hidden = (*several, child, own)
-    yield Case(stage, (*hidden, *look("child", b, a), ("names", "child")))
+    yield Case(when, (*hidden, *look("child", b, a), ("names", "child")))
 
-    stage = "half a pair is registered where the parent has a whole one"
+    when = "half a pair is registered where the parent has a whole one"
     bad = ("register", "child", c, f"{four}_attention", "nothing")
-    yield Case(stage, (*hidden, bad, *look("child", c)))
+    yield Case(when, (*hidden, bad, *look("child", c)))
 
-    stage = "a child has registered, and its parent is as it was"
+    when = "a child has registered, and its parent is as it was"
     new_one = add("child", d, four)
-    yield Case(stage, (*hidden, new_one, *look("one", b, d), names))
+    yield Case(when, (*hidden, new_one, *look("one", b, d), names))
 
-    stage = "the parent gets a pair after the child was made"
+    when = "the parent gets a pair after the child was made"
     late = (new, child, add("one", a, one), add("child", b, two))
-    yield Case(stage, (*late, *look("child", a, b), ("names", "child")))
+    yield Case(when, (*late, *look("child", a, b), ("names", "child")))
     late = (*late, add("one", a, three), add("one", c, four))
-    yield Case(stage, (*late, *look("child", a, c), ("names", "child")))
+    yield Case(when, (*late, *look("child", a, c), ("names", "child")))
     late = (*hidden, add("one", b, three))
-    yield Case(stage, (*late, *look("child", b), ("names", "child")))
+    yield Case(when, (*late, *look("child", b), ("names", "child")))
 
-    stage = "a child does not have a name that its parent lacks, either"
-    yield Case(stage, (*hidden, new_one, *look("child", "other")))
+    when = "a child does not have a name that its parent lacks, either"
+    yield Case(when, (*hidden, new_one, *look("child", "other")))
 
-    stage = "a parent has a parent"
+    when = "a parent has a parent"
     deep = (*several, child, ("make", "leaf", "child"))
-    yield Case(stage, (*deep, *look("leaf", a, c), ("names", "leaf")))
+    yield Case(when, (*deep, *look("leaf", a, c), ("names", "leaf")))
     deep = (*hidden, ("make", "leaf", "child"))
-    yield Case(stage, (*deep, *look("leaf", b, c), ("names", "leaf")))
+    yield Case(when, (*deep, *look("leaf", b, c), ("names", "leaf")))
     deep = (*deep, add("leaf", d, two), add("one", a, two))
-    yield Case(stage, (*deep, *look("leaf", d, a), ("names", "leaf")))
-    yield Case(stage, (*deep, *look("child", d), ("names", "child")))
-    yield Case(stage, (*deep, *look("leaf", "other"), names))
+    yield Case(when, (*deep, *look("leaf", d, a), ("names", "leaf")))
+    yield Case(when, (*deep, *look("child", d), ("names", "child")))
+    yield Case(when, (*deep, *look("leaf", "other"), names))
 
 
 def _permutation(index: int) -> list[int]:

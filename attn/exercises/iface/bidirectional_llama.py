@@ -117,7 +117,7 @@ def bidirectional_llama(model: Any) -> Any:
 
 def _cases(g: Generator) -> Iterator[Case]:
     def case(
-        stage: str,
+        when: str,
         B: int,
         L: int,
         implementation: str = "eager",
@@ -129,43 +129,43 @@ def _cases(g: Generator) -> Iterator[Case]:
         seed = between(g, 0, 99)
         args = (x, mask, implementation, head_dim, seed)
         # A module that is made draws its weights, whatever becomes of them.
-        return Case(stage, args, train=True, **more)
+        return Case(when, args, train=True, **more)
 
     right = torch.tensor([[1, 1, 1, 1, 1], [1, 1, 1, 0, 0]])
     left = torch.tensor([[0, 0, 1, 1], [1, 1, 1, 1], [0, 1, 1, 1]])
 
-    stage = "there is one token, which sees itself"
-    yield case(stage, 2, 1)
+    when = "there is one token, which sees itself"
+    yield case(when, 2, 1)
 
-    stage = "there are two tokens, under eager"
-    yield case(stage, 1, 2)
+    when = "there are two tokens, under eager"
+    yield case(when, 1, 2)
 
-    stage = "there are several tokens, under eager"
-    yield case(stage, 2, 5)
+    when = "there are several tokens, under eager"
+    yield case(when, 2, 5)
 
-    stage = "there are several tokens, under SDPA"
-    yield case(stage, 2, 5, "sdpa")
-    yield case(stage, 1, 7, "sdpa")
+    when = "there are several tokens, under SDPA"
+    yield case(when, 2, 5, "sdpa")
+    yield case(when, 1, 7, "sdpa")
 
-    stage = "no token is padding, says attention_mask"
+    when = "no token is padding, says attention_mask"
     full = torch.ones(2, 5, dtype=torch.long)
-    yield case(stage, 2, 5, "sdpa", full)
-    yield case(stage, 2, 5, "eager", full)
+    yield case(when, 2, 5, "sdpa", full)
+    yield case(when, 2, 5, "eager", full)
 
-    stage = "some tokens are padding, under eager"
-    yield case(stage, 2, 5, "eager", right)
-    yield case(stage, 3, 4, "eager", left)
+    when = "some tokens are padding, under eager"
+    yield case(when, 2, 5, "eager", right)
+    yield case(when, 3, 4, "eager", left)
 
-    stage = "some tokens are padding, under SDPA"
-    yield case(stage, 2, 5, "sdpa", right)
-    yield case(stage, 3, 4, "sdpa", left)
+    when = "some tokens are padding, under SDPA"
+    yield case(when, 2, 5, "sdpa", right)
+    yield case(when, 3, 4, "sdpa", left)
 
-    stage = "head_dim is not E // H"
-    yield case(stage, 2, 4, "sdpa", None, 6)
-    yield case(stage, 2, 5, "eager", right, 2)
+    when = "head_dim is not E // H"
+    yield case(when, 2, 4, "sdpa", None, 6)
+    yield case(when, 2, 5, "eager", right, 2)
 
-    stage = "gradients flow back, to the embeddings"
-    yield case(stage, 1, 3, "sdpa", grad=("args.0",))
+    when = "gradients flow back, to the embeddings"
+    yield case(when, 1, 3, "sdpa", grad=("args.0",))
 
 
 def _all_there(case: Case, out: Any) -> bool:

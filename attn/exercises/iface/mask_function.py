@@ -41,7 +41,7 @@ def _cases(g: Generator) -> Iterator[Case]:
     causal = masks.causal()
 
     def case(
-        stage: str,
+        when: str,
         sizes: tuple[int, int, int],
         offsets: tuple[int, int] = (0, 0),
         predicate: Mask = causal,
@@ -52,7 +52,7 @@ def _cases(g: Generator) -> Iterator[Case]:
         given |= {"q_offset": offsets[0], "kv_offset": offsets[1]}
         given |= {"mask_function": predicate, "attention_mask": attention_mask}
         given |= {"dtype": torch.float32, "use_vmap": False}
-        return Case(stage, (), given)
+        return Case(when, (), given)
 
     def real(*rows: tuple[int, int, int], dtype=torch.bool) -> Tensor:
         """Rows of so much padding, text, and padding again."""
@@ -61,86 +61,86 @@ def _cases(g: Generator) -> Iterator[Case]:
 
     n = between(g, 1, 2)
 
-    stage = "there is one query and one key"
-    yield case(stage, (1, 1, 1))
+    when = "there is one query and one key"
+    yield case(when, (1, 1, 1))
 
-    stage = "a prompt is read, one text"
-    yield case(stage, (1, 4 + n, 4 + n))
+    when = "a prompt is read, one text"
+    yield case(when, (1, 4 + n, 4 + n))
 
-    stage = "a prompt is read, several texts"
-    yield case(stage, (3, 5, 5))
+    when = "a prompt is read, several texts"
+    yield case(when, (3, 5, 5))
 
-    stage = "the predicate is a sliding window"
+    when = "the predicate is a sliding window"
     window = masks.causal() & masks.sliding_window(2 + n)
-    yield case(stage, (2, 7, 7), predicate=window)
+    yield case(when, (2, 7, 7), predicate=window)
 
-    stage = "the predicate looks both ways"
+    when = "the predicate looks both ways"
     both = masks.window(2, 1)
-    yield case(stage, (2, 6, 6), predicate=both)
+    yield case(when, (2, 6, 6), predicate=both)
 
-    stage = "the predicate looks at the batch: documents"
+    when = "the predicate looks at the batch: documents"
     ids = torch.tensor([[0, 0, 1, 1, 1, 2], [0, 1, 1, 2, 2, 2]])
     packed = masks.causal() & masks.documents(ids)
-    yield case(stage, (2, 6, 6), predicate=packed)
-    yield case(stage, (2, 2, 6), (4, 0), packed)
+    yield case(when, (2, 6, 6), predicate=packed)
+    yield case(when, (2, 2, 6), (4, 0), packed)
 
-    stage = "one new token is decoded"
-    yield case(stage, (2, 1, 6), (5, 0))
-    yield case(stage, (1, 1, 6), (5, 0), window)
+    when = "one new token is decoded"
+    yield case(when, (2, 1, 6), (5, 0))
+    yield case(when, (1, 1, 6), (5, 0), window)
 
-    stage = "several new tokens are read"
-    yield case(stage, (2, 3, 7 + n), (4 + n, 0))
-    yield case(stage, (2, 3, 9), (6, 0), window)
+    when = "several new tokens are read"
+    yield case(when, (2, 3, 7 + n), (4 + n, 0))
+    yield case(when, (2, 3, 9), (6, 0), window)
 
-    stage = "the cache has dropped its first tokens"
-    yield case(stage, (2, 1, 4), (6, 3), window)
-    yield case(stage, (1, 3, 5), (6, 4), window)
-    yield case(stage, (1, 2, 6), (6, 2), both)
+    when = "the cache has dropped its first tokens"
+    yield case(when, (2, 1, 4), (6, 3), window)
+    yield case(when, (1, 3, 5), (6, 4), window)
+    yield case(when, (1, 2, 6), (6, 2), both)
 
-    stage = "the cache has room for more tokens (static)"
-    yield case(stage, (2, 3, 8), (0, 0))
-    yield case(stage, (2, 1, 8), (3, 0), both)
+    when = "the cache has room for more tokens (static)"
+    yield case(when, (2, 3, 8), (0, 0))
+    yield case(when, (2, 1, 8), (3, 0), both)
 
-    stage = "no token is padding, says attention_mask"
+    when = "no token is padding, says attention_mask"
     full = real((0, 6, 0), (0, 6, 0))
-    yield case(stage, (2, 6, 6), attention_mask=full)
+    yield case(when, (2, 6, 6), attention_mask=full)
 
-    stage = "the shorter text is padded on the right"
+    when = "the shorter text is padded on the right"
     right = real((0, 6, 0), (0, 3, 3), (0, 5, 1))
-    yield case(stage, (3, 6, 6), attention_mask=right)
+    yield case(when, (3, 6, 6), attention_mask=right)
 
-    stage = "the shorter text is padded on the left"
+    when = "the shorter text is padded on the left"
     left = real((0, 5, 0), (2, 3, 0), (1, 4, 0))
-    yield case(stage, (3, 5, 5), attention_mask=left)
+    yield case(when, (3, 5, 5), attention_mask=left)
 
-    stage = "attention_mask is made of the integers 0 and 1"
+    when = "attention_mask is made of the integers 0 and 1"
     counts = real((3, 3, 0), (0, 6, 0), dtype=torch.int64)
-    yield case(stage, (2, 6, 6), attention_mask=counts)
+    yield case(when, (2, 6, 6), attention_mask=counts)
 
-    stage = "there are as many texts as tokens, and padding"
+    when = "there are as many texts as tokens, and padding"
     square = real((2, 2, 0), (0, 4, 0), (1, 3, 0), (0, 3, 1))
-    yield case(stage, (4, 4, 4), attention_mask=square)
+    yield case(when, (4, 4, 4), attention_mask=square)
 
-    stage = "one new token is decoded, and some keys are padding"
+    when = "one new token is decoded, and some keys are padding"
     grown = real((3, 4, 0), (0, 7, 0))
-    yield case(stage, (2, 1, 7), (6, 0), attention_mask=grown)
-    yield case(stage, (2, 2, 7), (5, 0), window, grown)
+    yield case(when, (2, 1, 7), (6, 0), attention_mask=grown)
+    yield case(when, (2, 2, 7), (5, 0), window, grown)
 
-    stage = "some keys are padding, and the first are no longer in the cache"
+    when = "some keys are padding, and the first are no longer in the cache"
     grown = real((4, 5, 0), (0, 9, 0), (5, 4, 0))
-    yield case(stage, (3, 1, 5), (8, 4), causal, grown)
-    yield case(stage, (3, 1, 5), (8, 4), window, grown)
-    yield case(stage, (3, 2, 6), (7, 3), both, grown)
+    yield case(when, (3, 1, 5), (8, 4), causal, grown)
+    yield case(when, (3, 1, 5), (8, 4), window, grown)
+    yield case(when, (3, 2, 6), (7, 3), both, grown)
 
-    stage = "attention_mask ends before the cache does (static)"
+    when = "attention_mask ends before the cache does (static)"
     short = real((2, 3, 0), (0, 5, 0))
-    yield case(stage, (2, 5, 8), (0, 0), attention_mask=short)
-    yield case(stage, (2, 1, 8), (4, 0), both, short)
+    yield case(when, (2, 5, 8), (0, 0), attention_mask=short)
+    yield case(when, (2, 1, 8), (4, 0), both, short)
 
-    stage = "attention_mask goes on behind the keys"
+    when = "attention_mask goes on behind the keys"
     long = real((1, 6, 0), (0, 7, 0))
-    yield case(stage, (2, 5, 5), attention_mask=long)
-    yield case(stage, (2, 2, 4), (3, 1), both, long)
+    yield case(when, (2, 5, 5), attention_mask=long)
+    yield case(when, (2, 2, 4), (3, 1), both, long)
 
 
 def _is_a_mask(case: Case, out: Any) -> bool:

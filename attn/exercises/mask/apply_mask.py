@@ -25,79 +25,79 @@ def _cases(g: Generator) -> Iterator[Case]:
 
     mask = partial(some_allowed, g)
 
-    stage = "there is one query"
-    yield Case(stage, (randn(1, 6), mask(1, 6)))
+    when = "there is one query"
+    yield Case(when, (randn(1, 6), mask(1, 6)))
 
-    stage = "there are several queries"
-    yield Case(stage, (randn(4, 6), mask(4, 6)))
-    yield Case(stage, (randn(5, 5), mask(5, 5)))
-    yield Case(stage, (randn(3, 4), torch.ones(3, 4).bool()))
-    yield Case(stage, (randn(2, 1), torch.ones(2, 1).bool()))
-    yield Case(stage, (randn(3, 6), torch.eye(3, 6).bool()))
-    yield Case(stage, (randn(2, 200), mask(2, 200)))
+    when = "there are several queries"
+    yield Case(when, (randn(4, 6), mask(4, 6)))
+    yield Case(when, (randn(5, 5), mask(5, 5)))
+    yield Case(when, (randn(3, 4), torch.ones(3, 4).bool()))
+    yield Case(when, (randn(2, 1), torch.ones(2, 1).bool()))
+    yield Case(when, (randn(3, 6), torch.eye(3, 6).bool()))
+    yield Case(when, (randn(2, 200), mask(2, 200)))
 
-    stage = "there are batch and head axes"
-    yield Case(stage, (randn(2, 3, 4, 5), mask(2, 3, 4, 5)))
-    yield Case(stage, (randn(3, 3, 3, 3), mask(3, 3, 3, 3)))
-    yield Case(stage, (randn(2, 3, 4), mask(2, 3, 4)))
-    yield Case(stage, (randn(2, 1, 2, 3, 4), mask(2, 1, 2, 3, 4)))
+    when = "there are batch and head axes"
+    yield Case(when, (randn(2, 3, 4, 5), mask(2, 3, 4, 5)))
+    yield Case(when, (randn(3, 3, 3, 3), mask(3, 3, 3, 3)))
+    yield Case(when, (randn(2, 3, 4), mask(2, 3, 4)))
+    yield Case(when, (randn(2, 1, 2, 3, 4), mask(2, 1, 2, 3, 4)))
 
-    stage = "some of the four axes have length 1"
-    yield Case(stage, (randn(2, 3, 1, 5), mask(2, 3, 1, 5)))
-    yield Case(stage, (randn(1, 1, 3, 4), mask(1, 1, 3, 4)))
+    when = "some of the four axes have length 1"
+    yield Case(when, (randn(2, 3, 1, 5), mask(2, 3, 1, 5)))
+    yield Case(when, (randn(1, 1, 3, 4), mask(1, 1, 3, 4)))
 
-    stage = "the mask is smaller than the scores and broadcasts"
-    yield Case(stage, (randn(2, 3, 4, 5), mask(2, 1, 1, 5)))
-    yield Case(stage, (randn(2, 2, 4, 4), mask(2, 1, 4, 4)))
-    yield Case(stage, (randn(2, 3, 4, 5), mask(4, 5)))
-    yield Case(stage, (randn(4, 6), mask(6)))
-    yield Case(stage, (randn(3, 3, 3, 3), mask(3, 1, 1, 3)))
+    when = "the mask is smaller than the scores and broadcasts"
+    yield Case(when, (randn(2, 3, 4, 5), mask(2, 1, 1, 5)))
+    yield Case(when, (randn(2, 2, 4, 4), mask(2, 1, 4, 4)))
+    yield Case(when, (randn(2, 3, 4, 5), mask(4, 5)))
+    yield Case(when, (randn(4, 6), mask(6)))
+    yield Case(when, (randn(3, 3, 3, 3), mask(3, 1, 1, 3)))
 
-    stage = "all scores are large (about 100)"
-    yield Case(stage, (randn(3, 5, spread=1) + 100, mask(3, 5)))
+    when = "all scores are large (about 100)"
+    yield Case(when, (randn(3, 5, spread=1) + 100, mask(3, 5)))
 
-    stage = "all scores are far below zero (about -20000)"
+    when = "all scores are far below zero (about -20000)"
     allowed = mask(3, 5)
-    yield Case(stage, (_one_stands_out(randn(3, 5), allowed) - 2e4, allowed))
+    yield Case(when, (_one_stands_out(randn(3, 5), allowed) - 2e4, allowed))
 
-    stage = "masked scores are far above the allowed ones"
+    when = "masked scores are far above the allowed ones"
     scores = _one_stands_out(randn(3, 5), allowed) - 2e4
-    yield Case(stage, (scores.masked_fill(~allowed, 100.0), allowed))
+    yield Case(when, (scores.masked_fill(~allowed, 100.0), allowed))
 
-    stage = "the scores are in half precision"
+    when = "the scores are in half precision"
     for dtype in (torch.bfloat16, torch.float16):
-        yield Case(stage, (randn(3, 5, spread=1).to(dtype), mask(3, 5)))
+        yield Case(when, (randn(3, 5, spread=1).to(dtype), mask(3, 5)))
         allowed = mask(2, 1, 1, 4)
         scores = _one_stands_out(randn(2, 3, 3, 4, spread=1), allowed)
-        yield Case(stage, ((scores + 100).to(dtype), allowed))
+        yield Case(when, ((scores + 100).to(dtype), allowed))
 
     dead = mask(4, 5)
     dead[[0, 2]] = False
-    stage = "a query may attend to nothing"
-    yield Case(stage, (randn(4, 5), dead))
-    yield Case(stage, (randn(2, 2, 3, 4), dead[:3, :4].expand(2, 1, 3, 4)))
+    when = "a query may attend to nothing"
+    yield Case(when, (randn(4, 5), dead))
+    yield Case(when, (randn(2, 2, 3, 4), dead[:3, :4].expand(2, 1, 3, 4)))
     column = torch.tensor([[True], [False], [True]])
-    yield Case(stage, (randn(3, 4), column))
-    yield Case(stage, (randn(1, 4), torch.zeros(1, 4).bool()))
+    yield Case(when, (randn(3, 4), column))
+    yield Case(when, (randn(1, 4), torch.zeros(1, 4).bool()))
 
-    stage = "gradients flow back"
-    yield Case(stage, (randn(3, 5, spread=1), mask(3, 5)), grad=True)
+    when = "gradients flow back"
+    yield Case(when, (randn(3, 5, spread=1), mask(3, 5)), grad=True)
 
     at = randn(2, 3, 2, 4, spread=1), mask(2, 1, 1, 4)
-    yield Case(stage, at, grad=True)
+    yield Case(when, at, grad=True)
 
-    stage = "gradients flow back and a query may attend to nothing"
-    yield Case(stage, (randn(4, 5, spread=1), dead), grad=True)
-    yield Case(stage, (randn(2, 3, 4, 5, spread=1), dead), grad=True)
+    when = "gradients flow back and a query may attend to nothing"
+    yield Case(when, (randn(4, 5, spread=1), dead), grad=True)
+    yield Case(when, (randn(2, 3, 4, 5, spread=1), dead), grad=True)
 
-    stage = "half precision, and a query may attend to nothing"
+    when = "half precision, and a query may attend to nothing"
     for dtype in (torch.float16, torch.bfloat16):
-        yield Case(stage, (randn(4, 5, spread=1).to(dtype), dead))
+        yield Case(when, (randn(4, 5, spread=1).to(dtype), dead))
 
-    stage = "the scores are float64, or a view of another tensor"
-    yield Case(stage, _halves_and_quarters(g))
-    yield Case(stage, (randn(5, 4, 3).transpose(0, 2), mask(3, 4, 5)))
-    yield Case(stage, (randn(1, 5).expand(4, 5), mask(5, 4).mT | dead))
+    when = "the scores are float64, or a view of another tensor"
+    yield Case(when, _halves_and_quarters(g))
+    yield Case(when, (randn(5, 4, 3).transpose(0, 2), mask(3, 4, 5)))
+    yield Case(when, (randn(1, 5).expand(4, 5), mask(5, 4).mT | dead))
 
 
 def _one_stands_out(scores: Tensor, mask: Tensor) -> Tensor:

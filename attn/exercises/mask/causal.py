@@ -18,38 +18,38 @@ def _reference(q_len: int, kv_len: int, q_offset: int = 0) -> Tensor:
 
 
 def _cases(g: Generator) -> Iterator[Case]:
-    stage = "there are as many queries as keys"
+    when = "there are as many queries as keys"
     size = between(g, 4, 6)
-    yield Case(stage, (size, size))
-    yield Case(stage, (1, 1))
+    yield Case(when, (size, size))
+    yield Case(when, (1, 1))
 
-    stage = "there are more keys than queries, and both start at 0"
+    when = "there are more keys than queries, and both start at 0"
     q_len = between(g, 2, 4)
-    yield Case(stage, (q_len, q_len + between(g, 2, 4)))
-    yield Case(stage, (1, between(g, 4, 7)))
+    yield Case(when, (q_len, q_len + between(g, 2, 4)))
+    yield Case(when, (1, between(g, 4, 7)))
 
-    stage = "there are more queries than keys, and both start at 0"
+    when = "there are more queries than keys, and both start at 0"
     kv_len = between(g, 2, 4)
-    yield Case(stage, (kv_len + between(g, 2, 4), kv_len))
+    yield Case(when, (kv_len + between(g, 2, 4), kv_len))
 
-    stage = "the queries are the last tokens (q_offset = S - L)"
+    when = "the queries are the last tokens (q_offset = S - L)"
     q_len, past = between(g, 2, 3), between(g, 2, 5)
-    yield Case(stage, (q_len, q_len + past, past))
-    yield Case(stage, (1, past + 1), {"q_offset": past})
+    yield Case(when, (q_len, q_len + past, past))
+    yield Case(when, (1, past + 1), {"q_offset": past})
 
-    stage = "the queries start somewhere else (0 < q_offset, not S - L)"
+    when = "the queries start somewhere else (0 < q_offset, not S - L)"
     q_len, past = between(g, 2, 3), between(g, 2, 3)
-    yield Case(stage, (q_len, q_len + past + 3, past))
-    yield Case(stage, (q_len + 2, q_len + 2, 1))
+    yield Case(when, (q_len, q_len + past + 3, past))
+    yield Case(when, (q_len + 2, q_len + 2, 1))
 
-    stage = "q_offset is larger than the number of keys"
+    when = "q_offset is larger than the number of keys"
     kv_len = between(g, 2, 5)
-    yield Case(stage, (3, kv_len, kv_len + between(g, 1, 4)))
+    yield Case(when, (3, kv_len, kv_len + between(g, 1, 4)))
 
-    stage = "q_offset is negative, so the first queries may attend to nothing"
+    when = "q_offset is negative, so the first queries may attend to nothing"
     kv_len = between(g, 3, 6)
-    yield Case(stage, (kv_len + 2, kv_len, -between(g, 2, 3)))
-    yield Case(stage, (2, 5, -between(g, 3, 9)))
+    yield Case(when, (kv_len + 2, kv_len, -between(g, 2, 3)))
+    yield Case(when, (2, 5, -between(g, 3, 9)))
 
 
 def _q_offset(case: Case) -> int:

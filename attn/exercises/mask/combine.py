@@ -36,45 +36,45 @@ def _cases(g: Generator) -> Iterator[Case]:
 
     mask = partial(some_allowed, g)
 
-    stage = "there is one bool mask"
-    yield Case(stage, (mask(3, 5),))
-    yield Case(stage, (mask(4, 4),))
+    when = "there is one bool mask"
+    yield Case(when, (mask(3, 5),))
+    yield Case(when, (mask(4, 4),))
 
-    stage = "there is one additive mask"
-    yield Case(stage, (bias(3, 5),))
-    yield Case(stage, (torch.randn(4, 4, generator=g),))
+    when = "there is one additive mask"
+    yield Case(when, (bias(3, 5),))
+    yield Case(when, (torch.randn(4, 4, generator=g),))
 
-    stage = "there are two bool masks"
+    when = "there are two bool masks"
     size = between(g, 4, 6)
     windowed = sliding_window(2).dense(size)[0, 0] | mask(size, size)
-    yield Case(stage, (causal().dense(size)[0, 0], windowed))
-    yield Case(stage, (mask(3, 5), mask(3, 5)))
+    yield Case(when, (causal().dense(size)[0, 0], windowed))
+    yield Case(when, (mask(3, 5), mask(3, 5)))
 
-    stage = "one mask is bool and one is additive"
-    yield Case(stage, (mask(3, 5), bias(3, 5)))
-    yield Case(stage, (bias(4, 4), mask(4, 4)))
+    when = "one mask is bool and one is additive"
+    yield Case(when, (mask(3, 5), bias(3, 5)))
+    yield Case(when, (bias(4, 4), mask(4, 4)))
 
-    stage = "there are two additive masks"
-    yield Case(stage, (bias(3, 5), bias(3, 5)))
-    yield Case(stage, (bias(4, 4), torch.randn(4, 4, generator=g)))
+    when = "there are two additive masks"
+    yield Case(when, (bias(3, 5), bias(3, 5)))
+    yield Case(when, (bias(4, 4), torch.randn(4, 4, generator=g)))
 
-    stage = "the masks have different shapes"
-    yield Case(stage, (mask(4, 5), mask(2, 1, 1, 5)))
-    yield Case(stage, (mask(2, 1, 1, 5), mask(4, 5)))
-    yield Case(stage, (bias(3, 4, 5), mask(2, 1, 1, 5)))
+    when = "the masks have different shapes"
+    yield Case(when, (mask(4, 5), mask(2, 1, 1, 5)))
+    yield Case(when, (mask(2, 1, 1, 5), mask(4, 5)))
+    yield Case(when, (bias(3, 4, 5), mask(2, 1, 1, 5)))
     slopes = torch.rand(2, 1, 1, generator=g)
-    yield Case(stage, (mask(2, 1, 3, 3), slopes, mask(3)))
-    yield Case(stage, (mask(5), bias(4, 1)))
-    yield Case(stage, (bias(4), mask(3, 1, 2, 4), mask(1, 1, 4)))
-    yield Case(stage, (mask(1, 1, 1, 4),))
+    yield Case(when, (mask(2, 1, 3, 3), slopes, mask(3)))
+    yield Case(when, (mask(5), bias(4, 1)))
+    yield Case(when, (bias(4), mask(3, 1, 2, 4), mask(1, 1, 4)))
+    yield Case(when, (mask(1, 1, 1, 4),))
 
-    stage = "there are many masks, and several of them mask the same key"
-    yield Case(stage, (mask(3, 4), bias(3, 4), mask(3, 4), bias(3, 4)))
+    when = "there are many masks, and several of them mask the same key"
+    yield Case(when, (mask(3, 4), bias(3, 4), mask(3, 4), bias(3, 4)))
     nothing = torch.zeros(3, 4, dtype=torch.bool)
-    yield Case(stage, (nothing, bias(3, 4), nothing))
+    yield Case(when, (nothing, bias(3, 4), nothing))
 
-    stage = "a mask is a view of another tensor"
-    yield Case(stage, (mask(5, 4).mT, bias(5, 4).mT, mask(1, 5).expand(4, 5)))
+    when = "a mask is a view of another tensor"
+    yield Case(when, (mask(5, 4).mT, bias(5, 4).mT, mask(1, 5).expand(4, 5)))
 
 
 def _masked(case: Case) -> Tensor:

@@ -24,39 +24,39 @@ def _cases(g: Generator) -> Iterator[Case]:
         parts = [torch.full((1, between(g, 2, 3)), n) for n in names]
         return torch.cat(parts, dim=1)
 
-    stage = "a row holds one document"
+    when = "a row holds one document"
     length = between(g, 4, 6)
-    yield Case(stage, (torch.full((1, length), between(g, 1, 5)),))
+    yield Case(when, (torch.full((1, length), between(g, 1, 5)),))
 
-    stage = "a row holds several documents, numbered from 0"
-    yield Case(stage, (packed(0, 1, 2),))
+    when = "a row holds several documents, numbered from 0"
+    yield Case(when, (packed(0, 1, 2),))
 
-    stage = "the ids are in no particular order"
+    when = "the ids are in no particular order"
     names = (torch.randperm(8, generator=g)[:3] + 1).tolist()
-    yield Case(stage, (packed(max(names) + 1, *names),))
+    yield Case(when, (packed(max(names) + 1, *names),))
 
-    stage = "the rows of a batch are packed differently"
-    yield Case(stage, (torch.tensor([[1, 1, 2, 2, 2], [1, 1, 1, 1, 2]]),))
-    yield Case(stage, (torch.randint(0, 3, (3, 6), generator=g).sort()[0],))
-    yield Case(stage, (torch.randint(0, 3, (4, 4), generator=g).sort()[0],))
+    when = "the rows of a batch are packed differently"
+    yield Case(when, (torch.tensor([[1, 1, 2, 2, 2], [1, 1, 1, 1, 2]]),))
+    yield Case(when, (torch.randint(0, 3, (3, 6), generator=g).sort()[0],))
+    yield Case(when, (torch.randint(0, 3, (4, 4), generator=g).sort()[0],))
 
-    stage = "a document goes on after another"
+    when = "a document goes on after another"
     a, b = torch.randperm(6, generator=g)[:2].tolist()
-    yield Case(stage, (torch.tensor([[a, a, b, b, a], [b, a, b, a, a]]),))
-    yield Case(stage, (torch.randint(0, 2, (2, 7), generator=g),))
+    yield Case(when, (torch.tensor([[a, a, b, b, a], [b, a, b, a, a]]),))
+    yield Case(when, (torch.randint(0, 2, (2, 7), generator=g),))
 
-    stage = "ids are negative, large or int32"
-    yield Case(stage, (packed(-1, -100, 7),))
-    yield Case(stage, (packed(3, -3, 0),))
-    yield Case(stage, (packed(2**40, 2**40 + 1),))
-    yield Case(stage, (packed(7, 7 + 2**8, 7 + 2**16, 7 + 2**32),))
-    yield Case(stage, (packed(3, 1).int(),))
+    when = "ids are negative, large or int32"
+    yield Case(when, (packed(-1, -100, 7),))
+    yield Case(when, (packed(3, -3, 0),))
+    yield Case(when, (packed(2**40, 2**40 + 1),))
+    yield Case(when, (packed(7, 7 + 2**8, 7 + 2**16, 7 + 2**32),))
+    yield Case(when, (packed(3, 1).int(),))
 
-    stage = "there is one token, or ids is a view"
-    yield Case(stage, (torch.tensor([[between(g, 0, 9)]] * 2),))
-    yield Case(stage, (torch.randint(0, 3, (5, 2), generator=g).mT,))
-    yield Case(stage, (packed(4, 6).expand(3, -1),))
-    yield Case(stage, (torch.randint(0, 2, (3, 6), generator=g)[:, ::2],))
+    when = "there is one token, or ids is a view"
+    yield Case(when, (torch.tensor([[between(g, 0, 9)]] * 2),))
+    yield Case(when, (torch.randint(0, 3, (5, 2), generator=g).mT,))
+    yield Case(when, (packed(4, 6).expand(3, -1),))
+    yield Case(when, (torch.randint(0, 2, (3, 6), generator=g)[:, ::2],))
 
 
 def _no_other_document(case: Case, out: Tensor) -> bool:

@@ -20,38 +20,38 @@ def _cases(g: Generator) -> Iterator[Case]:
     def draw(batch: int, low: int, high: int) -> Tensor:
         return torch.randint(low, high + 1, (batch,), generator=g)
 
-    stage = "one sequence is padded"
+    when = "one sequence is padded"
     kv_len = between(g, 6, 8)
-    yield Case(stage, (draw(1, 2, kv_len // 2 - 1), kv_len))
+    yield Case(when, (draw(1, 2, kv_len // 2 - 1), kv_len))
 
-    yield Case(stage, (torch.tensor([kv_len - 1]), kv_len))
+    yield Case(when, (torch.tensor([kv_len - 1]), kv_len))
 
-    stage = "several sequences are padded differently"
+    when = "several sequences are padded differently"
     lengths = torch.randperm(5, generator=g)[:3] + 1
     kv_len = int(lengths.max())
-    yield Case(stage, (lengths, kv_len))
-    yield Case(stage, (torch.tensor([1, kv_len]), kv_len))
+    yield Case(when, (lengths, kv_len))
+    yield Case(when, (torch.tensor([1, kv_len]), kv_len))
 
-    stage = "there are as many sequences as keys"
+    when = "there are as many sequences as keys"
     size = between(g, 3, 5)
-    yield Case(stage, (torch.randperm(size, generator=g) + 1, size))
-    yield Case(stage, (torch.tensor([1]), 1))
+    yield Case(when, (torch.randperm(size, generator=g) + 1, size))
+    yield Case(when, (torch.tensor([1]), 1))
 
-    stage = "kv_len is more than the longest sequence"
+    when = "kv_len is more than the longest sequence"
     longest = between(g, 3, 4)
     lengths = torch.cat([draw(2, 1, longest), torch.tensor([longest])])
-    yield Case(stage, (lengths, longest + between(g, 2, 4)))
+    yield Case(when, (lengths, longest + between(g, 2, 4)))
 
-    stage = "some sequence is empty, some is full"
+    when = "some sequence is empty, some is full"
     kv_len = between(g, 4, 6)
     lengths = torch.tensor([0, kv_len, between(g, 1, 3), 0])
-    yield Case(stage, (lengths, kv_len))
-    yield Case(stage, (torch.zeros(2, dtype=torch.int64), 3))
+    yield Case(when, (lengths, kv_len))
+    yield Case(when, (torch.zeros(2, dtype=torch.int64), 3))
 
-    stage = "lengths are int32, or a view of another tensor"
-    yield Case(stage, (draw(4, 1, 5).int(), 5))
-    yield Case(stage, (draw(8, 1, 6)[::2], 6))
-    yield Case(stage, (draw(1, 1, 4).expand(3), 5))
+    when = "lengths are int32, or a view of another tensor"
+    yield Case(when, (draw(4, 1, 5).int(), 5))
+    yield Case(when, (draw(8, 1, 6)[::2], 6))
+    yield Case(when, (draw(1, 1, 4).expand(3), 5))
 
 
 exercise = Exercise(

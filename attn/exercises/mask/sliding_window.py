@@ -20,38 +20,38 @@ def _reference(
 
 
 def _cases(g: Generator) -> Iterator[Case]:
-    stage = "the window is longer than the text, so only the future counts"
+    when = "the window is longer than the text, so only the future counts"
     length = between(g, 4, 6)
-    yield Case(stage, (length, length, length + between(g, 1, 3)))
+    yield Case(when, (length, length, length + between(g, 1, 3)))
 
-    stage = "size is 1, so a token sees only itself"
+    when = "size is 1, so a token sees only itself"
     length = between(g, 4, 6)
-    yield Case(stage, (length, length, 1))
-    yield Case(stage, (3, 6, 1, 2))
+    yield Case(when, (length, length, 1))
+    yield Case(when, (3, 6, 1, 2))
 
-    stage = "the window is shorter than the text"
+    when = "the window is shorter than the text"
     length = between(g, 7, 9)
-    yield Case(stage, (length, length, between(g, 2, 4)))
-    yield Case(stage, (5, 5, 4))
+    yield Case(when, (length, length, between(g, 2, 4)))
+    yield Case(when, (5, 5, 4))
 
-    stage = "there are more keys than queries, or fewer, and both start at 0"
+    when = "there are more keys than queries, or fewer, and both start at 0"
     q_len, size = between(g, 3, 4), between(g, 2, 3)
-    yield Case(stage, (q_len, q_len + between(g, 2, 4), size))
-    yield Case(stage, (q_len + between(g, 2, 4), q_len, size))
+    yield Case(when, (q_len, q_len + between(g, 2, 4), size))
+    yield Case(when, (q_len + between(g, 2, 4), q_len, size))
 
-    stage = "the queries are the last tokens (q_offset = S - L)"
+    when = "the queries are the last tokens (q_offset = S - L)"
     q_len, past = between(g, 2, 3), between(g, 4, 6)
-    yield Case(stage, (q_len, q_len + past, between(g, 2, 3), past))
-    yield Case(stage, (1, past + 1, 3), {"q_offset": past})
+    yield Case(when, (q_len, q_len + past, between(g, 2, 3), past))
+    yield Case(when, (1, past + 1, 3), {"q_offset": past})
 
-    stage = "the queries start somewhere else"
-    yield Case(stage, (3, 9, between(g, 2, 3), between(g, 1, 4)))
+    when = "the queries start somewhere else"
+    yield Case(when, (3, 9, between(g, 2, 3), between(g, 1, 4)))
 
-    stage = "q_offset is negative, or beyond the keys"
-    yield Case(stage, (6, 4, 2, -between(g, 2, 3)))
-    yield Case(stage, (5, 4, 3, between(g, 2, 4)))
-    yield Case(stage, (2, 3, 2, between(g, 6, 9)))
-    yield Case(stage, (1, 1, 1))
+    when = "q_offset is negative, or beyond the keys"
+    yield Case(when, (6, 4, 2, -between(g, 2, 3)))
+    yield Case(when, (5, 4, 3, between(g, 2, 4)))
+    yield Case(when, (2, 3, 2, between(g, 6, 9)))
+    yield Case(when, (1, 1, 1))
 
 
 def _q_offset(case: Case) -> int:

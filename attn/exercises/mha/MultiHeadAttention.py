@@ -28,84 +28,84 @@ def _cases(g: Generator) -> Iterator[Case]:
 
     mask = partial(some_allowed, g)
 
-    def case(stage: str, x: Tensor, heads: int, **given: Any) -> Case:
+    def case(when: str, x: Tensor, heads: int, **given: Any) -> Case:
         state = given.pop("state", None) or _state(g, x.shape[-1])
         grad = given.pop("grad", False)
         init = {"embed_dim": x.shape[-1], "num_heads": heads}
-        return Case(stage, (x,), given, init=init, state=state, grad=grad)
+        return Case(when, (x,), given, init=init, state=state, grad=grad)
 
-    stage = "there is one token, so only its value and the last map count"
-    yield case(stage, randn(1, 1, 6), 2)
-    yield case(stage, randn(3, 1, 8), 4)
+    when = "there is one token, so only its value and the last map count"
+    yield case(when, randn(1, 1, 6), 2)
+    yield case(when, randn(3, 1, 8), 4)
 
-    stage = "q_proj is zero, so each head takes the mean of its values"
+    when = "q_proj is zero, so each head takes the mean of its values"
     state = _state(g, 6)
     state["q_proj.weight"].zero_()
     state["q_proj.bias"].zero_()
-    yield case(stage, randn(2, 5, 6), 3, state=state)
+    yield case(when, randn(2, 5, 6), 3, state=state)
 
-    stage = "there is one head"
-    yield case(stage, randn(2, 5, 6), 1)
-    yield case(stage, randn(1, 4, 6), 1)
-    yield case(stage, randn(1, 1, 6), 1)
+    when = "there is one head"
+    yield case(when, randn(2, 5, 6), 1)
+    yield case(when, randn(1, 4, 6), 1)
+    yield case(when, randn(1, 1, 6), 1)
 
-    stage = "there are several heads"
-    yield case(stage, randn(1, 5, 12), 3)
-    yield case(stage, randn(1, 4, 8), 2)
-    yield case(stage, randn(2, 7, 12), 6)
+    when = "there are several heads"
+    yield case(when, randn(1, 5, 12), 3)
+    yield case(when, randn(1, 4, 8), 2)
+    yield case(when, randn(2, 7, 12), 6)
 
-    stage = "axes have the same length"
-    yield case(stage, randn(3, 3, 9), 3)
-    yield case(stage, randn(4, 4, 16), 4)
+    when = "axes have the same length"
+    yield case(when, randn(3, 3, 9), 3)
+    yield case(when, randn(4, 4, 16), 4)
 
-    stage = "keys and values come from another sequence"
-    yield case(stage, randn(2, 3, 12), 3, kv_input=randn(2, 7, 12))
-    yield case(stage, randn(2, 5, 8), 2, kv_input=randn(2, 5, 8))
-    yield case(stage, randn(2, 6, 4), 2, kv_input=randn(2, 1, 4))
-    yield case(stage, randn(1, 1, 6), 3, kv_input=randn(1, 4, 6))
+    when = "keys and values come from another sequence"
+    yield case(when, randn(2, 3, 12), 3, kv_input=randn(2, 7, 12))
+    yield case(when, randn(2, 5, 8), 2, kv_input=randn(2, 5, 8))
+    yield case(when, randn(2, 6, 4), 2, kv_input=randn(2, 1, 4))
+    yield case(when, randn(1, 1, 6), 3, kv_input=randn(1, 4, 6))
 
-    stage = "there is a mask (L, S), the same for all"
+    when = "there is a mask (L, S), the same for all"
     causal = torch.ones(4, 5).tril().bool()
     other = {"kv_input": randn(2, 5, 12), "attn_mask": causal}
-    yield case(stage, randn(2, 4, 12), 3, **other)
-    yield case(stage, randn(2, 5, 8), 2, attn_mask=mask(5, 5))
+    yield case(when, randn(2, 4, 12), 3, **other)
+    yield case(when, randn(2, 5, 8), 2, attn_mask=mask(5, 5))
     other = {"kv_input": randn(2, 6, 8), "attn_mask": mask(3, 6)}
-    yield case(stage, randn(2, 3, 8), 2, **other)
+    yield case(when, randn(2, 3, 8), 2, **other)
     other = {"kv_input": randn(1, 4, 6), "attn_mask": mask(1, 4)}
-    yield case(stage, randn(1, 1, 6), 3, **other)
+    yield case(when, randn(1, 1, 6), 3, **other)
 
-    stage = "there is a mask for each sequence"
-    yield case(stage, randn(3, 5, 12), 2, attn_mask=mask(3, 1, 1, 5))
-    yield case(stage, randn(2, 4, 8), 4, attn_mask=mask(2, 1, 4, 4))
+    when = "there is a mask for each sequence"
+    yield case(when, randn(3, 5, 12), 2, attn_mask=mask(3, 1, 1, 5))
+    yield case(when, randn(2, 4, 8), 4, attn_mask=mask(2, 1, 4, 4))
 
-    stage = "there is a mask for each head"
-    yield case(stage, randn(2, 5, 12), 3, attn_mask=mask(1, 3, 5, 5))
-    yield case(stage, randn(2, 4, 8), 2, attn_mask=mask(2, 2, 4, 4))
+    when = "there is a mask for each head"
+    yield case(when, randn(2, 5, 12), 3, attn_mask=mask(1, 3, 5, 5))
+    yield case(when, randn(2, 4, 8), 2, attn_mask=mask(2, 2, 4, 4))
 
-    stage = "there are as many sequences as heads, and a mask for each"
-    yield case(stage, randn(3, 4, 12), 3, attn_mask=mask(3, 1, 4, 4))
+    when = "there are as many sequences as heads, and a mask for each"
+    yield case(when, randn(3, 4, 12), 3, attn_mask=mask(3, 1, 4, 4))
 
-    stage = "the scores are large"
+    when = "the scores are large"
     state = _state(g, 8)
     state["q_proj.weight"] *= 40
-    large = case(stage, 3 * randn(2, 5, 8), 2, state=state)
+    large = case(when, 3 * randn(2, 5, 8), 2, state=state)
     yield replace(large, rtol=3e-4)  # the order of sums shows in exp
 
-    stage = "all scores are very low, and there is a mask"
+    when = "all scores are very low, and there is a mask"
     state = _state(g, 8)
     for name, sign in (("q_proj", 1), ("k_proj", -1)):
         state[f"{name}.weight"] *= 0.3
         state[f"{name}.bias"].fill_(10 * sign)  # scores around -200
-    yield case(stage, randn(2, 5, 8), 2, state=state, attn_mask=mask(5, 5))
+    yield case(when, randn(2, 5, 8), 2, state=state, attn_mask=mask(5, 5))
 
-    stage = "the input is a view of another tensor"
-    yield case(stage, randn(5, 2, 12).transpose(0, 1), 3)
-    yield case(stage, randn(1, 4, 8).expand(3, 4, 8), 2)
+    when = "the input is a view of another tensor"
+    yield case(when, randn(5, 2, 12).transpose(0, 1), 3)
+    yield case(when, randn(1, 4, 8).expand(3, 4, 8), 2)
 
-    stage = "gradients flow back"
-    yield case(stage, randn(2, 4, 6), 3, grad=True)
+    when = "gradients flow back"
+    yield case(when, randn(2, 4, 6), 3, grad=True)
     both = {"kv_input": randn(2, 5, 6), "attn_mask": mask(4, 5)}
-    yield case(stage, randn(2, 4, 6), 2, grad=True, **both)
+    yield case(when, randn(2, 4, 6), 2, grad=True, **both)
 
 
 def _state(g: Generator, size: int) -> dict[str, Tensor]:

@@ -21,41 +21,41 @@ def _reference(
 
 def _cases(g: Generator) -> Iterator[Case]:
     def case(
-        stage: str, *shape: int, p: float, training: bool, grad: bool = False
+        when: str, *shape: int, p: float, training: bool, grad: bool = False
     ) -> Case:
         weights = torch.randn(*shape, generator=g).softmax(-1)
         keep = _keep(g, shape, p)
-        return Case(stage, (weights, keep, p, training), grad=grad)
+        return Case(when, (weights, keep, p, training), grad=grad)
 
-    stage = "the module is not training"
-    yield case(stage, 4, 5, p=0.1, training=False)
-    yield case(stage, 2, 3, 4, 5, p=0.7, training=False)
+    when = "the module is not training"
+    yield case(when, 4, 5, p=0.1, training=False)
+    yield case(when, 2, 3, 4, 5, p=0.7, training=False)
 
-    stage = "the module is training"
-    yield case(stage, 4, 6, p=0.1, training=True)
-    yield case(stage, 4, 6, p=0.3, training=True)
-    yield case(stage, 2, 3, 4, 5, p=0.7, training=True)
+    when = "the module is training"
+    yield case(when, 4, 6, p=0.1, training=True)
+    yield case(when, 4, 6, p=0.3, training=True)
+    yield case(when, 2, 3, 4, 5, p=0.7, training=True)
 
-    stage = "whole rows are dropped, or kept"
+    when = "whole rows are dropped, or kept"
     weights = torch.randn(3, 4, generator=g).softmax(-1)
     keep = torch.tensor([[False] * 4, [True] * 4, [True, False] * 2])
-    yield Case(stage, (weights, keep, 0.25, True))
+    yield Case(when, (weights, keep, 0.25, True))
 
-    stage = "p is 0"
-    yield case(stage, 3, 4, p=0.0, training=True, grad=True)
-    yield case(stage, 3, 4, p=0.0, training=False)
+    when = "p is 0"
+    yield case(when, 3, 4, p=0.0, training=True, grad=True)
+    yield case(when, 3, 4, p=0.0, training=False)
 
-    stage = "p is 1"
-    yield case(stage, 3, 4, p=1.0, training=True, grad=True)
-    yield case(stage, 3, 4, p=1.0, training=False)
+    when = "p is 1"
+    yield case(when, 3, 4, p=1.0, training=True, grad=True)
+    yield case(when, 3, 4, p=1.0, training=False)
 
-    stage = "the weights are a view of another tensor"
+    when = "the weights are a view of another tensor"
     weights = torch.randn(5, 4, 2, generator=g).softmax(0).transpose(0, 2)
-    yield Case(stage, (weights, _keep(g, (2, 4, 5), 0.2), 0.2, True))
+    yield Case(when, (weights, _keep(g, (2, 4, 5), 0.2), 0.2, True))
 
-    stage = "gradients flow back"
-    yield case(stage, 3, 5, p=0.2, training=True, grad=True)
-    yield case(stage, 3, 5, p=0.2, training=False, grad=True)
+    when = "gradients flow back"
+    yield case(when, 3, 5, p=0.2, training=True, grad=True)
+    yield case(when, 3, 5, p=0.2, training=False, grad=True)
 
 
 def _keep(g: Generator, shape: tuple[int, ...], p: float) -> Tensor:

@@ -15,37 +15,37 @@ def _cases(g: Generator) -> Iterator[Case]:
     def randn(*shape: int) -> Tensor:
         return torch.randn(*shape, generator=g)
 
-    stage = "there is one token, so only the order of its features counts"
-    yield Case(stage, (randn(3, 1, 2),))
-    yield Case(stage, (randn(2, 4, 1, 3),))
+    when = "there is one token, so only the order of its features counts"
+    yield Case(when, (randn(3, 1, 2),))
+    yield Case(when, (randn(2, 4, 1, 3),))
 
-    stage = "there is one head"
-    yield Case(stage, (randn(1, 4, 6),))
-    yield Case(stage, (randn(2, 1, 3, 5),))
+    when = "there is one head"
+    yield Case(when, (randn(1, 4, 6),))
+    yield Case(when, (randn(2, 1, 3, 5),))
 
-    stage = "there is a batch: four axes"
-    yield Case(stage, (randn(2, 3, 5, 4),))
-    yield Case(stage, (randn(3, 5, 2, 1),))
-    yield Case(stage, (randn(1, 2, 7, 6),))
+    when = "there is a batch: four axes"
+    yield Case(when, (randn(2, 3, 5, 4),))
+    yield Case(when, (randn(3, 5, 2, 1),))
+    yield Case(when, (randn(1, 2, 7, 6),))
 
-    stage = "there is one sequence: three axes"
-    yield Case(stage, (randn(3, 5, 4),))
-    yield Case(stage, (randn(2, 6, 3),))
+    when = "there is one sequence: three axes"
+    yield Case(when, (randn(3, 5, 4),))
+    yield Case(when, (randn(2, 6, 3),))
 
-    stage = "there are more axes in front"
-    yield Case(stage, (randn(2, 3, 2, 4, 5),))
+    when = "there are more axes in front"
+    yield Case(when, (randn(2, 3, 2, 4, 5),))
 
-    stage = "axes have the same length"
-    yield Case(stage, (randn(3, 3, 3, 3),))
-    yield Case(stage, (randn(2, 4, 4, 2),))
-    yield Case(stage, (randn(2, 2, 2),))
+    when = "axes have the same length"
+    yield Case(when, (randn(3, 3, 3, 3),))
+    yield Case(when, (randn(2, 4, 4, 2),))
+    yield Case(when, (randn(2, 2, 2),))
 
-    stage = "the input is a view of another tensor"
-    yield Case(stage, (randn(2, 5, 3, 4).transpose(1, 2),))
-    yield Case(stage, (randn(2, 3, 1, 4).expand(2, 3, 5, 4),))
+    when = "the input is a view of another tensor"
+    yield Case(when, (randn(2, 5, 3, 4).transpose(1, 2),))
+    yield Case(when, (randn(2, 3, 1, 4).expand(2, 3, 5, 4),))
 
-    stage = "gradients flow back"
-    yield Case(stage, (randn(2, 3, 5, 4),), grad=True)
+    when = "gradients flow back"
+    yield Case(when, (randn(2, 3, 5, 4),), grad=True)
 
 
 def _has_the_shape(case: Case, out: object) -> bool:

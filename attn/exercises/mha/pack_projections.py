@@ -29,43 +29,43 @@ def _cases(g: Generator) -> Iterator[Case]:
     def three(*shape: int) -> tuple[Tensor, Tensor, Tensor]:
         return randn(*shape), randn(*shape), randn(*shape)
 
-    stage = "num_heads is not given"
-    yield Case(stage, three(6, 4))
-    yield Case(stage, three(4, 4))
-    yield Case(stage, three(3, 7))
+    when = "num_heads is not given"
+    yield Case(when, three(6, 4))
+    yield Case(when, three(4, 4))
+    yield Case(when, three(3, 7))
 
-    stage = "num_heads is not given and the three differ in height"
-    yield Case(stage, (randn(8, 6), randn(4, 6), randn(2, 6)))
-    yield Case(stage, (randn(4, 4), randn(2, 4), randn(2, 4)))
-    yield Case(stage, (randn(2, 5), randn(4, 5), randn(6, 5)))
+    when = "num_heads is not given and the three differ in height"
+    yield Case(when, (randn(8, 6), randn(4, 6), randn(2, 6)))
+    yield Case(when, (randn(4, 4), randn(2, 4), randn(2, 4)))
+    yield Case(when, (randn(2, 5), randn(4, 5), randn(6, 5)))
 
-    stage = "num_heads is not given and they are biases"
-    yield Case(stage, three(6))
-    yield Case(stage, (randn(2), randn(6), randn(4)))
+    when = "num_heads is not given and they are biases"
+    yield Case(when, three(6))
+    yield Case(when, (randn(2), randn(6), randn(4)))
 
-    stage = "num_heads is 1"
-    yield Case(stage, three(6, 4), {"num_heads": 1})
+    when = "num_heads is 1"
+    yield Case(when, three(6, 4), {"num_heads": 1})
 
-    stage = "num_heads is given"
-    yield Case(stage, three(12, 5), {"num_heads": 2})
-    yield Case(stage, three(12, 7), {"num_heads": 4})
-    yield Case(stage, three(6, 6), {"num_heads": 2})
-    yield Case(stage, three(9, 9), {"num_heads": 3})
+    when = "num_heads is given"
+    yield Case(when, three(12, 5), {"num_heads": 2})
+    yield Case(when, three(12, 7), {"num_heads": 4})
+    yield Case(when, three(6, 6), {"num_heads": 2})
+    yield Case(when, three(9, 9), {"num_heads": 3})
 
-    stage = "there are as many heads as rows"
-    yield Case(stage, three(5, 3), {"num_heads": 5})
+    when = "there are as many heads as rows"
+    yield Case(when, three(5, 3), {"num_heads": 5})
 
-    stage = "num_heads is given and they are biases"
-    yield Case(stage, three(12), {"num_heads": 3})
-    yield Case(stage, three(4), {"num_heads": 2})
+    when = "num_heads is given and they are biases"
+    yield Case(when, three(12), {"num_heads": 3})
+    yield Case(when, three(4), {"num_heads": 2})
 
-    stage = "the weights are views of other tensors"
-    yield Case(stage, tuple(x.mT for x in three(5, 8)), {"num_heads": 2})
-    yield Case(stage, tuple(x.mT for x in three(5, 6)))
+    when = "the weights are views of other tensors"
+    yield Case(when, tuple(x.mT for x in three(5, 8)), {"num_heads": 2})
+    yield Case(when, tuple(x.mT for x in three(5, 6)))
 
-    stage = "gradients flow back"
-    yield Case(stage, three(6, 4), grad=True)
-    yield Case(stage, three(6, 4), {"num_heads": 3}, grad=True)
+    when = "gradients flow back"
+    yield Case(when, three(6, 4), grad=True)
+    yield Case(when, three(6, 4), {"num_heads": 3}, grad=True)
 
 
 exercise = Exercise(

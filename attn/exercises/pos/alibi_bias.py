@@ -24,38 +24,38 @@ def _cases(g: Generator) -> Iterator[Case]:
     def draw(n: int) -> Tensor:
         return torch.randint(0, 50, (n,), generator=g)
 
-    stage = "there is one head, and one query behind its keys"
-    yield Case(stage, (1, at(1, 4), at(4)))
+    when = "there is one head, and one query behind its keys"
+    yield Case(when, (1, at(1, 4), at(4)))
 
-    stage = "there are several heads, and one query"
-    yield Case(stage, (8, at(1, 5), at(6)))
-    yield Case(stage, (4, at(1, 9), at(10)))
+    when = "there are several heads, and one query"
+    yield Case(when, (8, at(1, 5), at(6)))
+    yield Case(when, (4, at(1, 9), at(10)))
 
-    stage = "the queries are the last tokens"
-    yield Case(stage, (4, at(3, 4), at(7)))
-    yield Case(stage, (2, at(2, 3), at(5)))
+    when = "the queries are the last tokens"
+    yield Case(when, (4, at(3, 4), at(7)))
+    yield Case(when, (2, at(2, 3), at(5)))
 
-    stage = "there are as many queries as keys"
-    yield Case(stage, (8, at(5), at(5)))
-    yield Case(stage, (4, at(4), at(4)))
+    when = "there are as many queries as keys"
+    yield Case(when, (8, at(5), at(5)))
+    yield Case(when, (4, at(4), at(4)))
 
-    stage = "the number of heads is no power of two"
-    yield Case(stage, (6, at(3, 2), at(5)))
-    yield Case(stage, (12, at(2), at(4)))
+    when = "the number of heads is no power of two"
+    yield Case(when, (6, at(3, 2), at(5)))
+    yield Case(when, (12, at(2), at(4)))
 
-    stage = "keys come before and after the queries"
-    yield Case(stage, (4, at(2, 3), at(8)))
+    when = "keys come before and after the queries"
+    yield Case(when, (4, at(2, 3), at(8)))
 
-    stage = "the positions have gaps, and no order"
-    yield Case(stage, (3, draw(4), draw(6)))
-    yield Case(stage, (5, draw(6), draw(2)))
+    when = "the positions have gaps, and no order"
+    yield Case(when, (3, draw(4), draw(6)))
+    yield Case(when, (5, draw(6), draw(2)))
 
-    stage = "the positions are far apart"
+    when = "the positions are far apart"
     far = torch.tensor([1003, 301, 2]), torch.tensor([0, 257, 999, 77])
-    yield Case(stage, (4, *far))
+    yield Case(when, (4, *far))
 
-    stage = "the positions are views"
-    yield Case(stage, (4, at(12)[::3], at(10)[1::2]))
+    when = "the positions are views"
+    yield Case(when, (4, at(12)[::3], at(10)[1::2]))
 
 
 def _right_shape(case: Case, out: object) -> bool:

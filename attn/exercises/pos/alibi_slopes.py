@@ -16,25 +16,25 @@ def alibi_slopes(num_heads: int) -> Tensor:
 
 
 def _cases(g: Generator) -> Iterator[Case]:
-    stage = "there are 8 heads"
-    yield Case(stage, (8,))
+    when = "there are 8 heads"
+    yield Case(when, (8,))
 
-    stage = "the number of heads is another power of two"
+    when = "the number of heads is another power of two"
     for heads in (2, 4, 16, 32, 1):
-        yield Case(stage, (heads,))
+        yield Case(when, (heads,))
 
-    stage = "the number of heads is one more than a power of two"
+    when = "the number of heads is one more than a power of two"
     for heads in (3, 5, 9):
-        yield Case(stage, (heads,))
+        yield Case(when, (heads,))
 
-    stage = "the number of heads is no power of two"
+    when = "the number of heads is no power of two"
     for heads in (6, 7, 12, 14, 20, 24, 31, 40):
-        yield Case(stage, (heads,))
+        yield Case(when, (heads,))
 
-    stage = "there are many heads: Bloom has 112"
-    yield Case(stage, (112,))
-    yield Case(stage, (int(torch.randint(65, 127, (1,), generator=g)),))
-    yield Case(stage, (256,))
+    when = "there are many heads: Bloom has 112"
+    yield Case(when, (112,))
+    yield Case(when, (int(torch.randint(65, 127, (1,), generator=g)),))
+    yield Case(when, (256,))
 
 
 def _one_a_head(case: Case, out: object) -> bool:

@@ -21,45 +21,45 @@ def _cases(g: Generator) -> Iterator[Case]:
         return torch.randn(*shape, generator=g)
 
     def moved(
-        stage: str, order: list[int] | Tensor, *shape: int, by: float = 1.0
+        when: str, order: list[int] | Tensor, *shape: int, by: float = 1.0
     ) -> Case:
         order = torch.as_tensor(order)
         out = randn(*shape)
         noise = by * randn(*shape)
-        return Case(stage, (out, out[..., order, :] + noise, order))
+        return Case(when, (out, out[..., order, :] + noise, order))
 
-    stage = "the tokens stay where they are"
-    yield moved(stage, [0, 1, 2], 3, 4)
+    when = "the tokens stay where they are"
+    yield moved(when, [0, 1, 2], 3, 4)
 
-    stage = "two tokens change places"
-    yield moved(stage, [1, 0, 2], 3, 5)
+    when = "two tokens change places"
+    yield moved(when, [1, 0, 2], 3, 5)
 
-    stage = "the order is not its own inverse"
-    yield moved(stage, [1, 2, 0], 3, 4)
-    yield moved(stage, [2, 3, 1, 4, 0], 5, 3)
-    yield moved(stage, torch.randperm(9, generator=g), 9, 2)
+    when = "the order is not its own inverse"
+    yield moved(when, [1, 2, 0], 3, 4)
+    yield moved(when, [2, 3, 1, 4, 0], 5, 3)
+    yield moved(when, torch.randperm(9, generator=g), 9, 2)
 
-    stage = "nothing but the order changes, so that all is 0"
-    yield moved(stage, [3, 0, 1, 2], 4, 6, by=0.0)
+    when = "nothing but the order changes, so that all is 0"
+    yield moved(when, [3, 0, 1, 2], 4, 6, by=0.0)
 
-    stage = "there is a batch"
-    yield moved(stage, [2, 0, 3, 1], 3, 4, 5)
-    yield moved(stage, [1, 2, 3, 0], 4, 4, 4)
+    when = "there is a batch"
+    yield moved(when, [2, 0, 3, 1], 3, 4, 5)
+    yield moved(when, [1, 2, 3, 0], 4, 4, 4)
 
-    stage = "there are two axes in front"
-    yield moved(stage, [4, 2, 0, 1, 3], 2, 3, 5, 4)
+    when = "there are two axes in front"
+    yield moved(when, [4, 2, 0, 1, 3], 2, 3, 5, 4)
 
-    stage = "the outputs are large, and the difference is small"
+    when = "the outputs are large, and the difference is small"
     order = torch.tensor([2, 0, 1, 3])
     out = 100 * randn(2, 4, 3)
-    yield Case(stage, (out, out[:, order] + randn(2, 4, 3), order))
+    yield Case(when, (out, out[:, order] + randn(2, 4, 3), order))
 
-    stage = "the inputs are views"
+    when = "the inputs are views"
     order = torch.tensor([1, 3, 0, 2])
     out, noise = randn(2, 6, 4).mT[..., :5], randn(2, 6, 4).mT[..., :5]
-    yield Case(stage, (out, noise, order))
+    yield Case(when, (out, noise, order))
     out, noise = randn(2, 2, 4, 3, 5).transpose(2, 3)
-    yield Case(stage, (out, noise, order))
+    yield Case(when, (out, noise, order))
 
 
 def _one_a_token(case: Case, out: object) -> bool:

@@ -20,32 +20,32 @@ def _cases(g: Generator) -> Iterator[Case]:
     def a_base() -> float:
         return float(torch.randint(20, 3000, (1,), generator=g))
 
-    stage = "there is one position, 0"
-    yield Case(stage, (1, 2))
-    yield Case(stage, (1, 6))
+    when = "there is one position, 0"
+    yield Case(when, (1, 2))
+    yield Case(when, (1, 6))
 
-    stage = "there is one pair"
-    yield Case(stage, (5, 2))
+    when = "there is one pair"
+    yield Case(when, (5, 2))
 
-    stage = "there are several pairs"
-    yield Case(stage, (4, 4))
-    yield Case(stage, (7, 8))
-    yield Case(stage, (3, 10))
+    when = "there are several pairs"
+    yield Case(when, (4, 4))
+    yield Case(when, (7, 8))
+    yield Case(when, (3, 10))
 
-    stage = "there are many positions and pairs"
-    yield Case(stage, (40, 16))
-    yield Case(stage, (100, 32))
-    yield Case(stage, (300, 4))  # above 256, bfloat16 skips integers
+    when = "there are many positions and pairs"
+    yield Case(when, (40, 16))
+    yield Case(when, (100, 32))
+    yield Case(when, (300, 4))  # above 256, bfloat16 skips integers
 
-    stage = "base is given"
-    yield Case(stage, (9, 8, 100.0))
-    yield Case(stage, (20, 12, a_base()))
-    yield Case(stage, (12, 6), {"base": a_base()})
+    when = "base is given"
+    yield Case(when, (9, 8, 100.0))
+    yield Case(when, (20, 12, a_base()))
+    yield Case(when, (12, 6), {"base": a_base()})
 
-    stage = "dim is odd, and a sine comes last"
-    yield Case(stage, (4, 1))
-    yield Case(stage, (6, 7))
-    yield Case(stage, (11, 9, a_base()))
+    when = "dim is odd, and a sine comes last"
+    yield Case(when, (4, 1))
+    yield Case(when, (6, 7))
+    yield Case(when, (11, 9, a_base()))
 
 
 def _right_shape(case: Case, out: object) -> bool:

@@ -20,23 +20,23 @@ def _cases(g: Generator) -> Iterator[Case]:
     def a_base() -> float:
         return float(torch.randint(50, 5000, (1,), generator=g))
 
-    stage = "there is one pair"
-    yield Case(stage, (2,))
-    yield Case(stage, (2, a_base()))
+    when = "there is one pair"
+    yield Case(when, (2,))
+    yield Case(when, (2, a_base()))
 
-    stage = "there are two pairs"
-    yield Case(stage, (4,))
+    when = "there are two pairs"
+    yield Case(when, (4,))
 
-    stage = "there are many pairs"
-    yield Case(stage, (8,))
-    yield Case(stage, (64,))
-    yield Case(stage, (10,))
+    when = "there are many pairs"
+    yield Case(when, (8,))
+    yield Case(when, (64,))
+    yield Case(when, (10,))
 
-    stage = "base is given"
-    yield Case(stage, (8, 100.0))
-    yield Case(stage, (128,), {"base": 500000.0})
-    yield Case(stage, (12, a_base()))
-    yield Case(stage, (6, 7.0))
+    when = "base is given"
+    yield Case(when, (8, 100.0))
+    yield Case(when, (128,), {"base": 500000.0})
+    yield Case(when, (12, a_base()))
+    yield Case(when, (6, 7.0))
 
 
 def _one_for_each_pair(case: Case, out: object) -> bool:

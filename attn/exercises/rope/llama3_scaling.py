@@ -39,33 +39,33 @@ def _cases(g: Generator) -> Iterator[Case]:
         nudge = 1 + 0.02 * torch.rand((), generator=g)
         return nudge * base ** (-torch.arange(pairs) / pairs)
 
-    stage = "all pairs are fast, so nothing changes"
+    when = "all pairs are fast, so nothing changes"
     fast = freq(4, 3.0)
-    yield Case(stage, (fast,), {"original_max_position_embeddings": 512})
+    yield Case(when, (fast,), {"original_max_position_embeddings": 512})
 
-    stage = "all pairs are slow, so all rotate factor times slower"
+    when = "all pairs are slow, so all rotate factor times slower"
     slow = freq(4, 3.0) / 100
-    yield Case(stage, (slow,), {"original_max_position_embeddings": 50})
-    yield Case(stage, (slow, 3.0), {"original_max_position_embeddings": 50})
+    yield Case(when, (slow,), {"original_max_position_embeddings": 50})
+    yield Case(when, (slow, 3.0), {"original_max_position_embeddings": 50})
 
-    stage = "all pairs are in the mixed zone"
+    when = "all pairs are in the mixed zone"
     middle = torch.linspace(3.8, 1.2, 6) * 2 * math.pi / 64
     middle = middle * (1 + 0.01 * torch.rand((), generator=g))
-    yield Case(stage, (middle,), {"original_max_position_embeddings": 64})
+    yield Case(when, (middle,), {"original_max_position_embeddings": 64})
 
-    stage = "there are pairs of every kind"
-    yield Case(stage, (freq(32, 1000.0), 8.0, 1.0, 4.0, 128))
+    when = "there are pairs of every kind"
+    yield Case(when, (freq(32, 1000.0), 8.0, 1.0, 4.0, 128))
     short = {"original_max_position_embeddings": 64}
-    yield Case(stage, (freq(16, 400.0),), short)
+    yield Case(when, (freq(16, 400.0),), short)
 
-    stage = "the other arguments are not those of Llama"
-    yield Case(stage, (freq(32, 1000.0), 32.0, 1.0, 4.0, 96))
-    yield Case(stage, (freq(24, 600.0), 4.0, 2.0, 5.0, 128))
-    yield Case(stage, (freq(24, 600.0), 2.5, 0.5, 8.0, 200))
+    when = "the other arguments are not those of Llama"
+    yield Case(when, (freq(32, 1000.0), 32.0, 1.0, 4.0, 96))
+    yield Case(when, (freq(24, 600.0), 4.0, 2.0, 5.0, 128))
+    yield Case(when, (freq(24, 600.0), 2.5, 0.5, 8.0, 200))
 
-    stage = "the defaults apply: Llama 3.1"
-    yield Case(stage, (freq(64, 500000.0) * 0.01,))
-    yield Case(stage, (freq(64, 500000.0),))
+    when = "the defaults apply: Llama 3.1"
+    yield Case(when, (freq(64, 500000.0) * 0.01,))
+    yield Case(when, (freq(64, 500000.0),))
 
 
 def _never_faster(case: Case, out: object) -> bool:

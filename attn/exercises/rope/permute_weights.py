@@ -20,32 +20,32 @@ def _cases(g: Generator) -> Iterator[Case]:
     def randn(*shape: int) -> Tensor:
         return torch.randn(*shape, generator=g)
 
-    stage = "there is one head of one pair: nothing moves"
-    yield Case(stage, (randn(2, 5), 1))
+    when = "there is one head of one pair: nothing moves"
+    yield Case(when, (randn(2, 5), 1))
 
-    stage = "there is one head"
-    yield Case(stage, (randn(8, 5), 1))
-    yield Case(stage, (torch.arange(12.0)[:, None].expand(12, 3), 1))
-    yield Case(stage, (randn(6, 6), 1))
+    when = "there is one head"
+    yield Case(when, (randn(8, 5), 1))
+    yield Case(when, (torch.arange(12.0)[:, None].expand(12, 3), 1))
+    yield Case(when, (randn(6, 6), 1))
 
-    stage = "there are several heads"
-    yield Case(stage, (randn(24, 7), 3))
-    yield Case(stage, (randn(20, 4), 2))
-    yield Case(stage, (randn(40, 3), 4))
+    when = "there are several heads"
+    yield Case(when, (randn(24, 7), 3))
+    yield Case(when, (randn(20, 4), 2))
+    yield Case(when, (randn(40, 3), 4))
 
-    stage = "axes have the same length"
-    yield Case(stage, (randn(16, 16), 2))
-    yield Case(stage, (randn(36, 6), 6))
+    when = "axes have the same length"
+    yield Case(when, (randn(16, 16), 2))
+    yield Case(when, (randn(36, 6), 6))
 
-    stage = "it is a bias"
-    yield Case(stage, (randn(24), 3))
-    yield Case(stage, (randn(8), 1))
+    when = "it is a bias"
+    yield Case(when, (randn(24), 3))
+    yield Case(when, (randn(8), 1))
 
-    stage = "the weight is a view of another tensor"
-    yield Case(stage, (randn(5, 16).mT, 2))
+    when = "the weight is a view of another tensor"
+    yield Case(when, (randn(5, 16).mT, 2))
 
-    stage = "gradients flow back"
-    yield Case(stage, (randn(16, 3), 2), grad=True)
+    when = "gradients flow back"
+    yield Case(when, (randn(16, 3), 2), grad=True)
 
 
 def _same_rows(case: Case, out: object) -> bool:

@@ -39,67 +39,67 @@ def cases(g: Generator) -> Iterator[Case]:
     def order(length: int, most: int = 40) -> Tensor:
         return torch.randint(1, most, (length,), generator=g)
 
-    stage = "all positions are 0, so nothing rotates"
-    yield Case(stage, (randn(3, 8), torch.zeros(3).long(), freq(4)))
+    when = "all positions are 0, so nothing rotates"
+    yield Case(when, (randn(3, 8), torch.zeros(3).long(), freq(4)))
 
-    stage = "one feature is 1, at position 1: a golden vector"
+    when = "one feature is 1, at position 1: a golden vector"
     for feature in (0, 1, 5):
         x = torch.zeros(1, 8)
         x[0, feature] = 1.0
-        yield Case(stage, (x, torch.tensor([1]), freq(4)))
+        yield Case(when, (x, torch.tensor([1]), freq(4)))
 
-    stage = "there is one pair"
-    yield Case(stage, (randn(5, 2), torch.arange(5), freq(1)))
+    when = "there is one pair"
+    yield Case(when, (randn(5, 2), torch.arange(5), freq(1)))
 
-    stage = "there are several pairs"
-    yield Case(stage, (randn(5, 8), torch.arange(5), freq(4)))
-    yield Case(stage, (randn(4, 6), torch.arange(4), freq(3)))
+    when = "there are several pairs"
+    yield Case(when, (randn(5, 8), torch.arange(5), freq(4)))
+    yield Case(when, (randn(4, 6), torch.arange(4), freq(3)))
 
-    stage = "the positions do not start at 0"
-    yield Case(stage, (randn(5, 8), torch.arange(7, 12), freq(4)))
-    yield Case(stage, (randn(1, 8), torch.tensor([13]), freq(4)))
+    when = "the positions do not start at 0"
+    yield Case(when, (randn(5, 8), torch.arange(7, 12), freq(4)))
+    yield Case(when, (randn(1, 8), torch.tensor([13]), freq(4)))
 
-    stage = "the positions are out of order, or repeated"
-    yield Case(stage, (randn(6, 8), order(6), freq(4)))
+    when = "the positions are out of order, or repeated"
+    yield Case(when, (randn(6, 8), order(6), freq(4)))
 
-    stage = "there are heads and a batch"
-    yield Case(stage, (randn(2, 3, 5, 8), order(5), freq(4)))
-    yield Case(stage, (randn(4, 5, 6), order(5), freq(3)))
+    when = "there are heads and a batch"
+    yield Case(when, (randn(2, 3, 5, 8), order(5), freq(4)))
+    yield Case(when, (randn(4, 5, 6), order(5), freq(3)))
 
-    stage = "axes have the same length"
-    yield Case(stage, (randn(4, 4, 4, 4), order(4), freq(2)))
-    yield Case(stage, (randn(2, 8, 8, 8), order(8), freq(4)))
+    when = "axes have the same length"
+    yield Case(when, (randn(4, 4, 4, 4), order(4), freq(2)))
+    yield Case(when, (randn(2, 8, 8, 8), order(8), freq(4)))
 
-    stage = "each sequence has its own positions"
+    when = "each sequence has its own positions"
     rows = torch.tensor([[0, 1, 2, 3, 4], [0, 0, 0, 1, 2]]) + order(2)[:, None]
-    yield Case(stage, (randn(2, 3, 5, 8), rows, freq(4)))
-    yield Case(stage, (randn(1, 3, 4, 6), order(4)[None], freq(3)))
+    yield Case(when, (randn(2, 3, 5, 8), rows, freq(4)))
+    yield Case(when, (randn(1, 3, 4, 6), order(4)[None], freq(3)))
 
-    stage = "there are as many sequences as heads, each with its own positions"
+    when = "there are as many sequences as heads, each with its own positions"
     rows = torch.stack([order(5) for _ in range(3)])
-    yield Case(stage, (randn(3, 3, 5, 8), rows, freq(4)))
+    yield Case(when, (randn(3, 3, 5, 8), rows, freq(4)))
 
-    stage = "only a part of each head rotates"
-    yield Case(stage, (randn(2, 3, 5, 8), order(5), freq(2)))
-    yield Case(stage, (randn(5, 10), order(5), freq(3)))
+    when = "only a part of each head rotates"
+    yield Case(when, (randn(2, 3, 5, 8), order(5), freq(2)))
+    yield Case(when, (randn(5, 10), order(5), freq(3)))
 
-    stage = "the positions are beyond 256"
+    when = "the positions are beyond 256"
     far = torch.tensor([255, 256, 257, 258, 1023])
-    yield Case(stage, (randn(5, 8), far, freq(4)))
+    yield Case(when, (randn(5, 8), far, freq(4)))
 
-    stage = "x is bfloat16"
-    yield Case(stage, (randn(2, 5, 8).bfloat16(), torch.arange(5), freq(4)))
+    when = "x is bfloat16"
+    yield Case(when, (randn(2, 5, 8).bfloat16(), torch.arange(5), freq(4)))
 
-    stage = "x is bfloat16 and the positions are beyond 256"
-    yield Case(stage, (randn(5, 8).bfloat16(), far, freq(4)))
+    when = "x is bfloat16 and the positions are beyond 256"
+    yield Case(when, (randn(5, 8).bfloat16(), far, freq(4)))
 
-    stage = "x is a view of another tensor"
-    yield Case(stage, (randn(2, 5, 3, 8).transpose(1, 2), order(5), freq(4)))
-    yield Case(stage, (randn(3, 1, 8).expand(3, 5, 8), order(5), freq(4)))
+    when = "x is a view of another tensor"
+    yield Case(when, (randn(2, 5, 3, 8).transpose(1, 2), order(5), freq(4)))
+    yield Case(when, (randn(3, 1, 8).expand(3, 5, 8), order(5), freq(4)))
 
-    stage = "gradients flow back"
+    when = "gradients flow back"
     inputs = (randn(2, 5, 8), order(5), freq(4))
-    yield Case(stage, inputs, grad=("args.0",))  # inv_freq is not trained
+    yield Case(when, inputs, grad=("args.0",))  # inv_freq is not trained
 
 
 def _norm_is_kept(case: Case, out: object) -> bool:

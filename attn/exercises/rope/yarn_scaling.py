@@ -35,28 +35,28 @@ def _cases(g: Generator) -> Iterator[Case]:
     def a_factor() -> float:
         return 2.0 + int(torch.randint(1, 60, (1,), generator=g)) / 10
 
-    stage = "factor is 1: nothing changes"
-    yield Case(stage, (32, 10000.0, 1.0, 4096))
+    when = "factor is 1: nothing changes"
+    yield Case(when, (32, 10000.0, 1.0, 4096))
 
-    stage = "the ramp has both ends within the pairs"
-    yield Case(stage, (64, 10000.0, 4.0, 4096))
-    yield Case(stage, (128, 100.0, a_factor(), 1024))
-    yield Case(stage, (40, 300.0, a_factor(), 700))
+    when = "the ramp has both ends within the pairs"
+    yield Case(when, (64, 10000.0, 4.0, 4096))
+    yield Case(when, (128, 100.0, a_factor(), 1024))
+    yield Case(when, (40, 300.0, a_factor(), 700))
 
-    stage = "beta_fast and beta_slow are given"
-    yield Case(stage, (64, 500.0, 4.0, 512, 16.0, 2.0))
-    yield Case(stage, (48, 200.0, a_factor(), 400, 20.0, 0.5))
+    when = "beta_fast and beta_slow are given"
+    yield Case(when, (64, 500.0, 4.0, 512, 16.0, 2.0))
+    yield Case(when, (48, 200.0, a_factor(), 400, 20.0, 0.5))
 
-    stage = "the ramp would begin before the first pair"
-    yield Case(stage, (32, 50.0, 4.0, 100))
-    yield Case(stage, (64, 100.0, a_factor(), 150))
+    when = "the ramp would begin before the first pair"
+    yield Case(when, (32, 50.0, 4.0, 100))
+    yield Case(when, (64, 100.0, a_factor(), 150))
 
-    stage = "the ramp would end after the last pair"
-    yield Case(stage, (32, 10.0, 4.0, 2000))
-    yield Case(stage, (24, 20.0, a_factor(), 40000, 64.0, 1.0))
+    when = "the ramp would end after the last pair"
+    yield Case(when, (32, 10.0, 4.0, 2000))
+    yield Case(when, (24, 20.0, a_factor(), 40000, 64.0, 1.0))
 
-    stage = "a published model: Qwen2.5 with four times its context"
-    yield Case(stage, (128, 1000000.0, 4.0, 32768))
+    when = "a published model: Qwen2.5 with four times its context"
+    yield Case(when, (128, 1000000.0, 4.0, 32768))
 
 
 def _two_things(case: Case, out: object) -> bool:

@@ -33,53 +33,53 @@ def _cases(g: Generator) -> Iterator[Case]:
         return torch.randn(*shape, generator=g)
 
     def case(
-        stage: str, x: Tensor, D: int = 8, grad: bool = False, **given: Tensor
+        when: str, x: Tensor, D: int = 8, grad: bool = False, **given: Tensor
     ) -> Case:
         E = x.shape[-1]
         maps = {name: randn(D, E) * 0.7 for name in "qkv"} | given
         state = {f"{name}_proj.weight": w for name, w in maps.items()}
         init = {"embed_dim": E, "head_dim": D}
-        return Case(stage, (x,), init=init, state=state, grad=grad)
+        return Case(when, (x,), init=init, state=state, grad=grad)
 
-    stage = "there is one token, so only its value counts"
-    yield case(stage, randn(1, 6))
-    yield case(stage, randn(3, 1, 4))
+    when = "there is one token, so only its value counts"
+    yield case(when, randn(1, 6))
+    yield case(when, randn(3, 1, 4))
 
-    stage = "q_proj is zero, so the result is the mean of the values"
-    yield case(stage, randn(5, 6), q=torch.zeros(8, 6))
+    when = "q_proj is zero, so the result is the mean of the values"
+    yield case(when, randn(5, 6), q=torch.zeros(8, 6))
 
-    stage = "there is one sequence: two axes"
-    yield case(stage, randn(3, 6))
-    yield case(stage, randn(7, 5), D=9)
-    yield case(stage, randn(5, 12), D=4)
+    when = "there is one sequence: two axes"
+    yield case(when, randn(3, 6))
+    yield case(when, randn(7, 5), D=9)
+    yield case(when, randn(5, 12), D=4)
 
-    stage = "there is a batch: three axes"
-    yield case(stage, randn(2, 5, 6))
-    yield case(stage, randn(1, 4, 3), D=16)
+    when = "there is a batch: three axes"
+    yield case(when, randn(2, 5, 6))
+    yield case(when, randn(1, 4, 3), D=16)
 
     yield case("there is a batch of batches: four axes", randn(2, 3, 4, 5))
 
-    stage = "another sequence was first, of the same or another length"
+    when = "another sequence was first, of the same or another length"
     for first, L in ((4, 4), (2, 6), (6, 2)):
-        second = case(stage, randn(L, 6))
+        second = case(when, randn(L, 6))
         before = (replace(second, args=(randn(first, 6),)),)
         yield replace(second, before=before)
 
-    stage = "axes have the same length"
-    yield case(stage, randn(4, 4), D=4)
-    yield case(stage, randn(3, 3, 3), D=3)
+    when = "axes have the same length"
+    yield case(when, randn(4, 4), D=4)
+    yield case(when, randn(3, 3, 3), D=3)
 
     q, k = far_apart(g, queries=5)
     x = torch.stack([torch.cat([q, k], -1), torch.cat([-q, k], -1)])
     maps = dict(zip("qk", torch.eye(8).split(4), strict=True))
     yield case("the scores are large", x, D=4, **maps)
 
-    stage = "x is a view of another tensor"
-    yield case(stage, randn(4, 6, 2).permute(2, 0, 1))
+    when = "x is a view of another tensor"
+    yield case(when, randn(4, 6, 2).permute(2, 0, 1))
 
-    stage = "gradients flow back, to x and to the three matrices"
-    yield case(stage, randn(2, 4, 6), D=5, grad=True)
-    yield case(stage, randn(3, 5), D=7, grad=True)
+    when = "gradients flow back, to x and to the three matrices"
+    yield case(when, randn(2, 4, 6), D=5, grad=True)
+    yield case(when, randn(3, 5), D=7, grad=True)
 
 
 exercise = Exercise(

@@ -27,61 +27,61 @@ def _cases(g: Generator) -> Iterator[Case]:
         sizes = (L, D), (S, D), (S, Dv)
         return tuple(torch.randn(*lead, *two, generator=g) for two in sizes)
 
-    stage = "there is one key, so only its value counts"
-    yield Case(stage, qkv(S=1))
-    yield Case(stage, qkv(2, 3, S=1))
+    when = "there is one key, so only its value counts"
+    yield Case(when, qkv(S=1))
+    yield Case(when, qkv(2, 3, S=1))
 
-    stage = "the query is zero, so the result is the mean of the values"
+    when = "the query is zero, so the result is the mean of the values"
     q, k, v = qkv()
-    yield Case(stage, (torch.zeros_like(q), k, v))
+    yield Case(when, (torch.zeros_like(q), k, v))
 
-    stage = "there is one sequence: two axes"
-    yield Case(stage, qkv())
-    yield Case(stage, qkv(L=7, S=4, D=9, Dv=5))
+    when = "there is one sequence: two axes"
+    yield Case(when, qkv())
+    yield Case(when, qkv(L=7, S=4, D=9, Dv=5))
 
-    stage = "there is a batch: three axes"
-    yield Case(stage, qkv(2))
-    yield Case(stage, qkv(1, L=1))
+    when = "there is a batch: three axes"
+    yield Case(when, qkv(2))
+    yield Case(when, qkv(1, L=1))
 
-    stage = "there are batch and heads: four axes and more"
-    yield Case(stage, qkv(2, 6, S=7))
-    yield Case(stage, qkv(2, 1, 3, L=4))
-    yield Case(stage, qkv(1, 1, L=1, Dv=1))
+    when = "there are batch and heads: four axes and more"
+    yield Case(when, qkv(2, 6, S=7))
+    yield Case(when, qkv(2, 1, 3, L=4))
+    yield Case(when, qkv(1, 1, L=1, Dv=1))
 
-    stage = "axes have the same length"
-    yield Case(stage, qkv(L=4, S=4, D=4, Dv=4))
-    yield Case(stage, qkv(3, L=3, S=3, D=3, Dv=3))
-    yield Case(stage, qkv(2, 2, L=4, S=4, D=4, Dv=4))
+    when = "axes have the same length"
+    yield Case(when, qkv(L=4, S=4, D=4, Dv=4))
+    yield Case(when, qkv(3, L=3, S=3, D=3, Dv=3))
+    yield Case(when, qkv(2, 2, L=4, S=4, D=4, Dv=4))
 
-    stage = "scale is given"
-    yield Case(stage, qkv(), {"scale": 1.0})
-    yield Case(stage, qkv(2, 3), {"scale": 0.2})
-    yield Case(stage, qkv(2), {"scale": 2})
-    yield Case(stage, qkv(), {"scale": -0.6})
+    when = "scale is given"
+    yield Case(when, qkv(), {"scale": 1.0})
+    yield Case(when, qkv(2, 3), {"scale": 0.2})
+    yield Case(when, qkv(2), {"scale": 2})
+    yield Case(when, qkv(), {"scale": -0.6})
 
     yield Case("scale is 0.0, a number like any other", qkv(2), {"scale": 0.0})
 
-    stage = "the scores are large"
+    when = "the scores are large"
     q, k = far_apart(g)
     v = torch.randn(2, 5, 2, generator=g)
-    yield Case(stage, (torch.stack([q, -q]), torch.stack([k, k]), v))
+    yield Case(when, (torch.stack([q, -q]), torch.stack([k, k]), v))
 
-    stage = "the inputs are views of other tensors"
+    when = "the inputs are views of other tensors"
     q, k, v = qkv(2, 3)
     heads_last = (x.transpose(1, 2).contiguous() for x in (q, k, v))
-    yield Case(stage, tuple(x.transpose(1, 2) for x in heads_last))
-    yield Case(stage, (q, k[:, :1].expand(-1, 3, -1, -1), v))
+    yield Case(when, tuple(x.transpose(1, 2) for x in heads_last))
+    yield Case(when, (q, k[:, :1].expand(-1, 3, -1, -1), v))
 
-    stage = "the inputs are float64, and so is the precision"
+    when = "the inputs are float64, and so is the precision"
     # D = 16: its root is exact, so a scale kept in float32 is right too.
-    yield Case(stage, tuple(x.double() for x in qkv(2, D=16)))
+    yield Case(when, tuple(x.double() for x in qkv(2, D=16)))
 
     halves = tuple(x.bfloat16() for x in qkv(2, 3))
     yield Case("the inputs are bfloat16", halves)
 
-    stage = "gradients flow back"
-    yield Case(stage, qkv(2, 2), grad=True)
-    yield Case(stage, qkv(), {"scale": 0.7}, grad=True)
+    when = "gradients flow back"
+    yield Case(when, qkv(2, 2), grad=True)
+    yield Case(when, qkv(), {"scale": 0.7}, grad=True)
 
 
 exercise = Exercise(

@@ -17,40 +17,40 @@ def _cases(g: Generator) -> Iterator[Case]:
     def randn(*shape: int) -> Tensor:
         return torch.randn(*shape, generator=g)
 
-    def case(stage: str, L: int, S: int, D: int, Dv: int) -> Case:
-        return Case(stage, (randn(L, D), randn(S, D), randn(S, Dv)))
+    def case(when: str, L: int, S: int, D: int, Dv: int) -> Case:
+        return Case(when, (randn(L, D), randn(S, D), randn(S, Dv)))
 
-    stage = "there is one key, so only its value counts"
-    yield case(stage, L=3, S=1, D=4, Dv=5)
-    yield case(stage, L=1, S=1, D=2, Dv=2)
+    when = "there is one key, so only its value counts"
+    yield case(when, L=3, S=1, D=4, Dv=5)
+    yield case(when, L=1, S=1, D=2, Dv=2)
 
-    stage = "the query is zero, so the result is the mean of the values"
-    yield Case(stage, (torch.zeros(2, 4), randn(5, 4), randn(5, 3)))
+    when = "the query is zero, so the result is the mean of the values"
+    yield Case(when, (torch.zeros(2, 4), randn(5, 4), randn(5, 3)))
 
-    stage = "L, S, D and Dv all differ"
-    yield case(stage, L=3, S=5, D=8, Dv=6)
-    yield case(stage, L=6, S=4, D=12, Dv=5)
+    when = "L, S, D and Dv all differ"
+    yield case(when, L=3, S=5, D=8, Dv=6)
+    yield case(when, L=6, S=4, D=12, Dv=5)
 
     yield case("there is one query", L=1, S=4, D=9, Dv=6)
 
-    stage = "there are as many queries as keys"
-    yield case(stage, L=4, S=4, D=3, Dv=2)
-    yield case(stage, L=4, S=4, D=4, Dv=4)
+    when = "there are as many queries as keys"
+    yield case(when, L=4, S=4, D=3, Dv=2)
+    yield case(when, L=4, S=4, D=4, Dv=4)
 
     yield case("D is 1", L=2, S=3, D=1, Dv=4)
 
     yield case("the values are single numbers", L=3, S=7, D=6, Dv=1)
 
-    stage = "the scores are large"
+    when = "the scores are large"
     q, k = far_apart(g)
-    yield Case(stage, (q, k, randn(5, 2)))
-    yield Case(stage, (-q, k, randn(5, 2)))
+    yield Case(when, (q, k, randn(5, 2)))
+    yield Case(when, (-q, k, randn(5, 2)))
     q, k = randn(3, 4) + 10, randn(5, 4) / 10 + 10
-    yield Case(stage, (q, k, randn(5, 2)))  # about 200, and close together
+    yield Case(when, (q, k, randn(5, 2)))  # about 200, and close together
 
-    stage = "the inputs are views of other tensors"
+    when = "the inputs are views of other tensors"
     views = randn(8, 2).mT, randn(8, 5).mT, randn(1, 3).expand(5, 3)
-    yield Case(stage, views)
+    yield Case(when, views)
 
 
 exercise = Exercise(

@@ -24,23 +24,23 @@ def _cases(g: Generator) -> Iterator[Case]:
     def randn(*shape: int) -> Tensor:
         return torch.randn(*shape, generator=g)
 
-    stage = "D is 1, so both variances are that of N plain products"
-    yield Case(stage, (randn(3, 1) + 1, randn(3, 1) + 1))
-    yield Case(stage, (randn(40, 1), randn(40, 1)))
+    when = "D is 1, so both variances are that of N plain products"
+    yield Case(when, (randn(3, 1) + 1, randn(3, 1) + 1))
+    yield Case(when, (randn(40, 1), randn(40, 1)))
 
-    stage = "each dot product adds D products"
-    yield Case(stage, (randn(50, 16), randn(50, 16)))
-    yield Case(stage, (randn(200, 7), randn(200, 7)))
+    when = "each dot product adds D products"
+    yield Case(when, (randn(50, 16), randn(50, 16)))
+    yield Case(when, (randn(200, 7), randn(200, 7)))
 
     yield Case("N and D are the same", (randn(9, 9), randn(9, 9)))
 
-    stage = "the inputs have a mean and a spread of their own"
-    yield Case(stage, (randn(60, 5) * 3 + 1, randn(60, 5) / 2 - 1))
+    when = "the inputs have a mean and a spread of their own"
+    yield Case(when, (randn(60, 5) * 3 + 1, randn(60, 5) / 2 - 1))
 
     yield Case("there are few rows", (randn(2, 12), randn(2, 12)))
 
-    stage = "the inputs are views of other tensors"
-    yield Case(stage, (randn(4, 30).mT, randn(60, 4)[::2]))
+    when = "the inputs are views of other tensors"
+    yield Case(when, (randn(4, 30).mT, randn(60, 4)[::2]))
 
 
 exercise = Exercise(

@@ -15,57 +15,57 @@ def _cases(g: Generator) -> Iterator[Case]:
     def randn(*shape: int) -> Tensor:
         return torch.randn(*shape, generator=g) * 2
 
-    stage = "there is one row of scores"
-    yield Case(stage, (randn(5),))
-    yield Case(stage, (randn(1),))
+    when = "there is one row of scores"
+    yield Case(when, (randn(5),))
+    yield Case(when, (randn(1),))
 
-    stage = "every row is normalised by itself"
+    when = "every row is normalised by itself"
     for shape in [(4, 4), (3, 5), (2, 3, 6), (4, 1)]:
-        yield Case(stage, (randn(*shape),))
+        yield Case(when, (randn(*shape),))
 
-    stage = "dim is not the last axis"
+    when = "dim is not the last axis"
     for shape, dim in [((4, 4), 0), ((3, 5), 0), ((2, 3, 4), 1), ((5,), 0)]:
-        yield Case(stage, (randn(*shape), dim))
-    yield Case(stage, (randn(2, 3, 4), 2))
-    yield Case(stage, (randn(2, 3, 4), -3))
-    yield Case(stage, (randn(3, 3, 3), -2))
-    yield Case(stage, (randn(2, 5, 3, 4), 1))
+        yield Case(when, (randn(*shape), dim))
+    yield Case(when, (randn(2, 3, 4), 2))
+    yield Case(when, (randn(2, 3, 4), -3))
+    yield Case(when, (randn(3, 3, 3), -2))
+    yield Case(when, (randn(2, 5, 3, 4), 1))
 
-    stage = "a few scores are -inf, so their weights are 0"
+    when = "a few scores are -inf, so their weights are 0"
     x = randn(4, 6)
     x[0, 2] = x[2, 0] = x[2, 5] = x[3, 1] = -math.inf
-    yield Case(stage, (x,))
+    yield Case(when, (x,))
     low = (_spread(g, 4, 6) - 1200).masked_fill(x == -math.inf, -math.inf)
-    yield Case(stage, (low,))
+    yield Case(when, (low,))
 
-    stage = "the scores are large"
-    yield Case(stage, (randn(3, 6) + 105,))
-    yield Case(stage, (randn(3, 6) - 115,))
-    yield Case(stage, (randn(1, 6) + 105,), {"dim": -1})
+    when = "the scores are large"
+    yield Case(when, (randn(3, 6) + 105,))
+    yield Case(when, (randn(3, 6) - 115,))
+    yield Case(when, (randn(1, 6) + 105,), {"dim": -1})
     peak = randn(2, 40)
     peak[:, 30] = 100.0
-    yield Case(stage, (peak,))
-    yield Case(stage, (_spread(g, 3, 6),))
-    yield Case(stage, (_spread(g, 4, 4).mT.contiguous(), 0))
+    yield Case(when, (peak,))
+    yield Case(when, (_spread(g, 3, 6),))
+    yield Case(when, (_spread(g, 4, 4).mT.contiguous(), 0))
 
-    stage = "the rows are at very different heights"
+    when = "the rows are at very different heights"
     heights = torch.tensor([-110.0, 110.0, 0.0])[:, None]
-    yield Case(stage, (randn(3, 5) + heights,))
-    yield Case(stage, ((randn(3, 5) + heights).mT.contiguous(), 0))
-    yield Case(stage, (_spread(g, 3, 5) + 20 * heights,))
+    yield Case(when, (randn(3, 5) + heights,))
+    yield Case(when, ((randn(3, 5) + heights).mT.contiguous(), 0))
+    yield Case(when, (_spread(g, 3, 5) + 20 * heights,))
 
-    stage = "x is a view of another tensor"
-    yield Case(stage, (randn(3, 4, 2).transpose(0, 2),))
-    yield Case(stage, (randn(4, 1, 3).expand(4, 2, 3), 0))
+    when = "x is a view of another tensor"
+    yield Case(when, (randn(3, 4, 2).transpose(0, 2),))
+    yield Case(when, (randn(4, 1, 3).expand(4, 2, 3), 0))
 
-    stage = "x is in half precision"
+    when = "x is in half precision"
     for dtype in (torch.bfloat16, torch.float16):
-        yield Case(stage, (randn(3, 5).to(dtype),))
-        yield Case(stage, (_spread(g, 2, 5).to(dtype),))
+        yield Case(when, (randn(3, 5).to(dtype),))
+        yield Case(when, (_spread(g, 2, 5).to(dtype),))
 
-    stage = "gradients flow back"
-    yield Case(stage, (randn(3, 5),), grad=True)
-    yield Case(stage, (randn(2, 4, 3), 1), grad=True)
+    when = "gradients flow back"
+    yield Case(when, (randn(3, 5),), grad=True)
+    yield Case(when, (randn(2, 4, 3), 1), grad=True)
 
 
 def _spread(g: Generator, rows: int, columns: int) -> Tensor:

@@ -16,23 +16,23 @@ def causal_lower_right(q_len: int, kv_len: int) -> Tensor:
 
 
 def _cases(g: Generator) -> Iterator[Case]:
-    stage = "there is one query: a step of decoding"
-    yield Case(stage, (1, between(g, 3, 8)))
-    yield Case(stage, (1, 1))
+    when = "there is one query: a step of decoding"
+    yield Case(when, (1, between(g, 3, 8)))
+    yield Case(when, (1, 1))
 
-    stage = "there are as many queries as keys"
+    when = "there are as many queries as keys"
     length = between(g, 3, 6)
-    yield Case(stage, (length, length))
+    yield Case(when, (length, length))
 
-    stage = "there are more keys than queries"
-    yield Case(stage, (2, 5))
+    when = "there are more keys than queries"
+    yield Case(when, (2, 5))
     q_len = between(g, 3, 5)
-    yield Case(stage, (q_len, q_len + between(g, 2, 5)))
+    yield Case(when, (q_len, q_len + between(g, 2, 5)))
 
-    stage = "there are more queries than keys"
-    yield Case(stage, (5, 2))
+    when = "there are more queries than keys"
+    yield Case(when, (5, 2))
     kv_len = between(g, 2, 4)
-    yield Case(stage, (kv_len + between(g, 2, 4), kv_len))
+    yield Case(when, (kv_len + between(g, 2, 4), kv_len))
 
 
 def _last_may_attend_to_all(case: Case, out: Tensor) -> bool:

@@ -24,171 +24,169 @@ def cases(g: Generator) -> Iterator[Case]:
         other = (ends + 1) % shape[-1]
         return allowed.scatter(-1, ends, True).scatter(-1, other, False)
 
-    stage = "there is one key, so only its value counts"
-    yield Case(stage, qkv(2, 3, S=1))
+    when = "there is one key, so only its value counts"
+    yield Case(when, qkv(2, 3, S=1))
 
-    stage = "only query, key and value are given"
-    yield Case(stage, qkv(2, 3))
-    yield Case(stage, qkv(3, 3, L=3, S=3, D=3, Dv=3))
-    yield Case(stage, qkv(2, 2, L=4, S=7, D=5, Dv=9))
+    when = "only query, key and value are given"
+    yield Case(when, qkv(2, 3))
+    yield Case(when, qkv(3, 3, L=3, S=3, D=3, Dv=3))
+    yield Case(when, qkv(2, 2, L=4, S=7, D=5, Dv=9))
     query, key, value = qkv(2, 3)
-    yield Case(stage, (query, key, 1000 * value))
+    yield Case(when, (query, key, 1000 * value))
 
-    stage = "there are no heads, or more axes in front"
-    yield Case(stage, qkv())
-    yield Case(stage, qkv(3))
-    yield Case(stage, qkv(2, 2, 3))
+    when = "there are no heads, or more axes in front"
+    yield Case(when, qkv())
+    yield Case(when, qkv(3))
+    yield Case(when, qkv(2, 2, 3))
 
-    stage = "scale is given"
-    yield Case(stage, qkv(2, 3), {"scale": 0.2})
-    yield Case(stage, qkv(2, 3), {"scale": 1})
-    yield Case(stage, qkv(2, 3), {"scale": -0.6})
+    when = "scale is given"
+    yield Case(when, qkv(2, 3), {"scale": 0.2})
+    yield Case(when, qkv(2, 3), {"scale": 1})
+    yield Case(when, qkv(2, 3), {"scale": -0.6})
 
-    stage = "scale is 0.0, a number like any other"
-    yield Case(stage, qkv(2, 3), {"scale": 0.0})
+    when = "scale is 0.0, a number like any other"
+    yield Case(when, qkv(2, 3), {"scale": 0.0})
 
-    stage = "attn_mask is bool"
-    yield Case(stage, (*qkv(2, 3), some(3, 5)))
-    yield Case(stage, (*qkv(2, 3), some(2, 3, 3, 5)))
+    when = "attn_mask is bool"
+    yield Case(when, (*qkv(2, 3), some(3, 5)))
+    yield Case(when, (*qkv(2, 3), some(2, 3, 3, 5)))
 
-    stage = "attn_mask is bool, and scale is negative"
-    yield Case(stage, (*qkv(2, 3), some(3, 5)), {"scale": -0.6})
+    when = "attn_mask is bool, and scale is negative"
+    yield Case(when, (*qkv(2, 3), some(3, 5)), {"scale": -0.6})
 
-    stage = "attn_mask is bool and broadcasts"
-    yield Case(stage, (*qkv(2, 3), some(2, 1, 1, 5)))
-    yield Case(stage, (*qkv(2, 3), some(1, 3, 3, 5)))
-    yield Case(stage, (*qkv(2, 3), some(3, 3, 5)))
-    yield Case(stage, (*qkv(3, 3, L=4, S=4), some(3, 1, 4, 4)))
+    when = "attn_mask is bool and broadcasts"
+    yield Case(when, (*qkv(2, 3), some(2, 1, 1, 5)))
+    yield Case(when, (*qkv(2, 3), some(1, 3, 3, 5)))
+    yield Case(when, (*qkv(2, 3), some(3, 3, 5)))
+    yield Case(when, (*qkv(3, 3, L=4, S=4), some(3, 1, 4, 4)))
 
-    stage = "attn_mask is bool, and there are no heads or no batch"
-    yield Case(stage, (*qkv(), some(3, 5)))
-    yield Case(stage, (*qkv(4), some(3, 5)))
-    yield Case(stage, (*qkv(4), some(4, 3, 5)))
+    when = "attn_mask is bool, and there are no heads or no batch"
+    yield Case(when, (*qkv(), some(3, 5)))
+    yield Case(when, (*qkv(4), some(3, 5)))
+    yield Case(when, (*qkv(4), some(4, 3, 5)))
 
-    stage = "attn_mask is float, to be added"
-    yield Case(stage, (*qkv(2, 3), randn(3, 5)))
-    yield Case(stage, (*qkv(2, 3), randn(1, 3, 1, 5)), {"scale": 0.7})
+    when = "attn_mask is float, to be added"
+    yield Case(when, (*qkv(2, 3), randn(3, 5)))
+    yield Case(when, (*qkv(2, 3), randn(1, 3, 1, 5)), {"scale": 0.7})
 
-    stage = "attn_mask is float and holds minus infinity"
+    when = "attn_mask is float and holds minus infinity"
     bias = randn(2, 1, 3, 5).masked_fill(~some(2, 1, 3, 5), -math.inf)
-    yield Case(stage, (*qkv(2, 3), bias))
+    yield Case(when, (*qkv(2, 3), bias))
     low = torch.zeros(3, 5).masked_fill(~some(3, 5), -math.inf)
-    yield Case(stage, (*qkv(2, 3), low))
+    yield Case(when, (*qkv(2, 3), low))
 
-    stage = "is_causal, with as many queries as keys"
-    yield Case(stage, qkv(2, 3, L=5), {"is_causal": True})
-    yield Case(stage, qkv(L=4, S=4), {"is_causal": True})
+    when = "is_causal, with as many queries as keys"
+    yield Case(when, qkv(2, 3, L=5), {"is_causal": True})
+    yield Case(when, qkv(L=4, S=4), {"is_causal": True})
 
-    stage = "is_causal, with more keys than queries"
-    yield Case(stage, qkv(2, 3), {"is_causal": True})
-    yield Case(stage, qkv(2, 3, L=1, S=6), {"is_causal": True})
+    when = "is_causal, with more keys than queries"
+    yield Case(when, qkv(2, 3), {"is_causal": True})
+    yield Case(when, qkv(2, 3, L=1, S=6), {"is_causal": True})
 
-    stage = "is_causal, with more queries than keys"
-    yield Case(stage, qkv(2, 3, L=7, S=4), {"is_causal": True})
+    when = "is_causal, with more queries than keys"
+    yield Case(when, qkv(2, 3, L=7, S=4), {"is_causal": True})
 
-    stage = "is_causal and a mask: both apply"
+    when = "is_causal and a mask: both apply"
     allowed = some(5, 5)
     allowed[:, 0] = True
     bias = randn(1, 3, 5, 5)
-    yield Case(stage, (*qkv(2, 3, L=5), allowed), {"is_causal": True})
-    yield Case(stage, (*qkv(2, 3, L=5), bias), {"is_causal": True})
+    yield Case(when, (*qkv(2, 3, L=5), allowed), {"is_causal": True})
+    yield Case(when, (*qkv(2, 3, L=5), bias), {"is_causal": True})
 
-    stage = "a query may attend to nothing (a bool mask)"
+    when = "a query may attend to nothing (a bool mask)"
     dead = some(2, 1, 3, 5)
     dead[0, 0, 1] = False
-    yield Case(stage, (*qkv(2, 3), dead))
+    yield Case(when, (*qkv(2, 3), dead))
     empty = torch.zeros(2, 1, 1, 5, dtype=torch.bool)
     empty[1, ..., :3] = True
-    yield Case(stage, (*qkv(2, 3), empty))
+    yield Case(when, (*qkv(2, 3), empty))
 
-    stage = "a query may attend to nothing (minus infinity)"
+    when = "a query may attend to nothing (minus infinity)"
     bias = torch.zeros(3, 5).masked_fill(~dead[0, 0], -math.inf)
-    yield Case(stage, (*qkv(2, 3), bias))
+    yield Case(when, (*qkv(2, 3), bias))
 
-    stage = "a query may attend to nothing (causal and left padding)"
+    when = "a query may attend to nothing (causal and left padding)"
     left = torch.tensor([[True] * 4, [False] * 2 + [True] * 2])
     inputs = (*qkv(2, 3, L=4, S=4), left[:, None, None])
-    yield Case(stage, inputs, {"is_causal": True})
+    yield Case(when, inputs, {"is_causal": True})
 
-    stage = "enable_gqa"
+    when = "enable_gqa"
     gqa = {"enable_gqa": True}
-    yield Case(stage, qkv(2, 6, kv=(2, 2)), gqa)
-    yield Case(stage, qkv(3, 4, kv=(3, 2)), {**gqa, "is_causal": True})
-    yield Case(stage, qkv(2, 6, kv=(2, 3)), {**gqa, "attn_mask": some(3, 5)})
-    yield Case(stage, qkv(2, 4, L=1, kv=(2, 2)), gqa)
+    yield Case(when, qkv(2, 6, kv=(2, 2)), gqa)
+    yield Case(when, qkv(3, 4, kv=(3, 2)), {**gqa, "is_causal": True})
+    yield Case(when, qkv(2, 6, kv=(2, 3)), {**gqa, "attn_mask": some(3, 5)})
+    yield Case(when, qkv(2, 4, L=1, kv=(2, 2)), gqa)
 
-    stage = "enable_gqa, without a batch or with more axes in front"
-    yield Case(stage, qkv(6, kv=(3,)), gqa)
-    yield Case(stage, qkv(4, L=5, kv=(2,)), {**gqa, "attn_mask": some(5, 5)})
-    yield Case(stage, qkv(2, 3, 4, kv=(2, 3, 2)), gqa)
+    when = "enable_gqa, without a batch or with more axes in front"
+    yield Case(when, qkv(6, kv=(3,)), gqa)
+    yield Case(when, qkv(4, L=5, kv=(2,)), {**gqa, "attn_mask": some(5, 5)})
+    yield Case(when, qkv(2, 3, 4, kv=(2, 3, 2)), gqa)
 
-    stage = "enable_gqa with one key head, or with as many as query heads"
-    yield Case(stage, qkv(2, 4, kv=(2, 1)), gqa)
-    yield Case(stage, qkv(2, 3), gqa)
+    when = "enable_gqa with one key head, or with as many as query heads"
+    yield Case(when, qkv(2, 4, kv=(2, 1)), gqa)
+    yield Case(when, qkv(2, 3), gqa)
 
-    stage = "dropout_p is 1.0: nothing is left"
-    yield Case(stage, qkv(2, 3), {"dropout_p": 1.0}, train=True)
+    when = "dropout_p is 1.0: nothing is left"
+    yield Case(when, qkv(2, 3), {"dropout_p": 1.0}, train=True)
 
-    stage = "dropout_p is between 0 and 1: the mean over many keys stays"
+    when = "dropout_p is between 0 and 1: the mean over many keys stays"
     for p in (0.1, 0.8):
-        yield Case(
-            stage, _many_keys(), {"dropout_p": p}, train=True, rtol=0.07
-        )
+        yield Case(when, _many_keys(), {"dropout_p": p}, train=True, rtol=0.07)
 
-    stage = "dropout_p is between 0 and 1: the largest of 400 rows"
+    when = "dropout_p is between 0 and 1: the largest of 400 rows"
     for p in (0.1, 0.8):
         dropped = {"dropout_p": p}
         inputs = _equal_keys(1, 1, L=400)
-        yield Case(stage, inputs, dropped, train=True, largest_over=-2)
+        yield Case(when, inputs, dropped, train=True, largest_over=-2)
 
-    stage = "dropout_p is between 0 and 1: the largest of 400 heads"
+    when = "dropout_p is between 0 and 1: the largest of 400 heads"
     dropped = {"dropout_p": 0.8}
     for lead in ((1, 400), (400, 1)):
         over = -3 if lead[0] == 1 else -4
         inputs = _equal_keys(*lead)
-        yield Case(stage, inputs, dropped, train=True, largest_over=over)
+        yield Case(when, inputs, dropped, train=True, largest_over=over)
 
-    stage = "the scores are large"
+    when = "the scores are large"
     q, k, v = qkv(2, 3)
     inputs = q.sign() * 300, k.sign() * 9 + 3 * k, v
-    yield Case(stage, inputs, rtol=1e-3)  # exp shows their rounding
+    yield Case(when, inputs, rtol=1e-3)  # exp shows their rounding
 
-    stage = "the inputs are views of other tensors"
+    when = "the inputs are views of other tensors"
     heads_last = (x.transpose(1, 2).contiguous() for x in qkv(2, 3))
-    yield Case(stage, tuple(x.transpose(1, 2) for x in heads_last))
+    yield Case(when, tuple(x.transpose(1, 2) for x in heads_last))
     query, key, value = qkv(1, 3)
     shared = (key.expand(2, 3, 5, 8), value.expand(2, 3, 5, 6))
-    yield Case(stage, (query.expand(2, 3, 3, 8), *shared))
+    yield Case(when, (query.expand(2, 3, 3, 8), *shared))
 
-    stage = "the inputs are float64"
-    yield Case(stage, tuple(x.double() for x in qkv(2, 3, D=16)))
+    when = "the inputs are float64"
+    yield Case(when, tuple(x.double() for x in qkv(2, 3, D=16)))
 
-    stage = "the inputs are half precision"
-    yield Case(stage, tuple(x.bfloat16() for x in qkv(2, 3)))
-    yield Case(stage, tuple(x.half() for x in qkv(1, 2)))
+    when = "the inputs are half precision"
+    yield Case(when, tuple(x.bfloat16() for x in qkv(2, 3)))
+    yield Case(when, tuple(x.half() for x in qkv(1, 2)))
 
-    stage = "the inputs are half precision and the mask is float32"
+    when = "the inputs are half precision and the mask is float32"
     half = tuple(x.bfloat16() for x in qkv(2, 3))
-    yield Case(stage, (*half, randn(3, 5)))
-    yield Case(stage, (*half, 64 + randn(3, 5)))
+    yield Case(when, (*half, randn(3, 5)))
+    yield Case(when, (*half, 64 + randn(3, 5)))
 
-    stage = "the inputs are half precision and the values nearly cancel"
+    when = "the inputs are half precision and the values nearly cancel"
     for dtype in (torch.bfloat16, torch.half):
-        yield Case(stage, tuple(x.to(dtype) for x in _cancelling(g)))
+        yield Case(when, tuple(x.to(dtype) for x in _cancelling(g)))
 
-    stage = "the scores do not fit into float16"
+    when = "the scores do not fit into float16"
     big = torch.full((1, 1, 2, 8), 300.0)
     big[0, 0, 1] *= -1
-    yield Case(stage, (big.half(), big.half(), randn(1, 1, 2, 4).half()))
+    yield Case(when, (big.half(), big.half(), randn(1, 1, 2, 4).half()))
 
-    stage = "gradients flow back"
-    yield Case(stage, qkv(2, 2), grad=True)
+    when = "gradients flow back"
+    yield Case(when, qkv(2, 2), grad=True)
     full = {**gqa, "is_causal": True, "scale": 0.4}
-    yield Case(stage, (*qkv(2, 4, kv=(2, 2)), some(3, 5)), full, grad=True)
+    yield Case(when, (*qkv(2, 4, kv=(2, 2)), some(3, 5)), full, grad=True)
 
-    stage = "gradients flow back and a query may attend to nothing"
-    yield Case(stage, (*qkv(2, 3), dead), grad=True)
-    yield Case(stage, (*qkv(2, 3), bias), grad=True)
+    when = "gradients flow back and a query may attend to nothing"
+    yield Case(when, (*qkv(2, 3), dead), grad=True)
+    yield Case(when, (*qkv(2, 3), bias), grad=True)
 
 
 def _many_keys(size: int = 16384) -> tuple[Tensor, Tensor, Tensor]:

@@ -20,58 +20,58 @@ def _cases(g: Generator) -> Iterator[Case]:
     def randn(*shape: int, spread: float = 2.0) -> Tensor:
         return torch.randn(*shape, generator=g) * spread
 
-    stage = "there is one head"
+    when = "there is one head"
     # Not far below the scores: it has to take its share to be seen.
-    yield Case(stage, (randn(1, 1, 5), randn(1).abs() + 1))
-    yield Case(stage, (randn(2, 1, 3, 4), randn(1).abs() + 1))
+    yield Case(when, (randn(1, 1, 5), randn(1).abs() + 1))
+    yield Case(when, (randn(2, 1, 3, 4), randn(1).abs() + 1))
 
-    stage = "there are several heads, each with its sink"
-    yield Case(stage, (randn(3, 4, 5), randn(3)))
-    yield Case(stage, (randn(2, 3, 4, 5), randn(3)))
-    yield Case(stage, (randn(2, 6, 1, 7), randn(6)))
+    when = "there are several heads, each with its sink"
+    yield Case(when, (randn(3, 4, 5), randn(3)))
+    yield Case(when, (randn(2, 3, 4, 5), randn(3)))
+    yield Case(when, (randn(2, 6, 1, 7), randn(6)))
 
-    stage = "axes have the same length"
-    yield Case(stage, (randn(3, 3, 3, 3), randn(3)))
-    yield Case(stage, (randn(4, 4, 4), randn(4)))
-    yield Case(stage, (randn(2, 4, 3, 4), randn(4)))
+    when = "axes have the same length"
+    yield Case(when, (randn(3, 3, 3, 3), randn(3)))
+    yield Case(when, (randn(4, 4, 4), randn(4)))
+    yield Case(when, (randn(2, 4, 3, 4), randn(4)))
 
-    stage = "the sink is far below the scores, so it takes nothing"
-    yield Case(stage, (randn(2, 3, 5), torch.tensor([-1000.0, -500.0])))
+    when = "the sink is far below the scores, so it takes nothing"
+    yield Case(when, (randn(2, 3, 5), torch.tensor([-1000.0, -500.0])))
 
     above = "the sink is far above the scores, so it takes everything"
     yield Case(above, (randn(2, 3, 5), torch.tensor([1000.0, 300.0])))
 
-    stage = "the scores are large"
+    when = "the scores are large"
     ranks = torch.rand(2, 3, 4, generator=g).argsort(-1)  # no ties
-    yield Case(stage, ((ranks - 1) * 400.0, torch.tensor([7.0, 600.0])))
+    yield Case(when, ((ranks - 1) * 400.0, torch.tensor([7.0, 600.0])))
 
-    stage = "some scores are -inf"
+    when = "some scores are -inf"
     masked = randn(2, 3, 4, 5)
     masked[..., 3:] = -torch.inf
     masked[1, :, 2, 0] = -torch.inf
-    yield Case(stage, (masked, randn(3)))
+    yield Case(when, (masked, randn(3)))
 
-    stage = "a query has no key: all its scores are -inf"
+    when = "a query has no key: all its scores are -inf"
     dead = randn(2, 3, 4, 5)
     dead[:, :, 1] = -torch.inf
-    yield Case(stage, (dead, randn(3)))
+    yield Case(when, (dead, randn(3)))
 
-    stage = "there are five axes"
-    yield Case(stage, (randn(2, 1, 3, 4, 5), randn(3)))
+    when = "there are five axes"
+    yield Case(when, (randn(2, 1, 3, 4, 5), randn(3)))
 
-    stage = "the scores are a view of another tensor"
-    yield Case(stage, (randn(5, 4, 3).transpose(0, 2), randn(3)))
+    when = "the scores are a view of another tensor"
+    yield Case(when, (randn(5, 4, 3).transpose(0, 2), randn(3)))
 
-    stage = "gradients flow back to scores and sinks"
-    yield Case(stage, (randn(2, 3, 4, 5, spread=1), randn(3)), grad=True)
+    when = "gradients flow back to scores and sinks"
+    yield Case(when, (randn(2, 3, 4, 5, spread=1), randn(3)), grad=True)
 
     far = torch.tensor([1000.0, 300.0])
     yield Case(above, (randn(2, 3, 5, spread=1), far), grad=True)
 
-    stage = "gradients flow back and a query has no key"
+    when = "gradients flow back and a query has no key"
     dead = randn(2, 3, 5, spread=1)
     dead[:, 1] = -torch.inf
-    yield Case(stage, (dead, randn(2)), grad=True)
+    yield Case(when, (dead, randn(2)), grad=True)
 
 
 def _sums_to_one_at_most(case: Case, out: Tensor) -> bool:

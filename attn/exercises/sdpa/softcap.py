@@ -31,42 +31,42 @@ def _cases(g: Generator) -> Iterator[Case]:
         allowed[..., 0], allowed[..., -1] = True, False
         return allowed
 
-    stage = "the cap is 1"
-    yield Case(stage, (randn(4, 5), 1.0))
+    when = "the cap is 1"
+    yield Case(when, (randn(4, 5), 1.0))
 
-    stage = "the cap is not 1"
-    yield Case(stage, (randn(3, 5), 2.0))
-    yield Case(stage, (randn(3, 5), 0.5))
-    yield Case(stage, (randn(3, 5), 5))
-    yield Case(stage, (randn(2, 3, 4, 5), 3.0))
+    when = "the cap is not 1"
+    yield Case(when, (randn(3, 5), 2.0))
+    yield Case(when, (randn(3, 5), 0.5))
+    yield Case(when, (randn(3, 5), 5))
+    yield Case(when, (randn(2, 3, 4, 5), 3.0))
 
-    stage = "the scores are far below the cap"
-    yield Case(stage, (randn(4, 5, spread=0.5), 50.0))
+    when = "the scores are far below the cap"
+    yield Case(when, (randn(4, 5, spread=0.5), 50.0))
 
-    stage = "the scores are far above the cap"
-    yield Case(stage, (randn(4, 5, spread=800.0), 30.0))
-    yield Case(stage, (torch.tensor([[-3000.0, 7.0, 3000.0]]), 20.0))
+    when = "the scores are far above the cap"
+    yield Case(when, (randn(4, 5, spread=800.0), 30.0))
+    yield Case(when, (torch.tensor([[-3000.0, 7.0, 3000.0]]), 20.0))
 
-    stage = "there is a mask"
-    yield Case(stage, (randn(3, 5), 2.0, some(3, 5)))
-    yield Case(stage, (randn(2, 3, 4, 5), 0.7, some(2, 3, 4, 5)))
+    when = "there is a mask"
+    yield Case(when, (randn(3, 5), 2.0, some(3, 5)))
+    yield Case(when, (randn(2, 3, 4, 5), 0.7, some(2, 3, 4, 5)))
 
-    stage = "the mask is smaller than the scores and broadcasts"
-    yield Case(stage, (randn(2, 3, 4, 5), 2.0, some(4, 5)))
-    yield Case(stage, (randn(3, 2, 4, 5), 4.0, some(3, 1, 1, 5)))
+    when = "the mask is smaller than the scores and broadcasts"
+    yield Case(when, (randn(2, 3, 4, 5), 2.0, some(4, 5)))
+    yield Case(when, (randn(3, 2, 4, 5), 4.0, some(3, 1, 1, 5)))
 
-    stage = "a query may attend to nothing"
+    when = "a query may attend to nothing"
     mask = some(3, 4)
     mask[1] = False
-    yield Case(stage, (randn(3, 4), 2.0, mask))
+    yield Case(when, (randn(3, 4), 2.0, mask))
 
-    stage = "the scores are a view of another tensor"
-    yield Case(stage, (randn(5, 4, 2).transpose(0, 2), 1.5, some(4, 5)))
-    yield Case(stage, (randn(1, 5).expand(4, 5), 1.5))
+    when = "the scores are a view of another tensor"
+    yield Case(when, (randn(5, 4, 2).transpose(0, 2), 1.5, some(4, 5)))
+    yield Case(when, (randn(1, 5).expand(4, 5), 1.5))
 
-    stage = "gradients flow back"
-    yield Case(stage, (randn(3, 5), 2.0), grad=True)
-    yield Case(stage, (randn(2, 3, 4), 0.8), {"attn_mask": None}, grad=True)
+    when = "gradients flow back"
+    yield Case(when, (randn(3, 5), 2.0), grad=True)
+    yield Case(when, (randn(2, 3, 4), 0.8), {"attn_mask": None}, grad=True)
 
 
 def _within_the_cap(case: Case, out: Tensor) -> bool:

@@ -21,7 +21,7 @@ class SwiGLU(Gated):
 
 def _cases(g: Generator) -> Iterator[Case]:
     def case(
-        stage: str, x: Tensor, hidden: int, grad: bool = False, **given: Tensor
+        when: str, x: Tensor, hidden: int, grad: bool = False, **given: Tensor
     ) -> Case:
         init = {"embed_dim": x.shape[-1], "hidden_dim": hidden}
         state = {
@@ -30,44 +30,44 @@ def _cases(g: Generator) -> Iterator[Case]:
             )
             for name, w in SwiGLU(**init).state_dict().items()
         }
-        return Case(stage, (x,), init=init, state=state, grad=grad)
+        return Case(when, (x,), init=init, state=state, grad=grad)
 
     def randn(*shape: int) -> Tensor:
         return torch.randn(*shape, generator=g)
 
-    stage = "there is one feature, and one between the maps"
-    yield case(stage, randn(1, 1), 1)
-    yield case(stage, 3 * randn(5, 1), 1)
+    when = "there is one feature, and one between the maps"
+    yield case(when, randn(1, 1), 1)
+    yield case(when, 3 * randn(5, 1), 1)
 
-    stage = "gate_proj is zero, so that nothing gets through"
-    yield case(stage, randn(3, 4), 6, gate_proj=torch.zeros(6, 4))
+    when = "gate_proj is zero, so that nothing gets through"
+    yield case(when, randn(3, 4), 6, gate_proj=torch.zeros(6, 4))
 
-    stage = "gate_proj gives large numbers, so that up_proj gets through"
+    when = "gate_proj gives large numbers, so that up_proj gets through"
     yield case(
-        stage, randn(4, 3).abs() + 0.5, 5, gate_proj=torch.full((5, 3), 8.0)
+        when, randn(4, 3).abs() + 0.5, 5, gate_proj=torch.full((5, 3), 8.0)
     )
 
-    stage = "there is one sequence: two axes"
-    yield case(stage, randn(3, 6), 16)
-    yield case(stage, randn(7, 5), 3)
+    when = "there is one sequence: two axes"
+    yield case(when, randn(3, 6), 16)
+    yield case(when, randn(7, 5), 3)
 
-    stage = "there is a batch"
-    yield case(stage, randn(2, 5, 4), 10)
-    yield case(stage, randn(2, 3, 2, 6), 9)
+    when = "there is a batch"
+    yield case(when, randn(2, 5, 4), 10)
+    yield case(when, randn(2, 3, 2, 6), 9)
 
-    stage = "the gate is far from 0, on both sides"
-    yield case(stage, 6 * randn(2, 4, 5), 7)
+    when = "the gate is far from 0, on both sides"
+    yield case(when, 6 * randn(2, 4, 5), 7)
 
-    stage = "axes have the same length"
-    yield case(stage, randn(4, 4), 4)
-    yield case(stage, randn(3, 3, 3), 3)
+    when = "axes have the same length"
+    yield case(when, randn(4, 4), 4)
+    yield case(when, randn(3, 3, 3), 3)
 
-    stage = "x is a view of another tensor"
-    yield case(stage, randn(6, 4, 2).permute(2, 1, 0), 5)
+    when = "x is a view of another tensor"
+    yield case(when, randn(6, 4, 2).permute(2, 1, 0), 5)
 
-    stage = "gradients flow back, to x and to the three matrices"
-    yield case(stage, randn(2, 3, 4), 7, grad=True)
-    yield case(stage, randn(5, 6), 4, grad=True)
+    when = "gradients flow back, to x and to the three matrices"
+    yield case(when, randn(2, 3, 4), 7, grad=True)
+    yield case(when, randn(5, 6), 4, grad=True)
 
 
 def _shape(case: Case, out: Tensor) -> bool:

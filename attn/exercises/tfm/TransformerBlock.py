@@ -70,7 +70,7 @@ def _merge(block: Any, out: Tensor) -> Tensor:
 
 def _cases(g: Generator) -> Iterator[Case]:
     def case(
-        stage: str,
+        when: str,
         B: int,
         L: int,
         *sizes: int,
@@ -94,58 +94,58 @@ def _cases(g: Generator) -> Iterator[Case]:
         D = sizes[0] // sizes[1]
         at = torch.arange(first, first + L)
         cos, sin = rope_tables(at, rope_frequencies(D))
-        return Case(stage, (x, cos, sin), init=init, state=state, **more)
+        return Case(when, (x, cos, sin), init=init, state=state, **more)
 
     no_attention = ("out_proj",)
     no_feed_forward = ("feed_forward.down_proj",)
 
-    stage = "both halves give 0, so that x passes through"
-    yield case(stage, 2, 3, 8, 2, 1, 5, zero=no_attention + no_feed_forward)
+    when = "both halves give 0, so that x passes through"
+    yield case(when, 2, 3, 8, 2, 1, 5, zero=no_attention + no_feed_forward)
 
-    stage = "attention gives 0, so that the feed-forward is alone"
-    yield case(stage, 2, 3, 8, 2, 1, 5, zero=no_attention)
-    yield case(stage, 3, 1, 4, 1, 1, 7, zero=no_attention, size=4)
+    when = "attention gives 0, so that the feed-forward is alone"
+    yield case(when, 2, 3, 8, 2, 1, 5, zero=no_attention)
+    yield case(when, 3, 1, 4, 1, 1, 7, zero=no_attention, size=4)
 
-    stage = "the feed-forward gives 0, and there is one token"
-    yield case(stage, 2, 1, 8, 2, 2, 5, zero=no_feed_forward, size=3)
-    yield case(stage, 3, 1, 12, 6, 3, 5, zero=no_feed_forward)
+    when = "the feed-forward gives 0, and there is one token"
+    yield case(when, 2, 1, 8, 2, 2, 5, zero=no_feed_forward, size=3)
+    yield case(when, 3, 1, 12, 6, 3, 5, zero=no_feed_forward)
 
-    stage = "the feed-forward gives 0, and every query has its own key head"
-    yield case(stage, 2, 5, 12, 3, 3, 4, zero=no_feed_forward)
+    when = "the feed-forward gives 0, and every query has its own key head"
+    yield case(when, 2, 5, 12, 3, 3, 4, zero=no_feed_forward)
 
-    stage = "the feed-forward gives 0, and query heads share key heads"
-    yield case(stage, 2, 5, 24, 6, 3, 4, zero=no_feed_forward)
-    yield case(stage, 3, 4, 24, 4, 1, 4, zero=no_feed_forward)
+    when = "the feed-forward gives 0, and query heads share key heads"
+    yield case(when, 2, 5, 24, 6, 3, 4, zero=no_feed_forward)
+    yield case(when, 3, 4, 24, 4, 1, 4, zero=no_feed_forward)
 
-    stage = "the positions begin at 7"
-    yield case(stage, 2, 5, 16, 4, 2, 4, zero=no_feed_forward, first=7)
+    when = "the positions begin at 7"
+    yield case(when, 2, 5, 16, 4, 2, 4, zero=no_feed_forward, first=7)
 
-    stage = "both halves work"
-    yield case(stage, 2, 5, 24, 6, 3, 10)
-    yield case(stage, 1, 7, 12, 3, 1, 20)
-    yield case(stage, 3, 4, 8, 2, 2, 6, size=5)
+    when = "both halves work"
+    yield case(when, 2, 5, 24, 6, 3, 10)
+    yield case(when, 1, 7, 12, 3, 1, 20)
+    yield case(when, 3, 4, 8, 2, 2, 6, size=5)
 
-    stage = "the block is in training mode"
-    yield case(stage, 2, 5, 24, 6, 3, 10, train=True)
+    when = "the block is in training mode"
+    yield case(when, 2, 5, 24, 6, 3, 10, train=True)
 
-    stage = "eps counts"
-    yield case(stage, 2, 3, 8, 2, 1, 5, size=0.02, eps=0.01)
-    yield case(stage, 2, 3, 8, 2, 1, 5, eps=0.5)
+    when = "eps counts"
+    yield case(when, 2, 3, 8, 2, 1, 5, size=0.02, eps=0.01)
+    yield case(when, 2, 3, 8, 2, 1, 5, eps=0.5)
 
-    stage = "axes have the same length"
-    yield case(stage, 2, 2, 8, 4, 2, 8)
-    yield case(stage, 4, 4, 16, 4, 2, 16)
+    when = "axes have the same length"
+    yield case(when, 2, 2, 8, 4, 2, 8)
+    yield case(when, 4, 4, 16, 4, 2, 16)
 
-    stage = "x is a view of another tensor"
-    found = case(stage, 2, 5, 12, 6, 2, 8)
+    when = "x is a view of another tensor"
+    found = case(when, 2, 5, 12, 6, 2, 8)
     x = torch.randn(12, 5, 2, generator=g).permute(2, 1, 0)
     args = (x, *found.args[1:])
-    yield Case(stage, args, init=found.init, state=found.state)
+    yield Case(when, args, init=found.init, state=found.state)
 
-    stage = "gradients flow back, to x and to all parameters"
+    when = "gradients flow back, to x and to all parameters"
     inputs = ("args.0",)
-    yield case(stage, 2, 4, 8, 4, 2, 5, grad=True)
-    yield case(stage, 1, 3, 12, 2, 1, 6, grad=inputs)
+    yield case(when, 2, 4, 8, 4, 2, 5, grad=True)
+    yield case(when, 1, 3, 12, 2, 1, 6, grad=inputs)
 
 
 def _same_shape(case: Case, out: Tensor) -> bool:

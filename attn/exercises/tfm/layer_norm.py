@@ -23,65 +23,65 @@ def _cases(g: Generator) -> Iterator[Case]:
     def randn(*shape: int) -> Tensor:
         return torch.randn(*shape, generator=g)
 
-    def plain(stage: str, x: Tensor, **more: float) -> Case:
+    def plain(when: str, x: Tensor, **more: float) -> Case:
         E = x.shape[-1]
-        return Case(stage, (x, torch.ones(E), torch.zeros(E)), more)
+        return Case(when, (x, torch.ones(E), torch.zeros(E)), more)
 
-    def drawn(stage: str, x: Tensor, grad: bool = False) -> Case:
+    def drawn(when: str, x: Tensor, grad: bool = False) -> Case:
         E = x.shape[-1]
         weight, bias = randn(E) + 2, 3 * randn(E)
-        return Case(stage, (x, weight, bias), grad=grad)
+        return Case(when, (x, weight, bias), grad=grad)
 
-    stage = "there is one token, weight is 1 and bias 0"
-    yield plain(stage, randn(8))
-    yield plain(stage, 3 * randn(1, 5) + 2)
+    when = "there is one token, weight is 1 and bias 0"
+    yield plain(when, randn(8))
+    yield plain(when, 3 * randn(1, 5) + 2)
 
-    stage = "every token is normalised by itself"
-    yield plain(stage, randn(4, 6))
+    when = "every token is normalised by itself"
+    yield plain(when, randn(4, 6))
     for shape in ((3, 5), (2, 3, 7), (2, 5, 3, 4)):
         sizes = torch.rand(*shape[:-1], 1, generator=g) * 8 + 0.5
-        yield plain(stage, randn(*shape) * sizes + 5 * randn(*shape[:-1], 1))
+        yield plain(when, randn(*shape) * sizes + 5 * randn(*shape[:-1], 1))
 
-    stage = "weight and bias are not 1 and 0"
+    when = "weight and bias are not 1 and 0"
     for shape in ((3, 8), (2, 4, 5), (6,)):
-        yield drawn(stage, randn(*shape))
+        yield drawn(when, randn(*shape))
 
-    stage = "axes have the same length"
+    when = "axes have the same length"
     for shape in ((4, 4), (3, 3, 3), (2, 2)):
-        yield drawn(stage, 2 * randn(*shape) + 1)
+        yield drawn(when, 2 * randn(*shape) + 1)
 
-    stage = "eps counts"
-    yield plain(stage, 1e-3 * randn(3, 6))
-    yield plain(stage, randn(2, 5), eps=0.5)
-    yield plain(stage, 0.1 * randn(2, 7), eps=1e-2)
+    when = "eps counts"
+    yield plain(when, 1e-3 * randn(3, 6))
+    yield plain(when, randn(2, 5), eps=0.5)
+    yield plain(when, 0.1 * randn(2, 7), eps=1e-2)
 
-    stage = "a token is constant, so that its variance is 0"
+    when = "a token is constant, so that its variance is 0"
     x = randn(3, 6)
     x[1] = 2.5
-    yield plain(stage, x)
-    yield drawn(stage, x * 2)
-    yield drawn(stage, randn(4, 1))
+    yield plain(when, x)
+    yield drawn(when, x * 2)
+    yield drawn(when, randn(4, 1))
 
-    stage = "the mean of a token is large"
+    when = "the mean of a token is large"
     offsets = torch.tensor([16384.0, -32768.0, 8192.0])[:, None]
     small = torch.randint(-8, 9, (3, 16), generator=g)
-    yield plain(stage, small + offsets)
-    yield plain(stage, torch.randint(-4, 5, (2, 8), generator=g) + 65536.0)
+    yield plain(when, small + offsets)
+    yield plain(when, torch.randint(-4, 5, (2, 8), generator=g) + 65536.0)
 
-    stage = "x is in half precision"
+    when = "x is in half precision"
     for dtype in (torch.bfloat16, torch.float16):
         x = randn(3, 8) * torch.tensor([1.0, 400.0, 4000.0])[:, None] + 20
         weight, bias = randn(8) + 2, randn(8)
-        yield Case(stage, (x.to(dtype), weight.to(dtype), bias.to(dtype)))
-    yield Case(stage, (x.half(), weight, bias))
+        yield Case(when, (x.to(dtype), weight.to(dtype), bias.to(dtype)))
+    yield Case(when, (x.half(), weight, bias))
 
-    stage = "x is a view of another tensor"
-    yield drawn(stage, randn(6, 4, 3).transpose(0, 2))
-    yield drawn(stage, randn(3, 1, 5).expand(3, 2, 5))
+    when = "x is a view of another tensor"
+    yield drawn(when, randn(6, 4, 3).transpose(0, 2))
+    yield drawn(when, randn(3, 1, 5).expand(3, 2, 5))
 
-    stage = "gradients flow back, to x, weight and bias"
-    yield drawn(stage, 2 * randn(2, 3, 5) + 1, grad=True)
-    yield drawn(stage, randn(4, 6), grad=True)
+    when = "gradients flow back, to x, weight and bias"
+    yield drawn(when, 2 * randn(2, 3, 5) + 1, grad=True)
+    yield drawn(when, randn(4, 6), grad=True)
 
 
 def _zero_mean(case: Case, out: Tensor) -> bool:

@@ -87,63 +87,63 @@ def _cases(g: Generator) -> Iterator[Case]:
             for name, shape in shapes.items()
         }
 
-    def case(stage: str, *sizes: int, **more: Any) -> Case:
+    def case(when: str, *sizes: int, **more: Any) -> Case:
         tied = "head.weight", "embedding.weight"
         return Case(
-            stage,
+            when,
             (llama(*sizes, **more), sizes[1], sizes[2]),
             one_tensor=tied if more.get("tied", True) else None,
         )
 
-    stage = "there is one layer, and every query head has its own key head"
-    yield case(stage, 1, 2, 2)
-    yield case(stage, 1, 3, 3, 2, 7, 5)
+    when = "there is one layer, and every query head has its own key head"
+    yield case(when, 1, 2, 2)
+    yield case(when, 1, 3, 3, 2, 7, 5)
 
-    stage = "there are two layers, and heads share keys"
-    yield case(stage, 2, 4, 2)
-    yield case(stage, 2, 3, 1, 4, 14, 11)
+    when = "there are two layers, and heads share keys"
+    yield case(when, 2, 4, 2)
+    yield case(when, 2, 3, 1, 4, 14, 11)
 
-    stage = "the head is not tied"
-    yield case(stage, 1, 2, 1, tied=False)
-    yield case(stage, 2, 4, 2, 2, tied=False)
+    when = "the head is not tied"
+    yield case(when, 1, 2, 1, tied=False)
+    yield case(when, 2, 4, 2, 2, tied=False)
 
-    stage = "there are twelve layers, and two digits in a name"
-    yield case(stage, 12, 2, 1, 2, 3, 3)
+    when = "there are twelve layers, and two digits in a name"
+    yield case(when, 12, 2, 1, 2, 3, 3)
 
-    stage = "all matrices are square, so that a transposed one fits"
-    yield case(stage, 2, 2, 2, 4, 8, 8, tied=False)
-    yield case(stage, 1, 2, 2, 2, 4, 4)
+    when = "all matrices are square, so that a transposed one fits"
+    yield case(when, 2, 2, 2, 4, 8, 8, tied=False)
+    yield case(when, 1, 2, 2, 2, 4, 4)
 
-    stage = "it is an old file, with buffers of the rotation"
+    when = "it is an old file, with buffers of the rotation"
     state = llama(2, 4, 2)
     for i in range(2):
         name = f"model.layers.{i}.self_attn.rotary_emb.inv_freq"
         state[name] = torch.rand(2, generator=g)
-    yield Case(stage, (state, 4, 2))
+    yield Case(when, (state, 4, 2))
 
-    stage = "the tensors come in another order"
+    when = "the tensors come in another order"
     names = list(state := llama(3, 2, 1, 2, 3, 3, tied=False))
     order = torch.randperm(len(names), generator=g).tolist()
     names = sorted((names[n] for n in order), key=lambda x: ".0." in x)
-    yield Case(stage, ({name: state[name] for name in names}, 2, 1))
+    yield Case(when, ({name: state[name] for name in names}, 2, 1))
 
-    stage = "the weights are in bfloat16"
+    when = "the weights are in bfloat16"
     half = {name: x.bfloat16() for name, x in llama(1, 4, 2).items()}
-    yield Case(stage, (half, 4, 2))
+    yield Case(when, (half, 4, 2))
 
-    stage = "the file is interleaved, of one head"
-    yield Case(stage, (llama(1, 1, 1, 8), 1, 1, True))
+    when = "the file is interleaved, of one head"
+    yield Case(when, (llama(1, 1, 1, 8), 1, 1, True))
 
-    stage = "the file is interleaved"
-    yield Case(stage, (llama(2, 4, 2, 6), 4, 2, True))
-    yield Case(stage, (llama(1, 6, 2, 8, tied=False), 6, 2, True))
-    yield Case(stage, (llama(2, 3, 3, 8, 24, 24), 3, 3, True))
+    when = "the file is interleaved"
+    yield Case(when, (llama(2, 4, 2, 6), 4, 2, True))
+    yield Case(when, (llama(1, 6, 2, 8, tied=False), 6, 2, True))
+    yield Case(when, (llama(2, 3, 3, 8, 24, 24), 3, 3, True))
 
-    stage = "the weights are views of other tensors"
+    when = "the weights are views of other tensors"
     whole = llama(1, 2, 2, 4, 8, 8)
     state = {k: x.T if x.dim() > 1 else x for k, x in whole.items()}
-    yield Case(stage, (state, 2, 2))
-    yield Case(stage, (state, 2, 2, True))
+    yield Case(when, (state, 2, 2))
+    yield Case(when, (state, 2, 2, True))
 
 
 def _names_are_mine(case: Case, out: Any) -> bool:

@@ -21,59 +21,59 @@ def _cases(g: Generator) -> Iterator[Case]:
     def randn(*shape: int) -> Tensor:
         return torch.randn(*shape, generator=g)
 
-    def plain(stage: str, x: Tensor, **more: float) -> Case:
-        return Case(stage, (x, torch.ones(x.shape[-1])), more)
+    def plain(when: str, x: Tensor, **more: float) -> Case:
+        return Case(when, (x, torch.ones(x.shape[-1])), more)
 
-    def drawn(stage: str, x: Tensor, grad: bool = False) -> Case:
-        return Case(stage, (x, 2 * randn(x.shape[-1]) + 1), grad=grad)
+    def drawn(when: str, x: Tensor, grad: bool = False) -> Case:
+        return Case(when, (x, 2 * randn(x.shape[-1]) + 1), grad=grad)
 
-    stage = "there is one token, and weight is 1"
-    yield plain(stage, randn(8))
-    yield plain(stage, 3 * randn(1, 5))
+    when = "there is one token, and weight is 1"
+    yield plain(when, randn(8))
+    yield plain(when, 3 * randn(1, 5))
 
-    stage = "every token is normalised by itself"
-    yield plain(stage, randn(4, 6))
+    when = "every token is normalised by itself"
+    yield plain(when, randn(4, 6))
     for shape in ((3, 5), (2, 3, 7), (2, 5, 3, 4)):
         sizes = torch.rand(*shape[:-1], 1, generator=g) * 8 + 0.5
-        yield plain(stage, randn(*shape) * sizes)
+        yield plain(when, randn(*shape) * sizes)
 
-    stage = "the mean of a token is not 0"
-    yield plain(stage, randn(3, 6) + 2)
-    yield plain(stage, randn(2, 8) + 300)
+    when = "the mean of a token is not 0"
+    yield plain(when, randn(3, 6) + 2)
+    yield plain(when, randn(2, 8) + 300)
 
-    stage = "weight is not 1"
+    when = "weight is not 1"
     for shape in ((3, 8), (2, 4, 5), (6,)):
-        yield drawn(stage, randn(*shape))
+        yield drawn(when, randn(*shape))
 
-    stage = "axes have the same length"
+    when = "axes have the same length"
     for shape in ((4, 4), (3, 3, 3), (2, 2)):
-        yield drawn(stage, 2 * randn(*shape) + 1)
+        yield drawn(when, 2 * randn(*shape) + 1)
 
-    stage = "eps counts"
-    yield plain(stage, 3e-4 * randn(3, 6))
-    yield plain(stage, randn(2, 5), eps=0.5)
-    yield plain(stage, 0.1 * randn(2, 7), eps=1e-2)
+    when = "eps counts"
+    yield plain(when, 3e-4 * randn(3, 6))
+    yield plain(when, randn(2, 5), eps=0.5)
+    yield plain(when, 0.1 * randn(2, 7), eps=1e-2)
 
-    stage = "a token is all zeros"
+    when = "a token is all zeros"
     x = randn(3, 6)
     x[1] = 0
-    yield drawn(stage, x)
-    yield drawn(stage, torch.zeros(2, 1))
+    yield drawn(when, x)
+    yield drawn(when, torch.zeros(2, 1))
 
-    stage = "x is in half precision"
+    when = "x is in half precision"
     for dtype in (torch.bfloat16, torch.float16):
         sizes = torch.tensor([1e-4, 1.0, 400.0, 9000.0])[:, None]
         x, weight = randn(4, 8) * sizes, 2 * randn(8) + 1
-        yield Case(stage, (x.to(dtype), weight.to(dtype)))
-    yield Case(stage, (x.half(), weight))
+        yield Case(when, (x.to(dtype), weight.to(dtype)))
+    yield Case(when, (x.half(), weight))
 
-    stage = "x is a view of another tensor"
-    yield drawn(stage, randn(6, 4, 3).transpose(0, 2))
-    yield drawn(stage, randn(3, 1, 5).expand(3, 2, 5))
+    when = "x is a view of another tensor"
+    yield drawn(when, randn(6, 4, 3).transpose(0, 2))
+    yield drawn(when, randn(3, 1, 5).expand(3, 2, 5))
 
-    stage = "gradients flow back, to x and to weight"
-    yield drawn(stage, 2 * randn(2, 3, 5) + 1, grad=True)
-    yield drawn(stage, randn(4, 6), grad=True)
+    when = "gradients flow back, to x and to weight"
+    yield drawn(when, 2 * randn(2, 3, 5) + 1, grad=True)
+    yield drawn(when, randn(4, 6), grad=True)
 
 
 def _direction(case: Case, out: Tensor) -> bool:

@@ -53,10 +53,10 @@ def _cases(g: Generator) -> Iterator[Case]:
         order = torch.randperm(V, generator=g)
         return order + torch.rand(V, generator=g) / 9
 
-    def limit(stage: str, logits: Tensor, *how: Any) -> Case:
+    def limit(when: str, logits: Tensor, *how: Any) -> Case:
         """Make a case with one possible result."""
         how = (*how, *(None,) * (3 - len(how)))
-        return Case(stage, (logits, *how, coins()))
+        return Case(when, (logits, *how, coins()))
 
     def shuffled() -> Tensor:
         """Put the usual shares into a random order, ``(V,)``.
@@ -69,7 +69,7 @@ def _cases(g: Generator) -> Iterator[Case]:
         return logits[torch.randperm(6, generator=g)]
 
     def draws(
-        stage: str,
+        when: str,
         *how: Any,
         scales: tuple[float, ...] = (1.0,),
         own: bool = False,
@@ -80,63 +80,63 @@ def _cases(g: Generator) -> Iterator[Case]:
         how = (*how, *(None,) * (3 - len(how)))
         rtol = _NOISE * math.sqrt(groups)
         args = (logits, *how) if own else (logits, *how, coins())
-        return Case(stage, args, rtol=rtol, shares=(groups, 6), train=own)
+        return Case(when, args, rtol=rtol, shares=(groups, 6), train=own)
 
-    stage = "the temperature is 0: the most likely token"
-    yield limit(stage, torch.stack([ranked(7) for _ in range(4)]), 0.0)
-    yield limit(stage, torch.stack([ranked(5) for _ in range(5)]), 0)
-    yield limit(stage, ranked(3)[None] - 9, 0.0)
+    when = "the temperature is 0: the most likely token"
+    yield limit(when, torch.stack([ranked(7) for _ in range(4)]), 0.0)
+    yield limit(when, torch.stack([ranked(5) for _ in range(5)]), 0)
+    yield limit(when, ranked(3)[None] - 9, 0.0)
 
-    stage = "top_k is 1: the most likely token"
+    when = "top_k is 1: the most likely token"
     rows = torch.stack([ranked(7) for _ in range(4)])
-    yield limit(stage, rows, 1.0, 1)
-    yield limit(stage, rows.flip(0), 5.0, 1)
+    yield limit(when, rows, 1.0, 1)
+    yield limit(when, rows.flip(0), 5.0, 1)
 
-    stage = "top_p is so small that one token reaches it"
+    when = "top_p is so small that one token reaches it"
     yield limit(
-        stage, torch.stack([ranked(5) for _ in range(6)]), 1.0, None, 0.05
+        when, torch.stack([ranked(5) for _ in range(6)]), 1.0, None, 0.05
     )
 
-    stage = "the temperature is so small that one token is left"
-    yield limit(stage, torch.stack([ranked(6) for _ in range(3)]), 1e-3)
+    when = "the temperature is so small that one token is left"
+    yield limit(when, torch.stack([ranked(6) for _ in range(3)]), 1e-3)
 
-    stage = "the logits are in the hundreds, and one is far above the others"
-    yield limit(stage, 200 * torch.stack([ranked(6) for _ in range(3)]), 1.0)
+    when = "the logits are in the hundreds, and one is far above the others"
+    yield limit(when, 200 * torch.stack([ranked(6) for _ in range(3)]), 1.0)
 
     share = "the share of each token in thousands of draws"
     yield draws(f"nothing is filtered: {share}", 1.0)
     yield draws(f"nothing is filtered: {share}", 1.0, None, 1.0)
 
-    stage = f"the temperature is not 1: {share}"
-    yield draws(stage, 0.5)
-    yield draws(stage, 1.5)
+    when = f"the temperature is not 1: {share}"
+    yield draws(when, 0.5)
+    yield draws(when, 1.5)
 
-    stage = f"top_k is given: {share}"
-    yield draws(stage, 1.0, 2)
-    yield draws(stage, 1.0, 4)
-    yield draws(stage, 1.0, 9)
+    when = f"top_k is given: {share}"
+    yield draws(when, 1.0, 2)
+    yield draws(when, 1.0, 4)
+    yield draws(when, 1.0, 9)
 
-    stage = f"top_p is given: {share}"
-    yield draws(stage, 1.0, None, 0.5)
-    yield draws(stage, 1.0, None, 0.7)
-    yield draws(stage, 1.0, None, 0.3)
+    when = f"top_p is given: {share}"
+    yield draws(when, 1.0, None, 0.5)
+    yield draws(when, 1.0, None, 0.7)
+    yield draws(when, 1.0, None, 0.3)
 
-    stage = f"the texts have different logits: {share}"
-    yield draws(stage, 1.0, 2, scales=(1, 1))
-    yield draws(stage, 1.0, None, 0.3, scales=(0.5, 1))  # 2 stay, and 1
+    when = f"the texts have different logits: {share}"
+    yield draws(when, 1.0, 2, scales=(1, 1))
+    yield draws(when, 1.0, None, 0.3, scales=(0.5, 1))  # 2 stay, and 1
 
-    stage = f"a temperature and top_p are given: {share}"
-    yield draws(stage, 0.4, None, 0.5)
-    yield draws(stage, 3.0, None, 0.5)
+    when = f"a temperature and top_p are given: {share}"
+    yield draws(when, 0.4, None, 0.5)
+    yield draws(when, 3.0, None, 0.5)
 
-    stage = f"top_k and top_p are given: {share}"
-    yield draws(stage, 1.0, 2, 0.55)
-    yield draws(stage, 1.0, 3, 0.4)
-    yield draws(stage, 1.0, 2, 0.85)
+    when = f"top_k and top_p are given: {share}"
+    yield draws(when, 1.0, 2, 0.55)
+    yield draws(when, 1.0, 3, 0.4)
+    yield draws(when, 1.0, 2, 0.85)
 
-    stage = f"PyTorch's own generator draws: {share}"
-    yield draws(stage, 1.0, own=True)
-    yield draws(stage, 1.0, 3, own=True)
+    when = f"PyTorch's own generator draws: {share}"
+    yield draws(when, 1.0, own=True)
+    yield draws(when, 1.0, 3, own=True)
 
 
 def _one_id_a_row(case: Case, out: Any) -> bool:

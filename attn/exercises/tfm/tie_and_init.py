@@ -63,37 +63,37 @@ def _cases(g: Generator) -> Iterator[Case]:
             name: torch.randn(shape, generator=g) for name, shape in V.items()
         }
 
-    stage = "there are the embedding and the head alone"
-    yield Case(stage, (some(), 1))
+    when = "there are the embedding and the head alone"
+    yield Case(when, (some(), 1))
 
-    stage = "there is a norm"
-    yield Case(stage, (some("norm"), 1))
+    when = "there is a norm"
+    yield Case(when, (some("norm"), 1))
 
-    stage = "a matrix writes to no stream"
-    yield Case(stage, (some("blocks.0.q_proj.weight"), 2))
-    yield Case(stage, (some("blocks.0.feed_forward.up_proj.weight"), 3))
+    when = "a matrix writes to no stream"
+    yield Case(when, (some("blocks.0.q_proj.weight"), 2))
+    yield Case(when, (some("blocks.0.feed_forward.up_proj.weight"), 3))
 
-    stage = "a matrix writes to the residual stream"
-    yield Case(stage, (some("blocks.0.out_proj.weight"), 1))
-    yield Case(stage, (some("blocks.1.out_proj.weight"), 2))
-    yield Case(stage, (some("blocks.5.feed_forward.down_proj.weight"), 6))
+    when = "a matrix writes to the residual stream"
+    yield Case(when, (some("blocks.0.out_proj.weight"), 1))
+    yield Case(when, (some("blocks.1.out_proj.weight"), 2))
+    yield Case(when, (some("blocks.5.feed_forward.down_proj.weight"), 6))
 
-    stage = "std is given"
-    yield Case(stage, (noise(5, 4, 1, 3), 1), {"std": 0.5})
-    yield Case(stage, (noise(5, 4, 2, 3), 2, 0.1))
+    when = "std is given"
+    yield Case(when, (noise(5, 4, 1, 3), 1), {"std": 0.5})
+    yield Case(when, (noise(5, 4, 2, 3), 2, 0.1))
 
-    stage = "it is a whole model"
+    when = "it is a whole model"
     tied = "head.weight", "embedding.weight"
-    yield Case(stage, (noise(9, 4, 1, 6), 1), one_tensor=tied)
-    yield Case(stage, (noise(6, 4, 3, 5), 3))
-    yield Case(stage, (noise(4, 4, 2, 4), 2))
+    yield Case(when, (noise(9, 4, 1, 6), 1), one_tensor=tied)
+    yield Case(when, (noise(6, 4, 3, 5), 3))
+    yield Case(when, (noise(4, 4, 2, 4), 2))
 
-    stage = "there are eleven layers"
-    yield Case(stage, (noise(3, 2, 11, 3), 11))
+    when = "there are eleven layers"
+    yield Case(when, (noise(3, 2, 11, 3), 11))
 
-    stage = "gradients flow back, to the embedding from the head as well"
-    yield Case(stage, (noise(5, 4, 2, 3), 2), grad=True)
-    yield Case(stage, (some("norm", "blocks.0.out_proj.weight"), 4), grad=True)
+    when = "gradients flow back, to the embedding from the head as well"
+    yield Case(when, (noise(5, 4, 2, 3), 2), grad=True)
+    yield Case(when, (some("norm", "blocks.0.out_proj.weight"), 4), grad=True)
 
 
 def _all_there(case: Case, out: Mapping[str, Tensor]) -> bool:

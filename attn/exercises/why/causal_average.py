@@ -21,43 +21,43 @@ def _cases(g: Generator) -> Iterator[Case]:
     def randn(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
         return torch.randn(*shape, generator=g, dtype=dtype)
 
-    stage = "there is one token, which is its own average"
-    yield Case(stage, (randn(1, 4),))
-    yield Case(stage, (randn(3, 1, 2),))
+    when = "there is one token, which is its own average"
+    yield Case(when, (randn(1, 4),))
+    yield Case(when, (randn(3, 1, 2),))
 
-    stage = "there are two axes, tokens and features"
-    yield Case(stage, (randn(2, 3),))
-    yield Case(stage, (randn(5, 3),))
-    yield Case(stage, (randn(3, 7),))
-    yield Case(stage, (randn(6, 1),))
+    when = "there are two axes, tokens and features"
+    yield Case(when, (randn(2, 3),))
+    yield Case(when, (randn(5, 3),))
+    yield Case(when, (randn(3, 7),))
+    yield Case(when, (randn(6, 1),))
 
-    stage = "there are as many tokens as features"
-    yield Case(stage, (randn(4, 4),))
+    when = "there are as many tokens as features"
+    yield Case(when, (randn(4, 4),))
 
-    stage = "there is a batch: three axes"
-    yield Case(stage, (randn(3, 5, 4),))
-    yield Case(stage, (randn(2, 2, 2),))
-    yield Case(stage, (randn(1, 6, 3),))
+    when = "there is a batch: three axes"
+    yield Case(when, (randn(3, 5, 4),))
+    yield Case(when, (randn(2, 2, 2),))
+    yield Case(when, (randn(1, 6, 3),))
 
-    stage = "there is a batch of several heads: four axes"
-    yield Case(stage, (randn(2, 3, 5, 4),))
+    when = "there is a batch of several heads: four axes"
+    yield Case(when, (randn(2, 3, 5, 4),))
 
-    stage = "the text is long"
-    yield Case(stage, (randn(70, 2),))
+    when = "the text is long"
+    yield Case(when, (randn(70, 2),))
 
-    stage = "the numbers are far from 0"
-    yield Case(stage, (randn(2, 6, 3) + 20,))
+    when = "the numbers are far from 0"
+    yield Case(when, (randn(2, 6, 3) + 20,))
 
-    stage = "the dtype is float64"
-    yield Case(stage, (randn(2, 5, 3, dtype=torch.float64),))
+    when = "the dtype is float64"
+    yield Case(when, (randn(2, 5, 3, dtype=torch.float64),))
 
-    stage = "x is a view of another tensor"
-    yield Case(stage, (randn(2, 3, 5).mT,))
-    yield Case(stage, (randn(5, 2, 3).transpose(0, 1),))
-    yield Case(stage, (randn(2, 5, 3, 4).transpose(1, 2),))
+    when = "x is a view of another tensor"
+    yield Case(when, (randn(2, 3, 5).mT,))
+    yield Case(when, (randn(5, 2, 3).transpose(0, 1),))
+    yield Case(when, (randn(2, 5, 3, 4).transpose(1, 2),))
 
-    stage = "gradients flow back"
-    yield Case(stage, (randn(2, 5, 3),), grad=True)
+    when = "gradients flow back"
+    yield Case(when, (randn(2, 5, 3),), grad=True)
 
 
 def _first_stays(case: Case, out: Tensor) -> bool:

@@ -33,42 +33,42 @@ def _cases(g: Generator) -> Iterator[Case]:
     def weight(E: int, size: float = 1.0) -> Tensor:
         return size * randn(E, E) / E**0.5
 
-    stage = "there is one state, the last one"
+    when = "there is one state, the last one"
     for E in (1, 3, 4):
-        yield Case(stage, (states(1, E), weight(E)))
+        yield Case(when, (states(1, E), weight(E)))
 
-    stage = "the states are 0, so that every tanh has slope 1"
-    yield Case(stage, (torch.zeros(4, 3), weight(3)))
-    yield Case(stage, (torch.zeros(3, 5), weight(5, 2.0)))
+    when = "the states are 0, so that every tanh has slope 1"
+    yield Case(when, (torch.zeros(4, 3), weight(3)))
+    yield Case(when, (torch.zeros(3, 5), weight(5, 2.0)))
 
-    stage = "there are two states: one step"
-    yield Case(stage, (states(2, 3), weight(3)))
-    yield Case(stage, (states(2, 5, 2.0), weight(5)))
+    when = "there are two states: one step"
+    yield Case(when, (states(2, 3), weight(3)))
+    yield Case(when, (states(2, 5, 2.0), weight(5)))
 
-    stage = "a state is a single number (E = 1)"
-    yield Case(stage, (states(5, 1), randn(1, 1) + 2))
+    when = "a state is a single number (E = 1)"
+    yield Case(when, (states(5, 1), randn(1, 1) + 2))
 
-    stage = "there are several steps"
-    yield Case(stage, (states(4, 3), weight(3)))
-    yield Case(stage, (states(between(g, 6, 9), 5), weight(5)))
-    yield Case(stage, (states(3, 7, 0.5), weight(7)))
+    when = "there are several steps"
+    yield Case(when, (states(4, 3), weight(3)))
+    yield Case(when, (states(between(g, 6, 9), 5), weight(5)))
+    yield Case(when, (states(3, 7, 0.5), weight(7)))
 
-    stage = "there are as many states as features"
-    yield Case(stage, (states(4, 4), weight(4)))
+    when = "there are as many states as features"
+    yield Case(when, (states(4, 4), weight(4)))
 
-    stage = "the tanh is saturated in some features"
-    yield Case(stage, (states(5, 4, 3.0), weight(4, 2.0)))
+    when = "the tanh is saturated in some features"
+    yield Case(when, (states(5, 4, 3.0), weight(4, 2.0)))
 
-    stage = "the gradient grows with the distance"
-    yield Case(stage, (states(8, 6, 0.2), weight(6, 3.0)))
+    when = "the gradient grows with the distance"
+    yield Case(when, (states(8, 6, 0.2), weight(6, 3.0)))
 
-    stage = "the gradient all but vanishes, and grows again"
+    when = "the gradient all but vanishes, and grows again"
     flat = torch.cat([states(7, 4, 0.1), torch.full((2, 4), 0.9995)])
-    yield Case(stage, (flat, weight(4, 8.0)))
+    yield Case(when, (flat, weight(4, 8.0)))
 
-    stage = "the inputs are views of other tensors"
-    yield Case(stage, (states(3, 5).mT, weight(3).mT))
-    yield Case(stage, (states(10, 4)[::2], weight(8)[::2, ::2]))
+    when = "the inputs are views of other tensors"
+    yield Case(when, (states(3, 5).mT, weight(3).mT))
+    yield Case(when, (states(10, 4)[::2], weight(8)[::2, ::2]))
 
 
 exercise = Exercise(

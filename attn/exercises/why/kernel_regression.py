@@ -32,62 +32,62 @@ def _cases(g: Generator) -> Iterator[Case]:
         """Draw eighths, whose squares and sums float32 holds exactly."""
         return (8 * randn(*shape)).round() / 8
 
-    def case(stage: str, L: int, S: int, D: int, Dv: int, h: float) -> Case:
-        return Case(stage, (randn(L, D), randn(S, D), randn(S, Dv), h))
+    def case(when: str, L: int, S: int, D: int, Dv: int, h: float) -> Case:
+        return Case(when, (randn(L, D), randn(S, D), randn(S, Dv), h))
 
-    stage = "there is one key, so only its value counts"
-    yield case(stage, L=3, S=1, D=2, Dv=4, h=0.7)
+    when = "there is one key, so only its value counts"
+    yield case(when, L=3, S=1, D=2, Dv=4, h=0.7)
 
-    stage = "all keys are equally far, so the result is the mean"
+    when = "all keys are equally far, so the result is the mean"
     circle = torch.tensor([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0]])
-    yield Case(stage, (torch.zeros(2, 2), circle, randn(3, 4), 0.6))
+    yield Case(when, (torch.zeros(2, 2), circle, randn(3, 4), 0.6))
 
-    stage = "the bandwidth is 1"
-    yield case(stage, L=3, S=5, D=1, Dv=2, h=1.0)
-    yield case(stage, L=4, S=6, D=3, Dv=2, h=1.0)
+    when = "the bandwidth is 1"
+    yield case(when, L=3, S=5, D=1, Dv=2, h=1.0)
+    yield case(when, L=4, S=6, D=3, Dv=2, h=1.0)
 
-    stage = "the bandwidth is not 1"
-    yield case(stage, L=3, S=5, D=2, Dv=4, h=0.5)
-    yield case(stage, L=2, S=7, D=4, Dv=3, h=3.0)
-    yield case(stage, L=5, S=3, D=6, Dv=1, h=1.7)
+    when = "the bandwidth is not 1"
+    yield case(when, L=3, S=5, D=2, Dv=4, h=0.5)
+    yield case(when, L=2, S=7, D=4, Dv=3, h=3.0)
+    yield case(when, L=5, S=3, D=6, Dv=1, h=1.7)
 
-    stage = "there are as many queries as keys"
-    yield case(stage, L=4, S=4, D=2, Dv=3, h=0.8)
-    yield case(stage, L=4, S=4, D=4, Dv=4, h=1.3)
+    when = "there are as many queries as keys"
+    yield case(when, L=4, S=4, D=2, Dv=3, h=0.8)
+    yield case(when, L=4, S=4, D=4, Dv=4, h=1.3)
 
     yield case("there are many keys", L=3, S=40, D=2, Dv=2, h=0.9)
 
-    stage = "keys have different lengths"
+    when = "keys have different lengths"
     length = torch.tensor([0.2, 1.0, 3.0, 0.5, 2.0])[:, None]
-    yield Case(stage, (randn(3, 2), length * randn(5, 2), randn(5, 2), 0.9))
+    yield Case(when, (randn(3, 2), length * randn(5, 2), randn(5, 2), 0.9))
 
-    stage = "the bandwidth is large: nearly the mean"
-    yield case(stage, L=3, S=5, D=2, Dv=2, h=50.0)
+    when = "the bandwidth is large: nearly the mean"
+    yield case(when, L=3, S=5, D=2, Dv=2, h=50.0)
 
-    stage = "the queries are far from every key"
+    when = "the queries are far from every key"
     level = torch.tensor([1.0, 0.0])  # so that distances are exact, too
     query, key = level * (grid(3, 2) + 20), level * grid(5, 2)
-    yield Case(stage, (query, key, randn(5, 3), 0.5), rtol=3e-4)
+    yield Case(when, (query, key, randn(5, 3), 0.5), rtol=3e-4)
     inputs = grid(2, 1) - 60, grid(4, 1), randn(4, 2), 2.0
-    yield Case(stage, inputs, rtol=3e-4)
+    yield Case(when, inputs, rtol=3e-4)
 
-    stage = "the bandwidth is small: the nearest key decides"
+    when = "the bandwidth is small: the nearest key decides"
     inputs = grid(4, 2), grid(6, 2), randn(6, 3), 1 / 32
-    yield Case(stage, inputs, rtol=3e-4)
+    yield Case(when, inputs, rtol=3e-4)
 
-    stage = "the inputs are views of other tensors"
+    when = "the inputs are views of other tensors"
     views = randn(2, 3).mT, randn(2, 5).mT, randn(1, 4).expand(5, 4)
-    yield Case(stage, (*views, 0.8))
-    yield Case(stage, (randn(6, 3)[::2], randn(5, 3), randn(2, 5).mT, 0.8))
+    yield Case(when, (*views, 0.8))
+    yield Case(when, (randn(6, 3)[::2], randn(5, 3), randn(2, 5).mT, 0.8))
 
-    stage = "gradients flow back"
+    when = "gradients flow back"
     inputs = randn(3, 2), randn(5, 2), randn(5, 4), 0.9
-    yield Case(stage, inputs, grad=True)
+    yield Case(when, inputs, grad=True)
 
-    stage = "a query is exactly at a key"
+    when = "a query is exactly at a key"
     key = randn(5, 2)
     inputs = torch.cat([key[2:3], randn(2, 2)]), key, randn(5, 4), 0.9
-    yield Case(stage, inputs, grad=True)
+    yield Case(when, inputs, grad=True)
 
 
 exercise = Exercise(

@@ -24,74 +24,74 @@ def _cases(g: Generator) -> Iterator[Case]:
     def randn(*shape: int) -> Tensor:
         return torch.randn(*shape, generator=g)
 
-    def case(stage: str, L: int, S: int, D: int, Dv: int, *t: float) -> Case:
-        return Case(stage, (randn(L, D), randn(S, D), randn(S, Dv), *t))
+    def case(when: str, L: int, S: int, D: int, Dv: int, *t: float) -> Case:
+        return Case(when, (randn(L, D), randn(S, D), randn(S, Dv), *t))
 
-    stage = "there is one key, so only its value counts"
-    yield case(stage, 3, 1, 4, 5)
-    yield case(stage, 1, 1, 2, 2, 0.5)
+    when = "there is one key, so only its value counts"
+    yield case(when, 3, 1, 4, 5)
+    yield case(when, 1, 1, 2, 2, 0.5)
 
-    stage = "the query is zero, so the result is the mean of the values"
-    yield Case(stage, (torch.zeros(2, 4), randn(5, 4), randn(5, 3)))
+    when = "the query is zero, so the result is the mean of the values"
+    yield Case(when, (torch.zeros(2, 4), randn(5, 4), randn(5, 3)))
 
-    stage = "the temperature is not given"
-    yield case(stage, 3, 5, 4, 6)
-    yield case(stage, 6, 4, 3, 5)
+    when = "the temperature is not given"
+    yield case(when, 3, 5, 4, 6)
+    yield case(when, 6, 4, 3, 5)
 
-    stage = "the temperature is not 1"
-    yield case(stage, 3, 5, 8, 6, 0.5)
-    yield case(stage, 2, 7, 4, 3, 3.0)
+    when = "the temperature is not 1"
+    yield case(when, 3, 5, 8, 6, 0.5)
+    yield case(when, 2, 7, 4, 3, 3.0)
 
-    stage = "there are as many queries as keys"
-    yield case(stage, 4, 4, 3, 2, 2.0)
-    yield case(stage, 4, 4, 4, 4, 0.7)
+    when = "there are as many queries as keys"
+    yield case(when, 4, 4, 3, 2, 2.0)
+    yield case(when, 4, 4, 4, 4, 0.7)
 
     yield case("D is 1", 2, 3, 1, 4, 0.8)
 
-    stage = "the temperature is given by name"
+    when = "the temperature is given by name"
     inputs = randn(2, 3), randn(4, 3), randn(4, 2)
-    yield Case(stage, inputs, {"temperature": 4.0})
+    yield Case(when, inputs, {"temperature": 4.0})
 
-    stage = "the temperature is high: nearly the mean"
-    yield case(stage, 3, 5, 4, 2, 100.0)
+    when = "the temperature is high: nearly the mean"
+    yield case(when, 3, 5, 4, 2, 100.0)
 
-    stage = "the temperature is low: one key decides"
-    yield case(stage, 3, 5, 4, 2, 0.01)
+    when = "the temperature is low: one key decides"
+    yield case(when, 3, 5, 4, 2, 0.01)
 
-    stage = "the scores are large"
+    when = "the scores are large"
     q, k = far_apart(g)
-    yield Case(stage, (q, k, randn(5, 2)))
-    yield Case(stage, (-q, k, randn(5, 2), 2.0))
+    yield Case(when, (q, k, randn(5, 2)))
+    yield Case(when, (-q, k, randn(5, 2), 2.0))
 
-    stage = "the scores are large, and the temperature is high"
+    when = "the scores are large, and the temperature is high"
     inputs = 40 * randn(3, 4), 2 * randn(5, 4), randn(5, 2)
-    yield Case(stage, (*inputs, 100.0))
+    yield Case(when, (*inputs, 100.0))
 
     yield case("there are many keys", 3, 40, 4, 2, 1.5)
 
-    stage = "the dtype is float64"
+    when = "the dtype is float64"
     inputs = randn(3, 4).double(), randn(5, 4).double(), randn(5, 2).double()
-    yield Case(stage, (*inputs, 1.5))
+    yield Case(when, (*inputs, 1.5))
 
-    stage = "there is a batch: three axes"
+    when = "there is a batch: three axes"
     inputs = randn(2, 3, 4), randn(2, 5, 4), randn(2, 5, 6)
-    yield Case(stage, (*inputs, 1.5))
+    yield Case(when, (*inputs, 1.5))
     inputs = randn(3, 3, 3), randn(3, 3, 3), randn(3, 3, 3)
-    yield Case(stage, (*inputs, 0.6))
+    yield Case(when, (*inputs, 0.6))
 
-    stage = "there is a batch of several heads: four axes"
+    when = "there is a batch of several heads: four axes"
     inputs = randn(2, 3, 4, 6), randn(2, 3, 5, 6), randn(2, 3, 5, 7)
-    yield Case(stage, (*inputs, 2.5))
+    yield Case(when, (*inputs, 2.5))
 
-    stage = "the inputs are views of other tensors"
+    when = "the inputs are views of other tensors"
     views = randn(2, 6, 3).mT, randn(2, 6, 5).mT, randn(5, 2, 4)
-    yield Case(stage, (views[0], views[1], views[2].transpose(0, 1), 2.0))
+    yield Case(when, (views[0], views[1], views[2].transpose(0, 1), 2.0))
     heads = randn(2, 4, 3, 5), randn(2, 6, 3, 5), randn(2, 6, 3, 7)
-    yield Case(stage, (*(x.transpose(1, 2) for x in heads), 2.0))
+    yield Case(when, (*(x.transpose(1, 2) for x in heads), 2.0))
 
-    stage = "gradients flow back"
+    when = "gradients flow back"
     inputs = randn(2, 3, 4), randn(2, 5, 4), randn(2, 5, 6)
-    yield Case(stage, (*inputs, 1.7), grad=True)
+    yield Case(when, (*inputs, 1.7), grad=True)
 
 
 exercise = Exercise(

@@ -13,12 +13,12 @@ from functools import cache
 from pathlib import PurePath
 
 from attn.exercises import APPENDICES, CHAPTERS, cells, sources
-from attn.grading import notebooks
 from attn.grading.classroom import contents, documents
 from attn.grading.classroom.contents import Unreadable
 from attn.grading.classroom.documents import Cell, Document
 from attn.grading.classroom.magics import without_magics
 from attn.grading.classroom.submissions import Submission
+from attn.publishing import notebooks
 
 _BY_ID = "found by its cell's id: nbgrader's metadata are not in the file"
 _BY_NAME = "found by its name, in a cell that is not marked as the exercise's"

@@ -14,7 +14,7 @@ import nbformat
 
 from attn.exercises import CHAPTERS, sources
 from attn.exercises.cells import exercise_id
-from attn.grading import notebooks, plain
+from attn.publishing import myst_to_markdown, notebooks
 
 BEGIN, END = "### BEGIN SOLUTION", "### END SOLUTION"
 
@@ -43,7 +43,7 @@ def write(folder: Path, chapters: Sequence[str] = ()) -> Iterator[Path]:
             raise FileExistsError(
                 f"{target} exists and is left as it is: name another folder"
             )
-        copy = plain.copy_of(notebooks.read(path), set_up=False)
+        copy = myst_to_markdown.copy_of(notebooks.read(path), set_up=False)
         for cell in copy["cells"]:
             if name := exercise_id(cell):
                 cell["source"] = sources.marked(name, BEGIN, END)

@@ -35,7 +35,7 @@ from attn.grading.classroom.result import Result
 from attn.grading.classroom.submissions import Submission
 
 if TYPE_CHECKING:
-    from attn.grading.room.examiner import Examiner
+    from attn.grading.classroom.examiner import Examiner
 
 Work = Callable[[Submission, Options], Result]
 #: Opens an executor of so many workers, or of those that there are.
@@ -51,7 +51,7 @@ def work(submission: Submission, options: Options) -> Result:
 
     It is made when it is first needed, and lives as long as the process.
     """
-    from attn.grading.room.examiner import Examiner
+    from attn.grading.classroom.examiner import Examiner
 
     about = (options.seed, options.timeout)
     with _turn:

@@ -18,10 +18,10 @@ from typing import Any
 from attn.exercises import CHAPTERS, sources
 from attn.exercises.cells import exercise_id
 from attn.exercises.spec import find
-from attn.grading import notebooks
 from attn.grading.classroom import batch
 from attn.grading.classroom.result import Result
 from attn.grading.classroom.submissions import find as submissions
+from attn.publishing import notebooks
 
 
 def main(words: list[str] | None = None) -> int:

@@ -27,9 +27,9 @@ import nbformat
 from attn.data.book import root
 from attn.exercises import CHAPTERS, sources
 from attn.exercises.cells import exercise_id, points
-from attn.grading import notebooks
 from attn.grading.classroom.result import Mark, Run
-from attn.grading.room import jail
+from attn.grading.sandbox import isolation
+from attn.publishing import notebooks
 
 SERVER = [sys.executable, "-m", "attn.grading.classroom.stage_server"]
 _START = 180.0  # seconds until the server has imported everything
@@ -189,7 +189,7 @@ def _command(folder: Path) -> list[str]:
     package = Path(sources.__file__).resolve().parents[1]
     book = root().resolve()
     answers = [package / "exercises" / key for key in CHAPTERS]
-    return jail.command(
+    return isolation.command(
         SERVER,
         shown=[package, book / "notebooks", book / "book/benchmarks"],
         hidden=[book / "solutions", *answers],

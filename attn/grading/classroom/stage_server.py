@@ -30,9 +30,9 @@ from typing import Any, NoReturn
 
 import psutil
 
-from attn.grading import warm
 from attn.grading.classroom import stand_in
-from attn.grading.room import limits, privileges
+from attn.grading.sandbox import limits, privileges
+from attn.publishing import prefork
 
 MOST_CELLS = 2000
 MOST_MEMORY = 4 << 30  # bytes, of all processes together
@@ -47,8 +47,8 @@ def main() -> None:
     control = socket.socket(fileno=os.dup(0))
     for name in ("session", "progress_table"):
         sys.modules[f"attn.grading.{name}"] = stand_in
-    warm.load()
-    warm.freeze()
+    prefork.load()
+    prefork.freeze()
     limits.adopt_orphans()
     limits.hide_memory()
     control.sendall(b"ready\n")
@@ -131,13 +131,13 @@ def _first(task: str, seconds: float, folder: str, write: int) -> None:
     os.chdir(folder)
     _write_files(json.loads(Path(task).read_bytes()))
     limits.Limits(seconds=int(seconds) + 5, processes=200).apply()
-    listeners = warm.listen("warm")
+    listeners = prefork.listen("warm")
     user = socket.socket(socket.AF_UNIX)
-    user.connect(warm.users("warm"))
+    user.connect(prefork.users("warm"))
     if os.fork() == 0:
         os.close(write)
         user.close()
-        warm.serve(*listeners)
+        prefork.serve(*listeners)
     pytest = os.fork()
     if pytest == 0:
         os.close(write)
@@ -185,7 +185,7 @@ def _report(write: int, end: str | int, cells: str) -> None:
 def _write_files(task: dict[str, str]) -> None:
     """Write the chapter and all else that its processes read."""
     here = Path.cwd()
-    client = ["-I", "-S", warm.__file__, "run", str(here / "warm")]
+    client = ["-I", "-S", prefork.__file__, "run", str(here / "warm")]
     launch = ["ipykernel_launcher", "-f", "{connection_file}"]
     argv = [sys.executable, *client, *launch]
     spec = {"argv": argv, "display_name": "warm", "language": "python"}

@@ -16,9 +16,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from attn.grading.checks.evidence import Evidence
+from attn.grading.checks.run import Outcome
 from attn.grading.diagnosis.axes import Axes
-from attn.grading.diagnosis.evidence import Evidence
-from attn.grading.run import Outcome
 
 Inputs = dict[str, Any]
 Change = Callable[[int, Inputs], Inputs | Outcome | None]

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 
 from torch import Tensor
 
-from attn.grading.compare import alike
-from attn.grading.diagnosis.evidence import Evidence, Failure
+from attn.grading.checks.compare import alike
+from attn.grading.checks.evidence import Evidence, Failure
 from attn.grading.diagnosis.kinds import Words, kind
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from attn.grading.diagnosis.evidence import Evidence, Failure, agree
+from attn.grading.checks.evidence import Evidence, Failure, agree
+from attn.grading.checks.inputs import named_tensors
+from attn.grading.checks.parameters import WrongParameters
 from attn.grading.diagnosis.kinds import Words, kind
-from attn.grading.inputs import named_tensors
-from attn.grading.parameters import WrongParameters
 
 
 @kind
@@ -56,7 +56,7 @@ def kept(evidence: Evidence, failure: Failure) -> Words | None:
         return None
     right = evidence.expected(failure.index)
     alone = evidence.reference(failure.index)
-    depends = not right.drew and not agree(alone, right, failure.case)
+    depends = not right.random_used and not agree(alone, right, failure.case)
     return None if depends else {}
 
 

@@ -14,8 +14,8 @@ from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
-from attn.grading.diagnosis.conditions import conditions
-from attn.grading.diagnosis.evidence import Evidence, Failure, Name
+from attn.grading.checks.evidence import Evidence, Failure, Name
+from attn.grading.diagnosis.distinguishing import distinctions
 
 Words = dict[str, str]
 Test = Callable[[Evidence, Failure], Words | list[Words] | None]
@@ -74,7 +74,7 @@ def explained(evidence: Evidence) -> dict[Name, set[int]]:
 
 def square_only(evidence: Evidence) -> Name | None:
     """Return whether the answer is right in square cases alone."""
-    found = conditions(evidence) or [""]
+    found = distinctions(evidence) or [""]
     for bad, good in _SQUARE:
         if found == [bad]:
             return named("only_when", good=good, bad=bad)

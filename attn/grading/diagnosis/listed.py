@@ -14,10 +14,10 @@ import torch
 from torch import Tensor
 
 from attn.exercises.mistakes import Mistake
-from attn.grading.compare import alike
-from attn.grading.diagnosis.conditions import condition
-from attn.grading.diagnosis.evidence import Evidence, Name, agree
-from attn.grading.inputs import named_tensors
+from attn.grading.checks.compare import alike
+from attn.grading.checks.evidence import Evidence, Name, agree
+from attn.grading.checks.inputs import named_tensors
+from attn.grading.diagnosis.distinguishing import distinguishing_inputs
 
 _NUMBERS = (0.0, -math.inf)  # that take the place of NaN
 _MOST = 3  # names for one answer
@@ -100,11 +100,13 @@ class Listed:
     def _touched(self, end: float) -> Iterator[tuple[Mistake, set[int]]]:
         """Yield the mistakes that agree in some failing case, and those."""
         failing = self.evidence.failing
-        stages = {f.case.stage: i for i, f in reversed(failing.items())}
+        conditions = {
+            f.case.condition: i for i, f in reversed(failing.items())
+        }
         for wrong in self.mistakes:
             if time.process_time() > end:
                 return
-            if any(self._explains(wrong, i) for i in stages.values()):
+            if any(self._explains(wrong, i) for i in conditions.values()):
                 yield wrong, {i for i in failing if self._explains(wrong, i)}
 
     def _explains(self, wrong: Mistake, i: int) -> bool:
@@ -128,7 +130,7 @@ class Listed:
         return [i for i in rest if self._is_wrong(wrong, i)]
 
     def nearly(self) -> tuple[list[Mistake], str]:
-        """Return the mistake that holds but for a few stages, and those.
+        """Return the mistake that holds but for a few conditions, and those.
 
         It explains every wrong case, or three times as many as not; and
         ``shares`` has come across it. There are several when they explain
@@ -145,17 +147,17 @@ class Listed:
             )
             if telling < 8 or len(mine) < 2 or len(mine) < 3 * len(left):
                 continue
-            stages = self._stages({*exceptions, *left})
-            if not stages:
+            conditions = self._conditions({*exceptions, *left})
+            if not conditions:
                 limit = ""
-            elif not left and (text := condition(evidence)):
+            elif not left and (text := distinguishing_inputs(evidence)):
                 limit = f"but only when {text}"
-            elif stages & self._stages(mine):
+            elif conditions & self._conditions(mine):
                 continue
-            elif len(stages) <= 3 and len(mine) >= 3 * len(exceptions):
-                limit = "but not when " + "; ".join(stages)
-            elif not left and len(self._stages(mine)) <= 2:
-                limit = "but only when " + "; ".join(self._stages(mine))
+            elif len(conditions) <= 3 and len(mine) >= 3 * len(exceptions):
+                limit = "but not when " + "; ".join(conditions)
+            elif not left and len(self._conditions(mine)) <= 2:
+                limit = "but only when " + "; ".join(self._conditions(mine))
             else:
                 continue
             found.append((wrong, mine, limit))
@@ -198,9 +200,9 @@ class Listed:
             for x, y in zip(a, b, strict=True)
         )
 
-    def _stages(self, cases: set[int]) -> Any:
-        stages = [self.evidence.case(i).stage for i in sorted(cases)]
-        return dict.fromkeys(stages).keys()
+    def _conditions(self, cases: set[int]) -> Any:
+        conditions = [self.evidence.case(i).condition for i in sorted(cases)]
+        return dict.fromkeys(conditions).keys()
 
     def _is_wrong(self, wrong: Mistake, i: int) -> bool:
         outcome = self.evidence.oracle.wrong(wrong, i)
@@ -244,27 +246,27 @@ class Listed:
         return sum(self.agrees(wrong, i) for i in self.evidence.failing)
 
     def here(self) -> list[Mistake]:
-        """Return the mistake that explains the first wrong stage.
+        """Return the mistake that explains the first wrong condition.
 
         The one that explains most wrong cases; or several that explain as
         many.
         """
         evidence = self.evidence
-        first = evidence.failures[0].case.stage
-        stage = [
+        first = evidence.failures[0].case.condition
+        condition = [
             i
             for i in range(len(evidence.outcomes))
-            if evidence.case(i).stage == first
+            if evidence.case(i).condition == first
         ]
-        outputs = [evidence.outcomes[i].output for i in stage]
+        outputs = [evidence.outcomes[i].output for i in condition]
         telling = sum(x.numel() for _, x in named_tensors(outputs))
-        if evidence.case(stage[0]).max_live is not None:
-            stage = self._cheap_first(evidence.passing, stage)
+        if evidence.case(condition[0]).max_live is not None:
+            condition = self._cheap_first(evidence.passing, condition)
         found = [
             x
             for x in self.mistakes
-            if all(self.agrees(x, i) for i in stage)
-            and any(self._is_wrong(x, i) for i in stage)
+            if all(self.agrees(x, i) for i in condition)
+            and any(self._is_wrong(x, i) for i in condition)
         ]
         if len(found) > 1:
             count = {x: self._count(x) for x in found}

@@ -11,10 +11,10 @@ from collections.abc import Iterator
 
 from torch import Tensor
 
-from attn.grading.compare import Problem
+from attn.grading.checks.compare import Problem
+from attn.grading.checks.evidence import Evidence, Failure
 from attn.grading.diagnosis.axes import Axes
-from attn.grading.diagnosis.conditions import condition
-from attn.grading.diagnosis.evidence import Evidence, Failure
+from attn.grading.diagnosis.distinguishing import distinguishing_inputs
 from attn.grading.diagnosis.values import pattern
 
 _MOST = 4  # sentences
@@ -36,11 +36,11 @@ def where(evidence: Evidence, shown: Failure) -> list[str]:
 def _sentences(evidence: Evidence, shown: Failure) -> list[str]:
     axes = Axes(evidence.exercise)
     found = [
-        _condition(evidence) or _stages(evidence),
+        _condition(evidence) or _conditions(evidence),
         _like(evidence),
         parts(shown),
         _shapes(evidence, shown, axes),
-        met(shown),
+        shapes_seen(shown),
         *_places(evidence, shown, axes),
         pattern(evidence, shown, axes),
     ]
@@ -48,7 +48,7 @@ def _sentences(evidence: Evidence, shown: Failure) -> list[str]:
 
 
 def _condition(evidence: Evidence) -> str:
-    if not (text := condition(evidence)):
+    if not (text := distinguishing_inputs(evidence)):
         return ""
     return (
         f"It is wrong in all {len(evidence.failing)} cases in which {text}, "
@@ -56,10 +56,10 @@ def _condition(evidence: Evidence) -> str:
     )
 
 
-def _stages(evidence: Evidence) -> str:
+def _conditions(evidence: Evidence) -> str:
     """Say in which of the conditions that the check tries it is wrong."""
-    wrong = dict.fromkeys(f.case.stage for f in evidence.failures)
-    right = {evidence.case(i).stage for i in evidence.passing}
+    wrong = dict.fromkeys(f.case.condition for f in evidence.failures)
+    right = {evidence.case(i).condition for i in evidence.passing}
     count, ran = len(evidence.failures), len(evidence.outcomes)
     if ran == 1:
         return ""
@@ -108,9 +108,9 @@ def parts(shown: Failure) -> str:
     return f"{_and(right)} {'is' if len(right) == 1 else 'are'} right."
 
 
-def met(shown: Failure) -> str:
+def shapes_seen(shown: Failure) -> str:
     """Say which shapes met in the line that raised an error."""
-    shapes = shown.outcome.met
+    shapes = shown.outcome.shapes_seen
     if shown.outcome.error is None or not shapes:
         return ""
     said = [f"{name} {shape}" for name, shape in shapes.items()]

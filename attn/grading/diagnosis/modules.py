@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attn.grading.diagnosis.evidence import Evidence
-from attn.grading.run import Outcome
+from attn.grading.checks.evidence import Evidence
+from attn.grading.checks.run import Outcome
 
 Inputs = dict[str, Any]
 Change = Callable[[int, Inputs], Any]

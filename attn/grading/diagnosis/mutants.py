@@ -16,8 +16,8 @@ from typing import Any
 
 from attn.exercises import sources
 from attn.exercises.spec import Exercise
-from attn.grading.clock import Clock
-from attn.grading.diagnosis.evidence import Evidence, Name, agree
+from attn.grading.checks.clock import Clock
+from attn.grading.checks.evidence import Evidence, Name, agree
 from attn.grading.diagnosis.kinds import named
 
 _COMPARE: dict[type, type] = {

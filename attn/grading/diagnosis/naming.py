@@ -2,8 +2,8 @@
 
 A name is given when it explains every case that ran: what the mistake gives,
 right or wrong, is what the answer gives. Two mistakes may share the cases
-between them. What explains the first wrong stage only is no name: the answer
-behaves like it there.
+between them. What explains the first wrong condition only is no name: the
+answer behaves like it there.
 """
 
 from __future__ import annotations
@@ -15,24 +15,24 @@ from itertools import combinations
 from typing import Any
 
 from attn.exercises.mistakes import Mistake
-from attn.grading.clock import OutOfTime
+from attn.grading.checks.clock import OutOfTime
+from attn.grading.checks.evidence import Evidence, Name
+from attn.grading.checks.forbidden import Forbidden
 from attn.grading.diagnosis import (
     dicts,
     errors,
-    forms,
     kinds,
     mutants,
     numbers,
     probes,
+    wrong_type,
 )
-from attn.grading.diagnosis.evidence import Evidence, Name
 from attn.grading.diagnosis.listed import Listed
-from attn.grading.forbidden import Forbidden
 
 REGISTERED = (
     dicts,
     errors,
-    forms,
+    wrong_type,
     numbers,
 )  # importing them registers their kinds
 TIME_LIMIT = 0.15  # seconds of work for each way to explain an answer
@@ -46,7 +46,7 @@ class Diagnosis:
         names: one; several that cannot be told apart; or two that share the
             cases between them.
         link: ``or``, ``and``; ``here`` when one name explains the first
-            wrong stage only.
+            wrong condition only.
         limit: where the name does not hold, ``but not when p is 0``.
     """
 

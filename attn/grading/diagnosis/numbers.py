@@ -10,11 +10,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attn.grading.compare import alike, near
+from attn.grading.checks.compare import alike, near
+from attn.grading.checks.evidence import Evidence, Failure
+from attn.grading.checks.inputs import named_tensors
 from attn.grading.diagnosis.axes import Axes
-from attn.grading.diagnosis.evidence import Evidence, Failure
 from attn.grading.diagnosis.kinds import Words, kind
-from attn.grading.inputs import named_tensors
 
 
 @kind

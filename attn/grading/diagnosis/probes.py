@@ -17,7 +17,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attn.grading.compare import alike
+from attn.grading.checks.compare import alike
+from attn.grading.checks.evidence import Evidence, Name
 from attn.grading.diagnosis import modules
 from attn.grading.diagnosis.axes import Axes
 from attn.grading.diagnosis.changes import (
@@ -36,7 +37,6 @@ from attn.grading.diagnosis.changes import (
     swapped,
     without_keys,
 )
-from attn.grading.diagnosis.evidence import Evidence, Name
 from attn.grading.diagnosis.kinds import named
 
 

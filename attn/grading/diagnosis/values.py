@@ -5,11 +5,11 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from attn.grading.compare import Problem, alike, near
+from attn.grading.checks.compare import Problem, alike, near
+from attn.grading.checks.evidence import Evidence, Failure
+from attn.grading.checks.inputs import named_tensors
+from attn.grading.checks.show import number
 from attn.grading.diagnosis.axes import Axes
-from attn.grading.diagnosis.evidence import Evidence, Failure
-from attn.grading.inputs import named_tensors
-from attn.grading.show import number
 
 
 def pattern(evidence: Evidence, shown: Failure, axes: Axes) -> str:

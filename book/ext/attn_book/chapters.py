@@ -19,7 +19,7 @@ from attn.claims import table
 from attn.exercises import APPENDICES, CHAPTERS
 from attn.exercises.cells import points
 from attn.exercises.changes import chapter_changes
-from attn.grading.plain.targets import notebook, targets
+from attn.publishing.myst_to_markdown.targets import notebook, targets
 from attn_book.figures import DRAWINGS
 
 PLACE = re.compile("<!-- (start|nine_lines|cards|needs|mistakes|claims) -->")

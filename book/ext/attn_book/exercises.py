@@ -23,7 +23,7 @@ from sphinx.ext.napoleon.docstring import GoogleDocstring
 
 from attn.exercises import sources
 from attn.exercises.cells import checked_id, exercise_id, points
-from attn.grading.plain.museum import with_index
+from attn.publishing.myst_to_markdown.museum import with_index
 
 Cell = dict[str, Any]
 TOUCH = "touch-"

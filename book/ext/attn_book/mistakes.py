@@ -17,7 +17,7 @@ from sphinx.application import Sphinx
 
 from attn.exercises import CHAPTERS, sources
 from attn.exercises.changes import chapter_changes
-from attn.grading.plain.targets import targets
+from attn.publishing.myst_to_markdown.targets import targets
 
 
 def setup(app: Sphinx) -> None:

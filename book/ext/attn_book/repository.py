@@ -19,7 +19,7 @@ from subprocess import getoutput
 from sphinx.application import Sphinx
 from sphinx.config import Config
 
-from attn.grading import plain
+from attn.publishing import myst_to_markdown
 
 #: The branch that holds the learner's copies, and nothing else: Colab opens
 #: notebooks from GitHub only. The workflow ``pages`` writes it; of the theme's
@@ -62,7 +62,7 @@ def configure(app: Sphinx, config: Config) -> None:
 def make_copies(app: Sphinx) -> list[str]:
     """Translate every notebook under ``_sources``, and add the glossary."""
     folder = Path(app.outdir, "_sources", "notebooks")
-    plain.translate(folder, address(app.srcdir))
+    myst_to_markdown.translate(folder, address(app.srcdir))
     return []  # no page more
 
 

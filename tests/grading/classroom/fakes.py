@@ -10,7 +10,7 @@ from pathlib import Path
 from attn.exercises import sources
 from attn.grading.classroom.grade import grade
 from attn.grading.classroom.result import Mark, Run
-from attn.grading.notebooks import digest
+from attn.publishing.notebooks import digest
 
 
 class Examiner:
@@ -63,7 +63,7 @@ def judge(submission, options):
 @cache
 def examiner(seed):
     """The one of this process."""
-    from attn.grading.room.examiner import Examiner as Real
+    from attn.grading.classroom.examiner import Examiner as Real
 
     made = Real(seed)
     atexit.register(made.close)

@@ -5,12 +5,12 @@ import json
 import pytest
 
 from attn.exercises import CHAPTERS, sources
-from attn.grading import notebooks
 from attn.grading.classroom import contents, documents
 from attn.grading.classroom.answers import read
 from attn.grading.classroom.contents import Unreadable
 from attn.grading.classroom.magics import without_magics
 from attn.grading.classroom.submissions import Submission
+from attn.publishing import notebooks
 from tests.grading.classroom.damage import DAMAGE
 from tests.grading.classroom.damage.kinds import (
     EXERCISES,

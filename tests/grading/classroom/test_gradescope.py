@@ -13,7 +13,7 @@ import pytest
 
 from attn.data.book import root
 from attn.exercises import cells
-from attn.grading import notebooks
+from attn.publishing import notebooks
 from tests.notebooks.learners import answered, ids, short
 
 ROOT = root()

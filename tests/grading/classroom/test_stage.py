@@ -13,10 +13,10 @@ import pytest
 from attn.data.book import root
 from attn.exercises import CHAPTERS, sources
 from attn.exercises.cells import checked_id, exercise_id, points
-from attn.grading import notebooks
 from attn.grading.classroom import stage
 from attn.grading.classroom.result import Mark, Run
-from attn.grading.room import jail
+from attn.grading.sandbox import isolation
+from attn.publishing import notebooks
 from tests.notebooks.learners import short
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="Linux only")
@@ -107,7 +107,7 @@ def test_a_wrong_answer_is_replaced_after_its_check_and_a_right_one_stays():
 
 
 def test_it_sees_no_answer_writes_nowhere_and_has_no_network():
-    if jail.kind() == "limits":
+    if isolation.kind() == "limits":
         pytest.skip("neither bubblewrap nor namespaces here")
     package = Path(sources.__file__).parent
     answers = [str(root() / "solutions"), str(package / "sdp")]
@@ -225,17 +225,17 @@ def test_memory_is_limited_and_the_next_cell_runs():
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("way", jail.KINDS)
+@pytest.mark.parametrize("way", isolation.KINDS)
 def test_a_chapter_runs_in_every_kind_of_jail(way, monkeypatch):
     monkeypatch.setenv("ATTN_JAIL", way)
-    jail.kind.cache_clear()
+    isolation.kind.cache_clear()
     monkeypatch.setattr(stage, "_stages", {})
     try:
         run = solved("sdp")
         assert run == Run("ran", run.cells, 0)
         test_whatever_a_cell_does_the_run_ends_and_nothing_is_left("it loops")
     finally:
-        jail.kind.cache_clear()
+        isolation.kind.cache_clear()
         for server in stage._stages.values():
             server.close()
 
@@ -253,11 +253,11 @@ BARE += ["echo 1 > /proc/sys/user/max_user_namespaces && exec unshare $0 $@"]
 def test_without_namespaces_root_runs_nothing_and_nothing_is_left(
     what, monkeypatch
 ):
-    if jail.kind() == "limits":
+    if isolation.kind() == "limits":
         pytest.skip("no user namespace can be made, not even this one")
     monkeypatch.setattr(stage, "_stages", {})
     user = ["-U", f"--map-user={0 if what == 'root' else 1000}"]
-    command = [*BARE, *user, *jail.command(stage.SERVER, way="limits")]
+    command = [*BARE, *user, *isolation.command(stage.SERVER, way="limits")]
     monkeypatch.setattr(stage, "_command", lambda _: command)
     try:
         if what == "root":

@@ -10,8 +10,8 @@ import pytest
 
 import attn.__main__
 from attn.data.book import root
-from attn.grading import notebooks
-from attn.grading.room import jail
+from attn.grading.sandbox import isolation
+from attn.publishing import notebooks
 from tests.notebooks.learners import answered, ids, short
 
 BOOK = root() / "book"
@@ -32,7 +32,7 @@ def test_the_options_are_those_of_the_command(capsys):
 
 
 def test_each_way_to_close_an_answer_off_has_its_line():
-    for words in jail.KINDS.values():
+    for words in isolation.KINDS.values():
         assert f"- **{words.partition(':')[0]}**: " in PAGE
 
 

@@ -10,11 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from attn.grading.classroom.reports.batch import Batch
-from attn.grading.classroom.reports.marks import (
-    headline,
-    sign,
-    wrong_in_short,
-)
+from attn.grading.classroom.reports.marks import headline, sign, wrong_in_short
 from attn.grading.classroom.reports.text import number, plural, share
 from attn.grading.classroom.result import Result
 

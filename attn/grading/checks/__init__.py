@@ -1,0 +1,1 @@
+"""Run an answer, measure it, and compare it with the reference."""

@@ -1,0 +1,218 @@
+"""Everything that was observed of a wrong answer."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import takewhile
+from typing import Any
+
+from torch import Tensor
+
+from attn.exercises.case import Case
+from attn.exercises.spec import Exercise
+from attn.grading.checks.compare import Problem, alike, size
+from attn.grading.checks.inputs import input_size
+from attn.grading.checks.oracle import Oracle
+from attn.grading.checks.parameters import WrongParameters
+from attn.grading.checks.run import Outcome, run
+
+
+@dataclass(frozen=True)
+class Failure:
+    """One case with a wrong outcome.
+
+    Args:
+        case, outcome: the case, and what the answer made of it.
+        problems: what is wrong, one for each wrong entry of a tuple.
+        index: of the case.
+    """
+
+    case: Case
+    outcome: Outcome
+    problems: list[Problem]
+    index: int = 0
+
+    @property
+    def problem(self) -> Problem:
+        """The first problem."""
+        return self.problems[0]
+
+    @property
+    def values(self) -> list[tuple[Tensor, Tensor, Tensor]]:
+        """Got, expected and wrong of all problems.
+
+        Empty when the answer is wrong in more than its numbers.
+        """
+        found = [
+            (p.got, p.expected, p.wrong)
+            for p in self.problems
+            if p.wrong is not None
+        ]
+        return found if len(found) == len(self.problems) else []
+
+
+@dataclass(frozen=True)
+class Name:
+    """The name of a mistake, and one paragraph to the learner."""
+
+    name: str
+    why: str
+
+
+@dataclass
+class Evidence:
+    """The cases that ran, the right outcomes, and the answer's.
+
+    Args:
+        oracle: gives the cases and the right outcomes.
+        outcomes: the answer's, of the cases that ran.
+        failures: those that are wrong, in order.
+        answer: the learner's function, class or kernel.
+        like: what the answer behaves like where it is wrong, and only there.
+        runner: runs the answer on a case, as ``run`` does.
+    """
+
+    oracle: Oracle
+    outcomes: list[Outcome]
+    failures: list[Failure]
+    answer: Any = None
+    like: str = ""
+    runner: Callable[..., Outcome] = run
+
+    @property
+    def exercise(self) -> Exercise:
+        """The exercise that is answered."""
+        return self.oracle.exercise
+
+    @cached_property
+    def failing(self) -> dict[int, Failure]:
+        """The failures by the index of their case, small inputs first.
+
+        Those of a second call count when all first calls are right.
+        """
+        first = [f for f in self.failures if not f.case.before]
+        ordered = sorted(
+            first or self.failures, key=lambda f: input_size(f.case)
+        )
+        return {f.index: f for f in ordered}
+
+    @cached_property
+    def passing(self) -> list[int]:
+        """The indices of the cases that are right, small inputs first."""
+        ran = range(len(self.outcomes))
+        wrong = {f.index for f in self.failures}
+        right = [i for i in ran if i not in wrong]
+        return sorted(right, key=lambda i: input_size(self.oracle.cases[i]))
+
+    @cached_property
+    def within_rounding(self) -> bool:
+        """Tell wrong outcomes that are nearly right from others.
+
+        None of the changes that are tried can be told from the right answer
+        where this is true.
+        """
+        return all(
+            agree(f.outcome, self.expected(i), f.case)
+            for i, f in self.failing.items()
+        )
+
+    def case(self, i: int) -> Case:
+        """Return a case."""
+        return self.oracle.cases[i]
+
+    def expected(self, i: int) -> Outcome:
+        """Return the right outcome of a case."""
+        return self.oracle.expected(i)
+
+    def inputs(self, i: int) -> dict[str, Any]:
+        """Return the inputs of a case by the names that the task gives."""
+        case = self.case(i)
+        names = self.exercise.input_names(case)
+        return {**dict(zip(names, case.args, strict=False)), **case.kwargs}
+
+    def with_defaults(self, i: int) -> dict[str, Any]:
+        """Return the inputs of a case, and the defaults of the others."""
+        known = {
+            p.name: p.default
+            for p in self.exercise.parameters.values()
+            if p.default is not p.empty and p.default is not None
+        }
+        return {**known, **self.inputs(i)}
+
+    def changed(
+        self, i: int, other: dict[str, Any] | Outcome | None
+    ) -> Outcome | None:
+        """Run the reference on a case with other inputs, all given by name.
+
+        One that is left out has its default. An outcome stays as it is.
+        """
+        if other is None or isinstance(other, Outcome):
+            return other
+        case = self.case(i)
+        names = self.exercise.input_names(case)
+        given = list(takewhile(other.__contains__, names))
+        rest = {n: x for n, x in other.items() if n not in given}
+        return self.reference(
+            i, args=tuple(other[n] for n in given), kwargs=rest
+        )
+
+    def reference(self, i: int, **fields: Any) -> Outcome:
+        """Run the reference on a case with some of its fields replaced."""
+        plain: dict[str, Any] = {"max_live": None, "grad": False}
+        plain |= {"once": (), "before": ()}
+        case = replace(self.case(i), **plain, **fields)
+        exercise = self.exercise
+        return run(exercise.reference, case, launch=exercise.caller)
+
+
+def agree(a: Outcome, b: Outcome, case: Case, part: float = 1e-5) -> bool:
+    """Return whether two outcomes of a case look like the same mistake.
+
+    Their numbers do when they are equal up to a part of the largest element.
+
+    Two errors do when they have the same type and the same text but for
+    digits; and, where the text is one that any shapes can give, when the
+    shapes that met are the same. Two answers that toss coins toss others:
+    what the case forgives them is no difference, nor is, in training, a coin
+    of which nothing is left.
+    """
+    if type(a.error) is not type(b.error):
+        return False
+    if a.error is not None:
+        if _gist(a) != _gist(b):
+            return False
+        one, two = set(a.shapes_seen.values()), set(b.shapes_seen.values())
+        general = any(word in str(a.error) for word in _GENERAL)
+        if general and not (one <= two or two <= one):
+            return False
+    if not case.train and a.random_used != b.random_used:
+        return False
+    if case.shares or (a.random_used and b.random_used):
+        part = max(part, case.rtol)
+    if _effect(a) != _effect(b) or not alike(a.output, b.output, part):
+        return False
+    # A gradient that is 0 but for rounding is measured by the others.
+    least = 0.01 * max(map(size, b.grads.values()), default=0.0)
+    both = [n for n in a.grads if n in b.grads]
+    return all(alike(a.grads[n], b.grads[n], part, least) for n in both)
+
+
+_GENERAL = ("size", "shape", "dimension", "must match")
+
+
+def _effect(outcome: Outcome) -> str:
+    """Return a side effect's text up to its first number."""
+    return re.split(r"\d", outcome.side_effect)[0]
+
+
+def _gist(outcome: Outcome) -> str:
+    """Return an error's message without its digits, which may be chance.
+
+    Those of a parameter's shape are not.
+    """
+    if isinstance(outcome.error, WrongParameters):
+        return str(outcome.error)
+    return "".join(c for c in str(outcome.error) if not c.isdigit())

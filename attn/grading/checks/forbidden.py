@@ -1,0 +1,244 @@
+"""Refuse calls of what the task is to write by hand, however it is spelled.
+
+Two modes watch together. PyTorch's functions and methods are seen by name;
+what runs inside them, or is reached through ``torch.ops``, is seen as the
+operator that it becomes.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from functools import lru_cache
+from pathlib import Path
+from types import FrameType
+from typing import Any, NoReturn
+
+import torch
+from torch._ops import HigherOrderOperator
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from attn import compat
+from attn.profiling import LiveMemory
+from attn.profiling import live_memory as live
+
+_ATTENTION = (
+    "scaled_dot_product",
+    "flash_attention",
+    "efficient_attention",
+    "cudnn_attention",
+    "flex_attention",
+    "multi_head_attention",
+)
+
+_NORMS = (
+    "layer_norm",
+    "rms_norm",
+    "group_norm",
+    "batch_norm",
+    "instance_norm",
+)
+
+GROUPS = {
+    "softmax": ("softmax", "softmin", *_ATTENTION),
+    # Only PyTorch's attention calls _safe_softmax.
+    "scaled_dot_product_attention": (*_ATTENTION, "safe_softmax"),
+    "MultiheadAttention": ("multi_head_attention",),
+    # What int(), float(), an index or an if reads of a tensor; and what has
+    # a shape that depends on the elements.
+    "item": (
+        *("local_scalar_dense", "tolist", "nonzero", "masked_select"),
+        *("unique", "bincount", "to_sparse"),
+    ),
+    "layer_norm": _NORMS,
+    "rms_norm": _NORMS,
+}
+"""Parts of the names of all functions and operators that do the same."""
+
+_WHOLE = {"item": ("equal", "numpy", "__array__")}
+"""Whole names, where a part would be in others: ``less_equal``."""
+
+#: Given a tensor, they read where to split from it, and no operator shows it.
+_SPLITS = (torch.tensor_split, torch.Tensor.tensor_split)
+
+_TORCH = str(Path(torch.__file__).parent)
+_BOOK = str(Path(__file__).parents[2])
+_UNDER_TEST = str(Path(__file__).parents[2] / "exercises")
+
+
+class Forbidden(Exception):
+    """The answer called a function that the task is to write by hand.
+
+    Args:
+        message: what it called.
+        kind: of mistake, a key of ``diagnosis/kinds.md``.
+    """
+
+    def __init__(self, message: str, kind: str = "forbidden") -> None:
+        super().__init__(message)
+        self.kind = kind
+
+
+@contextmanager
+def refusing(
+    names: tuple[str, ...], memory: LiveMemory | None = None
+) -> Iterator[None]:
+    """Raise ``Forbidden`` where the learner's code calls one of these.
+
+    A call that the book makes, in an earlier exercise's reference, is
+    allowed. An error that the answer swallows is raised at the end.
+
+    Args:
+        names: keys of ``GROUPS``, or names of functions of PyTorch.
+        memory: measured meanwhile. It sees every operator already: a second
+            mode would double what it costs.
+    """
+    if not names:
+        with memory or nullcontext():
+            yield
+            _be_the_last(compat.innermost_modes()[1], memory)
+        return
+    watch = _Watch(names)
+    if memory:
+        memory.sees = watch.see
+    try:
+        functions, operators = _Functions(watch, memory), _Operators(watch)
+        with functions, memory or operators:
+            yield
+            innermost = compat.innermost_modes()
+            _be_the_last(innermost[0], functions)
+            _be_the_last(innermost[1], memory or operators)
+    finally:
+        if watch.found and "torch._dynamo" in sys.modules:
+            # A refusal while it compiled would be remembered as a failure.
+            torch._dynamo.reset()
+    if watch.found:
+        raise watch.found
+
+
+def _be_the_last(found: Any, mine: Any) -> None:
+    """Raise if a mode is no longer the innermost: something has left it.
+
+    To leave another context later than one that was entered after it does so.
+    """
+    if mine is not None and found is not mine:
+        raise Forbidden(
+            "it leaves what watches it: is a `with` left open between calls?",
+            "reaches_outside",
+        )
+
+
+class _Watch:
+    def __init__(self, names: tuple[str, ...]) -> None:
+        self.found: Forbidden | None = None
+        self._names = names
+        # Functions seen, by id: to hash an operator is a call in Python.
+        self._fine: dict[int, Any] = {}
+        self._by_hand, self._by_value = "grad" in names, "item" in names
+
+    def see(self, function: Any, args: tuple[Any, ...] = ()) -> None:
+        """Raise if an answer may not call a function, or not with these."""
+        if self._by_hand and any(map(_has_graph, args)):
+            self._refuse(
+                "it lets PyTorch's autograd record what it computes; the "
+                "task is to write the gradients by hand"
+            )
+        reads = self._by_value and _sizes_by_elements(function, args)
+        if id(function) in self._fine and not reads:
+            return
+        name = getattr(function, "__name__", "").partition(".")[0]
+        group = "item" if reads else _group_of(name, self._names)
+        hides = isinstance(function, HigherOrderOperator)
+        if group is None and not hides:
+            self._fine[id(function)] = function
+            return
+        if _is_the_books(sys._getframe(1)):
+            return
+        if group is None:
+            says = f"it calls torch.ops.higher_order.{name}, which hides what"
+            self._refuse(f"{says} runs inside", "reaches_outside")
+        if group == "item":
+            says = "it reads a tensor's element: int(), item(), a slice, an if"
+            self._refuse(says, "read_as_number")
+        called = name.strip("_").removeprefix("special_")
+        self._refuse(
+            f"it calls PyTorch's {called}; the task is to write "
+            f"{'it' if called == group else group} by hand"
+        )
+
+    def _refuse(self, message: str, kind: str = "forbidden") -> NoReturn:
+        self.found = Forbidden(message, kind)
+        raise self.found
+
+
+@lru_cache(maxsize=4096)
+def _group_of(function: str, names: tuple[str, ...]) -> str | None:
+    """Return which of the forbidden names a function falls under."""
+    for name in names:
+        parts = GROUPS.get(name, ())
+        is_whole = function in _WHOLE.get(name, ())
+        is_named = is_whole or function.strip("_") == name
+        if is_named or any(x in function for x in parts):
+            return name
+    return None
+
+
+def _sizes_by_elements(function: Any, args: tuple[Any, ...]) -> bool:
+    """Return whether elements, not shapes, decide on the result's shape."""
+    name = getattr(function, "__name__", "")
+    if name == "index.Tensor":
+        dtypes = {x.dtype for x in args[1] if isinstance(x, torch.Tensor)}
+        return bool(dtypes & {torch.bool, torch.uint8})
+    return name == "repeat_interleave.Tensor"
+
+
+def _has_graph(x: Any) -> bool:
+    return isinstance(x, torch.Tensor) and x.requires_grad
+
+
+def _is_the_books(frame: FrameType | None) -> bool:
+    """Return whether the call comes from the book, and not from an answer."""
+    inside = (_TORCH, __file__, live.__file__)
+    while frame and frame.f_code.co_filename.startswith(inside):
+        frame = frame.f_back
+    file = frame.f_code.co_filename if frame else ""
+    return file.startswith(_BOOK) and not file.startswith(_UNDER_TEST)
+
+
+class _Functions(TorchFunctionMode):
+    def __init__(self, watch: _Watch, memory: LiveMemory | None) -> None:
+        super().__init__()
+        self._watch, self._memory = watch, memory
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        self._watch.see(func)
+        if func in _SPLITS:
+            where = (*args[1:], *(kwargs or {}).values())
+            if any(isinstance(x, torch.Tensor) for x in where):
+                self._watch.see(torch.Tensor.tolist)  # as good as that
+        if self._memory and func is torch.Tensor.tolist:
+            self._memory.hold(args[0].numel())
+        return func(*args, **(kwargs or {}))
+
+
+class _Operators(TorchDispatchMode):
+    supports_higher_order_operators = True
+
+    def __init__(self, watch: _Watch) -> None:
+        super().__init__()
+        self._watch = watch
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Spare the first check the import of PyTorch's compiler."""
+        return False
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        self._watch.see(func, args)
+        return func(*args, **(kwargs or {}))

@@ -1,0 +1,151 @@
+"""Run the reference and the known mistakes on the cases of a seed."""
+
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from attn.exercises.case import Case
+from attn.exercises.mistakes import Mistake
+from attn.exercises.spec import Exercise
+from attn.grading.checks.clock import TIME_LIMIT, Clock
+from attn.grading.checks.compare import size
+from attn.grading.checks.inputs import map_tensors, named_tensors
+from attn.grading.checks.repeated_calls import second_uses
+from attn.grading.checks.run import Outcome, run
+
+
+class Oracle:
+    """The cases of one seed, and the outcomes of known answers on them.
+
+    An answer runs on a case when its outcome is first needed, and once:
+    mutation testing judges hundreds of answers on the same cases.
+
+    Args:
+        exercise: the exercise.
+        seed: draws the cases.
+    """
+
+    def __init__(self, exercise: Exercise, seed: int) -> None:
+        self.exercise = exercise
+        self.cases = exercise.generate(seed)
+        if not self.cases:
+            raise RuntimeError(
+                f"{exercise.id} has no cases: nothing was checked"
+            )
+        self.clock = Clock(limit=60)
+        if not exercise.launch:  # a kernel keeps nothing
+            others = exercise.generate(seed + 1)
+            self.cases += second_uses(self.cases, others, self._reference)
+        self.expected = cache(self._expected)
+        self.expected_fp64 = cache(self._expected_fp64)
+        self.near_fp64 = cache(self._near_fp64)
+        self.part = cache(self._part)
+        self.wrong = cache(self._wrong)
+        self._kept: dict[Mistake, list[Outcome]] = {}
+
+    @property
+    def time_limit(self) -> float:
+        """Seconds that an answer may take for all cases.
+
+        A slow machine is slow for the reference too. A kernel that is
+        compiled takes a second for each of its variants.
+        """
+        compiled = self.exercise.launch and torch.cuda.is_available()
+        least = 60.0 if compiled else TIME_LIMIT
+        return max(least, 50 * self.clock.spent)
+
+    def _expected(self, i: int) -> Outcome:
+        """Run the reference on a case, in its dtype."""
+        return self._reference(self.cases[i])
+
+    def _expected_fp64(self, i: int) -> Outcome:
+        """Run the reference on a case, in float64."""
+        return self._reference(_in_float64(self.cases[i]))
+
+    def _near_fp64(self, i: int) -> Outcome | None:
+        """Run the reference in float64 on inputs that rounding has moved.
+
+        None where the result is drawn: other coins are no rounding.
+        """
+        case = self.cases[i]
+        if case.rtol or case.shares or self.expected(i).random_used:
+            return None
+        try:
+            return self._reference(_in_float64(case, moved=True))
+        except RuntimeError:  # of inputs that no rounding gives
+            return None
+
+    def _part(self, i: int) -> float:
+        """Return by which part two answers of one mistake may differ.
+
+        Where scores are large, the order of the operations shows in a
+        result, as rounding does in the reference's own.
+        """
+        if self.cases[i].rtol:  # other coins, not rounding
+            return 1e-5
+        right = self.expected(i).output, self.expected_fp64(i).output
+        tensors = map(dict, map(named_tensors, right))
+        parts = [
+            (x.double() - y)[y.isfinite()].abs().max() / size(y)
+            for x, y in zip(*(x.values() for x in tensors), strict=True)
+            if y.is_floating_point() and size(y)
+        ]
+        return min(max([1e-5, *(8 * x.item() for x in parts)]), 1e-3)
+
+    def _wrong(self, mistake: Mistake, i: int) -> Outcome:
+        kept = self._kept.get(mistake, [])
+        return kept[i] if i < len(kept) else self.run(mistake, i)
+
+    def keep(self, outcomes: dict[Mistake, list[Outcome]]) -> None:
+        """Keep the outcomes of mistakes that have run the first cases."""
+        self._kept |= outcomes
+
+    def keeps(self, mistake: Mistake, i: int) -> bool:
+        """Return whether the outcome of a mistake on a case is kept."""
+        return i < len(self._kept.get(mistake, []))
+
+    def run(self, mistake: Any, i: int, clock: Clock | None = None) -> Outcome:
+        """Run a mistake, or a mutant, on a case."""
+        case, launch = self.cases[i], self.exercise.caller
+        names = self.exercise.input_names(case)
+        return run(
+            mistake.answer, case, clock=clock, launch=launch, names=names
+        )
+
+    def _reference(self, case: Case) -> Outcome:
+        case = replace(case, max_live=None)  # measuring takes time
+        reference, launch = self.exercise.reference, self.exercise.caller
+        outcome = run(reference, case, clock=self.clock, launch=launch)
+        if outcome.error is not None:
+            raise RuntimeError(
+                f"the reference of {self.exercise.id} fails on {case}"
+            ) from outcome.error
+        return outcome
+
+
+def _in_float64(case: Case, *, moved: bool = False) -> Case:
+    """Return a case with float64 inputs, moved by rounding where ``moved``.
+
+    Rounding is float32's, where results of half precision are computed too.
+    """
+
+    def double(x: Tensor) -> Tensor:
+        if not x.is_floating_point():
+            return x
+        eps = min(torch.finfo(t).eps for t in (x.dtype, torch.float32))
+        x = x.double()
+        if not moved:
+            return x
+        # Equal elements are moved alike: a table's pairs stay pairs.
+        bits = x.abs().contiguous().view(torch.int64) * 0x1E3779B97F4A7C15
+        return x * (1 + ((bits >> 60 & 1) * 2 - 1) * eps)
+
+    inputs: dict[str, Any] = {
+        name: map_tensors(double, getattr(case, name))
+        for name in ("args", "kwargs", "state")
+    }
+    before = tuple(_in_float64(x, moved=moved) for x in case.before)
+    return replace(case, **inputs, before=before)

@@ -1,0 +1,66 @@
+"""Judge an answer: right, or wrong with a name or a place."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from attn.compat import language_kept_patched
+from attn.exercises.spec import Exercise
+from attn.grading.checks.evidence import Evidence
+from attn.grading.checks.failures import failures, one_thread, run_all
+from attn.grading.checks.oracle import Oracle
+from attn.grading.checks.package_use import use_of_the_package
+from attn.grading.checks.run import Outcome, run
+from attn.grading.diagnosis.explain import explain
+from attn.grading.diagnosis.naming import diagnose
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The result of judging an answer.
+
+    ``mistake`` is the name of the matching mistake, ``condition`` the first
+    one in which the answer is wrong.
+    """
+
+    passed: bool
+    message: str = ""
+    mistake: str | None = None
+    condition: str = ""
+
+
+def judge(
+    exercise: Exercise,
+    answer: Any,
+    *,
+    seed: int = 0,
+    oracle: Oracle | None = None,
+    outcomes: list[Outcome] | None = None,
+    runner: Callable[..., Outcome] = run,
+) -> Verdict:
+    """Judge one answer.
+
+    Args:
+        exercise: the exercise that it answers.
+        answer: the learner's function, class or kernel.
+        seed: draws the inputs.
+        oracle: of this exercise and seed, when many answers are judged.
+        outcomes: of the answer, where it has run already.
+        runner: runs the answer on a case, as ``run`` does; elsewhere, if
+            the answer is in another process.
+
+    Returns:
+        The verdict, with the diagnosis when it is wrong.
+    """
+    if borrowed := use_of_the_package(exercise, answer):
+        return Verdict(False, borrowed)
+    with one_thread(), language_kept_patched():
+        oracle = oracle or Oracle(exercise, seed)
+        outcomes = outcomes or run_all(answer, oracle, runner=runner)
+        found = failures(oracle, outcomes)
+        if not found:
+            return Verdict(True)
+        evidence = Evidence(oracle, outcomes, found, answer, runner=runner)
+        diagnosis = diagnose(evidence)
+        message = explain(evidence, diagnosis)
+    return Verdict(False, message, diagnosis.name, found[0].case.condition)

@@ -1,0 +1,137 @@
+"""Mutation testing of the checks: judge every right and every wrong answer."""
+
+import importlib
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from attn.exercises import sources
+from attn.exercises.spec import Exercise, every_exercise
+from attn.grading.checks.failures import run_all, stopped
+from attn.grading.checks.oracle import Oracle
+from attn.grading.diagnosis.judge import judge
+
+
+@dataclass
+class MutationScore:
+    """The result of one exercise's check with one seed.
+
+    ``exposed_by`` gives, for each mistake, the first condition that fails.
+    """
+
+    exercise: Exercise
+    caught: int = 0
+    named: int = 0
+    accepted: int = 0
+    failures: list[str] = field(default_factory=list)
+    exposed_by: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def counts(self) -> tuple[int, ...]:
+        """The wrong, caught, named, right and accepted answers."""
+        wrong, right = answers(self.exercise)
+        return wrong, self.caught, self.named, right, self.accepted
+
+
+def answers(exercise: Exercise) -> tuple[int, int]:
+    """Count the wrong and the right answers; the solution is one of these."""
+    return len(exercise.mistakes), len(exercise.equivalents) + 1
+
+
+def mutation_score(
+    exercise: Exercise, seed: int = 0, *, quick: bool = False
+) -> MutationScore:
+    """Judge the solution, the right answers in other styles, the mistakes.
+
+    Args:
+        exercise: the exercise.
+        seed: draws the cases.
+        quick: run each mistake until its name is certain: up to the first
+            case that is wrong, and on all of them if another mistake gives
+            the same so far. Compare it with that run, and watch what it
+            calls in its first case only. Else it runs on every case, watched
+            in each, and is compared with a second run of it, as a learner's
+            answer is.
+    """
+    score, oracle = MutationScore(exercise), Oracle(exercise, seed)
+    rights = {"the solution": solution(exercise), **exercise.equivalents}
+    for style, answer in rights.items():
+        verdict = judge(exercise, answer, oracle=oracle)
+        score.accepted += verdict.passed
+        if not verdict.passed:
+            score.failures.append(f"refuses {style}: {verdict.message}")
+    outcomes = {
+        x: run_all(x.answer, oracle, quick=quick) for x in exercise.mistakes
+    }
+    if quick:
+        oracle.keep({x: y for x, y in outcomes.items() if not stopped(y)})
+    for wrong, own in outcomes.items():
+        verdict = judge(exercise, wrong.answer, oracle=oracle, outcomes=own)
+        if quick and verdict.mistake != wrong.name:
+            own = run_all(wrong.answer, oracle)
+            if not stopped(own):
+                oracle.keep({wrong: own})
+            verdict = judge(
+                exercise, wrong.answer, oracle=oracle, outcomes=own
+            )
+        score.caught += not verdict.passed
+        score.named += verdict.mistake == wrong.name
+        score.exposed_by[wrong.name] = verdict.condition
+        if verdict.passed:
+            score.failures.append(f"lets through: {wrong.name}")
+        elif verdict.mistake != wrong.name:
+            score.failures.append(
+                f"calls {wrong.name!r} {verdict.mistake!r}: {verdict.message}"
+            )
+    return score
+
+
+def solution(exercise: Exercise) -> Any:
+    """Return the solution as an object."""
+    key, name = sources.split_id(exercise.id)
+    path = sources.solutions_path(key)
+    return getattr(importlib.import_module(f"solutions.{path.stem}"), name)
+
+
+def table(scores: list[MutationScore]) -> str:
+    """Return one line an exercise, and the kill rate over all of them."""
+    row = "{:<26} wrong {}/{} caught, {}/{} named; right {}/{} accepted"
+    lines = []
+    for x in scores:
+        wrong, right = answers(x.exercise)
+        counts = (x.caught, wrong, x.named, wrong, x.accepted, right)
+        lines.append(row.format(x.exercise.id, *counts))
+    total = kill_rate([x.counts for x in scores])
+    return "\n".join([*lines, f"kill rate: {total}"])
+
+
+def exposures(score: MutationScore) -> str:
+    """Return the mistakes below the first condition that exposes each."""
+    names: dict[str, list[str]] = {}
+    for name, condition in score.exposed_by.items():
+        names.setdefault(f"exposed by: {condition}", []).append(name)
+    return "\n".join("\n  ".join([x, *names[x]]) for x in names)
+
+
+def kill_rate(counts: list[tuple[int, ...]]) -> str:
+    """Add up the counts of some exercises, and return them in words."""
+    wrong, caught, named, right, accepted = map(sum, zip(*counts, strict=True))
+    return (
+        f"{caught} of {wrong} wrong answers caught, {named} named; "
+        f"{accepted} of {right} right answers accepted"
+    )
+
+
+def state_kill_rate(readme: Path) -> None:
+    """Write into the README how many answers the tests judge."""
+    counts = [answers(x) for x in every_exercise()]
+    rate = kill_rate([(wrong,) * 3 + (right,) * 2 for wrong, right in counts])
+    old = r"\d+ of \d+ wrong answers .* accepted(\W+over) \d+ exercises"
+    new = rf"{rate}\1 {len(counts)} exercises"
+    text, found = re.subn(old, new, readme.read_text("utf-8"))
+    if found != 1:
+        raise ValueError(
+            f"{readme} must state the kill rate once; got {found}"
+        )
+    readme.write_text(text, "utf-8")

@@ -1,0 +1,178 @@
+"""Recognise the right numbers in a wrong form: type, dtype, shape."""
+
+from __future__ import annotations
+
+from itertools import permutations
+
+import torch
+from torch import Tensor
+
+from attn.grading.checks.compare import Problem, alike, near
+from attn.grading.checks.evidence import Evidence, Failure
+from attn.grading.checks.result import Foreign
+from attn.grading.diagnosis.axes import Axes
+from attn.grading.diagnosis.kinds import Words, kind
+
+
+def _only(failure: Failure, kind: str) -> Problem | None:
+    """Return the problem if all of them are of this kind."""
+    if all(p.kind == kind for p in failure.problems):
+        return failure.problem
+    return None
+
+
+@kind
+def numbers_for_bool(evidence: Evidence, failure: Failure) -> Words | None:
+    """Zeros and ones, or a bias, where a bool mask is required."""
+    problem = _only(failure, "dtype")
+    if problem is None or problem.expected.dtype != torch.bool:
+        return None
+    got, expected = problem.got, problem.expected
+    dtype = str(got.dtype).removeprefix("torch.")
+    if torch.equal(got != 0, expected) and not (got[expected] != 1).any():
+        return {"form": f"zeros and ones ({dtype})"}
+    is_bias = got.is_floating_point() and not got[expected].any()
+    if is_bias and (got[~expected] < -1e4).all():
+        return {"form": "a bias, 0 where True is right"}
+    return None
+
+
+@kind
+def bool_for_numbers(evidence: Evidence, failure: Failure) -> Words | None:
+    """A bool tensor where numbers are required."""
+    problem = _only(failure, "dtype")
+    return {} if problem and problem.got.dtype == torch.bool else None
+
+
+@kind
+def wrong_dtype(evidence: Evidence, failure: Failure) -> Words | None:
+    """The right numbers in another float dtype."""
+    problem = _only(failure, "dtype")
+    if problem is None or problem.got.device != problem.expected.device:
+        return None
+    got, expected = problem.got, problem.expected
+    if not got.is_floating_point() or not expected.is_floating_point():
+        return None
+    if not near(got.double(), expected.double(), 0.02):
+        return None
+    return {"dtype": str(got.dtype).removeprefix("torch.")}
+
+
+@kind
+def entries_reordered(evidence: Evidence, failure: Failure) -> Words | None:
+    """All results are there, in another order than the task's."""
+    got = failure.outcome.output
+    expected = evidence.expected(failure.index).output
+    if not isinstance(got, tuple | list):
+        return None
+    if not isinstance(expected, tuple | list) or len(got) != len(expected):
+        return None
+    orders = list(permutations(expected))[1:] if len(expected) <= 4 else []
+    return {} if any(alike(list(got), [*x]) for x in orders) else None
+
+
+@kind
+def another_type(evidence: Evidence, failure: Failure) -> Words | None:
+    """A list or an array, or a tensor of a class of its own."""
+    if "no gradient flows back" in str(failure.outcome.error):
+        others = [f for f in evidence.failures if f.problem.kind == "type"]
+        return _type(others[0]) if others else None
+    return _type(failure)
+
+
+@kind
+def more_returned(evidence: Evidence, failure: Failure) -> Words | None:
+    """A tuple that holds the result, where the task returns a tensor."""
+    got = failure.outcome.output
+    expected = evidence.expected(failure.index).output
+    if failure.outcome.error:  # it holds what was left behind
+        return None
+    if not isinstance(expected, Tensor) or not isinstance(got, tuple):
+        return None
+    at = [i for i, x in enumerate(got) if alike(x, expected)]
+    return {"place": str(at[0])} if at else None
+
+
+def _type(failure: Failure) -> Words | None:
+    problem = _only(failure, "type")
+    if problem is None or "not a tensor" not in problem.text:
+        plain = problem is not None and "not a plain tensor" in problem.text
+        if not plain:
+            return None
+    got = failure.outcome.output
+    of_result = problem is not None and problem.name == "it"
+    if got is None or isinstance(got, tuple) or not of_result:
+        return None
+    if isinstance(got, Foreign):
+        return {"type": str(got).partition(" of shape")[0]}
+    article = "an" if type(got).__name__[0].lower() in "aeiou" else "a"
+    return {"type": f"{article} {type(got).__name__}"}
+
+
+# Shape: the right numbers, arranged in another way.
+
+
+@kind
+def axes_of_one(evidence: Evidence, failure: Failure) -> Words | None:
+    """Axes of length 1 are missing, or too many."""
+    problem = _only(failure, "shape")
+    if problem is None:
+        return None
+    got, expected = problem.got, problem.expected
+    if got.numel() != expected.numel() or got.dtype != expected.dtype:
+        return None
+    if [n for n in got.shape if n != 1] != [
+        n for n in expected.shape if n != 1
+    ]:
+        return None
+    if not alike(got.reshape(expected.shape), expected):
+        return None
+    more = got.dim() > expected.dim()
+    if got.dim() == expected.dim():
+        return None
+    return {"count": "too many" if more else "missing"}
+
+
+@kind
+def wrong_length(evidence: Evidence, failure: Failure) -> Words | None:
+    """One axis has the length of another."""
+    problem = _only(failure, "shape")
+    if problem is None or problem.got.dim() != problem.expected.dim():
+        return None
+    axes = Axes(evidence.exercise)
+    letters = axes.of_result(problem.name, problem.expected.shape)
+    sizes = axes.sizes(evidence.inputs(failure.index))
+    differ = [
+        (letters[k], n)
+        for k, n in enumerate(problem.got.shape)
+        if n != problem.expected.shape[k]
+    ]
+    if len(differ) != 1 or differ[0][0] not in sizes:
+        return None
+    has = [x for x, n in sizes.items() if n == differ[0][1]]
+    return {"has": has[0], "need": differ[0][0]} if len(has) == 1 else None
+
+
+@kind
+def permuted(evidence: Evidence, failure: Failure) -> list[Words] | None:
+    """Two axes have changed places."""
+    words: set[str] = set()
+    for problem in failure.problems:
+        got, expected = problem.got, problem.expected
+        if problem.kind not in ("shape", "value"):
+            return None
+        if not isinstance(got, Tensor):
+            return None
+        if got.dim() != expected.dim() or got.dim() < 2:
+            return None
+        moved = {
+            f"{a} and {b}"
+            for a, b in ((-1, -2), (-2, -3), (-1, -3))
+            if got.dim() >= -min(a, b)
+            and expected.transpose(a, b).shape == got.shape
+            and alike(got, expected.transpose(a, b))
+        }
+        words = words & moved if words else moved
+        if not words:
+            return None
+    return [{"axes": x} for x in sorted(words)]

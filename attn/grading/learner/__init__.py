@@ -1,0 +1,1 @@
+"""Serve a learner: check, hints, progress, the workspace."""

@@ -1,0 +1,235 @@
+"""The functions of a learner: check, hint, solution, reset."""
+
+# compile() hands it on: the annotations of a stub are not evaluated.
+from __future__ import annotations
+
+import functools
+import inspect
+import sys
+import textwrap
+import time
+from typing import Any
+
+from attn.exercises import sources
+from attn.exercises.kernel import Emulated, is_kernel
+from attn.exercises.spec import Exercise, find
+from attn.exercises.triton_compat import unavailable_reason
+from attn.grading.checks.failures import checking, one_thread
+from attn.grading.checks.oracle import Oracle
+from attn.grading.diagnosis.judge import Verdict, judge
+from attn.grading.learner import progress_store
+
+_last: dict[str, Verdict] = {}
+_hints_shown: dict[str, int] = {}
+
+
+def check(exercise_id: str, answer: Any = None) -> None:
+    """Check your answer, and say what is wrong with it.
+
+    A right answer prints one line. A wrong one gets a diagnosis on stderr,
+    and the reference takes its place in your notebook, so that the chapter
+    goes on; your own text stays where it is.
+
+    Args:
+        exercise_id: for instance ``"sdp-softmax"``.
+        answer: what to check; when None, the function or class of that
+            name in your notebook.
+
+    Raises:
+        ValueError: there is no such exercise.
+    """
+    exercise = find(exercise_id)
+    if exercise.launch and (reason := unavailable_reason()):
+        print(f"· {exercise.id}  not available here: {reason}")
+        return
+    frame = sys._getframe(1)
+    for namespace in (frame.f_locals, frame.f_globals):
+        if answer is None:
+            answer = namespace.get(exercise.name)
+    points = exercise.points
+    if _fallback_of(answer) == exercise.id:
+        print(f"✗ {exercise.id}  0/{points} points", file=sys.stderr)
+        _say(_still_the_reference(exercise))
+        return
+    verdict = _last[exercise_id] = _verdict(exercise, answer)
+    _store(exercise, verdict)
+    if verdict.passed:
+        print(f"✓ {exercise.id}  {points}/{points} points")
+        return
+    print(f"✗ {exercise.id}  0/{points} points", file=sys.stderr)
+    _say(
+        f"{verdict.message}\nThe chapter goes on with the reference "
+        f"{exercise.name}. To try again, change your cell, run it, and run "
+        "this one."
+    )
+    frame.f_globals[exercise.name] = fallback(exercise)
+
+
+def _still_the_reference(exercise: Exercise) -> str:
+    """Say what is to be done; the diagnosis has been read already."""
+    said = (
+        f"{exercise.name} is still the reference that was put in place of "
+        "your answer: run your own cell first."
+    )
+    if last := _last.get(exercise.id):
+        said += f"\nLast time: {last.message.splitlines()[0].strip()}"
+    return said
+
+
+def _say(message: str) -> None:
+    """Print a message on stderr, wrapped, each line at its own margin."""
+    for line in message.splitlines():
+        margin = "  " + line[: len(line) - len(line.lstrip())]
+        wrapped = textwrap.fill(
+            line.strip(),
+            78,
+            initial_indent=margin,
+            subsequent_indent=margin,
+            break_on_hyphens=False,
+        )
+        print(wrapped, file=sys.stderr)
+
+
+def _verdict(exercise: Exercise, answer: Any) -> Verdict:
+    """Judge an answer that has the right form."""
+    name = exercise.name
+    if answer is None:
+        message = f"{name} is not defined: run the cell above first. Did "
+        return Verdict(False, message + "it end with an error?")
+    if not callable(answer):
+        what = type(answer).__name__
+        return Verdict(False, f"{name} is a {what}, not a function")
+    if exercise.launch:
+        fits = is_kernel(answer)
+        form = "a kernel: write @triton.jit above its def"
+    else:
+        needs_class = inspect.isclass(exercise.reference)
+        fits = needs_class == inspect.isclass(answer)
+        form = "a class" if needs_class else "a function"
+    if not fits:
+        return Verdict(False, f"{name} needs to be {form}")
+    return judge(exercise, answer, oracle=_oracle(exercise.id))
+
+
+@functools.cache
+def _oracle(exercise_id: str) -> Oracle:
+    """Return what the next checks of an exercise will need again."""
+    with one_thread():
+        return Oracle(find(exercise_id), seed=0)
+
+
+def _store(exercise: Exercise, verdict: Verdict) -> None:
+    before = progress_store.load().get(exercise.id, {})
+    entry: dict[str, Any] = {"attempts": before.get("attempts", 0) + 1}
+    if verdict.passed:
+        now = time.strftime("%Y-%m-%d %H:%M")
+        entry["passed"] = before.get("passed") or now
+    else:
+        entry["last"] = verdict.mistake or verdict.message.splitlines()[0]
+    progress_store.update(exercise.id, **entry)
+
+
+def fallback(exercise: Exercise) -> Any:
+    """Return the reference, marked, so that it never passes as an answer."""
+
+    def refusing(function: Any) -> Any:
+        @functools.wraps(function)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            if checking.get() == exercise.id:
+                raise RuntimeError(
+                    f"this {exercise.name} is the reference, put there so "
+                    "that the chapter goes on: write your own"
+                )
+            return function(*args, **kwargs)
+
+        return call
+
+    marked: Any
+    reference = exercise.reference
+    if exercise.launch:
+        marked = Emulated(refusing(reference.function))
+    elif inspect.isclass(reference):
+        own = {"__init__": refusing(reference.__init__)}
+        own["__doc__"] = reference.__doc__
+        marked = type(exercise.name, (reference,), own)
+    else:
+        marked = refusing(reference)
+    marked.__attn_reference__ = exercise.id
+    return marked
+
+
+def _fallback_of(answer: Any) -> str | None:
+    """Return the exercise for which the reference took the answer's place."""
+    return getattr(answer, "__attn_reference__", None)
+
+
+def hint(exercise_id: str) -> None:
+    """Show the next hint; each call shows one more.
+
+    Args:
+        exercise_id: for instance ``"sdp-softmax"``.
+    """
+    find(exercise_id)
+    texts = sources.hints(exercise_id)
+    stored = progress_store.load().get(exercise_id, {}).get("hints", 0)
+    shown = min(max(_hints_shown.get(exercise_id, 0), stored) + 1, len(texts))
+    _hints_shown[exercise_id] = shown
+    progress_store.update(exercise_id, hints=shown)
+    for number, text in enumerate(texts[:shown], 1):
+        print(f"Hint {number} of {len(texts)}: {text}")
+    if shown == len(texts):
+        print(f'That was the last one: solution("{exercise_id}") is next.')
+
+
+def solution(exercise_id: str) -> None:
+    """Show the book's solution. Your own answer is not touched.
+
+    Args:
+        exercise_id: for instance ``"sdp-softmax"``.
+    """
+    find(exercise_id)
+    progress_store.update(exercise_id, solution_seen=True)
+    print(sources.solution(exercise_id))
+
+
+def reset(exercise_id: str) -> None:
+    """Start an exercise again: the stub comes back, your text is kept.
+
+    In Jupyter the stub appears in a new cell below; move it over your old
+    answer. Your old text is saved first, in a file that is named.
+
+    Args:
+        exercise_id: for instance ``"sdp-softmax"``.
+    """
+    from IPython.core.getipython import get_ipython
+
+    exercise = find(exercise_id)
+    namespace = sys._getframe(1).f_globals
+    if text := _text_of(exercise, namespace):
+        kept = progress_store.keep_answer(exercise_id, text)
+        print(f"Your answer is kept in {kept.relative_to(kept.parents[2])}.")
+    stub = sources.stub(exercise_id)
+    exec(compile(stub, f"<stub of {exercise_id}>", "exec"), namespace)
+    _last.pop(exercise_id, None)
+    _hints_shown.pop(exercise_id, None)
+    progress_store.update(exercise_id, passed=None, last=None, hints=0)
+    if shell := get_ipython():
+        shell.set_next_input(stub)
+    else:
+        print(stub)
+
+
+def _text_of(exercise: Exercise, namespace: dict[str, Any]) -> str:
+    """Return the learner's last text of a function or class."""
+    name = exercise.name
+    value = namespace.get(name)
+    if value is not None and _fallback_of(value) is None:
+        value = value.fn if is_kernel(value) else value
+        try:
+            return inspect.getsource(value)
+        except (OSError, TypeError):
+            pass
+    for cell in reversed(namespace.get("In", [])):
+        if f"def {name}(" in cell or f"class {name}(" in cell:
+            return cell
+    return ""

@@ -1,0 +1,99 @@
+"""The learner's copies of the chapters, in ``workspace/``.
+
+A copy is made once and left alone. When the book has a newer version of a
+chapter, a copy without any work is made again; one with work stays, and the
+newer version comes beside it, with the learner's answers in it.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import nbformat
+
+from attn.exercises.cells import exercise_id
+from attn.publishing import myst_to_markdown, notebooks
+
+_OPEN_TASK = "open-task"
+
+
+def fill(folder: Path) -> list[str]:
+    """Copy the chapters that are not there yet; leave the others as they are.
+
+    Args:
+        folder: the learner's own; made when it does not exist.
+
+    Returns:
+        A line for each notebook. It says when a copy is of an older version.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    return [f"{name}: {_place(x, folder / name)}" for name, x in _copies()]
+
+
+def _copies() -> Iterator[tuple[str, Any]]:
+    for path in notebooks.pristine():
+        made = myst_to_markdown.copy_of(notebooks.read(path), set_up=False)
+        yield path.name, _versioned(made)
+    yield "glossary.ipynb", _versioned(myst_to_markdown.glossary())
+
+
+def _versioned(copy: Any) -> Any:
+    """Note in a copy what it was made of, so that work in it is seen."""
+    copy = nbformat.from_dict(copy)
+    for cell in copy.cells:
+        if exercise_id(cell) or _OPEN_TASK in cell.metadata.get("tags", []):
+            cell.metadata["attn"] = {"stub": notebooks.digest(cell.source)}
+    copy.metadata["attn"] = {"version": _version(copy)}
+    return copy
+
+
+def _place(copy: Any, own: Path) -> str:
+    """Write a copy where none is, and say what was done."""
+    if not own.exists():
+        notebooks.write(copy, own)
+        return "copied"
+    try:
+        mine = notebooks.read(own)
+    except ValueError:
+        return (
+            "yours, left as it is (it does not open as a notebook: rename it "
+            "to get a new copy)"
+        )
+    had = mine.metadata.get("attn", {}).get("version")
+    if had == copy.metadata.attn.version:
+        return "yours, left as it is"
+    if had == _version(mine):
+        notebooks.write(copy, own)
+        return "a newer version, copied: you had not changed the old one"
+    newer = own.with_name(f"{own.stem}-newer.ipynb")
+    if not newer.exists():
+        notebooks.write(_with_answers(copy, mine), newer)
+    return (
+        "yours, left as it is. The book has a newer version of this chapter: "
+        f"{newer.name}, with your answers in it"
+    )
+
+
+def _with_answers(copy: Any, mine: Any) -> Any:
+    """Put a learner's answers in the place of the stubs."""
+    answers = {_task(x): x.source for x in mine.cells if _is_work(x)}
+    for cell in copy.cells:
+        cell.source = answers.get(_task(cell), cell.source)
+    return copy
+
+
+def _task(cell: Any) -> str:
+    """Name the task of a cell: an exercise, or the cell's own."""
+    return exercise_id(cell) or f"cell {cell.get('id')}"
+
+
+def _is_work(cell: Any) -> bool:
+    """Return whether a task's cell is no longer what was handed out."""
+    given = cell.metadata.get("attn", {}).get("stub")
+    source = cell.source.strip()
+    return bool(given and source) and notebooks.digest(source) != given
+
+
+def _version(notebook: Any) -> str:
+    """Hash the text, the tasks and the demos of a copy."""
+    return notebooks.digest("\n".join(x.source for x in notebook.cells))

@@ -1,0 +1,288 @@
+"""Carry an outcome out of the sandbox: JSON and raw elements, strictly parsed.
+
+The other side may send anything at all. ``decode`` accepts what ``encode``
+makes, of bounded size, and refuses all else with one error; nothing that
+arrives is executed, imported or unpickled.
+"""
+
+from __future__ import annotations
+
+import builtins
+import json
+import socket
+import struct
+import time
+from collections.abc import Mapping
+from functools import cache
+from numbers import Integral, Real
+from typing import Any
+
+import torch
+from safetensors.torch import load, save
+from torch import Tensor
+
+from attn.exercises.guard import OutOfBounds
+from attn.grading.checks.clock import OutOfTime
+from attn.grading.checks.forbidden import Forbidden
+from attn.grading.checks.parameters import WrongParameters
+from attn.grading.checks.result import Foreign
+from attn.grading.checks.run import Outcome
+from attn.grading.sandbox.policy import Reaches
+
+MOST_TEXT = 2 << 20  # bytes of JSON
+MOST_DATA = 64 << 20  # bytes of elements
+MOST_NAMED = 1 << 20  # bytes of the list of tensors
+_LONGEST = 20_000  # characters of one string
+_NODES = 20_000  # values in one outcome
+_DEEPEST = 12
+_HEAD = struct.Struct(">II")
+_UNPRINTABLE = {
+    code: "\ufffd"
+    for code in (*range(32), *range(127, 160), *range(0xD800, 0xE000))
+    if chr(code) not in "\n\t"
+}
+_DTYPES = {
+    *(torch.float64, torch.float32, torch.float16, torch.bfloat16),
+    *(torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8),
+    torch.bool,
+}
+
+
+class WireError(Exception):
+    """Raised for bytes that are no outcome."""
+
+
+def encode(outcome: Outcome) -> bytes:
+    """Return an outcome as bytes; what does not fit becomes ``Foreign``."""
+    tensors: dict[str, Tensor] = {}
+    body = {
+        "output": _packed(outcome.output, tensors),
+        "grads": _packed(outcome.grads, tensors),
+        "error": _packed_error(outcome.error, tensors),
+        "where": outcome.where[:500],
+        "shapes_seen": {k: list(x) for k, x in outcome.shapes_seen.items()},
+        "side_effect": outcome.side_effect[:1000],
+        "random_used": sorted(outcome.random_used),
+        "repeats": outcome.repeats,
+        "printed": outcome.printed[:_LONGEST],
+    }
+    text = json.dumps(body).encode()
+    data = save(tensors) if tensors else b""
+    return _HEAD.pack(len(text), len(data)) + text + data
+
+
+def decode(text: bytes, data: bytes) -> Outcome:
+    """Return the outcome that ``encode`` was given.
+
+    Raises:
+        WireError: it is anything else.
+    """
+    try:
+        body = json.loads(text)
+        # A safetensors file begins with the size of its list of tensors.
+        if int.from_bytes(data[:8], "little") > MOST_NAMED:
+            raise WireError("it has too many tensors")
+        tensors = load(data) if data else {}
+        if any(x.dtype not in _DTYPES for x in tensors.values()):
+            raise WireError("a tensor has a dtype that none is sent in")
+        outcome = _outcome(body, _Reader(tensors))
+        if tensors:
+            raise WireError("it has tensors that nothing names")
+        return outcome
+    except WireError:
+        raise
+    except Exception as error:  # of a parser's many kinds
+        raise WireError(f"{type(error).__name__}: {error}") from error
+
+
+def receive(channel: socket.socket, end: float) -> Outcome:
+    """Read one outcome from a channel, until a time on the monotonic clock.
+
+    Raises:
+        TimeoutError: it did not come in time.
+        EOFError: the other side has ended.
+        WireError: it is too large, or no outcome.
+    """
+    text_size, data_size = _HEAD.unpack(_read(channel, _HEAD.size, end))
+    if text_size > MOST_TEXT or data_size > MOST_DATA:
+        raise WireError(
+            f"it is {text_size + data_size:,} bytes long, which is too much"
+        )
+    text = _read(channel, text_size, end)
+    return decode(text, _read(channel, data_size, end))
+
+
+def _read(channel: socket.socket, size: int, end: float) -> bytes:
+    found = bytearray()
+    while len(found) < size:
+        channel.settimeout(max(end - time.monotonic(), 0.001))
+        part = channel.recv(min(size - len(found), 1 << 20))
+        if not part:
+            raise EOFError
+        found += part
+    return bytes(found)
+
+
+def _packed(x: Any, tensors: dict[str, Tensor]) -> Any:
+    """Return a value as JSON; its kind comes first where JSON has several."""
+    if x is None or isinstance(x, bool):
+        return x
+    if isinstance(x, Tensor):
+        if type(x) not in (Tensor, torch.nn.Parameter):
+            return ["foreign", f"a {type(x).__name__}"]
+        if x.dtype not in _DTYPES or x.device.type != "cpu":
+            return ["foreign", f"a tensor of {x.dtype} on {x.device}"]
+        name = str(len(tensors))
+        tensors[name] = x.detach().clone(memory_format=torch.contiguous_format)
+        return ["tensor", name]
+    if isinstance(x, Foreign):
+        return ["foreign", repr(x)[:500]]
+    if isinstance(x, str):
+        return ["str", x[:_LONGEST]]
+    if isinstance(x, Integral):
+        return ["int", str(int(x))] if abs(int(x)) < 10**300 else _foreign(x)
+    if isinstance(x, Real):
+        return ["float", float(x).hex()]
+    if isinstance(x, range):
+        return ["range", [str(x.start), str(x.stop), str(x.step)]]
+    if isinstance(x, tuple | list):
+        kind = "tuple" if isinstance(x, tuple) else "list"
+        return [kind, [_packed(y, tensors) for y in x]]
+    if isinstance(x, Mapping):
+        if all(isinstance(k, str) for k in x):
+            return ["dict", {k: _packed(y, tensors) for k, y in x.items()}]
+        return _foreign(x)
+    return _foreign(x)
+
+
+def _foreign(x: Any) -> list[str]:
+    return ["foreign", f"a {type(x).__name__}"]
+
+
+class _Reader:
+    """Rebuild values; count them, and see that each tensor is used once."""
+
+    def __init__(self, tensors: dict[str, Tensor]) -> None:
+        self._tensors, self._nodes = tensors, 0
+
+    def value(self, x: Any, depth: int = 0) -> Any:
+        self._nodes += 1
+        if self._nodes > _NODES or depth > _DEEPEST:
+            raise WireError("it is too large, or too deep")
+        if x is None or isinstance(x, bool):
+            return x
+        kind, content = x
+        if kind == "tensor":
+            return self._tensors.pop(_text(content))
+        if kind == "foreign":
+            return Foreign(_text(content))
+        if kind == "str":
+            return _text(content)
+        if kind == "int":
+            return int(_text(content)[:400])
+        if kind == "float":
+            return float.fromhex(_text(content))
+        if kind == "range":
+            return range(*(int(_text(y)[:30]) for y in content))
+        if kind in ("tuple", "list") and isinstance(content, list):
+            parts = [self.value(y, depth + 1) for y in content]
+            return tuple(parts) if kind == "tuple" else parts
+        if kind == "dict" and isinstance(content, dict):
+            return {
+                _text(k): self.value(y, depth + 1) for k, y in content.items()
+            }
+        raise WireError(f"there is no kind {kind!r}")
+
+
+def _outcome(body: Any, reader: _Reader) -> Outcome:
+    output, grads = reader.value(body["output"]), reader.value(body["grads"])
+    if not all(isinstance(x, Tensor) for x in grads.values()):
+        raise WireError("a gradient is no tensor")
+    shapes_seen = {
+        name: tuple(int(n) for n in sizes)
+        for name, sizes in body["shapes_seen"].items()
+    }
+    if not isinstance(body["repeats"], bool):
+        raise WireError("repeats is true or false")
+    return Outcome(
+        output=output,
+        grads=grads,
+        error=_error(body["error"], reader),
+        where=_text(body["where"]),
+        shapes_seen=shapes_seen,
+        side_effect=_text(body["side_effect"]),
+        random_used=frozenset(map(_text, body["random_used"])),
+        repeats=body["repeats"],
+        printed=_text(body["printed"]),
+    )
+
+
+def _packed_error(
+    error: BaseException | None, tensors: dict[str, Tensor]
+) -> Any:
+    if error is None:
+        return None
+    packed: dict[str, Any] = {
+        "type": type(error).__name__,
+        "text": str(error)[:4000],
+        "args": _texts(error),
+        "notes": [str(x)[:1000] for x in getattr(error, "__notes__", ())],
+    }
+    if isinstance(error, Forbidden):
+        packed["kind"] = error.kind
+    if isinstance(error, WrongParameters):
+        packed["extra"] = sorted(error.extra)
+        packed["missing"] = sorted(error.missing)
+    if isinstance(error, OutOfBounds):
+        packed["output"] = _packed(error.output, tensors)
+    return packed
+
+
+def _texts(error: BaseException) -> list[str]:
+    """Return the arguments of an error, or its text if they are no texts."""
+    if all(isinstance(x, str) for x in error.args):
+        return [x[:4000] for x in error.args[:4]]
+    return [str(error)[:4000]]
+
+
+def _error(body: Any, reader: _Reader) -> BaseException | None:
+    if body is None:
+        return None
+    name, text = _text(body["type"]), _text(body["text"])
+    error: BaseException
+    if name == "Forbidden":
+        error = Forbidden(text, _text(body["kind"]))
+    elif name == "Reaches":
+        error = Reaches(text)
+    elif name == "WrongParameters":
+        extra, missing = body["extra"], body["missing"]
+        error = WrongParameters(text, map(_text, extra), map(_text, missing))
+    elif name == "OutOfBounds":
+        error = OutOfBounds(text, reader.value(body["output"]), "")
+    elif name == "OutOfTime":
+        error = OutOfTime(text)
+    else:
+        arguments = [_text(x) for x in body["args"][:4]]
+        try:
+            error = _kind(name)(*arguments)
+        except TypeError:  # it needs others
+            error = RuntimeError(text)
+    for note in body["notes"]:
+        error.add_note(_text(note))
+    return error
+
+
+@cache
+def _kind(name: str) -> type[Exception]:
+    """Return Python's own exception of a name, or one made for it."""
+    found = getattr(builtins, name, None)
+    if isinstance(found, type) and issubclass(found, Exception):
+        return found
+    return type(name[:100], (Exception,), {})
+
+
+def _text(x: Any) -> str:
+    """Return a text that every report can hold, and no terminal obeys."""
+    if not isinstance(x, str) or len(x) > _LONGEST:
+        raise WireError("a text is none, or too long")
+    return x.translate(_UNPRINTABLE)

@@ -1,0 +1,113 @@
+"""Index the museum: what each exhibit states once, in a table of links.
+
+An exhibit is a heading with a label of its own, a cell that fails, and a
+paragraph that begins with **Source.**; its room is the heading above it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from attn.publishing.myst_to_markdown import blocks
+
+MARK = "<!-- exhibits -->"
+FACTS = {
+    "label": "a label above its heading, such as (bug-true-is-one)=",
+    "effect": "a cell tagged raises-exception, and its output: attn refresh",
+    "room": "a heading above it, such as ## Room 3: masks",
+    "source": "a paragraph that begins with **Source.**",
+    "library": "a **Source.** that links to a repository on GitHub",
+}
+SHOWN = ("effect", "room", "library", "source")
+
+_REPOSITORY = re.compile(r"\(https://github\.com/[\w.-]+/([\w.-]+)")
+#: Where an address is not the library's name.
+_NAMES = {
+    "Speech": "NeMo",
+    "pytorch-image-models": "timm",
+    "tutorials": "pytorch",
+}
+
+
+def with_index(notebook: Any) -> Any:
+    """Return a notebook with the table of its exhibits in the marked place."""
+    cells = [{**x, "source": "".join(x["source"])} for x in notebook["cells"]]
+    for cell in cells:
+        if cell["cell_type"] == "markdown" and MARK in cell["source"]:
+            cell["source"] = cell["source"].replace(MARK, _table(notebook))
+    return {**notebook, "cells": cells}
+
+
+def exhibits(notebook: Any) -> list[dict[str, str]]:
+    """Return the facts of each exhibit.
+
+    Raises:
+        ValueError: one lacks a fact.
+    """
+    found = list(_exhibits(notebook))
+    for exhibit in found:
+        for fact, needed in FACTS.items():
+            if not exhibit.get(fact):
+                raise ValueError(
+                    f"the exhibit {exhibit['title']!r} must have {needed}"
+                )
+    return found
+
+
+def _exhibits(notebook: Any) -> Iterator[dict[str, str]]:
+    exhibit: dict[str, str] = {}
+    room = label = ""
+    for cell in notebook["cells"]:
+        if cell["cell_type"] == "code":
+            if "raises-exception" in cell["metadata"].get("tags", []):
+                exhibit["effect"] = _effect(cell)
+            continue
+        for block in blocks.split("".join(cell["source"])):
+            match block:
+                case blocks.Label(name):
+                    label = label or name  # a second one is an old permalink
+                    continue
+                case blocks.Prose(text) if text.startswith(("## ", "### ")):
+                    if exhibit:
+                        yield exhibit
+                    level, _, title = text.partition(" ")
+                    exhibit = {}
+                    if level == "##":
+                        room = title.partition("Room ")[2]
+                    else:
+                        exhibit = {"title": title, "room": room}
+                        exhibit["label"] = label
+                case blocks.Prose(text) if text.startswith("**Source.** "):
+                    exhibit |= _source(text.removeprefix("**Source.** "))
+            label = ""
+    if exhibit:
+        yield exhibit
+
+
+def _effect(cell: Any) -> str:
+    """Return whether only the exhibit's own comparison notices the fault."""
+    names = [x["ename"] for x in cell["outputs"] if "ename" in x]
+    if not names:
+        return ""
+    return "silent" if names == ["AssertionError"] else "loud"
+
+
+def _source(text: str) -> dict[str, str]:
+    """Return whether the fault was published, and in which libraries."""
+    here = [x for x in ("Found here", "Invented here") if text.startswith(x)]
+    found = [_NAMES.get(x, x) for x in _REPOSITORY.findall(text)]
+    library = ", ".join(dict.fromkeys(found))
+    if here == ["Invented here"]:
+        library = "no library"
+    return {"source": (here or ["public"])[0].lower(), "library": library}
+
+
+def _table(notebook: Any) -> str:
+    lines = [f"| exhibit | {' | '.join(SHOWN)} |", "|---|---|---|---|---|"]
+    for exhibit in exhibits(notebook):
+        facts = " | ".join(exhibit[fact] for fact in SHOWN)
+        words = exhibit["title"].replace("`", "")  # a role holds no code
+        lines.append(f"| {{ref}}`{words} <{exhibit['label']}>` | {facts} |")
+    return "\n".join(lines)

@@ -1,0 +1,236 @@
+"""A pytest plugin that turns nbval's results into a score.
+
+``pytest --nbval notebooks/`` runs every cell. A check cell is replaced by the
+one of the pristine chapter with the same id. The plugin prints points per
+exercise and chapter, adds them to JUnit's properties, and writes JSON with
+``--score-json FILE``.
+
+A learner's code runs in the same kernel as the check, so this score is
+information for the learner, and not proof for a teacher.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import textwrap
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterable
+
+_POLL = 1.0  # seconds between two looks at a silent kernel
+_ANSI = re.compile(r"\x1b\[[0-9;]*m")
+_scores: dict[str, dict[str, dict[str, Any]]] = {}  # notebook, exercise
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.getgroup("attn").addoption(
+        "--score-json",
+        metavar="FILE",
+        help="write the points of the book's exercises to this file",
+    )
+
+
+def _is_on(config: pytest.Config) -> bool:
+    options = ("nbval", "nbval_lax")
+    return any(getattr(config.option, name, False) for name in options)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_configure(config: pytest.Config) -> None:
+    if not _is_on(config):
+        return
+    _scores.clear()
+    os.environ["ATTN_NO_PROGRESS"] = "1"
+    if not config.option.nbval_kernel_name:
+        config.option.nbval_current_env = True  # this environment's kernel
+    _watch_the_kernel()
+
+
+def pytest_collection_modifyitems(
+    config: pytest.Config, items: list[pytest.Item]
+) -> None:
+    """Give each check cell its pristine source and output."""
+    if not _is_on(config):
+        return
+    for parent in {i.parent for i in items if hasattr(i, "cell")}:
+        _prepare([i for i in items if i.parent is parent])
+
+
+def _prepare(items: list[Any]) -> None:
+    from attn.exercises.cells import checked_id, exercise_id
+
+    checked = [checked_id(i.cell) for i in items]
+    key = _chapter_of(checked + [exercise_id(i.cell) for i in items])
+    if key is None:
+        return
+    items[0].user_properties.append(("chapter", key))
+    pristine = _checks(key)
+    for item, name in zip(items, checked, strict=True):
+        if name not in pristine:
+            continue
+        cell = pristine[name]
+        item.attn_check = name
+        item.cell.update(source=cell.source, outputs=cell.outputs)
+        item.cell.execution_count = 1  # nbval compares only cells that ran
+        item.options.update(check=True, skip=False, check_exception=False)
+        item.user_properties += [
+            ("exercise", name),
+            ("max_points", cell.metadata["nbgrader"]["points"]),
+        ]
+
+
+def _checks(key: str) -> dict[str, Any]:
+    """Return the check cells of a pristine chapter, by exercise."""
+    from attn.exercises import sources
+    from attn.exercises.cells import checked_id
+    from attn.publishing import notebooks
+
+    cells = notebooks.read(sources.notebook_path(key)).cells
+    return {name: cell for cell in cells if (name := checked_id(cell))}
+
+
+def _chapter_of(ids: list[str | None]) -> str | None:
+    """Return the key of the chapter of most ids in a notebook."""
+    from attn.exercises import CHAPTERS
+
+    keys = [name.partition("-")[0] for name in ids if name]
+    best = max(CHAPTERS, key=keys.count)  # the first of several
+    return best if best in keys else None
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo
+) -> Generator[None, Any, Any]:
+    """Add a check's result to its report.
+
+    The report may go to another process (xdist), and to JUnit.
+    """
+    report = yield
+    if not hasattr(item, "attn_check"):
+        return report
+    if call.when == "call" or (call.when == "setup" and report.failed):
+        # After a time-out nbval expects failures: a check that passes then
+        # is reported as xpassed, and has not passed.
+        passed = report.passed and not hasattr(report, "wasxfail")
+        points = dict(item.user_properties)["max_points"] if passed else 0
+        message = "" if passed else _message(item, call)
+        item.user_properties += [("points", points), ("message", message)]
+        report.user_properties = list(item.user_properties)
+    return report
+
+
+def _message(item: Any, call: pytest.CallInfo) -> str:
+    """Return what the check printed, or the error that stopped it."""
+    outputs = item.test_outputs or []
+    text = "".join(o.get("text", "") for o in outputs).strip()
+    text = text or str(call.excinfo.value if call.excinfo else "")
+    return _ANSI.sub("", text)[:2000]
+
+
+def pytest_runtest_logreport(report: Any) -> None:
+    """Collect the points, in the process that prints them."""
+    about = dict(report.user_properties)
+    path = report.nodeid.partition("::")[0]
+    if "chapter" in about and path not in _scores:
+        _scores[path] = _no_points(path, about["chapter"])
+    if report.when == "teardown" or "points" not in about:
+        return
+    entry = _scores[path][about["exercise"]]
+    if entry["status"] != "failed":  # a repeated check must pass each time
+        passed = about["points"] == about["max_points"]
+        entry["status"] = "passed" if passed else "failed"
+        entry |= {name: about[name] for name in ("points", "message")}
+
+
+def _no_points(path: str, key: str) -> dict[str, dict[str, Any]]:
+    """Return the entries of a notebook before any check has run."""
+    from attn.exercises import CHAPTERS
+
+    return {
+        name: {
+            "exercise": name,
+            "chapter": CHAPTERS[key],
+            "notebook": path,
+            "points": 0,
+            "max_points": cell.metadata["nbgrader"]["points"],
+            "status": "missing",
+            "message": "its check cell is not in this notebook",
+        }
+        for name, cell in _checks(key).items()
+    }
+
+
+def pytest_terminal_summary(
+    terminalreporter: Any, config: pytest.Config
+) -> None:
+    if not _scores:
+        return
+    write = terminalreporter.write_line
+    terminalreporter.section("points")
+    for notebook, entries in _scores.items():
+        write("{}  {}/{}".format(notebook, *_total(entries.values())))
+        for x in entries.values():
+            sign = {"passed": "✓", "failed": "✗"}.get(x["status"], "·")
+            points = f"{x['points']:>3}/{x['max_points']}"
+            line = f"  {sign} {x['exercise']:<24}{points}  {_in_short(x)}"
+            write(line.rstrip())
+    scores = [x for entries in _scores.values() for x in entries.values()]
+    got, most = _total(scores)
+    write(f"total  {got}/{most} points")
+    if path := config.getoption("--score-json"):
+        report = {"points": got, "max_points": most, "exercises": scores}
+        text = json.dumps(report, indent=1, ensure_ascii=False)
+        Path(path).write_text(text + "\n", encoding="utf-8")
+
+
+def _total(entries: Iterable[dict[str, Any]]) -> tuple[int, int]:
+    points = [(x["points"], x["max_points"]) for x in entries]
+    got, most = map(sum, zip(*points, strict=True))
+    return got, most
+
+
+def _in_short(score: dict[str, Any]) -> str:
+    """Return the first line of a diagnosis."""
+    lines = [x.strip() for x in score["message"].splitlines()]
+    lines = [x for x in lines if x and x[0] not in "✗✓"]
+    return textwrap.shorten(lines[0], 60, placeholder=" …") if lines else ""
+
+
+def _watch_the_kernel() -> None:
+    """Notice a dead kernel within a second.
+
+    nbval waits for it until the cell's time-out, 2000 s by default.
+    """
+    from queue import Empty
+
+    from nbval.kernel import RunningKernel
+
+    def await_reply(
+        self: Any, msg_id: str, timeout: float | None = None
+    ) -> None:
+        end = time.monotonic() + (timeout or float("inf"))
+        while True:
+            left = end - time.monotonic()
+            try:
+                wait = max(min(_POLL, left), 0.01)
+                message = self.get_message("shell", timeout=wait)
+            except Empty:
+                if not self.is_alive():
+                    raise RuntimeError(
+                        "the kernel died while it ran this cell"
+                    ) from None
+                if time.monotonic() >= end:
+                    raise
+                continue
+            if message["parent_header"].get("msg_id") == msg_id:
+                return
+
+    RunningKernel.await_reply = await_reply

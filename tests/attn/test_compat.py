@@ -1,0 +1,191 @@
+"""Private parts of PyTorch and Triton are those that were read."""
+
+import dataclasses
+import re
+from pathlib import Path
+
+import pytest
+import torch
+from torch.overrides import TorchFunctionMode
+
+pytest.importorskip("triton")
+
+import triton  # noqa: E402
+import triton.language as tl  # noqa: E402
+
+from attn import compat  # noqa: E402
+from attn.compat import language_kept_patched  # noqa: E402
+from attn.profiling import LiveMemory  # noqa: E402
+
+if torch.cuda.is_available():
+    pytest.skip("kernels are compiled here", allow_module_level=True)
+
+from triton.runtime import interpreter  # noqa: E402
+
+
+@pytest.fixture(autouse=True)
+def quick_interpreter():
+    """Let each test here open the context by itself."""
+
+
+@triton.jit
+def doubled(x):
+    return x + x
+
+
+@triton.jit
+def double(X, OUT, BLOCK: tl.constexpr):
+    lane = tl.arange(0, BLOCK)
+    tl.store(OUT + lane, doubled(tl.load(X + lane)))
+
+
+def launch():
+    x, out = torch.arange(4.0), torch.zeros(4)
+    double[(1,)](x, out, BLOCK=4)
+    return out.tolist()
+
+
+@pytest.fixture
+def searches(monkeypatch):
+    """The searches through triton.language, one entry each."""
+    seen, patch = [], interpreter._patch_lang
+
+    def counted(fn):
+        seen.append(fn.__name__)
+        return patch(fn)
+
+    monkeypatch.setattr(interpreter, "_patch_lang", counted)
+    return seen
+
+
+def test_many_launches_need_one_search_and_give_the_same(searches):
+    assert launch() == [0.0, 2.0, 4.0, 6.0]
+    alone = len(searches)
+    assert alone >= 2  # the kernel, and its device function
+    with language_kept_patched():
+        for _ in range(3):
+            assert launch() == [0.0, 2.0, 4.0, 6.0]
+    assert len(searches) == alone + 1
+
+
+def test_the_language_is_left_as_it_was(searches):
+    patch, load, loop = interpreter._patch_lang, tl.load, tl.range
+    with pytest.raises(KeyError), language_kept_patched():
+        launch()
+        assert tl.load is not load
+        with language_kept_patched():
+            launch()
+        launch()
+        raise KeyError
+    assert len(searches) == 1
+    assert interpreter._patch_lang is patch
+    assert tl.load is load and tl.range is loop
+    assert launch() == [0.0, 2.0, 4.0, 6.0]
+
+
+def test_overflow_is_not_computed_and_the_options_are_put_back(monkeypatch):
+    builder = interpreter.interpreter_builder
+    before = builder.options
+    assert before.sanitize_overflow and not before.debug
+    with language_kept_patched():
+        assert not builder.options.sanitize_overflow
+        assert launch() == [0.0, 2.0, 4.0, 6.0]
+    assert builder.options is before
+    debugging = dataclasses.replace(before, debug=True)
+    monkeypatch.setattr(builder, "options", debugging)
+    with language_kept_patched():
+        assert builder.options is debugging
+
+
+@pytest.mark.parametrize("missing", ["_patch_lang", "tl"])
+def test_another_interpreter_is_left_alone(monkeypatch, missing):
+    monkeypatch.delattr(interpreter, missing)
+    before = dict(vars(interpreter))
+    with language_kept_patched():
+        assert vars(interpreter) == before
+
+
+def test_a_patch_that_cannot_be_kept_is_made_each_time(monkeypatch):
+    made = []
+    monkeypatch.setattr(interpreter, "_patch_lang", made.append)
+    with language_kept_patched():
+        for _ in range(2):
+            interpreter._patch_lang(double.fn)
+    assert made == [double.fn] * 2
+
+
+def test_a_known_mistake_is_not_rewritten_and_a_learners_kernel_is():
+    from attn.exercises.spec import find
+
+    rewrite = interpreter.FunctionRewriter.rewrite_ast
+    kernel = find("fwd-copy_tile_kernel").mistakes[0].answer
+    with language_kept_patched():
+        assert kernel.rewriter.rewrite_ast() is kernel.fn
+        assert double.rewriter.rewrite_ast() is not double.fn
+    assert interpreter.FunctionRewriter.rewrite_ast is rewrite
+    assert kernel.rewriter.rewrite_ast() is not kernel.fn
+
+
+INSTALLED = [(m, n) for m in compat.PRIVATE for n in compat.PRIVATE[m]]
+
+
+@pytest.mark.parametrize(
+    ("module", "name"), INSTALLED, ids=lambda x: x.rpartition(".")[2]
+)
+def test_a_private_name_has_the_source_that_was_read(module, name):
+    assert compat.digest(module, name) == compat.PRIVATE[module][name], (
+        f"{module}.{name} has changed since {compat.READ_IN}: read it, and "
+        "what attn.compat does with it"
+    )
+
+
+def test_another_source_and_a_missing_name_are_noticed(monkeypatch):
+    place = "triton.runtime.interpreter", "_patch_lang"
+    monkeypatch.setattr(interpreter, "_patch_lang", lambda fn: None)
+    assert compat.digest(*place) != compat.PRIVATE[place[0]][place[1]]
+    monkeypatch.delattr(interpreter, "_patch_lang")
+    with pytest.raises(AttributeError):
+        compat.digest(*place)
+
+
+@pytest.mark.parametrize("package", compat.READ_IN)
+def test_the_version_that_was_read_is_the_one_installed_here(package):
+    pins = (Path(__file__).parents[2] / "constraints.txt").read_text("utf-8")
+    assert re.search(
+        rf"^{package}=={re.escape(compat.READ_IN[package])}\b", pins, re.M
+    )
+
+
+def test_private_names_are_used_in_compat_alone():
+    # What PyTorch documents, or keeps for others, has an underscore, too.
+    open_to_all = "dynamo|pytree|ops|local_scalar|python_dispatch import Torch"
+    private = re.compile(
+        rf"\b(?:torch|triton)(?:\.\w+)*\._(?!{open_to_all})[a-z]\w*"
+        r"|from (?:torch|triton)[\w.]* import .*\b_[a-z]|interpreter_builder"
+    )
+    root = Path(compat.__file__).parent
+    wrong = [
+        f"{path.relative_to(root)}: {found[0]}"
+        for path in root.rglob("*.py")
+        if path.name != "compat.py"
+        for line in path.read_text("utf-8").splitlines()
+        for found in private.finditer(line.partition("#")[0])
+    ]
+    assert not wrong
+
+
+def test_empty_memory_is_nan_only_in_its_context():
+    before = torch.are_deterministic_algorithms_enabled()
+    with compat.empty_memory_is_nan():
+        assert torch.empty(64).isnan().all()
+    assert torch.are_deterministic_algorithms_enabled() == before
+
+
+def test_the_innermost_mode_is_the_last_entered():
+    class Mode(TorchFunctionMode):
+        pass
+
+    with LiveMemory() as outer, Mode() as function_mode:
+        assert compat.innermost_modes() == (function_mode, outer)
+        with LiveMemory() as inner:
+            assert compat.innermost_modes() == (function_mode, inner)

@@ -1,0 +1,82 @@
+"""One examiner for all attacks, and what they could damage."""
+
+import subprocess
+import time
+from collections import defaultdict
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+import pytest
+
+from attn.grading.classroom.examiner import Examiner
+from attn.grading.sandbox.limits import Limits
+
+SECRET = "the-teachers-password"
+SLEEPS = "86417"  # seconds that an attack's processes would sleep
+
+
+@dataclass
+class Prey:
+    """A folder and a process of this user, which no answer may reach."""
+
+    folder: Path
+    process: subprocess.Popen
+
+    def aimed(self, text: str) -> str:
+        """Return an attack with its target filled in."""
+        number = str(self.process.pid)
+        text = text.replace("VICTIM_PID", number)
+        return text.replace("VICTIM", str(self.folder))
+
+    def damage(self) -> list[str]:
+        """Return in words what has happened to them, and what is left."""
+        kept = {x.name: x.read_text() for x in self.folder.iterdir()}
+        found = [] if kept == {"kept.txt": "kept"} else [f"files: {kept}"]
+        if self.process.poll() is not None:
+            found.append("a process was killed")
+        found += [str(x) for x in Path("/tmp").glob("attn-fill-*")]
+        for process in psutil.process_iter(["cmdline"]):
+            if SLEEPS in (process.info["cmdline"] or ()):
+                found.append(f"process {process.pid} is left")
+        return found
+
+
+@pytest.fixture(scope="module")
+def prey(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("victim")
+    (folder / "kept.txt").write_text("kept")
+    with subprocess.Popen(["sleep", "3600"]) as process:
+        yield Prey(folder, process)
+        process.kill()
+
+
+@pytest.fixture(scope="module")
+def examiner():
+    """An examiner whose process has a secret in its environment."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ATTN_TEST_SECRET", SECRET)
+        with Examiner(20260, timeout=60, limits=Limits(memory=2 << 30)) as one:
+            yield one
+
+
+def examined(examiner, key, cells):
+    """Return the marks of a submission by exercise, one point for each."""
+    points = defaultdict(lambda: 1.0)
+    return {x.exercise: x for x in examiner.examine(key, cells, points)}
+
+
+def left_running(before):
+    """Return the processes below this one that were not there before.
+
+    Those that are ending have ten seconds for it.
+    """
+    end = time.monotonic() + 10
+    while (new := running() - before) and time.monotonic() < end:
+        time.sleep(0.02)
+    return new
+
+
+def running():
+    """Return the processes below this one, by id."""
+    return {x.pid for x in psutil.Process().children(recursive=True)}

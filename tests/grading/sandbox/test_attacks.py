@@ -1,0 +1,125 @@
+"""No attack earns a point, reaches the machine, or harms another answer.
+
+The attacks are in ``attacks/``, as learners would paste them.
+"""
+
+import pytest
+
+from attn.exercises import sources
+from attn.grading.classroom.examiner import Examiner
+from attn.grading.sandbox.limits import Limits
+from tests.grading.sandbox.conftest import (
+    SECRET,
+    examined,
+    left_running,
+    running,
+)
+from tests.grading.sandbox.pasted import Attack, attacks
+
+ALL = attacks()
+QUICK = [x for x in ALL if not x.waits]
+#: Of each family every sixth in the plain run, whatever its place.
+FEW = [
+    x
+    for family in dict.fromkeys(x.family for x in QUICK)
+    for x in [x for x in QUICK if x.family == family][::6]
+]
+WAITS = [x for x in ALL if x.waits]
+RIGHT = sources.solution("why-causal_average")
+#: Texts that a parser may not survive, and no editor would write.
+ODD = {
+    "a null": RIGHT + "\0",
+    "half a character": f'x = "\ud800"\n{RIGHT}',
+    "ten thousand minus signs": f"x = {'-' * 10_000}1\n{RIGHT}",
+    "a thousand brackets": f"x = {'[' * 1000}{']' * 1000}\n{RIGHT}",
+    "a sum of ten thousand": f"x = {'+'.join('1' * 10_000)}\n{RIGHT}",
+    "ten thousand attributes": f"x = torch{'.float' * 10_000}\n{RIGHT}",
+    "a thousand blocks": "".join(
+        " " * n + "if 1:\n" for n in range(100)
+    ) + " " * 100 + "x = 1\n" + RIGHT,
+    "ten million letters": f"x = '{'a' * 10_000_000}'",
+    "another encoding": "# coding: utf-7\n+AG8AcA-en('x')\n",
+    "a form feed and carriage returns": "\f\rx = (\r\n",
+}  # fmt: skip
+
+
+def harm(examiner, prey, attack: Attack) -> list[str]:
+    """Let an attack in, with a right answer beside it; say what it did."""
+    examiner._sandbox(attack.key)  # opens, and stays open
+    before = running()
+    cells = {k: prey.aimed(x) for k, x in attack.cells().items()}
+    marks = examined(examiner, attack.key, cells)
+    mark, other = marks[attack.target], marks[attack.other]
+    found = prey.damage()
+    if mark.points or mark.passed:
+        found.append("it earns the points")
+    if not other.passed:
+        found.append(f"the other answer is {other.status}: {other.message}")
+    if not mark.message.strip():
+        found.append("the mark says nothing")
+    if SECRET in mark.message:
+        found.append("it tells the environment")
+    if not _is_plain(mark.message):
+        found.append("its message is no plain text")
+    if new := left_running(before):
+        found.append(f"processes are left: {new}")
+    return found
+
+
+def _is_plain(text: str) -> bool:
+    """Return whether every report can hold a text: UTF-8, nothing to obey."""
+    return not any(
+        "\ud800" <= x <= "\udfff" or (x < " " and x not in "\n\t")
+        for x in text
+    )
+
+
+@pytest.mark.parametrize("attack", FEW, ids=str)
+def test_an_attack_earns_nothing_and_harms_nothing(examiner, prey, attack):
+    assert not harm(examiner, prey, attack)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("attack", [x for x in QUICK if x not in FEW], ids=str)
+def test_every_attack_earns_nothing(examiner, prey, attack):
+    assert not harm(examiner, prey, attack)
+
+
+@pytest.mark.parametrize("text", ODD.values(), ids=ODD)
+def test_a_text_that_no_editor_writes_is_marked_like_any_other(
+    examiner, prey, text
+):
+    odd = Attack("texts", "why-causal_average", "an odd text", text)
+    assert not harm(examiner, prey, odd)
+
+
+@pytest.mark.parametrize(
+    "attack",
+    [
+        pytest.param(
+            x,
+            marks=() if "swallows" in x.tries else pytest.mark.exhaustive,
+        )
+        for x in WAITS
+    ],
+    ids=str,
+)
+def test_what_never_ends_is_stopped_and_the_other_answer_counts(prey, attack):
+    with Examiner(7, timeout=3.0, limits=Limits(memory=1 << 30)) as hasty:
+        assert not harm(hasty, prey, attack)
+
+
+def test_the_next_submission_is_marked_as_if_nothing_had_been(examiner):
+    cells = {"why-causal_average": RIGHT}
+    first = examined(examiner, "why", cells)
+    attacked = {"why-causal_average": "import os\nos._exit(0)"}
+    examined(examiner, "why", attacked)
+    assert examined(examiner, "why", cells) == first
+    assert first["why-causal_average"].passed
+
+
+def test_there_are_enough_attacks_of_every_kind():
+    kinds = {x.family for x in ALL}
+    assert len(ALL) > 200 and len(FEW) >= 40 and len(WAITS) > 15
+    assert len({str(x) for x in ALL}) == len(ALL)
+    assert len(kinds) == 11

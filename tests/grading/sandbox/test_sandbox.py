@@ -1,0 +1,243 @@
+"""What the sandbox keeps from an answer, also where no rule holds it back.
+
+The probes run as the book's own text, which is neither looked at nor watched,
+and are given modules that an answer is not: they show what the isolation does
+alone.
+"""
+
+import builtins
+import importlib
+import os
+import signal
+import socket
+import sys
+import textwrap
+import time
+
+import psutil
+import pytest
+
+from attn.exercises.case import Case
+from attn.grading.checks.clock import OutOfTime
+from attn.grading.sandbox import files, isolation
+from attn.grading.sandbox.limits import Limits
+from attn.grading.sandbox.sandbox import Died, Sandbox
+from attn.grading.sandbox.worker import Task
+
+pytestmark = pytest.mark.skipif(
+    sys.platform != "linux", reason="jails are Linux's"
+)
+GIVEN = {
+    x.__name__: x for x in (builtins, importlib, os, signal, socket, sys, time)
+}
+WAYS = ["bubblewrap", "namespaces", "limits"]
+
+
+@pytest.fixture(scope="module", params=WAYS)
+def sandbox(request):
+    if request.param != "limits" and not isolation._works(request.param):
+        pytest.skip(f"{request.param}: not on this machine")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ATTN_ISOLATION", request.param)
+        patch.setenv("ATTN_SECRET", "a token")
+        isolation.kind.cache_clear()
+        opened = Sandbox()
+    isolation.kind.cache_clear()
+    opened.way = request.param
+    yield opened
+    opened.close()
+
+
+def run_probe(sandbox, code, *, limits=None, timeout=30.0):
+    """Run a probe; return the session, and what it assigned to ``found``."""
+    inside = sandbox.start_session(limits or Limits(), timeout)
+    code = f"found = None\n{textwrap.dedent(code)}"
+    answer = "def probe():\n    return found"
+    task = Task("probe", "function", GIVEN, [("probe", code, False)], answer)
+    outcome = inside.define(task)
+    if outcome.error is None:
+        outcome = inside.run(None, Case(""))
+    return inside, outcome
+
+
+def found(sandbox, code, **options):
+    inside, outcome = run_probe(sandbox, code, **options)
+    inside.close()
+    assert outcome.error is None, outcome.error
+    return outcome.output
+
+
+def tried(*lines):
+    """A probe that tells, for each statement, how it ended."""
+    code = ["found = []"]
+    for line in lines:
+        code += ["try:", f"    {line}", "    found.append('done')"]
+        code += ["except Exception as error:"]
+        code += ["    found.append(type(error).__name__)"]
+    return "\n".join(code)
+
+
+def needs(sandbox, *ways):
+    if sandbox.way not in ways:
+        pytest.skip(f"{sandbox.way} does not promise it")
+
+
+def test_an_answer_runs(sandbox):
+    assert found(sandbox, "found = 6 * 7") == 42
+
+
+def test_the_books_answers_are_not_there(sandbox):
+    """Not imported, not importable, and where possible not in a file."""
+    names = ("attn.functional", "attn.exercises.spec", "solutions")
+    imports = [f"importlib.import_module({name!r})" for name in names]
+    modules = "found = sorted(sys.modules)"
+    assert set(found(sandbox, tried(*imports))) == {"ModuleNotFoundError"}
+    loaded = found(sandbox, modules)
+    assert not [x for x in loaded if x.startswith(("attn.fun", "solutions"))]
+    assert "attn.grading.diagnosis.judge" not in loaded
+    if sandbox.way != "limits":
+        for folder in files.answers():
+            lists = f"found = os.path.exists({str(folder)!r}) and os.listdir("
+            assert not found(sandbox, f"{lists}{str(folder)!r})"), folder
+
+
+def test_there_is_no_network(sandbox):
+    needs(sandbox, "bubblewrap", "namespaces")
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        at = server.getsockname()
+        assert socket.create_connection(at)
+        connect = f"socket.create_connection({at!r}, 2)"
+        assert found(sandbox, tried(connect)) != ["done"]
+
+
+def test_no_other_process_can_be_looked_into(sandbox):
+    needs(sandbox, "bubblewrap", "namespaces")
+    looks = """
+        found, own = [], os.readlink('/proc/self')
+        for x in os.listdir('/proc'):
+            try:
+                if x.isdigit() and x != own:
+                    found.append(builtins.open(f'/proc/{x}/mem', 'rb'))
+            except OSError:
+                pass
+        found = len(found)
+    """
+    assert found(sandbox, looks) == 0
+    pids = "found = [int(x) for x in os.listdir('/proc') if x.isdigit()]"
+    assert os.getpid() not in found(sandbox, pids)
+
+
+def test_nothing_can_be_written(sandbox, tmp_path):
+    needs(sandbox, "bubblewrap", "namespaces")
+    places = ["/tmp/x", "/dev/shm/x", "/x", str(tmp_path / "x"), __file__]
+    opens = [f"builtins.open({x!r}, 'a')" for x in places]
+    assert "done" not in found(sandbox, tried(*opens))
+    assert not (tmp_path / "x").exists()
+
+
+def test_the_environment_holds_no_secret(sandbox):
+    names = found(sandbox, "found = ' '.join(os.environ)")
+    assert "ATTN_SECRET" not in names
+    needs(sandbox, "bubblewrap", "namespaces")
+    everywhere = """
+        found = 0
+        for x in os.listdir('/proc'):
+            try:
+                found += b'ATTN_SECRET' in builtins.open(
+                    f'/proc/{x}/environ', 'rb'
+                ).read()
+            except OSError:
+                pass
+    """
+    assert found(sandbox, everywhere) == 0
+
+
+def descendants(sandbox):
+    return psutil.Process(sandbox._process.pid).children(recursive=True)
+
+
+def test_all_that_it_started_ends_with_it(sandbox):
+    before = {x.pid for x in descendants(sandbox)}
+    inside, outcome = run_probe(
+        sandbox,
+        """
+        for _ in range(3):
+            if os.fork() == 0:
+                os.setsid()
+                if os.fork() == 0:
+                    time.sleep(600)
+                time.sleep(600)
+        """,
+    )
+    assert outcome.error is None
+    assert len(descendants(sandbox)) > len(before) + 3
+    inside.close()
+    for _ in range(100):  # its guard ends last
+        left = {x.pid for x in descendants(sandbox)} - before
+        if not left:
+            break
+        time.sleep(0.05)
+    assert not left
+
+
+def test_memory_has_an_end(sandbox):
+    limits = Limits(memory=512 << 20)
+    assert found(sandbox, tried("bytearray(1 << 30)"), limits=limits) == [
+        "MemoryError"
+    ]
+
+
+def test_a_file_has_a_largest_size(sandbox):
+    code = """
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        found = os.write(os.memfd_create("x"), bytes(1 << 20))
+    """
+    assert found(sandbox, code, limits=Limits(file_size=4096)) == 4096
+
+
+def test_a_process_that_ends_is_told_from_one_that_is_slow(sandbox):
+    inside, outcome = run_probe(sandbox, "os._exit(3)")
+    assert isinstance(outcome.error, Died) and "status 3" in str(outcome.error)
+    inside, outcome = run_probe(
+        sandbox, "os.kill(os.getpid(), 11)\nos.abort()"
+    )
+    assert isinstance(outcome.error, Died)
+    inside, outcome = run_probe(sandbox, "time.sleep(60)", timeout=0.5)
+    assert type(outcome.error) is OutOfTime
+    assert inside.run(None, Case("")).error is outcome.error
+    inside.close()
+
+
+def test_one_answer_leaves_nothing_for_the_next(sandbox):
+    leaves = """
+        import torch
+        torch.kept = builtins.kept = 1
+        os.environ['KEPT'] = '1'
+        found = 0
+    """
+    looks = """
+        import torch
+        found = hasattr(torch, 'kept') + hasattr(builtins, 'kept')
+        found += 'KEPT' in os.environ
+    """
+    assert found(sandbox, leaves) == 0
+    assert found(sandbox, looks) == 0
+
+
+def test_the_sandbox_holds_the_files_that_it_names_and_no_others(sandbox):
+    folder = sandbox._folder.name
+    inside = {
+        os.path.relpath(os.path.join(path, name), os.path.join(folder, "attn"))
+        for path, _, names in os.walk(folder)
+        for name in names
+        if "__pycache__" not in path
+    }
+    assert inside == {*files.FILES, "__init__.py"}
+
+
+def test_a_wrong_name_of_a_jail_is_an_error(monkeypatch):
+    monkeypatch.setenv("ATTN_ISOLATION", "chroot")
+    isolation.kind.cache_clear()
+    with pytest.raises(ValueError, match="ATTN_ISOLATION must be one of"):
+        isolation.kind()
+    isolation.kind.cache_clear()

@@ -1,0 +1,224 @@
+"""An outcome or one error comes out of the sandbox, whatever arrives."""
+
+import json
+import random
+import socket
+import struct
+import time
+
+import pytest
+import torch
+
+from attn.exercises.guard import OutOfBounds
+from attn.grading.checks.clock import OutOfTime
+from attn.grading.checks.forbidden import Forbidden
+from attn.grading.checks.parameters import WrongParameters
+from attn.grading.checks.result import Foreign
+from attn.grading.checks.run import Outcome
+from attn.grading.sandbox import wire
+from attn.grading.sandbox.policy import Reaches
+
+HEAD = struct.Struct(">II")
+
+
+def parts(outcome):
+    packet = wire.encode(outcome)
+    text, data = HEAD.unpack(packet[:8])
+    assert len(packet) == 8 + text + data
+    return packet[8 : 8 + text], packet[8 + text :]
+
+
+def carried(outcome):
+    return wire.decode(*parts(outcome))
+
+
+TENSORS = {
+    "matrix": torch.randn(3, 4),
+    "view": torch.randn(3, 4).T,  # strides are not carried, elements are
+    "half": torch.randn(5)[::2].to(torch.bfloat16),
+    "bool": torch.tensor(True),
+    "int": torch.arange(6).view(2, 3),
+    "empty": torch.empty(0, 3),
+    "not finite": torch.tensor([float("nan"), float("inf")]),
+}
+
+
+@pytest.mark.parametrize("x", TENSORS.values(), ids=TENSORS)
+def test_a_tensor_arrives_with_its_dtype_shape_and_elements(x):
+    got = carried(Outcome(output=x)).output
+    assert got.dtype == x.dtype and got.shape == x.shape
+    torch.testing.assert_close(got, x, rtol=0, atol=0, equal_nan=True)
+
+
+@pytest.mark.parametrize(
+    "x",
+    [
+        None,
+        True,
+        3,
+        -(10**40),
+        0.1,
+        float("inf"),
+        "text ✓",
+        (1, [2.5, None], {"a": (True,)}),
+        range(2, 9, 3),
+    ],
+    ids=repr,
+)
+def test_a_plain_value_arrives_as_it_was(x):
+    got = carried(Outcome(output=x)).output
+    assert got == x and type(got) is type(x)
+
+
+OTHERS = {
+    "object": object(),
+    "complex": 1j,
+    "int keys": {1: 2},
+    "set": {3},
+    "bytes": b"bytes",
+    "complex tensor": torch.ones(2, dtype=torch.cfloat),
+}
+
+
+@pytest.mark.parametrize("x", OTHERS.values(), ids=OTHERS)
+def test_any_other_object_arrives_as_its_name(x):
+    assert isinstance(carried(Outcome(output=x)).output, Foreign)
+
+
+def test_what_else_was_observed_arrives():
+    before = Outcome(
+        output=(torch.ones(2), torch.zeros(1)),
+        grads={"args.0": torch.ones(2)},
+        where="return x",
+        shapes_seen={"x": (2, 3)},
+        side_effect="it changes x in place",
+        random_used=frozenset({"NumPy's"}),
+        repeats=True,
+        printed="here",
+    )
+    after = carried(before)
+    for name in (
+        "where",
+        "shapes_seen",
+        "side_effect",
+        "random_used",
+        "repeats",
+        "printed",
+    ):
+        assert getattr(after, name) == getattr(before, name)
+    assert after.grads["args.0"].equal(torch.ones(2))
+
+
+def noted(error):
+    error.add_note("a lesson")
+    return error
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ValueError("no"),
+        KeyError("a key"),
+        noted(RuntimeError("size mismatch")),
+        ZeroDivisionError(),
+        OutOfTime("late"),
+        Forbidden("softmax", "read_as_number"),
+        Reaches("it opens a file"),
+        WrongParameters("are q", {"q"}, {"k"}),
+        OutOfBounds("it reads Q[9]", (torch.ones(1), torch.zeros(1)), ""),
+        UnicodeDecodeError("utf-8", b"x", 0, 1, "odd"),
+        SystemExit(3),
+    ],
+    ids=repr,
+)
+def test_an_error_arrives_with_its_type_and_words(error):
+    got = carried(Outcome(error=error)).error
+    assert isinstance(got, BaseException)
+    assert str(got) == str(error)
+    assert getattr(got, "__notes__", []) == getattr(error, "__notes__", [])
+    for name in ("kind", "extra", "missing"):
+        assert getattr(got, name, None) == getattr(error, name, None)
+    if type(error).__init__ is not UnicodeDecodeError.__init__:
+        assert type(got).__name__ == type(error).__name__
+
+
+def test_an_error_that_python_does_not_have_keeps_its_name():
+    class Mine(Exception):
+        pass
+
+    got = carried(Outcome(error=Mine("odd"))).error
+    assert type(got).__name__ == "Mine" and isinstance(got, Exception)
+
+
+BODY = json.loads(parts(Outcome(output=torch.ones(2)))[0])
+ODD = [
+    b"",
+    b"null",
+    b"[]",
+    b"{",
+    b"[" * 100_000,
+    b'{"output": 1}',
+    b"1" * 5000,
+    b"\xff\xfe",
+    json.dumps(BODY | {"output": ["tensor", "9"]}).encode(),
+    json.dumps(BODY | {"output": ["class", "os.system"]}).encode(),
+    json.dumps(BODY | {"output": ["tuple", "abc"]}).encode(),
+    json.dumps(BODY | {"output": ["float", "nonsense"]}).encode(),
+    json.dumps(BODY | {"output": ["str", "x" * 100_000]}).encode(),
+    json.dumps(BODY | {"output": ["list", [None] * 50_000]}).encode(),
+    json.dumps(BODY | {"grads": ["dict", {"args.0": ["int", "1"]}]}).encode(),
+    json.dumps(BODY | {"repeats": "yes"}).encode(),
+    json.dumps(BODY | {"shapes_seen": {"x": ["a"]}}).encode(),
+    json.dumps(BODY | {"error": {"type": 3}}).encode(),
+    json.dumps(BODY | {"printed": 3}).encode(),
+]
+
+
+@pytest.mark.parametrize("text", ODD, ids=lambda x: repr(x[:60]))
+def test_anything_else_is_one_error(text):
+    with pytest.raises(wire.WireError):
+        wire.decode(text, parts(Outcome(output=torch.ones(2)))[1])
+
+
+def test_a_tensor_is_used_once():
+    twice = BODY | {"output": ["list", [["tensor", "0"]] * 2]}
+    data = parts(Outcome(output=torch.ones(2)))[1]
+    with pytest.raises(wire.WireError):
+        wire.decode(json.dumps(twice).encode(), data)
+
+
+def test_changed_bytes_are_an_outcome_or_one_error():
+    rng = random.Random(0)
+    outcome = Outcome(output=(torch.randn(3), 2), grads={"a": torch.ones(1)})
+    text, data = parts(outcome)
+    for _ in range(400):
+        broken = [bytearray(text), bytearray(data)]
+        part = rng.choice(broken)
+        for _ in range(rng.choice([1, 3, 30])):
+            part[rng.randrange(len(part))] = rng.randrange(256)
+        cut = rng.random() < 0.2
+        broken[1] = broken[1][: rng.randrange(len(data))] if cut else broken[1]
+        try:
+            got = wire.decode(*map(bytes, broken))
+        except wire.WireError:
+            continue
+        assert isinstance(got, Outcome)
+
+
+def test_what_is_too_large_is_refused_before_it_is_read():
+    here, there = socket.socketpair()
+    with here, there:
+        there.sendall(HEAD.pack(2**31, 2**31))
+        with pytest.raises(wire.WireError, match="too much"):
+            wire.receive(here, time.monotonic() + 5)
+
+
+def test_silence_and_an_end_are_told_apart():
+    here, there = socket.socketpair()
+    with here:
+        with pytest.raises(TimeoutError):
+            wire.receive(here, time.monotonic() + 0.05)
+        there.sendall(b"\0\0")
+        there.close()
+        with pytest.raises(EOFError):
+            wire.receive(here, time.monotonic() + 5)
