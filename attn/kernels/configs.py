@@ -1,9 +1,10 @@
 """Configure a launch: tile sizes, compile-time constants, options.
 
-Tile sizes, warps and stages are a table that can be read, not autotuned. Each row is the largest found to
-spill next to nothing, by ``compile_report()``; only a GPU can show which of
-those that fit is the fastest. Rows for ``ANY`` use at most the 99 KB of
-shared memory that the smallest GPUs since sm_80 have.
+Tile sizes, warps and stages are a table that can be read, without autotuning.
+Each row is the largest found to spill next to nothing, by
+``compile_report()``; only a GPU can show which of those that fit is the
+fastest. Rows for ``ANY`` use at most the 99 KB of shared memory that the
+smallest GPUs since sm_80 have.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from tests.attn.cases import ROUNDINGS, distance
 
 pytest.importorskip("triton")
 
-from attn.kernels import configs, forward, fused_attention  # noqa: E402
+from attn.kernels import configs, fused_attention  # noqa: E402
 from attn.kernels.attention import unsupported_reasons  # noqa: E402
 from attn.kernels.configs import Config  # noqa: E402
 
