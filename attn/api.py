@@ -108,7 +108,7 @@ def attention(
     }
     inputs = validate(query, key, value, **options)
     _, implementation = registry.select(inputs, impl, return_lse, extra)
-    return implementation.run(inputs, options, return_lse, **extra)
+    return implementation.run(inputs, options, return_lse, extra)
 
 
 # --- the built-in backends, in the order in which auto considers them --------

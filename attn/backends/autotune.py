@@ -92,7 +92,7 @@ def _once(
     return_lse: bool,
 ) -> None:
     with torch.random.fork_rng(enabled=inputs.dropout_p > 0):
-        out = implementation.run(inputs, options, return_lse)
+        out = implementation.run(inputs, options, return_lse, {})
     if inputs.requires_grad:
         out = out[0] if return_lse else out
         tensors = (inputs.query, inputs.key, inputs.value)

@@ -56,8 +56,8 @@ class Implementation:
         self,
         inputs: AttentionInputs,
         options: dict[str, Any],
-        return_lse: bool = False,
-        **extra: Any,
+        return_lse: bool,
+        extra: dict[str, Any],
     ) -> Any:
         """Compute a call.
 
@@ -65,7 +65,7 @@ class Implementation:
         are keywords outside the contract.
         """
         if return_lse:
-            extra["return_lse"] = True
+            extra = {**extra, "return_lse": True}
         if self.takes_inputs:
             return self.function(inputs, **extra)
         tensors = (inputs.query, inputs.key, inputs.value)
@@ -112,8 +112,8 @@ class Registry(Mapping[str, Implementation]):
         return name in self._own or name in self._parent
 
     def __getitem__(self, name: str) -> Implementation:
-        if name in self._own:
-            return self._own[name]
+        if (own := self._own.get(name)) is not None:
+            return own
         if name in self._parent:
             return self._parent[name]
         raise UnknownName(

@@ -116,13 +116,13 @@ class AttentionInputs:
 
     def tuning_key(self, return_lse: bool = False) -> tuple[Hashable, ...]:
         """Return what all calls share that take equally long."""
-        given, start = self.attn_mask, self.q_offset
+        mask, start = self.attn_mask, self.q_offset
         return (
             self.query.device,
             self.query.dtype,
             *(tuple(x.shape) for x in (self.query, self.key, self.value)),
             self.key.stride(-1) == 1,
-            None if given is None else (given.dtype, tuple(given.shape)),
+            None if mask is None else (mask.dtype, tuple(mask.shape)),
             str(self.mask),
             start if isinstance(start, int) else "by row",
             bool(self.dropout_p),

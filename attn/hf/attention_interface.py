@@ -183,7 +183,7 @@ def _extra_keywords(
         [
             k
             for k in extra
-            if k in _CONTRACT or not any(one.declares(k) for one in able)
+            if k in _CONTRACT or not any(x.declares(k) for x in able)
         ],
     )
     return extra

@@ -8,7 +8,7 @@ block of queries, and walks over the keys.
 With the weights ``p``, the output's gradient ``do`` and
 ``delta = sum(out * do)`` of each row, ``dp = do @ v.T``,
 ``ds = p * (dp - delta)``, ``dq = ds @ k * scale``, ``dk = ds.T @ q * scale``
-and ``dv = p.T @ do``.
+and ``dv = p.T @ do``. ``gradients`` launches both kernels for autograd.
 
 Source: Dao et al. 2022, algorithm 4; Dao 2023, section 3.1.
 """

@@ -9,6 +9,10 @@ There are two variants (``configs.VARIANTS``): tiles are loaded by tensor
 descriptors, and a program of a persistent grid computes one block after the
 other, where otherwise its loop has one turn.
 
+``forward`` is the kernel as an operator of PyTorch, which works with autograd
+and ``torch.compile``; ``launch_forward`` sets its grid. Both take validated
+tensors of four axes, from ``attn.kernels.attention``.
+
 Source: Dao et al. 2022 and 2023; Milakov and Gimelshein 2018.
 """
 

@@ -272,13 +272,13 @@ def _compile(
         int(re.search(rf"{what}:(\d+)", used)[1])  # type: ignore[index]
         for what in ("REG", "STACK")
     )
-    found = [op for op in MATRIX_INSTRUCTIONS if re.search(rf"\b{op}\b", code)]
+    used_ops = (x for x in MATRIX_INSTRUCTIONS if re.search(rf"\b{x}\b", code))
     blocks = [constants[n] for n in ("BLOCK_L", "BLOCK_S") if n in constants]
     return CompiledKernel(
         label, arch, dtype, constants.get("D", 0),
         "x".join(map(str, blocks)) or "-", num_warps, num_stages,
         registers, spilled, compiled.metadata.shared,
-        found[0] if found else "none",
+        next(used_ops, "none"),
     )  # fmt: skip
 
 

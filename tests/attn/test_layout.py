@@ -195,7 +195,7 @@ def test_from_attention_to_the_kernel_are_eight_files_at_most():
 def test_a_wrong_import_is_found(line):
     modules = {"attn.masks.mask", "attn.grading", "attn.grading.checks.run"}
     arrows = imported(ast.parse(line), "attn.masks.mask", False, modules)
-    assert arrows and upward({"attn.masks.mask": found})
+    assert arrows and upward({"attn.masks.mask": arrows})
     assert upward({"attn.masks.mask": {"attn"}}), "the package as a whole"
 
 
