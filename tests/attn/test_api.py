@@ -207,6 +207,15 @@ def test_every_implementation_gives_the_same_where_it_can():
     assert {"pack_gqa", "sdpa", "tiled", "grouped", "reference"} <= {*ran}
 
 
+def test_a_compiled_call_may_have_another_number_of_heads():
+    """A graph then has no fixed sizes, and PyTorch's flag must be a bool."""
+    compiled = torch.compile(api.attention, backend="eager", fullgraph=True)
+    for heads in (2, 4, 3):
+        q, k, v = torch.randn(3, 1, heads, 8, 16).half()
+        want = api.attention(q, k, v, impl="sdpa")
+        assert torch.equal(compiled(q, k, v), want)
+
+
 @pytest.fixture
 def kept():
     before = set(api.registry)
