@@ -7,18 +7,30 @@ backends included. ``autotune`` measures on the machine at hand.
 
 from __future__ import annotations
 
+import functools
+import math
 from typing import Any
 
+import torch
 from torch import Tensor
 
-import attn.backends.builtin  # noqa: F401 registers the built-in backends
+from attn.backends import (
+    cpu_gqa,
+    cpu_half,
+    cpu_window,
+    flex,
+    sdpa,
+    triton,
+    triton_split_kv,
+)
 from attn.backends.autotune import autotune
 from attn.backends.explain import Explanation, explain
-from attn.backends.forms import run
-from attn.backends.registry import Registry, registry
-from attn.backends.selection import choose
-from attn.functional.inputs import AttentionOptions, validate
+from attn.backends.registry import TRACING, Registry, registry
+from attn.functional.attention import grouped, reference
+from attn.functional.inputs import AttentionInputs, AttentionOptions, validate
+from attn.functional.tiled import tiled
 from attn.functional.validation import Window
+from attn.kernels.attention import fused, unsupported_reasons
 from attn.masks import Mask
 
 __all__ = [
@@ -30,15 +42,12 @@ __all__ = [
     "explain",
     "implementations",
     "register",
-    "register_mask",
     "registry",
     "use_impl",
 ]
 
 register = registry.register
 """``Registry.register``, for the default registry."""
-register_mask = registry.register_mask
-"""``Registry.register_mask``, for the default registry."""
 use_impl = registry.use_impl
 """``Registry.use_impl``, for the default registry."""
 
@@ -98,7 +107,97 @@ def attention(
         "q_offset": q_offset,
     }
     inputs = validate(query, key, value, **options)
-    _, chosen = choose(registry, inputs, impl, return_lse, extra)
-    function, form = chosen.function, chosen.mask
-    assert form is not None
-    return run(function, form, inputs, options, return_lse, extra)
+    _, implementation = registry.select(inputs, impl, return_lse, extra)
+    return implementation.run(inputs, options, return_lse, extra)
+
+
+# --- the built-in backends, in the order in which auto considers them --------
+
+# The order is measured by ``tests/attn/test_cpu_speed.py`` and ``attn.bench``.
+# Where speed depends on the call, ``deprioritized`` says so.
+
+MANY_SCORES = 2**28  # a GiB in float32
+
+
+def _no_dropout(inputs: AttentionInputs) -> list[str]:
+    p = inputs.dropout_p
+    return [f"dropout_p is {p}: it has no dropout"] if p else []
+
+
+def _few_scores(inputs: AttentionInputs) -> str | None:
+    if torch.compiler.is_compiling():
+        return TRACING
+    count = math.prod(inputs.scores_shape)
+    if count < MANY_SCORES:
+        return f"the {count:,} scores fit into memory: one product is faster"
+    return None
+
+
+_register = functools.partial(registry.register, mask="inputs")
+_register(
+    "cpu_window",
+    unsupported_reasons=cpu_window.unsupported_reasons,
+    deprioritized=cpu_window.deprioritized,
+    supports_lse=False,
+)(cpu_window.run)
+_register(
+    "cpu_half",
+    unsupported_reasons=cpu_half.unsupported_reasons,
+    deprioritized=cpu_half.deprioritized,
+    supports_lse=False,
+)(cpu_half.run)
+_register(
+    "pack_gqa",
+    unsupported_reasons=cpu_gqa.unsupported_reasons,
+    deprioritized=cpu_gqa.deprioritized,
+    supports_lse=False,
+)(cpu_gqa.run)
+_register(
+    "flex",
+    unsupported_reasons=flex.unsupported_reasons,
+    deprioritized=flex.deprioritized,
+    supports_lse=flex.supports_lse,
+)(flex.run)
+_register(
+    "sdpa",
+    unsupported_reasons=sdpa.unsupported_reasons,
+    supports_lse=False,
+)(sdpa.run)
+_register(
+    "triton_split_kv",
+    unsupported_reasons=triton_split_kv.unsupported_reasons,
+    deprioritized=triton.unmeasured,
+    tunable=triton.tunable,
+)(triton_split_kv.run)
+_register(
+    "triton",
+    unsupported_reasons=unsupported_reasons,
+    deprioritized=triton.interpreted,
+    tunable=triton.tunable,
+)(fused)
+_register(
+    "triton_tma",
+    unsupported_reasons=triton.without_descriptors,
+    deprioritized=triton.unmeasured,
+    tunable=triton.tunable,
+)(triton.tma)
+_register(
+    "triton_persistent",
+    unsupported_reasons=triton.without_descriptors,
+    deprioritized=triton.unmeasured,
+    tunable=triton.tunable,
+)(triton.persistent)
+_register(
+    "tiled",
+    unsupported_reasons=_no_dropout,
+    deprioritized=_few_scores,
+)(tiled)
+_register(
+    "grouped",
+    tunable=lambda inputs: _few_scores(inputs) is not None,
+)(grouped)
+_register(
+    "reference",
+    deprioritized=lambda inputs: "it is written to be read; see grouped",
+    tunable=False,
+)(reference)

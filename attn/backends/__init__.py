@@ -1,7 +1,8 @@
 """Ways to compute one contract: torch's, and where they are faster, ours.
 
-``registry`` holds them under names, ``selection`` chooses one for a call,
-``explain`` says why, ``autotune`` measures; the others are one backend each.
+``registry`` holds them under names and selects one for a call, ``explain``
+says why, ``autotune`` measures, ``mask_formats`` converts masks; the others
+are one backend each. ``attn.api`` registers them.
 """
 
 from attn.backends.explain import Explanation

@@ -12,9 +12,7 @@ import torch
 from torch import Tensor
 
 from attn.backends.explain import Explanation, explain
-from attn.backends.forms import run
 from attn.backends.registry import Implementation, Registry, registry
-from attn.backends.selection import choose
 from attn.functional.inputs import AttentionInputs, AttentionOptions, validate
 from attn.profiling import benchmark_interleaved
 
@@ -49,11 +47,11 @@ def autotune(
     inputs = validate(query, key, value, **options)
     tuning_key = inputs.tuning_key(return_lse)
     registry.seconds.pop(tuning_key, None)
-    current, _ = choose(registry, inputs, return_lse=return_lse)
+    current, _ = registry.select(inputs, return_lse=return_lse)
     able = {
-        name: functools.partial(_once, one, inputs, {**options}, return_lse)
-        for name, one in registry.complete()
-        if one.tunable(inputs) and not one.reasons(inputs, return_lse)
+        name: functools.partial(_once, x, inputs, {**options}, return_lse)
+        for name, x in registry.items()
+        if x.tunable(inputs) and not x.reasons(inputs, return_lse)
     }
     seconds: dict[str, float] = {}
     measure = functools.partial(
@@ -88,16 +86,15 @@ def _with_progress(names: list[str]) -> Iterable[str]:
 
 
 def _once(
-    one: Implementation,
+    implementation: Implementation,
     inputs: AttentionInputs,
     options: dict[str, Any],
     return_lse: bool,
 ) -> None:
-    assert one.mask is not None
     with torch.random.fork_rng(enabled=inputs.dropout_p > 0):
-        out = run(one.function, one.mask, inputs, options, return_lse, {})
+        out = implementation.run(inputs, options, return_lse, {})
     if inputs.requires_grad:
         out = out[0] if return_lse else out
-        given = (inputs.query, inputs.key, inputs.value)
-        leaves = [x for x in given if x.requires_grad]
+        tensors = (inputs.query, inputs.key, inputs.value)
+        leaves = [x for x in tensors if x.requires_grad]
         torch.autograd.grad(out, leaves, torch.ones_like(out))

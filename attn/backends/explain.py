@@ -10,8 +10,6 @@ from torch import Tensor
 
 from attn.backends.registry import Registry, registry
 from attn.backends.sdpa_backends import TorchExplanation, explain_torch, table
-from attn.backends.selection import choose
-from attn.backends.selection import deprioritized as why_deprioritized
 from attn.functional.inputs import AttentionOptions, validate
 
 __all__ = ["Explanation", "explain"]
@@ -70,15 +68,27 @@ def explain(
         reasons = {name: [reason] for name in registry}
         return Explanation(reasons, {}, "none", of_torch)
     inputs = validate(query, key, value, **options)
-    selected, _ = choose(registry, inputs, return_lse=return_lse)
+    selected, _ = registry.select(inputs, return_lse=return_lse)
+    seconds = registry.measured(inputs, return_lse)
     reasons, deprioritized = {}, {}
-    for name in registry:
-        try:
-            reasons[name] = registry[name].reasons(inputs, return_lse)
-        except LookupError as half_a_pair:
-            reasons[name] = [str(half_a_pair)]
+    for name, implementation in registry.items():
+        reasons[name] = implementation.reasons(inputs, return_lse)
         if reasons[name]:
             continue
-        if why := why_deprioritized(registry, name, inputs, return_lse):
+        if name in seconds:
+            why = _slower(name, seconds)
+        else:
+            why = implementation.deprioritized(inputs)
+        if why is not None:
             deprioritized[name] = why
     return Explanation(reasons, deprioritized, selected, of_torch)
+
+
+def _slower(name: str, seconds: dict[str, float]) -> str | None:
+    """Return why ``autotune`` selected the first, and not this one."""
+    best = next(iter(seconds))
+    if name == best:
+        return None
+    own, least = seconds[name], seconds[best]
+    reason = f"{1e3 * own:.3g} ms here; {best} {1e3 * least:.3g} ms"
+    return reason if own > least else f"{reason}: too close to change"

@@ -15,8 +15,7 @@ import torch
 from torch import Tensor
 
 from attn import compat
-from attn.backends.block_masks import block_mask
-from attn.backends.forms import unsupported_in_form
+from attn.backends.mask_formats import MaskSpec, convert, unsupported
 from attn.backends.registry import TRACING
 from attn.functional.inputs import AttentionInputs
 
@@ -27,7 +26,9 @@ def unsupported_reasons(inputs: AttentionInputs) -> list[str]:
     """Return what FlexAttention does not support, or not here."""
     if torch.compiler.is_compiling():
         return [TRACING]
-    reasons = unsupported_in_form("block", lambda keyword: True, inputs)
+    reasons = unsupported(inputs.attn_mask, "block")
+    if not isinstance(inputs.q_offset, int):
+        reasons.append("q_offset is a tensor: pass one int for all rows")
     device, dtype = inputs.query.device.type, inputs.query.dtype
     if missing := _no_compiler(device):
         reasons.append(missing)
@@ -68,9 +69,11 @@ def run(
     and before the mask; ``attn.positions.alibi_score`` makes one. Positions
     count from the first query and the first key.
     """
-    given = map(inputs.to_4d, (inputs.query, inputs.key, inputs.value))
+    tensors = [
+        inputs.to_4d(x) for x in (inputs.query, inputs.key, inputs.value)
+    ]
     # FlexAttention needs stride 1 along the features.
-    tensors = (x if x.stride(-1) == 1 else x.contiguous() for x in given)
+    tensors = [x if x.stride(-1) == 1 else x.contiguous() for x in tensors]
     options: dict[str, Any] = {
         "block_mask": block_mask(inputs),
         "score_mod": _scored(inputs.softcap, score_mod),
@@ -90,6 +93,22 @@ def run(
         out = (out * share).to(out.dtype)
     out = inputs.from_4d(out)
     return (out, inputs.from_4d(lse)) if return_lse else out
+
+
+def block_mask(inputs: AttentionInputs) -> Any:
+    """Return ``inputs.mask`` as a ``BlockMask``; None without one."""
+    if inputs.mask is None:
+        return None
+    assert isinstance(inputs.q_offset, int)
+    sizes = {
+        "q_len": inputs.q_len,
+        "kv_len": inputs.kv_len,
+        "batch": inputs.batch_shape.numel(),
+        "heads": inputs.num_heads,
+        "device": inputs.query.device,
+    }
+    spec = MaskSpec(inputs.mask, inputs.q_offset, sizes)
+    return convert(spec, "block", inputs.query.dtype)
 
 
 def supports_lse(inputs: AttentionInputs) -> bool:

@@ -1,24 +1,27 @@
-"""Backends under names: a function, and the form in which it takes masks.
+"""Backends under names, and the selection of one for a call.
 
-Selection considers the names in their order. The built-in backends are
-registered in ``attn.backends.builtin``.
+``auto`` considers the names in their order. The built-in backends are
+registered in ``attn.api``.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
-from attn.backends.forms import FORMS, MaskForm, unsupported_in_form
+import torch
+
+from attn.backends.mask_formats import with_booleans
 from attn.functional.inputs import AttentionInputs
 
 __all__ = ["Implementation", "Registry", "registry"]
 
 #: Why size-based selection is off under torch.compile.
 TRACING = "a graph is being traced: it must not depend on a length"
+MASKS = ("contract", "inputs", "bool")
 
 Attention = Callable[..., Any]
 Reasons = Callable[[AttentionInputs], list[str]]
@@ -31,7 +34,7 @@ class Implementation:
     """One way to compute attention; ``Registry.register`` has the fields."""
 
     function: Attention
-    mask: str | MaskForm | None
+    takes_inputs: bool  # or the arguments of the contract
     unsupported_reasons: Reasons
     deprioritized: Reason
     supports_lse: Condition
@@ -45,11 +48,28 @@ class Implementation:
     def reasons(self, inputs: AttentionInputs, return_lse: bool) -> list[str]:
         """Return why it cannot compute a call; empty when it can."""
         reasons = [*self.unsupported_reasons(inputs)]
-        if self.mask is not None:
-            reasons += unsupported_in_form(self.mask, self.declares, inputs)
         if return_lse and not self.supports_lse(inputs):
             reasons.append("return_lse is given: it computes no lse")
         return reasons
+
+    def run(
+        self,
+        inputs: AttentionInputs,
+        options: dict[str, Any],
+        return_lse: bool,
+        extra: dict[str, Any],
+    ) -> Any:
+        """Compute a call.
+
+        ``options`` are the contract's optional arguments, as given; ``extra``
+        are keywords outside the contract.
+        """
+        if return_lse:
+            extra = {**extra, "return_lse": True}
+        if self.takes_inputs:
+            return self.function(inputs, **extra)
+        tensors = (inputs.query, inputs.key, inputs.value)
+        return self.function(*tensors, **options, **extra)
 
 
 class UnknownName(ValueError, KeyError):
@@ -59,17 +79,6 @@ class UnknownName(ValueError, KeyError):
         return str(self.args[0])  # a KeyError would put it in quotes
 
 
-class HalfAPair(LookupError):
-    """Raised for an attention function without its masks, or the reverse."""
-
-    def __init__(self, name: str, missing: str, decorator: str) -> None:
-        super().__init__(
-            f"{name!r} must have an attention function and a mask function, "
-            "because masks would be dropped without it; got no "
-            f"{missing} function: write @{decorator} above one"
-        )
-
-
 class Registry(Mapping[str, Implementation]):
     """Implementations by name, looked up like a dictionary.
 
@@ -77,13 +86,12 @@ class Registry(Mapping[str, Implementation]):
         parent: holds the names that this one does not; registering here
             does not change it.
 
-    Source: transformers ``AttentionInterface``, ``AttentionMaskInterface``.
+    Source: transformers ``AttentionInterface``.
     """
 
     def __init__(self, parent: Registry | None = None) -> None:
         self._own: dict[str, Implementation] = {}
-        self._masks: dict[str, MaskForm] = {}
-        self._parent = parent
+        self._parent = {} if parent is None else parent
         #: What ``impl="auto"`` means.
         self.default = "auto"
         #: By tuning key, what ``autotune`` measured; the selected one first.
@@ -94,121 +102,85 @@ class Registry(Mapping[str, Implementation]):
         return self
 
     def __iter__(self) -> Iterator[str]:
-        return iter(dict.fromkeys([*self._own, *(self._parent or ())]))
+        yield from self._own
+        yield from (name for name in self._parent if name not in self._own)
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
 
     def __contains__(self, name: object) -> bool:
-        return any(name == known for known in self)
+        return name in self._own or name in self._parent
 
     def __getitem__(self, name: str) -> Implementation:
-        one = self._own.get(name)
-        if one is None and name in self._masks:
-            raise HalfAPair(
-                name, "attention", f'register("{name}", mask=None)'
-            )
-        if one is None and self._parent and name in self._parent:
+        if (own := self._own.get(name)) is not None:
+            return own
+        if name in self._parent:
             return self._parent[name]
-        if one is None:
-            raise UnknownName(
-                f"impl must be 'auto' or one of {list(self)}; got {name!r}"
-            )
-        if one.mask is None:
-            raise HalfAPair(name, "mask", f'register_mask("{name}")')
-        return one
+        raise UnknownName(
+            f"impl must be 'auto' or one of {list(self)}; got {name!r}"
+        )
 
     def register(
         self,
         name: str,
         *,
-        mask: str | MaskForm | None = "contract",
+        mask: str = "contract",
         unsupported_reasons: Reasons = lambda inputs: [],
         deprioritized: Reason = lambda inputs: None,
         supports_lse: bool | Condition = True,
         tunable: bool | Condition = True,
-        before: str | None = None,
     ) -> Callable[[Attention], Attention]:
         """Register an implementation, as a decorator.
 
         Args:
             name: the value of ``attention(impl=...)`` that selects it.
-            mask: the form of its masks. ``"contract"``: the function takes
-                the arguments of ``attn.scaled_dot_product_attention``, as
-                given; ``"inputs"``: one ``AttentionInputs``. In all other
-                forms it takes ``(query, key, value, mask, scale=…)`` and, if
-                it declares them, ``dropout_p``, ``softcap``, ``sinks`` and
-                ``enable_gqa``, passed unless they have their defaults. The
-                mask combines every mask of the call: ``"bool"`` and
-                ``"additive"`` are one tensor, ``"block"`` is a
-                ``BlockMask``, and a function makes its own from the
-                ``AttentionInputs``, whose ``mask`` then includes every mask
-                of the call (``lambda call: call.allowed()`` is ``"bool"``).
-                None: ``register_mask`` gives that function.
+            mask: how it takes masks. ``"contract"``: the function takes the
+                arguments of ``attn.scaled_dot_product_attention``, as given;
+                ``"inputs"``: one ``AttentionInputs``; ``"bool"``: ``(query,
+                key, value, mask, scale=…)`` and, if it declares them,
+                ``dropout_p``, ``softcap``, ``sinks`` and ``enable_gqa``,
+                passed unless they have their defaults. That mask is one
+                tensor of booleans for all masks of the call, or None.
             unsupported_reasons: returns why it cannot compute a call, in
                 sentences; empty when it can, which is the default.
             deprioritized: returns why a call is faster elsewhere, cheaply;
                 None when this one is preferred. Only ``impl="auto"`` uses it.
             supports_lse: whether it takes ``return_lse``.
             tunable: whether ``autotune`` tries it.
-            before: the implementation that auto considers after it; the last
-                place by default.
 
         Returns:
             The decorator, which returns the function unchanged.
 
         Raises:
-            ValueError: the name is in use, or ``mask`` or ``before`` unknown.
+            ValueError: the name is in use, or ``mask`` unknown.
         """
         if name in self._own or name == "auto":
             raise ValueError(f"name must be new; {name!r} is in use")
-        if isinstance(mask, str) and mask not in FORMS:
-            raise ValueError(f"mask must be one of {FORMS}; got {mask!r}")
-        if before is not None and before not in self._own:
-            raise ValueError(
-                f"before must be one of {list(self._own)}; got {before!r}"
-            )
-        form = self._masks.get(name) if mask is None else mask
+        if mask not in MASKS:
+            raise ValueError(f"mask must be one of {MASKS}; got {mask!r}")
 
         def add(function: Attention) -> Attention:
-            names = list(self._own)
-            later = names[names.index(before) :] if before else []
+            declared = declared_keywords(function)
+            run, reasons = function, unsupported_reasons
+            if mask == "bool":
+                run, reasons = with_booleans(function, declared, reasons)
             self._own[name] = Implementation(
-                function,
-                form,
-                unsupported_reasons,
+                run,
+                mask != "contract",
+                reasons,
                 deprioritized,
                 _constant(supports_lse),
                 _constant(tunable),
-                declared_keywords(function),
+                declared,
             )
-            for after in later:
-                self._own[after] = self._own.pop(after)
             self.seconds.clear()
             return function
-
-        return add
-
-    def register_mask(self, name: str) -> Callable[[MaskForm], MaskForm]:
-        """Register the function that makes an implementation's masks.
-
-        Returned is the decorator, for a function of ``AttentionInputs``; the
-        implementation of that name may be registered later.
-        """
-
-        def add(form: MaskForm) -> MaskForm:
-            self._masks[name] = form
-            if one := self._own.get(name):
-                self._own[name] = replace(one, mask=form)
-            self.seconds.clear()
-            return form
 
         return add
 
     def remove(self, name: str) -> None:
         """Remove a name that was registered here."""
         self._own.pop(name, None)
-        self._masks.pop(name, None)
         self.seconds.clear()
 
     @contextmanager
@@ -229,14 +201,60 @@ class Registry(Mapping[str, Implementation]):
         finally:
             self.default = before
 
-    def complete(self) -> Iterator[tuple[str, Implementation]]:
-        """Yield, in order, every name whose pair has both halves."""
-        for name, one in self._own.items():
-            if one.mask is not None:
-                yield name, one
-        for name, one in self._parent.complete() if self._parent else ():
-            if name not in self._own and name not in self._masks:
-                yield name, one
+    def select(
+        self,
+        inputs: AttentionInputs,
+        impl: str | None = None,
+        return_lse: bool = False,
+        extra: Collection[str] = (),
+    ) -> tuple[str, Implementation]:
+        """Select the implementation that computes a call; return its name too.
+
+        Arguments and errors are those of ``attn.attention``.
+        """
+        name = impl or "auto"
+        name = self.default if name == "auto" else name
+        if name != "auto":
+            named = self[name]
+            if unknown := [x for x in extra if not named.declares(x)]:
+                raise TypeError(
+                    f"{name} got an unexpected keyword argument: "
+                    f"{', '.join(unknown)}"
+                )
+            if reasons := named.reasons(inputs, return_lse):
+                raise ValueError(f"{name} cannot: {'; '.join(reasons)}")
+            return name, named
+        for name in () if extra else self.measured(inputs, return_lse):
+            if name in self and not self[name].reasons(inputs, return_lse):
+                return name, self[name]
+        deferred: list[str] = []
+        for name in self:
+            candidate = self[name]
+            if extra and not all(map(candidate.declares, extra)):
+                continue
+            # Unlike the reasons, this never imports PyTorch's compiler.
+            if candidate.deprioritized(inputs) is not None:
+                deferred.append(name)
+            elif not candidate.reasons(inputs, return_lse):
+                return name, candidate
+        # With extra, a deprioritized one may have to be compiled: only by
+        # name.
+        for name in () if extra else reversed(deferred):
+            if not self[name].reasons(inputs, return_lse):
+                return name, self[name]
+        raise TypeError(
+            "attention got an unexpected keyword argument: "
+            f"{', '.join(extra)}; no implementation that auto selects for "
+            "this call declares it, name one with impl"
+        )
+
+    def measured(
+        self, inputs: AttentionInputs, return_lse: bool
+    ) -> dict[str, float]:
+        """Return the seconds that ``autotune`` cached, the selected first."""
+        if not self.seconds or torch.compiler.is_compiling():
+            return {}
+        return self.seconds.get(inputs.tuning_key(return_lse), {})
 
 
 def _constant(answer: bool | Condition) -> Condition:

@@ -57,8 +57,10 @@ def torchs_function(inputs: AttentionInputs) -> Callable[..., Tensor]:
     options: dict[str, Any] = {
         "dropout_p": inputs.dropout_p,
         "scale": inputs.scale,
-        "enable_gqa": inputs.num_heads != inputs.num_kv_heads,
     }
+    # A branch, because in a graph a comparison of sizes is no bool.
+    if inputs.num_heads != inputs.num_kv_heads:
+        options["enable_gqa"] = True
 
     def attend(
         query: Tensor, key: Tensor, value: Tensor, *mask: Any, **others: Any

@@ -1,32 +1,34 @@
-"""The book's Triton kernels as a backend: prompts and training.
+"""The book's Triton kernels as backends: what is measured, and variants.
 
-On a GPU they compute what PyTorch's function does not support; everything
-else they compute only after ``autotune`` has compared. In the interpreter
-they are for tests, and never selected.
+On a GPU the kernels compute what PyTorch's function does not support;
+everything else they compute only after ``autotune`` has compared. In the
+interpreter they are for tests, and never selected.
+
+``triton_tma`` loads its tiles by tensor descriptors, which Hopper and newer
+GPUs copy with one instruction (TMA) and without a register for each address.
+``triton_persistent`` does so too, in a grid of as many programs as the GPU
+runs at a time: each computes several blocks of rows, the longest first.
+Neither was measured: ``make gpu`` tries both, and so does ``autotune``.
 """
 
 from __future__ import annotations
 
-from typing import Any
+import functools
 
 from attn.functional.inputs import AttentionInputs
+from attn.kernels import attention
 
-__all__ = ["deprioritized", "run", "tunable", "unsupported_reasons"]
+__all__ = [
+    "interpreted",
+    "persistent",
+    "tma",
+    "tunable",
+    "unmeasured",
+    "without_descriptors",
+]
 
-
-def unsupported_reasons(inputs: AttentionInputs) -> list[str]:
-    """Return why the kernels cannot compute a call."""
-    try:
-        from attn.kernels import attention
-    except ImportError as error:
-        missing = error.name or "triton"
-        return [f"{missing} is not installed: pip install triton"]
-    return attention.unsupported_reasons(inputs)
-
-
-def deprioritized(inputs: AttentionInputs) -> str | None:
-    """Return why the kernel is not preferred."""
-    return None if tunable(inputs) else "the interpreter is for tests"
+tma = functools.partial(attention.fused, variant="tma")
+persistent = functools.partial(attention.fused, variant="persistent")
 
 
 def tunable(inputs: AttentionInputs) -> bool:
@@ -34,8 +36,22 @@ def tunable(inputs: AttentionInputs) -> bool:
     return inputs.query.is_cuda
 
 
-def run(inputs: AttentionInputs, return_lse: bool = False) -> Any:
-    """Compute FlashAttention on validated inputs."""
-    from attn.kernels.attention import fused
+def interpreted(inputs: AttentionInputs) -> str | None:
+    """Return why the kernel is not preferred."""
+    return None if tunable(inputs) else "the interpreter is for tests"
 
-    return fused(inputs, return_lse)
+
+def unmeasured(inputs: AttentionInputs) -> str:
+    """Return why a variant must be measured first."""
+    measure = "it was not measured here: attn.api.autotune(...) compares"
+    return interpreted(inputs) or measure
+
+
+def without_descriptors(inputs: AttentionInputs) -> list[str]:
+    """Return why the variants cannot compute a call."""
+    if reasons := attention.unsupported_reasons(inputs):
+        return reasons
+    from attn.kernels.variants import descriptor_reasons
+
+    tensors = (inputs.query, inputs.key, inputs.value)
+    return descriptor_reasons(*map(inputs.to_4d, tensors))

@@ -9,22 +9,19 @@ from typing import Any
 
 import torch
 
-from attn.backends import triton, triton_variants
 from attn.backends.registry import TRACING
 from attn.backends.sdpa import masks_nothing
 from attn.functional.inputs import AttentionInputs
+from attn.kernels import attention
 
-__all__ = ["deprioritized", "run", "tunable", "unsupported_reasons"]
-
-tunable = triton.tunable
-deprioritized = triton_variants.deprioritized
+__all__ = ["run", "unsupported_reasons"]
 
 
 def unsupported_reasons(inputs: AttentionInputs) -> list[str]:
     """Return why the kernels cannot compute a call."""
     if torch.compiler.is_compiling():
         return [TRACING]
-    if reasons := triton.unsupported_reasons(inputs):
+    if reasons := attention.unsupported_reasons(inputs):
         return reasons
     from attn.kernels.decode_varlen import MAX_ROWS
 
@@ -52,9 +49,9 @@ def run(inputs: AttentionInputs, return_lse: bool = False) -> Any:
     assert visible is not None
     kv_len, mask = visible
     query, key, value = inputs.query, inputs.key, inputs.value
-    given = (query, key[..., :kv_len, :], value[..., :kv_len, :])
+    tensors = (query, key[..., :kv_len, :], value[..., :kv_len, :])
     out, lse = decode_attention(
-        *map(inputs.to_4d, given),
+        *map(inputs.to_4d, tensors),
         scale=inputs.scale,
         softcap=inputs.softcap,
         sinks=inputs.sinks,
@@ -67,11 +64,9 @@ def run(inputs: AttentionInputs, return_lse: bool = False) -> Any:
 
 def _visible(inputs: AttentionInputs) -> tuple[int, dict[str, Any]] | None:
     """Return how many keys the queries are the last of, and their mask."""
-    from attn.kernels.attention import band_of
-
     if masks_nothing(inputs):
         return inputs.kv_len, {"is_causal": False}
-    band, start = band_of(inputs), inputs.q_offset
+    band, start = attention.band_of(inputs), inputs.q_offset
     if isinstance(band, str) or band.valid is not None or band.right != 0:
         return None
     last = inputs.kv_len - inputs.q_len

@@ -8,7 +8,7 @@ implementation starts from it, so a mistake gives the same error everywhere.
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TypedDict
 
 import torch
@@ -18,7 +18,7 @@ from attn.functional import validation
 from attn.functional.validation import Window
 from attn.masks import Mask, causal
 from attn.masks import window as window_mask
-from attn.masks.combine import combine_masks, predicate_of
+from attn.masks.combine import combine_masks
 
 __all__ = ["AttentionInputs", "AttentionOptions", "validate"]
 
@@ -114,27 +114,15 @@ class AttentionInputs:
             )
         return mask
 
-    def with_one_mask(self) -> AttentionInputs:
-        """Return the inputs with booleans of ``attn_mask`` in ``mask``."""
-        given = self.attn_mask
-        if given is None or given.dtype != torch.bool:
-            return self
-        batch = self.batch_shape.numel()
-        shape = (batch, self.num_heads, self.q_len, self.kv_len)
-        rows = given.expand(self.scores_shape).reshape(shape)
-        mask = combine_masks(self.mask, predicate_of(rows, self.q_offset))
-        assert isinstance(mask, Mask)
-        return replace(self, attn_mask=None, mask=mask)
-
     def tuning_key(self, return_lse: bool = False) -> tuple[Hashable, ...]:
         """Return what all calls share that take equally long."""
-        given, start = self.attn_mask, self.q_offset
+        mask, start = self.attn_mask, self.q_offset
         return (
             self.query.device,
             self.query.dtype,
             *(tuple(x.shape) for x in (self.query, self.key, self.value)),
             self.key.stride(-1) == 1,
-            None if given is None else (given.dtype, tuple(given.shape)),
+            None if mask is None else (mask.dtype, tuple(mask.shape)),
             str(self.mask),
             start if isinstance(start, int) else "by row",
             bool(self.dropout_p),
@@ -213,22 +201,22 @@ def validate(
     if is_causal:
         mask = causal() if mask is None else causal() & mask
 
-    start = validation.q_offset(q_offset, query, batch_shape)
-    if mask is not None:
-        mask.check_bounds(q_len, kv_len, batch_shape.numel(), start)
-
     rank = max(query.dim(), key.dim(), value.dim())
     heads_shape = (num_heads,) if rank > 2 else ()
     scores_shape = (*batch_shape, *heads_shape, q_len, kv_len)
     attn_mask = None if isinstance(attn_mask, Mask) else attn_mask
     if attn_mask is not None:
         validation.attn_mask(attn_mask, query, scores_shape)
+    dropout_p = validation.dropout(dropout_p)
+    scale = validation.scale(scale, query.shape[-1])
+    softcap = validation.softcap(softcap)
+    sinks = validation.sinks(sinks, query, num_heads)
+    start = validation.q_offset(q_offset, query, batch_shape)
+    if mask is not None:
+        mask.check_bounds(q_len, kv_len, batch_shape.numel(), start)
     return AttentionInputs(
         query, key, value, attn_mask, mask,
-        dropout_p=validation.dropout(dropout_p),
-        scale=validation.scale(scale, query.shape[-1]),
-        softcap=validation.softcap(softcap),
-        sinks=validation.sinks(sinks, query, num_heads),
+        dropout_p=dropout_p, scale=scale, softcap=softcap, sinks=sinks,
         q_offset=start,
         batch_shape=batch_shape, scores_shape=scores_shape,
         num_heads=num_heads, num_kv_heads=num_kv_heads,

@@ -233,9 +233,9 @@ def q_offset(
     """Return a position, or a tensor of them; by default 0."""
     if q_offset is None:
         return 0
-    check_q_offset(q_offset, batch_shape.numel())
     if isinstance(q_offset, Tensor):
         _on_device("q_offset", q_offset, query.device)
+    check_q_offset(q_offset, batch_shape.numel())
     return q_offset
 
 

@@ -15,13 +15,14 @@ import importlib
 import sys
 from typing import TYPE_CHECKING, Any
 
+from attn.backends.mask_formats import MaskSpec
 from attn.hf.attachment import attach
 from attn.hf.bert import Bert
 from attn.hf.gguf import GgufFile, llama_of
 from attn.hf.gguf_tokenizer import tokenizer_of
 from attn.hf.loading import FAMILIES, load
 from attn.hf.mask_functions import as_mask
-from attn.hf.mask_interface import MaskSpec, layer_masks
+from attn.hf.mask_interface import layer_masks
 from attn.hf.registration import register, unregister
 
 if TYPE_CHECKING:

@@ -1,6 +1,6 @@
 """Check the calls of a function with transformers' own signature.
 
-It gets masks in the form it was registered with, and each keyword that it
+It gets masks in the format it was registered with, and each keyword that it
 declares; a keyword that would be dropped is an error.
 """
 
@@ -13,6 +13,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from attn.backends.mask_formats import convert, unsupported
 from attn.backends.registry import declared_keywords
 from attn.hf.attention_interface import (
     IGNORED,
@@ -20,18 +21,19 @@ from attn.hf.attention_interface import (
     is_captured,
     refuse,
 )
-from attn.hf.mask_interface import in_form
 
 
 def adapt(
-    name: str, function: Callable[..., Any], form: str | Callable[..., Any]
+    name: str,
+    function: Callable[..., Any],
+    mask_format: str | Callable[..., Any],
 ) -> Callable[..., Any]:
     """Return a function of transformers' signature with its calls checked.
 
     Args:
         name: of the function, for errors.
         function: as in ``attn.hf.register``.
-        form: of its masks, as there.
+        mask_format: of its masks, as there.
     """
     try:
         inspect.signature(function).bind_partial(*range(5))
@@ -50,10 +52,14 @@ def adapt(
         attention_mask: Any,
         **kwargs: Any,
     ) -> tuple[Tensor, Tensor | None]:
-        if isinstance(form, str):
+        if isinstance(mask_format, str):
             is_causal = kwargs.get("is_causal")
             check_causality(module, query, attention_mask, is_causal)
-            attention_mask = in_form(attention_mask, form, query.dtype)
+            if isinstance(attention_mask, Tensor):  # maybe the caller's own
+                _check_mask(attention_mask, mask_format)
+                attention_mask = convert(
+                    attention_mask, mask_format, query.dtype
+                )
         passed = {
             k: x
             for k, x in kwargs.items()
@@ -89,6 +95,15 @@ def _is_neutral(keyword: str, value: Any, head_dim: int) -> bool:
     if keyword == "scaling":
         return math.isclose(value, head_dim**-0.5)
     return keyword == "dropout" and value == 0.0
+
+
+def _check_mask(mask: Tensor, mask_format: str) -> None:
+    if unsupported(mask, mask_format):
+        raise TypeError(
+            "attention_mask must be (B, S), or booleans of four axes for a "
+            f'function with mask="bool"; got {mask.dtype} of shape '
+            f'{tuple(mask.shape)} for mask="{mask_format}"'
+        )
 
 
 def _check_result(

@@ -47,7 +47,6 @@ def attach(
         TypeError: the model is not one of transformers, or ``impl`` no name.
         ValueError: a part of the model computes attention inline; the part
             is named. Or there is no such implementation.
-        LookupError: the implementation lacks its mask function.
 
     Source: transformers ``PreTrainedModel.set_attn_implementation``.
     """

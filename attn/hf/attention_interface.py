@@ -15,8 +15,8 @@ from torch import Tensor, nn
 
 from attn import api
 from attn.backends import Registry
+from attn.backends.mask_formats import MaskSpec
 from attn.functional import attention_weights
-from attn.hf.mask_interface import MaskSpec
 from attn.hf.packing import packed_mask
 from attn.masks import Mask
 from attn.masks.combine import combine_masks
@@ -176,14 +176,14 @@ def _extra_keywords(
     }
     if not extra:
         return extra
-    able = named or tuple(one for _, one in registry.complete())
+    able = named or tuple(registry.values())
     refuse(
         "attn",
         module,
         [
             k
             for k in extra
-            if k in _CONTRACT or not any(one.declares(k) for one in able)
+            if k in _CONTRACT or not any(x.declares(k) for x in able)
         ],
     )
     return extra

@@ -4,46 +4,15 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from attn.backends.mask_formats import MaskSpec, convert
 from attn.hf.mask_functions import as_mask
 from attn.masks import Mask, causal, padding, window
-
-if TYPE_CHECKING:
-    from torch.nn.attention.flex_attention import BlockMask
-
-#: Forms of masks for a function with transformers' signature.
-FORMS = ("bool", "additive", "block", "spec")
-
-
-@dataclass(frozen=True)
-class MaskSpec:
-    """A mask that needs no tensor: ``attn_mask`` and ``q_offset`` of a call.
-
-    ``q_offset`` is the position of the first query among the keys, and
-    ``sizes`` are the other arguments of ``Mask.dense``.
-    """
-
-    mask: Mask
-    q_offset: int
-    sizes: dict[str, Any]
-
-    def dense(self) -> Tensor:
-        """Return the mask as booleans, ``(B, 1, L, S)``."""
-        return self.mask.dense(q_offset=self.q_offset, **self.sizes)
-
-    def contiguous(self) -> Tensor:
-        """Return ``dense``, in memory of its own.
-
-        ``generate`` of transformers calls it for a static cache, and passes
-        on the result, which must be a tensor.
-        """
-        return self.dense().contiguous()
 
 
 def make_mask(
@@ -82,53 +51,25 @@ def make_mask(
     return _unskipped(masking_utils.sdpa_mask, **kwargs)
 
 
-def mask_maker(form: str | Callable[..., Any]) -> Callable[..., Any]:
-    """Return the function that makes masks of a form for transformers.
+def mask_maker(mask_format: str | Callable[..., Any]) -> Callable[..., Any]:
+    """Return the function that makes masks in a format for transformers.
 
     Args:
-        form: one of ``FORMS``, or a function of the arguments of
+        mask_format: one of ``FORMATS``, or a function of the arguments of
             transformers' ``sdpa_mask``.
     """
     from transformers import masking_utils
 
-    if callable(form):
-        return partial(_unskipped, form)
-    makers: dict[str, Callable[..., Any]] = {
-        "bool": partial(_unskipped, masking_utils.sdpa_mask),
-        "additive": partial(_unskipped, masking_utils.eager_mask),
-        "block": _block_mask,
-        "spec": partial(make_mask, always_spec=True),
-    }
-    return makers[form]
+    if callable(mask_format):
+        return partial(_unskipped, mask_format)
+    make = partial(_unskipped, masking_utils.sdpa_mask)
+    if mask_format in ("block", "spec"):
+        make = partial(make_mask, always_spec=True)
 
+    def made(dtype: torch.dtype = torch.float32, **kwargs: Any) -> Any:
+        return convert(make(dtype=dtype, **kwargs), mask_format, dtype)
 
-def in_form(mask: Any, form: str, dtype: torch.dtype) -> Any:
-    """Convert a mask of four axes, given by a model's caller, to a form.
-
-    Those of ``mask_maker`` are in their form already.
-
-    Args:
-        mask: bool or float ``(B, 1, L, S)``; others are returned as they are.
-        form: one of ``FORMS``.
-        dtype: of an additive mask.
-
-    Raises:
-        TypeError: the form cannot express it.
-    """
-    if not isinstance(mask, Tensor):
-        return mask
-    if form == "bool" and mask.dtype == torch.bool:
-        return mask
-    if form == "additive":
-        if mask.dtype != torch.bool:
-            return mask
-        zero = torch.zeros((), dtype=dtype, device=mask.device)
-        return torch.where(mask, zero, torch.finfo(dtype).min)
-    raise TypeError(
-        "attention_mask must be (B, S), or booleans of four axes for a "
-        f'function with mask="bool"; got {mask.dtype} of shape '
-        f'{tuple(mask.shape)} for mask="{form}"'
-    )
+    return made
 
 
 def _unskipped(make: Callable[..., Any], **kwargs: Any) -> Any:
@@ -136,15 +77,6 @@ def _unskipped(make: Callable[..., Any], **kwargs: Any) -> Any:
     kwargs["allow_is_causal_skip"] = False
     kwargs["allow_is_bidirectional_skip"] = False
     return make(**kwargs)
-
-
-def _block_mask(**kwargs: Any) -> BlockMask:
-    spec = make_mask(always_spec=True, **kwargs)
-    assert isinstance(spec, MaskSpec)
-    return spec.mask.block_mask(
-        **{**spec.sizes, "device": spec.sizes["device"] or "cpu"},
-        q_offset=spec.q_offset,
-    )
 
 
 def _mask(function: Callable[..., Any]) -> Mask:

@@ -19,16 +19,17 @@ from torch import Tensor
 
 from attn import api
 from attn.backends import Registry
+from attn.backends.mask_formats import FORMATS
 from attn.hf.adapter import adapt
 from attn.hf.attention_interface import attn_forward
-from attn.hf.mask_interface import FORMS, make_mask, mask_maker
+from attn.hf.mask_interface import make_mask, mask_maker
 
 #: ``(module, query, key, value, attention_mask, **kwargs)`` of transformers.
 Attention = Callable[..., tuple[Tensor, Any]]  # of torch, autodoc has mocks
 AnyAttention = TypeVar("AnyAttention", bound=Attention)
 
 #: What each name of ours computes: an implementation and its registry, or a
-#: function and its form of masks.
+#: function and its format of masks.
 registered: dict[str, tuple[object, object]] = {}
 
 
@@ -67,7 +68,7 @@ def register(
             and the weights ``(B, H, L, S)`` or None. Keywords that it
             declares reach it, and others are errors unless they change
             nothing; with ``**kwargs`` all reach it.
-        mask: the form of the function's masks, which are never None where
+        mask: the format of the function's masks, which are never None where
             the model masks. ``"bool"``: True = may attend, ``(B, 1, L,
             S)``. ``"additive"``: 0 or the dtype's least number, as in
             transformers' eager attention. ``"block"``: a ``BlockMask`` of
@@ -83,7 +84,6 @@ def register(
             has a meaning for transformers.
         TypeError: a function without ``mask``, or the reverse; an argument
             of a wrong kind.
-        LookupError: the implementation lacks its mask function.
 
     Source: transformers ``AttentionInterface``, ``AttentionMaskInterface``.
     """
@@ -93,9 +93,9 @@ def register(
         raise TypeError(
             f"registry must be an attn.api.Registry; got {registry!r}"
         )
-    if mask is not None and not callable(mask) and mask not in FORMS:
+    if mask is not None and not callable(mask) and mask not in FORMATS:
         raise ValueError(
-            f"mask must be one of {FORMS} or a function; got {mask!r}"
+            f"mask must be one of {FORMATS} or a function; got {mask!r}"
         )
     if not isinstance(impl, str):
         return _register_function(name, impl, mask)
@@ -132,8 +132,8 @@ def _decorate(function: Attention, name: str, mask: Any) -> Attention:
 def _register_function(name: str, function: Attention, mask: Any) -> str:
     if mask is None:
         raise TypeError(
-            f"mask must be one of {FORMS} or a function, because without one "
-            "transformers makes no mask at all; got None"
+            f"mask must be one of {FORMATS} or a function, because without "
+            "one transformers makes no mask at all; got None"
         )
     adapted = adapt(name, function, mask)
     _add(name, (function, mask), adapted, mask_maker(mask))

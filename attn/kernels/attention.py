@@ -1,4 +1,7 @@
-"""The contract for the kernels: which calls they support, and how."""
+"""The contract for the kernels: which calls they support, and how.
+
+Triton is imported by the first call that may need it.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +12,7 @@ from torch import Tensor
 
 from attn.functional.inputs import AttentionInputs, validate
 from attn.functional.validation import Window
-from attn.kernels import launch
-from attn.kernels.launch import UNBOUNDED
-from attn.kernels.tile import INTERPRETED
+from attn.kernels.configs import UNBOUNDED
 from attn.masks import Mask
 
 __all__ = [
@@ -70,6 +71,8 @@ def fused(
     """
     if reasons := unsupported_reasons(inputs):
         raise ValueError(f"fused_attention cannot: {'; '.join(reasons)}")
+    from attn.kernels.forward import forward
+
     band = band_of(inputs)
     assert isinstance(band, Band)
     query, key, value = map(
@@ -87,7 +90,7 @@ def fused(
     if isinstance(start, int):  # filled there: a copy would wait for the GPU
         start = query.new_full((batch,), start, dtype=torch.int32)
     start = start.to(query.device, torch.int32).expand(batch).contiguous()
-    out, lse = launch.forward(
+    out, lse = forward(
         query, key, value, mask, valid, inputs.sinks, start,
         inputs.scale, inputs.softcap or 0.0, band.left, band.right, variant,
     )  # fmt: skip
@@ -97,6 +100,11 @@ def fused(
 
 def unsupported_reasons(inputs: AttentionInputs) -> list[str]:
     """Return why the kernels cannot compute a call; empty when they can."""
+    try:
+        from attn.kernels.tile import INTERPRETED
+    except ImportError as error:
+        missing = error.name or "triton"
+        return [f"{missing} is not installed: pip install triton"]
     reasons = []
     query = inputs.query
     if not INTERPRETED and query.device.type != "cuda":

@@ -1,18 +1,33 @@
-"""List each kernel's tile sizes, warps and stages.
+"""Configure a launch: tile sizes, compile-time constants, options.
 
-No autotuning: a table that can be read. Each row is the largest found to
-spill next to nothing, by ``compile_report()``; only a GPU can show which of
-those that fit is the fastest. Rows for ``ANY`` use at most the 99 KB of
-shared memory that the smallest GPUs since sm_80 have.
+Tile sizes, warps and stages are a table that can be read, without autotuning.
+Each row is the largest found to spill next to nothing, by
+``compile_report()``; only a GPU can show which of those that fit is the
+fastest. Rows for ``ANY`` use at most the 99 KB of shared memory that the
+smallest GPUs since sm_80 have.
 """
 
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from unittest.mock import patch
 
-__all__ = ["VARIANTS", "Config", "config_of", "replaced"]
+import torch
+from torch import Tensor
+
+__all__ = [
+    "UNBOUNDED",
+    "VARIANTS",
+    "Config",
+    "Options",
+    "config_for",
+    "config_of",
+    "dummy_pointers",
+    "replaced",
+    "shape_constants",
+    "tiles",
+]
 
 ANY = 0  # every GPU without its own row
 #: Tiles are loaded by pointers; by tensor descriptors; by descriptors in a
@@ -115,3 +130,86 @@ def replaced(
 def _table(kernel: str, head_dim: int, itemsize: int) -> tuple[Table, int]:
     table = TABLES[kernel, itemsize]
     return table, min(size for size, _ in table if head_dim <= size)
+
+
+def config_for(kernel: str, query: Tensor, value: Tensor) -> Config:
+    """Return the configuration of a kernel for these tensors."""
+    arch = ANY
+    if query.is_cuda:
+        arch = 10 * torch.cuda.get_device_capability(query.device)[0]
+    head_dim = max(query.shape[-1], value.shape[-1])
+    return config_of(kernel, head_dim, query.element_size(), arch)
+
+
+def tiles(
+    kernel: str, query: Tensor, value: Tensor, q_len: int, kv_len: int
+) -> dict[str, int]:
+    """Return a kernel's configuration as keyword arguments of a launch.
+
+    Blocks shrink with the sequence, to 16 at least.
+    """
+    config = config_for(kernel, query, value)
+
+    def fit(block: int, length: int) -> int:
+        return min(block, _power_of_2(length))
+
+    return {
+        "BLOCK_L": fit(config.block_l, q_len),
+        "BLOCK_S": fit(config.block_s, kv_len),
+        "num_warps": config.num_warps,
+        "num_stages": config.num_stages,
+    }
+
+
+def shape_constants(
+    query: Tensor, key: Tensor, value: Tensor
+) -> dict[str, Any]:
+    """Return the compile-time constants of heads, head sizes and dtype."""
+    D, Dv = query.shape[-1], value.shape[-1]
+    return {
+        "GROUP": query.shape[1] // key.shape[1],
+        "D": D,
+        "DV": Dv,
+        "BLOCK_D": _power_of_2(D),
+        "BLOCK_DV": _power_of_2(Dv),
+        "PRECISION": "ieee" if query.dtype == torch.float32 else "tf32",
+    }
+
+
+UNBOUNDED = 2**30  # larger than any distance
+
+
+class Options(NamedTuple):
+    """Everything that acts on the scores, in the order of the operators."""
+
+    mask: Tensor | None  # (B, H, L, S), uint8 (1 = may attend) or float
+    valid: Tensor | None  # (B, S), uint8
+    sinks: Tensor | None  # (H,)
+    q_offset: Tensor  # (B,), int32
+    scale: float
+    softcap: float = 0.0  # 0: none
+    left: int = UNBOUNDED  # keys before a query that it attends to
+    right: int = UNBOUNDED  # and after it
+
+    @property
+    def constants(self) -> dict[str, Any]:
+        """Return the compile-time constants."""
+        is_bool = self.mask is not None and self.mask.dtype == torch.uint8
+        is_banded = self.right < UNBOUNDED
+        return {
+            "BANDED": 2 if self.left < UNBOUNDED else int(is_banded),
+            "MASK_KIND": 0 if self.mask is None else 1 if is_bool else 2,
+            "HAS_VALID": self.valid is not None,
+            "HAS_SINKS": self.sinks is not None,
+            "HAS_CAP": self.softcap > 0,
+        }
+
+
+def dummy_pointers(query: Tensor, *tensors: Tensor | None) -> list[Tensor]:
+    """Return the query, which is never read there, for a missing tensor."""
+    return [query if x is None else x for x in tensors]
+
+
+def _power_of_2(n: int) -> int:
+    """Return the least power of 2 of ``n`` or more, and 16 or more."""
+    return max(16, 1 << (n - 1).bit_length())

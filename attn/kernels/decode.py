@@ -16,11 +16,11 @@ import triton.language as tl
 
 from attn.kernels.tile import (
     LOG2E,
-    apply_softcap,
     dot,
     exp2_safe,
     load_tile,
     log2_sum,
+    tile_scores,
 )
 
 __all__ = ["decode_split", "merge_splits"]
@@ -30,13 +30,13 @@ __all__ = ["decode_split", "merge_splits"]
 def decode_split(
     Q, K, V, PART, PART_LSE,  # PART is (B, Hkv, splits, rows, Dv), float32
     LENGTHS,  # keys of each sequence, (B,)
-    scale, softcap, left, kv_chunk_size, L,
+    scale, softcap, left, right, kv_chunk_size, L,
     q_b, q_h, q_l, q_d, k_b, k_h, k_s, k_d, v_b, v_h, v_s, v_d,
     GROUP: tl.constexpr, ROWS: tl.constexpr,  # rows >= GROUP * L, power of 2
     D: tl.constexpr, DV: tl.constexpr, BLOCK_S: tl.constexpr,
     BLOCK_D: tl.constexpr, BLOCK_DV: tl.constexpr,
-    CAUSAL: tl.constexpr, WINDOWED: tl.constexpr, HAS_CAP: tl.constexpr,
-    PRECISION: tl.constexpr,
+    BANDED: tl.constexpr, MASK_KIND: tl.constexpr, HAS_VALID: tl.constexpr,
+    HAS_SINKS: tl.constexpr, HAS_CAP: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
     """Compute attention of ``GROUP * L`` rows over one chunk of the keys."""
     split = tl.program_id(0)
@@ -52,13 +52,12 @@ def decode_split(
     ptrs = Q + b * q_b + h * q_h + (r % L).to(tl.int64) * q_l
     ptrs = ptrs[:, None] + d[None, :] * q_d
     q = tl.load(ptrs, real & (d < D)[None, :], 0.0)  # (rows, D)
-    # The queries are the last tokens of their sequence.
-    position = length - L + r % L
+    q_offset = length - L  # the queries are the last tokens
 
     lo = split * kv_chunk_size
     hi = tl.minimum(lo + kv_chunk_size, length)
-    if WINDOWED:  # skip the blocks before the first query's window
-        lo = tl.maximum(lo, (length - L - left) // BLOCK_S * BLOCK_S)
+    if BANDED == 2:  # skip the blocks before the first query's window
+        lo = tl.maximum(lo, (q_offset - left) // BLOCK_S * BLOCK_S)
     m_i = tl.full([ROWS], float("-inf"), tl.float32)
     l_i = tl.zeros([ROWS], tl.float32)
     out = tl.zeros([ROWS, BLOCK_DV], tl.float32)
@@ -66,15 +65,12 @@ def decode_split(
         column = s0 + tl.arange(0, BLOCK_S)  # (s,)
         k = load_tile(K, column, hi, k_s, k_d, D, BLOCK_D)  # (s, D)
         v = load_tile(V, column, hi, v_s, v_d, DV, BLOCK_DV)  # (s, Dv)
-        scores = dot(q, tl.trans(k), PRECISION) * scale  # (rows, s)
-        if HAS_CAP:
-            scores, _ = apply_softcap(scores, softcap)
-        allowed = (column < hi)[None, :] & real
-        if CAUSAL:
-            allowed = allowed & (column[None, :] <= position[:, None])
-        if WINDOWED:
-            allowed = allowed & (column[None, :] >= position[:, None] - left)
-        scores = tl.where(allowed, scores * LOG2E, float("-inf"))
+        scores, _ = tile_scores(
+            dot(q, tl.trans(k), PRECISION),  # (rows, s)
+            (r % L)[:, None], column[None, :], L, hi, q_offset, left, right,
+            scale, softcap, Q, 0, 0, Q,
+            True, BANDED, MASK_KIND, HAS_VALID, HAS_CAP,
+        )  # fmt: skip
         m_new = tl.maximum(m_i, tl.max(scores, 1))
         p = exp2_safe(scores, m_new[:, None])
         alpha = exp2_safe(m_i, m_new)

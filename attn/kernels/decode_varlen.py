@@ -15,14 +15,15 @@ from attn.functional import validation
 from attn.functional.inputs import AttentionInputs, validate
 from attn.functional.validation import Window
 from attn.kernels.attention import Band, band_of, unsupported_reasons
-from attn.kernels.decode import decode_split, merge_splits
-from attn.kernels.launch import (
+from attn.kernels.configs import (
+    UNBOUNDED,
     Options,
     dummy_pointers,
-    launch_forward,
     shape_constants,
     tiles,
 )
+from attn.kernels.decode import decode_split, merge_splits
+from attn.kernels.forward import launch_forward
 
 __all__ = ["decode_attention", "varlen_attention"]
 
@@ -105,13 +106,17 @@ def decode_attention(
     rows = max(16, triton.next_power_of_2(group * L))
     part = query.new_empty(B, Hkv, splits, rows, Dv, dtype=torch.float32)
     part_lse = part.new_empty(B, Hkv, splits, rows)
+    options = Options(
+        None, None, inputs.sinks, lengths, inputs.scale, softcap or 0.0,
+        UNBOUNDED if window is None else min(window, UNBOUNDED),
+        0 if is_causal else UNBOUNDED,
+    )  # fmt: skip
     constants = shape_constants(query, key, value)
     decode_split[(splits, Hkv, B)](
         query, key, value, part, part_lse, lengths,
-        inputs.scale, softcap or 1.0, window or 0, kv_chunk_size, L,
-        *query.stride(), *key.stride(), *value.stride(),
-        **constants, **tile, ROWS=rows, CAUSAL=is_causal,
-        WINDOWED=window is not None, HAS_CAP=softcap is not None,
+        options.scale, options.softcap, options.left, options.right,
+        kv_chunk_size, L, *query.stride(), *key.stride(), *value.stride(),
+        **constants, **options.constants, **tile, ROWS=rows,
     )  # fmt: skip
     merge_splits[(group * L, Hkv, B)](
         part, part_lse, *dummy_pointers(query, inputs.sinks), out, lse,

@@ -9,14 +9,31 @@ There are two variants (``configs.VARIANTS``): tiles are loaded by tensor
 descriptors, and a program of a persistent grid computes one block after the
 other, where otherwise its loop has one turn.
 
+``forward`` is the kernel as an operator of PyTorch, which works with autograd
+and ``torch.compile``; ``launch_forward`` sets its grid. Both take validated
+tensors of four axes, from ``attn.kernels.attention``.
+
 Source: Dao et al. 2022 and 2023; Milakov and Gimelshein 2018.
 """
 
 from __future__ import annotations
 
+import math
+from typing import Any
+
+import torch
 import triton
 import triton.language as tl
+from torch import Tensor
 
+from attn.kernels.backward import gradients, save
+from attn.kernels.configs import (
+    Options,
+    config_for,
+    dummy_pointers,
+    shape_constants,
+    tiles,
+)
 from attn.kernels.tile import (
     LOG2E,
     block_range,
@@ -27,8 +44,13 @@ from attn.kernels.tile import (
     store_tile,
     tile_scores,
 )
+from attn.kernels.variants import (
+    descriptor_reasons,
+    descriptors,
+    programs_at_a_time,
+)
 
-__all__ = ["attention_forward"]
+__all__ = ["attention_forward", "forward", "launch_forward"]
 
 
 @triton.jit
@@ -134,3 +156,111 @@ def attention_forward(
             l_i += tl.math.exp2(sink - tl.where(l_i > 0.0, m_i, sink))
         out = out / tl.where(l_i > 0.0, l_i, 1.0)[:, None]
         store_tile(out_head, out, row, L, o_l, DV, BLOCK_DV)
+
+
+def launch_forward(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    out: Tensor,
+    lse: Tensor,
+    options: Options,
+    cu_seqlens: tuple[Tensor, Tensor] | None = None,
+    max_seqlen_q: int = 0,
+    variant: str = "",
+) -> None:
+    """Launch the forward kernel, which fills ``out`` and ``lse``.
+
+    Args:
+        query, key, value: as in ``forward``. With ``cu_seqlens`` each
+            of the ``B`` rows holds all sequences, end to end.
+        out, lse: ``(B, H, L, Dv)`` and ``(B, H, L)``.
+        options: see there.
+        cu_seqlens: the starts of the queries and of the keys of each
+            sequence, and the end of the last; int32, ``(B + 1,)``.
+        max_seqlen_q: queries of the longest sequence.
+        variant: as in ``forward``; without ``cu_seqlens``, and where the
+            tensors have descriptors.
+    """
+    B, H, L, _ = query.shape
+    S = key.shape[2]
+    inputs: list[Any] = [query, key, value]
+    tile = tiles("forward", query, value, max_seqlen_q or L, S)
+    grid = (triton.cdiv(max_seqlen_q or L, tile["BLOCK_L"]), H, B)
+    constants = shape_constants(query, key, value)
+    variant = variant or config_for("forward", query, value).variant
+    if variant != "pointers":
+        if cu_seqlens or descriptor_reasons(*inputs):
+            variant = "pointers"
+        else:
+            inputs = descriptors(query, key, value, constants | tile)
+    if variant == "persistent":
+        most = programs_at_a_time(query.device, tile["num_warps"])
+        grid = (min(most, math.prod(grid)), 1, 1)
+    else:  # only that grid needs it; other values compile the kernel again
+        B = 0
+    if cu_seqlens:  # the kernel loads both
+        L = S = 0
+    mask, valid, sinks = dummy_pointers(
+        query, options.mask, options.valid, options.sinks
+    )
+    attention_forward[grid](
+        *inputs, out, lse, mask, valid, sinks, options.q_offset,
+        *(cu_seqlens or (query, query)), options.scale, options.softcap,
+        options.left, options.right, B, H, L, S,
+        *query.stride(), *key.stride(), *value.stride(), *out.stride()[:3],
+        *mask.stride(), *lse.stride()[:2],
+        **constants, **options.constants, **tile,
+        VARLEN=cu_seqlens is not None, DESCRIPTORS=variant != "pointers",
+        PERSISTENT=variant == "persistent",
+    )  # fmt: skip
+
+
+@torch.library.custom_op("attn::fused_attention", mutates_args=())
+def forward(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None,
+    valid: Tensor | None,
+    sinks: Tensor | None,
+    q_offset: Tensor,
+    scale: float,
+    softcap: float,
+    left: int,
+    right: int,
+    variant: str = "",
+) -> tuple[Tensor, Tensor]:
+    """Compute the output and the lse.
+
+    Args:
+        query: ``(B, H, L, D)``.
+        key: ``(B, Hkv, S, D)``.
+        value: ``(B, Hkv, S, Dv)``.
+        mask, valid, sinks, q_offset, scale, softcap, left, right: the fields
+            of ``Options``.
+        variant: of the kernel; that of the table when empty.
+
+    Returns:
+        ``(B, H, L, Dv)`` in the query's dtype; ``(B, H, L)`` float32.
+    """
+    options = Options(
+        mask, valid, sinks, q_offset, scale, softcap, left, right
+    )
+    out, lse = _empty_results(query, key, value)
+    if not out.numel():
+        return out, lse.fill_(-torch.inf)
+    launch_forward(query, key, value, out, lse, options, variant=variant)
+    return out, lse
+
+
+@forward.register_fake
+def _empty_results(
+    query: Tensor, key: Tensor, value: Tensor, *_: Any
+) -> tuple[Tensor, Tensor]:
+    B, H, L = query.shape[:3]
+    out = query.new_empty(B, H, L, value.shape[-1])
+    return out, query.new_empty(B, H, L, dtype=torch.float32)
+
+
+forward.register_autograd(gradients, setup_context=save)

@@ -111,7 +111,7 @@ def _shipped(kernel: str, arch: int, head_dim: int, dtype: str) -> list[Any]:
     name, _, variant = kernel.partition("_")
     config = config_of(name, head_dim, ITEMSIZE[dtype], arch)
     heads = dict.fromkeys(("D", "DV", "BLOCK_D", "BLOCK_DV"), head_dim)
-    absent = ("HAS_VALID", "HAS_SINKS", "HAS_CAP", "VARLEN", "WINDOWED")
+    absent = ("HAS_VALID", "HAS_SINKS", "HAS_CAP", "VARLEN")
     constants = {
         **heads,
         **dict.fromkeys(absent, False),
@@ -120,7 +120,6 @@ def _shipped(kernel: str, arch: int, head_dim: int, dtype: str) -> list[Any]:
         "BLOCK_L": config.block_l,
         "BLOCK_S": config.block_s,
         "BANDED": 1,
-        "CAUSAL": True,
         "MASK_KIND": 0,
         "PRECISION": "ieee" if dtype == "fp32" else "tf32",
         "DESCRIPTORS": bool(variant),
@@ -273,13 +272,13 @@ def _compile(
         int(re.search(rf"{what}:(\d+)", used)[1])  # type: ignore[index]
         for what in ("REG", "STACK")
     )
-    found = [op for op in MATRIX_INSTRUCTIONS if re.search(rf"\b{op}\b", code)]
+    used_ops = (x for x in MATRIX_INSTRUCTIONS if re.search(rf"\b{x}\b", code))
     blocks = [constants[n] for n in ("BLOCK_L", "BLOCK_S") if n in constants]
     return CompiledKernel(
         label, arch, dtype, constants.get("D", 0),
         "x".join(map(str, blocks)) or "-", num_warps, num_stages,
         registers, spilled, compiled.metadata.shared,
-        found[0] if found else "none",
+        next(used_ops, "none"),
     )  # fmt: skip
 
 

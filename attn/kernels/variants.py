@@ -53,7 +53,7 @@ def programs_at_a_time(device: torch.device, num_warps: int) -> int:
     """Return how many programs of a persistent grid a GPU runs at a time."""
     processors = 2  # of the interpreter: so few that each has several turns
     if device.type == "cuda":
-        found = torch.cuda.get_device_properties(device)
-        processors = found.multi_processor_count
+        properties = torch.cuda.get_device_properties(device)
+        processors = properties.multi_processor_count
     # Two programs of 8 warps would need more registers than there are.
     return processors * max(1, 8 // num_warps)

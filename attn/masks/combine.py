@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -48,21 +47,6 @@ def combine_masks(
     if a.dtype != torch.bool:
         return a + b
     return a & b if b.dtype == torch.bool else torch.where(a, b, -torch.inf)
-
-
-def predicate_of(allowed: Tensor, q_offset: int | Tensor) -> Mask:
-    """Convert booleans, ``(B, H, L, S)``, to a predicate over positions.
-
-    ``q_offset`` is the position of the first row, or one for each batch row.
-    """
-
-    def predicate(b: Any, h: Any, q_idx: Any, kv_idx: Any) -> Any:
-        start = q_offset
-        if isinstance(start, Tensor) and start.dim():
-            start = start[b]
-        return allowed[b, h, q_idx - start, kv_idx]
-
-    return Mask(predicate, f"tensor{tuple(allowed.shape)}")
 
 
 def key_padding(

@@ -8,7 +8,7 @@ from torch import Tensor
 
 import attn
 from attn import api
-from attn.backends import flex, forms
+from attn.backends import flex
 from attn.functional.inputs import validate
 from tests.attn.cases import assert_exact
 
@@ -146,7 +146,7 @@ def test_a_missing_compiler_is_noticed(monkeypatch):
 def test_layers_share_one_block_mask():
     def made(mask):
         call = validate(Q, K, V, mask, enable_gqa=True, q_offset=16)
-        return forms.block_mask(call)
+        return flex.block_mask(call)
 
     assert made(attn.padding(VALID)) is made(attn.padding(VALID))
     assert made(attn.causal()) is made(attn.causal())
@@ -157,10 +157,22 @@ def test_layers_share_one_block_mask():
     assert made(attn.padding(other)) is not before, "it was changed in place"
 
 
+def test_a_block_mask_of_inference_tensors_is_built_each_time():
+    """They do not count their writes, so a cached one might be stale."""
+    with torch.inference_mode():
+        valid = VALID.clone()
+        call = validate(
+            Q, K, V, attn.padding(valid), enable_gqa=True, q_offset=16
+        )
+        before = flex.block_mask(call)
+        valid[0, 0] = ~valid[0, 0]
+        assert flex.block_mask(call) is not before
+
+
 def test_a_rule_of_ones_own_may_look_at_rows_and_heads():
     own = attn.masks.Mask(lambda b, h, q, kv: (h + b) % 2 == kv % 2)
     call = validate(Q, K, V, own, enable_gqa=True, q_offset=16)
-    assert forms.block_mask(call).shape[:2] == (2, 4)
+    assert flex.block_mask(call).shape[:2] == (2, 4)
 
 
 # --- packed sequences, and scores that are changed ---------------------------

@@ -9,7 +9,8 @@ import torch
 
 import attn
 from attn import hf, plot
-from attn.hf.mask_interface import MaskSpec, make_mask
+from attn.hf import MaskSpec
+from attn.hf.mask_interface import make_mask
 from tests.attn.hf_decoders import config, pad
 
 with warnings.catch_warnings():

@@ -12,7 +12,7 @@ from attn import profiling
 
 pytest.importorskip("triton")
 
-from attn.kernels import fused_attention, launch  # noqa: E402
+from attn.kernels import configs, forward, fused_attention  # noqa: E402
 from attn.kernels.configs import Config, config_of  # noqa: E402
 from tests.attn.test_kernels import (  # noqa: E402
     BF16,
@@ -69,7 +69,7 @@ def launched(monkeypatch, function, *tensors, **kwargs):
             return lambda *_, **constants: found.append((grid, constants))
 
     with monkeypatch.context() as patched:
-        patched.setattr(launch, "attention_forward", Kernel())
+        patched.setattr(forward, "attention_forward", Kernel())
         function(*tensors, **kwargs)
     ((grid, constants),) = found
     return grid, constants["DESCRIPTORS"], constants["PERSISTENT"]
@@ -91,7 +91,7 @@ def test_nothing_selects_a_variant_but_its_name_or_a_row_of_the_table(
         assert "interpreter" in attn.api.explain(q, q, q).deprioritized[name]
         row = Config(16, 32, 4, 1, "for a test", impl)
         with monkeypatch.context() as patched:
-            patched.setattr(launch, "config_of", lambda *_, row=row: row)
+            patched.setattr(configs, "config_of", lambda *_, row=row: row)
             assert of(fused_attention, q, q, q) == found
             # A table serves every call: these have no descriptors.
             for x in (q.mT.contiguous().mT, q[..., 1:]):
@@ -128,11 +128,11 @@ def test_the_blocks_with_the_most_keys_are_the_first_of_a_persistent_grid():
                 profiling.traffic(kernel, grid, *args, **kwargs)
             )
 
-    kernel = launch.attention_forward
+    kernel = forward.attention_forward
     q, k, v = (randn(2, 2, 48, 16, seed=i) for i in range(3))
     for impl in ("triton", "triton_tma", "triton_persistent"):
         with pytest.MonkeyPatch.context() as patched:
-            patched.setattr(launch, "attention_forward", Counting())
+            patched.setattr(forward, "attention_forward", Counting())
             attn.attention(q, k, v, is_causal=True, impl=impl)
     plain, tma, persistent = traffic
     assert len(plain.programs) == len(tma.programs) == 12

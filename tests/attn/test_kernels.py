@@ -15,7 +15,7 @@ from tests.attn.cases import ROUNDINGS, distance
 
 pytest.importorskip("triton")
 
-from attn.kernels import fused_attention, launch  # noqa: E402
+from attn.kernels import configs, fused_attention  # noqa: E402
 from attn.kernels.attention import unsupported_reasons  # noqa: E402
 from attn.kernels.configs import Config  # noqa: E402
 
@@ -29,7 +29,7 @@ def small_tiles(monkeypatch):
     def tiles(*_):
         return Config(16, 32, 4, 1, "for a test")
 
-    monkeypatch.setattr(launch, "config_of", tiles)
+    monkeypatch.setattr(configs, "config_of", tiles)
 
 
 def randn(*shape, seed=0, dtype=FP32):
@@ -314,7 +314,7 @@ def operator_inputs(**changes):
     q, k, v = leaves((1, 2, 1, 18, 20, 16, 16), FP32)
     inputs = {"mask": None, "valid": None, "sinks": None}
     inputs |= {"q_offset": torch.zeros(1, dtype=torch.int32), **changes}
-    return (q, k, v, *inputs.values(), 0.25, 0.0, launch.UNBOUNDED, 0)
+    return (q, k, v, *inputs.values(), 0.25, 0.0, configs.UNBOUNDED, 0)
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,8 @@ from tests.attn.cases import distance
 pytest.importorskip("triton")
 
 from attn.kernels import (
+    configs,
     decode_attention,
-    launch,
     varlen_attention,
 )
 from attn.kernels.configs import Config, config_of
@@ -27,7 +27,7 @@ def small_tiles(monkeypatch):
             return config_of(kernel, *sizes)
         return Config(16, 32, 4, 1, "for a test")
 
-    monkeypatch.setattr(launch, "config_of", tiles)
+    monkeypatch.setattr(configs, "config_of", tiles)
 
 
 def close(ours, exact, dtype=FP32, peer_error=0.0):

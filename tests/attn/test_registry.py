@@ -1,4 +1,4 @@
-"""Implementations under names: pairs, forms of masks, overrides, switches."""
+"""Implementations under names: masks, overrides, selection, switches."""
 
 from __future__ import annotations
 
@@ -32,19 +32,17 @@ def own():
 
 
 def by_hand(query, key, value, mask, *, scale, enable_gqa=False, softcap=None):
-    """Takes booleans, or numbers, or nothing."""
+    """Attend with booleans, or without a mask."""
     key, value = (x.repeat_interleave(2, 1) for x in (key, value))
     scores = query @ key.mT * scale
     if softcap is not None:
         scores = softcap * torch.tanh(scores / softcap)
-    if mask is not None and mask.dtype == torch.bool:
+    if mask is not None:
+        assert mask.dtype == torch.bool
         scores = scores.masked_fill(~mask, -torch.inf)
-    elif mask is not None:
-        scores = scores + mask
     return scores.softmax(-1).nan_to_num(0.0) @ value
 
 
-@pytest.mark.parametrize("form", ["bool", "additive"])
 @pytest.mark.parametrize(
     "said",
     [
@@ -56,8 +54,8 @@ def by_hand(query, key, value, mask, *, scale, enable_gqa=False, softcap=None):
         {**SAID, "softcap": 2.0},
     ],
 )
-def test_each_gets_its_masks_in_its_own_form(own, form, said):
-    own.register("mine", mask=form)(by_hand)
+def test_all_masks_of_a_call_are_one_tensor_of_booleans(own, said):
+    own.register("mine", mask="bool")(by_hand)
     said = {"enable_gqa": True, **said}
     got = attn.attention(Q, K, V, impl="mine", registry=own, **said)
     honest = attn.scaled_dot_product_attention(Q, K, V, **said)
@@ -66,8 +64,8 @@ def test_each_gets_its_masks_in_its_own_form(own, form, said):
     assert_exact(got, exact, honest)
 
 
-def test_what_a_form_cannot_say_is_a_reason(own):
-    own.register("mine", mask="bool", before=None)(by_hand)
+def test_what_booleans_cannot_express_is_a_reason(own):
+    own.register("mine", mask="bool")(by_hand)
     numbers = torch.zeros(5, 7)
     for said, says in (
         ({"attn_mask": numbers}, "pass booleans"),
@@ -78,24 +76,6 @@ def test_what_a_form_cannot_say_is_a_reason(own):
             attn.attention(
                 Q, K, V, enable_gqa=True, impl="mine", registry=own, **said
             )
-
-
-def test_block_masks_are_made_of_the_rules(own):
-    seen = []
-
-    @own.register("blocks", mask="block")
-    def blocks(query, key, value, block_mask, *, scale, enable_gqa=False):
-        seen.append(block_mask)
-        return query
-
-    attn.attention(Q, K, V, impl="blocks", registry=own, **SAID)
-    attn.attention(Q, K, V, enable_gqa=True, impl="blocks", registry=own)
-    assert seen[0].seq_lengths == (5, 7) and seen[1] is None
-    with pytest.raises(ValueError, match="attn_mask is a tensor"):
-        attn.attention(
-            Q, K, V, VALID[:, None, None], enable_gqa=True, impl="blocks",
-            registry=own,
-        )  # fmt: skip
 
 
 WAYS_TO_MASK = pytest.mark.parametrize(
@@ -111,22 +91,9 @@ WAYS_TO_MASK = pytest.mark.parametrize(
 )
 
 
-@pytest.mark.parametrize(
-    "maker",
-    [
-        lambda call: call.allowed(),
-        lambda call: call.dense_mask(),
-        lambda call: call.mask.dense(
-            5, 7, batch=2, heads=4, q_offset=call.q_offset
-        ),
-    ],
-    ids=["allowed", "dense_mask", "mask"],
-)
 @WAYS_TO_MASK
-def test_the_plainest_mask_function_gets_every_mask(own, maker, said):
-    """``allowed`` once left out all masks that were given as tensors."""
-    own.register_mask("mine")(maker)
-    own.register("mine", mask=None)(by_hand)
+def test_masks_given_as_tensors_are_not_left_out(own, said):
+    own.register("mine", mask="bool")(by_hand)
     said = {**SAID, **said}
     want = attn.scaled_dot_product_attention(Q, K, V, **said)
     got = attn.attention(Q, K, V, impl="mine", registry=own, **said)
@@ -135,7 +102,7 @@ def test_the_plainest_mask_function_gets_every_mask(own, maker, said):
 
 @pytest.mark.parametrize("lead", [(), (4,), (3, 2, 4)])
 def test_it_gets_them_for_inputs_of_any_rank(own, lead):
-    @own.register("mine", mask=lambda call: call.allowed())
+    @own.register("mine", mask="bool")
     def plain(query, key, value, mask, *, scale):
         scores = query @ key.mT * scale
         return scores.masked_fill(~mask, -torch.inf).softmax(-1) @ value
@@ -149,46 +116,12 @@ def test_it_gets_them_for_inputs_of_any_rank(own, lead):
 
 
 def test_booleans_of_a_float_bias_are_refused(own):
-    own.register("mine", mask=lambda call: call.allowed())(by_hand)
     bias = torch.zeros(5, 7)
-    with pytest.raises(ValueError, match='mine cannot: .*mask="additive"'):
-        attn.attention(Q, K, V, bias, impl="mine", registry=own, **SAID)
     own.register("expert", mask="inputs")(lambda call: call.allowed())
     with pytest.raises(ValueError, match="must be booleans; got torch.float"):
         attn.attention(
             Q, K, V, bias, enable_gqa=True, impl="expert", registry=own
         )
-
-
-def test_half_a_pair_says_which_half_is_missing(own):
-    own.register("mine", mask=None)(by_hand)
-    assert api.explain(Q, K, V, **SAID).selected == "pack_gqa", (
-        "auto goes round it"
-    )
-    attn.attention(Q, K, V, registry=own, **SAID)
-    with pytest.raises(LookupError, match="no mask function: .*register_mask"):
-        attn.attention(Q, K, V, impl="mine", registry=own, **SAID)
-    half = pytest.raises(LookupError, match="no mask function")
-    with half, own.use_impl("mine"):
-        pass
-    own.register_mask("mine")(lambda call: call.allowed())
-    want = attn.scaled_dot_product_attention(Q, K, V, **SAID)
-    got = attn.attention(Q, K, V, impl="mine", registry=own, **SAID)
-    assert torch.allclose(got, want, atol=1e-5)
-
-    own.register_mask("other")(lambda call: call.allowed())
-    with pytest.raises(LookupError, match="no attention function"):
-        own["other"]
-    own.register("other", mask=None)(by_hand)
-    assert own["other"].function is by_hand
-
-
-def test_a_mask_function_beside_the_parents_name_is_half_a_pair(own):
-    """The parent's own masks would be used, and these dropped."""
-    own.register_mask("sdpa")(lambda call: call.allowed())
-    with pytest.raises(LookupError, match="'sdpa' .* no attention function"):
-        attn.attention(Q, K, V, impl="sdpa", registry=own, **SAID)
-    assert api.explain(Q, K, V, registry=own, **SAID).selected == "pack_gqa"
 
 
 def test_it_is_a_dictionary(own):
@@ -276,16 +209,18 @@ def test_a_model_is_switched_while_it_runs(own):
         api.registry.remove("counted")
 
 
-def test_names_and_forms_are_checked(own):
+def test_a_parent_may_be_empty_at_first():
+    parent = Registry()
+    child = Registry(parent)
+    parent.register("mine")(attn.scaled_dot_product_attention)
+    assert list(child) == ["mine"] and "mine" in child
+
+
+def test_names_and_masks_are_checked(own):
     own.register("mine")(attn.scaled_dot_product_attention)
     for name in ("mine", "auto"):
         with pytest.raises(ValueError, match="name must be new"):
             own.register(name)
-    with pytest.raises(
-        ValueError, match="mask must be one of .*; got 'dense'"
-    ):
-        own.register("other", mask="dense")
-    with pytest.raises(
-        ValueError, match="before must be one of .*; got 'nobody'"
-    ):
-        own.register("other", before="nobody")
+    for mask in ("additive", "block", None):
+        with pytest.raises(ValueError, match=f"mask must be .*; got {mask!r}"):
+            own.register("other", mask=mask)

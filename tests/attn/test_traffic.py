@@ -18,7 +18,7 @@ if torch.cuda.is_available():
 import triton.language as tl  # noqa: E402
 from triton.tools.tensor_descriptor import TensorDescriptor  # noqa: E402
 
-from attn.kernels import configs, decode_varlen, launch  # noqa: E402
+from attn.kernels import configs, decode_varlen, forward  # noqa: E402
 from solutions import ch12_fused_forward as ch12  # noqa: E402
 
 cdiv = triton.cdiv
@@ -127,10 +127,10 @@ def by_the_library(monkeypatch):
 
     def counted(q, k, v, block_l, block_s, **options):
         tile = configs.Config(block_l, block_s, 4, 1, "for a test")
-        monkeypatch.setattr(launch, "config_of", lambda *_: tile)
-        kernel = Counting(launch.attention_forward)
+        monkeypatch.setattr(configs, "config_of", lambda *_: tile)
+        kernel = Counting(forward.attention_forward)
         with monkeypatch.context() as patched:
-            patched.setattr(launch, "attention_forward", kernel)
+            patched.setattr(forward, "attention_forward", kernel)
             attn.kernels.fused_attention(q, k, v, enable_gqa=True, **options)
         (found,) = kernel.found
         return found
@@ -236,7 +236,7 @@ def test_decoding_reads_the_cache_once_for_all_heads_of_a_group(
 ):
     B, H, Hkv, S, D, BS = 2, 4, 2, 90, 16, 16
     tile = configs.Config(16, BS, 4, 1, "for a test")
-    monkeypatch.setattr(launch, "config_of", lambda *_: tile)
+    monkeypatch.setattr(configs, "config_of", lambda *_: tile)
     kernels = {}
     for name in ("decode_split", "merge_splits"):
         kernels[name] = Counting(getattr(decode_varlen, name))
