@@ -30,6 +30,8 @@ LAYERS = (
     "claims",
     "__main__",
 )
+# The same for the folders of attn/grading.
+SHELVES = ("checks", "diagnosis sandbox", "classroom learner")
 # From `attn.attention(...)` to the source of the Triton kernel.
 MOST_FILES = 8
 # Prints file and name of every function on that way, and the file that
@@ -66,7 +68,13 @@ sys.setprofile(None)
 for file, name in functions:
     print(file, name, sep="\\t")
 """
-RANK = {room: i for i, line in enumerate(LAYERS) for room in line.split()}
+
+
+def ranks(layers):
+    return {name: i for i, line in enumerate(layers) for name in line.split()}
+
+
+RANK = ranks(LAYERS)
 
 
 def module_of(path):
@@ -115,15 +123,20 @@ def room_of(module):
     return module.split(".")[1] if "." in module else ""
 
 
-def upward(arrows):
-    """Return the imports that go against the order of the rooms."""
-    wrong = []
+def shelf_of(module):
+    parts = module.split(".")
+    return parts[2] if parts[1:2] == ["grading"] and parts[2:] else ""
+
+
+def upward(arrows, folder_of=room_of, layers=LAYERS):
+    """Return the imports that go against the order of the folders."""
+    wrong, rank = [], ranks(layers)
     for source, targets in arrows.items():
         for target in sorted(targets):
-            here, there = room_of(source), room_of(target)
+            here, there = folder_of(source), folder_of(target)
             if not here or here == there:  # attn/__init__.py names them all
                 continue
-            if not there or RANK[there] >= RANK[here]:
+            if not there or rank[there] >= rank[here]:
                 wrong.append(f"{source} -> {target}")
     return wrong
 
@@ -158,6 +171,17 @@ def test_the_package_has_at_most_twenty_rooms():
 
 def test_a_room_imports_only_from_those_above_it():
     assert upward(graph()) == []
+
+
+def test_a_folder_of_grading_imports_only_from_those_before_it():
+    inside = {
+        module: {x for x in targets if shelf_of(x)}
+        for module, targets in graph().items()
+        if shelf_of(module)
+    }
+    assert upward(inside, shelf_of, SHELVES) == []
+    back = {"attn.grading.checks.run": {"attn.grading.diagnosis.naming"}}
+    assert upward(back, shelf_of, SHELVES), "a wrong import is found"
 
 
 def test_no_file_imports_itself_by_way_of_others():
