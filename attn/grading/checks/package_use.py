@@ -26,10 +26,10 @@ def use_of_the_package(exercise: Exercise, answer: Any) -> str | None:
             f"{exercise.name} is {module}'s own: write it yourself, in the "
             "cell above"
         )
-    given = [_plain(x) for x in exercise.namespace().values()]
+    supplied = [_plain(x) for x in exercise.namespace().values()]
     for name, value in _used(exercise.name, answer, set()):
         home = _home(value)
-        if not _is_ours(home) or any(value is x for x in given):
+        if not _is_ours(home) or any(value is x for x in supplied):
             continue
         # An earlier exercise's reference is there because check put it there.
         if getattr(value, "__attn_reference__", exercise.id) == exercise.id:

@@ -19,7 +19,7 @@ def describe(x: Any) -> str:
             return f"a {type(x).__name__} {tuple(x.shape)}"
         if x.dim() == 0:
             return number(x.item())
-        return f"{tuple(x.shape)} {_dtype(x)} {_elements(x)}"
+        return f"{tuple(x.shape)} {dtype_name(x)} {_elements(x)}"
     if isinstance(x, tuple | list):
         if x and all(type(n) in (int, float, bool) for n in x):
             return f"{type(x).__name__} {_listed(x)}"
@@ -152,5 +152,6 @@ def _listed(numbers: Any, most: int = 6) -> str:
     return "[" + ", ".join(shown) + (", …]" if len(numbers) > most else "]")
 
 
-def _dtype(x: Tensor) -> str:
+def dtype_name(x: Tensor) -> str:
+    """Return a tensor's dtype as ``float32``."""
     return str(x.dtype).removeprefix("torch.")
