@@ -40,6 +40,12 @@ def some(names: Sequence[Any]) -> str:
     return ", ".join(map(str, names[:3])) + more
 
 
+def and_list(words: Sequence[str]) -> str:
+    """Join words with commas and a last ``and``."""
+    *most, last = words
+    return f"{', '.join(most)} and {last}" if most else last
+
+
 def number(x: Any, digits: int = 4) -> str:
     """Return a number in a few digits, and zero without a sign."""
     x = 0.0 if isinstance(x, float) and x == 0 else x

@@ -5,9 +5,11 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from attn.grading.checks.compare import Problem, alike, near
+from attn.grading.checks.compare import alike
 from attn.grading.checks.evidence import Evidence, Failure
 from attn.grading.checks.inputs import named_tensors
+from attn.grading.checks.problem import Problem
+from attn.grading.checks.rounding import close
 from attn.grading.checks.show import number
 from attn.grading.diagnosis.axes import Axes
 
@@ -27,7 +29,7 @@ def pattern(evidence: Evidence, shown: Failure, axes: Axes) -> str:
         (f, p)
         for f in evidence.failures
         for p in f.problems
-        if p.wrong is not None and p.name == problem.name
+        if p.wrong is not None and p.part == problem.part
     ]
     all_fail = [sentences(evidence, f, p, axes) for f, p in others]
     mine = sentences(evidence, shown, problem, axes)
@@ -51,7 +53,7 @@ def sentences(
         return _of_mask(got, wrong)
     got, expected = got.double(), expected.double()
     a, b = got[wrong], expected[wrong]
-    letters = axes.of_result(problem.name, wrong.shape)
+    letters = axes.of_part(problem.part, wrong.shape)
     said = []
     if a.isnan().all():
         said.append("the wrong elements are NaN")
@@ -60,13 +62,13 @@ def sentences(
         return said
     if not a.any():
         said.append("the wrong elements are 0")
-    if b.any() and b.isfinite().all() and near(a, -b, 1e-5):
+    if b.any() and b.isfinite().all() and close(a, -b, 1e-5):
         said.append("the wrong elements are right but for their sign")
     if (b == 0).all():
         said.append("only elements that should be 0 are wrong")
     elif (b == -torch.inf).all():
         said.append("only elements that should be -inf are wrong")
-    elif near(got, expected, 1e-3):
+    elif close(got, expected, 1e-3):
         pass  # which of them are wrong is chance
     elif torch.equal(wrong, expected < 0) and (expected > 0).any():
         said.append("exactly the elements that should be negative are wrong")
@@ -86,7 +88,7 @@ def sentences(
     if wrong.sum() > 1 and b.isfinite().all() and a.isfinite().all():
         output = [x for _, x in named_tensors(failure.outcome.output)]
         half = any(x.element_size() == 2 for x in output)
-        said += _linear(a, b, 0.02 if half else 1e-4)
+        said += _liclose(a, b, 0.02 if half else 1e-4)
     said += _copies(got, expected, wrong, letters, axes)
     return said
 
@@ -114,18 +116,18 @@ def _of_mask(got: Tensor, wrong: Tensor) -> list[str]:
     return said or ["it allows some pairs too many, and masks others"]
 
 
-def _linear(a: Tensor, b: Tensor, part: float) -> list[str]:
+def _liclose(a: Tensor, b: Tensor, part: float) -> list[str]:
     """Say whether there is a constant factor, or a constant difference."""
     said = []
     if b.any():
         factor = (a @ b / (b @ b)).item()
         telling = abs(factor - 1) > 10 * part
-        if telling and factor and near(a, b * factor, part):
+        if telling and factor and close(a, b * factor, part):
             said.append(
                 f"the wrong elements are off by the factor {number(factor)}"
             )
     gap = (a - b).mean().item()
-    if near(a - gap, b, part) and (a - b).std() < part * abs(gap):
+    if close(a - gap, b, part) and (a - b).std() < part * abs(gap):
         said.append(
             f"the wrong elements are off by {number(gap)}, all of them"
         )
@@ -141,7 +143,7 @@ def _copies(
 ) -> list[str]:
     """Say whether a slice holds the numbers of another, or all are equal."""
     said: list[str] = []
-    if near(got, expected, 1e-3):
+    if close(got, expected, 1e-3):
         return said  # which only rounding tells from what is right
     for axis in range(got.dim()):
         n = got.shape[axis]

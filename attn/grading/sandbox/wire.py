@@ -315,7 +315,7 @@ def _kind(name: str) -> type[Exception]:
 def _one_of(literal: Any, x: Any) -> Any:
     """Return a value of a ``Literal``."""
     if x not in get_args(literal):
-        raise WireError(f"{literal} has no {x!r}")
+        raise WireError(f"it is none of {get_args(literal)}")
     return x
 
 
