@@ -4,13 +4,13 @@ import pytest
 import torch
 
 from attn.exercises.spec import find
-from attn.grading.checks.compare import compare
+from attn.grading.checks.compare import differences
 from attn.grading.checks.show import difference, pair
 from attn.grading.diagnosis.judge import judge
 
 
 def shown(got, expected):
-    problem = compare(got, expected, expected)
+    (problem,) = differences(got, expected, expected)
     return difference(problem.wrong, problem.got, problem.expected)
 
 

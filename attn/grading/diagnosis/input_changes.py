@@ -44,8 +44,10 @@ _FORMULAS: dict[str, Callable[[Any], Any]] = {
 }
 _CONSTANTS = (math.e, 10.0, 2.0, 1.0)
 _DTYPES = (torch.float32, torch.float16, torch.bfloat16, torch.float64)
-_DEFAULTS = (-1, 0, 0.1, 0.5, 1, 2)
-_DEFAULTS += (10.0, 100.0, 1000.0, 10000.0, 100000.0, 500000.0)
+_DEFAULTS = (
+    *(-1, 0, 0.1, 0.5, 1, 2),
+    *(10.0, 100.0, 1000.0, 10000.0, 100000.0, 500000.0),
+)
 
 
 def one_input(name: str, function: Callable[[Any], Any]) -> Change:

@@ -108,10 +108,11 @@ def _diagnosis(evidence: Evidence) -> Diagnosis:
             return Diagnosis((name,))
     end = _end()
     matches = list(partly_listed.matches(listed, end))
-    shares: dict[Name, Set[int]] = {
-        x.mistake: x.cases for x in matches if not x.exceptions
-    }
-    for (a, some), (b, others) in combinations({**shares, **seen}.items(), 2):
+    shares: list[tuple[Name, Set[int]]] = [
+        *((x.mistake, x.cases) for x in matches if not x.exceptions),
+        *seen.items(),
+    ]
+    for (a, some), (b, others) in combinations(shares, 2):
         if some | others == failing:
             return Diagnosis((a, b), "and")
     mistakes, limit = partly_listed.nearly_everywhere(evidence, matches)
@@ -119,10 +120,10 @@ def _diagnosis(evidence: Evidence) -> Diagnosis:
         return Diagnosis(tuple(mistakes), limit=limit)
     if mistake := partly_listed.without_nan(listed, end):
         return Diagnosis((mistake, kind("nan_replaced")), "and")
-    if name := kinds.special_case_only(evidence):
-        return Diagnosis((name,))
-    if name := probes.explained(evidence, _end()):
-        return Diagnosis((name,))
+    if special_case := kinds.special_case_only(evidence):
+        return Diagnosis((special_case,))
+    if other_input := probes.explained(evidence, _end()):
+        return Diagnosis((other_input,))
     if not evidence.exercise.launch:
         end = _end()
         if changes := mutants.explained(evidence, end):

@@ -169,7 +169,7 @@ def wrong_length(evidence: Evidence, failure: Failure) -> Words | None:
     if problem is None or problem.got.dim() != problem.expected.dim():
         return None
     axes = Axes(evidence.exercise)
-    letters = axes.of_result(problem.part, problem.expected.shape)
+    letters = axes.of_part(problem.part, problem.expected.shape)
     sizes = axes.sizes(evidence.inputs(failure.index))
     differ = [
         (letters[k], n)
