@@ -11,7 +11,7 @@ from attn.grading.checks.problem import Part, Problem
 from attn.grading.diagnosis.axes import Axes
 from attn.grading.diagnosis.indices import describe_indices
 from attn.grading.diagnosis.judge import judge
-from attn.grading.diagnosis.locate import where
+from attn.grading.diagnosis.locate import locate
 from attn.grading.diagnosis.mutation_testing import solution
 
 
@@ -23,7 +23,7 @@ def described(exercise_id, answer):
     assert wrong
     assert all(isinstance(f, Failure) for f in wrong)
     evidence = Evidence(oracle, outcomes, wrong, answer)
-    return " ".join(where(evidence, wrong[0]))
+    return " ".join(locate(evidence, wrong[0]))
 
 
 def attention(query, key, value, scale=None):

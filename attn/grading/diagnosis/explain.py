@@ -10,7 +10,7 @@ from attn.exercises.spec import Exercise
 from attn.grading.checks.evidence import Evidence, Failure
 from attn.grading.checks.inputs import input_size
 from attn.grading.checks.show import describe, difference
-from attn.grading.diagnosis.locate import where
+from attn.grading.diagnosis.locate import locate
 from attn.grading.diagnosis.naming import Diagnosis
 
 
@@ -42,7 +42,7 @@ def explain(evidence: Evidence, diagnosis: Diagnosis) -> str:
         lines += difference(problem.wrong, problem.got, problem.expected)
     by_itself = smallest.outcome.error or problem.kind == "random"
     if not diagnosis.name and problem.kind != "random":
-        lines += where(evidence, smallest)
+        lines += locate(evidence, smallest)
     if not diagnosis.name and not by_itself:
         claims = exercise.properties
         lines += [x.says for x in claims if not _holds(x.holds, smallest)]

@@ -18,12 +18,12 @@ from attn.grading.diagnosis.distinguishing import (
     in_words,
 )
 from attn.grading.diagnosis.indices import describe_indices
-from attn.grading.diagnosis.values import pattern
+from attn.grading.diagnosis.values import describe_values
 
 _MOST = 4  # sentences
 
 
-def where(evidence: Evidence, shown: Failure) -> list[str]:
+def locate(evidence: Evidence, shown: Failure) -> list[str]:
     """Return a few true sentences about where the answer is wrong.
 
     Args:
@@ -45,7 +45,7 @@ def _sentences(evidence: Evidence, shown: Failure) -> list[str]:
         _shapes(evidence, shown, axes),
         _shapes_seen(shown),
         *_places(evidence, shown, axes),
-        pattern(evidence, shown, axes),
+        describe_values(evidence, shown, axes),
     ]
     return [x for x in sentences if x]
 
