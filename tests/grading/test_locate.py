@@ -131,7 +131,7 @@ def test_the_axes_of_a_task_fit_its_inputs(exercise):
         for name, x in inputs.items():
             if not isinstance(x, torch.Tensor):
                 continue
-            letters = axes.of(name, x.shape)
+            letters = axes.of_input(name, x.shape)
             assert len(letters) == x.dim()
             for letter, n in zip(letters, x.shape, strict=True):
                 broadcast = n == 1 or "mask" in name

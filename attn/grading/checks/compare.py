@@ -15,7 +15,12 @@ from torch import Tensor
 
 from attn.grading.checks.problem import RESULT, Part, Problem
 from attn.grading.checks.rounding import epsilon, forgiven_error, max_abs
-from attn.grading.checks.show import describe, dtype_name, pair, some
+from attn.grading.checks.show import (
+    describe,
+    distinct_texts,
+    dtype_name,
+    first_few,
+)
 
 Limit = Callable[[Tensor, Tensor, Tensor | None], float]
 
@@ -122,10 +127,10 @@ def _compare_keys(
     extra = [str(k) for k in got if k not in expected]
     complaints = []
     if missing:
-        complaints.append(f"lacks {some(missing)}")
+        complaints.append(f"lacks {first_few(missing)}")
     if extra:
         verb = "is" if len(extra) == 1 else "are"
-        complaints.append(f"has {some(extra)}, which {verb} superfluous")
+        complaints.append(f"has {first_few(extra)}, which {verb} superfluous")
     return Problem("type", "; it ".join(complaints)) if complaints else None
 
 
@@ -150,7 +155,7 @@ def _compare_numbers(
         numbers = (
             x.item() if isinstance(x, Tensor) else x for x in (got, expected)
         )
-        message = "is {}, not {}".format(*pair(*numbers))
+        message = "is {}, not {}".format(*distinct_texts(*numbers))
         return Problem("value", message, got=got, expected=expected)
     is_count = isinstance(got, Tensor) and not got.is_floating_point()
     dtype = torch.float64 if is_count else torch.float32

@@ -123,7 +123,9 @@ def _problems(
         rtol=case.rtol,
         perturbed=perturbed and perturbed.output,
     ) or _wrong_gradients(oracle, i, outcome, perturbed)
-    effect = _unrepeatable(outcome, case, expected, is_right=not problems)
+    effect = _effect_across_calls(
+        outcome, case, expected, is_right=not problems
+    )
     if effect and problems:
         return [Problem("random", effect.text, effect=effect)]
     if effect := effect or (None if problems else outcome.side_effect):
@@ -157,7 +159,7 @@ def _has_nan(outcome: Outcome) -> bool:
     return any(bool(x.isnan().any()) for x in tensors)
 
 
-def _unrepeatable(
+def _effect_across_calls(
     outcome: Outcome, case: Case, expected: Outcome, is_right: bool
 ) -> SideEffect | None:
     """Find what differs by chance, or is the same where it should differ."""

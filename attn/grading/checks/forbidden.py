@@ -150,7 +150,7 @@ class _Watch:
                 "it lets PyTorch's autograd record what it computes; the "
                 "task is to write the gradients by hand"
             )
-        reads = self._no_reads and _sizes_by_elements(function, args)
+        reads = self._no_reads and _shape_depends_on_elements(function, args)
         if id(function) in self._allowed and not reads:
             return
         name = getattr(function, "__name__", "").partition(".")[0]
@@ -190,7 +190,7 @@ def _group_of(function: str, names: tuple[str, ...]) -> str | None:
     return None
 
 
-def _sizes_by_elements(function: Any, args: tuple[Any, ...]) -> bool:
+def _shape_depends_on_elements(function: Any, args: tuple[Any, ...]) -> bool:
     """Return whether elements, not shapes, decide on the result's shape."""
     name = getattr(function, "__name__", "")
     if name == "index.Tensor":

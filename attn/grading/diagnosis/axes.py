@@ -88,7 +88,7 @@ class Axes:
         sizes: dict[str, int] = {}
         for name, x in inputs.items():
             if isinstance(x, Tensor):
-                letters = self.of(name, x.shape)
+                letters = self.of_input(name, x.shape)
                 for letter, n in zip(letters, x.shape, strict=True):
                     if re.fullmatch(r"[A-Z]\w{0,2}", letter) and n > 0:
                         sizes.setdefault(letter, n)
@@ -100,37 +100,37 @@ class Axes:
                         sizes.setdefault(letters[0], x)
         return sizes
 
-    def of(self, name: str, shape: Sequence[int]) -> Shape:
+    def of_input(self, name: str, shape: Sequence[int]) -> Shape:
         """Return a letter for each axis of an argument, ``""`` if unknown."""
         shapes = self._arguments.get(name.partition("[")[0]) or []
         if not shapes and name in _USUAL:
             shapes = [tuple(_USUAL[name][1:-1].split(", "))]
-        return _fit(shapes, len(shape))
+        return _with_axes(shapes, len(shape))
 
     def of_part(self, part: Part, shape: Sequence[int]) -> Shape:
         """Return a letter for each axis of a result, or of a gradient."""
         if part.kind == "gradient":
-            return self.of(part.input, shape)
+            return self.of_input(part.input, shape)
         shapes = [tuple(x.split(", ")) for x in _SHAPE.findall(self._result)]
         is_entry = len(part.entry) == 1 and isinstance(part.entry[0], int)
         k = part.entry[0] if is_entry else 0
         if is_entry:
             named = re.search(r"gradients of ([\w, ]+)\.", self._result)
             if named:
-                return self.of(re.split(r", | and ", named[1])[k], shape)
+                return self.of_input(re.split(r", | and ", named[1])[k], shape)
             shapes = shapes[k : k + 1]
         if not shapes:
             for name in self._arguments:
                 if re.search(rf"\bshape.*\b{name}\b", self._result, re.S):
-                    return self.of(name, shape)
+                    return self.of_input(name, shape)
         if not shapes and self._results:
             name = self._results[k] if k < len(self._results) else ""
-            return self.of(name, shape)
+            return self.of_input(name, shape)
         if not shapes:
             documented = [x for x in self._arguments.values() if x]
             shapes = self._arguments.get("OUT") or [*documented, []][0]
             shapes = shapes[k : k + 1] if is_entry else shapes
-        return _fit(shapes, len(shape))
+        return _with_axes(shapes, len(shape))
 
     def word(self, letters: Shape, axis: int) -> str:
         """Return what an index along an axis is: ``query``, ``row``."""
@@ -160,7 +160,7 @@ class Axes:
         return f"slice of axis {axis}"
 
 
-def _fit(shapes: list[Shape], count: int) -> Shape:
+def _with_axes(shapes: list[Shape], count: int) -> Shape:
     """Return the shape that has so many axes, ``...`` filled up."""
     for shape in shapes:
         same = shape[-1] == shapes[0][-1]

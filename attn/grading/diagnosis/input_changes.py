@@ -76,7 +76,7 @@ def taken_from(sources: Mapping[str, str]) -> Change:
     return change
 
 
-def plus(name: str, step: int) -> Change:
+def with_step(name: str, step: int) -> Change:
     """Return the change of a count by a step."""
 
     def change(i: int, inputs: Inputs) -> Inputs | None:
@@ -141,7 +141,11 @@ def other_numbers(name: str, x: Any) -> Iterator[Probe]:
     """Yield functions of a float, and other integers."""
     if type(x) is int:
         for step, text in ((-1, "one less"), (1, "one more")):
-            yield "counted", {"input": name, "step": text}, plus(name, step)
+            yield (
+                "counted",
+                {"input": name, "step": text},
+                with_step(name, step),
+            )
     elif isinstance(x, Tensor) and x.dtype in (torch.int64, torch.int32):
         for form, function in _INTEGERS.items():
             words = {"input": name, "form": form}
@@ -165,7 +169,7 @@ def _constant(name: str, value: float) -> Change:
 
 def along(axes: Axes, name: str, axis: int, x: Tensor) -> Iterator[Probe]:
     """Yield changes of one input along one of its axes."""
-    word = axes.word(axes.of(name, x.shape), x.dim() + axis)
+    word = axes.word(axes.of_input(name, x.shape), x.dim() + axis)
     words = {"input": name, "word": word}
 
     def zeroed(x: Tensor, at: int) -> Tensor:
