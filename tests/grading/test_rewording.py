@@ -22,7 +22,10 @@ from attn.grading.checks.parameters import WrongParameters
 from attn.grading.checks.problem import Part, Problem
 from attn.grading.checks.side_effects import SideEffect
 from attn.grading.diagnosis import naming
-from attn.grading.diagnosis.distinguishing import Distinction
+from attn.grading.diagnosis.distinguishing import (
+    Distinction,
+    distinguishing_inputs,
+)
 from attn.grading.diagnosis.judge import judge
 from attn.grading.diagnosis.kinds import Kind
 from attn.grading.diagnosis.partly_listed import Limit
@@ -136,19 +139,23 @@ UNLISTED = {
 EXERCISES = (*PARTLY, *UNLISTED)
 
 
-def facts(exercise, answer, oracle):
-    """Return what a diagnosis says, but for blanks that hold a message."""
+def observed(answer, oracle):
     outcomes = run_all(answer, oracle)
     wrong = failures(oracle, outcomes)
     assert wrong
-    found = naming.diagnose(Evidence(oracle, outcomes, wrong, answer))
+    return Evidence(oracle, outcomes, wrong, answer)
+
+
+def facts(answer, oracle):
+    """Return what a diagnosis says, but for blanks that hold a message."""
+    diagnosis = naming.diagnose(observed(answer, oracle))
     names = [
         (x.key, x.entries, {k: word for k, word in x.words if k != "bad"})
         if isinstance(x, Kind)
         else x.name
-        for x in found.names
+        for x in diagnosis.names
     ]
-    return names, found.link, found.limit
+    return names, diagnosis.link, diagnosis.limit
 
 
 def every_fact(exercise_id):
@@ -164,7 +171,7 @@ def every_fact(exercise_id):
     oracle = Oracle(exercise, 0)
     answers = [x.answer for x in (*listed, unlisted)]
     answers += UNLISTED.get(exercise_id, {}).values()
-    return [facts(exercise, answer, oracle) for answer in answers]
+    return [facts(answer, oracle) for answer in answers]
 
 
 plain_facts = cache(every_fact)
@@ -193,8 +200,23 @@ def test_a_kind_is_named_in_other_words(exercise_id, key, reword):
     name = judge(exercise, answer).mistake
     reword(seed=key)
     assert judge(exercise, answer).mistake not in (name, None)
-    names, _, _ = facts(exercise, answer, Oracle(exercise, 0))
+    names, _, _ = facts(answer, Oracle(exercise, 0))
     assert names[0][0] == key
+
+
+def test_two_inputs_that_must_be_present_are_the_same_in_other_words(reword):
+    exercise = find("mha-MultiHeadAttention")
+
+    class Forgets(exercise.reference):
+        def forward(self, x, kv_input=None, attn_mask=None):
+            mask = attn_mask if kv_input is None else None
+            return super().forward(x, kv_input, mask) + 0
+
+    evidence = observed(Forgets, Oracle(exercise, 0))
+    plain = distinguishing_inputs(evidence)
+    assert [x.name for x in plain] == ["attn_mask", "kv_input"]
+    reword(seed=0)
+    assert distinguishing_inputs(evidence) == plain
 
 
 def test_the_sample_has_every_link_and_every_limit():
