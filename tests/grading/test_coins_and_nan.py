@@ -10,7 +10,7 @@ from attn.exercises.spec import Case, find
 from attn.grading.checks.evidence import agree
 from attn.grading.checks.run import Outcome
 from attn.grading.diagnosis.judge import judge
-from attn.grading.diagnosis.listed import _is_filled
+from attn.grading.diagnosis.partly_listed import replaces_nan
 
 SDPA = "sdpa-scaled_dot_product_attention"
 
@@ -102,13 +102,15 @@ def test_coins_make_no_nan():
 
 def test_coins_count_only_where_the_answer_tosses_any():
     case = Case("", (), train=True, rtol=0.1)
-    coin = frozenset({"PyTorch's"})
-    one, two = (
+    coin = frozenset({"PyTorch"})
+    first, second = (
         Outcome(torch.tensor([x]), random_used=coin) for x in (1.0, 1.05)
     )
-    assert agree(one, two, case)
-    assert not agree(one, Outcome(torch.tensor([1.05])), case)
-    assert not agree(one, Outcome(torch.tensor([1.5]), random_used=coin), case)
+    assert agree(first, second, case)
+    assert not agree(first, Outcome(torch.tensor([1.05])), case)
+    assert not agree(
+        first, Outcome(torch.tensor([1.5]), random_used=coin), case
+    )
 
 
 @pytest.mark.parametrize(
@@ -116,7 +118,7 @@ def test_coins_count_only_where_the_answer_tosses_any():
 )
 def test_a_nan_is_replaced_by_one_number(number, fits):
     other = torch.tensor([1.0, math.nan, math.nan])
-    assert _is_filled(torch.tensor([1.0, 0.0, number]), other, 0.0) == fits
+    assert replaces_nan(torch.tensor([1.0, 0.0, number]), other, 0.0) == fits
 
 
 def test_a_mistake_without_its_nan_is_named_with_what_is_different():
@@ -130,8 +132,8 @@ def test_a_mistake_without_its_nan_is_named_with_what_is_different():
     verdict = judge(find("sdpa-sinks"), answer)
     assert verdict.mistake.startswith("The sink is ignored")
     assert "renormalised" not in verdict.mistake  # it has NaN elsewhere
-    said = " ".join(verdict.message.split())
-    assert "but not when" in said and "a query has no key" in said
+    message = " ".join(verdict.message.split())
+    assert "but not when" in message and "a query has no key" in message
 
 
 def test_a_gradient_of_nan_is_refused():

@@ -3,15 +3,20 @@
 import pytest
 import torch
 
-from attn.grading.checks.compare import alike, compare, differences
+from attn.grading.checks.compare import alike, differences
+from attn.grading.checks.problem import Part
 
 EXACT = torch.tensor([[1.0, -2.0, 3e-3], [0.0, 5.0, 7.0]], dtype=torch.float64)
 EXPECTED = EXACT.float()
 
 
+def first(got, expected, exact, **options):
+    return next(iter(differences(got, expected, exact, **options)), None)
+
+
 def kind(got, expected=EXPECTED, exact=EXACT):
-    found = compare(got, expected, exact)
-    return found.kind if found else None
+    problem = first(got, expected, exact)
+    return problem.kind if problem else None
 
 
 def test_rounding_is_forgiven_and_a_mistake_is_not():
@@ -40,7 +45,7 @@ def test_half_precision_is_held_to_its_own_rounding(dtype):
 def test_the_message_points_at_the_first_wrong_element():
     got = EXPECTED.clone()
     got[1, 2] = 8.0
-    text = compare(got, EXPECTED, EXACT).text
+    text = first(got, EXPECTED, EXACT).text
     assert "at [1, 2]: got 8, expected 7" in text
 
 
@@ -107,23 +112,24 @@ def test_a_random_result_is_held_to_about_its_size():
     exact = torch.full((4,), 10.0, dtype=torch.float64)
     expected = exact.float()
     for off, fine in ((0.4, True), (-0.4, True), (0.6, False)):
-        found = compare(expected + off, expected, exact, rtol=0.05)
-        assert (found is None) == fine
-    assert compare(expected + 0.4, expected, exact) is not None
+        problem = first(expected + off, expected, exact, rtol=0.05)
+        assert (problem is None) == fine
+    assert first(expected + 0.4, expected, exact) is not None
     pair = (expected + 0.4, expected), (expected, expected), (exact, exact)
-    assert compare(*pair, rtol=0.05) is None and compare(*pair) is not None
+    assert first(*pair, rtol=0.05) is None and first(*pair) is not None
 
 
 def test_a_dict_is_told_which_names_it_lacks_and_which_are_too_many():
     expected = {"a": EXPECTED, "b": EXPECTED}
     exact = {"a": EXACT, "b": EXACT}
-    assert compare(expected, expected, exact) is None
+    assert first(expected, expected, exact) is None
     got = {"a": EXPECTED, "c": EXPECTED}
-    said = compare(got, expected, exact).text
-    assert said == "it lacks b; it has c, which is superfluous"
+    text = first(got, expected, exact).text
+    assert text == "it lacks b; it has c, which is superfluous"
     some = {str(n): EXPECTED for n in range(5)}
-    said = compare({"a": EXPECTED, "b": EXPECTED, **some}, expected, exact)
-    assert said.text.endswith("0, 1, 2 and 2 more, which are superfluous")
+    problem = first({"a": EXPECTED, "b": EXPECTED, **some}, expected, exact)
+    assert problem.text.endswith("0, 1, 2 and 2 more, which are superfluous")
     assert kind([EXPECTED], expected, exact) == "type"
-    wrong = compare({**expected, "b": 2 * EXPECTED}, expected, exact)
-    assert wrong.name == "it[b]"
+    wrong = first({**expected, "b": 2 * EXPECTED}, expected, exact)
+    assert wrong.part == Part(entry=("b",))
+    assert wrong.part.name == "it[b]"

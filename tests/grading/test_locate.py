@@ -4,25 +4,26 @@ import pytest
 import torch
 
 from attn.exercises.spec import every_exercise, find
-from attn.grading.checks.compare import Problem
 from attn.grading.checks.evidence import Evidence, Failure
 from attn.grading.checks.failures import failures, run_all
 from attn.grading.checks.oracle import Oracle
+from attn.grading.checks.problem import Part, Problem
 from attn.grading.diagnosis.axes import Axes
+from attn.grading.diagnosis.indices import describe_indices
 from attn.grading.diagnosis.judge import judge
-from attn.grading.diagnosis.locate import _which, where
+from attn.grading.diagnosis.locate import locate
 from attn.grading.diagnosis.mutation_testing import solution
 
 
-def said(exercise_id, answer):
+def described(exercise_id, answer):
     """Return what is said about a wrong answer, in one line."""
     oracle = Oracle(find(exercise_id), 0)
     outcomes = run_all(answer, oracle)
-    found = failures(oracle, outcomes)
-    assert found
-    assert all(isinstance(f, Failure) for f in found)
-    evidence = Evidence(oracle, outcomes, found, answer)
-    return " ".join(where(evidence, found[0]))
+    wrong = failures(oracle, outcomes)
+    assert wrong
+    assert all(isinstance(f, Failure) for f in wrong)
+    evidence = Evidence(oracle, outcomes, wrong, answer)
+    return " ".join(locate(evidence, wrong[0]))
 
 
 def attention(query, key, value, scale=None):
@@ -61,17 +62,17 @@ def other_features(out):
     ],
     ids=lambda x: x if isinstance(x, str) else "",
 )
-def test_what_holds_in_every_wrong_case_is_said(answer, words):
-    assert words in said("sdp-attention", answer)
+def test_what_holds_in_every_wrong_case_is_described(answer, words):
+    assert words in described("sdp-attention", answer)
 
 
-def test_heads_that_changed_places_are_said():
+def test_heads_that_changed_places_are_described():
     def swapped(x, n_rep):
         y = x.repeat_interleave(n_rep, -3).clone()
         n = y.shape[-3]
         return y[..., torch.arange(n).roll(1), :, :]
 
-    text = said("gqa-repeat_kv", swapped)
+    text = described("gqa-repeat_kv", swapped)
     assert "holds what head" in text
 
 
@@ -79,40 +80,40 @@ def test_a_mask_that_allows_too_much_is_said_to():
     def one_more(q_len, kv_len, q_offset=0):
         return torch.ones(q_len, kv_len).tril(q_offset + 1).bool()
 
-    text = said("mask-causal", one_more)
+    text = described("mask-causal", one_more)
     assert "It allows too much: True where False is right" in text
 
 
-def test_the_inputs_on_which_it_is_wrong_are_said():
+def test_the_inputs_on_which_it_is_wrong_are_described():
     def square_only(q_len, kv_len, q_offset=0):
         right = find("mask-causal").reference(q_len, kv_len, q_offset)
         return right if q_len == kv_len else ~right
 
-    text = said("mask-causal", square_only)
+    text = described("mask-causal", square_only)
     assert "cases in which L is not S, and right in the other" in text
 
 
-def test_right_entries_of_a_tuple_are_said():
+def test_right_entries_of_a_tuple_are_described():
     def lse_in_bits(first, second):
         out, lse = find("flash-merge_states").reference(first, second)
         return out, lse.sin()
 
-    assert "it[0] is right" in said("flash-merge_states", lse_in_bits)
+    assert "it[0] is right" in described("flash-merge_states", lse_in_bits)
 
 
-def test_the_shapes_that_met_are_said():
+def test_the_shapes_that_met_are_described():
     def product(query, key, value, scale=None):
         return query @ key
 
-    text = said("sdp-attention", product)
+    text = described("sdp-attention", product)
     assert "There: query (" in text and "key (" in text
 
 
-def test_a_length_that_belongs_to_another_axis_is_said():
+def test_a_length_that_belongs_to_another_axis_is_described():
     def square(q_len, kv_len, q_offset=0):
         return torch.ones(q_len, q_len).tril(q_offset).bool()
 
-    assert "S should be 6 and is 2, as long as L" in said(
+    assert "S should be 6 and is 2, as long as L" in described(
         "mask-causal", square
     )
 
@@ -130,7 +131,7 @@ def test_the_axes_of_a_task_fit_its_inputs(exercise):
         for name, x in inputs.items():
             if not isinstance(x, torch.Tensor):
                 continue
-            letters = axes.of(name, x.shape)
+            letters = axes.of_input(name, x.shape)
             assert len(letters) == x.dim()
             for letter, n in zip(letters, x.shape, strict=True):
                 broadcast = n == 1 or "mask" in name
@@ -140,17 +141,17 @@ def test_the_axes_of_a_task_fit_its_inputs(exercise):
 @pytest.mark.parametrize(
     ("name", "part", "axes"),
     [
-        ("delta", "it", ("H", "L")),
-        ("dkdv", "it[1]", ("Hkv", "S", "D")),
-        ("dq", "it", ("H", "L", "D")),
+        ("delta", Part(), ("H", "L")),
+        ("dkdv", Part(entry=(1,)), ("Hkv", "S", "D")),
+        ("dq", Part(), ("H", "L", "D")),
     ],
 )
 def test_the_axes_of_a_kernels_results_are_those_of_its_task(name, part, axes):
     shape = range(2, 2 + len(axes))
-    assert Axes(find(f"bwd-{name}_kernel")).of_result(part, shape) == axes
+    assert Axes(find(f"bwd-{name}_kernel")).of_part(part, shape) == axes
 
 
-def test_two_inputs_that_must_be_given_for_it_to_be_wrong_are_said():
+def test_two_inputs_that_must_be_given_for_it_to_be_wrong_are_described():
     right = find("mha-MultiHeadAttention").reference
 
     class Forgets(right):
@@ -158,11 +159,11 @@ def test_two_inputs_that_must_be_given_for_it_to_be_wrong_are_said():
             mask = attn_mask if kv_input is None else None
             return super().forward(x, kv_input, mask) + 0
 
-    text = said("mha-MultiHeadAttention", Forgets)
+    text = described("mha-MultiHeadAttention", Forgets)
     assert "in which attn_mask is given and kv_input is given" in text
 
 
-def test_a_parameter_that_no_gradient_reaches_is_said():
+def test_a_parameter_that_no_gradient_reaches_is_described():
     right = find("gqa-GroupedQueryAttention").reference
 
     class Cut(right):
@@ -170,16 +171,16 @@ def test_a_parameter_that_no_gradient_reaches_is_said():
             super().__init__(*args, **kwargs)
             self.v_proj.register_forward_hook(lambda _m, _x, y: y.detach())
 
-    text = said("gqa-GroupedQueryAttention", Cut)
+    text = described("gqa-GroupedQueryAttention", Cut)
     assert "gradient of x and v_proj.weight is wrong: none reaches" in text
 
 
-def test_an_overflow_of_int32_is_said():
+def test_an_overflow_of_int32_is_described():
     def wrapped(*args, **kwargs):
         right = find("gqa-kv_cache_bytes").reference(*args, **kwargs)
         return (right + 2**31) % 2**32 - 2**31
 
-    text = said("gqa-kv_cache_bytes", wrapped)
+    text = described("gqa-kv_cache_bytes", wrapped)
     assert "off by a multiple of 2**32: did an int32 overflow?" in text
 
 
@@ -189,10 +190,10 @@ def test_an_index_too_small_to_tell_is_not_called_right():
     got = expected * 1.5
     wrong = torch.tensor([[True, False, True, True]])
     problem = Problem("value", "", got=got, expected=expected, wrong=wrong)
-    assert _which(problem, 1, "key") == []
+    assert describe_indices(problem, 1, "key") == []
     got = torch.where(wrong, got, expected)
     problem = Problem("value", "", got=got, expected=expected, wrong=wrong)
-    assert _which(problem, 1, "key") == ["only keys 0, 2 and 3"]
+    assert describe_indices(problem, 1, "key") == ["only keys 0, 2 and 3"]
 
 
 def test_one_index_of_three_is_not_called_odd():
@@ -200,7 +201,7 @@ def test_one_index_of_three_is_not_called_odd():
     wrong = torch.tensor([[False], [True], [False]]).expand(3, 2)
     got = expected + wrong.float()
     problem = Problem("value", "", got=got, expected=expected, wrong=wrong)
-    assert _which(problem, 0, "query")[0] == "only query 1"
+    assert describe_indices(problem, 0, "query")[0] == "only query 1"
 
 
 def test_a_condition_is_said_once():
@@ -209,7 +210,7 @@ def test_a_condition_is_said_once():
             raise ValueError("no")
         return weight.unflatten(0, (num_heads, -1, 2)).mT.flatten()
 
-    text = said("rope-permute_weights", answer)
+    text = described("rope-permute_weights", answer)
     assert "in which the first input has 2 axes" in text
     assert "more than 1 axis" not in text
 

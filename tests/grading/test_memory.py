@@ -57,7 +57,7 @@ def test_what_was_there_before_does_not_count():
 def test_a_list_of_numbers_counts_where_functions_are_watched():
     case = Case("room for three", (X,), max_live=2)
     outcome = run(lambda x: len(x.tolist()), case, forbids=("softmax",))
-    assert "it holds 6 elements" in outcome.side_effect
+    assert "it holds 6 elements" in outcome.side_effect.text
 
 
 @pytest.mark.parametrize(("answer", "fits"), [(let_go, True), (kept, False)])
@@ -66,9 +66,9 @@ def test_more_than_the_limit_is_told_with_both_sizes(answer, fits):
     assert outcome.error is None
     assert (not outcome.side_effect) == fits
     if not fits:
-        said = "it holds 60 elements beyond its inputs, where 18 are enough"
-        assert said in outcome.side_effect
-        assert "(5, 2, 3)" in outcome.side_effect
+        sizes = "it holds 60 elements beyond its inputs, where 18 are enough"
+        assert sizes in outcome.side_effect.text
+        assert "(5, 2, 3)" in outcome.side_effect.text
 
 
 def test_watching_memory_does_not_import_the_compiler():
@@ -134,9 +134,9 @@ def test_blocks_that_are_kept_count_as_memory():
         return total(list(blocks))
 
     assert not once(total, max_live=16).side_effect
-    assert "it holds 3" in once(listed, max_live=16).side_effect
+    assert "it holds 3" in once(listed, max_live=16).side_effect.text
 
 
 def test_a_block_changed_in_place_is_told():
     outcome = once(lambda blocks: [block.sub_(1.0) for block in blocks])
-    assert outcome.side_effect == "it changes scores in place"
+    assert outcome.side_effect.text == "it changes scores in place"

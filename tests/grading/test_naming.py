@@ -13,6 +13,7 @@ from attn.grading.checks.oracle import Oracle
 from attn.grading.diagnosis import kinds, mutants
 from attn.grading.diagnosis.judge import judge
 from attn.grading.diagnosis.mutation_testing import mutation_score
+from attn.grading.diagnosis.naming import KINDS
 from solutions.ch09_transformer import map_llama_weights
 
 NAMED = "this looks like: "
@@ -180,7 +181,7 @@ def _merged(x):
     return x.transpose(-2, -3).flatten(-2)
 
 
-KINDS = {
+ANSWERS = {
     "view": _view,
     "axes_counted": _four_axes,
     "in_place": _in_place,
@@ -201,10 +202,10 @@ KINDS = {
 }
 
 
-@pytest.mark.parametrize("key", KINDS)
+@pytest.mark.parametrize("key", ANSWERS)
 def test_a_kind_of_mistake_is_named_in_any_exercise(key):
     exercise = with_mistakes("mha-merge_heads")
-    verdict = judge(exercise, KINDS[key])
+    verdict = judge(exercise, ANSWERS[key])
     name, _ = kinds.lines()[key]
     pattern = re.sub(r"\\{\w+\\}", ".+", re.escape(name))
     assert re.match(pattern, verdict.mistake or ""), verdict.message
@@ -299,7 +300,7 @@ def test_nonsense_has_no_name(exercise_id):
 
 def test_every_kind_has_a_line_that_asks_a_question():
     lines = kinds.lines()
-    assert kinds._tests.keys() <= lines.keys()
+    assert {x.__name__ for x in KINDS} <= lines.keys()
     for name, why in lines.values():
         assert why.endswith("?"), name
         assert len(name) <= 70
@@ -330,10 +331,10 @@ def test_what_is_nearly_right_is_neither_moved_nor_scaled(error):
 class _Projected(torch.nn.Module):
     """Three maps with what the task gives them, or with more or less."""
 
-    def __init__(self, embed_dim, head_dim, **given):
+    def __init__(self, embed_dim, head_dim, **biased):
         super().__init__()
         for name in ("q_proj", "k_proj", "v_proj"):
-            bias = given.get(name, False)
+            bias = biased.get(name, False)
             layer = torch.nn.Linear(embed_dim, head_dim, bias=bias)
             setattr(self, name, layer)
 
@@ -460,8 +461,8 @@ def test_wrong_names_of_a_dict_are_named_whatever_they_are():
     answer = with_names(lambda name: "final_norm" if name == "norm" else name)
     verdict = judge(find("tfm-map_llama_weights"), answer)
     assert verdict.mistake == "Names are missing, or others are there"
-    said = " ".join(verdict.message.split())
-    assert "it lacks norm; it has final_norm, which is superfluous" in said
+    message = " ".join(verdict.message.split())
+    assert "it lacks norm; it has final_norm, which is superfluous" in message
 
 
 def test_a_tensor_under_anothers_name_is_named_with_both():

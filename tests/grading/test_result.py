@@ -15,7 +15,7 @@ def ones(L, S):
 
 
 @pytest.mark.parametrize(
-    ("answer", "said"),
+    ("answer", "words"),
     [
         (lambda L, S: causal_lower_right(L, S), "CausalBias"),
         (lambda L, S: ones(L, S).to_sparse(), "the layout sparse_coo"),
@@ -31,9 +31,9 @@ def ones(L, S):
         (lambda L, S: None, "None (was there a return?)"),
     ],
 )
-def test_the_message_says_what_was_returned(answer, said):
+def test_the_message_says_what_was_returned(answer, words):
     message = judge(find("sdpa-causal_lower_right"), answer).message
-    assert said in message
+    assert words in message
     assert "raised" not in message
 
 

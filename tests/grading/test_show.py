@@ -4,20 +4,20 @@ import pytest
 import torch
 
 from attn.exercises.spec import find
-from attn.grading.checks.compare import compare
-from attn.grading.checks.show import difference, pair
+from attn.grading.checks.compare import differences
+from attn.grading.checks.show import difference_lines, distinct_texts
 from attn.grading.diagnosis.judge import judge
 
 
 def shown(got, expected):
-    problem = compare(got, expected, expected)
-    return difference(problem.wrong, problem.got, problem.expected)
+    (problem,) = differences(got, expected, expected)
+    return difference_lines(problem.wrong, problem.got, problem.expected)
 
 
 def test_two_numbers_get_as_many_digits_as_tell_them_apart():
-    assert pair(0.5, 0.25) == ("0.5", "0.25")
-    assert pair(0.18501, 0.18502) == ("0.18501", "0.18502")
-    assert pair(1.0, 1.0 + 1e-15) == ("1", "1.0000000000000011")
+    assert distinct_texts(0.5, 0.25) == ("0.5", "0.25")
+    assert distinct_texts(0.18501, 0.18502) == ("0.18501", "0.18502")
+    assert distinct_texts(1.0, 1.0 + 1e-15) == ("1", "1.0000000000000011")
 
 
 def test_the_elements_that_differ_are_listed_with_their_index():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -13,11 +12,14 @@ from torch import Tensor
 
 from attn.exercises.case import Case
 from attn.exercises.spec import Exercise
-from attn.grading.checks.compare import Problem, alike, size
+from attn.grading.checks.compare import alike
 from attn.grading.checks.inputs import input_size
 from attn.grading.checks.oracle import Oracle
 from attn.grading.checks.parameters import WrongParameters
+from attn.grading.checks.problem import Problem
+from attn.grading.checks.rounding import max_abs
 from attn.grading.checks.run import Outcome, run
+from attn.grading.checks.side_effects import EffectKind
 
 
 @dataclass(frozen=True)
@@ -41,25 +43,22 @@ class Failure:
         return self.problems[0]
 
     @property
+    def effect(self) -> EffectKind | None:
+        """The kind of side effect that is the first problem, if one is."""
+        return self.problem.effect.kind if self.problem.effect else None
+
+    @property
     def values(self) -> list[tuple[Tensor, Tensor, Tensor]]:
         """Got, expected and wrong of all problems.
 
         Empty when the answer is wrong in more than its numbers.
         """
-        found = [
+        values = [
             (p.got, p.expected, p.wrong)
             for p in self.problems
             if p.wrong is not None
         ]
-        return found if len(found) == len(self.problems) else []
-
-
-@dataclass(frozen=True)
-class Name:
-    """The name of a mistake, and one paragraph to the learner."""
-
-    name: str
-    why: str
+        return values if len(values) == len(self.problems) else []
 
 
 @dataclass
@@ -129,49 +128,47 @@ class Evidence:
 
     def inputs(self, i: int) -> dict[str, Any]:
         """Return the inputs of a case by the names that the task gives."""
-        case = self.case(i)
-        names = self.exercise.input_names(case)
-        return {**dict(zip(names, case.args, strict=False)), **case.kwargs}
+        return named_inputs(self.exercise, self.case(i))
 
     def with_defaults(self, i: int) -> dict[str, Any]:
         """Return the inputs of a case, and the defaults of the others."""
-        known = {
+        defaults = {
             p.name: p.default
             for p in self.exercise.parameters.values()
             if p.default is not p.empty and p.default is not None
         }
-        return {**known, **self.inputs(i)}
+        return {**defaults, **self.inputs(i)}
 
-    def changed(
-        self, i: int, other: dict[str, Any] | Outcome | None
-    ) -> Outcome | None:
+    def reference_on(self, i: int, inputs: dict[str, Any]) -> Outcome:
         """Run the reference on a case with other inputs, all given by name.
 
-        One that is left out has its default. An outcome stays as it is.
+        One that is left out has its default.
         """
-        if other is None or isinstance(other, Outcome):
-            return other
-        case = self.case(i)
-        names = self.exercise.input_names(case)
-        given = list(takewhile(other.__contains__, names))
-        rest = {n: x for n, x in other.items() if n not in given}
-        return self.reference(
-            i, args=tuple(other[n] for n in given), kwargs=rest
-        )
+        names = self.exercise.input_names(self.case(i))
+        positional = list(takewhile(inputs.__contains__, names))
+        rest = {n: x for n, x in inputs.items() if n not in positional}
+        args = tuple(inputs[n] for n in positional)
+        return self.reference(i, args=args, kwargs=rest)
 
     def reference(self, i: int, **fields: Any) -> Outcome:
         """Run the reference on a case with some of its fields replaced."""
-        plain: dict[str, Any] = {"max_live": None, "grad": False}
-        plain |= {"once": (), "before": ()}
-        case = replace(self.case(i), **plain, **fields)
+        simpler: dict[str, Any] = {"max_live": None, "grad": False}
+        simpler |= {"once": (), "before": ()}
+        case = replace(self.case(i), **simpler, **fields)
         exercise = self.exercise
         return run(exercise.reference, case, launch=exercise.caller)
 
 
-def agree(a: Outcome, b: Outcome, case: Case, part: float = 1e-5) -> bool:
+def named_inputs(exercise: Exercise, case: Case) -> dict[str, Any]:
+    """Return a case's inputs by the names that the task gives."""
+    names = exercise.input_names(case)
+    return {**dict(zip(names, case.args, strict=False)), **case.kwargs}
+
+
+def agree(a: Outcome, b: Outcome, case: Case, rtol: float = 1e-5) -> bool:
     """Return whether two outcomes of a case look like the same mistake.
 
-    Their numbers do when they are equal up to a part of the largest element.
+    Their numbers do when they are equal up to ``rtol`` of the largest element.
 
     Two errors do when they have the same type and the same text but for
     digits; and, where the text is one that any shapes can give, when the
@@ -182,33 +179,33 @@ def agree(a: Outcome, b: Outcome, case: Case, part: float = 1e-5) -> bool:
     if type(a.error) is not type(b.error):
         return False
     if a.error is not None:
-        if _gist(a) != _gist(b):
+        if _error_text(a) != _error_text(b):
             return False
-        one, two = set(a.shapes_seen.values()), set(b.shapes_seen.values())
-        general = any(word in str(a.error) for word in _GENERAL)
-        if general and not (one <= two or two <= one):
+        shapes, others = {*a.shapes_seen.values()}, {*b.shapes_seen.values()}
+        general = any(word in str(a.error) for word in _OF_ANY_SHAPES)
+        if general and not (shapes <= others or others <= shapes):
             return False
     if not case.train and a.random_used != b.random_used:
         return False
     if case.shares or (a.random_used and b.random_used):
-        part = max(part, case.rtol)
-    if _effect(a) != _effect(b) or not alike(a.output, b.output, part):
+        rtol = max(rtol, case.rtol)
+    if a.side_effect is None or b.side_effect is None:
+        same_effect = a.side_effect is b.side_effect
+    else:
+        same_effect = a.side_effect.resembles(b.side_effect)
+    if not same_effect or not alike(a.output, b.output, rtol):
         return False
     # A gradient that is 0 but for rounding is measured by the others.
-    least = 0.01 * max(map(size, b.grads.values()), default=0.0)
+    floor = 0.01 * max(map(max_abs, b.grads.values()), default=0.0)
     both = [n for n in a.grads if n in b.grads]
-    return all(alike(a.grads[n], b.grads[n], part, least) for n in both)
+    return all(alike(a.grads[n], b.grads[n], rtol, floor) for n in both)
 
 
-_GENERAL = ("size", "shape", "dimension", "must match")
+#: Words of Python's and PyTorch's errors that any shapes can give.
+_OF_ANY_SHAPES = ("size", "shape", "dimension", "must match")
 
 
-def _effect(outcome: Outcome) -> str:
-    """Return a side effect's text up to its first number."""
-    return re.split(r"\d", outcome.side_effect)[0]
-
-
-def _gist(outcome: Outcome) -> str:
+def _error_text(outcome: Outcome) -> str:
     """Return an error's message without its digits, which may be chance.
 
     Those of a parameter's shape are not.

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from functools import partial
 from typing import Any
 
 import torch
@@ -12,13 +11,17 @@ from attn.compat import language_kept_patched
 from attn.exercises.case import Case
 from attn.exercises.guard import OutOfBounds
 from attn.grading.checks.clock import Clock, OutOfTime
-from attn.grading.checks.compare import Problem, differences, size
+from attn.grading.checks.compare import differences
 from attn.grading.checks.evidence import Failure
 from attn.grading.checks.forbidden import Forbidden
+from attn.grading.checks.gradients import NoGradient
 from attn.grading.checks.inputs import input_name, named_tensors
 from attn.grading.checks.oracle import Oracle
 from attn.grading.checks.parameters import WrongParameters
+from attn.grading.checks.problem import Part, Problem
+from attn.grading.checks.rounding import max_abs
 from attn.grading.checks.run import Outcome, run
+from attn.grading.checks.side_effects import SideEffect
 
 checking: ContextVar[str | None] = ContextVar("checking", default=None)
 """The id of the exercise whose answer is running."""
@@ -94,51 +97,61 @@ _STOPS = OutOfTime | NotImplementedError | Forbidden
 
 def failures(oracle: Oracle, outcomes: list[Outcome]) -> list[Failure]:
     """Return the cases in which outcomes are wrong, and what is wrong."""
-    found = (_failure(oracle, i, x) for i, x in enumerate(outcomes))
-    return [x for x in found if x]
+    every = (_failure(oracle, i, x) for i, x in enumerate(outcomes))
+    return [x for x in every if x]
 
 
 def _failure(oracle: Oracle, i: int, outcome: Outcome) -> Failure | None:
-    expected, fp64 = oracle.expected(i), partial(oracle.expected_fp64, i)
-    case = oracle.cases[i]
-    names = oracle.exercise.input_names(case)
-    problems = _problems(outcome, case, expected, fp64, names)
+    problems = _problems(oracle, i, outcome)
     if problems and all(x.kind == "value" for x in problems):
-        near = oracle.near_fp64(i)
-        problems = _problems(outcome, case, expected, fp64, names, near)
+        problems = _problems(oracle, i, outcome, oracle.perturbed_fp64(i))
+    case = oracle.cases[i]
     return Failure(case, outcome, problems, i) if problems else None
 
 
 def _problems(
-    outcome: Outcome,
-    case: Case,
-    expected: Outcome,
-    expected_fp64: Callable[[], Outcome],
-    names: list[str],
-    near: Outcome | None = None,
+    oracle: Oracle, i: int, outcome: Outcome, perturbed: Outcome | None = None
 ) -> list[Problem]:
     if outcome.error is not None:
         return [Problem("error", error_text(outcome))]
-    exact = expected_fp64()
-    parts = outcome.output, expected.output, exact.output
-    moved = near and near.output
-    found = differences(*parts, rtol=case.rtol, near=moved)
-    if not found:
-        largest = max(map(size, exact.grads.values()), default=0.0)
-        for name, grad in expected.grads.items():
-            what = f"the gradient of {input_name(name, names)}"
-            got, right = outcome.grads.get(name), exact.grads[name]
-            # One that is 0, of terms that cancel, is rounded as they are.
-            noise = 1e-5 * largest if size(right) < 1e-9 * largest else 0.0
-            moved = near and near.grads[name]
-            found += differences(
-                got, grad, right, what, noise=noise, near=moved
-            )
-    if odd := _oddity(outcome, case, expected, is_right=not found):
-        return [Problem("random" if found else "side effect", odd)]
-    if not found and outcome.side_effect:
-        return [Problem("side effect", outcome.side_effect)]
-    return found
+    case, expected = oracle.cases[i], oracle.expected(i)
+    exact = oracle.expected_fp64(i)
+    problems = differences(
+        outcome.output,
+        expected.output,
+        exact.output,
+        rtol=case.rtol,
+        perturbed=perturbed and perturbed.output,
+    ) or _wrong_gradients(oracle, i, outcome, perturbed)
+    effect = _effect_across_calls(
+        outcome, case, expected, is_right=not problems
+    )
+    if effect and problems:
+        return [Problem("random", effect.text, effect=effect)]
+    if effect := effect or (None if problems else outcome.side_effect):
+        return [Problem("side effect", effect.text, effect=effect)]
+    return problems
+
+
+def _wrong_gradients(
+    oracle: Oracle, i: int, outcome: Outcome, perturbed: Outcome | None
+) -> list[Problem]:
+    names = oracle.exercise.input_names(oracle.cases[i])
+    exact = oracle.expected_fp64(i).grads
+    largest = max(map(max_abs, exact.values()), default=0.0)
+    problems = []
+    for path, expected in oracle.expected(i).grads.items():
+        # One that is 0, of terms that cancel, is rounded as they are.
+        cancels = max_abs(exact[path]) < 1e-9 * largest
+        problems += differences(
+            outcome.grads.get(path),
+            expected,
+            exact[path],
+            Part("gradient", input_name(path, names)),
+            noise=1e-5 * largest if cancels else 0.0,
+            perturbed=perturbed and perturbed.grads[path],
+        )
+    return problems
 
 
 def _has_nan(outcome: Outcome) -> bool:
@@ -146,35 +159,27 @@ def _has_nan(outcome: Outcome) -> bool:
     return any(bool(x.isnan().any()) for x in tensors)
 
 
-def _oddity(
+def _effect_across_calls(
     outcome: Outcome, case: Case, expected: Outcome, is_right: bool
-) -> str:
-    """Return what differs by chance, or from call to call, in words."""
-    whose = " and ".join(sorted(outcome.random_used - expected.random_used))
-    if whose and expected.random_used:
-        return (
-            f"it draws from {whose} generator, which torch.manual_seed does "
-            "not seed"
-        )
+) -> SideEffect | None:
+    """Find what differs by chance, or is the same where it should differ."""
+    used = tuple(sorted(outcome.random_used - expected.random_used))
+    if used and expected.random_used:
+        return SideEffect("unseeded generator", used)
     # A dropout of 1 leaves nothing of the coins; and they make no NaN.
-    if whose and not (case.train and (is_right or _has_nan(outcome))):
-        return (
-            f"it draws random numbers from {whose} global generator, or "
-            "seeds it, and this task needs none"
-        )
+    if used and not (case.train and (is_right or _has_nan(outcome))):
+        return SideEffect("random numbers", used)
     if not outcome.repeats or expected.repeats:
-        return ""
+        return None
     if expected.random_used:
-        return "it tosses the same coins at each call: is there a seed inside?"
-    if is_right:
-        return ""
-    return "it returns an earlier call's result: what is kept between calls?"
+        return SideEffect("same coins")
+    return None if is_right else SideEffect("repeated result")
 
 
 def error_text(outcome: Outcome) -> str:
     """Return what an error in the learner's code means."""
     error = outcome.error
-    if isinstance(error, OutOfTime | WrongParameters):
+    if isinstance(error, OutOfTime | WrongParameters | NoGradient):
         return str(error)
     place = f"\n  in the line  {outcome.where}" if outcome.where else ""
     if isinstance(error, OutOfBounds | Forbidden):

@@ -13,7 +13,7 @@ from contextlib import contextmanager, nullcontext
 from functools import lru_cache
 from pathlib import Path
 from types import FrameType
-from typing import Any, NoReturn
+from typing import Any, Literal, NoReturn
 
 import torch
 from torch._ops import HigherOrderOperator
@@ -63,6 +63,8 @@ _WHOLE = {"item": ("equal", "numpy", "__array__")}
 #: Given a tensor, they read where to split from it, and no operator shows it.
 _SPLITS = (torch.tensor_split, torch.Tensor.tensor_split)
 
+Refusal = Literal["forbidden", "read_as_number", "reaches_outside"]
+
 _TORCH = str(Path(torch.__file__).parent)
 _BOOK = str(Path(__file__).parents[2])
 _UNDER_TEST = str(Path(__file__).parents[2] / "exercises")
@@ -76,7 +78,7 @@ class Forbidden(Exception):
         kind: of mistake, a key of ``diagnosis/kinds.md``.
     """
 
-    def __init__(self, message: str, kind: str = "forbidden") -> None:
+    def __init__(self, message: str, kind: Refusal = "forbidden") -> None:
         super().__init__(message)
         self.kind = kind
 
@@ -98,7 +100,7 @@ def refusing(
     if not names:
         with memory or nullcontext():
             yield
-            _be_the_last(compat.innermost_modes()[1], memory)
+            _require_innermost(compat.innermost_modes()[1], memory)
         return
     watch = _Watch(names)
     if memory:
@@ -108,22 +110,22 @@ def refusing(
         with functions, memory or operators:
             yield
             innermost = compat.innermost_modes()
-            _be_the_last(innermost[0], functions)
-            _be_the_last(innermost[1], memory or operators)
+            _require_innermost(innermost[0], functions)
+            _require_innermost(innermost[1], memory or operators)
     finally:
-        if watch.found and "torch._dynamo" in sys.modules:
+        if watch.refusal and "torch._dynamo" in sys.modules:
             # A refusal while it compiled would be remembered as a failure.
             torch._dynamo.reset()
-    if watch.found:
-        raise watch.found
+    if watch.refusal:
+        raise watch.refusal
 
 
-def _be_the_last(found: Any, mine: Any) -> None:
+def _require_innermost(innermost: Any, mode: Any) -> None:
     """Raise if a mode is no longer the innermost: something has left it.
 
     To leave another context later than one that was entered after it does so.
     """
-    if mine is not None and found is not mine:
+    if mode is not None and innermost is not mode:
         raise Forbidden(
             "it leaves what watches it: is a `with` left open between calls?",
             "reaches_outside",
@@ -132,29 +134,29 @@ def _be_the_last(found: Any, mine: Any) -> None:
 
 class _Watch:
     def __init__(self, names: tuple[str, ...]) -> None:
-        self.found: Forbidden | None = None
+        self.refusal: Forbidden | None = None
         self._names = names
         # Functions seen, by id: to hash an operator is a call in Python.
-        self._fine: dict[int, Any] = {}
-        self._by_hand, self._by_value = "grad" in names, "item" in names
+        self._allowed: dict[int, Any] = {}
+        self._no_autograd, self._no_reads = "grad" in names, "item" in names
 
     def see(self, function: Any, args: tuple[Any, ...] = ()) -> None:
         """Raise if an answer may not call a function, or not with these."""
-        if self._by_hand and any(map(_has_graph, args)):
+        if self._no_autograd and any(map(_has_graph, args)):
             self._refuse(
                 "it lets PyTorch's autograd record what it computes; the "
                 "task is to write the gradients by hand"
             )
-        reads = self._by_value and _sizes_by_elements(function, args)
-        if id(function) in self._fine and not reads:
+        reads = self._no_reads and _shape_depends_on_elements(function, args)
+        if id(function) in self._allowed and not reads:
             return
         name = getattr(function, "__name__", "").partition(".")[0]
         group = "item" if reads else _group_of(name, self._names)
         hides = isinstance(function, HigherOrderOperator)
         if group is None and not hides:
-            self._fine[id(function)] = function
+            self._allowed[id(function)] = function
             return
-        if _is_the_books(sys._getframe(1)):
+        if _called_by_the_book(sys._getframe(1)):
             return
         if group is None:
             says = f"it calls torch.ops.higher_order.{name}, which hides what"
@@ -168,9 +170,9 @@ class _Watch:
             f"{'it' if called == group else group} by hand"
         )
 
-    def _refuse(self, message: str, kind: str = "forbidden") -> NoReturn:
-        self.found = Forbidden(message, kind)
-        raise self.found
+    def _refuse(self, message: str, kind: Refusal = "forbidden") -> NoReturn:
+        self.refusal = Forbidden(message, kind)
+        raise self.refusal
 
 
 @lru_cache(maxsize=4096)
@@ -185,7 +187,7 @@ def _group_of(function: str, names: tuple[str, ...]) -> str | None:
     return None
 
 
-def _sizes_by_elements(function: Any, args: tuple[Any, ...]) -> bool:
+def _shape_depends_on_elements(function: Any, args: tuple[Any, ...]) -> bool:
     """Return whether elements, not shapes, decide on the result's shape."""
     name = getattr(function, "__name__", "")
     if name == "index.Tensor":
@@ -198,7 +200,7 @@ def _has_graph(x: Any) -> bool:
     return isinstance(x, torch.Tensor) and x.requires_grad
 
 
-def _is_the_books(frame: FrameType | None) -> bool:
+def _called_by_the_book(frame: FrameType | None) -> bool:
     """Return whether the call comes from the book, and not from an answer."""
     inside = (_TORCH, __file__, live.__file__)
     while frame and frame.f_code.co_filename.startswith(inside):

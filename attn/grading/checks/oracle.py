@@ -11,9 +11,9 @@ from attn.exercises.case import Case
 from attn.exercises.mistakes import Mistake
 from attn.exercises.spec import Exercise
 from attn.grading.checks.clock import TIME_LIMIT, Clock
-from attn.grading.checks.compare import size
 from attn.grading.checks.inputs import map_tensors, named_tensors
-from attn.grading.checks.repeated_calls import second_uses
+from attn.grading.checks.repeated_calls import repeated_calls
+from attn.grading.checks.rounding import max_abs
 from attn.grading.checks.run import Outcome, run
 
 
@@ -38,12 +38,12 @@ class Oracle:
         self.clock = Clock(limit=60)
         if not exercise.launch:  # a kernel keeps nothing
             others = exercise.generate(seed + 1)
-            self.cases += second_uses(self.cases, others, self._reference)
+            self.cases += repeated_calls(self.cases, others, self._reference)
         self.expected = cache(self._expected)
         self.expected_fp64 = cache(self._expected_fp64)
-        self.near_fp64 = cache(self._near_fp64)
-        self.part = cache(self._part)
-        self.wrong = cache(self._wrong)
+        self.perturbed_fp64 = cache(self._perturbed_fp64)
+        self.rtol = cache(self._rtol)
+        self.mistaken = cache(self._mistaken)
         self._kept: dict[Mistake, list[Outcome]] = {}
 
     @property
@@ -65,7 +65,7 @@ class Oracle:
         """Run the reference on a case, in float64."""
         return self._reference(_in_float64(self.cases[i]))
 
-    def _near_fp64(self, i: int) -> Outcome | None:
+    def _perturbed_fp64(self, i: int) -> Outcome | None:
         """Run the reference in float64 on inputs that rounding has moved.
 
         None where the result is drawn: other coins are no rounding.
@@ -74,12 +74,12 @@ class Oracle:
         if case.rtol or case.shares or self.expected(i).random_used:
             return None
         try:
-            return self._reference(_in_float64(case, moved=True))
+            return self._reference(_in_float64(case, perturbed=True))
         except RuntimeError:  # of inputs that no rounding gives
             return None
 
-    def _part(self, i: int) -> float:
-        """Return by which part two answers of one mistake may differ.
+    def _rtol(self, i: int) -> float:
+        """Return the relative tolerance between two answers of one mistake.
 
         Where scores are large, the order of the operations shows in a
         result, as rounding does in the reference's own.
@@ -88,14 +88,15 @@ class Oracle:
             return 1e-5
         right = self.expected(i).output, self.expected_fp64(i).output
         tensors = map(dict, map(named_tensors, right))
-        parts = [
-            (x.double() - y)[y.isfinite()].abs().max() / size(y)
+        errors = [
+            (x.double() - y)[y.isfinite()].abs().max() / max_abs(y)
             for x, y in zip(*(x.values() for x in tensors), strict=True)
-            if y.is_floating_point() and size(y)
+            if y.is_floating_point() and max_abs(y)
         ]
-        return min(max([1e-5, *(8 * x.item() for x in parts)]), 1e-3)
+        return min(max([1e-5, *(8 * x.item() for x in errors)]), 1e-3)
 
-    def _wrong(self, mistake: Mistake, i: int) -> Outcome:
+    def _mistaken(self, mistake: Mistake, i: int) -> Outcome:
+        """Run a mistake on a case, if its outcome is not kept already."""
         kept = self._kept.get(mistake, [])
         return kept[i] if i < len(kept) else self.run(mistake, i)
 
@@ -126,8 +127,8 @@ class Oracle:
         return outcome
 
 
-def _in_float64(case: Case, *, moved: bool = False) -> Case:
-    """Return a case with float64 inputs, moved by rounding where ``moved``.
+def _in_float64(case: Case, *, perturbed: bool = False) -> Case:
+    """Return a case with float64 inputs, moved by rounding if ``perturbed``.
 
     Rounding is float32's, where results of half precision are computed too.
     """
@@ -137,7 +138,7 @@ def _in_float64(case: Case, *, moved: bool = False) -> Case:
             return x
         eps = min(torch.finfo(t).eps for t in (x.dtype, torch.float32))
         x = x.double()
-        if not moved:
+        if not perturbed:
             return x
         # Equal elements are moved alike: a table's pairs stay pairs.
         bits = x.abs().contiguous().view(torch.int64) * 0x1E3779B97F4A7C15
@@ -147,5 +148,5 @@ def _in_float64(case: Case, *, moved: bool = False) -> Case:
         name: map_tensors(double, getattr(case, name))
         for name in ("args", "kwargs", "state")
     }
-    before = tuple(_in_float64(x, moved=moved) for x in case.before)
+    before = tuple(_in_float64(x, perturbed=perturbed) for x in case.before)
     return replace(case, **inputs, before=before)

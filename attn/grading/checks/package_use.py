@@ -17,19 +17,19 @@ def use_of_the_package(exercise: Exercise, answer: Any) -> str | None:
     This is for honest learners; a grader that cannot be fooled runs the
     answer where the package does not exist.
     """
-    answer = _plain(answer)
-    module = _home(answer)
+    answer = _unwrapped(answer)
+    module = _module_of(answer)
     if module.startswith("attn.exercises"):
         return None  # a mistake or a right answer, under test
-    if _is_ours(module):
+    if _is_of_the_book(module):
         return (
             f"{exercise.name} is {module}'s own: write it yourself, in the "
             "cell above"
         )
-    given = [_plain(x) for x in exercise.namespace().values()]
-    for name, value in _used(exercise.name, answer, set()):
-        home = _home(value)
-        if not _is_ours(home) or any(value is x for x in given):
+    supplied = [_unwrapped(x) for x in exercise.namespace().values()]
+    for name, value in _reachable(exercise.name, answer, set()):
+        home = _module_of(value)
+        if not _is_of_the_book(home) or any(value is x for x in supplied):
             continue
         # An earlier exercise's reference is there because check put it there.
         if getattr(value, "__attn_reference__", exercise.id) == exercise.id:
@@ -40,37 +40,39 @@ def use_of_the_package(exercise: Exercise, answer: Any) -> str | None:
     return None
 
 
-def _plain(value: Any) -> Any:
+def _unwrapped(value: Any) -> Any:
     """Return the function of a kernel; anything else as it is."""
     return value.fn if is_kernel(value) else value
 
 
-def _home(value: Any) -> str:
+def _module_of(value: Any) -> str:
     """Return the module that a value is, or is defined in."""
     attribute = "__name__" if inspect.ismodule(value) else "__module__"
     return getattr(value, attribute, "") or ""
 
 
-def _is_ours(module: str) -> bool:
+def _is_of_the_book(module: str) -> bool:
     return module.partition(".")[0] == "attn"
 
 
-def _used(name: str, item: Any, seen: set[int]) -> Iterator[tuple[str, Any]]:
+def _reachable(
+    name: str, item: Any, seen: set[int]
+) -> Iterator[tuple[str, Any]]:
     """Yield what the learner's code reaches, by the name that it has there.
 
     Functions are followed to their globals, closures and default values,
     containers to what they hold.
     """
-    item = _plain(item)
+    item = _unwrapped(item)
     if id(item) in seen:
         return
     seen.add(id(item))
     for inner, value in _parts(name, item):
-        value = _plain(value)
+        value = _unwrapped(value)
         yield inner, value
         own = not isinstance(value, type | types.FunctionType)
-        if own or _home(value) == _home(item):
-            yield from _used(inner, value, seen)
+        if own or _module_of(value) == _module_of(item):
+            yield from _reachable(inner, value, seen)
 
 
 def _parts(name: str, item: Any) -> Iterator[tuple[str, Any]]:

@@ -7,6 +7,11 @@ from collections.abc import Container, Iterable, Mapping
 from torch import Tensor, nn
 
 
+def parameters(module: nn.Module) -> dict[str, Tensor]:
+    """Return a module's parameters by name, whatever methods it overrides."""
+    return dict(nn.Module.named_parameters(module))
+
+
 class WrongParameters(Exception):
     """A module's parameters are not those of the task.
 
@@ -14,6 +19,7 @@ class WrongParameters(Exception):
         text: what they are, and what the task needs.
         extra: the names of those that are too many.
         missing: the names of those that are missing.
+        shared: the names of one parameter, where the task has several.
     """
 
     def __init__(
@@ -21,9 +27,11 @@ class WrongParameters(Exception):
         text: str,
         extra: Iterable[str] = (),
         missing: Iterable[str] = (),
+        shared: Iterable[str] = (),
     ) -> None:
         super().__init__(text)
         self.extra, self.missing = {*extra}, {*missing}
+        self.shared = tuple(shared)
 
 
 def load(module: nn.Module, state: Mapping[str, Tensor]) -> None:
@@ -34,19 +42,22 @@ def load(module: nn.Module, state: Mapping[str, Tensor]) -> None:
     """
     shapes = {n: tuple(x.shape) for n, x in module.state_dict().items()}
     own = {n: shapes[n] for n, _ in module.named_parameters() if n in shapes}
-    need = {n: tuple(x.shape) for n, x in state.items()}
-    if not (own.items() <= need.items() and need.keys() <= shapes.keys()):
+    needed = {n: tuple(x.shape) for n, x in state.items()}
+    if not (own.items() <= needed.items() and needed.keys() <= shapes.keys()):
         has, needs = (
             ", ".join(f"{n} {shape}" for n, shape in names.items()) or "none"
-            for names in (own, need)
+            for names in (own, needed)
         )
         raise WrongParameters(
             f"its parameters are {has}; the task needs {needs}",
-            {*own} - {*need},
-            {*need} - {*shapes},
+            {*own} - {*needed},
+            {*needed} - {*shapes},
         )
-    if twice := _shared(module, need):
-        raise WrongParameters(f"{twice} are one and the same parameter")
+    if names := _shared(module, needed):
+        raise WrongParameters(
+            f"{' and '.join(names)} are one and the same parameter",
+            shared=names,
+        )
     dtypes = {x.dtype for x in state.values()}
     tensors = [*module.parameters(), *module.buffers()]
     now = {x.dtype for x in tensors if x.is_floating_point()}
@@ -55,10 +66,10 @@ def load(module: nn.Module, state: Mapping[str, Tensor]) -> None:
     module.load_state_dict(state, strict=False)
 
 
-def _shared(module: nn.Module, names: Container[str]) -> str:
+def _shared(module: nn.Module, names: Container[str]) -> list[str]:
     """Return the names of a parameter that has several of these names."""
-    found: dict[int, list[str]] = {}
+    by_id: dict[int, list[str]] = {}
     for name, x in module.named_parameters(remove_duplicate=False):
         if name in names:
-            found.setdefault(id(x), []).append(name)
-    return next((" and ".join(x) for x in found.values() if len(x) > 1), "")
+            by_id.setdefault(id(x), []).append(name)
+    return next((x for x in by_id.values() if len(x) > 1), [])

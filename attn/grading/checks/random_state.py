@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import random
 from types import TracebackType
-from typing import Any
+from typing import Any, Literal
 
 import numpy.random as numpys
 import torch
 from numpy.random.mtrand import get_bit_generator, set_bit_generator
 
+Library = Literal["PyTorch", "Python", "NumPy"]
+"""A library by the global generator that is its own."""
+
 _SEED = 271_828_182_845  # none that an answer would set
 
 #: NumPy's own, taken before there is any answer. The state of one that an
 #: answer puts in its place is never read: that could run the answer's code.
-_NUMPYS = get_bit_generator()
-_THEIR_KINDS = (
+_NUMPY = get_bit_generator()
+_NUMPY_CLASSES = (
     numpys.MT19937,
     numpys.PCG64,
     numpys.PCG64DXSM,
@@ -33,9 +36,9 @@ class Generators:
     """
 
     def __enter__(self) -> Generators:
-        self._found = get_bit_generator()
-        if self._found is not _NUMPYS:
-            set_bit_generator(_NUMPYS)
+        self._installed = get_bit_generator()
+        if self._installed is not _NUMPY:
+            set_bit_generator(_NUMPY)
         self._torch = torch.get_rng_state()
         self._python, self._numpy = _states()
         self._now = self._first = _comparable(self._python, self._numpy)
@@ -48,10 +51,10 @@ class Generators:
         of accelerator: that is half the time of making a module.
         """
         torch.default_generator.manual_seed(_SEED)
-        self._now = {**self._now, "PyTorch's": _torchs()}
+        self._now = {**self._now, "PyTorch": _torch_state()}
 
-    def changed(self) -> frozenset[str]:
-        """Return whose were drawn from, or seeded, since the last time."""
+    def changed(self) -> frozenset[Library]:
+        """Return which were drawn from, or seeded, since the last time."""
         before, self._now = self._now, _comparable(*_states())
         return frozenset(k for k, x in self._now.items() if before[k] != x)
 
@@ -64,30 +67,31 @@ class Generators:
         if error:
             self.changed()
         torch.set_rng_state(self._torch)
-        if self._now["Python's"] != self._first["Python's"]:
+        if self._now["Python"] != self._first["Python"]:
             random.setstate(self._python)
-        if self._now["NumPy's"] != self._first["NumPy's"]:
-            if get_bit_generator() is not _NUMPYS:
-                set_bit_generator(_NUMPYS)
+        if self._now["NumPy"] != self._first["NumPy"]:
+            if get_bit_generator() is not _NUMPY:
+                set_bit_generator(_NUMPY)
             numpys.set_state(self._numpy)  # noqa: NPY002
         # A generator of another class is not put back: it would run code.
-        if self._found is not _NUMPYS and type(self._found) in _THEIR_KINDS:
-            set_bit_generator(self._found)
+        installed = self._installed
+        if installed is not _NUMPY and type(installed) in _NUMPY_CLASSES:
+            set_bit_generator(installed)
 
 
 def _states() -> tuple[Any, Any]:
     """Return the states of Python's and of NumPy's generator."""
-    is_own = get_bit_generator() is _NUMPYS
+    is_own = get_bit_generator() is _NUMPY
     numpy = numpys.get_state() if is_own else _REPLACED  # noqa: NPY002
     return random.getstate(), numpy
 
 
-def _comparable(python: Any, numpy: Any) -> dict[str, Any]:
+def _comparable(python: Any, numpy: Any) -> dict[Library, Any]:
     if numpy is not _REPLACED:
         _, keys, *rest = numpy
         numpy = keys.tobytes(), *rest
-    return {"PyTorch's": _torchs(), "Python's": python, "NumPy's": numpy}
+    return {"PyTorch": _torch_state(), "Python": python, "NumPy": numpy}
 
 
-def _torchs() -> bytes:
+def _torch_state() -> bytes:
     return torch.get_rng_state().numpy().tobytes()

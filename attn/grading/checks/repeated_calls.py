@@ -1,4 +1,4 @@
-"""Use an answer more than once: the cases that the engine adds.
+"""Call an answer more than once: the cases that the engine adds.
 
 What an answer keeps from an earlier call, piles up, or does in the other mode
 only, shows when one function, or one module, is called with inputs of the
@@ -17,10 +17,10 @@ from attn.exercises.case import Case
 from attn.grading.checks.inputs import input_size
 from attn.grading.checks.run import Outcome
 
-MOST = 6  # uses of a class; of a function, which keeps little, 2
+MOST = 6  # repeated calls of a class; of a function, which keeps little, 2
 
 
-def second_uses(
+def repeated_calls(
     cases: Sequence[Case],
     others: Sequence[Case],
     reference: Callable[[Case], Outcome],
@@ -40,17 +40,17 @@ def second_uses(
     fixed = [x for x in pairs if not (x[0].train and x[0].rtol)]
     is_class = any(case.init is not None for case in cases)
     chosen = list(_one_of_each_kind(fixed))[: MOST if is_class else 2]
-    found = list(_again(chosen, [case for case, _ in fixed]))
+    repeated = list(_with_other_inputs(chosen, [case for case, _ in fixed]))
     if is_class:
-        found += _in_the_other_mode(chosen, reference)
-    return found + list(_with_other_coins(cases, reference))
+        repeated += _in_the_other_mode(chosen, reference)
+    return repeated + list(_with_other_coins(cases, reference))
 
 
-def _again(
+def _with_other_inputs(
     chosen: list[tuple[Case, Case]], cases: list[Case]
 ) -> Iterator[Case]:
     for case, other in chosen:
-        before = (*_others(case, cases), case)
+        before = (*_earlier_cases(case, cases), case)
         condition = "it is called again, with other inputs"
         yield replace(other, condition=condition, before=before, max_live=None)
 
@@ -101,35 +101,35 @@ def _one_of_each_kind(
 
     seen = set()
     for pair in sorted(pairs, key=order):
-        if (kind := _kind(pair[0])) not in seen:
+        if (kind := _input_types(pair[0])) not in seen:
             seen.add(kind)
             yield pair
 
 
 def _partners(case: Case, pairs: list[tuple[Case, Case]]) -> int:
-    return sum(_key(x) == _key(case) for x, _ in pairs)
+    return sum(_module(x) == _module(case) for x, _ in pairs)
 
 
-def _others(case: Case, cases: list[Case]) -> list[Case]:
+def _earlier_cases(case: Case, cases: list[Case]) -> list[Case]:
     """Return cases for the same module: a smaller one, one of another kind.
 
     What is sized by the first call is then too small, and what is kept of a
     call, a mask for instance, is there when none is given.
     """
-    same = [x for x in cases if _key(x) == _key(case)]
+    same = [x for x in cases if _module(x) == _module(case)]
     small = min(same, key=input_size)
-    far = [x for x in same if _kind(x) != _kind(case)]
-    found = [small] if input_size(small) < input_size(case) else []
-    found += [x for x in far[-1:] if x is not small]
-    return [replace(x, train=not x.train, max_live=None) for x in found]
+    other_types = [x for x in same if _input_types(x) != _input_types(case)]
+    earlier = [small] if input_size(small) < input_size(case) else []
+    earlier += [x for x in other_types[-1:] if x is not small]
+    return [replace(x, train=not x.train, max_live=None) for x in earlier]
 
 
-def _key(case: Case) -> str:
+def _module(case: Case) -> str:
     """Return what a module is made from."""
     return repr(case.init)
 
 
-def _kind(case: Case) -> tuple[Any, ...]:
+def _input_types(case: Case) -> tuple[Any, ...]:
     """Return which inputs are given, of which types."""
     inputs = dict(enumerate(case.args)) | dict(case.kwargs)
     return tuple(

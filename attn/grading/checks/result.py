@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,32 +18,38 @@ if TYPE_CHECKING:
     from attn.exercises.case import Case
 
 
+@dataclass(frozen=True)
 class Foreign:
-    """Take the place of an object of another kind, and name it."""
+    """Take the place of an object of another kind, and name it.
 
-    def __init__(self, words: str) -> None:
-        self._words = words
+    Args:
+        kind: ``a NumPy array``.
+        details: the rest of its description, ``of shape (2,)``.
+    """
+
+    kind: str
+    details: str = ""
 
     def __repr__(self) -> str:
-        return self._words
+        return f"{self.kind} {self.details}".rstrip()
 
 
-def kept(output: Any) -> Any:
+def plain_copy(output: Any) -> Any:
     """Copy a result, and put ``Foreign`` in place of foreign objects.
 
     Of a tuple, a list or a dict of another class, a named one for instance,
     what it holds is taken: methods of an answer's own are not called.
     """
     if isinstance(output, tuple):
-        return tuple(map(kept, tuple.__iter__(output)))
+        return tuple(map(plain_copy, tuple.__iter__(output)))
     if isinstance(output, list):
-        return list(map(kept, list.__iter__(output)))
+        return list(map(plain_copy, list.__iter__(output)))
     if isinstance(output, dict):
-        return {k: kept(x) for k, x in dict.items(output)}
-    return _kept(output)
+        return {k: plain_copy(x) for k, x in dict.items(output)}
+    return _copied_leaf(output)
 
 
-def compared(result: Any, case: Case) -> Any:
+def reduced(result: Any, case: Case) -> Any:
     """Return what is compared of a result: all, its maxima, or its shares."""
     axis = case.largest_over
 
@@ -62,12 +69,12 @@ def compared(result: Any, case: Case) -> Any:
     return map_tensors(shares if case.shares else largest, result)
 
 
-def is_foreign(output: Any) -> bool:
-    """Return whether a kept result holds a foreign object."""
+def has_foreign(output: Any) -> bool:
+    """Return whether a copied result holds a foreign object."""
     return any(isinstance(x, Foreign) for x in tree_leaves(output))
 
 
-def same(a: Any, b: Any) -> bool:
+def same_tensors(a: Any, b: Any) -> bool:
     """Return whether two results hold exactly equal tensors, at least one."""
     first, second = dict(named_tensors(a)), dict(named_tensors(b))
     return (
@@ -77,7 +84,7 @@ def same(a: Any, b: Any) -> bool:
     )
 
 
-def _kept(x: Any) -> Any:
+def _copied_leaf(x: Any) -> Any:
     if isinstance(x, Tensor):
         if type(x) not in (Tensor, nn.Parameter):
             return Foreign(f"a tensor of the class {type(x).__name__}")
@@ -88,7 +95,7 @@ def _kept(x: Any) -> Any:
             return Foreign(f"a tensor with the layout {name}")
         return x.detach().clone()
     if isinstance(x, np.ndarray):
-        return Foreign(f"a NumPy array of shape {x.shape}")
+        return Foreign("a NumPy array", f"of shape {x.shape}")
     if inspect.isgenerator(x):
         return Foreign("a generator (yield makes one; return gives a result)")
     return x

@@ -25,6 +25,7 @@ from torch.overrides import TorchFunctionMode
 from attn import compat
 from attn.grading.checks.clock import Clock
 from attn.grading.checks.forbidden import refusing
+from attn.grading.checks.gradients import gradients
 from attn.grading.checks.inputs import (
     Inputs,
     copy_tensor,
@@ -32,9 +33,19 @@ from attn.grading.checks.inputs import (
     named_tensors,
     unchanged,
 )
-from attn.grading.checks.parameters import load
-from attn.grading.checks.random_state import Generators
-from attn.grading.checks.result import compared, is_foreign, kept, same
+from attn.grading.checks.parameters import load, parameters
+from attn.grading.checks.random_state import Generators, Library
+from attn.grading.checks.result import (
+    has_foreign,
+    plain_copy,
+    reduced,
+    same_tensors,
+)
+from attn.grading.checks.side_effects import (
+    SideEffect,
+    changed_module,
+    copied_tensor,
+)
 from attn.profiling import LiveMemory
 
 if TYPE_CHECKING:
@@ -50,10 +61,8 @@ class Outcome:
     error: BaseException | None = None
     where: str = ""  # the learner's line that raised
     shapes_seen: dict[str, tuple[int, ...]] = field(default_factory=dict)
-    side_effect: str = ""  # in words
-    random_used: frozenset[str] = (
-        frozenset()
-    )  # whose global generators it used
+    side_effect: SideEffect | None = None
+    random_used: frozenset[Library] = frozenset()  # by their generators
     repeats: bool = False  # it is the result of an earlier call
     printed: str = ""
 
@@ -104,43 +113,41 @@ def run(
                 call = answer(**map_tensors(copy_tensor, dict(case.init)))
             generators.seed()
             earlier = []
-            for other in case.before:
-                _ready(call, other)
-                x = Inputs(other)
+            for earlier_case in case.before:
+                _prepare(call, earlier_case)
+                x = Inputs(earlier_case)
                 earlier.append(call(*x.args, **x.kwargs))
-            copies = [kept(x) for x in earlier]
-            weights = _ready(call, case)
+            copies = [plain_copy(x) for x in earlier]
+            weights = _prepare(call, case)
             if case.init is not None or case.before:
                 generators.changed()  # not by the call
-            filled = _Filled() if fill_empty else nullcontext()
-            with refusing(forbids, memory), filled:
+            filling = _FilledMemory() if fill_empty else nullcontext()
+            with refusing(forbids, memory), filling:
                 output = call(*inputs.args, **inputs.kwargs)
             if verify:
                 verify()
-            result = kept(output)  # before anything else is looked at
+            result = plain_copy(output)  # before anything else is looked at
             outcome.random_used = generators.changed()
-            outcome.output = compared(result, case)
-            outcome.repeats = any(same(result, x) for x in copies)
-            effect = _changes(call, case, weights)
-            outcome.side_effect = effect or _copied(output, case)
-            now = dict(named_tensors(kept(earlier)))
+            outcome.output = reduced(result, case)
+            outcome.repeats = any(same_tensors(result, x) for x in copies)
+            outcome.side_effect = changed_module(
+                call, case, weights
+            ) or copied_tensor(output, case)
+            now = dict(named_tensors(plain_copy(earlier)))
             if not all(unchanged(x, now[n]) for n, x in named_tensors(copies)):
-                outcome.side_effect = "it changes what it returned earlier"
-            if case.grad and not is_foreign(result):
-                own = _parameters(call) if case.init is not None else {}
-                wanted = {**inputs.tensors, **own}
-                outcome.grads = _gradients(output, wanted)
+                outcome.side_effect = SideEffect("changed result")
+            if case.grad and not has_foreign(result):
+                own = parameters(call) if case.init is not None else {}
+                leaves = {**inputs.tensors, **own}
+                outcome.grads = gradients(output, leaves)
     except BaseException as error:
         fail(outcome, error)
     outcome.printed = prints.stdout + prints.stderr
     if changed := inputs.changed():
-        outcome.side_effect = f"it changes {', '.join(changed)} in place"
-    elif memory and memory.peak > (case.max_live or 0):
-        outcome.side_effect = (
-            f"at its peak it holds {memory.peak:,} elements beyond its "
-            f"inputs, where {case.max_live:,} are enough; the largest tensor "
-            f"is {memory.shape}. Is something copied, or kept for longer "
-            "than it is needed?"
+        outcome.side_effect = SideEffect("changed input", tuple(changed))
+    elif memory and memory.peak > (limit := case.max_live or 0):
+        outcome.side_effect = SideEffect(
+            "memory", peak=memory.peak, limit=limit, largest=memory.shape
         )
     return outcome
 
@@ -153,47 +160,17 @@ def fail(outcome: Outcome, error: BaseException) -> Outcome:
     return outcome
 
 
-def _ready(call: Any, case: Case) -> dict[str, Tensor]:
+def _prepare(call: Any, case: Case) -> dict[str, Tensor]:
     """Load a module, set its mode, and return copies of its parameters."""
     if case.init is None:
         return {}
     if case.state is not None:
         load(call, case.state)
     call.train(case.train)
-    return {n: x.detach().clone() for n, x in _parameters(call).items()}
+    return {n: x.detach().clone() for n, x in parameters(call).items()}
 
 
-def _parameters(call: Any) -> dict[str, Tensor]:
-    """Return a module's parameters by name, whatever methods it overrides."""
-    return dict(torch.nn.Module.named_parameters(call))
-
-
-def _changes(call: Any, case: Case, weights: dict[str, Tensor]) -> str:
-    """Return what a call changed in its own module, in words."""
-    if case.init is None:
-        return ""
-    for name, x in _parameters(call).items():
-        if name in weights and not unchanged(x.detach(), weights[name]):
-            return f"it changes its parameter {name}"
-    if any(x.training != case.train for x in torch.nn.Module.modules(call)):
-        mode = "eval" if case.train else "training"
-        return f"it switches itself, or a part of it, to {mode} mode"
-    return ""
-
-
-def _copied(output: Any, case: Case) -> str:
-    """Return which part of a result is a copy of another, in words."""
-    if case.one_tensor is None:
-        return ""
-    one, other = case.one_tensor
-    found = dict(named_tensors(output))
-    pair = [found[name] for name in (one, other) if name in found]
-    if len({x.untyped_storage().data_ptr() for x in pair}) < 2:
-        return ""
-    return f"{one} and {other} are two tensors with equal numbers, not one"
-
-
-class _Filled(TorchFunctionMode):
+class _FilledMemory(TorchFunctionMode):
     """Fill with a number what is otherwise NaN: memory just allocated."""
 
     def __torch_function__(
@@ -216,45 +193,6 @@ def _own_error(error: BaseException) -> BaseException:
     if isinstance(error, NotImplementedError) and str(error):
         return RuntimeError(str(error)).with_traceback(error.__traceback__)
     return error
-
-
-def _gradients(output: Any, wanted: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Return the gradients of ``sum(output * cotangent)``, or zeros.
-
-    A result that is 0 throughout has the gradient 0, with a graph or without.
-    """
-    floats = {n: x for n, x in wanted.items() if x.is_floating_point()}
-    frozen = {
-        n: torch.zeros_like(x)
-        for n, x in floats.items()
-        if not x.requires_grad
-    }
-    wanted = {n: x for n, x in floats.items() if x.requires_grad}
-    tensors = [x for _, x in named_tensors(output)]
-    results = [x for x in tensors if x.requires_grad]
-    if tensors and not results and not any(x.any() for x in tensors):
-        return {name: torch.zeros_like(x) for name, x in floats.items()}
-    if not results:
-        raise RuntimeError(
-            "no gradient flows back from the result: was it detached, or "
-            "built from Python numbers?"
-        )
-    # As a sum: given apart, the cotangents make PyTorch import SymPy.
-    total = torch.stack([(x * cotangent(x)).sum() for x in results]).sum()
-    grads = torch.autograd.grad(
-        total, list(wanted.values()), allow_unused=True
-    )
-    return frozen | {
-        name: torch.zeros_like(x) if g is None else g.detach().clone()
-        for (name, x), g in zip(wanted.items(), grads, strict=True)
-    }
-
-
-def cotangent(like: Tensor) -> Tensor:
-    """Draw fixed random elements (never ones) in the shape of a result."""
-    generator = torch.Generator().manual_seed(like.numel())
-    noise = torch.randn(like.shape, generator=generator, dtype=torch.float64)
-    return noise.to(like.dtype)
 
 
 def _learners_line(

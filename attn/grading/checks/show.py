@@ -19,7 +19,7 @@ def describe(x: Any) -> str:
             return f"a {type(x).__name__} {tuple(x.shape)}"
         if x.dim() == 0:
             return number(x.item())
-        return f"{tuple(x.shape)} {_dtype(x)} {_elements(x)}"
+        return f"{tuple(x.shape)} {dtype_name(x)} {_elements(x)}"
     if isinstance(x, tuple | list):
         if x and all(type(n) in (int, float, bool) for n in x):
             return f"{type(x).__name__} {_listed(x)}"
@@ -27,17 +27,25 @@ def describe(x: Any) -> str:
     if isinstance(x, float):
         return number(x)
     if isinstance(x, Mapping):
-        return f"a dict of {len(x)}: {some([*x])}" if x else "an empty dict"
+        return (
+            f"a dict of {len(x)}: {first_few([*x])}" if x else "an empty dict"
+        )
     if isinstance(x, torch.Generator):
         return "a torch.Generator"
     text = repr(x)
     return text if len(text) <= 60 else f"a {type(x).__name__}"
 
 
-def some(names: Sequence[Any]) -> str:
+def first_few(names: Sequence[Any]) -> str:
     """Return the first names, and how many more there are."""
     more = f" and {len(names) - 3} more" if len(names) > 3 else ""
     return ", ".join(map(str, names[:3])) + more
+
+
+def and_list(words: Sequence[str]) -> str:
+    """Join words with commas and a last ``and``."""
+    *most, last = words
+    return f"{', '.join(most)} and {last}" if most else last
 
 
 def number(x: Any, digits: int = 4) -> str:
@@ -46,7 +54,7 @@ def number(x: Any, digits: int = 4) -> str:
     return f"{x:.{digits}g}" if isinstance(x, float) else str(x)
 
 
-def pair(got: Any, expected: Any) -> tuple[str, str]:
+def distinct_texts(got: Any, expected: Any) -> tuple[str, str]:
     """Return two numbers in as many digits as it takes to tell them apart."""
     for digits in (4, 6, 9, 17):
         a, b = number(got, digits), number(expected, digits)
@@ -58,17 +66,19 @@ def pair(got: Any, expected: Any) -> tuple[str, str]:
 def first_difference(wrong: Tensor, got: Tensor, expected: Tensor) -> str:
     """Return ``: got 0.5, expected 1``, with the index and how many more."""
     if wrong.dim() == 0:
-        a, b = pair(got.item(), expected.item())
+        a, b = distinct_texts(got.item(), expected.item())
         return f": got {a}, expected {b}"
     at = tuple(wrong.nonzero()[0].tolist())
-    a, b = pair(got[at].item(), expected[at].item())
+    a, b = distinct_texts(got[at].item(), expected[at].item())
     count, size = int(wrong.sum()), wrong.numel()
     some = f"{count} of {size}" if count < size else f"all {size}"
     more = f" ({some} elements differ)" if size > 1 else ""
     return f" at {list(at)}: got {a}, expected {b}{more}"
 
 
-def difference(wrong: Tensor, got: Tensor, expected: Tensor) -> list[str]:
+def difference_lines(
+    wrong: Tensor, got: Tensor, expected: Tensor
+) -> list[str]:
     """Return lines that show the elements that differ.
 
     A bool mask, and a matrix that is wrong in places, becomes a grid around
@@ -95,7 +105,10 @@ def _listing(wrong: Tensor, got: Tensor, expected: Tensor) -> list[str]:
     rows = [f"  {'at':<8}", f"  {'got':<8}", f"  {'expected':<8}"]
     for at in wrong.nonzero()[:6].tolist():
         index = tuple(at)
-        texts = str(at), *pair(got[index].item(), expected[index].item())
+        texts = (
+            str(at),
+            *distinct_texts(got[index].item(), expected[index].item()),
+        )
         width = max(map(len, texts))
         longer = [f"{row}  {x:<{width}}" for row, x in zip(rows, texts)]  # noqa: B905
         if max(len(x.rstrip()) for x in longer) > _WIDTH:
@@ -152,5 +165,6 @@ def _listed(numbers: Any, most: int = 6) -> str:
     return "[" + ", ".join(shown) + (", …]" if len(numbers) > most else "]")
 
 
-def _dtype(x: Tensor) -> str:
+def dtype_name(x: Tensor) -> str:
+    """Return a tensor's dtype as ``float32``."""
     return str(x.dtype).removeprefix("torch.")

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from attn.exercises import sources
 from attn.exercises.spec import Exercise
+from attn.grading.checks.problem import Part
 
 Shape = tuple[str, ...]
 
@@ -49,22 +50,21 @@ def _documented(
     methods = ("__init__", "forward")
     texts = [documented[x] for x in methods if x in documented]
     texts = texts or [documented[name]]
-    found: dict[str, list[Shape]] = {}
+    arguments: dict[str, list[Shape]] = {}
     results: list[str] = []
     for text in texts:
-        arguments = text.partition("\nArgs:\n")[2].partition("\n\nR")[0]
-        for entry in re.split(r"\n(?=    \w)", "\n" + arguments)[1:]:
+        section = text.partition("\nArgs:\n")[2].partition("\n\nR")[0]
+        for entry in re.split(r"\n(?=    \w)", "\n" + section)[1:]:
             names, _, rest = entry.strip().partition(":")
             shapes = [tuple(x.split(", ")) for x in _SHAPE.findall(rest)]
-            if not shapes and (
-                one := re.search(r"\b([A-Z]\w{0,2})[.,;`]", rest)
-            ):
-                shapes = [(one[1],)]
+            letter = re.search(r"\b([A-Z]\w{0,2})[.,;`]", rest)
+            if not shapes and letter:
+                shapes = [(letter[1],)]
             for name in names.replace("`", "").split(", "):
-                found[name] = shapes
+                arguments[name] = shapes
                 if rest.startswith(" the result"):
                     results.append(name)
-    return found, texts[-1].partition("\nReturns:\n")[2], results
+    return arguments, texts[-1].partition("\nReturns:\n")[2], results
 
 
 class Axes:
@@ -88,7 +88,7 @@ class Axes:
         sizes: dict[str, int] = {}
         for name, x in inputs.items():
             if isinstance(x, Tensor):
-                letters = self.of(name, x.shape)
+                letters = self.of_input(name, x.shape)
                 for letter, n in zip(letters, x.shape, strict=True):
                     if re.fullmatch(r"[A-Z]\w{0,2}", letter) and n > 0:
                         sizes.setdefault(letter, n)
@@ -100,42 +100,37 @@ class Axes:
                         sizes.setdefault(letters[0], x)
         return sizes
 
-    def of(self, name: str, shape: Sequence[int]) -> Shape:
+    def of_input(self, name: str, shape: Sequence[int]) -> Shape:
         """Return a letter for each axis of an argument, ``""`` if unknown."""
         shapes = self._arguments.get(name.partition("[")[0]) or []
         if not shapes and name in _USUAL:
             shapes = [tuple(_USUAL[name][1:-1].split(", "))]
-        return _fit(shapes, len(shape))
+        return _with_axes(shapes, len(shape))
 
-    def of_result(self, part: str, shape: Sequence[int]) -> Shape:
-        """Return a letter for each axis of a result.
-
-        Args:
-            part: ``it``, ``it[1]`` of a tuple, ``the gradient of key``.
-            shape: its shape.
-        """
-        if part.startswith("the gradient of "):
-            return self.of(part.removeprefix("the gradient of "), shape)
+    def of_part(self, part: Part, shape: Sequence[int]) -> Shape:
+        """Return a letter for each axis of a result, or of a gradient."""
+        if part.kind == "gradient":
+            return self.of_input(part.input, shape)
         shapes = [tuple(x.split(", ")) for x in _SHAPE.findall(self._result)]
-        if entry := re.fullmatch(r"it\[(\d+)\]", part):
+        is_entry = len(part.entry) == 1 and isinstance(part.entry[0], int)
+        k = part.entry[0] if is_entry else 0
+        if is_entry:
             named = re.search(r"gradients of ([\w, ]+)\.", self._result)
             if named:
-                names = re.split(r", | and ", named[1])
-                return self.of(names[int(entry[1])], shape)
-            shapes = shapes[int(entry[1]) :][:1]
+                return self.of_input(re.split(r", | and ", named[1])[k], shape)
+            shapes = shapes[k : k + 1]
         if not shapes:
             for name in self._arguments:
                 if re.search(rf"\bshape.*\b{name}\b", self._result, re.S):
-                    return self.of(name, shape)
+                    return self.of_input(name, shape)
         if not shapes and self._results:
-            k = int(entry[1]) if entry else 0
             name = self._results[k] if k < len(self._results) else ""
-            return self.of(name, shape)
+            return self.of_input(name, shape)
         if not shapes:
             documented = [x for x in self._arguments.values() if x]
             shapes = self._arguments.get("OUT") or [*documented, []][0]
-            shapes = shapes[int(entry[1]) :][:1] if entry else shapes
-        return _fit(shapes, len(shape))
+            shapes = shapes[k : k + 1] if is_entry else shapes
+        return _with_axes(shapes, len(shape))
 
     def word(self, letters: Shape, axis: int) -> str:
         """Return what an index along an axis is: ``query``, ``row``."""
@@ -165,7 +160,7 @@ class Axes:
         return f"slice of axis {axis}"
 
 
-def _fit(shapes: list[Shape], count: int) -> Shape:
+def _with_axes(shapes: list[Shape], count: int) -> Shape:
     """Return the shape that has so many axes, ``...`` filled up."""
     for shape in shapes:
         same = shape[-1] == shapes[0][-1]

@@ -1,10 +1,12 @@
-"""Say on which inputs an answer is right, and on which it is wrong."""
+"""Find on which inputs an answer is right, and on which it is wrong."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import operator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from itertools import combinations
-from typing import Any
+from typing import Any, Literal
 
 from torch import Tensor
 
@@ -12,121 +14,131 @@ from attn.grading.checks.evidence import Evidence
 from attn.grading.checks.inputs import named_tensors
 from attn.grading.diagnosis.axes import Axes
 
-_FIRST = "the first input has"
+Relation = Literal["!=", ">", "<", "=="]
+
+_HOLDS: dict[Relation, Callable[[Any, Any], bool]] = {
+    "!=": operator.ne,
+    ">": operator.gt,
+    "<": operator.lt,
+    "==": operator.eq,
+}
+_IS = {"!=": "is not", ">": "is more than", "<": "is less than", "==": "is"}
+_HAS = {"!=": "has not", ">": "has more than", "==": "has"}
 _PAIRS = (("L", "S"), ("D", "Dv"), ("H", "Hkv"), ("B", "H"), ("B", "S"))
 
 
-def distinguishing_inputs(evidence: Evidence) -> str:
+@dataclass(frozen=True)
+class Distinction:
+    """A property that the inputs of some cases have, and others have not.
+
+    Args:
+        subject: the length of an axis, the number of axes of the first input,
+            the presence of an input, or the strides of all inputs.
+        name: the letter of the axis, or the name of the input.
+        relation: of the subject to ``other``.
+        other: a number, the letter of another axis, or True.
+    """
+
+    subject: Literal["length", "axes", "presence", "strides"]
+    name: str = ""
+    relation: Relation = "=="
+    other: int | str = True
+
+    @property
+    def text(self) -> str:
+        """The property in words that follow "when"."""
+        if self.subject == "strides":
+            return "an input is not contiguous"
+        if self.subject == "presence":
+            return f"{self.name} {_IS[self.relation]} given"
+        if self.subject == "length":
+            return f"{self.name} {_IS[self.relation]} {self.other}"
+        count = "1 axis" if self.other == 1 else f"{self.other} axes"
+        return f"the first input {_HAS[self.relation]} {count}"
+
+
+def in_words(distinctions: Iterable[Distinction]) -> str:
+    """Return distinctions in words that follow "when"."""
+    return " and ".join(x.text for x in distinctions)
+
+
+def distinguishing_inputs(evidence: Evidence) -> list[Distinction]:
     """Return what sets all failing cases apart from all right ones.
 
-    In words that follow "when"; nothing, if nothing does, or too much.
+    At most two properties; nothing, if there are more.
     """
-    found = distinctions(evidence)
-    if len(found) == 2 and all(x.startswith(_FIRST) for x in found):
-        found = [x for x in found if "more" not in x]  # one says the other
-    return " and ".join(found) if len(found) <= 2 else ""
+    every = distinctions(evidence)
+    if len(every) == 2 and all(x.subject == "axes" for x in every):
+        every = [x for x in every if x.relation != ">"]  # one says the other
+    return every if len(every) <= 2 else []
 
 
-def distinctions(evidence: Evidence) -> list[str]:
+def distinctions(evidence: Evidence) -> list[Distinction]:
     """Return all that sets the failing cases apart from the right ones."""
     failing, passing = [*evidence.failing], evidence.passing
     if len(failing) < 2 or len(passing) < 2:
         return []
-    claims = [
-        (text, {*filter(holds, passing)})
-        for text, holds in _claims(evidence, Axes(evidence.exercise))
-        if all(map(holds, failing))
-    ]
-    if found := [text for text, too in claims if not too]:
-        return found
-    given = [x for x in claims if x[0].endswith(" is given")]
-    for (one, a), (other, b) in combinations(given, 2):
-        if not a & b:
-            return [one, other]
+    axes = Axes(evidence.exercise)
+    cases = {i: _Case(evidence, i, axes) for i in [*failing, *passing]}
+    right = {
+        x: {i for i in passing if cases[i].has(x)}
+        for x in _candidates([cases[i] for i in failing], [*cases.values()])
+        if all(cases[i].has(x) for i in failing)
+    }
+    if every := [x for x, exceptions in right.items() if not exceptions]:
+        return every
+    present = (
+        x for x in right if (x.subject, x.relation) == ("presence", "==")
+    )
+    for a, b in combinations(present, 2):
+        if not right[a] & right[b]:
+            return [a, b]
     return []
 
 
-def _claims(
-    evidence: Evidence, axes: Axes
-) -> list[tuple[str, Callable[[int], bool]]]:
-    """Return the distinctions that are tried, in words and as functions."""
+class _Case:
+    """The properties of one case's inputs."""
 
-    def sizes(i: int) -> dict[str, int]:
+    def __init__(self, evidence: Evidence, i: int, axes: Axes) -> None:
+        self.inputs = evidence.inputs(i)
         init = evidence.case(i).init or {}
-        return axes.sizes({**evidence.inputs(i), **init})
+        self.lengths = axes.sizes({**self.inputs, **init})
+        tensors = (x for x in self.inputs.values() if isinstance(x, Tensor))
+        self.axes = next((x.dim() for x in tensors), 0)
 
-    known = {i: sizes(i) for i in [*evidence.failing, *evidence.passing]}
+    def has(self, x: Distinction) -> bool:
+        """Return whether the case has a property."""
+        value: Any = self.axes
+        other: Any = x.other
+        if x.subject == "length":
+            value, other = self.lengths[x.name], self.lengths.get(other, other)
+        elif x.subject == "presence":
+            value = self.inputs.get(x.name) is not None
+        elif x.subject == "strides":
+            tensors = named_tensors([*self.inputs.values()])
+            value = any(not y.is_contiguous() for _, y in tensors)
+        return _HOLDS[x.relation](value, other)
 
-    def compare(test: Callable[[int, int], bool], a: str, b: str) -> Any:
-        return lambda i: test(known[i][a], known[i][b])
 
-    claims = []
-    letters = set.intersection(*({*sizes} for sizes in known.values()))
+def _candidates(
+    failing: list[_Case], cases: list[_Case]
+) -> Iterator[Distinction]:
+    """Yield the properties that are tried."""
+    letters = set.intersection(*({*case.lengths} for case in cases))
     for a, b in _PAIRS:
         if {a, b} <= letters:
-            claims += [
-                (f"{a} is not {b}", compare(int.__ne__, a, b)),
-                (f"{a} is more than {b}", compare(int.__gt__, a, b)),
-                (f"{a} is less than {b}", compare(int.__lt__, a, b)),
-                (f"{a} is {b}", compare(int.__eq__, a, b)),
-            ]
-    for a in sorted(letters):
-        claims += [
-            (f"{a} is more than 1", lambda i, a=a: known[i][a] > 1),
-            (f"{a} is 1", lambda i, a=a: known[i][a] == 1),
-        ]
-    claims.append(
-        ("an input is not contiguous", lambda i: _strided(evidence, i))
-    )
-    names = {n for i in known for n in evidence.inputs(i)}
-    for name in sorted(names):
-        claims.append(
-            (
-                f"{name} is given",
-                lambda i, name=name: evidence.inputs(i).get(name) is not None,
-            )
-        )
-        claims.append(
-            (
-                f"{name} is not given",
-                lambda i, name=name: evidence.inputs(i).get(name) is None,
-            )
-        )
-    bad = {_axes(evidence, i) for i in evidence.failing}
-    for dims in range(1, 6):
-        if min(bad) < dims < max(bad):  # else a plainer claim says it
-            claims.append(
-                (
-                    f"the first input has not {_count(dims)}",
-                    lambda i, dims=dims: _axes(evidence, i) != dims,
-                )
-            )
-        claims.append(
-            (
-                f"{_FIRST} {_count(dims)}",
-                lambda i, dims=dims: _axes(evidence, i) == dims,
-            )
-        )
-        claims.append(
-            (
-                f"{_FIRST} more than {_count(dims)}",
-                lambda i, dims=dims: _axes(evidence, i) > dims,
-            )
-        )
-    return claims
-
-
-def _strided(evidence: Evidence, i: int) -> bool:
-    inputs = [*evidence.inputs(i).values()]
-    return any(not x.is_contiguous() for _, x in named_tensors(inputs))
-
-
-def _axes(evidence: Evidence, i: int) -> int:
-    for x in evidence.inputs(i).values():
-        if isinstance(x, Tensor):
-            return x.dim()
-    return 0
-
-
-def _count(axes: int) -> str:
-    return f"{axes} axis" if axes == 1 else f"{axes} axes"
+            for relation in _HOLDS:
+                yield Distinction("length", a, relation, b)
+    for letter in sorted(letters):
+        yield Distinction("length", letter, ">", 1)
+        yield Distinction("length", letter, "==", 1)
+    yield Distinction("strides")
+    for name in sorted({name for case in cases for name in case.inputs}):
+        yield Distinction("presence", name)
+        yield Distinction("presence", name, "!=")
+    counts = {case.axes for case in failing}
+    for count in range(1, 6):
+        if min(counts) < count < max(counts):  # else a plainer one holds
+            yield Distinction("axes", relation="!=", other=count)
+        yield Distinction("axes", relation="==", other=count)
+        yield Distinction("axes", relation=">", other=count)

@@ -6,45 +6,41 @@ import re
 from dataclasses import replace
 
 from attn.grading.checks.evidence import Evidence, Failure, agree
-from attn.grading.checks.inputs import named_tensors
+from attn.grading.checks.gradients import NoGradient
+from attn.grading.checks.inputs import Once, named_tensors
 from attn.grading.checks.parameters import WrongParameters
-from attn.grading.diagnosis.kinds import Words, kind
+from attn.grading.diagnosis.kinds import Test, Words
 
 
-@kind
 def in_place(evidence: Evidence, failure: Failure) -> Words | None:
     """An input is changed."""
-    only = [f.problem.text.startswith("it changes") for f in evidence.failures]
-    found = failure.outcome.side_effect.startswith("it changes") and any(only)
-    if not found and isinstance(failure.outcome.error, RuntimeError):
-        text = str(failure.outcome.error)
-        if "leaf Variable that requires grad" in text and "in-place" in text:
-            return {}
-        if any(only) and any(x in text for x in _IN_PLACE):
-            return {}
-    return {} if found else None
+    error = _runtime_error(failure)
+    if "leaf Variable that requires grad" in error and "in-place" in error:
+        return {}
+    if not any(f.effect in _CHANGES for f in evidence.failures):
+        return None
+    effect = failure.outcome.side_effect
+    changes = effect is not None and effect.kind in _CHANGES
+    return {} if changes or any(x in error for x in _IN_PLACE) else None
 
 
+_CHANGES = ("changed input", "changed parameter", "changed result")
 _IN_PLACE = (
     "doesn't match the broadcast shape",
     "written-to tensor refers to a single memory location",
 )
 
 
-@kind
 def random(evidence: Evidence, failure: Failure) -> Words | None:
     """Random numbers are drawn."""
-    text = failure.problem.text
-    return {} if text.startswith("it draws random numbers") else None
+    return {} if failure.effect == "random numbers" else None
 
 
-@kind
 def same_coins(evidence: Evidence, failure: Failure) -> Words | None:
     """The same random numbers are drawn at each call."""
-    return {} if "tosses the same coins" in failure.problem.text else None
+    return {} if failure.effect == "same coins" else None
 
 
-@kind
 def kept(evidence: Evidence, failure: Failure) -> Words | None:
     """A later call is wrong, and the first is right.
 
@@ -60,13 +56,11 @@ def kept(evidence: Evidence, failure: Failure) -> Words | None:
     return None if depends else {}
 
 
-@kind
 def memory(evidence: Evidence, failure: Failure) -> Words | None:
     """More is kept than the task allows."""
-    return {} if failure.problem.text.startswith("at its peak") else None
+    return {} if failure.effect == "memory" else None
 
 
-@kind
 def nothing_returned(evidence: Evidence, failure: Failure) -> Words | None:
     """The result is None."""
     if failure.outcome.error is None and failure.outcome.output is None:
@@ -74,7 +68,6 @@ def nothing_returned(evidence: Evidence, failure: Failure) -> Words | None:
     return None
 
 
-@kind
 def never_written(evidence: Evidence, failure: Failure) -> Words | None:
     """The wrong elements are memory that was only allocated."""
     case = failure.case
@@ -83,50 +76,36 @@ def never_written(evidence: Evidence, failure: Failure) -> Words | None:
     if evidence.answer is None or evidence.exercise.caller:
         return None
     case = replace(case, before=(), max_live=None)
-    other = evidence.runner(evidence.answer, case, fill_empty=True)
+    filled = evidence.runner(evidence.answer, case, fill_empty=True)
     before = [x.isnan() for _, x in named_tensors(failure.outcome.output)]
-    after = [x.isnan() for _, x in named_tensors(other.output)]
+    after = [x.isnan() for _, x in named_tensors(filled.output)]
     if len(before) != len(after):
         return None
     gone = [(a & ~b).any() for a, b in zip(before, after, strict=True)]
     return {} if any(gone) else None
 
 
-def _error(failure: Failure) -> str:
-    return str(failure.outcome.error) if failure.outcome.error else ""
-
-
-@kind
 def once(evidence: Evidence, failure: Failure) -> Words | None:
     """An iterator, whose entries are read once, is taken for a list."""
-    error = failure.outcome.error
-    if not isinstance(error, TypeError):
-        return None
-    text = str(error)
-    return (
-        {}
-        if "is an iterator, not a list" in text or "not Once" in text
-        else None
-    )
+    is_type_error = isinstance(failure.outcome.error, TypeError)
+    not_a_list = f"not {Once.__name__}" in _error(failure)
+    return {} if is_type_error and not_a_list else None
 
 
-@kind
 def view(evidence: Evidence, failure: Failure) -> Words | None:
     """``view`` of a tensor whose memory is in another order."""
     return {} if "view size is not compatible" in _error(failure) else None
 
 
-@kind
 def axes_counted(evidence: Evidence, failure: Failure) -> Words | None:
     """A shape is unpacked into another number of names."""
     error, line = _error(failure), failure.outcome.where
-    found = re.search(r"values to unpack \(expected (\d+)", error)
-    if not found or not re.search(r"\.(shape|size\(\))", line):
+    match = re.search(r"values to unpack \(expected (\d+)", error)
+    if not match or not re.search(r"\.(shape|size\(\))", line):
         return None
-    return {"count": found[1]}
+    return {"count": match[1]}
 
 
-@kind
 def no_such_dtype(evidence: Evidence, failure: Failure) -> Words | None:
     """An operation does not exist for half precision."""
     half = re.search(r"\b(Half|BFloat16)\b", _error(failure))
@@ -138,25 +117,21 @@ def no_such_dtype(evidence: Evidence, failure: Failure) -> Words | None:
     return {"dtype": {"Half": "float16", "BFloat16": "bfloat16"}[half[1]]}
 
 
-@kind
 def mixed_dtypes(evidence: Evidence, failure: Failure) -> Words | None:
     """Two tensors of different dtypes meet in a product."""
     return {} if "same dtype" in _error(failure) else None
 
 
-@kind
 def no_super(evidence: Evidence, failure: Failure) -> Words | None:
     """``nn.Module.__init__`` was not called."""
     return {} if "before Module.__init__() call" in _error(failure) else None
 
 
-@kind
 def extra_bias(evidence: Evidence, failure: Failure) -> Words | None:
     """Some maps have a bias that the task does not give them."""
     return _biases(failure, "extra", "missing")
 
 
-@kind
 def no_bias(evidence: Evidence, failure: Failure) -> Words | None:
     """Some maps have no bias, and the task gives them one."""
     return _biases(failure, "missing", "extra")
@@ -172,7 +147,6 @@ def _biases(failure: Failure, some: str, none: str) -> Words | None:
     return {"maps": ", ".join(x.removesuffix(".bias") for x in names)}
 
 
-@kind
 def other_names(evidence: Evidence, failure: Failure) -> Words | None:
     """The parameters have names of their own."""
     error = failure.outcome.error
@@ -184,19 +158,18 @@ def other_names(evidence: Evidence, failure: Failure) -> Words | None:
     return {"has": ", ".join(extra), "needs": ", ".join(missing)}
 
 
-@kind
 def one_parameter(evidence: Evidence, failure: Failure) -> Words | None:
     """Two maps are one object."""
-    return {} if "one and the same parameter" in _error(failure) else None
+    error = failure.outcome.error
+    is_shared = isinstance(error, WrongParameters) and error.shared
+    return {} if is_shared else None
 
 
-@kind
 def numpy_and_gradients(evidence: Evidence, failure: Failure) -> Words | None:
     """A tensor that requires a gradient goes to NumPy."""
     return {} if "Can't call numpy() on Tensor" in _error(failure) else None
 
 
-@kind
 def signature(evidence: Evidence, failure: Failure) -> Words | None:
     """The arguments are not those of the task."""
     error = failure.outcome.error
@@ -208,16 +181,47 @@ def signature(evidence: Evidence, failure: Failure) -> Words | None:
     return None
 
 
-@kind
 def no_gradient(evidence: Evidence, failure: Failure) -> Words | None:
     """No gradient flows back, or none to some inputs."""
-    if "no gradient flows back" in _error(failure):
+    if isinstance(failure.outcome.error, NoGradient):
         return {"inputs": "any input"}
-    names = []
     for problem in failure.problems:
-        if not problem.name.startswith("the gradient of "):
+        if problem.part.kind != "gradient":
             return None
         if problem.got is None or problem.got.any() or problem.wrong is None:
             return None
-        names.append(problem.name.removeprefix("the gradient of "))
-    return {"inputs": " and ".join(names)}
+    return {"inputs": " and ".join(p.part.input for p in failure.problems)}
+
+
+def _error(failure: Failure) -> str:
+    """Return the text of Python's or PyTorch's error, if there is one."""
+    return str(failure.outcome.error) if failure.outcome.error else ""
+
+
+def _runtime_error(failure: Failure) -> str:
+    is_one = isinstance(failure.outcome.error, RuntimeError)
+    return _error(failure) if is_one else ""
+
+
+KINDS: tuple[Test, ...] = (
+    in_place,
+    random,
+    same_coins,
+    kept,
+    memory,
+    nothing_returned,
+    never_written,
+    once,
+    view,
+    axes_counted,
+    no_such_dtype,
+    mixed_dtypes,
+    no_super,
+    extra_bias,
+    no_bias,
+    other_names,
+    one_parameter,
+    numpy_and_gradients,
+    signature,
+    no_gradient,
+)

@@ -7,10 +7,10 @@ from torch import Tensor
 
 from attn.exercises.case import Case
 from attn.exercises.spec import Exercise
-from attn.grading.checks.evidence import Evidence, Failure
+from attn.grading.checks.evidence import Evidence, Failure, named_inputs
 from attn.grading.checks.inputs import input_size
-from attn.grading.checks.show import describe, difference
-from attn.grading.diagnosis.locate import where
+from attn.grading.checks.show import describe, difference_lines
+from attn.grading.diagnosis.locate import locate
 from attn.grading.diagnosis.naming import Diagnosis
 
 
@@ -23,11 +23,11 @@ def explain(evidence: Evidence, diagnosis: Diagnosis) -> str:
             "not written yet: the stub still raises NotImplementedError. "
             f'hint("{exercise.id}") gives a hint.'
         )
+    lines = diagnosis.lines
     condition = first.case.condition
-    lines = []
-    cases = evidence.oracle.cases
-    conditions = list(dict.fromkeys(case.condition for case in cases))
-    lines += diagnosis.lines
+    conditions = list(
+        dict.fromkeys(x.condition for x in evidence.oracle.cases)
+    )
     passed = conditions[: conditions.index(condition)]
     if passed and not diagnosis.name:
         lines.append("right so far: " + "; ".join(passed))
@@ -39,11 +39,11 @@ def explain(evidence: Evidence, diagnosis: Diagnosis) -> str:
     lines += _input_lines(exercise, smallest.case)
     problem = smallest.problem
     if problem.wrong is not None:
-        lines += difference(problem.wrong, problem.got, problem.expected)
-    by_itself = smallest.outcome.error or problem.kind == "random"
+        lines += difference_lines(problem.wrong, problem.got, problem.expected)
+    explains_itself = smallest.outcome.error or problem.kind == "random"
     if not diagnosis.name and problem.kind != "random":
-        lines += where(evidence, smallest)
-    if not diagnosis.name and not by_itself:
+        lines += locate(evidence, smallest)
+    if not diagnosis.name and not explains_itself:
         claims = exercise.properties
         lines += [x.says for x in claims if not _holds(x.holds, smallest)]
     printed = smallest.outcome.printed.strip().splitlines()
@@ -57,7 +57,7 @@ def explain(evidence: Evidence, diagnosis: Diagnosis) -> str:
 
 def _input_lines(exercise: Exercise, case: Case) -> list[str]:
     """Return the failing input, one argument a line, and earlier calls."""
-    inputs = _named_inputs(exercise, case)
+    inputs = named_inputs(exercise, case)
     lines = []
     if case.init:
         words = ", ".join(f"{k}={v!r}" for k, v in case.init.items())
@@ -65,7 +65,7 @@ def _input_lines(exercise: Exercise, case: Case) -> list[str]:
     for earlier in case.before:
         words = ", ".join(
             f"{n} {tuple(x.shape)}" if isinstance(x, Tensor) else f"{n}={x!r}"
-            for n, x in _named_inputs(exercise, earlier).items()
+            for n, x in named_inputs(exercise, earlier).items()
             if x is None or isinstance(x, Tensor | Number)
         )
         lines.append(f"  called earlier with  {words}")
@@ -73,11 +73,6 @@ def _input_lines(exercise: Exercise, case: Case) -> list[str]:
     return lines + [
         f"  {n:<{width}}  {describe(x)}" for n, x in inputs.items()
     ]
-
-
-def _named_inputs(exercise: Exercise, case: Case) -> dict[str, Any]:
-    names = exercise.input_names(case)
-    return {**dict(zip(names, case.args, strict=False)), **case.kwargs}
 
 
 def _holds(holds: Any, failure: Failure) -> bool:

@@ -57,10 +57,10 @@ def judge(
     with one_thread(), language_kept_patched():
         oracle = oracle or Oracle(exercise, seed)
         outcomes = outcomes or run_all(answer, oracle, runner=runner)
-        found = failures(oracle, outcomes)
-        if not found:
+        wrong = failures(oracle, outcomes)
+        if not wrong:
             return Verdict(True)
-        evidence = Evidence(oracle, outcomes, found, answer, runner=runner)
+        evidence = Evidence(oracle, outcomes, wrong, answer, runner=runner)
         diagnosis = diagnose(evidence)
         message = explain(evidence, diagnosis)
-    return Verdict(False, message, diagnosis.name, found[0].case.condition)
+    return Verdict(False, message, diagnosis.name, wrong[0].case.condition)

@@ -1,92 +1,117 @@
 """Name the kinds of mistakes that can be made in any exercise.
 
 A kind is a line of ``kinds.md``: its key, its name, and a paragraph to the
-learner that ends in a question. A function registered with ``kind`` has the
-key for its name. It looks at one wrong case and returns the words that fill
-the line's blanks, or None when the case is not of this kind. Nothing is
-guessed: it compares all elements.
+learner that ends in a question. A test has the key for its name. It looks at
+one wrong case and returns the words that fill the line's blanks, or None when
+the case is not of this kind. Nothing is guessed: it compares all elements.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from attn.grading.checks.evidence import Evidence, Failure, Name
-from attn.grading.diagnosis.distinguishing import distinctions
+from attn.grading.checks.evidence import Evidence, Failure
+from attn.grading.diagnosis.distinguishing import Distinction, distinctions
 
 Words = dict[str, str]
 Test = Callable[[Evidence, Failure], Words | list[Words] | None]
-
-_tests: dict[str, Test] = {}
 
 # Kinds whose words may differ from case to case, and are named together.
 _JOINED = ("no_such_dtype", "half_precision", "no_gradient", "wrong_dtype")
 
 
-def kind(function: Test) -> Test:
-    """Register a test for the kind of its name."""
-    _tests[function.__name__] = function
-    return function
+@dataclass(frozen=True)
+class Kind:
+    """A kind of mistake.
+
+    Args:
+        key: of its line in ``kinds.md``.
+        words: of the line's blanks: (blank, word).
+        entries: of the result, where the kind explains only these.
+    """
+
+    key: str
+    words: tuple[tuple[str, str], ...] = ()
+    entries: tuple[int, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The name, its blanks filled."""
+        name = lines()[self.key][0].format(**dict(self.words))
+        entries = " and ".join(f"it[{k}]" for k in self.entries)
+        return f"{name} (in {entries})" if entries else name
+
+    @property
+    def why(self) -> str:
+        """The paragraph to the learner, its blanks filled."""
+        return lines()[self.key][1].format(**dict(self.words))
 
 
-def named(key: str, **words: str) -> Name:
-    """Return a line of ``kinds.md``, its blanks filled."""
-    name, why = lines()[key]
-    return Name(name.format(**words), why.format(**words))
+def kind(key: str, **words: str) -> Kind:
+    """Return a kind with the words of its blanks."""
+    return Kind(key, tuple(sorted(words.items())))
 
 
 @cache
 def lines() -> dict[str, tuple[str, str]]:
     """Return the name and the paragraph of every kind, by key."""
     text = Path(__file__).with_suffix(".md").read_text("utf-8")
-    parts = re.split(r"^## (\w+): ", text, flags=re.M)[1:]
-    found = {}
-    for key, rest in zip(parts[::2], parts[1::2], strict=True):
-        name, _, why = rest.partition("\n")
-        found[key] = name.strip(), " ".join(why.split())
-    return found
+    sections = re.split(r"^## (\w+): ", text, flags=re.M)[1:]
+    by_key = {}
+    for key, section in zip(sections[::2], sections[1::2], strict=True):
+        name, _, why = section.partition("\n")
+        by_key[key] = name.strip(), " ".join(why.split())
+    return by_key
 
 
-def explained(evidence: Evidence) -> dict[Name, set[int]]:
+def explained(
+    evidence: Evidence, tests: Iterable[Test]
+) -> dict[Kind, set[int]]:
     """Return the kinds that were seen, and the failing cases of each."""
-    found: dict[Name, set[int]] = {}
-    for key, test in _tests.items():
+    cases: dict[Kind, set[int]] = {}
+    for test in tests:
+        key = test.__name__
         seen: dict[int, list[Words]] = {}
         for i, failure in evidence.failing.items():
             words = test(evidence, failure)
             if words is not None:
                 seen[i] = words if isinstance(words, list) else [words]
         if key in _JOINED and seen:
-            each = [x[0] for x in seen.values()]
+            each = [alternatives[0] for alternatives in seen.values()]
             joined = {
-                field: " and ".join(sorted({x[field] for x in each}))
-                for field in each[0]
+                blank: " and ".join(sorted({words[blank] for words in each}))
+                for blank in each[0]
             }
             seen = dict.fromkeys(seen, [joined])
         for i, alternatives in seen.items():
             for words in alternatives:
-                found.setdefault(named(key, **words), set()).add(i)
-    return found
+                cases.setdefault(kind(key, **words), set()).add(i)
+    return cases
 
 
-def square_only(evidence: Evidence) -> Name | None:
-    """Return whether the answer is right in square cases alone."""
-    found = distinctions(evidence) or [""]
-    for bad, good in _SQUARE:
-        if found == [bad]:
-            return named("only_when", good=good, bad=bad)
-    counted = re.fullmatch(r"the first input has not (\d) ax[ei]s", found[0])
-    return named("axes_counted", count=counted[1]) if counted else None
+def special_case_only(evidence: Evidence) -> Kind | None:
+    """Name an answer that is right in one special case, a square one say."""
+    every = distinctions(evidence)
+    if not every:
+        return None
+    first = every[0]
+    if len(every) == 1 and first in _RIGHT_ONLY_WHEN:
+        good = _RIGHT_ONLY_WHEN[first]
+        return kind("only_when", good=good, bad=first.text)
+    if (first.subject, first.relation) == ("axes", "!="):
+        return kind("axes_counted", count=str(first.other))
+    return None
 
 
-_SQUARE = (
-    ("L is not S", "L = S"),
-    ("D is not Dv", "D = Dv"),
-    ("H is not Hkv", "H = Hkv"),
-    ("B is more than 1", "B = 1"),
-    ("H is more than 1", "H = 1"),
-    ("an input is not contiguous", "the inputs are contiguous"),
-)
+_RIGHT_ONLY_WHEN = {
+    Distinction("length", "L", "!=", "S"): "L = S",
+    Distinction("length", "D", "!=", "Dv"): "D = Dv",
+    Distinction("length", "H", "!=", "Hkv"): "H = Hkv",
+    Distinction("length", "B", ">", 1): "B = 1",
+    Distinction("length", "H", ">", 1): "H = 1",
+    Distinction("strides"): "the inputs are contiguous",
+}

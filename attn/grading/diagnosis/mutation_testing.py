@@ -130,9 +130,9 @@ def state_kill_rate(readme: Path) -> None:
     rate = kill_rate([(wrong,) * 3 + (right,) * 2 for wrong, right in counts])
     old = r"\d+ of \d+ wrong answers .* accepted(\W+over) \d+ exercises"
     new = rf"{rate}\1 {len(counts)} exercises"
-    text, found = re.subn(old, new, readme.read_text("utf-8"))
-    if found != 1:
+    text, count = re.subn(old, new, readme.read_text("utf-8"))
+    if count != 1:
         raise ValueError(
-            f"{readme} must state the kill rate once; got {found}"
+            f"{readme} must state the kill rate once; got {count}"
         )
     readme.write_text(text, "utf-8")

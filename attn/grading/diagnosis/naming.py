@@ -9,33 +9,36 @@ answer behaves like it there.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Set
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any
+from typing import Literal
 
 from attn.exercises.mistakes import Mistake
 from attn.grading.checks.clock import OutOfTime
-from attn.grading.checks.evidence import Evidence, Name
+from attn.grading.checks.evidence import Evidence
 from attn.grading.checks.forbidden import Forbidden
 from attn.grading.diagnosis import (
-    dicts,
     errors,
+    factors,
     kinds,
     mutants,
     numbers,
+    partly_listed,
     probes,
     wrong_type,
 )
+from attn.grading.diagnosis.kinds import Kind, kind
 from attn.grading.diagnosis.listed import Listed
+from attn.grading.diagnosis.partly_listed import Limit
 
-REGISTERED = (
-    dicts,
-    errors,
-    wrong_type,
-    numbers,
-)  # importing them registers their kinds
+KINDS = (*errors.KINDS, *numbers.KINDS, *factors.KINDS, *wrong_type.KINDS)
 TIME_LIMIT = 0.15  # seconds of work for each way to explain an answer
+
+Name = Kind | Mistake
+#: How several names explain an answer: each of them alone, all of them
+#: together, or each of them alone but in the first wrong condition only.
+Link = Literal["or", "and", "here"]
 
 
 @dataclass(frozen=True)
@@ -45,14 +48,13 @@ class Diagnosis:
     Args:
         names: one; several that cannot be told apart; or two that share the
             cases between them.
-        link: ``or``, ``and``; ``here`` when one name explains the first
-            wrong condition only.
-        limit: where the name does not hold, ``but not when p is 0``.
+        link: between the names.
+        limit: the cases in which they hold.
     """
 
-    names: tuple[Name | Mistake, ...] = ()
-    link: str = ""
-    limit: str = ""
+    names: tuple[Name, ...] = ()
+    link: Link = "or"
+    limit: Limit = Limit()
 
     @property
     def name(self) -> str | None:
@@ -74,9 +76,9 @@ class Diagnosis:
         start = "this looks like"
         if self.link == "here":
             start = "in this case it behaves like"
-        said = self._joined
-        said += f" — {self.limit}" if self.limit else ""
-        return [f"{start}: {said}", *(x.why for x in self.names)]
+        limit = f" — {self.limit.text}" if self.limit.text else ""
+        first = f"{start}: {self._joined}{limit}"
+        return [first, *(x.why for x in self.names)]
 
 
 def diagnose(evidence: Evidence) -> Diagnosis:
@@ -91,46 +93,47 @@ def diagnose(evidence: Evidence) -> Diagnosis:
 
 
 def _diagnosis(evidence: Evidence) -> Diagnosis:
-    stopped = evidence.failures[0].outcome.error
-    if isinstance(stopped, Forbidden):
-        return Diagnosis((kinds.named(stopped.kind),))
-    if isinstance(stopped, OutOfTime | NotImplementedError):
+    error = evidence.failures[0].outcome.error
+    if isinstance(error, Forbidden):
+        return Diagnosis((kind(error.kind),))
+    if isinstance(error, OutOfTime | NotImplementedError):
         return Diagnosis()
     listed = Listed(evidence)
-    if known := listed.everywhere():
-        return Diagnosis(tuple(known[:3]), _or(known))
-    seen = kinds.explained(evidence)
+    if mistakes := listed.everywhere():
+        return Diagnosis(tuple(mistakes[:3]))
+    seen = kinds.explained(evidence, KINDS)
     failing = set(evidence.failing)
-    for kind, cases in seen.items():
+    for name, cases in seen.items():
         if cases == failing:
-            return Diagnosis((kind,))
-    end = time.process_time() + TIME_LIMIT
-    shares = listed.shares(end)
-    both: dict[Any, set[int]] = {**shares, **seen}
-    for (a, one), (b, two) in combinations(both.items(), 2):
-        if one | two == failing:
+            return Diagnosis((name,))
+    end = _end()
+    matches = list(partly_listed.matches(listed, end))
+    shares: list[tuple[Name, Set[int]]] = [
+        *((x.mistake, x.cases) for x in matches if not x.exceptions),
+        *seen.items(),
+    ]
+    for (a, some), (b, others) in combinations(shares, 2):
+        if some | others == failing:
             return Diagnosis((a, b), "and")
-    found, limit = listed.nearly()
-    if found:
-        return Diagnosis(tuple(found), _or(found), limit)
-    if wrong := listed.without_nan(end):
-        return Diagnosis((wrong, kinds.named("nan_replaced")), "and")
-    if name := kinds.square_only(evidence):
-        return Diagnosis((name,))
-    end = time.process_time() + TIME_LIMIT
-    if name := probes.explained(evidence, end):
-        return Diagnosis((name,))
+    mistakes, limit = partly_listed.nearly_everywhere(evidence, matches)
+    if mistakes:
+        return Diagnosis(tuple(mistakes), limit=limit)
+    if mistake := partly_listed.without_nan(listed, end):
+        return Diagnosis((mistake, kind("nan_replaced")), "and")
+    if special_case := kinds.special_case_only(evidence):
+        return Diagnosis((special_case,))
+    if other_input := probes.explained(evidence, _end()):
+        return Diagnosis((other_input,))
     if not evidence.exercise.launch:
-        end = time.process_time() + TIME_LIMIT
+        end = _end()
         if changes := mutants.explained(evidence, end):
-            return Diagnosis(changes, _or(changes))
-        end = max(end, time.process_time() + TIME_LIMIT / 4)
-        if pair := listed.merged(end):
+            return Diagnosis(changes)
+        end = max(end, _end(TIME_LIMIT / 4))
+        if pair := partly_listed.merged(listed, end):
             return Diagnosis(pair, "and")
-    if here := listed.here():
-        return Diagnosis(tuple(here), "here")
-    return Diagnosis()
+    return Diagnosis(tuple(listed.in_first_condition()), "here")
 
 
-def _or(names: Sequence[Any]) -> str:
-    return "or" if len(names) > 1 else ""
+def _end(limit: float | None = None) -> float:
+    """Return the time, of ``time.process_time``, at which to stop."""
+    return time.process_time() + (TIME_LIMIT if limit is None else limit)

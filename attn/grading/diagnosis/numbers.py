@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from itertools import permutations
-from typing import Any
 
 import torch
 from torch import Tensor
 
-from attn.grading.checks.compare import alike, near
+from attn.grading.checks.compare import alike
 from attn.grading.checks.evidence import Evidence, Failure
 from attn.grading.checks.inputs import named_tensors
-from attn.grading.diagnosis.axes import Axes
-from attn.grading.diagnosis.kinds import Words, kind
+from attn.grading.checks.problem import RESULT
+from attn.grading.checks.rounding import close
+from attn.grading.diagnosis.kinds import Test, Words
 
 
-@kind
 def complement(evidence: Evidence, failure: Failure) -> Words | None:
     """True and False are exchanged."""
     values = failure.values
@@ -26,7 +24,6 @@ def complement(evidence: Evidence, failure: Failure) -> Words | None:
     return {} if all(wrong.all() for _, _, wrong in values) else None
 
 
-@kind
 def nan_for_empty(evidence: Evidence, failure: Failure) -> Words | None:
     """NaN, and only in rows of which all is right to be 0, or the lse -inf."""
     values = failure.values
@@ -38,12 +35,11 @@ def nan_for_empty(evidence: Evidence, failure: Failure) -> Words | None:
         wrong = got.isnan() & ~expected.isnan()
         if not wrong.any() or (wrong & ~empty).any():
             return None
-        if not near(got[~wrong], expected[~wrong], 0.02):
+        if not close(got[~wrong], expected[~wrong], 0.02):
             return None
-    return {} if values and _has_mask(evidence, failure) else None
+    return {} if values and _has_mask(failure) else None
 
 
-@kind
 def uniform_for_empty(evidence: Evidence, failure: Failure) -> Words | None:
     """Equal weights in rows in which the right weights are all 0."""
     values = failure.values
@@ -54,29 +50,22 @@ def uniform_for_empty(evidence: Evidence, failure: Failure) -> Words | None:
         even = torch.full_like(got, 1 / got.shape[-1])
         if not wrong.any() or (wrong & ~empty).any():
             return None
-        if not near(got[wrong], even[wrong], 0.01):
+        if not close(got[wrong], even[wrong], 0.01):
             return None
-    return {} if values and _has_mask(evidence, failure) else None
+    return {} if values and _has_mask(failure) else None
 
 
-def _has_mask(evidence: Evidence, failure: Failure) -> bool:
-    tensors = [
-        x
-        for _, x in named_tensors(
-            [failure.case.args, dict(failure.case.kwargs)]
-        )
-    ]
+def _has_mask(failure: Failure) -> bool:
+    inputs = [failure.case.args, dict(failure.case.kwargs)]
     return any(
         x.dtype == torch.bool
         or (x.is_floating_point() and bool((x == -math.inf).any()))
-        for x in tensors
+        for _, x in named_tensors(inputs)
     )
 
 
-@kind
 def large_negative(evidence: Evidence, failure: Failure) -> Words | None:
     """A large negative number where -inf is right."""
-    numbers = set()
     values = failure.values
     for got, expected, wrong in values:
         if not got.is_floating_point():
@@ -86,11 +75,9 @@ def large_negative(evidence: Evidence, failure: Failure) -> Words | None:
         low = got[wrong]
         if not low.isfinite().all() or (low > -1e4).any():
             return None
-        numbers |= {f"{n:.4g}" for n in low.tolist()}
     return {} if values else None
 
 
-@kind
 def all_zero(evidence: Evidence, failure: Failure) -> Words | None:
     """The result is 0 throughout."""
     values = failure.values
@@ -98,23 +85,19 @@ def all_zero(evidence: Evidence, failure: Failure) -> Words | None:
         x[0].any() or x[0].dtype == torch.bool for x in values
     ):
         return None
-    if failure.problem.name.startswith("the gradient"):
+    if failure.problem.part.kind == "gradient":
         return None
     right = (evidence.outcomes[i].output for i in evidence.passing)
     filled = any(x.any() for out in right for _, x in named_tensors(out))
     return None if filled else {}
 
 
-@kind
 def comes_back(evidence: Evidence, failure: Failure) -> Words | None:
     """The result is an input."""
-    got = failure.outcome.output
-    if not isinstance(got, Tensor) or failure.problem.kind in (
-        "error",
-        "side effect",
-    ):
+    got, problem = failure.outcome.output, failure.problem
+    if problem.kind in ("error", "side effect") or problem.part != RESULT:
         return None
-    if failure.problem.name != "it" or got.numel() < 2:
+    if not isinstance(got, Tensor) or got.numel() < 2:
         return None
     for name, x in evidence.inputs(failure.index).items():
         if (
@@ -126,151 +109,52 @@ def comes_back(evidence: Evidence, failure: Failure) -> Words | None:
     return None
 
 
-@kind
 def flipped(evidence: Evidence, failure: Failure) -> Words | None:
     """The result is in reverse order along an axis."""
-    return _moved(failure, lambda x, axis: x.flip(axis))
-
-
-def _moved(
-    failure: Failure, move: Callable[[Tensor, int], Tensor]
-) -> Words | None:
-    found: set[int] | None = None
+    common: set[int] | None = None
     for got, expected, _ in failure.values:
         if got.dtype == torch.bool or got.dim() < 1:
             return None
-        if _nearly_right(got, expected):
+        if nearly_right(got, expected):
             return None
         axes = {
             axis
             for axis in range(-got.dim(), 0)
-            if alike(got, move(expected, axis).to(got.dtype))
+            if alike(got, expected.flip(axis).to(got.dtype))
         }
-        found = axes if found is None else found & axes
-    return {"axis": str(max(found))} if found else None
+        common = axes if common is None else common & axes
+    return {"axis": str(max(common))} if common else None
 
 
-def _nearly_right(got: Tensor, expected: Tensor) -> bool:
+def nearly_right(got: Tensor, expected: Tensor) -> bool:
     """Return whether only rounding is wrong, which no move explains."""
-    return near(got.double(), expected.double(), 1e-3)
+    return close(got.double(), expected.double(), 1e-3)
 
 
-@kind
 def heads_reordered(evidence: Evidence, failure: Failure) -> Words | None:
     """The right rows in another order, along one axis."""
     for got, expected, _ in failure.values:
         if got.dtype == torch.bool or got.dim() < 2 or got.numel() > 5000:
             return None
-        if _nearly_right(got, expected):
+        if nearly_right(got, expected):
             return None
         for axis in range(-got.dim(), 0):
             n = got.shape[axis]
             if 2 <= n <= 4:
                 for order in permutations(range(n)):
-                    if alike(
-                        got,
-                        expected.index_select(axis, torch.tensor(order)).to(
-                            got.dtype
-                        ),
-                    ):
+                    moved = expected.index_select(axis, torch.tensor(order))
+                    if alike(got, moved.to(got.dtype)):
                         return {"axis": str(axis)}
     return None
 
 
-@kind
-def factor(evidence: Evidence, failure: Failure) -> list[Words] | None:
-    """Everything is a constant times the right result."""
-    if _telling(evidence) < 4:
-        return None
-    ratios: list[float] = []
-    for got, expected, _ in failure.values:
-        if not got.is_floating_point() or failure.problem.kind == "nan":
-            return None
-        if _nearly_right(got, expected):
-            return None
-        finite = expected.isfinite() & (expected != 0)
-        if not finite.any():
-            return None
-        a, b = got.double()[finite], expected.double()[finite]
-        ratio = (a @ b / (b @ b)).item()
-        if not near(got.double(), expected * ratio, 1e-4):
-            return None
-        ratios.append(ratio)
-    if not ratios or max(ratios) - min(ratios) > 1e-4 * abs(ratios[0]):
-        return None
-    return [{"factor": x} for x in _as_words(ratios[0], evidence, failure)]
-
-
-def _telling(evidence: Evidence) -> int:
-    """Return how many elements are wrong."""
-    values = [x for f in evidence.failures for x in f.values]
-    return sum(int(wrong.sum()) for _, _, wrong in values)
-
-
-_LOGARITHMS = {"ln 2": math.log(2), "ln 10": math.log(10)}
-
-
-def _as_words(ratio: float, evidence: Evidence, failure: Failure) -> list[str]:
-    """Return the words for a factor: a number, and what it is in sizes."""
-    plain = f"{ratio:.4g}"
-    for name, n in _LOGARITHMS.items():
-        if abs(ratio - n) < 1e-4:
-            plain += f" = {name}"
-        if abs(ratio * n - 1) < 1e-4:
-            plain += f" = 1 / {name}"
-    found = [plain] if ratio else []
-    inputs = evidence.inputs(failure.index)
-    sizes: dict[str, float] = dict(Axes(evidence.exercise).sizes(inputs))
-    for name, x in inputs.items():
-        if isinstance(x, int | float) and not isinstance(x, bool):
-            sizes[name] = float(x)
-    for name, n in sizes.items():
-        if n <= 0 or (n == 1 and name != "p"):
-            continue
-        forms = {
-            name: n,
-            f"1 / {name}": 1 / n,
-            f"√{name}": n**0.5,
-            f"1 / √{name}": n**-0.5,
-            f"({name} - 1) / {name}": (n - 1) / n,
-        }
-        if n != 1:
-            forms[f"{name} / ({name} - 1)"] = n / (n - 1)
-        if name == "p":
-            forms = {"1 - p": 1 - n}
-            forms |= {"1 / (1 - p)": 1 / (1 - n)} if n != 1 else {}
-        found += [x for x, y in forms.items() if abs(ratio - y) < 1e-4 * y]
-        found += [x for x, y in forms.items() if ratio == y == 0]
-    return found
-
-
-@kind
-def half_precision(evidence: Evidence, failure: Failure) -> Words | None:
-    """Right in float32, and off by the rounding of half precision here."""
-    if not any(_dtypes(evidence, i) <= _FULL for i in evidence.passing):
-        return None
-    if any(_dtypes(evidence, i) <= _FULL for i in evidence.failing):
-        return None
-    for got, expected, _ in failure.values:
-        if not got.is_floating_point() or not near(
-            got.double(), expected.double(), 0.1
-        ):
-            return None
-    names = sorted(_dtypes(evidence, failure.index) - _FULL)
-    return (
-        {"dtype": " and ".join(names)}
-        if failure.problem.wrong is not None
-        else None
-    )
-
-
-_FULL = {"float32", "float64"}
-
-
-def _dtypes(evidence: Evidence, i: int) -> set[str]:
-    inputs: Any = [*evidence.inputs(i).values(), evidence.case(i).state or {}]
-    return {
-        str(x.dtype).removeprefix("torch.")
-        for _, x in named_tensors(inputs)
-        if x.is_floating_point()
-    }
+KINDS: tuple[Test, ...] = (
+    complement,
+    nan_for_empty,
+    uniform_for_empty,
+    large_negative,
+    all_zero,
+    comes_back,
+    flipped,
+    heads_reordered,
+)

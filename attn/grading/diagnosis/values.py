@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+
 import torch
 from torch import Tensor
 
-from attn.grading.checks.compare import Problem, alike, near
+from attn.grading.checks.compare import alike
 from attn.grading.checks.evidence import Evidence, Failure
 from attn.grading.checks.inputs import named_tensors
+from attn.grading.checks.problem import Problem
+from attn.grading.checks.rounding import close
 from attn.grading.checks.show import number
 from attn.grading.diagnosis.axes import Axes
 
 
-def pattern(evidence: Evidence, shown: Failure, axes: Axes) -> str:
+def describe_values(evidence: Evidence, shown: Failure, axes: Axes) -> str:
     """Return one sentence on the values of the wrong elements.
 
     It holds in every failing case if it can; else in the one that is shown,
@@ -23,161 +27,146 @@ def pattern(evidence: Evidence, shown: Failure, axes: Axes) -> str:
         return ""
     if problem.wrong is None or problem.wrong.dim() == 0:
         return _ratio(evidence, shown)
-    others = [
+    same_part = [
         (f, p)
         for f in evidence.failures
         for p in f.problems
-        if p.wrong is not None and p.name == problem.name
+        if p.wrong is not None and p.part == problem.part
     ]
-    all_fail = [sentences(evidence, f, p, axes) for f, p in others]
-    mine = sentences(evidence, shown, problem, axes)
-    for text in mine:
-        if all(text in said for said in all_fail):
+    elsewhere = [_sentences(evidence, f, p, axes) for f, p in same_part]
+    here = _sentences(evidence, shown, problem, axes)
+    for text in here:
+        if all(text in sentences for sentences in elsewhere):
             return f"{text[0].upper()}{text[1:]}."
-    if mine:
-        return f"In this case {mine[0]}."
+    if here:
+        return f"In this case {here[0]}."
     output = [x for _, x in named_tensors(shown.outcome.output)]
     in_float64 = any(x.dtype == torch.float64 for x in output)
-    return _size(problem, max(_part(p) for _, p in others), in_float64)
+    most = max(_relative_error(p) for _, p in same_part)
+    return _error_size(problem, most, in_float64)
 
 
-def sentences(
+def _sentences(
     evidence: Evidence, failure: Failure, problem: Problem, axes: Axes
 ) -> list[str]:
     """Return what is true of a case's wrong elements, the best first."""
     got, expected, wrong = problem.got, problem.expected, problem.wrong
     assert wrong is not None
     if got.dtype == torch.bool:
-        return _of_mask(got, wrong)
+        return list(_of_mask(got, wrong))
     got, expected = got.double(), expected.double()
     a, b = got[wrong], expected[wrong]
-    letters = axes.of_result(problem.name, wrong.shape)
-    said = []
     if a.isnan().all():
-        said.append("the wrong elements are NaN")
-        if (b == 0).all():
-            said.insert(0, "there is NaN where 0 is right")
-        return said
+        zero = ["there is NaN where 0 is right"] if (b == 0).all() else []
+        return [*zero, "the wrong elements are NaN"]
+    sentences = []
     if not a.any():
-        said.append("the wrong elements are 0")
-    if b.any() and b.isfinite().all() and near(a, -b, 1e-5):
-        said.append("the wrong elements are right but for their sign")
-    if (b == 0).all():
-        said.append("only elements that should be 0 are wrong")
-    elif (b == -torch.inf).all():
-        said.append("only elements that should be -inf are wrong")
-    elif near(got, expected, 1e-3):
-        pass  # which of them are wrong is chance
-    elif torch.equal(wrong, expected < 0) and (expected > 0).any():
-        said.append("exactly the elements that should be negative are wrong")
-    elif torch.equal(wrong, expected > 0) and (expected < 0).any():
-        said.append("exactly the elements that should be positive are wrong")
+        sentences.append("the wrong elements are 0")
+    if b.any() and b.isfinite().all() and close(a, -b, 1e-5):
+        sentences.append("the wrong elements are right but for their sign")
+    sentences += _of_signs(got, expected, wrong)
     for name, x in evidence.inputs(failure.index).items():
-        if (
-            (
-                isinstance(x, Tensor)
-                and x.shape == got.shape
-                and x.is_floating_point()
-            )
-            and wrong.sum() > 1
-            and alike(a, x.double()[wrong])
-        ):
-            said.append(f"the wrong elements are those of {name}, unchanged")
+        is_float = isinstance(x, Tensor) and x.is_floating_point()
+        if not is_float or x.shape != got.shape or wrong.sum() < 2:
+            continue
+        if alike(a, x.double()[wrong]):
+            text = f"the wrong elements are those of {name}, unchanged"
+            sentences.append(text)
     if wrong.sum() > 1 and b.isfinite().all() and a.isfinite().all():
         output = [x for _, x in named_tensors(failure.outcome.output)]
         half = any(x.element_size() == 2 for x in output)
-        said += _linear(a, b, 0.02 if half else 1e-4)
-    said += _copies(got, expected, wrong, letters, axes)
-    return said
+        sentences += _linear(a, b, 0.02 if half else 1e-4)
+    if not close(got, expected, 1e-3):  # else only rounding tells slices apart
+        letters = axes.of_part(problem.part, wrong.shape)
+        words = [axes.word(letters, axis) for axis in range(got.dim())]
+        sentences += _copies(got, expected, wrong, words)
+    return sentences
 
 
-def _of_mask(got: Tensor, wrong: Tensor) -> list[str]:
+def _of_mask(got: Tensor, wrong: Tensor) -> Iterator[str]:
     """Say whether a mask allows too much, and where."""
-    said = []
-    if wrong.dim() >= 2:
+    diagonals = set()
+    if wrong.dim() >= 2 and wrong.sum() > 1:
         at = wrong.nonzero()
-        shift = (at[:, -1] - at[:, -2]).tolist()
-        if len({*shift}) == 1 and len(shift) > 1:
-            k = shift[0]
-            sign = "" if k == 0 else f" {'+' if k > 0 else '-'} {abs(k)}"
-            said.append(
-                f"all wrong pairs are on one diagonal, key = query{sign}"
-            )
+        diagonals = {*(at[:, -1] - at[:, -2]).tolist()}
+    if len(diagonals) == 1:
+        (k,) = diagonals
+        sign = "" if k == 0 else f" {'+' if k > 0 else '-'} {abs(k)}"
+        yield f"all wrong pairs are on one diagonal, key = query{sign}"
     if got[wrong].all():
-        said.append(
-            "it allows too much: True where False is right, never reversed"
-        )
+        yield "it allows too much: True where False is right, never reversed"
     elif not got[wrong].any():
-        said.append(
-            "it allows too little: False where True is right, never reversed"
-        )
-    return said or ["it allows some pairs too many, and masks others"]
+        yield "it allows too little: False where True is right, never reversed"
+    elif len(diagonals) != 1:
+        yield "it allows some pairs too many, and masks others"
 
 
-def _linear(a: Tensor, b: Tensor, part: float) -> list[str]:
+def _of_signs(got: Tensor, expected: Tensor, wrong: Tensor) -> Iterator[str]:
+    """Say whether all wrong elements should be 0, -inf or of one sign."""
+    right = expected[wrong]
+    negative, positive = expected < 0, expected > 0
+    if (right == 0).all():
+        yield "only elements that should be 0 are wrong"
+    elif (right == -torch.inf).all():
+        yield "only elements that should be -inf are wrong"
+    elif close(got, expected, 1e-3):
+        return  # which of them are wrong is chance
+    elif torch.equal(wrong, negative) and positive.any():
+        yield "exactly the elements that should be negative are wrong"
+    elif torch.equal(wrong, positive) and negative.any():
+        yield "exactly the elements that should be positive are wrong"
+
+
+def _linear(a: Tensor, b: Tensor, rtol: float) -> Iterator[str]:
     """Say whether there is a constant factor, or a constant difference."""
-    said = []
     if b.any():
         factor = (a @ b / (b @ b)).item()
-        telling = abs(factor - 1) > 10 * part
-        if telling and factor and near(a, b * factor, part):
-            said.append(
-                f"the wrong elements are off by the factor {number(factor)}"
-            )
+        is_telling = factor and abs(factor - 1) > 10 * rtol
+        if is_telling and close(a, b * factor, rtol):
+            yield f"the wrong elements are off by the factor {number(factor)}"
     gap = (a - b).mean().item()
-    if near(a - gap, b, part) and (a - b).std() < part * abs(gap):
-        said.append(
-            f"the wrong elements are off by {number(gap)}, all of them"
-        )
-    return said
+    if close(a - gap, b, rtol) and (a - b).std() < rtol * abs(gap):
+        yield f"the wrong elements are off by {number(gap)}, all of them"
 
 
 def _copies(
-    got: Tensor,
-    expected: Tensor,
-    wrong: Tensor,
-    letters: tuple[str, ...],
-    axes: Axes,
-) -> list[str]:
-    """Say whether a slice holds the numbers of another, or all are equal."""
-    said: list[str] = []
-    if near(got, expected, 1e-3):
-        return said  # which only rounding tells from what is right
-    for axis in range(got.dim()):
+    got: Tensor, expected: Tensor, wrong: Tensor, words: Sequence[str]
+) -> Iterator[str]:
+    """Say whether a slice holds the numbers of another, or all are equal.
+
+    Args:
+        got, expected, wrong: of one shape.
+        words: what an index of each axis is.
+    """
+    for axis, word in enumerate(words):
         n = got.shape[axis]
         if n < 2 or got.numel() // n < 2 or n > 16:
             continue
-        word = axes.word(letters, axis)
-        g, e = got.unbind(axis), expected.unbind(axis)
-        w = wrong.unbind(axis)
-        if all(alike(g[0], x) for x in g) and not all(
-            alike(e[0], x) for x in e
-        ):
-            said.append(f"every {word} has the same result")
+        g, e, w = (x.unbind(axis) for x in (got, expected, wrong))
+        equal = all(alike(g[0], x) for x in g)
+        if equal and not all(alike(e[0], x) for x in e):
+            yield f"every {word} has the same result"
             continue
-        swapped = []
-        for i in range(n):
-            if w[i].any():
-                same = [j for j in range(n) if j != i and alike(g[i], e[j])]
-                if not same:
-                    break
-                swapped.append(
-                    f"{word} {i} holds what {word} {same[0]} should"
-                )
-        else:
-            if swapped:
-                said.append("; ".join(swapped[:2]))
-                continue
-        if torch.allclose(
-            got.sort(axis).values, expected.sort(axis).values, 1e-5, 1e-7
-        ):
-            said.append(f"every {word} is there, but in another order")
-        rows = (g, e)
-        ratios = [_row_ratio(x, y) for x, y in zip(*rows, strict=True)]
-        if all(r is not None for r in ratios) and axis < got.dim() - 1:
-            shown = ", ".join(number(r) for r in ratios[:4] if r is not None)
-            said.append(f"each {word} is off by its own factor ({shown})")
-    return said
+        origins = {
+            i: next(
+                (j for j in range(n) if j != i and alike(g[i], e[j])), None
+            )
+            for i in range(n)
+            if w[i].any()
+        }
+        if origins and None not in origins.values():
+            yield "; ".join(
+                f"{word} {i} holds what {word} {j} should"
+                for i, j in [*origins.items()][:2]
+            )
+            continue
+        a, b = got.sort(axis).values, expected.sort(axis).values
+        if torch.allclose(a, b, 1e-5, 1e-7):
+            yield f"every {word} is there, but in another order"
+        ratios = [_row_ratio(x, y) for x, y in zip(g, e, strict=True)]
+        if None not in ratios and axis < got.dim() - 1:
+            shown = ", ".join(number(r) for r in ratios[:4])
+            yield f"each {word} is off by its own factor ({shown})"
 
 
 def _row_ratio(a: Tensor, b: Tensor) -> float | None:
@@ -188,13 +177,13 @@ def _row_ratio(a: Tensor, b: Tensor) -> float | None:
     return factor if factor and alike(a, b * factor) else None
 
 
-def _part(problem: Problem) -> float:
+def _relative_error(problem: Problem) -> float:
     """Return how far off a result is, next to its largest element."""
-    off, top = _off(problem)
+    off, top = _largest_error(problem)
     return off / top if top else 0.0
 
 
-def _off(problem: Problem) -> tuple[float, float]:
+def _largest_error(problem: Problem) -> tuple[float, float]:
     """Return how far off a result is, and its largest element."""
     got, expected = problem.got.double(), problem.expected.double()
     both = got.isfinite() & expected.isfinite()
@@ -204,16 +193,16 @@ def _off(problem: Problem) -> tuple[float, float]:
     return off, expected[both].abs().max().item()
 
 
-def _size(problem: Problem, most: float, in_float64: bool) -> str:
+def _error_size(problem: Problem, most: float, in_float64: bool) -> str:
     """Say how far off the result is: here, and at most in all cases."""
-    off, top = _off(problem)
+    off, top = _largest_error(problem)
     if not top:
         return ""
-    part = f"{number(off / top, 2)} of the largest element at most"
+    share = f"{number(off / top, 2)} of the largest element at most"
     if most < 1e-6 and in_float64:
-        return f"It is off by {part}: is a step computed in float32?"
+        return f"It is off by {share}: is a step computed in float32?"
     if most < 0.01:
-        return f"It is off by {part}: is something rounded, or almost right?"
+        return f"It is off by {share}: is something rounded, or almost right?"
     return (
         f"It is off by up to {number(off)}; the largest element is "
         f"{number(top)}."
@@ -222,19 +211,22 @@ def _size(problem: Problem, most: float, in_float64: bool) -> str:
 
 def _ratio(evidence: Evidence, shown: Failure) -> str:
     """Say how a wrong number relates to the right one."""
-    pairs = [_numbers(f) for f in (shown, *evidence.failures)]
-    if pairs[0] is None:
+    if _numbers(shown) is None:
         return ""
-    found = [x for x in pairs if x is not None]
-    ratios = [number(a / b) if b else "0" for a, b in found]
-    gaps = [number(a - b, 6) for a, b in found]
-    count = len(found) - 1
+    pairs = [
+        pair
+        for f in (shown, *evidence.failures)
+        if (pair := _numbers(f)) is not None
+    ]
+    ratios = [number(a / b) if b else "0" for a, b in pairs]
+    gaps = [number(a - b, 6) for a, b in pairs]
+    count = len(pairs) - 1
     cases = f"In all {count} such cases" if count > 1 else "Here"
     if len({*ratios}) == 1 and ratios[0] != "0":
         return f"{cases} it is {ratios[0]} times the right number."
     if len({*gaps}) == 1:
         return f"{cases} it is off by {gaps[0]}."
-    if all(a != b and (a - b) % 2**32 == 0 for a, b in found):
+    if all(a != b and (a - b) % 2**32 == 0 for a, b in pairs):
         return (
             f"{cases} it is off by a multiple of 2**32: did an int32 overflow?"
         )

@@ -1,50 +1,91 @@
-"""Recognise the right numbers in a wrong form: type, dtype, shape."""
+"""Recognise the right numbers in a wrong form: names, type, dtype, shape."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from itertools import permutations
 
 import torch
 from torch import Tensor
 
-from attn.grading.checks.compare import Problem, alike, near
+from attn.grading.checks.compare import alike
 from attn.grading.checks.evidence import Evidence, Failure
+from attn.grading.checks.gradients import NoGradient
+from attn.grading.checks.problem import RESULT, Problem, ProblemKind
 from attn.grading.checks.result import Foreign
+from attn.grading.checks.rounding import close
+from attn.grading.checks.show import dtype_name
 from attn.grading.diagnosis.axes import Axes
-from attn.grading.diagnosis.kinds import Words, kind
+from attn.grading.diagnosis.kinds import Test, Words
 
 
-def _only(failure: Failure, kind: str) -> Problem | None:
+def _only(failure: Failure, kind: ProblemKind) -> Problem | None:
     """Return the problem if all of them are of this kind."""
     if all(p.kind == kind for p in failure.problems):
         return failure.problem
     return None
 
 
-@kind
+def names_of_entries(evidence: Evidence, failure: Failure) -> Words | None:
+    """A dict that lacks names, or has others."""
+    got = failure.outcome.output
+    expected = evidence.expected(failure.index).output
+    if not isinstance(got, Mapping) or not isinstance(expected, Mapping):
+        return None
+    return None if got.keys() == expected.keys() else {}
+
+
+def anothers_name(evidence: Evidence, failure: Failure) -> Words | None:
+    """Entries of a dict that are right under another name."""
+    got = failure.outcome.output
+    expected = evidence.expected(failure.index).output
+    if not isinstance(got, Mapping) or not isinstance(expected, Mapping):
+        return None
+    if got.keys() != expected.keys():
+        return None
+    wrong = [name for name in expected if not alike(got[name], expected[name])]
+    names = {}
+    for name in wrong:
+        owners = [
+            owner
+            for owner, x in expected.items()
+            if isinstance(x, Tensor) and alike(got[name], x)
+        ]
+        if not owners:
+            return None
+        names[_any_number(name)] = _any_number(owners[0])
+    if not names:
+        return None
+    mine, theirs = next(iter(names.items()))
+    return {"mine": mine, "theirs": theirs}
+
+
+def _any_number(name: str) -> str:
+    """Return a name with ``*`` for each number: one for all layers."""
+    return re.sub(r"\b\d+\b", "*", str(name))
+
+
 def numbers_for_bool(evidence: Evidence, failure: Failure) -> Words | None:
     """Zeros and ones, or a bias, where a bool mask is required."""
     problem = _only(failure, "dtype")
     if problem is None or problem.expected.dtype != torch.bool:
         return None
     got, expected = problem.got, problem.expected
-    dtype = str(got.dtype).removeprefix("torch.")
     if torch.equal(got != 0, expected) and not (got[expected] != 1).any():
-        return {"form": f"zeros and ones ({dtype})"}
+        return {"form": f"zeros and ones ({dtype_name(got)})"}
     is_bias = got.is_floating_point() and not got[expected].any()
     if is_bias and (got[~expected] < -1e4).all():
         return {"form": "a bias, 0 where True is right"}
     return None
 
 
-@kind
 def bool_for_numbers(evidence: Evidence, failure: Failure) -> Words | None:
     """A bool tensor where numbers are required."""
     problem = _only(failure, "dtype")
     return {} if problem and problem.got.dtype == torch.bool else None
 
 
-@kind
 def wrong_dtype(evidence: Evidence, failure: Failure) -> Words | None:
     """The right numbers in another float dtype."""
     problem = _only(failure, "dtype")
@@ -53,12 +94,11 @@ def wrong_dtype(evidence: Evidence, failure: Failure) -> Words | None:
     got, expected = problem.got, problem.expected
     if not got.is_floating_point() or not expected.is_floating_point():
         return None
-    if not near(got.double(), expected.double(), 0.02):
+    if not close(got.double(), expected.double(), 0.02):
         return None
-    return {"dtype": str(got.dtype).removeprefix("torch.")}
+    return {"dtype": dtype_name(got)}
 
 
-@kind
 def entries_reordered(evidence: Evidence, failure: Failure) -> Words | None:
     """All results are there, in another order than the task's."""
     got = failure.outcome.output
@@ -71,16 +111,14 @@ def entries_reordered(evidence: Evidence, failure: Failure) -> Words | None:
     return {} if any(alike(list(got), [*x]) for x in orders) else None
 
 
-@kind
 def another_type(evidence: Evidence, failure: Failure) -> Words | None:
     """A list or an array, or a tensor of a class of its own."""
-    if "no gradient flows back" in str(failure.outcome.error):
+    if isinstance(failure.outcome.error, NoGradient):
         others = [f for f in evidence.failures if f.problem.kind == "type"]
-        return _type(others[0]) if others else None
-    return _type(failure)
+        return _another_type(others[0]) if others else None
+    return _another_type(failure)
 
 
-@kind
 def more_returned(evidence: Evidence, failure: Failure) -> Words | None:
     """A tuple that holds the result, where the task returns a tensor."""
     got = failure.outcome.output
@@ -93,18 +131,14 @@ def more_returned(evidence: Evidence, failure: Failure) -> Words | None:
     return {"place": str(at[0])} if at else None
 
 
-def _type(failure: Failure) -> Words | None:
-    problem = _only(failure, "type")
-    if problem is None or "not a tensor" not in problem.text:
-        plain = problem is not None and "not a plain tensor" in problem.text
-        if not plain:
-            return None
-    got = failure.outcome.output
-    of_result = problem is not None and problem.name == "it"
-    if got is None or isinstance(got, tuple) or not of_result:
+def _another_type(failure: Failure) -> Words | None:
+    problem, got = _only(failure, "type"), failure.outcome.output
+    if problem is None or not problem.required or problem.part != RESULT:
+        return None
+    if got is None or isinstance(got, tuple):
         return None
     if isinstance(got, Foreign):
-        return {"type": str(got).partition(" of shape")[0]}
+        return {"type": got.kind}
     article = "an" if type(got).__name__[0].lower() in "aeiou" else "a"
     return {"type": f"{article} {type(got).__name__}"}
 
@@ -112,7 +146,6 @@ def _type(failure: Failure) -> Words | None:
 # Shape: the right numbers, arranged in another way.
 
 
-@kind
 def axes_of_one(evidence: Evidence, failure: Failure) -> Words | None:
     """Axes of length 1 are missing, or too many."""
     problem = _only(failure, "shape")
@@ -121,26 +154,22 @@ def axes_of_one(evidence: Evidence, failure: Failure) -> Words | None:
     got, expected = problem.got, problem.expected
     if got.numel() != expected.numel() or got.dtype != expected.dtype:
         return None
-    if [n for n in got.shape if n != 1] != [
-        n for n in expected.shape if n != 1
-    ]:
+    longer = [[n for n in x.shape if n != 1] for x in (got, expected)]
+    if longer[0] != longer[1] or got.dim() == expected.dim():
         return None
     if not alike(got.reshape(expected.shape), expected):
         return None
     more = got.dim() > expected.dim()
-    if got.dim() == expected.dim():
-        return None
     return {"count": "too many" if more else "missing"}
 
 
-@kind
 def wrong_length(evidence: Evidence, failure: Failure) -> Words | None:
     """One axis has the length of another."""
     problem = _only(failure, "shape")
     if problem is None or problem.got.dim() != problem.expected.dim():
         return None
     axes = Axes(evidence.exercise)
-    letters = axes.of_result(problem.name, problem.expected.shape)
+    letters = axes.of_part(problem.part, problem.expected.shape)
     sizes = axes.sizes(evidence.inputs(failure.index))
     differ = [
         (letters[k], n)
@@ -149,11 +178,11 @@ def wrong_length(evidence: Evidence, failure: Failure) -> Words | None:
     ]
     if len(differ) != 1 or differ[0][0] not in sizes:
         return None
-    has = [x for x, n in sizes.items() if n == differ[0][1]]
-    return {"has": has[0], "need": differ[0][0]} if len(has) == 1 else None
+    letter, length = differ[0]
+    has = [x for x, n in sizes.items() if n == length]
+    return {"has": has[0], "need": letter} if len(has) == 1 else None
 
 
-@kind
 def permuted(evidence: Evidence, failure: Failure) -> list[Words] | None:
     """Two axes have changed places."""
     words: set[str] = set()
@@ -176,3 +205,18 @@ def permuted(evidence: Evidence, failure: Failure) -> list[Words] | None:
         if not words:
             return None
     return [{"axes": x} for x in sorted(words)]
+
+
+KINDS: tuple[Test, ...] = (
+    names_of_entries,
+    anothers_name,
+    numbers_for_bool,
+    bool_for_numbers,
+    wrong_dtype,
+    entries_reordered,
+    another_type,
+    more_returned,
+    axes_of_one,
+    wrong_length,
+    permuted,
+)

@@ -86,7 +86,10 @@ _CLASSES = (
     *(forbidden._Watch, forbidden._Functions, forbidden._Operators),
     LiveMemory,
 )
-_CHECKS = ("random_state", "forbidden", "inputs", "result", "run")
+_CHECKS = (
+    *("forbidden", "gradients", "inputs", "parameters", "random_state"),
+    *("result", "run", "side_effects"),
+)
 _MODULES = (
     "torch",
     "torch.nn.functional",

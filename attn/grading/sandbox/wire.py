@@ -13,9 +13,10 @@ import socket
 import struct
 import time
 from collections.abc import Mapping
+from dataclasses import asdict
 from functools import cache
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, get_args
 
 import torch
 from safetensors.torch import load, save
@@ -23,10 +24,13 @@ from torch import Tensor
 
 from attn.exercises.guard import OutOfBounds
 from attn.grading.checks.clock import OutOfTime
-from attn.grading.checks.forbidden import Forbidden
+from attn.grading.checks.forbidden import Forbidden, Refusal
+from attn.grading.checks.gradients import NoGradient
 from attn.grading.checks.parameters import WrongParameters
+from attn.grading.checks.random_state import Library
 from attn.grading.checks.result import Foreign
 from attn.grading.checks.run import Outcome
+from attn.grading.checks.side_effects import EffectKind, SideEffect
 from attn.grading.sandbox.policy import Reaches
 
 MOST_TEXT = 2 << 20  # bytes of JSON
@@ -61,7 +65,7 @@ def encode(outcome: Outcome) -> bytes:
         "error": _packed_error(outcome.error, tensors),
         "where": outcome.where[:500],
         "shapes_seen": {k: list(x) for k, x in outcome.shapes_seen.items()},
-        "side_effect": outcome.side_effect[:1000],
+        "side_effect": _packed_effect(outcome.side_effect),
         "random_used": sorted(outcome.random_used),
         "repeats": outcome.repeats,
         "printed": outcome.printed[:_LONGEST],
@@ -129,14 +133,14 @@ def _packed(x: Any, tensors: dict[str, Tensor]) -> Any:
         return x
     if isinstance(x, Tensor):
         if type(x) not in (Tensor, torch.nn.Parameter):
-            return ["foreign", f"a {type(x).__name__}"]
+            return _foreign(x)
         if x.dtype not in _DTYPES or x.device.type != "cpu":
-            return ["foreign", f"a tensor of {x.dtype} on {x.device}"]
+            return ["foreign", ["a tensor", f"of {x.dtype} on {x.device}"]]
         name = str(len(tensors))
         tensors[name] = x.detach().clone(memory_format=torch.contiguous_format)
         return ["tensor", name]
     if isinstance(x, Foreign):
-        return ["foreign", repr(x)[:500]]
+        return ["foreign", [x.kind[:500], x.details[:500]]]
     if isinstance(x, str):
         return ["str", x[:_LONGEST]]
     if isinstance(x, Integral):
@@ -155,8 +159,8 @@ def _packed(x: Any, tensors: dict[str, Tensor]) -> Any:
     return _foreign(x)
 
 
-def _foreign(x: Any) -> list[str]:
-    return ["foreign", f"a {type(x).__name__}"]
+def _foreign(x: Any) -> list[Any]:
+    return ["foreign", [f"a {type(x).__name__}", ""]]
 
 
 class _Reader:
@@ -175,7 +179,7 @@ class _Reader:
         if kind == "tensor":
             return self._tensors.pop(_text(content))
         if kind == "foreign":
-            return Foreign(_text(content))
+            return Foreign(*map(_text, content))
         if kind == "str":
             return _text(content)
         if kind == "int":
@@ -210,10 +214,34 @@ def _outcome(body: Any, reader: _Reader) -> Outcome:
         error=_error(body["error"], reader),
         where=_text(body["where"]),
         shapes_seen=shapes_seen,
-        side_effect=_text(body["side_effect"]),
-        random_used=frozenset(map(_text, body["random_used"])),
+        side_effect=_effect(body["side_effect"]),
+        random_used=frozenset(
+            _one_of(Library, x) for x in body["random_used"]
+        ),
         repeats=body["repeats"],
         printed=_text(body["printed"]),
+    )
+
+
+def _packed_effect(effect: SideEffect | None) -> Any:
+    if effect is None:
+        return None
+    names = [x[:500] for x in effect.names[:50]]
+    return asdict(effect) | {"names": names}
+
+
+def _effect(body: Any) -> SideEffect | None:
+    if body is None:
+        return None
+    sizes = [body["peak"], body["limit"], *body["largest"]]
+    if not all(type(n) is int and 0 <= n < 2**63 for n in sizes):
+        raise WireError("a size is none")
+    return SideEffect(
+        kind=_one_of(EffectKind, body["kind"]),
+        names=tuple(map(_text, body["names"])),
+        peak=body["peak"],
+        limit=body["limit"],
+        largest=tuple(body["largest"]),
     )
 
 
@@ -233,6 +261,7 @@ def _packed_error(
     if isinstance(error, WrongParameters):
         packed["extra"] = sorted(error.extra)
         packed["missing"] = sorted(error.missing)
+        packed["shared"] = error.shared
     if isinstance(error, OutOfBounds):
         packed["output"] = _packed(error.output, tensors)
     return packed
@@ -251,12 +280,14 @@ def _error(body: Any, reader: _Reader) -> BaseException | None:
     name, text = _text(body["type"]), _text(body["text"])
     error: BaseException
     if name == "Forbidden":
-        error = Forbidden(text, _text(body["kind"]))
+        error = Forbidden(text, _one_of(Refusal, body["kind"]))
     elif name == "Reaches":
         error = Reaches(text)
     elif name == "WrongParameters":
-        extra, missing = body["extra"], body["missing"]
-        error = WrongParameters(text, map(_text, extra), map(_text, missing))
+        names = (body[x] for x in ("extra", "missing", "shared"))
+        error = WrongParameters(text, *(map(_text, x) for x in names))
+    elif name == "NoGradient":
+        error = NoGradient(text)
     elif name == "OutOfBounds":
         error = OutOfBounds(text, reader.value(body["output"]), "")
     elif name == "OutOfTime":
@@ -279,6 +310,13 @@ def _kind(name: str) -> type[Exception]:
     if isinstance(found, type) and issubclass(found, Exception):
         return found
     return type(name[:100], (Exception,), {})
+
+
+def _one_of(literal: Any, x: Any) -> Any:
+    """Return a value of a ``Literal``."""
+    if x not in get_args(literal):
+        raise WireError(f"it is none of {get_args(literal)}")
+    return x
 
 
 def _text(x: Any) -> str:

@@ -12,9 +12,11 @@ import torch
 from attn.exercises.guard import OutOfBounds
 from attn.grading.checks.clock import OutOfTime
 from attn.grading.checks.forbidden import Forbidden
+from attn.grading.checks.gradients import NoGradient
 from attn.grading.checks.parameters import WrongParameters
 from attn.grading.checks.result import Foreign
 from attn.grading.checks.run import Outcome
+from attn.grading.checks.side_effects import SideEffect
 from attn.grading.sandbox import wire
 from attn.grading.sandbox.policy import Reaches
 
@@ -91,8 +93,8 @@ def test_what_else_was_observed_arrives():
         grads={"args.0": torch.ones(2)},
         where="return x",
         shapes_seen={"x": (2, 3)},
-        side_effect="it changes x in place",
-        random_used=frozenset({"NumPy's"}),
+        side_effect=SideEffect("changed input", ("x", "state")),
+        random_used=frozenset({"NumPy"}),
         repeats=True,
         printed="here",
     )
@@ -125,6 +127,8 @@ def noted(error):
         Forbidden("softmax", "read_as_number"),
         Reaches("it opens a file"),
         WrongParameters("are q", {"q"}, {"k"}),
+        WrongParameters("q and k are one", shared=("q", "k")),
+        NoGradient("none flows back"),
         OutOfBounds("it reads Q[9]", (torch.ones(1), torch.zeros(1)), ""),
         UnicodeDecodeError("utf-8", b"x", 0, 1, "odd"),
         SystemExit(3),
@@ -136,7 +140,7 @@ def test_an_error_arrives_with_its_type_and_words(error):
     assert isinstance(got, BaseException)
     assert str(got) == str(error)
     assert getattr(got, "__notes__", []) == getattr(error, "__notes__", [])
-    for name in ("kind", "extra", "missing"):
+    for name in ("kind", "extra", "missing", "shared"):
         assert getattr(got, name, None) == getattr(error, name, None)
     if type(error).__init__ is not UnicodeDecodeError.__init__:
         assert type(got).__name__ == type(error).__name__
@@ -150,7 +154,21 @@ def test_an_error_that_python_does_not_have_keeps_its_name():
     assert type(got).__name__ == "Mine" and isinstance(got, Exception)
 
 
+EFFECTS = {
+    "memory": SideEffect("memory", peak=9, limit=6, largest=(3, 2)),
+    "nothing": None,
+}
+
+
+@pytest.mark.parametrize("effect", EFFECTS.values(), ids=EFFECTS)
+def test_a_side_effect_arrives_as_it_was(effect):
+    assert carried(Outcome(side_effect=effect)).side_effect == effect
+
+
 BODY = json.loads(parts(Outcome(output=torch.ones(2)))[0])
+EFFECT = json.loads(parts(Outcome(side_effect=EFFECTS["memory"]))[0])
+EFFECT = EFFECT["side_effect"]
+REFUSED = json.loads(parts(Outcome(error=Forbidden("softmax")))[0])["error"]
 ODD = [
     b"",
     b"null",
@@ -171,6 +189,15 @@ ODD = [
     json.dumps(BODY | {"shapes_seen": {"x": ["a"]}}).encode(),
     json.dumps(BODY | {"error": {"type": 3}}).encode(),
     json.dumps(BODY | {"printed": 3}).encode(),
+    json.dumps(BODY | {"random_used": ["the CPU's"]}).encode(),
+    json.dumps(BODY | {"random_used": [["NumPy"]]}).encode(),
+    json.dumps(BODY | {"side_effect": "it changes x in place"}).encode(),
+    json.dumps(BODY | {"side_effect": EFFECT | {"kind": "new"}}).encode(),
+    json.dumps(BODY | {"side_effect": EFFECT | {"names": [3]}}).encode(),
+    json.dumps(BODY | {"side_effect": EFFECT | {"peak": "9"}}).encode(),
+    json.dumps(BODY | {"side_effect": EFFECT | {"limit": True}}).encode(),
+    json.dumps(BODY | {"side_effect": EFFECT | {"largest": [-1]}}).encode(),
+    json.dumps(BODY | {"error": REFUSED | {"kind": "in_place"}}).encode(),
 ]
 
 

@@ -114,7 +114,7 @@ TRAINING = "wrong when it is in training mode"
 
 
 @pytest.mark.parametrize(
-    ("answer", "said"),
+    ("answer", "words"),
     [
         (KeepsTheMask, AGAIN),
         (KeepsTheKeys, AGAIN),
@@ -129,10 +129,10 @@ TRAINING = "wrong when it is in training mode"
     ],
     ids=lambda x: getattr(x, "__name__", ""),
 )
-def test_a_module_that_is_right_once_only_is_refused(answer, said):
+def test_a_module_that_is_right_once_only_is_refused(answer, words):
     verdict = judge(MODULE, answer)
     assert not verdict.passed
-    assert said in " ".join(verdict.message.split())
+    assert words in " ".join(verdict.message.split())
     assert ("called earlier with  x (" in verdict.message) == (
         "called again" in verdict.condition or "mode" in verdict.condition
     )

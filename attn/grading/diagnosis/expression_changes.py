@@ -1,0 +1,162 @@
+"""Change one expression of a program as a mistake would."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from itertools import permutations
+from typing import Any
+
+#: The key of a kind of mistake, and the changed expression.
+Change = tuple[str, ast.AST]
+
+_STRICT: dict[type, type] = {
+    ast.Lt: ast.LtE,
+    ast.LtE: ast.Lt,
+    ast.Gt: ast.GtE,
+    ast.GtE: ast.Gt,
+}
+_REVERSED: dict[type, type] = {
+    ast.Lt: ast.GtE,
+    ast.LtE: ast.GtE,
+    ast.Gt: ast.LtE,
+    ast.GtE: ast.LtE,
+}
+_SIGN: dict[type, Any] = {ast.Add: ast.Sub, ast.Sub: ast.Add}
+_INVERSE: dict[type, Any] = {ast.Mult: ast.Div, ast.Div: ast.Mult}
+
+_FAMILIES = {
+    "reduced": ("mean", "sum", "amax", "amin", "median", "prod"),
+    "rounded": ("floor", "ceil", "round", "trunc"),
+    "triangle": ("tril", "triu"),
+    "angle": ("sin", "cos"),
+    "logarithm": ("log", "log2", "log10"),
+    "power": ("exp", "exp2"),
+    "extreme": ("min", "max"),
+    "extremes": ("minimum", "maximum"),
+}
+
+
+def expression_changes(node: ast.AST) -> Iterator[Change]:
+    """Yield the changes of one expression."""
+    match node:
+        case ast.Compare(left, [op], comparators):
+            for kind, table in (("strict", _STRICT), ("turned", _REVERSED)):
+                if other := table.get(type(op)):
+                    yield kind, ast.Compare(left, [other()], comparators)
+        case ast.Constant(value) if type(value) is int:
+            kind = "axis" if value < 0 else "one_off"
+            yield kind, ast.Constant(value - 1)
+            yield kind, ast.Constant(value + 1)
+        case ast.UnaryOp(ast.USub(), ast.Constant(value)):
+            if type(value) is int:
+                for axis in (value - 1, value + 1):
+                    if axis:
+                        number = ast.Constant(axis)
+                        yield "axis", ast.UnaryOp(ast.USub(), number)
+        case ast.UnaryOp(ast.USub(), operand):
+            yield "sign", operand
+        case ast.UnaryOp(ast.Invert(), operand):
+            yield "not_inverted", operand
+        case ast.BinOp():
+            yield from _of_operation(node)
+        case ast.IfExp(_, body, orelse):
+            yield "branch", body
+            yield "branch", orelse
+        case ast.If(_, statements, otherwise):
+            for test in (ast.Constant(True), ast.Constant(False)):
+                yield "branch", ast.If(test, statements, otherwise)
+        case ast.Call():
+            yield from _of_function(node)
+            yield from _of_arguments(node)
+            detach = ast.Attribute(node, "detach", ast.Load())
+            yield "partly_detached", ast.Call(detach, [], [])
+        case ast.Attribute(_, "inf"):
+            for high in (1.0, 10.0, 1e2, 1e3, 1e4, 1e9):
+                yield "finite_fill", ast.Constant(high)
+        case ast.Attribute(matrix, "mT" | "T"):
+            yield "transpose_left_out", matrix
+        case ast.Subscript(whole, ast.Slice()):
+            yield "slice_left_out", whole
+
+
+def _of_operation(node: ast.BinOp) -> Iterator[Change]:
+    left, op, right = node.left, node.op, node.right
+    for side in (left, right):
+        if not isinstance(side, ast.Name):
+            continue
+        changes: list[tuple[str, ast.expr]] = []
+        if isinstance(op, ast.Sub):
+            for sign in (ast.Add(), ast.Sub()):
+                moved = ast.BinOp(side, sign, ast.Constant(1))
+                changes.append(("one_off", moved))
+        if "dim" in side.id:
+            half = ast.BinOp(side, ast.FloorDiv(), ast.Constant(2))
+            changes.append(("half", half))
+        for kind, new in changes:
+            sides = (new, right) if side is left else (left, new)
+            yield kind, ast.BinOp(sides[0], op, sides[1])
+    if other := _SIGN.get(type(op)):
+        yield "sign", ast.BinOp(left, other(), right)
+        yield "term_left_out", left
+        yield "term_left_out", right
+    if other := _INVERSE.get(type(op)):
+        yield "multiplied", ast.BinOp(left, other(), right)
+        yield "factor_left_out", left
+        yield "factor_left_out", right
+        yield "factor_twice", ast.BinOp(node, op, right)
+    if isinstance(op, ast.Pow | ast.FloorDiv | ast.Mod):
+        yield "factor_left_out", left
+        if isinstance(op, ast.FloorDiv):
+            yield "remainder", ast.BinOp(left, ast.Mod(), right)
+    if not isinstance(op, ast.Add | ast.Mult):
+        yield "order", ast.BinOp(right, op, left)
+
+
+def _of_function(node: ast.Call) -> Iterator[Change]:
+    """Yield calls of related functions, and the call left out."""
+    func, args = node.func, node.args
+    if isinstance(func, ast.Name):
+        if func.id in ("min", "max"):
+            name = "max" if func.id == "min" else "min"
+            yield "extreme", _call(ast.Name(name, ast.Load()), node)
+        if func.id in ("min", "max", "abs", "int", "round"):
+            for arg in args:
+                yield "bound_left_out", arg
+    if not isinstance(func, ast.Attribute):
+        return
+    owner, own = func.value, func.attr
+    for kind, names in _FAMILIES.items():
+        for name in names if own in names else ():
+            if name == "round" and isinstance(owner, ast.Name):
+                yield kind, _call(ast.Name("round", ast.Load()), node)
+            elif name != own:
+                call = _call(ast.Attribute(owner, name, ast.Load()), node)
+                is_pair = name == "median"  # of values and indices
+                values = ast.Attribute(call, "values", ast.Load())
+                yield kind, values if is_pair else call
+    modules = ("torch", "math", "F", "nn")
+    if not (isinstance(owner, ast.Name) and owner.id in modules):
+        cast = own in ("to", "float", "double", "type_as")
+        yield "cast_left_out" if cast else "step_left_out", owner
+    elif args:
+        yield "root_left_out" if own == "sqrt" else "step_left_out", args[0]
+
+
+def _call(func: ast.expr, node: ast.Call) -> ast.Call:
+    return ast.Call(func, node.args, node.keywords)
+
+
+def _of_arguments(node: ast.Call) -> Iterator[Change]:
+    """Yield the call with arguments exchanged, or left out."""
+    func, args, keywords = node.func, node.args, node.keywords
+    if 2 <= len(args) <= 4:
+        for order in permutations(range(len(args))):
+            if sum(i != j for i, j in enumerate(order)) == 2:
+                swapped = [args[i] for i in order]
+                yield "order", ast.Call(func, swapped, keywords)
+    if len(args) >= 2:
+        yield "argument_left_out", ast.Call(func, args[:-1], keywords)
+    for i in range(len(keywords)):
+        rest = keywords[:i] + keywords[i + 1 :]
+        yield "argument_left_out", ast.Call(func, args, rest)
