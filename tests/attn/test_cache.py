@@ -88,7 +88,9 @@ def in_chunks(cache, chunks, q, k, v, rotate=lambda x, at: x, **options):
 
 @every_chunking
 @every_cache
-def test_in_chunks_is_all_at_once(make, chunks):
+def test_attention_over_a_cache_in_chunks_equals_attention_at_once(
+    make, chunks
+):
     q, k, v = tensors()
     whole = attn.scaled_dot_product_attention(
         q, k, v, is_causal=True, enable_gqa=True
@@ -98,7 +100,7 @@ def test_in_chunks_is_all_at_once(make, chunks):
 
 @every_chunking
 @pytest.mark.parametrize("make", SLIDING.values(), ids=SLIDING)
-def test_with_a_window(make, chunks):
+def test_windowed_attention_in_chunks_equals_attention_at_once(make, chunks):
     q, k, v = tensors()
     window = {"window": (WINDOW - 1, 0)}
     whole = attn.scaled_dot_product_attention(
@@ -109,7 +111,7 @@ def test_with_a_window(make, chunks):
 
 @every_chunking
 @pytest.mark.parametrize("make", SLIDING.values(), ids=SLIDING)
-def test_with_rope(make, chunks):
+def test_rotated_keys_in_chunks_equal_rotation_at_once(make, chunks):
     q, k, v = tensors()
     rope = attn.Rope(D)
 
@@ -127,7 +129,7 @@ def test_with_rope(make, chunks):
 
 @every_chunking
 @every_cache
-def test_with_padding_on_the_left(make, chunks):
+def test_left_padded_rows_in_chunks_equal_each_row_alone(make, chunks):
     """Rows are as they are alone, without their padding."""
     q, k, v = tensors()
     padding = torch.tensor([0, 4])
@@ -159,7 +161,7 @@ def test_with_padding_on_the_left(make, chunks):
 
 
 @pytest.mark.parametrize("make", SLIDING.values(), ids=SLIDING)
-def test_a_fork_and_its_origin_do_not_see_each_other(make):
+def test_a_fork_and_its_origin_do_not_share_new_tokens(make):
     _, k, v = tensors()
     cache = make()
     cache.update(k[:, :, :5], v[:, :, :5])
@@ -179,7 +181,7 @@ def test_a_fork_and_its_origin_do_not_see_each_other(make):
 
 
 @pytest.mark.parametrize("make", SLIDING.values(), ids=SLIDING)
-def test_the_memory_is_that_of_the_stored_elements(make):
+def test_nbytes_counts_the_stored_elements(make):
     _, k, v = tensors()
     cache = make()
     cache.update(k[:, :, :5], v[:, :, :5])
@@ -190,7 +192,7 @@ def test_the_memory_is_that_of_the_stored_elements(make):
 
 
 @every_cache
-def test_after_a_crop_it_is_as_if_the_rest_had_never_been_read(make):
+def test_a_cropped_cache_continues_as_if_the_rest_was_never_read(make):
     q, k, v = tensors()
     cache = make()
     cache.update(k[:, :, :4], v[:, :, :4])
@@ -208,7 +210,7 @@ def test_after_a_crop_it_is_as_if_the_rest_had_never_been_read(make):
 
 @pytest.mark.parametrize("make", SLIDING.values(), ids=SLIDING)
 @pytest.mark.parametrize("rows", ([1, 0], [1, 1], [0, 1, 1, 0], [1]), ids=str)
-def test_reordered_rows_go_on_from_what_another_had_read(make, rows):
+def test_reordered_rows_continue_from_the_keys_of_their_source_row(make, rows):
     _, k, v = tensors()
     cache = make()
     cache.update(k[:, :, :5], v[:, :, :5])
@@ -223,7 +225,7 @@ def test_reordered_rows_go_on_from_what_another_had_read(make, rows):
 
 
 @pytest.mark.parametrize("make", SLIDING.values(), ids=SLIDING)
-def test_positions_go_on_and_the_first_key_has_its_position(make):
+def test_positions_continue_and_first_position_is_that_of_the_first_key(make):
     _, k, v = tensors()
     cache = make()
     assert cache.positions(3).reshape(-1, 3)[0].tolist() == [0, 1, 2]
@@ -258,7 +260,7 @@ def test_a_dynamic_cache_keeps_gradients():
 
 
 @pytest.mark.parametrize("make", (static, paged, QuantizedCache))
-def test_memory_that_is_written_to_refuses_gradients(make):
+def test_caches_that_write_in_place_refuse_gradients(make):
     _, k, v = tensors()
     with pytest.raises(
         ValueError, match="must not require .* use torch.no_grad"
@@ -268,7 +270,7 @@ def test_memory_that_is_written_to_refuses_gradients(make):
         make().update(k, v)
 
 
-def test_in_a_graph_a_static_cache_is_a_tensor_of_one_shape():
+def test_a_static_cache_has_one_shape_in_a_compiled_graph():
     _, k, v = tensors()
     cache = StaticCache(B, HKV, 6, D, DV, dtype=torch.float64)
     assert not cache.key.any() and not cache.value.any(), "0 * NaN is NaN"
@@ -368,7 +370,7 @@ def test_transposed_keys_may_have_any_rank(lead):
         ),
     ],
 )
-def test_what_does_not_fit_is_refused_and_changes_nothing(
+def test_keys_that_do_not_fit_are_refused_and_leave_the_cache_unchanged(
     make, key, value, error, says
 ):
     _, k, v = tensors()
@@ -392,7 +394,7 @@ def test_what_does_not_fit_is_refused_and_changes_nothing(
     assert torch.equal(view.key, k[:, :, 6 - view.key.shape[2] : 6])
 
 
-def test_a_static_cache_says_how_much_room_is_left():
+def test_a_full_static_cache_refuses_tokens_and_states_its_room():
     cache = static(capacity=6)
     _, k, v = tensors()
     cache.update(k[:, :, :4], v[:, :, :4])
@@ -408,7 +410,7 @@ def test_a_static_cache_says_how_much_room_is_left():
     (static(), DynamicCache(), SlidingCache(3), QuantizedCache()),
     ids=lambda x: type(x).__name__,
 )
-def test_what_is_no_tensor_or_no_number_is_refused(cache):
+def test_a_cache_refuses_lists_none_and_lengths_that_are_no_integers(cache):
     _, k, v = tensors()
     with pytest.raises(TypeError, match="key must be a tensor; got list"):
         cache.update(k.tolist(), v)
@@ -423,7 +425,7 @@ def test_what_is_no_tensor_or_no_number_is_refused(cache):
     assert cache.seq_len == 4
 
 
-def test_sizes_are_checked():
+def test_cache_sizes_must_be_integers_of_at_least_their_minimum():
     for name, least, make in (
         ("window", 1, SlidingCache),
         ("group_size", 1, QuantizedCache),

@@ -41,7 +41,7 @@ LAYERS = {
 
 @every_chunking
 @pytest.mark.parametrize("kind", LAYERS)
-def test_keys_and_values_are_those_of_transformers(kind, chunks):
+def test_cached_keys_and_values_equal_those_of_transformers(kind, chunks):
     _, k, v = tensors()
     layer, arguments = LAYERS[kind][0]
     ours, other, done = SLIDING[kind](), layer(**arguments), 0
@@ -61,7 +61,9 @@ def test_keys_and_values_are_those_of_transformers(kind, chunks):
 
 @pytest.mark.parametrize("chunks", ([5, 1, 3, 1, 7], [1, 1, 8, 4, 3]), ids=str)
 @pytest.mark.parametrize("kind", LAYERS)
-def test_attention_over_uneven_chunks_is_that_of_transformers(kind, chunks):
+def test_attention_over_uneven_chunks_equals_that_of_transformers(
+    kind, chunks
+):
     """With their masks over their keys, and padding on the left."""
     size = sum(chunks)
     q = randn(B, H, size, D, seed=0)

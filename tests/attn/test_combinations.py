@@ -190,12 +190,12 @@ def check_all(rows):
             raise
 
 
-def test_every_two_choices_work_together():
+def test_every_pair_of_choices_runs_learns_and_serialises():
     check_all(pairwise())
 
 
 @pytest.mark.exhaustive
-def test_every_combination_of_the_main_choices_works():
+def test_every_combination_of_the_main_choices_runs_and_learns():
     product = itertools.product(*(AXES[name] for name in MAIN))
     rows = [{**DEFAULT, **dict(zip(MAIN, x, strict=True))} for x in product]
     check_all(row for row in rows if not contradicts(row))
@@ -203,7 +203,7 @@ def test_every_combination_of_the_main_choices_works():
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("seed", range(1, 5))
-def test_other_rows_of_choices_work_together(seed):
+def test_other_random_rows_of_choices_run_and_learn(seed):
     check_all(pairwise(seed))
 
 

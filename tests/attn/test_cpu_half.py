@@ -52,7 +52,7 @@ def masks(call_shape, dtype):
 
 @pytest.mark.parametrize("sizes", SIZES, ids=str)
 @BY_DTYPE
-def test_every_shape_and_mask(sizes, dtype, tile):
+def test_cpu_half_is_exact_for_every_shape_and_mask(sizes, dtype, tile):
     q, k, v = qkv(sizes, dtype)
     if 0 in (*q.shape, *k.shape, *v.shape):
         with pytest.raises(
@@ -75,7 +75,7 @@ def test_every_shape_and_mask(sizes, dtype, tile):
 
 
 @BY_DTYPE
-def test_gradients_are_nearer_than_torchs(dtype, tile):
+def test_gradients_are_closer_to_float64_than_pytorchs(dtype, tile):
     tensors = [
         randn(2, h, 24, 16, seed=h, dtype=dtype).requires_grad_()
         for h in (6, 3, 3)
@@ -98,7 +98,7 @@ def test_gradients_are_nearer_than_torchs(dtype, tile):
         assert distance(mine, want) <= distance(theirs, want) + rounding
 
 
-def test_probabilities_are_not_rounded():
+def test_probabilities_are_not_rounded_to_16_bits():
     """Sums of many small ones: torch keeps 8 bits of each, this all 24."""
     q = randn(1, 2, 64, 32)
     k, v = randn(1, 2, 512, 32, seed=1), randn(1, 2, 512, 32, seed=2)
@@ -111,7 +111,7 @@ def test_probabilities_are_not_rounded():
     assert error <= 1.01 * rounded.abs().mean()
 
 
-def test_dropout_keeps_what_it_keeps():
+def test_dropout_keeps_the_mean_in_16_bits():
     torch.manual_seed(0)
     q, k = randn(2, 4, 8, 16), randn(2, 4, 64, 16, seed=1)
     ones = torch.ones(2, 4, 64, 1, dtype=torch.bfloat16)
@@ -144,7 +144,7 @@ def taken(*tensors, **said) -> str:
     return api.explain(*tensors, enable_gqa=True, **said).selected
 
 
-def test_it_is_taken_where_it_was_faster(as_measured):
+def test_cpu_half_is_selected_where_it_was_measured_faster(as_measured):
     long, short = randn(1, 4, 128, 16), randn(1, 4, 64, 16)
     one, cache = randn(1, 4, 1, 16), randn(1, 4, 4096, 16)
     assert taken(long.half(), long.half(), long.half()) == "cpu_half"
@@ -158,14 +158,14 @@ def test_it_is_taken_where_it_was_faster(as_measured):
     assert taken(long.float(), long.float(), long.float()) == "sdpa"
 
 
-def test_gradients_decide_where_they_are_asked_for(as_measured):
+def test_selection_depends_on_whether_gradients_are_needed(as_measured):
     long = randn(1, 4, 128, 16).requires_grad_()
     assert taken(long, long, long) == "cpu_half"
     with torch.no_grad():
         assert taken(long, long, long) == "sdpa"
 
 
-def test_with_avx512_bfloat16_is_trained_in_as_it_is(on_cpu):
+def test_bfloat16_training_is_not_cast_on_a_cpu_with_avx512(on_cpu):
     on_cpu(avx512_f=True, avx512_bf16=True)
     long = randn(1, 4, 128, 16).requires_grad_()
     one, cache = randn(1, 4, 1, 16), randn(1, 4, 4096, 16)
@@ -185,7 +185,7 @@ def test_with_avx512_bfloat16_is_trained_in_as_it_is(on_cpu):
     ],
     ids=("ARM", "new instructions", "old torch"),
 )
-def test_elsewhere_it_says_that_it_was_not_measured(
+def test_an_unmeasured_cpu_is_a_reason_against_cpu_half(
     features, says, on_cpu, monkeypatch
 ):
     if features is None:
@@ -199,7 +199,7 @@ def test_elsewhere_it_says_that_it_was_not_measured(
     assert "autotune" in found.deprioritized["cpu_half"]
 
 
-def test_a_graph_is_not_chosen_by_its_length(as_measured):
+def test_a_compiled_graph_does_not_select_by_length(as_measured):
     x = randn(1, 4, 128, 16, dtype=torch.float16)
     compiled = torch.compile(api.attention, backend="eager", fullgraph=True)
     torch.testing.assert_close(
@@ -208,7 +208,9 @@ def test_a_graph_is_not_chosen_by_its_length(as_measured):
 
 
 @BY_DTYPE
-def test_bands_are_cast_where_it_pays(dtype, as_measured, monkeypatch):
+def test_window_training_in_16_bits_is_cast_to_float32(
+    dtype, as_measured, monkeypatch
+):
     """Windows in training: float32, but what comes out is what went in."""
     monkeypatch.setattr(cpu_window, "BLOCK", 16)
     tensors = [randn(1, 4, 128, 16, seed=i, dtype=dtype) for i in range(3)]

@@ -196,7 +196,7 @@ ROWS = pytest.mark.parametrize("row", TABLE, ids=[row.what for row in TABLE])
 
 
 @ROWS
-def test_ours(row):
+def test_attn_behaves_as_the_table_of_differences_says(row):
     claim(attn.scaled_dot_product_attention, row, row.ours)
 
 
@@ -216,7 +216,7 @@ RUNS = [
     "row,backend", RUNS, ids=[f"{b}: {row.what}" for row, b in RUNS]
 )
 @pytest.mark.filterwarnings("ignore::UserWarning")  # why no kernel fits
-def test_torch(row, backend):
+def test_torch_behaves_as_the_table_of_differences_says(row, backend):
     if not torch.__version__.startswith("2.13"):
         pytest.skip("the table says what torch 2.13 does")
     with sdpa_kernel(BACKENDS[backend]):
@@ -224,7 +224,7 @@ def test_torch(row, backend):
         claim(function, row, getattr(row, backend))
 
 
-def test_decoding_needs_an_offset_and_then_differs_from_torch():
+def test_decode_needs_q_offset_where_torch_aligns_top_left():
     q = Q[:, :, -1:]
     top_left = F.scaled_dot_product_attention(q, K, V, is_causal=True)
     ours = attn.scaled_dot_product_attention

@@ -329,9 +329,9 @@ WRONG = (
 
 @pytest.mark.parametrize("row", WRONG, ids=[row.what for row in WRONG])
 @every_function
-def test_a_wrong_call_is_answered(function, row):
+def test_a_wrong_argument_raises_one_clear_error(function, row):
     assert_answered(function, row)
 
 
-def test_there_are_at_least_forty_of_them():
+def test_the_table_has_at_least_forty_wrong_arguments():
     assert len({row.what for row in WRONG}) == len(WRONG) >= 40

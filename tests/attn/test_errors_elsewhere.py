@@ -154,7 +154,7 @@ OTHERS = {
 
 
 @pytest.mark.parametrize("name", OTHERS)
-def test_the_smaller_functions_answer_too(name):
+def test_a_wrong_argument_of_a_smaller_function_raises_a_clear_error(name):
     call, error, message = OTHERS[name]
     with pytest.raises(error, match=message):
         call()

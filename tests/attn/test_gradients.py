@@ -38,7 +38,7 @@ def leaf(*shape: int) -> torch.Tensor:
     ),
     ids=lambda options: ", ".join(options) or "plain",
 )
-def test_gradients_are_those_of_the_function(implementation, options):
+def test_gradients_equal_finite_differences(implementation, options):
     q, k, v = (x.requires_grad_() for x in qkv(SIZES))
 
     def call(q, k, v):
@@ -56,7 +56,9 @@ def test_gradients_are_those_of_the_function(implementation, options):
 @every_implementation
 @pytest.mark.parametrize("softcap", (None, 0.8))
 @pytest.mark.parametrize("shape", ((3, 4), (1, 4), (4, 1, 4), (2, 1, 3, 1)))
-def test_sinks_and_float_masks_have_gradients(implementation, shape, softcap):
+def test_gradients_of_sinks_and_float_masks_equal_finite_differences(
+    implementation, shape, softcap
+):
     q, k, v = (x.requires_grad_() for x in qkv(SIZES))
     sinks, bias = leaf(4), leaf(*shape)
 
@@ -75,7 +77,7 @@ def test_sinks_and_float_masks_have_gradients(implementation, shape, softcap):
     assert gradcheck(call, (q, k, v, sinks, bias))
 
 
-def test_second_derivatives_exist():
+def test_second_derivatives_equal_finite_differences():
     q, k, v = (x[:1, :2].requires_grad_() for x in qkv(SIZES))
 
     def call(q, k, v):
@@ -84,7 +86,7 @@ def test_second_derivatives_exist():
     assert torch.autograd.gradgradcheck(call, (q, k, v))
 
 
-def test_softmax_has_the_gradient_of_softmax():
+def test_the_gradient_of_softmax_equals_finite_differences():
     assert torch.autograd.gradcheck(attn.softmax, (leaf(3, 5),))
     assert torch.autograd.gradcheck(
         lambda x: attn.softmax(x, dim=0), (leaf(3, 5),)
@@ -162,7 +164,7 @@ def test_a_row_without_keys_is_zero_and_has_no_gradient(
         assert (grad == 0).all()
 
 
-def test_the_naive_form_gives_nan_there():
+def test_simple_attention_gives_nan_for_a_row_without_keys():
     q, k, v = (x[:, :2] for x in qkv(SIZES))
     mask = DEAD_ROWS["bool mask"]["attn_mask"]
     out = attn.simple_attention(q, k, v, mask)
@@ -170,7 +172,7 @@ def test_the_naive_form_gives_nan_there():
 
 
 @every_implementation
-def test_a_masked_key_has_no_gradient_either(implementation):
+def test_a_masked_key_has_no_gradient(implementation):
     q, k, v = (x.requires_grad_() for x in qkv(SIZES))
     valid = torch.tensor([[1, 1, 0, 1], [0, 1, 1, 0]]).bool()
     out = implementation(q, k, v, attn.padding(valid), enable_gqa=True)

@@ -29,7 +29,7 @@ def test_a_head_is_a_slice_of_the_embedding():
 
 @pytest.mark.parametrize("shape", ((5, 12), (2, 5, 12), (2, 3, 5, 12)))
 @pytest.mark.parametrize("heads", (1, 3, 12))
-def test_merge_undoes_split(shape, heads):
+def test_merge_heads_inverts_split_heads(shape, heads):
     x = torch.randn(shape)
     split = attn.split_heads(x, heads)
     assert split.shape == (*shape[:-2], heads, 5, 12 // heads)
@@ -61,7 +61,7 @@ def test_pooling_equal_heads_changes_no_output():
     assert_exact(attn.grouped_attention(q, k, k), full)
 
 
-def test_softmax_is_torch_s_and_a_dead_slice_is_zero():
+def test_softmax_equals_pytorchs_and_is_zero_for_a_masked_slice():
     g = torch.Generator().manual_seed(0)
     x = torch.randn(3, 4, 5, generator=g, dtype=torch.float64) * 5
     x[0, 1] = -torch.inf

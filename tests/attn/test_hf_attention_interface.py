@@ -55,7 +55,7 @@ def inputs(side: str) -> dict[str, Tensor]:
 @FAMILIES
 @pytest.mark.parametrize("side", ["none", "left", "right"])
 @torch.no_grad()
-def test_logits_are_the_models_own(family, side, calls):
+def test_logits_with_attn_equal_those_of_eager_attention(family, side, calls):
     eager, ours = (model(family, how) for how in ("eager", "attn"))
     ids, kwargs = tokens(), inputs(side)
     real = pad(side) if side != "none" else torch.ones(3, 11).bool()
@@ -70,7 +70,7 @@ def test_logits_are_the_models_own(family, side, calls):
 @FAMILIES
 @pytest.mark.parametrize("kind", ["dynamic", "static"])
 @torch.no_grad()
-def test_step_by_step_is_all_at_once(family, kind):
+def test_cached_steps_with_attn_equal_those_of_eager_attention(family, kind):
     """Chunks of 5, 3 and single tokens, padded on the left."""
     eager, ours = (model(family, how) for how in ("eager", "attn"))
     ids, real = tokens(), pad("left")
@@ -99,7 +99,7 @@ def test_step_by_step_is_all_at_once(family, kind):
 
 
 @FAMILIES
-def test_it_writes_what_the_model_writes(family):
+def test_generated_text_equals_that_of_eager_attention(family):
     eager, ours = (model(family, how) for how in ("eager", "attn"))
     kwargs = {
         "attention_mask": pad("left").long(),
@@ -115,7 +115,7 @@ def test_it_writes_what_the_model_writes(family):
 
 
 @FAMILIES
-def test_it_learns_what_the_model_learns(family):
+def test_gradients_equal_those_of_eager_attention(family):
     """Gradients of every parameter, from the predictions of real tokens."""
     eager, ours = (model(family, how) for how in ("eager", "attn"))
     ids, real = tokens(), pad("left")
@@ -134,7 +134,7 @@ def test_it_learns_what_the_model_learns(family):
             assert (got - want).abs().max() <= 2e-5 * size(want), name
 
 
-def test_there_are_enough_families():
+def test_at_least_24_families_are_covered():
     assert len(DECODERS) + len(ENCODERS) >= 24
 
 
@@ -143,7 +143,7 @@ def test_there_are_enough_families():
 
 @pytest.mark.parametrize("name", ENCODERS)
 @torch.no_grad()
-def test_encoders_and_cross_attention(name, calls):
+def test_encoders_and_encoder_decoders_equal_eager_attention(name, calls):
     cls, settings = ENCODERS[name]()
     one = cls._from_config(settings, attn_implementation="eager")
     one = randomised(one, 0).eval()
@@ -173,7 +173,7 @@ def test_encoders_and_cross_attention(name, calls):
 # --- what is refused, and by which message -----------------------------------
 
 
-def test_a_family_with_inline_attention_is_named():
+def test_attach_refuses_a_family_with_inline_attention():
     bloom = T.BloomForCausalLM(
         T.BloomConfig(vocab_size=37, hidden_size=24, n_head=4, n_layer=1)
     )
@@ -193,7 +193,7 @@ def test_a_family_with_inline_attention_is_named():
         ({"is_causal": False}, ValueError, "config.is_causal = False"),
     ],
 )
-def test_no_keyword_is_ignored(kwargs, error, message):
+def test_unsupported_keywords_of_a_layer_are_refused(kwargs, error, message):
     one = model("llama", "attn")
     with pytest.raises(error, match=message):
         one.model.layers[0].self_attn(
@@ -209,7 +209,7 @@ def test_no_keyword_is_ignored(kwargs, error, message):
         )
 
 
-def test_half_a_pair_is_noticed():
+def test_an_attention_function_without_its_mask_function_is_refused():
     """Without the mask function transformers makes no mask, silently."""
     function = partial(
         attention_interface.attn_forward, impl="auto", registry=api.registry
@@ -224,7 +224,7 @@ def test_half_a_pair_is_noticed():
 
 
 @torch.no_grad()
-def test_it_is_switched_while_the_model_runs(calls):
+def test_the_implementation_can_be_switched_between_calls(calls):
     one = model("llama", "attn")
     want = one(tokens()).logits
     counts = [len(calls)]
@@ -237,7 +237,7 @@ def test_it_is_switched_while_the_model_runs(calls):
 
 @torch.no_grad()
 @pytest.mark.parametrize("impl", ["grouped", "tiled", "sdpa", "reference"])
-def test_a_named_implementation_computes(impl, calls):
+def test_a_registered_name_selects_its_implementation(impl, calls):
     want = model("mistral", "eager")(tokens()).logits
     hf.register(f"attn-{impl}", impl)
     one = model("mistral", f"attn-{impl}")
@@ -247,7 +247,9 @@ def test_a_named_implementation_computes(impl, calls):
 
 @torch.no_grad()
 @pytest.mark.parametrize("family", ["llama", "gemma2"])
-def test_flex_gets_specs_and_makes_blocks_of_them(family, monkeypatch):
+def test_flex_builds_block_masks_from_the_masks_of_a_model(
+    family, monkeypatch
+):
     """Padding and windows included; uncompiled here, for the time's sake."""
     from torch.nn.attention import flex_attention as flex
 
@@ -271,7 +273,7 @@ def test_flex_gets_specs_and_makes_blocks_of_them(family, monkeypatch):
 
 
 @torch.no_grad()
-def test_masks_reach_the_layers_as_specs(calls):
+def test_masks_reach_the_layers_as_predicates(calls):
     """A layer's mask is a tensor only where tokens are padded."""
     one = model("gemma2", "attn")
     one(tokens(), attention_mask=torch.ones(3, 11).long())

@@ -26,7 +26,7 @@ def set_model(**changes):
 
 
 @torch.no_grad()
-def test_the_order_of_the_input_is_that_of_the_output_and_no_more():
+def test_permuting_the_input_permutes_the_output():
     one = set_model()
     x = torch.randn(2, 9, 24, generator=torch.Generator().manual_seed(0))
     order = torch.randperm(9, generator=torch.Generator().manual_seed(1))
@@ -43,7 +43,7 @@ def test_the_order_of_the_input_is_that_of_the_output_and_no_more():
 
 @torch.no_grad()
 @pytest.mark.parametrize("how", ["attn", "sdpa", "eager"])
-def test_padding_is_not_seen(how):
+def test_padding_does_not_change_the_output(how):
     one = set_model()
     one.set_attn_implementation(how)
     x = torch.randn(2, 9, 24, generator=torch.Generator().manual_seed(0))
@@ -54,7 +54,7 @@ def test_padding_is_not_seen(how):
     assert (out[1, :5] - alone[0]).abs().max() < 1e-5 * size(out)
 
 
-def test_it_has_no_words_and_learns_none():
+def test_token_embeddings_are_zero_and_not_trained():
     one = set_model()
     assert not one.embed_tokens.weight.any()
     x = torch.randn(1, 4, 24, requires_grad=True)
@@ -74,7 +74,9 @@ def test_it_has_no_words_and_learns_none():
         ({"position_ids": torch.tensor([[0, 1, 0, 1]])}, "packed sequences"),
     ],
 )
-def test_what_it_cannot_mean_is_refused(kwargs, message):
+def test_arguments_that_a_model_without_order_cannot_use_are_refused(
+    kwargs, message
+):
     with pytest.raises(ValueError, match=message):
         set_model()(**{"inputs_embeds": torch.zeros(1, 4, 24), **kwargs})
 
@@ -91,7 +93,7 @@ OPEN = {
 
 @torch.no_grad()
 @pytest.mark.parametrize("how", OPEN)
-def test_it_is_the_same_model_when_it_is_opened_again(how, tmp_path):
+def test_a_saved_model_is_reopened_as_the_same_model(how, tmp_path):
     """It once opened as a causal Llama with positions, silently."""
     one = set_model()
     one.save_pretrained(tmp_path)
@@ -138,7 +140,7 @@ del sys.modules["attn.hf"]
         ),
     ],
 )
-def test_another_process_opens_it_as_what_it_is_or_not_at_all(
+def test_another_process_reopens_a_saved_model_or_refuses(
     first, then, got, tmp_path
 ):
     set_model().save_pretrained(tmp_path)
@@ -152,7 +154,7 @@ def test_another_process_opens_it_as_what_it_is_or_not_at_all(
 
 
 @torch.no_grad()
-def test_it_takes_the_layers_of_a_llama(tmp_path):
+def test_the_layers_of_a_saved_llama_are_loaded(tmp_path):
     llama = T.LlamaForCausalLM(config("llama"))
     llama.save_pretrained(tmp_path)
     one = hf.bidirectional_llama(tmp_path)
@@ -163,7 +165,7 @@ def test_it_takes_the_layers_of_a_llama(tmp_path):
 
 @torch.no_grad()
 @pytest.mark.parametrize("how", [copy.deepcopy, "pickle"])
-def test_it_is_copied(how):
+def test_a_copy_or_a_pickle_computes_the_same(how):
     one = set_model()
     if how == "pickle":
         how = lambda x: pickle.loads(pickle.dumps(x))  # noqa: E731
@@ -172,12 +174,12 @@ def test_it_is_copied(how):
     assert torch.equal(how(one)(inputs_embeds=x).last_hidden_state, want)
 
 
-def test_it_is_made_of_a_llama_only():
+def test_a_config_of_another_family_is_refused():
     with pytest.raises(ValueError, match="config must be a Llama's; got mis"):
         hf.bidirectional_llama(config("mistral"))
 
 
-def test_the_config_that_was_given_is_left_alone():
+def test_the_given_config_is_not_changed():
     settings = config("llama")
     before = settings.to_dict()
     hf.bidirectional_llama(settings)

@@ -69,7 +69,7 @@ def check_one_graph(family: str, side: str, **changes: Any) -> None:
 
 
 @SIDES
-def test_a_model_is_one_graph(side):
+def test_a_model_compiles_to_one_graph(side):
     """Padding once stopped Dynamo at the name of a mask function."""
     check_one_graph("llama", side, **ONE)
 
@@ -77,11 +77,11 @@ def test_a_model_is_one_graph(side):
 @pytest.mark.exhaustive
 @SIDES
 @pytest.mark.parametrize("family", sorted(set(DECODERS) - BREAKS))
-def test_a_model_of_any_family_is_one_graph(family, side):
+def test_a_model_of_any_family_compiles_to_one_graph(family, side):
     check_one_graph(family, side)
 
 
-def test_it_learns_in_one_graph():
+def test_training_compiles_to_one_graph():
     one, counting = model("llama", "attn", **ONE), Counting()
     compiled = torch.compile(one, fullgraph=True, backend=counting)
     grads = []
@@ -103,7 +103,7 @@ def test_it_learns_in_one_graph():
         pytest.param("mistral", 2, marks=pytest.mark.exhaustive),
     ],
 )
-def test_generation_is_one_graph(family, graphs, side):
+def test_generation_compiles_to_one_graph(family, graphs, side):
     """The steps with a static cache, however many; two with a window."""
     counting = Counting()
     options = T.CompileConfig(backend=counting, fullgraph=True, mode=None)
@@ -129,7 +129,7 @@ def test_generation_is_one_graph(family, graphs, side):
 
 
 @torch.no_grad()
-def test_steps_with_a_static_cache_are_one_graph():
+def test_steps_with_a_static_cache_compile_to_one_graph():
     one, counting = model("llama", "attn", **ONE), Counting()
     cache = T.StaticCache(config=one.config, max_cache_len=11)
     compiled = torch.compile(one, fullgraph=True, backend=counting)
@@ -156,7 +156,7 @@ def test_a_static_cache_without_padding_generates(family, new):
 
 
 @pytest.mark.parametrize("side", ["none", "left"])
-def test_a_model_is_exported(side):
+def test_an_exported_model_computes_the_same(side):
     one = model("llama", "attn", **ONE)
     exported = torch.export.export(one, (tokens(),), inputs(side))
     got = exported.module()(tokens(), **inputs(side)).logits
@@ -179,7 +179,7 @@ class Logits(nn.Module):
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @pytest.mark.filterwarnings("ignore:.is_gradient_checkpointing")
 @torch.no_grad()
-def test_a_traced_model_masks_padding_that_it_has_not_seen():
+def test_a_model_traced_without_padding_masks_padding():
     """Traced without padding, on other lengths, and run with both."""
     one = Logits(model("llama", "attn"))
     whole = torch.ones(3, 11).long()

@@ -33,7 +33,7 @@ def assert_close(got: Tensor, want: Tensor) -> None:
 
 @torch.no_grad()
 @pytest.mark.parametrize("how", ["eager", "sdpa"])
-def test_a_mask_of_four_axes_is_taken_as_it_is(how):
+def test_a_mask_of_four_axes_is_used_as_given(how):
     """As by transformers: all zeros make a decoder bidirectional."""
     ids = tokens()
     causal = torch.full((11, 11), -torch.inf).triu(1)
@@ -76,7 +76,7 @@ def borders(*ends: int, **options: torch.dtype) -> dict[str, torch.Tensor]:
 @torch.no_grad()
 @pytest.mark.parametrize("use_cache", [True, False])
 @pytest.mark.parametrize("family", ["llama", "mistral", "gemma2", "gpt_oss"])
-def test_packed_sequences_are_those_that_are_not_packed(family, use_cache):
+def test_packed_sequences_equal_each_sequence_alone(family, use_cache):
     """FlashAttention's keywords; with a cache, positions alone do not do."""
     batch = packed()
     assert {"cu_seq_lens_q", "cu_seq_lens_k", "max_length_q"} <= batch.keys()
@@ -110,20 +110,20 @@ def test_packed_sequences_are_those_that_are_not_packed(family, use_cache):
         (borders(0, 4), "from 0 up to the 11 tokens; got"),
     ],
 )
-def test_packing_that_is_not_whole_is_refused(changes, message):
+def test_inconsistent_packing_keywords_are_refused(changes, message):
     batch = {**packed((4, 7)), "position_ids": None, **changes}
     with pytest.raises(ValueError, match=message):
         model("llama", "attn")(**batch)
 
 
-def test_borders_of_packed_sequences_are_integers():
+def test_borders_of_packed_sequences_must_be_integers():
     batch = packed((4, 7)) | borders(0, 4, 11, dtype=torch.float32)
     with pytest.raises(TypeError, match="cu_seq_lens_q must be integers"):
         model("llama", "attn")(**batch)
 
 
 @torch.no_grad()
-def test_packing_is_for_whole_sequences_without_chunks():
+def test_packing_with_a_cache_or_chunked_attention_is_refused():
     one, batch = model("llama", "attn"), packed()
     cache = one(tokens()[:1]).past_key_values
     with pytest.raises(ValueError, match="got 1 rows of 11 queries and 22 k"):
@@ -140,7 +140,7 @@ def test_packing_is_for_whole_sequences_without_chunks():
 @pytest.mark.parametrize(
     "family", ["llama", "gemma2", "gpt2", "gpt_oss", "llama4", "deepseek_v3"]
 )
-def test_the_weights_are_those_of_eager_attention(family, side):
+def test_returned_weights_equal_those_of_eager_attention(family, side):
     real = pad(side)
     outs = {
         how: model(family, how)(
@@ -161,7 +161,7 @@ def test_the_weights_are_those_of_eager_attention(family, side):
 
 @torch.no_grad()
 @pytest.mark.parametrize("name", ["bert", "t5", "bart"])
-def test_encoders_return_weights_too(name):
+def test_weights_of_encoders_equal_those_of_eager_attention(name):
     cls, settings = ENCODERS[name]()
     one = cls._from_config(settings, attn_implementation="eager")
     one, ids = randomised(one, 0).eval(), tokens()
@@ -179,7 +179,7 @@ def test_encoders_return_weights_too(name):
 
 @torch.no_grad()
 @pytest.mark.parametrize("kind", ["dynamic", "static"])
-def test_generation_returns_weights(kind):
+def test_weights_of_generation_equal_those_of_eager_attention(kind):
     kwargs = {
         "max_new_tokens": 3,
         "do_sample": False,
@@ -200,7 +200,7 @@ def test_generation_returns_weights(kind):
 
 
 @torch.no_grad()
-def test_weights_are_computed_when_they_are_asked_for(monkeypatch):
+def test_weights_are_computed_only_with_output_attentions(monkeypatch):
     calls = []
     monkeypatch.setattr(
         "attn.hf.attention_interface.attention_weights",
@@ -211,7 +211,7 @@ def test_weights_are_computed_when_they_are_asked_for(monkeypatch):
     assert not calls
 
 
-def test_weights_of_a_function_that_has_none_are_refused():
+def test_output_attentions_are_refused_for_functions_without_weights():
     own = Registry(parent=api.registry)
 
     @own.register("warm", mask="bool")

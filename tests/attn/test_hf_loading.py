@@ -21,7 +21,7 @@ def same(a, b):
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_a_state_dict_and_a_config_file_do_as_well_as_a_model(family):
+def test_a_state_dict_with_its_config_loads_like_the_model(family):
     theirs = hf_zoo.model(family)
     written = json.loads(json.dumps(theirs.config.to_dict()))
     assert same(hf.load(theirs.state_dict(), written), hf.load(theirs))
@@ -29,7 +29,7 @@ def test_a_state_dict_and_a_config_file_do_as_well_as_a_model(family):
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_loading_copies_and_touches_nothing(family):
+def test_loading_copies_the_weights_and_changes_no_input(family):
     theirs = hf_zoo.model(family)
     before = copy.deepcopy(theirs.state_dict())
     config = theirs.config.to_dict()
@@ -50,7 +50,7 @@ def test_loading_copies_and_touches_nothing(family):
 
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("tied", (True, False))
-def test_ours_has_as_many_parameters(family, tied):
+def test_a_loaded_model_has_as_many_parameters(family, tied):
     theirs = hf_zoo.model(family, tie_word_embeddings=tied)
     count = sum(p.numel() for p in theirs.parameters())
     if family == "bert" and not tied:
@@ -59,7 +59,7 @@ def test_ours_has_as_many_parameters(family, tied):
 
 
 @pytest.mark.parametrize("tied", (True, False))
-def test_the_order_in_which_weights_are_stored_does_not_matter(tied):
+def test_the_order_of_stored_weights_does_not_matter(tied):
     theirs = hf_zoo.model("bert", tie_word_embeddings=tied)
     state = dict(reversed(theirs.state_dict().items()))
     assert same(hf.load(state, theirs.config), hf.load(theirs))
@@ -87,7 +87,7 @@ def test_a_tied_head_need_not_be_stored(family):
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_a_tied_head_stays_tied_and_an_own_head_its_own(family):
+def test_a_head_is_tied_only_where_the_config_ties_it(family):
     for tied in (True, False):
         ours = hf.load(hf_zoo.model(family, tie_word_embeddings=tied))
         head = ours.decoder if family == "bert" else ours.head
@@ -95,7 +95,7 @@ def test_a_tied_head_stays_tied_and_an_own_head_its_own(family):
         assert (head.weight is body.token_embedding.weight) == tied
 
 
-def test_a_head_that_is_not_tied_but_should_be_is_an_error():
+def test_a_head_that_differs_from_its_tied_embedding_is_refused():
     theirs = hf_zoo.model("gpt2")
     state = dict(theirs.state_dict())
     state["lm_head.weight"] = state["lm_head.weight"] + 1
@@ -105,7 +105,7 @@ def test_a_head_that_is_not_tied_but_should_be_is_an_error():
         hf.load(state, theirs.config)
 
 
-def test_a_language_model_that_lost_its_own_head_is_an_error():
+def test_a_missing_untied_head_is_refused():
     theirs = hf_zoo.model("llama")
     state = dict(theirs.state_dict())
     del state["lm_head.weight"]
@@ -144,7 +144,7 @@ def test_the_weights_of_another_head_are_named():
         ("bert", "bert.embeddings.position_ids"),
     ),
 )
-def test_buffers_of_old_checkpoints_are_left_out(family, buffer):
+def test_buffers_of_old_checkpoints_are_ignored(family, buffer):
     theirs = hf_zoo.model(family)
     state = {**theirs.state_dict(), buffer: torch.ones(1, 1, 4, 4)}
     assert same(hf.load(state, theirs.config), hf.load(theirs))
@@ -223,7 +223,9 @@ REFUSED = (
 @pytest.mark.parametrize(
     "family,field,value", REFUSED, ids=[f"{f}, {n}" for f, n, _ in REFUSED]
 )
-def test_what_ours_does_not_have_is_refused_by_name(family, field, value):
+def test_unsupported_configuration_values_are_refused_by_name(
+    family, field, value
+):
     theirs = hf_zoo.model(family)
     config = {**theirs.config.to_dict(), field: value}
     with pytest.raises(NotImplementedError, match=field):
@@ -236,7 +238,7 @@ QUANTIZED = {
 }
 
 
-def test_weights_of_a_gguf_file_are_plain_floats():
+def test_weights_dequantized_from_gguf_are_loaded():
     """Transformers dequantizes them, and keeps the field."""
     theirs = hf_zoo.model("llama")
     want = hf.load(theirs)
@@ -257,7 +259,7 @@ def test_quantized_weights_are_refused(dtype):
         hf.load(state, config)
 
 
-def test_bloom_sliced_over_machines_is_refused():
+def test_bloom_with_slow_but_exact_slices_is_refused():
     """Its exact variant leaves out a bias."""
     theirs = hf_zoo.model("bloom")
     config = theirs.config.to_dict()
@@ -267,7 +269,7 @@ def test_bloom_sliced_over_machines_is_refused():
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_no_field_of_a_configuration_is_overlooked(family):
+def test_an_unknown_configuration_field_is_refused(family):
     """Each is read, or named as one that changes nothing here."""
     theirs = hf_zoo.model(family)
     config = {**theirs.config.to_dict(), "wings": 2}
@@ -285,7 +287,7 @@ def test_the_error_of_an_unsupported_family_lists_the_supported_ones():
         hf.load({})
 
 
-def test_it_reads_what_transformers_made_without_importing_it():
+def test_loading_does_not_import_transformers():
     into_theirs = {
         "attachment",
         "attention_interface",

@@ -90,7 +90,7 @@ def their_mask(function, L, S, offset):
 
 @pytest.mark.parametrize(("L", "S", "offset"), PLACES)
 @pytest.mark.parametrize("name", MASKS)
-def test_both_masks_are_equal_at_every_pair(name, L, S, offset):
+def test_converted_masks_equal_the_originals_at_every_pair(name, L, S, offset):
     function, ours, _ = MASKS[name]
     want = their_mask(function, L, S, offset)
     at = {"batch": 2, "q_offset": offset}
@@ -108,7 +108,7 @@ def test_masks_that_a_backend_supports_are_recognised(name):
     assert all(term.kind != "opaque" for term in terms) == recognised
 
 
-def test_other_functions_are_called():
+def test_an_unknown_mask_function_becomes_an_opaque_predicate():
     def every_other(b, h, q_idx, kv_idx):
         return (q_idx - kv_idx) % 2 == 0
 
@@ -151,12 +151,12 @@ def test_a_model_is_exported_for_any_length(padded):
         assert (got - want)[real].abs().max() < 1e-5 * want.abs().max()
 
 
-def test_the_version_is_the_one_that_was_read():
+def test_transformers_has_the_version_whose_closures_were_reviewed():
     """as_mask looks into transformers' closures: a new version is news."""
     assert transformers.__version__.startswith("5.23.")
 
 
-def test_a_window_of_no_key_is_the_mask_of_nobody():
+def test_a_window_of_size_zero_masks_every_pair():
     """Qwen2-MoE makes one, though none of its layers slides."""
     nobody = hf.as_mask(theirs.sliding_window_causal_mask_function(0))
     assert not nobody.dense(4).any()

@@ -261,7 +261,7 @@ def test_every_variant_moves_the_logits_of_transformers(family):
 
 @pytest.mark.parametrize("family", ("gpt2", "llama", "gpt_neox", "bert"))
 @pytest.mark.parametrize("side", ("left", "right"))
-def test_positions_that_leave_out_the_padding_are_those_of_generate(
+def test_logits_with_positions_that_skip_padding_equal_transformers(
     family, side
 ):
     theirs = hf_zoo.model(family)
@@ -291,7 +291,7 @@ def test_a_body_without_a_head_gives_the_last_hidden_states(family):
 
 
 @pytest.mark.parametrize("kind", ("Model", "ForMaskedLM"))
-def test_berts_body_pooler_and_head_are_made_where_there_are_weights(kind):
+def test_bert_has_a_pooler_or_a_head_only_with_their_weights(kind):
     theirs = hf_zoo.model("bert", kind)
     ours = hf.load(theirs)
     for_theirs, for_ours, _ = inputs_for("bert", "right")
@@ -317,7 +317,7 @@ def test_segments_are_zero_when_they_are_not_given():
 
 
 @pytest.mark.parametrize("family", VARIANTS)
-def test_vectors_may_come_instead_of_ids(family):
+def test_logits_of_input_embeddings_equal_those_of_transformers(family):
     theirs = hf_zoo.model(family)
     ours = hf.load(theirs)
     vectors = torch.randn(2, 5, theirs.config.hidden_size)

@@ -54,7 +54,7 @@ def is_quick_variant(size, name, dtype):
     ],
     ids=str,
 )
-def test_the_variants_compute_the_same(impl, size, name, dtype):
+def test_forward_variants_equal_the_reference(impl, size, name, dtype):
     sizes = HEADS[size]
     function = functools.partial(attn.attention, impl=impl)
     check(sizes, options(name, sizes), dtype, function)
@@ -75,7 +75,7 @@ def launched(monkeypatch, function, *tensors, **kwargs):
     return grid, constants["DESCRIPTORS"], constants["PERSISTENT"]
 
 
-def test_nothing_selects_a_variant_but_its_name_or_a_row_of_the_table(
+def test_a_variant_runs_only_by_its_name_or_by_a_row_of_the_table(
     monkeypatch,
 ):
     q = randn(2, 2, 40, 16)
@@ -103,7 +103,7 @@ def test_nothing_selects_a_variant_but_its_name_or_a_row_of_the_table(
                 assert row.variant == "pointers"
 
 
-def test_a_variant_says_which_tensor_has_no_descriptor():
+def test_the_error_of_a_variant_names_the_tensor_without_a_descriptor():
     q, odd = randn(2, 2, 8, 16), randn(2, 2, 8, 18)[..., 1:17]
     wide = q.mT.contiguous().mT
     few = randn(1, 2, 8, 16).expand(2, -1, -1, -1)
@@ -118,7 +118,7 @@ def test_a_variant_says_which_tensor_has_no_descriptor():
         attn.attention(q, q, q, dropout_p=0.5, impl="triton_persistent")
 
 
-def test_the_blocks_with_the_most_keys_are_the_first_of_a_persistent_grid():
+def test_a_persistent_grid_balances_the_keys_that_its_programs_load():
     """Of 4 programs, each has 3 of the 12 blocks: what they load is close."""
     traffic = []
 

@@ -35,7 +35,7 @@ MADE_WRONG = [
 
 
 @pytest.mark.parametrize("sizes,options,says", MADE_WRONG)
-def test_a_module_of_wrong_sizes_is_refused(sizes, options, says):
+def test_a_module_with_invalid_options_is_refused(sizes, options, says):
     with pytest.raises(ValueError, match=says):
         MultiHeadAttention(*sizes, **options)
 
@@ -87,7 +87,7 @@ CALLED_WRONG = [
 
 
 @pytest.mark.parametrize("arguments,says", CALLED_WRONG)
-def test_a_call_without_a_meaning_is_refused(arguments, says):
+def test_a_call_with_invalid_shapes_is_refused(arguments, says):
     module = MultiHeadAttention(12, 2, rope=attn.Rope(6))
     with pytest.raises(ValueError, match=says):
         module(**{"query": zeros(2, 5, 12), **arguments})
@@ -95,7 +95,7 @@ def test_a_call_without_a_meaning_is_refused(arguments, says):
 
 @pytest.mark.parametrize("alibi", (False, True))
 @pytest.mark.parametrize("padded", (False, True))
-def test_a_mask_that_may_mean_rows_or_heads_is_refused(alibi, padded):
+def test_an_ambiguous_mask_of_three_axes_is_refused(alibi, padded):
     module = MultiHeadAttention(12, 3, alibi=alibi)
     pad = zeros(3, 5).bool() if padded else None
     mask = zeros(3, 5, 5).bool()
@@ -106,7 +106,7 @@ def test_a_mask_that_may_mean_rows_or_heads_is_refused(alibi, padded):
 
 
 @pytest.mark.parametrize("alibi", (False, True))
-def test_a_window_over_keys_elsewhere_needs_an_offset(alibi):
+def test_a_window_in_cross_attention_needs_q_offset(alibi):
     module = MultiHeadAttention(12, 3, alibi=alibi)
     x, y = zeros(2, 3, 12), zeros(2, 5, 12)
     with pytest.raises(ValueError, match="q_offset=2"):
@@ -115,14 +115,14 @@ def test_a_window_over_keys_elsewhere_needs_an_offset(alibi):
     assert out.shape == x.shape
 
 
-def test_a_float_padding_of_another_dtype_is_refused():
+def test_an_integer_key_padding_mask_is_refused():
     module = MultiHeadAttention(12, 3)
     message = "key_padding_mask must be bool .*; got torch.int64"
     with pytest.raises(TypeError, match=message):
         module(zeros(2, 5, 12), key_padding_mask=zeros(2, 5).long())
 
 
-def test_head_norms_stay_where_the_module_goes():
+def test_head_norms_have_the_dtype_of_the_module():
     module = MultiHeadAttention(
         12, 3, qk_norm=True, dtype=torch.bfloat16, device="cpu"
     )

@@ -50,7 +50,7 @@ def test_gpt2_small_has_124_439_808_parameters():
         ),
     ),
 )
-def test_published_models_have_their_published_size(
+def test_a_built_model_has_its_published_number_of_parameters(
     name, vocab, hidden, options, parameters
 ):
     """Which also proves ``attn.cost.PUBLISHED`` right."""
@@ -114,7 +114,7 @@ def test_the_loss_of_a_new_model_is_ln_v(vocab, depth, kind):
     assert abs(loss - math.log(vocab)) < 0.02 * math.log(vocab)
 
 
-def test_what_enters_the_residual_stream_is_scaled_by_depth():
+def test_projections_into_the_residual_stream_are_scaled_by_depth():
     torch.manual_seed(0)
     built = new("gpt", vocab_size=64, embed_dim=64, num_layers=8, num_heads=4)
     block = built.blocks[3]
@@ -144,14 +144,14 @@ def test_a_small_model_learns(kind):
     assert all(p.grad is not None for p in built.parameters())
 
 
-def test_the_module_of_attention_is_the_only_one():
+def test_every_attention_of_a_model_is_multi_head_attention():
     built = small_llama()
     found = [m for m in built.modules() if "ttention" in type(m).__name__]
     assert all(isinstance(m, MultiHeadAttention) for m in found)
     assert len(found) == 2
 
 
-def test_a_model_compiles_in_one_piece():
+def test_a_model_compiles_without_a_graph_break():
     built = small_llama(num_layers=1)
     whole = torch.compile(built, backend="eager", fullgraph=True)
     x, valid = ids(), torch.ones(2, L, dtype=torch.bool)

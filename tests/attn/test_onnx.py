@@ -115,14 +115,14 @@ def by_onnx_in_float64(arrays, attributes):
     return dict(zip(names, map(torch.from_numpy, results), strict=True))
 
 
-def test_all_of_onnx_attention_was_collected():
+def test_all_attention_cases_of_onnx_are_collected():
     assert len(CASES) == NUMBER_OF_CASES
     assert len({case.name for case in CASES}) == NUMBER_OF_CASES
 
 
 @every_implementation
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name[5:])
-def test_onnx(case, implementation):
+def test_attention_equals_the_cases_of_onnx(case, implementation):
     arrays, attributes, expected = validate(case)
     assert expected, "nothing to compare"
     inputs = {name: tensor(x) for name, x in arrays.items()}

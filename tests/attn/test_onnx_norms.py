@@ -24,7 +24,7 @@ NUMBER_OF_CASES = 19  # of each
 CASES = {name: cases_of(name) for name in NORMS}
 
 
-def test_all_of_onnx_norms_were_collected():
+def test_all_norm_cases_of_onnx_are_collected():
     for cases in CASES.values():
         assert len({case.name for case in cases}) == NUMBER_OF_CASES
 
@@ -35,7 +35,7 @@ def test_all_of_onnx_norms_were_collected():
     ids=lambda x: x if isinstance(x, str) else x.name[5:],
 )
 @torch.no_grad()
-def test_onnx(operator, case):
+def test_norms_equal_the_cases_of_onnx(operator, case):
     (node,) = case.model.graph.node
     ((arrays, (expected, *_)),) = case.data_sets  # perhaps statistics, too
     x, *parameters = (torch.from_numpy(np.array(a)) for a in arrays)

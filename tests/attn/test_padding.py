@@ -33,7 +33,7 @@ def pairs(a, b):
 
 
 @every_form
-def test_every_form_is_the_bool_mask(mask):
+def test_every_form_of_padding_equals_the_bool_mask(mask):
     for ours, same in pairs(mask, padding(VALID)):
         at = {"batch": 3, "heads": 2, "q_offset": 1}
         assert torch.equal(ours.dense(4, S, **at), same.dense(4, S, **at))
@@ -51,7 +51,7 @@ def test_every_form_is_the_bool_mask(mask):
 
 @every_form
 @pytest.mark.parametrize("impl", ("reference", "tiled", "sdpa"))
-def test_attention_takes_every_form(mask, impl):
+def test_attention_is_the_same_for_every_form_of_padding(mask, impl):
     g = torch.Generator().manual_seed(0)
     q, k, v = torch.randn(3, 3, 2, S, 16, generator=g)
     same, options = padding(VALID), {"is_causal": True, "impl": impl}
@@ -61,7 +61,7 @@ def test_attention_takes_every_form(mask, impl):
     assert not out[2].any(), "a row of padding alone"
 
 
-def test_lengths_need_no_number_of_keys():
+def test_lengths_serve_any_number_of_keys():
     mask = padding(LENGTHS)
     wide = mask.dense(1, 9, batch=3)[:, 0, 0]  # (B, S)
     assert torch.equal(wide, torch.arange(9) < LENGTHS[:, None])
@@ -87,7 +87,7 @@ def test_padding_is_printed_by_shape_and_form():
     )
 
 
-def test_what_a_tokenizer_returns_masks_as_in_transformers():
+def test_a_tokenizers_mask_equals_that_of_transformers():
     """Padding on the left, in the integers that tokenizers return."""
     from transformers import masking_utils
 
@@ -105,7 +105,7 @@ def test_what_a_tokenizer_returns_masks_as_in_transformers():
     assert torch.equal(ours, theirs)
 
 
-def test_lengths_change_with_their_tensor():
+def test_padding_follows_lengths_that_change_in_place():
     """A decoding loop adds to them in place."""
     lengths = torch.tensor([2, 3])
     mask = padding(lengths)
@@ -194,7 +194,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_is_no_padding_is_refused(name):
+def test_invalid_padding_is_refused(name):
     call, error, message = REFUSED[name]
     with pytest.raises(error, match=message):
         call()

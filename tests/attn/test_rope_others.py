@@ -42,7 +42,7 @@ NUMBER_OF_ONNX_CASES = 8
     ids=("plain", "offset", "arbitrary", "batched"),
 )
 @pytest.mark.parametrize("base", (10000.0, 500000.0))
-def test_tables_are_those_of_transformers(positions, base):
+def test_rope_tables_equal_those_of_transformers(positions, base):
     config = LlamaConfig(
         head_dim=16,
         rope_parameters={"rope_type": "default", "rope_theta": base},
@@ -53,7 +53,7 @@ def test_tables_are_those_of_transformers(positions, base):
         assert torch.equal(mine, table)
 
 
-def test_yarn_sharpens_both_tables():
+def test_yarn_tables_equal_those_of_transformers():
     parameters = {"factor": 8.0, "original_max_position_embeddings": 64}
     config = LlamaConfig(
         head_dim=16,
@@ -73,7 +73,7 @@ def test_yarn_sharpens_both_tables():
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("batched", (False, True))
-def test_rotating_halves_is_llamas(dtype, batched):
+def test_rotating_halves_equals_llamas(dtype, batched):
     q, k = randn(2, 4, 9, 16, dtype=dtype), randn(2, 2, 9, 16, dtype=dtype)
     positions = torch.arange(9).expand(2, -1) + torch.tensor([[0], [77]])
     positions = positions if batched else positions[:1]
@@ -88,7 +88,7 @@ def test_rotating_halves_is_llamas(dtype, batched):
         assert_exact(ours, exact, rival)
 
 
-def test_rotating_neighbours_is_coheres():
+def test_rotating_neighbours_equals_coheres():
     x = randn(2, 4, 9, 16)
     cos, sin = tables(torch.arange(9), 16, interleaved=True)
     theirs, _ = cohere.apply_rotary_pos_emb(x, x, cos[None], sin[None])
@@ -96,7 +96,7 @@ def test_rotating_neighbours_is_coheres():
 
 
 @pytest.mark.parametrize("rotary", (2, 8, 16))
-def test_partial_rotation_is_gpt_neoxs(rotary):
+def test_partial_rotation_equals_gpt_neoxs(rotary):
     x = randn(2, 4, 9, 16)
     cos, sin = tables(torch.arange(9), rotary)
     theirs, _ = neox.apply_rotary_pos_emb(x, x, cos[None], sin[None])
@@ -126,12 +126,12 @@ def rotate(inputs, attributes):
     return attn.merge_heads(out) if packed else out
 
 
-def test_all_of_onnx_rotary_embedding_was_collected():
+def test_all_rotary_embedding_cases_of_onnx_are_collected():
     assert len({case.name for case in ONNX}) == NUMBER_OF_ONNX_CASES
 
 
 @pytest.mark.parametrize("case", ONNX, ids=lambda case: case.name[5:])
-def test_onnx(case):
+def test_apply_rope_equals_the_cases_of_onnx(case):
     (node,) = case.model.graph.node
     ((arrays, (expected,)),) = case.data_sets
     names = ("input", "cos", "sin", "position_ids")
@@ -151,7 +151,7 @@ def test_onnx(case):
     assert_exact(rival, rotate(exact, attributes))
 
 
-def test_a_llama_with_no_rope_and_no_mask_forgets_the_order():
+def test_a_llama_without_rope_and_mask_is_permutation_equivariant():
     config = LlamaConfig(
         vocab_size=37,
         hidden_size=24,

@@ -31,7 +31,7 @@ CALL = {
 
 @IMPLEMENTATIONS
 @pytest.mark.parametrize("dtype", (torch.bfloat16, torch.float32), ids=str)
-def test_inputs_and_random_numbers_are_left_alone(implementation, dtype):
+def test_a_call_changes_no_input_and_no_random_state(implementation, dtype):
     q, k, v = qkv(SIZES[0], dtype)
     mask = torch.zeros(3, 7, dtype=dtype)
     sinks = torch.linspace(-1, 1, SIZES[0].H)
@@ -48,7 +48,7 @@ def test_inputs_and_random_numbers_are_left_alone(implementation, dtype):
 
 
 @IMPLEMENTATIONS
-def test_the_device_is_kept(implementation):
+def test_outputs_keep_the_device_and_the_dtype(implementation):
     q, k, v = (x.to("meta") for x in qkv(SIZES[0]))
     results = implementation(q, k, v, **CALL)
     results = results if isinstance(results, tuple) else (results,)
@@ -98,7 +98,7 @@ def test_dropout_drops_weights_and_keeps_the_mean(p):
     assert (error < 5 * spread).all()
 
 
-def test_the_lse_does_not_know_of_dropout():
+def test_dropout_does_not_change_the_lse():
     q, k, v = qkv(SIZES[0])
     call = attn.scaled_dot_product_attention
     options = {"enable_gqa": True, "return_lse": True}
@@ -178,7 +178,7 @@ def test_keys_that_grow_need_a_second_graph_and_no_third():
     assert counter.frame_count == 2
 
 
-def test_a_graph_packs_the_groups_of_one_query(monkeypatch):
+def test_a_graph_packs_groups_for_one_query_or_transposed_keys(monkeypatch):
     """Of several, another length would need another graph."""
     monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)
     key = torch.randn(2, 2, 9, 8)
@@ -196,7 +196,7 @@ def test_a_graph_packs_the_groups_of_one_query(monkeypatch):
     assert selected == ["pack_gqa", "sdpa", "pack_gqa"]
 
 
-def test_torch_func_transforms_a_call():
+def test_a_call_supports_vmap_jvp_and_jacrev():
     q, _, _ = qkv(SIZES[1])
 
     def call(x):
@@ -245,7 +245,7 @@ def test_measuring_memory_loads_no_compiler():
     assert not modules & {"torch._dynamo", "torch._inductor", "sympy"}
 
 
-def test_every_public_name_is_there_and_is_told():
+def test_every_public_name_exists_and_has_a_docstring():
     for name in attn.__all__:
         thing = getattr(attn, name)
         assert (thing.__doc__ or "").strip(), name

@@ -29,7 +29,7 @@ def seen(i, sinks):
 
 @every_chunking
 @every_number
-def test_in_chunks_is_its_mask_on_the_whole_text(sinks, chunks):
+def test_attention_over_sinks_in_chunks_equals_its_mask_at_once(sinks, chunks):
     q, k, v = tensors()
     cache = SlidingCache(WINDOW, sinks)
     dense = cache.mask.dense(N)[0, 0]
@@ -43,7 +43,9 @@ def test_in_chunks_is_its_mask_on_the_whole_text(sinks, chunks):
 
 @every_chunking
 @every_number
-def test_every_key_has_its_position_and_the_rest_are_dropped(sinks, chunks):
+def test_sinks_and_window_keep_their_positions_and_the_rest_is_dropped(
+    sinks, chunks
+):
     _, k, v = tensors()
     cache, done = SlidingCache(WINDOW, sinks), 0
     for size in chunks:
@@ -85,7 +87,7 @@ def test_positions_within_the_cache_are_those_of_streaming_llm():
 
 @pytest.mark.parametrize("name", ("RoPE", "ALiBi"))
 @torch.no_grad()
-def test_a_model_reads_a_padded_text_as_with_the_mask_on_all_of_it(name):
+def test_a_model_with_sink_caches_equals_its_mask_on_a_padded_text(name):
     model, ids = model_and_ids(name)
     kept = [SlidingCache(WINDOW, 2) for _ in model.blocks]
     real = torch.ones_like(ids)
@@ -105,7 +107,7 @@ def test_a_model_reads_a_padded_text_as_with_the_mask_on_all_of_it(name):
 
 
 @pytest.mark.parametrize("size", (-1, 1.5, None))
-def test_sizes_are_checked(size):
+def test_num_sink_tokens_must_be_a_non_negative_integer(size):
     with pytest.raises(
         ValueError, match=f"num_sink_tokens must be an int, .*; got {size}"
     ):

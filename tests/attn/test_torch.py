@@ -97,7 +97,9 @@ DTYPES = pytest.mark.parametrize("dtype", FLOATS, ids=("double", "single"))
 @every_implementation
 @DTYPES
 @pytest.mark.parametrize("sizes", SIZES, ids=str)
-def test_forward_and_gradients_without_a_mask(sizes, dtype, implementation):
+def test_forward_and_gradients_without_a_mask_equal_pytorchs(
+    sizes, dtype, implementation
+):
     for is_causal, scale in itertools.product((False, True), (None, 0.7)):
         compare(
             sizes,
@@ -131,7 +133,9 @@ MASKED = [
 @pytest.mark.parametrize(
     "sizes,rank", MASKED, ids=[f"{s}, mask {r}" for s, r in MASKED]
 )
-def test_forward_and_gradients_with_a_mask(sizes, rank, dtype, implementation):
+def test_forward_and_gradients_with_a_mask_equal_pytorchs(
+    sizes, rank, dtype, implementation
+):
     for kind in ("bool", "float", "-inf"):
         compare(sizes, dtype, kind, rank, implementation)
 
@@ -148,7 +152,7 @@ def test_forward_and_gradients_with_a_mask(sizes, rank, dtype, implementation):
     ),
     ids=str,
 )
-def test_batch_axes_broadcast(shapes, dtype, implementation):
+def test_batch_axes_broadcast_as_in_pytorch(shapes, dtype, implementation):
     g = torch.Generator().manual_seed(0)
     exact = [torch.randn(s, generator=g, dtype=torch.float64) for s in shapes]
     rounded = [x.to(dtype) for x in exact]
@@ -171,7 +175,7 @@ def views(x):
 
 
 @every_implementation
-def test_how_the_inputs_are_stored_does_not_matter(implementation):
+def test_non_contiguous_inputs_give_the_same_output(implementation):
     q, k, v = qkv(SIZES[0])
     plain = implementation(q, k, v, enable_gqa=True)
     for a, b, c in zip(views(q), views(k), views(v), strict=True):
@@ -181,7 +185,7 @@ def test_how_the_inputs_are_stored_does_not_matter(implementation):
 
 
 @every_implementation
-def test_expanded_inputs_are_read_as_they_look(implementation):
+def test_expanded_inputs_give_pytorchs_output(implementation):
     q, k, v = qkv(SIZES[0])
     B = 4
     q, k, v = (x[:1].expand(B, -1, -1, -1) for x in (q, k, v))

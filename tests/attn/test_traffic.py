@@ -34,7 +34,7 @@ def ceil_to(n, block):
 
 @pytest.mark.parametrize(("rows", "columns"), ((5, 6), (8, 8), (1, 17)))
 @pytest.mark.parametrize("dtype", (torch.float32, torch.bfloat16), ids=str)
-def test_a_copy_moves_every_byte_once_in_and_once_out(rows, columns, dtype):
+def test_a_copy_loads_and_stores_every_byte_once(rows, columns, dtype):
     x = torch.randn(rows, columns).to(dtype)
     out = torch.empty(columns, rows, dtype=dtype).T
     grid = cdiv(rows, 4), cdiv(columns, 8)
@@ -174,7 +174,7 @@ HEADS = [(2, 2), (4, 2), (3, 1)]
     ],
 )
 @pytest.mark.parametrize("is_causal", (False, True))
-def test_forward_moves_what_the_formula_says(
+def test_traffic_of_the_forward_kernel_equals_the_formula(
     by_the_library, sizes, heads, is_causal
 ):
     L, S, BL, BS = sizes
@@ -213,7 +213,7 @@ def test_a_window_reads_only_the_keys_around_it(by_the_library):
     assert found.loads["K"].bytes == (1 + 7 * 2) * 16 * 16 * FLOAT
 
 
-def test_a_worse_schedule_loses(by_the_library):
+def test_narrow_tiles_and_a_loop_over_all_keys_load_more_bytes(by_the_library):
     q, k, v = qkv(64, 64, 2, 1)
     ours = by_the_library(q, k, v, 32, 16, is_causal=True)
     narrow = by_the_library(q, k, v, 16, 16, is_causal=True)
@@ -286,7 +286,7 @@ def exchange(LOCK):
     tl.atomic_cas(LOCK, 0, 1)
 
 
-def test_a_compare_and_swap_is_one_too():
+def test_a_compare_and_swap_is_a_load_and_a_store():
     lock = torch.zeros(1, dtype=torch.int32)
     found = traffic(exchange, (3,), lock)
     moved = Moved(3, 12, 4, 0)
@@ -325,7 +325,7 @@ def add_three(TENSORS, OUT, stride):
     tl.store(OUT + tl.program_id(0) * 4 + d, x)
 
 
-def test_parts_of_one_tensor_are_told_apart():
+def test_views_of_one_tensor_are_counted_separately():
     rows, out = torch.randn(5, 3, 4), torch.empty(5, 4)
     found = traffic(add_three, (5,), rows.unbind(1), out, 12)
     assert torch.allclose(out, rows.sum(1))
@@ -341,7 +341,7 @@ def twice(X, OUT, BLOCK: tl.constexpr):
     tl.store(OUT + at, tl.load(X + at) + tl.load(X + at))
 
 
-def test_a_byte_read_twice_counts_twice_and_once():
+def test_a_byte_loaded_twice_counts_twice_but_is_distinct_once():
     x, out = torch.randn(8), torch.empty(8)
     found = traffic(twice, (3,), X=x, OUT=out, BLOCK=8)
     assert found.loads["X"] == Moved(2, 64, 32, 0)
@@ -351,7 +351,7 @@ def test_a_byte_read_twice_counts_twice_and_once():
     assert len(found.programs) == 3 and idle.loaded == idle.stored == 0
 
 
-def test_the_gap_between_two_rows_is_elsewhere():
+def test_loads_between_the_rows_of_a_view_count_as_elsewhere():
     x, out = torch.randn(2, 8)[:, :6], torch.empty(8)
     found = traffic(twice, (1,), x, out, BLOCK=8)
     assert found.loads["X"] == Moved(2, 48, 24, 0)
@@ -360,7 +360,7 @@ def test_the_gap_between_two_rows_is_elsewhere():
     assert found.loaded == 64
 
 
-def test_a_tensor_given_for_two_arguments_is_the_first():
+def test_a_tensor_passed_twice_counts_for_its_first_argument():
     x = torch.randn(8)
     found = traffic(twice, lambda meta: (1,), x, x, BLOCK=8)
     assert [*found.loads] == [*found.stores] == ["X"]
@@ -372,7 +372,7 @@ def test_a_kernel_behind_heuristics_is_counted():
     assert traffic(kernel, (1,), x, out).loaded == 64
 
 
-def test_it_prints_as_a_table():
+def test_traffic_prints_as_a_table():
     found = traffic(twice, (2,), torch.randn(8), torch.empty(8), BLOCK=8)
     assert str(found) == "\n".join(
         [
@@ -387,7 +387,7 @@ def test_it_prints_as_a_table():
     assert found._repr_html_().count("<tr>") == 5
 
 
-def test_the_interpreter_is_left_as_it_was_even_after_an_error():
+def test_the_interpreter_is_restored_even_after_an_error():
     from triton.runtime.interpreter import interpreter_builder
 
     before = dict(vars(interpreter_builder))
@@ -400,7 +400,7 @@ def test_the_interpreter_is_left_as_it_was_even_after_an_error():
         assert vars(interpreter_builder)[name] is before[name], name
 
 
-def test_it_counts_within_the_guard_of_an_exercise():
+def test_traffic_is_counted_within_the_guard_of_an_exercise():
     from attn.exercises.guard import watched
 
     x, out = torch.randn(2, 8)[:, :6], torch.empty(8)
@@ -410,7 +410,7 @@ def test_it_counts_within_the_guard_of_an_exercise():
     assert "it reads X[0, 6]" in accesses.outside["X"].message
 
 
-def test_what_cannot_be_counted_says_what_to_do():
+def test_an_uncountable_launch_raises_with_the_way_out():
     from triton.runtime.jit import JITFunction
 
     x = torch.zeros(8)

@@ -75,12 +75,12 @@ def compare(module, dtype, ours, theirs):
 
 
 @DTYPES
-def test_llama_with_a_mask_and_groups(dtype):
+def test_attention_with_a_mask_and_groups_equals_llamas(dtype):
     compare(llama, dtype, {}, {})
 
 
 @DTYPES
-def test_gemma_2_with_softcap_and_scale(dtype):
+def test_attention_with_softcap_and_scale_equals_gemma_2s(dtype):
     compare(
         gemma2,
         dtype,
@@ -90,12 +90,12 @@ def test_gemma_2_with_softcap_and_scale(dtype):
 
 
 @DTYPES
-def test_gpt_oss_with_sinks(dtype):
+def test_attention_with_sinks_equals_that_of_gpt_oss(dtype):
     sinks = torch.linspace(-2, 3, SIZES.H, dtype=dtype)
     compare(gpt_oss, dtype, {"sinks": sinks}, {"sinks": sinks})
 
 
-def test_the_weights_are_theirs_too():
+def test_attention_weights_with_sinks_equal_those_of_gpt_oss():
     q, k, v = qkv(SIZES, torch.float32)
     sinks = torch.linspace(-2, 3, SIZES.H)
     scores, weights = attn.attention_weights(
@@ -175,7 +175,7 @@ def by_transformers(function, L, S, q_offset, kv_offset=0):
 
 @pytest.mark.parametrize("name", MASKS)
 @pytest.mark.parametrize("place", PLACES, ids=str)
-def test_masks_are_those_of_transformers(name, place):
+def test_dense_masks_equal_those_of_transformers(name, place):
     mask, function = MASKS[name]
     L, S, q_offset = place
     ours = mask.dense(L, S, batch=2, q_offset=q_offset)
@@ -184,14 +184,14 @@ def test_masks_are_those_of_transformers(name, place):
 
 
 @pytest.mark.parametrize("name", MASKS)
-def test_a_block_of_keys_is_theirs_too(name):
+def test_shifted_masks_equal_those_of_transformers(name):
     mask, function = MASKS[name]
     ours = mask.shift(q=4, kv=2).dense(3, 5, batch=2)
     theirs = by_transformers(function, 3, 5, 4, 2)
     assert torch.equal(ours, theirs.expand_as(ours))
 
 
-def test_our_mask_is_a_mask_function_of_theirs():
+def test_a_mask_is_a_mask_function_of_transformers():
     theirs = by_transformers(MASKS["and"][0], 4, 6, 2)
     ours = MASKS["and"][0].dense(4, 6, batch=2, q_offset=2)
     assert torch.equal(ours, theirs)

@@ -142,12 +142,12 @@ def said(tmp_path_factory):
 
 
 @pytest.mark.parametrize("name", ACCEPTED)
-def test_a_kernel_may_say(said, name):
+def test_triton_compiles_the_accepted_constructs(said, name):
     assert said[name] == ""
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_a_kernel_may_not_say(said, name):
+def test_triton_refuses_the_unsupported_constructs(said, name):
     assert REFUSED[name][1] in said[name]
 
 
@@ -159,7 +159,7 @@ def both_kernel(OUT, n, BLOCK: tl.constexpr):
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="kernels are compiled")
-def test_the_interpreter_drops_half_of_an_and():
+def test_the_interpreter_ignores_one_side_of_an_and():
     out = torch.zeros(16)
     both_kernel[(1,)](out, 8, BLOCK=16)
     assert out.sum() == 13  # lanes 3 to 15, where 3 to 7 are meant

@@ -27,7 +27,7 @@ def seen(request, browser, address):
         yield opened
 
 
-def test_a_page_asks_nobody_and_complains_of_nothing(seen):
+def test_a_page_makes_no_outside_request_and_logs_no_error(seen):
     assert seen.outside == []
     assert seen.complaints == []
 
@@ -125,7 +125,7 @@ def test_code_and_inline_formulas_need_no_scroll_bar(seen):
     assert seen.tab.evaluate(boxes) == 0
 
 
-def test_the_mathematics_is_typeset(seen):
+def test_formulas_are_typeset_with_katex_and_mathml(seen):
     """In KaTeX's fonts, and as MathML; what is wrong the builder reports."""
     formulas = seen.tab.locator(".math").count()
     read = seen.tab.locator(".math .katex-mathml math").count()
@@ -138,7 +138,7 @@ def test_the_mathematics_is_typeset(seen):
     assert formulas or seen.page not in chapters()
 
 
-def test_every_figure_is_there_and_has_words(seen):
+def test_every_figure_is_loaded_and_has_alt_text(seen):
     figures = seen.tab.evaluate(
         "[...document.querySelectorAll('.bd-article img')]"
         ".map(i => [i.alt, i.naturalWidth, i.src])"
@@ -178,7 +178,7 @@ def test_the_search_finds_a_term_and_quotes_prose(visit):
         assert seen.complaints == []
 
 
-def test_the_search_of_a_book_opened_from_a_file_says_what_it_lacks(
+def test_search_in_a_book_opened_from_a_file_explains_missing_excerpts(
     browser, book
 ):
     with Visit(browser, book.as_uri(), "search", asked="?q=softmax") as seen:

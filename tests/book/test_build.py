@@ -39,7 +39,7 @@ def test_the_book_builds_where_torch_cannot_be_imported(bare):
     assert (bare / "index.html").exists()
 
 
-def test_with_an_address_there_is_a_sitemap(bare):
+def test_a_book_with_an_address_has_a_sitemap(bare):
     text = (bare / "sitemap.xml").read_text("utf-8")
     listed = set(re.findall("<loc>([^<]*)</loc>", text))
     assert {f"{ADDRESS}/{page}.html" for page in pages()} <= listed

@@ -28,7 +28,7 @@ def front(book):
     return soup(book / f"{PAGE}.html").find("article")
 
 
-def test_the_nine_lines_are_attention(front):
+def test_the_nine_lines_compute_attention(front):
     """As they are on the page, run beside PyTorch's and the package's."""
     lines = [x.get_text() for x in front.select(".nine-lines .code")]
     names = {"math": math}
@@ -59,7 +59,9 @@ def test_each_line_leads_to_its_chapters_and_each_chapter_has_a_line(front):
 
 
 @pytest.mark.parametrize("key", CHAPTERS)
-def test_a_chapters_card_says_what_the_chapter_says(front, key):
+def test_a_chapters_card_has_its_title_minutes_exercises_and_points(
+    front, key
+):
     stem = CHAPTERS[key]
     notebook = json.loads((ROOT / f"notebooks/{stem}.ipynb").read_text())
     text = "".join("".join(cell["source"]) for cell in notebook["cells"][:3])
@@ -93,7 +95,7 @@ def test_without_javascript_there_is_no_control_for_ticks(front, book):
 
 
 @pytest.mark.browser
-def test_above_the_fold_there_is_something_that_begins(visit):
+def test_the_start_link_and_the_nine_lines_are_above_the_fold(visit):
     with visit(PAGE, width=390, theme="dark") as seen:
         no_serious_violation(seen, "dark", ONE_OF_EACH_KIND)
         does_not_scroll_sideways(seen)
@@ -161,7 +163,9 @@ NO_STORAGE = """Object.defineProperty(window, "localStorage", {
 
 
 @pytest.mark.browser
-def test_where_nothing_can_be_kept_there_is_no_control(browser, address):
+def test_the_control_for_ticks_is_hidden_without_local_storage(
+    browser, address
+):
     context = browser.new_context()
     context.add_init_script(NO_STORAGE)
     tab = context.new_page()

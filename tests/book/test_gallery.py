@@ -111,7 +111,7 @@ def expected(**facts):
         {"effect": "loud", "source": "invented here"},
     ],
 )
-def test_the_index_shows_what_is_chosen_and_then_all(museum, facts):
+def test_the_index_shows_the_chosen_exhibits_and_then_all(museum, facts):
     found = [title.strip("“”") for title in shown(museum, **facts)]
     assert found == expected(**facts)
     assert bool(found) == (

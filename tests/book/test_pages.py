@@ -65,7 +65,7 @@ def test_no_internal_link_is_dead(book):
 
 
 @pytest.mark.parametrize("exercise", every_exercise(), ids=lambda x: x.id)
-def test_hints_and_solution_stand_below_each_exercise(exercise, book):
+def test_hints_and_solution_follow_each_exercise(exercise, book):
     key, _ = sources.split_id(exercise.id)
     page = soup(book / "notebooks" / f"{CHAPTERS[key]}.html")
     label = page.find(id=make_id(f"exercise-{exercise.id}"))

@@ -67,13 +67,15 @@ def test_answers_are_at_the_end_and_nowhere_else(sheets):
     assert where and min(where) >= first
 
 
-def test_nothing_is_left_to_be_filled_in(sheets):
+def test_no_page_number_is_left_to_be_filled_in(sheets):
     assert not any("page 000" in x for x in sheets)
 
 
 @pytest.mark.parametrize("use", [paper.main, speed.main])
 @pytest.mark.parametrize("missing", ["Chromium", "playwright"])
-def test_without_a_browser_one_line_says_so(use, missing, monkeypatch, capsys):
+def test_a_missing_browser_is_reported_in_one_line(
+    use, missing, monkeypatch, capsys
+):
     found = {"playwright": "chromium"}  # and where, by what is missing
     monkeypatch.setattr(browser.shutil, "which", lambda _: found.get(missing))
     monkeypatch.setattr(browser, "find_spec", lambda _: None)

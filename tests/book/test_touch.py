@@ -28,7 +28,7 @@ NEEDS = {
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=NEEDS.get(name, ())) for name in FIGURES]
 )
-def test_the_stored_numbers_are_those_of_attn(name):
+def test_the_stored_numbers_equal_those_that_attn_computes(name):
     numbers = importlib.import_module(f"book.figures.{name}").numbers()
     stored = (bake.FOLDER / f"{name}.data.js").read_text("utf-8")
     assert stored == bake.text(name, numbers), "run make refresh"
@@ -49,7 +49,7 @@ def lines(paths):
     return sum(len(x.read_text("utf-8").splitlines()) for x in paths)
 
 
-def test_what_makes_the_pages_stays_small():
+def test_the_code_of_the_pages_stays_within_its_limits():
     static = ROOT / "book" / "_static"
     own = [bake.FOLDER / f"{name}.js" for name in FIGURES]
     shared = {x for kind in ("js", "css") for x in static.rglob(f"*.{kind}")}
@@ -95,7 +95,7 @@ the_workbench = pytest.mark.parametrize(
 
 
 @pytest.mark.browser
-def test_a_figure_fits_a_phone_and_asks_nobody(opened, name):
+def test_a_figure_fits_a_phone_and_makes_no_outside_request(opened, name):
     seen, figure = opened
     figure.scroll_into_view_if_needed()
     assert figure.evaluate(SMALLEST) >= 9
@@ -114,7 +114,9 @@ def test_a_figure_fits_a_phone_and_asks_nobody(opened, name):
 
 
 @pytest.mark.browser
-def test_without_javascript_the_stored_figure_is_there(name, browser, address):
+def test_the_stored_figure_is_visible_without_javascript(
+    name, browser, address
+):
     context = browser.new_context(java_script_enabled=False)
     page = context.new_page()
     page.goto(f"{address}/{FIGURES[name]}.html")
@@ -141,7 +143,7 @@ STATES = f"""(place, states) => states.map(state => {{
 
 @pytest.mark.browser
 @the_workbench
-def test_the_workbench_shows_the_mask_that_it_writes(opened):
+def test_the_workbench_shows_the_weights_of_its_expression(opened):
     """In any state: its expression, run by attn, gives its weights."""
     _, figure = opened
     names = vars(attn.masks) | {
@@ -170,7 +172,7 @@ def test_the_workbench_shows_the_mask_that_it_writes(opened):
 
 @pytest.mark.browser
 @the_workbench
-def test_the_workbench_answers_the_keyboard_and_is_heard(opened):
+def test_the_workbench_announces_changes_by_keyboard(opened):
     seen, figure = opened
     heard = figure.locator("[aria-live]")
     figure.locator(".touch-board").focus()

@@ -57,7 +57,7 @@ def halves(weights):
 @pytest.mark.parametrize(
     ("heads", "query"), [(1, 0), (6, 40), (8, 63), (HEADS, 17)]
 )
-def test_the_weights_are_those_of_the_expression(reach, heads, query, keys):
+def test_alibi_weights_equal_the_shown_expression(reach, heads, query, keys):
     turn(reach, heads, query, keys)
     want = eval(reach.locator("code").inner_text(), {"attn": attn})
     found = shown(reach)
@@ -71,7 +71,7 @@ def test_the_weights_are_those_of_the_expression(reach, heads, query, keys):
     assert said == halves(want)
 
 
-def test_the_line_names_the_steepest_and_the_flattest_head(reach):
+def test_the_announcement_names_the_steepest_and_the_flattest_head(reach):
     turn(reach, 6, 63)
     slopes = attn.alibi_slopes(6)
     want = eval(reach.locator("code").inner_text(), {"attn": attn})
@@ -84,7 +84,7 @@ def test_the_line_names_the_steepest_and_the_flattest_head(reach):
     assert "A power of two" in heard(reach)
 
 
-def test_a_query_sees_no_key_behind_it_but_in_an_encoder(reach):
+def test_later_keys_have_weight_only_in_an_encoder(reach):
     turn(reach, 4, 10)
     assert not shown(reach)[:, 11:].any()
     turn(reach, 4, 10, "both")

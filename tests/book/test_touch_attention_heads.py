@@ -52,7 +52,7 @@ START = {"Last word": 0, "Head": 37, "Query": 10}
 
 
 @NEEDS["attention_heads"]
-def test_the_heads_show_the_weights_that_they_write(figures):
+def test_head_weights_equal_the_shown_expression(figures):
     """In any state: its expression, run by attn, gives its map and its row."""
     _, figure, _ = figures(FIGURES["attention_heads"])
     choose = random.Random(0)
@@ -78,7 +78,7 @@ def test_the_heads_show_the_weights_that_they_write(figures):
     assert len({code for code, *_ in shown}) == len(states)
 
 
-def test_the_heads_answer_the_keyboard_and_are_heard(figures):
+def test_the_heads_announce_changes_by_keyboard(figures):
     seen, figure, said = figures(FIGURES["attention_heads"])
     press = seen.tab.keyboard.press
     assert said.startswith("it → animal 68 % (with “wide”: 28 %), ")
@@ -97,7 +97,7 @@ def test_the_heads_answer_the_keyboard_and_are_heard(figures):
     assert heard(figure) == "because → street 100 %, in layer 0, head 2."
 
 
-def test_the_front_page_has_the_short_form(figures):
+def test_the_front_page_has_the_short_form_of_the_heads(figures):
     seen, figure, _ = figures(FRONT)
     figure.get_by_label("Last word").get_by_text("wide").click()
     assert "(with “tired”: 10 %), animal 28 %, " in heard(figure)
@@ -120,9 +120,7 @@ def is_shown_instead(tab, stored, works):
 
 
 @pytest.mark.parametrize("page", STORED)
-def test_with_javascript_the_figure_takes_the_place_of_the_stored_one(
-    figures, page
-):
+def test_the_interactive_heads_replace_the_stored_figure(figures, page):
     is_shown_instead(figures(page)[0].tab, STORED[page], works=True)
 
 
@@ -135,7 +133,9 @@ def test_with_javascript_the_figure_takes_the_place_of_the_stored_one(
         for page in STORED
     ],
 )
-def test_without_javascript_the_stored_figure_is_shown(browser, address, page):
+def test_the_stored_heads_are_visible_without_javascript(
+    browser, address, page
+):
     context = browser.new_context(java_script_enabled=False)
     tab = context.new_page()
     tab.goto(f"{address}/{page}.html")
@@ -143,7 +143,7 @@ def test_without_javascript_the_stored_figure_is_shown(browser, address, page):
     context.close()
 
 
-def test_nothing_moves_where_reduced_motion_is_asked_for(figures):
+def test_the_heads_do_not_move_with_reduced_motion(figures):
     seen, figure, _ = figures(FIGURES["attention_heads"])
     tab = seen.tab
     moves = figure.locator(".touch-sentence .arc").first

@@ -47,7 +47,7 @@ def kinds_of(blocks):
     return kinds
 
 
-def test_the_kinds_are_those_of_the_expression(tiles):
+def test_block_kinds_equal_those_of_the_shown_block_mask(tiles):
     states = [[name, size] for name in MASKS for size in (1, 4, 5, 12)]
     for (code, said, kinds), (name, _) in zip(
         tiles.evaluate(STATES, states), states, strict=True

@@ -89,7 +89,7 @@ def test_the_slots_hold_the_keys_that_the_cache_returns(slots, state):
         ]
 
 
-def test_what_is_said_names_the_gap_and_the_empty_slots(slots):
+def test_the_announcement_names_the_gap_and_the_empty_slots(slots):
     say = slots.evaluate(STEPS, [STATES[2], MOST])[8]["heard"]
     assert "attends to 6 keys: 0, 1 and 5 to 8" in say
     assert "Forgotten: 2 to 4" in say
@@ -98,7 +98,7 @@ def test_what_is_said_names_the_gap_and_the_empty_slots(slots):
     assert "The mask hides 7 empty slots" in say
 
 
-def test_arrow_keys_read_on_and_only_a_window_has_its_controls(slots):
+def test_arrow_keys_read_tokens_and_a_window_enables_its_controls(slots):
     slots.evaluate(STEPS, [{"cache": "dynamic"}, 1])
     press_to(slots, "tokens read", 3)
     assert "Token 2" in slots.locator("[aria-live]").inner_text()

@@ -53,7 +53,7 @@ def leaks(figure):
     ],
     ids="-".join,
 )
-def test_calls_and_maps_are_those_of_a_model_that_runs(forward, name, rest):
+def test_calls_and_maps_equal_those_of_a_running_model(forward, name, rest):
     turn(forward, name, *rest)
     run = record(name, *rest)
     right = record("eager", *rest)
@@ -69,7 +69,7 @@ def test_calls_and_maps_are_those_of_a_model_that_runs(forward, name, rest):
     assert said[:2] == [len(run["layers"]), len(run["masks"])]
 
 
-def test_a_real_token_sees_what_attn_says(forward):
+def test_the_map_of_real_tokens_equals_attns_mask(forward):
     real = torch.arange(TOKENS)[None] >= PADDING
     mask = attn.causal() & attn.padding(real)
     want = mask.dense(TOKENS)[0, 0, PADDING:].int()

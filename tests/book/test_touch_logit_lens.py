@@ -31,7 +31,7 @@ def baked():
     return json.loads(text.partition(" = ")[2].rstrip(";\n"))
 
 
-def test_the_question_is_that_of_the_chapter():
+def test_the_lens_has_the_question_of_the_chapter():
     cells = notebooks.read(sources.notebook_path("tfm")).cells
     assert any(f'QUESTION = "{QUESTION}"' in cell.source for cell in cells)
 
@@ -77,7 +77,7 @@ def test_every_state_shows_the_numbers_of_its_expression(lens):
 
 
 @pytest.mark.browser
-def test_arrow_keys_move_it_from_block_to_block(lens):
+def test_arrow_keys_move_the_lens_from_block_to_block(lens):
     heard = lens.locator("[aria-live]")
     press_to(lens, "blocks so far", 1)
     assert heard.inner_text().startswith("After block 1 of 30")

@@ -30,7 +30,7 @@ def figure_of(chapter, name, motion):
     return chapter.locator(f"[data-touch={name}]")
 
 
-def test_the_scores_are_those_of_the_chapter():
+def test_the_figure_has_the_scores_of_the_chapter():
     text = (ROOT / f"{FIGURES['online_softmax']}.ipynb").read_text("utf-8")
     assert f"scores = torch.tensor({SCORES.tolist()})" in text
 
@@ -52,7 +52,7 @@ STEPS = f"""(place, [order, keys]) => {{
 }}"""
 
 
-def test_the_online_softmax_keeps_what_attn_keeps(chapter):
+def test_the_running_state_equals_attns_online_softmax(chapter):
     """After each key, in each order: m, l, out; the last is the softmax's."""
     figure = figure_of(chapter, "online_softmax", "reduce")
     heights = []
@@ -90,7 +90,7 @@ STEP = f"""place => {{
     return ({DRAWN})(place); }}"""
 
 
-def test_the_sum_is_seen_to_shrink_unless_motion_is_unwelcome(chapter):
+def test_the_rescaled_sum_is_animated_unless_motion_is_reduced(chapter):
     """At once, or in its own time; either way it comes to the same."""
     drawn = {}
     for motion in ("reduce", "no-preference"):

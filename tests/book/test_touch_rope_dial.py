@@ -67,7 +67,7 @@ TURNS = f"""(place, [law, turns]) => {{
 
 
 @pytest.mark.parametrize("law", LAWS)
-def test_the_score_is_that_of_the_expression(dial, law):
+def test_the_score_equals_the_shown_expression(dial, law):
     choose, turns = random.Random(law), []
     for content in vectors():
         for _ in range(4):
@@ -96,7 +96,7 @@ PRESSED = """(place, times) => Array.from({length: times}, () => {
 })"""
 
 
-def test_moving_both_turns_the_hands_and_changes_no_term(dial):
+def test_moving_both_rotates_the_hands_and_changes_no_term(dial):
     dial.get_by_role("combobox", name="query and key").select_option(
         "two at random"
     )
@@ -120,7 +120,7 @@ def test_moving_both_turns_the_hands_and_changes_no_term(dial):
         assert [x for text in again for x in numbers_of(text)] == shown
 
 
-def test_a_query_sees_no_key_behind_it(dial):
+def test_the_key_is_never_after_the_query(dial):
     turn(dial, 20, 18)
     press_to(dial, "key at n", 22)
     assert numbers_of(heard(dial))[:3] == [22, 22, 0]
@@ -137,7 +137,7 @@ def new_pairs(law, distance):
 
 
 @pytest.mark.parametrize("distance", [63, 64, 300])
-def test_the_laws_bring_slow_hands_back_to_angles_met(dial, distance):
+def test_untrained_angles_are_marked_for_each_scaling_law(dial, distance):
     turn(dial, distance + 5, 5)
     for law in LAWS:
         dial.get_by_role("combobox", name="law").select_option(law)

@@ -19,7 +19,7 @@ WEIGHTS = """place => [...place.querySelectorAll(".lookup")].map(board =>
         e => Number(e.dataset.weight)))"""
 
 
-def test_the_readings_are_those_of_the_chapter():
+def test_the_figure_has_the_readings_of_the_chapter():
     cells = notebooks.read(sources.notebook_path("why")).cells
     (code,) = (x.source for x in cells if x.source.startswith("def clock("))
     names = {"torch": torch, "math": math, "Tensor": object}
@@ -41,7 +41,7 @@ def put(figure, label, value):
 
 
 @pytest.mark.browser
-def test_the_guess_and_the_weights_are_those_of_the_expression(lookup):
+def test_the_guess_and_the_weights_equal_the_shown_expression(lookup):
     choose = random.Random(0)
     hours, degrees = readings()
     degrees = degrees.double()
@@ -66,7 +66,7 @@ def test_the_guess_and_the_weights_are_those_of_the_expression(lookup):
 
 
 @pytest.mark.browser
-def test_the_keyboard_moves_it_and_the_bandwidth_decides(lookup):
+def test_arrow_keys_move_the_query_and_bandwidth_sets_how_many_count(lookup):
     heard = lookup.locator("[aria-live]")
     press_to(lookup, "query at", int(12 / STEP) + 2)
     assert heard.inner_text().startswith("At 12:30, with bandwidth")

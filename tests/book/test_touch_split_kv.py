@@ -38,7 +38,7 @@ def heard(figure):
     ("splits", "heads", "held", "keys"),
     [(1, 3, 0, 2), (16, 3, 0, 2), (17, 3, 0, 2), (17, 3, 1, 0), (64, 5, 2, 3)],
 )
-def test_programs_waves_and_bytes_are_counted(
+def test_programs_waves_and_bytes_equal_their_formulas(
     split, splits, heads, held, keys
 ):
     split.evaluate(TURN, [splits, heads, held, keys])
@@ -62,7 +62,7 @@ def test_programs_waves_and_bytes_are_counted(
     assert math.isclose(100 * shown, busy, rel_tol=1e-6)
 
 
-def test_one_split_too_many_costs_half_of_the_processors(split):
+def test_one_split_too_many_leaves_half_of_the_processors_idle(split):
     split.evaluate(TURN, [16, 3, 0, 2])
     before = heard(split)[5]
     press_to(split, "splits", 17)

@@ -49,7 +49,7 @@ def servers(shared):
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("capability", ["default", "avx2", "avx512"])
 @pytest.mark.parametrize("path", notebooks.pristine(), ids=lambda x: x.stem)
-def test_stored_outputs_hold(
+def test_stored_outputs_hold_for_every_cpu_capability(
     path, capability, servers, tmp_path, tmp_path_factory, monkeypatch
 ):
     if capability.upper() == torch.backends.cpu.get_cpu_capability():

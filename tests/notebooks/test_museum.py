@@ -127,7 +127,7 @@ def test_a_copy_has_the_index_as_a_table_of_links(museum):
         assert facts.split(" | ") == [exhibit[x] for x in SHOWN]
 
 
-def test_it_is_fit_to_be_read(museum):
+def test_the_museum_has_no_wide_lines_no_stderr_and_no_paths(museum):
     for cell in museum.cells:
         if cell.cell_type == "code":
             assert max(map(len, cell.source.splitlines()), default=0) <= 79
@@ -138,7 +138,7 @@ def test_it_is_fit_to_be_read(museum):
 
 
 @pytest.mark.parametrize("key", CHAPTERS)
-def test_a_chapter_and_its_room_know_each_other(key, museum):
+def test_a_chapter_and_its_room_link_to_each_other(key, museum):
     chapter = notebooks.read(sources.notebook_path(key))
     text = "".join(cell.source for cell in chapter.cells)
     rooms = "".join(cell.source for cell in museum.cells)
@@ -151,14 +151,16 @@ def test_every_chapter_but_a_new_one_has_a_room(museum):
     assert sum(f"(museum-{key})=" in rooms for key in CHAPTERS) >= 8
 
 
-def test_it_passes_every_cell(museum, nbval, tmp_path):
+def test_the_museum_passes_every_cell(museum, nbval, tmp_path):
     path = tmp_path / MUSEUM.name
     notebooks.write(museum, path)
     result, _ = nbval(path, "--tb=short")
     assert result.returncode == 0, result.stdout[-4000:]
 
 
-def test_an_exhibit_that_no_longer_fails_is_noticed(museum, nbval, tmp_path):
+def test_an_exhibit_that_no_longer_fails_fails_its_cell(
+    museum, nbval, tmp_path
+):
     """When a library is repaired, its exhibit has to go."""
     changed = copy.deepcopy(museum)
     broken = next(cell for cell in changed.cells if is_exhibit(cell))

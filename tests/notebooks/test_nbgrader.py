@@ -65,7 +65,7 @@ def marked(name):
 
 
 @pytest.mark.parametrize("name", [x.id for x in every_exercise()])
-def test_what_nbgrader_leaves_of_a_solution_is_the_task(name):
+def test_a_solution_cleared_by_nbgrader_is_the_stub(name):
     taught = marked(name)
     assert without_call(as_released(taught)) == sources.stub(name)
     marks = (assignment.BEGIN, assignment.END)
@@ -161,7 +161,7 @@ def new_course(folder, *chapters):
 
 
 @pytest.mark.exhaustive
-def test_a_release_is_the_learners_copies(tmp_path):
+def test_a_release_equals_the_learners_copies(tmp_path):
     """All chapters as one assignment, from the folder that a teacher uses."""
     course = new_course(tmp_path)
     source = course.folder / "source" / "book"
@@ -185,7 +185,7 @@ def test_a_release_is_the_learners_copies(tmp_path):
 
 
 @pytest.mark.exhaustive
-def test_validate_accepts_the_solutions_and_names_what_is_to_do(course):
+def test_validate_accepts_the_solutions_and_names_open_exercises(course):
     said = course.runs("validate", str(course.path("source")))
     assert "Success! Your notebook passes all the tests." in said
     said = course.runs("validate", str(course.path("release")))
@@ -197,7 +197,7 @@ def test_validate_accepts_the_solutions_and_names_what_is_to_do(course):
 
 
 @pytest.mark.exhaustive
-def test_the_gradebook_has_the_points_of_what_each_answer_does(course):
+def test_the_gradebook_has_the_points_that_each_answer_earned(course):
     given = shortened(notebooks.read(course.path("release")))
     names = ids(given)
     worth = cells.points(given)

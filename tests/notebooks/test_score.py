@@ -57,7 +57,9 @@ def in_state(key, state):
     indirect=["nbval"],
 )
 @pytest.mark.parametrize("key", CHAPTERS)
-def test_the_score_is_exact(key, states, nbval, tmp_path):
+def test_the_score_equals_the_earned_points_in_every_state(
+    key, states, nbval, tmp_path
+):
     """Each state of a notebook, in the ways in which it comes back."""
     wanted = {}
     for state, ways in states[key].items():
@@ -108,7 +110,7 @@ def test_a_missing_check_is_worth_nothing_and_is_named(nbval, tmp_path):
     assert score["points"] == sum(expected.values()) - expected[gone]
 
 
-def test_a_check_that_was_edited_is_put_right(nbval, tmp_path):
+def test_an_edited_check_cell_earns_nothing(nbval, tmp_path):
     notebook, expected = in_state("mask", "untouched")
     for cell in notebook.cells:
         if name := cells.checked_id(cell):
@@ -121,7 +123,7 @@ def test_a_check_that_was_edited_is_put_right(nbval, tmp_path):
     assert score["points"] == 0
 
 
-def test_a_dead_kernel_is_noticed_before_its_time_is_up(nbval, tmp_path):
+def test_a_dead_kernel_is_reported_before_the_timeout(nbval, tmp_path):
     notebook, _ = in_state("mask", "solved")
     victim = next(c for c in notebook.cells if cells.exercise_id(c))
     victim.source += "\nimport os\nos._exit(1)"
@@ -156,7 +158,7 @@ def test_the_score_is_the_same_with_parallel_workers(nbval, tmp_path):
     assert score["points"] == sum(expected.values())
 
 
-def test_another_notebook_is_left_alone(nbval, tmp_path):
+def test_a_notebook_without_exercises_is_not_scored(nbval, tmp_path):
     notebook = short("mask")
     for cell in notebook.cells:
         cell.metadata.pop("nbgrader", None)
