@@ -126,78 +126,55 @@ def test_padding_of_both_forms_compiles_as_one_graph():
 
 Q = torch.zeros(2, 1, 3, 4)
 REFUSED = {
-    "floats": (
-        lambda: padding(torch.ones(2, 3)),
-        TypeError,
-        "valid must be a bool or integer tensor, .*; got torch.float32",
+    "valid must be a bool or integer tensor, .*; got torch.float32": (
+        lambda: padding(torch.ones(2, 3))
     ),
-    "a list": (
-        lambda: padding([3, 2]),
-        TypeError,
-        "valid must be a bool or integer tensor, .*; got list",
+    "valid must be a bool or integer tensor, .*; got list": (
+        lambda: padding([3, 2])
     ),
-    "three axes": (
-        lambda: padding(torch.ones(1, 1, 3, dtype=torch.int64)),
-        ValueError,
-        r"valid must have shape \(S,\) or .*lengths; got \(1, 1, 3\)",
+    r"valid must have shape \(S,\) or .*lengths; got \(1, 1, 3\)": (
+        lambda: padding(torch.ones(1, 1, 3).long())
     ),
-    "the segments of packed rows": (
-        lambda: padding(torch.tensor([[1, 1, 2], [1, 1, 0]])),
-        ValueError,
-        "valid must be 1 for a real token .*; got values from 0 to 2",
+    # the segments of packed rows
+    "valid must be 1 for a real token .*; got values from 0 to 2": (
+        lambda: padding(torch.tensor([[1, 1, 2], [1, 1, 0]]))
     ),
-    "a negative number in a row": (
-        lambda: padding(torch.tensor([[1, -1]])),
-        ValueError,
-        "valid must be 1 for a real token .*; got values from -1 to 1",
+    "valid must be 1 for a real token .*; got values from -1 to 1": (
+        lambda: padding(torch.tensor([[1, -1]]))
     ),
-    "a negative length": (
-        lambda: padding(torch.tensor([3, -1])),
-        ValueError,
-        "valid must have lengths of 0 or more; got -1",
+    "valid must have lengths of 0 or more; got -1": (
+        lambda: padding(torch.tensor([3, -1]))
     ),
-    "lengths or tokens": (
-        lambda: padding(torch.tensor([1, 1, 0])),
-        ValueError,
-        r"not be ambiguous; got .*\(3,\), all 0 or 1: pass valid.bool\(\)",
+    r"not be ambiguous; got .*\(3,\), all 0 or 1: pass valid.bool\(\)": (
+        lambda: padding(torch.tensor([1, 1, 0]))
     ),
-    "a length beyond the keys": (
-        lambda: padding(torch.tensor([3, 4])).dense(1, 3, batch=2),
-        ValueError,
-        "padding.* must have lengths of at most .* keys, 3; got 4",
+    "padding.* must have lengths of at most .* keys, 3; got 4": (
+        lambda: padding(torch.tensor([3, 4])).dense(1, 3, batch=2)
     ),
-    "a length beyond the keys of a block mask": (
-        lambda: padding(torch.tensor([3, 4])).block_mask(1, 3, batch=2),
-        ValueError,
-        "padding.* must have lengths of at most .* keys, 3; got 4",
+    "padding.* must have lengths of at most .* keys, 3; got 5": (
+        lambda: padding(torch.tensor([3, 5])).block_mask(1, 3, batch=2)
     ),
-    "a length beyond the keys of a call": (
+    "padding.* must have lengths of at most .* keys, 3; got 6": (
         lambda: attn.tiled_attention(
-            Q, Q, Q, padding(torch.tensor([3, 4])), block_k=1
-        ),
-        ValueError,
-        "padding.* must have lengths of at most .* keys, 3; got 4",
+            Q, Q, Q, padding(torch.tensor([3, 6])), block_k=1
+        )
     ),
-    "a length beyond the keys, in a conjunction": (
+    "padding.* must have lengths of at most .* keys, 3; got 9": (
         lambda: attn.attention(
             Q, Q, Q, padding(torch.tensor([2, 9])) & causal(), impl="sdpa"
-        ),
-        ValueError,
-        "padding.* must have lengths of at most .* keys, 3; got 9",
+        )
     ),
-    "the lengths of another batch": (
-        lambda: attn.attention(Q, Q, Q, padding(torch.tensor([3, 2, 3]))),
-        ValueError,
-        "padding.* must have one row.*batch row, 2; got 3",
+    "padding.* must have one row.*batch row, 2; got 3": (
+        lambda: attn.attention(Q, Q, Q, padding(torch.tensor([3, 2, 3])))
     ),
 }
 
 
-@pytest.mark.parametrize("name", REFUSED)
-def test_invalid_padding_is_refused(name):
-    call, error, message = REFUSED[name]
+@pytest.mark.parametrize("message", REFUSED)
+def test_invalid_padding_is_refused(message):
+    error = TypeError if "bool or integer" in message else ValueError
     with pytest.raises(error, match=message):
-        call()
+        REFUSED[message]()
 
 
 def test_padding_and_causality_compile_for_every_length():
