@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import warnings
-
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore")
-    import transformers as T
+import transformers as T
 
 SMALL = {
     "vocab_size": 37,

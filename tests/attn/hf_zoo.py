@@ -10,14 +10,11 @@ from __future__ import annotations
 import copy
 import functools
 import importlib
-import os
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
-
-os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
 
 VOCAB, LAYERS = 37, 3
 COMMON = {"bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0}

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import os
-
 import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
-
-import attn
-from attn import cost
-
-os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
 from transformers import (
     DynamicCache,
     GPT2Config,
     MistralConfig,
 )
+
+import attn
+from attn import cost
 
 SIZES = {"batch": 2, "num_heads": 6, "num_kv_heads": 2, "head_dim": 8}
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
 import pytest
 import torch
+import transformers
 from torch import nn
 from torch.utils import flop_counter
 
@@ -16,9 +16,6 @@ import attn
 from attn import cost
 from attn.api import use_impl
 from attn.cost import PUBLISHED, ModelShape
-
-os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
-import transformers
 
 aten = torch.ops.aten
 B, L = 2, 6

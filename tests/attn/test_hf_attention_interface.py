@@ -6,12 +6,13 @@ compared with the model's own eager attention, and both with float64.
 
 from __future__ import annotations
 
-import warnings
 from functools import partial
 
 import pytest
 import torch
+import transformers as T
 from torch import Tensor, nn
+from transformers.masking_utils import causal_mask_function
 
 from attn import api, hf
 from attn.hf import attention_interface, mask_interface
@@ -19,11 +20,6 @@ from tests.attn.cases import assert_exact
 from tests.attn.hf_decoders import DECODERS, model, pad, size, tokens
 from tests.attn.hf_encoders import ENCODERS
 from tests.attn.hf_zoo import exact_logits, randomised
-
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore")
-    import transformers as T
-    from transformers.masking_utils import causal_mask_function
 
 FAMILIES = pytest.mark.parametrize("family", DECODERS)
 STEPS = (5, 3, 1, 1, 1)

@@ -6,17 +6,13 @@ import copy
 import pickle
 import subprocess
 import sys
-import warnings
 
 import pytest
 import torch
+import transformers as T
 
 from attn import hf
 from tests.attn.hf_decoders import config, size
-
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore")
-    import transformers as T
 
 
 def set_model(**changes):

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import pytest
 import torch
+import transformers as T
 from torch import Tensor, nn
 
 from attn import hf
 from tests.attn.hf_decoders import DECODERS, model, pad, size, tokens
-
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore")
-    import transformers as T
 
 SIDES = pytest.mark.parametrize("side", ["none", "left", "right"])
 #: Their experts read a tensor's values, with eager attention too.

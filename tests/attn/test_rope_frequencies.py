@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import math
-import os
 
 import pytest
 import torch
-
-import attn
-from attn.positions import RopeFrequencies
-
-os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
 from transformers import GPTNeoXConfig, LlamaConfig
 from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 from transformers.models.gpt_neox.modeling_gpt_neox import (
     GPTNeoXRotaryEmbedding,
 )
+
+import attn
+from attn.positions import RopeFrequencies
 
 MAX_LEN = 4096
 LONG = {"original_max_position_embeddings": 512}

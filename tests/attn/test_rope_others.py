@@ -2,19 +2,10 @@
 
 from __future__ import annotations
 
-import os
-
 import numpy as np
 import onnx
 import pytest
 import torch
-
-import attn
-from tests.attn.cases import assert_exact
-from tests.attn.onnx_cases import cases_of
-from tests.attn.rope_inputs import randn, tables
-
-os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
 from transformers.models.cohere import modeling_cohere as cohere
 from transformers.models.gpt_neox import (
     modeling_gpt_neox as neox,
@@ -26,6 +17,11 @@ from transformers.models.llama import (
 from transformers.models.llama import (
     modeling_llama as llama,
 )
+
+import attn
+from tests.attn.cases import assert_exact
+from tests.attn.onnx_cases import cases_of
+from tests.attn.rope_inputs import randn, tables
 
 DTYPES = (torch.float64, torch.float32, torch.bfloat16)
 NUMBER_OF_ONNX_CASES = 8

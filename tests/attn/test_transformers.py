@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import warnings
 from types import SimpleNamespace
 
 import pytest
 import torch
+from transformers import masking_utils as hf
+from transformers.models.gemma2 import modeling_gemma2 as gemma2
+from transformers.models.gpt_oss import modeling_gpt_oss as gpt_oss
+from transformers.models.llama import modeling_llama as llama
 
 import attn
 from tests.attn.cases import Sizes, assert_exact, qkv
-
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore")
-    from transformers import masking_utils as hf
-    from transformers.models.gemma2 import modeling_gemma2 as gemma2
-    from transformers.models.gpt_oss import modeling_gpt_oss as gpt_oss
-    from transformers.models.llama import modeling_llama as llama
 
 SIZES = Sizes("", (2,), 6, 2, 5, 7, 8, 8)
 DTYPES = pytest.mark.parametrize(

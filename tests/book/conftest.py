@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from book.speed import served
-from tests.book.pages import FIGURES
 from tests.conftest import headless
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -97,14 +96,3 @@ class Visit:
 @pytest.fixture
 def visit(browser, address):
     return lambda page, **how: Visit(browser, address, page, **how)
-
-
-@pytest.fixture
-def touched(visit):
-    """A figure on its page: its controls by name, its code, its words."""
-
-    def open_page(name, page=None, **how):
-        seen = visit(page or FIGURES[name], **how)
-        return seen, seen.tab.locator(f"[data-touch={name}]")
-
-    return open_page
