@@ -8,8 +8,8 @@ from torch import nn
 
 import attn
 from attn.nn import RMSNorm, TransformerBlock
-from tests.attn.cases import assert_exact
-from tests.attn.models import E, H, L, randn, randomised
+from tests.attn.cases import assert_exact, randn
+from tests.attn.models import E, H, L, randomised
 
 
 def from_torch(layer):

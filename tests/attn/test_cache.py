@@ -16,18 +16,13 @@ from attn.cache import (
     StaticCache,
 )
 from attn.profiling import peak_bytes
-from tests.attn.cases import assert_exact
+from tests.attn.cases import assert_exact, randn
 from tests.attn.graphs import in_one_graph
 
 B, H, HKV, N, D, DV = 2, 4, 2, 11, 8, 6
 WINDOW = 4
 CHUNKS = ([1] * N, [N], [4, 3, 4], [5, 1, 1, 1, 3], [1, 9, 1], [0, 6, 0, 5])
 NAN = float("nan")
-
-
-def randn(*shape, seed=0, dtype=torch.float64):
-    g = torch.Generator().manual_seed(seed)
-    return torch.randn(shape, generator=g, dtype=dtype)
 
 
 def static(batch=B, capacity=N + 2, dtype=torch.float64, **layout):

@@ -7,7 +7,7 @@ import torch
 
 import attn
 from attn.cache import PagedCache, PagePool, StaticCache
-from tests.attn.cases import assert_exact
+from tests.attn.cases import assert_exact, randn
 from tests.attn.test_cache import (
     DV,
     HKV,
@@ -17,7 +17,6 @@ from tests.attn.test_cache import (
     D,
     H,
     every_chunking,
-    randn,
     tensors,
 )
 

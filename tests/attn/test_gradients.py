@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import attn
-from tests.attn.cases import Sizes, qkv
+from tests.attn.cases import Sizes, qkv, randn
 from tests.attn.implementations import every_implementation
 
 SIZES = Sizes("", (2,), 4, 2, 3, 4, 3, 2)
@@ -19,9 +19,7 @@ gradcheck = functools.partial(torch.autograd.gradcheck, fast_mode=True)
 
 
 def leaf(*shape: int) -> torch.Tensor:
-    g = torch.Generator().manual_seed(3)
-    x = torch.randn(shape, generator=g, dtype=torch.float64)
-    return x.requires_grad_()
+    return randn(*shape, seed=3).requires_grad_()
 
 
 @every_implementation

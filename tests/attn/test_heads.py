@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import attn
-from tests.attn.cases import assert_exact
+from tests.attn.cases import assert_exact, randn
 
 
 def test_heads_are_repeated_next_to_each_other():
@@ -50,10 +50,8 @@ def test_pooled_heads_are_means_of_neighbours():
 
 
 def test_pooling_equal_heads_changes_no_output():
-    g = torch.Generator().manual_seed(0)
-    x = torch.randn(2, 5, 6, generator=g, dtype=torch.float64)
-    wq = torch.randn(4 * 3, 6, generator=g, dtype=torch.float64)
-    one = torch.randn(2, 3, 6, generator=g, dtype=torch.float64)
+    x, wq = randn(2, 5, 6), randn(4 * 3, 6, seed=1)
+    one = randn(2, 3, 6, seed=2)
     wk = one.repeat_interleave(2, 0).flatten(0, 1)  # heads 0, 0, 1, 1
     q, k = attn.split_heads(x @ wq.T, 4), attn.split_heads(x @ wk.T, 4)
     full = attn.scaled_dot_product_attention(q, k, k)
@@ -62,8 +60,7 @@ def test_pooling_equal_heads_changes_no_output():
 
 
 def test_softmax_equals_pytorchs_and_is_zero_for_a_masked_slice():
-    g = torch.Generator().manual_seed(0)
-    x = torch.randn(3, 4, 5, generator=g, dtype=torch.float64) * 5
+    x = randn(3, 4, 5) * 5
     x[0, 1] = -torch.inf
     x[:, 2, 3] = -torch.inf
     for dim in (-1, 0, 1):

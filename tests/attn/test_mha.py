@@ -10,8 +10,8 @@ import torch
 from torch import nn
 
 from attn.nn import MultiHeadAttention
-from tests.attn.cases import assert_exact
-from tests.attn.mha import B, E, H, L, S, make, pair, randn
+from tests.attn.cases import assert_exact, randn
+from tests.attn.mha import B, E, H, L, S, make, pair
 
 
 @pytest.mark.parametrize("bias", (False, True))

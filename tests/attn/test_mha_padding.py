@@ -9,8 +9,8 @@ import torch
 
 import attn
 from attn.nn import MultiHeadAttention
-from tests.attn.cases import assert_exact
-from tests.attn.mha import B, E, H, L, S, make, randn
+from tests.attn.cases import assert_exact, randn
+from tests.attn.mha import B, E, H, L, S, make
 
 # --- padding and positions ---------------------------------------------------
 

@@ -24,14 +24,9 @@ from attn.nn import (
     SwiGLU,
     gated_hidden_dim,
 )
-from tests.attn.cases import assert_exact
+from tests.attn.cases import assert_exact, randn
 
 C = 6
-
-
-def randn(*shape, dtype=torch.float64, seed=0):
-    g = torch.Generator().manual_seed(seed)
-    return torch.randn(shape, generator=g, dtype=torch.float64).to(dtype)
 
 
 @torch.no_grad()

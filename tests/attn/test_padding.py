@@ -8,6 +8,7 @@ from torch.nn.attention.flex_attention import create_mask
 
 import attn
 from attn import causal, padding
+from tests.attn.cases import randn
 
 S = 5
 LENGTHS = torch.tensor([3, 5, 0])
@@ -52,8 +53,7 @@ def test_every_form_of_padding_equals_the_bool_mask(mask):
 @every_form
 @pytest.mark.parametrize("impl", ("reference", "tiled", "sdpa"))
 def test_attention_is_the_same_for_every_form_of_padding(mask, impl):
-    g = torch.Generator().manual_seed(0)
-    q, k, v = torch.randn(3, 3, 2, S, 16, generator=g)
+    q, k, v = randn(3, 3, 2, S, 16, dtype=torch.float32)
     same, options = padding(VALID), {"is_causal": True, "impl": impl}
     with torch.no_grad():
         out = attn.attention(q, k, v, mask, **options)
@@ -71,7 +71,7 @@ def test_lengths_serve_any_number_of_keys():
 
 
 def test_a_tile_may_be_shorter_than_the_lengths():
-    q = torch.randn(3, 1, S, 4, generator=torch.Generator().manual_seed(1))
+    q = randn(3, 1, S, 4)
     whole = attn.scaled_dot_product_attention(q, q, q, padding(LENGTHS))
     tiled = attn.tiled_attention(
         q, q, q, padding(LENGTHS), block_q=2, block_k=2
@@ -118,7 +118,7 @@ def test_padding_of_both_forms_compiles_as_one_graph():
         mask = padding(lengths) & padding(tokens)
         return attn.scaled_dot_product_attention(q, q, q, mask)
 
-    q = torch.randn(3, 1, S, 4, generator=torch.Generator().manual_seed(2))
+    q = randn(3, 1, S, 4)
     given = (q, LENGTHS, VALID.long())
     compiled = torch.compile(masked, backend="eager", fullgraph=True)
     assert torch.equal(compiled(*given), masked(*given))

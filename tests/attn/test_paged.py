@@ -6,8 +6,8 @@ import pytest
 import torch
 
 import attn
-from tests.attn.cases import assert_exact
-from tests.attn.test_cache import DV, HKV, B, D, H, N, paged, randn, tensors
+from tests.attn.cases import assert_exact, randn
+from tests.attn.test_cache import DV, HKV, B, D, H, N, paged, tensors
 
 
 def test_paged_rows_of_different_lengths_equal_each_row_alone():

@@ -15,14 +15,9 @@ import torch
 import attn
 from attn.functional import merge_states, online_softmax, tiled_attention
 from attn.profiling import LiveMemory, peak_bytes
-from tests.attn.cases import assert_exact
+from tests.attn.cases import assert_exact, randn
 
 INF = math.inf
-
-
-def randn(*shape, seed=0, dtype=torch.float64):
-    g = torch.Generator().manual_seed(seed)
-    return torch.randn(shape, generator=g, dtype=dtype)
 
 
 def state(q, k, v, **options):

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 import attn
-from tests.attn.cases import SIZES, assert_exact, qkv
+from tests.attn.cases import SIZES, assert_exact, qkv, randn
 from tests.attn.implementations import every_implementation
 
 FLOATS = (torch.float64, torch.float32)
@@ -56,9 +56,7 @@ def with_gradients(function, q, k, v, mask, **arguments):
         mask = mask.detach().clone().requires_grad_()
         leaves.append(mask)
     out = function(*leaves[:3], mask, **arguments)
-    g = torch.Generator().manual_seed(9)
-    seed = torch.randn(out.shape, generator=g, dtype=torch.float64)
-    seed = seed.to(out.dtype)
+    seed = randn(*out.shape, seed=9, dtype=out.dtype)
     # torch does not look at the mask of an empty call: its gradient is 0.
     return [
         out,
@@ -153,9 +151,7 @@ def test_forward_and_gradients_with_a_mask_equal_pytorchs(
     ids=str,
 )
 def test_batch_axes_broadcast_as_in_pytorch(shapes, dtype, implementation):
-    g = torch.Generator().manual_seed(0)
-    exact = [torch.randn(s, generator=g, dtype=torch.float64) for s in shapes]
-    rounded = [x.to(dtype) for x in exact]
+    rounded = [randn(*s, seed=i, dtype=dtype) for i, s in enumerate(shapes)]
     doubles = [x.double() for x in rounded]
     results = (
         with_gradients(implementation, *rounded, None, enable_gqa=True),

@@ -7,7 +7,7 @@ import torch
 
 import attn
 from attn.nn import MultiHeadAttention, TransformerBlock
-from tests.attn.cases import assert_exact
+from tests.attn.cases import assert_exact, randn
 from tests.attn.models import (
     EVERY,
     MODELS,
@@ -20,7 +20,6 @@ from tests.attn.models import (
     ids,
     model,
     new,
-    randn,
     randomised,
 )
 

@@ -5,19 +5,12 @@ import torch
 
 import attn
 from book.figures.alibi_reach import HEADS, LENGTH
-from tests.book.conftest import Visit
-from tests.book.controls import PUT, numbers_of, press_to
-from tests.book.pages import FIGURES
+from tests.book.controls import PUT, numbers_of, opened_figure, press_to
 
 pytestmark = pytest.mark.browser
 
 
-@pytest.fixture(scope="module")
-def reach(browser, address):
-    """The figure, opened once: every test puts it where it needs it."""
-    page = FIGURES["alibi_reach"]
-    with Visit(browser, address, page, "dark", 390) as seen:
-        yield seen.tab.locator("[data-touch=alibi_reach]")
+reach = opened_figure("alibi_reach")
 
 
 TURN = f"""(place, [heads, query, keys]) => {{

@@ -5,21 +5,14 @@ import torch
 
 import attn
 from book.figures.block_tiles import IDS, LENGTH, MASKS
-from tests.book.conftest import Visit
-from tests.book.controls import PUT, numbers_of, press_to
-from tests.book.pages import FIGURES
+from tests.book.controls import PUT, numbers_of, opened_figure, press_to
 
 pytestmark = pytest.mark.browser
 
 NAMES = vars(attn.masks) | {"ids": IDS}
 
 
-@pytest.fixture(scope="module")
-def tiles(browser, address):
-    """The figure, opened once: every test puts it where it needs it."""
-    page = FIGURES["block_tiles"]
-    with Visit(browser, address, page, "dark", 390) as seen:
-        yield seen.tab.locator("[data-touch=block_tiles]")
+tiles = opened_figure("block_tiles")
 
 
 STATES = f"""(place, states) => states.map(([mask, size]) => {{

@@ -7,19 +7,12 @@ import torch
 
 import attn
 from book.figures.cache_slots import MOST, numbers
-from tests.book.conftest import Visit
-from tests.book.controls import PUT, numbers_of, press_to
-from tests.book.pages import FIGURES
+from tests.book.controls import PUT, numbers_of, opened_figure, press_to
 
 pytestmark = pytest.mark.browser
 
 
-@pytest.fixture(scope="module")
-def slots(browser, address):
-    """The figure, opened once: every test puts it where it needs it."""
-    page = FIGURES["cache_slots"]
-    with Visit(browser, address, page, "dark", 390) as seen:
-        yield seen.tab.locator("[data-touch=cache_slots]")
+slots = opened_figure("cache_slots")
 
 
 # Choose a cache, then read token by token; look at each step.

@@ -5,20 +5,13 @@ import torch
 
 import attn
 from book.figures.hf_forward import CHOICES, PADDING, TOKENS, record
-from tests.book.conftest import Visit
-from tests.book.controls import PUT, numbers_of
-from tests.book.pages import FIGURES
+from tests.book.controls import PUT, numbers_of, opened_figure
 
 pytest.importorskip("transformers")
 pytestmark = pytest.mark.browser
 
 
-@pytest.fixture(scope="module")
-def forward(browser, address):
-    """The figure, opened once: every test puts it where it needs it."""
-    page = FIGURES["hf_forward"]
-    with Visit(browser, address, page, "dark", 390) as seen:
-        yield seen.tab.locator("[data-touch=hf_forward]")
+forward = opened_figure("hf_forward")
 
 
 TURN = f"""(place, chosen) => {{

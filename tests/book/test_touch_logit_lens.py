@@ -9,9 +9,7 @@ from attn.exercises import sources
 from attn.publishing import notebooks
 from book.figures.bake import FOLDER
 from book.figures.logit_lens import QUESTION
-from tests.book.conftest import Visit
-from tests.book.controls import PUT, numbers_of, press_to
-from tests.book.pages import FIGURES
+from tests.book.controls import PUT, numbers_of, opened_figure, press_to
 
 STATES = f"""(place, states) => states.map(([word, block]) => {{
     {PUT}
@@ -48,11 +46,7 @@ def test_the_last_block_writes_the_answer():
             assert shares == sorted(shares, reverse=True)
 
 
-@pytest.fixture(scope="module")
-def lens(browser, address):
-    page = FIGURES["logit_lens"]
-    with Visit(browser, address, page, "light", 1280) as seen:
-        yield seen.tab.locator("[data-touch=logit_lens]")
+lens = opened_figure("logit_lens", "light", 1280)
 
 
 @pytest.mark.browser

@@ -8,20 +8,12 @@ import torch
 
 import attn
 from book.figures.rope_dial import FACTOR, LAWS, TRAINED, D, vectors
-from tests.book.conftest import Visit
-from tests.book.controls import PUT, numbers_of, press_to
-from tests.book.pages import FIGURES
+from tests.book.controls import PUT, numbers_of, opened_figure, press_to
 
 pytestmark = pytest.mark.browser
 
 
-@pytest.fixture(scope="module")
-def dial(browser, address):
-    """The dial, opened once: every test puts it where it needs it."""
-    page = FIGURES["rope_dial"]
-    with Visit(browser, address, page, "dark", 390) as seen:
-        seen.tab.emulate_media(reduced_motion="reduce")
-        yield seen.tab.locator("[data-touch=rope_dial]")
+dial = opened_figure("rope_dial", motion="reduce")
 
 
 TURN = f"""(place, [m, n]) => {{

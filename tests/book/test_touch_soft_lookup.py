@@ -10,9 +10,7 @@ import attn
 from attn.exercises import sources
 from attn.publishing import notebooks
 from book.figures.soft_lookup import BANDWIDTHS, STEP, clock, readings
-from tests.book.conftest import Visit
-from tests.book.controls import PUT, numbers_of, press_to
-from tests.book.pages import FIGURES
+from tests.book.controls import PUT, numbers_of, opened_figure, press_to
 
 WEIGHTS = """place => [...place.querySelectorAll(".lookup")].map(board =>
     [...board.querySelectorAll(".reading")].map(
@@ -28,11 +26,7 @@ def test_the_figure_has_the_readings_of_the_chapter():
         torch.testing.assert_close(names[theirs], ours)
 
 
-@pytest.fixture(scope="module")
-def lookup(browser, address):
-    page = FIGURES["soft_lookup"]
-    with Visit(browser, address, page, "light", 1280) as seen:
-        yield seen.tab.locator("[data-touch=soft_lookup]")
+lookup = opened_figure("soft_lookup", "light", 1280)
 
 
 def put(figure, label, value):

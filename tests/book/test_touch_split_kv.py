@@ -6,19 +6,12 @@ import pytest
 
 import attn
 from book.figures.split_kv import HEAD_DIM, HEADS, PROCESSORS
-from tests.book.conftest import Visit
-from tests.book.controls import PUT, numbers_of, press_to
-from tests.book.pages import FIGURES
+from tests.book.controls import PUT, numbers_of, opened_figure, press_to
 
 pytestmark = pytest.mark.browser
 
 
-@pytest.fixture(scope="module")
-def split(browser, address):
-    """The figure, opened once: every test puts it where it needs it."""
-    page = FIGURES["split_kv"]
-    with Visit(browser, address, page, "dark", 390) as seen:
-        yield seen.tab.locator("[data-touch=split_kv]")
+split = opened_figure("split_kv")
 
 
 TURN = f"""(place, [splits, heads, held, keys]) => {{
