@@ -1,7 +1,7 @@
 """The hard cases that every attention function meets, and one tolerance.
 
 A result is judged by its distance from a float64 run. It may lie at most
-twice as far as an honest rival's in the same dtype, plus a few roundings.
+twice as far as a rival's in the same dtype, plus a few roundings.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def assert_exact(
     Args:
         ours: any float dtype.
         oracle: the same thing in float64.
-        rival: the same thing by another honest implementation, in the
+        rival: the same thing by another implementation, in the
             dtype of ``ours``.
     """
     assert oracle.dtype == torch.float64

@@ -201,12 +201,14 @@ def test_a_block_without_feed_forward_is_attention_residual_and_norm(cross):
     weights = torch.einsum("blhd,bshd->bhls", q / 2.0, k).softmax(-1)
     heads = torch.einsum("bhls,bshd->blhd", weights, v).flatten(-2)
     norm = block.cross_attention_norm if cross else block.attention_norm
-    want = nn.functional.layer_norm(
+    expected = nn.functional.layer_norm(
         x + attention.out_proj(heads), (E,), norm.weight, norm.bias, 1e-6
     )
-    out, given = block(x, memory=memory if cross else None, need_weights=True)
-    assert_exact(out, want)
-    assert_exact(given, weights)
+    out, returned = block(
+        x, memory=memory if cross else None, need_weights=True
+    )
+    assert_exact(out, expected)
+    assert_exact(returned, weights)
 
 
 def test_a_block_returns_the_weights_of_each_head():

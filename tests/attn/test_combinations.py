@@ -111,8 +111,8 @@ def pairwise(seed=0):
         return {a * size + b for a, b in itertools.combinations(numbers, 2)}
 
     left = set()
-    for one, other in itertools.combinations(of_axis, 2):
-        for a, b in itertools.product(one, other):
+    for first, second in itertools.combinations(of_axis, 2):
+        for a, b in itertools.product(first, second):
             if not contradicts(DEFAULT | row_of((a, b))):
                 left |= pairs_of((a, b))
     rows = []
@@ -141,12 +141,12 @@ def randn(*shape):
 
 def inputs(row):
     ids = torch.arange(2 * L).view(2, L) % V
-    given = {"ids": ids}
+    kwargs = {"ids": ids}
     if row["attends"] != "self":
-        given["memory"] = randn(2, S, E)
+        kwargs["memory"] = randn(2, S, E)
     if row["segments"]:
-        given["segments"] = ids % row["segments"]
-    return given
+        kwargs["segments"] = ids % row["segments"]
+    return kwargs
 
 
 def check(row):
@@ -156,13 +156,13 @@ def check(row):
     again = Transformer.from_config(model.to_config()).double()
     again.load_state_dict(model.state_dict())
 
-    given = inputs(row)
-    out = model(**given)
+    kwargs = inputs(row)
+    out = model(**kwargs)
     assert out.shape == (2, L, V if row["head"] else E)
     assert out.isfinite().all()
-    assert torch.equal(out, again(**given))
+    assert torch.equal(out, again(**kwargs))
 
-    other = {**given, "ids": given["ids"].clone()}
+    other = {**kwargs, "ids": kwargs["ids"].clone()}
     other["ids"][:, -1] = (other["ids"][:, -1] + 1) % V
     moved = (model(**other) - out)[:, :-1].abs().amax() > 1e-9
     assert moved == (not row["is_causal"] and row["attends"] != "memory")
@@ -176,7 +176,7 @@ def check(row):
     with torch.no_grad():
         for x in parameters.values():
             x -= STEP / steepness * x.grad
-        fall = before - (model(**given) * aim).mean()
+        fall = before - (model(**kwargs) * aim).mean()
     assert fall.item() == pytest.approx(STEP, rel=0.01)  # as the gradient says
 
 
@@ -209,11 +209,11 @@ def test_other_random_rows_of_choices_run_and_learn(seed):
 
 def test_every_contradiction_of_two_choices_is_refused():
     refused = 0
-    for one, other in itertools.combinations(AXES, 2):
-        for x, y in itertools.product(AXES[one], AXES[other]):
-            row = {**DEFAULT, one: x, other: y}
+    for first, second in itertools.combinations(AXES, 2):
+        for x, y in itertools.product(AXES[first], AXES[second]):
+            row = {**DEFAULT, first: x, second: y}
             # By themselves they are fine, so the two contradict each other.
-            alone = ({**DEFAULT, one: x}, {**DEFAULT, other: y})
+            alone = ({**DEFAULT, first: x}, {**DEFAULT, second: y})
             if contradicts(row) and not any(map(contradicts, alone)):
                 refused += 1
                 with pytest.raises(ValueError, match="must"):

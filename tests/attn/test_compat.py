@@ -169,11 +169,11 @@ def test_private_names_are_used_only_in_compat():
     )
     root = Path(compat.__file__).parent
     wrong = [
-        f"{path.relative_to(root)}: {found[0]}"
+        f"{path.relative_to(root)}: {match[0]}"
         for path in root.rglob("*.py")
         if path.name != "compat.py"
         for line in path.read_text("utf-8").splitlines()
-        for found in private.finditer(line.partition("#")[0])
+        for match in private.finditer(line.partition("#")[0])
     ]
     assert not wrong
 

@@ -36,8 +36,8 @@ def config(**fields):
 
 @pytest.mark.parametrize("module", ("config", "models", "transformer"))
 def test_the_examples_in_the_docstrings_run(module):
-    found = doctest.testmod(importlib.import_module(f"attn.nn.{module}"))
-    assert found.attempted and not found.failed
+    results = doctest.testmod(importlib.import_module(f"attn.nn.{module}"))
+    assert results.attempted and not results.failed
 
 
 @pytest.mark.parametrize("name", MODEL)
@@ -226,10 +226,11 @@ def test_a_model_from_its_json_is_the_same_model(name):
     assert plain == json.loads(json.dumps(plain)) == json.loads(made.to_json())
     again = TransformerConfig.from_json(made.to_json())
     assert again == made == TransformerConfig.from_dict(plain)
-    one, two = Transformer(made).eval(), Transformer.from_config(plain).eval()
-    two.load_state_dict(one.state_dict())
-    assert two.to_config() == plain
-    assert torch.equal(one(IDS), two(IDS))
+    model = Transformer(made).eval()
+    rebuilt = Transformer.from_config(plain).eval()
+    rebuilt.load_state_dict(model.state_dict())
+    assert rebuilt.to_config() == plain
+    assert torch.equal(model(IDS), rebuilt(IDS))
 
 
 def test_json_positions_may_omit_the_head_dim():
@@ -275,12 +276,12 @@ def test_windows_and_scales_may_differ_by_layer():
 
 
 def test_every_model_copies_the_positions_that_it_is_given():
-    given = attn.LearnedPositions(16, 12)
-    made = config(positions=given)
-    one, two = Transformer(made), Transformer(made)
-    assert torch.equal(one.positions.weight, given.weight)
-    nn.init.zeros_(one.positions.weight)
-    assert torch.equal(two.positions.weight, given.weight)
+    learned = attn.LearnedPositions(16, 12)
+    made = config(positions=learned)
+    first, second = Transformer(made), Transformer(made)
+    assert torch.equal(first.positions.weight, learned.weight)
+    nn.init.zeros_(first.positions.weight)
+    assert torch.equal(second.positions.weight, learned.weight)
 
 
 def test_attention_is_configured_by_implementation_or_by_class():

@@ -1,4 +1,4 @@
-"""16 bits on a CPU: as exact as torch or better, and taken where it pays."""
+"""16 bits on a CPU: as exact as torch or better, and chosen where it pays."""
 
 from __future__ import annotations
 
@@ -62,14 +62,14 @@ def test_cpu_half_is_exact_for_every_shape_and_mask(sizes, dtype, tile):
         return
     wide = [x.double() for x in (q, k, v)]
     scores = (*q.shape[:-1], k.shape[-2])
-    for said in masks(scores, dtype):
-        said = {"enable_gqa": True, "scale": 0.3, **said}
-        given = said.get("attn_mask")
-        numbers = given is not None and given.is_floating_point()
-        widened = {**said, "attn_mask": given.double()} if numbers else said
+    for kwargs in masks(scores, dtype):
+        kwargs = {"enable_gqa": True, "scale": 0.3, **kwargs}
+        mask = kwargs.get("attn_mask")
+        numbers = mask is not None and mask.is_floating_point()
+        widened = {**kwargs, "attn_mask": mask.double()} if numbers else kwargs
         exact = attn.scaled_dot_product_attention(*wide, **widened)
-        rival = attn.grouped_attention(q, k, v, **said)
-        ours = api.attention(q, k, v, impl="cpu_half", **said)
+        rival = attn.grouped_attention(q, k, v, **kwargs)
+        ours = api.attention(q, k, v, impl="cpu_half", **kwargs)
         assert ours.dtype == dtype
         assert_exact(ours, exact, rival)
 
@@ -81,10 +81,10 @@ def test_gradients_are_closer_to_float64_than_pytorchs(dtype, tile):
         for h in (6, 3, 3)
     ]
     bias = randn(2, 1, 24, 24, seed=9, dtype=dtype).requires_grad_()
-    said = {"enable_gqa": True, "is_causal": True}
+    kwargs = {"enable_gqa": True, "is_causal": True}
 
     def gradients(function, tensors, bias, **options):
-        out = function(*tensors, bias, **said, **options)
+        out = function(*tensors, bias, **kwargs, **options)
         seed = torch.linspace(-1, 1, out.numel()).view(out.shape)
         return torch.autograd.grad(out, [*tensors, bias], seed.to(out.dtype))
 
@@ -120,7 +120,7 @@ def test_dropout_keeps_the_mean_in_16_bits():
     assert out.std() > 0.01
 
 
-# --- who is taken ------------------------------------------------------------
+# --- selection ------------------------------------------------------------
 
 
 @pytest.fixture
@@ -128,8 +128,8 @@ def on_cpu(monkeypatch):
     """Pretend to run on a CPU with these features."""
 
     def pretend(architecture="x86_64", **features):
-        found = {"architecture": architecture, "avx2": True, **features}
-        monkeypatch.setattr(cpu_half, "cpu_features", lambda: found)
+        capabilities = {"architecture": architecture, "avx2": True, **features}
+        monkeypatch.setattr(cpu_half, "cpu_features", lambda: capabilities)
 
     return pretend
 
@@ -140,40 +140,40 @@ def as_measured(on_cpu):
     on_cpu()
 
 
-def taken(*tensors, **said) -> str:
-    return api.explain(*tensors, enable_gqa=True, **said).selected
+def selected(*tensors, **kwargs) -> str:
+    return api.explain(*tensors, enable_gqa=True, **kwargs).selected
 
 
 def test_cpu_half_is_selected_where_it_was_measured_faster(as_measured):
     long, short = randn(1, 4, 128, 16), randn(1, 4, 64, 16)
-    one, cache = randn(1, 4, 1, 16), randn(1, 4, 4096, 16)
-    assert taken(long.half(), long.half(), long.half()) == "cpu_half"
-    assert taken(short.half(), short.half(), short.half()) == "sdpa"
-    assert taken(long, long, long) == "sdpa", "bfloat16 is fast enough"
-    assert taken(one, cache, cache) == "cpu_half", "but not for one query"
-    assert taken(one, long, long) == "sdpa", "of few keys"
-    assert taken(one, cache[:, :2], cache[:, :2]) == "pack_gqa"
+    query, cache = randn(1, 4, 1, 16), randn(1, 4, 4096, 16)
+    assert selected(long.half(), long.half(), long.half()) == "cpu_half"
+    assert selected(short.half(), short.half(), short.half()) == "sdpa"
+    assert selected(long, long, long) == "sdpa", "bfloat16 is fast enough"
+    assert selected(query, cache, cache) == "cpu_half", "but not for one query"
+    assert selected(query, long, long) == "sdpa", "of few keys"
+    assert selected(query, cache[:, :2], cache[:, :2]) == "pack_gqa"
     few = cache[:, :2].half()
-    assert taken(one.half(), few, few) == "cpu_half"
-    assert taken(long.float(), long.float(), long.float()) == "sdpa"
+    assert selected(query.half(), few, few) == "cpu_half"
+    assert selected(long.float(), long.float(), long.float()) == "sdpa"
 
 
 def test_selection_depends_on_whether_gradients_are_needed(as_measured):
     long = randn(1, 4, 128, 16).requires_grad_()
-    assert taken(long, long, long) == "cpu_half"
+    assert selected(long, long, long) == "cpu_half"
     with torch.no_grad():
-        assert taken(long, long, long) == "sdpa"
+        assert selected(long, long, long) == "sdpa"
 
 
 def test_bfloat16_training_is_not_cast_on_a_cpu_with_avx512(on_cpu):
     on_cpu(avx512_f=True, avx512_bf16=True)
     long = randn(1, 4, 128, 16).requires_grad_()
-    one, cache = randn(1, 4, 1, 16), randn(1, 4, 4096, 16)
-    found = api.explain(long, long, long)
-    assert found.selected == "sdpa"
-    assert "with AVX-512" in found.deprioritized["cpu_half"]
-    assert taken(long.half(), long.half(), long.half()) == "cpu_half"
-    assert taken(one, cache, cache) == "cpu_half"
+    query, cache = randn(1, 4, 1, 16), randn(1, 4, 4096, 16)
+    explanation = api.explain(long, long, long)
+    assert explanation.selected == "sdpa"
+    assert "with AVX-512" in explanation.deprioritized["cpu_half"]
+    assert selected(long.half(), long.half(), long.half()) == "cpu_half"
+    assert selected(query, cache, cache) == "cpu_half"
 
 
 @pytest.mark.parametrize(
@@ -193,10 +193,10 @@ def test_an_unmeasured_cpu_is_a_reason_against_cpu_half(
     else:
         on_cpu(**features)
     x = randn(1, 4, 128, 16, dtype=torch.float16)
-    found = api.explain(x, x, x)
-    assert found.selected == "sdpa"
-    assert says in found.deprioritized["cpu_half"]
-    assert "autotune" in found.deprioritized["cpu_half"]
+    explanation = api.explain(x, x, x)
+    assert explanation.selected == "sdpa"
+    assert says in explanation.deprioritized["cpu_half"]
+    assert "autotune" in explanation.deprioritized["cpu_half"]
 
 
 def test_a_compiled_graph_does_not_select_by_length(as_measured):
@@ -214,14 +214,14 @@ def test_window_training_in_16_bits_is_cast_to_float32(
     """Windows in training: float32, but what comes out is what went in."""
     monkeypatch.setattr(cpu_window, "BLOCK", 16)
     tensors = [randn(1, 4, 128, 16, seed=i, dtype=dtype) for i in range(3)]
-    said = {"window": (9, 0), "impl": "cpu_window"}
+    kwargs = {"window": (9, 0), "impl": "cpu_window"}
     wide = [x.double().requires_grad_() for x in tensors]
     want = attn.scaled_dot_product_attention(*wide, window=(9, 0))
     tensors = [x.requires_grad_() for x in tensors]
     assert cpu_half.casting_pays(attn.functional.inputs.validate(*tensors))
-    ours = api.attention(*tensors, **said)
+    ours = api.attention(*tensors, **kwargs)
     monkeypatch.setattr(cpu_window, "casting_pays", lambda call: False)
-    torchs = api.attention(*tensors, **said)
+    torchs = api.attention(*tensors, **kwargs)
     assert ours.dtype == dtype
     assert_exact(ours, want, torchs)
     seed = torch.ones_like(ours)

@@ -33,9 +33,9 @@ def test_packed_groups_decode_faster_than_sdpa(dtype, transposed, least):
         1, 8, 8192, 128, dtype=dtype, transposed_keys=transposed
     )
     stored = cache.update(key, value)
-    said = {"enable_gqa": True, "is_causal": True, "q_offset": 8191}
-    packed = by("pack_gqa", query, stored.key, stored.value, **said)
-    sdpa = by("sdpa", query, key, value, **said)
+    kwargs = {"enable_gqa": True, "is_causal": True, "q_offset": 8191}
+    packed = by("pack_gqa", query, stored.key, stored.value, **kwargs)
+    sdpa = by("sdpa", query, key, value, **kwargs)
     assert ratio(packed, sdpa) > least
 
 

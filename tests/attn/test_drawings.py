@@ -131,14 +131,14 @@ def test_a_latex_formula_in_a_figure_is_refused():
 
 def test_powers_of_ten_are_written_in_unicode():
     picture = plot.lines({"a": [1e-5, 1e7]}, log="y")
-    found = words(ElementTree.fromstring(drawings_of(picture)[0]))
-    assert found & {"10⁵", "10⁶", "10⁷"} and found & {"10⁻⁵", "10⁻⁴"}
+    labels = words(ElementTree.fromstring(drawings_of(picture)[0]))
+    assert labels & {"10⁵", "10⁶", "10⁷"} and labels & {"10⁻⁵", "10⁻⁴"}
 
 
 def test_a_short_logarithmic_axis_has_several_labels():
     picture = plot.lines({"a": [60, 700]}, log="y")
-    found = words(ElementTree.fromstring(drawings_of(picture)[0]))
-    assert {"100", "200", "500"} <= found
+    labels = words(ElementTree.fromstring(drawings_of(picture)[0]))
+    assert {"100", "200", "500"} <= labels
 
 
 def test_the_cells_of_a_map_are_shares_of_one_colour():

@@ -251,10 +251,10 @@ def test_sampling_draws_only_from_the_given_generator():
         return attn.generate(model, ids, NEW, temperature=1.0, generator=g)
 
     before = torch.get_rng_state()
-    one, again, other = text(0), text(0), text(1)
+    first, again, other = text(0), text(0), text(1)
     attn.generate(model, ids, NEW)  # draws nothing at all
     assert torch.equal(torch.get_rng_state(), before)
-    assert torch.equal(one, again) and not torch.equal(one, other)
+    assert torch.equal(first, again) and not torch.equal(first, other)
 
 
 def test_generation_leaves_the_model_and_the_prompt_unchanged():

@@ -93,9 +93,11 @@ def test_the_gradient_of_softmax_equals_finite_differences():
 
 def test_loops_and_matrices_have_the_same_gradient():
     x = [leaf(3, 4), leaf(5, 4), leaf(5, 2)]
-    one = torch.autograd.grad(attn.attention_loops(*x).square().sum(), x)
-    two = torch.autograd.grad(attn.simple_attention(*x).square().sum(), x)
-    for a, b in zip(one, two, strict=True):
+    by_loops = torch.autograd.grad(attn.attention_loops(*x).square().sum(), x)
+    by_matrices = torch.autograd.grad(
+        attn.simple_attention(*x).square().sum(), x
+    )
+    for a, b in zip(by_loops, by_matrices, strict=True):
         assert (a - b).abs().max() < 1e-14
 
 

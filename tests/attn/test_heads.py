@@ -51,8 +51,8 @@ def test_pooled_heads_are_means_of_neighbours():
 
 def test_pooling_equal_heads_changes_no_output():
     x, wq = randn(2, 5, 6), randn(4 * 3, 6, seed=1)
-    one = randn(2, 3, 6, seed=2)
-    wk = one.repeat_interleave(2, 0).flatten(0, 1)  # heads 0, 0, 1, 1
+    distinct = randn(2, 3, 6, seed=2)
+    wk = distinct.repeat_interleave(2, 0).flatten(0, 1)  # heads 0, 0, 1, 1
     q, k = attn.split_heads(x @ wq.T, 4), attn.split_heads(x @ wk.T, 4)
     full = attn.scaled_dot_product_attention(q, k, k)
     k = attn.split_heads(x @ attn.pool_heads(wk, 4, 2).T, 2)

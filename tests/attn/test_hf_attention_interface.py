@@ -71,13 +71,13 @@ def test_cached_steps_with_attn_equal_those_of_eager_attention(family, kind):
     eager, ours = (model(family, how) for how in ("eager", "attn"))
     ids, real = tokens(), pad("left")
 
-    def in_steps(one: nn.Module, cache: object) -> Tensor:
+    def in_steps(network: nn.Module, cache: object) -> Tensor:
         outs, at = [], 0
         for step in STEPS:
             end = at + step
             mask = real[:, :end].long()
             outs.append(
-                one(
+                network(
                     ids[:, at:end], attention_mask=mask, past_key_values=cache
                 ).logits
             )
@@ -118,10 +118,12 @@ def test_gradients_equal_those_of_eager_attention(family):
     cotangent = torch.randn(3, 11, 37, generator=torch.Generator())
     cotangent = cotangent * real[..., None]
     grads = []
-    for one in (ours, eager):
-        logits = one(ids, attention_mask=real.long(), use_cache=False).logits
+    for network in (ours, eager):
+        logits = network(
+            ids, attention_mask=real.long(), use_cache=False
+        ).logits
         (logits * cotangent).sum().backward()
-        grads.append({n: p.grad for n, p in one.named_parameters()})
+        grads.append({n: p.grad for n, p in network.named_parameters()})
     assert any(g is not None for g in grads[1].values())
     for name, want in grads[1].items():
         got = grads[0][name]
@@ -141,24 +143,24 @@ def test_at_least_24_families_are_covered():
 @torch.no_grad()
 def test_encoders_and_encoder_decoders_equal_eager_attention(name, calls):
     cls, settings = ENCODERS[name]()
-    one = cls._from_config(settings, attn_implementation="eager")
-    one = randomised(one, 0).eval()
+    network = cls._from_config(settings, attn_implementation="eager")
+    network = randomised(network, 0).eval()
     ids, real = tokens(), pad("right")
 
     def run() -> Tensor:
         if name == "whisper":
             g = torch.Generator().manual_seed(0)
             sound = torch.randn(3, 8, 32, generator=g)
-            return one(
+            return network(
                 input_features=sound, decoder_input_ids=ids[:, :5]
             ).logits
         kwargs = {"input_ids": ids, "attention_mask": real.long()}
         if name in ("t5", "bart"):
-            return one(**kwargs, decoder_input_ids=ids[:, :5]).logits
-        return one(**kwargs).last_hidden_state[real]
+            return network(**kwargs, decoder_input_ids=ids[:, :5]).logits
+        return network(**kwargs).last_hidden_state[real]
 
     want = run()
-    hf.attach(one)
+    hf.attach(network)
     assert not calls
     got = run()
     # Two layers: of the encoder, and twice two of a decoder.
@@ -190,9 +192,9 @@ def test_attach_refuses_a_family_with_inline_attention():
     ],
 )
 def test_unsupported_keywords_of_a_layer_are_refused(kwargs, error, message):
-    one = model("llama", "attn")
+    decoder = model("llama", "attn")
     with pytest.raises(error, match=message):
-        one.model.layers[0].self_attn(
+        decoder.model.layers[0].self_attn(
             torch.zeros(1, 4, 24),
             (torch.ones(1, 4, 6), torch.zeros(1, 4, 6)),
             mask_interface.make_mask(
@@ -212,21 +214,21 @@ def test_an_attention_function_without_its_mask_function_is_refused():
     )
     T.AttentionInterface.register("half", function)
     try:
-        one = model("llama", "half")
+        decoder = model("llama", "half")
         with pytest.raises(ValueError, match="If only the attention function"):
-            one(tokens())
+            decoder(tokens())
     finally:
         T.AttentionInterface._global_mapping.pop("half")
 
 
 @torch.no_grad()
 def test_the_implementation_can_be_switched_between_calls(calls):
-    one = model("llama", "attn")
-    want = one(tokens()).logits
+    decoder = model("llama", "attn")
+    want = decoder(tokens()).logits
     counts = [len(calls)]
     for name in ("sdpa", "attn"):
-        one.set_attn_implementation(name)
-        assert (one(tokens()).logits - want).abs().max() < 1e-4
+        decoder.set_attn_implementation(name)
+        assert (decoder(tokens()).logits - want).abs().max() < 1e-4
         counts.append(len(calls))
     assert counts == [2, 2, 4]
 
@@ -236,8 +238,8 @@ def test_the_implementation_can_be_switched_between_calls(calls):
 def test_a_registered_name_selects_its_implementation(impl, calls):
     want = model("mistral", "eager")(tokens()).logits
     hf.register(f"attn-{impl}", impl)
-    one = model("mistral", f"attn-{impl}")
-    assert (one(tokens()).logits - want).abs().max() < 1e-4
+    decoder = model("mistral", f"attn-{impl}")
+    assert (decoder(tokens()).logits - want).abs().max() < 1e-4
     assert {call["impl"] for call in calls} == {impl}
 
 
@@ -259,8 +261,8 @@ def test_flex_builds_block_masks_from_the_masks_of_a_model(
 
     monkeypatch.setattr(ours, "_compiled", lambda: eager)
     hf.register("attn-flex", "flex")
-    one, kwargs = model(family, "attn-flex"), inputs("left")
-    got = one(tokens(), use_cache=False, **kwargs).logits
+    decoder, kwargs = model(family, "attn-flex"), inputs("left")
+    got = decoder(tokens(), use_cache=False, **kwargs).logits
     want = model(family, "eager")(tokens(), use_cache=False, **kwargs).logits
     real = pad("left")
     assert (got - want)[real].abs().max() < 1e-4
@@ -271,8 +273,8 @@ def test_flex_builds_block_masks_from_the_masks_of_a_model(
 @torch.no_grad()
 def test_masks_reach_the_layers_as_predicates(calls):
     """A layer's mask is a tensor only where tokens are padded."""
-    one = model("gemma2", "attn")
-    one(tokens(), attention_mask=torch.ones(3, 11).long())
+    decoder = model("gemma2", "attn")
+    decoder(tokens(), attention_mask=torch.ones(3, 11).long())
     assert [call["softcap"] for call in calls] == [2.0, 2.0]
     masks = []
 
@@ -283,7 +285,7 @@ def test_masks_reach_the_layers_as_predicates(calls):
     api = attention_interface.api
     api.attention, real = caught, api.attention
     try:
-        one(tokens())
+        decoder(tokens())
     finally:
         api.attention = real
     assert masks == [

@@ -24,14 +24,14 @@ def set_model(**changes):
 
 @torch.no_grad()
 def test_permuting_the_input_permutes_the_output():
-    one = set_model()
+    network = set_model()
     x = randn(2, 9, 24, dtype=torch.float32)
     order = torch.randperm(9, generator=torch.Generator().manual_seed(1))
-    out = one(inputs_embeds=x).last_hidden_state
-    turned = one(inputs_embeds=x[:, order]).last_hidden_state
-    assert (out[:, order] - turned).abs().max() < 1e-6 * size(out)
+    out = network(inputs_embeds=x).last_hidden_state
+    permuted = network(inputs_embeds=x[:, order]).last_hidden_state
+    assert (out[:, order] - permuted).abs().max() < 1e-6 * size(out)
     causal = T.LlamaModel(config("llama"))
-    causal.load_state_dict(one.state_dict(), strict=False)
+    causal.load_state_dict(network.state_dict(), strict=False)
     other = causal(inputs_embeds=x).last_hidden_state
     assert (out - other).abs().max() > 1e-3, (
         "a causal Llama depends on the order"
@@ -41,23 +41,23 @@ def test_permuting_the_input_permutes_the_output():
 @torch.no_grad()
 @pytest.mark.parametrize("how", ["attn", "sdpa", "eager"])
 def test_padding_does_not_change_the_output(how):
-    one = set_model()
-    one.set_attn_implementation(how)
+    network = set_model()
+    network.set_attn_implementation(how)
     x = randn(2, 9, 24, dtype=torch.float32)
     mask = torch.ones(2, 9).long()
     mask[1, 5:] = 0
-    out = one(inputs_embeds=x, attention_mask=mask).last_hidden_state
-    alone = one(inputs_embeds=x[1:, :5]).last_hidden_state
+    out = network(inputs_embeds=x, attention_mask=mask).last_hidden_state
+    alone = network(inputs_embeds=x[1:, :5]).last_hidden_state
     assert (out[1, :5] - alone[0]).abs().max() < 1e-5 * size(out)
 
 
 def test_token_embeddings_are_zero_and_not_trained():
-    one = set_model()
-    assert not one.embed_tokens.weight.any()
+    network = set_model()
+    assert not network.embed_tokens.weight.any()
     x = torch.randn(1, 4, 24, requires_grad=True)
-    one(inputs_embeds=x).last_hidden_state.sum().backward()
-    assert one.embed_tokens.weight.grad is None and x.grad.any()
-    assert one.layers[0].self_attn.q_proj.weight.grad is not None
+    network(inputs_embeds=x).last_hidden_state.sum().backward()
+    assert network.embed_tokens.weight.grad is None and x.grad.any()
+    assert network.layers[0].self_attn.q_proj.weight.grad is not None
 
 
 @pytest.mark.parametrize(
@@ -92,17 +92,17 @@ OPEN = {
 @pytest.mark.parametrize("how", OPEN)
 def test_a_saved_model_is_reopened_as_the_same_model(how, tmp_path):
     """It once opened as a causal Llama with positions, silently."""
-    one = set_model()
-    one.save_pretrained(tmp_path)
+    network = set_model()
+    network.save_pretrained(tmp_path)
     again = OPEN[how](tmp_path).eval()
     assert type(again) is hf.BidirectionalLlama
     assert again.config._attn_implementation == "attn"
     assert not again.embed_tokens.weight.requires_grad
     assert not again.embed_tokens.weight.any()
     if how == "AutoConfig":
-        again.load_state_dict(one.state_dict())
+        again.load_state_dict(network.state_dict())
     x = randn(1, 5, 24, dtype=torch.float32)
-    want = one(inputs_embeds=x).last_hidden_state
+    want = network(inputs_embeds=x).last_hidden_state
     assert torch.equal(again(inputs_embeds=x).last_hidden_state, want)
 
 
@@ -154,21 +154,21 @@ def test_another_process_reopens_a_saved_model_or_refuses(
 def test_the_layers_of_a_saved_llama_are_loaded(tmp_path):
     llama = T.LlamaForCausalLM(config("llama"))
     llama.save_pretrained(tmp_path)
-    one = hf.bidirectional_llama(tmp_path)
-    assert not one.embed_tokens.weight.any()
-    mine, theirs = one.layers.state_dict(), llama.model.layers.state_dict()
+    network = hf.bidirectional_llama(tmp_path)
+    assert not network.embed_tokens.weight.any()
+    mine, theirs = network.layers.state_dict(), llama.model.layers.state_dict()
     assert all(torch.equal(mine[name], x) for name, x in theirs.items())
 
 
 @torch.no_grad()
 @pytest.mark.parametrize("how", [copy.deepcopy, "pickle"])
 def test_a_copy_or_a_pickle_computes_the_same(how):
-    one = set_model()
+    network = set_model()
     if how == "pickle":
         how = lambda x: pickle.loads(pickle.dumps(x))  # noqa: E731
     x = randn(1, 5, 24, dtype=torch.float32)
-    want = one(inputs_embeds=x).last_hidden_state
-    assert torch.equal(how(one)(inputs_embeds=x).last_hidden_state, want)
+    want = network(inputs_embeds=x).last_hidden_state
+    assert torch.equal(how(network)(inputs_embeds=x).last_hidden_state, want)
 
 
 def test_a_config_of_another_family_is_refused():

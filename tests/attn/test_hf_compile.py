@@ -55,8 +55,8 @@ def assert_equal_on(seen: Tensor, got: Tensor, want: Tensor) -> None:
 
 
 def check_one_graph(family: str, side: str, **changes: Any) -> None:
-    one, counting = model(family, "attn", **changes), Counting()
-    compiled = torch.compile(one, fullgraph=True, backend=counting)
+    network, counting = model(family, "attn", **changes), Counting()
+    compiled = torch.compile(network, fullgraph=True, backend=counting)
     with torch.no_grad():
         got = compiled(tokens(), **inputs(side)).logits
         want = model(family, "eager", **changes)(tokens(), **inputs(side))
@@ -78,14 +78,16 @@ def test_a_model_of_any_family_compiles_to_one_graph(family, side):
 
 
 def test_training_compiles_to_one_graph():
-    one, counting = model("llama", "attn", **ONE), Counting()
-    compiled = torch.compile(one, fullgraph=True, backend=counting)
+    network, counting = model("llama", "attn", **ONE), Counting()
+    compiled = torch.compile(network, fullgraph=True, backend=counting)
     grads = []
-    for run in (compiled, one):
-        one.zero_grad()
+    for run in (compiled, network):
+        network.zero_grad()
         logits = run(tokens(), **inputs("left")).logits
         logits[real("left")].square().mean().backward()
-        grads.append(one.model.layers[0].self_attn.q_proj.weight.grad.clone())
+        grads.append(
+            network.model.layers[0].self_attn.q_proj.weight.grad.clone()
+        )
     assert counting.graphs == 1
     assert (grads[0] - grads[1]).abs().max() < 1e-5 * size(grads[1])
 
@@ -126,11 +128,11 @@ def test_generation_compiles_to_one_graph(family, graphs, side):
 
 @torch.no_grad()
 def test_steps_with_a_static_cache_compile_to_one_graph():
-    one, counting = model("llama", "attn", **ONE), Counting()
-    cache = T.StaticCache(config=one.config, max_cache_len=11)
-    compiled = torch.compile(one, fullgraph=True, backend=counting)
+    network, counting = model("llama", "attn", **ONE), Counting()
+    cache = T.StaticCache(config=network.config, max_cache_len=11)
+    compiled = torch.compile(network, fullgraph=True, backend=counting)
     ids = tokens()
-    got = [one(ids[:, :5], past_key_values=cache).logits]
+    got = [network(ids[:, :5], past_key_values=cache).logits]
     for at in range(5, 11):
         step = ids[:, at : at + 1].contiguous()
         got.append(compiled(step, past_key_values=cache).logits)
@@ -153,10 +155,10 @@ def test_a_static_cache_without_padding_generates(family, new):
 
 @pytest.mark.parametrize("side", ["none", "left"])
 def test_an_exported_model_computes_the_same(side):
-    one = model("llama", "attn", **ONE)
-    exported = torch.export.export(one, (tokens(),), inputs(side))
+    network = model("llama", "attn", **ONE)
+    exported = torch.export.export(network, (tokens(),), inputs(side))
     got = exported.module()(tokens(), **inputs(side)).logits
-    assert_equal_on(real(side), got, one(tokens(), **inputs(side)).logits)
+    assert_equal_on(real(side), got, network(tokens(), **inputs(side)).logits)
 
 
 class Logits(nn.Module):
@@ -177,9 +179,9 @@ class Logits(nn.Module):
 @torch.no_grad()
 def test_a_model_traced_without_padding_masks_padding():
     """Traced without padding, on other lengths, and run with both."""
-    one = Logits(model("llama", "attn"))
+    network = Logits(model("llama", "attn"))
     whole = torch.ones(3, 11).long()
-    traced = torch.jit.trace(one, (tokens(), whole), check_trace=False)
+    traced = torch.jit.trace(network, (tokens(), whole), check_trace=False)
     eager = Logits(model("llama", "eager"))
     for side, length in (("none", 11), ("left", 11), ("right", 7)):
         ids, seen = tokens()[:, :length], real(side)[:, :length]

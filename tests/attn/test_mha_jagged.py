@@ -152,8 +152,8 @@ def test_jagged_rows_with_masks_positions_and_weights_equal_each_alone(
     x = jagged((3, 1, 4))
     mask = torch.rand(3, 1, 4, 4) < 0.7
     positions = torch.randint(0, 9, (3, 4))
-    said = {"attn_mask": mask, "positions": positions}
-    out, weights = ours(x, need_weights=True, **said)
+    kwargs = {"attn_mask": mask, "positions": positions}
+    out, weights = ours(x, need_weights=True, **kwargs)
     assert weights.shape == (3, 4, 4)
     for i, (row, n) in enumerate(zip(x.unbind(), (3, 1, 4), strict=True)):
         alone = ours(

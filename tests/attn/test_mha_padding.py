@@ -46,14 +46,14 @@ def test_padded_rows_of_the_module_equal_each_row_alone(side, kind):
 
 
 def test_norope_equals_no_rope():
-    turned = make(MultiHeadAttention, E, H, rope=attn.NoRope(4))
+    without = make(MultiHeadAttention, E, H, rope=attn.NoRope(4))
     plain = make(MultiHeadAttention, E, H)
     x, positions = randn(B, L, E), torch.randint(0, 99, (B, L))
-    assert_exact(turned(x), plain(x))
-    assert_exact(turned(x, positions=positions), plain(x))
-    tables = turned.rope(positions)
+    assert_exact(without(x), plain(x))
+    assert_exact(without(x, positions=positions), plain(x))
+    tables = without.rope(positions)
     assert [t.shape for t in tables] == [(B, L, 4)] * 2
-    assert_exact(turned(x, position_embeddings=tables), plain(x))
+    assert_exact(without(x, position_embeddings=tables), plain(x))
 
 
 def test_given_rope_tables_equal_those_made_from_positions():

@@ -146,9 +146,9 @@ def test_a_small_model_learns(kind):
 
 def test_every_attention_of_a_model_is_multi_head_attention():
     built = small_llama()
-    found = [m for m in built.modules() if "ttention" in type(m).__name__]
-    assert all(isinstance(m, MultiHeadAttention) for m in found)
-    assert len(found) == 2
+    attentions = [m for m in built.modules() if "ttention" in type(m).__name__]
+    assert all(isinstance(m, MultiHeadAttention) for m in attentions)
+    assert len(attentions) == 2
 
 
 def test_a_model_compiles_without_a_graph_break():

@@ -33,8 +33,8 @@ def tensor(array) -> torch.Tensor:
 def validate(case):
     """The node's inputs by name, its attributes, and what it should give."""
     (node,) = case.model.graph.node
-    ((given, expected),) = case.data_sets
-    inputs = dict(zip(filter(None, node.input), given, strict=True))
+    ((arrays, expected),) = case.data_sets
+    inputs = dict(zip(filter(None, node.input), arrays, strict=True))
     outputs = dict(zip(filter(None, node.output), expected, strict=True))
     attributes = {
         a.name: onnx.helper.get_attribute_value(a) for a in node.attribute

@@ -66,8 +66,8 @@ def test_lengths_serve_any_number_of_keys():
     wide = mask.dense(1, 9, batch=3)[:, 0, 0]  # (B, S)
     assert torch.equal(wide, torch.arange(9) < LENGTHS[:, None])
     assert mask.shift(kv=2).dense(1, 2, batch=3).sum() == 1 + 2, "a block"
-    one = padding(torch.tensor([2])).dense(1, 3, batch=4)
-    assert one[:, 0, 0].tolist() == [[True, True, False]] * 4
+    shared = padding(torch.tensor([2])).dense(1, 3, batch=4)
+    assert shared[:, 0, 0].tolist() == [[True, True, False]] * 4
 
 
 def test_a_tile_may_be_shorter_than_the_lengths():
@@ -119,9 +119,9 @@ def test_padding_of_both_forms_compiles_as_one_graph():
         return attn.scaled_dot_product_attention(q, q, q, mask)
 
     q = randn(3, 1, S, 4)
-    given = (q, LENGTHS, VALID.long())
+    inputs = (q, LENGTHS, VALID.long())
     compiled = torch.compile(masked, backend="eager", fullgraph=True)
-    assert torch.equal(compiled(*given), masked(*given))
+    assert torch.equal(compiled(*inputs), masked(*inputs))
 
 
 Q = torch.zeros(2, 1, 3, 4)

@@ -111,8 +111,8 @@ def test_an_update_without_free_pages_is_refused_and_changes_nothing():
     ):  # copies
         fork.update(k[:, :, 5:6], v[:, :, 5:6])
     assert len(cache.pool.free_pages) == 1
-    one = torch.tensor([0, 1])
-    view = cache.update(k[:, :, 5:6], v[:, :, 5:6], one)
+    lengths = torch.tensor([0, 1])
+    view = cache.update(k[:, :, 5:6], v[:, :, 5:6], lengths)
     assert torch.equal(view.key[1], k[1, :, :6])
 
 

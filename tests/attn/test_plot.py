@@ -32,8 +32,8 @@ def pixels(picture):
 
 def hatched(ax):
     """How many cells are hatched."""
-    found = [c for c in ax.collections if c.get_hatch()]
-    paths = [path for c in found for path in c.get_paths()]
+    collections = [c for c in ax.collections if c.get_hatch()]
+    paths = [path for c in collections for path in c.get_paths()]
     return sum(len(path.to_polygons()) for path in paths)
 
 
@@ -72,9 +72,9 @@ def test_a_figure_is_shown_once_at_double_resolution_with_alt_text(name):
 @pytest.mark.parametrize("name", PICTURES)
 def test_a_figure_is_deterministic(name):
     torch.manual_seed(0)
-    one = pixels(PICTURES[name]())
+    first = pixels(PICTURES[name]())
     torch.manual_seed(0)
-    assert np.array_equal(one, pixels(PICTURES[name]()))
+    assert np.array_equal(first, pixels(PICTURES[name]()))
 
 
 @pytest.mark.parametrize("name", PICTURES)

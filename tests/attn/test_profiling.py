@@ -49,7 +49,7 @@ def test_benchmarked_calls_warm_up_twice_and_are_interleaved():
     spent = benchmark_interleaved(calls, 4)
     assert ran[:6] == [*"abcabc"]
     rounds = [ran[i : i + 3] for i in range(6, 18, 3)]
-    assert all(sorted(one) == [*"abc"] for one in rounds)
+    assert all(sorted(turn) == [*"abc"] for turn in rounds)
     assert len({*map(tuple, rounds)}) > 1, "not always in the same order"
     assert {n: len(x) for n, x in spent.items()} == dict.fromkeys("abc", 4)
 

@@ -106,11 +106,11 @@ def test_the_path_length_of_a_recurrence_is_the_sequence_length():
         state = cell(x, state)
     products, ways = 0, {state.grad_fn}
     while not any(getattr(w, "variable", None) is tokens[0] for w in ways):
-        found = {
+        next_ways = {
             after for way in ways for after, _ in way.next_functions if after
         }
-        products += any("Addmm" in type(way).__name__ for way in found)
-        ways = found
+        products += any("Addmm" in type(way).__name__ for way in next_ways)
+        ways = next_ways
     assert products == cost.mixer_cost("rnn", L, E).path_length == L
 
 

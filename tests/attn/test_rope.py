@@ -74,10 +74,10 @@ def test_rotating_token_by_token_equals_rotating_all():
     x = randn(2, 4, 9, 16)
     whole = attn.apply_rope(x, *tables(torch.arange(9), 16))
     for i in range(9):
-        one = attn.apply_rope(
+        token = attn.apply_rope(
             x[:, :, i : i + 1], *tables(torch.tensor([i]), 16)
         )
-        assert torch.equal(one, whole[:, :, i : i + 1])
+        assert torch.equal(token, whole[:, :, i : i + 1])
 
 
 def test_rope_tables_are_float32_and_bfloat16_positions_are_refused():

@@ -131,13 +131,13 @@ def test_reasons_are_given_exactly_where_torch_warns():
             "is_causal": False,
             "scale": None,
         }
-        given = sdpa_backends._Given(*qkv, **(full | arguments), inputs=inputs)
+        call = sdpa_backends._Given(*qkv, **(full | arguments), inputs=inputs)
         ours = explain_torch(*qkv, **arguments)["FLASH_ATTENTION"]
-        words = sdpa_backends._in_torchs_words("FLASH_ATTENTION", given)
+        words = sdpa_backends._in_torchs_words("FLASH_ATTENTION", call)
         assert bool(ours) == bool(words), (name, ours, words)
     qkv, arguments = GRID["two axes"]
-    given = sdpa_backends._Given(*qkv, None, 0.0, False, None, False, inputs)
-    words = " ".join(sdpa_backends._in_torchs_words("FLASH_ATTENTION", given))
+    call = sdpa_backends._Given(*qkv, None, 0.0, False, None, False, inputs)
+    words = " ".join(sdpa_backends._in_torchs_words("FLASH_ATTENTION", call))
     assert "4 dimensional" in words and "not used because" not in words
 
 
@@ -181,26 +181,28 @@ def test_options_that_torch_lacks_are_a_reason_against_every_backend(
     name, argument
 ):
     qkv, arguments = a_call(**argument)
-    found = explain_torch(*qkv, **arguments)
-    assert found.selected is None
+    explanation = explain_torch(*qkv, **arguments)
+    assert explanation.selected is None
     for backend in BACKENDS:
-        assert any(name in reason for reason in found[backend])
+        assert any(name in reason for reason in explanation[backend])
 
 
 def test_a_disabled_backend_is_reported_as_switched_off():
     qkv, arguments = a_call()
     with sdpa_kernel(SDPBackend.MATH):
-        found = explain_torch(*qkv, **arguments)
-    assert found.selected == "MATH"
-    assert found["FLASH_ATTENTION"] == ["it is switched off (sdpa_kernel)"]
-    assert found["MATH"] == []
+        explanation = explain_torch(*qkv, **arguments)
+    assert explanation.selected == "MATH"
+    assert explanation["FLASH_ATTENTION"] == [
+        "it is switched off (sdpa_kernel)"
+    ]
+    assert explanation["MATH"] == []
 
 
 def test_an_empty_call_needs_no_backend():
     qkv, arguments = a_call(lengths=(3, 0))
-    found = explain_torch(*qkv, **arguments)
-    assert found.selected is None
-    assert all("empty" in " ".join(found[b]) for b in BACKENDS)
+    explanation = explain_torch(*qkv, **arguments)
+    assert explanation.selected is None
+    assert all("empty" in " ".join(explanation[b]) for b in BACKENDS)
     assert all(runs(b, qkv, arguments) for b in BACKENDS)
 
 
@@ -223,18 +225,20 @@ def jagged(contiguous=True):
 @pytest.mark.filterwarnings("ignore")
 def test_nested_tensors_run_where_explain_says_so(contiguous, arguments):
     x = jagged(contiguous)
-    found = explain_torch(x, x, x, **arguments)
+    explanation = explain_torch(x, x, x, **arguments)
     for backend in BACKENDS:
-        assert runs(backend, (x, x, x), arguments) == (not found[backend])
-    assert found.selected == (None if found["MATH"] else "MATH")
+        assert runs(backend, (x, x, x), arguments) == (
+            not explanation[backend]
+        )
+    assert explanation.selected == (None if explanation["MATH"] else "MATH")
     if not contiguous:
-        assert "contiguous()" in " ".join(found["MATH"])
+        assert "contiguous()" in " ".join(explanation["MATH"])
 
 
 def test_nested_tensors_refuse_masks_and_dense_tensors():
     x = jagged()
-    found = explain_torch(x, x, x, attn_mask=torch.ones(5, 5))
-    assert "attn_mask" in " ".join(found["MATH"])
+    explanation = explain_torch(x, x, x, attn_mask=torch.ones(5, 5))
+    assert "attn_mask" in " ".join(explanation["MATH"])
     with pytest.raises(TypeError, match="key must be a jagged nested tensor"):
         explain_torch(x, torch.randn(2, 4, 5, 8), x)
 
@@ -247,9 +251,9 @@ def test_explain_torch_validates_a_call_as_attention_does():
 
 def test_a_device_without_fused_kernels_selects_math():
     qkv, arguments = a_call(change=lambda x: x.to("meta"))
-    found = explain_torch(*qkv, **arguments)
-    assert found.selected == "MATH"
-    assert found["FLASH_ATTENTION"] == ["torch has none for meta"]
+    explanation = explain_torch(*qkv, **arguments)
+    assert explanation.selected == "MATH"
+    assert explanation["FLASH_ATTENTION"] == ["torch has none for meta"]
 
 
 def test_an_explanation_prints_as_a_table():

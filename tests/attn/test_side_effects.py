@@ -35,12 +35,12 @@ def test_a_call_changes_no_input_and_no_random_state(implementation, dtype):
     q, k, v = qkv(SIZES[0], dtype)
     mask = torch.zeros(3, 7, dtype=dtype)
     sinks = torch.linspace(-1, 1, SIZES[0].H)
-    given = (q, k, v, mask, sinks)
-    kept = [x.clone() for x in given]
+    inputs = (q, k, v, mask, sinks)
+    kept = [x.clone() for x in inputs]
     before = torch.get_rng_state()
     results = implementation(q, k, v, attn_mask=mask, sinks=sinks, **CALL)
     assert torch.equal(torch.get_rng_state(), before)
-    for x, y in zip(given, kept, strict=True):
+    for x, y in zip(inputs, kept, strict=True):
         assert torch.equal(x, y) and x.dtype == y.dtype
     again = implementation(q, k, v, attn_mask=mask, sinks=sinks, **CALL)
     results, again = torch.stack(tuple(results)), torch.stack(tuple(again))
@@ -156,13 +156,13 @@ def test_one_graph_serves_every_offset_given_as_a_tensor(options, rows, impl):
     options = {"enable_gqa": True} | options
     by = {"impl": impl} | options
     for first in range(7):
-        one, at = q[:, :, first : first + 1], torch.full(rows, first)
+        query, at = q[:, :, first : first + 1], torch.full(rows, first)
         want = attn.scaled_dot_product_attention(
-            one, k, v, q_offset=first, **options
+            query, k, v, q_offset=first, **options
         )
         for out in (
-            compiled(one, k, v, q_offset=at, **by),
-            attn.attention(one, k, v, q_offset=at, **by),
+            compiled(query, k, v, q_offset=at, **by),
+            attn.attention(query, k, v, q_offset=at, **by),
         ):
             assert torch.allclose(out, want, atol=1e-6)
     assert counter.frame_count == 1

@@ -99,7 +99,7 @@ from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 import kernels
 
-said = {}
+errors = {}
 for name, kernel in kernels.ALL.items():
     known = {"FLAG": False, "BLOCK": 16}
     types = {"X": "*fp32", "OUT": "*fp32", "n": "i32"}
@@ -107,15 +107,15 @@ for name, kernel in kernels.ALL.items():
     try:
         source = ASTSource(kernel, types, constexprs=known)
         triton.compile(source, target=GPUTarget("cuda", 90, 32))
-        said[name] = ""
+        errors[name] = ""
     except Exception as error:
-        said[name] = f"{error} {error.__cause__}"
-print(json.dumps(said))
+        errors[name] = f"{error} {error.__cause__}"
+print(json.dumps(errors))
 """
 
 
 @pytest.fixture(scope="module")
-def said(tmp_path_factory):
+def errors(tmp_path_factory):
     """The compiler's complaint about each kernel, "" if it has none."""
     folder = tmp_path_factory.mktemp("language")
     text = "import torch\nimport triton\nimport triton.language as tl\n"
@@ -142,13 +142,13 @@ def said(tmp_path_factory):
 
 
 @pytest.mark.parametrize("name", ACCEPTED)
-def test_triton_compiles_the_accepted_constructs(said, name):
-    assert said[name] == ""
+def test_triton_compiles_the_accepted_constructs(errors, name):
+    assert errors[name] == ""
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_triton_refuses_the_unsupported_constructs(said, name):
-    assert REFUSED[name][1] in said[name]
+def test_triton_refuses_the_unsupported_constructs(errors, name):
+    assert REFUSED[name][1] in errors[name]
 
 
 @triton.jit

@@ -99,8 +99,8 @@ def test_a_goal_that_is_missed_is_shown_as_missed():
     case = made(SDPA=peer([1.0]), naive=peer([2.0]), auto=peer([1.5]))
     about = results.about_this_machine()
     run = {"cases": [case], "about": about, "dry": False, "pending": []}
-    for one in case["peers"].values():
-        one["peak_bytes"] = 1
+    for measured in case["peers"].values():
+        measured["peak_bytes"] = 1
     table = report.goals(run)
     ends = [line.split("  ")[-1] for line in str(table).splitlines()[2:]]
     assert ends == ["✗ missed"] * 3
@@ -114,8 +114,8 @@ def test_ratios_are_normalised_by_the_work_of_each_peer():
         SDPA=peer([1.0], work=16e9),
         naive={"missing": "no"},
     )
-    for one in ("auto", "SDPA"):
-        case["peers"][one]["peak_bytes"] = 1
+    for name in ("auto", "SDPA"):
+        case["peers"][name]["peak_bytes"] = 1
     (first,) = results.ratios(case)
     assert first.ratio == pytest.approx(0.5)
 
@@ -133,7 +133,7 @@ def test_peers_are_interleaved_in_varying_order(monkeypatch):
     sizes = Sizes(L=1, S=1, H=1, Hkv=1, D=16)
     run_case(Case("turns", "turns", sizes, ("a", "b", "c"), ()), repeats=3)
     rounds = [order[-n:][:3] for n in (9, 6, 3)]
-    assert [sorted(one) for one in rounds] == [["a", "b", "c"]] * 3
+    assert [sorted(turn) for turn in rounds] == [["a", "b", "c"]] * 3
     assert len({*map(tuple, rounds)}) > 1, "nobody always follows the same"
 
 
@@ -177,8 +177,8 @@ def test_stored_runs_are_complete_unchanged_and_of_a_commit():
         assert not run["dry"] and not run["about"]["changed"]
         for case in run["cases"]:
             assert find(case["case"])
-            for one in case["peers"].values():
-                assert "missing" in one or len(one["seconds"]) >= 10
+            for measured in case["peers"].values():
+                assert "missing" in measured or len(measured["seconds"]) >= 10
     known = subprocess.run(
         ["git", "cat-file", "-t", runs[-1]["about"]["commit"]],
         capture_output=True,

@@ -17,7 +17,7 @@ BOOK = ROOT / "_build" / "html"
 
 
 def build(source, target, **environment):
-    """Build the book as make does; returns what the builder said."""
+    """Build the book as make does; return the status and the output."""
     command = [sys.executable, "-c"]
     command += ["from jupyter_book.cli.main import main; main()", "build"]
     command += [str(source), "-q", "-W", "-n", "--keep-going"]
@@ -39,8 +39,8 @@ def book():
         while not os.kill(int(os.environ["BUILDER"]), 0):
             time.sleep(0.2)
     if not (BOOK / "index.html").exists():
-        status, said = build(ROOT, ROOT)
-        assert status == 0, said[-4000:]
+        status, output = build(ROOT, ROOT)
+        assert status == 0, output[-4000:]
     return BOOK
 
 

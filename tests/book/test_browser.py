@@ -183,8 +183,8 @@ def test_search_in_a_book_opened_from_a_file_explains_missing_excerpts(
 ):
     with Visit(browser, book.as_uri(), "search", asked="?q=softmax") as seen:
         assert any("dot-product" in text.lower() for text in results(seen))
-        said = seen.tab.locator(".bd-article-container").inner_text()
-        assert "no excerpts, because the book is opened from a file" in said
+        article = seen.tab.locator(".bd-article-container").inner_text()
+        assert "no excerpts, because the book is opened from a file" in article
         assert seen.complaints == []
         assert seen.outside == []
 

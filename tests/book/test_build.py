@@ -29,9 +29,9 @@ def bare(tmp_path_factory):
         (trap / f"{module}.py").write_text(
             f'raise ImportError("the book must not import {module}")\n'
         )
-    told = {"PYTHONPATH": str(trap), "BOOK_ADDRESS": ADDRESS}
-    status, said = build(source, folder / "out", **told)
-    assert status == 0, said[-4000:]
+    environment = {"PYTHONPATH": str(trap), "BOOK_ADDRESS": ADDRESS}
+    status, output = build(source, folder / "out", **environment)
+    assert status == 0, output[-4000:]
     return folder / "out" / "_build" / "html"
 
 

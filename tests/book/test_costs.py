@@ -33,14 +33,14 @@ class Crossings(Mode):
 
     def bytes(self):
         """Of tensors like query, key and lse, each once; of maps, each."""
-        found = dict.fromkeys(((x.L, x.D), (x.S, x.D), "lse"), 0)
+        moved = dict.fromkeys(((x.L, x.D), (x.S, x.D), "lse"), 0)
         for t in self.once.values():
             size = {*t.shape[-2:]}
             if size == {x.L, x.S}:
                 continue
             wide = x.L if x.L in size else x.S
-            found[(wide, x.D) if x.D in size else "lse"] += t.nbytes
-        return [*found.values()][:2] + [self.again, found["lse"]]
+            moved[(wide, x.D) if x.D in size else "lse"] += t.nbytes
+        return [*moved.values()][:2] + [self.again, moved["lse"]]
 
 
 def moved(attention):

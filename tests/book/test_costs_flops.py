@@ -86,10 +86,10 @@ class Elementwise(Mode):
 
 def operations(function, *sizes):
     """Operations for each element; those once a row are less than half."""
-    given = torch.ones(2, 3, *sizes)
+    ones = torch.ones(2, 3, *sizes)
     with torch.no_grad(), Elementwise() as counter:
-        function(given)
-    return round(counter.total / given.numel())
+        function(ones)
+    return round(counter.total / ones.numel())
 
 
 def softmax(scores):
@@ -160,9 +160,9 @@ def test_products_on_the_page_equal_those_that_torch_counts():
 @pytest.mark.parametrize("start", ("scores, $QK", "weights times"))
 def test_each_product_of_attention_is_half_of_its_operations(start):
     prompt, step = values("FLOPs, forward", start)
-    for L, found in ((x.L, prompt), (1, step)):
+    for L, flops in ((x.L, prompt), (1, step)):
         whole = cost.attention_cost(x.B, L, x.S, x.H, x.Hkv, x.D)
-        assert 2 * found == whole.flops
+        assert 2 * flops == whole.flops
 
 
 def test_pairs_on_the_page_equal_the_true_elements_of_masks():

@@ -66,7 +66,7 @@ def test_a_chapters_card_has_its_title_minutes_exercises_and_points(
     notebook = json.loads((ROOT / f"notebooks/{stem}.ipynb").read_text())
     text = "".join("".join(cell["source"]) for cell in notebook["cells"][:3])
     title = re.search(r"^# (.+)$", text, re.M)[1]
-    said = re.search(r"about (\d+) minutes, (\w+) exercises", text)
+    about = re.search(r"about (\d+) minutes, (\w+) exercises", text)
     exercises = chapter(key)
     worth = sum(x.points for x in exercises)
     (card,) = (
@@ -74,11 +74,11 @@ def test_a_chapters_card_has_its_title_minutes_exercises_and_points(
         for x in front.select(".chapter")
         if x.find("a", href=re.compile(stem))
     )
-    assert COUNTS.index(said[2]) + 1 == len(exercises)
+    assert COUNTS.index(about[2]) + 1 == len(exercises)
     shown = " ".join(card.get_text().split())
     assert shown.startswith(f"{int(stem[:2])} {title} ")
     assert shown.endswith(
-        f" {said[1]} minutes · {len(exercises)} exercises · {worth} points"
+        f" {about[1]} minutes · {len(exercises)} exercises · {worth} points"
     )
     own = card.select_one("[data-exercises]")["data-exercises"].split()
     assert own == [x.id for x in exercises]

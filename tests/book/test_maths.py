@@ -34,12 +34,12 @@ def written(monkeypatch):
 @pytest.fixture
 def warnings():
     """What the extension logs meanwhile, as Sphinx gets it."""
-    found = []
+    messages = []
     handler = logging.Handler()
-    handler.emit = lambda record: found.append(record.getMessage())
+    handler.emit = lambda record: messages.append(record.getMessage())
     logger = logging.getLogger("sphinx.attn_book.maths")
     logger.addHandler(handler)
-    yield found
+    yield messages
     logger.removeHandler(handler)
 
 

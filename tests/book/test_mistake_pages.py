@@ -36,9 +36,9 @@ def test_a_page_has_every_mistake_of_its_chapter_once(key, book):
     sections = re.split(r'<section class="mistakes" id="(\w+)">\n<h2>', page)[
         1:
     ]
-    found = dict(zip(sections[::2], sections[1::2], strict=True))
-    assert [*found] == sources.names(key)
-    for name, html in found.items():
+    exercises = dict(zip(sections[::2], sections[1::2], strict=True))
+    assert [*exercises] == sources.names(key)
+    for name, html in exercises.items():
         path = sources.mistakes_path(f"{key}-{name}")
         kept = [x for x, _, _ in mistakes.read(path)[1]]
         boxes = re.findall(
@@ -78,8 +78,8 @@ def test_a_diff_makes_the_mistake_of_the_solution(key):
 def test_the_appendix_leads_to_each_exercise(book):
     """Whatever chapters there are; test_pages.py follows the links."""
     html = (book / "book" / "mistakes.html").read_text("utf-8")
-    found = re.findall(r'<a href="mistakes/(\w+).html#(\w+)"', html)
-    assert found == [(x, name) for x in CHAPTERS for name in sources.names(x)]
+    links = re.findall(r'<a href="mistakes/(\w+).html#(\w+)"', html)
+    assert links == [(x, name) for x in CHAPTERS for name in sources.names(x)]
 
 
 def test_the_search_does_not_find_these_pages(book):

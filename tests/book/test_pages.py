@@ -33,10 +33,10 @@ class Anchors(HTMLParser):
         self.feed(path.read_text("utf-8"))
 
     def handle_starttag(self, tag, attrs):
-        found = dict(attrs)
-        self.ids.add(found.get("id"))
-        if tag == "a" and "href" in found:
-            self.links.append(found["href"])
+        values = dict(attrs)
+        self.ids.add(values.get("id"))
+        if tag == "a" and "href" in values:
+            self.links.append(values["href"])
 
 
 def test_no_internal_link_is_dead(book):

@@ -76,12 +76,14 @@ def test_no_page_number_is_left_to_be_filled_in(sheets):
 def test_a_missing_browser_is_reported_in_one_line(
     use, missing, monkeypatch, capsys
 ):
-    found = {"playwright": "chromium"}  # and where, by what is missing
-    monkeypatch.setattr(browser.shutil, "which", lambda _: found.get(missing))
+    programs = {"playwright": "chromium"}  # and where, by what is missing
+    monkeypatch.setattr(
+        browser.shutil, "which", lambda _: programs.get(missing)
+    )
     monkeypatch.setattr(browser, "find_spec", lambda _: None)
-    with pytest.raises(SystemExit, match=rf"^{missing} must be .*$") as said:
+    with pytest.raises(SystemExit, match=rf"^{missing} must be .*$") as caught:
         use(paper.HERE, [])
-    assert "\n" not in str(said.value)
+    assert "\n" not in str(caught.value)
     assert capsys.readouterr() == ("", "")
 
 

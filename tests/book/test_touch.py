@@ -39,8 +39,8 @@ def test_every_figure_is_on_a_page_and_tested():
     for page in chapters():
         notebook = json.loads((ROOT / f"{page}.ipynb").read_text("utf-8"))
         for cell in notebook["cells"]:
-            found = cell["metadata"].get("tags", [])
-            tags |= {x.partition("-")[2] for x in found if "touch-" in x}
+            cell_tags = cell["metadata"].get("tags", [])
+            tags |= {x.partition("-")[2] for x in cell_tags if "touch-" in x}
     scripts = {path.name[:-8] for path in bake.FOLDER.glob("*.data.js")}
     assert tags == scripts == set(FIGURES)
 

@@ -52,16 +52,16 @@ def halves(weights):
 )
 def test_alibi_weights_equal_the_shown_expression(reach, heads, query, keys):
     turn(reach, heads, query, keys)
-    want = eval(reach.locator("code").inner_text(), {"attn": attn})
-    found = shown(reach)
-    assert found.shape == (heads, LENGTH)
+    expected = eval(reach.locator("code").inner_text(), {"attn": attn})
+    weights = shown(reach)
+    assert weights.shape == (heads, LENGTH)
     torch.testing.assert_close(
-        found[:, : want.shape[1]], want, atol=1e-5, rtol=1e-4
+        weights[:, : expected.shape[1]], expected, atol=1e-5, rtol=1e-4
     )
-    assert not found[:, want.shape[1] :].any()
+    assert not weights[:, expected.shape[1] :].any()
     texts = reach.locator(".head:not([visibility=hidden]) text:last-child")
-    said = [int(x) for x in texts.all_text_contents()]
-    assert said == halves(want)
+    written = [int(x) for x in texts.all_text_contents()]
+    assert written == halves(expected)
 
 
 def test_the_announcement_names_the_steepest_and_the_flattest_head(reach):

@@ -79,11 +79,11 @@ def test_head_weights_equal_the_shown_expression(figures):
 
 
 def test_the_heads_announce_changes_by_keyboard(figures):
-    seen, figure, said = figures(FIGURES["attention_heads"])
+    seen, figure, first = figures(FIGURES["attention_heads"])
     press = seen.tab.keyboard.press
-    assert said.startswith("it → animal 68 % (with “wide”: 28 %), ")
+    assert first.startswith("it → animal 68 % (with “wide”: 28 %), ")
     figure.evaluate(STATES, [START])
-    assert heard(figure) == said
+    assert heard(figure) == first
     figure.locator("[aria-label=Query] [tabindex='0']").focus()
     press("ArrowLeft")
     assert heard(figure).startswith("because → ")

@@ -72,9 +72,9 @@ def test_the_slots_hold_the_keys_that_the_cache_returns(slots, state):
         assert step["rows"] == [1, n + 1]
         kept = cache.nbytes // per_token
         memory = kept * numbers()["bytes"] / 1000
-        said = numbers_of(step["heard"].partition("next step: ")[2])
-        assert said[0] == kept
-        assert said[1] == pytest.approx(memory, abs=0.5)
+        announced = numbers_of(step["heard"].partition("next step: ")[2])
+        assert announced[0] == kept
+        assert announced[1] == pytest.approx(memory, abs=0.5)
         computed = re.search(r"so far (\d+) and (\d+)", step["heard"])
         assert [int(x) for x in computed.groups()] == [
             n + 1,
@@ -83,12 +83,15 @@ def test_the_slots_hold_the_keys_that_the_cache_returns(slots, state):
 
 
 def test_the_announcement_names_the_gap_and_the_empty_slots(slots):
-    say = slots.evaluate(STEPS, [STATES[2], MOST])[8]["heard"]
-    assert "attends to 6 keys: 0, 1 and 5 to 8" in say
-    assert "Forgotten: 2 to 4" in say
-    assert "Slot 2 has token 5: StreamingLLM rotates it to position 2" in say
-    say = slots.evaluate(STEPS, [STATES[1], MOST])[8]["heard"]
-    assert "The mask hides 7 empty slots" in say
+    announcement = slots.evaluate(STEPS, [STATES[2], MOST])[8]["heard"]
+    assert "attends to 6 keys: 0, 1 and 5 to 8" in announcement
+    assert "Forgotten: 2 to 4" in announcement
+    assert (
+        "Slot 2 has token 5: StreamingLLM rotates it to position 2"
+        in announcement
+    )
+    announcement = slots.evaluate(STEPS, [STATES[1], MOST])[8]["heard"]
+    assert "The mask hides 7 empty slots" in announcement
 
 
 def test_arrow_keys_read_tokens_and_a_window_enables_its_controls(slots):

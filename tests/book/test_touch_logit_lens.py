@@ -58,14 +58,14 @@ def test_every_state_shows_the_numbers_of_its_expression(lens):
     ]
     states += [("Paris", 0), ("Paris", last)]
     shown = lens.evaluate(STATES, states)
-    for (word, block), (code, said, place, bars) in zip(
+    for (word, block), (code, announcement, place, bars) in zip(
         states, shown, strict=True
     ):
         i = words.index(word)
         assert code == f"lens[{block}, {i}].softmax(-1).topk(4)"
         assert place == numbers["places"][block][i]
         assert bars == numbers["guesses"][block][i]
-        heard = said.replace(",", "")
+        heard = announcement.replace(",", "")
         assert f"“{word}” is in place {place}" in heard
         assert bars[0][1] in numbers_of(heard)
 

@@ -65,19 +65,21 @@ def test_the_score_equals_the_shown_expression(dial, law):
         for _ in range(4):
             m = choose.randint(0, int(TRAINED * FACTOR) - 1)
             turns.append((content, m, choose.randint(0, m)))
-    found = dial.evaluate(TURNS, [law, turns])
-    for (content, m, n), (code, said, shown) in zip(turns, found, strict=True):
+    states = dial.evaluate(TURNS, [law, turns])
+    for (content, m, n), (code, announcement, shown) in zip(
+        turns, states, strict=True
+    ):
         query, key = vectors()[content]
         names = {"attn": attn, "torch": torch, "q": query, "k": key}
         first, last = code.split("\n")
         exec(first, names)
-        want = eval(last, names).item()
-        at_m, at_n, distance, score, *_ = numbers_of(said)
+        expected = eval(last, names).item()
+        at_m, at_n, distance, score, *_ = numbers_of(announcement)
         assert (at_m, at_n, distance) == (m, n, m - n)
-        assert score == pytest.approx(want, abs=0.0015)
+        assert score == pytest.approx(expected, abs=0.0015)
         parts = [x for text in shown for x in numbers_of(text)]
         assert len(parts) == D // 2
-        assert sum(parts) == pytest.approx(want, abs=0.006)
+        assert sum(parts) == pytest.approx(expected, abs=0.006)
 
 
 PRESSED = """(place, times) => Array.from({length: times}, () => {
@@ -133,13 +135,13 @@ def test_untrained_angles_are_marked_for_each_scaling_law(dial, distance):
     turn(dial, distance + 5, 5)
     for law in LAWS:
         dial.get_by_role("combobox", name="law").select_option(law)
-        new = new_pairs(law, distance)
+        untrained = new_pairs(law, distance)
         shown = dial.locator(".clock").evaluate_all(
             "all => all.flatMap((e, i) => e.matches('.new') ? [i] : [])"
         )
-        assert shown == new
-        said = heard(dial).partition("in pairs")[2]
-        assert numbers_of(said.rstrip(".")) == new
+        assert shown == untrained
+        announced = heard(dial).partition("in pairs")[2]
+        assert numbers_of(announced.rstrip(".")) == untrained
     assert len(new_pairs("as trained", distance)) == (
         0 if distance == 63 else 5
     )

@@ -51,9 +51,9 @@ def test_the_guess_and_the_weights_equal_the_shown_expression(lookup):
         weights = eval(
             last.replace("[:, None]", ""), names | {"degrees": each}
         )
-        said = lookup.locator("[aria-live]").inner_text()
-        said = numbers_of(said.partition("temperature")[2])[1]
-        assert said == pytest.approx(guess, abs=0.006)
+        announced = lookup.locator("[aria-live]").inner_text()
+        announced = numbers_of(announced.partition("temperature")[2])[1]
+        assert announced == pytest.approx(guess, abs=0.006)
         for shown in lookup.evaluate(WEIGHTS):
             got = torch.tensor(shown, dtype=torch.float64)
             torch.testing.assert_close(got, weights[0], atol=1e-4, rtol=0)

@@ -41,10 +41,10 @@ def test_programs_waves_and_bytes_equal_their_formulas(
     cache = eval(split.locator("code").inner_text(), {"attn": attn})
     parts = 2 * splits * HEADS * (HEAD_DIM + 1) * 4
     busy, more = 100 * programs / (waves * room), 100 * parts / cache
-    found = heard(split)
-    assert found[:5] == [splits, 2**heads, programs, waves, last]
-    assert abs(found[5] - busy) <= 0.5
-    assert abs(found[6] - more) <= 0.051
+    announced = heard(split)
+    assert announced[:5] == [splits, 2**heads, programs, waves, last]
+    assert abs(announced[5] - busy) <= 0.5
+    assert abs(announced[6] - more) <= 0.051
     squares = split.locator("rect").evaluate_all(
         "all => all.map(e => Number(e.dataset.programs))"
     )

@@ -41,29 +41,29 @@ def run(tmp_path_factory):
 
 
 def test_a_dry_run_covers_all_three_stages(run):
-    found = results.load(run)
-    assert found["dry"] and not found["pending"]
-    checks = found["correctness"]["checks"]
-    assert len(checks) == found["correctness"]["planned"] == 17
+    saved = results.load(run)
+    assert saved["dry"] and not saved["pending"]
+    checks = saved["correctness"]["checks"]
+    assert len(checks) == saved["correctness"]["planned"] == 17
     assert all(check["right"] and check["repeatable"] for check in checks)
     kernels = {check["kernel"] for check in checks}
     assert kernels == KERNELS
-    assert [row["kernel"] for row in found["sweep"]["rows"]] == [
+    assert [row["kernel"] for row in saved["sweep"]["rows"]] == [
         "forward",
         "dkdv",
         "decode",
     ]
-    for row in found["sweep"]["rows"]:
+    for row in saved["sweep"]["rows"]:
         assert row["ratio"] >= 1.0 and row["tried"][0]["seconds"]
     tried = [
         trial["config"]["variant"]
-        for trial in found["sweep"]["rows"][0]["tried"]
+        for trial in saved["sweep"]["rows"][0]["tried"]
         if trial["seconds"]
     ]
     assert set(tried) == set(FORWARD_VARIANTS)
-    assert [case["case"] for case in found["cases"]] == ["gpu-decode"]
-    assert {"torch", "triton"} <= set(found["about"]["versions"])
-    assert found["time"].keys() == {
+    assert [case["case"] for case in saved["cases"]] == ["gpu-decode"]
+    assert {"torch", "triton"} <= set(saved["about"]["versions"])
+    assert saved["time"].keys() == {
         "budget",
         "correctness",
         "sweep",
@@ -136,13 +136,15 @@ def test_the_commit_of_a_copy_without_history_is_read_from_the_environment(
 def test_uncommitted_changes_of_measured_files_are_recorded(monkeypatch):
     if not results._git("rev-parse", "HEAD"):
         pytest.skip("no git history here")
-    asked = []
+    commands = []
     monkeypatch.setattr(
-        results, "_git", lambda *words: asked.append(words) or " M attn/api.py"
+        results,
+        "_git",
+        lambda *words: commands.append(words) or " M attn/api.py",
     )
     assert results.about_this_machine("tests/gpu")["changed"] is True
     monkeypatch.undo()
-    (paths,) = (words[3:] for words in asked if words[0] == "status")
+    (paths,) = (words[3:] for words in commands if words[0] == "status")
     listed = results._git("ls-files", "--full-name", "--", *paths)
     for path in ("attn/bench/results.py", "tests/gpu/sweep.py"):
         assert path in listed.splitlines()
@@ -169,19 +171,19 @@ def test_nothing_is_checked_or_timed_without_a_budget(tmp_path):
     begin = time.monotonic()
     session.Session(path, budget=0.0, dry=True, cases=[]).measure()
     assert time.monotonic() - begin < 30
-    found = results.load(path)
-    assert found["correctness"]["checks"] == []
-    assert found["sweep"]["tried"] == 0
-    assert [row["ratio"] for row in found["sweep"]["rows"]] == [None] * 3
+    saved = results.load(path)
+    assert saved["correctness"]["checks"] == []
+    assert saved["sweep"]["tried"] == 0
+    assert [row["ratio"] for row in saved["sweep"]["rows"]] == [None] * 3
 
 
 def test_a_failed_case_is_pending_with_its_reason(tmp_path, monkeypatch):
     monkeypatch.setattr(session, "run_case", lambda *_, **__: 1 / 0)
     path = tmp_path / "run.json"
     cases = [case for case in CASES if case.sizes.device == "cuda"]
-    found = session.Session(path, budget=0.0, dry=True).measure()
-    assert found["cases"] == []
-    assert [case["case"] for case in found["pending"]] == [
+    measured = session.Session(path, budget=0.0, dry=True).measure()
+    assert measured["cases"] == []
+    assert [case["case"] for case in measured["pending"]] == [
         c.name for c in cases
     ]
     assert (
@@ -202,9 +204,11 @@ def test_the_checks_cover_every_kernel_variant_dtype_and_row_of_the_table():
     dtypes = ("bfloat16", "float16", "float32")
     for D in (64, 128, 256):
         for dtype in dtypes:
-            found = {c.kernel for c in checks if (c.D, c.dtype) == (D, dtype)}
+            kernels = {
+                c.kernel for c in checks if (c.D, c.dtype) == (D, dtype)
+            }
             half = KERNELS if dtype == "bfloat16" else SHIPPED
-            assert found == half, (D, dtype)
+            assert kernels == half, (D, dtype)
     assert {c.variant for c in checks} == set(VARIANTS)
     assert len(checks) == len(set(checks))
 
@@ -237,8 +241,8 @@ def test_a_kernel_that_leaves_a_key_out_is_wrong(monkeypatch):
 
     assert correctness.check(small("plain"))["right"]
     monkeypatch.setattr("attn.kernels.fused_attention", wrong)
-    found = correctness.check(small("plain", "bfloat16"))
-    assert not found["right"] and found["repeatable"]
+    result = correctness.check(small("plain", "bfloat16"))
+    assert not result["right"] and result["repeatable"]
 
 
 def test_an_element_that_is_never_written_is_wrong(monkeypatch):
@@ -248,8 +252,8 @@ def test_an_element_that_is_never_written_is_wrong(monkeypatch):
         return out, 0 * query.sum(-1)
 
     monkeypatch.setattr("attn.kernels.fused_attention", lazy)
-    found = correctness.check(small())
-    assert found["errors"]["out"][0] == 1e9 and not found["right"]
+    result = correctness.check(small())
+    assert result["errors"]["out"][0] == 1e9 and not result["right"]
 
 
 def test_a_wrong_kernel_sets_the_exit_status(tmp_path, monkeypatch):
@@ -293,8 +297,8 @@ def test_each_variant_is_tried_alone_and_with_every_neighbour():
     }
     for variant in FORWARD_VARIANTS[1:]:
         assert tiles[variant] == one_field | {row.shipped(90)[:4]}
-    found = {trial.config.variant for trial in sweep.trials(80)}
-    assert found == {"pointers"}
+    variants = {trial.config.variant for trial in sweep.trials(80)}
+    assert variants == {"pointers"}
 
 
 @pytest.mark.parametrize("kernel", ("forward", "dkdv", "dq", "decode"))
@@ -320,9 +324,9 @@ def test_the_shipped_row_is_compared_with_the_best():
         {"config": faster, "seconds": [1.0, 1.0, 1.0]},
         {"config": wrong, "error": "ValueError: wrong"},
     ]
-    found = sweep.summary(row, 90, tried)
-    assert found["best"] == faster and not found["good"]
-    assert found["ratio"] == pytest.approx(1.1)
+    summary = sweep.summary(row, 90, tried)
+    assert summary["best"] == faster and not summary["good"]
+    assert summary["ratio"] == pytest.approx(1.1)
     assert sweep.summary(row, 90, tried[:1])["good"]
 
 

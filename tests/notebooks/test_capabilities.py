@@ -24,13 +24,13 @@ WHICH = "torch.backends.cpu.get_cpu_capability()"
 @functools.cache
 def has(capability):
     """Return whether torch obeys when told to compute with a capability."""
-    found = subprocess.run(
+    done = subprocess.run(
         [sys.executable, "-c", f"import torch; print({WHICH})"],
         env={**os.environ, "ATEN_CPU_CAPABILITY": capability},
         capture_output=True,
         text=True,
     )
-    return found.stdout.strip() == capability.upper()
+    return done.stdout.strip() == capability.upper()
 
 
 @pytest.fixture(scope="session")
@@ -40,8 +40,10 @@ def servers(shared):
 
         @functools.cache
         def server(capability):
-            told = {"ATEN_CPU_CAPABILITY": capability}
-            return stack.enter_context(started(shared, capability, **told))
+            environment = {"ATEN_CPU_CAPABILITY": capability}
+            return stack.enter_context(
+                started(shared, capability, **environment)
+            )
 
         yield server
 

@@ -155,15 +155,15 @@ def test_lab_copies_once_and_never_overwrites(key, own):
             assert cell.outputs == []
     own.write_bytes(own.read_bytes() + b"\n")
     mine = own.read_bytes()
-    told = workspace.fill(own.parent)
+    messages = workspace.fill(own.parent)
     assert own.read_bytes() == mine
-    assert all("left as it is" in line for line in told)
-    assert not any("newer" in line for line in told)
+    assert all("left as it is" in line for line in messages)
+    assert not any("newer" in line for line in messages)
 
 
 def test_lab_says_when_the_chapter_is_newer(key, own):
     old = notebooks.read(own)
     old.metadata["attn"]["version"] = "another"
     notebooks.write(old, own)
-    told = workspace.fill(own.parent)
-    assert any("newer" in line and own.name in line for line in told)
+    messages = workspace.fill(own.parent)
+    assert any("newer" in line and own.name in line for line in messages)

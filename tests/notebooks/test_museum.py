@@ -61,11 +61,11 @@ def test_every_exhibit_has_its_source_or_says_where_it_was_invented(museum):
     public = [x for x in sources if x not in found + invented]
     for text in public:
         assert re.search(r"\]\(https://[\w.]+/[\w./#-]+\)", text), text
-    said = museum.cells[1].source
-    assert f"Of the {len(sources)} exhibits, {len(public)} have" in said
+    first_page = museum.cells[1].source
+    assert f"Of the {len(sources)} exhibits, {len(public)} have" in first_page
     words = {6: "six"}
-    assert f"{words[len(found)].capitalize()} were found here" in said
-    assert f"{words[len(invented)]} were invented here" in said
+    assert f"{words[len(found)].capitalize()} were found here" in first_page
+    assert f"{words[len(invented)]} were invented here" in first_page
     summary = museum.metadata["attn"]["summary"]
     for text in (summary, (root() / "README.md").read_text("utf-8")):
         assert f" {len(sources)} faults" in text
@@ -85,12 +85,12 @@ def test_the_index_has_every_exhibit_and_every_fact(museum):
     assert abs(silent - 3 / 4) < 0.05
     assert "Three quarters raise nothing" in last
     for kind in ("found here", "invented here"):
-        told = [source(x).lower().startswith(kind) for x in exhibits(museum)]
-        assert [x["source"] == kind for x in index] == told
+        starts = [source(x).lower().startswith(kind) for x in exhibits(museum)]
+        assert [x["source"] == kind for x in index] == starts
 
 
 @pytest.mark.parametrize(
-    "fact, said, instead",
+    "fact, text, replacement",
     [
         ("label", "(bug-true-is-one)=", ""),
         ("room", "## Room 2: ", "## "),
@@ -99,13 +99,13 @@ def test_the_index_has_every_exhibit_and_every_fact(museum):
         ("effect", None, None),
     ],
 )
-def test_an_exhibit_without_a_fact_is_named(museum, fact, said, instead):
+def test_an_exhibit_without_a_fact_is_named(museum, fact, text, replacement):
     changed = copy.deepcopy(museum)
     for cell in changed.cells:
-        if said is None and is_exhibit(cell):
+        if text is None and is_exhibit(cell):
             cell.outputs = []
-        elif said is not None and cell.cell_type == "markdown":
-            cell.source = cell.source.replace(said, instead)
+        elif text is not None and cell.cell_type == "markdown":
+            cell.source = cell.source.replace(text, replacement)
     needed = re.escape(FACTS[fact])
     with pytest.raises(ValueError, match=f"the exhibit '.+' must .*{needed}"):
         indexed(changed)

@@ -22,14 +22,14 @@ def tags(cell):
 
 def task_cells(key):
     """The learner's cell and the goals, in pairs."""
-    found = [
+    code = [
         cell
         for cell in notebooks.read(sources.notebook_path(key)).cells
         if cell.cell_type == "code"
     ]
     return [
         pair
-        for pair in zip(found, found[1:], strict=False)
+        for pair in zip(code, code[1:], strict=False)
         if TAG in tags(pair[0])
     ]
 

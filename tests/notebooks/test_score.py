@@ -142,12 +142,12 @@ def test_junit_names_the_exercise_and_its_points(nbval, tmp_path):
     notebooks.write(notebook, path)
     junit = tmp_path / "junit.xml"
     nbval(path, f"--junitxml={junit}")
-    found = {}
+    points_of = {}
     for case in ElementTree.parse(junit).iter("testcase"):
         about = {p.get("name"): p.get("value") for p in case.iter("property")}
         if "exercise" in about:
-            found[about["exercise"]] = int(about["points"])
-    assert found == expected
+            points_of[about["exercise"]] = int(about["points"])
+    assert points_of == expected
 
 
 def test_the_score_is_the_same_with_parallel_workers(nbval, tmp_path):
