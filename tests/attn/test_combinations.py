@@ -149,7 +149,7 @@ def inputs(row):
     return kwargs
 
 
-def check(row):
+def assert_runs_and_learns(row):
     config = TransformerConfig(**fields_of(row))
     assert TransformerConfig.from_json(config.to_json()) == config
     model = Transformer(config).double()
@@ -180,31 +180,31 @@ def check(row):
     assert fall.item() == pytest.approx(STEP, rel=0.01)  # as the gradient says
 
 
-def check_all(rows):
+def assert_all_run_and_learn(rows):
     torch.manual_seed(0)
     for row in rows:
         try:
-            check(row)
+            assert_runs_and_learns(row)
         except Exception as error:
             error.add_note(f"with {row}")
             raise
 
 
 def test_every_pair_of_choices_runs_learns_and_serialises():
-    check_all(pairwise())
+    assert_all_run_and_learn(pairwise())
 
 
 @pytest.mark.exhaustive
 def test_every_combination_of_the_main_choices_runs_and_learns():
     product = itertools.product(*(AXES[name] for name in MAIN))
     rows = [{**DEFAULT, **dict(zip(MAIN, x, strict=True))} for x in product]
-    check_all(row for row in rows if not contradicts(row))
+    assert_all_run_and_learn(row for row in rows if not contradicts(row))
 
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("seed", range(1, 5))
 def test_other_random_rows_of_choices_run_and_learn(seed):
-    check_all(pairwise(seed))
+    assert_all_run_and_learn(pairwise(seed))
 
 
 def test_every_contradiction_of_two_choices_is_refused():

@@ -178,7 +178,7 @@ TABLE = (
 )
 
 
-def claim(function: Callable, row: Row, expected: object) -> None:
+def assert_behaves(function: Callable, row: Row, expected: object) -> None:
     if isinstance(expected, Refused):
         errors = (ValueError, TypeError, RuntimeError, IndexError)
         with pytest.raises(errors, match=expected):
@@ -197,7 +197,7 @@ ROWS = pytest.mark.parametrize("row", TABLE, ids=[row.what for row in TABLE])
 
 @ROWS
 def test_attn_behaves_as_the_table_of_differences_says(row):
-    claim(attn.scaled_dot_product_attention, row, row.ours)
+    assert_behaves(attn.scaled_dot_product_attention, row, row.ours)
 
 
 BACKENDS = {
@@ -221,7 +221,7 @@ def test_torch_behaves_as_the_table_of_differences_says(row, backend):
         pytest.skip("the table says what torch 2.13 does")
     with sdpa_kernel(BACKENDS[backend]):
         function = F.scaled_dot_product_attention
-        claim(function, row, getattr(row, backend))
+        assert_behaves(function, row, getattr(row, backend))
 
 
 def test_decode_needs_q_offset_where_torch_aligns_top_left():

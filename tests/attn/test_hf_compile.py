@@ -50,31 +50,31 @@ def real(side: str) -> Tensor:
     return torch.ones(3, 11).bool() if side == "none" else pad(side)
 
 
-def assert_equal_on(seen: Tensor, got: Tensor, want: Tensor) -> None:
+def assert_close_on(seen: Tensor, got: Tensor, want: Tensor) -> None:
     assert (got - want)[seen].abs().max() < 1e-5 * size(want)
 
 
-def check_one_graph(family: str, side: str, **changes: Any) -> None:
+def assert_one_graph(family: str, side: str, **changes: Any) -> None:
     network, counting = model(family, "attn", **changes), Counting()
     compiled = torch.compile(network, fullgraph=True, backend=counting)
     with torch.no_grad():
         got = compiled(tokens(), **inputs(side)).logits
         want = model(family, "eager", **changes)(tokens(), **inputs(side))
     assert counting.graphs == 1
-    assert_equal_on(real(side), got, want.logits)
+    assert_close_on(real(side), got, want.logits)
 
 
 @SIDES
 def test_a_model_compiles_to_one_graph(side):
     """Padding once stopped Dynamo at the name of a mask function."""
-    check_one_graph("llama", side, **ONE)
+    assert_one_graph("llama", side, **ONE)
 
 
 @pytest.mark.exhaustive
 @SIDES
 @pytest.mark.parametrize("family", sorted(set(DECODERS) - BREAKS))
 def test_a_model_of_any_family_compiles_to_one_graph(family, side):
-    check_one_graph(family, side)
+    assert_one_graph(family, side)
 
 
 def test_training_compiles_to_one_graph():
@@ -138,7 +138,7 @@ def test_steps_with_a_static_cache_compile_to_one_graph():
         got.append(compiled(step, past_key_values=cache).logits)
     assert counting.graphs == 1
     want = model("llama", "eager", **ONE)(ids).logits
-    assert_equal_on(real("none"), torch.cat(got, 1), want)
+    assert_close_on(real("none"), torch.cat(got, 1), want)
 
 
 @pytest.mark.parametrize("new", [1, 4])
@@ -158,7 +158,7 @@ def test_an_exported_model_computes_the_same(side):
     network = model("llama", "attn", **ONE)
     exported = torch.export.export(network, (tokens(),), inputs(side))
     got = exported.module()(tokens(), **inputs(side)).logits
-    assert_equal_on(real(side), got, network(tokens(), **inputs(side)).logits)
+    assert_close_on(real(side), got, network(tokens(), **inputs(side)).logits)
 
 
 class Logits(nn.Module):
@@ -186,4 +186,4 @@ def test_a_model_traced_without_padding_masks_padding():
     for side, length in (("none", 11), ("left", 11), ("right", 7)):
         ids, seen = tokens()[:, :length], real(side)[:, :length]
         want = eager(ids, seen.long())
-        assert_equal_on(seen, traced(ids, seen.long()), want)
+        assert_close_on(seen, traced(ids, seen.long()), want)

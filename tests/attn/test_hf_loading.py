@@ -15,7 +15,7 @@ pytest.importorskip("transformers")
 FAMILIES = tuple(hf_zoo.FAMILIES)
 
 
-def same(a, b):
+def equal_logits(a, b):
     with torch.no_grad():
         return torch.equal(a(hf_zoo.ids()), b(hf_zoo.ids()))
 
@@ -24,8 +24,10 @@ def same(a, b):
 def test_a_state_dict_with_its_config_loads_like_the_model(family):
     theirs = hf_zoo.model(family)
     written = json.loads(json.dumps(theirs.config.to_dict()))
-    assert same(hf.load(theirs.state_dict(), written), hf.load(theirs))
-    assert same(hf.load(theirs.state_dict(), theirs.config), hf.load(theirs))
+    assert equal_logits(hf.load(theirs.state_dict(), written), hf.load(theirs))
+    assert equal_logits(
+        hf.load(theirs.state_dict(), theirs.config), hf.load(theirs)
+    )
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -62,7 +64,7 @@ def test_a_loaded_model_has_as_many_parameters(family, tied):
 def test_the_order_of_stored_weights_does_not_matter(tied):
     theirs = hf_zoo.model("bert", tie_word_embeddings=tied)
     state = dict(reversed(theirs.state_dict().items()))
-    assert same(hf.load(state, theirs.config), hf.load(theirs))
+    assert equal_logits(hf.load(state, theirs.config), hf.load(theirs))
 
 
 def test_half_precision_weights_arrive_exactly_in_float32():
@@ -79,11 +81,11 @@ def test_a_tied_head_need_not_be_stored(family):
     theirs = hf_zoo.model(family)
     state = theirs.state_dict()
     del state["lm_head.weight"]
-    assert same(hf.load(state, theirs.config), hf.load(theirs))
+    assert equal_logits(hf.load(state, theirs.config), hf.load(theirs))
     # As GPT-2 is published: no prefix either.
     prefix = hf.FAMILIES[family].prefix
     state = {k.removeprefix(prefix): v for k, v in state.items()}
-    assert same(hf.load(state, theirs.config), hf.load(theirs))
+    assert equal_logits(hf.load(state, theirs.config), hf.load(theirs))
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -147,7 +149,7 @@ def test_the_weights_of_another_head_are_named():
 def test_buffers_of_old_checkpoints_are_ignored(family, buffer):
     theirs = hf_zoo.model(family)
     state = {**theirs.state_dict(), buffer: torch.ones(1, 1, 4, 4)}
-    assert same(hf.load(state, theirs.config), hf.load(theirs))
+    assert equal_logits(hf.load(state, theirs.config), hf.load(theirs))
 
 
 PUBLISHED = {
@@ -184,7 +186,7 @@ def test_extra_fields_of_published_configurations_are_supported(family):
     changed = copy.deepcopy(theirs.config)
     for name, value in PUBLISHED[family].items():
         setattr(changed, name, value)
-    assert same(hf.load(theirs.state_dict(), changed), hf.load(theirs))
+    assert equal_logits(hf.load(theirs.state_dict(), changed), hf.load(theirs))
 
 
 REFUSED = (
@@ -243,9 +245,9 @@ def test_weights_dequantized_from_gguf_are_loaded():
     theirs = hf_zoo.model("llama")
     want = hf.load(theirs)
     config = {**theirs.config.to_dict(), **QUANTIZED}
-    assert same(hf.load(theirs.state_dict(), config), want)
+    assert equal_logits(hf.load(theirs.state_dict(), config), want)
     theirs.config.quantization_config = QUANTIZED["quantization_config"]
-    assert same(hf.load(theirs), want)
+    assert equal_logits(hf.load(theirs), want)
 
 
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.float8_e4m3fn])

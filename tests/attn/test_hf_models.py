@@ -211,7 +211,7 @@ def loaded(theirs):
     return hf.load(theirs), hf.load(copy.deepcopy(theirs).double())
 
 
-def compare(theirs, ids, for_theirs, for_ours, seen):
+def assert_logits_equal(theirs, ids, for_theirs, for_ours, seen):
     """Compare ours in float32 and float64 with theirs in float64."""
     rival = hf_zoo.logits(theirs, ids, **for_theirs)[seen]
     exact = hf_zoo.exact_logits(theirs, ids, **for_theirs)[seen]
@@ -234,7 +234,7 @@ def test_logits_equal_those_of_transformers_with_padding_on_either_side(
 ):
     theirs = hf_zoo.model(family, **changes)
     for side in SIDES:
-        compare(theirs, hf_zoo.ids(), *inputs_for(family, side))
+        assert_logits_equal(theirs, hf_zoo.ids(), *inputs_for(family, side))
 
 
 @pytest.mark.parametrize("family", VARIANTS)
@@ -268,7 +268,7 @@ def test_logits_with_positions_that_skip_padding_equal_transformers(
     for_theirs, for_ours, seen = inputs_for(family, side)
     ids = position_ids(for_ours["attention_mask"])
     for_theirs["position_ids"] = for_ours["positions"] = ids
-    compare(theirs, hf_zoo.ids(), for_theirs, for_ours, seen)
+    assert_logits_equal(theirs, hf_zoo.ids(), for_theirs, for_ours, seen)
 
 
 def test_bloom_counts_real_tokens_even_with_holes_in_the_padding():
@@ -277,7 +277,9 @@ def test_bloom_counts_real_tokens_even_with_holes_in_the_padding():
     real = torch.tensor([[1, 0, 1, 1, 0, 0, 1, 1, 1]] * 3)
     for_ours = {"attention_mask": real, "positions": position_ids(real)}
     seen = real.bool()
-    compare(theirs, hf_zoo.ids(), {"attention_mask": real}, for_ours, seen)
+    assert_logits_equal(
+        theirs, hf_zoo.ids(), {"attention_mask": real}, for_ours, seen
+    )
 
 
 @pytest.mark.parametrize(
@@ -287,7 +289,7 @@ def test_a_body_without_a_head_gives_the_last_hidden_states(family):
     theirs = hf_zoo.model(family, "Model")
     assert hf.load(theirs).head is None
     for side in SIDES:
-        compare(theirs, hf_zoo.ids(), *inputs_for(family, side))
+        assert_logits_equal(theirs, hf_zoo.ids(), *inputs_for(family, side))
 
 
 @pytest.mark.parametrize("kind", ("Model", "ForMaskedLM"))
@@ -296,7 +298,7 @@ def test_bert_has_a_pooler_or_a_head_only_with_their_weights(kind):
     ours = hf.load(theirs)
     for_theirs, for_ours, _ = inputs_for("bert", "right")
     for side in SIDES:
-        compare(theirs, hf_zoo.ids(), *inputs_for("bert", side))
+        assert_logits_equal(theirs, hf_zoo.ids(), *inputs_for("bert", side))
     if kind == "ForMaskedLM":
         assert ours.pooler is None
         with pytest.raises(ValueError, match="no pooler"):
@@ -313,7 +315,7 @@ def test_bert_has_a_pooler_or_a_head_only_with_their_weights(kind):
 
 def test_segments_are_zero_when_they_are_not_given():
     theirs = hf_zoo.model("bert")
-    compare(theirs, hf_zoo.ids(), {}, {}, slice(None))
+    assert_logits_equal(theirs, hf_zoo.ids(), {}, {}, slice(None))
 
 
 @pytest.mark.parametrize("family", VARIANTS)

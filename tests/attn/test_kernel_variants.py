@@ -18,10 +18,12 @@ from tests.attn.test_kernels import (  # noqa: E402
     BF16,
     FP32,
     NAMES,
-    check,
     options,
     randn,
     small_tiles,
+)
+from tests.attn.test_kernels import (  # noqa: E402
+    check as assert_close_to_float64,
 )
 
 __all__ = ["small_tiles"]  # a fixture of every test here
@@ -57,7 +59,7 @@ def is_quick_variant(size, name, dtype):
 def test_forward_variants_equal_the_reference(impl, size, name, dtype):
     sizes = HEADS[size]
     function = functools.partial(attn.attention, impl=impl)
-    check(sizes, options(name, sizes), dtype, function)
+    assert_close_to_float64(sizes, options(name, sizes), dtype, function)
 
 
 def launched(monkeypatch, function, *tensors, **kwargs):

@@ -36,7 +36,7 @@ def randomised(module, seed=0):
     return module
 
 
-def same(ours, theirs):
+def with_the_same_weights(ours, theirs):
     """Give ours the weights of theirs, in float64."""
     randomised(theirs.double())
     ours.double().load_state_dict(theirs.state_dict())
@@ -79,7 +79,7 @@ NORM = pytest.mark.parametrize(
     ),
 )
 def test_a_norm_and_its_gradients_equal_pytorchs(ours, theirs, dtype, offset):
-    ours, theirs = same(*copy.deepcopy((ours, theirs)))
+    ours, theirs = with_the_same_weights(*copy.deepcopy((ours, theirs)))
     x = (randn(9, C) * 3 + offset).to(dtype)
     oracle = run(theirs, x.double())
     for mine, other, exact in zip(
@@ -91,7 +91,7 @@ def test_a_norm_and_its_gradients_equal_pytorchs(ours, theirs, dtype, offset):
 
 @pytest.mark.parametrize("ours,theirs", NORMS[:5], ids=str)
 def test_layer_norm_and_rms_norm_accept_any_number_of_axes(ours, theirs):
-    ours, theirs = same(*copy.deepcopy((ours, theirs)))
+    ours, theirs = with_the_same_weights(*copy.deepcopy((ours, theirs)))
     for shape in ((C,), (3, C), (2, 3, C), (2, 3, 4, C), (0, C)):
         x = randn(*shape)
         assert_exact(ours(x), theirs(x))
@@ -133,7 +133,7 @@ def test_a_token_of_zeros_stays_finite():
 
 @pytest.mark.parametrize("shape", ((9, C), (4, C, 5), (2, C, 1)))
 def test_batch_norm_keeps_the_running_statistics_of_pytorch(shape):
-    ours, theirs = same(BatchNorm(C), nn.BatchNorm1d(C))
+    ours, theirs = with_the_same_weights(BatchNorm(C), nn.BatchNorm1d(C))
     for step in range(3):
         x = randn(*shape, seed=step) * (step + 1) + step
         assert_exact(ours(x), theirs(x))
@@ -214,11 +214,13 @@ def test_swiglu_equals_llamas_and_geglu_equals_gemmas(bias):
         "num_attention_heads": 2,
     }
     llama = LlamaMLP(LlamaConfig(**sizes, mlp_bias=bias))
-    ours, theirs = same(SwiGLU(C, 11, bias=bias), llama)
+    ours, theirs = with_the_same_weights(SwiGLU(C, 11, bias=bias), llama)
     x = randn(2, 3, C)
     assert_exact(ours(x), theirs(x))
     gemma = Gemma2MLP(Gemma2Config(**sizes))
-    ours, theirs = same(SwiGLU(C, 11, activation="gelu_tanh"), gemma)
+    ours, theirs = with_the_same_weights(
+        SwiGLU(C, 11, activation="gelu_tanh"), gemma
+    )
     assert_exact(ours(x), theirs(x))
 
 

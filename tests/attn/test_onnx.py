@@ -7,7 +7,6 @@ renames, reshapes, and puts past and new keys one after the other.
 from __future__ import annotations
 
 import numpy as np
-import onnx
 import pytest
 import torch
 import torch.nn.functional as F
@@ -16,30 +15,10 @@ from onnx.reference.ops import op_attention
 import attn
 from tests.attn.cases import assert_exact
 from tests.attn.implementations import every_implementation
-from tests.attn.onnx_cases import cases_of
+from tests.attn.onnx_cases import cases_of, tensor, unpacked
 
 NUMBER_OF_CASES = 93
-
-
 CASES = cases_of("Attention")
-
-
-def tensor(array) -> torch.Tensor:
-    if array.dtype.name == "bfloat16":  # NumPy has none: exact in float32
-        return torch.from_numpy(array.astype(np.float32)).bfloat16()
-    return torch.from_numpy(np.array(array))
-
-
-def validate(case):
-    """The node's inputs by name, its attributes, and what it should give."""
-    (node,) = case.model.graph.node
-    ((arrays, expected),) = case.data_sets
-    inputs = dict(zip(filter(None, node.input), arrays, strict=True))
-    outputs = dict(zip(filter(None, node.output), expected, strict=True))
-    attributes = {
-        a.name: onnx.helper.get_attribute_value(a) for a in node.attribute
-    }
-    return inputs, attributes, outputs
 
 
 def bound(size: int) -> int | None:
@@ -123,7 +102,7 @@ def test_all_attention_cases_of_onnx_are_collected():
 @every_implementation
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name[5:])
 def test_attention_equals_the_cases_of_onnx(case, implementation):
-    arrays, attributes, expected = validate(case)
+    arrays, attributes, expected = unpacked(case)
     assert expected, "nothing to compare"
     inputs = {name: tensor(x) for name, x in arrays.items()}
     ours = attend(inputs, attributes, implementation)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-import onnx
 import pytest
 import torch
 from transformers.models.cohere import modeling_cohere as cohere
@@ -20,7 +18,7 @@ from transformers.models.llama import (
 
 import attn
 from tests.attn.cases import assert_exact
-from tests.attn.onnx_cases import cases_of
+from tests.attn.onnx_cases import cases_of, tensor, unpacked
 from tests.attn.rope_inputs import randn, tables
 
 DTYPES = (torch.float64, torch.float32, torch.bfloat16)
@@ -106,7 +104,9 @@ ONNX = cases_of("RotaryEmbedding")
 
 def rotate(inputs, attributes):
     """ONNX's operator by ``attn``'s functions: it renames and reshapes."""
-    x, cos, sin = (inputs[name] for name in ("input", "cos", "sin"))
+    x, cos, sin = (
+        inputs[name] for name in ("input", "cos_cache", "sin_cache")
+    )
     if "position_ids" in inputs:
         cos, sin = (table[inputs["position_ids"]] for table in (cos, sin))
     interleaved = bool(attributes.get("interleaved", 0))
@@ -128,21 +128,13 @@ def test_all_rotary_embedding_cases_of_onnx_are_collected():
 
 @pytest.mark.parametrize("case", ONNX, ids=lambda case: case.name[5:])
 def test_apply_rope_equals_the_cases_of_onnx(case):
-    (node,) = case.model.graph.node
-    ((arrays, (expected,)),) = case.data_sets
-    names = ("input", "cos", "sin", "position_ids")
-    inputs = {
-        name: torch.from_numpy(np.array(x))
-        for name, x in zip(names, arrays, strict=False)
-    }
-    attributes = {
-        a.name: onnx.helper.get_attribute_value(a) for a in node.attribute
-    }
+    arrays, attributes, expected = unpacked(case)
+    inputs = {name: tensor(x) for name, x in arrays.items()}
     exact = {
         name: x.double() if x.is_floating_point() else x
         for name, x in inputs.items()
     }
-    rival = torch.from_numpy(expected)
+    rival = tensor(expected["output"])
     assert_exact(rotate(inputs, attributes), rotate(exact, attributes), rival)
     assert_exact(rival, rotate(exact, attributes))
 

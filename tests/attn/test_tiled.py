@@ -26,7 +26,7 @@ def state(q, k, v, **options):
     )
 
 
-def near(first, second):
+def assert_states_equal(first, second):
     for x, y in zip(first, second, strict=True):
         assert_exact(x, y)
 
@@ -47,8 +47,8 @@ def pieces(seed, sizes):
 def test_merging_is_exact_in_any_order_and_grouping(sizes, seed):
     parts, whole = pieces(seed, sizes)
     for a, b, c in itertools.permutations(parts):
-        near(merge_states(merge_states(a, b), c), whole)
-        near(merge_states(a, merge_states(b, c)), whole)
+        assert_states_equal(merge_states(merge_states(a, b), c), whole)
+        assert_states_equal(merge_states(a, merge_states(b, c)), whole)
 
 
 def test_an_empty_state_is_neutral_in_a_merge():
@@ -197,7 +197,7 @@ def test_tiled_attention_does_not_depend_on_the_tile_size(blocks):
     q, k, v = randn(2, 4, 11, 8), randn(2, 2, 13, 8), randn(2, 2, 13, 6)
     options = {"enable_gqa": True, "is_causal": True, "softcap": 3.0}
     options |= {"sinks": randn(4), "q_offset": 2}
-    near(
+    assert_states_equal(
         tiled_attention(
             q,
             k,

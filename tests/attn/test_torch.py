@@ -77,7 +77,9 @@ def torchs(sizes, dtype, kind, rank, **arguments):
     return rival, oracle
 
 
-def compare(sizes, dtype, kind, rank, implementation, **arguments):
+def assert_equal_to_pytorch(
+    sizes, dtype, kind, rank, implementation, **arguments
+):
     q, k, v = qkv(sizes, dtype)
     mask = a_mask(kind, rank, sizes, dtype)
     ours = with_gradients(
@@ -99,7 +101,7 @@ def test_forward_and_gradients_without_a_mask_equal_pytorchs(
     sizes, dtype, implementation
 ):
     for is_causal, scale in itertools.product((False, True), (None, 0.7)):
-        compare(
+        assert_equal_to_pytorch(
             sizes,
             dtype,
             "none",
@@ -135,7 +137,7 @@ def test_forward_and_gradients_with_a_mask_equal_pytorchs(
     sizes, rank, dtype, implementation
 ):
     for kind in ("bool", "float", "-inf"):
-        compare(sizes, dtype, kind, rank, implementation)
+        assert_equal_to_pytorch(sizes, dtype, kind, rank, implementation)
 
 
 @every_implementation

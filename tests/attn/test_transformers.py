@@ -49,7 +49,7 @@ def their_mask(dtype):
     )
 
 
-def compare(module, dtype, ours, theirs):
+def assert_equal_to_eager(module, dtype, ours, theirs):
     q, k, v = qkv(SIZES, dtype)
     mine = attn.scaled_dot_product_attention(
         q, k, v, MASK, enable_gqa=True, q_offset=OFFSET, **ours
@@ -72,12 +72,12 @@ def compare(module, dtype, ours, theirs):
 
 @DTYPES
 def test_attention_with_a_mask_and_groups_equals_llamas(dtype):
-    compare(llama, dtype, {}, {})
+    assert_equal_to_eager(llama, dtype, {}, {})
 
 
 @DTYPES
 def test_attention_with_softcap_and_scale_equals_gemma_2s(dtype):
-    compare(
+    assert_equal_to_eager(
         gemma2,
         dtype,
         {"softcap": 1.5, "scale": 0.6},
@@ -88,7 +88,7 @@ def test_attention_with_softcap_and_scale_equals_gemma_2s(dtype):
 @DTYPES
 def test_attention_with_sinks_equals_that_of_gpt_oss(dtype):
     sinks = torch.linspace(-2, 3, SIZES.H, dtype=dtype)
-    compare(gpt_oss, dtype, {"sinks": sinks}, {"sinks": sinks})
+    assert_equal_to_eager(gpt_oss, dtype, {"sinks": sinks}, {"sinks": sinks})
 
 
 def test_attention_weights_with_sinks_equal_those_of_gpt_oss():

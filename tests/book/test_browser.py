@@ -62,16 +62,17 @@ ONE_OF_EACH_KIND = """() => {
 }"""
 
 
-def no_serious_violation(seen, theme, prepare="0"):
+def serious_violations(seen, theme, prepare="0"):
+    """The violations of a page in this theme, after a script."""
     shown = seen.tab.evaluate("document.documentElement.dataset.theme")
     assert shown == theme
     seen.tab.evaluate(AXE)
     seen.tab.evaluate(prepare)
-    assert seen.tab.evaluate(FOUND) == []
+    return seen.tab.evaluate(FOUND)
 
 
 def test_a_page_has_no_serious_axe_violation(seen):
-    no_serious_violation(seen, "light", ONE_OF_EACH_KIND)
+    assert serious_violations(seen, "light", ONE_OF_EACH_KIND) == []
 
 
 OPEN_ALL = """() => {
@@ -88,18 +89,21 @@ OPEN_ALL = """() => {
 @pytest.mark.parametrize("page", pages())
 def test_no_element_of_an_opened_page_violates_axe(visit, page, theme, width):
     with visit(page, theme=theme, width=width) as seen:
-        no_serious_violation(seen, theme, OPEN_ALL)
+        assert serious_violations(seen, theme, OPEN_ALL) == []
 
 
-def does_not_scroll_sideways(seen):
-    over = "document.documentElement.scrollWidth - window.innerWidth"
-    assert seen.tab.evaluate(over) <= 0
+OVERFLOW = "document.documentElement.scrollWidth - window.innerWidth"
+
+
+def sideways_overflow(seen):
+    """How many pixels a page is wider than its window."""
+    return seen.tab.evaluate(OVERFLOW)
 
 
 def test_a_page_does_not_scroll_sideways_in_a_narrow_window(seen):
     before = seen.tab.viewport_size
     seen.tab.set_viewport_size({"width": 360, "height": 900})
-    does_not_scroll_sideways(seen)
+    assert sideways_overflow(seen) <= 0
     seen.tab.set_viewport_size(before)
 
 
@@ -107,7 +111,7 @@ def test_a_page_does_not_scroll_sideways_in_a_narrow_window(seen):
 @pytest.mark.parametrize("page", pages())
 def test_a_page_does_not_scroll_sideways_on_a_phone(visit, page):
     with visit(page, width=360) as opened:
-        does_not_scroll_sideways(opened)
+        assert sideways_overflow(opened) <= 0
 
 
 TOO_WIDE = """() => [...document.querySelectorAll(".cell_input pre")]
@@ -202,8 +206,7 @@ def test_without_javascript_a_page_has_its_colours_its_menu_and_its_folds(
     )
     tab = context.new_page()
     tab.goto(f"{address}/notebooks/05_gqa.html")
-    over = "document.documentElement.scrollWidth - window.innerWidth"
-    assert tab.evaluate(over) <= 0
+    assert tab.evaluate(OVERFLOW) <= 0
     for part in ("body", ".cell_input pre", ".exercise-card"):
         text, ground = tab.locator(part).first.evaluate(COLOURS)
         assert sum(text) < 200 and sum(ground) > 600, "light, as configured"

@@ -8,7 +8,7 @@ import torch
 from attn.data import minilm
 from tests.book.conftest import Visit
 from tests.book.pages import FIGURES
-from tests.book.test_browser import does_not_scroll_sideways
+from tests.book.test_browser import sideways_overflow
 from tests.book.test_touch import NEEDS
 
 pytestmark = pytest.mark.browser
@@ -102,7 +102,7 @@ def test_the_front_page_has_the_short_form_of_the_heads(figures):
     figure.get_by_label("Last word").get_by_text("wide").click()
     assert "(with “tired”: 10 %), animal 28 %, " in heard(figure)
     assert figure.locator("canvas, code").count() == 0
-    does_not_scroll_sideways(seen)
+    assert sideways_overflow(seen) <= 0
 
 
 STORED = {
@@ -111,7 +111,7 @@ STORED = {
 }
 
 
-def is_shown_instead(tab, stored, works):
+def assert_replaced(tab, stored, works):
     """The figure that one can touch hides the stored one, if it works."""
     picture = tab.locator(f"{stored} > :not(.touch, figcaption)")
     assert picture.is_visible() != works
@@ -121,7 +121,7 @@ def is_shown_instead(tab, stored, works):
 
 @pytest.mark.parametrize("page", STORED)
 def test_the_interactive_heads_replace_the_stored_figure(figures, page):
-    is_shown_instead(figures(page)[0].tab, STORED[page], works=True)
+    assert_replaced(figures(page)[0].tab, STORED[page], works=True)
 
 
 @pytest.mark.parametrize(
@@ -139,7 +139,7 @@ def test_the_stored_heads_are_visible_without_javascript(
     context = browser.new_context(java_script_enabled=False)
     tab = context.new_page()
     tab.goto(f"{address}/{page}.html")
-    is_shown_instead(tab, STORED[page], works=False)
+    assert_replaced(tab, STORED[page], works=False)
     context.close()
 
 
