@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import copy
 import pickle
-import subprocess
-import sys
 
 import pytest
 import torch
@@ -14,6 +12,7 @@ import transformers as T
 from attn import hf
 from tests.attn.cases import randn
 from tests.attn.hf_decoders import config, size
+from tests.processes import run_python
 
 
 def set_model(**changes):
@@ -142,11 +141,7 @@ def test_another_process_reopens_a_saved_model_or_refuses(
 ):
     set_model().save_pretrained(tmp_path)
     code = OPENED_BY.format(first=first, then=then, at=str(tmp_path))
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", code],
-        capture_output=True,
-        text=True,
-    )
+    done = run_python(code)
     assert done.stdout.strip() == got, done.stderr
 
 

@@ -189,6 +189,7 @@ def test_extra_fields_of_published_configurations_are_supported(family):
     assert equal_logits(hf.load(theirs.state_dict(), changed), hf.load(theirs))
 
 
+DEFAULT_ROPE = {"rope_type": "default", "rope_theta": 1e4}
 REFUSED = (
     ("gpt2", "add_cross_attention", True),
     ("gpt2", "activation_function", "quick_gelu"),
@@ -197,20 +198,12 @@ REFUSED = (
     (
         "llama",
         "rope_parameters",
-        {
-            "rope_type": "default",
-            "rope_theta": 1e4,
-            "mrope_section": [1, 1, 1],
-        },
+        DEFAULT_ROPE | {"mrope_section": [1, 1, 1]},
     ),
     (
         "mistral",
         "rope_parameters",
-        {
-            "rope_type": "default",
-            "rope_theta": 1e4,
-            "partial_rotary_factor": 0.5,
-        },
+        DEFAULT_ROPE | {"partial_rotary_factor": 0.5},
     ),
     ("qwen3", "layer_types", ["full_attention"] * 2 + ["linear_attention"]),
     ("gemma2", "use_bidirectional_attention", True),

@@ -23,20 +23,16 @@ def one_thread():
     torch.set_num_threads(before)
 
 
-YARN = {"rope_type": "yarn", "factor": 4.0, "rope_theta": 1e4}
-LLAMA3 = {
-    "rope_type": "llama3",
-    "rope_theta": 1e4,
-    "factor": 8.0,
-    "low_freq_factor": 1.0,
-    "high_freq_factor": 4.0,
-}
+LLAMA3 = {"factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0}
 LONGROPE = {
-    "rope_type": "longrope",
-    "rope_theta": 1e4,
     "factor": 2.0,
     "short_factor": [1.0, 1.5, 2.0],
     "long_factor": [2.0, 3.0, 5.0],
+}
+LAST_LAYER = {
+    "use_sliding_window": True,
+    "sliding_window": 3,
+    "max_window_layers": 2,
 }
 
 
@@ -69,47 +65,32 @@ VARIANTS = {
             **rope("dynamic", factor=3.0),
             "max_position_embeddings": 6,
         },
-        "yarn": {"rope_parameters": YARN},
+        "yarn": rope("yarn", factor=4.0),
         "proportional rope": rope("proportional", partial_rotary_factor=0.5),
-        "llama3 rope": {"rope_parameters": LLAMA3},
-        "longrope, short": {"rope_parameters": LONGROPE},
-        "longrope, long": {
-            "rope_parameters": {
-                **LONGROPE,
-                "original_max_position_embeddings": 6,
-            },
-        },
+        "llama3 rope": rope("llama3", **LLAMA3),
+        "longrope, short": rope("longrope", **LONGROPE),
+        "longrope, long": rope(
+            "longrope", original_max_position_embeddings=6, **LONGROPE
+        ),
         "epsilon": {"rms_norm_eps": 1e-6},
         "bidirectional": {"is_causal": False},
     },
     "qwen3": {
         "attention bias": {"attention_bias": True},
         "tied head": {"tie_word_embeddings": True},
-        "window in the last layer": {
-            "use_sliding_window": True,
-            "sliding_window": 3,
-            "max_window_layers": 2,
-        },
+        "window in the last layer": LAST_LAYER,
     },
     "qwen2": {
         "tied head": {"tie_word_embeddings": True},
         "gelu": {"hidden_act": "gelu"},
-        "window in the last layer": {
-            "use_sliding_window": True,
-            "sliding_window": 3,
-            "max_window_layers": 2,
-        },
+        "window in the last layer": LAST_LAYER,
     },
     "phi3": {
         "window": {"sliding_window": 3},
         "tied head": {"tie_word_embeddings": True},
         "part of a head rotates": {
             "hidden_size": 32,
-            "rope_parameters": {
-                "rope_type": "default",
-                "rope_theta": 1e4,
-                "partial_rotary_factor": 0.5,
-            },
+            **rope("default", partial_rotary_factor=0.5),
         },
         "theta": rope("default", rope_theta=30.0),
     },
@@ -162,14 +143,7 @@ VARIANTS = {
         "no attention bias": {"attention_bias": False},
         "tied head": {"tie_word_embeddings": True},
         "tanh gelu": {"hidden_act": "gelu_new"},
-        "linear rope": {
-            "rope_parameters": {
-                "rope_type": "linear",
-                "factor": 2.0,
-                "rope_theta": 1e4,
-                "partial_rotary_factor": 0.6,
-            }
-        },
+        "linear rope": rope("linear", factor=2.0, partial_rotary_factor=0.6),
     },
     "bloom": {
         "epsilon": {"layer_norm_epsilon": 1e-5},

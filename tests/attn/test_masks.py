@@ -7,8 +7,6 @@ import functools
 import inspect
 import itertools
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -26,6 +24,7 @@ from attn import (
     sliding_window,
     window,
 )
+from tests.processes import run_python
 
 T, F = True, False
 IDS = torch.tensor([0, 0, 1, 1, 1])
@@ -321,11 +320,5 @@ def test_a_new_mask_needs_a_change_in_one_file(tmp_path):
         "import attn; assert 'even' in attn.__all__; from attn import *; "
         "print((even() & attn.masks.causal()).dense(2)[0, 0].tolist())"
     )
-    shown = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        env={},
-    )
+    shown = run_python(code, cwd=tmp_path, env={})
     assert shown.stdout == "[[True, False], [True, False]]\n", shown.stderr

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import pytest
 import torch
 
@@ -13,6 +10,7 @@ import attn.api
 from tests.attn.cases import SIZES, qkv
 from tests.attn.graphs import in_one_graph
 from tests.attn.implementations import EXACT
+from tests.processes import run_python
 
 # torch's own, when its compiler is first imported.
 pytestmark = pytest.mark.filterwarnings("ignore:.torch.jit.script")
@@ -213,11 +211,9 @@ HEAVY = ("torch", "transformers", "matplotlib", "triton", "onnx")
 
 def loaded_by(statement: str) -> set[str]:
     code = f"import sys; {statement}; print(*sys.modules)"
-    run = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True
-    )
-    assert run.returncode == 0, run.stderr
-    return set(run.stdout.split())
+    done = run_python(code)
+    assert done.returncode == 0, done.stderr
+    return set(done.stdout.split())
 
 
 def test_importing_attn_loads_nothing_heavy():

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from textwrap import indent
 
 import pytest
 import torch
+
+from tests.processes import run_python
 
 triton = pytest.importorskip("triton")
 tl = triton.language
@@ -131,12 +131,7 @@ def errors(tmp_path_factory):
     (folder / "kernels.py").write_text(text)
     env = {k: v for k, v in os.environ.items() if k != "TRITON_INTERPRET"}
     env |= {"TRITON_DEFAULT_FP_FUSION": "1", "PYTHONPATH": str(folder)}
-    done = subprocess.run(
-        [sys.executable, "-c", COMPILE],
-        env=env,
-        capture_output=True,
-        text=True,
-    )
+    done = run_python(COMPILE, env=env)
     assert not done.returncode, done.stderr[-800:]
     return json.loads(done.stdout)
 

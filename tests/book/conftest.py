@@ -94,5 +94,20 @@ class Visit:
 
 
 @pytest.fixture
+def without_javascript(browser, address):
+    """Open pages where no script runs."""
+    with contextlib.ExitStack() as stack:
+
+        def open_page(page, **how):
+            context = browser.new_context(java_script_enabled=False, **how)
+            stack.callback(context.close)
+            tab = context.new_page()
+            tab.goto(f"{address}/{page}.html")
+            return tab
+
+        yield open_page
+
+
+@pytest.fixture
 def visit(browser, address):
     return lambda page, **how: Visit(browser, address, page, **how)

@@ -198,14 +198,11 @@ COLOURS = r"""e => ["color", "backgroundColor"].map(name =>
 
 
 def test_without_javascript_a_page_has_its_colours_its_menu_and_its_folds(
-    browser, address
+    without_javascript,
 ):
     size = {"width": 390, "height": 900}
-    context = browser.new_context(
-        java_script_enabled=False, color_scheme="dark", viewport=size
-    )
-    tab = context.new_page()
-    tab.goto(f"{address}/notebooks/05_gqa.html")
+    how = {"color_scheme": "dark", "viewport": size}
+    tab = without_javascript("notebooks/05_gqa", **how)
     assert tab.evaluate(OVERFLOW) <= 0
     for part in ("body", ".cell_input pre", ".exercise-card"):
         text, ground = tab.locator(part).first.evaluate(COLOURS)
@@ -219,4 +216,3 @@ def test_without_javascript_a_page_has_its_colours_its_menu_and_its_folds(
     target = menu.last.get_attribute("href").rpartition("/")[2]
     menu.last.click()
     tab.wait_for_url(f"**/{target}")
-    context.close()

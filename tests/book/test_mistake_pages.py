@@ -9,6 +9,7 @@ from attn.exercises import CHAPTERS, mistakes, sources
 from attn.exercises.changes import changes
 from book.speed import MEASURED
 from tests.book.conftest import Visit
+from tests.book.pages import exhaustive_but
 from tests.book.test_browser import (
     ONE_OF_EACH_KIND,
     OPEN_ALL,
@@ -88,15 +89,7 @@ def test_the_search_does_not_find_these_pages(book):
 
 
 @pytest.mark.browser
-@pytest.mark.parametrize(
-    "page",
-    [
-        page
-        if page == "book/mistakes/why"
-        else pytest.param(page, marks=pytest.mark.exhaustive)
-        for page in PAGES
-    ],
-)
+@pytest.mark.parametrize("page", exhaustive_but(["book/mistakes/why"], PAGES))
 def test_an_opened_page_is_accessible_and_fits_a_phone(page, browser, address):
     with Visit(browser, address, page, "dark", width=390) as seen:
         seen.tab.evaluate(OPEN_ALL)

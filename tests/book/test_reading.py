@@ -3,7 +3,7 @@
 import pytest
 
 from tests.book.conftest import Visit
-from tests.book.pages import pages
+from tests.book.pages import exhaustive_but, pages
 
 pytestmark = pytest.mark.browser
 PHONE = 390
@@ -80,15 +80,7 @@ def test_hints_are_revealed_one_at_a_time(visit):
             assert seen.tab.locator(shown).count() == exercises + opened
 
 
-@pytest.fixture(
-    scope="module",
-    params=[
-        page
-        if page == CHAPTER
-        else pytest.param(page, marks=pytest.mark.exhaustive)
-        for page in pages()
-    ],
-)
+@pytest.fixture(scope="module", params=exhaustive_but([CHAPTER], pages()))
 def opened(request, browser, address):
     """A page, opened once: a test leaves it as it was."""
     with Visit(browser, address, request.param, "dark") as seen:

@@ -12,7 +12,7 @@ from attn.data import minilm, smollm
 from book.figures import bake, mask_workbench
 from tests.book.conftest import Visit
 from tests.book.controls import PUT
-from tests.book.pages import FIGURES, ROOT, chapters
+from tests.book.pages import FIGURES, ROOT, chapters, exhaustive_but
 from tests.book.test_browser import AXE, FOUND
 
 NEEDS = {
@@ -69,15 +69,9 @@ SMALLEST = """place => Math.min(
 
 
 #: `make test` looks at one figure; the others are made of the same parts.
-VIEWED = [
-    name
-    if name == "mask_workbench"
-    else pytest.param(name, marks=pytest.mark.exhaustive)
-    for name in FIGURES
-]
-
-
-@pytest.fixture(scope="module", params=VIEWED)
+@pytest.fixture(
+    scope="module", params=exhaustive_but(["mask_workbench"], FIGURES)
+)
 def name(request):
     return request.param
 
@@ -115,18 +109,15 @@ def test_a_figure_fits_a_phone_and_makes_no_outside_request(opened, name):
 
 @pytest.mark.browser
 def test_the_stored_figure_is_visible_without_javascript(
-    name, browser, address
+    name, without_javascript
 ):
-    context = browser.new_context(java_script_enabled=False)
-    page = context.new_page()
-    page.goto(f"{address}/{FIGURES[name]}.html")
+    page = without_javascript(FIGURES[name])
     place = page.locator(f"[data-touch={name}]")
     stored = page.locator(
         f".cell:has(+ [data-touch={name}]) figure :is(img, .drawn)"
     )
     assert place.inner_text() == ""
     assert stored.first.bounding_box()["height"] > 100
-    context.close()
 
 
 SLIDERS = {"window": 8, "sinks": 3, "prefix": 6, "q_offset": 6}

@@ -7,7 +7,7 @@ import torch
 
 from attn.data import minilm
 from tests.book.conftest import Visit
-from tests.book.pages import FIGURES
+from tests.book.pages import FIGURES, exhaustive_but
 from tests.book.test_browser import sideways_overflow
 from tests.book.test_touch import NEEDS
 
@@ -124,23 +124,11 @@ def test_the_interactive_heads_replace_the_stored_figure(figures, page):
     assert_replaced(figures(page)[0].tab, STORED[page], works=True)
 
 
-@pytest.mark.parametrize(
-    "page",
-    [
-        page
-        if page == FRONT
-        else pytest.param(page, marks=pytest.mark.exhaustive)
-        for page in STORED
-    ],
-)
+@pytest.mark.parametrize("page", exhaustive_but([FRONT], STORED))
 def test_the_stored_heads_are_visible_without_javascript(
-    browser, address, page
+    without_javascript, page
 ):
-    context = browser.new_context(java_script_enabled=False)
-    tab = context.new_page()
-    tab.goto(f"{address}/{page}.html")
-    assert_replaced(tab, STORED[page], works=False)
-    context.close()
+    assert_replaced(without_javascript(page), STORED[page], works=False)
 
 
 def test_the_heads_do_not_move_with_reduced_motion(figures):

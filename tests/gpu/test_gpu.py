@@ -25,6 +25,7 @@ from tests.gpu import correctness, report, session, sweep
 from tests.gpu.__main__ import main
 from tests.gpu.kernel_calls import VARIANTS, Check
 from tests.gpu.workers import Worker, run_all
+from tests.processes import run_python
 
 pytestmark = pytest.mark.filterwarnings("ignore:flex_attention called")
 ROOT = Path(__file__).parents[2]
@@ -89,12 +90,7 @@ assert "tests.conftest" not in sys.modules
 session.run_one("cpu-training-bfloat16", 1, True)  # as in a fresh worker
 sys.exit(__main__.main(["show", sys.argv[1]]))
 """
-    done = subprocess.run(
-        [sys.executable, "-c", code, str(run)],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-    )
+    done = run_python(code, str(run), cwd=ROOT)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("no tables here")
 

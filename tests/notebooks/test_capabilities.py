@@ -7,7 +7,6 @@ that one; here are the others, as on the machines that have no more.
 import contextlib
 import functools
 import os
-import subprocess
 import sys
 
 import nbformat
@@ -17,6 +16,7 @@ import torch
 from attn.publishing import notebooks
 from tests.notebooks.conftest import kernels_from, nbval_from, started
 from tests.notebooks.learners import pytest_nbval
+from tests.processes import run_python
 
 WHICH = "torch.backends.cpu.get_cpu_capability()"
 
@@ -24,12 +24,8 @@ WHICH = "torch.backends.cpu.get_cpu_capability()"
 @functools.cache
 def has(capability):
     """Return whether torch obeys when told to compute with a capability."""
-    done = subprocess.run(
-        [sys.executable, "-c", f"import torch; print({WHICH})"],
-        env={**os.environ, "ATEN_CPU_CAPABILITY": capability},
-        capture_output=True,
-        text=True,
-    )
+    environment = {**os.environ, "ATEN_CPU_CAPABILITY": capability}
+    done = run_python(f"import torch; print({WHICH})", env=environment)
     return done.stdout.strip() == capability.upper()
 
 
