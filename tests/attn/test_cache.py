@@ -325,53 +325,27 @@ def test_transposed_keys_may_have_any_rank(lead):
 
 @pytest.mark.parametrize("make", SLIDING.values(), ids=SLIDING)
 @pytest.mark.parametrize(
-    ("key", "value", "error", "says"),
+    ("key", "value", "message"),
     [
-        (
-            (B, HKV, 1, D + 1),
-            (B, HKV, 1, DV),
-            ValueError,
-            "key must have the shape",
-        ),
-        (
-            (B, HKV, 1, D),
-            (B, HKV, 1, DV + 1),
-            ValueError,
-            "value must have the shape",
-        ),
-        (
-            (B, HKV, 2, D),
-            (B, HKV, 1, DV),
-            ValueError,
-            "equal shapes but for the last",
-        ),
+        ((B, HKV, 1, D + 1), (B, HKV, 1, DV), "key must have the shape"),
+        ((B, HKV, 1, D), (B, HKV, 1, DV + 1), "value must have the shape"),
+        ((B, HKV, 2, D), (B, HKV, 1, DV), "equal shapes but for the last"),
         (
             (B + 1, HKV, 1, D),
             (B + 1, HKV, 1, DV),
-            ValueError,
             "key must have the shape of the cache",
         ),
-        (
-            (B, 1, 1, D),
-            (B, 1, 1, DV),
-            ValueError,
-            "key must have the shape of the cache",
-        ),
-        (
-            (HKV, 1, D),
-            (HKV, 1, DV),
-            ValueError,
-            r"must have shape \(B, Hkv, L, D\)",
-        ),
+        ((B, 1, 1, D), (B, 1, 1, DV), "key must have the shape of the cache"),
+        ((HKV, 1, D), (HKV, 1, DV), r"must have shape \(B, Hkv, L, D\)"),
     ],
 )
 def test_keys_that_do_not_fit_are_refused_and_leave_the_cache_unchanged(
-    make, key, value, error, says
+    make, key, value, message
 ):
     _, k, v = tensors()
     cache = make()
     cache.update(k[:, :, :5], v[:, :, :5])
-    with pytest.raises(error, match=says):
+    with pytest.raises(ValueError, match=message):
         cache.update(randn(*key), randn(*value))
     with pytest.raises(
         TypeError, match="of the cache, torch.float64 .*; got torch.float32"

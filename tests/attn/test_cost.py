@@ -140,27 +140,23 @@ def test_every_published_shape_is_consistent():
         assert (shape.cache_bytes(1, 8192) < whole) == bool(shape.window)
 
 
-@pytest.mark.parametrize(
-    "call,says",
-    (
-        (
-            lambda: cost.kv_cache_bytes(1, -1, 1, 1, 1),
-            "seq_len must be an int, 0 or more; got -1",
-        ),
-        (
-            lambda: cost.kv_cache_bytes(1, 1.5, 1, 1, 1),
-            "seq_len must be an int, 0 or more; got 1.5",
-        ),
-        (
-            lambda: cost.attention_parameters(10, 3),
-            "embed_dim must be a multiple of num_heads, 3.*; got 10",
-        ),
-        (
-            lambda: cost.attention_cost(1, 1, 1, 1, 1, -2),
-            "head_dim must be an int, 0 or more; got -2",
-        ),
+REFUSED = {
+    "seq_len must be an int, 0 or more; got -1": (
+        lambda: cost.kv_cache_bytes(1, -1, 1, 1, 1)
     ),
-)
-def test_invalid_sizes_are_refused_by_the_cost_functions(call, says):
-    with pytest.raises(ValueError, match=says):
-        call()
+    "seq_len must be an int, 0 or more; got 1.5": (
+        lambda: cost.kv_cache_bytes(1, 1.5, 1, 1, 1)
+    ),
+    "embed_dim must be a multiple of num_heads, 3.*; got 10": (
+        lambda: cost.attention_parameters(10, 3)
+    ),
+    "head_dim must be an int, 0 or more; got -2": (
+        lambda: cost.attention_cost(1, 1, 1, 1, 1, -2)
+    ),
+}
+
+
+@pytest.mark.parametrize("message", REFUSED)
+def test_invalid_sizes_are_refused_by_the_cost_functions(message):
+    with pytest.raises(ValueError, match=message):
+        REFUSED[message]()

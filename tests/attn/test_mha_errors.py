@@ -8,35 +8,33 @@ import torch
 import attn
 from attn.nn import MultiHeadAttention, RMSNorm
 
-MADE_WRONG = [
-    (
+MADE_WRONG = {
+    "rope must have the head_dim of the queries, 4; got 6": (
         (12, 3),
         {"rope": attn.Rope(6)},
-        "rope must have the head_dim of the queries, 4; got 6",
     ),
-    (
+    "alibi must be False with rope": (
         (12, 3),
         {"rope": attn.NoRope(4), "alibi": True},
-        "alibi must be False with rope",
     ),
-    ((12, 3), {"impl": "magic"}, "impl must be 'auto' or .*; got 'magic'"),
-    ((12, 5), {}, "embed_dim must be a multiple of .*; got 12 and 5"),
-    ((12, 4, 3), {}, "num_heads must be a multiple of .*; got 4 and 3"),
-    ((12, 0), {}, "num_heads must be an int, at least 1; got 0"),
-    ((12, 4, 0), {}, "num_kv_heads must be an int, at least 1; got 0"),
-    ((12, 4.0), {}, "num_heads must be an int, at least 1; got 4.0"),
-    ((12, 3), {"dropout": 1.5}, "dropout must be 0 to 1; got 1.5"),
-    (
+    "impl must be 'auto' or .*; got 'magic'": ((12, 3), {"impl": "magic"}),
+    "embed_dim must be a multiple of .*; got 12 and 5": ((12, 5), {}),
+    "num_heads must be a multiple of .*; got 4 and 3": ((12, 4, 3), {}),
+    "num_heads must be an int, at least 1; got 0": ((12, 0), {}),
+    "num_kv_heads must be an int, at least 1; got 0": ((12, 4, 0), {}),
+    "num_heads must be an int, at least 1; got 4.0": ((12, 4.0), {}),
+    "dropout must be 0 to 1; got 1.5": ((12, 3), {"dropout": 1.5}),
+    "kdim and vdim must be embed_dim .*, 12; got 8 and 12": (
         (12, 3),
         {"packed": True, "kdim": 8},
-        "kdim and vdim must be embed_dim .*, 12; got 8 and 12",
     ),
-]
+}
 
 
-@pytest.mark.parametrize("sizes,options,says", MADE_WRONG)
-def test_a_module_with_invalid_options_is_refused(sizes, options, says):
-    with pytest.raises(ValueError, match=says):
+@pytest.mark.parametrize("message", MADE_WRONG)
+def test_a_module_with_invalid_options_is_refused(message):
+    sizes, options = MADE_WRONG[message]
+    with pytest.raises(ValueError, match=message):
         MultiHeadAttention(*sizes, **options)
 
 
@@ -44,52 +42,48 @@ def zeros(*shape, dtype=torch.float32):
     return torch.zeros(shape, dtype=dtype)
 
 
+PADDING = r"key_padding_mask must .*\(B, S\) = \(2, 5\)"
+TWO_AXES = "attn_mask must have two axes .*; got"
 CALLED_WRONG = [
-    ({"query": zeros(2, 5, 11)}, "query must have .* size 12.*; got 11"),
-    ({"query": zeros(5)}, "query must have shape"),
-    ({"query": zeros(1, 2, 5, 12)}, "query must have shape"),
+    ("query must have .* size 12.*; got 11", {"query": zeros(2, 5, 11)}),
+    ("query must have shape", {"query": zeros(5)}),
+    ("query must have shape", {"query": zeros(1, 2, 5, 12)}),
     (
-        {"key": zeros(3, 5, 12)},
         "key must have the batch size of query, 2; got 3",
+        {"key": zeros(3, 5, 12)},
     ),
     (
-        {"key": zeros(1, 5, 12)},
         "key must have the batch size of query, 2; got 1",
+        {"key": zeros(1, 5, 12)},
     ),
-    ({"key": zeros(5, 12)}, "key must have shape"),
-    ({"value": zeros(2, 5, 12)}, "key must be given with value"),
+    ("key must have shape", {"key": zeros(5, 12)}),
+    ("key must be given with value", {"value": zeros(2, 5, 12)}),
     (
-        {"key": zeros(2, 5, 12), "value": zeros(2, 6, 12)},
         "value must have one position for each key, 5; got 6",
+        {"key": zeros(2, 5, 12), "value": zeros(2, 6, 12)},
     ),
-    ({"key_padding_mask": zeros(2, 4).bool()}, r"\(B, S\) = \(2, 5\)"),
-    ({"key_padding_mask": zeros(1, 5).bool()}, r"\(B, S\) = \(2, 5\)"),
-    ({"key_padding_mask": zeros(5).bool()}, r"\(B, S\) = \(2, 5\)"),
+    (PADDING, {"key_padding_mask": zeros(2, 4).bool()}),
+    (PADDING, {"key_padding_mask": zeros(1, 5).bool()}),
+    (PADDING, {"key_padding_mask": zeros(5).bool()}),
+    (TWO_AXES, {"attn_mask": zeros(2, 4).bool()}),
+    (TWO_AXES, {"attn_mask": zeros(3, 5, 5).bool()}),
     (
-        {"attn_mask": zeros(2, 4).bool()},
-        "attn_mask must have two axes .*; got",
-    ),
-    (
-        {"attn_mask": zeros(3, 5, 5).bool()},
-        "attn_mask must have two axes .*; got",
-    ),
-    (
+        TWO_AXES,
         {
             "attn_mask": zeros(2, 5).bool(),
             "key_padding_mask": zeros(2, 5).bool(),
         },
-        "attn_mask must have two axes .*; got",
     ),
-    ({"positions": zeros(4).long()}, "^positions must have shape"),
-    ({"positions": zeros(3, 5).long()}, "^positions must have shape"),
-    ({"key_positions": zeros(4).long()}, "key_positions must have shape"),
+    ("^positions must have shape", {"positions": zeros(4).long()}),
+    ("^positions must have shape", {"positions": zeros(3, 5).long()}),
+    ("key_positions must have shape", {"key_positions": zeros(4).long()}),
 ]
 
 
-@pytest.mark.parametrize("arguments,says", CALLED_WRONG)
-def test_a_call_with_invalid_shapes_is_refused(arguments, says):
+@pytest.mark.parametrize("message,arguments", CALLED_WRONG)
+def test_a_call_with_invalid_shapes_is_refused(message, arguments):
     module = MultiHeadAttention(12, 2, rope=attn.Rope(6))
-    with pytest.raises(ValueError, match=says):
+    with pytest.raises(ValueError, match=message):
         module(**{"query": zeros(2, 5, 12), **arguments})
 
 
