@@ -6,12 +6,16 @@ twice as far as a rival's in the same dtype, plus a few roundings.
 
 from __future__ import annotations
 
+import functools
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
+from torch.testing import assert_close
 
 ROUNDINGS = 16
+#: Of two tensors, or of two sequences of them: equal elements and dtypes.
+assert_equal = functools.partial(assert_close, rtol=0, atol=0)
 
 
 class Sizes(NamedTuple):

@@ -65,19 +65,21 @@ def tensors(seed=0):
     )
 
 
+def pieces(chunks, *tensors):
+    """Chunks of tensors along their tokens, together."""
+    return zip(*(x.split(chunks, 2) for x in tensors), strict=True)
+
+
 def in_chunks(cache, chunks, q, k, v, rotate=lambda x, at: x, **options):
     """Feed a cache chunk by chunk; the outputs, put together."""
-    outs, done = [], 0
-    for size in chunks:
-        new = slice(done, done + size)
-        at = cache.positions(size)
-        query, key = rotate(q[:, :, new], at), rotate(k[:, :, new], at)
-        key, value, q_offset = cache.update(key, v[:, :, new])
+    outs = []
+    for query, key, value in pieces(chunks, q, k, v):
+        at = cache.positions(query.shape[2])
+        key, value, q_offset = cache.update(rotate(key, at), value)
         out = attn.grouped_attention(
-            query, key, value, q_offset=q_offset, **options
+            rotate(query, at), key, value, q_offset=q_offset, **options
         )
         outs.append(out)
-        done += size
     return torch.cat(outs, 2)
 
 
@@ -129,19 +131,16 @@ def test_left_padded_rows_in_chunks_equal_each_row_alone(make, chunks):
     q, k, v = tensors()
     padding = torch.tensor([0, 4])
     rope, cache = attn.Rope(D), make()
-    outs, done = [], 0
-    for size in chunks:
-        new = slice(done, done + size)
-        table = rope(cache.positions(size) - padding[:, None])
-        query = attn.apply_rope(q[:, :, new], *table)
-        key = attn.apply_rope(k[:, :, new], *table)
-        key, value, q_offset = cache.update(key, v[:, :, new])
+    outs = []
+    for query, key, value in pieces(chunks, q, k, v):
+        table = rope(cache.positions(query.shape[2]) - padding[:, None])
+        query, key = (attn.apply_rope(x, *table) for x in (query, key))
+        key, value, q_offset = cache.update(key, value)
         real = torch.arange(key.shape[2]) >= padding[:, None]
         mask = attn.causal() & attn.padding(real)
         outs.append(
             attn.grouped_attention(query, key, value, mask, q_offset=q_offset)
         )
-        done += size
     out = torch.cat(outs, 2)
     for row, first in enumerate(padding.tolist()):
         table = rope(torch.arange(N - first))

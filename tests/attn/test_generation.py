@@ -10,6 +10,7 @@ import torch
 import attn
 from attn import hf
 from tests.attn import hf_decoders, hf_zoo
+from tests.attn.cases import assert_equal
 from tests.attn.graphs import in_one_graph
 
 NEW = 6
@@ -297,8 +298,7 @@ def test_streamers_receive_what_transformers_streams():
     text = attn.generate(ours_of("llama"), ids, NEW, streamer=ours)
     attn.generate(ours_of("llama"), ids, NEW, streamer=new.append)
     assert len(ours.heard) == len(theirs.heard) == 1 + NEW
-    for mine, other in zip(ours.heard, theirs.heard, strict=True):
-        assert torch.equal(mine, other)
+    assert_equal(ours.heard, theirs.heard)
     assert theirs.ended == ours.ended == 1
     assert torch.equal(torch.stack(new, 1), text[:, 9:])
 

@@ -18,8 +18,8 @@ from attn import api, hf
 from attn.hf import attention_interface, mask_interface
 from tests.attn.cases import assert_exact
 from tests.attn.hf_decoders import DECODERS, model, pad, size, tokens
-from tests.attn.hf_encoders import ENCODERS
-from tests.attn.hf_zoo import exact_logits, randomised
+from tests.attn.hf_encoders import ENCODERS, encoder
+from tests.attn.hf_zoo import exact_logits
 
 FAMILIES = pytest.mark.parametrize("family", DECODERS)
 STEPS = (5, 3, 1, 1, 1)
@@ -142,10 +142,7 @@ def test_at_least_24_families_are_covered():
 @pytest.mark.parametrize("name", ENCODERS)
 @torch.no_grad()
 def test_encoders_and_encoder_decoders_equal_eager_attention(name, calls):
-    cls, settings = ENCODERS[name]()
-    network = cls._from_config(settings, attn_implementation="eager")
-    network = randomised(network, 0).eval()
-    ids, real = tokens(), pad("right")
+    network, ids, real = encoder(name), tokens(), pad("right")
 
     def run() -> Tensor:
         if name == "whisper":

@@ -7,6 +7,7 @@ from torch import nn
 from attn import hf
 from attn.hf.config_fields import Config
 from attn.hf.weights import copy_weights, qkv_by_head, stacked, transposed
+from tests.attn.cases import assert_equal
 
 
 class Tiny(nn.Module):
@@ -79,10 +80,7 @@ def test_gpt2_stores_all_queries_then_all_keys_then_all_values():
     embed, heads, dim = 4, 2, 3
     parts = [torch.randn(heads * dim, embed) for _ in "qkv"]
     stored = torch.cat(parts).T
-    for got, want in zip(
-        transposed("q", "k", "v").split(stored, heads, []), parts, strict=True
-    ):
-        assert torch.equal(got, want)
+    assert_equal(transposed("q", "k", "v").split(stored, heads, []), parts)
 
 
 def test_gpt_neox_stores_query_key_and_value_of_one_head_after_another():
@@ -91,21 +89,14 @@ def test_gpt_neox_stores_query_key_and_value_of_one_head_after_another():
     rows = [
         part[h * dim : (h + 1) * dim] for h in range(heads) for part in parts
     ]
-    for got, want in zip(
-        qkv_by_head("q", "k", "v").split(torch.cat(rows), heads, []),
-        parts,
-        strict=True,
-    ):
-        assert torch.equal(got, want)
+    split = qkv_by_head("q", "k", "v").split
+    assert_equal(split(torch.cat(rows), heads, []), parts)
 
 
 def test_phi3_stores_projections_of_different_heights_one_below_the_other():
     parts = [torch.randn(rows, 4) for rows in (6, 2, 2)]
     split = stacked("q", "k", "v").split
-    for got, want in zip(
-        split(torch.cat(parts), 3, [6, 2, 2]), parts, strict=True
-    ):
-        assert torch.equal(got, want)
+    assert_equal(split(torch.cat(parts), 3, [6, 2, 2]), parts)
 
 
 @pytest.mark.parametrize("mapping", (stacked, qkv_by_head))

@@ -10,8 +10,7 @@ from torch import Tensor
 from attn import api, hf
 from attn.backends import Registry
 from tests.attn.hf_decoders import model, pad, size, tokens
-from tests.attn.hf_encoders import ENCODERS
-from tests.attn.hf_zoo import randomised
+from tests.attn.hf_encoders import encoder
 
 
 @pytest.fixture(autouse=True)
@@ -157,9 +156,7 @@ def test_returned_weights_equal_those_of_eager_attention(family, side):
 @torch.no_grad()
 @pytest.mark.parametrize("name", ["bert", "t5", "bart"])
 def test_weights_of_encoders_equal_those_of_eager_attention(name):
-    cls, settings = ENCODERS[name]()
-    network = cls._from_config(settings, attn_implementation="eager")
-    network, ids = randomised(network, 0).eval(), tokens()
+    network, ids = encoder(name), tokens()
     kwargs = {} if name == "bert" else {"decoder_input_ids": ids[:, :5]}
     kwargs["output_attentions"] = True
     want = network(ids, **kwargs)

@@ -11,7 +11,6 @@ import torch
 from attn import hf
 from tests.attn import hf_zoo
 
-pytest.importorskip("transformers")
 FAMILIES = tuple(hf_zoo.FAMILIES)
 
 

@@ -11,8 +11,6 @@ from attn.positions import position_ids
 from tests.attn import hf_zoo
 from tests.attn.cases import assert_exact, distance
 
-pytest.importorskip("transformers")
-
 
 @pytest.fixture(autouse=True, scope="module")
 def one_thread():

@@ -10,8 +10,6 @@ from attn.nn import Transformer, gpt2_small, llama_style
 from tests.attn import hf_zoo
 from tests.attn.cases import assert_exact
 
-pytest.importorskip("transformers")
-
 
 def names_and_shapes(module):
     return {name: x.shape for name, x in module.state_dict().items()}

@@ -14,6 +14,7 @@ from transformers.models.gpt_neox.modeling_gpt_neox import (
 
 import attn
 from attn.positions import RopeFrequencies
+from tests.attn.cases import assert_equal
 
 MAX_LEN = 4096
 LONG = {"original_max_position_embeddings": 512}
@@ -268,8 +269,7 @@ def test_the_module_scales_by_the_length_of_each_input(
             positions,
             attn.rope_frequencies(8, type=kind, seq_len=length, **parameters),
         )
-        for ours, table in zip(rope(positions), expected, strict=True):
-            assert torch.equal(ours, table)
+        assert_equal(rope(positions), expected)
     assert not rope.state_dict()
     rope.bfloat16()
     assert rope(positions)[0].dtype == torch.float32

@@ -17,7 +17,7 @@ from transformers.models.llama import (
 )
 
 import attn
-from tests.attn.cases import assert_exact
+from tests.attn.cases import assert_equal, assert_exact
 from tests.attn.onnx_cases import cases_of, tensor, unpacked
 from tests.attn.rope_inputs import randn, tables
 
@@ -42,9 +42,7 @@ def test_rope_tables_equal_those_of_transformers(positions, base):
         rope_parameters={"rope_type": "default", "rope_theta": base},
     )
     theirs = llama.LlamaRotaryEmbedding(config)(torch.ones(1), positions)
-    ours = tables(positions, 16, base=base)
-    for mine, table in zip(ours, theirs, strict=True):
-        assert torch.equal(mine, table)
+    assert_equal(tables(positions, 16, base=base), theirs)
 
 
 def test_yarn_tables_equal_those_of_transformers():
@@ -61,8 +59,7 @@ def test_yarn_tables_equal_those_of_transformers():
     positions = torch.arange(500)[None]
     theirs = llama.LlamaRotaryEmbedding(config)(torch.ones(1), positions)
     ours = attn.Rope(16, type="yarn", **parameters)(positions)
-    for mine, table in zip(ours, theirs, strict=True):
-        assert torch.equal(mine, table)
+    assert_equal(ours, theirs)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -7,7 +7,7 @@ import torch
 
 import attn
 import attn.api
-from tests.attn.cases import SIZES, qkv
+from tests.attn.cases import SIZES, assert_equal, qkv
 from tests.attn.graphs import in_one_graph
 from tests.attn.implementations import EXACT
 from tests.processes import run_python
@@ -34,12 +34,11 @@ def test_a_call_changes_no_input_and_no_random_state(implementation, dtype):
     mask = torch.zeros(3, 7, dtype=dtype)
     sinks = torch.linspace(-1, 1, SIZES[0].H)
     inputs = (q, k, v, mask, sinks)
-    kept = [x.clone() for x in inputs]
+    kept = tuple(x.clone() for x in inputs)
     before = torch.get_rng_state()
     results = implementation(q, k, v, attn_mask=mask, sinks=sinks, **CALL)
     assert torch.equal(torch.get_rng_state(), before)
-    for x, y in zip(inputs, kept, strict=True):
-        assert torch.equal(x, y) and x.dtype == y.dtype
+    assert_equal(inputs, kept)
     again = implementation(q, k, v, attn_mask=mask, sinks=sinks, **CALL)
     results, again = torch.stack(tuple(results)), torch.stack(tuple(again))
     assert torch.equal(results, again), "the same call, the same numbers"
@@ -120,9 +119,7 @@ def test_torch_compiles_a_call_without_a_graph_break(options):
     call = attn.scaled_dot_product_attention
     options = {"enable_gqa": True, "q_offset": 4} | options
     compiled = torch.compile(call, backend="eager", fullgraph=True)
-    ours, plain = compiled(q, k, v, **options), call(q, k, v, **options)
-    for x, y in zip(ours, plain, strict=True):
-        assert torch.equal(x, y)
+    assert_equal(compiled(q, k, v, **options), call(q, k, v, **options))
 
 
 @pytest.mark.parametrize(

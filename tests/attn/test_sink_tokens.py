@@ -14,6 +14,7 @@ from tests.attn.test_cache import (
     N,
     every_chunking,
     in_chunks,
+    pieces,
     tensors,
 )
 from tests.attn.test_decoding import model_and_ids
@@ -47,18 +48,17 @@ def test_sinks_and_window_keep_their_positions_and_the_rest_is_dropped(
     sinks, chunks
 ):
     _, k, v = tensors()
-    cache, done = SlidingCache(WINDOW, sinks), 0
-    for size in chunks:
-        end = done + size
-        view = cache.update(k[:, :, done:end], v[:, :, done:end])
+    cache, end = SlidingCache(WINDOW, sinks), 0
+    for new_key, new_value in pieces(chunks, k, v):
+        start, end = end, end + new_key.shape[2]
+        view = cache.update(new_key, new_value)
         at = cache.key_positions(view)
         assert torch.equal(view.key, k[:, :, at])
         assert torch.equal(view.value, v[:, :, at])
-        assert at[view.q_offset :].tolist() == list(range(done, end))
+        assert at[view.q_offset :].tolist() == list(range(start, end))
         stored = min(end, sinks + WINDOW - 1)
         assert cache.key.shape[2] == stored
         assert cache.first_position == (0 if sinks else end - stored)
-        done = end
     if stored < N:
         with pytest.raises(ValueError, match="has forgotten the tokens bef"):
             cache.crop(N - 1)
