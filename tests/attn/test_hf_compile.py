@@ -10,6 +10,7 @@ import transformers as T
 from torch import Tensor, nn
 
 from attn import hf
+from tests.attn.graphs import in_one_graph
 from tests.attn.hf_decoders import DECODERS, model, pad, size, tokens
 
 SIDES = pytest.mark.parametrize("side", ["none", "left", "right"])
@@ -27,20 +28,6 @@ def a_fresh_compiler():
     torch.compiler.reset()
 
 
-class Counting:
-    """A backend that runs a graph as it is, and counts the graphs."""
-
-    def __init__(self) -> None:
-        self.graphs = 0
-
-    def __call__(self, graph: Any, inputs: Any) -> Any:
-        self.graphs += 1
-        return graph.forward
-
-    def __deepcopy__(self, memo: Any) -> Counting:
-        return self  # transformers copies its options
-
-
 def inputs(side: str) -> dict[str, Any]:
     mask = {} if side == "none" else {"attention_mask": pad(side).long()}
     return {**mask, "use_cache": False}
@@ -55,12 +42,12 @@ def assert_close_on(seen: Tensor, got: Tensor, want: Tensor) -> None:
 
 
 def assert_one_graph(family: str, side: str, **changes: Any) -> None:
-    network, counting = model(family, "attn", **changes), Counting()
-    compiled = torch.compile(network, fullgraph=True, backend=counting)
+    network = model(family, "attn", **changes)
+    compiled, counter = in_one_graph(network)
     with torch.no_grad():
         got = compiled(tokens(), **inputs(side)).logits
         want = model(family, "eager", **changes)(tokens(), **inputs(side))
-    assert counting.graphs == 1
+    assert counter.frame_count == 1
     assert_close_on(real(side), got, want.logits)
 
 
@@ -78,8 +65,8 @@ def test_a_model_of_any_family_compiles_to_one_graph(family, side):
 
 
 def test_training_compiles_to_one_graph():
-    network, counting = model("llama", "attn", **ONE), Counting()
-    compiled = torch.compile(network, fullgraph=True, backend=counting)
+    network = model("llama", "attn", **ONE)
+    compiled, counter = in_one_graph(network)
     grads = []
     for run in (compiled, network):
         network.zero_grad()
@@ -88,7 +75,7 @@ def test_training_compiles_to_one_graph():
         grads.append(
             network.model.layers[0].self_attn.q_proj.weight.grad.clone()
         )
-    assert counting.graphs == 1
+    assert counter.frame_count == 1
     assert (grads[0] - grads[1]).abs().max() < 1e-5 * size(grads[1])
 
 
@@ -103,8 +90,13 @@ def test_training_compiles_to_one_graph():
 )
 def test_generation_compiles_to_one_graph(family, graphs, side):
     """The steps with a static cache, however many; two with a window."""
-    counting = Counting()
-    options = T.CompileConfig(backend=counting, fullgraph=True, mode=None)
+    compiled = []
+
+    def backend(graph, _):  # a function, as transformers copies its options
+        compiled.append(graph)
+        return graph.forward
+
+    options = T.CompileConfig(backend=backend, fullgraph=True, mode=None)
     options._compile_all_devices = True
     changes = {} if family == "mistral" else ONE
     kwargs: dict[str, Any] = {
@@ -120,7 +112,7 @@ def test_generation_compiles_to_one_graph(family, graphs, side):
         compile_config=options,
         **kwargs,
     )
-    assert counting.graphs == graphs
+    assert len(compiled) == graphs
     assert torch.equal(
         got, model(family, "eager", **changes).generate(tokens(), **kwargs)
     )
@@ -128,15 +120,15 @@ def test_generation_compiles_to_one_graph(family, graphs, side):
 
 @torch.no_grad()
 def test_steps_with_a_static_cache_compile_to_one_graph():
-    network, counting = model("llama", "attn", **ONE), Counting()
+    network = model("llama", "attn", **ONE)
     cache = T.StaticCache(config=network.config, max_cache_len=11)
-    compiled = torch.compile(network, fullgraph=True, backend=counting)
+    compiled, counter = in_one_graph(network)
     ids = tokens()
     got = [network(ids[:, :5], past_key_values=cache).logits]
     for at in range(5, 11):
         step = ids[:, at : at + 1].contiguous()
         got.append(compiled(step, past_key_values=cache).logits)
-    assert counting.graphs == 1
+    assert counter.frame_count == 1
     want = model("llama", "eager", **ONE)(ids).logits
     assert_close_on(real("none"), torch.cat(got, 1), want)
 

@@ -82,6 +82,12 @@ def places_named(notebook):
     return sources_of_cells
 
 
+def written(notebook, folder, name="mine.ipynb"):
+    """Write a notebook; returns its path."""
+    notebooks.write(notebook, folder / name)
+    return folder / name
+
+
 def pytest_nbval(path, *options, python=(sys.executable, "-m")):
     """Run ``pytest --nbval`` as a teacher would; returns (result, score)."""
     score = path.with_suffix(".json")

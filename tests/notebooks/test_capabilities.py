@@ -15,7 +15,7 @@ import torch
 
 from attn.publishing import notebooks
 from tests.notebooks.conftest import kernels_from, nbval_from, started
-from tests.notebooks.learners import pytest_nbval
+from tests.notebooks.learners import pytest_nbval, written
 from tests.processes import run_python
 
 WHICH = "torch.backends.cpu.get_cpu_capability()"
@@ -63,6 +63,5 @@ def test_stored_outputs_hold_for_every_cpu_capability(
     notebook = notebooks.solved(notebooks.read(path))
     proof = f'import torch\nassert {WHICH} == "{capability.upper()}"'
     notebook.cells.append(nbformat.v4.new_code_cell(proof))
-    notebooks.write(notebook, tmp_path / path.name)
-    result, _ = nbval(tmp_path / path.name, "--tb=short")
+    result, _ = nbval(written(notebook, tmp_path, path.name), "--tb=short")
     assert result.returncode == 0, result.stdout[-4000:]

@@ -10,7 +10,7 @@ from attn.exercises import CHAPTERS, sources
 from attn.publishing import myst_to_markdown, notebooks
 from attn.publishing.myst_to_markdown.museum import FACTS, SHOWN
 from attn.publishing.myst_to_markdown.museum import exhibits as indexed
-from tests.notebooks.learners import places_named
+from tests.notebooks.learners import places_named, written
 
 MUSEUM = root() / "notebooks" / "museum.ipynb"
 
@@ -152,9 +152,7 @@ def test_every_chapter_but_a_new_one_has_a_room(museum):
 
 
 def test_the_museum_passes_every_cell(museum, nbval, tmp_path):
-    path = tmp_path / MUSEUM.name
-    notebooks.write(museum, path)
-    result, _ = nbval(path, "--tb=short")
+    result, _ = nbval(written(museum, tmp_path), "--tb=short")
     assert result.returncode == 0, result.stdout[-4000:]
 
 
@@ -166,7 +164,5 @@ def test_an_exhibit_that_no_longer_fails_fails_its_cell(
     broken = next(cell for cell in changed.cells if is_exhibit(cell))
     broken.source = "pass"
     changed.cells = [changed.cells[2], broken]
-    path = tmp_path / MUSEUM.name
-    notebooks.write(changed, path)
-    result, _ = nbval(path)
+    result, _ = nbval(written(changed, tmp_path))
     assert result.returncode == 1, result.stdout[-2000:]

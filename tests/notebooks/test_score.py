@@ -13,6 +13,7 @@ from tests.notebooks.learners import (
     ids,
     pytest_nbval,
     short,
+    written,
 )
 
 #: Cleared, or as Jupyter leaves it after "Run all". Both, where an output
@@ -90,9 +91,7 @@ def test_the_score_equals_the_earned_points_in_every_state(
 def test_a_wrong_chapter_scores_the_same_without_a_warm_start(tmp_path):
     """The one kernel of a wrong chapter in `make test` that starts really."""
     notebook, expected = in_state("mask", "wrong")
-    path = tmp_path / "mine.ipynb"
-    notebooks.write(notebook, path)
-    result, score = pytest_nbval(path)
+    result, score = pytest_nbval(written(notebook, tmp_path))
     assert (score["points"], result.returncode) == (0, 1)
     assert {e["exercise"] for e in score["exercises"]} == set(expected)
 
@@ -101,9 +100,7 @@ def test_a_missing_check_is_worth_nothing_and_is_named(nbval, tmp_path):
     notebook, expected = in_state("mask", "solved")
     gone = ids(notebook)[1]
     notebook.cells = [c for c in notebook.cells if cells.checked_id(c) != gone]
-    path = tmp_path / "mine.ipynb"
-    notebooks.write(notebook, path)
-    _, score = nbval(path)
+    _, score = nbval(written(notebook, tmp_path))
     statuses = {e["exercise"]: e["status"] for e in score["exercises"]}
     assert statuses.pop(gone) == "missing"
     assert set(statuses.values()) == {"passed"}
@@ -117,9 +114,7 @@ def test_an_edited_check_cell_earns_nothing(nbval, tmp_path):
             worth = cell.metadata["nbgrader"]["points"]
             cell.source = f'print("✓ {name}  {worth}/{worth} points")'
             cell.metadata["tags"] = ["nbval-skip"]
-    path = tmp_path / "mine.ipynb"
-    notebooks.write(notebook, path)
-    _, score = nbval(path)
+    _, score = nbval(written(notebook, tmp_path))
     assert score["points"] == 0
 
 
@@ -127,9 +122,7 @@ def test_a_dead_kernel_is_reported_before_the_timeout(nbval, tmp_path):
     notebook, _ = in_state("mask", "solved")
     victim = next(c for c in notebook.cells if cells.exercise_id(c))
     victim.source += "\nimport os\nos._exit(1)"
-    path = tmp_path / "mine.ipynb"
-    notebooks.write(notebook, path)
-    result, score = nbval(path, "--tb=short")
+    result, score = nbval(written(notebook, tmp_path), "--tb=short")
     assert "the kernel died while it ran this cell" in result.stdout
     assert "Timeout" not in result.stdout
     assert result.returncode == 1
@@ -138,10 +131,8 @@ def test_a_dead_kernel_is_reported_before_the_timeout(nbval, tmp_path):
 
 def test_junit_names_the_exercise_and_its_points(nbval, tmp_path):
     notebook, expected = in_state("mask", "half")
-    path = tmp_path / "mine.ipynb"
-    notebooks.write(notebook, path)
     junit = tmp_path / "junit.xml"
-    nbval(path, f"--junitxml={junit}")
+    nbval(written(notebook, tmp_path), f"--junitxml={junit}")
     points_of = {}
     for case in ElementTree.parse(junit).iter("testcase"):
         about = {p.get("name"): p.get("value") for p in case.iter("property")}
@@ -152,9 +143,9 @@ def test_junit_names_the_exercise_and_its_points(nbval, tmp_path):
 
 def test_the_score_is_the_same_with_parallel_workers(nbval, tmp_path):
     notebook, expected = in_state("mask", "half")
-    path = tmp_path / "mine.ipynb"
-    notebooks.write(notebook, path)
-    _, score = nbval(path, "-n", "2", "--dist", "loadscope")
+    _, score = nbval(
+        written(notebook, tmp_path), "-n", "2", "--dist", "loadscope"
+    )
     assert score["points"] == sum(expected.values())
 
 
@@ -163,9 +154,7 @@ def test_a_notebook_without_exercises_is_not_scored(nbval, tmp_path):
     for cell in notebook.cells:
         cell.metadata.pop("nbgrader", None)
     notebook.cells = notebook.cells[:1]
-    path = tmp_path / "other.ipynb"
-    notebooks.write(notebook, path)
-    result, score = nbval(path)
+    result, score = nbval(written(notebook, tmp_path))
     assert score is None
     assert "points" not in result.stdout
 
@@ -213,8 +202,7 @@ def test_a_solved_chapter_passes_every_cell(key, tmp_path):
     for cell in notebook.cells:
         tags = cell.metadata.get("tags", [])
         cell.metadata["tags"] = [x for x in tags if x != "nbval-skip"]
-    path = tmp_path / sources.notebook_path(key).name
-    notebooks.write(notebook, path)
+    path = written(notebook, tmp_path, sources.notebook_path(key).name)
     result, score = pytest_nbval(path, "--tb=short")
     assert result.returncode == 0, result.stdout[-4000:]
     worth = points(notebook)
