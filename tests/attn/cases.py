@@ -54,7 +54,7 @@ SIZES = (
 def randn(
     *shape: int, seed: int = 0, dtype: torch.dtype = torch.float64
 ) -> Tensor:
-    """Normal numbers: in every dtype those of float64, rounded."""
+    """Draw normal numbers: in every dtype those of float64, rounded."""
     g = torch.Generator().manual_seed(seed)
     return torch.randn(shape, generator=g, dtype=torch.float64).to(dtype)
 

@@ -34,7 +34,7 @@ def tensor(array):
 
 
 def unpacked(case):
-    """The node's arrays by name, its attributes, and what it should give."""
+    """Return the node's arrays by name, its attributes, its outputs."""
     (node,) = case.model.graph.node
     ((arrays, expected),) = case.data_sets
     inputs = dict(zip(filter(None, node.input), arrays, strict=True))

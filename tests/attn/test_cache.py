@@ -66,7 +66,7 @@ def tensors(seed=0):
 
 
 def pieces(chunks, *tensors):
-    """Chunks of tensors along their tokens, together."""
+    """Split tensors along their tokens, together."""
     return zip(*(x.split(chunks, 2) for x in tensors), strict=True)
 
 

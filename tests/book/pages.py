@@ -38,7 +38,7 @@ def pages():
 
 
 def exhaustive_but(quick, values):
-    """The values as parameters, of which `make test` has the quick ones."""
+    """Return the values as parameters; `make test` runs the quick ones."""
     assert {*quick} <= {*values}
     rest = pytest.mark.exhaustive
     return [x if x in quick else pytest.param(x, marks=rest) for x in values]

@@ -63,7 +63,7 @@ ONE_OF_EACH_KIND = """() => {
 
 
 def serious_violations(seen, theme, prepare="0"):
-    """The violations of a page in this theme, after a script."""
+    """Return the violations of a page in this theme, after a script."""
     shown = seen.tab.evaluate("document.documentElement.dataset.theme")
     assert shown == theme
     seen.tab.evaluate(AXE)
@@ -96,7 +96,7 @@ OVERFLOW = "document.documentElement.scrollWidth - window.innerWidth"
 
 
 def sideways_overflow(seen):
-    """How many pixels a page is wider than its window."""
+    """Return by how many pixels a page is wider than its window."""
     return seen.tab.evaluate(OVERFLOW)
 
 

@@ -83,7 +83,7 @@ def places_named(notebook):
 
 
 def written(notebook, folder, name="mine.ipynb"):
-    """Write a notebook; returns its path."""
+    """Write a notebook and return its path."""
     notebooks.write(notebook, folder / name)
     return folder / name
 
