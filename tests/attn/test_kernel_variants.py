@@ -88,13 +88,13 @@ def test_a_variant_runs_only_by_its_name_or_by_a_row_of_the_table(
     assert of(fused_attention, q, q, q) == ((3, 2, 2), False, False)
     for impl, last in (("tma", (3, 2, 2)), ("persistent", (4, 1, 1))):
         name = f"triton_{impl}"
-        launch_of_variant = of(attn.attention, q, q, q, impl=name)
-        assert launch_of_variant == (last, True, impl == "persistent")
+        found = of(attn.attention, q, q, q, impl=name)
+        assert found == (last, True, impl == "persistent")
         assert "interpreter" in attn.api.explain(q, q, q).deprioritized[name]
         row = Config(16, 32, 4, 1, "for a test", impl)
         with monkeypatch.context() as patched:
             patched.setattr(launch, "config_of", lambda *_, row=row: row)
-            assert of(fused_attention, q, q, q) == launch_of_variant
+            assert of(fused_attention, q, q, q) == found
             # A table serves every call: these have no descriptors.
             for x in (q.mT.contiguous().mT, q[..., 1:]):
                 assert not of(fused_attention, x, x, x)[1]

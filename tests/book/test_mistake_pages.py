@@ -37,9 +37,9 @@ def test_a_page_has_every_mistake_of_its_chapter_once(key, book):
     sections = re.split(r'<section class="mistakes" id="(\w+)">\n<h2>', page)[
         1:
     ]
-    exercises = dict(zip(sections[::2], sections[1::2], strict=True))
-    assert [*exercises] == sources.names(key)
-    for name, html in exercises.items():
+    found = dict(zip(sections[::2], sections[1::2], strict=True))
+    assert [*found] == sources.names(key)
+    for name, html in found.items():
         path = sources.mistakes_path(f"{key}-{name}")
         kept = [x for x, _, _ in mistakes.read(path)[1]]
         boxes = re.findall(
