@@ -1,17 +1,21 @@
 """The hard cases that every attention function meets, and one tolerance.
 
 A result is judged by its distance from a float64 run. It may lie at most
-twice as far as an honest rival's in the same dtype, plus a few roundings.
+twice as far as a rival's in the same dtype, plus a few roundings.
 """
 
 from __future__ import annotations
 
+import functools
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
+from torch.testing import assert_close
 
 ROUNDINGS = 16
+#: Of two tensors, or of two sequences of them: equal elements and dtypes.
+assert_equal = functools.partial(assert_close, rtol=0, atol=0)
 
 
 class Sizes(NamedTuple):
@@ -45,6 +49,14 @@ SIZES = (
     Sizes("three axes", (), 4, 2, 5, 6, 4, 3),
     Sizes("five axes", (2, 3), 4, 2, 3, 5, 4, 2),
 )
+
+
+def randn(
+    *shape: int, seed: int = 0, dtype: torch.dtype = torch.float64
+) -> Tensor:
+    """Draw normal numbers: in every dtype those of float64, rounded."""
+    g = torch.Generator().manual_seed(seed)
+    return torch.randn(shape, generator=g, dtype=torch.float64).to(dtype)
 
 
 def qkv(
@@ -82,7 +94,7 @@ def assert_exact(
     Args:
         ours: any float dtype.
         oracle: the same thing in float64.
-        rival: the same thing by another honest implementation, in the
+        rival: the same thing by another implementation, in the
             dtype of ``ours``.
     """
     assert oracle.dtype == torch.float64

@@ -1,6 +1,6 @@
 """Tiny models of transformers, and their logits in (true) float64.
 
-Built offline from their config classes. Every parameter is drawn again,
+Built offline from configurations. Every parameter is drawn again,
 because transformers initialises biases to 0, norms to 1 and weights so small
 that attention is nearly uniform, and then a wrong mapping can look right.
 """
@@ -9,15 +9,12 @@ from __future__ import annotations
 
 import copy
 import functools
-import importlib
-import os
 from typing import Any
 
 import torch
+import transformers
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
-
-os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
 
 VOCAB, LAYERS = 37, 3
 COMMON = {"bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0}
@@ -30,99 +27,73 @@ LLAMA = {
     "max_position_embeddings": 32,
     "rms_norm_eps": 1e-2,
 }
-# The module of transformers, its class prefix, and the base configuration.
-FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
-    "gpt2": (
-        "GPT2",
-        {
-            "n_embd": 15,  # three heads of 5: odd
-            "n_head": 3,
-            "n_layer": LAYERS,
-            "n_positions": 32,
-            "layer_norm_epsilon": 1e-2,
-        },
-    ),
-    "llama": ("Llama", LLAMA),
-    "qwen3": ("Qwen3", {**LLAMA, "head_dim": 10}),
-    "mistral": ("Mistral", {**LLAMA, "sliding_window": 3}),
-    "qwen2": ("Qwen2", LLAMA),
-    "phi3": ("Phi3", LLAMA),
-    "starcoder2": (
-        "Starcoder2",
-        {
-            **{k: v for k, v in LLAMA.items() if k != "rms_norm_eps"},
-            "norm_epsilon": 1e-2,
-        },
-    ),
-    "stablelm": (
-        "StableLm",
-        {
-            **{k: v for k, v in LLAMA.items() if k != "rms_norm_eps"},
-            "layer_norm_eps": 1e-2,
-            "hidden_size": 32,  # four heads of 8, of which 2 rotate
-        },
-    ),
-    "gemma": (
-        "Gemma",
-        {**LLAMA, "head_dim": 10, "num_key_value_heads": 1},
-    ),
-    "gemma2": (
-        "Gemma2",
-        {
-            **LLAMA,
-            "head_dim": 10,
-            "num_attention_heads": 3,
-            "num_key_value_heads": 1,
-            "sliding_window": 3,
-            "query_pre_attn_scalar": 7,
-            "attn_logit_softcapping": 2.0,
-            "final_logit_softcapping": 3.0,
-        },
-    ),
-    "gpt_neox": (
-        "GPTNeoX",
-        {
-            "hidden_size": 28,  # four heads of 7, of which 4 rotate
-            "num_attention_heads": 4,
-            "num_hidden_layers": LAYERS,
-            "intermediate_size": 20,
-            "max_position_embeddings": 32,
-            "layer_norm_eps": 1e-2,
-            "rotary_pct": 0.6,
-        },
-    ),
-    "bloom": (
-        "Bloom",
-        {
-            "hidden_size": 15,  # three heads: not a power of two
-            "n_head": 3,
-            "n_layer": LAYERS,
-            "layer_norm_epsilon": 1e-2,
-        },
-    ),
-    "bert": (
-        "Bert",
-        {
-            "hidden_size": 15,
-            "num_attention_heads": 3,
-            "num_hidden_layers": LAYERS,
-            "intermediate_size": 20,
-            "max_position_embeddings": 32,
-            "type_vocab_size": 3,
-            "layer_norm_eps": 1e-2,
-        },
+WITHOUT_EPS = {k: v for k, v in LLAMA.items() if k != "rms_norm_eps"}
+FAMILIES: dict[str, dict[str, Any]] = {
+    "gpt2": {
+        "n_embd": 15,  # three heads of 5: odd
+        "n_head": 3,
+        "n_layer": LAYERS,
+        "n_positions": 32,
+        "layer_norm_epsilon": 1e-2,
+    },
+    "llama": LLAMA,
+    "qwen3": LLAMA | {"head_dim": 10},
+    "mistral": LLAMA | {"sliding_window": 3},
+    "qwen2": LLAMA,
+    "phi3": LLAMA,
+    "starcoder2": WITHOUT_EPS | {"norm_epsilon": 1e-2},
+    # Four heads of 8, of which 2 rotate.
+    "stablelm": WITHOUT_EPS | {"layer_norm_eps": 1e-2, "hidden_size": 32},
+    "gemma": LLAMA | {"head_dim": 10, "num_key_value_heads": 1},
+    "gemma2": {
+        **LLAMA,
+        "head_dim": 10,
+        "num_attention_heads": 3,
+        "num_key_value_heads": 1,
+        "sliding_window": 3,
+        "query_pre_attn_scalar": 7,
+        "attn_logit_softcapping": 2.0,
+        "final_logit_softcapping": 3.0,
+    },
+    "gpt_neox": {
+        "hidden_size": 28,  # four heads of 7, of which 4 rotate
+        "num_attention_heads": 4,
+        "num_hidden_layers": LAYERS,
+        "intermediate_size": 20,
+        "max_position_embeddings": 32,
+        "layer_norm_eps": 1e-2,
+        "rotary_pct": 0.6,
+    },
+    "bloom": {
+        "hidden_size": 15,  # three heads: not a power of two
+        "n_head": 3,
+        "n_layer": LAYERS,
+        "layer_norm_epsilon": 1e-2,
+    },
+    "bert": {
+        "hidden_size": 15,
+        "num_attention_heads": 3,
+        "num_hidden_layers": LAYERS,
+        "intermediate_size": 20,
+        "max_position_embeddings": 32,
+        "type_vocab_size": 3,
+        "layer_norm_eps": 1e-2,
+    },
+}
+KINDS = {
+    "Model": transformers.AutoModel,
+    "ForCausalLM": transformers.AutoModelForCausalLM,
+    "ForMaskedLM": transformers.AutoModelForMaskedLM,
+    "ForSequenceClassification": (
+        transformers.AutoModelForSequenceClassification
     ),
 }
 
 
 def config(family: str, **changes: Any) -> Any:
     """Return a tiny configuration of that family."""
-    prefix, base = FAMILIES[family]
-    module = importlib.import_module(
-        f"transformers.models.{family}.configuration_{family}"
-    )
-    cls = getattr(module, f"{prefix}Config")
-    return cls(**{"vocab_size": VOCAB, **COMMON, **base, **changes})
+    fields = {"vocab_size": VOCAB, **COMMON, **FAMILIES[family], **changes}
+    return transformers.AutoConfig.for_model(family, **fields)
 
 
 def model(family: str, kind: str | None = None, seed: int = 0, **changes: Any):
@@ -130,19 +101,12 @@ def model(family: str, kind: str | None = None, seed: int = 0, **changes: Any):
 
     Args:
         family: a key of ``FAMILIES``.
-        kind: the class, without its prefix; by default the language model.
+        kind: a key of ``KINDS``; by default the language model.
         seed: of the parameters.
         changes: fields of the configuration.
     """
-    prefix, _ = FAMILIES[family]
-    module = importlib.import_module(
-        f"transformers.models.{family}.modeling_{family}"
-    )
-    language = {"gpt2": "LMHeadModel", "bert": "ForMaskedLM"}
-    cls = getattr(
-        module, prefix + (kind or language.get(family, "ForCausalLM"))
-    )
-    built = cls._from_config(
+    kind = kind or ("ForMaskedLM" if family == "bert" else "ForCausalLM")
+    built = KINDS[kind].from_config(
         config(family, **changes), attn_implementation="eager"
     )
     return randomised(built, seed).eval()

@@ -6,13 +6,9 @@ import torch
 from torch import nn
 
 from attn.nn import MultiHeadAttention
+from tests.attn.cases import randn
 
 B, L, S, E, H = 3, 5, 7, 12, 3
-
-
-def randn(*shape, dtype=torch.float64, seed=0):
-    g = torch.Generator().manual_seed(seed)
-    return torch.randn(shape, generator=g, dtype=torch.float64).to(dtype)
 
 
 def make(cls, *args, seed=0, **kwargs):

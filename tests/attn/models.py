@@ -6,13 +6,9 @@ import pytest
 import torch
 
 from attn.nn import Transformer, TransformerConfig, llama_style
+from tests.attn.cases import randn
 
 V, E, H, N, L = 11, 12, 3, 2, 6
-
-
-def randn(*shape, seed=0):
-    g = torch.Generator().manual_seed(seed)
-    return torch.randn(shape, generator=g, dtype=torch.float64)
 
 
 @torch.no_grad()

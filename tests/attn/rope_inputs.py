@@ -1,13 +1,13 @@
 """Inputs and tables for the tests of RoPE."""
 
+import functools
+
 import torch
 
 import attn
+from tests.attn import cases
 
-
-def randn(*shape, dtype=torch.float32, seed=0):
-    g = torch.Generator().manual_seed(seed)
-    return torch.randn(shape, generator=g, dtype=torch.float64).to(dtype)
+randn = functools.partial(cases.randn, dtype=torch.float32)
 
 
 def tables(positions, dim, interleaved=False, base=10000.0):

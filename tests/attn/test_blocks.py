@@ -8,8 +8,8 @@ from torch import nn
 
 import attn
 from attn.nn import RMSNorm, TransformerBlock
-from tests.attn.cases import assert_exact
-from tests.attn.models import E, H, L, randn, randomised
+from tests.attn.cases import assert_exact, randn
+from tests.attn.models import E, H, L, randomised
 
 
 def from_torch(layer):
@@ -34,7 +34,7 @@ def from_torch(layer):
 @pytest.mark.parametrize("norm", ("pre", "post"))
 @pytest.mark.parametrize("activation", ("relu", "gelu"))
 @pytest.mark.parametrize("padded", (False, True))
-def test_an_encoder_block_is_torchs(norm, activation, padded):
+def test_an_encoder_block_equals_pytorchs(norm, activation, padded):
     theirs = nn.TransformerEncoderLayer(
         E,
         H,
@@ -64,7 +64,7 @@ def test_an_encoder_block_is_torchs(norm, activation, padded):
 
 
 @pytest.mark.parametrize("norm", ("pre", "post"))
-def test_a_decoder_block_with_cross_attention_is_torchs(norm):
+def test_a_decoder_block_with_cross_attention_equals_pytorchs(norm):
     theirs = nn.TransformerDecoderLayer(
         E, H, 20, norm_first=norm == "pre", batch_first=True
     )
@@ -88,7 +88,7 @@ def test_a_decoder_block_with_cross_attention_is_torchs(norm):
 
 
 @pytest.mark.parametrize("order", ({"rope": attn.Rope(4)}, {"alibi": True}))
-def test_what_is_about_order_stays_out_of_cross_attention(order):
+def test_cross_attention_has_no_positions_window_or_causal_mask(order):
     block = TransformerBlock(
         E,
         H,
@@ -110,7 +110,7 @@ def test_what_is_about_order_stays_out_of_cross_attention(order):
 
 
 @pytest.mark.parametrize("norm", ("layer", "rms", RMSNorm))
-def test_where_the_norms_are(norm):
+def test_each_norm_order_places_the_norms_by_its_formula(norm):
     x = randn(2, L, E)
 
     def block(order):
@@ -135,7 +135,7 @@ def test_where_the_norms_are(norm):
     assert_exact(b(x), b.feed_forward_norm(y + b.feed_forward(y)))
 
 
-def test_a_block_may_attend_to_the_memory_alone():
+def test_a_block_without_self_attention_attends_to_the_memory_alone():
     torch.manual_seed(0)
     both = TransformerBlock(E, H, cross_attention=True).double()
     block = TransformerBlock(E, H, self_attention=False, cross_attention=True)
@@ -159,7 +159,7 @@ def test_a_block_may_attend_to_the_memory_alone():
 
 
 @pytest.mark.parametrize("norm", ("layer", "rms"))
-def test_memory_is_normalised_or_not(norm):
+def test_memory_is_normalised_only_with_memory_norm(norm):
     """Without, twice the memory is another memory (source 004)."""
     x, memory = randn(2, L, E), randn(2, 4, E, seed=1)
     for memory_norm in (False, True):
@@ -176,7 +176,7 @@ def test_memory_is_normalised_or_not(norm):
 
 
 @pytest.mark.parametrize("cross", (False, True))
-def test_attention_with_its_residual_and_norm_inside(cross):
+def test_a_block_without_feed_forward_is_attention_residual_and_norm(cross):
     """As in jadore801120's ``MultiHeadAttention``, post-norm, bias-free."""
     where = {"self_attention": not cross, "cross_attention": cross}
     block = TransformerBlock(
@@ -201,15 +201,17 @@ def test_attention_with_its_residual_and_norm_inside(cross):
     weights = torch.einsum("blhd,bshd->bhls", q / 2.0, k).softmax(-1)
     heads = torch.einsum("bhls,bshd->blhd", weights, v).flatten(-2)
     norm = block.cross_attention_norm if cross else block.attention_norm
-    want = nn.functional.layer_norm(
+    expected = nn.functional.layer_norm(
         x + attention.out_proj(heads), (E,), norm.weight, norm.bias, 1e-6
     )
-    out, given = block(x, memory=memory if cross else None, need_weights=True)
-    assert_exact(out, want)
-    assert_exact(given, weights)
+    out, returned = block(
+        x, memory=memory if cross else None, need_weights=True
+    )
+    assert_exact(out, expected)
+    assert_exact(returned, weights)
 
 
-def test_a_block_gives_its_weights_of_each_head():
+def test_a_block_returns_the_weights_of_each_head():
     block = randomised(TransformerBlock(E, H, is_causal=True).double())
     x = randn(2, L, E)
     out, weights = block(x, need_weights=True)
@@ -218,7 +220,7 @@ def test_a_block_gives_its_weights_of_each_head():
     assert not weights.triu(1).any()
 
 
-def test_dropout_falls_on_each_half_and_only_in_training():
+def test_dropout_drops_both_branches_of_a_block_only_in_training():
     block = TransformerBlock(E, H, dropout=1.0).double()
     x = randn(2, L, E)
     assert torch.equal(block(x), x)  # only the residual is left
@@ -258,12 +260,12 @@ def test_dropout_falls_on_each_half_and_only_in_training():
         ({"attention": "magic"}, "attention must be 'auto', .*; got 'magic'"),
     ),
 )
-def test_a_block_of_contradictions_is_refused(options, says):
+def test_a_block_with_contradictory_options_is_refused(options, says):
     with pytest.raises(ValueError, match=says):
         TransformerBlock(E, H, **options)
 
 
-def test_memory_and_cross_attention_go_together():
+def test_memory_is_required_with_cross_attention_and_refused_without():
     x = torch.zeros(2, L, E)
     with pytest.raises(
         ValueError, match="memory must be None without cross_attention; got a"
@@ -275,7 +277,7 @@ def test_memory_and_cross_attention_go_together():
         TransformerBlock(E, H, cross_attention=True)(x)
 
 
-def test_a_block_takes_jagged_batches():
+def test_the_attention_of_a_block_accepts_jagged_batches():
     block = randomised(TransformerBlock(E, H, is_causal=True).double())
     rows = [randn(n, E, seed=n) for n in (3, 1, 5)]
     x = torch.nested.nested_tensor(rows, layout=torch.jagged)

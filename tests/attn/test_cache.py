@@ -16,18 +16,13 @@ from attn.cache import (
     StaticCache,
 )
 from attn.profiling import peak_bytes
-from tests.attn.cases import assert_exact
+from tests.attn.cases import assert_exact, randn
 from tests.attn.graphs import in_one_graph
 
 B, H, HKV, N, D, DV = 2, 4, 2, 11, 8, 6
 WINDOW = 4
 CHUNKS = ([1] * N, [N], [4, 3, 4], [5, 1, 1, 1, 3], [1, 9, 1], [0, 6, 0, 5])
 NAN = float("nan")
-
-
-def randn(*shape, seed=0, dtype=torch.float64):
-    g = torch.Generator().manual_seed(seed)
-    return torch.randn(shape, generator=g, dtype=dtype)
 
 
 def static(batch=B, capacity=N + 2, dtype=torch.float64, **layout):
@@ -70,25 +65,29 @@ def tensors(seed=0):
     )
 
 
+def pieces(chunks, *tensors):
+    """Split tensors along their tokens, together."""
+    return zip(*(x.split(chunks, 2) for x in tensors), strict=True)
+
+
 def in_chunks(cache, chunks, q, k, v, rotate=lambda x, at: x, **options):
     """Feed a cache chunk by chunk; the outputs, put together."""
-    outs, done = [], 0
-    for size in chunks:
-        new = slice(done, done + size)
-        at = cache.positions(size)
-        query, key = rotate(q[:, :, new], at), rotate(k[:, :, new], at)
-        key, value, q_offset = cache.update(key, v[:, :, new])
+    outs = []
+    for query, key, value in pieces(chunks, q, k, v):
+        at = cache.positions(query.shape[2])
+        key, value, q_offset = cache.update(rotate(key, at), value)
         out = attn.grouped_attention(
-            query, key, value, q_offset=q_offset, **options
+            rotate(query, at), key, value, q_offset=q_offset, **options
         )
         outs.append(out)
-        done += size
     return torch.cat(outs, 2)
 
 
 @every_chunking
 @every_cache
-def test_in_chunks_is_all_at_once(make, chunks):
+def test_attention_over_a_cache_in_chunks_equals_attention_at_once(
+    make, chunks
+):
     q, k, v = tensors()
     whole = attn.scaled_dot_product_attention(
         q, k, v, is_causal=True, enable_gqa=True
@@ -98,7 +97,7 @@ def test_in_chunks_is_all_at_once(make, chunks):
 
 @every_chunking
 @pytest.mark.parametrize("make", SLIDING.values(), ids=SLIDING)
-def test_with_a_window(make, chunks):
+def test_windowed_attention_in_chunks_equals_attention_at_once(make, chunks):
     q, k, v = tensors()
     window = {"window": (WINDOW - 1, 0)}
     whole = attn.scaled_dot_product_attention(
@@ -109,7 +108,7 @@ def test_with_a_window(make, chunks):
 
 @every_chunking
 @pytest.mark.parametrize("make", SLIDING.values(), ids=SLIDING)
-def test_with_rope(make, chunks):
+def test_rotated_keys_in_chunks_equal_rotation_at_once(make, chunks):
     q, k, v = tensors()
     rope = attn.Rope(D)
 
@@ -127,24 +126,21 @@ def test_with_rope(make, chunks):
 
 @every_chunking
 @every_cache
-def test_with_padding_on_the_left(make, chunks):
+def test_left_padded_rows_in_chunks_equal_each_row_alone(make, chunks):
     """Rows are as they are alone, without their padding."""
     q, k, v = tensors()
     padding = torch.tensor([0, 4])
     rope, cache = attn.Rope(D), make()
-    outs, done = [], 0
-    for size in chunks:
-        new = slice(done, done + size)
-        table = rope(cache.positions(size) - padding[:, None])
-        query = attn.apply_rope(q[:, :, new], *table)
-        key = attn.apply_rope(k[:, :, new], *table)
-        key, value, q_offset = cache.update(key, v[:, :, new])
+    outs = []
+    for query, key, value in pieces(chunks, q, k, v):
+        table = rope(cache.positions(query.shape[2]) - padding[:, None])
+        query, key = (attn.apply_rope(x, *table) for x in (query, key))
+        key, value, q_offset = cache.update(key, value)
         real = torch.arange(key.shape[2]) >= padding[:, None]
         mask = attn.causal() & attn.padding(real)
         outs.append(
             attn.grouped_attention(query, key, value, mask, q_offset=q_offset)
         )
-        done += size
     out = torch.cat(outs, 2)
     for row, first in enumerate(padding.tolist()):
         table = rope(torch.arange(N - first))
@@ -159,7 +155,7 @@ def test_with_padding_on_the_left(make, chunks):
 
 
 @pytest.mark.parametrize("make", SLIDING.values(), ids=SLIDING)
-def test_a_fork_and_its_origin_do_not_see_each_other(make):
+def test_a_fork_and_its_origin_do_not_share_new_tokens(make):
     _, k, v = tensors()
     cache = make()
     cache.update(k[:, :, :5], v[:, :, :5])
@@ -179,7 +175,7 @@ def test_a_fork_and_its_origin_do_not_see_each_other(make):
 
 
 @pytest.mark.parametrize("make", SLIDING.values(), ids=SLIDING)
-def test_the_memory_is_that_of_the_stored_elements(make):
+def test_nbytes_counts_the_stored_elements(make):
     _, k, v = tensors()
     cache = make()
     cache.update(k[:, :, :5], v[:, :, :5])
@@ -190,7 +186,7 @@ def test_the_memory_is_that_of_the_stored_elements(make):
 
 
 @every_cache
-def test_after_a_crop_it_is_as_if_the_rest_had_never_been_read(make):
+def test_a_cropped_cache_continues_as_if_the_rest_was_never_read(make):
     q, k, v = tensors()
     cache = make()
     cache.update(k[:, :, :4], v[:, :, :4])
@@ -208,7 +204,7 @@ def test_after_a_crop_it_is_as_if_the_rest_had_never_been_read(make):
 
 @pytest.mark.parametrize("make", SLIDING.values(), ids=SLIDING)
 @pytest.mark.parametrize("rows", ([1, 0], [1, 1], [0, 1, 1, 0], [1]), ids=str)
-def test_reordered_rows_go_on_from_what_another_had_read(make, rows):
+def test_reordered_rows_continue_from_the_keys_of_their_source_row(make, rows):
     _, k, v = tensors()
     cache = make()
     cache.update(k[:, :, :5], v[:, :, :5])
@@ -223,7 +219,7 @@ def test_reordered_rows_go_on_from_what_another_had_read(make, rows):
 
 
 @pytest.mark.parametrize("make", SLIDING.values(), ids=SLIDING)
-def test_positions_go_on_and_the_first_key_has_its_position(make):
+def test_positions_continue_and_first_position_is_that_of_the_first_key(make):
     _, k, v = tensors()
     cache = make()
     assert cache.positions(3).reshape(-1, 3)[0].tolist() == [0, 1, 2]
@@ -258,7 +254,7 @@ def test_a_dynamic_cache_keeps_gradients():
 
 
 @pytest.mark.parametrize("make", (static, paged, QuantizedCache))
-def test_memory_that_is_written_to_refuses_gradients(make):
+def test_caches_that_write_in_place_refuse_gradients(make):
     _, k, v = tensors()
     with pytest.raises(
         ValueError, match="must not require .* use torch.no_grad"
@@ -268,7 +264,7 @@ def test_memory_that_is_written_to_refuses_gradients(make):
         make().update(k, v)
 
 
-def test_in_a_graph_a_static_cache_is_a_tensor_of_one_shape():
+def test_a_static_cache_has_one_shape_in_a_compiled_graph():
     _, k, v = tensors()
     cache = StaticCache(B, HKV, 6, D, DV, dtype=torch.float64)
     assert not cache.key.any() and not cache.value.any(), "0 * NaN is NaN"
@@ -328,53 +324,27 @@ def test_transposed_keys_may_have_any_rank(lead):
 
 @pytest.mark.parametrize("make", SLIDING.values(), ids=SLIDING)
 @pytest.mark.parametrize(
-    ("key", "value", "error", "says"),
+    ("key", "value", "message"),
     [
-        (
-            (B, HKV, 1, D + 1),
-            (B, HKV, 1, DV),
-            ValueError,
-            "key must have the shape",
-        ),
-        (
-            (B, HKV, 1, D),
-            (B, HKV, 1, DV + 1),
-            ValueError,
-            "value must have the shape",
-        ),
-        (
-            (B, HKV, 2, D),
-            (B, HKV, 1, DV),
-            ValueError,
-            "equal shapes but for the last",
-        ),
+        ((B, HKV, 1, D + 1), (B, HKV, 1, DV), "key must have the shape"),
+        ((B, HKV, 1, D), (B, HKV, 1, DV + 1), "value must have the shape"),
+        ((B, HKV, 2, D), (B, HKV, 1, DV), "equal shapes but for the last"),
         (
             (B + 1, HKV, 1, D),
             (B + 1, HKV, 1, DV),
-            ValueError,
             "key must have the shape of the cache",
         ),
-        (
-            (B, 1, 1, D),
-            (B, 1, 1, DV),
-            ValueError,
-            "key must have the shape of the cache",
-        ),
-        (
-            (HKV, 1, D),
-            (HKV, 1, DV),
-            ValueError,
-            r"must have shape \(B, Hkv, L, D\)",
-        ),
+        ((B, 1, 1, D), (B, 1, 1, DV), "key must have the shape of the cache"),
+        ((HKV, 1, D), (HKV, 1, DV), r"must have shape \(B, Hkv, L, D\)"),
     ],
 )
-def test_what_does_not_fit_is_refused_and_changes_nothing(
-    make, key, value, error, says
+def test_keys_that_do_not_fit_are_refused_and_leave_the_cache_unchanged(
+    make, key, value, message
 ):
     _, k, v = tensors()
     cache = make()
     cache.update(k[:, :, :5], v[:, :, :5])
-    with pytest.raises(error, match=says):
+    with pytest.raises(ValueError, match=message):
         cache.update(randn(*key), randn(*value))
     with pytest.raises(
         TypeError, match="of the cache, torch.float64 .*; got torch.float32"
@@ -392,7 +362,7 @@ def test_what_does_not_fit_is_refused_and_changes_nothing(
     assert torch.equal(view.key, k[:, :, 6 - view.key.shape[2] : 6])
 
 
-def test_a_static_cache_says_how_much_room_is_left():
+def test_a_full_static_cache_refuses_tokens_and_states_its_room():
     cache = static(capacity=6)
     _, k, v = tensors()
     cache.update(k[:, :, :4], v[:, :, :4])
@@ -408,7 +378,7 @@ def test_a_static_cache_says_how_much_room_is_left():
     (static(), DynamicCache(), SlidingCache(3), QuantizedCache()),
     ids=lambda x: type(x).__name__,
 )
-def test_what_is_no_tensor_or_no_number_is_refused(cache):
+def test_a_cache_refuses_lists_none_and_lengths_that_are_no_integers(cache):
     _, k, v = tensors()
     with pytest.raises(TypeError, match="key must be a tensor; got list"):
         cache.update(k.tolist(), v)
@@ -423,7 +393,7 @@ def test_what_is_no_tensor_or_no_number_is_refused(cache):
     assert cache.seq_len == 4
 
 
-def test_sizes_are_checked():
+def test_cache_sizes_must_be_integers_of_at_least_their_minimum():
     for name, least, make in (
         ("window", 1, SlidingCache),
         ("group_size", 1, QuantizedCache),

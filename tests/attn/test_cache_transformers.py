@@ -7,7 +7,7 @@ import torch
 
 import attn
 from attn.cache import PagedCache, PagePool, StaticCache
-from tests.attn.cases import assert_exact
+from tests.attn.cases import assert_exact, randn
 from tests.attn.test_cache import (
     DV,
     HKV,
@@ -17,7 +17,7 @@ from tests.attn.test_cache import (
     D,
     H,
     every_chunking,
-    randn,
+    pieces,
     tensors,
 )
 
@@ -41,27 +41,28 @@ LAYERS = {
 
 @every_chunking
 @pytest.mark.parametrize("kind", LAYERS)
-def test_keys_and_values_are_those_of_transformers(kind, chunks):
+def test_cached_keys_and_values_equal_those_of_transformers(kind, chunks):
     _, k, v = tensors()
     layer, arguments = LAYERS[kind][0]
-    ours, other, done = SLIDING[kind](), layer(**arguments), 0
-    for size in filter(None, chunks):  # theirs do not take nothing
-        new = slice(done, done + size)
-        key, value, _ = ours.update(k[:, :, new], v[:, :, new])
+    ours, other = SLIDING[kind](), layer(**arguments)
+    chunks = [*filter(None, chunks)]  # theirs do not take nothing
+    for new_key, new_value in pieces(chunks, k, v):
+        key, value, _ = ours.update(new_key, new_value)
         # Theirs needs values of the keys' width.
-        wide = torch.nn.functional.pad(v[:, :, new], (0, D - DV))
-        keys, values = other.update(k[:, :, new], wide)
-        done += size
+        wide = torch.nn.functional.pad(new_value, (0, D - DV))
+        keys, values = other.update(new_key, wide)
         if isinstance(ours, StaticCache):
             # Theirs gives back all of its memory.
-            keys, values = keys[:, :, :done], values[:, :, :done]
+            keys, values = (x[:, :, : ours.seq_len] for x in (keys, values))
         assert torch.equal(key, keys)
         assert torch.equal(value, values[..., :DV])
 
 
 @pytest.mark.parametrize("chunks", ([5, 1, 3, 1, 7], [1, 1, 8, 4, 3]), ids=str)
 @pytest.mark.parametrize("kind", LAYERS)
-def test_attention_over_uneven_chunks_is_that_of_transformers(kind, chunks):
+def test_attention_over_uneven_chunks_equals_that_of_transformers(
+    kind, chunks
+):
     """With their masks over their keys, and padding on the left."""
     size = sum(chunks)
     q = randn(B, H, size, D, seed=0)
@@ -74,9 +75,7 @@ def test_attention_over_uneven_chunks_is_that_of_transformers(kind, chunks):
     for layer, arguments in LAYERS[kind]:
         other = layer(**arguments)
         ours = wide(kind, size)
-        for q_new, k_new, v_new in zip(
-            *(x.split(chunks, 2) for x in (q, k, v)), strict=True
-        ):
+        for q_new, k_new, v_new in pieces(chunks, q, k, v):
             length = q_new.shape[2]
             done = int(other.get_seq_length())
             kv_length, kv_offset = other.get_mask_sizes(length)

@@ -18,7 +18,7 @@ def kept(tmp_path, monkeypatch):
     return tmp_path / "record"
 
 
-def test_a_claim_keeps_its_margin():
+def test_a_claim_reports_the_margin_to_its_bound():
     assert claim("a", torch.tensor(2.0), above=1.5).margin == 0.5
     assert claim("a", 2, below=2.5).margin == 0.5
     assert not claim("a", 2, above=2).holds, "equal is no margin"
@@ -26,7 +26,7 @@ def test_a_claim_keeps_its_margin():
 
 
 @pytest.mark.parametrize("bounds", [{}, {"above": 1, "below": 2}])
-def test_a_claim_has_one_bound(bounds):
+def test_a_claim_requires_exactly_one_bound(bounds):
     with pytest.raises(ValueError, match="one bound: above=… or below=…"):
         claim("a", 1, **bounds)
 
@@ -102,7 +102,7 @@ def test_an_experiment_needs_the_cells_that_bind_its_names():
     assert cells.needed(list(CELLS), "growth") == [0, 2, 3, 4, 6, 7, 8]
 
 
-def test_an_experiment_may_depend_on_what_is_installed():
+def test_an_experiment_inside_a_condition_is_found():
     source = "if True:\n    " + CELLS[4].replace("\n", "\n    ")
     assert cells.experiments(source) == ["growth"]
 
@@ -119,7 +119,9 @@ def test_a_chapter_is_repeated_with_other_seeds_and_more_steps(tmp_path, kept):
     assert [x["seed"] for x in others] == [8, 9]
 
 
-def test_the_record_is_written_and_read_by_the_page(tmp_path, kept):
+def test_a_record_is_written_by_the_runner_and_read_by_the_page(
+    tmp_path, kept
+):
     path = chapter(tmp_path)
     assert main([str(path), "--processes", "1"]) == 0
     entries = json.loads((kept / "90_growth.json").read_text("utf-8"))
@@ -130,7 +132,9 @@ def test_the_record_is_written_and_read_by_the_page(tmp_path, kept):
         record.result("growth", 9, 20)
 
 
-def test_a_claim_that_fails_is_told(tmp_path, kept, capsys):
+def test_a_failed_claim_is_reported_and_sets_the_exit_status(
+    tmp_path, kept, capsys
+):
     path = chapter(tmp_path, ("above=bound", "above=7"))
     assert main([str(path), "--processes", "1"]) == 1
     assert "growth: seed 0, 2 steps: it grows: 6, bound 7" in (
@@ -149,12 +153,14 @@ def test_a_claim_that_fails_is_told(tmp_path, kept, capsys):
         ("size * n", "n * size"),
     ],
 )
-def test_a_record_is_old_when_a_claim_or_its_code_is_new(tmp_path, change):
+def test_a_record_is_outdated_when_a_claim_or_its_code_changes(
+    tmp_path, change
+):
     old = run.digest(chapter(tmp_path), "growth")
     assert run.digest(chapter(tmp_path, change), "growth") != old
 
 
-def test_layout_and_comments_make_no_record_old(tmp_path):
+def test_layout_and_comments_do_not_outdate_a_record(tmp_path):
     old = run.digest(chapter(tmp_path), "growth")
     change = ("    return grow", "    '''Grow.'''  # well\n\n    return grow")
     assert run.digest(chapter(tmp_path, change), "growth") == old

@@ -111,8 +111,8 @@ def pairwise(seed=0):
         return {a * size + b for a, b in itertools.combinations(numbers, 2)}
 
     left = set()
-    for one, other in itertools.combinations(of_axis, 2):
-        for a, b in itertools.product(one, other):
+    for first, second in itertools.combinations(of_axis, 2):
+        for a, b in itertools.product(first, second):
             if not contradicts(DEFAULT | row_of((a, b))):
                 left |= pairs_of((a, b))
     rows = []
@@ -141,28 +141,28 @@ def randn(*shape):
 
 def inputs(row):
     ids = torch.arange(2 * L).view(2, L) % V
-    given = {"ids": ids}
+    kwargs = {"ids": ids}
     if row["attends"] != "self":
-        given["memory"] = randn(2, S, E)
+        kwargs["memory"] = randn(2, S, E)
     if row["segments"]:
-        given["segments"] = ids % row["segments"]
-    return given
+        kwargs["segments"] = ids % row["segments"]
+    return kwargs
 
 
-def check(row):
+def assert_runs_and_learns(row):
     config = TransformerConfig(**fields_of(row))
     assert TransformerConfig.from_json(config.to_json()) == config
     model = Transformer(config).double()
     again = Transformer.from_config(model.to_config()).double()
     again.load_state_dict(model.state_dict())
 
-    given = inputs(row)
-    out = model(**given)
+    kwargs = inputs(row)
+    out = model(**kwargs)
     assert out.shape == (2, L, V if row["head"] else E)
     assert out.isfinite().all()
-    assert torch.equal(out, again(**given))
+    assert torch.equal(out, again(**kwargs))
 
-    other = {**given, "ids": given["ids"].clone()}
+    other = {**kwargs, "ids": kwargs["ids"].clone()}
     other["ids"][:, -1] = (other["ids"][:, -1] + 1) % V
     moved = (model(**other) - out)[:, :-1].abs().amax() > 1e-9
     assert moved == (not row["is_causal"] and row["attends"] != "memory")
@@ -176,44 +176,44 @@ def check(row):
     with torch.no_grad():
         for x in parameters.values():
             x -= STEP / steepness * x.grad
-        fall = before - (model(**given) * aim).mean()
+        fall = before - (model(**kwargs) * aim).mean()
     assert fall.item() == pytest.approx(STEP, rel=0.01)  # as the gradient says
 
 
-def check_all(rows):
+def assert_all_run_and_learn(rows):
     torch.manual_seed(0)
     for row in rows:
         try:
-            check(row)
+            assert_runs_and_learns(row)
         except Exception as error:
             error.add_note(f"with {row}")
             raise
 
 
-def test_every_two_choices_work_together():
-    check_all(pairwise())
+def test_every_pair_of_choices_runs_learns_and_serialises():
+    assert_all_run_and_learn(pairwise())
 
 
 @pytest.mark.exhaustive
-def test_every_combination_of_the_main_choices_works():
+def test_every_combination_of_the_main_choices_runs_and_learns():
     product = itertools.product(*(AXES[name] for name in MAIN))
     rows = [{**DEFAULT, **dict(zip(MAIN, x, strict=True))} for x in product]
-    check_all(row for row in rows if not contradicts(row))
+    assert_all_run_and_learn(row for row in rows if not contradicts(row))
 
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("seed", range(1, 5))
-def test_other_rows_of_choices_work_together(seed):
-    check_all(pairwise(seed))
+def test_other_random_rows_of_choices_run_and_learn(seed):
+    assert_all_run_and_learn(pairwise(seed))
 
 
 def test_every_contradiction_of_two_choices_is_refused():
     refused = 0
-    for one, other in itertools.combinations(AXES, 2):
-        for x, y in itertools.product(AXES[one], AXES[other]):
-            row = {**DEFAULT, one: x, other: y}
+    for first, second in itertools.combinations(AXES, 2):
+        for x, y in itertools.product(AXES[first], AXES[second]):
+            row = {**DEFAULT, first: x, second: y}
             # By themselves they are fine, so the two contradict each other.
-            alone = ({**DEFAULT, one: x}, {**DEFAULT, other: y})
+            alone = ({**DEFAULT, first: x}, {**DEFAULT, second: y})
             if contradicts(row) and not any(map(contradicts, alone)):
                 refused += 1
                 with pytest.raises(ValueError, match="must"):

@@ -58,7 +58,7 @@ def searches(monkeypatch):
     return seen
 
 
-def test_many_launches_need_one_search_and_give_the_same(searches):
+def test_many_launches_search_the_language_once_with_equal_results(searches):
     assert launch() == [0.0, 2.0, 4.0, 6.0]
     alone = len(searches)
     assert alone >= 2  # the kernel, and its device function
@@ -68,7 +68,7 @@ def test_many_launches_need_one_search_and_give_the_same(searches):
     assert len(searches) == alone + 1
 
 
-def test_the_language_is_left_as_it_was(searches):
+def test_the_language_is_restored_after_an_error(searches):
     patch, load, loop = interpreter._patch_lang, tl.load, tl.range
     with pytest.raises(KeyError), language_kept_patched():
         launch()
@@ -83,7 +83,7 @@ def test_the_language_is_left_as_it_was(searches):
     assert launch() == [0.0, 2.0, 4.0, 6.0]
 
 
-def test_overflow_is_not_computed_and_the_options_are_put_back(monkeypatch):
+def test_overflow_checks_are_off_only_within_the_context(monkeypatch):
     builder = interpreter.interpreter_builder
     before = builder.options
     assert before.sanitize_overflow and not before.debug
@@ -98,14 +98,16 @@ def test_overflow_is_not_computed_and_the_options_are_put_back(monkeypatch):
 
 
 @pytest.mark.parametrize("missing", ["_patch_lang", "tl"])
-def test_another_interpreter_is_left_alone(monkeypatch, missing):
+def test_an_interpreter_without_the_private_names_is_not_patched(
+    monkeypatch, missing
+):
     monkeypatch.delattr(interpreter, missing)
     before = dict(vars(interpreter))
     with language_kept_patched():
         assert vars(interpreter) == before
 
 
-def test_a_patch_that_cannot_be_kept_is_made_each_time(monkeypatch):
+def test_a_patch_that_cannot_be_kept_is_repeated_at_every_launch(monkeypatch):
     made = []
     monkeypatch.setattr(interpreter, "_patch_lang", made.append)
     with language_kept_patched():
@@ -132,14 +134,16 @@ INSTALLED = [(m, n) for m in compat.PRIVATE for n in compat.PRIVATE[m]]
 @pytest.mark.parametrize(
     ("module", "name"), INSTALLED, ids=lambda x: x.rpartition(".")[2]
 )
-def test_a_private_name_has_the_source_that_was_read(module, name):
+def test_the_source_of_a_private_name_is_the_one_that_was_reviewed(
+    module, name
+):
     assert compat.digest(module, name) == compat.PRIVATE[module][name], (
         f"{module}.{name} has changed since {compat.READ_IN}: read it, and "
         "what attn.compat does with it"
     )
 
 
-def test_another_source_and_a_missing_name_are_noticed(monkeypatch):
+def test_a_changed_source_and_a_missing_private_name_are_detected(monkeypatch):
     place = "triton.runtime.interpreter", "_patch_lang"
     monkeypatch.setattr(interpreter, "_patch_lang", lambda fn: None)
     assert compat.digest(*place) != compat.PRIVATE[place[0]][place[1]]
@@ -149,14 +153,14 @@ def test_another_source_and_a_missing_name_are_noticed(monkeypatch):
 
 
 @pytest.mark.parametrize("package", compat.READ_IN)
-def test_the_version_that_was_read_is_the_one_installed_here(package):
+def test_the_reviewed_version_is_the_pinned_version(package):
     pins = (Path(__file__).parents[2] / "constraints.txt").read_text("utf-8")
     assert re.search(
         rf"^{package}=={re.escape(compat.READ_IN[package])}\b", pins, re.M
     )
 
 
-def test_private_names_are_used_in_compat_alone():
+def test_private_names_are_used_only_in_compat():
     # What PyTorch documents, or keeps for others, has an underscore, too.
     open_to_all = "dynamo|pytree|ops|local_scalar|python_dispatch import Torch"
     private = re.compile(
@@ -165,11 +169,11 @@ def test_private_names_are_used_in_compat_alone():
     )
     root = Path(compat.__file__).parent
     wrong = [
-        f"{path.relative_to(root)}: {found[0]}"
+        f"{path.relative_to(root)}: {match[0]}"
         for path in root.rglob("*.py")
         if path.name != "compat.py"
         for line in path.read_text("utf-8").splitlines()
-        for found in private.finditer(line.partition("#")[0])
+        for match in private.finditer(line.partition("#")[0])
     ]
     assert not wrong
 

@@ -36,8 +36,8 @@ def config(**fields):
 
 @pytest.mark.parametrize("module", ("config", "models", "transformer"))
 def test_the_examples_in_the_docstrings_run(module):
-    found = doctest.testmod(importlib.import_module(f"attn.nn.{module}"))
-    assert found.attempted and not found.failed
+    results = doctest.testmod(importlib.import_module(f"attn.nn.{module}"))
+    assert results.attempted and not results.failed
 
 
 @pytest.mark.parametrize("name", MODEL)
@@ -153,13 +153,13 @@ def test_a_wrong_value_is_refused_under_its_name(fields, error, says):
         config(**fields)
 
 
-def test_a_model_is_built_of_a_configuration_alone():
+def test_a_model_is_built_from_a_configuration_only():
     with pytest.raises(TypeError, match="from_config takes a mapping"):
         Transformer(MODEL)
     assert Transformer.from_config(MODEL).config == config()
 
 
-def test_a_model_may_have_no_layers_and_no_unknown_implementation():
+def test_no_layers_are_allowed_and_an_unknown_implementation_is_refused():
     assert Transformer(config(num_layers=0))(IDS).shape == (2, 5, 11)
     later = config(attention="magic")  # it may be registered before a build
     with pytest.raises(ValueError, match="attention must be .*; got 'magic'"):
@@ -172,13 +172,13 @@ def test_a_loss_needs_logits_and_a_token_to_predict():
             Transformer(config(**fields)).loss(ids)
 
 
-def test_positions_that_count_twice_are_refused():
+def test_rope_together_with_alibi_is_refused():
     biased = functools.partial(MultiHeadAttention, alibi=True)
     with pytest.raises(ValueError, match="alibi must be False with rope"):
         Transformer(config(attention=biased))
 
 
-def test_it_prints_what_differs_from_the_defaults():
+def test_a_configuration_prints_the_fields_that_are_not_default():
     shown = repr(config(norm="rms", bias=True, num_kv_heads=1))
     assert shown == (
         "TransformerConfig(\n    vocab_size=11,\n    embed_dim=12,\n"
@@ -187,7 +187,7 @@ def test_it_prints_what_differs_from_the_defaults():
     )
 
 
-def test_it_is_copied_pickled_and_changed_field_by_field():
+def test_a_configuration_is_frozen_but_copied_pickled_and_replaced():
     made = config(window=[None, (3, 0)], scale=[0.5, 1])
     for same in (copy.copy(made), copy.deepcopy(made)):
         assert same == made
@@ -220,19 +220,20 @@ WRITTEN = {
 
 
 @pytest.mark.parametrize("name", WRITTEN)
-def test_json_and_back_is_the_same_model(name):
+def test_a_model_from_its_json_is_the_same_model(name):
     made = config(**WRITTEN[name])
     plain = made.to_dict()
     assert plain == json.loads(json.dumps(plain)) == json.loads(made.to_json())
     again = TransformerConfig.from_json(made.to_json())
     assert again == made == TransformerConfig.from_dict(plain)
-    one, two = Transformer(made).eval(), Transformer.from_config(plain).eval()
-    two.load_state_dict(one.state_dict())
-    assert two.to_config() == plain
-    assert torch.equal(one(IDS), two(IDS))
+    model = Transformer(made).eval()
+    rebuilt = Transformer.from_config(plain).eval()
+    rebuilt.load_state_dict(model.state_dict())
+    assert rebuilt.to_config() == plain
+    assert torch.equal(model(IDS), rebuilt(IDS))
 
 
-def test_json_may_leave_out_what_the_model_says():
+def test_json_positions_may_omit_the_head_dim():
     made = config(positions={"rope": {"base": 500.0}})
     assert made == config(positions=attn.Rope(4, 500.0))
     assert made != config(positions=attn.Rope(4, 501.0))
@@ -248,7 +249,7 @@ def test_json_may_leave_out_what_the_model_says():
         ("positions", nn.Embedding(16, 12)),
     ),
 )
-def test_a_class_of_ones_own_works_and_is_no_json(name, value):
+def test_a_custom_class_builds_a_model_but_is_refused_by_json(name, value):
     made = config(**{name: value})
     assert Transformer(made)(IDS).shape == (2, 5, 11)
     with pytest.raises(TypeError, match=f"{name} must be a name"):
@@ -258,7 +259,7 @@ def test_a_class_of_ones_own_works_and_is_no_json(name, value):
 # --- what the fields do ------------------------------------------------------
 
 
-def test_layers_have_windows_and_scales_of_their_own():
+def test_windows_and_scales_may_differ_by_layer():
     model = Transformer(config(window=[(1, 0), None], scale=[0.5, 2.0]))
     first, second = (block.attention for block in model.blocks)
     assert (first.window, second.window) == ((1, 0), None)
@@ -274,16 +275,16 @@ def test_layers_have_windows_and_scales_of_their_own():
         assert [x.attention.window for x in model.blocks] == [None] * 2
 
 
-def test_every_model_has_a_copy_of_given_positions():
-    given = attn.LearnedPositions(16, 12)
-    made = config(positions=given)
-    one, two = Transformer(made), Transformer(made)
-    assert torch.equal(one.positions.weight, given.weight)
-    nn.init.zeros_(one.positions.weight)
-    assert torch.equal(two.positions.weight, given.weight)
+def test_every_model_copies_the_positions_that_it_is_given():
+    learned = attn.LearnedPositions(16, 12)
+    made = config(positions=learned)
+    first, second = Transformer(made), Transformer(made)
+    assert torch.equal(first.positions.weight, learned.weight)
+    nn.init.zeros_(first.positions.weight)
+    assert torch.equal(second.positions.weight, learned.weight)
 
 
-def test_the_implementation_or_the_class_of_attention_is_a_field():
+def test_attention_is_configured_by_implementation_or_by_class():
     model = Transformer(config(attention="reference"))
     assert {x.attention.impl for x in model.blocks} == {"reference"}
 

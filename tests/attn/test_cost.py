@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import os
-
 import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
-
-import attn
-from attn import cost
-
-os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
 from transformers import (
     DynamicCache,
     GPT2Config,
     MistralConfig,
 )
+
+import attn
+from attn import cost
 
 SIZES = {"batch": 2, "num_heads": 6, "num_kv_heads": 2, "head_dim": 8}
 
@@ -24,7 +20,7 @@ SIZES = {"batch": 2, "num_heads": 6, "num_kv_heads": 2, "head_dim": 8}
 @pytest.mark.parametrize(
     "dtype", (torch.float32, torch.bfloat16, torch.float8_e4m3fn)
 )
-def test_cache_bytes_are_those_of_transformers_cache(dtype):
+def test_cache_bytes_equal_those_of_transformers_cache(dtype):
     B, S, layers, Hkv, D = 3, 7, 4, 2, 8
     cache = DynamicCache()
     for layer in range(layers):
@@ -36,7 +32,7 @@ def test_cache_bytes_are_those_of_transformers_cache(dtype):
     assert cost.kv_cache_bytes(B, S, layers, Hkv, D, dtype) == held
 
 
-def test_the_figures_that_everybody_quotes():
+def test_cache_bytes_equal_published_figures():
     """Two published figures and one from the project's sources."""
     # 2 bytes * 2 * 32 layers * 4096 wide = half a MiB a token.
     assert cost.kv_cache_bytes(1, 1, 32, 32, 128) == 2**19
@@ -45,7 +41,7 @@ def test_the_figures_that_everybody_quotes():
     assert cost.kv_cache_bytes(1, 4096, 1, 8, 128) // 2 == 8_388_608
 
 
-def test_dials_of_the_cache():
+def test_cache_bytes_are_proportional_to_the_key_value_heads():
     mha, gqa, mqa = (
         cost.kv_cache_bytes(1, 4096, 32, heads, 128) for heads in (32, 8, 1)
     )
@@ -55,7 +51,7 @@ def test_dials_of_the_cache():
 
 @pytest.mark.parametrize("q_len,kv_len", ((5, 5), (1, 9), (3, 9), (9, 3)))
 @pytest.mark.parametrize("is_causal", (False, True))
-def test_operations_by_counting_pairs(q_len, kv_len, is_causal):
+def test_flops_of_attention_equal_the_counted_pairs(q_len, kv_len, is_causal):
     pairs = sum(
         not is_causal or j <= i + kv_len - q_len
         for i in range(q_len)
@@ -67,7 +63,7 @@ def test_operations_by_counting_pairs(q_len, kv_len, is_causal):
     assert got.flops == 2 * 6 * pairs * (2 * 8 + 2 * 8)
 
 
-def test_operations_and_bytes_of_a_real_call():
+def test_flops_and_bytes_equal_those_of_a_measured_call():
     B, H, Hkv, D, L, S = 2, 6, 2, 8, 5, 9
     q = torch.randn(B, H, L, D)
     k, v = torch.randn(2, B, Hkv, S, D)
@@ -84,7 +80,7 @@ def test_operations_and_bytes_of_a_real_call():
     assert naive.bytes - got.bytes == 4 * (B * H * L * S) * 4
 
 
-def test_decoding_waits_for_memory_and_reading_a_prompt_does_not():
+def test_decode_is_memory_bound_and_prefill_is_compute_bound():
     shape = (32, 8, 128)
     prompt = cost.attention_cost(1, 4096, 4096, *shape, is_causal=True)
     step = cost.attention_cost(1, 1, 4096, *shape)
@@ -99,7 +95,7 @@ def test_decoding_waits_for_memory_and_reading_a_prompt_does_not():
     assert cost.roofline(prompt.intensity, 1e15, 1e12) == 1e15
 
 
-def test_parameters_of_the_three_kinds():
+def test_parameters_of_mha_gqa_and_mqa_equal_their_formulas():
     mha, gqa, mqa = (
         cost.attention_parameters(4096, 32, heads) for heads in (32, 8, 1)
     )
@@ -108,7 +104,7 @@ def test_parameters_of_the_three_kinds():
     assert mqa == 2 * 4096**2 + 2 * 4096 * 128
 
 
-def test_shapes_that_transformers_knows_by_default():
+def test_published_shapes_equal_the_default_configs_of_transformers():
     for name, config in (
         ("GPT-2", GPT2Config()),
         ("Mistral-7B-v0.1", MistralConfig()),
@@ -132,7 +128,7 @@ def test_a_window_bounds_the_cache_of_its_layers():
     assert gemma.cache_bytes(1, 8192) == (8192 + 4096) * half
 
 
-def test_every_shape_hangs_together():
+def test_every_published_shape_is_consistent():
     for name, shape in cost.PUBLISHED.items():
         assert shape.num_heads % shape.num_kv_heads == 0, name
         assert shape.windowed_layers <= shape.num_layers
@@ -144,27 +140,23 @@ def test_every_shape_hangs_together():
         assert (shape.cache_bytes(1, 8192) < whole) == bool(shape.window)
 
 
-@pytest.mark.parametrize(
-    "call,says",
-    (
-        (
-            lambda: cost.kv_cache_bytes(1, -1, 1, 1, 1),
-            "seq_len must be an int, 0 or more; got -1",
-        ),
-        (
-            lambda: cost.kv_cache_bytes(1, 1.5, 1, 1, 1),
-            "seq_len must be an int, 0 or more; got 1.5",
-        ),
-        (
-            lambda: cost.attention_parameters(10, 3),
-            "embed_dim must be a multiple of num_heads, 3.*; got 10",
-        ),
-        (
-            lambda: cost.attention_cost(1, 1, 1, 1, 1, -2),
-            "head_dim must be an int, 0 or more; got -2",
-        ),
+REFUSED = {
+    "seq_len must be an int, 0 or more; got -1": (
+        lambda: cost.kv_cache_bytes(1, -1, 1, 1, 1)
     ),
-)
-def test_sizes_that_make_no_sense_are_refused(call, says):
-    with pytest.raises(ValueError, match=says):
-        call()
+    "seq_len must be an int, 0 or more; got 1.5": (
+        lambda: cost.kv_cache_bytes(1, 1.5, 1, 1, 1)
+    ),
+    "embed_dim must be a multiple of num_heads, 3.*; got 10": (
+        lambda: cost.attention_parameters(10, 3)
+    ),
+    "head_dim must be an int, 0 or more; got -2": (
+        lambda: cost.attention_cost(1, 1, 1, 1, 1, -2)
+    ),
+}
+
+
+@pytest.mark.parametrize("message", REFUSED)
+def test_invalid_sizes_are_refused_by_the_cost_functions(message):
+    with pytest.raises(ValueError, match=message):
+        REFUSED[message]()

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
 import pytest
 import torch
+import transformers
 from torch import nn
 from torch.utils import flop_counter
 
@@ -16,9 +16,6 @@ import attn
 from attn import cost
 from attn.api import use_impl
 from attn.cost import PUBLISHED, ModelShape
-
-os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
-import transformers
 
 aten = torch.ops.aten
 B, L = 2, 6
@@ -135,18 +132,18 @@ def number_of_parameters(model):
         ("Qwen3-8B", 8_190_735_360),
     ),
 )
-def test_published_models_have_their_published_size(name, parameters):
+def test_the_published_number_of_parameters_is_counted(name, parameters):
     assert PUBLISHED[name].parameters() == parameters
 
 
 @pytest.mark.parametrize("name", ("GPT-2", "Llama-3-8B"))
-def test_the_whole_of_a_published_model_is_counted(name):
+def test_counted_parameters_equal_a_published_model_of_transformers(name):
     model = their_model(name, device="meta")
     assert number_of_parameters(model) == PUBLISHED[name].parameters()
 
 
 @pytest.mark.parametrize("name", SHAPES)
-def test_parameters_are_those_of_transformers(name):
+def test_counted_parameters_equal_small_models_of_transformers(name):
     model = their_model(name)
     assert number_of_parameters(model) == SHAPES[name].parameters()
 
@@ -163,7 +160,7 @@ def our_model(name):
 
 @pytest.mark.parametrize("name", [x for x in SHAPES if "Falcon" not in x])
 @torch.no_grad()
-def test_parameters_and_operations_are_those_of_our_models(name):
+def test_counted_parameters_and_flops_equal_those_of_our_models(name):
     model, shape = our_model(name), SHAPES[name]
     if name == "GPT2":  # it has its 1024 positions
         shape = replace(shape, max_positions=1024)
@@ -203,7 +200,7 @@ def counted(run):
 
 @pytest.mark.parametrize("name", SHAPES)
 @torch.no_grad()
-def test_operations_of_a_prompt_and_of_a_decoding_step(name):
+def test_flops_of_prefill_and_decode_equal_those_that_torch_counts(name):
     """Transformers computes every pair, those out of sight too."""
     model, shape = their_model(name).eval(), SHAPES[name]
     cache = transformers.DynamicCache()
@@ -217,7 +214,7 @@ def test_operations_of_a_prompt_and_of_a_decoding_step(name):
 
 @pytest.mark.parametrize("impl", ("eager", "sdpa"))
 @pytest.mark.parametrize("name", ("GPT2", "Llama", "Qwen3"))
-def test_operations_of_a_training_step(name, impl):
+def test_flops_of_a_training_step_equal_those_that_torch_counts(name, impl):
     model, shape = their_model(name, impl), SHAPES[name]
     step = counted(
         lambda: model(ids(), labels=ids(), use_cache=False).loss.backward()
@@ -257,7 +254,7 @@ def saving(model) -> Iterator[dict[int, torch.Tensor]]:
         ("Falcon, MHA", "eager"),
     ),
 )
-def test_activations_are_what_autograd_keeps(name, impl, length):
+def test_activation_bytes_equal_what_autograd_saves(name, impl, length):
     shape = SHAPES[name]
     model = their_model(name, impl)
     for module in list(model.modules()):
@@ -281,7 +278,7 @@ def test_activations_are_what_autograd_keeps(name, impl, length):
     assert sum(storages) == expected
 
 
-def test_only_unfused_attention_grows_with_the_square_of_the_length():
+def test_only_unfused_activations_grow_quadratically_with_the_length():
     llama = PUBLISHED["Llama-3-8B"]
     for fused, curved in ((True, False), (False, True)):
         sizes = [
@@ -298,7 +295,7 @@ def test_only_unfused_attention_grows_with_the_square_of_the_length():
     assert more - llama.activation_bytes(1, 8192) == weights - logs
 
 
-def test_a_gpt_s_layer_keeps_the_published_bytes():
+def test_activation_bytes_of_a_gpt_layer_equal_the_published_formula():
     """Korthikanti et al. 2022, equation 1, without the norms' statistics."""
     s, b, h, a = 1024, 3, 768, 12
     shapes = [replace(PUBLISHED["GPT-2"], num_layers=n) for n in (0, 1)]
@@ -311,7 +308,7 @@ def test_a_gpt_s_layer_keeps_the_published_bytes():
     assert with_one - without - statistics == published
 
 
-def test_a_token_costs_two_operations_a_parameter_and_six_in_training():
+def test_a_token_costs_two_flops_a_parameter_and_six_in_training():
     llama = PUBLISHED["Llama-3-8B"]
     lookup = llama.vocab_size * llama.embed_dim  # no product
     N = llama.parameters() - lookup
@@ -320,7 +317,7 @@ def test_a_token_costs_two_operations_a_parameter_and_six_in_training():
     assert llama.training_flops(1, 2**17) > 1.5 * 6 * N * 2**17
 
 
-def test_a_window_leaves_fewer_pairs():
+def test_a_window_reduces_flops_and_bytes():
     for S, L, window in ((9, 9, 4), (9, 1, 4), (9, 3, 20), (3, 9, 2)):
         seen = [min(max(S - L + 1 + i, 0), window) for i in range(L)]
         got = cost.attention_cost(
@@ -337,7 +334,7 @@ def test_a_window_leaves_fewer_pairs():
     assert mistral.flops(1, 4097) < full.flops(1, 4097)
 
 
-def test_sizes_of_a_model_that_make_no_sense_are_refused():
+def test_invalid_model_shapes_are_refused():
     with pytest.raises(ValueError, match="seq_len must be an int.*got -1"):
         PUBLISHED["GPT-2"].activation_bytes(1, -1)
     with pytest.raises(ValueError, match="q_len must be an int.*got 0.5"):
@@ -361,7 +358,7 @@ def test_sizes_of_a_model_that_make_no_sense_are_refused():
             ModelShape(**SIZES | changes)
 
 
-def test_a_call_that_makes_no_sense_is_not_counted():
+def test_attention_cost_refuses_invalid_heads_and_windows():
     with pytest.raises(ValueError, match="multiple of num_kv_heads.*4 and 3"):
         cost.attention_cost(1, 8, 8, 4, 3, 8)
     with pytest.raises(ValueError, match="window must be None without is_ca"):

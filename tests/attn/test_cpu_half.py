@@ -1,4 +1,4 @@
-"""16 bits on a CPU: as exact as torch or better, and taken where it pays."""
+"""16 bits on a CPU: as exact as torch or better, and chosen where it pays."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def masks(call_shape, dtype):
 
 @pytest.mark.parametrize("sizes", SIZES, ids=str)
 @BY_DTYPE
-def test_every_shape_and_mask(sizes, dtype, tile):
+def test_cpu_half_is_exact_for_every_shape_and_mask(sizes, dtype, tile):
     q, k, v = qkv(sizes, dtype)
     if 0 in (*q.shape, *k.shape, *v.shape):
         with pytest.raises(
@@ -62,29 +62,29 @@ def test_every_shape_and_mask(sizes, dtype, tile):
         return
     wide = [x.double() for x in (q, k, v)]
     scores = (*q.shape[:-1], k.shape[-2])
-    for said in masks(scores, dtype):
-        said = {"enable_gqa": True, "scale": 0.3, **said}
-        given = said.get("attn_mask")
-        numbers = given is not None and given.is_floating_point()
-        widened = {**said, "attn_mask": given.double()} if numbers else said
+    for kwargs in masks(scores, dtype):
+        kwargs = {"enable_gqa": True, "scale": 0.3, **kwargs}
+        mask = kwargs.get("attn_mask")
+        numbers = mask is not None and mask.is_floating_point()
+        widened = {**kwargs, "attn_mask": mask.double()} if numbers else kwargs
         exact = attn.scaled_dot_product_attention(*wide, **widened)
-        rival = attn.grouped_attention(q, k, v, **said)
-        ours = api.attention(q, k, v, impl="cpu_half", **said)
+        rival = attn.grouped_attention(q, k, v, **kwargs)
+        ours = api.attention(q, k, v, impl="cpu_half", **kwargs)
         assert ours.dtype == dtype
         assert_exact(ours, exact, rival)
 
 
 @BY_DTYPE
-def test_gradients_are_nearer_than_torchs(dtype, tile):
+def test_gradients_are_closer_to_float64_than_pytorchs(dtype, tile):
     tensors = [
         randn(2, h, 24, 16, seed=h, dtype=dtype).requires_grad_()
         for h in (6, 3, 3)
     ]
     bias = randn(2, 1, 24, 24, seed=9, dtype=dtype).requires_grad_()
-    said = {"enable_gqa": True, "is_causal": True}
+    kwargs = {"enable_gqa": True, "is_causal": True}
 
     def gradients(function, tensors, bias, **options):
-        out = function(*tensors, bias, **said, **options)
+        out = function(*tensors, bias, **kwargs, **options)
         seed = torch.linspace(-1, 1, out.numel()).view(out.shape)
         return torch.autograd.grad(out, [*tensors, bias], seed.to(out.dtype))
 
@@ -98,7 +98,7 @@ def test_gradients_are_nearer_than_torchs(dtype, tile):
         assert distance(mine, want) <= distance(theirs, want) + rounding
 
 
-def test_probabilities_are_not_rounded():
+def test_probabilities_are_not_rounded_to_16_bits():
     """Sums of many small ones: torch keeps 8 bits of each, this all 24."""
     q = randn(1, 2, 64, 32)
     k, v = randn(1, 2, 512, 32, seed=1), randn(1, 2, 512, 32, seed=2)
@@ -111,7 +111,7 @@ def test_probabilities_are_not_rounded():
     assert error <= 1.01 * rounded.abs().mean()
 
 
-def test_dropout_keeps_what_it_keeps():
+def test_dropout_keeps_the_mean_in_16_bits():
     torch.manual_seed(0)
     q, k = randn(2, 4, 8, 16), randn(2, 4, 64, 16, seed=1)
     ones = torch.ones(2, 4, 64, 1, dtype=torch.bfloat16)
@@ -120,7 +120,7 @@ def test_dropout_keeps_what_it_keeps():
     assert out.std() > 0.01
 
 
-# --- who is taken ------------------------------------------------------------
+# --- selection ------------------------------------------------------------
 
 
 @pytest.fixture
@@ -128,8 +128,8 @@ def on_cpu(monkeypatch):
     """Pretend to run on a CPU with these features."""
 
     def pretend(architecture="x86_64", **features):
-        found = {"architecture": architecture, "avx2": True, **features}
-        monkeypatch.setattr(cpu_half, "cpu_features", lambda: found)
+        capabilities = {"architecture": architecture, "avx2": True, **features}
+        monkeypatch.setattr(cpu_half, "cpu_features", lambda: capabilities)
 
     return pretend
 
@@ -140,40 +140,40 @@ def as_measured(on_cpu):
     on_cpu()
 
 
-def taken(*tensors, **said) -> str:
-    return api.explain(*tensors, enable_gqa=True, **said).selected
+def selected(*tensors, **kwargs) -> str:
+    return api.explain(*tensors, enable_gqa=True, **kwargs).selected
 
 
-def test_it_is_taken_where_it_was_faster(as_measured):
+def test_cpu_half_is_selected_where_it_was_measured_faster(as_measured):
     long, short = randn(1, 4, 128, 16), randn(1, 4, 64, 16)
-    one, cache = randn(1, 4, 1, 16), randn(1, 4, 4096, 16)
-    assert taken(long.half(), long.half(), long.half()) == "cpu_half"
-    assert taken(short.half(), short.half(), short.half()) == "sdpa"
-    assert taken(long, long, long) == "sdpa", "bfloat16 is fast enough"
-    assert taken(one, cache, cache) == "cpu_half", "but not for one query"
-    assert taken(one, long, long) == "sdpa", "of few keys"
-    assert taken(one, cache[:, :2], cache[:, :2]) == "pack_gqa"
+    query, cache = randn(1, 4, 1, 16), randn(1, 4, 4096, 16)
+    assert selected(long.half(), long.half(), long.half()) == "cpu_half"
+    assert selected(short.half(), short.half(), short.half()) == "sdpa"
+    assert selected(long, long, long) == "sdpa", "bfloat16 is fast enough"
+    assert selected(query, cache, cache) == "cpu_half", "but not for one query"
+    assert selected(query, long, long) == "sdpa", "of few keys"
+    assert selected(query, cache[:, :2], cache[:, :2]) == "pack_gqa"
     few = cache[:, :2].half()
-    assert taken(one.half(), few, few) == "cpu_half"
-    assert taken(long.float(), long.float(), long.float()) == "sdpa"
+    assert selected(query.half(), few, few) == "cpu_half"
+    assert selected(long.float(), long.float(), long.float()) == "sdpa"
 
 
-def test_gradients_decide_where_they_are_asked_for(as_measured):
+def test_selection_depends_on_whether_gradients_are_needed(as_measured):
     long = randn(1, 4, 128, 16).requires_grad_()
-    assert taken(long, long, long) == "cpu_half"
+    assert selected(long, long, long) == "cpu_half"
     with torch.no_grad():
-        assert taken(long, long, long) == "sdpa"
+        assert selected(long, long, long) == "sdpa"
 
 
-def test_with_avx512_bfloat16_is_trained_in_as_it_is(on_cpu):
+def test_bfloat16_training_is_not_cast_on_a_cpu_with_avx512(on_cpu):
     on_cpu(avx512_f=True, avx512_bf16=True)
     long = randn(1, 4, 128, 16).requires_grad_()
-    one, cache = randn(1, 4, 1, 16), randn(1, 4, 4096, 16)
-    found = api.explain(long, long, long)
-    assert found.selected == "sdpa"
-    assert "with AVX-512" in found.deprioritized["cpu_half"]
-    assert taken(long.half(), long.half(), long.half()) == "cpu_half"
-    assert taken(one, cache, cache) == "cpu_half"
+    query, cache = randn(1, 4, 1, 16), randn(1, 4, 4096, 16)
+    explanation = api.explain(long, long, long)
+    assert explanation.selected == "sdpa"
+    assert "with AVX-512" in explanation.deprioritized["cpu_half"]
+    assert selected(long.half(), long.half(), long.half()) == "cpu_half"
+    assert selected(query, cache, cache) == "cpu_half"
 
 
 @pytest.mark.parametrize(
@@ -185,7 +185,7 @@ def test_with_avx512_bfloat16_is_trained_in_as_it_is(on_cpu):
     ],
     ids=("ARM", "new instructions", "old torch"),
 )
-def test_elsewhere_it_says_that_it_was_not_measured(
+def test_an_unmeasured_cpu_is_a_reason_against_cpu_half(
     features, says, on_cpu, monkeypatch
 ):
     if features is None:
@@ -193,13 +193,13 @@ def test_elsewhere_it_says_that_it_was_not_measured(
     else:
         on_cpu(**features)
     x = randn(1, 4, 128, 16, dtype=torch.float16)
-    found = api.explain(x, x, x)
-    assert found.selected == "sdpa"
-    assert says in found.deprioritized["cpu_half"]
-    assert "autotune" in found.deprioritized["cpu_half"]
+    explanation = api.explain(x, x, x)
+    assert explanation.selected == "sdpa"
+    assert says in explanation.deprioritized["cpu_half"]
+    assert "autotune" in explanation.deprioritized["cpu_half"]
 
 
-def test_a_graph_is_not_chosen_by_its_length(as_measured):
+def test_a_compiled_graph_does_not_select_by_length(as_measured):
     x = randn(1, 4, 128, 16, dtype=torch.float16)
     compiled = torch.compile(api.attention, backend="eager", fullgraph=True)
     torch.testing.assert_close(
@@ -208,18 +208,20 @@ def test_a_graph_is_not_chosen_by_its_length(as_measured):
 
 
 @BY_DTYPE
-def test_bands_are_cast_where_it_pays(dtype, as_measured, monkeypatch):
+def test_window_training_in_16_bits_is_cast_to_float32(
+    dtype, as_measured, monkeypatch
+):
     """Windows in training: float32, but what comes out is what went in."""
     monkeypatch.setattr(cpu_window, "BLOCK", 16)
     tensors = [randn(1, 4, 128, 16, seed=i, dtype=dtype) for i in range(3)]
-    said = {"window": (9, 0), "impl": "cpu_window"}
+    kwargs = {"window": (9, 0), "impl": "cpu_window"}
     wide = [x.double().requires_grad_() for x in tensors]
     want = attn.scaled_dot_product_attention(*wide, window=(9, 0))
     tensors = [x.requires_grad_() for x in tensors]
     assert cpu_half.casting_pays(attn.functional.inputs.validate(*tensors))
-    ours = api.attention(*tensors, **said)
+    ours = api.attention(*tensors, **kwargs)
     monkeypatch.setattr(cpu_window, "casting_pays", lambda call: False)
-    torchs = api.attention(*tensors, **said)
+    torchs = api.attention(*tensors, **kwargs)
     assert ours.dtype == dtype
     assert_exact(ours, want, torchs)
     seed = torch.ones_like(ours)

@@ -26,21 +26,21 @@ def by(impl, *tensors, **options):
     ],
     ids=str,
 )
-def test_packing_is_faster_than_torch_when_decoding(dtype, transposed, least):
+def test_packed_groups_decode_faster_than_sdpa(dtype, transposed, least):
     query = torch.randn(1, 32, 1, 128).to(dtype)
     key, value = torch.randn(2, 1, 8, 8192, 128).to(dtype)
     cache = attn.StaticCache(
         1, 8, 8192, 128, dtype=dtype, transposed_keys=transposed
     )
     stored = cache.update(key, value)
-    said = {"enable_gqa": True, "is_causal": True, "q_offset": 8191}
-    packed = by("pack_gqa", query, stored.key, stored.value, **said)
-    sdpa = by("sdpa", query, key, value, **said)
+    kwargs = {"enable_gqa": True, "is_causal": True, "q_offset": 8191}
+    packed = by("pack_gqa", query, stored.key, stored.value, **kwargs)
+    sdpa = by("sdpa", query, key, value, **kwargs)
     assert ratio(packed, sdpa) > least
 
 
 @torch.no_grad()
-def test_a_band_is_faster_than_a_mask():
+def test_cpu_window_is_faster_than_sdpa_with_a_mask():
     tensors = torch.randn(3, 1, 4, 4096, 64)
     banded = by("cpu_window", *tensors, window=(511, 0))
     sdpa = by("sdpa", *tensors, window=(511, 0))
@@ -50,7 +50,7 @@ def test_a_band_is_faster_than_a_mask():
 @pytest.mark.parametrize(
     ("dtype", "least"), [(torch.float16, 3.0), (torch.bfloat16, 2.5)], ids=str
 )
-def test_float32_is_faster_to_train_with_than_16_bits(dtype, least):
+def test_training_cast_to_float32_is_faster_than_in_16_bits(dtype, least):
     """Five and eight times, when nothing else runs."""
     tensors = [torch.randn(1, 8, 512, 64) for _ in range(3)]
     tensors = [x.to(dtype).requires_grad_() for x in tensors]
@@ -65,7 +65,7 @@ def test_float32_is_faster_to_train_with_than_16_bits(dtype, least):
 
 
 @torch.no_grad()
-def test_choosing_costs_next_to_nothing():
+def test_selection_adds_less_than_a_fifth_to_a_call():
     tensors = torch.randn(3, 1, 8, 1024, 64)
 
     def plain():

@@ -76,7 +76,7 @@ def model_and_ids(name):
 @every_chunking
 @every_model
 @torch.no_grad()
-def test_in_chunks_is_all_at_once(name, chunks):
+def test_a_model_with_caches_in_chunks_equals_one_run_without(name, chunks):
     model, ids = model_and_ids(name)
     whole = model(ids)
     for kind in kinds(name):
@@ -89,7 +89,9 @@ def test_in_chunks_is_all_at_once(name, chunks):
 @every_chunking
 @every_model
 @torch.no_grad()
-def test_padding_on_the_left_changes_nothing(name, chunks):
+def test_left_padding_does_not_change_the_logits_of_cached_chunks(
+    name, chunks
+):
     model, ids = model_and_ids(name)
     mask = torch.ones(2, N, dtype=torch.long)
     mask[1, :3] = 0
@@ -123,7 +125,7 @@ def test_padding_on_the_left_changes_nothing(name, chunks):
     ][1:],
 )
 @torch.no_grad()
-def test_compiled_decoding_is_two_graphs_for_any_number_of_steps(name, kind):
+def test_compiled_decode_needs_two_graphs_for_any_number_of_steps(name, kind):
     """Prefill and one step, with padding on the left, and nothing else."""
     model, ids = model_and_ids(name)
     mask = torch.ones(2, N + 3, dtype=torch.long)
@@ -148,7 +150,7 @@ def test_compiled_decoding_is_two_graphs_for_any_number_of_steps(name, kind):
 
 
 @torch.no_grad()
-def test_a_cache_that_grows_needs_one_graph_more():
+def test_a_dynamic_cache_needs_one_more_graph():
     """One for the first step, one for any length."""
     torch.manual_seed(0)
     layer = attn.MultiHeadAttention(E, H, HKV, D, rope=attn.Rope(D))
@@ -161,7 +163,7 @@ def test_a_cache_that_grows_needs_one_graph_more():
 
 
 @torch.no_grad()
-def test_memory_that_was_not_written_is_hidden_without_a_causal_mask():
+def test_unwritten_cache_slots_are_masked_without_a_causal_mask():
     torch.manual_seed(0)
     layer = attn.MultiHeadAttention(E, H, HKV, D)
     x = torch.randn(2, 4, E)
@@ -172,7 +174,7 @@ def test_memory_that_was_not_written_is_hidden_without_a_causal_mask():
     assert (out - layer(x)[:, 3:]).abs().max() < 1e-6
 
 
-def test_what_a_cache_cannot_do_is_refused():
+def test_calls_that_a_cache_cannot_serve_are_refused():
     model, ids = model_and_ids("RoPE")
     layer, x = model.blocks[0].attention, torch.zeros(2, 3, E)
     cache = attn.DynamicCache()

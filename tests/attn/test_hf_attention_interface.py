@@ -6,24 +6,20 @@ compared with the model's own eager attention, and both with float64.
 
 from __future__ import annotations
 
-import warnings
 from functools import partial
 
 import pytest
 import torch
+import transformers as T
 from torch import Tensor, nn
+from transformers.masking_utils import causal_mask_function
 
 from attn import api, hf
 from attn.hf import attention_interface, mask_interface
 from tests.attn.cases import assert_exact
 from tests.attn.hf_decoders import DECODERS, model, pad, size, tokens
-from tests.attn.hf_encoders import ENCODERS
-from tests.attn.hf_zoo import exact_logits, randomised
-
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore")
-    import transformers as T
-    from transformers.masking_utils import causal_mask_function
+from tests.attn.hf_encoders import ENCODERS, encoder
+from tests.attn.hf_zoo import exact_logits
 
 FAMILIES = pytest.mark.parametrize("family", DECODERS)
 STEPS = (5, 3, 1, 1, 1)
@@ -55,7 +51,7 @@ def inputs(side: str) -> dict[str, Tensor]:
 @FAMILIES
 @pytest.mark.parametrize("side", ["none", "left", "right"])
 @torch.no_grad()
-def test_logits_are_the_models_own(family, side, calls):
+def test_logits_with_attn_equal_those_of_eager_attention(family, side, calls):
     eager, ours = (model(family, how) for how in ("eager", "attn"))
     ids, kwargs = tokens(), inputs(side)
     real = pad(side) if side != "none" else torch.ones(3, 11).bool()
@@ -70,18 +66,18 @@ def test_logits_are_the_models_own(family, side, calls):
 @FAMILIES
 @pytest.mark.parametrize("kind", ["dynamic", "static"])
 @torch.no_grad()
-def test_step_by_step_is_all_at_once(family, kind):
+def test_cached_steps_with_attn_equal_those_of_eager_attention(family, kind):
     """Chunks of 5, 3 and single tokens, padded on the left."""
     eager, ours = (model(family, how) for how in ("eager", "attn"))
     ids, real = tokens(), pad("left")
 
-    def in_steps(one: nn.Module, cache: object) -> Tensor:
+    def in_steps(network: nn.Module, cache: object) -> Tensor:
         outs, at = [], 0
         for step in STEPS:
             end = at + step
             mask = real[:, :end].long()
             outs.append(
-                one(
+                network(
                     ids[:, at:end], attention_mask=mask, past_key_values=cache
                 ).logits
             )
@@ -99,7 +95,7 @@ def test_step_by_step_is_all_at_once(family, kind):
 
 
 @FAMILIES
-def test_it_writes_what_the_model_writes(family):
+def test_generated_text_equals_that_of_eager_attention(family):
     eager, ours = (model(family, how) for how in ("eager", "attn"))
     kwargs = {
         "attention_mask": pad("left").long(),
@@ -115,17 +111,19 @@ def test_it_writes_what_the_model_writes(family):
 
 
 @FAMILIES
-def test_it_learns_what_the_model_learns(family):
+def test_gradients_equal_those_of_eager_attention(family):
     """Gradients of every parameter, from the predictions of real tokens."""
     eager, ours = (model(family, how) for how in ("eager", "attn"))
     ids, real = tokens(), pad("left")
     cotangent = torch.randn(3, 11, 37, generator=torch.Generator())
     cotangent = cotangent * real[..., None]
     grads = []
-    for one in (ours, eager):
-        logits = one(ids, attention_mask=real.long(), use_cache=False).logits
+    for network in (ours, eager):
+        logits = network(
+            ids, attention_mask=real.long(), use_cache=False
+        ).logits
         (logits * cotangent).sum().backward()
-        grads.append({n: p.grad for n, p in one.named_parameters()})
+        grads.append({n: p.grad for n, p in network.named_parameters()})
     assert any(g is not None for g in grads[1].values())
     for name, want in grads[1].items():
         got = grads[0][name]
@@ -134,7 +132,7 @@ def test_it_learns_what_the_model_learns(family):
             assert (got - want).abs().max() <= 2e-5 * size(want), name
 
 
-def test_there_are_enough_families():
+def test_at_least_24_families_are_covered():
     assert len(DECODERS) + len(ENCODERS) >= 24
 
 
@@ -143,26 +141,23 @@ def test_there_are_enough_families():
 
 @pytest.mark.parametrize("name", ENCODERS)
 @torch.no_grad()
-def test_encoders_and_cross_attention(name, calls):
-    cls, settings = ENCODERS[name]()
-    one = cls._from_config(settings, attn_implementation="eager")
-    one = randomised(one, 0).eval()
-    ids, real = tokens(), pad("right")
+def test_encoders_and_encoder_decoders_equal_eager_attention(name, calls):
+    network, ids, real = encoder(name), tokens(), pad("right")
 
     def run() -> Tensor:
         if name == "whisper":
             g = torch.Generator().manual_seed(0)
             sound = torch.randn(3, 8, 32, generator=g)
-            return one(
+            return network(
                 input_features=sound, decoder_input_ids=ids[:, :5]
             ).logits
         kwargs = {"input_ids": ids, "attention_mask": real.long()}
         if name in ("t5", "bart"):
-            return one(**kwargs, decoder_input_ids=ids[:, :5]).logits
-        return one(**kwargs).last_hidden_state[real]
+            return network(**kwargs, decoder_input_ids=ids[:, :5]).logits
+        return network(**kwargs).last_hidden_state[real]
 
     want = run()
-    hf.attach(one)
+    hf.attach(network)
     assert not calls
     got = run()
     # Two layers: of the encoder, and twice two of a decoder.
@@ -173,7 +168,7 @@ def test_encoders_and_cross_attention(name, calls):
 # --- what is refused, and by which message -----------------------------------
 
 
-def test_a_family_with_inline_attention_is_named():
+def test_attach_refuses_a_family_with_inline_attention():
     bloom = T.BloomForCausalLM(
         T.BloomConfig(vocab_size=37, hidden_size=24, n_head=4, n_layer=1)
     )
@@ -193,10 +188,10 @@ def test_a_family_with_inline_attention_is_named():
         ({"is_causal": False}, ValueError, "config.is_causal = False"),
     ],
 )
-def test_no_keyword_is_ignored(kwargs, error, message):
-    one = model("llama", "attn")
+def test_unsupported_keywords_of_a_layer_are_refused(kwargs, error, message):
+    decoder = model("llama", "attn")
     with pytest.raises(error, match=message):
-        one.model.layers[0].self_attn(
+        decoder.model.layers[0].self_attn(
             torch.zeros(1, 4, 24),
             (torch.ones(1, 4, 6), torch.zeros(1, 4, 6)),
             mask_interface.make_mask(
@@ -209,45 +204,47 @@ def test_no_keyword_is_ignored(kwargs, error, message):
         )
 
 
-def test_half_a_pair_is_noticed():
+def test_an_attention_function_without_its_mask_function_is_refused():
     """Without the mask function transformers makes no mask, silently."""
     function = partial(
         attention_interface.attn_forward, impl="auto", registry=api.registry
     )
     T.AttentionInterface.register("half", function)
     try:
-        one = model("llama", "half")
+        decoder = model("llama", "half")
         with pytest.raises(ValueError, match="If only the attention function"):
-            one(tokens())
+            decoder(tokens())
     finally:
         T.AttentionInterface._global_mapping.pop("half")
 
 
 @torch.no_grad()
-def test_it_is_switched_while_the_model_runs(calls):
-    one = model("llama", "attn")
-    want = one(tokens()).logits
+def test_the_implementation_can_be_switched_between_calls(calls):
+    decoder = model("llama", "attn")
+    want = decoder(tokens()).logits
     counts = [len(calls)]
     for name in ("sdpa", "attn"):
-        one.set_attn_implementation(name)
-        assert (one(tokens()).logits - want).abs().max() < 1e-4
+        decoder.set_attn_implementation(name)
+        assert (decoder(tokens()).logits - want).abs().max() < 1e-4
         counts.append(len(calls))
     assert counts == [2, 2, 4]
 
 
 @torch.no_grad()
 @pytest.mark.parametrize("impl", ["grouped", "tiled", "sdpa", "reference"])
-def test_a_named_implementation_computes(impl, calls):
+def test_a_registered_name_selects_its_implementation(impl, calls):
     want = model("mistral", "eager")(tokens()).logits
     hf.register(f"attn-{impl}", impl)
-    one = model("mistral", f"attn-{impl}")
-    assert (one(tokens()).logits - want).abs().max() < 1e-4
+    decoder = model("mistral", f"attn-{impl}")
+    assert (decoder(tokens()).logits - want).abs().max() < 1e-4
     assert {call["impl"] for call in calls} == {impl}
 
 
 @torch.no_grad()
 @pytest.mark.parametrize("family", ["llama", "gemma2"])
-def test_flex_gets_specs_and_makes_blocks_of_them(family, monkeypatch):
+def test_flex_builds_block_masks_from_the_masks_of_a_model(
+    family, monkeypatch
+):
     """Padding and windows included; uncompiled here, for the time's sake."""
     from torch.nn.attention import flex_attention as flex
 
@@ -261,8 +258,8 @@ def test_flex_gets_specs_and_makes_blocks_of_them(family, monkeypatch):
 
     monkeypatch.setattr(ours, "_compiled", lambda: eager)
     hf.register("attn-flex", "flex")
-    one, kwargs = model(family, "attn-flex"), inputs("left")
-    got = one(tokens(), use_cache=False, **kwargs).logits
+    decoder, kwargs = model(family, "attn-flex"), inputs("left")
+    got = decoder(tokens(), use_cache=False, **kwargs).logits
     want = model(family, "eager")(tokens(), use_cache=False, **kwargs).logits
     real = pad("left")
     assert (got - want)[real].abs().max() < 1e-4
@@ -271,10 +268,10 @@ def test_flex_gets_specs_and_makes_blocks_of_them(family, monkeypatch):
 
 
 @torch.no_grad()
-def test_masks_reach_the_layers_as_specs(calls):
+def test_masks_reach_the_layers_as_predicates(calls):
     """A layer's mask is a tensor only where tokens are padded."""
-    one = model("gemma2", "attn")
-    one(tokens(), attention_mask=torch.ones(3, 11).long())
+    decoder = model("gemma2", "attn")
+    decoder(tokens(), attention_mask=torch.ones(3, 11).long())
     assert [call["softcap"] for call in calls] == [2.0, 2.0]
     masks = []
 
@@ -285,7 +282,7 @@ def test_masks_reach_the_layers_as_specs(calls):
     api = attention_interface.api
     api.attention, real = caught, api.attention
     try:
-        one(tokens())
+        decoder(tokens())
     finally:
         api.attention = real
     assert masks == [

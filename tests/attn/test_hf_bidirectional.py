@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import copy
 import pickle
-import subprocess
-import sys
-import warnings
 
 import pytest
 import torch
+import transformers as T
 
 from attn import hf
+from tests.attn.cases import randn
 from tests.attn.hf_decoders import config, size
-
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore")
-    import transformers as T
+from tests.processes import run_python
 
 
 def set_model(**changes):
@@ -26,15 +22,15 @@ def set_model(**changes):
 
 
 @torch.no_grad()
-def test_the_order_of_the_input_is_that_of_the_output_and_no_more():
-    one = set_model()
-    x = torch.randn(2, 9, 24, generator=torch.Generator().manual_seed(0))
+def test_permuting_the_input_permutes_the_output():
+    network = set_model()
+    x = randn(2, 9, 24, dtype=torch.float32)
     order = torch.randperm(9, generator=torch.Generator().manual_seed(1))
-    out = one(inputs_embeds=x).last_hidden_state
-    turned = one(inputs_embeds=x[:, order]).last_hidden_state
-    assert (out[:, order] - turned).abs().max() < 1e-6 * size(out)
+    out = network(inputs_embeds=x).last_hidden_state
+    permuted = network(inputs_embeds=x[:, order]).last_hidden_state
+    assert (out[:, order] - permuted).abs().max() < 1e-6 * size(out)
     causal = T.LlamaModel(config("llama"))
-    causal.load_state_dict(one.state_dict(), strict=False)
+    causal.load_state_dict(network.state_dict(), strict=False)
     other = causal(inputs_embeds=x).last_hidden_state
     assert (out - other).abs().max() > 1e-3, (
         "a causal Llama depends on the order"
@@ -43,24 +39,24 @@ def test_the_order_of_the_input_is_that_of_the_output_and_no_more():
 
 @torch.no_grad()
 @pytest.mark.parametrize("how", ["attn", "sdpa", "eager"])
-def test_padding_is_not_seen(how):
-    one = set_model()
-    one.set_attn_implementation(how)
-    x = torch.randn(2, 9, 24, generator=torch.Generator().manual_seed(0))
+def test_padding_does_not_change_the_output(how):
+    network = set_model()
+    network.set_attn_implementation(how)
+    x = randn(2, 9, 24, dtype=torch.float32)
     mask = torch.ones(2, 9).long()
     mask[1, 5:] = 0
-    out = one(inputs_embeds=x, attention_mask=mask).last_hidden_state
-    alone = one(inputs_embeds=x[1:, :5]).last_hidden_state
+    out = network(inputs_embeds=x, attention_mask=mask).last_hidden_state
+    alone = network(inputs_embeds=x[1:, :5]).last_hidden_state
     assert (out[1, :5] - alone[0]).abs().max() < 1e-5 * size(out)
 
 
-def test_it_has_no_words_and_learns_none():
-    one = set_model()
-    assert not one.embed_tokens.weight.any()
+def test_token_embeddings_are_zero_and_not_trained():
+    network = set_model()
+    assert not network.embed_tokens.weight.any()
     x = torch.randn(1, 4, 24, requires_grad=True)
-    one(inputs_embeds=x).last_hidden_state.sum().backward()
-    assert one.embed_tokens.weight.grad is None and x.grad.any()
-    assert one.layers[0].self_attn.q_proj.weight.grad is not None
+    network(inputs_embeds=x).last_hidden_state.sum().backward()
+    assert network.embed_tokens.weight.grad is None and x.grad.any()
+    assert network.layers[0].self_attn.q_proj.weight.grad is not None
 
 
 @pytest.mark.parametrize(
@@ -74,7 +70,9 @@ def test_it_has_no_words_and_learns_none():
         ({"position_ids": torch.tensor([[0, 1, 0, 1]])}, "packed sequences"),
     ],
 )
-def test_what_it_cannot_mean_is_refused(kwargs, message):
+def test_arguments_that_a_model_without_order_cannot_use_are_refused(
+    kwargs, message
+):
     with pytest.raises(ValueError, match=message):
         set_model()(**{"inputs_embeds": torch.zeros(1, 4, 24), **kwargs})
 
@@ -91,19 +89,19 @@ OPEN = {
 
 @torch.no_grad()
 @pytest.mark.parametrize("how", OPEN)
-def test_it_is_the_same_model_when_it_is_opened_again(how, tmp_path):
+def test_a_saved_model_is_reopened_as_the_same_model(how, tmp_path):
     """It once opened as a causal Llama with positions, silently."""
-    one = set_model()
-    one.save_pretrained(tmp_path)
+    network = set_model()
+    network.save_pretrained(tmp_path)
     again = OPEN[how](tmp_path).eval()
     assert type(again) is hf.BidirectionalLlama
     assert again.config._attn_implementation == "attn"
     assert not again.embed_tokens.weight.requires_grad
     assert not again.embed_tokens.weight.any()
     if how == "AutoConfig":
-        again.load_state_dict(one.state_dict())
-    x = torch.randn(1, 5, 24, generator=torch.Generator().manual_seed(0))
-    want = one(inputs_embeds=x).last_hidden_state
+        again.load_state_dict(network.state_dict())
+    x = randn(1, 5, 24, dtype=torch.float32)
+    want = network(inputs_embeds=x).last_hidden_state
     assert torch.equal(again(inputs_embeds=x).last_hidden_state, want)
 
 
@@ -138,46 +136,42 @@ del sys.modules["attn.hf"]
         ),
     ],
 )
-def test_another_process_opens_it_as_what_it_is_or_not_at_all(
+def test_another_process_reopens_a_saved_model_or_refuses(
     first, then, got, tmp_path
 ):
     set_model().save_pretrained(tmp_path)
     code = OPENED_BY.format(first=first, then=then, at=str(tmp_path))
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", code],
-        capture_output=True,
-        text=True,
-    )
+    done = run_python(code)
     assert done.stdout.strip() == got, done.stderr
 
 
 @torch.no_grad()
-def test_it_takes_the_layers_of_a_llama(tmp_path):
+def test_the_layers_of_a_saved_llama_are_loaded(tmp_path):
     llama = T.LlamaForCausalLM(config("llama"))
     llama.save_pretrained(tmp_path)
-    one = hf.bidirectional_llama(tmp_path)
-    assert not one.embed_tokens.weight.any()
-    mine, theirs = one.layers.state_dict(), llama.model.layers.state_dict()
+    network = hf.bidirectional_llama(tmp_path)
+    assert not network.embed_tokens.weight.any()
+    mine, theirs = network.layers.state_dict(), llama.model.layers.state_dict()
     assert all(torch.equal(mine[name], x) for name, x in theirs.items())
 
 
 @torch.no_grad()
 @pytest.mark.parametrize("how", [copy.deepcopy, "pickle"])
-def test_it_is_copied(how):
-    one = set_model()
+def test_a_copy_or_a_pickle_computes_the_same(how):
+    network = set_model()
     if how == "pickle":
         how = lambda x: pickle.loads(pickle.dumps(x))  # noqa: E731
-    x = torch.randn(1, 5, 24, generator=torch.Generator().manual_seed(0))
-    want = one(inputs_embeds=x).last_hidden_state
-    assert torch.equal(how(one)(inputs_embeds=x).last_hidden_state, want)
+    x = randn(1, 5, 24, dtype=torch.float32)
+    want = network(inputs_embeds=x).last_hidden_state
+    assert torch.equal(how(network)(inputs_embeds=x).last_hidden_state, want)
 
 
-def test_it_is_made_of_a_llama_only():
+def test_a_config_of_another_family_is_refused():
     with pytest.raises(ValueError, match="config must be a Llama's; got mis"):
         hf.bidirectional_llama(config("mistral"))
 
 
-def test_the_config_that_was_given_is_left_alone():
+def test_the_given_config_is_not_changed():
     settings = config("llama")
     before = settings.to_dict()
     hf.bidirectional_llama(settings)

@@ -7,6 +7,7 @@ from torch import nn
 from attn import hf
 from attn.hf.config_fields import Config
 from attn.hf.weights import copy_weights, qkv_by_head, stacked, transposed
+from tests.attn.cases import assert_equal
 
 
 class Tiny(nn.Module):
@@ -29,7 +30,7 @@ def a_checkpoint(**changes):
     return {k: v for k, v in (state | changes).items() if v is not None}
 
 
-def test_weights_arrive_under_their_new_names():
+def test_weights_are_copied_under_their_mapped_names():
     module, state = Tiny(), a_checkpoint()
     copy_weights(module, state, TABLE, num_heads=1)
     assert torch.equal(module.layers[1].weight, state["h.1.dense.weight"])
@@ -44,7 +45,7 @@ def test_a_filled_model_does_not_share_memory_with_the_checkpoint():
     assert torch.equal(module.layers[0].weight, before)
 
 
-def test_a_missing_weight_is_named_as_the_checkpoint_would():
+def test_a_missing_weight_is_reported_by_its_checkpoint_name():
     state = a_checkpoint(**{"h.1.dense.bias": None})
     with pytest.raises(ValueError, match=r"missing: h\.1\.dense\.bias"):
         copy_weights(Tiny(), state, TABLE, num_heads=1)
@@ -79,10 +80,7 @@ def test_gpt2_stores_all_queries_then_all_keys_then_all_values():
     embed, heads, dim = 4, 2, 3
     parts = [torch.randn(heads * dim, embed) for _ in "qkv"]
     stored = torch.cat(parts).T
-    for got, want in zip(
-        transposed("q", "k", "v").split(stored, heads, []), parts, strict=True
-    ):
-        assert torch.equal(got, want)
+    assert_equal(transposed("q", "k", "v").split(stored, heads, []), parts)
 
 
 def test_gpt_neox_stores_query_key_and_value_of_one_head_after_another():
@@ -91,21 +89,14 @@ def test_gpt_neox_stores_query_key_and_value_of_one_head_after_another():
     rows = [
         part[h * dim : (h + 1) * dim] for h in range(heads) for part in parts
     ]
-    for got, want in zip(
-        qkv_by_head("q", "k", "v").split(torch.cat(rows), heads, []),
-        parts,
-        strict=True,
-    ):
-        assert torch.equal(got, want)
+    split = qkv_by_head("q", "k", "v").split
+    assert_equal(split(torch.cat(rows), heads, []), parts)
 
 
 def test_phi3_stores_projections_of_different_heights_one_below_the_other():
     parts = [torch.randn(rows, 4) for rows in (6, 2, 2)]
     split = stacked("q", "k", "v").split
-    for got, want in zip(
-        split(torch.cat(parts), 3, [6, 2, 2]), parts, strict=True
-    ):
-        assert torch.equal(got, want)
+    assert_equal(split(torch.cat(parts), 3, [6, 2, 2]), parts)
 
 
 @pytest.mark.parametrize("mapping", (stacked, qkv_by_head))
@@ -119,18 +110,18 @@ def test_rows_that_cannot_be_split_are_named(mapping):
         copy_weights(module, {"qkv.weight": torch.zeros(10, 4)}, table, 3)
 
 
-def test_a_field_that_is_not_read_is_an_error_unless_it_is_off():
+def test_an_unread_field_is_an_error_unless_it_is_off():
     c = Config({"model_type": "llama", "wings": 2, "tail": None, "fur": False})
     with pytest.raises(NotImplementedError, match="only fields .*got wings=2"):
         c.refuse_unread()
 
 
-def test_a_field_that_is_needed_and_not_there_is_named():
+def test_a_missing_required_field_is_named():
     with pytest.raises(ValueError, match="config must have hidden_size"):
         Config({"model_type": "llama"})("hidden_size")
 
 
-def test_a_field_at_a_value_that_is_not_supported_is_named():
+def test_an_unsupported_value_of_a_field_is_named():
     c = Config({"model_type": "bloom", "tp": 2})
     with pytest.raises(
         NotImplementedError, match="config.tp must be 1 .*got 2"

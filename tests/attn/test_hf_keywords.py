@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import warnings
-
 import pytest
 import torch
+import transformers as T
 from torch import Tensor
 
 from attn import api, hf
 from attn.backends import Registry
 from tests.attn.hf_decoders import model, pad, size, tokens
-from tests.attn.hf_encoders import ENCODERS
-from tests.attn.hf_zoo import randomised
-
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore")
-    import transformers as T
+from tests.attn.hf_encoders import encoder
 
 
 @pytest.fixture(autouse=True)
@@ -33,7 +27,7 @@ def assert_close(got: Tensor, want: Tensor) -> None:
 
 @torch.no_grad()
 @pytest.mark.parametrize("how", ["eager", "sdpa"])
-def test_a_mask_of_four_axes_is_taken_as_it_is(how):
+def test_a_mask_of_four_axes_is_used_as_given(how):
     """As by transformers: all zeros make a decoder bidirectional."""
     ids = tokens()
     causal = torch.full((11, 11), -torch.inf).triu(1)
@@ -76,14 +70,14 @@ def borders(*ends: int, **options: torch.dtype) -> dict[str, torch.Tensor]:
 @torch.no_grad()
 @pytest.mark.parametrize("use_cache", [True, False])
 @pytest.mark.parametrize("family", ["llama", "mistral", "gemma2", "gpt_oss"])
-def test_packed_sequences_are_those_that_are_not_packed(family, use_cache):
+def test_packed_sequences_equal_each_sequence_alone(family, use_cache):
     """FlashAttention's keywords; with a cache, positions alone do not do."""
     batch = packed()
     assert {"cu_seq_lens_q", "cu_seq_lens_k", "max_length_q"} <= batch.keys()
-    one = model(family, "attn")
-    got = one(**batch, use_cache=use_cache).logits
+    network = model(family, "attn")
+    got = network(**batch, use_cache=use_cache).logits
     rows = tokens()[0].split(LENGTHS)
-    alone = [one(row[None], use_cache=False).logits for row in rows]
+    alone = [network(row[None], use_cache=False).logits for row in rows]
     assert_close(got, torch.cat(alone, 1))
     if not use_cache and family != "gpt_oss":  # its masks ignore positions
         theirs = {k: batch[k] for k in ("input_ids", "position_ids")}
@@ -110,24 +104,24 @@ def test_packed_sequences_are_those_that_are_not_packed(family, use_cache):
         (borders(0, 4), "from 0 up to the 11 tokens; got"),
     ],
 )
-def test_packing_that_is_not_whole_is_refused(changes, message):
+def test_inconsistent_packing_keywords_are_refused(changes, message):
     batch = {**packed((4, 7)), "position_ids": None, **changes}
     with pytest.raises(ValueError, match=message):
         model("llama", "attn")(**batch)
 
 
-def test_borders_of_packed_sequences_are_integers():
+def test_borders_of_packed_sequences_must_be_integers():
     batch = packed((4, 7)) | borders(0, 4, 11, dtype=torch.float32)
     with pytest.raises(TypeError, match="cu_seq_lens_q must be integers"):
         model("llama", "attn")(**batch)
 
 
 @torch.no_grad()
-def test_packing_is_for_whole_sequences_without_chunks():
-    one, batch = model("llama", "attn"), packed()
-    cache = one(tokens()[:1]).past_key_values
+def test_packing_with_a_cache_or_chunked_attention_is_refused():
+    network, batch = model("llama", "attn"), packed()
+    cache = network(tokens()[:1]).past_key_values
     with pytest.raises(ValueError, match="got 1 rows of 11 queries and 22 k"):
-        one(**batch, past_key_values=cache)
+        network(**batch, past_key_values=cache)
     with pytest.raises(ValueError, match="got 11 tokens and chunks of 4"):
         model("llama4", "attn")(**batch)
 
@@ -140,7 +134,7 @@ def test_packing_is_for_whole_sequences_without_chunks():
 @pytest.mark.parametrize(
     "family", ["llama", "gemma2", "gpt2", "gpt_oss", "llama4", "deepseek_v3"]
 )
-def test_the_weights_are_those_of_eager_attention(family, side):
+def test_returned_weights_equal_those_of_eager_attention(family, side):
     real = pad(side)
     outs = {
         how: model(family, how)(
@@ -161,14 +155,12 @@ def test_the_weights_are_those_of_eager_attention(family, side):
 
 @torch.no_grad()
 @pytest.mark.parametrize("name", ["bert", "t5", "bart"])
-def test_encoders_return_weights_too(name):
-    cls, settings = ENCODERS[name]()
-    one = cls._from_config(settings, attn_implementation="eager")
-    one, ids = randomised(one, 0).eval(), tokens()
+def test_weights_of_encoders_equal_those_of_eager_attention(name):
+    network, ids = encoder(name), tokens()
     kwargs = {} if name == "bert" else {"decoder_input_ids": ids[:, :5]}
     kwargs["output_attentions"] = True
-    want = one(ids, **kwargs)
-    got = hf.attach(one)(ids, **kwargs)
+    want = network(ids, **kwargs)
+    got = hf.attach(network)(ids, **kwargs)
     kinds = [k for k in want if k.endswith("attentions") and want[k]]
     assert len(kinds) == (1 if name == "bert" else 3)
     for kind in kinds:
@@ -179,7 +171,7 @@ def test_encoders_return_weights_too(name):
 
 @torch.no_grad()
 @pytest.mark.parametrize("kind", ["dynamic", "static"])
-def test_generation_returns_weights(kind):
+def test_weights_of_generation_equal_those_of_eager_attention(kind):
     kwargs = {
         "max_new_tokens": 3,
         "do_sample": False,
@@ -200,7 +192,7 @@ def test_generation_returns_weights(kind):
 
 
 @torch.no_grad()
-def test_weights_are_computed_when_they_are_asked_for(monkeypatch):
+def test_weights_are_computed_only_with_output_attentions(monkeypatch):
     calls = []
     monkeypatch.setattr(
         "attn.hf.attention_interface.attention_weights",
@@ -211,16 +203,16 @@ def test_weights_are_computed_when_they_are_asked_for(monkeypatch):
     assert not calls
 
 
-def test_weights_of_a_function_that_has_none_are_refused():
+def test_output_attentions_are_refused_for_functions_without_weights():
     own = Registry(parent=api.registry)
 
     @own.register("warm", mask="bool")
     def warm(query, key, value, mask, *, scale, temperature, enable_gqa=True):
         return query
 
-    one = hf.attach(model("llama", "eager"), "warm", registry=own)
+    network = hf.attach(model("llama", "eager"), "warm", registry=own)
     with pytest.raises(ValueError, match="must be False with temperature"):
-        one(tokens(), output_attentions=True, temperature=2.0)
+        network(tokens(), output_attentions=True, temperature=2.0)
 
     def none(module, query, key, value, attention_mask, **kwargs):
         return query.transpose(1, 2), None

@@ -11,25 +11,26 @@ import torch
 from attn import hf
 from tests.attn import hf_zoo
 
-pytest.importorskip("transformers")
 FAMILIES = tuple(hf_zoo.FAMILIES)
 
 
-def same(a, b):
+def equal_logits(a, b):
     with torch.no_grad():
         return torch.equal(a(hf_zoo.ids()), b(hf_zoo.ids()))
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_a_state_dict_and_a_config_file_do_as_well_as_a_model(family):
+def test_a_state_dict_with_its_config_loads_like_the_model(family):
     theirs = hf_zoo.model(family)
     written = json.loads(json.dumps(theirs.config.to_dict()))
-    assert same(hf.load(theirs.state_dict(), written), hf.load(theirs))
-    assert same(hf.load(theirs.state_dict(), theirs.config), hf.load(theirs))
+    assert equal_logits(hf.load(theirs.state_dict(), written), hf.load(theirs))
+    assert equal_logits(
+        hf.load(theirs.state_dict(), theirs.config), hf.load(theirs)
+    )
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_loading_copies_and_touches_nothing(family):
+def test_loading_copies_the_weights_and_changes_no_input(family):
     theirs = hf_zoo.model(family)
     before = copy.deepcopy(theirs.state_dict())
     config = theirs.config.to_dict()
@@ -50,7 +51,7 @@ def test_loading_copies_and_touches_nothing(family):
 
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("tied", (True, False))
-def test_ours_has_as_many_parameters(family, tied):
+def test_a_loaded_model_has_as_many_parameters(family, tied):
     theirs = hf_zoo.model(family, tie_word_embeddings=tied)
     count = sum(p.numel() for p in theirs.parameters())
     if family == "bert" and not tied:
@@ -59,10 +60,10 @@ def test_ours_has_as_many_parameters(family, tied):
 
 
 @pytest.mark.parametrize("tied", (True, False))
-def test_the_order_in_which_weights_are_stored_does_not_matter(tied):
+def test_the_order_of_stored_weights_does_not_matter(tied):
     theirs = hf_zoo.model("bert", tie_word_embeddings=tied)
     state = dict(reversed(theirs.state_dict().items()))
-    assert same(hf.load(state, theirs.config), hf.load(theirs))
+    assert equal_logits(hf.load(state, theirs.config), hf.load(theirs))
 
 
 def test_half_precision_weights_arrive_exactly_in_float32():
@@ -79,15 +80,15 @@ def test_a_tied_head_need_not_be_stored(family):
     theirs = hf_zoo.model(family)
     state = theirs.state_dict()
     del state["lm_head.weight"]
-    assert same(hf.load(state, theirs.config), hf.load(theirs))
+    assert equal_logits(hf.load(state, theirs.config), hf.load(theirs))
     # As GPT-2 is published: no prefix either.
     prefix = hf.FAMILIES[family].prefix
     state = {k.removeprefix(prefix): v for k, v in state.items()}
-    assert same(hf.load(state, theirs.config), hf.load(theirs))
+    assert equal_logits(hf.load(state, theirs.config), hf.load(theirs))
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_a_tied_head_stays_tied_and_an_own_head_its_own(family):
+def test_a_head_is_tied_only_where_the_config_ties_it(family):
     for tied in (True, False):
         ours = hf.load(hf_zoo.model(family, tie_word_embeddings=tied))
         head = ours.decoder if family == "bert" else ours.head
@@ -95,7 +96,7 @@ def test_a_tied_head_stays_tied_and_an_own_head_its_own(family):
         assert (head.weight is body.token_embedding.weight) == tied
 
 
-def test_a_head_that_is_not_tied_but_should_be_is_an_error():
+def test_a_head_that_differs_from_its_tied_embedding_is_refused():
     theirs = hf_zoo.model("gpt2")
     state = dict(theirs.state_dict())
     state["lm_head.weight"] = state["lm_head.weight"] + 1
@@ -105,7 +106,7 @@ def test_a_head_that_is_not_tied_but_should_be_is_an_error():
         hf.load(state, theirs.config)
 
 
-def test_a_language_model_that_lost_its_own_head_is_an_error():
+def test_a_missing_untied_head_is_refused():
     theirs = hf_zoo.model("llama")
     state = dict(theirs.state_dict())
     del state["lm_head.weight"]
@@ -144,10 +145,10 @@ def test_the_weights_of_another_head_are_named():
         ("bert", "bert.embeddings.position_ids"),
     ),
 )
-def test_buffers_of_old_checkpoints_are_left_out(family, buffer):
+def test_buffers_of_old_checkpoints_are_ignored(family, buffer):
     theirs = hf_zoo.model(family)
     state = {**theirs.state_dict(), buffer: torch.ones(1, 1, 4, 4)}
-    assert same(hf.load(state, theirs.config), hf.load(theirs))
+    assert equal_logits(hf.load(state, theirs.config), hf.load(theirs))
 
 
 PUBLISHED = {
@@ -184,9 +185,10 @@ def test_extra_fields_of_published_configurations_are_supported(family):
     changed = copy.deepcopy(theirs.config)
     for name, value in PUBLISHED[family].items():
         setattr(changed, name, value)
-    assert same(hf.load(theirs.state_dict(), changed), hf.load(theirs))
+    assert equal_logits(hf.load(theirs.state_dict(), changed), hf.load(theirs))
 
 
+DEFAULT_ROPE = {"rope_type": "default", "rope_theta": 1e4}
 REFUSED = (
     ("gpt2", "add_cross_attention", True),
     ("gpt2", "activation_function", "quick_gelu"),
@@ -195,20 +197,12 @@ REFUSED = (
     (
         "llama",
         "rope_parameters",
-        {
-            "rope_type": "default",
-            "rope_theta": 1e4,
-            "mrope_section": [1, 1, 1],
-        },
+        DEFAULT_ROPE | {"mrope_section": [1, 1, 1]},
     ),
     (
         "mistral",
         "rope_parameters",
-        {
-            "rope_type": "default",
-            "rope_theta": 1e4,
-            "partial_rotary_factor": 0.5,
-        },
+        DEFAULT_ROPE | {"partial_rotary_factor": 0.5},
     ),
     ("qwen3", "layer_types", ["full_attention"] * 2 + ["linear_attention"]),
     ("gemma2", "use_bidirectional_attention", True),
@@ -223,7 +217,9 @@ REFUSED = (
 @pytest.mark.parametrize(
     "family,field,value", REFUSED, ids=[f"{f}, {n}" for f, n, _ in REFUSED]
 )
-def test_what_ours_does_not_have_is_refused_by_name(family, field, value):
+def test_unsupported_configuration_values_are_refused_by_name(
+    family, field, value
+):
     theirs = hf_zoo.model(family)
     config = {**theirs.config.to_dict(), field: value}
     with pytest.raises(NotImplementedError, match=field):
@@ -236,14 +232,14 @@ QUANTIZED = {
 }
 
 
-def test_weights_of_a_gguf_file_are_plain_floats():
+def test_weights_dequantized_from_gguf_are_loaded():
     """Transformers dequantizes them, and keeps the field."""
     theirs = hf_zoo.model("llama")
     want = hf.load(theirs)
     config = {**theirs.config.to_dict(), **QUANTIZED}
-    assert same(hf.load(theirs.state_dict(), config), want)
+    assert equal_logits(hf.load(theirs.state_dict(), config), want)
     theirs.config.quantization_config = QUANTIZED["quantization_config"]
-    assert same(hf.load(theirs), want)
+    assert equal_logits(hf.load(theirs), want)
 
 
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.float8_e4m3fn])
@@ -257,7 +253,7 @@ def test_quantized_weights_are_refused(dtype):
         hf.load(state, config)
 
 
-def test_bloom_sliced_over_machines_is_refused():
+def test_bloom_with_slow_but_exact_slices_is_refused():
     """Its exact variant leaves out a bias."""
     theirs = hf_zoo.model("bloom")
     config = theirs.config.to_dict()
@@ -267,7 +263,7 @@ def test_bloom_sliced_over_machines_is_refused():
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_no_field_of_a_configuration_is_overlooked(family):
+def test_an_unknown_configuration_field_is_refused(family):
     """Each is read, or named as one that changes nothing here."""
     theirs = hf_zoo.model(family)
     config = {**theirs.config.to_dict(), "wings": 2}
@@ -285,7 +281,7 @@ def test_the_error_of_an_unsupported_family_lists_the_supported_ones():
         hf.load({})
 
 
-def test_it_reads_what_transformers_made_without_importing_it():
+def test_loading_does_not_import_transformers():
     into_theirs = {
         "attachment",
         "attention_interface",

@@ -2,53 +2,57 @@
 
 from __future__ import annotations
 
-import warnings
-
 import pytest
 import torch
+import transformers
+from transformers import masking_utils as theirs
 
 import attn
 from attn import hf
 from tests.attn.hf_decoders import model, tokens
 
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore")
-    import transformers
-    from transformers import masking_utils as theirs
-
 NO_PADDING = torch.zeros(2, dtype=torch.int64)
 LEFT = torch.tensor([0, 3])
 VALID = torch.arange(40) >= torch.tensor([[0], [3]])
+HOLES = torch.arange(40) % 4 != torch.tensor([[1], [3]])
 IDS = torch.tensor([[0] * 4 + [1] * 36, [0] * 15 + [1] * 25])
+BLOCKS = torch.tensor([[0, 0, 0, 1, 1, 2], [0, 1, 1, 1, 1, 2]])
+BLOCKS = torch.nn.functional.pad(BLOCKS, (0, 34), value=3)
+CAUSAL, DOCUMENTS = attn.causal(), attn.documents(BLOCKS)
+THEIR_CAUSAL = theirs.causal_mask_function
+THEIR_DOCUMENTS = theirs.packed_sequence_mask_function(BLOCKS)
+THEIR_WINDOW = theirs.sliding_window_causal_mask_function
+BOTH_SIDES = theirs.sliding_window_bidirectional_mask_function
 
 # A mask of transformers, ours, and whether a backend can recognise it.
 MASKS = {
-    "causal": (theirs.causal_mask_function, attn.causal(), True),
+    "causal": (THEIR_CAUSAL, CAUSAL, True),
     "bidirectional": (
         theirs.bidirectional_mask_function,
-        attn.causal() | ~attn.causal(),
+        CAUSAL | ~CAUSAL,
         True,
     ),
-    "sliding": (
-        theirs.sliding_window_causal_mask_function(4),
-        attn.sliding_window(4),
-        True,
-    ),
-    "sliding, both ways": (
-        theirs.sliding_window_bidirectional_mask_function(3),
-        attn.masks.window(3, 3),
-        True,
-    ),
+    "sliding": (THEIR_WINDOW(4), attn.sliding_window(4), True),
+    "window of one": (THEIR_WINDOW(1), attn.sliding_window(1), True),
+    "both sides": (BOTH_SIDES(3), attn.window(3, 3), True),
     "chunked": (
         theirs.chunked_causal_mask_function(5, NO_PADDING),
-        attn.chunked(5) & attn.causal(),
+        attn.chunked(5) & CAUSAL,
+        True,
+    ),
+    "padding": (
+        theirs.padding_mask_function(HOLES),
+        attn.padding(HOLES),
+        True,
+    ),
+    "as a tokenizer returns it": (
+        theirs.padding_mask_function(HOLES),
+        attn.padding(HOLES.long()),
         True,
     ),
     "padded": (
-        theirs.and_masks(
-            theirs.causal_mask_function, theirs.padding_mask_function(VALID)
-        ),
-        attn.causal() & attn.padding(VALID),
+        theirs.and_masks(THEIR_CAUSAL, theirs.padding_mask_function(VALID)),
+        CAUSAL & attn.padding(VALID),
         True,
     ),
     "chunked, from the first real token": (
@@ -56,33 +60,52 @@ MASKS = {
         None,
         False,
     ),
+    "documents": (THEIR_DOCUMENTS, DOCUMENTS, False),
     "packed": (
         theirs.and_masks(
-            theirs.causal_mask_function,
-            theirs.packed_sequence_mask_function(IDS),
+            THEIR_CAUSAL, theirs.packed_sequence_mask_function(IDS)
         ),
-        attn.causal() & attn.documents(IDS),
+        CAUSAL & attn.documents(IDS),
+        False,
+    ),
+    "packed and padded": (
+        theirs.and_masks(
+            THEIR_CAUSAL,
+            THEIR_DOCUMENTS,
+            theirs.padding_mask_function(HOLES),
+        ),
+        CAUSAL & DOCUMENTS & attn.padding(HOLES),
         False,
     ),
     "either": (
         theirs.or_masks(
-            theirs.causal_mask_function,
-            theirs.sliding_window_bidirectional_overlay(2),
+            THEIR_CAUSAL, theirs.sliding_window_bidirectional_overlay(2)
         ),
-        attn.causal() | attn.masks.window(2, 2),
+        CAUSAL | attn.window(2, 2),
+        False,
+    ),
+    "either documents": (
+        theirs.or_masks(THEIR_CAUSAL, THEIR_DOCUMENTS),
+        CAUSAL | DOCUMENTS,
         False,
     ),
 }
 # Prompts, chunks, single tokens, and a static cache with an empty end.
 PLACES = [(9, 9, 0), (4, 13, 9), (1, 20, 19), (3, 24, 8), (7, 40, 0)]
+PLACES += [
+    (L, S, offset)
+    for L, S in ((1, 1), (1, 9), (4, 4), (3, 8), (7, 5))
+    for offset in sorted({0, max(S - L, 0), 2})
+]
 
 
-def their_mask(function, L, S, offset):
+def their_mask(function, L, S, offset, kv_offset=0):
     return theirs.sdpa_mask(
         batch_size=2,
         q_length=L,
         kv_length=S,
         q_offset=offset,
+        kv_offset=kv_offset,
         mask_function=function,
         allow_is_causal_skip=False,
     ).expand(2, 1, L, S)
@@ -90,7 +113,7 @@ def their_mask(function, L, S, offset):
 
 @pytest.mark.parametrize(("L", "S", "offset"), PLACES)
 @pytest.mark.parametrize("name", MASKS)
-def test_both_masks_are_equal_at_every_pair(name, L, S, offset):
+def test_converted_masks_equal_the_originals_at_every_pair(name, L, S, offset):
     function, ours, _ = MASKS[name]
     want = their_mask(function, L, S, offset)
     at = {"batch": 2, "q_offset": offset}
@@ -102,13 +125,21 @@ def test_both_masks_are_equal_at_every_pair(name, L, S, offset):
 
 
 @pytest.mark.parametrize("name", MASKS)
+def test_shifted_masks_equal_those_of_transformers(name):
+    function, ours, _ = MASKS[name]
+    block = (ours or hf.as_mask(function)).shift(q=4, kv=2)
+    want = their_mask(function, 3, 5, 4, 2)
+    assert torch.equal(block.dense(3, 5, batch=2), want)
+
+
+@pytest.mark.parametrize("name", MASKS)
 def test_masks_that_a_backend_supports_are_recognised(name):
     function, _, recognised = MASKS[name]
     terms = hf.as_mask(function).terms
     assert all(term.kind != "opaque" for term in terms) == recognised
 
 
-def test_other_functions_are_called():
+def test_an_unknown_mask_function_becomes_an_opaque_predicate():
     def every_other(b, h, q_idx, kv_idx):
         return (q_idx - kv_idx) % 2 == 0
 
@@ -123,12 +154,12 @@ def test_other_functions_are_called():
 @torch.no_grad()
 def test_a_model_is_exported_for_any_length(padded):
     hf.register()
-    one = model("llama", "attn")
+    decoder = model("llama", "attn")
 
     class Logits(torch.nn.Module):
         def __init__(self):
             super().__init__()
-            self.model = one
+            self.model = decoder
 
         def forward(self, ids, mask=None):
             out = self.model(ids, attention_mask=mask, use_cache=False)
@@ -151,12 +182,12 @@ def test_a_model_is_exported_for_any_length(padded):
         assert (got - want)[real].abs().max() < 1e-5 * want.abs().max()
 
 
-def test_the_version_is_the_one_that_was_read():
+def test_transformers_has_the_version_whose_closures_were_reviewed():
     """as_mask looks into transformers' closures: a new version is news."""
     assert transformers.__version__.startswith("5.23.")
 
 
-def test_a_window_of_no_key_is_the_mask_of_nobody():
+def test_a_window_of_size_zero_masks_every_pair():
     """Qwen2-MoE makes one, though none of its layers slides."""
     nobody = hf.as_mask(theirs.sliding_window_causal_mask_function(0))
     assert not nobody.dense(4).any()

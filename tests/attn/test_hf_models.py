@@ -11,8 +11,6 @@ from attn.positions import position_ids
 from tests.attn import hf_zoo
 from tests.attn.cases import assert_exact, distance
 
-pytest.importorskip("transformers")
-
 
 @pytest.fixture(autouse=True, scope="module")
 def one_thread():
@@ -23,20 +21,16 @@ def one_thread():
     torch.set_num_threads(before)
 
 
-YARN = {"rope_type": "yarn", "factor": 4.0, "rope_theta": 1e4}
-LLAMA3 = {
-    "rope_type": "llama3",
-    "rope_theta": 1e4,
-    "factor": 8.0,
-    "low_freq_factor": 1.0,
-    "high_freq_factor": 4.0,
-}
+LLAMA3 = {"factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0}
 LONGROPE = {
-    "rope_type": "longrope",
-    "rope_theta": 1e4,
     "factor": 2.0,
     "short_factor": [1.0, 1.5, 2.0],
     "long_factor": [2.0, 3.0, 5.0],
+}
+LAST_LAYER = {
+    "use_sliding_window": True,
+    "sliding_window": 3,
+    "max_window_layers": 2,
 }
 
 
@@ -69,47 +63,32 @@ VARIANTS = {
             **rope("dynamic", factor=3.0),
             "max_position_embeddings": 6,
         },
-        "yarn": {"rope_parameters": YARN},
+        "yarn": rope("yarn", factor=4.0),
         "proportional rope": rope("proportional", partial_rotary_factor=0.5),
-        "llama3 rope": {"rope_parameters": LLAMA3},
-        "longrope, short": {"rope_parameters": LONGROPE},
-        "longrope, long": {
-            "rope_parameters": {
-                **LONGROPE,
-                "original_max_position_embeddings": 6,
-            },
-        },
+        "llama3 rope": rope("llama3", **LLAMA3),
+        "longrope, short": rope("longrope", **LONGROPE),
+        "longrope, long": rope(
+            "longrope", original_max_position_embeddings=6, **LONGROPE
+        ),
         "epsilon": {"rms_norm_eps": 1e-6},
         "bidirectional": {"is_causal": False},
     },
     "qwen3": {
         "attention bias": {"attention_bias": True},
         "tied head": {"tie_word_embeddings": True},
-        "window in the last layer": {
-            "use_sliding_window": True,
-            "sliding_window": 3,
-            "max_window_layers": 2,
-        },
+        "window in the last layer": LAST_LAYER,
     },
     "qwen2": {
         "tied head": {"tie_word_embeddings": True},
         "gelu": {"hidden_act": "gelu"},
-        "window in the last layer": {
-            "use_sliding_window": True,
-            "sliding_window": 3,
-            "max_window_layers": 2,
-        },
+        "window in the last layer": LAST_LAYER,
     },
     "phi3": {
         "window": {"sliding_window": 3},
         "tied head": {"tie_word_embeddings": True},
         "part of a head rotates": {
             "hidden_size": 32,
-            "rope_parameters": {
-                "rope_type": "default",
-                "rope_theta": 1e4,
-                "partial_rotary_factor": 0.5,
-            },
+            **rope("default", partial_rotary_factor=0.5),
         },
         "theta": rope("default", rope_theta=30.0),
     },
@@ -162,14 +141,7 @@ VARIANTS = {
         "no attention bias": {"attention_bias": False},
         "tied head": {"tie_word_embeddings": True},
         "tanh gelu": {"hidden_act": "gelu_new"},
-        "linear rope": {
-            "rope_parameters": {
-                "rope_type": "linear",
-                "factor": 2.0,
-                "rope_theta": 1e4,
-                "partial_rotary_factor": 0.6,
-            }
-        },
+        "linear rope": rope("linear", factor=2.0, partial_rotary_factor=0.6),
     },
     "bloom": {
         "epsilon": {"layer_norm_epsilon": 1e-5},
@@ -211,7 +183,7 @@ def loaded(theirs):
     return hf.load(theirs), hf.load(copy.deepcopy(theirs).double())
 
 
-def compare(theirs, ids, for_theirs, for_ours, seen):
+def assert_logits_equal(theirs, ids, for_theirs, for_ours, seen):
     """Compare ours in float32 and float64 with theirs in float64."""
     rival = hf_zoo.logits(theirs, ids, **for_theirs)[seen]
     exact = hf_zoo.exact_logits(theirs, ids, **for_theirs)[seen]
@@ -234,7 +206,7 @@ def test_logits_equal_those_of_transformers_with_padding_on_either_side(
 ):
     theirs = hf_zoo.model(family, **changes)
     for side in SIDES:
-        compare(theirs, hf_zoo.ids(), *inputs_for(family, side))
+        assert_logits_equal(theirs, hf_zoo.ids(), *inputs_for(family, side))
 
 
 @pytest.mark.parametrize("family", VARIANTS)
@@ -261,14 +233,14 @@ def test_every_variant_moves_the_logits_of_transformers(family):
 
 @pytest.mark.parametrize("family", ("gpt2", "llama", "gpt_neox", "bert"))
 @pytest.mark.parametrize("side", ("left", "right"))
-def test_positions_that_leave_out_the_padding_are_those_of_generate(
+def test_logits_with_positions_that_skip_padding_equal_transformers(
     family, side
 ):
     theirs = hf_zoo.model(family)
     for_theirs, for_ours, seen = inputs_for(family, side)
     ids = position_ids(for_ours["attention_mask"])
     for_theirs["position_ids"] = for_ours["positions"] = ids
-    compare(theirs, hf_zoo.ids(), for_theirs, for_ours, seen)
+    assert_logits_equal(theirs, hf_zoo.ids(), for_theirs, for_ours, seen)
 
 
 def test_bloom_counts_real_tokens_even_with_holes_in_the_padding():
@@ -277,7 +249,9 @@ def test_bloom_counts_real_tokens_even_with_holes_in_the_padding():
     real = torch.tensor([[1, 0, 1, 1, 0, 0, 1, 1, 1]] * 3)
     for_ours = {"attention_mask": real, "positions": position_ids(real)}
     seen = real.bool()
-    compare(theirs, hf_zoo.ids(), {"attention_mask": real}, for_ours, seen)
+    assert_logits_equal(
+        theirs, hf_zoo.ids(), {"attention_mask": real}, for_ours, seen
+    )
 
 
 @pytest.mark.parametrize(
@@ -287,16 +261,16 @@ def test_a_body_without_a_head_gives_the_last_hidden_states(family):
     theirs = hf_zoo.model(family, "Model")
     assert hf.load(theirs).head is None
     for side in SIDES:
-        compare(theirs, hf_zoo.ids(), *inputs_for(family, side))
+        assert_logits_equal(theirs, hf_zoo.ids(), *inputs_for(family, side))
 
 
 @pytest.mark.parametrize("kind", ("Model", "ForMaskedLM"))
-def test_berts_body_pooler_and_head_are_made_where_there_are_weights(kind):
+def test_bert_has_a_pooler_or_a_head_only_with_their_weights(kind):
     theirs = hf_zoo.model("bert", kind)
     ours = hf.load(theirs)
     for_theirs, for_ours, _ = inputs_for("bert", "right")
     for side in SIDES:
-        compare(theirs, hf_zoo.ids(), *inputs_for("bert", side))
+        assert_logits_equal(theirs, hf_zoo.ids(), *inputs_for("bert", side))
     if kind == "ForMaskedLM":
         assert ours.pooler is None
         with pytest.raises(ValueError, match="no pooler"):
@@ -313,11 +287,11 @@ def test_berts_body_pooler_and_head_are_made_where_there_are_weights(kind):
 
 def test_segments_are_zero_when_they_are_not_given():
     theirs = hf_zoo.model("bert")
-    compare(theirs, hf_zoo.ids(), {}, {}, slice(None))
+    assert_logits_equal(theirs, hf_zoo.ids(), {}, {}, slice(None))
 
 
 @pytest.mark.parametrize("family", VARIANTS)
-def test_vectors_may_come_instead_of_ids(family):
+def test_logits_of_input_embeddings_equal_those_of_transformers(family):
     theirs = hf_zoo.model(family)
     ours = hf.load(theirs)
     vectors = torch.randn(2, 5, theirs.config.hidden_size)

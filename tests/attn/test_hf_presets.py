@@ -10,14 +10,12 @@ from attn.nn import Transformer, gpt2_small, llama_style
 from tests.attn import hf_zoo
 from tests.attn.cases import assert_exact
 
-pytest.importorskip("transformers")
-
 
 def names_and_shapes(module):
     return {name: x.shape for name, x in module.state_dict().items()}
 
 
-def test_gpt2_small_is_what_load_makes_of_gpt2s_own_configuration():
+def test_gpt2_small_equals_the_model_loaded_from_gpt2s_configuration():
     from transformers.models.gpt2.configuration_gpt2 import GPT2Config
     from transformers.models.gpt2.modeling_gpt2 import GPT2LMHeadModel
 
@@ -80,7 +78,7 @@ def test_llama_style_takes_the_weights_of_a_llama():
 
 
 @pytest.mark.parametrize("family", [f for f in hf_zoo.FAMILIES if f != "bert"])
-def test_the_configuration_of_a_loaded_model_is_json_of_the_same_model(family):
+def test_a_loaded_model_is_rebuilt_from_its_json_configuration(family):
     loaded = hf.load(hf_zoo.model(family))
     text = json.dumps(loaded.to_config())
     again = Transformer.from_config(json.loads(text)).eval()

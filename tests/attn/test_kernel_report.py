@@ -37,13 +37,15 @@ COMPILED = [
 @pytest.fixture(scope="module", params=COMPILED)
 def rows(request):
     archs, head_dim, dtype = request.param
-    found = report.compile_report(archs, (head_dim,), KERNELS, (dtype,))
-    names = [(row.arch, row.kernel) for row in found]
+    report_rows = report.compile_report(archs, (head_dim,), KERNELS, (dtype,))
+    names = [(row.arch, row.kernel) for row in report_rows]
     assert names == list(itertools.product(archs, KERNELS))
-    return found
+    return report_rows
 
 
-def test_every_shipped_configuration_keeps_its_budget(rows):
+def test_every_shipped_configuration_keeps_its_register_and_memory_budget(
+    rows,
+):
     for row in rows:
         assert row.registers <= 255, row
         row_of = (row.kernel, row.arch, row.dtype, row.head_dim)
@@ -104,7 +106,7 @@ def test_descriptors_need_fewer_registers_also_in_a_persistent_grid(
         assert tma.registers < pointers.registers
 
 
-def test_a_failure_of_the_compiler_is_an_error():
+def test_a_compiler_failure_and_an_unknown_kernel_raise():
     with pytest.raises(RuntimeError, match="compiling failed"):
         report.compile_report((1,), (64,), ("decode",))
     with pytest.raises(ValueError, match="got 'no_such_kernel'"):
@@ -112,7 +114,7 @@ def test_a_failure_of_the_compiler_is_an_error():
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
-def test_every_row_says_why(kernel):
+def test_every_configuration_states_its_reason(kernel):
     for head_dim in (3, 16, 64, 65, 128, 200, 256):
         for itemsize in (2, 4):
             for arch in (0, 80, 90, 100, 120):
@@ -151,7 +153,7 @@ def test_the_solutions_of_chapter_12_compile(
 @pytest.mark.parametrize(
     "archs", [(90,), pytest.param((80, 100), marks=pytest.mark.exhaustive)]
 )
-def test_a_kernel_of_ones_own_is_compiled_from_its_source(archs):
+def test_a_learners_kernel_is_compiled_from_its_source(archs):
     from solutions.ch12_fused_forward import attention_forward_kernel
 
     constants = SCORES | {"GROUP": 4}
@@ -163,6 +165,6 @@ def test_a_kernel_of_ones_own_is_compiled_from_its_source(archs):
         assert row.instructions == NEWEST[row.arch]
 
 
-def test_what_is_no_kernel_is_refused():
+def test_compile_yours_refuses_a_plain_function():
     with pytest.raises(TypeError, match="made by triton.jit"):
         report.compile_yours(print, {})

@@ -18,10 +18,12 @@ from tests.attn.test_kernels import (  # noqa: E402
     BF16,
     FP32,
     NAMES,
-    check,
     options,
     randn,
     small_tiles,
+)
+from tests.attn.test_kernels import (  # noqa: E402
+    check as assert_close_to_float64,
 )
 
 __all__ = ["small_tiles"]  # a fixture of every test here
@@ -54,10 +56,10 @@ def is_quick_variant(size, name, dtype):
     ],
     ids=str,
 )
-def test_the_variants_compute_the_same(impl, size, name, dtype):
+def test_forward_variants_equal_the_reference(impl, size, name, dtype):
     sizes = HEADS[size]
     function = functools.partial(attn.attention, impl=impl)
-    check(sizes, options(name, sizes), dtype, function)
+    assert_close_to_float64(sizes, options(name, sizes), dtype, function)
 
 
 def launched(monkeypatch, function, *tensors, **kwargs):
@@ -75,7 +77,7 @@ def launched(monkeypatch, function, *tensors, **kwargs):
     return grid, constants["DESCRIPTORS"], constants["PERSISTENT"]
 
 
-def test_nothing_selects_a_variant_but_its_name_or_a_row_of_the_table(
+def test_a_variant_runs_only_by_its_name_or_by_a_row_of_the_table(
     monkeypatch,
 ):
     q = randn(2, 2, 40, 16)
@@ -103,7 +105,7 @@ def test_nothing_selects_a_variant_but_its_name_or_a_row_of_the_table(
                 assert row.variant == "pointers"
 
 
-def test_a_variant_says_which_tensor_has_no_descriptor():
+def test_the_error_of_a_variant_names_the_tensor_without_a_descriptor():
     q, odd = randn(2, 2, 8, 16), randn(2, 2, 8, 18)[..., 1:17]
     wide = q.mT.contiguous().mT
     few = randn(1, 2, 8, 16).expand(2, -1, -1, -1)
@@ -118,7 +120,7 @@ def test_a_variant_says_which_tensor_has_no_descriptor():
         attn.attention(q, q, q, dropout_p=0.5, impl="triton_persistent")
 
 
-def test_the_blocks_with_the_most_keys_are_the_first_of_a_persistent_grid():
+def test_a_persistent_grid_balances_the_keys_that_its_programs_load():
     """Of 4 programs, each has 3 of the 12 blocks: what they load is close."""
     traffic = []
 

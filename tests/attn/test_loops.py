@@ -122,7 +122,7 @@ def some_call(kind, seed):
 
 @pytest.mark.parametrize("seed", range(12))
 @pytest.mark.parametrize("kind", MASKS)
-def test_the_whole_contract_equals_plain_loops(kind, seed):
+def test_every_implementation_equals_plain_loops(kind, seed):
     torch.manual_seed(seed)
     sizes, arguments, theirs = some_call(kind, seed)
     q, k, v = qkv(sizes, seed=seed)
@@ -166,7 +166,7 @@ def test_half_precision_computes_in_float32(sizes):
 
 
 @pytest.mark.parametrize("sizes", [s for s in SIZES if s.Hkv == s.H], ids=str)
-def test_one_head_by_hand_equals_the_oracle(sizes):
+def test_simple_attention_and_attention_loops_equal_the_oracle(sizes):
     q, k, v = (x.reshape(-1, *x.shape[-2:])[0] for x in qkv(sizes))
     oracle, _ = loops.attention(q[None, None], k[None, None], v[None, None])
     assert_exact(attn.attention_loops(q, k, v), oracle[0, 0])

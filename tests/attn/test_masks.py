@@ -7,8 +7,6 @@ import functools
 import inspect
 import itertools
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -26,6 +24,7 @@ from attn import (
     sliding_window,
     window,
 )
+from tests.processes import run_python
 
 T, F = True, False
 IDS = torch.tensor([0, 0, 1, 1, 1])
@@ -65,7 +64,7 @@ PICTURES = {
 
 
 @pytest.mark.parametrize("name", PICTURES)
-def test_a_mask_looks_like_its_picture(name):
+def test_a_dense_mask_equals_its_picture(name):
     mask, picture = PICTURES[name]
     dense = mask.dense(5)
     assert dense.dtype == torch.bool and dense.shape == (1, 1, 5, 5)
@@ -77,7 +76,7 @@ PAIRS = list(itertools.permutations(SIMPLE, 2))
 
 
 @pytest.mark.parametrize("a,b", PAIRS, ids=str)
-def test_operators_are_those_of_logic(a, b):
+def test_mask_operators_are_those_of_logic(a, b):
     x, y = a.dense(4, 6, q_offset=1), b.dense(4, 6, q_offset=1)
     for mask, truth in (
         (a & b, x & y),
@@ -117,7 +116,7 @@ def test_a_mask_is_printed_as_it_was_built(mask):
     )
 
 
-def test_brackets_stand_only_where_they_are_needed():
+def test_a_mask_prints_parentheses_only_where_needed():
     assert repr(causal() & chunked(2) & prefix(1)) == (
         "causal() & chunked(2) & prefix(1)"
     )
@@ -130,7 +129,7 @@ def test_brackets_stand_only_where_they_are_needed():
     assert repr(~causal()) == "~causal()"
 
 
-def test_one_s_own_predicate_prints_its_name():
+def test_a_custom_predicate_prints_its_name():
     def even(b, h, q_idx, kv_idx):
         return kv_idx % 2 == 0
 
@@ -148,7 +147,7 @@ def test_terms_are_a_conjunction_that_a_kernel_may_match():
         assert [t.kind for t in other.terms] == ["opaque"]
 
 
-def test_a_mask_knows_whether_it_looks_at_the_query():
+def test_uses_query_tells_whether_a_mask_depends_on_the_query():
     assert not padding(VALID).uses_query and not prefix(2).uses_query
     assert not (padding(VALID) & prefix(2)).uses_query
     assert (padding(VALID) & causal()).uses_query
@@ -156,7 +155,7 @@ def test_a_mask_knows_whether_it_looks_at_the_query():
 
 
 @pytest.mark.parametrize("mask", SIMPLE, ids=str)
-def test_shift_is_a_block_of_the_whole(mask):
+def test_a_shifted_mask_is_a_block_of_the_whole(mask):
     whole = mask.dense(9, 9)
     block = mask.shift(q=4, kv=3).dense(3, 5)
     assert torch.equal(block, whole[..., 4:7, 3:8])
@@ -165,7 +164,7 @@ def test_shift_is_a_block_of_the_whole(mask):
     assert mask.shift() is mask
 
 
-def test_an_offset_places_the_queries():
+def test_q_offset_shifts_the_queries_of_each_row():
     offsets = torch.tensor([0, 2, -3])
     whole = causal().dense(4, 5, batch=3, q_offset=offsets)
     assert whole.shape == (3, 1, 4, 5)
@@ -178,7 +177,7 @@ def test_an_offset_places_the_queries():
     )
 
 
-def test_data_may_be_one_row_or_one_for_each_of_the_batch():
+def test_mask_data_may_be_shared_or_given_for_each_row():
     ids = torch.stack([IDS, IDS.flip(0)])
     valid = torch.stack([VALID, ~VALID])
     length = torch.tensor([1, 3])
@@ -203,7 +202,7 @@ def test_positions_outside_the_data_are_not_attended():
     assert late[0, 0].tolist() == [[F, F, T, T, T], [F] * 5]
 
 
-def test_heads_may_differ():
+def test_a_mask_may_differ_by_head():
     mask = Mask(lambda b, h, i, j: (j <= i) | (h == 1))
     dense = mask.dense(3, heads=2)
     assert torch.equal(dense[:, :1], causal().dense(3))
@@ -227,7 +226,7 @@ def test_a_mask_is_frozen():
     assert len({causal(), causal()}) == 2  # hashed as an object
 
 
-def test_terms_say_how_far_a_token_sees():
+def test_bounds_are_the_tightest_window_of_a_conjunction():
     near = window(5, 3) & causal() & window(None, 9)
     assert near.bounds == (5, 0) and near.is_relative
     assert causal().bounds == (None, 0) and causal().is_relative
@@ -249,7 +248,9 @@ FLEX = {
 
 @pytest.mark.parametrize("name", FLEX)
 @pytest.mark.parametrize("q_offset", (0, 50))
-def test_the_block_mask_of_flex_attention_is_the_dense_mask(name, q_offset):
+def test_the_block_mask_of_flex_attention_equals_the_dense_mask(
+    name, q_offset
+):
     mask, size = FLEX[name], 16
     rows_ = mask.extent.batch
     made = mask.block_mask(
@@ -273,7 +274,7 @@ def test_the_block_mask_of_flex_attention_is_the_dense_mask(name, q_offset):
     assert torch.equal(made.full_kv_num_blocks, theirs.full_kv_num_blocks)
 
 
-def test_a_mask_in_attention_is_its_dense_self():
+def test_attention_with_a_mask_equals_attention_with_its_dense_form():
     q, k = torch.randn(2, 3, 4, 5), torch.randn(2, 3, 6, 5)
     mask = causal() & padding(torch.rand(2, 6) < 0.8)
     out = attn.scaled_dot_product_attention(q, k, k, mask, q_offset=2)
@@ -283,13 +284,13 @@ def test_a_mask_in_attention_is_its_dense_self():
 
 
 @pytest.mark.parametrize("name", PICTURES)
-def test_one_may_ask_about_a_single_pair(name):
+def test_a_mask_can_be_called_for_a_single_pair(name):
     mask, picture = PICTURES[name]
     for i, row in enumerate(rows(picture).tolist()):
         assert [bool(mask(0, 0, i, j)) for j in range(5)] == row
 
 
-def test_every_pattern_is_in_the_list():
+def test_every_pattern_is_exported():
     patterns = attn.masks.patterns
     made = inspect.getmembers(patterns, inspect.isfunction)
     public = {
@@ -308,7 +309,7 @@ def even() -> Mask:
 """
 
 
-def test_a_new_mask_is_one_file(tmp_path):
+def test_a_new_mask_needs_a_change_in_one_file(tmp_path):
     """Its function in patterns.py, and it is wherever the others are."""
     package = tmp_path / "attn"
     shutil.copytree(Path(attn.__file__).parent, package)
@@ -319,11 +320,5 @@ def test_a_new_mask_is_one_file(tmp_path):
         "import attn; assert 'even' in attn.__all__; from attn import *; "
         "print((even() & attn.masks.causal()).dense(2)[0, 0].tolist())"
     )
-    shown = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        env={},
-    )
+    shown = run_python(code, cwd=tmp_path, env={})
     assert shown.stdout == "[[True, False], [True, False]]\n", shown.stderr

@@ -10,13 +10,15 @@ import torch
 from torch import nn
 
 from attn.nn import MultiHeadAttention
-from tests.attn.cases import assert_exact
-from tests.attn.mha import B, E, H, L, S, make, pair, randn
+from tests.attn.cases import assert_exact, randn
+from tests.attn.mha import B, E, H, L, S, make, pair
 
 
 @pytest.mark.parametrize("bias", (False, True))
 @pytest.mark.parametrize("packed", (False, True))
-def test_torchs_state_dict_loads_packed_or_not(packed, bias):
+def test_pytorchs_state_dict_loads_into_packed_and_separate_projections(
+    packed, bias
+):
     theirs, ours = pair(packed, bias)
     x, y = randn(B, L, E), randn(B, S, E, seed=1)
     for q, k, v in ((x, x, x), (x, y, y), (x, y, y + 1), (x, x, x + 1)):
@@ -32,14 +34,14 @@ def test_torchs_state_dict_loads_packed_or_not(packed, bias):
 
 @pytest.mark.parametrize("kdim,vdim", ((8, 10), (8, None), (None, 10)))
 @pytest.mark.parametrize("bias", (False, True))
-def test_keys_and_values_of_other_sizes(kdim, vdim, bias):
+def test_keys_and_values_of_other_widths_equal_pytorchs(kdim, vdim, bias):
     theirs, ours = pair(False, bias, kdim, vdim)
     q, k = randn(B, L, E), randn(B, S, kdim or E, seed=1)
     v = randn(B, S, vdim or E, seed=2)
     assert_exact(ours(q, k, v), theirs(q, k, v)[0])
 
 
-def test_each_form_loads_the_other():
+def test_packed_and_separate_projections_load_each_other():
     whole = make(MultiHeadAttention, E, 4, 2, packed=True)
     apart = MultiHeadAttention(E, 4, 2).double()
     apart.load_state_dict(whole.state_dict())
@@ -104,7 +106,7 @@ def paddings():
 @pytest.mark.parametrize(
     "mask,padding", [*itertools.product(range(7), range(3))]
 )
-def test_masks_of_every_kind_with_padding_of_every_kind(mask, padding, packed):
+def test_every_mask_with_every_padding_equals_pytorchs(mask, padding, packed):
     theirs, ours = pair(packed)
     mine, flat = list(masks())[mask]
     pad = list(paddings())[padding]
@@ -123,7 +125,7 @@ def test_masks_of_every_kind_with_padding_of_every_kind(mask, padding, packed):
     assert_exact(weights, rival_weights)
 
 
-def test_causal_self_attention():
+def test_causal_self_attention_equals_pytorchs():
     theirs, ours = pair(is_causal=True)
     x = randn(B, L, E)
     upper = torch.ones(L, L, dtype=torch.bool).triu(1)
@@ -134,7 +136,7 @@ def test_causal_self_attention():
     assert torch.equal(ours(future)[:, :3], ours(x)[:, :3])
 
 
-def test_an_input_without_a_batch():
+def test_an_input_without_a_batch_axis_equals_pytorchs():
     theirs, ours = pair()
     q, k = randn(L, E), randn(S, E, seed=1)
     pad = torch.tensor([False] * 5 + [True] * 2)
@@ -144,7 +146,7 @@ def test_an_input_without_a_batch():
         assert_exact(mine, other)
 
 
-def test_gradients_are_torchs():
+def test_gradients_of_the_module_equal_pytorchs():
     theirs, ours = pair(packed=True)
     x = randn(B, L, E)
     results = []

@@ -8,35 +8,33 @@ import torch
 import attn
 from attn.nn import MultiHeadAttention, RMSNorm
 
-MADE_WRONG = [
-    (
+MADE_WRONG = {
+    "rope must have the head_dim of the queries, 4; got 6": (
         (12, 3),
         {"rope": attn.Rope(6)},
-        "rope must have the head_dim of the queries, 4; got 6",
     ),
-    (
+    "alibi must be False with rope": (
         (12, 3),
         {"rope": attn.NoRope(4), "alibi": True},
-        "alibi must be False with rope",
     ),
-    ((12, 3), {"impl": "magic"}, "impl must be 'auto' or .*; got 'magic'"),
-    ((12, 5), {}, "embed_dim must be a multiple of .*; got 12 and 5"),
-    ((12, 4, 3), {}, "num_heads must be a multiple of .*; got 4 and 3"),
-    ((12, 0), {}, "num_heads must be an int, at least 1; got 0"),
-    ((12, 4, 0), {}, "num_kv_heads must be an int, at least 1; got 0"),
-    ((12, 4.0), {}, "num_heads must be an int, at least 1; got 4.0"),
-    ((12, 3), {"dropout": 1.5}, "dropout must be 0 to 1; got 1.5"),
-    (
+    "impl must be 'auto' or .*; got 'magic'": ((12, 3), {"impl": "magic"}),
+    "embed_dim must be a multiple of .*; got 12 and 5": ((12, 5), {}),
+    "num_heads must be a multiple of .*; got 4 and 3": ((12, 4, 3), {}),
+    "num_heads must be an int, at least 1; got 0": ((12, 0), {}),
+    "num_kv_heads must be an int, at least 1; got 0": ((12, 4, 0), {}),
+    "num_heads must be an int, at least 1; got 4.0": ((12, 4.0), {}),
+    "dropout must be 0 to 1; got 1.5": ((12, 3), {"dropout": 1.5}),
+    "kdim and vdim must be embed_dim .*, 12; got 8 and 12": (
         (12, 3),
         {"packed": True, "kdim": 8},
-        "kdim and vdim must be embed_dim .*, 12; got 8 and 12",
     ),
-]
+}
 
 
-@pytest.mark.parametrize("sizes,options,says", MADE_WRONG)
-def test_a_module_of_wrong_sizes_is_refused(sizes, options, says):
-    with pytest.raises(ValueError, match=says):
+@pytest.mark.parametrize("message", MADE_WRONG)
+def test_a_module_with_invalid_options_is_refused(message):
+    sizes, options = MADE_WRONG[message]
+    with pytest.raises(ValueError, match=message):
         MultiHeadAttention(*sizes, **options)
 
 
@@ -44,58 +42,54 @@ def zeros(*shape, dtype=torch.float32):
     return torch.zeros(shape, dtype=dtype)
 
 
+PADDING = r"key_padding_mask must .*\(B, S\) = \(2, 5\)"
+TWO_AXES = "attn_mask must have two axes .*; got"
 CALLED_WRONG = [
-    ({"query": zeros(2, 5, 11)}, "query must have .* size 12.*; got 11"),
-    ({"query": zeros(5)}, "query must have shape"),
-    ({"query": zeros(1, 2, 5, 12)}, "query must have shape"),
+    ("query must have .* size 12.*; got 11", {"query": zeros(2, 5, 11)}),
+    ("query must have shape", {"query": zeros(5)}),
+    ("query must have shape", {"query": zeros(1, 2, 5, 12)}),
     (
-        {"key": zeros(3, 5, 12)},
         "key must have the batch size of query, 2; got 3",
+        {"key": zeros(3, 5, 12)},
     ),
     (
-        {"key": zeros(1, 5, 12)},
         "key must have the batch size of query, 2; got 1",
+        {"key": zeros(1, 5, 12)},
     ),
-    ({"key": zeros(5, 12)}, "key must have shape"),
-    ({"value": zeros(2, 5, 12)}, "key must be given with value"),
+    ("key must have shape", {"key": zeros(5, 12)}),
+    ("key must be given with value", {"value": zeros(2, 5, 12)}),
     (
-        {"key": zeros(2, 5, 12), "value": zeros(2, 6, 12)},
         "value must have one position for each key, 5; got 6",
+        {"key": zeros(2, 5, 12), "value": zeros(2, 6, 12)},
     ),
-    ({"key_padding_mask": zeros(2, 4).bool()}, r"\(B, S\) = \(2, 5\)"),
-    ({"key_padding_mask": zeros(1, 5).bool()}, r"\(B, S\) = \(2, 5\)"),
-    ({"key_padding_mask": zeros(5).bool()}, r"\(B, S\) = \(2, 5\)"),
+    (PADDING, {"key_padding_mask": zeros(2, 4).bool()}),
+    (PADDING, {"key_padding_mask": zeros(1, 5).bool()}),
+    (PADDING, {"key_padding_mask": zeros(5).bool()}),
+    (TWO_AXES, {"attn_mask": zeros(2, 4).bool()}),
+    (TWO_AXES, {"attn_mask": zeros(3, 5, 5).bool()}),
     (
-        {"attn_mask": zeros(2, 4).bool()},
-        "attn_mask must have two axes .*; got",
-    ),
-    (
-        {"attn_mask": zeros(3, 5, 5).bool()},
-        "attn_mask must have two axes .*; got",
-    ),
-    (
+        TWO_AXES,
         {
             "attn_mask": zeros(2, 5).bool(),
             "key_padding_mask": zeros(2, 5).bool(),
         },
-        "attn_mask must have two axes .*; got",
     ),
-    ({"positions": zeros(4).long()}, "^positions must have shape"),
-    ({"positions": zeros(3, 5).long()}, "^positions must have shape"),
-    ({"key_positions": zeros(4).long()}, "key_positions must have shape"),
+    ("^positions must have shape", {"positions": zeros(4).long()}),
+    ("^positions must have shape", {"positions": zeros(3, 5).long()}),
+    ("key_positions must have shape", {"key_positions": zeros(4).long()}),
 ]
 
 
-@pytest.mark.parametrize("arguments,says", CALLED_WRONG)
-def test_a_call_without_a_meaning_is_refused(arguments, says):
+@pytest.mark.parametrize("message,arguments", CALLED_WRONG)
+def test_a_call_with_invalid_shapes_is_refused(message, arguments):
     module = MultiHeadAttention(12, 2, rope=attn.Rope(6))
-    with pytest.raises(ValueError, match=says):
+    with pytest.raises(ValueError, match=message):
         module(**{"query": zeros(2, 5, 12), **arguments})
 
 
 @pytest.mark.parametrize("alibi", (False, True))
 @pytest.mark.parametrize("padded", (False, True))
-def test_a_mask_that_may_mean_rows_or_heads_is_refused(alibi, padded):
+def test_an_ambiguous_mask_of_three_axes_is_refused(alibi, padded):
     module = MultiHeadAttention(12, 3, alibi=alibi)
     pad = zeros(3, 5).bool() if padded else None
     mask = zeros(3, 5, 5).bool()
@@ -106,7 +100,7 @@ def test_a_mask_that_may_mean_rows_or_heads_is_refused(alibi, padded):
 
 
 @pytest.mark.parametrize("alibi", (False, True))
-def test_a_window_over_keys_elsewhere_needs_an_offset(alibi):
+def test_a_window_in_cross_attention_needs_q_offset(alibi):
     module = MultiHeadAttention(12, 3, alibi=alibi)
     x, y = zeros(2, 3, 12), zeros(2, 5, 12)
     with pytest.raises(ValueError, match="q_offset=2"):
@@ -115,14 +109,14 @@ def test_a_window_over_keys_elsewhere_needs_an_offset(alibi):
     assert out.shape == x.shape
 
 
-def test_a_float_padding_of_another_dtype_is_refused():
+def test_an_integer_key_padding_mask_is_refused():
     module = MultiHeadAttention(12, 3)
     message = "key_padding_mask must be bool .*; got torch.int64"
     with pytest.raises(TypeError, match=message):
         module(zeros(2, 5, 12), key_padding_mask=zeros(2, 5).long())
 
 
-def test_head_norms_stay_where_the_module_goes():
+def test_head_norms_have_the_dtype_of_the_module():
     module = MultiHeadAttention(
         12, 3, qk_norm=True, dtype=torch.bfloat16, device="cpu"
     )

@@ -9,8 +9,8 @@ from torch import nn
 
 import attn
 from attn.nn import MultiHeadAttention
-from tests.attn.cases import assert_exact
-from tests.attn.mha import B, E, H, L, S, make, randn
+from tests.attn.cases import assert_exact, randn
+from tests.attn.mha import B, E, H, L, S, make
 
 # --- the building block of PyTorch's tutorial --------------------------------
 
@@ -72,7 +72,7 @@ def jagged(lengths, embed=E, seed=0):
 
 
 @pytest.mark.parametrize("is_causal", (False, True))
-def test_the_tutorials_module_on_padded_input(is_causal):
+def test_the_module_equals_pytorchs_tutorial_on_padded_input(is_causal):
     theirs, ours = tutorial()
     x, y = randn(B, L, E), randn(B, S, E, seed=1)
     for q, k, v in ((x, x, x), (x, y, y)):
@@ -84,7 +84,7 @@ def test_the_tutorials_module_on_padded_input(is_causal):
 
 
 @pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
-def test_the_tutorials_module_on_jagged_input():
+def test_the_module_equals_pytorchs_tutorial_on_jagged_input():
     theirs, ours = tutorial()
     x, y = jagged((3, 1, 6)), jagged((2, 5, 4), seed=20)
     for q, k, v in ((x, x, x), (x, y, y)):
@@ -104,7 +104,7 @@ def jagged_form(request, monkeypatch):
 
 
 @pytest.mark.parametrize("order", ("rope", "alibi"))
-def test_jagged_rows_are_sequences_by_themselves(order, jagged_form):
+def test_jagged_rows_equal_each_sequence_alone(order, jagged_form):
     """Causal too, for which torch has no CPU backend, and everything else."""
     orders = {"rope": {"rope": attn.Rope(6)}, "alibi": {"alibi": True}}
     ours = make(
@@ -133,7 +133,7 @@ def test_jagged_rows_are_sequences_by_themselves(order, jagged_form):
     assert_exact(leaf.grad, torch.cat([row.grad for row in dense]))
 
 
-def test_jagged_queries_look_up_jagged_keys(jagged_form):
+def test_jagged_cross_attention_equals_each_row_alone(jagged_form):
     ours = make(MultiHeadAttention, E, 4, 1, 6, rope=attn.Rope(6), kdim=8)
     x, key = jagged((3, 1, 3)), jagged((2, 5, 2), 8)
     value = jagged((2, 5, 2), E, seed=30)
@@ -144,14 +144,16 @@ def test_jagged_queries_look_up_jagged_keys(jagged_form):
             assert_exact(mine, ours(*row, q_offset=q_offset))
 
 
-def test_jagged_rows_keep_what_only_padding_can_say(jagged_form):
+def test_jagged_rows_with_masks_positions_and_weights_equal_each_alone(
+    jagged_form,
+):
     """A mask, positions or weights of padded rows: padded in either case."""
     ours = make(MultiHeadAttention, E, H, rope=attn.Rope(4))
     x = jagged((3, 1, 4))
     mask = torch.rand(3, 1, 4, 4) < 0.7
     positions = torch.randint(0, 9, (3, 4))
-    said = {"attn_mask": mask, "positions": positions}
-    out, weights = ours(x, need_weights=True, **said)
+    kwargs = {"attn_mask": mask, "positions": positions}
+    out, weights = ours(x, need_weights=True, **kwargs)
     assert weights.shape == (3, 4, 4)
     for i, (row, n) in enumerate(zip(x.unbind(), (3, 1, 4), strict=True)):
         alone = ours(
@@ -164,7 +166,7 @@ def test_jagged_rows_keep_what_only_padding_can_say(jagged_form):
         assert_exact(weights[i, :n, :n], alone[1])
 
 
-def test_a_jagged_batch_costs_no_padded_score(monkeypatch):
+def test_a_jagged_batch_computes_no_padded_scores(monkeypatch):
     calls = []
 
     def counted(q, k, v, **options):
@@ -181,7 +183,7 @@ def test_a_jagged_batch_costs_no_padded_score(monkeypatch):
     assert calls == [3 * 6 * 6]
 
 
-def test_a_jagged_batch_may_have_no_rows_to_read(jagged_form):
+def test_a_jagged_batch_may_have_an_empty_row(jagged_form):
     ours = make(MultiHeadAttention, E, H)
     x = jagged((2, 0, 3))
     out = ours(x)
@@ -189,7 +191,7 @@ def test_a_jagged_batch_may_have_no_rows_to_read(jagged_form):
     assert_exact(out[2], ours(x[2]))
 
 
-def test_jagged_and_dense_do_not_mix():
+def test_mixed_jagged_and_dense_inputs_are_refused():
     ours = MultiHeadAttention(E, H).double()
     x, y = jagged((3, 1, 6)), randn(3, 6, E)
     with pytest.raises(TypeError, match="all dense; got nested, dense, dense"):

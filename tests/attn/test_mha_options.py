@@ -10,15 +10,15 @@ import torch
 
 import attn
 from attn.nn import MultiHeadAttention
-from tests.attn.cases import assert_exact
-from tests.attn.mha import B, E, H, L, make, randn
+from tests.attn.cases import assert_exact, randn
+from tests.attn.mha import B, E, H, L, make
 
 # --- heads -------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kv_heads", (1, 2, 3, 6))
 @pytest.mark.parametrize("packed", (False, True))
-def test_one_dial_from_many_heads_to_one(kv_heads, packed):
+def test_gqa_equals_mha_with_repeated_key_and_value_heads(kv_heads, packed):
     """GQA is MHA whose key and value heads are copies."""
     few = make(MultiHeadAttention, E, 6, kv_heads, head_dim=4, packed=packed)
     many = MultiHeadAttention(E, 6, head_dim=4).double().eval()
@@ -38,7 +38,7 @@ def test_one_dial_from_many_heads_to_one(kv_heads, packed):
     assert_exact(a, b)
 
 
-def test_the_number_of_parameters():
+def test_the_number_of_parameters_equals_the_cost_model():
     for kv_heads, bias in itertools.product((1, 2, 4), (False, True)):
         module = MultiHeadAttention(E, 4, kv_heads, head_dim=5, bias=bias)
         counted = sum(x.numel() for x in module.parameters())
@@ -115,7 +115,7 @@ OPTIONS += [
 
 @pytest.mark.parametrize("options", OPTIONS, ids=lambda o: " ".join(o) or "-")
 @pytest.mark.parametrize("kv_heads", (1, 2, 4))
-def test_every_option_does_what_its_name_says(options, kv_heads):
+def test_every_option_equals_its_plain_steps(options, kv_heads):
     module = make(MultiHeadAttention, E, 4, kv_heads, 6, **options)
     assert (module.out_proj.bias is not None) == options.get(
         "out_bias", options.get("bias", True)
@@ -129,7 +129,7 @@ def test_every_option_does_what_its_name_says(options, kv_heads):
 
 @pytest.mark.parametrize("alibi", (False, True))
 @pytest.mark.parametrize("rows", (3, 4))
-def test_masks_and_options_at_once(alibi, rows):
+def test_masks_padding_and_alibi_apply_together(alibi, rows):
     """A mask of every form and padding and ALiBi: all of them apply."""
     module = make(MultiHeadAttention, E, 4, 2, alibi=alibi, is_causal=True)
     x = randn(rows, 6, E)
@@ -154,7 +154,7 @@ def test_masks_and_options_at_once(alibi, rows):
         assert_exact(each, oracle)
 
 
-def test_a_mask_object_is_padding_the_other_way_round():
+def test_a_padding_mask_object_equals_key_padding_mask():
     module = make(MultiHeadAttention, E, H)
     x, valid = randn(B, L, E), torch.rand(B, L) < 0.6
     a = module(x, attn_mask=attn.padding(valid))
@@ -162,7 +162,7 @@ def test_a_mask_object_is_padding_the_other_way_round():
     assert not a.isnan().any()
 
 
-def test_two_axes_are_queries_and_keys_also_where_the_batch_is_as_long():
+def test_two_axes_are_queries_and_keys_even_if_the_batch_is_as_long():
     """As in PyTorch: padding ``(B, S)`` has an argument of its own."""
     module = make(MultiHeadAttention, E, H)
     x = randn(L, L, E)

@@ -9,8 +9,8 @@ import torch
 
 import attn
 from attn.nn import MultiHeadAttention
-from tests.attn.cases import assert_exact
-from tests.attn.mha import B, E, H, L, S, make, randn
+from tests.attn.cases import assert_exact, randn
+from tests.attn.mha import B, E, H, L, S, make
 
 # --- padding and positions ---------------------------------------------------
 
@@ -19,7 +19,7 @@ from tests.attn.mha import B, E, H, L, S, make, randn
 @pytest.mark.parametrize(
     "kind", ("rope", "interleaved", "alibi", "none", "norope")
 )
-def test_padding_on_either_side_changes_nothing(side, kind):
+def test_padded_rows_of_the_module_equal_each_row_alone(side, kind):
     options = {
         "rope": {"rope": attn.Rope(4)},
         "interleaved": {"rope": attn.Rope(4, interleaved=True)},
@@ -45,18 +45,18 @@ def test_padding_on_either_side_changes_nothing(side, kind):
         assert_exact(out[row][valid[row]], module(x[row, :n]))
 
 
-def test_norope_computes_what_no_rope_computes():
-    turned = make(MultiHeadAttention, E, H, rope=attn.NoRope(4))
+def test_norope_equals_no_rope():
+    without = make(MultiHeadAttention, E, H, rope=attn.NoRope(4))
     plain = make(MultiHeadAttention, E, H)
     x, positions = randn(B, L, E), torch.randint(0, 99, (B, L))
-    assert_exact(turned(x), plain(x))
-    assert_exact(turned(x, positions=positions), plain(x))
-    tables = turned.rope(positions)
+    assert_exact(without(x), plain(x))
+    assert_exact(without(x, positions=positions), plain(x))
+    tables = without.rope(positions)
     assert [t.shape for t in tables] == [(B, L, 4)] * 2
-    assert_exact(turned(x, position_embeddings=tables), plain(x))
+    assert_exact(without(x, position_embeddings=tables), plain(x))
 
 
-def test_tables_made_once_for_all_layers():
+def test_given_rope_tables_equal_those_made_from_positions():
     module = make(
         MultiHeadAttention, E, H, rope=attn.Rope(4, interleaved=True)
     )
@@ -66,7 +66,7 @@ def test_tables_made_once_for_all_layers():
     assert (out - module(x)).abs().max() > 1e-3
 
 
-def test_the_last_tokens_look_back_from_their_position():
+def test_q_offset_places_the_last_tokens_for_rope_alibi_and_window():
     """Decoding: q_offset moves the mask, RoPE and ALiBi alike."""
     for options in ({"rope": attn.Rope(4)}, {"alibi": True}):
         module = make(
@@ -84,7 +84,7 @@ def test_the_last_tokens_look_back_from_their_position():
         assert_exact(module(x[:, 3:], x, x, q_offset=rows), last)
 
 
-def test_keys_with_positions_of_their_own():
+def test_only_distances_between_query_and_key_positions_matter():
     module = make(MultiHeadAttention, E, H, rope=attn.Rope(4))
     x, y = randn(B, L, E), randn(B, S, E, seed=1)
     near = module(
@@ -115,7 +115,7 @@ def test_dropout_is_off_in_eval_and_returned_weights_are_before_it():
     assert torch.equal(module(x), calm)
 
 
-def test_everything_dropped_leaves_the_bias():
+def test_dropout_of_1_leaves_only_the_output_bias():
     module = make(MultiHeadAttention, E, H, dropout=1.0).train()
     out = module(randn(B, L, E))
     assert_exact(out, module.out_proj.bias.expand(B, L, E))
@@ -133,7 +133,7 @@ def test_a_row_without_keys_is_the_bias_and_has_no_gradient():
     assert not x.grad.any()
 
 
-def test_nothing_but_the_output_is_changed():
+def test_the_module_changes_no_input_and_no_random_state():
     module = make(MultiHeadAttention, E, H, dropout=0.3)
     x, mask = randn(B, L, E), torch.rand(L, L) < 0.5
     pad = torch.rand(B, L) < 0.3

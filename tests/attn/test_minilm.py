@@ -39,7 +39,7 @@ def theirs():
 
 @needs_minilm
 @pytest.mark.parametrize("sentence", SENTENCES, ids=["long", "short", "300"])
-def test_states_and_weights_are_those_of_bert(theirs, sentence):
+def test_states_and_weights_equal_those_of_bert(theirs, sentence):
     model = minilm.load()
     ids = model.ids(sentence)
     with torch.no_grad():
@@ -63,7 +63,7 @@ def test_states_and_weights_are_those_of_bert(theirs, sentence):
 
 
 @needs_minilm
-def test_alike_sentences_have_alike_embeddings():
+def test_similar_sentences_have_similar_embeddings():
     model = minilm.load()
     cat, kitten, rent = (
         model.sentence_embedding(text)
@@ -77,7 +77,7 @@ def test_alike_sentences_have_alike_embeddings():
     assert abs(cat.norm() - 1) < 1e-6
 
 
-def test_what_is_missing_is_named(monkeypatch):
+def test_missing_minilm_raises_with_the_install_command(monkeypatch):
     monkeypatch.setattr(minilm, "available", lambda: False)
     minilm.load.cache_clear()
     with pytest.raises(ImportError, match="pip install"):
@@ -86,7 +86,7 @@ def test_what_is_missing_is_named(monkeypatch):
 
 @needs_minilm
 @torch.no_grad()
-def test_transformers_runs_it_with_our_attention(theirs):
+def test_minilm_in_transformers_computes_the_same_with_attn(theirs):
     ids = torch.randint(1000, 9000, (2, 12))
     mask = torch.ones_like(ids)
     mask[1, 8:] = 0
@@ -99,7 +99,7 @@ def test_transformers_runs_it_with_our_attention(theirs):
 
 
 @needs_minilm
-def test_a_head_that_is_removed_writes_nothing_and_the_others_as_before():
+def test_without_zeroes_only_the_removed_heads_in_a_copy():
     model = minilm.load()
     smaller = model.without([(0, 3), (5, 11)])
     x = model.embed("Attention!")

@@ -3,23 +3,10 @@
 from __future__ import annotations
 
 import copy
-import os
 
 import pytest
 import torch
 from torch import nn
-
-from attn.nn import (
-    BatchNorm,
-    FeedForward,
-    LayerNorm,
-    RMSNorm,
-    SwiGLU,
-    gated_hidden_dim,
-)
-from tests.attn.cases import assert_exact
-
-os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
 from transformers import Gemma2Config, GPT2Config, LlamaConfig
 from transformers.models.gemma2.modeling_gemma2 import (
     Gemma2MLP,
@@ -29,12 +16,17 @@ from transformers.models.llama.modeling_llama import (
     LlamaMLP,
 )
 
+from attn.nn import (
+    BatchNorm,
+    FeedForward,
+    LayerNorm,
+    RMSNorm,
+    SwiGLU,
+    gated_hidden_dim,
+)
+from tests.attn.cases import assert_exact, randn
+
 C = 6
-
-
-def randn(*shape, dtype=torch.float64, seed=0):
-    g = torch.Generator().manual_seed(seed)
-    return torch.randn(shape, generator=g, dtype=torch.float64).to(dtype)
 
 
 @torch.no_grad()
@@ -44,7 +36,7 @@ def randomised(module, seed=0):
     return module
 
 
-def same(ours, theirs):
+def with_the_same_weights(ours, theirs):
     """Give ours the weights of theirs, in float64."""
     randomised(theirs.double())
     ours.double().load_state_dict(theirs.state_dict())
@@ -86,8 +78,8 @@ NORM = pytest.mark.parametrize(
         (torch.bfloat16, 0.0),
     ),
 )
-def test_a_norm_and_its_gradients_are_torchs(ours, theirs, dtype, offset):
-    ours, theirs = same(*copy.deepcopy((ours, theirs)))
+def test_a_norm_and_its_gradients_equal_pytorchs(ours, theirs, dtype, offset):
+    ours, theirs = with_the_same_weights(*copy.deepcopy((ours, theirs)))
     x = (randn(9, C) * 3 + offset).to(dtype)
     oracle = run(theirs, x.double())
     for mine, other, exact in zip(
@@ -98,8 +90,8 @@ def test_a_norm_and_its_gradients_are_torchs(ours, theirs, dtype, offset):
 
 
 @pytest.mark.parametrize("ours,theirs", NORMS[:5], ids=str)
-def test_the_norms_of_tokens_take_any_number_of_axes(ours, theirs):
-    ours, theirs = same(*copy.deepcopy((ours, theirs)))
+def test_layer_norm_and_rms_norm_accept_any_number_of_axes(ours, theirs):
+    ours, theirs = with_the_same_weights(*copy.deepcopy((ours, theirs)))
     for shape in ((C,), (3, C), (2, 3, C), (2, 3, 4, C), (0, C)):
         x = randn(*shape)
         assert_exact(ours(x), theirs(x))
@@ -115,14 +107,14 @@ def test_the_norm_of_a_token_does_not_depend_on_the_batch():
 
 
 @pytest.mark.parametrize("dtype", (torch.bfloat16, torch.float16))
-def test_half_precision_is_rounded_once(dtype):
+def test_norms_round_half_precision_once(dtype):
     x = (randn(9, C) * 3 + 20).to(dtype)
     for norm in (LayerNorm(C), RMSNorm(C), BatchNorm(C)):
         wide = copy.deepcopy(norm)(x.float())
         assert torch.equal(norm(x), wide.to(dtype))
 
 
-def test_what_each_norm_leaves():
+def test_layer_norm_leaves_mean_0_and_variance_1_rms_norm_mean_square_1():
     x = randn(5, 64) * 3 + 2
     layer = LayerNorm(64, eps=0.0).double()(x)
     assert_exact(layer.mean(-1), torch.zeros(5).double())
@@ -140,8 +132,8 @@ def test_a_token_of_zeros_stays_finite():
 
 
 @pytest.mark.parametrize("shape", ((9, C), (4, C, 5), (2, C, 1)))
-def test_batch_norm_remembers_as_torch_does(shape):
-    ours, theirs = same(BatchNorm(C), nn.BatchNorm1d(C))
+def test_batch_norm_keeps_the_running_statistics_of_pytorch(shape):
+    ours, theirs = with_the_same_weights(BatchNorm(C), nn.BatchNorm1d(C))
     for step in range(3):
         x = randn(*shape, seed=step) * (step + 1) + step
         assert_exact(ours(x), theirs(x))
@@ -156,7 +148,7 @@ def test_batch_norm_remembers_as_torch_does(shape):
     assert all(map(torch.equal, before.values(), ours.state_dict().values()))
 
 
-def test_batch_norm_refuses_what_it_cannot_average():
+def test_batch_norm_refuses_a_single_value_and_wrong_shapes():
     norm = BatchNorm(C)
     with pytest.raises(ValueError, match="two values a feature .*; got 1"):
         norm(torch.zeros(1, C))
@@ -191,7 +183,7 @@ def rename(module, **names):
     ),
 )
 @pytest.mark.parametrize("bias", (False, True))
-def test_widen_bend_narrow(name, activation, bias):
+def test_a_feed_forward_is_linear_activation_linear(name, activation, bias):
     theirs = nn.Sequential(
         nn.Linear(C, 10, bias), activation, nn.Linear(10, C, bias)
     )
@@ -202,7 +194,7 @@ def test_widen_bend_narrow(name, activation, bias):
     assert_exact(ours(x), theirs(x))
 
 
-def test_gpt2s_feed_forward():
+def test_a_gelu_tanh_feed_forward_equals_gpt2s():
     theirs = randomised(GPT2MLP(11, GPT2Config(n_embd=C)).double()).eval()
     ours = FeedForward(C, 11, activation="gelu_tanh").double()
     state = rename(theirs, c_fc="up_proj", c_proj="down_proj")
@@ -215,18 +207,20 @@ def test_gpt2s_feed_forward():
 
 
 @pytest.mark.parametrize("bias", (False, True))
-def test_llamas_swiglu_and_gemmas_geglu(bias):
+def test_swiglu_equals_llamas_and_geglu_equals_gemmas(bias):
     sizes = {
         "hidden_size": C,
         "intermediate_size": 11,
         "num_attention_heads": 2,
     }
     llama = LlamaMLP(LlamaConfig(**sizes, mlp_bias=bias))
-    ours, theirs = same(SwiGLU(C, 11, bias=bias), llama)
+    ours, theirs = with_the_same_weights(SwiGLU(C, 11, bias=bias), llama)
     x = randn(2, 3, C)
     assert_exact(ours(x), theirs(x))
     gemma = Gemma2MLP(Gemma2Config(**sizes))
-    ours, theirs = same(SwiGLU(C, 11, activation="gelu_tanh"), gemma)
+    ours, theirs = with_the_same_weights(
+        SwiGLU(C, 11, activation="gelu_tanh"), gemma
+    )
     assert_exact(ours(x), theirs(x))
 
 
@@ -244,7 +238,7 @@ def test_a_gated_feed_forward_has_as_many_weights(embed_dim):
     assert gated_hidden_dim(embed_dim) == int(8 * embed_dim / 3)
 
 
-def test_llamas_own_width():
+def test_multiple_of_gives_llamas_hidden_width():
     assert gated_hidden_dim(4096, multiple_of=256) == 11008
     assert gated_hidden_dim(768, multiple_of=256) == 2048
     with pytest.raises(
@@ -254,7 +248,7 @@ def test_llamas_own_width():
 
 
 @pytest.mark.parametrize("cls", (FeedForward, SwiGLU))
-def test_dropout_and_unknown_activations(cls):
+def test_feed_forwards_drop_in_training_and_refuse_unknown_activations(cls):
     module = cls(C, dropout=0.5)
     x = torch.randn(2, 3, C)
     assert not torch.equal(module(x), module(x))

@@ -7,7 +7,6 @@ renames, reshapes, and puts past and new keys one after the other.
 from __future__ import annotations
 
 import numpy as np
-import onnx
 import pytest
 import torch
 import torch.nn.functional as F
@@ -16,30 +15,10 @@ from onnx.reference.ops import op_attention
 import attn
 from tests.attn.cases import assert_exact
 from tests.attn.implementations import every_implementation
-from tests.attn.onnx_cases import cases_of
+from tests.attn.onnx_cases import cases_of, tensor, unpacked
 
 NUMBER_OF_CASES = 93
-
-
 CASES = cases_of("Attention")
-
-
-def tensor(array) -> torch.Tensor:
-    if array.dtype.name == "bfloat16":  # NumPy has none: exact in float32
-        return torch.from_numpy(array.astype(np.float32)).bfloat16()
-    return torch.from_numpy(np.array(array))
-
-
-def validate(case):
-    """The node's inputs by name, its attributes, and what it should give."""
-    (node,) = case.model.graph.node
-    ((given, expected),) = case.data_sets
-    inputs = dict(zip(filter(None, node.input), given, strict=True))
-    outputs = dict(zip(filter(None, node.output), expected, strict=True))
-    attributes = {
-        a.name: onnx.helper.get_attribute_value(a) for a in node.attribute
-    }
-    return inputs, attributes, outputs
 
 
 def bound(size: int) -> int | None:
@@ -115,15 +94,15 @@ def by_onnx_in_float64(arrays, attributes):
     return dict(zip(names, map(torch.from_numpy, results), strict=True))
 
 
-def test_all_of_onnx_attention_was_collected():
+def test_all_attention_cases_of_onnx_are_collected():
     assert len(CASES) == NUMBER_OF_CASES
     assert len({case.name for case in CASES}) == NUMBER_OF_CASES
 
 
 @every_implementation
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name[5:])
-def test_onnx(case, implementation):
-    arrays, attributes, expected = validate(case)
+def test_attention_equals_the_cases_of_onnx(case, implementation):
+    arrays, attributes, expected = unpacked(case)
     assert expected, "nothing to compare"
     inputs = {name: tensor(x) for name, x in arrays.items()}
     ours = attend(inputs, attributes, implementation)

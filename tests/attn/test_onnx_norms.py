@@ -6,15 +6,13 @@ With these axes flattened both are the same.
 
 from __future__ import annotations
 
-import numpy as np
-import onnx
 import pytest
 import torch
 import torch.nn.functional as F
 
 from attn.nn import LayerNorm, RMSNorm
 from tests.attn.cases import assert_exact
-from tests.attn.onnx_cases import cases_of
+from tests.attn.onnx_cases import cases_of, tensor, unpacked
 
 NORMS = {
     "LayerNormalization": (LayerNorm, F.layer_norm),
@@ -24,7 +22,7 @@ NUMBER_OF_CASES = 19  # of each
 CASES = {name: cases_of(name) for name in NORMS}
 
 
-def test_all_of_onnx_norms_were_collected():
+def test_all_norm_cases_of_onnx_are_collected():
     for cases in CASES.values():
         assert len({case.name for case in cases}) == NUMBER_OF_CASES
 
@@ -35,13 +33,9 @@ def test_all_of_onnx_norms_were_collected():
     ids=lambda x: x if isinstance(x, str) else x.name[5:],
 )
 @torch.no_grad()
-def test_onnx(operator, case):
-    (node,) = case.model.graph.node
-    ((arrays, (expected, *_)),) = case.data_sets  # perhaps statistics, too
-    x, *parameters = (torch.from_numpy(np.array(a)) for a in arrays)
-    attributes = {
-        a.name: onnx.helper.get_attribute_value(a) for a in node.attribute
-    }
+def test_norms_equal_the_cases_of_onnx(operator, case):
+    arrays, attributes, expected = unpacked(case)
+    x, *parameters = map(tensor, arrays.values())
     axis, eps = attributes.get("axis", -1), attributes.get("epsilon", 1e-5)
     make, torchs = NORMS[operator]
     flat = x.flatten(axis)
@@ -52,6 +46,6 @@ def test_onnx(operator, case):
     )
     wide = [w.double() for w in parameters]
     oracle = torchs(x.double(), x.shape[axis:], *wide, eps=eps)
-    rival = torch.from_numpy(expected)
+    rival = tensor(expected["Y"])  # statistics are left out
     assert_exact(norm(flat).view_as(x), oracle, rival)
     assert_exact(rival, oracle)

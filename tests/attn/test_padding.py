@@ -8,6 +8,7 @@ from torch.nn.attention.flex_attention import create_mask
 
 import attn
 from attn import causal, padding
+from tests.attn.cases import randn
 
 S = 5
 LENGTHS = torch.tensor([3, 5, 0])
@@ -33,7 +34,7 @@ def pairs(a, b):
 
 
 @every_form
-def test_every_form_is_the_bool_mask(mask):
+def test_every_form_of_padding_equals_the_bool_mask(mask):
     for ours, same in pairs(mask, padding(VALID)):
         at = {"batch": 3, "heads": 2, "q_offset": 1}
         assert torch.equal(ours.dense(4, S, **at), same.dense(4, S, **at))
@@ -51,9 +52,8 @@ def test_every_form_is_the_bool_mask(mask):
 
 @every_form
 @pytest.mark.parametrize("impl", ("reference", "tiled", "sdpa"))
-def test_attention_takes_every_form(mask, impl):
-    g = torch.Generator().manual_seed(0)
-    q, k, v = torch.randn(3, 3, 2, S, 16, generator=g)
+def test_attention_is_the_same_for_every_form_of_padding(mask, impl):
+    q, k, v = randn(3, 3, 2, S, 16, dtype=torch.float32)
     same, options = padding(VALID), {"is_causal": True, "impl": impl}
     with torch.no_grad():
         out = attn.attention(q, k, v, mask, **options)
@@ -61,17 +61,17 @@ def test_attention_takes_every_form(mask, impl):
     assert not out[2].any(), "a row of padding alone"
 
 
-def test_lengths_need_no_number_of_keys():
+def test_lengths_serve_any_number_of_keys():
     mask = padding(LENGTHS)
     wide = mask.dense(1, 9, batch=3)[:, 0, 0]  # (B, S)
     assert torch.equal(wide, torch.arange(9) < LENGTHS[:, None])
     assert mask.shift(kv=2).dense(1, 2, batch=3).sum() == 1 + 2, "a block"
-    one = padding(torch.tensor([2])).dense(1, 3, batch=4)
-    assert one[:, 0, 0].tolist() == [[True, True, False]] * 4
+    shared = padding(torch.tensor([2])).dense(1, 3, batch=4)
+    assert shared[:, 0, 0].tolist() == [[True, True, False]] * 4
 
 
 def test_a_tile_may_be_shorter_than_the_lengths():
-    q = torch.randn(3, 1, S, 4, generator=torch.Generator().manual_seed(1))
+    q = randn(3, 1, S, 4)
     whole = attn.scaled_dot_product_attention(q, q, q, padding(LENGTHS))
     tiled = attn.tiled_attention(
         q, q, q, padding(LENGTHS), block_q=2, block_k=2
@@ -87,7 +87,7 @@ def test_padding_is_printed_by_shape_and_form():
     )
 
 
-def test_what_a_tokenizer_returns_masks_as_in_transformers():
+def test_a_tokenizers_mask_equals_that_of_transformers():
     """Padding on the left, in the integers that tokenizers return."""
     from transformers import masking_utils
 
@@ -105,7 +105,7 @@ def test_what_a_tokenizer_returns_masks_as_in_transformers():
     assert torch.equal(ours, theirs)
 
 
-def test_lengths_change_with_their_tensor():
+def test_padding_follows_lengths_that_change_in_place():
     """A decoding loop adds to them in place."""
     lengths = torch.tensor([2, 3])
     mask = padding(lengths)
@@ -118,86 +118,63 @@ def test_padding_of_both_forms_compiles_as_one_graph():
         mask = padding(lengths) & padding(tokens)
         return attn.scaled_dot_product_attention(q, q, q, mask)
 
-    q = torch.randn(3, 1, S, 4, generator=torch.Generator().manual_seed(2))
-    given = (q, LENGTHS, VALID.long())
+    q = randn(3, 1, S, 4)
+    inputs = (q, LENGTHS, VALID.long())
     compiled = torch.compile(masked, backend="eager", fullgraph=True)
-    assert torch.equal(compiled(*given), masked(*given))
+    assert torch.equal(compiled(*inputs), masked(*inputs))
 
 
 Q = torch.zeros(2, 1, 3, 4)
 REFUSED = {
-    "floats": (
-        lambda: padding(torch.ones(2, 3)),
-        TypeError,
-        "valid must be a bool or integer tensor, .*; got torch.float32",
+    "valid must be a bool or integer tensor, .*; got torch.float32": (
+        lambda: padding(torch.ones(2, 3))
     ),
-    "a list": (
-        lambda: padding([3, 2]),
-        TypeError,
-        "valid must be a bool or integer tensor, .*; got list",
+    "valid must be a bool or integer tensor, .*; got list": (
+        lambda: padding([3, 2])
     ),
-    "three axes": (
-        lambda: padding(torch.ones(1, 1, 3, dtype=torch.int64)),
-        ValueError,
-        r"valid must have shape \(S,\) or .*lengths; got \(1, 1, 3\)",
+    r"valid must have shape \(S,\) or .*lengths; got \(1, 1, 3\)": (
+        lambda: padding(torch.ones(1, 1, 3).long())
     ),
-    "the segments of packed rows": (
-        lambda: padding(torch.tensor([[1, 1, 2], [1, 1, 0]])),
-        ValueError,
-        "valid must be 1 for a real token .*; got values from 0 to 2",
+    # the segments of packed rows
+    "valid must be 1 for a real token .*; got values from 0 to 2": (
+        lambda: padding(torch.tensor([[1, 1, 2], [1, 1, 0]]))
     ),
-    "a negative number in a row": (
-        lambda: padding(torch.tensor([[1, -1]])),
-        ValueError,
-        "valid must be 1 for a real token .*; got values from -1 to 1",
+    "valid must be 1 for a real token .*; got values from -1 to 1": (
+        lambda: padding(torch.tensor([[1, -1]]))
     ),
-    "a negative length": (
-        lambda: padding(torch.tensor([3, -1])),
-        ValueError,
-        "valid must have lengths of 0 or more; got -1",
+    "valid must have lengths of 0 or more; got -1": (
+        lambda: padding(torch.tensor([3, -1]))
     ),
-    "lengths or tokens": (
-        lambda: padding(torch.tensor([1, 1, 0])),
-        ValueError,
-        r"not be ambiguous; got .*\(3,\), all 0 or 1: pass valid.bool\(\)",
+    r"not be ambiguous; got .*\(3,\), all 0 or 1: pass valid.bool\(\)": (
+        lambda: padding(torch.tensor([1, 1, 0]))
     ),
-    "a length beyond the keys": (
-        lambda: padding(torch.tensor([3, 4])).dense(1, 3, batch=2),
-        ValueError,
-        "padding.* must have lengths of at most .* keys, 3; got 4",
+    "padding.* must have lengths of at most .* keys, 3; got 4": (
+        lambda: padding(torch.tensor([3, 4])).dense(1, 3, batch=2)
     ),
-    "a length beyond the keys of a block mask": (
-        lambda: padding(torch.tensor([3, 4])).block_mask(1, 3, batch=2),
-        ValueError,
-        "padding.* must have lengths of at most .* keys, 3; got 4",
+    "padding.* must have lengths of at most .* keys, 3; got 5": (
+        lambda: padding(torch.tensor([3, 5])).block_mask(1, 3, batch=2)
     ),
-    "a length beyond the keys of a call": (
+    "padding.* must have lengths of at most .* keys, 3; got 6": (
         lambda: attn.tiled_attention(
-            Q, Q, Q, padding(torch.tensor([3, 4])), block_k=1
-        ),
-        ValueError,
-        "padding.* must have lengths of at most .* keys, 3; got 4",
+            Q, Q, Q, padding(torch.tensor([3, 6])), block_k=1
+        )
     ),
-    "a length beyond the keys, in a conjunction": (
+    "padding.* must have lengths of at most .* keys, 3; got 9": (
         lambda: attn.attention(
             Q, Q, Q, padding(torch.tensor([2, 9])) & causal(), impl="sdpa"
-        ),
-        ValueError,
-        "padding.* must have lengths of at most .* keys, 3; got 9",
+        )
     ),
-    "the lengths of another batch": (
-        lambda: attn.attention(Q, Q, Q, padding(torch.tensor([3, 2, 3]))),
-        ValueError,
-        "padding.* must have one row.*batch row, 2; got 3",
+    "padding.* must have one row.*batch row, 2; got 3": (
+        lambda: attn.attention(Q, Q, Q, padding(torch.tensor([3, 2, 3])))
     ),
 }
 
 
-@pytest.mark.parametrize("name", REFUSED)
-def test_what_is_no_padding_is_refused(name):
-    call, error, message = REFUSED[name]
+@pytest.mark.parametrize("message", REFUSED)
+def test_invalid_padding_is_refused(message):
+    error = TypeError if "bool or integer" in message else ValueError
     with pytest.raises(error, match=message):
-        call()
+        REFUSED[message]()
 
 
 def test_padding_and_causality_compile_for_every_length():

@@ -6,11 +6,11 @@ import pytest
 import torch
 
 import attn
-from tests.attn.cases import assert_exact
-from tests.attn.test_cache import DV, HKV, B, D, H, N, paged, randn, tensors
+from tests.attn.cases import assert_exact, randn
+from tests.attn.test_cache import DV, HKV, B, D, H, N, paged, tensors
 
 
-def test_rows_of_different_lengths_are_as_each_alone():
+def test_paged_rows_of_different_lengths_equal_each_row_alone():
     q, k, v = tensors()
     cache = paged()
     done = torch.zeros(B, dtype=torch.long)
@@ -48,7 +48,7 @@ def test_rows_of_different_lengths_are_as_each_alone():
     assert cache.seq_len.tolist() == [9, 9]
 
 
-def test_the_table_finds_every_token():
+def test_the_block_table_locates_every_token():
     _, k, v = tensors()
     cache = paged(page_size=4)
     cache.update(k, v, torch.tensor([N, 3]))
@@ -65,7 +65,7 @@ def used(cache):
     return sum(1 for count in cache.pool.ref_counts if count)
 
 
-def test_a_fork_costs_a_page_only_when_a_half_full_one_is_written_to():
+def test_a_fork_copies_a_page_only_when_a_partial_one_is_written_to():
     _, k, v = tensors()
     cache = paged(batch=1, page_size=4)
     cache.update(k[:1, :, :6], v[:1, :, :6])
@@ -82,7 +82,7 @@ def test_a_fork_costs_a_page_only_when_a_half_full_one_is_written_to():
     assert used(cache) == 4, "full pages are never copied"
 
 
-def test_pages_come_back():
+def test_released_pages_return_to_the_pool():
     _, k, v = tensors()
     cache = paged(page_size=2)
     everything = len(cache.pool.free_pages)
@@ -97,7 +97,7 @@ def test_pages_come_back():
     assert set(cache.pool.ref_counts) == {0}
 
 
-def test_without_room_nothing_is_changed():
+def test_an_update_without_free_pages_is_refused_and_changes_nothing():
     _, k, v = tensors()
     cache = paged(page_size=2, pages=7)
     cache.update(k[:, :, :5], v[:, :, :5])  # six pages
@@ -111,12 +111,12 @@ def test_without_room_nothing_is_changed():
     ):  # copies
         fork.update(k[:, :, 5:6], v[:, :, 5:6])
     assert len(cache.pool.free_pages) == 1
-    one = torch.tensor([0, 1])
-    view = cache.update(k[:, :, 5:6], v[:, :, 5:6], one)
+    lengths = torch.tensor([0, 1])
+    view = cache.update(k[:, :, 5:6], v[:, :, 5:6], lengths)
     assert torch.equal(view.key[1], k[1, :, :6])
 
 
-def test_lengths_are_checked():
+def test_invalid_lengths_of_an_update_are_refused():
     _, k, v = tensors()
     with pytest.raises(ValueError, match="values from 0 to 11; got"):
         paged().update(k, v, torch.tensor([N + 1, 0]))
@@ -124,7 +124,7 @@ def test_lengths_are_checked():
         paged().update(k, v, torch.tensor([1]))
 
 
-def test_two_caches_share_a_pool_and_do_not_meet():
+def test_two_caches_share_a_pool_but_no_tokens():
     _, k, v = tensors()
     first = paged()
     second = attn.PagedCache(first.pool, 1)

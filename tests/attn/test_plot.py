@@ -16,6 +16,7 @@ from matplotlib.image import imread
 import attn
 from attn import plot
 from attn.plot.looks import BLUE, GREY, ORANGE
+from tests.attn.palette import contrast
 
 pytestmark = pytest.mark.filterwarnings("error")
 TOKENS = ["The", "cat", "sat", "down", "."]
@@ -31,8 +32,8 @@ def pixels(picture):
 
 def hatched(ax):
     """How many cells are hatched."""
-    found = [c for c in ax.collections if c.get_hatch()]
-    paths = [path for c in found for path in c.get_paths()]
+    collections = [c for c in ax.collections if c.get_hatch()]
+    paths = [path for c in collections for path in c.get_paths()]
     return sum(len(path.to_polygons()) for path in paths)
 
 
@@ -50,7 +51,7 @@ PICTURES = {
 
 
 @pytest.mark.parametrize("name", PICTURES)
-def test_a_figure_shows_itself_once_at_double_size_and_in_words(name):
+def test_a_figure_is_shown_once_at_double_resolution_with_alt_text(name):
     torch.manual_seed(0)
     picture = PICTURES[name]()
     bundle, size = picture._repr_mimebundle_()
@@ -69,40 +70,26 @@ def test_a_figure_shows_itself_once_at_double_size_and_in_words(name):
 
 
 @pytest.mark.parametrize("name", PICTURES)
-def test_a_figure_is_the_same_every_time(name):
+def test_a_figure_is_deterministic(name):
     torch.manual_seed(0)
-    one = pixels(PICTURES[name]())
+    first = pixels(PICTURES[name]())
     torch.manual_seed(0)
-    assert np.array_equal(one, pixels(PICTURES[name]()))
+    assert np.array_equal(first, pixels(PICTURES[name]()))
 
 
 @pytest.mark.parametrize("name", PICTURES)
-def test_the_ground_is_transparent(name):
+def test_the_background_of_a_figure_is_transparent(name):
     assert pixels(PICTURES[name]())[0, 0, 3] == 0
 
 
-def contrast(a: str, b: str) -> float:
-    """WCAG 2.2, contrast ratio."""
-
-    def luminance(color):
-        c = np.array(mpl.colors.to_rgb(color))
-        linear = np.where(
-            c <= 0.04045, c / 12.92, ((c + 0.055) / 1.055) ** 2.4
-        )
-        return float(linear @ [0.2126, 0.7152, 0.0722])
-
-    dark, bright = sorted((luminance(a), luminance(b)))
-    return (bright + 0.05) / (dark + 0.05)
-
-
-def test_every_colour_reads_on_white_and_on_black():
+def test_every_colour_has_contrast_on_white_and_on_black():
     colors = (GREY, BLUE, ORANGE)
     for color, ground in itertools.product(colors, ("#ffffff", "#121212")):
         assert contrast(color, ground) >= 4.25
 
 
 @pytest.mark.parametrize("name", ["map", "large map", "mask", "lines"])
-def test_all_writing_on_the_ground_is_grey_or_an_accent(name):
+def test_all_labels_are_grey_or_an_accent_colour(name):
     picture = PICTURES[name]()
     ours = {GREY, BLUE, ORANGE}
     for ax in picture.axes:
@@ -123,7 +110,7 @@ def test_masked_cells_are_hatched_and_have_no_number():
     )
 
 
-def test_scores_of_minus_infinity_are_masked_by_themselves():
+def test_scores_of_minus_infinity_are_drawn_as_masked():
     scores = attn.attention_weights(
         torch.randn(4, 3), torch.randn(4, 3), is_causal=True
     ).scores
@@ -132,7 +119,7 @@ def test_scores_of_minus_infinity_are_masked_by_themselves():
     assert "6 of 16 are masked" in plot.alt_text(picture)
 
 
-def test_nan_is_shown_and_told():
+def test_nan_is_drawn_and_named_in_the_alt_text():
     weights = HEAD.clone()
     weights[2] = torch.nan
     picture = plot.attention_map(weights)
@@ -144,7 +131,7 @@ def test_nan_is_shown_and_told():
     )
 
 
-def test_numbers_stand_in_small_maps_only():
+def test_numbers_are_drawn_in_small_maps_only():
     assert len(plot.attention_map(torch.rand(8, 8)).axes[0].texts) == 64
     large = plot.attention_map(torch.rand(9, 4))
     assert not large.axes[0].texts and len(large.axes) == 2, "a colour bar"
@@ -160,7 +147,7 @@ def test_queries_go_down_and_keys_go_across():
     assert "2 queries down, 3 keys across" in plot.alt_text(picture)
 
 
-def test_the_words_name_the_largest_weight():
+def test_the_alt_text_names_the_largest_weight():
     weights = torch.tensor([[0.2, 0.8], [0.5, 0.5]])
     picture = plot.attention_map(weights, ["it", "is"], title="Head 3")
     assert plot.alt_text(picture) == (
@@ -180,7 +167,7 @@ def test_the_words_name_the_largest_weight():
     ),
     ids=("Mask", "bool", "additive", "array", "list"),
 )
-def test_a_mask_may_come_in_any_form(mask):
+def test_a_mask_is_drawn_the_same_in_any_form(mask):
     picture = plot.mask(mask, 5)
     assert hatched(picture.axes[0]) == 10
     filled = picture.axes[0].collections[0]
@@ -200,14 +187,14 @@ def test_a_mask_is_placed_by_its_offset_and_sized_by_its_tokens():
     assert hatched(picture.axes[0]) == 1
 
 
-def test_a_gallery_has_a_panel_for_each_and_no_empty_ones():
+def test_a_gallery_has_one_panel_for_each_mask():
     picture = plot.masks_grid({str(i): attn.causal() for i in range(5)}, 4)
     assert len(picture.axes) == 5
     assert [ax.get_title() for ax in picture.axes] == list("01234")
     assert plot.alt_text(picture).count("10 of 16 pairs") == 5
 
 
-def test_curves_carry_their_names_and_none_covers_another():
+def test_curves_are_labelled_directly_without_overlap():
     curves = {name: [0.0, 1.0] for name in "abcd"}
     ax = plot.lines(curves, ylabel="weight").axes[0]
     assert ax.get_legend() is None
@@ -219,7 +206,7 @@ def test_curves_carry_their_names_and_none_covers_another():
     assert len(looks) == 4
 
 
-def test_one_s_own_axes_are_drawn_on_and_nothing_else_is_made():
+def test_given_axes_are_drawn_on_without_a_new_figure():
     picture, (left, right) = plot.figure(6, 3, 1, 2)
     assert plot.attention_map(HEAD, ax=left) is None
     assert plot.lines({"a": [1, 2]}, ax=right) is None
@@ -228,7 +215,7 @@ def test_one_s_own_axes_are_drawn_on_and_nothing_else_is_made():
     assert plot.alt_text(picture) == "A head, and a line."
 
 
-def test_the_style_ends_with_its_block():
+def test_the_style_ends_with_its_context():
     before = dict(mpl.rcParams)
     with plot.style():
         assert mpl.rcParams["text.color"] == GREY
@@ -242,70 +229,47 @@ def test_inputs_may_have_gradients_and_half_precision():
 
 
 WRONG = {
-    "a whole batch": (
-        lambda: plot.attention_map(torch.rand(1, 2, 3, 3)),
-        r"weights must .*\(L, S\); got \(1, 2, 3, 3\): pass one head",
+    r"weights must .*\(L, S\); got \(1, 2, 3, 3\): pass one head": (
+        lambda: plot.attention_map(torch.rand(1, 2, 3, 3))
     ),
-    "an empty map": (
-        lambda: plot.attention_map(torch.rand(0, 3)),
-        r"weights must .*\(L, S\); got \(0, 3\)",
+    r"weights must .*\(L, S\); got \(0, 3\)": (
+        lambda: plot.attention_map(torch.rand(0, 3))
     ),
-    "words": (
-        lambda: plot.attention_map([["a", "b"]]),
-        "weights must be numbers; got",
+    "weights must be numbers; got": lambda: plot.attention_map([["a", "b"]]),
+    "queries must have one label for each of the 5; got 3": (
+        lambda: plot.attention_map(HEAD, TOKENS[:3])
     ),
-    "too few tokens": (
-        lambda: plot.attention_map(HEAD, TOKENS[:3]),
-        "queries must have one label for each of the 5; got 3",
+    "keys must have one label for each of the 5; got 6": (
+        lambda: plot.mask(attn.causal(), 5, keys=[*TOKENS, "!"], kv_len=5)
     ),
-    "too many keys": (
-        lambda: plot.mask(attn.causal(), 5, keys=[*TOKENS, "!"], kv_len=5),
-        "keys must have one label for each of the 5; got 6",
+    r"masked must be bool .*\(5, 5\); got bool \(5, 4\)": (
+        lambda: plot.attention_map(HEAD, masked=torch.ones(5, 4).bool())
     ),
-    "another shape masked": (
-        lambda: plot.attention_map(HEAD, masked=torch.ones(5, 4).bool()),
-        r"masked must be bool .*\(5, 5\); got bool \(5, 4\)",
+    "masked must be bool .*; got float32": (
+        lambda: plot.attention_map(HEAD, masked=torch.ones(5, 5))
     ),
-    "masked by numbers": (
-        lambda: plot.attention_map(HEAD, masked=torch.ones(5, 5)),
-        "masked must be bool .*; got float32",
+    r"q_len must be the number of queries of causal\(\).*; got None": (
+        lambda: plot.mask(attn.causal())
     ),
-    "a Mask without a size": (
-        lambda: plot.mask(attn.causal()),
-        r"q_len must be the number of queries of causal\(\).*; got None",
+    r"mask must .*\(L, S\); got \(1, 3, 3\)": (
+        lambda: plot.mask(torch.ones(1, 3, 3).bool())
     ),
-    "a mask of three axes": (
-        lambda: plot.mask(torch.ones(1, 3, 3).bool()),
-        r"mask must .*\(L, S\); got \(1, 3, 3\)",
+    "masks and columns must be at least one; got 0": (
+        lambda: plot.masks_grid({}, 4)
     ),
-    "no masks": (
-        lambda: plot.masks_grid({}, 4),
-        "masks and columns must be at least one; got 0",
+    "curves must hold at least one.*; got 0": lambda: plot.lines({}),
+    r"curve 'a' must .*each x, \(2,\); got \(3,\)": (
+        lambda: plot.lines({"a": [1, 2, 3]}, [1, 2])
     ),
-    "no curves": (
-        lambda: plot.lines({}),
-        "curves must hold at least one.*; got 0",
-    ),
-    "a curve that is too short": (
-        lambda: plot.lines({"a": [1, 2, 3]}, [1, 2]),
-        r"curve 'a' must .*each x, \(2,\); got \(3,\)",
-    ),
-    "an unknown scale": (
-        lambda: plot.lines({"a": [1]}, log="z"),
-        "log be .*'xy'; got 1 and 'z'",
-    ),
-    "no samples": (
-        lambda: plot.histograms({"a": []}),
-        "samples must .*with values; got 1",
-    ),
+    "log be .*'xy'; got 1 and 'z'": lambda: plot.lines({"a": [1]}, log="z"),
+    "samples must .*with values; got 1": lambda: plot.histograms({"a": []}),
 }
 
 
-@pytest.mark.parametrize("name", WRONG)
-def test_a_wrong_picture_is_answered(name):
-    call, message = WRONG[name]
+@pytest.mark.parametrize("message", WRONG)
+def test_invalid_inputs_of_a_figure_raise_clear_errors(message):
     with pytest.raises((TypeError, ValueError), match=message):
-        call()
+        WRONG[message]()
 
 
 def test_a_table_is_aligned_text_and_html_with_signs_beside_colours():

@@ -3,15 +3,9 @@
 from __future__ import annotations
 
 import math
-import os
 
 import pytest
 import torch
-
-import attn
-from tests.attn.cases import assert_exact
-
-os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
 from transformers.models.bloom.modeling_bloom import (
     _get_alibi_slopes,
     build_alibi_tensor,
@@ -23,6 +17,9 @@ from transformers.models.mpt.modeling_mpt import (
     build_mpt_alibi_tensor,
 )
 
+import attn
+from tests.attn.cases import assert_exact, randn
+
 HEADS = (1, 2, 3, 4, 5, 6, 7, 8, 12, 16, 20, 31, 32, 40, 64, 71, 112)
 
 
@@ -30,7 +27,7 @@ HEADS = (1, 2, 3, 4, 5, 6, 7, 8, 12, 16, 20, 31, 32, 40, 64, 71, 112)
 
 
 @pytest.mark.parametrize("dim", (1, 2, 5, 6, 7, 64))
-def test_every_number_of_the_sinusoids_is_the_papers(dim):
+def test_sinusoids_equal_the_formula_of_the_paper(dim):
     table = attn.sinusoidal(9, dim)
     assert table.shape == (9, dim) and table.dtype == torch.float32
     by_hand = torch.tensor(
@@ -49,7 +46,7 @@ def test_every_number_of_the_sinusoids_is_the_papers(dim):
 
 
 @pytest.mark.parametrize("dim", (6, 7))
-def test_sinusoids_are_marians(dim):
+def test_sinusoids_equal_marians(dim):
     """Marian puts all sines first: the same values, in another order."""
     theirs = MarianSinusoidalPositionalEmbedding(50, dim).create_weight()
     ours = attn.sinusoidal(50, dim)
@@ -57,7 +54,7 @@ def test_sinusoids_are_marians(dim):
     assert torch.allclose(ours[:, order], theirs, atol=2e-7, rtol=0)
 
 
-def test_every_sinusoid_is_as_long_as_scaled_embeddings_need():
+def test_every_sinusoid_has_the_norm_of_half_its_width():
     """New embeddings of size 1 / sqrt(E) come to 1 by the factor sqrt(E)."""
     length = attn.sinusoidal(100, 48).norm(dim=-1)
     torch.testing.assert_close(length, torch.full((100,), 24**0.5))
@@ -70,7 +67,7 @@ def test_a_step_is_the_same_rotation_everywhere():
     assert (steps - steps[0]).abs().max() < 1e-6
 
 
-def test_the_module_knows_any_position():
+def test_sinusoidal_positions_accept_any_position():
     positions = torch.tensor([[3, 0, 7], [50_000, 1, 2]])
     out = attn.SinusoidalPositions(7)(positions)
     table = attn.sinusoidal(50_001, 7)
@@ -78,11 +75,11 @@ def test_the_module_knows_any_position():
 
 
 @pytest.mark.parametrize("seq_len,dim", ((0, 4), (1, 1)))
-def test_small_sinusoids(seq_len, dim):
+def test_sinusoids_may_have_no_rows_or_one_column(seq_len, dim):
     assert attn.sinusoidal(seq_len, dim).shape == (seq_len, dim)
 
 
-def test_sinusoids_of_no_size_are_refused():
+def test_sinusoids_of_invalid_size_are_refused():
     with pytest.raises(ValueError, match="seq_len must be 0 or more; got -1"):
         attn.sinusoidal(-1, 4)
     with pytest.raises(ValueError, match="dim must be at least 1; got 0"):
@@ -102,14 +99,14 @@ def test_learned_positions_are_rows_and_get_gradients():
 
 
 @pytest.mark.parametrize("ids", ([0, 5], [-1, 2]))
-def test_there_is_no_position_beyond_the_last(ids):
+def test_learned_positions_refuse_positions_out_of_range(ids):
     with pytest.raises(
         ValueError, match="must be 0 to 4, one for each .*; got"
     ):
         attn.LearnedPositions(5, 3)(torch.tensor(ids))
 
 
-def test_positions_of_padded_rows():
+def test_position_ids_count_only_real_tokens():
     valid = torch.tensor([[0, 0, 1, 1], [1, 1, 1, 0], [0, 0, 0, 0]])
     expected = [[0, 0, 0, 1], [0, 1, 2, 2], [0, 0, 0, 0]]
     assert attn.position_ids(valid).tolist() == expected
@@ -120,7 +117,7 @@ def test_positions_of_padded_rows():
 
 
 @pytest.mark.parametrize("heads", HEADS)
-def test_slopes_are_blooms_and_mpts(heads):
+def test_alibi_slopes_equal_blooms_and_mpts(heads):
     ours = attn.alibi_slopes(heads)
     bloom = _get_alibi_slopes(heads, torch.device("cpu"))
     mpt = build_mpt_alibi_tensor(heads, 2)  # slope * [-1, 0]
@@ -129,7 +126,7 @@ def test_slopes_are_blooms_and_mpts(heads):
     assert torch.allclose(ours, -mpt[:, 0, 0], rtol=1e-6, atol=0)
 
 
-def test_slopes_of_the_paper():
+def test_alibi_slopes_equal_those_of_the_paper():
     assert attn.alibi_slopes(8).tolist() == [2.0**-i for i in range(1, 9)]
     sixteen = attn.alibi_slopes(16)
     ratio = sixteen[1:] / sixteen[:-1]
@@ -137,7 +134,7 @@ def test_slopes_of_the_paper():
 
 
 @pytest.mark.parametrize("heads", (3, 8, 12))
-def test_the_bias_is_blooms_up_to_a_number_for_each_row(heads):
+def test_the_alibi_bias_equals_blooms_up_to_a_constant_for_each_row(heads):
     L = 7
     ours = attn.alibi_bias(heads, L)
     assert ours.shape == (heads, L, L) and ours.dtype == torch.float32
@@ -150,7 +147,7 @@ def test_the_bias_is_blooms_up_to_a_number_for_each_row(heads):
         assert torch.allclose(shared, rival.softmax(-1), atol=1e-6, rtol=0)
 
 
-def test_the_bias_is_minus_slope_times_distance():
+def test_the_alibi_bias_is_minus_slope_times_distance():
     bias = attn.alibi_bias(4, 3, 5)
     for h, slope in enumerate(attn.alibi_slopes(4)):
         for i in range(3):
@@ -158,7 +155,7 @@ def test_the_bias_is_minus_slope_times_distance():
                 assert bias[h, i, j] == -slope * abs(i - j)
 
 
-def test_decoding_and_padding_choose_the_positions():
+def test_the_alibi_bias_follows_the_given_positions():
     whole = attn.alibi_bias(4, 6)
     last = attn.alibi_bias(4, torch.tensor([5]), 6)
     assert torch.equal(last, whole[:, 5:])
@@ -170,9 +167,8 @@ def test_decoding_and_padding_choose_the_positions():
 
 
 @pytest.mark.parametrize("is_causal", (False, True))
-def test_the_bias_is_an_attn_mask(is_causal):
-    g = torch.Generator().manual_seed(0)
-    q, k, v = torch.randn(3, 2, 4, 6, 8, generator=g)
+def test_attention_accepts_the_alibi_bias_as_a_mask(is_causal):
+    q, k, v = randn(3, 2, 4, 6, 8, dtype=torch.float32)
     bias = attn.alibi_bias(4, 6)
     out = attn.scaled_dot_product_attention(q, k, v, bias, is_causal=is_causal)
     both = bias
@@ -184,7 +180,7 @@ def test_the_bias_is_an_attn_mask(is_causal):
     assert_exact(out, oracle)
 
 
-def test_alibi_of_nothing_is_refused():
+def test_alibi_without_heads_or_with_wrong_positions_is_refused():
     with pytest.raises(
         ValueError, match="num_heads must be at least 1; got 0"
     ):

@@ -11,7 +11,7 @@ from attn.profiling import benchmark_interleaved, peak_bytes
 MB = 2**20
 
 
-def test_what_lives_at_once_counts_and_what_came_before_does_not():
+def test_peak_bytes_counts_what_the_call_holds_at_once():
     x = torch.zeros(MB // 4)  # 1 MB, before the call
 
     def two_then_one():
@@ -24,7 +24,7 @@ def test_what_lives_at_once_counts_and_what_came_before_does_not():
     assert 0 <= peak_bytes(two_then_one) - 2 * MB <= scalars
 
 
-def test_a_view_is_free_and_a_kernels_scratch_is_not():
+def test_peak_bytes_ignores_views_and_counts_kernel_scratch():
     x = torch.randn(1, 8, 256, 32)
     assert peak_bytes(lambda: x.transpose(1, 2)[:, :5]) == 0
     fused = torch.nn.functional.scaled_dot_product_attention
@@ -33,7 +33,7 @@ def test_a_view_is_free_and_a_kernels_scratch_is_not():
 
 
 @pytest.mark.parametrize("error", (ValueError, KeyboardInterrupt))
-def test_an_error_comes_through_and_stderr_is_back(error, capfd):
+def test_peak_bytes_raises_the_error_and_restores_stderr(error, capfd):
     def fails():
         raise error("said so")
 
@@ -43,18 +43,18 @@ def test_an_error_comes_through_and_stderr_is_back(error, capfd):
     assert "heard" in capfd.readouterr().err
 
 
-def test_everybody_runs_twice_before_it_counts_and_then_in_turns():
+def test_benchmarked_calls_warm_up_twice_and_are_interleaved():
     ran = []
     calls = {name: (lambda n=name: ran.append(n)) for name in "abc"}
     spent = benchmark_interleaved(calls, 4)
     assert ran[:6] == [*"abcabc"]
     rounds = [ran[i : i + 3] for i in range(6, 18, 3)]
-    assert all(sorted(one) == [*"abc"] for one in rounds)
+    assert all(sorted(turn) == [*"abc"] for turn in rounds)
     assert len({*map(tuple, rounds)}) > 1, "not always in the same order"
     assert {n: len(x) for n, x in spent.items()} == dict.fromkeys("abc", 4)
 
 
-def test_seconds_are_seconds():
+def test_benchmark_times_are_in_seconds():
     start = time.perf_counter()
     (spent,) = benchmark_interleaved(
         {"sleeps": lambda: time.sleep(0.02)}, 1

@@ -31,7 +31,7 @@ def half_a_step(x, axis):
     return (most - least) / 255 / 2 * 1.0001
 
 
-def test_a_key_is_off_by_half_a_step_of_its_channel_and_a_value_of_its_token():
+def test_errors_are_at_most_half_a_step_of_a_keys_channel_or_a_values_token():
     _, k, v = tensors()
     _, (key, value, _) = read()
     for x, exact, axis in ((key, k, -2), (value, v, -1)):
@@ -41,7 +41,7 @@ def test_a_key_is_off_by_half_a_step_of_its_channel_and_a_value_of_its_token():
         assert torch.equal(x[:, :, FULL:], exact[:, :, FULL:]), "the newest"
 
 
-def test_a_channel_that_is_large_in_every_token_spoils_no_other():
+def test_an_outlier_channel_does_not_affect_other_channels():
     _, k, _ = tensors()
     large = k.clone()
     large[..., 2] = 1000 + 100 * k[..., 2]
@@ -51,24 +51,24 @@ def test_a_channel_that_is_large_in_every_token_spoils_no_other():
     assert (outlier[..., 2] / large[..., 2] - 1).abs().max() < 1e-3
 
 
-def test_equal_elements_are_exact():
+def test_equal_elements_are_quantized_exactly():
     k = torch.full((B, HKV, N, D), 0.3).double()
     assert (read(key=k)[1].key - k).abs().max() < 1e-7
 
 
 @every_chunking
-def test_groups_do_not_depend_on_the_chunks(chunks):
+def test_quantization_does_not_depend_on_the_chunks(chunks):
     for x, y in zip(read(tuple(chunks))[1], read()[1], strict=True):
         assert torch.equal(torch.as_tensor(x), torch.as_tensor(y))
 
 
-def test_a_prompt_attends_to_its_own_keys_as_they_are():
+def test_prefill_returns_the_unquantized_keys_and_values():
     _, k, v = tensors()
     view = attn.QuantizedCache(GROUP).update(k, v)
     assert torch.equal(view.key, k) and torch.equal(view.value, v)
 
 
-def test_attention_is_off_by_less_than_a_hundredth():
+def test_attention_over_quantized_keys_is_within_one_percent():
     q, k, v = tensors()
     _, (key, value, _) = read()
     out, want = (
@@ -78,7 +78,7 @@ def test_attention_is_off_by_less_than_a_hundredth():
     assert 0 < (out - want).norm() / want.norm() < 0.01
 
 
-def test_it_takes_little_more_than_a_byte_an_element():
+def test_a_quantized_cache_takes_little_more_than_a_byte_an_element():
     k = torch.randn(1, 2, 256, 64)
     cache, exact = attn.QuantizedCache(), attn.DynamicCache()
     cache.update(k, k), exact.update(k, k)
@@ -88,7 +88,7 @@ def test_it_takes_little_more_than_a_byte_an_element():
     assert cache.nbytes < 0.29 * exact.nbytes
 
 
-def test_it_forks_crops_and_reorders():
+def test_a_quantized_cache_forks_crops_and_reorders():
     cache, before = read()
     fork = cache.fork()
     fork.reorder(torch.tensor([1, 1, 0]))
@@ -106,7 +106,7 @@ def test_it_forks_crops_and_reorders():
 
 
 @pytest.mark.parametrize("dtype", (torch.float32, torch.bfloat16), ids=str)
-def test_it_returns_the_dtype_that_it_was_given(dtype):
+def test_a_quantized_cache_returns_the_dtype_of_its_inputs(dtype):
     _, k, v = (x.to(dtype) for x in tensors())
     cache = attn.QuantizedCache(GROUP)
     cache.update(k, v)

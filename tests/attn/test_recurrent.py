@@ -65,7 +65,7 @@ def test_a_convolution_sees_its_receptive_field(kernel_size, dilation):
     assert seen == {n * dilation for n in range(kernel_size)}
 
 
-def test_a_convolution_is_torch_s_with_zeros_before():
+def test_a_causal_convolution_equals_pytorchs_after_zeros():
     ours = CausalConv1d(E, 3, 2)
     x = randn(B, L, E)
     padded = torch.cat([x.new_zeros(B, 4, E), x], 1)
@@ -84,7 +84,9 @@ STACKS = {
 
 @pytest.mark.parametrize("length", (9, 10, 14))
 @pytest.mark.parametrize("kind", STACKS)
-def test_the_path_length_is_the_layers_that_join_first_and_last(kind, length):
+def test_the_path_length_is_the_number_of_layers_that_connect_the_ends(
+    kind, length
+):
     layers = cost.mixer_cost(kind, length, E, kernel_size=3).path_length
     torch.manual_seed(0)
     deep = nn.Sequential(*STACKS[kind](layers)).double()
@@ -95,7 +97,7 @@ def test_the_path_length_is_the_layers_that_join_first_and_last(kind, length):
         assert bool(grad[:, 0].any()) == joined
 
 
-def test_a_recurrence_goes_through_every_token():
+def test_the_path_length_of_a_recurrence_is_the_sequence_length():
     """The shortest way back, counted in matrix products."""
     cell = nn.RNNCell(E, E)
     tokens = [randn(1, E, seed=i).requires_grad_() for i in range(L)]
@@ -104,11 +106,11 @@ def test_a_recurrence_goes_through_every_token():
         state = cell(x, state)
     products, ways = 0, {state.grad_fn}
     while not any(getattr(w, "variable", None) is tokens[0] for w in ways):
-        found = {
+        next_ways = {
             after for way in ways for after, _ in way.next_functions if after
         }
-        products += any("Addmm" in type(way).__name__ for way in found)
-        ways = found
+        products += any("Addmm" in type(way).__name__ for way in next_ways)
+        ways = next_ways
     assert products == cost.mixer_cost("rnn", L, E).path_length == L
 
 
@@ -129,7 +131,7 @@ def test_the_gradient_decays_in_recurrence_and_not_in_attention():
 @every_mixer
 @pytest.mark.filterwarnings("ignore:TF32 acceleration")
 @torch.no_grad()
-def test_operations_are_those_that_torch_counts(kind):
+def test_flops_of_a_mixer_equal_those_that_torch_counts(kind):
     module, x = made(kind), randn(1, L, E)
     counter = FlopCounterMode(display=False)
     # A library's recurrence or attention is one call, which is not counted.
@@ -142,7 +144,7 @@ def test_operations_are_those_that_torch_counts(kind):
     assert got.flops == counter.get_total_flops()
 
 
-def test_one_matrix_of_the_table_is_right():
+def test_mixer_costs_equal_table_1_of_vaswani_et_al():
     """Vaswani et al. 2017, table 1, with the constants it leaves out."""
     n, d, k = 1024, 512, 3
     table = {
@@ -168,23 +170,18 @@ def test_one_matrix_of_the_table_is_right():
     assert table["window"].flops == 8 * n * d**2 + 4 * d * pairs
 
 
-@pytest.mark.parametrize(
-    "call,says",
-    (
-        (
-            lambda: cost.mixer_cost("cnn", 8, 8),
-            "kind must be one of .*; got 'cnn'",
-        ),
-        (
-            lambda: cost.mixer_cost("convolution", 8, 8, kernel_size=1),
-            "kernel_size must be 2 or more: a token sees itself; got 1",
-        ),
-        (
-            lambda: cost.mixer_cost("rnn", -1, 8),
-            "seq_len must be an int, 0 or more; got -1",
-        ),
+REFUSED = {
+    "kind must be one of .*; got 'cnn'": lambda: cost.mixer_cost("cnn", 8, 8),
+    "kernel_size must be 2 or more: a token sees itself; got 1": (
+        lambda: cost.mixer_cost("convolution", 8, 8, kernel_size=1)
     ),
-)
-def test_a_mixer_that_makes_no_sense_is_refused(call, says):
-    with pytest.raises(ValueError, match=says):
-        call()
+    "seq_len must be an int, 0 or more; got -1": (
+        lambda: cost.mixer_cost("rnn", -1, 8)
+    ),
+}
+
+
+@pytest.mark.parametrize("message", REFUSED)
+def test_invalid_mixers_are_refused(message):
+    with pytest.raises(ValueError, match=message):
+        REFUSED[message]()

@@ -46,7 +46,7 @@ def test_the_notes_of_a_release_are_the_newest_section():
         ),
     ],
 )
-def test_a_release_that_does_not_agree_is_refused(
+def test_a_release_whose_tag_version_and_changelog_differ_is_refused(
     tag, version, changelog, says
 ):
     with pytest.raises(ValueError, match=says):

@@ -31,7 +31,7 @@ def by_complex_numbers(x, positions, interleaved, base=10000.0):
 
 @pytest.mark.parametrize("interleaved", (False, True))
 @pytest.mark.parametrize("dim", (2, 6, 16))
-def test_rotating_is_a_product_of_complex_numbers(dim, interleaved):
+def test_rotation_equals_a_product_of_complex_numbers(dim, interleaved):
     x = randn(2, 3, 11, dim, dtype=torch.float64)
     positions = torch.arange(11) * 7 + 5
     cos, sin = tables(positions, dim, interleaved)
@@ -62,7 +62,7 @@ def test_scores_depend_on_the_distance_alone(interleaved):
     assert (score(10, 7) - score(7, 10)).abs() > 1e-2  # and its sign
 
 
-def test_position_0_and_lengths_stay():
+def test_rotation_keeps_position_0_and_the_norms():
     x = randn(2, 5, 16, dtype=torch.float64)
     cos, sin = tables(torch.arange(5), 16)
     out = attn.apply_rope(x, cos, sin)
@@ -70,17 +70,17 @@ def test_position_0_and_lengths_stay():
     assert torch.allclose(out.norm(dim=-1), x.norm(dim=-1))
 
 
-def test_one_token_at_a_time_is_the_same_as_all():
+def test_rotating_token_by_token_equals_rotating_all():
     x = randn(2, 4, 9, 16)
     whole = attn.apply_rope(x, *tables(torch.arange(9), 16))
     for i in range(9):
-        one = attn.apply_rope(
+        token = attn.apply_rope(
             x[:, :, i : i + 1], *tables(torch.tensor([i]), 16)
         )
-        assert torch.equal(one, whole[:, :, i : i + 1])
+        assert torch.equal(token, whole[:, :, i : i + 1])
 
 
-def test_tables_are_float32_and_bfloat16_cannot_count():
+def test_rope_tables_are_float32_and_bfloat16_positions_are_refused():
     positions = torch.tensor([256, 257])
     cos, sin = tables(positions, 16)
     assert cos.dtype == sin.dtype == torch.float32
@@ -93,7 +93,7 @@ def test_tables_are_float32_and_bfloat16_cannot_count():
     assert attn.rope_tables(positions, frequencies)[0].dtype == torch.float32
 
 
-def test_plain_numbers_are_frequencies_too():
+def test_rope_tables_accept_a_plain_tensor_of_frequencies():
     frequencies = attn.rope_frequencies(8)
     a = attn.rope_tables(torch.arange(3), frequencies.inv_freq)
     b = attn.rope_tables(torch.arange(3), frequencies)
@@ -103,7 +103,7 @@ def test_plain_numbers_are_frequencies_too():
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_the_dtype_of_x_comes_back_and_nothing_is_changed(dtype):
+def test_apply_rope_keeps_the_dtype_the_inputs_and_the_random_state(dtype):
     x = randn(2, 3, 5, 8, dtype=dtype)
     cos, sin = tables(torch.arange(5), 8)
     before = copy.deepcopy((x, cos, sin))
@@ -114,7 +114,7 @@ def test_the_dtype_of_x_comes_back_and_nothing_is_changed(dtype):
     assert torch.equal(state, torch.get_rng_state())
 
 
-def test_half_precision_is_rounded_once():
+def test_rope_rounds_half_precision_once():
     """With transformers' tables too, which are in the model's dtype."""
     x = randn(2, 3, 50, 8, dtype=torch.bfloat16)
     cos, sin = (t.bfloat16() for t in tables(torch.arange(50), 8))
@@ -122,7 +122,7 @@ def test_half_precision_is_rounded_once():
     assert torch.equal(attn.apply_rope(x, cos, sin), exact.bfloat16())
 
 
-def test_gradients_are_right():
+def test_gradients_of_rope_equal_finite_differences():
     x = randn(2, 3, 5, 8, dtype=torch.float64).requires_grad_()
     for interleaved in (False, True):
         cos, sin = tables(torch.arange(5), 6, interleaved)
@@ -135,7 +135,7 @@ def test_gradients_are_right():
 @pytest.mark.parametrize(
     "shape", ((5, 8), (3, 5, 8), (2, 3, 5, 8), (2, 2, 3, 5, 8), (0, 3, 5, 8))
 )
-def test_any_number_of_axes(shape):
+def test_apply_rope_accepts_any_number_of_axes(shape):
     x = randn(*shape)
     cos, sin = tables(torch.arange(5), 8)
     out = attn.apply_rope(x, cos, sin)
@@ -145,7 +145,7 @@ def test_any_number_of_axes(shape):
         assert torch.equal(attn.apply_rope(a, cos, sin), b)
 
 
-def test_rows_of_a_batch_have_their_own_positions():
+def test_rows_of_a_batch_may_have_their_own_positions():
     B = 3
     x = randn(B, B, 5, 8)  # as many heads as rows
     positions = torch.randint(0, 99, (B, 5))
@@ -169,13 +169,13 @@ WRONG = [
 
 
 @pytest.mark.parametrize("x,table,says", WRONG)
-def test_tables_that_do_not_fit_are_refused(x, table, says):
+def test_rope_tables_of_a_wrong_shape_are_refused(x, table, says):
     with pytest.raises(ValueError, match=says):
         attn.apply_rope(randn(*x), randn(*table), randn(*table))
 
 
 @pytest.mark.parametrize("interleaved", (False, True))
-def test_tables_of_the_other_layout_are_refused(interleaved):
+def test_rope_tables_of_the_other_layout_are_refused(interleaved):
     x = randn(2, 3, 5, 8)
     cos, sin = tables(torch.arange(5), 8, not interleaved)
     with pytest.raises(
@@ -194,7 +194,7 @@ def test_tables_of_the_other_layout_are_refused(interleaved):
     assert attn.apply_rope(empty, cos, sin, interleaved).shape == empty.shape
 
 
-def test_tables_of_two_widths_are_refused():
+def test_cos_and_sin_of_different_widths_are_refused():
     with pytest.raises(ValueError, match="sin must have .* cos, 8; got 6"):
         attn.apply_rope(randn(5, 8), randn(5, 8), randn(5, 6))
 

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import math
-import os
 
 import pytest
 import torch
-
-import attn
-from attn.positions import RopeFrequencies
-
-os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
 from transformers import GPTNeoXConfig, LlamaConfig
 from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 from transformers.models.gpt_neox.modeling_gpt_neox import (
     GPTNeoXRotaryEmbedding,
 )
+
+import attn
+from attn.positions import RopeFrequencies
+from tests.attn.cases import assert_equal
 
 MAX_LEN = 4096
 LONG = {"original_max_position_embeddings": 512}
@@ -88,13 +86,13 @@ def by_transformers(kind, head_dim, base, parameters, seq_len):
     return ROPE_INIT_FUNCTIONS[kind](config, "cpu", seq_len=seq_len)
 
 
-def test_no_type_of_transformers_is_missing():
+def test_every_rope_type_of_transformers_is_tested():
     assert {kind for kind, *_ in TYPES} == set(ROPE_INIT_FUNCTIONS)
 
 
 @pytest.mark.parametrize("head_dim,base", HEADS)
 @pytest.mark.parametrize("kind,parameters,seq_len", TYPES)
-def test_frequencies_are_those_of_transformers(
+def test_frequencies_equal_those_of_transformers(
     kind, parameters, seq_len, head_dim, base
 ):
     ours = attn.rope_frequencies(
@@ -122,7 +120,9 @@ def test_frequencies_are_those_of_transformers(
         ("proportional", {"partial_rotary_factor": 0.4}),
     ),
 )
-def test_sizes_that_are_no_power_of_two(kind, parameters, head_dim):
+def test_frequencies_of_odd_head_dims_equal_those_of_transformers(
+    kind, parameters, head_dim
+):
     ours = attn.rope_frequencies(
         head_dim, 10000.0, kind, max_position_embeddings=MAX_LEN, **parameters
     )
@@ -131,7 +131,7 @@ def test_sizes_that_are_no_power_of_two(kind, parameters, head_dim):
 
 
 @pytest.mark.parametrize("part", (1.0, 0.25, 0.35))
-def test_the_default_is_transformers_default(part):
+def test_default_frequencies_equal_gpt_neoxs(part):
     config = GPTNeoXConfig(
         hidden_size=192,
         num_attention_heads=3,
@@ -147,7 +147,7 @@ def test_the_default_is_transformers_default(part):
     assert ours.attention_factor == theirs.attention_scaling
 
 
-def test_what_each_type_does_to_a_wavelength():
+def test_each_type_scales_the_wavelengths_as_published():
     """In words, independent of any code."""
     plain = attn.rope_frequencies(64).inv_freq
     assert plain[0] == 1.0  # one radian a token
@@ -193,7 +193,7 @@ def test_what_each_type_does_to_a_wavelength():
     assert not part[8:].any()
 
 
-def test_inside_the_trained_length_dynamic_changes_nothing():
+def test_dynamic_scaling_changes_nothing_within_the_trained_length():
     plain = attn.rope_frequencies(64).inv_freq
     for seq_len in (None, 1, 512):
         ntk = attn.rope_frequencies(
@@ -237,7 +237,7 @@ WRONG = [
 
 
 @pytest.mark.parametrize("arguments,says", WRONG)
-def test_a_wrong_argument_is_named(arguments, says):
+def test_errors_of_rope_frequencies_name_the_argument(arguments, says):
     with pytest.raises(ValueError, match=says):
         attn.rope_frequencies(**{"head_dim": 64, **arguments})
 
@@ -259,7 +259,7 @@ def test_a_wrong_argument_is_named(arguments, says):
         ),
     ],
 )
-def test_the_module_looks_at_the_length_of_each_input(
+def test_the_module_scales_by_the_length_of_each_input(
     kind, parameters, seq_len
 ):
     rope = attn.Rope(8, type=kind, **parameters)
@@ -269,14 +269,13 @@ def test_the_module_looks_at_the_length_of_each_input(
             positions,
             attn.rope_frequencies(8, type=kind, seq_len=length, **parameters),
         )
-        for ours, table in zip(rope(positions), expected, strict=True):
-            assert torch.equal(ours, table)
+        assert_equal(rope(positions), expected)
     assert not rope.state_dict()
     rope.bfloat16()
     assert rope(positions)[0].dtype == torch.float32
 
 
-def test_the_result_is_a_named_pair():
+def test_rope_frequencies_returns_a_named_pair():
     result = attn.rope_frequencies(8)
     assert isinstance(result, RopeFrequencies)
     assert result.inv_freq.shape == (4,)

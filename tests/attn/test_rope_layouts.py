@@ -10,7 +10,7 @@ from tests.attn.cases import assert_exact
 from tests.attn.rope_inputs import randn, tables
 
 
-def test_the_order_of_the_two_layouts():
+def test_convert_pairing_gives_the_order_of_either_layout():
     x = torch.arange(8)
     half = attn.convert_pairing(x, "half")
     assert half.tolist() == [0, 2, 4, 6, 1, 3, 5, 7]
@@ -19,7 +19,7 @@ def test_the_order_of_the_two_layouts():
 
 
 @pytest.mark.parametrize("dim,head_dim,rotary", [(0, 8, 8), (1, 4, 2)])
-def test_there_and_back_is_exact(dim, head_dim, rotary):
+def test_converting_there_and_back_is_exact(dim, head_dim, rotary):
     x = randn(24, 24)
     sizes = {"dim": dim, "head_dim": head_dim, "rotary_dim": rotary}
     for there, back in (("half", "interleaved"), ("interleaved", "half")):
@@ -83,7 +83,7 @@ def test_weights_convert_as_transformers_converts_metas():
     assert torch.equal(ours, permuted)
 
 
-def test_a_conversion_that_makes_no_sense_is_refused():
+def test_invalid_layout_conversions_are_refused():
     with pytest.raises(
         ValueError, match="axis 0 of x must .*; got 10 elements"
     ):

@@ -2,19 +2,8 @@
 
 from __future__ import annotations
 
-import os
-
-import numpy as np
-import onnx
 import pytest
 import torch
-
-import attn
-from tests.attn.cases import assert_exact
-from tests.attn.onnx_cases import cases_of
-from tests.attn.rope_inputs import randn, tables
-
-os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
 from transformers.models.cohere import modeling_cohere as cohere
 from transformers.models.gpt_neox import (
     modeling_gpt_neox as neox,
@@ -26,6 +15,11 @@ from transformers.models.llama import (
 from transformers.models.llama import (
     modeling_llama as llama,
 )
+
+import attn
+from tests.attn.cases import assert_equal, assert_exact
+from tests.attn.onnx_cases import cases_of, tensor, unpacked
+from tests.attn.rope_inputs import randn, tables
 
 DTYPES = (torch.float64, torch.float32, torch.bfloat16)
 NUMBER_OF_ONNX_CASES = 8
@@ -42,18 +36,16 @@ NUMBER_OF_ONNX_CASES = 8
     ids=("plain", "offset", "arbitrary", "batched"),
 )
 @pytest.mark.parametrize("base", (10000.0, 500000.0))
-def test_tables_are_those_of_transformers(positions, base):
+def test_rope_tables_equal_those_of_transformers(positions, base):
     config = LlamaConfig(
         head_dim=16,
         rope_parameters={"rope_type": "default", "rope_theta": base},
     )
     theirs = llama.LlamaRotaryEmbedding(config)(torch.ones(1), positions)
-    ours = tables(positions, 16, base=base)
-    for mine, table in zip(ours, theirs, strict=True):
-        assert torch.equal(mine, table)
+    assert_equal(tables(positions, 16, base=base), theirs)
 
 
-def test_yarn_sharpens_both_tables():
+def test_yarn_tables_equal_those_of_transformers():
     parameters = {"factor": 8.0, "original_max_position_embeddings": 64}
     config = LlamaConfig(
         head_dim=16,
@@ -67,13 +59,12 @@ def test_yarn_sharpens_both_tables():
     positions = torch.arange(500)[None]
     theirs = llama.LlamaRotaryEmbedding(config)(torch.ones(1), positions)
     ours = attn.Rope(16, type="yarn", **parameters)(positions)
-    for mine, table in zip(ours, theirs, strict=True):
-        assert torch.equal(mine, table)
+    assert_equal(ours, theirs)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("batched", (False, True))
-def test_rotating_halves_is_llamas(dtype, batched):
+def test_rotating_halves_equals_llamas(dtype, batched):
     q, k = randn(2, 4, 9, 16, dtype=dtype), randn(2, 2, 9, 16, dtype=dtype)
     positions = torch.arange(9).expand(2, -1) + torch.tensor([[0], [77]])
     positions = positions if batched else positions[:1]
@@ -88,7 +79,7 @@ def test_rotating_halves_is_llamas(dtype, batched):
         assert_exact(ours, exact, rival)
 
 
-def test_rotating_neighbours_is_coheres():
+def test_rotating_neighbours_equals_coheres():
     x = randn(2, 4, 9, 16)
     cos, sin = tables(torch.arange(9), 16, interleaved=True)
     theirs, _ = cohere.apply_rotary_pos_emb(x, x, cos[None], sin[None])
@@ -96,7 +87,7 @@ def test_rotating_neighbours_is_coheres():
 
 
 @pytest.mark.parametrize("rotary", (2, 8, 16))
-def test_partial_rotation_is_gpt_neoxs(rotary):
+def test_partial_rotation_equals_gpt_neoxs(rotary):
     x = randn(2, 4, 9, 16)
     cos, sin = tables(torch.arange(9), rotary)
     theirs, _ = neox.apply_rotary_pos_emb(x, x, cos[None], sin[None])
@@ -110,7 +101,9 @@ ONNX = cases_of("RotaryEmbedding")
 
 def rotate(inputs, attributes):
     """ONNX's operator by ``attn``'s functions: it renames and reshapes."""
-    x, cos, sin = (inputs[name] for name in ("input", "cos", "sin"))
+    x, cos, sin = (
+        inputs[name] for name in ("input", "cos_cache", "sin_cache")
+    )
     if "position_ids" in inputs:
         cos, sin = (table[inputs["position_ids"]] for table in (cos, sin))
     interleaved = bool(attributes.get("interleaved", 0))
@@ -126,32 +119,24 @@ def rotate(inputs, attributes):
     return attn.merge_heads(out) if packed else out
 
 
-def test_all_of_onnx_rotary_embedding_was_collected():
+def test_all_rotary_embedding_cases_of_onnx_are_collected():
     assert len({case.name for case in ONNX}) == NUMBER_OF_ONNX_CASES
 
 
 @pytest.mark.parametrize("case", ONNX, ids=lambda case: case.name[5:])
-def test_onnx(case):
-    (node,) = case.model.graph.node
-    ((arrays, (expected,)),) = case.data_sets
-    names = ("input", "cos", "sin", "position_ids")
-    inputs = {
-        name: torch.from_numpy(np.array(x))
-        for name, x in zip(names, arrays, strict=False)
-    }
-    attributes = {
-        a.name: onnx.helper.get_attribute_value(a) for a in node.attribute
-    }
+def test_apply_rope_equals_the_cases_of_onnx(case):
+    arrays, attributes, expected = unpacked(case)
+    inputs = {name: tensor(x) for name, x in arrays.items()}
     exact = {
         name: x.double() if x.is_floating_point() else x
         for name, x in inputs.items()
     }
-    rival = torch.from_numpy(expected)
+    rival = tensor(expected["output"])
     assert_exact(rotate(inputs, attributes), rotate(exact, attributes), rival)
     assert_exact(rival, rotate(exact, attributes))
 
 
-def test_a_llama_with_no_rope_and_no_mask_forgets_the_order():
+def test_a_llama_without_rope_and_mask_is_permutation_equivariant():
     config = LlamaConfig(
         vocab_size=37,
         hidden_size=24,

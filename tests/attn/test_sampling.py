@@ -72,7 +72,7 @@ def test_a_tiny_temperature_is_greedy_and_not_nan():
     assert torch.equal(p.amax(-1), torch.ones(4))
 
 
-def test_filters_leave_their_input_as_it_was_and_take_any_shape():
+def test_filters_accept_any_shape_and_do_not_change_their_input():
     x = logits()
     before = x.clone()
     options = {"top_k": 9, "top_p": 0.7, "min_p": 0.02}
@@ -83,7 +83,7 @@ def test_filters_leave_their_input_as_it_was_and_take_any_shape():
 
 
 @pytest.mark.parametrize("penalty", [0.5, 1.0, 1.3])
-def test_the_penalty_is_that_of_transformers(penalty):
+def test_the_repetition_penalty_equals_that_of_transformers(penalty):
     from transformers import RepetitionPenaltyLogitsProcessor
 
     g = torch.Generator().manual_seed(1)
@@ -109,7 +109,7 @@ def test_the_penalty_is_that_of_transformers(penalty):
     ],
     ids=str,
 )
-def test_errors_name_the_argument(options):
+def test_sampling_errors_name_the_argument(options):
     (name,) = options
     with pytest.raises(ValueError, match=f"^{name} must be "):
         filter_logits(logits(), **options)

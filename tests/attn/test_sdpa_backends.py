@@ -97,7 +97,7 @@ def test_a_backend_without_reasons_runs_and_one_with_reasons_raises(backend):
         assert runs(backend, qkv, arguments) == (not reasons), (name, reasons)
 
 
-def test_the_backend_taken_is_the_one_that_torch_chooses():
+def test_the_selected_backend_is_the_one_that_torch_chooses():
     seen = set()
     for name, (qkv, arguments) in GRID.items():
         taken = explain_torch(*qkv, **arguments).selected
@@ -121,7 +121,7 @@ def test_the_backend_taken_is_the_one_that_torch_chooses():
     assert seen == {"FLASH_ATTENTION", "MATH", None}
 
 
-def test_our_sentences_begin_where_torchs_own_words_do():
+def test_reasons_are_given_exactly_where_torch_warns():
     """The path that other devices use, on calls whose answer is known."""
     for name, (qkv, arguments) in GRID.items():
         inputs = attn.functional.inputs.validate(*qkv, **arguments)
@@ -131,13 +131,13 @@ def test_our_sentences_begin_where_torchs_own_words_do():
             "is_causal": False,
             "scale": None,
         }
-        given = sdpa_backends._Given(*qkv, **(full | arguments), inputs=inputs)
+        call = sdpa_backends._Given(*qkv, **(full | arguments), inputs=inputs)
         ours = explain_torch(*qkv, **arguments)["FLASH_ATTENTION"]
-        words = sdpa_backends._in_torchs_words("FLASH_ATTENTION", given)
+        words = sdpa_backends._in_torchs_words("FLASH_ATTENTION", call)
         assert bool(ours) == bool(words), (name, ours, words)
     qkv, arguments = GRID["two axes"]
-    given = sdpa_backends._Given(*qkv, None, 0.0, False, None, False, inputs)
-    words = " ".join(sdpa_backends._in_torchs_words("FLASH_ATTENTION", given))
+    call = sdpa_backends._Given(*qkv, None, 0.0, False, None, False, inputs)
+    words = " ".join(sdpa_backends._in_torchs_words("FLASH_ATTENTION", call))
     assert "4 dimensional" in words and "not used because" not in words
 
 
@@ -154,14 +154,14 @@ def test_our_sentences_begin_where_torchs_own_words_do():
     ),
     ids=lambda x: x if isinstance(x, str) else "",
 )
-def test_each_obstacle_of_flash_on_the_cpu_is_named(about, call):
+def test_each_reason_against_flash_on_the_cpu_is_named(about, call):
     qkv, arguments = call
     text = " ".join(explain_torch(*qkv, **arguments)["FLASH_ATTENTION"])
     assert re.search(about, text), text
     assert explain_torch(*qkv, **arguments).selected == "MATH"
 
 
-def test_all_obstacles_are_listed_not_the_first_only():
+def test_all_reasons_are_listed_not_only_the_first():
     qkv, arguments = a_call(batch=(2, 1, 1), dims=(8, 6), dropout_p=0.1)
     assert len(explain_torch(*qkv, **arguments)["FLASH_ATTENTION"]) == 3
 
@@ -177,30 +177,32 @@ def test_all_obstacles_are_listed_not_the_first_only():
         ("return_lse", {"return_lse": True}),
     ),
 )
-def test_what_only_our_contract_has_is_a_reason_for_every_backend(
+def test_options_that_torch_lacks_are_a_reason_against_every_backend(
     name, argument
 ):
     qkv, arguments = a_call(**argument)
-    found = explain_torch(*qkv, **arguments)
-    assert found.selected is None
+    explanation = explain_torch(*qkv, **arguments)
+    assert explanation.selected is None
     for backend in BACKENDS:
-        assert any(name in reason for reason in found[backend])
+        assert any(name in reason for reason in explanation[backend])
 
 
-def test_a_backend_that_is_switched_off_says_so():
+def test_a_disabled_backend_is_reported_as_switched_off():
     qkv, arguments = a_call()
     with sdpa_kernel(SDPBackend.MATH):
-        found = explain_torch(*qkv, **arguments)
-    assert found.selected == "MATH"
-    assert found["FLASH_ATTENTION"] == ["it is switched off (sdpa_kernel)"]
-    assert found["MATH"] == []
+        explanation = explain_torch(*qkv, **arguments)
+    assert explanation.selected == "MATH"
+    assert explanation["FLASH_ATTENTION"] == [
+        "it is switched off (sdpa_kernel)"
+    ]
+    assert explanation["MATH"] == []
 
 
 def test_an_empty_call_needs_no_backend():
     qkv, arguments = a_call(lengths=(3, 0))
-    found = explain_torch(*qkv, **arguments)
-    assert found.selected is None
-    assert all("empty" in " ".join(found[b]) for b in BACKENDS)
+    explanation = explain_torch(*qkv, **arguments)
+    assert explanation.selected is None
+    assert all("empty" in " ".join(explanation[b]) for b in BACKENDS)
     assert all(runs(b, qkv, arguments) for b in BACKENDS)
 
 
@@ -223,36 +225,38 @@ def jagged(contiguous=True):
 @pytest.mark.filterwarnings("ignore")
 def test_nested_tensors_run_where_explain_says_so(contiguous, arguments):
     x = jagged(contiguous)
-    found = explain_torch(x, x, x, **arguments)
+    explanation = explain_torch(x, x, x, **arguments)
     for backend in BACKENDS:
-        assert runs(backend, (x, x, x), arguments) == (not found[backend])
-    assert found.selected == (None if found["MATH"] else "MATH")
+        assert runs(backend, (x, x, x), arguments) == (
+            not explanation[backend]
+        )
+    assert explanation.selected == (None if explanation["MATH"] else "MATH")
     if not contiguous:
-        assert "contiguous()" in " ".join(found["MATH"])
+        assert "contiguous()" in " ".join(explanation["MATH"])
 
 
-def test_nested_tensors_take_no_mask_and_no_dense_company():
+def test_nested_tensors_refuse_masks_and_dense_tensors():
     x = jagged()
-    found = explain_torch(x, x, x, attn_mask=torch.ones(5, 5))
-    assert "attn_mask" in " ".join(found["MATH"])
+    explanation = explain_torch(x, x, x, attn_mask=torch.ones(5, 5))
+    assert "attn_mask" in " ".join(explanation["MATH"])
     with pytest.raises(TypeError, match="key must be a jagged nested tensor"):
         explain_torch(x, torch.randn(2, 4, 5, 8), x)
 
 
-def test_a_wrong_call_gets_the_contracts_error():
+def test_explain_torch_validates_a_call_as_attention_does():
     qkv, arguments = a_call(heads=(4, 2))
     with pytest.raises(ValueError, match="enable_gqa"):
         explain_torch(*qkv)
 
 
-def test_a_device_without_kernels_is_answered_by_torch():
+def test_a_device_without_fused_kernels_selects_math():
     qkv, arguments = a_call(change=lambda x: x.to("meta"))
-    found = explain_torch(*qkv, **arguments)
-    assert found.selected == "MATH"
-    assert found["FLASH_ATTENTION"] == ["torch has none for meta"]
+    explanation = explain_torch(*qkv, **arguments)
+    assert explanation.selected == "MATH"
+    assert explanation["FLASH_ATTENTION"] == ["torch has none for meta"]
 
 
-def test_it_prints_as_a_table():
+def test_an_explanation_prints_as_a_table():
     qkv, arguments = a_call(dropout_p=0.1)
     assert str(explain_torch(*qkv, **arguments)).splitlines() == [
         "FLASH_ATTENTION      no: dropout_p is 0.1: it has no dropout",
@@ -262,7 +266,7 @@ def test_it_prints_as_a_table():
     ]
 
 
-def test_nothing_is_computed_and_nothing_warns():
+def test_explain_torch_computes_nothing_and_does_not_warn():
     state = torch.random.get_rng_state()
     qkv, arguments = a_call(dropout_p=0.1)
     with warnings.catch_warnings():

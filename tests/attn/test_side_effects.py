@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import pytest
 import torch
 
 import attn
 import attn.api
-from tests.attn.cases import SIZES, qkv
+from tests.attn.cases import SIZES, assert_equal, qkv
 from tests.attn.graphs import in_one_graph
 from tests.attn.implementations import EXACT
+from tests.processes import run_python
 
 # torch's own, when its compiler is first imported.
 pytestmark = pytest.mark.filterwarnings("ignore:.torch.jit.script")
@@ -31,24 +29,23 @@ CALL = {
 
 @IMPLEMENTATIONS
 @pytest.mark.parametrize("dtype", (torch.bfloat16, torch.float32), ids=str)
-def test_inputs_and_random_numbers_are_left_alone(implementation, dtype):
+def test_a_call_changes_no_input_and_no_random_state(implementation, dtype):
     q, k, v = qkv(SIZES[0], dtype)
     mask = torch.zeros(3, 7, dtype=dtype)
     sinks = torch.linspace(-1, 1, SIZES[0].H)
-    given = (q, k, v, mask, sinks)
-    kept = [x.clone() for x in given]
+    inputs = (q, k, v, mask, sinks)
+    kept = tuple(x.clone() for x in inputs)
     before = torch.get_rng_state()
     results = implementation(q, k, v, attn_mask=mask, sinks=sinks, **CALL)
     assert torch.equal(torch.get_rng_state(), before)
-    for x, y in zip(given, kept, strict=True):
-        assert torch.equal(x, y) and x.dtype == y.dtype
+    assert_equal(inputs, kept)
     again = implementation(q, k, v, attn_mask=mask, sinks=sinks, **CALL)
     results, again = torch.stack(tuple(results)), torch.stack(tuple(again))
     assert torch.equal(results, again), "the same call, the same numbers"
 
 
 @IMPLEMENTATIONS
-def test_the_device_is_kept(implementation):
+def test_outputs_keep_the_device_and_the_dtype(implementation):
     q, k, v = (x.to("meta") for x in qkv(SIZES[0]))
     results = implementation(q, k, v, **CALL)
     results = results if isinstance(results, tuple) else (results,)
@@ -98,7 +95,7 @@ def test_dropout_drops_weights_and_keeps_the_mean(p):
     assert (error < 5 * spread).all()
 
 
-def test_the_lse_does_not_know_of_dropout():
+def test_dropout_does_not_change_the_lse():
     q, k, v = qkv(SIZES[0])
     call = attn.scaled_dot_product_attention
     options = {"enable_gqa": True, "return_lse": True}
@@ -122,9 +119,7 @@ def test_torch_compiles_a_call_without_a_graph_break(options):
     call = attn.scaled_dot_product_attention
     options = {"enable_gqa": True, "q_offset": 4} | options
     compiled = torch.compile(call, backend="eager", fullgraph=True)
-    ours, plain = compiled(q, k, v, **options), call(q, k, v, **options)
-    for x, y in zip(ours, plain, strict=True):
-        assert torch.equal(x, y)
+    assert_equal(compiled(q, k, v, **options), call(q, k, v, **options))
 
 
 @pytest.mark.parametrize(
@@ -156,13 +151,13 @@ def test_one_graph_serves_every_offset_given_as_a_tensor(options, rows, impl):
     options = {"enable_gqa": True} | options
     by = {"impl": impl} | options
     for first in range(7):
-        one, at = q[:, :, first : first + 1], torch.full(rows, first)
+        query, at = q[:, :, first : first + 1], torch.full(rows, first)
         want = attn.scaled_dot_product_attention(
-            one, k, v, q_offset=first, **options
+            query, k, v, q_offset=first, **options
         )
         for out in (
-            compiled(one, k, v, q_offset=at, **by),
-            attn.attention(one, k, v, q_offset=at, **by),
+            compiled(query, k, v, q_offset=at, **by),
+            attn.attention(query, k, v, q_offset=at, **by),
         ):
             assert torch.allclose(out, want, atol=1e-6)
     assert counter.frame_count == 1
@@ -178,7 +173,7 @@ def test_keys_that_grow_need_a_second_graph_and_no_third():
     assert counter.frame_count == 2
 
 
-def test_a_graph_packs_the_groups_of_one_query(monkeypatch):
+def test_a_graph_packs_groups_for_one_query_or_transposed_keys(monkeypatch):
     """Of several, another length would need another graph."""
     monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)
     key = torch.randn(2, 2, 9, 8)
@@ -196,7 +191,7 @@ def test_a_graph_packs_the_groups_of_one_query(monkeypatch):
     assert selected == ["pack_gqa", "sdpa", "pack_gqa"]
 
 
-def test_torch_func_transforms_a_call():
+def test_a_call_supports_vmap_jvp_and_jacrev():
     q, _, _ = qkv(SIZES[1])
 
     def call(x):
@@ -213,11 +208,9 @@ HEAVY = ("torch", "transformers", "matplotlib", "triton", "onnx")
 
 def loaded_by(statement: str) -> set[str]:
     code = f"import sys; {statement}; print(*sys.modules)"
-    run = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True
-    )
-    assert run.returncode == 0, run.stderr
-    return set(run.stdout.split())
+    done = run_python(code)
+    assert done.returncode == 0, done.stderr
+    return set(done.stdout.split())
 
 
 def test_importing_attn_loads_nothing_heavy():
@@ -245,7 +238,7 @@ def test_measuring_memory_loads_no_compiler():
     assert not modules & {"torch._dynamo", "torch._inductor", "sympy"}
 
 
-def test_every_public_name_is_there_and_is_told():
+def test_every_public_name_exists_and_has_a_docstring():
     for name in attn.__all__:
         thing = getattr(attn, name)
         assert (thing.__doc__ or "").strip(), name

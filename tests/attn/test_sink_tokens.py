@@ -14,6 +14,7 @@ from tests.attn.test_cache import (
     N,
     every_chunking,
     in_chunks,
+    pieces,
     tensors,
 )
 from tests.attn.test_decoding import model_and_ids
@@ -29,7 +30,7 @@ def seen(i, sinks):
 
 @every_chunking
 @every_number
-def test_in_chunks_is_its_mask_on_the_whole_text(sinks, chunks):
+def test_attention_over_sinks_in_chunks_equals_its_mask_at_once(sinks, chunks):
     q, k, v = tensors()
     cache = SlidingCache(WINDOW, sinks)
     dense = cache.mask.dense(N)[0, 0]
@@ -43,20 +44,21 @@ def test_in_chunks_is_its_mask_on_the_whole_text(sinks, chunks):
 
 @every_chunking
 @every_number
-def test_every_key_has_its_position_and_the_rest_are_dropped(sinks, chunks):
+def test_sinks_and_window_keep_their_positions_and_the_rest_is_dropped(
+    sinks, chunks
+):
     _, k, v = tensors()
-    cache, done = SlidingCache(WINDOW, sinks), 0
-    for size in chunks:
-        end = done + size
-        view = cache.update(k[:, :, done:end], v[:, :, done:end])
+    cache, end = SlidingCache(WINDOW, sinks), 0
+    for new_key, new_value in pieces(chunks, k, v):
+        start, end = end, end + new_key.shape[2]
+        view = cache.update(new_key, new_value)
         at = cache.key_positions(view)
         assert torch.equal(view.key, k[:, :, at])
         assert torch.equal(view.value, v[:, :, at])
-        assert at[view.q_offset :].tolist() == list(range(done, end))
+        assert at[view.q_offset :].tolist() == list(range(start, end))
         stored = min(end, sinks + WINDOW - 1)
         assert cache.key.shape[2] == stored
         assert cache.first_position == (0 if sinks else end - stored)
-        done = end
     if stored < N:
         with pytest.raises(ValueError, match="has forgotten the tokens bef"):
             cache.crop(N - 1)
@@ -85,7 +87,7 @@ def test_positions_within_the_cache_are_those_of_streaming_llm():
 
 @pytest.mark.parametrize("name", ("RoPE", "ALiBi"))
 @torch.no_grad()
-def test_a_model_reads_a_padded_text_as_with_the_mask_on_all_of_it(name):
+def test_a_model_with_sink_caches_equals_its_mask_on_a_padded_text(name):
     model, ids = model_and_ids(name)
     kept = [SlidingCache(WINDOW, 2) for _ in model.blocks]
     real = torch.ones_like(ids)
@@ -105,7 +107,7 @@ def test_a_model_reads_a_padded_text_as_with_the_mask_on_all_of_it(name):
 
 
 @pytest.mark.parametrize("size", (-1, 1.5, None))
-def test_sizes_are_checked(size):
+def test_num_sink_tokens_must_be_a_non_negative_integer(size):
     with pytest.raises(
         ValueError, match=f"num_sink_tokens must be an int, .*; got {size}"
     ):

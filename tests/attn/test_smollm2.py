@@ -75,7 +75,7 @@ def test_texts_are_split_as_llama_cpp_splits_them():
         assert ours.encode(string).ids == theirs(string).input_ids, string
 
 
-def test_every_text_comes_back_from_its_ids():
+def test_decoding_the_ids_restores_every_text():
     ours = smollm2().tokenizer
     for string in strings():
         ids = ours.encode(string).ids
@@ -83,7 +83,7 @@ def test_every_text_comes_back_from_its_ids():
 
 
 @pytest.mark.exhaustive  # theirs takes five seconds to read the file
-def test_the_tokenizer_is_that_of_transformers_where_no_number_is_near():
+def test_the_tokenizer_equals_that_of_transformers_away_from_digits():
     """Theirs does not split at digits, as the model's own does."""
     from transformers import AutoTokenizer
 
@@ -112,7 +112,7 @@ CONVERSATION = [
 @pytest.mark.parametrize(
     "messages", [CONVERSATION, CONVERSATION[1:2]], ids=["four", "one"]
 )
-def test_the_prompt_is_that_of_apply_chat_template(messages):
+def test_the_prompt_equals_apply_chat_template(messages):
     from transformers import PreTrainedTokenizerFast
 
     lm = smollm2()
@@ -137,7 +137,7 @@ def test_a_question_is_a_conversation_of_one_message():
     assert ids.shape[0] == 1 and int((ids == lm.eos).sum()) == 2
 
 
-def test_a_batch_has_its_padding_on_the_left():
+def test_a_batch_is_padded_on_the_left():
     lm = smollm2()
     texts = ["Paris", "", "The capital of France is"]
     ids, mask = lm.encode_batch(texts)
@@ -150,7 +150,7 @@ def test_a_batch_has_its_padding_on_the_left():
     assert lm.encode_batch([]).ids.shape == (0, 0)
 
 
-def test_it_answers_a_question():
+def test_smollm2_answers_a_question():
     heard = []
     answer = smollm2().chat(
         "What is the capital of France? Answer in one sentence.",
@@ -160,7 +160,7 @@ def test_it_answers_a_question():
     assert len(heard) == 8  # seven tokens, and the end of the answer
 
 
-def test_it_goes_on_with_a_batch_of_texts():
+def test_smollm2_continues_a_batch_of_texts():
     lm = smollm2()
     texts = ["The opposite of hot is", "Paris is the capital of"]
     texts = [texts[0], f"London is the capital of England. {texts[1]}"]
@@ -170,7 +170,7 @@ def test_it_goes_on_with_a_batch_of_texts():
 
 
 @torch.no_grad()
-def test_logits_are_those_of_transformers():
+def test_logits_of_smollm2_equal_those_of_transformers():
     from transformers import LlamaConfig, LlamaForCausalLM
 
     lm = smollm2()
@@ -192,7 +192,7 @@ def test_logits_are_those_of_transformers():
 
 
 @pytest.mark.exhaustive  # theirs takes ten seconds to read the file
-def test_weights_and_configuration_are_those_that_transformers_reads():
+def test_weights_and_configuration_equal_those_that_transformers_reads():
     from transformers import LlamaConfig, LlamaForCausalLM
     from transformers.modeling_gguf_pytorch_utils import load_gguf_checkpoint
 
@@ -214,7 +214,7 @@ def test_weights_and_configuration_are_those_that_transformers_reads():
     }
 
 
-def test_the_text_is_english_of_every_python():
+def test_the_text_is_half_a_megabyte_of_english():
     assert 300_000 < len(text()) < 800_000
     assert text().count(" the ") > 3000
     assert text() == text()

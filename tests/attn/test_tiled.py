@@ -15,14 +15,9 @@ import torch
 import attn
 from attn.functional import merge_states, online_softmax, tiled_attention
 from attn.profiling import LiveMemory, peak_bytes
-from tests.attn.cases import assert_exact
+from tests.attn.cases import assert_exact, randn
 
 INF = math.inf
-
-
-def randn(*shape, seed=0, dtype=torch.float64):
-    g = torch.Generator().manual_seed(seed)
-    return torch.randn(shape, generator=g, dtype=dtype)
 
 
 def state(q, k, v, **options):
@@ -31,7 +26,7 @@ def state(q, k, v, **options):
     )
 
 
-def near(first, second):
+def assert_states_equal(first, second):
     for x, y in zip(first, second, strict=True):
         assert_exact(x, y)
 
@@ -52,11 +47,11 @@ def pieces(seed, sizes):
 def test_merging_is_exact_in_any_order_and_grouping(sizes, seed):
     parts, whole = pieces(seed, sizes)
     for a, b, c in itertools.permutations(parts):
-        near(merge_states(merge_states(a, b), c), whole)
-        near(merge_states(a, merge_states(b, c)), whole)
+        assert_states_equal(merge_states(merge_states(a, b), c), whole)
+        assert_states_equal(merge_states(a, merge_states(b, c)), whole)
 
 
-def test_two_empty_states_are_an_empty_one_and_it_changes_nothing():
+def test_an_empty_state_is_neutral_in_a_merge():
     nothing = torch.full((2, 3, 4), -INF, dtype=torch.float64)
     empty = torch.zeros(2, 3, 4, 8).double(), nothing
     out, lse = merge_states(empty, empty)
@@ -67,7 +62,7 @@ def test_two_empty_states_are_an_empty_one_and_it_changes_nothing():
         assert torch.equal(both[1], first[1])
 
 
-def test_states_merge_far_apart():
+def test_states_with_distant_lse_merge_without_overflow():
     """What e to the lse could not hold: one is 2000 above the other."""
     near_by, far = randn(4, 8), randn(4, 8, seed=1)
     low, high = torch.full((4,), -1000.0), torch.full((4,), 1000.0)
@@ -75,7 +70,7 @@ def test_states_merge_far_apart():
     assert torch.equal(out, far) and torch.equal(lse, high.double())
 
 
-def test_the_gradient_of_a_merger_is_that_of_the_whole():
+def test_the_gradient_of_a_merge_equals_finite_differences():
     q, k, v = (x.requires_grad_() for x in randn(3, 2, 6, 8))
 
     def merged(q, k, v):
@@ -85,7 +80,7 @@ def test_the_gradient_of_a_merger_is_that_of_the_whole():
     assert torch.autograd.gradcheck(merged, (q, k, v))
 
 
-def test_a_merger_keeps_the_dtype_and_refuses_other_shapes():
+def test_a_merge_keeps_the_dtype_and_refuses_other_shapes():
     out, lse = randn(2, 3, 8, dtype=torch.bfloat16), torch.zeros(2, 3)
     assert merge_states((out, lse), (out, lse))[0].dtype == torch.bfloat16
     with pytest.raises(
@@ -102,7 +97,7 @@ def test_a_merger_keeps_the_dtype_and_refuses_other_shapes():
 
 
 @pytest.mark.parametrize("sizes", ([7], [1] * 7, [3, 4], [2, 5], [6, 1]))
-def test_the_blocks_do_not_matter(sizes):
+def test_online_softmax_does_not_depend_on_the_blocks(sizes):
     scores, value = randn(2, 4, 3, 7) * 20, randn(2, 2, 7, 5)
     scores[..., 1, :] = -INF  # nobody to attend to
     scores[..., 2, :-1] = -INF  # only the last key
@@ -122,7 +117,7 @@ def test_rising_scores_move_the_maximum_in_every_block():
     assert out.item() == 7.0 and lse.item() == 3500.0
 
 
-def test_no_blocks_are_refused():
+def test_online_softmax_refuses_an_empty_list_of_blocks():
     with pytest.raises(ValueError, match="blocks must hold at least one"):
         online_softmax([])
 
@@ -141,7 +136,7 @@ def test_all_scores_are_never_held_forward_or_backward(options):
     assert 0 < seen.peak <= 8 * leaves[0].numel() < L * L
 
 
-def test_what_is_kept_for_the_backward_pass_is_linear():
+def test_memory_saved_for_backward_is_linear_in_the_length():
     leaves = [x.requires_grad_() for x in randn(3, 1, 2, L, 8)]
     kept = []
 
@@ -155,7 +150,7 @@ def test_what_is_kept_for_the_backward_pass_is_linear():
     assert sum(kept) <= 4 * leaves[0].numel() + 2 * L
 
 
-def test_memory_grows_with_the_length_and_not_with_its_square():
+def test_peak_memory_grows_linearly_with_the_length():
     def of(function, length):
         leaves = [x.requires_grad_() for x in randn(3, 1, 2, length, 16)]
 
@@ -171,7 +166,7 @@ def test_memory_grows_with_the_length_and_not_with_its_square():
     assert tiled[1] < full[1] / 20
 
 
-def test_tiles_that_nobody_may_see_are_not_computed():
+def test_fully_masked_tiles_are_not_computed():
     def tiles(**options):
         q, k, v = randn(3, 1, 1, 64, 8)
         with Counter() as products:
@@ -198,11 +193,11 @@ class Counter(torch.utils._python_dispatch.TorchDispatchMode):
 @pytest.mark.parametrize(
     "blocks", [(1, 1), (1, 64), (64, 1), (5, 7), (1000, 1000)]
 )
-def test_the_size_of_the_tiles_changes_nothing(blocks):
+def test_tiled_attention_does_not_depend_on_the_tile_size(blocks):
     q, k, v = randn(2, 4, 11, 8), randn(2, 2, 13, 8), randn(2, 2, 13, 6)
     options = {"enable_gqa": True, "is_causal": True, "softcap": 3.0}
     options |= {"sinks": randn(4), "q_offset": 2}
-    near(
+    assert_states_equal(
         tiled_attention(
             q,
             k,

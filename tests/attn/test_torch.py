@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 import attn
-from tests.attn.cases import SIZES, assert_exact, qkv
+from tests.attn.cases import SIZES, assert_exact, qkv, randn
 from tests.attn.implementations import every_implementation
 
 FLOATS = (torch.float64, torch.float32)
@@ -56,9 +56,7 @@ def with_gradients(function, q, k, v, mask, **arguments):
         mask = mask.detach().clone().requires_grad_()
         leaves.append(mask)
     out = function(*leaves[:3], mask, **arguments)
-    g = torch.Generator().manual_seed(9)
-    seed = torch.randn(out.shape, generator=g, dtype=torch.float64)
-    seed = seed.to(out.dtype)
+    seed = randn(*out.shape, seed=9, dtype=out.dtype)
     # torch does not look at the mask of an empty call: its gradient is 0.
     return [
         out,
@@ -79,7 +77,9 @@ def torchs(sizes, dtype, kind, rank, **arguments):
     return rival, oracle
 
 
-def compare(sizes, dtype, kind, rank, implementation, **arguments):
+def assert_equal_to_pytorch(
+    sizes, dtype, kind, rank, implementation, **arguments
+):
     q, k, v = qkv(sizes, dtype)
     mask = a_mask(kind, rank, sizes, dtype)
     ours = with_gradients(
@@ -97,9 +97,11 @@ DTYPES = pytest.mark.parametrize("dtype", FLOATS, ids=("double", "single"))
 @every_implementation
 @DTYPES
 @pytest.mark.parametrize("sizes", SIZES, ids=str)
-def test_forward_and_gradients_without_a_mask(sizes, dtype, implementation):
+def test_forward_and_gradients_without_a_mask_equal_pytorchs(
+    sizes, dtype, implementation
+):
     for is_causal, scale in itertools.product((False, True), (None, 0.7)):
-        compare(
+        assert_equal_to_pytorch(
             sizes,
             dtype,
             "none",
@@ -131,9 +133,11 @@ MASKED = [
 @pytest.mark.parametrize(
     "sizes,rank", MASKED, ids=[f"{s}, mask {r}" for s, r in MASKED]
 )
-def test_forward_and_gradients_with_a_mask(sizes, rank, dtype, implementation):
+def test_forward_and_gradients_with_a_mask_equal_pytorchs(
+    sizes, rank, dtype, implementation
+):
     for kind in ("bool", "float", "-inf"):
-        compare(sizes, dtype, kind, rank, implementation)
+        assert_equal_to_pytorch(sizes, dtype, kind, rank, implementation)
 
 
 @every_implementation
@@ -148,10 +152,8 @@ def test_forward_and_gradients_with_a_mask(sizes, rank, dtype, implementation):
     ),
     ids=str,
 )
-def test_batch_axes_broadcast(shapes, dtype, implementation):
-    g = torch.Generator().manual_seed(0)
-    exact = [torch.randn(s, generator=g, dtype=torch.float64) for s in shapes]
-    rounded = [x.to(dtype) for x in exact]
+def test_batch_axes_broadcast_as_in_pytorch(shapes, dtype, implementation):
+    rounded = [randn(*s, seed=i, dtype=dtype) for i, s in enumerate(shapes)]
     doubles = [x.double() for x in rounded]
     results = (
         with_gradients(implementation, *rounded, None, enable_gqa=True),
@@ -171,7 +173,7 @@ def views(x):
 
 
 @every_implementation
-def test_how_the_inputs_are_stored_does_not_matter(implementation):
+def test_non_contiguous_inputs_give_the_same_output(implementation):
     q, k, v = qkv(SIZES[0])
     plain = implementation(q, k, v, enable_gqa=True)
     for a, b, c in zip(views(q), views(k), views(v), strict=True):
@@ -181,7 +183,7 @@ def test_how_the_inputs_are_stored_does_not_matter(implementation):
 
 
 @every_implementation
-def test_expanded_inputs_are_read_as_they_look(implementation):
+def test_expanded_inputs_give_pytorchs_output(implementation):
     q, k, v = qkv(SIZES[0])
     B = 4
     q, k, v = (x[:1].expand(B, -1, -1, -1) for x in (q, k, v))

@@ -34,29 +34,29 @@ def ceil_to(n, block):
 
 @pytest.mark.parametrize(("rows", "columns"), ((5, 6), (8, 8), (1, 17)))
 @pytest.mark.parametrize("dtype", (torch.float32, torch.bfloat16), ids=str)
-def test_a_copy_moves_every_byte_once_in_and_once_out(rows, columns, dtype):
+def test_a_copy_loads_and_stores_every_byte_once(rows, columns, dtype):
     x = torch.randn(rows, columns).to(dtype)
     out = torch.empty(columns, rows, dtype=dtype).T
     grid = cdiv(rows, 4), cdiv(columns, 8)
-    found = traffic(
+    measured = traffic(
         ch12.copy_tile_kernel, grid, x, out, rows, columns, columns, 1, 1,
         rows, BLOCK_R=4, BLOCK_C=8,
     )  # fmt: skip
     size = rows * columns * dtype.itemsize
     masked = ceil_to(rows, 4) * ceil_to(columns, 8) - rows * columns
     moved = Moved(math.prod(grid), size, size, masked)
-    assert found.loads == {"X": moved} and found.stores == {"OUT": moved}
-    assert found.loaded == found.stored == size
+    assert measured.loads == {"X": moved} and measured.stores == {"OUT": moved}
+    assert measured.loaded == measured.stored == size
     assert torch.equal(x, out), "it runs"
 
 
 def test_each_program_has_its_own_count():
     x, out = torch.randn(5, 6), torch.empty(5, 6)
-    found = traffic(
+    measured = traffic(
         ch12.copy_tile_kernel, (3, 1), x, out, 5, 6, 6, 1, 6, 1,
         BLOCK_R=4, BLOCK_C=8,
     )  # fmt: skip
-    parts = found.programs
+    parts = measured.programs
     assert [*parts] == [(0, 0, 0), (1, 0, 0), (2, 0, 0)]
     for i, rows in enumerate((4, 1, 0)):
         size = rows * 6 * FLOAT
@@ -68,29 +68,29 @@ def test_each_program_has_its_own_count():
 def test_a_softmax_of_rows_reads_each_row_once():
     rows, columns = 7, 37
     x, out = torch.randn(rows, columns + 3)[:, :columns], torch.empty(7, 37)
-    found = traffic(
+    measured = traffic(
         ch12.row_softmax_kernel, (rows,), x, out, 40, 37, columns, BLOCK=64
     )
     size = rows * columns * FLOAT
     moved = Moved(rows, size, size, rows * (64 - columns))
-    assert found.loads == {"X": moved} and found.stores == {"OUT": moved}
+    assert measured.loads == {"X": moved} and measured.stores == {"OUT": moved}
 
 
 def test_scores_read_the_queries_once_for_every_block_of_keys():
     L, S, D, BL, BS = 37, 50, 16, 16, 32
     q, k, out = torch.randn(L, D), torch.randn(S, D), torch.empty(L, S)
     grid = cdiv(L, BL), cdiv(S, BS)
-    found = traffic(
+    measured = traffic(
         ch12.scores_kernel, grid, q, k, out, 1.0, L, S, D, D, S,
         IS_CAUSAL=False, D=D, BLOCK_L=BL, BLOCK_S=BS,
     )  # fmt: skip
     queries, keys = L * D * FLOAT, S * D * FLOAT
-    assert found.loads["Q"].bytes == grid[1] * queries
-    assert found.loads["K"].bytes == grid[0] * keys
-    assert found.loads["Q"].distinct == queries
-    assert found.loads["K"].times == grid[0]
-    assert found.loads["K"].masked == grid[0] * (ceil_to(S, BS) - S) * D
-    assert found.stored == L * S * FLOAT
+    assert measured.loads["Q"].bytes == grid[1] * queries
+    assert measured.loads["K"].bytes == grid[0] * keys
+    assert measured.loads["Q"].distinct == queries
+    assert measured.loads["K"].times == grid[0]
+    assert measured.loads["K"].masked == grid[0] * (ceil_to(S, BS) - S) * D
+    assert measured.stored == L * S * FLOAT
 
 
 # --- attention forward -------------------------------------------------------
@@ -174,7 +174,7 @@ HEADS = [(2, 2), (4, 2), (3, 1)]
     ],
 )
 @pytest.mark.parametrize("is_causal", (False, True))
-def test_forward_moves_what_the_formula_says(
+def test_traffic_of_the_forward_kernel_equals_the_formula(
     by_the_library, sizes, heads, is_causal
 ):
     L, S, BL, BS = sizes
@@ -182,22 +182,22 @@ def test_forward_moves_what_the_formula_says(
     D = 16
     q, k, v = qkv(L, S, H, Hkv)
     offset = S - L if is_causal else None
-    found = by_the_library(
+    measured = by_the_library(
         q, k, v, BL, BS, is_causal=is_causal, q_offset=S - L
     )
     once = Hkv * S * D * FLOAT
     for name in "KV":
-        moved = found.loads[name]
+        moved = measured.loads[name]
         keys = keys_read(L, S, BL, BS, offset)
         assert moved.bytes == H * keys * D * FLOAT
         assert moved.distinct == once
         assert moved.times == moved.bytes / once
-    assert found.loads["Q"][1:3] == (H * L * D * FLOAT,) * 2
+    assert measured.loads["Q"][1:3] == (H * L * D * FLOAT,) * 2
     programs = cdiv(L, BL) * H
-    assert found.loads["OFFSETS"][:3] == (programs, programs * 4, 4)
-    assert found.stores["OUT"][:3] == (programs, *(H * L * D * FLOAT,) * 2)
-    assert found.stores["LSE"].bytes == H * L * 4
-    assert len(found.programs) == programs
+    assert measured.loads["OFFSETS"][:3] == (programs, programs * 4, 4)
+    assert measured.stores["OUT"][:3] == (programs, *(H * L * D * FLOAT,) * 2)
+    assert measured.stores["LSE"].bytes == H * L * 4
+    assert len(measured.programs) == programs
     # Without ranges, the learner's kernel is the same but for the mask.
     learners = by_a_learner(q, k, v, BL, BS, is_causal)
     for name in "KV":
@@ -208,12 +208,12 @@ def test_forward_moves_what_the_formula_says(
 
 def test_a_window_reads_only_the_keys_around_it(by_the_library):
     q, k, v = qkv(128, 128, 1, 1)
-    found = by_the_library(q, k, v, 16, 16, window=(16, 0))
+    measured = by_the_library(q, k, v, 16, 16, window=(16, 0))
     # A block of 16 queries attends to its own keys and the 16 before.
-    assert found.loads["K"].bytes == (1 + 7 * 2) * 16 * 16 * FLOAT
+    assert measured.loads["K"].bytes == (1 + 7 * 2) * 16 * 16 * FLOAT
 
 
-def test_a_worse_schedule_loses(by_the_library):
+def test_narrow_tiles_and_a_loop_over_all_keys_load_more_bytes(by_the_library):
     q, k, v = qkv(64, 64, 2, 1)
     ours = by_the_library(q, k, v, 32, 16, is_causal=True)
     narrow = by_the_library(q, k, v, 16, 16, is_causal=True)
@@ -244,15 +244,15 @@ def test_decoding_reads_the_cache_once_for_all_heads_of_a_group(
     q, k, v = qkv(L, S, H, Hkv, lead=(B,))
     lengths = torch.tensor([S, 20])
     decode_varlen.decode_attention(q, k, v, lengths, splits=splits)
-    (found,), (merged,) = (kernel.found for kernel in kernels.values())
+    (measured,), (merged,) = (kernel.found for kernel in kernels.values())
     cached = Hkv * int(lengths.sum()) * D * FLOAT
     for name in "KV":
-        assert found.loads[name][1:3] == (cached, cached)
+        assert measured.loads[name][1:3] == (cached, cached)
     queries = B * H * L
-    assert found.loads["Q"].bytes == splits * queries * D * FLOAT
-    assert found.loads["Q"].times == splits
+    assert measured.loads["Q"].bytes == splits * queries * D * FLOAT
+    assert measured.loads["Q"].times == splits
     part = splits * queries * D * FLOAT
-    assert found.stores["PART"][1:3] == (part, part)
+    assert measured.stores["PART"][1:3] == (part, part)
     assert merged.loads["PART"][1:3] == (part, part)
     assert merged.loads["PART_LSE"].bytes == splits * queries * FLOAT
     assert merged.stores["OUT"].bytes == queries * D * FLOAT
@@ -273,12 +273,12 @@ def histogram(X, COUNTS, n, BLOCK: tl.constexpr):
 
 def test_an_atomic_operation_is_a_load_and_a_store():
     x, counts = torch.tensor([0, 2, 2, 2, 1]), torch.zeros(4).int()
-    found = traffic(histogram, (2,), x, counts, 5, BLOCK=4)
+    measured = traffic(histogram, (2,), x, counts, 5, BLOCK=4)
     assert counts.tolist() == [1, 1, 3, 0]
-    assert found.loads["X"] == Moved(2, 5 * 8, 5 * 8, 3)
+    assert measured.loads["X"] == Moved(2, 5 * 8, 5 * 8, 3)
     twice = Moved(2, 5 * 4, 3 * 4, 3)  # three different counters
-    assert found.loads["COUNTS"] == found.stores["COUNTS"] == twice
-    assert found.programs[0, 0, 0].stores["COUNTS"][:3] == (1, 16, 8)
+    assert measured.loads["COUNTS"] == measured.stores["COUNTS"] == twice
+    assert measured.programs[0, 0, 0].stores["COUNTS"][:3] == (1, 16, 8)
 
 
 @triton.jit
@@ -286,11 +286,11 @@ def exchange(LOCK):
     tl.atomic_cas(LOCK, 0, 1)
 
 
-def test_a_compare_and_swap_is_one_too():
+def test_a_compare_and_swap_is_a_load_and_a_store():
     lock = torch.zeros(1, dtype=torch.int32)
-    found = traffic(exchange, (3,), lock)
+    measured = traffic(exchange, (3,), lock)
     moved = Moved(3, 12, 4, 0)
-    assert (found.loads, found.stores) == ({"LOCK": moved}, {"LOCK": moved})
+    assert measured.loads == measured.stores == {"LOCK": moved}
 
 
 @triton.jit
@@ -307,12 +307,12 @@ def copy_by_descriptor(
 def test_descriptors_made_by_the_kernel_or_before_count_like_pointers():
     x, out = torch.randn(6, 20), torch.empty(6, 20)
     descriptor = TensorDescriptor.from_tensor(out, [4, 16])
-    found = traffic(
+    measured = traffic(
         copy_by_descriptor, (2, 2), x, descriptor, 6, 20, BLOCK_R=4, BLOCK_C=16
     )
     size = 6 * 20 * FLOAT
     moved = Moved(4, size, size, 8 * 32 - 6 * 20)
-    assert found.loads == {"X": moved} and found.stores == {"out": moved}
+    assert measured.loads == {"X": moved} and measured.stores == {"out": moved}
     assert torch.equal(x, out)
 
 
@@ -325,12 +325,12 @@ def add_three(TENSORS, OUT, stride):
     tl.store(OUT + tl.program_id(0) * 4 + d, x)
 
 
-def test_parts_of_one_tensor_are_told_apart():
+def test_views_of_one_tensor_are_counted_separately():
     rows, out = torch.randn(5, 3, 4), torch.empty(5, 4)
-    found = traffic(add_three, (5,), rows.unbind(1), out, 12)
+    measured = traffic(add_three, (5,), rows.unbind(1), out, 12)
     assert torch.allclose(out, rows.sum(1))
-    assert [*found.loads] == ["TENSORS[0]", "TENSORS[1]", "TENSORS[2]"]
-    assert set(found.loads.values()) == {Moved(5, 80, 80, 0)}
+    assert [*measured.loads] == ["TENSORS[0]", "TENSORS[1]", "TENSORS[2]"]
+    assert set(measured.loads.values()) == {Moved(5, 80, 80, 0)}
 
 
 @triton.jit
@@ -341,29 +341,29 @@ def twice(X, OUT, BLOCK: tl.constexpr):
     tl.store(OUT + at, tl.load(X + at) + tl.load(X + at))
 
 
-def test_a_byte_read_twice_counts_twice_and_once():
+def test_a_byte_loaded_twice_counts_twice_but_is_distinct_once():
     x, out = torch.randn(8), torch.empty(8)
-    found = traffic(twice, (3,), X=x, OUT=out, BLOCK=8)
-    assert found.loads["X"] == Moved(2, 64, 32, 0)
-    assert found.loads["X"].times == 2
-    assert found.programs[0, 0, 0].loads == found.loads
-    idle = found.programs[2, 0, 0]
-    assert len(found.programs) == 3 and idle.loaded == idle.stored == 0
+    measured = traffic(twice, (3,), X=x, OUT=out, BLOCK=8)
+    assert measured.loads["X"] == Moved(2, 64, 32, 0)
+    assert measured.loads["X"].times == 2
+    assert measured.programs[0, 0, 0].loads == measured.loads
+    idle = measured.programs[2, 0, 0]
+    assert len(measured.programs) == 3 and idle.loaded == idle.stored == 0
 
 
-def test_the_gap_between_two_rows_is_elsewhere():
+def test_loads_between_the_rows_of_a_view_count_as_elsewhere():
     x, out = torch.randn(2, 8)[:, :6], torch.empty(8)
-    found = traffic(twice, (1,), x, out, BLOCK=8)
-    assert found.loads["X"] == Moved(2, 48, 24, 0)
-    assert found.loads["elsewhere"][:3] == (2, 16, 0)
-    assert math.isnan(found.loads["elsewhere"].times)
-    assert found.loaded == 64
+    measured = traffic(twice, (1,), x, out, BLOCK=8)
+    assert measured.loads["X"] == Moved(2, 48, 24, 0)
+    assert measured.loads["elsewhere"][:3] == (2, 16, 0)
+    assert math.isnan(measured.loads["elsewhere"].times)
+    assert measured.loaded == 64
 
 
-def test_a_tensor_given_for_two_arguments_is_the_first():
+def test_a_tensor_passed_twice_counts_for_its_first_argument():
     x = torch.randn(8)
-    found = traffic(twice, lambda meta: (1,), x, x, BLOCK=8)
-    assert [*found.loads] == [*found.stores] == ["X"]
+    measured = traffic(twice, lambda meta: (1,), x, x, BLOCK=8)
+    assert [*measured.loads] == [*measured.stores] == ["X"]
 
 
 def test_a_kernel_behind_heuristics_is_counted():
@@ -372,9 +372,9 @@ def test_a_kernel_behind_heuristics_is_counted():
     assert traffic(kernel, (1,), x, out).loaded == 64
 
 
-def test_it_prints_as_a_table():
-    found = traffic(twice, (2,), torch.randn(8), torch.empty(8), BLOCK=8)
-    assert str(found) == "\n".join(
+def test_traffic_prints_as_a_table():
+    measured = traffic(twice, (2,), torch.randn(8), torch.empty(8), BLOCK=8)
+    assert str(measured) == "\n".join(
         [
             "twice, programs: 2",
             "tensor          calls  bytes  distinct  masked  times",
@@ -384,10 +384,10 @@ def test_it_prints_as_a_table():
             "all     stores      1     32        32       0      1",
         ]
     )
-    assert found._repr_html_().count("<tr>") == 5
+    assert measured._repr_html_().count("<tr>") == 5
 
 
-def test_the_interpreter_is_left_as_it_was_even_after_an_error():
+def test_the_interpreter_is_restored_even_after_an_error():
     from triton.runtime.interpreter import interpreter_builder
 
     before = dict(vars(interpreter_builder))
@@ -400,17 +400,17 @@ def test_the_interpreter_is_left_as_it_was_even_after_an_error():
         assert vars(interpreter_builder)[name] is before[name], name
 
 
-def test_it_counts_within_the_guard_of_an_exercise():
+def test_traffic_is_counted_within_the_guard_of_an_exercise():
     from attn.exercises.guard import watched
 
     x, out = torch.randn(2, 8)[:, :6], torch.empty(8)
     with watched(X=x, OUT=out) as accesses:
-        found = traffic(twice, (1,), x, out, BLOCK=8)
-    assert found.loads["elsewhere"].calls == 2
+        measured = traffic(twice, (1,), x, out, BLOCK=8)
+    assert measured.loads["elsewhere"].calls == 2
     assert "it reads X[0, 6]" in accesses.outside["X"].message
 
 
-def test_what_cannot_be_counted_says_what_to_do():
+def test_an_uncountable_launch_raises_with_the_way_out():
     from triton.runtime.jit import JITFunction
 
     x = torch.zeros(8)

@@ -7,7 +7,7 @@ import torch
 
 import attn
 from attn.nn import MultiHeadAttention, TransformerBlock
-from tests.attn.cases import assert_exact
+from tests.attn.cases import assert_exact, randn
 from tests.attn.models import (
     EVERY,
     MODELS,
@@ -20,7 +20,6 @@ from tests.attn.models import (
     ids,
     model,
     new,
-    randn,
     randomised,
 )
 
@@ -55,7 +54,7 @@ def test_is_causal_means_one_thing_for_every_module(kind):
 
 
 @pytest.mark.parametrize("kind", ("attention", "block", "model"))
-def test_a_mask_is_positional_in_every_module(kind):
+def test_every_module_accepts_attn_mask_as_a_positional_argument(kind):
     keep = torch.ones(L, L, dtype=torch.bool).tril()
     x = randn(2, L, E)
     if kind == "model":
@@ -101,7 +100,7 @@ def test_padding_changes_no_logit(name, side, is_causal):
     assert torch.equal(out, again)
 
 
-def test_without_positions_an_encoder_sees_a_set():
+def test_an_encoder_without_positions_is_permutation_equivariant():
     x, order = ids(), torch.randperm(L)
     for name in MODELS:
         made = model(name, is_causal=False)
@@ -110,7 +109,7 @@ def test_without_positions_an_encoder_sees_a_set():
 
 
 @EVERY
-def test_positions_that_one_gives_are_used(name):
+def test_given_positions_are_used(name):
     made = model(name)
     x = ids()
     plain = made(x)
@@ -120,7 +119,7 @@ def test_positions_that_one_gives_are_used(name):
     assert (moved > 1e-5) == (name != "none")
 
 
-def test_vectors_instead_of_ids():
+def test_input_embeddings_may_replace_ids_but_not_accompany_them():
     made = model("gpt")
     x = ids()
     vectors = made.token_embedding(x)
@@ -132,7 +131,7 @@ def test_vectors_instead_of_ids():
             made(**wrong)
 
 
-def test_a_last_norm_only_where_the_blocks_end_without():
+def test_a_final_norm_is_left_out_only_in_post_norm_order():
     for order in ("pre", "post", "sandwich", "parallel"):
         made = new("rope", norm_order=order)
         assert (made.final_norm is None) == (order == "post")
@@ -153,7 +152,7 @@ def test_a_tied_head_is_one_parameter():
     assert tied.token_embedding.weight.grad.abs().sum() > 0
 
 
-def test_an_encoder_and_a_decoder():
+def test_a_decoder_ignores_the_padding_of_its_memory():
     encoder = model("sinusoidal", is_causal=False, head=False)
     decoder = model("sinusoidal", cross_attention=True)
     x, y, valid = ids(), ids(seed=1), torch.ones(2, L).bool()
@@ -168,7 +167,7 @@ def test_an_encoder_and_a_decoder():
         decoder(y)
 
 
-def test_segments_scales_and_caps():
+def test_segments_embed_scale_and_final_softcap_apply():
     made = model("none", segments=2, embed_scale=3.0, final_softcap=0.5)
     x = ids()
     kinds = torch.zeros_like(x)
@@ -184,13 +183,13 @@ def test_segments_scales_and_caps():
         plain(x, segments=kinds)
 
 
-def test_dropout_falls_on_the_embeddings_too():
+def test_dropout_drops_the_embeddings_too():
     made = model("gpt", dropout=1.0).train()
     nothing = made.final_norm(torch.zeros(E).double())
     assert_exact(made(ids()), made.head(nothing).expand(2, L, V))
 
 
-def test_all_attention_weights():
+def test_need_weights_returns_the_weights_of_every_layer():
     made = model("gpt")
     x = ids()
     logits, weights = made(x, need_weights=True)
@@ -200,28 +199,25 @@ def test_all_attention_weights():
 
 
 @pytest.mark.parametrize(
-    "arguments,error,says",
+    "message,arguments",
     (
-        ({"attention_mask": torch.ones(2, 5).long()}, ValueError, r"\(2, 6\)"),
-        ({"attention_mask": torch.ones(2, L)}, TypeError, "float32"),
+        (r"\(2, 6\)", {"attention_mask": torch.ones(2, 5).long()}),
+        ("float32", {"attention_mask": torch.ones(2, L)}),
         (
-            {"memory_attention_mask": torch.ones(2, L).long()},
-            ValueError,
             "must be None without memory",
+            {"memory_attention_mask": torch.ones(2, L).long()},
         ),
+        ("^positions must have shape", {"positions": torch.arange(5)}),
+        ("^positions must have shape", {"positions": ids(3)}),
         (
-            {"positions": torch.arange(5)},
-            ValueError,
-            "^positions must have shape",
-        ),
-        ({"positions": ids(3)}, ValueError, "^positions must have shape"),
-        (
-            {"positions": torch.arange(L) + 20},
-            ValueError,
             "positions must be 0 to 15, .*; got 20 to 25",
+            {"positions": torch.arange(L) + 20},
         ),
     ),
 )
-def test_inputs_that_do_not_fit_are_refused(arguments, error, says):
-    with pytest.raises(error, match=says):
+def test_a_model_refuses_masks_and_positions_that_do_not_fit(
+    message, arguments
+):
+    error = TypeError if message == "float32" else ValueError
+    with pytest.raises(error, match=message):
         model("gpt")(ids(), **arguments)

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from textwrap import indent
 
 import pytest
 import torch
+
+from tests.processes import run_python
 
 triton = pytest.importorskip("triton")
 tl = triton.language
@@ -99,7 +99,7 @@ from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 import kernels
 
-said = {}
+errors = {}
 for name, kernel in kernels.ALL.items():
     known = {"FLAG": False, "BLOCK": 16}
     types = {"X": "*fp32", "OUT": "*fp32", "n": "i32"}
@@ -107,15 +107,15 @@ for name, kernel in kernels.ALL.items():
     try:
         source = ASTSource(kernel, types, constexprs=known)
         triton.compile(source, target=GPUTarget("cuda", 90, 32))
-        said[name] = ""
+        errors[name] = ""
     except Exception as error:
-        said[name] = f"{error} {error.__cause__}"
-print(json.dumps(said))
+        errors[name] = f"{error} {error.__cause__}"
+print(json.dumps(errors))
 """
 
 
 @pytest.fixture(scope="module")
-def said(tmp_path_factory):
+def errors(tmp_path_factory):
     """The compiler's complaint about each kernel, "" if it has none."""
     folder = tmp_path_factory.mktemp("language")
     text = "import torch\nimport triton\nimport triton.language as tl\n"
@@ -131,24 +131,19 @@ def said(tmp_path_factory):
     (folder / "kernels.py").write_text(text)
     env = {k: v for k, v in os.environ.items() if k != "TRITON_INTERPRET"}
     env |= {"TRITON_DEFAULT_FP_FUSION": "1", "PYTHONPATH": str(folder)}
-    done = subprocess.run(
-        [sys.executable, "-c", COMPILE],
-        env=env,
-        capture_output=True,
-        text=True,
-    )
+    done = run_python(COMPILE, env=env)
     assert not done.returncode, done.stderr[-800:]
     return json.loads(done.stdout)
 
 
 @pytest.mark.parametrize("name", ACCEPTED)
-def test_a_kernel_may_say(said, name):
-    assert said[name] == ""
+def test_triton_compiles_the_accepted_constructs(errors, name):
+    assert errors[name] == ""
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_a_kernel_may_not_say(said, name):
-    assert REFUSED[name][1] in said[name]
+def test_triton_refuses_the_unsupported_constructs(errors, name):
+    assert REFUSED[name][1] in errors[name]
 
 
 @triton.jit
@@ -159,7 +154,7 @@ def both_kernel(OUT, n, BLOCK: tl.constexpr):
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="kernels are compiled")
-def test_the_interpreter_drops_half_of_an_and():
+def test_the_interpreter_ignores_one_side_of_an_and():
     out = torch.zeros(16)
     both_kernel[(1,)](out, 8, BLOCK=16)
     assert out.sum() == 13  # lanes 3 to 15, where 3 to 7 are meant

@@ -46,7 +46,7 @@ def peer(seconds, work=1e9, **more):
     return {"work": work, "seconds": seconds, **more}
 
 
-def test_a_dry_run_goes_through_every_case_and_says_that_it_is_one(dry):
+def test_a_dry_run_runs_every_case_and_is_marked_as_dry(dry):
     run = results.load(dry)
     assert run["dry"] is True and run["pending"] == []
     assert [case["case"] for case in run["cases"]] == [x.name for x in CASES]
@@ -67,7 +67,7 @@ def test_a_peer_that_cannot_run_is_listed_with_its_reason(dry):
     assert "cuDNN is for GPUs" in str(report.times(run))
 
 
-def test_a_run_says_where_and_when_and_of_what(dry):
+def test_a_run_records_versions_machine_date_and_commit(dry):
     about = results.load(dry)["about"]
     assert {"torch", "triton", "numpy", "python"} <= set(about["versions"])
     assert about["cpu"] and about["threads"] >= 1
@@ -76,7 +76,7 @@ def test_a_run_says_where_and_when_and_of_what(dry):
         assert about["commit"] in report.provenance(results.load(dry))
 
 
-def test_what_needs_a_gpu_waits_for_one(monkeypatch):
+def test_gpu_cases_are_pending_without_a_gpu(monkeypatch):
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     waiting = [case for case in CASES if not_runnable_reason(case)]
     assert {case.sizes.device for case in waiting} == {"cuda"}
@@ -99,28 +99,28 @@ def test_a_goal_that_is_missed_is_shown_as_missed():
     case = made(SDPA=peer([1.0]), naive=peer([2.0]), auto=peer([1.5]))
     about = results.about_this_machine()
     run = {"cases": [case], "about": about, "dry": False, "pending": []}
-    for one in case["peers"].values():
-        one["peak_bytes"] = 1
+    for measured in case["peers"].values():
+        measured["peak_bytes"] = 1
     table = report.goals(run)
     ends = [line.split("  ")[-1] for line in str(table).splitlines()[2:]]
     assert ends == ["✗ missed"] * 3
     assert table._repr_html_().count('<b class="no">✗ missed</b>') == 3
 
 
-def test_work_counts_where_peers_do_not_do_the_same():
+def test_ratios_are_normalised_by_the_work_of_each_peer():
     """A copy moves more bytes than a cache has."""
     case = made(
         auto=peer([1.0], work=8e9),
         SDPA=peer([1.0], work=16e9),
         naive={"missing": "no"},
     )
-    for one in ("auto", "SDPA"):
-        case["peers"][one]["peak_bytes"] = 1
+    for name in ("auto", "SDPA"):
+        case["peers"][name]["peak_bytes"] = 1
     (first,) = results.ratios(case)
     assert first.ratio == pytest.approx(0.5)
 
 
-def test_peers_take_turns(monkeypatch):
+def test_peers_are_interleaved_in_varying_order(monkeypatch):
     order = []
 
     def build(case, sizes):
@@ -133,11 +133,11 @@ def test_peers_take_turns(monkeypatch):
     sizes = Sizes(L=1, S=1, H=1, Hkv=1, D=16)
     run_case(Case("turns", "turns", sizes, ("a", "b", "c"), ()), repeats=3)
     rounds = [order[-n:][:3] for n in (9, 6, 3)]
-    assert [sorted(one) for one in rounds] == [["a", "b", "c"]] * 3
+    assert [sorted(turn) for turn in rounds] == [["a", "b", "c"]] * 3
     assert len({*map(tuple, rounds)}) > 1, "nobody always follows the same"
 
 
-def test_the_work_is_that_of_the_pairs_that_count():
+def test_the_work_of_a_case_counts_only_unmasked_pairs():
     causal = Sizes(L=4, S=4, H=2, Hkv=2, D=8)
     assert causal.pairs == 2 * (1 + 2 + 3 + 4)
     assert replace(causal, window=2).pairs == 2 * (1 + 2 + 2 + 2)
@@ -145,7 +145,7 @@ def test_the_work_is_that_of_the_pairs_that_count():
     assert causal.cache_bytes == 2 * 2 * 4 * 8 * 2
 
 
-def test_a_figure_says_in_words_what_it_shows(dry):
+def test_a_benchmark_figure_has_alt_text_with_its_numbers(dry):
     run = results.load(dry)
     words = alt_text(report.plot(run, "cpu"))
     assert "SDPA" in words and "auto 1.00" in words
@@ -153,7 +153,7 @@ def test_a_figure_says_in_words_what_it_shows(dry):
         report.plot({"cases": []}, "cuda")
 
 
-def test_a_file_can_be_shown_and_drawn(dry, tmp_path, capsys):
+def test_a_run_file_can_be_shown_and_plotted(dry, tmp_path, capsys):
     assert main(["show", str(dry)]) == 0
     assert "Medians, interleaved" in capsys.readouterr().out
     image = tmp_path / "run.png"
@@ -161,7 +161,7 @@ def test_a_file_can_be_shown_and_drawn(dry, tmp_path, capsys):
     assert image.read_bytes().startswith(b"\x89PNG")
 
 
-def test_what_is_no_run_is_refused(tmp_path):
+def test_an_incomplete_run_file_is_refused(tmp_path):
     path = tmp_path / "other.json"
     path.write_text(json.dumps({"cases": []}))
     with pytest.raises(ValueError, match="it lacks"):
@@ -170,15 +170,15 @@ def test_what_is_no_run_is_refused(tmp_path):
         find("x")
 
 
-def test_the_books_own_runs_are_whole_honest_and_of_a_commit():
+def test_stored_runs_are_complete_unchanged_and_of_a_commit():
     runs = results.stored()
     assert runs, "the book shows at least one run"
     for run in runs:
         assert not run["dry"] and not run["about"]["changed"]
         for case in run["cases"]:
             assert find(case["case"])
-            for one in case["peers"].values():
-                assert "missing" in one or len(one["seconds"]) >= 10
+            for measured in case["peers"].values():
+                assert "missing" in measured or len(measured["seconds"]) >= 10
     known = subprocess.run(
         ["git", "cat-file", "-t", runs[-1]["about"]["commit"]],
         capture_output=True,
@@ -187,7 +187,7 @@ def test_the_books_own_runs_are_whole_honest_and_of_a_commit():
     assert known.returncode or known.stdout.strip() == "commit"
 
 
-def test_every_goal_is_about_peers_that_its_case_has(dry):
+def test_every_goal_compares_peers_of_its_case(dry):
     for case in results.load(dry)["cases"]:
         for goal in find(case["case"]).goals:
             assert isinstance(goal, Goal)

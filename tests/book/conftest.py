@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from book.speed import served
-from tests.book.pages import FIGURES
 from tests.conftest import headless
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -18,7 +17,7 @@ BOOK = ROOT / "_build" / "html"
 
 
 def build(source, target, **environment):
-    """Build the book as make does; returns what the builder said."""
+    """Build the book as make does; return the status and the output."""
     command = [sys.executable, "-c"]
     command += ["from jupyter_book.cli.main import main; main()", "build"]
     command += [str(source), "-q", "-W", "-n", "--keep-going"]
@@ -40,8 +39,8 @@ def book():
         while not os.kill(int(os.environ["BUILDER"]), 0):
             time.sleep(0.2)
     if not (BOOK / "index.html").exists():
-        status, said = build(ROOT, ROOT)
-        assert status == 0, said[-4000:]
+        status, output = build(ROOT, ROOT)
+        assert status == 0, output[-4000:]
     return BOOK
 
 
@@ -95,16 +94,20 @@ class Visit:
 
 
 @pytest.fixture
-def visit(browser, address):
-    return lambda page, **how: Visit(browser, address, page, **how)
+def without_javascript(browser, address):
+    """Open pages where no script runs."""
+    with contextlib.ExitStack() as stack:
+
+        def open_page(page, **how):
+            context = browser.new_context(java_script_enabled=False, **how)
+            stack.callback(context.close)
+            tab = context.new_page()
+            tab.goto(f"{address}/{page}.html")
+            return tab
+
+        yield open_page
 
 
 @pytest.fixture
-def touched(visit):
-    """A figure on its page: its controls by name, its code, its words."""
-
-    def open_page(name, page=None, **how):
-        seen = visit(page or FIGURES[name], **how)
-        return seen, seen.tab.locator(f"[data-touch={name}]")
-
-    return open_page
+def visit(browser, address):
+    return lambda page, **how: Visit(browser, address, page, **how)

@@ -2,6 +2,11 @@
 
 import re
 
+import pytest
+
+from tests.book.conftest import Visit
+from tests.book.pages import FIGURES
+
 #: For JavaScript about a figure, `place`: move a control to a value at once,
 #: unlike a hand; the figure hears of it all the same.
 PUT = """const put = (name, value) => {
@@ -13,6 +18,21 @@ PUT = """const put = (name, value) => {
     else control.value = value;
     control.dispatchEvent(new Event("input", {bubbles: true}));
 };"""
+
+
+def opened_figure(name, theme="dark", width=390, motion=None):
+    """Make a fixture: the figure on its page, opened once for a module.
+
+    Every test puts it where it needs it.
+    """
+
+    @pytest.fixture(scope="module")
+    def figure(browser, address):
+        with Visit(browser, address, FIGURES[name], theme, width) as seen:
+            seen.tab.emulate_media(reduced_motion=motion)
+            yield seen.tab.locator(f"[data-touch={name}]")
+
+    return figure
 
 
 def press_to(figure, label, value):

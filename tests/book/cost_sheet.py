@@ -20,7 +20,7 @@ x = SimpleNamespace(**SIZES)
 def sections():
     """The rows of each heading's tables, cells stripped; heads are left."""
     page = (ROOT / "book" / "costs.md").read_text("utf-8")
-    found = {}
+    rows_of = {}
     for section in page.split("\n## ")[1:]:
         heading, _, body = section.partition("\n")
         for table in re.findall(r"(?:^\|.*\n)+", body, re.M):
@@ -28,9 +28,9 @@ def sections():
             assert set(rule) <= set("|-")
             for row in rows:
                 label, *cells = (c.strip() for c in row.strip("|").split("|"))
-                assert label not in found.setdefault(heading, {})
-                found[heading][label] = cells
-    return found
+                assert label not in rows_of.setdefault(heading, {})
+                rows_of[heading][label] = cells
+    return rows_of
 
 
 PAGE = sections()

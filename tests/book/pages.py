@@ -37,20 +37,22 @@ def pages():
     return [page for _, part in parts(ROOT) for page in part]
 
 
+def exhaustive_but(quick, values):
+    """Return the values as parameters; `make test` runs the quick ones."""
+    assert {*quick} <= {*values}
+    rest = pytest.mark.exhaustive
+    return [x if x in quick else pytest.param(x, marks=rest) for x in values]
+
+
 def views():
     """Every page, as parameters: one of each kind is for `make test`."""
-    first = {
+    quick = {
         "book/intro",
         "book/glossary",
         "notebooks/02_scaled_dot_product",
         "notebooks/museum",
     }
-    assert first <= {*pages()}
-    rest = pytest.mark.exhaustive
-    return [
-        page if page in first else pytest.param(page, marks=rest)
-        for page in pages()
-    ]
+    return exhaustive_but(quick, pages())
 
 
 def chapters():

@@ -27,7 +27,7 @@ def seen(request, browser, address):
         yield opened
 
 
-def test_a_page_asks_nobody_and_complains_of_nothing(seen):
+def test_a_page_makes_no_outside_request_and_logs_no_error(seen):
     assert seen.outside == []
     assert seen.complaints == []
 
@@ -62,16 +62,17 @@ ONE_OF_EACH_KIND = """() => {
 }"""
 
 
-def no_serious_violation(seen, theme, prepare="0"):
+def serious_violations(seen, theme, prepare="0"):
+    """Return the violations of a page in this theme, after a script."""
     shown = seen.tab.evaluate("document.documentElement.dataset.theme")
     assert shown == theme
     seen.tab.evaluate(AXE)
     seen.tab.evaluate(prepare)
-    assert seen.tab.evaluate(FOUND) == []
+    return seen.tab.evaluate(FOUND)
 
 
 def test_a_page_has_no_serious_axe_violation(seen):
-    no_serious_violation(seen, "light", ONE_OF_EACH_KIND)
+    assert serious_violations(seen, "light", ONE_OF_EACH_KIND) == []
 
 
 OPEN_ALL = """() => {
@@ -88,18 +89,21 @@ OPEN_ALL = """() => {
 @pytest.mark.parametrize("page", pages())
 def test_no_element_of_an_opened_page_violates_axe(visit, page, theme, width):
     with visit(page, theme=theme, width=width) as seen:
-        no_serious_violation(seen, theme, OPEN_ALL)
+        assert serious_violations(seen, theme, OPEN_ALL) == []
 
 
-def does_not_scroll_sideways(seen):
-    over = "document.documentElement.scrollWidth - window.innerWidth"
-    assert seen.tab.evaluate(over) <= 0
+OVERFLOW = "document.documentElement.scrollWidth - window.innerWidth"
+
+
+def sideways_overflow(seen):
+    """Return by how many pixels a page is wider than its window."""
+    return seen.tab.evaluate(OVERFLOW)
 
 
 def test_a_page_does_not_scroll_sideways_in_a_narrow_window(seen):
     before = seen.tab.viewport_size
     seen.tab.set_viewport_size({"width": 360, "height": 900})
-    does_not_scroll_sideways(seen)
+    assert sideways_overflow(seen) <= 0
     seen.tab.set_viewport_size(before)
 
 
@@ -107,7 +111,7 @@ def test_a_page_does_not_scroll_sideways_in_a_narrow_window(seen):
 @pytest.mark.parametrize("page", pages())
 def test_a_page_does_not_scroll_sideways_on_a_phone(visit, page):
     with visit(page, width=360) as opened:
-        does_not_scroll_sideways(opened)
+        assert sideways_overflow(opened) <= 0
 
 
 TOO_WIDE = """() => [...document.querySelectorAll(".cell_input pre")]
@@ -125,7 +129,7 @@ def test_code_and_inline_formulas_need_no_scroll_bar(seen):
     assert seen.tab.evaluate(boxes) == 0
 
 
-def test_the_mathematics_is_typeset(seen):
+def test_formulas_are_typeset_with_katex_and_mathml(seen):
     """In KaTeX's fonts, and as MathML; what is wrong the builder reports."""
     formulas = seen.tab.locator(".math").count()
     read = seen.tab.locator(".math .katex-mathml math").count()
@@ -138,7 +142,7 @@ def test_the_mathematics_is_typeset(seen):
     assert formulas or seen.page not in chapters()
 
 
-def test_every_figure_is_there_and_has_words(seen):
+def test_every_figure_is_loaded_and_has_alt_text(seen):
     figures = seen.tab.evaluate(
         "[...document.querySelectorAll('.bd-article img')]"
         ".map(i => [i.alt, i.naturalWidth, i.src])"
@@ -178,13 +182,13 @@ def test_the_search_finds_a_term_and_quotes_prose(visit):
         assert seen.complaints == []
 
 
-def test_the_search_of_a_book_opened_from_a_file_says_what_it_lacks(
+def test_search_in_a_book_opened_from_a_file_explains_missing_excerpts(
     browser, book
 ):
     with Visit(browser, book.as_uri(), "search", asked="?q=softmax") as seen:
         assert any("dot-product" in text.lower() for text in results(seen))
-        said = seen.tab.locator(".bd-article-container").inner_text()
-        assert "no excerpts, because the book is opened from a file" in said
+        article = seen.tab.locator(".bd-article-container").inner_text()
+        assert "no excerpts, because the book is opened from a file" in article
         assert seen.complaints == []
         assert seen.outside == []
 
@@ -194,16 +198,12 @@ COLOURS = r"""e => ["color", "backgroundColor"].map(name =>
 
 
 def test_without_javascript_a_page_has_its_colours_its_menu_and_its_folds(
-    browser, address
+    without_javascript,
 ):
     size = {"width": 390, "height": 900}
-    context = browser.new_context(
-        java_script_enabled=False, color_scheme="dark", viewport=size
-    )
-    tab = context.new_page()
-    tab.goto(f"{address}/notebooks/05_gqa.html")
-    over = "document.documentElement.scrollWidth - window.innerWidth"
-    assert tab.evaluate(over) <= 0
+    how = {"color_scheme": "dark", "viewport": size}
+    tab = without_javascript("notebooks/05_gqa", **how)
+    assert tab.evaluate(OVERFLOW) <= 0
     for part in ("body", ".cell_input pre", ".exercise-card"):
         text, ground = tab.locator(part).first.evaluate(COLOURS)
         assert sum(text) < 200 and sum(ground) > 600, "light, as configured"
@@ -216,4 +216,3 @@ def test_without_javascript_a_page_has_its_colours_its_menu_and_its_folds(
     target = menu.last.get_attribute("href").rpartition("/")[2]
     menu.last.click()
     tab.wait_for_url(f"**/{target}")
-    context.close()

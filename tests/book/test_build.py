@@ -29,9 +29,9 @@ def bare(tmp_path_factory):
         (trap / f"{module}.py").write_text(
             f'raise ImportError("the book must not import {module}")\n'
         )
-    told = {"PYTHONPATH": str(trap), "BOOK_ADDRESS": ADDRESS}
-    status, said = build(source, folder / "out", **told)
-    assert status == 0, said[-4000:]
+    environment = {"PYTHONPATH": str(trap), "BOOK_ADDRESS": ADDRESS}
+    status, output = build(source, folder / "out", **environment)
+    assert status == 0, output[-4000:]
     return folder / "out" / "_build" / "html"
 
 
@@ -39,7 +39,7 @@ def test_the_book_builds_where_torch_cannot_be_imported(bare):
     assert (bare / "index.html").exists()
 
 
-def test_with_an_address_there_is_a_sitemap(bare):
+def test_a_book_with_an_address_has_a_sitemap(bare):
     text = (bare / "sitemap.xml").read_text("utf-8")
     listed = set(re.findall("<loc>([^<]*)</loc>", text))
     assert {f"{ADDRESS}/{page}.html" for page in pages()} <= listed

@@ -33,14 +33,14 @@ class Crossings(Mode):
 
     def bytes(self):
         """Of tensors like query, key and lse, each once; of maps, each."""
-        found = dict.fromkeys(((x.L, x.D), (x.S, x.D), "lse"), 0)
+        moved = dict.fromkeys(((x.L, x.D), (x.S, x.D), "lse"), 0)
         for t in self.once.values():
             size = {*t.shape[-2:]}
             if size == {x.L, x.S}:
                 continue
             wide = x.L if x.L in size else x.S
-            found[(wide, x.D) if x.D in size else "lse"] += t.nbytes
-        return [*found.values()][:2] + [self.again, found["lse"]]
+            moved[(wide, x.D) if x.D in size else "lse"] += t.nbytes
+        return [*moved.values()][:2] + [self.again, moved["lse"]]
 
 
 def moved(attention):
@@ -60,7 +60,7 @@ def plain_attention(q, k, v):
     return torch.bmm(torch.bmm(q, k.mT).softmax(-1), v)
 
 
-def test_bytes_are_those_of_the_tensors_that_cross_the_bus():
+def test_bytes_on_the_page_equal_the_tensors_read_and_written():
     heading = "Bytes that attention moves"
     starts = ("query, output", "key, value", "scores and", "lse")
     lines = [values(heading, s, b=4, Hkv=x.H) for s in starts]
@@ -72,7 +72,7 @@ def test_bytes_are_those_of_the_tensors_that_cross_the_bus():
     assert len(PAGE[heading]) == 5
 
 
-def test_bytes_of_a_call_are_the_counted_ones():
+def test_bytes_of_a_call_on_the_page_equal_the_cost_model():
     heading = "Bytes that attention moves"
     starts = ("query, output", "key, value", "scores and")
     for column, fused in ((0, False), (1, True)):
@@ -90,7 +90,7 @@ def test_split_keys_write_and_read_their_parts():
     assert values("Bytes that attention moves", "keys split") == [crossed]
 
 
-def test_bytes_held_are_the_counted_ones():
+def test_bytes_held_on_the_page_equal_the_cost_model():
     B, L = x.B, x.L
     no_layers = cost.ModelShape(0, x.V, x.E, x.F, x.H, x.Hkv, x.D)
     rms = cost.ModelShape(1, x.V, x.E, x.F, x.H, x.Hkv, x.D)
@@ -239,5 +239,5 @@ def rows():
     }
 
 
-def test_the_numbers_of_three_models():
+def test_the_table_of_three_models_equals_the_cost_model():
     assert PAGE["Three models"] == rows()

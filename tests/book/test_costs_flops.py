@@ -35,14 +35,14 @@ def gpt2(E=48):
     )  # fmt: skip
 
 
-def test_a_formula_is_read_as_it_is_written():
+def test_a_latex_formula_is_evaluated_as_written():
     assert value(r"2ED(H + H_{kv}) + E^2") == 2 * 40 * 8 * 8 + 1600
     assert value(r"\frac{L(L + 1)}{2}") == 15
     assert value(r"2bBHL^2", b=4) == 4 * 2 * 2 * 6 * 25
     assert value(r"\min(S, W)") == 4
 
 
-def test_parameters_are_those_of_the_books_modules():
+def test_parameters_on_the_page_equal_those_of_the_modules():
     model, block = llama(), llama().blocks[0]
     maps, ffn = block.attention, block.feed_forward
     plain = gpt2()
@@ -86,10 +86,10 @@ class Elementwise(Mode):
 
 def operations(function, *sizes):
     """Operations for each element; those once a row are less than half."""
-    given = torch.ones(2, 3, *sizes)
+    ones = torch.ones(2, 3, *sizes)
     with torch.no_grad(), Elementwise() as counter:
-        function(given)
-    return round(counter.total / given.numel())
+        function(ones)
+    return round(counter.total / ones.numel())
 
 
 def softmax(scores):
@@ -138,7 +138,7 @@ def products(*modules, of):
     return totals
 
 
-def test_products_of_a_forward_pass_are_what_torch_counts():
+def test_products_on_the_page_equal_those_that_torch_counts():
     model, plain = llama(), gpt2()
     block = model.blocks[0]
     maps, heading = block.attention, "FLOPs, forward"
@@ -160,12 +160,12 @@ def test_products_of_a_forward_pass_are_what_torch_counts():
 @pytest.mark.parametrize("start", ("scores, $QK", "weights times"))
 def test_each_product_of_attention_is_half_of_its_operations(start):
     prompt, step = values("FLOPs, forward", start)
-    for L, found in ((x.L, prompt), (1, step)):
+    for L, flops in ((x.L, prompt), (1, step)):
         whole = cost.attention_cost(x.B, L, x.S, x.H, x.Hkv, x.D)
-        assert 2 * found == whole.flops
+        assert 2 * flops == whole.flops
 
 
-def test_pairs_are_the_true_elements_of_masks():
+def test_pairs_on_the_page_equal_the_true_elements_of_masks():
     def pairs(L, S, window=None, is_causal=True):
         flops = cost.attention_cost(
             1, L, S, 1, 1, 1, is_causal=is_causal, window=window
@@ -195,7 +195,7 @@ def products_of_the_two_kernels():
     return inspect.getsource(backward).count(" dot(")
 
 
-def test_operations_of_training_are_those_of_the_model():
+def test_flops_of_training_on_the_page_equal_the_cost_model():
     shapes = [
         cost.ModelShape(n, x.V, x.E, f, x.H, x.Hkv, x.D)
         for n, f in ((1, x.F), (0, x.F), (1, 0))

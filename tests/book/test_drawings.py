@@ -36,7 +36,7 @@ def on(tab, width):
     return tab
 
 
-def test_what_is_written_in_a_figure_can_be_read_on_a_phone(opened):
+def test_text_in_a_figure_is_legible_on_a_phone(opened):
     texts = on(opened, 390).evaluate(LOOK)
     figures = {text["figure"] for text in texts}
     assert len(figures) >= 3 and len(texts) > 30
@@ -45,7 +45,7 @@ def test_what_is_written_in_a_figure_can_be_read_on_a_phone(opened):
     assert [x for x in texts if x["outside"] > 6] == []
 
 
-def test_what_is_written_in_a_figure_has_contrast(opened):
+def test_text_in_a_figure_has_contrast(opened):
     texts = on(opened, 1280).evaluate(LOOK)
     assert len(texts) > 30
     assert [x for x in texts if x["contrast"] < 4.5] == []

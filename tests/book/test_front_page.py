@@ -14,8 +14,8 @@ from attn.exercises.spec import chapter
 from tests.book.pages import ROOT, chapters, soup
 from tests.book.test_browser import (
     ONE_OF_EACH_KIND,
-    does_not_scroll_sideways,
-    no_serious_violation,
+    serious_violations,
+    sideways_overflow,
 )
 
 PAGE = "book/intro"
@@ -28,7 +28,7 @@ def front(book):
     return soup(book / f"{PAGE}.html").find("article")
 
 
-def test_the_nine_lines_are_attention(front):
+def test_the_nine_lines_compute_attention(front):
     """As they are on the page, run beside PyTorch's and the package's."""
     lines = [x.get_text() for x in front.select(".nine-lines .code")]
     names = {"math": math}
@@ -59,12 +59,14 @@ def test_each_line_leads_to_its_chapters_and_each_chapter_has_a_line(front):
 
 
 @pytest.mark.parametrize("key", CHAPTERS)
-def test_a_chapters_card_says_what_the_chapter_says(front, key):
+def test_a_chapters_card_has_its_title_minutes_exercises_and_points(
+    front, key
+):
     stem = CHAPTERS[key]
     notebook = json.loads((ROOT / f"notebooks/{stem}.ipynb").read_text())
     text = "".join("".join(cell["source"]) for cell in notebook["cells"][:3])
     title = re.search(r"^# (.+)$", text, re.M)[1]
-    said = re.search(r"about (\d+) minutes, (\w+) exercises", text)
+    about = re.search(r"about (\d+) minutes, (\w+) exercises", text)
     exercises = chapter(key)
     worth = sum(x.points for x in exercises)
     (card,) = (
@@ -72,11 +74,11 @@ def test_a_chapters_card_says_what_the_chapter_says(front, key):
         for x in front.select(".chapter")
         if x.find("a", href=re.compile(stem))
     )
-    assert COUNTS.index(said[2]) + 1 == len(exercises)
+    assert COUNTS.index(about[2]) + 1 == len(exercises)
     shown = " ".join(card.get_text().split())
     assert shown.startswith(f"{int(stem[:2])} {title} ")
     assert shown.endswith(
-        f" {said[1]} minutes · {len(exercises)} exercises · {worth} points"
+        f" {about[1]} minutes · {len(exercises)} exercises · {worth} points"
     )
     own = card.select_one("[data-exercises]")["data-exercises"].split()
     assert own == [x.id for x in exercises]
@@ -93,10 +95,10 @@ def test_without_javascript_there_is_no_control_for_ticks(front, book):
 
 
 @pytest.mark.browser
-def test_above_the_fold_there_is_something_that_begins(visit):
+def test_the_start_link_and_the_nine_lines_are_above_the_fold(visit):
     with visit(PAGE, width=390, theme="dark") as seen:
-        no_serious_violation(seen, "dark", ONE_OF_EACH_KIND)
-        does_not_scroll_sideways(seen)
+        assert serious_violations(seen, "dark", ONE_OF_EACH_KIND) == []
+        assert sideways_overflow(seen) <= 0
         assert seen.tab.locator(".secondary-toggle:visible").count() == 0
         start = seen.tab.locator(".begin a").first
         for width, height in ((390, 844), (1280, 800)):
@@ -161,7 +163,9 @@ NO_STORAGE = """Object.defineProperty(window, "localStorage", {
 
 
 @pytest.mark.browser
-def test_where_nothing_can_be_kept_there_is_no_control(browser, address):
+def test_the_control_for_ticks_is_hidden_without_local_storage(
+    browser, address
+):
     context = browser.new_context()
     context.add_init_script(NO_STORAGE)
     tab = context.new_page()

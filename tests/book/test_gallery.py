@@ -86,8 +86,8 @@ def shown(museum, **choices):
     for name, value in choices.items():
         form.get_by_label(name).select_option(value)
     rows = museum.locator("#museum-index tbody tr:visible")
-    said = form.get_by_role("status").inner_text()
-    assert said == f"{rows.count()} of {len(EXHIBITS)} shown"
+    status = form.get_by_role("status").inner_text()
+    assert status == f"{rows.count()} of {len(EXHIBITS)} shown"
     return rows.locator("td:first-child").all_inner_texts()
 
 
@@ -111,10 +111,10 @@ def expected(**facts):
         {"effect": "loud", "source": "invented here"},
     ],
 )
-def test_the_index_shows_what_is_chosen_and_then_all(museum, facts):
-    found = [title.strip("“”") for title in shown(museum, **facts)]
-    assert found == expected(**facts)
-    assert bool(found) == (
+def test_the_index_shows_the_chosen_exhibits_and_then_all(museum, facts):
+    titles = [title.strip("“”") for title in shown(museum, **facts)]
+    assert titles == expected(**facts)
+    assert bool(titles) == (
         facts != {"effect": "loud", "source": "invented here"}
     )
     museum.get_by_role("button", name="Show all").press("Enter")

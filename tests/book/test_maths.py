@@ -34,16 +34,16 @@ def written(monkeypatch):
 @pytest.fixture
 def warnings():
     """What the extension logs meanwhile, as Sphinx gets it."""
-    found = []
+    messages = []
     handler = logging.Handler()
-    handler.emit = lambda record: found.append(record.getMessage())
+    handler.emit = lambda record: messages.append(record.getMessage())
     logger = logging.getLogger("sphinx.attn_book.maths")
     logger.addHandler(handler)
-    yield found
+    yield messages
     logger.removeHandler(handler)
 
 
-def test_a_formula_is_seen_and_read_aloud(written, warnings):
+def test_a_formula_is_rendered_for_eyes_and_screen_readers(written, warnings):
     made = written(r"q_i^\top k_j / \sqrt{D}")
     assert made.startswith('<span class="math notranslate"><span class="katex')
     assert 'class="katex-html" aria-hidden="true"' in made
@@ -58,7 +58,7 @@ def test_the_lines_of_a_display_are_aligned(written):
 
 
 @pytest.mark.parametrize("tex", [r"\nosuch{x}", "x^", "café"])
-def test_what_is_no_formula_is_a_fault_of_the_build(written, warnings, tex):
+def test_an_invalid_formula_is_a_warning_of_the_build(written, warnings, tex):
     """A warning, which `make book` makes an error, and the source to see."""
     assert html.escape(tex) in written(tex)
     assert "KaTeX" in warnings[0] or "LaTeX" in warnings[0]

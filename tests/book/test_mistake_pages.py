@@ -9,11 +9,12 @@ from attn.exercises import CHAPTERS, edits, sources
 from attn.exercises.changes import changes
 from book.speed import MEASURED
 from tests.book.conftest import Visit
+from tests.book.pages import exhaustive_but
 from tests.book.test_browser import (
     ONE_OF_EACH_KIND,
     OPEN_ALL,
-    does_not_scroll_sideways,
-    no_serious_violation,
+    serious_violations,
+    sideways_overflow,
 )
 
 PAGES = [f"book/mistakes/{key}" for key in CHAPTERS]
@@ -76,8 +77,8 @@ def test_a_diff_makes_the_mistake_of_the_solution(key):
 def test_the_appendix_leads_to_each_exercise(book):
     """Whatever chapters there are; test_pages.py follows the links."""
     html = (book / "book" / "mistakes.html").read_text("utf-8")
-    found = re.findall(r'<a href="mistakes/(\w+).html#(\w+)"', html)
-    assert found == [(x, name) for x in CHAPTERS for name in sources.names(x)]
+    links = re.findall(r'<a href="mistakes/(\w+).html#(\w+)"', html)
+    assert links == [(x, name) for x in CHAPTERS for name in sources.names(x)]
 
 
 def test_the_search_does_not_find_these_pages(book):
@@ -86,19 +87,11 @@ def test_the_search_does_not_find_these_pages(book):
 
 
 @pytest.mark.browser
-@pytest.mark.parametrize(
-    "page",
-    [
-        page
-        if page == "book/mistakes/why"
-        else pytest.param(page, marks=pytest.mark.exhaustive)
-        for page in PAGES
-    ],
-)
+@pytest.mark.parametrize("page", exhaustive_but(["book/mistakes/why"], PAGES))
 def test_an_opened_page_is_accessible_and_fits_a_phone(page, browser, address):
     with Visit(browser, address, page, "dark", width=390) as seen:
         seen.tab.evaluate(OPEN_ALL)
-        no_serious_violation(seen, "dark", ONE_OF_EACH_KIND)
-        does_not_scroll_sideways(seen)
+        assert serious_violations(seen, "dark", ONE_OF_EACH_KIND) == []
+        assert sideways_overflow(seen) <= 0
         assert seen.tab.evaluate(MEASURED)["page"] <= 1_500_000
         assert seen.outside == [] and seen.complaints == []

@@ -5,8 +5,6 @@ import importlib
 import inspect
 import json
 import re
-import subprocess
-import sys
 from html.parser import HTMLParser
 from urllib.parse import unquote, urldefrag, urlsplit
 
@@ -16,6 +14,7 @@ from docutils.nodes import make_id
 from attn.exercises import CHAPTERS, sources
 from attn.exercises.spec import chapter, every_exercise
 from tests.book.pages import ROOT, chapters, pages, soup
+from tests.processes import run_python
 
 DEFINITION = ast.FunctionDef | ast.ClassDef
 
@@ -33,10 +32,10 @@ class Anchors(HTMLParser):
         self.feed(path.read_text("utf-8"))
 
     def handle_starttag(self, tag, attrs):
-        found = dict(attrs)
-        self.ids.add(found.get("id"))
-        if tag == "a" and "href" in found:
-            self.links.append(found["href"])
+        values = dict(attrs)
+        self.ids.add(values.get("id"))
+        if tag == "a" and "href" in values:
+            self.links.append(values["href"])
 
 
 def test_no_internal_link_is_dead(book):
@@ -65,7 +64,7 @@ def test_no_internal_link_is_dead(book):
 
 
 @pytest.mark.parametrize("exercise", every_exercise(), ids=lambda x: x.id)
-def test_hints_and_solution_stand_below_each_exercise(exercise, book):
+def test_hints_and_solution_follow_each_exercise(exercise, book):
     key, _ = sources.split_id(exercise.id)
     page = soup(book / "notebooks" / f"{CHAPTERS[key]}.html")
     label = page.find(id=make_id(f"exercise-{exercise.id}"))
@@ -151,13 +150,7 @@ for name in attn_book.ABSENT:
 
 def test_no_build_of_the_book_can_import_torch():
     """The one that `make test` begins with is the proof that none has to."""
-    done = subprocess.run(
-        [sys.executable, "-c", BLOCKED],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    done = run_python(BLOCKED, cwd=ROOT, check=True)
     assert done.stdout.split() == ["torch", "transformers", "matplotlib"]
 
 
@@ -184,13 +177,7 @@ with mocks(names):
 
 def test_the_api_pages_are_made_without_importing_other_packages():
     """A reader of the book installs none of them."""
-    done = subprocess.run(
-        [sys.executable, "-c", READS],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    done = run_python(READS, cwd=ROOT, check=True)
     assert ast.literal_eval(done.stdout) == ["attn"]
 
 

@@ -67,19 +67,23 @@ def test_answers_are_at_the_end_and_nowhere_else(sheets):
     assert where and min(where) >= first
 
 
-def test_nothing_is_left_to_be_filled_in(sheets):
+def test_no_page_number_is_left_to_be_filled_in(sheets):
     assert not any("page 000" in x for x in sheets)
 
 
 @pytest.mark.parametrize("use", [paper.main, speed.main])
 @pytest.mark.parametrize("missing", ["Chromium", "playwright"])
-def test_without_a_browser_one_line_says_so(use, missing, monkeypatch, capsys):
-    found = {"playwright": "chromium"}  # and where, by what is missing
-    monkeypatch.setattr(browser.shutil, "which", lambda _: found.get(missing))
+def test_a_missing_browser_is_reported_in_one_line(
+    use, missing, monkeypatch, capsys
+):
+    programs = {"playwright": "chromium"}  # and where, by what is missing
+    monkeypatch.setattr(
+        browser.shutil, "which", lambda _: programs.get(missing)
+    )
     monkeypatch.setattr(browser, "find_spec", lambda _: None)
-    with pytest.raises(SystemExit, match=rf"^{missing} must be .*$") as said:
+    with pytest.raises(SystemExit, match=rf"^{missing} must be .*$") as caught:
         use(paper.HERE, [])
-    assert "\n" not in str(said.value)
+    assert "\n" not in str(caught.value)
     assert capsys.readouterr() == ("", "")
 
 

@@ -55,7 +55,7 @@ def focused(seen, place):
     return link
 
 
-def test_a_term_is_shown_while_the_mouse_is_on_it(seen, preview):
+def test_a_term_is_previewed_while_the_mouse_is_on_it(seen, preview):
     link = link_to(seen, TERM)
     link.hover()
     preview.wait_for(state="visible")
@@ -68,7 +68,7 @@ def test_a_term_is_shown_while_the_mouse_is_on_it(seen, preview):
     preview.wait_for(state="hidden")
 
 
-def test_a_source_is_shown_while_the_keyboard_is_on_it(seen, preview):
+def test_a_source_is_previewed_while_it_has_the_focus(seen, preview):
     link = focused(seen, "bibliography.html#")
     assert "Attention is all you need" in preview.inner_text()
     assert link.get_attribute("aria-describedby") == "preview"
@@ -78,7 +78,7 @@ def test_a_source_is_shown_while_the_keyboard_is_on_it(seen, preview):
     assert preview.is_hidden()
 
 
-def test_escape_dismisses_it_and_leaves_the_rest_alone(seen, preview):
+def test_escape_dismisses_a_preview_and_keeps_focus_and_scroll(seen, preview):
     link = focused(seen, "02_scaled_dot_product.html")
     assert preview.inner_text().startswith("Scaled dot-product attention")
     before = seen.tab.evaluate("scrollY")
@@ -91,7 +91,7 @@ def test_escape_dismisses_it_and_leaves_the_rest_alone(seen, preview):
 @pytest.mark.parametrize(
     "theme", ["dark", pytest.param("light", marks=pytest.mark.exhaustive)]
 )
-def test_a_figure_is_shown_whole(seen, preview, theme):
+def test_a_figure_is_previewed_whole(seen, preview, theme):
     seen.tab.evaluate(THEME, theme)
     focused(seen, FIGURE)
     assert preview.locator("svg").first.bounding_box()["height"] > 200
@@ -106,7 +106,7 @@ def test_a_figure_is_shown_whole(seen, preview, theme):
     assert seen.tab.evaluate(VIOLATIONS) == []
 
 
-def test_it_fits_a_narrow_window_and_a_finger_follows_the_link(seen, preview):
+def test_a_preview_fits_a_phone_and_touch_follows_the_link(seen, preview):
     size = seen.tab.viewport_size
     seen.tab.set_viewport_size({"width": 390, "height": 844})
     for place in (FIGURE, TERM):

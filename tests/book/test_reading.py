@@ -3,7 +3,7 @@
 import pytest
 
 from tests.book.conftest import Visit
-from tests.book.pages import pages
+from tests.book.pages import exhaustive_but, pages
 
 pytestmark = pytest.mark.browser
 PHONE = 390
@@ -47,7 +47,7 @@ def test_the_menu_closes_and_opens_on_a_desktop(light):
         side.wait_for(state=state)
 
 
-def test_a_copied_command_is_the_command(light):
+def test_the_copy_button_copies_the_command_without_its_prompt(light):
     light.context.grant_permissions(["clipboard-read", "clipboard-write"])
     box = light.tab.locator("div.highlight-console").first
     box.hover()
@@ -66,7 +66,7 @@ def test_the_icons_need_no_script(light):
     assert "fontawesome" not in light.tab.evaluate(scripts)
 
 
-def test_hints_come_one_at_a_time(visit):
+def test_hints_are_revealed_one_at_a_time(visit):
     with visit("notebooks/05_gqa") as seen:
         card = seen.tab.locator(".exercise-card").first
         hints = seen.tab.locator("details.exercise-hint")
@@ -80,15 +80,7 @@ def test_hints_come_one_at_a_time(visit):
             assert seen.tab.locator(shown).count() == exercises + opened
 
 
-@pytest.fixture(
-    scope="module",
-    params=[
-        page
-        if page == CHAPTER
-        else pytest.param(page, marks=pytest.mark.exhaustive)
-        for page in pages()
-    ],
-)
+@pytest.fixture(scope="module", params=exhaustive_but([CHAPTER], pages()))
 def opened(request, browser, address):
     """A page, opened once: a test leaves it as it was."""
     with Visit(browser, address, request.param, "dark") as seen:
@@ -101,7 +93,7 @@ the_chapter = pytest.mark.parametrize(
 
 
 @the_chapter
-def test_a_drop_down_opens(opened):
+def test_a_solution_opens_on_a_click(opened):
     box = opened.tab.locator("details.exercise-solution").first
     assert not box.locator("pre").is_visible()
     box.locator("summary").click()
@@ -134,7 +126,7 @@ WATCH = """() => {
 ROUND = "window.round && stops.map(({e, ...stop}) => stop)"
 
 
-def test_every_stop_of_the_keyboard_shows_its_ring_and_does_something(opened):
+def test_every_keyboard_focus_is_visible_and_useful(opened):
     """From the first stop to the last, and round again."""
     opened.tab.evaluate(WATCH)
     for _ in range(30):
@@ -148,7 +140,7 @@ def test_every_stop_of_the_keyboard_shows_its_ring_and_does_something(opened):
 
 
 @the_chapter
-def test_paper_is_white_and_holds_the_answers_to_the_questions(opened):
+def test_print_is_light_and_shows_the_answers_to_the_questions(opened):
     closed = "document.querySelectorAll('details:not([open])').length"
     before = opened.tab.evaluate(closed)
     assert before > 5

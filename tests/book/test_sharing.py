@@ -13,19 +13,19 @@ FIELD = r'<meta (?:name|property)="{}" content="([^"]*)"'
 
 def field(book, page, name):
     text = (book / f"{page}.html").read_text("utf-8")
-    found = re.findall(FIELD.format(name), text)
-    assert len(found) == 1, f"{page}: {len(found)} of {name}"
-    return unescape(found[0])
+    contents = re.findall(FIELD.format(name), text)
+    assert len(contents) == 1, f"{page}: {len(contents)} of {name}"
+    return unescape(contents[0])
 
 
 @pytest.mark.parametrize("page", pages())
 def test_a_page_has_one_description_of_its_own(book, page):
-    said = field(book, page, "description")
-    assert len(said) > 40
-    assert field(book, page, "og:description") == said
+    description = field(book, page, "description")
+    assert len(description) > 40
+    assert field(book, page, "og:description") == description
     assert field(book, page, "og:site_name") == "Attention, built by hand"
     others = [x for x in pages() if x != page]
-    assert said not in [field(book, x, "description") for x in others]
+    assert description not in [field(book, x, "description") for x in others]
 
 
 @pytest.mark.parametrize("page", chapters())

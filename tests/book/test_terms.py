@@ -74,5 +74,5 @@ def test_a_term_is_linked_where_a_chapter_first_uses_it(stem, book):
     assert article.select(NO_PLACE_FOR_A_LINK) == []
 
 
-def test_an_everyday_word_is_a_term():
+def test_every_everyday_word_is_a_term_of_the_glossary():
     assert targets().terms.keys() >= EVERYDAY

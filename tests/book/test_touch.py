@@ -12,7 +12,7 @@ from attn.data import minilm, smollm
 from book.figures import bake, mask_workbench
 from tests.book.conftest import Visit
 from tests.book.controls import PUT
-from tests.book.pages import FIGURES, ROOT, chapters
+from tests.book.pages import FIGURES, ROOT, chapters, exhaustive_but
 from tests.book.test_browser import AXE, FOUND
 
 NEEDS = {
@@ -28,7 +28,7 @@ NEEDS = {
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=NEEDS.get(name, ())) for name in FIGURES]
 )
-def test_the_stored_numbers_are_those_of_attn(name):
+def test_the_stored_numbers_equal_those_that_attn_computes(name):
     numbers = importlib.import_module(f"book.figures.{name}").numbers()
     stored = (bake.FOLDER / f"{name}.data.js").read_text("utf-8")
     assert stored == bake.text(name, numbers), "run make refresh"
@@ -39,8 +39,8 @@ def test_every_figure_is_on_a_page_and_tested():
     for page in chapters():
         notebook = json.loads((ROOT / f"{page}.ipynb").read_text("utf-8"))
         for cell in notebook["cells"]:
-            found = cell["metadata"].get("tags", [])
-            tags |= {x.partition("-")[2] for x in found if "touch-" in x}
+            cell_tags = cell["metadata"].get("tags", [])
+            tags |= {x.partition("-")[2] for x in cell_tags if "touch-" in x}
     scripts = {path.name[:-8] for path in bake.FOLDER.glob("*.data.js")}
     assert tags == scripts == set(FIGURES)
 
@@ -49,7 +49,7 @@ def lines(paths):
     return sum(len(x.read_text("utf-8").splitlines()) for x in paths)
 
 
-def test_what_makes_the_pages_stays_small():
+def test_the_code_of_the_pages_stays_within_its_limits():
     static = ROOT / "book" / "_static"
     own = [bake.FOLDER / f"{name}.js" for name in FIGURES]
     shared = {x for kind in ("js", "css") for x in static.rglob(f"*.{kind}")}
@@ -69,15 +69,9 @@ SMALLEST = """place => Math.min(
 
 
 #: `make test` looks at one figure; the others are made of the same parts.
-VIEWED = [
-    name
-    if name == "mask_workbench"
-    else pytest.param(name, marks=pytest.mark.exhaustive)
-    for name in FIGURES
-]
-
-
-@pytest.fixture(scope="module", params=VIEWED)
+@pytest.fixture(
+    scope="module", params=exhaustive_but(["mask_workbench"], FIGURES)
+)
 def name(request):
     return request.param
 
@@ -95,7 +89,7 @@ the_workbench = pytest.mark.parametrize(
 
 
 @pytest.mark.browser
-def test_a_figure_fits_a_phone_and_asks_nobody(opened, name):
+def test_a_figure_fits_a_phone_and_makes_no_outside_request(opened, name):
     seen, figure = opened
     figure.scroll_into_view_if_needed()
     assert figure.evaluate(SMALLEST) >= 9
@@ -114,17 +108,16 @@ def test_a_figure_fits_a_phone_and_asks_nobody(opened, name):
 
 
 @pytest.mark.browser
-def test_without_javascript_the_stored_figure_is_there(name, browser, address):
-    context = browser.new_context(java_script_enabled=False)
-    page = context.new_page()
-    page.goto(f"{address}/{FIGURES[name]}.html")
+def test_the_stored_figure_is_visible_without_javascript(
+    name, without_javascript
+):
+    page = without_javascript(FIGURES[name])
     place = page.locator(f"[data-touch={name}]")
     stored = page.locator(
         f".cell:has(+ [data-touch={name}]) figure :is(img, .drawn)"
     )
     assert place.inner_text() == ""
     assert stored.first.bounding_box()["height"] > 100
-    context.close()
 
 
 SLIDERS = {"window": 8, "sinks": 3, "prefix": 6, "q_offset": 6}
@@ -141,7 +134,7 @@ STATES = f"""(place, states) => states.map(state => {{
 
 @pytest.mark.browser
 @the_workbench
-def test_the_workbench_shows_the_mask_that_it_writes(opened):
+def test_the_workbench_shows_the_weights_of_its_expression(opened):
     """In any state: its expression, run by attn, gives its weights."""
     _, figure = opened
     names = vars(attn.masks) | {
@@ -170,7 +163,7 @@ def test_the_workbench_shows_the_mask_that_it_writes(opened):
 
 @pytest.mark.browser
 @the_workbench
-def test_the_workbench_answers_the_keyboard_and_is_heard(opened):
+def test_the_workbench_announces_changes_by_keyboard(opened):
     seen, figure = opened
     heard = figure.locator("[aria-live]")
     figure.locator(".touch-board").focus()

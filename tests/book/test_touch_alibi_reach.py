@@ -5,19 +5,12 @@ import torch
 
 import attn
 from book.figures.alibi_reach import HEADS, LENGTH
-from tests.book.conftest import Visit
-from tests.book.controls import PUT, numbers_of, press_to
-from tests.book.pages import FIGURES
+from tests.book.controls import PUT, numbers_of, opened_figure, press_to
 
 pytestmark = pytest.mark.browser
 
 
-@pytest.fixture(scope="module")
-def reach(browser, address):
-    """The figure, opened once: every test puts it where it needs it."""
-    page = FIGURES["alibi_reach"]
-    with Visit(browser, address, page, "dark", 390) as seen:
-        yield seen.tab.locator("[data-touch=alibi_reach]")
+reach = opened_figure("alibi_reach")
 
 
 TURN = f"""(place, [heads, query, keys]) => {{
@@ -57,21 +50,21 @@ def halves(weights):
 @pytest.mark.parametrize(
     ("heads", "query"), [(1, 0), (6, 40), (8, 63), (HEADS, 17)]
 )
-def test_the_weights_are_those_of_the_expression(reach, heads, query, keys):
+def test_alibi_weights_equal_the_shown_expression(reach, heads, query, keys):
     turn(reach, heads, query, keys)
-    want = eval(reach.locator("code").inner_text(), {"attn": attn})
-    found = shown(reach)
-    assert found.shape == (heads, LENGTH)
+    expected = eval(reach.locator("code").inner_text(), {"attn": attn})
+    weights = shown(reach)
+    assert weights.shape == (heads, LENGTH)
     torch.testing.assert_close(
-        found[:, : want.shape[1]], want, atol=1e-5, rtol=1e-4
+        weights[:, : expected.shape[1]], expected, atol=1e-5, rtol=1e-4
     )
-    assert not found[:, want.shape[1] :].any()
+    assert not weights[:, expected.shape[1] :].any()
     texts = reach.locator(".head:not([visibility=hidden]) text:last-child")
-    said = [int(x) for x in texts.all_text_contents()]
-    assert said == halves(want)
+    written = [int(x) for x in texts.all_text_contents()]
+    assert written == halves(expected)
 
 
-def test_the_line_names_the_steepest_and_the_flattest_head(reach):
+def test_the_announcement_names_the_steepest_and_the_flattest_head(reach):
     turn(reach, 6, 63)
     slopes = attn.alibi_slopes(6)
     want = eval(reach.locator("code").inner_text(), {"attn": attn})
@@ -84,7 +77,7 @@ def test_the_line_names_the_steepest_and_the_flattest_head(reach):
     assert "A power of two" in heard(reach)
 
 
-def test_a_query_sees_no_key_behind_it_but_in_an_encoder(reach):
+def test_later_keys_have_weight_only_in_an_encoder(reach):
     turn(reach, 4, 10)
     assert not shown(reach)[:, 11:].any()
     turn(reach, 4, 10, "both")

@@ -7,8 +7,8 @@ import torch
 
 from attn.data import minilm
 from tests.book.conftest import Visit
-from tests.book.pages import FIGURES
-from tests.book.test_browser import does_not_scroll_sideways
+from tests.book.pages import FIGURES, exhaustive_but
+from tests.book.test_browser import sideways_overflow
 from tests.book.test_touch import NEEDS
 
 pytestmark = pytest.mark.browser
@@ -52,7 +52,7 @@ START = {"Last word": 0, "Head": 37, "Query": 10}
 
 
 @NEEDS["attention_heads"]
-def test_the_heads_show_the_weights_that_they_write(figures):
+def test_head_weights_equal_the_shown_expression(figures):
     """In any state: its expression, run by attn, gives its map and its row."""
     _, figure, _ = figures(FIGURES["attention_heads"])
     choose = random.Random(0)
@@ -78,12 +78,12 @@ def test_the_heads_show_the_weights_that_they_write(figures):
     assert len({code for code, *_ in shown}) == len(states)
 
 
-def test_the_heads_answer_the_keyboard_and_are_heard(figures):
-    seen, figure, said = figures(FIGURES["attention_heads"])
+def test_the_heads_announce_changes_by_keyboard(figures):
+    seen, figure, first = figures(FIGURES["attention_heads"])
     press = seen.tab.keyboard.press
-    assert said.startswith("it → animal 68 % (with “wide”: 28 %), ")
+    assert first.startswith("it → animal 68 % (with “wide”: 28 %), ")
     figure.evaluate(STATES, [START])
-    assert heard(figure) == said
+    assert heard(figure) == first
     figure.locator("[aria-label=Query] [tabindex='0']").focus()
     press("ArrowLeft")
     assert heard(figure).startswith("because → ")
@@ -97,12 +97,12 @@ def test_the_heads_answer_the_keyboard_and_are_heard(figures):
     assert heard(figure) == "because → street 100 %, in layer 0, head 2."
 
 
-def test_the_front_page_has_the_short_form(figures):
+def test_the_front_page_has_the_short_form_of_the_heads(figures):
     seen, figure, _ = figures(FRONT)
     figure.get_by_label("Last word").get_by_text("wide").click()
     assert "(with “tired”: 10 %), animal 28 %, " in heard(figure)
     assert figure.locator("canvas, code").count() == 0
-    does_not_scroll_sideways(seen)
+    assert sideways_overflow(seen) <= 0
 
 
 STORED = {
@@ -111,7 +111,7 @@ STORED = {
 }
 
 
-def is_shown_instead(tab, stored, works):
+def assert_replaced(tab, stored, works):
     """The figure that one can touch hides the stored one, if it works."""
     picture = tab.locator(f"{stored} > :not(.touch, figcaption)")
     assert picture.is_visible() != works
@@ -120,30 +120,18 @@ def is_shown_instead(tab, stored, works):
 
 
 @pytest.mark.parametrize("page", STORED)
-def test_with_javascript_the_figure_takes_the_place_of_the_stored_one(
-    figures, page
+def test_the_interactive_heads_replace_the_stored_figure(figures, page):
+    assert_replaced(figures(page)[0].tab, STORED[page], works=True)
+
+
+@pytest.mark.parametrize("page", exhaustive_but([FRONT], STORED))
+def test_the_stored_heads_are_visible_without_javascript(
+    without_javascript, page
 ):
-    is_shown_instead(figures(page)[0].tab, STORED[page], works=True)
+    assert_replaced(without_javascript(page), STORED[page], works=False)
 
 
-@pytest.mark.parametrize(
-    "page",
-    [
-        page
-        if page == FRONT
-        else pytest.param(page, marks=pytest.mark.exhaustive)
-        for page in STORED
-    ],
-)
-def test_without_javascript_the_stored_figure_is_shown(browser, address, page):
-    context = browser.new_context(java_script_enabled=False)
-    tab = context.new_page()
-    tab.goto(f"{address}/{page}.html")
-    is_shown_instead(tab, STORED[page], works=False)
-    context.close()
-
-
-def test_nothing_moves_where_reduced_motion_is_asked_for(figures):
+def test_the_heads_do_not_move_with_reduced_motion(figures):
     seen, figure, _ = figures(FIGURES["attention_heads"])
     tab = seen.tab
     moves = figure.locator(".touch-sentence .arc").first

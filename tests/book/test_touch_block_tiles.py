@@ -5,21 +5,14 @@ import torch
 
 import attn
 from book.figures.block_tiles import IDS, LENGTH, MASKS
-from tests.book.conftest import Visit
-from tests.book.controls import PUT, numbers_of, press_to
-from tests.book.pages import FIGURES
+from tests.book.controls import PUT, numbers_of, opened_figure, press_to
 
 pytestmark = pytest.mark.browser
 
 NAMES = vars(attn.masks) | {"ids": IDS}
 
 
-@pytest.fixture(scope="module")
-def tiles(browser, address):
-    """The figure, opened once: every test puts it where it needs it."""
-    page = FIGURES["block_tiles"]
-    with Visit(browser, address, page, "dark", 390) as seen:
-        yield seen.tab.locator("[data-touch=block_tiles]")
+tiles = opened_figure("block_tiles")
 
 
 STATES = f"""(place, states) => states.map(([mask, size]) => {{
@@ -47,21 +40,21 @@ def kinds_of(blocks):
     return kinds
 
 
-def test_the_kinds_are_those_of_the_expression(tiles):
+def test_block_kinds_equal_those_of_the_shown_block_mask(tiles):
     states = [[name, size] for name in MASKS for size in (1, 4, 5, 12)]
-    for (code, said, kinds), (name, _) in zip(
+    for (code, announcement, kinds), (name, _) in zip(
         tiles.evaluate(STATES, states), states, strict=True
     ):
         assert name in code
-        want = kinds_of(eval(code, NAMES))
-        assert kinds == want.flatten().tolist(), code
-        full, partial = int((want == 2).sum()), int((want == 1).sum())
-        visited, every = full + partial, want.numel()
+        expected = kinds_of(eval(code, NAMES))
+        assert kinds == expected.flatten().tolist(), code
+        full, partial = int((expected == 2).sum()), int((expected == 1).sum())
+        visited, every = full + partial, expected.numel()
         pairs = MASKS[name].dense(LENGTH).float().mean()
         parts = [100 * visited / every, 100 * float(pairs)]
-        found = numbers_of(said)
-        assert found[:5] == [full, partial, every - visited, visited, every]
-        assert found[5:] == pytest.approx(parts, abs=0.51)
+        numbers = numbers_of(announcement)
+        assert numbers[:5] == [full, partial, every - visited, visited, every]
+        assert numbers[5:] == pytest.approx(parts, abs=0.51)
 
 
 def test_one_painted_pair_makes_an_empty_block_partial(tiles):

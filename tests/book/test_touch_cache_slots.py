@@ -7,19 +7,12 @@ import torch
 
 import attn
 from book.figures.cache_slots import MOST, numbers
-from tests.book.conftest import Visit
-from tests.book.controls import PUT, numbers_of, press_to
-from tests.book.pages import FIGURES
+from tests.book.controls import PUT, numbers_of, opened_figure, press_to
 
 pytestmark = pytest.mark.browser
 
 
-@pytest.fixture(scope="module")
-def slots(browser, address):
-    """The figure, opened once: every test puts it where it needs it."""
-    page = FIGURES["cache_slots"]
-    with Visit(browser, address, page, "dark", 390) as seen:
-        yield seen.tab.locator("[data-touch=cache_slots]")
+slots = opened_figure("cache_slots")
 
 
 # Choose a cache, then read token by token; look at each step.
@@ -79,9 +72,9 @@ def test_the_slots_hold_the_keys_that_the_cache_returns(slots, state):
         assert step["rows"] == [1, n + 1]
         kept = cache.nbytes // per_token
         memory = kept * numbers()["bytes"] / 1000
-        said = numbers_of(step["heard"].partition("next step: ")[2])
-        assert said[0] == kept
-        assert said[1] == pytest.approx(memory, abs=0.5)
+        announced = numbers_of(step["heard"].partition("next step: ")[2])
+        assert announced[0] == kept
+        assert announced[1] == pytest.approx(memory, abs=0.5)
         computed = re.search(r"so far (\d+) and (\d+)", step["heard"])
         assert [int(x) for x in computed.groups()] == [
             n + 1,
@@ -89,16 +82,19 @@ def test_the_slots_hold_the_keys_that_the_cache_returns(slots, state):
         ]
 
 
-def test_what_is_said_names_the_gap_and_the_empty_slots(slots):
-    say = slots.evaluate(STEPS, [STATES[2], MOST])[8]["heard"]
-    assert "attends to 6 keys: 0, 1 and 5 to 8" in say
-    assert "Forgotten: 2 to 4" in say
-    assert "Slot 2 has token 5: StreamingLLM rotates it to position 2" in say
-    say = slots.evaluate(STEPS, [STATES[1], MOST])[8]["heard"]
-    assert "The mask hides 7 empty slots" in say
+def test_the_announcement_names_the_gap_and_the_empty_slots(slots):
+    announcement = slots.evaluate(STEPS, [STATES[2], MOST])[8]["heard"]
+    assert "attends to 6 keys: 0, 1 and 5 to 8" in announcement
+    assert "Forgotten: 2 to 4" in announcement
+    assert (
+        "Slot 2 has token 5: StreamingLLM rotates it to position 2"
+        in announcement
+    )
+    announcement = slots.evaluate(STEPS, [STATES[1], MOST])[8]["heard"]
+    assert "The mask hides 7 empty slots" in announcement
 
 
-def test_arrow_keys_read_on_and_only_a_window_has_its_controls(slots):
+def test_arrow_keys_read_tokens_and_a_window_enables_its_controls(slots):
     slots.evaluate(STEPS, [{"cache": "dynamic"}, 1])
     press_to(slots, "tokens read", 3)
     assert "Token 2" in slots.locator("[aria-live]").inner_text()

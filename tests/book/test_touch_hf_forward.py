@@ -5,20 +5,13 @@ import torch
 
 import attn
 from book.figures.hf_forward import CHOICES, PADDING, TOKENS, record
-from tests.book.conftest import Visit
-from tests.book.controls import PUT, numbers_of
-from tests.book.pages import FIGURES
+from tests.book.controls import PUT, numbers_of, opened_figure
 
 pytest.importorskip("transformers")
 pytestmark = pytest.mark.browser
 
 
-@pytest.fixture(scope="module")
-def forward(browser, address):
-    """The figure, opened once: every test puts it where it needs it."""
-    page = FIGURES["hf_forward"]
-    with Visit(browser, address, page, "dark", 390) as seen:
-        yield seen.tab.locator("[data-touch=hf_forward]")
+forward = opened_figure("hf_forward")
 
 
 TURN = f"""(place, chosen) => {{
@@ -53,30 +46,30 @@ def leaks(figure):
     ],
     ids="-".join,
 )
-def test_calls_and_maps_are_those_of_a_model_that_runs(forward, name, rest):
+def test_calls_and_maps_equal_those_of_a_running_model(forward, name, rest):
     turn(forward, name, *rest)
     run = record(name, *rest)
     right = record("eager", *rest)
     pairs = zip(run["layers"], right["layers"], strict=True)
-    kinds = dict.fromkeys((one["sees"], two["sees"]) for one, two in pairs)
+    kinds = dict.fromkeys((ran["sees"], eager["sees"]) for ran, eager in pairs)
     assert shown(forward) == [seen.replace("/", "") for seen, _ in kinds]
     assert forward.locator(".ran").count() == len(run["layers"])
     made = forward.locator(".made text").all_text_contents()
     assert len(made) == len(run["masks"])
     for words, mask in zip(made, run["masks"], strict=True):
         assert words.endswith(mask)
-    said = numbers_of(forward.locator("[aria-live]").inner_text())
-    assert said[:2] == [len(run["layers"]), len(run["masks"])]
+    announced = numbers_of(forward.locator("[aria-live]").inner_text())
+    assert announced[:2] == [len(run["layers"]), len(run["masks"])]
 
 
-def test_a_real_token_sees_what_attn_says(forward):
+def test_the_map_of_real_tokens_equals_attns_mask(forward):
     real = torch.arange(TOKENS)[None] >= PADDING
     mask = attn.causal() & attn.padding(real)
-    want = mask.dense(TOKENS)[0, 0, PADDING:].int()
+    expected = mask.dense(TOKENS)[0, 0, PADDING:].int()
     turn(forward, "own", "llama", "left", "prompt")
     [seen] = shown(forward)
-    found = torch.tensor(list(map(int, seen))).view(TOKENS, TOKENS)
-    assert torch.equal(found[PADDING:], want.to(found.dtype))
+    shown_mask = torch.tensor(list(map(int, seen))).view(TOKENS, TOKENS)
+    assert torch.equal(shown_mask[PADDING:], expected.to(shown_mask.dtype))
     assert not leaks(forward)
 
 

@@ -9,9 +9,7 @@ from attn.exercises import sources
 from attn.publishing import notebooks
 from book.figures.bake import FOLDER
 from book.figures.logit_lens import QUESTION
-from tests.book.conftest import Visit
-from tests.book.controls import PUT, numbers_of, press_to
-from tests.book.pages import FIGURES
+from tests.book.controls import PUT, numbers_of, opened_figure, press_to
 
 STATES = f"""(place, states) => states.map(([word, block]) => {{
     {PUT}
@@ -31,7 +29,7 @@ def baked():
     return json.loads(text.partition(" = ")[2].rstrip(";\n"))
 
 
-def test_the_question_is_that_of_the_chapter():
+def test_the_lens_has_the_question_of_the_chapter():
     cells = notebooks.read(sources.notebook_path("tfm")).cells
     assert any(f'QUESTION = "{QUESTION}"' in cell.source for cell in cells)
 
@@ -48,11 +46,7 @@ def test_the_last_block_writes_the_answer():
             assert shares == sorted(shares, reverse=True)
 
 
-@pytest.fixture(scope="module")
-def lens(browser, address):
-    page = FIGURES["logit_lens"]
-    with Visit(browser, address, page, "light", 1280) as seen:
-        yield seen.tab.locator("[data-touch=logit_lens]")
+lens = opened_figure("logit_lens", "light", 1280)
 
 
 @pytest.mark.browser
@@ -64,20 +58,20 @@ def test_every_state_shows_the_numbers_of_its_expression(lens):
     ]
     states += [("Paris", 0), ("Paris", last)]
     shown = lens.evaluate(STATES, states)
-    for (word, block), (code, said, place, bars) in zip(
+    for (word, block), (code, announcement, place, bars) in zip(
         states, shown, strict=True
     ):
         i = words.index(word)
         assert code == f"lens[{block}, {i}].softmax(-1).topk(4)"
         assert place == numbers["places"][block][i]
         assert bars == numbers["guesses"][block][i]
-        heard = said.replace(",", "")
+        heard = announcement.replace(",", "")
         assert f"“{word}” is in place {place}" in heard
         assert bars[0][1] in numbers_of(heard)
 
 
 @pytest.mark.browser
-def test_arrow_keys_move_it_from_block_to_block(lens):
+def test_arrow_keys_move_the_lens_from_block_to_block(lens):
     heard = lens.locator("[aria-live]")
     press_to(lens, "blocks so far", 1)
     assert heard.inner_text().startswith("After block 1 of 30")

@@ -30,7 +30,7 @@ def figure_of(chapter, name, motion):
     return chapter.locator(f"[data-touch={name}]")
 
 
-def test_the_scores_are_those_of_the_chapter():
+def test_the_figure_has_the_scores_of_the_chapter():
     text = (ROOT / f"{FIGURES['online_softmax']}.ipynb").read_text("utf-8")
     assert f"scores = torch.tensor({SCORES.tolist()})" in text
 
@@ -52,7 +52,7 @@ STEPS = f"""(place, [order, keys]) => {{
 }}"""
 
 
-def test_the_online_softmax_keeps_what_attn_keeps(chapter):
+def test_the_running_state_equals_attns_online_softmax(chapter):
     """After each key, in each order: m, l, out; the last is the softmax's."""
     figure = figure_of(chapter, "online_softmax", "reduce")
     heights = []
@@ -63,14 +63,17 @@ def test_the_online_softmax_keeps_what_attn_keeps(chapter):
             "v": VALUES[keys][None],  # (Hkv, S, Dv)
         }
         steps = figure.evaluate(STEPS, [order, len(keys)])
-        for n, (code, said, place, drawn) in enumerate(steps, start=1):
+        for n, (code, results, place, drawn) in enumerate(steps, start=1):
             out, lse = eval(code, names)
             m = SCORES[keys[:n]].max()
             total = (lse[0, 0] - m).exp()
-            want = [m, total, *(total * out[0, 0]), *out[0, 0]]
-            shown = [x for text in said for x in numbers_of(text)]
+            expected = [m, total, *(total * out[0, 0]), *out[0, 0]]
+            shown = [x for text in results for x in numbers_of(text)]
             torch.testing.assert_close(
-                torch.tensor(shown), torch.tensor(want), atol=0.0051, rtol=0
+                torch.tensor(shown),
+                torch.tensor(expected),
+                atol=0.0051,
+                rtol=0,
             )
             x, y = numbers_of(place)
             assert (x / 62, -y / 62) == pytest.approx(
@@ -90,7 +93,7 @@ STEP = f"""place => {{
     return ({DRAWN})(place); }}"""
 
 
-def test_the_sum_is_seen_to_shrink_unless_motion_is_unwelcome(chapter):
+def test_the_rescaled_sum_is_animated_unless_motion_is_reduced(chapter):
     """At once, or in its own time; either way it comes to the same."""
     drawn = {}
     for motion in ("reduce", "no-preference"):
@@ -127,11 +130,11 @@ def test_the_walk_visits_the_tiles_that_attn_visits(chapter, monkeypatch):
     visited, tile_of = [], tiled._tile
 
     def spy(inputs, rows, columns):
-        found = tile_of(inputs, rows, columns)
-        if found is not None:
+        result = tile_of(inputs, rows, columns)
+        if result is not None:
             ends = rows.start, rows.stop - 1, columns.start, columns.stop - 1
-            visited.append((ends, found[0].numel()))
-        return found
+            visited.append((ends, result[0].numel()))
+        return result
 
     monkeypatch.setattr(tiled, "_tile", spy)
     figure = figure_of(chapter, "tile_walk", "reduce")
@@ -142,13 +145,13 @@ def test_the_walk_visits_the_tiles_that_attn_visits(chapter, monkeypatch):
         visited.clear()
         eval(code, names)
         steps = [1, choose.randint(1, len(visited)), len(visited)]
-        _, found = figure.evaluate(WALK, [state, steps])
-        for step, (heard, alive) in zip(steps, found, strict=True):
+        _, result = figure.evaluate(WALK, [state, steps])
+        for step, (heard, alive) in zip(steps, result, strict=True):
             ends, held = visited[step - 1]
-            at, of, *said = numbers_of(heard)
+            at, of, *numbers = numbers_of(heard)
             assert (at, of) == (step, len(visited))
-            assert tuple(said[:4]) == ends
+            assert tuple(numbers[:4]) == ends
             plain, tiles = alive[:2]
-            assert [plain, tiles] == said[4:6]
+            assert [plain, tiles] == numbers[4:6]
             assert tiles == held
         assert plain == (8 * tokens) ** 2  # the last: it keeps all

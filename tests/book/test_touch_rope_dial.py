@@ -8,20 +8,12 @@ import torch
 
 import attn
 from book.figures.rope_dial import FACTOR, LAWS, TRAINED, D, vectors
-from tests.book.conftest import Visit
-from tests.book.controls import PUT, numbers_of, press_to
-from tests.book.pages import FIGURES
+from tests.book.controls import PUT, numbers_of, opened_figure, press_to
 
 pytestmark = pytest.mark.browser
 
 
-@pytest.fixture(scope="module")
-def dial(browser, address):
-    """The dial, opened once: every test puts it where it needs it."""
-    page = FIGURES["rope_dial"]
-    with Visit(browser, address, page, "dark", 390) as seen:
-        seen.tab.emulate_media(reduced_motion="reduce")
-        yield seen.tab.locator("[data-touch=rope_dial]")
+dial = opened_figure("rope_dial", motion="reduce")
 
 
 TURN = f"""(place, [m, n]) => {{
@@ -67,25 +59,27 @@ TURNS = f"""(place, [law, turns]) => {{
 
 
 @pytest.mark.parametrize("law", LAWS)
-def test_the_score_is_that_of_the_expression(dial, law):
+def test_the_score_equals_the_shown_expression(dial, law):
     choose, turns = random.Random(law), []
     for content in vectors():
         for _ in range(4):
             m = choose.randint(0, int(TRAINED * FACTOR) - 1)
             turns.append((content, m, choose.randint(0, m)))
-    found = dial.evaluate(TURNS, [law, turns])
-    for (content, m, n), (code, said, shown) in zip(turns, found, strict=True):
+    states = dial.evaluate(TURNS, [law, turns])
+    for (content, m, n), (code, announcement, shown) in zip(
+        turns, states, strict=True
+    ):
         query, key = vectors()[content]
         names = {"attn": attn, "torch": torch, "q": query, "k": key}
         first, last = code.split("\n")
         exec(first, names)
-        want = eval(last, names).item()
-        at_m, at_n, distance, score, *_ = numbers_of(said)
+        expected = eval(last, names).item()
+        at_m, at_n, distance, score, *_ = numbers_of(announcement)
         assert (at_m, at_n, distance) == (m, n, m - n)
-        assert score == pytest.approx(want, abs=0.0015)
+        assert score == pytest.approx(expected, abs=0.0015)
         parts = [x for text in shown for x in numbers_of(text)]
         assert len(parts) == D // 2
-        assert sum(parts) == pytest.approx(want, abs=0.006)
+        assert sum(parts) == pytest.approx(expected, abs=0.006)
 
 
 PRESSED = """(place, times) => Array.from({length: times}, () => {
@@ -96,7 +90,7 @@ PRESSED = """(place, times) => Array.from({length: times}, () => {
 })"""
 
 
-def test_moving_both_turns_the_hands_and_changes_no_term(dial):
+def test_moving_both_rotates_the_hands_and_changes_no_term(dial):
     dial.get_by_role("combobox", name="query and key").select_option(
         "two at random"
     )
@@ -120,7 +114,7 @@ def test_moving_both_turns_the_hands_and_changes_no_term(dial):
         assert [x for text in again for x in numbers_of(text)] == shown
 
 
-def test_a_query_sees_no_key_behind_it(dial):
+def test_the_key_is_never_after_the_query(dial):
     turn(dial, 20, 18)
     press_to(dial, "key at n", 22)
     assert numbers_of(heard(dial))[:3] == [22, 22, 0]
@@ -137,17 +131,17 @@ def new_pairs(law, distance):
 
 
 @pytest.mark.parametrize("distance", [63, 64, 300])
-def test_the_laws_bring_slow_hands_back_to_angles_met(dial, distance):
+def test_untrained_angles_are_marked_for_each_scaling_law(dial, distance):
     turn(dial, distance + 5, 5)
     for law in LAWS:
         dial.get_by_role("combobox", name="law").select_option(law)
-        new = new_pairs(law, distance)
+        untrained = new_pairs(law, distance)
         shown = dial.locator(".clock").evaluate_all(
             "all => all.flatMap((e, i) => e.matches('.new') ? [i] : [])"
         )
-        assert shown == new
-        said = heard(dial).partition("in pairs")[2]
-        assert numbers_of(said.rstrip(".")) == new
+        assert shown == untrained
+        announced = heard(dial).partition("in pairs")[2]
+        assert numbers_of(announced.rstrip(".")) == untrained
     assert len(new_pairs("as trained", distance)) == (
         0 if distance == 63 else 5
     )

@@ -10,16 +10,14 @@ import attn
 from attn.exercises import sources
 from attn.publishing import notebooks
 from book.figures.soft_lookup import BANDWIDTHS, STEP, clock, readings
-from tests.book.conftest import Visit
-from tests.book.controls import PUT, numbers_of, press_to
-from tests.book.pages import FIGURES
+from tests.book.controls import PUT, numbers_of, opened_figure, press_to
 
 WEIGHTS = """place => [...place.querySelectorAll(".lookup")].map(board =>
     [...board.querySelectorAll(".reading")].map(
         e => Number(e.dataset.weight)))"""
 
 
-def test_the_readings_are_those_of_the_chapter():
+def test_the_figure_has_the_readings_of_the_chapter():
     cells = notebooks.read(sources.notebook_path("why")).cells
     (code,) = (x.source for x in cells if x.source.startswith("def clock("))
     names = {"torch": torch, "math": math, "Tensor": object}
@@ -28,11 +26,7 @@ def test_the_readings_are_those_of_the_chapter():
         torch.testing.assert_close(names[theirs], ours)
 
 
-@pytest.fixture(scope="module")
-def lookup(browser, address):
-    page = FIGURES["soft_lookup"]
-    with Visit(browser, address, page, "light", 1280) as seen:
-        yield seen.tab.locator("[data-touch=soft_lookup]")
+lookup = opened_figure("soft_lookup", "light", 1280)
 
 
 def put(figure, label, value):
@@ -41,7 +35,7 @@ def put(figure, label, value):
 
 
 @pytest.mark.browser
-def test_the_guess_and_the_weights_are_those_of_the_expression(lookup):
+def test_the_guess_and_the_weights_equal_the_shown_expression(lookup):
     choose = random.Random(0)
     hours, degrees = readings()
     degrees = degrees.double()
@@ -57,16 +51,16 @@ def test_the_guess_and_the_weights_are_those_of_the_expression(lookup):
         weights = eval(
             last.replace("[:, None]", ""), names | {"degrees": each}
         )
-        said = lookup.locator("[aria-live]").inner_text()
-        said = numbers_of(said.partition("temperature")[2])[1]
-        assert said == pytest.approx(guess, abs=0.006)
+        announced = lookup.locator("[aria-live]").inner_text()
+        announced = numbers_of(announced.partition("temperature")[2])[1]
+        assert announced == pytest.approx(guess, abs=0.006)
         for shown in lookup.evaluate(WEIGHTS):
             got = torch.tensor(shown, dtype=torch.float64)
             torch.testing.assert_close(got, weights[0], atol=1e-4, rtol=0)
 
 
 @pytest.mark.browser
-def test_the_keyboard_moves_it_and_the_bandwidth_decides(lookup):
+def test_arrow_keys_move_the_query_and_bandwidth_sets_how_many_count(lookup):
     heard = lookup.locator("[aria-live]")
     press_to(lookup, "query at", int(12 / STEP) + 2)
     assert heard.inner_text().startswith("At 12:30, with bandwidth")

@@ -6,19 +6,12 @@ import pytest
 
 import attn
 from book.figures.split_kv import HEAD_DIM, HEADS, PROCESSORS
-from tests.book.conftest import Visit
-from tests.book.controls import PUT, numbers_of, press_to
-from tests.book.pages import FIGURES
+from tests.book.controls import PUT, numbers_of, opened_figure, press_to
 
 pytestmark = pytest.mark.browser
 
 
-@pytest.fixture(scope="module")
-def split(browser, address):
-    """The figure, opened once: every test puts it where it needs it."""
-    page = FIGURES["split_kv"]
-    with Visit(browser, address, page, "dark", 390) as seen:
-        yield seen.tab.locator("[data-touch=split_kv]")
+split = opened_figure("split_kv")
 
 
 TURN = f"""(place, [splits, heads, held, keys]) => {{
@@ -38,7 +31,7 @@ def heard(figure):
     ("splits", "heads", "held", "keys"),
     [(1, 3, 0, 2), (16, 3, 0, 2), (17, 3, 0, 2), (17, 3, 1, 0), (64, 5, 2, 3)],
 )
-def test_programs_waves_and_bytes_are_counted(
+def test_programs_waves_and_bytes_equal_their_formulas(
     split, splits, heads, held, keys
 ):
     split.evaluate(TURN, [splits, heads, held, keys])
@@ -48,10 +41,10 @@ def test_programs_waves_and_bytes_are_counted(
     cache = eval(split.locator("code").inner_text(), {"attn": attn})
     parts = 2 * splits * HEADS * (HEAD_DIM + 1) * 4
     busy, more = 100 * programs / (waves * room), 100 * parts / cache
-    found = heard(split)
-    assert found[:5] == [splits, 2**heads, programs, waves, last]
-    assert abs(found[5] - busy) <= 0.5
-    assert abs(found[6] - more) <= 0.051
+    announced = heard(split)
+    assert announced[:5] == [splits, 2**heads, programs, waves, last]
+    assert abs(announced[5] - busy) <= 0.5
+    assert abs(announced[6] - more) <= 0.051
     squares = split.locator("rect").evaluate_all(
         "all => all.map(e => Number(e.dataset.programs))"
     )
@@ -62,7 +55,7 @@ def test_programs_waves_and_bytes_are_counted(
     assert math.isclose(100 * shown, busy, rel_tol=1e-6)
 
 
-def test_one_split_too_many_costs_half_of_the_processors(split):
+def test_one_split_too_many_leaves_half_of_the_processors_idle(split):
     split.evaluate(TURN, [16, 3, 0, 2])
     before = heard(split)[5]
     press_to(split, "splits", 17)

@@ -25,6 +25,7 @@ from tests.gpu import correctness, report, session, sweep
 from tests.gpu.__main__ import main
 from tests.gpu.kernel_calls import VARIANTS, Check
 from tests.gpu.workers import Worker, run_all
+from tests.processes import run_python
 
 pytestmark = pytest.mark.filterwarnings("ignore:flex_attention called")
 ROOT = Path(__file__).parents[2]
@@ -40,30 +41,30 @@ def run(tmp_path_factory):
     return path
 
 
-def test_a_dry_run_goes_through_all_three_stages(run):
-    found = results.load(run)
-    assert found["dry"] and not found["pending"]
-    checks = found["correctness"]["checks"]
-    assert len(checks) == found["correctness"]["planned"] == 17
+def test_a_dry_run_covers_all_three_stages(run):
+    saved = results.load(run)
+    assert saved["dry"] and not saved["pending"]
+    checks = saved["correctness"]["checks"]
+    assert len(checks) == saved["correctness"]["planned"] == 17
     assert all(check["right"] and check["repeatable"] for check in checks)
     kernels = {check["kernel"] for check in checks}
     assert kernels == KERNELS
-    assert [row["kernel"] for row in found["sweep"]["rows"]] == [
+    assert [row["kernel"] for row in saved["sweep"]["rows"]] == [
         "forward",
         "dkdv",
         "decode",
     ]
-    for row in found["sweep"]["rows"]:
+    for row in saved["sweep"]["rows"]:
         assert row["ratio"] >= 1.0 and row["tried"][0]["seconds"]
     tried = [
         trial["config"]["variant"]
-        for trial in found["sweep"]["rows"][0]["tried"]
+        for trial in saved["sweep"]["rows"][0]["tried"]
         if trial["seconds"]
     ]
     assert set(tried) == set(FORWARD_VARIANTS)
-    assert [case["case"] for case in found["cases"]] == ["gpu-decode"]
-    assert {"torch", "triton"} <= set(found["about"]["versions"])
-    assert found["time"].keys() == {
+    assert [case["case"] for case in saved["cases"]] == ["gpu-decode"]
+    assert {"torch", "triton"} <= set(saved["about"]["versions"])
+    assert saved["time"].keys() == {
         "budget",
         "correctness",
         "sweep",
@@ -71,7 +72,7 @@ def test_a_dry_run_goes_through_all_three_stages(run):
     }
 
 
-def test_its_file_can_be_shown_like_any_run(run, capsys):
+def test_the_file_of_a_gpu_run_can_be_shown_like_any_run(run, capsys):
     assert main(["show", str(run)]) == 0
     shown = capsys.readouterr().out
     for text in ("17 of 17 checks", "Configurations", "Medians", "DRY RUN"):
@@ -80,7 +81,7 @@ def test_its_file_can_be_shown_like_any_run(run, capsys):
     assert capsys.readouterr().out in shown
 
 
-def test_it_runs_without_pytest_and_without_tables(run, tmp_path):
+def test_a_gpu_run_needs_neither_pytest_nor_matplotlib(run, tmp_path):
     code = """
 import sys
 sys.modules["pytest"] = sys.modules["matplotlib"] = None
@@ -89,17 +90,12 @@ assert "tests.conftest" not in sys.modules
 session.run_one("cpu-training-bfloat16", 1, True)  # as in a fresh worker
 sys.exit(__main__.main(["show", sys.argv[1]]))
 """
-    done = subprocess.run(
-        [sys.executable, "-c", code, str(run)],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-    )
+    done = run_python(code, str(run), cwd=ROOT)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("no tables here")
 
 
-def test_without_a_gpu_it_says_so_in_one_line(tmp_path, capsys, monkeypatch):
+def test_a_missing_gpu_is_reported_in_one_line(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     path = tmp_path / "run.json"
     assert main(["run", "--out", str(path)]) == 0
@@ -107,7 +103,7 @@ def test_without_a_gpu_it_says_so_in_one_line(tmp_path, capsys, monkeypatch):
     assert "finds no GPU" in line and not path.exists()
 
 
-def test_make_takes_the_python_at_hand_and_installs_nothing(tmp_path):
+def test_make_gpu_uses_the_given_python_and_installs_nothing(tmp_path):
     python = tmp_path / "python"
     python.write_text('#!/bin/sh\n[ "$1" = -c ] || echo "$@"\n')
     python.chmod(0o755)
@@ -125,28 +121,32 @@ def test_make_takes_the_python_at_hand_and_installs_nothing(tmp_path):
     assert sorted(x.name for x in tmp_path.iterdir()) == ["Makefile", "python"]
 
 
-def test_a_copy_without_history_is_told_its_commit(monkeypatch):
+def test_the_commit_of_a_copy_without_history_is_read_from_the_environment(
+    monkeypatch,
+):
     monkeypatch.setattr(results, "_git", lambda *_: "")
     monkeypatch.setenv("COMMIT", "1234abc")
     assert results.about_this_machine()["commit"] == "1234abc"
 
 
-def test_a_change_of_what_is_measured_is_recorded(monkeypatch):
+def test_uncommitted_changes_of_measured_files_are_recorded(monkeypatch):
     if not results._git("rev-parse", "HEAD"):
         pytest.skip("no git history here")
-    asked = []
+    commands = []
     monkeypatch.setattr(
-        results, "_git", lambda *words: asked.append(words) or " M attn/api.py"
+        results,
+        "_git",
+        lambda *words: commands.append(words) or " M attn/api.py",
     )
     assert results.about_this_machine("tests/gpu")["changed"] is True
     monkeypatch.undo()
-    (paths,) = (words[3:] for words in asked if words[0] == "status")
+    (paths,) = (words[3:] for words in commands if words[0] == "status")
     listed = results._git("ls-files", "--full-name", "--", *paths)
     for path in ("attn/bench/results.py", "tests/gpu/sweep.py"):
         assert path in listed.splitlines()
 
 
-def test_a_gpu_is_named_with_its_driver(monkeypatch):
+def test_a_run_records_the_gpu_and_its_driver(monkeypatch):
     device = SimpleNamespace(
         name="H200",
         major=9,
@@ -162,24 +162,24 @@ def test_a_gpu_is_named_with_its_driver(monkeypatch):
     assert about["driver"] == "580.1" and about["memory"] == 2**37
 
 
-def test_when_the_time_is_over_the_rest_is_pending(tmp_path):
+def test_nothing_is_checked_or_timed_without_a_budget(tmp_path):
     path = tmp_path / "run.json"
     begin = time.monotonic()
     session.Session(path, budget=0.0, dry=True, cases=[]).measure()
     assert time.monotonic() - begin < 30
-    found = results.load(path)
-    assert found["correctness"]["checks"] == []
-    assert found["sweep"]["tried"] == 0
-    assert [row["ratio"] for row in found["sweep"]["rows"]] == [None] * 3
+    saved = results.load(path)
+    assert saved["correctness"]["checks"] == []
+    assert saved["sweep"]["tried"] == 0
+    assert [row["ratio"] for row in saved["sweep"]["rows"]] == [None] * 3
 
 
-def test_a_case_that_dies_is_pending_with_its_reason(tmp_path, monkeypatch):
+def test_a_failed_case_is_pending_with_its_reason(tmp_path, monkeypatch):
     monkeypatch.setattr(session, "run_case", lambda *_, **__: 1 / 0)
     path = tmp_path / "run.json"
     cases = [case for case in CASES if case.sizes.device == "cuda"]
-    found = session.Session(path, budget=0.0, dry=True).measure()
-    assert found["cases"] == []
-    assert [case["case"] for case in found["pending"]] == [
+    measured = session.Session(path, budget=0.0, dry=True).measure()
+    assert measured["cases"] == []
+    assert [case["case"] for case in measured["pending"]] == [
         c.name for c in cases
     ]
     assert (
@@ -200,15 +200,17 @@ def test_the_checks_cover_every_kernel_variant_dtype_and_row_of_the_table():
     dtypes = ("bfloat16", "float16", "float32")
     for D in (64, 128, 256):
         for dtype in dtypes:
-            found = {c.kernel for c in checks if (c.D, c.dtype) == (D, dtype)}
+            kernels = {
+                c.kernel for c in checks if (c.D, c.dtype) == (D, dtype)
+            }
             half = KERNELS if dtype == "bfloat16" else SHIPPED
-            assert found == half, (D, dtype)
+            assert kernels == half, (D, dtype)
     assert {c.variant for c in checks} == set(VARIANTS)
     assert len(checks) == len(set(checks))
 
 
 @pytest.mark.parametrize("dtype", ("bfloat16", "float16", "float32"))
-def test_one_wrong_row_among_thousands_is_far(dtype):
+def test_one_wrong_row_among_thousands_has_a_large_distance(dtype):
     g = torch.Generator().manual_seed(0)
     exact = torch.randn(4, 1000, 64, dtype=torch.float64, generator=g)
     x = exact.to(getattr(torch, dtype))
@@ -220,7 +222,7 @@ def test_one_wrong_row_among_thousands_is_far(dtype):
     assert correctness.distance(x, exact) == torch.inf
 
 
-def test_infinities_must_be_where_they_belong():
+def test_misplaced_infinities_have_an_infinite_distance():
     exact = torch.tensor([[1.0], [-torch.inf]], dtype=torch.float64)
     assert correctness.distance(exact.float(), exact) == 0.0
     assert correctness.distance(exact.float().flip(0), exact) == torch.inf
@@ -235,8 +237,8 @@ def test_a_kernel_that_leaves_a_key_out_is_wrong(monkeypatch):
 
     assert correctness.check(small("plain"))["right"]
     monkeypatch.setattr("attn.kernels.fused_attention", wrong)
-    found = correctness.check(small("plain", "bfloat16"))
-    assert not found["right"] and found["repeatable"]
+    result = correctness.check(small("plain", "bfloat16"))
+    assert not result["right"] and result["repeatable"]
 
 
 def test_an_element_that_is_never_written_is_wrong(monkeypatch):
@@ -246,11 +248,11 @@ def test_an_element_that_is_never_written_is_wrong(monkeypatch):
         return out, 0 * query.sum(-1)
 
     monkeypatch.setattr("attn.kernels.fused_attention", lazy)
-    found = correctness.check(small())
-    assert found["errors"]["out"][0] == 1e9 and not found["right"]
+    result = correctness.check(small())
+    assert result["errors"]["out"][0] == 1e9 and not result["right"]
 
 
-def test_a_wrong_kernel_is_the_exit_code(tmp_path, monkeypatch):
+def test_a_wrong_kernel_sets_the_exit_status(tmp_path, monkeypatch):
     def check(check):
         right = check.kernel != "varlen"
         return {**check._asdict(), "errors": {}, "right": right}
@@ -291,12 +293,12 @@ def test_each_variant_is_tried_alone_and_with_every_neighbour():
     }
     for variant in FORWARD_VARIANTS[1:]:
         assert tiles[variant] == one_field | {row.shipped(90)[:4]}
-    found = {trial.config.variant for trial in sweep.trials(80)}
-    assert found == {"pointers"}
+    variants = {trial.config.variant for trial in sweep.trials(80)}
+    assert variants == {"pointers"}
 
 
 @pytest.mark.parametrize("kernel", ("forward", "dkdv", "dq", "decode"))
-def test_a_row_is_replaced_for_as_long_as_it_is_measured(kernel):
+def test_a_table_row_is_replaced_only_while_it_is_measured(kernel):
     other = Config(16, 16, 4, 1, "for a test")
     for arch in (0, 90, 120):
         before = config_of(kernel, 128, 2, arch), config_of(kernel, 128, 2, 7)
@@ -318,9 +320,9 @@ def test_the_shipped_row_is_compared_with_the_best():
         {"config": faster, "seconds": [1.0, 1.0, 1.0]},
         {"config": wrong, "error": "ValueError: wrong"},
     ]
-    found = sweep.summary(row, 90, tried)
-    assert found["best"] == faster and not found["good"]
-    assert found["ratio"] == pytest.approx(1.1)
+    summary = sweep.summary(row, 90, tried)
+    assert summary["best"] == faster and not summary["good"]
+    assert summary["ratio"] == pytest.approx(1.1)
     assert sweep.summary(row, 90, tried[:1])["good"]
 
 
@@ -352,7 +354,7 @@ def test_a_variant_is_best_only_if_it_wins_by_three_percent(variant):
     assert f"s{shipped['num_stages']} {variant} " in str(shown)
 
 
-def test_a_configuration_that_computes_something_else_is_refused(monkeypatch):
+def test_a_configuration_with_a_wrong_result_is_refused(monkeypatch):
     row = session.TINY[0]
     trial = sweep.Trial(row, row.shipped(0), 0)
     assert sweep.try_config(trial)["error"] < 0.05
@@ -369,7 +371,7 @@ def test_a_configuration_that_computes_something_else_is_refused(monkeypatch):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="process groups")
-def test_a_job_that_crashes_or_raises_takes_no_other_with_it():
+def test_a_job_that_crashes_or_raises_does_not_affect_the_others():
     jobs = {
         "1 + 1": 2,
         "__import__('os').abort()": "SIGABRT",
@@ -400,7 +402,7 @@ def test_a_job_that_hangs_is_stopped():
     assert worker.outcome().error
 
 
-def test_what_is_not_done_in_time_is_not_there():
+def test_jobs_that_are_not_done_in_time_are_left_out():
     jobs = ["1 + 1", "__import__('time').sleep(600)", "2 + 2"]
     until = time.monotonic() + 3
     done = list(run_all(eval, jobs, processes=1, seconds=600, until=until))

@@ -21,8 +21,8 @@ def short(key):
 
 def shortened(notebook):
     """The notebook, without text and demonstrations."""
-    found = map(cells.exercise_id, notebook.cells)
-    first = next(i for i, name in enumerate(found) if name)
+    exercises = map(cells.exercise_id, notebook.cells)
+    first = next(i for i, name in enumerate(exercises) if name)
     keep = [
         cell
         for i, cell in enumerate(notebook.cells)
@@ -73,13 +73,19 @@ def answered(notebook, right=(), wrong=()):
 
 def places_named(notebook):
     """The sources of cells whose outputs hold a file of a machine."""
-    found = []
+    sources_of_cells = []
     for cell in notebook.cells:
         for output in cell.get("outputs", []):
-            said = "\n".join(output.get("traceback", [output.get("text", "")]))
-            if notebooks.PLACE.search(said):
-                found.append(cell.source)
-    return found
+            text = "\n".join(output.get("traceback", [output.get("text", "")]))
+            if notebooks.PLACE.search(text):
+                sources_of_cells.append(cell.source)
+    return sources_of_cells
+
+
+def written(notebook, folder, name="mine.ipynb"):
+    """Write a notebook and return its path."""
+    notebooks.write(notebook, folder / name)
+    return folder / name
 
 
 def pytest_nbval(path, *options, python=(sys.executable, "-m")):

@@ -7,7 +7,6 @@ that one; here are the others, as on the machines that have no more.
 import contextlib
 import functools
 import os
-import subprocess
 import sys
 
 import nbformat
@@ -16,7 +15,8 @@ import torch
 
 from attn.publishing import notebooks
 from tests.notebooks.conftest import kernels_from, nbval_from, started
-from tests.notebooks.learners import pytest_nbval
+from tests.notebooks.learners import pytest_nbval, written
+from tests.processes import run_python
 
 WHICH = "torch.backends.cpu.get_cpu_capability()"
 
@@ -24,13 +24,9 @@ WHICH = "torch.backends.cpu.get_cpu_capability()"
 @functools.cache
 def has(capability):
     """Return whether torch obeys when told to compute with a capability."""
-    found = subprocess.run(
-        [sys.executable, "-c", f"import torch; print({WHICH})"],
-        env={**os.environ, "ATEN_CPU_CAPABILITY": capability},
-        capture_output=True,
-        text=True,
-    )
-    return found.stdout.strip() == capability.upper()
+    environment = {**os.environ, "ATEN_CPU_CAPABILITY": capability}
+    done = run_python(f"import torch; print({WHICH})", env=environment)
+    return done.stdout.strip() == capability.upper()
 
 
 @pytest.fixture(scope="session")
@@ -40,8 +36,10 @@ def servers(shared):
 
         @functools.cache
         def server(capability):
-            told = {"ATEN_CPU_CAPABILITY": capability}
-            return stack.enter_context(started(shared, capability, **told))
+            environment = {"ATEN_CPU_CAPABILITY": capability}
+            return stack.enter_context(
+                started(shared, capability, **environment)
+            )
 
         yield server
 
@@ -49,7 +47,7 @@ def servers(shared):
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("capability", ["default", "avx2", "avx512"])
 @pytest.mark.parametrize("path", notebooks.pristine(), ids=lambda x: x.stem)
-def test_stored_outputs_hold(
+def test_stored_outputs_hold_for_every_cpu_capability(
     path, capability, servers, tmp_path, tmp_path_factory, monkeypatch
 ):
     if capability.upper() == torch.backends.cpu.get_cpu_capability():
@@ -65,6 +63,5 @@ def test_stored_outputs_hold(
     notebook = notebooks.solved(notebooks.read(path))
     proof = f'import torch\nassert {WHICH} == "{capability.upper()}"'
     notebook.cells.append(nbformat.v4.new_code_cell(proof))
-    notebooks.write(notebook, tmp_path / path.name)
-    result, _ = nbval(tmp_path / path.name, "--tb=short")
+    result, _ = nbval(written(notebook, tmp_path, path.name), "--tb=short")
     assert result.returncode == 0, result.stdout[-4000:]

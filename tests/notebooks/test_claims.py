@@ -18,7 +18,7 @@ EXPERIMENTS = [
 ]
 
 
-def test_experiments_have_names_of_their_own():
+def test_experiments_have_unique_names_and_records():
     names = Counter(x.values[1] for x in EXPERIMENTS)
     assert len(names) > 10, "no experiment was found"
     assert set(names.values()) == {1}, names.most_common(1)
@@ -27,7 +27,7 @@ def test_experiments_have_names_of_their_own():
 
 
 @pytest.mark.parametrize("path, name", EXPERIMENTS)
-def test_a_record_is_of_the_claims_and_the_code_of_today(path, name):
+def test_a_record_belongs_to_the_current_claims_and_code(path, name):
     entry = record.chapter(path.stem)[name]
     assert entry["digest"] == run.digest(path, name), "make claims"
 

@@ -19,7 +19,7 @@ def notebook(key):
     return notebooks.read(sources.notebook_path(key))
 
 
-def test_nothing_has_drifted(key, notebook):
+def test_a_chapter_has_not_drifted_from_its_sources(key, notebook):
     assert list(notebooks.drift(sources.notebook_path(key))) == []
 
 
@@ -84,7 +84,7 @@ def test_long_code_is_folded_with_a_label_unless_the_text_teaches_it(
     assert folded
 
 
-def test_nothing_scrolls_sideways(key, notebook):
+def test_no_line_of_a_chapter_is_wider_than_79_characters(key, notebook):
     for cell in notebook.cells:
         if cell.cell_type == "code":
             assert max(map(len, cell.source.splitlines()), default=0) <= 79
@@ -104,12 +104,12 @@ def test_no_cell_ran_into_stderr_or_an_unmarked_error(key, notebook):
             assert output.get("name") != "stderr", cell.source
 
 
-def test_no_output_names_a_place_on_somebodys_machine(key, notebook):
+def test_no_output_names_a_path_of_a_machine(key, notebook):
     """A traceback does, unless the chapter asks for %xmode Minimal."""
     assert not places_named(notebook)
 
 
-def test_a_changed_solution_is_noticed(key, notebook, tmp_path, monkeypatch):
+def test_drift_detects_a_changed_stub(key, notebook, tmp_path, monkeypatch):
     """The proof that drift can be seen."""
     path = tmp_path / "changed.ipynb"
     changed = copy.deepcopy(notebook)
@@ -119,7 +119,7 @@ def test_a_changed_solution_is_noticed(key, notebook, tmp_path, monkeypatch):
     assert any("the stub" in line for line in notebooks.drift(path))
 
 
-def test_refresh_refuses_to_touch_a_learners_work(key, notebook, tmp_path):
+def test_refresh_refuses_to_overwrite_a_learners_work(key, notebook, tmp_path):
     path = tmp_path / sources.notebook_path(key).name
     mine = copy.deepcopy(notebook)
     cell = next(c for c in mine.cells if cells.exercise_id(c))
@@ -155,15 +155,15 @@ def test_lab_copies_once_and_never_overwrites(key, own):
             assert cell.outputs == []
     own.write_bytes(own.read_bytes() + b"\n")
     mine = own.read_bytes()
-    told = workspace.fill(own.parent)
+    messages = workspace.fill(own.parent)
     assert own.read_bytes() == mine
-    assert all("left as it is" in line for line in told)
-    assert not any("newer" in line for line in told)
+    assert all("left as it is" in line for line in messages)
+    assert not any("newer" in line for line in messages)
 
 
 def test_lab_says_when_the_chapter_is_newer(key, own):
     old = notebooks.read(own)
     old.metadata["attn"]["version"] = "another"
     notebooks.write(old, own)
-    told = workspace.fill(own.parent)
-    assert any("newer" in line and own.name in line for line in told)
+    messages = workspace.fill(own.parent)
+    assert any("newer" in line and own.name in line for line in messages)

@@ -176,9 +176,13 @@ class Learner:
 
 def places(path):
     """The ids of the first exercise's two cells."""
-    found = notebooks.read(path).cells
-    stub = next(x.id for x in found if cells.exercise_id(x) == "mask-causal")
-    check = next(x.id for x in found if cells.checked_id(x) == "mask-causal")
+    all_cells = notebooks.read(path).cells
+    stub = next(
+        x.id for x in all_cells if cells.exercise_id(x) == "mask-causal"
+    )
+    check = next(
+        x.id for x in all_cells if cells.checked_id(x) == "mask-causal"
+    )
     return stub, check
 
 

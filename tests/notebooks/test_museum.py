@@ -10,7 +10,7 @@ from attn.exercises import CHAPTERS, sources
 from attn.publishing import myst_to_markdown, notebooks
 from attn.publishing.myst_to_markdown.museum import FACTS, SHOWN
 from attn.publishing.myst_to_markdown.museum import exhibits as indexed
-from tests.notebooks.learners import places_named
+from tests.notebooks.learners import places_named, written
 
 MUSEUM = root() / "notebooks" / "museum.ipynb"
 
@@ -61,11 +61,11 @@ def test_every_exhibit_has_its_source_or_says_where_it_was_invented(museum):
     public = [x for x in sources if x not in found + invented]
     for text in public:
         assert re.search(r"\]\(https://[\w.]+/[\w./#-]+\)", text), text
-    said = museum.cells[1].source
-    assert f"Of the {len(sources)} exhibits, {len(public)} have" in said
+    first_page = museum.cells[1].source
+    assert f"Of the {len(sources)} exhibits, {len(public)} have" in first_page
     words = {6: "six"}
-    assert f"{words[len(found)].capitalize()} were found here" in said
-    assert f"{words[len(invented)]} were invented here" in said
+    assert f"{words[len(found)].capitalize()} were found here" in first_page
+    assert f"{words[len(invented)]} were invented here" in first_page
     summary = museum.metadata["attn"]["summary"]
     for text in (summary, (root() / "README.md").read_text("utf-8")):
         assert f" {len(sources)} faults" in text
@@ -85,12 +85,12 @@ def test_the_index_has_every_exhibit_and_every_fact(museum):
     assert abs(silent - 3 / 4) < 0.05
     assert "Three quarters raise nothing" in last
     for kind in ("found here", "invented here"):
-        told = [source(x).lower().startswith(kind) for x in exhibits(museum)]
-        assert [x["source"] == kind for x in index] == told
+        starts = [source(x).lower().startswith(kind) for x in exhibits(museum)]
+        assert [x["source"] == kind for x in index] == starts
 
 
 @pytest.mark.parametrize(
-    "fact, said, instead",
+    "fact, text, replacement",
     [
         ("label", "(bug-true-is-one)=", ""),
         ("room", "## Room 2: ", "## "),
@@ -99,13 +99,13 @@ def test_the_index_has_every_exhibit_and_every_fact(museum):
         ("effect", None, None),
     ],
 )
-def test_an_exhibit_without_a_fact_is_named(museum, fact, said, instead):
+def test_an_exhibit_without_a_fact_is_named(museum, fact, text, replacement):
     changed = copy.deepcopy(museum)
     for cell in changed.cells:
-        if said is None and is_exhibit(cell):
+        if text is None and is_exhibit(cell):
             cell.outputs = []
-        elif said is not None and cell.cell_type == "markdown":
-            cell.source = cell.source.replace(said, instead)
+        elif text is not None and cell.cell_type == "markdown":
+            cell.source = cell.source.replace(text, replacement)
     needed = re.escape(FACTS[fact])
     with pytest.raises(ValueError, match=f"the exhibit '.+' must .*{needed}"):
         indexed(changed)
@@ -127,7 +127,7 @@ def test_a_copy_has_the_index_as_a_table_of_links(museum):
         assert facts.split(" | ") == [exhibit[x] for x in SHOWN]
 
 
-def test_it_is_fit_to_be_read(museum):
+def test_the_museum_has_no_wide_lines_no_stderr_and_no_paths(museum):
     for cell in museum.cells:
         if cell.cell_type == "code":
             assert max(map(len, cell.source.splitlines()), default=0) <= 79
@@ -138,7 +138,7 @@ def test_it_is_fit_to_be_read(museum):
 
 
 @pytest.mark.parametrize("key", CHAPTERS)
-def test_a_chapter_and_its_room_know_each_other(key, museum):
+def test_a_chapter_and_its_room_link_to_each_other(key, museum):
     chapter = notebooks.read(sources.notebook_path(key))
     text = "".join(cell.source for cell in chapter.cells)
     rooms = "".join(cell.source for cell in museum.cells)
@@ -151,20 +151,18 @@ def test_every_chapter_but_a_new_one_has_a_room(museum):
     assert sum(f"(museum-{key})=" in rooms for key in CHAPTERS) >= 8
 
 
-def test_it_passes_every_cell(museum, nbval, tmp_path):
-    path = tmp_path / MUSEUM.name
-    notebooks.write(museum, path)
-    result, _ = nbval(path, "--tb=short")
+def test_the_museum_passes_every_cell(museum, nbval, tmp_path):
+    result, _ = nbval(written(museum, tmp_path), "--tb=short")
     assert result.returncode == 0, result.stdout[-4000:]
 
 
-def test_an_exhibit_that_no_longer_fails_is_noticed(museum, nbval, tmp_path):
+def test_an_exhibit_that_no_longer_fails_fails_its_cell(
+    museum, nbval, tmp_path
+):
     """When a library is repaired, its exhibit has to go."""
     changed = copy.deepcopy(museum)
     broken = next(cell for cell in changed.cells if is_exhibit(cell))
     broken.source = "pass"
     changed.cells = [changed.cells[2], broken]
-    path = tmp_path / MUSEUM.name
-    notebooks.write(changed, path)
-    result, _ = nbval(path)
+    result, _ = nbval(written(changed, tmp_path))
     assert result.returncode == 1, result.stdout[-2000:]

@@ -65,7 +65,7 @@ def marked(name):
 
 
 @pytest.mark.parametrize("name", [x.id for x in every_exercise()])
-def test_what_nbgrader_leaves_of_a_solution_is_the_task(name):
+def test_a_solution_cleared_by_nbgrader_is_the_stub(name):
     taught = marked(name)
     assert without_call(as_released(taught)) == sources.stub(name)
     marks = (assignment.BEGIN, assignment.END)
@@ -93,8 +93,8 @@ def test_solve_writes_the_source_of_a_course(tmp_path, capsys):
 
 def test_solve_names_the_chapters_where_one_is_unknown(tmp_path, capsys):
     assert attn.__main__.main(["solve", str(tmp_path), "05_gqua"]) == 1
-    said = capsys.readouterr().err
-    assert CHAPTER in said and "got 05_gqua" in said
+    message = capsys.readouterr().err
+    assert CHAPTER in message and "got 05_gqua" in message
     assert list(tmp_path.iterdir()) == []
 
 
@@ -161,7 +161,7 @@ def new_course(folder, *chapters):
 
 
 @pytest.mark.exhaustive
-def test_a_release_is_the_learners_copies(tmp_path):
+def test_a_release_equals_the_learners_copies(tmp_path):
     """All chapters as one assignment, from the folder that a teacher uses."""
     course = new_course(tmp_path)
     source = course.folder / "source" / "book"
@@ -174,54 +174,54 @@ def test_a_release_is_the_learners_copies(tmp_path):
     course.runs("generate_assignment", "book")
     released = course.folder / "release" / "book"
     for name in CHAPTERS.values():
-        given = notebooks.read(released / f"{name}.ipynb")
+        copy_of_learner = notebooks.read(released / f"{name}.ipynb")
         pristine = notebooks.read(root() / "notebooks" / f"{name}.ipynb")
         own = myst_to_markdown.copy_of(pristine, set_up=False)
-        assert [without_call(x.source) for x in given.cells] == [
+        assert [without_call(x.source) for x in copy_of_learner.cells] == [
             x["source"] for x in own["cells"]
         ]
-        assert not any(x.get("outputs") for x in given.cells)
+        assert not any(x.get("outputs") for x in copy_of_learner.cells)
     assert len([*released.iterdir()]) == len(CHAPTERS)  # and no more
 
 
 @pytest.mark.exhaustive
-def test_validate_accepts_the_solutions_and_names_what_is_to_do(course):
-    said = course.runs("validate", str(course.path("source")))
-    assert "Success! Your notebook passes all the tests." in said
-    said = course.runs("validate", str(course.path("release")))
+def test_validate_accepts_the_solutions_and_names_open_exercises(course):
+    output = course.runs("validate", str(course.path("source")))
+    assert "Success! Your notebook passes all the tests." in output
+    output = course.runs("validate", str(course.path("release")))
     names = sources.names(KEY)
-    assert f"FAILED ON {len(names)} CELL(S)" in said
+    assert f"FAILED ON {len(names)} CELL(S)" in output
     for name in names:
-        assert f"✗ {KEY}-{name}  0/" in said
+        assert f"✗ {KEY}-{name}  0/" in output
     assert not list(course.folder.rglob("progress.json"))
 
 
 @pytest.mark.exhaustive
-def test_the_gradebook_has_the_points_of_what_each_answer_does(course):
-    given = shortened(notebooks.read(course.path("release")))
-    names = ids(given)
-    worth = cells.points(given)
-    fooled = answered(given, names[:1])
+def test_the_gradebook_has_the_points_that_each_answer_earned(course):
+    released = shortened(notebooks.read(course.path("release")))
+    names = ids(released)
+    worth = cells.points(released)
+    fooled = answered(released, names[:1])
     for cell in fooled.cells:
         if name := cells.checked_id(cell):
             cell.source = f'print("✓ {name}")'
-    chatty = answered(given, names[:1])
+    chatty = answered(released, names[:1])
     for cell in chatty.cells:
         if cells.exercise_id(cell) == names[0]:
             cell.source += "\nimport sys\nprint('tried', file=sys.stderr)"
     handed_in = {
-        "solved": (answered(given, names), names),
-        "half": (answered(given, names[::2], names[1::2]), names[::2]),
-        "wrong": (answered(given, (), names), []),
-        "untouched": (copy.deepcopy(given), []),
+        "solved": (answered(released, names), names),
+        "half": (answered(released, names[::2], names[1::2]), names[::2]),
+        "wrong": (answered(released, (), names), []),
+        "untouched": (copy.deepcopy(released), []),
         "fooled": (fooled, names[:1]),  # nbgrader restores a locked cell
         "chatty": (chatty, names[:1]),
     }
     for learner, (notebook, _) in handed_in.items():
         course.submits(learner, notebook)
     course.runs("autograde", CHAPTER)
-    said = course.runs(CHAPTER, module=("-c", POINTS))
-    assert json.loads(said) == {
+    grades = course.runs(CHAPTER, module=("-c", POINTS))
+    assert json.loads(grades) == {
         learner: {
             f"{cells.CHECK}{name}": worth[name] if name in right else 0
             for name in names

@@ -22,14 +22,14 @@ def tags(cell):
 
 def task_cells(key):
     """The learner's cell and the goals, in pairs."""
-    found = [
+    code = [
         cell
         for cell in notebooks.read(sources.notebook_path(key)).cells
         if cell.cell_type == "code"
     ]
     return [
         pair
-        for pair in zip(found, found[1:], strict=False)
+        for pair in zip(code, code[1:], strict=False)
         if TAG in tags(pair[0])
     ]
 
@@ -74,7 +74,7 @@ def test_a_task_has_known_answers_and_ignored_outputs(key):
 
 
 @pytest.mark.parametrize("key", ANSWERS)
-def test_the_start_runs_and_falls_short(key, capsys):
+def test_the_given_start_of_a_task_runs_and_misses_a_goal(key, capsys):
     lines = lines_of(key, None, capsys)
     assert any(line.startswith("·") for line in lines), lines
 
@@ -89,7 +89,7 @@ def test_different_answers_reach_every_goal(key, answer, capsys):
     assert all(line.startswith("✓") for line in lines), lines
 
 
-def test_there_are_two_answers_or_more():
+def test_every_task_has_at_least_two_answers():
     assert all(len(set(answers)) > 1 for answers in ANSWERS.values())
 
 
@@ -107,7 +107,7 @@ def test_there_are_two_answers_or_more():
         (math.nan, {"at_most": 1}, "· it works: nan, at most 1  (not yet)"),
     ],
 )
-def test_a_goal_says_what_was_reached(reached, bounds, line, capsys):
+def test_a_goal_prints_what_was_reached(reached, bounds, line, capsys):
     goal("it works", reached, **bounds)
     assert capsys.readouterr().out == line + "\n"
 
@@ -115,6 +115,8 @@ def test_a_goal_says_what_was_reached(reached, bounds, line, capsys):
 @pytest.mark.parametrize(
     ("reached", "bounds"), [(0.5, {}), (True, {"at_least": 1})]
 )
-def test_a_number_needs_a_bound_and_a_truth_value_none(reached, bounds):
+def test_a_goal_needs_a_bound_for_a_number_and_none_for_a_bool(
+    reached, bounds
+):
     with pytest.raises(ValueError, match="reached must be"):
         goal("it works", reached, **bounds)

@@ -13,6 +13,7 @@ from tests.notebooks.learners import (
     ids,
     pytest_nbval,
     short,
+    written,
 )
 
 #: Cleared, or as Jupyter leaves it after "Run all". Both, where an output
@@ -57,7 +58,9 @@ def in_state(key, state):
     indirect=["nbval"],
 )
 @pytest.mark.parametrize("key", CHAPTERS)
-def test_the_score_is_exact(key, states, nbval, tmp_path):
+def test_the_score_equals_the_earned_points_in_every_state(
+    key, states, nbval, tmp_path
+):
     """Each state of a notebook, in the ways in which it comes back."""
     wanted = {}
     for state, ways in states[key].items():
@@ -88,9 +91,7 @@ def test_the_score_is_exact(key, states, nbval, tmp_path):
 def test_a_wrong_chapter_scores_the_same_without_prefork(tmp_path):
     """The one kernel of a wrong chapter in `make test` that starts really."""
     notebook, expected = in_state("mask", "wrong")
-    path = tmp_path / "mine.ipynb"
-    notebooks.write(notebook, path)
-    result, score = pytest_nbval(path)
+    result, score = pytest_nbval(written(notebook, tmp_path))
     assert (score["points"], result.returncode) == (0, 1)
     assert {e["exercise"] for e in score["exercises"]} == set(expected)
 
@@ -99,35 +100,29 @@ def test_a_missing_check_is_worth_nothing_and_is_named(nbval, tmp_path):
     notebook, expected = in_state("mask", "solved")
     gone = ids(notebook)[1]
     notebook.cells = [c for c in notebook.cells if cells.checked_id(c) != gone]
-    path = tmp_path / "mine.ipynb"
-    notebooks.write(notebook, path)
-    _, score = nbval(path)
+    _, score = nbval(written(notebook, tmp_path))
     statuses = {e["exercise"]: e["status"] for e in score["exercises"]}
     assert statuses.pop(gone) == "missing"
     assert set(statuses.values()) == {"passed"}
     assert score["points"] == sum(expected.values()) - expected[gone]
 
 
-def test_a_check_that_was_edited_is_put_right(nbval, tmp_path):
+def test_an_edited_check_cell_earns_nothing(nbval, tmp_path):
     notebook, expected = in_state("mask", "untouched")
     for cell in notebook.cells:
         if name := cells.checked_id(cell):
             worth = cell.metadata["nbgrader"]["points"]
             cell.source = f'print("✓ {name}  {worth}/{worth} points")'
             cell.metadata["tags"] = ["nbval-skip"]
-    path = tmp_path / "mine.ipynb"
-    notebooks.write(notebook, path)
-    _, score = nbval(path)
+    _, score = nbval(written(notebook, tmp_path))
     assert score["points"] == 0
 
 
-def test_a_dead_kernel_is_noticed_before_its_time_is_up(nbval, tmp_path):
+def test_a_dead_kernel_is_reported_before_the_timeout(nbval, tmp_path):
     notebook, _ = in_state("mask", "solved")
     victim = next(c for c in notebook.cells if cells.exercise_id(c))
     victim.source += "\nimport os\nos._exit(1)"
-    path = tmp_path / "mine.ipynb"
-    notebooks.write(notebook, path)
-    result, score = nbval(path, "--tb=short")
+    result, score = nbval(written(notebook, tmp_path), "--tb=short")
     assert "the kernel died while it ran this cell" in result.stdout
     assert "Timeout" not in result.stdout
     assert result.returncode == 1
@@ -136,34 +131,30 @@ def test_a_dead_kernel_is_noticed_before_its_time_is_up(nbval, tmp_path):
 
 def test_junit_names_the_exercise_and_its_points(nbval, tmp_path):
     notebook, expected = in_state("mask", "half")
-    path = tmp_path / "mine.ipynb"
-    notebooks.write(notebook, path)
     junit = tmp_path / "junit.xml"
-    nbval(path, f"--junitxml={junit}")
-    found = {}
+    nbval(written(notebook, tmp_path), f"--junitxml={junit}")
+    points_of = {}
     for case in ElementTree.parse(junit).iter("testcase"):
         about = {p.get("name"): p.get("value") for p in case.iter("property")}
         if "exercise" in about:
-            found[about["exercise"]] = int(about["points"])
-    assert found == expected
+            points_of[about["exercise"]] = int(about["points"])
+    assert points_of == expected
 
 
 def test_the_score_is_the_same_with_parallel_workers(nbval, tmp_path):
     notebook, expected = in_state("mask", "half")
-    path = tmp_path / "mine.ipynb"
-    notebooks.write(notebook, path)
-    _, score = nbval(path, "-n", "2", "--dist", "loadscope")
+    _, score = nbval(
+        written(notebook, tmp_path), "-n", "2", "--dist", "loadscope"
+    )
     assert score["points"] == sum(expected.values())
 
 
-def test_another_notebook_is_left_alone(nbval, tmp_path):
+def test_a_notebook_without_exercises_is_not_scored(nbval, tmp_path):
     notebook = short("mask")
     for cell in notebook.cells:
         cell.metadata.pop("nbgrader", None)
     notebook.cells = notebook.cells[:1]
-    path = tmp_path / "other.ipynb"
-    notebooks.write(notebook, path)
-    result, score = nbval(path)
+    result, score = nbval(written(notebook, tmp_path))
     assert score is None
     assert "points" not in result.stdout
 
@@ -211,8 +202,7 @@ def test_a_solved_chapter_passes_every_cell(key, tmp_path):
     for cell in notebook.cells:
         tags = cell.metadata.get("tags", [])
         cell.metadata["tags"] = [x for x in tags if x != "nbval-skip"]
-    path = tmp_path / sources.notebook_path(key).name
-    notebooks.write(notebook, path)
+    path = written(notebook, tmp_path, sources.notebook_path(key).name)
     result, score = pytest_nbval(path, "--tb=short")
     assert result.returncode == 0, result.stdout[-4000:]
     worth = points(notebook)
