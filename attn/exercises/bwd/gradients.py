@@ -4,8 +4,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
-from torch import Generator, Tensor
+from torch import Tensor
 
+from attn.exercises.draw import Draw
 from attn.exercises.kernel import (
     Emulated,
     amid,
@@ -118,7 +119,7 @@ def by_formula(results: slice) -> Emulated:
     return Emulated(store)
 
 
-def cases(g: Generator) -> Iterator[Case]:
+def cases(g: Draw) -> Iterator[Case]:
     """Yield a query, key, value, gradient, lse, delta and scale."""
 
     def case(

@@ -5,9 +5,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
-from torch import Generator, Tensor, nn
+from torch import Tensor, nn
 
 from attn.cache import DynamicCache
+from attn.exercises.draw import Draw
 from attn.exercises.spec import Case, Exercise, Property
 from attn.exercises.symmetry import is_view
 
@@ -23,7 +24,7 @@ class KVCache(nn.Module):
         return tuple(self.cache.update(key, value))
 
 
-def _cases(g: Generator) -> Iterator[Case]:
+def _cases(g: Draw) -> Iterator[Case]:
     def new(L: int, *sizes: int, **options: Any) -> Case:
         B, Hkv, D, Dv = sizes or (2, 3, 5, 4)
         shape = (B, Hkv, L)

@@ -6,9 +6,10 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from torch import Generator, Tensor, nn
+from torch import Tensor, nn
 
 from attn import functional
+from attn.exercises.draw import Draw
 from attn.exercises.spec import Case, Exercise, Property
 from attn.exercises.symmetry import is_view
 
@@ -35,14 +36,11 @@ class StaticCache(nn.Module):
         return functional.grouped_attention(query, k, v, seen)
 
 
-def _cases(g: Generator) -> Iterator[Case]:
-    def randn(*shape: int) -> Tensor:
-        return torch.randn(*shape, generator=g)
-
+def _cases(g: Draw) -> Iterator[Case]:
     def call(at: int, L: int, sizes: tuple[int, ...]) -> tuple[Tensor, ...]:
         B, H, Hkv, _, D = sizes
-        query = 1.5 * randn(B, H, L, D)
-        inputs = query, randn(B, Hkv, L, D), randn(B, Hkv, L, D)
+        query = 1.5 * g.randn(B, H, L, D)
+        inputs = query, g.randn(B, Hkv, L, D), g.randn(B, Hkv, L, D)
         return (*inputs, torch.tensor(at))
 
     def case(

@@ -6,9 +6,10 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from torch import Generator, Tensor
+from torch import Tensor
 
 from attn import functional
+from attn.exercises.draw import Draw
 from attn.exercises.spec import Case, Exercise, Property
 from attn.exercises.symmetry import is_view
 from attn.positions import apply_rope, rope_frequencies, rope_tables
@@ -35,7 +36,7 @@ def decode_step(
     return out, key, value
 
 
-def _cases(g: Generator) -> Iterator[Case]:
+def _cases(g: Draw) -> Iterator[Case]:
     def randn(*shape: int, dtype: Any = None) -> Tensor:
         return torch.randn(*shape, generator=g).to(dtype)
 

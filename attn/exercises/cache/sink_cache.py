@@ -4,8 +4,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
-from torch import Generator, Tensor
+from torch import Tensor
 
+from attn.exercises.draw import Draw
 from attn.exercises.spec import Case, Exercise, Property
 from attn.exercises.symmetry import is_view
 from attn.positions import apply_rope, rope_frequencies, rope_tables
@@ -31,10 +32,7 @@ def sink_cache(
     return apply_rope(key, cos[: len(kept)], sin[: len(kept)]), value
 
 
-def _cases(g: Generator) -> Iterator[Case]:
-    def randn(*shape: int) -> Tensor:
-        return torch.randn(*shape, generator=g)
-
+def _cases(g: Draw) -> Iterator[Case]:
     def case(
         when: str,
         S: int,
@@ -48,7 +46,7 @@ def _cases(g: Generator) -> Iterator[Case]:
         rows = S + 6 if rows is None else rows
         positions = torch.zeros(rows) if still else torch.arange(rows)
         tables = rope_tables(positions, rope_frequencies(D, 100.0).inv_freq)
-        inputs = (randn(B, Hkv, S, D), randn(B, Hkv, S, Dv), *tables)
+        inputs = (g.randn(B, Hkv, S, D), g.randn(B, Hkv, S, Dv), *tables)
         return Case(when, (*inputs, num_sinks, window))
 
     when = "nothing is rotated (cos 1, sin 0), and nothing is too much"

@@ -4,15 +4,16 @@ import math
 from collections.abc import Iterator
 
 import torch
-from torch import Generator, Tensor
+from torch import Tensor
 
 from attn import functional
+from attn.exercises.draw import Draw
 from attn.exercises.spec import Case, Exercise, Property
 
 State = tuple[Tensor, Tensor]
 
 
-def _cases(g: Generator) -> Iterator[Case]:
+def _cases(g: Draw) -> Iterator[Case]:
     def state(
         *lead: int, S: int = 3, Dv: int = 4, shift: float = 0.0
     ) -> State:

@@ -4,9 +4,10 @@ import math
 from collections.abc import Iterable, Iterator
 
 import torch
-from torch import Generator, Tensor
+from torch import Tensor
 
 from attn import functional
+from attn.exercises.draw import Draw
 from attn.exercises.spec import Case, Exercise, Property
 
 Blocks = tuple[list[Tensor], list[Tensor]]
@@ -17,7 +18,7 @@ def online_softmax(scores, values):
     return functional.online_softmax(zip(scores, values, strict=True))
 
 
-def _cases(g: Generator) -> Iterator[Case]:
+def _cases(g: Draw) -> Iterator[Case]:
     def blocks(
         *lead: int, sizes: list[int], Dv: int = 4, shift: float = 0.0
     ) -> Blocks:

@@ -4,9 +4,10 @@ import math
 from collections.abc import Iterator
 
 import torch
-from torch import Generator, Tensor
+from torch import Tensor
 
 from attn import functional
+from attn.exercises.draw import Draw
 from attn.exercises.flash.tiles import blocks, cases, tile_scores
 from attn.exercises.spec import Case, Exercise
 from attn.exercises.symmetry import is_view, many_keys, many_queries
@@ -34,7 +35,7 @@ def tiled_backward(
     return dq, dk, dv
 
 
-def _cases(g: Generator) -> Iterator[Case]:
+def _cases(g: Draw) -> Iterator[Case]:
     def inputs(q: Tensor, k: Tensor, v: Tensor, causal: bool) -> tuple:
         out, lse = functional.scaled_dot_product_attention(
             q, k, v, is_causal=causal, return_lse=True

@@ -4,9 +4,10 @@ import math
 from collections.abc import Iterator
 
 import torch
-from torch import Generator, Tensor
+from torch import Tensor
 
 from attn import functional
+from attn.exercises.draw import Draw
 from attn.exercises.flash.tiles import blocks, cases, tile_scores
 from attn.exercises.spec import Case, Exercise
 from attn.exercises.symmetry import is_view, many_keys, many_queries
@@ -25,7 +26,7 @@ def tiled_forward(query, key, value, block_q, block_k, is_causal=False):
     )
 
 
-def _cases(g: Generator) -> Iterator[Case]:
+def _cases(g: Draw) -> Iterator[Case]:
     def result(q: Tensor, k: Tensor, v: Tensor) -> int:
         return q[..., 0].numel() * (v.shape[-1] + 1)  # out and lse
 

@@ -4,10 +4,10 @@ from collections.abc import Iterator
 
 import torch
 import torch.nn.functional as F
-from torch import Generator, Tensor
+from torch import Tensor
 
 from attn import masks
-from attn.exercises.draw import between
+from attn.exercises.draw import Draw
 from attn.exercises.spec import Case, Exercise, Property
 from attn.exercises.symmetry import is_view
 
@@ -31,7 +31,7 @@ def _listed(kind: Tensor) -> tuple[Tensor, Tensor]:
     return kind.sum(-1).int(), order.int()
 
 
-def _cases(g: Generator) -> Iterator[Case]:
+def _cases(g: Draw) -> Iterator[Case]:
     def blocks(kinds: Tensor, n: int) -> Tensor:
         """Return a mask with blocks of these kinds: 0, 1 partial, 2 full."""
         size = (*kinds.shape[:2], n * kinds.shape[2], n * kinds.shape[3])
@@ -65,12 +65,12 @@ def _cases(g: Generator) -> Iterator[Case]:
     yield Case(when, (blocks(draw(1, 1, 5, 2), 3), 3))
 
     when = "the mask is causal"
-    size = between(g, 3, 5)
+    size = g.between(3, 5)
     yield Case(when, (masks.causal().dense(4 * size), 4))
     yield Case(when, (masks.causal().dense(8, 24, q_offset=16), 4))
 
     when = "the mask is a window"
-    window = masks.sliding_window(between(g, 5, 7))
+    window = masks.sliding_window(g.between(5, 7))
     yield Case(when, (window.dense(16), 4))
 
     when = "every row and head has a mask of its own"
@@ -100,7 +100,7 @@ def _cases(g: Generator) -> Iterator[Case]:
         ones = torch.ones(1, 1, n, 2 * n, dtype=torch.bool)
         yield Case(when, (ones, n))
         but_one = ones.clone()
-        but_one[..., between(g, 0, n - 1), between(g, n, 2 * n - 1)] = False
+        but_one[..., g.between(0, n - 1), g.between(n, 2 * n - 1)] = False
         yield Case(when, (but_one, n))
 
     when = "the mask is a view"

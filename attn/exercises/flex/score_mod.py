@@ -4,9 +4,9 @@ import math
 from collections.abc import Iterator
 
 import torch
-from torch import Generator, Tensor
+from torch import Tensor
 
-from attn.exercises.draw import between
+from attn.exercises.draw import Draw
 from attn.exercises.spec import Case, Exercise, Property
 from attn.exercises.symmetry import argument, is_view
 
@@ -35,7 +35,7 @@ def _grid(B: int, H: int, L: int, S: int) -> tuple[Tensor, ...]:
     )
 
 
-def _cases(g: Generator) -> Iterator[Case]:
+def _cases(g: Draw) -> Iterator[Case]:
     def scores(*shape: int) -> Tensor:
         return 3 * torch.randn(shape, generator=g)
 
@@ -64,7 +64,7 @@ def _cases(g: Generator) -> Iterator[Case]:
     yield Case(when, (scores(), *one(0, 0, 6, 1), 3.0, slopes(1), zeros[:1]))
 
     when = "each head has its own slope"
-    at = one(0, between(g, 1, 3), between(g, 4, 6), 1)
+    at = one(0, g.between(1, 3), g.between(4, 6), 1)
     yield Case(when, (scores(), *at, 3.0, slopes(5), zeros[:1]))
     size = (1, 4, 3, 5)
     yield Case(when, (scores(*size), *_grid(*size), 3.0, slopes(4), zeros[:1]))

@@ -5,9 +5,10 @@ from collections.abc import Iterator
 
 import torch
 import torch.nn.functional as F
-from torch import Generator, Tensor
+from torch import Tensor
 
 from attn import functional
+from attn.exercises.draw import Draw
 from attn.exercises.spec import Case, Exercise, Property
 from attn.exercises.symmetry import is_view
 
@@ -39,7 +40,7 @@ def _borders(lengths: list[int]) -> Tensor:
     return F.pad(torch.tensor(lengths).cumsum(0), (1, 0)).int()
 
 
-def _cases(g: Generator) -> Iterator[Case]:
+def _cases(g: Draw) -> Iterator[Case]:
     def packed(
         q_lens: list[int],
         k_lens: list[int] | None = None,

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Callable, Iterator
-from functools import partial
 from typing import Any
 
 import torch
@@ -10,7 +9,7 @@ import torch.nn.functional as F
 from torch import Generator, Tensor, nn
 
 from attn import functional
-from attn.exercises.draw import some_allowed
+from attn.exercises.draw import Draw
 from attn.exercises.spec import Case, Exercise, Property
 
 
@@ -48,15 +47,13 @@ def _merge(layer: Any, out: Tensor) -> Tensor:
     return layer.out_proj(out.transpose(1, 2).flatten(2))
 
 
-def _cases(g: Generator) -> Iterator[Case]:
+def _cases(g: Draw) -> Iterator[Case]:
     def case(when: str, B: int, L: int, *sizes: int, **more: Any) -> Case:
         names = ("embed_dim", "num_heads", "num_kv_heads", "head_dim")
         init = dict(zip(names, sizes, strict=False))
         x = torch.randn(B, L, sizes[0], generator=g)
         args = (x, more.pop("mask")) if "mask" in more else (x,)
         return Case(when, args, init=init, state=_state(g, **init), **more)
-
-    mask = partial(some_allowed, g)
 
     # With B = Hkv = G, misaligned axes fit all the same.
     when = "there is one token, so only its value counts"
@@ -93,20 +90,20 @@ def _cases(g: Generator) -> Iterator[Case]:
 
     when = "all heads share one mask, (L, L)"
     yield case(when, 2, 5, 12, 6, 2, mask=torch.ones(5, 5).bool().tril())
-    yield case(when, 3, 4, 12, 4, 2, mask=mask(4, 4))
+    yield case(when, 3, 4, 12, 4, 2, mask=g.mask(4, 4))
 
     when = "each sequence has its own mask, and B = Hkv"
-    yield case(when, 2, 5, 12, 6, 2, mask=mask(2, 1, 1, 5))
-    yield case(when, 2, 4, 12, 6, 2, mask=mask(2, 1, 4, 4))
+    yield case(when, 2, 5, 12, 6, 2, mask=g.mask(2, 1, 1, 5))
+    yield case(when, 2, 4, 12, 6, 2, mask=g.mask(2, 1, 4, 4))
 
     when = "each sequence has its own mask"
-    yield case(when, 3, 5, 12, 4, 2, mask=mask(3, 1, 5, 5))
-    yield case(when, 4, 3, 12, 3, 3, mask=mask(4, 1, 1, 3))
-    yield case(when, 3, 4, 8, 4, 1, 3, mask=mask(3, 1, 1, 4))
+    yield case(when, 3, 5, 12, 4, 2, mask=g.mask(3, 1, 5, 5))
+    yield case(when, 4, 3, 12, 3, 3, mask=g.mask(4, 1, 1, 3))
+    yield case(when, 3, 4, 8, 4, 1, 3, mask=g.mask(3, 1, 1, 4))
 
     when = "each query head has its own mask"
-    yield case(when, 2, 5, 12, 6, 2, mask=mask(2, 6, 5, 5))
-    yield case(when, 3, 4, 12, 4, 2, mask=mask(1, 4, 4, 4))
+    yield case(when, 2, 5, 12, 6, 2, mask=g.mask(2, 6, 5, 5))
+    yield case(when, 3, 4, 12, 4, 2, mask=g.mask(1, 4, 4, 4))
 
     when = "the scores are large"
     yield _large(when, g)
@@ -118,7 +115,7 @@ def _cases(g: Generator) -> Iterator[Case]:
 
     when = "gradients flow back, to x and to the four matrices"
     yield case(when, 2, 4, 8, 4, 2, 3, grad=True)
-    yield case(when, 2, 4, 12, 6, 2, mask=mask(2, 1, 4, 4), grad=True)
+    yield case(when, 2, 4, 12, 6, 2, mask=g.mask(2, 1, 4, 4), grad=True)
     yield case(when, 1, 3, 8, 4, 1, grad=True)
 
 

@@ -2,18 +2,17 @@
 
 import math
 from collections.abc import Iterator
-from functools import partial
 
 import torch
 from torch import Generator, Tensor
 
 from attn import functional
-from attn.exercises.draw import some_allowed
+from attn.exercises.draw import Draw
 from attn.exercises.spec import Case, Exercise, Property
 from attn.exercises.symmetry import is_view, kv_heads, many_keys, many_queries
 
 
-def _cases(g: Generator) -> Iterator[Case]:
+def _cases(g: Draw) -> Iterator[Case]:
     def qkv(
         B: int,
         Hkv: int,
@@ -26,8 +25,6 @@ def _cases(g: Generator) -> Iterator[Case]:
         shapes = (B, Hkv * G, L, D), (B, Hkv, S, D), (B, Hkv, S, Dv or D)
         q, k, v = (torch.randn(*shape, generator=g) for shape in shapes)
         return q, k, v
-
-    mask = partial(some_allowed, g)
 
     when = "there is one sequence and one key head"
     yield Case(when, qkv(1, 1, 1))
@@ -46,7 +43,7 @@ def _cases(g: Generator) -> Iterator[Case]:
     when = "there is one head in all (H = 1)"
     yield Case(when, qkv(1, 1, 1, L=1))
     yield Case(when, qkv(3, 1, 1, L=2))
-    yield Case(when, (*qkv(2, 1, 1, L=1, S=4), mask(2, 1, 1, 4)))
+    yield Case(when, (*qkv(2, 1, 1, L=1, S=4), g.mask(2, 1, 1, 4)))
 
     when = "Hkv is larger than G"
     yield Case(when, qkv(2, 3, 2, S=1, D=4))
@@ -73,24 +70,24 @@ def _cases(g: Generator) -> Iterator[Case]:
 
     when = "all heads share one mask, (L, S)"
     causal = torch.ones(4, 4).bool().tril()
-    yield Case(when, (*qkv(2, 2, 3), mask(3, 5)))
+    yield Case(when, (*qkv(2, 2, 3), g.mask(3, 5)))
     yield Case(when, (*qkv(2, 2, 2, L=4, S=4), causal))
     yield Case(when, (*qkv(2, 2, 3), torch.ones(3, 5).bool()))
 
     when = "each sequence has its own mask, and B = Hkv"
-    yield Case(when, (*qkv(2, 2, 3), mask(2, 1, 1, 5)))
-    yield Case(when, (*qkv(2, 2, 3), mask(2, 1, 3, 5)))
-    yield Case(when, (*qkv(3, 3, 2, L=2, S=4), mask(3, 1, 2, 4)))
+    yield Case(when, (*qkv(2, 2, 3), g.mask(2, 1, 1, 5)))
+    yield Case(when, (*qkv(2, 2, 3), g.mask(2, 1, 3, 5)))
+    yield Case(when, (*qkv(3, 3, 2, L=2, S=4), g.mask(3, 1, 2, 4)))
 
     when = "each sequence has its own mask"
-    yield Case(when, (*qkv(3, 2, 2), mask(3, 1, 3, 5)))
-    yield Case(when, (*qkv(4, 1, 3, L=2), mask(4, 1, 1, 5)))
-    yield Case(when, (*qkv(3, 4, 1, L=2), mask(3, 1, 2, 5)))
+    yield Case(when, (*qkv(3, 2, 2), g.mask(3, 1, 3, 5)))
+    yield Case(when, (*qkv(4, 1, 3, L=2), g.mask(4, 1, 1, 5)))
+    yield Case(when, (*qkv(3, 4, 1, L=2), g.mask(3, 1, 2, 5)))
 
     when = "each query head has its own mask"
-    yield Case(when, (*qkv(2, 2, 3), mask(2, 6, 3, 5)))
-    yield Case(when, (*qkv(2, 3, 2), mask(1, 6, 1, 5)))
-    yield Case(when, (*qkv(2, 2, 2, L=2, S=4), mask(2, 4, 2, 4)))
+    yield Case(when, (*qkv(2, 2, 3), g.mask(2, 6, 3, 5)))
+    yield Case(when, (*qkv(2, 3, 2), g.mask(1, 6, 1, 5)))
+    yield Case(when, (*qkv(2, 2, 2, L=2, S=4), g.mask(2, 4, 2, 4)))
 
     when = "the scores are large"
     q, k, v = qkv(2, 2, 2)
@@ -100,26 +97,26 @@ def _cases(g: Generator) -> Iterator[Case]:
     when = "the scores are far below 0, and a mask hides some keys"
     q, k, v = qkv(2, 2, 2, S=6)
     whole = torch.randint(1, 5, q.shape, generator=g).float()
-    yield Case(when, (-16 * whole, _ladder(g, k) / 4, v, mask(2, 1, 3, 6)))
+    yield Case(when, (-16 * whole, _ladder(g, k) / 4, v, g.mask(2, 1, 3, 6)))
 
     when = "the inputs are views of other tensors"
     q, k, v = (x.transpose(1, 2).contiguous() for x in qkv(2, 2, 3, S=7))
     heads_last = tuple(x.transpose(1, 2) for x in (q, k, v))
     yield Case(when, heads_last)
-    yield Case(when, (*heads_last, mask(7, 3).mT))
+    yield Case(when, (*heads_last, g.mask(7, 3).mT))
     q, k, v = qkv(2, 3, 2)
     shared = k[:, :1].expand(-1, 3, -1, -1), v[..., 2:7]
-    yield Case(when, (q, *shared, mask(1, 1, 3, 5).expand(2, 6, -1, -1)))
+    yield Case(when, (q, *shared, g.mask(1, 1, 3, 5).expand(2, 6, -1, -1)))
 
     when = "gradients flow back"
     yield Case(when, qkv(2, 2, 3), grad=True)
-    yield Case(when, (*qkv(2, 3, 2, S=4), mask(2, 1, 3, 4)), grad=True)
+    yield Case(when, (*qkv(2, 3, 2, S=4), g.mask(2, 1, 3, 4)), grad=True)
 
     # Twice the keys is more than enough; a copy for each query head is not.
     when = "a token is generated: one query, and a long cache"
     yield Case(when, qkv(1, 2, 4, L=1, S=64, D=16), max_live=4 * 64 * 16)
     yield Case(when, qkv(2, 2, 3, L=1, S=64, D=16), max_live=8 * 64 * 16)
-    padding = (*qkv(2, 3, 2, L=2, S=48, D=16), mask(2, 1, 1, 48))
+    padding = (*qkv(2, 3, 2, L=2, S=48, D=16), g.mask(2, 1, 1, 48))
     yield Case(when, padding, max_live=12 * 48 * 16)
 
 

@@ -5,18 +5,17 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
-from torch import Generator
 
 from attn import cost
-from attn.exercises.draw import between
+from attn.exercises.draw import Draw
 from attn.exercises.spec import Case, Exercise, Property
 
 NAMES = ("batch", "seq_len", "num_layers", "num_kv_heads", "head_dim")
 
 
-def _cases(g: Generator) -> Iterator[Case]:
+def _cases(g: Draw) -> Iterator[Case]:
     def pick(*choices: int) -> int:
-        return choices[between(g, 0, len(choices) - 1)]
+        return choices[g.between(0, len(choices) - 1)]
 
     def small() -> tuple[int, ...]:
         """Draw five different sizes above 1."""
@@ -27,7 +26,7 @@ def _cases(g: Generator) -> Iterator[Case]:
     yield Case(when, (1, 1, 1, 1, 1, torch.bfloat16))
 
     when = "the text is longer, and every other size is 1"
-    yield Case(when, (1, between(g, 3, 9), 1, 1, 1, torch.bfloat16))
+    yield Case(when, (1, g.between(3, 9), 1, 1, 1, torch.bfloat16))
 
     when = "the five sizes differ"
     for _ in range(3):
@@ -54,7 +53,7 @@ def _cases(g: Generator) -> Iterator[Case]:
     when = "the model is large"
     yield Case(when, (pick(16, 32, 64), 8192, 80, 8, 128))  # Llama 3 70B
     yield Case(when, (pick(3, 7, 9), pick(100_003, 131_071), 126, 8, 128))
-    sizes = between(g, 101, 999), pick(1_000_003, 1_000_033), 127, 17, 129
+    sizes = g.between(101, 999), pick(1_000_003, 1_000_033), 127, 17, 129
     yield Case(when, (*sizes, torch.float32))
 
 

@@ -4,14 +4,15 @@ from collections.abc import Iterator
 
 import torch
 import torch.nn.functional as F
-from torch import Generator, Tensor
+from torch import Tensor
 
 from attn import functional
+from attn.exercises.draw import Draw
 from attn.exercises.spec import Case, Exercise, Property
 from attn.exercises.symmetry import is_view
 
 
-def _cases(g: Generator) -> Iterator[Case]:
+def _cases(g: Draw) -> Iterator[Case]:
     def weight(H: int, D: int, *rest: int) -> Tensor:
         """Give each head its own level, so that none passes for another."""
         level = torch.randperm(H, generator=g).float() * 3

@@ -3,53 +3,53 @@
 from collections.abc import Iterator
 
 import torch
-from torch import Generator, Tensor
+from torch import Tensor
 
 from attn import functional
+from attn.exercises.draw import Draw
 from attn.exercises.spec import Case, Exercise, Property
 from attn.exercises.symmetry import is_view
 
 
-def _cases(g: Generator) -> Iterator[Case]:
-    def randn(*shape: int) -> Tensor:
-        return torch.randn(*shape, generator=g)
-
+def _cases(g: Draw) -> Iterator[Case]:
     when = "there are batch, heads, positions and features: four axes"
-    yield Case(when, (randn(2, 3, 2, 1), 2))
-    yield Case(when, (randn(2, 3, 5, 4), 2))
-    yield Case(when, (randn(1, 4, 3, 2), 3))
+    yield Case(when, (g.randn(2, 3, 2, 1), 2))
+    yield Case(when, (g.randn(2, 3, 5, 4), 2))
+    yield Case(when, (g.randn(1, 4, 3, 2), 3))
 
     when = "there are more copies than heads"
-    yield Case(when, (randn(2, 2, 5, 4), 3))
-    yield Case(when, (randn(1, 2, 3, 6), 5))
+    yield Case(when, (g.randn(2, 2, 5, 4), 3))
+    yield Case(when, (g.randn(1, 2, 3, 6), 5))
 
     when = "axes have the same length"
-    yield Case(when, (randn(2, 2, 2, 2), 2))
-    yield Case(when, (randn(3, 3, 3, 3), 3))
-    yield Case(when, (randn(4, 2, 4, 2), 2))
+    yield Case(when, (g.randn(2, 2, 2, 2), 2))
+    yield Case(when, (g.randn(3, 3, 3, 3), 3))
+    yield Case(when, (g.randn(4, 2, 4, 2), 2))
 
     when = "there is one head (multi-query attention)"
-    yield Case(when, (randn(2, 1, 5, 3), 4))
+    yield Case(when, (g.randn(2, 1, 5, 3), 4))
 
     when = "n_rep is 1, so that nothing changes"
-    yield Case(when, (randn(2, 3, 5, 4), 1))
+    yield Case(when, (g.randn(2, 3, 5, 4), 1))
 
     when = "there is no batch: three axes"
-    yield Case(when, (randn(2, 5, 4), 3))
-    yield Case(when, (randn(3, 1, 4), 2))
+    yield Case(when, (g.randn(2, 5, 4), 3))
+    yield Case(when, (g.randn(3, 1, 4), 2))
 
     when = "there are two axes before the heads: five axes"
-    yield Case(when, (randn(2, 4, 3, 5, 6), 2))
-    yield Case(when, (randn(1, 2, 2, 3, 4), 3))
+    yield Case(when, (g.randn(2, 4, 3, 5, 6), 2))
+    yield Case(when, (g.randn(1, 2, 2, 3, 4), 3))
 
     when = "x is a view of another tensor"
-    yield Case(when, (randn(2, 5, 3, 4).transpose(1, 2), 2))  # (B, S, Hkv, D)
-    yield Case(when, (randn(2, 2, 3, 7)[..., 1:5], 3))
-    yield Case(when, (randn(2, 3, 1, 4).expand(-1, -1, 5, -1), 2))
+    yield Case(
+        when, (g.randn(2, 5, 3, 4).transpose(1, 2), 2)
+    )  # (B, S, Hkv, D)
+    yield Case(when, (g.randn(2, 2, 3, 7)[..., 1:5], 3))
+    yield Case(when, (g.randn(2, 3, 1, 4).expand(-1, -1, 5, -1), 2))
 
     when = "gradients flow back, and add up over the copies"
-    yield Case(when, (randn(2, 3, 2, 4), 2), grad=True)
-    yield Case(when, (randn(2, 3, 4), 3), grad=True)
+    yield Case(when, (g.randn(2, 3, 2, 4), 2), grad=True)
+    yield Case(when, (g.randn(2, 3, 4), 3), grad=True)
 
 
 def _right_shape(case: Case, out: Tensor) -> bool:

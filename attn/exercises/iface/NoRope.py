@@ -4,14 +4,14 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
-from torch import Generator, Tensor, nn
+from torch import Tensor, nn
 
 from attn import positions
-from attn.exercises.draw import between
+from attn.exercises.draw import Draw
 from attn.exercises.spec import Case, Exercise, Property
 
 
-def _cases(g: Generator) -> Iterator[Case]:
+def _cases(g: Draw) -> Iterator[Case]:
     def case(
         when: str,
         ids: Tensor,
@@ -28,7 +28,7 @@ def _cases(g: Generator) -> Iterator[Case]:
     def count(B: int, L: int, start: int = 0) -> Tensor:
         return (start + torch.arange(L)).expand(B, L)
 
-    n = between(g, 1, 3)
+    n = g.between(1, 3)
 
     when = "there is one token, at position 0"
     yield case(when, count(1, 1), 8, 4)

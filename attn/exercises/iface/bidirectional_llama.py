@@ -6,9 +6,9 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
-from torch import Generator, Tensor, nn
+from torch import Tensor, nn
 
-from attn.exercises.draw import between
+from attn.exercises.draw import Draw
 from attn.exercises.spec import Case, Exercise, Property
 from attn.positions import NoRope
 
@@ -115,7 +115,7 @@ def bidirectional_llama(model: Any) -> Any:
     return model
 
 
-def _cases(g: Generator) -> Iterator[Case]:
+def _cases(g: Draw) -> Iterator[Case]:
     def case(
         when: str,
         B: int,
@@ -126,7 +126,7 @@ def _cases(g: Generator) -> Iterator[Case]:
         **more: Any,
     ) -> Case:
         x = torch.randn(B, L, SIZES["hidden_size"], generator=g)
-        seed = between(g, 0, 99)
+        seed = g.between(0, 99)
         args = (x, mask, implementation, head_dim, seed)
         # A module that is made draws its weights, whatever becomes of them.
         return Case(when, args, train=True, **more)

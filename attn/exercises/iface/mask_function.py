@@ -5,10 +5,10 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from torch import Generator, Tensor
+from torch import Tensor
 
 from attn import masks
-from attn.exercises.draw import between
+from attn.exercises.draw import Draw
 from attn.exercises.spec import Case, Exercise, Property
 from attn.masks import Mask
 
@@ -37,7 +37,7 @@ def mask_function(
     return allowed.expand(batch_size, 1, q_length, kv_length)
 
 
-def _cases(g: Generator) -> Iterator[Case]:
+def _cases(g: Draw) -> Iterator[Case]:
     causal = masks.causal()
 
     def case(
@@ -59,7 +59,7 @@ def _cases(g: Generator) -> Iterator[Case]:
         parts = [[0] * a + [1] * b + [0] * c for a, b, c in rows]
         return torch.tensor(parts, dtype=dtype)
 
-    n = between(g, 1, 2)
+    n = g.between(1, 2)
 
     when = "there is one query and one key"
     yield case(when, (1, 1, 1))

@@ -1,14 +1,13 @@
 """Cases, properties and correct variants of ``mask-apply_mask``."""
 
 from collections.abc import Iterator
-from functools import partial
 
 import torch
 import torch.nn.functional as F
 from torch import Generator, Tensor
 
 from attn import functional
-from attn.exercises.draw import some_allowed
+from attn.exercises.draw import Draw
 from attn.exercises.spec import Case, Exercise, Property
 from attn.exercises.symmetry import heads, is_view, not_square
 
@@ -19,45 +18,43 @@ def _reference(scores: Tensor, mask: Tensor) -> Tensor:
     return functional.softmax(scores.masked_fill(~mask, -INF))
 
 
-def _cases(g: Generator) -> Iterator[Case]:
+def _cases(g: Draw) -> Iterator[Case]:
     def randn(*shape: int, spread: float = 2.0) -> Tensor:
         return torch.randn(*shape, generator=g) * spread
 
-    mask = partial(some_allowed, g)
-
     when = "there is one query"
-    yield Case(when, (randn(1, 6), mask(1, 6)))
+    yield Case(when, (randn(1, 6), g.mask(1, 6)))
 
     when = "there are several queries"
-    yield Case(when, (randn(4, 6), mask(4, 6)))
-    yield Case(when, (randn(5, 5), mask(5, 5)))
+    yield Case(when, (randn(4, 6), g.mask(4, 6)))
+    yield Case(when, (randn(5, 5), g.mask(5, 5)))
     yield Case(when, (randn(3, 4), torch.ones(3, 4).bool()))
     yield Case(when, (randn(2, 1), torch.ones(2, 1).bool()))
     yield Case(when, (randn(3, 6), torch.eye(3, 6).bool()))
-    yield Case(when, (randn(2, 200), mask(2, 200)))
+    yield Case(when, (randn(2, 200), g.mask(2, 200)))
 
     when = "there are batch and head axes"
-    yield Case(when, (randn(2, 3, 4, 5), mask(2, 3, 4, 5)))
-    yield Case(when, (randn(3, 3, 3, 3), mask(3, 3, 3, 3)))
-    yield Case(when, (randn(2, 3, 4), mask(2, 3, 4)))
-    yield Case(when, (randn(2, 1, 2, 3, 4), mask(2, 1, 2, 3, 4)))
+    yield Case(when, (randn(2, 3, 4, 5), g.mask(2, 3, 4, 5)))
+    yield Case(when, (randn(3, 3, 3, 3), g.mask(3, 3, 3, 3)))
+    yield Case(when, (randn(2, 3, 4), g.mask(2, 3, 4)))
+    yield Case(when, (randn(2, 1, 2, 3, 4), g.mask(2, 1, 2, 3, 4)))
 
     when = "some of the four axes have length 1"
-    yield Case(when, (randn(2, 3, 1, 5), mask(2, 3, 1, 5)))
-    yield Case(when, (randn(1, 1, 3, 4), mask(1, 1, 3, 4)))
+    yield Case(when, (randn(2, 3, 1, 5), g.mask(2, 3, 1, 5)))
+    yield Case(when, (randn(1, 1, 3, 4), g.mask(1, 1, 3, 4)))
 
     when = "the mask is smaller than the scores and broadcasts"
-    yield Case(when, (randn(2, 3, 4, 5), mask(2, 1, 1, 5)))
-    yield Case(when, (randn(2, 2, 4, 4), mask(2, 1, 4, 4)))
-    yield Case(when, (randn(2, 3, 4, 5), mask(4, 5)))
-    yield Case(when, (randn(4, 6), mask(6)))
-    yield Case(when, (randn(3, 3, 3, 3), mask(3, 1, 1, 3)))
+    yield Case(when, (randn(2, 3, 4, 5), g.mask(2, 1, 1, 5)))
+    yield Case(when, (randn(2, 2, 4, 4), g.mask(2, 1, 4, 4)))
+    yield Case(when, (randn(2, 3, 4, 5), g.mask(4, 5)))
+    yield Case(when, (randn(4, 6), g.mask(6)))
+    yield Case(when, (randn(3, 3, 3, 3), g.mask(3, 1, 1, 3)))
 
     when = "all scores are large (about 100)"
-    yield Case(when, (randn(3, 5, spread=1) + 100, mask(3, 5)))
+    yield Case(when, (randn(3, 5, spread=1) + 100, g.mask(3, 5)))
 
     when = "all scores are far below zero (about -20000)"
-    allowed = mask(3, 5)
+    allowed = g.mask(3, 5)
     yield Case(when, (_one_stands_out(randn(3, 5), allowed) - 2e4, allowed))
 
     when = "masked scores are far above the allowed ones"
@@ -66,12 +63,12 @@ def _cases(g: Generator) -> Iterator[Case]:
 
     when = "the scores are in half precision"
     for dtype in (torch.bfloat16, torch.float16):
-        yield Case(when, (randn(3, 5, spread=1).to(dtype), mask(3, 5)))
-        allowed = mask(2, 1, 1, 4)
+        yield Case(when, (randn(3, 5, spread=1).to(dtype), g.mask(3, 5)))
+        allowed = g.mask(2, 1, 1, 4)
         scores = _one_stands_out(randn(2, 3, 3, 4, spread=1), allowed)
         yield Case(when, ((scores + 100).to(dtype), allowed))
 
-    dead = mask(4, 5)
+    dead = g.mask(4, 5)
     dead[[0, 2]] = False
     when = "a query may attend to nothing"
     yield Case(when, (randn(4, 5), dead))
@@ -81,9 +78,9 @@ def _cases(g: Generator) -> Iterator[Case]:
     yield Case(when, (randn(1, 4), torch.zeros(1, 4).bool()))
 
     when = "gradients flow back"
-    yield Case(when, (randn(3, 5, spread=1), mask(3, 5)), grad=True)
+    yield Case(when, (randn(3, 5, spread=1), g.mask(3, 5)), grad=True)
 
-    at = randn(2, 3, 2, 4, spread=1), mask(2, 1, 1, 4)
+    at = randn(2, 3, 2, 4, spread=1), g.mask(2, 1, 1, 4)
     yield Case(when, at, grad=True)
 
     when = "gradients flow back and a query may attend to nothing"
@@ -96,8 +93,8 @@ def _cases(g: Generator) -> Iterator[Case]:
 
     when = "the scores are float64, or a view of another tensor"
     yield Case(when, _halves_and_quarters(g))
-    yield Case(when, (randn(5, 4, 3).transpose(0, 2), mask(3, 4, 5)))
-    yield Case(when, (randn(1, 5).expand(4, 5), mask(5, 4).mT | dead))
+    yield Case(when, (randn(5, 4, 3).transpose(0, 2), g.mask(3, 4, 5)))
+    yield Case(when, (randn(1, 5).expand(4, 5), g.mask(5, 4).mT | dead))
 
 
 def _one_stands_out(scores: Tensor, mask: Tensor) -> Tensor:

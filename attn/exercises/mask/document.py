@@ -4,10 +4,10 @@ from collections.abc import Iterator
 
 import torch
 import torch.nn.functional as F
-from torch import Generator, Tensor
+from torch import Tensor
 
 from attn import masks
-from attn.exercises.draw import between
+from attn.exercises.draw import Draw
 from attn.exercises.mask.claims import IS_BOOL, itself, no_future
 from attn.exercises.spec import Case, Exercise, Property
 from attn.exercises.symmetry import is_view
@@ -18,15 +18,15 @@ def _reference(ids: Tensor) -> Tensor:
     return mask.dense(ids.shape[1], batch=len(ids))
 
 
-def _cases(g: Generator) -> Iterator[Case]:
+def _cases(g: Draw) -> Iterator[Case]:
     def packed(*names: int) -> Tensor:
         """Pack documents of random length, 2 or 3; ``(1, S)``."""
-        parts = [torch.full((1, between(g, 2, 3)), n) for n in names]
+        parts = [torch.full((1, g.between(2, 3)), n) for n in names]
         return torch.cat(parts, dim=1)
 
     when = "a row holds one document"
-    length = between(g, 4, 6)
-    yield Case(when, (torch.full((1, length), between(g, 1, 5)),))
+    length = g.between(4, 6)
+    yield Case(when, (torch.full((1, length), g.between(1, 5)),))
 
     when = "a row holds several documents, numbered from 0"
     yield Case(when, (packed(0, 1, 2),))
@@ -53,7 +53,7 @@ def _cases(g: Generator) -> Iterator[Case]:
     yield Case(when, (packed(3, 1).int(),))
 
     when = "there is one token, or ids is a view"
-    yield Case(when, (torch.tensor([[between(g, 0, 9)]] * 2),))
+    yield Case(when, (torch.tensor([[g.between(0, 9)]] * 2),))
     yield Case(when, (torch.randint(0, 3, (5, 2), generator=g).mT,))
     yield Case(when, (packed(4, 6).expand(3, -1),))
     yield Case(when, (torch.randint(0, 2, (3, 6), generator=g)[:, ::2],))

@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 
 import torch
-from torch import Generator, Tensor
+from torch import Tensor
 
 from attn import masks
-from attn.exercises.draw import between
+from attn.exercises.draw import Draw
 from attn.exercises.mask.claims import IS_BOOL
 from attn.exercises.spec import Case, Exercise, Property
 from attn.exercises.symmetry import argument
@@ -16,12 +16,12 @@ def _reference(lengths: Tensor, kv_len: int) -> Tensor:
     return masks.prefix(lengths).dense(1, kv_len, batch=len(lengths))
 
 
-def _cases(g: Generator) -> Iterator[Case]:
+def _cases(g: Draw) -> Iterator[Case]:
     def draw(batch: int, low: int, high: int) -> Tensor:
         return torch.randint(low, high + 1, (batch,), generator=g)
 
     when = "one sequence is padded"
-    kv_len = between(g, 6, 8)
+    kv_len = g.between(6, 8)
     yield Case(when, (draw(1, 2, kv_len // 2 - 1), kv_len))
 
     yield Case(when, (torch.tensor([kv_len - 1]), kv_len))
@@ -33,18 +33,18 @@ def _cases(g: Generator) -> Iterator[Case]:
     yield Case(when, (torch.tensor([1, kv_len]), kv_len))
 
     when = "there are as many sequences as keys"
-    size = between(g, 3, 5)
+    size = g.between(3, 5)
     yield Case(when, (torch.randperm(size, generator=g) + 1, size))
     yield Case(when, (torch.tensor([1]), 1))
 
     when = "kv_len is more than the longest sequence"
-    longest = between(g, 3, 4)
+    longest = g.between(3, 4)
     lengths = torch.cat([draw(2, 1, longest), torch.tensor([longest])])
-    yield Case(when, (lengths, longest + between(g, 2, 4)))
+    yield Case(when, (lengths, longest + g.between(2, 4)))
 
     when = "some sequence is empty, some is full"
-    kv_len = between(g, 4, 6)
-    lengths = torch.tensor([0, kv_len, between(g, 1, 3), 0])
+    kv_len = g.between(4, 6)
+    lengths = torch.tensor([0, kv_len, g.between(1, 3), 0])
     yield Case(when, (lengths, kv_len))
     yield Case(when, (torch.zeros(2, dtype=torch.int64), 3))
 

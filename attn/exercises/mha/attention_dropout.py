@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import torch
 from torch import Generator, Tensor
 
+from attn.exercises.draw import Draw
 from attn.exercises.spec import Case, Exercise, Property
 from attn.exercises.symmetry import is_view
 
@@ -19,7 +20,7 @@ def _reference(
     return torch.where(keep, weights / (1 - p), zeros) if p < 1 else zeros
 
 
-def _cases(g: Generator) -> Iterator[Case]:
+def _cases(g: Draw) -> Iterator[Case]:
     def case(
         when: str, *shape: int, p: float, training: bool, grad: bool = False
     ) -> Case:

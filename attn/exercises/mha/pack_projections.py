@@ -3,8 +3,9 @@
 from collections.abc import Iterator
 
 import torch
-from torch import Generator, Tensor
+from torch import Tensor
 
+from attn.exercises.draw import Draw
 from attn.exercises.spec import Case, Exercise, Property
 from attn.exercises.symmetry import is_view
 
@@ -22,12 +23,9 @@ def _reference(
     )
 
 
-def _cases(g: Generator) -> Iterator[Case]:
-    def randn(*shape: int) -> Tensor:
-        return torch.randn(*shape, generator=g)
-
+def _cases(g: Draw) -> Iterator[Case]:
     def three(*shape: int) -> tuple[Tensor, Tensor, Tensor]:
-        return randn(*shape), randn(*shape), randn(*shape)
+        return g.randn(*shape), g.randn(*shape), g.randn(*shape)
 
     when = "num_heads is not given"
     yield Case(when, three(6, 4))
@@ -35,13 +33,13 @@ def _cases(g: Generator) -> Iterator[Case]:
     yield Case(when, three(3, 7))
 
     when = "num_heads is not given and the three differ in height"
-    yield Case(when, (randn(8, 6), randn(4, 6), randn(2, 6)))
-    yield Case(when, (randn(4, 4), randn(2, 4), randn(2, 4)))
-    yield Case(when, (randn(2, 5), randn(4, 5), randn(6, 5)))
+    yield Case(when, (g.randn(8, 6), g.randn(4, 6), g.randn(2, 6)))
+    yield Case(when, (g.randn(4, 4), g.randn(2, 4), g.randn(2, 4)))
+    yield Case(when, (g.randn(2, 5), g.randn(4, 5), g.randn(6, 5)))
 
     when = "num_heads is not given and they are biases"
     yield Case(when, three(6))
-    yield Case(when, (randn(2), randn(6), randn(4)))
+    yield Case(when, (g.randn(2), g.randn(6), g.randn(4)))
 
     when = "num_heads is 1"
     yield Case(when, three(6, 4), {"num_heads": 1})

@@ -3,9 +3,10 @@
 from collections.abc import Iterator
 
 import torch
-from torch import Generator, Tensor
+from torch import Tensor
 
 from attn import positions
+from attn.exercises.draw import Draw
 from attn.exercises.spec import Case, Exercise, Property
 from attn.exercises.symmetry import is_view
 
@@ -17,7 +18,7 @@ def alibi_bias(
     return positions.alibi_bias(num_heads, query_positions, key_positions)
 
 
-def _cases(g: Generator) -> Iterator[Case]:
+def _cases(g: Draw) -> Iterator[Case]:
     def at(n: int, start: int = 0) -> Tensor:
         return torch.arange(start, start + n)
 

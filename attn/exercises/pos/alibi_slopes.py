@@ -4,9 +4,10 @@ import math
 from collections.abc import Iterator
 
 import torch
-from torch import Generator, Tensor
+from torch import Tensor
 
 from attn import positions
+from attn.exercises.draw import Draw
 from attn.exercises.spec import Case, Exercise, Property
 
 
@@ -15,7 +16,7 @@ def alibi_slopes(num_heads: int) -> Tensor:
     return positions.alibi_slopes(num_heads)
 
 
-def _cases(g: Generator) -> Iterator[Case]:
+def _cases(g: Draw) -> Iterator[Case]:
     when = "there are 8 heads"
     yield Case(when, (8,))
 

@@ -4,8 +4,9 @@ from collections.abc import Iterator
 
 import torch
 import torch.nn.functional as F
-from torch import Generator, Tensor
+from torch import Tensor
 
+from attn.exercises.draw import Draw
 from attn.exercises.spec import Case, Exercise, Property
 from attn.exercises.symmetry import is_view
 
@@ -16,16 +17,13 @@ def permutation_test(out: Tensor, shuffled: Tensor, order: Tensor) -> Tensor:
     return (back - out).norm(dim=-1) / out.norm(dim=-1)
 
 
-def _cases(g: Generator) -> Iterator[Case]:
-    def randn(*shape: int) -> Tensor:
-        return torch.randn(*shape, generator=g)
-
+def _cases(g: Draw) -> Iterator[Case]:
     def moved(
         when: str, order: list[int] | Tensor, *shape: int, by: float = 1.0
     ) -> Case:
         order = torch.as_tensor(order)
-        out = randn(*shape)
-        noise = by * randn(*shape)
+        out = g.randn(*shape)
+        noise = by * g.randn(*shape)
         return Case(when, (out, out[..., order, :] + noise, order))
 
     when = "the tokens stay where they are"
@@ -51,14 +49,14 @@ def _cases(g: Generator) -> Iterator[Case]:
 
     when = "the outputs are large, and the difference is small"
     order = torch.tensor([2, 0, 1, 3])
-    out = 100 * randn(2, 4, 3)
-    yield Case(when, (out, out[:, order] + randn(2, 4, 3), order))
+    out = 100 * g.randn(2, 4, 3)
+    yield Case(when, (out, out[:, order] + g.randn(2, 4, 3), order))
 
     when = "the inputs are views"
     order = torch.tensor([1, 3, 0, 2])
-    out, noise = randn(2, 6, 4).mT[..., :5], randn(2, 6, 4).mT[..., :5]
+    out, noise = g.randn(2, 6, 4).mT[..., :5], g.randn(2, 6, 4).mT[..., :5]
     yield Case(when, (out, noise, order))
-    out, noise = randn(2, 2, 4, 3, 5).transpose(2, 3)
+    out, noise = g.randn(2, 2, 4, 3, 5).transpose(2, 3)
     yield Case(when, (out, noise, order))
 
 

@@ -4,9 +4,10 @@ import math
 from collections.abc import Iterator
 
 import torch
-from torch import Generator, Tensor
+from torch import Tensor
 
 from attn import positions
+from attn.exercises.draw import Draw
 from attn.exercises.spec import Case, Exercise, Property
 from attn.exercises.symmetry import argument
 
@@ -16,7 +17,7 @@ def sinusoidal(seq_len: int, dim: int, base: float = 10000.0) -> Tensor:
     return positions.sinusoidal(seq_len, dim, base)
 
 
-def _cases(g: Generator) -> Iterator[Case]:
+def _cases(g: Draw) -> Iterator[Case]:
     def a_base() -> float:
         return float(torch.randint(20, 3000, (1,), generator=g))
 

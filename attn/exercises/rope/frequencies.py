@@ -4,8 +4,9 @@ import math
 from collections.abc import Iterator
 
 import torch
-from torch import Generator, Tensor
+from torch import Tensor
 
+from attn.exercises.draw import Draw
 from attn.exercises.spec import Case, Exercise, Property
 from attn.exercises.symmetry import argument
 from attn.positions import rope_frequencies
@@ -16,7 +17,7 @@ def frequencies(head_dim: int, base: float = 10000.0) -> Tensor:
     return rope_frequencies(head_dim, base).inv_freq
 
 
-def _cases(g: Generator) -> Iterator[Case]:
+def _cases(g: Draw) -> Iterator[Case]:
     def a_base() -> float:
         return float(torch.randint(50, 5000, (1,), generator=g))
 

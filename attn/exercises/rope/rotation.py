@@ -8,8 +8,9 @@ are not exact in bfloat16.
 from collections.abc import Callable, Iterator
 
 import torch
-from torch import Generator, Tensor
+from torch import Tensor
 
+from attn.exercises.draw import Draw
 from attn.exercises.spec import Case, Property
 from attn.exercises.symmetry import heads, is_view
 from attn.positions import apply_rope, rope_tables
@@ -25,11 +26,8 @@ def reference(interleaved: bool) -> Callable[..., Tensor]:
     return rotate
 
 
-def cases(g: Generator) -> Iterator[Case]:
+def cases(g: Draw) -> Iterator[Case]:
     """Draw the cases of either layout."""
-
-    def randn(*shape: int) -> Tensor:
-        return torch.randn(*shape, generator=g)
 
     def freq(pairs: int) -> Tensor:
         """Draw a different frequency for each pair, none of them 0 or 1."""
@@ -40,7 +38,7 @@ def cases(g: Generator) -> Iterator[Case]:
         return torch.randint(1, most, (length,), generator=g)
 
     when = "all positions are 0, so nothing rotates"
-    yield Case(when, (randn(3, 8), torch.zeros(3).long(), freq(4)))
+    yield Case(when, (g.randn(3, 8), torch.zeros(3).long(), freq(4)))
 
     when = "one feature is 1, at position 1: a golden vector"
     for feature in (0, 1, 5):
@@ -49,56 +47,56 @@ def cases(g: Generator) -> Iterator[Case]:
         yield Case(when, (x, torch.tensor([1]), freq(4)))
 
     when = "there is one pair"
-    yield Case(when, (randn(5, 2), torch.arange(5), freq(1)))
+    yield Case(when, (g.randn(5, 2), torch.arange(5), freq(1)))
 
     when = "there are several pairs"
-    yield Case(when, (randn(5, 8), torch.arange(5), freq(4)))
-    yield Case(when, (randn(4, 6), torch.arange(4), freq(3)))
+    yield Case(when, (g.randn(5, 8), torch.arange(5), freq(4)))
+    yield Case(when, (g.randn(4, 6), torch.arange(4), freq(3)))
 
     when = "the positions do not start at 0"
-    yield Case(when, (randn(5, 8), torch.arange(7, 12), freq(4)))
-    yield Case(when, (randn(1, 8), torch.tensor([13]), freq(4)))
+    yield Case(when, (g.randn(5, 8), torch.arange(7, 12), freq(4)))
+    yield Case(when, (g.randn(1, 8), torch.tensor([13]), freq(4)))
 
     when = "the positions are out of order, or repeated"
-    yield Case(when, (randn(6, 8), order(6), freq(4)))
+    yield Case(when, (g.randn(6, 8), order(6), freq(4)))
 
     when = "there are heads and a batch"
-    yield Case(when, (randn(2, 3, 5, 8), order(5), freq(4)))
-    yield Case(when, (randn(4, 5, 6), order(5), freq(3)))
+    yield Case(when, (g.randn(2, 3, 5, 8), order(5), freq(4)))
+    yield Case(when, (g.randn(4, 5, 6), order(5), freq(3)))
 
     when = "axes have the same length"
-    yield Case(when, (randn(4, 4, 4, 4), order(4), freq(2)))
-    yield Case(when, (randn(2, 8, 8, 8), order(8), freq(4)))
+    yield Case(when, (g.randn(4, 4, 4, 4), order(4), freq(2)))
+    yield Case(when, (g.randn(2, 8, 8, 8), order(8), freq(4)))
 
     when = "each sequence has its own positions"
     rows = torch.tensor([[0, 1, 2, 3, 4], [0, 0, 0, 1, 2]]) + order(2)[:, None]
-    yield Case(when, (randn(2, 3, 5, 8), rows, freq(4)))
-    yield Case(when, (randn(1, 3, 4, 6), order(4)[None], freq(3)))
+    yield Case(when, (g.randn(2, 3, 5, 8), rows, freq(4)))
+    yield Case(when, (g.randn(1, 3, 4, 6), order(4)[None], freq(3)))
 
     when = "there are as many sequences as heads, each with its own positions"
     rows = torch.stack([order(5) for _ in range(3)])
-    yield Case(when, (randn(3, 3, 5, 8), rows, freq(4)))
+    yield Case(when, (g.randn(3, 3, 5, 8), rows, freq(4)))
 
     when = "only a part of each head rotates"
-    yield Case(when, (randn(2, 3, 5, 8), order(5), freq(2)))
-    yield Case(when, (randn(5, 10), order(5), freq(3)))
+    yield Case(when, (g.randn(2, 3, 5, 8), order(5), freq(2)))
+    yield Case(when, (g.randn(5, 10), order(5), freq(3)))
 
     when = "the positions are beyond 256"
     far = torch.tensor([255, 256, 257, 258, 1023])
-    yield Case(when, (randn(5, 8), far, freq(4)))
+    yield Case(when, (g.randn(5, 8), far, freq(4)))
 
     when = "x is bfloat16"
-    yield Case(when, (randn(2, 5, 8).bfloat16(), torch.arange(5), freq(4)))
+    yield Case(when, (g.randn(2, 5, 8).bfloat16(), torch.arange(5), freq(4)))
 
     when = "x is bfloat16 and the positions are beyond 256"
-    yield Case(when, (randn(5, 8).bfloat16(), far, freq(4)))
+    yield Case(when, (g.randn(5, 8).bfloat16(), far, freq(4)))
 
     when = "x is a view of another tensor"
-    yield Case(when, (randn(2, 5, 3, 8).transpose(1, 2), order(5), freq(4)))
-    yield Case(when, (randn(3, 1, 8).expand(3, 5, 8), order(5), freq(4)))
+    yield Case(when, (g.randn(2, 5, 3, 8).transpose(1, 2), order(5), freq(4)))
+    yield Case(when, (g.randn(3, 1, 8).expand(3, 5, 8), order(5), freq(4)))
 
     when = "gradients flow back"
-    inputs = (randn(2, 5, 8), order(5), freq(4))
+    inputs = (g.randn(2, 5, 8), order(5), freq(4))
     yield Case(when, inputs, grad=("args.0",))  # inv_freq is not trained
 
 

@@ -4,8 +4,9 @@ import math
 from collections.abc import Iterator
 
 import torch
-from torch import Generator, Tensor
+from torch import Tensor
 
+from attn.exercises.draw import Draw
 from attn.exercises.spec import Case, Exercise, Property
 from attn.positions import rope_frequencies
 
@@ -31,7 +32,7 @@ def yarn_scaling(
     return found.inv_freq, found.attention_factor
 
 
-def _cases(g: Generator) -> Iterator[Case]:
+def _cases(g: Draw) -> Iterator[Case]:
     def a_factor() -> float:
         return 2.0 + int(torch.randint(1, 60, (1,), generator=g)) / 10
 

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 
 import torch
 import torch.nn.functional as F
-from torch import Generator
 
 from attn import functional
+from attn.exercises.draw import Draw
 from attn.exercises.sdp.draw import far_apart, in_range
 from attn.exercises.spec import Case, Exercise
 from attn.exercises.symmetry import heads, is_view, many_keys, many_queries
@@ -20,7 +20,7 @@ def attention(query, key, value, scale=None):
     )
 
 
-def _cases(g: Generator) -> Iterator[Case]:
+def _cases(g: Draw) -> Iterator[Case]:
     def qkv(
         *lead: int, L: int = 3, S: int = 5, D: int = 8, Dv: int = 6
     ) -> tuple:

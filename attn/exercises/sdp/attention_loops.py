@@ -5,27 +5,24 @@ from collections.abc import Iterator
 
 import torch
 import torch.nn.functional as F
-from torch import Generator, Tensor
 
 from attn import functional
+from attn.exercises.draw import Draw
 from attn.exercises.sdp.draw import far_apart, in_range
 from attn.exercises.spec import Case, Exercise
 from attn.exercises.symmetry import is_view, many_keys, many_queries
 
 
-def _cases(g: Generator) -> Iterator[Case]:
-    def randn(*shape: int) -> Tensor:
-        return torch.randn(*shape, generator=g)
-
+def _cases(g: Draw) -> Iterator[Case]:
     def case(when: str, L: int, S: int, D: int, Dv: int) -> Case:
-        return Case(when, (randn(L, D), randn(S, D), randn(S, Dv)))
+        return Case(when, (g.randn(L, D), g.randn(S, D), g.randn(S, Dv)))
 
     when = "there is one key, so only its value counts"
     yield case(when, L=3, S=1, D=4, Dv=5)
     yield case(when, L=1, S=1, D=2, Dv=2)
 
     when = "the query is zero, so the result is the mean of the values"
-    yield Case(when, (torch.zeros(2, 4), randn(5, 4), randn(5, 3)))
+    yield Case(when, (torch.zeros(2, 4), g.randn(5, 4), g.randn(5, 3)))
 
     when = "L, S, D and Dv all differ"
     yield case(when, L=3, S=5, D=8, Dv=6)
@@ -43,13 +40,13 @@ def _cases(g: Generator) -> Iterator[Case]:
 
     when = "the scores are large"
     q, k = far_apart(g)
-    yield Case(when, (q, k, randn(5, 2)))
-    yield Case(when, (-q, k, randn(5, 2)))
-    q, k = randn(3, 4) + 10, randn(5, 4) / 10 + 10
-    yield Case(when, (q, k, randn(5, 2)))  # about 200, and close together
+    yield Case(when, (q, k, g.randn(5, 2)))
+    yield Case(when, (-q, k, g.randn(5, 2)))
+    q, k = g.randn(3, 4) + 10, g.randn(5, 4) / 10 + 10
+    yield Case(when, (q, k, g.randn(5, 2)))  # about 200, and close together
 
     when = "the inputs are views of other tensors"
-    views = randn(8, 2).mT, randn(8, 5).mT, randn(1, 3).expand(5, 3)
+    views = g.randn(8, 2).mT, g.randn(8, 5).mT, g.randn(1, 3).expand(5, 3)
     yield Case(when, views)
 
 

@@ -5,9 +5,10 @@ from collections.abc import Iterator
 from statistics import variance
 
 import torch
-from torch import Generator, Tensor
+from torch import Tensor
 
 from attn import functional
+from attn.exercises.draw import Draw
 from attn.exercises.spec import Case, Exercise, Property
 from attn.exercises.symmetry import is_view
 
@@ -20,27 +21,24 @@ def logit_variance(query: Tensor, key: Tensor) -> tuple[float, float]:
     return raw.var().item(), scaled.var().item()
 
 
-def _cases(g: Generator) -> Iterator[Case]:
-    def randn(*shape: int) -> Tensor:
-        return torch.randn(*shape, generator=g)
-
+def _cases(g: Draw) -> Iterator[Case]:
     when = "D is 1, so both variances are that of N plain products"
-    yield Case(when, (randn(3, 1) + 1, randn(3, 1) + 1))
-    yield Case(when, (randn(40, 1), randn(40, 1)))
+    yield Case(when, (g.randn(3, 1) + 1, g.randn(3, 1) + 1))
+    yield Case(when, (g.randn(40, 1), g.randn(40, 1)))
 
     when = "each dot product adds D products"
-    yield Case(when, (randn(50, 16), randn(50, 16)))
-    yield Case(when, (randn(200, 7), randn(200, 7)))
+    yield Case(when, (g.randn(50, 16), g.randn(50, 16)))
+    yield Case(when, (g.randn(200, 7), g.randn(200, 7)))
 
-    yield Case("N and D are the same", (randn(9, 9), randn(9, 9)))
+    yield Case("N and D are the same", (g.randn(9, 9), g.randn(9, 9)))
 
     when = "the inputs have a mean and a spread of their own"
-    yield Case(when, (randn(60, 5) * 3 + 1, randn(60, 5) / 2 - 1))
+    yield Case(when, (g.randn(60, 5) * 3 + 1, g.randn(60, 5) / 2 - 1))
 
-    yield Case("there are few rows", (randn(2, 12), randn(2, 12)))
+    yield Case("there are few rows", (g.randn(2, 12), g.randn(2, 12)))
 
     when = "the inputs are views of other tensors"
-    yield Case(when, (randn(4, 30).mT, randn(60, 4)[::2]))
+    yield Case(when, (g.randn(4, 30).mT, g.randn(60, 4)[::2]))
 
 
 exercise = Exercise(

@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 
 import torch
-from torch import Generator, Tensor
+from torch import Tensor
 
 from attn import masks
-from attn.exercises.draw import between
+from attn.exercises.draw import Draw
 from attn.exercises.spec import Case, Exercise, Property
 
 
@@ -15,24 +15,24 @@ def causal_lower_right(q_len: int, kv_len: int) -> Tensor:
     return masks.causal().dense(q_len, kv_len, q_offset=kv_len - q_len)[0, 0]
 
 
-def _cases(g: Generator) -> Iterator[Case]:
+def _cases(g: Draw) -> Iterator[Case]:
     when = "there is one query: a step of decoding"
-    yield Case(when, (1, between(g, 3, 8)))
+    yield Case(when, (1, g.between(3, 8)))
     yield Case(when, (1, 1))
 
     when = "there are as many queries as keys"
-    length = between(g, 3, 6)
+    length = g.between(3, 6)
     yield Case(when, (length, length))
 
     when = "there are more keys than queries"
     yield Case(when, (2, 5))
-    q_len = between(g, 3, 5)
-    yield Case(when, (q_len, q_len + between(g, 2, 5)))
+    q_len = g.between(3, 5)
+    yield Case(when, (q_len, q_len + g.between(2, 5)))
 
     when = "there are more queries than keys"
     yield Case(when, (5, 2))
-    kv_len = between(g, 2, 4)
-    yield Case(when, (kv_len + between(g, 2, 4), kv_len))
+    kv_len = g.between(2, 4)
+    yield Case(when, (kv_len + g.between(2, 4), kv_len))
 
 
 def _last_may_attend_to_all(case: Case, out: Tensor) -> bool:

@@ -6,16 +6,14 @@ from collections.abc import Iterator
 import torch
 from torch import Generator, Tensor
 
+from attn.exercises.draw import Draw
 from attn.exercises.spec import Case
 
 
-def cases(g: Generator) -> Iterator[Case]:
-    def randn(*shape: int) -> Tensor:
-        return torch.randn(*shape, generator=g)
-
+def cases(g: Draw) -> Iterator[Case]:
     def qkv(*lead: int, L=3, S=5, D=8, Dv=6, kv=()) -> tuple[Tensor, ...]:
         kv = kv or lead
-        return randn(*lead, L, D), randn(*kv, S, D), randn(*kv, S, Dv)
+        return g.randn(*lead, L, D), g.randn(*kv, S, D), g.randn(*kv, S, Dv)
 
     def some(*shape: int) -> Tensor:
         """Allow about half; in each row at least one key, and not all."""
@@ -66,11 +64,11 @@ def cases(g: Generator) -> Iterator[Case]:
     yield Case(when, (*qkv(4), some(4, 3, 5)))
 
     when = "attn_mask is float, to be added"
-    yield Case(when, (*qkv(2, 3), randn(3, 5)))
-    yield Case(when, (*qkv(2, 3), randn(1, 3, 1, 5)), {"scale": 0.7})
+    yield Case(when, (*qkv(2, 3), g.randn(3, 5)))
+    yield Case(when, (*qkv(2, 3), g.randn(1, 3, 1, 5)), {"scale": 0.7})
 
     when = "attn_mask is float and holds minus infinity"
-    bias = randn(2, 1, 3, 5).masked_fill(~some(2, 1, 3, 5), -math.inf)
+    bias = g.randn(2, 1, 3, 5).masked_fill(~some(2, 1, 3, 5), -math.inf)
     yield Case(when, (*qkv(2, 3), bias))
     low = torch.zeros(3, 5).masked_fill(~some(3, 5), -math.inf)
     yield Case(when, (*qkv(2, 3), low))
@@ -89,7 +87,7 @@ def cases(g: Generator) -> Iterator[Case]:
     when = "is_causal and a mask: both apply"
     allowed = some(5, 5)
     allowed[:, 0] = True
-    bias = randn(1, 3, 5, 5)
+    bias = g.randn(1, 3, 5, 5)
     yield Case(when, (*qkv(2, 3, L=5), allowed), {"is_causal": True})
     yield Case(when, (*qkv(2, 3, L=5), bias), {"is_causal": True})
 
@@ -167,8 +165,8 @@ def cases(g: Generator) -> Iterator[Case]:
 
     when = "the inputs are half precision and the mask is float32"
     half = tuple(x.bfloat16() for x in qkv(2, 3))
-    yield Case(when, (*half, randn(3, 5)))
-    yield Case(when, (*half, 64 + randn(3, 5)))
+    yield Case(when, (*half, g.randn(3, 5)))
+    yield Case(when, (*half, 64 + g.randn(3, 5)))
 
     when = "the inputs are half precision and the values nearly cancel"
     for dtype in (torch.bfloat16, torch.half):
@@ -177,7 +175,7 @@ def cases(g: Generator) -> Iterator[Case]:
     when = "the scores do not fit into float16"
     big = torch.full((1, 1, 2, 8), 300.0)
     big[0, 0, 1] *= -1
-    yield Case(when, (big.half(), big.half(), randn(1, 1, 2, 4).half()))
+    yield Case(when, (big.half(), big.half(), g.randn(1, 1, 2, 4).half()))
 
     when = "gradients flow back"
     yield Case(when, qkv(2, 2), grad=True)

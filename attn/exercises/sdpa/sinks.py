@@ -3,8 +3,9 @@
 from collections.abc import Iterator
 
 import torch
-from torch import Generator, Tensor
+from torch import Tensor
 
+from attn.exercises.draw import Draw
 from attn.exercises.spec import Case, Exercise, Property
 from attn.exercises.symmetry import all_sizes_differ, is_view
 from attn.functional import softmax
@@ -16,7 +17,7 @@ def sinks(scores: Tensor, sinks: Tensor) -> Tensor:
     return softmax(torch.cat([scores, column], -1))[..., :-1]
 
 
-def _cases(g: Generator) -> Iterator[Case]:
+def _cases(g: Draw) -> Iterator[Case]:
     def randn(*shape: int, spread: float = 2.0) -> Tensor:
         return torch.randn(*shape, generator=g) * spread
 

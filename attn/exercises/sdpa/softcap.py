@@ -3,8 +3,9 @@
 from collections.abc import Iterator
 
 import torch
-from torch import Generator, Tensor
+from torch import Tensor
 
+from attn.exercises.draw import Draw
 from attn.exercises.spec import Case, Exercise, Property
 from attn.exercises.symmetry import heads, is_view, not_square
 
@@ -22,7 +23,7 @@ def _mask(scores: Tensor, attn_mask: Tensor | None) -> Tensor:
     return scores.masked_fill(~attn_mask, -torch.inf)
 
 
-def _cases(g: Generator) -> Iterator[Case]:
+def _cases(g: Draw) -> Iterator[Case]:
     def randn(*shape: int, spread: float = 3.0) -> Tensor:
         return torch.randn(*shape, generator=g) * spread
 

@@ -5,8 +5,9 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from torch import Generator, Tensor
+from torch import Tensor
 
+from attn.exercises.draw import Draw
 from attn.exercises.spec import Case, Exercise, Property
 from attn.exercises.symmetry import is_view
 from attn.nn import SwiGLU as Gated
@@ -19,7 +20,7 @@ class SwiGLU(Gated):
         super().__init__(embed_dim, hidden_dim)
 
 
-def _cases(g: Generator) -> Iterator[Case]:
+def _cases(g: Draw) -> Iterator[Case]:
     def case(
         when: str, x: Tensor, hidden: int, grad: bool = False, **given: Tensor
     ) -> Case:
@@ -32,42 +33,39 @@ def _cases(g: Generator) -> Iterator[Case]:
         }
         return Case(when, (x,), init=init, state=state, grad=grad)
 
-    def randn(*shape: int) -> Tensor:
-        return torch.randn(*shape, generator=g)
-
     when = "there is one feature, and one between the maps"
-    yield case(when, randn(1, 1), 1)
-    yield case(when, 3 * randn(5, 1), 1)
+    yield case(when, g.randn(1, 1), 1)
+    yield case(when, 3 * g.randn(5, 1), 1)
 
     when = "gate_proj is zero, so that nothing gets through"
-    yield case(when, randn(3, 4), 6, gate_proj=torch.zeros(6, 4))
+    yield case(when, g.randn(3, 4), 6, gate_proj=torch.zeros(6, 4))
 
     when = "gate_proj gives large numbers, so that up_proj gets through"
     yield case(
-        when, randn(4, 3).abs() + 0.5, 5, gate_proj=torch.full((5, 3), 8.0)
+        when, g.randn(4, 3).abs() + 0.5, 5, gate_proj=torch.full((5, 3), 8.0)
     )
 
     when = "there is one sequence: two axes"
-    yield case(when, randn(3, 6), 16)
-    yield case(when, randn(7, 5), 3)
+    yield case(when, g.randn(3, 6), 16)
+    yield case(when, g.randn(7, 5), 3)
 
     when = "there is a batch"
-    yield case(when, randn(2, 5, 4), 10)
-    yield case(when, randn(2, 3, 2, 6), 9)
+    yield case(when, g.randn(2, 5, 4), 10)
+    yield case(when, g.randn(2, 3, 2, 6), 9)
 
     when = "the gate is far from 0, on both sides"
-    yield case(when, 6 * randn(2, 4, 5), 7)
+    yield case(when, 6 * g.randn(2, 4, 5), 7)
 
     when = "axes have the same length"
-    yield case(when, randn(4, 4), 4)
-    yield case(when, randn(3, 3, 3), 3)
+    yield case(when, g.randn(4, 4), 4)
+    yield case(when, g.randn(3, 3, 3), 3)
 
     when = "x is a view of another tensor"
-    yield case(when, randn(6, 4, 2).permute(2, 1, 0), 5)
+    yield case(when, g.randn(6, 4, 2).permute(2, 1, 0), 5)
 
     when = "gradients flow back, to x and to the three matrices"
-    yield case(when, randn(2, 3, 4), 7, grad=True)
-    yield case(when, randn(5, 6), 4, grad=True)
+    yield case(when, g.randn(2, 3, 4), 7, grad=True)
+    yield case(when, g.randn(5, 6), 4, grad=True)
 
 
 def _shape(case: Case, out: Tensor) -> bool:

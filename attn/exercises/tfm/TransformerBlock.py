@@ -7,10 +7,11 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from torch import Generator, Tensor, nn
+from torch import Tensor, nn
 
 from attn import functional
 from attn.api import attention
+from attn.exercises.draw import Draw
 from attn.exercises.spec import Case, Exercise, Property
 from attn.exercises.tfm.rms_norm import _reference as rms_norm
 from attn.exercises.tfm.SwiGLU import SwiGLU
@@ -68,7 +69,7 @@ def _merge(block: Any, out: Tensor) -> Tensor:
     return block.out_proj(out.transpose(1, 2).flatten(2))
 
 
-def _cases(g: Generator) -> Iterator[Case]:
+def _cases(g: Draw) -> Iterator[Case]:
     def case(
         when: str,
         B: int,

@@ -3,8 +3,9 @@
 from collections.abc import Iterator
 
 import torch
-from torch import Generator, Tensor
+from torch import Tensor
 
+from attn.exercises.draw import Draw
 from attn.exercises.spec import Case, Exercise, Property
 from attn.exercises.symmetry import all_sizes_differ, argument, is_view
 from attn.nn import LayerNorm
@@ -19,48 +20,47 @@ def _reference(
     return torch.func.functional_call(norm, given, (x,))
 
 
-def _cases(g: Generator) -> Iterator[Case]:
-    def randn(*shape: int) -> Tensor:
-        return torch.randn(*shape, generator=g)
-
+def _cases(g: Draw) -> Iterator[Case]:
     def plain(when: str, x: Tensor, **more: float) -> Case:
         E = x.shape[-1]
         return Case(when, (x, torch.ones(E), torch.zeros(E)), more)
 
     def drawn(when: str, x: Tensor, grad: bool = False) -> Case:
         E = x.shape[-1]
-        weight, bias = randn(E) + 2, 3 * randn(E)
+        weight, bias = g.randn(E) + 2, 3 * g.randn(E)
         return Case(when, (x, weight, bias), grad=grad)
 
     when = "there is one token, weight is 1 and bias 0"
-    yield plain(when, randn(8))
-    yield plain(when, 3 * randn(1, 5) + 2)
+    yield plain(when, g.randn(8))
+    yield plain(when, 3 * g.randn(1, 5) + 2)
 
     when = "every token is normalised by itself"
-    yield plain(when, randn(4, 6))
+    yield plain(when, g.randn(4, 6))
     for shape in ((3, 5), (2, 3, 7), (2, 5, 3, 4)):
         sizes = torch.rand(*shape[:-1], 1, generator=g) * 8 + 0.5
-        yield plain(when, randn(*shape) * sizes + 5 * randn(*shape[:-1], 1))
+        yield plain(
+            when, g.randn(*shape) * sizes + 5 * g.randn(*shape[:-1], 1)
+        )
 
     when = "weight and bias are not 1 and 0"
     for shape in ((3, 8), (2, 4, 5), (6,)):
-        yield drawn(when, randn(*shape))
+        yield drawn(when, g.randn(*shape))
 
     when = "axes have the same length"
     for shape in ((4, 4), (3, 3, 3), (2, 2)):
-        yield drawn(when, 2 * randn(*shape) + 1)
+        yield drawn(when, 2 * g.randn(*shape) + 1)
 
     when = "eps counts"
-    yield plain(when, 1e-3 * randn(3, 6))
-    yield plain(when, randn(2, 5), eps=0.5)
-    yield plain(when, 0.1 * randn(2, 7), eps=1e-2)
+    yield plain(when, 1e-3 * g.randn(3, 6))
+    yield plain(when, g.randn(2, 5), eps=0.5)
+    yield plain(when, 0.1 * g.randn(2, 7), eps=1e-2)
 
     when = "a token is constant, so that its variance is 0"
-    x = randn(3, 6)
+    x = g.randn(3, 6)
     x[1] = 2.5
     yield plain(when, x)
     yield drawn(when, x * 2)
-    yield drawn(when, randn(4, 1))
+    yield drawn(when, g.randn(4, 1))
 
     when = "the mean of a token is large"
     offsets = torch.tensor([16384.0, -32768.0, 8192.0])[:, None]
@@ -70,18 +70,18 @@ def _cases(g: Generator) -> Iterator[Case]:
 
     when = "x is in half precision"
     for dtype in (torch.bfloat16, torch.float16):
-        x = randn(3, 8) * torch.tensor([1.0, 400.0, 4000.0])[:, None] + 20
-        weight, bias = randn(8) + 2, randn(8)
+        x = g.randn(3, 8) * torch.tensor([1.0, 400.0, 4000.0])[:, None] + 20
+        weight, bias = g.randn(8) + 2, g.randn(8)
         yield Case(when, (x.to(dtype), weight.to(dtype), bias.to(dtype)))
     yield Case(when, (x.half(), weight, bias))
 
     when = "x is a view of another tensor"
-    yield drawn(when, randn(6, 4, 3).transpose(0, 2))
-    yield drawn(when, randn(3, 1, 5).expand(3, 2, 5))
+    yield drawn(when, g.randn(6, 4, 3).transpose(0, 2))
+    yield drawn(when, g.randn(3, 1, 5).expand(3, 2, 5))
 
     when = "gradients flow back, to x, weight and bias"
-    yield drawn(when, 2 * randn(2, 3, 5) + 1, grad=True)
-    yield drawn(when, randn(4, 6), grad=True)
+    yield drawn(when, 2 * g.randn(2, 3, 5) + 1, grad=True)
+    yield drawn(when, g.randn(4, 6), grad=True)
 
 
 def _zero_mean(case: Case, out: Tensor) -> bool:

@@ -5,8 +5,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
-from torch import Generator, Tensor
+from torch import Tensor
 
+from attn.exercises.draw import Draw
 from attn.exercises.spec import Case, Exercise, Property
 from attn.positions import convert_pairing
 
@@ -51,7 +52,7 @@ def map_llama_weights(
     return found
 
 
-def _cases(g: Generator) -> Iterator[Case]:
+def _cases(g: Draw) -> Iterator[Case]:
     def llama(
         layers: int,
         H: int,

@@ -4,8 +4,9 @@ from collections.abc import Iterator
 
 import torch
 import torch.nn.functional as F
-from torch import Generator, Tensor
+from torch import Tensor
 
+from attn.exercises.draw import Draw
 from attn.exercises.spec import Case, Exercise, Property
 from attn.exercises.symmetry import all_sizes_differ, argument, is_view
 from attn.nn import RMSNorm
@@ -17,45 +18,42 @@ def _reference(x: Tensor, weight: Tensor, eps: float = 1e-6) -> Tensor:
     return torch.func.functional_call(norm, {"weight": weight}, (x,))
 
 
-def _cases(g: Generator) -> Iterator[Case]:
-    def randn(*shape: int) -> Tensor:
-        return torch.randn(*shape, generator=g)
-
+def _cases(g: Draw) -> Iterator[Case]:
     def plain(when: str, x: Tensor, **more: float) -> Case:
         return Case(when, (x, torch.ones(x.shape[-1])), more)
 
     def drawn(when: str, x: Tensor, grad: bool = False) -> Case:
-        return Case(when, (x, 2 * randn(x.shape[-1]) + 1), grad=grad)
+        return Case(when, (x, 2 * g.randn(x.shape[-1]) + 1), grad=grad)
 
     when = "there is one token, and weight is 1"
-    yield plain(when, randn(8))
-    yield plain(when, 3 * randn(1, 5))
+    yield plain(when, g.randn(8))
+    yield plain(when, 3 * g.randn(1, 5))
 
     when = "every token is normalised by itself"
-    yield plain(when, randn(4, 6))
+    yield plain(when, g.randn(4, 6))
     for shape in ((3, 5), (2, 3, 7), (2, 5, 3, 4)):
         sizes = torch.rand(*shape[:-1], 1, generator=g) * 8 + 0.5
-        yield plain(when, randn(*shape) * sizes)
+        yield plain(when, g.randn(*shape) * sizes)
 
     when = "the mean of a token is not 0"
-    yield plain(when, randn(3, 6) + 2)
-    yield plain(when, randn(2, 8) + 300)
+    yield plain(when, g.randn(3, 6) + 2)
+    yield plain(when, g.randn(2, 8) + 300)
 
     when = "weight is not 1"
     for shape in ((3, 8), (2, 4, 5), (6,)):
-        yield drawn(when, randn(*shape))
+        yield drawn(when, g.randn(*shape))
 
     when = "axes have the same length"
     for shape in ((4, 4), (3, 3, 3), (2, 2)):
-        yield drawn(when, 2 * randn(*shape) + 1)
+        yield drawn(when, 2 * g.randn(*shape) + 1)
 
     when = "eps counts"
-    yield plain(when, 3e-4 * randn(3, 6))
-    yield plain(when, randn(2, 5), eps=0.5)
-    yield plain(when, 0.1 * randn(2, 7), eps=1e-2)
+    yield plain(when, 3e-4 * g.randn(3, 6))
+    yield plain(when, g.randn(2, 5), eps=0.5)
+    yield plain(when, 0.1 * g.randn(2, 7), eps=1e-2)
 
     when = "a token is all zeros"
-    x = randn(3, 6)
+    x = g.randn(3, 6)
     x[1] = 0
     yield drawn(when, x)
     yield drawn(when, torch.zeros(2, 1))
@@ -63,17 +61,17 @@ def _cases(g: Generator) -> Iterator[Case]:
     when = "x is in half precision"
     for dtype in (torch.bfloat16, torch.float16):
         sizes = torch.tensor([1e-4, 1.0, 400.0, 9000.0])[:, None]
-        x, weight = randn(4, 8) * sizes, 2 * randn(8) + 1
+        x, weight = g.randn(4, 8) * sizes, 2 * g.randn(8) + 1
         yield Case(when, (x.to(dtype), weight.to(dtype)))
     yield Case(when, (x.half(), weight))
 
     when = "x is a view of another tensor"
-    yield drawn(when, randn(6, 4, 3).transpose(0, 2))
-    yield drawn(when, randn(3, 1, 5).expand(3, 2, 5))
+    yield drawn(when, g.randn(6, 4, 3).transpose(0, 2))
+    yield drawn(when, g.randn(3, 1, 5).expand(3, 2, 5))
 
     when = "gradients flow back, to x and to weight"
-    yield drawn(when, 2 * randn(2, 3, 5) + 1, grad=True)
-    yield drawn(when, randn(4, 6), grad=True)
+    yield drawn(when, 2 * g.randn(2, 3, 5) + 1, grad=True)
+    yield drawn(when, g.randn(4, 6), grad=True)
 
 
 def _direction(case: Case, out: Tensor) -> bool:

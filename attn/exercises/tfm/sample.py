@@ -15,6 +15,7 @@ import torch.nn.functional as F
 from torch import Generator, Tensor
 
 from attn import nn
+from attn.exercises.draw import Draw
 from attn.exercises.spec import Case, Exercise, Property
 
 _SHARES = (0.34, 0.25, 0.18, 0.12, 0.07, 0.04)
@@ -42,7 +43,7 @@ def sample(
     return torch.multinomial(p, 1, generator=generator)[:, 0]
 
 
-def _cases(g: Generator) -> Iterator[Case]:
+def _cases(g: Draw) -> Iterator[Case]:
     def coins() -> Generator:
         return torch.Generator().manual_seed(
             int(torch.randint(9**9, (), generator=g))

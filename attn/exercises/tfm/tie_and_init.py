@@ -4,8 +4,9 @@ import math
 from collections.abc import Iterator, Mapping
 
 import torch
-from torch import Generator, Tensor
+from torch import Tensor
 
+from attn.exercises.draw import Draw
 from attn.exercises.spec import Case, Exercise, Property
 from attn.exercises.symmetry import argument
 
@@ -27,7 +28,7 @@ def _reference(
     return weights | {"head.weight": weights["embedding.weight"]}
 
 
-def _cases(g: Generator) -> Iterator[Case]:
+def _cases(g: Draw) -> Iterator[Case]:
     def noise(V: int, E: int, layers: int, hidden: int) -> dict[str, Tensor]:
         """Draw noise for the model of the chapter, one key head."""
         shapes: dict[str, tuple[int, ...]] = {"embedding.weight": (V, E)}

@@ -4,9 +4,9 @@ import math
 from collections.abc import Iterator
 
 import torch
-from torch import Generator, Tensor
+from torch import Tensor
 
-from attn.exercises.draw import between
+from attn.exercises.draw import Draw
 from attn.exercises.spec import Case, Exercise, Property
 from attn.exercises.symmetry import is_view
 
@@ -23,15 +23,12 @@ def gradient_by_distance(states: Tensor, weight: Tensor) -> Tensor:
     return torch.tensor(norms, dtype=states.dtype)
 
 
-def _cases(g: Generator) -> Iterator[Case]:
-    def randn(*shape: int) -> Tensor:
-        return torch.randn(*shape, generator=g)
-
+def _cases(g: Draw) -> Iterator[Case]:
     def states(L: int, E: int, size: float = 1.0) -> Tensor:
-        return torch.tanh(size * randn(L, E))
+        return torch.tanh(size * g.randn(L, E))
 
     def weight(E: int, size: float = 1.0) -> Tensor:
-        return size * randn(E, E) / E**0.5
+        return size * g.randn(E, E) / E**0.5
 
     when = "there is one state, the last one"
     for E in (1, 3, 4):
@@ -46,11 +43,11 @@ def _cases(g: Generator) -> Iterator[Case]:
     yield Case(when, (states(2, 5, 2.0), weight(5)))
 
     when = "a state is a single number (E = 1)"
-    yield Case(when, (states(5, 1), randn(1, 1) + 2))
+    yield Case(when, (states(5, 1), g.randn(1, 1) + 2))
 
     when = "there are several steps"
     yield Case(when, (states(4, 3), weight(3)))
-    yield Case(when, (states(between(g, 6, 9), 5), weight(5)))
+    yield Case(when, (states(g.between(6, 9), 5), weight(5)))
     yield Case(when, (states(3, 7, 0.5), weight(7)))
 
     when = "there are as many states as features"

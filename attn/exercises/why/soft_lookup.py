@@ -3,9 +3,10 @@
 from collections.abc import Iterator
 
 import torch
-from torch import Generator, Tensor
+from torch import Tensor
 
 from attn import functional
+from attn.exercises.draw import Draw
 from attn.exercises.sdp.draw import far_apart, in_range
 from attn.exercises.spec import Case, Exercise
 from attn.exercises.symmetry import is_view, many_keys, many_queries
@@ -20,19 +21,16 @@ def soft_lookup(
     )
 
 
-def _cases(g: Generator) -> Iterator[Case]:
-    def randn(*shape: int) -> Tensor:
-        return torch.randn(*shape, generator=g)
-
+def _cases(g: Draw) -> Iterator[Case]:
     def case(when: str, L: int, S: int, D: int, Dv: int, *t: float) -> Case:
-        return Case(when, (randn(L, D), randn(S, D), randn(S, Dv), *t))
+        return Case(when, (g.randn(L, D), g.randn(S, D), g.randn(S, Dv), *t))
 
     when = "there is one key, so only its value counts"
     yield case(when, 3, 1, 4, 5)
     yield case(when, 1, 1, 2, 2, 0.5)
 
     when = "the query is zero, so the result is the mean of the values"
-    yield Case(when, (torch.zeros(2, 4), randn(5, 4), randn(5, 3)))
+    yield Case(when, (torch.zeros(2, 4), g.randn(5, 4), g.randn(5, 3)))
 
     when = "the temperature is not given"
     yield case(when, 3, 5, 4, 6)
@@ -49,7 +47,7 @@ def _cases(g: Generator) -> Iterator[Case]:
     yield case("D is 1", 2, 3, 1, 4, 0.8)
 
     when = "the temperature is given by name"
-    inputs = randn(2, 3), randn(4, 3), randn(4, 2)
+    inputs = g.randn(2, 3), g.randn(4, 3), g.randn(4, 2)
     yield Case(when, inputs, {"temperature": 4.0})
 
     when = "the temperature is high: nearly the mean"
@@ -60,37 +58,41 @@ def _cases(g: Generator) -> Iterator[Case]:
 
     when = "the scores are large"
     q, k = far_apart(g)
-    yield Case(when, (q, k, randn(5, 2)))
-    yield Case(when, (-q, k, randn(5, 2), 2.0))
+    yield Case(when, (q, k, g.randn(5, 2)))
+    yield Case(when, (-q, k, g.randn(5, 2), 2.0))
 
     when = "the scores are large, and the temperature is high"
-    inputs = 40 * randn(3, 4), 2 * randn(5, 4), randn(5, 2)
+    inputs = 40 * g.randn(3, 4), 2 * g.randn(5, 4), g.randn(5, 2)
     yield Case(when, (*inputs, 100.0))
 
     yield case("there are many keys", 3, 40, 4, 2, 1.5)
 
     when = "the dtype is float64"
-    inputs = randn(3, 4).double(), randn(5, 4).double(), randn(5, 2).double()
+    inputs = (
+        g.randn(3, 4).double(),
+        g.randn(5, 4).double(),
+        g.randn(5, 2).double(),
+    )
     yield Case(when, (*inputs, 1.5))
 
     when = "there is a batch: three axes"
-    inputs = randn(2, 3, 4), randn(2, 5, 4), randn(2, 5, 6)
+    inputs = g.randn(2, 3, 4), g.randn(2, 5, 4), g.randn(2, 5, 6)
     yield Case(when, (*inputs, 1.5))
-    inputs = randn(3, 3, 3), randn(3, 3, 3), randn(3, 3, 3)
+    inputs = g.randn(3, 3, 3), g.randn(3, 3, 3), g.randn(3, 3, 3)
     yield Case(when, (*inputs, 0.6))
 
     when = "there is a batch of several heads: four axes"
-    inputs = randn(2, 3, 4, 6), randn(2, 3, 5, 6), randn(2, 3, 5, 7)
+    inputs = g.randn(2, 3, 4, 6), g.randn(2, 3, 5, 6), g.randn(2, 3, 5, 7)
     yield Case(when, (*inputs, 2.5))
 
     when = "the inputs are views of other tensors"
-    views = randn(2, 6, 3).mT, randn(2, 6, 5).mT, randn(5, 2, 4)
+    views = g.randn(2, 6, 3).mT, g.randn(2, 6, 5).mT, g.randn(5, 2, 4)
     yield Case(when, (views[0], views[1], views[2].transpose(0, 1), 2.0))
-    heads = randn(2, 4, 3, 5), randn(2, 6, 3, 5), randn(2, 6, 3, 7)
+    heads = g.randn(2, 4, 3, 5), g.randn(2, 6, 3, 5), g.randn(2, 6, 3, 7)
     yield Case(when, (*(x.transpose(1, 2) for x in heads), 2.0))
 
     when = "gradients flow back"
-    inputs = randn(2, 3, 4), randn(2, 5, 4), randn(2, 5, 6)
+    inputs = g.randn(2, 3, 4), g.randn(2, 5, 4), g.randn(2, 5, 6)
     yield Case(when, (*inputs, 1.7), grad=True)
 
 

@@ -1,0 +1,170 @@
+"""Derive the cases of recurring conditions from an exercise's own cases.
+
+An exercise names them in a line, ``also=(views(), gradients())``, and writes
+only the cases that are its own subject. Nothing is drawn for them: typical
+cases are repeated in other memory, in another dtype, or with gradients.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+from torch.utils._pytree import tree_leaves, tree_map_only
+
+from attn.exercises.case import Case
+
+if TYPE_CHECKING:
+    from attn.exercises.spec import Exercise
+
+Condition = Callable[["Exercise", Sequence[Case]], Iterator[Case]]
+"""Yields more cases of an exercise, given its own."""
+
+MOST = 2  # kinds of inputs that are repeated
+
+
+def views(when: str = "") -> Condition:
+    """Repeat typical cases with inputs that are views of larger tensors.
+
+    In their memory the axes are in the opposite order; or the elements are
+    apart; or a first axis, of three or more, is expanded.
+
+    Args:
+        when: the condition, in place of "x is a view of another tensor".
+    """
+
+    def derive(exercise: Exercise, cases: Sequence[Case]) -> Iterator[Case]:
+        for case in typical(exercise, cases):
+            names = _tensors(exercise, case)
+            text = when or _about(
+                names, "a view of another tensor", "views of other tensors"
+            )
+            for view in (_turned, _apart, _expanded):
+                viewed = _changed(case, view)
+                inputs = tree_leaves([viewed.args, dict(viewed.kwargs)])
+                if any(map(_has_gaps, inputs)):
+                    yield replace(viewed, condition=text)
+
+    return derive
+
+
+def gradients(*names: str, when: str = "gradients flow back") -> Condition:
+    """Repeat typical cases, and compare gradients as well.
+
+    Args:
+        names: of the arguments whose gradients are compared; by default,
+            those of all floating inputs, and of a module's parameters.
+        when: the condition.
+    """
+
+    def derive(exercise: Exercise, cases: Sequence[Case]) -> Iterator[Case]:
+        for case in typical(exercise, cases):
+            args = exercise.input_names(case)
+            paths = tuple(f"args.{args.index(name)}" for name in names)
+            yield replace(case, condition=when, grad=paths or True)
+
+    return derive
+
+
+def dtypes(*others: torch.dtype) -> Condition:
+    """Repeat typical cases with floating inputs in other dtypes."""
+
+    def derive(exercise: Exercise, cases: Sequence[Case]) -> Iterator[Case]:
+        for dtype in others:
+            name = str(dtype).removeprefix("torch.")
+            for case in typical(exercise, cases):
+                names = _tensors(exercise, case, floating=True)
+                cast = _changed(case, partial(_cast, dtype))
+                yield replace(cast, condition=_about(names, name, name))
+
+    return derive
+
+
+def typical(exercise: Exercise, cases: Sequence[Case]) -> list[Case]:
+    """Choose one case for each of the first kinds of inputs.
+
+    It has the most axes, and then the most different lengths: with one
+    token, or as many tokens as features, mistakes hide. Of equals the first
+    is chosen, since extreme values come late.
+    """
+    kinds: dict[Any, list[Case]] = {}
+    for case in cases:
+        if _is_plain(case):
+            given = exercise.input_names(case), *_dtypes(case)
+            kinds.setdefault(str(given), []).append(case)
+    return [max(same, key=_variety) for same in kinds.values()][:MOST]
+
+
+def _is_plain(case: Case) -> bool:
+    """Return whether nothing but float32 inputs and a result are special."""
+    special = case.rtol, case.max_live, case.once, case.grad, case.train
+    floats = {x for x in _dtypes(case) if x and x.is_floating_point}
+    return not any(special) and not case.before and floats == {torch.float32}
+
+
+def _dtypes(case: Case) -> list[torch.dtype | None]:
+    leaves = tree_leaves([case.args, dict(case.kwargs)])
+    return [x.dtype if isinstance(x, Tensor) else None for x in leaves]
+
+
+def _variety(case: Case) -> tuple[int, int]:
+    leaves = tree_leaves([case.args, dict(case.kwargs)])
+    shapes = [x.shape for x in leaves if isinstance(x, Tensor)]
+    lengths = {n for shape in shapes for n in shape if n > 1}
+    return max(map(len, shapes)), len(lengths)
+
+
+def _changed(case: Case, change: Callable[[Tensor], Tensor]) -> Case:
+    args = tree_map_only(Tensor, change, case.args)
+    kwargs = tree_map_only(Tensor, change, dict(case.kwargs))
+    return replace(case, args=args, kwargs=kwargs)
+
+
+def _turned(x: Tensor) -> Tensor:
+    order = range(x.dim())[::-1]
+    return x.permute(*order).contiguous().permute(*order)
+
+
+def _apart(x: Tensor) -> Tensor:
+    return torch.stack([x, x], -1)[..., 0]
+
+
+def _expanded(x: Tensor) -> Tensor:
+    is_batch = x.dim() > 2 and x.is_floating_point()
+    return x[:1].expand_as(x) if is_batch else x
+
+
+def _has_gaps(x: Any) -> bool:
+    return isinstance(x, Tensor) and not x.is_contiguous()
+
+
+def _cast(dtype: torch.dtype, x: Tensor) -> Tensor:
+    return x.to(dtype) if x.is_floating_point() else x
+
+
+def _tensors(
+    exercise: Exercise, case: Case, floating: bool = False
+) -> list[str]:
+    """Return the names of the arguments that hold tensors."""
+    names = exercise.input_names(case)
+    inputs = dict(zip(names, case.args, strict=True)) | dict(case.kwargs)
+    return [
+        name
+        for name, x in inputs.items()
+        if any(
+            isinstance(leaf, Tensor)
+            and (leaf.is_floating_point() or not floating)
+            for leaf in tree_leaves(x)
+        )
+    ]
+
+
+def _about(names: Sequence[str], one: str, many: str) -> str:
+    """Make a sentence about an argument, or about all of them."""
+    return (
+        f"{names[0]} is {one}" if len(names) == 1 else f"the inputs are {many}"
+    )
