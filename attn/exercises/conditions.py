@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 Condition = Callable[["Exercise", Sequence[Case]], Iterator[Case]]
 """Yields more cases of an exercise, given its own."""
 
-MOST = 2  # kinds of inputs that are repeated
-
 
 def views(when: str = "") -> Condition:
     """Repeat typical cases with inputs that are views of larger tensors.
@@ -85,25 +83,29 @@ def dtypes(*others: torch.dtype) -> Condition:
 
 
 def typical(exercise: Exercise, cases: Sequence[Case]) -> list[Case]:
-    """Choose one case for each of the first kinds of inputs.
+    """Choose one case of the first kind of inputs, one of the fullest kind.
 
     It has the most axes, and then the most different lengths: with one
     token, or as many tokens as features, mistakes hide. Of equals the first
     is chosen, since extreme values come late.
     """
     kinds: dict[Any, list[Case]] = {}
-    for case in cases:
-        if _is_plain(case):
-            given = exercise.input_names(case), *_dtypes(case)
-            kinds.setdefault(str(given), []).append(case)
-    return [max(same, key=_variety) for same in kinds.values()][:MOST]
+    for case in filter(_is_plain, cases):
+        given = *exercise.input_names(case), *case.kwargs, *_dtypes(case)
+        kinds.setdefault(given, []).append(case)
+    first, *others = (max(same, key=_variety) for same in kinds.values())
+    return [first, *sorted(others, key=lambda x: -_count(x))[:1]]
 
 
 def _is_plain(case: Case) -> bool:
     """Return whether nothing but float32 inputs and a result are special."""
     special = case.rtol, case.max_live, case.once, case.grad, case.train
     floats = {x for x in _dtypes(case) if x and x.is_floating_point}
-    return not any(special) and not case.before and floats == {torch.float32}
+    return not any(special) and not case.before and floats <= {torch.float32}
+
+
+def _count(case: Case) -> int:
+    return len(case.args) + len(case.kwargs)
 
 
 def _dtypes(case: Case) -> list[torch.dtype | None]:
@@ -115,7 +117,7 @@ def _variety(case: Case) -> tuple[int, int]:
     leaves = tree_leaves([case.args, dict(case.kwargs)])
     shapes = [x.shape for x in leaves if isinstance(x, Tensor)]
     lengths = {n for shape in shapes for n in shape if n > 1}
-    return max(map(len, shapes)), len(lengths)
+    return max(map(len, shapes), default=0), len(lengths)
 
 
 def _changed(case: Case, change: Callable[[Tensor], Tensor]) -> Case:
