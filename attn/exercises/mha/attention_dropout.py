@@ -22,21 +22,6 @@ def _reference(
 
 
 SHAPES = {  # p, training, and the shape of the weights
-    "the module is not training": [
-        (0.1, False, 4, 5),
-        (0.7, False, 2, 3, 4, 5),
-    ],
-    "the module is training": [
-        (0.1, True, 4, 6),
-        (0.3, True, 4, 6),
-        (0.7, True, 2, 3, 4, 5),
-    ],
-    "p is 0": [(0.0, True, 3, 4), (0.0, False, 3, 4)],
-    "p is 1": [(1.0, True, 3, 4), (1.0, False, 3, 4)],
-}
-
-
-SHAPES = {  # p, training, and the shape of the weights
     "the module is not training": [(0.1, False, 4, 5), (0.7, False, 2, 3, 4)],
     "the module is training": [
         (0.1, True, 4, 6),

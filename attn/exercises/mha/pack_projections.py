@@ -29,7 +29,6 @@ SHAPES = {  # of each of the three
     "num_heads is not given and axes have the same length": [(4, 4)],
     "num_heads is not given and they are biases": [(6,)],
 }
-
 HEADS = {  # and then the shape of each
     "num_heads is 1": [(1, 6, 4)],
     "num_heads is given": [(2, 12, 5), (4, 12, 7)],

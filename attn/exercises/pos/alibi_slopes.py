@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from attn import positions
-from attn.exercises.draw import Draw
+from attn.exercises.draw import Draw, each
 from attn.exercises.spec import Case, Exercise, Property
 
 
@@ -16,26 +16,19 @@ def alibi_slopes(num_heads: int) -> Tensor:
     return positions.alibi_slopes(num_heads)
 
 
+HEADS = {
+    "there are 8 heads": [8],
+    "the number of heads is another power of two": [2, 4, 16, 32, 1],
+    "the number of heads is one more than a power of two": [3, 5, 9],
+    "the number of heads is no power of two": [6, 7, 12, 14, 20, 24, 31, 40],
+    "there are many heads: Bloom has 112": [112, 256],
+}
+
+
 def _cases(g: Draw) -> Iterator[Case]:
-    when = "there are 8 heads"
-    yield Case(when, (8,))
-
-    when = "the number of heads is another power of two"
-    for heads in (2, 4, 16, 32, 1):
-        yield Case(when, (heads,))
-
-    when = "the number of heads is one more than a power of two"
-    for heads in (3, 5, 9):
-        yield Case(when, (heads,))
-
-    when = "the number of heads is no power of two"
-    for heads in (6, 7, 12, 14, 20, 24, 31, 40):
-        yield Case(when, (heads,))
-
-    when = "there are many heads: Bloom has 112"
-    yield Case(when, (112,))
-    yield Case(when, (int(torch.randint(65, 127, (1,), generator=g)),))
-    yield Case(when, (256,))
+    for when, num_heads in each(HEADS):
+        yield Case(when, (num_heads,))
+    yield Case("there are many heads", (g.between(65, 126),))
 
 
 def _one_a_head(case: Case, out: object) -> bool:
