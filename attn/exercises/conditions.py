@@ -85,9 +85,8 @@ def dtypes(*others: torch.dtype) -> Condition:
 def typical(exercise: Exercise, cases: Sequence[Case]) -> list[Case]:
     """Choose one case of the first kind of inputs, one of the fullest kind.
 
-    It has the most axes, and then the most different lengths: with one
-    token, or as many tokens as features, mistakes hide. Of equals the first
-    is chosen, since extreme values come late.
+    It has the most axes, then the most different lengths and elements: with
+    one token, or as many tokens as features, or zeros, mistakes hide.
     """
     kinds: dict[Any, list[Case]] = {}
     for case in filter(_is_plain, cases):
@@ -113,11 +112,13 @@ def _dtypes(case: Case) -> list[torch.dtype | None]:
     return [x.dtype if isinstance(x, Tensor) else None for x in leaves]
 
 
-def _variety(case: Case) -> tuple[int, int]:
-    leaves = tree_leaves([case.args, dict(case.kwargs)])
-    shapes = [x.shape for x in leaves if isinstance(x, Tensor)]
-    lengths = {n for shape in shapes for n in shape if n > 1}
-    return max(map(len, shapes), default=0), len(lengths)
+def _variety(case: Case) -> tuple[int, int, int]:
+    """Count the axes, the different lengths, and the different elements."""
+    leaves = tree_leaves([case.args, dict(case.kwargs), case.state])
+    tensors = [x for x in leaves if isinstance(x, Tensor)]
+    lengths = {n for x in tensors for n in x.shape if n > 1}
+    elements = sum(len(x.unique()) for x in tensors)
+    return max((x.dim() for x in tensors), default=0), len(lengths), elements
 
 
 def _changed(case: Case, change: Callable[[Tensor], Tensor]) -> Case:

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from attn import functional
 from attn.api import attention
+from attn.exercises.conditions import gradients, views
 from attn.exercises.draw import Draw
 from attn.exercises.spec import Case, Exercise, Property
 from attn.exercises.tfm.rms_norm import _reference as rms_norm
@@ -137,17 +138,6 @@ def _cases(g: Draw) -> Iterator[Case]:
     yield case(when, 2, 2, 8, 4, 2, 8)
     yield case(when, 4, 4, 16, 4, 2, 16)
 
-    when = "x is a view of another tensor"
-    found = case(when, 2, 5, 12, 6, 2, 8)
-    x = torch.randn(12, 5, 2, generator=g).permute(2, 1, 0)
-    args = (x, *found.args[1:])
-    yield Case(when, args, init=found.init, state=found.state)
-
-    when = "gradients flow back, to x and to all parameters"
-    inputs = ("args.0",)
-    yield case(when, 2, 4, 8, 4, 2, 5, grad=True)
-    yield case(when, 1, 3, 12, 2, 1, 6, grad=inputs)
-
 
 def _same_shape(case: Case, out: Tensor) -> bool:
     return out.shape == case.args[0].shape
@@ -167,6 +157,10 @@ exercise = Exercise(
     points=3,
     reference=TransformerBlock,
     cases=_cases,
+    also=(
+        views(),
+        gradients(when="gradients flow back, to x and all parameters"),
+    ),
     given={"apply_rope": apply_rope},
     properties=(
         Property(
