@@ -128,8 +128,8 @@ def _changed(case: Case, change: Callable[[Tensor], Tensor]) -> Case:
 
 
 def _turned(x: Tensor) -> Tensor:
-    order = range(x.dim())[::-1]
-    return x.permute(*order).contiguous().permute(*order)
+    order = tuple(range(x.dim()))[::-1]
+    return x.permute(order).contiguous().permute(order)
 
 
 def _apart(x: Tensor) -> Tensor:

@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from attn import functional
+from attn.exercises.conditions import views
 from attn.exercises.draw import Draw
 from attn.exercises.spec import Case, Exercise, Property
 from attn.exercises.symmetry import is_view
@@ -91,12 +92,6 @@ def _cases(g: Draw) -> Iterator[Case]:
     yield case(when, (0, 2), (2, 2), sizes=(4, 4, 4, 4, 4))
     yield case(when, (0, 1), (1, 1), sizes=(2, 2, 2, 2, 2))
 
-    when = "the inputs are views of other tensors"
-    found = case(when, (0, 4), (4, 2), sizes=(2, 3, 3, 9, 4))
-    views = (x.transpose(1, 2).contiguous() for x in found.args[:3])
-    args = (*(x.transpose(1, 2) for x in views), found.args[3])
-    yield Case(when, args, init=found.init, before=found.before)
-
     # The memory has 2 * 2 * 512 * 64 elements, and the scores 1,024.
     when = "memory is measured: 512 places, of which one is written"
     large = (1, 2, 2, 512, 64)
@@ -122,6 +117,7 @@ exercise = Exercise(
     points=3,
     reference=StaticCache,
     cases=_cases,
+    also=(views(),),
     forbids=("item",),
     properties=(
         Property(
