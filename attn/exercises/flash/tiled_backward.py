@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from attn import functional
+from attn.exercises.conditions import views
 from attn.exercises.draw import Draw
 from attn.exercises.flash.tiles import blocks, cases, tile_scores
 from attn.exercises.spec import Case, Exercise
@@ -41,8 +42,6 @@ def _cases(g: Draw) -> Iterator[Case]:
             q, k, v, is_causal=causal, return_lse=True
         )
         d_out = torch.randn(out.shape, generator=g)
-        if not k.is_contiguous():  # as sum() gives it: no memory of its own
-            d_out = d_out[..., :1].expand_as(out)
         return q, k, v, out, lse, d_out
 
     def result(q: Tensor, k: Tensor, v: Tensor) -> int:
@@ -57,6 +56,7 @@ exercise = Exercise(
     points=3,
     reference=tiled_backward,
     cases=_cases,
+    also=(views(),),
     forbids=("scaled_dot_product_attention", "grad", "backward"),
     breaks={
         "S = 1": many_keys,

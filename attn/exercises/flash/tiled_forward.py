@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from attn import functional
+from attn.exercises.conditions import views
 from attn.exercises.draw import Draw
 from attn.exercises.flash.tiles import blocks, cases, tile_scores
 from attn.exercises.spec import Case, Exercise
@@ -38,6 +39,7 @@ exercise = Exercise(
     points=3,
     reference=tiled_forward,
     cases=_cases,
+    also=(views(),),
     forbids=("scaled_dot_product_attention",),
     breaks={
         "S = 1": many_keys,
