@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from attn import masks
-from attn.exercises.draw import Draw
+from attn.exercises.draw import Draw, each
 from attn.exercises.spec import Case, Exercise, Property
 
 
@@ -16,23 +16,15 @@ def causal_lower_right(q_len: int, kv_len: int) -> Tensor:
 
 
 def _cases(g: Draw) -> Iterator[Case]:
-    when = "there is one query: a step of decoding"
-    yield Case(when, (1, g.between(3, 8)))
-    yield Case(when, (1, 1))
-
-    when = "there are as many queries as keys"
-    length = g.between(3, 6)
-    yield Case(when, (length, length))
-
-    when = "there are more keys than queries"
-    yield Case(when, (2, 5))
-    q_len = g.between(3, 5)
-    yield Case(when, (q_len, q_len + g.between(2, 5)))
-
-    when = "there are more queries than keys"
-    yield Case(when, (5, 2))
-    kv_len = g.between(2, 4)
-    yield Case(when, (kv_len + g.between(2, 4), kv_len))
+    few, more, many = g.between(2, 4), g.between(5, 6), g.between(7, 9)
+    table = {
+        "there is one query: a step of decoding": [(1, more), (1, 1)],
+        "there are as many queries as keys": [(few, few), (more, more)],
+        "there are more keys than queries": [(2, 5), (few, many)],
+        "there are more queries than keys": [(5, 2), (many, few)],
+    }
+    for when, lengths in each(table):
+        yield Case(when, lengths)
 
 
 def _last_may_attend_to_all(case: Case, out: Tensor) -> bool:

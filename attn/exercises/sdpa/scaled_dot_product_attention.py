@@ -7,6 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from attn import functional
+from attn.exercises.conditions import dtypes, gradients, views
 from attn.exercises.sdpa.contract import cases
 from attn.exercises.spec import Case, Exercise, Property
 from attn.exercises.symmetry import heads, is_view, many_keys, many_queries
@@ -27,6 +28,7 @@ exercise = Exercise(
     points=3,
     reference=functional.scaled_dot_product_attention,
     cases=cases,
+    also=(dtypes(torch.bfloat16, torch.half), views(), gradients()),
     forbids=("scaled_dot_product_attention",),
     properties=(
         Property(
