@@ -35,10 +35,10 @@ class Draw(torch.Generator):
         return mask
 
 
-def each(
+def entries(
     table: Mapping[str, Sequence[Entry]],
 ) -> Iterator[tuple[str, Entry]]:
     """Yield the entries of a table of cases, each with its condition."""
-    for condition, entries in table.items():
-        for entry in entries:
+    for condition, row in table.items():
+        for entry in row:
             yield condition, entry

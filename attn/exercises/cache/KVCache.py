@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from attn.cache import DynamicCache
-from attn.exercises.draw import Draw, each
+from attn.exercises.draw import Draw, entries
 from attn.exercises.spec import Case, Exercise, Property
 from attn.exercises.symmetry import is_view
 
@@ -54,9 +54,9 @@ def _cases(g: Draw) -> Iterator[Case]:
         before = tuple(Case("", args, init={}) for args in calls[:-1])
         return Case(when, calls[-1], init={}, before=before)
 
-    for when, lengths in each(LENGTHS):
+    for when, lengths in entries(LENGTHS):
         yield case(when, 2, 3, 5, 4, *lengths)
-    for when, sizes in each(OTHERS):
+    for when, sizes in entries(OTHERS):
         yield case(when, *sizes)
     for dtype in (torch.float16, torch.float64):
         when = f"keys and values are {str(dtype).removeprefix('torch.')}"

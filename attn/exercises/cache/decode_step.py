@@ -10,7 +10,7 @@ from torch import Tensor
 
 from attn import functional
 from attn.exercises.conditions import dtypes, views
-from attn.exercises.draw import Draw, each
+from attn.exercises.draw import Draw, entries
 from attn.exercises.spec import Case, Exercise, Property
 from attn.exercises.symmetry import is_view
 from attn.positions import apply_rope, rope_frequencies, rope_tables
@@ -92,12 +92,12 @@ def _cases(g: Draw) -> Iterator[Case]:
         )
         return Case(when, inputs)
 
-    for when, lengths in each(STILL):
+    for when, lengths in entries(STILL):
         yield case(when, *lengths, still=True)
     yield case("there is one token and no past", 0, 1)
-    for when, sizes in each(SIZES):
+    for when, sizes in entries(SIZES):
         yield case(when, *sizes)
-    for when, lengths in each(NO_MORE):
+    for when, lengths in entries(NO_MORE):
         yield case(when, *lengths, spare=0)
 
 

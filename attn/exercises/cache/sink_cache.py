@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from attn.exercises.conditions import views
-from attn.exercises.draw import Draw, each
+from attn.exercises.draw import Draw, entries
 from attn.exercises.spec import Case, Exercise, Property
 from attn.exercises.symmetry import is_view
 from attn.positions import apply_rope, rope_frequencies, rope_tables
@@ -81,9 +81,9 @@ def _cases(g: Draw) -> Iterator[Case]:
         inputs = g.randn(B, Hkv, S, D), g.randn(B, Hkv, S, Dv), *tables
         return Case(when, (*inputs, num_sinks, window))
 
-    for when, sizes in each(STILL):
+    for when, sizes in entries(STILL):
         yield case(when, *sizes, still=True)
-    for when, sizes in each(SIZES):
+    for when, sizes in entries(SIZES):
         yield case(when, *sizes)
 
     when = "cos and sin have a row for each place in the cache, no more"

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from attn import functional
 from attn.exercises.conditions import gradients, views
-from attn.exercises.draw import Draw, each
+from attn.exercises.draw import Draw, entries
 from attn.exercises.spec import Case, Exercise, Property
 
 State = tuple[Tensor, Tensor]
@@ -47,7 +47,7 @@ def _cases(g: Draw) -> Iterator[Case]:
     (out, lse), (other, _) = state(3), state(3)
     yield Case(when, ((out, lse), (other, lse.clone())))
 
-    for when, (rows, *parts) in each(SIZES):
+    for when, (rows, *parts) in entries(SIZES):
         yield Case(when, tuple(state(*rows, S=S, shift=x) for S, x in parts))
 
     for sign in (1, -1):

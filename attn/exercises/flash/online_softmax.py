@@ -8,7 +8,7 @@ from torch import Tensor
 
 from attn import functional
 from attn.exercises.conditions import views
-from attn.exercises.draw import Draw, each
+from attn.exercises.draw import Draw, entries
 from attn.exercises.spec import Case, Exercise, Property
 
 Blocks = tuple[list[Tensor], list[Tensor]]
@@ -39,7 +39,7 @@ def _cases(g: Draw) -> Iterator[Case]:
         scores = [g.randn(*lead, n) for n in sizes]
         return scores, [g.randn(*lead[:-1], n, Dv) for n in sizes]
 
-    for when, (lead, Dv, sizes) in each(SIZES):
+    for when, (lead, Dv, sizes) in entries(SIZES):
         yield Case(when, blocks(*lead, sizes=sizes, Dv=Dv))
 
     when = "the largest score is in the first block"
@@ -76,7 +76,7 @@ def _cases(g: Draw) -> Iterator[Case]:
     scores[1][:, :2] = scores[2][1, 1] = -math.inf
     yield Case(when, (scores, values))
 
-    for when, masked in each(MASKED):
+    for when, masked in entries(MASKED):
         scores, values = blocks(3, sizes=[3, 3, 2])
         for i in masked:
             scores[i][1] = -math.inf

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 import torch
 from torch import Tensor
 
-from attn.exercises.draw import Draw, each
+from attn.exercises.draw import Draw, entries
 from attn.exercises.spec import Case
 
 SIZES = {  # L, S, block_q, block_k, and D, Dv
@@ -79,9 +79,9 @@ def cases(
             rtol=rtol,
         )
 
-    for when, sizes in each(SIZES):
+    for when, sizes in entries(SIZES):
         yield case(when, *sizes)
-    for when, sizes in each(CAUSAL):
+    for when, sizes in entries(CAUSAL):
         yield case(when, *sizes, causal=True)
 
     when = "there are batch and heads in front"

@@ -10,7 +10,7 @@ from torch import Generator, Tensor, nn
 
 from attn import functional
 from attn.exercises.conditions import gradients, views
-from attn.exercises.draw import Draw, each
+from attn.exercises.draw import Draw, entries
 from attn.exercises.spec import Case, Exercise, Property
 
 
@@ -104,7 +104,7 @@ def _cases(g: Draw) -> Iterator[Case]:
         args = (x,) if mask is None else (x, mask)
         return Case(when, args, init=init, state=_state(g, **init))
 
-    for when, sizes in each(SIZES):
+    for when, sizes in entries(SIZES):
         yield case(when, *sizes)
 
     when = "q_proj is zero, so that each head is the mean of its values"
@@ -112,7 +112,7 @@ def _cases(g: Draw) -> Iterator[Case]:
     found.state["q_proj.weight"].zero_()
     yield found
 
-    for when, (of_mask, *sizes) in each(MASKED):
+    for when, (of_mask, *sizes) in entries(MASKED):
         yield case(when, *sizes, mask=g.mask(*of_mask))
 
     when = "all heads share one mask, (L, L)"

@@ -8,7 +8,7 @@ from torch import Generator, Tensor
 
 from attn import functional
 from attn.exercises.conditions import gradients, views
-from attn.exercises.draw import Draw, each
+from attn.exercises.draw import Draw, entries
 from attn.exercises.spec import Case, Exercise, Property
 from attn.exercises.symmetry import is_view, kv_heads, many_keys, many_queries
 
@@ -83,9 +83,9 @@ def _cases(g: Draw) -> Iterator[Case]:
         q = g.randn(B, Hkv * G, L, D)
         return q, g.randn(B, Hkv, S, D), g.randn(B, Hkv, S, Dv)
 
-    for when, sizes in each(SIZES):
+    for when, sizes in entries(SIZES):
         yield Case(when, qkv(*sizes))
-    for when, (of_mask, *sizes) in each(MASKED):
+    for when, (of_mask, *sizes) in entries(MASKED):
         yield Case(when, (*qkv(*sizes), g.mask(*of_mask)))
 
     when = "all heads share one mask, (L, S)"

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from attn import cost
-from attn.exercises.draw import Draw, each
+from attn.exercises.draw import Draw, entries
 from attn.exercises.spec import Case, Exercise, Property
 
 NAMES = ("batch", "seq_len", "num_layers", "num_kv_heads", "head_dim")
@@ -35,7 +35,7 @@ def _cases(g: Draw) -> Iterator[Case]:
     when = "the text is longer, and every other size is 1"
     yield Case(when, (1, g.between(3, 9), 1, 1, 1, torch.bfloat16))
 
-    for when, dtype in each(dtypes):
+    for when, dtype in entries(dtypes):
         yield Case(when, (*small(), dtype))
 
     yield Case("dtype is not given, so it is bfloat16", small())

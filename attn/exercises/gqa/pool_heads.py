@@ -8,7 +8,7 @@ from torch import Tensor
 
 from attn import functional
 from attn.exercises.conditions import gradients, views
-from attn.exercises.draw import Draw, each
+from attn.exercises.draw import Draw, entries
 from attn.exercises.spec import Case, Exercise, Property
 from attn.exercises.symmetry import is_view
 
@@ -23,7 +23,7 @@ SHAPES = {  # H, Hkv, D, and the other axis of a matrix
 
 
 def _cases(g: Draw) -> Iterator[Case]:
-    for when, (H, Hkv, *rest) in each(SHAPES):
+    for when, (H, Hkv, *rest) in entries(SHAPES):
         # Each head has its own level, so that none passes for another.
         level = torch.randperm(H, generator=g).float() * 3
         heads = g.randn(H, *rest) + level.view(-1, *[1] * len(rest))

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from attn import functional
 from attn.exercises.conditions import gradients, views
-from attn.exercises.draw import Draw, each
+from attn.exercises.draw import Draw, entries
 from attn.exercises.spec import Case, Exercise, Property
 from attn.exercises.symmetry import is_view
 
@@ -30,7 +30,7 @@ SHAPES = {  # of x, and then n_rep
 
 
 def _cases(g: Draw) -> Iterator[Case]:
-    for when, (*shape, n_rep) in each(SHAPES):
+    for when, (*shape, n_rep) in entries(SHAPES):
         yield Case(when, (g.randn(*shape), n_rep))
 
 

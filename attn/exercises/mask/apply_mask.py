@@ -8,7 +8,7 @@ from torch import Generator, Tensor
 
 from attn import functional
 from attn.exercises.conditions import gradients, views
-from attn.exercises.draw import Draw, each
+from attn.exercises.draw import Draw, entries
 from attn.exercises.spec import Case, Exercise, Property
 from attn.exercises.symmetry import heads, is_view, not_square
 
@@ -42,9 +42,9 @@ def _cases(g: Draw) -> Iterator[Case]:
     def scores(*shape: int) -> Tensor:
         return g.randn(*shape) * 2
 
-    for when, shape in each(SHAPES):
+    for when, shape in entries(SHAPES):
         yield Case(when, (scores(*shape), g.mask(*shape)))
-    for when, (shape, of_mask) in each(BROADCAST):
+    for when, (shape, of_mask) in entries(BROADCAST):
         yield Case(when, (scores(*shape), g.mask(*of_mask)))
 
     when = "each query has all keys, or one"

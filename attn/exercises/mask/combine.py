@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from attn.exercises.conditions import views
-from attn.exercises.draw import Draw, each
+from attn.exercises.draw import Draw, entries
 from attn.exercises.spec import Case, Exercise, Property
 from attn.exercises.symmetry import is_view
 from attn.masks import causal, sliding_window
@@ -66,7 +66,7 @@ def _cases(g: Draw) -> Iterator[Case]:
             (nothing, bias(3, 4), nothing),
         ],
     }
-    for when, masks in each(table):
+    for when, masks in entries(table):
         yield Case(when, masks)
 
 

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from attn import masks
 from attn.exercises.conditions import views
-from attn.exercises.draw import Draw, each
+from attn.exercises.draw import Draw, entries
 from attn.exercises.mask.claims import IS_BOOL, itself, no_future
 from attn.exercises.spec import Case, Exercise, Property
 from attn.exercises.symmetry import is_view
@@ -53,7 +53,7 @@ def _cases(g: Draw) -> Iterator[Case]:
         ],
         "all rows are packed alike": [packed(4, 6).expand(3, -1)],
     }
-    for when, ids in each(table):
+    for when, ids in entries(table):
         yield Case(when, (ids,))
 
 

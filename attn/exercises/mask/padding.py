@@ -7,7 +7,7 @@ from torch import Tensor
 
 from attn import masks
 from attn.exercises.conditions import views
-from attn.exercises.draw import Draw, each
+from attn.exercises.draw import Draw, entries
 from attn.exercises.mask.claims import IS_BOOL
 from attn.exercises.spec import Case, Exercise, Property
 from attn.exercises.symmetry import argument
@@ -45,7 +45,7 @@ def _cases(g: Draw) -> Iterator[Case]:
             (draw(1, 1, 4).expand(3), 5),
         ],
     }
-    for when, args in each(table):
+    for when, args in entries(table):
         yield Case(when, args)
 
 

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Generator, Tensor
 
 from attn.exercises.conditions import gradients, views
-from attn.exercises.draw import Draw, each
+from attn.exercises.draw import Draw, entries
 from attn.exercises.spec import Case, Exercise, Property
 from attn.functional import merge_heads, split_heads
 from attn.nn import MultiHeadAttention
@@ -61,7 +61,7 @@ def _cases(g: Draw) -> Iterator[Case]:
         init = {"embed_dim": x.shape[-1], "num_heads": heads}
         return Case(when, (x,), given, init=init, state=state)
 
-    for when, (*shape, H) in each(SIZES):
+    for when, (*shape, H) in entries(SIZES):
         yield case(when, g.randn(*shape), H)
 
     when = "q_proj is zero, so each head takes the mean of its values"
@@ -70,7 +70,7 @@ def _cases(g: Draw) -> Iterator[Case]:
     state["q_proj.bias"].zero_()
     yield case(when, g.randn(2, 5, 6), 3, state=state)
 
-    for when, (B, L, S, E, H) in each(CROSS):
+    for when, (B, L, S, E, H) in entries(CROSS):
         yield case(when, g.randn(B, L, E), H, kv_input=g.randn(B, S, E))
 
     when = "there is a mask (L, S), the same for all"
@@ -78,7 +78,7 @@ def _cases(g: Draw) -> Iterator[Case]:
         other = {"kv_input": g.randn(2, S, E), "attn_mask": g.mask(L, S)}
         yield case(when, g.randn(2, L, E), 3, **other)
 
-    for when, (*shape, H, of_mask) in each(MASKED):
+    for when, (*shape, H, of_mask) in entries(MASKED):
         yield case(when, g.randn(*shape), H, attn_mask=g.mask(*of_mask))
 
     when = "the scores are large"

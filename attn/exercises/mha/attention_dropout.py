@@ -6,7 +6,7 @@ import torch
 from torch import Generator, Tensor
 
 from attn.exercises.conditions import gradients, views
-from attn.exercises.draw import Draw, each
+from attn.exercises.draw import Draw, entries
 from attn.exercises.spec import Case, Exercise, Property
 from attn.exercises.symmetry import is_view
 
@@ -34,7 +34,7 @@ SHAPES = {  # p, training, and the shape of the weights
 
 
 def _cases(g: Draw) -> Iterator[Case]:
-    for when, (p, training, *shape) in each(SHAPES):
+    for when, (p, training, *shape) in entries(SHAPES):
         weights = g.randn(*shape).softmax(-1)
         inputs = weights, _keep(g, (*shape,), p), p, training
         yield Case(when, inputs, grad=p in (0, 1))  # nothing is divided by 0

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from attn import functional
 from attn.exercises.conditions import gradients, views
-from attn.exercises.draw import Draw, each
+from attn.exercises.draw import Draw, entries
 from attn.exercises.spec import Case, Exercise, Property
 from attn.exercises.symmetry import all_sizes_differ, is_view
 
@@ -26,7 +26,7 @@ SHAPES = {
 
 
 def _cases(g: Draw) -> Iterator[Case]:
-    for when, shape in each(SHAPES):
+    for when, shape in entries(SHAPES):
         yield Case(when, (g.randn(*shape),))
 
 

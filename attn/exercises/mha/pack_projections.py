@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from attn.exercises.conditions import gradients, views
-from attn.exercises.draw import Draw, each
+from attn.exercises.draw import Draw, entries
 from attn.exercises.spec import Case, Exercise, Property
 from attn.exercises.symmetry import is_view
 
@@ -42,7 +42,7 @@ def _cases(g: Draw) -> Iterator[Case]:
     def three(*shape: int) -> tuple[Tensor, ...]:
         return tuple(g.randn(*shape) for _ in "qkv")
 
-    for when, shape in each(SHAPES):
+    for when, shape in entries(SHAPES):
         yield Case(when, three(*shape))
 
     when = "num_heads is not given and the three differ in height"
@@ -51,7 +51,7 @@ def _cases(g: Draw) -> Iterator[Case]:
     when = "num_heads is not given and they are biases"
     yield Case(when, (g.randn(2), g.randn(6), g.randn(4)))
 
-    for when, (heads, *shape) in each(HEADS):
+    for when, (heads, *shape) in entries(HEADS):
         yield Case(when, three(*shape), {"num_heads": heads})
 
 

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from attn import positions
 from attn.exercises.conditions import views
-from attn.exercises.draw import Draw, each
+from attn.exercises.draw import Draw, entries
 from attn.exercises.spec import Case, Exercise, Property
 from attn.exercises.symmetry import is_view
 
@@ -42,7 +42,7 @@ RANGES = {  # heads, queries and keys, each from a position to another
 
 
 def _cases(g: Draw) -> Iterator[Case]:
-    for when, (heads, *ranges) in each(RANGES):
+    for when, (heads, *ranges) in entries(RANGES):
         yield Case(when, (heads, *(torch.arange(*x) for x in ranges)))
 
     when = "the positions have gaps, and no order"

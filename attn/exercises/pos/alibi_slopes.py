@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from attn import positions
-from attn.exercises.draw import Draw, each
+from attn.exercises.draw import Draw, entries
 from attn.exercises.spec import Case, Exercise, Property
 
 
@@ -26,7 +26,7 @@ HEADS = {
 
 
 def _cases(g: Draw) -> Iterator[Case]:
-    for when, num_heads in each(HEADS):
+    for when, num_heads in entries(HEADS):
         yield Case(when, (num_heads,))
     yield Case("there are many heads", (g.between(65, 126),))
 

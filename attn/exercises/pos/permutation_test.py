@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from attn.exercises.conditions import views
-from attn.exercises.draw import Draw, each
+from attn.exercises.draw import Draw, entries
 from attn.exercises.spec import Case, Exercise, Property
 from attn.exercises.symmetry import is_view
 
@@ -39,7 +39,7 @@ def _cases(g: Draw) -> Iterator[Case]:
             when, (out, out[..., order, :] + by * g.randn(*shape), order)
         )
 
-    for when, (order, *sizes) in each(ORDERS):
+    for when, (order, *sizes) in entries(ORDERS):
         yield moved(when, torch.tensor(order), *sizes)
 
     when = "the order is not its own inverse"

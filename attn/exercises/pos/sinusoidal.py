@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from attn import positions
-from attn.exercises.draw import Draw, each
+from attn.exercises.draw import Draw, entries
 from attn.exercises.spec import Case, Exercise, Property
 from attn.exercises.symmetry import argument
 
@@ -29,7 +29,7 @@ SIZES = {  # seq_len, dim
 
 
 def _cases(g: Draw) -> Iterator[Case]:
-    for when, args in each(SIZES):
+    for when, args in entries(SIZES):
         yield Case(when, args)
     base = float(g.between(20, 2999))
     yield Case("base is given", (20, 12, base))

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from attn.exercises.draw import Draw, each
+from attn.exercises.draw import Draw, entries
 from attn.exercises.spec import Case, Exercise, Property
 from attn.exercises.symmetry import argument
 from attn.positions import rope_frequencies
@@ -26,7 +26,7 @@ SIZES = {  # head_dim
 
 
 def _cases(g: Draw) -> Iterator[Case]:
-    for when, args in each(SIZES):
+    for when, args in entries(SIZES):
         yield Case(when, args)
     for head_dim in (12, 2):
         yield Case("base is given", (head_dim, float(g.between(50, 4999))))

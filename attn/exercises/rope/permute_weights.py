@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from attn.exercises.conditions import gradients, views
-from attn.exercises.draw import Draw, each
+from attn.exercises.draw import Draw, entries
 from attn.exercises.spec import Case, Exercise, Property
 from attn.exercises.symmetry import is_view
 from attn.positions import convert_pairing
@@ -28,7 +28,7 @@ SIZES = {  # num_heads, and the shape of the weight
 
 
 def _cases(g: Draw) -> Iterator[Case]:
-    for when, (heads, *shape) in each(SIZES):
+    for when, (heads, *shape) in entries(SIZES):
         yield Case(when, (g.randn(*shape), heads))
     rows = torch.arange(12.0)[:, None].expand(12, 3)
     yield Case("each row has its number in it", (rows, 1))

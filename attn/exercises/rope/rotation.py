@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from attn.exercises.conditions import gradients, views
-from attn.exercises.draw import Draw, each
+from attn.exercises.draw import Draw, entries
 from attn.exercises.spec import Case, Property
 from attn.exercises.symmetry import heads, is_view
 from attn.positions import apply_rope, rope_tables
@@ -75,7 +75,7 @@ def cases(g: Draw) -> Iterator[Case]:
         ],
         "the positions are beyond 256": [(4, far)],
     }
-    for when, (pairs, positions) in each(given):
+    for when, (pairs, positions) in entries(given):
         x = g.randn(len(positions), 2 * pairs)
         yield Case(when, (x, positions, freq(pairs)))
 
@@ -84,7 +84,7 @@ def cases(g: Draw) -> Iterator[Case]:
         x = torch.eye(8)[feature : feature + 1]
         yield Case(when, (x, torch.tensor([1]), freq(4)))
 
-    for when, (pairs, shape, places) in each(SIZES):
+    for when, (pairs, shape, places) in entries(SIZES):
         positions = torch.randint(1, 40, places, generator=g)
         yield Case(when, (g.randn(*shape), positions, freq(pairs)))
 

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from attn import functional
 from attn.exercises.conditions import gradients, views
-from attn.exercises.draw import Draw, each
+from attn.exercises.draw import Draw, entries
 from attn.exercises.sdp.draw import far_apart
 from attn.exercises.spec import Case, Exercise, Property
 from attn.exercises.symmetry import is_view
@@ -47,7 +47,7 @@ def _cases(g: Draw) -> Iterator[Case]:
         init = {"embed_dim": E, "head_dim": D}
         return Case(when, (x,), init=init, state=state)
 
-    for when, (*shape, D) in each(SHAPES):
+    for when, (*shape, D) in entries(SHAPES):
         yield case(when, g.randn(*shape), D)
 
     when = "q_proj is zero, so the result is the mean of the values"

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from attn import functional
 from attn.exercises.conditions import dtypes, gradients, views
-from attn.exercises.draw import Draw, each
+from attn.exercises.draw import Draw, entries
 from attn.exercises.sdp.draw import far_apart, in_range
 from attn.exercises.spec import Case, Exercise
 from attn.exercises.symmetry import heads, is_view, many_keys, many_queries
@@ -52,7 +52,7 @@ def _cases(g: Draw) -> Iterator[Case]:
     q, k, v = qkv(3, 5, 8, 6)
     yield Case(when, (0 * q, k, v))
 
-    for when, sizes in each(SIZES):
+    for when, sizes in entries(SIZES):
         yield Case(when, qkv(*sizes))
 
     when = "scale is given"

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 
 from attn import functional
 from attn.exercises.conditions import views
-from attn.exercises.draw import Draw, each
+from attn.exercises.draw import Draw, entries
 from attn.exercises.sdp.draw import far_apart, in_range
 from attn.exercises.spec import Case, Exercise
 from attn.exercises.symmetry import is_view, many_keys, many_queries
@@ -24,7 +24,7 @@ SIZES = {  # L, S, D, Dv
 
 
 def _cases(g: Draw) -> Iterator[Case]:
-    for when, (L, S, D, Dv) in each(SIZES):
+    for when, (L, S, D, Dv) in entries(SIZES):
         yield Case(when, (g.randn(L, D), g.randn(S, D), g.randn(S, Dv)))
 
     when = "the query is zero, so the result is the mean of the values"

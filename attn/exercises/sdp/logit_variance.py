@@ -9,7 +9,7 @@ from torch import Tensor
 
 from attn import functional
 from attn.exercises.conditions import views
-from attn.exercises.draw import Draw, each
+from attn.exercises.draw import Draw, entries
 from attn.exercises.spec import Case, Exercise, Property
 from attn.exercises.symmetry import is_view
 
@@ -31,7 +31,7 @@ SIZES = {  # N, D
 
 
 def _cases(g: Draw) -> Iterator[Case]:
-    for when, (N, D) in each(SIZES):
+    for when, (N, D) in entries(SIZES):
         yield Case(when, (g.randn(N, D), g.randn(N, D)))
 
     when = "the inputs have a mean and a spread of their own"

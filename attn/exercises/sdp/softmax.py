@@ -8,7 +8,7 @@ from torch import Generator, Tensor
 
 from attn import functional
 from attn.exercises.conditions import dtypes, gradients, views
-from attn.exercises.draw import Draw, each
+from attn.exercises.draw import Draw, entries
 from attn.exercises.spec import Case, Exercise, Property
 from attn.exercises.symmetry import all_sizes_differ, argument, is_view
 
@@ -34,9 +34,9 @@ def _cases(g: Draw) -> Iterator[Case]:
     def scores(*shape: int) -> Tensor:
         return g.randn(*shape) * 2
 
-    for when, rows in each(ROWS):
+    for when, rows in entries(ROWS):
         yield Case(when, (scores(*rows),))
-    for when, (shape, dim) in each(SHAPES):
+    for when, (shape, dim) in entries(SHAPES):
         yield Case(when, (scores(*shape), dim))
 
     when = "a few scores are -inf, so their weights are 0"

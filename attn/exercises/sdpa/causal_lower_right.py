@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from attn import masks
-from attn.exercises.draw import Draw, each
+from attn.exercises.draw import Draw, entries
 from attn.exercises.spec import Case, Exercise, Property
 
 
@@ -23,7 +23,7 @@ def _cases(g: Draw) -> Iterator[Case]:
         "there are more keys than queries": [(2, 5), (few, many)],
         "there are more queries than keys": [(5, 2), (many, few)],
     }
-    for when, lengths in each(table):
+    for when, lengths in entries(table):
         yield Case(when, lengths)
 
 

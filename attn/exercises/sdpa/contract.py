@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import torch
 from torch import Generator, Tensor
 
-from attn.exercises.draw import Draw, each
+from attn.exercises.draw import Draw, entries
 from attn.exercises.spec import Case
 
 SHAPES = {  # the axes in front, then L, S, D, Dv
@@ -61,7 +61,7 @@ def cases(g: Draw) -> Iterator[Case]:
         kv = kv or lead
         return g.randn(*lead, L, D), g.randn(*kv, S, D), g.randn(*kv, S, Dv)
 
-    for when, (*lead, L, S, D, Dv) in each(SHAPES):
+    for when, (*lead, L, S, D, Dv) in entries(SHAPES):
         yield Case(when, qkv(*lead, L=L, S=S, D=D, Dv=Dv))
 
     when = "the values are large"
@@ -75,7 +75,7 @@ def cases(g: Draw) -> Iterator[Case]:
     when = "scale is 0.0, a number like any other"
     yield Case(when, qkv(2, 3), {"scale": 0.0})
 
-    for when, (of_mask, lead) in each(MASKS):
+    for when, (of_mask, lead) in entries(MASKS):
         yield Case(when, (*qkv(*lead), g.mask(*of_mask)))
 
     when = "attn_mask is bool, and scale is negative"
@@ -91,7 +91,7 @@ def cases(g: Draw) -> Iterator[Case]:
     low = torch.zeros(3, 5).masked_fill(~g.mask(3, 5), -math.inf)
     yield Case(when, (*qkv(2, 3), low))
 
-    for when, (L, S) in each(CAUSAL):
+    for when, (L, S) in entries(CAUSAL):
         yield Case(when, qkv(2, 3, L=L, S=S), {"is_causal": True})
 
     when = "is_causal and a mask: both apply"
@@ -118,7 +118,7 @@ def cases(g: Draw) -> Iterator[Case]:
     yield Case(when, inputs, {"is_causal": True})
 
     gqa = {"enable_gqa": True}
-    for when, (lead, kv) in each(GROUPED):
+    for when, (lead, kv) in entries(GROUPED):
         yield Case(when, qkv(*lead, kv=kv), gqa)
     when = "enable_gqa, and other arguments"
     yield Case(when, qkv(3, 4, kv=(3, 2)), {**gqa, "is_causal": True})

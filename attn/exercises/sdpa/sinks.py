@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from attn.exercises.conditions import gradients, views
-from attn.exercises.draw import Draw, each
+from attn.exercises.draw import Draw, entries
 from attn.exercises.spec import Case, Exercise, Property
 from attn.exercises.symmetry import all_sizes_differ, is_view
 from attn.functional import softmax
@@ -38,7 +38,7 @@ def _cases(g: Draw) -> Iterator[Case]:
     yield Case(when, (scores(1, 1, 5), scores(1).abs() + 1))
     yield Case(when, (scores(2, 1, 3, 4), scores(1).abs() + 1))
 
-    for when, shape in each(SHAPES):
+    for when, shape in entries(SHAPES):
         yield Case(when, (scores(*shape), scores(shape[-3])))
 
     when = "the sink is far below the scores, so it takes nothing"

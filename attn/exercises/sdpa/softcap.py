@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from attn.exercises.conditions import views
-from attn.exercises.draw import Draw, each
+from attn.exercises.draw import Draw, entries
 from attn.exercises.spec import Case, Exercise, Property
 from attn.exercises.symmetry import heads, is_view, not_square
 
@@ -48,9 +48,9 @@ MASKED = {  # the shape, that of the mask, and the cap
 
 
 def _cases(g: Draw) -> Iterator[Case]:
-    for when, (shape, spread, cap) in each(SCORES):
+    for when, (shape, spread, cap) in entries(SCORES):
         yield Case(when, (g.randn(*shape) * spread, cap))
-    for when, (shape, of_mask, cap) in each(MASKED):
+    for when, (shape, of_mask, cap) in entries(MASKED):
         yield Case(when, (g.randn(*shape) * 3, cap, g.mask(*of_mask)))
 
     when = "the scores are far above the cap"

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from attn.exercises.conditions import gradients, views
-from attn.exercises.draw import Draw, each
+from attn.exercises.draw import Draw, entries
 from attn.exercises.spec import Case, Exercise, Property
 from attn.exercises.symmetry import is_view
 from attn.nn import SwiGLU as Gated
@@ -38,7 +38,7 @@ def _cases(g: Draw) -> Iterator[Case]:
         }
         return Case(when, (x,), init=init, state=state)
 
-    for when, (*shape, hidden) in each(SIZES):
+    for when, (*shape, hidden) in entries(SIZES):
         yield case(when, g.randn(*shape), hidden)
 
     when = "gate_proj is zero, so that nothing gets through"

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from attn.exercises.conditions import dtypes, views
-from attn.exercises.draw import Draw, each
+from attn.exercises.draw import Draw, entries
 from attn.exercises.spec import Case, Exercise, Property
 from attn.positions import convert_pairing
 
@@ -99,10 +99,10 @@ def _cases(g: Draw) -> Iterator[Case]:
         return {f"{x}.weight": g.randn(*shape) for x, shape in shapes.items()}
 
     tied = "head.weight", "embedding.weight"
-    for when, sizes in each(SIZES):
+    for when, sizes in entries(SIZES):
         _, H, Hkv, *_ = sizes
         yield Case(when, (llama(*sizes), H, Hkv), one_tensor=tied)
-    for when, sizes in each(UNTIED):
+    for when, sizes in entries(UNTIED):
         _, H, Hkv, *_ = sizes
         yield Case(when, (llama(*sizes, tied=False), H, Hkv))
 

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from attn.exercises.conditions import gradients, views
-from attn.exercises.draw import Draw, each
+from attn.exercises.draw import Draw, entries
 from attn.exercises.spec import Case, Property
 from attn.exercises.symmetry import all_sizes_differ, is_view
 
@@ -48,7 +48,7 @@ def cases(
         means = level * g.randn(*shape[:-1], 1)
         yield case(when, g.randn(*shape) * sizes + means)
 
-    for when, shape in each(SHAPES):
+    for when, shape in entries(SHAPES):
         yield case(when, 2 * g.randn(*shape) + 1, drawn=True)
 
     when = "eps counts"

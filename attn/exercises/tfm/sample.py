@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from torch import Generator, Tensor
 
 from attn import nn
-from attn.exercises.draw import Draw, each
+from attn.exercises.draw import Draw, entries
 from attn.exercises.spec import Case, Exercise, Property
 
 _SHARES = (0.34, 0.25, 0.18, 0.12, 0.07, 0.04)
@@ -101,7 +101,7 @@ def _cases(g: Draw) -> Iterator[Case]:
             train=own,
         )
 
-    for when, (texts, V, *how) in each(LIMITS):
+    for when, (texts, V, *how) in entries(LIMITS):
         logits = torch.stack([ranked(V) for _ in range(texts)])
         yield Case(when, (logits, *how, coins()))
 
@@ -109,7 +109,7 @@ def _cases(g: Draw) -> Iterator[Case]:
     logits = 200 * torch.stack([ranked(6) for _ in range(3)])
     yield Case(when, (logits, 1.0, None, None, coins()))
 
-    for when, (temperature, top_k, top_p, *scales) in each(DRAWS):
+    for when, (temperature, top_k, top_p, *scales) in entries(DRAWS):
         yield draws(when, temperature, top_k, top_p, scales=scales or (1,))
 
     when = "PyTorch's own generator draws"

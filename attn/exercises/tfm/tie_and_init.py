@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from attn.exercises.conditions import gradients
-from attn.exercises.draw import Draw, each
+from attn.exercises.draw import Draw, entries
 from attn.exercises.spec import Case, Exercise, Property
 from attn.exercises.symmetry import argument
 
@@ -73,7 +73,7 @@ def _cases(g: Draw) -> Iterator[Case]:
         tied = "embedding.weight", "head.weight"
         return found | {name: g.randn(7, 5) for name in tied}
 
-    for when, (layers, *names) in each(PARAMETERS):
+    for when, (layers, *names) in entries(PARAMETERS):
         yield Case(when, (some(*names), layers))
 
     when = "std is given"

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from attn import functional
 from attn.exercises.conditions import dtypes, gradients, views
-from attn.exercises.draw import Draw, each
+from attn.exercises.draw import Draw, entries
 from attn.exercises.spec import Case, Exercise, Property
 from attn.exercises.symmetry import is_view
 
@@ -30,7 +30,7 @@ SHAPES = {
 
 
 def _cases(g: Draw) -> Iterator[Case]:
-    for when, shape in each(SHAPES):
+    for when, shape in entries(SHAPES):
         yield Case(when, (g.randn(*shape),))
     yield Case("the numbers are far from 0", (g.randn(2, 6, 3) + 20,))
 

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from attn.exercises.conditions import views
-from attn.exercises.draw import Draw, each
+from attn.exercises.draw import Draw, entries
 from attn.exercises.spec import Case, Exercise, Property
 from attn.exercises.symmetry import is_view
 
@@ -46,7 +46,7 @@ def _cases(g: Draw) -> Iterator[Case]:
     yield Case(when, (torch.zeros(4, 3), weight(3, 1)))
     yield Case(when, (torch.zeros(3, 5), weight(5, 2)))
 
-    for when, (L, E, size, scale) in each(SIZES):
+    for when, (L, E, size, scale) in entries(SIZES):
         yield Case(when, (states(L, E, size), weight(E, scale)))
 
     when = "the gradient all but vanishes, and grows again"

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from attn import functional
 from attn.exercises.conditions import gradients, views
-from attn.exercises.draw import Draw, each
+from attn.exercises.draw import Draw, entries
 from attn.exercises.sdp.draw import in_range
 from attn.exercises.spec import Case, Exercise
 from attn.exercises.symmetry import is_view, many_keys, many_queries
@@ -45,7 +45,7 @@ def _cases(g: Draw) -> Iterator[Case]:
         """Draw eighths, whose squares and sums float32 holds exactly."""
         return (8 * g.randn(*shape)).round() / 8
 
-    for when, (L, S, D, Dv, h) in each(SIZES):
+    for when, (L, S, D, Dv, h) in entries(SIZES):
         yield Case(when, (g.randn(L, D), g.randn(S, D), g.randn(S, Dv), h))
 
     when = "all keys are equally far, so the result is the mean"

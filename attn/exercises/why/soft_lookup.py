@@ -7,7 +7,7 @@ from torch import Tensor
 
 from attn import functional
 from attn.exercises.conditions import dtypes, gradients, views
-from attn.exercises.draw import Draw, each
+from attn.exercises.draw import Draw, entries
 from attn.exercises.sdp.draw import far_apart, in_range
 from attn.exercises.spec import Case, Exercise
 from attn.exercises.symmetry import is_view, many_keys, many_queries
@@ -44,9 +44,9 @@ def _cases(g: Draw) -> Iterator[Case]:
         pairs = (L, D), (S, D), (S, Dv)
         return tuple(g.randn(*lead, *pair) for pair in pairs)
 
-    for when, sizes in each(SIZES):
+    for when, sizes in entries(SIZES):
         yield Case(when, qkv(*sizes))
-    for when, (*axes, temperature) in each(WARM):
+    for when, (*axes, temperature) in entries(WARM):
         yield Case(when, (*qkv(*axes), temperature))
 
     when = "the query is zero, so the result is the mean of the values"
