@@ -9,13 +9,7 @@ from torch import Tensor
 from attn.exercises.draw import Draw
 from attn.exercises.kernel import Emulated, amid, result, where_kernels_run
 from attn.exercises.spec import Case, Exercise
-from attn.exercises.symmetry import (
-    amid_others,
-    is_view,
-    kv_heads,
-    many_keys,
-    many_queries,
-)
+from attn.exercises.symmetry import OF_ATTENTION, amid_others, kv_heads
 from attn.exercises.triton_compat import tl, triton
 from attn.functional import scaled_dot_product_attention
 
@@ -127,13 +121,7 @@ exercise = Exercise(
     reference=Emulated(_emulated),
     launch=launch,
     cases=_cases,
-    breaks={
-        "S = 1": many_keys,
-        "H = 1": kv_heads,
-        "L = S": many_queries,
-        "zeroed memory": amid_others,
-        "contiguous strides": is_view,
-    },
+    breaks={**OF_ATTENTION, "H = 1": kv_heads, "zeroed memory": amid_others},
 )
 
 

@@ -1,11 +1,6 @@
 """Cases and correct variants of ``bwd-dkdv_kernel``."""
 
-from attn.exercises.bwd.gradients import (
-    BREAKS,
-    by_formula,
-    cases,
-    launching,
-)
+from attn.exercises.bwd.gradients import BREAKS, by_formula, cases, launching
 from attn.exercises.spec import Exercise
 from attn.exercises.triton_compat import tl, triton
 

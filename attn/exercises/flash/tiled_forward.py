@@ -11,7 +11,7 @@ from attn.exercises.conditions import views
 from attn.exercises.draw import Draw
 from attn.exercises.flash.tiles import blocks, cases, tile_scores
 from attn.exercises.spec import Case, Exercise
-from attn.exercises.symmetry import is_view, many_keys, many_queries
+from attn.exercises.symmetry import OF_ATTENTION
 
 
 def tiled_forward(query, key, value, block_q, block_k, is_causal=False):
@@ -41,11 +41,7 @@ exercise = Exercise(
     cases=_cases,
     also=(views(),),
     forbids=("scaled_dot_product_attention",),
-    breaks={
-        "S = 1": many_keys,
-        "L = S": many_queries,
-        "contiguous strides": is_view,
-    },
+    breaks=OF_ATTENTION,
 )
 
 

@@ -10,7 +10,7 @@ from attn import functional
 from attn.exercises.conditions import gradients, views
 from attn.exercises.draw import Draw, entries
 from attn.exercises.spec import Case, Exercise, Property
-from attn.exercises.symmetry import is_view, kv_heads, many_keys, many_queries
+from attn.exercises.symmetry import OF_ATTENTION, kv_heads
 
 SIZES = {  # B, Hkv, G, L, S, D, Dv
     "there is one sequence and one key head": [
@@ -162,12 +162,7 @@ exercise = Exercise(
             lambda case, out: case.max_live is None,
         ),
     ),
-    breaks={
-        "S = 1": many_keys,
-        "H = 1": kv_heads,
-        "L = S": many_queries,
-        "contiguous strides": is_view,
-    },
+    breaks={**OF_ATTENTION, "H = 1": kv_heads},
 )
 
 

@@ -12,7 +12,7 @@ from attn.exercises.conditions import dtypes, gradients, views
 from attn.exercises.draw import Draw, entries
 from attn.exercises.sdp.draw import far_apart, in_range
 from attn.exercises.spec import Case, Exercise
-from attn.exercises.symmetry import heads, is_view, many_keys, many_queries
+from attn.exercises.symmetry import OF_ATTENTION, heads
 
 
 def attention(query, key, value, scale=None):
@@ -80,12 +80,7 @@ exercise = Exercise(
     also=(dtypes(torch.bfloat16), views(), gradients()),
     forbids=("scaled_dot_product_attention",),
     properties=(in_range,),
-    breaks={
-        "S = 1": many_keys,
-        "H = 1": heads,
-        "L = S": many_queries,
-        "contiguous strides": is_view,
-    },
+    breaks={**OF_ATTENTION, "H = 1": heads},
 )
 
 

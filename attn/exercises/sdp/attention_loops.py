@@ -11,7 +11,7 @@ from attn.exercises.conditions import views
 from attn.exercises.draw import Draw, entries
 from attn.exercises.sdp.draw import far_apart, in_range
 from attn.exercises.spec import Case, Exercise
-from attn.exercises.symmetry import is_view, many_keys, many_queries
+from attn.exercises.symmetry import OF_ATTENTION
 
 SIZES = {  # L, S, D, Dv
     "there is one key, so only its value counts": [(3, 1, 4, 5), (1, 1, 2, 2)],
@@ -46,11 +46,7 @@ exercise = Exercise(
     also=(views(),),
     forbids=("scaled_dot_product_attention",),
     properties=(in_range,),
-    breaks={
-        "S = 1": many_keys,
-        "L = S": many_queries,
-        "contiguous strides": is_view,
-    },
+    breaks=OF_ATTENTION,
 )
 
 

@@ -10,7 +10,7 @@ from attn import functional
 from attn.exercises.conditions import dtypes, gradients, views
 from attn.exercises.sdpa.contract import cases
 from attn.exercises.spec import Case, Exercise, Property
-from attn.exercises.symmetry import heads, is_view, many_keys, many_queries
+from attn.exercises.symmetry import OF_ATTENTION, heads
 
 
 def _right_shape(case: Case, out: object) -> bool:
@@ -43,11 +43,9 @@ exercise = Exercise(
         ),
     ),
     breaks={
-        "S = 1": many_keys,
+        **OF_ATTENTION,
         "H = 1": heads,
-        "L = S": many_queries,
         "p = 0.5": lambda c: c.kwargs.get("dropout_p", 0.5) not in (0.5, 1.0),
-        "contiguous strides": is_view,
     },
 )
 

@@ -11,7 +11,7 @@ from attn.exercises.conditions import gradients, views
 from attn.exercises.draw import Draw, entries
 from attn.exercises.sdp.draw import in_range
 from attn.exercises.spec import Case, Exercise
-from attn.exercises.symmetry import is_view, many_keys, many_queries
+from attn.exercises.symmetry import OF_ATTENTION
 
 
 def kernel_regression(
@@ -82,12 +82,7 @@ exercise = Exercise(
     also=(views(), gradients()),
     forbids=("scaled_dot_product_attention",),
     properties=(in_range,),
-    breaks={
-        "S = 1": many_keys,
-        "L = S": many_queries,
-        "weight = 1": lambda c: c.args[3] != 1,
-        "contiguous strides": is_view,
-    },
+    breaks={**OF_ATTENTION, "weight = 1": lambda c: c.args[3] != 1},
 )
 
 

@@ -10,7 +10,7 @@ from attn.exercises.conditions import dtypes, gradients, views
 from attn.exercises.draw import Draw, entries
 from attn.exercises.sdp.draw import far_apart, in_range
 from attn.exercises.spec import Case, Exercise
-from attn.exercises.symmetry import is_view, many_keys, many_queries
+from attn.exercises.symmetry import OF_ATTENTION
 
 
 def soft_lookup(
@@ -75,11 +75,9 @@ exercise = Exercise(
     forbids=("scaled_dot_product_attention",),
     properties=(in_range,),
     breaks={
-        "S = 1": many_keys,
-        "L = S": many_queries,
+        **OF_ATTENTION,
         "H = 1": lambda c: c.args[0].dim() == 4,
         "weight = 1": lambda c: len(c.args) > 3 and c.args[3] != 1,
-        "contiguous strides": is_view,
     },
 )
 
