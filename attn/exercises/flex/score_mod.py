@@ -104,10 +104,6 @@ def _cases(g: Draw) -> Iterator[Case]:
     yield Case(when, (scores(*size), *small, 2.0, slopes(2), starts(2).int()))
 
 
-def _is_below_the_cap(case: Case, out: Tensor) -> bool:
-    return bool((out <= case.args[5] + 1e-5).all())
-
-
 def _falls(case: Case, out: Tensor) -> bool:
     score, cap = case.args[0], case.args[5]
     return bool((out <= cap * torch.tanh(score / cap) + 1e-4).all())
@@ -120,7 +116,10 @@ exercise = Exercise(
     cases=_cases,
     also=(views(), gradients("score", "slopes")),
     properties=(
-        Property("A result is above the cap.", _is_below_the_cap),
+        Property(
+            "A result is above the cap.",
+            lambda case, out: (out <= case.args[5] + 1e-5).all(),
+        ),
         Property(
             "Somewhere distance makes a score higher: it should only lower "
             "it, before the query and after it.",

@@ -62,10 +62,6 @@ def _each_is_a_factor(case: Case, out: Any) -> bool:
     return all(out % given[name] == 0 for name in NAMES)
 
 
-def _is_whole(_case: Case, out: Any) -> bool:
-    return out == int(out)
-
-
 exercise = Exercise(
     id="gqa-kv_cache_bytes",
     points=1,
@@ -75,7 +71,7 @@ exercise = Exercise(
         Property(
             "A number of bytes is an integer, and this is not: is it in GiB, "
             "or in GB?",
-            _is_whole,
+            lambda _case, out: out == int(out),
         ),
         Property(
             "Each of the five sizes is a factor of the result, and here one "

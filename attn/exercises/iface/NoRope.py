@@ -56,10 +56,6 @@ def _on_the_circle(case: Case, out: Any) -> bool:
     return bool((cos.square() + sin.square() == one).all())
 
 
-def _two(case: Case, out: Any) -> bool:
-    return isinstance(out, tuple | list) and len(out) == 2
-
-
 exercise = Exercise(
     id="iface-NoRope",
     points=1,
@@ -67,7 +63,10 @@ exercise = Exercise(
     cases=_cases,
     also=(dtypes(torch.bfloat16, torch.float16),),
     properties=(
-        Property("Two tables are returned, cos and then sin.", _two),
+        Property(
+            "Two tables are returned, cos and then sin.",
+            lambda case, out: isinstance(out, tuple | list) and len(out) == 2,
+        ),
         Property(
             "cos² + sin² is 1 for every angle, and here it is not: which "
             "angle has these two?",

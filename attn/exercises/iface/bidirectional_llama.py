@@ -154,18 +154,6 @@ def _cases(g: Draw) -> Iterator[Case]:
     yield Case(when, inputs, train=True, grad=("args.0",))
 
 
-def _all_there(case: Case, out: Any) -> bool:
-    return isinstance(out, dict) and not out["embed_tokens"].any()
-
-
-def _frozen(case: Case, out: Any) -> bool:
-    return out["frozen parameters"] == "embed_tokens.weight"
-
-
-def _no_cache(case: Case, out: Any) -> bool:
-    return out["keeps a cache"] is False
-
-
 exercise = Exercise(
     id="iface-bidirectional_llama",
     points=3,
@@ -173,13 +161,21 @@ exercise = Exercise(
     cases=_cases,
     use=_use,
     properties=(
-        Property("The rows of embed_tokens are 0.", _all_there),
         Property(
-            "embed_tokens.weight, and no other weight, is frozen.", _frozen
+            "The rows of embed_tokens are 0.",
+            lambda case, out: (
+                isinstance(out, dict) and not out["embed_tokens"].any()
+            ),
+        ),
+        Property(
+            "embed_tokens.weight, and no other weight, is frozen.",
+            lambda case, out: (
+                out["frozen parameters"] == "embed_tokens.weight"
+            ),
         ),
         Property(
             "Nothing is cached: a new token would change all keys before it.",
-            _no_cache,
+            lambda case, out: out["keeps a cache"] is False,
         ),
     ),
     breaks={

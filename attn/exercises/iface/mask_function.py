@@ -120,10 +120,6 @@ def _cases(g: Draw) -> Iterator[Case]:
         )
 
 
-def _is_a_mask(case: Case, out: Any) -> bool:
-    return isinstance(out, Tensor) and out.dtype == torch.bool
-
-
 def _axes(case: Case, out: Any) -> bool:
     x = case.kwargs
     shape = (x["batch_size"], 1, x["q_length"], x["kv_length"])
@@ -140,7 +136,9 @@ exercise = Exercise(
         Property(
             "The result is a bool tensor, also where nothing is masked: "
             "None would mean: attend to everything.",
-            _is_a_mask,
+            lambda case, out: (
+                isinstance(out, Tensor) and out.dtype == torch.bool
+            ),
         ),
         Property(
             "Attention needs four axes, (B, 1, L, S): one for the heads, "

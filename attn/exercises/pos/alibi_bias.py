@@ -60,14 +60,6 @@ def _right_shape(case: Case, out: object) -> bool:
     return isinstance(out, Tensor) and out.shape == (heads, len(q), len(k))
 
 
-def _never_positive(case: Case, out: Tensor) -> bool:
-    return bool((out <= 0).all())
-
-
-def _finite(case: Case, out: Tensor) -> bool:
-    return bool(out.isfinite().all())
-
-
 exercise = Exercise(
     id="pos-alibi_bias",
     points=2,
@@ -76,10 +68,13 @@ exercise = Exercise(
     also=(views(),),
     properties=(
         Property("The shape should be (H, L, S).", _right_shape),
-        Property("Nothing is masked here: every entry is finite.", _finite),
+        Property(
+            "Nothing is masked here: every entry is finite.",
+            lambda case, out: out.isfinite().all(),
+        ),
         Property(
             "No entry is above 0: distance costs, in either direction.",
-            _never_positive,
+            lambda case, out: (out <= 0).all(),
         ),
     ),
     breaks={

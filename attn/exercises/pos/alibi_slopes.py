@@ -31,22 +31,22 @@ def _cases(g: Draw) -> Iterator[Case]:
     yield Case("there are many heads", (g.between(65, 126),))
 
 
-def _one_a_head(case: Case, out: object) -> bool:
-    return isinstance(out, Tensor) and tuple(out.shape) == case.args
-
-
-def _between(case: Case, out: Tensor) -> bool:
-    return bool((out > 0).all() and (out <= 1).all())
-
-
 exercise = Exercise(
     id="pos-alibi_slopes",
     points=2,
     reference=alibi_slopes,
     cases=_cases,
     properties=(
-        Property("There should be one slope for each head.", _one_a_head),
-        Property("A slope is positive, and less than 1.", _between),
+        Property(
+            "There should be one slope for each head.",
+            lambda case, out: (
+                isinstance(out, Tensor) and tuple(out.shape) == case.args
+            ),
+        ),
+        Property(
+            "A slope is positive, and less than 1.",
+            lambda case, out: (out > 0).all() and (out <= 1).all(),
+        ),
     ),
     breaks={
         "H = 1": lambda c: c.args[0] > 1,

@@ -52,14 +52,6 @@ def _cases(g: Draw) -> Iterator[Case]:
     yield moved(when, torch.tensor([2, 0, 1, 3]), 2, 3, size=100)
 
 
-def _one_a_token(case: Case, out: object) -> bool:
-    return isinstance(out, Tensor) and out.shape == case.args[0].shape[:-1]
-
-
-def _not_negative(case: Case, out: Tensor) -> bool:
-    return bool((out >= 0).all())
-
-
 exercise = Exercise(
     id="pos-permutation_test",
     points=2,
@@ -70,9 +62,14 @@ exercise = Exercise(
         Property(
             "There should be one number for each token: the shape of out "
             "without its last axis.",
-            _one_a_token,
+            lambda case, out: (
+                isinstance(out, Tensor)
+                and out.shape == case.args[0].shape[:-1]
+            ),
         ),
-        Property("A length is never negative.", _not_negative),
+        Property(
+            "A length is never negative.", lambda case, out: (out >= 0).all()
+        ),
     ),
     breaks={
         "H = 1": lambda c: c.args[0].dim() > 2 and len(c.args[0]) > 1,

@@ -38,10 +38,6 @@ def _one_for_each_pair(case: Case, out: object) -> bool:
     return isinstance(out, Tensor) and tuple(out.shape) == want
 
 
-def _first_is_one(case: Case, out: Tensor) -> bool:
-    return abs(float(out[0]) - 1) < 1e-6
-
-
 exercise = Exercise(
     id="rope-frequencies",
     points=1,
@@ -55,7 +51,7 @@ exercise = Exercise(
         Property(
             "Pair 0 rotates by base ** 0 = 1 radian a token, whatever the "
             "base.",
-            _first_is_one,
+            lambda case, out: abs(float(out[0]) - 1) < 1e-6,
         ),
     ),
     breaks={

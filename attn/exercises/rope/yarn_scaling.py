@@ -67,10 +67,6 @@ def _two_things(case: Case, out: object) -> bool:
     return isinstance(table, Tensor) and len(table) == case.args[0] // 2
 
 
-def _fast_pairs_stay(case: Case, out: tuple[Tensor, float]) -> bool:
-    return not _two_things(case, out) or abs(float(out[0][0]) - 1) < 0.2
-
-
 exercise = Exercise(
     id="rope-yarn_scaling",
     points=3,
@@ -85,7 +81,9 @@ exercise = Exercise(
         Property(
             "The first pair is the fastest, and should (nearly) keep its "
             "speed of 1 radian: is the ramp the right way round?",
-            _fast_pairs_stay,
+            lambda case, out: (
+                not _two_things(case, out) or abs(float(out[0][0]) - 1) < 0.2
+            ),
         ),
     ),
     breaks={

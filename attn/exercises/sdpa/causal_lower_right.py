@@ -27,14 +27,6 @@ def _cases(g: Draw) -> Iterator[Case]:
         yield Case(when, lengths)
 
 
-def _last_may_attend_to_all(case: Case, out: Tensor) -> bool:
-    return out.dim() != 2 or bool(out[-1].all())
-
-
-def _right_shape(case: Case, out: object) -> bool:
-    return isinstance(out, Tensor) and tuple(out.shape) == case.args
-
-
 exercise = Exercise(
     id="sdpa-causal_lower_right",
     points=1,
@@ -43,11 +35,13 @@ exercise = Exercise(
     properties=(
         Property(
             "The mask should have shape (L, S): one row per query.",
-            _right_shape,
+            lambda case, out: (
+                isinstance(out, Tensor) and tuple(out.shape) == case.args
+            ),
         ),
         Property(
             "The last query is the last token: its row must be all True.",
-            _last_may_attend_to_all,
+            lambda case, out: out.dim() != 2 or bool(out[-1].all()),
         ),
     ),
     breaks={

@@ -69,14 +69,6 @@ def _cases(g: Draw) -> Iterator[Case]:
     yield Case(when, (dead, scores(2)), grad=True)
 
 
-def _sums_to_one_at_most(case: Case, out: Tensor) -> bool:
-    return bool((out.sum(-1) <= 1.0001).all())
-
-
-def _same_shape(case: Case, out: object) -> bool:
-    return isinstance(out, Tensor) and out.shape == case.args[0].shape
-
-
 exercise = Exercise(
     id="sdpa-sinks",
     points=2,
@@ -87,11 +79,13 @@ exercise = Exercise(
         Property(
             "The result should have the shape of the scores: the sink's "
             "own weight is thrown away.",
-            _same_shape,
+            lambda case, out: (
+                isinstance(out, Tensor) and out.shape == case.args[0].shape
+            ),
         ),
         Property(
             "With a sink, the weights of the keys sum to 1 or less.",
-            _sums_to_one_at_most,
+            lambda case, out: (out.sum(-1) <= 1.0001).all(),
         ),
     ),
     breaks={

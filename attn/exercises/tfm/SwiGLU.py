@@ -52,10 +52,6 @@ def _cases(g: Draw) -> Iterator[Case]:
     yield case(when, 6 * g.randn(2, 4, 5), 7)
 
 
-def _shape(case: Case, out: Tensor) -> bool:
-    return out.shape == case.args[0].shape
-
-
 def _closed(case: Case, out: Tensor) -> bool:
     """With a gate of 0 nothing gets through."""
     gate = (case.state or {})["gate_proj.weight"]
@@ -75,7 +71,7 @@ exercise = Exercise(
         Property(
             "Each token must get E elements back: the result has the shape "
             "of x.",
-            _shape,
+            lambda case, out: out.shape == case.args[0].shape,
         ),
         Property(
             "gate_proj is all zeros here, and silu(0) is 0: a product with "

@@ -139,10 +139,6 @@ def _cases(g: Draw) -> Iterator[Case]:
     yield case(when, 4, 4, 16, 4, 2, 16)
 
 
-def _same_shape(case: Case, out: Tensor) -> bool:
-    return out.shape == case.args[0].shape
-
-
 def _passes(case: Case, out: Tensor) -> bool:
     """With both halves at 0, x is what remains."""
     state = case.state or {}
@@ -166,7 +162,7 @@ exercise = Exercise(
         Property(
             "A block returns what it gets, one vector of E features for "
             "each token: the result has the shape of x.",
-            _same_shape,
+            lambda case, out: out.shape == case.args[0].shape,
         ),
         Property(
             "out_proj and down_proj are all zeros here: x should pass "

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterator
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -128,10 +127,6 @@ def _cases(g: Draw) -> Iterator[Case]:
     yield Case(when, (llama(2, 3, 3, 8, 24, 24), 3, 3, True))
 
 
-def _names_are_mine(case: Case, out: Any) -> bool:
-    return not isinstance(out, dict) or not any("self_attn" in x for x in out)
-
-
 exercise = Exercise(
     id="tfm-map_llama_weights",
     points=3,
@@ -145,7 +140,10 @@ exercise = Exercise(
         Property(
             "A name still has self_attn in it: your block has its four maps "
             "at the top, q_proj to out_proj.",
-            _names_are_mine,
+            lambda case, out: (
+                not isinstance(out, dict)
+                or not any("self_attn" in x for x in out)
+            ),
         ),
     ),
     breaks={

@@ -98,10 +98,6 @@ def _tied(case: Case, out: Mapping[str, Tensor]) -> bool:
     return torch.equal(out["head.weight"], out["embedding.weight"])
 
 
-def _ones(case: Case, out: Mapping[str, Tensor]) -> bool:
-    return all(bool((x == 1).all()) for x in out.values() if x.dim() == 1)
-
-
 exercise = Exercise(
     id="tfm-tie_and_init",
     points=2,
@@ -124,7 +120,9 @@ exercise = Exercise(
         ),
         Property(
             "A norm should start as ones, so that it changes nothing.",
-            _ones,
+            lambda case, out: all(
+                bool((x == 1).all()) for x in out.values() if x.dim() == 1
+            ),
         ),
     ),
     breaks={
