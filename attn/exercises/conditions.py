@@ -37,14 +37,14 @@ def views(when: str = "") -> Condition:
 
     def derive(exercise: Exercise, cases: Sequence[Case]) -> Iterator[Case]:
         for case in typical(exercise, cases):
-            names = _tensors(exercise, case)
             text = when or _about(
-                names, "a view of another tensor", "views of other tensors"
+                [name for name, x in _inputs(exercise, case) if _leaves(x)],
+                "a view of another tensor",
+                "views of other tensors",
             )
             for view in (_turned, _apart, _expanded):
                 viewed = _changed(case, view)
-                inputs = tree_leaves([viewed.args, dict(viewed.kwargs)])
-                if any(map(_has_gaps, inputs)):
+                if not all(x.is_contiguous() for x in _tensors(viewed)):
                     yield replace(viewed, condition=text)
 
     return derive
@@ -75,7 +75,11 @@ def dtypes(*others: torch.dtype) -> Condition:
         for dtype in others:
             name = str(dtype).removeprefix("torch.")
             for case in typical(exercise, cases):
-                names = _tensors(exercise, case, floating=True)
+                names = [
+                    x
+                    for x, y in _inputs(exercise, case)
+                    if any(leaf.is_floating_point() for leaf in _leaves(y))
+                ]
                 cast = _changed(case, partial(_cast, dtype))
                 yield replace(cast, condition=_about(names, name, name))
 
@@ -90,35 +94,48 @@ def typical(exercise: Exercise, cases: Sequence[Case]) -> list[Case]:
     """
     kinds: dict[Any, list[Case]] = {}
     for case in filter(_is_plain, cases):
-        given = *exercise.input_names(case), *case.kwargs, *_dtypes(case)
+        names = [name for name, _ in _inputs(exercise, case)]
+        given = *names, *(x.dtype for x in _tensors(case))
         kinds.setdefault(given, []).append(case)
+    if not kinds:
+        raise ValueError(
+            f"the cases of {exercise.id} must include one of float32, in one "
+            "call, with nothing else to it; got none to derive others from"
+        )
     first, *others = (max(same, key=_variety) for same in kinds.values())
-    return [first, *sorted(others, key=lambda x: -_count(x))[:1]]
+    return [first, *sorted(others, key=_count, reverse=True)[:1]]
 
 
 def _is_plain(case: Case) -> bool:
-    """Return whether nothing but float32 inputs and a result are special."""
+    """Return whether a case is one exact call in float32."""
     special = case.rtol, case.max_live, case.once, case.grad, case.train
-    floats = {x for x in _dtypes(case) if x and x.is_floating_point}
-    return not any(special) and not case.before and floats <= {torch.float32}
+    floats = {x.dtype for x in _tensors(case) if x.is_floating_point()}
+    return not any((*special, case.before)) and floats <= {torch.float32}
+
+
+def _variety(case: Case) -> tuple[int, int, int]:
+    """Count the axes, the different lengths, and the different elements."""
+    tensors = _tensors(case) + _leaves(case.state)
+    lengths = {n for x in tensors for n in x.shape if n > 1}
+    elements = sum(len(x.unique()) for x in tensors)
+    return max((x.dim() for x in tensors), default=0), len(lengths), elements
 
 
 def _count(case: Case) -> int:
     return len(case.args) + len(case.kwargs)
 
 
-def _dtypes(case: Case) -> list[torch.dtype | None]:
-    leaves = tree_leaves([case.args, dict(case.kwargs)])
-    return [x.dtype if isinstance(x, Tensor) else None for x in leaves]
+def _inputs(exercise: Exercise, case: Case) -> list[tuple[str, Any]]:
+    names = exercise.input_names(case)
+    return [*zip(names, case.args, strict=True), *case.kwargs.items()]
 
 
-def _variety(case: Case) -> tuple[int, int, int]:
-    """Count the axes, the different lengths, and the different elements."""
-    leaves = tree_leaves([case.args, dict(case.kwargs), case.state])
-    tensors = [x for x in leaves if isinstance(x, Tensor)]
-    lengths = {n for x in tensors for n in x.shape if n > 1}
-    elements = sum(len(x.unique()) for x in tensors)
-    return max((x.dim() for x in tensors), default=0), len(lengths), elements
+def _leaves(tree: Any) -> list[Tensor]:
+    return [x for x in tree_leaves(tree) if isinstance(x, Tensor)]
+
+
+def _tensors(case: Case) -> list[Tensor]:
+    return _leaves([case.args, dict(case.kwargs)])
 
 
 def _changed(case: Case, change: Callable[[Tensor], Tensor]) -> Case:
@@ -141,33 +158,12 @@ def _expanded(x: Tensor) -> Tensor:
     return x[:1].expand_as(x) if is_batch else x
 
 
-def _has_gaps(x: Any) -> bool:
-    return isinstance(x, Tensor) and not x.is_contiguous()
-
-
 def _cast(dtype: torch.dtype, x: Tensor) -> Tensor:
     return x.to(dtype) if x.is_floating_point() else x
 
 
-def _tensors(
-    exercise: Exercise, case: Case, floating: bool = False
-) -> list[str]:
-    """Return the names of the arguments that hold tensors."""
-    names = exercise.input_names(case)
-    inputs = dict(zip(names, case.args, strict=True)) | dict(case.kwargs)
-    return [
-        name
-        for name, x in inputs.items()
-        if any(
-            isinstance(leaf, Tensor)
-            and (leaf.is_floating_point() or not floating)
-            for leaf in tree_leaves(x)
-        )
-    ]
-
-
 def _about(names: Sequence[str], one: str, many: str) -> str:
     """Make a sentence about an argument, or about all of them."""
-    return (
-        f"{names[0]} is {one}" if len(names) == 1 else f"the inputs are {many}"
-    )
+    if len(names) == 1:
+        return f"{names[0]} is {one}"
+    return f"the inputs are {many}"
