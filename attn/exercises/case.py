@@ -51,7 +51,7 @@ class Case:
             not a copy: a view shares the memory.
         before: cases whose inputs the same function, or the same module, is
             called with before this one; their results do not count. The
-            engine adds such cases to every exercise (second_use.py).
+            engine adds such cases to every exercise (repeated_calls.py).
     """
 
     condition: str

@@ -20,6 +20,8 @@ from torch import Tensor, nn
 
 from attn.exercises import CHAPTERS, sources
 from attn.exercises.case import Case
+from attn.exercises.conditions import Condition
+from attn.exercises.draw import Draw
 from attn.exercises.edits import Variant
 from attn.exercises.markdown import Entry
 from attn.exercises.mistakes import Mistake
@@ -48,6 +50,8 @@ class Exercise:
             own signature.
         cases: yields the cases, fundamental conditions first, drawn with the
             generator that they get.
+        also: recurring conditions, whose cases are derived from these
+            (``conditions.py``).
         given: names that the task may use, and their values, in addition to
             torch's usual ones and the chapter's earlier exercises.
         forbids: what the answer may not call: names of functions of
@@ -67,7 +71,8 @@ class Exercise:
     id: str
     points: int
     reference: Any  # a function, a class, or Emulated
-    cases: Callable[[torch.Generator], Iterator[Case]]
+    cases: Callable[[Draw], Iterator[Case]]
+    also: tuple[Condition, ...] = ()
     given: Mapping[str, Any] = field(default_factory=dict)
     forbids: tuple[str, ...] = ()
     properties: tuple[Property, ...] = ()
@@ -148,8 +153,11 @@ class Exercise:
         return names[: len(case.args)]
 
     def generate(self, seed: int) -> list[Case]:
-        """Draw the cases of one seed."""
-        return list(self.cases(torch.Generator().manual_seed(seed)))
+        """Draw the cases of one seed, and derive those of ``also``."""
+        g = Draw()
+        g.manual_seed(seed)
+        own = list(self.cases(g))
+        return own + [x for derive in self.also for x in derive(self, own)]
 
 
 def chapter(key: str) -> list[Exercise]:

@@ -8,6 +8,7 @@ those at which most of the known mistakes were found to hide.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -79,3 +80,11 @@ def all_sizes_differ(case: Case) -> bool:
 def not_square(case: Case) -> bool:
     """Return whether the matrices of the first input are not square."""
     return case.args[0].shape[-2] != case.args[0].shape[-1]
+
+
+OF_ATTENTION: dict[str, Callable[[Case], Any]] = {
+    "S = 1": many_keys,
+    "L = S": many_queries,
+    "contiguous strides": is_view,
+}
+"""The points of any function of query and key; an exercise adds its own."""

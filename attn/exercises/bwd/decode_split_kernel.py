@@ -4,17 +4,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
-from torch import Generator, Tensor
+from torch import Tensor
 
+from attn.exercises.draw import Draw
 from attn.exercises.kernel import Emulated, amid, result, where_kernels_run
 from attn.exercises.spec import Case, Exercise
-from attn.exercises.symmetry import (
-    amid_others,
-    is_view,
-    kv_heads,
-    many_keys,
-    many_queries,
-)
+from attn.exercises.symmetry import OF_ATTENTION, amid_others, kv_heads
 from attn.functional import scaled_dot_product_attention
 
 
@@ -65,7 +60,7 @@ def _emulated(
         PART[:, split].copy_(both.unflatten(0, (-1, GROUP))[..., 0, :])
 
 
-def _cases(g: Generator) -> Iterator[Case]:
+def _cases(g: Draw) -> Iterator[Case]:
     def case(
         when: str,
         S: int,
@@ -125,11 +120,5 @@ exercise = Exercise(
     reference=Emulated(_emulated),
     launch=launch,
     cases=_cases,
-    breaks={
-        "S = 1": many_keys,
-        "H = 1": kv_heads,
-        "L = S": many_queries,
-        "zeroed memory": amid_others,
-        "contiguous strides": is_view,
-    },
+    breaks={**OF_ATTENTION, "H = 1": kv_heads, "zeroed memory": amid_others},
 )

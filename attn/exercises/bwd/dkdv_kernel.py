@@ -1,11 +1,6 @@
 """Cases of ``bwd-dkdv_kernel``."""
 
-from attn.exercises.bwd.gradients import (
-    BREAKS,
-    by_formula,
-    cases,
-    launching,
-)
+from attn.exercises.bwd.gradients import BREAKS, by_formula, cases, launching
 from attn.exercises.spec import Exercise
 
 exercise = Exercise(

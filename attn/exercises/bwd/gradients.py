@@ -4,32 +4,20 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
-from torch import Generator, Tensor
+from torch import Tensor
 
-from attn.exercises.kernel import (
-    Emulated,
-    amid,
-    result,
-    where_kernels_run,
-)
+from attn.exercises.draw import Draw
+from attn.exercises.kernel import Emulated, amid, result, where_kernels_run
 from attn.exercises.spec import Case
-from attn.exercises.symmetry import (
-    amid_others,
-    is_view,
-    kv_heads,
-    many_keys,
-    many_queries,
-)
+from attn.exercises.symmetry import OF_ATTENTION, amid_others, kv_heads
 from attn.exercises.triton_compat import triton
 from attn.functional import scaled_dot_product_attention
 
 BREAKS: dict[str, Callable[[Case], Any]] = {
+    **OF_ATTENTION,
     "position 0": lambda case: case.kwargs.get("q_offset", 0) > 0,
-    "S = 1": many_keys,
     "H = 1": kv_heads,
-    "L = S": many_queries,
     "zeroed memory": amid_others,
-    "contiguous strides": is_view,
 }
 
 
@@ -118,7 +106,7 @@ def by_formula(results: slice) -> Emulated:
     return Emulated(store)
 
 
-def cases(g: Generator) -> Iterator[Case]:
+def cases(g: Draw) -> Iterator[Case]:
     """Yield a query, key, value, gradient, lse, delta and scale."""
 
     def case(

@@ -4,9 +4,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
-from torch import Generator, Tensor, nn
+from torch import Tensor, nn
 
 from attn.cache import DynamicCache
+from attn.exercises.draw import Draw, entries
 from attn.exercises.spec import Case, Exercise, Property
 from attn.exercises.symmetry import is_view
 
@@ -22,58 +23,46 @@ class KVCache(nn.Module):
         return tuple(self.cache.update(key, value))
 
 
-def _cases(g: Generator) -> Iterator[Case]:
-    def new(L: int, *sizes: int, **options: Any) -> Case:
-        B, Hkv, D, Dv = sizes or (2, 3, 5, 4)
-        shape = (B, Hkv, L)
-        dtype = options.get("dtype", torch.float32)
-        key = torch.randn(*shape, D, generator=g).to(dtype)
-        value = torch.randn(*shape, Dv, generator=g).to(dtype)
-        return Case("", (key, value), init={})
-
-    def case(when: str, *lengths: int, sizes: tuple = (), **more: Any) -> Case:
-        *before, last = (new(L, *sizes, **more) for L in lengths)
-        return Case(when, last.args, init={}, before=tuple(before))
-
+LENGTHS = {  # the number of tokens of each call
     # The engine calls these again, in one cache: their shapes must agree.
-    when = "the cache is empty"
-    yield case(when, 4)
-    yield case(when, 1)
+    "the cache is empty": [(4,), (1,)],
+    "one token follows another": [(1, 1)],
+    "tokens follow, one by one": [(1, 1, 1, 1)],
+    "one token follows a prompt": [(5, 1), (6, 1, 1)],
+    "several tokens follow a prompt": [(4, 3)],
+    "all chunks have one length": [(3, 3)],
+    "a chunk has no token": [(3, 0)],
+}
+OTHERS = {  # B, Hkv, D, Dv, and these numbers
+    "tokens follow, one by one": [(3, 1, 2, 6, 1, 1, 1)],
+    "several tokens follow a prompt": [(1, 4, 6, 3, 2, 5, 3)],
+    "axes have the same length": [(2, 2, 2, 2, 2, 2, 2)],
+    "there are one sequence and one head": [(1, 1, 4, 5, 3, 1)],
+    "a text is long, of 5,002 tokens": [(1, 1, 1, 2, 4999, 3)],
+}
 
-    when = "one token follows another"
-    yield case(when, 1, 1)
 
-    when = "tokens follow, one by one"
-    yield case(when, 1, 1, 1, 1)
-    yield case(when, 1, 1, 1, sizes=(3, 1, 2, 6))
+def _cases(g: Draw) -> Iterator[Case]:
+    def case(
+        when: str, B: int, Hkv: int, D: int, Dv: int, *lengths: int, like=None
+    ) -> Case:
+        calls = [
+            (g.randn(B, Hkv, L, D).to(like), g.randn(B, Hkv, L, Dv).to(like))
+            for L in lengths
+        ]
+        before = tuple(Case("", args, init={}) for args in calls[:-1])
+        return Case(when, calls[-1], init={}, before=before)
 
-    when = "one token follows a prompt"
-    yield case(when, 5, 1)
-    yield case(when, 6, 1, 1)
-
-    when = "several tokens follow a prompt"
-    yield case(when, 4, 3)
-    yield case(when, 2, 5, 3, sizes=(1, 4, 6, 3))
-
-    when = "all chunks have one length"
-    yield case(when, 3, 3)
-    yield case(when, 2, 2, 2, sizes=(2, 2, 2, 2))
-
-    when = "there are one sequence and one head"
-    yield case(when, 3, 1, sizes=(1, 1, 4, 5))
-
-    when = "a chunk has no token"
-    yield case(when, 3, 0)
-
-    when = "a text is long, of 5,002 tokens"
-    yield case(when, 4999, 3, sizes=(1, 1, 1, 2))
-
+    for when, lengths in entries(LENGTHS):
+        yield case(when, 2, 3, 5, 4, *lengths)
+    for when, sizes in entries(OTHERS):
+        yield case(when, *sizes)
     for dtype in (torch.float16, torch.float64):
         when = f"keys and values are {str(dtype).removeprefix('torch.')}"
-        yield case(when, 3, 2, dtype=dtype)
+        yield case(when, 2, 3, 5, 4, 3, 2, like=dtype)
 
     when = "keys and values are views of other tensors"
-    key, value = torch.randn(2, 2, 4, 3, 6, generator=g).transpose(-2, -3)
+    key, value = g.randn(2, 2, 4, 3, 6).transpose(-2, -3)
     halves = [(key[:, :, i], value[:, :, i]) for i in (slice(3), slice(3, 4))]
     first = Case("", halves[0], init={})
     yield Case(when, halves[1], init={}, before=(first,))

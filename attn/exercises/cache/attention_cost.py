@@ -5,10 +5,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
-from torch import Generator
 
 from attn import cost
-from attn.exercises.draw import between
+from attn.exercises.draw import Draw, entries
 from attn.exercises.spec import Case, Exercise, Property
 
 SIZES = "batch", "q_len", "kv_len", "num_heads", "num_kv_heads", "head_dim"
@@ -34,17 +33,17 @@ def attention_cost(
     return *found, found.intensity, found.flops / rate
 
 
-def _cases(g: Generator) -> Iterator[Case]:
+def _cases(g: Draw) -> Iterator[Case]:
     def machine(flops_a_byte: float) -> tuple[float, float]:
         """Draw peak and bandwidth of a machine with this ratio."""
-        bandwidth = 1e9 * between(g, 11, 97)
+        bandwidth = 1e9 * g.between(11, 97)
         return flops_a_byte * bandwidth, bandwidth
 
     def slow_memory() -> tuple[float, float]:
-        return machine(1e3 * between(g, 3, 9))
+        return machine(1e3 * g.between(3, 9))
 
     def slow_arithmetic() -> tuple[float, float]:
-        return machine(between(g, 3, 9) / 1e3)
+        return machine(g.between(3, 9) / 1e3)
 
     def sizes(q_len: int, kv_len: int, groups: int = 2) -> tuple[int, ...]:
         """Draw B, Hkv and D, all of them different."""
@@ -52,44 +51,40 @@ def _cases(g: Generator) -> Iterator[Case]:
         B, Hkv, D, _ = odd
         return B, q_len, kv_len, Hkv * groups, Hkv, D
 
-    full, causal = (torch.bfloat16, False), (torch.bfloat16, True)
+    n, full, causal = (
+        g.between(17, 40),
+        (torch.bfloat16, False),
+        (torch.bfloat16, True),
+    )
+    table = {  # the sizes, and dtype and is_causal
+        "there is one query and one key, and every other size is 1": [
+            (1, 1, 1, 1, 1, 1, *full)
+        ],
+        "one query meets many keys: decoding": [(1, 1, n, 1, 1, 4, *full)],
+        "query heads share key heads": [(1, 1, 40, 6, 2, 5, *full)],
+        "there is a batch": [sizes(1, n + 20, 3)],
+        "there are as many queries as keys: prefill, without a mask": [
+            (*sizes(n, n), *full)
+        ],
+        "prefill is causal": [(*sizes(n, n, 4), *causal)],
+        "one query is causal: it sees every key": [(*sizes(1, 19), *causal)],
+        "a chunk of queries meets a cache, causal": [
+            (*sizes(g.between(6, 9), 31), *causal)
+        ],
+        "queries and keys differ in number: cross-attention": [
+            (*sizes(8, 21), *full)
+        ],
+        "dtype and is_causal are not given: bfloat16, and no mask": [
+            sizes(9, 9)
+        ],
+        "the elements are of another dtype": [
+            (*sizes(4, 29), torch.float32, True),
+            (*sizes(4, 29), torch.float8_e4m3fn, True),
+        ],
+    }
 
-    when = "there is one query and one key, and every other size is 1"
-    yield Case(when, (1, 1, 1, 1, 1, 1, *slow_memory(), *full))
-
-    when = "one query meets many keys: decoding"
-    kv_len = between(g, 20, 60)
-    yield Case(when, (1, 1, kv_len, 1, 1, 4, *slow_memory(), *full))
-
-    when = "query heads share key heads"
-    yield Case(when, (1, 1, 40, 6, 2, 5, *slow_memory(), *full))
-
-    when = "there is a batch"
-    yield Case(when, (*sizes(1, between(g, 30, 60), 3), *slow_memory()))
-
-    when = "there are as many queries as keys: prefill, without a mask"
-    n = between(g, 17, 40)
-    yield Case(when, (*sizes(n, n), *slow_memory(), *full))
-
-    when = "prefill is causal"
-    n = between(g, 17, 40)
-    yield Case(when, (*sizes(n, n, 4), *slow_memory(), *causal))
-
-    when = "one query is causal: it sees every key"
-    yield Case(when, (*sizes(1, 19), *slow_memory(), *causal))
-
-    when = "a chunk of queries meets a cache, causal"
-    yield Case(when, (*sizes(between(g, 6, 9), 31), *slow_memory(), *causal))
-
-    when = "queries and keys differ in number: cross-attention"
-    yield Case(when, (*sizes(8, 21), *slow_memory(), *full))
-
-    when = "dtype and is_causal are not given: bfloat16, and no mask"
-    yield Case(when, (*sizes(9, 9), *slow_memory()))
-
-    when = "the elements are of another dtype"
-    for dtype in (torch.float32, torch.float8_e4m3fn):
-        yield Case(when, (*sizes(4, 29), *slow_memory(), dtype, True))
+    for when, args in entries(table):
+        yield Case(when, (*args[:6], *slow_memory(), *args[6:]))
 
     when = "the arithmetic is slow, and bounds the time"
     yield Case(when, (*sizes(12, 12), *slow_arithmetic(), *full))
@@ -106,7 +101,7 @@ def _cases(g: Generator) -> Iterator[Case]:
     yield Case(when, (), dict(zip(NAMES, values, strict=True)))
 
     when = "the model is large"
-    big = between(g, 31, 63), 32_771, 131_071, 128, 8, 128
+    big = g.between(31, 63), 32_771, 131_071, 128, 8, 128
     yield Case(when, (*big, *machine(295), *causal))
 
 

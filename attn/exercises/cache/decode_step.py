@@ -4,9 +4,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
-from torch import Generator, Tensor
+from torch import Tensor
 
 from attn import functional
+from attn.exercises.conditions import dtypes, views
+from attn.exercises.draw import Draw, entries
 from attn.exercises.spec import Case, Exercise, Property
 from attn.exercises.symmetry import is_view
 from attn.positions import apply_rope, rope_frequencies, rope_tables
@@ -33,80 +35,68 @@ def decode_step(
     return out, key, value
 
 
-def _cases(g: Generator) -> Iterator[Case]:
-    def randn(*shape: int, dtype: Any = None) -> Tensor:
-        return torch.randn(*shape, generator=g).to(dtype)
+SIZES = {  # P, L, B, H, Hkv, D, Dv
+    "the past is empty: a prompt is read": [(0, 5, 2, 3, 3, 6, 5)],
+    "one token follows": [(6, 1, 2, 3, 3, 6, 5)],
+    "several tokens follow": [(3, 4, 2, 3, 3, 6, 5)],
+    "there are as many new tokens as old ones": [(3, 3, 2, 3, 3, 6, 5)],
+    "query heads share key heads": [
+        (4, 1, 2, 6, 2, 4, 3),
+        (3, 3, 2, 4, 2, 4, 4),
+        (2, 5, 1, 4, 1, 6, 6),
+    ],
+    "axes have the same length": [
+        (2, 2, 2, 2, 2, 2, 2),
+        (4, 4, 4, 4, 4, 4, 4),
+    ],
+    "there are one sequence and one head": [(5, 1, 1, 1, 1, 8, 8)],
+}
+STILL = {  # P, L
+    "there is one token and no past, so only its value counts": [(0, 1)],
+    "cos is 1 and sin is 0, so nothing is rotated; one token is new": [
+        (4, 1),
+        (1, 1),
+    ],
+    "cos is 1 and sin is 0; several tokens are new": [(5, 3), (2, 4)],
+}
+NO_MORE = {  # P, L
+    "cos and sin have a row for each position, no more": [
+        (0, 3),
+        (1, 1),
+        (7, 2),
+    ],
+}
 
-    def tables(rows: int, D: int, still: bool) -> tuple[Tensor, Tensor]:
-        positions = torch.zeros(rows) if still else torch.arange(rows)
-        return rope_tables(positions, rope_frequencies(D, 100.0).inv_freq)
 
+def _cases(g: Draw) -> Iterator[Case]:
     def case(
         when: str,
         P: int,
         L: int,
-        sizes: tuple[int, ...] = (2, 3, 3, 6, 5),  # B, H, Hkv, D, Dv
+        *sizes: int,
         spare: int = 4,
         still: bool = False,
-        dtype: Any = None,
     ) -> Case:
-        B, H, Hkv, D, Dv = sizes
+        B, H, Hkv, D, Dv = sizes or (2, 3, 3, 6, 5)
+        rows = P + L + spare
+        positions = torch.zeros(rows) if still else torch.arange(rows)
         inputs = (
-            2 * randn(B, H, L, D, dtype=dtype),
-            randn(B, Hkv, L, D, dtype=dtype),
-            randn(B, Hkv, L, Dv, dtype=dtype),
-            randn(B, Hkv, P, D, dtype=dtype),
-            randn(B, Hkv, P, Dv, dtype=dtype),
+            2 * g.randn(B, H, L, D),
+            g.randn(B, Hkv, L, D),
+            g.randn(B, Hkv, L, Dv),
+            g.randn(B, Hkv, P, D),
+            g.randn(B, Hkv, P, Dv),
+            *rope_tables(positions, rope_frequencies(D, 100.0).inv_freq),
         )
-        return Case(when, (*inputs, *tables(P + L + spare, D, still)))
+        return Case(when, inputs)
 
-    when = "there is one token and no past, so only its value counts"
-    yield case(when, 0, 1, still=True)
-    yield case(when, 0, 1)
-
-    when = "cos is 1 and sin is 0, so nothing is rotated; one token is new"
-    yield case(when, 4, 1, still=True)
-    yield case(when, 1, 1, still=True)
-
-    when = "cos is 1 and sin is 0; several tokens are new"
-    yield case(when, 5, 3, still=True)
-    yield case(when, 2, 4, still=True)
-
-    when = "the past is empty: a prompt is read"
-    yield case(when, 0, 5)
-    yield case(when, 0, 3, spare=0)
-
-    when = "one token follows"
-    yield case(when, 6, 1)
-    yield case(when, 1, 1, spare=0)
-
-    when = "several tokens follow"
-    yield case(when, 3, 4)
-    yield case(when, 7, 2, spare=0)
-
-    when = "there are as many new tokens as old ones"
-    yield case(when, 3, 3)
-
-    when = "query heads share key heads"
-    yield case(when, 4, 1, (2, 6, 2, 4, 3))
-    yield case(when, 3, 3, (2, 4, 2, 4, 4))
-    yield case(when, 2, 5, (1, 4, 1, 6, 6))
-
-    when = "axes have the same length"
-    yield case(when, 2, 2, (2, 2, 2, 2, 2))
-    yield case(when, 4, 4, (4, 4, 4, 4, 4))
-
-    when = "there are one sequence and one head"
-    yield case(when, 5, 1, (1, 1, 1, 8, 8))
-
-    when = "keys and values are views of other tensors"
-    found = case(when, 3, 2, (2, 3, 3, 4, 4))
-    inputs = [x.transpose(1, 2).contiguous().mT.mT for x in found.args[:5]]
-    views = tuple(x.transpose(1, 2) for x in inputs)
-    yield Case(when, (*views, *found.args[5:]))
-
-    when = "everything is float64"
-    yield case(when, 3, 2, dtype=torch.float64)
+    for when, lengths in entries(STILL):
+        yield case(when, *lengths, still=True)
+    yield case("there is one token and no past", 0, 1)
+    for when, sizes in entries(SIZES):
+        yield case(when, *sizes)
+    for when, lengths in entries(NO_MORE):
+        yield case(when, *lengths, spare=0)
 
 
 def _three(case: Case, out: Any) -> bool:
@@ -141,6 +131,7 @@ exercise = Exercise(
     points=3,
     reference=decode_step,
     cases=_cases,
+    also=(dtypes(torch.float64), views()),
     given={"apply_rope": apply_rope},
     properties=(
         Property(

@@ -4,8 +4,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
-from torch import Generator, Tensor
+from torch import Tensor
 
+from attn.exercises.conditions import views
+from attn.exercises.draw import Draw, entries
 from attn.exercises.spec import Case, Exercise, Property
 from attn.exercises.symmetry import is_view
 from attn.positions import apply_rope, rope_frequencies, rope_tables
@@ -31,72 +33,62 @@ def sink_cache(
     return apply_rope(key, cos[: len(kept)], sin[: len(kept)]), value
 
 
-def _cases(g: Generator) -> Iterator[Case]:
-    def randn(*shape: int) -> Tensor:
-        return torch.randn(*shape, generator=g)
+STILL = {  # S, num_sinks, window
+    "nothing is rotated (cos 1, sin 0), and nothing is too much": [
+        (5, 2, 6),
+        (6, 2, 4),
+    ],
+    "nothing is rotated, and the first and last tokens overlap": [
+        (5, 3, 4),
+        (4, 2, 3),
+    ],
+    "nothing is rotated, and tokens in the middle are dropped": [
+        (9, 2, 4),
+        (12, 4, 3),
+    ],
+}
+SIZES = {  # S, num_sinks, window, and B, Hkv, D, Dv
+    "nothing is dropped": [(5, 2, 6), (7, 3, 4)],
+    "tokens in the middle are dropped": [
+        (9, 2, 4),
+        (12, 4, 3, 1, 2, 4, 3),
+        (11, 3, 3, 2, 2, 8, 8),
+    ],
+    "num_sinks is 0": [(8, 0, 3), (3, 0, 5)],
+    "window is 0": [(8, 3, 0), (2, 4, 0)],
+    "there are fewer tokens than num_sinks": [(3, 5, 4), (1, 4, 1)],
+    "axes have the same length": [
+        (4, 1, 2, 4, 4, 4, 4),
+        (2, 1, 2, 2, 2, 2, 2),
+    ],
+}
 
+
+def _cases(g: Draw) -> Iterator[Case]:
     def case(
         when: str,
         S: int,
         num_sinks: int,
         window: int,
-        sizes: tuple[int, ...] = (2, 3, 6, 5),  # B, Hkv, D, Dv
+        *sizes: int,
         rows: int | None = None,
         still: bool = False,
     ) -> Case:
-        B, Hkv, D, Dv = sizes
-        rows = S + 6 if rows is None else rows
+        B, Hkv, D, Dv = sizes or (2, 3, 6, 5)
+        rows = rows or S + 6
         positions = torch.zeros(rows) if still else torch.arange(rows)
         tables = rope_tables(positions, rope_frequencies(D, 100.0).inv_freq)
-        inputs = (randn(B, Hkv, S, D), randn(B, Hkv, S, Dv), *tables)
+        inputs = g.randn(B, Hkv, S, D), g.randn(B, Hkv, S, Dv), *tables
         return Case(when, (*inputs, num_sinks, window))
 
-    when = "nothing is rotated (cos 1, sin 0), and nothing is too much"
-    yield case(when, 5, 2, 6, still=True)
-    yield case(when, 6, 2, 4, still=True)
-
-    when = "nothing is rotated, and the first and last tokens overlap"
-    yield case(when, 5, 3, 4, still=True)
-    yield case(when, 4, 2, 3, still=True)
-
-    when = "nothing is rotated, and tokens in the middle are dropped"
-    yield case(when, 9, 2, 4, still=True)
-    yield case(when, 12, 4, 3, still=True)
-
-    when = "nothing is dropped"
-    yield case(when, 5, 2, 6)
-    yield case(when, 7, 3, 4)
-
-    when = "tokens in the middle are dropped"
-    yield case(when, 9, 2, 4)
-    yield case(when, 12, 4, 3, (1, 2, 4, 3))
-    yield case(when, 11, 3, 3, (2, 2, 8, 8))
-
-    when = "num_sinks is 0"
-    yield case(when, 8, 0, 3)
-    yield case(when, 3, 0, 5)
-
-    when = "window is 0"
-    yield case(when, 8, 3, 0)
-    yield case(when, 2, 4, 0)
-
-    when = "there are fewer tokens than num_sinks"
-    yield case(when, 3, 5, 4)
-    yield case(when, 1, 4, 1)
+    for when, sizes in entries(STILL):
+        yield case(when, *sizes, still=True)
+    for when, sizes in entries(SIZES):
+        yield case(when, *sizes)
 
     when = "cos and sin have a row for each place in the cache, no more"
     yield case(when, 10, 2, 4, rows=6)
     yield case(when, 5, 4, 4, rows=8)
-
-    when = "axes have the same length"
-    yield case(when, 4, 1, 2, (4, 4, 4, 4))
-    yield case(when, 2, 1, 2, (2, 2, 2, 2))
-
-    when = "keys and values are views of other tensors"
-    found = case(when, 9, 2, 4, (2, 3, 4, 4))
-    views = (x.transpose(1, 2).contiguous() for x in found.args[:2])
-    views = (x.transpose(1, 2) for x in views)
-    yield Case(when, (*views, *found.args[2:]))
 
 
 def _two(_case: Case, out: Any) -> bool:
@@ -136,6 +128,7 @@ exercise = Exercise(
     points=2,
     reference=sink_cache,
     cases=_cases,
+    also=(views(),),
     given={"apply_rope": apply_rope},
     properties=(
         Property(

@@ -4,43 +4,51 @@ import math
 from collections.abc import Iterator
 
 import torch
-from torch import Generator, Tensor
+from torch import Tensor
 
 from attn import functional
+from attn.exercises.conditions import gradients, views
+from attn.exercises.draw import Draw, entries
 from attn.exercises.spec import Case, Exercise, Property
 
 State = tuple[Tensor, Tensor]
 
 
-def _cases(g: Generator) -> Iterator[Case]:
-    def state(
-        *lead: int, S: int = 3, Dv: int = 4, shift: float = 0.0
-    ) -> State:
+SIZES = {  # rows, then for each part its keys and what moves its scores
+    "one part weighs more than the other": [
+        ((3,), (2, 0), (7, 0)),
+        ((5,), (3, 1.5), (3, 0)),
+        ((5,), (3, 0), (3, 1.5)),
+    ],
+    "there are batch and heads": [((2, 3, 4), (3, 0), (5, 0))],
+    "axes have the same length": [((4, 4), (3, 0), (3, 0.7))],
+    "there is one query": [((2, 1), (3, 0), (1, 0)), ((1,), (3, 0), (1, 0))],
+    "both parts have a very small lse": [((3,), (3, -20_000), (3, -20_200))],
+    "the parts are thousands apart": [
+        ((3,), (3, 4000), (3, 0)),
+        ((3,), (3, 0), (3, 4000)),
+    ],
+}
+
+
+def _cases(g: Draw) -> Iterator[Case]:
+    def state(*lead: int, S: int = 3, shift: float = 0.0) -> State:
         """Attend to S random keys, with scores moved by ``shift``."""
-        scores = torch.randn(*lead, S, generator=g) + shift
-        values = torch.randn(*lead[:-1], S, Dv, generator=g)
+        scores = g.randn(*lead, S) + shift
+        values = g.randn(*lead[:-1], S, 4)
         return scores.softmax(-1) @ values, scores.logsumexp(-1)
 
-    empty = torch.zeros(3, 4), torch.full((3,), -math.inf)
+    def emptied(part: State, *rows: int) -> State:
+        out, lse = (x.clone() for x in part)
+        out[[*rows]], lse[[*rows]] = 0.0, -math.inf
+        return out, lse
 
     when = "both parts have the same weight"
     (out, lse), (other, _) = state(3), state(3)
     yield Case(when, ((out, lse), (other, lse.clone())))
 
-    when = "one part weighs more than the other"
-    yield Case(when, (state(3, S=2), state(3, S=7)))
-    yield Case(when, (state(5, shift=1.5), state(5)))
-    yield Case(when, (state(5), state(5, shift=1.5)))
-
-    when = "there are batch and heads"
-    yield Case(when, (state(2, 3, 4), state(2, 3, 4, S=5)))
-
-    when = "axes have the same length"
-    yield Case(when, (state(4, 4), state(4, 4, shift=0.7)))
-
-    when = "there is one query"
-    yield Case(when, (state(2, 1), state(2, 1, S=1)))
-    yield Case(when, (state(1, Dv=1), state(1, S=1, Dv=1)))
+    for when, (rows, *parts) in entries(SIZES):
+        yield Case(when, tuple(state(*rows, S=S, shift=x) for S, x in parts))
 
     for sign in (1, -1):
         when = f"the lse are around {sign * 100}"
@@ -53,39 +61,17 @@ def _cases(g: Generator) -> Iterator[Case]:
         lse += torch.tensor([0.0, -110.0, -220.0])
     yield Case(when, parts, rtol=1e-4)
 
-    when = "both parts have a very small lse"
-    yield Case(when, (state(3, shift=-20_000), state(3, shift=-20_200)))
-
-    when = "the parts are thousands apart"
-    yield Case(when, (state(3, shift=4000), state(3)))
-    yield Case(when, (state(3), state(3, shift=4000)))
-
-    yield Case("the first part is empty", (empty, state(3)))
-
-    yield Case("the second part is empty", (state(3), empty))
-
-    when = "some rows are empty in one part"
-    first, second = state(4), state(4)
-    first[0][1], first[1][1] = 0.0, -math.inf
-    second[0][2], second[1][2] = 0.0, -math.inf
-    yield Case(when, (first, second))
-
-    yield Case("both parts are empty", (empty, empty))
-
-    when = "a row is empty in both parts, and others are not"
-    first, second = state(4, shift=0.5), state(4)
-    for part in (first, second):
-        part[0][1], part[1][1] = 0.0, -math.inf
-    first[0][2], first[1][2] = 0.0, -math.inf
-    yield Case(when, (first, second))
-
-    when = "the states are views of other tensors"
-    parts = state(4, 3), state(4, 3)
-    views = [tuple(x.mT.contiguous().mT for x in part) for part in parts]
-    yield Case(when, tuple(views))
-
-    when = "gradients flow back"
-    yield Case(when, (state(3), state(3, shift=1.0)), grad=True)
+    first, second = state(4), state(4, shift=0.5)
+    all_of_it = range(4)
+    rows_of = {
+        "the first part is empty": (all_of_it, ()),
+        "the second part is empty": ((), all_of_it),
+        "some rows are empty in one part": ([1], [2]),
+        "both parts are empty": (all_of_it, all_of_it),
+        "a row is empty in both parts, and others are not": ([1, 2], [1]),
+    }
+    for when, (a, b) in rows_of.items():
+        yield Case(when, (emptied(first, *a), emptied(second, *b)))
 
 
 def _between(case: Case, out: object) -> bool:
@@ -104,6 +90,7 @@ exercise = Exercise(
     points=2,
     reference=functional.merge_states,
     cases=_cases,
+    also=(views(), gradients()),
     properties=(
         Property(
             "The result is a mean of the two outputs, so it is between "

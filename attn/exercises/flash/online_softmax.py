@@ -4,9 +4,11 @@ import math
 from collections.abc import Iterable, Iterator
 
 import torch
-from torch import Generator, Tensor
+from torch import Tensor
 
 from attn import functional
+from attn.exercises.conditions import views
+from attn.exercises.draw import Draw, entries
 from attn.exercises.spec import Case, Exercise, Property
 
 Blocks = tuple[list[Tensor], list[Tensor]]
@@ -17,18 +19,28 @@ def online_softmax(scores, values):
     return functional.online_softmax(zip(scores, values, strict=True))
 
 
-def _cases(g: Generator) -> Iterator[Case]:
-    def blocks(
-        *lead: int, sizes: list[int], Dv: int = 4, shift: float = 0.0
-    ) -> Blocks:
-        """Draw scores and values; no row is masked throughout a block."""
-        scores = [torch.randn(*lead, n, generator=g) + shift for n in sizes]
-        values = [torch.randn(*lead[:-1], n, Dv, generator=g) for n in sizes]
-        return scores, values
+SIZES = {  # the axes in front, Dv, and the sizes of the blocks
+    "there is one block: a softmax": [((3,), 4, [5]), ((1,), 4, [1])],
+    "the blocks have different sizes": [((3,), 4, [2, 5, 1])],
+    "there is one query, and one feature": [((1,), 1, [3, 2])],
+    "there are more axes in front": [((2, 3, 4), 4, [3, 5])],
+    "axes have the same length": [((2, 2), 2, [2, 2])],
+}
+MASKED = {  # by row 1 of these blocks
+    "a row is fully masked in the first block": [[0]],
+    "a row is fully masked in the last block": [[2]],
+    "a row is fully masked throughout": [[0, 1, 2]],
+}
 
-    when = "there is one block: a softmax"
-    yield Case(when, blocks(3, sizes=[5]))
-    yield Case(when, blocks(1, sizes=[1]))
+
+def _cases(g: Draw) -> Iterator[Case]:
+    def blocks(*lead: int, sizes: list[int], Dv: int = 4) -> Blocks:
+        """Draw scores and values; no row is masked throughout a block."""
+        scores = [g.randn(*lead, n) for n in sizes]
+        return scores, [g.randn(*lead[:-1], n, Dv) for n in sizes]
+
+    for when, (lead, Dv, sizes) in entries(SIZES):
+        yield Case(when, blocks(*lead, sizes=sizes, Dv=Dv))
 
     when = "the largest score is in the first block"
     scores, values = blocks(3, sizes=[4, 3, 4])
@@ -38,16 +50,6 @@ def _cases(g: Generator) -> Iterator[Case]:
     when = "the scores rise from block to block"
     scores, values = blocks(3, sizes=[4, 4, 2])
     yield Case(when, ([s + 3 * i for i, s in enumerate(scores)], values))
-
-    yield Case("the blocks have different sizes", blocks(3, sizes=[2, 5, 1]))
-
-    when = "there is one query, and one feature"
-    yield Case(when, blocks(1, sizes=[3, 2], Dv=1))
-
-    when = "there are more axes in front"
-    yield Case(when, blocks(2, 3, 4, sizes=[3, 5]))
-
-    yield Case("all axes are 2 long", blocks(2, 2, sizes=[2, 2], Dv=2))
 
     for sign in (1.0, -1.0):
         when = f"the scores are around {sign * 100:.0f}"
@@ -74,25 +76,15 @@ def _cases(g: Generator) -> Iterator[Case]:
     scores[1][:, :2] = scores[2][1, 1] = -math.inf
     yield Case(when, (scores, values))
 
-    for where, blocks_masked in (
-        ("in the first block", [0]),
-        ("in the last block", [2]),
-        ("throughout", [0, 1, 2]),
-    ):
+    for when, masked in entries(MASKED):
         scores, values = blocks(3, sizes=[3, 3, 2])
-        for i in blocks_masked:
+        for i in masked:
             scores[i][1] = -math.inf
-        yield Case(f"a row is fully masked {where}", (scores, values))
+        yield Case(when, (scores, values))
 
     when = "all rows are fully masked"
     scores, values = blocks(3, sizes=[3, 2])
     yield Case(when, ([s - math.inf for s in scores], values))
-
-    when = "the blocks are views of one tensor"
-    whole = torch.randn(6, 9, 2, generator=g).movedim(-1, 0)  # (2, 6, 9)
-    value = torch.randn(2, 4, 9, generator=g).mT
-    parts = list(whole.split(4, -1)), list(value.split(4, -2))
-    yield Case(when, parts)
 
     # 64 blocks of 16 elements. Eighteen are held at most: the state, a block
     # of each kind, and what is left of the block before it.
@@ -109,6 +101,7 @@ exercise = Exercise(
     points=3,
     reference=online_softmax,
     cases=_cases,
+    also=(views("the blocks are views of other tensors"),),
     given={"Iterable": Iterable},
     forbids=("scaled_dot_product_attention",),
     properties=(

@@ -3,12 +3,14 @@
 from collections.abc import Iterator
 
 import torch
-from torch import Generator, Tensor
+from torch import Tensor
 
 from attn import functional
+from attn.exercises.conditions import views
+from attn.exercises.draw import Draw
 from attn.exercises.flash.tiles import blocks, cases, tile_scores
 from attn.exercises.spec import Case, Exercise
-from attn.exercises.symmetry import is_view, many_keys, many_queries
+from attn.exercises.symmetry import OF_ATTENTION
 
 
 def tiled_backward(
@@ -33,14 +35,12 @@ def tiled_backward(
     return dq, dk, dv
 
 
-def _cases(g: Generator) -> Iterator[Case]:
+def _cases(g: Draw) -> Iterator[Case]:
     def inputs(q: Tensor, k: Tensor, v: Tensor, causal: bool) -> tuple:
         out, lse = functional.scaled_dot_product_attention(
             q, k, v, is_causal=causal, return_lse=True
         )
         d_out = torch.randn(out.shape, generator=g)
-        if not k.is_contiguous():  # as sum() gives it: no memory of its own
-            d_out = d_out[..., :1].expand_as(out)
         return q, k, v, out, lse, d_out
 
     def result(q: Tensor, k: Tensor, v: Tensor) -> int:
@@ -55,10 +55,7 @@ exercise = Exercise(
     points=3,
     reference=tiled_backward,
     cases=_cases,
+    also=(views(),),
     forbids=("scaled_dot_product_attention", "grad", "backward"),
-    breaks={
-        "S = 1": many_keys,
-        "L = S": many_queries,
-        "contiguous strides": is_view,
-    },
+    breaks=OF_ATTENTION,
 )

@@ -2,12 +2,14 @@
 
 from collections.abc import Iterator
 
-from torch import Generator, Tensor
+from torch import Tensor
 
 from attn import functional
+from attn.exercises.conditions import views
+from attn.exercises.draw import Draw
 from attn.exercises.flash.tiles import cases
 from attn.exercises.spec import Case, Exercise
-from attn.exercises.symmetry import is_view, many_keys, many_queries
+from attn.exercises.symmetry import OF_ATTENTION
 
 
 def tiled_forward(query, key, value, block_q, block_k, is_causal=False):
@@ -23,7 +25,7 @@ def tiled_forward(query, key, value, block_q, block_k, is_causal=False):
     )
 
 
-def _cases(g: Generator) -> Iterator[Case]:
+def _cases(g: Draw) -> Iterator[Case]:
     def result(q: Tensor, k: Tensor, v: Tensor) -> int:
         return q[..., 0].numel() * (v.shape[-1] + 1)  # out and lse
 
@@ -35,10 +37,7 @@ exercise = Exercise(
     points=3,
     reference=tiled_forward,
     cases=_cases,
+    also=(views(),),
     forbids=("scaled_dot_product_attention",),
-    breaks={
-        "S = 1": many_keys,
-        "L = S": many_queries,
-        "contiguous strides": is_view,
-    },
+    breaks=OF_ATTENTION,
 )

@@ -4,13 +4,29 @@ import math
 from collections.abc import Callable, Iterator
 
 import torch
-from torch import Generator, Tensor
+from torch import Tensor
 
+from attn.exercises.draw import Draw, entries
 from attn.exercises.spec import Case
+
+SIZES = {  # L, S, block_q, block_k, and D, Dv
+    "one tile holds everything": [(2, 3, 4, 4), (1, 1, 1, 1)],
+    "there are several blocks of keys": [(2, 9, 2, 3), (1, 7, 3, 2, 1, 1)],
+    "there are several blocks of queries": [(6, 3, 2, 3), (5, 1, 2, 3)],
+    "there are several of both": [(6, 6, 2, 3), (4, 8, 2, 2, 2, 5)],
+    "a tile is one pair": [(3, 4, 1, 1)],
+    "the lengths are no multiples of a tile": [(7, 8, 3, 3), (5, 7, 4, 2)],
+}
+CAUSAL = {
+    "is_causal, in one tile": [(4, 4, 4, 4)],
+    "is_causal, in many tiles": [(8, 8, 2, 2), (7, 7, 3, 2)],
+    "is_causal, with more keys than queries": [(4, 9, 2, 2), (1, 5, 2, 2)],
+    "is_causal, with more queries than keys": [(9, 4, 2, 3)],
+}
 
 
 def cases(
-    g: Generator,
+    g: Draw,
     inputs: Callable[[Tensor, Tensor, Tensor, bool], tuple[Tensor, ...]],
     result: Callable[[Tensor, Tensor, Tensor], int],
     spread: float = 60.0,
@@ -29,102 +45,65 @@ def cases(
 
     def case(
         when: str,
-        *lead: int,
         L: int,
         S: int,
+        block_q: int,
+        block_k: int,
         D: int = 4,
         Dv: int = 3,
-        tile: tuple[int, int] = (2, 3),
+        *,
+        lead: tuple[int, ...] = (),
         causal: bool = False,
         spread: float = 1.0,
         apart: float = 0.0,
-        view: bool = False,
-        shared: bool = False,
         tight: bool = False,
         rtol: float = 0.0,
     ) -> Case:
-        def randn(length: int, width: int) -> Tensor:
-            x = torch.randn(*lead, length, width, generator=g)
-            return x.mT.contiguous().mT if view else x
-
-        q, k, v = randn(L, D) * spread, randn(S, D), randn(S, Dv)
+        pairs = (L, D), (S, D), (S, Dv)
+        q, k, v = (g.randn(*lead, *pair) for pair in pairs)
+        q = q * spread
         if spread > 1 or apart:  # scores without a rounding error
             q, k = q.round(), k.round()
         if apart:  # every score of row 0 is high, and of row 1 low
             k[:, 0] = 1.0
             q[:2, 0] = torch.tensor([apart, -apart]) * math.sqrt(D)
-        if shared:
-            k, v = k[:1].expand_as(k), v[:1].expand_as(v)
         tensors = inputs(q, k, v, causal)
         # A copy of each input, twice the result, and 16 tiles.
         room = sum(x.numel() for x in tensors) + 2 * result(q, k, v)
-        room += 16 * math.prod((*lead, *tile))
+        room += 16 * math.prod(lead) * block_q * block_k
         return Case(
             when,
-            (*tensors, *tile),
+            (*tensors, block_q, block_k),
             {"is_causal": True} if causal else {},
             max_live=room if tight else None,
             rtol=rtol,
         )
 
-    when = "one tile holds everything"
-    yield case(when, L=2, S=3, tile=(4, 4))
-    yield case(when, L=1, S=1, tile=(1, 1))
-
-    when = "there are several blocks of keys"
-    yield case(when, L=2, S=9)
-    yield case(when, L=1, S=7, D=1, Dv=1, tile=(3, 2))
-
-    when = "there are several blocks of queries"
-    yield case(when, L=6, S=3)
-    yield case(when, L=5, S=1)
-
-    when = "there are several of both"
-    yield case(when, L=6, S=6)
-    yield case(when, L=4, S=8, D=2, Dv=5, tile=(2, 2))
-    yield case(when, L=3, S=4, tile=(1, 1))
-
-    when = "the lengths are no multiples of a tile"
-    yield case(when, L=7, S=8, tile=(3, 3))
-    yield case(when, L=5, S=7, tile=(4, 2))
+    for when, sizes in entries(SIZES):
+        yield case(when, *sizes)
+    for when, sizes in entries(CAUSAL):
+        yield case(when, *sizes, causal=True)
 
     when = "there are batch and heads in front"
-    yield case(when, 2, 3, L=5, S=7, tile=(2, 4))
-    yield case(when, 3, L=3, S=3, D=3, Dv=3, tile=(2, 2))
+    yield case(when, 5, 7, 2, 4, lead=(2, 3))
+    yield case(when, 7, 7, 2, 3, lead=(2,), causal=True)
+    when = "axes have the same length"
+    yield case(when, 3, 3, 2, 2, 3, 3, lead=(3,))
 
-    yield case("is_causal, in one tile", L=4, S=4, tile=(4, 4), causal=True)
-
-    when = "is_causal, in many tiles"
-    yield case(when, L=8, S=8, tile=(2, 2), causal=True)
-    yield case(when, 2, L=7, S=7, causal=True)
-    yield case(when, L=7, S=7, tile=(3, 2), causal=True)
-
-    when = "is_causal, with more keys than queries"
-    yield case(when, L=4, S=9, tile=(2, 2), causal=True)
-    yield case(when, L=1, S=5, tile=(2, 2), causal=True)
-
-    when = "is_causal, with more queries than keys"
-    yield case(when, L=9, S=4, causal=True)
-
-    yield case("the scores are large", L=5, S=9, spread=spread)
+    yield case("the scores are large", 5, 9, 2, 3, spread=spread)
 
     when = "a row has high scores, and the next one low scores"
     # An lse of 150 is rounded to 1e-5, and so are the weights that it gives.
-    yield case(when, L=4, S=7, tile=(3, 3), apart=apart, rtol=1e-4)
-
-    when = "the inputs are views of other tensors"
-    yield case(when, 2, L=5, S=7, view=True)
-    yield case(when, 2, L=5, S=4, shared=True)
+    yield case(when, 4, 7, 3, 3, apart=apart, rtol=1e-4)
 
     # D and Dv are 1, so that a row of scores is as large as an input.
-    narrow = {"D": 1, "Dv": 1, "tight": True}
     when = "there are many keys, and memory for tiles"
-    yield case(when, 2, L=2, S=128, tile=(1, 4), **narrow)
-    yield case(when, 2, L=4, S=160, tile=(4, 4), **narrow)
+    yield case(when, 2, 128, 1, 4, 1, 1, lead=(2,), tight=True)
+    yield case(when, 4, 160, 4, 4, 1, 1, lead=(2,), tight=True)
     when = "there are many queries, and memory for tiles"
-    yield case(when, L=64, S=8, tile=(4, 4), **narrow)
+    yield case(when, 64, 8, 4, 4, 1, 1, tight=True)
     when = "is_causal, and there is memory for tiles"
-    yield case(when, L=28, S=28, tile=(4, 4), causal=True, **narrow)
+    yield case(when, 28, 28, 4, 4, 1, 1, causal=True, tight=True)
 
 
 def blocks(length: int, size: int) -> list[slice]:

@@ -3,9 +3,10 @@
 from collections.abc import Iterator
 
 import torch
-from torch import Generator, Tensor
+from torch import Tensor
 
-from attn.exercises.draw import between
+from attn.exercises.conditions import gradients, views
+from attn.exercises.draw import Draw, entries
 from attn.exercises.spec import Case, Exercise, Property
 from attn.exercises.symmetry import argument, is_view
 
@@ -34,9 +35,20 @@ def _grid(B: int, H: int, L: int, S: int) -> tuple[Tensor, ...]:
     )
 
 
-def _cases(g: Generator) -> Iterator[Case]:
+SIZES = {  # B, H, L, S, and the cap
+    "each head has its own slope": [(1, 4, 3, 5, 3.0)],
+    "the queries of each row start somewhere else": [
+        (3, 2, 4, 7, 2.0),
+        (3, 3, 1, 6, 2.0),
+    ],
+    "axes have the same length": [(2, 2, 2, 2, 2.0)],
+    "the cap is far above the scores": [(1, 2, 3, 3, 300.0)],
+}
+
+
+def _cases(g: Draw) -> Iterator[Case]:
     def scores(*shape: int) -> Tensor:
-        return 3 * torch.randn(shape, generator=g)
+        return 3 * g.randn(*shape)
 
     def slopes(H: int) -> Tensor:
         return 0.2 + torch.rand(H, generator=g)
@@ -48,71 +60,47 @@ def _cases(g: Generator) -> Iterator[Case]:
         return tuple(torch.tensor(i) for i in at)
 
     zeros = torch.zeros(3, dtype=torch.long)
+    size = (2, 2, 3, 4)
     when = "the slopes are 0, so only the cap acts"
     flat = torch.zeros(2)
     yield Case(when, (scores(), *one(0, 1, 2, 2), 2.0, flat, zeros))
-    size = (2, 2, 3, 4)
     yield Case(when, (scores(*size), *_grid(*size), 1.7, flat, zeros[:2]))
 
     when = "the score is 0, so only the distance acts"
     for at in ((0, 0, 5, 2), (0, 0, 2, 5), (0, 0, 3, 3)):
-        each = torch.zeros(()), *one(*at), 4.0, slopes(1), zeros[:1]
-        yield Case(when, each)
+        each_one = torch.zeros(()), *one(*at), 4.0, slopes(1), zeros[:1]
+        yield Case(when, each_one)
 
     when = "one score is passed, of one head"
     yield Case(when, (scores(), *one(0, 0, 6, 1), 3.0, slopes(1), zeros[:1]))
 
     when = "each head has its own slope"
-    at = one(0, between(g, 1, 3), between(g, 4, 6), 1)
+    at = one(0, g.between(1, 3), g.between(4, 6), 1)
     yield Case(when, (scores(), *at, 3.0, slopes(5), zeros[:1]))
-    size = (1, 4, 3, 5)
-    yield Case(when, (scores(*size), *_grid(*size), 3.0, slopes(4), zeros[:1]))
-    size = (2, 2, 2, 2)
     yield Case(when, (scores(*size), *_grid(*size), 2.5, slopes(2), zeros[:2]))
 
     when = "the queries of each row start somewhere else"
-    at = one(1, 0, 2, 4)
-    yield Case(when, (scores(), *at, 3.0, slopes(2), starts(3)))
-    for size in ((3, 2, 4, 7), (2, 2, 2, 2), (3, 3, 1, 6)):
-        each = scores(*size), *_grid(*size), 2.0
-        yield Case(when, (*each, slopes(size[1]), starts(size[0])))
+    yield Case(when, (scores(), *one(1, 0, 2, 4), 3.0, slopes(2), starts(3)))
+
+    for when, (*sizes, cap) in entries(SIZES):
+        indices, H, B = _grid(*sizes), sizes[1], sizes[0]
+        yield Case(when, (scores(*sizes), *indices, cap, slopes(H), starts(B)))
 
     when = "the keys come after the queries, too"
-    size = (2, 3, 2, 9)
-    each = scores(*size), *_grid(*size), 2.0
-    yield Case(when, (*each, slopes(3), starts(2) - 2))
+    inputs = scores(2, 3, 2, 9), *_grid(2, 3, 2, 9), 2.0
+    yield Case(when, (*inputs, slopes(3), starts(2) - 2))
 
     when = "the scores are far above the cap"
-    size = (1, 2, 3, 3)
-    large = 40 * torch.randn(size, generator=g)
-    yield Case(when, (large, *_grid(*size), 1.5, slopes(2), starts(1)))
-
-    when = "the cap is far above the scores"
-    each = scores(*size), *_grid(*size), 300.0
-    yield Case(when, (*each, slopes(2), starts(1)))
+    inputs = 13 * scores(1, 2, 3, 3), *_grid(1, 2, 3, 3), 1.5
+    yield Case(when, (*inputs, slopes(2), starts(1)))
 
     when = "queries and keys are thousands of tokens apart"
-    size = (2, 2, 3, 4)
-    each = scores(*size), *_grid(*size), 2.0
-    yield Case(when, (*each, slopes(2), starts(2) + 4096))
+    inputs = scores(*size), *_grid(*size), 2.0
+    yield Case(when, (*inputs, slopes(2), starts(2) + 4096))
 
-    when = "scores, indices or slopes are views, or indices int32"
-    size = (2, 3, 4, 5)
-    turned = scores(2, 3, 5, 4).mT
-    every = slopes(6)[::2]
-    yield Case(when, (turned, *_grid(*size), 2.0, every, starts(4)[::2]))
+    when = "the indices are int32"
     small = (x.int() for x in _grid(*size))
-    each = scores(*size), *small, 2.0, slopes(3), starts(2).int()
-    yield Case(when, each)
-
-    when = "a gradient is computed"
-    size = (2, 2, 3, 4)
-    each = scores(*size), *_grid(*size), 2.0, slopes(2), starts(2)
-    yield Case(when, each, grad=("args.0", "args.6"))
-
-
-def _is_below_the_cap(case: Case, out: Tensor) -> bool:
-    return bool((out <= case.args[5] + 1e-5).all())
+    yield Case(when, (scores(*size), *small, 2.0, slopes(2), starts(2).int()))
 
 
 def _falls(case: Case, out: Tensor) -> bool:
@@ -125,8 +113,12 @@ exercise = Exercise(
     points=2,
     reference=_reference,
     cases=_cases,
+    also=(views(), gradients("score", "slopes")),
     properties=(
-        Property("A result is above the cap.", _is_below_the_cap),
+        Property(
+            "A result is above the cap.",
+            lambda case, out: (out <= case.args[5] + 1e-5).all(),
+        ),
         Property(
             "Somewhere distance makes a score higher: it should only lower "
             "it, before the query and after it.",

@@ -4,9 +4,11 @@ from collections.abc import Iterator
 
 import torch
 import torch.nn.functional as F
-from torch import Generator, Tensor
+from torch import Tensor
 
 from attn import functional
+from attn.exercises.conditions import gradients, views
+from attn.exercises.draw import Draw, entries
 from attn.exercises.spec import Case, Exercise, Property
 from attn.exercises.symmetry import is_view
 
@@ -38,85 +40,83 @@ def _borders(lengths: list[int]) -> Tensor:
     return F.pad(torch.tensor(lengths).cumsum(0), (1, 0)).int()
 
 
-def _cases(g: Generator) -> Iterator[Case]:
+LENGTHS = {  # of the queries, and H
+    "there is one sequence": [([3], 2), ([5], 1), ([4], 4)],
+    "there are several sequences": [([3, 4], 3), ([1, 4, 2], 3)],
+    "axes have the same length": [([2, 2, 2], 2), ([3], 3)],
+}
+BOTH = {  # of queries and keys, and D, Dv
+    "values are wider than keys": [([2, 3], [2, 3], 4, 6)],
+    "sequences have more keys than queries, or fewer": [
+        ([2, 1, 3], [3, 5, 2], 4, 4),
+        ([3, 2], [1, 4], 4, 5),
+        ([2, 2, 2], [5, 1, 3], 4, 4),
+    ],
+    "some sequences have no queries": [([2, 0, 3], [3, 2, 3], 4, 4)],
+    "some sequences have no keys": [([2, 3, 1], [3, 0, 2], 4, 4)],
+}
+CAUSAL = {  # of queries and keys
+    "is_causal is True, with as many keys as queries": [
+        ([4], [4]),
+        ([1, 4, 2], [1, 4, 2]),
+    ],
+    "is_causal is True, with more keys than queries": [
+        ([2, 1, 3], [4, 5, 3]),
+        ([2, 2], [3, 6]),
+    ],
+    "is_causal is True, with fewer keys than queries": [
+        ([4, 2], [2, 3]),
+        ([2, 5], [2, 1]),
+    ],
+    "some sequences have no queries": [([0, 2, 0], [2, 3, 0])],
+    "some sequences have no keys": [([2, 2], [0, 2])],
+}
+
+
+def _cases(g: Draw) -> Iterator[Case]:
     def packed(
         q_lens: list[int],
-        k_lens: list[int] | None = None,
-        H: int = 2,
+        k_lens: list[int],
         D: int = 4,
-        Dv: int | None = None,
+        Dv: int = 4,
+        H: int = 2,
     ) -> tuple[Tensor, ...]:
-        k_lens = q_lens if k_lens is None else k_lens
         T, Tk = sum(q_lens), sum(k_lens)
-        shapes = (T, H, D), (Tk, H, D), (Tk, H, Dv or D)
-        qkv = (torch.randn(shape, generator=g) for shape in shapes)
+        qkv = g.randn(T, H, D), g.randn(Tk, H, D), g.randn(Tk, H, Dv)
         return *qkv, _borders(q_lens), _borders(k_lens)
 
-    when = "there is one sequence"
-    yield Case(when, packed([3]))
-    yield Case(when, packed([5], H=1, D=16))
-    yield Case(when, packed([4], H=4))
-
-    when = "there are several sequences"
-    for lengths in ([3, 4], [1, 4, 2], [2, 2, 2]):
-        yield Case(when, packed(lengths, H=3))
-
-    when = "values are wider than keys"
-    yield Case(when, packed([2, 3], Dv=6))
-
-    when = "is_causal is True, with as many keys as queries"
-    for lengths in ([4], [1, 4, 2], [3, 3]):
-        yield Case(when, (*packed(lengths), True))
-
-    when = "sequences have more keys than queries, or fewer"
-    yield Case(when, packed([2, 1, 3], [3, 5, 2]))
-    yield Case(when, packed([3, 2], [1, 4], H=3, Dv=5))
-    yield Case(when, packed([2, 2, 2], [5, 1, 3]))
+    for when, (lengths, H) in entries(LENGTHS):
+        yield Case(when, packed(lengths, lengths, H=H))
+    for when, sizes in entries(BOTH):
+        yield Case(when, packed(*sizes))
+    for when, both in entries(CAUSAL):
+        yield Case(when, (*packed(*both), True))
 
     when = "is_causal is True, with more keys than queries"
-    yield Case(when, (*packed([2, 1, 3], [4, 5, 3]), True))
     yield Case(when, packed([2, 2], [3, 6], H=1), {"is_causal": True})
 
-    when = "is_causal is True, with fewer keys than queries"
-    yield Case(when, (*packed([4, 2], [2, 3]), True))
-    yield Case(when, (*packed([2, 5], [2, 1]), True))
-
-    when = "some sequences have no queries"
-    yield Case(when, packed([2, 0, 3], [3, 2, 3]))
-    yield Case(when, (*packed([0, 2, 0], [2, 3, 0]), True))
-
-    when = "some sequences have no keys"
-    yield Case(when, packed([2, 3, 1], [3, 0, 2]))
-    yield Case(when, (*packed([2, 2], [0, 2]), True))
-
     when = "the scores are large"
-    q, k, *rest = packed([3, 4], D=8)
+    q, k, *rest = packed([3, 4], [3, 4])
     yield Case(when, (30 * q, 30 * k, *rest))
     yield Case(when, (-30 * q, 30 * k.abs(), *rest, True))
 
     when = "values of another sequence are huge"
-    q, k, v, *rest = packed([3, 3, 3])
+    q, k, v, *rest = packed([3, 3, 3], [3, 3, 3])
     v[3:6] *= 1e6
     yield Case(when, (q, k, v, *rest))
     yield Case(when, (q, k, v, *rest, True))
 
-    when = "inputs are views, or the borders int64"
-    q, k, v, cu_q, cu_k = packed([2, 3], [3, 4])
-    heads_first = (x.transpose(0, 1).contiguous() for x in (q, k, v))
-    views = (x.transpose(0, 1) for x in heads_first)
-    yield Case(when, (*views, cu_q.long(), cu_k.long()))
-
-    when = "a gradient is computed"
-    qkv = ("args.0", "args.1", "args.2")
-    yield Case(when, packed([2, 3], [3, 1]), grad=qkv)
-    yield Case(when, (*packed([3, 2], [2, 4]), True), grad=qkv)
+    when = "the borders are int64"
+    *qkv, cu_q, cu_k = packed([2, 3], [3, 4])
+    yield Case(when, (*qkv, cu_q.long(), cu_k.long()))
 
     when = "memory: only a sequence's own scores are made"
     # 24 sequences of 8: 24 * 64 scores in their blocks, 192 ** 2 in all.
-    yield Case(when, packed([8] * 24, H=2), max_live=2 * 8000)
-    yield Case(when, (*packed([8] * 24, H=2), True), max_live=2 * 8000)
+    many = packed([8] * 24, [8] * 24)
+    yield Case(when, many, max_live=2 * 8000)
+    yield Case(when, (*many, True), max_live=2 * 8000)
     one_long = [1] * 40 + [30]  # padded: 41 * 30 ** 2 scores
-    yield Case(when, packed(one_long, H=2), max_live=2 * 8000)
+    yield Case(when, packed(one_long, one_long), max_live=2 * 8000)
 
 
 def _is_alone(case: Case, out: Tensor) -> bool:
@@ -142,6 +142,7 @@ exercise = Exercise(
     points=3,
     reference=_reference,
     cases=_cases,
+    also=(views(), gradients("query", "key", "value")),
     properties=(
         Property(
             "The first sequence, computed alone, gives another result: what "

@@ -4,17 +4,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
-from torch import Generator, Tensor
+from torch import Tensor
 
+from attn.exercises.draw import Draw
 from attn.exercises.kernel import Emulated, amid, result, where_kernels_run
 from attn.exercises.spec import Case, Exercise
-from attn.exercises.symmetry import (
-    amid_others,
-    is_view,
-    kv_heads,
-    many_keys,
-    many_queries,
-)
+from attn.exercises.symmetry import OF_ATTENTION, amid_others, kv_heads
 from attn.exercises.triton_compat import triton
 from attn.functional import scaled_dot_product_attention
 
@@ -57,7 +52,7 @@ def _emulated(
     )  # fmt: skip
 
 
-def _cases(g: Generator) -> Iterator[Case]:
+def _cases(g: Draw) -> Iterator[Case]:
     def case(
         when: str,
         L: int,
@@ -134,11 +129,9 @@ exercise = Exercise(
     launch=launch,
     cases=_cases,
     breaks={
+        **OF_ATTENTION,
         "position 0": lambda c: c.kwargs.get("q_offset", 0) > 0,
-        "S = 1": many_keys,
         "H = 1": kv_heads,
-        "L = S": many_queries,
         "zeroed memory": amid_others,
-        "contiguous strides": is_view,
     },
 )

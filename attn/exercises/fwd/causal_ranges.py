@@ -3,10 +3,8 @@
 from collections.abc import Iterator
 from typing import Any
 
-from torch import Generator
-
 from attn import masks
-from attn.exercises.draw import between
+from attn.exercises.draw import Draw
 from attn.exercises.spec import Case, Exercise, Property
 
 Tiles = tuple[range, range]
@@ -30,32 +28,32 @@ def _as_range(numbers: list[int], at: int = 0) -> range:
     return range(numbers[0], numbers[-1] + 1) if numbers else range(at, at)
 
 
-def _cases(g: Generator) -> Iterator[Case]:
+def _cases(g: Draw) -> Iterator[Case]:
     when = "a tile holds one key"
     for _ in range(2):
-        first = between(g, 1, 4)
-        yield Case(when, (first, first + between(g, 1, 3), 12, 1))
+        first = g.between(1, 4)
+        yield Case(when, (first, first + g.between(1, 3), 12, 1))
     when = "there is one query"
     for last in (3, 4, 5):
-        yield Case(when, (last, last, 24, between(g, 2, 3)))
+        yield Case(when, (last, last, 24, g.between(2, 3)))
     yield Case(when, (7, 7, 24, 4))
     when = "there is a block of queries"
     for _ in range(3):
-        size, first = between(g, 3, 6), between(g, 6, 20)
-        last = first + between(g, 3, 9)
+        size, first = g.between(3, 6), g.between(6, 20)
+        last = first + g.between(3, 9)
         yield Case(when, (first, last, 12 * size, size))
     yield Case(when, (8, 15, 64, 4))
     when = "the block begins at position 0"
-    yield Case(when, (0, between(g, 4, 7), 32, 4))
+    yield Case(when, (0, g.between(4, 7), 32, 4))
     when = "the keys end inside a tile"
-    yield Case(when, (between(g, 30, 40), 47, 4 * between(g, 4, 6) + 1, 4))
+    yield Case(when, (g.between(30, 40), 47, 4 * g.between(4, 6) + 1, 4))
     yield Case(when, (20, 23, 18, 4))
     when = "all queries come after all keys"
-    yield Case(when, (between(g, 40, 50), 60, 16, 4))
+    yield Case(when, (g.between(40, 50), 60, 16, 4))
     when = "the first queries come before all keys"
-    yield Case(when, (between(g, -9, -6), 5, 24, 4))
+    yield Case(when, (g.between(-9, -6), 5, 24, 4))
     when = "all queries come before all keys"
-    yield Case(when, (-12, between(g, -8, -5), 24, 4))
+    yield Case(when, (-12, g.between(-8, -5), 24, 4))
 
 
 def _kinds(case: Case) -> tuple[set[int], set[int]]:

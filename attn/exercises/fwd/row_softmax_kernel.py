@@ -4,8 +4,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
-from torch import Generator, Tensor
+from torch import Tensor
 
+from attn.exercises.draw import Draw
 from attn.exercises.kernel import Emulated, amid, result, where_kernels_run
 from attn.exercises.spec import Case, Exercise
 from attn.exercises.symmetry import amid_others, is_view
@@ -27,7 +28,7 @@ def _emulated(_grid: Any, X: Tensor, OUT: Tensor, *_: int, BLOCK: int) -> None:
     OUT.copy_(softmax(X, -1))
 
 
-def _cases(g: Generator) -> Iterator[Case]:
+def _cases(g: Draw) -> Iterator[Case]:
     def case(
         when: str,
         rows: int,

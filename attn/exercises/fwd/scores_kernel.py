@@ -4,16 +4,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
-from torch import Generator, Tensor
+from torch import Tensor
 
+from attn.exercises.draw import Draw
 from attn.exercises.kernel import Emulated, amid, result, where_kernels_run
 from attn.exercises.spec import Case, Exercise
-from attn.exercises.symmetry import (
-    amid_others,
-    is_view,
-    many_keys,
-    many_queries,
-)
+from attn.exercises.symmetry import OF_ATTENTION, amid_others, many_queries
 from attn.exercises.triton_compat import triton
 
 
@@ -55,7 +51,7 @@ def _emulated(
     OUT.copy_(scores)
 
 
-def _cases(g: Generator) -> Iterator[Case]:
+def _cases(g: Draw) -> Iterator[Case]:
     def case(
         when: str,
         L: int,
@@ -102,10 +98,8 @@ exercise = Exercise(
     launch=launch,
     cases=_cases,
     breaks={
+        **OF_ATTENTION,
         "position 0": many_queries,
-        "S = 1": many_keys,
-        "L = S": many_queries,
         "zeroed memory": amid_others,
-        "contiguous strides": is_view,
     },
 )

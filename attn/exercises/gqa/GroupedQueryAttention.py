@@ -1,14 +1,14 @@
 """Cases and properties of ``gqa-GroupedQueryAttention``."""
 
 from collections.abc import Iterator
-from functools import partial
 from typing import Any
 
 import torch
 from torch import Generator, Tensor, nn
 
 from attn import functional
-from attn.exercises.draw import some_allowed
+from attn.exercises.conditions import gradients, views
+from attn.exercises.draw import Draw, entries
 from attn.exercises.spec import Case, Exercise, Property
 
 
@@ -38,78 +38,78 @@ class GroupedQueryAttention(nn.Module):
         return self.out_proj(out.transpose(1, 2).flatten(2))
 
 
-def _cases(g: Generator) -> Iterator[Case]:
-    def case(when: str, B: int, L: int, *sizes: int, **more: Any) -> Case:
+SIZES = {  # B, L, E, H, Hkv, and a head_dim
+    # With B = Hkv = G, misaligned axes fit all the same.
+    "there is one token, so only its value counts": [
+        (2, 1, 8, 4, 2),
+        (3, 1, 18, 9, 3),
+    ],
+    "every query head has its own key head (Hkv = H)": [
+        (2, 5, 12, 3, 3),
+        (1, 4, 5, 1, 1),
+    ],
+    "all query heads share one key head (Hkv = 1)": [
+        (2, 5, 12, 3, 1),
+        (3, 2, 8, 4, 1),
+    ],
+    "the query heads share key heads in groups": [
+        (2, 5, 12, 6, 3),
+        (3, 4, 18, 6, 2),
+        (1, 7, 16, 8, 2),
+    ],
+    "head_dim is given, and is not E // H": [
+        (2, 5, 10, 4, 2, 6),
+        (3, 4, 12, 4, 2, 2),
+        (1, 3, 7, 3, 1, 5),
+    ],
+    "axes have the same length": [
+        (2, 2, 8, 4, 2),
+        (4, 4, 16, 4, 2),
+        (2, 4, 4, 2, 2, 4),
+    ],
+}
+MASKED = {  # the shape of the mask, and the sizes
+    "all heads share one mask, (L, L)": [((4, 4), 3, 4, 12, 4, 2)],
+    "each sequence has its own mask, and B = Hkv": [
+        ((2, 1, 1, 5), 2, 5, 12, 6, 2),
+        ((2, 1, 4, 4), 2, 4, 12, 6, 2),
+    ],
+    "each sequence has its own mask": [
+        ((3, 1, 5, 5), 3, 5, 12, 4, 2),
+        ((4, 1, 1, 3), 4, 3, 12, 3, 3),
+        ((3, 1, 1, 4), 3, 4, 8, 4, 1, 3),
+    ],
+    "each query head has its own mask": [
+        ((2, 6, 5, 5), 2, 5, 12, 6, 2),
+        ((1, 4, 4, 4), 3, 4, 12, 4, 2),
+    ],
+}
+
+
+def _cases(g: Draw) -> Iterator[Case]:
+    def case(when: str, B: int, L: int, *sizes: int, mask: Any = None) -> Case:
         names = ("embed_dim", "num_heads", "num_kv_heads", "head_dim")
         init = dict(zip(names, sizes, strict=False))
-        x = torch.randn(B, L, sizes[0], generator=g)
-        args = (x, more.pop("mask")) if "mask" in more else (x,)
-        return Case(when, args, init=init, state=_state(g, **init), **more)
+        x = g.randn(B, L, sizes[0])
+        args = (x,) if mask is None else (x, mask)
+        return Case(when, args, init=init, state=_state(g, **init))
 
-    mask = partial(some_allowed, g)
-
-    # With B = Hkv = G, misaligned axes fit all the same.
-    when = "there is one token, so only its value counts"
-    yield case(when, 2, 1, 8, 4, 2)
-    yield case(when, 3, 1, 18, 9, 3)
+    for when, sizes in entries(SIZES):
+        yield case(when, *sizes)
 
     when = "q_proj is zero, so that each head is the mean of its values"
     found = case(when, 2, 3, 12, 4, 2)
     found.state["q_proj.weight"].zero_()
     yield found
 
-    when = "every query head has its own key head (Hkv = H)"
-    yield case(when, 2, 5, 12, 3, 3)
-    yield case(when, 1, 4, 5, 1, 1)
-
-    when = "all query heads share one key head (Hkv = 1)"
-    yield case(when, 2, 5, 12, 3, 1)
-    yield case(when, 3, 2, 8, 4, 1)
-
-    when = "the query heads share key heads in groups"
-    yield case(when, 2, 5, 12, 6, 3)
-    yield case(when, 3, 4, 18, 6, 2)
-    yield case(when, 1, 7, 16, 8, 2)
-
-    when = "head_dim is given, and is not E // H"
-    yield case(when, 2, 5, 10, 4, 2, 6)
-    yield case(when, 3, 4, 12, 4, 2, 2)
-    yield case(when, 1, 3, 7, 3, 1, 5)
-
-    when = "axes have the same length"
-    yield case(when, 2, 2, 8, 4, 2)
-    yield case(when, 4, 4, 16, 4, 2)
-    yield case(when, 2, 4, 4, 2, 2, 4)
+    for when, (of_mask, *sizes) in entries(MASKED):
+        yield case(when, *sizes, mask=g.mask(*of_mask))
 
     when = "all heads share one mask, (L, L)"
-    yield case(when, 2, 5, 12, 6, 2, mask=torch.ones(5, 5).bool().tril())
-    yield case(when, 3, 4, 12, 4, 2, mask=mask(4, 4))
+    causal = torch.ones(5, 5).bool().tril()
+    yield case(when, 2, 5, 12, 6, 2, mask=causal)
 
-    when = "each sequence has its own mask, and B = Hkv"
-    yield case(when, 2, 5, 12, 6, 2, mask=mask(2, 1, 1, 5))
-    yield case(when, 2, 4, 12, 6, 2, mask=mask(2, 1, 4, 4))
-
-    when = "each sequence has its own mask"
-    yield case(when, 3, 5, 12, 4, 2, mask=mask(3, 1, 5, 5))
-    yield case(when, 4, 3, 12, 3, 3, mask=mask(4, 1, 1, 3))
-    yield case(when, 3, 4, 8, 4, 1, 3, mask=mask(3, 1, 1, 4))
-
-    when = "each query head has its own mask"
-    yield case(when, 2, 5, 12, 6, 2, mask=mask(2, 6, 5, 5))
-    yield case(when, 3, 4, 12, 4, 2, mask=mask(1, 4, 4, 4))
-
-    when = "the scores are large"
-    yield _large(when, g)
-
-    when = "x is a view of another tensor"
-    found = case(when, 2, 5, 12, 6, 2)
-    x = torch.randn(12, 5, 2, generator=g).permute(2, 1, 0)
-    yield Case(when, (x,), init=found.init, state=found.state)
-
-    when = "gradients flow back, to x and to the four matrices"
-    yield case(when, 2, 4, 8, 4, 2, 3, grad=True)
-    yield case(when, 2, 4, 12, 6, 2, mask=mask(2, 1, 4, 4), grad=True)
-    yield case(when, 1, 3, 8, 4, 1, grad=True)
+    yield _large("the scores are large", g)
 
 
 def _state(g: Generator, **init: int) -> dict[str, Tensor]:
@@ -153,6 +153,10 @@ exercise = Exercise(
     points=3,
     reference=GroupedQueryAttention,
     cases=_cases,
+    also=(
+        views(),
+        gradients(when="gradients flow back, to x and the matrices"),
+    ),
     properties=(
         Property(
             "Each token must get E elements back: the result has the shape "

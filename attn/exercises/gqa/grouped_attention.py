@@ -1,124 +1,113 @@
 """Cases and properties of ``gqa-grouped_attention``."""
 
 from collections.abc import Iterator
-from functools import partial
 
 import torch
 from torch import Generator, Tensor
 
 from attn import functional
-from attn.exercises.draw import some_allowed
+from attn.exercises.conditions import gradients, views
+from attn.exercises.draw import Draw, entries
 from attn.exercises.spec import Case, Exercise, Property
-from attn.exercises.symmetry import is_view, kv_heads, many_keys, many_queries
+from attn.exercises.symmetry import OF_ATTENTION, kv_heads
+
+SIZES = {  # B, Hkv, G, L, S, D, Dv
+    "there is one sequence and one key head": [
+        (1, 1, 1, 3, 5, 8, 8),
+        (1, 1, 2, 4, 7, 6, 6),
+    ],
+    "B, Hkv and G are equal, so that misaligned axes fit all the same": [
+        (2, 2, 2, 3, 1, 4, 4),
+        (2, 2, 2, 3, 5, 8, 8),
+        (3, 3, 3, 2, 4, 8, 8),
+    ],
+    "every query head has its own key head (H = Hkv)": [
+        (2, 4, 1, 3, 5, 8, 8),
+        (3, 3, 1, 2, 5, 8, 8),
+        (1, 3, 1, 1, 5, 8, 8),
+    ],
+    "there is one head in all (H = 1)": [
+        (1, 1, 1, 1, 5, 8, 8),
+        (3, 1, 1, 2, 5, 8, 8),
+    ],
+    "Hkv is larger than G": [
+        (2, 3, 2, 3, 1, 4, 4),
+        (3, 4, 2, 5, 5, 6, 6),
+        (1, 4, 3, 1, 4, 8, 8),
+    ],
+    "all query heads share one key head (Hkv = 1)": [
+        (2, 1, 4, 3, 5, 8, 8),
+        (3, 1, 2, 1, 5, 6, 6),
+    ],
+    "G is larger than Hkv": [
+        (2, 2, 3, 3, 7, 8, 8),
+        (1, 2, 5, 1, 4, 8, 8),
+        (2, 4, 6, 2, 3, 4, 4),
+    ],
+    "values are wider or narrower than keys": [
+        (2, 2, 3, 3, 7, 8, 5),
+        (2, 3, 2, 2, 4, 4, 9),
+    ],
+    "axes have the same length": [
+        (2, 2, 2, 2, 2, 2, 2),
+        (3, 3, 3, 3, 3, 3, 3),
+        (2, 2, 2, 4, 4, 4, 4),
+    ],
+}
+MASKED = {  # the shape of the mask, then B, Hkv, G, L, S
+    "all heads share one mask, (L, S)": [((3, 5), 2, 2, 3, 3, 5)],
+    "each sequence has its own mask, and B = Hkv": [
+        ((2, 1, 1, 5), 2, 2, 3, 3, 5),
+        ((2, 1, 3, 5), 2, 2, 3, 3, 5),
+        ((3, 1, 2, 4), 3, 3, 2, 2, 4),
+    ],
+    "each sequence has its own mask": [
+        ((3, 1, 3, 5), 3, 2, 2, 3, 5),
+        ((4, 1, 1, 5), 4, 1, 3, 2, 5),
+        ((3, 1, 2, 5), 3, 4, 1, 2, 5),
+        ((2, 1, 1, 4), 2, 1, 1, 1, 4),
+    ],
+    "each query head has its own mask": [
+        ((2, 6, 3, 5), 2, 2, 3, 3, 5),
+        ((1, 6, 1, 5), 2, 3, 2, 3, 5),
+        ((2, 4, 2, 4), 2, 2, 2, 2, 4),
+    ],
+}
 
 
-def _cases(g: Generator) -> Iterator[Case]:
+def _cases(g: Draw) -> Iterator[Case]:
     def qkv(
-        B: int,
-        Hkv: int,
-        G: int,
-        L: int = 3,
-        S: int = 5,
-        D: int = 8,
-        Dv: int | None = None,
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        shapes = (B, Hkv * G, L, D), (B, Hkv, S, D), (B, Hkv, S, Dv or D)
-        q, k, v = (torch.randn(*shape, generator=g) for shape in shapes)
-        return q, k, v
+        B: int, Hkv: int, G: int, L: int, S: int, D: int = 8, Dv: int = 8
+    ) -> tuple[Tensor, ...]:
+        q = g.randn(B, Hkv * G, L, D)
+        return q, g.randn(B, Hkv, S, D), g.randn(B, Hkv, S, Dv)
 
-    mask = partial(some_allowed, g)
-
-    when = "there is one sequence and one key head"
-    yield Case(when, qkv(1, 1, 1))
-    yield Case(when, qkv(1, 1, 2, L=4, S=7, D=6))
-
-    when = "B, Hkv and G are equal, so that misaligned axes fit all the same"
-    yield Case(when, qkv(2, 2, 2, S=1, D=4))
-    yield Case(when, qkv(2, 2, 2))
-    yield Case(when, qkv(3, 3, 3, L=2, S=4))
-
-    when = "every query head has its own key head (H = Hkv)"
-    yield Case(when, qkv(2, 4, 1))
-    yield Case(when, qkv(3, 3, 1, L=2))
-    yield Case(when, qkv(1, 3, 1, L=1))
-
-    when = "there is one head in all (H = 1)"
-    yield Case(when, qkv(1, 1, 1, L=1))
-    yield Case(when, qkv(3, 1, 1, L=2))
-    yield Case(when, (*qkv(2, 1, 1, L=1, S=4), mask(2, 1, 1, 4)))
-
-    when = "Hkv is larger than G"
-    yield Case(when, qkv(2, 3, 2, S=1, D=4))
-    yield Case(when, qkv(3, 4, 2, L=5, D=6))
-    yield Case(when, qkv(1, 4, 3, L=1, S=4))
-
-    when = "all query heads share one key head (Hkv = 1)"
-    yield Case(when, qkv(2, 1, 4))
-    yield Case(when, qkv(3, 1, 2, L=1, D=6))
-
-    when = "G is larger than Hkv"
-    yield Case(when, qkv(2, 2, 3, S=7))
-    yield Case(when, qkv(1, 2, 5, L=1, S=4))
-    yield Case(when, qkv(2, 4, 6, L=2, S=3, D=4))
-
-    when = "values are wider or narrower than keys"
-    yield Case(when, qkv(2, 2, 3, S=7, Dv=5))
-    yield Case(when, qkv(2, 3, 2, L=2, S=4, D=4, Dv=9))
-
-    when = "axes have the same length"
-    yield Case(when, qkv(2, 2, 2, L=2, S=2, D=2))
-    yield Case(when, qkv(3, 3, 3, L=3, S=3, D=3))
-    yield Case(when, qkv(2, 2, 2, L=4, S=4, D=4))
+    for when, sizes in entries(SIZES):
+        yield Case(when, qkv(*sizes))
+    for when, (of_mask, *sizes) in entries(MASKED):
+        yield Case(when, (*qkv(*sizes), g.mask(*of_mask)))
 
     when = "all heads share one mask, (L, S)"
     causal = torch.ones(4, 4).bool().tril()
-    yield Case(when, (*qkv(2, 2, 3), mask(3, 5)))
-    yield Case(when, (*qkv(2, 2, 2, L=4, S=4), causal))
-    yield Case(when, (*qkv(2, 2, 3), torch.ones(3, 5).bool()))
-
-    when = "each sequence has its own mask, and B = Hkv"
-    yield Case(when, (*qkv(2, 2, 3), mask(2, 1, 1, 5)))
-    yield Case(when, (*qkv(2, 2, 3), mask(2, 1, 3, 5)))
-    yield Case(when, (*qkv(3, 3, 2, L=2, S=4), mask(3, 1, 2, 4)))
-
-    when = "each sequence has its own mask"
-    yield Case(when, (*qkv(3, 2, 2), mask(3, 1, 3, 5)))
-    yield Case(when, (*qkv(4, 1, 3, L=2), mask(4, 1, 1, 5)))
-    yield Case(when, (*qkv(3, 4, 1, L=2), mask(3, 1, 2, 5)))
-
-    when = "each query head has its own mask"
-    yield Case(when, (*qkv(2, 2, 3), mask(2, 6, 3, 5)))
-    yield Case(when, (*qkv(2, 3, 2), mask(1, 6, 1, 5)))
-    yield Case(when, (*qkv(2, 2, 2, L=2, S=4), mask(2, 4, 2, 4)))
+    yield Case(when, (*qkv(2, 2, 2, 4, 4), causal))
+    yield Case(when, (*qkv(2, 2, 3, 3, 5), torch.ones(3, 5).bool()))
 
     when = "the scores are large"
-    q, k, v = qkv(2, 2, 2)
+    q, k, v = qkv(2, 2, 2, 3, 5)
     whole = torch.randint(1, 5, q.shape, generator=g).float()
     yield Case(when, (16 * whole, _ladder(g, k), v))
 
     when = "the scores are far below 0, and a mask hides some keys"
-    q, k, v = qkv(2, 2, 2, S=6)
+    q, k, v = qkv(2, 2, 2, 3, 6)
     whole = torch.randint(1, 5, q.shape, generator=g).float()
-    yield Case(when, (-16 * whole, _ladder(g, k) / 4, v, mask(2, 1, 3, 6)))
-
-    when = "the inputs are views of other tensors"
-    q, k, v = (x.transpose(1, 2).contiguous() for x in qkv(2, 2, 3, S=7))
-    heads_last = tuple(x.transpose(1, 2) for x in (q, k, v))
-    yield Case(when, heads_last)
-    yield Case(when, (*heads_last, mask(7, 3).mT))
-    q, k, v = qkv(2, 3, 2)
-    shared = k[:, :1].expand(-1, 3, -1, -1), v[..., 2:7]
-    yield Case(when, (q, *shared, mask(1, 1, 3, 5).expand(2, 6, -1, -1)))
-
-    when = "gradients flow back"
-    yield Case(when, qkv(2, 2, 3), grad=True)
-    yield Case(when, (*qkv(2, 3, 2, S=4), mask(2, 1, 3, 4)), grad=True)
+    inputs = -16 * whole, _ladder(g, k) / 4, v, g.mask(2, 1, 3, 6)
+    yield Case(when, inputs)
 
     # Twice the keys is more than enough; a copy for each query head is not.
     when = "a token is generated: one query, and a long cache"
-    yield Case(when, qkv(1, 2, 4, L=1, S=64, D=16), max_live=4 * 64 * 16)
-    yield Case(when, qkv(2, 2, 3, L=1, S=64, D=16), max_live=8 * 64 * 16)
-    padding = (*qkv(2, 3, 2, L=2, S=48, D=16), mask(2, 1, 1, 48))
+    yield Case(when, qkv(1, 2, 4, 1, 64, 16, 16), max_live=4 * 64 * 16)
+    yield Case(when, qkv(2, 2, 3, 1, 64, 16, 16), max_live=8 * 64 * 16)
+    padding = (*qkv(2, 3, 2, 2, 48, 16, 16), g.mask(2, 1, 1, 48))
     yield Case(when, padding, max_live=12 * 48 * 16)
 
 
@@ -147,6 +136,7 @@ exercise = Exercise(
     points=3,
     reference=functional.grouped_attention,
     cases=_cases,
+    also=(views(), gradients()),
     forbids=("scaled_dot_product_attention",),
     properties=(
         Property(
@@ -171,10 +161,5 @@ exercise = Exercise(
             lambda case, out: case.max_live is None,
         ),
     ),
-    breaks={
-        "S = 1": many_keys,
-        "H = 1": kv_heads,
-        "L = S": many_queries,
-        "contiguous strides": is_view,
-    },
+    breaks={**OF_ATTENTION, "H = 1": kv_heads},
 )

@@ -4,46 +4,40 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
-from torch import Generator
 
 from attn import cost
-from attn.exercises.draw import between
+from attn.exercises.draw import Draw, entries
 from attn.exercises.spec import Case, Exercise, Property
 
 NAMES = ("batch", "seq_len", "num_layers", "num_kv_heads", "head_dim")
 
 
-def _cases(g: Generator) -> Iterator[Case]:
-    def pick(*choices: int) -> int:
-        return choices[between(g, 0, len(choices) - 1)]
-
+def _cases(g: Draw) -> Iterator[Case]:
     def small() -> tuple[int, ...]:
         """Draw five different sizes above 1."""
         order = torch.randperm(5, generator=g).tolist()
         return tuple((3, 5, 7, 11, 13)[i] for i in order)
 
+    dtypes = {
+        "the five sizes differ": [torch.bfloat16] * 3,
+        "the elements are float32": [torch.float32],
+        "the elements have other floating dtypes": [
+            torch.float16,
+            torch.float64,
+            torch.float8_e4m3fn,
+        ],
+        "the cache is quantised to int8": [torch.int8],
+    }
     when = "every size is 1: one key and one value, of one element each"
     yield Case(when, (1, 1, 1, 1, 1, torch.bfloat16))
 
     when = "the text is longer, and every other size is 1"
-    yield Case(when, (1, between(g, 3, 9), 1, 1, 1, torch.bfloat16))
+    yield Case(when, (1, g.between(3, 9), 1, 1, 1, torch.bfloat16))
 
-    when = "the five sizes differ"
-    for _ in range(3):
-        yield Case(when, (*small(), torch.bfloat16))
-
-    when = "dtype is not given, so it is bfloat16"
-    yield Case(when, small())
-
-    when = "the elements are float32"
-    yield Case(when, (*small(), torch.float32))
-
-    when = "the elements have other floating dtypes"
-    for dtype in (torch.float16, torch.float64, torch.float8_e4m3fn):
+    for when, dtype in entries(dtypes):
         yield Case(when, (*small(), dtype))
 
-    when = "the cache is quantised to int8"
-    yield Case(when, (*small(), torch.int8))
+    yield Case("dtype is not given, so it is bfloat16", small())
 
     when = "the arguments are given by name"
     given = dict(zip(NAMES, small(), strict=True))
@@ -51,9 +45,9 @@ def _cases(g: Generator) -> Iterator[Case]:
     yield Case(when, (), given)
 
     when = "the model is large"
-    yield Case(when, (pick(16, 32, 64), 8192, 80, 8, 128))  # Llama 3 70B
-    yield Case(when, (pick(3, 7, 9), pick(100_003, 131_071), 126, 8, 128))
-    sizes = between(g, 101, 999), pick(1_000_003, 1_000_033), 127, 17, 129
+    yield Case(when, (8 * g.between(2, 8), 8192, 80, 8, 128))  # Llama 3 70B
+    yield Case(when, (7, g.between(100_003, 131_071), 126, 8, 128))
+    sizes = g.between(101, 999), 1_000_003, 127, 17, 129
     yield Case(when, (*sizes, torch.float32))
 
 
@@ -67,10 +61,6 @@ def _each_is_a_factor(case: Case, out: Any) -> bool:
     return all(out % given[name] == 0 for name in NAMES)
 
 
-def _is_whole(_case: Case, out: Any) -> bool:
-    return out == int(out)
-
-
 exercise = Exercise(
     id="gqa-kv_cache_bytes",
     points=1,
@@ -80,7 +70,7 @@ exercise = Exercise(
         Property(
             "A number of bytes is an integer, and this is not: is it in GiB, "
             "or in GB?",
-            _is_whole,
+            lambda _case, out: out == int(out),
         ),
         Property(
             "Each of the five sizes is a factor of the result, and here one "

@@ -3,55 +3,30 @@
 from collections.abc import Iterator
 
 import torch
-from torch import Generator, Tensor
+from torch import Tensor
 
 from attn import functional
+from attn.exercises.conditions import gradients, views
+from attn.exercises.draw import Draw, entries
 from attn.exercises.spec import Case, Exercise, Property
 from attn.exercises.symmetry import is_view
 
+SHAPES = {  # H, Hkv, D, and the other axis of a matrix
+    "a head is one row (D = 1)": [(6, 3, 1, 2), (8, 2, 1, 3)],
+    "a head is several rows": [(6, 3, 4, 5), (6, 2, 3, 7), (12, 3, 2, 5)],
+    "one head is left (Hkv = 1)": [(4, 1, 3, 5), (2, 1, 5, 4)],
+    "H = Hkv, so that nothing changes": [(3, 3, 4, 5)],
+    "axes have the same length": [(4, 2, 2, 8), (4, 2, 4, 4), (9, 3, 3, 3)],
+    "it is a bias: one axis": [(6, 3, 4), (6, 2, 3), (4, 1, 3)],
+}
 
-def _cases(g: Generator) -> Iterator[Case]:
-    def weight(H: int, D: int, *rest: int) -> Tensor:
-        """Give each head its own level, so that none passes for another."""
+
+def _cases(g: Draw) -> Iterator[Case]:
+    for when, (H, Hkv, *rest) in entries(SHAPES):
+        # Each head has its own level, so that none passes for another.
         level = torch.randperm(H, generator=g).float() * 3
-        rows = torch.randn(H, D, *rest, generator=g)
-        return (rows + level.view(-1, *[1] * (rows.dim() - 1))).flatten(0, 1)
-
-    when = "a head is one row (D = 1)"
-    yield Case(when, (weight(6, 1, 2), 6, 3))
-    yield Case(when, (weight(8, 1, 3), 8, 2))
-
-    when = "a head is several rows"
-    yield Case(when, (weight(6, 4, 5), 6, 3))
-    yield Case(when, (weight(6, 3, 7), 6, 2))
-    yield Case(when, (weight(12, 2, 5), 12, 3))
-
-    when = "one head is left (Hkv = 1)"
-    yield Case(when, (weight(4, 3, 5), 4, 1))
-    yield Case(when, (weight(2, 5, 4), 2, 1))
-
-    when = "H = Hkv, so that nothing changes"
-    yield Case(when, (weight(3, 4, 5), 3, 3))
-
-    when = "axes have the same length"
-    yield Case(when, (weight(4, 2, 8), 4, 2))
-    yield Case(when, (weight(4, 4, 4), 4, 2))
-    yield Case(when, (weight(9, 3, 3), 9, 3))
-
-    when = "it is a bias: one axis"
-    yield Case(when, (weight(6, 4), 6, 3))
-    yield Case(when, (weight(6, 3), 6, 2))
-    yield Case(when, (weight(4, 3), 4, 1))
-
-    when = "weight is a view of another tensor"
-    yield Case(when, (weight(6, 3, 7).mT.contiguous().mT, 6, 2))
-    packed = torch.cat([weight(6, 2, 5) for _ in "qkv"])
-    yield Case(when, (packed[12:24], 6, 3))
-    yield Case(when, (torch.stack([weight(6, 2)] * 2, 1)[:, 0], 6, 2))
-
-    when = "gradients flow back, to every head that was averaged"
-    yield Case(when, (weight(6, 3, 4), 6, 2), grad=True)
-    yield Case(when, (weight(6, 2), 6, 3), grad=True)
+        heads = g.randn(H, *rest) + level.view(-1, *[1] * len(rest))
+        yield Case(when, (heads.flatten(0, 1), H, Hkv))
 
 
 def _right_shape(case: Case, out: Tensor) -> bool:
@@ -79,6 +54,10 @@ exercise = Exercise(
     points=2,
     reference=functional.pool_heads,
     cases=_cases,
+    also=(
+        views(),
+        gradients(when="gradients flow back, to every head averaged"),
+    ),
     properties=(
         Property(
             "Only axis 0 may change, from H * D rows to Hkv * D; a weight "

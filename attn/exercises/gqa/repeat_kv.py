@@ -3,53 +3,35 @@
 from collections.abc import Iterator
 
 import torch
-from torch import Generator, Tensor
+from torch import Tensor
 
 from attn import functional
+from attn.exercises.conditions import gradients, views
+from attn.exercises.draw import Draw, entries
 from attn.exercises.spec import Case, Exercise, Property
 from attn.exercises.symmetry import is_view
 
+SHAPES = {  # of x, and then n_rep
+    "there are batch, heads, positions and features: four axes": [
+        (2, 3, 2, 1, 2),
+        (2, 3, 5, 4, 2),
+        (1, 4, 3, 2, 3),
+    ],
+    "there are more copies than heads": [(2, 2, 5, 4, 3), (1, 2, 3, 6, 5)],
+    "axes have the same length": [(3, 3, 3, 3, 3), (4, 2, 4, 2, 2)],
+    "there is one head (multi-query attention)": [(2, 1, 5, 3, 4)],
+    "n_rep is 1, so that nothing changes": [(2, 3, 5, 4, 1)],
+    "there is no batch: three axes": [(2, 5, 4, 3), (3, 1, 4, 2)],
+    "there are two axes before the heads: five axes": [
+        (2, 4, 3, 5, 6, 2),
+        (1, 2, 2, 3, 4, 3),
+    ],
+}
 
-def _cases(g: Generator) -> Iterator[Case]:
-    def randn(*shape: int) -> Tensor:
-        return torch.randn(*shape, generator=g)
 
-    when = "there are batch, heads, positions and features: four axes"
-    yield Case(when, (randn(2, 3, 2, 1), 2))
-    yield Case(when, (randn(2, 3, 5, 4), 2))
-    yield Case(when, (randn(1, 4, 3, 2), 3))
-
-    when = "there are more copies than heads"
-    yield Case(when, (randn(2, 2, 5, 4), 3))
-    yield Case(when, (randn(1, 2, 3, 6), 5))
-
-    when = "axes have the same length"
-    yield Case(when, (randn(2, 2, 2, 2), 2))
-    yield Case(when, (randn(3, 3, 3, 3), 3))
-    yield Case(when, (randn(4, 2, 4, 2), 2))
-
-    when = "there is one head (multi-query attention)"
-    yield Case(when, (randn(2, 1, 5, 3), 4))
-
-    when = "n_rep is 1, so that nothing changes"
-    yield Case(when, (randn(2, 3, 5, 4), 1))
-
-    when = "there is no batch: three axes"
-    yield Case(when, (randn(2, 5, 4), 3))
-    yield Case(when, (randn(3, 1, 4), 2))
-
-    when = "there are two axes before the heads: five axes"
-    yield Case(when, (randn(2, 4, 3, 5, 6), 2))
-    yield Case(when, (randn(1, 2, 2, 3, 4), 3))
-
-    when = "x is a view of another tensor"
-    yield Case(when, (randn(2, 5, 3, 4).transpose(1, 2), 2))  # (B, S, Hkv, D)
-    yield Case(when, (randn(2, 2, 3, 7)[..., 1:5], 3))
-    yield Case(when, (randn(2, 3, 1, 4).expand(-1, -1, 5, -1), 2))
-
-    when = "gradients flow back, and add up over the copies"
-    yield Case(when, (randn(2, 3, 2, 4), 2), grad=True)
-    yield Case(when, (randn(2, 3, 4), 3), grad=True)
+def _cases(g: Draw) -> Iterator[Case]:
+    for when, (*shape, n_rep) in entries(SHAPES):
+        yield Case(when, (g.randn(*shape), n_rep))
 
 
 def _right_shape(case: Case, out: Tensor) -> bool:
@@ -75,6 +57,10 @@ exercise = Exercise(
     points=2,
     reference=functional.repeat_kv,
     cases=_cases,
+    also=(
+        views(),
+        gradients(when="gradients flow back, and add up over the copies"),
+    ),
     properties=(
         Property(
             "Only the number of heads may change: n_rep times as many on "

@@ -4,63 +4,50 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
-from torch import Generator, Tensor
+from torch import Tensor
 
 from attn import positions
-from attn.exercises.draw import between
+from attn.exercises.conditions import dtypes
+from attn.exercises.draw import Draw, entries
 from attn.exercises.spec import Case, Exercise, Property
 
+SIZES = {  # B, L, E, head_dim, and the first position
+    "there is one token, at position 0": [(1, 1, 8, 4, 0)],
+    "there are several tokens": [(1, 5, 12, 4, 0), (1, 3, 12, 2, 0)],
+    "there is a batch, and each text has its positions": [(3, 5, 12, 4, 0)],
+    "one token is decoded, far from the start": [(2, 1, 12, 6, 19)],
+    "head_dim is larger than E": [(2, 3, 4, 10, 0)],
+    "axes have the same length": [(4, 4, 4, 4, 0)],
+}
+SHARED = {  # B, L, E, head_dim
+    "the texts of a batch share one row of positions": [
+        (3, 5, 12, 4),
+        (2, 4, 6, 8),
+    ],
+}
+ROWS = {
+    "there is a batch, and each text has its positions": [
+        [[0, 1, 2, 3], [0, 0, 0, 1]],
+    ],
+    "the positions have gaps, and go backwards": [
+        [[5, 3, 90, 0], [2, 2, 1, 7]],
+    ],
+}
 
-def _cases(g: Generator) -> Iterator[Case]:
-    def case(
-        when: str,
-        ids: Tensor,
-        E: int,
-        head_dim: int,
-        dtype: torch.dtype = torch.float32,
-        B: int | None = None,
-    ) -> Case:
-        B, L = B or len(ids), ids.shape[1]
-        x = torch.randn(B, L, E, generator=g).to(dtype)
+
+def _cases(g: Draw) -> Iterator[Case]:
+    def case(when: str, ids: Tensor, B: int, E: int, head_dim: int) -> Case:
         given = {"position_ids": ids}  # as a Llama calls it
+        x = g.randn(B, ids.shape[1], E)
         return Case(when, (x,), given, init={"head_dim": head_dim})
 
-    def count(B: int, L: int, start: int = 0) -> Tensor:
-        return (start + torch.arange(L)).expand(B, L)
-
-    n = between(g, 1, 3)
-
-    when = "there is one token, at position 0"
-    yield case(when, count(1, 1), 8, 4)
-
-    when = "there are several tokens"
-    yield case(when, count(1, 4 + n), 12, 4)
-    yield case(when, count(1, 3), 12, 2)
-
-    when = "there is a batch, and each text has its positions"
-    yield case(when, count(3, 5), 12, 4)
-    yield case(when, torch.tensor([[0, 1, 2, 3], [0, 0, 0, 1]]), 10, 6)
-
-    when = "the texts of a batch share one row of positions"
-    yield case(when, count(1, 5), 12, 4, B=3)
-    yield case(when, count(1, 4), 6, 8, B=2)
-
-    when = "one token is decoded, far from the start"
-    yield case(when, count(2, 1, 17 + n), 12, 6)
-
-    when = "head_dim is larger than E"
-    yield case(when, count(2, 3), 4, 10)
-
-    when = "axes have the same length"
-    yield case(when, count(4, 4), 4, 4)
-
-    when = "the model computes in bfloat16 or float16"
-    yield case(when, count(2, 5), 12, 4, torch.bfloat16)
-    yield case(when, count(1, 3), 8, 6, torch.float16, B=2)
-
-    when = "the positions have gaps, and go backwards"
-    ids = torch.tensor([[5, 3, 90, 0], [2, 2, 1, 7]])
-    yield case(when, ids, 12, 4)
+    for when, (B, L, E, D, first) in entries(SIZES):
+        ids = torch.arange(first, first + L).expand(B, L)
+        yield case(when, ids, B, E, D)
+    for when, (B, L, E, D) in entries(SHARED):
+        yield case(when, torch.arange(L)[None], B, E, D)
+    for when, rows in entries(ROWS):
+        yield case(when, torch.tensor(rows), 2, 10, 6)
 
 
 def _on_the_circle(case: Case, out: Any) -> bool:
@@ -69,17 +56,17 @@ def _on_the_circle(case: Case, out: Any) -> bool:
     return bool((cos.square() + sin.square() == one).all())
 
 
-def _two(case: Case, out: Any) -> bool:
-    return isinstance(out, tuple | list) and len(out) == 2
-
-
 exercise = Exercise(
     id="iface-NoRope",
     points=1,
     reference=positions.NoRope,
     cases=_cases,
+    also=(dtypes(torch.bfloat16, torch.float16),),
     properties=(
-        Property("Two tables are returned, cos and then sin.", _two),
+        Property(
+            "Two tables are returned, cos and then sin.",
+            lambda case, out: isinstance(out, tuple | list) and len(out) == 2,
+        ),
         Property(
             "cos² + sin² is 1 for every angle, and here it is not: which "
             "angle has these two?",

@@ -6,9 +6,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
-from torch import Generator
-
-from attn.exercises.draw import between
+from attn.exercises.draw import Draw
 from attn.exercises.spec import Case, Exercise, Property
 
 NAMES = ("eager", "flex", "sdpa", "tiled")
@@ -105,8 +103,8 @@ def _word(x: Any) -> str:
     return getattr(x, "__name__", repr(x))
 
 
-def _cases(g: Generator) -> Iterator[Case]:
-    at = between(g, 0, 23)
+def _cases(g: Draw) -> Iterator[Case]:
+    at = g.between(0, 23)
     order = [NAMES[i] for i in _permutation(at)]
     words = [WORDS[i] for i in _permutation(23 - at)]
     a, b, c, d = order
@@ -208,10 +206,6 @@ def _permutation(index: int) -> list[int]:
     return order
 
 
-def _says_something(case: Case, out: Any) -> bool:
-    return not any("None" in line for line in out)
-
-
 exercise = Exercise(
     id="iface-Registry",
     points=3,
@@ -223,7 +217,7 @@ exercise = Exercise(
         Property(
             "A name that is not there is a KeyError, and a pair is two "
             "functions: nothing of it is None.",
-            _says_something,
+            lambda case, out: not any("None" in line for line in out),
         ),
     ),
 )

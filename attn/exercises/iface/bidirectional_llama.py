@@ -6,9 +6,9 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
-from torch import Generator, Tensor, nn
+from torch import Tensor, nn
 
-from attn.exercises.draw import between
+from attn.exercises.draw import Draw, entries
 from attn.exercises.spec import Case, Exercise, Property
 from attn.positions import NoRope
 
@@ -115,69 +115,43 @@ def bidirectional_llama(model: Any) -> Any:
     return model
 
 
-def _cases(g: Generator) -> Iterator[Case]:
-    def case(
-        when: str,
-        B: int,
-        L: int,
-        implementation: str = "eager",
-        mask: Tensor | None = None,
-        head_dim: int = 4,
-        **more: Any,
-    ) -> Case:
-        x = torch.randn(B, L, SIZES["hidden_size"], generator=g)
-        seed = between(g, 0, 99)
-        args = (x, mask, implementation, head_dim, seed)
-        # A module that is made draws its weights, whatever becomes of them.
-        return Case(when, args, train=True, **more)
-
+def _cases(g: Draw) -> Iterator[Case]:
     right = torch.tensor([[1, 1, 1, 1, 1], [1, 1, 1, 0, 0]])
     left = torch.tensor([[0, 0, 1, 1], [1, 1, 1, 1], [0, 1, 1, 1]])
-
-    when = "there is one token, which sees itself"
-    yield case(when, 2, 1)
-
-    when = "there are two tokens, under eager"
-    yield case(when, 1, 2)
-
-    when = "there are several tokens, under eager"
-    yield case(when, 2, 5)
-
-    when = "there are several tokens, under SDPA"
-    yield case(when, 2, 5, "sdpa")
-    yield case(when, 1, 7, "sdpa")
-
-    when = "no token is padding, says attention_mask"
     full = torch.ones(2, 5, dtype=torch.long)
-    yield case(when, 2, 5, "sdpa", full)
-    yield case(when, 2, 5, "eager", full)
-
-    when = "some tokens are padding, under eager"
-    yield case(when, 2, 5, "eager", right)
-    yield case(when, 3, 4, "eager", left)
-
-    when = "some tokens are padding, under SDPA"
-    yield case(when, 2, 5, "sdpa", right)
-    yield case(when, 3, 4, "sdpa", left)
-
-    when = "head_dim is not E // H"
-    yield case(when, 2, 4, "sdpa", None, 6)
-    yield case(when, 2, 5, "eager", right, 2)
+    table = {  # B, L, the implementation, the mask, head_dim
+        "there is one token, which sees itself": [(2, 1, "eager", None, 4)],
+        "there are two tokens, under eager": [(1, 2, "eager", None, 4)],
+        "there are several tokens, under eager": [(2, 5, "eager", None, 4)],
+        "there are several tokens, under SDPA": [
+            (2, 5, "sdpa", None, 4),
+            (1, 7, "sdpa", None, 4),
+        ],
+        "no token is padding, says attention_mask": [
+            (2, 5, "sdpa", full, 4),
+            (2, 5, "eager", full, 4),
+        ],
+        "some tokens are padding, under eager": [
+            (2, 5, "eager", right, 4),
+            (3, 4, "eager", left, 4),
+        ],
+        "some tokens are padding, under SDPA": [
+            (2, 5, "sdpa", right, 4),
+            (3, 4, "sdpa", left, 4),
+        ],
+        "head_dim is not E // H": [
+            (2, 4, "sdpa", None, 6),
+            (2, 5, "eager", right, 2),
+        ],
+    }
+    # A module that is made draws its weights, whatever becomes of them.
+    for when, (B, L, kind, mask, head_dim) in entries(table):
+        x, seed = g.randn(B, L, SIZES["hidden_size"]), g.between(0, 99)
+        yield Case(when, (x, mask, kind, head_dim, seed), train=True)
 
     when = "gradients flow back, to the embeddings"
-    yield case(when, 1, 3, "sdpa", grad=("args.0",))
-
-
-def _all_there(case: Case, out: Any) -> bool:
-    return isinstance(out, dict) and not out["embed_tokens"].any()
-
-
-def _frozen(case: Case, out: Any) -> bool:
-    return out["frozen parameters"] == "embed_tokens.weight"
-
-
-def _no_cache(case: Case, out: Any) -> bool:
-    return out["keeps a cache"] is False
+    inputs = g.randn(1, 3, SIZES["hidden_size"]), None, "sdpa", 4, 7
+    yield Case(when, inputs, train=True, grad=("args.0",))
 
 
 exercise = Exercise(
@@ -187,13 +161,21 @@ exercise = Exercise(
     cases=_cases,
     use=_use,
     properties=(
-        Property("The rows of embed_tokens are 0.", _all_there),
         Property(
-            "embed_tokens.weight, and no other weight, is frozen.", _frozen
+            "The rows of embed_tokens are 0.",
+            lambda case, out: (
+                isinstance(out, dict) and not out["embed_tokens"].any()
+            ),
+        ),
+        Property(
+            "embed_tokens.weight, and no other weight, is frozen.",
+            lambda case, out: (
+                out["frozen parameters"] == "embed_tokens.weight"
+            ),
         ),
         Property(
             "Nothing is cached: a new token would change all keys before it.",
-            _no_cache,
+            lambda case, out: out["keeps a cache"] is False,
         ),
     ),
     breaks={

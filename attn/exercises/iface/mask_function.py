@@ -4,12 +4,11 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
-from torch import Generator, Tensor
+from torch import Tensor
 
 from attn import masks
-from attn.exercises.draw import between
+from attn.exercises.draw import Draw, entries
 from attn.exercises.spec import Case, Exercise, Property
-from attn.masks import Mask
 
 
 def mask_function(
@@ -36,114 +35,88 @@ def mask_function(
     return allowed.expand(batch_size, 1, q_length, kv_length)
 
 
-def _cases(g: Generator) -> Iterator[Case]:
-    causal = masks.causal()
-
-    def case(
-        when: str,
-        sizes: tuple[int, int, int],
-        offsets: tuple[int, int] = (0, 0),
-        predicate: Mask = causal,
-        attention_mask: Tensor | None = None,
-    ) -> Case:
-        names = ("batch_size", "q_length", "kv_length")
-        given: dict[str, Any] = dict(zip(names, sizes, strict=True))
-        given |= {"q_offset": offsets[0], "kv_offset": offsets[1]}
-        given |= {"mask_function": predicate, "attention_mask": attention_mask}
-        given |= {"dtype": torch.float32, "use_vmap": False}
-        return Case(when, (), given)
-
-    def real(*rows: tuple[int, int, int], dtype=torch.bool) -> Tensor:
+def _cases(g: Draw) -> Iterator[Case]:
+    def real(*rows: tuple[int, int, int]) -> Tensor:
         """Rows of so much padding, text, and padding again."""
         parts = [[0] * a + [1] * b + [0] * c for a, b, c in rows]
-        return torch.tensor(parts, dtype=dtype)
+        return torch.tensor(parts, dtype=torch.bool)
 
-    n = between(g, 1, 2)
-
-    when = "there is one query and one key"
-    yield case(when, (1, 1, 1))
-
-    when = "a prompt is read, one text"
-    yield case(when, (1, 4 + n, 4 + n))
-
-    when = "a prompt is read, several texts"
-    yield case(when, (3, 5, 5))
-
-    when = "the predicate is a sliding window"
-    window = masks.causal() & masks.sliding_window(2 + n)
-    yield case(when, (2, 7, 7), predicate=window)
-
-    when = "the predicate looks both ways"
-    both = masks.window(2, 1)
-    yield case(when, (2, 6, 6), predicate=both)
-
-    when = "the predicate looks at the batch: documents"
+    n = g.between(1, 2)
+    causal, both = masks.causal(), masks.window(2, 1)
+    window = causal & masks.sliding_window(2 + n)
     ids = torch.tensor([[0, 0, 1, 1, 1, 2], [0, 1, 1, 2, 2, 2]])
-    packed = masks.causal() & masks.documents(ids)
-    yield case(when, (2, 6, 6), predicate=packed)
-    yield case(when, (2, 2, 6), (4, 0), packed)
-
-    when = "one new token is decoded"
-    yield case(when, (2, 1, 6), (5, 0))
-    yield case(when, (1, 1, 6), (5, 0), window)
-
-    when = "several new tokens are read"
-    yield case(when, (2, 3, 7 + n), (4 + n, 0))
-    yield case(when, (2, 3, 9), (6, 0), window)
-
-    when = "the cache has dropped its first tokens"
-    yield case(when, (2, 1, 4), (6, 3), window)
-    yield case(when, (1, 3, 5), (6, 4), window)
-    yield case(when, (1, 2, 6), (6, 2), both)
-
-    when = "the cache has room for more tokens (static)"
-    yield case(when, (2, 3, 8), (0, 0))
-    yield case(when, (2, 1, 8), (3, 0), both)
-
-    when = "no token is padding, says attention_mask"
-    full = real((0, 6, 0), (0, 6, 0))
-    yield case(when, (2, 6, 6), attention_mask=full)
-
-    when = "the shorter text is padded on the right"
-    right = real((0, 6, 0), (0, 3, 3), (0, 5, 1))
-    yield case(when, (3, 6, 6), attention_mask=right)
-
-    when = "the shorter text is padded on the left"
-    left = real((0, 5, 0), (2, 3, 0), (1, 4, 0))
-    yield case(when, (3, 5, 5), attention_mask=left)
-
-    when = "attention_mask is made of the integers 0 and 1"
-    counts = real((3, 3, 0), (0, 6, 0), dtype=torch.int64)
-    yield case(when, (2, 6, 6), attention_mask=counts)
-
-    when = "there are as many texts as tokens, and padding"
-    square = real((2, 2, 0), (0, 4, 0), (1, 3, 0), (0, 3, 1))
-    yield case(when, (4, 4, 4), attention_mask=square)
-
-    when = "one new token is decoded, and some keys are padding"
-    grown = real((3, 4, 0), (0, 7, 0))
-    yield case(when, (2, 1, 7), (6, 0), attention_mask=grown)
-    yield case(when, (2, 2, 7), (5, 0), window, grown)
-
-    when = "some keys are padding, and the first are no longer in the cache"
-    grown = real((4, 5, 0), (0, 9, 0), (5, 4, 0))
-    yield case(when, (3, 1, 5), (8, 4), causal, grown)
-    yield case(when, (3, 1, 5), (8, 4), window, grown)
-    yield case(when, (3, 2, 6), (7, 3), both, grown)
-
-    when = "attention_mask ends before the cache does (static)"
-    short = real((2, 3, 0), (0, 5, 0))
-    yield case(when, (2, 5, 8), (0, 0), attention_mask=short)
-    yield case(when, (2, 1, 8), (4, 0), both, short)
-
-    when = "attention_mask goes on behind the keys"
+    packed = causal & masks.documents(ids)
+    grown, short = real((3, 4, 0), (0, 7, 0)), real((2, 3, 0), (0, 5, 0))
+    late = real((4, 5, 0), (0, 9, 0), (5, 4, 0))
     long = real((1, 6, 0), (0, 7, 0))
-    yield case(when, (2, 5, 5), attention_mask=long)
-    yield case(when, (2, 2, 4), (3, 1), both, long)
-
-
-def _is_a_mask(case: Case, out: Any) -> bool:
-    return isinstance(out, Tensor) and out.dtype == torch.bool
+    table = {  # B, L, S, the two offsets, predicate, attention_mask
+        "there is one query and one key": [(1, 1, 1, 0, 0, causal)],
+        "a prompt is read, one text": [(1, 4 + n, 4 + n, 0, 0, causal)],
+        "a prompt is read, several texts": [(3, 5, 5, 0, 0, causal)],
+        "the predicate is a sliding window": [(2, 7, 7, 0, 0, window)],
+        "the predicate looks both ways": [(2, 6, 6, 0, 0, both)],
+        "the predicate looks at the batch: documents": [
+            (2, 6, 6, 0, 0, packed),
+            (2, 2, 6, 4, 0, packed),
+        ],
+        "one new token is decoded": [
+            (2, 1, 6, 5, 0, causal),
+            (1, 1, 6, 5, 0, window),
+        ],
+        "several new tokens are read": [
+            (2, 3, 7 + n, 4 + n, 0, causal),
+            (2, 3, 9, 6, 0, window),
+        ],
+        "the cache has dropped its first tokens": [
+            (2, 1, 4, 6, 3, window),
+            (1, 3, 5, 6, 4, window),
+            (1, 2, 6, 6, 2, both),
+        ],
+        "the cache has room for more tokens (static)": [
+            (2, 3, 8, 0, 0, causal),
+            (2, 1, 8, 3, 0, both),
+        ],
+        "no token is padding, says attention_mask": [
+            (2, 6, 6, 0, 0, causal, real((0, 6, 0), (0, 6, 0))),
+        ],
+        "the shorter text is padded on the right": [
+            (3, 6, 6, 0, 0, causal, real((0, 6, 0), (0, 3, 3), (0, 5, 1))),
+        ],
+        "the shorter text is padded on the left": [
+            (3, 5, 5, 0, 0, causal, real((0, 5, 0), (2, 3, 0), (1, 4, 0))),
+        ],
+        "attention_mask is made of the integers 0 and 1": [
+            (2, 6, 6, 0, 0, causal, real((3, 3, 0), (0, 6, 0)).long()),
+        ],
+        "there are as many texts as tokens, and padding": [
+            (3, 3, 3, 0, 0, causal, real((1, 2, 0), (0, 3, 0), (0, 2, 1))),
+        ],
+        "one new token is decoded, and some keys are padding": [
+            (2, 1, 7, 6, 0, causal, grown),
+            (2, 2, 7, 5, 0, window, grown),
+        ],
+        "some keys are padding, and the first are no longer in the cache": [
+            (3, 1, 5, 8, 4, causal, late),
+            (3, 1, 5, 8, 4, window, late),
+            (3, 2, 6, 7, 3, both, late),
+        ],
+        "attention_mask ends before the cache does (static)": [
+            (2, 5, 8, 0, 0, causal, short),
+            (2, 1, 8, 4, 0, both, short),
+        ],
+        "attention_mask goes on behind the keys": [
+            (2, 5, 5, 0, 0, causal, long),
+            (2, 2, 4, 3, 1, both, long),
+        ],
+    }
+    names = "batch_size", "q_length", "kv_length", "q_offset", "kv_offset"
+    names = *names, "mask_function", "attention_mask"
+    for when, values in entries(table):
+        given: dict[str, Any] = {"attention_mask": None}
+        given |= dict(zip(names, values, strict=False))
+        yield Case(
+            when, (), given | {"dtype": torch.float32, "use_vmap": False}
+        )
 
 
 def _axes(case: Case, out: Any) -> bool:
@@ -162,7 +135,9 @@ exercise = Exercise(
         Property(
             "The result is a bool tensor, also where nothing is masked: "
             "None would mean: attend to everything.",
-            _is_a_mask,
+            lambda case, out: (
+                isinstance(out, Tensor) and out.dtype == torch.bool
+            ),
         ),
         Property(
             "Attention needs four axes, (B, 1, L, S): one for the heads, "

@@ -1,13 +1,13 @@
 """Cases and properties of ``mask-apply_mask``."""
 
 from collections.abc import Iterator
-from functools import partial
 
 import torch
 from torch import Generator, Tensor
 
 from attn import functional
-from attn.exercises.draw import some_allowed
+from attn.exercises.conditions import gradients, views
+from attn.exercises.draw import Draw, entries
 from attn.exercises.spec import Case, Exercise, Property
 from attn.exercises.symmetry import heads, is_view, not_square
 
@@ -18,85 +18,73 @@ def _reference(scores: Tensor, mask: Tensor) -> Tensor:
     return functional.softmax(scores.masked_fill(~mask, -INF))
 
 
-def _cases(g: Generator) -> Iterator[Case]:
-    def randn(*shape: int, spread: float = 2.0) -> Tensor:
-        return torch.randn(*shape, generator=g) * spread
+SHAPES = {  # of the scores and the mask
+    "there is one query": [(1, 6)],
+    "there are several queries": [(4, 6), (5, 5), (2, 200)],
+    "there are batch and head axes": [(2, 3, 4, 5), (2, 3, 4)],
+    "there are five axes": [(2, 1, 2, 3, 4)],
+    "axes have the same length": [(3, 3, 3, 3)],
+    "some of the four axes have length 1": [(2, 3, 1, 5), (1, 1, 3, 4)],
+}
+BROADCAST = {  # of the scores, and of the mask
+    "the mask is smaller than the scores and broadcasts": [
+        ((2, 3, 4, 5), (2, 1, 1, 5)),
+        ((2, 2, 4, 4), (2, 1, 4, 4)),
+        ((2, 3, 4, 5), (4, 5)),
+        ((4, 6), (6,)),
+        ((3, 3, 3, 3), (3, 1, 1, 3)),
+    ],
+}
 
-    mask = partial(some_allowed, g)
 
-    when = "there is one query"
-    yield Case(when, (randn(1, 6), mask(1, 6)))
+def _cases(g: Draw) -> Iterator[Case]:
+    def scores(*shape: int) -> Tensor:
+        return g.randn(*shape) * 2
 
-    when = "there are several queries"
-    yield Case(when, (randn(4, 6), mask(4, 6)))
-    yield Case(when, (randn(5, 5), mask(5, 5)))
-    yield Case(when, (randn(3, 4), torch.ones(3, 4).bool()))
-    yield Case(when, (randn(2, 1), torch.ones(2, 1).bool()))
-    yield Case(when, (randn(3, 6), torch.eye(3, 6).bool()))
-    yield Case(when, (randn(2, 200), mask(2, 200)))
+    for when, shape in entries(SHAPES):
+        yield Case(when, (scores(*shape), g.mask(*shape)))
+    for when, (shape, of_mask) in entries(BROADCAST):
+        yield Case(when, (scores(*shape), g.mask(*of_mask)))
 
-    when = "there are batch and head axes"
-    yield Case(when, (randn(2, 3, 4, 5), mask(2, 3, 4, 5)))
-    yield Case(when, (randn(3, 3, 3, 3), mask(3, 3, 3, 3)))
-    yield Case(when, (randn(2, 3, 4), mask(2, 3, 4)))
-    yield Case(when, (randn(2, 1, 2, 3, 4), mask(2, 1, 2, 3, 4)))
-
-    when = "some of the four axes have length 1"
-    yield Case(when, (randn(2, 3, 1, 5), mask(2, 3, 1, 5)))
-    yield Case(when, (randn(1, 1, 3, 4), mask(1, 1, 3, 4)))
-
-    when = "the mask is smaller than the scores and broadcasts"
-    yield Case(when, (randn(2, 3, 4, 5), mask(2, 1, 1, 5)))
-    yield Case(when, (randn(2, 2, 4, 4), mask(2, 1, 4, 4)))
-    yield Case(when, (randn(2, 3, 4, 5), mask(4, 5)))
-    yield Case(when, (randn(4, 6), mask(6)))
-    yield Case(when, (randn(3, 3, 3, 3), mask(3, 1, 1, 3)))
+    when = "each query has all keys, or one"
+    yield Case(when, (scores(3, 4), torch.ones(3, 4).bool()))
+    yield Case(when, (scores(2, 1), torch.ones(2, 1).bool()))
+    yield Case(when, (scores(3, 6), torch.eye(3, 6).bool()))
 
     when = "all scores are large (about 100)"
-    yield Case(when, (randn(3, 5, spread=1) + 100, mask(3, 5)))
+    yield Case(when, (g.randn(3, 5) + 100, g.mask(3, 5)))
 
     when = "all scores are far below zero (about -20000)"
-    allowed = mask(3, 5)
-    yield Case(when, (_one_stands_out(randn(3, 5), allowed) - 2e4, allowed))
+    allowed = g.mask(3, 5)
+    yield Case(when, (_one_stands_out(scores(3, 5), allowed) - 2e4, allowed))
 
     when = "masked scores are far above the allowed ones"
-    scores = _one_stands_out(randn(3, 5), allowed) - 2e4
-    yield Case(when, (scores.masked_fill(~allowed, 100.0), allowed))
+    low = _one_stands_out(scores(3, 5), allowed) - 2e4
+    yield Case(when, (low.masked_fill(~allowed, 100.0), allowed))
 
-    when = "the scores are in half precision"
-    for dtype in (torch.bfloat16, torch.float16):
-        yield Case(when, (randn(3, 5, spread=1).to(dtype), mask(3, 5)))
-        allowed = mask(2, 1, 1, 4)
-        scores = _one_stands_out(randn(2, 3, 3, 4, spread=1), allowed)
-        yield Case(when, ((scores + 100).to(dtype), allowed))
-
-    dead = mask(4, 5)
+    dead = g.mask(4, 5)
     dead[[0, 2]] = False
+    for dtype in (torch.bfloat16, torch.float16):
+        when = "the scores are in half precision"
+        yield Case(when, (g.randn(3, 5).to(dtype), g.mask(3, 5)))
+        allowed = g.mask(2, 1, 1, 4)
+        high = _one_stands_out(g.randn(2, 3, 3, 4), allowed) + 100
+        yield Case(when, (high.to(dtype), allowed))
+        when = "half precision, and a query may attend to nothing"
+        yield Case(when, (g.randn(4, 5).to(dtype), dead))
+
     when = "a query may attend to nothing"
-    yield Case(when, (randn(4, 5), dead))
-    yield Case(when, (randn(2, 2, 3, 4), dead[:3, :4].expand(2, 1, 3, 4)))
+    yield Case(when, (scores(4, 5), dead))
+    yield Case(when, (scores(2, 2, 3, 4), dead[:3, :4].expand(2, 1, 3, 4)))
     column = torch.tensor([[True], [False], [True]])
-    yield Case(when, (randn(3, 4), column))
-    yield Case(when, (randn(1, 4), torch.zeros(1, 4).bool()))
-
-    when = "gradients flow back"
-    yield Case(when, (randn(3, 5, spread=1), mask(3, 5)), grad=True)
-
-    at = randn(2, 3, 2, 4, spread=1), mask(2, 1, 1, 4)
-    yield Case(when, at, grad=True)
+    yield Case(when, (scores(3, 4), column))
+    yield Case(when, (scores(1, 4), torch.zeros(1, 4).bool()))
 
     when = "gradients flow back and a query may attend to nothing"
-    yield Case(when, (randn(4, 5, spread=1), dead), grad=True)
-    yield Case(when, (randn(2, 3, 4, 5, spread=1), dead), grad=True)
+    yield Case(when, (g.randn(4, 5), dead), grad=True)
+    yield Case(when, (g.randn(2, 3, 4, 5), dead), grad=True)
 
-    when = "half precision, and a query may attend to nothing"
-    for dtype in (torch.float16, torch.bfloat16):
-        yield Case(when, (randn(4, 5, spread=1).to(dtype), dead))
-
-    when = "the scores are float64, or a view of another tensor"
-    yield Case(when, _halves_and_quarters(g))
-    yield Case(when, (randn(5, 4, 3).transpose(0, 2), mask(3, 4, 5)))
-    yield Case(when, (randn(1, 5).expand(4, 5), mask(5, 4).mT | dead))
+    yield Case("the scores are float64", _halves_and_quarters(g))
 
 
 def _one_stands_out(scores: Tensor, mask: Tensor) -> Tensor:
@@ -136,6 +124,7 @@ exercise = Exercise(
     points=3,
     reference=_reference,
     cases=_cases,
+    also=(views(), gradients()),
     properties=(
         Property(
             "A masked key must get a weight of exactly 0, also in a query "

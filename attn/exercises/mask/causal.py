@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 
-from torch import Generator, Tensor
+from torch import Tensor
 
 from attn import masks
-from attn.exercises.draw import between
+from attn.exercises.draw import Draw
 from attn.exercises.mask.claims import IS_BOOL, itself, no_future
 from attn.exercises.spec import Case, Exercise
 from attn.exercises.symmetry import argument
@@ -15,39 +15,39 @@ def _reference(q_len: int, kv_len: int, q_offset: int = 0) -> Tensor:
     return masks.causal().dense(q_len, kv_len, q_offset=q_offset)[0, 0]
 
 
-def _cases(g: Generator) -> Iterator[Case]:
+def _cases(g: Draw) -> Iterator[Case]:
     when = "there are as many queries as keys"
-    size = between(g, 4, 6)
+    size = g.between(4, 6)
     yield Case(when, (size, size))
     yield Case(when, (1, 1))
 
     when = "there are more keys than queries, and both start at 0"
-    q_len = between(g, 2, 4)
-    yield Case(when, (q_len, q_len + between(g, 2, 4)))
-    yield Case(when, (1, between(g, 4, 7)))
+    q_len = g.between(2, 4)
+    yield Case(when, (q_len, q_len + g.between(2, 4)))
+    yield Case(when, (1, g.between(4, 7)))
 
     when = "there are more queries than keys, and both start at 0"
-    kv_len = between(g, 2, 4)
-    yield Case(when, (kv_len + between(g, 2, 4), kv_len))
+    kv_len = g.between(2, 4)
+    yield Case(when, (kv_len + g.between(2, 4), kv_len))
 
     when = "the queries are the last tokens (q_offset = S - L)"
-    q_len, past = between(g, 2, 3), between(g, 2, 5)
+    q_len, past = g.between(2, 3), g.between(2, 5)
     yield Case(when, (q_len, q_len + past, past))
     yield Case(when, (1, past + 1), {"q_offset": past})
 
     when = "the queries start somewhere else (0 < q_offset, not S - L)"
-    q_len, past = between(g, 2, 3), between(g, 2, 3)
+    q_len, past = g.between(2, 3), g.between(2, 3)
     yield Case(when, (q_len, q_len + past + 3, past))
     yield Case(when, (q_len + 2, q_len + 2, 1))
 
     when = "q_offset is larger than the number of keys"
-    kv_len = between(g, 2, 5)
-    yield Case(when, (3, kv_len, kv_len + between(g, 1, 4)))
+    kv_len = g.between(2, 5)
+    yield Case(when, (3, kv_len, kv_len + g.between(1, 4)))
 
     when = "q_offset is negative, so the first queries may attend to nothing"
-    kv_len = between(g, 3, 6)
-    yield Case(when, (kv_len + 2, kv_len, -between(g, 2, 3)))
-    yield Case(when, (2, 5, -between(g, 3, 9)))
+    kv_len = g.between(3, 6)
+    yield Case(when, (kv_len + 2, kv_len, -g.between(2, 3)))
+    yield Case(when, (2, 5, -g.between(3, 9)))
 
 
 def _q_offset(case: Case) -> int:

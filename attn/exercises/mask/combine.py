@@ -1,12 +1,12 @@
 """Cases and properties of ``mask-combine``."""
 
 from collections.abc import Iterator
-from functools import partial
 
 import torch
-from torch import Generator, Tensor
+from torch import Tensor
 
-from attn.exercises.draw import between, some_allowed
+from attn.exercises.conditions import views
+from attn.exercises.draw import Draw, entries
 from attn.exercises.spec import Case, Exercise, Property
 from attn.exercises.symmetry import is_view
 from attn.masks import causal, sliding_window
@@ -23,58 +23,50 @@ def _reference(*masks: Tensor) -> Tensor:
     return torch.stack(together).sum(0)
 
 
-def _cases(g: Generator) -> Iterator[Case]:
+def _cases(g: Draw) -> Iterator[Case]:
     def bias(*shape: int) -> Tensor:
         """Draw a bias with at least one 0 and one -inf."""
-        numbers = torch.randn(*shape, generator=g)
-        kind = torch.rand(shape, generator=g)
+        numbers, kind = g.randn(*shape), torch.rand(shape, generator=g)
         numbers = numbers.masked_fill(kind < 0.2, 0.0)
         numbers = numbers.masked_fill(kind > 0.8, -INF)
         at = torch.randperm(numbers.numel(), generator=g)[:3]
         numbers.view(-1)[at] = torch.tensor([0.0, -INF, 0.75])
         return numbers
 
-    mask = partial(some_allowed, g)
-
-    when = "there is one bool mask"
-    yield Case(when, (mask(3, 5),))
-    yield Case(when, (mask(4, 4),))
-
-    when = "there is one additive mask"
-    yield Case(when, (bias(3, 5),))
-    yield Case(when, (torch.randn(4, 4, generator=g),))
-
-    when = "there are two bool masks"
-    size = between(g, 4, 6)
+    mask, size = g.mask, g.between(4, 6)
     windowed = sliding_window(2).dense(size)[0, 0] | mask(size, size)
-    yield Case(when, (causal().dense(size)[0, 0], windowed))
-    yield Case(when, (mask(3, 5), mask(3, 5)))
-
-    when = "one mask is bool and one is additive"
-    yield Case(when, (mask(3, 5), bias(3, 5)))
-    yield Case(when, (bias(4, 4), mask(4, 4)))
-
-    when = "there are two additive masks"
-    yield Case(when, (bias(3, 5), bias(3, 5)))
-    yield Case(when, (bias(4, 4), torch.randn(4, 4, generator=g)))
-
-    when = "the masks have different shapes"
-    yield Case(when, (mask(4, 5), mask(2, 1, 1, 5)))
-    yield Case(when, (mask(2, 1, 1, 5), mask(4, 5)))
-    yield Case(when, (bias(3, 4, 5), mask(2, 1, 1, 5)))
-    slopes = torch.rand(2, 1, 1, generator=g)
-    yield Case(when, (mask(2, 1, 3, 3), slopes, mask(3)))
-    yield Case(when, (mask(5), bias(4, 1)))
-    yield Case(when, (bias(4), mask(3, 1, 2, 4), mask(1, 1, 4)))
-    yield Case(when, (mask(1, 1, 1, 4),))
-
-    when = "there are many masks, and several of them mask the same key"
-    yield Case(when, (mask(3, 4), bias(3, 4), mask(3, 4), bias(3, 4)))
     nothing = torch.zeros(3, 4, dtype=torch.bool)
-    yield Case(when, (nothing, bias(3, 4), nothing))
-
-    when = "a mask is a view of another tensor"
-    yield Case(when, (mask(5, 4).mT, bias(5, 4).mT, mask(1, 5).expand(4, 5)))
+    table = {
+        "there is one bool mask": [(mask(3, 5),), (mask(4, 4),)],
+        "there is one additive mask": [(bias(3, 5),), (g.randn(4, 4),)],
+        "there are two bool masks": [
+            (causal().dense(size)[0, 0], windowed),
+            (mask(3, 5), mask(3, 5)),
+        ],
+        "one mask is bool and one is additive": [
+            (mask(3, 5), bias(3, 5)),
+            (bias(4, 4), mask(4, 4)),
+        ],
+        "there are two additive masks": [
+            (bias(3, 5), bias(3, 5)),
+            (bias(4, 4), g.randn(4, 4)),
+        ],
+        "the masks have different shapes": [
+            (mask(4, 5), mask(2, 1, 1, 5)),
+            (mask(2, 1, 1, 5), mask(4, 5)),
+            (bias(3, 4, 5), mask(2, 1, 1, 5)),
+            (mask(2, 1, 3, 3), torch.rand(2, 1, 1, generator=g), mask(3)),
+            (mask(5), bias(4, 1)),
+            (bias(4), mask(3, 1, 2, 4), mask(1, 1, 4)),
+            (mask(1, 1, 1, 4),),
+        ],
+        "there are many masks, and several of them mask the same key": [
+            (mask(3, 4), bias(3, 4), mask(3, 4), bias(3, 4)),
+            (nothing, bias(3, 4), nothing),
+        ],
+    }
+    for when, masks in entries(table):
+        yield Case(when, masks)
 
 
 def _masked(case: Case) -> Tensor:
@@ -86,6 +78,7 @@ exercise = Exercise(
     points=2,
     reference=_reference,
     cases=_cases,
+    also=(views(),),
     properties=(
         Property(
             "The result is one float32 bias.",

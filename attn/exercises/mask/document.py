@@ -3,10 +3,11 @@
 from collections.abc import Iterator
 
 import torch
-from torch import Generator, Tensor
+from torch import Tensor
 
 from attn import masks
-from attn.exercises.draw import between
+from attn.exercises.conditions import views
+from attn.exercises.draw import Draw, entries
 from attn.exercises.mask.claims import IS_BOOL, itself, no_future
 from attn.exercises.spec import Case, Exercise, Property
 from attn.exercises.symmetry import is_view
@@ -17,45 +18,42 @@ def _reference(ids: Tensor) -> Tensor:
     return mask.dense(ids.shape[1], batch=len(ids))
 
 
-def _cases(g: Generator) -> Iterator[Case]:
+def _cases(g: Draw) -> Iterator[Case]:
     def packed(*names: int) -> Tensor:
         """Pack documents of random length, 2 or 3; ``(1, S)``."""
-        parts = [torch.full((1, between(g, 2, 3)), n) for n in names]
+        parts = [torch.full((1, g.between(2, 3)), n) for n in names]
         return torch.cat(parts, dim=1)
 
-    when = "a row holds one document"
-    length = between(g, 4, 6)
-    yield Case(when, (torch.full((1, length), between(g, 1, 5)),))
+    def draw(kinds: int, *shape: int) -> Tensor:
+        return torch.randint(0, kinds, shape, generator=g)
 
-    when = "a row holds several documents, numbered from 0"
-    yield Case(when, (packed(0, 1, 2),))
-
-    when = "the ids are in no particular order"
     names = (torch.randperm(8, generator=g)[:3] + 1).tolist()
-    yield Case(when, (packed(max(names) + 1, *names),))
-
-    when = "the rows of a batch are packed differently"
-    yield Case(when, (torch.tensor([[1, 1, 2, 2, 2], [1, 1, 1, 1, 2]]),))
-    yield Case(when, (torch.randint(0, 3, (3, 6), generator=g).sort()[0],))
-    yield Case(when, (torch.randint(0, 3, (4, 4), generator=g).sort()[0],))
-
-    when = "a document goes on after another"
-    a, b = torch.randperm(6, generator=g)[:2].tolist()
-    yield Case(when, (torch.tensor([[a, a, b, b, a], [b, a, b, a, a]]),))
-    yield Case(when, (torch.randint(0, 2, (2, 7), generator=g),))
-
-    when = "ids are negative, large or int32"
-    yield Case(when, (packed(-1, -100, 7),))
-    yield Case(when, (packed(3, -3, 0),))
-    yield Case(when, (packed(2**40, 2**40 + 1),))
-    yield Case(when, (packed(7, 7 + 2**8, 7 + 2**16, 7 + 2**32),))
-    yield Case(when, (packed(3, 1).int(),))
-
-    when = "there is one token, or ids is a view"
-    yield Case(when, (torch.tensor([[between(g, 0, 9)]] * 2),))
-    yield Case(when, (torch.randint(0, 3, (5, 2), generator=g).mT,))
-    yield Case(when, (packed(4, 6).expand(3, -1),))
-    yield Case(when, (torch.randint(0, 2, (3, 6), generator=g)[:, ::2],))
+    a, b, _ = names
+    table = {
+        "a row holds one document": [torch.full((1, g.between(4, 6)), a)],
+        "there is one token": [torch.tensor([[a], [a]])],
+        "a row holds several documents, numbered from 0": [packed(0, 1, 2)],
+        "the ids are in no particular order": [packed(max(names) + 1, *names)],
+        "the rows of a batch are packed differently": [
+            torch.tensor([[1, 1, 2, 2, 2], [1, 1, 1, 1, 2]]),
+            draw(3, 3, 6).sort()[0],
+            draw(3, 4, 4).sort()[0],
+        ],
+        "a document goes on after another": [
+            torch.tensor([[a, a, b, b, a], [b, a, b, a, a]]),
+            draw(2, 2, 7),
+        ],
+        "ids are negative, large or int32": [
+            packed(-1, -100, 7),
+            packed(3, -3, 0),
+            packed(2**40, 2**40 + 1),
+            packed(7, 7 + 2**8, 7 + 2**16, 7 + 2**32),
+            packed(3, 1).int(),
+        ],
+        "all rows are packed alike": [packed(4, 6).expand(3, -1)],
+    }
+    for when, ids in entries(table):
+        yield Case(when, (ids,))
 
 
 def _no_other_document(case: Case, out: Tensor) -> bool:
@@ -69,6 +67,7 @@ exercise = Exercise(
     points=3,
     reference=_reference,
     cases=_cases,
+    also=(views(),),
     properties=(
         IS_BOOL,
         Property(

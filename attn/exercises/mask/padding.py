@@ -3,10 +3,11 @@
 from collections.abc import Iterator
 
 import torch
-from torch import Generator, Tensor
+from torch import Tensor
 
 from attn import masks
-from attn.exercises.draw import between
+from attn.exercises.conditions import views
+from attn.exercises.draw import Draw, entries
 from attn.exercises.mask.claims import IS_BOOL
 from attn.exercises.spec import Case, Exercise, Property
 from attn.exercises.symmetry import argument
@@ -16,42 +17,36 @@ def _reference(lengths: Tensor, kv_len: int) -> Tensor:
     return masks.prefix(lengths).dense(1, kv_len, batch=len(lengths))
 
 
-def _cases(g: Generator) -> Iterator[Case]:
+def _cases(g: Draw) -> Iterator[Case]:
     def draw(batch: int, low: int, high: int) -> Tensor:
         return torch.randint(low, high + 1, (batch,), generator=g)
 
-    when = "one sequence is padded"
-    kv_len = between(g, 6, 8)
-    yield Case(when, (draw(1, 2, kv_len // 2 - 1), kv_len))
-
-    yield Case(when, (torch.tensor([kv_len - 1]), kv_len))
-
-    when = "several sequences are padded differently"
+    longest, size = g.between(3, 4), g.between(4, 6)
     lengths = torch.randperm(5, generator=g)[:3] + 1
-    kv_len = int(lengths.max())
-    yield Case(when, (lengths, kv_len))
-    yield Case(when, (torch.tensor([1, kv_len]), kv_len))
-
-    when = "there are as many sequences as keys"
-    size = between(g, 3, 5)
-    yield Case(when, (torch.randperm(size, generator=g) + 1, size))
-    yield Case(when, (torch.tensor([1]), 1))
-
-    when = "kv_len is more than the longest sequence"
-    longest = between(g, 3, 4)
-    lengths = torch.cat([draw(2, 1, longest), torch.tensor([longest])])
-    yield Case(when, (lengths, longest + between(g, 2, 4)))
-
-    when = "some sequence is empty, some is full"
-    kv_len = between(g, 4, 6)
-    lengths = torch.tensor([0, kv_len, between(g, 1, 3), 0])
-    yield Case(when, (lengths, kv_len))
-    yield Case(when, (torch.zeros(2, dtype=torch.int64), 3))
-
-    when = "lengths are int32, or a view of another tensor"
-    yield Case(when, (draw(4, 1, 5).int(), 5))
-    yield Case(when, (draw(8, 1, 6)[::2], 6))
-    yield Case(when, (draw(1, 1, 4).expand(3), 5))
+    table = {
+        "one sequence is padded": [(draw(1, 2, 3), 8), (draw(1, 6, 6), 7)],
+        "several sequences are padded differently": [
+            (lengths, int(lengths.max())),
+            (torch.tensor([1, size]), size),
+        ],
+        "there are as many sequences as keys": [
+            (torch.randperm(size, generator=g) + 1, size),
+            (torch.tensor([1]), 1),
+        ],
+        "kv_len is more than the longest sequence": [
+            (draw(3, 1, longest), longest + g.between(2, 4))
+        ],
+        "some sequence is empty, some is full": [
+            (torch.tensor([0, size, g.between(1, 3), 0]), size),
+            (torch.zeros(2, dtype=torch.int64), 3),
+        ],
+        "lengths are int32, or one for all": [
+            (draw(4, 1, 5).int(), 5),
+            (draw(1, 1, 4).expand(3), 5),
+        ],
+    }
+    for when, args in entries(table):
+        yield Case(when, args)
 
 
 exercise = Exercise(
@@ -59,6 +54,7 @@ exercise = Exercise(
     points=2,
     reference=_reference,
     cases=_cases,
+    also=(views(),),
     properties=(
         IS_BOOL,
         Property(

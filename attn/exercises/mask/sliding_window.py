@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 
-from torch import Generator, Tensor
+from torch import Tensor
 
 from attn import masks
-from attn.exercises.draw import between
+from attn.exercises.draw import Draw
 from attn.exercises.mask.claims import IS_BOOL, no_future
 from attn.exercises.spec import Case, Exercise, Property
 from attn.exercises.symmetry import argument
@@ -18,38 +18,38 @@ def _reference(
     return mask.dense(q_len, kv_len, q_offset=q_offset)[0, 0]
 
 
-def _cases(g: Generator) -> Iterator[Case]:
+def _cases(g: Draw) -> Iterator[Case]:
     when = "the window is longer than the text, so only the future counts"
-    length = between(g, 4, 6)
-    yield Case(when, (length, length, length + between(g, 1, 3)))
+    length = g.between(4, 6)
+    yield Case(when, (length, length, length + g.between(1, 3)))
 
     when = "size is 1, so a token sees only itself"
-    length = between(g, 4, 6)
+    length = g.between(4, 6)
     yield Case(when, (length, length, 1))
     yield Case(when, (3, 6, 1, 2))
 
     when = "the window is shorter than the text"
-    length = between(g, 7, 9)
-    yield Case(when, (length, length, between(g, 2, 4)))
+    length = g.between(7, 9)
+    yield Case(when, (length, length, g.between(2, 4)))
     yield Case(when, (5, 5, 4))
 
     when = "there are more keys than queries, or fewer, and both start at 0"
-    q_len, size = between(g, 3, 4), between(g, 2, 3)
-    yield Case(when, (q_len, q_len + between(g, 2, 4), size))
-    yield Case(when, (q_len + between(g, 2, 4), q_len, size))
+    q_len, size = g.between(3, 4), g.between(2, 3)
+    yield Case(when, (q_len, q_len + g.between(2, 4), size))
+    yield Case(when, (q_len + g.between(2, 4), q_len, size))
 
     when = "the queries are the last tokens (q_offset = S - L)"
-    q_len, past = between(g, 2, 3), between(g, 4, 6)
-    yield Case(when, (q_len, q_len + past, between(g, 2, 3), past))
+    q_len, past = g.between(2, 3), g.between(4, 6)
+    yield Case(when, (q_len, q_len + past, g.between(2, 3), past))
     yield Case(when, (1, past + 1, 3), {"q_offset": past})
 
     when = "the queries start somewhere else"
-    yield Case(when, (3, 9, between(g, 2, 3), between(g, 1, 4)))
+    yield Case(when, (3, 9, g.between(2, 3), g.between(1, 4)))
 
     when = "q_offset is negative, or beyond the keys"
-    yield Case(when, (6, 4, 2, -between(g, 2, 3)))
-    yield Case(when, (5, 4, 3, between(g, 2, 4)))
-    yield Case(when, (2, 3, 2, between(g, 6, 9)))
+    yield Case(when, (6, 4, 2, -g.between(2, 3)))
+    yield Case(when, (5, 4, 3, g.between(2, 4)))
+    yield Case(when, (2, 3, 2, g.between(6, 9)))
     yield Case(when, (1, 1, 1))
 
 

@@ -2,13 +2,13 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import torch
 from torch import Generator, Tensor
 
-from attn.exercises.draw import some_allowed
+from attn.exercises.conditions import gradients, views
+from attn.exercises.draw import Draw, entries
 from attn.exercises.spec import Case, Exercise, Property
 from attn.nn import MultiHeadAttention
 
@@ -20,73 +20,69 @@ class _Reference(MultiHeadAttention):
         return super().forward(x, kv_input, attn_mask=attn_mask)
 
 
-def _cases(g: Generator) -> Iterator[Case]:
-    def randn(*shape: int) -> Tensor:
-        return torch.randn(*shape, generator=g)
+SIZES = {  # B, L, E, H
+    "there is one token, so only its value and the last map count": [
+        (1, 1, 6, 2),
+        (3, 1, 8, 4),
+    ],
+    "there is one head": [(2, 5, 6, 1), (1, 4, 6, 1), (1, 1, 6, 1)],
+    "there are several heads": [(1, 5, 12, 3), (1, 4, 8, 2), (2, 7, 12, 6)],
+    "axes have the same length": [(3, 3, 9, 3), (4, 4, 16, 4)],
+}
+CROSS = {  # B, L, S, E, H
+    "keys and values come from another sequence": [
+        (2, 3, 7, 12, 3),
+        (2, 5, 5, 8, 2),
+        (2, 6, 1, 4, 2),
+        (1, 1, 4, 6, 3),
+    ],
+}
+MASKED = {  # B, L, E, H, and the shape of the mask
+    "there is a mask (L, S), the same for all": [(2, 5, 8, 2, (5, 5))],
+    "there is a mask for each sequence": [
+        (3, 5, 12, 2, (3, 1, 1, 5)),
+        (2, 4, 8, 4, (2, 1, 4, 4)),
+    ],
+    "there is a mask for each head": [
+        (2, 5, 12, 3, (1, 3, 5, 5)),
+        (2, 4, 8, 2, (2, 2, 4, 4)),
+    ],
+    "there are as many sequences as heads, and a mask for each": [
+        (3, 4, 12, 3, (3, 1, 4, 4)),
+    ],
+}
 
-    mask = partial(some_allowed, g)
 
+def _cases(g: Draw) -> Iterator[Case]:
     def case(when: str, x: Tensor, heads: int, **given: Any) -> Case:
         state = given.pop("state", None) or _state(g, x.shape[-1])
-        grad = given.pop("grad", False)
         init = {"embed_dim": x.shape[-1], "num_heads": heads}
-        return Case(when, (x,), given, init=init, state=state, grad=grad)
+        return Case(when, (x,), given, init=init, state=state)
 
-    when = "there is one token, so only its value and the last map count"
-    yield case(when, randn(1, 1, 6), 2)
-    yield case(when, randn(3, 1, 8), 4)
+    for when, (*shape, H) in entries(SIZES):
+        yield case(when, g.randn(*shape), H)
 
     when = "q_proj is zero, so each head takes the mean of its values"
     state = _state(g, 6)
     state["q_proj.weight"].zero_()
     state["q_proj.bias"].zero_()
-    yield case(when, randn(2, 5, 6), 3, state=state)
+    yield case(when, g.randn(2, 5, 6), 3, state=state)
 
-    when = "there is one head"
-    yield case(when, randn(2, 5, 6), 1)
-    yield case(when, randn(1, 4, 6), 1)
-    yield case(when, randn(1, 1, 6), 1)
-
-    when = "there are several heads"
-    yield case(when, randn(1, 5, 12), 3)
-    yield case(when, randn(1, 4, 8), 2)
-    yield case(when, randn(2, 7, 12), 6)
-
-    when = "axes have the same length"
-    yield case(when, randn(3, 3, 9), 3)
-    yield case(when, randn(4, 4, 16), 4)
-
-    when = "keys and values come from another sequence"
-    yield case(when, randn(2, 3, 12), 3, kv_input=randn(2, 7, 12))
-    yield case(when, randn(2, 5, 8), 2, kv_input=randn(2, 5, 8))
-    yield case(when, randn(2, 6, 4), 2, kv_input=randn(2, 1, 4))
-    yield case(when, randn(1, 1, 6), 3, kv_input=randn(1, 4, 6))
+    for when, (B, L, S, E, H) in entries(CROSS):
+        yield case(when, g.randn(B, L, E), H, kv_input=g.randn(B, S, E))
 
     when = "there is a mask (L, S), the same for all"
-    causal = torch.ones(4, 5).tril().bool()
-    other = {"kv_input": randn(2, 5, 12), "attn_mask": causal}
-    yield case(when, randn(2, 4, 12), 3, **other)
-    yield case(when, randn(2, 5, 8), 2, attn_mask=mask(5, 5))
-    other = {"kv_input": randn(2, 6, 8), "attn_mask": mask(3, 6)}
-    yield case(when, randn(2, 3, 8), 2, **other)
-    other = {"kv_input": randn(1, 4, 6), "attn_mask": mask(1, 4)}
-    yield case(when, randn(1, 1, 6), 3, **other)
+    for L, S, E in ((4, 5, 12), (3, 6, 6), (1, 4, 6)):
+        other = {"kv_input": g.randn(2, S, E), "attn_mask": g.mask(L, S)}
+        yield case(when, g.randn(2, L, E), 3, **other)
 
-    when = "there is a mask for each sequence"
-    yield case(when, randn(3, 5, 12), 2, attn_mask=mask(3, 1, 1, 5))
-    yield case(when, randn(2, 4, 8), 4, attn_mask=mask(2, 1, 4, 4))
-
-    when = "there is a mask for each head"
-    yield case(when, randn(2, 5, 12), 3, attn_mask=mask(1, 3, 5, 5))
-    yield case(when, randn(2, 4, 8), 2, attn_mask=mask(2, 2, 4, 4))
-
-    when = "there are as many sequences as heads, and a mask for each"
-    yield case(when, randn(3, 4, 12), 3, attn_mask=mask(3, 1, 4, 4))
+    for when, (*shape, H, of_mask) in entries(MASKED):
+        yield case(when, g.randn(*shape), H, attn_mask=g.mask(*of_mask))
 
     when = "the scores are large"
     state = _state(g, 8)
     state["q_proj.weight"] *= 40
-    large = case(when, 3 * randn(2, 5, 8), 2, state=state)
+    large = case(when, 3 * g.randn(2, 5, 8), 2, state=state)
     yield replace(large, rtol=3e-4)  # the order of sums shows in exp
 
     when = "all scores are very low, and there is a mask"
@@ -94,16 +90,8 @@ def _cases(g: Generator) -> Iterator[Case]:
     for name, sign in (("q_proj", 1), ("k_proj", -1)):
         state[f"{name}.weight"] *= 0.3
         state[f"{name}.bias"].fill_(10 * sign)  # scores around -200
-    yield case(when, randn(2, 5, 8), 2, state=state, attn_mask=mask(5, 5))
-
-    when = "the input is a view of another tensor"
-    yield case(when, randn(5, 2, 12).transpose(0, 1), 3)
-    yield case(when, randn(1, 4, 8).expand(3, 4, 8), 2)
-
-    when = "gradients flow back"
-    yield case(when, randn(2, 4, 6), 3, grad=True)
-    both = {"kv_input": randn(2, 5, 6), "attn_mask": mask(4, 5)}
-    yield case(when, randn(2, 4, 6), 2, grad=True, **both)
+    x = g.randn(2, 5, 8)
+    yield case(when, x, 2, state=state, attn_mask=g.mask(5, 5))
 
 
 def _state(g: Generator, size: int) -> dict[str, Tensor]:
@@ -120,6 +108,7 @@ exercise = Exercise(
     points=3,
     reference=_Reference,
     cases=_cases,
+    also=(views(), gradients()),
     forbids=("MultiheadAttention",),
     properties=(
         Property(

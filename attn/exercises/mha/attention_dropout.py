@@ -5,6 +5,8 @@ from collections.abc import Iterator
 import torch
 from torch import Generator, Tensor
 
+from attn.exercises.conditions import gradients, views
+from attn.exercises.draw import Draw, entries
 from attn.exercises.spec import Case, Exercise, Property
 from attn.exercises.symmetry import is_view
 
@@ -19,43 +21,27 @@ def _reference(
     return torch.where(keep, weights / (1 - p), zeros) if p < 1 else zeros
 
 
-def _cases(g: Generator) -> Iterator[Case]:
-    def case(
-        when: str, *shape: int, p: float, training: bool, grad: bool = False
-    ) -> Case:
-        weights = torch.randn(*shape, generator=g).softmax(-1)
-        keep = _keep(g, shape, p)
-        return Case(when, (weights, keep, p, training), grad=grad)
+SHAPES = {  # p, training, and the shape of the weights
+    "the module is not training": [(0.1, False, 4, 5), (0.7, False, 2, 3, 4)],
+    "the module is training": [
+        (0.1, True, 4, 6),
+        (0.3, True, 4, 6),
+        (0.7, True, 2, 3, 4, 5),
+    ],
+    "p is 0": [(0.0, True, 3, 4), (0.0, False, 3, 4)],
+    "p is 1": [(1.0, True, 3, 4), (1.0, False, 3, 4)],
+}
 
-    when = "the module is not training"
-    yield case(when, 4, 5, p=0.1, training=False)
-    yield case(when, 2, 3, 4, 5, p=0.7, training=False)
 
-    when = "the module is training"
-    yield case(when, 4, 6, p=0.1, training=True)
-    yield case(when, 4, 6, p=0.3, training=True)
-    yield case(when, 2, 3, 4, 5, p=0.7, training=True)
+def _cases(g: Draw) -> Iterator[Case]:
+    for when, (p, training, *shape) in entries(SHAPES):
+        weights = g.randn(*shape).softmax(-1)
+        inputs = weights, _keep(g, (*shape,), p), p, training
+        yield Case(when, inputs, grad=p in (0, 1))  # nothing is divided by 0
 
     when = "whole rows are dropped, or kept"
-    weights = torch.randn(3, 4, generator=g).softmax(-1)
     keep = torch.tensor([[False] * 4, [True] * 4, [True, False] * 2])
-    yield Case(when, (weights, keep, 0.25, True))
-
-    when = "p is 0"
-    yield case(when, 3, 4, p=0.0, training=True, grad=True)
-    yield case(when, 3, 4, p=0.0, training=False)
-
-    when = "p is 1"
-    yield case(when, 3, 4, p=1.0, training=True, grad=True)
-    yield case(when, 3, 4, p=1.0, training=False)
-
-    when = "the weights are a view of another tensor"
-    weights = torch.randn(5, 4, 2, generator=g).softmax(0).transpose(0, 2)
-    yield Case(when, (weights, _keep(g, (2, 4, 5), 0.2), 0.2, True))
-
-    when = "gradients flow back"
-    yield case(when, 3, 5, p=0.2, training=True, grad=True)
-    yield case(when, 3, 5, p=0.2, training=False, grad=True)
+    yield Case(when, (g.randn(3, 4).softmax(-1), keep, 0.25, True))
 
 
 def _keep(g: Generator, shape: tuple[int, ...], p: float) -> Tensor:
@@ -78,6 +64,7 @@ exercise = Exercise(
     points=2,
     reference=_reference,
     cases=_cases,
+    also=(views(), gradients()),
     properties=(
         Property(
             "Where keep is False, the result must be exactly 0 in training.",

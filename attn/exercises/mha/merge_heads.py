@@ -3,48 +3,30 @@
 from collections.abc import Iterator
 
 import torch
-from torch import Generator, Tensor
+from torch import Tensor
 
 from attn import functional
+from attn.exercises.conditions import gradients, views
+from attn.exercises.draw import Draw, entries
 from attn.exercises.spec import Case, Exercise, Property
 from attn.exercises.symmetry import all_sizes_differ, is_view
 
+SHAPES = {
+    "there is one token, so only the order of its features counts": [
+        (3, 1, 2),
+        (2, 4, 1, 3),
+    ],
+    "there is one head": [(1, 4, 6), (2, 1, 3, 5)],
+    "there is a batch: four axes": [(2, 3, 5, 4), (3, 5, 2, 1), (1, 2, 7, 6)],
+    "there is one sequence: three axes": [(3, 5, 4), (2, 6, 3)],
+    "there are more axes in front": [(2, 3, 2, 4, 5)],
+    "axes have the same length": [(3, 3, 3, 3), (2, 4, 4, 2), (2, 2, 2)],
+}
 
-def _cases(g: Generator) -> Iterator[Case]:
-    def randn(*shape: int) -> Tensor:
-        return torch.randn(*shape, generator=g)
 
-    when = "there is one token, so only the order of its features counts"
-    yield Case(when, (randn(3, 1, 2),))
-    yield Case(when, (randn(2, 4, 1, 3),))
-
-    when = "there is one head"
-    yield Case(when, (randn(1, 4, 6),))
-    yield Case(when, (randn(2, 1, 3, 5),))
-
-    when = "there is a batch: four axes"
-    yield Case(when, (randn(2, 3, 5, 4),))
-    yield Case(when, (randn(3, 5, 2, 1),))
-    yield Case(when, (randn(1, 2, 7, 6),))
-
-    when = "there is one sequence: three axes"
-    yield Case(when, (randn(3, 5, 4),))
-    yield Case(when, (randn(2, 6, 3),))
-
-    when = "there are more axes in front"
-    yield Case(when, (randn(2, 3, 2, 4, 5),))
-
-    when = "axes have the same length"
-    yield Case(when, (randn(3, 3, 3, 3),))
-    yield Case(when, (randn(2, 4, 4, 2),))
-    yield Case(when, (randn(2, 2, 2),))
-
-    when = "the input is a view of another tensor"
-    yield Case(when, (randn(2, 5, 3, 4).transpose(1, 2),))
-    yield Case(when, (randn(2, 3, 1, 4).expand(2, 3, 5, 4),))
-
-    when = "gradients flow back"
-    yield Case(when, (randn(2, 3, 5, 4),), grad=True)
+def _cases(g: Draw) -> Iterator[Case]:
+    for when, shape in entries(SHAPES):
+        yield Case(when, (g.randn(*shape),))
 
 
 def _has_the_shape(case: Case, out: object) -> bool:
@@ -64,6 +46,7 @@ exercise = Exercise(
     points=1,
     reference=functional.merge_heads,
     cases=_cases,
+    also=(views(), gradients()),
     properties=(
         Property(
             "The result should have shape (..., L, H * D): one row for each "

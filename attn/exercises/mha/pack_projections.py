@@ -3,8 +3,10 @@
 from collections.abc import Iterator
 
 import torch
-from torch import Generator, Tensor
+from torch import Tensor
 
+from attn.exercises.conditions import gradients, views
+from attn.exercises.draw import Draw, entries
 from attn.exercises.spec import Case, Exercise, Property
 from attn.exercises.symmetry import is_view
 
@@ -22,50 +24,35 @@ def _reference(
     )
 
 
-def _cases(g: Generator) -> Iterator[Case]:
-    def randn(*shape: int) -> Tensor:
-        return torch.randn(*shape, generator=g)
+SHAPES = {  # of each of the three
+    "num_heads is not given": [(6, 4), (3, 7)],
+    "num_heads is not given and axes have the same length": [(4, 4)],
+    "num_heads is not given and they are biases": [(6,)],
+}
+HEADS = {  # and then the shape of each
+    "num_heads is 1": [(1, 6, 4)],
+    "num_heads is given": [(2, 12, 5), (4, 12, 7)],
+    "num_heads is given and axes have the same length": [(2, 6, 6), (3, 9, 9)],
+    "there are as many heads as rows": [(5, 5, 3)],
+    "num_heads is given and they are biases": [(3, 12), (2, 4)],
+}
 
-    def three(*shape: int) -> tuple[Tensor, Tensor, Tensor]:
-        return randn(*shape), randn(*shape), randn(*shape)
 
-    when = "num_heads is not given"
-    yield Case(when, three(6, 4))
-    yield Case(when, three(4, 4))
-    yield Case(when, three(3, 7))
+def _cases(g: Draw) -> Iterator[Case]:
+    def three(*shape: int) -> tuple[Tensor, ...]:
+        return tuple(g.randn(*shape) for _ in "qkv")
+
+    for when, shape in entries(SHAPES):
+        yield Case(when, three(*shape))
 
     when = "num_heads is not given and the three differ in height"
-    yield Case(when, (randn(8, 6), randn(4, 6), randn(2, 6)))
-    yield Case(when, (randn(4, 4), randn(2, 4), randn(2, 4)))
-    yield Case(when, (randn(2, 5), randn(4, 5), randn(6, 5)))
-
+    for heights in ((8, 4, 2), (4, 2, 2), (2, 4, 6)):
+        yield Case(when, tuple(g.randn(n, 4) for n in heights))
     when = "num_heads is not given and they are biases"
-    yield Case(when, three(6))
-    yield Case(when, (randn(2), randn(6), randn(4)))
+    yield Case(when, (g.randn(2), g.randn(6), g.randn(4)))
 
-    when = "num_heads is 1"
-    yield Case(when, three(6, 4), {"num_heads": 1})
-
-    when = "num_heads is given"
-    yield Case(when, three(12, 5), {"num_heads": 2})
-    yield Case(when, three(12, 7), {"num_heads": 4})
-    yield Case(when, three(6, 6), {"num_heads": 2})
-    yield Case(when, three(9, 9), {"num_heads": 3})
-
-    when = "there are as many heads as rows"
-    yield Case(when, three(5, 3), {"num_heads": 5})
-
-    when = "num_heads is given and they are biases"
-    yield Case(when, three(12), {"num_heads": 3})
-    yield Case(when, three(4), {"num_heads": 2})
-
-    when = "the weights are views of other tensors"
-    yield Case(when, tuple(x.mT for x in three(5, 8)), {"num_heads": 2})
-    yield Case(when, tuple(x.mT for x in three(5, 6)))
-
-    when = "gradients flow back"
-    yield Case(when, three(6, 4), grad=True)
-    yield Case(when, three(6, 4), {"num_heads": 3}, grad=True)
+    for when, (heads, *shape) in entries(HEADS):
+        yield Case(when, three(*shape), {"num_heads": heads})
 
 
 exercise = Exercise(
@@ -73,6 +60,7 @@ exercise = Exercise(
     points=2,
     reference=_reference,
     cases=_cases,
+    also=(views(), gradients()),
     properties=(
         Property(
             "The result should have all rows of q, k and v, as wide as "

@@ -3,50 +3,31 @@
 from collections.abc import Iterator
 
 import torch
-from torch import Generator, Tensor
+from torch import Tensor
 
 from attn import functional
+from attn.exercises.conditions import gradients, views
+from attn.exercises.draw import Draw, entries
 from attn.exercises.spec import Case, Exercise, Property
 from attn.exercises.symmetry import all_sizes_differ, argument, is_view
 
+SHAPES = {  # of x, and then the number of heads
+    "there is one token, so only the order of its features counts": [
+        (1, 6, 3),
+        (2, 1, 12, 2),
+    ],
+    "there is one head": [(4, 6, 1), (3, 2, 5, 1)],
+    "there is a batch: three axes": [(2, 5, 12, 3), (3, 4, 10, 5)],
+    "there is one sequence: two axes": [(5, 12, 4), (7, 6, 2)],
+    "there are more axes in front": [(2, 3, 4, 10, 2), (2, 1, 3, 5, 6, 3)],
+    "axes have the same length": [(3, 3, 9, 3), (2, 4, 16, 4)],
+    "a head is one feature": [(2, 6, 3, 3)],
+}
 
-def _cases(g: Generator) -> Iterator[Case]:
-    def randn(*shape: int) -> Tensor:
-        return torch.randn(*shape, generator=g)
 
-    when = "there is one token, so only the order of its features counts"
-    yield Case(when, (randn(1, 6), 3))
-    yield Case(when, (randn(2, 1, 12), 2))
-
-    when = "there is one head"
-    yield Case(when, (randn(4, 6), 1))
-    yield Case(when, (randn(3, 2, 5), 1))
-
-    when = "there is a batch: three axes"
-    yield Case(when, (randn(2, 5, 12), 3))
-    yield Case(when, (randn(3, 4, 10), 5))
-    yield Case(when, (randn(2, 6, 3), 3))
-
-    when = "there is one sequence: two axes"
-    yield Case(when, (randn(5, 12), 4))
-    yield Case(when, (randn(7, 6), 2))
-
-    when = "there are more axes in front"
-    yield Case(when, (randn(2, 3, 4, 10), 2))
-    yield Case(when, (randn(2, 1, 3, 5, 6), 3))
-
-    when = "axes have the same length"
-    yield Case(when, (randn(3, 3, 9), 3))
-    yield Case(when, (randn(2, 4, 16), 4))
-    yield Case(when, (randn(2, 2, 2, 4), 2))
-
-    when = "the input is a view of another tensor"
-    yield Case(when, (randn(12, 5, 2).transpose(0, 2), 3))
-    yield Case(when, (randn(1, 4, 6).expand(3, 4, 6), 2))
-    yield Case(when, (randn(3, 2, 5, 6).transpose(0, 1), 2))
-
-    when = "gradients flow back"
-    yield Case(when, (randn(2, 5, 12), 3), grad=True)
+def _cases(g: Draw) -> Iterator[Case]:
+    for when, (*shape, heads) in entries(SHAPES):
+        yield Case(when, (g.randn(*shape), heads))
 
 
 def _has_the_shape(case: Case, out: object) -> bool:
@@ -66,6 +47,7 @@ exercise = Exercise(
     points=1,
     reference=functional.split_heads,
     cases=_cases,
+    also=(views(), gradients()),
     properties=(
         Property(
             "The result should have shape (..., H, L, D): the heads in "

@@ -3,9 +3,11 @@
 from collections.abc import Iterator
 
 import torch
-from torch import Generator, Tensor
+from torch import Tensor
 
 from attn import positions
+from attn.exercises.conditions import views
+from attn.exercises.draw import Draw, entries
 from attn.exercises.spec import Case, Exercise, Property
 from attn.exercises.symmetry import is_view
 
@@ -17,45 +19,40 @@ def alibi_bias(
     return positions.alibi_bias(num_heads, query_positions, key_positions)
 
 
-def _cases(g: Generator) -> Iterator[Case]:
-    def at(n: int, start: int = 0) -> Tensor:
-        return torch.arange(start, start + n)
+RANGES = {  # heads, queries and keys, each from a position to another
+    "there is one head, and one query behind its keys": [(1, (4, 5), (0, 4))],
+    "there are several heads, and one query": [
+        (8, (5, 6), (0, 6)),
+        (4, (9, 10), (0, 10)),
+    ],
+    "the queries are the last tokens": [
+        (4, (4, 7), (0, 7)),
+        (2, (3, 5), (0, 5)),
+    ],
+    "there are as many queries as keys": [
+        (8, (0, 5), (0, 5)),
+        (4, (0, 4), (0, 4)),
+    ],
+    "the number of heads is no power of two": [
+        (6, (2, 5), (0, 5)),
+        (12, (0, 2), (0, 4)),
+    ],
+    "keys come before and after the queries": [(4, (3, 5), (0, 8))],
+}
 
-    def draw(n: int) -> Tensor:
-        return torch.randint(0, 50, (n,), generator=g)
 
-    when = "there is one head, and one query behind its keys"
-    yield Case(when, (1, at(1, 4), at(4)))
-
-    when = "there are several heads, and one query"
-    yield Case(when, (8, at(1, 5), at(6)))
-    yield Case(when, (4, at(1, 9), at(10)))
-
-    when = "the queries are the last tokens"
-    yield Case(when, (4, at(3, 4), at(7)))
-    yield Case(when, (2, at(2, 3), at(5)))
-
-    when = "there are as many queries as keys"
-    yield Case(when, (8, at(5), at(5)))
-    yield Case(when, (4, at(4), at(4)))
-
-    when = "the number of heads is no power of two"
-    yield Case(when, (6, at(3, 2), at(5)))
-    yield Case(when, (12, at(2), at(4)))
-
-    when = "keys come before and after the queries"
-    yield Case(when, (4, at(2, 3), at(8)))
+def _cases(g: Draw) -> Iterator[Case]:
+    for when, (heads, *ranges) in entries(RANGES):
+        yield Case(when, (heads, *(torch.arange(*x) for x in ranges)))
 
     when = "the positions have gaps, and no order"
-    yield Case(when, (3, draw(4), draw(6)))
-    yield Case(when, (5, draw(6), draw(2)))
+    for heads, *lengths in ((3, 4, 6), (5, 6, 2)):
+        drawn = (torch.randint(0, 50, (n,), generator=g) for n in lengths)
+        yield Case(when, (heads, *drawn))
 
     when = "the positions are far apart"
     far = torch.tensor([1003, 301, 2]), torch.tensor([0, 257, 999, 77])
     yield Case(when, (4, *far))
-
-    when = "the positions are views"
-    yield Case(when, (4, at(12)[::3], at(10)[1::2]))
 
 
 def _right_shape(case: Case, out: object) -> bool:
@@ -63,25 +60,21 @@ def _right_shape(case: Case, out: object) -> bool:
     return isinstance(out, Tensor) and out.shape == (heads, len(q), len(k))
 
 
-def _never_positive(case: Case, out: Tensor) -> bool:
-    return bool((out <= 0).all())
-
-
-def _finite(case: Case, out: Tensor) -> bool:
-    return bool(out.isfinite().all())
-
-
 exercise = Exercise(
     id="pos-alibi_bias",
     points=2,
     reference=alibi_bias,
     cases=_cases,
+    also=(views(),),
     properties=(
         Property("The shape should be (H, L, S).", _right_shape),
-        Property("Nothing is masked here: every entry is finite.", _finite),
+        Property(
+            "Nothing is masked here: every entry is finite.",
+            lambda case, out: out.isfinite().all(),
+        ),
         Property(
             "No entry is above 0: distance costs, in either direction.",
-            _never_positive,
+            lambda case, out: (out <= 0).all(),
         ),
     ),
     breaks={

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 
-import torch
-from torch import Generator, Tensor
+from torch import Tensor
 
 from attn import positions
+from attn.exercises.draw import Draw, entries
 from attn.exercises.spec import Case, Exercise, Property
 
 
@@ -14,34 +14,19 @@ def alibi_slopes(num_heads: int) -> Tensor:
     return positions.alibi_slopes(num_heads)
 
 
-def _cases(g: Generator) -> Iterator[Case]:
-    when = "there are 8 heads"
-    yield Case(when, (8,))
-
-    when = "the number of heads is another power of two"
-    for heads in (2, 4, 16, 32, 1):
-        yield Case(when, (heads,))
-
-    when = "the number of heads is one more than a power of two"
-    for heads in (3, 5, 9):
-        yield Case(when, (heads,))
-
-    when = "the number of heads is no power of two"
-    for heads in (6, 7, 12, 14, 20, 24, 31, 40):
-        yield Case(when, (heads,))
-
-    when = "there are many heads: Bloom has 112"
-    yield Case(when, (112,))
-    yield Case(when, (int(torch.randint(65, 127, (1,), generator=g)),))
-    yield Case(when, (256,))
+HEADS = {
+    "there are 8 heads": [8],
+    "the number of heads is another power of two": [2, 4, 16, 32, 1],
+    "the number of heads is one more than a power of two": [3, 5, 9],
+    "the number of heads is no power of two": [6, 7, 12, 14, 20, 24, 31, 40],
+    "there are many heads: Bloom has 112": [112, 256],
+}
 
 
-def _one_a_head(case: Case, out: object) -> bool:
-    return isinstance(out, Tensor) and tuple(out.shape) == case.args
-
-
-def _between(case: Case, out: Tensor) -> bool:
-    return bool((out > 0).all() and (out <= 1).all())
+def _cases(g: Draw) -> Iterator[Case]:
+    for when, num_heads in entries(HEADS):
+        yield Case(when, (num_heads,))
+    yield Case("there are many heads", (g.between(65, 126),))
 
 
 exercise = Exercise(
@@ -50,8 +35,16 @@ exercise = Exercise(
     reference=alibi_slopes,
     cases=_cases,
     properties=(
-        Property("There should be one slope for each head.", _one_a_head),
-        Property("A slope is positive, and less than 1.", _between),
+        Property(
+            "There should be one slope for each head.",
+            lambda case, out: (
+                isinstance(out, Tensor) and tuple(out.shape) == case.args
+            ),
+        ),
+        Property(
+            "A slope is positive, and less than 1.",
+            lambda case, out: (out > 0).all() and (out <= 1).all(),
+        ),
     ),
     breaks={
         "H = 1": lambda c: c.args[0] > 1,

@@ -3,8 +3,10 @@
 from collections.abc import Iterator
 
 import torch
-from torch import Generator, Tensor
+from torch import Tensor
 
+from attn.exercises.conditions import views
+from attn.exercises.draw import Draw, entries
 from attn.exercises.spec import Case, Exercise, Property
 from attn.exercises.symmetry import is_view
 
@@ -15,58 +17,38 @@ def permutation_test(out: Tensor, shuffled: Tensor, order: Tensor) -> Tensor:
     return (back - out).norm(dim=-1) / out.norm(dim=-1)
 
 
-def _cases(g: Generator) -> Iterator[Case]:
-    def randn(*shape: int) -> Tensor:
-        return torch.randn(*shape, generator=g)
+ORDERS = {  # an order, the axes in front of it, and the features
+    "the tokens stay where they are": [([0, 1, 2], 4)],
+    "two tokens change places": [([1, 0, 2], 5)],
+    "the order is not its own inverse": [([1, 2, 0], 4), ([2, 3, 1, 4, 0], 3)],
+    "there is a batch": [([2, 0, 3, 1], 3, 5)],
+    "axes have the same length": [([1, 2, 3, 0], 4, 4)],
+    "there are two axes in front": [([4, 2, 0, 1, 3], 2, 3, 4)],
+}
 
+
+def _cases(g: Draw) -> Iterator[Case]:
     def moved(
-        when: str, order: list[int] | Tensor, *shape: int, by: float = 1.0
+        when: str, order: Tensor, *sizes: int, size: float = 1, by: float = 1
     ) -> Case:
-        order = torch.as_tensor(order)
-        out = randn(*shape)
-        noise = by * randn(*shape)
-        return Case(when, (out, out[..., order, :] + noise, order))
+        *lead, E = sizes
+        shape = (*lead, len(order), E)
+        out = size * g.randn(*shape)
+        return Case(
+            when, (out, out[..., order, :] + by * g.randn(*shape), order)
+        )
 
-    when = "the tokens stay where they are"
-    yield moved(when, [0, 1, 2], 3, 4)
-
-    when = "two tokens change places"
-    yield moved(when, [1, 0, 2], 3, 5)
+    for when, (order, *sizes) in entries(ORDERS):
+        yield moved(when, torch.tensor(order), *sizes)
 
     when = "the order is not its own inverse"
-    yield moved(when, [1, 2, 0], 3, 4)
-    yield moved(when, [2, 3, 1, 4, 0], 5, 3)
-    yield moved(when, torch.randperm(9, generator=g), 9, 2)
+    yield moved(when, torch.randperm(9, generator=g), 2)
 
     when = "nothing but the order changes, so that all is 0"
-    yield moved(when, [3, 0, 1, 2], 4, 6, by=0.0)
-
-    when = "there is a batch"
-    yield moved(when, [2, 0, 3, 1], 3, 4, 5)
-    yield moved(when, [1, 2, 3, 0], 4, 4, 4)
-
-    when = "there are two axes in front"
-    yield moved(when, [4, 2, 0, 1, 3], 2, 3, 5, 4)
+    yield moved(when, torch.tensor([3, 0, 1, 2]), 6, by=0)
 
     when = "the outputs are large, and the difference is small"
-    order = torch.tensor([2, 0, 1, 3])
-    out = 100 * randn(2, 4, 3)
-    yield Case(when, (out, out[:, order] + randn(2, 4, 3), order))
-
-    when = "the inputs are views"
-    order = torch.tensor([1, 3, 0, 2])
-    out, noise = randn(2, 6, 4).mT[..., :5], randn(2, 6, 4).mT[..., :5]
-    yield Case(when, (out, noise, order))
-    out, noise = randn(2, 2, 4, 3, 5).transpose(2, 3)
-    yield Case(when, (out, noise, order))
-
-
-def _one_a_token(case: Case, out: object) -> bool:
-    return isinstance(out, Tensor) and out.shape == case.args[0].shape[:-1]
-
-
-def _not_negative(case: Case, out: Tensor) -> bool:
-    return bool((out >= 0).all())
+    yield moved(when, torch.tensor([2, 0, 1, 3]), 2, 3, size=100)
 
 
 exercise = Exercise(
@@ -74,13 +56,19 @@ exercise = Exercise(
     points=2,
     reference=permutation_test,
     cases=_cases,
+    also=(views(),),
     properties=(
         Property(
             "There should be one number for each token: the shape of out "
             "without its last axis.",
-            _one_a_token,
+            lambda case, out: (
+                isinstance(out, Tensor)
+                and out.shape == case.args[0].shape[:-1]
+            ),
         ),
-        Property("A length is never negative.", _not_negative),
+        Property(
+            "A length is never negative.", lambda case, out: (out >= 0).all()
+        ),
     ),
     breaks={
         "H = 1": lambda c: c.args[0].dim() > 2 and len(c.args[0]) > 1,

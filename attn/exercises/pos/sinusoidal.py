@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 
-import torch
-from torch import Generator, Tensor
+from torch import Tensor
 
 from attn import positions
+from attn.exercises.draw import Draw, entries
 from attn.exercises.spec import Case, Exercise, Property
 from attn.exercises.symmetry import argument
 
@@ -15,36 +15,24 @@ def sinusoidal(seq_len: int, dim: int, base: float = 10000.0) -> Tensor:
     return positions.sinusoidal(seq_len, dim, base)
 
 
-def _cases(g: Generator) -> Iterator[Case]:
-    def a_base() -> float:
-        return float(torch.randint(20, 3000, (1,), generator=g))
+SIZES = {  # seq_len, dim
+    "there is one position, 0": [(1, 2), (1, 6)],
+    "there is one pair": [(5, 2)],
+    "there are several pairs": [(4, 4), (7, 8), (3, 10)],
+    # above 256, bfloat16 skips integers
+    "there are many positions and pairs": [(40, 16), (100, 32), (300, 4)],
+    "base is given": [(9, 8, 100.0)],
+    "dim is odd, and a sine comes last": [(4, 1), (6, 7)],
+}
 
-    when = "there is one position, 0"
-    yield Case(when, (1, 2))
-    yield Case(when, (1, 6))
 
-    when = "there is one pair"
-    yield Case(when, (5, 2))
-
-    when = "there are several pairs"
-    yield Case(when, (4, 4))
-    yield Case(when, (7, 8))
-    yield Case(when, (3, 10))
-
-    when = "there are many positions and pairs"
-    yield Case(when, (40, 16))
-    yield Case(when, (100, 32))
-    yield Case(when, (300, 4))  # above 256, bfloat16 skips integers
-
-    when = "base is given"
-    yield Case(when, (9, 8, 100.0))
-    yield Case(when, (20, 12, a_base()))
-    yield Case(when, (12, 6), {"base": a_base()})
-
-    when = "dim is odd, and a sine comes last"
-    yield Case(when, (4, 1))
-    yield Case(when, (6, 7))
-    yield Case(when, (11, 9, a_base()))
+def _cases(g: Draw) -> Iterator[Case]:
+    for when, args in entries(SIZES):
+        yield Case(when, args)
+    base = float(g.between(20, 2999))
+    yield Case("base is given", (20, 12, base))
+    yield Case("base is given", (12, 6), {"base": base / 2})
+    yield Case("dim is odd, and base is given", (11, 9, base))
 
 
 def _right_shape(case: Case, out: object) -> bool:

@@ -8,6 +8,7 @@ exercise = Exercise(
     points=3,
     reference=rotation.reference(interleaved=False),
     cases=rotation.cases,
+    also=rotation.ALSO,
     properties=rotation.PROPERTIES,
     breaks=rotation.BREAKS,
 )

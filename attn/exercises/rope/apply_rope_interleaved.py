@@ -8,6 +8,7 @@ exercise = Exercise(
     points=2,
     reference=rotation.reference(interleaved=True),
     cases=rotation.cases,
+    also=rotation.ALSO,
     properties=rotation.PROPERTIES,
     breaks=rotation.BREAKS,
 )

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
-import torch
-from torch import Generator, Tensor
+from torch import Tensor
 
+from attn.exercises.draw import Draw, entries
 from attn.exercises.spec import Case, Exercise, Property
 from attn.exercises.symmetry import argument
 from attn.positions import rope_frequencies
@@ -15,36 +15,25 @@ def frequencies(head_dim: int, base: float = 10000.0) -> Tensor:
     return rope_frequencies(head_dim, base).inv_freq
 
 
-def _cases(g: Generator) -> Iterator[Case]:
-    def a_base() -> float:
-        return float(torch.randint(50, 5000, (1,), generator=g))
+SIZES = {  # head_dim
+    "there is one pair": [(2,)],
+    "there are two pairs": [(4,)],
+    "there are many pairs": [(8,), (64,), (10,)],
+    "base is given": [(8, 100.0), (6, 7.0)],
+}
 
-    when = "there is one pair"
-    yield Case(when, (2,))
-    yield Case(when, (2, a_base()))
 
-    when = "there are two pairs"
-    yield Case(when, (4,))
-
-    when = "there are many pairs"
-    yield Case(when, (8,))
-    yield Case(when, (64,))
-    yield Case(when, (10,))
-
-    when = "base is given"
-    yield Case(when, (8, 100.0))
-    yield Case(when, (128,), {"base": 500000.0})
-    yield Case(when, (12, a_base()))
-    yield Case(when, (6, 7.0))
+def _cases(g: Draw) -> Iterator[Case]:
+    for when, args in entries(SIZES):
+        yield Case(when, args)
+    for head_dim in (12, 2):
+        yield Case("base is given", (head_dim, float(g.between(50, 4999))))
+    yield Case("base is given", (128,), {"base": 500000.0})
 
 
 def _one_for_each_pair(case: Case, out: object) -> bool:
     want = (case.args[0] // 2,)
     return isinstance(out, Tensor) and tuple(out.shape) == want
-
-
-def _first_is_one(case: Case, out: Tensor) -> bool:
-    return abs(float(out[0]) - 1) < 1e-6
 
 
 exercise = Exercise(
@@ -60,7 +49,7 @@ exercise = Exercise(
         Property(
             "Pair 0 rotates by base ** 0 = 1 radian a token, whatever the "
             "base.",
-            _first_is_one,
+            lambda case, out: abs(float(out[0]) - 1) < 1e-6,
         ),
     ),
     breaks={

@@ -4,8 +4,9 @@ import math
 from collections.abc import Iterator
 
 import torch
-from torch import Generator, Tensor
+from torch import Tensor
 
+from attn.exercises.draw import Draw
 from attn.exercises.spec import Case, Exercise, Property
 from attn.exercises.symmetry import argument
 
@@ -34,7 +35,7 @@ def llama3_scaling(
     return torch.stack(found)
 
 
-def _cases(g: Generator) -> Iterator[Case]:
+def _cases(g: Draw) -> Iterator[Case]:
     def freq(pairs: int, base: float) -> Tensor:
         nudge = 1 + 0.02 * torch.rand((), generator=g)
         return nudge * base ** (-torch.arange(pairs) / pairs)

@@ -3,8 +3,10 @@
 from collections.abc import Iterator
 
 import torch
-from torch import Generator, Tensor
+from torch import Tensor
 
+from attn.exercises.conditions import gradients, views
+from attn.exercises.draw import Draw, entries
 from attn.exercises.spec import Case, Exercise, Property
 from attn.exercises.symmetry import is_view
 from attn.positions import convert_pairing
@@ -16,36 +18,20 @@ def permute_weights(weight: Tensor, num_heads: int) -> Tensor:
     return convert_pairing(weight, "half", dim=0, head_dim=head_dim)
 
 
-def _cases(g: Generator) -> Iterator[Case]:
-    def randn(*shape: int) -> Tensor:
-        return torch.randn(*shape, generator=g)
+SIZES = {  # num_heads, and the shape of the weight
+    "there is one head of one pair: nothing moves": [(1, 2, 5)],
+    "there is one head": [(1, 8, 5), (1, 6, 6)],
+    "there are several heads": [(3, 24, 7), (2, 20, 4), (4, 40, 3)],
+    "axes have the same length": [(2, 16, 16), (6, 36, 6)],
+    "it is a bias": [(3, 24), (1, 8)],
+}
 
-    when = "there is one head of one pair: nothing moves"
-    yield Case(when, (randn(2, 5), 1))
 
-    when = "there is one head"
-    yield Case(when, (randn(8, 5), 1))
-    yield Case(when, (torch.arange(12.0)[:, None].expand(12, 3), 1))
-    yield Case(when, (randn(6, 6), 1))
-
-    when = "there are several heads"
-    yield Case(when, (randn(24, 7), 3))
-    yield Case(when, (randn(20, 4), 2))
-    yield Case(when, (randn(40, 3), 4))
-
-    when = "axes have the same length"
-    yield Case(when, (randn(16, 16), 2))
-    yield Case(when, (randn(36, 6), 6))
-
-    when = "it is a bias"
-    yield Case(when, (randn(24), 3))
-    yield Case(when, (randn(8), 1))
-
-    when = "the weight is a view of another tensor"
-    yield Case(when, (randn(5, 16).mT, 2))
-
-    when = "gradients flow back"
-    yield Case(when, (randn(16, 3), 2), grad=True)
+def _cases(g: Draw) -> Iterator[Case]:
+    for when, (heads, *shape) in entries(SIZES):
+        yield Case(when, (g.randn(*shape), heads))
+    rows = torch.arange(12.0)[:, None].expand(12, 3)
+    yield Case("each row has its number in it", (rows, 1))
 
 
 def _same_rows(case: Case, out: object) -> bool:
@@ -65,6 +51,7 @@ exercise = Exercise(
     points=2,
     reference=permute_weights,
     cases=_cases,
+    also=(views(), gradients()),
     properties=(
         Property(
             "Rows have left their head, or were changed: the rows of each "

@@ -8,8 +8,10 @@ are not exact in bfloat16.
 from collections.abc import Callable, Iterator
 
 import torch
-from torch import Generator, Tensor
+from torch import Tensor
 
+from attn.exercises.conditions import gradients, views
+from attn.exercises.draw import Draw, entries
 from attn.exercises.spec import Case, Property
 from attn.exercises.symmetry import heads, is_view
 from attn.positions import apply_rope, rope_tables
@@ -25,81 +27,73 @@ def reference(interleaved: bool) -> Callable[..., Tensor]:
     return rotate
 
 
-def cases(g: Generator) -> Iterator[Case]:
-    """Draw the cases of either layout."""
+SIZES = {  # pairs, the shape of x, and of the positions
+    "the positions are out of order, or repeated": [(4, (6, 8), (6,))],
+    "there are heads and a batch": [
+        (4, (2, 3, 5, 8), (5,)),
+        (3, (4, 5, 6), (5,)),
+    ],
+    "axes have the same length": [
+        (2, (4, 4, 4, 4), (4,)),
+        (4, (2, 8, 8, 8), (8,)),
+    ],
+    "each sequence has its own positions": [
+        (4, (2, 3, 5, 8), (2, 5)),
+        (3, (1, 3, 4, 6), (1, 4)),
+    ],
+    "there are as many sequences as heads, each with its own positions": [
+        (4, (3, 3, 5, 8), (3, 5)),
+    ],
+    "only a part of each head rotates": [
+        (2, (2, 3, 5, 8), (5,)),
+        (3, (5, 10), (5,)),
+    ],
+}
 
-    def randn(*shape: int) -> Tensor:
-        return torch.randn(*shape, generator=g)
+
+def cases(g: Draw) -> Iterator[Case]:
+    """Draw the cases of either layout."""
 
     def freq(pairs: int) -> Tensor:
         """Draw a different frequency for each pair, none of them 0 or 1."""
         order = torch.randperm(400, generator=g)[:pairs]
         return (2 * order + 81.0).sort(descending=True).values / 1024
 
-    def order(length: int, most: int = 40) -> Tensor:
-        return torch.randint(1, most, (length,), generator=g)
-
-    when = "all positions are 0, so nothing rotates"
-    yield Case(when, (randn(3, 8), torch.zeros(3).long(), freq(4)))
+    far = torch.tensor([255, 256, 257, 258, 1023])
+    given = {  # a row of x for each position
+        "all positions are 0, so nothing rotates": [
+            (4, torch.zeros(3).long())
+        ],
+        "there is one pair": [(1, torch.arange(5))],
+        "there are several pairs": [
+            (4, torch.arange(5)),
+            (3, torch.arange(4)),
+        ],
+        "the positions do not start at 0": [
+            (4, torch.arange(7, 12)),
+            (4, torch.tensor([13])),
+        ],
+        "the positions are beyond 256": [(4, far)],
+    }
+    for when, (pairs, positions) in entries(given):
+        x = g.randn(len(positions), 2 * pairs)
+        yield Case(when, (x, positions, freq(pairs)))
 
     when = "one feature is 1, at position 1: a golden vector"
     for feature in (0, 1, 5):
-        x = torch.zeros(1, 8)
-        x[0, feature] = 1.0
+        x = torch.eye(8)[feature : feature + 1]
         yield Case(when, (x, torch.tensor([1]), freq(4)))
 
-    when = "there is one pair"
-    yield Case(when, (randn(5, 2), torch.arange(5), freq(1)))
-
-    when = "there are several pairs"
-    yield Case(when, (randn(5, 8), torch.arange(5), freq(4)))
-    yield Case(when, (randn(4, 6), torch.arange(4), freq(3)))
-
-    when = "the positions do not start at 0"
-    yield Case(when, (randn(5, 8), torch.arange(7, 12), freq(4)))
-    yield Case(when, (randn(1, 8), torch.tensor([13]), freq(4)))
-
-    when = "the positions are out of order, or repeated"
-    yield Case(when, (randn(6, 8), order(6), freq(4)))
-
-    when = "there are heads and a batch"
-    yield Case(when, (randn(2, 3, 5, 8), order(5), freq(4)))
-    yield Case(when, (randn(4, 5, 6), order(5), freq(3)))
-
-    when = "axes have the same length"
-    yield Case(when, (randn(4, 4, 4, 4), order(4), freq(2)))
-    yield Case(when, (randn(2, 8, 8, 8), order(8), freq(4)))
-
-    when = "each sequence has its own positions"
-    rows = torch.tensor([[0, 1, 2, 3, 4], [0, 0, 0, 1, 2]]) + order(2)[:, None]
-    yield Case(when, (randn(2, 3, 5, 8), rows, freq(4)))
-    yield Case(when, (randn(1, 3, 4, 6), order(4)[None], freq(3)))
-
-    when = "there are as many sequences as heads, each with its own positions"
-    rows = torch.stack([order(5) for _ in range(3)])
-    yield Case(when, (randn(3, 3, 5, 8), rows, freq(4)))
-
-    when = "only a part of each head rotates"
-    yield Case(when, (randn(2, 3, 5, 8), order(5), freq(2)))
-    yield Case(when, (randn(5, 10), order(5), freq(3)))
-
-    when = "the positions are beyond 256"
-    far = torch.tensor([255, 256, 257, 258, 1023])
-    yield Case(when, (randn(5, 8), far, freq(4)))
+    for when, (pairs, shape, places) in entries(SIZES):
+        positions = torch.randint(1, 40, places, generator=g)
+        yield Case(when, (g.randn(*shape), positions, freq(pairs)))
 
     when = "x is bfloat16"
-    yield Case(when, (randn(2, 5, 8).bfloat16(), torch.arange(5), freq(4)))
+    inputs = g.randn(2, 5, 8).bfloat16(), torch.arange(5), freq(4)
+    yield Case(when, inputs)
 
     when = "x is bfloat16 and the positions are beyond 256"
-    yield Case(when, (randn(5, 8).bfloat16(), far, freq(4)))
-
-    when = "x is a view of another tensor"
-    yield Case(when, (randn(2, 5, 3, 8).transpose(1, 2), order(5), freq(4)))
-    yield Case(when, (randn(3, 1, 8).expand(3, 5, 8), order(5), freq(4)))
-
-    when = "gradients flow back"
-    inputs = (randn(2, 5, 8), order(5), freq(4))
-    yield Case(when, inputs, grad=("args.0",))  # inv_freq is not trained
+    yield Case(when, (g.randn(5, 8).bfloat16(), far, freq(4)))
 
 
 def _norm_is_kept(case: Case, out: object) -> bool:
@@ -116,6 +110,8 @@ def _still_at_zero(case: Case, out: object) -> bool:
         return True
     return out.shape != x.shape or torch.allclose(out.float(), x.float())
 
+
+ALSO = views(), gradients("x")  # inv_freq is not trained
 
 PROPERTIES = (
     Property(

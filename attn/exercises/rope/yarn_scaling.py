@@ -3,8 +3,9 @@
 from collections.abc import Iterator
 
 import torch
-from torch import Generator, Tensor
+from torch import Tensor
 
+from attn.exercises.draw import Draw
 from attn.exercises.spec import Case, Exercise, Property
 from attn.positions import rope_frequencies
 
@@ -30,7 +31,7 @@ def yarn_scaling(
     return found.inv_freq, found.attention_factor
 
 
-def _cases(g: Generator) -> Iterator[Case]:
+def _cases(g: Draw) -> Iterator[Case]:
     def a_factor() -> float:
         return 2.0 + int(torch.randint(1, 60, (1,), generator=g)) / 10
 
@@ -65,10 +66,6 @@ def _two_things(case: Case, out: object) -> bool:
     return isinstance(table, Tensor) and len(table) == case.args[0] // 2
 
 
-def _fast_pairs_stay(case: Case, out: tuple[Tensor, float]) -> bool:
-    return not _two_things(case, out) or abs(float(out[0][0]) - 1) < 0.2
-
-
 exercise = Exercise(
     id="rope-yarn_scaling",
     points=3,
@@ -83,7 +80,9 @@ exercise = Exercise(
         Property(
             "The first pair is the fastest, and should (nearly) keep its "
             "speed of 1 radian: is the ramp the right way round?",
-            _fast_pairs_stay,
+            lambda case, out: (
+                not _two_things(case, out) or abs(float(out[0][0]) - 1) < 0.2
+            ),
         ),
     ),
     breaks={

@@ -4,9 +4,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import torch
-from torch import Generator, Tensor, nn
+from torch import Tensor, nn
 
 from attn import functional
+from attn.exercises.conditions import gradients, views
+from attn.exercises.draw import Draw, entries
 from attn.exercises.sdp.draw import far_apart
 from attn.exercises.spec import Case, Exercise, Property
 from attn.exercises.symmetry import is_view
@@ -26,58 +28,39 @@ class SelfAttention(nn.Module):
         return functional.scaled_dot_product_attention(q, k, v)
 
 
-def _cases(g: Generator) -> Iterator[Case]:
-    def randn(*shape: int) -> Tensor:
-        return torch.randn(*shape, generator=g)
+SHAPES = {  # of x, and then D
+    "there is one token, so only its value counts": [(1, 6, 8), (3, 1, 4, 8)],
+    "there is one sequence: two axes": [(3, 6, 8), (7, 5, 9), (5, 12, 4)],
+    "there is a batch: three axes": [(2, 5, 6, 8), (1, 4, 3, 16)],
+    "there is a batch of batches: four axes": [(2, 3, 4, 5, 8)],
+    "axes have the same length": [(4, 4, 4), (3, 3, 3, 3)],
+}
 
-    def case(
-        when: str, x: Tensor, D: int = 8, grad: bool = False, **given: Tensor
-    ) -> Case:
+
+def _cases(g: Draw) -> Iterator[Case]:
+    def case(when: str, x: Tensor, D: int = 8, **given: Tensor) -> Case:
         E = x.shape[-1]
-        maps = {name: randn(D, E) * 0.7 for name in "qkv"} | given
+        maps = {name: g.randn(D, E) * 0.7 for name in "qkv"} | given
         state = {f"{name}_proj.weight": w for name, w in maps.items()}
         init = {"embed_dim": E, "head_dim": D}
-        return Case(when, (x,), init=init, state=state, grad=grad)
+        return Case(when, (x,), init=init, state=state)
 
-    when = "there is one token, so only its value counts"
-    yield case(when, randn(1, 6))
-    yield case(when, randn(3, 1, 4))
+    for when, (*shape, D) in entries(SHAPES):
+        yield case(when, g.randn(*shape), D)
 
     when = "q_proj is zero, so the result is the mean of the values"
-    yield case(when, randn(5, 6), q=torch.zeros(8, 6))
-
-    when = "there is one sequence: two axes"
-    yield case(when, randn(3, 6))
-    yield case(when, randn(7, 5), D=9)
-    yield case(when, randn(5, 12), D=4)
-
-    when = "there is a batch: three axes"
-    yield case(when, randn(2, 5, 6))
-    yield case(when, randn(1, 4, 3), D=16)
-
-    yield case("there is a batch of batches: four axes", randn(2, 3, 4, 5))
+    yield case(when, g.randn(5, 6), q=torch.zeros(8, 6))
 
     when = "another sequence was first, of the same or another length"
     for first, L in ((4, 4), (2, 6), (6, 2)):
-        second = case(when, randn(L, 6))
-        before = (replace(second, args=(randn(first, 6),)),)
+        second = case(when, g.randn(L, 6))
+        before = (replace(second, args=(g.randn(first, 6),)),)
         yield replace(second, before=before)
-
-    when = "axes have the same length"
-    yield case(when, randn(4, 4), D=4)
-    yield case(when, randn(3, 3, 3), D=3)
 
     q, k = far_apart(g, queries=5)
     x = torch.stack([torch.cat([q, k], -1), torch.cat([-q, k], -1)])
     maps = dict(zip("qk", torch.eye(8).split(4), strict=True))
     yield case("the scores are large", x, D=4, **maps)
-
-    when = "x is a view of another tensor"
-    yield case(when, randn(4, 6, 2).permute(2, 0, 1))
-
-    when = "gradients flow back, to x and to the three matrices"
-    yield case(when, randn(2, 4, 6), D=5, grad=True)
-    yield case(when, randn(3, 5), D=7, grad=True)
 
 
 exercise = Exercise(
@@ -85,6 +68,10 @@ exercise = Exercise(
     points=3,
     reference=SelfAttention,
     cases=_cases,
+    also=(
+        views(),
+        gradients(when="gradients flow back, to x and the matrices"),
+    ),
     forbids=("scaled_dot_product_attention",),
     properties=(
         Property(

@@ -3,12 +3,14 @@
 from collections.abc import Iterator
 
 import torch
-from torch import Generator
+from torch import Tensor
 
 from attn import functional
+from attn.exercises.conditions import dtypes, gradients, views
+from attn.exercises.draw import Draw, entries
 from attn.exercises.sdp.draw import far_apart, in_range
 from attn.exercises.spec import Case, Exercise
-from attn.exercises.symmetry import heads, is_view, many_keys, many_queries
+from attn.exercises.symmetry import OF_ATTENTION, heads
 
 
 def attention(query, key, value, scale=None):
@@ -18,68 +20,54 @@ def attention(query, key, value, scale=None):
     )
 
 
-def _cases(g: Generator) -> Iterator[Case]:
-    def qkv(
-        *lead: int, L: int = 3, S: int = 5, D: int = 8, Dv: int = 6
-    ) -> tuple:
-        sizes = (L, D), (S, D), (S, Dv)
-        return tuple(torch.randn(*lead, *two, generator=g) for two in sizes)
+SIZES = {  # the axes in front, then L, S, D, Dv
+    "there is one key, so only its value counts": [
+        (3, 1, 8, 6),
+        (2, 3, 4, 1, 8, 6),
+    ],
+    "there is one sequence: two axes": [(3, 5, 8, 6), (7, 4, 9, 5)],
+    "there is a batch: three axes": [(2, 3, 5, 8, 6), (1, 1, 5, 8, 6)],
+    "there are batch and heads: four axes and more": [
+        (2, 6, 3, 7, 8, 5),
+        (2, 1, 3, 4, 5, 8, 6),
+        (1, 1, 1, 5, 8, 1),
+    ],
+    "axes have the same length": [
+        (4, 4, 4, 4),
+        (3, 3, 3, 3, 3),
+        (2, 2, 4, 4, 4, 4),
+    ],
+}
 
-    when = "there is one key, so only its value counts"
-    yield Case(when, qkv(S=1))
-    yield Case(when, qkv(2, 3, S=1))
+
+def _cases(g: Draw) -> Iterator[Case]:
+    def qkv(*sizes: int) -> tuple[Tensor, ...]:
+        *lead, L, S, D, Dv = sizes
+        pairs = (L, D), (S, D), (S, Dv)
+        return tuple(g.randn(*lead, *pair) for pair in pairs)
 
     when = "the query is zero, so the result is the mean of the values"
-    q, k, v = qkv()
-    yield Case(when, (torch.zeros_like(q), k, v))
+    q, k, v = qkv(3, 5, 8, 6)
+    yield Case(when, (0 * q, k, v))
 
-    when = "there is one sequence: two axes"
-    yield Case(when, qkv())
-    yield Case(when, qkv(L=7, S=4, D=9, Dv=5))
-
-    when = "there is a batch: three axes"
-    yield Case(when, qkv(2))
-    yield Case(when, qkv(1, L=1))
-
-    when = "there are batch and heads: four axes and more"
-    yield Case(when, qkv(2, 6, S=7))
-    yield Case(when, qkv(2, 1, 3, L=4))
-    yield Case(when, qkv(1, 1, L=1, Dv=1))
-
-    when = "axes have the same length"
-    yield Case(when, qkv(L=4, S=4, D=4, Dv=4))
-    yield Case(when, qkv(3, L=3, S=3, D=3, Dv=3))
-    yield Case(when, qkv(2, 2, L=4, S=4, D=4, Dv=4))
+    for when, sizes in entries(SIZES):
+        yield Case(when, qkv(*sizes))
 
     when = "scale is given"
-    yield Case(when, qkv(), {"scale": 1.0})
-    yield Case(when, qkv(2, 3), {"scale": 0.2})
-    yield Case(when, qkv(2), {"scale": 2})
-    yield Case(when, qkv(), {"scale": -0.6})
+    for scale in (1.0, 0.2, 2, -0.6):
+        yield Case(when, qkv(2, 3, 4, 5, 8, 6), {"scale": scale})
 
-    yield Case("scale is 0.0, a number like any other", qkv(2), {"scale": 0.0})
+    when = "scale is 0.0, a number like any other"
+    yield Case(when, qkv(2, 3, 5, 8, 6), {"scale": 0.0})
 
     when = "the scores are large"
     q, k = far_apart(g)
-    v = torch.randn(2, 5, 2, generator=g)
-    yield Case(when, (torch.stack([q, -q]), torch.stack([k, k]), v))
-
-    when = "the inputs are views of other tensors"
-    q, k, v = qkv(2, 3)
-    heads_last = (x.transpose(1, 2).contiguous() for x in (q, k, v))
-    yield Case(when, tuple(x.transpose(1, 2) for x in heads_last))
-    yield Case(when, (q, k[:, :1].expand(-1, 3, -1, -1), v))
+    inputs = torch.stack([q, -q]), torch.stack([k, k]), g.randn(2, 5, 2)
+    yield Case(when, inputs)
 
     when = "the inputs are float64, and so is the precision"
     # D = 16: its root is exact, so a scale kept in float32 is right too.
-    yield Case(when, tuple(x.double() for x in qkv(2, D=16)))
-
-    halves = tuple(x.bfloat16() for x in qkv(2, 3))
-    yield Case("the inputs are bfloat16", halves)
-
-    when = "gradients flow back"
-    yield Case(when, qkv(2, 2), grad=True)
-    yield Case(when, qkv(), {"scale": 0.7}, grad=True)
+    yield Case(when, tuple(x.double() for x in qkv(2, 3, 5, 16, 6)))
 
 
 exercise = Exercise(
@@ -87,12 +75,8 @@ exercise = Exercise(
     points=3,
     reference=attention,
     cases=_cases,
+    also=(dtypes(torch.bfloat16), views(), gradients()),
     forbids=("scaled_dot_product_attention",),
     properties=(in_range,),
-    breaks={
-        "S = 1": many_keys,
-        "H = 1": heads,
-        "L = S": many_queries,
-        "contiguous strides": is_view,
-    },
+    breaks={**OF_ATTENTION, "H = 1": heads},
 )

@@ -3,10 +3,11 @@
 import math
 from collections.abc import Iterator
 
-import torch
-from torch import Generator, Tensor
+from torch import Tensor
 
 from attn import functional
+from attn.exercises.conditions import views
+from attn.exercises.draw import Draw, entries
 from attn.exercises.spec import Case, Exercise, Property
 from attn.exercises.symmetry import is_view
 
@@ -19,27 +20,21 @@ def logit_variance(query: Tensor, key: Tensor) -> tuple[float, float]:
     return raw.var().item(), scaled.var().item()
 
 
-def _cases(g: Generator) -> Iterator[Case]:
-    def randn(*shape: int) -> Tensor:
-        return torch.randn(*shape, generator=g)
+SIZES = {  # N, D
+    "D is 1, so both variances are that of N plain products": [(40, 1)],
+    "each dot product adds D products": [(50, 16), (200, 7)],
+    "N and D are the same": [(9, 9)],
+    "there are few rows": [(2, 12)],
+}
 
-    when = "D is 1, so both variances are that of N plain products"
-    yield Case(when, (randn(3, 1) + 1, randn(3, 1) + 1))
-    yield Case(when, (randn(40, 1), randn(40, 1)))
 
-    when = "each dot product adds D products"
-    yield Case(when, (randn(50, 16), randn(50, 16)))
-    yield Case(when, (randn(200, 7), randn(200, 7)))
-
-    yield Case("N and D are the same", (randn(9, 9), randn(9, 9)))
+def _cases(g: Draw) -> Iterator[Case]:
+    for when, (N, D) in entries(SIZES):
+        yield Case(when, (g.randn(N, D), g.randn(N, D)))
 
     when = "the inputs have a mean and a spread of their own"
-    yield Case(when, (randn(60, 5) * 3 + 1, randn(60, 5) / 2 - 1))
-
-    yield Case("there are few rows", (randn(2, 12), randn(2, 12)))
-
-    when = "the inputs are views of other tensors"
-    yield Case(when, (randn(4, 30).mT, randn(60, 4)[::2]))
+    yield Case(when, (g.randn(60, 5) * 3 + 1, g.randn(60, 5) / 2 - 1))
+    yield Case(when, (g.randn(3, 1) + 1, g.randn(3, 1) + 1))
 
 
 exercise = Exercise(
@@ -47,6 +42,7 @@ exercise = Exercise(
     points=1,
     reference=logit_variance,
     cases=_cases,
+    also=(views(),),
     properties=(
         Property(
             "The second variance must be the first divided by D, because "

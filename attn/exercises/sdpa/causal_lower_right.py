@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 
-from torch import Generator, Tensor
+from torch import Tensor
 
 from attn import masks
-from attn.exercises.draw import between
+from attn.exercises.draw import Draw, entries
 from attn.exercises.spec import Case, Exercise, Property
 
 
@@ -14,32 +14,16 @@ def causal_lower_right(q_len: int, kv_len: int) -> Tensor:
     return masks.causal().dense(q_len, kv_len, q_offset=kv_len - q_len)[0, 0]
 
 
-def _cases(g: Generator) -> Iterator[Case]:
-    when = "there is one query: a step of decoding"
-    yield Case(when, (1, between(g, 3, 8)))
-    yield Case(when, (1, 1))
-
-    when = "there are as many queries as keys"
-    length = between(g, 3, 6)
-    yield Case(when, (length, length))
-
-    when = "there are more keys than queries"
-    yield Case(when, (2, 5))
-    q_len = between(g, 3, 5)
-    yield Case(when, (q_len, q_len + between(g, 2, 5)))
-
-    when = "there are more queries than keys"
-    yield Case(when, (5, 2))
-    kv_len = between(g, 2, 4)
-    yield Case(when, (kv_len + between(g, 2, 4), kv_len))
-
-
-def _last_may_attend_to_all(case: Case, out: Tensor) -> bool:
-    return out.dim() != 2 or bool(out[-1].all())
-
-
-def _right_shape(case: Case, out: object) -> bool:
-    return isinstance(out, Tensor) and tuple(out.shape) == case.args
+def _cases(g: Draw) -> Iterator[Case]:
+    few, more, many = g.between(2, 4), g.between(5, 6), g.between(7, 9)
+    table = {
+        "there is one query: a step of decoding": [(1, more), (1, 1)],
+        "there are as many queries as keys": [(few, few), (more, more)],
+        "there are more keys than queries": [(2, 5), (few, many)],
+        "there are more queries than keys": [(5, 2), (many, few)],
+    }
+    for when, lengths in entries(table):
+        yield Case(when, lengths)
 
 
 exercise = Exercise(
@@ -50,11 +34,13 @@ exercise = Exercise(
     properties=(
         Property(
             "The mask should have shape (L, S): one row per query.",
-            _right_shape,
+            lambda case, out: (
+                isinstance(out, Tensor) and tuple(out.shape) == case.args
+            ),
         ),
         Property(
             "The last query is the last token: its row must be all True.",
-            _last_may_attend_to_all,
+            lambda case, out: out.dim() != 2 or bool(out[-1].all()),
         ),
     ),
     breaks={

@@ -6,95 +6,102 @@ from collections.abc import Iterator
 import torch
 from torch import Generator, Tensor
 
+from attn.exercises.draw import Draw, entries
 from attn.exercises.spec import Case
 
+SHAPES = {  # the axes in front, then L, S, D, Dv
+    "there is one key, so only its value counts": [(2, 3, 3, 1, 8, 6)],
+    "only query, key and value are given": [
+        (2, 3, 3, 5, 8, 6),
+        (3, 3, 3, 3, 3, 3),
+        (2, 2, 4, 7, 5, 9),
+    ],
+    "there are no heads, or more axes in front": [
+        (3, 5, 8, 6),
+        (3, 3, 5, 8, 6),
+        (2, 2, 3, 3, 5, 8, 6),
+    ],
+}
+MASKS = {  # the axes in front of the mask, and of the inputs
+    "attn_mask is bool": [((3, 5), (2, 3)), ((2, 3, 3, 5), (2, 3))],
+    "attn_mask is bool and broadcasts": [
+        ((2, 1, 1, 5), (2, 3)),
+        ((1, 3, 3, 5), (2, 3)),
+        ((3, 3, 5), (2, 3)),
+        ((3, 1, 3, 5), (3, 3)),
+    ],
+    "attn_mask is bool, and there are no heads or no batch": [
+        ((3, 5), ()),
+        ((3, 5), (4,)),
+        ((4, 3, 5), (4,)),
+    ],
+}
+CAUSAL = {  # L, S
+    "is_causal, with as many queries as keys": [(5, 5), (4, 4)],
+    "is_causal, with more keys than queries": [(3, 5), (1, 6)],
+    "is_causal, with more queries than keys": [(7, 4)],
+}
+GROUPED = {  # the axes in front of the query, and of key and value
+    "enable_gqa": [((2, 6), (2, 2))],
+    "enable_gqa, without a batch or with more axes in front": [
+        ((6,), (3,)),
+        ((2, 3, 4), (2, 3, 2)),
+    ],
+    "enable_gqa with one key head, or with as many as query heads": [
+        ((2, 4), (2, 1)),
+        ((2, 3), (2, 3)),
+    ],
+}
 
-def cases(g: Generator) -> Iterator[Case]:
-    def randn(*shape: int) -> Tensor:
-        return torch.randn(*shape, generator=g)
+
+def cases(g: Draw) -> Iterator[Case]:
+    """Draw the cases of every argument, and of some pairs of them."""
 
     def qkv(*lead: int, L=3, S=5, D=8, Dv=6, kv=()) -> tuple[Tensor, ...]:
         kv = kv or lead
-        return randn(*lead, L, D), randn(*kv, S, D), randn(*kv, S, Dv)
+        return g.randn(*lead, L, D), g.randn(*kv, S, D), g.randn(*kv, S, Dv)
 
-    def some(*shape: int) -> Tensor:
-        """Allow about half; in each row at least one key, and not all."""
-        allowed = torch.rand(*shape, generator=g) > 0.5
-        ends = torch.randint(shape[-1], shape[:-1], generator=g)[..., None]
-        other = (ends + 1) % shape[-1]
-        return allowed.scatter(-1, ends, True).scatter(-1, other, False)
+    for when, (*lead, L, S, D, Dv) in entries(SHAPES):
+        yield Case(when, qkv(*lead, L=L, S=S, D=D, Dv=Dv))
 
-    when = "there is one key, so only its value counts"
-    yield Case(when, qkv(2, 3, S=1))
-
-    when = "only query, key and value are given"
-    yield Case(when, qkv(2, 3))
-    yield Case(when, qkv(3, 3, L=3, S=3, D=3, Dv=3))
-    yield Case(when, qkv(2, 2, L=4, S=7, D=5, Dv=9))
+    when = "the values are large"
     query, key, value = qkv(2, 3)
     yield Case(when, (query, key, 1000 * value))
 
-    when = "there are no heads, or more axes in front"
-    yield Case(when, qkv())
-    yield Case(when, qkv(3))
-    yield Case(when, qkv(2, 2, 3))
-
     when = "scale is given"
-    yield Case(when, qkv(2, 3), {"scale": 0.2})
-    yield Case(when, qkv(2, 3), {"scale": 1})
-    yield Case(when, qkv(2, 3), {"scale": -0.6})
+    for scale in (0.2, 1, -0.6):
+        yield Case(when, qkv(2, 3), {"scale": scale})
 
     when = "scale is 0.0, a number like any other"
     yield Case(when, qkv(2, 3), {"scale": 0.0})
 
-    when = "attn_mask is bool"
-    yield Case(when, (*qkv(2, 3), some(3, 5)))
-    yield Case(when, (*qkv(2, 3), some(2, 3, 3, 5)))
+    for when, (of_mask, lead) in entries(MASKS):
+        yield Case(when, (*qkv(*lead), g.mask(*of_mask)))
 
     when = "attn_mask is bool, and scale is negative"
-    yield Case(when, (*qkv(2, 3), some(3, 5)), {"scale": -0.6})
-
-    when = "attn_mask is bool and broadcasts"
-    yield Case(when, (*qkv(2, 3), some(2, 1, 1, 5)))
-    yield Case(when, (*qkv(2, 3), some(1, 3, 3, 5)))
-    yield Case(when, (*qkv(2, 3), some(3, 3, 5)))
-    yield Case(when, (*qkv(3, 3, L=4, S=4), some(3, 1, 4, 4)))
-
-    when = "attn_mask is bool, and there are no heads or no batch"
-    yield Case(when, (*qkv(), some(3, 5)))
-    yield Case(when, (*qkv(4), some(3, 5)))
-    yield Case(when, (*qkv(4), some(4, 3, 5)))
+    yield Case(when, (*qkv(2, 3), g.mask(3, 5)), {"scale": -0.6})
 
     when = "attn_mask is float, to be added"
-    yield Case(when, (*qkv(2, 3), randn(3, 5)))
-    yield Case(when, (*qkv(2, 3), randn(1, 3, 1, 5)), {"scale": 0.7})
+    yield Case(when, (*qkv(2, 3), g.randn(3, 5)))
+    yield Case(when, (*qkv(2, 3), g.randn(1, 3, 1, 5)), {"scale": 0.7})
 
     when = "attn_mask is float and holds minus infinity"
-    bias = randn(2, 1, 3, 5).masked_fill(~some(2, 1, 3, 5), -math.inf)
+    bias = g.randn(2, 1, 3, 5).masked_fill(~g.mask(2, 1, 3, 5), -math.inf)
     yield Case(when, (*qkv(2, 3), bias))
-    low = torch.zeros(3, 5).masked_fill(~some(3, 5), -math.inf)
+    low = torch.zeros(3, 5).masked_fill(~g.mask(3, 5), -math.inf)
     yield Case(when, (*qkv(2, 3), low))
 
-    when = "is_causal, with as many queries as keys"
-    yield Case(when, qkv(2, 3, L=5), {"is_causal": True})
-    yield Case(when, qkv(L=4, S=4), {"is_causal": True})
-
-    when = "is_causal, with more keys than queries"
-    yield Case(when, qkv(2, 3), {"is_causal": True})
-    yield Case(when, qkv(2, 3, L=1, S=6), {"is_causal": True})
-
-    when = "is_causal, with more queries than keys"
-    yield Case(when, qkv(2, 3, L=7, S=4), {"is_causal": True})
+    for when, (L, S) in entries(CAUSAL):
+        yield Case(when, qkv(2, 3, L=L, S=S), {"is_causal": True})
 
     when = "is_causal and a mask: both apply"
-    allowed = some(5, 5)
+    allowed = g.mask(5, 5)
     allowed[:, 0] = True
-    bias = randn(1, 3, 5, 5)
-    yield Case(when, (*qkv(2, 3, L=5), allowed), {"is_causal": True})
-    yield Case(when, (*qkv(2, 3, L=5), bias), {"is_causal": True})
+    for mask in (allowed, g.randn(1, 3, 5, 5)):
+        yield Case(when, (*qkv(2, 3, L=5), mask), {"is_causal": True})
 
     when = "a query may attend to nothing (a bool mask)"
-    dead = some(2, 1, 3, 5)
+    dead = g.mask(2, 1, 3, 5)
     dead[0, 0, 1] = False
     yield Case(when, (*qkv(2, 3), dead))
     empty = torch.zeros(2, 1, 1, 5, dtype=torch.bool)
@@ -110,21 +117,13 @@ def cases(g: Generator) -> Iterator[Case]:
     inputs = (*qkv(2, 3, L=4, S=4), left[:, None, None])
     yield Case(when, inputs, {"is_causal": True})
 
-    when = "enable_gqa"
     gqa = {"enable_gqa": True}
-    yield Case(when, qkv(2, 6, kv=(2, 2)), gqa)
+    for when, (lead, kv) in entries(GROUPED):
+        yield Case(when, qkv(*lead, kv=kv), gqa)
+    when = "enable_gqa, and other arguments"
     yield Case(when, qkv(3, 4, kv=(3, 2)), {**gqa, "is_causal": True})
-    yield Case(when, qkv(2, 6, kv=(2, 3)), {**gqa, "attn_mask": some(3, 5)})
-    yield Case(when, qkv(2, 4, L=1, kv=(2, 2)), gqa)
-
-    when = "enable_gqa, without a batch or with more axes in front"
-    yield Case(when, qkv(6, kv=(3,)), gqa)
-    yield Case(when, qkv(4, L=5, kv=(2,)), {**gqa, "attn_mask": some(5, 5)})
-    yield Case(when, qkv(2, 3, 4, kv=(2, 3, 2)), gqa)
-
-    when = "enable_gqa with one key head, or with as many as query heads"
-    yield Case(when, qkv(2, 4, kv=(2, 1)), gqa)
-    yield Case(when, qkv(2, 3), gqa)
+    yield Case(when, qkv(2, 6, kv=(2, 3)), {**gqa, "attn_mask": g.mask(3, 5)})
+    yield Case(when, qkv(4, L=5, kv=(2,)), {**gqa, "attn_mask": g.mask(5, 5)})
 
     when = "dropout_p is 1.0: nothing is left"
     yield Case(when, qkv(2, 3), {"dropout_p": 1.0}, train=True)
@@ -140,9 +139,7 @@ def cases(g: Generator) -> Iterator[Case]:
         yield Case(when, inputs, dropped, train=True, largest_over=-2)
 
     when = "dropout_p is between 0 and 1: the largest of 400 heads"
-    dropped = {"dropout_p": 0.8}
-    for lead in ((1, 400), (400, 1)):
-        over = -3 if lead[0] == 1 else -4
+    for lead, over in (((1, 400), -3), ((400, 1), -4)):
         inputs = _equal_keys(*lead)
         yield Case(when, inputs, dropped, train=True, largest_over=over)
 
@@ -151,24 +148,13 @@ def cases(g: Generator) -> Iterator[Case]:
     inputs = q.sign() * 300, k.sign() * 9 + 3 * k, v
     yield Case(when, inputs, rtol=1e-3)  # exp shows their rounding
 
-    when = "the inputs are views of other tensors"
-    heads_last = (x.transpose(1, 2).contiguous() for x in qkv(2, 3))
-    yield Case(when, tuple(x.transpose(1, 2) for x in heads_last))
-    query, key, value = qkv(1, 3)
-    shared = (key.expand(2, 3, 5, 8), value.expand(2, 3, 5, 6))
-    yield Case(when, (query.expand(2, 3, 3, 8), *shared))
-
     when = "the inputs are float64"
     yield Case(when, tuple(x.double() for x in qkv(2, 3, D=16)))
 
-    when = "the inputs are half precision"
-    yield Case(when, tuple(x.bfloat16() for x in qkv(2, 3)))
-    yield Case(when, tuple(x.half() for x in qkv(1, 2)))
-
     when = "the inputs are half precision and the mask is float32"
     half = tuple(x.bfloat16() for x in qkv(2, 3))
-    yield Case(when, (*half, randn(3, 5)))
-    yield Case(when, (*half, 64 + randn(3, 5)))
+    yield Case(when, (*half, g.randn(3, 5)))
+    yield Case(when, (*half, 64 + g.randn(3, 5)))
 
     when = "the inputs are half precision and the values nearly cancel"
     for dtype in (torch.bfloat16, torch.half):
@@ -177,12 +163,7 @@ def cases(g: Generator) -> Iterator[Case]:
     when = "the scores do not fit into float16"
     big = torch.full((1, 1, 2, 8), 300.0)
     big[0, 0, 1] *= -1
-    yield Case(when, (big.half(), big.half(), randn(1, 1, 2, 4).half()))
-
-    when = "gradients flow back"
-    yield Case(when, qkv(2, 2), grad=True)
-    full = {**gqa, "is_causal": True, "scale": 0.4}
-    yield Case(when, (*qkv(2, 4, kv=(2, 2)), some(3, 5)), full, grad=True)
+    yield Case(when, (big.half(), big.half(), g.randn(1, 1, 2, 4).half()))
 
     when = "gradients flow back and a query may attend to nothing"
     yield Case(when, (*qkv(2, 3), dead), grad=True)

@@ -1,11 +1,13 @@
 """The exercise ``sdpa-scaled_dot_product_attention`` and its claims."""
 
+import torch
 from torch import Tensor
 
 from attn import functional
+from attn.exercises.conditions import dtypes, gradients, views
 from attn.exercises.sdpa.contract import cases
 from attn.exercises.spec import Case, Exercise, Property
-from attn.exercises.symmetry import heads, is_view, many_keys, many_queries
+from attn.exercises.symmetry import OF_ATTENTION, heads
 
 
 def _right_shape(case: Case, out: object) -> bool:
@@ -14,15 +16,12 @@ def _right_shape(case: Case, out: object) -> bool:
     return isinstance(out, Tensor) and tuple(out.shape) == shape
 
 
-def _no_nan(_case: Case, out: Tensor) -> bool:
-    return not bool(out.isnan().any())
-
-
 exercise = Exercise(
     id="sdpa-scaled_dot_product_attention",
     points=3,
     reference=functional.scaled_dot_product_attention,
     cases=cases,
+    also=(dtypes(torch.bfloat16, torch.half), views(), gradients()),
     forbids=("scaled_dot_product_attention",),
     properties=(
         Property(
@@ -33,14 +32,12 @@ exercise = Exercise(
         Property(
             "There is a NaN in the result. A softmax over minus infinities "
             "is 0 / 0, and infinity minus infinity has no value either.",
-            _no_nan,
+            lambda _case, out: not bool(out.isnan().any()),
         ),
     ),
     breaks={
-        "S = 1": many_keys,
+        **OF_ATTENTION,
         "H = 1": heads,
-        "L = S": many_queries,
         "p = 0.5": lambda c: c.kwargs.get("dropout_p", 0.5) not in (0.5, 1.0),
-        "contiguous strides": is_view,
     },
 )

@@ -3,8 +3,10 @@
 from collections.abc import Iterator
 
 import torch
-from torch import Generator, Tensor
+from torch import Tensor
 
+from attn.exercises.conditions import gradients, views
+from attn.exercises.draw import Draw, entries
 from attn.exercises.spec import Case, Exercise, Property
 from attn.exercises.symmetry import all_sizes_differ, is_view
 from attn.functional import softmax
@@ -16,70 +18,55 @@ def sinks(scores: Tensor, sinks: Tensor) -> Tensor:
     return softmax(torch.cat([scores, column], -1))[..., :-1]
 
 
-def _cases(g: Generator) -> Iterator[Case]:
-    def randn(*shape: int, spread: float = 2.0) -> Tensor:
-        return torch.randn(*shape, generator=g) * spread
+SHAPES = {
+    "there are several heads, each with its sink": [
+        (3, 4, 5),
+        (2, 3, 4, 5),
+        (2, 6, 1, 7),
+    ],
+    "axes have the same length": [(3, 3, 3, 3), (4, 4, 4), (2, 4, 3, 4)],
+    "there are five axes": [(2, 1, 3, 4, 5)],
+}
+
+
+def _cases(g: Draw) -> Iterator[Case]:
+    def scores(*shape: int) -> Tensor:
+        return g.randn(*shape) * 2
 
     when = "there is one head"
     # Not far below the scores: it has to take its share to be seen.
-    yield Case(when, (randn(1, 1, 5), randn(1).abs() + 1))
-    yield Case(when, (randn(2, 1, 3, 4), randn(1).abs() + 1))
+    yield Case(when, (scores(1, 1, 5), scores(1).abs() + 1))
+    yield Case(when, (scores(2, 1, 3, 4), scores(1).abs() + 1))
 
-    when = "there are several heads, each with its sink"
-    yield Case(when, (randn(3, 4, 5), randn(3)))
-    yield Case(when, (randn(2, 3, 4, 5), randn(3)))
-    yield Case(when, (randn(2, 6, 1, 7), randn(6)))
-
-    when = "axes have the same length"
-    yield Case(when, (randn(3, 3, 3, 3), randn(3)))
-    yield Case(when, (randn(4, 4, 4), randn(4)))
-    yield Case(when, (randn(2, 4, 3, 4), randn(4)))
+    for when, shape in entries(SHAPES):
+        yield Case(when, (scores(*shape), scores(shape[-3])))
 
     when = "the sink is far below the scores, so it takes nothing"
-    yield Case(when, (randn(2, 3, 5), torch.tensor([-1000.0, -500.0])))
+    yield Case(when, (scores(2, 3, 5), torch.tensor([-1000.0, -500.0])))
 
-    above = "the sink is far above the scores, so it takes everything"
-    yield Case(above, (randn(2, 3, 5), torch.tensor([1000.0, 300.0])))
+    when = "the sink is far above the scores, so it takes everything"
+    far = torch.tensor([1000.0, 300.0])
+    yield Case(when, (scores(2, 3, 5), far))
+    yield Case(when, (g.randn(2, 3, 5), far), grad=True)
 
     when = "the scores are large"
     ranks = torch.rand(2, 3, 4, generator=g).argsort(-1)  # no ties
     yield Case(when, ((ranks - 1) * 400.0, torch.tensor([7.0, 600.0])))
 
     when = "some scores are -inf"
-    masked = randn(2, 3, 4, 5)
-    masked[..., 3:] = -torch.inf
-    masked[1, :, 2, 0] = -torch.inf
-    yield Case(when, (masked, randn(3)))
+    masked = scores(2, 3, 4, 5)
+    masked[..., 3:] = masked[1, :, 2, 0] = -torch.inf
+    yield Case(when, (masked, scores(3)))
 
     when = "a query has no key: all its scores are -inf"
-    dead = randn(2, 3, 4, 5)
+    dead = scores(2, 3, 4, 5)
     dead[:, :, 1] = -torch.inf
-    yield Case(when, (dead, randn(3)))
-
-    when = "there are five axes"
-    yield Case(when, (randn(2, 1, 3, 4, 5), randn(3)))
-
-    when = "the scores are a view of another tensor"
-    yield Case(when, (randn(5, 4, 3).transpose(0, 2), randn(3)))
-
-    when = "gradients flow back to scores and sinks"
-    yield Case(when, (randn(2, 3, 4, 5, spread=1), randn(3)), grad=True)
-
-    far = torch.tensor([1000.0, 300.0])
-    yield Case(above, (randn(2, 3, 5, spread=1), far), grad=True)
+    yield Case(when, (dead, scores(3)))
 
     when = "gradients flow back and a query has no key"
-    dead = randn(2, 3, 5, spread=1)
+    dead = g.randn(2, 3, 5)
     dead[:, 1] = -torch.inf
-    yield Case(when, (dead, randn(2)), grad=True)
-
-
-def _sums_to_one_at_most(case: Case, out: Tensor) -> bool:
-    return bool((out.sum(-1) <= 1.0001).all())
-
-
-def _same_shape(case: Case, out: object) -> bool:
-    return isinstance(out, Tensor) and out.shape == case.args[0].shape
+    yield Case(when, (dead, scores(2)), grad=True)
 
 
 exercise = Exercise(
@@ -87,15 +74,18 @@ exercise = Exercise(
     points=2,
     reference=sinks,
     cases=_cases,
+    also=(views(), gradients(when="gradients flow back to scores and sinks")),
     properties=(
         Property(
             "The result should have the shape of the scores: the sink's "
             "own weight is thrown away.",
-            _same_shape,
+            lambda case, out: (
+                isinstance(out, Tensor) and out.shape == case.args[0].shape
+            ),
         ),
         Property(
             "With a sink, the weights of the keys sum to 1 or less.",
-            _sums_to_one_at_most,
+            lambda case, out: (out.sum(-1) <= 1.0001).all(),
         ),
     ),
     breaks={

@@ -3,8 +3,10 @@
 from collections.abc import Iterator
 
 import torch
-from torch import Generator, Tensor
+from torch import Tensor
 
+from attn.exercises.conditions import views
+from attn.exercises.draw import Draw, entries
 from attn.exercises.spec import Case, Exercise, Property
 from attn.exercises.symmetry import heads, is_view, not_square
 
@@ -22,51 +24,47 @@ def _mask(scores: Tensor, attn_mask: Tensor | None) -> Tensor:
     return scores.masked_fill(~attn_mask, -torch.inf)
 
 
-def _cases(g: Generator) -> Iterator[Case]:
-    def randn(*shape: int, spread: float = 3.0) -> Tensor:
-        return torch.randn(*shape, generator=g) * spread
+SCORES = {  # the shape, their spread, and the cap
+    "the cap is 1": [((4, 5), 3, 1.0)],
+    "the cap is not 1": [
+        ((3, 5), 3, 2.0),
+        ((3, 5), 3, 0.5),
+        ((3, 5), 3, 5),
+        ((2, 3, 4, 5), 3, 3.0),
+    ],
+    "the scores are far below the cap": [((4, 5), 0.5, 50.0)],
+    "the scores are far above the cap": [((4, 5), 800, 30.0)],
+}
+MASKED = {  # the shape, that of the mask, and the cap
+    "there is a mask": [
+        ((3, 5), (3, 5), 2.0),
+        ((2, 3, 4, 5), (2, 3, 4, 5), 0.7),
+    ],
+    "the mask is smaller than the scores and broadcasts": [
+        ((2, 3, 4, 5), (4, 5), 2.0),
+        ((3, 2, 4, 5), (3, 1, 1, 5), 4.0),
+    ],
+}
 
-    def some(*shape: int) -> Tensor:
-        allowed = torch.rand(*shape, generator=g) > 0.4
-        allowed[..., 0], allowed[..., -1] = True, False
-        return allowed
 
-    when = "the cap is 1"
-    yield Case(when, (randn(4, 5), 1.0))
-
-    when = "the cap is not 1"
-    yield Case(when, (randn(3, 5), 2.0))
-    yield Case(when, (randn(3, 5), 0.5))
-    yield Case(when, (randn(3, 5), 5))
-    yield Case(when, (randn(2, 3, 4, 5), 3.0))
-
-    when = "the scores are far below the cap"
-    yield Case(when, (randn(4, 5, spread=0.5), 50.0))
+def _cases(g: Draw) -> Iterator[Case]:
+    for when, (shape, spread, cap) in entries(SCORES):
+        yield Case(when, (g.randn(*shape) * spread, cap))
+    for when, (shape, of_mask, cap) in entries(MASKED):
+        yield Case(when, (g.randn(*shape) * 3, cap, g.mask(*of_mask)))
 
     when = "the scores are far above the cap"
-    yield Case(when, (randn(4, 5, spread=800.0), 30.0))
     yield Case(when, (torch.tensor([[-3000.0, 7.0, 3000.0]]), 20.0))
 
-    when = "there is a mask"
-    yield Case(when, (randn(3, 5), 2.0, some(3, 5)))
-    yield Case(when, (randn(2, 3, 4, 5), 0.7, some(2, 3, 4, 5)))
-
-    when = "the mask is smaller than the scores and broadcasts"
-    yield Case(when, (randn(2, 3, 4, 5), 2.0, some(4, 5)))
-    yield Case(when, (randn(3, 2, 4, 5), 4.0, some(3, 1, 1, 5)))
-
     when = "a query may attend to nothing"
-    mask = some(3, 4)
+    mask = g.mask(3, 4)
     mask[1] = False
-    yield Case(when, (randn(3, 4), 2.0, mask))
+    yield Case(when, (g.randn(3, 4) * 3, 2.0, mask))
 
-    when = "the scores are a view of another tensor"
-    yield Case(when, (randn(5, 4, 2).transpose(0, 2), 1.5, some(4, 5)))
-    yield Case(when, (randn(1, 5).expand(4, 5), 1.5))
-
-    when = "gradients flow back"
-    yield Case(when, (randn(3, 5), 2.0), grad=True)
-    yield Case(when, (randn(2, 3, 4), 0.8), {"attn_mask": None}, grad=True)
+    when = "gradients flow back"  # with a mask, -inf + score has one, too
+    yield Case(when, (g.randn(3, 5) * 3, 2.0), grad=True)
+    inputs = g.randn(2, 3, 4) * 3, 0.8
+    yield Case(when, inputs, {"attn_mask": None}, grad=True)
 
 
 def _within_the_cap(case: Case, out: Tensor) -> bool:
@@ -87,6 +85,7 @@ exercise = Exercise(
     points=2,
     reference=softcap,
     cases=_cases,
+    also=(views(),),
     properties=(
         Property(
             "A score that is not masked must be between -cap and cap, and "

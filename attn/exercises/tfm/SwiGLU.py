@@ -3,8 +3,10 @@
 from collections.abc import Iterator
 
 import torch
-from torch import Generator, Tensor
+from torch import Tensor
 
+from attn.exercises.conditions import gradients, views
+from attn.exercises.draw import Draw, entries
 from attn.exercises.spec import Case, Exercise, Property
 from attn.exercises.symmetry import is_view
 from attn.nn import SwiGLU as Gated
@@ -17,59 +19,35 @@ class SwiGLU(Gated):
         super().__init__(embed_dim, hidden_dim)
 
 
-def _cases(g: Generator) -> Iterator[Case]:
-    def case(
-        when: str, x: Tensor, hidden: int, grad: bool = False, **given: Tensor
-    ) -> Case:
+SIZES = {  # the axes of x, and the features between the maps
+    "there is one feature, and one between the maps": [(1, 1, 1), (5, 1, 1)],
+    "there is one sequence: two axes": [(3, 6, 16), (7, 5, 3)],
+    "there is a batch": [(2, 5, 4, 10), (2, 3, 2, 6, 9)],
+    "axes have the same length": [(4, 4, 4), (3, 3, 3, 3)],
+}
+
+
+def _cases(g: Draw) -> Iterator[Case]:
+    def case(when: str, x: Tensor, hidden: int, **given: Tensor) -> Case:
         init = {"embed_dim": x.shape[-1], "hidden_dim": hidden}
         state = {
-            name: given.get(
-                name.partition(".")[0], torch.randn(w.shape, generator=g) * 0.7
-            )
+            name: given.get(name.partition(".")[0], g.randn(*w.shape) * 0.7)
             for name, w in SwiGLU(**init).state_dict().items()
         }
-        return Case(when, (x,), init=init, state=state, grad=grad)
+        return Case(when, (x,), init=init, state=state)
 
-    def randn(*shape: int) -> Tensor:
-        return torch.randn(*shape, generator=g)
-
-    when = "there is one feature, and one between the maps"
-    yield case(when, randn(1, 1), 1)
-    yield case(when, 3 * randn(5, 1), 1)
+    for when, (*shape, hidden) in entries(SIZES):
+        yield case(when, g.randn(*shape), hidden)
 
     when = "gate_proj is zero, so that nothing gets through"
-    yield case(when, randn(3, 4), 6, gate_proj=torch.zeros(6, 4))
+    yield case(when, g.randn(3, 4), 6, gate_proj=torch.zeros(6, 4))
 
     when = "gate_proj gives large numbers, so that up_proj gets through"
-    yield case(
-        when, randn(4, 3).abs() + 0.5, 5, gate_proj=torch.full((5, 3), 8.0)
-    )
-
-    when = "there is one sequence: two axes"
-    yield case(when, randn(3, 6), 16)
-    yield case(when, randn(7, 5), 3)
-
-    when = "there is a batch"
-    yield case(when, randn(2, 5, 4), 10)
-    yield case(when, randn(2, 3, 2, 6), 9)
+    x, gate = g.randn(4, 3).abs() + 0.5, torch.full((5, 3), 8.0)
+    yield case(when, x, 5, gate_proj=gate)
 
     when = "the gate is far from 0, on both sides"
-    yield case(when, 6 * randn(2, 4, 5), 7)
-
-    when = "axes have the same length"
-    yield case(when, randn(4, 4), 4)
-    yield case(when, randn(3, 3, 3), 3)
-
-    when = "x is a view of another tensor"
-    yield case(when, randn(6, 4, 2).permute(2, 1, 0), 5)
-
-    when = "gradients flow back, to x and to the three matrices"
-    yield case(when, randn(2, 3, 4), 7, grad=True)
-    yield case(when, randn(5, 6), 4, grad=True)
-
-
-def _shape(case: Case, out: Tensor) -> bool:
-    return out.shape == case.args[0].shape
+    yield case(when, 6 * g.randn(2, 4, 5), 7)
 
 
 def _closed(case: Case, out: Tensor) -> bool:
@@ -83,11 +61,15 @@ exercise = Exercise(
     points=2,
     reference=SwiGLU,
     cases=_cases,
+    also=(
+        views(),
+        gradients(when="gradients flow back, to x and the matrices"),
+    ),
     properties=(
         Property(
             "Each token must get E elements back: the result has the shape "
             "of x.",
-            _shape,
+            lambda case, out: out.shape == case.args[0].shape,
         ),
         Property(
             "gate_proj is all zeros here, and silu(0) is 0: a product with "

@@ -3,10 +3,11 @@
 from collections.abc import Iterator
 
 import torch
-from torch import Generator, Tensor
+from torch import Tensor
 
+from attn.exercises.draw import Draw
 from attn.exercises.spec import Case, Exercise, Property
-from attn.exercises.symmetry import all_sizes_differ, argument, is_view
+from attn.exercises.tfm import norms
 from attn.nn import LayerNorm
 
 
@@ -19,86 +20,21 @@ def _reference(
     return torch.func.functional_call(norm, given, (x,))
 
 
-def _cases(g: Generator) -> Iterator[Case]:
-    def randn(*shape: int) -> Tensor:
-        return torch.randn(*shape, generator=g)
+def _cases(g: Draw) -> Iterator[Case]:
+    def weights(E: int, drawn: bool) -> tuple[Tensor, ...]:
+        if drawn:
+            return g.randn(E) + 2, 3 * g.randn(E)
+        return torch.ones(E), torch.zeros(E)
 
-    def plain(when: str, x: Tensor, **more: float) -> Case:
-        E = x.shape[-1]
-        return Case(when, (x, torch.ones(E), torch.zeros(E)), more)
-
-    def drawn(when: str, x: Tensor, grad: bool = False) -> Case:
-        E = x.shape[-1]
-        weight, bias = randn(E) + 2, 3 * randn(E)
-        return Case(when, (x, weight, bias), grad=grad)
-
-    when = "there is one token, weight is 1 and bias 0"
-    yield plain(when, randn(8))
-    yield plain(when, 3 * randn(1, 5) + 2)
-
-    when = "every token is normalised by itself"
-    yield plain(when, randn(4, 6))
-    for shape in ((3, 5), (2, 3, 7), (2, 5, 3, 4)):
-        sizes = torch.rand(*shape[:-1], 1, generator=g) * 8 + 0.5
-        yield plain(when, randn(*shape) * sizes + 5 * randn(*shape[:-1], 1))
-
-    when = "weight and bias are not 1 and 0"
-    for shape in ((3, 8), (2, 4, 5), (6,)):
-        yield drawn(when, randn(*shape))
-
-    when = "axes have the same length"
-    for shape in ((4, 4), (3, 3, 3), (2, 2)):
-        yield drawn(when, 2 * randn(*shape) + 1)
-
-    when = "eps counts"
-    yield plain(when, 1e-3 * randn(3, 6))
-    yield plain(when, randn(2, 5), eps=0.5)
-    yield plain(when, 0.1 * randn(2, 7), eps=1e-2)
-
-    when = "a token is constant, so that its variance is 0"
-    x = randn(3, 6)
-    x[1] = 2.5
-    yield plain(when, x)
-    yield drawn(when, x * 2)
-    yield drawn(when, randn(4, 1))
+    yield from norms.cases(g, weights, level=5.0)
 
     when = "the mean of a token is large"
     offsets = torch.tensor([16384.0, -32768.0, 8192.0])[:, None]
     small = torch.randint(-8, 9, (3, 16), generator=g)
-    yield plain(when, small + offsets)
-    yield plain(when, torch.randint(-4, 5, (2, 8), generator=g) + 65536.0)
+    yield Case(when, (small + offsets, *weights(16, False)))
 
-    when = "x is in half precision"
-    for dtype in (torch.bfloat16, torch.float16):
-        x = randn(3, 8) * torch.tensor([1.0, 400.0, 4000.0])[:, None] + 20
-        weight, bias = randn(8) + 2, randn(8)
-        yield Case(when, (x.to(dtype), weight.to(dtype), bias.to(dtype)))
-    yield Case(when, (x.half(), weight, bias))
-
-    when = "x is a view of another tensor"
-    yield drawn(when, randn(6, 4, 3).transpose(0, 2))
-    yield drawn(when, randn(3, 1, 5).expand(3, 2, 5))
-
-    when = "gradients flow back, to x, weight and bias"
-    yield drawn(when, 2 * randn(2, 3, 5) + 1, grad=True)
-    yield drawn(when, randn(4, 6), grad=True)
-
-
-def _zero_mean(case: Case, out: Tensor) -> bool:
-    """Compare with the bias: what remains has mean 0 and variance 1."""
-    x, weight, bias = case.args
-    if out.shape != x.shape or x.dtype != torch.float32:
-        return True
-    normed = (out - bias) / weight
-    return bool((normed.mean(-1).abs() < 0.02).all())
-
-
-def _not_amplified(case: Case, out: Tensor) -> bool:
-    x, weight, bias = case.args
-    if out.shape != x.shape or x.dtype != torch.float32:
-        return True
-    normed = (out - bias) / weight
-    return bool((normed.square().mean(-1) < 1.02).all())
+    sizes = [1.0, 400.0, 4000.0]
+    yield from norms.half_precision(g, sizes, *weights(8, True))
 
 
 exercise = Exercise(
@@ -106,27 +42,18 @@ exercise = Exercise(
     points=2,
     reference=_reference,
     cases=_cases,
+    also=norms.ALSO,
     forbids=("layer_norm",),
     properties=(
-        Property(
-            "The result has the shape of x, one number for each.",
-            lambda case, out: out.shape == case.args[0].shape,
-        ),
+        norms.SAME_SHAPE,
         Property(
             "Before weight and bias, the features of each token have mean 0, "
             "and these do not: along which axis is your mean?",
-            _zero_mean,
+            norms.before_weight(
+                lambda x, y: bool((y.mean(-1).abs() < 0.02).all())
+            ),
         ),
-        Property(
-            "Before weight and bias, the mean square of each token is at "
-            "most 1, and here it is more: what do you divide by?",
-            _not_amplified,
-        ),
+        norms.NOT_AMPLIFIED,
     ),
-    breaks={
-        "L = S": lambda c: all_sizes_differ(c) and c.args[0].dim() > 1,
-        "weight = 1": lambda c: len(c.args[1].unique()) > 1,
-        "contiguous strides": is_view,
-        "cap = 50": lambda c: argument(c, 3, "eps") is not None,
-    },
+    breaks=norms.BREAKS,
 )

@@ -2,11 +2,12 @@
 
 import re
 from collections.abc import Iterator
-from typing import Any
 
 import torch
-from torch import Generator, Tensor
+from torch import Tensor
 
+from attn.exercises.conditions import dtypes, views
+from attn.exercises.draw import Draw, entries
 from attn.exercises.spec import Case, Exercise, Property
 from attn.positions import convert_pairing
 
@@ -51,71 +52,61 @@ def map_llama_weights(
     return found
 
 
-def _cases(g: Generator) -> Iterator[Case]:
+SIZES = {  # layers, H, Hkv, D, the hidden features, V
+    "there is one layer, and every query head has its own key head": [
+        (1, 2, 2, 4, 10, 9),
+        (1, 3, 3, 2, 7, 5),
+    ],
+    "there are two layers, and heads share keys": [
+        (2, 4, 2, 4, 10, 9),
+        (2, 3, 1, 4, 14, 11),
+    ],
+    "there are twelve layers, and two digits in a name": [(12, 2, 1, 2, 3, 3)],
+    "all matrices are square, so that a transposed one fits": [
+        (1, 2, 2, 2, 4, 4),
+    ],
+}
+UNTIED = {
+    "the head is not tied": [(1, 2, 1, 4, 10, 9), (2, 4, 2, 2, 10, 9)],
+    "all matrices are square, so that a transposed one fits": [
+        (2, 2, 2, 4, 8, 8),
+    ],
+}
+
+
+def _cases(g: Draw) -> Iterator[Case]:
     def llama(
-        layers: int,
-        H: int,
-        Hkv: int,
-        D: int = 4,
-        hidden: int = 10,
-        V: int = 9,
-        tied: bool = True,
+        layers: int, H: int, Hkv: int, D: int, hidden: int, V: int, tied=True
     ) -> dict[str, Tensor]:
         """Draw a state dict, in the order of transformers."""
         E = H * D
+        inside = {
+            "self_attn.q_proj": (E, E),
+            "self_attn.k_proj": (Hkv * D, E),
+            "self_attn.v_proj": (Hkv * D, E),
+            "self_attn.o_proj": (E, E),
+            "mlp.gate_proj": (hidden, E),
+            "mlp.up_proj": (hidden, E),
+            "mlp.down_proj": (E, hidden),
+            "input_layernorm": (E,),
+            "post_attention_layernorm": (E,),
+        }
         shapes: dict[str, tuple[int, ...]] = {"model.embed_tokens": (V, E)}
         for i in range(layers):
-            shapes |= {
-                f"model.layers.{i}.{part}": shape
-                for part, shape in (
-                    ("self_attn.q_proj", (E, E)),
-                    ("self_attn.k_proj", (Hkv * D, E)),
-                    ("self_attn.v_proj", (Hkv * D, E)),
-                    ("self_attn.o_proj", (E, E)),
-                    ("mlp.gate_proj", (hidden, E)),
-                    ("mlp.up_proj", (hidden, E)),
-                    ("mlp.down_proj", (E, hidden)),
-                    ("input_layernorm", (E,)),
-                    ("post_attention_layernorm", (E,)),
-                )
-            }
-        shapes["model.norm"] = (E,)
-        if not tied:
-            shapes["lm_head"] = (V, E)
-        return {
-            f"{name}.weight": torch.randn(shape, generator=g)
-            for name, shape in shapes.items()
-        }
+            shapes |= {f"model.layers.{i}.{x}": y for x, y in inside.items()}
+        shapes |= {"model.norm": (E,)} | ({} if tied else {"lm_head": (V, E)})
+        return {f"{x}.weight": g.randn(*shape) for x, shape in shapes.items()}
 
-    def case(when: str, *sizes: int, **more: Any) -> Case:
-        tied = "head.weight", "embedding.weight"
-        return Case(
-            when,
-            (llama(*sizes, **more), sizes[1], sizes[2]),
-            one_tensor=tied if more.get("tied", True) else None,
-        )
-
-    when = "there is one layer, and every query head has its own key head"
-    yield case(when, 1, 2, 2)
-    yield case(when, 1, 3, 3, 2, 7, 5)
-
-    when = "there are two layers, and heads share keys"
-    yield case(when, 2, 4, 2)
-    yield case(when, 2, 3, 1, 4, 14, 11)
-
-    when = "the head is not tied"
-    yield case(when, 1, 2, 1, tied=False)
-    yield case(when, 2, 4, 2, 2, tied=False)
-
-    when = "there are twelve layers, and two digits in a name"
-    yield case(when, 12, 2, 1, 2, 3, 3)
-
-    when = "all matrices are square, so that a transposed one fits"
-    yield case(when, 2, 2, 2, 4, 8, 8, tied=False)
-    yield case(when, 1, 2, 2, 2, 4, 4)
+    tied = "head.weight", "embedding.weight"
+    for when, sizes in entries(SIZES):
+        _, H, Hkv, *_ = sizes
+        yield Case(when, (llama(*sizes), H, Hkv), one_tensor=tied)
+    for when, sizes in entries(UNTIED):
+        _, H, Hkv, *_ = sizes
+        yield Case(when, (llama(*sizes, tied=False), H, Hkv))
 
     when = "it is an old file, with buffers of the rotation"
-    state = llama(2, 4, 2)
+    state = llama(2, 4, 2, 4, 10, 9)
     for i in range(2):
         name = f"model.layers.{i}.self_attn.rotary_emb.inv_freq"
         state[name] = torch.rand(2, generator=g)
@@ -127,27 +118,13 @@ def _cases(g: Generator) -> Iterator[Case]:
     names = sorted((names[n] for n in order), key=lambda x: ".0." in x)
     yield Case(when, ({name: state[name] for name in names}, 2, 1))
 
-    when = "the weights are in bfloat16"
-    half = {name: x.bfloat16() for name, x in llama(1, 4, 2).items()}
-    yield Case(when, (half, 4, 2))
-
     when = "the file is interleaved, of one head"
-    yield Case(when, (llama(1, 1, 1, 8), 1, 1, True))
+    yield Case(when, (llama(1, 1, 1, 8, 10, 9), 1, 1, True))
 
     when = "the file is interleaved"
-    yield Case(when, (llama(2, 4, 2, 6), 4, 2, True))
-    yield Case(when, (llama(1, 6, 2, 8, tied=False), 6, 2, True))
+    yield Case(when, (llama(2, 4, 2, 6, 10, 9), 4, 2, True))
+    yield Case(when, (llama(1, 6, 2, 8, 10, 9, tied=False), 6, 2, True))
     yield Case(when, (llama(2, 3, 3, 8, 24, 24), 3, 3, True))
-
-    when = "the weights are views of other tensors"
-    whole = llama(1, 2, 2, 4, 8, 8)
-    state = {k: x.T if x.dim() > 1 else x for k, x in whole.items()}
-    yield Case(when, (state, 2, 2))
-    yield Case(when, (state, 2, 2, True))
-
-
-def _names_are_mine(case: Case, out: Any) -> bool:
-    return not isinstance(out, dict) or not any("self_attn" in x for x in out)
 
 
 exercise = Exercise(
@@ -155,11 +132,18 @@ exercise = Exercise(
     points=3,
     reference=map_llama_weights,
     cases=_cases,
+    also=(
+        dtypes(torch.bfloat16),
+        views("the weights are views of other tensors"),
+    ),
     properties=(
         Property(
             "A name still has self_attn in it: your block has its four maps "
             "at the top, q_proj to out_proj.",
-            _names_are_mine,
+            lambda case, out: (
+                not isinstance(out, dict)
+                or not any("self_attn" in x for x in out)
+            ),
         ),
     ),
     breaks={

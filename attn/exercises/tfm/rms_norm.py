@@ -4,10 +4,11 @@ from collections.abc import Iterator
 
 import torch
 import torch.nn.functional as F
-from torch import Generator, Tensor
+from torch import Tensor
 
+from attn.exercises.draw import Draw
 from attn.exercises.spec import Case, Exercise, Property
-from attn.exercises.symmetry import all_sizes_differ, argument, is_view
+from attn.exercises.tfm import norms
 from attn.nn import RMSNorm
 
 
@@ -17,79 +18,23 @@ def _reference(x: Tensor, weight: Tensor, eps: float = 1e-6) -> Tensor:
     return torch.func.functional_call(norm, {"weight": weight}, (x,))
 
 
-def _cases(g: Generator) -> Iterator[Case]:
-    def randn(*shape: int) -> Tensor:
-        return torch.randn(*shape, generator=g)
+def _cases(g: Draw) -> Iterator[Case]:
+    def weights(E: int, drawn: bool) -> tuple[Tensor, ...]:
+        return (2 * g.randn(E) + 1 if drawn else torch.ones(E),)
 
-    def plain(when: str, x: Tensor, **more: float) -> Case:
-        return Case(when, (x, torch.ones(x.shape[-1])), more)
-
-    def drawn(when: str, x: Tensor, grad: bool = False) -> Case:
-        return Case(when, (x, 2 * randn(x.shape[-1]) + 1), grad=grad)
-
-    when = "there is one token, and weight is 1"
-    yield plain(when, randn(8))
-    yield plain(when, 3 * randn(1, 5))
-
-    when = "every token is normalised by itself"
-    yield plain(when, randn(4, 6))
-    for shape in ((3, 5), (2, 3, 7), (2, 5, 3, 4)):
-        sizes = torch.rand(*shape[:-1], 1, generator=g) * 8 + 0.5
-        yield plain(when, randn(*shape) * sizes)
+    yield from norms.cases(g, weights, level=0.0)
 
     when = "the mean of a token is not 0"
-    yield plain(when, randn(3, 6) + 2)
-    yield plain(when, randn(2, 8) + 300)
+    yield Case(when, (g.randn(3, 6) + 2, *weights(6, False)))
+    yield Case(when, (g.randn(2, 8) + 300, *weights(8, False)))
 
-    when = "weight is not 1"
-    for shape in ((3, 8), (2, 4, 5), (6,)):
-        yield drawn(when, randn(*shape))
-
-    when = "axes have the same length"
-    for shape in ((4, 4), (3, 3, 3), (2, 2)):
-        yield drawn(when, 2 * randn(*shape) + 1)
-
-    when = "eps counts"
-    yield plain(when, 3e-4 * randn(3, 6))
-    yield plain(when, randn(2, 5), eps=0.5)
-    yield plain(when, 0.1 * randn(2, 7), eps=1e-2)
-
-    when = "a token is all zeros"
-    x = randn(3, 6)
-    x[1] = 0
-    yield drawn(when, x)
-    yield drawn(when, torch.zeros(2, 1))
-
-    when = "x is in half precision"
-    for dtype in (torch.bfloat16, torch.float16):
-        sizes = torch.tensor([1e-4, 1.0, 400.0, 9000.0])[:, None]
-        x, weight = randn(4, 8) * sizes, 2 * randn(8) + 1
-        yield Case(when, (x.to(dtype), weight.to(dtype)))
-    yield Case(when, (x.half(), weight))
-
-    when = "x is a view of another tensor"
-    yield drawn(when, randn(6, 4, 3).transpose(0, 2))
-    yield drawn(when, randn(3, 1, 5).expand(3, 2, 5))
-
-    when = "gradients flow back, to x and to weight"
-    yield drawn(when, 2 * randn(2, 3, 5) + 1, grad=True)
-    yield drawn(when, randn(4, 6), grad=True)
+    sizes = [1e-4, 1.0, 400.0, 9000.0]
+    yield from norms.half_precision(g, sizes, *weights(8, True))
 
 
-def _direction(case: Case, out: Tensor) -> bool:
-    """Return whether each token kept its direction, up to weight."""
-    x, weight = case.args
-    if out.shape != x.shape or x.dtype != torch.float32:
-        return True
-    same = F.cosine_similarity(out, x * weight, dim=-1)
+def _direction(x: Tensor, normed: Tensor) -> bool:
+    same = F.cosine_similarity(normed, x, dim=-1)
     return bool(((same > 0.999) | (x.norm(dim=-1) == 0)).all())
-
-
-def _not_amplified(case: Case, out: Tensor) -> bool:
-    x, weight = case.args
-    if out.shape != x.shape or x.dtype != torch.float32:
-        return True
-    return bool(((out / weight).square().mean(-1) < 1.02).all())
 
 
 exercise = Exercise(
@@ -97,27 +42,16 @@ exercise = Exercise(
     points=2,
     reference=_reference,
     cases=_cases,
+    also=norms.ALSO,
     forbids=("rms_norm",),
     properties=(
-        Property(
-            "The result has the shape of x, one number for each.",
-            lambda case, out: out.shape == case.args[0].shape,
-        ),
+        norms.SAME_SHAPE,
         Property(
             "Before weight, a token keeps its direction: one number divides "
             "all its features, and nothing is subtracted. Here it does not.",
-            _direction,
+            norms.before_weight(_direction),
         ),
-        Property(
-            "Before weight, the mean square of each token is at most 1, and "
-            "here it is more: what do you divide by?",
-            _not_amplified,
-        ),
+        norms.NOT_AMPLIFIED,
     ),
-    breaks={
-        "L = S": lambda c: all_sizes_differ(c) and c.args[0].dim() > 1,
-        "weight = 1": lambda c: len(c.args[1].unique()) > 1,
-        "contiguous strides": is_view,
-        "cap = 50": lambda c: argument(c, 2, "eps") is not None,
-    },
+    breaks=norms.BREAKS,
 )

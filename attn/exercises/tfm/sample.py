@@ -14,6 +14,7 @@ import torch
 from torch import Generator, Tensor
 
 from attn import nn
+from attn.exercises.draw import Draw, entries
 from attn.exercises.spec import Case, Exercise, Property
 
 _SHARES = (0.34, 0.25, 0.18, 0.12, 0.07, 0.04)
@@ -41,101 +42,78 @@ def sample(
     return torch.multinomial(p, 1, generator=generator)[:, 0]
 
 
-def _cases(g: Generator) -> Iterator[Case]:
+LIMITS = {  # texts, V, temperature, top_k, top_p: one result is possible
+    "the temperature is 0: the most likely token": [
+        (4, 7, 0.0, None, None),
+        (5, 5, 0, None, None),
+    ],
+    "top_k is 1: the most likely token": [
+        (4, 7, 1.0, 1, None),
+        (4, 7, 5.0, 1, None),
+    ],
+    "top_p is so small that one token reaches it": [(6, 5, 1.0, None, 0.05)],
+    "the temperature is so small that one token is left": [
+        (3, 6, 1e-3, None, None),
+    ],
+}
+DRAWS = {  # temperature, top_k, top_p, and factors on the logits
+    "nothing is filtered": [(1.0, None, None), (1.0, None, 1.0)],
+    "the temperature is not 1": [(0.5, None, None), (1.5, None, None)],
+    "top_k is given": [(1.0, 2, None), (1.0, 4, None), (1.0, 9, None)],
+    "top_p is given": [(1.0, None, p) for p in (0.5, 0.7, 0.3)],
+    "the texts have different logits": [
+        (1.0, 2, None, 1, 1),
+        (1.0, None, 0.3, 0.5, 1),  # 2 stay, and 1
+    ],
+    "a temperature and top_p are given": [(0.4, None, 0.5), (3.0, None, 0.5)],
+    "top_k and top_p are given": [(1.0, 2, 0.55), (1.0, 3, 0.4), (1, 2, 0.85)],
+}
+
+
+def _cases(g: Draw) -> Iterator[Case]:
     def coins() -> Generator:
-        return torch.Generator().manual_seed(
-            int(torch.randint(9**9, (), generator=g))
-        )
+        return Generator().manual_seed(g.between(0, 9**9))
 
     def ranked(V: int) -> Tensor:
         """Draw logits that are at least 1 apart, in any order, ``(V,)``."""
         order = torch.randperm(V, generator=g)
         return order + torch.rand(V, generator=g) / 9
 
-    def limit(when: str, logits: Tensor, *how: Any) -> Case:
-        """Make a case with one possible result."""
-        how = (*how, *(None,) * (3 - len(how)))
-        return Case(when, (logits, *how, coins()))
-
     def shuffled() -> Tensor:
         """Put the usual shares into a random order, ``(V,)``.
 
         Logits that were log-probabilities would be one more symmetric point.
         """
-        noise = 0.02 * torch.randn(6, generator=g)
         shift = 2 + torch.rand(1, generator=g)
-        logits = torch.tensor(_SHARES).log() + noise + shift
+        logits = torch.tensor(_SHARES).log() + 0.02 * g.randn(6) + shift
         return logits[torch.randperm(6, generator=g)]
 
-    def draws(
-        when: str,
-        *how: Any,
-        scales: tuple[float, ...] = (1.0,),
-        own: bool = False,
-    ) -> Case:
+    def draws(when: str, *how: Any, scales: Any = (1,), own=False) -> Case:
         rows = torch.stack([shuffled() * scale for scale in scales])
         groups = len(scales)
         logits = rows.repeat_interleave(_DRAWS // groups, 0)
-        how = (*how, *(None,) * (3 - len(how)))
-        rtol = _NOISE * math.sqrt(groups)
-        args = (logits, *how) if own else (logits, *how, coins())
-        return Case(when, args, rtol=rtol, shares=(groups, 6), train=own)
+        return Case(
+            f"{when}: the share of each token in thousands of draws",
+            (logits, *how) if own else (logits, *how, coins()),
+            rtol=_NOISE * math.sqrt(groups),
+            shares=(groups, 6),
+            train=own,
+        )
 
-    when = "the temperature is 0: the most likely token"
-    yield limit(when, torch.stack([ranked(7) for _ in range(4)]), 0.0)
-    yield limit(when, torch.stack([ranked(5) for _ in range(5)]), 0)
-    yield limit(when, ranked(3)[None] - 9, 0.0)
-
-    when = "top_k is 1: the most likely token"
-    rows = torch.stack([ranked(7) for _ in range(4)])
-    yield limit(when, rows, 1.0, 1)
-    yield limit(when, rows.flip(0), 5.0, 1)
-
-    when = "top_p is so small that one token reaches it"
-    yield limit(
-        when, torch.stack([ranked(5) for _ in range(6)]), 1.0, None, 0.05
-    )
-
-    when = "the temperature is so small that one token is left"
-    yield limit(when, torch.stack([ranked(6) for _ in range(3)]), 1e-3)
+    for when, (texts, V, *how) in entries(LIMITS):
+        logits = torch.stack([ranked(V) for _ in range(texts)])
+        yield Case(when, (logits, *how, coins()))
 
     when = "the logits are in the hundreds, and one is far above the others"
-    yield limit(when, 200 * torch.stack([ranked(6) for _ in range(3)]), 1.0)
+    logits = 200 * torch.stack([ranked(6) for _ in range(3)])
+    yield Case(when, (logits, 1.0, None, None, coins()))
 
-    share = "the share of each token in thousands of draws"
-    yield draws(f"nothing is filtered: {share}", 1.0)
-    yield draws(f"nothing is filtered: {share}", 1.0, None, 1.0)
+    for when, (temperature, top_k, top_p, *scales) in entries(DRAWS):
+        yield draws(when, temperature, top_k, top_p, scales=scales or (1,))
 
-    when = f"the temperature is not 1: {share}"
-    yield draws(when, 0.5)
-    yield draws(when, 1.5)
-
-    when = f"top_k is given: {share}"
-    yield draws(when, 1.0, 2)
-    yield draws(when, 1.0, 4)
-    yield draws(when, 1.0, 9)
-
-    when = f"top_p is given: {share}"
-    yield draws(when, 1.0, None, 0.5)
-    yield draws(when, 1.0, None, 0.7)
-    yield draws(when, 1.0, None, 0.3)
-
-    when = f"the texts have different logits: {share}"
-    yield draws(when, 1.0, 2, scales=(1, 1))
-    yield draws(when, 1.0, None, 0.3, scales=(0.5, 1))  # 2 stay, and 1
-
-    when = f"a temperature and top_p are given: {share}"
-    yield draws(when, 0.4, None, 0.5)
-    yield draws(when, 3.0, None, 0.5)
-
-    when = f"top_k and top_p are given: {share}"
-    yield draws(when, 1.0, 2, 0.55)
-    yield draws(when, 1.0, 3, 0.4)
-    yield draws(when, 1.0, 2, 0.85)
-
-    when = f"PyTorch's own generator draws: {share}"
-    yield draws(when, 1.0, own=True)
-    yield draws(when, 1.0, 3, own=True)
+    when = "PyTorch's own generator draws"
+    yield draws(when, 1.0, None, None, own=True)
+    yield draws(when, 1.0, 3, None, own=True)
 
 
 def _one_id_a_row(case: Case, out: Any) -> bool:

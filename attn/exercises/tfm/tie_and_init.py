@@ -3,8 +3,10 @@
 from collections.abc import Iterator, Mapping
 
 import torch
-from torch import Generator, Tensor
+from torch import Tensor
 
+from attn.exercises.conditions import gradients
+from attn.exercises.draw import Draw, entries
 from attn.exercises.spec import Case, Exercise, Property
 from attn.exercises.symmetry import argument
 
@@ -26,7 +28,22 @@ def _reference(
     return weights | {"head.weight": weights["embedding.weight"]}
 
 
-def _cases(g: Generator) -> Iterator[Case]:
+PARAMETERS = {  # the number of layers, and what embedding and head come with
+    "there are the embedding and the head alone": [(1,)],
+    "there is a norm": [(1, "norm")],
+    "a matrix writes to no stream": [
+        (2, "blocks.0.q_proj.weight"),
+        (3, "blocks.0.feed_forward.up_proj.weight"),
+    ],
+    "a matrix writes to the residual stream": [
+        (1, "blocks.0.out_proj.weight"),
+        (2, "blocks.1.out_proj.weight"),
+        (6, "blocks.5.feed_forward.down_proj.weight"),
+    ],
+}
+
+
+def _cases(g: Draw) -> Iterator[Case]:
     def noise(V: int, E: int, layers: int, hidden: int) -> dict[str, Tensor]:
         """Draw noise for the model of the chapter, one key head."""
         shapes: dict[str, tuple[int, ...]] = {"embedding.weight": (V, E)}
@@ -44,38 +61,19 @@ def _cases(g: Generator) -> Iterator[Case]:
             }
             shapes |= {f"blocks.{i}.{name}": s for name, s in block.items()}
         shapes |= {"norm": (E,), "head.weight": (V, E)}
-        return {
-            name: torch.randn(shape, generator=g)
-            for name, shape in shapes.items()
-        }
+        return {name: g.randn(*shape) for name, shape in shapes.items()}
 
     def some(*names: str) -> dict[str, Tensor]:
         """Draw a model of these parameters, embedding and head."""
         found = {
-            name: torch.randn(
-                5 if name.endswith("norm") else (3, 5), generator=g
-            )
+            name: g.randn(5) if name.endswith("norm") else g.randn(3, 5)
             for name in names
         }
-        V = {"embedding.weight": (7, 5), "head.weight": (7, 5)}
-        return found | {
-            name: torch.randn(shape, generator=g) for name, shape in V.items()
-        }
+        tied = "embedding.weight", "head.weight"
+        return found | {name: g.randn(7, 5) for name in tied}
 
-    when = "there are the embedding and the head alone"
-    yield Case(when, (some(), 1))
-
-    when = "there is a norm"
-    yield Case(when, (some("norm"), 1))
-
-    when = "a matrix writes to no stream"
-    yield Case(when, (some("blocks.0.q_proj.weight"), 2))
-    yield Case(when, (some("blocks.0.feed_forward.up_proj.weight"), 3))
-
-    when = "a matrix writes to the residual stream"
-    yield Case(when, (some("blocks.0.out_proj.weight"), 1))
-    yield Case(when, (some("blocks.1.out_proj.weight"), 2))
-    yield Case(when, (some("blocks.5.feed_forward.down_proj.weight"), 6))
+    for when, (layers, *names) in entries(PARAMETERS):
+        yield Case(when, (some(*names), layers))
 
     when = "std is given"
     yield Case(when, (noise(5, 4, 1, 3), 1), {"std": 0.5})
@@ -86,13 +84,7 @@ def _cases(g: Generator) -> Iterator[Case]:
     yield Case(when, (noise(9, 4, 1, 6), 1), one_tensor=tied)
     yield Case(when, (noise(6, 4, 3, 5), 3))
     yield Case(when, (noise(4, 4, 2, 4), 2))
-
-    when = "there are eleven layers"
-    yield Case(when, (noise(3, 2, 11, 3), 11))
-
-    when = "gradients flow back, to the embedding from the head as well"
-    yield Case(when, (noise(5, 4, 2, 3), 2), grad=True)
-    yield Case(when, (some("norm", "blocks.0.out_proj.weight"), 4), grad=True)
+    yield Case("there are eleven layers", (noise(3, 2, 11, 3), 11))
 
 
 def _all_there(case: Case, out: Mapping[str, Tensor]) -> bool:
@@ -105,15 +97,16 @@ def _tied(case: Case, out: Mapping[str, Tensor]) -> bool:
     return torch.equal(out["head.weight"], out["embedding.weight"])
 
 
-def _ones(case: Case, out: Mapping[str, Tensor]) -> bool:
-    return all(bool((x == 1).all()) for x in out.values() if x.dim() == 1)
-
-
 exercise = Exercise(
     id="tfm-tie_and_init",
     points=2,
     reference=_reference,
     cases=_cases,
+    also=(
+        gradients(
+            when="gradients flow back, to the embedding from the head as well"
+        ),
+    ),
     properties=(
         Property(
             "The result should have the names of noise, every one of them.",
@@ -126,7 +119,9 @@ exercise = Exercise(
         ),
         Property(
             "A norm should start as ones, so that it changes nothing.",
-            _ones,
+            lambda case, out: all(
+                bool((x == 1).all()) for x in out.values() if x.dim() == 1
+            ),
         ),
     ),
     breaks={

@@ -3,9 +3,11 @@
 from collections.abc import Iterator
 
 import torch
-from torch import Generator, Tensor
+from torch import Tensor
 
 from attn import functional
+from attn.exercises.conditions import dtypes, gradients, views
+from attn.exercises.draw import Draw, entries
 from attn.exercises.spec import Case, Exercise, Property
 from attn.exercises.symmetry import is_view
 
@@ -17,61 +19,20 @@ def causal_average(x: Tensor) -> Tensor:
     )
 
 
-def _cases(g: Generator) -> Iterator[Case]:
-    def randn(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
-        return torch.randn(*shape, generator=g, dtype=dtype)
-
-    when = "there is one token, which is its own average"
-    yield Case(when, (randn(1, 4),))
-    yield Case(when, (randn(3, 1, 2),))
-
-    when = "there are two axes, tokens and features"
-    yield Case(when, (randn(2, 3),))
-    yield Case(when, (randn(5, 3),))
-    yield Case(when, (randn(3, 7),))
-    yield Case(when, (randn(6, 1),))
-
-    when = "there are as many tokens as features"
-    yield Case(when, (randn(4, 4),))
-
-    when = "there is a batch: three axes"
-    yield Case(when, (randn(3, 5, 4),))
-    yield Case(when, (randn(2, 2, 2),))
-    yield Case(when, (randn(1, 6, 3),))
-
-    when = "there is a batch of several heads: four axes"
-    yield Case(when, (randn(2, 3, 5, 4),))
-
-    when = "the text is long"
-    yield Case(when, (randn(70, 2),))
-
-    when = "the numbers are far from 0"
-    yield Case(when, (randn(2, 6, 3) + 20,))
-
-    when = "the dtype is float64"
-    yield Case(when, (randn(2, 5, 3, dtype=torch.float64),))
-
-    when = "x is a view of another tensor"
-    yield Case(when, (randn(2, 3, 5).mT,))
-    yield Case(when, (randn(5, 2, 3).transpose(0, 1),))
-    yield Case(when, (randn(2, 5, 3, 4).transpose(1, 2),))
-
-    when = "gradients flow back"
-    yield Case(when, (randn(2, 5, 3),), grad=True)
+SHAPES = {
+    "there is one token, which is its own average": [(1, 4), (3, 1, 2)],
+    "there are two axes, tokens and features": [(2, 3), (3, 7), (6, 1)],
+    "there are as many tokens as features": [(4, 4)],
+    "there is a batch: three axes": [(3, 5, 4), (2, 2, 2), (1, 6, 3)],
+    "there is a batch of several heads: four axes": [(2, 3, 5, 4)],
+    "the text is long": [(70, 2)],
+}
 
 
-def _first_stays(case: Case, out: Tensor) -> bool:
-    x = case.args[0]
-    if out.shape != x.shape:
-        return True
-    return torch.allclose(out[..., 0, :], x[..., 0, :], atol=1e-5)
-
-
-def _last_is_the_mean(case: Case, out: Tensor) -> bool:
-    x = case.args[0]
-    if out.shape != x.shape:
-        return True
-    return torch.allclose(out[..., -1, :], x.mean(-2), atol=1e-4)
+def _cases(g: Draw) -> Iterator[Case]:
+    for when, shape in entries(SHAPES):
+        yield Case(when, (g.randn(*shape),))
+    yield Case("the numbers are far from 0", (g.randn(2, 6, 3) + 20,))
 
 
 exercise = Exercise(
@@ -79,14 +40,19 @@ exercise = Exercise(
     points=1,
     reference=causal_average,
     cases=_cases,
+    also=(dtypes(torch.float64), views(), gradients()),
     properties=(
         Property(
             "Row 0 has no token before it: it must come back as it is.",
-            _first_stays,
+            lambda case, out: torch.allclose(
+                out[..., 0, :], case.args[0][..., 0, :], atol=1e-5
+            ),
         ),
         Property(
             "The last row must be the plain mean of all the tokens.",
-            _last_is_the_mean,
+            lambda case, out: torch.allclose(
+                out[..., -1, :], case.args[0].mean(-2), atol=1e-4
+            ),
         ),
     ),
     breaks={

@@ -3,12 +3,14 @@
 from collections.abc import Iterator
 
 import torch
-from torch import Generator, Tensor
+from torch import Tensor
 
 from attn import functional
+from attn.exercises.conditions import gradients, views
+from attn.exercises.draw import Draw, entries
 from attn.exercises.sdp.draw import in_range
 from attn.exercises.spec import Case, Exercise
-from attn.exercises.symmetry import is_view, many_keys, many_queries
+from attn.exercises.symmetry import OF_ATTENTION
 
 
 def kernel_regression(
@@ -23,69 +25,51 @@ def kernel_regression(
     return torch.stack(rows)
 
 
-def _cases(g: Generator) -> Iterator[Case]:
-    def randn(*shape: int) -> Tensor:
-        return torch.randn(*shape, generator=g)
+SIZES = {  # L, S, D, Dv, bandwidth
+    "there is one key, so only its value counts": [(3, 1, 2, 4, 0.7)],
+    "the bandwidth is 1": [(3, 5, 1, 2, 1.0), (4, 6, 3, 2, 1.0)],
+    "the bandwidth is not 1": [
+        (3, 5, 2, 4, 0.5),
+        (2, 7, 4, 3, 3.0),
+        (5, 3, 6, 1, 1.7),
+    ],
+    "axes have the same length": [(4, 4, 2, 3, 0.8), (4, 4, 4, 4, 1.3)],
+    "there are many keys": [(3, 40, 2, 2, 0.9)],
+    "the bandwidth is large: nearly the mean": [(3, 5, 2, 2, 50.0)],
+}
 
+
+def _cases(g: Draw) -> Iterator[Case]:
     def grid(*shape: int) -> Tensor:
         """Draw eighths, whose squares and sums float32 holds exactly."""
-        return (8 * randn(*shape)).round() / 8
+        return (8 * g.randn(*shape)).round() / 8
 
-    def case(when: str, L: int, S: int, D: int, Dv: int, h: float) -> Case:
-        return Case(when, (randn(L, D), randn(S, D), randn(S, Dv), h))
-
-    when = "there is one key, so only its value counts"
-    yield case(when, L=3, S=1, D=2, Dv=4, h=0.7)
+    for when, (L, S, D, Dv, h) in entries(SIZES):
+        yield Case(when, (g.randn(L, D), g.randn(S, D), g.randn(S, Dv), h))
 
     when = "all keys are equally far, so the result is the mean"
     circle = torch.tensor([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0]])
-    yield Case(when, (torch.zeros(2, 2), circle, randn(3, 4), 0.6))
-
-    when = "the bandwidth is 1"
-    yield case(when, L=3, S=5, D=1, Dv=2, h=1.0)
-    yield case(when, L=4, S=6, D=3, Dv=2, h=1.0)
-
-    when = "the bandwidth is not 1"
-    yield case(when, L=3, S=5, D=2, Dv=4, h=0.5)
-    yield case(when, L=2, S=7, D=4, Dv=3, h=3.0)
-    yield case(when, L=5, S=3, D=6, Dv=1, h=1.7)
-
-    when = "there are as many queries as keys"
-    yield case(when, L=4, S=4, D=2, Dv=3, h=0.8)
-    yield case(when, L=4, S=4, D=4, Dv=4, h=1.3)
-
-    yield case("there are many keys", L=3, S=40, D=2, Dv=2, h=0.9)
+    yield Case(when, (torch.zeros(2, 2), circle, g.randn(3, 4), 0.6))
 
     when = "keys have different lengths"
     length = torch.tensor([0.2, 1.0, 3.0, 0.5, 2.0])[:, None]
-    yield Case(when, (randn(3, 2), length * randn(5, 2), randn(5, 2), 0.9))
-
-    when = "the bandwidth is large: nearly the mean"
-    yield case(when, L=3, S=5, D=2, Dv=2, h=50.0)
+    inputs = g.randn(3, 2), length * g.randn(5, 2), g.randn(5, 2), 0.9
+    yield Case(when, inputs)
 
     when = "the queries are far from every key"
     level = torch.tensor([1.0, 0.0])  # so that distances are exact, too
     query, key = level * (grid(3, 2) + 20), level * grid(5, 2)
-    yield Case(when, (query, key, randn(5, 3), 0.5), rtol=3e-4)
-    inputs = grid(2, 1) - 60, grid(4, 1), randn(4, 2), 2.0
+    yield Case(when, (query, key, g.randn(5, 3), 0.5), rtol=3e-4)
+    inputs = grid(2, 1) - 60, grid(4, 1), g.randn(4, 2), 2.0
     yield Case(when, inputs, rtol=3e-4)
 
     when = "the bandwidth is small: the nearest key decides"
-    inputs = grid(4, 2), grid(6, 2), randn(6, 3), 1 / 32
+    inputs = grid(4, 2), grid(6, 2), g.randn(6, 3), 1 / 32
     yield Case(when, inputs, rtol=3e-4)
 
-    when = "the inputs are views of other tensors"
-    views = randn(2, 3).mT, randn(2, 5).mT, randn(1, 4).expand(5, 4)
-    yield Case(when, (*views, 0.8))
-    yield Case(when, (randn(6, 3)[::2], randn(5, 3), randn(2, 5).mT, 0.8))
-
-    when = "gradients flow back"
-    inputs = randn(3, 2), randn(5, 2), randn(5, 4), 0.9
-    yield Case(when, inputs, grad=True)
-
-    when = "a query is exactly at a key"
-    key = randn(5, 2)
-    inputs = torch.cat([key[2:3], randn(2, 2)]), key, randn(5, 4), 0.9
+    when = "gradients flow back, and a query is exactly at a key"
+    key = g.randn(5, 2)
+    inputs = torch.cat([key[2:3], g.randn(2, 2)]), key, g.randn(5, 4), 0.9
     yield Case(when, inputs, grad=True)
 
 
@@ -94,12 +78,8 @@ exercise = Exercise(
     points=2,
     reference=kernel_regression,
     cases=_cases,
+    also=(views(), gradients()),
     forbids=("scaled_dot_product_attention",),
     properties=(in_range,),
-    breaks={
-        "S = 1": many_keys,
-        "L = S": many_queries,
-        "weight = 1": lambda c: c.args[3] != 1,
-        "contiguous strides": is_view,
-    },
+    breaks={**OF_ATTENTION, "weight = 1": lambda c: c.args[3] != 1},
 )

@@ -3,12 +3,14 @@
 from collections.abc import Iterator
 
 import torch
-from torch import Generator, Tensor
+from torch import Tensor
 
 from attn import functional
+from attn.exercises.conditions import dtypes, gradients, views
+from attn.exercises.draw import Draw, entries
 from attn.exercises.sdp.draw import far_apart, in_range
 from attn.exercises.spec import Case, Exercise
-from attn.exercises.symmetry import is_view, many_keys, many_queries
+from attn.exercises.symmetry import OF_ATTENTION
 
 
 def soft_lookup(
@@ -20,78 +22,48 @@ def soft_lookup(
     )
 
 
-def _cases(g: Generator) -> Iterator[Case]:
-    def randn(*shape: int) -> Tensor:
-        return torch.randn(*shape, generator=g)
+SIZES = {  # the axes in front, then L, S, D, Dv
+    "there is one key, so only its value counts": [(3, 1, 4, 5), (1, 1, 2, 2)],
+    "the temperature is not given": [(3, 5, 4, 6), (6, 4, 3, 5)],
+}
+WARM = {  # and last the temperature
+    "the temperature is not 1": [(3, 5, 8, 6, 0.5), (2, 7, 4, 3, 3.0)],
+    "axes have the same length": [(4, 4, 3, 2, 2.0), (3, 3, 3, 3, 3, 0.6)],
+    "D is 1": [(2, 3, 1, 4, 0.8)],
+    "the temperature is high: nearly the mean": [(3, 5, 4, 2, 100.0)],
+    "the temperature is low: one key decides": [(3, 5, 4, 2, 0.01)],
+    "there are many keys": [(3, 40, 4, 2, 1.5)],
+    "there is a batch: three axes": [(2, 3, 5, 4, 6, 1.5)],
+    "there is a batch of several heads: four axes": [(2, 3, 4, 5, 6, 7, 2.5)],
+}
 
-    def case(when: str, L: int, S: int, D: int, Dv: int, *t: float) -> Case:
-        return Case(when, (randn(L, D), randn(S, D), randn(S, Dv), *t))
 
-    when = "there is one key, so only its value counts"
-    yield case(when, 3, 1, 4, 5)
-    yield case(when, 1, 1, 2, 2, 0.5)
+def _cases(g: Draw) -> Iterator[Case]:
+    def qkv(*sizes: int) -> tuple[Tensor, ...]:
+        *lead, L, S, D, Dv = sizes
+        pairs = (L, D), (S, D), (S, Dv)
+        return tuple(g.randn(*lead, *pair) for pair in pairs)
+
+    for when, sizes in entries(SIZES):
+        yield Case(when, qkv(*sizes))
+    for when, (*axes, temperature) in entries(WARM):
+        yield Case(when, (*qkv(*axes), temperature))
 
     when = "the query is zero, so the result is the mean of the values"
-    yield Case(when, (torch.zeros(2, 4), randn(5, 4), randn(5, 3)))
-
-    when = "the temperature is not given"
-    yield case(when, 3, 5, 4, 6)
-    yield case(when, 6, 4, 3, 5)
-
-    when = "the temperature is not 1"
-    yield case(when, 3, 5, 8, 6, 0.5)
-    yield case(when, 2, 7, 4, 3, 3.0)
-
-    when = "there are as many queries as keys"
-    yield case(when, 4, 4, 3, 2, 2.0)
-    yield case(when, 4, 4, 4, 4, 0.7)
-
-    yield case("D is 1", 2, 3, 1, 4, 0.8)
+    q, k, v = qkv(2, 5, 4, 3)
+    yield Case(when, (0 * q, k, v))
 
     when = "the temperature is given by name"
-    inputs = randn(2, 3), randn(4, 3), randn(4, 2)
-    yield Case(when, inputs, {"temperature": 4.0})
-
-    when = "the temperature is high: nearly the mean"
-    yield case(when, 3, 5, 4, 2, 100.0)
-
-    when = "the temperature is low: one key decides"
-    yield case(when, 3, 5, 4, 2, 0.01)
+    yield Case(when, qkv(2, 4, 3, 2), {"temperature": 4.0})
 
     when = "the scores are large"
     q, k = far_apart(g)
-    yield Case(when, (q, k, randn(5, 2)))
-    yield Case(when, (-q, k, randn(5, 2), 2.0))
+    yield Case(when, (q, k, g.randn(5, 2)))
+    yield Case(when, (-q, k, g.randn(5, 2), 2.0))
 
     when = "the scores are large, and the temperature is high"
-    inputs = 40 * randn(3, 4), 2 * randn(5, 4), randn(5, 2)
-    yield Case(when, (*inputs, 100.0))
-
-    yield case("there are many keys", 3, 40, 4, 2, 1.5)
-
-    when = "the dtype is float64"
-    inputs = randn(3, 4).double(), randn(5, 4).double(), randn(5, 2).double()
-    yield Case(when, (*inputs, 1.5))
-
-    when = "there is a batch: three axes"
-    inputs = randn(2, 3, 4), randn(2, 5, 4), randn(2, 5, 6)
-    yield Case(when, (*inputs, 1.5))
-    inputs = randn(3, 3, 3), randn(3, 3, 3), randn(3, 3, 3)
-    yield Case(when, (*inputs, 0.6))
-
-    when = "there is a batch of several heads: four axes"
-    inputs = randn(2, 3, 4, 6), randn(2, 3, 5, 6), randn(2, 3, 5, 7)
-    yield Case(when, (*inputs, 2.5))
-
-    when = "the inputs are views of other tensors"
-    views = randn(2, 6, 3).mT, randn(2, 6, 5).mT, randn(5, 2, 4)
-    yield Case(when, (views[0], views[1], views[2].transpose(0, 1), 2.0))
-    heads = randn(2, 4, 3, 5), randn(2, 6, 3, 5), randn(2, 6, 3, 7)
-    yield Case(when, (*(x.transpose(1, 2) for x in heads), 2.0))
-
-    when = "gradients flow back"
-    inputs = randn(2, 3, 4), randn(2, 5, 4), randn(2, 5, 6)
-    yield Case(when, (*inputs, 1.7), grad=True)
+    q, k, v = qkv(3, 5, 4, 2)
+    yield Case(when, (40 * q, 2 * k, v, 100.0))
 
 
 exercise = Exercise(
@@ -99,13 +71,12 @@ exercise = Exercise(
     points=2,
     reference=soft_lookup,
     cases=_cases,
+    also=(dtypes(torch.float64), views(), gradients()),
     forbids=("scaled_dot_product_attention",),
     properties=(in_range,),
     breaks={
-        "S = 1": many_keys,
-        "L = S": many_queries,
+        **OF_ATTENTION,
         "H = 1": lambda c: c.args[0].dim() == 4,
         "weight = 1": lambda c: len(c.args) > 3 and c.args[3] != 1,
-        "contiguous strides": is_view,
     },
 )

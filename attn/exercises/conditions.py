@@ -1,0 +1,169 @@
+"""Derive the cases of recurring conditions from an exercise's own cases.
+
+An exercise names them in a line, ``also=(views(), gradients())``, and writes
+only the cases that are its own subject. Nothing is drawn for them: typical
+cases are repeated in other memory, in another dtype, or with gradients.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+from torch.utils._pytree import tree_leaves, tree_map_only
+
+from attn.exercises.case import Case
+
+if TYPE_CHECKING:
+    from attn.exercises.spec import Exercise
+
+Condition = Callable[["Exercise", Sequence[Case]], Iterator[Case]]
+"""Yields more cases of an exercise, given its own."""
+
+
+def views(when: str = "") -> Condition:
+    """Repeat typical cases with inputs that are views of larger tensors.
+
+    In their memory the axes are in the opposite order; or the elements are
+    apart; or a first axis, of three or more, is expanded.
+
+    Args:
+        when: the condition, in place of "x is a view of another tensor".
+    """
+
+    def derive(exercise: Exercise, cases: Sequence[Case]) -> Iterator[Case]:
+        for case in typical(exercise, cases):
+            text = when or _about(
+                [name for name, x in _inputs(exercise, case) if _leaves(x)],
+                "a view of another tensor",
+                "views of other tensors",
+            )
+            for view in (_turned, _apart, _expanded):
+                viewed = _changed(case, view)
+                if not all(x.is_contiguous() for x in _tensors(viewed)):
+                    yield replace(viewed, condition=text)
+
+    return derive
+
+
+def gradients(*names: str, when: str = "gradients flow back") -> Condition:
+    """Repeat typical cases, and compare gradients as well.
+
+    Args:
+        names: of the arguments whose gradients are compared; by default,
+            those of all floating inputs, and of a module's parameters.
+        when: the condition.
+    """
+
+    def derive(exercise: Exercise, cases: Sequence[Case]) -> Iterator[Case]:
+        for case in typical(exercise, cases):
+            args = exercise.input_names(case)
+            paths = tuple(f"args.{args.index(name)}" for name in names)
+            yield replace(case, condition=when, grad=paths or True)
+
+    return derive
+
+
+def dtypes(*others: torch.dtype) -> Condition:
+    """Repeat typical cases with floating inputs in other dtypes."""
+
+    def derive(exercise: Exercise, cases: Sequence[Case]) -> Iterator[Case]:
+        for dtype in others:
+            name = str(dtype).removeprefix("torch.")
+            for case in typical(exercise, cases):
+                names = [
+                    x
+                    for x, y in _inputs(exercise, case)
+                    if any(leaf.is_floating_point() for leaf in _leaves(y))
+                ]
+                cast = _changed(case, partial(_cast, dtype))
+                yield replace(cast, condition=_about(names, name, name))
+
+    return derive
+
+
+def typical(exercise: Exercise, cases: Sequence[Case]) -> list[Case]:
+    """Choose one case of the first kind of inputs, one of the fullest kind.
+
+    It has the most axes, then the most different lengths and elements: with
+    one token, or as many tokens as features, or zeros, mistakes hide.
+    """
+    kinds: dict[Any, list[Case]] = {}
+    for case in filter(_is_plain, cases):
+        names = [name for name, _ in _inputs(exercise, case)]
+        given = *names, *(x.dtype for x in _tensors(case))
+        kinds.setdefault(given, []).append(case)
+    if not kinds:
+        raise ValueError(
+            f"the cases of {exercise.id} must include one of float32, in one "
+            "call, with nothing else to it; got none to derive others from"
+        )
+    first, *others = (max(same, key=_variety) for same in kinds.values())
+    return [first, *sorted(others, key=_count, reverse=True)[:1]]
+
+
+def _is_plain(case: Case) -> bool:
+    """Return whether a case is one exact call in float32."""
+    special = case.rtol, case.max_live, case.once, case.grad, case.train
+    floats = {x.dtype for x in _tensors(case) if x.is_floating_point()}
+    return not any((*special, case.before)) and floats <= {torch.float32}
+
+
+def _variety(case: Case) -> tuple[int, int, int]:
+    """Count the axes, the different lengths, and the different elements."""
+    tensors = _tensors(case) + _leaves(case.state)
+    lengths = {n for x in tensors for n in x.shape if n > 1}
+    elements = sum(len(x.unique()) for x in tensors)
+    return max((x.dim() for x in tensors), default=0), len(lengths), elements
+
+
+def _count(case: Case) -> int:
+    return len(case.args) + len(case.kwargs)
+
+
+def _inputs(exercise: Exercise, case: Case) -> list[tuple[str, Any]]:
+    names = exercise.input_names(case)
+    return [*zip(names, case.args, strict=True), *case.kwargs.items()]
+
+
+def _leaves(tree: Any) -> list[Tensor]:
+    return [x for x in tree_leaves(tree) if isinstance(x, Tensor)]
+
+
+def _tensors(case: Case) -> list[Tensor]:
+    return _leaves([case.args, dict(case.kwargs)])
+
+
+def _changed(case: Case, change: Callable[[Tensor], Tensor]) -> Case:
+    args = tree_map_only(Tensor, change, case.args)
+    kwargs = tree_map_only(Tensor, change, dict(case.kwargs))
+    return replace(case, args=args, kwargs=kwargs)
+
+
+def _turned(x: Tensor) -> Tensor:
+    order = tuple(range(x.dim()))[::-1]
+    return x.permute(order).contiguous().permute(order)
+
+
+def _apart(x: Tensor) -> Tensor:
+    return torch.stack([x, x], -1)[..., 0]
+
+
+def _expanded(x: Tensor) -> Tensor:
+    is_batch = x.dim() > 2 and x.is_floating_point()
+    return x[:1].expand_as(x) if is_batch else x
+
+
+def _cast(dtype: torch.dtype, x: Tensor) -> Tensor:
+    return x.to(dtype) if x.is_floating_point() else x
+
+
+def _about(names: Sequence[str], one: str, many: str) -> str:
+    """Make a sentence about an argument, or about all of them."""
+    if len(names) == 1:
+        return f"{names[0]} is {one}"
+    return f"the inputs are {many}"
