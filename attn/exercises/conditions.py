@@ -94,8 +94,10 @@ def typical(exercise: Exercise, cases: Sequence[Case]) -> list[Case]:
     """
     kinds: dict[Any, list[Case]] = {}
     for case in filter(_is_plain, cases):
-        names = [name for name, _ in _inputs(exercise, case)]
-        given = *names, *(x.dtype for x in _tensors(case))
+        given = tuple(
+            (name, frozenset(leaf.dtype for leaf in _leaves(x)))
+            for name, x in _inputs(exercise, case)
+        )
         kinds.setdefault(given, []).append(case)
     if not kinds:
         raise ValueError(

@@ -50,7 +50,7 @@ STILL = {  # S, num_sinks, window
 SIZES = {  # S, num_sinks, window, and B, Hkv, D, Dv
     "nothing is dropped": [(5, 2, 6), (7, 3, 4)],
     "tokens in the middle are dropped": [
-        (9, 2, 4),
+        (13, 2, 4),
         (12, 4, 3, 1, 2, 4, 3),
         (11, 3, 3, 2, 2, 8, 8),
     ],
