@@ -99,7 +99,7 @@ def test_minilm_in_transformers_computes_the_same_with_attn(theirs):
 
 
 @needs_minilm
-def test_without_zeroes_only_the_removed_heads_in_a_copy():
+def test_removed_heads_are_zeroed_only_in_a_copy():
     model = minilm.load()
     smaller = model.without([(0, 3), (5, 11)])
     x = model.embed("Attention!")
