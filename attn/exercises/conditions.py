@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -18,10 +18,17 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 
 from attn.exercises.case import Case
 
-if TYPE_CHECKING:
-    from attn.exercises.spec import Exercise
 
-Condition = Callable[["Exercise", Sequence[Case]], Iterator[Case]]
+class Exercise(Protocol):
+    """What is read of ``attn.exercises.spec.Exercise``."""
+
+    id: str
+
+    def input_names(self, case: Case) -> list[str]:
+        """Return the names of ``case.args``, as the task writes them."""
+
+
+Condition = Callable[[Exercise, Sequence[Case]], Iterator[Case]]
 """Yields more cases of an exercise, given its own."""
 
 
