@@ -86,7 +86,7 @@ def edited(solution: str, code: str, place: str = "edit") -> str:
     replaced = _with_marked if is_marked(code) else _with_plain
     try:
         source = replaced(solution, code)
-        ast.parse(source)
+        compile(source, place, "exec")  # finds more than a parser
     except SyntaxError as error:
         raise EditError(f"{place}: {error}:\n{code}") from error
     except EditError as error:

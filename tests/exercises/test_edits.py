@@ -114,3 +114,9 @@ def test_every_edit_fits_its_solution(exercise):
     right = sources.solution(exercise.id)
     for variant in (*exercise.mistakes, *exercise.equivalents):
         assert variant.source != right, variant.place
+
+
+def test_an_edit_that_only_the_compiler_refuses_is_an_error():
+    code = "- x * times\n+ int(x=x, x=times)"
+    with pytest.raises(EditError, match="keyword argument repeated"):
+        result(code)
