@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Generator, Tensor
 
-from attn.exercises.conditions import gradients, views
+from attn.exercises.conditions import views
 from attn.exercises.draw import Draw, entries
 from attn.exercises.spec import Case, Exercise, Property
 from attn.nn import MultiHeadAttention
@@ -93,6 +93,13 @@ def _cases(g: Draw) -> Iterator[Case]:
     x = g.randn(2, 5, 8)
     yield case(when, x, 2, state=state, attn_mask=g.mask(5, 5))
 
+    # Small ones: that of k_proj.bias is 0, but for rounding.
+    when = "gradients flow back"
+    plain = case(when, g.randn(2, 4, 6), 3)
+    yield replace(plain, grad=True)
+    both = {"kv_input": g.randn(2, 5, 6), "attn_mask": g.mask(4, 5)}
+    yield replace(case(when, g.randn(2, 4, 6), 2, **both), grad=True)
+
 
 def _state(g: Generator, size: int) -> dict[str, Tensor]:
     state = {}
@@ -108,7 +115,7 @@ exercise = Exercise(
     points=3,
     reference=_Reference,
     cases=_cases,
-    also=(views(), gradients()),
+    also=(views(),),
     forbids=("MultiheadAttention",),
     properties=(
         Property(
