@@ -20,7 +20,7 @@ from attn.exercises.case import Case
 
 
 class Exercise(Protocol):
-    """What is read of ``attn.exercises.spec.Exercise``."""
+    """Declare what is used of ``attn.exercises.spec.Exercise``."""
 
     id: str
 
