@@ -17,6 +17,10 @@ if TYPE_CHECKING:
 __all__ = ["decode_attention", "fused_attention", "varlen_attention"]
 
 
+def __dir__() -> list[str]:
+    return __all__
+
+
 def __getattr__(name: str) -> Any:
     if name in __all__:  # loads Triton
         from attn.kernels import decode_varlen
