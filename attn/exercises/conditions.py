@@ -22,7 +22,9 @@ from attn.exercises.case import Case
 class Exercise(Protocol):
     """Declare what is used of ``attn.exercises.spec.Exercise``."""
 
-    id: str
+    @property
+    def id(self) -> str:
+        """The exercise's id."""
 
     def input_names(self, case: Case) -> list[str]:
         """Return the names of ``case.args``, as the task writes them."""

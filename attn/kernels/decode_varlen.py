@@ -2,13 +2,15 @@
 
 ``decode_attention`` reads a cache once for all heads that share it;
 ``varlen_attention`` takes sequences stored end to end. Neither has gradients:
-they are for models that generate, not for models that train.
+they are for models that generate, not for models that train. Triton is
+imported by the first call.
 """
 
 from __future__ import annotations
 
+import math
+
 import torch
-import triton
 from torch import Tensor
 
 from attn.functional import validation
@@ -22,8 +24,6 @@ from attn.kernels.configs import (
     shape_constants,
     tiles,
 )
-from attn.kernels.decode import decode_split, merge_splits
-from attn.kernels.forward import launch_forward
 
 __all__ = ["decode_attention", "varlen_attention"]
 
@@ -97,6 +97,10 @@ def decode_attention(
     if not (out.numel() and S):
         out.zero_(), lse.fill_(-torch.inf)
         return (out, lse) if return_lse else out
+    import triton
+
+    from attn.kernels.decode import decode_split, merge_splits
+
     tile = tiles("decode", query, value, L, S)
     del tile["BLOCK_L"]
     block_s = tile["BLOCK_S"]
@@ -202,6 +206,8 @@ def varlen_attention(
     out = query.new_empty(T, H, value.shape[-1])
     lse = query.new_empty(H, T, dtype=torch.float32)
     if out.numel() and B:
+        from attn.kernels.forward import launch_forward
+
         options = Options(
             None, None, inputs.sinks, start,
             inputs.scale, inputs.softcap or 0.0, band.left, band.right,
@@ -225,8 +231,8 @@ def _require_support(inputs: AttentionInputs) -> None:
 def _default_splits(kv_len: int, block_s: int, programs: int) -> int:
     """Return how many chunks keep a GPU busy, each of several tiles."""
     busy = 256  # programs; a large GPU has 132 processors
-    most = triton.cdiv(kv_len, 4 * block_s)
-    return max(1, min(most, triton.cdiv(busy, programs), 64))
+    most = math.ceil(kv_len / (4 * block_s))
+    return max(1, min(most, math.ceil(busy / programs), 64))
 
 
 def _integers(
