@@ -20,7 +20,6 @@ from attn.grading.checks.evidence import Evidence
 from attn.grading.checks.forbidden import Forbidden
 from attn.grading.diagnosis import (
     errors,
-    factors,
     kinds,
     mutants,
     numbers,
@@ -32,7 +31,7 @@ from attn.grading.diagnosis.kinds import Kind, kind
 from attn.grading.diagnosis.listed import Listed
 from attn.grading.diagnosis.partly_listed import Limit
 
-KINDS = (*errors.KINDS, *numbers.KINDS, *factors.KINDS, *wrong_type.KINDS)
+KINDS = (*errors.KINDS, *numbers.KINDS, *wrong_type.KINDS)
 TIME_LIMIT = 0.15  # seconds of work for each way to explain an answer
 
 Name = Kind | Mistake
