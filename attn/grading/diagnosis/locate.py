@@ -41,7 +41,6 @@ def _sentences(evidence: Evidence, shown: Failure) -> list[str]:
     axes = Axes(evidence.exercise)
     sentences = [
         _distinction(evidence) or _conditions(evidence),
-        _like(evidence),
         _right_parts(shown),
         _shapes(evidence, shown, axes),
         _shapes_seen(shown),
@@ -75,16 +74,6 @@ def _conditions(evidence: Evidence) -> str:
         )
     cases = f"{count} of {ran}" if count < ran else f"all {ran}"
     return f"It is wrong in {cases} cases."
-
-
-def _like(evidence: Evidence) -> str:
-    if not evidence.like:
-        return ""
-    count = len(evidence.failing)
-    cases = f"In {_all(count)} wrong cases" if count > 1 else "In this case"
-    if 1 < count < len(evidence.failures):
-        cases += " of a first call"
-    return f"{cases} it behaves like: {evidence.like}"
 
 
 def _right_parts(shown: Failure) -> str:
