@@ -192,8 +192,11 @@ def _one_token_more(
     return 2 * batch * (seq_len + 1) * heads * dtype.itemsize
 
 
-def _float32_by_default(b, s, layers, heads, d, dtype=torch.float32):
-    return 2 * b * s * layers * heads * d * dtype.itemsize
+def _float32_by_default(
+    batch, seq_len, num_layers, num_kv_heads, head_dim, dtype=torch.float32
+):
+    heads = num_layers * num_kv_heads * head_dim
+    return 2 * batch * seq_len * heads * dtype.itemsize
 
 
 def _table_of_shapes():

@@ -22,6 +22,7 @@ from torch import Tensor
 
 from attn.grading.checks.compare import alike
 from attn.grading.checks.evidence import Evidence
+from attn.grading.checks.inputs import named_tensors
 from attn.grading.diagnosis.axes import Axes
 from attn.grading.diagnosis.kinds import Kind, kind
 
@@ -236,7 +237,7 @@ def _of_an_earlier_call(evidence: Evidence, name: str) -> Change:
                 if all(
                     rest.get(n) is z or rest.get(n) == z
                     for n, z in others.items()
-                    if not isinstance(z, Tensor)
+                    if not [*named_tensors(z)]
                 ):
                     return y
         return None
