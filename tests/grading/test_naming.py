@@ -462,3 +462,11 @@ def test_a_tensor_under_anothers_name_is_named_with_both():
     ffn = "blocks.*.feed_forward"
     name = f"{ffn}.up_proj.weight is what {ffn}.down_proj.weight should be"
     assert verdict.mistake == name
+
+
+def test_a_tensor_of_another_layer_is_not_said_to_have_its_own_name():
+    """A name holds for all layers, and has no number of one."""
+    other = {"blocks.0": "blocks.1", "blocks.1": "blocks.0"}
+    answer = with_names(lambda name: other.get(name[:8], name[:8]) + name[8:])
+    exercise = with_mistakes("tfm-map_llama_weights")
+    assert "should be" not in (judge(exercise, answer).mistake or "")
