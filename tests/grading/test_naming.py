@@ -221,6 +221,13 @@ def _table_of_shapes():
         (
             "gqa-grouped_attention",
             lambda q, k, v, attn_mask=None: _grouped(
+                q / q.shape[-1] ** 0.5, k, v, attn_mask
+            ),
+            "The scale is applied twice",
+        ),
+        (
+            "gqa-grouped_attention",
+            lambda q, k, v, attn_mask=None: _grouped(
                 q, k, v, None if attn_mask is None else ~attn_mask
             ),
             "attn_mask is inverted",
@@ -234,6 +241,11 @@ def _table_of_shapes():
             "gqa-kv_cache_bytes",
             _float32_by_default,
             "The default of dtype is torch.float32",
+        ),
+        (
+            "rope-frequencies",
+            lambda d, base=10000.0: (1 / base) ** -(torch.arange(0, d, 2) / d),
+            "Computed with 1 / base",
         ),
         (
             "why-soft_lookup",
@@ -259,6 +271,46 @@ def _table_of_shapes():
 def test_another_input_says_what_the_answer_does(exercise_id, answer, name):
     verdict = judge(with_mistakes(exercise_id), answer)
     assert verdict.mistake == name, verdict.message
+
+
+@pytest.mark.parametrize(
+    ("change", "name"),
+    [
+        (lambda q, k, v: (q, v, k), "k_proj and v_proj are exchanged"),
+        (lambda q, k, v: (q, q, v), "q_proj instead of k_proj"),
+    ],
+)
+def test_maps_of_a_layer_that_are_mixed_up_are_named(change, name):
+    class Mixed(_Projected):
+        def forward(self, x):
+            q, k, v = change(self.q_proj(x), self.k_proj(x), self.v_proj(x))
+            return F.softmax(q @ k.mT / q.shape[-1] ** 0.5, -1) @ v
+
+    verdict = judge(with_mistakes("sdp-SelfAttention"), Mixed)
+    assert verdict.mistake == name
+
+
+@pytest.mark.parametrize(
+    ("change", "name"),
+    [
+        (lambda x: x.reshape(1, -1, x.shape[-1]), "one_sequence"),
+        (lambda x: x, "causal"),
+    ],
+)
+def test_tokens_that_see_too_much_or_too_little_are_named(change, name):
+    class Other(_Projected):
+        def forward(self, x):
+            y = change(x)
+            q, k, v = self.q_proj(y), self.k_proj(y), self.v_proj(y)
+            scores = q @ k.mT / q.shape[-1] ** 0.5
+            if name == "causal":
+                future = torch.ones(scores.shape[-2:]).triu(1).bool()
+                scores = scores.masked_fill(future, -torch.inf)
+            out = scores.softmax(-1) @ v
+            return out.reshape(*x.shape[:-1], out.shape[-1])
+
+    verdict = judge(with_mistakes("sdp-SelfAttention"), Other)
+    assert verdict.mistake == kinds.lines()[name][0]
 
 
 @pytest.mark.parametrize(
