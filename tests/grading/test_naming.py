@@ -522,3 +522,15 @@ def test_a_tensor_of_another_layer_is_not_said_to_have_its_own_name():
     answer = with_names(lambda name: other.get(name[:8], name[:8]) + name[8:])
     exercise = with_mistakes("tfm-map_llama_weights")
     assert "should be" not in (judge(exercise, answer).mistake or "")
+
+
+def test_a_factor_is_that_of_an_input_which_some_calls_leave_out():
+    exercise = with_mistakes("tfm-tie_and_init")
+    (mistake,) = (
+        x
+        for x in find("tfm-tie_and_init").mistakes
+        if x.name == "The embedding keeps size 1"
+    )
+    assert (
+        judge(exercise, mistake.answer).mistake == "Off by the factor 1 / std"
+    )

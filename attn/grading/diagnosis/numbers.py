@@ -191,7 +191,7 @@ def _in_words(ratio: float, evidence: Evidence, failure: Failure) -> list[str]:
         if abs(ratio * n - 1) < 1e-4:
             digits += f" = 1 / {name}"
     words = [digits] if ratio else []
-    inputs = evidence.inputs(failure.index)
+    inputs = evidence.with_defaults(failure.index)
     sizes: dict[str, float] = dict(Axes(evidence.exercise).sizes(inputs))
     for name, x in inputs.items():
         if isinstance(x, int | float) and not isinstance(x, bool):
