@@ -10,7 +10,6 @@ from attn.exercises.spec import Case, find
 from attn.grading.checks.evidence import agree
 from attn.grading.checks.run import Outcome
 from attn.grading.diagnosis.judge import judge
-from attn.grading.diagnosis.partly_listed import replaces_nan
 
 SDPA = "sdpa-scaled_dot_product_attention"
 
@@ -111,29 +110,6 @@ def test_coins_count_only_where_the_answer_tosses_any():
     assert not agree(
         first, Outcome(torch.tensor([1.5]), random_used=coin), case
     )
-
-
-@pytest.mark.parametrize(
-    ("number", "fits"), [(0.0, True), (1e-44, False), (-math.inf, False)]
-)
-def test_a_nan_is_replaced_by_one_number(number, fits):
-    other = torch.tensor([1.0, math.nan, math.nan])
-    assert replaces_nan(torch.tensor([1.0, 0.0, number]), other, 0.0) == fits
-
-
-def test_a_mistake_without_its_nan_is_named_with_what_is_different():
-    """The answer is a softmax without a sink, right where those are NaN."""
-
-    def answer(scores, sinks):
-        empty = (scores == -math.inf).all(-1, keepdim=True)
-        weights = scores.masked_fill(empty, 0).softmax(-1)
-        return weights.masked_fill(empty, 0)
-
-    verdict = judge(find("sdpa-sinks"), answer)
-    assert verdict.mistake.startswith("The sink is ignored")
-    assert "renormalised" not in verdict.mistake  # it has NaN elsewhere
-    message = " ".join(verdict.message.split())
-    assert "but not when" in message and "a query has no key" in message
 
 
 def test_a_gradient_of_nan_is_refused():

@@ -9,9 +9,8 @@ from attn.grading.checks.failures import failures, run_all
 from attn.grading.checks.oracle import Oracle
 from attn.grading.checks.problem import Part, Problem
 from attn.grading.diagnosis.axes import Axes
-from attn.grading.diagnosis.indices import describe_indices
 from attn.grading.diagnosis.judge import judge
-from attn.grading.diagnosis.locate import locate
+from attn.grading.diagnosis.locate import describe_indices, locate
 from attn.grading.diagnosis.mutation_testing import solution
 
 

@@ -72,48 +72,6 @@ def test_mistakes_that_cannot_be_told_apart_are_all_said():
     assert "Why A?" in verdict.message and "Why B?" in verdict.message
 
 
-def test_two_mistakes_that_share_the_cases_are_both_said():
-    only_one = (
-        "return x if x.shape[-3] == 1 else x.repeat_interleave(n_rep, -3)"
-    )
-    no_batch = (
-        "if x.dim() == 3:\n    return x.repeat_interleave(n_rep, -3) + 1\n"
-        "return x.repeat_interleave(n_rep, -3)"
-    )
-
-    def both(x, n_rep):
-        if x.shape[-3] == 1 and x.dim() > 3:
-            return x
-        y = x.repeat_interleave(n_rep, -3)
-        return y + 1 if x.dim() == 3 else y
-
-    exercise = with_mistakes("gqa-repeat_kv", ("A", only_one), ("B", no_batch))
-    cases = [
-        c
-        for c in exercise.generate(0)
-        if c.args[0].dim() != 3 or c.args[0].shape[0] > 1
-    ]
-    exercise = replace(exercise, cases=lambda g: iter(cases))
-    exercise.__dict__["mistakes"] = with_mistakes(
-        "gqa-repeat_kv", ("A", only_one), ("B", no_batch)
-    ).mistakes
-    assert first_line(judge(exercise, both)) == NAMED + "A, and: B"
-
-
-def test_two_edits_made_at_once_are_both_said():
-    edits = (
-        ("A", "- (query * key).sum(-1)\n+ (query + key).sum(-1)"),
-        ("B", "- math.sqrt(query.shape[-1])\n+ query.shape[-1]"),
-    )
-    exercise = with_mistakes("sdp-logit_variance", *edits)
-
-    def both(query, key):
-        dots = (query + key).sum(-1)
-        return dots.var().item(), (dots / query.shape[-1]).var().item()
-
-    assert first_line(judge(exercise, both)) == NAMED + "A, and: B"
-
-
 def test_a_mistake_of_one_special_case_is_no_name():
     def nothing_moves_with_one_head(weight, num_heads):
         pairs = weight.unflatten(0, (num_heads, -1, 2))
@@ -234,6 +192,24 @@ def _one_token_more(
     return 2 * batch * (seq_len + 1) * heads * dtype.itemsize
 
 
+def _float32_by_default(
+    batch, seq_len, num_layers, num_kv_heads, head_dim, dtype=torch.float32
+):
+    heads = num_layers * num_kv_heads * head_dim
+    return 2 * batch * seq_len * heads * dtype.itemsize
+
+
+def _table_of_shapes():
+    """Return a mask that keeps the first of each shape."""
+    masks = {}
+
+    def causal(q_len, kv_len, q_offset=0):
+        mask = torch.ones(q_len, kv_len).tril(q_offset).bool()
+        return masks.setdefault((q_len, kv_len), mask)
+
+    return causal
+
+
 @pytest.mark.parametrize(
     ("exercise_id", "answer", "name"),
     [
@@ -262,15 +238,79 @@ def _one_token_more(
             "Off by one: computed with seq_len one more",
         ),
         (
+            "gqa-kv_cache_bytes",
+            _float32_by_default,
+            "The default of dtype is torch.float32",
+        ),
+        (
             "rope-frequencies",
             lambda d, base=10000.0: (1 / base) ** -(torch.arange(0, d, 2) / d),
             "Computed with 1 / base",
+        ),
+        (
+            "why-soft_lookup",
+            lambda q, k, v, temperature=1.0: (
+                (q @ k.mT / temperature).softmax(-1) @ k
+            ),
+            "key instead of value",
+        ),
+        (
+            "sdp-attention_loops",
+            lambda q, k, v: (
+                (q @ k.mT / q.shape[-1] ** 0.5).softmax(-1)[:, :-1] @ v[:-1]
+            ),
+            "The last key of value is left out",
+        ),
+        (
+            "mask-causal",
+            _table_of_shapes(),
+            "q_offset of an earlier call is used",
         ),
     ],
 )
 def test_another_input_says_what_the_answer_does(exercise_id, answer, name):
     verdict = judge(with_mistakes(exercise_id), answer)
     assert verdict.mistake == name, verdict.message
+
+
+@pytest.mark.parametrize(
+    ("change", "name"),
+    [
+        (lambda q, k, v: (q, v, k), "k_proj and v_proj are exchanged"),
+        (lambda q, k, v: (q, q, v), "q_proj instead of k_proj"),
+    ],
+)
+def test_maps_of_a_layer_that_are_mixed_up_are_named(change, name):
+    class Mixed(_Projected):
+        def forward(self, x):
+            q, k, v = change(self.q_proj(x), self.k_proj(x), self.v_proj(x))
+            return F.softmax(q @ k.mT / q.shape[-1] ** 0.5, -1) @ v
+
+    verdict = judge(with_mistakes("sdp-SelfAttention"), Mixed)
+    assert verdict.mistake == name
+
+
+@pytest.mark.parametrize(
+    ("change", "name"),
+    [
+        (lambda x: x.reshape(1, -1, x.shape[-1]), "one_sequence"),
+        (lambda x: x, "causal"),
+    ],
+)
+def test_tokens_that_see_too_much_or_too_little_are_named(change, name):
+    class Other(_Projected):
+        def forward(self, x):
+            y = change(x)
+            q, k, v = self.q_proj(y), self.k_proj(y), self.v_proj(y)
+            scores = q @ k.mT / q.shape[-1] ** 0.5
+            if name == "causal":
+                future = torch.ones(scores.shape[-2:]).triu(1).bool()
+                scores = scores.masked_fill(future, -torch.inf)
+            out = scores.softmax(-1) @ v
+            return out.reshape(*x.shape[:-1], out.shape[-1])
+
+    verdict = judge(with_mistakes("sdp-SelfAttention"), Other)
+    assert verdict.mistake == kinds.lines()[name][0]
 
 
 @pytest.mark.parametrize(
@@ -443,7 +483,7 @@ def test_a_gradient_that_is_0_but_for_rounding_does_not_hide_a_name():
         def forward(self, x, kv_input=None, attn_mask=None):
             return super().forward(x, kv_input, attn_mask) + x
 
-    verdict = judge(exercise, Residual)
+    verdict = judge(exercise, Residual, seed=1)
     assert verdict.mistake == "The input is added to the result"
 
 
@@ -474,3 +514,23 @@ def test_a_tensor_under_anothers_name_is_named_with_both():
     ffn = "blocks.*.feed_forward"
     name = f"{ffn}.up_proj.weight is what {ffn}.down_proj.weight should be"
     assert verdict.mistake == name
+
+
+def test_a_tensor_of_another_layer_is_not_said_to_have_its_own_name():
+    """A name holds for all layers, and has no number of one."""
+    other = {"blocks.0": "blocks.1", "blocks.1": "blocks.0"}
+    answer = with_names(lambda name: other.get(name[:8], name[:8]) + name[8:])
+    exercise = with_mistakes("tfm-map_llama_weights")
+    assert "should be" not in (judge(exercise, answer).mistake or "")
+
+
+def test_a_factor_is_that_of_an_input_which_some_calls_leave_out():
+    exercise = with_mistakes("tfm-tie_and_init")
+    (mistake,) = (
+        x
+        for x in find("tfm-tie_and_init").mistakes
+        if x.name == "The embedding keeps size 1"
+    )
+    assert (
+        judge(exercise, mistake.answer).mistake == "Off by the factor 1 / std"
+    )

@@ -81,6 +81,7 @@ class Axes:
             str(x) for x in [*self._arguments.values(), self._result]
         )
         names = {*self._arguments} & {"query", "scores"}
+        self._first = "head" if exercise.launch else "sequence"
         self._tokens = not names and not re.search(r"\bS\b", text)
 
     def sizes(self, inputs: Mapping[str, Any]) -> dict[str, int]:
@@ -136,7 +137,7 @@ class Axes:
         """Return what an index along an axis is: ``query``, ``row``."""
         letter = letters[axis]
         if not letter and axis == 0 and any(letters[1:2]):
-            return "sequence"
+            return self._first
         if letter == "L" and self._tokens:
             return "token"
         if letter == "S" and "L" not in letters and letters.count("S") == 1:

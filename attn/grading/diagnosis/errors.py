@@ -62,10 +62,12 @@ def memory(evidence: Evidence, failure: Failure) -> Words | None:
 
 
 def nothing_returned(evidence: Evidence, failure: Failure) -> Words | None:
-    """The result is None."""
-    if failure.outcome.error is None and failure.outcome.output is None:
-        return {}
-    return None
+    """The result is None, through which no gradient flows either."""
+    failures = [failure]
+    if isinstance(failure.outcome.error, NoGradient):
+        failures = [f for f in evidence.failures if not f.outcome.error]
+    outputs = [f.outcome.output for f in failures if not f.outcome.error]
+    return {} if outputs and all(x is None for x in outputs) else None
 
 
 def never_written(evidence: Evidence, failure: Failure) -> Words | None:

@@ -1,4 +1,4 @@
-"""Change the inputs of a case as a mistake would.
+"""Change one or two inputs of a case as a mistake would.
 
 A change takes a case's index and its inputs by name, and returns other
 inputs, or the outcome that the reference would give; None where it does not
@@ -8,86 +8,62 @@ apply, and so claims nothing.
 from __future__ import annotations
 
 import inspect
-import math
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from itertools import combinations
+from itertools import combinations, permutations
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from attn.grading.checks.evidence import Evidence
+from attn.grading.checks.inputs import named_tensors
 from attn.grading.checks.run import Outcome
 from attn.grading.diagnosis.axes import Axes
+from attn.grading.diagnosis.kinds import Kind, kind
 
 Inputs = dict[str, Any]
 Change = Callable[[int, Inputs], Inputs | Outcome | None]
-#: The key of a kind, the words of its blanks, and the change.
-Probe = tuple[str, dict[str, str], Change]
 
-_INTEGERS: dict[str, Callable[[Tensor], Tensor]] = {
-    "rounded to float32": lambda x: x.float().to(x.dtype),
-    "sorted": lambda x: x.sort(-1).values,
-    "raised to 1 at least": lambda x: x.clamp(min=1),
-    "made positive": lambda x: x.abs(),
-    "one less": lambda x: x - 1,
-    "one more": lambda x: x + 1,
-}
+_STEPS = {"one less": -1, "one more": 1}
+_ENDS = {"last": -1, "first": 0}
+_DTYPES = (torch.float32, torch.float16, torch.bfloat16, torch.float64)
 _FORMULAS: dict[str, Callable[[Any], Any]] = {
     "1 / {}": lambda x: 1 / x,
     "-{}": lambda x: -x,
     "2 * {}": lambda x: 2 * x,
     "{} / 2": lambda x: x / 2,
     "{} squared": lambda x: x * x,
-    "the root of {}": lambda x: x**0.5,
 }
-_CONSTANTS = (math.e, 10.0, 2.0, 1.0)
-_DTYPES = (torch.float32, torch.float16, torch.bfloat16, torch.float64)
-_DEFAULTS = (
-    *(-1, 0, 0.1, 0.5, 1, 2),
-    *(10.0, 100.0, 1000.0, 10000.0, 100000.0, 500000.0),
-)
 
 
-def one_input(name: str, function: Callable[[Any], Any]) -> Change:
-    """Return a change of one tensor or float, where it is given."""
-
-    def change(i: int, inputs: Inputs) -> Inputs | None:
-        x = inputs.get(name)
-        if not isinstance(x, Tensor | float):
-            return None
-        try:
-            return {**inputs, name: function(x)}
-        except (RuntimeError, ValueError, IndexError, ZeroDivisionError):
-            return None
-
-    return change
-
-
-def taken_from(sources: Mapping[str, str]) -> Change:
-    """Return the change that gives inputs the values of others."""
-
-    def change(i: int, inputs: Inputs) -> Inputs | None:
-        if not {*sources, *sources.values()} <= inputs.keys():
-            return None
-        return inputs | {n: inputs[other] for n, other in sources.items()}
-
-    return change
-
-
-def with_step(name: str, step: int) -> Change:
-    """Return the change of a count by a step."""
-
-    def change(i: int, inputs: Inputs) -> Inputs | None:
-        if type(inputs.get(name)) is not int:
-            return None
-        return {**inputs, name: inputs[name] + step}
-
-    return change
+def input_changes(evidence: Evidence) -> Iterator[tuple[Kind, Change]]:
+    """Yield changes of the inputs, the plainest first."""
+    inputs = evidence.with_defaults(min(evidence.failing))
+    axes = Axes(evidence.exercise)
+    tensors = {n: x for n, x in inputs.items() if isinstance(x, Tensor)}
+    for name, x in tensors.items():
+        if x.dtype == torch.bool:
+            inverted = _of_one(name, torch.logical_not)
+            yield kind("inverted", input=name), inverted
+    yield from _without_inputs(evidence)
+    for name, x in inputs.items():
+        yield from _other_numbers(name, x)
+    for name, x in tensors.items():
+        for axis in range(-1, -x.dim() - 1, -1):
+            yield from _along(axes, name, axis, x)
+    for a, b in permutations(tensors, 2):
+        if tensors[a].dtype == tensors[b].dtype:
+            yield kind("replaced", one=a, other=b), _taken_from({a: b})
+            if a < b:
+                both = _taken_from({a: b, b: a})
+                yield kind("swapped", one=a, other=b), both
+    for name in inputs:
+        earlier = _of_an_earlier_call(evidence, name)
+        yield kind("earlier", input=name), earlier
 
 
-def without_inputs(evidence: Evidence) -> Iterator[Probe]:
+def _without_inputs(evidence: Evidence) -> Iterator[tuple[Kind, Change]]:
     """Yield every optional input, and every two of them, left out."""
     parameters = evidence.exercise.parameters.values()
     used = {n for i in evidence.failing for n in evidence.inputs(i)}
@@ -106,9 +82,9 @@ def without_inputs(evidence: Evidence) -> Iterator[Probe]:
         return change
 
     for name in optional:
-        yield "ignored", {"input": name}, without(name)
+        yield kind("ignored", input=name), without(name)
     for a, b in combinations(optional, 2):
-        yield "ignored_both", {"one": a, "other": b}, without(a, b)
+        yield kind("ignored_both", one=a, other=b), without(a, b)
     for parameter in parameters:
         if parameter.name not in used:
             yield from _other_defaults(evidence, parameter)
@@ -116,61 +92,42 @@ def without_inputs(evidence: Evidence) -> Iterator[Probe]:
 
 def _other_defaults(
     evidence: Evidence, parameter: inspect.Parameter
-) -> Iterator[Probe]:
+) -> Iterator[tuple[Kind, Change]]:
+    """Yield other dtypes for a default that is one."""
     name, default = parameter.name, parameter.default
-    values: tuple[Any, ...] = ()
-    if isinstance(default, torch.dtype):
-        values = _DTYPES
-    elif isinstance(default, bool):
-        values = (not default,)
-    elif isinstance(default, int | float):
-        values = _DEFAULTS
+    if not isinstance(default, torch.dtype):
+        return
 
-    def with_default(value: Any) -> Change:
+    def with_default(value: torch.dtype) -> Change:
         return lambda i, inputs: (
             None if name in evidence.inputs(i) else {**inputs, name: value}
         )
 
-    for value in values:
+    for value in _DTYPES:
         if value != default:
-            words = {"input": name, "value": str(value)}
-            yield "default", words, with_default(value)
+            other = kind("default", input=name, value=str(value))
+            yield other, with_default(value)
 
 
-def other_numbers(name: str, x: Any) -> Iterator[Probe]:
-    """Yield functions of a float, and other integers."""
+def _other_numbers(name: str, x: Any) -> Iterator[tuple[Kind, Change]]:
+    """Yield the next integers, or functions of a float."""
     if type(x) is int:
-        for step, text in ((-1, "one less"), (1, "one more")):
-            yield (
-                "counted",
-                {"input": name, "step": text},
-                with_step(name, step),
-            )
-    elif isinstance(x, Tensor) and x.dtype in (torch.int64, torch.int32):
-        for form, function in _INTEGERS.items():
-            words = {"input": name, "form": form}
-            yield "integers", words, one_input(name, function)
+        for text, step in _STEPS.items():
+            counted = kind("counted", input=name, step=text)
+            yield counted, _with_step(name, step)
     elif type(x) is float or (isinstance(x, Tensor) and x.is_floating_point()):
         for formula, function in _FORMULAS.items():
-            words = {"input": name, "form": formula.format(name)}
-            yield "computed_with", words, one_input(name, function)
-        for value in _CONSTANTS:
-            words = {"input": name, "form": f"{name} = {value:.4g}"}
-            yield "computed_with", words, _constant(name, value)
+            computed = kind(
+                "computed_with", input=name, form=formula.format(name)
+            )
+            yield computed, _of_one(name, function)
 
 
-def _constant(name: str, value: float) -> Change:
-    def change(i: int, inputs: Inputs) -> Inputs | None:
-        is_float = isinstance(inputs.get(name), float)
-        return {**inputs, name: value} if is_float else None
-
-    return change
-
-
-def along(axes: Axes, name: str, axis: int, x: Tensor) -> Iterator[Probe]:
+def _along(
+    axes: Axes, name: str, axis: int, x: Tensor
+) -> Iterator[tuple[Kind, Change]]:
     """Yield changes of one input along one of its axes."""
     word = axes.word(axes.of_input(name, x.shape), x.dim() + axis)
-    words = {"input": name, "word": word}
 
     def zeroed(x: Tensor, at: int) -> Tensor:
         x = x.clone()
@@ -180,21 +137,61 @@ def along(axes: Axes, name: str, axis: int, x: Tensor) -> Iterator[Probe]:
     def repeated(x: Tensor, at: int) -> Tensor:
         return x.select(axis, at).unsqueeze(axis).expand_as(x)
 
-    for at, which in ((-1, "last"), (0, "first")):
-        end = words | {"which": which}
+    for which, at in _ENDS.items():
+        words = {"input": name, "word": word, "which": which}
         if x.dtype == torch.bool or x.is_floating_point():
-            yield "left_out", end, one_input(name, partial(zeroed, at=at))
-        yield "only_one", end, one_input(name, partial(repeated, at=at))
-    yield "backwards", words, one_input(name, lambda x: x.flip(axis))
+            left_out = _of_one(name, partial(zeroed, at=at))
+            yield kind("left_out", **words), left_out
+        only_one = _of_one(name, partial(repeated, at=at))
+        yield kind("only_one", **words), only_one
+    words = {"input": name, "word": word}
+    yield kind("backwards", **words), _of_one(name, lambda x: x.flip(axis))
     for step in (1, -1):
-        roll = partial(torch.roll, shifts=step, dims=axis)
-        yield "shifted", words, one_input(name, roll)
+        shifted = _of_one(name, partial(torch.roll, shifts=step, dims=axis))
+        yield kind("shifted", **words), shifted
     if axis < -1:
-        transpose = one_input(name, lambda x: x.transpose(axis, axis + 1))
-        yield "transposed", {"input": name}, transpose
+        transposed = _of_one(name, lambda x: x.transpose(axis, axis + 1))
+        yield kind("transposed", input=name), transposed
 
 
-def of_an_earlier_call(evidence: Evidence, name: str) -> Change:
+def _of_one(name: str, function: Callable[[Any], Any]) -> Change:
+    """Return a change of one tensor or float, where it is given."""
+
+    def change(i: int, inputs: Inputs) -> Inputs | None:
+        x = inputs.get(name)
+        if not isinstance(x, Tensor | float):
+            return None
+        try:
+            return {**inputs, name: function(x)}
+        except (RuntimeError, IndexError, ZeroDivisionError):
+            return None  # it has no such axis, or place
+
+    return change
+
+
+def _with_step(name: str, step: int) -> Change:
+    """Return the change of a count by a step."""
+
+    def change(i: int, inputs: Inputs) -> Inputs | None:
+        if type(inputs.get(name)) is not int:
+            return None
+        return {**inputs, name: inputs[name] + step}
+
+    return change
+
+
+def _taken_from(sources: Mapping[str, str]) -> Change:
+    """Return the change that gives inputs the values of others."""
+
+    def change(i: int, inputs: Inputs) -> Inputs | None:
+        if not {*sources, *sources.values()} <= inputs.keys():
+            return None
+        return inputs | {n: inputs[other] for n, other in sources.items()}
+
+    return change
+
+
+def _of_an_earlier_call(evidence: Evidence, name: str) -> Change:
     """Return the change of an input to that of an earlier call.
 
     A number is that of a call with the same other inputs.
@@ -213,7 +210,7 @@ def of_an_earlier_call(evidence: Evidence, name: str) -> Change:
                 if all(
                     rest.get(n) is z or rest.get(n) == z
                     for n, z in others.items()
-                    if not isinstance(z, Tensor)
+                    if not [*named_tensors(z)]
                 ):
                     return y
         return None

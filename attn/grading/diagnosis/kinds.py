@@ -31,19 +31,15 @@ class Kind:
     Args:
         key: of its line in ``kinds.md``.
         words: of the line's blanks: (blank, word).
-        entries: of the result, where the kind explains only these.
     """
 
     key: str
     words: tuple[tuple[str, str], ...] = ()
-    entries: tuple[int, ...] = ()
 
     @property
     def name(self) -> str:
         """The name, its blanks filled."""
-        name = lines()[self.key][0].format(**dict(self.words))
-        entries = " and ".join(f"it[{k}]" for k in self.entries)
-        return f"{name} (in {entries})" if entries else name
+        return lines()[self.key][0].format(**dict(self.words))
 
     @property
     def why(self) -> str:

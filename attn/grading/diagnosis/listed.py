@@ -103,7 +103,7 @@ class Listed:
             for i in range(len(evidence.outcomes))
             if evidence.case(i).condition == first
         ]
-        if count_elements(evidence, cases) < 4:
+        if _count_elements(evidence, cases) < 4:
             return []
         if evidence.case(cases[0]).max_live is not None:
             cases = self._cheap_first(evidence.passing, cases)
@@ -132,7 +132,7 @@ def _is_wrong(mistaken: Outcome, right: Outcome) -> bool:
     return not all(alike(grads[n], x) for n, x in right.grads.items())
 
 
-def count_elements(evidence: Evidence, cases: Iterable[int]) -> int:
+def _count_elements(evidence: Evidence, cases: Iterable[int]) -> int:
     """Count the elements of an answer's results: a few prove nothing."""
     outputs = [evidence.outcomes[i].output for i in cases]
     return sum(x.numel() for _, x in named_tensors(outputs))

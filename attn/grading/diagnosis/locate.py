@@ -7,17 +7,18 @@ says so.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+
+from torch import Tensor
 
 from attn.grading.checks.evidence import Evidence, Failure
-from attn.grading.checks.problem import RESULT
+from attn.grading.checks.problem import RESULT, Problem
 from attn.grading.checks.show import and_list
 from attn.grading.diagnosis.axes import Axes
 from attn.grading.diagnosis.distinguishing import (
     distinguishing_inputs,
     in_words,
 )
-from attn.grading.diagnosis.indices import describe_indices
 from attn.grading.diagnosis.values import describe_values
 
 _MOST = 4  # sentences
@@ -40,7 +41,6 @@ def _sentences(evidence: Evidence, shown: Failure) -> list[str]:
     axes = Axes(evidence.exercise)
     sentences = [
         _distinction(evidence) or _conditions(evidence),
-        _like(evidence),
         _right_parts(shown),
         _shapes(evidence, shown, axes),
         _shapes_seen(shown),
@@ -74,16 +74,6 @@ def _conditions(evidence: Evidence) -> str:
         )
     cases = f"{count} of {ran}" if count < ran else f"all {ran}"
     return f"It is wrong in {cases} cases."
-
-
-def _like(evidence: Evidence) -> str:
-    if not evidence.like:
-        return ""
-    count = len(evidence.failing)
-    cases = f"In {_all(count)} wrong cases" if count > 1 else "In this case"
-    if 1 < count < len(evidence.failures):
-        cases += " of a first call"
-    return f"{cases} it behaves like: {evidence.like}"
 
 
 def _right_parts(shown: Failure) -> str:
@@ -183,6 +173,69 @@ def _places(evidence: Evidence, shown: Failure, axes: Axes) -> Iterator[str]:
         yield f"{cases}, {wrong}{of}: {and_list(everywhere)}."
     if here:
         yield f"In this case, {wrong}{of}: {and_list(here)}."
+
+
+def describe_indices(problem: Problem, axis: int, word: str) -> list[str]:
+    """Describe the indices along an axis at which something is wrong.
+
+    Return several descriptions, the best first, and nothing when there is
+    something wrong at every index, or too small to tell at some.
+    """
+    wrong = problem.wrong
+    assert wrong is not None
+    n = wrong.shape[axis]
+    at, moved = _at(wrong, axis), _at(wrong | _moved(problem), axis)
+    if n < 2 or len(at) == n or at != moved:
+        return []
+    many, half = _many(word), n // 2
+    candidates: dict[str, Iterable[int]] = {
+        f"only the last {word}": [n - 1],
+        f"only the first {word}": [0],
+        f"every {word} but the first": range(1, n),
+        f"every {word} but the last": range(n - 1),
+    }
+    if n > 3:
+        candidates |= {
+            f"only odd {many}, counted from 0": range(1, n, 2),
+            f"only even {many}, counted from 0": range(0, n, 2),
+        }
+    if n % 2 == 0 and n > 2:
+        candidates |= {
+            f"only the second half of the {many}": range(half, n),
+            f"only the first half of the {many}": range(half),
+        }
+    if len(at) == 1:
+        candidates[f"only {word} {at[0]}"] = at
+    candidates |= {
+        f"{many} from {at[0]} on": range(at[0], n),
+        f"{many} up to {at[-1]}": range(at[-1] + 1),
+    }
+    if len(at) <= 4:
+        candidates[f"only {many} {and_list(list(map(str, at)))}"] = at
+    fitting = [text for text, x in candidates.items() if [*x] == at]
+    return fitting or [f"{len(at)} of {n} {many}"]
+
+
+def _at(wrong: Tensor, axis: int) -> list[int]:
+    """Return the indices along an axis at which something is wrong."""
+    rest = [k for k in range(wrong.dim()) if k != axis]
+    bad = wrong.any(rest) if rest else wrong
+    return bad.nonzero()[:, 0].tolist()
+
+
+def _moved(problem: Problem) -> Tensor:
+    """Return where an element is off by more than rounding, or wrong."""
+    got, expected = problem.got, problem.expected
+    if not got.is_floating_point():
+        return got != expected
+    part = 1e-3 if got.element_size() >= 4 else 0.05
+    return (got - expected).abs() > part * expected.abs()
+
+
+def _many(word: str) -> str:
+    if word.startswith("slice"):
+        return word.replace("slice", "slices")
+    return f"{word[:-1]}ies" if word.endswith("ry") else f"{word}s"
 
 
 def _axes(count: int) -> str:

@@ -32,15 +32,16 @@ class Mutant:
 def explained(evidence: Evidence, end: float) -> tuple[Kind, ...]:
     """Return the kinds of change that explain every case.
 
-    One; two that cannot be told apart; none if there are more.
+    One; two that cannot be told apart; none if there are more, or of a
+    kernel.
 
     Args:
         evidence: all that was observed.
         end: the time, of ``time.process_time``, at which to stop.
     """
-    if not any(f.outcome.error is None for f in evidence.failures):
+    if evidence.exercise.launch or evidence.within_rounding:
         return ()
-    if evidence.within_rounding:
+    if not any(f.outcome.error is None for f in evidence.failures):
         return ()
     cases = [*evidence.failing, *evidence.passing]
     keys: list[str] = []

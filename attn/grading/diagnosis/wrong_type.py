@@ -58,6 +58,8 @@ def anothers_name(evidence: Evidence, failure: Failure) -> Words | None:
     if not names:
         return None
     mine, theirs = next(iter(names.items()))
+    if mine == theirs:  # of another layer
+        return None
     return {"mine": mine, "theirs": theirs}
 
 

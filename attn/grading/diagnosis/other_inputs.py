@@ -1,0 +1,83 @@
+"""Find an input for which the wrong result would be right.
+
+A mistake often does to the result what another input would: a mask that is
+inverted, a keyword that is left out, a key that is zero. The reference runs
+on such inputs; where it gives what the answer gives, in every case, the other
+input says what the answer does.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+from attn.grading.checks.compare import alike
+from attn.grading.checks.evidence import Evidence
+from attn.grading.diagnosis.attention_changes import (
+    causal,
+    other_scales,
+    other_weights,
+)
+from attn.grading.diagnosis.input_changes import Change, input_changes
+from attn.grading.diagnosis.kinds import Kind
+
+
+def explained(evidence: Evidence, end: float) -> Kind | None:
+    """Return the change of the inputs that explains every case.
+
+    Args:
+        evidence: all that was observed.
+        end: the time, of ``time.process_time``, at which to stop.
+    """
+    if not _has_enough_values(evidence) or evidence.within_rounding:
+        return None
+    cases = [*evidence.failing, *evidence.passing]
+    for name, change in _changes(evidence):
+        if time.process_time() > end:
+            return None
+        if all(_agrees(evidence, change, i) for i in cases):
+            return name
+    return None
+
+
+def _has_enough_values(evidence: Evidence) -> bool:
+    """Return whether there are enough wrong values to compare."""
+    count, kinds = 0, {f.problem.kind for f in evidence.failures}
+    if not kinds <= {"value", "nan", "shape"}:
+        return False
+    if kinds == {"nan"} and not evidence.passing:
+        return False  # much gives nothing but NaN
+    for failure in evidence.failures:
+        if failure.problem.part.kind == "gradient":
+            return False
+        wrong = failure.problem.wrong
+        count += 2 if wrong is None else int(wrong.sum())
+    return count >= 4
+
+
+def _agrees(evidence: Evidence, change: Change, i: int) -> bool:
+    """Return whether the reference gives on other inputs what was observed.
+
+    A right result is compared with the reference's own, which is not rounded
+    in another way.
+    """
+    fails = i in evidence.failing
+    changed = change(i, evidence.with_defaults(i))
+    if changed is None or (evidence.case(i).rtol and not fails):
+        return not fails
+    if isinstance(changed, dict):
+        changed = evidence.reference_on(i, changed)
+    if changed.error is not None:
+        return False
+    if fails:
+        output, rtol = evidence.outcomes[i].output, evidence.oracle.rtol(i)
+        return alike(output, changed.output, rtol)
+    return alike(changed.output, evidence.expected(i).output)
+
+
+def _changes(evidence: Evidence) -> Iterator[tuple[Kind, Change]]:
+    """Yield what is tried, the plainest first."""
+    yield from other_scales(evidence)
+    yield from input_changes(evidence)
+    yield from other_weights(evidence)
+    yield from causal(evidence)
