@@ -36,7 +36,7 @@ def test_a_part_of_a_line_is_replaced():
     assert result("- x * times\n+ x + times")(5) == 7
 
 
-def test_several_lines_and_several_edits():
+def test_an_edit_may_span_lines_and_another_may_follow():
     code = "- if y:\n-     y = y + 0\n+ y += 1\n- return y\n+ return -y"
     assert result(code)(5) == -11
 

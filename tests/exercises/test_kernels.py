@@ -51,14 +51,14 @@ def notebook(*cells):
     return done.stdout, done.stderr
 
 
-def test_a_function_without_jit_is_told_what_it_needs():
+def test_a_kernel_without_triton_jit_is_told_to_add_it():
     plain = RIGHT.replace("@triton.jit\n", "")
     out, err = notebook(plain, f"check({exercise.id!r})")
     assert out == ""
     assert "write @triton.jit above its def" in err
 
 
-def test_after_a_wrong_answer_the_chapter_goes_on():
+def test_the_reference_replaces_a_wrong_kernel():
     wrong = RIGHT.replace("tl.exp(", "tl.math.exp2(")
     launch = (
         "import torch\nx, out = torch.ones(2, 4), torch.zeros(2, 4)\n"
@@ -79,7 +79,7 @@ def test_after_a_wrong_answer_the_chapter_goes_on():
         "tl.load(X - 2**33 + lane * 10**9, inside, 0.0)",
     ],
 )
-def test_a_pointer_to_nowhere_is_a_wrong_answer_and_no_crash(write, wild):
+def test_a_load_outside_memory_is_a_wrong_answer_without_a_crash(write, wild):
     text = RIGHT.replace(
         "tl.load(X + row * x_stride + lane, inside", "(" + wild
     )
@@ -88,7 +88,7 @@ def test_a_pointer_to_nowhere_is_a_wrong_answer_and_no_crash(write, wild):
     assert not judge(exercise, write(text)).passed
 
 
-def test_a_store_to_nowhere_is_a_wrong_answer_and_no_crash(write):
+def test_a_store_outside_memory_is_a_wrong_answer_without_a_crash(write):
     text = RIGHT + "    tl.store(OUT + 2**40 + lane, e)\n"
     verdict = judge(exercise, write(text))
     assert "it writes memory that is far from OUT" in verdict.message
@@ -104,13 +104,13 @@ def test_an_error_is_shown_with_the_learners_own_line(write):
     assert "in the line  lane = tl.nothing(3)" in message
 
 
-def test_an_endless_loop_in_a_kernel_ends(write, monkeypatch):
+def test_an_endless_loop_in_a_kernel_is_stopped(write, monkeypatch):
     monkeypatch.setattr("attn.grading.checks.oracle.TIME_LIMIT", 0.3)
     text = RIGHT + "    while True:\n        lane += 0\n"
     assert "did not finish" in judge(exercise, write(text)).message
 
 
-def test_what_a_kernel_prints_does_not_cost_the_points(write):
+def test_a_right_kernel_that_prints_passes(write):
     assert judge(exercise, write(RIGHT + "    print(lane)\n")).passed
 
 
@@ -125,7 +125,7 @@ def test_the_books_own_kernels_are_refused(write):
     assert "which holds the answer" in verdict.message
 
 
-def test_without_triton_a_check_says_so_and_is_neither_right_nor_wrong():
+def test_a_check_without_triton_is_neither_right_nor_wrong():
     code = (
         "import sys; sys.modules['triton'] = None\n"
         "from attn.grading import check\n"
@@ -147,7 +147,7 @@ def test_without_triton_a_check_says_so_and_is_neither_right_nor_wrong():
     assert "colab" in raised
 
 
-def test_triton_without_its_interpreter_is_noticed():
+def test_triton_without_its_interpreter_is_reported():
     code = (
         "import os; os.environ.pop('TRITON_INTERPRET', None)\n"
         "import torch; torch.cuda.is_available = lambda: False\n"

@@ -7,7 +7,7 @@ from attn.exercises.spec import find
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_the_tiled_backward_is_what_autograd_gives(seed):
+def test_the_tiled_backward_equals_autograd(seed):
     exercise = find("flash-tiled_backward")
     for case in exercise.generate(seed):
         query, key, value, _, _, d_out, *_ = (
@@ -37,7 +37,7 @@ def test_the_tiled_backward_is_what_autograd_gives(seed):
             torch.testing.assert_close(x, y, rtol=1e-9, atol=1e-10)
 
 
-def test_masks_for_transformers_are_those_that_it_makes():
+def test_masks_equal_those_that_transformers_makes():
     theirs = pytest.importorskip("transformers.masking_utils")
     exercise = find("iface-mask_function")
     for case in exercise.generate(0):
@@ -54,7 +54,7 @@ def test_masks_for_transformers_are_those_that_it_makes():
 
 
 @pytest.mark.parametrize("implementation", ["eager", "sdpa"])
-def test_a_llama_of_sets_is_that_of_the_library(implementation):
+def test_a_bidirectional_llama_equals_the_librarys(implementation):
     pytest.importorskip("transformers")
     from attn import hf
 

@@ -77,7 +77,7 @@ def test_checks_import_nothing(first_checks):
 
 
 @pytest.mark.parametrize("exercise", every_exercise(), ids=lambda x: x.id)
-def test_a_right_answer_is_told_within_a_second(exercise, first_checks):
+def test_a_right_answer_is_accepted_within_a_second(exercise, first_checks):
     if exercise.launch:
         assert within_a_second(exercise)
     assert exercise.id not in first_checks["slow"]

@@ -66,7 +66,7 @@ def test_each_broken_file_has_one_row_and_the_batch_ends(tmp_path, log):
 
 
 @pytest.mark.exhaustive
-def test_each_broken_file_is_judged_for_real(tmp_path):
+def test_each_broken_file_is_graded_by_the_real_examiner(tmp_path):
     folder = tmp_path / "in"
     for name, broken in DAMAGE.items():
         if not broken.message:
@@ -86,7 +86,7 @@ def test_each_broken_file_is_judged_for_real(tmp_path):
             assert mark.status == expected, (result.learner, mark)
 
 
-def test_a_stopped_batch_goes_on(tmp_path, log, klass):
+def test_a_stopped_batch_resumes(tmp_path, log, klass):
     submissions = klass("a", "b", "c", "d")
     out = tmp_path / "out"
     out.mkdir()
@@ -109,7 +109,7 @@ def test_a_stopped_batch_goes_on(tmp_path, log, klass):
         replace(OPTIONS, points={FIRST: 9}),
     ],
 )
-def test_other_options_are_other_results(options, tmp_path, log, klass):
+def test_other_options_grade_again(options, tmp_path, log, klass):
     submissions = klass("a")
     graded(submissions, tmp_path / "out")
     (result,) = graded(submissions, tmp_path / "out", options)
@@ -119,7 +119,7 @@ def test_other_options_are_other_results(options, tmp_path, log, klass):
     assert result.marks[0].points == worth
 
 
-def test_only_what_changed_is_graded_again(tmp_path, log, klass):
+def test_only_changed_submissions_are_graded_again(tmp_path, log, klass):
     submissions = klass("a", "b", "c")
     out = tmp_path / "out"
     graded(submissions, out)
@@ -135,7 +135,7 @@ def test_only_what_changed_is_graded_again(tmp_path, log, klass):
     assert {x.status for x in results} == {"graded"}
 
 
-def test_a_newer_book_grades_again(tmp_path, log, klass, monkeypatch):
+def test_a_newer_book_grades_all_again(tmp_path, log, klass, monkeypatch):
     submissions = klass("a")
     graded(submissions, tmp_path / "out")
     monkeypatch.setattr(grade, "book", lambda: "newer")
@@ -146,7 +146,7 @@ def test_a_newer_book_grades_again(tmp_path, log, klass, monkeypatch):
 @pytest.mark.parametrize(
     "end", ["dies", pytest.param("exits", marks=pytest.mark.exhaustive)]
 )
-def test_one_that_ends_its_grader_costs_no_other_a_row(
+def test_a_submission_that_kills_its_grader_costs_no_other_submission(
     end, tmp_path, log, klass
 ):
     submissions = klass("a", "a-stumbles", "b", "c", end, "z")
@@ -163,7 +163,7 @@ def test_one_that_ends_its_grader_costs_no_other_a_row(
     assert set(calls(log)) == {f"{end}/05_gqa.ipynb"}
 
 
-def test_results_carry_what_they_depend_on(tmp_path, log, klass):
+def test_a_result_records_its_seed_isolation_and_chapter(tmp_path, log, klass):
     (result,) = graded(klass("a"), tmp_path / "out")
     assert result.seed == 7
     assert result.isolation == fakes.Examiner.isolation
@@ -202,7 +202,7 @@ def test_an_examiner_that_fails_leaves_a_mark_for_each_exercise(
     assert result.digest == ""  # so that it is tried again
 
 
-def test_a_reader_that_fails_leaves_a_row(klass, monkeypatch):
+def test_a_reader_that_fails_leaves_an_unreadable_row(klass, monkeypatch):
     (submission,) = klass("a")
     monkeypatch.setattr(grade.answers, "read", lambda _: 1 / 0)
     result = grade.grade(submission, OPTIONS, fakes.Examiner())
@@ -211,7 +211,7 @@ def test_a_reader_that_fails_leaves_a_row(klass, monkeypatch):
     assert result.digest == ""
 
 
-def test_notes_stand_with_their_exercise(tmp_path):
+def test_notes_are_stored_with_their_exercise(tmp_path):
     path = DAMAGE["magics"].place(tmp_path, "x")
     result = grade.grade(find([path])[0], OPTIONS, fakes.Examiner())
     assert "%%time" in result.marks[0].notes[0]
@@ -228,7 +228,7 @@ def opened(out, paths=("in",), **options):
         return had
 
 
-def test_a_folder_without_a_result_is_any_batchs(tmp_path):
+def test_a_folder_without_results_can_be_used_by_any_batch(tmp_path):
     out = tmp_path / "out"
     with batch.opened(out, [tmp_path], seed=1):
         pass
@@ -261,7 +261,7 @@ def test_another_batch_is_never_overwritten(options, message, tmp_path):
     assert (out / "batch.json").read_bytes() == before
 
 
-def test_a_batch_may_grow(tmp_path):
+def test_paths_can_be_added_to_a_batch(tmp_path):
     out = tmp_path / "out"
     seed = opened(out).seed
     assert opened(out, paths=("in", "late")).seed == seed
@@ -270,7 +270,7 @@ def test_a_batch_may_grow(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["batch.json", "thesis.tex"])
-def test_a_folder_of_something_else_is_left_alone(name, tmp_path):
+def test_a_folder_of_other_files_is_refused_and_left_unchanged(name, tmp_path):
     (tmp_path / name).write_text("[1]")
     with pytest.raises(ValueError, match="name another"):
         opened(tmp_path)
@@ -315,7 +315,7 @@ def test_real_workers_grade_and_end(tmp_path, log, klass):
     assert not any(map(fakes.is_running, workers))
 
 
-def test_a_grader_that_hangs_is_ended(tmp_path, log, klass, monkeypatch):
+def test_a_grader_that_hangs_is_stopped(tmp_path, log, klass, monkeypatch):
     monkeypatch.setattr(pools, "_limit", lambda options: 1)
     results = graded(klass("a", "sleeps"), tmp_path / "out")
     rows = {x.learner: x for x in results}

@@ -38,7 +38,7 @@ def hostile(tmp_path_factory):
     return pages_of(hostile_class(), tmp_path_factory.mktemp("hostile"))
 
 
-def test_what_learners_write_stays_text(hostile):
+def test_text_by_learners_never_becomes_html(hostile):
     for page in hostile.values():
         assert not page.find_all(["script", "img", "link", "iframe"])
         assert len(page.find_all("style")) == 1
@@ -52,7 +52,7 @@ def test_what_learners_write_stays_text(hostile):
         assert policy.startswith("default-src 'none'; style-src 'unsafe-inl")
 
 
-def test_hostile_texts_are_shown_as_they_are(hostile):
+def test_hostile_text_is_shown_escaped(hostile):
     index = hostile["index.html"].get_text()
     everywhere = " ".join(page.get_text() for page in hostile.values())
     for text in ("<script>alert(1)</script>", "{{ 7 * 7 }}{% raw %}"):
@@ -89,7 +89,9 @@ def test_the_second_order_begins_with_the_fewest_points(tmp_path):
     assert points == sorted(points) and points[0] < points[-1]
 
 
-def test_the_class_page_says_what_was_hard_and_why(tmp_path):
+def test_the_class_page_lists_the_hardest_exercises_and_their_mistakes(
+    tmp_path,
+):
     three = [
         graded("Ann", right(), wrong("gqa-pool_heads")),
         graded("Ben", right(), wrong("gqa-pool_heads")),
@@ -113,7 +115,7 @@ def test_an_empty_class_has_a_page(tmp_path):
     assert page.find("dd", string="0") and not page.find("table")
 
 
-def test_a_learner_reads_each_diagnosis_and_nothing_of_others(tmp_path):
+def test_a_learners_page_has_each_diagnosis_and_no_other_learner(tmp_path):
     marks = [right(), *(wrong(x, notes=("two cells",)) for x in [*WORTH][1:])]
     results = [graded("Ann", *marks), graded("Ben", right())]
     page = pages_of(results, tmp_path)["learners/Ann.html"]
@@ -176,7 +178,7 @@ def test_pages_are_accessible_offline_and_fit_a_phone(browser, tmp_path):
 
 
 @pytest.mark.browser
-def test_the_class_is_sorted_without_a_script(browser, tmp_path):
+def test_the_class_page_is_sorted_without_javascript(browser, tmp_path):
     write(a_class(12), tmp_path)
     tab = browser.new_page(java_script_enabled=False)
     tab.goto((tmp_path / "index.html").as_uri())

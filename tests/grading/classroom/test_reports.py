@@ -174,7 +174,7 @@ def test_each_learner_has_a_file_name_of_its_own_on_any_system():
     assert file_names(["Zoë de Vries"]) == {"Zoë de Vries": "Zoë-de-Vries"}
 
 
-def test_the_best_submission_counts_and_of_equal_ones_the_first():
+def test_the_best_submission_counts_or_the_first_of_equal_ones():
     (ann,) = Batch.of(CLASSES["again"]).learners
     assert [x.submission for x in ann.counted.values()] == [
         "ann/2.ipynb",
@@ -204,7 +204,7 @@ def test_a_misconception_counts_each_learner_once():
 
 
 @pytest.mark.parametrize("worth, bins", [(2, 3), (20, 21), (21, 10)])
-def test_everybody_graded_is_in_one_bin(worth, bins):
+def test_every_graded_learner_is_in_one_bin(worth, bins):
     marks = [
         wrong("gqa-pool_heads", points=p, max_points=worth)
         for p in (0, 0.5, worth / 2, worth)
@@ -215,7 +215,7 @@ def test_everybody_graded_is_in_one_bin(worth, bins):
     assert sizes[-1] >= 1 and sizes[0] >= 1
 
 
-def test_a_diagnosis_is_cut_into_sentences_and_tensors():
+def test_a_diagnosis_is_split_into_sentences_and_tensors():
     assert [kind for kind, _ in parts(DIAGNOSIS)] == ["p", "p", "p", "pre"]
     block = parts(DIAGNOSIS)[-1][1].splitlines()
     assert block[0].startswith("x  ") and len(block) == 3
@@ -237,7 +237,7 @@ def test_a_table_shows_every_submission_at_any_width(reported, width):
     assert "\x1b" not in file.getvalue()
 
 
-def test_a_wide_table_names_the_first_thing_that_went_wrong():
+def test_a_wide_table_names_the_first_mistake_of_each_submission():
     file = io.StringIO()
     results = [*CLASSES["one"], unreadable("Ben")]
     Console(file=file, width=120).print(table(results))
@@ -246,7 +246,7 @@ def test_a_wide_table_names_the_first_thing_that_went_wrong():
     assert "2/4 points (50 %), 1 unreadable" in file.getvalue()
 
 
-def test_a_table_takes_no_text_for_markup():
+def test_a_table_does_not_interpret_text_as_markup():
     file = io.StringIO()
     name = "[red]x[/red][link=a]b"
     results = [graded(name, wrong(mistake=name)), unreadable("[/]", "[b]")]

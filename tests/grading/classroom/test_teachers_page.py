@@ -22,7 +22,7 @@ NBVAL = re.search(r"```console\n\$ pytest --nbval sub.+\n((?s:.+?))```", PAGE)
 SHOWN = re.search(r"```console\n\$ attn (grade .+)\n((?s:.+?))```", PAGE)
 
 
-def test_the_options_are_those_of_the_command(capsys):
+def test_the_options_on_the_page_are_those_of_the_command(capsys):
     with pytest.raises(SystemExit):
         attn.__main__.main(["grade", "--help"])
     usage = capsys.readouterr().out
@@ -33,7 +33,7 @@ def test_the_options_are_those_of_the_command(capsys):
     assert [x for x in sorted(named) if x not in usage] == []
 
 
-def test_each_way_to_close_an_answer_off_has_its_line():
+def test_the_page_describes_each_kind_of_isolation():
     for words in isolation.KINDS.values():
         assert f"- **{words.partition(':')[0]}**: " in PAGE
 
@@ -46,7 +46,7 @@ def test_the_files_that_teachers_copy_are_on_the_page(name):
 
 @pytest.mark.exhaustive
 @pytest.mark.skipif(sys.platform != "linux", reason="the page shows Linux's")
-def test_the_terminal_shows_what_the_page_does(tmp_path):
+def test_attn_grade_prints_what_the_page_shows(tmp_path):
     a_class(tmp_path / "handed-in")
     done = subprocess.run(
         [sys.executable, "-m", "attn", *SHOWN[1].split()],

@@ -75,7 +75,7 @@ def _is_plain(text: str) -> bool:
 
 
 @pytest.mark.parametrize("attack", FEW, ids=str)
-def test_an_attack_earns_nothing_and_harms_nothing(examiner, prey, attack):
+def test_an_attack_earns_no_points_and_does_no_damage(examiner, prey, attack):
     assert not harm(examiner, prey, attack)
 
 
@@ -86,7 +86,7 @@ def test_every_attack_earns_nothing(examiner, prey, attack):
 
 
 @pytest.mark.parametrize("text", ODD.values(), ids=ODD)
-def test_a_text_that_no_editor_writes_is_marked_like_any_other(
+def test_malformed_text_is_marked_wrong_and_does_no_damage(
     examiner, prey, text
 ):
     odd = Attack("texts", "why-causal_average", "an odd text", text)
@@ -104,12 +104,14 @@ def test_a_text_that_no_editor_writes_is_marked_like_any_other(
     ],
     ids=str,
 )
-def test_what_never_ends_is_stopped_and_the_other_answer_counts(prey, attack):
+def test_an_endless_attack_is_stopped_and_the_other_answer_counts(
+    prey, attack
+):
     with Examiner(7, timeout=3.0, limits=Limits(memory=1 << 30)) as hasty:
         assert not harm(hasty, prey, attack)
 
 
-def test_the_next_submission_is_marked_as_if_nothing_had_been(examiner):
+def test_an_attack_leaves_the_marks_of_the_next_submission_unchanged(examiner):
     cells = {"why-causal_average": RIGHT}
     first = examined(examiner, "why", cells)
     attacked = {"why-causal_average": "import os\nos._exit(0)"}

@@ -86,7 +86,7 @@ def test_an_answer_runs(sandbox):
     assert found(sandbox, "found = 6 * 7") == 42
 
 
-def test_the_books_answers_are_not_there(sandbox):
+def test_the_books_answers_can_be_neither_imported_nor_read(sandbox):
     """Not imported, not importable, and where possible not in a file."""
     names = ("attn.functional", "attn.exercises.spec", "solutions")
     imports = [f"importlib.import_module({name!r})" for name in names]
@@ -110,7 +110,7 @@ def test_there_is_no_network(sandbox):
         assert found(sandbox, tried(connect)) != ["done"]
 
 
-def test_no_other_process_can_be_looked_into(sandbox):
+def test_the_memory_of_other_processes_cannot_be_read(sandbox):
     needs(sandbox, "bubblewrap", "namespaces")
     looks = """
         found, own = [], os.readlink('/proc/self')
@@ -127,7 +127,7 @@ def test_no_other_process_can_be_looked_into(sandbox):
     assert os.getpid() not in found(sandbox, pids)
 
 
-def test_nothing_can_be_written(sandbox, tmp_path):
+def test_no_file_can_be_written(sandbox, tmp_path):
     needs(sandbox, "bubblewrap", "namespaces")
     places = ["/tmp/x", "/dev/shm/x", "/x", str(tmp_path / "x"), __file__]
     opens = [f"builtins.open({x!r}, 'a')" for x in places]
@@ -156,7 +156,7 @@ def descendants(sandbox):
     return psutil.Process(sandbox._process.pid).children(recursive=True)
 
 
-def test_all_that_it_started_ends_with_it(sandbox):
+def test_processes_started_by_an_answer_end_with_its_session(sandbox):
     before = {x.pid for x in descendants(sandbox)}
     inside, outcome = run_probe(
         sandbox,
@@ -180,14 +180,14 @@ def test_all_that_it_started_ends_with_it(sandbox):
     assert not left
 
 
-def test_memory_has_an_end(sandbox):
+def test_memory_is_limited(sandbox):
     limits = Limits(memory=512 << 20)
     assert found(sandbox, tried("bytearray(1 << 30)"), limits=limits) == [
         "MemoryError"
     ]
 
 
-def test_a_file_has_a_largest_size(sandbox):
+def test_the_size_of_a_file_is_limited(sandbox):
     code = """
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         found = os.write(os.memfd_create("x"), bytes(1 << 20))
@@ -195,7 +195,7 @@ def test_a_file_has_a_largest_size(sandbox):
     assert found(sandbox, code, limits=Limits(file_size=4096)) == 4096
 
 
-def test_a_process_that_ends_is_told_from_one_that_is_slow(sandbox):
+def test_a_process_that_dies_is_reported_apart_from_a_slow_one(sandbox):
     inside, outcome = run_probe(sandbox, "os._exit(3)")
     assert isinstance(outcome.error, Died) and "status 3" in str(outcome.error)
     inside, outcome = run_probe(
@@ -208,7 +208,7 @@ def test_a_process_that_ends_is_told_from_one_that_is_slow(sandbox):
     inside.close()
 
 
-def test_one_answer_leaves_nothing_for_the_next(sandbox):
+def test_state_set_by_an_answer_is_absent_from_the_next_session(sandbox):
     leaves = """
         import torch
         torch.kept = builtins.kept = 1
@@ -224,7 +224,7 @@ def test_one_answer_leaves_nothing_for_the_next(sandbox):
     assert found(sandbox, looks) == 0
 
 
-def test_the_sandbox_holds_the_files_that_it_names_and_no_others(sandbox):
+def test_the_sandbox_holds_the_listed_files_and_no_others(sandbox):
     folder = sandbox._folder.name
     inside = {
         os.path.relpath(os.path.join(path, name), os.path.join(folder, "attn"))
@@ -235,7 +235,7 @@ def test_the_sandbox_holds_the_files_that_it_names_and_no_others(sandbox):
     assert inside == {*files.FILES, "__init__.py"}
 
 
-def test_a_wrong_name_of_a_jail_is_an_error(monkeypatch):
+def test_an_unknown_kind_of_isolation_is_an_error(monkeypatch):
     monkeypatch.setenv("ATTN_ISOLATION", "chroot")
     isolation.kind.cache_clear()
     with pytest.raises(ValueError, match="ATTN_ISOLATION must be one of"):

@@ -67,7 +67,7 @@ def test_a_tensor_arrives_with_its_dtype_shape_and_elements(x):
     ],
     ids=repr,
 )
-def test_a_plain_value_arrives_as_it_was(x):
+def test_a_plain_value_arrives_unchanged(x):
     got = carried(Outcome(output=x)).output
     assert got == x and type(got) is type(x)
 
@@ -87,7 +87,7 @@ def test_any_other_object_arrives_as_its_name(x):
     assert isinstance(carried(Outcome(output=x)).output, Foreign)
 
 
-def test_what_else_was_observed_arrives():
+def test_all_other_observations_arrive_unchanged():
     before = Outcome(
         output=(torch.ones(2), torch.zeros(1)),
         grads={"args.0": torch.ones(2)},
@@ -135,7 +135,7 @@ def noted(error):
     ],
     ids=repr,
 )
-def test_an_error_arrives_with_its_type_and_words(error):
+def test_an_error_arrives_with_its_type_and_message(error):
     got = carried(Outcome(error=error)).error
     assert isinstance(got, BaseException)
     assert str(got) == str(error)
@@ -146,7 +146,7 @@ def test_an_error_arrives_with_its_type_and_words(error):
         assert type(got).__name__ == type(error).__name__
 
 
-def test_an_error_that_python_does_not_have_keeps_its_name():
+def test_an_exception_class_of_the_answer_keeps_its_name():
     class Mine(Exception):
         pass
 
@@ -161,7 +161,7 @@ EFFECTS = {
 
 
 @pytest.mark.parametrize("effect", EFFECTS.values(), ids=EFFECTS)
-def test_a_side_effect_arrives_as_it_was(effect):
+def test_a_side_effect_arrives_unchanged(effect):
     assert carried(Outcome(side_effect=effect)).side_effect == effect
 
 
@@ -202,19 +202,19 @@ ODD = [
 
 
 @pytest.mark.parametrize("text", ODD, ids=lambda x: repr(x[:60]))
-def test_anything_else_is_one_error(text):
+def test_a_malformed_message_is_a_wire_error(text):
     with pytest.raises(wire.WireError):
         wire.decode(text, parts(Outcome(output=torch.ones(2)))[1])
 
 
-def test_a_tensor_is_used_once():
+def test_a_message_that_uses_a_tensor_twice_is_a_wire_error():
     twice = BODY | {"output": ["list", [["tensor", "0"]] * 2]}
     data = parts(Outcome(output=torch.ones(2)))[1]
     with pytest.raises(wire.WireError):
         wire.decode(json.dumps(twice).encode(), data)
 
 
-def test_changed_bytes_are_an_outcome_or_one_error():
+def test_corrupted_bytes_give_an_outcome_or_a_wire_error():
     rng = random.Random(0)
     outcome = Outcome(output=(torch.randn(3), 2), grads={"a": torch.ones(1)})
     text, data = parts(outcome)
@@ -232,7 +232,7 @@ def test_changed_bytes_are_an_outcome_or_one_error():
         assert isinstance(got, Outcome)
 
 
-def test_what_is_too_large_is_refused_before_it_is_read():
+def test_a_message_that_is_too_large_is_refused_before_it_is_read():
     here, there = socket.socketpair()
     with here, there:
         there.sendall(HEAD.pack(2**31, 2**31))
@@ -240,7 +240,7 @@ def test_what_is_too_large_is_refused_before_it_is_read():
             wire.receive(here, time.monotonic() + 5)
 
 
-def test_silence_and_an_end_are_told_apart():
+def test_a_silent_connection_times_out_and_a_closed_one_ends():
     here, there = socket.socketpair()
     with here:
         with pytest.raises(TimeoutError):

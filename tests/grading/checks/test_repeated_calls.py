@@ -129,7 +129,9 @@ TRAINING = "wrong when it is in training mode"
     ],
     ids=lambda x: getattr(x, "__name__", ""),
 )
-def test_a_module_that_is_right_once_only_is_refused(answer, words):
+def test_a_module_wrong_when_called_again_or_in_training_is_refused(
+    answer, words
+):
     verdict = judge(MODULE, answer)
     assert not verdict.passed
     assert words in " ".join(verdict.message.split())
@@ -151,7 +153,7 @@ def test_a_result_that_a_later_call_changes_is_refused():
     assert "it changes what it returned earlier" in verdict.message
 
 
-def test_what_a_function_keeps_between_calls_is_noticed():
+def test_a_function_that_keeps_results_between_calls_is_refused():
     kept = {}
 
     def by_shape(*args, **kwargs):
@@ -168,7 +170,7 @@ def test_what_a_function_keeps_between_calls_is_noticed():
     assert not judge(FUNCTION, first_default).passed
 
 
-def test_buffers_and_caches_that_are_right_are_accepted():
+def test_buffers_and_caches_that_leave_the_result_right_are_accepted():
     class Buffered(Right):
         def __init__(self, *args, **kwargs):
             super().__init__(*args, **kwargs)
@@ -193,12 +195,12 @@ def test_buffers_and_caches_that_are_right_are_accepted():
 
 
 @pytest.mark.parametrize("exercise", every_exercise(), ids=lambda x: x.id)
-def test_every_answer_is_called_again(exercise):
+def test_every_exercise_calls_an_answer_again(exercise):
     added = Oracle(exercise, 0).cases[len(exercise.generate(0)) :]
     assert any(case.before for case in added) or exercise.launch
 
 
-def test_an_exercise_has_such_cases_and_their_stages_come_last():
+def test_cases_that_call_an_answer_again_come_last():
     oracle = Oracle(MODULE, 0)
     usual = len(MODULE.generate(0))
     assert not any(case.before for case in oracle.cases[:usual])
@@ -232,7 +234,7 @@ def of_its_own(
 
 
 @pytest.mark.parametrize("answer", [seeded, forked, of_its_own])
-def test_a_seed_inside_is_told(answer):
+def test_an_answer_that_seeds_its_random_numbers_is_refused(answer):
     verdict = judge(COINS, answer)
     assert not verdict.passed
     if answer is not seeded:  # it seeds where nothing is random, too
@@ -252,7 +254,7 @@ def test_a_seed_inside_is_told(answer):
         (lambda: random.seed(0), "Python's"),
     ],
 )
-def test_an_answer_that_needs_no_coins_leaves_them_alone(touch, whose):
+def test_drawing_from_a_global_generator_is_refused_and_undone(touch, whose):
     def answer(*args):
         touch()
         return right(*args)
@@ -265,7 +267,7 @@ def test_an_answer_that_needs_no_coins_leaves_them_alone(touch, whose):
     assert get_bit_generator() is before[2]
 
 
-def test_a_generator_that_was_there_before_the_check_is_there_after_it():
+def test_a_check_leaves_a_replaced_global_generator_in_place():
     own, before = np.random.PCG64(0), get_bit_generator()
     try:
         set_bit_generator(own)
@@ -277,7 +279,7 @@ def test_a_generator_that_was_there_before_the_check_is_there_after_it():
         set_bit_generator(before)
 
 
-def test_noise_is_called_noise_and_not_a_wrong_sum():
+def test_random_noise_is_not_reported_as_a_wrong_sum():
     def noisy(*args):
         return F.dropout(right(*args), 0.5)
 

@@ -53,7 +53,7 @@ def test_a_right_answer_prints_one_stable_line(learner, capsys):
     assert err == ""
 
 
-def test_a_wrong_answer_is_told_on_stderr_and_nothing_is_raised(
+def test_a_wrong_answer_is_reported_on_stderr_without_an_error(
     learner, capsys
 ):
     learner(WRONG)
@@ -63,7 +63,7 @@ def test_a_wrong_answer_is_told_on_stderr_and_nothing_is_raised(
     assert err.startswith("✗ sdp-softmax  0/2 points")
 
 
-def test_the_chapter_goes_on_with_the_reference(learner, capsys):
+def test_the_reference_replaces_a_wrong_answer(learner, capsys):
     learner(WRONG)
     learner('check("sdp-softmax")')
     learner("total = softmax(torch.zeros(4)).sum().item()")
@@ -81,7 +81,7 @@ def test_checking_the_reference_again_never_passes(learner, capsys):
         assert first in " ".join(err.split())
 
 
-def test_what_was_wrong_last_time_is_said_once_however_often_it_is_checked(
+def test_the_last_diagnosis_is_shown_once_at_each_further_check(
     learner, capsys
 ):
     learner(WRONG)
@@ -101,7 +101,7 @@ def test_what_was_wrong_last_time_is_said_once_however_often_it_is_checked(
         "from functools import partial\nsoftmax = partial(softmax)",
     ],
 )
-def test_the_reference_does_not_pass_in_disguise(learner, capsys, trick):
+def test_the_reference_does_not_pass_as_an_answer(learner, capsys, trick):
     learner(WRONG)
     learner('check("sdp-softmax")')
     learner(trick)
@@ -133,7 +133,9 @@ def test_the_reference_does_not_pass_in_disguise(learner, capsys, trick):
         "def softmax(x, dim=-1): return helper()(x, dim)",
     ],
 )
-def test_the_library_is_not_an_answer(learner, capsys, trick):
+def test_a_call_of_the_library_does_not_pass_as_an_answer(
+    learner, capsys, trick
+):
     learner(trick)
     learner('check("sdp-softmax")')
     out, err = capsys.readouterr()
@@ -153,7 +155,9 @@ def test_a_better_answer_replaces_the_reference(learner, capsys):
 @pytest.mark.parametrize(
     "value", ["", "softmax = 3", "softmax = None", "class softmax: pass"]
 )
-def test_what_is_missing_or_not_a_function_is_told(learner, capsys, value):
+def test_a_missing_answer_or_another_object_is_reported(
+    learner, capsys, value
+):
     learner(value)
     learner('check("sdp-softmax")')
     out, err = capsys.readouterr()
@@ -161,7 +165,7 @@ def test_what_is_missing_or_not_a_function_is_told(learner, capsys, value):
     assert "softmax" in err
 
 
-def test_an_unknown_id_names_the_known_ones(learner):
+def test_the_error_for_an_unknown_id_names_a_known_one(learner):
     with pytest.raises(ValueError, match="sdp-softmax"):
         learner('check("sdp-sotfmax")')
 
@@ -175,7 +179,7 @@ def test_hints_come_one_at_a_time_and_are_remembered(learner, capsys):
     assert progress_store.load()["sdp-softmax"]["hints"] == 3
 
 
-def test_the_solution_is_shown_and_touches_nothing(learner, capsys):
+def test_solution_prints_the_solution_and_changes_nothing(learner, capsys):
     learner(WRONG)
     answer = learner.namespace["softmax"]
     learner('solution("sdp-softmax")')
@@ -194,7 +198,7 @@ def test_progress_counts_points_over_the_whole_book(learner, capsys):
     assert out.splitlines()[-1].startswith("2 of ")
 
 
-def test_a_failure_repeated_is_said_briefly(learner, capsys):
+def test_a_repeated_failure_is_reported_briefly(learner, capsys):
     learner(WRONG)
     said = []
     for _ in range(2):
@@ -207,7 +211,7 @@ def test_a_failure_repeated_is_said_briefly(learner, capsys):
     assert capsys.readouterr().err == said[0]
 
 
-def test_progress_names_the_next_step_in_a_chapter_begun(learner, capsys):
+def test_progress_names_the_next_exercise_of_a_chapter_begun(learner, capsys):
     learner("from torch import zeros")
     learner("def causal(q_len, kv_len, q_offset=0): return zeros(1)")
     learner('check("mask-causal")')
@@ -236,7 +240,7 @@ def test_progress_is_a_table_with_links_to_what_is_open():
     assert "is done" in Progress(every)._repr_html_()
 
 
-def test_reset_brings_the_stub_back_and_keeps_the_text(
+def test_reset_restores_the_stub_and_stores_the_answer(
     learner, capsys, tmp_path
 ):
     cell = tmp_path / "cell.py"
@@ -251,7 +255,7 @@ def test_reset_brings_the_stub_back_and_keeps_the_text(
         learner.namespace["softmax"](torch.zeros(2))
 
 
-def test_broken_progress_does_no_harm(learner, capsys, tmp_path):
+def test_a_corrupt_progress_file_is_ignored(learner, capsys, tmp_path):
     (tmp_path / ".attn").mkdir()
     (tmp_path / ".attn" / "progress.json").write_text("{ not json")
     learner(DOUBLE)
@@ -284,7 +288,7 @@ def test_lab_without_jupyterlab_says_what_to_install(
     assert "Traceback" not in err
 
 
-def test_an_attribute_named_like_a_global_of_the_book_is_no_use_of_it(
+def test_an_attribute_named_like_a_global_of_the_book_is_allowed(
     learner, capsys
 ):
     """``math.e`` beside a global ``e`` of attn's is still math's."""

@@ -93,14 +93,16 @@ def test_attention_is_refused_in_every_spelling(spelling):
 
 
 @pytest.mark.parametrize("spelling", ["a layer", "held", "made inside"])
-def test_a_whole_layer_is_refused_where_it_is_the_task(spelling):
+def test_an_attention_layer_is_refused_where_the_task_is_to_build_one(
+    spelling,
+):
     error = run(ATTENTION[spelling], CASE, forbids=("MultiheadAttention",))
     assert isinstance(error.error, Forbidden)
     fused = run(ATTENTION["functional"], CASE, forbids=("MultiheadAttention",))
     assert fused.error is None
 
 
-def test_a_refusal_that_is_swallowed_is_told_all_the_same():
+def test_a_refused_call_is_reported_even_if_the_answer_catches_the_error():
     def sly(x):
         try:
             return torch.softmax(x, -1)
@@ -122,7 +124,7 @@ def test_softmax_by_hand_is_accepted(honest):
     assert run(honest, CASE, forbids=("softmax",)).error is None
 
 
-def test_an_earlier_answer_that_the_book_put_in_place_may_call_it():
+def test_the_reference_of_an_earlier_exercise_may_call_softmax():
     """Softmax is an exercise; when the learner gave up on it, the reference,
     which calls PyTorch's, takes its place in the next ones."""
     from attn.exercises.spec import find
@@ -133,7 +135,7 @@ def test_an_earlier_answer_that_the_book_put_in_place_may_call_it():
     assert outcome.error is None
 
 
-def test_a_refusal_leaves_no_trace_in_the_compiler():
+def test_flex_attention_still_compiles_after_a_refused_call():
     """flex_attention compiles itself: refused, it works afterwards."""
     from torch.nn.attention.flex_attention import flex_attention
 
@@ -142,7 +144,7 @@ def test_a_refusal_leaves_no_trace_in_the_compiler():
     assert flex_attention(X, X, X).shape == X.shape
 
 
-def test_a_gradient_by_hand_is_not_walked_along_autograds_graph():
+def test_a_grad_fn_is_refused_where_gradients_are_computed_by_hand():
     def answer(x):
         y = x.detach().requires_grad_()
         return (y * 2).grad_fn(x)[0]
@@ -168,7 +170,7 @@ READS = {
 
 
 @pytest.mark.parametrize("spelling", READS)
-def test_a_tensor_is_not_read_as_a_number(spelling):
+def test_reading_a_tensor_as_a_number_is_refused(spelling):
     outcome = run(READS[spelling], AT, forbids=("item",))
     assert isinstance(outcome.error, Forbidden)
     assert outcome.error.kind == "read_as_number"

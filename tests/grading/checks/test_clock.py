@@ -46,13 +46,13 @@ def slow_module(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("endless", [forever, stubborn])
-def test_an_endless_loop_ends_and_is_named(endless):
+def test_an_endless_loop_is_stopped_and_reported_with_the_limit(endless):
     error = run(endless, CASE, clock=Clock(0.1)).error
     assert isinstance(error, OutOfTime)
     assert "did not finish within 0.1 s" in str(error)
 
 
-def test_an_endless_loop_ends_soon_after_the_limit():
+def test_an_endless_loop_is_stopped_soon_after_the_limit():
     def as_long_as_allowed(x):
         end = time.thread_time() + 0.1
         while time.thread_time() < end:
@@ -63,12 +63,12 @@ def test_an_endless_loop_ends_soon_after_the_limit():
     assert ratio(longest, endless, 1) < 5
 
 
-def test_a_sleep_ends_too():
+def test_a_sleep_is_stopped_after_the_limit():
     error = run(lambda x: time.sleep(60), CASE, clock=Clock(0.01)).error
     assert isinstance(error, OutOfTime)
 
 
-def test_an_import_takes_none_of_the_learners_time(slow_module):
+def test_imports_do_not_count_towards_the_time_limit(slow_module):
     clock = Clock(0.1)
     outcome = run(lambda x: __import__(slow_module) and x, CASE, clock=clock)
     assert outcome.error is None
@@ -76,7 +76,7 @@ def test_an_import_takes_none_of_the_learners_time(slow_module):
     assert sys.modules[slow_module].end
 
 
-def test_the_loop_after_an_import_still_ends(slow_module):
+def test_an_endless_loop_after_an_import_is_stopped(slow_module):
     def imports_first(x):
         __import__(slow_module)
         forever(x)
@@ -85,7 +85,7 @@ def test_the_loop_after_an_import_still_ends(slow_module):
     assert isinstance(error, OutOfTime)
 
 
-def test_other_threads_take_none_of_the_learners_time():
+def test_the_time_of_other_threads_does_not_count():
     """As on a machine that is busy with other processes."""
     busy = threading.Event()
 
@@ -111,14 +111,14 @@ def test_other_threads_take_none_of_the_learners_time():
             thread.join()
 
 
-def test_a_slow_machine_has_more_time():
+def test_the_time_limit_grows_with_the_time_of_the_reference():
     oracle = Oracle(find("sdp-softmax"), 0)
     assert oracle.time_limit == TIME_LIMIT
     oracle.clock.spent = 1.0  # the reference takes some milliseconds
     assert oracle.time_limit == 50.0
 
 
-def test_the_cases_of_a_check_share_a_limit_that_may_grow():
+def test_the_cases_of_a_check_share_a_time_limit_that_can_be_raised():
     def some(x):
         end = time.thread_time() + 0.06
         while time.thread_time() < end:

@@ -1,4 +1,4 @@
-"""Coins fall differently, and much gives NaN: neither proves a mistake."""
+"""Dropout differs from draw to draw, and much gives NaN: neither is a proof."""
 
 import math
 
@@ -81,26 +81,26 @@ def shared_by_the_batch(p, rate):
     ],
     ids=lambda x: getattr(x, "__name__", "-"),
 )
-def test_dropout_by_hand_is_named_whatever_its_coins(drop, name):
+def test_a_mistake_in_dropout_is_named_whichever_elements_it_drops(drop, name):
     verdict = judge(find(SDPA), dropping(drop))
     assert not verdict.passed
     assert verdict.mistake == name
 
 
-def test_dropout_by_hand_passes():
+def test_dropout_by_hand_is_accepted():
     def drop(p, rate):
         return kept(p, rate) / (1 - rate) if rate < 1 else p * 0
 
     assert judge(find(SDPA), dropping(drop)).passed
 
 
-def test_coins_make_no_nan():
+def test_nan_is_not_blamed_on_random_numbers():
     """Coins of which nothing is left are not what is wrong with a NaN."""
     message = judge(find(SDPA), dropping(zero_over_zero)).message
     assert "NaN" in message and "random numbers" not in message
 
 
-def test_coins_count_only_where_the_answer_tosses_any():
+def test_the_tolerance_of_random_results_needs_two_random_outcomes():
     case = Case("", (), train=True, rtol=0.1)
     coin = frozenset({"PyTorch"})
     first, second = (
@@ -116,12 +116,12 @@ def test_coins_count_only_where_the_answer_tosses_any():
 @pytest.mark.parametrize(
     ("number", "fits"), [(0.0, True), (1e-44, False), (-math.inf, False)]
 )
-def test_a_nan_is_replaced_by_one_number(number, fits):
+def test_nans_count_as_replaced_only_by_the_same_number(number, fits):
     other = torch.tensor([1.0, math.nan, math.nan])
     assert replaces_nan(torch.tensor([1.0, 0.0, number]), other, 0.0) == fits
 
 
-def test_a_mistake_without_its_nan_is_named_with_what_is_different():
+def test_a_mistake_that_avoids_the_listed_nan_is_named_with_the_difference():
     """The answer is a softmax without a sink, right where those are NaN."""
 
     def answer(scores, sinks):
