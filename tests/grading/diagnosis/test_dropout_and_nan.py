@@ -1,4 +1,4 @@
-"""Dropout differs from draw to draw, and much gives NaN: neither is a proof."""
+"""Dropout draws differ, and much gives NaN: neither proves a mistake."""
 
 import math
 
