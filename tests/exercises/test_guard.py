@@ -1,7 +1,5 @@
 """Loads and stores outside the tensors are seen, and Triton's errors teach."""
 
-import importlib.util
-
 import pytest
 import torch
 
@@ -17,30 +15,14 @@ from attn.grading.diagnosis.judge import judge  # noqa: E402
 if torch.cuda.is_available():
     pytest.skip("kernels are compiled here", allow_module_level=True)
 
-HEAD = "from attn.exercises.triton_compat import tl, triton\n\n\n"
 KERNELS = {x.name: x for x in chapter("fwd") if x.launch}
 
 
 @pytest.fixture
-def write(tmp_path):
-    """A kernel from its source, in a file of its own."""
-
-    def written(text, name):
-        path = tmp_path / f"cell_{len(list(tmp_path.iterdir()))}.py"
-        path.write_text(HEAD + text + "\n")
-        spec = importlib.util.spec_from_file_location("__main__cell", path)
-        module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-        return getattr(module, name)
-
-    return written
-
-
-@pytest.fixture
 def message(write):
-    """What the check says of a solution in which some text is replaced."""
+    """Return the check's message about a solution with edits made to it."""
 
-    def said(name, *edits):
+    def message_of(name, *edits):
         text = sources.solution(f"fwd-{name}")
         for old, new in edits:
             assert text.count(old) == 1, old
@@ -49,7 +31,7 @@ def message(write):
         assert not verdict.passed
         return verdict.message
 
-    return said
+    return message_of
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,5 @@
 """Exercises that are kernels: what a learner sees, and what is watched."""
 
-import importlib.util
 import os
 import subprocess
 import sys
@@ -18,22 +17,22 @@ RIGHT = sources.solution(exercise.id) + "\n"
 
 
 @pytest.fixture
-def write(tmp_path):
-    """A cell of a learner's, as an object with its source."""
+def verdict(write):
+    """Return the verdict on a kernel from its source."""
+    return lambda text: judge(exercise, write(text, exercise.name))
 
-    def written(text, name=exercise.name):
-        path = tmp_path / f"cell_{len(list(tmp_path.iterdir()))}.py"
-        path.write_text(HEAD + text)
-        spec = importlib.util.spec_from_file_location("__main__cell", path)
-        module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-        return getattr(module, name)
 
-    return written
+def run_python(code, *args):
+    return subprocess.run(
+        [sys.executable, "-c", code, *args],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "ATTN_NO_PROGRESS": "1"},
+    )
 
 
 def notebook(*cells):
-    """Run cells in IPython, in a process of its own; what they print."""
+    """Run cells in IPython, in a process; return what it writes and errs."""
     code = (
         "import sys\n"
         "from IPython.core.interactiveshell import InteractiveShell\n"
@@ -41,13 +40,7 @@ def notebook(*cells):
         "for cell in sys.argv[1:]:\n"
         "    shell.run_cell(cell)\n"
     )
-    start = "from attn.grading import check\n" + HEAD
-    done = subprocess.run(
-        [sys.executable, "-c", code, start, *cells],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "ATTN_NO_PROGRESS": "1"},
-    )
+    done = run_python(code, f"from attn.grading import check\n{HEAD}", *cells)
     return done.stdout, done.stderr
 
 
@@ -79,50 +72,51 @@ def test_the_reference_replaces_a_wrong_kernel():
         "tl.load(X - 2**33 + lane * 10**9, inside, 0.0)",
     ],
 )
-def test_a_load_outside_memory_is_a_wrong_answer_without_a_crash(write, wild):
+def test_a_load_outside_memory_is_a_wrong_answer_without_a_crash(
+    verdict, wild
+):
     text = RIGHT.replace(
         "tl.load(X + row * x_stride + lane, inside", "(" + wild
     )
     text = text.replace(wild + ', -float("inf"))', wild + ")")
     assert wild in text
-    assert not judge(exercise, write(text)).passed
+    assert not verdict(text).passed
 
 
-def test_a_store_outside_memory_is_a_wrong_answer_without_a_crash(write):
+def test_a_store_outside_memory_is_a_wrong_answer_without_a_crash(verdict):
     text = RIGHT + "    tl.store(OUT + 2**40 + lane, e)\n"
-    verdict = judge(exercise, write(text))
-    assert "it writes memory that is far from OUT" in verdict.message
-    assert "in the line  tl.store(OUT + 2**40 + lane, e)" in verdict.message
+    message = verdict(text).message
+    assert "it writes memory that is far from OUT" in message
+    assert "in the line  tl.store(OUT + 2**40 + lane, e)" in message
 
 
-def test_an_error_is_shown_with_the_learners_own_line(write):
+def test_an_error_is_shown_with_the_learners_own_line(verdict):
     text = RIGHT.replace(
         "row, lane =", "lane = tl.nothing(3)\n    row, lane ="
     )
-    message = judge(exercise, write(text)).message
+    message = verdict(text).message
     assert "has no attribute 'nothing'" in message
     assert "in the line  lane = tl.nothing(3)" in message
 
 
-def test_an_endless_loop_in_a_kernel_is_stopped(write, monkeypatch):
+def test_an_endless_loop_in_a_kernel_is_stopped(verdict, monkeypatch):
     monkeypatch.setattr("attn.grading.checks.oracle.TIME_LIMIT", 0.3)
     text = RIGHT + "    while True:\n        lane += 0\n"
-    assert "did not finish" in judge(exercise, write(text)).message
+    assert "did not finish" in verdict(text).message
 
 
-def test_a_right_kernel_that_prints_passes(write):
-    assert judge(exercise, write(RIGHT + "    print(lane)\n")).passed
+def test_a_right_kernel_that_prints_passes(verdict):
+    assert verdict(RIGHT + "    print(lane)\n").passed
 
 
-def test_the_books_own_kernels_are_refused(write):
+def test_the_books_own_kernels_are_refused(verdict):
     text = (
         "from attn.kernels.decode import decode_split\n\n\n"
         "@triton.jit\n"
         "def row_softmax_kernel(X, OUT, a, b, columns, BLOCK: tl.constexpr):\n"
         "    decode_split(X, OUT, a, b, columns, BLOCK)\n"
     )
-    verdict = judge(exercise, write(text))
-    assert "which holds the answer" in verdict.message
+    assert "which holds the answer" in verdict(text).message
 
 
 def test_a_check_without_triton_is_neither_right_nor_wrong():
@@ -137,14 +131,14 @@ def test_a_check_without_triton_is_neither_right_nor_wrong():
         "try:\n    row_softmax_kernel[(1,)](1, 2)\n"
         "except Exception as e:\n    print(e._render_traceback_())\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True
-    )
+    done = run_python(code)
     assert done.returncode == 0, done.stderr
-    told, sizes, raised = done.stdout.splitlines()
-    assert told.startswith(f"· {exercise.id}  not available here: Triton")
+    unavailable, sizes, traceback = done.stdout.splitlines()
+    assert unavailable.startswith(
+        f"· {exercise.id}  not available here: Triton"
+    )
     assert sizes == "3 16"
-    assert "colab" in raised
+    assert "colab" in traceback
 
 
 def test_triton_without_its_interpreter_is_reported():
@@ -155,7 +149,5 @@ def test_triton_without_its_interpreter_is_reported():
         "from attn.exercises.triton_compat import unavailable_reason\n"
         "print(unavailable_reason())\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True
-    )
+    done = run_python(code)
     assert "restart the kernel" in done.stdout, done.stderr
