@@ -1,8 +1,6 @@
 """Exercises that are kernels: what a learner sees, and what is watched."""
 
 import os
-import subprocess
-import sys
 
 import pytest
 
@@ -11,6 +9,7 @@ pytest.importorskip("triton")
 from attn.exercises import sources  # noqa: E402
 from attn.exercises.fwd.row_softmax_kernel import exercise  # noqa: E402
 from attn.grading.diagnosis.judge import judge  # noqa: E402
+from tests.processes import run_python  # noqa: E402
 
 HEAD = "import attn\nfrom attn.exercises.triton_compat import tl, triton\n\n"
 RIGHT = sources.solution(exercise.id) + "\n"
@@ -22,15 +21,6 @@ def verdict(write):
     return lambda text: judge(exercise, write(text, exercise.name))
 
 
-def run_python(code, *args):
-    return subprocess.run(
-        [sys.executable, "-c", code, *args],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "ATTN_NO_PROGRESS": "1"},
-    )
-
-
 def notebook(*cells):
     """Run cells in IPython, in a process; return what it writes and errs."""
     code = (
@@ -40,7 +30,9 @@ def notebook(*cells):
         "for cell in sys.argv[1:]:\n"
         "    shell.run_cell(cell)\n"
     )
-    done = run_python(code, f"from attn.grading import check\n{HEAD}", *cells)
+    first = f"from attn.grading import check\n{HEAD}"
+    env = {**os.environ, "ATTN_NO_PROGRESS": "1"}
+    done = run_python(code, first, *cells, env=env)
     return done.stdout, done.stderr
 
 

@@ -1,7 +1,6 @@
 """Feedback in under a second, counted in work that the same run does."""
 
 import json
-import subprocess
 import sys
 from functools import partial
 from pathlib import Path
@@ -13,6 +12,7 @@ from attn.exercises.spec import every_exercise
 from attn.grading.checks.failures import one_thread
 from attn.grading.diagnosis.judge import judge
 from attn.grading.diagnosis.mutation_testing import solution
+from tests.processes import run_python
 from tests.timing import cpu_ratio
 
 #: Of ``work``: half a second on an AMD EPYC with AVX-512, so that machines
@@ -60,13 +60,8 @@ def judge_all():
 def first_checks():
     """All solutions, judged by a process that has judged nothing before."""
     script = "from tests.exercises.test_speed import judge_all; judge_all()"
-    done = subprocess.run(
-        [sys.executable, "-c", script],
-        cwd=Path(__file__).parents[2],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    root = Path(__file__).parents[2]
+    done = run_python(script, cwd=root, check=True)
     return json.loads(done.stdout)
 
 

@@ -4,113 +4,71 @@ import math
 
 import pytest
 import torch
-import torch.nn.functional as F
 
+from attn.exercises import sources
+from attn.exercises.edits import Variant
 from attn.exercises.spec import Case, find
 from attn.grading.checks.evidence import agree
 from attn.grading.checks.run import Outcome
 from attn.grading.diagnosis.judge import judge
 from attn.grading.diagnosis.partly_listed import replaces_nan
 
-SDPA = "sdpa-scaled_dot_product_attention"
+SDPA = find("sdpa-scaled_dot_product_attention")
+KEEP = "(torch.rand_like(weights) > dropout_p)"
+COINS = "F.dropout(torch.ones(weights.shape[-{}:], dtype=dtype), dropout_p)"
 
 
-def dropping(drop):
-    """Return an attention with another dropout of the weights."""
-
-    def answer(
-        query,
-        key,
-        value,
-        attn_mask=None,
-        dropout_p=0.0,
-        is_causal=False,
-        scale=None,
-        enable_gqa=False,
-    ):
-        wide = torch.promote_types(query.dtype, torch.float32)
-        q, k, v = (x.to(wide) for x in (query, key, value))
-        if enable_gqa:
-            k = k.repeat_interleave(q.shape[-3] // k.shape[-3], -3)
-            v = v.repeat_interleave(q.shape[-3] // v.shape[-3], -3)
-        s = q @ k.mT * (q.shape[-1] ** -0.5 if scale is None else scale)
-        if attn_mask is not None and attn_mask.dtype == torch.bool:
-            s = s.masked_fill(~attn_mask, -math.inf)
-        elif attn_mask is not None:
-            s = s + attn_mask
-        if is_causal:
-            s = s.masked_fill(
-                ~torch.ones(s.shape[-2:]).tril().bool(), -math.inf
-            )
-        dead = (s == -math.inf).all(-1, keepdim=True)
-        p = s.masked_fill(dead, 0).softmax(-1).masked_fill(dead, 0)
-        p = drop(p, dropout_p) if dropout_p else p
-        return (p @ v).to(query.dtype)
-
-    return answer
+def verdict(kept):
+    """Judge the solution with weights multiplied by another dropout."""
+    edit = (
+        "- weights = F.dropout(weights.masked_fill(dead, 0), dropout_p)\n"
+        "+ weights = weights.masked_fill(dead, 0)\n"
+        f"+ weights = weights * {kept} if dropout_p else weights"
+    )
+    right = sources.solution(SDPA.id)
+    variant = Variant("dropout", edit, "test", right, SDPA.namespace)
+    return judge(SDPA, variant.answer)
 
 
-def kept(p, rate):
-    return p * (torch.rand_like(p) > rate)
-
-
-def by_p(p, rate):
-    return kept(p, rate) / rate
-
-
-def zero_over_zero(p, rate):
-    return kept(p, rate) / (1 - rate)
-
-
-def shared(p, rate):
-    return p * F.dropout(torch.ones(p.shape[-2:], dtype=p.dtype), rate)
-
-
-def shared_by_the_batch(p, rate):
-    return p * F.dropout(torch.ones(p.shape[-3:], dtype=p.dtype), rate)
+ZERO_OVER_ZERO = f"{KEEP} / (1 - dropout_p)"
 
 
 @pytest.mark.parametrize(
-    ("drop", "name"),
+    ("kept", "name"),
     [
-        (kept, "What is not dropped does not grow"),
-        (by_p, "What is left is divided by p"),
-        (zero_over_zero, "0 is divided by 1 - p, which is 0"),
-        (shared, "The same coins for all heads"),
-        (shared_by_the_batch, None),
+        (KEEP, "What is not dropped does not grow"),
+        (f"{KEEP} / dropout_p", "What is left is divided by p"),
+        (ZERO_OVER_ZERO, "0 is divided by 1 - p, which is 0"),
+        (COINS.format(2), "The same coins for all heads"),
+        (COINS.format(3), None),
     ],
-    ids=lambda x: getattr(x, "__name__", "-"),
+    ids=["not scaled", "by p", "0 / 0", "shared", "shared by the batch"],
 )
-def test_a_mistake_in_dropout_is_named_whichever_elements_it_drops(drop, name):
-    verdict = judge(find(SDPA), dropping(drop))
-    assert not verdict.passed
-    assert verdict.mistake == name
+def test_a_mistake_in_dropout_is_named_whichever_elements_it_drops(kept, name):
+    wrong = verdict(kept)
+    assert not wrong.passed
+    assert wrong.mistake == name
 
 
 def test_dropout_by_hand_is_accepted():
-    def drop(p, rate):
-        return kept(p, rate) / (1 - rate) if rate < 1 else p * 0
-
-    assert judge(find(SDPA), dropping(drop)).passed
+    assert verdict(f"({ZERO_OVER_ZERO} if dropout_p < 1 else 0)").passed
 
 
 def test_nan_is_not_blamed_on_random_numbers():
-    """Coins of which nothing is left are not what is wrong with a NaN."""
-    message = judge(find(SDPA), dropping(zero_over_zero)).message
+    """Where everything is dropped, 0 / 0 is the mistake, and no draw is."""
+    message = verdict(ZERO_OVER_ZERO).message
     assert "NaN" in message and "random numbers" not in message
 
 
 def test_the_tolerance_of_random_results_needs_two_random_outcomes():
     case = Case("", (), train=True, rtol=0.1)
-    coin = frozenset({"PyTorch"})
-    first, second = (
-        Outcome(torch.tensor([x]), random_used=coin) for x in (1.0, 1.05)
-    )
-    assert agree(first, second, case)
-    assert not agree(first, Outcome(torch.tensor([1.05])), case)
-    assert not agree(
-        first, Outcome(torch.tensor([1.5]), random_used=coin), case
-    )
+
+    def outcome(x, random_used=("PyTorch",)):
+        return Outcome(torch.tensor([x]), random_used=frozenset(random_used))
+
+    assert agree(outcome(1.0), outcome(1.05), case)
+    assert not agree(outcome(1.0), outcome(1.05, ()), case)
+    assert not agree(outcome(1.0), outcome(1.5), case)
 
 
 @pytest.mark.parametrize(

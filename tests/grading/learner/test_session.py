@@ -1,8 +1,6 @@
 """What a learner sees: check, hint, solution, progress and reset."""
 
 import re
-import subprocess
-import sys
 
 import pytest
 import torch
@@ -14,6 +12,7 @@ from attn.grading.learner import progress_store, session, workspace
 from attn.grading.learner.progress_table import Progress
 from attn.publishing.myst_to_markdown import copy_of
 from attn.publishing.myst_to_markdown.targets import notebook as pristine
+from tests.processes import run_python
 
 WRONG = "def softmax(x, dim=-1):\n    return torch.exp(x) / x.shape[dim]\n"
 RIGHT = """
@@ -246,12 +245,7 @@ def test_nothing_is_stored_under_pytest(tmp_path):
         "import torch\nfrom attn.grading import check\n"
         "def softmax(x, dim=-1): return x\ncheck('sdp-softmax')\n"
     )
-    subprocess.run(
-        [sys.executable, "-c", script],
-        cwd=tmp_path,
-        check=True,
-        capture_output=True,
-    )
+    run_python(script, cwd=tmp_path, check=True)
     assert not list(tmp_path.iterdir())
 
 
