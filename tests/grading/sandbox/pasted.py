@@ -81,11 +81,11 @@ def attacks() -> list[Attack]:
     return [
         Attack(
             path.stem.partition("_")[2],
-            found["target"],
-            found["tries"],
-            found["text"],
-            bool(found["waits"]),
+            cell["target"],
+            cell["tries"],
+            cell["text"],
+            bool(cell["waits"]),
         )
         for path in files
-        for found in _ATTACK.finditer(path.read_text("utf-8"))
+        for cell in _ATTACK.finditer(path.read_text("utf-8"))
     ]
