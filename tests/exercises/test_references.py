@@ -14,14 +14,14 @@ def test_the_tiled_backward_equals_autograd(seed):
             x.double() if torch.is_tensor(x) else x for x in case.args
         )
         is_causal = case.kwargs.get("is_causal", case.args[8:] == (True,))
-        given = [x.clone().requires_grad_() for x in (query, key, value)]
-        scores = given[0] @ given[1].mT / query.shape[-1] ** 0.5
+        leaves = [x.clone().requires_grad_() for x in (query, key, value)]
+        scores = leaves[0] @ leaves[1].mT / query.shape[-1] ** 0.5
         if is_causal:
             allowed = torch.ones(scores.shape[-2:], dtype=torch.bool).tril()
             scores = scores.masked_fill(~allowed, -torch.inf)
         lse = scores.logsumexp(-1)
-        out = scores.softmax(-1) @ given[2]
-        expected = torch.autograd.grad(out, given, d_out)
+        out = scores.softmax(-1) @ leaves[2]
+        expected = torch.autograd.grad(out, leaves, d_out)
         got = exercise.reference(
             query,
             key,
@@ -41,11 +41,11 @@ def test_masks_equal_those_that_transformers_makes():
     theirs = pytest.importorskip("transformers.masking_utils")
     exercise = find("iface-mask_function")
     for case in exercise.generate(0):
-        given = dict(case.kwargs)
-        if (real := given["attention_mask"]) is not None:
-            given["attention_mask"] = real.bool()
+        kwargs = dict(case.kwargs)
+        if (padding := kwargs["attention_mask"]) is not None:
+            kwargs["attention_mask"] = padding.bool()
         want = theirs.sdpa_mask(
-            **given,
+            **kwargs,
             allow_is_causal_skip=False,
             allow_is_bidirectional_skip=False,
         )

@@ -1,7 +1,5 @@
 """What the task is to write by hand is refused in every spelling."""
 
-from functools import partial
-
 import pytest
 import torch
 import torch.nn.functional as F
@@ -50,10 +48,6 @@ def test_softmax_is_refused_in_every_spelling(spelling):
     )
 
 
-def attends(x, call):
-    return call(x, x, x)
-
-
 def _math(x):
     with sdpa_kernel(SDPBackend.MATH):
         return aten.scaled_dot_product_attention.default(x, x, x)
@@ -70,11 +64,9 @@ def _held(x):
 
 
 ATTENTION = {
-    "functional": partial(attends, call=F.scaled_dot_product_attention),
-    "private": partial(
-        attends, call=torch._C._nn.scaled_dot_product_attention
-    ),
-    "operator": partial(attends, call=aten.scaled_dot_product_attention),
+    "functional": lambda x: F.scaled_dot_product_attention(x, x, x),
+    "private": lambda x: torch._C._nn.scaled_dot_product_attention(x, x, x),
+    "operator": lambda x: aten.scaled_dot_product_attention(x, x, x),
     "math": _math,
     "vmap": torch.vmap(lambda x: F.scaled_dot_product_attention(x, x, x)),
     "flex": _flex,
@@ -96,8 +88,8 @@ def test_attention_is_refused_in_every_spelling(spelling):
 def test_an_attention_layer_is_refused_where_the_task_is_to_build_one(
     spelling,
 ):
-    error = run(ATTENTION[spelling], CASE, forbids=("MultiheadAttention",))
-    assert isinstance(error.error, Forbidden)
+    outcome = run(ATTENTION[spelling], CASE, forbids=("MultiheadAttention",))
+    assert isinstance(outcome.error, Forbidden)
     fused = run(ATTENTION["functional"], CASE, forbids=("MultiheadAttention",))
     assert fused.error is None
 
@@ -114,14 +106,14 @@ def test_a_refused_call_is_reported_even_if_the_answer_catches_the_error():
 
 
 @pytest.mark.parametrize(
-    "honest",
+    "by_hand",
     [
         lambda x: (x - x.logsumexp(-1, keepdim=True)).exp(),
         lambda x: x.exp() / x.exp().sum(-1, keepdim=True),
     ],
 )
-def test_softmax_by_hand_is_accepted(honest):
-    assert run(honest, CASE, forbids=("softmax",)).error is None
+def test_softmax_by_hand_is_accepted(by_hand):
+    assert run(by_hand, CASE, forbids=("softmax",)).error is None
 
 
 def test_the_reference_of_an_earlier_exercise_may_call_softmax():

@@ -1,4 +1,4 @@
-"""An answer is used more than once: nothing is kept, and coins are tossed."""
+"""An answer is called again: it keeps nothing and draws again."""
 
 import functools
 import random
@@ -19,8 +19,8 @@ MODULE = find("mha-MultiHeadAttention")
 Right = solution(MODULE)
 FUNCTION = find("sdp-attention")
 right = solution(FUNCTION)
-COINS = find("sdpa-scaled_dot_product_attention")
-tosses = solution(COINS)
+DROPOUT = find("sdpa-scaled_dot_product_attention")
+sdpa = solution(DROPOUT)
 
 
 class KeepsTheMask(Right):
@@ -214,19 +214,19 @@ def test_cases_that_call_an_answer_again_come_last():
 
 def seeded(*args, **kwargs):
     torch.manual_seed(0)
-    return tosses(*args, **kwargs)
+    return sdpa(*args, **kwargs)
 
 
 def forked(*args, **kwargs):
     with torch.random.fork_rng(devices=[]):
-        return tosses(*args, **kwargs)
+        return sdpa(*args, **kwargs)
 
 
 def of_its_own(
     query, key, value, attn_mask=None, dropout_p=0.0, *args, **kwargs
 ):
     if not dropout_p:
-        return tosses(query, key, value, attn_mask, 0.0, *args, **kwargs)
+        return sdpa(query, key, value, attn_mask, 0.0, *args, **kwargs)
     generator = torch.Generator().manual_seed(0)
     weights = (query @ key.mT / query.shape[-1] ** 0.5).softmax(-1)
     coins = torch.rand(weights.shape, generator=generator) >= dropout_p
@@ -235,7 +235,7 @@ def of_its_own(
 
 @pytest.mark.parametrize("answer", [seeded, forked, of_its_own])
 def test_an_answer_that_seeds_its_random_numbers_is_refused(answer):
-    verdict = judge(COINS, answer)
+    verdict = judge(DROPOUT, answer)
     assert not verdict.passed
     if answer is not seeded:  # it seeds where nothing is random, too
         assert "the same coins at each call" in verdict.message
