@@ -28,14 +28,17 @@ def work():
             x = (x @ x).softmax(-1)
 
 
-def within_a_second(exercise):
+def is_accepted_within_a_second(exercise):
     """Once in three times: what disturbs a measurement only lengthens it."""
-    answer = solution(exercise)
+    answer, verdicts = solution(exercise), []
 
     def check(seed):
-        assert judge(exercise, answer, seed=seed).passed
+        verdicts.append(judge(exercise, answer, seed=seed))
 
-    return any(cpu_ratio(work, partial(check, n)) < LIMIT for n in range(3))
+    is_quick = any(
+        cpu_ratio(work, partial(check, seed)) < LIMIT for seed in range(3)
+    )
+    return is_quick and all(x.passed for x in verdicts)
 
 
 def judge_all():
@@ -50,7 +53,7 @@ def judge_all():
             continue
         solution(exercise)  # and with it what its chapter imports
         before = set(sys.modules)
-        if not within_a_second(exercise):
+        if not is_accepted_within_a_second(exercise):
             slow.append(exercise.id)
         imported |= set(sys.modules) - before
     print(json.dumps({"slow": slow, "imported": sorted(imported)}))
@@ -74,5 +77,5 @@ def test_checks_import_nothing(first_checks):
 @pytest.mark.parametrize("exercise", every_exercise(), ids=lambda x: x.id)
 def test_a_right_answer_is_accepted_within_a_second(exercise, first_checks):
     if exercise.launch:
-        assert within_a_second(exercise)
+        assert is_accepted_within_a_second(exercise)
     assert exercise.id not in first_checks["slow"]

@@ -79,7 +79,7 @@ def cluster(monkeypatch):
     def start(workers):
         class Client:
             def __init__(self, address, **_):
-                assert address.startswith("tcp://127.0.0.1:")
+                start.addresses.append(address)
 
             def __enter__(self):
                 return self
@@ -96,6 +96,7 @@ def cluster(monkeypatch):
         fake = types.SimpleNamespace(Client=Client)
         monkeypatch.setitem(sys.modules, "distributed", fake)
 
+    start.addresses = []
     return start
 
 
@@ -112,6 +113,7 @@ def test_dask_needs_workers(klass, cluster, grade_all):
         address = "127.0.0.1:{1}".format(*port.getsockname())
         with pytest.raises(ValueError, match="must name a cluster with work"):
             grade_all(klass("a"), dask=address)
+    assert cluster.addresses == [f"tcp://{address}"]
 
 
 def test_a_cluster_grades_as_this_machine_does(klass, cluster, grade_all):
@@ -119,6 +121,7 @@ def test_a_cluster_grades_as_this_machine_does(klass, cluster, grade_all):
     with listening() as port:
         address = "tcp://127.0.0.1:{1}".format(*port.getsockname())
         results = grade_all(klass("a", "b"), dask=address)
+    assert cluster.addresses == [address]
     assert sorted(x.learner for x in results) == ["a", "b"]
     assert all(isinstance(x, Result) and x.points for x in results)
 

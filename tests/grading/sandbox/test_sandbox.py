@@ -64,7 +64,8 @@ def probe(sandbox, code, **options):
     """Return what a probe assigned to ``result``."""
     inside, outcome = run_probe(sandbox, code, **options)
     inside.close()
-    assert outcome.error is None, outcome.error
+    if outcome.error is not None:
+        raise outcome.error
     return outcome.output
 
 

@@ -25,14 +25,20 @@ HEAD = struct.Struct(">II")
 
 
 def parts(outcome):
+    """Return an outcome's text and tensors, as they are sent after HEAD."""
     packet = wire.encode(outcome)
-    text, data = HEAD.unpack(packet[:8])
-    assert len(packet) == 8 + text + data
-    return packet[8 : 8 + text], packet[8 + text :]
+    length, _ = HEAD.unpack(packet[:8])
+    return packet[8 : 8 + length], packet[8 + length :]
 
 
 def carried(outcome):
     return wire.decode(*parts(outcome))
+
+
+def test_a_packet_begins_with_the_lengths_of_its_parts():
+    outcome = Outcome(output=torch.ones(2))
+    text, data = parts(outcome)
+    assert wire.encode(outcome)[:8] == HEAD.pack(len(text), len(data))
 
 
 TENSORS = {
