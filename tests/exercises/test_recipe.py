@@ -85,7 +85,7 @@ The scores of long vectors are all but equal. What is their variance?
     + *
 The scores grow twice. Which way should they go?
 
-## Keys ask the queries
+## Keys and queries are exchanged
     return key @ query.mT / math.sqrt(key.shape[-1])
 Rows are queries, columns are keys. Which axis is S?
 

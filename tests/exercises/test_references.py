@@ -44,13 +44,13 @@ def test_masks_equal_those_that_transformers_makes():
         kwargs = dict(case.kwargs)
         if (padding := kwargs["attention_mask"]) is not None:
             kwargs["attention_mask"] = padding.bool()
-        want = theirs.sdpa_mask(
+        expected = theirs.sdpa_mask(
             **kwargs,
             allow_is_causal_skip=False,
             allow_is_bidirectional_skip=False,
         )
         got = exercise.reference(**case.kwargs)
-        assert torch.equal(got, want.expand(got.shape)), case
+        assert torch.equal(got, expected.expand(got.shape)), case
 
 
 @pytest.mark.parametrize("implementation", ["eager", "sdpa"])

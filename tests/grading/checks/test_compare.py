@@ -50,7 +50,7 @@ def test_the_message_names_the_first_wrong_element():
 
 
 @pytest.mark.parametrize(
-    ("got", "want"),
+    ("got", "fault"),
     [
         (None, "type"),
         (1.0, "type"),
@@ -60,8 +60,8 @@ def test_the_message_names_the_first_wrong_element():
         (EXPECTED / 0 * 0, "nan"),
     ],
 )
-def test_a_wrong_type_shape_dtype_or_nan_is_reported_as_that(got, want):
-    assert kind(got) == want
+def test_a_wrong_type_shape_dtype_or_nan_is_reported_as_that(got, fault):
+    assert kind(got) == fault
 
 
 def test_infinities_must_match():

@@ -242,7 +242,7 @@ def test_an_answer_that_seeds_its_random_numbers_is_refused(answer):
 
 
 @pytest.mark.parametrize(
-    ("touch", "whose"),
+    ("touch", "library"),
     [
         (lambda: torch.rand(3), "PyTorch's"),
         (lambda: torch.manual_seed(0), "PyTorch's"),
@@ -254,14 +254,14 @@ def test_an_answer_that_seeds_its_random_numbers_is_refused(answer):
         (lambda: random.seed(0), "Python's"),
     ],
 )
-def test_drawing_from_a_global_generator_is_refused_and_undone(touch, whose):
+def test_drawing_from_a_global_generator_is_refused_and_undone(touch, library):
     def answer(*args):
         touch()
         return right(*args)
 
     before = torch.get_rng_state(), random.getstate(), get_bit_generator()
     message = judge(FUNCTION, answer).message
-    assert f"it draws random numbers from {whose} global" in message
+    assert f"it draws random numbers from {library} global" in message
     assert torch.equal(torch.get_rng_state(), before[0])
     assert random.getstate() == before[1]
     assert get_bit_generator() is before[2]

@@ -1,4 +1,4 @@
-"""A learner's code may do anything: the run survives and tells."""
+"""A learner's code may do anything: the run survives and records it."""
 
 import warnings
 

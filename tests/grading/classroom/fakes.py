@@ -1,4 +1,4 @@
-"""An examiner that compares texts, and graders that end as they are told."""
+"""An examiner that compares texts, and graders that end on request."""
 
 import atexit
 import os
@@ -38,7 +38,7 @@ def status_of(exercise, cells):
 
 
 def work(submission, options):
-    """Grade; say in a file that it was done, and by which process."""
+    """Grade, and log the submission with the id of the process."""
     log = Path(os.environ["FAKE_LOG"])
     with open(log, "a") as file:
         file.write(f"{submission.name} {os.getpid()}\n")

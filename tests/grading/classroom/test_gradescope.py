@@ -1,4 +1,4 @@
-"""Gradescope's two scripts, in a folder that stands for ``/autograder``."""
+"""Gradescope's two scripts, in a folder in place of ``/autograder``."""
 
 import json
 import os

@@ -164,8 +164,8 @@ def test_pages_are_accessible_offline_and_fit_a_phone(browser, tmp_path):
     for width, theme in SIZES:
         size = {"width": width, "height": 900}
         tab = browser.new_page(viewport=size, color_scheme=theme)
-        asked, complaints = [], []
-        tab.on("request", lambda x, to=asked: to.append(x.url))
+        requests, complaints = [], []
+        tab.on("request", lambda x, to=requests: to.append(x.url))
         tab.on("console", lambda x, to=complaints: to.append(x.text))
         for path in paths:
             tab.goto(path.as_uri())
@@ -174,7 +174,7 @@ def test_pages_are_accessible_offline_and_fit_a_phone(browser, tmp_path):
             tab.evaluate(AXE)
             tab.evaluate(ONE_OF_EACH_KIND)
             assert tab.evaluate(FOUND) == []
-        assert len(asked) == len(paths) and not complaints
+        assert len(requests) == len(paths) and not complaints
 
 
 @pytest.mark.browser

@@ -1,4 +1,4 @@
-"""What the page for teachers says is what happens."""
+"""The page for teachers shows what happens."""
 
 import os
 import re

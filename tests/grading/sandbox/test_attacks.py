@@ -56,8 +56,8 @@ def damage(examiner, victim, attack: Attack) -> list[str]:
         f"the other answer is {other.status}: {other.message}": (
             not other.passed
         ),
-        "the mark says nothing": not mark.message.strip(),
-        "it tells the environment": SECRET in mark.message,
+        "the mark has no message": not mark.message.strip(),
+        "its message shows the environment": SECRET in mark.message,
         "its message is no plain text": not _is_plain(mark.message),
         f"processes are left: {new}": new,
     }

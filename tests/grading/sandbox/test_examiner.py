@@ -1,4 +1,4 @@
-"""What the examiner says of answers that are not simply right or wrong."""
+"""Marks of answers that are not simply right or wrong."""
 
 import pytest
 
@@ -64,7 +64,7 @@ def test_a_wrong_answer_costs_no_points_of_later_exercises(examine):
 
 
 @pytest.mark.parametrize(
-    ("cell", "says"),
+    ("cell", "reason"),
     [
         ("def other(): pass", f"the cell defines no {NAME}"),
         (f"{NAME} = 3", f"{NAME} needs to be a function"),
@@ -74,6 +74,8 @@ def test_a_wrong_answer_costs_no_points_of_later_exercises(examine):
         ("raise SystemExit", "SystemExit"),
     ],
 )
-def test_a_cell_without_an_answer_is_wrong_with_a_reason(examine, cell, says):
+def test_a_cell_without_an_answer_is_wrong_with_a_reason(
+    examine, cell, reason
+):
     mark = examine({FIRST: cell})[FIRST]
-    assert mark.status == "wrong" and says in mark.message
+    assert mark.status == "wrong" and reason in mark.message

@@ -2,7 +2,7 @@
 
 ``@unreadable(message)`` marks a file in which nothing can be graded; ``@read``
 one whose other exercises count. Each function gets the path to write, and a
-solved notebook to damage.
+solved notebook to damage; it writes the file, or returns its content.
 """
 
 import copy
@@ -30,7 +30,9 @@ class Damage:
 
     def place(self, folder, name):
         path = folder / f"{name}{self.suffix}"
-        made = self.write(path, solved())
+        made = self.write
+        if callable(made):
+            made = made(path, solved())
         if isinstance(made, dict):
             made = json.dumps(made)
         if isinstance(made, str):
@@ -64,8 +66,9 @@ def cell_of(book, name):
 
 
 def unreadable(message, suffix=".ipynb"):
-    def mark(write):
-        DAMAGE[write.__name__] = Damage(write, suffix, message)
+    def mark(write, name=None):
+        """Add a function, or a content with a name."""
+        DAMAGE[name or write.__name__] = Damage(write, suffix, message)
         return write
 
     return mark

@@ -11,15 +11,33 @@ from tests.grading.classroom.damage.kinds import (
     unreadable,
 )
 
-
-@unreadable("empty")
-def empty(path, book):
-    return b""
-
-
-@unreadable("empty")
-def blank(path, book):
-    return " \n\t\r\n"
+#: What each holds, and part of the message.
+CONTENTS = {
+    "empty": (b"", "empty"),
+    "blank": (" \n\t\r\n", "empty"),
+    "python_in_a_notebook": (sources.solution(FIRST), "no JSON"),
+    "noise": (bytes(range(256)) * 40, "no JSON"),
+    "a_number": ("9" * 5000, "got a number"),
+    "not_a_number": ("NaN", "got nothing"),
+    "nested": ("[" * 100_000, "nested too deeply"),
+    "millions_of_lists": (
+        "[" + "[]," * 2_000_000 + "[]]",
+        "millions of values",
+    ),
+    "a_web_page": (
+        "\n<!DOCTYPE html>\n<html><body>05_gqa.ipynb</body></html>",
+        "web page",
+    ),
+    "empty_python": (b"", "empty", ".py"),
+    "python_without_end": ("# %%\n" * 300_000, "a million", ".py"),
+    "another_program": (
+        "import os\nprint(os.getcwd())\n",
+        "no exercise",
+        ".py",
+    ),
+}
+for _name, (_content, *_message) in CONTENTS.items():
+    unreadable(*_message)(_content, _name)
 
 
 @unreadable("breaks off")
@@ -33,34 +51,9 @@ def without_its_last_brace(path, book):
     return json.dumps(book)[:-1]
 
 
-@unreadable("no JSON")
-def python_in_a_notebook(path, book):
-    return sources.solution(FIRST)
-
-
-@unreadable("no JSON")
-def noise(path, book):
-    return bytes(range(256)) * 40
-
-
 @unreadable("got a list")
 def a_list(path, book):
     return json.dumps([book])
-
-
-@unreadable("got a number")
-def a_number(path, book):
-    return "9" * 5000
-
-
-@unreadable("got nothing")
-def not_a_number(path, book):
-    return "NaN"
-
-
-@unreadable("nested too deeply")
-def nested(path, book):
-    return "[" * 100_000
 
 
 @unreadable("nested too deeply")
@@ -68,11 +61,6 @@ def nested_in_metadata(path, book):
     text = json.dumps(book | {"metadata": 0})
     deep = '{"a":' * 100_000 + "0" + "}" * 100_000
     return text.replace('"metadata": 0', f'"metadata": {deep}')
-
-
-@unreadable("millions of values")
-def millions_of_lists(path, book):
-    return "[" + "[]," * 2_000_000 + "[]]"
 
 
 @unreadable("got 5")
@@ -119,11 +107,6 @@ def pickled(path, book):
     return pickle.dumps(book)
 
 
-@unreadable("web page")
-def a_web_page(path, book):
-    return "\n<!DOCTYPE html>\n<html><body>05_gqa.ipynb</body></html>"
-
-
 @unreadable("conflict markers")
 def unmerged(path, book):
     text = json.dumps(book, indent=1)
@@ -154,18 +137,3 @@ def a_link_to_somebodys_answers(path, book):
 @unreadable("folder")
 def a_folder(path, book):
     path.mkdir()
-
-
-@unreadable("empty", ".py")
-def empty_python(path, book):
-    return b""
-
-
-@unreadable("a million", ".py")
-def python_without_end(path, book):
-    return "# %%\n" * 300_000
-
-
-@unreadable("no exercise", ".py")
-def another_program(path, book):
-    return "import os\nprint(os.getcwd())\n"
