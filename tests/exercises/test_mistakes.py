@@ -69,7 +69,7 @@ def test_the_stub_is_reported_as_not_written(exercise):
 
 
 def refused(exercise, answer):
-    """Whether an answer is wrong: a diagnosis takes half a second."""
+    """Return the failures of an answer: a diagnosis takes half a second."""
     oracle = Oracle(exercise, 0)
     return failures(oracle, run_all(answer, oracle))
 

@@ -130,7 +130,7 @@ TESTS = (
 
 @pytest.fixture
 def copy(tmp_path):
-    """A copy of the repository, as far as exercises reach."""
+    """Copy the repository, as far as exercises reach."""
     folders = ("attn", "book/figures", "notebooks", "solutions", "tests")
     for name in folders:
         shutil.copytree(
@@ -144,7 +144,7 @@ def copy(tmp_path):
 
 
 def cell(like, **metadata):
-    """A neighbour's cell, with other metadata of nbgrader's."""
+    """Copy a cell, with other metadata of nbgrader's."""
     new = json.loads(json.dumps(like))
     new["metadata"]["nbgrader"].update(metadata)
     new["id"] = metadata["grade_id"].replace("_", "-")

@@ -21,7 +21,7 @@ LIMIT = 100
 
 
 def work():
-    """Do for a moment what checks do: operations on small tensors."""
+    """Run operations on small tensors, as checks do."""
     x = torch.eye(16)
     with one_thread():
         for _ in range(2_000):
@@ -29,7 +29,7 @@ def work():
 
 
 def is_accepted_within_a_second(exercise):
-    """Once in three times: what disturbs a measurement only lengthens it."""
+    """Try three times: what disturbs a measurement only lengthens it."""
     answer, verdicts = solution(exercise), []
 
     def check(seed):
@@ -42,7 +42,7 @@ def is_accepted_within_a_second(exercise):
 
 
 def judge_all():
-    """Print what was slow, and what was imported, in a process of its own.
+    """Print which checks were slow, and which modules they imported.
 
     A solution is loaded just before it is judged: what the last chapter
     imports would hide what a check of the first does.
@@ -61,7 +61,7 @@ def judge_all():
 
 @pytest.fixture(scope="module")
 def first_checks():
-    """All solutions, judged by a process that has judged nothing before."""
+    """Judge all solutions in a process that has judged nothing before."""
     script = "from tests.exercises.test_speed import judge_all; judge_all()"
     root = Path(__file__).parents[2]
     done = run_python(script, cwd=root, check=True)

@@ -37,7 +37,7 @@ def test_some_input_leaves_the_point(exercise, point, seed):
 
 
 def drawn(exercise, seed):
-    """All that its cases hold, as a text; a tensor's elements as bytes."""
+    """Return an exercise's cases as a text; a tensor's elements as bytes."""
     cases = [vars(case) for case in exercise.generate(seed)]
     return str(map_tensors(lambda x: x.double().numpy().tobytes(), cases))
 

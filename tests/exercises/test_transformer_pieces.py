@@ -23,7 +23,7 @@ from solutions.ch09_transformer import (
 
 
 class Llama(nn.Module):
-    """The chapter's whole model, from the solutions' pieces."""
+    """Build the chapter's whole model of the solutions' pieces."""
 
     def __init__(self, c):
         super().__init__()

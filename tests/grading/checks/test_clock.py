@@ -38,7 +38,7 @@ def stubborn(x):
 
 @pytest.fixture
 def slow_module(tmp_path, monkeypatch):
-    """A module that takes three times the limit to import."""
+    """Write a module that takes three times the limit to import."""
     monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "slow_to_import.py").write_text(SLOW.format(0.3))
     yield "slow_to_import"

@@ -20,7 +20,7 @@ def log(tmp_path, monkeypatch):
 
 @pytest.fixture
 def klass(tmp_path, log):
-    """A folder of submissions, by the learners' names."""
+    """Write and find submissions, by the learners' names."""
     folder = tmp_path / "in"
     folder.mkdir()
 

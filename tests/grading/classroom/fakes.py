@@ -54,13 +54,13 @@ def work(submission, options):
 
 
 def judge(submission, options):
-    """Grade for real."""
+    """Grade with the real examiner."""
     return grade(submission, options, examiner(options.seed))
 
 
 @cache
 def examiner(seed):
-    """The one of this process."""
+    """Return the real examiner of this process."""
     from attn.grading.classroom.examiner import Examiner as Real
 
     made = Real(seed)

@@ -46,7 +46,7 @@ CLASSES = {
 
 @pytest.fixture(scope="module", params=CLASSES)
 def reported(request, tmp_path_factory):
-    """The results, and the folder of their reports."""
+    """Return the results, and the folder of their reports."""
     out = tmp_path_factory.mktemp("reports")
     results = CLASSES[request.param]
     write(results, out)

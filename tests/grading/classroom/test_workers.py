@@ -68,13 +68,13 @@ def test_dask_needs_its_package(klass, monkeypatch, grade_all):
 
 
 def listening():
-    """A port that something listens on, in place of a scheduler."""
+    """Listen on a port, in place of a scheduler."""
     return socket.create_server(("127.0.0.1", 0))
 
 
 @pytest.fixture
 def cluster(monkeypatch):
-    """A Dask with these workers, as far as we use it."""
+    """Replace Dask by these workers, as far as we use it."""
 
     def start(workers):
         class Client:

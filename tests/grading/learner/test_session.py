@@ -30,7 +30,7 @@ def softmax(x, dim=-1):
 
 @pytest.fixture
 def learner(tmp_path, monkeypatch, capsys):
-    """A notebook's namespace, in a folder of its own, with progress."""
+    """Run cells in a namespace and a folder of their own, with progress."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(progress_store, "is_enabled", lambda: True)
     session._last.clear()

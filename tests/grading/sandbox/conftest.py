@@ -18,7 +18,7 @@ SLEEPS = "86417"  # seconds that an attack's processes would sleep
 
 @dataclass
 class Victim:
-    """A folder and a process of this user, which no answer may reach."""
+    """Hold a folder and a process of this user, which no answer may reach."""
 
     folder: Path
     process: subprocess.Popen
@@ -30,7 +30,7 @@ class Victim:
         return text.replace("VICTIM", str(self.folder))
 
     def damage(self) -> list[str]:
-        """Return in words what has happened to them, and what is left."""
+        """Describe changes to the folder and process, and what is left."""
         kept = {x.name: x.read_text() for x in self.folder.iterdir()}
         damage = [] if kept == {"kept.txt": "kept"} else [f"files: {kept}"]
         if self.process.poll() is not None:
@@ -53,7 +53,7 @@ def victim(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def examiner():
-    """An examiner whose process has a secret in its environment."""
+    """Open an examiner with a secret in its environment."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("ATTN_TEST_SECRET", SECRET)
         limits = Limits(memory=2 << 30)

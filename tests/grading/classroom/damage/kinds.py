@@ -43,7 +43,7 @@ class Damage:
 
 
 def solved(key="gqa"):
-    """A solved chapter without its demonstrations and outputs."""
+    """Return a solved chapter without its demonstrations and outputs."""
     return copy.deepcopy(_solved(key))
 
 
