@@ -23,9 +23,14 @@ while time.thread_time() < end:
 """
 
 
-def forever(x):
-    while True:
+def busy(x, seconds):
+    end = time.thread_time() + seconds
+    while time.thread_time() < end:
         pass
+
+
+def forever(x):
+    busy(x, float("inf"))
 
 
 def stubborn(x):
@@ -53,12 +58,7 @@ def test_an_endless_loop_is_stopped_and_reported_with_the_limit(endless):
 
 
 def test_an_endless_loop_is_stopped_soon_after_the_limit():
-    def as_long_as_allowed(x):
-        end = time.thread_time() + 0.1
-        while time.thread_time() < end:
-            pass
-
-    longest = partial(run, as_long_as_allowed, CASE)
+    longest = partial(run, partial(busy, seconds=0.1), CASE)
     endless = partial(run, forever, CASE, clock=Clock(0.1))
     assert ratio(longest, endless, 1) < 5
 
@@ -119,12 +119,7 @@ def test_the_time_limit_grows_with_the_time_of_the_reference():
 
 
 def test_the_cases_of_a_check_share_a_time_limit_that_can_be_raised():
-    def some(x):
-        end = time.thread_time() + 0.06
-        while time.thread_time() < end:
-            pass
-
-    clock = Clock(0.1)
+    clock, some = Clock(0.1), partial(busy, seconds=0.06)
     errors = [run(some, CASE, clock=clock).error for _ in range(3)]
     assert errors[0] is None
     assert isinstance(errors[2], OutOfTime)

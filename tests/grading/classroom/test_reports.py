@@ -226,36 +226,38 @@ def test_a_diagnosis_is_split_into_sentences_and_tensors():
     assert parts("") == []
 
 
+def printed(results, width=120):
+    """Return a table of results as a terminal shows it."""
+    file = io.StringIO()
+    Console(file=file, width=width).print(table(results))
+    return file.getvalue()
+
+
 @pytest.mark.parametrize("width", [30, 63, 64, 80, 120])
 def test_a_table_shows_every_submission_at_any_width(reported, width):
     results, _ = reported
-    file = io.StringIO()
-    Console(file=file, width=width).print(table(results))
-    lines = file.getvalue().splitlines()
+    text = printed(results, width)
+    lines = text.splitlines()
     assert max(map(cell_len, lines)) <= width
     if len(results) == 1 and results[0].marks:
         assert sum(x[:1] in "✓✗·" for x in lines if x) == 2
     else:
         assert len(lines) >= len(results)
-        assert f"{len(results)} submission" in file.getvalue()
-    assert "\x1b" not in file.getvalue()
+        assert f"{len(results)} submission" in text
+    assert "\x1b" not in text
 
 
 def test_a_wide_table_names_the_first_mistake_of_each_submission():
-    file = io.StringIO()
-    results = [*CLASSES["one"], unreadable("Ben")]
-    Console(file=file, width=120).print(table(results))
-    assert f"gqa-pool_heads: {TILED}" in file.getvalue()
-    assert "✓✗" in file.getvalue() and "the file is empty" in file.getvalue()
-    assert "2/4 points (50 %), 1 unreadable" in file.getvalue()
+    text = printed([*CLASSES["one"], unreadable("Ben")])
+    assert f"gqa-pool_heads: {TILED}" in text
+    assert "✓✗" in text and "the file is empty" in text
+    assert "2/4 points (50 %), 1 unreadable" in text
 
 
 def test_a_table_does_not_interpret_text_as_markup():
-    file = io.StringIO()
     name = "[red]x[/red][link=a]b"
     results = [graded(name, wrong(mistake=name)), unreadable("[/]", "[b]")]
-    Console(file=file, width=120).print(table(results))
-    assert file.getvalue().count(name) == 2
-    assert "[/]" in file.getvalue() and "[b]" in file.getvalue()
-    Console(file=file, width=120).print(table(results[:1]))
-    assert file.getvalue().count(name) == 4, "in its row, and its path"
+    text = printed(results)
+    assert text.count(name) == 2
+    assert "[/]" in text and "[b]" in text
+    assert printed(results[:1]).count(name) == 2, "in its row, and its path"

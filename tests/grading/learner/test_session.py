@@ -1,58 +1,19 @@
-"""What a learner sees: check, hint, solution, progress and reset."""
+"""A learner calls check, hint, solution and reset in a notebook."""
 
 import re
 
 import pytest
 import torch
-from bs4 import BeautifulSoup
 
 import attn.__main__
-from attn.exercises.cells import exercise_id
-from attn.grading.learner import progress_store, session, workspace
-from attn.grading.learner.progress_table import Progress
-from attn.publishing.myst_to_markdown import copy_of
-from attn.publishing.myst_to_markdown.targets import notebook as pristine
-from tests.processes import run_python
+from attn.grading.learner import progress_store, workspace
+from tests.grading.learner.conftest import RIGHT
 
 WRONG = "def softmax(x, dim=-1):\n    return torch.exp(x) / x.shape[dim]\n"
-RIGHT = """
-def softmax(x, dim=-1):
-    e = torch.exp(x.float() - x.float().amax(dim, keepdim=True))
-    return (e / e.sum(dim, keepdim=True)).to(x.dtype)
-"""
-DOUBLE = """
-def softmax(x, dim=-1):
-    y = x.double()
-    e = torch.exp(y - y.amax(dim, keepdim=True))
-    return (e / e.sum(dim, keepdim=True)).to(x.dtype)
-"""
-
-
-@pytest.fixture
-def learner(tmp_path, monkeypatch, capsys):
-    """Run cells in a namespace and a folder of their own, with progress."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(progress_store, "is_enabled", lambda: True)
-    session._last.clear()
-    session._hints_shown.clear()
-    namespace = {"torch": torch, "__name__": "__main__"}
-
-    def run(source):
-        exec(compile(source, "<cell>", "exec"), namespace)  # noqa: S102
-
-    def check(exercise_id="sdp-softmax"):
-        """Return what a check prints, and what it writes on stderr."""
-        capsys.readouterr()
-        run(f"check({exercise_id!r})")
-        return capsys.readouterr()
-
-    run("from attn.grading import check, hint, solution, progress, reset")
-    run.namespace, run.check = namespace, check
-    return run
 
 
 def test_a_right_answer_prints_one_stable_line(learner):
-    learner(DOUBLE)
+    learner(RIGHT)
     assert learner.check() == ("✓ sdp-softmax  2/2 points\n", "")
 
 
@@ -137,7 +98,7 @@ def test_a_call_of_the_library_does_not_pass_as_an_answer(learner, trick):
 def test_a_better_answer_replaces_the_reference(learner):
     learner(WRONG)
     learner.check()
-    learner(DOUBLE)
+    learner(RIGHT)
     assert learner.check().out.startswith("✓")
 
 
@@ -173,16 +134,6 @@ def test_solution_prints_the_solution_and_changes_nothing(learner, capsys):
     assert learner.namespace["softmax"] is answer
 
 
-def test_progress_counts_points_over_the_whole_book(learner, capsys):
-    learner(DOUBLE)
-    learner.check()
-    learner("progress()")
-    out = capsys.readouterr().out
-    assert "✓ sdp-softmax" in out
-    assert "· mask-causal" in out
-    assert out.splitlines()[-1].startswith("2 of ")
-
-
 def test_a_repeated_failure_is_reported_briefly(learner):
     learner(WRONG)
     first, second = learner.check().err, learner.check().err
@@ -190,34 +141,6 @@ def test_a_repeated_failure_is_reported_briefly(learner):
     assert "run your own cell first" in " ".join(second.split())
     learner(WRONG)  # a new definition gets the whole diagnosis
     assert learner.check().err == first
-
-
-def test_progress_names_the_next_exercise_of_a_chapter_begun(learner, capsys):
-    learner("from torch import zeros")
-    learner("def causal(q_len, kv_len, q_offset=0): return zeros(1)")
-    learner.check("mask-causal")
-    learner("progress()")
-    last = capsys.readouterr().out.splitlines()[-1]
-    assert last.endswith("Next: mask-causal, in 03_masks.ipynb")
-
-
-def test_progress_is_a_table_with_links_to_what_is_open():
-    done = {"passed": "2026-11-22 12:00", "attempts": 2}
-    wrong = {"attempts": 1, "last": "wrong when L < S"}
-    table = Progress({"mask-causal": done, "mask-padding": wrong})
-    html = BeautifulSoup(table._repr_html_(), "html.parser")
-    links = {a.get_text(): a["href"] for a in html.select("td a")}
-    assert "mask-causal" not in links
-    file, _, cell = links["mask-padding"].partition("#cell-id=")
-    notebook = copy_of(pristine("03_masks"), set_up=False)
-    stub = next(x for x in notebook["cells"] if x["id"] == cell)
-    assert (file, exercise_id(stub)) == ("03_masks.ipynb", "mask-padding")
-    row = html.find("tbody").find("a", string="mask-padding").parent.parent
-    assert "wrong when L < S" in row.get_text()
-    step = html.find("p").get_text()
-    assert "mask-padding" in step and 'hint("mask-padding")' in step
-    every = {x.exercise.id: done for x in table.rows}
-    assert "is done" in Progress(every)._repr_html_()
 
 
 def test_reset_restores_the_stub_and_stores_the_answer(learner, tmp_path):
@@ -231,22 +154,6 @@ def test_reset_restores_the_stub_and_stores_the_answer(learner, tmp_path):
     assert "x.float()" in kept[0].read_text()
     with pytest.raises(NotImplementedError):
         learner.namespace["softmax"](torch.zeros(2))
-
-
-def test_a_corrupt_progress_file_is_ignored(learner, tmp_path):
-    (tmp_path / ".attn").mkdir()
-    (tmp_path / ".attn" / "progress.json").write_text("{ not json")
-    learner(DOUBLE)
-    assert learner.check().out.startswith("✓")
-
-
-def test_nothing_is_stored_under_pytest(tmp_path):
-    script = (
-        "import torch\nfrom attn.grading import check\n"
-        "def softmax(x, dim=-1): return x\ncheck('sdp-softmax')\n"
-    )
-    run_python(script, cwd=tmp_path, check=True)
-    assert not list(tmp_path.iterdir())
 
 
 def test_lab_without_jupyterlab_says_what_to_install(
