@@ -110,7 +110,7 @@ def test_a_context_line_in_an_edit_is_refused(code):
 
 
 @pytest.mark.parametrize("exercise", every_exercise(), ids=lambda x: x.id)
-def test_every_edit_fits_its_solution(exercise):
+def test_every_edit_fits_and_changes_its_solution(exercise):
     right = sources.solution(exercise.id)
     for variant in (*exercise.mistakes, *exercise.equivalents):
         assert variant.source != right, variant.place

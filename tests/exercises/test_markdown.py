@@ -37,7 +37,7 @@ def path(tmp_path):
     return tmp_path / "scale.md"
 
 
-def test_every_part_is_read(path):
+def test_every_part_of_a_file_is_read(path):
     path.write_text(FILE)
     text = read(path)
     assert text.effort == "10 minutes, medium"

@@ -119,9 +119,9 @@ def test_the_time_limit_grows_with_the_time_of_the_reference():
 
 
 def test_the_cases_of_a_check_share_a_time_limit_that_can_be_raised():
-    clock, some = Clock(0.1), partial(busy, seconds=0.06)
-    errors = [run(some, CASE, clock=clock).error for _ in range(3)]
+    clock, answer = Clock(0.1), partial(busy, seconds=0.06)
+    errors = [run(answer, CASE, clock=clock).error for _ in range(3)]
     assert errors[0] is None
     assert isinstance(errors[2], OutOfTime)
     clock.limit = 10
-    assert run(some, CASE, clock=clock).error is None
+    assert run(answer, CASE, clock=clock).error is None

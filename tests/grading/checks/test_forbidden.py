@@ -95,13 +95,13 @@ def test_an_attention_layer_is_refused_where_the_task_is_to_build_one(
 
 
 def test_a_refused_call_is_reported_even_if_the_answer_catches_the_error():
-    def sly(x):
+    def catches(x):
         try:
             return torch.softmax(x, -1)
         except Exception:
             return x
 
-    outcome = run(sly, CASE, forbids=("softmax",))
+    outcome = run(catches, CASE, forbids=("softmax",))
     assert isinstance(outcome.error, Forbidden)
 
 

@@ -36,8 +36,8 @@ def of_its_own(
         return sdpa(query, key, value, attn_mask, 0.0, *args, **kwargs)
     generator = torch.Generator().manual_seed(0)
     weights = (query @ key.mT / query.shape[-1] ** 0.5).softmax(-1)
-    coins = torch.rand(weights.shape, generator=generator) >= dropout_p
-    return weights * coins / max(1 - dropout_p, 1e-9) @ value
+    keep = torch.rand(weights.shape, generator=generator) >= dropout_p
+    return weights * keep / max(1 - dropout_p, 1e-9) @ value
 
 
 @pytest.mark.parametrize("answer", [seeded, forked, of_its_own])

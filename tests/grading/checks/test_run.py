@@ -54,11 +54,11 @@ def test_an_error_names_the_learners_line():
 
 
 def test_an_in_place_change_is_reported_and_leaves_the_case_unchanged():
-    def rude(x):
+    def changes_its_input(x):
         x += 1
         return x
 
-    outcome = run(rude, CASE, names=["query"])
+    outcome = run(changes_its_input, CASE, names=["query"])
     assert outcome.side_effect.text == "it changes query in place"
     assert torch.equal(X, torch.arange(6.0).reshape(2, 3))
 
@@ -113,7 +113,7 @@ def test_gradients_reach_inputs_and_parameters():
 
 
 def test_random_rows_can_be_compared_by_their_largest_elements():
-    case = Case("coins", (torch.ones(400, 3),), train=True, largest_over=-2)
+    case = Case("dropout", (torch.ones(400, 3),), train=True, largest_over=-2)
     first = run(lambda x: nn.functional.dropout(x, 0.2), case)
     other = run(lambda x: x * (torch.rand(x.shape) > 0.2) / 0.8, case)
     assert torch.equal(first.output, torch.full((3,), 1.25))

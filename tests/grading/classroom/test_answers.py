@@ -23,14 +23,14 @@ from tests.grading.classroom.damage.kinds import (
 from tests.grading.classroom.fakes import status_of
 
 
-def of(path):
+def read_file(path):
     return read(Submission(path, path.name, path.stem))
 
 
 def answers_in(book, tmp_path, name="x.ipynb"):
     path = tmp_path / name
     path.write_text(book if isinstance(book, str) else json.dumps(book))
-    return of(path)
+    return read_file(path)
 
 
 @pytest.mark.parametrize("name", DAMAGE)
@@ -39,9 +39,9 @@ def test_a_broken_file_is_read_as_far_as_possible(name, tmp_path):
     path = broken.place(tmp_path, name)
     if broken.message:
         with pytest.raises(Unreadable, match=broken.message):
-            of(path)
+            read_file(path)
         return
-    answers = of(path)
+    answers = read_file(path)
     assert answers.key == "gqa"
     expected = dict.fromkeys(EXERCISES, "passed") | broken.status
     status = {x: status_of(x, answers.cells) for x in EXERCISES}
@@ -61,7 +61,7 @@ def test_there_are_enough_kinds_of_damage():
 
 @pytest.mark.parametrize("key", CHAPTERS)
 def test_the_exercises_of_a_chapter_are_read_in_order(key):
-    answers = of(sources.notebook_path(key))
+    answers = read_file(sources.notebook_path(key))
     assert answers.key == key
     assert list(answers.cells) == [f"{key}-{x}" for x in sources.names(key)]
     assert not answers.notes
@@ -72,7 +72,7 @@ def test_the_exercises_of_a_chapter_are_read_in_order(key):
 @pytest.mark.parametrize("key", CHAPTERS)
 def test_a_file_of_solutions_can_be_submitted(key):
     path = sources.solutions_path(key)
-    answers = of(path)
+    answers = read_file(path)
     assert answers.key == key
     assert list(answers.cells) == [f"{key}-{x}" for x in sources.names(key)]
     assert set(answers.cells.values()) == {path.read_text(encoding="utf-8")}
@@ -97,7 +97,7 @@ def test_a_comment_like_a_magic_stays_a_comment(comment, tmp_path):
 
 def test_an_appendix_without_exercises_is_unreadable():
     with pytest.raises(Unreadable, match="no exercise"):
-        of(sources.notebook_path("gqa").with_name("museum.ipynb"))
+        read_file(sources.notebook_path("gqa").with_name("museum.ipynb"))
 
 
 def test_a_file_that_cannot_be_opened_is_unreadable(tmp_path, monkeypatch):
@@ -109,7 +109,7 @@ def test_a_file_that_cannot_be_opened_is_unreadable(tmp_path, monkeypatch):
 
     monkeypatch.setattr(contents.os, "open", refuse)
     with pytest.raises(Unreadable, match="opened: Permission denied"):
-        of(path)
+        read_file(path)
 
 
 def test_a_file_replaced_by_a_pipe_does_not_block_the_reader(
@@ -122,7 +122,7 @@ def test_a_file_replaced_by_a_pipe_does_not_block_the_reader(
     contents.os.mkfifo(path)
     monkeypatch.setattr(contents.os, "lstat", lambda _: before)
     with pytest.raises(Unreadable, match="not a file"):
-        of(path)
+        read_file(path)
 
 
 def test_a_file_above_the_size_limit_is_unreadable(tmp_path, monkeypatch):
@@ -130,18 +130,18 @@ def test_a_file_above_the_size_limit_is_unreadable(tmp_path, monkeypatch):
     path.write_text(json.dumps(solved()))
     size = path.stat().st_size
     monkeypatch.setattr(contents, "LIMIT", size)
-    assert len(of(path).cells) == 5
+    assert len(read_file(path).cells) == 5
     monkeypatch.setattr(contents, "LIMIT", size - 1)
     with pytest.raises(Unreadable, match="Clear its outputs"):
-        of(path)
+        read_file(path)
 
 
 def unmarked(names, key):
-    some = [
+    cells = [
         {"cell_type": "code", "source": sources.solution(f"{key}-{x}")}
         for x in names
     ]
-    return {"nbformat": 4, "cells": some}
+    return {"nbformat": 4, "cells": cells}
 
 
 @pytest.mark.parametrize(

@@ -10,10 +10,10 @@ from tests.grading.classroom.damage.kinds import FIRST
 
 
 def opened(out, paths=("in",), **options):
-    with batch.opened(out, [out.parent / x for x in paths], **options) as had:
+    with batch.opened(out, [out.parent / x for x in paths], **options) as kept:
         (out / "results").mkdir(exist_ok=True)
         (out / "results" / "one.json").touch()
-        return had
+        return kept
 
 
 def test_a_folder_without_results_can_be_used_by_any_batch(tmp_path):

@@ -82,7 +82,7 @@ def test_the_class_page_has_every_row_in_both_orders(results, tmp_path):
     assert len(ids) == len(set(ids))
 
 
-def test_the_second_order_begins_with_the_fewest_points(tmp_path):
+def test_the_order_by_points_begins_with_the_fewest(tmp_path):
     page = pages_of(a_class(30), tmp_path)["index.html"]
     cells = [x.get_text() for x in page.select(".by-points td.points")]
     points = [0 if x == "–" else int(x) for x in cells]

@@ -25,7 +25,7 @@ from attn.grading.sandbox.sandbox import Died, Sandbox
 from attn.grading.sandbox.worker import Task
 
 pytestmark = pytest.mark.skipif(
-    sys.platform != "linux", reason="jails are Linux's"
+    sys.platform != "linux", reason="isolation needs Linux"
 )
 GIVEN = {
     x.__name__: x for x in (builtins, importlib, os, signal, socket, sys, time)
@@ -84,7 +84,7 @@ def needs(sandbox, *ways):
         pytest.skip(f"{sandbox.way} does not promise it")
 
 
-def test_an_answer_runs(sandbox):
+def test_the_sandbox_runs_an_answer(sandbox):
     assert probe(sandbox, "result = 6 * 7") == 42
 
 
@@ -103,7 +103,7 @@ def test_the_books_answers_can_be_neither_imported_nor_read(sandbox):
             assert not probe(sandbox, f"{lists}{str(folder)!r})"), folder
 
 
-def test_there_is_no_network(sandbox):
+def test_the_sandbox_has_no_network(sandbox):
     needs(sandbox, "bubblewrap", "namespaces")
     with socket.create_server(("127.0.0.1", 0)) as server:
         at = server.getsockname()
