@@ -1,8 +1,8 @@
 """Submissions that are broken, and what is to become of each.
 
-``@unreadable(message)`` marks a file in which nothing can be graded; ``@read``
-one whose other exercises count. Each function gets the path to write, and a
-solved notebook to damage; it writes the file, or returns its content.
+``whole_files`` lists files in which nothing can be graded. ``@read`` marks a
+function that damages one in which other exercises count: it gets the path to
+write and a solved notebook, and writes the file or returns its content.
 """
 
 import copy
@@ -20,7 +20,7 @@ DAMAGE = {}  # by name
 
 @dataclass(frozen=True)
 class Damage:
-    write: object
+    write: object  # content, or a function of the path and a notebook
     suffix: str
     message: str | None = None  # of an unreadable one
     status: dict = field(default_factory=dict)  # of what does not pass
@@ -63,15 +63,6 @@ def _solved(key):
 
 def cell_of(book, name):
     return next(x for x in book["cells"] if cells.exercise_id(x) == name)
-
-
-def unreadable(message, suffix=".ipynb"):
-    def mark(write, name=None):
-        """Add a function, or a content with a name."""
-        DAMAGE[name or write.__name__] = Damage(write, suffix, message)
-        return write
-
-    return mark
 
 
 def read(status=None, notes=None, file_note="", suffix=".ipynb", judged=None):
