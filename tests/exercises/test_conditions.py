@@ -48,7 +48,7 @@ def test_a_mask_allows_two_keys_and_masks_one_in_every_row():
     assert (counts == 2).all()
 
 
-def test_the_own_cases_come_first_and_are_drawn_as_without_the_others():
+def test_derived_cases_follow_the_own_ones_and_leave_them_unchanged():
     plain = exercise().generate(3)
     both = exercise(views(), gradients()).generate(3)
     assert len(both) > len(plain)
@@ -77,7 +77,7 @@ def test_a_case_of_zeros_is_not_typical():
     assert typical(x, x.generate(0))[0].condition == "x is drawn"
 
 
-def test_the_fullest_kind_of_inputs_is_repeated_too():
+def test_the_case_with_the_most_inputs_is_repeated_as_well():
     x = exercise(gradients(), cases=with_a_mask)
     assert [len(case.args) for case in derived(x)] == [1, 2]
 
@@ -93,7 +93,7 @@ def test_views_have_the_same_elements_in_other_memory():
     assert torch.equal(expanded.args[0], right[:1].expand(2, 3, 5))
 
 
-def test_a_condition_of_two_tensors_speaks_of_the_inputs():
+def test_a_condition_of_several_tensors_names_the_inputs():
     *_, last = derived(exercise(views(), cases=with_a_mask))
     assert last.condition == "the inputs are views of other tensors"
     *_, last = derived(exercise(dtypes(torch.float64), cases=with_a_mask))
@@ -101,7 +101,7 @@ def test_a_condition_of_two_tensors_speaks_of_the_inputs():
     assert [x.dtype for x in last.args] == [torch.float64, torch.bool]
 
 
-def test_gradients_of_named_arguments():
+def test_gradients_can_be_limited_to_named_arguments():
     (case,) = derived(exercise(gradients("x", when="gradients reach x")))
     assert case.grad == ("args.0",)
     assert case.condition == "gradients reach x"
@@ -109,7 +109,7 @@ def test_gradients_of_named_arguments():
     assert case.grad is True
 
 
-def test_without_a_plain_case_there_is_an_error():
+def test_an_exercise_without_a_plain_case_is_an_error():
     def cases(g):
         yield Case("x is float64", (g.randn(2, 3).double(),))
 

@@ -36,7 +36,7 @@ def test_a_part_of_a_line_is_replaced():
     assert result("- x * times\n+ x + times")(5) == 7
 
 
-def test_several_lines_and_several_edits():
+def test_an_edit_may_span_lines_and_another_may_follow():
     code = "- if y:\n-     y = y + 0\n+ y += 1\n- return y\n+ return -y"
     assert result(code)(5) == -11
 
@@ -110,7 +110,7 @@ def test_a_context_line_in_an_edit_is_refused(code):
 
 
 @pytest.mark.parametrize("exercise", every_exercise(), ids=lambda x: x.id)
-def test_every_edit_fits_its_solution(exercise):
+def test_every_edit_fits_and_changes_its_solution(exercise):
     right = sources.solution(exercise.id)
     for variant in (*exercise.mistakes, *exercise.equivalents):
         assert variant.source != right, variant.place

@@ -1,9 +1,6 @@
 """Exercises that are kernels: what a learner sees, and what is watched."""
 
-import importlib.util
 import os
-import subprocess
-import sys
 
 import pytest
 
@@ -12,28 +9,20 @@ pytest.importorskip("triton")
 from attn.exercises import sources  # noqa: E402
 from attn.exercises.fwd.row_softmax_kernel import exercise  # noqa: E402
 from attn.grading.diagnosis.judge import judge  # noqa: E402
+from tests.processes import run_python  # noqa: E402
 
 HEAD = "import attn\nfrom attn.exercises.triton_compat import tl, triton\n\n"
 RIGHT = sources.solution(exercise.id) + "\n"
 
 
 @pytest.fixture
-def write(tmp_path):
-    """A cell of a learner's, as an object with its source."""
-
-    def written(text, name=exercise.name):
-        path = tmp_path / f"cell_{len(list(tmp_path.iterdir()))}.py"
-        path.write_text(HEAD + text)
-        spec = importlib.util.spec_from_file_location("__main__cell", path)
-        module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-        return getattr(module, name)
-
-    return written
+def verdict(write):
+    """Return the verdict on a kernel from its source."""
+    return lambda text: judge(exercise, write(text, exercise.name))
 
 
 def notebook(*cells):
-    """Run cells in IPython, in a process of its own; what they print."""
+    """Run cells in IPython, in a process; return what it writes and errs."""
     code = (
         "import sys\n"
         "from IPython.core.interactiveshell import InteractiveShell\n"
@@ -41,24 +30,20 @@ def notebook(*cells):
         "for cell in sys.argv[1:]:\n"
         "    shell.run_cell(cell)\n"
     )
-    start = "from attn.grading import check\n" + HEAD
-    done = subprocess.run(
-        [sys.executable, "-c", code, start, *cells],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "ATTN_NO_PROGRESS": "1"},
-    )
+    first = f"from attn.grading import check\n{HEAD}"
+    env = {**os.environ, "ATTN_NO_PROGRESS": "1"}
+    done = run_python(code, first, *cells, env=env)
     return done.stdout, done.stderr
 
 
-def test_a_function_without_jit_is_told_what_it_needs():
+def test_a_kernel_without_triton_jit_is_told_to_add_it():
     plain = RIGHT.replace("@triton.jit\n", "")
     out, err = notebook(plain, f"check({exercise.id!r})")
     assert out == ""
     assert "write @triton.jit above its def" in err
 
 
-def test_after_a_wrong_answer_the_chapter_goes_on():
+def test_the_reference_replaces_a_wrong_kernel():
     wrong = RIGHT.replace("tl.exp(", "tl.math.exp2(")
     launch = (
         "import torch\nx, out = torch.ones(2, 4), torch.zeros(2, 4)\n"
@@ -79,53 +64,54 @@ def test_after_a_wrong_answer_the_chapter_goes_on():
         "tl.load(X - 2**33 + lane * 10**9, inside, 0.0)",
     ],
 )
-def test_a_pointer_to_nowhere_is_a_wrong_answer_and_no_crash(write, wild):
+def test_a_load_outside_memory_is_a_wrong_answer_without_a_crash(
+    verdict, wild
+):
     text = RIGHT.replace(
         "tl.load(X + row * x_stride + lane, inside", "(" + wild
     )
     text = text.replace(wild + ', -float("inf"))', wild + ")")
     assert wild in text
-    assert not judge(exercise, write(text)).passed
+    assert not verdict(text).passed
 
 
-def test_a_store_to_nowhere_is_a_wrong_answer_and_no_crash(write):
+def test_a_store_outside_memory_is_a_wrong_answer_without_a_crash(verdict):
     text = RIGHT + "    tl.store(OUT + 2**40 + lane, e)\n"
-    verdict = judge(exercise, write(text))
-    assert "it writes memory that is far from OUT" in verdict.message
-    assert "in the line  tl.store(OUT + 2**40 + lane, e)" in verdict.message
+    message = verdict(text).message
+    assert "it writes memory that is far from OUT" in message
+    assert "in the line  tl.store(OUT + 2**40 + lane, e)" in message
 
 
-def test_an_error_is_shown_with_the_learners_own_line(write):
+def test_an_error_is_shown_with_the_learners_own_line(verdict):
     text = RIGHT.replace(
         "row, lane =", "lane = tl.nothing(3)\n    row, lane ="
     )
-    message = judge(exercise, write(text)).message
+    message = verdict(text).message
     assert "has no attribute 'nothing'" in message
     assert "in the line  lane = tl.nothing(3)" in message
 
 
-def test_an_endless_loop_in_a_kernel_ends(write, monkeypatch):
+def test_an_endless_loop_in_a_kernel_is_stopped(verdict, monkeypatch):
     monkeypatch.setattr("attn.grading.checks.oracle.TIME_LIMIT", 0.3)
     text = RIGHT + "    while True:\n        lane += 0\n"
-    assert "did not finish" in judge(exercise, write(text)).message
+    assert "did not finish" in verdict(text).message
 
 
-def test_what_a_kernel_prints_does_not_cost_the_points(write):
-    assert judge(exercise, write(RIGHT + "    print(lane)\n")).passed
+def test_a_right_kernel_that_prints_passes(verdict):
+    assert verdict(RIGHT + "    print(lane)\n").passed
 
 
-def test_the_books_own_kernels_are_refused(write):
+def test_the_books_own_kernels_are_refused(verdict):
     text = (
         "from attn.kernels.decode import decode_split\n\n\n"
         "@triton.jit\n"
         "def row_softmax_kernel(X, OUT, a, b, columns, BLOCK: tl.constexpr):\n"
         "    decode_split(X, OUT, a, b, columns, BLOCK)\n"
     )
-    verdict = judge(exercise, write(text))
-    assert "which holds the answer" in verdict.message
+    assert "which holds the answer" in verdict(text).message
 
 
-def test_without_triton_a_check_says_so_and_is_neither_right_nor_wrong():
+def test_a_check_without_triton_is_neither_right_nor_wrong():
     code = (
         "import sys; sys.modules['triton'] = None\n"
         "from attn.grading import check\n"
@@ -137,17 +123,17 @@ def test_without_triton_a_check_says_so_and_is_neither_right_nor_wrong():
         "try:\n    row_softmax_kernel[(1,)](1, 2)\n"
         "except Exception as e:\n    print(e._render_traceback_())\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True
-    )
+    done = run_python(code)
     assert done.returncode == 0, done.stderr
-    told, sizes, raised = done.stdout.splitlines()
-    assert told.startswith(f"· {exercise.id}  not available here: Triton")
+    unavailable, sizes, traceback = done.stdout.splitlines()
+    assert unavailable.startswith(
+        f"· {exercise.id}  not available here: Triton"
+    )
     assert sizes == "3 16"
-    assert "colab" in raised
+    assert "colab" in traceback
 
 
-def test_triton_without_its_interpreter_is_noticed():
+def test_triton_without_its_interpreter_is_reported():
     code = (
         "import os; os.environ.pop('TRITON_INTERPRET', None)\n"
         "import torch; torch.cuda.is_available = lambda: False\n"
@@ -155,7 +141,5 @@ def test_triton_without_its_interpreter_is_noticed():
         "from attn.exercises.triton_compat import unavailable_reason\n"
         "print(unavailable_reason())\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True
-    )
+    done = run_python(code)
     assert "restart the kernel" in done.stdout, done.stderr

@@ -37,7 +37,7 @@ def path(tmp_path):
     return tmp_path / "scale.md"
 
 
-def test_every_part_is_read(path):
+def test_every_part_of_a_file_is_read(path):
     path.write_text(FILE)
     text = read(path)
     assert text.effort == "10 minutes, medium"
@@ -78,7 +78,7 @@ def test_a_missing_file_is_named(path):
         read(path)
 
 
-def test_a_link_stands_for_the_file_that_two_exercises_share(path):
+def test_a_link_is_read_as_the_file_that_two_exercises_share(path):
     """For whole entries, and for the beginning of one's code."""
     path.with_name("both.md").write_text("## b\n    c\nd\n\n")
     path.with_name("helper.md").write_text("    two = 2\n")

@@ -60,7 +60,7 @@ def test_there_are_enough_wrong_and_right_answers(exercise):
     assert len(set(names)) == len(names)
 
 
-def test_the_stub_scores_nothing_and_says_so(exercise):
+def test_the_stub_is_reported_as_not_written(exercise):
     namespace = exercise.namespace()
     exec(sources.stub(exercise.id), namespace)  # noqa: S102
     verdict = judge(exercise, namespace[exercise.name])
@@ -69,7 +69,7 @@ def test_the_stub_scores_nothing_and_says_so(exercise):
 
 
 def refused(exercise, answer):
-    """Whether an answer is wrong: a diagnosis takes half a second."""
+    """Return the failures of an answer: a diagnosis takes half a second."""
     oracle = Oracle(exercise, 0)
     return failures(oracle, run_all(answer, oracle))
 
@@ -113,14 +113,14 @@ def test_a_broken_solution_is_refused(exercise):
     assert refused(exercise, broken)
 
 
-def test_it_has_three_hints_that_are_not_the_solution(exercise):
+def test_an_exercise_has_three_hints_that_are_not_the_solution(exercise):
     hints = sources.hints(exercise.id)
     assert len(hints) == 3
     body = sources.solution(exercise.id).splitlines()[-1].strip()
     assert all(body not in hint for hint in hints)
 
 
-def test_its_task_is_short_and_fits_the_page(exercise):
+def test_a_stub_fits_the_width_of_the_page(exercise):
     stub = sources.stub(exercise.id)
     assert max(map(len, stub.splitlines())) <= 72
     assert '"""' in stub
@@ -128,7 +128,7 @@ def test_its_task_is_short_and_fits_the_page(exercise):
     assert not listed, "the page makes a list of a line that begins so"
 
 
-def test_its_id_belongs_to_a_chapter(exercise):
+def test_an_id_consists_of_a_chapter_and_a_name(exercise):
     key, name = sources.split_id(exercise.id)
     assert key in CHAPTERS
     assert name == exercise.name

@@ -3,8 +3,6 @@
 import json
 import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -12,6 +10,7 @@ import pytest
 from attn.exercises.cells import checked_id, exercise_id
 from attn.exercises.spec import chapter
 from attn.publishing.notebooks import digest
+from tests.processes import run_python
 
 ROOT = Path(__file__).resolve().parents[2]
 SOLUTIONS = "solutions/ch02_scaled_dot_product.py"
@@ -86,7 +85,7 @@ The scores of long vectors are all but equal. What is their variance?
     + *
 The scores grow twice. Which way should they go?
 
-## Keys ask the queries
+## Keys and queries are exchanged
     return key @ query.mT / math.sqrt(key.shape[-1])
 Rows are queries, columns are keys. Which axis is S?
 
@@ -112,14 +111,14 @@ from attn.exercises import sources
 from attn.exercises.spec import chapter
 from attn.grading.diagnosis.mutation_testing import state_kill_rate
 last = chapter("sdp")[-1]
-found = {
+facts = {
     "ids": [x.id for x in chapter("sdp")],
     "stub": sources.stub(last.id),
     "hints": sources.hints(last.id),
     "mistakes": [x.name for x in last.mistakes],
     "equivalents": [x.name for x in last.equivalents],
 }
-Path("found.json").write_text(json.dumps(found))
+Path("facts.json").write_text(json.dumps(facts))
 state_kill_rate(Path("README.md"))
 sys.exit(pytest.main(sys.argv[1:]))
 """
@@ -131,7 +130,7 @@ TESTS = (
 
 @pytest.fixture
 def copy(tmp_path):
-    """A copy of the repository, as far as exercises reach."""
+    """Copy the repository, as far as exercises reach."""
     folders = ("attn", "book/figures", "notebooks", "solutions", "tests")
     for name in folders:
         shutil.copytree(
@@ -145,7 +144,7 @@ def copy(tmp_path):
 
 
 def cell(like, **metadata):
-    """A neighbour's cell, with other metadata of nbgrader's."""
+    """Copy a cell, with other metadata of nbgrader's."""
     new = json.loads(json.dumps(like))
     new["metadata"]["nbgrader"].update(metadata)
     new["id"] = metadata["grade_id"].replace("_", "-")
@@ -174,17 +173,13 @@ def test_four_files_make_an_exercise(copy):
     (copy / "attn/exercises/sdp/scale.md").write_text(TEXT)
     add_cells(copy / NOTEBOOK)
     tests = ("tests/exercises", "tests/notebooks/test_drift.py", "-k", TESTS)
-    done = subprocess.run(
-        [sys.executable, "-c", RUN, "-q", "-p", "no:cacheprovider", *tests],
-        cwd=copy,
-        env={**os.environ, "PYTHONPATH": str(copy)},
-        capture_output=True,
-        text=True,
-    )
+    options = ("-q", "-p", "no:cacheprovider")
+    env = {**os.environ, "PYTHONPATH": str(copy)}
+    done = run_python(RUN, *options, *tests, cwd=copy, env=env)
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
-    found = json.loads((copy / "found.json").read_text())
-    assert found["ids"] == [*(x.id for x in chapter("sdp")), "sdp-scale"]
-    assert found["stub"] == STUB
-    assert [len(found[x]) for x in ("hints", "mistakes")] == [3, 4]
-    assert len(found["equivalents"]) == 3
+    facts = json.loads((copy / "facts.json").read_text())
+    assert facts["ids"] == [*(x.id for x in chapter("sdp")), "sdp-scale"]
+    assert facts["stub"] == STUB
+    assert [len(facts[x]) for x in ("hints", "mistakes")] == [3, 4]
+    assert len(facts["equivalents"]) == 3
     assert "sdp-scale" in done.stdout  # its line of the kill rate

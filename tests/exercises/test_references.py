@@ -7,21 +7,21 @@ from attn.exercises.spec import find
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_the_tiled_backward_is_what_autograd_gives(seed):
+def test_the_tiled_backward_equals_autograd(seed):
     exercise = find("flash-tiled_backward")
     for case in exercise.generate(seed):
         query, key, value, _, _, d_out, *_ = (
             x.double() if torch.is_tensor(x) else x for x in case.args
         )
         is_causal = case.kwargs.get("is_causal", case.args[8:] == (True,))
-        given = [x.clone().requires_grad_() for x in (query, key, value)]
-        scores = given[0] @ given[1].mT / query.shape[-1] ** 0.5
+        leaves = [x.clone().requires_grad_() for x in (query, key, value)]
+        scores = leaves[0] @ leaves[1].mT / query.shape[-1] ** 0.5
         if is_causal:
             allowed = torch.ones(scores.shape[-2:], dtype=torch.bool).tril()
             scores = scores.masked_fill(~allowed, -torch.inf)
         lse = scores.logsumexp(-1)
-        out = scores.softmax(-1) @ given[2]
-        expected = torch.autograd.grad(out, given, d_out)
+        out = scores.softmax(-1) @ leaves[2]
+        expected = torch.autograd.grad(out, leaves, d_out)
         got = exercise.reference(
             query,
             key,
@@ -37,24 +37,24 @@ def test_the_tiled_backward_is_what_autograd_gives(seed):
             torch.testing.assert_close(x, y, rtol=1e-9, atol=1e-10)
 
 
-def test_masks_for_transformers_are_those_that_it_makes():
+def test_masks_equal_those_that_transformers_makes():
     theirs = pytest.importorskip("transformers.masking_utils")
     exercise = find("iface-mask_function")
     for case in exercise.generate(0):
-        given = dict(case.kwargs)
-        if (real := given["attention_mask"]) is not None:
-            given["attention_mask"] = real.bool()
-        want = theirs.sdpa_mask(
-            **given,
+        kwargs = dict(case.kwargs)
+        if (padding := kwargs["attention_mask"]) is not None:
+            kwargs["attention_mask"] = padding.bool()
+        expected = theirs.sdpa_mask(
+            **kwargs,
             allow_is_causal_skip=False,
             allow_is_bidirectional_skip=False,
         )
         got = exercise.reference(**case.kwargs)
-        assert torch.equal(got, want.expand(got.shape)), case
+        assert torch.equal(got, expected.expand(got.shape)), case
 
 
 @pytest.mark.parametrize("implementation", ["eager", "sdpa"])
-def test_a_llama_of_sets_is_that_of_the_library(implementation):
+def test_a_bidirectional_llama_equals_the_librarys(implementation):
     pytest.importorskip("transformers")
     from attn import hf
 

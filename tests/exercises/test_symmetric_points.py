@@ -11,7 +11,7 @@ NOWHERE_YET = {"identity block table": "no exercise has a paged cache"}
 
 
 @pytest.mark.parametrize("exercise", EXERCISES)
-def test_every_exercise_of_tensors_says_which_points_apply(exercise):
+def test_every_exercise_of_tensors_lists_its_symmetric_points(exercise):
     x = EXERCISES[exercise]
     has_tensors = any(input_size(case) for case in x.generate(0))
     assert x.breaks or not has_tensors
@@ -29,7 +29,7 @@ def test_every_point_applies_somewhere():
     ("exercise", "point"),
     [(x.id, point) for x in EXERCISES.values() for point in x.breaks],
 )
-def test_some_input_leaves_the_point(exercise, point, seed):
+def test_some_case_leaves_the_symmetric_point(exercise, point, seed):
     is_away = EXERCISES[exercise].breaks[point]
     cases = EXERCISES[exercise].generate(seed)
     left = [case.condition for case in cases if is_away(case)]
@@ -37,11 +37,11 @@ def test_some_input_leaves_the_point(exercise, point, seed):
 
 
 def drawn(exercise, seed):
-    """All that its cases hold, as a text; a tensor's elements as bytes."""
+    """Return an exercise's cases as a text; a tensor's elements as bytes."""
     cases = [vars(case) for case in exercise.generate(seed)]
     return str(map_tensors(lambda x: x.double().numpy().tobytes(), cases))
 
 
-def test_inputs_are_fresh_for_every_seed():
+def test_each_seed_draws_other_inputs():
     for exercise in EXERCISES.values():
         assert drawn(exercise, 0) != drawn(exercise, 1), exercise.id

@@ -4,8 +4,6 @@ import pytest
 import torch
 from torch import nn
 from transformers import (
-    LlamaConfig,
-    LlamaForCausalLM,
     LogitsProcessorList,
     TemperatureLogitsWarper,
     TopKLogitsWarper,
@@ -20,10 +18,11 @@ from solutions.ch09_transformer import (
     rms_norm,
     sample,
 )
+from tests.attn import hf_zoo
 
 
 class Llama(nn.Module):
-    """The chapter's whole model, from the solutions' pieces."""
+    """Build the chapter's whole model of the solutions' pieces."""
 
     def __init__(self, c):
         super().__init__()
@@ -54,21 +53,8 @@ class Llama(nn.Module):
 def test_mapped_weights_give_the_logits_of_transformers(
     kv_heads, interleaved, tied
 ):
-    config = LlamaConfig(
-        vocab_size=30,
-        hidden_size=32,
-        intermediate_size=20,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=kv_heads,
-        tie_word_embeddings=tied,
-    )
-    with torch.random.fork_rng():
-        torch.manual_seed(kv_heads)
-        theirs = LlamaForCausalLM(config).eval()
-        for x in theirs.parameters():  # norms of 1 would hide an exchange
-            nn.init.normal_(x, std=0.5)
-        ids = torch.randint(30, (2, 9))
+    options = {"num_key_value_heads": kv_heads, "tie_word_embeddings": tied}
+    theirs, ids = hf_zoo.model("llama", seed=kv_heads, **options), hf_zoo.ids()
     state = dict(theirs.state_dict())
     if tied:
         del state["lm_head.weight"]  # a file of a tied model has none
@@ -76,9 +62,9 @@ def test_mapped_weights_give_the_logits_of_transformers(
         for name, x in state.items():
             if "q_proj" in name or "k_proj" in name:
                 state[name] = convert_pairing(
-                    x, "interleaved", dim=0, head_dim=8
+                    x, "interleaved", dim=0, head_dim=6
                 )
-    mine = Llama(config)
+    mine = Llama(theirs.config)
     mine.load_state_dict(map_llama_weights(state, 4, kv_heads, interleaved))
     with torch.no_grad():
         torch.testing.assert_close(

@@ -4,7 +4,9 @@ import json
 
 import pytest
 
+from attn.grading.classroom import batch
 from attn.grading.classroom.submissions import find
+from tests.grading.classroom import fakes
 from tests.grading.classroom.damage.kinds import solved
 
 
@@ -17,8 +19,8 @@ def log(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def klass(tmp_path):
-    """A folder of submissions, by the learners' names."""
+def klass(tmp_path, log):
+    """Write and find submissions, by the learners' names."""
     folder = tmp_path / "in"
     folder.mkdir()
 
@@ -30,3 +32,15 @@ def klass(tmp_path):
         return find([folder])
 
     return make
+
+
+@pytest.fixture
+def grade_all(tmp_path):
+    """Grade submissions in two processes, by comparing texts."""
+
+    def results(submissions, options=fakes.OPTIONS, out="out", **more):
+        (tmp_path / out).mkdir(exist_ok=True)
+        more = {"jobs": 2, "work": fakes.work} | more
+        return list(batch.run(submissions, options, tmp_path / out, **more))
+
+    return results

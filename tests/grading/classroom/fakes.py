@@ -1,4 +1,4 @@
-"""An examiner that compares texts, and graders that end as they are told."""
+"""An examiner that compares texts, and graders that end on request."""
 
 import atexit
 import os
@@ -8,9 +8,11 @@ from functools import cache
 from pathlib import Path
 
 from attn.exercises import sources
-from attn.grading.classroom.grade import grade
+from attn.grading.classroom.grade import Options, grade
 from attn.grading.classroom.result import Mark
 from attn.publishing.notebooks import digest
+
+OPTIONS = Options(seed=7)
 
 
 class Examiner:
@@ -36,7 +38,7 @@ def status_of(exercise, cells):
 
 
 def work(submission, options):
-    """Grade; say in a file that it was done, and by which process."""
+    """Grade, and log the submission with the id of the process."""
     log = Path(os.environ["FAKE_LOG"])
     with open(log, "a") as file:
         file.write(f"{submission.name} {os.getpid()}\n")
@@ -52,13 +54,13 @@ def work(submission, options):
 
 
 def judge(submission, options):
-    """Grade for real."""
+    """Grade with the real examiner."""
     return grade(submission, options, examiner(options.seed))
 
 
 @cache
 def examiner(seed):
-    """The one of this process."""
+    """Return the real examiner of this process."""
     from attn.grading.classroom.examiner import Examiner as Real
 
     made = Real(seed)
@@ -67,8 +69,16 @@ def examiner(seed):
 
 
 def done_before(log):
-    names = [x.split()[0] for x in log.read_text().splitlines()]
-    return sum("a-stumbles" in x for x in names) > 1
+    return sum("a-stumbles" in x for x in graded_names(log)) > 1
+
+
+def graded_names(log):
+    """Return the submissions' names, one for each time it was graded."""
+    return [line.split()[0] for line in log.read_text().splitlines()]
+
+
+def grader_pids(log):
+    return {int(line.split()[1]) for line in log.read_text().splitlines()}
 
 
 def is_running(pid):

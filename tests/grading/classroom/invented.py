@@ -64,7 +64,7 @@ def unreadable(learner, message="the file is empty", **other):
 
 
 def a_class(size, seed=0):
-    """Learners of all kinds; one in ten hands in what cannot be read."""
+    """Invent learners of all kinds; one file in ten cannot be read."""
     draw, results = random.Random(seed), []
     states = ("passed", "wrong", "refused", "not written")
     states += ("missing", "out of time", "died")
@@ -86,7 +86,7 @@ def a_class(size, seed=0):
 
 
 def hostile_class():
-    """A learner for each hostile text, in every field that holds text."""
+    """Invent a learner for each hostile text, in every field of text."""
     return [
         graded(
             text,

@@ -23,25 +23,25 @@ from tests.grading.classroom.damage.kinds import (
 from tests.grading.classroom.fakes import status_of
 
 
-def of(path):
+def read_file(path):
     return read(Submission(path, path.name, path.stem))
 
 
 def answers_in(book, tmp_path, name="x.ipynb"):
     path = tmp_path / name
     path.write_text(book if isinstance(book, str) else json.dumps(book))
-    return of(path)
+    return read_file(path)
 
 
 @pytest.mark.parametrize("name", DAMAGE)
-def test_of_a_broken_file_all_is_read_that_can_be(name, tmp_path):
+def test_a_broken_file_is_read_as_far_as_possible(name, tmp_path):
     broken = DAMAGE[name]
     path = broken.place(tmp_path, name)
     if broken.message:
         with pytest.raises(Unreadable, match=broken.message):
-            of(path)
+            read_file(path)
         return
-    answers = of(path)
+    answers = read_file(path)
     assert answers.key == "gqa"
     expected = dict.fromkeys(EXERCISES, "passed") | broken.status
     status = {x: status_of(x, answers.cells) for x in EXERCISES}
@@ -60,8 +60,8 @@ def test_there_are_enough_kinds_of_damage():
 
 
 @pytest.mark.parametrize("key", CHAPTERS)
-def test_each_chapter_is_read_in_its_order(key):
-    answers = of(sources.notebook_path(key))
+def test_the_exercises_of_a_chapter_are_read_in_order(key):
+    answers = read_file(sources.notebook_path(key))
     assert answers.key == key
     assert list(answers.cells) == [f"{key}-{x}" for x in sources.names(key)]
     assert not answers.notes
@@ -70,9 +70,9 @@ def test_each_chapter_is_read_in_its_order(key):
 
 
 @pytest.mark.parametrize("key", CHAPTERS)
-def test_the_solutions_can_be_handed_in_as_they_are(key):
+def test_a_file_of_solutions_can_be_submitted(key):
     path = sources.solutions_path(key)
-    answers = of(path)
+    answers = read_file(path)
     assert answers.key == key
     assert list(answers.cells) == [f"{key}-{x}" for x in sources.names(key)]
     assert set(answers.cells.values()) == {path.read_text(encoding="utf-8")}
@@ -95,12 +95,12 @@ def test_a_comment_like_a_magic_stays_a_comment(comment, tmp_path):
     assert answers_in(text, tmp_path, "x.py").cells[FIRST] == answer
 
 
-def test_an_appendix_holds_no_exercise():
+def test_an_appendix_without_exercises_is_unreadable():
     with pytest.raises(Unreadable, match="no exercise"):
-        of(sources.notebook_path("gqa").with_name("museum.ipynb"))
+        read_file(sources.notebook_path("gqa").with_name("museum.ipynb"))
 
 
-def test_a_file_is_opened_only_as_a_file(tmp_path, monkeypatch):
+def test_a_file_that_cannot_be_opened_is_unreadable(tmp_path, monkeypatch):
     path = tmp_path / "x.ipynb"
     path.write_text("{}")
 
@@ -109,10 +109,10 @@ def test_a_file_is_opened_only_as_a_file(tmp_path, monkeypatch):
 
     monkeypatch.setattr(contents.os, "open", refuse)
     with pytest.raises(Unreadable, match="opened: Permission denied"):
-        of(path)
+        read_file(path)
 
 
-def test_a_file_that_turns_into_a_pipe_does_not_hold_the_reader(
+def test_a_file_replaced_by_a_pipe_does_not_block_the_reader(
     tmp_path, monkeypatch
 ):
     path = tmp_path / "x.ipynb"
@@ -122,26 +122,26 @@ def test_a_file_that_turns_into_a_pipe_does_not_hold_the_reader(
     contents.os.mkfifo(path)
     monkeypatch.setattr(contents.os, "lstat", lambda _: before)
     with pytest.raises(Unreadable, match="not a file"):
-        of(path)
+        read_file(path)
 
 
-def test_no_more_is_read_than_the_limit(tmp_path, monkeypatch):
+def test_a_file_above_the_size_limit_is_unreadable(tmp_path, monkeypatch):
     path = tmp_path / "x.ipynb"
     path.write_text(json.dumps(solved()))
     size = path.stat().st_size
     monkeypatch.setattr(contents, "LIMIT", size)
-    assert len(of(path).cells) == 5
+    assert len(read_file(path).cells) == 5
     monkeypatch.setattr(contents, "LIMIT", size - 1)
     with pytest.raises(Unreadable, match="Clear its outputs"):
-        of(path)
+        read_file(path)
 
 
 def unmarked(names, key):
-    some = [
+    cells = [
         {"cell_type": "code", "source": sources.solution(f"{key}-{x}")}
         for x in names
     ]
-    return {"nbformat": 4, "cells": some}
+    return {"nbformat": 4, "cells": cells}
 
 
 @pytest.mark.parametrize(
@@ -153,7 +153,9 @@ def unmarked(names, key):
         ("03_masks.ipynb", "sdp"),  # it defines nothing of that chapter
     ],
 )
-def test_without_ids_the_file_name_tells_the_chapter(name, key, tmp_path):
+def test_the_file_name_gives_the_chapter_of_cells_without_ids(
+    name, key, tmp_path
+):
     book = unmarked(["softmax", "attention"], "sdp")
     book["cells"] += unmarked(["repeat_kv"], "gqa")["cells"]
     path = tmp_path / "x.ipynb"
@@ -161,11 +163,11 @@ def test_without_ids_the_file_name_tells_the_chapter(name, key, tmp_path):
     assert read(Submission(path, name, "alice")).key == key
 
 
-def test_ids_tell_the_chapter_whatever_the_file_is_called(tmp_path):
+def test_cell_ids_give_the_chapter_whatever_the_file_is_called(tmp_path):
     assert answers_in(solved(), tmp_path, "02_sdp.ipynb").key == "gqa"
 
 
-def test_an_older_stub_is_no_work(tmp_path):
+def test_an_older_stub_is_not_taken_for_an_answer(tmp_path):
     book = solved()
     cell = cell_of(book, FIRST)
     old = "def repeat_kv(x):\n    raise NotImplementedError"
@@ -177,7 +179,7 @@ def test_an_older_stub_is_no_work(tmp_path):
     assert not answers.notes
 
 
-def test_a_demonstration_is_no_answer(tmp_path):
+def test_a_demonstration_is_not_taken_for_an_answer(tmp_path):
     """A cell of the chapter that happens to define the name."""
     book = json.loads(sources.notebook_path("gqa").read_text())
     demos = [x for x in book["cells"] if not x["metadata"].get("nbgrader")]
@@ -215,7 +217,7 @@ def test_a_cell_that_uses_a_name_does_not_define_it(call):
         ("get_ipython().system('ls')\nx = 1", "pass\nx = 1", 1),
     ],
 )
-def test_magics_are_left_out_and_lines_keep_their_number(source, left, lines):
+def test_magics_are_left_out_and_line_numbers_are_kept(source, left, lines):
     text, left_out = without_magics(source)
     assert text.startswith(left)
     assert len(left_out) == lines
@@ -233,11 +235,11 @@ def test_magics_are_left_out_and_lines_keep_their_number(source, left, lines):
         "\0",
     ],
 )
-def test_python_keeps_what_looks_like_a_magic(source):
+def test_python_that_looks_like_a_magic_is_kept(source):
     assert without_magics(source) == (source, ())
 
 
-def test_a_magic_hides_no_other():
+def test_quotes_in_a_magic_do_not_hide_later_magics():
     source = "!echo '''\n!ls\ns = '''\n!ls\n'''\n%who\n"
     text, left_out = without_magics(source)
     assert text == "pass\npass\ns = '''\n!ls\n'''\npass\n"

@@ -13,7 +13,6 @@ from attn.__main__ import main
 from attn.grading.classroom import batch
 from tests.grading.classroom import fakes
 from tests.grading.classroom.damage.kinds import FIRST
-from tests.grading.classroom.fakes import is_running
 
 
 @pytest.fixture
@@ -62,7 +61,7 @@ def test_the_same_command_grades_nothing_twice(attn_grade, klass, log):
     assert len(log.read_text().splitlines()) == 2
 
 
-def test_the_reports_are_no_submissions(attn_grade, klass, tmp_path):
+def test_reports_are_not_taken_for_submissions(attn_grade, klass, tmp_path):
     klass("ann")
     for _ in range(2):
         status, out, _ = attn_grade("in", "--out", "in/ann/grades")
@@ -81,7 +80,7 @@ def test_the_reports_are_no_submissions(attn_grade, klass, tmp_path):
         (["in", "--dask", "nowhere"], "dask"),
     ],
 )
-def test_a_wrong_argument_is_said_before_anything_is_graded(
+def test_a_wrong_argument_is_reported_before_anything_is_graded(
     words, message, attn_grade, klass, log, tmp_path
 ):
     klass("ann")
@@ -105,7 +104,7 @@ def test_a_wrong_argument_is_said_before_anything_is_graded(
         ["in", "--seed", "x"],
     ],
 )
-def test_a_word_that_is_no_number_is_refused(words, attn_grade, capfd):
+def test_an_invalid_option_is_a_usage_error(words, attn_grade, capfd):
     with pytest.raises(SystemExit) as end:
         attn_grade(*words)
     assert end.value.code == 2
@@ -156,7 +155,9 @@ def test_a_teachers_points_are_in_the_marks(attn_grade, klass, tmp_path):
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_stop_keeps_what_is_graded(number, attn_grade, klass, tmp_path, log):
+def test_a_signal_stops_the_command_and_keeps_its_results(
+    number, attn_grade, klass, tmp_path, log
+):
     klass("ann", "sleeps", "zoe")
     # A shell's background jobs begin with Ctrl-C ignored.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -176,11 +177,10 @@ def test_a_stop_keeps_what_is_graded(number, attn_grade, klass, tmp_path, log):
     assert "stopped, with 1 of 3 submissions graded" in err
     assert "the same command" in err
     assert "ann" not in out  # there is no table of a part
-    for line in log.read_text().splitlines():
-        assert not is_running(int(line.split()[1]))
+    assert not any(map(fakes.is_running, fakes.grader_pids(log)))
 
 
-def test_help_says_what_is_done_and_how(capsys):
+def test_help_shows_examples_options_and_the_exit_status(capsys):
     with pytest.raises(SystemExit) as end:
         main(["grade", "--help"])
     assert end.value.code == 0

@@ -1,4 +1,4 @@
-"""Gradescope's two scripts, in a folder that stands for ``/autograder``."""
+"""Gradescope's two scripts, in a folder in place of ``/autograder``."""
 
 import json
 import os
@@ -38,7 +38,9 @@ def command(folder, name, text):
 @pytest.mark.parametrize(
     ("python3", "chosen"), [(RECORDS, "python3"), (OLD, "python3.11")]
 )
-def test_setup_installs_what_grades(python3, chosen, tmp_path):
+def test_setup_installs_python_and_runs_a_make_target(
+    python3, chosen, tmp_path
+):
     source, commands = tmp_path / "source", tmp_path / "bin"
     source.mkdir()
     for name in ("apt-get", "make"):
@@ -79,14 +81,14 @@ def grade(folder, attn):
     return json.loads((folder / "results" / "results.json").read_text("utf-8"))
 
 
-def test_all_files_of_a_submission_are_one_learners(tmp_path):
+def test_all_files_of_a_submission_belong_to_one_learner(tmp_path):
     submission = tmp_path / "submission"
     command(submission, "05 gqa.ipynb", "{}")
     attn = command(tmp_path, "attn", GRADES)
     assert grade(tmp_path, attn) == ["./learner/05 gqa.ipynb"]
 
 
-def test_a_grader_that_stops_gives_a_mark_that_says_so(tmp_path):
+def test_a_failed_grader_gives_a_mark_with_an_explanation(tmp_path):
     (tmp_path / "submission").mkdir()
     attn = command(tmp_path, "attn", "#!/bin/sh\nexit 1\n")
     mark = grade(tmp_path, attn)

@@ -24,7 +24,7 @@ def written(tmp_path):
         '\ufeff"gqa-repeat_kv","5"\n"sdp-softmax",".5"',
     ],
 )
-def test_json_and_csv_say_the_same(text, written):
+def test_json_and_csv_give_the_same_points(text, written):
     points = read_points(written(text))
     assert points == {"gqa-repeat_kv": 5, "sdp-softmax": 0.5}
     assert repr(points["gqa-repeat_kv"]) == "5"
@@ -52,7 +52,7 @@ def test_json_and_csv_say_the_same(text, written):
         (b"\xff\xfe\x00", "text file"),
     ],
 )
-def test_a_slip_is_named(text, message, written):
+def test_a_mistake_in_the_points_is_named(text, message, written):
     with pytest.raises(ValueError, match=message):
         read_points(written(text))
 

@@ -38,7 +38,7 @@ def hostile(tmp_path_factory):
     return pages_of(hostile_class(), tmp_path_factory.mktemp("hostile"))
 
 
-def test_what_learners_write_stays_text(hostile):
+def test_text_by_learners_never_becomes_html(hostile):
     for page in hostile.values():
         assert not page.find_all(["script", "img", "link", "iframe"])
         assert len(page.find_all("style")) == 1
@@ -52,7 +52,7 @@ def test_what_learners_write_stays_text(hostile):
         assert policy.startswith("default-src 'none'; style-src 'unsafe-inl")
 
 
-def test_hostile_texts_are_shown_as_they_are(hostile):
+def test_hostile_text_is_shown_escaped(hostile):
     index = hostile["index.html"].get_text()
     everywhere = " ".join(page.get_text() for page in hostile.values())
     for text in ("<script>alert(1)</script>", "{{ 7 * 7 }}{% raw %}"):
@@ -82,14 +82,16 @@ def test_the_class_page_has_every_row_in_both_orders(results, tmp_path):
     assert len(ids) == len(set(ids))
 
 
-def test_the_second_order_begins_with_the_fewest_points(tmp_path):
+def test_the_order_by_points_begins_with_the_fewest(tmp_path):
     page = pages_of(a_class(30), tmp_path)["index.html"]
     cells = [x.get_text() for x in page.select(".by-points td.points")]
     points = [0 if x == "–" else int(x) for x in cells]
     assert points == sorted(points) and points[0] < points[-1]
 
 
-def test_the_class_page_says_what_was_hard_and_why(tmp_path):
+def test_the_class_page_lists_the_hardest_exercises_and_their_mistakes(
+    tmp_path,
+):
     three = [
         graded("Ann", right(), wrong("gqa-pool_heads")),
         graded("Ben", right(), wrong("gqa-pool_heads")),
@@ -113,7 +115,7 @@ def test_an_empty_class_has_a_page(tmp_path):
     assert page.find("dd", string="0") and not page.find("table")
 
 
-def test_a_learner_reads_each_diagnosis_and_nothing_of_others(tmp_path):
+def test_a_learners_page_has_each_diagnosis_and_no_other_learner(tmp_path):
     marks = [right(), *(wrong(x, notes=("two cells",)) for x in [*WORTH][1:])]
     results = [graded("Ann", *marks), graded("Ben", right())]
     page = pages_of(results, tmp_path)["learners/Ann.html"]
@@ -162,8 +164,8 @@ def test_pages_are_accessible_offline_and_fit_a_phone(browser, tmp_path):
     for width, theme in SIZES:
         size = {"width": width, "height": 900}
         tab = browser.new_page(viewport=size, color_scheme=theme)
-        asked, complaints = [], []
-        tab.on("request", lambda x, to=asked: to.append(x.url))
+        requests, complaints = [], []
+        tab.on("request", lambda x, to=requests: to.append(x.url))
         tab.on("console", lambda x, to=complaints: to.append(x.text))
         for path in paths:
             tab.goto(path.as_uri())
@@ -172,11 +174,11 @@ def test_pages_are_accessible_offline_and_fit_a_phone(browser, tmp_path):
             tab.evaluate(AXE)
             tab.evaluate(ONE_OF_EACH_KIND)
             assert tab.evaluate(FOUND) == []
-        assert len(asked) == len(paths) and not complaints
+        assert len(requests) == len(paths) and not complaints
 
 
 @pytest.mark.browser
-def test_the_class_is_sorted_without_a_script(browser, tmp_path):
+def test_the_class_page_is_sorted_without_javascript(browser, tmp_path):
     write(a_class(12), tmp_path)
     tab = browser.new_page(java_script_enabled=False)
     tab.goto((tmp_path / "index.html").as_uri())

@@ -61,7 +61,7 @@ def test_folders_of_learners_name_them_whatever_is_inside(place):
     ]
 
 
-def test_a_folder_and_files_mix(place):
+def test_a_folder_may_hold_files_and_folders(place):
     place("in/a/x.ipynb", "in/b.ipynb")
     assert rows("in") == [("b.ipynb", "b"), ("a/x.ipynb", "a")]
 
@@ -77,7 +77,7 @@ def test_caches_and_hidden_files_are_no_submissions(place):
     assert rows("in") == [("a/x.IPYNB", "a")]
 
 
-def test_equal_names_from_two_places_are_told_apart(place):
+def test_equal_names_from_two_folders_get_their_folders_name(place):
     place("a/x.ipynb", "b/x.ipynb", "b/y.ipynb")
     assert rows("a/x.ipynb", "b/x.ipynb") == [
         ("a/x.ipynb", "a"),
@@ -87,7 +87,7 @@ def test_equal_names_from_two_places_are_told_apart(place):
     assert names == ["a/x.ipynb", "b/x.ipynb", "b/y.ipynb"]
 
 
-def test_two_weeks_of_a_class_keep_its_learners(place):
+def test_folders_of_two_weeks_keep_the_learners_names(place):
     place(*(f"{w}/{x}/05.ipynb" for w in ("w1", "w2") for x in ("ann", "bo")))
     assert rows("w1", "w2") == [
         ("w1/ann/05.ipynb", "ann"),
@@ -181,18 +181,18 @@ def test_names_that_print_alike_stay_unique(place):
         ("loop.ipynb", "must exist"),
     ],
 )
-def test_a_path_that_names_nothing_is_the_teachers_error(path, message, place):
+def test_a_path_without_submissions_is_an_error(path, message, place):
     folder = place("in/x.zip", "in/x.ipynb", "empty/readme.md")
     (folder / "loop.ipynb").symlink_to("loop.ipynb")
     with pytest.raises(ValueError, match=message):
         find(["in", path])
 
 
-def test_nothing_named_is_an_error():
+def test_an_empty_list_of_paths_is_an_error():
     with pytest.raises(ValueError, match="got none"):
         find([])
 
 
-def test_the_order_is_stable(place, monkeypatch):
+def test_submissions_are_sorted_by_name(place, monkeypatch):
     place(*(f"in/{x}.ipynb" for x in "dbca"))
     assert [x.learner for x in submissions.find(["in"])] == list("abcd")

@@ -1,4 +1,4 @@
-"""What the page for teachers says is what happens."""
+"""The page for teachers shows what happens."""
 
 import os
 import re
@@ -22,7 +22,7 @@ NBVAL = re.search(r"```console\n\$ pytest --nbval sub.+\n((?s:.+?))```", PAGE)
 SHOWN = re.search(r"```console\n\$ attn (grade .+)\n((?s:.+?))```", PAGE)
 
 
-def test_the_options_are_those_of_the_command(capsys):
+def test_the_options_on_the_page_are_those_of_the_command(capsys):
     with pytest.raises(SystemExit):
         attn.__main__.main(["grade", "--help"])
     usage = capsys.readouterr().out
@@ -33,7 +33,7 @@ def test_the_options_are_those_of_the_command(capsys):
     assert [x for x in sorted(named) if x not in usage] == []
 
 
-def test_each_way_to_close_an_answer_off_has_its_line():
+def test_the_page_describes_each_kind_of_isolation():
     for words in isolation.KINDS.values():
         assert f"- **{words.partition(':')[0]}**: " in PAGE
 
@@ -44,21 +44,22 @@ def test_the_files_that_teachers_copy_are_on_the_page(name):
     assert (BOOK / "classroom" / name).is_file()
 
 
-@pytest.mark.exhaustive
-@pytest.mark.skipif(sys.platform != "linux", reason="the page shows Linux's")
-def test_the_terminal_shows_what_the_page_does(tmp_path):
-    a_class(tmp_path / "handed-in")
-    done = subprocess.run(
-        [sys.executable, "-m", "attn", *SHOWN[1].split()],
-        cwd=tmp_path,
-        env={
-            **os.environ,
-            "COLUMNS": "80",
-            "PYTHONPATH": str(Path.cwd()),
-        },
+def terminal(folder, module, *words):
+    """Run a module of Python in a terminal of 80 columns."""
+    return subprocess.run(
+        [sys.executable, "-m", module, *words],
+        cwd=folder,
+        env={**os.environ, "COLUMNS": "80", "PYTHONPATH": str(Path.cwd())},
         capture_output=True,
         text=True,
     )
+
+
+@pytest.mark.exhaustive
+@pytest.mark.skipif(sys.platform != "linux", reason="the page shows Linux's")
+def test_attn_grade_prints_what_the_page_shows(tmp_path):
+    a_class(tmp_path / "handed-in")
+    done = terminal(tmp_path, "attn", *SHOWN[1].split())
     assert done.returncode == 0, done.stderr
     # The machine of the tests may close an answer off in another way.
     pattern = r"isolation: (?s:.+?)\nseed"
@@ -76,13 +77,7 @@ def test_a_chapter_with_a_learners_answers_prints_what_the_page_shows(
     names = ids(chapter)
     path = tmp_path / "submission.ipynb"
     notebooks.write(answered(chapter, names[:2], names[2:3]), path)
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "--nbval", path.name],
-        cwd=tmp_path,
-        env={**os.environ, "COLUMNS": "80", "PYTHONPATH": str(Path.cwd())},
-        capture_output=True,
-        text=True,
-    )
+    done = terminal(tmp_path, "pytest", "--nbval", path.name)
     assert done.returncode == 1, done.stderr
     printed = re.sub(r"\x1b\[\d+m", "", done.stdout)
     shown = [
@@ -93,7 +88,7 @@ def test_a_chapter_with_a_learners_answers_prints_what_the_page_shows(
 
 
 def a_class(folder):
-    """Five learners with one chapter, each in another state."""
+    """Write one chapter by five learners, each in another state."""
     chapter = short("gqa")
     names = ids(chapter)
     handed_in = {

@@ -40,13 +40,13 @@ def test_actions_are_those_of_our_own_workflows():
     assert set(used) <= set(actions(OURS))
 
 
-def test_the_environment_is_a_target_of_make():
+def test_the_workflow_makes_a_target_of_the_makefile():
     target = re.search(r"make -C book (\S+)", RUNS)[1]
     makefile = (ROOT / "Makefile").read_text("utf-8")
     assert re.search(rf"^{re.escape(target)}:", makefile, re.M)
 
 
-def test_attn_has_the_command_and_its_options(capsys):
+def test_the_workflow_calls_attn_with_options_that_exist(capsys):
     line = re.search(r"book/.venv/bin/attn ([^|>&]+)", RUNS)[1]
     name, *words = shlex.split(line)
     with pytest.raises(SystemExit) as end:
@@ -57,7 +57,7 @@ def test_attn_has_the_command_and_its_options(capsys):
     assert options and all(x in usage for x in options)
 
 
-def test_what_is_graded_and_what_is_kept_are_the_same_folders():
+def test_the_workflow_grades_and_keeps_the_folders_it_names():
     paths = [x["with"]["path"] for x in STEPS if "path" in x.get("with", {})]
     learners, _, kept = paths
     assert f" grade {learners.partition('/')[0]} --out {kept}" in RUNS

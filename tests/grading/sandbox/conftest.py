@@ -17,8 +17,8 @@ SLEEPS = "86417"  # seconds that an attack's processes would sleep
 
 
 @dataclass
-class Prey:
-    """A folder and a process of this user, which no answer may reach."""
+class Victim:
+    """Hold a folder and a process of this user, which no answer may reach."""
 
     folder: Path
     process: subprocess.Popen
@@ -30,34 +30,35 @@ class Prey:
         return text.replace("VICTIM", str(self.folder))
 
     def damage(self) -> list[str]:
-        """Return in words what has happened to them, and what is left."""
+        """Describe changes to the folder and process, and what is left."""
         kept = {x.name: x.read_text() for x in self.folder.iterdir()}
-        found = [] if kept == {"kept.txt": "kept"} else [f"files: {kept}"]
+        damage = [] if kept == {"kept.txt": "kept"} else [f"files: {kept}"]
         if self.process.poll() is not None:
-            found.append("a process was killed")
-        found += [str(x) for x in Path("/tmp").glob("attn-fill-*")]
+            damage.append("a process was killed")
+        damage += [str(x) for x in Path("/tmp").glob("attn-fill-*")]
         for process in psutil.process_iter(["cmdline"]):
             if SLEEPS in (process.info["cmdline"] or ()):
-                found.append(f"process {process.pid} is left")
-        return found
+                damage.append(f"process {process.pid} is left")
+        return damage
 
 
 @pytest.fixture(scope="module")
-def prey(tmp_path_factory):
+def victim(tmp_path_factory):
     folder = tmp_path_factory.mktemp("victim")
     (folder / "kept.txt").write_text("kept")
     with subprocess.Popen(["sleep", "3600"]) as process:
-        yield Prey(folder, process)
+        yield Victim(folder, process)
         process.kill()
 
 
 @pytest.fixture(scope="module")
 def examiner():
-    """An examiner whose process has a secret in its environment."""
+    """Open an examiner with a secret in its environment."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("ATTN_TEST_SECRET", SECRET)
-        with Examiner(20260, timeout=60, limits=Limits(memory=2 << 30)) as one:
-            yield one
+        limits = Limits(memory=2 << 30)
+        with Examiner(20260, timeout=60, limits=limits) as examiner:
+            yield examiner
 
 
 def examined(examiner, key, cells):

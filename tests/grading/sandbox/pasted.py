@@ -35,7 +35,7 @@ _OTHERS = {
 
 @dataclass(frozen=True)
 class Attack:
-    """One cell.
+    """Describe one cell that attacks the grader.
 
     Args:
         family: the name of its file.
@@ -53,12 +53,12 @@ class Attack:
 
     @property
     def key(self) -> str:
-        """The chapter's key."""
+        """Return the chapter's key."""
         return self.target.partition("-")[0]
 
     @property
     def other(self) -> str:
-        """An exercise of the same chapter, whose right answer goes along."""
+        """Return an exercise of the chapter for the right answer beside it."""
         first, second = _OTHERS[self.key]
         return second if self.target == first else first
 
@@ -81,11 +81,11 @@ def attacks() -> list[Attack]:
     return [
         Attack(
             path.stem.partition("_")[2],
-            found["target"],
-            found["tries"],
-            found["text"],
-            bool(found["waits"]),
+            cell["target"],
+            cell["tries"],
+            cell["text"],
+            bool(cell["waits"]),
         )
         for path in files
-        for found in _ATTACK.finditer(path.read_text("utf-8"))
+        for cell in _ATTACK.finditer(path.read_text("utf-8"))
     ]

@@ -27,7 +27,7 @@ FEW = [
 WAITS = [x for x in ALL if x.waits]
 RIGHT = sources.solution("why-causal_average")
 #: Texts that a parser may not survive, and no editor would write.
-ODD = {
+MALFORMED = {
     "a null": RIGHT + "\0",
     "half a character": f'x = "\ud800"\n{RIGHT}',
     "ten thousand minus signs": f"x = {'-' * 10_000}1\n{RIGHT}",
@@ -43,27 +43,25 @@ ODD = {
 }  # fmt: skip
 
 
-def harm(examiner, prey, attack: Attack) -> list[str]:
-    """Let an attack in, with a right answer beside it; say what it did."""
+def damage(examiner, victim, attack: Attack) -> list[str]:
+    """Mark an attack with a right answer beside it; return what it did."""
     examiner._sandbox(attack.key)  # opens, and stays open
     before = running()
-    cells = {k: prey.aimed(x) for k, x in attack.cells().items()}
+    cells = {k: victim.aimed(x) for k, x in attack.cells().items()}
     marks = examined(examiner, attack.key, cells)
     mark, other = marks[attack.target], marks[attack.other]
-    found = prey.damage()
-    if mark.points or mark.passed:
-        found.append("it earns the points")
-    if not other.passed:
-        found.append(f"the other answer is {other.status}: {other.message}")
-    if not mark.message.strip():
-        found.append("the mark says nothing")
-    if SECRET in mark.message:
-        found.append("it tells the environment")
-    if not _is_plain(mark.message):
-        found.append("its message is no plain text")
-    if new := left_running(before):
-        found.append(f"processes are left: {new}")
-    return found
+    harm, new = victim.damage(), left_running(before)
+    effects = {
+        "it earns the points": mark.points or mark.passed,
+        f"the other answer is {other.status}: {other.message}": (
+            not other.passed
+        ),
+        "the mark has no message": not mark.message.strip(),
+        "its message shows the environment": SECRET in mark.message,
+        "its message is no plain text": not _is_plain(mark.message),
+        f"processes are left: {new}": new,
+    }
+    return harm + [effect for effect, is_so in effects.items() if is_so]
 
 
 def _is_plain(text: str) -> bool:
@@ -74,23 +72,26 @@ def _is_plain(text: str) -> bool:
     )
 
 
-@pytest.mark.parametrize("attack", FEW, ids=str)
-def test_an_attack_earns_nothing_and_harms_nothing(examiner, prey, attack):
-    assert not harm(examiner, prey, attack)
+@pytest.mark.parametrize(
+    "attack",
+    [
+        pytest.param(x, marks=() if x in FEW else pytest.mark.exhaustive)
+        for x in QUICK
+    ],
+    ids=str,
+)
+def test_an_attack_earns_no_points_and_does_no_damage(
+    examiner, victim, attack
+):
+    assert not damage(examiner, victim, attack)
 
 
-@pytest.mark.exhaustive
-@pytest.mark.parametrize("attack", [x for x in QUICK if x not in FEW], ids=str)
-def test_every_attack_earns_nothing(examiner, prey, attack):
-    assert not harm(examiner, prey, attack)
-
-
-@pytest.mark.parametrize("text", ODD.values(), ids=ODD)
-def test_a_text_that_no_editor_writes_is_marked_like_any_other(
-    examiner, prey, text
+@pytest.mark.parametrize("text", MALFORMED.values(), ids=MALFORMED)
+def test_malformed_text_is_marked_wrong_and_does_no_damage(
+    examiner, victim, text
 ):
     odd = Attack("texts", "why-causal_average", "an odd text", text)
-    assert not harm(examiner, prey, odd)
+    assert not damage(examiner, victim, odd)
 
 
 @pytest.mark.parametrize(
@@ -104,12 +105,14 @@ def test_a_text_that_no_editor_writes_is_marked_like_any_other(
     ],
     ids=str,
 )
-def test_what_never_ends_is_stopped_and_the_other_answer_counts(prey, attack):
-    with Examiner(7, timeout=3.0, limits=Limits(memory=1 << 30)) as hasty:
-        assert not harm(hasty, prey, attack)
+def test_an_endless_attack_is_stopped_and_the_other_answer_counts(
+    victim, attack
+):
+    with Examiner(7, timeout=3.0, limits=Limits(memory=1 << 30)) as impatient:
+        assert not damage(impatient, victim, attack)
 
 
-def test_the_next_submission_is_marked_as_if_nothing_had_been(examiner):
+def test_an_attack_leaves_the_marks_of_the_next_submission_unchanged(examiner):
     cells = {"why-causal_average": RIGHT}
     first = examined(examiner, "why", cells)
     attacked = {"why-causal_average": "import os\nos._exit(0)"}

@@ -1,4 +1,4 @@
-"""What the examiner says of answers that are not simply right or wrong."""
+"""Marks of answers that are not simply right or wrong."""
 
 import pytest
 
@@ -32,7 +32,7 @@ def test_each_exercise_has_its_mark_in_order(examine):
     assert examine(RIGHT) == marks, "the same seed, the same marks"
 
 
-def test_a_stub_and_no_cell_are_told_apart(examine):
+def test_a_stub_is_not_written_and_an_absent_cell_is_missing(examine):
     stub = sources.stub(FIRST)
     marks = examine({FIRST: stub + "\n"})
     assert marks[FIRST].status == "not written"
@@ -40,7 +40,7 @@ def test_a_stub_and_no_cell_are_told_apart(examine):
     assert examine({FIRST: f"# mine\n{stub}"})[FIRST].status == "not written"
 
 
-def test_a_helper_of_an_earlier_cell_is_there(examine):
+def test_an_answer_may_call_a_helper_of_an_earlier_exercise(examine):
     helper = "def _helper(x):\n    return x\n"
     second = RIGHT[SECOND].replace("\n    return ", "\n    return _helper(", 1)
     line = next(x for x in second.splitlines() if "_helper(" in x)
@@ -51,12 +51,12 @@ def test_a_helper_of_an_earlier_cell_is_there(examine):
     assert not alone.passed and "only the exercises' cells" in alone.message
 
 
-def test_lines_that_only_show_something_may_fail(examine):
+def test_an_error_after_the_definition_costs_no_points(examine):
     shown = f"{RIGHT[FIRST]}\nprint(no_such_name)\nassert False\n"
     assert examine({FIRST: shown})[FIRST].passed
 
 
-def test_a_mistake_before_costs_no_point_after(examine):
+def test_a_wrong_answer_costs_no_points_of_later_exercises(examine):
     wrong = f"def {NAME}(*args, **kwargs):\n    return None"
     marks = examine(RIGHT | {FIRST: wrong})
     assert [x.passed for x in marks.values()] == [False, True, True, True]
@@ -64,7 +64,7 @@ def test_a_mistake_before_costs_no_point_after(examine):
 
 
 @pytest.mark.parametrize(
-    ("cell", "says"),
+    ("cell", "reason"),
     [
         ("def other(): pass", f"the cell defines no {NAME}"),
         (f"{NAME} = 3", f"{NAME} needs to be a function"),
@@ -74,6 +74,8 @@ def test_a_mistake_before_costs_no_point_after(examine):
         ("raise SystemExit", "SystemExit"),
     ],
 )
-def test_a_cell_without_an_answer_says_why(examine, cell, says):
+def test_a_cell_without_an_answer_is_wrong_with_a_reason(
+    examine, cell, reason
+):
     mark = examine({FIRST: cell})[FIRST]
-    assert mark.status == "wrong" and says in mark.message
+    assert mark.status == "wrong" and reason in mark.message

@@ -61,13 +61,13 @@ ALLOWED = {
 
 
 @pytest.mark.parametrize("source", REFUSED.values(), ids=REFUSED)
-def test_is_refused(source):
+def test_source_that_reaches_outside_is_refused(source):
     with pytest.raises(Reaches, match=r"\(line \d+\)"):
         look(source, "<answer>")
 
 
 @pytest.mark.parametrize("source", ALLOWED.values(), ids=ALLOWED)
-def test_is_allowed(source):
+def test_source_that_an_answer_needs_is_allowed(source):
     look(source, "<answer>")
 
 
@@ -97,14 +97,14 @@ BY_PIECES = {
 
 
 @pytest.mark.parametrize("source", BY_PIECES.values(), ids=BY_PIECES)
-def test_is_refused_when_it_runs(source):
+def test_names_put_together_at_run_time_are_refused(source):
     space = {"torch": torch, "__name__": "answer"}
     space["__builtins__"] = guarded_builtins({}, "answer")
     with pytest.raises(Reaches):
         exec(compile(look(source, "<answer>"), "<answer>", "exec"), space)
 
 
-def test_an_import_that_is_not_used_is_no_fault():
+def test_an_unused_import_is_allowed():
     space = {"__builtins__": guarded_builtins({"apply_rope": abs}, "answer")}
     exec("import os\nimport matplotlib.pyplot as plt", space)
     assert isinstance(space["os"], Absent)
@@ -119,7 +119,7 @@ def test_numbers_outside_tensors_are_refused_where_memory_is_measured():
             look(source, "<answer>", tensors_only=True)
 
 
-def test_a_library_is_there_in_the_chapter_that_imports_it(monkeypatch):
+def test_a_library_is_open_only_if_the_chapter_imports_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "transformers", torch)
     assert is_open("transformers")
     monkeypatch.delitem(sys.modules, "transformers")

@@ -25,7 +25,7 @@ from attn.grading.sandbox.sandbox import Died, Sandbox
 from attn.grading.sandbox.worker import Task
 
 pytestmark = pytest.mark.skipif(
-    sys.platform != "linux", reason="jails are Linux's"
+    sys.platform != "linux", reason="isolation needs Linux"
 )
 GIVEN = {
     x.__name__: x for x in (builtins, importlib, os, signal, socket, sys, time)
@@ -49,10 +49,10 @@ def sandbox(request):
 
 
 def run_probe(sandbox, code, *, limits=None, timeout=30.0):
-    """Run a probe; return the session, and what it assigned to ``found``."""
+    """Run a probe; return the session, and what it assigned to ``result``."""
     inside = sandbox.start_session(limits or Limits(), timeout)
-    code = f"found = None\n{textwrap.dedent(code)}"
-    answer = "def probe():\n    return found"
+    code = f"result = None\n{textwrap.dedent(code)}"
+    answer = "def probe():\n    return result"
     task = Task("probe", "function", GIVEN, [("probe", code, False)], answer)
     outcome = inside.define(task)
     if outcome.error is None:
@@ -60,20 +60,22 @@ def run_probe(sandbox, code, *, limits=None, timeout=30.0):
     return inside, outcome
 
 
-def found(sandbox, code, **options):
+def probe(sandbox, code, **options):
+    """Return what a probe assigned to ``result``."""
     inside, outcome = run_probe(sandbox, code, **options)
     inside.close()
-    assert outcome.error is None, outcome.error
+    if outcome.error is not None:
+        raise outcome.error
     return outcome.output
 
 
 def tried(*lines):
-    """A probe that tells, for each statement, how it ended."""
-    code = ["found = []"]
+    """Return a probe of how each statement ends."""
+    code = ["result = []"]
     for line in lines:
-        code += ["try:", f"    {line}", "    found.append('done')"]
+        code += ["try:", f"    {line}", "    result.append('done')"]
         code += ["except Exception as error:"]
-        code += ["    found.append(type(error).__name__)"]
+        code += ["    result.append(type(error).__name__)"]
     return "\n".join(code)
 
 
@@ -82,81 +84,81 @@ def needs(sandbox, *ways):
         pytest.skip(f"{sandbox.way} does not promise it")
 
 
-def test_an_answer_runs(sandbox):
-    assert found(sandbox, "found = 6 * 7") == 42
+def test_the_sandbox_runs_an_answer(sandbox):
+    assert probe(sandbox, "result = 6 * 7") == 42
 
 
-def test_the_books_answers_are_not_there(sandbox):
+def test_the_books_answers_can_be_neither_imported_nor_read(sandbox):
     """Not imported, not importable, and where possible not in a file."""
     names = ("attn.functional", "attn.exercises.spec", "solutions")
     imports = [f"importlib.import_module({name!r})" for name in names]
-    modules = "found = sorted(sys.modules)"
-    assert set(found(sandbox, tried(*imports))) == {"ModuleNotFoundError"}
-    loaded = found(sandbox, modules)
+    modules = "result = sorted(sys.modules)"
+    assert set(probe(sandbox, tried(*imports))) == {"ModuleNotFoundError"}
+    loaded = probe(sandbox, modules)
     assert not [x for x in loaded if x.startswith(("attn.fun", "solutions"))]
     assert "attn.grading.diagnosis.judge" not in loaded
     if sandbox.way != "limits":
         for folder in files.answers():
-            lists = f"found = os.path.exists({str(folder)!r}) and os.listdir("
-            assert not found(sandbox, f"{lists}{str(folder)!r})"), folder
+            lists = f"result = os.path.exists({str(folder)!r}) and os.listdir("
+            assert not probe(sandbox, f"{lists}{str(folder)!r})"), folder
 
 
-def test_there_is_no_network(sandbox):
+def test_the_sandbox_has_no_network(sandbox):
     needs(sandbox, "bubblewrap", "namespaces")
     with socket.create_server(("127.0.0.1", 0)) as server:
         at = server.getsockname()
         assert socket.create_connection(at)
         connect = f"socket.create_connection({at!r}, 2)"
-        assert found(sandbox, tried(connect)) != ["done"]
+        assert probe(sandbox, tried(connect)) != ["done"]
 
 
-def test_no_other_process_can_be_looked_into(sandbox):
+def test_the_memory_of_other_processes_cannot_be_read(sandbox):
     needs(sandbox, "bubblewrap", "namespaces")
     looks = """
-        found, own = [], os.readlink('/proc/self')
+        result, own = [], os.readlink('/proc/self')
         for x in os.listdir('/proc'):
             try:
                 if x.isdigit() and x != own:
-                    found.append(builtins.open(f'/proc/{x}/mem', 'rb'))
+                    result.append(builtins.open(f'/proc/{x}/mem', 'rb'))
             except OSError:
                 pass
-        found = len(found)
+        result = len(result)
     """
-    assert found(sandbox, looks) == 0
-    pids = "found = [int(x) for x in os.listdir('/proc') if x.isdigit()]"
-    assert os.getpid() not in found(sandbox, pids)
+    assert probe(sandbox, looks) == 0
+    pids = "result = [int(x) for x in os.listdir('/proc') if x.isdigit()]"
+    assert os.getpid() not in probe(sandbox, pids)
 
 
-def test_nothing_can_be_written(sandbox, tmp_path):
+def test_no_file_can_be_written(sandbox, tmp_path):
     needs(sandbox, "bubblewrap", "namespaces")
     places = ["/tmp/x", "/dev/shm/x", "/x", str(tmp_path / "x"), __file__]
     opens = [f"builtins.open({x!r}, 'a')" for x in places]
-    assert "done" not in found(sandbox, tried(*opens))
+    assert "done" not in probe(sandbox, tried(*opens))
     assert not (tmp_path / "x").exists()
 
 
 def test_the_environment_holds_no_secret(sandbox):
-    names = found(sandbox, "found = ' '.join(os.environ)")
+    names = probe(sandbox, "result = ' '.join(os.environ)")
     assert "ATTN_SECRET" not in names
     needs(sandbox, "bubblewrap", "namespaces")
     everywhere = """
-        found = 0
+        result = 0
         for x in os.listdir('/proc'):
             try:
-                found += b'ATTN_SECRET' in builtins.open(
+                result += b'ATTN_SECRET' in builtins.open(
                     f'/proc/{x}/environ', 'rb'
                 ).read()
             except OSError:
                 pass
     """
-    assert found(sandbox, everywhere) == 0
+    assert probe(sandbox, everywhere) == 0
 
 
 def descendants(sandbox):
     return psutil.Process(sandbox._process.pid).children(recursive=True)
 
 
-def test_all_that_it_started_ends_with_it(sandbox):
+def test_processes_started_by_an_answer_end_with_its_session(sandbox):
     before = {x.pid for x in descendants(sandbox)}
     inside, outcome = run_probe(
         sandbox,
@@ -180,22 +182,22 @@ def test_all_that_it_started_ends_with_it(sandbox):
     assert not left
 
 
-def test_memory_has_an_end(sandbox):
+def test_memory_is_limited(sandbox):
     limits = Limits(memory=512 << 20)
-    assert found(sandbox, tried("bytearray(1 << 30)"), limits=limits) == [
+    assert probe(sandbox, tried("bytearray(1 << 30)"), limits=limits) == [
         "MemoryError"
     ]
 
 
-def test_a_file_has_a_largest_size(sandbox):
+def test_the_size_of_a_file_is_limited(sandbox):
     code = """
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-        found = os.write(os.memfd_create("x"), bytes(1 << 20))
+        result = os.write(os.memfd_create("x"), bytes(1 << 20))
     """
-    assert found(sandbox, code, limits=Limits(file_size=4096)) == 4096
+    assert probe(sandbox, code, limits=Limits(file_size=4096)) == 4096
 
 
-def test_a_process_that_ends_is_told_from_one_that_is_slow(sandbox):
+def test_a_process_that_dies_is_reported_apart_from_a_slow_one(sandbox):
     inside, outcome = run_probe(sandbox, "os._exit(3)")
     assert isinstance(outcome.error, Died) and "status 3" in str(outcome.error)
     inside, outcome = run_probe(
@@ -208,23 +210,23 @@ def test_a_process_that_ends_is_told_from_one_that_is_slow(sandbox):
     inside.close()
 
 
-def test_one_answer_leaves_nothing_for_the_next(sandbox):
+def test_state_set_by_an_answer_is_absent_from_the_next_session(sandbox):
     leaves = """
         import torch
         torch.kept = builtins.kept = 1
         os.environ['KEPT'] = '1'
-        found = 0
+        result = 0
     """
     looks = """
         import torch
-        found = hasattr(torch, 'kept') + hasattr(builtins, 'kept')
-        found += 'KEPT' in os.environ
+        result = hasattr(torch, 'kept') + hasattr(builtins, 'kept')
+        result += 'KEPT' in os.environ
     """
-    assert found(sandbox, leaves) == 0
-    assert found(sandbox, looks) == 0
+    assert probe(sandbox, leaves) == 0
+    assert probe(sandbox, looks) == 0
 
 
-def test_the_sandbox_holds_the_files_that_it_names_and_no_others(sandbox):
+def test_the_sandbox_holds_the_listed_files_and_no_others(sandbox):
     folder = sandbox._folder.name
     inside = {
         os.path.relpath(os.path.join(path, name), os.path.join(folder, "attn"))
@@ -235,7 +237,7 @@ def test_the_sandbox_holds_the_files_that_it_names_and_no_others(sandbox):
     assert inside == {*files.FILES, "__init__.py"}
 
 
-def test_a_wrong_name_of_a_jail_is_an_error(monkeypatch):
+def test_an_unknown_kind_of_isolation_is_an_error(monkeypatch):
     monkeypatch.setenv("ATTN_ISOLATION", "chroot")
     isolation.kind.cache_clear()
     with pytest.raises(ValueError, match="ATTN_ISOLATION must be one of"):

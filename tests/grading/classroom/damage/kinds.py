@@ -1,8 +1,8 @@
 """Submissions that are broken, and what is to become of each.
 
-``@unreadable(message)`` marks a file in which nothing can be graded; ``@read``
-one whose other exercises count. Each function gets the path to write, and a
-solved notebook to damage.
+``whole_files`` lists files in which nothing can be graded. ``@read`` marks a
+function that damages one in which other exercises count: it gets the path to
+write and a solved notebook, and writes the file or returns its content.
 """
 
 import copy
@@ -20,7 +20,7 @@ DAMAGE = {}  # by name
 
 @dataclass(frozen=True)
 class Damage:
-    write: object
+    write: object  # content, or a function of the path and a notebook
     suffix: str
     message: str | None = None  # of an unreadable one
     status: dict = field(default_factory=dict)  # of what does not pass
@@ -30,7 +30,9 @@ class Damage:
 
     def place(self, folder, name):
         path = folder / f"{name}{self.suffix}"
-        made = self.write(path, solved())
+        made = self.write
+        if callable(made):
+            made = made(path, solved())
         if isinstance(made, dict):
             made = json.dumps(made)
         if isinstance(made, str):
@@ -41,7 +43,7 @@ class Damage:
 
 
 def solved(key="gqa"):
-    """A solved chapter without its demonstrations and outputs."""
+    """Return a solved chapter without its demonstrations and outputs."""
     return copy.deepcopy(_solved(key))
 
 
@@ -61,14 +63,6 @@ def _solved(key):
 
 def cell_of(book, name):
     return next(x for x in book["cells"] if cells.exercise_id(x) == name)
-
-
-def unreadable(message, suffix=".ipynb"):
-    def mark(write):
-        DAMAGE[write.__name__] = Damage(write, suffix, message)
-        return write
-
-    return mark
 
 
 def read(status=None, notes=None, file_note="", suffix=".ipynb", judged=None):

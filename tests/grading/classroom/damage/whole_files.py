@@ -6,166 +6,96 @@ import pickle
 import zipfile
 
 from attn.exercises import sources
-from tests.grading.classroom.damage.kinds import (
-    FIRST,
-    unreadable,
-)
+from tests.grading.classroom.damage.kinds import DAMAGE, FIRST, Damage
 
 
-@unreadable("empty")
-def empty(path, book):
-    return b""
-
-
-@unreadable("empty")
-def blank(path, book):
-    return " \n\t\r\n"
-
-
-@unreadable("breaks off")
-def truncated(path, book):
-    text = json.dumps(book)
-    return text[: len(text) // 2]
-
-
-@unreadable("breaks off")
-def without_its_last_brace(path, book):
-    return json.dumps(book)[:-1]
-
-
-@unreadable("no JSON")
-def python_in_a_notebook(path, book):
-    return sources.solution(FIRST)
-
-
-@unreadable("no JSON")
-def noise(path, book):
-    return bytes(range(256)) * 40
-
-
-@unreadable("got a list")
-def a_list(path, book):
-    return json.dumps([book])
-
-
-@unreadable("got a number")
-def a_number(path, book):
-    return "9" * 5000
-
-
-@unreadable("got nothing")
-def not_a_number(path, book):
-    return "NaN"
-
-
-@unreadable("nested too deeply")
-def nested(path, book):
-    return "[" * 100_000
-
-
-@unreadable("nested too deeply")
 def nested_in_metadata(path, book):
     text = json.dumps(book | {"metadata": 0})
     deep = '{"a":' * 100_000 + "0" + "}" * 100_000
     return text.replace('"metadata": 0', f'"metadata": {deep}')
 
 
-@unreadable("millions of values")
-def millions_of_lists(path, book):
-    return "[" + "[]," * 2_000_000 + "[]]"
-
-
-@unreadable("got 5")
-def format_5(path, book):
-    return book | {"nbformat": 5}
-
-
-@unreadable("got an object")
-def cells_in_a_dict(path, book):
-    return book | {"cells": dict(enumerate(book["cells"]))}
-
-
-@unreadable("got nothing")
-def no_cells(path, book):
-    del book["cells"]
-    return book
-
-
-@unreadable("at most 10000")
-def too_many_cells(path, book):
-    return book | {"cells": book["cells"] * 2000}
-
-
-@unreadable("no exercise")
 def of_another_course(path, book):
     cell = {"cell_type": "code", "source": "def f(): pass", "metadata": {}}
     return book | {"cells": [cell] * 3}
 
 
-@unreadable("Clear its outputs")
 def a_hundred_megabytes(path, book):
     path.write_text(json.dumps(book))
     os.truncate(path, 100 * 2**20)  # and takes no room on the disk
 
 
-@unreadable("zip archive")
 def zipped(path, book):
     with zipfile.ZipFile(path, "w") as file:
         file.writestr("05_gqa.ipynb", json.dumps(book))
 
 
-@unreadable("never loaded")
-def pickled(path, book):
-    return pickle.dumps(book)
-
-
-@unreadable("web page")
-def a_web_page(path, book):
-    return "\n<!DOCTYPE html>\n<html><body>05_gqa.ipynb</body></html>"
-
-
-@unreadable("conflict markers")
 def unmerged(path, book):
     text = json.dumps(book, indent=1)
     half = len(text) // 2
     return f"{text[:half]}\n<<<<<<< HEAD\n=======\n>>>>>>> b\n{text[half:]}"
 
 
-@unreadable("pipe")
-def a_pipe(path, book):
-    os.mkfifo(path)
+def link(target):
+    return lambda path, book: path.symlink_to(target or path.name)
 
 
-@unreadable("symbolic link")
-def a_link_to_a_device(path, book):
-    path.symlink_to("/dev/zero")
-
-
-@unreadable("symbolic link")
-def a_link_to_itself(path, book):
-    path.symlink_to(path.name)
-
-
-@unreadable("symbolic link")
-def a_link_to_somebodys_answers(path, book):
-    path.symlink_to(sources.solutions_path("gqa"))
-
-
-@unreadable("folder")
-def a_folder(path, book):
-    path.mkdir()
-
-
-@unreadable("empty", ".py")
-def empty_python(path, book):
-    return b""
-
-
-@unreadable("a million", ".py")
-def python_without_end(path, book):
-    return "# %%\n" * 300_000
-
-
-@unreadable("no exercise", ".py")
-def another_program(path, book):
-    return "import os\nprint(os.getcwd())\n"
+#: By the message of the error: content, or what writes or returns it.
+NOTEBOOKS = {
+    "empty": {"empty": b"", "blank": " \n\t\r\n"},
+    "breaks off": {
+        "truncated": lambda _, book: json.dumps(book)[:2000],
+        "without_its_last_brace": lambda _, book: json.dumps(book)[:-1],
+    },
+    "no JSON": {
+        "python_in_a_notebook": sources.solution(FIRST),
+        "noise": bytes(range(256)) * 40,
+    },
+    "got a list": {"a_list": lambda _, book: json.dumps([book])},
+    "got a number": {"a_number": "9" * 5000},
+    "nested too deeply": {
+        "nested": "[" * 100_000,
+        "nested_in_metadata": nested_in_metadata,
+    },
+    "millions of values": {
+        "millions_of_lists": lambda *_: f"[{'[],' * 2_000_000}[]]"
+    },
+    "got 5": {"format_5": lambda _, book: book | {"nbformat": 5}},
+    "got an object": {
+        "cells_in_a_dict": lambda _, book: (
+            book | {"cells": dict(enumerate(book["cells"]))}
+        )
+    },
+    "got nothing": {
+        "not_a_number": "NaN",
+        "no_cells": lambda _, book: book.pop("cells") and book,
+    },
+    "at most 10000": {
+        "too_many_cells": lambda _, book: (
+            book | {"cells": book["cells"] * 2000}
+        )
+    },
+    "no exercise": {"of_another_course": of_another_course},
+    "Clear its outputs": {"a_hundred_megabytes": a_hundred_megabytes},
+    "zip archive": {"zipped": zipped},
+    "never loaded": {"pickled": lambda _, book: pickle.dumps(book)},
+    "web page": {
+        "a_web_page": "\n<!DOCTYPE html>\n<html><body>gqa.ipynb</body></html>"
+    },
+    "conflict markers": {"unmerged": unmerged},
+    "pipe": {"a_pipe": lambda path, _: os.mkfifo(path)},
+    "symbolic link": {
+        "a_link_to_a_device": link("/dev/zero"),
+        "a_link_to_itself": link(None),
+        "a_link_to_somebodys_answers": link(sources.solutions_path("gqa")),
+    },
+    "folder": {"a_folder": lambda path, _: path.mkdir()},
+}
+PYTHON = {
+    "empty": {"empty_python": b""},
+    "a million": {"python_without_end": "# %%\n" * 300_000},
+    "no exercise": {"another_program": "import os\nprint(os.getcwd())\n"},
+}
+for suffix, by_message in ((".ipynb", NOTEBOOKS), (".py", PYTHON)):
+    for message, files in by_message.items():
+        DAMAGE |= {x: Damage(files[x], suffix, message) for x in files}

@@ -1,4 +1,4 @@
-"""A learner's code may do anything: the run survives and tells."""
+"""A learner's code may do anything: the run survives and records it."""
 
 import warnings
 
@@ -29,14 +29,14 @@ def test_prints_and_warnings_are_captured(capfd):
 @pytest.mark.parametrize(
     "error", [ValueError("no"), SystemExit(), KeyboardInterrupt()]
 )
-def test_no_error_of_the_learner_escapes(error):
+def test_an_error_raised_by_the_answer_is_returned(error):
     def bad(x):
         raise error
 
     assert run(bad, CASE).error is error
 
 
-def test_an_error_of_pytorch_is_not_taken_for_a_stub():
+def test_an_error_of_pytorch_is_not_mistaken_for_a_stub():
     def bad(x):
         return torch.softmax(x.to(torch.complex64), -1)
 
@@ -46,19 +46,19 @@ def test_an_error_of_pytorch_is_not_taken_for_a_stub():
     assert "complex64" in outcome.where
 
 
-def test_the_learners_line_is_found():
+def test_an_error_names_the_learners_line():
     def bad(x):
         return x @ x  # the shapes do not fit
 
     assert "x @ x" in run(bad, CASE).where
 
 
-def test_an_in_place_edit_is_told_and_does_no_harm():
-    def rude(x):
+def test_an_in_place_change_is_reported_and_leaves_the_case_unchanged():
+    def changes_its_input(x):
         x += 1
         return x
 
-    outcome = run(rude, CASE, names=["query"])
+    outcome = run(changes_its_input, CASE, names=["query"])
     assert outcome.side_effect.text == "it changes query in place"
     assert torch.equal(X, torch.arange(6.0).reshape(2, 3))
 
@@ -86,7 +86,7 @@ def test_an_entry_that_is_replaced_or_added_is_a_changed_input():
     assert outcome.side_effect.text == "it changes rows, state in place"
 
 
-def test_a_copy_is_no_second_name_of_one_tensor():
+def test_a_copy_in_place_of_a_shared_tensor_is_reported():
     case = Case("", (torch.ones(2),), one_tensor=("b.w", "a.w"))
 
     def effect(second):
@@ -97,7 +97,7 @@ def test_a_copy_is_no_second_name_of_one_tensor():
     assert effect(torch.clone).text == two
 
 
-def test_an_expanded_input_stays_expanded_and_is_private():
+def test_an_expanded_input_is_copied_with_its_strides():
     x = torch.zeros(1, 3).expand(4, 3)
     copy = copy_tensor(x)
     assert copy.stride() == x.stride()
@@ -112,8 +112,8 @@ def test_gradients_reach_inputs_and_parameters():
     assert set(grads) == {"args.0", "weight", "bias"}
 
 
-def test_of_random_rows_only_the_largest_elements_may_be_compared():
-    case = Case("coins", (torch.ones(400, 3),), train=True, largest_over=-2)
+def test_random_rows_can_be_compared_by_their_largest_elements():
+    case = Case("dropout", (torch.ones(400, 3),), train=True, largest_over=-2)
     first = run(lambda x: nn.functional.dropout(x, 0.2), case)
     other = run(lambda x: x * (torch.rand(x.shape) > 0.2) / 0.8, case)
     assert torch.equal(first.output, torch.full((3,), 1.25))
@@ -121,7 +121,7 @@ def test_of_random_rows_only_the_largest_elements_may_be_compared():
     assert run(lambda x: x.sum(), case).output == 1200  # no such axis
 
 
-def test_an_answer_may_switch_gradients_off_for_itself_only():
+def test_gradients_switched_off_by_an_answer_are_on_again_after_it():
     def off(x):
         torch.set_grad_enabled(False)
         return x * 2
@@ -149,7 +149,7 @@ def test_a_module_is_built_loaded_and_put_in_the_right_mode():
         assert torch.equal(run(Echo, case).output, X + 1 + 10 * train)
 
 
-def test_a_case_that_trains_may_draw_and_draws_the_same_each_time():
+def test_a_training_case_may_draw_the_same_random_numbers_each_time():
     before = torch.get_rng_state()
     case = Case("training", (X,), train=True)
     first, second = (run(torch.rand_like, case) for _ in range(2))
@@ -158,7 +158,7 @@ def test_a_case_that_trains_may_draw_and_draws_the_same_each_time():
     assert torch.equal(torch.get_rng_state(), before)
 
 
-def test_a_result_of_zeros_has_the_gradient_0_without_a_graph():
+def test_a_constant_result_of_zeros_has_a_gradient_of_zero():
     case = Case("any", (torch.ones(3),), grad=True)
     outcome = run(torch.zeros_like, case)
     assert outcome.error is None

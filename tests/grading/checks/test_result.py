@@ -31,13 +31,13 @@ def ones(L, S):
         (lambda L, S: None, "None (was there a return?)"),
     ],
 )
-def test_the_message_says_what_was_returned(answer, words):
+def test_the_message_names_the_kind_of_object_returned(answer, words):
     message = judge(find("sdpa-causal_lower_right"), answer).message
     assert words in message
     assert "raised" not in message
 
 
-def test_memory_that_is_never_written_is_nan_and_never_right_by_luck():
+def test_uninitialised_memory_is_nan_while_an_answer_runs():
     def unwritten(query, key, value):
         return torch.empty(*query.shape[:-1], value.shape[-1])
 
@@ -46,7 +46,7 @@ def test_memory_that_is_never_written_is_nan_and_never_right_by_luck():
     assert not torch.are_deterministic_algorithms_enabled()
 
 
-def test_of_drawn_ids_the_shares_are_compared():
+def test_sampled_ids_are_compared_by_their_frequencies():
     case = Case("draws", (torch.zeros(6, 3),), train=True, shares=(2, 3))
     ids = torch.tensor([0, 0, 2, 1, 1, 1])
     shares = torch.tensor([[2, 0, 1], [0, 3, 0]]) / 3
@@ -55,7 +55,7 @@ def test_of_drawn_ids_the_shares_are_compared():
         assert torch.equal(run(lambda x, y=other: y, case).output, other)
 
 
-def test_each_run_has_a_generator_of_its_own():
+def test_each_run_gets_a_fresh_copy_of_the_generator():
     case = Case("draws", (torch.Generator().manual_seed(5),))
 
     def draw(generator):

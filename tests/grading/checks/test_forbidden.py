@@ -1,7 +1,5 @@
 """What the task is to write by hand is refused in every spelling."""
 
-from functools import partial
-
 import pytest
 import torch
 import torch.nn.functional as F
@@ -50,10 +48,6 @@ def test_softmax_is_refused_in_every_spelling(spelling):
     )
 
 
-def attends(x, call):
-    return call(x, x, x)
-
-
 def _math(x):
     with sdpa_kernel(SDPBackend.MATH):
         return aten.scaled_dot_product_attention.default(x, x, x)
@@ -70,11 +64,9 @@ def _held(x):
 
 
 ATTENTION = {
-    "functional": partial(attends, call=F.scaled_dot_product_attention),
-    "private": partial(
-        attends, call=torch._C._nn.scaled_dot_product_attention
-    ),
-    "operator": partial(attends, call=aten.scaled_dot_product_attention),
+    "functional": lambda x: F.scaled_dot_product_attention(x, x, x),
+    "private": lambda x: torch._C._nn.scaled_dot_product_attention(x, x, x),
+    "operator": lambda x: aten.scaled_dot_product_attention(x, x, x),
     "math": _math,
     "vmap": torch.vmap(lambda x: F.scaled_dot_product_attention(x, x, x)),
     "flex": _flex,
@@ -93,36 +85,38 @@ def test_attention_is_refused_in_every_spelling(spelling):
 
 
 @pytest.mark.parametrize("spelling", ["a layer", "held", "made inside"])
-def test_a_whole_layer_is_refused_where_it_is_the_task(spelling):
-    error = run(ATTENTION[spelling], CASE, forbids=("MultiheadAttention",))
-    assert isinstance(error.error, Forbidden)
+def test_an_attention_layer_is_refused_where_the_task_is_to_build_one(
+    spelling,
+):
+    outcome = run(ATTENTION[spelling], CASE, forbids=("MultiheadAttention",))
+    assert isinstance(outcome.error, Forbidden)
     fused = run(ATTENTION["functional"], CASE, forbids=("MultiheadAttention",))
     assert fused.error is None
 
 
-def test_a_refusal_that_is_swallowed_is_told_all_the_same():
-    def sly(x):
+def test_a_refused_call_is_reported_even_if_the_answer_catches_the_error():
+    def catches(x):
         try:
             return torch.softmax(x, -1)
         except Exception:
             return x
 
-    outcome = run(sly, CASE, forbids=("softmax",))
+    outcome = run(catches, CASE, forbids=("softmax",))
     assert isinstance(outcome.error, Forbidden)
 
 
 @pytest.mark.parametrize(
-    "honest",
+    "by_hand",
     [
         lambda x: (x - x.logsumexp(-1, keepdim=True)).exp(),
         lambda x: x.exp() / x.exp().sum(-1, keepdim=True),
     ],
 )
-def test_softmax_by_hand_is_accepted(honest):
-    assert run(honest, CASE, forbids=("softmax",)).error is None
+def test_softmax_by_hand_is_accepted(by_hand):
+    assert run(by_hand, CASE, forbids=("softmax",)).error is None
 
 
-def test_an_earlier_answer_that_the_book_put_in_place_may_call_it():
+def test_the_reference_of_an_earlier_exercise_may_call_softmax():
     """Softmax is an exercise; when the learner gave up on it, the reference,
     which calls PyTorch's, takes its place in the next ones."""
     from attn.exercises.spec import find
@@ -133,7 +127,7 @@ def test_an_earlier_answer_that_the_book_put_in_place_may_call_it():
     assert outcome.error is None
 
 
-def test_a_refusal_leaves_no_trace_in_the_compiler():
+def test_flex_attention_still_compiles_after_a_refused_call():
     """flex_attention compiles itself: refused, it works afterwards."""
     from torch.nn.attention.flex_attention import flex_attention
 
@@ -142,7 +136,7 @@ def test_a_refusal_leaves_no_trace_in_the_compiler():
     assert flex_attention(X, X, X).shape == X.shape
 
 
-def test_a_gradient_by_hand_is_not_walked_along_autograds_graph():
+def test_a_grad_fn_is_refused_where_gradients_are_computed_by_hand():
     def answer(x):
         y = x.detach().requires_grad_()
         return (y * 2).grad_fn(x)[0]
@@ -168,7 +162,7 @@ READS = {
 
 
 @pytest.mark.parametrize("spelling", READS)
-def test_a_tensor_is_not_read_as_a_number(spelling):
+def test_reading_a_tensor_as_a_number_is_refused(spelling):
     outcome = run(READS[spelling], AT, forbids=("item",))
     assert isinstance(outcome.error, Forbidden)
     assert outcome.error.kind == "read_as_number"

@@ -14,7 +14,7 @@ def shown(got, expected):
     return difference_lines(problem.wrong, problem.got, problem.expected)
 
 
-def test_two_numbers_get_as_many_digits_as_tell_them_apart():
+def test_two_numbers_are_shown_with_enough_digits_to_differ():
     assert distinct_texts(0.5, 0.25) == ("0.5", "0.25")
     assert distinct_texts(0.18501, 0.18502) == ("0.18501", "0.18502")
     assert distinct_texts(1.0, 1.0 + 1e-15) == ("1", "1.0000000000000011")
@@ -43,7 +43,7 @@ def test_a_mask_is_a_grid_with_the_differences_marked():
     ]
 
 
-def test_of_a_large_mask_the_part_around_the_first_difference_is_shown():
+def test_a_large_mask_is_shown_around_its_first_difference():
     expected = torch.ones(2, 40, 300).tril().bool()
     got = expected.clone()
     got[1, 30, 200] = True
@@ -76,7 +76,7 @@ def test_a_wrong_gradient_is_shown_as_a_gradient():
         ("gqa-kv_cache_bytes", lambda *x, dtype=None: 7, "is 7, not"),
     ],
 )
-def test_where_shapes_or_types_differ_only_that_is_said(
+def test_a_wrong_shape_or_type_is_reported_without_elements(
     exercise, answer, words
 ):
     message = judge(find(exercise), answer).message

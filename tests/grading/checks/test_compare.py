@@ -19,12 +19,12 @@ def kind(got, expected=EXPECTED, exact=EXACT):
     return problem.kind if problem else None
 
 
-def test_rounding_is_forgiven_and_a_mistake_is_not():
+def test_rounding_errors_are_accepted_and_larger_ones_refused():
     assert kind(EXPECTED * (1 + 3e-7)) is None
     assert kind(EXPECTED * (1 + 1e-4)) == "value"
 
 
-def test_what_cancels_is_rounded_as_its_terms_are():
+def test_a_sum_that_cancels_is_allowed_the_rounding_of_its_terms():
     """A key's bias has the gradient 0, of terms that are not."""
     zero = torch.zeros(3)
     left = torch.tensor([5e-6, 0.0, -2e-6])
@@ -34,7 +34,7 @@ def test_what_cancels_is_rounded_as_its_terms_are():
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-def test_half_precision_is_held_to_its_own_rounding(dtype):
+def test_half_precision_is_allowed_its_own_rounding(dtype):
     expected = EXACT.to(dtype)
     eps = torch.finfo(dtype).eps
     assert kind(expected, expected) is None
@@ -42,7 +42,7 @@ def test_half_precision_is_held_to_its_own_rounding(dtype):
     assert kind((EXACT * (1 + 20 * eps)).to(dtype), expected) == "value"
 
 
-def test_the_message_points_at_the_first_wrong_element():
+def test_the_message_names_the_first_wrong_element():
     got = EXPECTED.clone()
     got[1, 2] = 8.0
     text = first(got, EXPECTED, EXACT).text
@@ -50,7 +50,7 @@ def test_the_message_points_at_the_first_wrong_element():
 
 
 @pytest.mark.parametrize(
-    ("got", "want"),
+    ("got", "fault"),
     [
         (None, "type"),
         (1.0, "type"),
@@ -60,8 +60,8 @@ def test_the_message_points_at_the_first_wrong_element():
         (EXPECTED / 0 * 0, "nan"),
     ],
 )
-def test_each_kind_of_fault_is_told_apart(got, want):
-    assert kind(got) == want
+def test_a_wrong_type_shape_dtype_or_nan_is_reported_as_that(got, fault):
+    assert kind(got) == fault
 
 
 def test_infinities_must_match():
@@ -72,7 +72,7 @@ def test_infinities_must_match():
     assert kind(-exact.float(), exact.float(), exact) == "value"
 
 
-def test_booleans_are_exact_and_are_not_numbers():
+def test_booleans_must_match_exactly_and_are_not_numbers():
     expected = torch.tensor([True, False])
     assert kind(expected, expected, expected) is None
     assert kind(~expected, expected, expected) == "value"
@@ -80,7 +80,7 @@ def test_booleans_are_exact_and_are_not_numbers():
     assert kind(expected.int(), expected, expected) == "dtype"
 
 
-def test_a_number_may_be_a_tensor_without_axes():
+def test_a_zero_dimensional_tensor_is_accepted_as_a_number():
     for got in (
         0.5,
         torch.tensor(0.5),
@@ -91,7 +91,7 @@ def test_a_number_may_be_a_tensor_without_axes():
     assert kind((torch.tensor([0.5]), 1), (0.5, 1.0), (0.5, 1.0)) == "type"
 
 
-def test_a_count_is_exact():
+def test_integers_must_match_exactly():
     many = 3 * 10**12
     for got in (many, float(many), torch.tensor(many)):
         assert kind(got, many, many) is None
@@ -108,7 +108,7 @@ def test_two_wrong_results_are_alike_only_with_the_same_nans():
     assert not alike(a, a[:2])
 
 
-def test_a_random_result_is_held_to_about_its_size():
+def test_a_random_result_is_compared_with_a_relative_tolerance():
     exact = torch.full((4,), 10.0, dtype=torch.float64)
     expected = exact.float()
     for off, fine in ((0.4, True), (-0.4, True), (0.6, False)):
@@ -119,15 +119,17 @@ def test_a_random_result_is_held_to_about_its_size():
     assert first(*pair, rtol=0.05) is None and first(*pair) is not None
 
 
-def test_a_dict_is_told_which_names_it_lacks_and_which_are_too_many():
+def test_missing_and_superfluous_keys_of_a_dict_are_named():
     expected = {"a": EXPECTED, "b": EXPECTED}
     exact = {"a": EXACT, "b": EXACT}
     assert first(expected, expected, exact) is None
     got = {"a": EXPECTED, "c": EXPECTED}
     text = first(got, expected, exact).text
     assert text == "it lacks b; it has c, which is superfluous"
-    some = {str(n): EXPECTED for n in range(5)}
-    problem = first({"a": EXPECTED, "b": EXPECTED, **some}, expected, exact)
+    numbered = {str(n): EXPECTED for n in range(5)}
+    problem = first(
+        {"a": EXPECTED, "b": EXPECTED, **numbered}, expected, exact
+    )
     assert problem.text.endswith("0, 1, 2 and 2 more, which are superfluous")
     assert kind([EXPECTED], expected, exact) == "type"
     wrong = first({**expected, "b": 2 * EXPECTED}, expected, exact)

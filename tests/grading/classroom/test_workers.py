@@ -1,0 +1,106 @@
+"""Submissions are graded by processes of this machine, or by a cluster."""
+
+import operator
+import os
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+
+import pytest
+
+from attn.grading.classroom import batch, pools
+from tests.grading.classroom import fakes
+
+
+def test_real_workers_grade_and_end(log, klass, grade_all):
+    submissions = klass("a", "b")
+    results = grade_all(submissions)
+    assert all(x.points == x.max_points > 0 for x in results)
+    graders = fakes.grader_pids(log)
+    assert os.getpid() not in graders
+    assert not any(map(fakes.is_running, graders))
+
+
+def test_a_grader_that_hangs_is_stopped(log, klass, monkeypatch, grade_all):
+    monkeypatch.setattr(pools, "_limit", lambda options: 1)
+    results = grade_all(klass("a", "sleeps"))
+    rows = {x.learner: x for x in results}
+    assert rows["a"].points == rows["a"].max_points > 0
+    assert "hung" in rows["sleeps"].message
+    assert not any(map(fakes.is_running, fakes.grader_pids(log)))
+
+
+ORPHANS = """
+import os, time
+from attn.grading.classroom import pools
+
+with pools.processes(2) as (executor, _):
+    print(executor.submit(os.getpid).result(), flush=True)
+    executor.submit(time.sleep, 600).result()
+"""
+
+
+def test_workers_end_when_their_batch_is_killed():
+    command = [sys.executable, "-c", ORPHANS]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as parent:
+        worker = int(parent.stdout.readline())
+        assert fakes.is_running(worker)
+        parent.kill()
+    while fakes.is_running(worker):
+        time.sleep(0.05)
+
+
+def test_there_are_as_many_workers_as_cores():
+    assert batch.cores() == len(os.sched_getaffinity(0))
+
+
+# --- Dask --------------------------------------------------------------------
+
+
+def test_dask_needs_its_package(klass, monkeypatch, grade_all):
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    with pytest.raises(ValueError, match="pip install distributed"):
+        grade_all(klass("a"), dask="tcp://127.0.0.1:1")
+
+
+@contextmanager
+def cluster(workers, **options):
+    """Start a scheduler with workers; yield its address."""
+    distributed = pytest.importorskip("distributed")
+    with distributed.LocalCluster(
+        n_workers=workers,
+        threads_per_worker=1,
+        protocol="tcp",
+        dashboard_address=None,
+        **options,
+    ) as started:
+        yield started.scheduler_address
+
+
+@pytest.mark.parametrize("address", ["nowhere", "127.0.0.1:x", "", "x://"])
+def test_dask_needs_a_scheduler(address, klass, grade_all):
+    pytest.importorskip("distributed")
+    with pytest.raises(ValueError, match="must be the address of a running"):
+        grade_all(klass("a"), dask=address)
+
+
+def test_dask_needs_workers(klass, grade_all):
+    with (
+        cluster(workers=0) as address,
+        pytest.raises(ValueError, match="must name a cluster with workers"),
+    ):
+        grade_all(klass("a"), dask=address.removeprefix("tcp://"))
+
+
+@pytest.mark.parametrize(
+    "processes", [False, pytest.param(True, marks=pytest.mark.exhaustive)]
+)
+def test_a_cluster_grades_as_this_machine_does(processes, klass, grade_all):
+    submissions = klass("a", "b", "c")
+    with cluster(workers=2, processes=processes) as address:
+        there = grade_all(submissions, out="there", dask=address)
+    here = grade_all(submissions, out="here")
+    by_name = operator.attrgetter("submission")
+    assert sorted(there, key=by_name) == sorted(here, key=by_name)
+    assert all(x.points for x in here)

@@ -1,0 +1,82 @@
+"""Dropout draws differ, and much gives NaN: neither proves a mistake."""
+
+import math
+
+import pytest
+import torch
+
+from attn.exercises import sources
+from attn.exercises.edits import Variant
+from attn.exercises.spec import Case, find
+from attn.grading.checks.evidence import agree
+from attn.grading.checks.run import Outcome
+from attn.grading.diagnosis.judge import judge
+
+SDPA = find("sdpa-scaled_dot_product_attention")
+KEEP = "(torch.rand_like(weights) > dropout_p)"
+COINS = "F.dropout(torch.ones(weights.shape[-{}:], dtype=dtype), dropout_p)"
+
+
+def verdict(kept):
+    """Judge the solution with weights multiplied by another dropout."""
+    edit = (
+        "- weights = F.dropout(weights.masked_fill(dead, 0), dropout_p)\n"
+        "+ weights = weights.masked_fill(dead, 0)\n"
+        f"+ weights = weights * {kept} if dropout_p else weights"
+    )
+    right = sources.solution(SDPA.id)
+    variant = Variant("dropout", edit, "test", right, SDPA.namespace)
+    return judge(SDPA, variant.answer)
+
+
+ZERO_OVER_ZERO = f"{KEEP} / (1 - dropout_p)"
+
+
+@pytest.mark.parametrize(
+    ("kept", "name"),
+    [
+        (KEEP, "What is not dropped does not grow"),
+        (f"{KEEP} / dropout_p", "What is left is divided by p"),
+        (ZERO_OVER_ZERO, "0 is divided by 1 - p, which is 0"),
+        (COINS.format(2), "The same coins for all heads"),
+        (COINS.format(3), None),
+    ],
+    ids=["not scaled", "by p", "0 / 0", "shared", "shared by the batch"],
+)
+def test_a_mistake_in_dropout_is_named_whichever_elements_it_drops(kept, name):
+    wrong = verdict(kept)
+    assert not wrong.passed
+    assert wrong.mistake == name
+
+
+def test_dropout_by_hand_is_accepted():
+    assert verdict(f"({ZERO_OVER_ZERO} if dropout_p < 1 else 0)").passed
+
+
+def test_nan_is_not_blamed_on_random_numbers():
+    """Where everything is dropped, 0 / 0 is the mistake, and no draw is."""
+    message = verdict(ZERO_OVER_ZERO).message
+    assert "NaN" in message and "random numbers" not in message
+
+
+def test_the_tolerance_of_random_results_needs_two_random_outcomes():
+    case = Case("", (), train=True, rtol=0.1)
+
+    def outcome(x, random_used=("PyTorch",)):
+        return Outcome(torch.tensor([x]), random_used=frozenset(random_used))
+
+    assert agree(outcome(1.0), outcome(1.05), case)
+    assert not agree(outcome(1.0), outcome(1.05, ()), case)
+    assert not agree(outcome(1.0), outcome(1.5), case)
+
+
+def test_a_gradient_of_nan_is_refused():
+    """exp of a large sink is inf: x / inf is right, its gradient is NaN."""
+
+    def answer(scores, sinks):
+        top = scores.amax(-1, keepdim=True)
+        top = top.masked_fill(top == -math.inf, 0)
+        exps, sink = (scores - top).exp(), (sinks[:, None, None] - top).exp()
+        return exps / (exps.sum(-1, keepdim=True) + sink)
+
+    assert not judge(find("sdpa-sinks"), answer).passed

@@ -1,0 +1,179 @@
+"""A learner calls check, hint, solution and reset in a notebook."""
+
+import re
+
+import pytest
+import torch
+
+import attn.__main__
+from attn.grading.learner import progress_store, workspace
+from tests.grading.learner.conftest import RIGHT
+
+WRONG = "def softmax(x, dim=-1):\n    return torch.exp(x) / x.shape[dim]\n"
+
+
+def test_a_right_answer_prints_one_stable_line(learner):
+    learner(RIGHT)
+    assert learner.check() == ("✓ sdp-softmax  2/2 points\n", "")
+
+
+def test_a_wrong_answer_is_reported_on_stderr_without_an_error(learner):
+    learner(WRONG)
+    out, err = learner.check()
+    assert out == ""
+    assert err.startswith("✗ sdp-softmax  0/2 points")
+
+
+def test_the_reference_replaces_a_wrong_answer(learner):
+    learner(WRONG)
+    learner.check()
+    learner("total = softmax(torch.zeros(4)).sum().item()")
+    assert learner.namespace["total"] == 1.0
+
+
+def test_checking_the_reference_again_never_passes(learner):
+    learner(WRONG)
+    diagnosis = " ".join(learner.check().err.splitlines()[1].split())
+    for _ in range(2):
+        out, err = learner.check()
+        assert out == ""
+        assert diagnosis in " ".join(err.split())
+
+
+def test_the_last_diagnosis_is_shown_once_at_each_further_check(learner):
+    learner(WRONG)
+    _, second, third, fourth = (learner.check().err for _ in range(4))
+    assert second == third == fourth
+    assert second.count("Last time:") == 1
+
+
+@pytest.mark.parametrize(
+    "trick",
+    [
+        "held = softmax\ndef softmax(x, dim=-1): return held(x, dim)",
+        "softmax = lambda x, dim=-1, f=softmax: f(x, dim)",
+        "from functools import partial\nsoftmax = partial(softmax)",
+    ],
+)
+def test_the_reference_does_not_pass_as_an_answer(learner, trick):
+    learner(WRONG)
+    learner.check()
+    learner(trick)
+    assert learner.check().out == ""
+
+
+@pytest.mark.parametrize(
+    "trick",
+    [
+        "from attn import softmax",
+        "from attn.functional import softmax",
+        "import attn\ndef softmax(x, dim=-1): return attn.softmax(x, dim)",
+        "import attn\n"
+        "def softmax(x, dim=-1): import attn; return attn.softmax(x, dim)",
+        "from attn import functional as F\n"
+        "def helper(x, dim): return F.softmax(x, dim)\n"
+        "def softmax(x, dim=-1): return helper(x, dim)",
+        "import attn\nheld = [{'one': attn.softmax}]\n"
+        "def softmax(x, dim=-1): return held[0]['one'](x, dim)",
+        "import attn\n"
+        "def softmax(x, dim=-1, do=attn.softmax): return do(x, dim)",
+        "import attn\ndef made(do):\n"
+        "    def softmax(x, dim=-1): return do(x, dim)\n"
+        "    return softmax\nsoftmax = made(attn.softmax)",
+        "import attn, functools\nhelper = functools.partial(attn.softmax)\n"
+        "def softmax(x, dim=-1): return helper(x, dim)",
+        "import attn, functools\n"
+        "@functools.cache\ndef helper(): return attn.softmax\n"
+        "def softmax(x, dim=-1): return helper()(x, dim)",
+    ],
+)
+def test_a_call_of_the_library_does_not_pass_as_an_answer(learner, trick):
+    learner(trick)
+    out, err = learner.check()
+    assert out == ""
+    own, call = r"attn\.functional\S* own: write it", "which holds the answer"
+    assert re.search(f"{own}|{call}", " ".join(err.split()))
+
+
+def test_a_better_answer_replaces_the_reference(learner):
+    learner(WRONG)
+    learner.check()
+    learner(RIGHT)
+    assert learner.check().out.startswith("✓")
+
+
+@pytest.mark.parametrize(
+    "value", ["", "softmax = 3", "softmax = None", "class softmax: pass"]
+)
+def test_a_missing_answer_or_another_object_is_reported(learner, value):
+    learner(value)
+    out, err = learner.check()
+    assert out == ""
+    assert "softmax" in err
+
+
+def test_the_error_for_an_unknown_id_names_a_known_one(learner):
+    with pytest.raises(ValueError, match="sdp-softmax"):
+        learner.check("sdp-sotfmax")
+
+
+def test_hints_come_one_at_a_time_and_are_remembered(learner, capsys):
+    counts = []
+    for _ in range(4):
+        learner('hint("sdp-softmax")')
+        counts.append(capsys.readouterr().out.count("Hint "))
+    assert counts == [1, 2, 3, 3]
+    assert progress_store.load()["sdp-softmax"]["hints"] == 3
+
+
+def test_solution_prints_the_solution_and_changes_nothing(learner, capsys):
+    learner(WRONG)
+    answer = learner.namespace["softmax"]
+    learner('solution("sdp-softmax")')
+    assert "def softmax" in capsys.readouterr().out
+    assert learner.namespace["softmax"] is answer
+
+
+def test_a_repeated_failure_is_reported_briefly(learner):
+    learner(WRONG)
+    first, second = learner.check().err, learner.check().err
+    assert len(second.splitlines()) <= 5 < len(first.splitlines())
+    assert "run your own cell first" in " ".join(second.split())
+    learner(WRONG)  # a new definition gets the whole diagnosis
+    assert learner.check().err == first
+
+
+def test_reset_restores_the_stub_and_stores_the_answer(learner, tmp_path):
+    cell = tmp_path / "cell.py"
+    cell.write_text(RIGHT)
+    exec(compile(RIGHT, str(cell), "exec"), learner.namespace)  # noqa: S102
+    learner("In = []")
+    learner('reset("sdp-softmax")')
+    kept = list((tmp_path / ".attn" / "kept").glob("sdp-softmax-*.py"))
+    assert len(kept) == 1
+    assert "x.float()" in kept[0].read_text()
+    with pytest.raises(NotImplementedError):
+        learner.namespace["softmax"](torch.zeros(2))
+
+
+def test_lab_without_jupyterlab_says_what_to_install(
+    tmp_path, capsys, monkeypatch
+):
+    monkeypatch.setattr(attn.__main__, "find_spec", lambda name: None)
+    monkeypatch.setattr(workspace, "fill", lambda folder: [])
+    assert attn.__main__.main(["lab", str(tmp_path)]) == 1
+    err = capsys.readouterr().err
+    assert "pip install jupyterlab" in err and str(tmp_path) in err
+    assert "Traceback" not in err
+
+
+def test_an_attribute_named_like_a_global_of_the_book_is_allowed(learner):
+    """``math.e`` beside a global ``e`` of attn's is still math's."""
+    learner("import math\nfrom attn.exercises.spec import find as e")
+    learner(
+        "def softmax(x, dim=-1):\n"
+        "    y = math.e ** (x.float() - x.float().amax(dim, True))\n"
+        "    return (y / y.sum(dim, keepdim=True)).to(x.dtype)\n"
+    )
+    out, err = learner.check()
+    assert out == "✓ sdp-softmax  2/2 points\n", err
