@@ -1,4 +1,4 @@
-"""References that do not come from the library are checked by others."""
+"""References that are not the library's agree with autograd and transformers."""
 
 import pytest
 import torch
