@@ -1,4 +1,4 @@
-"""References that are not the library's agree with autograd and transformers."""
+"""References outside the library agree with autograd and transformers."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""Chapter 9's solutions agree with transformers: logits, and sampled tokens."""
+"""Chapter 9's solutions agree with transformers: logits, sampled tokens."""
 
 import pytest
 import torch
