@@ -1,4 +1,4 @@
-"""Loads and stores outside the tensors are seen, and Triton's errors teach."""
+"""Accesses outside the tensors are refused; Triton's errors get a lesson."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""Exercises that are kernels: what a learner sees, and what is watched."""
+"""A learner's kernel is checked in Triton's interpreter without a crash."""
 
 import os
 
@@ -36,7 +36,7 @@ def notebook(*cells):
     return done.stdout, done.stderr
 
 
-def test_a_kernel_without_triton_jit_is_told_to_add_it():
+def test_the_error_for_a_kernel_without_triton_jit_names_the_decorator():
     plain = RIGHT.replace("@triton.jit\n", "")
     out, err = notebook(plain, f"check({exercise.id!r})")
     assert out == ""

@@ -1,4 +1,4 @@
-"""Feedback in under a second, counted in work that the same run does."""
+"""A right answer is accepted within a second, measured in other work."""
 
 import json
 import sys

@@ -1,4 +1,4 @@
-"""Chapter 9's solutions, judged by transformers: weights, and tokens drawn."""
+"""Chapter 9's solutions agree with transformers: logits, sampled tokens."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""Time counts when the learner's code spends it, and imports are free."""
+"""Only the time of the learner's code counts, and imports are free."""
 
 import sys
 import threading

@@ -1,4 +1,4 @@
-"""What counts as right: error relative to float64, and nothing looser."""
+"""A result is right up to rounding relative to float64, and no further."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""What the task is to write by hand is refused in every spelling."""
+"""A function that the task is to write is refused in every spelling."""
 
 import pytest
 import torch

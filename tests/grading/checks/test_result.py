@@ -1,4 +1,4 @@
-"""A result of another kind gets a clean message, whatever it holds."""
+"""An object of any other type is reported as what it is."""
 
 import numpy as np
 import pytest

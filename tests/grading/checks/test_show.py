@@ -1,4 +1,4 @@
-"""What was got and what was expected never look the same."""
+"""A result and the expected one are shown so that they differ."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""``attn grade`` as a teacher types it."""
+"""``attn grade`` grades a class, as a teacher types it."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""A teacher's points replace the book's, and a slip in them is named."""
+"""A teacher's points replace the book's, and mistakes in them are named."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The pages: whole, safe from what learners write, accessible, by itself."""
+"""The pages are complete, safe, accessible, and need no other file."""
 
 import re
 from urllib.parse import unquote

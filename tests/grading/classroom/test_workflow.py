@@ -1,4 +1,4 @@
-"""The workflow that a teacher copies calls what there is."""
+"""The workflow for teachers calls commands and targets that exist."""
 
 import re
 import shlex

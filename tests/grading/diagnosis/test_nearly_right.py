@@ -1,4 +1,4 @@
-"""What is nearly right, or right in part, is described as that."""
+"""A result that is nearly right, or right in part, is described as that."""
 
 import time
 

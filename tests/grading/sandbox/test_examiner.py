@@ -1,4 +1,4 @@
-"""Marks of answers that are not simply right or wrong."""
+"""Answers that are not simply right or wrong get a mark and a reason."""
 
 import pytest
 

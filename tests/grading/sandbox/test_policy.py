@@ -1,4 +1,4 @@
-"""What an answer may name, and what is refused before it runs."""
+"""Names that reach outside are refused, before or while an answer runs."""
 
 import sys
 

@@ -1,8 +1,7 @@
-"""What the sandbox keeps from an answer, also where no rule holds it back.
+"""Isolation alone keeps files, processes and the network from an answer.
 
 The probes run as the book's own text, which is neither looked at nor watched,
-and are given modules that an answer is not: they show what the isolation does
-alone.
+and are given modules that an answer is not.
 """
 
 import builtins
