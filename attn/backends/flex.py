@@ -135,7 +135,7 @@ def _no_compiler(device: str) -> str | None:
         return f"query is on {device}: it is for CPUs and CUDA"
     try:
         compat.require_cpp_compiler()
-    except Exception:  # noqa: BLE001 torch has an error of its own for it
+    except Exception:  # torch raises a class of its own
         return "no C++ compiler was found: it needs one on a CPU (g++, clang)"
     return None
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
-from attn.exercises.edits import EditError, Variant, is_marked
+from attn.exercises.edits import Variant
 
 
 @dataclass(frozen=True)
@@ -18,19 +18,3 @@ class Mistake(Variant):
 
     why: str
     module: ClassVar[str] = __name__
-
-    def merged(self, other: Mistake) -> Mistake | None:
-        """Return both edits at once; None if they do not fit together."""
-        if not (is_marked(self.code) and is_marked(other.code)):
-            return None
-        both = replace(
-            self,
-            name=f"{self.name}, and: {other.name}",
-            code=f"{self.code}\n{other.code}",
-            place=f"{self.place}, {other.name}",
-        )
-        try:
-            _ = both.source
-        except EditError:
-            return None
-        return both

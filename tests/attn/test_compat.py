@@ -10,17 +10,17 @@ from torch.overrides import TorchFunctionMode
 
 pytest.importorskip("triton")
 
-import triton  # noqa: E402
-import triton.language as tl  # noqa: E402
+import triton
+import triton.language as tl
 
-from attn import compat  # noqa: E402
-from attn.compat import language_kept_patched  # noqa: E402
-from attn.profiling import LiveMemory  # noqa: E402
+from attn import compat
+from attn.compat import language_kept_patched
+from attn.profiling import LiveMemory
 
 if torch.cuda.is_available():
     pytest.skip("kernels are compiled here", allow_module_level=True)
 
-from triton.runtime import interpreter  # noqa: E402
+from triton.runtime import interpreter
 
 
 @pytest.fixture(autouse=True)

@@ -12,9 +12,9 @@ from attn import profiling
 
 pytest.importorskip("triton")
 
-from attn.kernels import configs, forward, fused_attention  # noqa: E402
-from attn.kernels.configs import Config, config_of  # noqa: E402
-from tests.attn.test_kernels import (  # noqa: E402
+from attn.kernels import configs, forward, fused_attention
+from attn.kernels.configs import Config, config_of
+from tests.attn.test_kernels import (
     BF16,
     FP32,
     NAMES,
@@ -22,7 +22,7 @@ from tests.attn.test_kernels import (  # noqa: E402
     randn,
     small_tiles,
 )
-from tests.attn.test_kernels import (  # noqa: E402
+from tests.attn.test_kernels import (
     check as assert_close_to_float64,
 )
 

@@ -15,9 +15,9 @@ from tests.attn.cases import ROUNDINGS, distance
 
 pytest.importorskip("triton")
 
-from attn.kernels import configs, fused_attention  # noqa: E402
-from attn.kernels.attention import unsupported_reasons  # noqa: E402
-from attn.kernels.configs import Config  # noqa: E402
+from attn.kernels import configs, fused_attention
+from attn.kernels.attention import unsupported_reasons
+from attn.kernels.configs import Config
 
 FP16, BF16, FP32 = torch.float16, torch.bfloat16, torch.float32
 

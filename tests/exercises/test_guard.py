@@ -5,12 +5,12 @@ import torch
 
 pytest.importorskip("triton")
 
-from attn.exercises import sources  # noqa: E402
-from attn.exercises.guard import OutOfBounds, watched  # noqa: E402
-from attn.exercises.kernel import result  # noqa: E402
-from attn.exercises.kernel_errors import LESSONS  # noqa: E402
-from attn.exercises.spec import chapter, find  # noqa: E402
-from attn.grading.diagnosis.judge import judge  # noqa: E402
+from attn.exercises import sources
+from attn.exercises.guard import OutOfBounds, watched
+from attn.exercises.kernel import result
+from attn.exercises.kernel_errors import LESSONS
+from attn.exercises.spec import chapter, find
+from attn.grading.diagnosis.judge import judge
 
 if torch.cuda.is_available():
     pytest.skip("kernels are compiled here", allow_module_level=True)

@@ -6,10 +6,10 @@ import pytest
 
 pytest.importorskip("triton")
 
-from attn.exercises import sources  # noqa: E402
-from attn.exercises.fwd.row_softmax_kernel import exercise  # noqa: E402
-from attn.grading.diagnosis.judge import judge  # noqa: E402
-from tests.processes import run_python  # noqa: E402
+from attn.exercises import sources
+from attn.exercises.fwd.row_softmax_kernel import exercise
+from attn.grading.diagnosis.judge import judge
+from tests.processes import run_python
 
 HEAD = "import attn\nfrom attn.exercises.triton_compat import tl, triton\n\n"
 RIGHT = sources.solution(exercise.id) + "\n"

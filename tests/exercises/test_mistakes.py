@@ -62,7 +62,7 @@ def test_there_are_enough_wrong_and_right_answers(exercise):
 
 def test_the_stub_is_reported_as_not_written(exercise):
     namespace = exercise.namespace()
-    exec(sources.stub(exercise.id), namespace)  # noqa: S102
+    exec(sources.stub(exercise.id), namespace)
     verdict = judge(exercise, namespace[exercise.name])
     assert not verdict.passed
     assert "not written yet" in verdict.message

@@ -70,7 +70,6 @@ class Evidence:
         outcomes: the answer's, of the cases that ran.
         failures: those that are wrong, in order.
         answer: the learner's function, class or kernel.
-        like: what the answer behaves like where it is wrong, and only there.
         runner: runs the answer on a case, as ``run`` does.
     """
 
@@ -78,7 +77,6 @@ class Evidence:
     outcomes: list[Outcome]
     failures: list[Failure]
     answer: Any = None
-    like: str = ""
     runner: Callable[..., Outcome] = run
 
     @property
@@ -196,7 +194,7 @@ def agree(a: Outcome, b: Outcome, case: Case, rtol: float = 1e-5) -> bool:
     if not same_effect or not alike(a.output, b.output, rtol):
         return False
     # A gradient that is 0 but for rounding is measured by the others.
-    floor = 0.01 * max(map(max_abs, b.grads.values()), default=0.0)
+    floor = 0.1 * max(map(max_abs, b.grads.values()), default=0.0)
     both = [n for n in a.grads if n in b.grads]
     return all(alike(a.grads[n], b.grads[n], rtol, floor) for n in both)
 

@@ -3,6 +3,7 @@
 import dis
 import functools
 import inspect
+import sys
 import types
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -90,8 +91,8 @@ def _parts(name: str, item: Any) -> Iterator[tuple[str, Any]]:
     elif isinstance(item, functools._lru_cache_wrapper):
         yield name, item.__wrapped__
     elif isinstance(item, types.FunctionType):
-        names = [x for x in _names(item.__code__) if x in item.__globals__]
-        yield from ((x, item.__globals__[x]) for x in names)
+        known = {**sys.modules, **item.__globals__}
+        yield from ((x, known[x]) for x in _names(item.__code__) if x in known)
         yield from inspect.getclosurevars(item).nonlocals.items()
         yield name, (item.__defaults__, item.__kwdefaults__)
 

@@ -72,7 +72,7 @@ class Generators:
         if self._now["NumPy"] != self._first["NumPy"]:
             if get_bit_generator() is not _NUMPY:
                 set_bit_generator(_NUMPY)
-            numpys.set_state(self._numpy)  # noqa: NPY002
+            numpys.set_state(self._numpy)
         # A generator of another class is not put back: it would run code.
         installed = self._installed
         if installed is not _NUMPY and type(installed) in _NUMPY_CLASSES:
@@ -82,7 +82,7 @@ class Generators:
 def _states() -> tuple[Any, Any]:
     """Return the states of Python's and of NumPy's generator."""
     is_own = get_bit_generator() is _NUMPY
-    numpy = numpys.get_state() if is_own else _REPLACED  # noqa: NPY002
+    numpy = numpys.get_state() if is_own else _REPLACED
     return random.getstate(), numpy
 
 

@@ -37,7 +37,7 @@ def stubborn(x):
     while True:
         try:  # noqa: SIM105
             x = x + 1
-        except:  # noqa: E722, SIM105 that is the point
+        except:  # noqa: E722 that is the point
             pass
 
 

@@ -54,8 +54,8 @@ def test_an_answer_that_seeds_its_random_numbers_is_refused(answer):
         (lambda: torch.rand(3), "PyTorch's"),
         (lambda: torch.manual_seed(0), "PyTorch's"),
         (lambda: nn.Linear(2, 2), "PyTorch's"),
-        (lambda: np.random.rand(3), "NumPy's"),  # noqa: NPY002
-        (lambda: np.random.seed(0), "NumPy's"),  # noqa: NPY002
+        (lambda: np.random.rand(3), "NumPy's"),
+        (lambda: np.random.seed(0), "NumPy's"),
         (lambda: set_bit_generator(np.random.PCG64(0)), "NumPy's"),
         (lambda: random.random(), "Python's"),
         (lambda: random.seed(0), "Python's"),

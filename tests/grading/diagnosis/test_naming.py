@@ -483,7 +483,7 @@ def test_a_gradient_that_is_0_but_for_rounding_does_not_hide_a_name():
         def forward(self, x, kv_input=None, attn_mask=None):
             return super().forward(x, kv_input, attn_mask) + x
 
-    verdict = judge(exercise, Residual, seed=1)
+    verdict = judge(exercise, Residual)
     assert verdict.mistake == "The input is added to the result"
 
 

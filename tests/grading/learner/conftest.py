@@ -22,7 +22,7 @@ def learner(tmp_path, monkeypatch, capsys):
     namespace = {"torch": torch, "__name__": "__main__"}
 
     def run(source):
-        exec(compile(source, "<cell>", "exec"), namespace)  # noqa: S102
+        exec(compile(source, "<cell>", "exec"), namespace)
 
     def check(exercise_id="sdp-softmax"):
         """Return what a check prints, and what it writes on stderr."""

@@ -68,7 +68,6 @@ def test_the_reference_does_not_pass_as_an_answer(learner, trick):
         "from attn import softmax",
         "from attn.functional import softmax",
         "import attn\ndef softmax(x, dim=-1): return attn.softmax(x, dim)",
-        "import attn\n"
         "def softmax(x, dim=-1): import attn; return attn.softmax(x, dim)",
         "from attn import functional as F\n"
         "def helper(x, dim): return F.softmax(x, dim)\n"
@@ -146,7 +145,7 @@ def test_a_repeated_failure_is_reported_briefly(learner):
 def test_reset_restores_the_stub_and_stores_the_answer(learner, tmp_path):
     cell = tmp_path / "cell.py"
     cell.write_text(RIGHT)
-    exec(compile(RIGHT, str(cell), "exec"), learner.namespace)  # noqa: S102
+    exec(compile(RIGHT, str(cell), "exec"), learner.namespace)
     learner("In = []")
     learner('reset("sdp-softmax")')
     kept = list((tmp_path / ".attn" / "kept").glob("sdp-softmax-*.py"))

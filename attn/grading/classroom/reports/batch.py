@@ -165,7 +165,8 @@ class Batch:
         reasons: dict[tuple[str, str], str] = {}
         for learner in self.learners:
             for mark in learner.marks.values():
-                for name, why in mistakes(mark):
+                if mark.mistake:
+                    name, why = mark.mistake, explanation(mark)
                     made.setdefault(name, {})[learner.name] = learner
                     exercises.setdefault(name, Counter())[mark.exercise] += 1
                     reasons.setdefault((name, mark.exercise), why)
@@ -193,20 +194,11 @@ class Batch:
         return [(label, sizes[i]) for i, label in enumerate(labels)]
 
 
-def mistakes(mark: Mark) -> list[tuple[str, str]]:
-    """Return the names of a mark's mistakes, each with its explanation.
-
-    Two mistakes in one answer are joined by "and"; of names joined by "or"
-    it is not known which one it is, so they stay together.
-    """
-    if not mark.mistake:
-        return []
-    names = mark.mistake.split(", and: ")
+def explanation(mark: Mark) -> str:
+    """Return the paragraph below the name of a mark's mistake."""
     lines = mark.message.splitlines()
-    if not lines or mark.mistake not in lines[0]:
-        return [(name, "") for name in names]
-    reasons = lines[1 : 1 + len(names)] + [""] * len(names)
-    return list(zip(names, reasons, strict=False))
+    is_named = len(lines) > 1 and (mark.mistake or "") in lines[0]
+    return lines[1] if is_named else ""
 
 
 def file_names(names: Iterable[str]) -> dict[str, str]:
