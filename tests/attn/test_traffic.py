@@ -18,7 +18,7 @@ if torch.cuda.is_available():
 import triton.language as tl  # noqa: E402
 from triton.tools.tensor_descriptor import TensorDescriptor  # noqa: E402
 
-from attn.kernels import configs, decode_varlen, forward  # noqa: E402
+from attn.kernels import configs, decode, decode_attention, forward  # noqa: E402
 from solutions import ch12_fused_forward as ch12  # noqa: E402
 
 cdiv = triton.cdiv
@@ -239,11 +239,11 @@ def test_decoding_reads_the_cache_once_for_all_heads_of_a_group(
     monkeypatch.setattr(configs, "config_of", lambda *_: tile)
     kernels = {}
     for name in ("decode_split", "merge_splits"):
-        kernels[name] = Counting(getattr(decode_varlen, name))
-        monkeypatch.setattr(decode_varlen, name, kernels[name])
+        kernels[name] = Counting(getattr(decode, name))
+        monkeypatch.setattr(decode, name, kernels[name])
     q, k, v = qkv(L, S, H, Hkv, lead=(B,))
     lengths = torch.tensor([S, 20])
-    decode_varlen.decode_attention(q, k, v, lengths, splits=splits)
+    decode_attention(q, k, v, lengths, splits=splits)
     (measured,), (merged,) = (kernel.found for kernel in kernels.values())
     cached = Hkv * int(lengths.sum()) * D * FLOAT
     for name in "KV":
