@@ -105,8 +105,7 @@ def guard(
         finally:
             os._exit(1)
     channel.close()
-    ended = os.pidfd_open(worker)
-    select.select([ended, lifetime_socket.fileno()], [], [])
+    wait(worker, lifetime_socket)
     with contextlib.suppress(ProcessLookupError):
         os.kill(worker, signal.SIGKILL)
     status = os.waitstatus_to_exitcode(os.waitpid(worker, 0)[1])
@@ -115,6 +114,20 @@ def guard(
     with contextlib.suppress(OSError):
         lifetime_socket.sendall(str(status).encode())
     os._exit(0)
+
+
+def wait(child: int, lifetime_socket: socket.socket) -> None:
+    """Wait until a child process has ended, or the socket is closed."""
+    if hasattr(os, "pidfd_open"):
+        ended = os.pidfd_open(child)
+        select.select([ended, lifetime_socket.fileno()], [], [])
+        return
+    import psutil  # macOS
+
+    process = psutil.Process(child)
+    while process.status() != psutil.STATUS_ZOMBIE:
+        if select.select([lifetime_socket], [], [], 0.05)[0]:
+            return
 
 
 def _work(channel: socket.socket, limits: Any, readable: list[str]) -> None:

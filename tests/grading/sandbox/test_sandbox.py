@@ -9,6 +9,7 @@ import importlib
 import os
 import signal
 import socket
+import subprocess
 import sys
 import textwrap
 import time
@@ -18,7 +19,7 @@ import pytest
 
 from attn.exercises.case import Case
 from attn.grading.checks.clock import OutOfTime
-from attn.grading.sandbox import files, isolation
+from attn.grading.sandbox import files, isolation, server
 from attn.grading.sandbox.limits import Limits
 from attn.grading.sandbox.sandbox import Died, Sandbox
 from attn.grading.sandbox.worker import Task
@@ -242,3 +243,21 @@ def test_an_unknown_kind_of_isolation_is_an_error(monkeypatch):
     with pytest.raises(ValueError, match="ATTN_ISOLATION must be one of"):
         isolation.kind()
     isolation.kind.cache_clear()
+
+
+@pytest.mark.parametrize("as_on", ["linux", "macos"])
+def test_a_guard_waits_for_the_end_of_a_process_or_of_its_session(
+    monkeypatch, as_on
+):
+    if as_on == "macos":
+        monkeypatch.delattr(os, "pidfd_open")
+    ours, theirs = socket.socketpair()
+    with ours, theirs, subprocess.Popen(["sleep", "60"]) as child:
+        theirs.shutdown(socket.SHUT_WR)
+        server.wait(child.pid, ours)
+        assert child.poll() is None, "it still runs"
+        child.kill()
+    ours, theirs = socket.socketpair()
+    with ours, theirs, subprocess.Popen(["true"]) as child:
+        server.wait(child.pid, ours)
+        assert child.wait(5) == 0
