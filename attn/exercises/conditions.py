@@ -29,6 +29,9 @@ class Exercise(Protocol):
     def input_names(self, case: Case) -> list[str]:
         """Return the names of ``case.args``, as the task writes them."""
 
+    def inputs(self, case: Case) -> dict[str, Any]:
+        """Return a case's inputs by the names that the task gives."""
+
 
 Condition = Callable[[Exercise, Sequence[Case]], Iterator[Case]]
 """Yields more cases of an exercise, given its own."""
@@ -47,7 +50,11 @@ def views(when: str = "") -> Condition:
     def derive(exercise: Exercise, cases: Sequence[Case]) -> Iterator[Case]:
         for case in typical(exercise, cases):
             text = when or _about(
-                [name for name, x in _inputs(exercise, case) if _leaves(x)],
+                [
+                    name
+                    for name, x in exercise.inputs(case).items()
+                    if _leaves(x)
+                ],
                 "a view of another tensor",
                 "views of other tensors",
             )
@@ -86,7 +93,7 @@ def dtypes(*others: torch.dtype) -> Condition:
             for case in typical(exercise, cases):
                 names = [
                     x
-                    for x, y in _inputs(exercise, case)
+                    for x, y in exercise.inputs(case).items()
                     if any(leaf.is_floating_point() for leaf in _leaves(y))
                 ]
                 cast = _changed(case, partial(_cast, dtype))
@@ -105,7 +112,7 @@ def typical(exercise: Exercise, cases: Sequence[Case]) -> list[Case]:
     for case in filter(_is_plain, cases):
         given = tuple(
             (name, frozenset(leaf.dtype for leaf in _leaves(x)))
-            for name, x in _inputs(exercise, case)
+            for name, x in exercise.inputs(case).items()
         )
         kinds.setdefault(given, []).append(case)
     if not kinds:
@@ -134,11 +141,6 @@ def _variety(case: Case) -> tuple[int, int, int]:
 
 def _count(case: Case) -> int:
     return len(case.args) + len(case.kwargs)
-
-
-def _inputs(exercise: Exercise, case: Case) -> list[tuple[str, Any]]:
-    names = exercise.input_names(case)
-    return [*zip(names, case.args, strict=True), *case.kwargs.items()]
 
 
 def _leaves(tree: Any) -> list[Tensor]:

@@ -152,6 +152,11 @@ class Exercise:
                 names.append(name)
         return names[: len(case.args)]
 
+    def inputs(self, case: Case) -> dict[str, Any]:
+        """Return a case's inputs by the names that the task gives."""
+        names = self.input_names(case)
+        return {**dict(zip(names, case.args, strict=True)), **case.kwargs}
+
     def generate(self, seed: int) -> list[Case]:
         """Draw the cases of one seed, and derive those of ``also``."""
         g = Draw()

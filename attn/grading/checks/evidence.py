@@ -126,7 +126,7 @@ class Evidence:
 
     def inputs(self, i: int) -> dict[str, Any]:
         """Return the inputs of a case by the names that the task gives."""
-        return named_inputs(self.exercise, self.case(i))
+        return self.exercise.inputs(self.case(i))
 
     def with_defaults(self, i: int) -> dict[str, Any]:
         """Return the inputs of a case, and the defaults of the others."""
@@ -155,12 +155,6 @@ class Evidence:
         case = replace(self.case(i), **simpler, **fields)
         exercise = self.exercise
         return run(exercise.reference, case, launch=exercise.caller)
-
-
-def named_inputs(exercise: Exercise, case: Case) -> dict[str, Any]:
-    """Return a case's inputs by the names that the task gives."""
-    names = exercise.input_names(case)
-    return {**dict(zip(names, case.args, strict=False)), **case.kwargs}
 
 
 def agree(a: Outcome, b: Outcome, case: Case, rtol: float = 1e-5) -> bool:

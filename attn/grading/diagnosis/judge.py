@@ -10,7 +10,7 @@ from torch import Tensor
 from attn.compat import language_kept_patched
 from attn.exercises.case import Case
 from attn.exercises.spec import Exercise
-from attn.grading.checks.evidence import Evidence, Failure, named_inputs
+from attn.grading.checks.evidence import Evidence, Failure
 from attn.grading.checks.failures import failures, one_thread, run_all
 from attn.grading.checks.inputs import input_size
 from attn.grading.checks.oracle import Oracle
@@ -115,7 +115,7 @@ def _explain(evidence: Evidence, diagnosis: Diagnosis) -> str:
 
 def _input_lines(exercise: Exercise, case: Case) -> list[str]:
     """Return the failing input, one argument a line, and earlier calls."""
-    inputs = named_inputs(exercise, case)
+    inputs = exercise.inputs(case)
     lines = []
     if case.init:
         words = ", ".join(f"{k}={v!r}" for k, v in case.init.items())
@@ -123,7 +123,7 @@ def _input_lines(exercise: Exercise, case: Case) -> list[str]:
     for earlier in case.before:
         words = ", ".join(
             f"{n} {tuple(x.shape)}" if isinstance(x, Tensor) else f"{n}={x!r}"
-            for n, x in named_inputs(exercise, earlier).items()
+            for n, x in exercise.inputs(earlier).items()
             if x is None or isinstance(x, Tensor | Number)
         )
         lines.append(f"  called earlier with  {words}")
