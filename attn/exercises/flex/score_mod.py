@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from attn.exercises.conditions import gradients, views
+from attn.exercises.conditions import dial, gradients, views
 from attn.exercises.draw import Draw, entries
 from attn.exercises.spec import Case, Exercise, Property
 from attn.exercises.symmetry import argument, is_view
@@ -113,7 +113,11 @@ exercise = Exercise(
     points=2,
     reference=_reference,
     cases=_cases,
-    also=(views(), gradients("score", "slopes")),
+    also=(
+        views(),
+        gradients("score", "slopes"),
+        dial("cap", 30.0),
+    ),
     properties=(
         Property(
             "A result is above the cap.",

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import torch
 from torch import Generator, Tensor
 
-from attn.exercises.conditions import gradients, views
+from attn.exercises.conditions import gradients, ones, views
 from attn.exercises.draw import Draw, entries
 from attn.exercises.spec import Case, Exercise, Property
 from attn.exercises.symmetry import is_view
@@ -64,7 +64,11 @@ exercise = Exercise(
     points=2,
     reference=_reference,
     cases=_cases,
-    also=(views(), gradients()),
+    also=(
+        views(),
+        gradients(),
+        ones("... L", "... S", "L S"),
+    ),
     properties=(
         Property(
             "Where keep is False, the result must be exactly 0 in training.",

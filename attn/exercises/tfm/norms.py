@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 import torch
 from torch import Tensor
 
-from attn.exercises.conditions import gradients, views
+from attn.exercises.conditions import gradients, ones, views
 from attn.exercises.draw import Draw, entries
 from attn.exercises.spec import Case, Property
 from attn.exercises.symmetry import all_sizes_differ, is_view
@@ -14,7 +14,7 @@ SHAPES = {
     "weight is not 1": [(3, 8), (2, 4, 5), (6,)],
     "axes have the same length": [(4, 4), (3, 3, 3), (2, 2)],
 }
-ALSO = views(), gradients()
+ALSO = views(), gradients(), ones("...")
 BREAKS: dict[str, Callable[[Case], object]] = {
     "L = S": lambda c: all_sizes_differ(c) and c.args[0].dim() > 1,
     "weight = 1": lambda c: len(c.args[1].unique()) > 1,
@@ -55,6 +55,7 @@ def cases(
     yield case(when, 3e-4 * g.randn(3, 6))
     yield case(when, g.randn(2, 5), eps=0.5)
     yield case(when, 0.1 * g.randn(2, 7), eps=1e-2)
+    yield case(when, 0.3 * g.randn(3, 5), eps=0.07)
 
     when = "all features of a token are the same"
     x = g.randn(3, 6)

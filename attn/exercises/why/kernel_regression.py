@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from attn import functional
-from attn.exercises.conditions import gradients, views
+from attn.exercises.conditions import dial, gradients, ones, views
 from attn.exercises.draw import Draw, entries
 from attn.exercises.sdp.draw import in_range
 from attn.exercises.spec import Case, Exercise
@@ -78,7 +78,12 @@ exercise = Exercise(
     points=2,
     reference=kernel_regression,
     cases=_cases,
-    also=(views(), gradients()),
+    also=(
+        views(),
+        gradients(),
+        dial("bandwidth", 0.1, 11.0),
+        ones("L S", "L Dv", "L D", "D Dv"),
+    ),
     forbids=("scaled_dot_product_attention",),
     properties=(in_range,),
     breaks={**OF_ATTENTION, "weight = 1": lambda c: c.args[3] != 1},

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from attn import functional
-from attn.exercises.conditions import dtypes, gradients, views
+from attn.exercises.conditions import dial, dtypes, gradients, ones, views
 from attn.exercises.draw import Draw, entries
 from attn.exercises.sdp.draw import far_apart, in_range
 from attn.exercises.spec import Case, Exercise
@@ -71,7 +71,13 @@ exercise = Exercise(
     points=2,
     reference=soft_lookup,
     cases=_cases,
-    also=(dtypes(torch.float64), views(), gradients()),
+    also=(
+        dtypes(torch.float64),
+        views(),
+        gradients(),
+        dial("temperature", 0.07, 0.3, 17.0),
+        ones("... L", "L S", "L Dv", "D Dv"),
+    ),
     forbids=("scaled_dot_product_attention",),
     properties=(in_range,),
     breaks={

@@ -12,7 +12,13 @@ from typing import Any
 
 from torch import Tensor
 
-from attn.exercises.shapes import SHAPE, Shape, documented, named_axes, with_axes
+from attn.exercises.shapes import (
+    SHAPE,
+    Shape,
+    documented,
+    named_axes,
+    with_axes,
+)
 from attn.exercises.spec import Exercise
 from attn.grading.checks.problem import Part
 
