@@ -7,7 +7,6 @@ import torch
 from torch import Tensor, nn
 
 from attn.cache import DynamicCache
-from attn.exercises.conditions import ones
 from attn.exercises.draw import Draw, entries
 from attn.exercises.spec import Case, Exercise, Property
 from attn.exercises.symmetry import is_view
@@ -97,7 +96,6 @@ exercise = Exercise(
     points=2,
     reference=KVCache,
     cases=_cases,
-    also=(ones("B L", "Hkv L"),),
     properties=(
         Property(
             "A call returns three things: all keys, all values, and the "

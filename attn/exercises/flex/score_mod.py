@@ -41,6 +41,7 @@ SIZES = {  # B, H, L, S, and the cap
         (3, 2, 4, 7, 2.0),
         (3, 3, 1, 6, 2.0),
     ],
+    "there is one row of one head": [(1, 1, 3, 5, 3.0)],
     "axes have the same length": [(2, 2, 2, 2, 2.0)],
     "the cap is far above the scores": [(1, 2, 3, 3, 300.0)],
 }

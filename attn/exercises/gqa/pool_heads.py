@@ -19,7 +19,11 @@ SHAPES = {  # H, Hkv, D, and the other axis of a matrix
         (12, 3, 2, 5),
         (10, 5, 2, 3),
     ],
-    "one head is left (Hkv = 1)": [(4, 1, 3, 5), (2, 1, 5, 4)],
+    "one head is left (Hkv = 1)": [
+        (4, 1, 3, 5),
+        (2, 1, 5, 4),
+        (3, 1, 1, 1),
+    ],
     "H = Hkv, so that nothing changes": [(3, 3, 4, 5)],
     "axes have the same length": [(4, 2, 2, 8), (4, 2, 4, 4), (9, 3, 3, 3)],
     "it is a bias: one axis": [(6, 3, 4), (6, 2, 3), (4, 1, 3)],

@@ -63,6 +63,14 @@ def _cases(g: Draw) -> Iterator[Case]:
     inputs = grid(2, 1) - 60, grid(4, 1), g.randn(4, 2), 2.0
     yield Case(when, inputs, rtol=3e-4)
 
+    # Beyond 7.2 from the keys, exp gives 0; from 6.6 on, too few digits.
+    when = "the queries are far from every key, and several are nearly as near"
+    query = torch.tensor([[-6.0, 0.0], [6.5, 0.0], [7.0, 0.0], [7.5, 0.0]])
+    rank = torch.randperm(4, generator=g)[:, None]
+    key = torch.cat([torch.zeros(4, 1), rank / 4 + 0.125], -1)
+    yield Case(when, (query, key, g.randn(4, 3), 0.5), rtol=3e-4)
+    yield Case(when, (4 * query, key, g.randn(4, 3), 0.5), rtol=3e-4)
+
     when = "the bandwidth is small: the nearest key decides"
     inputs = grid(4, 2), grid(6, 2), g.randn(6, 3), 1 / 32
     yield Case(when, inputs, rtol=3e-4)
