@@ -148,7 +148,13 @@ def ones(*together: str) -> Condition:
         def cut(name: str, x: Any, axes: Sequence[str]) -> Any:
             if not isinstance(x, Tensor):
                 return x
-            for k, letter in enumerate(named_axes(shapes, name, x.dim())):
+            letters = named_axes(shapes, name, x.dim())
+            if x.dim() and not any(letters):
+                raise ValueError(
+                    f"the task of {exercise.id} must give the shape of "
+                    f"{name}; got none to cut it down by"
+                )
+            for k, letter in enumerate(letters):
                 if (letter or "...") in axes and x.shape[k]:
                     x = x.narrow(k, 0, 1)
             return x.clone()

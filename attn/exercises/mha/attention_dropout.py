@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import torch
 from torch import Generator, Tensor
 
-from attn.exercises.conditions import gradients, ones, views
+from attn.exercises.conditions import gradients, views
 from attn.exercises.draw import Draw, entries
 from attn.exercises.spec import Case, Exercise, Property
 from attn.exercises.symmetry import is_view
@@ -27,6 +27,8 @@ SHAPES = {  # p, training, and the shape of the weights
         (0.1, True, 4, 6),
         (0.3, True, 4, 6),
         (0.7, True, 2, 3, 4, 5),
+        (0.3, True, 1, 1, 3, 5),
+        (0.6, True, 2, 1, 1, 4),
     ],
     "p is 0": [(0.0, True, 3, 4), (0.0, False, 3, 4)],
     "p is 1": [(1.0, True, 3, 4), (1.0, False, 3, 4)],
@@ -64,11 +66,7 @@ exercise = Exercise(
     points=2,
     reference=_reference,
     cases=_cases,
-    also=(
-        views(),
-        gradients(),
-        ones("... L", "... S", "L S"),
-    ),
+    also=(views(), gradients()),
     properties=(
         Property(
             "Where keep is False, the result must be exactly 0 in training.",

@@ -61,8 +61,8 @@ DRAWS = {  # temperature, top_k, top_p, and factors on the logits
     "nothing is filtered": [(1.0, None, None), (1.0, None, 1.0)],
     "the temperature is not 1": [(0.5, None, None), (1.5, None, None)],
     "the temperature is low, and several tokens are as likely as before": [
-        (0.2, None, None, 0.2),
-        (0.07, None, None, 0.07),
+        (0.13, None, None, 0.13),
+        (0.03, None, None, 0.03),
         (0.003, None, None, 0.003),
     ],
     "top_k is given": [(1.0, 2, None), (1.0, 4, None), (1.0, 9, None)],

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from attn import functional
-from attn.exercises.conditions import dial, gradients, ones, views
+from attn.exercises.conditions import gradients, ones, views
 from attn.exercises.draw import Draw, entries
 from attn.exercises.sdp.draw import in_range
 from attn.exercises.spec import Case, Exercise
@@ -63,6 +63,11 @@ def _cases(g: Draw) -> Iterator[Case]:
     inputs = grid(2, 1) - 60, grid(4, 1), g.randn(4, 2), 2.0
     yield Case(when, inputs, rtol=3e-4)
 
+    when = "several keys are near, by a bandwidth that is not 1"
+    for h in (0.03, 0.07, 0.2, 11.0):
+        near = h * g.randn(3, 2), h * g.randn(5, 2)
+        yield Case(when, (*near, g.randn(5, 2), h))
+
     # Beyond 7.2 from the keys, exp gives 0; from 6.6 on, too few digits.
     when = "the queries are far from every key, and several are nearly as near"
     query = torch.tensor([[-6.0, 0.0], [6.5, 0.0], [7.0, 0.0], [7.5, 0.0]])
@@ -89,7 +94,6 @@ exercise = Exercise(
     also=(
         views(),
         gradients(),
-        dial("bandwidth", 0.1, 11.0),
         ones("L S", "L Dv", "L D", "D Dv"),
     ),
     forbids=("scaled_dot_product_attention",),
