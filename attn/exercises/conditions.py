@@ -2,7 +2,8 @@
 
 An exercise names them in a line, ``also=(views(), gradients())``, and writes
 only the cases that are its own subject. Nothing is drawn for them: typical
-cases are repeated in other memory, in another dtype, or with gradients.
+cases are repeated in other memory, in another dtype, with gradients, with
+another number, or cut down.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from torch import Tensor
 from torch.utils._pytree import tree_leaves, tree_map_only
 
 from attn.exercises.case import Case
+from attn.exercises.shapes import documented, named_axes
 
 
 class Exercise(Protocol):
@@ -100,6 +102,86 @@ def dtypes(*others: torch.dtype) -> Condition:
                 yield replace(cast, condition=_about(names, name, name))
 
     return derive
+
+
+def dial(name: str, *values: float) -> Condition:
+    """Repeat the typical case of the fullest kind with other numbers.
+
+    Args:
+        name: of the argument.
+        values: between those of the exercise's own cases, none of them 1, a
+            power of 2, or another number at which mistakes cancel.
+    """
+
+    def derive(exercise: Exercise, cases: Sequence[Case]) -> Iterator[Case]:
+        case = typical(exercise, cases)[-1]
+        names = exercise.input_names(case)
+        for value in values:
+            args, kwargs = list(case.args), dict(case.kwargs)
+            if name in names:
+                args[names.index(name)] = value
+            else:
+                kwargs[name] = value
+            yield replace(
+                case,
+                condition=f"{name} is {value}",
+                args=tuple(args),
+                kwargs=kwargs,
+            )
+
+    return derive
+
+
+def ones(*together: str) -> Condition:
+    """Repeat the first typical case with axes cut down to length 1.
+
+    Args:
+        together: the letters of axes that are 1 at once, ``"B H"``; ``...``
+            stands for the axes in front of those that have letters.
+    """
+
+    def derive(exercise: Exercise, cases: Sequence[Case]) -> Iterator[Case]:
+        shapes = documented(exercise.id)[0]
+        case = typical(exercise, cases)[0]
+        names = exercise.input_names(case)
+
+        def cut(name: str, x: Any, axes: Sequence[str]) -> Any:
+            if not isinstance(x, Tensor):
+                return x
+            letters = named_axes(shapes, name, x.dim())
+            if x.dim() and not any(letters):
+                raise ValueError(
+                    f"the task of {exercise.id} must give the shape of "
+                    f"{name}; got none to cut it down by"
+                )
+            for k, letter in enumerate(letters):
+                if (letter or "...") in axes and x.shape[k]:
+                    x = x.narrow(k, 0, 1)
+            return x.clone()
+
+        for axes in map(str.split, together):
+            args = [
+                cut(name, x, axes)
+                for name, x in zip(names, case.args, strict=True)
+            ]
+            kwargs = {
+                name: cut(name, x, axes) for name, x in case.kwargs.items()
+            }
+            yield replace(
+                case,
+                condition=_are_one(axes),
+                args=tuple(args),
+                kwargs=kwargs,
+            )
+
+    return derive
+
+
+def _are_one(axes: Sequence[str]) -> str:
+    """Make a sentence about axes of length 1, given by their letters."""
+    words = ["the axes in front" if x == "..." else x for x in axes]
+    verb = "is" if len(words) == 1 and words[0] in axes else "are"
+    return f"{' and '.join(words)} {verb} 1"
 
 
 def typical(exercise: Exercise, cases: Sequence[Case]) -> list[Case]:

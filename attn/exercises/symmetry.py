@@ -8,13 +8,13 @@ those at which most of the known mistakes were found to hide.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from attn.exercises.spec import Case
+from attn.exercises.spec import Case, Exercise
 
 POINTS = {
     "position 0": "an offset, a rotation or a row index does nothing",
@@ -35,6 +35,30 @@ def argument(case: Case, position: int, name: str) -> Any:
     if position < len(case.args):
         return case.args[position]
     return case.kwargs.get(name)
+
+
+def dials(exercise: Exercise, cases: Iterable[Case]) -> dict[str, set[float]]:
+    """Return the values that cases give each numeric argument.
+
+    Of a tensor of integers, those in it; of a class, its constructor's
+    arguments too; of an argument that a case leaves out, its default.
+    """
+    found: dict[str, set[float]] = {}
+    for case in cases:
+        inputs = {
+            name: parameter.default
+            for name, parameter in exercise.parameters.items()
+        }
+        inputs |= {**(case.init or {}), **exercise.inputs(case)}
+        for name, x in inputs.items():
+            if isinstance(x, int | float) and not isinstance(x, bool):
+                found.setdefault(name, set()).add(x)
+            elif isinstance(x, Tensor) and x.dtype in (
+                torch.int32,
+                torch.int64,
+            ):
+                found.setdefault(name, set()).update(x.flatten().tolist())
+    return found
 
 
 def is_view(case: Case) -> bool:

@@ -4,9 +4,16 @@ import pytest
 import torch
 
 from attn.exercises.case import Case
-from attn.exercises.conditions import dtypes, gradients, typical, views
+from attn.exercises.conditions import (
+    dial,
+    dtypes,
+    gradients,
+    ones,
+    typical,
+    views,
+)
 from attn.exercises.draw import Draw, entries
-from attn.exercises.spec import Exercise
+from attn.exercises.spec import Exercise, find
 
 SHAPES = {
     "there is one token": [(1, 4)],
@@ -107,6 +114,37 @@ def test_gradients_can_be_limited_to_named_arguments():
     assert case.condition == "gradients reach x"
     (case,) = derived(exercise(gradients()))
     assert case.grad is True
+
+
+def test_a_dial_repeats_the_fullest_case_with_other_numbers():
+    low, high = derived(exercise(dial("mask", 0.3, 7), cases=with_a_mask))
+    assert low.condition == "mask is 0.3"
+    assert low.args[0].shape == high.args[0].shape == (3, 4)
+    assert (low.args[1], high.args[1]) == (0.3, 7)
+
+
+def test_a_dial_of_an_argument_that_is_not_given_goes_by_name():
+    (case,) = derived(exercise(dial("mask", 0.3)))
+    assert len(case.args) == 1
+    assert case.kwargs == {"mask": 0.3}
+
+
+def test_ones_cut_axes_down_by_their_letters():
+    x = find("sdp-attention")
+    case = typical(x, x.generate(0))[0]
+    (cut,) = ones("... L")(x, [case])
+    assert cut.condition == "the axes in front and L are 1"
+    query, key, value = cut.args
+    axes = [1] * (query.dim() - 2)
+    assert [*query.shape] == [*axes, 1, case.args[0].shape[-1]]
+    assert [*key.shape] == [*axes, *case.args[1].shape[-2:]]
+    assert [*value.shape] == [*axes, *case.args[2].shape[-2:]]
+
+
+def test_ones_need_the_shapes_that_a_task_gives():
+    x = find("sdp-softmax")
+    with pytest.raises(ValueError, match="must give the shape of x"):
+        list(ones("L")(x, x.generate(0)))
 
 
 def test_an_exercise_without_a_plain_case_is_an_error():

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from attn import functional
-from attn.exercises.conditions import dtypes, views
+from attn.exercises.conditions import dtypes, ones, views
 from attn.exercises.draw import Draw, entries
 from attn.exercises.spec import Case, Exercise, Property
 from attn.exercises.symmetry import is_view
@@ -131,7 +131,11 @@ exercise = Exercise(
     points=3,
     reference=decode_step,
     cases=_cases,
-    also=(dtypes(torch.float64), views()),
+    also=(
+        dtypes(torch.float64),
+        views(),
+        ones("B L", "B H Hkv", "H Hkv L"),
+    ),
     given={"apply_rope": apply_rope},
     properties=(
         Property(

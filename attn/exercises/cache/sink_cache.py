@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attn.exercises.conditions import views
+from attn.exercises.conditions import ones, views
 from attn.exercises.draw import Draw, entries
 from attn.exercises.spec import Case, Exercise, Property
 from attn.exercises.symmetry import is_view
@@ -128,7 +128,10 @@ exercise = Exercise(
     points=2,
     reference=sink_cache,
     cases=_cases,
-    also=(views(),),
+    also=(
+        views(),
+        ones("B Hkv"),
+    ),
     given={"apply_rope": apply_rope},
     properties=(
         Property(

@@ -22,7 +22,11 @@ SIZES = {  # rows, then for each part its keys and what moves its scores
     ],
     "there are batch and heads": [((2, 3, 4), (3, 0), (5, 0))],
     "axes have the same length": [((4, 4), (3, 0), (3, 0.7))],
-    "there is one query": [((2, 1), (3, 0), (1, 0)), ((1,), (3, 0), (1, 0))],
+    "there is one query": [
+        ((2, 1), (3, 0), (1, 0)),
+        ((1, 1), (3, 0), (1, 0)),
+        ((1,), (3, 0), (1, 0)),
+    ],
     "both parts have a very small lse": [((3,), (3, -20_000), (3, -20_200))],
     "the parts are thousands apart": [
         ((3,), (3, 4000), (3, 0)),

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from attn import functional
-from attn.exercises.conditions import views
+from attn.exercises.conditions import ones, views
 from attn.exercises.draw import Draw
 from attn.exercises.flash.tiles import blocks, cases, tile_scores
 from attn.exercises.spec import Case, Exercise
@@ -55,7 +55,10 @@ exercise = Exercise(
     points=3,
     reference=tiled_backward,
     cases=_cases,
-    also=(views(),),
+    also=(
+        views(),
+        ones("... L", "L Dv"),
+    ),
     forbids=("scaled_dot_product_attention", "grad", "backward"),
     breaks=OF_ATTENTION,
 )

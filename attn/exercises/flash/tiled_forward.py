@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from torch import Tensor
 
 from attn import functional
-from attn.exercises.conditions import views
+from attn.exercises.conditions import ones, views
 from attn.exercises.draw import Draw
 from attn.exercises.flash.tiles import cases
 from attn.exercises.spec import Case, Exercise
@@ -37,7 +37,10 @@ exercise = Exercise(
     points=3,
     reference=tiled_forward,
     cases=_cases,
-    also=(views(),),
+    also=(
+        views(),
+        ones("... L", "L S", "L Dv"),
+    ),
     forbids=("scaled_dot_product_attention",),
     breaks=OF_ATTENTION,
 )

@@ -13,7 +13,11 @@ SIZES = {  # L, S, block_q, block_k, and D, Dv
     "one tile holds everything": [(2, 3, 4, 4), (1, 1, 1, 1)],
     "there are several blocks of keys": [(2, 9, 2, 3), (1, 7, 3, 2, 1, 1)],
     "there are several blocks of queries": [(6, 3, 2, 3), (5, 1, 2, 3)],
-    "there are several of both": [(6, 6, 2, 3), (4, 8, 2, 2, 2, 5)],
+    "there are several of both": [
+        (6, 6, 2, 3),
+        (4, 8, 2, 2, 2, 5),
+        (13, 11, 6, 5),
+    ],
     "a tile is one pair": [(3, 4, 1, 1)],
     "the lengths are no multiples of a tile": [(7, 8, 3, 3), (5, 7, 4, 2)],
 }

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from attn import masks
-from attn.exercises.conditions import views
+from attn.exercises.conditions import ones, views
 from attn.exercises.draw import Draw, entries
 from attn.exercises.spec import Case, Exercise, Property
 from attn.exercises.symmetry import is_view
@@ -125,7 +125,10 @@ exercise = Exercise(
     points=3,
     reference=_reference,
     cases=_cases,
-    also=(views(),),
+    also=(
+        views(),
+        ones("B H"),
+    ),
     properties=(
         Property(
             "An order must hold every column once, visited or not.",

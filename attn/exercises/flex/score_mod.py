@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from attn.exercises.conditions import gradients, views
+from attn.exercises.conditions import dial, gradients, views
 from attn.exercises.draw import Draw, entries
 from attn.exercises.spec import Case, Exercise, Property
 from attn.exercises.symmetry import argument, is_view
@@ -41,6 +41,7 @@ SIZES = {  # B, H, L, S, and the cap
         (3, 2, 4, 7, 2.0),
         (3, 3, 1, 6, 2.0),
     ],
+    "there is one row of one head": [(1, 1, 3, 5, 3.0)],
     "axes have the same length": [(2, 2, 2, 2, 2.0)],
     "the cap is far above the scores": [(1, 2, 3, 3, 300.0)],
 }
@@ -113,7 +114,11 @@ exercise = Exercise(
     points=2,
     reference=_reference,
     cases=_cases,
-    also=(views(), gradients("score", "slopes")),
+    also=(
+        views(),
+        gradients("score", "slopes"),
+        dial("cap", 30.0),
+    ),
     properties=(
         Property(
             "A result is above the cap.",

@@ -41,7 +41,7 @@ def _borders(lengths: list[int]) -> Tensor:
 
 
 LENGTHS = {  # of the queries, and H
-    "there is one sequence": [([3], 2), ([5], 1), ([4], 4)],
+    "there is one sequence": [([3], 2), ([5], 1), ([4], 4), ([1], 1)],
     "there are several sequences": [([3, 4], 3), ([1, 4, 2], 3)],
     "axes have the same length": [([2, 2, 2], 2), ([3], 3)],
 }

@@ -7,7 +7,7 @@ import torch
 from torch import Generator, Tensor, nn
 
 from attn import functional
-from attn.exercises.conditions import gradients, views
+from attn.exercises.conditions import gradients, ones, views
 from attn.exercises.draw import Draw, entries
 from attn.exercises.spec import Case, Exercise, Property
 
@@ -56,6 +56,7 @@ SIZES = {  # B, L, E, H, Hkv, and a head_dim
         (2, 5, 12, 6, 3),
         (3, 4, 18, 6, 2),
         (1, 7, 16, 8, 2),
+        (2, 3, 10, 10, 5),
     ],
     "head_dim is given, and is not E // H": [
         (2, 5, 10, 4, 2, 6),
@@ -156,6 +157,7 @@ exercise = Exercise(
     also=(
         views(),
         gradients(when="gradients flow back, to x and the matrices"),
+        ones("B L"),
     ),
     properties=(
         Property(

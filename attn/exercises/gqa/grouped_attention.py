@@ -6,7 +6,7 @@ import torch
 from torch import Generator, Tensor
 
 from attn import functional
-from attn.exercises.conditions import gradients, views
+from attn.exercises.conditions import gradients, ones, views
 from attn.exercises.draw import Draw, entries
 from attn.exercises.spec import Case, Exercise, Property
 from attn.exercises.symmetry import OF_ATTENTION, kv_heads
@@ -136,7 +136,11 @@ exercise = Exercise(
     points=3,
     reference=functional.grouped_attention,
     cases=_cases,
-    also=(views(), gradients()),
+    also=(
+        views(),
+        gradients(),
+        ones("B Hkv", "B H Hkv", "H Hkv L", "B L", "L S", "D Dv"),
+    ),
     forbids=("scaled_dot_product_attention",),
     properties=(
         Property(

@@ -6,15 +6,24 @@ import torch
 from torch import Tensor
 
 from attn import functional
-from attn.exercises.conditions import gradients, views
+from attn.exercises.conditions import gradients, ones, views
 from attn.exercises.draw import Draw, entries
 from attn.exercises.spec import Case, Exercise, Property
 from attn.exercises.symmetry import is_view
 
 SHAPES = {  # H, Hkv, D, and the other axis of a matrix
     "a head is one row (D = 1)": [(6, 3, 1, 2), (8, 2, 1, 3)],
-    "a head is several rows": [(6, 3, 4, 5), (6, 2, 3, 7), (12, 3, 2, 5)],
-    "one head is left (Hkv = 1)": [(4, 1, 3, 5), (2, 1, 5, 4)],
+    "a head is several rows": [
+        (6, 3, 4, 5),
+        (6, 2, 3, 7),
+        (12, 3, 2, 5),
+        (10, 5, 2, 3),
+    ],
+    "one head is left (Hkv = 1)": [
+        (4, 1, 3, 5),
+        (2, 1, 5, 4),
+        (3, 1, 1, 1),
+    ],
     "H = Hkv, so that nothing changes": [(3, 3, 4, 5)],
     "axes have the same length": [(4, 2, 2, 8), (4, 2, 4, 4), (9, 3, 3, 3)],
     "it is a bias: one axis": [(6, 3, 4), (6, 2, 3), (4, 1, 3)],
@@ -57,6 +66,7 @@ exercise = Exercise(
     also=(
         views(),
         gradients(when="gradients flow back, to every head averaged"),
+        ones("E"),
     ),
     properties=(
         Property(

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from attn import functional
-from attn.exercises.conditions import gradients, views
+from attn.exercises.conditions import gradients, ones, views
 from attn.exercises.draw import Draw, entries
 from attn.exercises.spec import Case, Exercise, Property
 from attn.exercises.symmetry import is_view
@@ -60,6 +60,7 @@ exercise = Exercise(
     also=(
         views(),
         gradients(when="gradients flow back, and add up over the copies"),
+        ones("... Hkv", "... S", "Hkv S", "S D"),
     ),
     properties=(
         Property(

@@ -120,7 +120,10 @@ def _cases(g: Draw) -> Iterator[Case]:
     left = torch.tensor([[0, 0, 1, 1], [1, 1, 1, 1], [0, 1, 1, 1]])
     full = torch.ones(2, 5, dtype=torch.long)
     table = {  # B, L, the implementation, the mask, head_dim
-        "there is one token, which sees itself": [(2, 1, "eager", None, 4)],
+        "there is one token, which sees itself": [
+            (2, 1, "eager", None, 4),
+            (1, 1, "eager", None, 4),
+        ],
         "there are two tokens, under eager": [(1, 2, "eager", None, 4)],
         "there are several tokens, under eager": [(2, 5, "eager", None, 4)],
         "there are several tokens, under SDPA": [

@@ -46,6 +46,7 @@ def _cases(g: Draw) -> Iterator[Case]:
     window = causal & masks.sliding_window(2 + n)
     ids = torch.tensor([[0, 0, 1, 1, 1, 2], [0, 1, 1, 2, 2, 2]])
     packed = causal & masks.documents(ids)
+    chunks = causal & masks.chunked(4)
     grown, short = real((3, 4, 0), (0, 7, 0)), real((2, 3, 0), (0, 5, 0))
     late = real((4, 5, 0), (0, 9, 0), (5, 4, 0))
     long = real((1, 6, 0), (0, 7, 0))
@@ -59,6 +60,11 @@ def _cases(g: Draw) -> Iterator[Case]:
             (2, 6, 6, 0, 0, packed),
             (2, 2, 6, 4, 0, packed),
         ],
+        "the predicate looks at the places in the text: chunks of 4": [
+            (2, 7, 7, 0, 0, chunks),
+            (2, 3, 8, 6, 1, chunks),
+            (1, 2, 5, 6, 3, chunks),
+        ],
         "one new token is decoded": [
             (2, 1, 6, 5, 0, causal),
             (1, 1, 6, 5, 0, window),
@@ -69,7 +75,7 @@ def _cases(g: Draw) -> Iterator[Case]:
         ],
         "the cache has dropped its first tokens": [
             (2, 1, 4, 6, 3, window),
-            (1, 3, 5, 6, 4, window),
+            (1, 3, 5, 7, 5, window),
             (1, 2, 6, 6, 2, both),
         ],
         "the cache has room for more tokens (static)": [

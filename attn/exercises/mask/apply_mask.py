@@ -6,7 +6,7 @@ import torch
 from torch import Generator, Tensor
 
 from attn import functional
-from attn.exercises.conditions import gradients, views
+from attn.exercises.conditions import gradients, ones, views
 from attn.exercises.draw import Draw, entries
 from attn.exercises.spec import Case, Exercise, Property
 from attn.exercises.symmetry import heads, is_view, not_square
@@ -124,7 +124,11 @@ exercise = Exercise(
     points=3,
     reference=_reference,
     cases=_cases,
-    also=(views(), gradients()),
+    also=(
+        views(),
+        gradients(),
+        ones("... L", "... S", "L S"),
+    ),
     properties=(
         Property(
             "A masked key must get a weight of exactly 0, also in a query "

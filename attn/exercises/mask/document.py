@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from attn import masks
-from attn.exercises.conditions import views
+from attn.exercises.conditions import ones, views
 from attn.exercises.draw import Draw, entries
 from attn.exercises.mask.claims import IS_BOOL, itself, no_future
 from attn.exercises.spec import Case, Exercise, Property
@@ -67,7 +67,10 @@ exercise = Exercise(
     points=3,
     reference=_reference,
     cases=_cases,
-    also=(views(),),
+    also=(
+        views(),
+        ones("B S"),
+    ),
     properties=(
         IS_BOOL,
         Property(

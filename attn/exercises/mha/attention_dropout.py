@@ -27,6 +27,8 @@ SHAPES = {  # p, training, and the shape of the weights
         (0.1, True, 4, 6),
         (0.3, True, 4, 6),
         (0.7, True, 2, 3, 4, 5),
+        (0.3, True, 1, 1, 3, 5),
+        (0.6, True, 2, 1, 1, 4),
     ],
     "p is 0": [(0.0, True, 3, 4), (0.0, False, 3, 4)],
     "p is 1": [(1.0, True, 3, 4), (1.0, False, 3, 4)],

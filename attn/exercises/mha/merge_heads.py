@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from attn import functional
-from attn.exercises.conditions import gradients, views
+from attn.exercises.conditions import gradients, ones, views
 from attn.exercises.draw import Draw, entries
 from attn.exercises.spec import Case, Exercise, Property
 from attn.exercises.symmetry import all_sizes_differ, is_view
@@ -46,7 +46,11 @@ exercise = Exercise(
     points=1,
     reference=functional.merge_heads,
     cases=_cases,
-    also=(views(), gradients()),
+    also=(
+        views(),
+        gradients(),
+        ones("... H", "... L", "H L", "L D"),
+    ),
     properties=(
         Property(
             "The result should have shape (..., L, H * D): one row for each "

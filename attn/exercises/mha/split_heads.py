@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from attn import functional
-from attn.exercises.conditions import gradients, views
+from attn.exercises.conditions import gradients, ones, views
 from attn.exercises.draw import Draw, entries
 from attn.exercises.spec import Case, Exercise, Property
 from attn.exercises.symmetry import all_sizes_differ, argument, is_view
@@ -16,7 +16,7 @@ SHAPES = {  # of x, and then the number of heads
         (1, 6, 3),
         (2, 1, 12, 2),
     ],
-    "there is one head": [(4, 6, 1), (3, 2, 5, 1)],
+    "there is one head": [(4, 6, 1), (3, 2, 5, 1), (2, 1, 6, 1)],
     "there is a batch: three axes": [(2, 5, 12, 3), (3, 4, 10, 5)],
     "there is one sequence: two axes": [(5, 12, 4), (7, 6, 2)],
     "there are more axes in front": [(2, 3, 4, 10, 2), (2, 1, 3, 5, 6, 3)],
@@ -47,7 +47,11 @@ exercise = Exercise(
     points=1,
     reference=functional.split_heads,
     cases=_cases,
-    also=(views(), gradients()),
+    also=(
+        views(),
+        gradients(),
+        ones("... L"),
+    ),
     properties=(
         Property(
             "The result should have shape (..., H, L, D): the heads in "

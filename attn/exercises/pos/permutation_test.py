@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from attn.exercises.conditions import views
+from attn.exercises.conditions import ones, views
 from attn.exercises.draw import Draw, entries
 from attn.exercises.spec import Case, Exercise, Property
 from attn.exercises.symmetry import is_view
@@ -18,7 +18,7 @@ def permutation_test(out: Tensor, shuffled: Tensor, order: Tensor) -> Tensor:
 
 
 ORDERS = {  # an order, the axes in front of it, and the features
-    "the tokens stay where they are": [([0, 1, 2], 4)],
+    "the tokens stay where they are": [([0, 1, 2], 4), ([0], 3), ([0], 1, 4)],
     "two tokens change places": [([1, 0, 2], 5)],
     "the order is not its own inverse": [([1, 2, 0], 4), ([2, 3, 1, 4, 0], 3)],
     "there is a batch": [([2, 0, 3, 1], 3, 5)],
@@ -56,7 +56,10 @@ exercise = Exercise(
     points=2,
     reference=permutation_test,
     cases=_cases,
-    also=(views(),),
+    also=(
+        views(),
+        ones("... E"),
+    ),
     properties=(
         Property(
             "There should be one number for each token: the shape of out "

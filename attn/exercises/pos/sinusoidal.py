@@ -22,7 +22,7 @@ SIZES = {  # seq_len, dim
     # above 256, bfloat16 skips integers
     "there are many positions and pairs": [(40, 16), (100, 32), (300, 4)],
     "base is given": [(9, 8, 100.0)],
-    "dim is odd, and a sine comes last": [(4, 1), (6, 7)],
+    "dim is odd, and a sine comes last": [(4, 1), (6, 7), (1, 1)],
 }
 
 
@@ -32,6 +32,7 @@ def _cases(g: Draw) -> Iterator[Case]:
     base = float(g.between(20, 2999))
     yield Case("base is given", (20, 12, base))
     yield Case("base is given", (12, 6), {"base": base / 2})
+    yield Case("base is given", (15, 10, 2.5 * base))
     yield Case("dim is odd, and base is given", (11, 9, base))
 
 

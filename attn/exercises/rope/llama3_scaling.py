@@ -64,6 +64,9 @@ def _cases(g: Draw) -> Iterator[Case]:
     yield Case(when, (freq(24, 600.0), 4.0, 2.0, 5.0, 128))
     yield Case(when, (freq(24, 600.0), 2.5, 0.5, 8.0, 200))
 
+    yield Case(when, (freq(24, 600.0), 6.0, 1.5, 3.0, 150))
+    yield Case(when, (freq(24, 600.0), 13.0, 0.7, 6.0, 180))
+
     when = "the defaults apply: Llama 3.1"
     yield Case(when, (freq(64, 500000.0) * 0.01,))
     yield Case(when, (freq(64, 500000.0),))

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from attn.exercises.conditions import gradients, views
+from attn.exercises.conditions import gradients, ones, views
 from attn.exercises.draw import Draw, entries
 from attn.exercises.spec import Case, Exercise, Property
 from attn.exercises.symmetry import is_view
@@ -51,7 +51,11 @@ exercise = Exercise(
     points=2,
     reference=permute_weights,
     cases=_cases,
-    also=(views(), gradients()),
+    also=(
+        views(),
+        gradients(),
+        ones("E"),
+    ),
     properties=(
         Property(
             "Rows have left their head, or were changed: the rows of each "

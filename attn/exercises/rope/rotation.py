@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 import torch
 from torch import Tensor
 
-from attn.exercises.conditions import gradients, views
+from attn.exercises.conditions import gradients, ones, views
 from attn.exercises.draw import Draw, entries
 from attn.exercises.spec import Case, Property
 from attn.exercises.symmetry import heads, is_view
@@ -111,7 +111,8 @@ def _still_at_zero(case: Case, out: object) -> bool:
     return out.shape != x.shape or torch.allclose(out.float(), x.float())
 
 
-ALSO = views(), gradients("x")  # inv_freq is not trained
+# inv_freq is not trained
+ALSO = views(), gradients("x"), ones("B H", "B L", "H L")
 
 PROPERTIES = (
     Property(

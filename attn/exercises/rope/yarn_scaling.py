@@ -47,6 +47,9 @@ def _cases(g: Draw) -> Iterator[Case]:
     yield Case(when, (64, 500.0, 4.0, 512, 16.0, 2.0))
     yield Case(when, (48, 200.0, a_factor(), 400, 20.0, 0.5))
 
+    yield Case(when, (64, 3000.0, a_factor(), 900, 27.0, 1.3))
+    yield Case(when, (48, 70000.0, 13.0, 5000, 37.0, 0.7))
+
     when = "the ramp would begin before the first pair"
     yield Case(when, (32, 50.0, 4.0, 100))
     yield Case(when, (64, 100.0, a_factor(), 150))

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from attn import functional
-from attn.exercises.conditions import gradients, views
+from attn.exercises.conditions import gradients, ones, views
 from attn.exercises.draw import Draw, entries
 from attn.exercises.sdp.draw import far_apart
 from attn.exercises.spec import Case, Exercise, Property
@@ -32,7 +32,7 @@ SHAPES = {  # of x, and then D
     "there is one token, so only its value counts": [(1, 6, 8), (3, 1, 4, 8)],
     "there is one sequence: two axes": [(3, 6, 8), (7, 5, 9), (5, 12, 4)],
     "there is a batch: three axes": [(2, 5, 6, 8), (1, 4, 3, 16)],
-    "there is a batch of batches: four axes": [(2, 3, 4, 5, 8)],
+    "there is a batch of batches: four axes": [(2, 3, 4, 5, 7)],
     "axes have the same length": [(4, 4, 4), (3, 3, 3, 3)],
 }
 
@@ -71,6 +71,7 @@ exercise = Exercise(
     also=(
         views(),
         gradients(when="gradients flow back, to x and the matrices"),
+        ones("... L"),
     ),
     forbids=("scaled_dot_product_attention",),
     properties=(

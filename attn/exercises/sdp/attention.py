@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from attn import functional
-from attn.exercises.conditions import dtypes, gradients, views
+from attn.exercises.conditions import dial, dtypes, gradients, ones, views
 from attn.exercises.draw import Draw, entries
 from attn.exercises.sdp.draw import far_apart, in_range
 from attn.exercises.spec import Case, Exercise
@@ -75,7 +75,13 @@ exercise = Exercise(
     points=3,
     reference=attention,
     cases=_cases,
-    also=(dtypes(torch.bfloat16), views(), gradients()),
+    also=(
+        dtypes(torch.bfloat16),
+        views(),
+        gradients(),
+        dial("scale", 0.7),
+        ones("... L", "... S", "... Dv", "L S", "L Dv", "D Dv"),
+    ),
     forbids=("scaled_dot_product_attention",),
     properties=(in_range,),
     breaks={**OF_ATTENTION, "H = 1": heads},

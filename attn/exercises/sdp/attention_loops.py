@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import torch
 
 from attn import functional
-from attn.exercises.conditions import views
+from attn.exercises.conditions import ones, views
 from attn.exercises.draw import Draw, entries
 from attn.exercises.sdp.draw import far_apart, in_range
 from attn.exercises.spec import Case, Exercise
@@ -41,7 +41,10 @@ exercise = Exercise(
     points=2,
     reference=functional.attention_loops,
     cases=_cases,
-    also=(views(),),
+    also=(
+        views(),
+        ones("L S", "L Dv", "D Dv"),
+    ),
     forbids=("scaled_dot_product_attention",),
     properties=(in_range,),
     breaks=OF_ATTENTION,

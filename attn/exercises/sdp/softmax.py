@@ -22,7 +22,7 @@ SHAPES = {  # and dim
         ((3, 3, 3), -2),
         ((2, 5, 3, 4), 1),
     ],
-    "dim is the last axis": [((2, 3, 4), 2)],
+    "dim is the last axis": [((2, 3, 4), 2), ((1, 1, 5), 2), ((4, 1, 1), 0)],
 }
 ROWS = {
     "there is one row of scores": [(5,), (1,)],

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from attn import functional
-from attn.exercises.conditions import dtypes, gradients, views
+from attn.exercises.conditions import dtypes, gradients, ones, views
 from attn.exercises.sdpa.contract import cases
 from attn.exercises.spec import Case, Exercise, Property
 from attn.exercises.symmetry import OF_ATTENTION, heads
@@ -21,7 +21,12 @@ exercise = Exercise(
     points=3,
     reference=functional.scaled_dot_product_attention,
     cases=cases,
-    also=(dtypes(torch.bfloat16, torch.half), views(), gradients()),
+    also=(
+        dtypes(torch.bfloat16, torch.half),
+        views(),
+        gradients(),
+        ones("... H Hkv", "... L", "... Dv", "H Hkv L", "L S", "D Dv"),
+    ),
     forbids=("scaled_dot_product_attention",),
     properties=(
         Property(

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from attn.exercises.conditions import gradients, views
+from attn.exercises.conditions import gradients, ones, views
 from attn.exercises.draw import Draw, entries
 from attn.exercises.spec import Case, Exercise, Property
 from attn.exercises.symmetry import all_sizes_differ, is_view
@@ -74,7 +74,11 @@ exercise = Exercise(
     points=2,
     reference=sinks,
     cases=_cases,
-    also=(views(), gradients(when="gradients flow back to scores and sinks")),
+    also=(
+        views(),
+        gradients(when="gradients flow back to scores and sinks"),
+        ones("... H", "... L", "H L", "L S"),
+    ),
     properties=(
         Property(
             "The result should have the shape of the scores: the sink's "

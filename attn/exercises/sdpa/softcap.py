@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from attn.exercises.conditions import views
+from attn.exercises.conditions import ones, views
 from attn.exercises.draw import Draw, entries
 from attn.exercises.spec import Case, Exercise, Property
 from attn.exercises.symmetry import heads, is_view, not_square
@@ -85,7 +85,10 @@ exercise = Exercise(
     points=2,
     reference=softcap,
     cases=_cases,
-    also=(views(),),
+    also=(
+        views(),
+        ones("... H", "... L", "H L", "L S"),
+    ),
     properties=(
         Property(
             "A score that is not masked must be between -cap and cap, and "

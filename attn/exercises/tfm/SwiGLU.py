@@ -22,7 +22,7 @@ class SwiGLU(Gated):
 SIZES = {  # the axes of x, and the features between the maps
     "there is one feature, and one between the maps": [(1, 1, 1), (5, 1, 1)],
     "there is one sequence: two axes": [(3, 6, 16), (7, 5, 3)],
-    "there is a batch": [(2, 5, 4, 10), (2, 3, 2, 6, 9)],
+    "there is a batch": [(2, 5, 4, 10), (2, 3, 2, 6, 9), (1, 1, 4, 5)],
     "axes have the same length": [(4, 4, 4), (3, 3, 3, 3)],
 }
 

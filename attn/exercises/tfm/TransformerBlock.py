@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from attn import functional
-from attn.exercises.conditions import gradients, views
+from attn.exercises.conditions import gradients, ones, views
 from attn.exercises.draw import Draw
 from attn.exercises.spec import Case, Exercise, Property
 from attn.exercises.tfm.rms_norm import _reference as rms_norm
@@ -122,6 +122,7 @@ def _cases(g: Draw) -> Iterator[Case]:
     when = "both halves work"
     yield case(when, 2, 5, 24, 6, 3, 10)
     yield case(when, 1, 7, 12, 3, 1, 20)
+    yield case(when, 2, 3, 20, 10, 5, 6)
     yield case(when, 3, 4, 8, 2, 2, 6, size=5)
 
     when = "the block is in training mode"
@@ -153,6 +154,7 @@ exercise = Exercise(
     also=(
         views(),
         gradients(when="gradients flow back, to x and all parameters"),
+        ones("B L"),
     ),
     given={"apply_rope": apply_rope},
     properties=(

@@ -60,6 +60,7 @@ SIZES = {  # layers, H, Hkv, D, the hidden features, V
     "there are two layers, and heads share keys": [
         (2, 4, 2, 4, 10, 9),
         (2, 3, 1, 4, 14, 11),
+        (1, 5, 5, 2, 6, 7),
     ],
     "there are twelve layers, and two digits in a name": [(12, 2, 1, 2, 3, 3)],
     "all matrices are square, so that a transposed one fits": [

@@ -45,6 +45,7 @@ def sample(
 LIMITS = {  # texts, V, temperature, top_k, top_p: one result is possible
     "the temperature is 0: the most likely token": [
         (4, 7, 0.0, None, None),
+        (1, 6, 0.0, None, None),
         (5, 5, 0, None, None),
     ],
     "top_k is 1: the most likely token": [
@@ -59,6 +60,11 @@ LIMITS = {  # texts, V, temperature, top_k, top_p: one result is possible
 DRAWS = {  # temperature, top_k, top_p, and factors on the logits
     "nothing is filtered": [(1.0, None, None), (1.0, None, 1.0)],
     "the temperature is not 1": [(0.5, None, None), (1.5, None, None)],
+    "the temperature is low, and several tokens are as likely as before": [
+        (0.13, None, None, 0.13),
+        (0.03, None, None, 0.03),
+        (0.003, None, None, 0.003),
+    ],
     "top_k is given": [(1.0, 2, None), (1.0, 4, None), (1.0, 9, None)],
     "top_p is given": [(1.0, None, p) for p in (0.5, 0.7, 0.3)],
     "the texts have different logits": [
@@ -67,6 +73,13 @@ DRAWS = {  # temperature, top_k, top_p, and factors on the logits
     ],
     "a temperature and top_p are given": [(0.4, None, 0.5), (3.0, None, 0.5)],
     "top_k and top_p are given": [(1.0, 2, 0.55), (1.0, 3, 0.4), (1, 2, 0.85)],
+}
+
+TAIL = (0.34, 0.25, 0.18, 0.12, 0.07, 0.033, 0.007)
+TOP_P = {  # just below and just above sums of the first shares of TAIL
+    "top_p is given": [0.585, 0.595, 0.885, 0.895],
+    "top_p is nearly 1": [0.955, 0.965, 0.995],
+    "top_p is 1: no token is left out": [1.0],
 }
 
 
@@ -110,6 +123,19 @@ def _cases(g: Draw) -> Iterator[Case]:
 
     for when, (temperature, top_k, top_p, *scales) in entries(DRAWS):
         yield draws(when, temperature, top_k, top_p, scales=scales or (1,))
+
+    when = "the temperature is 0, and the logits are close together"
+    logits = torch.stack([ranked(7) for _ in range(16)]) / 1000
+    yield Case(when, (logits, 0.0, None, None, coins()))
+
+    # The likeliest token is 0, and so on, so one that is rare is seen, too.
+    for when, top_p in entries(TOP_P):
+        logits = torch.tensor(TAIL).log() + 2 + torch.rand(1, generator=g)
+        yield Case(
+            f"{when}: the least likely token in thousands of draws",
+            (logits.expand(_DRAWS, -1), 1.0, None, top_p, coins()),
+            largest_over=-1,
+        )
 
     when = "PyTorch's own generator draws"
     yield draws(when, 1.0, None, None, own=True)

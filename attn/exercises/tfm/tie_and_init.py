@@ -78,6 +78,7 @@ def _cases(g: Draw) -> Iterator[Case]:
     when = "std is given"
     yield Case(when, (noise(5, 4, 1, 3), 1), {"std": 0.5})
     yield Case(when, (noise(5, 4, 2, 3), 2, 0.1))
+    yield Case(when, (some("blocks.0.out_proj.weight"), 3, 0.3))
 
     when = "it is a whole model"
     tied = "head.weight", "embedding.weight"

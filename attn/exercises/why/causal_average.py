@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from attn import functional
-from attn.exercises.conditions import dtypes, gradients, views
+from attn.exercises.conditions import dtypes, gradients, ones, views
 from attn.exercises.draw import Draw, entries
 from attn.exercises.spec import Case, Exercise, Property
 from attn.exercises.symmetry import is_view
@@ -40,7 +40,12 @@ exercise = Exercise(
     points=1,
     reference=causal_average,
     cases=_cases,
-    also=(dtypes(torch.float64), views(), gradients()),
+    also=(
+        dtypes(torch.float64),
+        views(),
+        gradients(),
+        ones("... L", "... E", "L E"),
+    ),
     properties=(
         Property(
             "Row 0 has no token before it: it must come back as it is.",

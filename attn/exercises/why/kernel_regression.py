@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from attn import functional
-from attn.exercises.conditions import gradients, views
+from attn.exercises.conditions import gradients, ones, views
 from attn.exercises.draw import Draw, entries
 from attn.exercises.sdp.draw import in_range
 from attn.exercises.spec import Case, Exercise
@@ -63,6 +63,19 @@ def _cases(g: Draw) -> Iterator[Case]:
     inputs = grid(2, 1) - 60, grid(4, 1), g.randn(4, 2), 2.0
     yield Case(when, inputs, rtol=3e-4)
 
+    when = "several keys are near, by a bandwidth that is not 1"
+    for h in (0.03, 0.07, 0.2, 11.0):
+        near = h * g.randn(3, 2), h * g.randn(5, 2)
+        yield Case(when, (*near, g.randn(5, 2), h))
+
+    # From 7.2 on, exp gives 0; from 6.6 on, too few digits for a name.
+    when = "the queries are far from every key, and several are nearly as near"
+    query = torch.tensor([[-6.0, 0.0], [6.5, 0.0], [7.5, 0.0]])
+    rank = torch.randperm(4, generator=g)[:, None]
+    key = torch.cat([torch.zeros(4, 1), rank / 4 + 0.125], -1)
+    yield Case(when, (query, key, g.randn(4, 3), 0.5), rtol=3e-4)
+    yield Case(when, (4 * query, key, g.randn(4, 3), 0.5), rtol=3e-4)
+
     when = "the bandwidth is small: the nearest key decides"
     inputs = grid(4, 2), grid(6, 2), g.randn(6, 3), 1 / 32
     yield Case(when, inputs, rtol=3e-4)
@@ -78,7 +91,11 @@ exercise = Exercise(
     points=2,
     reference=kernel_regression,
     cases=_cases,
-    also=(views(), gradients()),
+    also=(
+        views(),
+        gradients(),
+        ones("L S", "L Dv", "L D", "D Dv"),
+    ),
     forbids=("scaled_dot_product_attention",),
     properties=(in_range,),
     breaks={**OF_ATTENTION, "weight = 1": lambda c: c.args[3] != 1},

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from attn import functional
-from attn.exercises.conditions import dtypes, gradients, views
+from attn.exercises.conditions import dtypes, gradients, ones, views
 from attn.exercises.draw import Draw, entries
 from attn.exercises.sdp.draw import far_apart, in_range
 from attn.exercises.spec import Case, Exercise
@@ -56,6 +56,11 @@ def _cases(g: Draw) -> Iterator[Case]:
     when = "the temperature is given by name"
     yield Case(when, qkv(2, 4, 3, 2), {"temperature": 4.0})
 
+    when = "the scores are as small or as large as the temperature"
+    for temperature in (0.01, 0.07, 0.3, 17.0):
+        q, k, v = qkv(3, 5, 4, 2)
+        yield Case(when, (temperature * q, k, v, temperature))
+
     when = "the scores are large"
     q, k = far_apart(g)
     yield Case(when, (q, k, g.randn(5, 2)))
@@ -71,7 +76,12 @@ exercise = Exercise(
     points=2,
     reference=soft_lookup,
     cases=_cases,
-    also=(dtypes(torch.float64), views(), gradients()),
+    also=(
+        dtypes(torch.float64),
+        views(),
+        gradients(),
+        ones("... L", "L S", "L Dv", "D Dv"),
+    ),
     forbids=("scaled_dot_product_attention",),
     properties=(in_range,),
     breaks={

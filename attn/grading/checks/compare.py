@@ -149,13 +149,13 @@ def _compare_numbers(
 ) -> Problem | None:
     if not _is_number(got):
         return Problem("type", f"is {describe(got)}, not a number")
-    if isinstance(expected, Integral):  # a count is exact
-        if bool(got == expected):
+    if isinstance(expected, Integral):  # the task says "an int"
+        if isinstance(got, Tensor):
+            message = f"is {describe(got)}, not an int"
+            return Problem("type", message, required="int")
+        if got == expected:
             return None
-        numbers = (
-            x.item() if isinstance(x, Tensor) else x for x in (got, expected)
-        )
-        message = "is {}, not {}".format(*distinct_texts(*numbers))
+        message = "is {}, not {}".format(*distinct_texts(got, expected))
         return Problem("value", message, got=got, expected=expected)
     is_count = isinstance(got, Tensor) and not got.is_floating_point()
     dtype = torch.float64 if is_count else torch.float32

@@ -74,7 +74,7 @@ class Problem:
     kind: ProblemKind
     message: str
     part: Part = RESULT
-    required: Literal["", "tensor", "plain tensor"] = ""
+    required: Literal["", "int", "tensor", "plain tensor"] = ""
     effect: SideEffect | None = None
     got: Any = field(default=None, repr=False)
     expected: Any = field(default=None, repr=False)

@@ -121,6 +121,12 @@ def another_type(evidence: Evidence, failure: Failure) -> Words | None:
     return _another_type(failure)
 
 
+def tensor_for_int(evidence: Evidence, failure: Failure) -> Words | None:
+    """A tensor that holds the right number, where the task says an int."""
+    problem = _only(failure, "type")
+    return {} if problem and problem.required == "int" else None
+
+
 def more_returned(evidence: Evidence, failure: Failure) -> Words | None:
     """A tuple that holds the result, where the task returns a tensor."""
     got = failure.outcome.output
@@ -135,7 +141,9 @@ def more_returned(evidence: Evidence, failure: Failure) -> Words | None:
 
 def _another_type(failure: Failure) -> Words | None:
     problem, got = _only(failure, "type"), failure.outcome.output
-    if problem is None or not problem.required or problem.part != RESULT:
+    if problem is None or "tensor" not in problem.required:
+        return None
+    if problem.part != RESULT:
         return None
     if got is None or isinstance(got, tuple):
         return None
@@ -217,6 +225,7 @@ KINDS: tuple[Test, ...] = (
     wrong_dtype,
     entries_reordered,
     another_type,
+    tensor_for_int,
     more_returned,
     axes_of_one,
     wrong_length,
