@@ -100,7 +100,10 @@ class _Case:
     """The properties of one case's inputs."""
 
     def __init__(self, evidence: Evidence, i: int, axes: Axes) -> None:
-        self.inputs = evidence.inputs(i)
+        # A kernel has no defaults: its launch gives every argument.
+        is_kernel = evidence.exercise.launch
+        given = evidence.with_defaults if is_kernel else evidence.inputs
+        self.inputs = given(i)
         init = evidence.case(i).init or {}
         self.lengths = axes.sizes({**self.inputs, **init})
         tensors = (x for x in self.inputs.values() if isinstance(x, Tensor))
