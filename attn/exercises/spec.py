@@ -195,11 +195,12 @@ def find(exercise_id: str) -> Exercise:
     near = get_close_matches(text, known, 1, 0.0)
     like = f"is it {near[0]!r}? " if text and near else ""
     some = ", ".join(exercises or (f"{x}-…" for x in CHAPTERS))
+    whose = "The chapter has" if exercises else "Chapters are"
     raise ValueError(
         "\n".join(
             wrap(
                 f"exercise_id must be one of the book's; got {exercise_id!r}: "
-                f"{like}There are {some}",
+                f"{like}{whose} {some}",
                 break_on_hyphens=False,
             )
         )

@@ -175,7 +175,7 @@ def _places(evidence: Evidence, shown: Failure, axes: Axes) -> Iterator[str]:
             for text in (descriptions or [[]])[0]
             if all(text in others for others in descriptions)
         ]
-        if common and len(comparable) > 1:
+        if common and 1 < len(comparable) == len(descriptions):
             everywhere.append(common[0])
         elif mine := describe_indices(problem, axis, word):
             here.append(mine[0])
@@ -250,11 +250,11 @@ def _moved(problem: Problem) -> Tensor:
 
 
 def _numbered(word: str, at: list[int] | str) -> str:
-    """Return ``keys 1 and 2``, or ``slices 1 and 2 of axis 0``."""
-    one = isinstance(at, list) and len(at) == 1
-    numbers = at if isinstance(at, str) else and_list([*map(str, at)])
-    noun, of, axis = (word if one else _many(word)).partition(" of ")
-    return f"{noun} {numbers}{of}{axis}"
+    """Return ``keys 1 and 2``, ``keys from 1 on``, ``slice 2 of axis 0``."""
+    if isinstance(at, str):
+        return f"{_many(word)} {at}"
+    noun, of, axis = (_many(word) if at[1:] else word).partition(" of ")
+    return f"{noun} {and_list([*map(str, at)])}{of}{axis}"
 
 
 def _many(word: str) -> str:
