@@ -65,9 +65,16 @@ def in_words(distinctions: Iterable[Distinction]) -> str:
 def distinguishing_inputs(evidence: Evidence) -> list[Distinction]:
     """Return what sets all failing cases apart from all right ones.
 
-    At most two properties; nothing, if there are more.
+    At most two properties; nothing, if there are more, or if a case did not
+    run.
     """
-    every = distinctions(evidence)
+    if len(evidence.outcomes) < len(evidence.oracle.cases):
+        return []
+    axes = Axes(evidence.exercise)
+    failing = [_Case(evidence, f.index, axes) for f in evidence.failures]
+    every = [
+        x for x in distinctions(evidence) if all(y.has(x) for y in failing)
+    ]
     if len(every) == 2 and all(x.subject == "axes" for x in every):
         every = [x for x in every if x.relation != ">"]  # one says the other
     return every if len(every) <= 2 else []

@@ -60,13 +60,10 @@ def _sentences(*parts: Callable[[], list[str]]) -> list[str]:
 
 def _distinction(evidence: Evidence) -> str:
     """Say on which inputs it is wrong, if that is true of every case."""
-    ran = len(evidence.failing) + len(evidence.passing)
-    if ran < len(evidence.oracle.cases):  # later calls are wrong, or not run
-        return ""
     if not (inputs := distinguishing_inputs(evidence)):
         return ""
     return (
-        f"It is wrong in all {len(evidence.failing)} cases in which "
+        f"It is wrong in all {len(evidence.failures)} cases in which "
         f"{in_words(inputs)}, and right in the other {len(evidence.passing)}."
     )
 

@@ -15,11 +15,10 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils._pytree import tree_leaves
 
 from attn.exercises.case import Case
 from attn.grading.checks.evidence import Evidence, Failure
-from attn.grading.checks.inputs import input_size
+from attn.grading.checks.inputs import input_size, named_tensors
 from attn.grading.checks.show import (
     WIDTH,
     brief,
@@ -260,10 +259,8 @@ def _fitting(lines: list[str]) -> list[str]:
 
 
 def _has_nan(failure: Failure) -> bool:
-    tensors = tree_leaves(failure.outcome.output)
-    return any(
-        isinstance(x, Tensor) and bool(x.isnan().any()) for x in tensors
-    )
+    tensors = named_tensors(failure.outcome.output)
+    return any(not x.is_meta and bool(x.isnan().any()) for _, x in tensors)
 
 
 def _holds(holds: Any, failure: Failure) -> bool:
