@@ -107,7 +107,8 @@ class Refusal:
             rest = [*rest]
         if problem.wrong is not None:
             lines += listing(problem.wrong, problem.got, problem.expected, 4)
-        lines += [*self._properties(), *rest, *self._about][:1]
+        notes = getattr(self._shown.outcome.error, "__notes__", [])
+        lines += [*notes, *self._properties(), *rest, *self._about][:1]
         return _fitting(lines)
 
     def _difference(self) -> list[str]:
