@@ -50,7 +50,7 @@ class Refusal:
 
     @property
     def message(self) -> str:
-        """What is wrong, in about five lines and at most twelve."""
+        """The refusal in about five lines, and at most twelve."""
         if self._is_stub:
             return (
                 "not written yet: the stub still raises NotImplementedError. "
@@ -60,7 +60,7 @@ class Refusal:
 
     @property
     def details(self) -> str:
-        """Everything that is known."""
+        """The refusal with all that is known."""
         return "" if self._is_stub else "\n".join(self._everything())
 
     @property
