@@ -11,7 +11,9 @@ import inspect
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from functools import cached_property
+from textwrap import wrap
 from typing import Any
 
 import torch
@@ -52,6 +54,8 @@ class Exercise:
             generator that they get.
         also: recurring conditions, whose cases are derived from these
             (``conditions.py``).
+        returns: what the task calls the parts of a result, where it is a
+            tuple; those of a dict are called by their keys.
         given: names that the task may use, and their values, in addition to
             torch's usual ones and the chapter's earlier exercises.
         forbids: what the answer may not call: names of functions of
@@ -73,6 +77,7 @@ class Exercise:
     reference: Any  # a function, a class, or Emulated
     cases: Callable[[Draw], Iterator[Case]]
     also: tuple[Condition, ...] = ()
+    returns: tuple[str, ...] = ()
     given: Mapping[str, Any] = field(default_factory=dict)
     forbids: tuple[str, ...] = ()
     properties: tuple[Property, ...] = ()
@@ -181,12 +186,22 @@ def every_exercise() -> list[Exercise]:
 
 def find(exercise_id: str) -> Exercise:
     """Return the exercise with this id."""
-    key = exercise_id.partition("-")[0] if isinstance(exercise_id, str) else ""
+    text = exercise_id if isinstance(exercise_id, str) else ""
+    key = text.partition("-")[0]
     exercises = {x.id: x for x in chapter(key)} if key in CHAPTERS else {}
-    if exercise_id not in exercises:
-        known = exercises or {x.id: x for x in every_exercise()}
-        raise ValueError(
-            f"exercise_id must be one of {', '.join(known)}; "
-            f"got {exercise_id!r}"
+    if text in exercises:
+        return exercises[text]
+    known = exercises or {x.id: x for x in every_exercise()}
+    near = get_close_matches(text, known, 1, 0.0)
+    like = f"is it {near[0]!r}? " if text and near else ""
+    some = ", ".join(exercises or (f"{x}-…" for x in CHAPTERS))
+    whose = "The chapter has" if exercises else "Chapters are"
+    raise ValueError(
+        "\n".join(
+            wrap(
+                f"exercise_id must be one of the book's; got {exercise_id!r}: "
+                f"{like}{whose} {some}",
+                break_on_hyphens=False,
+            )
         )
-    return exercises[exercise_id]
+    )

@@ -1,4 +1,4 @@
-"""Functions of the chapters: check, hint, solution, progress, reset, goal."""
+"""Functions of the chapters, from check and why to progress and goal."""
 
 from __future__ import annotations
 
@@ -8,9 +8,17 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from attn.grading.learner.open_tasks import goal
     from attn.grading.learner.progress_table import progress
-    from attn.grading.learner.session import check, hint, reset, solution
+    from attn.grading.learner.session import check, hint, reset, solution, why
 
-__all__ = ["check", "goal", "hint", "progress", "reset", "solution"]
+__all__ = [
+    "check",
+    "goal",
+    "hint",
+    "progress",
+    "reset",
+    "solution",
+    "why",
+]
 
 
 _HOMES = {"goal": "open_tasks", "progress": "progress_table"}

@@ -27,7 +27,7 @@ def message(write):
         for old, new in edits:
             before, after = text.split(old)  # once, or it is an error
             text = before + new + after
-        return judge(KERNELS[name], write(text, name)).message
+        return judge(KERNELS[name], write(text, name)).details
 
     return message_of
 

@@ -120,5 +120,6 @@ exercise = Exercise(
     reference=Emulated(_emulated),
     launch=launch,
     cases=_cases,
+    returns=("PART[..., :D]", "PART[..., D]"),
     breaks={**OF_ATTENTION, "H = 1": kv_heads, "zeroed memory": amid_others},
 )

@@ -9,5 +9,6 @@ exercise = Exercise(
     reference=by_formula(slice(1, 3)),
     launch=launching("DK", "DV"),
     cases=cases,
+    returns=("DK", "DV"),
     breaks=BREAKS,
 )

@@ -96,6 +96,7 @@ exercise = Exercise(
     points=2,
     reference=KVCache,
     cases=_cases,
+    returns=("key", "value", "q_offset"),
     properties=(
         Property(
             "A call returns three things: all keys, all values, and the "

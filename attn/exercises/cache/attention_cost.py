@@ -159,6 +159,7 @@ exercise = Exercise(
     points=2,
     reference=attention_cost,
     cases=_cases,
+    returns=("FLOPs", "bytes", "intensity", "seconds"),
     properties=(_is_a_ratio, _by_the_batch, _takes_as_long),
     breaks={
         "S = 1": lambda c: _of(c, "kv_len") > 1,

@@ -131,6 +131,7 @@ exercise = Exercise(
     points=3,
     reference=decode_step,
     cases=_cases,
+    returns=("the output", "key", "value"),
     also=(
         dtypes(torch.float64),
         views(),

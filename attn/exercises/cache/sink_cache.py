@@ -128,6 +128,7 @@ exercise = Exercise(
     points=2,
     reference=sink_cache,
     cases=_cases,
+    returns=("key", "value"),
     also=(
         views(),
         ones("B Hkv"),

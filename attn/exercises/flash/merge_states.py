@@ -94,6 +94,7 @@ exercise = Exercise(
     points=2,
     reference=functional.merge_states,
     cases=_cases,
+    returns=("out", "lse"),
     also=(views(), gradients()),
     properties=(
         Property(

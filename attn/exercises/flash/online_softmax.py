@@ -101,6 +101,7 @@ exercise = Exercise(
     points=3,
     reference=online_softmax,
     cases=_cases,
+    returns=("the output", "lse"),
     also=(views("the blocks are views of other tensors"),),
     given={"Iterable": Iterable},
     forbids=("scaled_dot_product_attention",),

@@ -55,6 +55,11 @@ exercise = Exercise(
     points=3,
     reference=tiled_backward,
     cases=_cases,
+    returns=(
+        "the gradient of query",
+        "the gradient of key",
+        "the gradient of value",
+    ),
     also=(
         views(),
         ones("... L", "L Dv"),

@@ -37,6 +37,7 @@ exercise = Exercise(
     points=3,
     reference=tiled_forward,
     cases=_cases,
+    returns=("out", "lse"),
     also=(
         views(),
         ones("... L", "L S", "L Dv"),

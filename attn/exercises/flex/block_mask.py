@@ -125,6 +125,12 @@ exercise = Exercise(
     points=3,
     reference=_reference,
     cases=_cases,
+    returns=(
+        "the number of partial blocks",
+        "the order of partial blocks",
+        "the number of full blocks",
+        "the order of full blocks",
+    ),
     also=(
         views(),
         ones("B H"),

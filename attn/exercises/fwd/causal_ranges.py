@@ -96,6 +96,7 @@ exercise = Exercise(
     points=2,
     reference=causal_ranges,
     cases=_cases,
+    returns=("the range of whole tiles", "the range of cut ones"),
     properties=(
         Property("a tile is in both ranges", _none_twice),
         Property(

@@ -61,6 +61,7 @@ exercise = Exercise(
     points=1,
     reference=positions.NoRope,
     cases=_cases,
+    returns=("cos", "sin"),
     also=(dtypes(torch.bfloat16, torch.float16),),
     properties=(
         Property(

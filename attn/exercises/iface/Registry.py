@@ -52,10 +52,10 @@ class Registry:
         return self.tables[name]
 
 
-def _use(answer: Any, *steps: tuple[str, ...]) -> tuple[str, ...]:
+def _use(answer: Any, *steps: tuple[str, ...]) -> dict[str, str]:
     """Make registries, register and look up; return what came of it."""
     made: dict[str, Any] = {}
-    found = []
+    found: dict[str, str] = {}
     answer = _apart(answer)
     for what, registry, *rest in steps:
         if what == "make":
@@ -69,8 +69,10 @@ def _use(answer: Any, *steps: tuple[str, ...]) -> tuple[str, ...]:
             named = f", which names {', '.join(listed)}" if listed else ""
             kind = type(error).__name__
             got = f"{kind}{named if what == 'look_up' else ''}"
-        found.append(f"{call}: {got}")
-    return tuple(found)
+        while call in found:
+            call += " again"
+        found[call] = got
+    return found
 
 
 def _apart(answer: Any) -> Any:
@@ -217,7 +219,7 @@ exercise = Exercise(
         Property(
             "A name that is not there is a KeyError, and a pair is two "
             "functions: nothing of it is None.",
-            lambda case, out: not any("None" in line for line in out),
+            lambda case, out: not any("None" in line for line in out.values()),
         ),
     ),
 )

@@ -42,6 +42,7 @@ exercise = Exercise(
     points=1,
     reference=logit_variance,
     cases=_cases,
+    returns=("before", "after"),
     also=(views(),),
     properties=(
         Property(

@@ -114,7 +114,7 @@ def _compare_structure(got: Any, expected: Any) -> Problem | None:
         fits = isinstance(got, tuple | list)
         needed = f"a {type(expected).__name__} of {len(expected)}"
     if not fits:
-        return Problem("type", f"is {describe(got)}, not {needed}")
+        return Problem("type", f"is {_seen(got)}, not {needed}")
     if len(got) == len(expected):
         return None
     return Problem("type", f"has {len(got)} entries, not {len(expected)}")
@@ -137,7 +137,7 @@ def _compare_keys(
 def _compare_ranges(got: Any, expected: range) -> Problem | None:
     """Compare what they go through: a list of the same numbers will do."""
     if not isinstance(got, range | list | tuple):
-        return Problem("type", f"is {describe(got)}, not {expected!r}")
+        return Problem("type", f"is {_seen(got)}, not {expected!r}")
     if len(got) == len(expected) and list(got) == list(expected):
         return None
     texts = (repr(x) if len(x) else f"empty ({x!r})" for x in (got, expected))
@@ -148,10 +148,10 @@ def _compare_numbers(
     got: Any, expected: Any, exact: Any, limit: Limit, perturbed: Any
 ) -> Problem | None:
     if not _is_number(got):
-        return Problem("type", f"is {describe(got)}, not a number")
+        return Problem("type", f"is {_seen(got)}, not a number")
     if isinstance(expected, Integral):  # the task says "an int"
         if isinstance(got, Tensor):
-            message = f"is {describe(got)}, not an int"
+            message = f"is {_seen(got)}, not an int"
             return Problem("type", message, required="int")
         if got == expected:
             return None
@@ -171,11 +171,11 @@ def _compare_tensors(
     got: Any, expected: Tensor, exact: Tensor, limit: Limit, perturbed: Any
 ) -> Problem | None:
     if not isinstance(got, Tensor):
-        message = f"is {describe(got)}, not a tensor"
+        message = f"is {_seen(got)}, not a tensor"
         return Problem("type", message, required="tensor")
     problem = _compare_plain_tensors(got, expected, exact, limit, perturbed)
     if problem and type(got) not in (Tensor, torch.nn.Parameter):
-        message = f"is {describe(got)}, not a plain tensor"
+        message = f"is {_seen(got)}, not a plain tensor"
         return Problem("type", message, required="plain tensor")
     return problem
 
@@ -222,6 +222,10 @@ def _value_problem(
     if not wrong.any():
         return None
     return Problem("value", "differs", got=got, expected=expected, wrong=wrong)
+
+
+def _seen(got: Any) -> str:
+    return "None (was there a return?)" if got is None else describe(got)
 
 
 def _is_number(x: Any) -> bool:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any, Literal
 
 from torch import Tensor
@@ -44,12 +44,21 @@ class Part:
         """Return an entry of this part."""
         return replace(self, entry=(*self.entry, index))
 
-    @property
-    def name(self) -> str:
-        """The name in a message: ``it[1]``, ``the gradient of key``."""
-        is_result = self.kind == "result"
-        start = "it" if is_result else f"the gradient of {self.input}"
-        return start + "".join(f"[{i}]" for i in self.entry)
+    def name(self, returns: Sequence[str] = ()) -> str:
+        """Return the name in a message: ``dk``, ``the gradient of key``.
+
+        Args:
+            returns: what the task calls the parts of a result.
+        """
+        first, *rest = self.entry or ("",)
+        if self.kind == "gradient":
+            start, rest = f"the gradient of {self.input}", [*self.entry]
+        elif isinstance(first, int):
+            known = returns[first : first + 1]
+            start = known[0] if known else f"result {first + 1}"
+        else:
+            start = str(first) or "it"
+        return start + "".join(f"[{i}]" for i in rest)
 
 
 RESULT = Part()
@@ -80,12 +89,15 @@ class Problem:
     expected: Any = field(default=None, repr=False)
     wrong: Tensor | None = field(default=None, repr=False)
 
-    @cached_property
-    def text(self) -> str:
-        """Return what is wrong, with the first element that is."""
+    def text(self, returns: Sequence[str] = ()) -> str:
+        """Return what is wrong, with the first element that is.
+
+        Args:
+            returns: what the task calls the parts of a result.
+        """
         if self.kind in _OF_THE_CALL:
             return self.message
         first = ""
         if self.wrong is not None:
             first = first_difference(self.wrong, self.got, self.expected)
-        return f"{self.part.name} {self.message}{first}"
+        return f"{self.part.name(returns)} {self.message}{first}"

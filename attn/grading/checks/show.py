@@ -1,5 +1,6 @@
 """Show results: a few words for each, and the elements that differ."""
 
+import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -7,13 +8,34 @@ import torch
 from torch import Tensor
 
 _ROWS, _COLUMNS = 8, 16  # of a grid
-_WIDTH = 76  # columns of a line of the message
+WIDTH = 78  # columns of a line that is printed
+_WIDTH = WIDTH - 2  # of a line of a message, which has a margin
+
+
+def wrapped(text: str, margin: str = "") -> list[str]:
+    """Return the lines of a text as they are printed, in 78 columns.
+
+    Args:
+        text: lines, each with a margin of its own, which its parts keep.
+        margin: of all lines, in addition.
+    """
+    lines = []
+    for line in text.splitlines():
+        own = margin + line[: len(line) - len(line.lstrip())]
+        lines += textwrap.wrap(
+            line.strip(),
+            WIDTH,
+            initial_indent=own,
+            subsequent_indent=own,
+            break_on_hyphens=False,
+        ) or [""]
+    return lines
 
 
 def describe(x: Any) -> str:
     """Describe a result in a few words: shape, dtype and some elements."""
     if x is None:
-        return "None (was there a return?)"
+        return "None"
     if isinstance(x, Tensor):
         if type(x) not in (Tensor, torch.nn.Parameter):
             return f"a {type(x).__name__} {tuple(x.shape)}"
@@ -34,6 +56,21 @@ def describe(x: Any) -> str:
         return "a torch.Generator"
     text = repr(x)
     return text if len(text) <= 60 else f"a {type(x).__name__}"
+
+
+def brief(name: str, x: Any) -> str:
+    """Name an input in a word or two: its shape, or its value."""
+    if isinstance(x, Tensor) and x.dim():
+        if x.dim() == 1 and 0 < len(x) <= 4:
+            return f"{name} {_elements(x)}"
+        usual = x.dtype in (torch.float32, torch.int64, torch.bool)
+        dtype = "" if usual else f" {dtype_name(x)}"
+        return f"{name} {tuple(x.shape)}{dtype}"
+    if isinstance(x, tuple) and all(isinstance(n, str) for n in x):
+        return f"{name} {' '.join(x)}"
+    if isinstance(x, Mapping):
+        return f"{name} (a dict of {len(x)})"
+    return f"{name} {x if isinstance(x, str) else describe(x)}"
 
 
 def first_few(names: Sequence[Any]) -> str:
@@ -72,7 +109,7 @@ def first_difference(wrong: Tensor, got: Tensor, expected: Tensor) -> str:
     a, b = distinct_texts(got[at].item(), expected[at].item())
     count, size = int(wrong.sum()), wrong.numel()
     some = f"{count} of {size}" if count < size else f"all {size}"
-    more = f" ({some} elements differ)" if size > 1 else ""
+    more = f" ({some} elements)" if size > 1 else ""
     return f" at {list(at)}: got {a}, expected {b}{more}"
 
 
@@ -90,20 +127,22 @@ def difference_lines(
     """
     lines = []
     if got.dtype != torch.bool:
-        lines += _listing(wrong, got, expected)
+        lines += listing(wrong, got, expected)
     if wrong.dim() >= 2 and got.numel() > 1:
         lines += _grid(wrong, got, expected)
     elif got.dtype == torch.bool:
-        lines += _listing(wrong, got, expected)
+        lines += listing(wrong, got, expected)
     return lines
 
 
-def _listing(wrong: Tensor, got: Tensor, expected: Tensor) -> list[str]:
+def listing(
+    wrong: Tensor, got: Tensor, expected: Tensor, most: int = 6
+) -> list[str]:
     """Return the first differing elements: one line each for index, values."""
     if wrong.dim() == 0 or wrong.sum() < 2:
         return []
     rows = [f"  {'at':<8}", f"  {'got':<8}", f"  {'expected':<8}"]
-    for at in wrong.nonzero()[:6].tolist():
+    for at in wrong.nonzero()[:most].tolist():
         index = tuple(at)
         texts = (
             str(at),

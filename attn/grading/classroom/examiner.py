@@ -108,6 +108,7 @@ class Examiner:
                 worth,
                 status,
                 verdict.message,
+                verdict.details,
                 verdict.mistake,
             )
             if text is not None and status in ("passed", "wrong"):
@@ -208,13 +209,13 @@ _CELLS = (
 
 def _with_the_end(verdict: Verdict, stopped: BaseException | None) -> Verdict:
     """Add what stopped an answer in a later case, or what a cell lacks."""
-    message = verdict.message
+    more = []
     is_end = isinstance(stopped, OutOfTime | Forbidden)
-    if is_end and str(stopped) not in message:
-        message = f"{message}\nin a later case it was stopped: {stopped}"
-    if "it raised NameError" in message:
-        message = f"{message}\n{_CELLS}"
-    return replace(verdict, message=message)
+    if is_end and str(stopped) not in verdict.message:
+        more.append(f"in a later case it was stopped: {stopped}")
+    if "it raised NameError" in verdict.message:
+        more.append(_CELLS)
+    return replace(verdict, message="\n".join([verdict.message, *more]))
 
 
 def _undefined(exercise: Exercise, error: BaseException) -> str:

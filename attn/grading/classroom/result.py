@@ -31,6 +31,7 @@ class Mark:
         max_points: that it is worth.
         status: in a word or two.
         message: the diagnosis, as ``check`` prints it; empty if it passed.
+        details: everything that is known, as ``why`` prints it.
         mistake: the name of the mistake, if there is one.
         notes: what is odd about the cell: that there are two
             with this id, that its magics were left out.
@@ -41,6 +42,7 @@ class Mark:
     max_points: float
     status: Status
     message: str = ""
+    details: str = ""
     mistake: str | None = None
     notes: tuple[str, ...] = ()
 

@@ -65,9 +65,16 @@ def in_words(distinctions: Iterable[Distinction]) -> str:
 def distinguishing_inputs(evidence: Evidence) -> list[Distinction]:
     """Return what sets all failing cases apart from all right ones.
 
-    At most two properties; nothing, if there are more.
+    At most two properties; nothing, if there are more, or if a case did not
+    run.
     """
-    every = distinctions(evidence)
+    if len(evidence.outcomes) < len(evidence.oracle.cases):
+        return []
+    axes = Axes(evidence.exercise)
+    failing = [_Case(evidence, f.index, axes) for f in evidence.failures]
+    every = [
+        x for x in distinctions(evidence) if all(y.has(x) for y in failing)
+    ]
     if len(every) == 2 and all(x.subject == "axes" for x in every):
         every = [x for x in every if x.relation != ">"]  # one says the other
     return every if len(every) <= 2 else []
@@ -100,7 +107,10 @@ class _Case:
     """The properties of one case's inputs."""
 
     def __init__(self, evidence: Evidence, i: int, axes: Axes) -> None:
-        self.inputs = evidence.inputs(i)
+        # A kernel has no defaults: its launch gives every argument.
+        is_kernel = evidence.exercise.launch
+        given = evidence.with_defaults if is_kernel else evidence.inputs
+        self.inputs = given(i)
         init = evidence.case(i).init or {}
         self.lengths = axes.sizes({**self.inputs, **init})
         tensors = (x for x in self.inputs.values() if isinstance(x, Tensor))

@@ -7,7 +7,8 @@ says so.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 
 from torch import Tensor
 
@@ -21,40 +22,48 @@ from attn.grading.diagnosis.distinguishing import (
 )
 from attn.grading.diagnosis.values import describe_values
 
-_MOST = 4  # sentences
 
-
-def locate(evidence: Evidence, shown: Failure) -> list[str]:
-    """Return a few true sentences about where the answer is wrong.
+def places(evidence: Evidence, shown: Failure) -> list[str]:
+    """Return true sentences about where the answer is wrong, the best first.
 
     Args:
         evidence: all that was observed.
         shown: the failure that the message shows.
     """
-    try:
-        return _sentences(evidence, shown)[:_MOST]
-    except (RuntimeError, TypeError, ValueError, IndexError):
-        return []  # a result that no operation can look into
-
-
-def _sentences(evidence: Evidence, shown: Failure) -> list[str]:
     axes = Axes(evidence.exercise)
-    sentences = [
-        _distinction(evidence) or _conditions(evidence),
-        _right_parts(shown),
-        _shapes(evidence, shown, axes),
-        _shapes_seen(shown),
-        *_places(evidence, shown, axes),
-        describe_values(evidence, shown, axes),
-    ]
-    return [x for x in sentences if x]
+    return _sentences(
+        lambda: [_distinction(evidence)],
+        lambda: [_right_parts(evidence, shown)],
+        lambda: [_shapes(evidence, shown, axes)],
+        lambda: [*_places(evidence, shown, axes)],
+    )
+
+
+def about(evidence: Evidence, shown: Failure) -> list[str]:
+    """Return true sentences about the values, the shapes and the cases."""
+    axes = Axes(evidence.exercise)
+    return _sentences(
+        lambda: [_shapes_seen(shown)],
+        lambda: [describe_values(evidence, shown, axes)],
+        lambda: [_conditions(evidence)],
+    )
+
+
+def _sentences(*parts: Callable[[], list[str]]) -> list[str]:
+    found: list[str] = []
+    for part in parts:
+        # A result that no operation can look into has no place.
+        with suppress(RuntimeError, TypeError, ValueError, IndexError):
+            found += [x for x in part() if x]
+    return found
 
 
 def _distinction(evidence: Evidence) -> str:
+    """Say on which inputs it is wrong, if that is true of every case."""
     if not (inputs := distinguishing_inputs(evidence)):
         return ""
     return (
-        f"It is wrong in all {len(evidence.failing)} cases in which "
+        f"It is wrong in all {len(evidence.failures)} cases in which "
         f"{in_words(inputs)}, and right in the other {len(evidence.passing)}."
     )
 
@@ -69,14 +78,13 @@ def _conditions(evidence: Evidence) -> str:
     if len(wrong) == 1 and not (right & {*wrong}):
         return f"It is wrong in that condition only: {count} of {ran} cases."
     if len(wrong) <= 3:
-        return (
-            f"It is wrong in {count} of {ran} cases: when {'; '.join(wrong)}."
-        )
+        when = "; ".join(wrong)
+        return f"It is wrong in {count} of {ran} cases: when {when}."
     cases = f"{count} of {ran}" if count < ran else f"all {ran}"
     return f"It is wrong in {cases} cases."
 
 
-def _right_parts(shown: Failure) -> str:
+def _right_parts(evidence: Evidence, shown: Failure) -> str:
     """Say which entries, or gradients, are wrong, when some are right."""
     problems, output = shown.problems, shown.outcome.output
     if problems[0].part.kind == "gradient":
@@ -95,7 +103,12 @@ def _right_parts(shown: Failure) -> str:
     entries = [p.part.entry for p in problems]
     if not entries[0] or not isinstance(output, tuple | list):
         return ""
-    right = [f"it[{i}]" for i in range(len(output)) if (i,) not in entries]
+    returns = evidence.exercise.returns
+    right = [
+        RESULT.at(i).name(returns)
+        for i in range(len(output))
+        if (i,) not in entries
+    ]
     if not right or any(len(entry) > 1 for entry in entries):
         return ""
     return f"{and_list(right)} {'is' if len(right) == 1 else 'are'} right."
@@ -159,11 +172,12 @@ def _places(evidence: Evidence, shown: Failure, axes: Axes) -> Iterator[str]:
             for text in (descriptions or [[]])[0]
             if all(text in others for others in descriptions)
         ]
-        if common and len(comparable) > 1:
+        if common and 1 < len(comparable) == len(descriptions):
             everywhere.append(common[0])
         elif mine := describe_indices(problem, axis, word):
             here.append(mine[0])
-    of = "" if problem.part == RESULT else f" in {problem.part.name}"
+    name = problem.part.name(evidence.exercise.returns)
+    of = "" if problem.part == RESULT else f" in {name}"
     wrong = "NaN" if problem.kind == "nan" else "wrong"
     count = len(comparable)
     if everywhere:
@@ -205,13 +219,13 @@ def describe_indices(problem: Problem, axis: int, word: str) -> list[str]:
             f"only the first half of the {many}": range(half),
         }
     if len(at) == 1:
-        candidates[f"only {word} {at[0]}"] = at
+        candidates[f"only {_numbered(word, at)}"] = at
     candidates |= {
-        f"{many} from {at[0]} on": range(at[0], n),
-        f"{many} up to {at[-1]}": range(at[-1] + 1),
+        _numbered(word, f"from {at[0]} on"): range(at[0], n),
+        _numbered(word, f"up to {at[-1]}"): range(at[-1] + 1),
     }
     if len(at) <= 4:
-        candidates[f"only {many} {and_list(list(map(str, at)))}"] = at
+        candidates[f"only {_numbered(word, at)}"] = at
     fitting = [text for text, x in candidates.items() if [*x] == at]
     return fitting or [f"{len(at)} of {n} {many}"]
 
@@ -230,6 +244,14 @@ def _moved(problem: Problem) -> Tensor:
         return got != expected
     part = 1e-3 if got.element_size() >= 4 else 0.05
     return (got - expected).abs() > part * expected.abs()
+
+
+def _numbered(word: str, at: list[int] | str) -> str:
+    """Return ``keys 1 and 2``, ``keys from 1 on``, ``slice 2 of axis 0``."""
+    if isinstance(at, str):
+        return f"{_many(word)} {at}"
+    noun, of, axis = (_many(word) if at[1:] else word).partition(" of ")
+    return f"{noun} {and_list([*map(str, at)])}{of}{axis}"
 
 
 def _many(word: str) -> str:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from attn.exercises import CHAPTERS, sources
 from attn.exercises.cells import exercise_id
 from attn.exercises.spec import Exercise, chapter
+from attn.grading.checks.show import wrapped
 from attn.grading.learner import progress_store
 
 
@@ -122,9 +123,10 @@ class Progress:
             lines.append(stem)
             for row in self._of(stem):
                 worth = f"{row.points}/{row.exercise.points}"
-                said = [x for x in (worth, *row.counts, row.last) if x]
+                said = [x for x in (worth, *row.counts) if x]
                 name = row.exercise.id
                 lines.append(f"  {row.sign} {name:<24} {'  '.join(said)}")
+                lines += wrapped(row.last, " " * 6) if row.last else []
         end = self.total
         if step := self.next:
             end += f". Next: {step.exercise.id}, in {step.stem}.ipynb"

@@ -1,4 +1,4 @@
-"""The functions of a learner: check, hint, solution, reset."""
+"""The functions of a learner: check, why, hint, solution, reset."""
 
 # compile() hands it on: the annotations of a stub are not evaluated.
 from __future__ import annotations
@@ -6,7 +6,6 @@ from __future__ import annotations
 import functools
 import inspect
 import sys
-import textwrap
 import time
 from typing import Any
 
@@ -16,6 +15,7 @@ from attn.exercises.spec import Exercise, find
 from attn.exercises.triton_compat import unavailable_reason
 from attn.grading.checks.failures import checking, one_thread
 from attn.grading.checks.oracle import Oracle
+from attn.grading.checks.show import wrapped
 from attn.grading.diagnosis.judge import Verdict, judge
 from attn.grading.learner import progress_store
 
@@ -23,12 +23,12 @@ _last: dict[str, Verdict] = {}
 _hints_shown: dict[str, int] = {}
 
 
-def check(exercise_id: str, answer: Any = None) -> None:
+def check(exercise_id: str = "", answer: Any = None) -> None:
     """Check your answer, and say what is wrong with it.
 
-    A right answer prints one line. A wrong one gets a diagnosis on stderr,
-    and the reference takes its place in your notebook, so that the chapter
-    goes on; your own text stays where it is.
+    A right answer prints one line. A wrong one gets a few on stderr, and
+    ``why()`` prints the rest. The reference takes its place in your
+    notebook, so that the chapter goes on; your own text stays where it is.
 
     Args:
         exercise_id: for instance ``"sdp-softmax"``.
@@ -38,7 +38,7 @@ def check(exercise_id: str, answer: Any = None) -> None:
     Raises:
         ValueError: there is no such exercise.
     """
-    exercise = find(exercise_id)
+    exercise = _exercise(exercise_id, "check")
     if exercise.launch and (reason := unavailable_reason()):
         print(f"· {exercise.id}  not available here: {reason}")
         return
@@ -51,18 +51,59 @@ def check(exercise_id: str, answer: Any = None) -> None:
         print(f"✗ {exercise.id}  0/{points} points", file=sys.stderr)
         _say(_still_the_reference(exercise))
         return
-    verdict = _last[exercise_id] = _verdict(exercise, answer)
+    verdict = _verdict(exercise, answer)
+    _last.pop(exercise_id, None)
+    _last[exercise_id] = verdict
     _store(exercise, verdict)
     if verdict.passed:
         print(f"✓ {exercise.id}  {points}/{points} points")
         return
     print(f"✗ {exercise.id}  0/{points} points", file=sys.stderr)
-    _say(
-        f"{verdict.message}\nThe chapter goes on with the reference "
-        f"{exercise.name}. To try again, change your cell, run it, and run "
-        "this one."
-    )
+    more = f" More: {_why_in(frame.f_globals)}()" if verdict.details else ""
+    _say(f"{verdict.message}\nThe chapter goes on with the reference.{more}")
     frame.f_globals[exercise.name] = fallback(exercise)
+
+
+def why(exercise_id: str = "") -> None:
+    """Print all that is known of the last wrong answer.
+
+    Args:
+        exercise_id: for instance ``"sdp-softmax"``; when it is left out, the
+            exercise that was refused last.
+
+    Raises:
+        ValueError: there is no such exercise.
+    """
+    wrong = [name for name, x in _last.items() if not x.passed]
+    if exercise_id:
+        name = _exercise(exercise_id, "why").id
+    elif wrong:
+        name = wrong[-1]
+    else:
+        print("Nothing has been refused here: check comes first.")
+        return
+    if name not in wrong:
+        print(f'There is no wrong answer: check("{name}") comes first.')
+        return
+    verdict = _last[name]
+    print(f"✗ {name}")
+    print("\n".join(wrapped(verdict.details or verdict.message, "  ")))
+
+
+def _why_in(namespace: dict[str, Any]) -> str:
+    """Return how a notebook calls ``why``, which is put there if it is not."""
+    is_there = namespace.setdefault("why", why) is why
+    return "why" if is_there else "attn.grading.why"
+
+
+def _exercise(exercise_id: str, function: str) -> Exercise:
+    """Return the exercise with an id, which must be given."""
+    if not exercise_id:
+        raise ValueError(
+            "exercise_id must be given; for instance "
+            f'{function}("sdp-softmax")'
+        )
+    return find(exercise_id)
 
 
 def _still_the_reference(exercise: Exercise) -> str:
@@ -77,17 +118,8 @@ def _still_the_reference(exercise: Exercise) -> str:
 
 
 def _say(message: str) -> None:
-    """Print a message on stderr, wrapped, each line at its own margin."""
-    for line in message.splitlines():
-        margin = "  " + line[: len(line) - len(line.lstrip())]
-        wrapped = textwrap.fill(
-            line.strip(),
-            78,
-            initial_indent=margin,
-            subsequent_indent=margin,
-            break_on_hyphens=False,
-        )
-        print(wrapped, file=sys.stderr)
+    """Print a message on stderr, wrapped."""
+    print("\n".join(wrapped(message, "  ")), file=sys.stderr)
 
 
 def _verdict(exercise: Exercise, answer: Any) -> Verdict:
@@ -163,36 +195,41 @@ def _fallback_of(answer: Any) -> str | None:
     return getattr(answer, "__attn_reference__", None)
 
 
-def hint(exercise_id: str) -> None:
+def hint(exercise_id: str = "") -> None:
     """Show the next hint; each call shows one more.
 
     Args:
         exercise_id: for instance ``"sdp-softmax"``.
     """
-    find(exercise_id)
+    _exercise(exercise_id, "hint")
     texts = sources.hints(exercise_id)
     stored = progress_store.load().get(exercise_id, {}).get("hints", 0)
     shown = min(max(_hints_shown.get(exercise_id, 0), stored) + 1, len(texts))
     _hints_shown[exercise_id] = shown
     progress_store.update(exercise_id, hints=shown)
-    for number, text in enumerate(texts[:shown], 1):
-        print(f"Hint {number} of {len(texts)}: {text}")
+    lines = [
+        f"Hint {number} of {len(texts)}: {text}"
+        for number, text in enumerate(texts[:shown], 1)
+    ]
     if shown == len(texts):
-        print(f'That was the last one: solution("{exercise_id}") is next.')
+        lines.append(
+            f'That was the last one: solution("{exercise_id}") is next.'
+        )
+    print("\n".join(wrapped("\n".join(lines))))
 
 
-def solution(exercise_id: str) -> None:
+def solution(exercise_id: str = "") -> None:
     """Show the book's solution. Your own answer is not touched.
 
     Args:
         exercise_id: for instance ``"sdp-softmax"``.
     """
-    find(exercise_id)
+    _exercise(exercise_id, "solution")
     progress_store.update(exercise_id, solution_seen=True)
     print(sources.solution(exercise_id))
 
 
-def reset(exercise_id: str) -> None:
+def reset(exercise_id: str = "") -> None:
     """Start an exercise again: the stub comes back, your text is kept.
 
     In Jupyter the stub appears in a new cell below; move it over your old
@@ -203,7 +240,7 @@ def reset(exercise_id: str) -> None:
     """
     from IPython.core.getipython import get_ipython
 
-    exercise = find(exercise_id)
+    exercise = _exercise(exercise_id, "reset")
     namespace = sys._getframe(1).f_globals
     if text := _text_of(exercise, namespace):
         kept = progress_store.keep_answer(exercise_id, text)

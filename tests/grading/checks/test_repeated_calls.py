@@ -129,7 +129,7 @@ def test_a_module_wrong_when_called_again_or_in_training_is_refused(
     verdict = judge(MODULE, answer)
     assert not verdict.passed
     assert words in " ".join(verdict.message.split())
-    assert ("called earlier with  x (" in verdict.message) == (
+    assert ("called earlier with  x (" in verdict.details) == (
         "called again" in verdict.condition or "mode" in verdict.condition
     )
 

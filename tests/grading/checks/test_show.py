@@ -60,7 +60,7 @@ def test_a_wrong_gradient_is_shown_as_a_gradient():
         e = torch.exp(x - x.amax(dim, keepdim=True))
         return e / e.sum(dim, keepdim=True).detach()
 
-    message = judge(find("sdp-softmax"), softmax).message
+    message = judge(find("sdp-softmax"), softmax).details
     lines = message.splitlines()
     got = [x.split()[1:] for x in lines if x.startswith("  got ")]
     expected = [x.split()[1:] for x in lines if x.startswith("  expected ")]

@@ -16,6 +16,10 @@ wrong when heads are shared: it differs at [0, 1]: got -2.1, expected 1.5
   x         (2, 3, 2, 1) float32 [1.541, -0.2934, …]
   got       -2.179        0.5684
   expected  1.541         -0.2934"""
+DETAILS = f"""this looks like: {TILED}
+The heads come in tile order. What does `repeat` repeat?
+wrong when heads are shared: it differs at [0, 1]: got -2.1, expected 1.5
+  matrix: x differs, . is right"""
 #: Each would do harm in one of the formats.
 HOSTILE = (
     "=HYPERLINK(\"http://evil.example\",\"Ann\")",
@@ -36,7 +40,8 @@ def right(exercise="gqa-repeat_kv", **other):
 
 
 def wrong(exercise="gqa-repeat_kv", status="wrong", message=DIAGNOSIS, **more):
-    name = TILED if message is DIAGNOSIS else None
+    named = message is DIAGNOSIS
+    name, more = TILED if named else None, {"details": DETAILS * named} | more
     kind = {"points": 0, "max_points": WORTH[exercise], "status": status}
     return Mark(
         exercise, **kind | {"message": message, "mistake": name} | more

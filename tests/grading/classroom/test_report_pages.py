@@ -124,6 +124,8 @@ def test_a_learners_page_has_each_diagnosis_and_no_other_learner(tmp_path):
     assert not cards["gqa-repeat_kv"].find("p")
     card = cards["gqa-pool_heads"]
     assert card.find("p").get_text() == f"This looks like: {TILED}"
+    folded = card.details.extract()
+    assert "The heads come in tile order." in folded.get_text()
     assert [x.get_text() for x in card.find_all("code")[1:]] == [
         "repeat",
         "repeat_interleave",

@@ -203,7 +203,7 @@ def test_a_misconception_counts_each_learner_once():
         "gqa-repeat_kv": 2,
         "gqa-grouped_attention": 1,
     }
-    assert by_name[TILED].why.startswith("What is the difference")
+    assert by_name[TILED].why.startswith("The heads come in tile order.")
     assert three.hardest[0] == ("gqa-repeat_kv", 0, 3)
 
 

@@ -69,7 +69,7 @@ def test_mistakes_that_cannot_be_told_apart_are_all_said():
     exercise = with_mistakes("gqa-repeat_kv", ("A", TILED), ("B", TILED_TOO))
     verdict = judge(exercise, tiled)
     assert first_line(verdict) == NAMED + "A — or: B"
-    assert "Why A?" in verdict.message and "Why B?" in verdict.message
+    assert "Why A?" in verdict.message and "Why B?" in verdict.details
 
 
 def test_a_mistake_of_one_special_case_is_no_name():
@@ -390,7 +390,7 @@ def test_a_bias_too_many_is_named_with_its_map():
 
     verdict = judge(find("sdp-SelfAttention"), Biased)
     assert verdict.mistake == "A bias that the task does not have"
-    assert "a bias that the task does not have: k_proj." in verdict.message
+    assert "a bias that the task does not have: k_proj." in verdict.details
 
 
 def test_other_names_of_parameters_are_told():
@@ -402,7 +402,7 @@ def test_other_names_of_parameters_are_told():
 
     verdict = judge(find("sdp-SelfAttention"), Renamed)
     assert verdict.mistake == "The parameters have other names"
-    assert "finds keys.weight, and looks for k_proj.weight" in verdict.message
+    assert "finds keys.weight, and looks for k_proj.weight" in verdict.details
 
 
 def test_two_maps_that_are_one_object_are_named_as_such():

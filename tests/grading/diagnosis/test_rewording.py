@@ -58,8 +58,13 @@ def reword(monkeypatch):
         write = cipher(seed)
         for owner, name in TEXTS:
             plain = vars(owner)[name]
-            read = getattr(plain, "fget", None) or plain.func
-            new = property(lambda self, read=read: write(read(self)))
+            is_property = isinstance(plain, property)
+            read = plain.fget if is_property else plain
+
+            def new(self, *words, read=read):
+                return write(read(self, *words))
+
+            new = property(new) if is_property else new
             monkeypatch.setattr(owner, name, new)
         for error in ERRORS:
             init = error.__init__

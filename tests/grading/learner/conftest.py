@@ -30,6 +30,6 @@ def learner(tmp_path, monkeypatch, capsys):
         run(f"check({exercise_id!r})")
         return capsys.readouterr()
 
-    run("from attn.grading import check, hint, solution, progress, reset")
+    run("from attn.grading import check, hint, progress, reset, solution")
     run.namespace, run.check = namespace, check
     return run

@@ -176,3 +176,49 @@ def test_an_attribute_named_like_a_global_of_the_book_is_allowed(learner):
     )
     out, err = learner.check()
     assert out == "✓ sdp-softmax  2/2 points\n", err
+
+
+def test_why_prints_all_that_is_known_of_the_last_refusal(learner, capsys):
+    learner(WRONG)
+    brief = learner.check().err
+    assert brief.splitlines()[-1].endswith("More: why()")
+    learner("why()")
+    known = capsys.readouterr().out
+    learner('why("sdp-softmax")')
+    assert capsys.readouterr().out == known
+    assert "It is wrong in all" in known and "It is wrong in all" not in brief
+    learner(RIGHT)
+    learner.check()
+    learner("why()")
+    assert "check comes first" in capsys.readouterr().out
+
+
+def test_a_why_of_the_learners_own_stays(learner):
+    learner("why = 3\n" + WRONG)
+    assert "More: attn.grading.why()" in learner.check().err
+    assert learner.namespace["why"] == 3
+
+
+@pytest.mark.parametrize("name", ["check", "hint", "reset", "solution"])
+def test_a_call_without_an_id_says_what_is_missing(learner, name):
+    with pytest.raises(ValueError, match=rf'instance {name}\("sdp-softmax"\)'):
+        learner(f"{name}()")
+
+
+def test_an_unknown_id_gets_the_nearest_one_and_its_chapter(learner):
+    with pytest.raises(ValueError, match="is it\\s'sdp-softmax'") as caught:
+        learner.check("sdp-sotfmax")
+    text = str(caught.value)
+    assert "sdp-attention" in text and "mask-causal" not in text
+    assert max(map(len, text.splitlines())) <= 78
+    with pytest.raises(ValueError, match="is it\\s'mask-causal'"):
+        learner.check("causal")
+
+
+def test_hints_and_progress_fit_78_columns(learner, capsys):
+    learner(WRONG)
+    learner.check()
+    for call in ('hint("sdp-softmax")', "progress()"):
+        learner(call)
+        lines = capsys.readouterr().out.splitlines()
+        assert max(map(len, lines)) <= 78

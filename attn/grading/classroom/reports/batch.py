@@ -196,7 +196,7 @@ class Batch:
 
 def explanation(mark: Mark) -> str:
     """Return the paragraph below the name of a mark's mistake."""
-    lines = mark.message.splitlines()
+    lines = mark.details.splitlines()
     is_named = len(lines) > 1 and (mark.mistake or "") in lines[0]
     return lines[1] if is_named else ""
 

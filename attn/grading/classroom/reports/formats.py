@@ -166,7 +166,7 @@ def _case(case: ET.Element, mark: Mark) -> None:
         fault = ET.SubElement(
             case, kind, type=mark.status, message=headline(mark)
         )
-        fault.text = diagnosis(mark)
+        fault.text = "\n\n".join(filter(None, [diagnosis(mark), mark.details]))
     if mark.notes:
         ET.SubElement(case, "system-out").text = "\n".join(mark.notes)
 

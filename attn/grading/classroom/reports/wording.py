@@ -92,8 +92,8 @@ def wrong_in_short(result: Result) -> str:
 def clean(value: Any) -> Any:
     """Return a result whose texts can be printed, in XML too.
 
-    A hidden character becomes its escape, ``\\x1b``. Only a ``message`` has
-    lines and tabs.
+    A hidden character becomes its escape, ``\\x1b``. Only a ``message``
+    and its ``details`` have lines and tabs.
     """
     if isinstance(value, str):
         return re.sub(r"[\t\n]", _escape, visible(value))
@@ -105,7 +105,7 @@ def clean(value: Any) -> Any:
     return replace(
         value,
         **{
-            name: visible(x) if name == "message" else clean(x)
+            name: visible(x) if name in ("message", "details") else clean(x)
             for name, x in texts.items()
         },
     )

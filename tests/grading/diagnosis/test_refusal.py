@@ -1,0 +1,153 @@
+"""A refusal is read in five seconds, and why() says the rest."""
+
+import inspect
+import random
+import re
+import statistics
+from collections.abc import Mapping
+
+import pytest
+import torch
+
+from attn.exercises import sources
+from attn.exercises.case import Case
+from attn.exercises.spec import every_exercise, find
+from attn.grading.checks.evidence import Failure
+from attn.grading.checks.oracle import Oracle
+from attn.grading.checks.problem import Problem
+from attn.grading.checks.run import Outcome
+from attn.grading.checks.show import brief, describe, wrapped
+from attn.grading.diagnosis.judge import judge
+from attn.grading.diagnosis.mutation_testing import solution
+from attn.grading.diagnosis.refusal import most_telling, question
+
+LISTED = [(x, mistake) for x in every_exercise() for mistake in x.mistakes]
+AROUND = 2  # lines: the points, and where the chapter goes on
+
+
+def heights(listed):
+    """Return the number of printed lines of listed mistakes' messages."""
+    for exercise, mistake in listed:
+        verdict = judge(exercise, mistake.answer)
+        lines = wrapped(verdict.message, "  ")
+        assert max(map(len, lines)) <= 80, verdict.message
+        assert len(lines) + AROUND <= 14, verdict.message
+        assert verdict.details
+        yield len(lines) + AROUND
+
+
+def test_a_refusal_has_seven_lines_and_never_more_than_fourteen():
+    some = random.Random(0).sample(LISTED, 40)
+    assert statistics.median(heights(some)) <= 7
+
+
+@pytest.mark.exhaustive
+def test_every_refusal_of_a_listed_mistake_is_short():
+    assert statistics.median(heights(LISTED)) <= 7
+
+
+@pytest.mark.parametrize("exercise", every_exercise(), ids=lambda x: x.id)
+def test_the_parts_of_a_result_have_the_tasks_own_names(exercise):
+    """One for each entry of a tuple, in words that the task has."""
+    oracle = Oracle(exercise, 0)
+    output = oracle.expected(0).output
+    entries = 0
+    if isinstance(output, tuple | list):
+        entries = len(output)
+    assert isinstance(output, Mapping) or len(exercise.returns) == entries
+    task = sources.solution(exercise.id).lower()
+    for word in re.findall(r"\w+", " ".join(exercise.returns).lower()):
+        assert word in task, word
+
+
+def test_a_wrong_entry_is_called_as_in_the_task():
+    right = solution(find("flash-tiled_backward"))
+
+    def answer(*inputs, **options):
+        dq, dk, dv = right(*inputs, **options)
+        return dq, dk.sin() + 0.1, dv
+
+    message = judge(find("flash-tiled_backward"), answer).message
+    assert "the gradient of key differs at" in message
+    assert "it[" not in message
+
+
+def test_an_argument_that_is_none_was_not_returned():
+    assert describe(None) == brief("", None).strip() == "None"
+    message = judge(find("mask-causal"), lambda *x: None).details
+    assert "it is None (was there a return?)" in message
+
+
+def test_what_should_have_been_returned_is_beside_an_exception():
+    def answer(q_len, kv_len, q_offset=0):
+        raise LookupError("no")
+
+    message = judge(find("mask-causal"), answer).message
+    assert re.search(r"it raised LookupError: no\n.*\n  expected: \(", message)
+
+    class Registry(find("iface-Registry").reference):
+        def __getitem__(self, name):
+            if name not in self.names():
+                raise AttributeError(name)
+            return super().__getitem__(name)
+
+    message = judge(find("iface-Registry"), Registry).message
+    assert re.search(r"expected: .*: KeyError", message)
+
+
+def failure(condition, expected, got, index=0):
+    wrong = got != expected
+    problem = Problem(
+        "value", "differs", got=got, expected=expected, wrong=wrong
+    )
+    return Failure(Case(condition, (got,)), Outcome(got), [problem], index)
+
+
+def test_the_failure_shown_is_one_from_which_a_place_can_be_told():
+    one = failure("one", torch.zeros(1, 1), torch.ones(1, 1))
+    every = failure("several", torch.zeros(2, 2), torch.ones(2, 2))
+    some = failure("several", torch.zeros(3, 3), torch.eye(3))
+    later = failure("later", torch.zeros(2, 2), torch.eye(2))
+    assert most_telling([one, every, some, later]) is some
+    assert most_telling([every, later]) is every
+    assert most_telling([one]) is one
+
+
+def test_claims_about_right_results_say_nothing_of_nan():
+    def answer(x):
+        return x * torch.nan
+
+    exercise = find("why-causal_average")
+    verdict = judge(exercise, answer)
+    for claim in exercise.properties:
+        assert claim.says not in verdict.message + verdict.details
+
+
+def test_an_input_that_is_always_there_distinguishes_nothing():
+    """A kernel's launch has defaults; the kernel has all its arguments."""
+    exercise = find("bwd-dq_kernel")
+    for case in exercise.generate(0):
+        missing = exercise.parameters.keys() - exercise.inputs(case).keys()
+        defaults = {exercise.parameters[n].default for n in missing}
+        assert inspect.Parameter.empty not in defaults - {
+            exercise.parameters["kernel"].default
+        }
+
+
+@pytest.mark.parametrize(
+    ("text", "end"),
+    [
+        ("Too many. Which one?", "Which one?"),
+        ("All. (As `x` does.) What is 2 ** 4 / 2?", "What is 2 ** 4 / 2?"),
+        ("Nothing is asked", "Nothing is asked"),
+    ],
+)
+def test_the_question_of_a_paragraph_is_its_last_sentence(text, end):
+    assert question(text) == end
+
+
+def test_every_listed_mistake_ends_in_a_question_of_its_own():
+    for exercise in every_exercise():
+        for mistake in exercise.mistakes:
+            last = question(mistake.why)
+            assert last.endswith("?") and len(last) < 200, mistake.place
