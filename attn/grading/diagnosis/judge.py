@@ -17,6 +17,7 @@ from attn.grading.checks.oracle import Oracle
 from attn.grading.checks.package_use import use_of_the_package
 from attn.grading.checks.run import Outcome, run
 from attn.grading.checks.show import describe, difference_lines
+from attn.grading.diagnosis.kernel_flaws import kernel_flaw
 from attn.grading.diagnosis.locate import locate
 from attn.grading.diagnosis.naming import Diagnosis, diagnose
 
@@ -65,7 +66,9 @@ def judge(
         outcomes = outcomes or run_all(answer, oracle, runner=runner)
         wrong = failures(oracle, outcomes)
         if not wrong:
-            return Verdict(True)
+            flaw = kernel_flaw(answer, oracle, runner)
+            message = f"{flaw.name}\n{flaw.why}" if flaw else ""
+            return Verdict(not flaw, message, flaw and flaw.name)
         evidence = Evidence(oracle, outcomes, wrong, answer, runner=runner)
         diagnosis = diagnose(evidence)
         message = _explain(evidence, diagnosis)
