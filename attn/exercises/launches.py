@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -60,10 +61,14 @@ class _Recorder:
     def _record(
         self, grid: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> dict[str, Any]:
-        names = self.kernel.arg_names
+        own = inspect.signature(self.kernel.fn).parameters
+        names = list(own)
         given = dict(zip(names, args, strict=False)) | kwargs
-        constants = {p.name for p in self.kernel.params if p.is_constexpr}
-        constants |= {name for name, x in given.items() if x is None}
+        constants = {
+            name
+            for name, x in given.items()
+            if x is None or "constexpr" in str(own[name].annotation)
+        }
         types = {
             name: "constexpr" if name in constants else _type(given[name])
             for name in names
