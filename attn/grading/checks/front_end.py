@@ -16,7 +16,8 @@ import subprocess
 import sys
 import tempfile
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any, NamedTuple
@@ -169,20 +170,25 @@ def _read(
     backend = make_backend(target)
     options = backend.parse_options({})
     functions = backend.get_codegen_implementation(options)
-    context = ir.context()
-    ir.load_dialects(context)
-    backend.load_dialects(context)
-    source = ASTSource(getattr(module, name), types, constexprs=constants)
-    make: Callable[..., Any] = source.make_ir
-    try:
-        make(target, options, functions, backend.get_module_map(), context)
-    except CompilationError as error:
-        while isinstance(error.__cause__, CompilationError):
-            error = error.__cause__  # of a function that it calls
-        number = getattr(error.node, "lineno", 0)
-        line = (error.src or "").splitlines()[number - 1] if number else ""
-        said = error.error_message or repr(error.__cause__)
-        return " ".join(said.split()), line.strip()
+    modules = backend.get_module_map()
+    # A branch that a constant closes is not read: both values of a switch.
+    switches = [x for x in constants if isinstance(constants[x], bool)]
+    for values in product((False, True), repeat=len(switches)):
+        flags = dict(zip(switches, values, strict=True))
+        source = ASTSource(getattr(module, name), types, constants | flags)
+        context = ir.context()
+        ir.load_dialects(context)
+        backend.load_dialects(context)
+        try:
+            source.make_ir(target, options, functions, modules, context)
+        except CompilationError as error:
+            while isinstance(error.__cause__, CompilationError):
+                error = error.__cause__  # of a function that it calls
+            number = getattr(error.node, "lineno", 0)
+            lines = (error.src or "").splitlines()
+            line = lines[number - 1].strip() if number else ""
+            said = error.error_message or repr(error.__cause__)
+            return " ".join(said.split()), line
     return None
 
 
