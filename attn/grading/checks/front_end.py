@@ -90,13 +90,12 @@ def refused_syntax(text: str, name: str) -> Refusal | None:
     for kernel in ast.walk(ast.parse(text)):
         if not isinstance(kernel, ast.FunctionDef) or kernel.name != name:
             continue
-        nodes = (x for part in kernel.body for x in ast.walk(part))
-        for node in nodes:
+        for node in (x for part in kernel.body for x in ast.walk(part)):
             kind = type(node).__name__
-            is_part = not isinstance(node, ast.stmt | ast.expr)
-            if is_part or isinstance(node, _PARTS):
+            if not isinstance(node, ast.stmt | ast.expr):
                 continue
-            if not hasattr(CodeGenerator, f"visit_{kind}"):
+            is_part = isinstance(node, _PARTS)
+            if not is_part and not hasattr(CodeGenerator, f"visit_{kind}"):
                 line = text.splitlines()[node.lineno - 1].strip()
                 return Refusal(f"unsupported AST node type: {kind}", line)
     return None

@@ -67,8 +67,9 @@ def judge(
         wrong = failures(oracle, outcomes)
         if not wrong:
             flaw = kernel_flaw(answer, oracle, runner)
-            message = f"{flaw.name}\n{flaw.why}" if flaw else ""
-            return Verdict(not flaw, message, flaw and flaw.name)
+            if flaw is None:
+                return Verdict(True)
+            return Verdict(False, f"{flaw.name}\n{flaw.why}", flaw.name)
         evidence = Evidence(oracle, outcomes, wrong, answer, runner=runner)
         diagnosis = diagnose(evidence)
         message = _explain(evidence, diagnosis)

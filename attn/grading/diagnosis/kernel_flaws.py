@@ -1,7 +1,7 @@
 """Find what is wrong with a kernel whose results are right.
 
 The interpreter executes what cannot be compiled, multiplies in full precision
-whatever ``tl.dot`` is told, and loads a tile ten times as readily as once.
+whatever the precision of ``tl.dot``, and loads a tile any number of times.
 """
 
 from __future__ import annotations
