@@ -69,7 +69,8 @@ def judge(
             flaw = kernel_flaw(answer, oracle, runner)
             if flaw is None:
                 return Verdict(True)
-            return Verdict(False, f"{flaw.name}\n{flaw.why}", flaw.name)
+            message = f"this looks like: {flaw.name}\n{flaw.why}"
+            return Verdict(False, message, flaw.name)
         evidence = Evidence(oracle, outcomes, wrong, answer, runner=runner)
         diagnosis = diagnose(evidence)
         message = _explain(evidence, diagnosis)
