@@ -104,11 +104,20 @@ def refused_syntax(text: str, name: str) -> Refusal | None:
 # --- the source of a kernel, and of what it uses -----------------------------
 
 
+#: The interpreter prints a block, and the compiler needs a text before it.
+_START = """import triton
+
+@triton.language.core.builtin
+def print(*args, _semantic=None, **options):
+    pass
+"""
+
+
 def _module(kernel: Any) -> str:
     """Return a module that defines a kernel, from its source."""
     parts: dict[str, str] = {}
     _add(kernel.fn, parts)
-    return "\n\n".join(["import triton", *parts.values()])
+    return "\n\n".join([_START, *parts.values()])
 
 
 def _add(function: Any, parts: dict[str, str]) -> None:
