@@ -39,6 +39,7 @@ PRIVATE = {
         "InterpreterBuilder.create_masked_store": "1d5e501bd65a",
         "InterpreterBuilder.create_atomic_rmw": "439de2147dca",
         "InterpreterBuilder.create_atomic_cas": "b7c0e3f0b15d",
+        "InterpreterBuilder.create_dot": "7d5da68ca4b3",
         "InterpreterOptions": "942c1a930717",
     },
     "torch.overrides": {"_get_current_function_mode": "e2a117ec4475"},

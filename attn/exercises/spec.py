@@ -68,6 +68,10 @@ class Exercise:
         launch: of a kernel, a function of the kernel and a case's inputs
             that launches it and returns the result. The reference is then
             ``Emulated``.
+        loads_once: of a kernel, the tensors of which each program of the
+            grid loads a tile once; the task says so.
+        ieee: of a kernel, whether ``tl.dot`` must not round to TF32; the task
+            says so.
         use: of an answer that is more than one call, a function of the answer
             and a case's inputs that uses it and returns what is compared.
     """
@@ -83,6 +87,8 @@ class Exercise:
     properties: tuple[Property, ...] = ()
     breaks: Mapping[str, Callable[[Case], Any]] = field(default_factory=dict)
     launch: Callable[..., Any] | None = None
+    loads_once: tuple[str, ...] = ()
+    ieee: bool = False
     use: Callable[..., Any] | None = None
 
     @property

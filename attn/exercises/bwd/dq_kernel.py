@@ -9,5 +9,6 @@ exercise = Exercise(
     reference=by_formula(slice(1)),
     launch=launching("DQ"),
     cases=cases,
+    loads_once=("K", "V"),
     breaks=BREAKS,
 )

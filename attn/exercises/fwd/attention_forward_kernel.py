@@ -128,6 +128,7 @@ exercise = Exercise(
     reference=Emulated(_emulated),
     launch=launch,
     cases=_cases,
+    loads_once=("K", "V"),
     breaks={
         **OF_ATTENTION,
         "position 0": lambda c: c.kwargs.get("q_offset", 0) > 0,

@@ -70,6 +70,7 @@ exercise = Exercise(
     reference=Emulated(_emulated),
     launch=launch,
     cases=_cases,
+    loads_once=("X",),
     breaks={
         "S = 1": lambda c: c.args[0].shape[1] > 1,
         "L = S": lambda c: len({*c.args[0].shape, c.args[1]}) == 3,

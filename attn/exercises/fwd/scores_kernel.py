@@ -97,6 +97,7 @@ exercise = Exercise(
     reference=Emulated(_emulated),
     launch=launch,
     cases=_cases,
+    ieee=True,
     breaks={
         **OF_ATTENTION,
         "position 0": many_queries,

@@ -11,6 +11,7 @@ from attn.grading.checks.failures import failures, one_thread, run_all
 from attn.grading.checks.oracle import Oracle
 from attn.grading.checks.package_use import use_of_the_package
 from attn.grading.checks.run import Outcome, run
+from attn.grading.diagnosis.kernel_flaws import kernel_flaw
 from attn.grading.diagnosis.naming import diagnose
 from attn.grading.diagnosis.refusal import Refusal
 
@@ -64,7 +65,11 @@ def judge(
         outcomes = outcomes or run_all(answer, oracle, runner=runner)
         wrong = failures(oracle, outcomes)
         if not wrong:
-            return Verdict(True)
+            flaw = kernel_flaw(answer, oracle, runner)
+            if flaw is None:
+                return Verdict(True)
+            message = f"this looks like: {flaw.name}\n{flaw.why}"
+            return Verdict(False, message, mistake=flaw.name)
         evidence = Evidence(oracle, outcomes, wrong, answer, runner=runner)
         diagnosis = diagnose(evidence)
         refusal = Refusal(evidence, diagnosis)

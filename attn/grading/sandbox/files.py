@@ -10,7 +10,7 @@ _ATTN = Path(__file__).resolve().parents[2]
 FILES = str.split(
     """
     compat.py exercises/__init__.py exercises/case.py exercises/guard.py
-    exercises/kernel.py exercises/kernel_errors.py
+    exercises/kernel.py exercises/kernel_errors.py exercises/launches.py
     exercises/triton_compat.py
     grading/__init__.py grading/checks/__init__.py grading/checks/clock.py
     grading/checks/forbidden.py grading/checks/gradients.py
