@@ -22,6 +22,9 @@ from attn.grading.checks.run import Outcome, run
 from attn.grading.checks.side_effects import EffectKind
 
 
+_TRIALS = 400  # of a search: 0.2 s
+
+
 @dataclass(frozen=True)
 class Failure:
     """One case with a wrong outcome.
@@ -115,6 +118,16 @@ class Evidence:
             agree(f.outcome, self.expected(i), f.case)
             for i, f in self.failing.items()
         )
+
+    @property
+    def trials(self) -> int:
+        """Count the changes that a search may try: a case is run for each.
+
+        It measures no time, so that the same answer gets the same name. Of
+        large inputs, which take longer, it allows fewer.
+        """
+        smallest = input_size(self.case(next(iter(self.failing), 0)))
+        return max(_TRIALS * 1000 // (1000 + smallest), 20)
 
     def case(self, i: int) -> Case:
         """Return a case."""
