@@ -15,7 +15,7 @@ from typing import Any
 
 from attn.exercises import sources
 from attn.exercises.spec import Exercise
-from attn.grading.checks.evidence import Evidence, agree
+from attn.grading.checks.evidence import ENOUGH, Evidence, agree
 from attn.grading.diagnosis.expression_changes import expression_changes
 from attn.grading.diagnosis.kinds import Kind, kind
 
@@ -37,6 +37,8 @@ def explained(evidence: Evidence) -> tuple[Kind, ...]:
     kernel.
     """
     if evidence.exercise.launch or evidence.within_rounding:
+        return ()
+    if evidence.telling < ENOUGH:
         return ()
     cases = [*evidence.failing, *evidence.passing]
     # Errors that read the same are no proof of the same mistake.
