@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-TIME_LIMIT = 5.0  # seconds of this process for all cases of one check
+TIME_LIMIT = 5.0  # seconds of this thread for one call
 _TICK = 0.02
 _PATIENCE = 12  # times the limit by the clock on the wall, when it sleeps
 
@@ -22,14 +22,17 @@ class OutOfTime(BaseException):
 
 
 class Clock:
-    """Add up the time that code takes, and interrupt it at a limit.
+    """Measure the time of one case at a time, and interrupt it at a limit.
 
     What counts is the time of this thread: other processes of a busy machine
     take none of it. A module that is imported meanwhile takes none either,
     and is never left half imported.
 
     Args:
-        limit: seconds; it may grow between two uses.
+        limit: seconds; it may change between two uses.
+
+    Attributes:
+        spent: seconds of the last use.
     """
 
     def __init__(self, limit: float = TIME_LIMIT) -> None:
@@ -40,6 +43,7 @@ class Clock:
     @contextmanager
     def running(self) -> Iterator[None]:
         """Let it run; interrupt Python code (main thread, POSIX)."""
+        self.spent = self._waited = 0.0
         self._last = time.thread_time(), time.monotonic()
         can_interrupt = hasattr(signal, "setitimer") and (
             threading.current_thread() is threading.main_thread()
@@ -49,9 +53,8 @@ class Clock:
             self._read()
             return
         before = signal.signal(signal.SIGALRM, self._tick)
-        first = min(5 * _TICK, max(self.limit - self.spent, _TICK / 20))
         # It rings again and again: one may fall into a bare `except:`.
-        signal.setitimer(signal.ITIMER_REAL, first, _TICK)
+        signal.setitimer(signal.ITIMER_REAL, min(5 * _TICK, self.limit), _TICK)
         try:
             yield
         finally:

@@ -8,6 +8,7 @@ from functools import cached_property
 from itertools import takewhile
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from attn.exercises.case import Case
@@ -20,6 +21,9 @@ from attn.grading.checks.problem import Problem
 from attn.grading.checks.rounding import max_abs
 from attn.grading.checks.run import Outcome, run
 from attn.grading.checks.side_effects import EffectKind
+
+ENOUGH = 4  # elements: as much as that is no chance
+_TRIALS = 400  # of a search: 0.2 s
 
 
 @dataclass(frozen=True)
@@ -116,6 +120,25 @@ class Evidence:
             for i, f in self.failing.items()
         )
 
+    @cached_property
+    def telling(self) -> int:
+        """Count the wrong elements that are finite: NaN is like any other NaN.
+
+        A wrong number, or shape, counts as two.
+        """
+        problems = [p for f in self.failing.values() for p in f.problems]
+        return sum(map(_count_finite, problems))
+
+    @property
+    def trials(self) -> int:
+        """Count the changes that a search may try: a case is run for each.
+
+        It measures no time, so that the same answer gets the same name. Of
+        large inputs, which take longer, it allows fewer.
+        """
+        smallest = input_size(self.case(next(iter(self.failing), 0)))
+        return max(_TRIALS * 1000 // (1000 + smallest), 20)
+
     def case(self, i: int) -> Case:
         """Return a case."""
         return self.oracle.cases[i]
@@ -155,6 +178,16 @@ class Evidence:
         case = replace(self.case(i), **simpler, **fields)
         exercise = self.exercise
         return run(exercise.reference, case, launch=exercise.caller)
+
+
+def _count_finite(problem: Problem) -> int:
+    if problem.wrong is None:
+        return 2
+    got, expected = problem.got, problem.expected
+    if problem.kind != "nan":
+        return int((problem.wrong & got.isfinite()).sum())
+    right = torch.isclose(got, expected, 1e-3, 1e-6)
+    return int((got.isfinite() & ~right).sum())
 
 
 def agree(a: Outcome, b: Outcome, case: Case, rtol: float = 1e-5) -> bool:

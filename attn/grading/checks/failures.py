@@ -61,8 +61,7 @@ def run_all(
     exercise, outcomes, clock = oracle.exercise, [], Clock()
     with one_thread(), language_kept_patched(), checked(exercise.id):
         for i, case in enumerate(oracle.cases):
-            oracle.expected(i)
-            clock.limit = oracle.time_limit
+            clock.limit = oracle.time_limit(i)
             outcome = runner(
                 answer,
                 case,

@@ -45,21 +45,25 @@ class Oracle:
         self.rtol = cache(self._rtol)
         self.mistaken = cache(self._mistaken)
         self._kept: dict[Mistake, list[Outcome]] = {}
+        self._seconds: dict[int, float] = {}
 
-    @property
-    def time_limit(self) -> float:
-        """Seconds that an answer may take for all cases.
+    def time_limit(self, i: int) -> float:
+        """Return the seconds that an answer may take for a case.
 
         A slow machine is slow for the reference too. A kernel that is
         compiled takes a second for each of its variants.
         """
+        self.expected(i)
         compiled = self.exercise.launch and torch.cuda.is_available()
         least = 60.0 if compiled else TIME_LIMIT
-        return max(least, 50 * self.clock.spent)
+        calls = len(self.cases[i].before) + 1
+        return max(least * calls, 50 * self._seconds[i])
 
     def _expected(self, i: int) -> Outcome:
         """Run the reference on a case, in its dtype."""
-        return self._reference(self.cases[i])
+        outcome = self._reference(self.cases[i])
+        self._seconds[i] = self.clock.spent
+        return outcome
 
     def _expected_fp64(self, i: int) -> Outcome:
         """Run the reference on a case, in float64."""
@@ -108,13 +112,11 @@ class Oracle:
         """Return whether the outcome of a mistake on a case is kept."""
         return i < len(self._kept.get(mistake, []))
 
-    def run(self, mistake: Any, i: int, clock: Clock | None = None) -> Outcome:
+    def run(self, mistake: Any, i: int) -> Outcome:
         """Run a mistake, or a mutant, on a case."""
         case, launch = self.cases[i], self.exercise.caller
         names = self.exercise.input_names(case)
-        return run(
-            mistake.answer, case, clock=clock, launch=launch, names=names
-        )
+        return run(mistake.answer, case, launch=launch, names=names)
 
     def _reference(self, case: Case) -> Outcome:
         case = replace(case, max_live=None)  # measuring takes time

@@ -17,7 +17,8 @@ from attn.grading.diagnosis.kinds import Kind, kind
 
 def other_scales(evidence: Evidence) -> Iterator[tuple[Kind, Change]]:
     """Yield other scales of the scores, made by a factor on the query."""
-    if "query" not in evidence.inputs(0) or "d_out" in evidence.inputs(0):
+    inputs = evidence.inputs(0)
+    if "query" not in inputs or "d_out" in inputs or "temperature" in inputs:
         return
     axes = Axes(evidence.exercise)
 

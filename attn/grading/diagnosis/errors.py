@@ -24,11 +24,17 @@ def in_place(evidence: Evidence, failure: Failure) -> Words | None:
     return {} if changes or any(x in error for x in _IN_PLACE) else None
 
 
-_CHANGES = ("changed input", "changed parameter", "changed result")
+_CHANGES = ("changed input", "changed parameter")
 _IN_PLACE = (
     "doesn't match the broadcast shape",
     "written-to tensor refers to a single memory location",
 )
+
+
+def earlier_result(evidence: Evidence, failure: Failure) -> Words | None:
+    """A later call changes the result of an earlier one."""
+    effect = failure.outcome.side_effect
+    return {} if effect and effect.kind == "changed result" else None
 
 
 def random(evidence: Evidence, failure: Failure) -> Words | None:
@@ -207,6 +213,7 @@ def _runtime_error(failure: Failure) -> str:
 
 KINDS: tuple[Test, ...] = (
     in_place,
+    earlier_result,
     random,
     same_coins,
     kept,

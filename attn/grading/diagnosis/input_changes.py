@@ -58,7 +58,7 @@ def input_changes(evidence: Evidence) -> Iterator[tuple[Kind, Change]]:
             if a < b:
                 both = _taken_from({a: b, b: a})
                 yield kind("swapped", one=a, other=b), both
-    for name in inputs:
+    for name in inputs if len(evidence.failures) > 1 else ():
         earlier = _of_an_earlier_call(evidence, name)
         yield kind("earlier", input=name), earlier
 

@@ -7,7 +7,6 @@ condition only is no name: the answer behaves like it there.
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 
 from attn.exercises.mistakes import Mistake
@@ -26,7 +25,6 @@ from attn.grading.diagnosis.kinds import Kind, kind
 from attn.grading.diagnosis.listed import MOST_NAMES, Listed
 
 KINDS = (*errors.KINDS, *numbers.KINDS, *wrong_type.KINDS)
-TIME_LIMIT = 0.15  # seconds of work for each way to explain an answer
 
 Name = Kind | Mistake
 
@@ -89,13 +87,8 @@ def _diagnosis(evidence: Evidence) -> Diagnosis:
             return Diagnosis((name,))
     if special_case := kinds.special_case_only(evidence):
         return Diagnosis((special_case,))
-    if other_input := other_inputs.explained(evidence, _end()):
+    if other_input := other_inputs.explained(evidence):
         return Diagnosis((other_input,))
-    if changes := mutants.explained(evidence, _end()):
+    if changes := mutants.explained(evidence):
         return Diagnosis(changes)
     return Diagnosis(tuple(listed.in_first_condition()), everywhere=False)
-
-
-def _end() -> float:
-    """Return the time, of ``time.process_time``, at which to stop."""
-    return time.process_time() + TIME_LIMIT

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from attn.grading.checks.compare import alike
-from attn.grading.checks.evidence import Evidence, Failure
-from attn.grading.checks.inputs import named_tensors
+from attn.grading.checks.evidence import ENOUGH, Evidence, Failure
+from attn.grading.checks.inputs import named_tensors, unchanged
 from attn.grading.checks.problem import RESULT
 from attn.grading.checks.rounding import close
 from attn.grading.checks.show import dtype_name
@@ -30,6 +30,8 @@ def complement(evidence: Evidence, failure: Failure) -> Words | None:
 def nan_for_empty(evidence: Evidence, failure: Failure) -> Words | None:
     """NaN, and only in rows of which all is right to be 0, or the lse -inf."""
     values = failure.values
+    if failure.problem.part.kind == "gradient":
+        return None
     for got, expected, _ in values:
         if expected.dim() < 1 or not got.is_floating_point():
             return None
@@ -40,7 +42,7 @@ def nan_for_empty(evidence: Evidence, failure: Failure) -> Words | None:
             return None
         if not close(got[~wrong], expected[~wrong], 0.02):
             return None
-    return {} if values and _has_mask(failure) else None
+    return {} if values and _has_empty_row(failure) else None
 
 
 def uniform_for_empty(evidence: Evidence, failure: Failure) -> Words | None:
@@ -55,15 +57,16 @@ def uniform_for_empty(evidence: Evidence, failure: Failure) -> Words | None:
             return None
         if not close(got[wrong], even[wrong], 0.01):
             return None
-    return {} if values and _has_mask(failure) else None
+    return {} if values and _has_empty_row(failure) else None
 
 
-def _has_mask(failure: Failure) -> bool:
+def _has_empty_row(failure: Failure) -> bool:
+    """Return whether a mask hides every key, or scores are -inf throughout."""
     inputs = [failure.case.args, dict(failure.case.kwargs)]
     return any(
-        x.dtype == torch.bool
-        or (x.is_floating_point() and bool((x == -math.inf).any()))
+        bool((~x if x.dtype == torch.bool else x == -math.inf).all(-1).any())
         for _, x in named_tensors(inputs)
+        if x.dim() and (x.dtype == torch.bool or x.is_floating_point())
     )
 
 
@@ -106,7 +109,7 @@ def comes_back(evidence: Evidence, failure: Failure) -> Words | None:
         if (
             isinstance(x, Tensor)
             and x.dtype == got.dtype
-            and torch.equal(x.nan_to_num(), got.nan_to_num())
+            and unchanged(x.detach(), got)
         ):
             return {"input": name}
     return None
@@ -135,9 +138,12 @@ def nearly_right(got: Tensor, expected: Tensor) -> bool:
 
 
 def heads_reordered(evidence: Evidence, failure: Failure) -> Words | None:
-    """The right rows in another order, along one axis."""
+    """The right rows in another order, along one axis.
+
+    A few integers are in another order by chance.
+    """
     for got, expected, _ in failure.values:
-        if got.dtype == torch.bool or got.dim() < 2 or got.numel() > 5000:
+        if not got.is_floating_point() or got.dim() < 2 or got.numel() > 5000:
             return None
         if nearly_right(got, expected):
             return None
@@ -153,7 +159,7 @@ def heads_reordered(evidence: Evidence, failure: Failure) -> Words | None:
 
 def factor(evidence: Evidence, failure: Failure) -> list[Words] | None:
     """Everything is a constant times the right result."""
-    if _count_wrong(evidence) < 4:
+    if evidence.telling < ENOUGH:
         return None
     ratios: list[float] = []
     for got, expected, _ in failure.values:
@@ -166,17 +172,14 @@ def factor(evidence: Evidence, failure: Failure) -> list[Words] | None:
             return None
         a, b = got.double()[finite], expected.double()[finite]
         ratio = (a @ b / (b @ b)).item()
+        if not math.isfinite(ratio):
+            return None
         if not close(got.double(), expected * ratio, 1e-4):
             return None
         ratios.append(ratio)
     if not ratios or max(ratios) - min(ratios) > 1e-4 * abs(ratios[0]):
         return None
     return [{"factor": x} for x in _in_words(ratios[0], evidence, failure)]
-
-
-def _count_wrong(evidence: Evidence) -> int:
-    values = [x for f in evidence.failures for x in f.values]
-    return sum(int(wrong.sum()) for _, _, wrong in values)
 
 
 _LOGARITHMS = {"ln 2": math.log(2), "ln 10": math.log(10)}

@@ -8,51 +8,54 @@ input says what the answer does.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
+from itertools import islice
 
 from attn.grading.checks.compare import alike
-from attn.grading.checks.evidence import Evidence
+from attn.grading.checks.evidence import ENOUGH, Evidence
 from attn.grading.diagnosis.attention_changes import (
     causal,
     other_scales,
     other_weights,
 )
 from attn.grading.diagnosis.input_changes import Change, input_changes
-from attn.grading.diagnosis.kinds import Kind
+from attn.grading.diagnosis.kinds import Kind, kind
 
 
-def explained(evidence: Evidence, end: float) -> Kind | None:
-    """Return the change of the inputs that explains every case.
-
-    Args:
-        evidence: all that was observed.
-        end: the time, of ``time.process_time``, at which to stop.
-    """
+def explained(evidence: Evidence) -> Kind | None:
+    """Return the change of the inputs that explains every case."""
     if not _has_enough_values(evidence) or evidence.within_rounding:
         return None
     cases = [*evidence.failing, *evidence.passing]
-    for name, change in _changes(evidence):
-        if time.process_time() > end:
-            return None
-        if all(_agrees(evidence, change, i) for i in cases):
-            return name
-    return None
+    names = {
+        name: None
+        for name, change in islice(_changes(evidence), evidence.trials)
+        if all(_agrees(evidence, change, i) for i in cases)
+    }
+    return next(
+        (x for x in names if not _at_the_other_end(x) & {*names}), None
+    )
 
 
 def _has_enough_values(evidence: Evidence) -> bool:
     """Return whether there are enough wrong values to compare."""
-    count, kinds = 0, {f.problem.kind for f in evidence.failures}
-    if not kinds <= {"value", "nan", "shape"}:
-        return False
-    if kinds == {"nan"} and not evidence.passing:
-        return False  # much gives nothing but NaN
-    for failure in evidence.failures:
-        if failure.problem.part.kind == "gradient":
-            return False
-        wrong = failure.problem.wrong
-        count += 2 if wrong is None else int(wrong.sum())
-    return count >= 4
+    problems = [f.problem for f in evidence.failures]
+    return evidence.telling >= ENOUGH and all(
+        p.kind in ("value", "nan", "shape") and p.part.kind == "result"
+        for p in problems
+    )
+
+
+def _at_the_other_end(name: Kind) -> set[Kind]:
+    """Return what must not be as true: of equal weights any key is the only.
+
+    The result is then that of the first key for all, and of the last for all.
+    """
+    words = dict(name.words)
+    if "which" not in words:
+        return set()
+    others = {"first", "last"} - {words["which"]}
+    return {kind(name.key, **{**words, "which": x}) for x in others}
 
 
 def _agrees(evidence: Evidence, change: Change, i: int) -> bool:

@@ -189,7 +189,7 @@ def wrong_length(evidence: Evidence, failure: Failure) -> Words | None:
     if len(differ) != 1 or differ[0][0] not in sizes:
         return None
     letter, length = differ[0]
-    has = [x for x, n in sizes.items() if n == length]
+    has = [x for x, n in sizes.items() if n == length and x != letter]
     return {"has": has[0], "need": letter} if len(has) == 1 else None
 
 

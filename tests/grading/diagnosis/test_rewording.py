@@ -171,11 +171,6 @@ def every_fact(exercise_id):
 plain_facts = cache(every_fact)
 
 
-@pytest.fixture(autouse=True)
-def enough_time(monkeypatch):
-    monkeypatch.setattr(naming, "TIME_LIMIT", 2.0)
-
-
 @pytest.mark.parametrize("exercise_id", EXERCISES)
 def test_reworded_messages_leave_a_diagnosis_as_it_is(exercise_id, reword):
     plain = plain_facts(exercise_id)
