@@ -61,6 +61,8 @@ class Case:
             engine adds such cases to every exercise (repeated_calls.py).
         another: of a case in ``before``, that it calls another object of the
             class, which is made when the first such case comes.
+        may_raise: of a case in ``before``, that an error of it does not
+            count: no case of the exercise has these arguments.
     """
 
     condition: str
@@ -80,3 +82,4 @@ class Case:
     one_tensor: tuple[str, str] | None = None
     before: tuple[Case, ...] = ()
     another: bool = False
+    may_raise: bool = False

@@ -7,7 +7,7 @@ but a keyword, is right until the rest of them changes alone.
 import inspect
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from itertools import islice
+from itertools import chain, islice
 from typing import Any
 
 import torch
@@ -19,7 +19,7 @@ from attn.grading.checks.compare import alike
 from attn.grading.checks.inputs import named_tensors
 from attn.grading.checks.run import Outcome
 
-MOST = 4  # cases of one exercise
+MOST = 3  # cases of one exercise
 TRIES = 6  # for one argument, until the result changes with it
 CONDITION = "it is called again, and only {name} is another"
 _LEFT_OUT = inspect.Parameter.empty
@@ -43,24 +43,33 @@ def one_change(
         others: the same cases with other elements.
         reference: runs the right answer.
     """
-    values: dict[str, list[Any]] = {}
-    names = {n for x in cases for n in exercise.inputs(x)}
-    if exercise.use or names & _RESULTS:
+    if exercise.use or has_results(exercise, cases):
         return []
-    for case in cases:
-        inputs = exercise.inputs(case)
-        for name in sorted(names):
-            values.setdefault(name, []).append(inputs.get(name, _LEFT_OUT))
+    every = [exercise.inputs(case) for case in cases]
+    values = {
+        name: [inputs.get(name, _LEFT_OUT) for inputs in every]
+        for name in dict.fromkeys(chain(*every))
+    }
     pairs = plain_pairs(exercise, cases, others)
-    found = []
-    for name in sorted(names, key=lambda x: (_tensors(values[x]), x)):
+    # The last tensors first: what is remembered is found by the first ones.
+    last_first = sorted(reversed(values), key=lambda x: _tensors(values[x]))
+    found: list[Case] = []
+    for name in last_first:
         tried = _changes(exercise, pairs, name, values[name])
         for case, earlier in islice(tried, TRIES):
-            if _differ(case, earlier, reference):
+            if len(found) == MOST:
+                return found
+            if _tensors(values[name]) or _differ(case, earlier, reference):
                 when = CONDITION.format(name=name)
-                found.append(replace(case, condition=when, before=(earlier,)))
+                before = (replace(earlier, may_raise=True),)
+                found.append(replace(case, condition=when, before=before))
                 break
-    return found[:MOST]
+    return found
+
+
+def has_results(exercise: Exercise, cases: Sequence[Case]) -> bool:
+    """Return whether some inputs must be the results of others."""
+    return any(_RESULTS & exercise.inputs(x).keys() for x in cases)
 
 
 def plain_pairs(
@@ -104,11 +113,19 @@ def _changes(
     name: str,
     values: list[Any],
 ) -> Iterator[tuple[Case, Case]]:
-    """Yield cases, and the same with another value of one argument."""
-    for case, other in pairs:
-        own = exercise.inputs(case).get(name, _LEFT_OUT)
-        if _tensors(own):
-            others = [exercise.inputs(other).get(name, _LEFT_OUT)]
+    """Yield pairs of calls that differ in one argument, the last one first.
+
+    The last must be one that was not made before. It is a case with elements
+    of its own; or, of a function of numbers, another value for an argument
+    that may be left out, which no other number restricts.
+    """
+    parameter = exercise.parameters.get(name)
+    has_default = parameter and parameter.default is not _LEFT_OUT
+    for seen, case in pairs:
+        inputs = exercise.inputs(case)
+        own = inputs.get(name, _LEFT_OUT)
+        if _tensors(own) and len(inputs) > 1:
+            others = [exercise.inputs(seen).get(name, _LEFT_OUT)]
         elif own is _LEFT_OUT or isinstance(own, _PLAIN):
             plain = {
                 repr(x): x
@@ -119,8 +136,12 @@ def _changes(
         else:
             others = []
         for value in others:
-            if call := _with(exercise, case, name, value):
-                yield case, call
+            if (changed := _with(exercise, case, name, value)) is None:
+                continue
+            if _tensors(inputs):
+                yield case, changed
+            elif has_default:
+                yield changed, case
 
 
 def _with(

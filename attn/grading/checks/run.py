@@ -11,7 +11,7 @@ import sys
 import traceback
 import warnings
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -166,7 +166,8 @@ def _earlier_results(answer: Any, own: Callee, case: Case) -> list[Any]:
         called = other if earlier.another and other else own
         called.prepare(earlier)
         x = Inputs(earlier)
-        results.append(called.call(*x.args, **x.kwargs))
+        with suppress(*([Exception] if earlier.may_raise else [])):
+            results.append(called.call(*x.args, **x.kwargs))
     return results
 
 
