@@ -101,7 +101,9 @@ def _lengthened(exercise: Exercise, case: Case, least: int) -> Case | None:
     if length < 2 or any(isinstance(x, Mapping) for x in inputs.values()):
         return None
     times = max(-(-least // length), 2)
-    if length >= LENGTH or any(length in x.shape for x in tensors if _is_index(x)):
+    if length >= LENGTH or any(
+        length in x.shape for x in tensors if _is_index(x)
+    ):
         return None  # nothing is longer, or what cannot be repeated
     lengthen = partial(_repeated, length=length, times=times)
 

@@ -32,15 +32,17 @@ _RESULTS = {"out", "lse", "delta"}
 def one_change(
     exercise: Exercise,
     cases: Sequence[Case],
-    others: Sequence[Case],
+    seed: int,
     reference: Callable[[Case], Outcome],
 ) -> list[Case]:
     """Return cases, each after a call that differs in one argument.
 
+    Each has elements that no other has: an answer remembers nothing of them.
+
     Args:
         exercise: the exercise.
         cases: its own.
-        others: the same cases with other elements.
+        seed: draws the elements, and the next ones those of further cases.
         reference: runs the right answer.
     """
     if exercise.use or has_results(exercise, cases):
@@ -50,19 +52,21 @@ def one_change(
         name: [inputs.get(name, _LEFT_OUT) for inputs in every]
         for name in dict.fromkeys(chain(*every))
     }
-    pairs = plain_pairs(exercise, cases, others)
+    pairs = plain_pairs(exercise, cases, exercise.generate(seed))
     # The last tensors first: what is remembered is found by the first ones.
     last_first = sorted(reversed(values), key=lambda x: _tensors(values[x]))
     found: list[Case] = []
     for name in last_first:
         tried = _changes(exercise, pairs, name, values[name])
         for case, earlier in islice(tried, TRIES):
-            if len(found) == MOST:
-                return found
             if _tensors(values[name]) or _differ(case, earlier, reference):
                 when = CONDITION.format(name=name)
                 before = (replace(earlier, may_raise=True),)
                 found.append(replace(case, condition=when, before=before))
+                if len(found) == MOST:
+                    return found
+                others = exercise.generate(seed + len(found))
+                pairs = plain_pairs(exercise, cases, others)
                 break
     return found
 

@@ -41,7 +41,7 @@ class Oracle:
             )
         self.clock = Clock(limit=60)
         if not exercise.launch:  # a kernel keeps nothing
-            self.cases += self._added_cases(exercise.generate(seed + 1))
+            self.cases += self._added_cases(seed + 1)
         self.expected = cache(self._expected)
         self.expected_fp64 = cache(self._expected_fp64)
         self.perturbed_fp64 = cache(self._perturbed_fp64)
@@ -49,13 +49,14 @@ class Oracle:
         self.mistaken = cache(self._mistaken)
         self._kept: dict[Mistake, list[Outcome]] = {}
 
-    def _added_cases(self, others: list[Case]) -> list[Case]:
+    def _added_cases(self, seed: int) -> list[Case]:
         """Return what no exercise writes: later calls, and other objects."""
         exercise, own, reference = self.exercise, self.cases, self._reference
+        others = exercise.generate(seed)
         return [
             *repeated_calls(own, others, reference),
             *two_objects(own, others),
-            *one_change(exercise, own, others, reference),
+            *one_change(exercise, own, seed + 1, reference),
             *longer_input(exercise, own, others, reference),
             *initial_values(exercise, own, others),
         ]

@@ -11,9 +11,6 @@ from itertools import chain, zip_longest
 from attn.exercises.case import Case
 from attn.grading.checks.inputs import input_size
 
-SAME = "two objects are made with the same arguments, and used in turns"
-OTHER = "two objects are made with other arguments, and used in turns"
-
 
 def two_objects(
     cases: Sequence[Case], others: Sequence[Case]
@@ -32,10 +29,19 @@ def two_objects(
     if not pairs:
         return
     case, like = max(pairs, key=lambda pair: _calls_and_size(pair[0]))
-    yield _in_turns(SAME, case, like)
-    unlike = [x for _, x in pairs if repr(x.init) != repr(case.init)]
-    if unlike:
-        yield _in_turns(OTHER, case, max(unlike, key=_calls_and_size))
+    yield _in_turns("the same", case, like)
+    unlike = max(
+        (x for _, x in pairs),
+        key=lambda x: (_different_arguments(case, x), *_calls_and_size(x)),
+    )
+    if _different_arguments(case, unlike):
+        yield _in_turns("other", case, unlike)
+
+
+def _different_arguments(case: Case, other: Case) -> int:
+    """Count the arguments of the constructor in which two cases differ."""
+    one, two = case.init or {}, other.init or {}
+    return sum(repr(one.get(k)) != repr(two.get(k)) for k in {**one, **two})
 
 
 def _is_plain(case: Case) -> bool:
@@ -50,7 +56,7 @@ def _calls_and_size(case: Case) -> tuple[int, int, int]:
     return len(case.before), len(given), input_size(case)
 
 
-def _in_turns(condition: str, case: Case, other: Case) -> Case:
+def _in_turns(arguments: str, case: Case, other: Case) -> Case:
     """Return a case whose calls come in turns with those of another object.
 
     The other object's last call comes before the case's.
@@ -61,4 +67,9 @@ def _in_turns(condition: str, case: Case, other: Case) -> Case:
     ]
     turns = chain(*zip_longest(case.before, theirs))
     before = tuple(x for x in turns if x is not None)
+    order = ", ".join("b" if x.another else "a" for x in (*before, case))
+    condition = (
+        f"two objects, a and b, are made with {arguments} arguments, and "
+        f"used in turns: {order}"
+    )
     return replace(case, condition=condition, before=before)
