@@ -57,7 +57,7 @@ def longer_input(
 def _is_accepted(case: Case, reference: Callable[[Case], Outcome]) -> bool:
     """Return whether a case has a result, in few operations."""
     try:
-        with _Operations() as operations:
+        with _Operations():
             right = reference(case)
     except RuntimeError:  # the lengths do not fit, or it has a long loop
         return False

@@ -54,7 +54,8 @@ def one_change(
     }
     pairs = plain_pairs(exercise, cases, exercise.generate(seed))
     # The last tensors first: what is remembered is found by the first ones.
-    last_first = sorted(reversed(values), key=lambda x: _tensors(values[x]))
+    last_first = [*values][::-1]
+    last_first.sort(key=lambda name: _tensors(values[name]))
     found: list[Case] = []
     for name in last_first:
         tried = _changes(exercise, pairs, name, values[name])

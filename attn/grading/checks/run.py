@@ -103,12 +103,12 @@ def run(
         ):
             warnings.simplefilter("ignore")
             generators.seed()
-            own = make(partial(launch, answer) if launch else answer, case)
-            call = own.call
+            callee = make(partial(launch, answer) if launch else answer, case)
+            call = callee.call
             generators.seed()
-            earlier = _earlier_results(answer, own, case)
+            earlier = _earlier_results(answer, callee, case)
             copies = [plain_copy(x) for x in earlier]
-            weights = own.prepare(case)
+            weights = callee.prepare(case)
             if case.init is not None or case.before:
                 generators.changed()  # not by the call
             filling = _FilledMemory() if fill_empty else nullcontext()
