@@ -156,7 +156,8 @@ def _earlier_results(answer: Any, own: Callee, case: Case) -> list[Any]:
     """Return the results of the earlier calls.
 
     The other object, if some are of one, is made when it is first called:
-    the case's own is ready by then.
+    the case's own is ready by then. A call that may raise gives no result:
+    one of an answer that ignores what has changed is the case's own.
     """
     other, results = None, []
     for earlier in case.before:
@@ -166,8 +167,11 @@ def _earlier_results(answer: Any, own: Callee, case: Case) -> list[Any]:
         called = other if earlier.another and other else own
         called.prepare(earlier)
         x = Inputs(earlier)
-        with suppress(*([Exception] if earlier.may_raise else [])):
+        if not earlier.may_raise:
             results.append(called.call(*x.args, **x.kwargs))
+            continue
+        with suppress(Exception):
+            called.call(*x.args, **x.kwargs)
     return results
 
 
