@@ -22,6 +22,10 @@ class Case:
             an ``attn.Mask``, and tuples, lists and dicts of them.
         init: of a class, the keywords of its constructor.
         state: of a class, the state dict that is loaded before the call.
+            None: the task has no weights, and the object has nothing that
+            can be learned.
+        initial: names in the state of what is not loaded: it keeps the values
+            that the constructor gave it.
         train: of a class, whether the module is in training mode; of a
             function, whether it may draw from PyTorch's global random
             generator, which is seeded before the call.
@@ -34,6 +38,9 @@ class Case:
             again. An answer's variables live until they are assigned again,
             so that two tiles of each kind are held in a loop. None for no
             limit.
+        max_kept: of a class, limit, in elements, on the memory that the
+            object holds after the call: all that its attributes refer to,
+            its parameters too.
         once: paths of lists, ``("args.0", "args.1")``, that are handed over
             as iterators: each entry is read once, in order. An index may
             go forwards, never back. With ``max_live`` an entry counts from
@@ -52,6 +59,10 @@ class Case:
         before: cases whose inputs the same function, or the same module, is
             called with before this one; their results do not count. The
             engine adds such cases to every exercise (repeated_calls.py).
+        another: of a case in ``before``, that it calls another object of the
+            class, which is made when the first such case comes.
+        may_raise: of a case in ``before``, that an error of it does not
+            count: no case of the exercise has these arguments.
     """
 
     condition: str
@@ -59,12 +70,16 @@ class Case:
     kwargs: Mapping[str, Any] = field(default_factory=dict)
     init: Mapping[str, Any] | None = None
     state: Mapping[str, Tensor] | None = None
+    initial: tuple[str, ...] = ()
     train: bool = False
     grad: bool | tuple[str, ...] = False
     max_live: int | None = None
+    max_kept: int | None = None
     once: tuple[str, ...] = ()
     rtol: float = 0.0
     largest_over: int | None = None
     shares: tuple[int, int] | None = None
     one_tensor: tuple[str, str] | None = None
     before: tuple[Case, ...] = ()
+    another: bool = False
+    may_raise: bool = False

@@ -69,7 +69,8 @@ def _cases(g: Draw) -> Iterator[Case]:
 
 
 def _lengths(case: Case) -> list[int]:
-    return [c.args[0].shape[2] for c in (*case.before, case)]
+    calls = [c for c in (*case.before, case) if not c.another]
+    return [c.args[0].shape[2] for c in calls]
 
 
 def _three(_case: Case, out: Any) -> bool:

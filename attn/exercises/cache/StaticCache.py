@@ -47,13 +47,15 @@ def _cases(g: Draw) -> Iterator[Case]:
         *calls: tuple[int, int],  # position and number of new tokens
         sizes: tuple[int, ...] = (2, 3, 3, 9, 5),  # B, H, Hkv, capacity, D
         max_live: int | None = None,
+        max_kept: int | None = None,
     ) -> Case:
         B, _, Hkv, capacity, D = sizes
         names = ("batch", "num_kv_heads", "capacity", "head_dim")
         init = dict(zip(names, (B, Hkv, capacity, D), strict=True))
         *before, last = (call(*x, sizes) for x in calls)
         earlier = tuple(Case(when, args, init=init) for args in before)
-        return Case(when, last, init=init, before=earlier, max_live=max_live)
+        most = {"max_live": max_live, "max_kept": max_kept}
+        return Case(when, last, init=init, before=earlier, **most)
 
     when = "one token is written at 0, so only its value counts"
     yield case(when, (0, 1))
@@ -94,6 +96,11 @@ def _cases(g: Draw) -> Iterator[Case]:
     when = "memory is measured: 512 places, of which one is written"
     large = (1, 2, 2, 512, 64)
     yield case(when, (0, 400), (400, 1), sizes=large, max_live=32_000)
+
+    # Two times 2 * 2 * 40 * 32 elements, and room for a mask of them all.
+    when = "memory between calls is measured: there is room for 40 tokens"
+    sizes = (2, 6, 2, 40, 32)
+    yield case(when, (0, 3), (3, 1), sizes=sizes, max_kept=14_000)
 
 
 def _shape_of_query(case: Case, out: Any) -> bool:

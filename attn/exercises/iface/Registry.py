@@ -133,6 +133,13 @@ def _cases(g: Draw) -> Iterator[Case]:
     again = add("one", a, three)
     yield Case(when, (*several, again, *look("one", a, b), names))
 
+    when = "names are listed, and then a pair is registered"
+    listed = (new, add("one", a, one), names, add("one", b, two), names)
+    yield Case(when, listed)
+    child = ("make", "child", "one")
+    of_child = (*listed[:2], child, ("names", "child"), add("one", b, two))
+    yield Case(when, (*of_child, ("names", "child")))
+
     when = "there is no such name"
     yield Case(when, (*several, *look("one", d, "other"), names))
     yield Case(when, (new, *look("one", a), names))
@@ -160,7 +167,6 @@ def _cases(g: Draw) -> Iterator[Case]:
     yield Case(when, (*alone, *look("two", a), names))
 
     when = "a registry has a parent, and no pairs of its own"
-    child = ("make", "child", "one")
     yield Case(
         when, (*several, child, *look("child", c, a), ("names", "child"))
     )

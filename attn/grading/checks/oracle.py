@@ -11,10 +11,14 @@ from attn.exercises.case import Case
 from attn.exercises.mistakes import Mistake
 from attn.exercises.spec import Exercise
 from attn.grading.checks.clock import TIME_LIMIT, Clock
+from attn.grading.checks.initial_values import initial_values
 from attn.grading.checks.inputs import map_tensors, named_tensors
+from attn.grading.checks.longer_inputs import longer_input
+from attn.grading.checks.one_change import one_change
 from attn.grading.checks.repeated_calls import repeated_calls
 from attn.grading.checks.rounding import max_abs
 from attn.grading.checks.run import Outcome, run
+from attn.grading.checks.two_objects import two_objects
 
 
 class Oracle:
@@ -37,8 +41,7 @@ class Oracle:
             )
         self.clock = Clock(limit=60)
         if not exercise.launch:  # a kernel keeps nothing
-            others = exercise.generate(seed + 1)
-            self.cases += repeated_calls(self.cases, others, self._reference)
+            self.cases += self._added_cases(seed + 1)
         self.expected = cache(self._expected)
         self.expected_fp64 = cache(self._expected_fp64)
         self.perturbed_fp64 = cache(self._perturbed_fp64)
@@ -46,6 +49,18 @@ class Oracle:
         self.mistaken = cache(self._mistaken)
         self._kept: dict[Mistake, list[Outcome]] = {}
         self._seconds: dict[int, float] = {}
+
+    def _added_cases(self, seed: int) -> list[Case]:
+        """Return what no exercise writes: later calls, and other objects."""
+        exercise, own, reference = self.exercise, self.cases, self._reference
+        others = exercise.generate(seed)
+        return [
+            *repeated_calls(own, others, reference),
+            *two_objects(own, others),
+            *one_change(exercise, own, seed + 1, reference),
+            *longer_input(exercise, own, others, reference),
+            *initial_values(exercise, own, others),
+        ]
 
     def time_limit(self, i: int) -> float:
         """Return the seconds that an answer may take for a case.

@@ -34,11 +34,20 @@ class WrongParameters(Exception):
         self.shared = tuple(shared)
 
 
-def load(module: nn.Module, state: Mapping[str, Tensor]) -> None:
+def load(
+    module: nn.Module,
+    state: Mapping[str, Tensor],
+    initial: Container[str] = (),
+) -> None:
     """Load the case's weights into a learner's module.
 
     Extra buffers are welcome. Extra parameters are not: they would keep
     their random values.
+
+    Args:
+        module: the learner's module.
+        state: the weights, by name.
+        initial: names of those that keep the values they were made with.
     """
     shapes = {n: tuple(x.shape) for n, x in module.state_dict().items()}
     own = {n: shapes[n] for n, _ in module.named_parameters() if n in shapes}
@@ -63,7 +72,22 @@ def load(module: nn.Module, state: Mapping[str, Tensor]) -> None:
     now = {x.dtype for x in tensors if x.is_floating_point()}
     if len(dtypes) == 1 and now != dtypes:
         module.to(dtypes.pop())
-    module.load_state_dict(state, strict=False)
+    loaded = {n: x for n, x in state.items() if n not in initial}
+    module.load_state_dict(loaded, strict=False)
+
+
+def refuse_learnable(module: nn.Module) -> None:
+    """Raise an error if a module for which a task has no weights has some.
+
+    A frozen parameter is memory like any other.
+    """
+    names = [n for n, x in parameters(module).items() if x.requires_grad]
+    if names:
+        raise WrongParameters(
+            f"it has learnable parameters ({', '.join(names)}), and the task "
+            "has none: an optimizer would change them",
+            names,
+        )
 
 
 def _shared(module: nn.Module, names: Container[str]) -> list[str]:

@@ -11,7 +11,7 @@ import sys
 import traceback
 import warnings
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -26,14 +26,9 @@ from attn import compat
 from attn.grading.checks.clock import Clock
 from attn.grading.checks.forbidden import refusing
 from attn.grading.checks.gradients import gradients
-from attn.grading.checks.inputs import (
-    Inputs,
-    copy_tensor,
-    map_tensors,
-    named_tensors,
-    unchanged,
-)
-from attn.grading.checks.parameters import load, parameters
+from attn.grading.checks.inputs import Inputs, named_tensors, unchanged
+from attn.grading.checks.objects import Callee, held_elements, make
+from attn.grading.checks.parameters import parameters
 from attn.grading.checks.random_state import Generators, Library
 from attn.grading.checks.result import (
     has_foreign,
@@ -107,18 +102,13 @@ def run(
             (clock or Clock()).running(),
         ):
             warnings.simplefilter("ignore")
-            call: Any = partial(launch, answer) if launch else answer
-            if case.init is not None:
-                generators.seed()
-                call = answer(**map_tensors(copy_tensor, dict(case.init)))
             generators.seed()
-            earlier = []
-            for earlier_case in case.before:
-                _prepare(call, earlier_case)
-                x = Inputs(earlier_case)
-                earlier.append(call(*x.args, **x.kwargs))
+            callee = make(partial(launch, answer) if launch else answer, case)
+            call = callee.call
+            generators.seed()
+            earlier = _earlier_results(answer, callee, case)
             copies = [plain_copy(x) for x in earlier]
-            weights = _prepare(call, case)
+            weights = callee.prepare(case)
             if case.init is not None or case.before:
                 generators.changed()  # not by the call
             filling = _FilledMemory() if fill_empty else nullcontext()
@@ -130,9 +120,11 @@ def run(
             outcome.random_used = generators.changed()
             outcome.output = reduced(result, case)
             outcome.repeats = any(same_tensors(result, x) for x in copies)
-            outcome.side_effect = changed_module(
-                call, case, weights
-            ) or copied_tensor(output, case)
+            outcome.side_effect = (
+                changed_module(call, case, weights)
+                or copied_tensor(output, case)
+                or _kept_memory(call, case)
+            )
             now = dict(named_tensors(plain_copy(earlier)))
             if not all(unchanged(x, now[n]) for n, x in named_tensors(copies)):
                 outcome.side_effect = SideEffect("changed result")
@@ -160,14 +152,34 @@ def fail(outcome: Outcome, error: BaseException) -> Outcome:
     return outcome
 
 
-def _prepare(call: Any, case: Case) -> dict[str, Tensor]:
-    """Load a module, set its mode, and return copies of its parameters."""
-    if case.init is None:
-        return {}
-    if case.state is not None:
-        load(call, case.state)
-    call.train(case.train)
-    return {n: x.detach().clone() for n, x in parameters(call).items()}
+def _earlier_results(answer: Any, own: Callee, case: Case) -> list[Any]:
+    """Return the results of the earlier calls.
+
+    The other object, if some are of one, is made when it is first called:
+    the case's own is ready by then. A call that may raise gives no result:
+    one of an answer that ignores what has changed is the case's own.
+    """
+    other, results = None, []
+    for earlier in case.before:
+        if earlier.another and other is None:
+            own.prepare(case)
+            other = make(answer, earlier)
+        called = other if earlier.another and other else own
+        called.prepare(earlier)
+        x = Inputs(earlier)
+        if not earlier.may_raise:
+            results.append(called.call(*x.args, **x.kwargs))
+            continue
+        with suppress(Exception):
+            called.call(*x.args, **x.kwargs)
+    return results
+
+
+def _kept_memory(call: Any, case: Case) -> SideEffect | None:
+    """Find that an object holds more between calls than the case allows."""
+    if case.max_kept is None or (kept := held_elements(call)) <= case.max_kept:
+        return None
+    return SideEffect("kept memory", peak=kept, limit=case.max_kept)
 
 
 class _FilledMemory(TorchFunctionMode):

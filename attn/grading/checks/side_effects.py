@@ -23,6 +23,7 @@ EffectKind = Literal[
     "training mode",
     "copy",
     "memory",
+    "kept memory",
     "random numbers",
     "unseeded generator",
     "same coins",
@@ -39,6 +40,9 @@ _TEXTS: dict[EffectKind, str] = {
     "memory": "at its peak it holds {peak:,} elements beyond its inputs, "
     "where {limit:,} are enough; the largest tensor is {largest}. Is "
     "something copied, or kept for longer than it is needed?",
+    "kept memory": "between calls it holds {peak:,} elements, where "
+    "{limit:,} are enough: what does it keep that is larger than the task "
+    "says, or there twice?",
     "random numbers": "it draws random numbers from {owners} global "
     "generator, or seeds it, and this task needs none",
     "unseeded generator": "it draws from {owners} generator, which "
@@ -58,7 +62,7 @@ class SideEffect:
         kind: what the call does.
         names: of the inputs, the parameter, the two equal entries, or the
             libraries whose generator is used.
-        peak: elements held at once.
+        peak: elements held at once, or between calls.
         limit: elements that are enough.
         largest: the shape of the largest tensor.
     """

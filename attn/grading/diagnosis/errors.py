@@ -8,6 +8,7 @@ from dataclasses import replace
 from attn.grading.checks.evidence import Evidence, Failure, agree
 from attn.grading.checks.gradients import NoGradient
 from attn.grading.checks.inputs import Once, named_tensors
+from attn.grading.checks.longer_inputs import CONDITION as LONGER
 from attn.grading.checks.parameters import WrongParameters
 from attn.grading.diagnosis.kinds import Test, Words
 
@@ -47,6 +48,26 @@ def same_coins(evidence: Evidence, failure: Failure) -> Words | None:
     return {} if failure.effect == "same coins" else None
 
 
+def shared_by_objects(evidence: Evidence, failure: Failure) -> Words | None:
+    """Another object of the class is in use as well."""
+    return {} if any(x.another for x in failure.case.before) else None
+
+
+def remembered(evidence: Evidence, failure: Failure) -> Words | None:
+    """A call is wrong after one that differs in one argument."""
+    return {} if any(x.may_raise for x in failure.case.before) else None
+
+
+def too_short(evidence: Evidence, failure: Failure) -> Words | None:
+    """An input is longer than those before."""
+    return {} if failure.case.condition == LONGER else None
+
+
+def initial_values(evidence: Evidence, failure: Failure) -> Words | None:
+    """Some parameters are as the constructor made them."""
+    return {} if failure.case.initial else None
+
+
 def kept(evidence: Evidence, failure: Failure) -> Words | None:
     """A later call is wrong, and the first is right.
 
@@ -65,6 +86,11 @@ def kept(evidence: Evidence, failure: Failure) -> Words | None:
 def memory(evidence: Evidence, failure: Failure) -> Words | None:
     """More is kept than the task allows."""
     return {} if failure.effect == "memory" else None
+
+
+def kept_memory(evidence: Evidence, failure: Failure) -> Words | None:
+    """An object holds more between calls than the task allows."""
+    return {} if failure.effect == "kept memory" else None
 
 
 def nothing_returned(evidence: Evidence, failure: Failure) -> Words | None:
@@ -166,6 +192,15 @@ def other_names(evidence: Evidence, failure: Failure) -> Words | None:
     return {"has": ", ".join(extra), "needs": ", ".join(missing)}
 
 
+def extra_parameters(evidence: Evidence, failure: Failure) -> Words | None:
+    """There are parameters that the task does not have."""
+    error = failure.outcome.error
+    if not isinstance(error, WrongParameters) or error.missing:
+        return None
+    names = ", ".join(sorted(error.extra))
+    return {"names": names} if names else None
+
+
 def one_parameter(evidence: Evidence, failure: Failure) -> Words | None:
     """Two maps are one object."""
     error = failure.outcome.error
@@ -216,8 +251,13 @@ KINDS: tuple[Test, ...] = (
     earlier_result,
     random,
     same_coins,
+    shared_by_objects,
+    remembered,
+    too_short,
+    initial_values,
     kept,
     memory,
+    kept_memory,
     nothing_returned,
     never_written,
     once,
@@ -229,6 +269,7 @@ KINDS: tuple[Test, ...] = (
     extra_bias,
     no_bias,
     other_names,
+    extra_parameters,
     one_parameter,
     numpy_and_gradients,
     signature,

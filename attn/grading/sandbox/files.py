@@ -14,7 +14,8 @@ FILES = str.split(
     exercises/triton_compat.py
     grading/__init__.py grading/checks/__init__.py grading/checks/clock.py
     grading/checks/forbidden.py grading/checks/gradients.py
-    grading/checks/inputs.py grading/checks/parameters.py
+    grading/checks/inputs.py grading/checks/objects.py
+    grading/checks/parameters.py
     grading/checks/random_state.py grading/checks/result.py
     grading/checks/run.py grading/checks/side_effects.py
     grading/sandbox/__init__.py grading/sandbox/guarded.py

@@ -1,0 +1,63 @@
+"""An object holds no more between calls than the task allows."""
+
+import pytest
+import torch
+from torch import nn
+
+from attn.exercises.spec import Case, find
+from attn.grading.checks.objects import held_elements
+from attn.grading.checks.run import run
+from attn.grading.diagnosis.judge import judge
+from attn.grading.diagnosis.mutation_testing import solution
+
+STATIC = find("cache-StaticCache")
+Right = solution(STATIC)
+
+
+class Roomy(Right):
+    def __init__(self, batch, num_kv_heads, capacity, head_dim):
+        super().__init__(batch, num_kv_heads, capacity + 30, head_dim)
+
+
+class Spare(Right):
+    def __init__(self, batch, num_kv_heads, capacity, head_dim):
+        super().__init__(batch, num_kv_heads, capacity, head_dim)
+        self.spare = [{"key": self.key.clone(), "value": self.value.clone()}]
+
+
+@pytest.mark.parametrize("answer", [Roomy, Spare])
+def test_a_cache_that_holds_too_much_between_calls_is_named(answer):
+    verdict = judge(STATIC, answer)
+    assert "there is room for 40 tokens" in verdict.condition
+    name = "More is kept between calls than the task allows"
+    assert verdict.mistake == name
+
+
+def test_a_mask_for_all_places_and_views_of_the_memory_are_accepted():
+    class Masked(Right):
+        def __init__(self, batch, num_kv_heads, capacity, head_dim):
+            super().__init__(batch, num_kv_heads, capacity, head_dim)
+            ones = torch.ones(capacity, capacity, dtype=torch.bool)
+            self.register_buffer("mask", ones.tril())
+            self.first = self.key[:, :1], self.value.mT
+
+    assert judge(STATIC, Masked).passed
+
+
+def test_shared_memory_is_counted_once_wherever_it_is():
+    module = nn.Linear(2, 3)
+    module.inner = [{"a": module.weight.detach()[1:]}, (torch.ones(4),)]
+    module.inner.append(module.inner)
+    assert held_elements(module) == 6 + 3 + 4
+
+
+def test_an_earlier_call_that_may_raise_does_not_count():
+    def picky(x):
+        if x > 1:
+            raise ValueError("too large")
+        return x
+
+    earlier = Case("", (2.0,), may_raise=True)
+    assert run(picky, Case("", (1.0,), before=(earlier,))).output == 1
+    earlier = Case("", (2.0,))
+    assert run(picky, Case("", (1.0,), before=(earlier,))).error
