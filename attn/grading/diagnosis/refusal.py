@@ -195,7 +195,8 @@ class Refusal:
                 for n, x in self._exercise.inputs(earlier).items()
                 if x is None or isinstance(x, Tensor | Number)
             )
-            lines.append(f"  called earlier with  {words}")
+            b = "b " if earlier.another else ""
+            lines.append(f"  {b}called earlier with  {words}")
         width = max([8, *map(len, inputs)])
         return lines + [
             f"  {n:<{width}}  {describe(x)}" for n, x in inputs.items()
