@@ -16,7 +16,7 @@ class WrongParameters(Exception):
     """A module's parameters are not those of the task.
 
     Args:
-        text: what they are, and what the task needs.
+        text: what differs.
         extra: the names of those that are too many.
         missing: the names of those that are missing.
         shared: the names of one parameter, where the task has several.
@@ -53,12 +53,8 @@ def load(
     own = {n: shapes[n] for n, _ in module.named_parameters() if n in shapes}
     needed = {n: tuple(x.shape) for n, x in state.items()}
     if not (own.items() <= needed.items() and needed.keys() <= shapes.keys()):
-        has, needs = (
-            ", ".join(f"{n} {shape}" for n, shape in names.items()) or "none"
-            for names in (own, needed)
-        )
         raise WrongParameters(
-            f"its parameters are {has}; the task needs {needs}",
+            _differences(own, needed, shapes),
             {*own} - {*needed},
             {*needed} - {*shapes},
         )
@@ -74,6 +70,25 @@ def load(
         module.to(dtypes.pop())
     loaded = {n: x for n, x in state.items() if n not in initial}
     module.load_state_dict(loaded, strict=False)
+
+
+Shapes = Mapping[str, tuple[int, ...]]
+
+
+def _differences(own: Shapes, needed: Shapes, shapes: Shapes) -> str:
+    """Say which parameters have another shape, are missing, or too many."""
+    parts = [
+        f"its {n} is {shapes[n]}, not {shape}"
+        for n, shape in needed.items()
+        if n in shapes and shapes[n] != shape
+    ]
+    missing = [f"{n} {x}" for n, x in needed.items() if n not in shapes]
+    extra = [f"{n} {x}" for n, x in own.items() if n not in needed]
+    if missing:
+        parts.append(f"it has no parameter {', '.join(missing)}")
+    if extra:
+        parts.append(f"the task does not have {', '.join(extra)}")
+    return "; ".join(parts)
 
 
 def refuse_learnable(module: nn.Module) -> None:
