@@ -35,9 +35,10 @@ def apply_rope(
     after feature R stay as they are. Feature ``i`` and feature
     ``i + R / 2`` are a pair ``(a, b)``, rotated by the angle
     ``t = position * inv_freq[i]`` to ``(a cos t - b sin t, a sin t +
-    b cos t)``. Angles are float32 (bfloat16 cannot count to 257); the
-    result is in the dtype of ``x``. The check uses offsets, positions
-    out of order, bfloat16 and gradients.
+    b cos t)``. Angles, cosines and sines are float32 (bfloat16 cannot
+    count to 257); the result alone is rounded to the dtype of ``x``.
+    The check uses offsets, positions out of order, bfloat16 and
+    gradients.
 
     Args:
         x: ``(..., L, D)``; ``(B, H, L, D)`` if positions are (B, L).
@@ -65,9 +66,9 @@ def apply_rope_interleaved(
     Features ``2 * i`` and ``2 * i + 1`` are the pair ``(a, b)``,
     rotated by ``position * inv_freq[i]``, each result in its old place.
     Everything else is as in ``apply_rope``: the first R features,
-    angles in float32, the result in the dtype of ``x``. Meta's own
-    Llama files and GPT-J are in this layout; with the other one every
-    token but the first is rotated wrongly.
+    angles, cosines and sines in float32, the result in the dtype of
+    ``x``. Meta's own Llama files and GPT-J are in this layout; with the
+    other one every token but the first is rotated wrongly.
 
     Args:
         x: ``(..., L, D)``; ``(B, H, L, D)`` if positions are (B, L).
@@ -129,7 +130,7 @@ def llama3_scaling(
     3.1 reads 128k tokens like this.
 
     Args:
-        inv_freq: ``(D / 2,)``, radians a position.
+        inv_freq: ``(D / 2,)``, radians a position; stays as it is.
         factor: how many times slower.
         low_freq_factor, high_freq_factor: turns in C that bound the
             mixed zone, low < high.
@@ -171,8 +172,8 @@ def yarn_scaling(
         beta_fast, beta_slow: turns in C that bound the ramp.
 
     Returns:
-        The scaled ``(D / 2,)`` radians a position, and the factor on
-        cos and sin.
+        The scaled ``(D / 2,)`` radians a position, float32, and the
+        factor on cos and sin.
     """
     context = original_max_position_embeddings
 

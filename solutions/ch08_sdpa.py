@@ -120,10 +120,11 @@ def sinks(scores: Tensor, sinks: Tensor) -> Tensor:
 
     Args:
         scores: ``(..., H, L, S)``, scaled and masked.
-        sinks: ``(H,)``, a logit a head, always finite.
+        sinks: ``(H,)``, a logit a head, always finite, in the dtype of
+            ``scores``.
 
     Returns:
-        The weights of the keys, ``(..., H, L, S)``.
+        The weights of the keys, ``(..., H, L, S)``, in that dtype.
     """
     column = sinks[:, None, None].expand(*scores.shape[:-1], 1)
     logits = torch.cat([scores, column], -1)  # (..., H, L, S + 1)
