@@ -170,11 +170,11 @@ def tie_and_init(
     Those that write to the residual stream, named ``…out_proj.weight``
     and ``…down_proj.weight``, are also divided by the root of
     ``2 * num_layers``, the number of additions. Vectors belong to norms
-    and are ones. ``head.weight`` is the tensor of ``embedding.weight``.
-    The check also compares the first loss.
+    and are ones. ``head.weight`` is the tensor of ``embedding.weight``,
+    not a copy. The check also compares the first loss.
 
     Args:
-        noise: by name, ``(n, m)`` or ``(n,)``.
+        noise: by name, ``(n, m)`` or ``(n,)``; not to be changed.
         num_layers: blocks of the model.
         std: of a matrix, 0.02 in GPT-2.
 
@@ -211,7 +211,7 @@ def sample(
     a chat bold or boring.
 
     Args:
-        logits: ``(B, V)``.
+        logits: ``(B, V)``, not to be changed.
         temperature: 0 returns the most likely token.
         top_k: at least 1, possibly more than V; None for no limit.
         top_p: above 0, at most 1; None for no limit.

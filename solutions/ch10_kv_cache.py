@@ -28,6 +28,8 @@ class KVCache(nn.Module):
     ) -> tuple[Tensor, Tensor, int]:
         """Add new tokens.
 
+        The caller does not change its tensors afterwards.
+
         Args:
             key: of the new tokens, ``(B, Hkv, L, D)``.
             value: of the new tokens, ``(B, Hkv, L, Dv)``.
@@ -96,9 +98,10 @@ class StaticCache(nn.Module):
     Memory for ``capacity`` tokens is allocated once. A call writes the
     new keys and values from ``position`` onwards; each new query sees
     all tokens up to its own position, and nothing after it. Keep
-    ``position`` a tensor: a graph that takes it as an input is compiled
-    once and serves every step. The check measures memory, writes
-    chunks, and goes back to an earlier place.
+    ``position`` a tensor, never a Python number or a slice's bound: a
+    graph that takes it as an input is compiled once and serves every
+    step. The check measures memory, writes chunks, and goes back to an
+    earlier place.
     """
 
     def __init__(
@@ -108,7 +111,7 @@ class StaticCache(nn.Module):
         capacity: int,
         head_dim: int,
     ) -> None:
-        """Allocate the memory.
+        """Allocate the memory, float32.
 
         Args:
             batch: ``B``.

@@ -134,7 +134,8 @@ def tiled_backward(
     No weights were kept: compute them again, a tile at a time, from
     the scores and ``lse``, and apply what the text derives. Of each
     gradient, know which tiles contribute. The check uses the sizes of
-    ``tiled_forward`` and its limit on memory. By hand: no autograd, no
+    ``tiled_forward`` and its limit on memory; the result is all three
+    gradients. By hand: no autograd, no
     ``F.scaled_dot_product_attention``, and no input changed in place.
 
     Args:

@@ -25,11 +25,11 @@ def score_mod(
     a function into its kernel, between the two matrix products.
 
     Args:
-        score: scaled scores, ``()`` or ``(B, H, L, S)``.
+        score: scaled scores, float32, ``()`` or ``(B, H, L, S)``.
         b, h, q_idx, kv_idx: integers, int32 or int64, that broadcast
             with ``score``.
         cap: above 0.
-        slopes: one for each head, ``(H,)``.
+        slopes: one for each head, float32, ``(H,)``.
         start: position of each row's first query, ``(B,)``.
 
     Returns:
@@ -91,7 +91,8 @@ def varlen(
     ``1 / sqrt(D)``. Causal is bottom right: a sequence's last query
     sees all of its keys. A query without keys gives 0. A length may be
     0, too. You may call any function of PyTorch. The check measures
-    memory: no scores between sequences, none for padding.
+    the memory that is alive: no scores between sequences, none for
+    padding.
 
     Args:
         query: ``(T, H, D)``, all sequences end to end.
@@ -102,7 +103,7 @@ def varlen(
         is_causal: mask the future.
 
     Returns:
-        ``(T, H, Dv)``.
+        ``(T, H, Dv)``, in the dtype of ``query``.
     """
     q_lens, k_lens = cu_seq_q.diff().tolist(), cu_seq_k.diff().tolist()
     queries = query.transpose(0, 1).split(q_lens, 1)  # (H, L, D) each

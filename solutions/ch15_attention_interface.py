@@ -28,10 +28,11 @@ class Registry:
     def register(
         self, name: str, attention: Callable, mask: Callable
     ) -> None:
-        """Add a pair, or replace the one of this name.
+        """Add a pair, or replace the one of this name, in its place.
 
         Raises:
-            TypeError: one of the two cannot be called.
+            TypeError: one of the two cannot be called; then the
+                registry stays as it was.
         """
         if not callable(attention) or not callable(mask):
             raise TypeError(f"{name!r} must have both; got {mask!r}")
@@ -139,9 +140,10 @@ def bidirectional_llama(model: "LlamaModel") -> "LlamaModel":
     Every token attends to every real one, in both directions; order
     has no effect (use your ``NoRope``); ``embed_tokens`` is zero and
     frozen, since the input comes as ``inputs_embeds``; nothing is
-    cached. All other weights stay. ``model.config`` has ``is_causal``
-    and ``use_cache``. The check compares states with and without
-    padding, under eager and SDPA: half an answer passes some of them.
+    cached. All other weights keep their values and can be trained.
+    ``model.config`` has ``is_causal`` and ``use_cache``. The check
+    compares states with and without padding, under eager and SDPA: half
+    an answer passes some of them.
 
     Args:
         model: changed in place.
