@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from typing import Any
 
+from attn.grading.checks.compare import alike
 from attn.grading.checks.evidence import Evidence, Failure, agree
 from attn.grading.checks.gradients import NoGradient
 from attn.grading.checks.inputs import Once, named_tensors
@@ -54,8 +56,41 @@ def shared_by_objects(evidence: Evidence, failure: Failure) -> Words | None:
 
 
 def remembered(evidence: Evidence, failure: Failure) -> Words | None:
-    """A call is wrong after one that differs in one argument."""
-    return {} if any(x.may_raise for x in failure.case.before) else None
+    """A call is wrong after one that differs in one argument.
+
+    The earlier call may be that of a case, where a case is derived from it.
+    """
+    if not any(_follows_a_like_call(f) for f in evidence.failures):
+        return None
+    repeats = _follows_a_like_call(failure) or _repeats_a_case(
+        evidence, failure
+    )
+    return {} if repeats else None
+
+
+def _follows_a_like_call(failure: Failure) -> bool:
+    return any(x.may_raise for x in failure.case.before)
+
+
+def _repeats_a_case(evidence: Evidence, failure: Failure) -> bool:
+    """Return whether the result is that of a like case before."""
+    if failure.case.before or failure.outcome.error:
+        return False
+    inputs = evidence.with_defaults(failure.index)
+    return any(
+        len(_other_arguments(inputs, evidence.with_defaults(j))) == 1
+        and alike(failure.outcome.output, evidence.expected(j).output)
+        for j in range(failure.index)
+    )
+
+
+def _other_arguments(one: dict[str, Any], two: dict[str, Any]) -> set[str]:
+    """Return the names of the arguments in which two calls differ."""
+    return {
+        name
+        for name in one.keys() | two.keys()
+        if not alike(one.get(name), two.get(name), 0.0)
+    }
 
 
 def too_short(evidence: Evidence, failure: Failure) -> Words | None:

@@ -19,8 +19,11 @@ def average(x):
     return x.cumsum(-2) / count[:, None]
 
 
-def test_a_step_computed_in_float32_is_suspected():
+def test_a_step_computed_in_float32_is_suspected(monkeypatch):
     """Mistakes that are right in this case agree with what is nearly so."""
+    exercise = find("why-causal_average")
+    others = [x for x in exercise.mistakes if "float32" not in x.name]
+    monkeypatch.setitem(vars(exercise), "mistakes", others)
 
     def answer(x):
         return average(x.float()).to(x.dtype)
