@@ -65,7 +65,9 @@ class _Recorder:
     ) -> dict[str, Any]:
         own = inspect.signature(function_of(self.kernel)).parameters
         names = list(own)
-        given = {n: x.default for n, x in own.items() if x.default is not x.empty}
+        given = {
+            n: x.default for n, x in own.items() if x.default is not x.empty
+        }
         given |= dict(zip(names, args, strict=False)) | kwargs
         constants = {
             name

@@ -51,6 +51,8 @@ def refusal(function: Any, record: dict[str, Any]) -> Refusal | None:
     except (OSError, TypeError):  # there is no source
         return None
     name = function.__name__
+    if inspect.signature(function).parameters.keys() - record["types"].keys():
+        return refused_syntax(text, name)  # triton.heuristics gives the rest
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "answer.py"
         path.write_text(text, "utf-8")
@@ -150,12 +152,14 @@ def _add(function: Any, parts: dict[str, str]) -> None:
 
 def _define(name: str, value: Any, parts: dict[str, str]) -> None:
     """Add what gives a name its value, where a text can."""
-    module = getattr(value, "__module__", None) or ""
-    inner = getattr(value, "fn", value)
+    inner = value
+    while hasattr(inner, "fn"):  # a kernel's module is the interpreter's
+        inner = inner.fn
+    module = getattr(inner, "__module__", None) or ""
     if isinstance(value, ModuleType):
         parts[name] = f"import {value.__name__} as {name}"
-    elif module.startswith("triton.") and hasattr(value, "__name__"):
-        parts[name] = f"from {module} import {value.__name__} as {name}"
+    elif module.startswith("triton.") and hasattr(inner, "__name__"):
+        parts[name] = f"from {module} import {inner.__name__} as {name}"
     elif inspect.isfunction(inner):
         _add(inner, parts)
         if name != inner.__name__:
