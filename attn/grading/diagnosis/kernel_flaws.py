@@ -98,7 +98,7 @@ def _flaw(
 
 def _is_causal(case: Case) -> bool:
     """Return whether query i sees the keys up to i."""
-    return case.kwargs.get("is_causal") and not case.kwargs.get("q_offset")
+    return "is_causal" in case.kwargs and not case.kwargs.get("q_offset")
 
 
 def _tiles_of_float32(case: Any) -> tuple[bool, int]:
