@@ -91,8 +91,11 @@ def _flaw(
             for x in (False, True)
         )
         for name in exercise.skips_hidden:
-            if seen.get(name, 0) > SHARE * every.get(name, 0):
-                return kind("hidden_read", tensor=name)
+            share = seen.get(name, 0) / max(every.get(name, 0), 1)
+            if share > SHARE:
+                return kind(
+                    "hidden_read", tensor=name, share=f"{100 * share:.0f}"
+                )
     return None
 
 

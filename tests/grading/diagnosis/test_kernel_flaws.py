@@ -190,6 +190,7 @@ def test_hidden_tiles_are_not_loaded(exercise_id):
     found = verdict(exercise_id, NOTHING_SKIPPED[exercise_id])
     assert not found.passed
     assert found.mistake == "Tiles that the mask hides are read"
+    assert "loads 100 % of what it loads" in found.message
     assert verdict(exercise_id, ONE_TOO_MANY[exercise_id]).passed
 
 
