@@ -36,12 +36,12 @@ def row_softmax_kernel(
 ):
     """Compute the softmax of each row of a matrix, one program a row.
 
-    The program's row is ``tl.program_id(0)``. Load it into a block of
-    ``BLOCK`` lanes, of which those beyond the row must not count, and
-    compute in float32. The check uses rows that are shorter than the
-    block, with gaps between them, or all negative, scores of 200 and
-    float16. A masked lane without ``other=`` is undefined, and NaN
-    here; outside the tensors nothing may be read or written.
+    The program's row is ``tl.program_id(0)``. Load it, once, into a
+    block of ``BLOCK`` lanes, of which those beyond the row must not
+    count, and compute in float32. The check uses rows that are shorter
+    than the block, with gaps between them, or all negative, scores of
+    200 and float16. A masked lane without ``other=`` is undefined, and
+    NaN here; outside the tensors nothing may be read or written.
 
     Args:
         X, OUT: pointers to the first elements, ``(rows, columns)``.
@@ -66,10 +66,11 @@ def scores_kernel(
 
     Program ``(i, j)`` of the grid multiplies block i of the queries by
     block j of the keys, with ``tl.dot`` and ``input_precision="ieee"``,
-    times ``scale``. With ``IS_CAUSAL`` the score of a key after the
-    query is minus infinity. Queries and keys may be float16; the scores
-    are float32. L and S need not be multiples of a block, rows may have
-    gaps, and outside the tensors nothing may be read or written.
+    and by ``scale``, in float32. With ``IS_CAUSAL`` a score is minus
+    infinity where the key's index is above the query's. Queries and
+    keys may be float16; the scores are float32. L and S need not be
+    multiples of a block, rows may have gaps, and outside the tensors
+    nothing may be read or written.
 
     Args:
         Q, K: ``(L, D)`` and ``(S, D)``; D is a power of two.
@@ -100,13 +101,14 @@ def attention_forward_kernel(
     """Compute FlashAttention forward, ``BLOCK_L`` queries a program.
 
     A program computes block ``tl.program_id(0)`` of the queries of head
-    ``tl.program_id(1)``: it goes through the keys of head ``head //
-    GROUP``, ``BLOCK_S`` at a time, with a maximum, a sum and an output
-    for each row, in float32. With ``IS_CAUSAL`` query i is at position
-    ``i + q_offset`` and attends to the keys up to there; a fully masked
-    one gives 0. L and S need not be multiples of a block, and the four
-    tensors have their own strides. Masked lanes without ``other=`` are
-    NaN; outside the tensors nothing may be read or written.
+    ``tl.program_id(1)``: it loads the keys and values of head ``head //
+    GROUP``, ``BLOCK_S`` at a time, each tile once, with a maximum, a
+    sum and an output for each row, in float32. With ``IS_CAUSAL`` query
+    i is at position ``i + q_offset`` and attends to the keys up to
+    there; a fully masked one gives 0. L and S need not be multiples of
+    a block; each tensor has its own strides. Masked lanes without
+    ``other=`` are NaN; outside the tensors nothing may be read or
+    written.
 
     Args:
         Q, OUT: ``(H, L, D)``; D, a power of two, is the last axis.

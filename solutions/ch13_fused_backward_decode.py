@@ -45,10 +45,10 @@ def dkdv_kernel(
     Program ``(i, h)`` of the grid has block i of the keys of key head
     h. It goes through the queries of all ``GROUP`` heads that share
     them, ``BLOCK_L`` at a time, and computes each tile of weights again
-    from the scores and ``LSE``. Masks are those of
-    ``attention_forward_kernel``; so are the traps. A query without a
-    key has an lse of minus infinity. Add up in float32, each gradient
-    in one program: no atomics.
+    from the scores and ``LSE``. Masks and traps are those of
+    ``attention_forward_kernel``; tiles that a causal mask hides wholly
+    are not visited. A query without a key has an lse of minus infinity.
+    Add up in float32, each gradient in one program: no atomics.
 
     Args:
         Q, DO: ``(H, L, D)``; D is a power of two.
@@ -106,8 +106,12 @@ def dq_kernel(
     """Compute the gradients of one block of the queries of a head.
 
     The mirror image of ``dkdv_kernel``: program ``(i, h)`` of the grid
-    has block i of the queries of head h, and goes through the keys and
-    values of head ``h // GROUP``, ``BLOCK_S`` at a time.
+    has block i of the queries of head h. It loads the keys and values
+    of head ``h // GROUP``, ``BLOCK_S`` at a time, each tile once, and
+    computes the weights again from the scores and ``LSE``. Masks and
+    traps are those of ``attention_forward_kernel``; tiles that a causal
+    mask hides wholly are not visited. A query without a key has an lse
+    of minus infinity, and the gradient 0. Add up in float32.
 
     Args:
         Q, DO: ``(H, L, D)``; D is a power of two.
@@ -164,7 +168,9 @@ def decode_split_kernel(
     keys. The ``GROUP`` heads that share them are the rows of its tile:
     ``ROWS`` of them, of which the first ``GROUP`` exist. It stores
     their outputs, as if there were no other keys, and behind each its
-    lse. A chunk without a key gives 0, and minus infinity.
+    lse. A chunk without a key gives 0, and minus infinity. Masked lanes
+    without ``other=`` are NaN; outside the tensors nothing may be read
+    or written.
 
     Args:
         Q: one query of each head, ``(H, 1, D)``; D is a power of two.

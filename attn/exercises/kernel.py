@@ -44,6 +44,13 @@ def is_kernel(answer: Any) -> bool:
     return hasattr(answer, "fn") and hasattr(answer, "__getitem__")
 
 
+def function_of(kernel: Any) -> Any:
+    """Return the Python function of a kernel, under all its decorators."""
+    while hasattr(kernel, "fn"):
+        kernel = kernel.fn
+    return kernel
+
+
 def amid(x: Tensor, gap: int = 3) -> Tensor:
     """Return a copy of a tensor, with NaN before, after and between its rows.
 

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from attn import compat
+from attn.exercises.kernel import function_of
 from attn.profiling import traffic
 
 #: Triton's names of the dtypes that kernels are launched with.
@@ -29,9 +30,10 @@ class Recorded:
     """An exercise's ``launch`` that returns a record, not the result.
 
     A record has the entries ``types`` and ``constants``, what the compiler
-    needs, by argument; ``times``, how often a program loads each element of
-    a tensor, in the program that repeats most; and ``tf32``, whether
-    ``tl.dot`` rounds float32 tiles to TF32.
+    needs, by argument; ``bytes``, what all programs load of each tensor;
+    ``times``, how often a program loads each element of it, in the program
+    that repeats most; and ``tf32``, whether ``tl.dot`` rounds float32 tiles
+    to TF32.
 
     Args:
         launch: of an interpreted kernel.
@@ -61,9 +63,12 @@ class _Recorder:
     def _record(
         self, grid: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> dict[str, Any]:
-        own = inspect.signature(self.kernel.fn).parameters
+        own = inspect.signature(function_of(self.kernel)).parameters
         names = list(own)
-        given = dict(zip(names, args, strict=False)) | kwargs
+        given = {
+            n: x.default for n, x in own.items() if x.default is not x.empty
+        }
+        given |= dict(zip(names, args, strict=False)) | kwargs
         constants = {
             name
             for name, x in given.items()
@@ -91,6 +96,7 @@ class _Recorder:
         return {
             "types": types,
             "constants": {x: given[x] for x in constants & given.keys()},
+            "bytes": {name: x.bytes for name, x in moved.loads.items()},
             "times": times,
             "tf32": any(tf32),
         }

@@ -70,6 +70,9 @@ class Exercise:
             ``Emulated``.
         loads_once: of a kernel, the tensors of which each program of the
             grid loads a tile once; the task says so.
+        skips_hidden: of a kernel, the tensors of which no tile is loaded that
+            a causal mask hides wholly, but for one a program; the task says
+            so. Its launch takes ``is_causal``, ``block_l`` and ``block_s``.
         ieee: of a kernel, whether ``tl.dot`` must not round to TF32; the task
             says so.
         use: of an answer that is more than one call, a function of the answer
@@ -88,6 +91,7 @@ class Exercise:
     breaks: Mapping[str, Callable[[Case], Any]] = field(default_factory=dict)
     launch: Callable[..., Any] | None = None
     loads_once: tuple[str, ...] = ()
+    skips_hidden: tuple[str, ...] = ()
     ieee: bool = False
     use: Callable[..., Any] | None = None
 

@@ -10,5 +10,6 @@ exercise = Exercise(
     launch=launching("DK", "DV"),
     cases=cases,
     returns=("DK", "DV"),
+    skips_hidden=("Q", "DO"),
     breaks=BREAKS,
 )

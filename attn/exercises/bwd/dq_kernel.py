@@ -10,5 +10,6 @@ exercise = Exercise(
     launch=launching("DQ"),
     cases=cases,
     loads_once=("K", "V"),
+    skips_hidden=("K", "V"),
     breaks=BREAKS,
 )

@@ -39,18 +39,20 @@ class Refusal(NamedTuple):
     line: str
 
 
-def refusal(kernel: Any, record: dict[str, Any]) -> Refusal | None:
+def refusal(function: Any, record: dict[str, Any]) -> Refusal | None:
     """Return what Triton refuses of a kernel; None: it compiles.
 
     Args:
-        kernel: made by ``triton.jit``; what it calls is compiled with it.
+        function: of the kernel; what it calls is compiled with it.
         record: of its launch, made by ``launches.Recorded``.
     """
     try:
-        text = _module(kernel)
+        text = _module(function)
     except (OSError, TypeError):  # there is no source
         return None
-    name = kernel.fn.__name__
+    name = function.__name__
+    if inspect.signature(function).parameters.keys() - record["types"].keys():
+        return refused_syntax(text, name)  # triton.heuristics gives the rest
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "answer.py"
         path.write_text(text, "utf-8")
@@ -82,23 +84,39 @@ def refused_syntax(text: str, name: str) -> Refusal | None:
     functions as it reads, so that it is no place for a stranger's text.
 
     Args:
-        text: a cell, or a module, that defines the kernel.
+        text: a cell, or a module, that defines the kernel; what it calls
+            of the same text is read, too.
         name: of the kernel.
     """
     from triton.compiler.code_generator import CodeGenerator
 
-    for kernel in ast.walk(ast.parse(text)):
-        if not isinstance(kernel, ast.FunctionDef) or kernel.name != name:
+    for node in _compiled(ast.parse(text), name):
+        kind = type(node).__name__
+        if not isinstance(node, ast.stmt | ast.expr):
             continue
-        for node in (x for part in kernel.body for x in ast.walk(part)):
-            kind = type(node).__name__
-            if not isinstance(node, ast.stmt | ast.expr):
-                continue
-            is_part = isinstance(node, _PARTS)
-            if not is_part and not hasattr(CodeGenerator, f"visit_{kind}"):
-                line = text.splitlines()[node.lineno - 1].strip()
-                return Refusal(f"unsupported AST node type: {kind}", line)
+        is_part = isinstance(node, _PARTS)
+        if not is_part and not hasattr(CodeGenerator, f"visit_{kind}"):
+            line = text.splitlines()[node.lineno - 1].strip()
+            return Refusal(f"unsupported AST node type: {kind}", line)
     return None
+
+
+def _compiled(tree: ast.Module, name: str) -> Iterator[ast.AST]:
+    """Yield the nodes of a kernel's body, and of the kernels that it calls."""
+    functions = {
+        x.name: x
+        for x in ast.walk(tree)
+        if isinstance(x, ast.FunctionDef)
+        and any("jit" in ast.unparse(y) for y in x.decorator_list)
+    }
+    names = [name]
+    for name in names:
+        body = functions[name].body if name in functions else []
+        for node in (x for part in body for x in ast.walk(part)):
+            yield node
+            called = getattr(node, "id", None)
+            if called in functions and called not in names:
+                names.append(called)
 
 
 # --- the source of a kernel, and of what it uses -----------------------------
@@ -113,10 +131,10 @@ def print(*args, _semantic=None, **options):
 """
 
 
-def _module(kernel: Any) -> str:
+def _module(function: Any) -> str:
     """Return a module that defines a kernel, from its source."""
     parts: dict[str, str] = {}
-    _add(kernel.fn, parts)
+    _add(function, parts)
     return "\n\n".join([_START, *parts.values()])
 
 
@@ -134,12 +152,14 @@ def _add(function: Any, parts: dict[str, str]) -> None:
 
 def _define(name: str, value: Any, parts: dict[str, str]) -> None:
     """Add what gives a name its value, where a text can."""
-    module = getattr(value, "__module__", None) or ""
-    inner = getattr(value, "fn", value)
+    inner = value
+    while hasattr(inner, "fn"):  # a kernel's module is the interpreter's
+        inner = inner.fn
+    module = getattr(inner, "__module__", None) or ""
     if isinstance(value, ModuleType):
         parts[name] = f"import {value.__name__} as {name}"
-    elif module.startswith("triton.") and hasattr(value, "__name__"):
-        parts[name] = f"from {module} import {value.__name__} as {name}"
+    elif module.startswith("triton.") and hasattr(inner, "__name__"):
+        parts[name] = f"from {module} import {inner.__name__} as {name}"
     elif inspect.isfunction(inner):
         _add(inner, parts)
         if name != inner.__name__:
@@ -179,11 +199,14 @@ def _read(
     options = backend.parse_options({})
     functions = backend.get_codegen_implementation(options)
     modules = backend.get_module_map()
+    kernel = getattr(module, name)
+    while hasattr(kernel.fn, "fn"):  # triton.heuristics
+        kernel = kernel.fn
     # A branch that a constant closes is not read: both values of a switch.
     switches = [x for x in constants if isinstance(constants[x], bool)]
     for values in product((False, True), repeat=len(switches)):
         flags = dict(zip(switches, values, strict=True))
-        source = ASTSource(getattr(module, name), types, constants | flags)
+        source = ASTSource(kernel, types, constants | flags)
         context = ir.context()
         ir.load_dialects(context)
         backend.load_dialects(context)

@@ -8,7 +8,7 @@ import types
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from attn.exercises.kernel import is_kernel
+from attn.exercises.kernel import function_of, is_kernel
 from attn.exercises.spec import Exercise
 
 
@@ -43,7 +43,7 @@ def use_of_the_package(exercise: Exercise, answer: Any) -> str | None:
 
 def _unwrapped(value: Any) -> Any:
     """Return the function of a kernel; anything else as it is."""
-    return value.fn if is_kernel(value) else value
+    return function_of(value) if is_kernel(value) else value
 
 
 def _module_of(value: Any) -> str:

@@ -10,7 +10,7 @@ from itertools import chain
 from attn.exercises.mistakes import Mistake
 from attn.grading.checks.compare import alike
 from attn.grading.checks.evidence import Evidence, agree
-from attn.grading.checks.inputs import named_tensors
+from attn.grading.checks.inputs import input_size, named_tensors
 from attn.grading.checks.run import Outcome
 
 MOST_NAMES = 3  # for one answer
@@ -84,10 +84,11 @@ class Listed:
         return sorted(cases, key=lambda i: not keeps(mistake, i))
 
     def _cheap_first(self, *cases: Iterable[int]) -> list[int]:
-        """Put those in which memory is measured, which takes time, last."""
+        """Sort each group by size; those that measure memory come last."""
         case = self.evidence.case
+        small = (sorted(x, key=lambda i: input_size(case(i))) for x in cases)
         return sorted(
-            chain(*cases), key=lambda i: case(i).max_live is not None
+            chain(*small), key=lambda i: case(i).max_live is not None
         )
 
     def in_first_condition(self) -> list[Mistake]:

@@ -2,12 +2,21 @@
 
 import pytest
 
+from attn.compat import language_kept_patched
 from attn.exercises import sources
 from attn.exercises.edits import Variant, edited
-from attn.exercises.spec import find
+from attn.exercises.kernel import function_of
+from attn.exercises.launches import Recorded
+from attn.exercises.spec import every_exercise, find
 from attn.grading.checks import front_end
+from attn.grading.checks.inputs import input_size
+from attn.grading.checks.oracle import Oracle
+from attn.grading.checks.run import Outcome, fail, run
 from attn.grading.classroom.examiner import Examiner
 from attn.grading.diagnosis.judge import judge
+from attn.grading.diagnosis.mutation_testing import solution
+
+KERNELS = [x for x in every_exercise() if x.launch]
 
 NOT_COMPILED = "A kernel that Triton cannot compile"
 AGAIN = "A tile is loaded more than once"
@@ -65,6 +74,62 @@ TWICE = {
 +     s = tl.dot(q,""",
     ),
 }
+NOTHING_SKIPPED = {
+    "bwd-dkdv_kernel": """\
+- if IS_CAUSAL:  # the first block with a query that sees a key
+-     first = tl.maximum(start - q_offset, 0) // BLOCK_L * BLOCK_L""",
+    "bwd-dq_kernel": """\
+- if IS_CAUSAL:  # after the last key that the last query sees
+-     end = tl.minimum(S, tl.minimum(start + BLOCK_L, L) + q_offset)""",
+}
+ONE_TOO_MANY = {
+    "bwd-dkdv_kernel": """\
+- // BLOCK_L * BLOCK_L
++ // BLOCK_L * BLOCK_L - BLOCK_L
+- range(first, L, BLOCK_L)
++ range(tl.maximum(first, 0), L, BLOCK_L)""",
+    "bwd-dq_kernel": """\
+- tl.minimum(start + BLOCK_L, L) + q_offset
++ start + BLOCK_L + q_offset + 1""",
+}
+HELPERS = """\
+LOG2E = tl.constexpr(1.4426950408889634)
+
+@triton.jit
+def base_two(x):
+    return tl.exp2(x * LOG2E)
+
+@triton.jit
+def row_softmax_kernel(
+    X, OUT, x_stride, out_stride, columns, BLOCK: tl.constexpr,
+    TIMES: tl.constexpr = 1,
+):
+    row, lane = tl.program_id(0), tl.arange(0, BLOCK)
+    inside = lane < columns * TIMES
+    x = tl.load(X + row * x_stride + lane, inside, -float("inf"))
+    e = base_two(x.to(tl.float32) - tl.max(x, 0))
+    tl.store(OUT + row * out_stride + lane, e / tl.sum(e, 0), inside)
+"""
+A_BREAK_IN_A_HELPER = """\
+def drawn():  # is not compiled
+    return {x for x in "ab"}
+
+@triton.jit
+def fill(x, inside):
+    while True:
+        break
+    return tl.where(inside, x, -float("inf"))
+
+@triton.jit
+def row_softmax_kernel(
+    X, OUT, x_stride, out_stride, columns, BLOCK: tl.constexpr
+):
+    row, lane = tl.program_id(0), tl.arange(0, BLOCK)
+    inside = lane < columns
+    x = tl.load(X + row * x_stride + lane, inside, 0.0)
+    e = tl.exp(fill(x, inside).to(tl.float32) - tl.max(fill(x, inside), 0))
+    tl.store(OUT + row * out_stride + lane, e / tl.sum(e, 0), inside)
+"""
 NOT_IEEE = """\
 - tl.dot(q, tl.trans(k), input_precision="ieee")
 + tl.dot(q, tl.trans(k))"""
@@ -118,6 +183,67 @@ def test_a_tile_is_loaded_once(exercise_id):
 def test_a_product_keeps_all_bits_where_the_task_says_so():
     found = verdict("fwd-scores_kernel", NOT_IEEE)
     assert not found.passed and found.mistake == "tl.dot rounds to TF32"
+
+
+@pytest.mark.parametrize("exercise_id", NOTHING_SKIPPED)
+def test_hidden_tiles_are_not_loaded(exercise_id):
+    found = verdict(exercise_id, NOTHING_SKIPPED[exercise_id])
+    assert not found.passed
+    assert found.mistake == "Tiles that the mask hides are read"
+    assert "loads 100 % of what it loads" in found.message
+    assert verdict(exercise_id, ONE_TOO_MANY[exercise_id]).passed
+
+
+def test_constants_and_helpers_of_a_kernel_are_compiled_with_it(monkeypatch):
+    decorated = HELPERS.replace(
+        "@triton.jit\ndef row",
+        '@triton.heuristics({"TIMES": lambda given: 1})\n@triton.jit\ndef row',
+    )
+    assert verdict("fwd-row_softmax_kernel", decorated).passed
+    monkeypatch.setattr(front_end, "refused_syntax", None)  # not called
+    assert verdict("fwd-row_softmax_kernel", HELPERS).passed
+    found = verdict("fwd-row_softmax_kernel", A_BREAK_IN_A_HELPER)
+    assert found.mistake == NOT_COMPILED and "`break`" in found.message
+
+
+def test_the_syntax_of_helpers_is_read():
+    found = front_end.refused_syntax(A_BREAK_IN_A_HELPER, "row_softmax_kernel")
+    assert found and found.line == "break"
+    assert not front_end.refused_syntax(HELPERS, "row_softmax_kernel")
+
+
+@pytest.mark.parametrize("exercise", KERNELS, ids=lambda x: x.id)
+def test_every_right_kernel_has_a_record_and_is_compiled(
+    exercise, monkeypatch
+):
+    monkeypatch.setattr(front_end, "refused_syntax", None)  # not called
+    oracle = Oracle(exercise, 0)
+    case = max(oracle.cases, key=input_size)
+    for answer in (
+        solution(exercise),
+        *(x.answer for x in exercise.equivalents),
+    ):
+        with language_kept_patched():
+            outcome = run(answer, case, launch=Recorded(exercise.launch))
+        assert outcome.error is None
+        record = outcome.output
+        assert {*record} == {"types", "constants", "bytes", "times", "tf32"}
+        assert front_end.refusal(function_of(answer), record) is None
+        for name in (*exercise.loads_once, *exercise.skips_hidden):
+            assert record["bytes"][name] and record["times"][name]
+
+
+def test_a_kernel_without_a_record_is_refused():
+    exercise = find("fwd-row_softmax_kernel")
+    right = solution(exercise)
+
+    def runner(answer, case, **options):
+        if isinstance(options["launch"], Recorded):
+            return fail(Outcome(), RuntimeError("not again"))
+        return run(answer, case, **options)
+
+    found = judge(exercise, right, runner=runner)
+    assert not found.passed and "RuntimeError: not again" in found.message
 
 
 def test_the_classroom_finds_them_without_executing_anything_outside():
