@@ -39,6 +39,7 @@ CROSS = {  # B, L, S, E, H
 }
 MASKED = {  # B, L, E, H, and the shape of the mask
     "there is a mask (L, S), the same for all": [(2, 5, 8, 2, (5, 5))],
+    "there is a mask (S,), the same for all queries": [(2, 5, 8, 2, (5,))],
     "there is a mask for each sequence": [
         (3, 5, 12, 2, (3, 1, 1, 5)),
         (2, 4, 8, 4, (2, 1, 4, 4)),
@@ -46,6 +47,10 @@ MASKED = {  # B, L, E, H, and the shape of the mask
     "there is a mask for each head": [
         (2, 5, 12, 3, (1, 3, 5, 5)),
         (2, 4, 8, 2, (2, 2, 4, 4)),
+    ],
+    "there is a mask (H, L, S), the same for all sequences": [
+        (2, 5, 12, 3, (3, 5, 5)),
+        (3, 4, 12, 3, (3, 4, 4)),
     ],
     "there are as many sequences as heads, and a mask for each": [
         (3, 4, 12, 3, (3, 1, 4, 4)),
@@ -67,6 +72,9 @@ def _cases(g: Draw) -> Iterator[Case]:
     state["q_proj.weight"].zero_()
     state["q_proj.bias"].zero_()
     yield case(when, g.randn(2, 5, 6), 3, state=state)
+    when = "q_proj is zero, so every score is 0, and there is a mask"
+    inputs = {"state": state, "attn_mask": g.mask(5, 5)}
+    yield case(when, g.randn(2, 5, 6), 3, **inputs)
 
     for when, (B, L, S, E, H) in entries(CROSS):
         yield case(when, g.randn(B, L, E), H, kv_input=g.randn(B, S, E))
@@ -92,6 +100,19 @@ def _cases(g: Draw) -> Iterator[Case]:
         state[f"{name}.bias"].fill_(10 * sign)  # scores around -200
     x = g.randn(2, 5, 8)
     yield case(when, x, 2, state=state, attn_mask=g.mask(5, 5))
+
+    when = "masked scores are far above the allowed ones"
+    state = {name: abs(x) for name, x in _state(g, 8).items()}
+    sign = torch.tensor([1.0, -1.0, 1.0, -1.0, 1.0])
+    x = 20 * sign[:, None] * g.randn(2, 5, 8).abs()
+    opposite = sign[:, None] * sign < 0
+    apart = case(when, x, 2, state=state, attn_mask=opposite)
+    yield replace(apart, rtol=3e-4)
+
+    when = "an earlier call had a mask, and this one has none"
+    masked = case(when, g.randn(2, 5, 12), 3, attn_mask=g.mask(5, 5))
+    plain = {"args": (g.randn(2, 5, 12),), "kwargs": {}}
+    yield replace(masked, **plain, before=(masked,))
 
     # Small ones: that of k_proj.bias is 0, but for rounding.
     when = "gradients flow back"

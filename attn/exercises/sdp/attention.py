@@ -79,7 +79,7 @@ exercise = Exercise(
         dtypes(torch.bfloat16),
         views(),
         gradients(),
-        dial("scale", 0.7),
+        dial("scale", 0.7, 5.3),
         ones("... L", "... S", "... Dv", "L S", "L Dv", "D Dv"),
     ),
     forbids=("scaled_dot_product_attention",),

@@ -29,7 +29,9 @@ MASKS = {  # the axes in front of the mask, and of the inputs
         ((1, 3, 3, 5), (2, 3)),
         ((3, 3, 5), (2, 3)),
         ((3, 1, 3, 5), (3, 3)),
+        ((3, 3, 5), (3, 3)),
     ],
+    "attn_mask is bool, and one row for all queries": [((5,), (2, 3))],
     "attn_mask is bool, and there are no heads or no batch": [
         ((3, 5), ()),
         ((3, 5), (4,)),
@@ -147,6 +149,14 @@ def cases(g: Draw) -> Iterator[Case]:
     q, k, v = qkv(2, 3)
     inputs = q.sign() * 300, k.sign() * 9 + 3 * k, v
     yield Case(when, inputs, rtol=1e-3)  # exp shows their rounding
+
+    inputs = -600 * q.sign().abs(), (9 + 3 * k.abs()), v
+    yield Case(when, inputs, rtol=1e-3)  # all of them below -10000
+
+    when = "every score is 0, and some keys are hidden"
+    q, k, v = qkv(2, 3, L=5)
+    yield Case(when, (0 * q, k, v, g.mask(5, 5)))
+    yield Case(when, (0 * q, k, v), {"is_causal": True})
 
     when = "the inputs are float64"
     yield Case(when, tuple(x.double() for x in qkv(2, 3, D=16)))

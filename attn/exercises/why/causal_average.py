@@ -33,6 +33,8 @@ def _cases(g: Draw) -> Iterator[Case]:
     for when, shape in entries(SHAPES):
         yield Case(when, (g.randn(*shape),))
     yield Case("the numbers are far from 0", (g.randn(2, 6, 3) + 20,))
+    zeros = torch.tensor([1.0, 0.0, 1.0, 0.0, 1.0])[:, None]
+    yield Case("some tokens are 0 throughout", (zeros * g.randn(2, 5, 3),))
 
 
 exercise = Exercise(
