@@ -87,9 +87,7 @@ MASKED = {  # the shape of the mask, and the sizes
     ],
     "each query head has its own mask, (H, L, L)": [
         ((6, 5, 5), 2, 5, 12, 6, 2),
-        ((4, 4, 4), 4, 4, 12, 4, 2),
     ],
-    "all queries share one mask, (L,)": [((5,), 2, 5, 12, 6, 2)],
 }
 
 

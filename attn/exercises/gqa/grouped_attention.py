@@ -56,7 +56,6 @@ SIZES = {  # B, Hkv, G, L, S, D, Dv
 }
 MASKED = {  # the shape of the mask, then B, Hkv, G, L, S
     "all heads share one mask, (L, S)": [((3, 5), 2, 2, 3, 3, 5)],
-    "all queries share one mask, (S,)": [((5,), 2, 2, 3, 3, 5)],
     "each sequence has its own mask, and B = Hkv": [
         ((2, 1, 1, 5), 2, 2, 3, 3, 5),
         ((2, 1, 3, 5), 2, 2, 3, 3, 5),
@@ -75,7 +74,6 @@ MASKED = {  # the shape of the mask, then B, Hkv, G, L, S
     ],
     "each query head has its own mask, (H, L, S)": [
         ((6, 3, 5), 2, 2, 3, 3, 5),
-        ((4, 3, 5), 4, 2, 2, 3, 5),
     ],
 }
 

@@ -39,7 +39,6 @@ CROSS = {  # B, L, S, E, H
 }
 MASKED = {  # B, L, E, H, and the shape of the mask
     "there is a mask (L, S), the same for all": [(2, 5, 8, 2, (5, 5))],
-    "there is a mask (S,), the same for all queries": [(2, 5, 8, 2, (5,))],
     "there is a mask for each sequence": [
         (3, 5, 12, 2, (3, 1, 1, 5)),
         (2, 4, 8, 4, (2, 1, 4, 4)),
@@ -50,7 +49,6 @@ MASKED = {  # B, L, E, H, and the shape of the mask
     ],
     "there is a mask (H, L, S), the same for all sequences": [
         (2, 5, 12, 3, (3, 5, 5)),
-        (3, 4, 12, 3, (3, 4, 4)),
     ],
     "there are as many sequences as heads, and a mask for each": [
         (3, 4, 12, 3, (3, 1, 4, 4)),

@@ -29,9 +29,7 @@ MASKS = {  # the axes in front of the mask, and of the inputs
         ((1, 3, 3, 5), (2, 3)),
         ((3, 3, 5), (2, 3)),
         ((3, 1, 3, 5), (3, 3)),
-        ((3, 3, 5), (3, 3)),
     ],
-    "attn_mask is bool, and one row for all queries": [((5,), (2, 3))],
     "attn_mask is bool, and there are no heads or no batch": [
         ((3, 5), ()),
         ((3, 5), (4,)),
