@@ -37,7 +37,7 @@ def apply_rope(
     ``t = position * inv_freq[i]`` to ``(a cos t - b sin t, a sin t +
     b cos t)``. Angles are float32 (bfloat16 cannot count to 257); the
     result is in the dtype of ``x``. The check uses offsets, positions
-    out of order, bfloat16 and gradients.
+    out of order, views, bfloat16 and gradients.
 
     Args:
         x: ``(..., L, D)``; ``(B, H, L, D)`` if positions are (B, L).
