@@ -114,6 +114,7 @@ def _cases(g: Draw) -> Iterator[Case]:
     when = "a token is generated: one query, and a long cache"
     yield Case(when, qkv(1, 2, 4, 1, 64, 16, 16), max_live=4 * 64 * 16)
     yield Case(when, qkv(2, 2, 3, 1, 64, 16, 16), max_live=8 * 64 * 16)
+    yield Case(when, qkv(2, 1, 4, 1, 64, 16, 16), max_live=4 * 64 * 16)
     padding = (*qkv(2, 3, 2, 2, 48, 16, 16), g.mask(2, 1, 1, 48))
     yield Case(when, padding, max_live=12 * 48 * 16)
     when = "there are several queries, and a long cache"

@@ -43,8 +43,6 @@ def _cases(g: Draw) -> Iterator[Case]:
     when = "all pairs are fast, so nothing changes"
     fast = freq(4, 3.0)
     yield Case(when, (fast,), {"original_max_position_embeddings": 512})
-    context = {"original_max_position_embeddings": 512}
-    yield Case("inv_freq is float64", (fast.double(),), context)
 
     when = "all pairs are slow, so all rotate factor times slower"
     slow = freq(4, 3.0) / 100

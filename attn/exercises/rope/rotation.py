@@ -93,8 +93,9 @@ def cases(g: Draw) -> Iterator[Case]:
     yield Case(when, inputs, grad=("args.0",))
 
     when = "x is bfloat16"
-    inputs = g.randn(2, 5, 8).bfloat16(), torch.arange(5), freq(4)
-    yield Case(when, inputs)
+    for pairs, size in ((4, 8), (3, 10)):
+        x = g.randn(2, 5, size).bfloat16()
+        yield Case(when, (x, torch.arange(5), freq(pairs)))
 
     when = "x is bfloat16 and the positions are beyond 256"
     yield Case(when, (g.randn(5, 8).bfloat16(), far, freq(4)))

@@ -125,6 +125,19 @@ def cases(g: Draw) -> Iterator[Case]:
     yield Case(when, qkv(2, 6, kv=(2, 3)), {**gqa, "attn_mask": g.mask(3, 5)})
     yield Case(when, qkv(4, L=5, kv=(2,)), {**gqa, "attn_mask": g.mask(5, 5)})
 
+    when = "all arguments are given by position"
+    yield Case(
+        when,
+        (
+            *qkv(2, 3, L=5),
+            g.mask(5, 5) | torch.eye(5).bool(),
+            0.0,
+            True,
+            0.4,
+            False,
+        ),
+    )
+
     when = "dropout_p is 1.0: nothing is left"
     yield Case(when, qkv(2, 3), {"dropout_p": 1.0}, train=True)
 
@@ -167,6 +180,10 @@ def cases(g: Draw) -> Iterator[Case]:
     when = "the inputs are half precision and the values nearly cancel"
     for dtype in (torch.bfloat16, torch.half):
         yield Case(when, tuple(x.to(dtype) for x in _cancelling(g)))
+
+    when = "enable_gqa, and half precision"
+    q, k, v = (x.half() for x in _cancelling(g))
+    yield Case(when, (torch.cat([q, -q], 1), k, v), gqa)
 
     when = "the scores do not fit into float16"
     big = torch.full((1, 1, 2, 8), 300.0)

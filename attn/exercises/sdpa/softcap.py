@@ -33,7 +33,7 @@ SCORES = {  # the shape, their spread, and the cap
         ((3, 5), 3, 2.7),
         ((2, 3, 4, 5), 3, 3.0),
     ],
-    "the scores are far below the cap": [((4, 5), 0.5, 50.0)],
+    "the scores are far below the cap": [((4, 5), 2, 50.0)],
     "the scores are far above the cap": [((4, 5), 800, 30.0)],
 }
 MASKED = {  # the shape, that of the mask, and the cap
