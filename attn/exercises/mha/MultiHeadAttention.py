@@ -107,11 +107,6 @@ def _cases(g: Draw) -> Iterator[Case]:
     apart = case(when, x, 2, state=state, attn_mask=opposite)
     yield replace(apart, rtol=3e-4)
 
-    when = "an earlier call had a mask, and this one has none"
-    masked = case(when, g.randn(2, 5, 12), 3, attn_mask=g.mask(5, 5))
-    plain = {"args": (g.randn(2, 5, 12),), "kwargs": {}}
-    yield replace(masked, **plain, before=(masked,))
-
     # Small ones: that of k_proj.bias is 0, but for rounding.
     when = "gradients flow back"
     plain = case(when, g.randn(2, 4, 6), 3)
