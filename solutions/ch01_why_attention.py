@@ -39,7 +39,7 @@ def gradient_by_distance(states: Tensor, weight: Tensor) -> Tensor:
         weight: of the recurrence, ``(E, E)``.
 
     Returns:
-        ``(L,)``, nearest first.
+        ``(L,)``, nearest first, float32 like the inputs.
     """
     L, E = states.shape
     product = torch.eye(E, dtype=states.dtype)
@@ -71,7 +71,7 @@ def kernel_regression(
         bandwidth: above 0.
 
     Returns:
-        ``(L, Dv)``.
+        ``(L, Dv)``, float32 like the inputs.
     """
     squares = (query[:, None] - key).square().sum(-1)  # (L, S)
     scores = -squares / (2 * bandwidth**2)

@@ -37,8 +37,8 @@ def apply_rope(
     ``t = position * inv_freq[i]`` to ``(a cos t - b sin t, a sin t +
     b cos t)``. Angles, cosines and sines are float32 (bfloat16 cannot
     count to 257); the result alone is rounded to the dtype of ``x``.
-    The check uses offsets, positions out of order, bfloat16 and
-    gradients.
+    The check uses offsets, positions out of order, views, bfloat16
+    and gradients.
 
     Args:
         x: ``(..., L, D)``; ``(B, H, L, D)`` if positions are (B, L).

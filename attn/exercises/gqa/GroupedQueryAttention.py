@@ -1,6 +1,7 @@
 """Cases and properties of ``gqa-GroupedQueryAttention``."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -84,6 +85,9 @@ MASKED = {  # the shape of the mask, and the sizes
         ((2, 6, 5, 5), 2, 5, 12, 6, 2),
         ((1, 4, 4, 4), 3, 4, 12, 4, 2),
     ],
+    "each query head has its own mask, (H, L, L)": [
+        ((6, 5, 5), 2, 5, 12, 6, 2),
+    ],
 }
 
 
@@ -102,6 +106,9 @@ def _cases(g: Draw) -> Iterator[Case]:
     found = case(when, 2, 3, 12, 4, 2)
     found.state["q_proj.weight"].zero_()
     yield found
+    when = "q_proj is zero, so every score is 0, and there is a mask"
+    masked = (g.randn(2, 3, 12), torch.ones(3, 3).bool().tril())
+    yield replace(found, condition=when, args=masked)
 
     for when, (of_mask, *sizes) in entries(MASKED):
         yield case(when, *sizes, mask=g.mask(*of_mask))
@@ -110,7 +117,16 @@ def _cases(g: Draw) -> Iterator[Case]:
     causal = torch.ones(5, 5).bool().tril()
     yield case(when, 2, 5, 12, 6, 2, mask=causal)
 
-    yield _large("the scores are large", g)
+    when = "an earlier call had a mask, and this one has none"
+    masked = case(when, 2, 5, 12, 4, 2, mask=g.mask(5, 5))
+    yield replace(masked, args=(g.randn(2, 5, 12),), before=(masked,))
+
+    large = _large("the scores are large", g)
+    yield large
+    when = "masked scores are far above the allowed ones"
+    sign = large.args[0][0, :, :1]  # scores are above 0 where it is the same
+    opposite = (*large.args, sign * sign.mT < 0)
+    yield replace(large, condition=when, args=opposite)
 
 
 def _state(g: Generator, **init: int) -> dict[str, Tensor]:

@@ -72,6 +72,9 @@ MASKED = {  # the shape of the mask, then B, Hkv, G, L, S
         ((1, 6, 1, 5), 2, 3, 2, 3, 5),
         ((2, 4, 2, 4), 2, 2, 2, 2, 4),
     ],
+    "each query head has its own mask, (H, L, S)": [
+        ((6, 3, 5), 2, 2, 3, 3, 5),
+    ],
 }
 
 
@@ -92,6 +95,10 @@ def _cases(g: Draw) -> Iterator[Case]:
     yield Case(when, (*qkv(2, 2, 2, 4, 4), causal))
     yield Case(when, (*qkv(2, 2, 3, 3, 5), torch.ones(3, 5).bool()))
 
+    when = "every score is 0, and there is a mask"
+    q, k, v = qkv(2, 2, 2, 3, 5)
+    yield Case(when, (0 * q, k, v, g.mask(3, 5)))
+
     when = "the scores are large"
     q, k, v = qkv(2, 2, 2, 3, 5)
     whole = torch.randint(1, 5, q.shape, generator=g).float()
@@ -100,15 +107,18 @@ def _cases(g: Draw) -> Iterator[Case]:
     when = "the scores are far below 0, and a mask hides some keys"
     q, k, v = qkv(2, 2, 2, 3, 6)
     whole = torch.randint(1, 5, q.shape, generator=g).float()
-    inputs = -16 * whole, _ladder(g, k) / 4, v, g.mask(2, 1, 3, 6)
+    inputs = -64 * whole, _ladder(g, k), v, g.mask(2, 1, 3, 6)
     yield Case(when, inputs)
 
     # Twice the keys is more than enough; a copy for each query head is not.
     when = "a token is generated: one query, and a long cache"
     yield Case(when, qkv(1, 2, 4, 1, 64, 16, 16), max_live=4 * 64 * 16)
     yield Case(when, qkv(2, 2, 3, 1, 64, 16, 16), max_live=8 * 64 * 16)
+    yield Case(when, qkv(2, 1, 4, 1, 64, 16, 16), max_live=4 * 64 * 16)
     padding = (*qkv(2, 3, 2, 2, 48, 16, 16), g.mask(2, 1, 1, 48))
     yield Case(when, padding, max_live=12 * 48 * 16)
+    when = "there are several queries, and a long cache"
+    yield Case(when, qkv(1, 2, 4, 4, 64, 32, 32), max_live=6 * 64 * 32)
 
 
 def _ladder(g: Generator, k: Tensor) -> Tensor:

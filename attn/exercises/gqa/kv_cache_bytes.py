@@ -26,7 +26,7 @@ def _cases(g: Draw) -> Iterator[Case]:
             torch.float64,
             torch.float8_e4m3fn,
         ],
-        "the cache is quantised to int8": [torch.int8],
+        "the cache is quantised to int8": [torch.int8, torch.uint8],
     }
     when = "every size is 1: one key and one value, of one element each"
     yield Case(when, (1, 1, 1, 1, 1, torch.bfloat16))

@@ -51,12 +51,22 @@ def _cases(g: Draw) -> Iterator[Case]:
     yield Case(when, (scores(2, 1), torch.ones(2, 1).bool()))
     yield Case(when, (scores(3, 6), torch.eye(3, 6).bool()))
 
+    when = "some allowed scores are exactly 0"
+    yield Case(when, (torch.zeros(3, 4), g.mask(3, 4)))
+    some = scores(3, 5)
+    some[:, [0, 3]] = 0.0
+    yield Case(when, (some, torch.ones(3, 5).bool().tril(1)))
+
     when = "all scores are large (about 100)"
     yield Case(when, (g.randn(3, 5) + 100, g.mask(3, 5)))
 
     when = "all scores are far below zero (about -20000)"
     allowed = g.mask(3, 5)
     yield Case(when, (_one_stands_out(scores(3, 5), allowed) - 2e4, allowed))
+
+    everything = torch.ones(3, 5, dtype=torch.bool)
+    low = _one_stands_out(scores(3, 5), everything) - 2e4
+    yield Case(when, (low, everything))
 
     when = "masked scores are far above the allowed ones"
     low = _one_stands_out(scores(3, 5), allowed) - 2e4

@@ -43,6 +43,7 @@ def _cases(g: Draw) -> Iterator[Case]:
     when = "q_offset is larger than the number of keys"
     kv_len = g.between(2, 5)
     yield Case(when, (3, kv_len, kv_len + g.between(1, 4)))
+    yield Case(when, (2, 4, 3000))
 
     when = "q_offset is negative, so the first queries may attend to nothing"
     kv_len = g.between(3, 6)

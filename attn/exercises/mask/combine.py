@@ -35,7 +35,8 @@ def _cases(g: Draw) -> Iterator[Case]:
 
     mask, size = g.mask, g.between(4, 6)
     windowed = sliding_window(2).dense(size)[0, 0] | mask(size, size)
-    nothing = torch.zeros(3, 4, dtype=torch.bool)
+    nothing, twice = torch.zeros(3, 4, dtype=torch.bool), bias(3, 4)
+    low = torch.tensor([-80.0, 0.0, -40.0, 0.0, 0.0])
     table = {
         "there is one bool mask": [(mask(3, 5),), (mask(4, 4),)],
         "there is one additive mask": [(bias(3, 5),), (g.randn(4, 4),)],
@@ -50,7 +51,9 @@ def _cases(g: Draw) -> Iterator[Case]:
         "there are two additive masks": [
             (bias(3, 5), bias(3, 5)),
             (bias(4, 4), g.randn(4, 4)),
+            (twice, twice),
         ],
+        "a finite bias is very low": [(mask(3, 5), low), (bias(3, 5), low)],
         "the masks have different shapes": [
             (mask(4, 5), mask(2, 1, 1, 5)),
             (mask(2, 1, 1, 5), mask(4, 5)),

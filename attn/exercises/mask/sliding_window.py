@@ -50,6 +50,7 @@ def _cases(g: Draw) -> Iterator[Case]:
     yield Case(when, (6, 4, 2, -g.between(2, 3)))
     yield Case(when, (5, 4, 3, g.between(2, 4)))
     yield Case(when, (2, 3, 2, g.between(6, 9)))
+    yield Case(when, (2, 4, 2999, 3000))
     yield Case(when, (1, 1, 1))
 
 

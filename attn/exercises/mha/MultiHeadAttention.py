@@ -47,6 +47,9 @@ MASKED = {  # B, L, E, H, and the shape of the mask
         (2, 5, 12, 3, (1, 3, 5, 5)),
         (2, 4, 8, 2, (2, 2, 4, 4)),
     ],
+    "there is a mask (H, L, S), the same for all sequences": [
+        (2, 5, 12, 3, (3, 5, 5)),
+    ],
     "there are as many sequences as heads, and a mask for each": [
         (3, 4, 12, 3, (3, 1, 4, 4)),
     ],
@@ -67,6 +70,9 @@ def _cases(g: Draw) -> Iterator[Case]:
     state["q_proj.weight"].zero_()
     state["q_proj.bias"].zero_()
     yield case(when, g.randn(2, 5, 6), 3, state=state)
+    when = "q_proj is zero, so every score is 0, and there is a mask"
+    inputs = {"state": state, "attn_mask": g.mask(5, 5)}
+    yield case(when, g.randn(2, 5, 6), 3, **inputs)
 
     for when, (B, L, S, E, H) in entries(CROSS):
         yield case(when, g.randn(B, L, E), H, kv_input=g.randn(B, S, E))
@@ -92,6 +98,14 @@ def _cases(g: Draw) -> Iterator[Case]:
         state[f"{name}.bias"].fill_(10 * sign)  # scores around -200
     x = g.randn(2, 5, 8)
     yield case(when, x, 2, state=state, attn_mask=g.mask(5, 5))
+
+    when = "masked scores are far above the allowed ones"
+    state = {name: abs(x) for name, x in _state(g, 8).items()}
+    sign = torch.tensor([1.0, -1.0, 1.0, -1.0, 1.0])
+    x = 20 * sign[:, None] * g.randn(2, 5, 8).abs()
+    opposite = sign[:, None] * sign < 0
+    apart = case(when, x, 2, state=state, attn_mask=opposite)
+    yield replace(apart, rtol=3e-4)
 
     # Small ones: that of k_proj.bias is 0, but for rounding.
     when = "gradients flow back"

@@ -29,7 +29,7 @@ SIZES = {  # seq_len, dim
 def _cases(g: Draw) -> Iterator[Case]:
     for when, args in entries(SIZES):
         yield Case(when, args)
-    base = float(g.between(20, 2999))
+    base = g.between(20, 2999) + 0.25
     yield Case("base is given", (20, 12, base))
     yield Case("base is given", (12, 6), {"base": base / 2})
     yield Case("base is given", (15, 10, 2.5 * base))

@@ -59,7 +59,7 @@ def cases(g: Draw) -> Iterator[Case]:
         order = torch.randperm(400, generator=g)[:pairs]
         return (2 * order + 81.0).sort(descending=True).values / 1024
 
-    far = torch.tensor([255, 256, 257, 258, 1023])
+    far = torch.tensor([255, 256, 257, 258, 5003])
     given = {  # a row of x for each position
         "all positions are 0, so nothing rotates": [
             (4, torch.zeros(3).long())
@@ -88,9 +88,14 @@ def cases(g: Draw) -> Iterator[Case]:
         positions = torch.randint(1, 40, places, generator=g)
         yield Case(when, (g.randn(*shape), positions, freq(pairs)))
 
+    when = "gradients flow back, also where nothing rotates"
+    inputs = g.randn(5, 10), torch.arange(5), freq(3)
+    yield Case(when, inputs, grad=("args.0",))
+
     when = "x is bfloat16"
-    inputs = g.randn(2, 5, 8).bfloat16(), torch.arange(5), freq(4)
-    yield Case(when, inputs)
+    for pairs, size in ((4, 8), (3, 10)):
+        x = g.randn(2, 5, size).bfloat16()
+        yield Case(when, (x, torch.arange(5), freq(pairs)))
 
     when = "x is bfloat16 and the positions are beyond 256"
     yield Case(when, (g.randn(5, 8).bfloat16(), far, freq(4)))

@@ -51,12 +51,13 @@ def _cases(g: Draw) -> Iterator[Case]:
     yield Case(when, (48, 70000.0, 13.0, 5000, 37.0, 0.7))
 
     when = "the ramp would begin before the first pair"
-    yield Case(when, (32, 50.0, 4.0, 100))
+    yield Case(when, (32, 50.0, 1.6, 100))
     yield Case(when, (64, 100.0, a_factor(), 150))
 
     when = "the ramp would end after the last pair"
     yield Case(when, (32, 10.0, 4.0, 2000))
     yield Case(when, (24, 20.0, a_factor(), 40000, 64.0, 1.0))
+    yield Case(when, (32, 10.0, a_factor(), 800))  # and begins among them
 
     when = "a published model: Qwen2.5 with four times its context"
     yield Case(when, (128, 1000000.0, 4.0, 32768))

@@ -54,7 +54,7 @@ def _cases(g: Draw) -> Iterator[Case]:
         yield Case(when, qkv(*sizes))
 
     when = "scale is given"
-    for scale in (1.0, 0.2, 2, -0.6):
+    for scale in (1.0, 0.2, 2, -0.6, 5.3):
         yield Case(when, qkv(2, 3, 4, 5, 8, 6), {"scale": scale})
 
     when = "scale is 0.0, a number like any other"

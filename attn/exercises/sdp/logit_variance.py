@@ -35,6 +35,7 @@ def _cases(g: Draw) -> Iterator[Case]:
     when = "the inputs have a mean and a spread of their own"
     yield Case(when, (g.randn(60, 5) * 3 + 1, g.randn(60, 5) / 2 - 1))
     yield Case(when, (g.randn(3, 1) + 1, g.randn(3, 1) + 1))
+    yield Case(when, (g.randn(60, 5) + 40, g.randn(60, 5) + 40))
 
 
 exercise = Exercise(

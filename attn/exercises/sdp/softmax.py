@@ -22,7 +22,12 @@ SHAPES = {  # and dim
         ((3, 3, 3), -2),
         ((2, 5, 3, 4), 1),
     ],
-    "dim is the last axis": [((2, 3, 4), 2), ((1, 1, 5), 2), ((4, 1, 1), 0)],
+    "dim is the last axis": [
+        ((2, 3, 4), 2),
+        ((2, 3, 5, 4), 3),
+        ((1, 1, 5), 2),
+        ((4, 1, 1), 0),
+    ],
 }
 ROWS = {
     "there is one row of scores": [(5,), (1,)],
@@ -45,6 +50,7 @@ def _cases(g: Draw) -> Iterator[Case]:
     yield Case(when, (x,))
     low = (_spread(g, 4, 6) - 1200).masked_fill(x == -math.inf, -math.inf)
     yield Case(when, (low,))
+    yield Case(when, (x - 1000,))
 
     when = "the scores are large"
     yield Case(when, (scores(3, 6) + 105,))

@@ -125,6 +125,19 @@ def cases(g: Draw) -> Iterator[Case]:
     yield Case(when, qkv(2, 6, kv=(2, 3)), {**gqa, "attn_mask": g.mask(3, 5)})
     yield Case(when, qkv(4, L=5, kv=(2,)), {**gqa, "attn_mask": g.mask(5, 5)})
 
+    when = "all arguments are given by position"
+    yield Case(
+        when,
+        (
+            *qkv(2, 3, L=5),
+            g.mask(5, 5) | torch.eye(5).bool(),
+            0.0,
+            True,
+            0.4,
+            False,
+        ),
+    )
+
     when = "dropout_p is 1.0: nothing is left"
     yield Case(when, qkv(2, 3), {"dropout_p": 1.0}, train=True)
 
@@ -148,6 +161,14 @@ def cases(g: Draw) -> Iterator[Case]:
     inputs = q.sign() * 300, k.sign() * 9 + 3 * k, v
     yield Case(when, inputs, rtol=1e-3)  # exp shows their rounding
 
+    inputs = -600 * q.sign().abs(), (9 + 3 * k.abs()), v
+    yield Case(when, inputs, rtol=1e-3)  # all of them below -10000
+
+    when = "every score is 0, and some keys are hidden"
+    q, k, v = qkv(2, 3, L=5)
+    yield Case(when, (0 * q, k, v, g.mask(5, 5)))
+    yield Case(when, (0 * q, k, v), {"is_causal": True})
+
     when = "the inputs are float64"
     yield Case(when, tuple(x.double() for x in qkv(2, 3, D=16)))
 
@@ -159,6 +180,10 @@ def cases(g: Draw) -> Iterator[Case]:
     when = "the inputs are half precision and the values nearly cancel"
     for dtype in (torch.bfloat16, torch.half):
         yield Case(when, tuple(x.to(dtype) for x in _cancelling(g)))
+
+    when = "enable_gqa, and half precision"
+    q, k, v = (x.half() for x in _cancelling(g))
+    yield Case(when, (torch.cat([q, -q], 1), k, v), gqa)
 
     when = "the scores do not fit into float16"
     big = torch.full((1, 1, 2, 8), 300.0)

@@ -53,6 +53,10 @@ def _cases(g: Draw) -> Iterator[Case]:
     ranks = torch.rand(2, 3, 4, generator=g).argsort(-1)  # no ties
     yield Case(when, ((ranks - 1) * 400.0, torch.tensor([7.0, 600.0])))
 
+    near = torch.tensor([999.0, 1001.0, 1000.0])
+    yield Case(when, (scores(2, 3, 4, 5) + 1000, near))
+    yield Case(when, (scores(2, 3, 4, 5) - 1000, -near))
+
     when = "some scores are -inf"
     masked = scores(2, 3, 4, 5)
     masked[..., 3:] = masked[1, :, 2, 0] = -torch.inf

@@ -30,9 +30,10 @@ SCORES = {  # the shape, their spread, and the cap
         ((3, 5), 3, 2.0),
         ((3, 5), 3, 0.5),
         ((3, 5), 3, 5),
+        ((3, 5), 3, 2.7),
         ((2, 3, 4, 5), 3, 3.0),
     ],
-    "the scores are far below the cap": [((4, 5), 0.5, 50.0)],
+    "the scores are far below the cap": [((4, 5), 2, 50.0)],
     "the scores are far above the cap": [((4, 5), 800, 30.0)],
 }
 MASKED = {  # the shape, that of the mask, and the cap
@@ -43,6 +44,9 @@ MASKED = {  # the shape, that of the mask, and the cap
     "the mask is smaller than the scores and broadcasts": [
         ((2, 3, 4, 5), (4, 5), 2.0),
         ((3, 2, 4, 5), (3, 1, 1, 5), 4.0),
+        ((2, 3, 4, 5), (3, 4, 5), 1.7),
+        ((3, 3, 4, 5), (3, 4, 5), 0.6),
+        ((3, 5), (5,), 3.0),
     ],
 }
 
@@ -60,6 +64,10 @@ def _cases(g: Draw) -> Iterator[Case]:
     mask = g.mask(3, 4)
     mask[1] = False
     yield Case(when, (g.randn(3, 4) * 3, 2.0, mask))
+    yield Case(when, (g.randn(3, 4) * 3, 2.0, torch.zeros(3, 4).bool()))
+
+    when = "some allowed scores are exactly 0"
+    yield Case(when, (torch.zeros(3, 4), 2.0, g.mask(3, 4)))
 
     when = "gradients flow back"  # with a mask, -inf + score has one, too
     yield Case(when, (g.randn(3, 5) * 3, 2.0), grad=True)

@@ -8,7 +8,6 @@ from typing import Any
 import torch
 
 from attn.compat import language_kept_patched
-from attn.exercises.case import Case
 from attn.exercises.guard import OutOfBounds
 from attn.grading.checks.clock import Clock, OutOfTime
 from attn.grading.checks.compare import differences
@@ -123,7 +122,10 @@ def _problems(
         perturbed=perturbed and perturbed.output,
     ) or _wrong_gradients(oracle, i, outcome, perturbed)
     effect = _effect_across_calls(
-        outcome, case, expected, is_right=not problems
+        outcome,
+        expected,
+        is_right=not problems,
+        may_draw=case.train or oracle.tosses_coins,
     )
     if effect and problems:
         return [Problem("random", effect.text, effect=effect)]
@@ -159,14 +161,14 @@ def _has_nan(outcome: Outcome) -> bool:
 
 
 def _effect_across_calls(
-    outcome: Outcome, case: Case, expected: Outcome, is_right: bool
+    outcome: Outcome, expected: Outcome, is_right: bool, may_draw: bool
 ) -> SideEffect | None:
     """Find what differs by chance, or is the same where it should differ."""
     used = tuple(sorted(outcome.random_used - expected.random_used))
     if used and expected.random_used:
         return SideEffect("unseeded generator", used)
     # A dropout of 1 leaves nothing of the coins; and they make no NaN.
-    if used and not (case.train and (is_right or _has_nan(outcome))):
+    if used and not (may_draw and (is_right or _has_nan(outcome))):
         return SideEffect("random numbers", used)
     if not outcome.repeats or expected.repeats:
         return None

@@ -110,12 +110,15 @@ def kept(evidence: Evidence, failure: Failure) -> Words | None:
     """
     later = all(f.case.before for f in evidence.failures)
     once = any(not evidence.case(i).before for i in evidence.passing)
-    if not later or not once:
+    if not later or not once or failure.effect in _MODES:
         return None
     right = evidence.expected(failure.index)
     alone = evidence.reference(failure.index)
     depends = not right.random_used and not agree(alone, right, failure.case)
     return None if depends else {}
+
+
+_MODES = ("eval mode", "training mode")  # switched at the first call, too
 
 
 def memory(evidence: Evidence, failure: Failure) -> Words | None:
