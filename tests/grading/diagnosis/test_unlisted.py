@@ -13,7 +13,7 @@ flex-score_mod | The start is left out | of an earlier call
 flex-block_mask | A block is full when nearly all | of an earlier call
 cache-attention_cost | Only the memory takes time | peak squared
 cache-attention_cost | Only the arithmetic takes time | counts twice
-rope-llama3_scaling | There is no mixed zone: a cut at the high factor | -low_freq_factor
+rope-llama3_scaling | There is no mixed zone: a cut at the high | -low_freq
 flash-tiled_backward | The return is inside the loop | wrong order
 tfm-tie_and_init | The tied tensor is detached | factor
 why-soft_lookup | Divided by the temperature and the root | applied twice
