@@ -1,5 +1,6 @@
 """A mistake that is on no list gets a true name, or none."""
 
+import random
 from dataclasses import replace
 
 import pytest
@@ -52,3 +53,17 @@ def test_a_false_name_is_not_given(exercise_id, mistake, name):
 @pytest.mark.parametrize(("exercise_id", "mistake", "name"), rows(TRUE))
 def test_a_true_name_is_given(exercise_id, mistake, name):
     assert name in unlisted(exercise_id, mistake)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_names_in_the_order_of_a_set_are_not_called_sorted(seed):
+    """The order of a set is drawn when Python starts: here, by a seed."""
+    exercise = find("iface-Registry")
+    (right, *_) = exercise.equivalents
+
+    class Registry(right.answer):
+        def names(self):
+            names = sorted(super().names())
+            return random.Random(seed).sample(names, len(names))
+
+    assert "sorted" not in (judge(exercise, Registry).mistake or "")
