@@ -46,7 +46,7 @@ _ALONG |= {"unflatten", "unsqueeze"}
 def expression_changes(node: ast.AST, parent: ast.AST) -> Iterator[Change]:
     """Yield the changes of one expression, which is a part of another."""
     match node:
-        case ast.Constant(value) if _is_axis(node, parent):
+        case ast.Constant(value) if type(value) is int and _is_axis(parent):
             yield "axis", ast.Constant(value - 1)
             yield "axis", ast.Constant(value + 1)
         case ast.Compare(left, [op], comparators):
@@ -88,9 +88,8 @@ def expression_changes(node: ast.AST, parent: ast.AST) -> Iterator[Change]:
             yield "slice_left_out", whole
 
 
-def _is_axis(node: ast.Constant, parent: ast.AST) -> bool:
-    if type(node.value) is not int:
-        return False
+def _is_axis(parent: ast.AST) -> bool:
+    """Return whether a number that is a part of this is an axis."""
     match parent:
         case ast.Call(ast.Attribute(_, name)):
             return name in _ALONG
