@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from typing import Any, Protocol
 
 import torch
@@ -202,7 +203,7 @@ def typical(exercise: Exercise, cases: Sequence[Case]) -> list[Case]:
             f"the cases of {exercise.id} must include one of float32, in one "
             "call, with nothing else to it; got none to derive others from"
         )
-    first, *others = (max(same, key=_variety) for same in kinds.values())
+    first, *others = map(_most_varied, kinds.values())
     return [first, *sorted(others, key=_count, reverse=True)[:1]]
 
 
@@ -213,12 +214,26 @@ def _is_plain(case: Case) -> bool:
     return not any((*special, case.before)) and floats <= {torch.float32}
 
 
-def _variety(case: Case) -> tuple[int, int, int]:
-    """Count the axes, the different lengths, and the different elements."""
+def _most_varied(cases: Sequence[Case]) -> Case:
+    """Return the case with the most axes, different lengths and elements.
+
+    Elements are counted, which takes long, where the shapes decide nothing.
+    """
+    shapes = {id(case): _variety_of_shapes(case) for case in cases}
+    most = max(shapes.values())
+    varied = [case for case in cases if shapes[id(case)] == most]
+    return varied[0] if len(varied) == 1 else max(varied, key=_elements)
+
+
+def _variety_of_shapes(case: Case) -> tuple[int, int]:
     tensors = _tensors(case) + _leaves(case.state)
     lengths = {n for x in tensors for n in x.shape if n > 1}
-    elements = sum(len(x.unique()) for x in tensors)
-    return max((x.dim() for x in tensors), default=0), len(lengths), elements
+    return max((x.dim() for x in tensors), default=0), len(lengths)
+
+
+def _elements(case: Case) -> int:
+    """Count the different elements of each input."""
+    return sum(len(x.unique()) for x in _tensors(case) + _leaves(case.state))
 
 
 def _count(case: Case) -> int:
@@ -226,11 +241,14 @@ def _count(case: Case) -> int:
 
 
 def _leaves(tree: Any) -> list[Tensor]:
+    if isinstance(tree, Tensor | int | float | None):  # which most are
+        return [tree] if isinstance(tree, Tensor) else []
     return [x for x in tree_leaves(tree) if isinstance(x, Tensor)]
 
 
 def _tensors(case: Case) -> list[Tensor]:
-    return _leaves([case.args, dict(case.kwargs)])
+    inputs = chain(case.args, case.kwargs.values())
+    return [leaf for x in inputs for leaf in _leaves(x)]
 
 
 def _changed(case: Case, change: Callable[[Tensor], Tensor]) -> Case:

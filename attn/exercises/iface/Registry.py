@@ -6,10 +6,13 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
+import torch
+
 from attn.exercises.draw import Draw
 from attn.exercises.spec import Case, Exercise, Property
 
 NAMES = ("eager", "flex", "sdpa", "tiled")
+MANY = (*NAMES, "linear", "local", "paged", "ring")
 
 
 def _function(name: str) -> Callable:
@@ -128,6 +131,14 @@ def _cases(g: Draw) -> Iterator[Case]:
     when = "there are several pairs"
     several = (new, add("one", a, one), add("one", b, two), add("one", c, one))
     yield Case(when, (*several, *look("one", b, a, c), names))
+
+    when = "there are many pairs: no other order is theirs by chance"
+    many = [MANY[i] for i in torch.randperm(len(MANY), generator=g).tolist()]
+    each = (
+        add("one", name, word)
+        for name, word in zip(many, 2 * words, strict=True)
+    )
+    yield Case(when, (new, *each, names))
 
     when = "a pair is replaced"
     again = add("one", a, three)

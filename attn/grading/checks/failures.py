@@ -113,14 +113,10 @@ def _problems(
     if outcome.error is not None:
         return [Problem("error", error_text(outcome))]
     case, expected = oracle.cases[i], oracle.expected(i)
-    exact = oracle.expected_fp64(i)
-    problems = differences(
-        outcome.output,
-        expected.output,
-        exact.output,
-        rtol=case.rtol,
-        perturbed=perturbed and perturbed.output,
-    ) or _wrong_gradients(oracle, i, outcome, perturbed)
+    # Nearest to float32's result is no farther than may be from float64's.
+    problems = _wrong_numbers(oracle, i, outcome, expected) and _wrong_numbers(
+        oracle, i, outcome, oracle.expected_fp64(i), perturbed
+    )
     effect = _effect_across_calls(
         outcome,
         expected,
@@ -134,20 +130,32 @@ def _problems(
     return problems
 
 
-def _wrong_gradients(
-    oracle: Oracle, i: int, outcome: Outcome, perturbed: Outcome | None
+def _wrong_numbers(
+    oracle: Oracle,
+    i: int,
+    outcome: Outcome,
+    exact: Outcome,
+    perturbed: Outcome | None = None,
 ) -> list[Problem]:
+    """Return what is wrong in the result; if nothing, in the gradients."""
+    expected = oracle.expected(i)
+    if problems := differences(
+        outcome.output,
+        expected.output,
+        exact.output,
+        rtol=oracle.cases[i].rtol,
+        perturbed=perturbed and perturbed.output,
+    ):
+        return problems
     names = oracle.exercise.input_names(oracle.cases[i])
-    exact = oracle.expected_fp64(i).grads
-    largest = max(map(max_abs, exact.values()), default=0.0)
-    problems = []
-    for path, expected in oracle.expected(i).grads.items():
+    largest = max(map(max_abs, exact.grads.values()), default=0.0)
+    for path, right in expected.grads.items():
         # One that is 0, of terms that cancel, is rounded as they are.
-        cancels = max_abs(exact[path]) < 1e-9 * largest
+        cancels = max_abs(exact.grads[path]) < 1e-9 * largest
         problems += differences(
             outcome.grads.get(path),
-            expected,
-            exact[path],
+            right,
+            exact.grads[path],
             Part("gradient", input_name(path, names)),
             noise=1e-5 * largest if cancels else 0.0,
             perturbed=perturbed and perturbed.grads[path],

@@ -37,7 +37,12 @@ def gradients(output: Any, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
             "built from Python numbers?"
         )
     # As a sum: given apart, the cotangents make PyTorch import SymPy.
-    total = torch.stack([(x * cotangent(x)).sum() for x in results]).sum()
+    parts = [
+        (x * cotangent(x, i)).sum()
+        for i, x in enumerate(tensors)
+        if x.requires_grad
+    ]
+    total = torch.stack(parts).sum()
     grads = torch.autograd.grad(
         total, list(leaves.values()), allow_unused=True
     )
@@ -48,8 +53,11 @@ def gradients(output: Any, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
     }
 
 
-def cotangent(like: Tensor) -> Tensor:
-    """Draw fixed random elements (never ones) in the shape of a result."""
-    generator = torch.Generator().manual_seed(like.numel())
+def cotangent(like: Tensor, place: int) -> Tensor:
+    """Draw fixed random elements (never ones) in the shape of a result.
+
+    Two results of one shape have others: their gradients are not alike.
+    """
+    generator = torch.Generator().manual_seed(1000 * place + like.numel())
     noise = torch.randn(like.shape, generator=generator, dtype=torch.float64)
     return noise.to(like.dtype)

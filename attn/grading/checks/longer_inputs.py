@@ -16,7 +16,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from attn.exercises.case import Case
 from attn.exercises.spec import Exercise
 from attn.grading.checks.inputs import map_tensors, named_tensors
-from attn.grading.checks.one_change import has_results, plain_pairs
+from attn.grading.checks.one_change import has_results
 from attn.grading.checks.run import Outcome
 
 LENGTH = 130  # at least: tables of 64 and of 128 rows are too short
@@ -28,23 +28,20 @@ CONDITION = "it is called again, with a longer input"
 
 def longer_input(
     exercise: Exercise,
-    cases: Sequence[Case],
-    others: Sequence[Case],
+    pairs: Sequence[tuple[Case, Case]],
     reference: Callable[[Case], Outcome],
 ) -> Iterator[Case]:
     """Yield a case after a shorter one, if the reference takes it.
 
     Args:
         exercise: the exercise.
-        cases: its own.
-        others: the same cases with other elements.
+        pairs: its plain cases, each with the same of other elements.
         reference: runs the right answer.
     """
-    if exercise.use or has_results(exercise, cases):
+    if exercise.use or has_results(exercise, [case for case, _ in pairs]):
         return
-    pairs = plain_pairs(exercise, cases, others)[:TRIES]
     for least in (LENGTH, 0):
-        for case, other in pairs:
+        for case, other in pairs[:TRIES]:
             longer = _lengthened(exercise, other, least)
             if longer is None:
                 continue

@@ -32,6 +32,7 @@ _RESULTS = {"out", "lse", "delta"}
 def one_change(
     exercise: Exercise,
     cases: Sequence[Case],
+    order: Sequence[int],
     seed: int,
     reference: Callable[[Case], Outcome],
 ) -> list[Case]:
@@ -42,6 +43,7 @@ def one_change(
     Args:
         exercise: the exercise.
         cases: its own.
+        order: of its plain cases, by their indices.
         seed: draws the elements, and the next ones those of further cases.
         reference: runs the right answer.
     """
@@ -52,7 +54,7 @@ def one_change(
         name: [inputs.get(name, _LEFT_OUT) for inputs in every]
         for name in dict.fromkeys(chain(*every))
     }
-    pairs = plain_pairs(exercise, cases, exercise.generate(seed))
+    pairs = paired(order, cases, exercise.generate(seed))
     # The last tensors first: what is remembered is found by the first ones.
     last_first = [*values][::-1]
     last_first.sort(key=lambda name: _tensors(values[name]))
@@ -67,7 +69,7 @@ def one_change(
                 if len(found) == MOST:
                     return found
                 others = exercise.generate(seed + len(found))
-                pairs = plain_pairs(exercise, cases, others)
+                pairs = paired(order, cases, others)
                 break
     return found
 
@@ -77,30 +79,33 @@ def has_results(exercise: Exercise, cases: Sequence[Case]) -> bool:
     return any(_RESULTS & exercise.inputs(x).keys() for x in cases)
 
 
-def plain_pairs(
-    exercise: Exercise, cases: Sequence[Case], others: Sequence[Case]
-) -> list[tuple[Case, Case]]:
-    """Return cases of one exact call, and the same with other elements.
+def plainest(exercise: Exercise, cases: Sequence[Case]) -> list[int]:
+    """Return the indices of the cases of one exact call.
 
     Those with the most inputs and lengths come first.
     """
-    pairs = [
-        (case, other)
-        for case, other in zip(cases, others, strict=False)
-        if case.condition == other.condition and not _is_special(case)
-    ]
-    if not pairs:
-        return []
     try:
         first = [id(x) for x in reversed(typical(exercise, cases))]
     except ValueError:  # none is of float32
         first = []
 
-    def place(pair: tuple[Case, Case]) -> int:
-        x = id(pair[0])
+    def place(i: int) -> int:
+        x = id(cases[i])
         return first.index(x) if x in first else len(first)
 
-    return sorted(pairs, key=place)
+    plain = [i for i, case in enumerate(cases) if not _is_special(case)]
+    return sorted(plain, key=place)
+
+
+def paired(
+    order: Sequence[int], cases: Sequence[Case], others: Sequence[Case]
+) -> list[tuple[Case, Case]]:
+    """Return cases in an order, each with the same of other elements."""
+    return [
+        (cases[i], others[i])
+        for i in order
+        if i < len(others) and cases[i].condition == others[i].condition
+    ]
 
 
 def _is_special(case: Case) -> bool:

@@ -14,7 +14,7 @@ from attn.grading.checks.clock import TIME_LIMIT, Clock
 from attn.grading.checks.initial_values import initial_values
 from attn.grading.checks.inputs import map_tensors, named_tensors
 from attn.grading.checks.longer_inputs import longer_input
-from attn.grading.checks.one_change import one_change
+from attn.grading.checks.one_change import one_change, paired, plainest
 from attn.grading.checks.repeated_calls import repeated_calls
 from attn.grading.checks.rounding import max_abs
 from attn.grading.checks.run import Outcome, run
@@ -56,12 +56,14 @@ class Oracle:
         """Return what no exercise writes: later calls, and other objects."""
         exercise, own, reference = self.exercise, self.cases, self._reference
         others = exercise.generate(seed)
+        order = plainest(exercise, own)
+        plain = paired(order, own, others)
         return [
             *repeated_calls(own, others, reference),
             *two_objects(own, others),
-            *one_change(exercise, own, seed + 1, reference),
-            *longer_input(exercise, own, others, reference),
-            *initial_values(exercise, own, others),
+            *one_change(exercise, own, order, seed + 1, reference),
+            *longer_input(exercise, plain, reference),
+            *initial_values(exercise, [case for case, _ in plain]),
         ]
 
     def time_limit(self, i: int) -> float:

@@ -18,7 +18,8 @@ from attn.grading.diagnosis.kinds import Kind, kind
 def other_scales(evidence: Evidence) -> Iterator[tuple[Kind, Change]]:
     """Yield other scales of the scores, made by a factor on the query."""
     inputs = evidence.inputs(0)
-    if "query" not in inputs or "d_out" in inputs or "temperature" in inputs:
+    parameters = {*inputs, *evidence.exercise.parameters}
+    if "query" not in inputs or parameters & {"d_out", "temperature"}:
         return
     axes = Axes(evidence.exercise)
 

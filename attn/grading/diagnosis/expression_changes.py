@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from itertools import permutations
+from itertools import combinations
 from typing import Any
 
 #: The key of a kind of mistake, and the changed expression.
@@ -37,17 +37,25 @@ _FAMILIES = {
 }
 
 
-def expression_changes(node: ast.AST) -> Iterator[Change]:
-    """Yield the changes of one expression."""
+#: Methods and functions of which a number, given alone, is an axis.
+_ALONG = {"amax", "cat", "flatten", "index_copy_", "index_select", "mean"}
+_ALONG |= {"permute", "softmax", "squeeze", "stack", "sum", "transpose"}
+_ALONG |= {"unflatten", "unsqueeze"}
+
+
+def expression_changes(node: ast.AST, parent: ast.AST) -> Iterator[Change]:
+    """Yield the changes of one expression, which is a part of another."""
     match node:
+        case ast.Constant(value) if type(value) is int and _is_axis(parent):
+            yield "axis", ast.Constant(value - 1)
+            yield "axis", ast.Constant(value + 1)
         case ast.Compare(left, [op], comparators):
             for kind, table in (("strict", _STRICT), ("turned", _REVERSED)):
                 if other := table.get(type(op)):
                     yield kind, ast.Compare(left, [other()], comparators)
         case ast.Constant(value) if type(value) is int:
-            kind = "axis" if value < 0 else "one_off"
-            yield kind, ast.Constant(value - 1)
-            yield kind, ast.Constant(value + 1)
+            yield "one_off", ast.Constant(value - 1)
+            yield "one_off", ast.Constant(value + 1)
         case ast.UnaryOp(ast.USub(), ast.Constant(value)):
             if type(value) is int:
                 for axis in (value - 1, value + 1):
@@ -80,6 +88,21 @@ def expression_changes(node: ast.AST) -> Iterator[Change]:
             yield "slice_left_out", whole
 
 
+def _is_axis(parent: ast.AST) -> bool:
+    """Return whether a number that is a part of this is an axis."""
+    match parent:
+        case ast.Call(ast.Attribute(_, name)):
+            return name in _ALONG
+        case ast.keyword("dim"):
+            return True
+    return False
+
+
+def _is_number(node: ast.expr) -> bool:
+    value = node.operand if isinstance(node, ast.UnaryOp) else node
+    return isinstance(value, ast.Constant)
+
+
 def _of_operation(node: ast.BinOp) -> Iterator[Change]:
     left, op, right = node.left, node.op, node.right
     for side in (left, right):
@@ -105,7 +128,9 @@ def _of_operation(node: ast.BinOp) -> Iterator[Change]:
         yield "factor_left_out", left
         yield "factor_left_out", right
         yield "factor_twice", ast.BinOp(node, op, right)
-    if isinstance(op, ast.Pow | ast.FloorDiv | ast.Mod):
+    if isinstance(op, ast.Pow):
+        yield "exponent_left_out", left
+    if isinstance(op, ast.FloorDiv | ast.Mod):
         yield "factor_left_out", left
         if isinstance(op, ast.FloorDiv):
             yield "remainder", ast.BinOp(left, ast.Mod(), right)
@@ -150,11 +175,17 @@ def _call(func: ast.expr, node: ast.Call) -> ast.Call:
 def _of_arguments(node: ast.Call) -> Iterator[Change]:
     """Yield the call with arguments exchanged, or left out."""
     func, args, keywords = node.func, node.args, node.keywords
-    if 2 <= len(args) <= 4:
-        for order in permutations(range(len(args))):
-            if sum(i != j for i, j in enumerate(order)) == 2:
-                swapped = [args[i] for i in order]
-                yield "order", ast.Call(func, swapped, keywords)
+    is_range = isinstance(func, ast.Name) and func.id == "range"
+    for i, j in combinations(range(len(args)), 2):
+        if (
+            len(args) > 4
+            or is_range
+            or all(map(_is_number, (args[i], args[j])))
+        ):
+            continue  # the order of numbers is a shape, or an axis
+        swapped = [*args]
+        swapped[i], swapped[j] = args[j], args[i]
+        yield "order", ast.Call(func, swapped, keywords)
     if len(args) >= 2:
         yield "argument_left_out", ast.Call(func, args[:-1], keywords)
     for i in range(len(keywords)):

@@ -194,7 +194,9 @@ def _taken_from(sources: Mapping[str, str]) -> Change:
 def _of_an_earlier_call(evidence: Evidence, name: str) -> Change:
     """Return the change of an input to that of an earlier call.
 
-    A number is that of a call with the same other inputs.
+    A number is that of a call with the same other inputs, of a function: an
+    object is made for each case. Tensors claim nothing unless they have
+    several elements: zeros may be any constant.
     """
 
     def earlier(i: int, inputs: Inputs) -> Any:
@@ -215,10 +217,19 @@ def _of_an_earlier_call(evidence: Evidence, name: str) -> Change:
                     return y
         return None
 
+    used = {i: earlier(i, evidence.with_defaults(i)) for i in evidence.failing}
+    elements = {
+        frozenset(torch.as_tensor(x).flatten().tolist())
+        for x in used.values()
+        if x is not None
+    }
+
+    is_number = all(type(x) is int for x in used.values())
+    is_object = any(f.case.init is not None for f in evidence.failures)
+    is_telling = not is_object if is_number else len(elements) > 1
+
     def change(i: int, inputs: Inputs) -> Inputs | None:
-        if i in evidence.passing:
-            return None
-        value = earlier(i, inputs)
+        value = used.get(i) if is_telling else None
         return None if value is None else {**inputs, name: value}
 
     return change

@@ -13,12 +13,17 @@ from itertools import islice
 
 from attn.grading.checks.compare import alike
 from attn.grading.checks.evidence import ENOUGH, Evidence
+from attn.grading.checks.run import Outcome
 from attn.grading.diagnosis.attention_changes import (
     causal,
     other_scales,
     other_weights,
 )
-from attn.grading.diagnosis.input_changes import Change, input_changes
+from attn.grading.diagnosis.input_changes import (
+    Change,
+    Inputs,
+    input_changes,
+)
 from attn.grading.diagnosis.kinds import Kind, kind
 
 
@@ -28,13 +33,16 @@ def explained(evidence: Evidence) -> Kind | None:
         return None
     cases = [*evidence.failing, *evidence.passing]
     names = {
-        name: None
+        name: change
         for name, change in islice(_changes(evidence), evidence.trials)
         if all(_agrees(evidence, change, i) for i in cases)
     }
-    return next(
-        (x for x in names if not _at_the_other_end(x) & {*names}), None
-    )
+    for name, change in names.items():
+        if _at_the_other_end(name) & {*names}:
+            continue
+        if not _has_no_effect(evidence, name, change):
+            return name
+    return None
 
 
 def _has_enough_values(evidence: Evidence) -> bool:
@@ -56,6 +64,23 @@ def _at_the_other_end(name: Kind) -> set[Kind]:
         return set()
     others = {"first", "last"} - {words["which"]}
     return {kind(name.key, **{**words, "which": x}) for x in others}
+
+
+def _has_no_effect(evidence: Evidence, name: Kind, change: Change) -> bool:
+    """Return whether a formula gives the same for 1.25 times the input.
+
+    Where only the larger of two numbers counts, any formula that makes one
+    small explains a result without it.
+    """
+    if name.key != "computed_with":
+        return False
+    of = dict(name.words)["input"]
+
+    def exaggerated(i: int, inputs: Inputs) -> Inputs | Outcome | None:
+        x = inputs.get(of)
+        return None if x is None else change(i, {**inputs, of: 1.25 * x})
+
+    return all(_agrees(evidence, exaggerated, i) for i in evidence.failing)
 
 
 def _agrees(evidence: Evidence, change: Change, i: int) -> bool:

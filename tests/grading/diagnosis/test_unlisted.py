@@ -1,0 +1,69 @@
+"""A mistake that is on no list gets a true name, or none."""
+
+import random
+from dataclasses import replace
+
+import pytest
+
+from attn.exercises.spec import find
+from attn.grading.diagnosis.judge import judge
+
+FALSE = """
+cache-StaticCache | The new tokens see no past | of an earlier call
+flex-score_mod | The start is left out | of an earlier call
+flex-block_mask | A block is full when nearly all | of an earlier call
+cache-attention_cost | Only the memory takes time | peak squared
+cache-attention_cost | Only the arithmetic takes time | counts twice
+rope-llama3_scaling | There is no mixed zone: a cut at the high | -low_freq
+flash-tiled_backward | The return is inside the loop | wrong order
+tfm-tie_and_init | The tied tensor is detached | factor
+why-soft_lookup | Divided by the temperature and the root | applied twice
+gqa-pool_heads | The groups are averaged | off by one
+rope-permute_weights | The heads are an axis of the result | off by one
+"""
+TRUE = """
+cache-attention_cost | Only the arithmetic takes time | A bound is missing
+gqa-pool_heads | The rows of a head are averaged | Along another axis
+why-kernel_regression | The bandwidth is not squared | An exponent is missing
+rope-apply_rope | It rotates the other way round | Computed with -inv_freq
+tfm-sample | The square of the temperature | Computed with temperature squ
+"""
+
+
+def rows(table):
+    """Return the lines of a table, as parameters."""
+    lines = table.strip().splitlines()
+    return [pytest.param(*x.split(" | "), id=x) for x in lines]
+
+
+def unlisted(exercise_id, name):
+    """Return the name that a listed mistake gets when it is on no list."""
+    exercise = replace(find(exercise_id))
+    (mistake,) = [x for x in exercise.mistakes if x.name.startswith(name)]
+    others = [x for x in exercise.mistakes if x is not mistake]
+    exercise.__dict__["mistakes"] = others
+    return judge(exercise, mistake.answer).mistake or ""
+
+
+@pytest.mark.parametrize(("exercise_id", "mistake", "name"), rows(FALSE))
+def test_a_false_name_is_not_given(exercise_id, mistake, name):
+    assert name not in unlisted(exercise_id, mistake)
+
+
+@pytest.mark.parametrize(("exercise_id", "mistake", "name"), rows(TRUE))
+def test_a_true_name_is_given(exercise_id, mistake, name):
+    assert name in unlisted(exercise_id, mistake)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_names_in_the_order_of_a_set_are_not_called_sorted(seed):
+    """The order of a set is drawn when Python starts: here, by a seed."""
+    exercise = find("iface-Registry")
+    (right, *_) = exercise.equivalents
+
+    class Registry(right.answer):
+        def names(self):
+            names = sorted(super().names())
+            return random.Random(seed).sample(names, len(names))
+
+    assert "sorted" not in (judge(exercise, Registry).mistake or "")
