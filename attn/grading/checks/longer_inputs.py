@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch.overrides import TorchFunctionMode
 
 from attn.exercises.case import Case
 from attn.exercises.spec import Exercise
@@ -63,12 +63,12 @@ def _is_accepted(case: Case, reference: Callable[[Case], Outcome]) -> bool:
     return is_finite and not right.random_used
 
 
-class _Operations(TorchDispatchMode):
+class _Operations(TorchFunctionMode):
     """Count operations, and stop where there are too many."""
 
     count = 0
 
-    def __torch_dispatch__(
+    def __torch_function__(
         self, func: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
         self.count += 1

@@ -143,7 +143,8 @@ class Oracle:
         outcome = run(reference, case, clock=self.clock, launch=launch)
         if outcome.error is not None:
             raise RuntimeError(
-                f"the reference of {self.exercise.id} fails on {case}"
+                f"the reference of {self.exercise.id} fails when "
+                f"{case.condition}"
             ) from outcome.error
         return outcome
 
