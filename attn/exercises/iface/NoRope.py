@@ -16,6 +16,7 @@ SIZES = {  # B, L, E, head_dim, and the first position
     "there are several tokens": [(1, 5, 12, 4, 0), (1, 3, 12, 2, 0)],
     "there is a batch, and each text has its positions": [(3, 5, 12, 4, 0)],
     "one token is decoded, far from the start": [(2, 1, 12, 6, 19)],
+    "a text is long, of 5,000 tokens": [(1, 5000, 2, 2, 0)],
     "head_dim is larger than E": [(2, 3, 4, 10, 0)],
     "axes have the same length": [(4, 4, 4, 4, 0)],
 }

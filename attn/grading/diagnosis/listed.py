@@ -67,6 +67,8 @@ class Listed:
                 for x in self.mistakes
                 if all(self.agrees(x, i, memory) for i in self._kept(x, cases))
             ]
+            if len(explaining) > 1:
+                explaining = self._as_large(explaining) or explaining
             if len(explaining) == 1:
                 return explaining
             same_coins = [
@@ -77,6 +79,18 @@ class Listed:
             if explaining:
                 return same_coins or explaining
         return []
+
+    def _as_large(self, mistakes: list[Mistake]) -> list[Mistake]:
+        """Return those whose largest tensors have the answer's shapes."""
+        oracle, outcomes = self.evidence.oracle, self.evidence.outcomes
+        return [
+            x
+            for x in mistakes
+            if all(
+                _largest(oracle.mistaken(x, i)) == _largest(outcomes[i])
+                for i in self.evidence.failing
+            )
+        ]
 
     def _kept(self, mistake: Mistake, cases: list[int]) -> list[int]:
         """Put those first that a mistake need not be run on."""
@@ -121,6 +135,11 @@ class Listed:
             most = max(explained.values())
             agreeing = [x for x in agreeing if explained[x] == most]
         return agreeing if len(agreeing) <= MOST_NAMES else []
+
+
+def _largest(outcome: Outcome) -> tuple[int, ...]:
+    effect = outcome.side_effect
+    return effect.largest if effect else ()
 
 
 def _is_wrong(mistaken: Outcome, right: Outcome) -> bool:
