@@ -202,6 +202,10 @@ def _cases(g: Draw) -> Iterator[Case]:
     late = (*hidden, add("one", b, three))
     yield Case(when, (*late, *look("child", b), ("names", "child")))
 
+    when = "a name is looked up, and then the parent replaces its pair"
+    late = (*several, child, *look("child", a, b), add("one", a, four))
+    yield Case(when, (*late, *look("child", a, b), ("names", "child")))
+
     when = "a child does not have a name that its parent lacks, either"
     yield Case(when, (*hidden, new_one, *look("child", "other")))
 
@@ -214,6 +218,8 @@ def _cases(g: Draw) -> Iterator[Case]:
     yield Case(when, (*deep, *look("leaf", d, a), ("names", "leaf")))
     yield Case(when, (*deep, *look("child", d), ("names", "child")))
     yield Case(when, (*deep, *look("leaf", "other"), names))
+    deep = (*deep, add("leaf", c, two))
+    yield Case(when, (*deep, *look("leaf", c), ("names", "leaf")))
 
 
 def _permutation(index: int) -> list[int]:
