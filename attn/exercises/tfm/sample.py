@@ -53,6 +53,7 @@ LIMITS = {  # texts, V, temperature, top_k, top_p: one result is possible
     "top_k is 1: the most likely token": [
         (4, 7, 1.0, 1, None),
         (4, 7, 5.0, 1, None),
+        (1, 6, 1.0, 1, None),
     ],
     "top_p is so small that one token reaches it": [(6, 5, 1.0, None, 0.05)],
     "the temperature is so small that one token is left": [
