@@ -106,6 +106,9 @@ def _cases(g: Draw) -> Iterator[Case]:
     big = g.between(31, 63), 32_771, 131_071, 128, 8, 128
     yield Case(when, (*big, *machine(295), *causal))
     yield Case(when, (*big, *machine(295), *full))
+    # Sizes at which a mean number of keys rounds to another count.
+    odd = 13, 20_011, 60_001, 77, 11, 119
+    yield Case(when, (*odd, *machine(295), *causal))
 
 
 def _arguments(args: tuple, kwargs: Any) -> dict[str, Any]:

@@ -72,9 +72,7 @@ def _cases(g: Draw) -> Iterator[Case]:
     yield Case(when, ([s + low for s in scores], values), rtol=1e-4)
     when = "the heads are far apart"
     scores, values = blocks(3, 2, sizes=[3, 3])
-    yield Case(
-        when, ([s + low[..., None] for s in scores], values), rtol=1e-4
-    )
+    yield Case(when, ([s + low[..., None] for s in scores], values), rtol=1e-4)
 
     when = "some keys are masked with -inf"
     scores, values = blocks(4, sizes=[3, 4, 3])

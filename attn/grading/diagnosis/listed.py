@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import replace
 from functools import cache
@@ -81,7 +82,7 @@ class Listed:
         return []
 
     def _as_large(self, mistakes: list[Mistake]) -> list[Mistake]:
-        """Return those whose largest tensors have the answer's shapes."""
+        """Return those whose largest tensors are as large as the answer's."""
         oracle, outcomes = self.evidence.oracle, self.evidence.outcomes
         return [
             x
@@ -137,9 +138,9 @@ class Listed:
         return agreeing if len(agreeing) <= MOST_NAMES else []
 
 
-def _largest(outcome: Outcome) -> tuple[int, ...]:
+def _largest(outcome: Outcome) -> int:
     effect = outcome.side_effect
-    return effect.largest if effect else ()
+    return math.prod(effect.largest) if effect else 0
 
 
 def _is_wrong(mistaken: Outcome, right: Outcome) -> bool:
