@@ -1,6 +1,7 @@
 """Cases and properties of ``iface-NoRope``."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -47,6 +48,12 @@ def _cases(g: Draw) -> Iterator[Case]:
         yield case(when, ids, B, E, D)
     for when, (B, L, E, D) in entries(SHARED):
         yield case(when, torch.arange(L)[None], B, E, D)
+    when = "it is called again, with fewer texts, and shorter ones"
+    more, fewer = (
+        case(when, torch.arange(L).expand(B, L), B, 12, 4)
+        for B, L in ((3, 5), (2, 4))
+    )
+    yield replace(fewer, before=(more,))
     for when, rows in entries(ROWS):
         yield case(when, torch.tensor(rows), 2, 10, 6)
 

@@ -108,6 +108,7 @@ def _cases(g: Draw) -> Iterator[Case]:
         ],
         "attention_mask ends before the cache does (static)": [
             (2, 5, 8, 0, 0, causal, short),
+            (2, 5, 8, 0, 0, both, short),
             (2, 1, 8, 4, 0, both, short),
             (2, 1, 8, 4, 0, both, short | True),
         ],
