@@ -71,6 +71,7 @@ DRAWS = {  # temperature, top_k, top_p, and factors on the logits
     ],
     "the temperature is high, and the tokens are as likely as before": [
         (5.0, None, None, 5.0),
+        (20.0, None, None, 20.0),
         (90.0, None, None, 90.0),
     ],
     "top_k is given": [(1.0, 2, None), (1.0, 4, None), (1.0, 9, None)],
