@@ -171,7 +171,7 @@ def tie_and_init(
     and ``…down_proj.weight``, are also divided by the root of
     ``2 * num_layers``, the number of additions. Vectors belong to norms
     and are ones. ``head.weight`` is the tensor of ``embedding.weight``,
-    not a copy. The check also compares the first loss.
+    not a copy. The check also compares gradients and the first loss.
 
     Args:
         noise: by name, ``(n, m)`` or ``(n,)``; not to be changed.

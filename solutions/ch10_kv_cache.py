@@ -95,13 +95,13 @@ def decode_step(
 class StaticCache(nn.Module):
     """Attend over memory of a fixed size that is written in place.
 
-    Memory for ``capacity`` tokens is allocated once. A call writes the
-    new keys and values from ``position`` onwards; each new query sees
-    all tokens up to its own position, and nothing after it. Keep
-    ``position`` a tensor, never a Python number or a slice's bound: a
-    graph that takes it as an input is compiled once and serves every
-    step. The check measures memory, writes chunks, and goes back to an
-    earlier place.
+    Memory for ``capacity`` tokens is allocated once, and stays where it
+    is. A call writes the new keys and values from ``position`` onwards;
+    each new query sees all tokens up to its own position, and nothing
+    after it. Keep ``position`` a tensor, never a Python number or a
+    slice's bound: a graph that takes it as an input is compiled once
+    and serves every step. The check measures memory, writes chunks, and
+    goes back to an earlier place.
     """
 
     def __init__(

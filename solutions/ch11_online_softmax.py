@@ -51,8 +51,9 @@ def merge_states(
     whole sum, ``exp(its lse - the merged lse)``. The check merges
     states far apart, in any order, and rows that are empty in one part
     or in both: ``(0, -inf)`` changes nothing, and two of them are one
-    of them. Long contexts are divided like this among a GPU's
-    processors, or among GPUs. Change no input in place.
+    of them. It compares gradients, too. Long contexts are divided like
+    this among a GPU's processors, or among GPUs. Change no input in
+    place.
 
     Args:
         first, second: ``out``, ``(..., L, Dv)``, and ``lse``,

@@ -21,8 +21,9 @@ def score_mod(
     head's slope times the distance, in either direction. Query
     ``q_idx`` of row ``b`` is at position ``start[b] + q_idx``; key
     ``kv_idx`` is at ``kv_idx``. The check passes single elements and
-    whole grids, so an ``if`` does not work. FlexAttention compiles such
-    a function into its kernel, between the two matrix products.
+    whole grids, so an ``if`` does not work, and compares gradients.
+    FlexAttention compiles such a function into its kernel, between the
+    two matrix products.
 
     Args:
         score: scaled scores, float32, ``()`` or ``(B, H, L, S)``.
@@ -90,9 +91,9 @@ def varlen(
     (that one excluded), and keys by ``cu_seq_k``. Scale by
     ``1 / sqrt(D)``. Causal is bottom right: a sequence's last query
     sees all of its keys. A query without keys gives 0. A length may be
-    0, too. You may call any function of PyTorch. The check measures
-    the memory that is alive: no scores between sequences, none for
-    padding.
+    0, too. You may call any function of PyTorch. The check compares
+    gradients, and measures the memory that is alive: no scores between
+    sequences, none for padding.
 
     Args:
         query: ``(T, H, D)``, all sequences end to end.

@@ -39,24 +39,36 @@ OTHERS = {  # B, Hkv, D, Dv, and these numbers
     "axes have the same length": [(2, 2, 2, 2, 2, 2, 2)],
     "there are one sequence and one head": [(1, 1, 4, 5, 3, 1)],
     "a text is long, of 5,002 tokens": [(1, 1, 1, 2, 4999, 3)],
+    "a long chunk follows a token": [(1, 1, 1, 2, 1, 70)],
 }
 
 
 def _cases(g: Draw) -> Iterator[Case]:
     def case(
-        when: str, B: int, Hkv: int, D: int, Dv: int, *lengths: int, like=None
+        when: str,
+        B: int,
+        Hkv: int,
+        D: int,
+        Dv: int,
+        *lengths: int,
+        like: torch.dtype | None = None,
+        train: bool = False,
     ) -> Case:
         calls = [
             (g.randn(B, Hkv, L, D).to(like), g.randn(B, Hkv, L, Dv).to(like))
             for L in lengths
         ]
-        before = tuple(Case("", args, init={}) for args in calls[:-1])
-        return Case(when, calls[-1], init={}, before=before)
+        made: dict[str, Any] = {"init": {}, "train": train}
+        before = tuple(Case("", args, **made) for args in calls[:-1])
+        return Case(when, calls[-1], before=before, **made)
 
     for when, lengths in entries(LENGTHS):
         yield case(when, 2, 3, 5, 4, *lengths)
     for when, sizes in entries(OTHERS):
         yield case(when, *sizes)
+    yield case(
+        "all calls are in training mode", 2, 3, 5, 4, 3, 1, 2, train=True
+    )
     for dtype in (torch.float16, torch.float64):
         when = f"keys and values are {str(dtype).removeprefix('torch.')}"
         yield case(when, 2, 3, 5, 4, 3, 2, like=dtype)

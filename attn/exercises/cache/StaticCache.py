@@ -36,23 +36,27 @@ class StaticCache(nn.Module):
 
 
 def _cases(g: Draw) -> Iterator[Case]:
-    def call(at: int, L: int, sizes: tuple[int, ...]) -> tuple[Tensor, ...]:
+    def call(
+        at: int, L: int, sizes: tuple[int, ...], apart: float
+    ) -> tuple[Tensor, ...]:
+        """Draw inputs; queries and keys are ``apart``, and point away."""
         B, H, Hkv, _, D = sizes
-        query = 1.5 * g.randn(B, H, L, D)
-        inputs = query, g.randn(B, Hkv, L, D), g.randn(B, Hkv, L, D)
+        query = 1.5 * g.randn(B, H, L, D) + apart
+        inputs = query, g.randn(B, Hkv, L, D) - apart, g.randn(B, Hkv, L, D)
         return (*inputs, torch.tensor(at))
 
     def case(
         when: str,
         *calls: tuple[int, int],  # position and number of new tokens
         sizes: tuple[int, ...] = (2, 3, 3, 9, 5),  # B, H, Hkv, capacity, D
+        apart: float = 0.0,
         max_live: int | None = None,
         max_kept: int | None = None,
     ) -> Case:
         B, _, Hkv, capacity, D = sizes
         names = ("batch", "num_kv_heads", "capacity", "head_dim")
         init = dict(zip(names, (B, Hkv, capacity, D), strict=True))
-        *before, last = (call(*x, sizes) for x in calls)
+        *before, last = (call(*x, sizes, apart) for x in calls)
         earlier = tuple(Case(when, args, init=init) for args in before)
         most = {"max_live": max_live, "max_kept": max_kept}
         return Case(when, last, init=init, before=earlier, **most)
@@ -87,6 +91,10 @@ def _cases(g: Draw) -> Iterator[Case]:
     when = "it goes back, and what was written behind is old"
     yield case(when, (0, 7), (3, 1))
     yield case(when, (0, 8), (2, 3))
+    yield case(when, (0, 5), (5, 1), (6, 1), (2, 1))
+
+    when = "the scores are far below 0, and those of empty places are not"
+    yield case(when, (0, 2), (2, 2), apart=4.0)
 
     when = "axes have the same length"
     yield case(when, (0, 2), (2, 2), sizes=(4, 4, 4, 4, 4))

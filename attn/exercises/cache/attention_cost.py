@@ -69,7 +69,8 @@ def _cases(g: Draw) -> Iterator[Case]:
         "prefill is causal": [(*sizes(n, n, 4), *causal)],
         "one query is causal: it sees every key": [(*sizes(1, 19), *causal)],
         "a chunk of queries meets a cache, causal": [
-            (*sizes(g.between(6, 9), 31), *causal)
+            (*sizes(g.between(6, 9), 31), *causal),
+            (1, 7, 29, 6, 3, 5, *causal),
         ],
         "queries and keys differ in number: cross-attention": [
             (*sizes(8, 21), *full)
@@ -80,6 +81,7 @@ def _cases(g: Draw) -> Iterator[Case]:
         "the elements are of another dtype": [
             (*sizes(4, 29), torch.float32, True),
             (*sizes(4, 29), torch.float8_e4m3fn, True),
+            (*sizes(4, 29), torch.float64, False),
         ],
     }
 
@@ -103,6 +105,10 @@ def _cases(g: Draw) -> Iterator[Case]:
     when = "the model is large"
     big = g.between(31, 63), 32_771, 131_071, 128, 8, 128
     yield Case(when, (*big, *machine(295), *causal))
+    yield Case(when, (*big, *machine(295), *full))
+    # Sizes at which a mean number of keys rounds to another count.
+    odd = 13, 20_011, 60_001, 77, 11, 119
+    yield Case(when, (*odd, *machine(295), *causal))
 
 
 def _arguments(args: tuple, kwargs: Any) -> dict[str, Any]:

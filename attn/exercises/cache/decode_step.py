@@ -50,6 +50,7 @@ SIZES = {  # P, L, B, H, Hkv, D, Dv
         (4, 4, 4, 4, 4, 4, 4),
     ],
     "there are one sequence and one head": [(5, 1, 1, 1, 1, 8, 8)],
+    "the past is long, of 150 tokens": [(150, 9, 1, 2, 1, 4, 3)],
 }
 STILL = {  # P, L
     "there is one token and no past, so only its value counts": [(0, 1)],

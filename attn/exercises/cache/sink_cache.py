@@ -54,6 +54,7 @@ SIZES = {  # S, num_sinks, window, and B, Hkv, D, Dv
         (12, 4, 3, 1, 2, 4, 3),
         (11, 3, 3, 2, 2, 8, 8),
     ],
+    "the text is long, of 150 tokens": [(150, 40, 75, 1, 1, 2, 2)],
     "num_sinks is 0": [(8, 0, 3), (3, 0, 5)],
     "window is 0": [(8, 3, 0), (2, 4, 0)],
     "there are fewer tokens than num_sinks": [(3, 5, 4), (1, 4, 1)],

@@ -58,18 +58,21 @@ def _cases(g: Draw) -> Iterator[Case]:
         # An lse of 130, kept in float32, has lost a few digits.
         yield Case(when, (scores, values), rtol=1e-4)
 
-    for sign in (1.0, -1.0):
-        when = f"the scores are around {sign * 20_000:.0f}"
+    for level in (20_000.0, -20_000.0, -2_000_000.0):
+        when = f"the scores are around {level:.0f}"
         _, values = blocks(3, sizes=[3, 3, 3])
         # Far apart, so that one key has all the weight, without rounding.
         order = torch.rand(3, 9, generator=g).argsort(-1)
-        whole = sign * 20_000 + 150.0 * order
+        whole = level + 150.0 * order
         yield Case(when, (list(whole.split(3, -1)), values))
 
     when = "the rows are far apart"
     scores, values = blocks(3, sizes=[3, 3])
     low = torch.tensor([[0.0], [-110.0], [-220.0]])
     yield Case(when, ([s + low for s in scores], values), rtol=1e-4)
+    when = "the heads are far apart"
+    scores, values = blocks(3, 2, sizes=[3, 3])
+    yield Case(when, ([s + low[..., None] for s in scores], values), rtol=1e-4)
 
     when = "some keys are masked with -inf"
     scores, values = blocks(4, sizes=[3, 4, 3])
@@ -81,6 +84,11 @@ def _cases(g: Draw) -> Iterator[Case]:
         for i in masked:
             scores[i][1] = -math.inf
         yield Case(when, (scores, values))
+
+    when = "a row of one head is fully masked in the first block"
+    scores, values = blocks(2, 3, 4, sizes=[3, 3])
+    scores[0][1, 2, 3] = -math.inf
+    yield Case(when, (scores, values))
 
     when = "all rows are fully masked"
     scores, values = blocks(3, sizes=[3, 2])

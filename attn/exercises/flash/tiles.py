@@ -99,6 +99,7 @@ def cases(
     when = "a row has high scores, and the next one low scores"
     # An lse of 150 is rounded to 1e-5, and so are the weights that it gives.
     yield case(when, 4, 7, 3, 3, apart=apart, rtol=1e-4)
+    yield case(when, 4, 7, 3, 3, apart=apart, rtol=1e-4, causal=True)
 
     # D and Dv are 1, so that a row of scores is as large as an input.
     when = "there are many keys, and memory for tiles"

@@ -44,6 +44,7 @@ SIZES = {  # B, H, L, S, and the cap
     "there is one row of one head": [(1, 1, 3, 5, 3.0)],
     "axes have the same length": [(2, 2, 2, 2, 2.0)],
     "the cap is far above the scores": [(1, 2, 3, 3, 300.0)],
+    "the cap is less than 1": [(1, 2, 3, 4, 0.3)],
 }
 
 
@@ -98,6 +99,9 @@ def _cases(g: Draw) -> Iterator[Case]:
     when = "queries and keys are thousands of tokens apart"
     inputs = scores(*size), *_grid(*size), 2.0
     yield Case(when, (*inputs, slopes(2), starts(2) + 4096))
+    when = "queries and keys are a hundred thousand tokens apart"
+    inputs = scores(*size), *_grid(*size), 2.0
+    yield Case(when, (*inputs, slopes(2), starts(2) + 100_000))
 
     when = "the indices are int32"
     small = (x.int() for x in _grid(*size))

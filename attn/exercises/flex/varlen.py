@@ -53,7 +53,10 @@ BOTH = {  # of queries and keys, and D, Dv
         ([2, 2, 2], [5, 1, 3], 4, 4),
     ],
     "some sequences have no queries": [([2, 0, 3], [3, 2, 3], 4, 4)],
-    "some sequences have no keys": [([2, 3, 1], [3, 0, 2], 4, 4)],
+    "some sequences have no keys": [
+        ([2, 3, 1], [3, 0, 2], 4, 4),
+        ([2, 3, 1], [3, 0, 2], 4, 6),
+    ],
 }
 CAUSAL = {  # of queries and keys
     "is_causal is True, with as many keys as queries": [

@@ -1,6 +1,7 @@
 """Cases and properties of ``iface-NoRope``."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -16,6 +17,7 @@ SIZES = {  # B, L, E, head_dim, and the first position
     "there are several tokens": [(1, 5, 12, 4, 0), (1, 3, 12, 2, 0)],
     "there is a batch, and each text has its positions": [(3, 5, 12, 4, 0)],
     "one token is decoded, far from the start": [(2, 1, 12, 6, 19)],
+    "a text is long, of 5,000 tokens": [(1, 5000, 2, 2, 0)],
     "head_dim is larger than E": [(2, 3, 4, 10, 0)],
     "axes have the same length": [(4, 4, 4, 4, 0)],
 }
@@ -46,6 +48,12 @@ def _cases(g: Draw) -> Iterator[Case]:
         yield case(when, ids, B, E, D)
     for when, (B, L, E, D) in entries(SHARED):
         yield case(when, torch.arange(L)[None], B, E, D)
+    when = "it is called again, with fewer texts, and shorter ones"
+    more, fewer = (
+        case(when, torch.arange(L).expand(B, L), B, 12, 4)
+        for B, L in ((3, 5), (2, 4))
+    )
+    yield replace(fewer, before=(more,))
     for when, rows in entries(ROWS):
         yield case(when, torch.tensor(rows), 2, 10, 6)
 

@@ -19,8 +19,9 @@ def _function(name: str) -> Callable:
     def function() -> str:
         return name
 
-    # A mask function is an object that can be called, as a module is.
-    made: Any = partial(function) if name.endswith("mask") else function
+    # Some are objects that can be called, as a module is.
+    is_object = name.endswith("mask") or name.startswith("own")
+    made: Any = partial(function) if is_object else function
     made.__name__ = name
     return made
 
@@ -68,9 +69,12 @@ def _use(answer: Any, *steps: tuple[str, ...]) -> dict[str, str]:
         try:
             got = _step(made[registry], what, rest)
         except (KeyError, TypeError) as error:
-            listed = [x for x in NAMES if x in str(error)]
+            # The name itself may be in the text, or not.
+            others = [x for x in NAMES if x not in rest]
+            listed = [x for x in others if x in str(error)]
             named = f", which names {', '.join(listed)}" if listed else ""
-            kind = type(error).__name__
+            is_key = isinstance(error, KeyError)
+            kind = "KeyError" if is_key else "TypeError"
             got = f"{kind}{named if what == 'look_up' else ''}"
         while call in found:
             call += " again"
@@ -97,7 +101,10 @@ def _step(registry: Any, what: str, rest: list[str]) -> str:
         registry.register(name, *(FUNCTIONS[x] for x in pair))
         return "registered"
     if what == "names":
-        return ", ".join(map(str, registry.names())) or "none"
+        given = registry.names()
+        if not isinstance(given, list | tuple):
+            return f"not a list, but of the type {type(given).__name__}"
+        return ", ".join(map(str, given)) or "none"
     pair = registry[rest[0]]
     if not isinstance(pair, tuple | list):
         return _word(pair)
@@ -160,6 +167,7 @@ def _cases(g: Draw) -> Iterator[Case]:
         (f"{one}_attention", "nothing"),
         ("nothing", f"{one}_mask"),
         (f"{one}_attention", "a name"),
+        ("a name", f"{one}_mask"),
         ("nothing", "nothing"),
     ):
         bad = ("register", "one", d, *half)
@@ -194,6 +202,8 @@ def _cases(g: Draw) -> Iterator[Case]:
     when = "a child has registered, and its parent is as it was"
     new_one = add("child", d, four)
     yield Case(when, (*hidden, new_one, *look("one", b, d), names))
+    twice = (*hidden, add("child", b, three))
+    yield Case(when, (*twice, *look("child", b), *look("one", b), names))
 
     when = "the parent gets a pair after the child was made"
     late = (new, child, add("one", a, one), add("child", b, two))
@@ -202,6 +212,10 @@ def _cases(g: Draw) -> Iterator[Case]:
     yield Case(when, (*late, *look("child", a, c), ("names", "child")))
     late = (*hidden, add("one", b, three))
     yield Case(when, (*late, *look("child", b), ("names", "child")))
+
+    when = "a name is looked up, and then the parent replaces its pair"
+    late = (*several, child, *look("child", a, b), add("one", a, four))
+    yield Case(when, (*late, *look("child", a, b), ("names", "child")))
 
     when = "a child does not have a name that its parent lacks, either"
     yield Case(when, (*hidden, new_one, *look("child", "other")))
@@ -215,6 +229,8 @@ def _cases(g: Draw) -> Iterator[Case]:
     yield Case(when, (*deep, *look("leaf", d, a), ("names", "leaf")))
     yield Case(when, (*deep, *look("child", d), ("names", "child")))
     yield Case(when, (*deep, *look("leaf", "other"), names))
+    deep = (*deep, add("leaf", c, two))
+    yield Case(when, (*deep, *look("leaf", c), ("names", "leaf")))
 
 
 def _permutation(index: int) -> list[int]:

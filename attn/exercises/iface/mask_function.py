@@ -108,7 +108,9 @@ def _cases(g: Draw) -> Iterator[Case]:
         ],
         "attention_mask ends before the cache does (static)": [
             (2, 5, 8, 0, 0, causal, short),
+            (2, 5, 8, 0, 0, both, short),
             (2, 1, 8, 4, 0, both, short),
+            (2, 1, 8, 4, 0, both, short | True),
         ],
         "attention_mask goes on behind the keys": [
             (2, 5, 5, 0, 0, causal, long),

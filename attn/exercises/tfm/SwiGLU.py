@@ -49,6 +49,10 @@ def _cases(g: Draw) -> Iterator[Case]:
     when = "the gate is far from 0, on both sides"
     yield case(when, 6 * g.randn(2, 4, 5), 7)
 
+    when = "the gate is beyond what exp can take, on both sides"
+    gate = 40 * torch.tensor([1.0, -1.0, 3.0]).repeat(2)[:, None]
+    yield case(when, g.randn(4, 3).abs() + 1.5, 6, gate_proj=gate.expand(6, 3))
+
 
 def _closed(case: Case, out: Tensor) -> bool:
     """With a gate of 0 nothing gets through."""

@@ -1,6 +1,7 @@
 """Cases and properties of ``tfm-TransformerBlock``."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -76,6 +77,7 @@ def _cases(g: Draw) -> Iterator[Case]:
         zero: tuple[str, ...] = (),
         size: float = 1.0,
         first: int = 0,
+        step: int = 1,
         **more: Any,
     ) -> Case:
         """Draw a case; ``zero`` names the parameters that are 0."""
@@ -91,7 +93,7 @@ def _cases(g: Draw) -> Iterator[Case]:
             state[name] = drawn * (not name.startswith(zero) if zero else 1)
         x = torch.randn(B, L, sizes[0], generator=g) * size
         D = sizes[0] // sizes[1]
-        at = torch.arange(first, first + L)
+        at = first + step * torch.arange(L)
         cos, sin = rope_tables(at, rope_frequencies(D))
         return Case(when, (x, cos, sin), init=init, state=state, **more)
 
@@ -118,6 +120,14 @@ def _cases(g: Draw) -> Iterator[Case]:
 
     when = "the positions begin at 7"
     yield case(when, 2, 5, 16, 4, 2, 4, zero=no_feed_forward, first=7)
+
+    # Every third one: attention does not change when all of them move.
+    when = "it is called again, at positions with gaps"
+    early, late = (
+        case(when, 2, 5, 16, 4, 2, 4, zero=no_feed_forward, step=step)
+        for step in (1, 3)
+    )
+    yield replace(late, state=early.state, before=(early,))
 
     when = "both halves work"
     yield case(when, 2, 5, 24, 6, 3, 10)

@@ -33,6 +33,21 @@ def _cases(g: Draw) -> Iterator[Case]:
     small = torch.randint(-8, 9, (3, 16), generator=g)
     yield Case(when, (small + offsets, *weights(16, False)))
 
+    when = "x is in half precision, and the mean of a token is large"
+    for dtype, level in ((torch.float16, 1.0), (torch.bfloat16, 0.125)):
+        x = (small + level * offsets / 16).to(dtype)
+        yield Case(when, (x, *(t.to(dtype) for t in weights(16, False))))
+
+    when = "x is in half precision, and bias takes away most of the rest"
+    x = 32.0 * small[1:2]  # exact in every dtype
+    centred = x[0] - x.mean()
+    normed = centred / centred.square().mean().sqrt()
+    weight = g.randn(16) + 2
+    bias = 0.01 * g.randn(16) - normed * weight
+    for dtype in (torch.bfloat16, torch.float16):
+        yield Case(when, tuple(t.to(dtype) for t in (x, weight, bias)))
+    yield Case(when, (x.half(), weight, bias))
+
     sizes = [1.0, 400.0, 4000.0]
     yield from norms.half_precision(g, sizes, *weights(8, True))
 

@@ -126,6 +126,7 @@ def _cases(g: Draw) -> Iterator[Case]:
     yield Case(when, (llama(2, 4, 2, 6, 10, 9), 4, 2, True))
     yield Case(when, (llama(1, 6, 2, 8, 10, 9, tied=False), 6, 2, True))
     yield Case(when, (llama(2, 3, 3, 8, 24, 24), 3, 3, True))
+    yield Case(when, (llama(1, 4, 1, 6, 10, 9), 4, 1, True))
 
 
 exercise = Exercise(

@@ -54,9 +54,15 @@ def cases(
 
     when = "eps counts"
     yield case(when, 3e-4 * g.randn(3, 6))
+    yield case(when, 3e-4 * g.randn(3, 5), eps=1e-8)
     yield case(when, g.randn(2, 5), eps=0.5)
     yield case(when, 0.1 * g.randn(2, 7), eps=1e-2)
     yield case(when, 0.3 * g.randn(3, 5), eps=0.07)
+
+    when = "one feature of a token is far from the others"
+    x = g.randn(2, 200)
+    x[:, 3] += 300
+    yield case(when, x)
 
     when = "all features of a token are the same"
     x = g.randn(3, 6)

@@ -47,10 +47,13 @@ LIMITS = {  # texts, V, temperature, top_k, top_p: one result is possible
         (4, 7, 0.0, None, None),
         (1, 6, 0.0, None, None),
         (5, 5, 0, None, None),
+        (4, 7, 0.0, 3, None),
+        (4, 7, 0.0, None, 0.9),
     ],
     "top_k is 1: the most likely token": [
         (4, 7, 1.0, 1, None),
         (4, 7, 5.0, 1, None),
+        (1, 6, 1.0, 1, None),
     ],
     "top_p is so small that one token reaches it": [(6, 5, 1.0, None, 0.05)],
     "the temperature is so small that one token is left": [
@@ -64,6 +67,12 @@ DRAWS = {  # temperature, top_k, top_p, and factors on the logits
         (0.13, None, None, 0.13),
         (0.03, None, None, 0.03),
         (0.003, None, None, 0.003),
+        (0.0002, None, None, 0.0002),
+    ],
+    "the temperature is high, and the tokens are as likely as before": [
+        (5.0, None, None, 5.0),
+        (20.0, None, None, 20.0),
+        (90.0, None, None, 90.0),
     ],
     "top_k is given": [(1.0, 2, None), (1.0, 4, None), (1.0, 9, None)],
     "top_p is given": [(1.0, None, p) for p in (0.5, 0.7, 0.3)],
@@ -78,8 +87,12 @@ DRAWS = {  # temperature, top_k, top_p, and factors on the logits
 TAIL = (0.34, 0.25, 0.18, 0.12, 0.07, 0.033, 0.007)
 TOP_P = {  # just below and just above sums of the first shares of TAIL
     "top_p is given": [0.585, 0.595, 0.885, 0.895],
-    "top_p is nearly 1": [0.955, 0.965, 0.995],
+    "top_p is nearly 1": [0.955, 0.965, 0.991, 0.995],
     "top_p is 1: no token is left out": [1.0],
+}
+TOP_K = {
+    "top_k is given": [3, 6],
+    "top_k is V or more: no token is left out": [7, 9],
 }
 
 
@@ -129,11 +142,13 @@ def _cases(g: Draw) -> Iterator[Case]:
     yield Case(when, (logits, 0.0, None, None, coins()))
 
     # The likeliest token is 0, and so on, so one that is rare is seen, too.
-    for when, top_p in entries(TOP_P):
+    ends = [(when, None, top_p) for when, top_p in entries(TOP_P)]
+    ends += [(when, top_k, None) for when, top_k in entries(TOP_K)]
+    for when, *kept in ends:
         logits = torch.tensor(TAIL).log() + 2 + torch.rand(1, generator=g)
         yield Case(
             f"{when}: the least likely token in thousands of draws",
-            (logits.expand(_DRAWS, -1), 1.0, None, top_p, coins()),
+            (logits.expand(_DRAWS, -1), 1.0, *kept, coins()),
             largest_over=-1,
         )
 

@@ -63,10 +63,10 @@ def _cases(g: Draw) -> Iterator[Case]:
         shapes |= {"norm": (E,), "head.weight": (V, E)}
         return {name: g.randn(*shape) for name, shape in shapes.items()}
 
-    def some(*names: str) -> dict[str, Tensor]:
+    def some(*names: str, rows: int = 3) -> dict[str, Tensor]:
         """Draw a model of these parameters, embedding and head."""
         found = {
-            name: g.randn(5) if name.endswith("norm") else g.randn(3, 5)
+            name: g.randn(5) if name.endswith("norm") else g.randn(rows, 5)
             for name in names
         }
         tied = "embedding.weight", "head.weight"
@@ -74,6 +74,9 @@ def _cases(g: Draw) -> Iterator[Case]:
 
     for when, (layers, *names) in entries(PARAMETERS):
         yield Case(when, (some(*names), layers))
+
+    when = "a matrix has one row"
+    yield Case(when, (some("blocks.0.k_proj.weight", rows=1), 2))
 
     when = "std is given"
     yield Case(when, (noise(5, 4, 1, 3), 1), {"std": 0.5})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import replace
 from functools import cache
@@ -67,6 +68,8 @@ class Listed:
                 for x in self.mistakes
                 if all(self.agrees(x, i, memory) for i in self._kept(x, cases))
             ]
+            if len(explaining) > 1:
+                explaining = self._as_large(explaining) or explaining
             if len(explaining) == 1:
                 return explaining
             same_coins = [
@@ -77,6 +80,18 @@ class Listed:
             if explaining:
                 return same_coins or explaining
         return []
+
+    def _as_large(self, mistakes: list[Mistake]) -> list[Mistake]:
+        """Return those whose largest tensors are as large as the answer's."""
+        oracle, outcomes = self.evidence.oracle, self.evidence.outcomes
+        return [
+            x
+            for x in mistakes
+            if all(
+                _largest(oracle.mistaken(x, i)) == _largest(outcomes[i])
+                for i in self.evidence.failing
+            )
+        ]
 
     def _kept(self, mistake: Mistake, cases: list[int]) -> list[int]:
         """Put those first that a mistake need not be run on."""
@@ -122,6 +137,11 @@ class Listed:
             most = max(explained.values())
             agreeing = [x for x in agreeing if explained[x] == most]
         return agreeing if len(agreeing) <= MOST_NAMES else []
+
+
+def _largest(outcome: Outcome) -> int:
+    effect = outcome.side_effect
+    return math.prod(effect.largest) if effect else 0
 
 
 def _is_wrong(mistaken: Outcome, right: Outcome) -> bool:
