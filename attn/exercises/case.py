@@ -40,7 +40,7 @@ class Case:
             limit.
         max_kept: of a class, limit, in elements, on the memory that the
             object holds after the call: all that its attributes refer to,
-            its parameters too.
+            its parameters too. It must be where it was before the call.
         once: paths of lists, ``("args.0", "args.1")``, that are handed over
             as iterators: each entry is read once, in order. An index may
             go forwards, never back. With ``max_live`` an entry counts from

@@ -53,8 +53,8 @@ def make(answer: Any, case: Case) -> Callee:
     return Callee(answer(**map_tensors(copy_tensor, dict(case.init))))
 
 
-def held_elements(root: nn.Module) -> int:
-    """Count the elements of all memory that an object refers to, once each.
+def held_memory(root: nn.Module) -> dict[int, int]:
+    """Return all memory that an object refers to: elements by address.
 
     What its class refers to is not its own.
     """
@@ -75,4 +75,4 @@ def held_elements(root: nn.Module) -> int:
             found += x
         elif x is root or isinstance(x, nn.Module):
             found += vars(x).values()
-    return sum(sizes.values())
+    return sizes

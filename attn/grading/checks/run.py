@@ -27,7 +27,7 @@ from attn.grading.checks.clock import Clock
 from attn.grading.checks.forbidden import refusing
 from attn.grading.checks.gradients import gradients
 from attn.grading.checks.inputs import Inputs, named_tensors, unchanged
-from attn.grading.checks.objects import Callee, held_elements, make
+from attn.grading.checks.objects import Callee, held_memory, make
 from attn.grading.checks.parameters import parameters
 from attn.grading.checks.random_state import Generators, Library
 from attn.grading.checks.result import (
@@ -111,6 +111,7 @@ def run(
             weights = callee.prepare(case)
             if case.init is not None or case.before:
                 generators.changed()  # not by the call
+            places = {} if case.max_kept is None else held_memory(call)
             filling = _FilledMemory() if fill_empty else nullcontext()
             with refusing(forbids, memory), filling:
                 output = call(*inputs.args, **inputs.kwargs)
@@ -123,7 +124,7 @@ def run(
             outcome.side_effect = (
                 changed_module(call, case, weights)
                 or copied_tensor(output, case)
-                or _kept_memory(call, case)
+                or _kept_memory(call, case, places)
             )
             now = dict(named_tensors(plain_copy(earlier)))
             if not all(unchanged(x, now[n]) for n, x in named_tensors(copies)):
@@ -175,11 +176,18 @@ def _earlier_results(answer: Any, own: Callee, case: Case) -> list[Any]:
     return results
 
 
-def _kept_memory(call: Any, case: Case) -> SideEffect | None:
-    """Find that an object holds more between calls than the case allows."""
-    if case.max_kept is None or (kept := held_elements(call)) <= case.max_kept:
+def _kept_memory(
+    call: Any, case: Case, places: dict[int, int]
+) -> SideEffect | None:
+    """Find memory between calls that is too much, or not where it was."""
+    if case.max_kept is None:
         return None
-    return SideEffect("kept memory", peak=kept, limit=case.max_kept)
+    memory = held_memory(call)
+    if (kept := sum(memory.values())) > case.max_kept:
+        return SideEffect("kept memory", peak=kept, limit=case.max_kept)
+    if moved := [n for place, n in memory.items() if place not in places]:
+        return SideEffect("moved memory", peak=max(moved))
+    return None
 
 
 class _FilledMemory(TorchFunctionMode):

@@ -24,6 +24,7 @@ EffectKind = Literal[
     "copy",
     "memory",
     "kept memory",
+    "moved memory",
     "random numbers",
     "unseeded generator",
     "same coins",
@@ -43,6 +44,8 @@ _TEXTS: dict[EffectKind, str] = {
     "kept memory": "between calls it holds {peak:,} elements, where "
     "{limit:,} are enough: what does it keep that is larger than the task "
     "says, or there twice?",
+    "moved memory": "it holds memory that was not there before the call, a "
+    "tensor of {peak:,} elements: is all of it copied in order to write?",
     "random numbers": "it draws random numbers from {owners} global "
     "generator, or seeds it, and this task needs none",
     "unseeded generator": "it draws from {owners} generator, which "

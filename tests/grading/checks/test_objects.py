@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from attn.exercises.spec import Case, find
-from attn.grading.checks.objects import held_elements
+from attn.grading.checks.objects import held_memory
 from attn.grading.checks.run import run
 from attn.grading.diagnosis.judge import judge
 from attn.grading.diagnosis.mutation_testing import solution
@@ -48,7 +48,7 @@ def test_shared_memory_is_counted_once_wherever_it_is():
     module = nn.Linear(2, 3)
     module.inner = [{"a": module.weight.detach()[1:]}, (torch.ones(4),)]
     module.inner.append(module.inner)
-    assert held_elements(module) == 6 + 3 + 4
+    assert sum(held_memory(module).values()) == 6 + 3 + 4
 
 
 def test_an_earlier_call_that_may_raise_does_not_count():
