@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from attn.compat import language_kept_patched
+from attn.exercises.case import Case
 from attn.exercises.guard import OutOfBounds
 from attn.grading.checks.clock import Clock, OutOfTime
 from attn.grading.checks.compare import differences
@@ -121,13 +122,23 @@ def _problems(
         outcome,
         expected,
         is_right=not problems,
-        may_draw=case.train or oracle.tosses_coins,
+        may_draw=_may_draw(oracle, case),
     )
     if effect and problems:
         return [Problem("random", effect.text, effect=effect)]
     if effect := effect or (None if problems else outcome.side_effect):
         return [Problem("side effect", effect.text, effect=effect)]
     return problems
+
+
+def _may_draw(oracle: Oracle, case: Case) -> bool:
+    """Return whether numbers may be drawn that leave no trace.
+
+    A generator that is an input is the one to draw from.
+    """
+    inputs = (*case.args, *case.kwargs.values())
+    given = any(isinstance(x, torch.Generator) for x in inputs)
+    return case.train or (oracle.tosses_coins and not given)
 
 
 def _wrong_numbers(
