@@ -264,7 +264,7 @@ def _table_of_shapes():
         (
             "mask-causal",
             _table_of_shapes(),
-            "q_offset of an earlier call is used",
+            "A result is remembered by part of the arguments",
         ),
     ],
 )
