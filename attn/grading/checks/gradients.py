@@ -1,6 +1,7 @@
 """Compute the gradients of a learner's result."""
 
 from typing import Any
+from zlib import crc32
 
 import torch
 from torch import Tensor
@@ -27,7 +28,10 @@ def gradients(output: Any, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
     floats = {n: x for n, x in inputs.items() if x.is_floating_point()}
     zeros = {n: torch.zeros_like(x) for n, x in floats.items()}
     leaves = {n: x for n, x in floats.items() if x.requires_grad}
-    tensors = [x for _, x in named_tensors(output)]
+    named = sorted(
+        named_tensors(output), key=lambda x: x[0]
+    )  # a dict may be in any order
+    tensors = [x for _, x in named]
     results = [x for x in tensors if x.requires_grad]
     if tensors and not results and not any(x.any() for x in tensors):
         return zeros
@@ -38,9 +42,7 @@ def gradients(output: Any, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
         )
     # As a sum: given apart, the cotangents make PyTorch import SymPy.
     parts = [
-        (x * cotangent(x, i)).sum()
-        for i, x in enumerate(tensors)
-        if x.requires_grad
+        (x * cotangent(x, name)).sum() for name, x in named if x.requires_grad
     ]
     total = torch.stack(parts).sum()
     grads = torch.autograd.grad(
@@ -53,11 +55,12 @@ def gradients(output: Any, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
     }
 
 
-def cotangent(like: Tensor, place: int) -> Tensor:
+def cotangent(like: Tensor, name: str) -> Tensor:
     """Draw fixed random elements (never ones) in the shape of a result.
 
     Two results of one shape have others: their gradients are not alike.
     """
-    generator = torch.Generator().manual_seed(1000 * place + like.numel())
+    seed = crc32(name.encode()) + like.numel()
+    generator = torch.Generator().manual_seed(seed)
     noise = torch.randn(like.shape, generator=generator, dtype=torch.float64)
     return noise.to(like.dtype)

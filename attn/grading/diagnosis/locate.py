@@ -97,7 +97,7 @@ def _right_parts(evidence: Evidence, shown: Failure) -> str:
         some = 0 < len(zero) < len(inputs)
         which = f": none reaches {and_list(zero)}" if some else ""
         return (
-            f"The result is right; the gradient of {and_list(inputs)} is wrong"
+            f"The result is right; the gradient of {_few(inputs)} is wrong"
             f"{which}."
         )
     entries = [p.part.entry for p in problems]
@@ -112,6 +112,13 @@ def _right_parts(evidence: Evidence, shown: Failure) -> str:
     if not right or any(len(entry) > 1 for entry in entries):
         return ""
     return f"{and_list(right)} {'is' if len(right) == 1 else 'are'} right."
+
+
+def _few(names: list[str], most: int = 3) -> str:
+    """Join names, and count those beyond the first few."""
+    others = len(names) - most
+    shown = [*names[:most], f"{others} others"] if others > 1 else names
+    return and_list(shown)
 
 
 def _shapes_seen(shown: Failure) -> str:
