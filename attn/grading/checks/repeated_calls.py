@@ -32,11 +32,7 @@ def repeated_calls(
         others: the same cases with other elements.
         reference: runs the right answer.
     """
-    pairs = [
-        (case, other)
-        for case, other in zip(cases, others, strict=False)
-        if case.condition == other.condition and not case.before
-    ]
+    pairs = [x for x in paired(cases, others) if not x[0].before]
     fixed = [x for x in pairs if not (x[0].train and x[0].rtol)]
     is_class = any(case.init is not None for case in cases)
     chosen = list(_one_of_each_kind(fixed))[: MOST if is_class else 2]
@@ -44,6 +40,15 @@ def repeated_calls(
     if is_class:
         repeated += _in_the_other_mode(chosen, reference)
     return repeated + list(_with_other_coins(cases, reference))
+
+
+def paired(
+    cases: Sequence[Case], others: Sequence[Case]
+) -> Iterator[tuple[Case, Case]]:
+    """Yield each case, and the same one with other elements."""
+    for case, other in zip(cases, others, strict=False):
+        if case.condition == other.condition:
+            yield case, other
 
 
 def _with_other_inputs(

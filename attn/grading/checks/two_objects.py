@@ -10,6 +10,7 @@ from itertools import chain, zip_longest
 
 from attn.exercises.case import Case
 from attn.grading.checks.inputs import input_size
+from attn.grading.checks.repeated_calls import paired
 
 
 def two_objects(
@@ -21,11 +22,7 @@ def two_objects(
         cases: of the exercise.
         others: the same cases with other elements, and other weights.
     """
-    pairs = [
-        (case, other)
-        for case, other in zip(cases, others, strict=False)
-        if case.condition == other.condition and _is_plain(case)
-    ]
+    pairs = [x for x in paired(cases, others) if _is_plain(x[0])]
     if not pairs:
         return
     case, like = max(pairs, key=lambda pair: _calls_and_size(pair[0]))

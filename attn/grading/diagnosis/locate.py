@@ -14,7 +14,7 @@ from torch import Tensor
 
 from attn.grading.checks.evidence import Evidence, Failure
 from attn.grading.checks.problem import RESULT, Problem
-from attn.grading.checks.show import and_list
+from attn.grading.checks.show import and_list, first_few
 from attn.grading.diagnosis.axes import Axes
 from attn.grading.diagnosis.distinguishing import (
     distinguishing_inputs,
@@ -94,12 +94,10 @@ def _right_parts(evidence: Evidence, shown: Failure) -> str:
             for p in problems
             if p.wrong is not None and not p.got.any()
         ]
+        names = first_few(inputs) if len(inputs) > 4 else and_list(inputs)
         some = 0 < len(zero) < len(inputs)
         which = f": none reaches {and_list(zero)}" if some else ""
-        return (
-            f"The result is right; the gradient of {_few(inputs)} is wrong"
-            f"{which}."
-        )
+        return f"The result is right; the gradient of {names} is wrong{which}."
     entries = [p.part.entry for p in problems]
     if not entries[0] or not isinstance(output, tuple | list):
         return ""
@@ -112,13 +110,6 @@ def _right_parts(evidence: Evidence, shown: Failure) -> str:
     if not right or any(len(entry) > 1 for entry in entries):
         return ""
     return f"{and_list(right)} {'is' if len(right) == 1 else 'are'} right."
-
-
-def _few(names: list[str], most: int = 3) -> str:
-    """Join names, and count those beyond the first few."""
-    others = len(names) - most
-    shown = [*names[:most], f"{others} others"] if others > 1 else names
-    return and_list(shown)
 
 
 def _shapes_seen(shown: Failure) -> str:
