@@ -1,5 +1,18 @@
 """Attention, built by hand: exact, checked, and small enough to read.
 
+Example:
+    >>> import torch
+    >>> import attn
+    >>> query = torch.randn(1, 8, 100, 64)  # 8 heads, 100 tokens
+    >>> key, value = torch.randn(2, 1, 2, 100, 64)  # 2 heads, for 4 each
+    >>> call = {"enable_gqa": True, "attn_mask": attn.sliding_window(16)}
+    >>> out = attn.attention(query, key, value, **call)
+    >>> out.shape
+    torch.Size([1, 8, 100, 64])
+    >>> exact = attn.scaled_dot_product_attention(query, key, value, **call)
+    >>> torch.allclose(out, exact, atol=1e-5)
+    True
+
 The public names load on first use: reading the book's sources needs no torch,
 and importing ``attn`` loads neither Triton nor transformers.
 """
@@ -19,16 +32,20 @@ if TYPE_CHECKING:
     from attn import cache as cache
     from attn import cost as cost
     from attn import data as data
+    from attn import distributed as distributed
     from attn import functional as functional
     from attn import hf as hf
+    from attn import linear as linear
     from attn import masks as masks
     from attn import nn as nn
     from attn import plot as plot
     from attn import positions as positions
     from attn import profiling as profiling
+    from attn import serving as serving
     from attn.api import attention as attention
     from attn.cache import *
     from attn.functional import *
+    from attn.linear import *
     from attn.masks import *
     from attn.nn import *
     from attn.positions import *
@@ -38,8 +55,8 @@ __version__ = "0.1.0"
 _HOMES = {
     "api": "attention",
     "cache": (
-        "DynamicCache PagePool PagedCache QuantizedCache SlidingCache "
-        "StaticCache"
+        "DynamicCache LatentCache PageAllocator PagePool PagedCache "
+        "QuantizedCache SlidingCache StateCache StaticCache"
     ),
     "functional": (
         "attention_loops attention_weights grouped_attention merge_heads "
@@ -47,6 +64,7 @@ _HOMES = {
         "scaled_dot_product_attention simple_attention softmax split_heads "
         "tiled_attention"
     ),
+    "linear": "gated_delta_rule linear_attention short_convolution",
     "nn": (
         "BatchNorm FeedForward LayerNorm MultiHeadAttention RMSNorm SwiGLU "
         "Transformer TransformerBlock TransformerConfig generate gpt2_small "
@@ -58,7 +76,11 @@ _HOMES = {
         "rope_frequencies rope_tables sinusoidal"
     ),
 }
-_MODULES = (*_HOMES, "cost", "data", "hf", "masks", "plot", "profiling")
+_MODULES = (
+    *_HOMES,
+    *("cost", "data", "distributed", "hf", "masks", "plot", "profiling"),
+    "serving",
+)
 
 
 def _masks() -> list[str]:
@@ -78,7 +100,8 @@ __all__ = sorted([*_HOME_OF, *_MODULES])
 
 def __getattr__(name: str) -> Any:
     if name in _HOME_OF:
-        return getattr(importlib.import_module(f"attn.{_HOME_OF[name]}"), name)
+        home = importlib.import_module(f"attn.{_HOME_OF[name]}")
+        return globals().setdefault(name, getattr(home, name))
     if name in (*_MODULES, "exercises", "grading"):
         return importlib.import_module(f"attn.{name}")
     raise AttributeError(f"module 'attn' has no attribute {name!r}")

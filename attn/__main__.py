@@ -1,8 +1,8 @@
 """Commands of the book, as the Makefile calls them: ``python -m attn``.
 
-``lab [FOLDER]`` fills a learner's workspace and opens JupyterLab there
-(``--copy-only`` does not open it), ``refresh [NOTEBOOK…]`` runs chapters
-again and stores their outputs, ``solve FOLDER [CHAPTER…]`` writes the
+``lab [FOLDER]`` fills a learner's workspace and opens JupyterLab there, at the
+start notebook (``--copy-only`` does not open it), ``refresh [NOTEBOOK…]`` runs
+chapters again and stores their outputs, ``solve FOLDER [CHAPTER…]`` writes the
 teacher's version of chapters, as nbgrader's ``source/`` has it, ``teeth
 [ID…]`` prints how many wrong answers the checks catch; of an exercise that is
 named, also the kind of input that exposes each; ``grade PATH…`` grades a
@@ -34,7 +34,8 @@ _SETTINGS = Path(__file__).parent / "grading" / "learner" / "jupyter"
 def main(words: list[str] | None = None) -> int:
     """Run one command, and return the exit status."""
     parser = argparse.ArgumentParser(prog="attn")
-    commands = parser.add_subparsers(required=True)
+    parser.set_defaults(run=lambda args: parser.print_help())
+    commands = parser.add_subparsers()
     lab = commands.add_parser("lab", help="copy chapters into a workspace")
     lab.add_argument("folder", type=Path, nargs="?", default=Path("workspace"))
     lab.add_argument("--port", type=int, default=8888)
@@ -53,14 +54,14 @@ def main(words: list[str] | None = None) -> int:
     command.add_arguments(commands)
     args = parser.parse_args(words)
     try:
-        return args.run(args)
+        return args.run(args) or 0
     except (OSError, ValueError) as error:
         print(error, file=sys.stderr)
         return 1
 
 
 def _lab(args: argparse.Namespace) -> int:
-    from attn.grading.learner import workspace
+    from attn.grading.learner import start_page, workspace
 
     print("\n".join(workspace.fill(args.folder)), flush=True)
     if args.copy_only:
@@ -75,6 +76,7 @@ def _lab(args: argparse.Namespace) -> int:
         return 1
     command = [sys.executable, "-m", "jupyterlab", f"--port={args.port}"]
     command += _STAY_INSIDE
+    command.append(f"--LabApp.default_url=/lab/tree/{start_page.NAME}")
     if hasattr(os, "geteuid") and os.geteuid() == 0:  # in a container
         command.append("--allow-root")
     paths = [str(_SETTINGS), os.environ.get("JUPYTER_CONFIG_PATH")]

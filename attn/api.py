@@ -26,6 +26,7 @@ from attn.backends import (
 from attn.backends.autotune import autotune
 from attn.backends.explain import Explanation, explain
 from attn.backends.registry import TRACING, Registry, registry
+from attn.backends.seen_calls import call_key, recall, remember
 from attn.functional.attention import grouped, reference
 from attn.functional.inputs import AttentionInputs, AttentionOptions, validate
 from attn.functional.tiled import tiled
@@ -34,16 +35,16 @@ from attn.kernels.attention import fused, unsupported_reasons
 from attn.masks import Mask
 
 __all__ = [
-    "AttentionOptions",
-    "Explanation",
-    "Registry",
     "attention",
-    "autotune",
     "explain",
+    "Explanation",
+    "autotune",
     "implementations",
-    "register",
-    "registry",
     "use_impl",
+    "register",
+    "Registry",
+    "registry",
+    "AttentionOptions",
 ]
 
 register = registry.register
@@ -53,7 +54,13 @@ use_impl = registry.use_impl
 
 
 def implementations() -> tuple[str, ...]:
-    """Return the names of all implementations, in auto's order."""
+    """Return the names of all implementations, in auto's order.
+
+    Example:
+        >>> names = attn.api.implementations()
+        >>> names[-3:]
+        ('tiled', 'grouped', 'reference')
+    """
     return tuple(registry)
 
 
@@ -79,7 +86,11 @@ def attention(
     """Compute attention with the backend that suits the call best.
 
     Arguments and result are those of ``attn.scaled_dot_product_attention``,
-    and:
+    and those below. Under autocast, too, ``query``, ``key`` and ``value``
+    must have one dtype. ``torch.func.jvp`` and ``torch.func.hessian`` get a
+    backend with forward-mode gradients. PyTorch's fused kernels have no
+    second derivative of the backward pass: use ``impl="grouped"`` with
+    ``create_graph=True``.
 
     Args:
         impl: one of ``implementations()``, which runs or raises with its
@@ -94,6 +105,17 @@ def attention(
         TypeError, ValueError: an argument is wrong, the named implementation
             does not support the call (with its reasons), or no
             implementation declares an extra keyword.
+
+    Example:
+        >>> query = torch.randn(1, 8, 10, 64)
+        >>> key, value = torch.randn(2, 1, 2, 10, 64)  # (B, Hkv, S, D) each
+        >>> call = {"query": query, "key": key, "value": value}
+        >>> out = attn.attention(**call, is_causal=True, enable_gqa=True)
+        >>> exact = attn.attention(
+        ...     **call, is_causal=True, enable_gqa=True, impl="reference"
+        ... )
+        >>> torch.allclose(out, exact, atol=1e-5)
+        True
     """
     options: dict[str, Any] = {
         "attn_mask": attn_mask,
@@ -106,8 +128,19 @@ def attention(
         "window": window,
         "q_offset": q_offset,
     }
-    inputs = validate(query, key, value, **options)
+    tensors = (query, key, value)
+    call = None
+    if impl == "auto" and not extra:
+        call = call_key(registry, *tensors, options, return_lse)
+        # In a graph there is no key, and nothing that changes is read.
+        if call is not None:
+            out = recall(call, *tensors, options, return_lse)
+            if out is not None:
+                return out
+    inputs = validate(*tensors, **options)
     _, implementation = registry.select(inputs, impl, return_lse, extra)
+    if call is not None:
+        remember(call, inputs, implementation)
     return implementation.run(inputs, options, return_lse, extra)
 
 
@@ -119,9 +152,16 @@ def attention(
 MANY_SCORES = 2**28  # a GiB in float32
 
 
-def _no_dropout(inputs: AttentionInputs) -> list[str]:
-    p = inputs.dropout_p
-    return [f"dropout_p is {p}: it has no dropout"] if p else []
+def _untiled(inputs: AttentionInputs) -> list[str]:
+    """Return why a call cannot be computed in tiles."""
+    reasons = []
+    if p := inputs.dropout_p:
+        reasons.append(f"dropout_p is {p}: it has no dropout")
+    if inputs.is_forward_mode:
+        reasons.append("a forward-mode gradient: it has none")
+    if torch.jit.is_tracing():  # type: ignore[attr-defined]
+        reasons.append("torch.jit.trace: it cannot record a loop over tiles")
+    return reasons
 
 
 def _few_scores(inputs: AttentionInputs) -> str | None:
@@ -189,7 +229,7 @@ _register(
 )(triton.persistent)
 _register(
     "tiled",
-    unsupported_reasons=_no_dropout,
+    unsupported_reasons=_untiled,
     deprioritized=_few_scores,
 )(tiled)
 _register(

@@ -13,7 +13,13 @@ from torch import Tensor
 
 from attn.backends.explain import Explanation, explain
 from attn.backends.registry import Implementation, Registry, registry
-from attn.functional.inputs import AttentionInputs, AttentionOptions, validate
+from attn.functional.inputs import (
+    AttentionInputs,
+    AttentionOptions,
+    OptionsWithoutMask,
+    validate,
+)
+from attn.masks import Mask
 from attn.profiling import benchmark_interleaved
 
 __all__ = ["autotune"]
@@ -27,10 +33,11 @@ def autotune(
     query: Tensor,
     key: Tensor,
     value: Tensor,
+    attn_mask: Tensor | Mask | None = None,
     *,
     return_lse: bool = False,
     registry: Registry = registry,
-    **options: Unpack[AttentionOptions],
+    **others: Unpack[OptionsWithoutMask],
 ) -> Explanation:
     """Benchmark every supported backend on this call and cache the fastest.
 
@@ -43,7 +50,17 @@ def autotune(
     Arguments and errors are those of ``explain``, without nested tensors;
     ``registry`` caches the result. Returned is ``explain``'s answer to such
     calls from now on.
+
+    Example:
+        >>> own = attn.api.Registry()  # two candidates, and no compiler
+        >>> grouped = own.register("grouped")(attn.grouped_attention)
+        >>> tiled = own.register("tiled")(attn.tiled_attention)
+        >>> x = torch.randn(1, 2, 64, 16)
+        >>> found = attn.api.autotune(x, x, x, registry=own)
+        >>> found.selected in own  # the faster one, here
+        True
     """
+    options: AttentionOptions = {"attn_mask": attn_mask, **others}
     inputs = validate(query, key, value, **options)
     tuning_key = inputs.tuning_key(return_lse)
     registry.seconds.pop(tuning_key, None)

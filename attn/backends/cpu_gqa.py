@@ -2,23 +2,31 @@
 
 PyTorch's fused function then reads each key once a group, not once a head.
 Transposed keys, ``(D, S)`` in memory, are read by a matrix product, which
-also pays where each head has its own.
+also pays where each head has its own. So are keys and values of two widths,
+as in latent attention: PyTorch's function would repeat the keys for each head.
 """
 
 from __future__ import annotations
 
+import functools
+import itertools
+
 import torch
 from torch import Tensor
 
+from attn.backends.cpu_half import cpu_features
 from attn.backends.registry import TRACING
 from attn.backends.sdpa import torch_mask, torchs_function, unsupported_on_cpu
+from attn.functional import softmax
 from attn.functional.attention import grouped
 from attn.functional.inputs import AttentionInputs
+from attn.masks.combine import apply_masks
 
 __all__ = ["deprioritized", "run", "unsupported_reasons"]
 
 FEW_ROWS = (3, 4)  # queries of a group for which two products win
 LARGE_CACHE = 32 * 2**20  # bytes of keys and values
+CHUNK = 1024  # keys of a product
 
 
 def unsupported_reasons(inputs: AttentionInputs) -> list[str]:
@@ -34,6 +42,8 @@ def unsupported_reasons(inputs: AttentionInputs) -> list[str]:
 
 def deprioritized(inputs: AttentionInputs) -> str | None:
     """Return why packing is no faster."""
+    if _two_widths(inputs):
+        return None
     # A size of 1 has a graph of its own in any case.
     decides = inputs.q_len > 1 and not _transposed(inputs)
     if torch.compiler.is_compiling() and decides:
@@ -51,15 +61,21 @@ def run(inputs: AttentionInputs) -> Tensor:
     # (..., H, L, D) as (..., Hkv, G * L, D)
     query = given.reshape(*lead, heads, group * length, features)
     mask = torch_mask(inputs, causal_flag=False)["attn_mask"]
-    transposed = _transposed(inputs)
-    if transposed and (mask is not None or inputs.dropout_p):
+    transposed, two_widths = _transposed(inputs), _two_widths(inputs)
+    eager = not (inputs.requires_grad or torch.compiler.is_compiling())
+    by_chunks = two_widths and eager and not inputs.dropout_p
+    bare = mask is None and not inputs.dropout_p
+    by_products = bare and (transposed or _memory_bound(inputs))
+    if (transposed or two_widths) and not (by_chunks or by_products):
         out = grouped(inputs)
         assert isinstance(out, Tensor)
         return out
     if mask is not None:
         mask = mask.expand(*inputs.scores_shape).unflatten(-3, (heads, group))
         mask = mask.flatten(-3, -2)  # (..., Hkv, G * L, S)
-    if transposed or (mask is None and _memory_bound(inputs)):
+    if by_chunks:
+        out = _by_chunks(inputs, query, mask)
+    elif by_products:
         out = _by_products(inputs, query)
     else:
         tensors = (query, inputs.key, inputs.value, mask)
@@ -73,7 +89,7 @@ def _memory_bound(inputs: AttentionInputs) -> bool:
     That is so for a cache larger than the processor's, and few rows.
     """
     rows = inputs.group_size * inputs.q_len
-    if rows not in FEW_ROWS or inputs.dropout_p:
+    if rows not in FEW_ROWS:
         return False
     size = 4 * (inputs.key.numel() + inputs.value.numel())
     return inputs.query.dtype == torch.float32 and size >= LARGE_CACHE
@@ -84,6 +100,52 @@ def _transposed(inputs: AttentionInputs) -> bool:
     key = inputs.key
     by_feature = key.dim() > 2 and key.stride(-2) == 1 != key.stride(-1)
     return by_feature and key.dtype == inputs.compute_dtype
+
+
+def _two_widths(inputs: AttentionInputs) -> bool:
+    """Return whether a group's ``Dv`` is not ``D``: torch fuses no such."""
+    differ = inputs.query.shape[-1] != inputs.value.shape[-1]
+    return differ and inputs.group_size > 1
+
+
+def _by_chunks(
+    inputs: AttentionInputs, query: Tensor, mask: Tensor | None
+) -> Tensor:
+    """Multiply by some keys at a time: they are not copied, whatever ``S``.
+
+    A product of 16 bits takes a quarter of the time of one of 32. Its sums
+    are float32, and rounded: a second product gives what the first has lost.
+    """
+    dtype = inputs.compute_dtype
+    if query.dtype == torch.bfloat16 and cpu_features().get("avx512_bf16"):
+        dtype = query.dtype
+    lead, wide, outs = query.shape[:-2], inputs.compute_dtype, []
+    for at in itertools.product(*map(range, lead)):
+        q = query[at].to(dtype)  # (G * L, D)
+        keys = inputs.key[at].split(CHUNK)
+        scores = torch.cat([_scores(q, k.to(dtype)) for k in keys], -1)
+        scores *= inputs.scale
+        if mask is None:
+            weights = scores.softmax(-1)
+        else:
+            weights = softmax(apply_masks(scores, mask[at]))
+        parts = weights.to(dtype).split(CHUNK, -1)
+        values = inputs.value[at].split(CHUNK)
+        products = map(torch.mm, parts, (v.to(dtype) for v in values))
+        outs.append(
+            functools.reduce(torch.add, (x.to(wide) for x in products))
+        )
+    out = torch.stack(outs).to(query.dtype)
+    return out.unflatten(0, lead)
+
+
+def _scores(query: Tensor, key: Tensor) -> Tensor:
+    """Return ``query @ key.mT``, in float32 even for bfloat16."""
+    scores = query @ key.mT
+    if scores.dtype != torch.bfloat16:
+        return scores
+    lost = torch.addmm(scores, query, key.mT, beta=-1)
+    return scores.float() + lost
 
 
 def _by_products(inputs: AttentionInputs, query: Tensor) -> Tensor:

@@ -41,6 +41,8 @@ def unsupported_reasons(inputs: AttentionInputs) -> list[str]:
 
 def deprioritized(inputs: AttentionInputs) -> str | None:
     """Return why casting is no faster."""
+    if inputs.query.dtype not in HALVES:
+        return None
     if torch.compiler.is_compiling():
         return TRACING
     if reason := unmeasured():

@@ -16,7 +16,7 @@ from attn.functional.inputs import AttentionInputs
 
 __all__ = ["deprioritized", "run", "unsupported_reasons"]
 
-BLOCK = 128  # queries at a time under a window
+BLOCK = 64  # queries at a time under a window
 
 
 def unsupported_reasons(inputs: AttentionInputs) -> list[str]:

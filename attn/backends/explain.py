@@ -10,7 +10,8 @@ from torch import Tensor
 
 from attn.backends.registry import Registry, registry
 from attn.backends.sdpa_backends import TorchExplanation, explain_torch, table
-from attn.functional.inputs import AttentionOptions, validate
+from attn.functional.inputs import OptionsWithoutMask, validate
+from attn.masks import Mask
 
 __all__ = ["Explanation", "explain"]
 
@@ -22,6 +23,14 @@ class Explanation:
     ``reasons`` lists what a backend does not support; ``deprioritized`` says
     why a backend that supports the call is not preferred; ``selected``
     computes it. ``torch`` explains PyTorch's own backends.
+
+    Example:
+        >>> x = torch.randn(1, 2, 10, 64)
+        >>> found = attn.api.explain(x, x, x, softcap=30.0)
+        >>> found.selected
+        'grouped'
+        >>> found["sdpa"]
+        ['softcap is given: torch has no such argument']
     """
 
     reasons: dict[str, list[str]]
@@ -46,10 +55,11 @@ def explain(
     query: Tensor,
     key: Tensor,
     value: Tensor,
+    attn_mask: Tensor | Mask | None = None,
     *,
     return_lse: bool = False,
     registry: Registry = registry,
-    **options: Unpack[AttentionOptions],
+    **options: Unpack[OptionsWithoutMask],
 ) -> Explanation:
     """Explain which backend is selected for a call; nothing is computed.
 
@@ -59,15 +69,23 @@ def explain(
 
     Raises:
         TypeError, ValueError: an argument is wrong for every backend.
+
+    Example:
+        >>> x = torch.randn(1, 2, 10, 64)
+        >>> found = attn.api.explain(x, x, x, is_causal=True)
+        >>> found.selected
+        'sdpa'
+        >>> found["pack_gqa"]
+        ['every query head has its own keys: nothing to pack']
     """
     of_torch = explain_torch(
-        query, key, value, return_lse=return_lse, **options
+        query, key, value, attn_mask, return_lse=return_lse, **options
     )
     if query.is_nested:
         reason = "the tensors are nested: pad them"
         reasons = {name: [reason] for name in registry}
         return Explanation(reasons, {}, "none", of_torch)
-    inputs = validate(query, key, value, **options)
+    inputs = validate(query, key, value, attn_mask, **options)
     selected, _ = registry.select(inputs, return_lse=return_lse)
     seconds = registry.measured(inputs, return_lse)
     reasons, deprioritized = {}, {}

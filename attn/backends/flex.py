@@ -7,6 +7,7 @@ happens inside a call only after ``autotune`` or where ``impl`` names it.
 from __future__ import annotations
 
 import functools
+import math
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -14,10 +15,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attn import compat
 from attn.backends.mask_formats import MaskSpec, convert, unsupported
 from attn.backends.registry import TRACING
 from attn.functional.inputs import AttentionInputs
+from attn.profiling import compat
 
 __all__ = ["deprioritized", "run", "supports_lse", "unsupported_reasons"]
 
@@ -103,7 +104,7 @@ def block_mask(inputs: AttentionInputs) -> Any:
     sizes = {
         "q_len": inputs.q_len,
         "kv_len": inputs.kv_len,
-        "batch": inputs.batch_shape.numel(),
+        "batch": math.prod(inputs.batch_shape),
         "heads": inputs.num_heads,
         "device": inputs.query.device,
     }

@@ -36,6 +36,12 @@ class MaskSpec:
 
     ``q_offset`` is the position of the first query among the keys, and
     ``sizes`` are the other arguments of ``Mask.dense``.
+
+    Example:
+        >>> mask = attn.causal() & attn.sliding_window(2)
+        >>> spec = attn.hf.MaskSpec(mask, 2, {"q_len": 1, "kv_len": 3})
+        >>> spec.dense()[0, 0].long()
+        tensor([[0, 1, 1]])
     """
 
     mask: Mask

@@ -86,6 +86,14 @@ class Registry(Mapping[str, Implementation]):
         parent: holds the names that this one does not; registering here
             does not change it.
 
+    Example:
+        >>> own = attn.api.Registry(parent=attn.api.registry)
+        >>> mine = own.register("mine")(attn.tiled_attention)
+        >>> x = torch.randn(1, 2, 5, 8)
+        >>> out = attn.attention(x, x, x, impl="mine", registry=own)
+        >>> "mine" in own, "mine" in attn.api.registry
+        (True, False)
+
     Source: transformers ``AttentionInterface``.
     """
 
@@ -96,6 +104,8 @@ class Registry(Mapping[str, Implementation]):
         self.default = "auto"
         #: By tuning key, what ``autotune`` measured; the selected one first.
         self.seconds: dict[tuple[Any, ...], dict[str, float]] = {}
+        #: How often a name was registered or removed.
+        self.changes = 0
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Registry:
         """Return the registry itself, also for a copy of a module with it."""
@@ -153,6 +163,15 @@ class Registry(Mapping[str, Implementation]):
 
         Raises:
             ValueError: the name is in use, or ``mask`` unknown.
+
+        Example:
+            >>> @attn.api.register("halved")
+            ... def halved(*tensors, **options):
+            ...     return attn.tiled_attention(*tensors, **options) / 2
+            >>> x = torch.ones(1, 2, 5, 8)
+            >>> attn.attention(x, x, x, impl="halved").unique()
+            tensor([0.5000])
+            >>> attn.api.registry.remove("halved")
         """
         if name in self._own or name == "auto":
             raise ValueError(f"name must be new; {name!r} is in use")
@@ -173,7 +192,7 @@ class Registry(Mapping[str, Implementation]):
                 _constant(tunable),
                 declared,
             )
-            self.seconds.clear()
+            self._changed()
             return function
 
         return add
@@ -181,7 +200,11 @@ class Registry(Mapping[str, Implementation]):
     def remove(self, name: str) -> None:
         """Remove a name that was registered here."""
         self._own.pop(name, None)
+        self._changed()
+
+    def _changed(self) -> None:
         self.seconds.clear()
+        self.changes += 1
 
     @contextmanager
     def use_impl(self, name: str) -> Iterator[None]:
@@ -192,6 +215,14 @@ class Registry(Mapping[str, Implementation]):
 
         Raises:
             ValueError: the name is not ``"auto"`` or an implementation.
+
+        Example:
+            >>> model = attn.MultiHeadAttention(embed_dim=8, num_heads=2)
+            >>> x = torch.randn(1, 5, 8)
+            >>> with attn.api.use_impl("reference"):
+            ...     exact = model(x)
+            >>> torch.allclose(model(x), exact, atol=1e-5)
+            True
         """
         if name != "auto":
             _ = self[name]

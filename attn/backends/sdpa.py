@@ -33,6 +33,8 @@ def unsupported_reasons(inputs: AttentionInputs) -> list[str]:
             f"attn_mask is {mask.dtype} and query {dtype}: with dropout "
             "torch needs the same"
         )
+    if inputs.is_forward_mode:
+        reasons.append("a forward-mode gradient: PyTorch's kernels have none")
     if 0 in (*inputs.query.shape, *inputs.key.shape, *inputs.value.shape):
         reasons.append("a tensor is empty: torch's answer is not always 0")
     return reasons
@@ -54,13 +56,7 @@ def run(inputs: AttentionInputs) -> Tensor:
 
 def torchs_function(inputs: AttentionInputs) -> Callable[..., Tensor]:
     """Return PyTorch's function, with all but the tensors and the mask."""
-    options: dict[str, Any] = {
-        "dropout_p": inputs.dropout_p,
-        "scale": inputs.scale,
-    }
-    # A branch, because in a graph a comparison of sizes is no bool.
-    if inputs.num_heads != inputs.num_kv_heads:
-        options["enable_gqa"] = True
+    options = _options(inputs)
 
     def attend(
         query: Tensor, key: Tensor, value: Tensor, *mask: Any, **others: Any
@@ -70,6 +66,32 @@ def torchs_function(inputs: AttentionInputs) -> Callable[..., Tensor]:
         return F.scaled_dot_product_attention(q, k, v, *mask, **given)
 
     return attend
+
+
+def _options(inputs: AttentionInputs) -> dict[str, Any]:
+    options: dict[str, Any] = {
+        "dropout_p": inputs.dropout_p,
+        "scale": inputs.scale,
+    }
+    # A branch, because in a graph a comparison of sizes is no bool.
+    if inputs.num_heads != inputs.num_kv_heads:
+        options["enable_gqa"] = True
+    return options
+
+
+def arguments_of_every_call(inputs: AttentionInputs) -> dict[str, Any] | None:
+    """Return PyTorch's arguments but the tensors, if a call needs no more.
+
+    They hold for each call of equal shapes, dtypes, options and last
+    strides. None where a tensor is converted or copied, or a mask made.
+    """
+    tensors = (inputs.query, inputs.key, inputs.value)
+    if any(x.stride(-1) != 1 and x.shape[-1] > 1 for x in tensors):
+        return None
+    mask = torch_mask(inputs)
+    if mask.pop("attn_mask", None) is not inputs.attn_mask:
+        return None
+    return {**_options(inputs), **mask}
 
 
 def _by_token(x: Tensor) -> Tensor:

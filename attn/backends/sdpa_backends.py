@@ -15,11 +15,16 @@ from torch import Tensor
 from torch.backends import cuda
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from attn import compat
-from attn.functional.inputs import AttentionInputs, AttentionOptions, validate
+from attn.functional.inputs import (
+    AttentionInputs,
+    AttentionOptions,
+    OptionsWithoutMask,
+    validate,
+)
 from attn.masks import Mask
+from attn.profiling import compat
 
-__all__ = ["TorchExplanation", "explain_torch"]
+__all__ = ["explain_torch", "TorchExplanation"]
 
 # PyTorch's backends, in its order for nested tensors (for dense ones, see
 # torch._C._get_sdp_priority_order), and their switches.
@@ -38,6 +43,15 @@ class TorchExplanation:
     ``reasons`` maps the names of ``torch.nn.attention.SDPBackend`` to
     sentences: an empty list where the backend supports the call.
     ``selected`` is the one that PyTorch runs; None without a supported one.
+
+    Example:
+        >>> from attn.backends.sdpa_backends import explain_torch
+        >>> x = torch.randn(1, 2, 10, 64)
+        >>> found = explain_torch(x, x, x, dropout_p=0.1)
+        >>> found.selected
+        'MATH'
+        >>> found.reasons["FLASH_ATTENTION"]
+        ['dropout_p is 0.1: it has no dropout']
     """
 
     reasons: dict[str, list[str]]
@@ -100,9 +114,10 @@ def explain_torch(
     query: Tensor,
     key: Tensor,
     value: Tensor,
+    attn_mask: Tensor | Mask | None = None,
     *,
     return_lse: bool = False,
-    **options: Unpack[AttentionOptions],
+    **others: Unpack[OptionsWithoutMask],
 ) -> TorchExplanation:
     """Explain which of PyTorch's backends runs a call; nothing is computed.
 
@@ -115,9 +130,16 @@ def explain_torch(
     Raises:
         TypeError, ValueError: an argument is wrong for every backend.
 
+    Example:
+        >>> from attn.backends.sdpa_backends import explain_torch
+        >>> x = torch.randn(1, 2, 10, 64)
+        >>> explain_torch(x, x, x, is_causal=True).selected
+        'FLASH_ATTENTION'
+
     Source: ATen's ``native/transformers/sdp_utils_cpp.cpp``, and
     ``torch/nested/_internal/sdpa.py``.
     """
+    options: AttentionOptions = {"attn_mask": attn_mask, **others}
     torchs: dict[str, Any] = {
         name: x
         for name, x in options.items()

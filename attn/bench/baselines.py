@@ -18,9 +18,11 @@ from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.attention.flex_attention import flex_attention
 
-from attn import api, compat, functional, masks
-from attn.bench.cases import Case, Sizes
+from attn import api, functional, masks
+from attn.bench import modules
+from attn.bench.case import Case, Sizes
 from attn.cache import StaticCache
+from attn.profiling import compat
 
 Function = Callable[..., Any]  # of query, key and value
 
@@ -52,7 +54,9 @@ def build(case: Case, sizes: Sizes) -> Peers:
     peers: Peers = {}
     for name in case.peers:
         try:
-            peer = _peer(name, case.step, sizes, tensors)
+            peer = _peer(name, case, sizes, tensors)
+            if case.calls > 1:
+                peer = _repeated(peer, case.calls)
             peer.call()
             peers[name] = peer
         except Exception as error:  # compilers have errors of their own
@@ -61,7 +65,18 @@ def build(case: Case, sizes: Sizes) -> Peers:
     return peers
 
 
-def _peer(name: str, step: str, sizes: Sizes, tensors: list[Tensor]) -> Peer:
+def _repeated(peer: Peer, calls: int) -> Peer:
+    def repeat() -> None:
+        for _ in range(calls):
+            peer.call()
+
+    return Peer(repeat, calls * peer.work)
+
+
+def _peer(name: str, case: Case, sizes: Sizes, tensors: list[Tensor]) -> Peer:
+    if case.of_modules:
+        return Peer(modules.call(name, case, sizes), sizes.B * sizes.S)
+    step = case.step
     if name == "matmul":
         n = 64 if sizes.dry else 8192
         a = torch.randn(n, n, device=sizes.device).to(tensors[0].dtype)
@@ -80,7 +95,7 @@ def _peer(name: str, step: str, sizes: Sizes, tensors: list[Tensor]) -> Peer:
             transposed_keys=True,
         )
         tensors = [query, *kept.update(*stored)[:2]]
-    function = _function(name, sizes, tensors)
+    function = _function(name, sizes, tensors, case.tuned)
     if step in ("forward", "decode"):
         work = sizes.flops if step == "forward" else sizes.cache_bytes
         return Peer(partial(function, *tensors), work)
@@ -95,7 +110,9 @@ def _peer(name: str, step: str, sizes: Sizes, tensors: list[Tensor]) -> Peer:
     )
 
 
-def _function(name: str, sizes: Sizes, tensors: list[Tensor]) -> Function:
+def _function(
+    name: str, sizes: Sizes, tensors: list[Tensor], tuned: bool
+) -> Function:
     """Return an implementation with the options of the computation."""
     sdpa = F.scaled_dot_product_attention
     gqa, decoding = sizes.Hkv != sizes.H, sizes.L != sizes.S
@@ -117,6 +134,8 @@ def _function(name: str, sizes: Sizes, tensors: list[Tensor]) -> Function:
             dense = _mask(sizes).dense(sizes.L, sizes.S, device=sizes.device)
             naive = functional.simple_attention
             return partial(naive if name == "naive" else sdpa, attn_mask=dense)
+        case "two products":
+            return _two_products
         case "Flex":
             flex: Function = flex_attention
             if not sizes.dry:
@@ -129,9 +148,15 @@ def _function(name: str, sizes: Sizes, tensors: list[Tensor]) -> Function:
             return decode_attention
         case "triton":
             return partial(api.attention, impl="triton", **options)
-    if not sizes.dry:
+    if tuned and not sizes.dry:
         api.autotune(*tensors, **options)
     return partial(api.attention, **options)
+
+
+def _two_products(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    """Compute one token on one key head, in the dtype of the tensors."""
+    scores = (q[:, :, 0] * q.shape[-1] ** -0.5) @ k[:, 0].mT  # (B, H, S)
+    return (scores.softmax(-1) @ v[:, 0])[:, :, None]
 
 
 def _sdpa_on(backend: SDPBackend, q: Tensor, k: Tensor, v: Tensor) -> Tensor:

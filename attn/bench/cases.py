@@ -3,115 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from typing import Literal
+from dataclasses import replace
 
-import torch
-from torch import Tensor
-
-
-@dataclass(frozen=True)
-class Sizes:
-    """The sizes of a call, in the book's alphabet."""
-
-    L: int
-    S: int
-    H: int
-    Hkv: int
-    D: int
-    B: int = 1
-    window: int | None = None
-    dtype: str = "bfloat16"
-    device: str = "cpu"
-    dry: bool = False
-
-    def small(self) -> Sizes:
-        """Return the sizes of a dry run: enough for every line of code."""
-        H, Hkv = (2, 2) if self.Hkv == self.H else (4, 2)
-        L, S = min(self.L, 32), min(self.S, 32)
-        window = self.window and 8
-        return replace(
-            self, L=L, S=S, H=H, Hkv=Hkv, D=16, B=1, window=window, dry=True
-        )
-
-    def tensors(self) -> list[Tensor]:
-        """Draw query, key and value from a fixed seed."""
-        g = torch.Generator(self.device).manual_seed(0)
-
-        def draw(heads: int, length: int) -> Tensor:
-            shape = (self.B, heads, length, self.D)
-            x = torch.randn(shape, generator=g, device=self.device)
-            return x.to(getattr(torch, self.dtype))
-
-        key, value = draw(self.Hkv, self.S), draw(self.Hkv, self.S)
-        return [draw(self.H, self.L), key, value]
-
-    @property
-    def pairs(self) -> int:
-        """Unmasked scores of all heads, causal and within the window."""
-        most, start = self.window or self.S, self.S - self.L
-        visible = (min(start + i + 1, most) for i in range(self.L))
-        return self.B * self.H * sum(visible)
-
-    @property
-    def flops(self) -> int:
-        """FLOPs of a forward pass: two matrix products."""
-        return 4 * self.pairs * self.D
-
-    @property
-    def cache_bytes(self) -> int:
-        """Bytes of the keys and values, which decoding reads once."""
-        elements = 2 * self.B * self.Hkv * self.S * self.D
-        return elements * getattr(torch, self.dtype).itemsize
-
-
-@dataclass(frozen=True)
-class Goal:
-    """The best of ``ours`` against the best of ``against``.
-
-    Args:
-        ours: peers; several where a user chooses what the machine prefers.
-        against: other peers. On both sides, those that run count.
-        at_least: ratio of the speeds.
-        at_most: ratio of the peak memory, compared in place of the speed.
-    """
-
-    ours: tuple[str, ...]
-    against: tuple[str, ...]
-    at_least: float = 0.0
-    at_most: float | None = None
-
-
-@dataclass(frozen=True)
-class Case:
-    """One comparison.
-
-    Args:
-        name: short, never renamed: stored runs refer to it.
-        title: what is computed, for a table.
-        sizes: of the full run, with its device.
-        peers: names of implementations that ``baselines`` builds.
-        goals: what is hoped for.
-        step: what is timed; training is forward and backward.
-    """
-
-    name: str
-    title: str
-    sizes: Sizes
-    peers: tuple[str, ...]
-    goals: tuple[Goal, ...]
-    step: Literal["forward", "backward", "training", "decode"] = "forward"
-
-    @property
-    def gradients(self) -> bool:
-        """True if the peers compute gradients."""
-        return self.step in ("backward", "training")
-
-    @property
-    def unit(self) -> str:
-        """Unit of the work of a peer."""
-        return "byte" if self.step == "decode" else "FLOP"
-
+from attn.bench.case import Case, Goal, Sizes, Step
 
 Ours = str | tuple[str, ...]
 
@@ -136,7 +30,7 @@ def _on_cpu() -> Iterator[Case]:
         "window of 512 at 4096 tokens, float32",
         replace(full, window=512),
         ("SDPA with a mask", "Flex", "auto"),
-        _goals("auto", {"SDPA with a mask": 4.0}),
+        _goals("auto", {"SDPA with a mask": 6.0}),
     )
     yield Case(
         "cpu-training-bfloat16",
@@ -159,6 +53,67 @@ def _on_cpu() -> Iterator[Case]:
             ("SDPA", *ours),
             _goals(ours, {"SDPA": ratio}),
             "decode",
+        )
+
+
+def _latent() -> Iterator[Case]:
+    for heads, keys, dtype in (
+        (16, 1024, "float32"),
+        (16, 16384, "float32"),
+        (128, 4096, "float32"),
+        (16, 1024, "bfloat16"),
+        (16, 16384, "bfloat16"),
+        (128, 4096, "bfloat16"),
+    ):
+        yield Case(
+            f"cpu-latent-{heads}-{dtype}-{keys}",
+            f"latent decoding, {heads} heads on one, {keys} keys, {dtype}",
+            Sizes(L=1, S=keys, H=heads, Hkv=1, D=576, Dv=512, dtype=dtype),
+            ("two products", "auto"),
+            _goals("auto", {"two products": 0.77}),
+            "decode",
+            tuned=False,
+        )
+
+
+def _small_calls() -> Iterator[Case]:
+    one = Sizes(L=1, S=64, H=4, Hkv=4, D=32, dtype="float32")
+    yield Case(
+        "cpu-one-token",
+        "decoding, 4 heads, 64 keys, float32: what a call costs",
+        one,
+        ("SDPA", "auto"),
+        _goals("auto", {"SDPA": 0.42}),  # 25 us beyond torch's 18
+        "decode",
+        calls=10,
+        tuned=False,
+    )
+    norms: tuple[Step, ...] = ("layer norm", "RMS norm")
+    for step in norms:
+        for tokens in (1, 4096):
+            yield Case(
+                f"cpu-{step.replace(' ', '-').lower()}-{tokens}",
+                f"{step} of {tokens} x 512",
+                replace(one, L=tokens, S=tokens, D=512),
+                ("torch", "auto"),
+                _goals("auto", {"torch": 0.95}),
+                step,
+                calls=10 if tokens == 1 else 1,
+            )
+    prompt = Sizes(L=8, S=108, H=4, Hkv=4, D=32, dtype="float32")
+    models: tuple[tuple[Step, int, str, float], ...] = (
+        ("generation", 1, "transformers", 1.0),
+        ("attached generation", 1, "sdpa", 0.97),
+        ("padded generation", 2, "sdpa", 0.97),
+    )
+    for step, rows, peer, ratio in models:
+        yield Case(
+            f"cpu-{step.replace(' ', '-')}",
+            f"{step} of 100 tokens, 4 layers, E 128",
+            replace(prompt, B=rows),
+            (peer, "auto"),
+            _goals("auto", {peer: ratio}),
+            step,
         )
 
 
@@ -212,7 +167,12 @@ def _on_gpu() -> Iterator[Case]:
     )
 
 
-CASES: tuple[Case, ...] = (*_on_cpu(), *_on_gpu())
+CASES: tuple[Case, ...] = (
+    *_on_cpu(),
+    *_latent(),
+    *_small_calls(),
+    *_on_gpu(),
+)
 
 
 def find(name: str) -> Case:

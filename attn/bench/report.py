@@ -8,9 +8,7 @@ from matplotlib.figure import Figure
 
 from attn.bench.cases import CASES, find
 from attn.bench.results import measured, median, ratios, speed, spread
-from attn.plot import BLUE, GREY, ORANGE, Table, describe, figure
-
-_OURS = ("auto", "auto, transposed keys", "triton", "triton_split_kv")
+from attn.plot import GREY, Table, color_of, describe, figure
 
 
 def show(run: dict[str, Any]) -> None:
@@ -25,7 +23,9 @@ def provenance(run: dict[str, Any]) -> str:
     """Return machine, versions, date and commit in one line."""
     about = run["about"]
     versions = ", ".join(f"{k} {v}" for k, v in about["versions"].items())
-    machine = about.get("gpu") or f"{about['cpu']}, {about['threads']} threads"
+    width = f", {about['width']}" if "width" in about else ""
+    threads = f"{about['threads']} threads"
+    machine = about.get("gpu") or f"{about['cpu']}{width}, {threads}"
     commit = about["commit"] or "unknown"
     commit += " and changes" if about["changed"] else ""
     dry = " DRY RUN: the times mean nothing." if run["dry"] else ""
@@ -56,6 +56,8 @@ def times(run: dict[str, Any]) -> Table:
 
 
 def _speed(number: float, unit: str) -> str:
+    if unit == "token":
+        return f"{number:.3g} {unit}s/s"
     size, letter = (1e12, "T") if number >= 1e12 else (1e9, "G")
     return f"{number / size:.3g} {letter}{'B' if unit == 'byte' else unit}/s"
 
@@ -77,10 +79,11 @@ def goals(run: dict[str, Any]) -> Table:
     return Table(head, rows, provenance(run))
 
 
-def pending(runs: list[dict[str, Any]]) -> list[str]:
-    """Return the titles of the cases that no run has measured."""
+def pending(runs: list[dict[str, Any]], device: str = "cuda") -> list[str]:
+    """Return the titles of a device's cases that no run has measured."""
     done = {case["case"] for run in runs for case in run["cases"]}
-    return [case.title for case in CASES if case.name not in done]
+    cases = (case for case in CASES if case.sizes.device == device)
+    return [case.title for case in cases if case.name not in done]
 
 
 def plot(run: dict[str, Any], device: str = "cpu") -> Figure:
@@ -100,19 +103,20 @@ def plot(run: dict[str, Any], device: str = "cpu") -> Figure:
     rows = sum(map(len, bars.values()))
     picture, ax = figure(6.4, 0.32 * rows + 0.5 * len(bars) + 0.6)
     y, words = 0.0, []
-    outside: Any = {"in_layout": False}  # may cross the edge of the axes
+    small: Any = {"fontsize": 8, "in_layout": False}  # may cross the edge
     for title, speeds in bars.items():
         y += 1.2
-        ax.text(0, y - 0.75, title, color=GREY, fontsize=8, **outside)
+        ax.text(0, y - 0.75, title, color=GREY, **small)
         for name, ratio in speeds.items():
-            color = BLUE if name in _OURS else ORANGE
+            color = color_of(name) or GREY
             ax.barh(y, ratio, height=0.7, color=color)
             label = f" {name.removeprefix('auto, ')} {ratio:.2f}"  # is blue
-            ax.text(ratio, y, label, va="center", color=GREY, **outside)
+            ax.text(ratio, y, label, va="center", color=GREY)
             y += 1
         texts = (f"{name} {ratio:.2f}" for name, ratio in speeds.items())
         words.append(f"{title}: {', '.join(texts)}")
     ax.set(yticks=[], ylim=(y, -0.5), xlabel="speed, attn.attention = 1")
+    ax.spines.left.set_visible(False)  # the titles begin there
     ax.set_xlim(0, 1.45 * max(max(x.values()) for x in bars.values()))
     text = ", ".join(words)
     return describe(picture, f"Bars of speed relative to ours. {text}.")

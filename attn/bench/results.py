@@ -20,7 +20,8 @@ from typing import Any, NamedTuple
 
 import torch
 
-from attn.bench.cases import Goal, find
+from attn.bench.case import Goal
+from attn.bench.cases import find
 from attn.data.book import root
 
 
@@ -45,6 +46,7 @@ def about_this_machine(*sources: str) -> dict[str, Any]:
     about: dict[str, Any] = {
         "cpu": _cpu(),
         "threads": torch.get_num_threads(),
+        "width": torch.backends.cpu.get_cpu_capability(),
         "system": f"{platform.system()} {platform.machine()}",
         "versions": {"python": platform.python_version(), **versions},
         "date": time.strftime("%Y-%m-%d"),

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from attn.bench.baselines import Peer, build
-from attn.bench.cases import Case
+from attn.bench.case import Case
 from attn.profiling import benchmark_interleaved, peak_bytes
 
 

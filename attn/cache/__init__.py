@@ -13,19 +13,26 @@ Keys are stored as they come: rotated, if the model has RoPE. ``positions``
 returns the positions of the next tokens.
 """
 
+from attn.cache.allocator import PageAllocator
 from attn.cache.base import Cache, CacheView
 from attn.cache.dynamic import DynamicCache, SlidingCache
+from attn.cache.latent import LatentCache
 from attn.cache.paged import PagedCache, PagePool
 from attn.cache.quantized import QuantizedCache
+from attn.cache.state import StateCache, StateSnapshot
 from attn.cache.static import StaticCache
 
 __all__ = [
-    "Cache",
-    "CacheView",
     "DynamicCache",
-    "PagePool",
-    "PagedCache",
-    "QuantizedCache",
     "SlidingCache",
     "StaticCache",
+    "QuantizedCache",
+    "PagedCache",
+    "PagePool",
+    "PageAllocator",
+    "LatentCache",
+    "StateCache",
+    "StateSnapshot",
+    "Cache",
+    "CacheView",
 ]

@@ -12,7 +12,16 @@ from attn.cache.validation import size
 
 
 class CacheView(NamedTuple):
-    """The keys and values that the queries of an update may attend to."""
+    """The keys and values that the queries of an update may attend to.
+
+    Example:
+        >>> cache = attn.DynamicCache()
+        >>> old, new = torch.randn(1, 2, 5, 8), torch.randn(1, 2, 1, 8)
+        >>> view = cache.update(old, old)
+        >>> key, value, q_offset = cache.update(new, new)
+        >>> key.shape, q_offset
+        (torch.Size([1, 2, 6, 8]), 5)
+    """
 
     key: Tensor  # (B, Hkv, S, D)
     value: Tensor  # (B, Hkv, S, Dv)
@@ -20,9 +29,19 @@ class CacheView(NamedTuple):
 
 
 class Cache(ABC):
-    """The methods of every cache."""
+    """The methods of every cache.
 
-    # Tokens read so far; (B,) when paged, () in a graph with a StaticCache.
+    Example:
+        >>> x = torch.randn(1, 2, 5, 8)  # (B, Hkv, L, D)
+        >>> for cache in (attn.DynamicCache(), attn.SlidingCache(2)):
+        ...     view = cache.update(x, x)
+        ...     print(cache.seq_len, cache.first_position)
+        5 0
+        5 4
+    """
+
+    # Tokens read so far: (B,) when paged or where rows have other lengths,
+    # () in a graph with a StaticCache.
     seq_len: int | Tensor = 0
 
     @property
@@ -45,7 +64,11 @@ class Cache(ABC):
         return new + (start[:, None] if start.dim() else start)
 
     def key_positions(self, view: CacheView) -> Tensor:
-        """Return the position of each key of the last update, ``(S,)``."""
+        """Return the position of each key of the last update.
+
+        They are ``(S,)``, or ``(B, S)`` where rows have forgotten different
+        numbers of tokens.
+        """
         return torch.arange(view.key.shape[2], device=view.key.device)
 
     def mask_lengths(self, length: int) -> tuple[int, ...]:
@@ -67,19 +90,26 @@ class Cache(ABC):
         return None
 
     @abstractmethod
-    def update(self, key: Tensor, value: Tensor) -> CacheView:
+    def update(
+        self, key: Tensor, value: Tensor, lengths: Tensor | None = None
+    ) -> CacheView:
         """Add the keys and values of new tokens.
 
         Args:
             key: ``(B, Hkv, L, D)``.
             value: ``(B, Hkv, L, Dv)``.
+            lengths: number of real tokens in each row, integers ``(B,)``,
+                which come first; ``L`` when None. The others, padding on the
+                right, are not stored.
 
         Returns:
-            Everything that the new queries may attend to.
+            Everything that the new queries may attend to. Once rows differ
+            in length, ``q_offset`` is ``(B,)``, and shorter rows have
+            zeros behind their keys (see ``valid``).
 
         Raises:
             ValueError, TypeError: shapes, dtype or device differ from the
-                stored ones, or the cache is full.
+                stored ones, the cache is full, or it takes no ``lengths``.
         """
 
     @abstractmethod

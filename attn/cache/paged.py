@@ -11,17 +11,19 @@ Model Serving with PagedAttention".
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
 from itertools import chain
 from typing import Self
 
 import torch
 from torch import Tensor
 
-from attn.cache import validation
+from attn.cache import ragged, validation
+from attn.cache.allocator import PageAllocator
 from attn.cache.base import Cache, CacheView
 
 
-class PagePool:
+class PagePool(PageAllocator):
     """Pages of keys and values, with the number of sequences on each.
 
     Args:
@@ -29,6 +31,14 @@ class PagePool:
         num_kv_heads: ``Hkv``.
         head_dim, value_dim: ``D`` and ``Dv``, which is ``D`` when None.
         dtype, device: of keys and values.
+
+    Example:
+        >>> pool = attn.PagePool(4, page_size=2, num_kv_heads=2, head_dim=8)
+        >>> cache = attn.PagedCache(pool, batch=1)
+        >>> x = torch.randn(1, 2, 3, 8)
+        >>> view = cache.update(x, x)  # 3 tokens fill 2 pages
+        >>> pool.ref_counts
+        [1, 1, 0, 0]
     """
 
     def __init__(
@@ -42,27 +52,22 @@ class PagePool:
         dtype: torch.dtype | None = None,
         device: torch.device | str | None = None,
     ):
-        for name, size in (("num_pages", num_pages), ("page_size", page_size)):
-            validation.size(name, size, 1)
+        super().__init__(num_pages, page_size)
         value_dim = head_dim if value_dim is None else value_dim
         page = (num_pages, num_kv_heads, page_size)
-        self.page_size = page_size
         self.key = torch.empty(*page, head_dim, dtype=dtype, device=device)
         self.value = torch.empty(*page, value_dim, dtype=dtype, device=device)
-        self.ref_counts = [0] * num_pages
-        self.free_pages = list(reversed(range(num_pages)))
 
-    def allocate(self) -> int:
-        """Return a free page, with one reference."""
-        page = self.free_pages.pop()
-        self.ref_counts[page] = 1
-        return page
+    def another_layer(self) -> Self:
+        """Return memory for the same pages, as another layer needs it.
 
-    def release(self, page: int) -> None:
-        """Drop one reference; the last one frees the page."""
-        self.ref_counts[page] -= 1
-        if not self.ref_counts[page]:
-            self.free_pages.append(page)
+        Both pools have one list of free pages: page 7 of a sequence is page
+        7 in every layer.
+        """
+        other = copy.copy(self)
+        other.key = torch.empty_like(self.key)
+        other.value = torch.empty_like(self.value)
+        return other
 
     def copy(self, page: int) -> int:
         """Exchange a reference to a page for a copy of it."""
@@ -80,6 +85,16 @@ class PagedCache(Cache):
     Args:
         pool: of the pages; several caches may share it.
         batch: rows, ``B``.
+
+    Example:
+        >>> pool = attn.PagePool(4, page_size=2, num_kv_heads=2, head_dim=8)
+        >>> cache = attn.PagedCache(pool, batch=1)
+        >>> x = torch.randn(1, 2, 3, 8)
+        >>> view = cache.update(x, x)
+        >>> other = cache.fork()  # shares the pages of the text so far
+        >>> view = other.update(x[:, :, :1], x[:, :, :1])  # copies the last
+        >>> cache.block_table.tolist(), other.block_table.tolist()
+        ([[0, 1]], [[0, 2]])
     """
 
     seq_len: Tensor
@@ -89,6 +104,39 @@ class PagedCache(Cache):
         self.pages: list[list[int]] = [[] for _ in range(batch)]
         device = pool.key.device
         self.seq_len = torch.zeros(batch, dtype=torch.long, device=device)
+
+    @classmethod
+    def at(
+        cls,
+        pool: PagePool,
+        pages: Sequence[Sequence[int]],
+        seq_len: Sequence[int],
+    ) -> Self:
+        """Return a cache over pages that a scheduler has allocated.
+
+        The references remain the scheduler's, which releases them. Each row
+        may have pages beyond its tokens, for those of the next update.
+
+        Args:
+            pool: of the pages.
+            pages: block table of each row, ``B`` lists.
+            seq_len: tokens that each row has stored, ``B`` numbers.
+
+        Raises:
+            ValueError: a row has fewer pages than its tokens need.
+        """
+        cache = cls(pool, len(pages))
+        for row, length in zip(pages, seq_len, strict=True):
+            if pool.pages_for(length) > len(row):
+                raise ValueError(
+                    f"pages must hold the {length} tokens of each row, "
+                    f"{pool.page_size} on a page; got {len(row)} pages"
+                )
+        cache.pages = [list(row) for row in pages]
+        cache.seq_len = torch.tensor(
+            list(seq_len), dtype=torch.long, device=pool.key.device
+        )
+        return cache
 
     @property
     def nbytes(self) -> int:
@@ -108,22 +156,14 @@ class PagedCache(Cache):
     def update(
         self, key: Tensor, value: Tensor, lengths: Tensor | None = None
     ) -> CacheView:
-        """Add the keys and values of new tokens, as ``Cache.update``.
-
-        Args:
-            lengths: number of real tokens in each row, ``(B,)``, which come
-                first; ``L`` when None.
-
-        Returns:
-            Everything, as ``(B, Hkv, S, D)`` with the ``S`` of the longest
-            row and zeros behind the shorter ones (see ``valid``); and
-            ``q_offset``, ``(B,)``.
-        """
         pools = (self.pool.key, self.pool.value)
         stored = [x[:1].expand(len(self.pages), -1, -1, -1) for x in pools]
         validation.new_tokens(key, value, (stored[0], stored[1]))
         validation.no_grad(key, value)
-        counts = self._counts(lengths, key.shape[2])
+        counts = [key.shape[2]] * len(self.pages)
+        if lengths is not None:
+            validation.lengths(lengths, len(self.pages), key.shape[2])
+            counts = lengths.tolist()
         self._allocate(counts)
         before = self.seq_len
         for row, count in enumerate(counts):
@@ -135,15 +175,14 @@ class PagedCache(Cache):
     def valid(self) -> Tensor:
         """Return which keys of the last update are real, bool ``(B, S)``."""
         longest = max(self.seq_len.tolist(), default=0)
-        index = torch.arange(longest, device=self.seq_len.device)
-        return index < self.seq_len[:, None]
+        return ragged.real(self.seq_len, longest)
 
     def fork(self) -> Self:
         return self._share(self.pages, self.seq_len)
 
     def crop(self, length: int) -> None:
         validation.crop(length, min(self.seq_len.tolist(), default=0))
-        keep = -(-length // self.pool.page_size)
+        keep = self.pool.pages_for(length)
         for row in self.pages:
             while len(row) > keep:
                 self.pool.release(row.pop())
@@ -169,39 +208,27 @@ class PagedCache(Cache):
             self.pool.ref_counts[page] += 1
         return other
 
-    def _counts(self, lengths: Tensor | None, most: int) -> list[int]:
-        """Return the number of new tokens in each row."""
-        batch = len(self.pages)
-        if lengths is None:
-            return [most] * batch
-        counts = [int(n) for n in lengths.flatten()]
-        fit = all(0 <= n <= most for n in counts)
-        if lengths.shape != (batch,) or not fit:
-            raise ValueError(
-                f"lengths must have shape ({batch},) and values from 0 to "
-                f"{most}; got {lengths.tolist()}"
-            )
-        return counts
-
     def _allocate(self, counts: list[int]) -> None:
         """Take pages for new tokens, all or none, and copy shared ones."""
-        size, needed, shared = self.pool.page_size, [], []
+        size, needed = self.pool.page_size, []
+        shared: list[tuple[list[int], int]] = []
         ref_counts = list(self.pool.ref_counts)
         rows = zip(self.pages, self.seq_len.tolist(), counts, strict=True)
         for pages, before, count in rows:
-            needed.append(-(-(before + count) // size) - len(pages))
-            is_partial = count and before % size
-            if is_partial and ref_counts[pages[-1]] > 1:
-                ref_counts[pages[-1]] -= 1  # the last row need not copy
-                shared.append(pages)
+            total = self.pool.pages_for(before + count)
+            needed.append(max(0, total - len(pages)))
+            at, is_partial = before // size, before % size
+            if count and is_partial and ref_counts[pages[at]] > 1:
+                ref_counts[pages[at]] -= 1  # the last row need not copy
+                shared.append((pages, at))
         total, free = sum(needed) + len(shared), len(self.pool.free_pages)
         if total > free:
             raise ValueError(
                 f"key must fit in the {free} free pages of {size} tokens; "
                 f"got tokens for {total}"
             )
-        for pages in shared:
-            pages[-1] = self.pool.copy(pages[-1])
+        for pages, at in shared:
+            pages[at] = self.pool.copy(pages[at])
         for pages, count in zip(self.pages, needed, strict=True):
             pages += [self.pool.allocate() for _ in range(count)]
 

@@ -53,6 +53,16 @@ class QuantizedCache(Cache):
     Args:
         group_size: number of tokens that are quantized together.
 
+    Example:
+        >>> x = torch.randn(1, 8, 256, 64)
+        >>> cache, exact = attn.QuantizedCache(), attn.DynamicCache()
+        >>> key, value, q_offset = cache.update(x, x)
+        >>> view = exact.update(x, x)
+        >>> exact.nbytes / cache.nbytes > 3  # from 32 bits to a little over 8
+        True
+        >>> torch.allclose(key, x, atol=0.05)
+        True
+
     Source: Liu et al. 2024, "KIVI: A Tuning-Free Asymmetric 2bit
     Quantization for KV Cache"; transformers ``QuantizedCache``.
     """
@@ -73,7 +83,10 @@ class QuantizedCache(Cache):
             tensors += group
         return sum(x.nbytes for x in tensors)
 
-    def update(self, key: Tensor, value: Tensor) -> CacheView:
+    def update(
+        self, key: Tensor, value: Tensor, lengths: Tensor | None = None
+    ) -> CacheView:
+        validation.no_lengths(lengths, self)
         if self.key is None or self.value is None:
             validation.new_tokens(key, value)
             validation.no_grad(key, value)

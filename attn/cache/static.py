@@ -9,7 +9,7 @@ from typing import Self
 import torch
 from torch import Tensor
 
-from attn.cache import validation
+from attn.cache import ragged, validation
 from attn.cache.base import Cache, CacheView
 
 LINE = 16  # float32 elements in a line of the CPU's cache
@@ -24,7 +24,8 @@ class StaticCache(Cache):
     tokens, and one graph serves every step of decoding (a second one, with
     another ``L``, the prefill). Memory that was not written is zero, and
     behind every real key: ``is_causal`` with the ``q_offset`` hides it, and
-    any other mask must be combined with ``valid()``.
+    any other mask must be combined with ``valid()``. ``seq_len`` and
+    ``q_offset`` are ``(B,)`` after an update with ``lengths``.
 
     Args:
         batch, num_kv_heads: ``B`` and ``Hkv``.
@@ -41,6 +42,17 @@ class StaticCache(Cache):
             2.1). A new token costs ``D`` places a head to write to: 86 us
             against 55 with ``Hkv * D = 1024``, and 4,000 tokens 8.5 ms
             against 2.9. Many queries at once read a copy.
+
+    Example:
+        >>> cache = attn.StaticCache(1, num_kv_heads=2, capacity=4, head_dim=8)
+        >>> x = torch.randn(1, 2, 3, 8)
+        >>> key, value, q_offset = cache.update(x, x)
+        >>> key.shape, cache.seq_len, cache.capacity
+        (torch.Size([1, 2, 3, 8]), 3, 4)
+        >>> cache.update(x, x)
+        Traceback (most recent call last):
+            ...
+        ValueError: key must have at most 1 tokens, as 3 of 4 are stored; got 3
 
     Source: transformers ``StaticCache``.
     """
@@ -85,6 +97,8 @@ class StaticCache(Cache):
     def seq_len(self) -> int | Tensor:
         if torch.compiler.is_compiling():
             return self._end
+        if self._end.dim():
+            return self._end.clone()  # the next update writes to it
         if self._seq_len is None:
             self._seq_len = int(self._end)
         return self._seq_len
@@ -92,6 +106,8 @@ class StaticCache(Cache):
     @seq_len.setter
     def seq_len(self, end: int | Tensor) -> None:
         self._seq_len = int(end)
+        if self._end.dim():  # no row differs any longer
+            self._end = self._end.new_zeros(())
         self._end.fill_(self._seq_len)
 
     @property
@@ -110,14 +126,21 @@ class StaticCache(Cache):
         return (*super().mask_lengths(length), self.capacity)
 
     def valid(self) -> Tensor | None:
-        if not torch.compiler.is_compiling():
-            return None
-        index = torch.arange(self.capacity, device=self.key.device)
-        return (index < self._end)[None]
+        if torch.compiler.is_compiling():
+            return ragged.real(self._end.reshape(-1), self.capacity)
+        if self._end.dim():
+            return ragged.real(self._end, int(self._end.max()))
+        return None
 
-    def update(self, key: Tensor, value: Tensor) -> CacheView:
+    def update(
+        self, key: Tensor, value: Tensor, lengths: Tensor | None = None
+    ) -> CacheView:
         validation.new_tokens(key, value, (self.key, self.value))
         validation.no_grad(key, value)
+        if lengths is not None:
+            validation.lengths(lengths, key.shape[0], key.shape[2])
+        if lengths is not None or self._end.dim():
+            return self._update_rows(key, value, lengths)
         if torch.compiler.is_compiling():
             return self._update_in_graph(key, value)
         before = int(self.seq_len)
@@ -141,11 +164,40 @@ class StaticCache(Cache):
         self._seq_len = None
         return CacheView(self.key, self.value, before)
 
+    def _update_rows(
+        self, key: Tensor, value: Tensor, lengths: Tensor | None
+    ) -> CacheView:
+        """Update rows that differ in length."""
+        in_graph = torch.compiler.is_compiling()
+        before = self._end.expand(key.shape[0]).clone()  # (B,)
+        after = before + (key.shape[2] if lengths is None else lengths)
+        longest = self.capacity if in_graph else int(after.max())
+        if longest > self.capacity:
+            raise ValueError(
+                f"key must fit in the capacity, {self.capacity} tokens in "
+                f"each row; got {longest}"
+            )
+        for memory, new in ((self.key, key), (self.value, value)):
+            if lengths is not None:
+                ragged.write(memory, new, before, lengths)
+            else:
+                index = before[:, None] + torch.arange(
+                    key.shape[2], device=key.device
+                )  # (B, L)
+                memory.scatter_(2, index[:, None, :, None].expand_as(new), new)
+        if self._end.dim():
+            self._end.copy_(after)
+        else:
+            self._end = after
+        return CacheView(
+            self.key[:, :, :longest], self.value[:, :, :longest], before
+        )
+
     def fork(self) -> Self:
         return copy.deepcopy(self)
 
     def crop(self, length: int) -> None:
-        validation.crop(length, int(self.seq_len))
+        validation.crop(length, int(torch.as_tensor(self.seq_len).min()))
         self.seq_len = length
 
     def reorder(self, rows: Tensor) -> None:
@@ -159,3 +211,5 @@ class StaticCache(Cache):
             )
             for x in (self.key, self.value)
         )
+        if self._end.dim():
+            self._end = self._end[rows]

@@ -27,7 +27,7 @@ def new_tokens(
         )
     for (name, x), old in zip(new.items(), stored or (), strict=False):
         B, H, _, D = old.shape
-        if x.shape != (B, H, x.shape[2], D):
+        if x.shape[:2] != old.shape[:2] or x.shape[3] != D:
             raise ValueError(
                 f"{name} must have the shape of the cache, ({B}, {H}, L, "
                 f"{D}); got {tuple(x.shape)}"
@@ -39,10 +39,64 @@ def new_tokens(
             )
 
 
+def latents(
+    latent: Tensor, rope_key: Tensor, index_key: Tensor | None
+) -> None:
+    """Require one head of latents and of keys, for the same tokens."""
+    new = {"latent": latent, "rope_key": rope_key}
+    for name, x in new.items():
+        if not isinstance(x, Tensor):
+            raise TypeError(f"{name} must be a tensor; got {type(x).__name__}")
+        if x.dim() != 4 or x.shape[1] != 1:
+            raise ValueError(
+                f"{name} must have one head for all, (B, 1, L, width); got "
+                f"{tuple(x.shape)}"
+            )
+    if index_key is not None:
+        if index_key.dim() != 3:
+            raise ValueError(
+                "index_key must have shape (B, L, Di); got "
+                f"{tuple(index_key.shape)}"
+            )
+        new["index_key"] = index_key[:, None]
+    for name, x in new.items():
+        if x.shape[:3] != latent.shape[:3] or x.dtype != latent.dtype:
+            raise ValueError(
+                f"{name} must have the tokens and dtype of latent, "
+                f"{tuple(latent.shape[:3])} and {latent.dtype}; got "
+                f"{tuple(x.shape[:3])} and {x.dtype}"
+            )
+
+
 def size(name: str, x: Any, least: int) -> None:
     """Require an int that counts something."""
     if isinstance(x, bool) or not isinstance(x, int) or x < least:
         raise ValueError(f"{name} must be an int, at least {least}; got {x!r}")
+
+
+def lengths(lengths: Any, batch: int, most: int, least: int = 0) -> None:
+    """Require a number of real tokens for each row."""
+    is_tensor = isinstance(lengths, Tensor)
+    if not is_tensor or lengths.dtype not in (torch.int64, torch.int32):
+        got = lengths.dtype if is_tensor else type(lengths).__name__
+        raise TypeError(f"lengths must be an integer tensor (B,); got {got}")
+    fits = lengths.shape == (batch,)
+    if fits and not torch.compiler.is_compiling():
+        fits = all(least <= n <= most for n in lengths.tolist())
+    if not fits:
+        raise ValueError(
+            f"lengths must have shape ({batch},) and values from {least} to "
+            f"{most}; got {lengths.tolist()}"
+        )
+
+
+def no_lengths(lengths: Tensor | None, cache: Any) -> None:
+    """Refuse rows of different lengths."""
+    if lengths is not None:
+        raise ValueError(
+            f"lengths must be None with a {type(cache).__name__}, whose rows "
+            "have equally many tokens: use a DynamicCache, or pad on the left"
+        )
 
 
 def no_grad(*tensors: Tensor) -> None:

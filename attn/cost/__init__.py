@@ -12,18 +12,24 @@ from attn.cost.attention import (
     kv_cache_bytes,
     roofline,
 )
+from attn.cost.latent import latent_attention_cost, latent_cache_bytes
+from attn.cost.linear import linear_cost, state_bytes
 from attn.cost.mixers import MixerCost, mixer_cost
 from attn.cost.model import ModelShape
 from attn.cost.published import PUBLISHED
 
 __all__ = [
-    "PUBLISHED",
-    "AttentionCost",
-    "MixerCost",
-    "ModelShape",
     "attention_cost",
+    "AttentionCost",
     "attention_parameters",
     "kv_cache_bytes",
-    "mixer_cost",
     "roofline",
+    "latent_attention_cost",
+    "latent_cache_bytes",
+    "linear_cost",
+    "state_bytes",
+    "mixer_cost",
+    "MixerCost",
+    "ModelShape",
+    "PUBLISHED",
 ]

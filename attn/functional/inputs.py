@@ -7,12 +7,14 @@ implementation starts from it, so a mistake gives the same error everywhere.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import TypedDict
 
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
 
 from attn.functional import validation
 from attn.functional.validation import Window
@@ -20,15 +22,14 @@ from attn.masks import Mask, causal
 from attn.masks import window as window_mask
 from attn.masks.combine import combine_masks
 
-__all__ = ["AttentionInputs", "AttentionOptions", "validate"]
+__all__ = ["validate", "AttentionInputs", "AttentionOptions"]
 
 FULL = slice(None)
 
 
-class AttentionOptions(TypedDict, total=False):
-    """The optional arguments of ``attn.scaled_dot_product_attention``."""
+class OptionsWithoutMask(TypedDict, total=False):
+    """The options of a function that names ``attn_mask`` itself."""
 
-    attn_mask: Tensor | Mask | None
     dropout_p: float
     is_causal: bool
     scale: float | None
@@ -39,6 +40,20 @@ class AttentionOptions(TypedDict, total=False):
     q_offset: int | Tensor | None
 
 
+class AttentionOptions(OptionsWithoutMask, total=False):
+    """The optional arguments of ``attn.scaled_dot_product_attention``.
+
+    Example:
+        >>> from attn.functional.inputs import AttentionOptions
+        >>> options: AttentionOptions = {"is_causal": True, "softcap": 30.0}
+        >>> x = torch.randn(4, 5, 8)
+        >>> attn.attention(x, x, x, **options).shape
+        torch.Size([4, 5, 8])
+    """
+
+    attn_mask: Tensor | Mask | None
+
+
 @dataclass(frozen=True, eq=False)
 class AttentionInputs:
     """The validated arguments of one call; sizes use the book's alphabet.
@@ -46,6 +61,15 @@ class AttentionInputs:
     ``mask`` holds everything that depends on positions (``is_causal``,
     ``window`` and a ``Mask`` given as ``attn_mask``) as one ``Mask``;
     ``attn_mask`` holds a mask given as a tensor. Both apply.
+
+    Example:
+        >>> from attn.functional.inputs import validate
+        >>> x = torch.randn(2, 4, 5, 8)
+        >>> inputs = validate(x, x, x, is_causal=True, window=(2, 0))
+        >>> inputs.mask
+        causal() & window(left=2, right=0)
+        >>> inputs.scores_shape  # (B, H, L, S)
+        (2, 4, 5, 5)
     """
 
     query: Tensor  # (..., H, L, D)
@@ -81,12 +105,18 @@ class AttentionInputs:
         flags = [x.requires_grad for x in (self.query, self.key, self.value)]
         return torch.is_grad_enabled() and any(flags)
 
+    @property
+    def is_forward_mode(self) -> bool:
+        """Return whether a forward-mode gradient (``jvp``) is computed."""
+        given = (self.query, self.key, self.value, self.attn_mask, self.sinks)
+        return any(x is not None and has_tangent(x) for x in given)
+
     def to_4d(self, x: Tensor) -> Tensor:
         """Return ``(B, H, L, D)``: the batch is expanded and flattened."""
         if x.dim() < 3:
             x = x[None]
         x = x.expand(*self.batch_shape, *x.shape[-3:])
-        return x.reshape(self.batch_shape.numel(), *x.shape[-3:])
+        return x.reshape(math.prod(self.batch_shape), *x.shape[-3:])
 
     def from_4d(self, x: Tensor) -> Tensor:
         """Return ``(B, H, L)`` or ``(B, H, L, Dv)`` in the inputs' rank."""
@@ -147,7 +177,7 @@ class AttentionInputs:
         dense = self.mask.shift(kv=left).tile(
             bottom - top,
             right - left,
-            batch=self.batch_shape.numel(),
+            batch=math.prod(self.batch_shape),
             heads=self.num_heads,
             q_offset=self.q_offset + top,
             device=self.query.device,
@@ -176,6 +206,17 @@ def validate(
     """Validate the arguments of an attention call and name their sizes.
 
     Arguments and errors are those of ``attn.scaled_dot_product_attention``.
+
+    Example:
+        >>> from attn.functional.inputs import validate
+        >>> query, key = torch.randn(6, 5, 8), torch.randn(2, 5, 8)
+        >>> inputs = validate(query, key, key, enable_gqa=True)
+        >>> inputs.num_heads, inputs.num_kv_heads, inputs.group_size
+        (6, 2, 3)
+        >>> validate(query, key[:, :4], key)
+        Traceback (most recent call last):
+            ...
+        ValueError: value must have one position for each key, 4; got 5
     """
     validation.tensors(query, key, value)
     batch_shape = validation.batch_shape(query, key, value)
@@ -213,7 +254,8 @@ def validate(
     sinks = validation.sinks(sinks, query, num_heads)
     start = validation.q_offset(q_offset, query, batch_shape)
     if mask is not None:
-        mask.check_bounds(q_len, kv_len, batch_shape.numel(), start)
+        batch = math.prod(batch_shape)
+        mask.extent.check(mask, q_len, kv_len, batch, start)
     return AttentionInputs(
         query, key, value, attn_mask, mask,
         dropout_p=dropout_p, scale=scale, softcap=softcap, sinks=sinks,
@@ -232,5 +274,11 @@ def _ends(part: slice, length: int) -> tuple[int, int]:
     return start, stop
 
 
+def has_tangent(x: Tensor) -> bool:
+    """Return whether a forward-mode gradient passes through a tensor."""
+    return forward_ad.unpack_dual(x).tangent is not None
+
+
 def _heads(x: Tensor) -> int:
-    return x.shape[-3] if x.dim() > 2 else 1
+    heads = x.shape[-3] if x.dim() > 2 else 1
+    return int(heads) if isinstance(heads, Tensor) else heads  # a jit trace

@@ -25,6 +25,12 @@ def softmax(x: Tensor, dim: int = -1) -> Tensor:
         The shape and dtype of ``x``. A slice of ``-inf`` alone gives 0 and
         passes no gradient back.
 
+    Example:
+        >>> attn.softmax(torch.tensor([0.0, 0.0, -torch.inf]))
+        tensor([0.5000, 0.5000, 0.0000])
+        >>> attn.softmax(torch.tensor([-torch.inf, -torch.inf]))
+        tensor([0., 0.])
+
     Source: Vaswani et al. 2017, equation 1; the shift by the maximum is
     Goodfellow et al. 2016, "Deep Learning", section 4.1.
     """
@@ -48,6 +54,13 @@ def attention_loops(
     Arguments, result and errors are those of
     ``scaled_dot_product_attention``, with two axes only: ``(L, D)``,
     ``(S, D)`` and ``(S, Dv)`` give ``(L, Dv)``.
+
+    Example:
+        >>> query = torch.zeros(1, 2)  # as close to one key as to another
+        >>> key = torch.eye(2)
+        >>> value = torch.tensor([[1.0], [3.0]])
+        >>> attn.attention_loops(query, key, value)
+        tensor([[2.]])
 
     Source: Vaswani et al. 2017, equation 1.
     """
@@ -90,12 +103,24 @@ def simple_attention(
     """Compute attention in matrix form, as papers and blog posts do.
 
     It keeps every flaw of its kind, for the chapters to point at: a fully
-    masked row is NaN, half precision stays half, nothing is validated.
-    Arguments and result are those of ``scaled_dot_product_attention``.
+    masked row is NaN, half precision stays half, nothing is validated but
+    that the mask is a tensor. Arguments and result are those of
+    ``scaled_dot_product_attention``.
+
+    Example:
+        >>> x = torch.randn(2, 5, 8)  # 2 heads, 5 tokens
+        >>> out = attn.simple_attention(x, x, x, is_causal=True)
+        >>> torch.equal(out[:, 0], x[:, 0])  # it sees no other token
+        True
 
     Source: the pseudo-code in the docstring of
     ``torch.nn.functional.scaled_dot_product_attention``.
     """
+    if not (attn_mask is None or isinstance(attn_mask, Tensor)):
+        raise TypeError(
+            f"attn_mask must be a tensor; got {type(attn_mask).__name__}: "
+            "Mask.dense(L, S) makes one"
+        )
     scale = query.shape[-1] ** -0.5 if scale is None else scale
     scores = query @ key.mT * scale  # (..., L, S)
     if is_causal:

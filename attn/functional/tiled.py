@@ -37,6 +37,14 @@ def online_softmax(blocks: Iterable[State]) -> State:
         blocks gives, 0 for a query without a key; and ``lse``,
         ``(..., H, L)``, natural log, ``-inf`` there.
 
+    Example:
+        >>> scores = torch.zeros(1, 4)
+        >>> value = torch.tensor([[0.0], [1.0], [2.0], [3.0]])
+        >>> blocks = [(scores[:, i : i + 2], value[i : i + 2]) for i in (0, 2)]
+        >>> out, lse = attn.online_softmax(blocks)
+        >>> out  # equal scores: the mean
+        tensor([[1.5000]])
+
     Source: Milakov and Gimelshein 2018; Rabe and Staats 2021.
     """
     m_i = None
@@ -74,6 +82,16 @@ def merge_states(first: State, second: State) -> State:
     Returns:
         ``out`` and ``lse`` over both, in the dtypes of ``first``; a
         ValueError is raised when the shapes differ.
+
+    Example:
+        >>> query, key, value = torch.randn(3, 6, 8)
+        >>> first, second = (
+        ...     attn.tiled_attention(query, key[i], value[i], return_lse=True)
+        ...     for i in (slice(0, 2), slice(2, 6))
+        ... )
+        >>> out, lse = attn.merge_states(first, second)
+        >>> torch.allclose(out, attn.attention(query, key, value), atol=1e-5)
+        True
 
     Source: Dao et al. 2022, section 3.1; Dao et al. 2023, "Flash-Decoding".
     """
@@ -119,6 +137,12 @@ def tiled_attention(
     tile. Fully masked tiles are skipped. Arguments, result and errors are
     those of ``attn.scaled_dot_product_attention``; but ``dropout_p`` must be
     0.0, and a tile has ``block_q`` queries and ``block_k`` keys.
+
+    Example:
+        >>> query, key, value = torch.randn(3, 300, 16)
+        >>> out = attn.tiled_attention(query, key, value, block_k=64)
+        >>> torch.allclose(out, attn.attention(query, key, value), atol=1e-5)
+        True
 
     Source: Dao et al. 2022, "FlashAttention", algorithms 1 and 4; Dao 2023,
     "FlashAttention-2".

@@ -12,7 +12,7 @@ from itertools import zip_longest
 import torch
 from torch import Tensor
 
-from attn.masks.mask import check_q_offset
+from attn.masks.extent import check_q_offset
 
 Window = tuple[int | None, int | None]
 _FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
@@ -47,7 +47,7 @@ def tensors(query: Tensor, key: Tensor, value: Tensor) -> None:
         if x.dtype != query.dtype:
             raise TypeError(
                 f"{name} must have the dtype of query, {query.dtype}; got "
-                f"{x.dtype}"
+                f"{x.dtype}{_under_autocast(query)}"
             )
         _on_device(name, x, query.device)
     if key.shape[-1] != query.shape[-1]:
@@ -235,8 +235,17 @@ def q_offset(
         return 0
     if isinstance(q_offset, Tensor):
         _on_device("q_offset", q_offset, query.device)
-    check_q_offset(q_offset, batch_shape.numel())
+    check_q_offset(q_offset, math.prod(batch_shape))
     return q_offset
+
+
+def _under_autocast(query: Tensor) -> str:
+    """Return what to do about it where autocast casts no argument."""
+    kind = query.device.type
+    known = torch.amp.is_autocast_available(kind)
+    if not (known and torch.is_autocast_enabled(kind)):
+        return ""
+    return ": autocast leaves that to you, pass x.to(query.dtype)"
 
 
 def _on_device(name: str, x: Tensor, device: torch.device) -> None:

@@ -33,18 +33,18 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "attach",
+    "register",
+    "unregister",
+    "load",
     "FAMILIES",
     "Bert",
-    "GgufFile",
-    "MaskSpec",
     "as_mask",
-    "attach",
     "layer_masks",
+    "MaskSpec",
+    "GgufFile",
     "llama_of",
-    "load",
-    "register",
     "tokenizer_of",
-    "unregister",
     # Subclasses of transformers' classes: it is loaded on first use.
     "BidirectionalLlama",
     "BidirectionalLlamaConfig",

@@ -9,7 +9,17 @@ from torch import nn
 
 from attn import api
 from attn.backends import Registry
-from attn.hf.registration import name_for, register, registered, unregister
+from attn.hf.loading import FAMILIES
+from attn.hf.probing import Probe, Unsuitable
+from attn.hf.reading import Reading, read
+from attn.hf.registration import (
+    WITH_TENSORS,
+    name_for,
+    register,
+    register_with_tensors,
+    registered,
+    unregister,
+)
 
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig, PreTrainedModel
@@ -21,7 +31,15 @@ def attach(
     *,
     registry: Registry = api.registry,
 ) -> PreTrainedModel:
-    """Replace the attention of a model of transformers.
+    """Replace the attention of a model of transformers, or raise why not.
+
+    The classes of the model are read first. If one computes attention in its
+    own code, the model is refused. If one computes with its mask, or passes
+    on what may not suit, the model is run on two rows of six tokens, with
+    eager attention and attached; where they differ, its masks become tensors,
+    those of eager attention, and where they still differ it is refused. A
+    model that is too large to be run so, or that needs more than tokens, gets
+    tensors. A refused model is as it was. The book lists the families.
 
     ``model.set_attn_implementation("sdpa")`` restores it. The model gets its
     own copy of its configuration, so that another model made from the same
@@ -45,13 +63,26 @@ def attach(
 
     Raises:
         TypeError: the model is not one of transformers, or ``impl`` no name.
-        ValueError: a part of the model computes attention inline; the part
-            is named. Or there is no such implementation.
+        ValueError: a class of the model computes attention inline, or the
+            model computes something else than with eager attention; the class
+            is named, and a part that can be attached. Or there is no such
+            implementation.
+
+    Example:
+        >>> from transformers import LlamaConfig, LlamaForCausalLM
+        >>> config = LlamaConfig(
+        ...     vocab_size=50, hidden_size=32, num_hidden_layers=2,
+        ...     num_attention_heads=4, num_key_value_heads=2,
+        ... )
+        >>> model = LlamaForCausalLM(config).eval()
+        >>> ids = torch.tensor([[2, 7, 11]])
+        >>> before = model(ids).logits
+        >>> model = attn.hf.attach(model)
+        >>> torch.allclose(model(ids).logits, before, atol=1e-5)
+        True
 
     Source: transformers ``PreTrainedModel.set_attn_implementation``.
     """
-    import transformers
-
     # Compiled models and adapters pass it on to the one that they wrap.
     if not hasattr(model, "set_attn_implementation"):
         raise TypeError(
@@ -63,29 +94,86 @@ def attach(
             "attn.hf.register(name, function, mask=…), then "
             "model.set_attn_implementation(name)"
         )
-    for part in model.modules():
-        if not isinstance(part, transformers.PreTrainedModel):
-            continue
-        if not type(part)._can_set_attn_implementation():
-            raise ValueError(
-                f"{type(part).__name__} of transformers "
-                f"{transformers.__version__} computes attention inline, so "
-                "it cannot be replaced. attn.hf.load(model) rebuilds Bloom "
-                "and others with attn.nn"
-            )
+    reading = read(model)
+    _refuse_inline(model, reading)
     name = name_for(impl, registry)
-    is_new = name not in registered
+    masked = name + WITH_TENSORS
+    added = {name, masked} - registered.keys()
     register(name, impl, registry=registry)
+    register_with_tensors(masked, impl, registry)
     originals = _copy_configs(model)
     try:
+        if reading.doubts:
+            name = _suitable(model, reading, name, masked)
         model.set_attn_implementation(name)
     except BaseException:
         for part, attribute, config in originals:
             setattr(part, attribute, config)
-        if is_new:
-            unregister(name)
+        for new in added:
+            unregister(new)
         raise
     return model
+
+
+def _refuse_inline(model: PreTrainedModel, reading: Reading) -> None:
+    """Raise if a class computes attention itself; name a part without it."""
+    import transformers
+
+    parts = {
+        name: part
+        for name, part in model.named_modules()
+        if isinstance(part, transformers.PreTrainedModel)
+    }
+    inline = reading.inline or [
+        type(part).__name__
+        for part in parts.values()
+        if not type(part)._can_set_attn_implementation()
+    ]
+    if not inline:
+        return
+    able = (
+        name
+        for name, part in parts.items()
+        if name
+        and part._can_set_attn_implementation()
+        and not read(part).inline
+    )
+    advice = ""
+    if part := next(able, None):
+        advice = f". attn.hf.attach(model.{part}) replaces that of a part"
+    elif model.config.model_type in FAMILIES:
+        advice = ". attn.hf.load(model) rebuilds it with attn.nn"
+    raise ValueError(
+        f"{inline[0]} of transformers {transformers.__version__} computes "
+        f"attention inline, so it cannot be replaced{advice}"
+    )
+
+
+def _suitable(
+    model: PreTrainedModel, reading: Reading, name: str, masked: str
+) -> str:
+    """Return the name that suits a model, found by running it.
+
+    Where it cannot be run, and for code that no run reaches, masks are
+    tensors: what eager attention gets suits every model.
+    """
+    try:
+        probe = Probe(model)
+    except Unsuitable:
+        return masked
+    names = [name, masked] if probe.has_run(reading.doubts) else [masked]
+    for one in names:
+        try:
+            probe.check(one)
+        except Unsuitable as error:
+            reason = error
+        else:
+            return one
+    doubt = next(iter(reading.doubts.values()))[0]
+    raise ValueError(
+        f"{type(model).__name__} cannot be attached, because {reason}. "
+        f'{doubt}. Leave it with model.set_attn_implementation("eager")'
+    ) from reason
 
 
 def _copy_configs(

@@ -6,11 +6,14 @@ calls ``attn.attention``. It drops no mask and no keyword silently.
 
 from __future__ import annotations
 
+import functools
 import inspect
+import sys
 from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from attn import api
@@ -38,6 +41,11 @@ IGNORED = {
     "sliding_window",
     "use_cache",
 }
+#: Arguments of models that transformers once renamed (``deprecate_kwarg``).
+RENAMED = {
+    "past_key_value": "past_key_values",
+    "num_logits_to_keep": "logits_to_keep",
+}
 _CONTRACT = frozenset(inspect.signature(api.attention).parameters)
 
 
@@ -57,6 +65,7 @@ def attn_forward(
     cu_seq_lens_k: Tensor | None = None,
     max_length_q: int | None = None,
     max_length_k: int | None = None,
+    indices: Tensor | None = None,
     output_attentions: bool | None = False,
     *,
     impl: str,
@@ -74,6 +83,8 @@ def attn_forward(
             one row, as FlashAttention takes them; a sequence does not attend
             to another. The lengths ``max_length_q`` and ``max_length_k``
             follow from them.
+        indices: the keys that a sparse model's indexer chose for each query,
+            ``(B, L, K)``; a query attends to those that its mask allows.
         output_attentions: compute the weights too, in a second pass, which
             needs memory for ``(B, H, L, S)``.
         impl, registry: as in ``attn.attention``.
@@ -89,17 +100,20 @@ def attn_forward(
     mask, q_offset = attention_mask, None
     if isinstance(attention_mask, MaskSpec):
         mask, q_offset = attention_mask.mask, attention_mask.q_offset
-    dense = partial(
-        Mask.dense,
-        q_len=query.shape[-2],
-        kv_len=key.shape[-2],
-        batch=query.shape[0],
-        q_offset=q_offset or 0,
-        device=query.device,
-    )
     packed = packed_mask(module, query, key, cu_seq_lens_q, cu_seq_lens_k)
-    mask = combine_masks(mask, packed, dense)
-    mask = combine_masks(position_bias, mask, dense)
+    chosen = None if indices is None else _chosen(indices, query, key)
+    others = [x for x in (packed, chosen, position_bias) if x is not None]
+    if others:
+        dense = partial(
+            Mask.dense,
+            q_len=query.shape[-2],
+            kv_len=key.shape[-2],
+            batch=query.shape[0],
+            q_offset=q_offset or 0,
+            device=query.device,
+        )
+        for other in others:
+            mask = combine_masks(mask, other, dense)
     sinks = sinks if s_aux is None else s_aux
     options: dict[str, Any] = {
         "scale": scaling,
@@ -133,12 +147,31 @@ def attn_forward(
     return out, weights.to(query.dtype)
 
 
+def _chosen(indices: Tensor, query: Tensor, key: Tensor) -> Tensor:
+    """Return the mask of the keys that an indexer chose, ``(B, 1, L, S)``."""
+    size = (query.shape[0], query.shape[-2])
+    if tuple(indices.shape[:-1]) != size:
+        raise ValueError(
+            f"indices must be the keys of each query, {(*size, 'K')}; got "
+            f"shape {tuple(indices.shape)}"
+        )
+    none = query.new_zeros((*size, key.shape[-2]), dtype=torch.bool)
+    return none.scatter(-1, indices.long(), True).unsqueeze(1)
+
+
 def is_captured() -> bool:
     """Return whether a model collects weights; few pass that on to here."""
+    collected = _collector().get()
+    if not collected:
+        return False
+    return any(kind.endswith("attentions") for kind in collected)
+
+
+@functools.cache
+def _collector() -> Any:
     from transformers.utils import output_capturing
 
-    collected = output_capturing._active_collector.get() or ()
-    return any(kind.endswith("attentions") for kind in collected)
+    return output_capturing._active_collector
 
 
 def check_causality(
@@ -191,10 +224,27 @@ def _extra_keywords(
 
 def refuse(name: str, module: nn.Module, keywords: Iterable[str]) -> None:
     """Raise for keywords that would have no effect; none is no error."""
-    if names := ", ".join(sorted(keywords)):
-        raise TypeError(
-            f"{name} got an unexpected keyword argument from "
-            f"{type(module).__name__}: {names}. Use "
-            'attn_implementation="eager" for this model, or a function that '
-            "declares it"
+    keywords = sorted(keywords)
+    if not keywords:
+        return
+    eager = getattr(
+        sys.modules[type(module).__module__], "eager_attention_forward", None
+    )
+    advice = (
+        "Eager attention of transformers ignores it too: remove it, or "
+        "register a function that declares it"
+    )
+    if eager and set(keywords) & inspect.signature(eager).parameters.keys():
+        advice = (
+            'Use attn_implementation="eager", which declares it, or register '
+            "a function that does"
         )
+    for old in RENAMED.keys() & set(keywords):
+        advice = (
+            f"{old} is now {RENAMED[old]}: transformers ignores the old name, "
+            "with eager attention silently"
+        )
+    raise TypeError(
+        f"{name} got an unexpected keyword argument from "
+        f"{type(module).__name__}: {', '.join(keywords)}. {advice}"
+    )

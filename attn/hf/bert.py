@@ -25,6 +25,18 @@ class Bert(nn.Module):
         head: end with logits over the vocabulary.
         pooler: provide ``pool``.
 
+    Example:
+        >>> from transformers import BertConfig, BertForMaskedLM
+        >>> config = BertConfig(
+        ...     vocab_size=50, hidden_size=16, num_hidden_layers=2,
+        ...     num_attention_heads=2, intermediate_size=32,
+        ... )
+        >>> theirs = BertForMaskedLM(config).eval()
+        >>> ours = attn.hf.load(theirs)  # a Bert
+        >>> ids = torch.tensor([[2, 7, 11]])
+        >>> torch.allclose(ours(ids), theirs(ids).logits, atol=1e-5)
+        True
+
     Source: Devlin et al. 2019; transformers ``modeling_bert.py``.
     """
 

@@ -28,7 +28,15 @@ from attn.positions import NoRope
 
 
 class BidirectionalLlamaConfig(LlamaConfig):
-    """The configuration of a ``BidirectionalLlama``: a Llama's."""
+    """The configuration of a ``BidirectionalLlama``: a Llama's.
+
+    Example:
+        >>> config = attn.hf.BidirectionalLlamaConfig(
+        ...     hidden_size=32, num_hidden_layers=2, num_attention_heads=4,
+        ... )
+        >>> config.model_type
+        'bidirectional_llama'
+    """
 
     model_type = "bidirectional_llama"
 
@@ -48,6 +56,17 @@ class BidirectionalLlama(LlamaModel):
         ValueError: when called, for ``use_cache``, a cache, ``input_ids``,
             ``position_ids`` or ``is_causal``, which would be ignored or
             change their meaning.
+
+    Example:
+        >>> config = attn.hf.BidirectionalLlamaConfig(
+        ...     hidden_size=32, num_hidden_layers=2, num_attention_heads=4,
+        ... )
+        >>> model = attn.hf.BidirectionalLlama(config).eval()
+        >>> x = torch.randn(1, 5, 32)
+        >>> out = model(inputs_embeds=x).last_hidden_state
+        >>> back = model(inputs_embeds=x.flip(1)).last_hidden_state
+        >>> torch.allclose(back.flip(1), out, atol=1e-5)  # no order
+        True
 
     Source: transformers 5.23, ``LlamaModel``; its ``config.is_causal``.
     """
@@ -149,6 +168,15 @@ def bidirectional_llama(
 
     Raises:
         ValueError: the configuration is not a Llama's.
+
+    Example:
+        >>> from transformers import LlamaConfig
+        >>> config = LlamaConfig(
+        ...     hidden_size=32, num_hidden_layers=2, num_attention_heads=4,
+        ... )
+        >>> model = attn.hf.bidirectional_llama(config)
+        >>> model(inputs_embeds=torch.randn(1, 5, 32)).last_hidden_state.shape
+        torch.Size([1, 5, 32])
     """
     if isinstance(config, str | PathLike):
         settings = _converted(AutoConfig.from_pretrained(config))

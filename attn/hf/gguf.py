@@ -58,6 +58,16 @@ class GgufFile:
     Raises:
         ValueError: the file is not GGUF, or of another version.
 
+    Example:
+        >>> from attn.data.smollm import gguf_file
+        >>> file = gguf_file()  # GgufFile("model.gguf") opens another
+        >>> file.metadata["general.architecture"]
+        'llama'
+        >>> file.shapes["blk.0.attn_q.weight"]
+        (576, 576)
+        >>> file.read("blk.0.attn_q.weight").dtype
+        torch.float32
+
     Source: the specification, https://github.com/ggml-org/ggml,
     ``docs/gguf.md``.
     """
@@ -169,6 +179,12 @@ def llama_of(file: GgufFile) -> tuple[dict[str, Tensor], dict[str, Any]]:
 
     Raises:
         ValueError: another architecture.
+
+    Example:
+        >>> from attn.data.smollm import gguf_file
+        >>> weights, config = attn.hf.llama_of(gguf_file())
+        >>> config["num_attention_heads"], config["num_key_value_heads"]
+        (9, 3)
 
     Source: transformers 5.23, ``modeling_gguf_pytorch_utils.py``,
     ``LlamaTensorProcessor``.

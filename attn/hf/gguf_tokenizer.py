@@ -28,6 +28,12 @@ def tokenizer_of(file: GgufFile) -> Tokenizer:
     Raises:
         ValueError: another kind of tokenizer.
 
+    Example:
+        >>> from attn.data.smollm import gguf_file
+        >>> tokenizer = attn.hf.tokenizer_of(gguf_file())
+        >>> tokenizer.encode("attention in 2017").tokens
+        ['attention', 'Ġin', 'Ġ', '2', '0', '1', '7']
+
     Source: llama.cpp, ``src/llama-vocab.cpp``,
     ``LLAMA_VOCAB_PRE_TYPE_SMOLLM``. transformers 5.23 does not split at
     digits when it reads such a file: two spaces before a number become other

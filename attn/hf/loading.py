@@ -27,6 +27,10 @@ def load(
 ) -> Any:
     """Convert a model of transformers to attn.nn, copying its weights.
 
+    Projections that a family packs into one matrix, as GPT-2 does, become
+    ``q_proj``, ``k_proj`` and ``v_proj``; the result's state dict also loads
+    into a model with ``packed=True``, such as that of ``gpt2_small()``.
+
     Args:
         model_or_weights: a model of transformers, or its state dict.
         config: its configuration, or the mapping in ``config.json`` as
@@ -43,6 +47,18 @@ def load(
             not supported; it is named.
         ValueError: a weight is missing, unexpected, or of another shape; it
             is named.
+
+    Example:
+        >>> from transformers import LlamaConfig, LlamaForCausalLM
+        >>> config = LlamaConfig(
+        ...     vocab_size=50, hidden_size=32, num_hidden_layers=2,
+        ...     num_attention_heads=4, num_key_value_heads=2,
+        ... )
+        >>> theirs = LlamaForCausalLM(config).eval()
+        >>> ours = attn.hf.load(theirs)  # a Transformer of attn.nn
+        >>> ids = torch.tensor([[2, 7, 11]])
+        >>> torch.allclose(ours(ids), theirs(ids).logits, atol=1e-5)
+        True
 
     Source: ``modeling_<family>.py`` of transformers 5.23.
     """

@@ -8,7 +8,6 @@ as a window.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from functools import reduce
 from operator import and_, or_
@@ -29,6 +28,16 @@ def as_mask(function: Callable[..., Any]) -> Mask:
         bidirectional, sliding windows, chunks without padding, padding) or a
         conjunction of them; otherwise an opaque mask that calls it.
 
+    Example:
+        >>> from transformers.masking_utils import (
+        ...     sliding_window_causal_mask_function,
+        ... )
+        >>> mask = attn.hf.as_mask(sliding_window_causal_mask_function(2))
+        >>> mask.dense(3)[0, 0].long()
+        tensor([[1, 0, 0],
+                [1, 1, 0],
+                [0, 1, 1]])
+
     Source: transformers 5.23, ``masking_utils``.
     """
     if isinstance(function, Mask):
@@ -36,8 +45,10 @@ def as_mask(function: Callable[..., Any]) -> Mask:
     name = _builder_name(function)
     mask = None
     if name:
-        closure = inspect.getclosurevars(function).nonlocals
-        mask = _convert(name, dict(closure))
+        cells = getattr(function, "__closure__", None) or ()
+        names = function.__code__.co_freevars
+        values = (cell.cell_contents for cell in cells)
+        mask = _convert(name, dict(zip(names, values, strict=True)))
     name = name or getattr(function, "__name__", "a function")
     return Mask(function, name) if mask is None else mask
 

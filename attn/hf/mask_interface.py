@@ -120,6 +120,15 @@ def layer_masks(
         For each kind of layer (``"full_attention"``,
         ``"sliding_attention"``, …) bool ``(L, L)``, True = may attend.
 
+    Example:
+        >>> from transformers import Gemma2Config
+        >>> config = Gemma2Config(num_hidden_layers=2, sliding_window=2)
+        >>> masks = attn.hf.layer_masks(config, q_len=3)
+        >>> masks["sliding_attention"].long()
+        tensor([[1, 0, 0],
+                [1, 1, 0],
+                [0, 1, 1]])
+
     Source: transformers ``create_masks_for_generate``.
     """
     from transformers import AttentionMaskInterface, masking_utils

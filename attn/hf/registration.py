@@ -85,6 +85,18 @@ def register(
         TypeError: a function without ``mask``, or the reverse; an argument
             of a wrong kind.
 
+    Example:
+        >>> from transformers import AutoModel, LlamaConfig
+        >>> name = attn.hf.register("tiled", impl="tiled")
+        >>> config = LlamaConfig(
+        ...     vocab_size=50, hidden_size=32, num_hidden_layers=2,
+        ...     num_attention_heads=4,
+        ... )
+        >>> model = AutoModel.from_config(config, attn_implementation=name)
+        >>> model(torch.tensor([[2, 7, 11]])).last_hidden_state.shape
+        torch.Size([1, 3, 32])
+        >>> attn.hf.unregister(name)
+
     Source: transformers ``AttentionInterface``, ``AttentionMaskInterface``.
     """
     if not isinstance(name, str):
@@ -115,8 +127,22 @@ def register(
     return name
 
 
+def register_with_tensors(name: str, impl: str, registry: Registry) -> None:
+    """Register an implementation whose masks are those of eager attention.
+
+    For models that compute with their masks: additive, ``(B, 1, L, S)``.
+    """
+    function = partial(attn_forward, impl=impl, registry=registry)
+    _add(name, (impl, registry), function, mask_maker("additive"))
+
+
 def unregister(name: str) -> None:
-    """Remove a name of ``register``; models that still use it raise."""
+    """Remove a name of ``register``; models that still use it raise.
+
+    Example:
+        >>> name = attn.hf.register("mine", impl="reference")
+        >>> attn.hf.unregister(name)
+    """
     from transformers import AttentionInterface, AttentionMaskInterface
 
     if registered.pop(name, None):
@@ -179,6 +205,10 @@ def _is_same(a: object, b: object) -> bool:
     return a is b or (isinstance(a, str) and a == b)
 
 
+#: The end of the names of ``register_with_tensors``.
+WITH_TENSORS = ".tensors"
+
+
 def name_for(impl: str, registry: Registry) -> str:
     """Return the name of an implementation in transformers.
 
@@ -191,6 +221,7 @@ def name_for(impl: str, registry: Registry) -> str:
         return base
     for name, meaning in registered.items():
         is_known = all(map(_is_same, meaning, (impl, registry)))
-        if is_known and name.startswith(f"{base}-"):
+        is_ours = name.startswith(f"{base}-") and WITH_TENSORS not in name
+        if is_known and is_ours:
             return name
     return f"{base}-{uuid4().hex[:8]}"

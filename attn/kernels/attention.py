@@ -53,6 +53,14 @@ def fused_attention(
         TypeError, ValueError: an argument is wrong, or the kernels do not
             support the call (with the reasons).
 
+    Example:
+        >>> from attn.kernels import fused_attention
+        >>> query, key, value = torch.randn(3, 1, 2, 20, 16)
+        >>> out = fused_attention(query, key, value, is_causal=True)
+        >>> exact = attn.attention(query, key, value, is_causal=True)
+        >>> torch.allclose(out, exact, atol=1e-5)
+        True
+
     Source: Dao et al. 2022, 2023.
     """
     inputs = validate(
@@ -120,6 +128,8 @@ def unsupported_reasons(inputs: AttentionInputs) -> list[str]:
                 f"{name} has head_dim {x.shape[-1]}: the kernels support 1 "
                 f"to {MAX_HEAD_DIM}"
             )
+    if inputs.is_forward_mode:
+        reasons.append("a forward-mode gradient: the kernels have none")
     if inputs.dropout_p:
         reasons.append(
             f"dropout_p is {inputs.dropout_p}: the kernels have no dropout"

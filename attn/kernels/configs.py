@@ -95,6 +95,19 @@ TABLES: dict[tuple[str, int], Table] = {
         (128, ANY): Config(16, 32, 8, 2, "8 warps: with 4 it spills"),
         (256, ANY): Config(16, 16, 4, 2, "what fits twice"),
     },
+    # Tokens of a chunk, and columns of the value.
+    ("linear", 2): {
+        (64, ANY): Config(64, 64, 4, 2, "the state is 64 x 64"),
+        (128, ANY): Config(64, 32, 4, 2, "a state of 128 x 64 spills"),
+        (128, 100): Config(64, 64, 8, 2, "products stay in tensor memory"),
+        (256, ANY): Config(32, 32, 8, 1, "64 tokens of 256 spill"),
+        (256, 90): Config(32, 16, 8, 1, "a state of 256 x 32 spills"),
+    },
+    ("linear", 4): {
+        (64, ANY): Config(16, 16, 4, 1, "no tensor cores: 32 tokens spill"),
+        (128, ANY): Config(16, 16, 8, 1, "8 warps share the state"),
+        (256, ANY): Config(16, 16, 8, 1, "the least tile; it spills"),
+    },
 }
 
 
@@ -105,7 +118,7 @@ def config_of(
 
     Args:
         kernel: "forward", "dkdv", "dq" or "decode", whose tiles have as many
-            rows as a group has, whatever the table says.
+            rows as a group has, whatever the table says; or "linear".
         head_dim: the larger of ``D`` and ``Dv``, at most 256.
         itemsize: bytes of an element, 2 or 4.
         arch: compute capability times ten; ``ANY`` when unknown.

@@ -66,6 +66,14 @@ def decode_attention(
     Raises:
         TypeError, ValueError: an argument is wrong.
 
+    Example:
+        >>> from attn.kernels import decode_attention
+        >>> query = torch.randn(2, 4, 1, 16)  # 2 texts, a new token each
+        >>> key, value = torch.randn(2, 2, 2, 10, 16)
+        >>> out = decode_attention(query, key, value, torch.tensor([10, 7]))
+        >>> out.shape
+        torch.Size([2, 4, 1, 16])
+
     Source: Dao et al. 2023, "Flash-Decoding".
     """
     inputs = validate(
@@ -172,6 +180,16 @@ def varlen_attention(
 
     Raises:
         TypeError, ValueError: an argument is wrong.
+
+    Example:
+        >>> from attn.kernels import varlen_attention
+        >>> x = torch.randn(8, 2, 16)  # texts of 3 and 5 tokens, end to end
+        >>> starts = torch.tensor([0, 3, 8], dtype=torch.int32)
+        >>> out = varlen_attention(x, x, x, starts, starts, 5)
+        >>> first = x[:3].transpose(0, 1)  # (H, L, D)
+        >>> exact = attn.attention(first, first, first).transpose(0, 1)
+        >>> torch.allclose(out[:3], exact, atol=1e-5)
+        True
 
     Source: flash-attn ``flash_attn_varlen_func``.
     """

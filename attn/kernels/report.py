@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from attn.plot import Table
 
 __all__ = [
-    "CompiledKernel",
-    "as_table",
     "compile_report",
     "compile_yours",
+    "as_table",
+    "CompiledKernel",
 ]
 
 ARCHS = (80, 90, 100)
@@ -41,13 +41,21 @@ KERNELS = {
     "dkdv": ("backward.py", "attention_dkdv"),
     "dq": ("backward.py", "attention_dq"),
     "decode": ("decode.py", "decode_split"),
+    "linear": ("linear.py", "linear_chunks"),
 }
 #: Of the forward kernel, as in ``configs``; no configuration selects them.
 VARIANTS = ("forward_tma", "forward_persistent")
 
 
 class CompiledKernel(NamedTuple):
-    """One kernel, for one GPU and one size of heads."""
+    """One kernel, for one GPU and one size of heads.
+
+    Example:
+        >>> from attn.kernels.report import compile_report
+        >>> [row] = compile_report((90,), (64,), kernels=("forward",))
+        >>> row.kernel, row.arch, row.spilled
+        ('forward', 90, 0)
+    """
 
     kernel: str
     arch: int  # 90 is sm_90
@@ -76,9 +84,9 @@ def compile_report(
     Args:
         archs: compute capabilities times ten.
         head_dims: ``D = Dv``, powers of two.
-        kernels: of ``forward``, ``dkdv``, ``dq`` and ``decode``, and of
-            ``forward_tma`` and ``forward_persistent``, which no configuration
-            selects.
+        kernels: of ``forward``, ``dkdv``, ``dq``, ``decode`` and ``linear``,
+            and of ``forward_tma`` and ``forward_persistent``, which no
+            configuration selects.
         dtypes: of ``bf16``, ``fp16`` and ``fp32``.
 
     Returns:
@@ -87,6 +95,12 @@ def compile_report(
     Raises:
         ValueError: there is no such kernel.
         RuntimeError: the compiler failed; its last words.
+
+    Example:
+        >>> from attn.kernels.report import compile_report
+        >>> rows = compile_report((80, 90), (128,), kernels=("forward",))
+        >>> [row.instructions for row in rows]  # of the matrix units
+        ['HMMA', 'HGMMA']
     """
     known = (*KERNELS, *VARIANTS)
     if unknown := set(kernels) - set(known):
@@ -124,7 +138,10 @@ def _shipped(kernel: str, arch: int, head_dim: int, dtype: str) -> list[Any]:
         "PRECISION": "ieee" if dtype == "fp32" else "tf32",
         "DESCRIPTORS": bool(variant),
         "PERSISTENT": variant == "persistent",
+        "HAS_START": True,
     }
+    if kernel == "linear":  # its columns are those of the value
+        constants["BLOCK_DV"] = min(config.block_s, head_dim)
     file, function = KERNELS[name]
     path = str(Path(__file__).with_name(file))
     launch = config.num_warps, config.num_stages
@@ -157,6 +174,19 @@ def compile_yours(
     Raises:
         TypeError: it is no kernel, or its source is not available.
         RuntimeError: the compiler failed; its last words.
+
+    Example:
+        >>> import triton
+        >>> import triton.language as tl
+        >>> @triton.jit
+        ... def double(X, length, BLOCK: tl.constexpr):
+        ...     at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+        ...     x = tl.load(X + at, at < length)
+        ...     tl.store(X + at, 2 * x, at < length)
+        >>> from attn.kernels.report import compile_yours
+        >>> [row] = compile_yours(double, {"BLOCK": 1024}, archs=(90,))
+        >>> row.spilled
+        0
     """
     try:
         text = inspect.getsource(kernel.fn)
@@ -205,7 +235,15 @@ def _in_a_process(jobs: list[list[Any]]) -> list[CompiledKernel]:
 
 
 def as_table(rows: list[CompiledKernel]) -> Table:
-    """Return the report as a table."""
+    """Return the report as a table.
+
+    Example:
+        >>> from attn.kernels.report import as_table, compile_report
+        >>> rows = compile_report((90,), (64,), kernels=("decode",))
+        >>> table = as_table(rows)
+        >>> table.head[:5]
+        ['kernel', 'GPU', 'dtype', 'D', 'tile']
+    """
     from attn.plot import Table  # only here, for it loads matplotlib
 
     head = "kernel GPU dtype D tile warps stages registers spilled shared"
@@ -291,6 +329,8 @@ def _type(name: str, dtype: str) -> str:
     if name in ("OFFSETS", "CU_Q", "CU_K", "LENGTHS"):
         return "*i32"
     if name in ("LSE", "DELTA", "SINKS", "PART", "PART_LSE"):
+        return "*fp32"
+    if name in ("G", "START", "LAST"):
         return "*fp32"
     return "*u8" if name == "VALID" else f"*{dtype}"
 

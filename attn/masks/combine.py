@@ -57,6 +57,11 @@ def key_padding(
     ``mask`` is True at padding, or a float to add: of ``shape``, ``(B, S)``,
     or ``(S,)`` for a batch of one. ``dtype`` is that of the queries.
     """
+    if not isinstance(mask, Tensor):
+        raise TypeError(
+            "key_padding_mask must be a tensor (B, S), True = padding; got "
+            f"{type(mask).__name__}: a Mask is an attn_mask"
+        )
     rows = mask[None] if mask.dim() == 1 else mask
     if rows.shape != shape:
         raise ValueError(

@@ -6,12 +6,17 @@ block mask, and combines with ``&``, ``|`` and ``~``.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor
+
+from attn.masks import values
+from attn.masks.extent import Extent, check_q_offset, least
 
 if TYPE_CHECKING:
     from torch.nn.attention.flex_attention import BlockMask
@@ -23,24 +28,25 @@ class Term(NamedTuple):
     """One factor of a conjunction, which a kernel can recognise.
 
     ``kind`` is the name of the pattern that made it, or ``"opaque"``.
+
+    Example:
+        >>> for term in (attn.causal() & attn.chunked(4)).terms:
+        ...     print(term)
+        Term(kind='causal', values=())
+        Term(kind='chunked', values=(4,))
     """
 
     kind: str
     values: tuple[Any, ...] = ()
 
 
-class Extent(NamedTuple):
-    """The positions that a mask's own data covers; None is any."""
-
-    batch: int | None = None
-    q_len: int | None = None
-    kv_len: int | None = None
-    min_kv_len: int = 0  # the keys that its lengths count
-
-
 @dataclass(frozen=True, eq=False, repr=False)
 class Mask:
     """A predicate over positions: may this query attend to this key?
+
+    A mask is data. Masks of the same predicate and equal arguments are equal
+    (tensors by their elements), and each can be pickled if the predicate is a
+    function of a module: ``functools.partial`` binds what it needs.
 
     Args:
         predicate: ``(b, h, q_idx, kv_idx) -> bool``, True = may attend.
@@ -52,6 +58,16 @@ class Mask:
             every term need not call the predicate.
         uses_query: whether the result depends on the query's position.
         extent: the positions that its own data covers.
+
+    Example:
+        >>> even = attn.Mask(lambda b, h, q_idx, kv_idx: kv_idx % 2 == 0)
+        >>> (attn.causal() & even).dense(4)[0, 0].long()
+        tensor([[1, 0, 0, 0],
+                [1, 0, 0, 0],
+                [1, 0, 1, 0],
+                [1, 0, 1, 0]])
+        >>> attn.sliding_window(4) | attn.prefix(1)
+        sliding_window(4) | prefix(1)
 
     Source: PyTorch ``torch.nn.attention.flex_attention``, ``mask_mod``;
     transformers ``masking_utils``.
@@ -84,11 +100,11 @@ class Mask:
         if not isinstance(other, Mask):
             return NotImplemented
         return Mask(
-            lambda *at: self(*at) & other(*at),
+            partial(_both, self, other),
             f"{self._inside(' & ')} & {other._inside(' & ')}",
             self.terms + other.terms,
             self.uses_query or other.uses_query,
-            _smaller(self.extent, other.extent),
+            self.extent.meet(other.extent),
         )
 
     def __or__(self, other: Mask) -> Mask:
@@ -96,20 +112,45 @@ class Mask:
         if not isinstance(other, Mask):
             return NotImplemented
         return Mask(
-            lambda *at: self(*at) | other(*at),
+            partial(_either, self, other),
             f"{self._inside(' | ')} | {other._inside(' | ')}",
             uses_query=self.uses_query or other.uses_query,
-            extent=_smaller(self.extent, other.extent),
+            extent=self.extent.meet(other.extent),
         )
 
     def __invert__(self) -> Mask:
         """Allow what this mask does not."""
         return Mask(
-            lambda *at: self(*at) ^ True,  # ~ of a Python bool is an int
+            partial(_not, self),
             f"~{self._inside('~')}",
             uses_query=self.uses_query,
             extent=self.extent,
         )
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Mask):
+            return NotImplemented
+        return values.same(self._data, other._data)
+
+    def __hash__(self) -> int:
+        return values.digest(self._data)
+
+    @property
+    def _data(self) -> tuple[Any, ...]:
+        """Return what counts: ``sliding_window(4)`` is ``window(3, 0)``."""
+        return (self.predicate, self.terms, self.uses_query, self.extent)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        values.check_importable(self.predicate)
+        predicate, *others = self._data
+        return Mask, (predicate, self.text, *others)
+
+    def __copy__(self) -> Mask:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Mask:
+        predicate, terms = copy.deepcopy((self.predicate, self.terms), memo)
+        return replace(self, predicate=predicate, terms=terms)
 
     def _inside(self, operator: str) -> str:
         """Return the text as an operand, in brackets where needed."""
@@ -132,7 +173,7 @@ class Mask:
             for t in self.terms
             if t.kind in ("causal", "window")
         ]
-        return _least([w[0] for w in windows]), _least([w[1] for w in windows])
+        return least([w[0] for w in windows]), least([w[1] for w in windows])
 
     @property
     def is_relative(self) -> bool:
@@ -149,16 +190,11 @@ class Mask:
                 raise TypeError(f"{name} must be an int; got {start!r}")
         if q == kv == 0:
             return self
-        batch, q_len, kv_len, _ = self.extent
         return Mask(
-            lambda b, h, i, j: self(b, h, i + q, j + kv),
+            partial(_shifted, self, q, kv),
             f"({self}).shift(q={q}, kv={kv})",
             uses_query=self.uses_query,
-            extent=Extent(
-                batch,
-                None if q_len is None else q_len - q,
-                None if kv_len is None else kv_len - kv,
-            ),
+            extent=self.extent.shift(q, kv),
         )
 
     def dense(
@@ -191,7 +227,7 @@ class Mask:
         """
         kv_len = q_len if kv_len is None else kv_len
         check_q_offset(q_offset, batch)
-        self.check_bounds(q_len, kv_len, batch, q_offset)
+        self.extent.check(self, q_len, kv_len, batch, q_offset)
         return self.tile(q_len, kv_len, batch, heads, q_offset, device)
 
     def tile(
@@ -263,7 +299,7 @@ class Mask:
         from torch.nn.attention.flex_attention import create_block_mask
 
         kv_len = q_len if kv_len is None else kv_len
-        self.check_bounds(q_len, kv_len, batch or 1, q_offset)
+        self.extent.check(self, q_len, kv_len, batch or 1, q_offset)
         shifted = self.shift(q=q_offset)
         return create_block_mask(
             lambda b, h, q_idx, kv_idx: shifted(b, h, q_idx, kv_idx),
@@ -271,70 +307,20 @@ class Mask:
             device=str(device), BLOCK_SIZE=block_size,
         )  # fmt: skip
 
-    def check_bounds(
-        self, q_len: int, kv_len: int, batch: int, q_offset: int | Tensor
-    ) -> None:
-        """Raise if the mask's own data does not cover these positions."""
-        extent = self.extent
-        if extent.batch not in (None, 1, batch):
-            raise ValueError(
-                f"{self} must have one row, or one for each batch row, "
-                f"{batch}; got {extent.batch}"
-            )
-        if extent.kv_len is not None and kv_len > extent.kv_len:
-            raise ValueError(
-                f"{self} must have one entry for each key, {kv_len}; got "
-                f"{extent.kv_len}"
-            )
-        if kv_len < extent.min_kv_len:
-            raise ValueError(
-                f"{self} must have lengths of at most the number of keys, "
-                f"{kv_len}; got {extent.min_kv_len}"
-            )
-        if extent.q_len is None or isinstance(q_offset, Tensor):
-            return  # no device sync: positions outside may not attend
-        if q_offset < 0 or q_offset + q_len > extent.q_len:
-            raise ValueError(
-                f"{self} must have one entry for each query, at positions "
-                f"{q_offset} to {q_offset + q_len - 1}; got entries 0 to "
-                f"{extent.q_len - 1}"
-            )
+
+def _both(one: Mask, other: Mask, *at: Any) -> Any:
+    return one(*at) & other(*at)
 
 
-def _smaller(a: Extent, b: Extent) -> Extent:
-    """Return the extent of two masks together."""
-    if a.batch not in (None, 1, b.batch) and b.batch not in (None, 1):
-        raise ValueError(
-            f"the masks must have equally many rows; got {a.batch} and "
-            f"{b.batch}"
-        )
-    return Extent(
-        b.batch if a.batch in (None, 1) and b.batch else a.batch,
-        _least([a.q_len, b.q_len]),
-        _least([a.kv_len, b.kv_len]),
-        max(a.min_kv_len, b.min_kv_len),
-    )
+def _either(one: Mask, other: Mask, *at: Any) -> Any:
+    return one(*at) | other(*at)
 
 
-def _least(sizes: list[int | None]) -> int | None:
-    """Return the least of the sizes; None is no bound."""
-    known = [x for x in sizes if x is not None]
-    return min(known) if known else None
+def _not(mask: Mask, *at: Any) -> Any:
+    return mask(*at) ^ True  # ~ of a Python bool is an int
 
 
-def check_q_offset(q_offset: object, batch: int) -> None:
-    """Require a position, ``()``, or one for each batch row, ``(B,)``."""
-    if isinstance(q_offset, int) and not isinstance(q_offset, bool):
-        return
-    kinds = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
-    if not isinstance(q_offset, Tensor) or q_offset.dtype not in kinds:
-        got = q_offset.dtype if isinstance(q_offset, Tensor) else q_offset
-        raise TypeError(
-            "q_offset must be an int, or an integer tensor with one position "
-            f"for all batch rows or for each; got {got!r}"
-        )
-    if q_offset.shape not in ((), (batch,)):
-        raise ValueError(
-            "q_offset must have one position, (), or one for each batch row, "
-            f"({batch},); got shape {tuple(q_offset.shape)}"
-        )
+def _shifted(
+    mask: Mask, q: int, kv: int, b: Any, h: Any, q_idx: Any, kv_idx: Any
+) -> Any:
+    return mask(b, h, q_idx + q, kv_idx + kv)

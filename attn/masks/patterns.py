@@ -8,12 +8,14 @@ its name in ``__all__``, and its test.
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from attn.masks.mask import Extent, Mask, Term
+from attn.masks.extent import Extent
+from attn.masks.mask import Mask, Term
 
 # The package and the API pages have these names from here.
 __all__ = [
@@ -28,12 +30,15 @@ __all__ = [
 
 
 def causal() -> Mask:
-    """Allow a token itself and the tokens before it."""
-    return Mask(
-        lambda b, h, q_idx, kv_idx: kv_idx <= q_idx,
-        "causal()",
-        (Term("causal"),),
-    )
+    """Allow a token itself and the tokens before it.
+
+    Example:
+        >>> attn.causal().dense(3)[0, 0].long()
+        tensor([[1, 0, 0],
+                [1, 1, 0],
+                [1, 1, 1]])
+    """
+    return Mask(_not_after, "causal()", (Term("causal"),))
 
 
 def window(left: int | None = None, right: int | None = None) -> Mask:
@@ -41,18 +46,22 @@ def window(left: int | None = None, right: int | None = None) -> Mask:
 
     The token itself is allowed too; None is no bound on that side.
 
+    Example:
+        >>> attn.window(1, 1).dense(4)[0, 0].long()
+        tensor([[1, 1, 0, 0],
+                [1, 1, 1, 0],
+                [0, 1, 1, 1],
+                [0, 0, 1, 1]])
+
     Source: ONNX ``Attention`` (``left_window_size``); FlashAttention
     ``window_size``.
     """
-
-    def predicate(b: Any, h: Any, q_idx: Any, kv_idx: Any) -> Any:
-        near = kv_idx == kv_idx if left is None else q_idx - kv_idx <= left
-        return near if right is None else near & (kv_idx - q_idx <= right)
 
     for name, size in (("left", left), ("right", right)):
         if size is not None:
             _check_size(name, size, least=0)
     text = f"window(left={left}, right={right})"
+    predicate = partial(_near, left, right)
     return Mask(predicate, text, (Term("window", (left, right)),))
 
 
@@ -61,6 +70,13 @@ def sliding_window(size: int) -> Mask:
 
     Row ``i`` keeps ``min(i + 1, size)`` keys; ``size=1``, the least, leaves
     only the token itself.
+
+    Example:
+        >>> attn.sliding_window(2).dense(4)[0, 0].long()
+        tensor([[1, 0, 0, 0],
+                [1, 1, 0, 0],
+                [0, 1, 1, 0],
+                [0, 0, 1, 1]])
 
     Source: Jiang et al. 2023, "Mistral 7B"; Hugging Face's
     ``sliding_window``. FlashAttention's ``window_size=(size, 0)`` keeps one
@@ -75,11 +91,18 @@ def chunked(size: int) -> Mask:
 
     A chunk has ``size`` tokens, at least 1.
 
+    Example:
+        >>> attn.chunked(2).dense(4)[0, 0].long()
+        tensor([[1, 1, 0, 0],
+                [1, 1, 0, 0],
+                [0, 0, 1, 1],
+                [0, 0, 1, 1]])
+
     Source: transformers ``chunked_overlay`` (Llama 4).
     """
     _check_size("size", size, least=1)
     return Mask(
-        lambda b, h, q_idx, kv_idx: q_idx // size == kv_idx // size,
+        partial(_same_chunk, size),
         f"chunked({size})",
         (Term("chunked", (size,)),),
     )
@@ -91,20 +114,25 @@ def prefix(length: int | Tensor) -> Mask:
     ``length`` is 0 or more, or an integer tensor with one length for each
     batch row, ``(B,)``.
 
+    Example:
+        >>> (attn.causal() | attn.prefix(2)).dense(3)[0, 0].long()
+        tensor([[1, 1, 0],
+                [1, 1, 0],
+                [1, 1, 1]])
+
     Source: Raffel et al. 2020 (T5), section 3.2.1, "prefix LM".
     """
     if isinstance(length, Tensor):
         _check_ids("length", length, "(B,)")
-        lengths = length[:, None]  # (B, 1)
         return Mask(
-            lambda b, h, q_idx, kv_idx: kv_idx < _entry(lengths, b, b * 0),
-            f"prefix({length.tolist()})",
+            partial(_before_length, length),
+            f"prefix(lengths {tuple(length.shape)})",
             uses_query=False,
-            extent=Extent(batch=len(length)),
+            extent=Extent(batch=length.shape[0]),
         )
     _check_size("length", length, least=0)
     return Mask(
-        lambda b, h, q_idx, kv_idx: kv_idx < length,
+        partial(_before, length),
         f"prefix({length})",
         (Term("prefix", (length,)),),
         uses_query=False,
@@ -116,19 +144,22 @@ def documents(ids: Tensor) -> Mask:
 
     ``ids`` are the document of each token, integers ``(S,)`` or ``(B, S)``.
 
+    Example:
+        >>> ids = torch.tensor([0, 0, 1])  # two texts, packed into one row
+        >>> (attn.causal() & attn.documents(ids)).dense(3)[0, 0].long()
+        tensor([[1, 0, 0],
+                [1, 1, 0],
+                [0, 0, 1]])
+
     Source: transformers ``packed_sequence_mask_function``.
     """
     _check_ids("ids", ids, "(S,)", "(B, S)")
     rows = ids if ids.dim() == 2 else ids[None]  # (B, S)
     return Mask(
-        lambda b, h, q_idx, kv_idx: (
-            _inside(q_idx, rows)
-            & _inside(kv_idx, rows)
-            & (_entry(rows, b, q_idx) == _entry(rows, b, kv_idx))
-        ),
+        partial(_same_document, rows),
         f"documents({tuple(ids.shape)})",
         (Term("documents", (rows,)),),
-        extent=Extent(len(rows), rows.shape[1], rows.shape[1]),
+        extent=Extent(rows.shape[0], rows.shape[1], rows.shape[1]),
     )
 
 
@@ -149,6 +180,13 @@ def padding(valid: Tensor) -> Mask:
         TypeError: ``valid`` is no bool or integer tensor.
         ValueError: another shape, or other values; two integers or more
             ``(B,)`` that are all 0 or 1 could mean either, and are refused.
+
+    Example:
+        >>> lengths = torch.tensor([2, 3])
+        >>> mask = attn.padding(lengths).dense(1, 3, batch=2)  # (B, 1, 1, S)
+        >>> mask[:, 0, 0].long()
+        tensor([[1, 1, 0],
+                [1, 1, 1]])
 
     Source: transformers ``padding_mask_function``.
     """
@@ -175,20 +213,18 @@ def padding(valid: Tensor) -> Mask:
     rows = valid.bool()  # (S,) or (B, S)
     rows = rows if rows.dim() == 2 else rows[None]  # (B, S)
     return Mask(
-        lambda b, h, q_idx, kv_idx: (
-            _inside(kv_idx, rows) & _entry(rows, b, kv_idx)
-        ),
+        partial(_real, rows),
         f"padding({tuple(valid.shape)})",
         (Term("padding", (rows,)),),
         uses_query=False,
-        extent=Extent(batch=len(rows), kv_len=rows.shape[1]),
+        extent=Extent(batch=rows.shape[0], kv_len=rows.shape[1]),
     )
 
 
 def _lengths(lengths: Tensor) -> Mask:
     """Return ``padding`` of rows whose first ``lengths`` tokens are real."""
     least, most = _range(lengths)
-    if len(lengths) > 1 and least >= 0 and most == 1:
+    if lengths.shape[0] > 1 and least >= 0 and most == 1:
         raise ValueError(
             "valid must not be ambiguous; got integers of shape "
             f"{tuple(lengths.shape)}, all 0 or 1: pass valid.bool() if they "
@@ -196,16 +232,65 @@ def _lengths(lengths: Tensor) -> Mask:
         )
     if least < 0:
         raise ValueError(f"valid must have lengths of 0 or more; got {least}")
-    column = lengths[:, None]  # (B, 1)
     return Mask(
-        lambda b, h, q_idx, kv_idx: (
-            (kv_idx >= 0) & (kv_idx < _entry(column, b, b * 0))
-        ),
+        partial(_real_of_lengths, lengths),
         f"padding(lengths {tuple(lengths.shape)})",
         (Term("lengths", (lengths,)),),
         uses_query=False,
-        extent=Extent(batch=len(lengths), min_kv_len=most),
+        extent=Extent(batch=lengths.shape[0], min_kv_len=most),
     )
+
+
+# The predicates. At the top of the module, where pickle finds them.
+
+
+def _not_after(b: Any, h: Any, q_idx: Any, kv_idx: Any) -> Any:
+    return kv_idx <= q_idx
+
+
+def _near(
+    left: int | None,
+    right: int | None,
+    b: Any,
+    h: Any,
+    q_idx: Any,
+    kv_idx: Any,
+) -> Any:
+    near = kv_idx == kv_idx if left is None else q_idx - kv_idx <= left
+    return near if right is None else near & (kv_idx - q_idx <= right)
+
+
+def _same_chunk(size: int, b: Any, h: Any, q_idx: Any, kv_idx: Any) -> Any:
+    return q_idx // size == kv_idx // size
+
+
+def _before(length: int, b: Any, h: Any, q_idx: Any, kv_idx: Any) -> Any:
+    return kv_idx < length
+
+
+def _before_length(
+    lengths: Tensor, b: Any, h: Any, q_idx: Any, kv_idx: Any
+) -> Any:
+    return kv_idx < _entry(lengths[:, None], b, b * 0)
+
+
+def _same_document(
+    ids: Tensor, b: Any, h: Any, q_idx: Any, kv_idx: Any
+) -> Any:
+    """Compare ``ids``, ``(1, S)`` or ``(B, S)``."""
+    same = _entry(ids, b, q_idx) == _entry(ids, b, kv_idx)
+    return _inside(q_idx, ids) & _inside(kv_idx, ids) & same
+
+
+def _real(valid: Tensor, b: Any, h: Any, q_idx: Any, kv_idx: Any) -> Any:
+    """Look up ``valid``, ``(1, S)`` or ``(B, S)``."""
+    return _inside(kv_idx, valid) & _entry(valid, b, kv_idx)
+
+
+def _real_of_lengths(
+    lengths: Tensor, b: Any, h: Any, q_idx: Any, kv_idx: Any
+) -> Any:
+    return (kv_idx >= 0) & _before_length(lengths, b, h, q_idx, kv_idx)
 
 
 def _range(x: Tensor) -> tuple[int, int]:
@@ -229,7 +314,7 @@ def _entry(rows: Tensor, b: Any, position: Any) -> Any:
             f"the mask's data must be on the device of the positions, "
             f"{b.device}; got {rows.device}"
         )
-    row = b if len(rows) > 1 else b * 0
+    row = b if rows.shape[0] > 1 else b * 0
     return rows[row, position.clamp(0, max(rows.shape[1] - 1, 0))]
 
 

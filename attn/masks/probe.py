@@ -36,6 +36,14 @@ def dependency_mask(
         ValueError: ``attention`` returns another shape, or draws random
             numbers.
 
+    Example:
+        >>> def causal_attention(query, key, value):
+        ...     return attn.attention(query, key, value, is_causal=True)
+        >>> attn.dependency_mask(causal_attention, 3).long()
+        tensor([[1, 0, 0],
+                [1, 1, 0],
+                [1, 1, 1]])
+
     Source: the usual test of a causal model, which changes a later token
     and compares the earlier outputs; made into a map here.
     """

@@ -20,7 +20,8 @@ from attn.nn.call_options import call_options
 from attn.nn.norms import RMSNorm
 from attn.nn.position_ids import PositionIds
 from attn.nn.projections import project, remap_state_dict
-from attn.positions import NoRope, Rope, apply_rope
+from attn.positions import NoRope, Rope
+from attn.positions.rope import check_layout, rotate_pairs
 
 
 class MultiHeadAttention(nn.Module):
@@ -44,6 +45,10 @@ class MultiHeadAttention(nn.Module):
         dropout: of the attention weights, in training only.
         packed: keep the three projections in one matrix.
         qk_norm, norm_eps: normalise query and key heads, before RoPE (Qwen3).
+        sinks: learn a logit for each head that takes weight and gives no
+            value (gpt-oss).
+        gate: multiply each element of the heads' outputs by a sigmoid of
+            the query (Qwen3-Next).
         rope: rotate queries and keys by their positions, over ``D``.
         alibi: lower the scores with the distance, by a slope for each head.
         window: ``(left, right)`` neighbours kept in addition to the token.
@@ -58,8 +63,22 @@ class MultiHeadAttention(nn.Module):
     Raises:
         ValueError: sizes do not divide, or options exclude each other.
 
+    Example:
+        >>> layer = attn.MultiHeadAttention(
+        ...     embed_dim=64, num_heads=8, num_kv_heads=2, is_causal=True,
+        ... )
+        >>> x = torch.randn(2, 10, 64)  # (B, L, E)
+        >>> out, weights = layer(x, need_weights=True)
+        >>> out.shape, weights.shape
+        (torch.Size([2, 10, 64]), torch.Size([2, 10, 10]))
+        >>> cache = attn.DynamicCache()
+        >>> steps = [layer(x[:, i : i + 1], cache=cache) for i in range(10)]
+        >>> torch.allclose(torch.cat(steps, 1), out, atol=1e-5)
+        True
+
     Source: Vaswani et al. 2017, section 3.2.2; Shazeer 2019 (MQA); Ainslie
-    et al. 2023 (GQA).
+    et al. 2023 (GQA); transformers ``GptOssAttention`` (sinks); Qiu et al.
+    2025 (gate).
     """
 
     def __init__(
@@ -78,6 +97,8 @@ class MultiHeadAttention(nn.Module):
         packed: bool = False,
         qk_norm: bool = False,
         norm_eps: float = 1e-6,
+        sinks: bool = False,
+        gate: bool = False,
         rope: Rope | NoRope | None = None,
         alibi: bool = False,
         window: Window | None = None,
@@ -128,6 +149,11 @@ class MultiHeadAttention(nn.Module):
         out_size = num_heads * self.value_dim
         out_bias = bias if out_bias is None else out_bias
         self.out_proj = linear(out_size, embed_dim, bias=out_bias)
+        self.gate_proj = (
+            linear(embed_dim, out_size, bias=bias) if gate else None
+        )
+        zeros = torch.zeros(num_heads, device=device, dtype=dtype)
+        self.sinks = nn.Parameter(zeros) if sinks else None
         self.q_norm: nn.Module | None = None
         self.k_norm: nn.Module | None = None
         if qk_norm:
@@ -152,6 +178,7 @@ class MultiHeadAttention(nn.Module):
         position_embeddings: tuple[Tensor, Tensor] | None = None,
         q_offset: int | Tensor | None = None,
         cache: Cache | None = None,
+        lengths: Tensor | None = None,
     ) -> Any:
         """Compute attention between the projections.
 
@@ -184,6 +211,9 @@ class MultiHeadAttention(nn.Module):
                 added to it. Positions and ``q_offset`` continue from there,
                 ``attn_mask`` covers all keys that it returns, and
                 ``key_padding_mask`` all tokens, or a static cache's capacity.
+            lengths: number of real tokens in each row of the query, ``(B,)``,
+                which come first: only they are added to the cache, which is
+                needed.
 
         Returns:
             ``(B, L, E)``, jagged if the query was; with ``need_weights``
@@ -197,9 +227,17 @@ class MultiHeadAttention(nn.Module):
         is_self = key is None or key is query
         key = query if key is None else key
         value = key if value is None else value
+        if lengths is not None and cache is None:
+            raise ValueError(
+                "lengths must be None without a cache: pass a "
+                "key_padding_mask; got a tensor"
+            )
         if cache is not None:
             validation.cache(
                 query, is_self, q_offset=q_offset, key_positions=key_positions
+            )
+            lengths = validation.lengths(
+                lengths, query, key_padding_mask=key_padding_mask
             )
         if query.is_nested or key.is_nested or value.is_nested:
             given: dict[str, Any] = {
@@ -221,25 +259,40 @@ class MultiHeadAttention(nn.Module):
         if cache is not None and positions is None:
             positions = cache.positions(q.shape[2])
         ids = PositionIds(q, k, positions, key_positions, q_offset, is_self)
+        rope = self.rope
+        interleaved = rope is not None and rope.interleaved
         if position_embeddings is not None:
-            q, k = (self._rotate(x, position_embeddings) for x in (q, k))
-        elif self.rope is not None:
-            q = self._rotate(q, self.rope(ids.of_queries()))
-            k = self._rotate(k, self.rope(ids.of_keys()))
+            check_layout(position_embeddings[0], interleaved)
+            q, k = (
+                rotate_pairs(x, *position_embeddings, interleaved=interleaved)
+                for x in (q, k)
+            )
+        elif rope is not None:
+            cos, sin = rope(ids.of_queries())
+            q = rotate_pairs(q, cos, sin, interleaved)
+            cos, sin = rope(ids.of_keys())
+            k = rotate_pairs(k, cos, sin, interleaved)
         is_causal = self.is_causal if is_causal is None else is_causal
         real = None
         if cache is not None:
             validation.cached_padding(key_padding_mask, cache, q.shape[2])
-            view = cache.update(k, v)
+            # Caches defined elsewhere need not take lengths.
+            ragged = () if lengths is None else (lengths,)
+            view = cache.update(k, v, *ragged)
             k, v, q_offset = view
             stored = cache.key_positions(view)
-            ids = ids.with_cache(k, stored, q_offset)
-            if key_padding_mask is not None:  # without the forgotten keys
+            ids = ids.with_cache(k, stored, q_offset, lengths)
+            if (
+                key_padding_mask is not None
+                and key_padding_mask.shape[-1] != k.shape[2]
+            ):  # without the forgotten keys
                 key_padding_mask = key_padding_mask[..., stored]
             real = None if is_causal else cache.valid()
         masks = (attn_mask, key_padding_mask, real)
         options = call_options(self, q, k, v, ids, is_causal, *masks)
         out = merge_heads(self._attend(q, k, v, options))  # (B, L, H * Dv)
+        if self.gate_proj is not None:
+            out = out * self.gate_proj(query).sigmoid()
         out = self.out_proj(out[0] if query.dim() == 2 else out)
         if not need_weights:
             return out
@@ -247,11 +300,6 @@ class MultiHeadAttention(nn.Module):
         weights = attention_weights(q, k, **options).weights.to(q.dtype)
         weights = weights.mean(1) if average_attn_weights else weights
         return out, weights[0] if query.dim() == 2 else weights
-
-    def _rotate(self, x: Tensor, tables: tuple[Tensor, Tensor]) -> Tensor:
-        """Apply RoPE's tables, in its layout."""
-        interleaved = self.rope is not None and self.rope.interleaved
-        return apply_rope(x, *tables, interleaved=interleaved)
 
     def _attend(
         self, q: Tensor, k: Tensor, v: Tensor, options: AttentionOptions

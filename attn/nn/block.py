@@ -12,11 +12,18 @@ from attn.masks import Mask
 from attn.nn import validation
 from attn.nn.attention import MultiHeadAttention
 from attn.nn.feed_forward import feed_forward_factory
+from attn.nn.linear import STATE_LAYERS, state_layer_class
 from attn.nn.norms import LayerFactory, norm_factory
 
 NORM_ORDERS = ("pre", "post", "sandwich", "parallel")
 # What a call says about the queries and keys of self-attention alone.
-_OF_SELF_ATTENTION = ("is_causal", "cache", "q_offset", "key_positions")
+_OF_SELF_ATTENTION = (
+    "is_causal",
+    "cache",
+    "lengths",
+    "q_offset",
+    "key_positions",
+)
 
 
 class TransformerBlock(nn.Module):
@@ -47,7 +54,8 @@ class TransformerBlock(nn.Module):
             it should come normalised: a pre-norm encoder ends with a norm.
         dropout: of attention weights and of each half's output.
         attention: what attends: ``MultiHeadAttention`` with the
-            implementation of this name (``impl``); or a class with its
+            implementation of this name (``impl``); ``"linear"`` or
+            ``"gated_delta"``, a layer with a state; or a class with its
             ``forward``, which gets its keywords where they are given.
         options: every other argument of ``MultiHeadAttention``. What is
             about order stays out of the cross-attention: ``rope``,
@@ -58,6 +66,13 @@ class TransformerBlock(nn.Module):
         ValueError: options exclude each other.
 
     Example:
+        >>> block = attn.TransformerBlock(
+        ...     embed_dim=64, num_heads=8, norm="rms", feed_forward="swiglu",
+        ...     is_causal=True, rope=attn.Rope(head_dim=8),
+        ... )
+        >>> block(torch.randn(2, 10, 64)).shape
+        torch.Size([2, 10, 64])
+
         Residual and norm inside the attention, as in the first Transformer:
         ``TransformerBlock(E, H, norm_order="post", norm_eps=1e-6,
         feed_forward="none", bias=False)``. With ``self_attention=False,
@@ -106,7 +121,14 @@ class TransformerBlock(nn.Module):
         make_ffn = feed_forward_factory(
             feed_forward, hidden_dim, ffn_bias, bias
         )
-        if isinstance(attention, str):
+        if cross_attention and state_layer_class(attention):
+            raise ValueError(
+                "cross_attention must be False with a layer that has a state, "
+                "which reads no memory; got True"
+            )
+        if attention in STATE_LAYERS:
+            attention = STATE_LAYERS[attention]
+        elif isinstance(attention, str):
             validation.implementation("attention", attention)
             attention = partial(MultiHeadAttention, impl=attention)
         if dropout:
@@ -202,21 +224,21 @@ class TransformerBlock(nn.Module):
         for name in ("attention", "cross_attention"):
             if getattr(self, name) is not None:
                 x = self._add(x, name, partial(attend, name))
-        if self.feed_forward is not None:
-            x = self._add(x, "feed_forward", self.feed_forward)
+        if (feed_forward := self.feed_forward) is not None:
+            x = self._add(x, "feed_forward", feed_forward)
         return (x, weights) if need_weights else x
 
     def _add(
         self, x: Tensor, name: str, half: Callable[[Tensor], Tensor]
     ) -> Tensor:
         """Add a half's output to its input, with its norms."""
-        norm = getattr(self, f"{name}_norm")
-        post_norm = getattr(self, f"{name}_post_norm")
+        norm, dropout = getattr(self, f"{name}_norm"), self.dropout
         if self.norm_order == "post":
-            return norm(x + self.dropout(half(x)))
+            return norm(x + dropout(half(x)))
         out = half(norm(x))
-        out = out if post_norm is None else post_norm(out)
-        return x + self.dropout(out)
+        if self.norm_order == "sandwich":
+            out = getattr(self, f"{name}_post_norm")(out)
+        return x + (dropout(out) if dropout.training else out)
 
     def extra_repr(self) -> str:
         return f"norm_order={self.norm_order!r}"

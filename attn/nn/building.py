@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import nn
@@ -10,10 +12,13 @@ from torch import nn
 from attn.nn.attention import MultiHeadAttention
 from attn.nn.block import TransformerBlock
 from attn.nn.config import TransformerConfig
+from attn.nn.linear import state_layer_class
 
 INIT_STD = 0.02  # of every weight, as in GPT-2
 # The weights whose output is added to the residual stream.
-ADDED = ("out_proj.weight", "down_proj.weight")
+ADDED = ("out_proj.weight", "o_proj.weight", "down_proj.weight")
+# Parameters that a layer has drawn itself: they are no matrices.
+DRAWN = ("conv_weight", "dt_bias", "A_log")
 # The fields of a configuration that a block takes, and its attention.
 BLOCK_OPTIONS = (
     "norm_order",
@@ -26,7 +31,6 @@ BLOCK_OPTIONS = (
     "cross_attention",
     "memory_norm",
     "dropout",
-    "attention",
 )
 ATTENTION_OPTIONS = (
     "num_kv_heads",
@@ -35,6 +39,8 @@ ATTENTION_OPTIONS = (
     "is_causal",
     "softcap",
     "qk_norm",
+    "sinks",
+    "gate",
     "packed",
     "bias",
     "out_bias",
@@ -53,16 +59,37 @@ def make_block(
     options |= {"rope": rope, "alibi": alibi}
     for name in ("window", "scale"):
         options[name] = config.of_layer(name, layer)
+    attention = config.of_layer("attention", layer)
     default = inspect.signature(MultiHeadAttention).parameters
     options = {
         name: x for name, x in options.items() if x != default[name].default
     }
+    if cls := state_layer_class(attention):
+        attention, options = _state_layer(attention, cls, options)
     return TransformerBlock(
         config.embed_dim,
         config.num_heads,
         **{name: getattr(config, name) for name in BLOCK_OPTIONS},
+        attention=attention,
         **options,
     )
+
+
+def _state_layer(
+    attention: Any, cls: type[nn.Module], options: dict[str, Any]
+) -> tuple[Callable[..., nn.Module], dict[str, Any]]:
+    """Return what makes a layer with a state, and the options it takes.
+
+    Of a hybrid's fields, most are about its layers of softmax attention. What
+    ``functools.partial`` binds comes before the configuration's.
+    """
+    bound = getattr(attention, "keywords", {})
+    known = inspect.signature(cls).parameters.keys() - bound.keys()
+
+    def make(embed_dim: int, num_heads: int, **given: Any) -> nn.Module:
+        return cls(embed_dim, **{"num_heads": num_heads, **given, **bound})
+
+    return make, {name: x for name, x in options.items() if name in known}
 
 
 @torch.no_grad()
@@ -79,6 +106,8 @@ def init_weights(model: nn.Module) -> None:
             continue  # nothing to draw, and torch takes its time over it
         if name.startswith("positions."):
             continue  # they draw their own, or were given
+        if name.endswith(DRAWN):
+            continue
         if x.dim() > 1:
             scale = len(added) ** -0.5 if name in added else 1.0
             nn.init.normal_(x, std=INIT_STD * scale)

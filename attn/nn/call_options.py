@@ -45,6 +45,7 @@ def call_options(
         "scale": module.scale,
         "enable_gqa": module.num_kv_heads != module.num_heads,
         "softcap": module.softcap,
+        "sinks": module.sinks,
         "window": module.window,
         "q_offset": ids.q_offset,
         "dropout_p": module.dropout if module.training else 0.0,
@@ -67,7 +68,7 @@ def _one_mask(
     if real is not None:
         others.append(padding(real))
     if key_padding_mask is not None:
-        shape = (len(k), k.shape[2])
+        shape = (k.shape[0], k.shape[2])
         others.append(key_padding(key_padding_mask, shape, q.dtype))
     if module.alibi:
         bias = alibi_bias(module.num_heads, ids.of_queries(), ids.of_keys())

@@ -37,11 +37,14 @@ class TransformerConfig:
             have no limit and do not use it.
         num_kv_heads, head_dim, value_dim: ``Hkv``, ``D``, ``Dv``; ``H``,
             ``E / H`` and ``D`` when None.
-        attention: the implementation of every ``MultiHeadAttention``, or a
-            class in its place, as in ``TransformerBlock``.
+        attention: the implementation of every ``MultiHeadAttention``;
+            ``"linear"`` or ``"gated_delta"``, or a class in its place, as in
+            ``TransformerBlock``. A sequence has one for each layer, for a
+            hybrid; fields that only softmax attention has do not reach the
+            layers with a state.
         window, scale: as in ``MultiHeadAttention``, one for all layers, or
             a sequence with one for each.
-        softcap, qk_norm, packed: as in ``MultiHeadAttention``.
+        softcap, qk_norm, sinks, gate, packed: as in ``MultiHeadAttention``.
         bias: of the query, key and value projections.
         out_bias, ffn_bias: of the output projection and the feed-forward;
             as ``bias`` when None.
@@ -69,12 +72,13 @@ class TransformerConfig:
         ValueError: a value is out of range, or fields contradict each other.
 
     Example:
-        >>> config = TransformerConfig(
+        >>> import dataclasses
+        >>> config = attn.TransformerConfig(
         ...     vocab_size=256, embed_dim=64, num_layers=2, num_heads=4,
         ...     positions="rope", is_causal=True, num_kv_heads=2,
         ...     norm="rms", feed_forward="swiglu", bias=False,
         ... )
-        >>> TransformerConfig.from_json(config.to_json()) == config
+        >>> attn.TransformerConfig.from_json(config.to_json()) == config
         True
         >>> dataclasses.replace(config, positions="alibi").positions
         'alibi'
@@ -90,11 +94,17 @@ class TransformerConfig:
     num_kv_heads: int | None = None
     head_dim: int | None = None
     value_dim: int | None = None
-    attention: str | Callable[..., nn.Module] = "auto"
+    attention: (
+        str
+        | Callable[..., nn.Module]
+        | Sequence[str | Callable[..., nn.Module]]
+    ) = "auto"
     window: Window | Sequence[Window | None] | None = None
     scale: float | Sequence[float] | None = None
     softcap: float | None = None
     qk_norm: bool = False
+    sinks: bool = False
+    gate: bool = False
     packed: bool = False
     bias: bool = True
     out_bias: bool | None = None
@@ -127,10 +137,11 @@ class TransformerConfig:
         config_checks.parts(self)
         positions = position_kinds.parse(self.positions, self._sizes)
         object.__setattr__(self, "positions", positions)
-        for name in ("window", "scale"):
+        for name in ("window", "scale", "attention"):
             parsed = config_checks.each_layer(self, name)
             object.__setattr__(self, name, parsed)
         config_checks.without_self_attention(self)
+        config_checks.layers_with_a_state(self)
 
     @property
     def _sizes(self) -> dict[str, int | None]:
@@ -146,7 +157,7 @@ class TransformerConfig:
         return position_kinds.build(self.positions, self._sizes)
 
     def of_layer(self, name: str, layer: int) -> Any:
-        """Return ``window`` or ``scale`` of one block."""
+        """Return ``window``, ``scale`` or ``attention`` of one block."""
         value = getattr(self, name)
         return value[layer] if is_each_layer(name, value) else value
 

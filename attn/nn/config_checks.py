@@ -12,6 +12,7 @@ from attn.functional import validation as contract
 from attn.nn import position_kinds, validation
 from attn.nn.block import check_halves
 from attn.nn.feed_forward import feed_forward_factory
+from attn.nn.linear import state_layer_class
 from attn.nn.norms import norm_factory
 
 #: Fields without a default: either value would be silently wrong.
@@ -93,11 +94,6 @@ def parts(config: Any) -> None:
     )
     if config.dropout > 1.0:
         raise ValueError(f"dropout must be 0 to 1; got {config.dropout}")
-    if not (isinstance(config.attention, str) or callable(config.attention)):
-        raise TypeError(
-            "attention must be the name of an implementation, or a class; got "
-            f"{config.attention!r}"
-        )
     check_halves(
         config.norm_order,
         config.feed_forward,
@@ -126,6 +122,39 @@ def without_self_attention(config: Any) -> None:
         )
 
 
+def layers_with_a_state(config: Any) -> None:
+    """Refuse what a layer with a state cannot have, or all would ignore."""
+    chosen = [config.attention]
+    if is_each_layer("attention", config.attention):
+        chosen = list(config.attention)
+    stateful = [state_layer_class(x) is not None for x in chosen]
+    if any(stateful) and not config.is_causal:
+        raise ValueError(
+            "is_causal must be True with a layer that has a state, which "
+            "holds no later token; got False"
+        )
+    if any(stateful) and (config.cross_attention or not config.self_attention):
+        raise ValueError(
+            "self_attention must be True, and cross_attention False, with a "
+            "layer that has a state, which reads no memory; got "
+            f"{config.self_attention} and {config.cross_attention}"
+        )
+    if not all(stateful):
+        return
+    if position_kinds.acts_in_attention(config.positions):
+        raise ValueError(
+            "positions must be 'none', or added to the embeddings, where "
+            "every layer has a state, in which order is known; got "
+            f"{config.positions!r}"
+        )
+    for name in ("num_kv_heads", "window", "scale", "softcap", "qk_norm"):
+        if value := getattr(config, name):
+            raise ValueError(
+                f"{name} must be left out where every layer has a state: it "
+                f"is of softmax attention; got {value!r}"
+            )
+
+
 def is_each_layer(name: str, value: Any) -> bool:
     """Return whether a field has a value for each layer, not one for all.
 
@@ -139,7 +168,7 @@ def is_each_layer(name: str, value: Any) -> bool:
 
 def each_layer(config: Any, name: str) -> Any:
     """Return one checked value, or a tuple with one for each layer."""
-    one = contract.window if name == "window" else _scale
+    one = {"window": contract.window, "scale": _scale}.get(name, _attention)
     value = getattr(config, name)
     if not is_each_layer(name, value):
         return one(value)
@@ -150,6 +179,15 @@ def each_layer(config: Any, name: str) -> Any:
         )
     parsed = tuple(map(one, value))
     return parsed if len(set(parsed)) > 1 else one(next(iter(value), None))
+
+
+def _attention(attention: Any) -> Any:
+    if not (isinstance(attention, str) or callable(attention)):
+        raise TypeError(
+            "attention must be the name of an implementation, or a class; got "
+            f"{attention!r}"
+        )
+    return attention
 
 
 def _scale(scale: Any) -> float | None:

@@ -10,7 +10,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from attn.cache import Cache, DynamicCache, SlidingCache, StaticCache
+from attn.cache import (
+    Cache,
+    DynamicCache,
+    SlidingCache,
+    StateCache,
+    StaticCache,
+)
+from attn.nn.linear import state_layer_class
+from attn.nn.ragged_prompts import RaggedLogits
 from attn.nn.transformer import Transformer
 from attn.positions import LearnedPositions, position_ids
 
@@ -21,7 +29,12 @@ NextLogits = Callable[..., Tensor]
 
 
 def next_logits(
-    model: Any, cache: Any, ids: Tensor, mask: Tensor | None, length: int
+    model: Any,
+    cache: Any,
+    ids: Tensor,
+    mask: Tensor | None,
+    length: int,
+    lengths: Tensor | None = None,
 ) -> NextLogits:
     """Return the function that runs a model on the tokens it has not read.
 
@@ -31,6 +44,7 @@ def next_logits(
         cache: see ``attn.nn.generate``.
         ids, mask: the prompt and its ``attention_mask``.
         length: number of tokens that the model reads, at most.
+        lengths: number of real tokens in each prompt, ``(B,)``; all if None.
     """
     if isinstance(cache, str) and cache not in CACHES:
         raise ValueError(
@@ -38,7 +52,12 @@ def next_logits(
         )
     original = getattr(model, "_orig_mod", model)  # of torch.compile
     if isinstance(original, Transformer):
-        return _of_attn(model, original, cache, ids, length)
+        return _of_attn(model, original, cache, ids, length, lengths)
+    if lengths is not None:
+        raise ValueError(
+            "model must be an attn.Transformer with lengths; got "
+            f"{type(model).__name__}: pad on the left, with an attention_mask"
+        )
     if hasattr(original, "prepare_inputs_for_generation"):
         return _of_transformers(model, cache, ids, length)
     if cache is not None or mask is not None:
@@ -63,7 +82,12 @@ def next_logits(
 
 
 def _of_attn(
-    model: Any, original: Transformer, cache: Any, ids: Tensor, length: int
+    model: Any,
+    original: Transformer,
+    cache: Any,
+    ids: Tensor,
+    length: int,
+    lengths: Tensor | None,
 ) -> NextLogits:
     config = original.config
     if not (config.head and config.is_causal):
@@ -81,6 +105,9 @@ def _of_attn(
     caches = cache
     if isinstance(cache, str):
         caches = _new_caches(original, cache, len(ids), length)
+    if lengths is not None:
+        _check_caches(caches, length)
+        return RaggedLogits(model, caches, ids, lengths)
     read = _tokens_read(caches, ids, length)
     sizes = [x.capacity for x in caches or () if isinstance(x, StaticCache)]
 
@@ -116,32 +143,42 @@ def _new_caches(
             "cache must be 'dynamic' or 'static' for a model without "
             "windows: it needs all keys; got 'sliding'"
         )
-    if kind == "sliding":
-        return [
-            DynamicCache() if x is None else SlidingCache(x + 1) for x in left
-        ]
-    if kind == "dynamic":
-        return [DynamicCache() for _ in left]
     like = model.token_embedding.weight
     head_dim = c.head_dim or c.embed_dim // c.num_heads
-    return [
-        StaticCache(
+
+    def empty(layer: int) -> Cache:
+        if state_layer_class(c.of_layer("attention", layer)):
+            return StateCache()
+        before = left[layer]
+        if kind == "sliding" and before is not None:
+            return SlidingCache(before + 1)
+        new = getattr(model.blocks[layer].attention, "new_cache", DynamicCache)
+        if kind != "static":
+            return new()
+        if new is not DynamicCache:
+            raise ValueError(
+                "cache must be 'dynamic' for a model whose layers have caches "
+                f"of their own; got {kind!r}"
+            )
+        # Autocast may decide the dtype.
+        dtype = torch.mm(like[:1, :1], like[:1, :1]).dtype
+        return StaticCache(
             batch,
             c.num_kv_heads or c.num_heads,
             length,
             head_dim,
             c.value_dim,
-            dtype=like.dtype,
+            dtype=dtype,
             device=like.device,
         )
-        for _ in left
-    ]
+
+    return [empty(layer) for layer in range(c.num_layers)]
 
 
-def _tokens_read(caches: Any, ids: Tensor, length: int) -> int:
-    """Return how many tokens caches have read: fewer than the prompt has."""
+def _check_caches(caches: Any, length: int) -> None:
+    """Require caches of attn that have room for all tokens, or None."""
     if caches is None:
-        return 0
+        return
     if not isinstance(caches, Sequence) or not all(
         isinstance(x, Cache) for x in caches
     ):
@@ -149,22 +186,27 @@ def _tokens_read(caches: Any, ids: Tensor, length: int) -> int:
             "cache must be caches of attn, one for each block of the model, "
             f"one of {CACHES}, or None; got {type(caches).__name__}"
         )
-    if not caches:  # a model without blocks
-        return 0
-    seen = torch.as_tensor(caches[0].seq_len)
-    read = int(seen.max())
-    if not bool((seen == read).all()):
-        raise ValueError(
-            "cache must have read equally many tokens in each row; got "
-            f"{seen.tolist()}"
-        )
-    _check_read(read, ids)
     sizes = [x.capacity for x in caches if isinstance(x, StaticCache)]
     if sizes and min(sizes) < length:
         raise ValueError(
             f"cache must have a capacity of {length}, for the prompt and "
             f"max_new_tokens - 1; got {min(sizes)}"
         )
+
+
+def _tokens_read(caches: Any, ids: Tensor, length: int) -> int:
+    """Return how many tokens caches have read: fewer than the prompt has."""
+    _check_caches(caches, length)
+    if not caches:  # none, or those of a model without blocks
+        return 0
+    seen = torch.as_tensor(caches[0].seq_len)
+    read = int(seen.max())
+    if not bool((seen == read).all()):
+        raise ValueError(
+            "cache must have read equally many tokens in each row without "
+            f"lengths; got {seen.tolist()}"
+        )
+    _check_read(read, ids)
     return read
 
 

@@ -30,6 +30,13 @@ class FeedForward(nn.Module):
         bias: of both projections.
         dropout: of the hidden features, in training.
 
+    Example:
+        >>> layer = attn.FeedForward(embed_dim=8)
+        >>> layer(torch.randn(2, 5, 8)).shape
+        torch.Size([2, 5, 8])
+        >>> sum(x.numel() for x in layer.parameters())  # 8 * 32 * 2 + 32 + 8
+        552
+
     Source: Vaswani et al. 2017, section 3.3; Hendrycks and Gimpel 2016.
     """
 
@@ -68,6 +75,16 @@ class SwiGLU(nn.Module):
         hidden_dim: ``gated_hidden_dim(E)`` when None, for as many weights as
             a ``FeedForward``.
         embed_dim, activation, bias, dropout: as in ``FeedForward``.
+
+    Example:
+        >>> gated = attn.SwiGLU(embed_dim=48)
+        >>> gated(torch.randn(2, 5, 48)).shape
+        torch.Size([2, 5, 48])
+        >>> plain = attn.FeedForward(embed_dim=48, bias=False)
+        >>> sum(x.numel() for x in gated.parameters())
+        18432
+        >>> sum(x.numel() for x in plain.parameters())
+        18432
 
     Source: Shazeer 2020, "GLU variants improve Transformer".
     """
@@ -154,6 +171,10 @@ def gated_hidden_dim(embed_dim: int, multiple_of: int = 1) -> int:
     ``FeedForward`` has ``2 * E * 4E`` weights, a gated one ``3 * E`` times
     its hidden size: equal at ``8E / 3``. The result is that, rounded up to
     ``multiple_of``: Llama 2 uses 256 (``4096`` gives ``11008``).
+
+    Example:
+        >>> attn.nn.gated_hidden_dim(4096, multiple_of=256)
+        11008
     """
     if multiple_of < 1:
         raise ValueError(f"multiple_of must be at least 1; got {multiple_of}")

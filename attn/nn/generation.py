@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from attn.nn.decoding import next_logits
+from attn.nn.ragged_prompts import close_gap, real_tokens
 from attn.nn.sampling import (
     check_filters,
     check_number,
@@ -27,6 +28,7 @@ def generate(
     max_new_tokens: int,
     *,
     attention_mask: Tensor | None = None,
+    lengths: Tensor | None = None,
     temperature: float = 0.0,
     top_k: int | None = None,
     top_p: float | None = None,
@@ -50,9 +52,12 @@ def generate(
             transformers, with ``attn.hf.attach`` or without; or, with
             ``cache=None``, any function from ids ``(B, L)`` to logits
             ``(B, L, V)``.
-        ids: the prompts, ``(B, L)``, with padding on the left.
+        ids: the prompts, ``(B, L)``, with padding on the left; or on the
+            right, with ``lengths``.
         max_new_tokens: most tokens to append.
         attention_mask: ``(B, L)``, 1 for a real token; all are when None.
+        lengths: number of real tokens in each prompt, ``(B,)``, for an
+            ``attn.Transformer``. Its caches store only these.
         temperature: 0 takes the most likely token; otherwise as in
             ``filter_logits``.
         top_k, top_p, min_p: as in ``filter_logits``.
@@ -72,14 +77,30 @@ def generate(
 
     Returns:
         Prompts and new tokens, ``(B, L + N)``. ``N`` is ``max_new_tokens``,
-        or less when every row has ended.
+        or less when every row has ended. With ``lengths``, the new tokens
+        come before the padding.
 
     Raises:
         ValueError, TypeError: an argument is wrong.
 
+    Example:
+        >>> config = attn.llama_style(
+        ...     vocab_size=100, embed_dim=32, num_layers=2, num_heads=4,
+        ... )
+        >>> model = attn.Transformer(config)
+        >>> prompt = torch.tensor([[1, 2, 3]])
+        >>> ids = attn.generate(model, prompt, max_new_tokens=5)
+        >>> ids.shape, torch.equal(ids[:, :3], prompt)
+        (torch.Size([1, 8]), True)
+
     Source: transformers ``GenerationMixin.generate``, equal token for token.
     """
     _check_prompt(ids, attention_mask, max_new_tokens)
+    if lengths is not None and attention_mask is not None:
+        raise ValueError(
+            "lengths must be None with attention_mask, which is of padding on "
+            "the left; got both"
+        )
     check_penalty(repetition_penalty)
     _check_callables(streamer, generator)
     filters: dict[str, Any] = {"top_k": top_k, "top_p": top_p, "min_p": min_p}
@@ -93,21 +114,23 @@ def generate(
                 f"most likely token: set a temperature; got {value}"
             )
     length = ids.shape[1] + max_new_tokens - 1  # the last one is not read
-    mask = attention_mask
+    mask, prompt_len = attention_mask, ids.shape[1]
     if mask is not None and bool(mask.bool().all()):
         mask = None
-    predict = next_logits(model, cache, ids, mask, length)
+    if lengths is not None:
+        lengths, mask = real_tokens(ids, lengths)
+    predict = next_logits(model, cache, ids, mask, length, lengths)
     ends = _ends(eos, ids)
     running = torch.ones(len(ids), dtype=torch.bool, device=ids.device)
     with (
-        _evaluating(model),
+        evaluating(model),
         _bar(max_new_tokens, progress, streamer) as advance,
         _streaming(streamer, ids) as emit,
     ):
         for _ in range(max_new_tokens):
             logits = predict(ids, mask)  # (B, V)
             logits = logits.to(torch.promote_types(logits.dtype, torch.float))
-            if bool(logits.isnan().any()):
+            if bool(logits.amax(-1).isnan().any()):  # NaN if one is
                 raise ValueError(
                     "model must return numbers as logits; got NaN after "
                     f"{ids.shape[1]} tokens"
@@ -133,9 +156,9 @@ def generate(
                 mask = torch.cat([mask, torch.ones_like(mask[:, :1])], 1)
             emit(new)
             advance()
-            if not bool(running.any()):
+            if len(ends) and not bool(running.any()):
                 break
-    return ids
+    return ids if lengths is None else close_gap(ids, lengths, prompt_len)
 
 
 def _check_prompt(
@@ -198,7 +221,7 @@ def _check_callables(streamer: Any, generator: Any) -> None:
 
 
 @contextlib.contextmanager
-def _evaluating(model: Any) -> Iterator[None]:
+def evaluating(model: Any) -> Iterator[None]:
     """Put a model into evaluation mode, and each part back as it was."""
     modules = list(model.modules()) if isinstance(model, nn.Module) else []
     training = [x for x in modules if x.training]

@@ -18,7 +18,7 @@ def gpt2_small(**overrides: Any) -> TransformerConfig:
         overrides: fields of ``TransformerConfig`` in the place of its own.
 
     Example:
-        >>> small = gpt2_small(num_layers=2, positions="alibi")
+        >>> small = attn.gpt2_small(num_layers=2, positions="alibi")
         >>> small.embed_dim
         768
 
@@ -44,8 +44,16 @@ def llama_style(**overrides: Any) -> TransformerConfig:
     Args:
         overrides: fields of ``TransformerConfig`` in the place of its own.
             ``hidden_dim`` is ``8 * E / 3`` rounded up to a multiple of 256
-            unless given, as in Llama 2; another base of the rotation is
+            unless given, as in Llama 2; ``norm_eps`` is 1e-5 for a norm that
+            is given by name; another base of the rotation is
             ``positions={"rope": {"base": 5e5}}``.
+
+    Example:
+        >>> config = attn.llama_style(
+        ...     vocab_size=32000, embed_dim=4096, num_layers=32, num_heads=32,
+        ... )
+        >>> config.norm, config.feed_forward, config.hidden_dim  # Llama 2, 7B
+        ('rms', 'swiglu', 11008)
 
     Source: Touvron et al. 2023; transformers ``LlamaConfig``.
     """
@@ -59,11 +67,12 @@ def llama_style(**overrides: Any) -> TransformerConfig:
         "is_causal": True,
         "feed_forward": "swiglu",
         "norm": "rms",
-        "norm_eps": 1e-5,
         "bias": False,
         "tied": False,
     }
     fields |= overrides
+    if isinstance(fields["norm"], str):
+        fields.setdefault("norm_eps", 1e-5)
     if fields["feed_forward"] in GATED and "hidden_dim" not in fields:
         hidden_dim = gated_hidden_dim(fields["embed_dim"], multiple_of=256)
         fields["hidden_dim"] = hidden_dim

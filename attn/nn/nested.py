@@ -15,6 +15,7 @@ from attn.nn import validation
 from attn.nn.call_options import call_options
 from attn.nn.position_ids import PositionIds
 from attn.nn.projections import project
+from attn.positions.rope import rotate_pairs
 
 #: Scores that take about as long as one more call of attention, on a CPU.
 SCORES_A_CALL = 1 << 15
@@ -33,7 +34,8 @@ def forward(
     ``options`` are its other arguments, without those that are None.
     """
     _check(query, key, value, key_padding_mask)
-    if _is_simple(options) and _saves_work(module.num_heads, query, key):
+    simple = _is_simple(options) and module.gate_proj is None
+    if simple and _saves_work(module.num_heads, query, key):
         out = _forward_packed(module, query, key, value, **options)
         return _jagged_like(query, out)
     distinct = {id(x): x for x in (query, key, value)}
@@ -140,9 +142,12 @@ def _forward_packed(
     q, k, v = project(module, *dense.values())  # (1, H, T, D), …
     if module.rope is not None:
         start = q_offset or 0
-        q = module._rotate(q, module.rope(_positions(query, start)))
+        layout = module.rope.interleaved
+        tables = module.rope(_positions(query, start))
+        q = rotate_pairs(q, tables[0], tables[1], layout)
         start = start if is_self else 0
-        k = module._rotate(k, module.rope(_positions(key, start)))
+        tables = module.rope(_positions(key, start))
+        k = rotate_pairs(k, tables[0], tables[1], layout)
 
     # Slices by one split: their gradients are joined, not added up.
     lengths = list(zip(_lengths(query), _lengths(key), strict=True))

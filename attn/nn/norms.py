@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import partial
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 #: Makes a norm or a feed-forward for a size, such as a class.
@@ -24,6 +25,13 @@ class LayerNorm(nn.Module):
         eps: added to the variance.
         bias: learn a shift too.
 
+    Example:
+        >>> norm = attn.LayerNorm(2)
+        >>> x = torch.tensor([[1.0, 3.0], [10.0, 30.0]])  # (B, E)
+        >>> norm(x).round()  # along each row
+        tensor([[-1.,  1.],
+                [-1.,  1.]], grad_fn=<RoundBackward0>)
+
     Source: Ba et al. 2016; ``torch.nn.LayerNorm``.
     """
 
@@ -35,6 +43,13 @@ class LayerNorm(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the shape and dtype of ``x``, computed in float32."""
+        weight = self.weight
+        if x.dtype != weight.dtype:  # PyTorch needs one dtype
+            return self.definition(x)
+        return F.layer_norm(x, weight.shape, weight, self.bias, self.eps)
+
+    def definition(self, x: Tensor) -> Tensor:
+        """Return the same as ``forward``, in steps to be read."""
         wide = _upcast(x)
         centred = wide - wide.mean(-1, keepdim=True)
         variance = centred.square().mean(-1, keepdim=True)  # over E, not E-1
@@ -51,6 +66,12 @@ class RMSNorm(nn.Module):
     Args:
         dim, eps: as in ``LayerNorm``, for the mean square.
 
+    Example:
+        >>> norm = attn.RMSNorm(2)
+        >>> norm(torch.tensor([[3.0, 3.0], [-7.0, 7.0]])).round()
+        tensor([[ 1.,  1.],
+                [-1.,  1.]], grad_fn=<RoundBackward0>)
+
     Source: Zhang and Sennrich 2019; ``torch.nn.RMSNorm``.
     """
 
@@ -61,6 +82,13 @@ class RMSNorm(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the shape and dtype of ``x``, computed in float32."""
+        weight = self.weight
+        if x.dtype != weight.dtype:
+            return self.definition(x)
+        return torch.rms_norm(x, weight.shape, weight, self.eps)
+
+    def definition(self, x: Tensor) -> Tensor:
+        """Return the same as ``forward``, in steps to be read."""
         wide = _upcast(x)
         mean_square = wide.square().mean(-1, keepdim=True)
         out = wide * torch.rsqrt(mean_square + self.eps)
@@ -80,6 +108,13 @@ class BatchNorm(nn.Module):
         dim: number of features, ``C``.
         eps: added to the variance.
         momentum: the weight of the newest batch in the running averages.
+
+    Example:
+        >>> norm = attn.BatchNorm(2)
+        >>> x = torch.tensor([[1.0, 10.0], [3.0, 30.0]])  # (B, C)
+        >>> norm(x).round()  # down each column
+        tensor([[-1., -1.],
+                [ 1.,  1.]], grad_fn=<RoundBackward0>)
 
     Source: Ioffe and Szegedy 2015; ``torch.nn.BatchNorm1d``.
     """

@@ -19,26 +19,23 @@ class PositionIds(NamedTuple):
     key_positions: Tensor | None
     q_offset: int | Tensor | None
     is_self: bool
+    is_cached: bool = False
+    lengths: Tensor | None = None
 
     def with_cache(
-        self, k: Tensor, key_positions: Tensor, q_offset: int | Tensor
+        self,
+        k: Tensor,
+        key_positions: Tensor,
+        q_offset: int | Tensor,
+        lengths: Tensor | None = None,
     ) -> PositionIds:
         """Return the positions of the same queries and of a cache's keys.
 
-        Its keys are at ``key_positions``, ``(S,)``, and the first query has
-        the index ``q_offset`` among them.
+        Its keys are at ``key_positions``, ``(S,)`` or ``(B, S)``, and the
+        first query has the index ``q_offset`` among them.
         """
-        ids = key_positions
-        if self.positions is not None and self.positions.shape[-1]:
-            # Rows with padding count from elsewhere, and so do their keys.
-            # The last query is a real token.
-            index = q_offset + self.positions.shape[-1] - 1
-            if isinstance(index, Tensor):
-                index = index.reshape(-1)  # Python would read a 0-d index
-            last = ids[index].reshape(-1, 1)
-            shift = self.positions[..., -1:] - last  # (1, 1) or (B, 1)
-            ids = ids + (shift if shift.numel() > 1 else shift.flatten())
-        return PositionIds(self.q, k, self.positions, ids, q_offset, False)
+        cached = (key_positions, q_offset, False, True, lengths)
+        return PositionIds(self.q, k, self.positions, *cached)
 
     def of_queries(self) -> Tensor:
         """Return ``(L,)`` or ``(B, L)``."""
@@ -52,8 +49,32 @@ class PositionIds(NamedTuple):
     def of_keys(self) -> Tensor:
         """Return ``(S,)`` or ``(B, S)``."""
         given = self.key_positions
+        if given is not None and self.is_cached:
+            given = self._as_queries_count(given)
         if given is not None:
             return validation.positions("key_positions", given, self.k)
         if self.is_self:
             return self.of_queries()
         return torch.arange(self.k.shape[2], device=self.k.device)
+
+    def _as_queries_count(self, ids: Tensor) -> Tensor:
+        """Return a cache's positions, counted as the queries are.
+
+        Rows with padding count from elsewhere. The last query, of its row's
+        length if given, is a real token.
+        """
+        own, start = self.positions, self.q_offset
+        if own is None or own.shape[-1] == 0:
+            return ids
+        assert start is not None
+        count = own.shape[-1] if self.lengths is None else self.lengths
+        shift = _at(own, count - 1) - _at(ids, start + count - 1)
+        return ids + (shift if shift.numel() > 1 else shift.flatten())
+
+
+def _at(positions: Tensor, index: int | Tensor) -> Tensor:
+    """Return the position at an index, of all rows or of each, ``(B, 1)``."""
+    if isinstance(index, int):
+        return positions.narrow(-1, index, 1).reshape(-1, 1)
+    index = index.reshape(-1, 1).clamp(min=0)  # -1 in a row without a token
+    return positions.expand(index.shape[0], -1).gather(1, index)

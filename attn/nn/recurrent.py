@@ -16,6 +16,14 @@ class RNN(nn.Module):
     Args:
         embed_dim: ``E``, of tokens and of the state.
 
+    Example:
+        >>> layer = attn.nn.RNN(embed_dim=8)
+        >>> x = torch.randn(1, 5, 8)
+        >>> states = layer(x)
+        >>> seen = layer(x[:, :3])  # no state sees ahead
+        >>> torch.allclose(seen, states[:, :3], atol=1e-5)
+        True
+
     Source: Elman 1990, "Finding structure in time"; ``torch.nn.RNN``.
     """
 
@@ -37,6 +45,11 @@ class LSTM(RNN):
     Args:
         embed_dim: as in ``RNN``.
 
+    Example:
+        >>> layer = attn.nn.LSTM(embed_dim=8)
+        >>> layer(torch.randn(2, 5, 8)).shape  # the state after each token
+        torch.Size([2, 5, 8])
+
     Source: Hochreiter and Schmidhuber 1997; ``torch.nn.LSTM``.
     """
 
@@ -51,6 +64,13 @@ class CausalConv1d(nn.Module):
         kernel_size: tokens that an output sees, its own included.
         dilation: distance between them. A stack with the dilations
             ``1, k, k ** 2, …`` sees ``k ** n`` tokens after ``n`` layers.
+
+    Example:
+        >>> layer = attn.nn.CausalConv1d(8, kernel_size=3, dilation=2)
+        >>> layer.reach  # tokens before its own
+        4
+        >>> layer(torch.randn(2, 5, 8)).shape
+        torch.Size([2, 5, 8])
 
     Source: van den Oord et al. 2016, "WaveNet", section 2.1;
     ``torch.nn.Conv1d``.

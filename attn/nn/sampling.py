@@ -35,6 +35,12 @@ def penalize_repetition(
     Raises:
         ValueError: the penalty is not positive and finite.
 
+    Example:
+        >>> logits = torch.tensor([[2.0, -1.0, 3.0]])
+        >>> text = torch.tensor([[0, 1]])  # has the tokens 0 and 1
+        >>> attn.nn.penalize_repetition(logits, text, repetition_penalty=2.0)
+        tensor([[ 1., -2.,  3.]])
+
     Source: Keskar et al. 2019, "CTRL", section 4.1; for negative logits
     transformers' ``RepetitionPenaltyLogitsProcessor``.
     """
@@ -78,6 +84,12 @@ def filter_logits(
 
     Raises:
         ValueError: an argument is out of its range.
+
+    Example:
+        >>> probabilities = torch.tensor([0.5, 0.25, 0.125, 0.125])
+        >>> logits = attn.nn.filter_logits(probabilities.log(), top_p=0.7)
+        >>> attn.softmax(logits)
+        tensor([0.6667, 0.3333, 0.0000, 0.0000])
 
     Source: Fan et al. 2018 (top-k); Holtzman et al. 2020 (top-p); Nguyen et
     al. 2024 (min-p).

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from attn.cache import Cache
+from attn.cache import Cache, ragged
 from attn.masks import Mask
 from attn.nn import validation
 from attn.nn.building import init_weights, make_block
@@ -26,16 +26,17 @@ class Transformer(nn.Module):
     Args:
         config: what it is made of. ``Transformer.from_config`` takes its
             JSON form, and ``model.to_config()`` returns it.
+        fields: none; they are those of the configuration.
 
     Example:
-        >>> config = TransformerConfig(
+        >>> config = attn.TransformerConfig(
         ...     vocab_size=256, embed_dim=64, num_layers=2, num_heads=4,
         ...     positions="rope", is_causal=True,
         ... )
-        >>> model = Transformer(config)
+        >>> model = attn.Transformer(config)
         >>> model(torch.zeros(1, 9, dtype=torch.long)).shape
         torch.Size([1, 9, 256])
-        >>> again = Transformer.from_config(model.to_config())
+        >>> again = attn.Transformer.from_config(model.to_config())
         >>> again.config == config
         True
 
@@ -43,8 +44,13 @@ class Transformer(nn.Module):
     Press and Wolf 2017 (tied weights).
     """
 
-    def __init__(self, config: TransformerConfig):
+    def __init__(self, config: TransformerConfig | None = None, **fields: Any):
         super().__init__()
+        if fields:
+            raise TypeError(
+                "config must be a TransformerConfig; got its fields: "
+                f"Transformer(TransformerConfig({', '.join(fields)}))"
+            )
         if not isinstance(config, TransformerConfig):
             raise TypeError(
                 "config must be a TransformerConfig; got "
@@ -96,6 +102,7 @@ class Transformer(nn.Module):
         *,
         inputs_embeds: Tensor | None = None,
         attention_mask: Tensor | None = None,
+        lengths: Tensor | None = None,
         is_causal: bool | None = None,
         positions: Tensor | None = None,
         segments: Tensor | None = None,
@@ -114,6 +121,9 @@ class Transformer(nn.Module):
             inputs_embeds: vectors ``(B, L, E)`` instead of ids, without
                 ``embed_scale``.
             attention_mask: transformers' ``(B, L)``, 1 for a real token.
+            lengths: number of real tokens in each row, ``(B,)``, which come
+                first: padding on the right. Caches store only them, and what
+                follows needs no padding.
             is_causal: the configuration's when None.
             positions: position ids, ``(L,)`` or ``(B, L)``; ``0, 1, 2, …``
                 when None. Padding on the left needs
@@ -123,7 +133,8 @@ class Transformer(nn.Module):
             memory_attention_mask: its real tokens, ``(B, S)``.
             need_weights: also return every layer's attention weights.
             logits_to_keep: return those of this number of tokens, the last
-                ones; 0 is all. To write, a model needs one.
+                ones, in each row the last real ones with ``lengths``; 0 is
+                all. To write, a model needs one.
             caches: one for each block, of the tokens read before. Positions
                 continue from there, and ``attention_mask`` covers all
                 tokens, those before too (or the capacity of static caches:
@@ -152,16 +163,20 @@ class Transformer(nn.Module):
         if caches is not None:
             validation.caches(caches, len(self.blocks))
         validation.size("logits_to_keep", logits_to_keep, 0)
+        lengths = validation.lengths(lengths, x, attention_mask=attention_mask)
+        if lengths is not None and not caches:
+            attention_mask = ragged.real(lengths, x.shape[1])
         if positions is None:
             length = x.shape[1]
             positions = torch.arange(length, device=x.device)
             if caches:
                 positions = caches[0].positions(length).to(x.device)
+            if lengths is not None:  # padding needs no position of its own
+                last = positions[..., :1] + lengths[:, None] - 1  # (B, 1)
+                positions = positions.minimum(last.clamp(min=0))
         validation.positions("positions", positions, x)
         x = self._embed(x, positions, segments)  # (B, L, E)
-        padding = _to_padding_mask(
-            "attention_mask", attention_mask, x, caches[0] if caches else None
-        )
+        padding = _to_padding_mask("attention_mask", attention_mask, x, caches)
         kwargs: dict[str, Any] = {
             "attn_mask": attn_mask,
             "is_causal": is_causal,
@@ -174,6 +189,8 @@ class Transformer(nn.Module):
             "position_embeddings": self.rope and self.rope(positions),
             "need_weights": need_weights,
         }
+        if lengths is not None and caches:
+            kwargs["lengths"] = lengths
         all_weights = []
         for i, block in enumerate(self.blocks):
             x = block(x, cache=caches[i] if caches else None, **kwargs)
@@ -182,7 +199,7 @@ class Transformer(nn.Module):
                 all_weights.append(weights)
         x = x if self.final_norm is None else self.final_norm(x)
         if self.head is not None:
-            x = self.head(x[:, -logits_to_keep:])
+            x = self.head(_last(x, logits_to_keep, lengths))
             if self.final_softcap is not None:
                 x = self.final_softcap * torch.tanh(x / self.final_softcap)
         return (x, all_weights) if need_weights else x
@@ -227,20 +244,35 @@ class Transformer(nn.Module):
         )
 
 
+def _last(x: Tensor, count: int, lengths: Tensor | None) -> Tensor:
+    """Return the last real tokens of each row, ``(B, count, E)``; 0 is all."""
+    if lengths is None or not count:
+        return x[:, -count:]
+    new = torch.arange(count, device=x.device)
+    index = (lengths[:, None] - count + new).clamp(min=0)  # (B, count)
+    return x.gather(1, index[..., None].expand(-1, -1, x.shape[2]))
+
+
 def _to_padding_mask(
     name: str,
     mask: Tensor | None,
     x: Tensor | None,
-    cache: Cache | None = None,
+    caches: Sequence[Cache] | None = None,
 ) -> Tensor | None:
     """Convert transformers' ``attention_mask`` to a ``key_padding_mask``."""
     if mask is None:
         return None
+    if not isinstance(mask, Tensor):
+        raise TypeError(
+            f"{name} must be a tensor (B, L), 1 for a real token; got "
+            f"{type(mask).__name__}: a Mask is an attn_mask"
+        )
     if x is None:
         raise ValueError(f"{name} must be None without memory; got a tensor")
-    lengths = (
-        (x.shape[1],) if cache is None else cache.mask_lengths(x.shape[1])
-    )
+    lengths: tuple[int, ...] = (x.shape[1],)
+    if caches:  # a static one also takes a mask of its capacity
+        each = [cache.mask_lengths(x.shape[1]) for cache in caches]
+        lengths = max(each, key=lambda found: len(found))
     shapes = [(x.shape[0], length) for length in lengths]
     if tuple(mask.shape) not in shapes:
         need = " or ".join(map(str, shapes))

@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from attn.api import registry
-from attn.cache import Cache
+from attn.cache import Cache, SlidingCache
+from attn.cache import validation as cache_validation
 from attn.positions import NoRope, Rope
 
 
@@ -145,6 +146,19 @@ def caches(caches: Any, num_blocks: int) -> None:
         )
 
 
+def lengths(lengths: Any, x: Tensor, **others: Any) -> Tensor | None:
+    """Return the number of real tokens in each row of ``(B, L, E)``."""
+    if lengths is None:
+        return None
+    for name, other in others.items():
+        if other is not None:
+            raise ValueError(
+                f"lengths must be None with {name}, which says more; got both"
+            )
+    cache_validation.lengths(lengths, x.shape[0], x.shape[1])
+    return lengths.to(x.device, torch.long)
+
+
 def cached_padding(mask: Tensor | None, cache: Cache, length: int) -> None:
     """Require padding of all tokens: those in a cache and the new ones."""
     lengths = cache.mask_lengths(length)
@@ -153,11 +167,19 @@ def cached_padding(mask: Tensor | None, cache: Cache, length: int) -> None:
             "key_padding_mask must cover all tokens with a cache, "
             f"{' or '.join(map(str, lengths))}; got {mask.shape[-1]}"
         )
+    by_row = isinstance(cache, SlidingCache) and isinstance(
+        cache.seq_len, Tensor
+    )
+    if mask is not None and by_row:
+        raise ValueError(
+            "key_padding_mask must be None with a SlidingCache whose rows "
+            "have different lengths; got a tensor"
+        )
 
 
 def positions(name: str, x: Tensor, tokens: Tensor) -> Tensor:
     """Return ``x``: ``(L,)``, ``(1, L)`` or ``(B, L)``, as the tokens."""
-    batch, length = len(tokens), tokens.shape[-2]
+    batch, length = tokens.shape[0], tokens.shape[-2]
     if x.shape not in ((length,), (1, length), (batch, length)):
         raise ValueError(
             f"{name} must have shape (L,) or (B, L) with B = {batch} and "

@@ -3,6 +3,8 @@
 from attn.plot.attention import attention_map, attention_maps
 from attn.plot.curves import histograms, lines
 from attn.plot.figures import alt_text, describe, figure
+from attn.plot.heads import ModelAttention
+from attn.plot.labels import name_ends, name_points
 from attn.plot.looks import (
     BLUE,
     GOLD,
@@ -10,27 +12,34 @@ from attn.plot.looks import (
     GREY,
     ORANGE,
     PURPLE,
+    color_of,
     style,
 )
 from attn.plot.masks import mask, masks_grid
+from attn.plot.models import model_attention
 from attn.plot.tables import Table
 
 __all__ = [
+    "attention_map",
+    "attention_maps",
+    "model_attention",
+    "ModelAttention",
+    "mask",
+    "masks_grid",
+    "lines",
+    "name_ends",
+    "name_points",
+    "histograms",
+    "figure",
+    "style",
+    "color_of",
+    "describe",
+    "alt_text",
+    "Table",
     "BLUE",
     "GOLD",
     "GREEN",
     "GREY",
     "ORANGE",
     "PURPLE",
-    "Table",
-    "alt_text",
-    "attention_map",
-    "attention_maps",
-    "describe",
-    "figure",
-    "histograms",
-    "lines",
-    "mask",
-    "masks_grid",
-    "style",
 ]

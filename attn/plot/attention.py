@@ -51,6 +51,14 @@ def attention_map(
 
     Raises:
         TypeError, ValueError: a shape or a number of labels does not fit.
+
+    Example:
+        >>> x = torch.randn(3, 8)
+        >>> weights = attn.attention_weights(x, x, is_causal=True).weights
+        >>> figure = attn.plot.attention_map(
+        ...     weights, ["the", "cat", "sat"], masked=attn.causal()
+        ... )
+        >>> figure.savefig("map.png")
     """
     cells = matrix("weights", weights)
     rows, cols = cells.shape
@@ -100,6 +108,13 @@ def attention_maps(
 
     Each head has a title and its weights, ``(L, L)``; the errors are those
     of ``attention_map``.
+
+    Example:
+        >>> itself = torch.eye(3)
+        >>> heads = {"itself": itself, "the one before": itself.roll(-1, 1)}
+        >>> figure = attn.plot.attention_maps(heads, ["the", "cat", "sat"])
+        >>> [axes.get_title() for axes in figure.axes]
+        ['itself', 'the one before']
     """
     picture, panels = make_panels("heads", heads, columns)
     for ax, (name, weights) in zip(panels, heads.items(), strict=True):

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from itertools import cycle
 from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from numpy.typing import NDArray
 
 from attn.plot.figures import array, describe, figure
-from attn.plot.looks import LOOKS
+from attn.plot.labels import name_ends
+from attn.plot.looks import looks
 
 
 def lines(
@@ -37,6 +36,15 @@ def lines(
 
     Raises:
         ValueError: a curve does not have one value for each ``x``.
+
+    Example:
+        >>> steps = torch.arange(1, 5)
+        >>> figure = attn.plot.lines(
+        ...     {"linear": steps, "square": steps**2}, steps,
+        ...     xlabel="L", ylabel="cost",
+        ... )
+        >>> print(attn.plot.alt_text(figure))
+        cost against L, from 1 to 4: linear from 1 to 4; square from 1 to 16.
     """
     if not curves or log not in ("", "x", "y", "xy"):
         raise ValueError(
@@ -59,10 +67,12 @@ def lines(
     if "x" in log and places.size <= 8:
         ax.set_xticks(places, [f"{place:g}" for place in places])
         ax.minorticks_off()
-    looks = cycle(LOOKS)
-    for y, (color, dashes) in zip(values.values(), looks, strict=False):
+    ax.margins(x=0.02)
+    chosen = looks(values)
+    for y, (color, dashes) in zip(values.values(), chosen, strict=True):
         ax.plot(places, y, color=color, linestyle=dashes, linewidth=1.8)
-    _name_ends(ax, values)
+    each = zip(values.items(), chosen, strict=True)
+    name_ends(ax, {n: (places[-1], y[-1], c) for (n, y), (c, _) in each})
     ends = (f"{n} from {y[0]:.3g} to {y[-1]:.3g}" for n, y in values.items())
     text = (
         f"{title or ylabel or 'Curves'} against {xlabel or 'x'}, from "
@@ -85,6 +95,14 @@ def histograms(
         samples: a name and the values, any shape, of each.
         bins: how many, over the range of all.
         xlabel, title, ax: as in ``lines``.
+
+    Example:
+        >>> x = torch.linspace(-1, 1, 1000)
+        >>> figure = attn.plot.histograms(
+        ...     {"scores": 8 * x, "scaled": x}, xlabel="score"
+        ... )
+        >>> print(attn.plot.alt_text(figure))
+        Spread of score: scores has deviation 4.62; scaled has deviation 0.578.
     """
     values = {name: array(y).ravel() for name, y in samples.items()}
     if not values or not all(y.size for y in values.values()):
@@ -97,8 +115,8 @@ def histograms(
     every = np.concatenate(list(values.values()))
     edges = np.linspace(every.min(), every.max(), bins + 1)
     beside: Any = {"xytext": (4, 2), "textcoords": "offset points"}
-    looks = cycle(LOOKS)
-    for (name, y), (color, dashes) in zip(values.items(), looks, strict=False):
+    each = zip(values.items(), looks(values), strict=True)
+    for (name, y), (color, dashes) in each:
         height, _ = np.histogram(y, edges, density=True)
         ax.stairs(height, edges, color=color, linestyle=dashes, linewidth=1.5)
         flank = int(np.flatnonzero(height > height.max() / 2)[-1])
@@ -107,26 +125,3 @@ def histograms(
     spread = (f"{n} has deviation {y.std():.3g}" for n, y in values.items())
     text = f"Spread of {title or xlabel or 'Values'}: {'; '.join(spread)}."
     return describe(picture, text) if picture else None
-
-
-def _name_ends(ax: Axes, values: dict[str, NDArray]) -> None:
-    """Continue each curve to its name, none of them over another."""
-    ax.margins(x=0.02)
-    log = ax.get_yscale() == "log"
-    low, high = np.log10(ax.get_ylim()) if log else ax.get_ylim()
-    last = np.array([y[-1] for y in values.values()])
-    ends = ((np.log10(last) if log else last) - low) / (high - low)
-    heights = ends.copy()
-    order = np.argsort(heights)
-    gap = 0.075
-    for below, above in zip(order, order[1:], strict=False):
-        heights[above] = max(heights[above], heights[below] + gap)
-    heights -= max(0.0, heights.max() - 1.02)
-    for above, below in zip(order[::-1], order[-2::-1], strict=False):
-        heights[below] = min(heights[below], heights[above] - gap)
-    at: Any = {"transform": ax.transAxes, "clip_on": False}
-    names = zip(values, ends, heights, cycle(LOOKS), strict=False)
-    for name, end, height, (color, dashes) in names:
-        look: Any = {"color": color, "linestyle": dashes, "linewidth": 1.8}
-        ax.plot([0.981, 1.02, 1.07], [end, height, height], **look, **at)
-        ax.text(1.085, height, name, color=color, va="center", **at)

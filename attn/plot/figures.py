@@ -73,6 +73,12 @@ def figure(
 
     Returns:
         The figure and its axes, as ``pyplot.subplots``.
+
+    Example:
+        >>> figure, (left, right) = attn.plot.figure(6.5, 3, 1, 2)
+        >>> title = left.set_title("before")
+        >>> title = right.set_title("after")
+        >>> figure.savefig("figure.svg")
     """
     with style():
         picture = Picture(figsize=(width, height))
@@ -81,12 +87,25 @@ def figure(
 
 
 def alt_text(figure: Figure) -> str:
-    """Return the description of a figure; empty without one."""
+    """Return the description of a figure; empty without one.
+
+    Example:
+        >>> figure = attn.plot.attention_map(torch.eye(2), ["the", "cat"])
+        >>> attn.plot.alt_text(figure).split(". ")[0]
+        'Attention: 2 queries down, 2 keys across'
+    """
     return str(figure.get_label() or "")
 
 
 def describe(figure: Figure, text: str) -> Figure:
-    """Set the description of a figure in words, its alt text."""
+    """Set the description of a figure in words, its alt text.
+
+    Example:
+        >>> figure, axes = attn.plot.figure(4, 3)
+        >>> figure = attn.plot.describe(figure, "An empty pair of axes.")
+        >>> attn.plot.alt_text(figure)
+        'An empty pair of axes.'
+    """
     figure.set_label(text)
     return figure
 

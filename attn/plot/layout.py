@@ -11,6 +11,7 @@ from matplotlib.ticker import (
     NullFormatter,
 )
 
+from attn.plot.labels import place
 from attn.plot.looks import FONT, MAP, SMALLEST, style
 
 
@@ -29,6 +30,7 @@ def settle(figure: Figure) -> None:
                 axis.set_major_formatter(FuncFormatter(_power))
                 axis.set_minor_formatter(NullFormatter())
     fit_labels(figure)
+    place(figure)
 
 
 def fit_labels(figure: Figure) -> None:

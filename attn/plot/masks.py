@@ -47,6 +47,11 @@ def mask(
 
     Raises:
         TypeError, ValueError: a shape or a number of labels does not fit.
+
+    Example:
+        >>> figure = attn.plot.mask(attn.sliding_window(3), q_len=8)
+        >>> figure.axes[0].get_title()
+        'sliding_window(3)'
     """
     q_len = len(queries) if q_len is None and queries else q_len
     kv_len = len(keys) if kv_len is None and keys else kv_len
@@ -69,6 +74,12 @@ def masks_grid(
     """Draw a gallery of named masks, ``columns`` in a row.
 
     The other arguments and the errors are those of ``mask``.
+
+    Example:
+        >>> masks = {str(x): x for x in (attn.causal(), attn.window(1, 1))}
+        >>> figure = attn.plot.masks_grid(masks, q_len=8, columns=2)
+        >>> [axes.get_title() for axes in figure.axes]
+        ['causal()', 'window(left=1, right=1)']
     """
     picture, panels = make_panels("masks", masks, columns, on_a_phone=2)
     texts = []

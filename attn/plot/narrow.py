@@ -9,6 +9,7 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from attn.plot.labels import place
 from attn.plot.layout import fit_labels
 from attn.plot.looks import style
 
@@ -32,6 +33,7 @@ def narrow(figure: Figure, columns: int) -> Figure | None:
         other.draw_without_rendering()
         _stack(other, panels, columns)
         fit_labels(other)
+        place(other)
         other.draw_without_rendering()
         for ax in panels:
             _thin_out(ax)

@@ -22,6 +22,15 @@ class Table:
         head: the names of the columns.
         rows: of each, one entry a column.
         caption: what the table shows.
+
+    Example:
+        >>> table = attn.plot.Table(
+        ...     ("heads", "cache"), [(8, "128 KiB"), (1, "16 KiB")]
+        ... )
+        >>> print(table)
+        heads    cache
+            8  128 KiB
+            1   16 KiB
     """
 
     def __init__(

@@ -18,18 +18,18 @@ from attn.positions.rope import NoRope, Rope, apply_rope, rope_tables
 from attn.positions.rope_scaling import RopeFrequencies
 
 __all__ = [
-    "LearnedPositions",
-    "NoRope",
-    "Rope",
-    "RopeFrequencies",
+    "sinusoidal",
     "SinusoidalPositions",
+    "LearnedPositions",
+    "position_ids",
+    "alibi_slopes",
     "alibi_bias",
     "alibi_score",
-    "alibi_slopes",
-    "apply_rope",
-    "convert_pairing",
-    "position_ids",
     "rope_frequencies",
+    "RopeFrequencies",
     "rope_tables",
-    "sinusoidal",
+    "apply_rope",
+    "Rope",
+    "NoRope",
+    "convert_pairing",
 ]

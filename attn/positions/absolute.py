@@ -17,6 +17,11 @@ def position_ids(valid: Tensor) -> Tensor:
 
     Returns:
         int64 ``(..., L)``; 0 before the first real token.
+
+    Example:
+        >>> attn.position_ids(torch.tensor([[1, 1, 1], [0, 1, 1]]))
+        tensor([[0, 1, 2],
+                [0, 0, 1]])
     """
     return (valid.long().cumsum(-1) - 1).clamp(min=0)
 
@@ -49,6 +54,11 @@ def sinusoidal(
     Raises:
         ValueError: a size is out of range.
 
+    Example:
+        >>> attn.sinusoidal(seq_len=2, dim=4)
+        tensor([[0.0000, 1.0000, 0.0000, 1.0000],
+                [0.8415, 0.5403, 0.0100, 0.9999]])
+
     Source: Vaswani et al. 2017, sections 3.4 and 3.5.
     """
     if seq_len < 0:
@@ -57,7 +67,14 @@ def sinusoidal(
 
 
 class SinusoidalPositions(nn.Module):
-    """``sinusoidal``, with its ``dim`` and ``base``, for any positions."""
+    """``sinusoidal``, with its ``dim`` and ``base``, for any positions.
+
+    Example:
+        >>> positions = attn.SinusoidalPositions(dim=4)
+        >>> positions(torch.tensor([0, 1]))
+        tensor([[0.0000, 1.0000, 0.0000, 1.0000],
+                [0.8415, 0.5403, 0.0100, 0.9999]])
+    """
 
     def __init__(self, dim: int, base: float = 10000.0):
         super().__init__()
@@ -87,6 +104,11 @@ class LearnedPositions(nn.Module):
 
     Args:
         max_len, dim: number of positions and size of a vector, ``E``.
+
+    Example:
+        >>> table = attn.LearnedPositions(max_len=10, dim=4)
+        >>> table(torch.tensor([0, 1, 9])).shape
+        torch.Size([3, 4])
 
     Source: Gehring et al. 2017; Radford et al. 2019 (GPT-2).
     """

@@ -27,6 +27,10 @@ def alibi_slopes(
     Raises:
         ValueError: there are no heads.
 
+    Example:
+        >>> attn.alibi_slopes(4)
+        tensor([0.2500, 0.0625, 0.0156, 0.0039])
+
     Source: Press et al. 2022, section 3, and its code (``get_slopes``);
     transformers' Bloom and MPT.
     """
@@ -63,6 +67,12 @@ def alibi_bias(
         axis; float32. It is an ``attn_mask``; for a batch pass
         ``bias[None]``, ``(1, H, L, S)``.
 
+    Example:
+        >>> attn.alibi_bias(8, 3)[0]  # the first of 8 heads, slope 1/2
+        tensor([[-0.0000, -0.5000, -1.0000],
+                [-0.5000, -0.0000, -0.5000],
+                [-1.0000, -0.5000, -0.0000]])
+
     Source: Press et al. 2022, section 3. Bloom and MPT add ``slope *
     key position``: the difference is constant along a row, and softmax
     ignores it.
@@ -98,6 +108,12 @@ def alibi_score(
 
     Returns:
         ``(score, b, h, q_idx, kv_idx) -> score``.
+
+    Example:
+        >>> score_mod = attn.alibi_score(num_heads=8)
+        >>> score, head = torch.tensor(1.0), 0  # slope 1/2
+        >>> score_mod(score, 0, head, torch.tensor(5), torch.tensor(3))
+        tensor(0.)
 
     Source: Press et al. 2022; PyTorch ``flex_attention``, ``score_mod``.
     """

@@ -69,6 +69,12 @@ def rope_frequencies(
         ValueError: an unknown type, a parameter that the type lacks or would
             ignore, or an odd rotary dimension.
 
+    Example:
+        >>> attn.rope_frequencies(8).inv_freq
+        tensor([1.0000, 0.1000, 0.0100, 0.0010])
+        >>> attn.rope_frequencies(8, type="linear", factor=4.0).inv_freq
+        tensor([0.2500, 0.0250, 0.0025, 0.0003])
+
     Source: Su et al. 2021 (RoFormer); transformers 5.23,
     ``modeling_rope_utils.ROPE_INIT_FUNCTIONS``. YaRN is Peng et al. 2023,
     LongRoPE Ding et al. 2024.

@@ -41,6 +41,11 @@ def convert_pairing(
     Raises:
         ValueError: sizes do not divide, or an unknown layout.
 
+    Example:
+        >>> x = torch.tensor([0, 1, 2, 3])  # pairs (0, 1) and (2, 3)
+        >>> attn.convert_pairing(x, to="half")
+        tensor([0, 2, 1, 3])
+
     Source: transformers ``convert_llama_weights_to_hf.py``, ``permute``.
     """
     size = x.shape[dim]

@@ -45,6 +45,13 @@ def rope_tables(
         ``cos`` and ``sin``, ``(L, R)`` or ``(B, L, R)``, float32 whatever
         the input: in bfloat16, positions 256 and 257 are the same.
 
+    Example:
+        >>> positions = torch.tensor([0, 1])
+        >>> cos, sin = attn.rope_tables(positions, attn.rope_frequencies(4))
+        >>> cos  # each angle twice: elements 0 and 2 are a pair
+        tensor([[1.0000, 1.0000, 1.0000, 1.0000],
+                [0.5403, 0.9999, 0.5403, 0.9999]])
+
     Source: Su et al. 2021, section 3.4.2.
     """
     if isinstance(frequencies, Tensor):
@@ -89,19 +96,35 @@ def apply_rope(
         ValueError: the tables do not fit ``x``, or have the other layout
             (checked on the CPU).
 
+    Example:
+        >>> positions = torch.tensor([0, 1, 2])
+        >>> cos, sin = attn.rope_tables(positions, attn.rope_frequencies(2))
+        >>> x = torch.tensor([[1.0, 0.0]]).expand(3, 2)
+        >>> attn.apply_rope(x, cos, sin)  # one radian a position
+        tensor([[ 1.0000,  0.0000],
+                [ 0.5403,  0.8415],
+                [-0.4161,  0.9093]])
+
     Source: Su et al. 2021, equation 34; transformers
     ``apply_rotary_pos_emb``.
     """
+    check_layout(cos, interleaved)
+    return rotate_pairs(x, cos, sin, interleaved)
+
+
+def rotate_pairs(
+    x: Tensor, cos: Tensor, sin: Tensor, interleaved: bool
+) -> Tensor:
+    """Compute ``apply_rope`` with tables whose layout was checked."""
     cos, sin = _fit("cos", cos, x), _fit("sin", sin, x)
-    if cos.shape[-1] != sin.shape[-1]:
-        raise ValueError(
-            f"sin must have the width of cos, {cos.shape[-1]}; got "
-            f"{sin.shape[-1]}"
-        )
-    _check_layout(cos, interleaved)
     width = cos.shape[-1]
+    if width != sin.shape[-1]:
+        raise ValueError(
+            f"sin must have the width of cos, {width}; got {sin.shape[-1]}"
+        )
     dtype = torch.float64 if x.dtype == torch.float64 else torch.float32
-    rotating = x[..., :width].to(dtype)  # (..., L, R)
+    rotating = x if width == x.shape[-1] else x[..., :width]  # (..., L, R)
+    rotating = rotating.to(dtype)
     if interleaved:
         first, second = rotating[..., 0::2], rotating[..., 1::2]
         quarter_turn = torch.stack([-second, first], -1).flatten(-2)
@@ -130,10 +153,12 @@ def _fit(name: str, table: Tensor, x: Tensor) -> Tensor:
             f"{name} must have one row for each position of x, "
             f"{x.shape[-2]}; got {length}"
         )
+    if table.dim() == 2:
+        return table
     if table.dim() == x.dim() - 1 and x.dim() > 3:
         table = table.unsqueeze(-3)  # (B, 1, L, R)
     batch, expected = table.shape[:-2], x.shape[:-2]
-    if len(batch) not in (0, len(expected)) or any(
+    if len(batch) != len(expected) or any(
         n not in (1, m) for n, m in zip(batch, expected, strict=False)
     ):
         raise ValueError(
@@ -143,15 +168,17 @@ def _fit(name: str, table: Tensor, x: Tensor) -> Tensor:
     return table
 
 
-def _check_layout(cos: Tensor, interleaved: bool) -> None:
+def check_layout(cos: Tensor, interleaved: bool) -> None:
     """Refuse a table of the other layout: equal angles give it away."""
-    if cos.device.type != "cpu" or torch.compiler.is_compiling():
+    is_known = cos.device.type == "cpu" and not torch.compiler.is_compiling()
+    if not is_known or cos.numel() == 0 or cos.dim() < 2:
         return
-    row = cos.detach().reshape(-1, cos.shape[-1])[-1:]  # of one position
-    half = row.chunk(2, 1)
-    neighbours = [row[:, 0::2], row[:, 1::2]]
-    own, other = (neighbours, half) if interleaved else (half, neighbours)
-    if torch.equal(*other) and not torch.equal(*own):
+    row = cos[(-1,) * (cos.dim() - 1)].tolist()  # of one position
+    middle = len(row) // 2
+    halves = row[:middle] == row[middle:]
+    neighbours = row[0::2] == row[1::2]
+    own, other = (neighbours, halves) if interleaved else (halves, neighbours)
+    if other and not own:
         raise ValueError(
             f"cos must be made with interleaved={interleaved}, as apply_rope "
             f"is called; got a table of interleaved={not interleaved}: see "
@@ -171,6 +198,14 @@ class Rope(nn.Module):
             frequencies depend on the length of the input (dynamic,
             longrope) take it from the positions of each call.
         interleaved: the layout, see ``apply_rope``.
+
+    Example:
+        >>> rope = attn.Rope(head_dim=8, base=500000.0)
+        >>> x = torch.randn(2, 1, 8).expand(2, 6, 8)  # one token, 6 times
+        >>> query, key = attn.apply_rope(x, *rope(torch.arange(6)))
+        >>> scores = query @ key.T
+        >>> torch.allclose(scores[1, 0], scores[5, 4], atol=1e-5)
+        True
     """
 
     def __init__(
@@ -187,6 +222,7 @@ class Rope(nn.Module):
         named = {"head_dim": head_dim, "base": base, "type": type}
         self._scaling: dict[str, Any] = {**named, **scaling}
         rope_frequencies(**self._scaling)  # raises now if one is wrong
+        self._known: dict[torch.device, RopeFrequencies] = {}
 
     @property
     def arguments(self) -> dict[str, Any]:
@@ -195,10 +231,21 @@ class Rope(nn.Module):
 
     def frequencies(self, positions: Tensor) -> RopeFrequencies:
         """Return the frequencies for an input with these positions."""
-        arguments = {**self._scaling, "device": positions.device}
-        if arguments["type"] in ("dynamic", "longrope") and positions.numel():
+        device = positions.device
+        in_graph = (  # which keeps nothing
+            torch.compiler.is_compiling() or torch.jit.is_tracing()  # type: ignore[attr-defined]
+        )
+        if not in_graph and device in self._known:
+            return self._known[device]
+        arguments = {**self._scaling, "device": device}
+        depends = arguments["type"] in ("dynamic", "longrope")
+        if depends and positions.numel():
             arguments["seq_len"] = int(positions.max()) + 1
-        return rope_frequencies(**arguments)
+        found = rope_frequencies(**arguments)
+        plain = type(found.inv_freq) is Tensor and not in_graph
+        if plain and not (depends or found.inv_freq.is_inference()):
+            self._known[device] = found
+        return found
 
     def forward(self, positions: Tensor) -> RopeTables:
         """Map position ids to ``cos`` and ``sin``, as ``rope_tables``."""
@@ -219,6 +266,12 @@ class NoRope(nn.Module):
     what it computes without RoPE, and ``model.rotary_emb =
     NoRope(head_dim)`` makes a Llama of transformers forget the order of its
     input. ``head_dim`` is ``D``.
+
+    Example:
+        >>> cos, sin = attn.NoRope(4)(torch.arange(3))
+        >>> x = torch.randn(2, 3, 4)
+        >>> torch.equal(attn.apply_rope(x, cos, sin), x)
+        True
     """
 
     interleaved = False

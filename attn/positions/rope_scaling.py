@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import torch
@@ -15,7 +16,13 @@ from torch import Tensor
 
 
 class RopeFrequencies(NamedTuple):
-    """Radians a position for each pair, and a factor on cosine and sine."""
+    """Radians a position for each pair, and a factor on cosine and sine.
+
+    Example:
+        >>> inv_freq, factor = attn.rope_frequencies(4)
+        >>> inv_freq, factor
+        (tensor([1.0000, 0.0100]), 1.0)
+    """
 
     inv_freq: Tensor  # (R / 2,), float32
     attention_factor: float = 1.0
@@ -89,6 +96,11 @@ def _dynamic(config: RopeConfig, *, factor: float) -> RopeFrequencies:
     return RopeFrequencies(1.0 / config.powers(base))
 
 
+def yarn_mscale(factor: float, weight: float = 1.0) -> float:
+    """Return by how much YaRN lengthens queries and keys, ``weight`` of it."""
+    return 0.1 * weight * math.log(factor) + 1.0 if factor > 1 else 1.0
+
+
 def _yarn(
     config: RopeConfig,
     *,
@@ -104,9 +116,7 @@ def _yarn(
     original = original_max_position_embeddings
     factor = config.factor(factor, original)
 
-    def temperature(weight: float) -> float:
-        return 0.1 * weight * math.log(factor) + 1.0 if factor > 1 else 1.0
-
+    temperature = partial(yarn_mscale, factor)
     if attention_factor is None and mscale and mscale_all_dim:
         attention_factor = temperature(mscale) / temperature(mscale_all_dim)
     elif attention_factor is None:

@@ -11,10 +11,10 @@ from attn.profiling.kernel_traffic import Moved, Traffic, traffic
 from attn.profiling.live_memory import LiveMemory
 
 __all__ = [
-    "LiveMemory",
-    "Moved",
-    "Traffic",
-    "benchmark_interleaved",
     "peak_bytes",
+    "benchmark_interleaved",
+    "LiveMemory",
     "traffic",
+    "Traffic",
+    "Moved",
 ]

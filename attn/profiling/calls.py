@@ -32,6 +32,11 @@ def peak_bytes(function: Callable[..., Any], *args: Any, **kwargs: Any) -> int:
     Returns:
         Bytes, 0 or more.
 
+    Example:
+        >>> from attn.profiling import peak_bytes
+        >>> peak_bytes(torch.ones, 1000)  # float32
+        4000
+
     Source: ``torch.autograd.profiler`` with ``profile_memory``, on a CPU;
     ``torch.cuda.max_memory_allocated`` on a GPU.
     """
@@ -79,6 +84,19 @@ def benchmark_interleaved(
 
     Returns:
         Seconds, ``rounds`` of them for each name.
+
+    Example:
+        >>> from attn.profiling import benchmark_interleaved
+        >>> x = torch.randn(1, 4, 64, 16)
+        >>> seconds = benchmark_interleaved(
+        ...     {
+        ...         "attention": lambda: attn.attention(x, x, x),
+        ...         "tiled": lambda: attn.tiled_attention(x, x, x),
+        ...     },
+        ...     rounds=5,
+        ... )
+        >>> {name: len(times) for name, times in seconds.items()}
+        {'attention': 5, 'tiled': 5}
     """
     on_gpu = torch.device(device).type == "cuda"
     size, flushes = (L2_BYTES, FLUSHES) if on_gpu else (0, 0)

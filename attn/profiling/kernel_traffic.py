@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from attn import compat
+from attn.profiling import compat
 
 if TYPE_CHECKING:
     from attn.plot import Table
@@ -28,7 +28,14 @@ VERBS = "loads", "stores"
 
 
 class Moved(NamedTuple):
-    """The total of all loads of one tensor, or of all its stores."""
+    """The total of all loads of one tensor, or of all its stores.
+
+    Example:
+        >>> from attn.profiling import Moved
+        >>> moved = Moved(calls=4, bytes=256, distinct=64)
+        >>> moved.times  # each byte is loaded so often
+        4.0
+    """
 
     calls: int = 0  #: loads or stores, each of a tile or of one element
     bytes: int = 0  #: each byte every time: the traffic before any cache
@@ -47,6 +54,17 @@ class Traffic:
 
     It prints as a table. Its line ``elsewhere`` is of memory that belongs to
     no tensor of the call, such as a gap between two rows.
+
+    Example:
+        >>> from attn.profiling import Moved, Traffic
+        >>> loads, stores = Moved(4, 256, 64), Moved(4, 64, 64)
+        >>> print(Traffic("copy", {"X": loads}, {"OUT": stores}))
+        copy, programs: 1
+        tensor          calls  bytes  distinct  masked  times
+        X       loads       4    256        64       0      4
+        all     loads       4    256        64       0      4
+        OUT     stores      4     64        64       0      1
+        all     stores      4     64        64       0      1
     """
 
     kernel: str  #: its name
@@ -104,6 +122,20 @@ def traffic(kernel: Any, grid: Any, *args: Any, **kwargs: Any) -> Traffic:
     Raises:
         TypeError: ``kernel`` is no kernel, or not interpreted.
         ValueError: a tensor is not on the CPU.
+
+    Example:
+        >>> import triton
+        >>> import triton.language as tl
+        >>> @triton.jit
+        ... def double(X, length, BLOCK: tl.constexpr):
+        ...     at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+        ...     x = tl.load(X + at, at < length)
+        ...     tl.store(X + at, 2 * x, at < length)
+        >>> from attn.profiling import traffic
+        >>> x = torch.ones(100)
+        >>> found = traffic(double, (7,), x, 100, BLOCK=16)
+        >>> found.loaded, found.stored
+        (400, 400)
     """
     from triton.runtime.interpreter import InterpretedFunction
 

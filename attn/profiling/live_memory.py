@@ -18,6 +18,14 @@ class LiveMemory(TorchDispatchMode):
     Memory counts once, however many views share it, until the last of them is
     gone. What was there before, inputs and parameters, does not count.
     ``peak`` is the largest count, ``shape`` that of the largest tensor.
+
+    Example:
+        >>> from attn.profiling import LiveMemory
+        >>> with LiveMemory() as memory:
+        ...     x = torch.zeros(100, 100)
+        ...     total = (x + 1).sum()
+        >>> memory.peak  # x, x + 1 and the sum
+        20001
     """
 
     def __init__(self) -> None:

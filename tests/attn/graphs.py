@@ -2,6 +2,8 @@
 
 import torch
 
+import attn
+
 
 def in_one_graph(function):
     """Return it compiled, where a break is an error, and its counter.
@@ -13,3 +15,12 @@ def in_one_graph(function):
     torch._dynamo.reset()
     counter = CompileCounter()
     return torch.compile(function, backend=counter, fullgraph=True), counter
+
+
+def check_two_graphs(model, want, *args, **options):
+    """Require two graphs for two texts: of the prompts, and of one token."""
+    compiled, counter = in_one_graph(model)
+    for _ in range(2):
+        text = attn.generate(compiled, *args, cache="static", **options)
+        assert torch.equal(text, want)
+    assert counter.frame_count == 2

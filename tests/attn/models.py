@@ -61,3 +61,18 @@ def small_llama(**options):
 
 
 EVERY = pytest.mark.parametrize("name", MODELS)
+
+
+@torch.no_grad()
+def vary(module):
+    """Let a model's greedy text not settle on one token."""
+    for path, x in module.named_parameters():
+        if x.dim() == 1:
+            x.fill_(path.endswith("weight"))
+        elif "proj" in path:
+            x.mul_(2.5)
+    return module
+
+
+def varied(name, **options):
+    return vary(model(name, **options))

@@ -6,8 +6,8 @@ import nbformat
 import pytest
 import torch
 
-from attn.claims import cells, claim, experiment, record, run
-from attn.claims.__main__ import failures, main
+from attn.publishing.claims import cells, claim, experiment, record, run
+from attn.publishing.claims.__main__ import failures, main
 
 
 @pytest.fixture
@@ -68,7 +68,8 @@ def test_a_page_asserts_its_claims(kept, capsys):
 
 
 CELLS = (
-    "import math\nimport attn\nfrom attn.claims import claim, experiment",
+    "import math\nimport attn\n"
+    "from attn.publishing.claims import claim, experiment",
     "%xmode Minimal\nunused = missing",
     "size = 3\nsizes = {}\nsizes['a'] = 1",
     "def grow(n):\n    return size * n",
@@ -160,7 +161,16 @@ def test_a_record_is_outdated_when_a_claim_or_its_code_changes(
     assert run.digest(chapter(tmp_path, change), "growth") != old
 
 
-def test_layout_and_comments_do_not_outdate_a_record(tmp_path):
+@pytest.mark.parametrize(
+    "change",
+    [
+        ("    return grow", "    '''Grow.'''  # well\n\n    return grow"),
+        (
+            "import math\n",
+            "import math\nfrom attn.grading import check, why\n",
+        ),
+    ],
+)
+def test_layout_comments_and_graders_do_not_outdate_a_record(tmp_path, change):
     old = run.digest(chapter(tmp_path), "growth")
-    change = ("    return grow", "    '''Grow.'''  # well\n\n    return grow")
     assert run.digest(chapter(tmp_path, change), "growth") == old

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-import doctest
 import functools
-import importlib
 import json
 import pickle
 
@@ -32,12 +30,6 @@ IDS = torch.arange(10).view(2, 5) % 11
 
 def config(**fields):
     return TransformerConfig(**{**MODEL, **fields})
-
-
-@pytest.mark.parametrize("module", ("config", "models", "transformer"))
-def test_the_examples_in_the_docstrings_run(module):
-    results = doctest.testmod(importlib.import_module(f"attn.nn.{module}"))
-    assert results.attempted and not results.failed
 
 
 @pytest.mark.parametrize("name", MODEL)
@@ -157,6 +149,18 @@ def test_a_model_is_built_from_a_configuration_only():
     with pytest.raises(TypeError, match="from_config takes a mapping"):
         Transformer(MODEL)
     assert Transformer.from_config(MODEL).config == config()
+
+
+def test_a_preset_takes_a_class_of_norms_without_another_word():
+    config = llama_style(**SIZES, num_kv_heads=1, norm=attn.LayerNorm)
+    assert config.norm_eps is None
+    assert Transformer(config).final_norm.eps == attn.LayerNorm(6).eps
+    named = llama_style(**SIZES, num_kv_heads=1, norm="layer")
+    assert named.norm_eps == 1e-5
+    with pytest.raises(ValueError, match="norm_eps must be None with a norm"):
+        llama_style(
+            **SIZES, num_kv_heads=1, norm=attn.LayerNorm, norm_eps=1e-6
+        )
 
 
 def test_no_layers_are_allowed_and_an_unknown_implementation_is_refused():

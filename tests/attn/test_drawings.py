@@ -149,15 +149,6 @@ def test_the_cells_of_a_map_are_shares_of_one_colour():
     assert wide[at : wide.index("</g>", at)].count("M") >= 5
 
 
-def test_the_line_to_a_label_has_the_colour_and_dashes_of_its_curve():
-    curves = {f"c{n}": [0, n] for n in range(8)}
-    ax = plot.lines(curves).axes[0]
-    looks = [(x.get_color(), x.get_linestyle()) for x in ax.lines]
-    assert looks[:8] == looks[8:] and len(set(looks)) == 8
-    assert len({color for color, _ in looks[:6]}) == 6, "colours come first"
-    assert [t.get_color() for t in ax.texts] == [c for c, _ in looks[:8]]
-
-
 @pytest.mark.parametrize("theme", GROUND)
 def test_every_variable_has_contrast_on_its_theme(theme):
     values, ground = themes()[theme], GROUND[theme]

@@ -33,6 +33,7 @@ META = torch.device("meta")
 RIGHT = {"query": x(2, 4, 3, 8), **keys(2, 4), "enable_gqa": False}
 Q, K, V = RIGHT["query"], RIGHT["key"], RIGHT["value"]
 LONG = keys(2, 4, 7)
+TENSORS = ("query", "key", "value")
 BOTH_ANSWERS = r"q_offset=0 .*q_offset=4 "
 
 TYPE_ERRORS = {
@@ -234,6 +235,19 @@ def test_a_wrong_argument_raises_one_clear_error(
     error = caught.value
     hidden = error.__suppress_context__ or error.__context__ is None
     assert hidden, "a second traceback precedes the message"
+
+
+def test_under_autocast_the_error_says_that_nothing_is_cast():
+    wrong = {**RIGHT, "value": V.bfloat16()}
+    with (
+        torch.autocast("cpu", torch.bfloat16),
+        pytest.raises(TypeError, match=r"; got .*: autocast .* x\.to\("),
+    ):
+        attn.attention(**wrong)
+    with pytest.raises(TypeError, match="value must have .*bfloat16$"):
+        attn.attention(
+            **{k: y.to(META) for k, y in wrong.items() if k in TENSORS}
+        )
 
 
 def test_the_tables_have_at_least_sixty_wrong_arguments():

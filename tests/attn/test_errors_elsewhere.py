@@ -21,6 +21,9 @@ def mask_of(*shape):
 
 
 PADDING = attn.padding(mask_of(2, 3))
+MODEL = attn.Transformer(
+    attn.llama_style(vocab_size=5, embed_dim=8, num_layers=1, num_heads=4)
+)
 TYPE_ERRORS = {
     "right must be an int; got 1.0": lambda: attn.window(right=1.0),
     "size must be an int; got '3'": lambda: attn.chunked("3"),
@@ -38,6 +41,21 @@ TYPE_ERRORS = {
     "q must be an int; got 1.0": lambda: attn.causal().shift(q=1.0),
     "dtype must be floating; got torch.int64": (
         lambda: attn.causal().bias(torch.int64, 3)
+    ),
+    "attn_mask must be a tensor; got Mask: Mask.dense": (
+        lambda: attn.simple_attention(*[x(1, 3, 8)] * 3, attn.causal())
+    ),
+    "key_padding_mask must be a tensor .*; got Mask: a Mask is an attn_mask": (
+        lambda: attn.MultiHeadAttention(8, 2)(
+            x(1, 3, 8), key_padding_mask=PADDING
+        )
+    ),
+    "attention_mask must be a tensor .*; got Mask: a Mask is an attn_mask": (
+        lambda: MODEL(integers(2, 3), attention_mask=PADDING)
+    ),
+    "config must be a TransformerConfig; got its fields: Transformer"
+    r"\(TransformerConfig\(vocab_size, embed_dim\)\)": (
+        lambda: attn.Transformer(vocab_size=5, embed_dim=8)
     ),
     "x must be a float tensor; got torch.int64": (
         lambda: attn.softmax(integers(2))

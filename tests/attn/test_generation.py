@@ -11,7 +11,7 @@ import attn
 from attn import hf
 from tests.attn import hf_decoders, hf_zoo
 from tests.attn.cases import assert_equal
-from tests.attn.graphs import in_one_graph
+from tests.attn.graphs import check_two_graphs
 
 NEW = 6
 FAMILIES = ("llama", "gpt2", "gemma2", "bloom", "mistral")
@@ -161,6 +161,18 @@ def test_a_padded_row_generates_what_it_does_alone(family, cache):
         assert torch.equal(text[row, -NEW - length :], alone[0])
 
 
+@pytest.mark.parametrize("family", ["llama", "qwen3"])  # with norms of keys
+def test_a_static_cache_generates_under_autocast(family):
+    ids, mask = prompt()
+    text = {}
+    with torch.autocast("cpu", torch.bfloat16):
+        for cache in ("dynamic", "static"):
+            text[cache] = attn.generate(
+                ours_of(family), ids, NEW, attention_mask=mask, cache=cache
+            )
+    assert torch.equal(text["static"], text["dynamic"])
+
+
 def test_logits_are_computed_only_for_the_last_token():
     model, ids = ours_of("llama"), hf_zoo.ids()
     got = []
@@ -207,13 +219,7 @@ def test_a_compiled_model_generates_with_two_graphs(padding):
     ids, mask = prompt(padding)
     model = hf.load(hf_zoo.model("llama", num_hidden_layers=1))
     want = attn.generate(model, ids, NEW, attention_mask=mask)
-    compiled, counter = in_one_graph(model)
-    for _ in range(2):
-        text = attn.generate(
-            compiled, ids, NEW, attention_mask=mask, cache="static"
-        )
-        assert torch.equal(text, want)
-    assert counter.frame_count == 2  # of the prompt, and of one token
+    check_two_graphs(model, want, ids, NEW, attention_mask=mask)
 
 
 def caches_of(kind):

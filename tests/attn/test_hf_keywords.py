@@ -9,6 +9,7 @@ from torch import Tensor
 
 from attn import api, hf
 from attn.backends import Registry
+from attn.hf import attention_interface
 from tests.attn.hf_decoders import model, pad, size, tokens
 from tests.attn.hf_encoders import encoder
 
@@ -45,6 +46,72 @@ def test_a_mask_of_four_axes_is_used_as_given(how):
     both = model("llama", "attn", **settings)(ids, use_cache=False).logits
     assert_close(outs["zeros"], both)
     assert (outs["zeros"] - outs["causal"]).abs().max() > 1e-3
+
+
+# --- keywords without effect -------------------------------------------------
+
+
+@torch.no_grad()
+def test_a_renamed_argument_is_refused_with_its_new_name():
+    """Eager attention swallows the old one, and the cache holds nothing."""
+    ids, cache = tokens(), T.DynamicCache()
+    model("llama", "eager")(ids, past_key_value=cache)
+    assert cache.get_seq_length() == 0, "so eager is no advice"
+    for family in ("llama", "mistral"):
+        with pytest.raises(TypeError) as info:
+            model(family, "attn")(ids, past_key_value=cache)
+        message = str(info.value)
+        assert "Attention: past_key_value. past_key_value is now" in message
+        assert "now past_key_values: transformers ignores the" in message
+        assert "Use attn_implementation" not in message
+    model("llama", "attn")(ids, past_key_values=cache)
+    assert cache.get_seq_length() == 11
+    with pytest.raises(TypeError, match="is now logits_to_keep"):
+        model("llama", "attn")(ids, num_logits_to_keep=1)
+
+
+@torch.no_grad()
+def test_the_advice_for_a_keyword_is_eager_only_where_eager_declares_it():
+    warm = {"temperature": 2.0}
+    ids = tokens()
+    want = model("llama", "eager")(ids).logits
+    assert torch.equal(model("llama", "eager")(ids, **warm).logits, want)
+    with pytest.raises(TypeError, match="ignores it too: remove it, or"):
+        model("llama", "attn")(ids, **warm)
+
+    def declared(module, query, key, value, attention_mask):
+        return query.transpose(1, 2), None
+
+    name = hf.register("mine", declared, mask="bool")
+    try:
+        with pytest.raises(TypeError, match='"eager", which declares it'):
+            model("gemma2", name)(ids)  # its softcap
+    finally:
+        hf.unregister(name)
+
+
+@torch.no_grad()
+def test_the_keys_that_an_indexer_chose_are_the_only_ones():
+    layer = model("llama", "attn").model.layers[0].self_attn
+    q, k, v = torch.randn(3, 2, 4, 5, 6).unbind(0)
+    chosen = torch.tensor([[0, 3], [1, 0], [2, 1], [4, 4], [3, 2]])
+    options = {"impl": "auto", "registry": api.registry}
+    attend = attention_interface.attn_forward
+    got, _ = attend(
+        layer, q, k, v, None, is_causal=False,
+        indices=chosen.int().expand(2, 5, 2), **options,
+    )  # fmt: skip
+    allowed = torch.zeros(5, 5, dtype=torch.bool).scatter(-1, chosen, True)
+    want = torch.nn.functional.scaled_dot_product_attention(q, k, v, allowed)
+    assert_close(got, want.transpose(1, 2))
+    causal = torch.ones(5, 5, dtype=torch.bool).tril()[None, None]
+    both, _ = attend(
+        layer, q, k, v, causal, indices=chosen.expand(2, 5, 2), **options
+    )
+    want = api.attention(q, k, v, causal & allowed).transpose(1, 2)
+    assert_close(both, want)
+    with pytest.raises(ValueError, match=r"indices must be .*\(2, 5, 'K'\)"):
+        attend(layer, q, k, v, causal, indices=chosen, **options)
 
 
 # --- packed sequences --------------------------------------------------------

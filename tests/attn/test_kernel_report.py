@@ -9,12 +9,15 @@ pytest.importorskip("triton")
 from attn.kernels import report
 from attn.kernels.configs import config_of
 
-KERNELS = ("forward", "dkdv", "dq", "decode")
+KERNELS = ("forward", "dkdv", "dq", "decode", "linear")
 #: Bytes of a thread that may spill; 0 elsewhere.
 MAY_SPILL = {
     ("forward", 80, "bf16", 64): 16,
     ("dq", 80, "fp32", 128): 16,
     ("dq", 90, "bf16", 256): 104,
+    ("linear", 80, "bf16", 64): 8,
+    ("linear", 90, "bf16", 256): 16,
+    **{("linear", arch, "fp32", 256): 392 for arch in report.ARCHS},
 }
 NEWEST = {80: "HMMA", 90: "HGMMA", 100: "UTCHMMA"}
 
@@ -65,6 +68,7 @@ def test_half_precision_uses_the_newest_instructions_that_the_tile_allows(
         queries, keys = map(int, row.tile.split("x"))
         # The newer ones need tiles of 64 rows or more.
         large = max(queries, keys) >= 64 and row.kernel != "decode"
+        large |= row.kernel == "linear"  # the state has D rows
         newest = NEWEST[row.arch] if large else "HMMA"
         assert row.instructions == newest, row
 

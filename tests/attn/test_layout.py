@@ -15,19 +15,18 @@ ROOT = Path(attn.__file__).parent
 MOST_ROOMS = 20
 # A room imports from lines above its own, never from its own line or below.
 LAYERS = (
-    "compat cost masks plot positions",
+    "cost masks plot positions",
     "functional profiling",
-    "cache kernels",
+    "cache kernels linear",
     "backends",
     "api",
     "nn",
-    "distributed hf",
+    "distributed hf serving",
     "data",
     "bench",
     "exercises",
     "publishing",
     "grading",
-    "claims",
     "__main__",
 )
 # The same for the folders of attn/grading.

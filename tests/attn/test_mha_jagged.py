@@ -106,7 +106,10 @@ def jagged_form(request, monkeypatch):
 @pytest.mark.parametrize("order", ("rope", "alibi"))
 def test_jagged_rows_equal_each_sequence_alone(order, jagged_form):
     """Causal too, for which torch has no CPU backend, and everything else."""
-    orders = {"rope": {"rope": attn.Rope(6)}, "alibi": {"alibi": True}}
+    orders = {
+        "rope": {"rope": attn.Rope(6), "sinks": True},
+        "alibi": {"alibi": True, "gate": True},
+    }
     ours = make(
         MultiHeadAttention,
         E,

@@ -134,6 +134,7 @@ def test_every_attention_of_a_model_is_multi_head_attention():
 
 
 def test_a_model_compiles_without_a_graph_break():
+    torch.compiler.reset()  # each frame has few graphs, of all tests before
     built = small_llama(num_layers=1)
     whole = torch.compile(built, backend="eager", fullgraph=True)
     x, valid = ids(), torch.ones(2, L, dtype=torch.bool)

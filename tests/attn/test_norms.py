@@ -89,6 +89,32 @@ def test_a_norm_and_its_gradients_equal_pytorchs(ours, theirs, dtype, offset):
         assert_exact(mine, exact, other)
 
 
+@pytest.mark.parametrize("dtype", (torch.float32, torch.bfloat16), ids=str)
+@pytest.mark.parametrize("norm", [x for x, _ in NORMS[:5]], ids=str)
+def test_a_norm_and_its_gradients_are_as_defined(norm, dtype):
+    norm = randomised(copy.deepcopy(norm))
+    x = (randn(9, C) * 3 + 20).to(dtype)
+    fused = run(norm.to(dtype), x)
+    exact = copy.deepcopy(norm).double()
+    exact.forward = exact.definition
+    norm.forward = norm.definition
+    for mine, other, want in zip(
+        fused, run(norm, x), run(exact, x.double()), strict=True
+    ):
+        assert_exact(mine, want, other)
+
+
+@pytest.mark.parametrize("norm", [x for x, _ in NORMS[:5]], ids=str)
+def test_a_norm_has_second_and_forward_derivatives(norm):
+    norm = randomised(copy.deepcopy(norm).double())
+    x = randn(3, C).requires_grad_()
+    assert torch.autograd.gradgradcheck(norm, x)
+    derivative = torch.func.jvp(norm, (x,), (torch.ones_like(x),))
+    defined = torch.func.jvp(norm.definition, (x,), (torch.ones_like(x),))
+    for mine, want in zip(derivative, defined, strict=True):
+        assert_exact(mine, want)
+
+
 @pytest.mark.parametrize("ours,theirs", NORMS[:5], ids=str)
 def test_layer_norm_and_rms_norm_accept_any_number_of_axes(ours, theirs):
     ours, theirs = with_the_same_weights(*copy.deepcopy((ours, theirs)))

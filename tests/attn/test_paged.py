@@ -6,46 +6,8 @@ import pytest
 import torch
 
 import attn
-from tests.attn.cases import assert_exact, randn
-from tests.attn.test_cache import DV, HKV, B, D, H, N, paged, tensors
-
-
-def test_paged_rows_of_different_lengths_equal_each_row_alone():
-    q, k, v = tensors()
-    cache = paged()
-    done = torch.zeros(B, dtype=torch.long)
-    for lengths in ([3, 5], [1, 1], [0, 2], [4, 0], [1, 1]):
-        size, lengths = max(lengths), torch.tensor(lengths)
-        starts = done.tolist()
-        new = [
-            slice(d, d + n)
-            for d, n in zip(starts, lengths.tolist(), strict=True)
-        ]
-        key, value = (torch.full((B, HKV, size, x), 99.0) for x in (D, DV))
-        query = torch.zeros(B, H, size, D, dtype=torch.float64)
-        key, value = key.double(), value.double()
-        for row, part in enumerate(new):
-            count = int(lengths[row])
-            key[row, :, :count] = k[row, :, part]
-            value[row, :, :count] = v[row, :, part]
-            query[row, :, :count] = q[row, :, part]
-        view = cache.update(key, value, lengths)
-        assert view.q_offset.tolist() == done.tolist()
-        out = attn.grouped_attention(
-            query, view.key, view.value, is_causal=True, q_offset=view.q_offset
-        )
-        done += lengths
-        for row, part in enumerate(new):
-            end = part.stop
-            alone = attn.grouped_attention(
-                q[row, :, part],
-                k[row, :, :end],
-                v[row, :, :end],
-                is_causal=True,
-                q_offset=part.start,
-            )
-            assert_exact(out[row, :, : int(lengths[row])], alone)
-    assert cache.seq_len.tolist() == [9, 9]
+from tests.attn.cases import randn
+from tests.attn.test_cache import DV, HKV, B, D, N, paged, tensors
 
 
 def test_the_block_table_locates_every_token():

@@ -194,18 +194,6 @@ def test_a_gallery_has_one_panel_for_each_mask():
     assert plot.alt_text(picture).count("10 of 16 pairs") == 5
 
 
-def test_curves_are_labelled_directly_without_overlap():
-    curves = {name: [0.0, 1.0] for name in "abcd"}
-    ax = plot.lines(curves, ylabel="weight").axes[0]
-    assert ax.get_legend() is None
-    places = {t.get_text(): t.get_position()[1] for t in ax.texts}
-    heights = sorted(places.values())
-    assert list(places) == list("abcd") and heights[-1] <= 1.021
-    assert min(np.diff(heights)) > 0.07
-    looks = {(x.get_color(), x.get_linestyle()) for x in ax.lines}
-    assert len(looks) == 4
-
-
 def test_given_axes_are_drawn_on_without_a_new_figure():
     picture, (left, right) = plot.figure(6, 3, 1, 2)
     assert plot.attention_map(HEAD, ax=left) is None

@@ -1,0 +1,64 @@
+"""Rows of different lengths in one tensor: real tokens, then zeros."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+def real(lengths: Tensor, length: int) -> Tensor:
+    """Return which of ``length`` tokens are real, bool ``(B, length)``."""
+    return torch.arange(length, device=lengths.device) < lengths[:, None]
+
+
+def take(x: Tensor, start: Tensor, lengths: Tensor) -> Tensor:
+    """Return the tokens of each row that begin at ``start``.
+
+    Args:
+        x: ``(B, H, S, D)``.
+        start, lengths: the first of them and how many, both ``(B,)``.
+    """
+    longest = int(lengths.max()) if len(lengths) else 0
+    index = start[:, None] + torch.arange(longest, device=x.device)
+    valid = real(lengths, longest)  # (B, longest)
+    return _select(x, index.masked_fill(~valid, 0), valid)
+
+
+def append(
+    old: Tensor | None, new: Tensor, before: Tensor, count: Tensor
+) -> Tensor:
+    """Return the first tokens of two tensors, end to end in each row.
+
+    Args:
+        old, new: ``(B, H, S, D)`` or None, and ``(B, H, L, D)``.
+        before, count: how many tokens of each are real, both ``(B,)``.
+    """
+    old = new[:, :, :0] if old is None else old
+    total = before + count
+    longest = int(total.max()) if len(total) else 0
+    index = torch.arange(longest, device=new.device)
+    is_new = index >= before[:, None]  # (B, longest)
+    index = torch.where(is_new, index - before[:, None] + old.shape[2], index)
+    valid = real(total, longest)
+    both = torch.cat([old, new], 2)
+    return _select(both, index.masked_fill(~valid, 0), valid)
+
+
+def write(memory: Tensor, new: Tensor, before: Tensor, count: Tensor) -> None:
+    """Write the first tokens of ``new`` behind those of each row, in place.
+
+    Nothing depends on a value: a graph may contain it. Tokens beyond the
+    memory are dropped.
+    """
+    slots = torch.arange(memory.shape[2], device=memory.device)
+    index = slots - before[:, None]  # (B, capacity)
+    is_new = (index >= 0) & (index < count[:, None])
+    last = max(new.shape[2] - 1, 0)
+    found = _select(new, index.clamp(0, last), is_new)
+    memory.copy_(torch.where(is_new[:, None, :, None], found, memory))
+
+
+def _select(x: Tensor, index: Tensor, valid: Tensor) -> Tensor:
+    """Return ``x[b, :, index[b, s]]`` where valid, zeros elsewhere."""
+    at = index[:, None, :, None].expand(-1, x.shape[1], -1, x.shape[3])
+    return x.gather(2, at).masked_fill(~valid[:, None, :, None], 0.0)

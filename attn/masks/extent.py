@@ -1,0 +1,97 @@
+"""The positions that a mask's own data covers: ids, valid tokens, lengths."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+
+class Extent(NamedTuple):
+    """The positions that a mask's own data covers; None is any."""
+
+    batch: int | None = None
+    q_len: int | None = None
+    kv_len: int | None = None
+    min_kv_len: int = 0  # the keys that its lengths count
+
+    def meet(self, other: Extent) -> Extent:
+        """Return the extent of two masks together."""
+        one = self.batch in (None, 1)
+        if not (one or other.batch in (None, 1, self.batch)):
+            raise ValueError(
+                f"the masks must have equally many rows; got {self.batch} and "
+                f"{other.batch}"
+            )
+        return Extent(
+            other.batch if one and other.batch else self.batch,
+            least([self.q_len, other.q_len]),
+            least([self.kv_len, other.kv_len]),
+            max(self.min_kv_len, other.min_kv_len),
+        )
+
+    def shift(self, q: int, kv: int) -> Extent:
+        """Return the extent of a block that starts at query q and key kv."""
+        return Extent(
+            self.batch,
+            None if self.q_len is None else self.q_len - q,
+            None if self.kv_len is None else self.kv_len - kv,
+        )
+
+    def check(
+        self,
+        mask: object,
+        q_len: int,
+        kv_len: int,
+        batch: int,
+        q_offset: int | Tensor,
+    ) -> None:
+        """Raise if the data of ``mask`` does not cover these positions."""
+        if self.batch not in (None, 1, batch):
+            raise ValueError(
+                f"{mask} must have one row, or one for each batch row, "
+                f"{batch}; got {self.batch}"
+            )
+        if self.kv_len is not None and kv_len > self.kv_len:
+            raise ValueError(
+                f"{mask} must have one entry for each key, {kv_len}; got "
+                f"{self.kv_len}"
+            )
+        if kv_len < self.min_kv_len:
+            raise ValueError(
+                f"{mask} must have lengths of at most the number of keys, "
+                f"{kv_len}; got {self.min_kv_len}"
+            )
+        if self.q_len is None or isinstance(q_offset, Tensor):
+            return  # no device sync: positions outside may not attend
+        if q_offset < 0 or q_offset + q_len > self.q_len:
+            raise ValueError(
+                f"{mask} must have one entry for each query, at positions "
+                f"{q_offset} to {q_offset + q_len - 1}; got entries 0 to "
+                f"{self.q_len - 1}"
+            )
+
+
+def least(sizes: list[int | None]) -> int | None:
+    """Return the least of the sizes; None is no bound."""
+    known = [x for x in sizes if x is not None]
+    return min(known) if known else None
+
+
+def check_q_offset(q_offset: object, batch: int) -> None:
+    """Require a position, ``()``, or one for each batch row, ``(B,)``."""
+    if isinstance(q_offset, int) and not isinstance(q_offset, bool):
+        return
+    kinds = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
+    if not isinstance(q_offset, Tensor) or q_offset.dtype not in kinds:
+        got = q_offset.dtype if isinstance(q_offset, Tensor) else q_offset
+        raise TypeError(
+            "q_offset must be an int, or an integer tensor with one position "
+            f"for all batch rows or for each; got {got!r}"
+        )
+    if q_offset.shape not in ((), (batch,)):
+        raise ValueError(
+            "q_offset must have one position, (), or one for each batch row, "
+            f"({batch},); got shape {tuple(q_offset.shape)}"
+        )

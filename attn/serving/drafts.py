@@ -1,0 +1,107 @@
+"""Guesses of the next tokens, from the text itself.
+
+Source: Saxena 2023, "Prompt Lookup Decoding".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from torch import Tensor
+
+from attn.cache import validation
+from attn.serving.request import as_ids
+from attn.serving.trees import tree_positions
+
+
+class Draft(NamedTuple):
+    """Guesses of the next tokens, as a tree below the last token.
+
+    Example:
+        >>> attn.serving.Draft(tokens=[7, 8, 9], parents=[-1, 0, -1])
+        Draft(tokens=[7, 8, 9], parents=[-1, 0, -1])
+    """
+
+    tokens: list[int]
+    parents: list[int]  # -1 is the last token of the text
+
+
+def prompt_lookup(
+    ids: Sequence[int] | Tensor, ngram: int, k: int, branches: int = 1
+) -> Draft:
+    """Guess that the text goes on as it did before.
+
+    The last ``ngram`` tokens are searched for in the text, then fewer of
+    them. What followed is the draft. Several finds become branches of one
+    tree, which has their common beginning once.
+
+    Args:
+        ids: the text, ``(L,)``.
+        ngram: most tokens to search for, at least 1.
+        k: most tokens of a branch, at least 1.
+        branches: most finds to follow, the earliest first.
+
+    Returns:
+        A tree below the last token; empty when nothing is found.
+
+    Raises:
+        ValueError: a size is wrong.
+
+    Example:
+        >>> text = [1, 2, 3, 4, 1, 2, 5, 6, 1, 2]
+        >>> attn.serving.prompt_lookup(text, ngram=2, k=2, branches=2)
+        Draft(tokens=[3, 4, 5, 6], parents=[-1, 0, -1, 2])
+
+    Source: transformers ``PromptLookupCandidateGenerator``, which has one
+    branch.
+    """
+    text = as_ids("ids", ids)
+    for name, size in (("ngram", ngram), ("k", k), ("branches", branches)):
+        validation.size(name, size, 1)
+    draft, found = Draft([], []), 0
+    for n in range(min(ngram, len(text) - 1), 0, -1):
+        for end in range(n, len(text)):
+            if text[end - n : end] == text[-n:] and found < branches:
+                found += _graft(draft, text[end : end + k])
+        if found == branches:
+            break
+    return draft
+
+
+def trim(draft: Draft, depth: int) -> Draft:
+    """Return the nodes of at most this depth, where 1 is a first guess."""
+    if not draft.tokens:
+        return draft
+    if len(draft.tokens) != len(draft.parents):
+        raise ValueError(
+            "draft must have a parent for each token; got "
+            f"{len(draft.tokens)} tokens and {len(draft.parents)} parents"
+        )
+    levels = tree_positions(draft.parents, 1).tolist()
+    kept = [i for i, level in enumerate(levels) if level <= depth]
+    new = {-1: -1} | {old: i for i, old in enumerate(kept)}
+    return Draft(
+        [draft.tokens[i] for i in kept],
+        [new[draft.parents[i]] for i in kept],
+    )
+
+
+def _graft(draft: Draft, branch: list[int]) -> int:
+    """Add a branch below the last token; return 1 if a node is new."""
+    node, added = -1, 0
+    for token in branch:
+        children = [
+            i
+            for i, (parent, x) in enumerate(
+                zip(draft.parents, draft.tokens, strict=True)
+            )
+            if parent == node and x == token
+        ]
+        if children:
+            node = children[0]
+            continue
+        draft.tokens.append(token)
+        draft.parents.append(node)
+        node, added = len(draft.tokens) - 1, 1
+    return added

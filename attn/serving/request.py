@@ -1,0 +1,102 @@
+"""A prompt to be continued, and how far it is."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from attn.cache import validation
+
+
+@dataclass(eq=False)
+class Request:
+    """A prompt, its limits, and the state that a scheduler keeps of it.
+
+    Args:
+        id: any name, unique within a scheduler.
+        prompt_ids: tokens of the prompt, integers ``(L,)``, at least one.
+        max_new_tokens: most tokens to produce, at least 1.
+        eos: the token that ends the text, or several.
+        arrival: when it arrives, in seconds, for ``simulate``.
+
+    Attributes:
+        output_ids: tokens produced so far; preemption keeps them.
+        num_computed_tokens: tokens whose keys and values are stored, those
+            of a shared prefix included.
+        pages: the block table: page ``i`` holds the tokens from
+            ``i * page_size``.
+
+    Raises:
+        ValueError, TypeError: an argument is wrong.
+
+    Example:
+        >>> request = attn.serving.Request("a", [5, 6, 7], max_new_tokens=2)
+        >>> request.append(8), request.append(9)
+        (False, True)
+        >>> request.token_ids
+        [5, 6, 7, 8, 9]
+
+    Source: vLLM ``Request`` (``vllm/v1/request.py``).
+    """
+
+    id: Hashable
+    prompt_ids: Sequence[int] | Tensor
+    max_new_tokens: int
+    eos: int | Sequence[int] | None = None
+    arrival: float = 0.0
+    output_ids: list[int] = field(default_factory=list, init=False)
+    num_computed_tokens: int = field(default=0, init=False)
+    pages: list[int] = field(default_factory=list, init=False)
+
+    def __post_init__(self) -> None:
+        self.prompt_ids = as_ids("prompt_ids", self.prompt_ids)
+        if not self.prompt_ids:
+            raise ValueError("prompt_ids must have a token; got none")
+        validation.size("max_new_tokens", self.max_new_tokens, 1)
+        ends = [] if self.eos is None else self.eos
+        ends = [ends] if isinstance(ends, int) else list(ends)
+        self.ends = frozenset(as_ids("eos", ends))
+
+    @property
+    def token_ids(self) -> list[int]:
+        """Return the prompt, and what was produced."""
+        return [*self.prompt_ids, *self.output_ids]
+
+    @property
+    def num_tokens(self) -> int:
+        """Return the number of ``token_ids``."""
+        return len(self.prompt_ids) + len(self.output_ids)
+
+    @property
+    def max_tokens(self) -> int:
+        """Return the most tokens that it stores: the last is never read."""
+        return len(self.prompt_ids) + self.max_new_tokens - 1
+
+    @property
+    def is_finished(self) -> bool:
+        """Return whether no token may follow."""
+        ended = bool(self.output_ids) and self.output_ids[-1] in self.ends
+        return ended or len(self.output_ids) >= self.max_new_tokens
+
+    def append(self, token: int) -> bool:
+        """Add a produced token; return whether it was the last."""
+        self.output_ids.append(int(token))
+        return self.is_finished
+
+
+def as_ids(name: str, ids: Sequence[int] | Tensor) -> list[int]:
+    """Return tokens as a list of ints, 0 or more."""
+    if isinstance(ids, Tensor):
+        if ids.dim() != 1 or ids.dtype not in (torch.int64, torch.int32):
+            raise TypeError(
+                f"{name} must be integers (L,), of one text; got {ids.dtype} "
+                f"of shape {tuple(ids.shape)}"
+            )
+        ids = ids.tolist()
+    ids = list(ids)
+    for token in ids:
+        validation.size(name, token, 0)
+    return ids

@@ -1,0 +1,132 @@
+"""Calls recorded at one size and run at others: torch.export and trace."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import pytest
+import torch
+
+import attn
+from attn import attention, causal, documents, padding, prefix, sliding_window
+
+# What depends on data must not fix the number of rows either.
+CALLS = {
+    "no mask": lambda q, k: attention(q, k, k, enable_gqa=True),
+    "is_causal": lambda q, k: attention(
+        q, k, k, is_causal=True, enable_gqa=True
+    ),
+    "a mask": lambda q, k: attention(
+        q, k, k, causal() | prefix(2), enable_gqa=True
+    ),
+    "a window": lambda q, k: attention(
+        q, k, k, sliding_window(2), enable_gqa=True, window=(3, 1)
+    ),
+    "padding": lambda q, k: attention(
+        q, k, k, padding(k[:, 0, :, 0] > -1), enable_gqa=True
+    ),
+    "documents": lambda q, k: attention(
+        q, k, k, documents((k[:, 0, :, 0] > 0).long()), enable_gqa=True
+    ),
+    "a prefix for each row": lambda q, k: attention(
+        q, k, k, prefix((k[:, 0, :, 0] > 0).sum(1)), enable_gqa=True
+    ),
+    "q_offset of each row": lambda q, k: attention(
+        q, k, k, is_causal=True, enable_gqa=True,
+        q_offset=(k[:, 0, :, 0] > 0).sum(1),
+    ),
+    "five axes": lambda q, k: attention(
+        q[:, None], k[:, None], k[:, None], causal(), enable_gqa=True
+    ),
+    "softcap": lambda q, k: attention(
+        q, k, k, is_causal=True, enable_gqa=True, softcap=3.0
+    ),
+    "reference": lambda q, k: attention(
+        q, k, k, causal(), enable_gqa=True, impl="reference"
+    ),
+    "weights": lambda q, k: attn.attention_weights(
+        q, k, is_causal=True, enable_gqa=True
+    ).weights,
+}  # fmt: skip
+
+
+class Call(torch.nn.Module):
+    """A function as a module, which torch.export needs."""
+
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, query, key):
+        return self.function(query, key)
+
+
+class PaddedModel(torch.nn.Module):
+    """A model whose padding is found in its input."""
+
+    def __init__(self):
+        super().__init__()
+        config = attn.llama_style(
+            vocab_size=20, embed_dim=16, num_layers=1, num_heads=4
+        )
+        self.model = attn.Transformer(config)
+
+    def forward(self, x):
+        ids = x[..., 0].gt(0).long()
+        return self.model(ids, attention_mask=x[..., 1] > -1)
+
+
+def heads(batch, length):
+    """Query and key."""
+    query = torch.randn(batch, 4, length, 8)
+    return query, torch.randn(batch, 2, length, 8)
+
+
+def tokens(batch, length):
+    """The input of a module."""
+    return (torch.randn(batch, length, 16),)
+
+
+MODULES = {
+    "multi-query": lambda: attn.MultiHeadAttention(16, 4, 1, is_causal=True),
+    "ALiBi": lambda: attn.MultiHeadAttention(16, 4, alibi=True),
+    "RoPE and a window": lambda: attn.MultiHeadAttention(
+        16, 4, rope=attn.Rope(4), window=(2, 0)
+    ),
+    "a padded model": PaddedModel,
+}
+CASES = {
+    **{name: (partial(Call, f), heads) for name, f in CALLS.items()},
+    **{name: (build, tokens) for name, build in MODULES.items()},
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_an_exported_call_takes_another_batch(name):
+    build, inputs = CASES[name]
+    module, example = build().eval(), inputs(2, 6)
+    batch = torch.export.Dim("batch", min=2, max=64)
+    shapes = ({0: batch},) * len(example)
+    program = torch.export.export(module, example, dynamic_shapes=shapes)
+    other = inputs(5, 6)
+    torch.testing.assert_close(program.module()(*other), module(*other))
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.filterwarnings("ignore::torch.jit.TracerWarning")
+def test_a_traced_call_takes_other_sizes(name):
+    build, inputs = CASES[name]
+    module = build().eval()
+    traced = torch.jit.trace(module, inputs(2, 6))
+    for sizes in ((2, 6), (5, 9)):
+        other = inputs(*sizes)
+        torch.testing.assert_close(traced(*other), module(*other))
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.filterwarnings("ignore::torch.jit.TracerWarning")
+def test_tiles_are_refused_in_a_trace():
+    tiled = Call(lambda q, k: attention(q, k, k, impl="tiled"))
+    with pytest.raises(ValueError, match=r"tiled cannot: torch\.jit\.trace"):
+        torch.jit.trace(tiled, (torch.randn(1, 2, 3, 4),) * 2)

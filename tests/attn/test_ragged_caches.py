@@ -1,0 +1,194 @@
+"""Rows of different lengths: a cache stores the real tokens of each alone."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import attn
+from attn import DynamicCache, QuantizedCache, SlidingCache, StaticCache
+from tests.attn.cases import assert_exact
+from tests.attn.graphs import in_one_graph
+from tests.attn.test_cache import DV, HKV, WINDOW, B, D, N, paged, tensors
+
+NAN = float("nan")
+
+
+def static(**layout):
+    return StaticCache(B, HKV, N, D, DV, dtype=torch.float64, **layout)
+
+
+KINDS = {
+    "dynamic": DynamicCache,
+    "sliding": lambda: SlidingCache(WINDOW),
+    "a window of one": lambda: SlidingCache(1),
+    "static": static,
+    "transposed": lambda: static(transposed_keys=True),
+    "paged": paged,
+}
+every_cache = pytest.mark.parametrize("make", KINDS.values(), ids=KINDS)
+TURNS = (
+    ([3, 5], [1, 1], [0, 2], [4, 0], [1, 1]),
+    ([1, 1], [8, 1], [1, 1], [1, 6]),
+    ([0, 3], [0, 0], [5, 0], [1, 1]),
+)
+
+
+def padded(x, starts, lengths, fill):
+    """Return the next tokens of each row, and padding on the right."""
+    size = max(lengths)
+    out = torch.full((B, x.shape[1], size, x.shape[3]), fill, dtype=x.dtype)
+    for row, (start, count) in enumerate(zip(starts, lengths, strict=True)):
+        out[row, :, :count] = x[row, :, start : start + count]
+    return out
+
+
+@every_cache
+@pytest.mark.parametrize("turns", TURNS, ids=str)
+def test_rows_of_different_lengths_equal_each_row_alone(make, turns):
+    q, k, v = tensors()
+    cache = make()
+    mask = getattr(cache, "mask", attn.causal())
+    done = [0] * B
+    for counts in turns:
+        key, value = (padded(x, done, counts, NAN) for x in (k, v))
+        equal = len({*counts}) == 1  # as in decoding, where none is given
+        view = cache.update(
+            key, value, None if equal else torch.tensor(counts)
+        )
+        positions = cache.key_positions(view).expand(B, -1)
+        out = attn.grouped_attention(
+            padded(q, done, counts, 0.0),
+            view.key,
+            view.value,
+            mask,
+            q_offset=torch.as_tensor(view.q_offset).expand(B),
+        )
+        for row, (start, count) in enumerate(zip(done, counts, strict=True)):
+            end = start + count
+            alone = attn.grouped_attention(
+                q[row, :, start:end],
+                k[row, :, :end],
+                v[row, :, :end],
+                mask,
+                q_offset=start,
+            )
+            assert_exact(out[row, :, :count], alone)
+            stored = int(torch.as_tensor(view.q_offset).expand(B)[row]) + count
+            valid = cache.valid()
+            if valid is not None:
+                assert valid[row].sum() == stored
+            kept = positions[row, :stored]
+            assert torch.equal(kept, torch.arange(end - stored, end))
+        done = [a + b for a, b in zip(done, counts, strict=True)]
+        assert torch.as_tensor(cache.seq_len).expand(B).tolist() == done
+    assert cache.positions(2).tolist() == [[n, n + 1] for n in done]
+
+
+@every_cache
+def test_ragged_rows_are_reordered_forked_and_cropped(make):
+    _, k, v = tensors()
+    cache = make()
+    lengths = torch.tensor([2, 4])
+    cache.update(k[:, :, :5], v[:, :, :5], lengths)
+    fork = cache.fork()
+    cache.reorder(torch.tensor([1, 0]))
+    assert cache.seq_len.tolist() == [4, 2]
+    view = cache.update(k[:, :, 5:6], v[:, :, 5:6])
+    for row, other, count in ((0, 1, 4), (1, 0, 2)):
+        stored = int(view.q_offset[row])
+        expected = torch.cat(
+            [k[other, :, count - stored : count], k[row, :, 5:6]], 1
+        )
+        assert torch.equal(view.key[row, :, : stored + 1], expected)
+    assert fork.seq_len.tolist() == [2, 4]
+    if isinstance(fork, SlidingCache):
+        with pytest.raises(ValueError, match="length must be 4: .* forgotten"):
+            fork.crop(2)
+        return
+    with pytest.raises(ValueError, match="length must be 0 to 2"):
+        fork.crop(3)
+    fork.crop(1)
+    view = fork.update(k[:, :, 1:2], v[:, :, 1:2])
+    assert torch.equal(view.key, k[:, :, :2])
+    assert torch.as_tensor(fork.seq_len).eq(2).all()
+
+
+def test_a_ragged_dynamic_cache_keeps_gradients():
+    _, k, v = (x.requires_grad_() for x in tensors())
+    cache = DynamicCache()
+    cache.update(k[:, :, :4], v[:, :, :4], torch.tensor([1, 3]))
+    view = cache.update(k[:, :, 4:6], v[:, :, 4:6])
+    grad = torch.autograd.grad(view.key.sum(), k)[0]
+    read = torch.zeros(B, N)
+    read[0, :1], read[1, :3], read[:, 4:6] = 1, 1, 1
+    assert torch.equal(grad, read[:, None, :, None].expand_as(k).double())
+
+
+def test_a_ragged_static_cache_needs_a_graph_for_the_prompt_and_one_after():
+    q, k, v = tensors()
+    eager, compiled = static(), static()
+
+    def step(cache, key, value, lengths=None):
+        view = cache.update(key, value, lengths)
+        return *view, cache.valid(), cache.positions(1)
+
+    in_graph, counter = in_one_graph(step)
+    first = (k[:, :, :6], v[:, :, :6], torch.tensor([2, 6]))
+    step(eager, *first), in_graph(compiled, *first)
+    for i in range(6, 9):
+        new = (k[:, :, i : i + 1], v[:, :, i : i + 1])
+        key, value, q_offset, valid, positions = step(eager, *new)
+        whole = in_graph(compiled, *new)
+        longest = key.shape[2]
+        assert torch.equal(whole[0][:, :, :longest], key)
+        assert torch.equal(whole[1][:, :, :longest], value)
+        assert torch.equal(whole[2], q_offset)
+        assert torch.equal(whole[3][:, :longest], valid)
+        assert not whole[3][:, longest:].any()
+        assert torch.equal(whole[4], positions)
+    assert counter.frame_count == 2
+    assert torch.equal(compiled.seq_len, eager.seq_len)
+
+
+def test_caches_that_cannot_store_ragged_rows_refuse_them():
+    _, k, v = tensors()
+    lengths = torch.tensor([1, 2])
+    for cache, message in (
+        (QuantizedCache(), "lengths must be None with a QuantizedCache"),
+        (SlidingCache(3, 1), "lengths must be None with num_sink_tokens"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            cache.update(k, v, lengths)
+        assert cache.seq_len == 0
+    full = static()
+    full.update(k[:, :, :8], v[:, :, :8], torch.tensor([8, 1]))
+    with pytest.raises(ValueError, match="key must fit in .*, 11 .*; got 12"):
+        full.update(k[:, :, :4], v[:, :, :4], torch.tensor([4, 0]))
+    assert full.seq_len.tolist() == [8, 1]
+
+
+@every_cache
+@pytest.mark.parametrize(
+    "lengths,message",
+    (
+        ([1], "lengths must have shape .2,. and values from 0 to 3; got .1."),
+        ([4, 0], "lengths must .* values from 0 to 3; got .4, 0."),
+        ([-1, 0], "lengths must .* values from 0 to 3; got .-1, 0."),
+        ([1.0, 2.0], "lengths must be an integer tensor .*; got torch.float"),
+    ),
+)
+def test_wrong_lengths_are_refused(make, lengths, message):
+    _, k, v = tensors()
+    with pytest.raises((ValueError, TypeError), match=message):
+        make().update(k[:, :, :3], v[:, :, :3], torch.tensor(lengths))
+
+
+def test_a_cache_without_lengths_serves_rows_of_one_length():
+    class Plain(DynamicCache):
+        def update(self, key, value):
+            return super().update(key, value)
+
+    layer = attn.MultiHeadAttention(8, 2, is_causal=True)
+    x = torch.randn(2, 3, 8)
+    torch.testing.assert_close(layer(x, cache=Plain()), layer(x))

@@ -1,0 +1,290 @@
+"""A served request has the tokens that it has alone, whatever runs beside."""
+
+from __future__ import annotations
+
+import functools
+import random
+
+import pytest
+import torch
+
+import attn
+from attn import hf
+from attn.serving import Engine, Request
+from tests.attn import hf_zoo
+from tests.attn.models import V, ids, model, small_llama, varied, vary
+
+NEW = 6
+KINDS = {
+    "rope": {},
+    "alibi": {},
+    "gpt": {"max_positions": 15 + NEW},
+    "rope, window": {"window": (2, 0)},
+    "rope, GQA": {"num_heads": 4, "num_kv_heads": 2, "head_dim": 4},
+    "parallel": {},
+}
+every_kind = pytest.mark.parametrize("kind", KINDS)
+
+
+@functools.cache
+def model_of(kind):
+    return varied(kind.split(",")[0], **KINDS[kind])
+
+
+def prompts(count=7, seed=0):
+    """Prompts of 1 to 15 tokens; most share a beginning."""
+    r, shared = random.Random(seed), [1, 2, 3, 4, 5, 6, 7, 8]
+    texts = []
+    for i in range(count):
+        own = [r.randrange(V) for _ in range(r.randint(1, 7))]
+        texts.append(own if i % 3 == 2 else shared + own)
+    return texts
+
+
+def served(model, texts, new=NEW, eos=None, **options):
+    options = {"num_pages": 40, "page_size": 4, **options}
+    engine = Engine(model, **options)
+    for i, text in enumerate(texts):
+        engine.add_request(Request(i, text, new, eos))
+    outputs = []
+    while engine.scheduler.has_unfinished:
+        outputs.append(engine.step())
+    return engine, outputs
+
+
+def alone(model, text, new=NEW, eos=None):
+    prompt = torch.tensor([text])
+    return attn.generate(model, prompt, new, eos=eos)[0, len(text) :].tolist()
+
+
+def check(model, texts, engine, new=NEW, eos=None):
+    tokens = engine.run()
+    for i, text in enumerate(texts):
+        assert tokens[i] == alone(model, text, new, eos), i
+        assert len(engine.margins[i]) == len(tokens[i])
+    assert len(set().union(*tokens.values())) > 2, "they say something"
+    # In float64, nothing here is a near-tie.
+    assert min(map(min, engine.margins.values())) > 1e-9
+
+
+@every_kind
+def test_chunks_preemption_and_shared_prefixes_change_no_token(kind):
+    """All three at once."""
+    texts = prompts()
+    engine, outputs = served(
+        model_of(kind), texts, num_pages=9, max_num_batched_tokens=6,
+    )  # fmt: skip
+    check(model_of(kind), texts, engine)
+    assert any(x.preempted for x in outputs)
+    assert max(len(x.num_scheduled_tokens) for x in outputs) > 1
+    read = sum(sum(x.num_scheduled_tokens.values()) for x in outputs)
+    assert read != sum(len(x) + NEW - 1 for x in texts)
+
+
+def test_a_shared_prefix_is_read_once():
+    texts = prompts()
+    outputs = {}
+    for shares in (False, True):
+        engine, steps = served(
+            model_of("rope"), texts, enable_prefix_caching=shares,
+            max_num_seqs=1,
+        )  # fmt: skip
+        check(model_of("rope"), texts, engine)
+        outputs[shares] = sum(
+            sum(x.num_scheduled_tokens.values()) for x in steps
+        )
+    sharing = sum(text[:8] == texts[0][:8] for text in texts)
+    assert outputs[False] - outputs[True] == 8 * (sharing - 1)
+
+
+def test_equal_pages_behind_other_beginnings_are_not_shared():
+    same = [7, 8, 9, 10, 5]
+    texts = [[1, 2, 3, 4, *same], [4, 3, 2, 1, *same]]
+    engine, _ = served(model_of("rope"), texts, max_num_seqs=1)
+    check(model_of("rope"), texts, engine)
+
+
+def test_every_page_returns_but_for_the_stored_prefixes():
+    engine, _ = served(model_of("rope"), prompts(), num_pages=10)
+    pool = engine.scheduler.pool
+    stored = engine.scheduler.prefix_cache.num_pages
+    assert stored and len(pool.free_pages) == pool.num_pages - stored
+    assert engine.scheduler.prefix_cache.evict(stored) == stored
+    assert all(x.ref_counts == [0] * 10 for x in engine.pools)
+
+
+def test_what_a_page_held_before_has_no_part():
+    texts = prompts(4)
+    engine = Engine(model_of("rope"), num_pages=12, page_size=4)
+    for pool in engine.pools:
+        pool.key.fill_(torch.nan), pool.value.fill_(torch.nan)
+    for i, text in enumerate(texts):
+        engine.add_request(Request(i, text, NEW))
+    check(model_of("rope"), texts, engine)
+
+
+def test_a_request_that_joins_late_has_its_own_positions():
+    engine = Engine(model_of("gpt"), num_pages=40, page_size=4)
+    engine.add_request(Request("early", [1, 2, 3, 4], NEW))
+    for _ in range(3):
+        engine.step()
+    engine.add_request(Request("late", [5, 6], NEW))
+    tokens = engine.run()
+    assert tokens["late"] == alone(model_of("gpt"), [5, 6])
+    assert tokens["early"] == alone(model_of("gpt"), [1, 2, 3, 4])
+
+
+def test_a_request_ends_with_its_eos():
+    text = prompts()[0]
+    eos = alone(model_of("rope"), text)[2]
+    engine, _ = served(model_of("rope"), [text], eos=eos)
+    (tokens,) = engine.run().values()
+    assert tokens[-1] == eos and len(tokens) <= 3
+
+
+@functools.cache
+def llamas():
+    theirs = hf_zoo.model("llama")
+    return theirs, hf.load(theirs)
+
+
+def test_served_tokens_are_those_of_generate_in_transformers():
+    theirs, ours = llamas()
+    texts = prompts(5)
+    engine, _ = served(ours, texts, max_num_batched_tokens=6)
+    for i, text in enumerate(texts):
+        want = theirs.generate(
+            torch.tensor([text]),
+            attention_mask=torch.ones(1, len(text), dtype=torch.long),
+            max_new_tokens=NEW,
+            do_sample=False,
+            eos_token_id=None,
+            pad_token_id=0,
+        )
+        assert engine.run()[i] == want[0, len(text) :].tolist()
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("family", [x for x in hf_zoo.FAMILIES if x != "bert"])
+def test_every_family_is_served_with_its_own_tokens(family):
+    ours, texts = vary(hf.load(hf_zoo.model(family))), prompts(5)
+    engine, _ = served(
+        ours, texts, num_pages=9, max_num_batched_tokens=6
+    )  # chunks, preemption and shared prefixes
+    check(ours, texts, engine)
+
+
+@pytest.mark.exhaustive
+def test_served_tokens_are_those_of_continuous_batching_in_transformers():
+    """Over the page tables of transformers itself."""
+    from transformers import ContinuousBatchingConfig, GenerationConfig
+
+    theirs = hf_zoo.model("llama").float()
+    ours, texts = hf.load(theirs), prompts(3)
+    theirs.set_attn_implementation("paged|eager")
+    config = GenerationConfig(
+        max_new_tokens=NEW,
+        do_sample=False,
+        eos_token_id=-1,
+        pad_token_id=0,
+    )
+    pages = ContinuousBatchingConfig(  # its own sizes take half a minute
+        page_size=16, num_blocks=16, max_batch_tokens=32
+    )
+    results = theirs.generate_batch(
+        texts, config, continuous_batching_config=pages, warmup=False
+    )
+    engine, _ = served(ours, texts)
+    found = {
+        tuple(x.prompt_ids): list(x.generated_tokens) for x in results.values()
+    }
+    for i, text in enumerate(texts):
+        assert engine.run()[i] == found[tuple(text)]
+
+
+def test_in_float32_tokens_differ_only_where_two_logits_nearly_tie():
+    """Batch invariance: other widths round differently."""
+    torch.manual_seed(0)
+    model, texts = small_llama().eval(), prompts(6)
+    engine, _ = served(model, texts, new=20, max_num_batched_tokens=16)
+    for i, tokens in engine.run().items():
+        margins = engine.margins[i]
+        ties = [j for j, margin in enumerate(margins) if margin < 1e-5]
+        until = min([len(tokens), *ties])
+        assert tokens[:until] == alone(model, texts[i], 20)[:until]
+
+
+def test_a_row_alone_and_in_a_batch_differ_by_no_more_than_rounding():
+    torch.manual_seed(0)
+    layer = torch.nn.Linear(576, 576, bias=False)
+    x = torch.randn(16, 576)
+    exact = layer.double()(x.double()).detach()
+    layer.float()
+    with torch.no_grad():
+        for rows in (1, 2, 8, 16):
+            error = (layer(x[:rows]) - exact[:rows]).abs().max()
+            assert error < 1e-5 * exact.abs().max()
+
+
+def test_the_model_keeps_its_mode():
+    training = model("rope").train()
+    served(training, prompts(2))
+    assert training.training and all(x.training for x in training.modules())
+
+
+def test_a_model_or_a_request_that_cannot_be_served_is_refused():
+    pages = {"num_pages": 8, "page_size": 4}
+    with pytest.raises(TypeError, match="must be an attn.Transformer; got Li"):
+        Engine(torch.nn.Linear(2, 2), **pages)
+    with pytest.raises(ValueError, match="causal and end with logits"):
+        Engine(model("rope", is_causal=False), **pages)
+    with pytest.raises(ValueError, match=f"vocab_size, {V}; got {V}"):
+        Engine(model("rope"), **pages).add_request(Request("a", [V], 1))
+    with pytest.raises(ValueError, match="16 tokens to read.*; got 17"):
+        Engine(model("gpt"), **pages).add_request(Request("a", [1], 17))
+
+
+def test_an_id_is_used_once():
+    engine, _ = served(model("rope"), [[1]])
+    with pytest.raises(ValueError, match="id of its own; got 0 again"):
+        engine.add_request(Request(0, [1], 1))
+
+
+def test_nan_logits_are_refused():
+    broken = model("rope")
+    with torch.no_grad():
+        broken.head.weight.fill_(torch.nan)
+    with pytest.raises(ValueError, match="got NaN for \\[0\\]"):
+        served(broken, [ids(1)[0].tolist()])
+
+
+def test_a_cache_over_given_pages_writes_where_the_table_says():
+    pool = attn.PagePool(4, 2, num_kv_heads=1, head_dim=1)
+    table = [[2, 0], [3]]
+    cache = attn.PagedCache.at(pool, table, [1, 0])
+    x = torch.tensor([[1.0, 2.0], [3.0, 0.0]])[:, None, :, None]
+    cache.update(x, x, torch.tensor([2, 1]))
+    assert pool.key[2, 0, 1] == 1 and pool.key[0, 0, 0] == 2
+    assert pool.key[3, 0, 0] == 3 and pool.free_pages == [3, 2, 1, 0]
+    with pytest.raises(ValueError, match="hold the 3 tokens.*; got 1 pages"):
+        attn.PagedCache.at(pool, [[1]], [3])
+
+
+def test_a_shared_page_is_copied_before_it_is_written_to_spare_pages_or_not():
+    pool = attn.PagePool(4, 2, num_kv_heads=1, head_dim=1)
+    first, spare = pool.allocate(), pool.allocate()
+    cache = attn.PagedCache.at(pool, [[first, spare]], [1])
+    pool.key[first] = pool.value[first] = 5.0
+    other = cache.fork()
+    new = torch.ones(1, 1, 1, 1)
+    assert cache.update(new, new).key.flatten().tolist() == [5, 1]
+    assert cache.pages[0][0] != first and cache.pages[0][1] == spare
+    assert other.pages == [[first, spare]] and pool.key[first, 0, 1] == 5
+
+
+def test_layers_share_pages_but_no_memory():
+    pool = attn.PagePool(4, 2, num_kv_heads=1, head_dim=1)
+    other = pool.another_layer()
+    assert pool.allocate() == 0 and other.allocate() == 1
+    assert pool.free_pages is other.free_pages
+    assert pool.key.data_ptr() != other.key.data_ptr()
