@@ -19,6 +19,10 @@ CHAPTERS = {
     "bwd": "13_fused_backward_decode",
     "flex": "14_flex",
     "iface": "15_attention_interface",
+    "serve": "16_serving",
+    "ring": "17_many_machines",
+    "latent": "18_latent_sparse",
+    "linear": "19_linear",
 }
 """Short key of an exercise id, and the file name of its chapter."""
 

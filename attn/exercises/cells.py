@@ -1,15 +1,18 @@
-"""Find an exercise's two cells in a notebook: the stub and its check.
+"""Find what a chapter states once: its exercises' cells, and its box.
 
-nbgrader's metadata marks them. A notebook is a dict, as JSON or nbformat
-reads it, so that the book can be built without either.
+nbgrader's metadata marks the stub of an exercise and its check. A notebook is
+a dict, as JSON or nbformat reads it, so that the book can be built without
+either.
 """
 
 from __future__ import annotations
 
 import copy
+import re
 from typing import Any
 
 CHECK = "check-"
+_BOX = re.compile(r"(?s)\*\*You need\*\*(.+?)\n\n.+?in about (\d+) minutes")
 
 
 def exercise_id(cell: Any) -> str | None:
@@ -35,6 +38,21 @@ def points(notebook: Any) -> dict[str, int]:
         for cell in notebook["cells"]
         if (name := checked_id(cell))
     }
+
+
+def box(notebook: Any) -> tuple[str, str]:
+    """Return what a chapter needs, and the minutes that it takes.
+
+    Raises:
+        ValueError: no cell has both.
+    """
+    for cell in notebook["cells"]:
+        if found := _BOX.search("".join(cell["source"])):
+            return found[1], found[2]
+    raise ValueError(
+        "a chapter must have **You need** …, in about … minutes; got "
+        + repr("".join(notebook["cells"][0]["source"])[:60])
+    )
 
 
 def without_check_outputs(notebook: Any) -> Any:

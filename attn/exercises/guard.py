@@ -24,7 +24,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from attn import compat
+from attn.profiling import compat
 
 NEAR = 4096  # elements; what is further away is near no tensor
 _LIBRARIES = (

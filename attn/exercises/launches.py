@@ -10,9 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from attn import compat
 from attn.exercises.kernel import function_of
-from attn.profiling import traffic
+from attn.profiling import compat, traffic
 
 #: Triton's names of the dtypes that kernels are launched with.
 DTYPES = {

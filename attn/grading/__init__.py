@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from attn.grading.learner.open_tasks import goal
     from attn.grading.learner.progress_table import progress
     from attn.grading.learner.session import check, hint, reset, solution, why
+    from attn.grading.learner.start_page import start
 
 __all__ = [
     "check",
@@ -17,11 +18,16 @@ __all__ = [
     "progress",
     "reset",
     "solution",
+    "start",
     "why",
 ]
 
 
-_HOMES = {"goal": "open_tasks", "progress": "progress_table"}
+_HOMES = {
+    "goal": "open_tasks",
+    "progress": "progress_table",
+    "start": "start_page",
+}
 
 
 def __getattr__(name: str) -> Any:

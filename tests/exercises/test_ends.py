@@ -11,7 +11,7 @@ from attn.exercises.spec import every_exercise
 from attn.exercises.symmetry import dials
 from attn.grading.checks.compare import differences
 from attn.grading.checks.inputs import map_tensors, named_tensors
-from attn.grading.checks.oracle import Oracle
+from tests.exercises.oracles import oracle
 
 EXERCISES = {x.id: x for x in every_exercise()}
 NOT_DIALS = {  # (exercise, argument): why two values are enough
@@ -45,9 +45,10 @@ def numbers():
     for x in EXERCISES.values():
         if x.launch:  # a kernel's blocks are powers of two
             continue
-        given = {k for case in x.generate(0) for k in x.inputs(case)}
-        given |= {k for case in x.generate(0) for k in case.init or {}}
-        for name, values in dials(x, x.generate(0)).items():
+        cases = x.generate(0)
+        given = {k for case in cases for k in x.inputs(case)}
+        given |= {k for case in cases for k in case.init or {}}
+        for name, values in dials(x, cases).items():
             if name in given:
                 yield x.id, name, sorted(values)
 
@@ -92,17 +93,17 @@ def test_an_answer_that_ends_in_squeeze_is_refused(exercise):
     x = EXERCISES[exercise]
     if x.launch or exercise in NO_PAIR:
         return
-    oracle = Oracle(x, 0)
+    known = oracle(exercise)
     several = pairs = 0
-    for i in range(len(oracle.cases)):
-        right = oracle.expected(i).output
+    for i in range(len(known.cases)):
+        right = known.expected(i).output
         shapes = [t.shape for _, t in named_tensors(right)]
         several += any(len(shape) > 1 for shape in shapes)
         if not any(shape.count(1) > 1 for shape in map(list, shapes)):
             continue
         pairs += 1
         squeezed = map_tensors(torch.squeeze, right)
-        exact = oracle.expected_fp64(i).output
+        exact = known.expected_fp64(i).output
         assert differences(squeezed, right, exact)
     assert pairs or not several, f"{exercise}: no two axes are 1 at once"
 
@@ -112,7 +113,7 @@ def test_where_the_result_is_an_int_the_task_says_so(exercise):
     x = EXERCISES[exercise]
     if x.launch or x.use:
         return
-    outputs = [run.output for run in map(Oracle(x, 0).expected, range(2))]
+    outputs = [run.output for run in map(oracle(exercise).expected, range(2))]
     entries = [
         entry
         for out in outputs

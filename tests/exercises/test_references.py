@@ -3,6 +3,8 @@
 import pytest
 import torch
 
+from attn import functional
+from attn.exercises.ring.lockstep import run_ranks, shards
 from attn.exercises.spec import find
 
 
@@ -81,3 +83,196 @@ def test_a_bidirectional_llama_equals_the_librarys(implementation):
         assert ours.pop("runs under") == implementation
         assert theirs.pop("runs under") == "attn"  # where none is named
         assert ours == theirs
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_the_ring_backward_equals_autograd_on_one_machine(seed):
+    exercise = find("ring-ring_backward")
+    for case in exercise.generate(seed):
+        *tensors, _, _, d_out = (x.double() for x in case.args[:6])
+        world_size, *options = case.args[6:]
+        layout, is_causal = options or ("contiguous", False)
+        leaves = [x.clone().requires_grad_() for x in tensors]
+        out, lse = functional.scaled_dot_product_attention(
+            *leaves, is_causal=is_causal, enable_gqa=True, return_lse=True
+        )
+        grads = torch.autograd.grad(out, leaves, d_out)
+        given = *tensors, out.detach(), lse.detach(), d_out
+        got = exercise.use(exercise.reference, *given, world_size, *options)
+        for name, whole in zip(("dq", "dk", "dv"), grads, strict=True):
+            for rank, part in enumerate(shards(whole, world_size, layout)):
+                mine = got[f"{name} of rank {rank}"]
+                torch.testing.assert_close(mine, part, rtol=1e-9, atol=1e-11)
+
+
+@pytest.mark.parametrize("name", ["ring_forward", "all_to_all_heads"])
+def test_attention_of_many_ranks_equals_that_of_one(name):
+    exercise = find(f"ring-{name}")
+    for case in exercise.generate(0):
+        *tensors, world_size = (
+            x.double() if torch.is_tensor(x) else x for x in case.args[:4]
+        )
+        options = case.args[4:]
+        layout = options[0] if len(options) == 2 else "contiguous"
+        layout = layout if name == "ring_forward" else "contiguous"
+        out, lse = functional.scaled_dot_product_attention(
+            *tensors,
+            is_causal=options[-1] if options else False,
+            enable_gqa=True,
+            return_lse=True,
+        )
+        got = exercise.use(exercise.reference, *tensors, world_size, *options)
+        whole = {"out": out, "lse": lse[..., None]}
+        for what in ("out", "lse")[: 1 + (name == "ring_forward")]:
+            parts = shards(whole[what], world_size, layout)
+            for rank, part in enumerate(parts):
+                mine = got[f"{what} of rank {rank}"].view_as(part)
+                torch.testing.assert_close(mine, part, rtol=1e-9, atol=1e-11)
+
+
+def test_decoding_against_a_spread_cache_equals_a_whole_one():
+    exercise = find("ring-decode_attention")
+    for case in exercise.generate(0):
+        query, *parts = case.args
+        key, value = (torch.cat(x, 2) for x in parts)
+        expected = functional.scaled_dot_product_attention(
+            query.double(), key.double(), value.double(), enable_gqa=True
+        )
+        got = exercise.use(exercise.reference, query, *parts)
+        for rank in range(len(parts[0])):
+            mine = got[f"out of rank {rank}"].double()
+            torch.testing.assert_close(mine, expected, rtol=2e-4, atol=1e-5)
+
+
+def test_a_rank_that_is_silent_is_named_and_nothing_hangs():
+    def work(rank, link):
+        return link.gather() if rank != 1 else None
+
+    with pytest.raises(RuntimeError, match="rank 1 has sent 0 times"):
+        run_ranks(work, 3)
+
+
+def test_a_step_of_the_delta_rule_equals_the_librarys():
+    from attn.linear import gated_delta_rule
+
+    g = torch.Generator().manual_seed(0)
+    query, key, value = torch.randn(3, 2, 3, 1, 4, generator=g).double()
+    state = torch.randn(2, 3, 4, 4, generator=g).double()
+    decay = -torch.rand(2, 3, generator=g).double()
+    beta = 2 * torch.rand(2, 3, generator=g).double()
+    got = find("linear-gated_delta_step").reference(
+        state, query[..., 0, :], key[..., 0, :], value[..., 0, :], decay, beta
+    )
+    out, last = gated_delta_rule(
+        query,
+        key,
+        value,
+        decay[..., None],
+        beta[..., None],
+        initial_state=state,
+        output_final_state=True,
+    )
+    for x, y in zip(got, (out[..., 0, :], last), strict=True):
+        torch.testing.assert_close(x, y, rtol=1e-5, atol=1e-6)
+
+
+def test_linear_attention_equals_the_librarys():
+    from attn.linear import linear_attention
+
+    g = torch.Generator().manual_seed(0)
+    query, key, value = torch.randn(3, 2, 3, 7, 4, generator=g).double()
+    out, (S, z) = find("linear-linear_attention").reference(query, key, value)
+    expected, state = linear_attention(
+        query,
+        key,
+        value,
+        feature_map="elu",
+        normalize=True,
+        scale=1.0,
+        output_final_state=True,
+    )
+    torch.testing.assert_close(out, expected)
+    torch.testing.assert_close(torch.cat([S, z[..., None]], -1), state)
+
+
+def test_a_scheduled_step_equals_that_of_the_librarys_scheduler():
+    from attn import PageAllocator
+    from attn.serving import Request, Scheduler
+
+    reference = find("serve-schedule").reference
+    g = torch.Generator().manual_seed(0)
+    for num_pages in (14, 20, 60):
+        scheduler = Scheduler(
+            PageAllocator(num_pages, 4),
+            max_num_seqs=99,
+            max_num_batched_tokens=24,
+        )
+        for name in "abcdefgh":
+            prompt, answer = torch.randint(1, 24, (2,), generator=g).tolist()
+            scheduler.add(Request(name, [1] * prompt, answer))
+        while scheduler.has_unfinished:
+            running = {
+                x.id: (x.num_computed_tokens, x.num_tokens)
+                for x in scheduler.running
+            }
+            waiting = {x.id: x.num_tokens for x in scheduler.waiting}
+            free = len(scheduler.pool.free_pages)
+            counts, preempted, samples = reference(
+                running, waiting, free, 4, 24
+            )
+            step = scheduler.schedule()
+            assert dict(step.num_scheduled_tokens) == counts
+            assert list(step.preempted) == preempted
+            assert set(step.samples) == set(samples)
+            scheduler.update(step, dict.fromkeys(step.samples, 1))
+
+
+def test_pages_match_as_in_the_librarys_prefix_cache():
+    from attn import PageAllocator
+    from attn.serving import PrefixCache
+
+    exercise = find("serve-match_prefix")
+    for case in exercise.generate(0):
+        cached, ids, page_size = case.args
+        pool = PageAllocator(500, page_size)
+        pool.free_pages.clear()
+        prefixes = PrefixCache(pool)
+        for old, pages in cached:
+            for page in pages:
+                pool.ref_counts[page] = max(pool.ref_counts[page], 1)
+            prefixes.insert(old, pages)
+        match = prefixes.match_prefix(ids)
+        got = exercise.reference(*case.args)
+        assert (list(match.pages), match.length) == got, case
+
+
+def test_trees_pages_and_acceptance_are_those_of_the_library():
+    from attn import serving
+
+    for case in find("serve-tree_mask").generate(0):
+        parents, seq_len = case.args
+        mask, positions = find("serve-tree_mask").reference(parents, seq_len)
+        N = len(parents)
+        theirs = serving.tree_mask(parents, seq_len)
+        assert torch.equal(
+            mask, theirs.dense(N, seq_len + N, q_offset=seq_len)[0, 0]
+        )
+        assert torch.equal(positions, serving.tree_positions(parents, seq_len))
+
+    for case in find("serve-acceptance").generate(0):
+        target, draft, tokens = case.args
+        accept, after = find("serve-acceptance").reference(*case.args)
+        p, q = target[: len(tokens)], draft
+        rates = serving.acceptance(p, q)
+        picked = rates[torch.arange(len(tokens)), tokens]
+        torch.testing.assert_close(accept, picked)
+        same = (p == q).all(-1, keepdim=True)
+        rest = serving.residual(p, q).masked_fill(same, 0)
+        torch.testing.assert_close(after[:-1], rest)
+        assert torch.equal(after[-1], target[-1])
+
+    for case in find("serve-paged_attention").generate(0):
+        query, *rest = case.args
+        got = find("serve-paged_attention").reference(*case.args)
+        theirs = serving.paged_attention(query[:, :, None], *rest)
+        torch.testing.assert_close(got, theirs[:, :, 0])

@@ -7,7 +7,6 @@ from typing import Any
 
 import torch
 
-from attn.compat import language_kept_patched
 from attn.exercises.case import Case
 from attn.exercises.guard import OutOfBounds
 from attn.grading.checks.clock import Clock, OutOfTime
@@ -22,6 +21,7 @@ from attn.grading.checks.problem import Part, Problem
 from attn.grading.checks.rounding import max_abs
 from attn.grading.checks.run import Outcome, run
 from attn.grading.checks.side_effects import SideEffect
+from attn.profiling.compat import language_kept_patched
 
 checking: ContextVar[str | None] = ContextVar("checking", default=None)
 """The id of the exercise whose answer is running."""

@@ -20,8 +20,7 @@ from torch._ops import HigherOrderOperator
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from attn import compat
-from attn.profiling import LiveMemory
+from attn.profiling import LiveMemory, compat
 from attn.profiling import live_memory as live
 
 _ATTENTION = (

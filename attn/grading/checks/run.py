@@ -22,7 +22,6 @@ from IPython.utils.capture import capture_output
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-from attn import compat
 from attn.grading.checks.clock import Clock
 from attn.grading.checks.forbidden import refusing
 from attn.grading.checks.gradients import gradients
@@ -41,7 +40,7 @@ from attn.grading.checks.side_effects import (
     changed_module,
     copied_tensor,
 )
-from attn.profiling import LiveMemory
+from attn.profiling import LiveMemory, compat
 
 if TYPE_CHECKING:
     from attn.exercises.case import Case

@@ -7,7 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-_ROWS, _COLUMNS = 8, 16  # of a grid
+from attn.grading.checks.grid import grid
+
 WIDTH = 78  # columns of a line that is printed
 _WIDTH = WIDTH - 2  # of a line of a message, which has a margin
 
@@ -107,10 +108,25 @@ def first_difference(wrong: Tensor, got: Tensor, expected: Tensor) -> str:
         return f": got {a}, expected {b}"
     at = tuple(wrong.nonzero()[0].tolist())
     a, b = distinct_texts(got[at].item(), expected[at].item())
+    more = f" ({how_many(wrong)})" if wrong.numel() > 1 else ""
+    return f" at {list(at)}: got {a}, expected {b}{more}"
+
+
+def how_many(wrong: Tensor) -> str:
+    """Return ``2 of 6 elements``, or ``all 6 elements``."""
     count, size = int(wrong.sum()), wrong.numel()
     some = f"{count} of {size}" if count < size else f"all {size}"
-    more = f" ({some} elements)" if size > 1 else ""
-    return f" at {list(at)}: got {a}, expected {b}{more}"
+    return f"{some} elements"
+
+
+def elements(
+    wrong: Tensor, got: Tensor, expected: Tensor, most: int
+) -> list[tuple[str, str, str]]:
+    """Return index, got and expected of the first elements that differ."""
+    return [
+        (str(at), *distinct_texts(got[*at].item(), expected[*at].item()))
+        for at in wrong.nonzero()[:most].tolist()
+    ]
 
 
 def difference_lines(
@@ -129,7 +145,7 @@ def difference_lines(
     if got.dtype != torch.bool:
         lines += listing(wrong, got, expected)
     if wrong.dim() >= 2 and got.numel() > 1:
-        lines += _grid(wrong, got, expected)
+        lines += found.lines if (found := grid(wrong, got)) else []
     elif got.dtype == torch.bool:
         lines += listing(wrong, got, expected)
     return lines
@@ -142,56 +158,13 @@ def listing(
     if wrong.dim() == 0 or wrong.sum() < 2:
         return []
     rows = [f"  {'at':<8}", f"  {'got':<8}", f"  {'expected':<8}"]
-    for at in wrong.nonzero()[:most].tolist():
-        index = tuple(at)
-        texts = (
-            str(at),
-            *distinct_texts(got[index].item(), expected[index].item()),
-        )
+    for texts in elements(wrong, got, expected, most):
         width = max(map(len, texts))
         longer = [f"{row}  {x:<{width}}" for row, x in zip(rows, texts)]  # noqa: B905
         if max(len(x.rstrip()) for x in longer) > _WIDTH:
             break
         rows = longer
     return [row.rstrip() for row in rows]
-
-
-def _grid(wrong: Tensor, got: Tensor, expected: Tensor) -> list[str]:
-    """Return the matrix around the first difference, a sign an element."""
-    *lead, row, column = wrong.nonzero()[0].tolist()
-    where = f" at {lead}" if any(n > 1 for n in wrong.shape[:-2]) else ""
-    wrong, got, expected = (x[tuple(lead)] for x in (wrong, got, expected))
-    is_bool = got.dtype == torch.bool
-    if not is_bool and (wrong.all() or len(wrong) < 2):
-        return []
-    rows = _window(len(wrong), row, _ROWS)
-    columns = _window(wrong.shape[1], column, _COLUMNS)
-    if is_bool:
-        key = "# True, . False; wrong: + True, - False"
-        signs = {(True, False): "#", (False, False): "."}
-        signs |= {(True, True): "+", (False, True): "-"}
-    else:
-        key = "x differs, . is right"
-        signs = {(True, True): "x", (True, False): "."}
-    whole = len(rows) == len(wrong) and len(columns) == wrong.shape[1]
-    part = "" if whole else ", a part"
-    lines = [f"  matrix{where}{part}: {key}"]
-    labels = [str(j) for j in columns]
-    wide = max(map(len, labels))
-    lines.append("        " + " ".join(x.rjust(wide) for x in labels))
-    for i in rows:
-        cells = [
-            signs[bool(got[i, j]) if is_bool else True, bool(wrong[i, j])]
-            for j in columns
-        ]
-        lines.append(f"  {i:>4}  " + " ".join(x.rjust(wide) for x in cells))
-    return lines
-
-
-def _window(size: int, middle: int, most: int) -> range:
-    """Return at most so many indices, around one of them."""
-    start = max(0, min(middle - most // 2, size - most))
-    return range(start, min(size, start + most))
 
 
 def _elements(x: Tensor, most: int = 6) -> str:

@@ -12,7 +12,6 @@ import multiprocessing
 import os
 import signal
 import socket
-import sys
 import threading
 import time
 from collections import deque
@@ -197,19 +196,28 @@ def processes(jobs: int) -> Iterator[tuple[Executor, int]]:
 def _live_with_the_parent() -> None:
     """Let Ctrl-C stop the batch from the parent alone, and end with it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    signal.signal(signal.SIGTERM, _end)
     parent = multiprocessing.parent_process()
     assert parent is not None
 
     def watch() -> None:
         connection.wait([parent.sentinel])
         os.kill(os.getpid(), signal.SIGTERM)
-        # The pool takes that for a result, and waits for a task.
         time.sleep(_PATIENCE)
-        atexit._run_exitfuncs()
-        os._exit(1)
+        _end()  # the main thread has not come to it
 
     threading.Thread(target=watch, daemon=True).start()
+
+
+def _end(*_: object) -> None:
+    """Close what is open, and end the process.
+
+    An exception would be the result of a submission: the process would wait
+    for another, and its pool for it. Raised between the two lines that take a
+    lock and keep it, it would leave the lock taken.
+    """
+    atexit._run_exitfuncs()
+    os._exit(1)
 
 
 def dask(address: str) -> Pool:

@@ -4,7 +4,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from attn.compat import language_kept_patched
 from attn.exercises.spec import Exercise
 from attn.grading.checks.evidence import Evidence
 from attn.grading.checks.failures import failures, one_thread, run_all
@@ -13,7 +12,9 @@ from attn.grading.checks.package_use import use_of_the_package
 from attn.grading.checks.run import Outcome, run
 from attn.grading.diagnosis.kernel_flaws import kernel_flaw
 from attn.grading.diagnosis.naming import diagnose
-from attn.grading.diagnosis.refusal import Refusal
+from attn.grading.diagnosis.parts import Parts
+from attn.grading.diagnosis.refusal import Refusal, question
+from attn.profiling.compat import language_kept_patched
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,8 @@ class Verdict:
         details: everything that is known; empty if the message says it all.
         mistake: the name of the matching mistake.
         condition: the first one in which the answer is wrong.
+        parts: the message in parts; None where it is a sentence.
+        written: whether there is an answer: a stub is none.
     """
 
     passed: bool
@@ -33,6 +36,8 @@ class Verdict:
     details: str = ""
     mistake: str | None = None
     condition: str = ""
+    parts: Parts | None = None
+    written: bool = True
 
 
 def judge(
@@ -69,7 +74,13 @@ def judge(
             if flaw is None:
                 return Verdict(True)
             message = f"this looks like: {flaw.name}\n{flaw.why}"
-            return Verdict(False, message, mistake=flaw.name)
+            parts = Parts(
+                flaw.name,
+                "this looks like",
+                question(flaw.why),
+                details=flaw.why,
+            )
+            return Verdict(False, message, mistake=flaw.name, parts=parts)
         evidence = Evidence(oracle, outcomes, wrong, answer, runner=runner)
         diagnosis = diagnose(evidence)
         refusal = Refusal(evidence, diagnosis)
@@ -79,4 +90,6 @@ def judge(
             refusal.details,
             diagnosis.name,
             wrong[0].case.condition,
+            refusal.parts,
+            not refusal.is_stub,
         )

@@ -51,14 +51,19 @@ class Diagnosis:
         return " — or: ".join(x.name for x in self.names)
 
     @property
+    def headline(self) -> tuple[str, str]:
+        """The beginning of the sentence that ends in the names, and they."""
+        start = "this looks like"
+        if not self.everywhere:
+            start = "in this case it behaves like"
+        return start, self._joined
+
+    @property
     def lines(self) -> list[str]:
         """Return what the learner reads: the names, and a paragraph each."""
         if not self.names:
             return []
-        start = "this looks like"
-        if not self.everywhere:
-            start = "in this case it behaves like"
-        return [f"{start}: {self._joined}", *(x.why for x in self.names)]
+        return [": ".join(self.headline), *(x.why for x in self.names)]
 
 
 def diagnose(evidence: Evidence) -> Diagnosis:

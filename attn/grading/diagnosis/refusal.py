@@ -10,28 +10,26 @@ import re
 import textwrap
 from collections.abc import Iterable
 from functools import cached_property
-from numbers import Number
 from typing import Any
 
-import torch
-from torch import Tensor
-
-from attn.exercises.case import Case
 from attn.grading.checks.evidence import Evidence, Failure
-from attn.grading.checks.inputs import input_size, named_tensors
+from attn.grading.checks.grid import grid
+from attn.grading.checks.inputs import named_tensors
 from attn.grading.checks.show import (
-    WIDTH,
     brief,
-    describe,
     difference_lines,
+    elements,
+    how_many,
     listing,
     wrapped,
 )
+from attn.grading.diagnosis import failing_input
 from attn.grading.diagnosis.locate import about, places
+from attn.grading.diagnosis.most_telling import most_telling
 from attn.grading.diagnosis.naming import Diagnosis
+from attn.grading.diagnosis.parts import Parts
 
 _USUAL, _MOST = 5, 12  # lines between the header and the last one
-_FEW = 4  # elements, from which a place can be told
 _SENTENCES = re.compile(r"(?:(?<=[.?!:])|(?<=[.?!]\)))\s+(?=[A-Z`\"(])")
 
 
@@ -51,7 +49,7 @@ class Refusal:
     @property
     def message(self) -> str:
         """The refusal in about five lines, and at most twelve."""
-        if self._is_stub:
+        if self.is_stub:
             return (
                 "not written yet: the stub still raises NotImplementedError. "
                 f'hint("{self._exercise.id}") gives a hint.'
@@ -61,10 +59,46 @@ class Refusal:
     @property
     def details(self) -> str:
         """The refusal with all that is known."""
-        return "" if self._is_stub else "\n".join(self._everything())
+        if not (parts := self.parts):
+            return ""
+        name = f"{parts.label}: {parts.title}\n" if parts.label else ""
+        return name + parts.details
+
+    @cached_property
+    def parts(self) -> Parts | None:
+        """The refusal in parts, for a front end; None for a stub."""
+        if self.is_stub:
+            return None
+        problem, found, matrix = self._shown.problem, [], None
+        what, *more = self._what()
+        if problem.wrong is not None:
+            what = f"{problem.part.name(self._exercise.returns)} "
+            what += problem.message
+            if problem.wrong.numel() > 1:
+                what += f" in {how_many(problem.wrong)}"
+            found = elements(problem.wrong, problem.got, problem.expected, 4)
+            matrix = grid(problem.wrong, problem.got)
+        label, title, pointer = "", "".join(self._places[:1]), self._pointer
+        explained = self._diagnosis.lines[1:]
+        if self._names:
+            label, title = self._diagnosis.headline
+            pointer = [question(explained[0])]
+        return Parts(
+            title or what,
+            label,
+            "".join(pointer),
+            self._shown.case.condition,
+            what if title else "",
+            tuple(more),
+            tuple(found),
+            matrix,
+            "".join(self._inputs).strip(),
+            "\n".join([*explained, *self._everything()]),
+        )
 
     @property
-    def _is_stub(self) -> bool:
+    def is_stub(self) -> bool:
+        """Tell a stub, in which nothing has been written, from an answer."""
         error = self._evidence.failures[0].outcome.error
         return isinstance(error, NotImplementedError)
 
@@ -84,10 +118,14 @@ class Refusal:
             return []
         return about(self._evidence, self._shown)
 
+    @property
+    def _inputs(self) -> list[str]:
+        return failing_input.in_a_line(self._exercise, self._shown.case)
+
     def _named(self) -> list[str]:
         """Return the name, the input, and the question or all of its text."""
         name, *paragraphs = self._diagnosis.lines
-        lines = [name, *self._difference(), *self._inputs()]
+        lines = [name, *self._difference(), *self._inputs]
         if not self._diagnosis.everywhere:
             lines += self._places[:1]
         text = paragraphs[0]
@@ -97,31 +135,33 @@ class Refusal:
 
     def _located(self) -> list[str]:
         """Return the place, the input, the numbers and a second sentence."""
-        first, rest = self._places[:1], self._places[1:]
-        lines = [*first, *self._difference(), *self._inputs()]
+        lines = [*self._places[:1], *self._difference(), *self._inputs]
         problem = self._shown.problem
-        if (
-            problem.wrong is not None
-            and not problem.got.dtype.is_floating_point
-        ):
-            rest = [*rest]
         if problem.wrong is not None:
             lines += listing(problem.wrong, problem.got, problem.expected, 4)
+        return _fitting([*lines, *self._pointer])
+
+    @property
+    def _pointer(self) -> list[str]:
+        """The sentence that helps most where there is no name, if any."""
         notes = getattr(self._shown.outcome.error, "__notes__", [])
-        lines += [*notes, *self._properties(), *rest, *self._about][:1]
-        return _fitting(lines)
+        rest = self._places[1:]
+        return [*notes, *self._properties(), *rest, *self._about][:1]
 
     def _difference(self) -> list[str]:
         """Return the condition and what is wrong in it, an error in short."""
+        what, *more = self._what()
+        return [f"wrong when {self._shown.case.condition}: {what}", *more]
+
+    def _what(self) -> list[str]:
         shown, problem = self._shown, self._shown.problem
-        start = f"wrong when {shown.case.condition}: "
         what, *more = problem.text(self._exercise.returns).splitlines()
         if shown.outcome.error is None:
-            return [start + what, *more]
-        line = f"{start}{textwrap.shorten(what, 130, placeholder=' …')}"
+            return [what, *more]
+        what = textwrap.shorten(what, 130, placeholder=" …")
         more = [x if len(x) <= 76 else f"{x[:74]} …" for x in more[:1]]
         is_named = bool(self._diagnosis.name)
-        return [line, *more, *([] if is_named else self._expected())]
+        return [what, *more, *([] if is_named else self._expected())]
 
     def _expected(self) -> list[str]:
         """Say what an answer that raised an error should have returned."""
@@ -139,32 +179,8 @@ class Refusal:
             text = brief("", output).strip()
         return [f"  expected: {textwrap.shorten(text, 130, placeholder=' …')}"]
 
-    def _inputs(self) -> list[str]:
-        """Return the failing input in one line; a long one lacks tensors."""
-        case = self._shown.case
-        inputs = {
-            n: x
-            for n, x in self._exercise.inputs(case).items()
-            if x is not None and not isinstance(x, torch.Generator)
-        }
-        start = f"  {self._made(case)}: " if case.init else "  "
-        more = ""
-        while True:
-            words = [brief(n, x) for n, x in inputs.items()]
-            line = f"{start}{', '.join(words)}{more}"
-            tensors = [n for n, x in inputs.items() if isinstance(x, Tensor)]
-            if len(line) <= WIDTH - 2 or not tensors:
-                return [line] if len(wrapped(line, "  ")) <= 2 else []
-            del inputs[tensors[-1]]
-            more = ", …" if len(inputs) else "…"
-
-    def _made(self, case: Case) -> str:
-        words = ", ".join(f"{k}={v!r}" for k, v in (case.init or {}).items())
-        return f"{self._exercise.name}({words})"
-
     def _everything(self) -> Iterable[str]:
         shown, problem = self._shown, self._shown.problem
-        yield from self._diagnosis.lines
         conditions = [x.condition for x in self._evidence.oracle.cases]
         first = self._evidence.failures[0].case.condition
         if passed := dict.fromkeys(conditions[: conditions.index(first)]):
@@ -173,7 +189,7 @@ class Refusal:
         yield f"wrong when {shown.case.condition}: {text}"
         if shown.outcome.error:
             yield from self._expected()
-        yield from self._all_inputs(shown.case)
+        yield from failing_input.line_by_line(self._exercise, shown.case)
         if problem.wrong is not None:
             yield from difference_lines(
                 problem.wrong, problem.got, problem.expected
@@ -185,23 +201,6 @@ class Refusal:
             if len(printed) > 20:
                 yield f"  | … {len(printed) - 20} more lines"
 
-    def _all_inputs(self, case: Case) -> list[str]:
-        """Return the input, one argument a line, and earlier calls."""
-        inputs = self._exercise.inputs(case)
-        lines = [f"  {self._made(case)}"] if case.init else []
-        for earlier in case.before:
-            words = ", ".join(
-                brief(n, x)
-                for n, x in self._exercise.inputs(earlier).items()
-                if x is None or isinstance(x, Tensor | Number)
-            )
-            b = "b " if earlier.another else ""
-            lines.append(f"  {b}called earlier with  {words}")
-        width = max([8, *map(len, inputs)])
-        return lines + [
-            f"  {n:<{width}}  {describe(x)}" for n, x in inputs.items()
-        ]
-
     def _properties(self) -> list[str]:
         """Return the claims about right results that do not hold."""
         shown = self._shown
@@ -210,37 +209,6 @@ class Refusal:
             return []  # of NaN nothing holds
         claims = self._exercise.properties
         return [x.says for x in claims if not _holds(x.holds, shown)]
-
-
-def most_telling(failures: list[Failure]) -> Failure:
-    """Return a small failure from which a place can be told.
-
-    It is of the first wrong condition, or of the next if the results of the
-    first have one or two elements only; with right elements, if it can be.
-    """
-    first = failures[0].case.condition
-    for condition in dict.fromkeys(f.case.condition for f in failures):
-        own = [f for f in failures if f.case.condition == condition]
-        telling = [f for f in own if _size(f) >= _FEW]
-        if telling:
-            return min(telling, key=lambda f: (_all_wrong(f), _cost(f)))
-    own = [f for f in failures if f.case.condition == first]
-    return min(own, key=_cost)
-
-
-def _cost(failure: Failure) -> int:
-    return input_size(failure.case)
-
-
-def _size(failure: Failure) -> int:
-    """Return how many elements tell a place; any number, of another kind."""
-    wrong = failure.problem.wrong
-    return _FEW if wrong is None else wrong.numel()
-
-
-def _all_wrong(failure: Failure) -> bool:
-    wrong = failure.problem.wrong
-    return wrong is not None and bool(wrong.all())
 
 
 def question(text: str) -> str:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from torch import Tensor
 
+from attn.grading.learner import verdict_card
+from attn.grading.learner.card import show
+
 
 def goal(
     claim: str,
@@ -42,4 +45,7 @@ def goal(
         )
         measured = f": {value:.4g}, {' and '.join(wanted)}"
     sign, rest = ("✓", "") if done else ("·", "  (not yet)")
-    print(f"{sign} {claim}{measured}{rest}")
+    show(
+        f"{sign} {claim}{measured}{rest}",
+        lambda: verdict_card.goal(claim, measured, reached=done),
+    )

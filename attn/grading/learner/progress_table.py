@@ -2,37 +2,34 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cache
-from typing import Any, NamedTuple
+from html import escape
+from typing import Any
 
-from attn.exercises import CHAPTERS, sources
-from attn.exercises.cells import exercise_id
+from attn.exercises import CHAPTERS
 from attn.exercises.spec import Exercise, chapter
 from attn.grading.checks.show import wrapped
-from attn.grading.learner import progress_store
+from attn.grading.diagnosis.prose import as_html
+from attn.grading.learner import card, place, progress_store
+
+_BAR = 20  # signs
+#: Number, title, bar, points; in a narrow pane the title is wrapped.
+_GRID = (
+    "display:inline-grid;grid-template-columns:1.6em 6fr 4fr 3.5em;"
+    "gap:.2em .7em;align-items:center;vertical-align:middle"
+)
 
 
 def progress() -> None:
     """Show your progress in the whole book, and the next step.
 
-    In Jupyter it is a table, in which the exercises that are still open are
-    links to their cells.
+    A notebook shows a bar for each chapter, which opens on its exercises;
+    those that are still open are links to their cells.
     """
     from IPython.display import display
 
     display(Progress(progress_store.load()))
-
-
-class Link(NamedTuple):
-    """A link to a cell, in a table."""
-
-    address: str
-    text: str
-
-    def _repr_html_(self) -> str:
-        return f'<a href="{self.address}">{self.text}</a>'
 
 
 @dataclass(frozen=True)
@@ -58,28 +55,20 @@ class Row:
         return "✗" if self.entry.get("attempts") else "·"
 
     @property
-    def counts(self) -> list[str]:
-        """Return how often it was checked, and how many hints were taken."""
+    def facts(self) -> list[str]:
+        """Return points, and how often it was checked, with how many hints."""
         fields = (("attempts", "checks"), ("hints", "hints"))
-        return [
+        return [f"{self.points}/{self.exercise.points}"] + [
             f"{label}: {self.entry[field]}"
             for field, label in fields
             if self.entry.get(field)
         ]
 
     @property
-    def link(self) -> Link:
+    def link(self) -> str:
         """Return a link to the cell in which the exercise is written."""
-        place = _cells(self.stem).get(self.exercise.id, "")
-        anchor = f"#cell-id={place}" if place else ""
-        return Link(f"{self.stem}.ipynb{anchor}", self.exercise.id)
-
-    @property
-    def cells(self) -> list[Any]:
-        """Return the row of the table."""
-        name = self.exercise.id if self.is_done else self.link
-        worth = f"{self.points}/{self.exercise.points}"
-        return [self.sign, name, worth, ", ".join(self.counts), self.last]
+        found = place.place(self.exercise.id)
+        return card.link(found.address, found.title)
 
     @property
     def last(self) -> str:
@@ -87,24 +76,72 @@ class Row:
         return "" if self.is_done else str(self.entry.get("last") or "")
 
 
-class Progress:
-    """The table that ``progress()`` shows, as text and as HTML.
+class Points:
+    """The points of exercises: those that a learner has, and all."""
+
+    rows: list[Row]
+
+    @property
+    def points(self) -> int:
+        return sum(row.points for row in self.rows)
+
+    @property
+    def worth(self) -> int:
+        return sum(row.exercise.points for row in self.rows)
+
+    @property
+    def share(self) -> float:
+        return self.points / self.worth
+
+    @property
+    def total(self) -> str:
+        return f"{self.points} of {self.worth} points"
+
+
+@dataclass(frozen=True)
+class ChapterProgress(Points):
+    """A chapter, and how far the learner has come with it."""
+
+    number: int
+    title: str
+    stem: str
+    rows: list[Row]
+
+    @classmethod
+    def of(
+        cls, key: str, entries: dict[str, dict[str, Any]]
+    ) -> ChapterProgress:
+        """Return a chapter, with the stored entries of its exercises."""
+        stem, title = CHAPTERS[key], place.chapter(key).title
+        rows = [Row(x, stem, entries.get(x.id, {})) for x in chapter(key)]
+        return cls([*CHAPTERS].index(key) + 1, title, stem, rows)
+
+    def bar(self, width: str) -> str:
+        """Return number, title, a bar and points, side by side, as HTML."""
+        return (
+            f'<span style="{_GRID};width:{width}"><span>{self.number}</span> '
+            f"<span>{escape(self.title)}</span> {card.bar(self.share)} "
+            f'<span style="text-align:right">{self.points}/{self.worth}</span>'
+            "</span>"
+        )
+
+    def open_after(self, name: str) -> Row | None:
+        """Return the next open exercise; after the last one, the first."""
+        at = [row.exercise.id for row in self.rows].index(name)
+        rows = self.rows[at:] + self.rows[:at]
+        return next((row for row in rows if not row.is_done), None)
+
+
+class Progress(Points):
+    """The bars that ``progress()`` shows, as text and as HTML.
 
     Args:
         entries: the stored entries, by exercise id.
     """
 
     def __init__(self, entries: dict[str, dict[str, Any]]) -> None:
-        self.rows = [
-            Row(exercise, stem, entries.get(exercise.id, {}))
-            for key, stem in CHAPTERS.items()
-            for exercise in chapter(key)
-        ]
-
-    @property
-    def total(self) -> str:
-        done = sum(row.points for row in self.rows)
-        return f"{done} of {sum(x.exercise.points for x in self.rows)} points"
+        self.chapters = [ChapterProgress.of(key, entries) for key in CHAPTERS]
+        self.rows = [row for x in self.chapters for row in x.rows]
 
     @property
     def next(self) -> Row | None:
@@ -118,51 +155,60 @@ class Progress:
         return next(iter(inside or still), None)
 
     def __repr__(self) -> str:
-        lines = []
-        for stem in CHAPTERS.values():
-            lines.append(stem)
-            for row in self._of(stem):
-                worth = f"{row.points}/{row.exercise.points}"
-                said = [x for x in (worth, *row.counts) if x]
-                name = row.exercise.id
-                lines.append(f"  {row.sign} {name:<24} {'  '.join(said)}")
-                lines += wrapped(row.last, " " * 6) if row.last else []
+        lines, step = [], self.next
+        for x in self.chapters:
+            full = int(_BAR * x.share)
+            bar = "█" * full + "░" * (_BAR - full)
+            worth = f"{x.points}/{x.worth}"
+            lines.append(f"{x.number:>2}  {x.title:<34} {bar} {worth:>6}")
+        for row in self._open_beside(step):
+            name = row.exercise.id
+            lines.append(f"  {row.sign} {name:<24} {'  '.join(row.facts)}")
+            lines += wrapped(row.last, " " * 6) if row.last else []
         end = self.total
-        if step := self.next:
+        if step:
             end += f". Next: {step.exercise.id}, in {step.stem}.ipynb"
         return "\n".join([*lines, end])
 
+    def _open_beside(self, step: Row | None) -> Iterable[Row]:
+        if not step:
+            return []
+        return [x for x in self.rows if x.stem == step.stem and not x.is_done]
+
     def _repr_html_(self) -> str:
-        from attn.plot import Table  # only here, for it loads matplotlib
+        here = self.next.stem if self.next else ""
+        bars = "".join(
+            card.folded(x.bar("92%"), _exercises(x), is_open=x.stem == here)
+            for x in self.chapters
+        )
+        return (
+            f'<div style="max-width:46em;line-height:1.5">{self._step()}'
+            f"{card.line(f'<b>{self.total}</b>')}{bars}</div>"
+        )
 
-        body: list[list[Any]] = []
-        for stem in CHAPTERS.values():
-            rows = self._of(stem)
-            points = sum(row.points for row in rows)
-            worth = sum(row.exercise.points for row in rows)
-            chapter_link = Link(f"{stem}.ipynb", stem)
-            body.append(["", chapter_link, f"{points}/{worth}", "", ""])
-            body += [row.cells for row in rows]
-        head = ("", "exercise", "points", "so far", "last time")
-        table = Table(head, body)._repr_html_()
-        return f"<p><b>{self.total}.</b> {self._next_step()}</p>{table}"
-
-    def _next_step(self) -> str:
+    def _step(self) -> str:
         if not (step := self.next):
-            return "Nothing is open: the book is done."
-        help_at_hand = ""
+            return card.line("Nothing is open: the book is done.")
+        title = next(x.title for x in self.chapters if x.stem == step.stem)
+        said = f"Next: <b>{step.link}</b>, in {escape(title)}"
         if step.sign == "✗":
-            help_at_hand = f', <code>hint("{step.exercise.id}")</code> helps'
-        return f"Next: {step.link._repr_html_()}{help_at_hand}."
-
-    def _of(self, stem: str) -> list[Row]:
-        return [row for row in self.rows if row.stem == stem]
+            call = card.code(f'hint("{step.exercise.id}")')
+            said += f". {call} helps"
+        return f'<p style="margin:0;font-size:1.2em">{said}</p>'
 
 
-@cache
-def _cells(stem: str) -> dict[str, str]:
-    """Return the id of each exercise's cell; a learner's copy keeps them."""
-    key = next(key for key, name in CHAPTERS.items() if name == stem)
-    notebook = json.loads(sources.notebook_path(key).read_text("utf-8"))
-    found = {exercise_id(cell): cell["id"] for cell in notebook["cells"]}
-    return {name: place for name, place in found.items() if name}
+def _exercises(part: ChapterProgress) -> str:
+    """Return a chapter's exercises, and a link to it."""
+    items = "".join(
+        f'<li style="margin:.2em 0">{_exercise(row)}</li>' for row in part.rows
+    )
+    style = "list-style:none;margin:.2em 0 .8em;padding-left:1.8em"
+    there = card.link(f"{part.stem}.ipynb", f"{part.stem}.ipynb")
+    return f'<ul style="{style}">{items}<li>{there}</li></ul>'
+
+
+def _exercise(row: Row) -> str:
+    name = escape(place.place(row.exercise.id).title)
+    said = f"{row.sign} {name if row.is_done else row.link}"
+    said += f" <code>{row.exercise.id}</code> {', '.join(row.facts)}"
+    return said + (f"<br>{as_html(row.last)}" if row.last else "")

@@ -7,17 +7,22 @@ import functools
 import inspect
 import sys
 import time
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from attn.exercises import sources
-from attn.exercises.kernel import Emulated, is_kernel
+from attn.exercises.kernel import is_kernel
 from attn.exercises.spec import Exercise, find
 from attn.exercises.triton_compat import unavailable_reason
-from attn.grading.checks.failures import checking, one_thread
+from attn.grading.checks.failures import one_thread
 from attn.grading.checks.oracle import Oracle
 from attn.grading.checks.show import wrapped
 from attn.grading.diagnosis.judge import Verdict, judge
 from attn.grading.learner import progress_store
+from attn.grading.learner import verdict_card as cards
+from attn.grading.learner.card import CALM, show
+from attn.grading.learner.fallback import fallback, fallback_of
 
 _last: dict[str, Verdict] = {}
 _hints_shown: dict[str, int] = {}
@@ -26,9 +31,10 @@ _hints_shown: dict[str, int] = {}
 def check(exercise_id: str = "", answer: Any = None) -> None:
     """Check your answer, and say what is wrong with it.
 
-    A right answer prints one line. A wrong one gets a few on stderr, and
-    ``why()`` prints the rest. The reference takes its place in your
-    notebook, so that the chapter goes on; your own text stays where it is.
+    A notebook shows a card. A terminal prints a line for a right answer and,
+    on stderr, a few for a wrong one, of which ``why()`` prints the rest. The
+    reference takes its place in your notebook, so that the chapter goes on;
+    your own text stays where it is.
 
     Args:
         exercise_id: for instance ``"sdp-softmax"``.
@@ -40,32 +46,43 @@ def check(exercise_id: str = "", answer: Any = None) -> None:
     """
     exercise = _exercise(exercise_id, "check")
     if exercise.launch and (reason := unavailable_reason()):
-        print(f"· {exercise.id}  not available here: {reason}")
+        kind = CALM._replace(word="not available here")
+        show(
+            f"· {exercise.id}  {kind.word}: {reason}",
+            partial(cards.calm, exercise, kind, reason, points=None),
+        )
         return
     frame = sys._getframe(1)
     for namespace in (frame.f_locals, frame.f_globals):
         if answer is None:
             answer = namespace.get(exercise.name)
-    points = exercise.points
-    if _fallback_of(answer) == exercise.id:
-        print(f"✗ {exercise.id}  0/{points} points", file=sys.stderr)
-        _say(_still_the_reference(exercise))
+    if fallback_of(answer) == exercise.id:
+        _show_again(exercise)
         return
     verdict = _verdict(exercise, answer)
     _last.pop(exercise_id, None)
     _last[exercise_id] = verdict
     _store(exercise, verdict)
     if verdict.passed:
-        print(f"✓ {exercise.id}  {points}/{points} points")
+        points = exercise.points
+        show(
+            f"✓ {exercise.id}  {points}/{points} points",
+            lambda: cards.right(exercise, _oracle(exercise.id)),
+        )
         return
-    print(f"✗ {exercise.id}  0/{points} points", file=sys.stderr)
-    more = f" More: {_why_in(frame.f_globals)}()" if verdict.details else ""
-    _say(f"{verdict.message}\nThe chapter goes on with the reference.{more}")
+    why = _why_in(frame.f_globals) if verdict.details else ""
+    more = why and f" More: {why}()"
+    text = f"{verdict.message}\n{cards.GOES_ON}"
+    card = partial(cards.wrong, exercise, verdict, why)
+    if answer is None:
+        kind = CALM._replace(word="not defined")
+        card = partial(cards.calm, exercise, kind, text)
+    _show_refusal(exercise, text + more, card)
     frame.f_globals[exercise.name] = fallback(exercise)
 
 
 def why(exercise_id: str = "") -> None:
-    """Print all that is known of the last wrong answer.
+    """Show all that is known of the last wrong answer.
 
     Args:
         exercise_id: for instance ``"sdp-softmax"``; when it is left out, the
@@ -86,8 +103,11 @@ def why(exercise_id: str = "") -> None:
         print(f'There is no wrong answer: check("{name}") comes first.')
         return
     verdict = _last[name]
-    print(f"✗ {name}")
-    print("\n".join(wrapped(verdict.details or verdict.message, "  ")))
+    lines = wrapped(verdict.details or verdict.message, "  ")
+    show(
+        "\n".join([f"✗ {name}", *lines]),
+        lambda: cards.wrong(find(name), verdict, "why", is_open=True),
+    )
 
 
 def _why_in(namespace: dict[str, Any]) -> str:
@@ -106,7 +126,7 @@ def _exercise(exercise_id: str, function: str) -> Exercise:
     return find(exercise_id)
 
 
-def _still_the_reference(exercise: Exercise) -> str:
+def _show_again(exercise: Exercise) -> None:
     """Say what is to be done; the diagnosis has been read already."""
     said = (
         f"{exercise.name} is still the reference that was put in place of "
@@ -114,12 +134,15 @@ def _still_the_reference(exercise: Exercise) -> str:
     )
     if last := _last.get(exercise.id):
         said += f"\nLast time: {last.message.splitlines()[0].strip()}"
-    return said
+    kind = CALM._replace(word="run your cell first")
+    _show_refusal(exercise, said, partial(cards.calm, exercise, kind, said))
 
 
-def _say(message: str) -> None:
-    """Print a message on stderr, wrapped."""
-    print("\n".join(wrapped(message, "  ")), file=sys.stderr)
+def _show_refusal(
+    exercise: Exercise, text: str, card: Callable[[], str]
+) -> None:
+    first = f"✗ {exercise.id}  0/{exercise.points} points"
+    show("\n".join([first, *wrapped(text, "  ")]), card, wrong=True)
 
 
 def _verdict(exercise: Exercise, answer: Any) -> Verdict:
@@ -161,47 +184,13 @@ def _store(exercise: Exercise, verdict: Verdict) -> None:
     progress_store.update(exercise.id, **entry)
 
 
-def fallback(exercise: Exercise) -> Any:
-    """Return the reference, marked, so that it never passes as an answer."""
-
-    def refusing(function: Any) -> Any:
-        @functools.wraps(function)
-        def call(*args: Any, **kwargs: Any) -> Any:
-            if checking.get() == exercise.id:
-                raise RuntimeError(
-                    f"this {exercise.name} is the reference, put there so "
-                    "that the chapter goes on: write your own"
-                )
-            return function(*args, **kwargs)
-
-        return call
-
-    marked: Any
-    reference = exercise.reference
-    if exercise.launch:
-        marked = Emulated(refusing(reference.function))
-    elif inspect.isclass(reference):
-        own = {"__init__": refusing(reference.__init__)}
-        own["__doc__"] = reference.__doc__
-        marked = type(exercise.name, (reference,), own)
-    else:
-        marked = refusing(reference)
-    marked.__attn_reference__ = exercise.id
-    return marked
-
-
-def _fallback_of(answer: Any) -> str | None:
-    """Return the exercise for which the reference took the answer's place."""
-    return getattr(answer, "__attn_reference__", None)
-
-
 def hint(exercise_id: str = "") -> None:
     """Show the next hint; each call shows one more.
 
     Args:
         exercise_id: for instance ``"sdp-softmax"``.
     """
-    _exercise(exercise_id, "hint")
+    exercise = _exercise(exercise_id, "hint")
     texts = sources.hints(exercise_id)
     stored = progress_store.load().get(exercise_id, {}).get("hints", 0)
     shown = min(max(_hints_shown.get(exercise_id, 0), stored) + 1, len(texts))
@@ -215,7 +204,10 @@ def hint(exercise_id: str = "") -> None:
         lines.append(
             f'That was the last one: solution("{exercise_id}") is next.'
         )
-    print("\n".join(wrapped("\n".join(lines))))
+    show(
+        "\n".join(wrapped("\n".join(lines))),
+        lambda: cards.hints(exercise, texts[:shown], len(texts)),
+    )
 
 
 def solution(exercise_id: str = "") -> None:
@@ -226,7 +218,8 @@ def solution(exercise_id: str = "") -> None:
     """
     _exercise(exercise_id, "solution")
     progress_store.update(exercise_id, solution_seen=True)
-    print(sources.solution(exercise_id))
+    text = sources.solution(exercise_id)
+    show(text, lambda: f"```python\n{text}\n```", mime="text/markdown")
 
 
 def reset(exercise_id: str = "") -> None:
@@ -260,7 +253,7 @@ def _text_of(exercise: Exercise, namespace: dict[str, Any]) -> str:
     """Return the learner's last text of a function or class."""
     name = exercise.name
     value = namespace.get(name)
-    if value is not None and _fallback_of(value) is None:
+    if value is not None and fallback_of(value) is None:
         value = value.fn if is_kernel(value) else value
         try:
             return inspect.getsource(value)

@@ -2,9 +2,11 @@
 
 A copy is made once and left alone. When the book has a newer version of a
 chapter, a copy without any work is made again; one with work stays, and the
-newer version comes beside it, with the learner's answers in it.
+newer version comes beside it, with the learner's answers in it. Of the start
+notebook the page of its one cell is renewed, whatever else is in it.
 """
 
+import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +14,7 @@ from typing import Any
 import nbformat
 
 from attn.exercises.cells import exercise_id
+from attn.grading.learner import progress_store, start_page, trust
 from attn.publishing import myst_to_markdown, notebooks
 
 _OPEN_TASK = "open-task"
@@ -27,7 +30,15 @@ def fill(folder: Path) -> list[str]:
         A line for each notebook. It says when a copy is of an older version.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    return [f"{name}: {_place(x, folder / name)}" for name, x in _copies()]
+    with contextlib.chdir(folder):  # where progress is kept
+        entries = progress_store.load()
+    page = _versioned(start_page.start_notebook(entries))
+    own = folder / start_page.NAME
+    lines = [f"{name}: {_place(x, folder / name)}" for name, x in _copies()]
+    said = _place(page, own)
+    if _renew(own, page):
+        said = "yours, its page brought up to date"
+    return [f"{own.name}: {said}", *lines]
 
 
 def _copies() -> Iterator[tuple[str, Any]]:
@@ -50,7 +61,7 @@ def _versioned(copy: Any) -> Any:
 def _place(copy: Any, own: Path) -> str:
     """Write a copy where none is, and say what was done."""
     if not own.exists():
-        notebooks.write(copy, own)
+        _write(copy, own)
         return "copied"
     try:
         mine = notebooks.read(own)
@@ -63,15 +74,37 @@ def _place(copy: Any, own: Path) -> str:
     if had == copy.metadata.attn.version:
         return "yours, left as it is"
     if had == _version(mine):
-        notebooks.write(copy, own)
+        _write(copy, own)
         return "a newer version, copied: you had not changed the old one"
     newer = own.with_name(f"{own.stem}-newer.ipynb")
     if not newer.exists():
-        notebooks.write(_with_answers(copy, mine), newer)
+        _write(_with_answers(copy, mine), newer)
     return (
         "yours, left as it is. The book has a newer version of this chapter: "
         f"{newer.name}, with your answers in it"
     )
+
+
+def _renew(own: Path, page: Any) -> bool:
+    """Put the newest page below its cell; return whether it was old."""
+    with contextlib.suppress(ValueError):  # it does not open
+        mine = notebooks.read(own)
+        is_signed = trust.is_signed(mine)
+        fresh = next(x.outputs for x in page.cells if x.id == start_page.CELL)
+        for cell in mine.cells:
+            is_page = cell.get("id") == start_page.CELL
+            if is_page and cell.get("outputs", fresh) != fresh:
+                cell.outputs = fresh
+                notebooks.write(mine, own)
+                if is_signed:
+                    trust.sign(own)
+                return True
+    return False
+
+
+def _write(copy: Any, own: Path) -> None:
+    notebooks.write(copy, own)
+    trust.sign(own)
 
 
 def _with_answers(copy: Any, mine: Any) -> Any:

@@ -9,7 +9,7 @@ _ATTN = Path(__file__).resolve().parents[2]
 
 FILES = str.split(
     """
-    compat.py exercises/__init__.py exercises/case.py exercises/guard.py
+    exercises/__init__.py exercises/case.py exercises/guard.py
     exercises/kernel.py exercises/kernel_errors.py exercises/launches.py
     exercises/triton_compat.py
     grading/__init__.py grading/checks/__init__.py grading/checks/clock.py
@@ -22,7 +22,8 @@ FILES = str.split(
     grading/sandbox/limits.py grading/sandbox/policy.py
     grading/sandbox/server.py grading/sandbox/watch.py
     grading/sandbox/wire.py grading/sandbox/worker.py
-    profiling/__init__.py profiling/calls.py profiling/kernel_traffic.py
+    profiling/__init__.py profiling/calls.py profiling/compat.py
+    profiling/kernel_traffic.py
     profiling/live_memory.py
     """
 )

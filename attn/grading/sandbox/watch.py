@@ -93,7 +93,7 @@ _CHECKS = (
 _MODULES = (
     "torch",
     "torch.nn.functional",
-    "attn.compat",
+    "attn.profiling.compat",
     "attn.profiling.live_memory",
     *(f"attn.grading.checks.{name}" for name in _CHECKS),
 )

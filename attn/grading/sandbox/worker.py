@@ -26,11 +26,11 @@ from typing import Any
 
 import torch
 
-from attn import compat
 from attn.grading.checks.clock import Clock
 from attn.grading.checks.run import Outcome, fail, run
 from attn.grading.sandbox import guarded, policy
 from attn.grading.sandbox.wire import encode
+from attn.profiling import compat
 
 HOME = "answer"
 """``__name__`` in the answer's module."""

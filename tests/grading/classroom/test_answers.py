@@ -21,6 +21,7 @@ from tests.grading.classroom.damage.kinds import (
     solved,
 )
 from tests.grading.classroom.fakes import status_of
+from tests.notebooks.learners import carded
 
 
 def read_file(path):
@@ -52,6 +53,14 @@ def test_a_broken_file_is_read_as_far_as_possible(name, tmp_path):
     assert broken.file_note in " ".join(answers.file_notes)
     assert bool(broken.file_note) == bool(answers.file_notes)
     json.dumps([answers.cells, answers.notes, answers.file_notes]).encode()
+
+
+def test_saved_cards_do_not_change_what_is_read(tmp_path):
+    book = notebooks.read(sources.notebook_path("gqa"))
+    kept = carded(book)
+    assert kept != book
+    answers = answers_in(nbformat.writes(kept), tmp_path)
+    assert answers == answers_in(nbformat.writes(book), tmp_path)
 
 
 def test_there_are_enough_kinds_of_damage():

@@ -122,3 +122,4 @@ def test_the_zip_has_both_scripts_at_its_top_and_the_book():
         assert modes[name] & 0o111
     assert {"Makefile", "constraints.txt", "attn/api.py"} <= set(modes)
     assert {"notebooks/05_gqa.ipynb", "solutions/ch05_gqa.py"} <= set(modes)
+    assert "book/_static/sentence/minilm.data.js" not in modes

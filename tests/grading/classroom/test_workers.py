@@ -2,9 +2,11 @@
 
 import operator
 import os
+import signal
 import subprocess
 import sys
 import time
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 
 import pytest
@@ -23,7 +25,11 @@ def test_real_workers_grade_and_end(log, klass, grade_all):
 
 
 def test_a_grader_that_hangs_is_stopped(log, klass, monkeypatch, grade_all):
-    monkeypatch.setattr(pools, "_limit", lambda options: 1)
+    start = time.monotonic()
+    with pools.processes(2) as (executor, _):
+        list(executor.map(time.sleep, [0.5, 0.5]))  # as busy as they are then
+    limit = 2 * (time.monotonic() - start)
+    monkeypatch.setattr(pools, "_limit", lambda options: limit)
     results = grade_all(klass("a", "sleeps"))
     rows = {x.learner: x for x in results}
     assert rows["a"].points == rows["a"].max_points > 0
@@ -49,6 +55,18 @@ def test_workers_end_when_their_batch_is_killed():
         parent.kill()
     while fakes.is_running(worker):
         time.sleep(0.05)
+
+
+def test_a_worker_that_is_told_to_end_ends_in_the_middle_of_its_work():
+    """A pool that has lost one worker tells the others so, and waits."""
+    with pools.processes(1) as (executor, _):
+        worker = executor.submit(os.getpid).result()
+        busy = executor.submit(time.sleep, 600)
+        while not busy.running():
+            time.sleep(0.01)
+        os.kill(worker, signal.SIGTERM)
+        with pytest.raises(BrokenProcessPool):
+            busy.result(timeout=60)
 
 
 def test_there_are_as_many_workers_as_cores():

@@ -2,7 +2,6 @@
 
 import pytest
 
-from attn.compat import language_kept_patched
 from attn.exercises import sources
 from attn.exercises.edits import Variant, edited
 from attn.exercises.kernel import function_of
@@ -15,6 +14,7 @@ from attn.grading.checks.run import Outcome, fail, run
 from attn.grading.classroom.examiner import Examiner
 from attn.grading.diagnosis.judge import judge
 from attn.grading.diagnosis.mutation_testing import solution
+from attn.profiling.compat import language_kept_patched
 
 KERNELS = [x for x in every_exercise() if x.launch]
 

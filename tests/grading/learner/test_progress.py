@@ -1,8 +1,13 @@
 """Progress counts points, names the next exercise, and survives damage."""
 
+from pathlib import Path
+
 from bs4 import BeautifulSoup
 
+from attn.exercises import CHAPTERS, sources
 from attn.exercises.cells import exercise_id
+from attn.exercises.spec import chapter as exercises_of
+from attn.grading.learner import place
 from attn.grading.learner.progress_table import Progress
 from attn.publishing.myst_to_markdown import copy_of
 from attn.publishing.myst_to_markdown.targets import notebook as pristine
@@ -14,10 +19,23 @@ def test_progress_counts_points_over_the_whole_book(learner, capsys):
     learner(RIGHT)
     learner.check()
     learner("progress()")
-    out = capsys.readouterr().out
-    assert "✓ sdp-softmax" in out
-    assert "· mask-causal" in out
-    assert out.splitlines()[-1].startswith("2 of ")
+    *lines, last = capsys.readouterr().out.splitlines()
+    assert len(CHAPTERS) == sum("░" in x for x in lines)
+    bar = next(x for x in lines if "Scaled dot-product attention" in x)
+    assert bar.endswith("███░░░░░░░░░░░░░░░░░   2/11")
+    assert last.startswith("2 of ")
+
+
+def test_the_text_lists_the_open_exercises_of_the_chapter_one_is_in():
+    entries = {
+        "mask-causal": {"passed": "2026-11-22 12:00"},
+        "mask-padding": {"attempts": 2, "hints": 1, "last": "the name"},
+    }
+    text = repr(Progress(entries))
+    assert "  ✗ mask-padding             0/2  checks: 2  hints: 1\n" in text
+    assert "      the name\n" in text and "  · mask-document" in text
+    assert "mask-causal" not in text and "sdp-softmax" not in text
+    assert len(text.splitlines()) == len(CHAPTERS) + 5 + 1 + 1
 
 
 def test_progress_names_the_next_exercise_of_a_chapter_begun(learner, capsys):
@@ -29,23 +47,46 @@ def test_progress_names_the_next_exercise_of_a_chapter_begun(learner, capsys):
     assert last.endswith("Next: mask-causal, in 03_masks.ipynb")
 
 
-def test_progress_is_a_table_with_links_to_what_is_open():
+def test_progress_is_a_bar_a_chapter_with_links_to_what_is_open():
     done = {"passed": "2026-11-22 12:00", "attempts": 2}
     wrong = {"attempts": 1, "last": "wrong when L < S"}
-    table = Progress({"mask-causal": done, "mask-padding": wrong})
-    html = BeautifulSoup(table._repr_html_(), "html.parser")
-    links = {a.get_text(): a["href"] for a in html.select("td a")}
-    assert "mask-causal" not in links
-    file, _, cell = links["mask-padding"].partition("#cell-id=")
+    shown = Progress({"mask-causal": done, "mask-padding": wrong})
+    html = BeautifulSoup(shown._repr_html_(), "html.parser")
+    chapters = html.select("details")
+    assert len(chapters) == len(CHAPTERS)
+    [own] = [x for x in chapters if x.has_attr("open")]
+    assert own.summary.get_text(" ", strip=True) == "3 Masks 1/13"
+    assert "width:8%" in str(own.summary)
+    links = {a.get_text(): a["href"] for a in own.select("li a")}
+    assert "The causal mask" not in links
+    file, _, cell = links["The padding mask"].partition("#cell-id=")
     notebook = copy_of(pristine("03_masks"), set_up=False)
     stub = next(x for x in notebook["cells"] if x["id"] == cell)
     assert (file, exercise_id(stub)) == ("03_masks.ipynb", "mask-padding")
-    row = html.find("tbody").find("a", string="mask-padding").parent.parent
+    row = own.find("a", string="The padding mask").parent
     assert "wrong when L < S" in row.get_text()
     step = html.find("p").get_text()
-    assert "mask-padding" in step and 'hint("mask-padding")' in step
-    every = {x.exercise.id: done for x in table.rows}
+    assert "padding mask, in Masks" in step and 'hint("mask-padding")' in step
+    every = {x.exercise.id: done for x in shown.rows}
     assert "is done" in Progress(every)._repr_html_()
+
+
+def test_every_chapter_and_exercise_has_a_title_of_its_own():
+    for key in CHAPTERS:
+        chapter = place.chapter(key)
+        assert chapter.title != CHAPTERS[key]
+        assert list(chapter.places) == [x.id for x in exercises_of(key)]
+        titles = {x.title for x in chapter.places.values()}
+        assert len(titles) == len(chapter.places)
+        assert not any("`" in x or x in chapter.places for x in titles)
+
+
+def test_a_damaged_chapter_goes_by_the_names_of_its_files(monkeypatch):
+    monkeypatch.setattr(sources, "notebook_path", lambda key: Path("gone"))
+    place.chapter.cache_clear()
+    assert place.place("mask-causal") == ("mask-causal", "03_masks.ipynb")
+    assert place.chapter("mask").title == "03_masks"
+    place.chapter.cache_clear()
 
 
 def test_a_corrupt_progress_file_is_ignored(learner, tmp_path):

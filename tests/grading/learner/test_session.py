@@ -166,6 +166,12 @@ def test_lab_without_jupyterlab_says_what_to_install(
     assert "Traceback" not in err
 
 
+def test_without_a_command_attn_prints_what_there_is(capsys):
+    assert attn.__main__.main([]) == 0
+    out, err = capsys.readouterr()
+    assert "copy chapters into a workspace" in out and err == ""
+
+
 def test_an_attribute_named_like_a_global_of_the_book_is_allowed(learner):
     """``math.e`` beside a global ``e`` of attn's is still math's."""
     learner("import math\nfrom attn.exercises.spec import find as e")

@@ -19,6 +19,7 @@ from markupsafe import Markup, escape
 from attn.grading.classroom.reports import wording
 from attn.grading.classroom.reports.batch import Batch, Learner
 from attn.grading.classroom.result import Result
+from attn.grading.diagnosis.prose import as_html
 
 #: Words with which a diagnosis begins, and no names of functions.
 _PLAIN = re.compile("(in|it|not|right|the|there|this|what|wrong) ")
@@ -107,14 +108,14 @@ def _environment() -> Environment:
 
 
 def _prose(text: str) -> Markup:
-    """Return a sentence as HTML, with code between its backticks.
+    """Return a sentence as HTML.
 
     A terminal's line begins with a small letter; a paragraph does not,
     unless its first word is a name.
     """
     if _PLAIN.match(text):
         text = text[0].upper() + text[1:]
-    return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text))))
+    return Markup(as_html(text))
 
 
 def _breakable(name: str) -> Markup:

@@ -1,0 +1,152 @@
+"""Run a function as every rank of a group, in one process, in turns.
+
+A rank that waits for what has not been sent is stopped, and started again
+when it has been: it then gets, at once, all that it got before. So an answer
+runs in the process that checks it, without threads, and always in one order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+Message = tuple[Tensor, ...]
+
+
+class _Waits(BaseException):
+    """A rank has to wait; no answer may catch it by ``except Exception``."""
+
+
+class Link:
+    """One rank's way to the others.
+
+    Args:
+        rank: of this one.
+        sent: of each rank, what it has sent in each of its calls: a message
+            for every rank.
+    """
+
+    def __init__(self, rank: int, sent: list[list[list[Message]]]) -> None:
+        self.rank, self._sent = rank, sent
+        self.started: list[list[Message]] = []
+
+    def shift(self, *tensors: Tensor) -> Callable[[], list[Tensor]]:
+        """Start to send to the next rank, and to receive from the last.
+
+        What arrives is what the tensors hold when ``wait()`` is called.
+        """
+        size = len(self._sent)
+        at = (self.rank + 1) % size
+        messages: list[Message] = [()] * size
+        messages[at] = tensors
+        post = self._start(messages)
+        return lambda: list(post()[(self.rank - 1) % size])
+
+    def all_to_all(self, tensors: Sequence[Tensor]) -> list[Tensor]:
+        """Send entry j to rank j; return what each has sent to this one."""
+        size = len(self._sent)
+        if len(tensors) != size:
+            raise ValueError(
+                f"all_to_all must get {size} tensors, one for each rank; "
+                f"got {len(tensors)}"
+            )
+        return [x for (x,) in self._start([(x,) for x in tensors])()]
+
+    def gather(self, *tensors: Tensor) -> list[Message]:
+        """Send tensors to all ranks; return what each has sent."""
+        return self._start([tensors] * len(self._sent))()
+
+    def _start(self, messages: list[Message]) -> Callable[[], list[Message]]:
+        for x in (x for message in messages for x in message):
+            if not isinstance(x, Tensor):
+                raise TypeError(f"tensors can be sent; got {type(x).__name__}")
+        call = len(self.started)
+        self.started.append(messages)
+
+        def wait() -> list[Message]:
+            self._send(call + 1)
+            if any(len(other) <= call for other in self._sent):
+                raise _Waits
+            arrived = [other[call][self.rank] for other in self._sent]
+            return [tuple(x.clone() for x in m) for m in arrived]
+
+        return wait
+
+    def _send(self, calls: int) -> None:
+        """Send what was started, unless an earlier turn has sent it."""
+        own = self._sent[self.rank]
+        for messages in self.started[len(own) : calls]:
+            own.append([tuple(x.clone() for x in m) for m in messages])
+
+    def finish(self) -> None:
+        """Send what was never waited for."""
+        self._send(len(self.started))
+
+    @property
+    def elements(self) -> int:
+        """The elements that this rank has sent to others."""
+        return sum(
+            x.numel()
+            for messages in self.started
+            for rank, message in enumerate(messages)
+            if rank != self.rank
+            for x in message
+        )
+
+
+def run_ranks(
+    work: Callable[[int, Link], Any], world_size: int
+) -> tuple[list[Any], list[Link]]:
+    """Call ``work(rank, link)`` as each rank, until all have returned.
+
+    Raises:
+        RuntimeError: a rank waits for what is never sent.
+    """
+    sent: list[list[list[Message]]] = [[] for _ in range(world_size)]
+    results: dict[int, Any] = {}
+    links: dict[int, Link] = {}
+    while len(results) < world_size:
+        before = sum(map(len, sent)), len(results)
+        for rank in range(world_size):
+            if rank in results:
+                continue
+            link = links[rank] = Link(rank, sent)
+            try:
+                result = work(rank, link)
+                link.finish()
+            except _Waits:
+                continue
+            results[rank] = result
+        if before == (sum(map(len, sent)), len(results)):
+            silent = min(range(world_size), key=lambda rank: len(sent[rank]))
+            raise RuntimeError(
+                f"rank {silent} has sent {len(sent[silent])} times and "
+                "others wait for more: every rank must send equally often"
+            )
+    ranks = range(world_size)
+    return [results[r] for r in ranks], [links[r] for r in ranks]
+
+
+def shards(x: Tensor, world_size: int, layout: str) -> list[Tensor]:
+    """Cut ``(B, H, L, D)`` into what each rank has of the text."""
+    if layout == "contiguous":
+        return [y.clone() for y in x.chunk(world_size, 2)]
+    parts = x.chunk(2 * world_size, 2)
+    return [
+        torch.cat(pair, 2) for pair in zip(parts, reversed(parts), strict=True)
+    ][:world_size]
+
+
+def named(results: Sequence[Any], *names: str) -> dict[str, Any]:
+    """Name what each rank has returned, as the task does."""
+    found: dict[str, Any] = {}
+    for rank, result in enumerate(results):
+        parts = result if isinstance(result, tuple | list) else (result,)
+        fits = len(parts) == len(names)
+        whats = names if fits else ("result",)
+        for what, x in zip(whats, parts if fits else (result,), strict=True):
+            found[f"{what} of rank {rank}"] = x
+    return found

@@ -1,0 +1,200 @@
+"""The start notebook of a workspace: where you are, and the chapters.
+
+Its code cell has the page as its stored output. ``attn lab`` renews that each
+time that it starts, and ``start()`` when the cell is run.
+"""
+
+from __future__ import annotations
+
+import re
+from html import escape
+from pathlib import Path
+from string import Template
+from typing import Any
+
+from attn.data.book import root
+from attn.exercises import APPENDICES, CHAPTERS
+from attn.exercises.cells import box
+from attn.grading.learner import progress_store
+from attn.grading.learner.place import place
+from attn.grading.learner.progress_table import Points, Progress, Row
+from attn.publishing.myst_to_markdown import myst
+from attn.publishing.myst_to_markdown.targets import (
+    GLOSSARY,
+    kernelspec,
+    notebook,
+    targets,
+)
+
+NAME = "00_start.ipynb"
+#: The id of the cell that shows the page.
+CELL = "start"
+_WELCOME = """\
+# Attention, built by hand
+
+These are your copies of the chapters; nothing overwrites what you write."""
+_CODE = """\
+# @title Shift+Enter here brings this page up to date
+from attn.grading import start
+
+start()"""
+_HOW = """\
+**In a chapter**, write each exercise in its cell and run it, then run the \
+`check` below it. `hint("…")` gives one hint a call, `why()` explains the \
+last refusal, `solution("…")` shows the book's answer, and `progress()` \
+lists all exercises. Everything works offline.
+
+Notes of your own are safe on this page: add cells below."""
+#: The colours of the drawings: of the light theme, then of the dark one.
+_COLOURS = re.compile(r"(?ms)^html[^{]*\{(.*?)\}")
+_WORDS = re.compile(r"(?s)<text.*?</text>")
+
+
+def start() -> None:
+    """Show where you are in the book, its chapters, and the next step."""
+    from IPython.display import display
+
+    display(StartPage(progress_store.load()))
+
+
+def start_notebook(entries: dict[str, dict[str, Any]]) -> Any:
+    """Return the start notebook, with the page of a learner's entries."""
+    page = StartPage(entries)
+    shown = {"text/html": page._repr_html_(), "text/plain": repr(page)}
+    output = {"output_type": "display_data", "data": shown, "metadata": {}}
+    folded = {"jupyter": {"source_hidden": True}, "cellView": "form"}
+    code = {
+        "cell_type": "code",
+        "id": CELL,
+        "metadata": {"tags": ["nbval-skip"], **folded},
+        "source": _CODE,
+        "execution_count": None,
+        "outputs": [output],
+    }
+    return {
+        "cells": [_text("welcome", _WELCOME), code, _text("how", _HOW)],
+        "metadata": {"kernelspec": kernelspec()},
+        "nbformat": 4,
+        "nbformat_minor": 5,
+    }
+
+
+class StartPage:
+    """The page that ``start()`` shows, as text and as HTML.
+
+    Args:
+        entries: the stored entries, by exercise id.
+    """
+
+    def __init__(self, entries: dict[str, dict[str, Any]]) -> None:
+        self.progress = Progress(entries)
+        self.parts = {x.stem: x for x in self.progress.chapters}
+        self.next = self.progress.next
+
+    def __repr__(self) -> str:
+        lines = [": ".join(self._next_step())]
+        for stem, part in self.parts.items():
+            points = f"{part.points:>3} of {part.worth:>2} points"
+            lines.append(f"{points}  {_title(stem)}")
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        chapters = "".join(map(self._card, CHAPTERS.values()))
+        others = "".join(map(self._card, APPENDICES))
+        return (
+            f"<style>{_style()}</style>"
+            f'<section class="attn-start" aria-label="Where you are">'
+            f"{self._continue()}"
+            f'<h2>Chapters</h2><ul class="cards">{chapters}</ul>'
+            f'<h2>Appendices</h2><ul class="cards">{others}</ul>'
+            f'<p class="words"><a href="{GLOSSARY}">Glossary</a></p>'
+            "</section>"
+        )
+
+    def _continue(self) -> str:
+        """Say what is next, with one link to its cell."""
+        chapter, what = self._next_step()
+        link = last = ""
+        if step := self.next:
+            words = "Continue here" if self._is_begun else "Begin here"
+            link = f'<a href="{self._address(step)}">{words}</a>'
+            last = f"Last time: {escape(step.last)}" if step.last else ""
+        return (
+            f'<div class="next"><div><p class="quiet">{chapter}</p>'
+            f'<p class="where">{what}</p>'
+            f"{_bar(self.progress, last)}</div>{link}</div>"
+        )
+
+    @property
+    def _is_begun(self) -> bool:
+        return any(row.sign != "·" for row in self.progress.rows)
+
+    def _address(self, step: Row) -> str:
+        """Return the address of a cell; of the first chapter, its top."""
+        if not self._is_begun:
+            return f"{step.stem}.ipynb"
+        return place(step.exercise.id).address
+
+    def _next_step(self) -> tuple[str, str]:
+        """Return the chapter of what is next, and the exercise."""
+        if not (step := self.next):
+            return "The book is done", "No exercise is open"
+        number, _, title = _title(step.stem).partition(" ")
+        if not self._is_begun:
+            return f"Chapter {number}", title
+        return f"Chapter {number}, {title}", step.exercise.id
+
+    def _card(self, stem: str) -> str:
+        """Return a chapter's card: picture, title, summary, points."""
+        about = notebook(stem)["metadata"]["attn"]
+        state = foot = ""
+        if part := self.parts.get(stem):
+            _, minutes = box(notebook(stem))
+            foot = f"<div>{_bar(part, f'{minutes} minutes')}</div>"
+            state = "done" if all(row.is_done for row in part.rows) else ""
+        if self.next and self.next.stem == stem:
+            state = "here"
+        return (
+            f'<li class="{state}"><h3><a href="{stem}.ipynb">{_title(stem)}'
+            f"</a></h3>{_drawing(about['picture'])}"
+            f'<p class="quiet">{myst.html(about["summary"])}</p>{foot}</li>'
+        )
+
+
+def _bar(part: Points, also: str = "") -> str:
+    """Return points as words, and as a bar below them."""
+    bar = f'<span style="width: {100 * part.share:.1f}%"></span>'
+    return (
+        f'<p class="points"><span>{part.total}</span> <span>{also}</span></p>'
+        f'<div class="bar" aria-hidden="true">{bar}</div>'
+    )
+
+
+def _title(stem: str) -> str:
+    """Return a chapter's title, after its number if it has one."""
+    place = targets().places[stem]
+    return f"{place.number} {place.words}".strip()
+
+
+def _drawing(picture: str) -> str:
+    """Return a drawing of the book, whose words are too small on a card."""
+    path = root() / "book" / "figures" / f"{picture}.svg"
+    bare = _WORDS.sub("", path.read_text("utf-8"))
+    return bare.replace("<svg ", '<svg aria-hidden="true" ', 1)
+
+
+def _style() -> str:
+    """Return the style of the page, with the drawings' colours."""
+    colours = (root() / "book" / "_static" / "figures.css").read_text("utf-8")
+    light, dark = _COLOURS.findall(colours)
+    css = Path(__file__).with_suffix(".css").read_text("utf-8")
+    return Template(css).substitute(light=light, dark=dark)
+
+
+def _text(name: str, text: str) -> dict[str, Any]:
+    return {
+        "cell_type": "markdown",
+        "id": name,
+        "metadata": {},
+        "source": text,
+    }
