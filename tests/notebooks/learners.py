@@ -1,13 +1,16 @@
 """Notebooks as learners leave them: untouched, half, wrongly or all solved.
 
-They hold the imports, the exercises and the checks of a chapter, without the
-demonstrations, so that running one takes seconds.
+They hold the imports, what exercises are given, the exercises and the checks
+of a chapter, without the demonstrations, so that running one takes seconds.
 """
 
 import copy
 import json
+import re
 import subprocess
 import sys
+
+import nbformat
 
 from attn.exercises import cells, sources
 from attn.exercises.spec import find
@@ -21,8 +24,9 @@ def short(key):
 
 def shortened(notebook):
     """The notebook, without text and demonstrations."""
-    exercises = map(cells.exercise_id, notebook.cells)
+    exercises = [cells.exercise_id(cell) for cell in notebook.cells]
     first = next(i for i, name in enumerate(exercises) if name)
+    given = {x for name in exercises if name for x in find(name).given}
     keep = [
         cell
         for i, cell in enumerate(notebook.cells)
@@ -31,10 +35,16 @@ def shortened(notebook):
             cells.exercise_id(cell)
             or cells.checked_id(cell)
             or (i < first and _only_imports(cell.source))
+            or given & _functions(cell.source)
         )
     ]
     notebook.cells = keep
     return notebook
+
+
+def _functions(source):
+    """Return the functions that a cell defines; a magic defines none."""
+    return set(re.findall(r"^def (\w+)", source, re.M))
 
 
 def _only_imports(source):
@@ -68,6 +78,33 @@ def answered(notebook, right=(), wrong=()):
             cell.source = sources.solution(name)
         elif name in wrong:
             cell.source = find(name).mistakes[0].source
+    return notebook
+
+
+def carded(notebook):
+    """A copy as a learner's JupyterLab saves it: a card for what is printed.
+
+    A line on stdout is a card; what is on stderr is one.
+    """
+    notebook = copy.deepcopy(notebook)
+    for cell in notebook.cells:
+        printed, outputs = cell.get("outputs", []), []
+        for output in printed:
+            if output.output_type != "stream":
+                outputs.append(output)
+                continue
+            text = output.text.removesuffix("\n")
+            is_one = output.name == "stderr"
+            for plain in [text] if is_one else text.splitlines():
+                data = {"text/plain": plain, "text/html": "<b>a card</b>"}
+                metadata = {"attn": {"stream": output.name}}
+                outputs.append(
+                    nbformat.v4.new_output(
+                        "display_data", data, metadata=metadata
+                    )
+                )
+        if printed:
+            cell.outputs = outputs
     return notebook
 
 

@@ -494,6 +494,119 @@ def pack(documents):
     return rows
 """
 
+# The shortest first; but a second of waiting is worth 160 tokens.
+OLDER_IS_SHORTER = """
+def order(waiting, now):
+    return sorted(waiting, key=lambda x: x[1] - 160 * (now - x[0]))
+"""
+
+# In the order of arrival those that waited long, then the shortest.
+LONG_ENOUGH = """
+def order(waiting, now):
+    late = sorted(x for x in waiting if now - x[0] > 5.5)
+    return late + sorted(set(waiting) - set(late), key=lambda x: x[1])
+"""
+
+
+# The piece with the most work first, to the rank that has the least.
+TO_THE_IDLEST = """
+def place(documents, world_size):
+    seen = torch.cat([torch.arange(1, n + 1) for n in documents])
+    pieces = torch.arange(len(seen)).view(-1, 8)
+    work = seen.view(-1, 8).sum(1)
+    room, ranks = len(pieces) // world_size, range(world_size)
+    mine, load = [[] for _ in ranks], [0] * world_size
+    for i in work.argsort(descending=True, stable=True).tolist():
+        free = [r for r in ranks if len(mine[r]) < room]
+        rank = min(free, key=load.__getitem__)
+        mine[rank].append(i)
+        load[rank] += int(work[i])
+    return [pieces[sorted(x)].flatten() for x in mine]
+"""
+
+# Begin with neighbours; swap pieces of two ranks wherever that evens them.
+SWAPPED = """
+def place(documents, world_size):
+    seen = torch.cat([torch.arange(1, n + 1) for n in documents])
+    pieces = torch.arange(len(seen)).view(-1, 8)
+    work = seen.view(-1, 8).sum(1).tolist()
+    rows = [x.tolist() for x in torch.arange(len(work)).chunk(world_size)]
+    total = lambda row: sum(work[i] for i in row)
+    draw = torch.Generator().manual_seed(0)
+    for _ in range(4000):
+        a, b, i, j = torch.randint(10**6, (4,), generator=draw).tolist()
+        one, two = rows[a % world_size], rows[b % world_size]
+        i, j = i % len(one), j % len(two)
+        gap = total(one) - total(two)
+        if abs(gap - 2 * (work[one[i]] - work[two[j]])) < abs(gap):
+            one[i], two[j] = two[j], one[i]
+    return [pieces[sorted(x)].flatten() for x in rows]
+"""
+
+
+# What a machine has written alone, and what it will read of the state.
+PIECES_AND_A_STATE = """
+def alone(query, key, value, g):
+    out, S = chunked(query, key, value, g, 16)
+    faded = g.cumsum(-1).exp()[:, None]
+    return out, S, faded * query, faded[-1]
+
+
+def join(kept, state):
+    out, S, query, fade = kept
+    return out + query @ state, fade * state + S
+"""
+
+# Token by token, without the chapter's functions.
+BY_THE_RECURRENCE = """
+def alone(query, key, value, g):
+    S, rows = torch.zeros(key.shape[1], value.shape[1]), []
+    reads, total = [], torch.zeros(())
+    for q, k, v, step in zip(query, key, value, g, strict=True):
+        S = step.exp() * S + torch.outer(k, v)
+        total = total + step
+        rows.append(q @ S)
+        reads.append(total.exp() * q)
+    return torch.stack(rows), S, torch.stack(reads), total
+
+
+def join(kept, state):
+    rows, S, reads, total = kept
+    rows = rows + torch.einsum("ld,de->le", reads, state)
+    return rows, S + total.exp() * state
+"""
+
+
+ALL_PAIRS_COMPETE = """
+def share_out(scores, average, causal):
+    weights = scores.masked_fill(~causal, -math.inf).softmax(-1)
+    flat = weights.flatten(1)
+    best = flat.topk(int(average * scores.shape[1]), -1).indices
+    keep = torch.zeros_like(flat, dtype=torch.bool).scatter(-1, best, True)
+    return keep.view_as(scores) & causal
+"""
+
+# A query after another gets the next best of its keys.
+THE_NEXT_BEST_KEY = """
+import heapq
+
+
+def share_out(scores, average, causal):
+    rows = scores.masked_fill(~causal, -math.inf).softmax(-1).tolist()
+    keep = torch.zeros_like(scores, dtype=torch.bool)
+    for text, weights in enumerate(rows):
+        heap = []
+        for i, row in enumerate(weights):
+            ranked = sorted(range(i + 1), key=lambda j: -row[j])
+            heapq.heappush(heap, (-row[ranked[0]], i, ranked))
+        for _ in range(int(average * len(weights))):
+            _, i, ranked = heapq.heappop(heap)
+            keep[text, i, ranked.pop(0)] = True
+            if ranked:
+                heapq.heappush(heap, (-weights[i][ranked[0]], i, ranked))
+    return keep
+"""
+
 ANSWERS = {
     "flex": [BORDER_TO_BORDER, EXCHANGED],
     "why": [FADING_CHARACTERS, RANDOM_DIRECTIONS],
@@ -510,4 +623,8 @@ ANSWERS = {
     "tfm": [SILENT, SHRUNK],
     "cache": [LOOK_UP_AND_COUNT, PERIODS],
     "flash": [THREE_SUMS, SCORES_AS_VALUES],
+    "serve": [OLDER_IS_SHORTER, LONG_ENOUGH],
+    "ring": [TO_THE_IDLEST, SWAPPED],
+    "linear": [PIECES_AND_A_STATE, BY_THE_RECURRENCE],
+    "latent": [ALL_PAIRS_COMPETE, THE_NEXT_BEST_KEY],
 }

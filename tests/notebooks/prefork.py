@@ -34,11 +34,12 @@ import traceback
 IMPORTS = """
     IPython ipykernel.kernelapp ipykernel.zmqshell stack_data sqlite3
     jupyter_client nbformat nbformat.v4 pytest _pytest.assertion.rewrite
+    anyio._backends._asyncio coverage execnet tabulate
     matplotlib.pyplot matplotlib_inline.backend_inline
     PIL.JpegImagePlugin PIL.PngImagePlugin
     torch torch._dynamo torch.nn.attention triton.runtime.interpreter
-    attn.api attn.bench attn.cost attn.data.minilm attn.data.smollm attn.hf
-    attn.kernels.report attn.nn attn.plot
+    attn.api attn.bench attn.cost attn.data.minilm attn.data.smollm
+    attn.hf attn.kernels.report attn.nn attn.plot attn.publishing.claims
     attn.exercises.draw attn.exercises.symmetry
     attn.grading.learner.open_tasks attn.grading.learner.progress_table
     attn.grading.learner.session

@@ -6,9 +6,9 @@ from concurrent.futures import ProcessPoolExecutor
 
 import pytest
 
-from attn.claims import record, run
-from attn.claims.__main__ import failures
 from attn.exercises import CHAPTERS, sources
+from attn.publishing.claims import record, run
+from attn.publishing.claims.__main__ import failures
 
 OTHER_SEEDS = (4, 5)
 EXPERIMENTS = [

@@ -5,6 +5,7 @@ import re
 
 import pytest
 
+from attn import grading
 from attn.exercises import CHAPTERS, cells, sources
 from attn.exercises.spec import chapter
 from attn.grading.learner import workspace
@@ -75,13 +76,21 @@ def test_long_code_is_folded_with_a_label_unless_the_text_teaches_it(
         tags = set(cell.metadata.get("tags", []))
         if "hide-input" in tags:
             label = about.get("code_prompt_show", "")
-            assert "figure" in about or label.startswith("Code of this ")
+            named = label.startswith(("Code of this ", "Imports"))
+            assert "figure" in about or named
             assert "taught" not in tags
             folded += 1
         elif not tags & {"taught", "remove-cell"}:
             most = MOST_LINES["figure" in about]
             assert len(cell.source.splitlines()) <= most, cell.source
     assert folded
+
+
+def test_a_chapter_imports_every_function_of_the_grader(key, notebook):
+    """All but ``start``, which is for the start notebook."""
+    names = ", ".join(x for x in grading.__all__ if x != "start")
+    (cell,) = (x for x in notebook.cells if "attn.grading" in x.source)
+    assert f"from attn.grading import {names}\n" in cell.source + "\n"
 
 
 def test_no_line_of_a_chapter_is_wider_than_79_characters(key, notebook):

@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from attn.exercises import cells
-from attn.grading.learner import workspace
+from attn.grading.learner import start_page
 from attn.publishing import notebooks
 
 pytestmark = [
@@ -42,7 +42,8 @@ CELLS = """() => jupyterapp.shell.currentWidget.content.widgets.map(c => ({
     failed: (c.model.outputs?.toJSON() ?? []).some(
         o => o.output_type === "error"),
     said: (c.model.outputs?.toJSON() ?? []).map(
-        o => [].concat(o.text ?? o.evalue ?? "").join("")).join("")}))"""
+        o => [].concat(o.text ?? o.data?.["text/plain"] ?? o.evalue ?? "")
+            .join("")).join("")}))"""
 READY = """() => window.jupyterapp?.shell.currentWidget?.content?.widgets
     && jupyterapp.shell.currentWidget.sessionContext.isReady"""
 IDLE = "jupyterapp.shell.currentWidget.sessionContext.session.kernel.status"
@@ -54,7 +55,8 @@ GO_TO = """id => {
         shown.widgets.findIndex(c => c.model.id === id);
     shown.activeCell.node.scrollIntoView();
     shown.mode = "command"}"""
-ACTIVE = ".jp-NotebookPanel:not(.lm-mod-hidden) .jp-Cell.jp-mod-active"
+SHOWN = ".jp-NotebookPanel:not(.lm-mod-hidden)"
+ACTIVE = f"{SHOWN} .jp-Cell.jp-mod-active"
 RENDERED = """() => jupyterapp.shell.currentWidget.content.widgets
     .filter(c => c.model.type === "markdown")
     .every(c => c.node.querySelector(".jp-RenderedMarkdown")?.innerHTML)"""
@@ -117,15 +119,15 @@ def _listens(url):
 class Learner:
     """A learner in front of a chapter: looks, types, runs cells."""
 
-    def __init__(self, browser, url):
+    def __init__(self, browser, url, at=CHAPTER):
         self.outside = []
-        base, _, query = url.partition("/lab?")
+        base, _, query = url.partition("/lab/")
         self.tab = browser.new_page(viewport={"width": 1280, "height": 900})
         self.tab.set_default_timeout(60_000)
         self.tab.on("request", lambda r: self._asked(r.url, base))
-        self.tab.goto(f"{base}/lab/tree/{CHAPTER}?{query}")
+        self.tab.goto(f"{base}/lab/{query.replace(start_page.NAME, at)}")
         self.tab.wait_for_function(READY)
-        self.tab.wait_for_selector(".jp-Notebook h1")
+        self.tab.wait_for_selector(f"{SHOWN} .jp-Notebook h1")
 
     def _asked(self, url, base):
         if not url.startswith((base, "data:", "blob:")):
@@ -161,6 +163,11 @@ class Learner:
         )
         return self.cell(name)["said"]
 
+    def follows(self, links):
+        """Follow the last of the links to the second exercise, to its cell."""
+        self.tab.locator(links, has_text="The padding mask").last.click()
+        self.tab.wait_for_function(IN_VIEW, arg="mask-padding")
+
     def sees(self, name, text):
         """Wait until a cell shows a text: cells are drawn when scrolled to.
 
@@ -188,14 +195,15 @@ def places(path):
 
 def test_a_chapter_is_worked_through_and_the_work_survives(browser, tmp_path):
     work, home = tmp_path / "work", tmp_path / "home"
-    workspace.fill(work)
-    stub, check = places(work / CHAPTER)
     with lab(work, home) as url:
+        stub, check = places(work / CHAPTER)
+        it_begins_at_the_start_page(Learner(browser, url, start_page.NAME))
         learner = Learner(browser, url)
         first_look(learner)
+        a_figure_moves_before_anything_has_run(learner)
         everything_runs(learner)
         an_exercise_is_answered(learner, stub, check)
-        progress_leads_to_the_next(learner, check, work)
+        progress_leads_to_the_next(learner, check)
         learner.does("docmanager:save-all")
         learner.tab.wait_for_timeout(1000)
         assert learner.outside == []
@@ -222,7 +230,7 @@ def first_look(learner):
     asked = learner.tab.locator(".jp-Dialog, .Toastify__toast")
     assert asked.all_inner_texts() == []
     shown = learner.tab.evaluate(CELLS)
-    learner.sees(shown[0]["id"], "Before you start")
+    learner.sees(shown[0]["id"], "What keeps the query from it?")
     learner.tab.wait_for_function(RENDERED)
     texts = learner.tab.evaluate(f"() => ({TEXTS})().map(x => x.textContent)")
     assert len(texts) > 50
@@ -230,6 +238,40 @@ def first_look(learner):
     closed = "x => x.querySelectorAll('details:not([open]) p').length > 0"
     folded = learner.tab.evaluate(f"() => ({TEXTS})().some({closed})")
     assert folded
+
+
+def it_begins_at_the_start_page(learner):
+    """Its pictures are there unrun, and the link leads to the chapter."""
+    tab = learner.tab
+    assert tab.locator(".attn-start .cards svg").count() > 15
+    names = tab.locator(".jp-DirListing-itemText")
+    assert names.first.inner_text() == start_page.NAME
+    cut = "all => all.filter(e => e.scrollWidth > e.clientWidth).length"
+    assert names.evaluate_all(cut) <= 1  # the longest
+    tab.locator(".attn-start .next a").click()
+    tab.wait_for_function(
+        "() => jupyterapp.shell.currentWidget.title.label"
+        " === '01_why_attention.ipynb'"
+    )
+    assert learner.outside == []
+    tab.close()
+
+
+def a_figure_moves_before_anything_has_run(learner):
+    """What is stored is trusted; it follows JupyterLab's theme."""
+    learner.tab.evaluate(GO_TO, "touch-mask_workbench")
+    frame = learner.tab.frame_locator("iframe[title='Masks: a workbench']")
+    words = frame.locator("[aria-live]").first
+    before = words.inner_text()
+    frame.get_by_label("causal").uncheck()
+    assert words.inner_text() != before
+    for theme in ("Dark", "Light"):
+        learner.tab.evaluate(
+            "theme => void jupyterapp.commands.execute("
+            "'apputils:change-theme', {theme})",
+            f"JupyterLab {theme}",
+        )
+        frame.locator(f"html[data-theme={theme.lower()}]").wait_for()
 
 
 def everything_runs(learner):
@@ -250,25 +292,19 @@ def an_exercise_is_answered(learner, stub, check):
     assert first.startswith("✗ mask-causal") and "q_offset" in first
     again = learner.runs(check)
     assert "Last time" in again and len(again) < len(first)
-    learner.sees(check, "✗ mask-causal")
+    learner.sees(check, "run your cell first")
     learner.types(stub, RIGHT)
-    assert learner.runs(check) == "✓ mask-causal  1/1 points\n"
-    learner.sees(check, "✓ mask-causal")
+    assert learner.runs(check) == "✓ mask-causal  1/1 points"
+    learner.sees(check, "✓ right")
+    learner.follows(f"{ACTIVE} a")
 
 
-def progress_leads_to_the_next(learner, check, work):
-    """The table's link goes to the cell of the exercise."""
+def progress_leads_to_the_next(learner, check):
+    """The first link goes to the cell of the exercise."""
     learner.tab.evaluate(GO_TO, check)
     learner.does("notebook:insert-cell-below")
     learner.tab.locator(f"{ACTIVE} .cm-content").click()
     learner.tab.keyboard.insert_text("progress()")
     learner.tab.keyboard.press("Shift+Enter")
-    link = learner.tab.locator(".jp-Notebook p a", has_text="mask-padding")
-    link.wait_for()
-    link.click()
-    target = next(
-        x.id
-        for x in notebooks.read(work / CHAPTER).cells
-        if cells.exercise_id(x) == "mask-padding"
-    )
-    learner.tab.wait_for_function(IN_VIEW, arg=target)
+    learner.tab.locator(".jp-Notebook summary").nth(14).wait_for()
+    learner.follows(".jp-Notebook b a")

@@ -9,6 +9,7 @@ import sys
 import sysconfig
 from pathlib import Path
 
+import nbformat
 import pytest
 
 import attn.__main__
@@ -18,7 +19,7 @@ from attn.exercises.spec import every_exercise
 from attn.grading.classroom import assignment
 from attn.grading.learner import progress_store
 from attn.publishing import myst_to_markdown, notebooks
-from tests.notebooks.learners import answered, ids, shortened
+from tests.notebooks.learners import answered, carded, ids, shortened
 
 KEY = "gqa"
 CHAPTER = CHAPTERS[KEY]
@@ -209,7 +210,13 @@ def test_the_gradebook_has_the_points_that_each_answer_earned(course):
     for cell in chatty.cells:
         if cells.exercise_id(cell) == names[0]:
             cell.source += "\nimport sys\nprint('tried', file=sys.stderr)"
+    boasting = answered(released, (), names)  # what it saved is not run
+    for cell in boasting.cells:
+        if name := cells.checked_id(cell):
+            text = f"✓ {name}  {worth[name]}/{worth[name]} points\n"
+            cell.outputs = [nbformat.v4.new_output("stream", text=text)]
     handed_in = {
+        "boasting": (carded(boasting), []),
         "solved": (answered(released, names), names),
         "half": (answered(released, names[::2], names[1::2]), names[::2]),
         "wrong": (answered(released, (), names), []),

@@ -94,6 +94,12 @@ def test_no_myst_is_left_in_the_glossary():
     assert [foreign(text) for text in texts] == [[]] * len(texts)
 
 
+def test_the_glossary_starts_the_kernel_of_the_chapters(chapter):
+    """Without one, JupyterLab opens a dialog to choose it."""
+    own = myst_to_markdown.glossary()["metadata"]["kernelspec"]
+    assert own == chapter.pristine["metadata"]["kernelspec"]
+
+
 def test_what_the_book_alone_reads_is_not_in_a_copy(chapter):
     for cell in chapter.local["cells"]:
         assert "mystnb" not in cell["metadata"]
@@ -391,3 +397,31 @@ def test_every_figure_has_its_number_and_caption_below_it(chapter):
     assert len(figures) == len(captions) and (figures or not first)
     for second, caption in enumerate(captions, 1):
         assert caption.startswith(f"**Fig. {first}.{second}** ")
+
+
+def test_an_interactive_figure_of_the_page_is_at_its_place(chapter):
+    """It is stored, so that it moves before anything has run."""
+    above = {
+        tag.removeprefix("touch-"): x["id"]
+        for x in chapter.pristine["cells"]
+        for tag in x["metadata"].get("tags", [])
+        if tag.startswith("touch-")
+    }
+    for copied in (chapter.local, chapter.elsewhere):
+        places = {x["id"]: i for i, x in enumerate(copied["cells"])}
+        found = [x for x in places if x.startswith("touch-")]
+        assert found == [f"touch-{name}" for name in above]
+        for name, own in above.items():
+            place = places[f"touch-{name}"]
+            between = [copied["cells"][place - 1]["id"]]
+            assert between in ([own], [f"caption-{own}"[:64]])
+            cell = copied["cells"][place]
+            assert cell["source"].endswith(f'touch("{name}")')
+            # nbval refuses a cell that has not run and yet has an output.
+            assert "nbval-skip" in cell["metadata"]["tags"]
+            names = {}
+            exec(cell["source"].rpartition("\n")[0], names)
+            shown = eval(cell["source"].rpartition("\n")[2], names)
+            stored = cell["outputs"][0]["data"]
+            assert stored["text/html"] == shown._repr_html_()
+            assert stored["text/plain"] == repr(shown)

@@ -2,6 +2,7 @@
 
 import xml.etree.ElementTree as ElementTree
 
+import nbformat
 import pytest
 
 from attn.exercises import CHAPTERS, cells, sources
@@ -9,6 +10,7 @@ from attn.exercises.cells import points
 from attn.publishing import notebooks
 from tests.notebooks.learners import (
     answered,
+    carded,
     cleared,
     ids,
     pytest_nbval,
@@ -96,6 +98,39 @@ def test_a_wrong_chapter_scores_the_same_without_prefork(tmp_path):
     assert {e["exercise"] for e in score["exercises"]} == set(expected)
 
 
+SHOWING = """from attn.grading import check, goal, hint, why
+padding = lambda *inputs: None
+goal("loss", 1.5, at_most=1.9)
+goal("no future", False)
+hint("mask-causal")
+check("mask-padding")
+why()"""
+
+
+def test_saved_cards_change_neither_the_score_nor_what_is_compared(
+    nbval, tmp_path
+):
+    """Right answers pass and wrong ones fail, with the outputs of both."""
+    notebook = short("mask")
+    right = ids(notebook)[0]
+    notebook = answered(notebook, ids(notebook), [])
+    notebook.cells.append(nbformat.v4.new_code_cell(SHOWING))
+    ran = carded(notebooks.execute(notebook, tmp_path))
+    shown = ran.cells[-1].outputs
+    assert len(shown) > 3 and all("data" in x for x in shown)
+    result, score = nbval(written(ran, tmp_path))
+    assert score["points"] == score["max_points"], result.stdout
+    assert result.returncode == 0, result.stdout
+    for cell in ran.cells:
+        if cells.exercise_id(cell) == right:
+            cell.source = sources.stub(right)  # its check shows a tick still
+    ran.cells[-1].outputs[0].data["text/plain"] = "✓ loss: 1.2, at most 1.9"
+    result, score = nbval(written(ran, tmp_path))
+    lost = points(notebook)[right]
+    assert score["points"] == score["max_points"] - lost
+    assert "2 failed" in result.stdout
+
+
 def test_a_missing_check_is_worth_nothing_and_is_named(nbval, tmp_path):
     notebook, expected = in_state("mask", "solved")
     gone = ids(notebook)[1]
@@ -161,7 +196,7 @@ def test_a_notebook_without_exercises_is_not_scored(nbval, tmp_path):
 
 #: They train models, or load one: their cells take seven seconds and more, and
 #: run whole in test-all, started really. `make test` runs the exercises above.
-LONG = ("why", "pos", "rope", "tfm", "cache", "flex", "iface")
+LONG = ("why", "pos", "rope", "tfm", "cache", "flex", "iface", "serve")
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,13 @@
 """A learner's copies: made once, kept, and never at the cost of work."""
 
+import json
+
+import nbformat
 import pytest
 
 from attn.exercises import sources
 from attn.exercises.cells import exercise_id
-from attn.grading.learner import workspace
+from attn.grading.learner import progress_store, start_page, trust, workspace
 from attn.publishing import notebooks
 
 STEM = "03_masks"
@@ -66,7 +69,8 @@ def test_a_copy_is_left_alone_while_the_book_stays_as_it_is(own):
     mine = edit(own, answer)
     assert line_of(own) == "yours, left as it is"
     assert own.read_bytes() == mine
-    assert len(list(own.parent.glob("*.ipynb"))) == 2  # and the glossary
+    others = {start_page.NAME, "glossary.ipynb"}
+    assert {x.name for x in own.parent.glob("*.ipynb")} == {own.name, *others}
 
 
 def test_a_newer_chapter_comes_beside_the_work_with_the_answers_in_it(
@@ -117,3 +121,92 @@ def test_what_does_not_open_is_left_alone(own):
     own.write_text("{ half a noteb")
     assert "does not open as a notebook" in line_of(own)
     assert own.read_text() == "{ half a noteb"
+
+
+@pytest.fixture
+def start(own):
+    return own.with_name(start_page.NAME)
+
+
+def passed(own, exercise_id):
+    """Store that an exercise is done, as a check does."""
+    store = own.parent / ".attn" / "progress.json"
+    store.parent.mkdir(exist_ok=True)
+    store.write_text(json.dumps({exercise_id: {"passed": "2026-11-22"}}))
+
+
+def shown(start):
+    """Return the page that is below the cell of the start notebook."""
+    [cell] = [x for x in notebooks.read(start).cells if x.id == "start"]
+    return cell.outputs[0]["data"]["text/html"]
+
+
+def test_the_start_notebook_comes_first_and_is_no_chapter(own, start):
+    assert min(own.parent.glob("*.ipynb")) == start
+    assert start.stem not in {path.stem for path in notebooks.pristine()}
+    nbformat.validate(notebooks.read(start))
+    cells = notebooks.read(start).cells
+    assert not any(map(exercise_id, cells))
+    skipped = [x.metadata.tags for x in cells if x.cell_type == "code"]
+    assert skipped == [["nbval-skip"]]
+
+
+def test_each_start_of_lab_renews_the_page_beside_the_learners_notes(
+    own, start
+):
+    notebook = notebooks.read(start)
+    notebook.cells.append(nbformat.v4.new_markdown_cell("My plan."))
+    notebooks.write(notebook, start)
+    workspace.fill(own.parent)
+    mine = start.read_bytes()
+    assert "0 of 13 points" in shown(start)
+    workspace.fill(own.parent)
+    assert start.read_bytes() == mine  # nothing is new: nothing is written
+    passed(own, "mask-causal")
+    assert workspace.fill(own.parent)[0].endswith("brought up to date")
+    assert "1 of 13 points" in shown(start)
+    assert text(start).endswith("My plan.")
+
+
+def test_a_learner_may_remove_the_page_and_is_not_given_it_again(own, start):
+    notebook = notebooks.read(start)
+    notebook.cells = [x for x in notebook.cells if x.id != "start"]
+    notebooks.write(notebook, start)
+    mine = start.read_bytes()
+    passed(own, "mask-causal")
+    workspace.fill(own.parent)
+    assert start.read_bytes() == mine
+
+
+def test_a_start_notebook_that_does_not_open_is_left_alone(own, start):
+    start.write_text("{ half a noteb")
+    lines = workspace.fill(own.parent)
+    assert "does not open as a notebook" in lines[0]
+    assert start.read_text() == "{ half a noteb"
+
+
+def test_only_what_attn_wrote_is_signed(own, start, monkeypatch):
+    """JupyterLab would run the scripts in what is signed."""
+    monkeypatch.setenv("JUPYTER_DATA_DIR", str(own.parent / "signatures"))
+    monkeypatch.setattr(progress_store, "is_enabled", lambda: True)
+    monkeypatch.setattr(trust, "_notary", trust._notary.__wrapped__)
+    for path in (own, start):
+        path.unlink()
+    workspace.fill(own.parent)
+    assert trust.is_signed(notebooks.read(own))
+    assert trust.is_signed(notebooks.read(start))
+    passed(own, "mask-causal")
+    workspace.fill(own.parent)
+    assert trust.is_signed(notebooks.read(start))
+    for path in (own, start):
+        foreign = notebooks.read(path)
+        foreign.cells.append(nbformat.v4.new_code_cell("of somebody else"))
+        notebooks.write(foreign, path)
+    passed(own, "mask-padding")
+    workspace.fill(own.parent)
+    assert not trust.is_signed(notebooks.read(own))
+    assert not trust.is_signed(notebooks.read(start))
+
+
+def test_nothing_is_signed_under_pytest(own):
+    assert not trust.is_signed(notebooks.read(own))

@@ -13,13 +13,17 @@ from attn.publishing.myst_to_markdown.blocks import to_markdown
 from attn.publishing.myst_to_markdown.museum import with_index
 from attn.publishing.myst_to_markdown.targets import (
     figure_name,
+    kernelspec,
     targets,
     term_cell,
 )
+from attn.publishing.touch_figures import output_of
 
 Cell = dict[str, Any]
 WHOLE = {"hide-cell", "remove-cell"}
 FOLDED = WHOLE | {"hide-input", "remove-input"}
+#: The tag of a cell whose figure the page makes interactive.
+TOUCH = "touch-"
 
 
 def copy_of(notebook: Any, *, set_up: bool, repository: str = "") -> Any:
@@ -50,6 +54,9 @@ def copy_of(notebook: Any, *, set_up: bool, repository: str = "") -> Any:
             installer = _installing_from(repository, cell["source"])
             cell = {**cell, "source": installer}
             cells.append(_folded(cell, "Install attn where it is missing"))
+        for tag in cell["metadata"].get("tags", []):
+            if tag.startswith(TOUCH):
+                cells.append(_interactive(tag.removeprefix(TOUCH)))
     if set_up and _installs(cells[0]):
         cells[:2] = cells[1], cells[0]  # the title comes first
     return {**copy, "cells": cells}
@@ -72,7 +79,12 @@ def glossary() -> Any:
     for term, text in targets().terms.items():
         definition = f"### {term}\n\n{to_markdown(text, targets())}"
         cells.append(_markdown(term_cell(term), definition))
-    return {"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
+    return {
+        "cells": cells,
+        "metadata": {"kernelspec": kernelspec()},
+        "nbformat": 4,
+        "nbformat_minor": 5,
+    }
 
 
 def _installs(cell: Any) -> bool:
@@ -122,6 +134,20 @@ def _code(cell: Any) -> list[Any]:
     if FOLDED.intersection(metadata.get("tags", [])):
         cell = _folded(cell, title)
     return [cell, *below]
+
+
+def _interactive(name: str) -> Cell:
+    """Show a figure that the page makes interactive, before anything runs."""
+    source = f"from attn.publishing import touch\n\ntouch({name!r})"
+    cell = {
+        "cell_type": "code",
+        "id": f"touch-{name}",
+        "metadata": {"tags": ["hide-input", "nbval-skip"]},
+        "source": source.replace("'", '"'),
+        "execution_count": None,
+        "outputs": [output_of(name)],
+    }
+    return _folded(cell, "A figure to touch")
 
 
 def _folded(cell: Any, title: str) -> Any:

@@ -1,7 +1,9 @@
 """Index the museum: what each exhibit states once, in a table of links.
 
 An exhibit is a heading with a label of its own, a cell that fails, and a
-paragraph that begins with **Source.**; its room is the heading above it.
+paragraph that begins with **Source.**; its room is the heading above it. The
+museum is one notebook, whose cells use each other's names; the book shows a
+page a room.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ FACTS = {
 }
 SHOWN = ("effect", "room", "library", "source")
 
+_ROOM = re.compile(r"\((museum-\w+)\)=\n## Room ")
 _SOURCE = "**Source.** "
 _REPOSITORY = re.compile(r"\(https://github\.com/[\w.-]+/([\w.-]+)")
 #: Where an address is not the library's name.
@@ -39,6 +42,42 @@ def with_index(notebook: Any) -> Any:
         if cell["cell_type"] == "markdown" and MARK in cell["source"]:
             cell["source"] = cell["source"].replace(MARK, _table(notebook))
     return {**notebook, "cells": cells}
+
+
+def rooms(notebook: Any) -> dict[str, list[Any]]:
+    """Return each room's cells by its label; ``museum`` has all others.
+
+    A room is a page of its own: its headings are one level higher.
+    """
+    found: dict[str, list[Any]] = {"museum": []}
+    label = "museum"
+    for cell in notebook["cells"]:
+        text = "".join(cell["source"])
+        if cell["cell_type"] == "markdown":
+            if start := _ROOM.match(text):
+                label = start[1]
+            elif text.startswith("## "):
+                label = "museum"
+            if label != "museum":
+                text = re.sub(r"^#(?=#)", "", text, flags=re.M)
+        found.setdefault(label, []).append({**cell, "source": text})
+    return found
+
+
+def on_page(notebook: Any, page: str) -> Any:
+    """Return of a notebook what a page of the book shows, with the index."""
+    indexed = with_index(notebook)
+    name = page.rpartition("/")[2]
+    if not name.startswith("museum"):
+        return indexed
+    shown = {**indexed, "cells": rooms(indexed)[name]}
+    if name != "museum":
+        text = "\n".join(x["source"] for x in shown["cells"])
+        titles = re.findall(r"^\(bug-.+\n## (.+)", text, re.M)[:4]
+        summary = "Faults that are explained and repaired: "
+        about = {"summary": f"{summary}{'; '.join(titles)}."}
+        shown["metadata"] = {**notebook["metadata"], "attn": about}
+    return shown
 
 
 def exhibits(notebook: Any) -> list[dict[str, str]]:

@@ -133,6 +133,14 @@ def notebook(stem: str) -> Any:
     return json.loads(path.read_text("utf-8"))
 
 
+def kernelspec() -> dict[str, str]:
+    """Return the kernel of the chapters, for a notebook beside them.
+
+    Without one, JupyterLab opens a dialog to choose it.
+    """
+    return dict(notebook(CHAPTERS["why"])["metadata"]["kernelspec"])
+
+
 def term_cell(term: str) -> str:
     """Return the id of a term's cell in the glossary."""
     return "term-" + re.sub(r"[^a-z0-9]+", "-", term.lower()).strip("-")

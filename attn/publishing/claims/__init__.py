@@ -1,9 +1,10 @@
 """Experiments of the book, and the claims that rest on them.
 
 A chapter writes an experiment as a function of its seed and its steps, and
-asserts what follows from it with a bound. ``python -m attn.claims`` calls the
-same functions with more seeds and more steps, and records the margins in
-``record/``; ``--stale`` repeats what has changed, in code or in claims.
+asserts what follows from it with a bound. ``make claims`` calls the same
+functions with more seeds and more steps, and records the margins in
+``record/``; ``python -m attn.publishing.claims --stale`` repeats what has
+changed, in code or in claims.
 
 ::
 
@@ -25,6 +26,11 @@ an experiment uses, and no others: an experiment is one cell, and the call
 that draws it is another.
 """
 
-from attn.claims.experiment import Claim, Experiment, claim, experiment
+from attn.publishing.claims.experiment import (
+    Claim,
+    Experiment,
+    claim,
+    experiment,
+)
 
 __all__ = ["Claim", "Experiment", "claim", "experiment"]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from attn.claims import record
+from attn.publishing.claims import record
 
 if TYPE_CHECKING:  # the book reads the record without torch
     from torch import Tensor

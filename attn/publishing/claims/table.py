@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from attn.claims import record
+from attn.publishing.claims import record
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,10 @@
 """Repeat the book's experiments, and record the margins of its claims.
 
-``python -m attn.claims [NOTEBOOK…]`` runs the experiments of these chapters,
-of all by default, with four seeds, with twice the steps and with the longer
-run's, two at a time, and writes ``attn/claims/record/``. ``--stale`` leaves
-out those whose code is as recorded. The exit status is 1 when a claim fails.
+``python -m attn.publishing.claims [NOTEBOOK…]`` runs the experiments of
+these chapters, of all by default, with four seeds, with twice the steps and
+with the longer run's, two at a time, and writes ``record/``. ``--stale``
+leaves out those whose code is as recorded. The exit status is 1 when a claim
+fails.
 """
 
 from __future__ import annotations
@@ -15,12 +16,12 @@ from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
 
-from attn.claims import record
+from attn.publishing.claims import record
 
 
 def main(words: list[str] | None = None) -> int:
     """Repeat experiments, and return the exit status."""
-    parser = argparse.ArgumentParser(prog="python -m attn.claims")
+    parser = argparse.ArgumentParser(prog="python -m attn.publishing.claims")
     parser.add_argument("notebooks", type=Path, nargs="*")
     parser.add_argument("--stale", action="store_true")
     parser.add_argument("--processes", type=int, default=2)
@@ -29,8 +30,8 @@ def main(words: list[str] | None = None) -> int:
     from tqdm import tqdm
 
     from attn.bench.results import about_this_machine
-    from attn.claims import run
     from attn.publishing import notebooks
+    from attn.publishing.claims import run
 
     paths = args.notebooks or notebooks.pristine()
     about = about_this_machine("notebooks", "solutions")

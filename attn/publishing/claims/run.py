@@ -13,8 +13,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from attn.claims import cells, record
-from attn.claims.experiment import Experiment
+from attn.publishing.claims import cells, record
+from attn.publishing.claims.experiment import Experiment
 
 SEEDS = (0, 1, 2, 3)
 

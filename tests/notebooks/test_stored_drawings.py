@@ -1,0 +1,132 @@
+"""The stored drawings, all of them: names apart, each in one colour."""
+
+import functools
+import itertools
+import re
+from collections import defaultdict
+from pathlib import Path
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from matplotlib.font_manager import FontProperties
+from matplotlib.textpath import text_to_path
+
+from attn.plot.looks import GREY, color_of
+from attn.plot.markup import VARIABLES
+
+FIGURES = Path(__file__).resolve().parents[2] / "book" / "figures"
+FOLDERS = sorted(x.name for x in FIGURES.iterdir() if any(x.glob("*.svg")))
+#: Points that two names may share: half a pixel on each side.
+TOUCH = 0.7
+
+
+def numbers(text):
+    return [float(number) for number in re.findall(r"-?[\d.]+", text)]
+
+
+@functools.cache
+def measured(text, size, weight):
+    """Width, height and depth of a text in DejaVu Sans, as wide as any."""
+    font = FontProperties(family="DejaVu Sans", size=size, weight=weight)
+    return text_to_path.get_text_width_height_descent(text, font, False)
+
+
+def corners(text, group):
+    """The corners of a text's box, less what names may share, (4, 2)."""
+    size = float(group.get("font-size", 10))
+    weight = group.get("font-weight", "normal")
+    width, height, depth = measured(text.text, size, weight)
+    at = np.array([float(text.get(side, 0)) for side in "xy"])
+    moves = dict(re.findall(r"(\w+)\(([^)]*)\)", text.get("transform", "")))
+    at += numbers(moves.get("translate", "0 0"))
+    angle, *pivot = numbers(moves.get("rotate", "0"))
+    share = {"middle": 0.5, "end": 1.0}.get(group.get("text-anchor"), 0.0)
+    left, right = -share * width + TOUCH, (1 - share) * width - TOUCH
+    top, foot = depth - height + TOUCH, depth - TOUCH
+    box = np.array([(left, top), (right, top), (right, foot), (left, foot)])
+    cos, sin = np.cos(np.radians(angle)), np.sin(np.radians(angle))
+    turned = np.array([[cos, sin], [-sin, cos]])
+    pivot = np.array(pivot or at)
+    return (box + at - pivot) @ turned + pivot
+
+
+def apart(one, other):
+    """Whether a line along a side of either box is between the two."""
+    for box in (one, other):
+        for i in range(2):
+            side = box[i + 1] - box[i]
+            a, b = one @ side, other @ side
+            if a.max() <= b.min() or b.max() <= a.min():
+                return True
+    return False
+
+
+def collisions(svg):
+    """Yield the pairs of texts of a drawing that cover each other."""
+    boxes = [
+        (text.text, corners(text, group))
+        for group in ElementTree.fromstring(svg)
+        for text in group
+        if text.tag.endswith("text") and (text.text or "").strip()
+    ]
+    for (a, one), (b, other) in itertools.combinations(boxes, 2):
+        if not apart(one, other):
+            yield a, b
+
+
+def colors_of_names(folder):
+    """The colours in which the figures of a chapter write each name."""
+    found = defaultdict(set)
+    for file in (FIGURES / folder).glob("*.svg"):
+        for group in ElementTree.parse(file).getroot():
+            fill = group.get("fill", "")
+            fill = VARIABLES[GREY] if fill == "currentColor" else fill
+            for text in group:
+                if text.tag.endswith("text"):
+                    found[text.text].add(fill)
+    return found
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_no_text_of_a_figure_covers_another(folder):
+    files = sorted((FIGURES / folder).glob("*.svg"))
+    assert files
+    found = {x.stem: [*collisions(x.read_text("utf-8"))] for x in files}
+    assert {name: pairs for name, pairs in found.items() if pairs} == {}
+
+
+def test_texts_that_cover_each_other_are_found_turned_or_not():
+    def svg(*texts):
+        return f"<svg><g>{''.join(texts)}</g></svg>"
+
+    flat = '<text x="0" y="0">one</text>'
+    near = '<text x="5" y="2">two</text>'
+    below = '<text x="0" y="12">three</text>'
+    upright = '<text transform="rotate(-90 9 9)" x="9" y="9">four</text>'
+    beside = '<text transform="rotate(-90 40 9)" x="40" y="9">five</text>'
+    assert [*collisions(svg(flat, near, below))] == [("one", "two")]
+    assert [*collisions(svg(flat, upright, beside))] == [("one", "four")]
+
+
+PAINTS = set(VARIABLES.values()) - {"var(--figure-paper)", "var(--figure-ink)"}
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_a_name_has_one_colour_in_a_chapter_and_that_of_the_book(folder):
+    for name, colors in colors_of_names(folder).items():
+        curves = (colors & PAINTS) - {VARIABLES[GREY]}
+        assert len(curves) <= 1, name
+        fixed = color_of(name)
+        if curves and fixed:
+            assert curves == {VARIABLES[fixed]}, name
+
+
+def test_the_chapters_compare_names_of_the_table():
+    seen = {
+        name
+        for folder in FOLDERS
+        for name, colors in colors_of_names(folder).items()
+        if color_of(name) and colors & PAINTS
+    }
+    assert {"RNN", "LSTM", "ALiBi", "RoPE", "YaRN", "PyTorch"} <= seen
