@@ -4,11 +4,12 @@
 function gather(page, pages) {
   const article = document.querySelector("article.bd-article");
   const all = (selector) => [...article.querySelectorAll(selector)];
-  const unwanted = ".headerlink, .exercise-hint, .touch, .copybtn, " +
-    ".sd-summary-state-marker, script";
+  const unwanted = ".headerlink, .exercise-hint, .touch, iframe, .copybtn, " +
+    ".sd-summary-state-marker, script, details.hide.above-input, .begin, " +
+    ".chapter, #museum-index details"; // the contents are one page before
   for (const one of all(unwanted)) one.remove();
   for (const one of all("[id]:not(svg [id])")) one.id = `${page}--${one.id}`;
-  for (const image of all("img")) image.src = image.src;
+  for (const image of all("img")) Object.assign(image, { src: image.src, loading: "eager" });
   const root = new URL("../".repeat(page.split("/").length - 1) || "./", location);
   for (const link of all("a[href]")) {
     const [address, place = ""] = link.href.split("#");
@@ -47,18 +48,35 @@ function assemble(gathered, captions, sizes) {
   const answered = gathered.filter((x) => x.answers.length);
   const answers = answered.map((x) =>
     `<h2>${x.titles[0].html}</h2>${x.answers.join("")}`).join("");
-  const chapters = gathered.map((x) =>
-    `<section class="sheet" id="${x.page}--">${x.html}</section>`).join("");
+  // Every page has the title of its chapter at the top, by a style of its own.
+  const plain = (html) => Object.assign(document.createElement("p"), { innerHTML: html }).textContent;
+  const heads = [];
+  const sheet = (id, html, title, kind = "") => {
+    const name = `sheet-${heads.length}`;
+    heads.push(`@page ${name} { @top-left { content: ${JSON.stringify(plain(title))};
+      font: italic 8.5pt sans-serif; color: #444; } }`);
+    return `<section class="sheet ${kind}" id="${id}" style="page: ${name}">${html}</section>`;
+  };
+  const kinds = { "book/api/": "small columns", "book/glossary": "small columns",
+    "book/bibliography": "small columns", "notebooks/museum": "small columns",
+    "book/claims": "small" };
+  const kind = (page) => Object.entries(kinds).find(([start]) => page.startsWith(start))?.[1];
+  const chapters = gathered.map((x) => sheet(`${x.page}--`, x.html, x.titles[0].html, kind(x.page))).join("");
   const last = entry({ id: "answers", html: "Answers", level: "H1" });
   const logo = document.querySelector(".navbar-brand img").outerHTML;
-  const title = document.title.split(" — ")[0];
+  const title = document.title.split(" — ").at(-1);
   document.documentElement.dataset.theme = "light";
   document.title = title;
   document.body.className = "on-paper";
+  const page = Object.assign(document.createElement("div"), { innerHTML: gathered[0].html });
+  const picture = new URL("../_static/front-page.png", location);
   document.body.innerHTML = `<article class="bd-article">
-    <section class="cover">${logo}<h1>${title}</h1></section>
-    <nav class="sheet"><h1>Contents</h1>${contents.join("")}<ul>${last}</ul></nav>
-    ${chapters}<section class="sheet" id="answers"><h1>Answers</h1>${answers}</section></article>`;
+    <section class="cover"><h1>${title}</h1><p class="about">${page.querySelector("p").innerHTML}</p>
+      <figure><img src="${picture}" alt="One trained head reads one sentence"></figure>
+      <p class="end">${logo}</p></section>
+    ${sheet("contents", `<nav><h1>Contents</h1>${contents.join("")}<ul>${last}</ul></nav>`, "Contents")}
+    ${chapters}${sheet("answers", `<h1>Answers</h1>${answers}`, "Answers", "small")}</article>`;
+  document.head.append(Object.assign(document.createElement("style"), { textContent: heads.join("") }));
 }
 
 function fill(pages) {

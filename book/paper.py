@@ -2,9 +2,11 @@
 
     python -m book.paper _build/html _build/book.pdf
 
-The built pages are put into one document: contents with page numbers, the
-chapters, then the answers to questions and exercises. Chromium prints it
-twice: the first print tells on which page everything stands.
+The built pages are put into one document: a cover, contents with page numbers,
+the chapters, then the answers to questions and exercises. Code that is folded
+on the screen is left out: it draws the figures, and the notebooks have it.
+Chromium prints the document twice: the first print tells the page of
+everything that is referred to.
 """
 
 from __future__ import annotations
@@ -20,9 +22,9 @@ from tqdm import tqdm
 from book.browser import chromium
 
 HERE = Path(__file__).parent
-FOOTER = """<div style="width: 100%; text-align: center;
-    font: 8pt sans-serif"><span class="pageNumber"></span></div>"""
-MARGINS = {"top": "18mm", "bottom": "18mm", "left": "18mm", "right": "18mm"}
+LOADED = """() => Promise.all([
+    document.fonts.ready, ...[...document.images].map(x => x.decode()),
+]).then(() => 0)"""
 
 
 def parts(root: Path) -> list[tuple[str, list[str]]]:
@@ -30,7 +32,11 @@ def parts(root: Path) -> list[tuple[str, list[str]]]:
     contents = yaml.safe_load((root / "_toc.yml").read_text("utf-8"))
     found = [("", [contents["root"]])]
     for part in contents["parts"]:
-        pages = [chapter["file"] for chapter in part["chapters"]]
+        pages = [
+            page["file"]
+            for chapter in part["chapters"]
+            for page in (chapter, *chapter.get("sections", ()))
+        ]
         found.append((part["caption"], pages))
     return found
 
@@ -65,7 +71,7 @@ def printed(
         captions = [caption for caption, _ in wanted]
         sizes = [len(pages) for _, pages in wanted]
         tab.evaluate("x => assemble(...x)", [gathered, captions, sizes])
-        tab.evaluate("() => document.fonts.ready.then(() => 0)")
+        tab.evaluate(LOADED)
         bar.update()
         first = _print(tab)
         bar.update()
@@ -78,12 +84,8 @@ def printed(
 
 def _print(tab: Any) -> bytes:
     made: bytes = tab.pdf(
-        format="A4",
-        margin=MARGINS,
+        prefer_css_page_size=True,
         print_background=True,
-        display_header_footer=True,
-        header_template="<span></span>",
-        footer_template=FOOTER,
         outline=True,
         tagged=True,
     )

@@ -2,18 +2,55 @@
 document.addEventListener("DOMContentLoaded", () => {
   const all = (selector) => document.querySelectorAll(selector);
 
-  // What scrolls by itself must be reachable by keyboard, and nothing else.
+  // What scrolls by itself must be reachable by keyboard, and nothing else. Its
+  // edge fades where there is more.
   const scrolls = ".bd-article pre, .pst-scrollable-table-container, .text_html, " +
     ".bd-article div.math, .drawn";
+  const fade = (box) => {
+    const { scrollLeft, clientWidth, scrollWidth } = box;
+    const more = [scrollLeft > 1 && "left",
+      scrollLeft + clientWidth < scrollWidth - 1 && "right"].filter(Boolean);
+    if (more.length) box.dataset.more = more.join(" ");
+    else delete box.dataset.more;
+  };
   const reach = () => {
     for (const box of all(scrolls)) {
       if (box.scrollWidth > box.clientWidth + 1) box.tabIndex = 0;
       else box.removeAttribute("tabindex");
+      fade(box);
     }
   };
   reach();
   window.addEventListener("resize", reach);
   document.fonts.ready.then(reach);
+  document.addEventListener("toggle", reach, true); // a fold has been opened
+  document.addEventListener("scroll", ({ target }) => {
+    if (target.matches?.(scrolls)) fade(target);
+  }, { capture: true, passive: true });
+
+  // On a phone the sidebars are drawers: each has a button to close it, and an
+  // entry that is chosen closes it.
+  for (const side of ["primary", "secondary"]) {
+    const sidebar = document.querySelector(`#pst-${side}-sidebar`);
+    const drawer = document.querySelector(`#pst-${side}-sidebar-modal`);
+    if (!sidebar || !drawer) continue;
+    const button = document.createElement("button");
+    Object.assign(button, { type: "button", className: "drawer-close",
+      textContent: "Close", onclick: () => drawer.close() });
+    sidebar.prepend(button); // the theme moves all of it into the drawer
+    drawer.addEventListener("click", ({ target }) => {
+      if (target.closest("a[href]")) drawer.close();
+    });
+    drawer.addEventListener("close", () => setTimeout(leave));
+  }
+  // Escape ends a tooltip, also one that the focus opens as a drawer closes.
+  const leave = () => {
+    for (const button of all("[aria-describedby^=tooltip]")) {
+      button.dispatchEvent(new FocusEvent("focusout", { bubbles: true }));
+      button.dispatchEvent(new MouseEvent("mouseout", { bubbles: true }));
+    }
+  };
+  document.addEventListener("keydown", ({ key }) => { if (key === "Escape") leave(); });
 
   // A long identifier may break after a dot, an underscore or a slash.
   for (const code of all(".bd-article code:not(pre code)")) {

@@ -17,6 +17,7 @@ from torch import Tensor
 from attn.data import minilm
 from book.figures.bake import bake
 from book.figures.front_page import SENTENCE
+from book.figures.sentence import DEPTH
 
 WORDS = ("tired", "wide")
 SENTENCES = [SENTENCE.replace(WORDS[0], word) for word in WORDS]
@@ -32,6 +33,7 @@ def numbers() -> dict[str, object]:
         "heads": model.num_heads,
         "query": tokens[0].index("it"),
         "known": known(maps[0], tokens[0]),
+        "near": known(maps[0][:DEPTH], tokens[0]),
         "sentences": [
             {"word": word, "text": text, "tokens": names, "weights": packed}
             for word, text, names, packed in zip(

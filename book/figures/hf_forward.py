@@ -1,10 +1,11 @@
-"""Record what runs in a forward pass of transformers, and who sees whom.
+"""Record what runs in a forward pass of transformers, and what it reads.
 
 python -m book.figures.hf_forward
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import product
 from typing import Any
 
@@ -32,13 +33,14 @@ CHOICES = {
 }
 _SIZES: dict[str, Any] = {
     "vocab_size": 9,
-    "hidden_size": 8,
-    "intermediate_size": 8,
+    "hidden_size": 16,
+    "intermediate_size": 16,
     "num_hidden_layers": LAYERS,
-    "num_attention_heads": 1,
+    "num_attention_heads": 2,
     "num_key_value_heads": 1,
     "head_dim": 8,
     "pad_token_id": 0,
+    "initializer_range": 0.3,  # or all weights would be the same grey
 }
 
 
@@ -59,12 +61,15 @@ def own(
 
 
 def record(name: str, model: str, padding: str, phase: str) -> dict[str, Any]:
-    """Run one forward pass; return its calls, and the pairs that count.
+    """Run one forward pass; return its calls, and what they read.
 
     Returns:
-        ``masks``: what each call of the mask function returned. ``layers``:
-        for each layer, which of them it got (-1: from nobody) and who
-        sees whom, rows of 0 and 1.
+        ``masks``: for each call of the mask function, its arguments, the
+        kind and shape of what it returned, and which pairs are allowed.
+        ``layers``: for each call of the attention function, the number of
+        its mask (-1: none was made), its arguments and result in words, and
+        the weights of head 0, ``(L, S)``. ``states``: the stream after each
+        layer, ``(LAYERS, TOKENS, E)``, that of cached tokens included.
     """
     from transformers import (
         AttentionInterface,
@@ -85,12 +90,16 @@ def record(name: str, model: str, padding: str, phase: str) -> dict[str, Any]:
         "sdpa": masking_utils.sdpa_mask,
         "own": _unskipped,
     }
-    masks: list[Any] = []
+    made_masks: list[Any] = []
+    masks: list[dict[str, Any]] = []
     layers: list[dict[str, Any]] = []
+    states: list[list[Tensor]] = [[] for _ in range(LAYERS)]
 
     def make(**kwargs: Any) -> Any:
-        masks.append(makers[name](**kwargs))
-        return masks[-1]
+        mask = makers[name](**kwargs)
+        made_masks.append(mask)
+        masks.append({"called": _words(kwargs), **_described(mask)})
+        return mask
 
     def attend(
         module: Any,
@@ -106,11 +115,19 @@ def record(name: str, model: str, padding: str, phase: str) -> dict[str, Any]:
         function = functions.get(name, own)
         tensors = (module, query, key)
         weights, _ = function(*tensors, which, mask, **kwargs)
-        seen = (weights[0, :, 0] > 1e-6).int().tolist()  # (L, S)
-        rows = ("".join(map(str, row)) for row in seen)
-        made_by = [i for i, x in enumerate(masks) if x is mask]
-        layers.append({"mask": (made_by or [-1])[0], "sees": "/".join(rows)})
-        return function(*tensors, value, mask, **kwargs)
+        out, _ = function(*tensors, value, mask, **kwargs)
+        made_by = [i for i, x in enumerate(made_masks) if x is mask]
+        layers.append(
+            {
+                "mask": (made_by or [-1])[0],
+                "query": _shape(query),
+                "key": _shape(key),
+                "kwargs": _words(kwargs),
+                "returns": _shape(out),
+                "weights": weights[0, :, 0],  # (L, S)
+            }
+        )
+        return out, None
 
     AttentionInterface.register("recorded", attend)
     tables = AttentionMaskInterface._global_mapping
@@ -121,6 +138,7 @@ def record(name: str, model: str, padding: str, phase: str) -> dict[str, Any]:
     if model == "gemma3_text":
         kinds = ["sliding_attention", "full_attention"]
         fields |= {"sliding_window": 3, "layer_types": kinds * (LAYERS // 2)}
+        fields |= {"query_pre_attn_scalar": fields["head_dim"]}
     kind = "llama" if model == "sets" else model
     torch.manual_seed(0)
     made = AutoModel.from_config(
@@ -128,16 +146,20 @@ def record(name: str, model: str, padding: str, phase: str) -> dict[str, Any]:
     ).eval()
     if model == "sets":
         made.config.is_causal = False
+    for layer, own_states in zip(made.layers, states, strict=True):
+        layer.register_forward_hook(
+            lambda _, x, out, own_states=own_states: own_states.append(out)
+        )
     real = torch.ones(1, TOKENS, dtype=torch.long)
     if padding == "left":
         real[:, :PADDING] = 0
-    ids = torch.arange(TOKENS)[None] % 9
+    ids = (1 + torch.arange(TOKENS))[None] * real
     with torch.no_grad():
         before = TOKENS - 1 if phase == "token" else TOKENS
         out = made(ids[:, :before], attention_mask=real[:, :before])
         if phase == "token":
-            masks.clear()
-            layers.clear()
+            for calls in (made_masks, masks, layers):
+                calls.clear()
             made(
                 ids[:, before:],
                 attention_mask=real,
@@ -145,7 +167,8 @@ def record(name: str, model: str, padding: str, phase: str) -> dict[str, Any]:
             )
     tables.pop("recorded", None)
     del AttentionInterface._global_mapping["recorded"]
-    return {"masks": [_described(x) for x in masks], "layers": layers}
+    stream = torch.stack([torch.cat(x, 1)[0] for x in states])
+    return {"masks": masks, "layers": layers, "states": stream}
 
 
 def _unskipped(**kwargs: Any) -> Any:
@@ -156,29 +179,84 @@ def _unskipped(**kwargs: Any) -> Any:
     return masking_utils.sdpa_mask(**kwargs)
 
 
-def _described(mask: Any) -> str:
+def _described(mask: Any) -> dict[str, Any]:
     if mask is None:
-        return "None"
-    kind = "bool" if mask.dtype == torch.bool else "additive"
-    return f"{kind}, {' × '.join(map(str, mask.shape))}"
+        return {"kind": "None", "shape": "", "allowed": []}
+    boolean = mask.dtype == torch.bool
+    return {
+        "kind": "bool" if boolean else "additive",
+        "shape": _shape(mask),
+        "allowed": (mask if boolean else mask == 0)[0, 0].int().tolist(),
+    }
+
+
+def _shape(x: Tensor) -> str:
+    return " × ".join(map(str, x.shape))
+
+
+def _words(kwargs: Mapping[str, Any]) -> str:
+    """Write arguments as they were passed, those that steer attention."""
+    plain = {
+        name: f"{x:.3g}" if isinstance(x, float) else str(x)
+        for name, x in kwargs.items()
+        if (x is None or isinstance(x, int | float))
+        and not name.startswith(("use_", "allow_"))
+    }
+    return ", ".join(f"{name}={x}" for name, x in plain.items())
+
+
+def drift(states: Tensor, right: Tensor) -> list[list[int]]:
+    """Return how far each token's state is off, in percent of its length."""
+    off = (states - right).norm(dim=-1) / right.norm(dim=-1)
+    return [[round(100 * x) for x in row] for row in off.tolist()]
+
+
+def leaky(weights: Tensor, right: Tensor, real: Tensor) -> list[list[int]]:
+    """Write weights in thousandths, with a sign for those that are wrong.
+
+    Args:
+        weights: ``(L, S)``; one that is read at all does not become 0.
+        right: what the model's own attention gives, ``(L, S)``.
+        real: whether each query is a real token, ``(L,)``.
+
+    Returns:
+        ``L`` rows; negative where a real token reads what ``right`` does not.
+    """
+    read = weights > 1e-6
+    thousandths = torch.where(read, (1000 * weights).round().clamp(min=1), 0)
+    wrong = read & (right <= 1e-6) & real[:, None]
+    signed: list[list[int]] = (
+        torch.where(wrong, -thousandths, thousandths).int().tolist()
+    )
+    return signed
 
 
 def numbers() -> dict[str, object]:
+    said: dict[str, int] = {}  # words that occur again and again, numbered
+    right: dict[tuple[str, ...], dict[str, Any]] = {}
     runs: dict[str, Any] = {}
-    patterns: dict[str, int] = {}
-    for chosen in product(*CHOICES.values()):
-        run = record(*chosen)
-        for layer in run["layers"]:
-            seen = layer["sees"]
-            layer["sees"] = patterns.setdefault(seen, len(patterns))
-        runs["|".join(chosen)] = [
-            run["masks"],
-            [[x["mask"], x["sees"]] for x in run["layers"]],
-        ]
+    for name, *rest in product(*CHOICES.values()):
+        run = record(name, *rest)
+        # The model's own attention comes first: it is right.
+        model = right.setdefault(tuple(rest), run)
+        layers = []
+        for layer, its in zip(run["layers"], model["layers"], strict=True):
+            mask, *words, weights = layer.values()
+            real = torch.arange(TOKENS)[-len(weights) :] >= (
+                PADDING if "left" in rest else 0
+            )
+            numbered = [said.setdefault(x, len(said)) for x in words]
+            signed = leaky(weights, its["weights"], real)
+            layers.append([mask, *numbered, signed])
+        runs["|".join([name, *rest])] = {
+            "masks": [list(mask.values()) for mask in run["masks"]],
+            "layers": layers,
+            "drift": drift(run["states"], model["states"]),
+        }
     return {
         "padding": PADDING,
         "choices": {k: list(v.items()) for k, v in CHOICES.items()},
-        "patterns": list(patterns),
+        "said": list(said),
         "runs": runs,
     }
 

@@ -49,3 +49,18 @@ def numbers_of(text):
     return [
         float(x) for x in re.findall(r"-?\d+\.?\d*", text.replace("−", "-"))
     ]
+
+
+def drag(figure, board, *points):
+    """Press the mouse on a board's first point, and pull it through the rest.
+
+    A point is a share of the board's width and one of its height.
+    """
+    board.scroll_into_view_if_needed()
+    at = board.bounding_box()
+    mouse = figure.page.mouse
+    for n, (x, y) in enumerate(points):
+        mouse.move(at["x"] + x * at["width"], at["y"] + y * at["height"])
+        if n == 0:
+            mouse.down()
+    mouse.up()

@@ -12,7 +12,7 @@ from tests.book.pages import ROOT
 
 SIZES = {  # no two products that the page has are alike
     "B": 2, "L": 5, "S": 11, "H": 6, "Hkv": 2, "D": 8, "E": 40, "F": 84,
-    "V": 97, "N": 3, "W": 4, "M": 7,
+    "V": 97, "N": 3, "W": 4, "M": 7, "R": 26, "n": 10, "r": 9, "v": 14,
 }  # fmt: skip
 x = SimpleNamespace(**SIZES)
 
@@ -47,6 +47,7 @@ def formulas(heading, start):
 def value(tex, **sizes):
     """The value of a formula; letters side by side are multiplied."""
     code = tex.replace("H_{kv}", "K").replace(r"\min", "@").replace(" ", "")
+    code = re.sub(r"\^\{([^{}]*)\}", r"^(\1)", code)
     code = re.sub(r"\\frac\{([^{}]*)\}\{([^{}]*)\}", r"((\1)/(\2))", code)
     code = re.sub(r"(?<=[\w)])(?=[A-Za-z(@])", "*", code)
     code = code.replace("^", "**").replace("@", "min")

@@ -15,11 +15,15 @@ FIGURES = {  # those that one can touch, and their pages
     "attention_heads": "notebooks/02_scaled_dot_product",
     "block_tiles": "notebooks/14_flex",
     "cache_slots": "notebooks/10_kv_cache",
+    "linear_state": "notebooks/19_linear",
     "logit_lens": "notebooks/09_transformer",
     "hf_forward": "notebooks/15_attention_interface",
+    "key_choice": "notebooks/18_latent_sparse",
     "mask_workbench": "notebooks/03_masks",
     "online_softmax": "notebooks/11_online_softmax",
+    "ring_turn": "notebooks/17_many_machines",
     "rope_dial": "notebooks/07_rope",
+    "serve_timeline": "notebooks/16_serving",
     "soft_lookup": "notebooks/01_why_attention",
     "split_kv": "notebooks/13_fused_backward_decode",
     "tile_walk": "notebooks/11_online_softmax",
@@ -32,9 +36,13 @@ def soup(path):
     return BeautifulSoup(path.read_text("utf-8"), "html.parser")
 
 
+API = sorted(f"book/api/{x.stem}" for x in ROOT.glob("book/api/*.md"))
+
+
 def pages():
     """Every page, as a path without its ending."""
-    return [page for _, part in parts(ROOT) for page in part]
+    printed = [page for _, part in parts(ROOT) for page in part]
+    return [*printed, *(page for page in API if page not in printed)]
 
 
 def exhaustive_but(quick, values):
@@ -48,6 +56,7 @@ def views():
     """Every page, as parameters: one of each kind is for `make test`."""
     quick = {
         "book/intro",
+        "book/api/masks",
         "book/glossary",
         "notebooks/02_scaled_dot_product",
         "notebooks/museum",

@@ -2,13 +2,18 @@
 
 import importlib
 import json
+import os
 import re
+import shutil
+import subprocess
 from types import SimpleNamespace
 
 import pytest
+import yaml
 
 from attn.exercises import APPENDICES, CHAPTERS
 from attn.publishing.myst_to_markdown.targets import targets
+from attn.publishing.repository import web_address
 from tests.book.pages import ROOT, soup
 
 STEMS = (*CHAPTERS.values(), *APPENDICES)
@@ -65,7 +70,7 @@ def repository(monkeypatch):
     return importlib.import_module("attn_book.repository")
 
 
-def test_colab_opens_the_branch_that_the_workflow_writes(
+def test_colab_and_binder_open_the_branch_that_the_workflow_writes(
     repository, monkeypatch
 ):
     monkeypatch.setenv("GITHUB_SERVER_URL", "https://github.com")
@@ -75,10 +80,49 @@ def test_colab_opens_the_branch_that_the_workflow_writes(
     options = config.html_theme_options
     assert options["repository_url"] == "https://github.com/you/attention"
     assert options["launch_buttons"]["colab_url"].endswith("google.com")
+    assert "mybinder.org" in options["launch_buttons"]["binderhub_url"]
     steps = (ROOT / ".github" / "workflows" / "pages.yml").read_text("utf-8")
     branch = options["repository_branch"]
     assert f"git init -q -b {branch}\n" in steps
     assert steps.count(f'/${{GITHUB_REPOSITORY}}" {branch}\n') == 1
+
+
+def test_binder_installs_the_fixed_versions_and_the_small_torch(tmp_path):
+    """The step of the workflow runs here, up to where it calls git."""
+    workflow = (ROOT / ".github" / "workflows" / "pages.yml").read_text(
+        "utf-8"
+    )
+    (step,) = (
+        x["run"]
+        for x in yaml.safe_load(workflow)["jobs"]["publish"]["steps"]
+        if "copies" in x.get("name", "")
+    )
+    (tmp_path / "_build" / "html" / "_sources" / "notebooks").mkdir(
+        parents=True
+    )
+    shutil.copy(ROOT / "constraints.txt", tmp_path)
+    origin = {"GITHUB_SERVER_URL": "https://github.com", "GITHUB_SHA": "0a1b"}
+    subprocess.run(
+        ["bash", "-euc", step.partition("git init")[0]],
+        cwd=tmp_path,
+        env=os.environ | origin | {"GITHUB_REPOSITORY": "you/attention"},
+        check=True,
+    )
+    copies = tmp_path / "_build" / "copies"
+    assert (copies / "requirements.txt").read_text().splitlines() == [
+        "-c constraints.txt",
+        "--extra-index-url https://download.pytorch.org/whl/cpu",
+        "torch",
+        "attn[learn] @ git+https://github.com/you/attention@0a1b",
+    ]
+    pins = (copies / "constraints.txt").read_text()
+    script = copies / "postBuild"
+    assert os.access(script, os.X_OK)
+    (package,) = re.findall(
+        r"-c constraints.txt (\S+)$", script.read_text(), re.M
+    )
+    for name in ("torch", package):
+        assert re.search(rf"(?m)^{name}==\d", pins)
 
 
 @pytest.mark.parametrize(
@@ -95,7 +139,5 @@ def test_colab_opens_the_branch_that_the_workflow_writes(
         ("fatal: not a git repository", ""),
     ],
 )
-def test_a_page_links_to_a_public_address_without_its_key(
-    repository, remote, public
-):
-    assert repository.web_address(remote) == public
+def test_a_page_links_to_a_public_address_without_its_key(remote, public):
+    assert web_address(remote) == public

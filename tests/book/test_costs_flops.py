@@ -106,8 +106,8 @@ def test_elementwise_steps_are_counted_in_round_numbers():
 
     for start, each, size in (
         ("softmax", operations(softmax, 64), x.H * x.S),
-        ("RMSNorm", operations(attn.RMSNorm(64), 64), x.E),
-        ("layer norm", operations(attn.LayerNorm(64), 64), x.E),
+        ("RMSNorm", operations(attn.RMSNorm(64).definition, 64), x.E),
+        ("layer norm", operations(attn.LayerNorm(64).definition, 64), x.E),
         ("rotation", operations(rotate, 64), (x.H + x.Hkv) * x.D),
     ):
         step = x.B * each * size

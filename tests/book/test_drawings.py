@@ -52,23 +52,39 @@ def test_text_in_a_figure_has_contrast(opened):
     assert [x for x in texts if x["over"]] == []
 
 
-the_chapter = pytest.mark.parametrize(
-    "opened",
-    [pytest.param((CHAPTER, "light"), id=CHAPTER)],
-    indirect=True,
-    scope="module",
-)
+def the_page(name):
+    return pytest.mark.parametrize(
+        "opened",
+        [pytest.param((name, "light"), id=name)],
+        indirect=True,
+        scope="module",
+    )
 
 
-@the_chapter
+the_chapter = the_page(CHAPTER)
+
+
+@the_page("notebooks/12_fused_forward")
 def test_a_wide_figure_scrolls_in_its_own_box_with_the_keyboard(opened):
-    box = on(opened, 390).locator("#fig-line .drawn")
+    box = on(opened, 390).locator("#fig-lanes .drawn")
     assert box.evaluate("x => x.scrollWidth > x.clientWidth")
     box.focus()
     opened.keyboard.press("ArrowRight")
     opened.wait_for_function(
-        "document.querySelector('#fig-line .drawn').scrollLeft > 0"
+        "document.querySelector('#fig-lanes .drawn').scrollLeft > 0"
     )
+
+
+@the_chapter
+def test_figures_fit_on_a_phone(opened):
+    wide = (
+        on(opened, 390)
+        .locator(".drawn")
+        .evaluate_all(
+            "all => all.filter(x => x.scrollWidth > x.clientWidth).length"
+        )
+    )
+    assert wide == 0
 
 
 @the_chapter

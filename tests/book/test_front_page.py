@@ -20,7 +20,6 @@ from tests.book.test_browser import (
 
 PAGE = "book/intro"
 FIRST = chapters()[0]
-COUNTS = ("one", "two", "three", "four", "five", "six", "seven", "eight")
 
 
 @pytest.fixture(scope="module")
@@ -64,9 +63,9 @@ def test_a_chapters_card_has_its_title_minutes_exercises_and_points(
 ):
     stem = CHAPTERS[key]
     notebook = json.loads((ROOT / f"notebooks/{stem}.ipynb").read_text())
-    text = "".join("".join(cell["source"]) for cell in notebook["cells"][:3])
+    text = "".join("".join(cell["source"]) for cell in notebook["cells"])
     title = re.search(r"^# (.+)$", text, re.M)[1]
-    about = re.search(r"about (\d+) minutes, (\w+) exercises", text)
+    minutes = re.search(r"in about (\d+) minutes", text)[1]
     exercises = chapter(key)
     worth = sum(x.points for x in exercises)
     (card,) = (
@@ -74,11 +73,10 @@ def test_a_chapters_card_has_its_title_minutes_exercises_and_points(
         for x in front.select(".chapter")
         if x.find("a", href=re.compile(stem))
     )
-    assert COUNTS.index(about[2]) + 1 == len(exercises)
     shown = " ".join(card.get_text().split())
     assert shown.startswith(f"{int(stem[:2])} {title} ")
     assert shown.endswith(
-        f" {about[1]} minutes · {len(exercises)} exercises · {worth} points"
+        f" {minutes} minutes · {len(exercises)} exercises · {worth} points"
     )
     own = card.select_one("[data-exercises]")["data-exercises"].split()
     assert own == [x.id for x in exercises]
@@ -94,20 +92,64 @@ def test_without_javascript_there_is_no_control_for_ticks(front, book):
     assert 'class="tick"' not in (book / f"{FIRST}.html").read_text("utf-8")
 
 
+SCREENS = (390, 844), (1280, 900)
+# The numbers whose middle is covered by something else.
+COVERED = """() => [...document.querySelectorAll(".nine-lines a")]
+.filter(a => {
+    a.scrollIntoView({block: "center", behavior: "instant"});
+    const {x, y, width, height} = a.getBoundingClientRect();
+    return document.elementFromPoint(x + width / 2, y + height / 2) !== a;
+}).map(a => a.textContent)"""
+
+
 @pytest.mark.browser
-def test_the_start_link_and_the_nine_lines_are_above_the_fold(visit):
+def test_attention_at_work_and_two_ways_in_are_on_the_first_screen(visit):
     with visit(PAGE, width=390, theme="dark") as seen:
+        tab = seen.tab
         assert serious_violations(seen, "dark", ONE_OF_EACH_KIND) == []
         assert sideways_overflow(seen) <= 0
-        assert seen.tab.locator(".secondary-toggle:visible").count() == 0
-        start = seen.tab.locator(".begin a").first
-        for width, height in ((390, 844), (1280, 800)):
-            seen.tab.set_viewport_size({"width": width, "height": height})
-            for part in (start, seen.tab.locator(".nine-lines")):
+        assert tab.locator(".secondary-toggle:visible").count() == 0
+        start, path = tab.locator(".begin a").all()
+        for width, height in SCREENS:
+            tab.set_viewport_size({"width": width, "height": height})
+            for part in (start, path, tab.locator(".touch-sentence")):
                 box = part.bounding_box()
                 assert box["y"] + box["height"] < height
+            assert box["width"] > 0.7 * min(width, 1000)
+            assert box["height"] > height / 4
+            assert tab.locator(".nine-lines a").count() > len(CHAPTERS)
+            assert tab.evaluate(COVERED) == []
+            tab.evaluate("scrollTo({top: 0, behavior: 'instant'})")
         start.click()
-        seen.tab.wait_for_url(f"**/{FIRST}.html*", wait_until="commit")
+        tab.wait_for_url(f"**/{FIRST}.html*", wait_until="commit")
+
+
+CHOSEN = ".touch-token[aria-checked=true]"
+
+
+@pytest.mark.browser
+def test_the_figure_moves_until_it_is_touched(visit):
+    with visit(PAGE) as seen:
+        live = seen.tab.locator(".touch [aria-live]")
+        chosen = seen.tab.locator(CHOSEN)
+        first = chosen.element_handle()
+        changed = "e => e.ariaChecked === 'false'"
+        seen.tab.wait_for_function(changed, arg=first)
+        assert live.get_attribute("aria-live") == "off"
+        seen.tab.locator(".touch-token").last.focus()
+        assert live.get_attribute("aria-live") == "polite"
+        seen.tab.wait_for_timeout(600)  # a step and a half
+        assert chosen.inner_text().startswith("it")
+
+
+@pytest.mark.browser
+def test_the_figure_stays_still_where_motion_is_unwelcome(browser, address):
+    context = browser.new_context(reduced_motion="reduce")
+    tab = context.new_page()
+    tab.goto(f"{address}/{PAGE}.html")
+    tab.wait_for_timeout(600)
+    assert tab.locator(CHOSEN).inner_text().startswith("it")
+    context.close()
 
 
 @pytest.mark.browser

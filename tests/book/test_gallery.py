@@ -1,17 +1,19 @@
-"""The museum's page: an index to filter, and pairs with marked changes."""
+"""The museum: an entrance with an index to filter, and a page a room."""
 
 import itertools
 
 import pytest
 
 from attn.exercises.changes import changed_lines
-from attn.publishing.myst_to_markdown.museum import SHOWN, exhibits
+from attn.publishing.myst_to_markdown.museum import SHOWN, exhibits, rooms
 from attn.publishing.myst_to_markdown.targets import notebook
 from tests.book.conftest import Visit
-from tests.book.pages import soup
+from tests.book.pages import exhaustive_but, pages, soup
 
 PAGE = "notebooks/museum"
 EXHIBITS = exhibits(notebook("museum"))
+ROOMS = [f"notebooks/{x}" for x in rooms(notebook("museum")) if x != "museum"]
+HIGHLIGHTS = notebook("museum")["metadata"]["attn"]["highlights"]
 #: Their repair is other code: no line of it is a change of one that fails.
 REWRITTEN = {
     "bug-first-loss",
@@ -28,6 +30,9 @@ REWRITTEN = {
     "bug-dead-override",
     "bug-listing-never-run",
     "bug-gone-names",
+    "bug-heads-wider-than-they-look",
+    "bug-pairs-of-the-indexer",
+    "bug-more-blocks-than-there-are",
 }
 
 
@@ -36,19 +41,69 @@ def page(book):
     return soup(book / f"{PAGE}.html")
 
 
-def test_without_javascript_the_index_is_a_table_of_links(page):
+@pytest.fixture(scope="module")
+def sections(book):
+    """The exhibits by their labels, and the pages of their rooms."""
+    return {
+        section["id"]: (section, room)
+        for room in ROOMS
+        for section in soup(book / f"{room}.html").select("section.exhibit")
+    }
+
+
+def test_the_contents_of_the_book_list_each_room_once_in_order():
+    assert [x for x in pages() if x.startswith(f"{PAGE}-")] == ROOMS
+
+
+def test_six_highlights_come_first_with_code_of_their_exhibits(page, sections):
+    first = page.select_one("article h2").find_parent("section")
+    cards = first.select(".surprise")
+    assert len(cards) == len(HIGHLIGHTS) == 6
+    for card in cards:
+        label = card.a["href"].partition("#")[2]
+        _, before, after = HIGHLIGHTS[label]
+        section, _ = sections[label]
+        assert before in section.select_one(".fails").get_text()
+        repaired = section.select_one(".repaired").get_text()
+        assert after in repaired and before not in repaired
+        assert f"- {before}\n+ {after}" in card.pre.get_text()
+
+
+def test_a_rooms_card_leads_to_it_and_counts_its_exhibits(page, sections):
+    cards = page.select(".sd-card.chapter")
+    assert len(cards) == len(ROOMS)
+    for card, room in zip(cards, ROOMS, strict=True):
+        assert card.a["href"].partition("#")[0] == f"{room[10:]}.html"
+        effects = [
+            x["effect"] for x in EXHIBITS if sections[x["label"]][1] == room
+        ]
+        count, silent = len(effects), effects.count("silent")
+        said = f"{silent} of them silent"
+        if silent in (0, count):
+            whole = "both" if count == 2 else "all"
+            said = f"{whole} {'silent' if silent else 'loud'}"
+        assert f"{count} exhibits, {said}" in card.get_text()
+
+
+def test_a_rooms_download_is_the_whole_museum(book):
+    link = soup(book / f"{ROOMS[0]}.html").select_one('a[href*="_sources"]')
+    assert link["href"].endswith("/_sources/notebooks/museum.ipynb")
+
+
+def test_without_javascript_the_index_is_a_table_of_links(page, sections):
     assert not page.select("form.museum-filters, .exhibit[hidden]")
     rows = page.select("#museum-index tbody tr")
     for row, exhibit in zip(rows, EXHIBITS, strict=True):
         title, *facts = row.find_all("td")
-        assert title.a["href"] == f"#{exhibit['label']}"
+        _, room = sections[exhibit["label"]]
+        assert title.a["href"] == f"{room[10:]}.html#{exhibit['label']}"
         assert [x.get_text() for x in facts] == [exhibit[x] for x in SHOWN]
 
 
-def test_every_exhibit_has_a_permalink_and_its_changes_are_marked(page):
+def test_every_exhibit_has_a_permalink_and_its_changes_are_marked(sections):
     for exhibit in EXHIBITS:
-        section = page.find("section", id=exhibit["label"])
-        link = section.find("h3").find("a", class_="headerlink")
+        section, _ = sections[exhibit["label"]]
+        link = section.find("h2").find("a", class_="headerlink")
         assert link["href"] == f"#{exhibit['label']}"
         fails, why, repaired = (
             section.select_one(f":scope > .{part}")
@@ -75,8 +130,9 @@ def test_a_changed_line_is_found_and_a_new_one_only_in_an_edit():
 
 @pytest.fixture(scope="module")
 def museum(browser, address):
-    """The museum, opened once."""
+    """The museum's entrance, opened once, and its index unfolded."""
     with Visit(browser, address, PAGE) as seen:
+        seen.tab.get_by_text("exhibits in one table").click()
         yield seen.tab
 
 
@@ -133,7 +189,26 @@ def test_the_index_is_filtered_by_keyboard(museum):
     assert len(shown(museum)) == len(EXHIBITS)
 
 
-BOXES = """label => ["h3", ".says", ".fails", ".why", ".mends", ".repaired"]
+@pytest.mark.browser
+@pytest.mark.parametrize(
+    "place, room",
+    [
+        ("bug-true-is-one", "mask"),
+        ("bug-no-mask-is-a-mask", "flex"),
+        ("museum-rope", "rope"),
+    ],
+)
+def test_a_permalink_of_the_one_page_leads_to_the_room(
+    browser, address, place, room
+):
+    with Visit(browser, address, PAGE, asked=f"#{place}") as seen:
+        seen.tab.wait_for_url(f"**/museum-{room}.html#*")
+        assert seen.tab.locator(
+            seen.tab.url[seen.tab.url.index("#") :]
+        ).count()
+
+
+BOXES = """label => ["h2", ".says", ".fails", ".why", ".mends", ".repaired"]
     .map(part => document.querySelector(`#${label} > ${part}`))
     .map(part => part.getBoundingClientRect())
     .map(box => ({left: box.left, top: box.top, bottom: box.bottom}))"""
@@ -147,19 +222,30 @@ def below_each_other(*boxes):
 
 
 @pytest.mark.browser
-def test_pairs_are_side_by_side_where_there_is_room(museum):
-    before = museum.viewport_size
-    for width in (1280, 390):
-        museum.set_viewport_size({"width": width, "height": 900})
-        for exhibit in EXHIBITS:
-            boxes = museum.evaluate(BOXES, exhibit["label"])
-            title, says, fails, why, mends, repaired = boxes
-            if width == 390:
-                assert below_each_other(*boxes)
-                continue
-            assert below_each_other(title, says, fails, why)
-            assert below_each_other(mends, repaired)
-            assert fails["top"] == repaired["top"]
-            assert fails["left"] + 400 < repaired["left"]
-            assert title["bottom"] <= mends["top"]
-    museum.set_viewport_size(before)
+@pytest.mark.parametrize("room", exhaustive_but([f"{PAGE}-iface"], ROOMS))
+def test_pairs_are_side_by_side_beside_contents_where_there_is_room(
+    room, visit
+):
+    with visit(room) as seen:
+        tab = seen.tab
+        labels = tab.evaluate(
+            "[...document.querySelectorAll('.exhibit')].map(x => x.id)"
+        )
+        contents = tab.locator(".bd-sidebar-secondary nav a:visible")
+        assert contents.count() == len(labels) > 1
+        height = tab.evaluate("document.documentElement.scrollHeight")
+        assert height <= 9000
+        for width in (1280, 1000, 390):
+            tab.set_viewport_size({"width": width, "height": 900})
+            for label in labels:
+                boxes = tab.evaluate(BOXES, label)
+                title, says, fails, why, mends, repaired = boxes
+                if width == 390:
+                    assert below_each_other(*boxes)
+                    continue
+                assert below_each_other(title, says, fails, why)
+                assert below_each_other(mends, repaired)
+                assert fails["top"] == repaired["top"]
+                assert fails["left"] + 300 < repaired["left"]
+                assert title["bottom"] <= mends["top"]
+                assert repaired["bottom"] <= why["top"] + 0.01

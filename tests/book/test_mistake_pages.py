@@ -20,6 +20,11 @@ from tests.book.test_browser import (
 PAGES = [f"book/mistakes/{key}" for key in CHAPTERS]
 
 
+SCROLLING = """[...document.querySelectorAll(".bd-article pre")]
+    .filter(e => e.scrollWidth > e.clientWidth + 1)
+    .map(e => e.textContent.slice(0, 80))"""
+
+
 def text(html):
     """The words of a piece of a page."""
     return unescape(re.sub(r"<[^>]+>", "", html))
@@ -88,10 +93,14 @@ def test_the_search_does_not_find_these_pages(book):
 
 @pytest.mark.browser
 @pytest.mark.parametrize("page", exhaustive_but(["book/mistakes/why"], PAGES))
-def test_an_opened_page_is_accessible_and_fits_a_phone(page, browser, address):
+def test_an_opened_page_is_accessible_fits_a_phone_and_wraps_its_diffs(
+    page, browser, address
+):
     with Visit(browser, address, page, "dark", width=390) as seen:
         seen.tab.evaluate(OPEN_ALL)
         assert serious_violations(seen, "dark", ONE_OF_EACH_KIND) == []
         assert sideways_overflow(seen) <= 0
         assert seen.tab.evaluate(MEASURED)["page"] <= 1_500_000
         assert seen.outside == [] and seen.complaints == []
+        seen.tab.set_viewport_size({"width": 1280, "height": 900})
+        assert seen.tab.evaluate(SCROLLING) == []

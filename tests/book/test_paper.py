@@ -13,7 +13,13 @@ pytestmark = pytest.mark.browser
 
 CHAPTER = "notebooks/05_gqa"
 PAGES = [("", ["book/how-to-work"]), ("Attention", [CHAPTER])]
-WHOLE = "#first-way-repeat", "#questions-to-test-yourself"
+WHOLE = (
+    "#first-way-repeat",
+    "#the-layer",
+    "#measure-it",
+    "#converting-a-trained-model",
+)
+WHOLE += ("#questions-to-test-yourself", "#break-it-on-purpose")
 
 
 @pytest.fixture(scope="module")
@@ -35,9 +41,15 @@ def short(book, tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def sheets(short, browser):
-    """The text of each page: a light page and a chapter are printed."""
-    pdf = pypdf.PdfReader(io.BytesIO(paper.printed(short, PAGES, browser)))
+def printed(short, browser):
+    """A light page and a chapter."""
+    return paper.printed(short, PAGES, browser)
+
+
+@pytest.fixture(scope="module")
+def sheets(printed):
+    """The text of each page."""
+    pdf = pypdf.PdfReader(io.BytesIO(printed))
     return [re.sub(r"\s+", " ", x.extract_text()) for x in pdf.pages]
 
 
@@ -49,17 +61,44 @@ def test_the_contents_give_the_page_of_each_heading(sheets):
     assert len({number for _, number in entries}) > 2
 
 
-def test_every_page_has_its_number(sheets):
-    for number, text in enumerate(sheets, start=1):
-        assert text.strip().endswith(str(number))
+def test_every_page_but_the_cover_has_its_number_and_its_chapters_name(sheets):
+    cover, *rest = sheets
+    assert cover.startswith("Attention, built by hand")
+    assert not re.search(r"\d", cover)
+    for number, text in enumerate(rest, start=2):
+        assert re.search(rf"\b{number}\b", text_of_margin(text))
+    heads = {"Contents", "How to work through", "5 Grouped-query", "Answers"}
+    for head in heads:
+        own = [x for x in rest if head in text_of_margin(x)]
+        assert own, head
+    assert all(any(h in text_of_margin(x) for h in heads) for x in rest)
+
+
+def text_of_margin(sheet):
+    return sheet[:60] + sheet[-60:]
+
+
+def test_code_that_is_folded_on_the_screen_is_not_printed(sheets, short):
+    page = BeautifulSoup(
+        (short / f"{CHAPTER}.html").read_text("utf-8"), "html.parser"
+    )
+    folded = page.select("details.hide.above-input pre")
+    lines = {x.get_text().strip().splitlines()[0] for x in folded}
+    assert lines
+    text = " ".join(sheets)
+    assert "Code of this figure" not in text
+    assert not [x for x in lines if len(x) > 30 and x in text]
+
+
+def test_the_cover_has_a_picture(printed):
+    (picture,) = pypdf.PdfReader(io.BytesIO(printed)).pages[0].images[:1]
+    assert picture.image.width > 800
 
 
 def test_answers_are_at_the_end_and_nowhere_else(sheets):
     asked = next(x for x in sheets if "Answer: page" in x)
     number = int(re.search(r"Answer: page (\d+)", asked)[1])
-    first = next(
-        i for i, x in enumerate(sheets) if x.startswith("Answers 5 Grouped")
-    )
+    first = next(i for i, x in enumerate(sheets) if "Answers 5 Grouped" in x)
     assert sheets.index(asked) < first <= number - 1
     source = (paper.HERE.parent / "solutions" / "ch05_gqa.py").read_text()
     solution = re.search(r"\n +(return [^\n#]+[^\n# ])", source)[1]
@@ -94,4 +133,5 @@ def test_the_whole_book_prints(book, browser):
     titles = [x.title for x in pdf.outline if not isinstance(x, list)]
     assert titles[0] == "Attention, built by hand"
     assert titles[-1] == "Answers"
+    assert len(pdf.pages) <= 450
     assert len(titles) == 3 + sum(len(names) for _, names in pages)

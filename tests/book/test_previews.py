@@ -40,7 +40,8 @@ def preview(seen):
 
 
 def link_to(seen, place):
-    link = seen.tab.locator(f".bd-article a[href*='{place}']").first
+    links = f".bd-article a[href*='{place}']:not(.headerlink)"
+    link = seen.tab.locator(links).first
     link.evaluate("e => e.scrollIntoView({block: 'center'})")
     return link
 

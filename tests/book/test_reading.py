@@ -30,6 +30,52 @@ def test_the_contents_of_a_page_open_on_a_phone(visit):
         place = link.get_attribute("href")
         link.click()
         assert seen.tab.evaluate("location.hash") == place
+        assert seen.tab.locator("dialog[open]").count() == 0
+        assert seen.tab.locator(f"[id='{place[1:]}']").is_visible()
+
+
+@pytest.mark.parametrize("side", ["primary", "secondary"])
+def test_a_drawer_has_a_button_to_close_it_and_escape_leaves_nothing(
+    visit, side
+):
+    with visit(LIGHT, width=PHONE) as seen:
+        drawer = seen.tab.locator("dialog[open]")
+        left = seen.tab.locator("dialog[open], .tooltip:visible")
+        seen.tab.locator(f".{side}-toggle:visible").click()
+        drawer.get_by_role("button", name="Close", exact=True).click()
+        assert left.count() == 0
+        seen.tab.locator(f".{side}-toggle").focus()
+        seen.tab.keyboard.press("Enter")
+        assert drawer.count() == 1
+        seen.tab.keyboard.press("Escape")
+        seen.tab.wait_for_timeout(300)  # a tooltip fades in
+        assert left.count() == 0
+
+
+EDGES = """box => new Promise(done => {
+    const more = () => getComputedStyle(box).maskImage === "none"
+        ? "" : box.dataset.more ?? "";
+    const seen = [more()];
+    box.addEventListener("scroll", () => setTimeout(() => {
+        seen.push(more());
+        done(seen);
+    }), {once: true});
+    box.scrollTo({left: 1e6, behavior: "instant"});
+})"""
+
+
+def test_what_scrolls_fades_at_the_edge_where_there_is_more(visit):
+    with visit(CHAPTER, width=PHONE) as seen:
+        wide = seen.tab.locator("[data-more]:is(pre, div.math)")
+        assert wide.count() > 5
+        for box in (wide.first, wide.last):
+            assert box.evaluate(EDGES) == ["right", "left"]
+        cut = "e => e.scrollWidth > e.clientWidth + 1 && !e.dataset.more"
+        boxes = seen.tab.locator(".bd-article :is(pre, div.math):visible")
+        assert boxes.evaluate_all(f"all => all.filter({cut}).length") == 0
+        seen.tab.evaluate("scrollTo(0, 4000)")
+        seen.tab.evaluate("scrollBy(0, -400)")  # then the button appears
+        assert not seen.tab.locator("#pst-back-to-top").is_visible()
 
 
 @pytest.fixture(scope="module")
@@ -45,6 +91,15 @@ def test_the_menu_closes_and_opens_on_a_desktop(light):
     for state in ("hidden", "visible"):
         light.tab.locator(".primary-toggle:visible").click()
         side.wait_for(state=state)
+
+
+def test_escape_ends_the_tooltip_of_a_button(light):
+    button = light.tab.locator(".theme-switch-button:visible").first
+    button.hover()
+    tip = light.tab.locator(".tooltip")
+    tip.wait_for(state="visible")
+    light.tab.keyboard.press("Escape")
+    tip.wait_for(state="hidden", timeout=2000)
 
 
 def test_the_copy_button_copies_the_command_without_its_prompt(light):
@@ -90,6 +145,21 @@ def opened(request, browser, address):
 the_chapter = pytest.mark.parametrize(
     "opened", [CHAPTER], indirect=True, scope="module"
 )
+
+
+BAR = "e => getComputedStyle(e).borderLeftColor"
+
+
+@the_chapter
+def test_only_an_exercise_and_a_check_have_a_coloured_bar(opened):
+    kinds = {}
+    for kind in ("exercise", "check"):
+        boxes = opened.tab.locator(f".cell.tag_{kind} > .cell_input")
+        kinds[kind] = boxes.first.evaluate(BAR)
+    plain = ".cell:not(.tag_exercise, .tag_check) > .cell_input"
+    bars = opened.tab.locator(plain).evaluate_all(f"all => all.map({BAR})")
+    (colour,) = set(bars)
+    assert len({colour, *kinds.values()}) == 3
 
 
 @the_chapter
@@ -141,7 +211,7 @@ def test_every_keyboard_focus_is_visible_and_useful(opened):
 
 @the_chapter
 def test_print_is_light_and_shows_the_answers_to_the_questions(opened):
-    closed = "document.querySelectorAll('details:not([open])').length"
+    closed = "document.querySelectorAll('article details:not([open])').length"
     before = opened.tab.evaluate(closed)
     assert before > 5
     opened.tab.evaluate("dispatchEvent(new Event('beforeprint'))")

@@ -33,3 +33,14 @@ def test_a_chapter_is_described_by_its_summary(book, page):
     about = json.loads((ROOT / f"{page}.ipynb").read_text("utf-8"))
     summary = re.sub(r"[`$*\\]", "", about["metadata"]["attn"]["summary"])
     assert field(book, page, "description") == summary
+
+
+@pytest.mark.parametrize("page", pages())
+def test_the_head_of_a_page_says_each_thing_once(book, page):
+    """Without the address of the book, a page gives none of its own."""
+    head = (book / f"{page}.html").read_text("utf-8").partition("</head>")[0]
+    assert head.count('name="viewport"') == 1
+    (title,) = re.findall("<title>(.+)</title>", head)
+    assert title.count("built by hand") == 1
+    addresses = re.findall(FIELD.format("og:url"), head)
+    assert all(x.startswith("https://") for x in addresses)

@@ -3,13 +3,14 @@
 import importlib
 import json
 import random
+import re
 
 import pytest
 import torch
 
 import attn
 from attn.data import minilm, smollm
-from book.figures import bake, mask_workbench
+from book.figures import bake, mask_workbench, sentence
 from tests.book.conftest import Visit
 from tests.book.controls import PUT
 from tests.book.pages import FIGURES, ROOT, chapters, exhaustive_but
@@ -19,10 +20,18 @@ NEEDS = {
     "attention_heads": pytest.mark.skipif(
         not minilm.available(), reason=minilm.HOW_TO_INSTALL
     ),
-    "logit_lens": pytest.mark.skipif(
-        not smollm.available(), reason=smollm.HOW_TO_INSTALL
+    **dict.fromkeys(
+        ("cache_slots", "logit_lens"),
+        pytest.mark.skipif(
+            not smollm.available(), reason=smollm.HOW_TO_INSTALL
+        ),
     ),
 }
+
+#: Transformers' own functions compute in float32: on another processor the
+#: last digit can be another one.
+ROUNDED = {"hf_forward"}
+WHOLE = re.compile(r"-?\d+")
 
 
 @pytest.mark.parametrize(
@@ -31,7 +40,13 @@ NEEDS = {
 def test_the_stored_numbers_equal_those_that_attn_computes(name):
     numbers = importlib.import_module(f"book.figures.{name}").numbers()
     stored = (bake.FOLDER / f"{name}.data.js").read_text("utf-8")
-    assert stored == bake.text(name, numbers), "run make refresh"
+    text = bake.text(name, numbers)
+    if name in ROUNDED:
+        assert WHOLE.sub("", stored) == WHOLE.sub("", text)
+        pairs = zip(WHOLE.findall(stored), WHOLE.findall(text), strict=True)
+        assert all(abs(int(a) - int(b)) <= 1 for a, b in pairs)
+    else:
+        assert stored == text, "run make refresh"
 
 
 def test_every_figure_is_on_a_page_and_tested():
@@ -54,8 +69,10 @@ def test_the_code_of_the_pages_stays_within_its_limits():
     own = [bake.FOLDER / f"{name}.js" for name in FIGURES]
     shared = {x for kind in ("js", "css") for x in static.rglob(f"*.{kind}")}
     made = {x for x in shared if x.parent.name == "katex"}
-    made |= set(bake.FOLDER.glob("*.data.js"))
-    assert lines(shared - made - set(own)) <= 1200
+    made |= set(bake.FOLDER.glob("*.data.js")) | {sentence.TARGET}
+    model = sentence.TARGET.with_name("sentence.js")
+    assert lines(shared - made - {*own, model}) <= 1600
+    assert lines([model]) <= 250
     assert max(lines([x]) for x in own) <= 150
     assert lines((ROOT / "book" / "ext").rglob("*.py")) <= 700
 
@@ -107,15 +124,20 @@ def test_a_figure_fits_a_phone_and_makes_no_outside_request(opened, name):
     assert seen.complaints == []
 
 
+#: Their stored figure opens the chapter; they are where the text explains it.
+APART = ("block_tiles", "hf_forward")
+
+
 @pytest.mark.browser
 def test_the_stored_figure_is_visible_without_javascript(
     name, without_javascript
 ):
     page = without_javascript(FIGURES[name])
     place = page.locator(f"[data-touch={name}]")
-    stored = page.locator(
-        f".cell:has(+ [data-touch={name}]) figure :is(img, .drawn)"
-    )
+    above = f".cell:has(+ [data-touch={name}])"
+    if name in APART:
+        above = ".bd-article"
+    stored = page.locator(f"{above} figure :is(img, .drawn)")
     assert place.inner_text() == ""
     assert stored.first.bounding_box()["height"] > 100
 

@@ -5,7 +5,13 @@ import torch
 
 import attn
 from book.figures.alibi_reach import HEADS, LENGTH
-from tests.book.controls import PUT, numbers_of, opened_figure, press_to
+from tests.book.controls import (
+    PUT,
+    drag,
+    numbers_of,
+    opened_figure,
+    press_to,
+)
 
 pytestmark = pytest.mark.browser
 
@@ -83,3 +89,10 @@ def test_later_keys_have_weight_only_in_an_encoder(reach):
     turn(reach, 4, 10, "both")
     weights = shown(reach)
     torch.testing.assert_close(weights[:, 11:21], weights[:, :10].flip(-1))
+
+
+def test_the_query_is_dragged_across_the_keys(reach):
+    turn(reach, 8, 63)
+    at = (84 + 264 * 10.5 / LENGTH) / 376
+    drag(reach, reach.locator(".touch-board"), (0.9, 0.5), (at, 0.5))
+    assert numbers_of(heard(reach))[:2] == [8, 10]

@@ -1,6 +1,7 @@
 """The figure of MiniLM's heads shows what attn computes, in both forms."""
 
 import random
+import re
 
 import pytest
 import torch
@@ -100,8 +101,10 @@ def test_the_heads_announce_changes_by_keyboard(figures):
 def test_the_front_page_has_the_short_form_of_the_heads(figures):
     seen, figure, _ = figures(FRONT)
     figure.get_by_label("Last word").get_by_text("wide").click()
+    figure.get_by_role("radio", name=re.compile("^it ")).click()
     assert "(with “tired”: 10 %), animal 28 %, " in heard(figure)
-    assert figure.locator("canvas, code").count() == 0
+    assert figure.locator("code").count() == 0
+    assert figure.locator(".touch-jobs button canvas").count() == 4
     assert sideways_overflow(seen) <= 0
 
 

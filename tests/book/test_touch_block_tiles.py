@@ -5,7 +5,13 @@ import torch
 
 import attn
 from book.figures.block_tiles import IDS, LENGTH, MASKS
-from tests.book.controls import PUT, numbers_of, opened_figure, press_to
+from tests.book.controls import (
+    PUT,
+    drag,
+    numbers_of,
+    opened_figure,
+    press_to,
+)
 
 pytestmark = pytest.mark.browser
 
@@ -74,3 +80,49 @@ def test_one_painted_pair_makes_an_empty_block_partial(tiles):
     assert tiles.locator("code").inner_text() == "painted by hand"
     board.press(" ")
     assert numbers_of(heard.inner_text()) == before
+
+
+# Where pairs are on the board: the middle of the cell of a query and a key.
+def pair(query, key):
+    return (key + 0.5) / LENGTH, (query + 0.5) / LENGTH
+
+
+def count_of_pairs(figure):
+    return figure.locator("rect.on").count()
+
+
+def test_a_dragged_mouse_paints_every_pair_on_its_way(tiles):
+    tiles.evaluate(STATES, [["causal()", 4]])
+    before = count_of_pairs(tiles)
+    board = tiles.locator(".touch-board")
+    drag(tiles, board, pair(0, 12), pair(0, 20))
+    assert count_of_pairs(tiles) == before + 9
+    drag(tiles, board, pair(0, 14), pair(0, 18))  # a stroke that takes away
+    assert count_of_pairs(tiles) == before + 4
+
+
+def test_a_finger_paints_on_the_board_and_scrolls_beside_it(tiles):
+    tiles.evaluate(STATES, [["causal()", 4]])
+    before = count_of_pairs(tiles)
+    board, tab = tiles.locator(".touch-board"), tiles.page
+    scrolled = "scrollY"
+    devtools = tab.context.new_cdp_session(tab)
+
+    def swipe(x, y, by):
+        for step, kind in enumerate(("Start", "Move", "Move", "End")):
+            points = [] if kind == "End" else [{"x": x, "y": y - step * by}]
+            devtools.send(
+                "Input.dispatchTouchEvent",
+                {"type": f"touch{kind}", "touchPoints": points},
+            )
+        tab.wait_for_timeout(100)
+
+    board.scroll_into_view_if_needed()
+    at, start = board.bounding_box(), tab.evaluate(scrolled)
+    cell = at["width"] / LENGTH
+    swipe(at["x"] + 22.5 * cell, at["y"] + 8.5 * cell, 3 * cell)
+    assert count_of_pairs(tiles) == before + 7
+    assert tab.evaluate(scrolled) == start
+    title = tiles.locator(".touch-title").bounding_box()
+    swipe(title["x"] + 20, title["y"] + 5, -60)
+    assert tab.evaluate(scrolled) < start

@@ -6,34 +6,45 @@ import pytest
 import torch
 
 import attn
-from book.figures.cache_slots import MOST, numbers
+from attn.cost import PUBLISHED
+from attn.data import smollm
+from book.figures.cache_slots import TEXT
 from tests.book.controls import PUT, numbers_of, opened_figure, press_to
 
-pytestmark = pytest.mark.browser
-
+SMOLLM2 = PUBLISHED["SmolLM2-135M"]
 
 slots = opened_figure("cache_slots")
+still = opened_figure("cache_slots", motion="reduce")
 
 
 # Choose a cache, then read token by token; look at each step.
 STEPS = f"""(place, [state, most]) => {{
     {PUT}
     for (const [name, value] of Object.entries(state)) put(name, value);
-    const cells = (row) => [...place.querySelectorAll(`.${{row}} > g`)].filter(
-        e => e.getAttribute("visibility") !== "hidden");
-    const on = (row) => cells(row).filter(e => e.querySelector(".on")).length;
+    const every = (what) => [...place.querySelectorAll(what)];
+    const said = (what) => place.querySelector(what).textContent;
     return Array.from({{length: most}}, (_, n) => {{
         put("tokens read", n + 1);
+        const boxes = every("[data-slot]").map((e, token) =>
+            [Number(e.dataset.slot), token]).filter(([slot]) => slot >= 0);
+        const frames = every("[data-mask]").filter(
+            e => e.getAttribute("visibility") !== "hidden");
+        const row = every(".done").at(-1);
         return {{
-            code: place.querySelector("code").textContent,
-            text: cells("text").map(e => e.querySelector(".on") ? 1 : 0),
-            held: cells("cache").map(e => e.textContent),
-            mask: cells("mask").map(e => Number(e.textContent)),
-            rows: [on("computed"), on("without-it")],
+            code: said("code"),
+            text: every(".text > g").map(e => e.querySelector(".on") ? 1 : 0),
+            held: boxes.sort((a, b) => a[0] - b[0]).map(([, token]) => token),
+            mask: frames.map(e => Number(e.dataset.mask)),
+            weights: frames.map(e => e.lastChild.textContent),
+            lines: every(".links path").length,
+            rows: [row.querySelectorAll(".new").length,
+                row.querySelectorAll("rect").length],
+            counted: [".plain", ".cached", ".memory"].map(said),
             heard: place.querySelector("[aria-live]").innerText,
         }};
     }});
 }}"""
+MOST = 14
 STATES = [
     {"cache": "dynamic"},
     {"cache": "static"},
@@ -49,20 +60,27 @@ def token(n):
     return torch.full((2, 1, 3, 1, 64), n, dtype=torch.float32).unbind()
 
 
+def counted(flops):
+    return f"{flops / 1e9:.1f} GFLOP"
+
+
+@pytest.mark.browser
 @pytest.mark.parametrize("state", STATES, ids=str)
 def test_the_slots_hold_the_keys_that_the_cache_returns(slots, state):
     """After each token: keys, mask, memory; the expression makes the cache."""
     steps = slots.evaluate(STEPS, [state, MOST])
     cache = eval(steps[0]["code"], {"attn": attn})
     per_token = 2 * 3 * 64 * 4
+    spent = again = 0
     for n, step in enumerate(steps):
         view = cache.update(*token(n))
         held = view.key[0, 0, :, 0].int().tolist()
         assert view.q_offset == len(held) - 1
-        assert [int(x) for x in step["held"] if x] == held
+        assert step["held"] == held
+        assert step["lines"] == len(held)
         assert step["text"] == [int(t in held) for t in range(MOST)]
         seen = attn.causal().dense(
-            1, len(step["held"]), q_offset=len(held) - 1
+            1, len(step["mask"]), q_offset=len(held) - 1
         )
         assert step["mask"] == seen[0, 0, 0].int().tolist()
         if state["cache"] == "sliding":
@@ -70,30 +88,93 @@ def test_the_slots_hold_the_keys_that_the_cache_returns(slots, state):
                 cache.mask.dense(1, MOST, q_offset=n)[0, 0, 0, held].tolist()
             )
         assert step["rows"] == [1, n + 1]
+        spent += SMOLLM2.flops(1, 1, len(held))
+        again += SMOLLM2.flops(1, n + 1, logits_to_keep=1)
+        assert counted(again) in step["counted"][0]
+        assert counted(spent) in step["counted"][1]
         kept = cache.nbytes // per_token
-        memory = kept * numbers()["bytes"] / 1000
+        memory = SMOLLM2.cache_bytes(1, kept) / 1000
         announced = numbers_of(step["heard"].partition("next step: ")[2])
         assert announced[0] == kept
         assert announced[1] == pytest.approx(memory, abs=0.5)
-        computed = re.search(r"so far (\d+) and (\d+)", step["heard"])
+        assert f"{announced[1]:.0f} kB" in step["counted"][2]
+        computed = re.search(
+            r"so far: (\d+) rows?, without a cache (\d+)", step["heard"]
+        )
         assert [int(x) for x in computed.groups()] == [
             n + 1,
             sum(range(n + 2)),
         ]
 
 
+@torch.no_grad()
+def read_with_caches(window, sinks):
+    """Read the text by token with real caches: weights, and best guesses.
+
+    The figure's numbers come from a mask over the whole text.
+    """
+    lm = smollm.smollm2()
+    caches = [attn.cache.SlidingCache(window, sinks) for _ in lm.model.blocks]
+    for ids in lm.encode(TEXT)[0]:
+        logits, maps = lm.model(
+            ids[None, None],
+            None if window >= MOST else caches[0].mask,
+            caches=caches,
+            need_weights=True,
+        )
+        weights = 100 * torch.stack(maps).mean((0, 1, 2))[0]
+        p, best = (100 * logits[0, -1].softmax(-1)).max(-1)
+        word = lm.tokenizer.decode([best.item()]).strip()
+        yield weights[weights > 0].tolist(), word, p.item()
+
+
+@pytest.mark.browser
+@pytest.mark.skipif(not smollm.available(), reason=smollm.HOW_TO_INSTALL)
+@pytest.mark.parametrize(
+    ("window", "sinks"), [(4, 0), (4, 1), pytest.param(99, 0, id="all")]
+)
+def test_weights_and_words_are_those_of_smollm2_with_caches(
+    slots, window, sinks
+):
+    state = {"cache": "sliding", "window": window, "sinks": sinks}
+    if window == 99:
+        state = STATES[0]
+    steps = slots.evaluate(STEPS, [state, MOST])
+    read = read_with_caches(window, sinks)
+    for step, (weights, word, p) in zip(steps, read, strict=True):
+        shown = [numbers_of(x)[0] for x in step["weights"]]
+        assert shown == pytest.approx(weights, abs=0.51)
+        expected = re.search(r"expects “([^”]+)”, (\d+) %", step["heard"])
+        assert expected[1] == (word or "⏎")
+        assert int(expected[2]) == pytest.approx(p, abs=0.51)
+
+
+@pytest.mark.browser
+def test_without_the_sink_smollm2_no_longer_expects_paris_and_tokyo(slots):
+    state = {"cache": "sliding", "window": 4}
+    for sinks, right in ((0, False), (1, True)):
+        heard = [
+            step["heard"]
+            for step in slots.evaluate(STEPS, [state | {"sinks": sinks}, MOST])
+        ]
+        assert ("expects “Paris”" in heard[4]) is right
+        assert ("expects “Tokyo”" in heard[11]) is right
+
+
+@pytest.mark.browser
 def test_the_announcement_names_the_gap_and_the_empty_slots(slots):
     announcement = slots.evaluate(STEPS, [STATES[2], MOST])[8]["heard"]
     assert "attends to 6 keys: 0, 1 and 5 to 8" in announcement
-    assert "Forgotten: 2 to 4" in announcement
+    assert "forgotten: 2 to 4" in announcement
     assert (
         "Slot 2 has token 5: StreamingLLM rotates it to position 2"
         in announcement
     )
     announcement = slots.evaluate(STEPS, [STATES[1], MOST])[8]["heard"]
-    assert "The mask hides 7 empty slots" in announcement
+    assert "The mask hides 5 empty slots" in announcement
 
 
+@pytest.mark.browser
 def test_arrow_keys_read_tokens_and_a_window_enables_its_controls(slots):
     slots.evaluate(STEPS, [{"cache": "dynamic"}, 1])
     press_to(slots, "tokens read", 3)
@@ -103,3 +184,29 @@ def test_arrow_keys_read_tokens_and_a_window_enables_its_controls(slots):
     assert slots.get_by_label("window", exact=True).is_disabled()
     slots.get_by_role("combobox").select_option("sliding")
     assert slots.get_by_label("window", exact=True).is_enabled()
+
+
+@pytest.mark.browser
+def test_play_reads_on_quietly_until_it_is_paused(slots):
+    press_to(slots, "tokens read", 2)
+    slots.get_by_role("button", name="Play", exact=True).click()
+    live = slots.locator("[aria-live]")
+    assert "Token 2" in live.inner_text()
+    assert live.get_attribute("aria-live") == "off"
+    slots.get_by_text("Token 3").wait_for(timeout=5000)
+    slots.get_by_role("button", name="Pause").click()
+    assert live.get_attribute("aria-live") == "polite"
+
+
+# The longest time that anything takes to come to its place.
+LONGEST = """place => Math.max(...[...place.querySelectorAll("g, rect, path")]
+    .flatMap(e => e.getAnimations()).map(e => e.effect.getTiming().duration))
+"""
+
+
+@pytest.mark.browser
+def test_keys_slide_into_slots_unless_motion_is_unwelcome(slots, still):
+    for figure, moves in ((slots, True), (still, False)):
+        figure.evaluate(STEPS, [{"cache": "sliding", "window": 2}, 1])
+        figure.evaluate(STEPS, [{}, 6])
+        assert (figure.evaluate(LONGEST) > 300) is moves

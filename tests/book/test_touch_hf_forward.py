@@ -4,14 +4,21 @@ import pytest
 import torch
 
 import attn
-from book.figures.hf_forward import CHOICES, PADDING, TOKENS, record
-from tests.book.controls import PUT, numbers_of, opened_figure
+from book.figures.hf_forward import (
+    CHOICES,
+    LAYERS,
+    PADDING,
+    TOKENS,
+    drift,
+    record,
+)
+from tests.book.controls import PUT, numbers_of, opened_figure, press_to
 
 pytest.importorskip("transformers")
 pytestmark = pytest.mark.browser
 
 
-forward = opened_figure("hf_forward")
+forward = opened_figure("hf_forward", motion="reduce")
 
 
 TURN = f"""(place, chosen) => {{
@@ -22,18 +29,39 @@ TURN = f"""(place, chosen) => {{
 
 
 def turn(figure, *chosen):
+    """Choose a forward pass; all its calls have run."""
     figure.evaluate(TURN, list(chosen))
 
 
-def shown(figure):
-    """Who sees whom, a map for each kind of layer."""
-    return figure.evaluate("""place => [...place.querySelectorAll(".map")]
-        .map(map => [...map.querySelectorAll("rect")]
-            .map(e => e.dataset.sees).join(""))""")
+#: What each call shows: its mask, the weights, and its shapes and arguments.
+CALLS = f"""place => {{
+    {PUT}
+    const inside = (x, selector) => [...x.querySelectorAll(selector)];
+    const all = selector => inside(place, selector);
+    const most = Number(place.querySelector("input[type=range]").max);
+    return Array.from({{length: most}}, (_, i) => {{
+        put("call", i + 1);
+        return {{
+            maps: all(".map").map(map => inside(map, ".reader").map(
+                row => inside(row, "[data-weight]").map(
+                    e => Number(e.dataset.weight)))),
+            state: all("dd").map(e => e.textContent).filter(Boolean),
+            ran: [all(".maker.ran").length, all(".band.ran").length],
+            heard: place.querySelector("[aria-live]").textContent,
+        }};
+    }});
+}}"""
 
 
-def leaks(figure):
-    return figure.locator(".leak").count()
+def edges(figure, kind=".edge"):
+    return figure.locator(f".band.ran {kind}").count()
+
+
+def real_queries(weights, padding):
+    """Return the rows of real tokens, of ``(L, S)``."""
+    rows = range(TOKENS - len(weights), TOKENS)
+    least = PADDING if padding == "left" else 0
+    return weights[[i >= least for i in rows]]
 
 
 @pytest.mark.parametrize("name", CHOICES["name"])
@@ -46,40 +74,86 @@ def leaks(figure):
     ],
     ids="-".join,
 )
-def test_calls_and_maps_equal_those_of_a_running_model(forward, name, rest):
+def test_every_call_shows_what_a_running_model_passes(forward, name, rest):
     turn(forward, name, *rest)
     run = record(name, *rest)
     right = record("eager", *rest)
-    pairs = zip(run["layers"], right["layers"], strict=True)
-    kinds = dict.fromkeys((ran["sees"], eager["sees"]) for ran, eager in pairs)
-    assert shown(forward) == [seen.replace("/", "") for seen, _ in kinds]
-    assert forward.locator(".ran").count() == len(run["layers"])
-    made = forward.locator(".made text").all_text_contents()
-    assert len(made) == len(run["masks"])
-    for words, mask in zip(made, run["masks"], strict=True):
-        assert words.endswith(mask)
-    announced = numbers_of(forward.locator("[aria-live]").inner_text())
-    assert announced[:2] == [len(run["layers"]), len(run["masks"])]
+    calls = forward.evaluate(CALLS)
+    made, layers = run["masks"], run["layers"]
+    asked = max(len(made), 1)
+    assert len(calls) == asked + LAYERS
+
+    for mask, call in zip(made, calls, strict=False):
+        assert call["maps"][0] == mask["allowed"]
+        assert mask["kind"] in call["state"]
+        assert mask["called"] in call["state"]
+    pairs = wrong = 0
+    for i, (layer, call) in enumerate(zip(layers, calls[asked:], strict=True)):
+        mask = made[layer["mask"]]["allowed"] if made else []
+        shown_mask, weights = call["maps"]
+        assert shown_mask == mask
+        expected = 1000 * layer["weights"]
+        shown = torch.tensor(weights).abs().float()
+        torch.testing.assert_close(shown, expected, atol=1, rtol=0)
+        for words in ("query", "key", "kwargs", "returns"):
+            assert layer[words] in call["state"]
+        reads = real_queries(layer["weights"], rest[1]) > 1e-6
+        may = real_queries(right["layers"][i]["weights"], rest[1]) > 1e-6
+        pairs += int(reads.sum())
+        wrong += int((reads & ~may).sum())
+        assert call["ran"] == [asked, i + 1]
+        assert numbers_of(call["heard"])[:2] == [i + 1, len(made)]
+    assert edges(forward) == pairs
+    assert edges(forward, ".leak") == wrong
+    if wrong:
+        off = drift(run["states"], right["states"])[-1][-1]
+        heard = numbers_of(forward.locator("[aria-live]").inner_text())
+        assert heard[2:] == [wrong, off] and off > 0
 
 
 def test_the_map_of_real_tokens_equals_attns_mask(forward):
     real = torch.arange(TOKENS)[None] >= PADDING
     mask = attn.causal() & attn.padding(real)
-    expected = mask.dense(TOKENS)[0, 0, PADDING:].int()
+    expected = mask.dense(TOKENS)[0, 0, PADDING:]
     turn(forward, "own", "llama", "left", "prompt")
-    [seen] = shown(forward)
-    shown_mask = torch.tensor(list(map(int, seen))).view(TOKENS, TOKENS)
-    assert torch.equal(shown_mask[PADDING:], expected.to(shown_mask.dtype))
-    assert not leaks(forward)
+    shown_mask, weights = forward.evaluate(CALLS)[-1]["maps"]
+    for shown in (shown_mask, weights):
+        assert torch.equal(torch.tensor(shown)[PADDING:] > 0, expected)
+    assert not edges(forward, ".leak")
 
 
 def test_without_a_mask_the_future_and_the_padding_are_red(forward):
     turn(forward, "half", "llama", "left", "prompt")
     real = TOKENS - PADDING
     future, padding = real * (real - 1) // 2, real * PADDING
-    assert leaks(forward) == future + padding
-    assert forward.locator(".absent").count() == 1
-    heard = forward.locator("[aria-live]").inner_text()
-    assert numbers_of(heard)[2] == 4 * (future + padding)
+    assert edges(forward, ".leak") == LAYERS * (future + padding)
+    assert forward.locator(".maker.absent").count() == 1
+    assert forward.locator(".none.absent").count() == 1
+
+
+def test_a_leak_spreads_from_token_to_token_and_through_the_cache(forward):
+    """The last token may read all: it is wrong once what it reads is."""
+    turn(forward, "half", "llama", "none", "prompt")
+    shown = forward.locator(".band .state text").all_text_contents()
+    off = [int(numbers_of(words)[0]) for words in shown]
+    assert len(off) == LAYERS - 1 and min(off) > 10  # none after layer 0
     turn(forward, "half", "llama", "none", "token")
-    assert not leaks(forward)
+    assert not edges(forward, ".leak")
+    heard = forward.locator("[aria-live]").inner_text()
+    assert "cache" in heard and numbers_of(heard)[2] > 10
+    turn(forward, "own", "llama", "none", "token")
+    assert "no more" in forward.locator("[aria-live]").inner_text()
+
+
+def test_calls_are_stepped_through_by_keyboard_and_by_hand(forward):
+    turn(forward, "own", "gemma3_text", "none", "prompt")
+    heard = forward.locator("[aria-live]")
+    press_to(forward, "call", 1)
+    assert heard.inner_text().startswith("0 attention calls, 1 mask made")
+    assert not edges(forward)
+    forward.locator(".band .name").nth(2).click()
+    assert heard.inner_text().startswith("3 attention calls, 2 masks made")
+    press_to(forward, "call", 5)
+    forward.get_by_role("button", name="Play").click()
+    forward.get_by_role("button", name="Play").wait_for()
+    assert heard.inner_text().startswith("4 attention calls")

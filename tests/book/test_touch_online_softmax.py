@@ -11,7 +11,7 @@ from attn.functional import tiled
 from book.figures.online_softmax import ORDERS, SCORES, VALUES
 from book.figures.tile_walk import tensors
 from tests.book.conftest import Visit
-from tests.book.controls import PUT, numbers_of, press_to
+from tests.book.controls import PUT, drag, numbers_of, press_to
 from tests.book.pages import FIGURES, ROOT
 
 pytestmark = pytest.mark.browser
@@ -33,6 +33,16 @@ def figure_of(chapter, name, motion):
 def test_the_figure_has_the_scores_of_the_chapter():
     text = (ROOT / f"{FIGURES['online_softmax']}.ipynb").read_text("utf-8")
     assert f"scores = torch.tensor({SCORES.tolist()})" in text
+
+
+def test_the_chapter_opens_at_a_score_that_lifts_the_maximum(visit):
+    """The first screen shows the idea: the sum shrinks, halfway through."""
+    with visit(FIGURES["online_softmax"]) as seen:
+        figure = seen.tab.locator("[data-touch=online_softmax]")
+        key = int(figure.get_by_label("key", exact=True).input_value())
+        heard = figure.locator("[aria-live]").inner_text()
+    assert len(SCORES) / 2 <= key < len(SCORES)
+    assert f"Score {SCORES[key - 1]} lifts" in heard and "shrinks" in heard
 
 
 DRAWN = """place => [...place.querySelectorAll(".now .term")].reduce(
@@ -109,6 +119,14 @@ def test_the_rescaled_sum_is_animated_unless_motion_is_reduced(chapter):
         chapter.wait_for_timeout(100)
     else:
         pytest.fail("the sum never came down")
+
+
+def test_the_keys_read_so_far_are_dragged(chapter):
+    figure = figure_of(chapter, "online_softmax", "reduce")
+    press_to(figure, "key", 2)
+    columns = figure.locator(".online").first
+    drag(figure, columns, (0.2, 0.5), ((16 + 4.5 * 41) / 348, 0.5))
+    assert figure.get_by_label("key", exact=True).input_value() == "5"
 
 
 # Put the controls where a state has them, then the tile at each step; look.

@@ -8,7 +8,13 @@ import torch
 
 import attn
 from book.figures.rope_dial import FACTOR, LAWS, TRAINED, D, vectors
-from tests.book.controls import PUT, numbers_of, opened_figure, press_to
+from tests.book.controls import (
+    PUT,
+    drag,
+    numbers_of,
+    opened_figure,
+    press_to,
+)
 
 pytestmark = pytest.mark.browser
 
@@ -145,3 +151,34 @@ def test_untrained_angles_are_marked_for_each_scaling_law(dial, distance):
     assert len(new_pairs("as trained", distance)) == (
         0 if distance == 63 else 5
     )
+
+
+def test_a_hand_that_is_turned_moves_its_position(dial):
+    """By as many radians as there are positions, on the clock of pair 0."""
+    dial.get_by_role("combobox", name="law").select_option("as trained")
+    dial.get_by_role("combobox", name="query and key").select_option(
+        "the same"
+    )
+    turn(dial, 20, 12)
+    x, y = (
+        float(n)
+        for n in dial.locator(".clock .q")
+        .first.get_attribute("d")
+        .partition("L")[2]
+        .split()
+    )
+    start, radius = math.atan2(-y, x), 0.4
+    turns = [start + 0.25 * step for step in range(13)]  # three radians
+    path = [
+        (0.5 + radius * math.cos(a), 0.5 - radius * math.sin(a)) for a in turns
+    ]
+    drag(dial, dial.locator(".clock circle").first, *path)
+    assert numbers_of(heard(dial))[:2] == [23, 12]
+
+
+def test_the_distance_is_dragged_along_the_curve(dial):
+    turn(dial, 20, 12)
+    drag(dial, dial.locator(".dial").nth(1), (0.1, 0.5), (14 / 348, 0.5))
+    assert numbers_of(heard(dial))[:3] == [12, 12, 0]
+    drag(dial, dial.locator(".dial").nth(1), (0.1, 0.5), (1, 0.5))
+    assert numbers_of(heard(dial))[2] == int(TRAINED * FACTOR) - 1

@@ -10,7 +10,13 @@ import attn
 from attn.exercises import sources
 from attn.publishing import notebooks
 from book.figures.soft_lookup import BANDWIDTHS, STEP, clock, readings
-from tests.book.controls import PUT, numbers_of, opened_figure, press_to
+from tests.book.controls import (
+    PUT,
+    drag,
+    numbers_of,
+    opened_figure,
+    press_to,
+)
 
 WEIGHTS = """place => [...place.querySelectorAll(".lookup")].map(board =>
     [...board.querySelectorAll(".reading")].map(
@@ -70,3 +76,13 @@ def test_arrow_keys_move_the_query_and_bandwidth_sets_how_many_count(lookup):
     assert many == pytest.approx(len(degrees), abs=0.1)
     put(lookup, "bandwidth", 0)
     assert numbers_of(heard.inner_text())[-1] < 2
+
+
+@pytest.mark.browser
+def test_the_query_is_dragged_along_the_curve_and_round_the_clock(lookup):
+    heard = lookup.locator("[aria-live]")
+    curve, face = lookup.locator(".lookup").all()
+    drag(lookup, curve, (0.5, 0.5), ((22 + 314 / 4) / 348, 0.5))
+    assert heard.inner_text().startswith("At 6:00")
+    drag(lookup, face, (0.5, 0.9), (0.2, 114 / 232))
+    assert heard.inner_text().startswith("At 18:00")

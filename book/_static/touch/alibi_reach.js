@@ -1,7 +1,7 @@
 // Chapter 6: what each head of ALiBi weighs, when all words are equal.
 Play.figure("alibi_reach", ({ length, slopes }, { expression, live }) => {
   const { html, svg, set, text } = Play;
-  const LEFT = 84, WIDE = 264, TOP = 30, ROW = 14;
+  const LEFT = 84, WIDE = 264, TOP = 30, HIGH = 224;
   const most = Object.keys(slopes).length;
   const cell = WIDE / length;
   const each = (count, make) => Array.from({ length: count }, (_, i) => make(i));
@@ -23,22 +23,24 @@ Play.figure("alibi_reach", ({ length, slopes }, { expression, live }) => {
   const show = () => {
     const heads = controls.heads.value(), query = controls.query.value();
     const sees = controls.sees.value(), mine = slopes[heads];
+    const high = Math.min(HIGH / heads, 28);
     const reach = mine.map((slope) => half(weights(slope, query, sees)));
     rows.forEach((row, h) => {
-      set(row.group, { visibility: h < heads ? "visible" : "hidden" });
+      set(row.group, { visibility: h < heads ? "visible" : "hidden",
+        transform: `translate(0 ${TOP + h * high})` });
       if (h >= heads) return;
       const shares = weights(mine[h], query, sees);
       const top = Math.max(...shares);
       row.cells.forEach((rect, j) => {
-        rect.style.setProperty("--shade", shares[j] / top);
+        set(rect, { height: high - 2, style: `--shade: ${shares[j] / top}` });
         rect.dataset.weight = shares[j];
       });
+      for (const words of [row.label, row.reach]) set(words, { y: high / 2 + 3 });
       row.label.textContent = `${h}: 1/${(1 / mine[h]).toFixed(mine[h] > 0.1 ? 1 : 0)
         .replace(/\.0$/, "")}`;
       row.reach.textContent = reach[h];
     });
-    set(board, { viewBox: `0 0 376 ${TOP + heads * ROW + 8}` });
-    set(mark, { x: LEFT + query * cell - 1, height: heads * ROW + 2 });
+    set(mark, { x: LEFT + query * cell - 1, height: heads * high + 2 });
     const row = sees === "both" ? "" : `[..., :${query + 1}]`;
     expression.show(`attn.alibi_bias(${heads}, ${length})[:, ${query}]${row}.softmax(-1)`);
     const power = Number.isInteger(Math.log2(heads));
@@ -59,26 +61,25 @@ Play.figure("alibi_reach", ({ length, slopes }, { expression, live }) => {
     sees: Play.choice("keys", [["before", "up to the query"], ["both", "on both sides"]],
       show),
   };
-  const rows = each(most, (h) => {
-    const y = TOP + h * ROW;
+  const rows = each(most, () => {
     const cells = each(length, (j) => svg("rect", { class: "weight", x: LEFT + j * cell,
-      y, width: cell, height: ROW - 2 }));
-    const label = text(LEFT - 6, y + 10, "", "end");
-    const reach = text(LEFT + WIDE + 6, y + 10);
+      width: cell }));
+    const label = text(LEFT - 6, 0, "", "end"), reach = text(LEFT + WIDE + 6, 0);
     return { cells, label, reach,
       group: svg("g", { class: "head" }, label, cells, reach) };
   });
   const mark = svg("rect", { class: "frame", y: TOP - 2, width: cell + 2 });
-  const board = Play.board("reach", "0 0 376 160",
+  const board = Play.board("reach sideways", `0 0 376 ${TOP + HIGH + 4}`,
     "A row for each head: how it divides its weight among the keys.",
     text(LEFT - 6, 14, "head: slope", "end"), text(LEFT, 14, "keys 0 to 63"),
     text(376, 14, "half in", "end"), rows.map(({ group }) => group), mark);
+  Play.drag(board, ([x]) => controls.query.set(Math.floor((x - LEFT) / cell)));
   show();
   return [
     html("p", {}, "All words are equal here, so only the distance counts. Each row is a "
       + "head; on its right, how many of the nearest keys share half of its weight. Take a "
       + "number of heads that is no power of two, and see where the slopes start again."),
-    html("div", { class: "touch-controls wide" }, Object.values(controls)),
+    html("div", { class: "touch-controls" }, Object.values(controls)),
     board, expression, live,
   ];
-});
+}, { title: "ALiBi: how far each head reaches", reserve: [216, 48], beside: true });

@@ -1,41 +1,50 @@
 // Chapter 2 and the front page: what each token of a sentence attends to, in
-// any head of MiniLM. The front page has the short form, without all heads.
-Play.figure("attention_heads", (data, { place, expression, live }) => {
+// any head of MiniLM. The front page has the short form, without all heads. A
+// sentence of the reader's own has fewer layers: `near` are the heads in them.
+// attn.plot.model_attention has one text of any model, and `numbers` for its
+// layers and heads; keys may be of another text than the queries.
+Play.figure("attention_heads", function build(data, parts) {
   const { html, svg } = Play;
-  const { sentences, layers, heads } = data;
-  const size = sentences[0].tokens.length;
-  const bytes = sentences.map(({ weights }) =>
-    Uint8Array.from(atob(weights), (letter) => letter.charCodeAt(0)));
-  const state = { text: 0, head: Object.values(data.known)[0], query: data.query };
-
+  const { place, expression, live } = parts;
+  const { layers, heads, near, numbers } = data;
+  const sentences = data.sentences.map((x) => ({ keys: x.tokens, ...x }));
+  const [size, width] = ["tokens", "keys"].map((of) => sentences[0][of].length);
+  const short = place.matches(".short"), isSelf = !data.sentences[0].keys;
+  const isLong = !isSelf || numbers && size > 16;  // a text in lines, without curves
+  const bytes = sentences.map(({ weights, shares }) =>
+    shares ?? Uint8Array.from(atob(weights), (letter) => letter.charCodeAt(0)));
+  const jobs = Object.entries((short || data.own ? near : data.known) ?? {});
+  const kept = parts.head < layers * heads ? parts.head : data.head ?? jobs[0][1];
+  const state = { text: 0, head: kept, query: data.query };
   const each = (make, count = size) => Array.from({ length: count }, (_, i) => make(i));
   const weight = (i, j, head = state.head, text = state.text) =>
-    bytes[text][(head * size + i) * size + j] / 255;
+    bytes[text][(head * size + i) * width + j] / 255;
   const word = (i) => sentences[state.text].tokens[i];
+  const key = (j) => sentences[state.text].keys[j];
   const percent = (share) => `${Math.round(100 * share)}\u00a0%`;
   const LEAST = 0.005;  // 0 % is not shown
   const layer = (head) => Math.floor(head / heads);
-  const name = (head) => `layer ${layer(head)}, head ${head % heads}`;
+  const number = (axis, n) => numbers?.[axis][n] ?? n;
+  const name = (n) => `layer ${number("layer", layer(n))}, head ${number("head", n % heads)}`;
   const shade = (share) => share ** 0.7;  // so that 5 % can be seen
   const button = (attributes, ...inside) =>
     html("button", { type: "button", ...attributes }, ...inside);
   const group = (label, key, buttons, then, columns) =>
-    Play.group(label, buttons, state[key], (now) => {
-      state[key] = now;
-      then();
-    }, columns);
+    Play.group(label, buttons, state[key], (now) => then(state[key] = now), columns);
 
   // The sentence: tokens, with curves above the row or beside the column.
   const tokens = each((i) => button({ class: "touch-token",
     onpointerenter: () => query.choose(i) }, html("span"), html("small")));
   const query = group("Query", "query", tokens, () => draw());
-  const arcs = each(() => svg("path", { class: "arc" }));
+  const arcs = each(() => svg("path", { class: "arc" }), isLong ? 0 : size);
   const web = svg("g", { class: "web" });
-  const sentence = html("div", { class: "touch-sentence" },
+  const ems = sentences[0].tokens.join("").length * 0.56 + size * 0.8;  // at 16 px a rem
+  const kind = `touch-sentence${isLong ? " long" : ""}`;
+  const sentence = html("div", { class: kind, style: `--ems: ${ems}` },
     svg("svg", { "aria-hidden": "true" }, web, arcs), query);
-
   let curve;
   const measure = () => {
+    if (isLong) return draw();
     const down = getComputedStyle(query).flexDirection === "column";
     const middle = tokens.map((token) => (down
       ? token.offsetTop + token.offsetHeight / 2
@@ -55,95 +64,87 @@ Play.figure("attention_heads", (data, { place, expression, live }) => {
     draw();
   };
 
-  // The map of the chosen head: queries down, keys across.
-  const CELL = 20, LEFT = 72, TOP = 66;
-  const cells = each(() => each((j) => svg("rect", { class: "weight",
-    x: LEFT + j * CELL, width: CELL - 2, height: CELL - 2, rx: 3 })));
-  const rows = each((i) => svg("g", { onpointerenter: () => query.choose(i),
-    onclick: () => query.choose(i), transform: `translate(0 ${TOP + i * CELL})` },
-  Play.text(LEFT - 8, 14, "", "end"), cells[i]));
-  const columns = each((j) => svg("text", {
-    transform: `translate(${LEFT + j * CELL + 14} ${TOP - 8}) rotate(-90)` }));
-  const frame = svg("rect", { class: "frame", x: LEFT - 2, rx: 4,
-    width: size * CELL + 2, height: CELL + 2 });
-  const board = Play.board("", `0 0 ${LEFT + size * CELL + 2} ${TOP + size * CELL + 2}`,
-    "The map of the chosen head: queries down, keys across.", columns, rows, frame);
+  const board = Play.weightMap(size, width, numbers ? 10 : 8, (i) => query.choose(i),
+    "The map of the chosen head: queries down, keys across.");
   const title = html("p");
   const fill = () => {
-    each((i) => {
-      tokens[i].firstChild.textContent = word(i);
-      rows[i].firstChild.textContent = columns[i].textContent = word(i);
-      each((j) => {
-        cells[i][j].style.setProperty("--shade", shade(weight(i, j)));
-        cells[i][j].dataset.weight = weight(i, j);
-      });
-    });
-    title.textContent = `${name(state.head)}: queries down, keys across`;
-    known.forEach((button) =>
-      button.setAttribute("aria-pressed", button.number === state.head));
+    tokens.forEach((token, i) => { token.firstChild.textContent = word(i); });
+    board.put(word, key, weight, shade);
+    title.textContent = `${name(parts.head = state.head)}: rows are queries`;
+    known.forEach((x) => Play.set(x, { "aria-pressed": `${x.number === state.head}` }));
     measure();
   };
 
   // All heads, each as a small map, and those whose job has a name.
+  const map = (head) => html("canvas", { width, height: size, "data-head": head });
   const small = each((head) => button({ "aria-label": name(head), title: name(head) },
-    html("canvas", { width: size, height: size })), layers * heads);
-  const head = group("Head", "head", small, () => fill(), heads);
-  const paint = () => small.forEach((button, head) => {
-    const pen = button.firstChild.getContext("2d");
-    pen.clearRect(0, 0, size, size);
+    map(head)), layers * heads);
+  let pressed = state.head;  // the mouse looks at others
+  const head = group("Head", "head", small, (now) => fill(pressed = now), heads);
+  const peek = (now) => ({ pointerType }) => {
+    if (pointerType === "mouse" && state.head !== now()) fill(state.head = now());
+  };
+  small.forEach((button, n) => button.addEventListener("pointerenter", peek(() => n)));
+  head.addEventListener("pointerleave", peek(() => pressed));
+  const paint = () => place.querySelectorAll("canvas").forEach((canvas) => {
+    const pen = canvas.getContext("2d");
+    pen.clearRect(0, 0, width, size);
     pen.fillStyle = getComputedStyle(place).getPropertyValue("--touch-blue");
     each((i) => each((j) => {
-      pen.globalAlpha = shade(weight(i, j, head));
+      pen.globalAlpha = shade(weight(i, j, canvas.dataset.head));
       pen.fillRect(j, i, 1, 1);
-    }));
+    }, width));
   });
-  const axis = (count) => html("div", { "aria-hidden": "true" },
-    each((n) => html("span", {}, `${n}`), count));
-  const known = Object.entries(data.known).map(([job, number]) =>
-    Object.assign(Play.button(job, () => head.choose(number)), { number }));
-
+  const axis = (of, count) => html("div", { "aria-hidden": "true" },
+    each((n) => html("span", {}, `${number(of, n)}`), count));
+  const known = jobs.map(([job, number]) => Object.assign(
+    Play.button(job, () => head.choose(number)), { number }));
+  if (short) known.forEach((button) => button.prepend(map(button.number)));
   const text = group("Last word", "text", sentences.map(({ word }) =>
-    button({ class: "touch-button" }, word)), () => {
-    fill();
-    paint();
-  });
+    button({ class: "touch-button" }, word)), () => paint(fill()));
 
   const draw = () => {
-    const shares = each((j) => weight(state.query, j));
-    each((i) => {
-      arcs[i].setAttribute("d", curve(state.query, i));
-      arcs[i].style.setProperty("--weight", shares[i]);
-      tokens[i].style.setProperty("--shade", shade(shares[i]));
-      tokens[i].lastChild.textContent = shares[i] < LEAST ? "" : percent(shares[i]);
-      rows[i].classList.toggle("chosen", i === state.query);
+    const shares = each((j) => weight(state.query, j), width);
+    arcs.forEach((arc, i) => {
+      arc.setAttribute("d", curve(state.query, i));
+      arc.style.setProperty("--weight", shares[i]);
     });
-    frame.setAttribute("y", TOP + state.query * CELL - 2);
-    const best = each((j) => j).sort((a, b) => shares[b] - shares[a]);
-    const quoted = (i) => word(i).replace(/^\W$/, "“$&”");
+    tokens.forEach(({ style, lastChild }, i) => {
+      const share = isSelf ? shares[i] : 0;
+      style.setProperty("--shade", shade(share));
+      lastChild.textContent = share < LEAST ? "" : percent(share);
+    });
+    board.mark(state.query);
+    const best = each((j) => j, width).sort((a, b) => shares[b] - shares[a]);
+    const quoted = (text) => text.replace(/^\W$/, "“$&”");
     const said = best.slice(0, 3).filter((j) => shares[j] >= LEAST)
-      .map((j) => `${quoted(j)} ${percent(shares[j])}`);
+      .map((j) => `${quoted(key(j))} ${percent(shares[j])}`);
     const other = (state.text + 1) % sentences.length;
     const changed = percent(weight(state.query, best[0], state.head, other));
     if (changed !== percent(shares[best[0]])) {
       said[0] += ` (with “${sentences[other].word}”: ${changed})`;
     }
-    live.say(`${quoted(state.query)} → ${said.join(", ")}, in ${name(state.head)}.`);
-    expression.show(`minilm.load().run("${sentences[state.text].text}")[1][${
+    live.say(`${quoted(word(state.query))} → ${said.join(", ") || "nothing"}, in ${name(state.head)}.`);
+    expression.show(`minilm.load().run(${JSON.stringify(sentences[state.text].text)})[1][${
       layer(state.head)}, ${state.head % heads}]`);
   };
-  paint();
-  new ResizeObserver(fill).observe(sentence);
-  new MutationObserver(paint).observe(document.documentElement,
-    { attributeFilter: ["data-theme"] });
+  parts.watching?.forEach((observer) => observer.disconnect());
+  parts.watching = [new ResizeObserver(() => paint(fill())), new MutationObserver(paint)];
+  parts.watching[0].observe(sentence);
+  parts.watching[1].observe(document.documentElement, { attributeFilter: ["data-theme"] });
 
   const row = (name, ...inside) => html("div", { class: name }, ...inside);
-  const jobs = row("touch-controls touch-jobs",
-    html("span", {}, "Heads with a job:"), known);
-  const top = [row("touch-controls", "… because it was too", text,
-    html("span", { class: "touch-hint" }, "Point at a token, or tap it.")), sentence, live];
-  if (place.matches(".short")) return [...top, jobs];
-  return [...top, row("touch-pair",
+  const named = row("touch-row touch-jobs", html("span", {}, "Heads with a job:"), known);
+  const hint = html("span", { class: "touch-hint" }, "Point at a token, or tap it.");
+  const choice = data.own || numbers ? "" : row("touch-row", "… because it was too", text, hint);
+  const scrolls = numbers && { tabindex: 0, role: "group", "aria-label": "Large map" };
+  const pair = row(`touch-pair${numbers ? " free" : ""}`,
     row("", html("p", {}, `${layers} layers down, ${heads} heads across`),
-      row("touch-heads", axis(heads), axis(layers), head), jobs),
-    row("", title, board)), expression];
-}, { instead: true });
+      row("touch-heads", axis("head", heads), axis("layer", layers), head),
+      numbers ? "" : named), html("div", scrolls, title, board));
+  Play.set(pair, { style: `--heads: ${heads}; --layers: ${layers}; --keys: ${width}` });
+  const all = [row("touch-stage", choice, sentence, live),
+    ...(short ? [named] : [pair, ...(numbers ? [] : [expression])])];
+  return window.Sentence?.typed(parts, all, sentences[0].text, (own) =>
+    build({ ...data, ...own }, parts)) ?? all;
+}, { title: "Attention in a sentence", reserve: [110, 96], instead: true });

@@ -53,19 +53,18 @@ Play.figure("block_tiles", ({ length, masks }, { expression, live }) => {
       [...row].forEach((bit, j) => { allowed[i][j] = bit === "1"; }));
     draw();
   };
-  const paint = (i, j) => {
+  const paint = (pairs, may) => {
     painted = true;
-    at = [i, j];
-    allowed[i][j] = !allowed[i][j];
+    for (at of pairs) allowed[at[0]][at[1]] = may;
     draw();
   };
   const controls = {
-    mask: Play.choice("mask", Object.keys(masks).map((name) => [name, name]), load),
+    mask: Play.choice("mask", Object.keys(masks), load),
     size: Play.slider("block size", 1, 12, 4, draw),
   };
   const cells = each(length, (i) => each(length, (j) => svg("rect", {
     x: 1 + j * CELL, y: 1 + i * CELL, width: CELL - 2, height: CELL - 2,
-    style: "--weight: .7", onclick: () => paint(i, j) })));
+    style: "--weight: .7" })));
   const grid = svg("g", { "pointer-events": "none" });
   const frame = svg("rect", { class: "frame", width: CELL - 2, height: CELL - 2,
     "pointer-events": "none" });
@@ -73,7 +72,7 @@ Play.figure("block_tiles", ({ length, masks }, { expression, live }) => {
     const [i, j] = at;
     const step = { ArrowDown: [1, 0], ArrowUp: [-1, 0], ArrowRight: [0, 1],
       ArrowLeft: [0, -1] }[event.key];
-    if (event.key === " " || event.key === "Enter") paint(i, j);
+    if (event.key === " " || event.key === "Enter") paint([at], !allowed[i][j]);
     else if (!step) return;
     else {
       at = [i + step[0], j + step[1]].map((n) => Math.min(Math.max(n, 0), length - 1));
@@ -85,11 +84,23 @@ Play.figure("block_tiles", ({ length, masks }, { expression, live }) => {
   const board = set(Play.board("blocks", `0 0 ${side} ${side}`,
     "Queries down, keys across. Arrow keys move, space paints a pair.",
     cells.flat(), grid, frame), { role: "application", tabindex: 0, onkeydown });
+  // A stroke paints what its first pair becomes. A quick hand jumps over pairs:
+  // they are those on the way from the pair before.
+  let brush;
+  Play.drag(board, ([x, y], first) => {
+    const to = [y, x].map((n) => Math.floor((n - 1) / CELL));
+    if (to.some((n) => !(n in cells))) return;
+    if (first) brush = !allowed[to[0]][to[1]];
+    const from = first ? to : at;
+    const steps = Math.max(...to.map((n, k) => Math.abs(n - from[k])), 1);
+    paint(each(steps, (s) => to.map((n, k) =>
+      Math.round(from[k] + (n - from[k]) * (s + 1) / steps))), brush);
+  });
   load();
   return [
-    html("p", {}, "Choose a mask and a block size, or paint pairs yourself: one pair "
-      + "is enough to make an empty block partial."),
+    html("p", {}, "Choose a mask and a block size, or paint pairs with the mouse or a "
+      + "finger: one is enough to make an empty block partial."),
     html("div", { class: "touch-controls" }, Object.values(controls)),
     board, expression, live,
   ];
-});
+}, { title: "Block masks: what is skipped", reserve: [110, 80], beside: true });

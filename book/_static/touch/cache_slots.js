@@ -1,95 +1,142 @@
-// Chapter 10: a cache that fills token by token, and what it forgets.
-Play.figure("cache_slots", ({ most, bytes }, { expression, live }) => {
+// Chapter 10: tokens flow into a cache, which attends, forgets, and saves work.
+Play.figure("cache_slots", (numbers, { expression, live }) => {
   const { html, svg, set, text } = Play;
-  const LEFT = 88, CELL = 18, ROW = 26;
-  const range = (n) => Array.from({ length: n }, (_, i) => i);
+  const { tokens, bytes, step, whole, weights, expects } = numbers;
+  const most = tokens.length, all = [...tokens.keys()];
+  const ROW = 23, TOP = 26, CHIP = 84, SLOT = 192, CELL = 15, RIGHT = 356, BAR = 106;
+  const at = (row) => TOP + row * ROW;
   const many = (n, what) => `${n} ${what}${n === 1 ? "" : "s"}`;
+  const sum = (terms) => terms.reduce((total, x) => total + x, 0);
   // "0, 1 and 5 to 8": runs of three or more have an end only.
-  const runs = (numbers) => {
-    const found = numbers.reduce((all, n) => {
-      if (n === all.at(-1)?.at(-1) + 1) all.at(-1).push(n);
-      else all.push([n]);
-      return all;
-    }, []).flatMap((run) => (run.length < 3 ? run : [`${run[0]} to ${run.at(-1)}`]));
-    const last = found.pop();
-    return found.length ? `${found.join(", ")} and ${last}` : `${last}`;
-  };
+  const runs = (of) => new Intl.ListFormat("en-GB").format(of.reduce((made, n) => {
+    if (n === made.at(-1)?.at(-1) + 1) made.at(-1).push(n);
+    else made.push([n]);
+    return made;
+  }, []).flatMap((run) => (run.length < 3 ? run.map(String) : `${run[0]} to ${run.at(-1)}`)));
 
   const show = () => {
-    const read = controls.token.value(), kind = controls.cache.value();
+    const read = controls.token.value(), kind = controls.cache.value(), now = read - 1;
     const window = controls.window.value(), sinks = controls.sinks.value();
-    const slides = kind === "sliding";
+    const slides = kind === "sliding", policy = slides ? `${window} ${sinks}` : "all";
     controls.window.enable(slides);
     controls.sinks.enable(slides);
-    // The tokens whose keys this step attends to, in the order of the memory.
-    const held = range(read).filter((t) => !slides || t < sinks || t > read - 1 - window);
-    const slots = kind === "static" ? most : held.length;
+    // The tokens whose keys a step attends to, in the order of the memory.
+    const seen = (n) => all.slice(0, n).filter((t) =>
+      !slides || t < sinks || t > n - 1 - window);
+    const held = seen(read), slots = kind === "static" ? most : held.length;
     const kept = slides ? Math.min(read, sinks + window - 1) : slots;
+    const given = weights[policy][now], [next, sure] = expects[policy][now];
 
-    const on = {
-      text: (i) => held.includes(i),
-      cache: (i) => i < held.length,
-      mask: (i) => i < held.length,
-      computed: (i) => i === read - 1,
-      "without it": (i) => i < read,
+    all.forEach((t) => {
+      const slot = held.indexOf(t), gone = t < read && slot < 0;
+      const [x, y, turned] = gone ? [SLOT + 110, at(sinks) + 40, 30]
+        : slot < 0 ? [2, at(t), 0] : [SLOT, at(slot), 0];
+      set(words[t], { class: t < read ? "read" : t === read ? "next" : "" });
+      set(words[t].firstChild, { class: slot < 0 ? "off" : "on" });
+      set(boxes[t], { class: gone ? "gone" : slot < 0 ? "later" : "held", "data-slot": slot,
+        style: `transform: translate(${x}px, ${y}px) rotate(${turned}deg)` });
+      const [rect, place, weight] = frames[t].children;
+      set(frames[t], { visibility: t < slots ? "visible" : "hidden",
+        "data-mask": Number(t < held.length) });
+      set(rect, { class: t < held.length ? "" : "off" });
+      set(place, { class: held[t] === t ? "place" : "place moved" });
+      place.textContent = t < held.length ? t : "";
+      weight.textContent = t < held.length ? `${given[t]} %` : "masked";
+      set(rows[t], { class: t < read ? "done" : "" });
+    });
+    const from = at(now) + 9;
+    links.replaceChildren(...held.map((_, slot) => {
+      const to = at(slot) + 9, middle = (CHIP + SLOT) / 2;
+      return svg("path", { pathLength: 1, style: `--weight: ${given[slot] / 100}`,
+        d: `M${CHIP + 4} ${from}C${middle} ${from} ${middle} ${to} ${SLOT} ${to}` });
+    }));
+    set(frame, { y: at(now) - 1 });
+    const [usual, surely] = expects.all[now], differs = next !== usual;
+    set(ghost, { class: differs ? "ghost lost" : "ghost",
+      style: `transform: translate(2px, ${at(read)}px)` });
+    ghost.children[1].textContent = next;
+    ghost.children[2].textContent = `${sure} % `
+      + (differs ? `(with all keys: ${usual}, ${surely} %)` : "expected");
+
+    const done = all.slice(0, read), again = sum(whole.slice(0, read));
+    const spent = sum(done.map((t) => step[seen(t + 1).length - 1]));
+    const repeated = read * (read + 1) / 2;
+    const giga = (flops) => `${(flops / 1e9).toFixed(1)} GFLOP`;
+    const memory = many(kept, kind === "static" ? "slot" : "key");
+    const kilo = `${(kept * bytes / 1000).toFixed(0)} kB`;
+    const count = (meter, share, ...lines) => {
+      lines.forEach((line, i) => { meter.children[i + 1].textContent = line; });
+      set(meter.lastChild, { style: `transform: scaleX(${share})` });
     };
-    for (const [name, cells] of Object.entries(rows)) {
-      const ends = name === "cache" || name === "mask" ? slots : most;
-      cells.forEach(({ group, rect, says }, i) => {
-        set(group, { visibility: i < ends ? "visible" : "hidden" });
-        set(rect, { class: on[name](i) ? "on" : "off" });
-        says.textContent = name === "text" ? i
-          : name === "cache" ? held[i] ?? "" : name === "mask" ? Number(i < held.length) : "";
-      });
-    }
-    set(frames.text, { x: LEFT + (read - 1) * CELL });
-    set(frames.cache, { x: LEFT + (held.length - 1) * CELL });
+    count(meters.plain, again / sum(whole), many(repeated, "row"), giga(again));
+    count(meters.cached, spent / sum(whole), many(read, "row"), giga(spent));
+    count(meters.memory, kept / most, memory, kilo);
 
     expression.show(`attn.cache.${{ dynamic: "DynamicCache()",
       static: `StaticCache(1, 3, ${most}, 64)`,
       sliding: `SlidingCache(${window}, num_sink_tokens=${sinks})` }[kind]}`);
-    const forgotten = read - held.length;
+    const forgotten = done.filter((t) => !held.includes(t));
     const place = held.findIndex((t, i) => t !== i);
-    live.say(`Token ${read - 1}: ${many(1, "row")} computed, ${read} without a cache; so far `
-      + `${read} and ${read * (read + 1) / 2}. It attends to ${many(held.length, "key")}: `
-      + `${runs(held)}. `
-      + (forgotten ? `Forgotten: ${runs(range(read).filter((t) => !held.includes(t)))}. ` : "")
+    live.say(`Token ${now}, “${tokens[now]}”, attends to ${many(held.length, "key")}: `
+      + `${runs(held)}${forgotten.length ? `; forgotten: ${runs(forgotten)}` : ""}. `
+      + `SmolLM2 expects “${next}”, ${sure} %`
+      + `${differs ? `; with all of the past, “${usual}”, ${surely} %` : ""}. `
+      + `Computed so far: ${many(read, "row")}, without a cache ${repeated}. `
       + (place > 0 ? `Slot ${place} has token ${held[place]}: StreamingLLM rotates it to `
         + `position ${place}. ` : "")
       + (slots > held.length ? `The mask hides ${many(slots - held.length, "empty slot")}. ` : "")
-      + `Memory for the next step: ${many(kept, kind === "static" ? "slot" : "key")}, `
-      + `${(kept * bytes / 1000).toFixed(0)} kB in SmolLM2.`);
+      + `Memory for the next step: ${memory}, ${kilo}.`);
   };
 
+  const go = () => controls.token.set(controls.token.value() % most + 1);
+  const play = Play.player(go, () => {
+    const more = controls.token.value() < most;
+    if (more) go();
+    return more;
+  }, 1700, live.quiet);
   const controls = {
-    token: Play.steps("tokens read", most, 9, show),
+    token: Play.steps("tokens read", most, 5, show),
     cache: Play.choice("cache", [["dynamic", "dynamic"], ["static", "static"],
       ["sliding", "sliding window"]], show),
     window: Play.slider("window", 1, 8, 4, show),
-    sinks: Play.slider("sinks", 0, 4, 2, show),
+    sinks: Play.slider("sinks", 0, 4, 1, show),
   };
-  const names = ["text", "cache", "mask", "computed", "without it"];
-  const top = (name) => 6 + names.indexOf(name) * ROW;
-  const rows = Object.fromEntries(names.map((name) => [name, range(most).map((i) => {
-    const x = LEFT + i * CELL;
-    const rect = svg("rect", { x, y: top(name), width: CELL - 2, height: CELL,
-      style: `--weight: ${names.indexOf(name) < 3 ? 0.25 : 1}` });
-    const says = text(x + CELL / 2 - 1, top(name) + 13.5, "", "middle");
-    return { rect, says, group: svg("g", {}, rect, says) };
-  })]));
-  const frames = Object.fromEntries(["text", "cache"].map((name) => [name, svg("rect",
-    { class: "frame", y: top(name) - 1, width: CELL - 2, height: CELL + 2 })]));
-  const board = Play.board("slots", `0 0 ${LEFT + most * CELL} ${names.length * ROW + 6}`,
-    "The text, the cache's slots, their mask, and the rows computed.",
-    names.map((name) => svg("g", { class: name.replace(" ", "-") },
-      text(LEFT - 8, top(name) + 13.5, name, "end"), rows[name].map(({ group }) => group))),
-    Object.values(frames));
+  const rect = (x, y, width, height) => svg("rect", { x, y, width, height, rx: 3 });
+  const named = (name, x, y, words, anchor) => set(text(x, y, words, anchor), { class: name });
+  const chip = (t) => [rect(0, 0, CHIP, 18), named("number", 17, 13, t, "end"),
+    text(22, 13, tokens[t])];
+  const words = all.map((t) => svg("g", { transform: `translate(2 ${at(t)})` }, chip(t)));
+  const boxes = all.map((t) => svg("g", {}, chip(t)));
+  const frames = all.map((i) => svg("g", {}, rect(SLOT, at(i), CHIP, 18),
+    text(SLOT + CHIP + 16, at(i) + 13, "", "middle"),
+    named("weight", RIGHT, at(i) + 13, "", "end")));
+  const links = svg("g", { class: "links" });
+  const frame = set(rect(1, 0, CHIP + 2, 20), { class: "frame" });
+  const ghost = svg("g", {}, rect(0, 0, CHIP, 18), text(22, 13), text(CHIP + 6, 13));
+  const rows = all.map((t) => svg("g", {}, all.slice(0, t + 1).map((i) => set(
+    rect(4 + i * CELL, at(t) + 1, CELL - 2, 15), { style: `--at: ${i}`,
+      class: i < t ? "again" : "new" }))));
+  const meter = (name, y, title) => svg("g", { class: name },
+    named("title", RIGHT, y, title, "end"), [16, 32].map((by) => text(RIGHT, y + by, "", "end")),
+    set(rect(RIGHT - BAR, y + 38, BAR, 6), { class: "rail" }), rect(RIGHT - BAR, y + 38, BAR, 6));
+  const meters = { plain: meter("plain", 40, "without a cache"),
+    cached: meter("cached", 124, "with it"), memory: meter("memory", 208, "cache in memory") };
+  const view = `0 0 360 ${at(most + 1)}`;
   show();
   return [
-    html("p", {}, "Press Next: a token is read. Blue slots hold the keys that it attends to, "
-      + "by the number of their token; the last two rows are what this step computes, with "
-      + "the cache and without."),
-    html("div", { class: "touch-controls" }, Object.values(controls)),
-    board, expression, live,
+    html("p", {}, "Press Play. SmolLM2 reads a token, whose key and value slide into a slot; the "
+      + "thicker a line from its query to a key, the larger the weight (the mean of all heads). "
+      + "Then choose the sliding window, and take its sink away."),
+    html("div", { class: "touch-controls" }, play, Object.values(controls)),
+    html("div", { class: "touch-panels" },
+      Play.board("slots", view, "The text on the left, the cache's slots on the right: lines "
+        + "from the newest token to its keys are as thick as their weights.",
+      named("title", 4, 14, "the text"), named("title", SLOT + 2, 14, "the cache"),
+      named("number", SLOT + CHIP + 16, 14, "place", "middle"), named("number", RIGHT, 14,
+        "weight", "end"), links, frames, svg("g", { class: "text" }, words), frame, ghost, boxes),
+      Play.board("slots", view, "A triangle of the rows that are computed without a cache, "
+        + "a row for each step, and on its edge the one that is computed with it.",
+      named("title", 4, 14, "rows computed, step by step"), rows, Object.values(meters))),
+    live, expression,
   ];
-});
+}, { title: "A cache at work", reserve: [336, 60] });

@@ -108,6 +108,12 @@ Play.figure("mask_workbench", ({ size, masks, scores, words },
     "Queries down, keys across. Arrow up and down choose a query.", numbers, rows, frame);
   Play.set(board, { role: "application", tabindex: 0, onkeydown });
   draw();
-  return [html("div", { class: "touch-controls" }, Object.values(controls)),
-    board, expression, live];
-});
+  const { causal, documents, padding, ...sliders } = controls;
+  return [
+    html("p", {}, "Combine masks: the weights of a row share what is left. Point at a row "
+      + "to read it."),
+    html("div", { class: "touch-controls" },
+      html("div", { class: "touch-row" }, causal, documents, padding), Object.values(sliders)),
+    board, expression, live,
+  ];
+}, { title: "Masks: a workbench", reserve: [192, 136], beside: true });

@@ -90,13 +90,12 @@ Play.figure("online_softmax", ({ scores, values, orders, whole },
       !moved || Play.still());
   };
 
-  let before = 2;
+  let before = 5;  // the fifth score lifts the maximum
   const walk = Play.steps("key", SIZE, before, (now) => {
     show(now === before + 1);
     before = now;
   }, (n) => `${n} of ${SIZE}`);
-  const order = Play.choice("order", Object.keys(orders).map((x) => [x, x]),
-    () => show(false));
+  const order = Play.choice("order", Object.keys(orders), () => show(false));
 
   const rect = (name) => svg("rect", { class: name, width: WIDE - 8, x: 4 });
   const many = (make) => scores.map(() => make());
@@ -117,18 +116,23 @@ Play.figure("online_softmax", ({ scores, values, orders, whole },
   const state = html("dl", { class: "touch-state" });
   show(false);
   return [
+    html("p", {}, "Scores arrive from left to right. Press Next or Back, or drag across the keys."),
     html("div", { class: "touch-controls" }, walk, order),
     html("div", { class: "touch-panels" },
-      Play.board("online", "0 0 348 266", "Above, scores and the largest so far; below, "
-        + "the sum after each key, made of the terms of all keys so far.",
+      Play.drag(Play.board("online sideways", "0 0 348 266", "Above, scores and the largest so "
+        + "far; below, the sum after each key, made of the terms of all keys so far.",
       text(10, 12, "scores s, and m, the largest so far"),
       text(10, 150, "l, the sum of e^(s − m)"),
       [TOP, BELOW, BELOW - SUM, BELOW - 2 * SUM].map((y) => axis(`M16 ${y}h328`)),
       [1, 2].map((n) => text(4, BELOW - n * SUM + 4, `${n}`)), columns, stairs),
+      ([x]) => {
+        const key = Math.min(Math.max(Math.ceil((x - LEFT) / WIDE), 1), SIZE);
+        if (key !== walk.value()) walk.set(key);
+      }),
       Play.board("online", "-174 -134 348 266", "The values of the keys in the plane, "
         + "as large as their terms, and their weighted mean.",
       axis("M-168 0H168M0-115V115"), dots, trail, mean,
       text(-164, -122, "values v, of area e^(s − m), and their mean"))),
     state, expression, live,
   ];
-}, { instead: true });
+}, { title: "Online softmax: key by key", reserve: [264, 80], instead: true });

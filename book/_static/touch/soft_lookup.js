@@ -55,22 +55,25 @@ Play.figure("soft_lookup", ({ hours, degrees, step, curves },
   const point = (x, y) => svg("circle", { class: "reading", cx: x, cy: y });
   const readings = hours.map((hour, i) => point(across(hour), up(degrees[i])));
   const keys = hours.map((hour) => point(...on(hour, FACE)));
+  const query = (hour) => controls.hour.set(Math.round(hour / step));
   show();
   return [
-    html("div", { class: "touch-controls wide" }, Object.values(controls)),
+    html("p", {}, "Drag the query along the curve, or round the clock; then change the bandwidth."),
+    html("div", { class: "touch-controls" }, Object.values(controls)),
     html("div", { class: "touch-panels" },
-      Play.board("lookup", "0 0 348 232", "Readings of a day, each as large as its weight, "
-        + "the guesses for every hour, and the guess at the query.",
+      Play.drag(Play.board("lookup sideways", "0 0 348 232", "Readings of a day, each as large "
+        + "as its weight, the guesses for every hour, and the guess at the query.",
       [0, 6, 12, 18, 24].map((hour) => text(across(hour), 220, `${hour} h`, "middle")),
       [low + 1, high - 1].map((y) => text(0, up(y) + 4, `${y}°`)),
-      line, readings, path, dot),
-      Play.board("lookup", "0 0 348 232", "The same readings as keys on the face of a clock, "
-        + "and the query as its hand.",
+      line, readings, path, dot), ([x]) => query(24 * (x - X) / WIDE)),
+      Play.drag(Play.board("lookup", "0 0 348 232", "The same readings as keys on the face of a "
+        + "clock, and the query as its hand.",
       svg("circle", { class: "axis", cx: MIDDLE[0], cy: MIDDLE[1], r: FACE }),
       [0, 6, 12, 18].map((hour) => {
         const [x, y] = on(hour, FACE + 20);
         return text(x, y + 4, `${hour} h`, "middle");
-      }), hand, keys)),
+      }), hand, keys), ([x, y]) => query(
+        (12 / Math.PI * Math.atan2(x - MIDDLE[0], MIDDLE[1] - y) + 24) % 24))),
     expression, live,
   ];
-}, { instead: true });
+}, { title: "Soft look-up: a day of temperatures", reserve: [176, 104], instead: true });

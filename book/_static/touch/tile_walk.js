@@ -111,4 +111,4 @@ Play.figure("tile_walk", ({ shades, causal }, { expression, live }) => {
         tiledLine, plainSays, tiledSays, text(87, 192, "tiles done", "middle"))),
     expression, live,
   ];
-}, { instead: true });
+}, { title: "Tiles: a walk through the scores", reserve: [328, 104], instead: true });

@@ -1,11 +1,13 @@
 // Figures that one can touch: what they share. Each is a file beside this one
-// that calls Play.figure(name, build); a page holds a place for it, and its
-// stored figure stays where there is no JavaScript. Numbers come from attn,
-// baked by book/figures/<name>.py into <name>.data.js. build(numbers) returns
-// elements, made of the controls below and an expression to copy. With
-// { instead: true } they take the place of the stored picture, above a caption
-// that suits both. In a Markdown page, <!-- touch-<name> --> below a figure
-// is the place of a short form.
+// that calls Play.figure(name, build, { title }); a page holds a place for it,
+// and its stored figure stays where there is no JavaScript. Numbers come from
+// attn, baked by book/figures/<name>.py into <name>.data.js. build(numbers)
+// returns elements: words, boards, div.touch-controls of the controls below,
+// the live sentence and an expression to copy. The frame has the boards above,
+// where no hand covers them, and the sentence next to the controls; `beside`
+// puts both beside a square board. With { instead: true } a figure takes the
+// place of the stored picture, above a caption that suits both. In a Markdown
+// page, <!-- touch-<name> --> below a figure is the place of a short form.
 window.Play ??= (() => {
   const SVG = "http://www.w3.org/2000/svg";
   const data = {};
@@ -30,6 +32,40 @@ window.Play ??= (() => {
   const board = (kind, viewBox, about, ...parts) => svg("svg", { viewBox,
     class: `touch-board ${kind}`, role: "img", "aria-label": about }, ...parts);
 
+  // A map of weights, queries down and keys across: one chooses a row. put()
+  // has the words of both axes and the weights; mark() frames a row. There is
+  // room for so many letters.
+  const weightMap = (queries, keys, letters, choose, about) => {
+    const CELL = 20, LEFT = 8 + 8 * letters, TOP = 2 + 8 * letters;
+    const each = (count, make) => Array.from({ length: count }, (_, i) => make(i));
+    const cells = each(queries, () => each(keys, (j) => svg("rect", { class: "weight",
+      x: LEFT + j * CELL, width: CELL - 2, height: CELL - 2, rx: 3 })));
+    const rows = cells.map((row, i) => svg("g", { onpointerenter: () => choose(i),
+      onclick: () => choose(i), transform: `translate(0 ${TOP + i * CELL})` },
+    text(LEFT - 8, 14, "", "end"), row));
+    const columns = each(keys, (j) => svg("text", {
+      transform: `translate(${LEFT + j * CELL + 14} ${TOP - 8}) rotate(-90)` }));
+    const frame = svg("rect", { class: "frame", x: LEFT - 2, rx: 4,
+      width: keys * CELL + 2, height: CELL + 2 });
+    const size = [LEFT + keys * CELL + 2, TOP + queries * CELL + 2];
+    const clipped = (word) => word.length > letters
+      ? `${word.slice(0, letters - 1)}…` : word;
+    const put = (query, key, weight, shade) => {
+      rows.forEach((row, i) => { row.firstChild.textContent = clipped(query(i)); });
+      columns.forEach((column, j) => { column.textContent = clipped(key(j)); });
+      cells.forEach((row, i) => row.forEach((cell, j) => {
+        cell.style.setProperty("--shade", shade(weight(i, j)));
+        cell.dataset.weight = weight(i, j);
+      }));
+    };
+    const mark = (query) => {
+      rows.forEach((row, i) => row.classList.toggle("chosen", i === query));
+      frame.setAttribute("y", TOP + query * CELL - 2);
+    };
+    const map = board("", `0 0 ${size.join(" ")}`, about, columns, rows, frame);
+    return Object.assign(map, { put, mark });
+  };
+
   // Controls call `changed` with their new value; `.value()` reads it.
   const toggle = (label, checked, changed) => {
     const box = html("input", { type: "checkbox", checked,
@@ -37,19 +73,20 @@ window.Play ??= (() => {
     return Object.assign(html("label", { class: "touch-toggle" }, box, label),
       { value: () => box.checked });
   };
-  const slider = (label, least, most, value, changed, says = String) => {
-    const shown = html("output", {}, says(value));
-    const id = `touch-${++serial}`;
+  const slider = (label, least, most, value, changed, says = String,
+    around = (range) => range) => {
+    const shown = html("output"), id = `touch-${++serial}`;
     const range = html("input", { type: "range", id, min: least, max: most,
-      value, "aria-valuetext": says(value), oninput: () => {
-        const now = Number(range.value);
-        shown.textContent = says(now);
-        range.setAttribute("aria-valuetext", says(now));
-        changed(now);
-      } });
+      value, oninput: () => { show(); changed(Number(range.value)); } });
+    const show = () => {
+      shown.textContent = says(Number(range.value));
+      range.setAttribute("aria-valuetext", shown.textContent);
+      range.style.setProperty("--part", (range.value - least) / (range.max - least));
+    };
+    show();
     return Object.assign(
       html("span", { class: "touch-slider" },
-        html("label", { for: id }, label), range, shown),
+        html("label", { for: id }, label), around(range), shown),
       {
         value: () => Number(range.value),
         set: (now) => {
@@ -57,19 +94,41 @@ window.Play ??= (() => {
           range.dispatchEvent(new Event("input"));
         },
         enable: (on) => { range.disabled = !on; },
-        most: (now) => { range.max = now; },
+        most: (now) => { range.max = now; show(); },
       });
   };
   // A slider between two buttons: one step back, one on.
   const steps = (label, most, value, changed, says) => {
-    const range = slider(label, 1, most, value, changed, says);
-    const by = (step) => () => range.set(range.value() + step);
-    return Object.assign(html("span", { class: "touch-steps" },
-      button("Back", by(-1)), range, button("Next", by(1))), range);
+    const by = (step) => () => all.set(all.value() + step);
+    const all = slider(label, 1, most, value, changed, says, (range) =>
+      html("span", { class: "touch-steps" }, button("Back", by(-1)), range,
+        button("Next", by(1))));
+    return all;
+  };
+  // A button that plays: begin(), then step() every so often until it returns
+  // false or the button is pressed again; runs(on) is told of both ends.
+  const player = (begin, step, milliseconds, runs = () => {}) => {
+    let clock;
+    const stop = () => {
+      clock = clearInterval(clock);
+      play.textContent = "Play";
+      runs(false);
+    };
+    const play = button("Play", () => {
+      if (clock) return stop();
+      begin();
+      play.textContent = "Pause";
+      runs(true);
+      clock = setInterval(() => { if (!step()) stop(); }, milliseconds);
+    });
+    return play;
   };
   const choice = (label, options, changed) => {
     const select = html("select", { oninput: () => changed(select.value) },
-      options.map(([value, text]) => html("option", { value }, text)));
+      options.map((option) => {
+        const [value, text = value] = [option].flat();
+        return html("option", { value }, text);
+      }));
     return Object.assign(html("label", { class: "touch-choice" }, label, select),
       { value: () => select.value });
   };
@@ -101,33 +160,66 @@ window.Play ??= (() => {
       { role: "radiogroup", "aria-label": label, onkeydown }, items), { choose });
   };
 
+  // Follow a pressed pointer, be it a mouse, a finger or a pen, over a board or
+  // a part of one: moved([x, y], first) has the coordinates of the board.
+  const drag = (target, moved) => {
+    const follow = (first) => (event) => {
+      if (first && event.button === 0) target.setPointerCapture(event.pointerId);
+      if (!target.hasPointerCapture(event.pointerId)) return;
+      const { x, y } = new DOMPoint(event.clientX, event.clientY)
+        .matrixTransform(target.getScreenCTM().inverse());
+      moved([x, y], first);
+    };
+    target.classList.add("touch-drag");
+    set(target, { onpointerdown: follow(true), onpointermove: follow(false) });
+    return target;
+  };
+
+  // Words that change, over the longest so far, unseen: nothing below moves.
+  // There is room for so many letters from the start.
+  const steady = (box, words, letters) => {
+    box.dataset.longest = "neither ".repeat(letters / 8);
+    return (text) => {
+      words.textContent = text;
+      if (text.length > box.dataset.longest.length) box.dataset.longest = text;
+    };
+  };
   // The expression that does the same in attn, to copy.
-  const expression = () => {
+  const expression = (letters) => {
     const code = html("code");
     const copy = button("Copy", async () => {
       await navigator.clipboard.writeText(code.textContent);
       copy.textContent = "Copied";
       setTimeout(() => { copy.textContent = "Copy"; }, 1500);
     });
-    return Object.assign(html("p", { class: "touch-code" }, code, copy),
-      { show: (text) => { code.textContent = text; } });
+    const box = html("p", { class: "touch-code" }, code, copy);
+    return Object.assign(box, { show: steady(box, code, letters) });
   };
   // What changed, for those who hear the page.
-  const live = () => {
-    const line = html("p", { class: "touch-live", "aria-live": "polite" });
-    return Object.assign(line, { say: (text) => { line.textContent = text; } });
+  const live = (letters) => {
+    const line = html("p", { "aria-live": "polite" });
+    const box = html("div", { class: "touch-live" }, line);
+    return Object.assign(box, { say: steady(box, line, letters),
+      quiet: (on) => set(line, { "aria-live": on ? "off" : "polite" }) });
   };
 
   // `build` puts the parts of a figure together, those that all have included.
-  // `instead`: it takes the place of the stored one, above it, and its caption.
-  const figure = (name, build, { instead = false } = {}) => {
+  // `reserve`: letters of the longest sentence, and of the longest expression.
+  const LAST = [".touch-controls", ".touch-live", ".touch-code"];
+  const rank = (part) => LAST.findIndex((kind) => part.matches(kind));
+  const figure = (name, build, { title, reserve = [160, 60],
+    instead = false, beside = false }) => {
     const begin = () => {
       for (const place of document.querySelectorAll(`[data-touch="${name}"]`)) {
         if (place.childElementCount) continue;
         const above = place.previousElementSibling;
         if (instead) (above.querySelector("figure") ?? above).prepend(place);
-        const parts = { place, expression: expression(), live: live() };
-        place.append(...build(data[name], parts));
+        const own = { place, live: live(reserve[0]), expression: expression(reserve[1]) };
+        const parts = build(data[name], own).flat().sort((a, b) => rank(a) - rank(b));
+        const id = `touch-${++serial}`;
+        set(place, { role: "group", "aria-labelledby": id });
+        place.append(html("div", { class: `touch-frame${beside ? " beside" : ""}` },
+          html("p", { class: "touch-title", id }, data[name].title ?? title), parts));
       }
     };
     if (document.readyState === "loading") {
@@ -149,6 +241,6 @@ window.Play ??= (() => {
     };
   };
   const still = () => matchMedia("(prefers-reduced-motion: reduce)").matches;
-  return { html, svg, set, text, board, toggle, slider, steps, choice, button, group,
-    expression, live, figure, glider, still, data };
+  return { html, svg, set, text, board, weightMap, toggle, slider, steps, player, choice, button, group,
+    drag, expression, live, figure, glider, still, data };
 })();

@@ -1,8 +1,4 @@
-"""Prepare the API pages for autodoc, which imports attn without torch.
-
-Sphinx puts mocks in the place of torch and the others
-(``autodoc_mock_imports`` in ``_config.yml``).
-"""
+"""Prepare the API pages; autodoc imports attn with mocks in torch's place."""
 
 from typing import Any
 
@@ -12,14 +8,18 @@ from sphinx.ext import autodoc
 
 def setup(app: Sphinx) -> None:
     # A class that inherits from a mock has the arguments of its __init__.
-    autodoc._CLASS_NEW_BLACKLIST.append(
-        "sphinx.ext.autodoc.mock._MockObject.__new__"
-    )
-    app.connect("autodoc-process-docstring", drop_text)
+    mocks = "sphinx.ext.autodoc.mock._MockObject.__new__"
+    autodoc._CLASS_NEW_BLACKLIST.append(mocks)
+    app.connect("autodoc-process-docstring", describe)
 
 
-def drop_text(app: Sphinx, what: str, *about: Any) -> None:
-    """Drop the docstrings of modules, and of the fields of named tuples."""
-    text = about[-1]
-    if what == "module" or "Alias for field number" in "".join(text):
+def describe(app: Sphinx, what: str, name: str, *about: Any) -> None:
+    """List a module's functions; drop the docstrings of tuples' fields."""
+    thing, _, text = about
+    if what == "module" and name != "attn":
+        # A container keeps the link's target; what loads later is no constant.
+        rows = [x for x in thing.__all__ if callable(vars(thing).get(x, vars))]
+        head = ["   .. autosummary::", "      :nosignatures:", ""]
+        text[:] = [".. container::", "", *head, *(f"      {x}" for x in rows)]
+    elif "Alias for field number" in "".join(text):
         text.clear()

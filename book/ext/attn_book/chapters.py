@@ -2,7 +2,7 @@
 
 A chapter's metadata (``attn``) holds its summary, the drawing on its card
 (``picture``), and which of the nine lines of attention it takes apart
-(``lines``); its first admonition, its needs and its minutes. A new chapter
+(``lines``); the box below its picture, its needs and minutes. A new chapter
 appears on both pages by itself: ``<!-- cards -->`` gives the place for the
 template ``book/_templates/cards.md``.
 """
@@ -15,18 +15,18 @@ from pygments.formatters import HtmlFormatter
 from pygments.lexers import PythonLexer
 from sphinx.application import Sphinx
 
-from attn.claims import table
 from attn.exercises import APPENDICES, CHAPTERS
-from attn.exercises.cells import points
+from attn.exercises.cells import box, points
 from attn.exercises.changes import chapter_changes
+from attn.publishing.claims import table
+from attn.publishing.myst_to_markdown import museum
 from attn.publishing.myst_to_markdown.targets import notebook, targets
 from attn_book.figures import DRAWINGS
 
-PLACE = re.compile("<!-- (start|nine_lines|cards|needs|mistakes|claims) -->")
-LABELS = {stem: f"ch-{key}" for key, stem in CHAPTERS.items()}
-BEGINNING = re.compile(
-    r"(?s)\*\*You need\*\*(.+?)\n\n.*\*\*It takes\*\* about (\d+) minutes"
+PLACE = re.compile(
+    "<!-- (start|nine_lines|cards|paths|mistakes|claims|rooms) -->"
 )
+LABELS = {stem: f"ch-{key}" for key, stem in CHAPTERS.items()}
 
 
 def setup(app: Sphinx) -> None:
@@ -44,6 +44,8 @@ def add_chapters(app: Sphinx, docname: str, source: list[str]) -> None:
         "appendices": [entry(stem) for stem in APPENDICES],
         "lines": nine_lines(CHAPTERS["sdp"]),
         "mistakes": chapter_changes,
+        "museum": museum,
+        "notebook": notebook,
     }
     render = app.builder.templates.render
     source[0] = PLACE.sub(lambda x: render(f"{x[1]}.md", what), source[0])
@@ -72,17 +74,11 @@ def entry(stem: str) -> dict[str, Any]:
 
 def chapter(stem: str) -> dict[str, Any]:
     """Return what a chapter's card and its row in the table show."""
-    cells = ["".join(x["source"]) for x in notebook(stem)["cells"][:3]]
-    start = BEGINNING.search("\n".join(cells))
-    if not start:
-        raise ValueError(
-            f"{stem}.ipynb must begin with what it needs and the minutes "
-            "that it takes: **You need** …, **It takes** about … minutes"
-        )
+    needed, minutes = box(notebook(stem))
     return entry(stem) | {
         "number": int(stem[:2]),
-        "needs": [y for x, y in LABELS.items() if f"({x}.ipynb)" in start[1]],
-        "minutes": start[2],
+        "needs": [y for x, y in LABELS.items() if f"({x}.ipynb)" in needed],
+        "minutes": minutes,
         "points": points(notebook(stem)),
         "claims": table.chapter(stem),
     }

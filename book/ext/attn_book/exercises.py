@@ -8,8 +8,8 @@ from ``attn/exercises`` and ``solutions``, read as source, their form from
 ``book/_templates``; the notebooks do not change.
 
 A code cell tagged ``touch-mask_workbench`` draws a stored figure; the page
-gets a place for the one that can be touched below it. The museum gets its
-index.
+gets a place for the one that can be touched below it. A chapter's first figure
+comes before its imports. A room of the museum is a page.
 """
 
 import json
@@ -23,7 +23,8 @@ from sphinx.ext.napoleon.docstring import GoogleDocstring
 
 from attn.exercises import sources
 from attn.exercises.cells import checked_id, exercise_id, points
-from attn.publishing.myst_to_markdown.museum import with_index
+from attn.publishing.myst_to_markdown.museum import on_page
+from attn.publishing.myst_to_markdown.targets import figure_name
 
 Cell = dict[str, Any]
 TOUCH = "touch-"
@@ -37,9 +38,11 @@ def setup(app: Sphinx) -> None:
 def add_to_page(app: Sphinx, docname: str, source: list[str]) -> None:
     """Add what is not in the notebook to the chapter ``docname``."""
     if docname.startswith("notebooks/"):
-        notebook = with_index(json.loads(source[0]))
-        templates = app.builder.templates
-        notebook["cells"] = list(with_additions(notebook, templates))
+        notebook = on_page(json.loads(source[0]), docname)
+        cells = notebook["cells"]
+        first = next((i for i, x in enumerate(cells) if figure_name(x)), 2)
+        cells.insert(2, cells.pop(first))
+        cells[:] = with_additions(notebook, app.builder.templates)
         source[0] = json.dumps(notebook)
 
 

@@ -10,9 +10,6 @@ from typing import Any
 
 from docutils.nodes import make_id
 from markdown_it import MarkdownIt
-from pygments import highlight
-from pygments.formatters import HtmlFormatter
-from pygments.lexers import DiffLexer, PythonLexer
 from sphinx.application import Sphinx
 
 from attn.exercises import CHAPTERS, sources
@@ -26,7 +23,8 @@ def setup(app: Sphinx) -> None:
 
 def write(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
     """Yield a chapter's page: its name, what it holds, the template."""
-    render, look = app.builder.templates.render, HtmlFormatter()
+    builder: Any = app.builder
+    render = builder.templates.render
     inline = MarkdownIt("zero").enable(["backticks", "emphasis"])
     for key, stem in CHAPTERS.items():
         about = {
@@ -37,8 +35,7 @@ def write(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
             "mistakes": chapter_changes(key),
             "solution": sources.solution,
             "inline": inline.renderInline,
-            "python": lambda x: highlight(x, PythonLexer(), look),
-            "diff": lambda x: highlight(x, DiffLexer(), look),
+            "highlight": builder.highlighter.highlight_block,
             "make_id": make_id,
         }
         for part in ("body", "toc"):

@@ -1,22 +1,44 @@
-"""Show the museum as a gallery: an index to filter, and pairs side by side.
+"""Show the museum as a gallery: a page a room, and pairs side by side.
 
-Each exhibit becomes a grid, in which the lines that its repair changes are
-marked. Labels come first among the ids of headings: permalinks that stay.
+The rooms are parts of one notebook, which Sphinx reads again for each. An
+exhibit becomes a grid, in which the lines that its repair changes are marked.
+Labels come first among the ids of headings: permalinks that stay.
 """
 
 from itertools import pairwise
+from typing import Any
 
 from docutils import nodes
 from sphinx.application import Sphinx
 
 from attn.exercises.changes import changed_lines
+from attn.publishing.myst_to_markdown.museum import rooms
+from attn.publishing.myst_to_markdown.targets import notebook
 
+PAGE = "notebooks/museum"
 PARTS = ("says", "fails", "why", "mends", "repaired")
-BEFORE_CONTENTS = 400  # Sphinx lists a page's headings at 500
+EARLY = 400  # Sphinx lists headings, and the theme makes buttons, at 500
 
 
 def setup(app: Sphinx) -> None:
-    app.connect("doctree-read", arrange, BEFORE_CONTENTS)
+    app.connect("env-get-outdated", add_rooms)
+    app.connect("doctree-read", arrange, EARLY)
+    app.connect("html-page-context", offer_the_notebook, EARLY)
+
+
+def add_rooms(app: Sphinx, env: Any, *_: Any) -> list[str]:
+    """Have the notebook read once more for each room."""
+    paths = env.project._docname_to_path
+    pages = [f"notebooks/{room}" for room in rooms(notebook("museum"))]
+    paths.update(dict.fromkeys(pages, paths[PAGE]))
+    env.project.docnames.update(pages)
+    return pages
+
+
+def offer_the_notebook(app: Sphinx, page: str, *about: Any) -> None:
+    """Have a room's button give the one notebook."""
+    if page.startswith(PAGE):
+        about[1]["sourcename"] = f"{PAGE}.ipynb"
 
 
 def arrange(app: Sphinx, doctree: nodes.document) -> None:

@@ -10,6 +10,7 @@ import html
 import json
 import os
 import re
+from contextlib import redirect_stdout
 from typing import Any
 
 from sphinx.application import Sphinx
@@ -19,8 +20,9 @@ BEFORE_OPENGRAPH = 400  # whose own handler has the priority 500
 
 
 def setup(app: Sphinx) -> None:
-    # Here, not in _config.yml, where it would find matplotlib, and import it.
-    app.setup_extension("sphinxext.opengraph")
+    # Here, so that it finds no matplotlib; it prints that it has none.
+    with redirect_stdout(None):
+        app.setup_extension("sphinxext.opengraph")
     app.connect("html-page-context", describe, BEFORE_OPENGRAPH)
     if os.environ.get("BOOK_ADDRESS"):
         app.setup_extension("sphinx_sitemap")

@@ -1,0 +1,25 @@
+// The front page's figure begins by itself: it reads its sentence from the
+// first token to the one that it rests on, in under five seconds, and stops as
+// soon as the reader touches it. Where motion is unwelcome it stays still.
+addEventListener("load", () => {
+  const figure = document.querySelector(".touch.short");
+  const tokens = [...figure?.querySelectorAll(".touch-token") ?? []];
+  const rest = tokens.findIndex((token) => token.ariaChecked === "true");
+  if (rest < 1 || Play.still()) return;
+  const live = figure.querySelector("[aria-live]");
+  live.ariaLive = "off";  // or each step would be spoken
+  let next = 0;
+  const walk = setInterval(() => {
+    if (next === rest) stop();
+    else tokens[next].click();
+    next += 1;
+  }, 4500 / (rest + 1));
+  const touched = ["pointerdown", "pointerover", "focusin", "keydown"];
+  const stop = () => {
+    clearInterval(walk);
+    tokens[rest].click();
+    live.ariaLive = "polite";
+    touched.forEach((kind) => figure.removeEventListener(kind, stop));
+  };
+  touched.forEach((kind) => figure.addEventListener(kind, stop));
+});

@@ -1,0 +1,81 @@
+"""The states of chapter 19's figure are those that attn computes."""
+
+import pytest
+import torch
+
+import attn
+from book.figures.linear_state import (
+    COLOURS,
+    KEYS,
+    RULES,
+    TEXTS,
+    tensors,
+    tokens,
+)
+from tests.book.controls import PUT, numbers_of, opened_figure
+
+state = opened_figure("linear_state")
+
+# Choose a text and a rule, then go to each token; look.
+STEPS = f"""(place, [text, rule, tokens]) => {{
+    {PUT}
+    put("text", text);
+    put("rule", rule);
+    const texts = (what) => [...place.querySelectorAll(what)].map(
+        e => e.textContent);
+    return Array.from({{length: tokens}}, (_, n) => {{
+        put("token", n + 1);
+        const [table, reads] = place.querySelectorAll(".state");
+        return {{
+            code: place.querySelector("code").textContent,
+            cells: [...table.querySelectorAll(".cell + text")].map(
+                e => e.textContent),
+            reads: [...reads.querySelectorAll("g")].filter(
+                e => e.getAttribute("visibility") === "visible").map(e => [
+                    e.querySelector("text").textContent,
+                    [...e.querySelectorAll("rect + text")].map(
+                        x => x.textContent)]),
+            heard: place.querySelector("[aria-live]").innerText,
+        }};
+    }});
+}}"""
+
+
+def close(shown, expected):
+    got = torch.tensor([numbers_of(x)[0] for x in shown])
+    torch.testing.assert_close(got, expected, atol=0.0061, rtol=0)
+
+
+@pytest.mark.browser
+def test_the_state_and_what_is_read_equal_the_shown_expression(state):
+    for text in TEXTS:
+        keys, values = tensors(text)
+        L = keys.shape[1]
+        for rule, (log, beta) in RULES.items():
+            names = {"attn": attn, "k": keys, "v": values}
+            names["g"] = torch.full((1, L), log)
+            names["beta"] = torch.full((1, L), beta or 0.0)
+            steps = state.evaluate(STEPS, [text, rule, L])
+            for n, seen in enumerate(steps, 1):
+                _, expected = eval(seen["code"], names)
+                close(seen["cells"], expected[0].flatten())
+                said = list(dict.fromkeys(k for k, _ in tokens(text)[:n]))
+                assert [word for word, _ in seen["reads"]] == said
+                for word, shown in seen["reads"]:
+                    read = torch.tensor(KEYS[word]) @ expected[0]
+                    close(shown, read)
+
+
+@pytest.mark.browser
+def test_the_words_name_the_keys_that_read_something_else(state):
+    """With unit keys at right angles, replacing is right; adding is not."""
+    text = "a key that comes again"
+    *_, replaced = state.evaluate(STEPS, [text, "replace, beta 1", 6])
+    assert "Every key reads what was stored last" in replaced["heard"]
+    *_, added = state.evaluate(STEPS, [text, "add", 6])
+    assert "Not as stored: sky and grass" in added["heard"]
+    *_, full = state.evaluate(
+        STEPS, ["more keys than rows", "replace, beta 1", 5]
+    )
+    assert "Not as stored" in full["heard"]
+    assert len(COLOURS) == 4

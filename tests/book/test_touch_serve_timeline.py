@@ -1,0 +1,104 @@
+"""The figure of chapter 16 shows what attn's scheduler does."""
+
+import pytest
+
+import attn
+from attn.serving import simulate_static
+from book.figures.serve_timeline import (
+    NAMES,
+    PAGES,
+    ROWS,
+    SIGMAS,
+    answers,
+    one,
+    requests,
+)
+from tests.book.controls import PUT, numbers_of, opened_figure, press_to
+
+timeline = opened_figure("serve_timeline")
+
+# Put the controls, and read the bars, the crosses and the words.
+SHOWN = f"""(place, state) => {{
+    {PUT}
+    for (const [name, value] of Object.entries(state)) put(name, value);
+    const every = (board, what) => [
+        ...board.querySelectorAll(`[data-${{what}}]`)];
+    const read = (board, what) => every(board, what).map(
+        e => e.dataset[what].split(" ").map(Number));
+    const boards = [...place.querySelectorAll(".timeline")];
+    return {{
+        bars: boards.map(x => read(x, "segment")),
+        lost: boards.map(x => read(x, "lost")),
+        code: place.querySelector("code").textContent,
+        heard: place.querySelector("[aria-live]").innerText,
+    }};
+}}"""
+STATES = [(0, 4), (4, 2), (4, 0), (5, 1), (2, 0)]
+
+
+def by_step(segments):
+    """Return the set of requests in each step, and that of rows."""
+    steps = max(start + n for _, start, n, _ in segments)
+    runs = [
+        [
+            (row, name)
+            for row, start, n, name in segments
+            if start <= i < start + n
+        ]
+        for i in range(steps)
+    ]
+    assert all(len({row for row, _ in x}) == len(x) for x in runs)
+    return [{NAMES[name] for _, name in x} for x in runs]
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize(("ragged", "pages"), STATES)
+def test_bars_are_what_the_scheduler_runs_in_each_step(
+    timeline, ragged, pages
+):
+    shown = timeline.evaluate(
+        SHOWN, {"raggedness": ragged, "pages": pages, "step": 1}
+    )
+    sigma = SIGMAS[ragged]
+    trace = eval(
+        shown["code"],
+        {"attn": attn, "requests": requests(sigma), "step_time": one},
+    )
+    static = simulate_static(requests(sigma), one, ROWS)
+    for way, bars in zip((static, trace), shown["bars"], strict=True):
+        runs = [set(x.num_scheduled_tokens) for x in way.steps]
+        assert by_step(bars) == runs
+    preempted = [
+        (i, name) for i, x in enumerate(trace.steps) for name in x.preempted
+    ]
+    assert [
+        (step, NAMES[name]) for _, step, name in shown["lost"][1]
+    ] == preempted
+    assert shown["lost"][0] == []
+    low, high, has, size, before, share, after, full, times, computed, *_ = (
+        numbers_of(shown["heard"])
+    )
+    assert (low, high) == (min(answers(sigma)), max(answers(sigma)))
+    assert (has, size) == (PAGES[pages], 4)
+    assert (before, after) == (len(static.steps), len(trace.steps))
+    assert times == len(preempted)
+    for percent, way in ((share, static), (full, trace)):
+        rows = sum(len(x.num_scheduled_tokens) for x in way.steps)
+        right = 100 * rows / (ROWS * len(way.steps))
+        assert percent == pytest.approx(right, abs=0.51)
+    assert computed == sum(
+        sum(x.num_scheduled_tokens.values()) for x in trace.steps
+    )
+
+
+@pytest.mark.browser
+def test_arrow_keys_walk_through_the_steps(timeline):
+    timeline.evaluate(SHOWN, {"raggedness": 4, "pages": 0, "step": 1})
+    press_to(timeline, "step", 3)
+    heard = timeline.locator("[aria-live]")
+    assert "Step 3" in heard.inner_text()
+    timeline.get_by_role("button", name="Next").click()
+    assert "Step 4" in heard.inner_text()
+    press_to(timeline, "pages", 4)
+    assert "32 pages" in heard.inner_text()
+    assert "0 preemptions" in heard.inner_text()
