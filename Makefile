@@ -29,20 +29,20 @@ unexport PYTHONDONTWRITEBYTECODE
 .PHONY: help book pdf test test-all claims lab serve refresh bench gpu gradescope lint hooks clean
 
 help:
-	@echo "make book       build the book, print where it is (no torch needed)"
-	@echo "make pdf        print the whole book to one PDF, with Chromium"
-	@echo "make serve      build the book and show it at http://localhost:$(PORT)"
-	@echo "make lab        open the chapters in JupyterLab, in your own workspace/"
-	@echo "make test       test the package, the exercises, the chapters, the book"
-	@echo "make test-all   the rest of the tests: every seed, grid and view"
-	@echo "make claims     repeat the book's experiments: more seeds, more steps"
-	@echo "make refresh    write the stubs again, run the chapters, store outputs"
-	@echo "make bench      measure attention side by side, print and draw it"
-	@echo "make gpu        on a GPU: check the kernels, try their tiles, measure"
+	@echo "make book        build the book, print where it is (no torch needed)"
+	@echo "make pdf         print the whole book to one PDF, with Chromium"
+	@echo "make serve       build the book and show it at http://localhost:$(PORT)"
+	@echo "make lab         open the chapters in JupyterLab, in your own workspace/"
+	@echo "make test        test the package, the exercises, the chapters, the book"
+	@echo "make test-all    the rest of the tests: every seed, grid and view"
+	@echo "make claims      repeat the book's experiments: more seeds, more steps"
+	@echo "make refresh     write the stubs again, run the chapters, store outputs"
+	@echo "make bench       measure attention side by side, print and draw it"
+	@echo "make gpu         on a GPU: check the kernels, try their tiles, measure"
 	@echo "make gradescope  zip the autograder that Gradescope takes"
-	@echo "make lint       ruff, mypy, and the wording of the package"
-	@echo "make hooks      check what you commit, before each commit"
-	@echo "make clean      remove what was built (.venv and workspace/ stay)"
+	@echo "make lint        ruff, mypy, and the wording of the package"
+	@echo "make hooks       check what you commit, before each commit"
+	@echo "make clean       remove what was built (.venv and workspace/ stay)"
 	@echo
 	@echo 'Each sets itself up. PIP_ARGS="…" reaches pip, PYTHON=… chooses one.'
 
@@ -63,7 +63,7 @@ $(BOOK): .venv/.book $(BOOK_FROM)
 	@touch $(BOOK)
 
 pdf: .venv/.pdf $(BOOK)
-	@echo "Printing the book (a minute and a half)"
+	@echo "Printing the book (a minute)"
 	@$(PY) -m book.paper _build/html _build/book.pdf
 
 # Every claim once. The book is built meanwhile: its tests come last, and wait.
@@ -71,7 +71,7 @@ pdf: .venv/.pdf $(BOOK)
 test: .venv/.test .venv/.book
 	@status=0; \
 	$(MAKE) -s $(BOOK) & builder=$$!; \
-	echo "Tests, two at a time (6 minutes)"; \
+	echo "Tests, two at a time"; \
 	BUILDER=$$builder $(PARALLEL) -m "not exhaustive and not serial" \
 	  || status=1; \
 	wait $$builder || status=1; \
@@ -81,12 +81,12 @@ test: .venv/.test .venv/.book
 
 # What `make test` leaves out: more seeds, whole grids, every view of a page.
 test-all: .venv/.test .venv/.nbgrader $(BOOK)
-	@echo "The rest of the tests, two at a time (half an hour)"
+	@echo "The rest of the tests, two at a time"
 	@$(PARALLEL) -m exhaustive
 
 # The book shows the margins that this writes; commit them.
 claims: .venv/.test
-	@$(PY) -m attn.claims
+	@$(PY) -m attn.publishing.claims
 
 lab: .venv/.lab
 	@$(PY) -m attn lab --port $(PORT)
@@ -100,6 +100,7 @@ refresh: .venv/.test
 	@for figure in $(basename $(basename $(notdir \
 	  $(wildcard book/_static/touch/*.data.js)))); do \
 	  $(PY) -m book.figures.$$figure; done
+	@$(PY) -m book.figures.sentence
 
 # Kept out of the book: to publish a run, copy it to book/benchmarks.
 bench: .venv/.test
@@ -119,12 +120,14 @@ gpu:
 	done; \
 	echo "make gpu needs a GPU and a Python that has torch: PYTHON=… names it"
 
-# The last commit, and at its top the two scripts that Gradescope runs.
+# The last commit, without a page's 9 MB, and at its top the two scripts that
+# Gradescope runs.
 SCRIPTS := $(wildcard book/classroom/gradescope/*)
 gradescope:
 	@mkdir -p _build
 	@git archive --format=zip --output=_build/gradescope.zip \
-	  $(addprefix --add-file=,$(SCRIPTS)) HEAD || { \
+	  $(addprefix --add-file=,$(SCRIPTS)) \
+	  HEAD -- ":(exclude)book/_static/sentence/*.data.js" || { \
 	  echo "make gradescope needs git, and this folder as a clone" >&2; exit 1; }
 	@echo "For Gradescope: $(CURDIR)/_build/gradescope.zip"
 

@@ -6,7 +6,7 @@ import os
 import pytest
 import torch
 
-from attn.compat import language_kept_patched
+from attn.profiling.compat import language_kept_patched
 from book.browser import chromium, lacking
 
 # Kernels run in Triton's interpreter where there is no GPU. Triton reads this

@@ -36,6 +36,7 @@ def checks(dry: bool = False) -> list[Check]:
     if dry:
         calls = [*(("attention", v) for v in VARIANTS), *serving]
         calls += [(kernel, "all") for kernel in FORWARD_VARIANTS]
+        calls += [("linear", "causal")]
         return [
             Check(*call, dtypes[i % 3], 16, 8, 1, 2, 1, 18, 35)
             for i, call in enumerate(calls)
@@ -44,7 +45,7 @@ def checks(dry: bool = False) -> list[Check]:
         Check(kernel, "causal", dtype, *head)
         for head in HEADS
         for dtype in dtypes
-        for kernel in ("attention", "decode", "varlen")
+        for kernel in ("attention", "decode", "varlen", "linear")
     ]
     found += [
         Check(kernel, "causal", "bfloat16", *head)

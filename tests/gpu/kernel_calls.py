@@ -12,9 +12,11 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from attn import api, functional, masks
+from attn.linear import linear_attention
 
 __all__ = ["VARIANTS", "Check", "Results", "Runs", "run"]
 
@@ -36,7 +38,7 @@ VARIANTS = (
 class Check(NamedTuple):
     """One call of one kernel, in the book's alphabet of sizes."""
 
-    kernel: str  # "attention" (also backward), "decode", "varlen", a variant
+    kernel: str  # "attention" (also backward), "decode", …
     variant: str
     dtype: str
     D: int
@@ -199,10 +201,37 @@ def _varlen(check: Check) -> Runs:
     return _runs(call, varlen_attention, check)
 
 
+def _linear(check: Check) -> Runs:
+    from attn.kernels import linear_attention_chunks
+
+    B, H, L, D, Dv = check.B, check.H, check.L, check.D, check.Dv
+    tokens = [
+        _draw(check, 1, B, check.Hkv, L, D),
+        _draw(check, 2, B, check.Hkv, L, D),
+        _draw(check, 3, B, H, L, Dv),
+    ]
+    g = -F.softplus(_draw(check, 4, B, H, L).float())
+    start = _draw(check, 5, B, H, D, Dv)
+
+    def call(function: Callable[..., Any], dtype: torch.dtype) -> Results:
+        wide = torch.promote_types(dtype, torch.float32)
+        out, state = function(
+            *(x.to(dtype) for x in tokens),
+            g.to(wide),
+            initial_state=start.to(wide),
+        )
+        # The kernel multiplies in the dtype of the check.
+        return {"out": out, "state": state.to(dtype)}
+
+    definition = functools.partial(linear_attention, output_final_state=True)
+    return _runs(call, linear_attention_chunks, check, definition)
+
+
 _CALLS: dict[str, Callable[[Check], Runs]] = {
     "attention": _attention,
     "decode": _decode,
     "varlen": _varlen,
+    "linear": _linear,
 }
 
 
@@ -210,9 +239,9 @@ def _runs(
     call: Callable[[Callable[..., Any], torch.dtype], Results],
     kernel: Callable[..., Any],
     check: Check,
+    reference: Callable[..., Any] = functional.scaled_dot_product_attention,
 ) -> Runs:
     dtype = getattr(torch, check.dtype)
-    reference = functional.scaled_dot_product_attention
     with _filled_with_nan():
         ours, again = call(kernel, dtype), call(kernel, dtype)
     same, exact = call(reference, dtype), call(reference, torch.float64)

@@ -30,7 +30,8 @@ from typing import Any
 import torch
 
 from attn.bench import results
-from attn.bench.cases import CASES, Case, find
+from attn.bench.case import Case
+from attn.bench.cases import CASES, find
 from attn.bench.runner import run_case
 from attn.kernels.configs import Config
 from tests.gpu import correctness, sweep

@@ -29,7 +29,7 @@ from tests.processes import run_python
 
 pytestmark = pytest.mark.filterwarnings("ignore:flex_attention called")
 ROOT = Path(__file__).parents[2]
-SHIPPED = {"attention", "decode", "varlen"}
+SHIPPED = {"attention", "decode", "varlen", "linear"}
 KERNELS = SHIPPED | set(correctness.FORWARD_VARIANTS)
 
 
@@ -45,7 +45,7 @@ def test_a_dry_run_covers_all_three_stages(run):
     saved = results.load(run)
     assert saved["dry"] and not saved["pending"]
     checks = saved["correctness"]["checks"]
-    assert len(checks) == saved["correctness"]["planned"] == 17
+    assert len(checks) == saved["correctness"]["planned"] == 18
     assert all(check["right"] and check["repeatable"] for check in checks)
     kernels = {check["kernel"] for check in checks}
     assert kernels == KERNELS
@@ -75,7 +75,7 @@ def test_a_dry_run_covers_all_three_stages(run):
 def test_the_file_of_a_gpu_run_can_be_shown_like_any_run(run, capsys):
     assert main(["show", str(run)]) == 0
     shown = capsys.readouterr().out
-    for text in ("17 of 17 checks", "Configurations", "Medians", "DRY RUN"):
+    for text in ("18 of 18 checks", "Configurations", "Medians", "DRY RUN"):
         assert text in shown
     assert bench(["show", str(run)]) == 0
     assert capsys.readouterr().out in shown
