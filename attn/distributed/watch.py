@@ -24,6 +24,7 @@ _CONSEQUENCES = (
 )
 _GRACE = 0.5  # seconds in which the cause of a broken connection shows up
 _IDLE = 0.005  # seconds of CPU time, at most, in which a rank only waits
+_INTERVALS = 4  # in one of which, at least, a rank that waits is idle
 
 
 class RankError(RuntimeError):
@@ -148,15 +149,7 @@ def _listen(ranks: list[Rank], seconds: float) -> None:
 def _lagging(ranks: list[Rank], timeout: float) -> RankError:
     """Return an error that names the ranks for which the others wait."""
     busy = [one for one in ranks if not one.is_done]
-    first = _ask(busy)
-    time.sleep(_GRACE)
-    # A rank that waits is there twice, and has computed nothing meanwhile.
-    waits = [
-        one
-        for one, before, now in zip(busy, first, _ask(busy), strict=True)
-        if before and now and before.waits and now.waits
-        if now.seconds - before.seconds < _IDLE
-    ]
+    waits = _waiting(busy)
     lags = [x for x in busy if x not in waits]
     returned = [x for x in ranks if x not in busy]
     within = f"within {timeout:g} s"
@@ -173,6 +166,29 @@ def _lagging(ranks: list[Rank], timeout: float) -> RankError:
         text += f"{_verb(returned, 'has', 'have')} returned"
         return RankError(returned[0].number, text)
     return RankError(waits[0].number, f"{text}no rank sends what is awaited")
+
+
+def _waiting(busy: list[Rank]) -> list[Rank]:
+    """Return the ranks that only wait for others.
+
+    Such a rank waits when asked, waits when asked again, and has computed
+    nothing meanwhile. Where much else runs, an interval may be disturbed: a
+    rank of which that may be so is asked once more.
+    """
+    found: set[Rank] = set()
+    before = _ask(busy)
+    for _ in range(_INTERVALS):
+        time.sleep(_GRACE)
+        now = _ask(busy)
+        for one, old, new in zip(busy, before, now, strict=True):
+            if old and new and old.waits and new.waits:
+                if new.seconds - old.seconds < _IDLE:
+                    found.add(one)
+        rest = [x.place for x in busy if x not in found]
+        if not any(place is None or place.waits for place in rest):
+            break
+        before = now
+    return [x for x in busy if x in found]
 
 
 def _ask(busy: list[Rank]) -> list[Where | None]:
