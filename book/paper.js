@@ -1,11 +1,15 @@
 // One document of all pages, to be printed by book/paper.py.
 
+const DOCSTRING = /(\s*<span class="sd">[^<]*<\/span>)+/g;
+const ROOM = "notebooks/museum-"; // one below the other, under the museum's name
+
 // A page as HTML, and its answers. Every id begins with the page's name.
 function gather(page, pages) {
   const article = document.querySelector("article.bd-article");
   const all = (selector) => [...article.querySelectorAll(selector)];
   const unwanted = ".headerlink, .exercise-hint, .touch, iframe, .copybtn, " +
     ".sd-summary-state-marker, script, details.hide.above-input, .begin, " +
+    ".tag_check, " + // nobody runs it on paper
     ".chapter, #museum-index details"; // the contents are one page before
   for (const one of all(unwanted)) one.remove();
   for (const one of all("[id]:not(svg [id])")) one.id = `${page}--${one.id}`;
@@ -26,7 +30,8 @@ function gather(page, pages) {
     const title = card ? card.querySelector("code").outerHTML : summary.innerHTML;
     box.outerHTML = `<p class="asked">${solution ? "" : summary.innerHTML}
       <a href="#${id}">${solution ? "Solution" : "Answer"}: page ${number(id)}</a></p>`;
-    return `<section id="${id}"><h3>${title}</h3>${content.innerHTML}</section>`;
+    const html = content.innerHTML.replace(DOCSTRING, ""); // it is the task's text
+    return `<section id="${id}"><h3>${title}</h3>${solution ? html : content.innerHTML}</section>`;
   });
   const titles = all("h1, h2").map((x) => ({
     level: x.tagName, html: x.innerHTML,
@@ -50,18 +55,21 @@ function assemble(gathered, captions, sizes) {
     `<h2>${x.titles[0].html}</h2>${x.answers.join("")}`).join("");
   // Every page has the title of its chapter at the top, by a style of its own.
   const plain = (html) => Object.assign(document.createElement("p"), { innerHTML: html }).textContent;
-  const heads = [];
+  const heads = new Map();
   const sheet = (id, html, title, kind = "") => {
-    const name = `sheet-${heads.length}`;
-    heads.push(`@page ${name} { @top-left { content: ${JSON.stringify(plain(title))};
-      font: italic 8.5pt sans-serif; color: #444; } }`);
-    return `<section class="sheet ${kind}" id="${id}" style="page: ${name}">${html}</section>`;
+    const text = JSON.stringify(plain(title));
+    if (!heads.has(text)) heads.set(text, `sheet-${heads.size}`);
+    return `<section class="sheet ${kind}" id="${id}" style="page: ${heads.get(text)}">${html}</section>`;
   };
   const kinds = { "book/api/": "small columns", "book/glossary": "small columns",
     "book/bibliography": "small columns", "notebooks/museum": "small columns",
     "book/claims": "small" };
   const kind = (page) => Object.entries(kinds).find(([start]) => page.startsWith(start))?.[1];
-  const chapters = gathered.map((x) => sheet(`${x.page}--`, x.html, x.titles[0].html, kind(x.page))).join("");
+  let head;
+  const chapters = gathered.map((x) => {
+    if (!x.page.startsWith(ROOM)) head = x.titles[0].html;
+    return sheet(`${x.page}--`, x.html, head, kind(x.page));
+  }).join("");
   const last = entry({ id: "answers", html: "Answers", level: "H1" });
   const logo = document.querySelector(".navbar-brand img").outerHTML;
   const title = document.title.split(" — ").at(-1);
@@ -76,7 +84,9 @@ function assemble(gathered, captions, sizes) {
       <p class="end">${logo}</p></section>
     ${sheet("contents", `<nav><h1>Contents</h1>${contents.join("")}<ul>${last}</ul></nav>`, "Contents")}
     ${chapters}${sheet("answers", `<h1>Answers</h1>${answers}`, "Answers", "small")}</article>`;
-  document.head.append(Object.assign(document.createElement("style"), { textContent: heads.join("") }));
+  const style = [...heads].map(([text, name]) => `@page ${name} { @top-left {
+    content: ${text}; font: italic 8.5pt sans-serif; color: #444; } }`).join("");
+  document.head.append(Object.assign(document.createElement("style"), { textContent: style }));
 }
 
 function fill(pages) {

@@ -4,7 +4,9 @@
 
 The built pages are put into one document: a cover, contents with page numbers,
 the chapters, then the answers to questions and exercises. Code that is folded
-on the screen is left out: it draws the figures, and the notebooks have it.
+on the screen is left out: it draws the figures, and the notebooks have it. So
+are cells that check an answer, the rooms of the API, and the docstrings of
+solutions, which are the tasks again.
 Chromium prints the document twice: the first print tells the page of
 everything that is referred to.
 """
@@ -22,13 +24,18 @@ from tqdm import tqdm
 from book.browser import chromium
 
 HERE = Path(__file__).parent
+ROOMS = "book/api/"
+API = f"{ROOMS}index"
 LOADED = """() => Promise.all([
     document.fonts.ready, ...[...document.images].map(x => x.decode()),
 ]).then(() => 0)"""
 
 
 def parts(root: Path) -> list[tuple[str, list[str]]]:
-    """Return the names of the book's parts, and the pages of each."""
+    """Return the names of the book's parts, and the pages of each.
+
+    Of the API, only the list of rooms: the rest is searched, on a screen.
+    """
     contents = yaml.safe_load((root / "_toc.yml").read_text("utf-8"))
     found = [("", [contents["root"]])]
     for part in contents["parts"]:
@@ -36,6 +43,7 @@ def parts(root: Path) -> list[tuple[str, list[str]]]:
             page["file"]
             for chapter in part["chapters"]
             for page in (chapter, *chapter.get("sections", ()))
+            if page["file"] == API or not page["file"].startswith(ROOMS)
         ]
         found.append((part["caption"], pages))
     return found
@@ -73,7 +81,7 @@ def printed(
         tab.evaluate("x => assemble(...x)", [gathered, captions, sizes])
         tab.evaluate(LOADED)
         bar.update()
-        first = _print(tab)
+        first = tab.pdf(prefer_css_page_size=True)
         bar.update()
         tab.evaluate("numbers => fill(numbers)", _page_numbers(first))
         second = _print(tab)
