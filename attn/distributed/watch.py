@@ -171,9 +171,9 @@ def _lagging(ranks: list[Rank], timeout: float) -> RankError:
 def _waiting(busy: list[Rank]) -> list[Rank]:
     """Return the ranks that only wait for others.
 
-    Such a rank waits when asked, waits when asked again, and has computed
-    nothing meanwhile. Where much else runs, an interval may be disturbed: a
-    rank of which that may be so is asked once more.
+    Such a rank waits at both ends of an interval and computes nothing in it.
+    Where much else runs, one interval may be disturbed, so a rank that may
+    wait gets several.
     """
     found: set[Rank] = set()
     before = _ask(busy)

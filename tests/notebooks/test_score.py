@@ -196,7 +196,7 @@ def test_a_notebook_without_exercises_is_not_scored(nbval, tmp_path):
 
 #: They train models, or load one: their cells take seven seconds and more, and
 #: run whole in test-all, started really. `make test` runs the exercises above.
-LONG = ("why", "pos", "rope", "tfm", "cache", "flex", "iface", "serve")
+LONG = "why pos rope tfm cache flex iface serve latent linear".split()
 
 
 @pytest.mark.parametrize(

@@ -172,6 +172,10 @@ def test_processes_started_by_an_answer_end_with_its_session(sandbox):
         """,
     )
     assert outcome.error is None
+    for _ in range(100):  # grandchildren start after the answer has ended
+        if len(descendants(sandbox)) >= len(before) + 6:
+            break
+        time.sleep(0.05)
     assert len(descendants(sandbox)) > len(before) + 3
     inside.close()
     for _ in range(100):  # its guard ends last
