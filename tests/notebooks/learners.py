@@ -9,6 +9,7 @@ import json
 import re
 import subprocess
 import sys
+import xml.etree.ElementTree as ElementTree
 
 import nbformat
 
@@ -141,3 +142,22 @@ def pytest_nbval(path, *options, python=(sys.executable, "-m")):
         command, cwd=path.parent, capture_output=True, text=True
     )
     return result, json.loads(score.read_text()) if score.exists() else None
+
+
+def require_untouched_score(path, nbval):
+    """Assert that an untouched chapter fails in its checks, and only there.
+
+    Args:
+        path: the chapter.
+        nbval: as ``pytest_nbval``.
+    """
+    junit = path.with_suffix(".xml")
+    _, score = nbval(path, f"--junitxml={junit}")
+    failed = set()
+    for case in ElementTree.parse(junit).iter("testcase"):
+        about = {p.get("name"): p.get("value") for p in case.iter("property")}
+        if case.find("failure") is not None:
+            failed.add(about.get("exercise", case.get("name")))
+    worth = cells.points(notebooks.read(path))
+    assert failed == set(worth)
+    assert (score["points"], score["max_points"]) == (0, sum(worth.values()))

@@ -164,6 +164,8 @@ def copy_tensor(x: Tensor) -> Tensor:
     x = x.detach()
     if x.layout != torch.strided or x.device.type == "meta":
         return x.clone()
+    if x.is_contiguous() and x.nbytes == x.untyped_storage().nbytes():
+        return x.clone()  # the same, and sooner
     storage = x.untyped_storage().clone()
     fresh = torch.empty(0, dtype=x.dtype, device=x.device)
     return fresh.set_(storage, x.storage_offset(), x.size(), x.stride())
