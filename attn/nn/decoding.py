@@ -17,7 +17,6 @@ from attn.cache import (
     StateCache,
     StaticCache,
 )
-from attn.nn.linear import state_layer_class
 from attn.nn.ragged_prompts import RaggedLogits
 from attn.nn.transformer import Transformer
 from attn.positions import LearnedPositions, position_ids
@@ -147,14 +146,14 @@ def _new_caches(
     head_dim = c.head_dim or c.embed_dim // c.num_heads
 
     def empty(layer: int) -> Cache:
-        if state_layer_class(c.of_layer("attention", layer)):
-            return StateCache()
-        before = left[layer]
+        new = getattr(model.blocks[layer].attention, "new_cache", DynamicCache)
+        own, before = new(), left[layer]
+        if isinstance(own, StateCache):  # of one size, whatever it has read
+            return own
         if kind == "sliding" and before is not None:
             return SlidingCache(before + 1)
-        new = getattr(model.blocks[layer].attention, "new_cache", DynamicCache)
         if kind != "static":
-            return new()
+            return own
         if new is not DynamicCache:
             raise ValueError(
                 "cache must be 'dynamic' for a model whose layers have caches "

@@ -34,6 +34,10 @@ class StateLayer(nn.Module):
 
     embed_dim: int
 
+    def new_cache(self) -> StateCache:
+        """Return an empty cache of the kind that the layer writes to."""
+        return StateCache()
+
     def mix(
         self,
         x: Tensor,
