@@ -40,11 +40,7 @@ def answers(exercise: Exercise) -> tuple[int, int]:
 
 
 def mutation_score(
-    exercise: Exercise,
-    seed: int = 0,
-    *,
-    quick: bool = False,
-    again: bool = True,
+    exercise: Exercise, seed: int = 0, *, quick: bool = False
 ) -> MutationScore:
     """Judge the solution, the right answers in other styles, the mistakes.
 
@@ -55,9 +51,8 @@ def mutation_score(
             case that is wrong, and on all of them if another mistake gives
             the same so far. Compare it with that run, and watch what it
             calls in its first case only. Else it runs on every case, watched
-            in each.
-        again: unless quick, compare it with a second run, as a learner's
-            answer is compared; that run takes as long as all else.
+            in each, and is compared with a second run of it, as a learner's
+            answer is.
     """
     score, oracle = MutationScore(exercise), Oracle(exercise, seed)
     rights = {"the solution": solution(exercise)}
@@ -70,7 +65,7 @@ def mutation_score(
     outcomes = {
         x: run_all(x.answer, oracle, quick=quick) for x in exercise.mistakes
     }
-    if quick or not again:
+    if quick:
         oracle.keep({x: y for x, y in outcomes.items() if not stopped(y)})
     for wrong, own in outcomes.items():
         verdict = judge(exercise, wrong.answer, oracle=oracle, outcomes=own)
