@@ -181,9 +181,10 @@ def _waiting(busy: list[Rank]) -> list[Rank]:
         time.sleep(_GRACE)
         now = _ask(busy)
         for one, old, new in zip(busy, before, now, strict=True):
-            if old and new and old.waits and new.waits:
-                if new.seconds - old.seconds < _IDLE:
-                    found.add(one)
+            if not (old and new and old.waits and new.waits):
+                continue
+            if new.seconds - old.seconds < _IDLE:
+                found.add(one)
         rest = [x.place for x in busy if x not in found]
         if not any(place is None or place.waits for place in rest):
             break
