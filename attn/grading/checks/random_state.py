@@ -88,7 +88,7 @@ def _states() -> tuple[Any, Any]:
 
 
 class _NumPyState:
-    """NumPy's state, read anew when its memory has changed.
+    """NumPy's state, read again when its memory has changed.
 
     To read it takes longer than many a call under test; to compare memory, a
     microsecond. Half of a pair of normal numbers is kept elsewhere. Where

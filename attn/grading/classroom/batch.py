@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from attn.grading.classroom import pools
+from attn.grading.classroom import pools, seal
 from attn.grading.classroom.grade import Options, digest
 from attn.grading.classroom.result import Result, from_json, to_json
 from attn.grading.classroom.submissions import Submission
@@ -161,7 +161,8 @@ def run(
     jobs = min(jobs or cores(), max(len(waiting), 1))
     files = {x.name: file_name(x) for x in waiting}
     for result in pools.run(waiting, options, pool, jobs, work):
-        _write(folder / files[result.submission], to_json(result))
+        path = folder / files[result.submission]
+        _write(path, seal.sealed(to_json(result)))
         yield result
 
 
@@ -182,9 +183,13 @@ def cores() -> int:
 def _kept(
     path: Path, submission: Submission, options: Options
 ) -> Result | None:
-    """Return a stored result, if grading again would give the same."""
+    """Return a stored result, if grading again would give the same.
+
+    One that was changed since it was written is no result.
+    """
     try:
-        result = from_json(json.loads(path.read_text(encoding="utf-8")))
+        data = seal.opened(json.loads(path.read_text(encoding="utf-8")))
+        result = from_json(data)
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
     same = result.submission == submission.name and bool(result.digest)

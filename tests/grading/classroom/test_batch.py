@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from attn.grading.classroom import batch, grade
+from attn.grading.classroom import batch, grade, seal
 from attn.grading.classroom.result import to_json
 from attn.grading.classroom.submissions import find
 from tests.grading.classroom import fakes
@@ -155,7 +155,7 @@ def test_a_result_records_its_seed_isolation_and_chapter(
     assert result.isolation == fakes.Examiner.isolation
     assert result.chapter == "05_gqa"
     (file,) = (tmp_path / "out" / "results").iterdir()
-    assert json.loads(file.read_text()) == to_json(result) | {
+    assert seal.opened(json.loads(file.read_text())) == to_json(result) | {
         "marks": [x | {"notes": []} for x in to_json(result)["marks"]],
         "notes": [],
     }
