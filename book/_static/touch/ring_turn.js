@@ -29,8 +29,7 @@ Play.figure("ring_turn", ({ owners, sent }, { expression, live }) => {
       return svg("rect", { class: kind, x: LEFT + b * cell, y: TOP + a * cell,
         width: cell - 0.8, height: cell - 0.8, style: `--shade: ${share}`, "data-rank": owner[a],
         "data-key": owner[b] });
-    }), ...range(2 * W).map((i) => set(text(LEFT + SIDE + 4, TOP + (i + 0.72) * cell, owner[i]),
-      { class: "small" })));
+    }), ...range(2 * W).map((i) => text(LEFT + SIDE + 4, TOP + i * cell + cell / 2 + 4, owner[i])));
 
     const place = (rank, far = RADIUS) => {
       const angle = (2 * Math.PI * rank) / W - Math.PI / 2;
@@ -60,7 +59,7 @@ Play.figure("ring_turn", ({ owners, sent }, { expression, live }) => {
         svg("rect", { class: at === step ? "slot now" : "slot", x, y, width: wide - 3, height: tall - 3 }),
         svg("rect", { class: at <= step ? "work" : "later", x, y, height: tall - 3,
           width: (wide - 3) * all[rank][at], "data-work": all[rank][at] }),
-        set(text(x + wide / 2 - 1.5, y + tall / 2 + 2.5, block(rank, at), "middle"), { class: "small" }),
+        text(x + wide / 2 - 1.5, y + tall / 2 + 2.5, block(rank, at), "middle"),
       ];
     })), ...range(W).map((rank) => text(20, TOP + rank * tall + tall / 2 + 2.5, rank, "end")));
 
