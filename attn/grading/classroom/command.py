@@ -6,11 +6,10 @@ import argparse
 import os
 import signal
 import sys
-import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from attn.grading.classroom.result import Result
@@ -92,7 +91,12 @@ def add_arguments(commands: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Grade what the arguments name; return the exit status."""
-    from attn.grading.classroom import assignment, batch, submissions
+    from attn.grading.classroom import (
+        assignment,
+        batch,
+        progress,
+        submissions,
+    )
 
     handed_in: list[Submission] = []
     results: dict[str, Result] = {}
@@ -106,7 +110,7 @@ def run(args: argparse.Namespace) -> int:
                 args.out, args.paths, args.seed, args.timeout, worth
             ) as options,
         ):
-            with _progress(len(handed_in)) as progress:
+            with progress.shown(len(handed_in)) as show:
                 for result in batch.run(
                     handed_in,
                     options,
@@ -115,7 +119,7 @@ def run(args: argparse.Namespace) -> int:
                     dask=args.dask,
                 ):
                     results[result.submission] = result
-                    progress.show(result)
+                    show(result)
             _report([results[x.name] for x in handed_in], args.out)
     except ValueError as error:
         print(f"attn grade: {error}", file=sys.stderr)
@@ -174,51 +178,6 @@ def _report(results: Sequence[Result], out: Path) -> None:
     places = ", ".join(sorted({x.relative_to(out).parts[0] for x in written}))
     line = f"seed {results[0].seed} · in {out}: {places}"
     console.print(line, markup=False, soft_wrap=True)
-
-
-class _Shown(Protocol):
-    def show(self, result: Result) -> None:
-        """Count a submission."""
-
-
-@contextmanager
-def _progress(total: int) -> Iterator[_Shown]:
-    """Show a bar on stderr, where a terminal waits for over two seconds."""
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-    )
-
-    console = Console(stderr=True)
-    bar = Progress(
-        TextColumn("grading"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TextColumn("{task.fields[last]}", markup=False),
-        console=console,
-        transient=True,
-        disable=not console.is_terminal,
-    )
-    task = bar.add_task("", total=total, last="")
-
-    class Shown:
-        def show(self, result: Result) -> None:
-            bar.update(task, advance=1, last=result.submission)
-
-    later = threading.Timer(2, bar.start)
-    later.daemon = True
-    later.start()
-    try:
-        yield Shown()
-    finally:
-        later.cancel()
-        later.join()
-        bar.stop()
 
 
 @contextmanager

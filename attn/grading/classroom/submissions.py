@@ -45,8 +45,9 @@ def find(
     Each notebook and each Python file is one submission. Hidden files,
     ``.ipynb_checkpoints`` and ``__pycache__`` are left out; links inside a
     folder are not followed. A folder that cannot be listed is a submission
-    of its own, and so is a learner's folder without a file to grade: no
-    learner is forgotten.
+    of its own, and so are a learner's folder without a file to grade and,
+    beside notebooks in the named folder, a file of another kind: no learner
+    is forgotten.
 
     Args:
         paths: what the teacher names. A link among them is followed.
@@ -104,8 +105,9 @@ def _below(named: Path) -> Iterator[_Place]:
 
 
 def _walk(root: Path) -> Iterator[_Place]:
-    folders, files = _list(root)
-    yield from (_Place(root, PurePath(name)) for name in files)
+    folders, files, others = _list(root)
+    flat = sorted([*files, *others]) if files else []
+    yield from (_Place(root, PurePath(name)) for name in flat)
     for name in folders:
         inside = [*_deeper(root, PurePath(name))]
         is_file = name.lower().endswith(SUFFIXES)  # by its name
@@ -122,7 +124,7 @@ def _deeper(root: Path, below: PurePath) -> Iterator[PurePath]:
         if (root / folder).is_symlink():
             continue
         try:
-            folders, files = _list(root / folder)
+            folders, files, _ = _list(root / folder)
         except ValueError:
             yield folder
             continue
@@ -130,9 +132,9 @@ def _deeper(root: Path, below: PurePath) -> Iterator[PurePath]:
         waiting += [folder / name for name in reversed(folders)]
 
 
-def _list(folder: Path) -> tuple[list[str], list[str]]:
-    """Return the names of the folders, and of the files to grade."""
-    folders, files = [], []
+def _list(folder: Path) -> tuple[list[str], list[str], list[str]]:
+    """Return the names of the folders, of the files to grade, of others."""
+    folders, files, others = [], [], []
     try:
         with os.scandir(folder) as entries:
             for entry in entries:
@@ -142,11 +144,13 @@ def _list(folder: Path) -> tuple[list[str], list[str]]:
                     folders.append(entry.name)
                 elif entry.name.lower().endswith(SUFFIXES):
                     files.append(entry.name)
+                else:
+                    others.append(entry.name)
     except OSError as error:
         raise ValueError(
             f"a folder must be readable; got {folder} ({error.strerror})"
         ) from error
-    return sorted(folders), sorted(files)
+    return sorted(folders), sorted(files), others
 
 
 def _unique(places: list[_Place], above: int = 0) -> list[str]:
@@ -177,7 +181,12 @@ def _learner(place: _Place, name: str) -> str:
     if len(place.below.parts) > 1:
         return place.below.parts[0]
     above = PurePath(name).parts[:-1]
-    return above[0] if above else place.below.stem
+    return above[0] if above else _stem(place.below.name)
+
+
+def _stem(name: str) -> str:
+    """Return a name without its ending, or the two that a browser gives."""
+    return PurePath(name.removesuffix(".txt")).stem
 
 
 def _printable(text: str) -> str:

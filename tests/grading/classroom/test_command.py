@@ -10,7 +10,7 @@ from functools import partial
 import pytest
 
 from attn.__main__ import main
-from attn.grading.classroom import batch
+from attn.grading.classroom import batch, progress
 from tests.grading.classroom import fakes
 from tests.grading.classroom.damage.kinds import FIRST
 
@@ -28,7 +28,10 @@ def attn_grade(tmp_path, monkeypatch, log, capfd):
     return call
 
 
-def test_a_class_has_a_table_and_reports(attn_grade, klass, tmp_path):
+def test_a_class_has_a_table_and_reports(
+    attn_grade, klass, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(progress, "PATIENCE", 600.0)
     klass("ann", "bo")
     status, out, err = attn_grade("in", "--seed", "5", "--jobs", "2")
     assert status == 0
@@ -39,6 +42,17 @@ def test_a_class_has_a_table_and_reports(attn_grade, klass, tmp_path):
     assert {"batch.json", "results", "class.csv", "junit.xml"} <= made
     table = (tmp_path / "grades/class.csv").read_text()
     assert table.index("ann") < table.index("bo")
+
+
+def test_who_waits_sees_a_line_a_submission_where_there_is_no_terminal(
+    attn_grade, klass, monkeypatch
+):
+    monkeypatch.setattr(progress, "PATIENCE", 0.0)
+    klass("ann", "bo")
+    _, _, err = attn_grade("in", "--jobs", "1")
+    one, two = err.splitlines()
+    assert one.startswith("graded 1 of 2: ") and "/05_gqa.ipynb" in one
+    assert two.startswith("graded 2 of 2: ")
 
 
 def test_a_broken_submission_is_a_row_and_no_error(

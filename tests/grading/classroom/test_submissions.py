@@ -4,6 +4,7 @@ import os
 
 import pytest
 
+from attn.exercises import sources
 from attn.grading.classroom import submissions
 from attn.grading.classroom.answers import read
 from attn.grading.classroom.contents import Unreadable
@@ -30,11 +31,31 @@ def rows(*paths):
 
 
 def test_a_flat_folder_is_a_class(place):
-    place("in/bob_05.ipynb", "in/alice_05.ipynb", "in/notes.txt")
+    place("in/bob_05.ipynb", "in/alice_05.ipynb")
     assert rows("in") == [
         ("alice_05.ipynb", "alice_05"),
         ("bob_05.ipynb", "bob_05"),
     ]
+
+
+def test_a_file_of_another_kind_is_a_row_in_a_flat_folder(place):
+    folder = place("in/bob.ipynb", "in/zoe.pdf", "in/xi.ipynb.txt") / "in"
+    assert rows("in") == [
+        ("bob.ipynb", "bob"),
+        ("xi.ipynb.txt", "xi"),
+        ("zoe.pdf", "zoe"),
+    ]
+    (folder / "zoe.pdf").write_bytes(b"%PDF-1.7")
+    with pytest.raises(Unreadable, match="the notebook itself is needed"):
+        read(find([folder])[2])
+    chapter = sources.notebook_path("mask").read_bytes()
+    (folder / "xi.ipynb.txt").write_bytes(chapter)  # as some browsers save it
+    assert read(find([folder])[1]).key == "mask"
+
+
+def test_other_files_in_a_learners_folder_are_no_rows(place):
+    place("in/bob/05.ipynb", "in/bob/figure.png", "in/roster.csv")
+    assert rows("in") == [("bob/05.ipynb", "bob")]
 
 
 def test_nbgraders_folders_name_the_learner(place):
