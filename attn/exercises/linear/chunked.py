@@ -76,10 +76,13 @@ def _cases(g: Draw) -> Iterator[Case]:
         yield Case(when, strong)
         yield Case(when, (*strong, g.randn(4, 3)))
     when = "the decays are strong, and gradients flow back"
-    yield Case(when, text(20, 4, 3, 20, strength=STRONG), grad=True)
+    later = text(20, 4, 3, 20, strength=STRONG)
+    # Of strong decays alone the gradient is tiny, and rounding is most of it.
+    later[3][:6] *= 0.02  # type: ignore[index]
+    yield Case(when, later, grad=True)
     when = "one token wipes the state"
     wiped = text(9, 4, 3, 4)
-    wiped[3][5] = -200.0  # type: ignore[index]
+    wiped[3][5] = -100.0  # type: ignore[index]
     yield Case(when, (*wiped, g.randn(4, 3)))
 
     when = "there are many tokens, and memory for chunks"

@@ -19,11 +19,11 @@ def tokens(
 
 
 def lengthened(x: Tensor) -> Tensor:
-    """Give vectors shorter than 1 the length 1, and leave others.
+    """Give vectors shorter than 3 the length 3, and leave others.
 
-    Divided by its length, a tiny vector depends on what is added to that.
+    Divided by its length, a short vector depends on what is added to that.
     """
-    return x / x.norm(dim=-1, keepdim=True).clamp(max=1)
+    return x / (x.norm(dim=-1, keepdim=True) / 3).clamp(max=1)
 
 
 def heads_in_front(*inputs: Tensor | None) -> list[Tensor | None]:
