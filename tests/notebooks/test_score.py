@@ -8,7 +8,6 @@ import pytest
 from attn.exercises import CHAPTERS, cells, sources
 from attn.exercises.cells import points
 from attn.publishing import notebooks
-from tests.notebooks import learners
 from tests.notebooks.learners import (
     answered,
     carded,
@@ -21,15 +20,17 @@ from tests.notebooks.learners import (
 
 #: Cleared, or as Jupyter leaves it after "Run all". Both, where an output
 #: could help to a point; for a wrong answer the one that agrees with itself.
-#: Whole chapters, untouched and solved, have their own tests below.
+#: Whole chapters run solved below, and untouched in test_capabilities.py.
 ALL = {
     "half": ("cleared", "saved"),
     "wrong": ("saved",),
     "solved": ("cleared", "saved"),
 }
-#: In `make test`, and once more with real starts: one exercise right, the next
-#: wrong; and every way in a chapter of functions and in one of kernels.
-FEW = {key: {"mixed": ("cleared",)} for key in CHAPTERS}
+#: With real starts: one exercise right, the next wrong.
+ONE = {key: {"mixed": ("cleared",)} for key in CHAPTERS}
+#: In `make test`, besides: as it is handed out; and every way in a chapter of
+#: functions and in one of kernels.
+FEW = {key: {"untouched": ("cleared",), **ONE[key]} for key in CHAPTERS}
 FEW["mask"] = FEW["fwd"] = {"mixed": ("saved",), "solved": ("cleared",)}
 
 
@@ -56,7 +57,7 @@ def in_state(key, state):
             id="all-prefork",
             marks=pytest.mark.exhaustive,
         ),
-        pytest.param(FEW, "real", id="few-real", marks=pytest.mark.exhaustive),
+        pytest.param(ONE, "real", id="one-real", marks=pytest.mark.exhaustive),
     ],
     indirect=["nbval"],
 )
@@ -193,21 +194,6 @@ def test_a_notebook_without_exercises_is_not_scored(nbval, tmp_path):
     result, score = nbval(written(notebook, tmp_path))
     assert score is None
     assert "points" not in result.stdout
-
-
-#: They train models, or load one: their cells take seven seconds and more, and
-#: run whole in test-all (test_capabilities.py), as do all other chapters.
-LONG = ["why", "pos", "rope", "tfm", "cache", "flex", "iface", "serve"]
-LONG += ["latent", "linear"]
-
-
-@pytest.mark.parametrize("key", [x for x in CHAPTERS if x not in LONG])
-def test_an_untouched_chapter_fails_exactly_its_checks(
-    key, prefork_nbval, tmp_path
-):
-    path = tmp_path / sources.notebook_path(key).name
-    path.write_bytes(sources.notebook_path(key).read_bytes())
-    learners.require_untouched_score(path, prefork_nbval)
 
 
 @pytest.mark.exhaustive

@@ -40,7 +40,11 @@ def answers(exercise: Exercise) -> tuple[int, int]:
 
 
 def mutation_score(
-    exercise: Exercise, seed: int = 0, *, quick: bool = False
+    exercise: Exercise,
+    seed: int = 0,
+    *,
+    quick: bool = False,
+    again: bool = False,
 ) -> MutationScore:
     """Judge the solution, the right answers in other styles, the mistakes.
 
@@ -53,6 +57,7 @@ def mutation_score(
             calls in its first case only. Else it runs on every case, watched
             in each, and is compared with a second run of it, as a learner's
             answer is.
+        again: if quick, compare each mistake with a second run, too.
     """
     score, oracle = MutationScore(exercise), Oracle(exercise, seed)
     rights = {"the solution": solution(exercise)}
@@ -65,13 +70,13 @@ def mutation_score(
     outcomes = {
         x: run_all(x.answer, oracle, quick=quick) for x in exercise.mistakes
     }
-    if quick:
+    if quick and not again:
         oracle.keep({x: y for x, y in outcomes.items() if not stopped(y)})
     for wrong, own in outcomes.items():
         verdict = judge(exercise, wrong.answer, oracle=oracle, outcomes=own)
         if quick and verdict.mistake != wrong.name:
             own = run_all(wrong.answer, oracle)
-            if not stopped(own):
+            if not (again or stopped(own)):
                 oracle.keep({wrong: own})
             verdict = judge(
                 exercise, wrong.answer, oracle=oracle, outcomes=own
