@@ -21,6 +21,7 @@ from attn.grading.diagnosis.mutation_testing import (
     table,
 )
 from tests.exercises.oracles import oracle
+from tests.grading.diagnosis.test_refusal import height
 
 EXERCISES = every_exercise()
 SEEDS = (0, *(pytest.param(n, marks=pytest.mark.exhaustive) for n in (1, 2)))
@@ -37,6 +38,9 @@ def test_right_answers_pass_and_wrong_ones_are_named(
         record_property("teeth", table([result]).splitlines()[0])
         record_property("counts", result.counts)
     assert not result.failures, "\n\n".join(result.failures)
+    for message, details in result.refusals.values():
+        assert 0 < height(message) <= 14, message
+        assert details
     drawn = oracle(exercise.id) if seed == 0 else Oracle(exercise, seed)
     conditions = {case.condition for case in drawn.cases}
     assert set(result.exposed_by.values()) <= conditions

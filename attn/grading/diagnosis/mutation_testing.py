@@ -17,7 +17,8 @@ from attn.grading.diagnosis.judge import judge
 class MutationScore:
     """The result of one exercise's check with one seed.
 
-    ``exposed_by`` gives, for each mistake, the first condition that fails.
+    ``exposed_by`` gives, for each mistake, the first condition that fails;
+    ``refusals`` its message, and all that is known.
     """
 
     exercise: Exercise
@@ -26,6 +27,7 @@ class MutationScore:
     accepted: int = 0
     failures: list[str] = field(default_factory=list)
     exposed_by: dict[str, str] = field(default_factory=dict)
+    refusals: dict[str, tuple[str, str]] = field(default_factory=dict)
 
     @property
     def counts(self) -> tuple[int, ...]:
@@ -84,6 +86,7 @@ def mutation_score(
         score.caught += not verdict.passed
         score.named += verdict.mistake == wrong.name
         score.exposed_by[wrong.name] = verdict.condition
+        score.refusals[wrong.name] = verdict.message, verdict.details
         if verdict.passed:
             score.failures.append(f"lets through: {wrong.name}")
         elif verdict.mistake != wrong.name:
