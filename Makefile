@@ -4,6 +4,7 @@
 #   PIP_ARGS="…"   goes to every call of pip: an index, a proxy, a cache
 #   PYTHON=…       the Python to start from (3.11 or newer)
 #   PORT=…         for serve and lab
+#   PART=1/2       one half of test-all
 
 PIP_ARGS ?=
 PORT ?= 8000
@@ -80,9 +81,10 @@ test: .venv/.test .venv/.book
 	exit $$status
 
 # What `make test` leaves out: more seeds, whole grids, every view of a page.
+# PART=1/2 is a half of it, PART=2/2 the other.
 test-all: .venv/.test .venv/.nbgrader $(BOOK)
 	@echo "The rest of the tests, two at a time"
-	@$(PARALLEL) -m exhaustive
+	@PART=$(PART) $(PARALLEL) -m exhaustive
 
 # The book shows the margins that this writes; commit them.
 claims: .venv/.test

@@ -2,6 +2,7 @@
 
 import gc
 import os
+import zlib
 
 import pytest
 import torch
@@ -58,6 +59,9 @@ def pytest_collection_modifyitems(items):
     both = [x for x in items if {"exhaustive", "serial"} <= set(x.keywords)]
     if both:  # `make test-all` runs nothing alone, and would miss it
         raise pytest.UsageError(f"exhaustive and serial: {both[0].nodeid}")
+    if part := os.environ.get("PART"):
+        number, parts = map(int, part.split("/"))
+        items[:] = [x for x in items if _part(x, parts) == number - 1]
     items.sort(
         key=lambda item: (
             item.path.parent.name == "book"
@@ -65,6 +69,16 @@ def pytest_collection_modifyitems(items):
             item.path.name not in LONG,
         )
     )
+
+
+def _part(item, parts):
+    """Return the part of a divided run that a test belongs to.
+
+    What a file does with one page or one chapter stays together.
+    """
+    call = getattr(item, "callspec", None)
+    what = call.id if call else item.name
+    return zlib.crc32(f"{item.path.name} {what}".encode()) % parts
 
 
 def pytest_collection_finish():
