@@ -106,7 +106,7 @@ class _NumPyState:
             return numpys.get_state()
         memory = bytes(self._memory)
         if self._read is None or self._read[0] != memory:
-            state = numpys.get_state()
+            state: Any = numpys.get_state()  # of MT19937 a tuple
             self._read = None if state[3] else (memory, state)
             return state
         return self._read[1]
