@@ -30,7 +30,6 @@ CLOSED = (
     "numpy.f2py",
     "torch.ao",
     "torch.distributed",
-    "torch.distributions",
     "torch.fx",
     "torch.hub",
     "torch.library",
@@ -52,7 +51,7 @@ _HELD = frozenset(
     str.split(
         """
     ao asyncio atexit benchmark bltns builtins code codecs concurrent copyreg
-    cpp_extension ctypes ctypeslib dis distributed distributions f2py
+    cpp_extension ctypes ctypeslib dis distributed f2py
     faulthandler fx fx_pytree fx_traceback gc glob higher_order hub imp
     importlib inspect intrinsic io library linecache logging marshal mmap mp
     multiprocessing onnx os overrides package pathlib pdb pickle pkgutil
