@@ -30,6 +30,8 @@ def by(impl, *tensors, **options):
     ids=str,
 )
 def test_packed_groups_decode_faster_than_sdpa(dtype, transposed, least):
+    if dtype == torch.bfloat16 and cpu_half.unmeasured():
+        least = 1.1  # PyTorch's own is fast where the CPU multiplies bfloat16
     query = torch.randn(1, 32, 1, 128).to(dtype)
     key, value = torch.randn(2, 1, 8, 8192, 128).to(dtype)
     cache = attn.StaticCache(
