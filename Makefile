@@ -4,7 +4,7 @@
 #   PIP_ARGS="…"   goes to every call of pip: an index, a proxy, a cache
 #   PYTHON=…       the Python to start from (3.11 or newer)
 #   PORT=…         for serve and lab
-#   PART=1/2       one half of test-all
+#   PART=1/3       one third of test-all
 
 PIP_ARGS ?=
 PORT ?= 8000
@@ -81,7 +81,7 @@ test: .venv/.test .venv/.book
 	exit $$status
 
 # What `make test` leaves out: more seeds, whole grids, every view of a page.
-# PART=1/2 is a half of it, PART=2/2 the other.
+# PART=1/3 is a third of it; so are 2/3 and 3/3.
 test-all: .venv/.test .venv/.nbgrader $(BOOK)
 	@echo "The rest of the tests, two at a time"
 	@PART=$(PART) $(PARALLEL) -m exhaustive
