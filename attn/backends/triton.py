@@ -53,5 +53,8 @@ def without_descriptors(inputs: AttentionInputs) -> list[str]:
         return reasons
     from attn.kernels.variants import descriptor_reasons
 
-    tensors = (inputs.query, inputs.key, inputs.value)
-    return descriptor_reasons(*map(inputs.to_4d, tensors))
+    return descriptor_reasons(
+        query=inputs.to_4d(inputs.query),
+        key=inputs.to_4d(inputs.key),
+        value=inputs.to_4d(inputs.value),
+    )

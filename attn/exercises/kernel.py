@@ -1,7 +1,9 @@
 """Exercises that are kernels: references in Python, and guarded memory.
 
 Around every tensor is memory that does not belong to it, NaN throughout, and
-``guard`` sees each access to it. A result is NaN until it is written.
+``guard`` sees each access to it. A result is NaN until it is written. An
+answer is interpreted, with a GPU too: only so each access is seen, and a
+verdict is the same everywhere.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from torch import Tensor
 
 from attn.exercises.guard import OutOfBounds, watched
 from attn.exercises.kernel_errors import explained
-from attn.exercises.triton_compat import triton
+from attn.profiling import compat
 
 FENCE = 4096  # before and after a tensor: heads too far end here, as NaN
 
@@ -90,20 +92,19 @@ def result(
     memory.fill_(torch.nan)
     try:
         parts = view if len(names) > 1 else [view]
-        with watched(**dict(zip(names, parts, strict=True)), **reads) as (
-            accesses
-        ):
+        own = dict(zip(names, parts, strict=True))
+        with compat.interpreting(), watched(**own, **reads) as accesses:
             yield view
     except Exception as error:
         raise explained(error) from error
     written = view.clone()
-    accesses.check(written.cpu())
+    accesses.check(written)
     view.fill_(torch.nan)
     beside = not memory.isnan().all()
     view.copy_(written)
     if beside:
         message = f"it writes outside {' and '.join(names)}"
-        raise OutOfBounds(message, written.cpu(), "")
+        raise OutOfBounds(message, written, "")
 
 
 def _fenced(
@@ -116,12 +117,3 @@ def _fenced(
     strides = strides[: len(shape)][::-1]
     memory = like.new_empty(shape[0] * strides[0] + width + 2 * FENCE)
     return memory, memory.as_strided(shape, strides, FENCE)
-
-
-def where_kernels_run(x: Tensor) -> Tensor:
-    """Move a tensor, with its memory, to the GPU if kernels run there."""
-    if not torch.cuda.is_available() or triton.knobs.runtime.interpret:
-        return x
-    memory = x.untyped_storage().cuda()
-    there = torch.empty(0, dtype=x.dtype, device="cuda")
-    return there.set_(memory, x.storage_offset(), x.size(), x.stride())

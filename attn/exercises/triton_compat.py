@@ -1,5 +1,7 @@
 """Triton on this machine: compiled with a GPU, interpreted without one.
 
+What a chapter launches, that is: a check interprets everywhere.
+
 A chapter imports ``triton`` and ``tl`` from here. Without a GPU the
 interpreter is switched on, if nothing has imported Triton before. Where
 Triton cannot be installed, kernels can still be defined, and launching one

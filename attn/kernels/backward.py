@@ -15,27 +15,34 @@ Source: Dao et al. 2022, algorithm 4; Dao 2023, section 3.1.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 import triton
 import triton.language as tl
 from torch import Tensor
 
 from attn.kernels.configs import (
     Options,
+    config_for,
     dummy_pointers,
     shape_constants,
     tiles,
 )
+from attn.kernels.delta import row_dots
 from attn.kernels.tile import (
-    LOG2E,
     block_range,
     dot,
-    load_tile,
+    load_rows,
     store_tile,
     tile_scores,
 )
+from attn.kernels.variants import descriptor_reasons, descriptors
+
+LN2 = math.log(2)
+MAX_BLOCK = 256  # rows, of any configuration
 
 __all__ = ["attention_dkdv", "attention_dq", "gradients", "save"]
 
@@ -43,7 +50,7 @@ __all__ = ["attention_dkdv", "attention_dq", "gradients", "save"]
 @triton.jit
 def attention_dkdv(
     Q, K, V, GRAD_OUT, GRAD_K, GRAD_V, LSE, DELTA, MASK, VALID, OFFSETS,
-    scale, softcap, left, right, H, L, S,
+    scale, softcap, left, right, H, L, S, rows,
     q_b, q_h, q_l, q_d, k_b, k_h, k_s, k_d, v_b, v_h, v_s, v_d,
     do_b, do_h, do_l, do_d, dk_b, dk_h, dk_s, dv_b, dv_h, dv_s,
     m_b, m_h, m_l, m_s,
@@ -52,6 +59,7 @@ def attention_dkdv(
     BLOCK_D: tl.constexpr, BLOCK_DV: tl.constexpr,
     BANDED: tl.constexpr, MASK_KIND: tl.constexpr, HAS_VALID: tl.constexpr,
     HAS_SINKS: tl.constexpr, HAS_CAP: tl.constexpr, PRECISION: tl.constexpr,
+    DESCRIPTORS: tl.constexpr,  # of Q, K, V and GRAD_OUT, not pointers
 ):  # fmt: skip
     """Compute the gradients of ``BLOCK_S`` keys and values."""
     b = tl.program_id(2).to(tl.int64)
@@ -59,10 +67,15 @@ def attention_dkdv(
     s0 = tl.program_id(0) * BLOCK_S
     q_offset = tl.load(OFFSETS + b).to(tl.int32)
     column = s0 + tl.arange(0, BLOCK_S)  # (s,)
-    K += b * k_b + kv_head * k_h
-    V += b * v_b + kv_head * v_h
-    k = load_tile(K, column, S, k_s, k_d, D, BLOCK_D)
-    v = load_tile(V, column, S, v_s, v_d, DV, BLOCK_DV)
+    if not DESCRIPTORS:  # those are of all heads
+        K += b * k_b + kv_head * k_h
+        V += b * v_b + kv_head * v_h
+    k = load_rows(
+        K, b, kv_head, s0, column, S, k_s, k_d, D, BLOCK_D, DESCRIPTORS
+    )
+    v = load_rows(
+        V, b, kv_head, s0, column, S, v_s, v_d, DV, BLOCK_DV, DESCRIPTORS
+    )
 
     # As seen from the keys, right is before. The tail needs no mask: a row
     # beyond L has the weight exp2(-inf) = 0.
@@ -75,19 +88,24 @@ def attention_dkdv(
     dv = tl.zeros([BLOCK_S, BLOCK_DV], tl.float32)
     for member in range(GROUP):
         h = kv_head * GROUP + member
-        of_head = (b * H + h) * L  # LSE and DELTA are (B, H, L)
+        of_head = (b * H + h) * rows  # LSE and DELTA are (B, H, rows)
+        q_head, do_head = Q, GRAD_OUT
+        if not DESCRIPTORS:
+            q_head = Q + b * q_b + h * q_h
+            do_head = GRAD_OUT + b * do_b + h * do_h
         for part in tl.static_range(3):  # the middle part needs no mask
             for l0 in tl.range(bounds[part], bounds[part + 1], BLOCK_L):
                 row = l0 + tl.arange(0, BLOCK_L)  # (l,)
-                q = load_tile(
-                    Q + b * q_b + h * q_h, row, L, q_l, q_d, D, BLOCK_D
-                )
-                do = load_tile(
-                    GRAD_OUT + b * do_b + h * do_h,
-                    row, L, do_l, do_d, DV, BLOCK_DV,
+                q = load_rows(
+                    q_head, b, h, l0, row, L, q_l, q_d, D, BLOCK_D,
+                    DESCRIPTORS,
                 )  # fmt: skip
-                lse = tl.load(LSE + of_head + row, row < L, float("inf"))
-                delta = tl.load(DELTA + of_head + row, row < L, 0.0)
+                do = load_rows(
+                    do_head, b, h, l0, row, L, do_l, do_d, DV, BLOCK_DV,
+                    DESCRIPTORS,
+                )  # fmt: skip
+                lse = tl.load(LSE + of_head + row)
+                delta = tl.load(DELTA + of_head + row)
                 scores, slope = tile_scores(
                     dot(k, tl.trans(q), PRECISION),  # (s, l)
                     row[None, :], column[:, None], L, S, q_offset, left,
@@ -95,7 +113,7 @@ def attention_dkdv(
                     m_s, VALID + b * S,
                     part != 1, BANDED, MASK_KIND, HAS_VALID, HAS_CAP,
                 )  # fmt: skip
-                p = tl.math.exp2(scores - (lse * LOG2E)[None, :])  # (s, l)
+                p = tl.math.exp2(scores - lse[None, :])  # (s, l)
                 dv += dot(p.to(do.dtype), do, PRECISION)
                 dp = dot(v, tl.trans(do), PRECISION)  # (s, l)
                 ds = p * (dp - delta[None, :])
@@ -111,7 +129,7 @@ def attention_dkdv(
 @triton.jit
 def attention_dq(
     Q, K, V, GRAD_OUT, GRAD_Q, LSE, DELTA, MASK, VALID, OFFSETS,
-    scale, softcap, left, right, H, L, S,
+    scale, softcap, left, right, H, L, S, rows,
     q_b, q_h, q_l, q_d, k_b, k_h, k_s, k_d, v_b, v_h, v_s, v_d,
     do_b, do_h, do_l, do_d, dq_b, dq_h, dq_l, m_b, m_h, m_l, m_s,
     GROUP: tl.constexpr, D: tl.constexpr, DV: tl.constexpr,
@@ -119,6 +137,7 @@ def attention_dq(
     BLOCK_D: tl.constexpr, BLOCK_DV: tl.constexpr,
     BANDED: tl.constexpr, MASK_KIND: tl.constexpr, HAS_VALID: tl.constexpr,
     HAS_SINKS: tl.constexpr, HAS_CAP: tl.constexpr, PRECISION: tl.constexpr,
+    DESCRIPTORS: tl.constexpr,  # of Q, K, V and GRAD_OUT, not pointers
 ):  # fmt: skip
     """Compute the gradients of ``BLOCK_L`` queries of one head."""
     b = tl.program_id(2).to(tl.int64)
@@ -126,18 +145,23 @@ def attention_dq(
     kv_head = h // GROUP
     block = tl.num_programs(0) - 1 - tl.program_id(0)  # the longest first
     q_offset = tl.load(OFFSETS + b).to(tl.int32)
-    K += b * k_b + kv_head * k_h
-    V += b * v_b + kv_head * v_h
     MASK += b * m_b + h * m_h
-    GRAD_OUT += b * do_b + h * do_h
-    row = block * BLOCK_L + tl.arange(0, BLOCK_L)  # (l,)
-    q = load_tile(Q + b * q_b + h * q_h, row, L, q_l, q_d, D, BLOCK_D)
-    do = load_tile(GRAD_OUT, row, L, do_l, do_d, DV, BLOCK_DV)
-    of_head = (b * H + h) * L
-    lse = tl.load(LSE + of_head + row, row < L, float("inf"))
-    delta = tl.load(DELTA + of_head + row, row < L, 0.0)
+    if not DESCRIPTORS:  # those are of all heads
+        Q += b * q_b + h * q_h
+        K += b * k_b + kv_head * k_h
+        V += b * v_b + kv_head * v_h
+        GRAD_OUT += b * do_b + h * do_h
+    l0 = block * BLOCK_L
+    row = l0 + tl.arange(0, BLOCK_L)  # (l,)
+    q = load_rows(Q, b, h, l0, row, L, q_l, q_d, D, BLOCK_D, DESCRIPTORS)
+    do = load_rows(
+        GRAD_OUT, b, h, l0, row, L, do_l, do_d, DV, BLOCK_DV, DESCRIPTORS
+    )
+    of_head = (b * H + h) * rows  # LSE and DELTA are (B, H, rows)
+    lse = tl.load(LSE + of_head + row)
+    delta = tl.load(DELTA + of_head + row)
 
-    first, last = block * BLOCK_L + q_offset, row + q_offset
+    first, last = l0 + q_offset, row + q_offset
     last = tl.max(tl.where(row < L, last, first), 0)
     bounds = block_range(
         first, last, left, right, S, BLOCK_S, BANDED == 2, BANDED > 0,
@@ -147,16 +171,22 @@ def attention_dq(
     for part in tl.static_range(3):  # the middle part needs no mask
         for s0 in tl.range(bounds[part], bounds[part + 1], BLOCK_S):
             column = s0 + tl.arange(0, BLOCK_S)  # (s,)
-            k = load_tile(K, column, S, k_s, k_d, D, BLOCK_D)
-            v = load_tile(V, column, S, v_s, v_d, DV, BLOCK_DV)
+            k = load_rows(
+                K, b, kv_head, s0, column, S, k_s, k_d, D, BLOCK_D,
+                DESCRIPTORS,
+            )  # fmt: skip
+            v = load_rows(
+                V, b, kv_head, s0, column, S, v_s, v_d, DV, BLOCK_DV,
+                DESCRIPTORS,
+            )  # fmt: skip
             scores, slope = tile_scores(
                 dot(q, tl.trans(k), PRECISION),  # (l, s)
                 row[:, None], column[None, :], L, S, q_offset, left, right,
                 scale, softcap, MASK, m_l, m_s, VALID + b * S,
                 part != 1, BANDED, MASK_KIND, HAS_VALID, HAS_CAP,
             )  # fmt: skip
-            p = tl.math.exp2(scores - (lse * LOG2E)[:, None])
             dp = dot(do, tl.trans(v), PRECISION)  # (l, s)
+            p = tl.math.exp2(scores - lse[:, None])
             ds = p * (dp - delta[:, None])
             if HAS_CAP:
                 ds = ds * slope
@@ -198,24 +228,32 @@ def _backward(
     dq, dk, dv = _empty_gradients(grad, query, key, value)
     if not (query.numel() and value.numel()):
         return dq.zero_(), dk.zero_(), dv.zero_()
-    inputs = (query, key, value, grad)
+    tensors = {"query": query, "key": key, "value": value, "grad": grad}
+    inputs = tuple(tensors.values())
     mask, valid = dummy_pointers(query, mask, valid)
     others = (
         lse, delta, mask, valid, q_offset, scale, softcap, left, right,
-        H, L, S, *(n for x in inputs for n in x.stride()),
+        H, L, S, lse.shape[-1], *(n for x in inputs for n in x.stride()),
     )  # fmt: skip
     constants = shape_constants(query, key, value) | options.constants
 
-    tile = tiles("dkdv", query, value, L, S)
-    attention_dkdv[(triton.cdiv(S, tile["BLOCK_S"]), Hkv, B)](
-        *inputs, dk, dv, *others, *dk.stride()[:3], *dv.stride()[:3],
-        *mask.stride(), **constants, **tile,
-    )  # fmt: skip
-    tile = tiles("dq", query, value, L, S)
-    attention_dq[(triton.cdiv(L, tile["BLOCK_L"]), H, B)](
-        *inputs, dq, *others, *dq.stride()[:3],
-        *mask.stride(), **constants, **tile,
-    )  # fmt: skip
+    def launch(
+        kernel: Any, name: str, programs: int, heads: int, *results: Tensor
+    ) -> None:
+        tile, loaded = tiles(name, query, value, L, S), inputs
+        uses = config_for(name, query, value).variant != "pointers"
+        uses = uses and not descriptor_reasons(**tensors)
+        if uses:
+            loaded = descriptors(tensors, constants | tile)
+        block = "BLOCK_S" if name == "dkdv" else "BLOCK_L"
+        kernel[(triton.cdiv(programs, tile[block]), heads, B)](
+            *loaded, *results, *others,
+            *(n for x in results for n in x.stride()[:3]), *mask.stride(),
+            **constants, **tile, DESCRIPTORS=uses,
+        )  # fmt: skip
+
+    launch(attention_dkdv, "dkdv", S, Hkv, dk, dv)
+    launch(attention_dq, "dq", L, H, dq)
     return dq, dk, dv
 
 
@@ -244,7 +282,7 @@ def gradients(ctx: Any, d_out: Tensor, d_lse: Tensor) -> Any:
         ctx.saved_tensors
     )
     lse_with_sink, d_sinks = lse, None
-    delta = (d_out.float() * out.float()).sum(-1)  # (B, H, L)
+    delta = row_dots(out, d_out)  # (B, H, L)
     if sinks is not None:
         sink = sinks.float()[:, None]  # (H, 1)
         lse_with_sink = torch.logaddexp(lse, sink)
@@ -255,9 +293,11 @@ def gradients(ctx: Any, d_out: Tensor, d_lse: Tensor) -> Any:
         share = torch.exp((lse_with_sink - lse).masked_fill(dead, 0.0))
         delta = delta - d_lse * share
     lse_with_sink = lse_with_sink.masked_fill(dead, torch.inf)
+    beyond = (0, -lse.shape[-1] % MAX_BLOCK)  # so that no load needs a mask
     dq, dk, dv = _backward(
-        d_out, query, key, value, lse_with_sink.contiguous(),
-        delta.contiguous(), mask, valid, q_offset, *ctx.numbers,
+        d_out, query, key, value,
+        F.pad(lse_with_sink / LN2, beyond, value=torch.inf),
+        F.pad(delta, beyond), mask, valid, q_offset, *ctx.numbers,
     )  # fmt: skip
     grads = {"query": dq, "key": dk, "value": dv, "sinks": d_sinks}
     inputs = ("query", "key", "value", *Options._fields, "variant")

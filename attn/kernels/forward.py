@@ -68,6 +68,7 @@ def attention_forward(
     MASK_KIND: tl.constexpr,  # 0 none, 1 bool, 2 additive
     HAS_VALID: tl.constexpr, HAS_SINKS: tl.constexpr, HAS_CAP: tl.constexpr,
     VARLEN: tl.constexpr, PRECISION: tl.constexpr,
+    SCALED: tl.constexpr,  # whether scores are scaled before the maximum
     DESCRIPTORS: tl.constexpr,  # whether Q, K and V are, in place of pointers
     PERSISTENT: tl.constexpr,  # whether a program computes several blocks
 ):  # fmt: skip
@@ -90,6 +91,9 @@ def attention_forward(
         V += k_start * v_s
         OUT += q_start * o_l
         LSE += q_start
+    unit = 1.0
+    if not SCALED:  # then the scale is part of the exponential's subtraction
+        unit = scale * LOG2E
     # Only a short sequence has such blocks, but without this branch the
     # compiler spills in float32.
     if not PERSISTENT and block * BLOCK_L >= L:
@@ -136,10 +140,10 @@ def attention_forward(
                     dot(q, tl.trans(k), PRECISION),  # (l, s)
                     row[:, None], column[None, :], L, S, q_offset, left, right,
                     scale, softcap, mask_head, m_l, m_s, valid_head,
-                    part != 1, BANDED, MASK_KIND, HAS_VALID, HAS_CAP,
+                    part != 1, BANDED, MASK_KIND, HAS_VALID, HAS_CAP, SCALED,
                 )  # fmt: skip
-                m_new = tl.maximum(m_i, tl.max(scores, 1))
-                p = exp2_safe(scores, m_new[:, None])
+                m_new = tl.maximum(m_i, tl.max(scores, 1) * unit)
+                p = exp2_safe(scores * unit, m_new[:, None])
                 alpha = exp2_safe(m_i, m_new)
                 v = load_rows(
                     v_head, b, kv_head, s0, column, S, v_s, v_d, DV, BLOCK_DV,
@@ -184,16 +188,17 @@ def launch_forward(
     """
     B, H, L, _ = query.shape
     S = key.shape[2]
-    inputs: list[Any] = [query, key, value]
+    tensors = {"query": query, "key": key, "value": value}
+    inputs: list[Any] = [*tensors.values()]
     tile = tiles("forward", query, value, max_seqlen_q or L, S)
     grid = (triton.cdiv(max_seqlen_q or L, tile["BLOCK_L"]), H, B)
     constants = shape_constants(query, key, value)
     variant = variant or config_for("forward", query, value).variant
     if variant != "pointers":
-        if cu_seqlens or descriptor_reasons(*inputs):
+        if cu_seqlens or descriptor_reasons(**tensors):
             variant = "pointers"
         else:
-            inputs = descriptors(query, key, value, constants | tile)
+            inputs = descriptors(tensors, constants | tile)
     if variant == "persistent":
         most = programs_at_a_time(query.device, tile["num_warps"])
         grid = (min(most, math.prod(grid)), 1, 1)
@@ -212,6 +217,11 @@ def launch_forward(
         *mask.stride(), *lse.stride()[:2],
         **constants, **options.constants, **tile,
         VARLEN=cu_seqlens is not None, DESCRIPTORS=variant != "pointers",
+        # The largest product has the largest score if the scale is positive.
+        SCALED=not (
+            options.scale > 0 and not options.softcap
+            and options.constants["MASK_KIND"] < 2
+        ),
         PERSISTENT=variant == "persistent",
     )  # fmt: skip
 

@@ -125,7 +125,7 @@ def _shipped(kernel: str, arch: int, head_dim: int, dtype: str) -> list[Any]:
     name, _, variant = kernel.partition("_")
     config = config_of(name, head_dim, ITEMSIZE[dtype], arch)
     heads = dict.fromkeys(("D", "DV", "BLOCK_D", "BLOCK_DV"), head_dim)
-    absent = ("HAS_VALID", "HAS_SINKS", "HAS_CAP", "VARLEN")
+    absent = ("HAS_VALID", "HAS_SINKS", "HAS_CAP", "VARLEN", "SCALED")
     constants = {
         **heads,
         **dict.fromkeys(absent, False),
@@ -290,6 +290,7 @@ def _compile(
             ("Q", "BLOCK_L"),
             ("K", "BLOCK_S"),
             ("V", "BLOCK_S"),
+            ("GRAD_OUT", "BLOCK_L"),
         ):
             tile = [1, 1, constants[block], constants["BLOCK_D"]]
             signature[tensor] = f"tensordesc<{dtype}{tile}>"
@@ -297,7 +298,7 @@ def _compile(
         (i,): [["tt.divisibility", 16]]
         for i, n in enumerate(names)
         if signature[n].startswith("*")
-        or (signature[n] == "i32" and re.fullmatch("[a-z]+_[a-z]", n))
+        or (signature[n] == "i32" and re.fullmatch("[a-z]+_[a-z]|rows", n))
     }
     source = ASTSource(kernel, signature, constexprs=known, attrs=aligned)
     compiled = triton.compile(

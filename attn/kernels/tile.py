@@ -37,7 +37,10 @@ def load_tile(X, row, L, x_l, x_d, D: tl.constexpr, BLOCK_D: tl.constexpr):
     """Load rows of ``D`` elements, 0 beyond the tensor: ``(row, BLOCK_D)``."""
     d = tl.arange(0, BLOCK_D)
     ptrs = X + row[:, None].to(tl.int64) * x_l + d[None, :] * x_d
-    return tl.load(ptrs, (row < L)[:, None] & (d < D)[None, :], 0.0)
+    inside = (row < L)[:, None]
+    if D < BLOCK_D:
+        inside = inside & (d < D)[None, :]
+    return tl.load(ptrs, inside, 0.0)
 
 
 @triton.jit
@@ -106,6 +109,7 @@ def tile_scores(
     MASKED: tl.constexpr,  # whether a pair of this tile may be masked out
     BANDED: tl.constexpr, MASK_KIND: tl.constexpr, HAS_VALID: tl.constexpr,
     HAS_CAP: tl.constexpr,
+    SCALED: tl.constexpr = True,  # whether to scale, without a cap or a bias
 ):  # fmt: skip
     """Return the scores, in base 2, of dot products, and the cap's slope.
 
@@ -113,11 +117,14 @@ def tile_scores(
     or transposed. A query at position ``row + q_offset`` attends to ``left``
     keys before that position and ``right`` keys after it.
     """
-    scores = product * scale
-    slope = scores
     if HAS_CAP:
-        scores, slope = apply_softcap(scores, softcap)
-    scores = scores * LOG2E
+        scores, slope = apply_softcap(product * scale, softcap)
+        scores = scores * LOG2E
+    else:
+        scores = product
+        if SCALED:  # once an element: these multiplications take time
+            scores = scores * (scale * LOG2E)
+        slope = scores
     if MASKED:
         allowed = (row < L) & (column < S)
         if MASK_KIND > 0:

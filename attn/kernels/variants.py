@@ -1,4 +1,4 @@
-"""Variants of the forward kernel: tensor descriptors, a persistent grid.
+"""Variants of the kernels: tensor descriptors, a persistent grid.
 
 A descriptor is a tensor's address, shape and strides, and the shape of a
 tile. Hopper and newer GPUs copy a tile with one instruction (TMA), and no
@@ -12,13 +12,21 @@ import torch
 from torch import Tensor
 from triton.tools.tensor_descriptor import TensorDescriptor
 
-__all__ = ["descriptor_reasons", "descriptors", "programs_at_a_time"]
+__all__ = ["TILES", "descriptor_reasons", "descriptors", "programs_at_a_time"]
+
+#: The constants that hold the rows and the columns of a tensor's tile.
+TILES = {
+    "query": ("BLOCK_L", "BLOCK_D"),
+    "key": ("BLOCK_S", "BLOCK_D"),
+    "value": ("BLOCK_S", "BLOCK_DV"),
+    "grad": ("BLOCK_L", "BLOCK_DV"),
+}
 
 
-def descriptor_reasons(query: Tensor, key: Tensor, value: Tensor) -> list[str]:
+def descriptor_reasons(**tensors: Tensor) -> list[str]:
     """Return why tensors have no descriptors; empty when they have."""
     reasons = []
-    for name, x in (("query", query), ("key", key), ("value", value)):
+    for name, x in tensors.items():
         *outer, last = x.stride()
         apart = [n * x.element_size() for n in outer]
         if last != 1 or any(n <= 0 or n % 16 for n in apart):
@@ -36,16 +44,19 @@ def descriptor_reasons(query: Tensor, key: Tensor, value: Tensor) -> list[str]:
 
 
 def descriptors(
-    query: Tensor, key: Tensor, value: Tensor, sizes: dict[str, int]
+    tensors: dict[str, Tensor], sizes: dict[str, int]
 ) -> list[TensorDescriptor]:
-    """Return the descriptors of the tensors, with tiles of these sizes."""
+    """Return the descriptors of tensors, with tiles of these sizes.
+
+    Args:
+        tensors: by their names in ``TILES``.
+        sizes: of the blocks, by the names of the constants.
+    """
     return [
-        TensorDescriptor.from_tensor(x, [1, 1, sizes[rows], sizes[columns]])
-        for x, rows, columns in (
-            (query, "BLOCK_L", "BLOCK_D"),
-            (key, "BLOCK_S", "BLOCK_D"),
-            (value, "BLOCK_S", "BLOCK_DV"),
+        TensorDescriptor.from_tensor(
+            x, [1, 1, *(sizes[block] for block in TILES[name])]
         )
+        for name, x in tensors.items()
     ]
 
 

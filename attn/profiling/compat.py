@@ -42,6 +42,10 @@ PRIVATE = {
         "InterpreterBuilder.create_dot": "7d5da68ca4b3",
         "InterpreterOptions": "942c1a930717",
     },
+    "triton.runtime.jit": {
+        "JITFunction.__call__": "f58ccbb4bf44",
+        "JITFunction.run": "3293f3bc9eab",
+    },
     "torch.overrides": {"_get_current_function_mode": "e2a117ec4475"},
     "torch.utils._python_dispatch": {
         "_disable_current_modes": "bdb1a45e8729",
@@ -126,6 +130,30 @@ def replaced_accesses(**methods: Callable[..., Any]) -> Iterator[None]:
 
 
 @contextlib.contextmanager
+def interpreting() -> Iterator[None]:
+    """Interpret each kernel that is launched meanwhile, on a GPU too.
+
+    Where Triton compiles, ``triton.jit`` has made a ``JITFunction``, of the
+    kernel and of what it calls. Its function can be interpreted as well.
+    """
+    try:
+        from triton.runtime.interpreter import InterpretedFunction
+        from triton.runtime.jit import JITFunction
+    except ImportError:  # and there are no kernels
+        yield
+        return
+
+    def run(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return InterpretedFunction(self.fn).run(*args, **kwargs)
+
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return InterpretedFunction(self.fn)(*args, **kwargs)
+
+    with patch.multiple(JITFunction, run=run, __call__=call):
+        yield
+
+
+@contextlib.contextmanager
 def language_kept_patched() -> Iterator[None]:
     """Keep ``triton.language`` as the interpreter needs it.
 
@@ -139,8 +167,8 @@ def language_kept_patched() -> Iterator[None]:
     does so at each sum and product, and drops the answer unless ``debug`` is
     set.
 
-    It does nothing where kernels are compiled, and where the interpreter is
-    built differently from that of Triton 3.6 to 3.9.
+    It does nothing where no kernel was interpreted yet, and where the
+    interpreter is built differently from that of Triton 3.6 to 3.9.
     """
     module = interpreter()
     patch_language = getattr(module, "_patch_lang", None)

@@ -120,7 +120,7 @@ def traffic(kernel: Any, grid: Any, *args: Any, **kwargs: Any) -> Traffic:
         The counts: for each tensor, of the call and of each program.
 
     Raises:
-        TypeError: ``kernel`` is no kernel, or not interpreted.
+        TypeError: ``kernel`` is not made by ``triton.jit``.
         ValueError: a tensor is not on the CPU.
 
     Example:
@@ -138,16 +138,16 @@ def traffic(kernel: Any, grid: Any, *args: Any, **kwargs: Any) -> Traffic:
         (400, 400)
     """
     from triton.runtime.interpreter import InterpretedFunction
+    from triton.runtime.jit import JITFunction
 
     inner = kernel
-    while not isinstance(inner, InterpretedFunction):  # triton.heuristics
+    while not isinstance(inner, InterpretedFunction | JITFunction):
         if not hasattr(inner, "fn"):
             raise TypeError(
-                "kernel must be made by triton.jit, with the environment "
-                "variable TRITON_INTERPRET=1 set before triton is imported; "
-                f"got {type(kernel).__name__}"
+                "kernel must be made by triton.jit; got "
+                f"{type(kernel).__name__}"
             )
-        inner = inner.fn
+        inner = inner.fn  # triton.heuristics
     memories = [_Memory(*x) for x in _named(inner.fn, args, kwargs)]
     whole, builder = Traffic(inner.fn.__name__), compat.builder()
 
@@ -166,7 +166,7 @@ def traffic(kernel: Any, grid: Any, *args: Any, **kwargs: Any) -> Traffic:
         return count_and_run
 
     counted = {name: counting(name, x) for name, x in compat.ACCESSES.items()}
-    with compat.replaced_accesses(**counted):
+    with compat.interpreting(), compat.replaced_accesses(**counted):
         kernel[grid](*args, **kwargs)
     for program in product(*map(range, builder.grid_dim)):
         whole.programs.setdefault(program, Traffic(whole.kernel))

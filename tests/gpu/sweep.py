@@ -40,6 +40,8 @@ __all__ = [
 GOOD_RATIO = 1.05  # a shipped row within it of the best is good
 KEPT_RATIO = 0.97  # of the time: another variant must be as fast to be best
 CHECKED_LENGTH = 1008  # a multiple of 16 like 8192: the same compiled kernel
+#: The variants of each kernel that has any.
+LOADED_BY = {"forward": VARIANTS, "dkdv": VARIANTS[:2], "dq": VARIANTS[:2]}
 
 
 class Row(NamedTuple):
@@ -103,8 +105,9 @@ def candidates(kernel: str, shipped: Config, arch: int) -> list[list[Config]]:
     }
     if kernel == "decode":  # its rows are the heads of a group
         del steps["block_l"]
-    if kernel == "forward" and (arch >= 90 or arch == ANY):
-        steps["variant"] = [x for x in VARIANTS if x != shipped.variant]
+    if kernel in LOADED_BY and (arch >= 90 or arch == ANY):
+        others = LOADED_BY[kernel]
+        steps["variant"] = [x for x in others if x != shipped.variant]
     allowed = {
         "block_l": range(16, 257),
         "block_s": range(16, 257),

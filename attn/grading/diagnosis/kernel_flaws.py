@@ -14,7 +14,6 @@ from typing import Any
 from attn.exercises.case import Case
 from attn.exercises.kernel import function_of, is_kernel
 from attn.exercises.launches import Recorded
-from attn.exercises.triton_compat import triton
 from attn.grading.checks.clock import Clock
 from attn.grading.checks.failures import checked, error_text
 from attn.grading.checks.front_end import refusal, refused_syntax
@@ -39,9 +38,6 @@ def kernel_flaw(
 ) -> Kind | None:
     """Return what is wrong with a kernel that has passed its cases.
 
-    Where kernels are compiled, a launch has refused what Triton refuses, and
-    nothing is counted.
-
     Args:
         answer: a kernel, or what has one's ``text`` where the kernel is in
             the sandbox: the text is parsed, and nothing of it executed.
@@ -49,7 +45,7 @@ def kernel_flaw(
         runner: runs the answer on a case.
     """
     exercise = oracle.exercise
-    if exercise.launch is None or not triton.knobs.runtime.interpret:
+    if exercise.launch is None:
         return None
     recorded = Recorded(exercise.launch)
 
