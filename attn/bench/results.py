@@ -43,6 +43,7 @@ def about_this_machine(*sources: str) -> dict[str, Any]:
     packages = ("torch", "triton", "numpy", "transformers")
     versions = {name: _version(name) for name in packages}
     paths = [f":(top){folder}" for folder in ("attn", *sources)]
+    given = os.environ.get("COMMIT")  # of a copy that has no history
     about: dict[str, Any] = {
         "cpu": _cpu(),
         "threads": torch.get_num_threads(),
@@ -50,10 +51,9 @@ def about_this_machine(*sources: str) -> dict[str, Any]:
         "system": f"{platform.system()} {platform.machine()}",
         "versions": {"python": platform.python_version(), **versions},
         "date": time.strftime("%Y-%m-%d"),
-        # A copy of the tree without history is given its commit.
-        "commit": _git("rev-parse", "--short", "HEAD")
-        or os.environ.get("COMMIT", ""),
-        "changed": bool(_git("status", "--porcelain", "--", *paths)),
+        "commit": given or _git("rev-parse", "--short", "HEAD"),
+        "changed": not given
+        and bool(_git("status", "--porcelain", "--", *paths)),
     }
     if torch.cuda.is_available():
         gpu = torch.cuda.get_device_properties("cuda")

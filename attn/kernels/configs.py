@@ -63,7 +63,7 @@ TABLES: dict[tuple[str, int], Table] = {
         (64, ANY): Config(32, 128, 8, 2, "two accumulators spill in 4 warps"),
         (64, 90): Config(128, 64, 4, 2, "measured"),
         (128, ANY): Config(32, 64, 8, 2, "64 queries or 128 keys spill"),
-        (128, 90): Config(64, 64, 4, 2, "measured", "tma"),
+        (128, 90): Config(64, 128, 8, 3, "measured", "tma"),
         (128, 100): Config(32, 64, 8, 1, "a second load in flight spills"),
         (256, ANY): Config(32, 32, 8, 1, "what fits"),
         (256, 90): Config(64, 64, 8, 2, "measured", "tma"),
@@ -86,21 +86,29 @@ TABLES: dict[tuple[str, int], Table] = {
     ("forward", 4): {
         (64, ANY): Config(64, 32, 8, 2, "twice the room for each element"),
         (128, ANY): Config(32, 64, 8, 1, "a second load in flight spills"),
+        (128, 90): Config(32, 64, 8, 2, "measured"),
         (256, ANY): Config(16, 32, 8, 1, "what fits"),
+        (256, 90): Config(16, 64, 8, 1, "measured"),
     },
     ("dkdv", 4): {
         (64, ANY): Config(32, 32, 8, 1, "two accumulators"),
+        (64, 90): Config(32, 32, 4, 1, "measured"),
         (128, ANY): Config(16, 32, 8, 1, "two accumulators"),
         (256, ANY): Config(16, 16, 4, 1, "what fits"),
     },
     ("dq", 4): {
         (64, ANY): Config(32, 32, 8, 1, "one accumulator"),
+        (64, 90): Config(32, 32, 4, 1, "measured"),
         (128, ANY): Config(32, 32, 8, 1, "one accumulator"),
+        (128, 90): Config(32, 64, 8, 1, "measured"),
         (256, ANY): Config(16, 32, 8, 1, "what fits"),
+        (256, 90): Config(16, 64, 8, 1, "measured"),
     },
     ("decode", 4): {
         (64, ANY): Config(16, 64, 4, 2, "as in half precision"),
+        (64, 90): Config(16, 64, 4, 3, "measured"),
         (128, ANY): Config(16, 32, 8, 2, "8 warps: with 4 it spills"),
+        (128, 90): Config(16, 32, 8, 3, "measured"),
         (256, ANY): Config(16, 16, 4, 2, "what fits twice"),
     },
     # Tokens of a chunk, and columns of the value.

@@ -16,7 +16,7 @@ from torch.autograd.profiler import profile
 __all__ = ["benchmark_interleaved", "peak_bytes"]
 
 L2_BYTES = 256 * 2**20  # more than any GPU's cache: writing them empties it
-FLUSHES = 8  # half a millisecond on a large GPU
+FLUSHES = 24  # two milliseconds on a large GPU
 
 
 def peak_bytes(function: Callable[..., Any], *args: Any, **kwargs: Any) -> int:
