@@ -12,6 +12,7 @@ import importlib.metadata
 import json
 import os
 import platform
+import re
 import statistics
 import subprocess
 import time
@@ -108,9 +109,17 @@ def save(run: dict[str, Any], path: Path) -> None:
     """Write a run, so that a reader finds the file before or after it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     text = json.dumps(run, indent=1, ensure_ascii=False)
+    # A list of numbers is a line, to four digits.
+    text = re.sub(r"\[\s([^\[\]{}\"]+)\]", _on_one_line, text)
     part = path.with_suffix(".part")
     part.write_text(text + "\n", encoding="utf-8")
     part.replace(path)
+
+
+def _on_one_line(found: re.Match[str]) -> str:
+    numbers = (x.strip() for x in found[1].split(","))
+    few = (f"{float(x):.4g}" if "." in x else x for x in numbers)
+    return f"[{', '.join(few)}]"
 
 
 def load(path: Path) -> dict[str, Any]:
@@ -131,6 +140,18 @@ def stored() -> list[dict[str, Any]]:
     paths = (root() / "book" / "benchmarks").glob("*.json")
     runs = [load(path) for path in sorted(paths)]
     return sorted(runs, key=lambda run: run["about"]["date"])
+
+
+def latest(device: str) -> dict[str, Any]:
+    """Return the latest stored run with cases on ``"cpu"`` or ``"cuda"``.
+
+    Raises:
+        ValueError: there is none.
+    """
+    for run in reversed(stored()):
+        if any(case["device"] == device for case in run["cases"]):
+            return run
+    raise ValueError(f"device must be a measured one; got {device!r}")
 
 
 def measured(case: dict[str, Any]) -> dict[str, dict[str, Any]]:

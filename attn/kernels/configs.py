@@ -1,10 +1,11 @@
 """Configure a launch: tile sizes, compile-time constants, options.
 
 Tile sizes, warps and stages are a table that can be read, without autotuning.
-Each row is the largest found to spill next to nothing, by
-``compile_report()``; only a GPU can show which of those that fit is the
-fastest. Rows for ``ANY`` use at most the 99 KB of shared memory that the
-smallest GPUs since sm_80 have.
+A row for 90 is the fastest that ``make gpu`` found on an H100 (the runs of
+2026-11-26 in ``book/benchmarks``); some of them spill. The others, not yet
+measured, are the largest found to spill next to nothing, by
+``compile_report()``. Rows for ``ANY`` use at most the 99 KB of shared memory
+that the smallest GPUs since sm_80 have.
 """
 
 from __future__ import annotations
@@ -31,8 +32,7 @@ __all__ = [
 
 ANY = 0  # every GPU without its own row
 #: Tiles are loaded by pointers; by tensor descriptors; by descriptors in a
-#: persistent grid, which spills nothing in Triton 3.9, and 24 to 376 bytes
-#: with pointers.
+#: persistent grid, which the forward kernel has.
 VARIANTS = ("pointers", "tma", "persistent")
 
 
@@ -44,7 +44,7 @@ class Config(NamedTuple):
     num_warps: int
     num_stages: int  # loads in flight
     why: str
-    variant: str = "pointers"  # of the forward kernel; see ``VARIANTS``
+    variant: str = "pointers"  # see ``VARIANTS``
 
 
 # By kernel and bytes of an element; then by head_dim (up to) and GPU (90 is
@@ -53,62 +53,62 @@ Table = dict[tuple[int, int], Config]
 TABLES: dict[tuple[str, int], Table] = {
     ("forward", 2): {
         (64, ANY): Config(128, 64, 4, 3, "small tiles leave room for 3 loads"),
-        (64, 90): Config(64, 128, 4, 2, "measured", "tma"),
+        (64, 90): Config(64, 128, 4, 2, "four warps: more programs", "tma"),
         (128, ANY): Config(128, 64, 8, 3, "8 warps: with 4 the output spills"),
-        (128, 90): Config(64, 64, 4, 3, "measured", "tma"),
+        (128, 90): Config(64, 64, 4, 3, "a processor holds two", "tma"),
         (256, ANY): Config(64, 32, 8, 2, "64 rows of 256 fill the registers"),
-        (256, 90): Config(128, 64, 8, 2, "measured", "tma"),
+        (256, 90): Config(128, 64, 8, 2, "2.9 times as fast", "tma"),
     },
     ("dkdv", 2): {
         (64, ANY): Config(32, 128, 8, 2, "two accumulators spill in 4 warps"),
-        (64, 90): Config(128, 64, 4, 2, "measured"),
+        (64, 90): Config(128, 64, 4, 2, "it spills, and is faster", "tma"),
         (128, ANY): Config(32, 64, 8, 2, "64 queries or 128 keys spill"),
-        (128, 90): Config(64, 128, 8, 3, "measured", "tma"),
+        (128, 90): Config(64, 128, 8, 3, "it spills, and is faster", "tma"),
         (128, 100): Config(32, 64, 8, 1, "a second load in flight spills"),
         (256, ANY): Config(32, 32, 8, 1, "what fits"),
-        (256, 90): Config(64, 64, 8, 2, "measured", "tma"),
+        (256, 90): Config(64, 64, 8, 2, "it spills, and is faster", "tma"),
     },
     ("dq", 2): {
         (64, ANY): Config(128, 64, 8, 2, "one accumulator, as forward"),
-        (64, 90): Config(64, 64, 4, 3, "measured", "tma"),
+        (64, 90): Config(64, 64, 4, 3, "four warps: more programs", "tma"),
         (128, ANY): Config(64, 64, 8, 2, "8 warps share it"),
-        (128, 90): Config(128, 64, 8, 3, "measured", "tma"),
+        (128, 90): Config(128, 64, 8, 3, "a third load in flight", "tma"),
         (128, 100): Config(128, 64, 8, 2, "keys stay in shared memory: more"),
         (256, ANY): Config(64, 32, 8, 1, "what fits"),
-        (256, 90): Config(128, 64, 8, 1, "measured", "tma"),
+        (256, 90): Config(128, 64, 8, 1, "1.3 times as fast", "tma"),
     },
     ("decode", 2): {
         (64, ANY): Config(16, 64, 4, 2, "few rows: many small programs"),
-        (64, 90): Config(16, 64, 4, 3, "measured"),
+        (64, 90): Config(16, 64, 4, 3, "a third load in flight"),
         (128, ANY): Config(16, 64, 4, 2, "few rows: many small programs"),
         (256, ANY): Config(16, 32, 4, 2, "what fits twice"),
     },
     ("forward", 4): {
         (64, ANY): Config(64, 32, 8, 2, "twice the room for each element"),
         (128, ANY): Config(32, 64, 8, 1, "a second load in flight spills"),
-        (128, 90): Config(32, 64, 8, 2, "measured"),
+        (128, 90): Config(32, 64, 8, 2, "a second load in flight"),
         (256, ANY): Config(16, 32, 8, 1, "what fits"),
-        (256, 90): Config(16, 64, 8, 1, "measured"),
+        (256, 90): Config(16, 64, 8, 1, "it spills, and is faster"),
     },
     ("dkdv", 4): {
         (64, ANY): Config(32, 32, 8, 1, "two accumulators"),
-        (64, 90): Config(32, 32, 4, 1, "measured"),
+        (64, 90): Config(32, 32, 4, 1, "four warps: more programs"),
         (128, ANY): Config(16, 32, 8, 1, "two accumulators"),
         (256, ANY): Config(16, 16, 4, 1, "what fits"),
     },
     ("dq", 4): {
         (64, ANY): Config(32, 32, 8, 1, "one accumulator"),
-        (64, 90): Config(32, 32, 4, 1, "measured"),
+        (64, 90): Config(32, 32, 4, 1, "four warps: more programs"),
         (128, ANY): Config(32, 32, 8, 1, "one accumulator"),
-        (128, 90): Config(32, 64, 8, 1, "measured"),
+        (128, 90): Config(32, 64, 8, 1, "fewer turns of the loop"),
         (256, ANY): Config(16, 32, 8, 1, "what fits"),
-        (256, 90): Config(16, 64, 8, 1, "measured"),
+        (256, 90): Config(16, 64, 8, 1, "fewer turns of the loop"),
     },
     ("decode", 4): {
         (64, ANY): Config(16, 64, 4, 2, "as in half precision"),
-        (64, 90): Config(16, 64, 4, 3, "measured"),
+        (64, 90): Config(16, 64, 4, 3, "a third load in flight"),
         (128, ANY): Config(16, 32, 8, 2, "8 warps: with 4 it spills"),
-        (128, 90): Config(16, 32, 8, 3, "measured"),
+        (128, 90): Config(16, 32, 8, 3, "a third load in flight"),
         (256, ANY): Config(16, 16, 4, 2, "what fits twice"),
     },
     # Tokens of a chunk, and columns of the value.

@@ -43,8 +43,15 @@ KERNELS = {
     "decode": ("decode.py", "decode_split"),
     "linear": ("linear.py", "linear_chunks"),
 }
-#: Of the forward kernel, as in ``configs``; no configuration selects them.
-VARIANTS = ("forward_tma", "forward_persistent")
+#: The rows of a tile that a descriptor loads.
+TILES = {
+    "Q": "BLOCK_L",
+    "K": "BLOCK_S",
+    "V": "BLOCK_S",
+    "GRAD_OUT": "BLOCK_L",
+}
+#: Of the forward kernel, as in ``configs``, whatever a row selects.
+VARIANTS = ("forward_pointers", "forward_tma", "forward_persistent")
 
 
 class CompiledKernel(NamedTuple):
@@ -85,8 +92,8 @@ def compile_report(
         archs: compute capabilities times ten.
         head_dims: ``D = Dv``, powers of two.
         kernels: of ``forward``, ``dkdv``, ``dq``, ``decode`` and ``linear``,
-            and of ``forward_tma`` and ``forward_persistent``, which no
-            configuration selects.
+            and of ``forward_pointers``, ``forward_tma`` and
+            ``forward_persistent``, whatever the configuration selects.
         dtypes: of ``bf16``, ``fp16`` and ``fp32``.
 
     Returns:
@@ -124,6 +131,7 @@ def _shipped(kernel: str, arch: int, head_dim: int, dtype: str) -> list[Any]:
 
     name, _, variant = kernel.partition("_")
     config = config_of(name, head_dim, ITEMSIZE[dtype], arch)
+    variant = variant or config.variant
     heads = dict.fromkeys(("D", "DV", "BLOCK_D", "BLOCK_DV"), head_dim)
     absent = ("HAS_VALID", "HAS_SINKS", "HAS_CAP", "VARLEN", "SCALED")
     constants = {
@@ -136,7 +144,7 @@ def _shipped(kernel: str, arch: int, head_dim: int, dtype: str) -> list[Any]:
         "BANDED": 1,
         "MASK_KIND": 0,
         "PRECISION": "ieee" if dtype == "fp32" else "tf32",
-        "DESCRIPTORS": bool(variant),
+        "DESCRIPTORS": variant != "pointers",
         "PERSISTENT": variant == "persistent",
         "HAS_START": True,
     }
@@ -286,13 +294,9 @@ def _compile(
         n: "constexpr" if n in known else _type(n, dtype) for n in names
     }
     if constants.get("DESCRIPTORS"):
-        for tensor, block in (
-            ("Q", "BLOCK_L"),
-            ("K", "BLOCK_S"),
-            ("V", "BLOCK_S"),
-            ("GRAD_OUT", "BLOCK_L"),
-        ):
-            tile = [1, 1, constants[block], constants["BLOCK_D"]]
+        for tensor in TILES.keys() & set(names):
+            rows = constants[TILES[tensor]]
+            tile = [1, 1, rows, constants["BLOCK_D"]]
             signature[tensor] = f"tensordesc<{dtype}{tile}>"
     aligned = {
         (i,): [["tt.divisibility", 16]]

@@ -149,7 +149,8 @@ def interpreting() -> Iterator[None]:
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
         return InterpretedFunction(self.fn)(*args, **kwargs)
 
-    with patch.multiple(JITFunction, run=run, __call__=call):
+    replaced = patch.multiple(JITFunction, run=run, __call__=call)
+    with language_kept_patched(), replaced:  # else part of it stays patched
         yield
 
 

@@ -12,7 +12,7 @@ from attn import profiling
 
 pytest.importorskip("triton")
 
-from attn.kernels import configs, forward, fused_attention
+from attn.kernels import backward, configs, forward, fused_attention
 from attn.kernels.configs import Config, config_of
 from tests.attn.test_kernels import (
     BF16,
@@ -102,7 +102,24 @@ def test_a_variant_runs_only_by_its_name_or_by_a_row_of_the_table(
         for head_dim, arch in itertools.product((64, 128, 256), (80, 90, 100)):
             for itemsize in (2, 4):
                 row = config_of(kernel, head_dim, itemsize, arch)
-                assert row.variant == "pointers"
+                measured = arch == 90 and itemsize == 2 and kernel != "decode"
+                assert row.variant == ("tma" if measured else "pointers")
+
+
+@pytest.mark.parametrize("dtype", (FP32, BF16), ids=str)
+@pytest.mark.parametrize("name", ("causal, last", "all"))
+def test_the_backward_kernels_load_by_descriptors_as_by_pointers(
+    monkeypatch, dtype, name
+):
+    sizes = (2, 4, 2, 19, 37, 80, 32)
+    row, made = Config(16, 32, 4, 1, "for a test", "tma"), []
+    own = backward.descriptors
+    monkeypatch.setattr(configs, "config_of", lambda *_: row)
+    monkeypatch.setattr(
+        backward, "descriptors", lambda *x: made.append(x) or own(*x)
+    )
+    assert_close_to_float64(sizes, options(name, sizes), dtype)
+    assert len(made) >= 2, "of dK and dV, and of dQ"
 
 
 def test_the_error_of_a_variant_names_the_tensor_without_a_descriptor():

@@ -410,13 +410,23 @@ def test_traffic_is_counted_within_the_guard_of_an_exercise():
     assert "it reads X[0, 6]" in accesses.outside["X"].message
 
 
-def test_an_uncountable_launch_raises_with_the_way_out():
+def test_a_kernel_that_triton_would_compile_is_counted_too():
     from triton.runtime.jit import JITFunction
 
+    x, out = torch.ones(8), torch.empty(8)
+    counts = [
+        traffic(kernel, (1,), x, out, BLOCK=8).table()
+        for kernel in (twice, JITFunction(twice.fn))
+    ]
+    assert str(counts[0]) == str(counts[1])
+    assert out.unique().numel() == 1
+
+
+def test_an_uncountable_launch_raises_with_the_way_out():
     x = torch.zeros(8)
-    for kernel in (JITFunction(twice.fn), twice.fn, print):
+    for kernel in (twice.fn, print):
         name = type(kernel).__name__
-        with pytest.raises(TypeError, match=f"TRITON_INTERPRET=1.*got {name}"):
+        with pytest.raises(TypeError, match=f"by triton.jit; got {name}"):
             traffic(kernel, (1,), x, x, BLOCK=8)
     with pytest.raises(ValueError, match="OUT must be on the CPU; got meta"):
         traffic(twice, (1,), x, x.to("meta"), BLOCK=8)

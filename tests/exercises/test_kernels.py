@@ -9,6 +9,7 @@ pytest.importorskip("triton")
 from attn.exercises import sources
 from attn.exercises.fwd.row_softmax_kernel import exercise
 from attn.grading.diagnosis.judge import judge
+from attn.grading.diagnosis.mutation_testing import mutation_score
 from tests.processes import run_python
 
 HEAD = "import attn\nfrom attn.exercises.triton_compat import tl, triton\n\n"
@@ -143,3 +144,25 @@ def test_triton_without_its_interpreter_is_reported():
     )
     done = run_python(code)
     assert "restart the kernel" in done.stdout, done.stderr
+
+
+def test_kernels_are_judged_the_same_where_triton_compiles_and_then_compile():
+    """As on a GPU: the chapter's next cell launches them there."""
+    code = (
+        "import os; os.environ.pop('TRITON_INTERPRET', None)\n"
+        "from attn.exercises.spec import find\n"
+        "from attn.grading.diagnosis.mutation_testing import mutation_score\n"
+        f"exercise = find({exercise.id!r})\n"
+        "score = mutation_score(exercise, quick=True)\n"
+        "kinds = {type(x.answer).__name__ for x in exercise.mistakes}\n"
+        "print(kinds, score.failures, score.counts)\n"
+        "from attn.kernels.report import _compile, _shipped\n"
+        "job = _shipped('dq', 90, 64, 'bf16')\n"
+        "print(_compile(*job).instructions)\n"
+    )
+    done = run_python(code)
+    assert done.returncode == 0, done.stderr
+    verdicts, instructions = done.stdout.splitlines()
+    score = mutation_score(exercise, quick=True)
+    assert verdicts == f"{{'JITFunction'}} [] {score.counts}"
+    assert instructions == "HGMMA"
