@@ -146,23 +146,23 @@ def test_triton_without_its_interpreter_is_reported():
     assert "restart the kernel" in done.stdout, done.stderr
 
 
-def test_kernels_are_judged_the_same_where_triton_compiles_and_then_compile():
-    """As on a GPU: the chapter's next cell launches them there."""
+def test_kernels_are_judged_the_same_where_triton_compiles():
+    """As on a GPU, whose language is afterwards what the compiler needs."""
     code = (
         "import os; os.environ.pop('TRITON_INTERPRET', None)\n"
+        "import triton.language as tl\n"
+        "parts = tl, tl.core, tl.math, tl.standard, tl.core.tensor\n"
+        "before = [dict(vars(x)) for x in parts]\n"
         "from attn.exercises.spec import find\n"
         "from attn.grading.diagnosis.mutation_testing import mutation_score\n"
         f"exercise = find({exercise.id!r})\n"
         "score = mutation_score(exercise, quick=True)\n"
         "kinds = {type(x.answer).__name__ for x in exercise.mistakes}\n"
         "print(kinds, score.failures, score.counts)\n"
-        "from attn.kernels.report import _compile, _shipped\n"
-        "job = _shipped('dq', 90, 64, 'bf16')\n"
-        "print(_compile(*job).instructions)\n"
+        "print([dict(vars(x)) for x in parts] == before)\n"
     )
     done = run_python(code)
     assert done.returncode == 0, done.stderr
-    verdicts, instructions = done.stdout.splitlines()
     score = mutation_score(exercise, quick=True)
-    assert verdicts == f"{{'JITFunction'}} [] {score.counts}"
-    assert instructions == "HGMMA"
+    verdicts = f"{{'JITFunction'}} [] {score.counts}"
+    assert done.stdout.splitlines() == [verdicts, "True"]
