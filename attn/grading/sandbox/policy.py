@@ -30,6 +30,8 @@ CLOSED = (
     "numpy.f2py",
     "torch.ao",
     "torch.distributed",
+    "torch.distributions.constraint_registry",
+    "torch.distributions.transforms",
     "torch.fx",
     "torch.hub",
     "torch.library",
@@ -51,13 +53,13 @@ _HELD = frozenset(
     str.split(
         """
     ao asyncio atexit benchmark bltns builtins code codecs concurrent copyreg
-    cpp_extension ctypes ctypeslib dis distributed f2py
+    constraint_registry cpp_extension ctypes ctypeslib dis distributed f2py
     faulthandler fx fx_pytree fx_traceback gc glob higher_order hub imp
     importlib inspect intrinsic io library linecache logging marshal mmap mp
     multiprocessing onnx os overrides package pathlib pdb pickle pkgutil
     platform psutil pty python_multiprocessing qat quantizable queue resource
     runpy serialization shutil signal site socket subprocess sys sysconfig
-    tempfile testing threading traceback types weakref
+    tempfile testing threading traceback transforms types weakref
         """
     )
 )
@@ -86,12 +88,13 @@ _HIDDEN = frozenset(
     str.split(
         """
     DisableTorchFunction DisableTorchFunctionSubclass ForwardRef Formatter
-    TorchDispatchMode TorchFunctionMode ag_code ag_frame attrgetter cr_code
-    cr_frame evaluate_forward_ref export_chrome_trace f_back f_builtins f_code
-    f_globals f_locals from_file get_annotations get_type_hints gi_code
-    gi_frame handle make_dataclass memmap methodcaller mro redirect_stderr
-    redirect_stdout save script set_rng_state singledispatch
-    singledispatchmethod tb_frame tb_next tofile update_wrapper wraps
+    SoftmaxTransform TorchDispatchMode TorchFunctionMode ag_code ag_frame
+    attrgetter biject_to cr_code cr_frame evaluate_forward_ref
+    export_chrome_trace f_back f_builtins f_code f_globals f_locals from_file
+    get_annotations get_type_hints gi_code gi_frame handle make_dataclass
+    memmap methodcaller mro redirect_stderr redirect_stdout save script
+    set_rng_state singledispatch singledispatchmethod tb_frame tb_next tofile
+    transform_to update_wrapper wraps
         """
     )
 )
