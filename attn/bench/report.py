@@ -6,7 +6,7 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from attn.bench.cases import CASES, find
+from attn.bench.cases import find
 from attn.bench.results import measured, median, ratios, speed, spread
 from attn.plot import GREY, Table, color_of, describe, figure
 
@@ -77,13 +77,6 @@ def goals(run: dict[str, Any]) -> Table:
             title = ""
     head = ("case", "goal", "measured", "it is")
     return Table(head, rows, provenance(run))
-
-
-def pending(runs: list[dict[str, Any]], device: str = "cuda") -> list[str]:
-    """Return the titles of a device's cases that no run has measured."""
-    done = {case["case"] for run in runs for case in run["cases"]}
-    cases = (case for case in CASES if case.sizes.device == device)
-    return [case.title for case in cases if case.name not in done]
 
 
 def plot(run: dict[str, Any], device: str = "cpu") -> Figure:

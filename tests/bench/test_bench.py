@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import statistics
 import subprocess
 from dataclasses import replace
 
@@ -81,8 +82,6 @@ def test_gpu_cases_are_pending_without_a_gpu(monkeypatch):
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     waiting = [case for case in CASES if not_runnable_reason(case)]
     assert {case.sizes.device for case in waiting} == {"cuda"}
-    pending = [*report.pending([], "cpu"), *report.pending([])]
-    assert pending == [case.title for case in CASES]
 
 
 def test_ratios_are_of_medians_and_of_the_best_rival():
@@ -174,7 +173,11 @@ def test_an_incomplete_run_file_is_refused(tmp_path):
 
 def test_stored_runs_are_complete_unchanged_and_of_a_commit():
     runs = results.stored()
-    assert runs, "the book shows at least one run"
+    for device in ("cpu", "cuda"):
+        cases = results.latest(device)["cases"]
+        assert {case["device"] for case in cases} == {device}
+    with pytest.raises(ValueError, match="a measured one; got 'tpu'"):
+        results.latest("tpu")
     for run in runs:
         assert not run["dry"] and not run["about"]["changed"]
         for case in run["cases"]:
@@ -194,3 +197,42 @@ def test_every_goal_compares_peers_of_its_case(dry):
         for goal in find(case["case"]).goals:
             assert isinstance(goal, Goal)
             assert {*goal.ours, *goal.against} <= set(case["peers"])
+
+
+def test_the_sentences_of_chapters_12_and_13_hold_for_the_runs_on_an_h100():
+    first, last = (x for x in results.stored() if "gpu" in x["about"])
+    for run, right in ((first, 135), (last, 111)):
+        checks = run["correctness"]["checks"]
+        assert len(checks) == right and all(x["right"] for x in checks)
+
+    def faster(run, case, one, other):
+        (peers,) = (x["peers"] for x in run["cases"] if x["case"] == case)
+        return results.speed(peers[one]) / results.speed(peers[other])
+
+    forward = [x.name for x in CASES if x.name.startswith("gpu-forward")]
+    for rival, low, high in (("FA2", 1.5, 1.8), ("Flex", 1.2, 1.35)):
+        found = [faster(last, x, "triton", rival) for x in forward]
+        assert round(min(found), 1) == low and max(found) < high
+    over = [faster(last, x, "cuDNN", "triton") for x in forward]
+    assert min(over) > 1.055 and max(over) < 1.215
+    assert 1.05 < faster(last, "gpu-backward-128", "Flex", "triton") < 1.15
+    assert faster(first, "gpu-decode", "SDPA", "copy") > 1
+    rows = {(x["kernel"], x["head_dim"]): x for x in last["sweep"]["rows"]
+            if x["dtype"] == "bfloat16"}  # fmt: skip
+    saved = []
+    for head_dim in (64, 128, 256):
+        tried, own = [], rows["forward", head_dim]["shipped"]
+        for variant in ("tma", "persistent", "pointers"):
+            (same,) = (
+                statistics.median(x["seconds"])
+                for x in rows["forward", head_dim]["tried"]
+                if x["config"] == {**own, "variant": variant}
+            )
+            tried.append(same)
+        assert tried == sorted(tried), "a persistent grid is in between"
+        saved.append(round(100 * (1 - tried[0] / tried[2])))
+    assert (min(saved), max(saved)) == (13, 22)
+    (dkdv,) = (x for x in first["sweep"]["rows"] if
+               (x["kernel"], x["head_dim"], x["dtype"])
+               == ("dkdv", 128, "bfloat16"))  # fmt: skip
+    assert 1.9 < dkdv["ratio"] < 2.1, "half of the time"
