@@ -200,3 +200,13 @@ def test_a_module_names_its_implementation_and_registry():
         MultiHeadAttention(E, H, impl="zeros")
     with attn.api.use_impl("reference"):  # of the default registry
         assert_exact(mute(x), mute.out_proj.bias.expand(B, L, E))
+
+
+@pytest.mark.parametrize("other", (False, True))
+def test_tables_are_computed_once_for_the_tokens_of_self_attention(other):
+    rope, x = attn.Rope(6), torch.randn(2, 5, 12)
+    calls = []
+    rope.register_forward_hook(lambda _, args, out: calls.append(args))
+    module = MultiHeadAttention(12, 2, rope=rope)
+    module(x, torch.randn(2, 7, 12) if other else None)
+    assert len(calls) == 1 + other
