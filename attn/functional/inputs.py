@@ -113,6 +113,8 @@ class AttentionInputs:
 
     def to_4d(self, x: Tensor) -> Tensor:
         """Return ``(B, H, L, D)``: the batch is expanded and flattened."""
+        if x.dim() == 4 and x.shape[:1] == self.batch_shape:
+            return x
         if x.dim() < 3:
             x = x[None]
         x = x.expand(*self.batch_shape, *x.shape[-3:])

@@ -67,18 +67,18 @@ def fused_attention(
         query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa,
         softcap=softcap, sinks=sinks, window=window, q_offset=q_offset,
     )  # fmt: skip
+    if reasons := unsupported_reasons(inputs):
+        raise ValueError(f"fused_attention cannot: {'; '.join(reasons)}")
     return fused(inputs, return_lse)
 
 
 def fused(
     inputs: AttentionInputs, return_lse: bool = False, variant: str = ""
 ) -> Tensor | tuple[Tensor, Tensor]:
-    """Compute ``fused_attention`` on validated inputs.
+    """Compute ``fused_attention`` on inputs that the kernels support.
 
     ``variant`` is one of ``configs.VARIANTS``; that of the table when empty.
     """
-    if reasons := unsupported_reasons(inputs):
-        raise ValueError(f"fused_attention cannot: {'; '.join(reasons)}")
     from attn.kernels.forward import forward
 
     band = band_of(inputs)

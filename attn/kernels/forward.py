@@ -192,7 +192,7 @@ def launch_forward(
     inputs: list[Any] = [*tensors.values()]
     tile = tiles("forward", query, value, max_seqlen_q or L, S)
     grid = (triton.cdiv(max_seqlen_q or L, tile["BLOCK_L"]), H, B)
-    constants = shape_constants(query, key, value)
+    constants = shape_constants(query, key, value) | options.constants
     variant = variant or config_for("forward", query, value).variant
     if variant != "pointers":
         if cu_seqlens or descriptor_reasons(**tensors):
@@ -215,12 +215,12 @@ def launch_forward(
         options.left, options.right, B, H, L, S,
         *query.stride(), *key.stride(), *value.stride(), *out.stride()[:3],
         *mask.stride(), *lse.stride()[:2],
-        **constants, **options.constants, **tile,
+        **constants, **tile,
         VARLEN=cu_seqlens is not None, DESCRIPTORS=variant != "pointers",
         # The largest product has the largest score if the scale is positive.
         SCALED=not (
             options.scale > 0 and not options.softcap
-            and options.constants["MASK_KIND"] < 2
+            and constants["MASK_KIND"] < 2
         ),
         PERSISTENT=variant == "persistent",
     )  # fmt: skip
