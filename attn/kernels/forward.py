@@ -26,7 +26,6 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from attn.kernels.backward import gradients, save
 from attn.kernels.configs import (
     Options,
     config_for,
@@ -34,6 +33,7 @@ from attn.kernels.configs import (
     shape_constants,
     tiles,
 )
+from attn.kernels.gradients import gradients, save
 from attn.kernels.tile import (
     LOG2E,
     block_range,

@@ -268,11 +268,11 @@ class MultiHeadAttention(nn.Module):
                 for x in (q, k)
             )
         elif rope is not None:
-            tables = rope(ids.of_queries())
-            q = rotate_pairs(q, *tables, interleaved=interleaved)
+            cos, sin = rope(ids.of_queries())
+            q = rotate_pairs(q, cos, sin, interleaved)
             if key_positions is not None or not is_self:
-                tables = rope(ids.of_keys())
-            k = rotate_pairs(k, *tables, interleaved=interleaved)
+                cos, sin = rope(ids.of_keys())
+            k = rotate_pairs(k, cos, sin, interleaved)
         is_causal = self.is_causal if is_causal is None else is_causal
         real = None
         if cache is not None:

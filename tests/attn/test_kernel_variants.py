@@ -12,7 +12,7 @@ from attn import profiling
 
 pytest.importorskip("triton")
 
-from attn.kernels import backward, configs, forward, fused_attention
+from attn.kernels import configs, forward, fused_attention, gradients
 from attn.kernels.configs import Config, config_of
 from tests.attn.test_kernels import (
     BF16,
@@ -113,10 +113,10 @@ def test_the_backward_kernels_load_by_descriptors_as_by_pointers(
 ):
     sizes = (2, 4, 2, 19, 37, 80, 32)
     row, made = Config(16, 32, 4, 1, "for a test", "tma"), []
-    own = backward.descriptors
+    own = gradients.descriptors
     monkeypatch.setattr(configs, "config_of", lambda *_: row)
     monkeypatch.setattr(
-        backward, "descriptors", lambda *x: made.append(x) or own(*x)
+        gradients, "descriptors", lambda *x: made.append(x) or own(*x)
     )
     assert_close_to_float64(sizes, options(name, sizes), dtype)
     assert len(made) >= 2, "of dK and dV, and of dQ"
