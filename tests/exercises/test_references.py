@@ -6,6 +6,7 @@ import torch
 from attn import functional
 from attn.exercises.ring.lockstep import run_ranks, shards
 from attn.exercises.spec import find
+from attn.grading.checks.clock import Clock
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -150,6 +151,31 @@ def test_a_rank_that_is_silent_is_named_and_nothing_hangs():
 
     with pytest.raises(RuntimeError, match="rank 1 has sent 0 times"):
         run_ranks(work, 3)
+
+
+@pytest.mark.parametrize(("early", "counted"), [(True, 1), (False, 0)])
+def test_a_tensor_that_changes_on_its_way_is_counted(early, counted):
+    def work(rank, link):
+        block = torch.full((2,), float(rank))
+        for _ in range(2):
+            wait = link.shift(block)
+            if early and rank == 1:
+                block += 1
+            (block,) = wait()
+            block += 1
+        return block
+
+    _, links = run_ranks(work, 3)
+    assert [link.changed for link in links] == [0, 2 * counted, 0]
+
+
+def test_the_tree_of_drafts_ends_where_its_parents_form_a_circle():
+    """A diagnosis tries inputs that no case has: parents read backwards."""
+    tree_mask = find("serve-tree_mask").reference
+    with Clock(limit=2).running():
+        mask, positions = tree_mask(torch.tensor([1, 0]), 3)
+    assert mask.shape == (2, 5)
+    assert positions.shape == (2,)
 
 
 def test_a_step_of_the_delta_rule_equals_the_librarys():

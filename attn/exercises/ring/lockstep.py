@@ -14,6 +14,11 @@ import torch
 from torch import Tensor
 
 Message = tuple[Tensor, ...]
+CHANGED = "shifts whose tensors were changed before wait() returned"
+
+
+def _copies(messages: Sequence[Message]) -> list[Message]:
+    return [tuple(x.clone() for x in m) for m in messages]
 
 
 class _Waits(BaseException):
@@ -32,6 +37,8 @@ class Link:
     def __init__(self, rank: int, sent: list[list[list[Message]]]) -> None:
         self.rank, self._sent = rank, sent
         self.started: list[list[Message]] = []
+        self._at_start: list[list[Message]] = []
+        self.changed = 0  # calls whose tensors changed on their way
 
     def shift(self, *tensors: Tensor) -> Callable[[], list[Tensor]]:
         """Start to send to the next rank, and to receive from the last.
@@ -65,13 +72,19 @@ class Link:
                 raise TypeError(f"tensors can be sent; got {type(x).__name__}")
         call = len(self.started)
         self.started.append(messages)
+        self._at_start.append(_copies(messages))
+
+        waited = False
 
         def wait() -> list[Message]:
+            nonlocal waited
+            self.changed += not waited and not self._as_started(call)
+            waited = True
             self._send(call + 1)
             if any(len(other) <= call for other in self._sent):
                 raise _Waits
             arrived = [other[call][self.rank] for other in self._sent]
-            return [tuple(x.clone() for x in m) for m in arrived]
+            return _copies(arrived)
 
         return wait
 
@@ -79,7 +92,15 @@ class Link:
         """Send what was started, unless an earlier turn has sent it."""
         own = self._sent[self.rank]
         for messages in self.started[len(own) : calls]:
-            own.append([tuple(x.clone() for x in m) for m in messages])
+            own.append(_copies(messages))
+
+    def _as_started(self, call: int) -> bool:
+        both = zip(self.started[call], self._at_start[call], strict=True)
+        return all(
+            torch.equal(x.nan_to_num(), y.nan_to_num())
+            for now, before in both
+            for x, y in zip(now, before, strict=True)
+        )
 
     def finish(self) -> None:
         """Send what was never waited for."""

@@ -9,7 +9,13 @@ from torch import Tensor
 from attn.exercises.conditions import views
 from attn.exercises.draw import Draw
 from attn.exercises.ring.blocks import GIVEN, attend, block_gradients
-from attn.exercises.ring.lockstep import Link, named, run_ranks, shards
+from attn.exercises.ring.lockstep import (
+    CHANGED,
+    Link,
+    named,
+    run_ranks,
+    shards,
+)
 from attn.exercises.ring.shard_positions import shard_positions
 from attn.exercises.ring.texts import BREAKS, cases
 from attn.exercises.spec import Case, Exercise
@@ -66,8 +72,11 @@ def _use(
         own[4] = own[4][..., 0]
         return answer(*own, rank, world_size, link.shift, *options)
 
-    results, _ = run_ranks(work, world_size)
-    return named(results, "dq", "dk", "dv")
+    results, links = run_ranks(work, world_size)
+    return {
+        **named(results, "dq", "dk", "dv"),
+        CHANGED: sum(link.changed for link in links),
+    }
 
 
 def _cases(g: Draw) -> Iterator[Case]:

@@ -8,7 +8,13 @@ from torch import Tensor
 from attn.exercises.conditions import views
 from attn.exercises.draw import Draw
 from attn.exercises.ring.blocks import GIVEN, attend, merge_states
-from attn.exercises.ring.lockstep import Link, named, run_ranks, shards
+from attn.exercises.ring.lockstep import (
+    CHANGED,
+    Link,
+    named,
+    run_ranks,
+    shards,
+)
 from attn.exercises.ring.shard_positions import shard_positions
 from attn.exercises.ring.texts import BREAKS, cases
 from attn.exercises.spec import Case, Exercise
@@ -60,6 +66,7 @@ def _use(
     return {
         **named(results, "out", "lse"),
         "shifts of each rank": ", ".join(map(str, counts)),
+        CHANGED: sum(link.changed for link in links),
     }
 
 

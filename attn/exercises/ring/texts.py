@@ -40,6 +40,7 @@ SIZES = {  # (B, H, Hkv, L, D, Dv), ranks, layout, is_causal
     "there are five ranks": [
         ((1, 2, 1, 20, 6, 3), 5, ZIGZAG, True),
         ((1, 2, 2, 10, 6, 3), 5, CONTIGUOUS, False),
+        ((1, 2, 2, 10, 6, 3), 5, CONTIGUOUS, True),
     ],
 }
 

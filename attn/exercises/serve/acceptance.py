@@ -68,6 +68,12 @@ def _cases(g: Draw) -> Iterator[Case]:
     draft = target[:3].clone()
     yield Case(when, (target, draft, draws(draft)))
 
+    when = "target and draft nearly agree"
+    target, draft = law(3, 4), torch.full((2, 4), 0.25)
+    target[0] = torch.tensor([129.0, 127.0, 128.0, 128.0]) / 512
+    tokens = torch.tensor([1, g.between(0, 3)])
+    yield Case(when, (target, draft, tokens))
+
     when = "the target excludes the draft: it has probability 0"
     target, draft = law(3, 5), law(2, 5)
     tokens = draws(draft)

@@ -74,10 +74,14 @@ def _cases(g: Draw) -> Iterator[Case]:
         shared: int = 0,
         table: torch.dtype = torch.int64,
     ) -> Case:
-        """Put the rows of these lengths into a pool, pages in any order."""
+        """Put the rows of these lengths into a pool, pages in any order.
+
+        The pool's first page and its last one are no row's: an answer that
+        reads -1 as one or as the other reads the same.
+        """
         H, Hkv, D, Dv, size, *lengths = sizes
         counts = [-(-n // size) for n in lengths]
-        order = torch.randperm(sum(counts) + 3, generator=g).tolist()
+        order = torch.randperm(sum(counts) + 1, generator=g).add(1).tolist()
         most = max(counts) + 1
         rows, taken = [], 0
         for count in counts:
@@ -85,7 +89,7 @@ def _cases(g: Draw) -> Iterator[Case]:
             taken += count
             own = rows[0][:shared] + own[shared:] if rows else own
             rows.append(own + [-1] * (most - count))
-        pool = (len(order), Hkv, size)
+        pool = (len(order) + 2, Hkv, size)
         key = torch.full((*pool, D), fill)
         value = torch.full((*pool, Dv), fill)
         for row, n in zip(rows, lengths, strict=True):

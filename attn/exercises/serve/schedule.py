@@ -84,6 +84,7 @@ STEPS = {  # running (done, total), waiting, free_pages, page_size, budget
     ],
     "the pages end with a request that waits": [
         ([(7, 8)], [9, 2], 2, 3, 30),
+        ([(7, 8)], [7], 2, 3, 30),
         ([(6, 7)], [9, 2], 3, 3, 30),
         ([(6, 7)], [7, 2], 4, 3, 30),
         ([], [30, 4], 3, 5, 30),
@@ -168,6 +169,10 @@ def _pages(case: Case, out: Any) -> bool:
     return free >= 0
 
 
+def _some(case: Case, out: Any) -> bool:
+    return all(out[0].values())
+
+
 def _not_both(case: Case, out: Any) -> bool:
     return not set(out[0]) & set(out[1])
 
@@ -201,6 +206,7 @@ exercise = Exercise(
             "requests included.",
             _pages,
         ),
+        Property("A request that computes 0 tokens is listed.", _some),
         Property("A request is scheduled and preempted at once.", _not_both),
         Property(
             "A request samples although this step does not compute its last "

@@ -11,14 +11,17 @@ from attn.exercises.spec import Case, Exercise, Property
 
 
 def tree_mask(parents: Tensor, seq_len: int) -> tuple[Tensor, Tensor]:
-    """Walk from each draft up to the text: the reference."""
+    """Walk from each draft up to the text: the reference.
+
+    It ends on any input: a diagnosis tries parents that form a circle.
+    """
     N, up = len(parents), parents.tolist()
     mask = torch.zeros(N, seq_len + N, dtype=torch.bool)
     mask[:, :seq_len] = True
     positions = torch.zeros(N, dtype=torch.long)
     for i in range(N):
         at, depth = i, -1
-        while at >= 0:
+        while at >= 0 and depth < N:
             mask[i, seq_len + at] = True
             at, depth = up[at], depth + 1
         positions[i] = seq_len + depth

@@ -54,6 +54,7 @@ class Inputs:
             named_tensors({"args": self.args, "kwargs": self.kwargs})
         )
         self._before = {k: copy_tensor(x) for k, x in self.tensors.items()}
+        self._plain_before = self._plain()
         if grad := case.grad:
             for path, x in self.tensors.items():
                 wanted = path in grad if isinstance(grad, tuple) else True
@@ -66,7 +67,8 @@ class Inputs:
     def changed(self) -> list[str]:
         """Return the names of the inputs that were changed in place.
 
-        A dict or list is one input when what it holds is another tensor.
+        A dict or list is one input when what it holds is another tensor,
+        text or number.
         """
         now = dict(named_tensors({"args": self.args, "kwargs": self.kwargs}))
         names = [
@@ -78,7 +80,24 @@ class Inputs:
             if now.get(path) is not self.tensors.get(path):
                 name = self.name(".".join(path.split(".")[:2]))
                 names += [] if name in names else [name]
+        plain = self._plain()
+        names += [
+            name
+            for name, before in self._plain_before.items()
+            if plain[name] != before and name not in names
+        ]
         return names + [x.name for x in self._once if x._changed]
+
+    def _plain(self) -> dict[str, Any]:
+        """Return, by its name, what each input holds beside tensors."""
+        return {
+            self.name(f"{kind}.{key}"): _without_tensors(x)
+            for kind, inputs in (
+                ("args", enumerate(self.args)),
+                ("kwargs", self.kwargs.items()),
+            )
+            for key, x in inputs
+        }
 
 
 class Once:
@@ -169,6 +188,15 @@ def copy_tensor(x: Tensor) -> Tensor:
     storage = x.untyped_storage().clone()
     fresh = torch.empty(0, dtype=x.dtype, device=x.device)
     return fresh.set_(storage, x.storage_offset(), x.size(), x.stride())
+
+
+def _without_tensors(tree: Any) -> Any:
+    """Copy nested tuples, lists and dicts of text, numbers and None."""
+    if isinstance(tree, tuple | list):
+        return [_without_tensors(x) for x in tree]
+    if isinstance(tree, Mapping):
+        return {k: _without_tensors(x) for k, x in tree.items()}
+    return tree if type(tree) in (str, bool, int, float) else None
 
 
 def map_tensors(function: Callable[[Tensor], Tensor], tree: Any) -> Any:

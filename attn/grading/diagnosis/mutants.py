@@ -8,6 +8,7 @@ solution's code, and only if it gives in every case what the answer gives.
 from __future__ import annotations
 
 import ast
+import copy
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
@@ -20,6 +21,7 @@ from attn.grading.diagnosis.expression_changes import expression_changes
 from attn.grading.diagnosis.kinds import Kind, kind
 
 _MOST_STEPS = 4096  # of a loop; with a bound off by one, one counts to 2**111
+_MOST_TURNS = 16 * _MOST_STEPS  # of all `while` loops, in all cases together
 
 
 @dataclass(frozen=True)
@@ -80,15 +82,41 @@ def mutants(exercise: Exercise) -> Iterator[Mutant]:
         for key, new in expression_changes(node, parent):
             ast.copy_location(new, node)
             _put(parent, field, at, ast.fix_missing_locations(new))
-            namespace = dict(names)
+            namespace = {**names, _Bounded.turn: _Turns()}
             try:
-                code = compile(tree, f"<{key}>", "exec")
+                bounded = _Bounded().visit(copy.deepcopy(tree))
+                code = compile(bounded, f"<{key}>", "exec")
                 exec(code, namespace)
             except Exception:  # the change made no valid function
                 continue
             finally:
                 _put(parent, field, at, node)
             yield Mutant(key, namespace[exercise.name])
+
+
+class _Turns:
+    """Count the turns of loops, and allow so many."""
+
+    def __init__(self) -> None:
+        self._left = _MOST_TURNS
+
+    def __call__(self) -> bool:
+        self._left -= 1
+        if self._left < 0:
+            raise OverflowError("a loop must end soon")
+        return True
+
+
+class _Bounded(ast.NodeTransformer):
+    """Count the turns of each `while` loop: a change can make it endless."""
+
+    turn = "_turn"
+
+    def visit_While(self, node: ast.While) -> ast.While:
+        self.generic_visit(node)
+        turn = ast.Call(ast.Name(self.turn, ast.Load()), [], [])
+        node.test = ast.BoolOp(ast.And(), [turn, node.test])
+        return ast.fix_missing_locations(node)
 
 
 def _short_range(*bounds: int) -> range:

@@ -86,6 +86,35 @@ def test_an_entry_that_is_replaced_or_added_is_a_changed_input():
     assert outcome.side_effect.text == "it changes rows, state in place"
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda pages, running: pages[0][1].pop(),
+        lambda pages, running: pages.append(([4], [5])),
+        lambda pages, running: pages[0][0].sort(),
+        lambda pages, running: running.update(a=(2, 3)),
+        lambda pages, running: running.pop("a"),
+    ],
+)
+def test_numbers_in_lists_and_dicts_are_inputs_too(change):
+    def used(*inputs):
+        change(*inputs)
+        return torch.ones(2)
+
+    case = Case("", ([([3, 1], [7, 8])], {"a": (1, 3)}))
+    effect = run(used, case, names=["pages", "running"]).side_effect
+    assert effect.text in (
+        "it changes pages in place",
+        "it changes running in place",
+    )
+    assert case.args == ([([3, 1], [7, 8])], {"a": (1, 3)})
+
+
+def test_numbers_in_lists_and_dicts_may_be_read():
+    case = Case("", ([([3, 1], [7, 8])],), {"running": {"a": (1, 3.5, None)}})
+    assert run(lambda x, running: x[0][0], case).side_effect is None
+
+
 def test_a_copy_in_place_of_a_shared_tensor_is_reported():
     case = Case("", (torch.ones(2),), one_tensor=("b.w", "a.w"))
 

@@ -32,6 +32,16 @@ def test_the_one_mistake_that_gives_the_same_is_named():
     assert first_line(verdict) == NAMED + "A"
 
 
+def test_a_slot_too_many_is_named_whichever_page_minus_one_is():
+    edit = (
+        "- block_table.clamp(min=0).long()\n+ block_table.long()\n"
+        "- < seq_len[:, None]\n+ <= seq_len[:, None]"
+    )
+    own = with_mistakes("serve-paged_attention", ("own", edit)).mistakes[0]
+    verdict = judge(find("serve-paged_attention"), own.answer)
+    assert verdict.mistake == "One slot too many"
+
+
 def test_mutation_testing_runs_the_cases_that_tell_two_mistakes_apart():
     """They are the same in the first case that is wrong, and stop there."""
     exercise = with_mistakes(

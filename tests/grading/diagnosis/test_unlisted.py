@@ -6,7 +6,10 @@ from dataclasses import replace
 import pytest
 
 from attn.exercises.spec import find
+from attn.grading.checks.clock import OutOfTime
+from attn.grading.checks.oracle import Oracle
 from attn.grading.diagnosis.judge import judge
+from attn.grading.diagnosis.mutants import mutants
 
 FALSE = """
 cache-StaticCache | The new tokens see no past | of an earlier call
@@ -53,6 +56,16 @@ def test_a_false_name_is_not_given(exercise_id, mistake, name):
 @pytest.mark.parametrize(("exercise_id", "mistake", "name"), rows(TRUE))
 def test_a_true_name_is_given(exercise_id, mistake, name):
     assert name in unlisted(exercise_id, mistake)
+
+
+def test_a_change_without_an_end_is_stopped_by_its_turns():
+    """Each would take five seconds of the learner's, and there are many."""
+    oracle = Oracle(find("serve-match_prefix"), 0)
+    conditions = [case.condition for case in oracle.cases]
+    i = conditions.index("the prompt is cached whole")
+    errors = [oracle.run(x, i).error for x in mutants(oracle.exercise)]
+    assert any(isinstance(x, OverflowError) for x in errors)
+    assert not any(isinstance(x, OutOfTime) for x in errors)
 
 
 @pytest.mark.parametrize("seed", range(6))
