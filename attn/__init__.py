@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from attn.nn import *
     from attn.positions import *
 
-__version__ = "0.1.0"
+__version__ = "1.0.0"
 
 _HOMES = {
     "api": "attention",
