@@ -2,6 +2,8 @@
 
 import ast
 import os
+import re
+import shlex
 import tomllib
 from functools import cache
 from importlib.metadata import (
@@ -14,6 +16,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from attn.__main__ import main
 from attn.data.book import root
 from attn.exercises import sources
 from tests.processes import run_python
@@ -182,6 +185,22 @@ def test_a_model_in_a_wheel_needs_its_own_extra_alone(tmp_path):
         jobs.append((f"from attn.data import minilm, smollm\n{code}", blocked))
     for _, _, err in run(tmp_path, jobs):
         assert err == ""
+
+
+def test_the_commands_of_the_readme_can_be_typed():
+    readme = (root() / "README.md").read_text("utf-8")
+    lines = re.findall(r"(?m)^(?:uvx|pipx run) .+", readme)
+    assert len(lines) >= 3
+    for line in lines:
+        words = shlex.split(line)
+        source = "--spec" if words[0] == "pipx" else "--from"
+        wanted = Requirement(words[words.index(source) + 1])
+        assert wanted.name == PROJECT["name"]
+        assert wanted.extras == {"learn", "grade"}
+        command = words[words.index("attn") + 1]
+        with pytest.raises(SystemExit) as end:
+            main([command, "--help"])
+        assert end.value.code == 0
 
 
 def test_every_extra_that_a_user_installs_is_tested():
