@@ -1,6 +1,6 @@
 """Print the changelog of a tag, if everything agrees that it is a release.
 
-    python .ci/release.py v0.1.0
+    python .ci/release.py v1.0.0
 
 The tag must be ``v`` and the version in ``attn/__init__.py``; the newest
 section of CHANGELOG.md must be of that version, with a date.

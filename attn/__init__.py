@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from attn.nn import *
     from attn.positions import *
 
-__version__ = "0.1.0"
+__version__ = "1.0.0"
 
 _HOMES = {
     "api": "attention",
@@ -103,7 +103,14 @@ def __getattr__(name: str) -> Any:
         home = importlib.import_module(f"attn.{_HOME_OF[name]}")
         return globals().setdefault(name, getattr(home, name))
     if name in (*_MODULES, "exercises", "grading"):
-        return importlib.import_module(f"attn.{name}")
+        try:
+            return importlib.import_module(f"attn.{name}")
+        except ModuleNotFoundError as error:
+            package = (error.name or "attn").partition(".")[0]
+            if package == "attn":
+                raise
+            said = f"attn.{name} needs {package}: pip install {package}"
+            raise ModuleNotFoundError(said, name=package) from None
     raise AttributeError(f"module 'attn' has no attribute {name!r}")
 
 

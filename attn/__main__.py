@@ -1,17 +1,19 @@
-"""Commands of the book, as the Makefile calls them: ``python -m attn``.
+"""Commands of the book: ``attn``, and ``python -m attn`` in the Makefile.
 
 ``lab [FOLDER]`` fills a learner's workspace and opens JupyterLab there, at the
-start notebook (``--copy-only`` does not open it), ``refresh [NOTEBOOK…]`` runs
-chapters again and stores their outputs, ``solve FOLDER [CHAPTER…]`` writes the
-teacher's version of chapters, as nbgrader's ``source/`` has it, ``teeth
-[ID…]`` prints how many wrong answers the checks catch; of an exercise that is
-named, also the kind of input that exposes each; ``grade PATH…`` grades a
-notebook or a class.
+start notebook (``--copy-only`` does not open it), ``check FILE [ID…]`` judges
+the answers in a notebook or a Python file, ``progress [FOLDER]`` prints a
+learner's progress, ``grade PATH…`` grades a notebook or a class. ``solve
+FOLDER [CHAPTER…]`` writes the teacher's version of chapters, as nbgrader's
+``source/`` has it, ``teeth [ID…]`` prints how many wrong answers the checks
+catch; of an exercise that is named, also the kind of input that exposes each;
+``refresh [NOTEBOOK…]`` runs chapters again and stores their outputs.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import subprocess
 import sys
@@ -20,6 +22,7 @@ from pathlib import Path
 
 from attn.grading.classroom import command
 
+_EXTRAS = "attn[learn,grade]"
 #: JupyterLab fetches no news, and looks for no newer version of itself or of
 #: extensions: a chapter needs nothing from outside.
 _STAY_INSIDE = [
@@ -35,12 +38,21 @@ def main(words: list[str] | None = None) -> int:
     """Run one command, and return the exit status."""
     parser = argparse.ArgumentParser(prog="attn")
     parser.set_defaults(run=lambda args: parser.print_help())
-    commands = parser.add_subparsers()
+    commands = parser.add_subparsers(dest="command")
     lab = commands.add_parser("lab", help="copy chapters into a workspace")
     lab.add_argument("folder", type=Path, nargs="?", default=Path("workspace"))
     lab.add_argument("--port", type=int, default=8888)
     lab.add_argument("--copy-only", action="store_true")
     lab.set_defaults(run=_lab)
+    check = commands.add_parser("check", help="judge the answers in a file")
+    check.add_argument("file", type=Path, help="a notebook or a .py")
+    check.add_argument("ids", nargs="*", help="exercises; all by default")
+    check.set_defaults(run=_check)
+    progress = commands.add_parser("progress", help="print your progress")
+    progress.add_argument(
+        "folder", type=Path, nargs="?", default=Path("workspace")
+    )
+    progress.set_defaults(run=_progress)
     again = commands.add_parser("refresh", help="run again, store outputs")
     again.add_argument("notebooks", type=Path, nargs="*")
     again.set_defaults(run=_refresh)
@@ -55,6 +67,15 @@ def main(words: list[str] | None = None) -> int:
     args = parser.parse_args(words)
     try:
         return args.run(args) or 0
+    except ModuleNotFoundError as error:
+        if (error.name or "attn").partition(".")[0] == "attn":
+            raise
+        print(
+            f"attn {args.command}: {error.name} is not installed; what the "
+            f"commands need comes with `pip install '{_EXTRAS}'`",
+            file=sys.stderr,
+        )
+        return 2
     except (OSError, ValueError) as error:
         print(error, file=sys.stderr)
         return 1
@@ -87,6 +108,26 @@ def _lab(args: argparse.Namespace) -> int:
         env={**os.environ, "JUPYTER_CONFIG_PATH": known},
         check=False,
     ).returncode
+
+
+def _check(args: argparse.Namespace) -> int:
+    from attn.grading.classroom import one_file
+
+    return one_file.check(args.file, args.ids)
+
+
+def _progress(args: argparse.Namespace) -> int:
+    from attn.grading.learner import progress_store
+    from attn.grading.learner.progress_table import Progress
+
+    if not args.folder.is_dir():
+        raise ValueError(
+            f"folder must be a workspace, as `attn lab` makes it; got "
+            f"{args.folder}"
+        )
+    with contextlib.chdir(args.folder):  # where progress is kept
+        print(Progress(progress_store.load()))
+    return 0
 
 
 def _refresh(args: argparse.Namespace) -> int:

@@ -32,6 +32,14 @@ _HOMES = {
 
 def __getattr__(name: str) -> Any:
     if name in __all__:
-        home = _HOMES.get(name, "session")
-        return getattr(import_module(f"attn.grading.learner.{home}"), name)
+        home = f"attn.grading.learner.{_HOMES.get(name, 'session')}"
+        try:
+            return getattr(import_module(home), name)
+        except ModuleNotFoundError as error:
+            if (error.name or "attn").partition(".")[0] == "attn":
+                raise
+            raise ModuleNotFoundError(
+                f"{name} needs {error.name}: pip install 'attn[learn]'",
+                name=error.name,
+            ) from None
     raise AttributeError(f"module 'attn.grading' has no attribute {name!r}")

@@ -52,7 +52,7 @@ __all__ = [
 ]
 
 
-if "transformers" in sys.modules:  # AutoModel can open a saved one
+if sys.modules.get("transformers"):  # AutoModel can open a saved one
     importlib.import_module("attn.hf.bidirectional")
 
 

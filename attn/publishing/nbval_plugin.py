@@ -3,7 +3,8 @@
 ``pytest --nbval notebooks/`` runs every cell. A check cell is replaced by the
 one of the pristine chapter with the same id. The plugin prints points per
 exercise and chapter, adds them to JUnit's properties, and writes JSON with
-``--score-json FILE``.
+``--score-json FILE``. It does nothing where no notebook of the book is
+collected: pytest loads it wherever attn is installed.
 
 A learner's code runs in the same kernel as the check, so this score is
 information for the learner, and not proof for a teacher.
@@ -16,6 +17,7 @@ import os
 import re
 import textwrap
 import time
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 
 _POLL = 1.0  # seconds from one look at a silent kernel to the next
 _ANSI = re.compile(r"\x1b\[[0-9;]*m")
+_CHAPTER = "attn_chapter"  # a property that no other project has
 _scores: dict[str, dict[str, dict[str, Any]]] = {}  # notebook, exercise
 
 
@@ -42,15 +45,8 @@ def _is_on(config: pytest.Config) -> bool:
     return any(getattr(config.option, name, False) for name in options)
 
 
-@pytest.hookimpl(trylast=True)
-def pytest_configure(config: pytest.Config) -> None:
-    if not _is_on(config):
-        return
+def pytest_configure() -> None:
     _scores.clear()
-    os.environ["ATTN_NO_PROGRESS"] = "1"
-    if not config.option.nbval_kernel_name:
-        config.option.nbval_current_env = True  # this environment's kernel
-    _notice_dead_kernels()
 
 
 def pytest_collection_modifyitems(
@@ -59,11 +55,34 @@ def pytest_collection_modifyitems(
     """Give each check cell its pristine source and output."""
     if not _is_on(config):
         return
-    for parent in {i.parent for i in items if hasattr(i, "cell")}:
-        own: list[Any] = [i for i in items if i.parent is parent]
+    cells: dict[Any, list[Any]] = {}
+    for item in items:
+        if hasattr(item, "cell"):
+            cells.setdefault(item.parent, []).append(item)
+    ours = [own for file, own in cells.items() if _is_ours(file.nb)]
+    if not ours:
+        return
+    os.environ["ATTN_NO_PROGRESS"] = "1"
+    if not config.option.nbval_kernel_name:
+        config.option.nbval_current_env = True  # this environment's kernel
+    _notice_dead_kernels()
+    for own in ours:
         for item in own:
             _as_printed(item.cell.get("outputs", []))
         _take_pristine_checks(own)
+
+
+def _is_ours(notebook: Any) -> bool:
+    """Return whether a notebook is of the book, or a copy of one of these."""
+    from attn.exercises.cells import checked_id, exercise_id
+
+    if "attn" in notebook.metadata:  # a copy in a workspace
+        return True
+    cells = [x for x in notebook.cells if x.cell_type == "code"]
+    if cells and 'find_spec("attn") is None' in cells[0].source:
+        return True
+    ids = [read(x) for x in cells for read in (checked_id, exercise_id)]
+    return _chapter_of(ids) is not None
 
 
 def _as_printed(outputs: list[Any]) -> None:
@@ -82,7 +101,7 @@ def _take_pristine_checks(items: list[Any]) -> None:
     key = _chapter_of(checked + [exercise_id(i.cell) for i in items])
     if key is None:
         return
-    items[0].user_properties.append(("chapter", key))
+    items[0].user_properties.append((_CHAPTER, key))
     pristine = _pristine_checks(key)
     for item, name in zip(items, checked, strict=True):
         if name not in pristine:
@@ -96,6 +115,11 @@ def _take_pristine_checks(items: list[Any]) -> None:
             ("exercise", name),
             ("max_points", cell.metadata["nbgrader"]["points"]),
         ]
+
+
+@cache
+def _known(key: str) -> frozenset[str]:
+    return frozenset(_pristine_checks(key))
 
 
 def _pristine_checks(key: str) -> dict[str, Any]:
@@ -112,22 +136,29 @@ def _chapter_of(ids: list[str | None]) -> str | None:
     """Return the key of the chapter of most ids in a notebook."""
     from attn.exercises import CHAPTERS
 
-    keys = [name.partition("-")[0] for name in ids if name]
+    keys = [
+        key
+        for name in ids
+        if name
+        and (key := name.partition("-")[0]) in CHAPTERS
+        and name in _known(key)
+    ]
     best = max(CHAPTERS, key=keys.count)  # the first of several
     return best if best in keys else None
 
 
-@pytest.hookimpl(wrapper=True)
+@pytest.hookimpl(hookwrapper=True)  # of any pytest, new and old
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo
-) -> Generator[None, Any, Any]:
+) -> Generator[None, Any, None]:
     """Add a check's result to its report.
 
     The report may go to another process (xdist), and to JUnit.
     """
-    report = yield
+    outcome = yield
     if not hasattr(item, "attn_check"):
-        return report
+        return
+    report = outcome.get_result()
     if call.when == "call" or (call.when == "setup" and report.failed):
         # After a time-out nbval expects failures: a check that passes then
         # is reported as xpassed, and has not passed.
@@ -136,7 +167,6 @@ def pytest_runtest_makereport(
         message = "" if passed else _message(item, call)
         item.user_properties += [("points", points), ("message", message)]
         report.user_properties = list(item.user_properties)
-    return report
 
 
 def _message(item: Any, call: pytest.CallInfo) -> str:
@@ -151,9 +181,11 @@ def pytest_runtest_logreport(report: Any) -> None:
     """Collect the points, in the process that prints them."""
     result = dict(report.user_properties)
     path = report.nodeid.partition("::")[0]
-    if "chapter" in result and path not in _scores:
-        _scores[path] = _no_points(path, result["chapter"])
-    if report.when == "teardown" or "points" not in result:
+    if _CHAPTER in result and path not in _scores:
+        _scores[path] = _no_points(path, result[_CHAPTER])
+    if path not in _scores or "points" not in result:  # of other projects
+        return
+    if report.when == "teardown":
         return
     score = _scores[path][result["exercise"]]
     if score["status"] != "failed":  # a repeated check must pass each time

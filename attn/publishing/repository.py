@@ -28,6 +28,17 @@ def address(folder: str | os.PathLike[str]) -> str:
     return web_address(getoutput(shlex.join(git)))  # also of what went wrong
 
 
+def source(folder: str | os.PathLike[str]) -> str:
+    """Return what a notebook installs attn from: the tag that is published.
+
+    Without a tag it is the newest commit; without an address an empty string.
+    """
+    url = address(folder)
+    if url and os.environ.get("GITHUB_REF_TYPE") == "tag":
+        url += f"@{os.environ['GITHUB_REF_NAME']}"
+    return url
+
+
 def web_address(url: str) -> str:
     """Return a public ``url`` without user, password and ``.git``."""
     public = PUBLIC.fullmatch(url)

@@ -6,12 +6,14 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
 import attn
 
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = ROOT / ".ci" / "release.py"
-notes = runpy.run_path(str(SCRIPT))["notes"]
+release = runpy.run_path(str(SCRIPT))
+notes = release["notes"]
 CHANGELOG = """# Changelog
 
 ## [0.2.0] - 2026-12-01
@@ -53,13 +55,19 @@ def test_a_release_whose_tag_version_and_changelog_differ_is_refused(
         notes(tag, version, changelog)
 
 
-def test_the_version_is_in_one_place_and_has_its_section():
+def test_version_changelog_and_citation_agree():
     changelog = (ROOT / "CHANGELOG.md").read_text("utf-8")
-    assert f"\n## [{attn.__version__}] - " in changelog
-    for name in ("pyproject.toml", "CITATION.cff"):
-        text = (ROOT / name).read_text("utf-8")
-        assert f'"{attn.__version__}"' not in text
-        assert "\nversion" not in text
+    newest = release["SECTION"].search(changelog)
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text("utf-8"))
+    assert newest[1] == attn.__version__ == citation["version"]
+    assert newest[2] == str(citation["date-released"])
+    assert notes(f"v{attn.__version__}", attn.__version__, changelog)
+
+
+def test_the_package_takes_its_version_from_one_place():
+    text = (ROOT / "pyproject.toml").read_text("utf-8")
+    assert f'"{attn.__version__}"' not in text
+    assert "\nversion" not in text
     command = [sys.executable, SCRIPT, "v99.0"]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 1 and attn.__version__ in done.stderr

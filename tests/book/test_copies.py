@@ -13,7 +13,7 @@ import yaml
 
 from attn.exercises import APPENDICES, CHAPTERS
 from attn.publishing.myst_to_markdown.targets import targets
-from attn.publishing.repository import web_address
+from attn.publishing.repository import source, web_address
 from tests.book.pages import ROOT, soup
 
 STEMS = (*CHAPTERS.values(), *APPENDICES)
@@ -123,6 +123,35 @@ def test_binder_installs_the_fixed_versions_and_the_small_torch(tmp_path):
     )
     for name in ("torch", package):
         assert re.search(rf"(?m)^{name}==\d", pins)
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "wanted"),
+    [
+        ("tag", "v1.0.0", "https://github.com/you/attention@v1.0.0"),
+        ("branch", "main", "https://github.com/you/attention"),
+    ],
+)
+def test_a_copy_installs_the_tag_that_it_is_of(
+    kind, name, wanted, monkeypatch, repository, tmp_path
+):
+    for variable, value in {
+        "SERVER_URL": "https://github.com",
+        "REPOSITORY": "you/attention",
+        "REF_TYPE": kind,
+        "REF_NAME": name,
+    }.items():
+        monkeypatch.setenv(f"GITHUB_{variable}", value)
+    folder = tmp_path / "_sources" / "notebooks"
+    folder.mkdir(parents=True)
+    shutil.copy(ROOT / "notebooks" / "03_masks.ipynb", folder)
+    repository.make_copies(SimpleNamespace(outdir=tmp_path, srcdir=ROOT))
+    copy = json.loads((folder / "03_masks.ipynb").read_text("utf-8"))
+    known = f'setdefault("ATTN_REPOSITORY", "{wanted}")'
+    assert known in copy["cells"][1]["source"]
+    monkeypatch.delenv("GITHUB_REPOSITORY")
+    monkeypatch.setattr("attn.publishing.repository.getoutput", lambda _: "")
+    assert source(ROOT) == ""
 
 
 @pytest.mark.parametrize(

@@ -1,22 +1,176 @@
-"""The wheel carries what a workspace is made of: no checkout is needed."""
+"""The wheel holds all that a user needs, and declares what it needs."""
 
 import os
+import re
+import shlex
 import subprocess
 import sys
+import tarfile
 import zipfile
+from email.parser import BytesParser
+from pathlib import Path
 
 import pytest
 
+import attn
 from attn.data.book import root
+from attn.exercises import sources
 from attn.grading.learner import start_page
 from attn.publishing import notebooks
 
+USE = """
+import attn, torch
+query, key, value = torch.randn(3, 1, 2, 5, 8)
+out = attn.attention(query, key, value, attn.causal())
+exact = attn.scaled_dot_product_attention(query, key, value, attn.causal())
+print(attn.__version__, torch.allclose(out, exact, atol=1e-5))
+print(attn.__file__)
+"""
+# Every module that a user imports, but the one that draws.
+EVERY = "import attn; [getattr(attn, x) for x in attn.__all__ if x != 'plot']"
+# A chapter of the wheel, with the solutions of the wheel, in its environment.
+CHAPTER = """
+from pathlib import Path
+from attn.exercises import sources
+from attn.publishing import notebooks
+solved = notebooks.solved(notebooks.read(sources.notebook_path("mask")))
+notebooks.execute(solved, Path.cwd())
+"""
+
+
+def clean_environment():
+    """The environment without this checkout."""
+    return {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
+
+
+def run(folder, *words, **environment):
+    return subprocess.run(
+        words,
+        cwd=folder,
+        env={**clean_environment(), **environment},
+        capture_output=True,
+        text=True,
+    )
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory):
+    """The wheel and the source archive."""
+    folder = tmp_path_factory.mktemp("dist")
+    build = [sys.executable, "-m", "hatchling", "build", "-d", str(folder)]
+    subprocess.run(build, cwd=root(), check=True, capture_output=True)
+    [wheel], [archive] = folder.glob("*.whl"), folder.glob("*.tar.gz")
+    return wheel, archive
+
+
+def names(wheel):
+    return sorted(zipfile.ZipFile(wheel).namelist())
+
+
+def test_the_wheel_declares_what_it_needs_and_holds_no_more(built):
+    wheel, _ = built
+    files = names(wheel)
+    about = f"attn-{attn.__version__}.dist-info"
+    with zipfile.ZipFile(wheel) as opened:
+        metadata = BytesParser().parsebytes(opened.read(f"{about}/METADATA"))
+        entries = opened.read(f"{about}/entry_points.txt").decode()
+    needs = metadata.get_all("Requires-Dist")
+    plain = [re.split(r"[<>=]", x)[0] for x in needs if "extra ==" not in x]
+    assert sorted(plain) == ["numpy", "torch"]
+    assert "attn = attn.__main__:main" in entries
+    tops = {x.partition("/")[0] for x in files}
+    assert tops == {"attn", about}
+    for path in notebooks.pristine():
+        assert f"attn/_book/notebooks/{path.name}" in files
+
+
+def test_the_installed_wheel_is_the_library_and_the_command(built, tmp_path):
+    """With this environment's packages, but not with this checkout."""
+    wheel, _ = built
+    place = tmp_path / "place"
+    install = ("-m", "pip", "install", "-q", "--no-deps", "--no-index")
+    target = ("--target", str(place), str(wheel))
+    done = run(tmp_path, sys.executable, *install, *target)
+    assert done.returncode == 0, done.stderr
+    there = {"PYTHONPATH": str(place)}
+    done = run(tmp_path, sys.executable, "-P", "-c", USE, **there)
+    version, file = done.stdout.splitlines()
+    assert version == f"{attn.__version__} True"
+    assert Path(file).is_relative_to(place)
+    words = ("solve", "out", "03_masks")
+    done = run(tmp_path, str(place / "bin" / "attn"), *words, **there)
+    assert (done.returncode, done.stderr) == (0, "")
+    written = notebooks.read(tmp_path / done.stdout.strip())
+    solution = sources.solution("mask-causal")
+    assert any(solution in cell.source for cell in written.cells)
+
 
 @pytest.mark.exhaustive
-def test_a_workspace_made_of_a_wheel_is_that_of_a_checkout(tmp_path):
+def test_a_wheel_built_of_the_archive_has_the_same_files(built, tmp_path):
+    wheel, archive = built
+    with tarfile.open(archive) as opened:
+        opened.extractall(tmp_path, filter="data")
+    [unpacked] = tmp_path.iterdir()
     build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel"]
-    subprocess.run([*build, "-d", str(tmp_path)], cwd=root(), check=True)
-    [wheel] = tmp_path.glob("*.whl")
+    subprocess.run(build, cwd=unpacked, check=True, capture_output=True)
+    [again] = unpacked.glob("dist/*.whl")
+    assert names(again) == names(wheel)
+
+
+@pytest.mark.exhaustive
+def test_in_an_empty_environment_the_wheel_brings_all_that_it_needs(
+    built, tmp_path
+):
+    """Only pip's index is used; PIP_ARGS reaches pip, as in the Makefile."""
+    wheel, _ = built
+    subprocess.run([sys.executable, "-m", "venv", "env"], cwd=tmp_path)
+    scripts = tmp_path / "env" / "bin"
+    python, command = str(scripts / "python"), str(scripts / "attn")
+    pins = str(root() / "constraints.txt")
+
+    def call(*words, status=0):
+        done = run(tmp_path, *words)
+        assert done.returncode == status, done.stdout + done.stderr
+        assert "Traceback" not in done.stderr
+        return done
+
+    def install(*what):
+        more = shlex.split(os.environ.get("PIP_ARGS", ""))
+        words = ("-m", "pip", "install", "-q", "-c", pins, *more, *what)
+        call(python, *words)
+
+    # First and by its version: else it may bring gigabytes.
+    [torch] = re.findall(r"(?m)^torch==\S+", Path(pins).read_text("utf-8"))
+    install(torch)
+    install(str(wheel))
+    done = call(python, "-c", USE)
+    assert done.stdout.startswith(f"{attn.__version__} True\n")
+    call(python, "-c", EVERY)
+    assert "check" in call(command).stdout
+    assert "0 of " in call(command, "progress", ".").stdout
+    for words in (("lab", "own"), ("grade", "own"), ("check", "mine.py")):
+        [line] = call(command, *words, status=2).stderr.splitlines()
+        assert line.endswith("`pip install 'attn[learn,grade]'`")
+    (tmp_path / "test_it.py").write_text("def test_it():\n    pass\n")
+    old = ("-m", "pip", "install", "-q", "pytest==7.3.2", "pluggy==1.0.0")
+    call(python, *old)
+    assert "1 passed" in call(python, "-m", "pytest", "test_it.py").stdout
+
+    install("attn[learn,grade]")
+    assert call(python, "-m", "pip", "check")
+    call(command, "lab", "own", "--copy-only")
+    assert (tmp_path / "own" / start_page.NAME).exists()
+    text = sources.solution("why-causal_average")
+    (tmp_path / "mine.py").write_text(f"import torch\n\n\n{text}\n")
+    assert call(command, "check", "mine.py", "why-causal_average").stdout
+    assert "1/7 points" in call(command, "grade", "mine.py").stdout
+    assert "accepted" in call(command, "teeth", "why-soft_lookup").stdout
+    call(python, "-c", CHAPTER)
+
+
+@pytest.mark.exhaustive
+def test_a_workspace_made_of_a_wheel_is_that_of_a_checkout(built, tmp_path):
+    wheel, _ = built
     zipfile.ZipFile(wheel).extractall(tmp_path / "unpacked")
     for name, place in (("wheel", tmp_path / "unpacked"), ("here", root())):
         subprocess.run(

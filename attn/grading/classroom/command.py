@@ -8,6 +8,7 @@ import signal
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +33,8 @@ examples:
 A batch that was stopped goes on with the same command. The exit status is 0
 when each submission has its row, whatever the marks; 2 for a wrong argument.
 """
+#: What workers and reports import, too late to be said in one line.
+_NEEDED = ("IPython", "cloudpickle", "jinja2", "jupytext", "safetensors")
 
 
 def add_arguments(commands: Any) -> None:
@@ -90,7 +93,14 @@ def add_arguments(commands: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Grade what the arguments name; return the exit status."""
+    """Grade what the arguments name; return the exit status.
+
+    Raises:
+        ModuleNotFoundError: what grading needs is not installed.
+    """
+    for name in _NEEDED:
+        if find_spec(name) is None:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
     from attn.grading.classroom import (
         assignment,
         batch,
@@ -123,13 +133,6 @@ def run(args: argparse.Namespace) -> int:
             _report([results[x.name] for x in handed_in], args.out)
     except ValueError as error:
         print(f"attn grade: {error}", file=sys.stderr)
-        return 2
-    except ModuleNotFoundError as error:
-        print(
-            f"attn grade: {error.name} is not installed; what grading needs "
-            "comes with `pip install 'attn[learn,grade]'`",
-            file=sys.stderr,
-        )
         return 2
     except KeyboardInterrupt:
         print(

