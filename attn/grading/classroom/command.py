@@ -19,9 +19,10 @@ _DESCRIPTION = """\
 Grade notebooks: one, or a class.
 
 A PATH is a notebook, a Python file, or a folder of them, flat or with a
-folder for each learner; nbgrader's and Gradescope's folders are read as they
-are. Of each submission only the exercise cells are taken. Each answer is
-judged on fresh inputs, from outside the closed process that it runs in.
+folder for each learner; the downloads of Canvas, Moodle and Gradescope, once
+unpacked, and nbgrader's folders are read as they are. Of each submission only
+the exercise cells are taken. Each answer is judged on fresh inputs, from
+outside the closed process that it runs in.
 """
 _EXAMPLES = """\
 examples:

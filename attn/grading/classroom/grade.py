@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from attn.data.book import root
 from attn.exercises import CHAPTERS
@@ -56,11 +56,8 @@ def grade(submission: Submission, options: Options, examiner: Judge) -> Result:
         options: of the batch.
         examiner: marks the answers.
     """
-    row = Result(
-        submission.name,
-        submission.learner,
-        seed=options.seed,
-        digest=digest(submission, options),
+    row = replace(
+        empty_row(submission, options), digest=digest(submission, options)
     )
     try:
         handed_in = answers.read(submission)
@@ -78,6 +75,21 @@ def grade(submission: Submission, options: Options, examiner: Judge) -> Result:
         isolation=examiner.isolation,
         digest="" if failure else row.digest,  # to be tried again
     )
+
+
+def empty_row(submission: Submission, options: Options) -> Result:
+    """Return the row of a submission without what it holds."""
+    return Result(
+        submission.name,
+        submission.learner,
+        seed=options.seed,
+        **_origin(submission),
+    )
+
+
+def _origin(submission: Submission) -> dict[str, Any]:
+    names = "ids", "attempt", "late", "partners"
+    return {x: getattr(submission, x) for x in names}
 
 
 def failed(row: Result, message: str) -> Result:
@@ -116,6 +128,8 @@ def digest(submission: Submission, options: Options) -> str:
     """Hash all that a result depends on."""
     inputs = [
         contents.digest(submission.path),
+        submission.learner,
+        _origin(submission),
         options.seed,
         options.timeout,
         sorted(options.points.items()),

@@ -29,7 +29,12 @@ from multiprocessing import connection
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from attn.grading.classroom.grade import Options, failed, grade
+from attn.grading.classroom.grade import (
+    Options,
+    empty_row,
+    failed,
+    grade,
+)
 from attn.grading.classroom.result import Result
 from attn.grading.classroom.submissions import Submission
 
@@ -162,7 +167,7 @@ def _alone(
                 return future.result()
     except Exception as stuck:
         error = stuck
-    row = Result(submission.name, submission.learner, seed=options.seed)
+    row = empty_row(submission, options)
     kind = type(error).__name__
     return failed(row, f"its grader ended or hung, twice ({kind}: {error})")
 

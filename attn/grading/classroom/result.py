@@ -59,6 +59,7 @@ class Result:
     Args:
         submission: its path, relative to what was named; unique in a batch.
         learner: the name in the class's table.
+        ids, attempt, late, partners: as in ``Submission``.
         chapter: ``05_gqa``; None if none could be told.
         status: ``graded``, or ``unreadable`` with a message.
         message: why nothing could be graded.
@@ -80,6 +81,10 @@ class Result:
     isolation: str = ""
     seed: int = 0
     digest: str = ""
+    ids: tuple[str, ...] = ()
+    attempt: tuple[int, ...] = ()
+    late: bool = False
+    partners: tuple[str, ...] = ()
 
     @property
     def points(self) -> float:
@@ -95,7 +100,8 @@ class Result:
 def to_json(result: Result) -> dict[str, Any]:
     """Return a result as JSON's own types."""
     total = {"points": result.points, "max_points": result.max_points}
-    return asdict(result) | total
+    lists = {x: list(getattr(result, x)) for x in _TUPLES}
+    return asdict(result) | lists | total
 
 
 def from_json(data: dict[str, Any]) -> Result:
@@ -104,7 +110,11 @@ def from_json(data: dict[str, Any]) -> Result:
         Mark(**{**x, "notes": tuple(x["notes"])}) for x in data["marks"]
     )
     own = {k: v for k, v in data.items() if k not in ("points", "max_points")}
-    return Result(**own | {"marks": marks, "notes": tuple(data["notes"])})
+    tuples = {x: tuple(data[x]) for x in ("notes", *_TUPLES)}
+    return Result(**own | {"marks": marks} | tuples)
+
+
+_TUPLES = ("ids", "attempt", "partners")
 
 
 def hardest(results: Iterable[Result]) -> list[tuple[str, int, int]]:

@@ -34,15 +34,29 @@ class Learner:
 
     @cached_property
     def counted(self) -> dict[str, Result]:
-        """The best submission of each chapter; of equal ones the first."""
+        """The submission of each chapter that counts.
+
+        The latest attempt, where a platform gives their order; else the best
+        one, and of equal ones the first.
+        """
         best: dict[str, Result] = {}
         for result in self.results:
             if result.status == "graded":
                 chapter = result.chapter or "no chapter"
                 best.setdefault(chapter, result)
-                if result.points > best[chapter].points:
+                if _precedence(result) > _precedence(best[chapter]):
                     best[chapter] = result
         return {name: best[name] for name in sorted(best, key=natural)}
+
+    @property
+    def replaced(self) -> dict[str, str]:
+        """The submissions that were graded and do not count, with reasons."""
+        counted = self.counted
+        return {
+            x.submission: _why_not(counted[x.chapter or "no chapter"], x)
+            for x in self.results
+            if x.status == "graded" and x not in counted.values()
+        }
 
     @cached_property
     def marks(self) -> dict[str, Mark]:
@@ -222,6 +236,16 @@ def _stem(name: str) -> str:
     plain = unicodedata.normalize("NFC", name)
     plain = re.sub(r"[^\w.-]+", "-", plain).strip(".-")[:48].rstrip(".-")
     return f"_{plain}" if _RESERVED.fullmatch(plain) else plain or "_"
+
+
+def _precedence(result: Result) -> tuple[tuple[int, ...], float]:
+    return result.attempt, result.points
+
+
+def _why_not(counted: Result, other: Result) -> str:
+    if counted.attempt > other.attempt:
+        return f"{counted.submission} was handed in later, and counts"
+    return f"{counted.submission} has as many points or more, and counts"
 
 
 def _by_submission(result: Result) -> tuple[object, ...]:

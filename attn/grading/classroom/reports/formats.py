@@ -13,6 +13,7 @@ from attn.grading.classroom.reports.wording import (
     diagnosis,
     headline,
     number,
+    remarks,
     word,
 )
 from attn.grading.classroom.result import Mark, Result, to_json
@@ -40,6 +41,7 @@ def report(batch: Batch) -> str:
                     "counted": [
                         x.submission for x in learner.counted.values()
                     ],
+                    "replaced": learner.replaced,
                 }
                 for learner in batch.learners
             ],
@@ -77,7 +79,8 @@ def spreadsheet(batch: Batch) -> str:
     file.write("\ufeff")
     writer = csv.writer(file)
     head = ["learner", "points", "max_points", *batch.chapters]
-    head += [*batch.exercises, "submissions", "unreadable"]
+    head += [*batch.exercises, "counted", "late"]
+    head += ["submissions", "unreadable"]
     writer.writerow(map(_safe, head))
     for learner in batch.learners:
         writer.writerow(_row(batch, learner))
@@ -96,6 +99,8 @@ def _row(batch: Batch, learner: Learner) -> list[str | int | float]:
         number(learner.points),
         number(batch.max_points),
         *("" if x is None else number(x.points) for x in (*chapters, *marks)),
+        _safe("; ".join(x.submission for x in learner.counted.values())),
+        _safe("; ".join(x.submission for x in learner.results if x.late)),
         _safe("; ".join(x.submission for x in learner.results)),
         _safe("; ".join(reasons)),
     ]
@@ -230,12 +235,10 @@ def _remarks(learner: Learner) -> list[str]:
         if result.status == "unreadable":
             lines += [f"{result.submission} cannot be read.", result.message]
         elif result not in counted:
-            lines.append(
-                f"{result.submission} does not count: another submission of "
-                f"{result.chapter} has as many points or more."
-            )
+            reason = learner.replaced[result.submission]
+            lines.append(f"{result.submission} does not count: {reason}.")
         else:
             worth = f"{number(result.points)}/{number(result.max_points)}"
             lines.append(f"{result.submission}: {worth} points")
-            lines += [f"note: {x}" for x in result.notes]
+            lines += [f"note: {x}" for x in remarks(result)]
     return lines + sorted({x.isolation for x in counted if x.isolation})

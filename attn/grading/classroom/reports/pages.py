@@ -100,6 +100,7 @@ def _environment() -> Environment:
         "diagnosis": wording.diagnosis,
         "is_open": wording.is_open,
         "remarks": _remarks,
+        "remarks_on_all": wording.remarks,
         "share": wording.share,
         "sign": wording.sign,
         "word": wording.word,
@@ -151,7 +152,7 @@ def _remarks(result: Result) -> list[str]:
     marked = [
         f"{x.exercise}: {note}" for x in result.marks for note in x.notes
     ]
-    return [*result.notes, *marked]
+    return [*wording.remarks(result), *marked]
 
 
 def _opening(learner: Learner) -> str:

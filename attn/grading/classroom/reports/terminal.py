@@ -14,6 +14,7 @@ from attn.grading.classroom.reports.wording import (
     headline,
     number,
     plural,
+    remarks,
     share,
     sign,
     wrong_in_short,
@@ -99,7 +100,7 @@ def _remarks(result: Result) -> Iterator[Text]:
     """Yield the total, and what is odd about the file."""
     whole = f"{number(result.points)}/{number(result.max_points)} points"
     yield Text(f"{result.submission}  {whole}", style="bold")
-    for note in result.notes:
+    for note in remarks(result):
         yield Text(f"note: {note}")
 
 
@@ -142,8 +143,16 @@ def _total(batch: Batch) -> str:
         parts.append(f"{len(batch.unreadable)} unreadable")
     again = len(batch.results) - len(batch.counted) - len(batch.unreadable)
     if again:
-        parts.append(f"{again} handed in again: the best one counts")
+        parts.append(f"{again} handed in again: {_rule(batch)} counts")
     chapter = (
         f"{next(iter(batch.chapters))}: " if len(batch.chapters) == 1 else ""
     )
     return chapter + ", ".join(parts)
+
+
+def _rule(batch: Batch) -> str:
+    """Say which of the attempts at a chapter counts."""
+    again = [x for x in batch.learners if x.replaced]
+    if all(x.attempt for learner in again for x in learner.results):
+        return "the latest"
+    return "the best one"

@@ -54,6 +54,16 @@ def word(mark: Mark) -> str:
     return _WORDS[mark.status][1]
 
 
+def remarks(result: Result) -> list[str]:
+    """Return what is odd about a submission as a whole."""
+    notes = [*result.notes]
+    if result.late:
+        notes.append("handed in late, as the platform's file name says")
+    if result.partners:
+        notes.append(f"handed in together with {', '.join(result.partners)}")
+    return notes
+
+
 def is_open(mark: Mark) -> bool:
     """Return whether there is no answer at all."""
     return sign(mark) == "·"
