@@ -4,6 +4,7 @@ A batch is a folder::
 
     batch.json       its paths, seed, points and time
     results/*.json   a file for each submission, written in one step
+    marks.csv        the teacher's own (``marks``)
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from attn.grading.classroom import pools, seal
+from attn.grading.classroom import marks, pools, seal
 from attn.grading.classroom.grade import Options, digest
 from attn.grading.classroom.result import Result, from_json, to_json
 from attn.grading.classroom.submissions import Submission
@@ -81,7 +82,9 @@ def opened(
 def _is_taken(out: Path) -> bool:
     if not out.exists() or (out / _BATCH).exists():
         return False
-    return not out.is_dir() or any(x.name != _LOCK for x in out.iterdir())
+    return not out.is_dir() or any(
+        x.name not in (_LOCK, marks.NAME) for x in out.iterdir()
+    )
 
 
 def _stored(out: Path) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from attn.grading.classroom.register import Register
     from attn.grading.classroom.result import Result
     from attn.grading.classroom.submissions import Submission
 
@@ -29,6 +30,10 @@ examples:
   attn grade submitted/                    a class, into grades/
   attn grade alice_05.ipynb --out alice    one notebook
   attn grade submitted/ --points ps1.csv   lines such as gqa-repeat_kv,5
+  attn grade submitted/ --roster class.csv points into a platform's CSV
+
+Points, late days and comments of your own are lines in DIR/marks.csv, which
+is read at each run and never written again.
 
 A batch that was stopped goes on with the same command. The exit status is 0
 when each submission has its row, whatever the marks; 2 for a wrong argument.
@@ -81,6 +86,19 @@ def add_arguments(commands: Any) -> None:
         "with a line for each",
     )
     add(
+        "--roster",
+        type=Path,
+        metavar="FILE",
+        help="a platform's CSV of the class: DIR/roster.csv is that with the "
+        "points in it, and the reports list those without a submission",
+    )
+    add(
+        "--column",
+        metavar="NAME",
+        help="of the roster, for the points (default: that with the "
+        "chapter's name, else Grade, else a new one)",
+    )
+    add(
         "--timeout",
         type=_positive(float),
         default=60.0,
@@ -98,12 +116,14 @@ def run(args: argparse.Namespace) -> int:
         progress,
         submissions,
     )
+    from attn.grading.classroom.register import Register
 
     handed_in: list[Submission] = []
     results: dict[str, Result] = {}
     try:
         worth = assignment.read_points(args.points) if args.points else {}
         handed_in += submissions.find(args.paths, skip=args.out)
+        register = Register.of(handed_in, args.out, args.roster, args.column)
         with (
             _nothing_imported_from_here(),
             _stoppable(),
@@ -121,7 +141,7 @@ def run(args: argparse.Namespace) -> int:
                 ):
                     results[result.submission] = result
                     show(result)
-            _report([results[x.name] for x in handed_in], args.out)
+            _report([results[x.name] for x in handed_in], args.out, register)
     except ValueError as error:
         print(f"attn grade: {error}", file=sys.stderr)
         return 2
@@ -165,19 +185,25 @@ def _nothing_imported_from_here() -> Iterator[None]:
             os.environ["PYTHONSAFEPATH"] = safe
 
 
-def _report(results: Sequence[Result], out: Path) -> None:
+def _report(results: Sequence[Result], out: Path, register: Register) -> None:
     """Write the reports, and print the table."""
     from rich.console import Console
 
-    from attn.grading.classroom import reports
+    from attn.grading.classroom import marks, reports
 
-    written = reports.write(results, out)
+    marks.prepare(out / marks.NAME)
+    seed = results[0].seed
+    results, more = register.applied(results)
+    written = reports.write(results, out, **more, roster=register.filled)
     console = Console(highlight=False)
-    console.print(reports.table(results))
+    console.print(reports.table(results, **more))
+    if register.unknown:
+        names = ", ".join(register.unknown)
+        console.print(f"not in the roster: {names}", markup=False)
     for isolation in sorted({x.isolation for x in results if x.isolation}):
         console.print(f"isolation: {isolation}", markup=False)
     places = ", ".join(sorted({x.relative_to(out).parts[0] for x in written}))
-    line = f"seed {results[0].seed} · in {out}: {places}"
+    line = f"seed {seed} · in {out}: {places}"
     console.print(line, markup=False, soft_wrap=True)
 
 

@@ -27,7 +27,8 @@ class Mark:
 
     Args:
         exercise: its id.
-        points: that it earned: all of ``max_points``, or 0.
+        points: that it earned: all of ``max_points``, or 0; or those that a
+            teacher gave.
         max_points: that it is worth.
         status: in a word or two.
         message: the diagnosis, as ``check`` prints it; empty if it passed.
@@ -35,6 +36,8 @@ class Mark:
         mistake: the name of the mistake, if there is one.
         notes: what is odd about the cell: that there are two
             with this id, that its magics were left out.
+        judged: the points that it earned, where a teacher gave others.
+        comments: of the teacher.
     """
 
     exercise: str
@@ -45,6 +48,8 @@ class Mark:
     details: str = ""
     mistake: str | None = None
     notes: tuple[str, ...] = ()
+    judged: float | None = None
+    comments: tuple[str, ...] = ()
 
     @property
     def passed(self) -> bool:
@@ -99,15 +104,23 @@ class Result:
 
 def to_json(result: Result) -> dict[str, Any]:
     """Return a result as JSON's own types."""
-    total = {"points": result.points, "max_points": result.max_points}
+    is_graded = result.status == "graded"
+    total = {
+        "points": result.points if is_graded else None,
+        "max_points": result.max_points if is_graded else None,
+    }
     lists = {x: list(getattr(result, x)) for x in _TUPLES}
-    return asdict(result) | lists | total
+    marks = [
+        x | {"comments": list(x["comments"])} for x in asdict(result)["marks"]
+    ]
+    return asdict(result) | {"marks": marks} | lists | total
 
 
 def from_json(data: dict[str, Any]) -> Result:
     """Return the result that ``to_json`` was given."""
     marks = tuple(
-        Mark(**{**x, "notes": tuple(x["notes"])}) for x in data["marks"]
+        Mark(**x | {k: tuple(x[k]) for k in ("notes", "comments")})
+        for x in data["marks"]
     )
     own = {k: v for k, v in data.items() if k not in ("points", "max_points")}
     tuples = {x: tuple(data[x]) for x in ("notes", *_TUPLES)}

@@ -8,8 +8,10 @@ import json
 import xml.etree.ElementTree as ET
 from typing import Any
 
-from attn.grading.classroom.reports.batch import Batch, Learner
+from attn.grading.classroom.reports.batch import Batch
+from attn.grading.classroom.reports.learner import Learner
 from attn.grading.classroom.reports.wording import (
+    by_hand,
     diagnosis,
     headline,
     number,
@@ -36,8 +38,13 @@ def report(batch: Batch) -> str:
             "learners": [
                 {
                     "learner": learner.name,
-                    "points": number(learner.points),
+                    "status": learner.status,
+                    "points": number(learner.points)
+                    if learner.has_points
+                    else None,
                     "max_points": number(learner.max_points),
+                    "late_days": number(learner.remark.late_days),
+                    "by_hand": learner.by_hand,
                     "counted": [
                         x.submission for x in learner.counted.values()
                     ],
@@ -78,8 +85,8 @@ def spreadsheet(batch: Batch) -> str:
     file = io.StringIO()
     file.write("\ufeff")
     writer = csv.writer(file)
-    head = ["learner", "points", "max_points", *batch.chapters]
-    head += [*batch.exercises, "counted", "late"]
+    head = ["learner", "status", "points", "max_points", *batch.chapters]
+    head += [*batch.exercises, "counted", "late", "late_days", "by_hand"]
     head += ["submissions", "unreadable"]
     writer.writerow(map(_safe, head))
     for learner in batch.learners:
@@ -96,11 +103,14 @@ def _row(batch: Batch, learner: Learner) -> list[str | int | float]:
     ]
     return [
         _safe(learner.name),
-        number(learner.points),
+        learner.status,
+        number(learner.points) if learner.has_points else "",
         number(batch.max_points),
         *("" if x is None else number(x.points) for x in (*chapters, *marks)),
         _safe("; ".join(x.submission for x in learner.counted.values())),
         _safe("; ".join(x.submission for x in learner.results if x.late)),
+        number(learner.remark.late_days) or "",
+        _safe("; ".join(" ".join(x.split()) for x in learner.by_hand)),
         _safe("; ".join(x.submission for x in learner.results)),
         _safe("; ".join(reasons)),
     ]
@@ -135,8 +145,8 @@ def _suite(result: Result) -> ET.Element:
         suite,
         learner=result.learner,
         chapter=result.chapter or "",
-        points=number(result.points),
-        max_points=number(result.max_points),
+        points=_of(result, result.points),
+        max_points=_of(result, result.max_points),
         seed=result.seed,
         isolation=result.isolation,
     )
@@ -172,8 +182,12 @@ def _case(case: ET.Element, mark: Mark) -> None:
             case, kind, type=mark.status, message=headline(mark)
         )
         fault.text = "\n\n".join(filter(None, [diagnosis(mark), mark.details]))
-    if mark.notes:
-        ET.SubElement(case, "system-out").text = "\n".join(mark.notes)
+    if odd := [*mark.notes, *by_hand(mark)]:
+        ET.SubElement(case, "system-out").text = "\n".join(odd)
+
+
+def _of(result: Result, points: float) -> int | float | str:
+    return "" if result.status == "unreadable" else number(points)
 
 
 def _properties(element: ET.Element, **values: object) -> None:
@@ -216,7 +230,7 @@ def gradescope(learner: Learner) -> str:
 
 
 def _test(mark: Mark) -> dict[str, Any]:
-    notes = [f"note: {x}" for x in mark.notes]
+    notes = [f"note: {x}" for x in (*mark.notes, *by_hand(mark))]
     return {
         "name": mark.exercise,
         "score": number(mark.points),
@@ -229,7 +243,10 @@ def _test(mark: Mark) -> dict[str, Any]:
 
 def _remarks(learner: Learner) -> list[str]:
     """Return what belongs to the submission as a whole."""
-    lines = []
+    of_marks = [x for mark in learner.marks.values() for x in by_hand(mark)]
+    lines = learner.by_hand[len(of_marks) :]
+    if not learner.results:
+        lines.insert(0, f"{learner.status}.")
     counted = list(learner.counted.values())
     for result in learner.results:
         if result.status == "unreadable":

@@ -17,7 +17,8 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from attn.grading.classroom.reports import wording
-from attn.grading.classroom.reports.batch import Batch, Learner
+from attn.grading.classroom.reports.batch import Batch
+from attn.grading.classroom.reports.learner import Learner
 from attn.grading.classroom.result import Result
 from attn.grading.diagnosis.prose import as_html
 
@@ -97,6 +98,7 @@ def _environment() -> Environment:
         "quote": quote,
     }
     environment.globals |= {
+        "by_hand": wording.by_hand,
         "diagnosis": wording.diagnosis,
         "is_open": wording.is_open,
         "remarks": _remarks,
@@ -159,6 +161,8 @@ def _opening(learner: Learner) -> str:
     """Return the first sentence that a learner reads."""
     marks = list(learner.marks.values())
     passed = sum(x.passed for x in marks)
+    if not learner.results:
+        return "Nothing was handed in."
     if not marks:
         return (
             "This submission could not be graded, and that is often quickly "

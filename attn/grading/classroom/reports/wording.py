@@ -64,6 +64,16 @@ def remarks(result: Result) -> list[str]:
     return notes
 
 
+def by_hand(mark: Mark) -> list[str]:
+    """Return what a teacher changed and noted, a line for each."""
+    lines = [*mark.comments]
+    if mark.judged is not None:
+        points = f"{number(mark.points)} of {number(mark.max_points)} points"
+        judged = f"it was judged as {number(mark.judged)}"
+        lines.insert(0, f"{points} by hand; {judged}")
+    return lines
+
+
 def is_open(mark: Mark) -> bool:
     """Return whether there is no answer at all."""
     return sign(mark) == "·"
