@@ -86,6 +86,20 @@ def add_arguments(commands: Any) -> None:
         "with a line for each",
     )
     add(
+        "--partial",
+        action="store_true",
+        help="give a wrong answer points for the conditions of its check in "
+        "which it is right (default: all or none)",
+    )
+    add(
+        "--again",
+        action="append",
+        default=[],
+        metavar="LEARNER",
+        help="grade this learner's submissions though they are graded; may "
+        "be given more than once",
+    )
+    add(
         "--roster",
         type=Path,
         metavar="FILE",
@@ -124,11 +138,17 @@ def run(args: argparse.Namespace) -> int:
         worth = assignment.read_points(args.points) if args.points else {}
         handed_in += submissions.find(args.paths, skip=args.out)
         register = Register.of(handed_in, args.out, args.roster, args.column)
+        again = batch.of_learners(handed_in, args.again)
         with (
             _nothing_imported_from_here(),
             _stoppable(),
             batch.opened(
-                args.out, args.paths, args.seed, args.timeout, worth
+                args.out,
+                args.paths,
+                args.seed,
+                args.timeout,
+                worth,
+                args.partial,
             ) as options,
         ):
             with progress.shown(len(handed_in)) as show:
@@ -138,6 +158,7 @@ def run(args: argparse.Namespace) -> int:
                     args.out,
                     jobs=args.jobs,
                     dask=args.dask,
+                    again=again,
                 ):
                     results[result.submission] = result
                     show(result)

@@ -28,11 +28,14 @@ class Options:
         seed: draws the inputs.
         timeout: seconds for each exercise.
         points: of exercises, in place of the book's.
+        partial: whether a wrong answer has points for the conditions in
+            which it is right.
     """
 
     seed: int
     timeout: float = 60.0
     points: Mapping[str, float] = field(default_factory=dict)
+    partial: bool = False
 
 
 class Judge(Protocol):
@@ -133,6 +136,7 @@ def digest(submission: Submission, options: Options) -> str:
         options.seed,
         options.timeout,
         sorted(options.points.items()),
+        options.partial,
         book(),
     ]
     return hashlib.sha256(json.dumps(inputs).encode()).hexdigest()

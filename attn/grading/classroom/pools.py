@@ -47,7 +47,7 @@ Pool = Callable[[int], AbstractContextManager[tuple[Executor, int]]]
 
 _PATIENCE = 2.0  # seconds until a process that should have ended is killed
 _turn = threading.Lock()  # Dask's workers have threads, a judge has one
-_examiners: dict[tuple[int, float], Examiner] = {}  # of this process
+_examiners: dict[tuple[int, float, bool], Examiner] = {}  # of this process
 
 
 def work(submission: Submission, options: Options) -> Result:
@@ -57,11 +57,13 @@ def work(submission: Submission, options: Options) -> Result:
     """
     from attn.grading.classroom.examiner import Examiner
 
-    key = (options.seed, options.timeout)
+    key = (options.seed, options.timeout, options.partial)
     with _turn:
         if key not in _examiners:
             close()
-            _examiners[key] = Examiner(*key)
+            _examiners[key] = Examiner(
+                options.seed, options.timeout, partial=options.partial
+            )
         result = grade(submission, options, _examiners[key])
         if not result.digest:  # it failed: the next one gets another
             close()

@@ -7,7 +7,7 @@ submissions, so that two runs with one seed write the same reports.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 Status = Literal[
@@ -27,8 +27,8 @@ class Mark:
 
     Args:
         exercise: its id.
-        points: that it earned: all of ``max_points``, or 0; or those that a
-            teacher gave.
+        points: that it earned: all of ``max_points``, or 0, or a part where
+            the teacher allows it; or those that a teacher gave.
         max_points: that it is worth.
         status: in a word or two.
         message: the diagnosis, as ``check`` prints it; empty if it passed.
@@ -55,6 +55,18 @@ class Mark:
     def passed(self) -> bool:
         """True of a right answer."""
         return self.status == "passed"
+
+    def with_a_part(self, right: int, conditions: int) -> Mark:
+        """Give a wrong answer points for the conditions in which it is right.
+
+        An answer that is not allowed, or not there, has none.
+        """
+        is_an_answer = self.status in ("wrong", "out of time", "died")
+        if not (conditions and is_an_answer):
+            return self
+        points = round(self.max_points * right / conditions, 2)
+        note = f"partial points: right in {right} of {conditions} conditions"
+        return replace(self, points=points, notes=(*self.notes, note))
 
 
 @dataclass(frozen=True)

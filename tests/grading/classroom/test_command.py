@@ -211,6 +211,18 @@ def test_marks_by_hand_outlive_a_second_run_and_cost_no_judging(
     assert len(log.read_text().splitlines()) == 1
 
 
+def test_again_and_partial_reach_the_batch(attn_grade, klass, tmp_path, log):
+    klass("ann", "bo")
+    attn_grade("in", "--partial")
+    status, _, _ = attn_grade("in", "--partial", "--again", "bo")
+    assert status == 0
+    assert fakes.graded_names(log)[2:] == ["bo/05_gqa.ipynb"]
+    batch = json.loads((tmp_path / "grades/batch.json").read_text())
+    assert batch["partial"] is True
+    status, _, err = attn_grade("in", "--partial", "--again", "eve")
+    assert status == 2 and "--again must name a learner" in err
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_stops_the_command_and_keeps_its_results(
     number, attn_grade, klass, tmp_path, log
