@@ -118,7 +118,8 @@ def _marks(
     for name in worth:
         mark = marks.get(name) or Mark(name, 0, worth[name], "died", failure)
         notes = mark.notes + handed_in.notes.get(name, ())
-        marks[name] = replace(mark, notes=notes)
+        code = handed_in.cells.get(name, "")
+        marks[name] = replace(mark, notes=notes, code=code)
     return tuple(marks[name] for name in worth), failure
 
 

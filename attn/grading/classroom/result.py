@@ -38,6 +38,7 @@ class Mark:
             with this id, that its magics were left out.
         judged: the points that it earned, where a teacher gave others.
         comments: of the teacher.
+        code: the text that was marked.
     """
 
     exercise: str
@@ -50,6 +51,7 @@ class Mark:
     notes: tuple[str, ...] = ()
     judged: float | None = None
     comments: tuple[str, ...] = ()
+    code: str = ""
 
     @property
     def passed(self) -> bool:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from attn.exercises import sources
 from attn.grading.classroom import batch, grade, seal
 from attn.grading.classroom.result import to_json
 from attn.grading.classroom.submissions import Submission, find
@@ -197,6 +198,14 @@ def test_a_reader_that_fails_leaves_an_unreadable_row(klass, monkeypatch):
     assert result.status == "unreadable"
     assert "ZeroDivisionError" in result.message
     assert result.digest == ""
+
+
+def test_the_code_that_was_marked_is_stored(klass, grade_all):
+    submissions = klass("a")
+    for _ in range(2):  # graded, and as it was stored
+        (result,) = grade_all(submissions)
+        code = {x.exercise: x.code for x in result.marks}
+        assert code == {x: sources.solution(x) for x in EXERCISES}
 
 
 def test_notes_are_stored_with_their_exercise(tmp_path):

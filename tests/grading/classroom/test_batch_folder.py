@@ -1,5 +1,6 @@
 """A folder of results belongs to one batch, and keeps its options."""
 
+import json
 from dataclasses import replace
 
 import pytest
@@ -94,7 +95,7 @@ def find_named(folder, name):
 def test_partial_points_are_an_option_of_the_batch(tmp_path):
     out = tmp_path / "out"
     assert opened(out).partial is False
-    (out / "results").mkdir()
+    (out / "results").mkdir(exist_ok=True)
     (out / "results" / "x.json").write_text("{}")
     with pytest.raises(ValueError, match="--partial"):
         opened(out, partial=True)

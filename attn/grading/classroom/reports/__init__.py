@@ -19,7 +19,11 @@ from attn.grading.classroom.reports.formats import (
     report,
     spreadsheet,
 )
-from attn.grading.classroom.reports.pages import class_page, learner_page
+from attn.grading.classroom.reports.pages import (
+    class_page,
+    learner_page,
+    lookalikes_page,
+)
 from attn.grading.classroom.reports.terminal import table
 from attn.grading.classroom.result import Result
 
@@ -49,9 +53,11 @@ def write(
         What was written: ``report.json``, ``class.csv``, ``junit.xml``,
         ``gradescope/<name>.json`` and ``learners/<name>.html`` for each
         learner, ``results.json`` if there is one learner only,
-        ``index.html``, and ``roster.csv`` if there is a roster.
+        ``index.html``, ``lookalikes.html`` if answers look alike, and
+        ``roster.csv`` if there is a roster.
     """
     written = []
+    (out / "lookalikes.html").unlink(missing_ok=True)  # of an earlier run
     batch = Batch.of(results, remarks, absent)
     for name, data in _files(batch, roster):
         path = out / name
@@ -80,4 +86,6 @@ def _texts(batch: Batch) -> Iterator[tuple[str, str]]:
         yield f"learners/{learner.file}.html", learner_page(learner)
     if len(batch.learners) == 1:
         yield "results.json", gradescope(batch.learners[0])
+    if batch.lookalikes.pairs:
+        yield "lookalikes.html", lookalikes_page(batch)
     yield "index.html", class_page(batch)

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
+from attn.grading.classroom.lookalikes import Found, find
 from attn.grading.classroom.marks import Remark
 from attn.grading.classroom.reports.learner import Learner
 from attn.grading.classroom.reports.wording import clean, natural
@@ -150,6 +151,11 @@ class Batch:
                 Misconception(name, why, where, tuple(learners.values()))
             )
         return sorted(rows, key=lambda x: (-len(x.learners), x.name))
+
+    @cached_property
+    def lookalikes(self) -> Found:
+        """The pairs of learners whose answers look alike."""
+        return find(self.learners)
 
     def bins(self) -> list[tuple[str, int]]:
         """Return how many of the graded learners have how many points."""

@@ -64,6 +64,13 @@ def report(batch: Batch) -> str:
                 }
                 for x in batch.misconceptions
             ],
+            "lookalikes": [
+                {
+                    "learners": [x.one.name, x.two.name],
+                    "exercises": x.exercises,
+                }
+                for x in batch.lookalikes.pairs
+            ],
             "results": [to_json(x) for x in batch.results],
         }
     )

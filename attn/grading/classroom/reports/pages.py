@@ -16,6 +16,7 @@ from urllib.parse import quote
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
+from attn.grading.classroom import lookalikes
 from attn.grading.classroom.reports import wording
 from attn.grading.classroom.reports.batch import Batch
 from attn.grading.classroom.reports.learner import Learner
@@ -76,6 +77,19 @@ def learner_page(learner: Learner) -> str:
             isolations=_each(x.isolation for x in learner.results),
             seeds=_each(x.seed for x in learner.counted.values()),
         )
+    )
+
+
+def lookalikes_page(batch: Batch) -> str:
+    """Return ``lookalikes.html``: pairs of answers for a person to read."""
+    page = _environment().get_template("lookalikes.html")
+    return page.render(
+        pairs=batch.lookalikes.pairs,
+        usual=batch.lookalikes.usual,
+        enough=lookalikes.ENOUGH,
+        many=lookalikes.MANY,
+        isolations=[],
+        seeds=[],
     )
 
 

@@ -112,8 +112,8 @@ def wrong_in_short(result: Result) -> str:
 def clean(value: Any) -> Any:
     """Return a result whose texts can be printed, in XML too.
 
-    A hidden character becomes its escape, ``\\x1b``. Only a ``message``
-    and its ``details`` have lines and tabs.
+    A hidden character becomes its escape, ``\\x1b``. Only a ``message``,
+    its ``details`` and ``code`` have lines and tabs.
     """
     if isinstance(value, str):
         return re.sub(r"[\t\n]", _escape, visible(value))
@@ -125,10 +125,13 @@ def clean(value: Any) -> Any:
     return replace(
         value,
         **{
-            name: visible(x) if name in ("message", "details") else clean(x)
+            name: visible(x) if name in _WITH_LINES else clean(x)
             for name, x in texts.items()
         },
     )
+
+
+_WITH_LINES = ("message", "details", "code")
 
 
 def visible(text: str) -> str:
