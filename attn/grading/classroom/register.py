@@ -62,12 +62,16 @@ class Register:
             return cls(marks.read(path, people))
         table = Roster(roster, column)
         matched, absent = table.matched(people), table.absent(people)
+        rows = matched | absent
+        for name, row in rows.items():
+            others = people.get(name, ())
+            people[name] = (*others, table.name(row), *table.ids(row))
         return cls(
-            marks.read(path, {**people, **dict.fromkeys(absent, ())}),
+            marks.read(path, people),
             table,
-            matched | absent,
+            rows,
             tuple(absent),
-            tuple(x for x in people if x not in matched),
+            tuple(x for x in people if x not in rows),
         )
 
     def applied(

@@ -8,7 +8,7 @@ byte for byte, and only those of the marks are written.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -104,40 +104,33 @@ class Roster:
     def _people(self) -> list[int]:
         return [i for i in range(1, len(self._rows)) if self.name(i)]
 
+    def ids(self, row: int) -> tuple[str, ...]:
+        """Return what else names the learner in a row."""
+        values = (self._rows[row].value(i) for i in self._ids)
+        return tuple(dict.fromkeys(filter(None, values)))
+
     def matched(self, people: Mapping[str, Sequence[str]]) -> dict[str, int]:
         """Return the row of each learner that has one.
 
-        An id or a login counts first, then the name; a name that two rows
-        have is no match.
+        An id, a login or an address counts first, then the name. What two
+        rows have is no match, unless the name of one of them is.
 
         Args:
             people: the names of learners, and the ids of each.
         """
+        rows = self._people()
+        known = {i: {*map(_id, self.ids(i))} for i in rows}
+        names = {i: _keys(self.name(i)) for i in rows}
         found = {}
         for name, ids in people.items():
-            row = self._by_id([*ids, name])
-            if row is None:
-                row = self._by_name(name)
-            if row is not None:
-                found[name] = row
+            own = {*map(_id, (*ids, name))} - {""}
+            by_id = [i for i in rows if own & known[i]]
+            by_name = [i for i in by_id or rows if _keys(name) & names[i]]
+            for match in (by_id, by_name):
+                if len(match) == 1:
+                    found[name] = match[0]
+                    break
         return found
-
-    def _by_id(self, ids: Iterable[str]) -> int | None:
-        for own in filter(None, map(_id, ids)):
-            for column in self._ids:
-                rows = [
-                    i
-                    for i in self._people()
-                    if _id(self._rows[i].value(column)) == own
-                ]
-                if len(rows) == 1:
-                    return rows[0]
-        return None
-
-    def _by_name(self, name: str) -> int | None:
-        own = _keys(name)
-        rows = [i for i in self._people() if own & _keys(self.name(i))]
-        return rows[0] if len(rows) == 1 else None
 
     def absent(self, people: Mapping[str, Sequence[str]]) -> dict[str, int]:
         """Return the learners without a submission, by name."""

@@ -77,6 +77,14 @@ def test_a_name_of_two_rows_is_no_match(filled):
     ]
 
 
+def test_an_id_that_two_rows_have_is_settled_by_the_name(filled):
+    text = "Name,ID,SIS User ID,x_05_gqa\nAnn,1,2,\nBo,2,3,\nCem,4,4,\n"
+    changed, absent = filled(text, [graded("bo", right(), ids=("2",))])
+    assert changed == ["Bo,2,3,2\n"] and absent == ["Ann", "Cem"]
+    changed, _ = filled(text, [graded("eve", right(), ids=("2",))])
+    assert changed == []
+
+
 def test_moodle_gets_the_total_in_its_column(filled):
     results = [
         graded("Anna Bell", right(), ids=("12345",)),
@@ -159,12 +167,14 @@ def test_a_register_knows_who_is_absent_and_who_is_unknown(tmp_path):
         Submission(tmp_path / "y", "y", "stranger"),
     ]
     (tmp_path / "marks.csv").write_text(
-        'learner,exercise,points,late_days,comment\n"Chen, Bo",,,1,\n'
+        "learner,exercise,points,late_days,comment\n"
+        '"Chen, Bo",,,1,\nbchen,,,1,\n"Bell, Anna",,,3,\n'
     )
     register = Register.of(handed_in, tmp_path, path)
     assert register.unknown == ("stranger",)
     assert register.absent[0] == "Chen, Bo" and len(register.absent) == 3
-    assert register.by_hand.remarks["Chen, Bo"].late_days == 1
+    days = {k: x.late_days for k, x in register.by_hand.remarks.items()}
+    assert days == {"Chen, Bo": 2, "bellana": 3}
     with pytest.raises(ValueError, match="learner must be one of"):
         Register.of(handed_in, tmp_path)  # without the roster
     with pytest.raises(ValueError, match="--column must come with"):

@@ -141,7 +141,8 @@ def _points(result: Result, alone: Learner | None) -> Text:
 
 
 def _of(learner: Learner) -> Text:
-    return Text(f"{number(learner.points)}/{number(learner.max_points)}")
+    most = f"/{number(learner.max_points)}" if learner.counted else ""
+    return Text(f"{number(learner.points)}{most}")
 
 
 def _signs(result: Result) -> Text:
@@ -154,7 +155,7 @@ def _signs(result: Result) -> Text:
 def _total(batch: Batch) -> str:
     """Return the last line: nothing that was handed in is left out."""
     got = sum(x.points for x in batch.learners)
-    most = sum(x.max_points for x in batch.counted)
+    most = sum(x.max_points or batch.max_points for x in batch.graded)
     parts = [
         plural(len(batch.results), "submission"),
         f"{number(got)}/{number(most)} points ({share(got, most):.0f} %)",
