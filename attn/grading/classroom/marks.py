@@ -62,79 +62,76 @@ class ByHand:
 
     lines: tuple[Line, ...] = ()
 
-    @property
-    def remarks(self) -> dict[str, Remark]:
-        """The remark on each learner that a line is about."""
-        remarks: defaultdict[str, Remark] = defaultdict(Remark)
-        for x in self.lines:
-            before = remarks[x.learner]
-            own = () if x.exercise or not x.comment else (x.comment,)
-            total = before.points if x.exercise else x.points
-            remarks[x.learner] = Remark(
-                before.points if total is None else total,
-                before.late_days + x.late_days,
-                before.comments + own,
-            )
-        return dict(remarks)
-
-    def applied(self, results: Iterable[Result]) -> list[Result]:
-        """Return results with the marks that were given by hand.
+    def applied(
+        self, results: Iterable[Result]
+    ) -> tuple[list[Result], dict[str, Remark]]:
+        """Return results with the marks by hand, and the remarks, by learner.
 
         A learner with points for an exercise of which nothing was judged,
         as when the file was unreadable, gets a result with that mark alone.
         """
-        lines: defaultdict[str, dict[str, list[Line]]] = defaultdict(dict)
+        lines: defaultdict[str, list[Line]] = defaultdict(list)
         for x in self.lines:
-            if x.exercise:
-                lines[x.learner].setdefault(x.exercise, []).append(x)
+            lines[x.learner].append(x)
         changed = [
             replace(x, marks=tuple(_changed(x.marks, lines[x.learner])))
             for x in results
         ]
         judged = {(x.learner, m.exercise) for x in changed for m in x.marks}
         seed = changed[0].seed if changed else 0
-        for learner, exercises in lines.items():
-            for chapter, names in _by_chapter(exercises).items():
-                left = [x for x in names if (learner, x) not in judged]
-                if marks := [_alone(x, exercises[x]) for x in left]:
-                    name = f"{NAME} ({learner})"
-                    changed.append(
-                        Result(
-                            f"{name}, {chapter}",
-                            learner,
-                            chapter,
-                            marks=tuple(marks),
-                            seed=seed,
-                        )
+        remarks = {}
+        for learner, own in lines.items():
+            left = [x for x in own if (learner, x.exercise) not in judged]
+            given = {x.exercise for x in left if x.points is not None} - {""}
+            for chapter, names in _by_chapter(given).items():
+                marks = _changed(map(_alone, names), left)
+                name = f"{NAME} ({learner}), {chapter}"
+                changed.append(
+                    Result(
+                        name, learner, chapter, marks=tuple(marks), seed=seed
                     )
-        return changed
+                )
+            said = [x for x in left if x.exercise not in given]
+            late = sum(x.late_days for x in own)
+            remarks[learner] = _remark(said, late)
+        return changed, {k: x for k, x in remarks.items() if x != Remark()}
 
 
-def _changed(
-    marks: Iterable[Mark], lines: Mapping[str, list[Line]]
-) -> Iterator[Mark]:
+def _remark(lines: Iterable[Line], late_days: float) -> Remark:
+    """Return what lines say of no exercise, or of one without a mark."""
+    points, comments = None, []
+    for x in lines:
+        points = x.points if x.points is not None else points
+        if x.comment:
+            about = f"{x.exercise}: " if x.exercise else ""
+            comments.append(about + x.comment)
+    return Remark(points, late_days, tuple(comments))
+
+
+def _changed(marks: Iterable[Mark], lines: Sequence[Line]) -> Iterator[Mark]:
     for mark in marks:
-        for x in lines.get(mark.exercise, ()):
-            if x.points is not None:
-                mark = replace(mark, points=x.points, judged=mark.points)
-            if x.comment:
-                mark = replace(mark, comments=(*mark.comments, x.comment))
+        for x in lines:
+            if x.exercise == mark.exercise:
+                if x.points is not None:
+                    is_judged = mark.status != "by hand"
+                    judged = mark.points if is_judged else None
+                    mark = replace(mark, points=x.points, judged=judged)
+                if x.comment:
+                    mark = replace(mark, comments=(*mark.comments, x.comment))
         yield mark
 
 
 def _by_chapter(exercises: Iterable[str]) -> dict[str, list[str]]:
     chapters: dict[str, list[str]] = {}
-    for name in exercises:
+    for name in sorted(exercises):
         chapter = CHAPTERS[name.partition("-")[0]]
         chapters.setdefault(chapter, []).append(name)
     return chapters
 
 
-def _alone(exercise: str, lines: list[Line]) -> Mark:
+def _alone(exercise: str) -> Mark:
     worth = answers.points(exercise.partition("-")[0])[exercise]
-    mark = Mark(exercise, 0, worth, "missing", "nothing could be judged")
-    (mark,) = _changed([mark], {exercise: lines})
-    return mark
+    return Mark(exercise, 0, worth, "by hand")
 
 
 def prepare(path: Path) -> None:

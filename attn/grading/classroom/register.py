@@ -78,8 +78,8 @@ class Register:
         self, results: Sequence[Result]
     ) -> tuple[list[Result], dict[str, Any]]:
         """Return the results with marks by hand, and the rest for reports."""
-        more = {"remarks": self.by_hand.remarks, "absent": self.absent}
-        return self.by_hand.applied(results), more
+        changed, remarks = self.by_hand.applied(results)
+        return changed, {"remarks": remarks, "absent": self.absent}
 
     @property
     def filled(self) -> Any:

@@ -18,6 +18,7 @@ Status = Literal[
     "missing",  # no cell has this id
     "out of time",  # it was stopped by the clock
     "died",  # its process ended, or ran out of memory
+    "by hand",  # nothing was judged: a teacher gave the points
 ]
 
 
@@ -149,6 +150,8 @@ def hardest(results: Iterable[Result]) -> list[tuple[str, int, int]]:
     counts: dict[str, list[int]] = {}
     for result in results:
         for mark in result.marks:
+            if mark.status == "by hand":
+                continue
             count = counts.setdefault(mark.exercise, [0, 0])
             count[0] += mark.passed
             count[1] += 1

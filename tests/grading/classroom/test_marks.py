@@ -3,13 +3,15 @@
 import csv
 import io
 import json
+import xml.etree.ElementTree as ET
 
 import pytest
 from bs4 import BeautifulSoup
+from rich.console import Console
 
 from attn.grading.classroom import marks
 from attn.grading.classroom.marks import Remark
-from attn.grading.classroom.reports import write
+from attn.grading.classroom.reports import table, write
 from attn.grading.classroom.reports.batch import Batch
 from tests.grading.classroom.invented import graded, right, unreadable, wrong
 
@@ -32,9 +34,8 @@ def reported(read, tmp_path):
     """Return what the reports make of results and marks by hand."""
 
     def reported(text, results, absent=()):
-        given = read(text)
-        results = given.applied(results)
-        write(results, tmp_path / "out", given.remarks, absent)
+        results, remarks = read(text).applied(results)
+        write(results, tmp_path / "out", remarks, absent)
         text = (tmp_path / "out/class.csv").read_bytes().decode("utf-8-sig")
         rows = csv.DictReader(io.StringIO(text, newline=""))
         return {x["learner"]: x for x in rows}, tmp_path / "out"
@@ -90,12 +91,23 @@ def test_a_total_late_days_and_comments_are_of_the_learner(reported):
 
 def test_an_unreadable_file_may_have_points_by_hand(reported):
     text = HEAD + "Ann,gqa-pool_heads,2,,shown to me\nBo,,4,,\n"
+    text += "Cem,gqa-pool_heads,,,send it again\n"
     results = [*map(unreadable, ("Ann", "Bo", "Cem")), graded("Dil", right())]
-    rows, _ = reported(text, results)
+    rows, out = reported(text, results)
     assert (rows["Ann"]["points"], rows["Ann"]["05_gqa"]) == ("2", "2")
     assert (rows["Bo"]["points"], rows["Bo"]["05_gqa"]) == ("4", "")
     assert (rows["Cem"]["points"], rows["Cem"]["05_gqa"]) == ("", "")
+    assert rows["Cem"]["by_hand"] == "gqa-pool_heads: send it again"
     assert all(rows[x]["unreadable"] for x in ("Ann", "Bo", "Cem"))
+    ann = (out / "learners/Ann.html").read_text()
+    assert "2 of 2 points by hand; nothing was judged" in ann
+    data = json.loads((out / "report.json").read_text())
+    assert data["submissions"] == 4
+    assert [x["exercise"] for x in data["hardest"]] == ["gqa-repeat_kv"]
+    suites = ET.parse(out / "junit.xml").getroot()
+    assert suites.get("failures") == "0"
+    handed_over = json.loads((out / "gradescope/Ann.json").read_text())
+    assert handed_over["score"] == 2
 
 
 def test_a_learner_without_a_submission_may_have_marks(reported):
@@ -103,13 +115,31 @@ def test_a_learner_without_a_submission_may_have_marks(reported):
     assert rows["Bo"]["status"] == "nothing handed in"
     assert rows["Bo"]["points"] == "4"
     assert "Nothing was handed in." in (out / "learners/Bo.html").read_text()
+    assert not (out / "gradescope/Bo.json").exists()
 
 
 def test_the_marks_by_hand_change_no_stored_result(read):
     results = [graded("Ann", wrong())]
-    given = read(HEAD + "Ann,gqa-repeat_kv,1,,\n")
-    assert given.applied(results)[0].points == 1
-    assert results[0].points == 0 and read(HEAD).applied(results) == results
+    (changed,), _ = read(HEAD + "Ann,gqa-repeat_kv,1,,\n").applied(results)
+    assert changed.points == 1 and results[0].points == 0
+    assert read(HEAD).applied(results) == (results, {})
+
+
+@pytest.mark.parametrize("names", [["Ann"], ["Ann", "Bo"]])
+def test_a_terminal_shows_marks_by_hand(names, read):
+    text = HEAD + "Ann,,7,1,\nAnn,gqa-repeat_kv,,,see me\n"
+    results, remarks = read(text).applied(graded(x, wrong()) for x in names)
+    file = io.StringIO()
+    view = table(results, remarks, absent=["Cem"] * (len(names) - 1))
+    Console(file=file, width=100).print(view)
+    shown = file.getvalue()
+    assert "7/2" in shown
+    if len(names) == 1:
+        assert "by hand: gqa-repeat_kv: see me" in shown
+        assert "by hand: late days: 1" in shown
+    else:
+        assert "1 learner with marks by hand" in shown
+        assert "Cem" in shown and "nothing handed in" in shown
 
 
 def test_a_hostile_comment_is_harmless(reported):
@@ -130,7 +160,7 @@ def test_a_hostile_comment_is_harmless(reported):
     ],
 )
 def test_what_a_spreadsheet_saves_is_read(text, read):
-    assert read(text).remarks == {"Ann": Remark(late_days=2)}
+    assert read(text).applied([])[1] == {"Ann": Remark(late_days=2)}
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """Names that platforms give: the learner, the attempt, late or not."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -151,6 +152,13 @@ def test_a_result_keeps_what_the_platform_says(made, grade_all):
         (result,) = grade_all(found)
         assert (result.learner, result.ids) == ("bellana", ("10293",))
         assert result.late and result.attempt == (84756, 2)
+
+
+def test_what_a_platform_says_later_reaches_the_stored_result(made, grade_all):
+    found = made("in/submission_11/x.ipynb")
+    grade_all(found)
+    (result,) = grade_all([replace(found[0], learner="Ann", late=True)])
+    assert (result.learner, result.late) == ("Ann", True)
 
 
 def test_the_latest_attempt_counts_even_if_it_has_fewer_points():

@@ -173,7 +173,8 @@ def test_a_register_knows_who_is_absent_and_who_is_unknown(tmp_path):
     register = Register.of(handed_in, tmp_path, path)
     assert register.unknown == ("stranger",)
     assert register.absent[0] == "Chen, Bo" and len(register.absent) == 3
-    days = {k: x.late_days for k, x in register.by_hand.remarks.items()}
+    _, more = register.applied([])
+    days = {k: x.late_days for k, x in more["remarks"].items()}
     assert days == {"Chen, Bo": 2, "bellana": 3}
     with pytest.raises(ValueError, match="learner must be one of"):
         Register.of(handed_in, tmp_path)  # without the roster

@@ -82,7 +82,8 @@ def _texts(batch: Batch) -> Iterator[tuple[str, str]]:
     yield "class.csv", spreadsheet(batch)
     yield "junit.xml", junit(batch)
     for learner in batch.learners:
-        yield f"gradescope/{learner.file}.json", gradescope(learner)
+        if learner.results:
+            yield f"gradescope/{learner.file}.json", gradescope(learner)
         yield f"learners/{learner.file}.html", learner_page(learner)
     if len(batch.learners) == 1:
         yield "results.json", gradescope(batch.learners[0])

@@ -81,6 +81,17 @@ class Batch:
         """All results, in the order of the learners."""
         return tuple(x for learner in self.learners for x in learner.results)
 
+    @property
+    def submissions(self) -> tuple[Result, ...]:
+        """The results of what was handed in: no marks by hand alone."""
+        return tuple(
+            x
+            for x in self.results
+            if x.status == "unreadable"
+            or any(m.status != "by hand" for m in x.marks)
+            or not x.marks
+        )
+
     @cached_property
     def counted(self) -> tuple[Result, ...]:
         """The results that count, in the order of the learners."""

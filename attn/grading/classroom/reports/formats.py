@@ -31,7 +31,7 @@ def report(batch: Batch) -> str:
     """Return ``report.json``: every result, the totals, what was hard."""
     return _json(
         {
-            "submissions": len(batch.results),
+            "submissions": len(batch.submissions),
             "unreadable": len(batch.unreadable),
             "points": number(sum(x.points for x in batch.learners)),
             "max_points": number(sum(x.max_points for x in batch.learners)),
@@ -183,7 +183,7 @@ def _case(case: ET.Element, mark: Mark) -> None:
         points=number(mark.points),
         max_points=number(mark.max_points),
     )
-    if not mark.passed:
+    if not (mark.passed or mark.status == "by hand"):
         kind = "error" if mark.status in _ERRORS else "failure"
         fault = ET.SubElement(
             case, kind, type=mark.status, message=headline(mark)
@@ -250,10 +250,7 @@ def _test(mark: Mark) -> dict[str, Any]:
 
 def _remarks(learner: Learner) -> list[str]:
     """Return what belongs to the submission as a whole."""
-    of_marks = [x for mark in learner.marks.values() for x in by_hand(mark)]
-    lines = learner.by_hand[len(of_marks) :]
-    if not learner.results:
-        lines.insert(0, f"{learner.status}.")
+    lines = learner.said
     counted = list(learner.counted.values())
     for result in learner.results:
         if result.status == "unreadable":

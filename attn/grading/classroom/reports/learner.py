@@ -102,12 +102,17 @@ class Learner:
     @property
     def by_hand(self) -> list[str]:
         """The changes and the notes of the teacher, a line for each."""
-        lines = [
+        of_marks = [
             f"{x.exercise}: {line}"
             for x in self.marks.values()
             for line in by_hand(x)
         ]
-        remark = self.remark
+        return of_marks + self.said
+
+    @property
+    def said(self) -> list[str]:
+        """The teacher's lines that are about no mark."""
+        lines, remark = [], self.remark
         if remark.points is not None:
             judged = sum(x.points for x in self.counted.values())
             total = f"total: {number(remark.points)} points by hand"

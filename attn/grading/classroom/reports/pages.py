@@ -52,6 +52,7 @@ def class_page(batch: Batch) -> str:
             for learner in batch.learners
             for mark in learner.marks.values()
             if not (mark.passed or mark.mistake or wording.is_open(mark))
+            and mark.status != "by hand"
         ],
         odd=[
             (learner, result)

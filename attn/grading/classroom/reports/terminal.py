@@ -23,7 +23,7 @@ from attn.grading.classroom.reports.wording import (
 )
 from attn.grading.classroom.result import Result
 
-_STYLES = {"✓": "green", "✗": "red", "·": "dim"}
+_STYLES = {"✓": "green", "✗": "red", "·": "dim", "✎": ""}
 _WIDE = 64  # columns of text from which on a diagnosis fits beside the rest
 
 
@@ -157,7 +157,7 @@ def _total(batch: Batch) -> str:
     got = sum(x.points for x in batch.learners)
     most = sum(x.max_points or batch.max_points for x in batch.graded)
     parts = [
-        plural(len(batch.results), "submission"),
+        plural(len(batch.submissions), "submission"),
         f"{number(got)}/{number(most)} points ({share(got, most):.0f} %)",
     ]
     if batch.unreadable:

@@ -35,6 +35,7 @@ _WORDS: dict[Status, tuple[str, str, str]] = {
         "died",
         "Its process ended before it gave a result, or ran out of memory.",
     ),
+    "by hand": ("✎", "marked by hand", "Your teacher gave these points."),
 }
 #: What no format may hold or no reader sees: control characters, marks that
 #: reverse the direction of a line, halves of characters.
@@ -66,12 +67,13 @@ def remarks(result: Result) -> list[str]:
 
 def by_hand(mark: Mark) -> list[str]:
     """Return what a teacher changed and noted, a line for each."""
-    lines = [*mark.comments]
+    if mark.judged is None and mark.status != "by hand":
+        return [*mark.comments]
+    points = f"{number(mark.points)} of {number(mark.max_points)} points"
+    judged = "nothing was judged"
     if mark.judged is not None:
-        points = f"{number(mark.points)} of {number(mark.max_points)} points"
         judged = f"it was judged as {number(mark.judged)}"
-        lines.insert(0, f"{points} by hand; {judged}")
-    return lines
+    return [f"{points} by hand; {judged}", *mark.comments]
 
 
 def is_open(mark: Mark) -> bool:
