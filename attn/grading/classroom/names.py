@@ -22,7 +22,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 METADATA = "submission_metadata.yml"
@@ -58,16 +58,60 @@ class Author:
     partners: tuple[str, ...] = ()
 
 
-def of_file(stem: str) -> list[Author]:
+_Named = tuple[Path, str, list[Author]]  # in a folder, its name, its authors
+
+
+def authors(places: Sequence[tuple[Path, PurePath]]) -> list[list[Author]]:
+    """Return the authors of each file that a platform's name gives.
+
+    It is the name of the named folder, or that of an entry of it: what is
+    deeper is named by a learner, and could be given another learner's name.
+    So could an entry where each learner's folder is named (``submitted/*``):
+    of several folders, entries count if all have a platform's names.
+
+    Args:
+        places: of each file, the folder that a teacher named, and the path
+            from there.
+
+    Raises:
+        ValueError: Gradescope's metadata cannot be read.
+    """
+    of_roots = [_of_root(root) for root, _ in places]
+    of_entries = [_of_entry(*place) for place in places]
+    pairs = [*zip(of_roots, of_entries, strict=True)]
+    is_one = len({root for root, _ in places}) == 1
+    if not (is_one or all(x[2] or y[2] for x, y in pairs)):
+        pairs = [(x, (*y[:2], [])) for x, y in pairs]
+    return _told_apart([x if x[2] else y for x, y in pairs])
+
+
+def _of_root(root: Path) -> _Named:
+    return root.parent, root.name, _of_folder(root.name, root.parent)
+
+
+def _of_entry(root: Path, below: PurePath) -> _Named:
+    entry = below.parts[0]
+    if found := _of_folder(entry, root):
+        return root, entry, found
+    name = stem(entry)
+    return root, name, _of_file(name) if len(below.parts) == 1 else []
+
+
+def stem(name: str) -> str:
+    """Return a name without its ending, or the two that a browser gives."""
+    return PurePath(name.removesuffix(".txt")).stem
+
+
+def _of_file(name: str) -> list[Author]:
     """Return the author that a file's name gives, or none."""
-    if match := _CANVAS.fullmatch(stem):
+    if match := _CANVAS.fullmatch(name):
         attempt = int(match["file"]), int(match["again"] or 0)
         ids = (match["id"],)
         return [Author(match["name"], ids, attempt, bool(match["late"]))]
-    return _of_moodle(stem)
+    return _of_moodle(name)
 
 
-def of_folder(name: str, above: Path) -> list[Author]:
+def _of_folder(name: str, above: Path) -> list[Author]:
     """Return the authors that a folder's name gives, or none.
 
     Args:
@@ -132,18 +176,12 @@ def _metadata(path: Path, _changed: int) -> dict[str, Any]:
     return data if isinstance(data, dict) else {}
 
 
-def told_apart(
-    found: Sequence[tuple[Path, str, list[Author]]],
-) -> list[list[Author]]:
+def _told_apart(found: Sequence[_Named]) -> list[list[Author]]:
     """Return the authors of each file, with a name for each learner.
 
     Two learners of one name get their ids behind it. Files that are one
     upload to Canvas by their numbers and have different names are no files
     of Canvas (``hw_2026_101_ann``, ``hw_2026_101_bo``): they have no author.
-
-    Args:
-        found: of each file the name that gives its authors, the folder that
-            holds what is so named, and the authors.
     """
     uploads = defaultdict(set)
     for _, name, _ in found:
@@ -151,18 +189,18 @@ def told_apart(
             uploads[_upload(match)].add(match["rest"])
     people: defaultdict[tuple[object, str], set[str]] = defaultdict(set)
     kept = []
-    for folder, name, authors in found:
+    for folder, name, named in found:
         match = _CANVAS.fullmatch(name)
         if match and len(uploads[_upload(match)]) > 1:
-            authors = []
+            named = []
         # Moodle numbers the learners of each assignment on their own.
         where = folder if _MOODLE.fullmatch(name) else None
-        for x in authors:
+        for x in named:
             people[where, x.name].update(x.ids[:1])
-        kept.append((where, authors))
+        kept.append((where, named))
     return [
-        [_named(x, len(people[where, x.name]) > 1) for x in authors]
-        for where, authors in kept
+        [_apart(x, len(people[where, x.name]) > 1) for x in named]
+        for where, named in kept
     ]
 
 
@@ -170,7 +208,7 @@ def _upload(match: re.Match[str]) -> tuple[str, ...]:
     return match["name"], match["id"], match["file"]
 
 
-def _named(author: Author, is_shared: bool) -> Author:
+def _apart(author: Author, is_shared: bool) -> Author:
     if not (is_shared and author.ids):
         return author
     return replace(author, name=f"{author.name} ({author.ids[0]})")

@@ -91,7 +91,7 @@ def find(
         names = _unique([*places.values()], above=1)
         learners = [PurePath(name).parts[0] for name in names]
     shown = _told_apart(map(_printable, names))
-    authors = platforms.told_apart([*map(_authors, places.values())])
+    authors = platforms.authors([(x.root, x.below) for x in places.values()])
     return [
         submission
         for row in zip(places, shown, learners, authors, strict=True)
@@ -116,22 +116,6 @@ def _of_each(
             x.late,
             tuple(map(_printable, x.partners)),
         )
-
-
-def _authors(place: _Place) -> tuple[Path, str, list[Author]]:
-    """Return the name that gives a file's authors, where it is, and them.
-
-    It is the named folder's own, or that of an entry of it: what is deeper
-    is named by a learner, and could be given another learner's name.
-    """
-    root, entry = place.root, place.below.parts[0]
-    if found := platforms.of_folder(root.name, root.parent):
-        return root.parent, root.name, found
-    if found := platforms.of_folder(entry, root):
-        return root, entry, found
-    stem = _stem(entry)
-    is_file = len(place.below.parts) == 1
-    return root, stem, platforms.of_file(stem) if is_file else []
 
 
 def _below(named: Path) -> Iterator[_Place]:
@@ -228,12 +212,7 @@ def _learner(place: _Place, name: str) -> str:
     if len(place.below.parts) > 1:
         return place.below.parts[0]
     above = PurePath(name).parts[:-1]
-    return above[0] if above else _stem(place.below.name)
-
-
-def _stem(name: str) -> str:
-    """Return a name without its ending, or the two that a browser gives."""
-    return PurePath(name.removesuffix(".txt")).stem
+    return above[0] if above else platforms.stem(place.below.name)
 
 
 def _printable(text: str) -> str:

@@ -123,6 +123,23 @@ def test_no_learner_hands_in_under_the_name_of_another(made):
     assert {x.learner for x in found} == {"mallory", "submission_12", "Bo"}
 
 
+def test_nor_where_the_folder_of_each_learner_is_named(made):
+    found = made(
+        "in/anna/x.ipynb",
+        "in/mallory/anna_10293_99999_x.ipynb",
+        "in/mallory/submission_1/x.ipynb",
+        "in/submission_2/submission_1/x.ipynb",
+        named=("in/*",),
+    )
+    assert not any(x.ids == ("10293",) or x.attempt == (1,) for x in found)
+    by_mallory = [x for x in found if x.path.parts[-2:-1] == ("mallory",)]
+    assert by_mallory and not any(x.learner == "anna" for x in by_mallory)
+    weeks = made(
+        "a/bell_1_84756_x.ipynb", "b/bell_1_84757_x.ipynb", named=("a", "b")
+    )
+    assert {x.learner for x in weeks} == {"bell"}
+
+
 @pytest.mark.parametrize("named", ["in", "in/submission_1*"])
 def test_gradescopes_metadata_name_the_learners(named, made, tmp_path):
     made(*(f"in/submission_{x}/x.ipynb" for x in (11, 12, 13)))
