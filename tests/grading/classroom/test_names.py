@@ -8,6 +8,7 @@ import pytest
 from attn.grading.classroom.reports.batch import Batch
 from attn.grading.classroom.submissions import find
 from tests.grading.classroom.damage.kinds import solved
+from tests.grading.classroom.fakes import graded_names
 from tests.grading.classroom.invented import graded, right, wrong
 
 METADATA = """\
@@ -162,16 +163,20 @@ def test_metadata_that_cannot_be_read_are_an_error(made, tmp_path):
         made()
 
 
-def test_a_result_keeps_what_the_platform_says(made, grade_all):
+def test_a_result_keeps_what_the_platform_says(made, grade_all, log):
     made("in/bellana_LATE_10293_84756_x-2.ipynb")
     found = made()
     for _ in range(2):  # graded, and as it was stored
         (result,) = grade_all(found)
         assert (result.learner, result.ids) == ("bellana", ("10293",))
         assert result.late and result.attempt == (84756, 2)
+        assert result.status == "graded"
+    assert len(graded_names(log)) == 1
 
 
-def test_what_a_platform_says_later_reaches_the_stored_result(made, grade_all):
+def test_what_a_platform_says_later_reaches_the_stored_result(
+    made, grade_all, log
+):
     found = made("in/submission_11/x.ipynb")
     grade_all(found)
     changes = {"learner": "Ann"}, {"late": True}, {"ids": ("7",)}
@@ -179,6 +184,7 @@ def test_what_a_platform_says_later_reaches_the_stored_result(made, grade_all):
         (result,) = grade_all([replace(found[0], **change)])
         ((name, value),) = change.items()
         assert getattr(result, name) == value
+        assert result.status == "graded"
 
 
 def test_the_latest_attempt_counts_even_if_it_has_fewer_points():
