@@ -135,8 +135,9 @@ def test_a_package_that_is_missing_is_named(attn_grade, klass, monkeypatch):
 
 
 def test_no_submission_is_imported_whatever_its_name(
-    attn_grade, klass, tmp_path
+    attn_grade, klass, tmp_path, monkeypatch
 ):
+    monkeypatch.setattr(progress, "PATIENCE", 600.0)
     klass("ann", "bo")
     names = "multiprocessing pickle random signal socket struct threading"
     for name in names.split():
