@@ -4,6 +4,7 @@ A batch is a folder::
 
     batch.json       its paths, seed, points and time
     results/*.json   a file for each submission, written in one step
+    marks.csv        the teacher's own (``marks``)
 """
 
 from __future__ import annotations
@@ -16,10 +17,11 @@ import re
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from attn.grading.classroom import pools, seal
+from attn.grading.classroom import marks, pools, seal
 from attn.grading.classroom.grade import Options, digest
 from attn.grading.classroom.result import Result, from_json, to_json
 from attn.grading.classroom.submissions import Submission
@@ -36,6 +38,7 @@ def opened(
     seed: int | None = None,
     timeout: float = 60.0,
     points: Mapping[str, float] | None = None,
+    partial: bool = False,
 ) -> Iterator[Options]:
     """Open the folder of a batch for one process; make it if need be.
 
@@ -45,6 +48,7 @@ def opened(
         seed: of the batch; else the one that the folder has, else drawn.
         timeout: seconds for each exercise.
         points: in place of the book's.
+        partial: as in ``Options``.
 
     Raises:
         ValueError: the folder holds something else, or a batch with other
@@ -52,7 +56,7 @@ def opened(
     """
     named = sorted(str(path.resolve()) for path in paths)
     worth = dict(points or {})
-    options = {"timeout": timeout, "points": worth}
+    options = {"timeout": timeout, "points": worth, "partial": partial}
     if _is_taken(out):
         raise ValueError(
             f"{out} must be a new folder, or one of attn grade; it holds "
@@ -75,13 +79,15 @@ def opened(
         if seed is None:
             seed = stored["seed"] if stored else secrets.randbits(32)
         _write(out / _BATCH, {"paths": named, "seed": seed} | options)
-        yield Options(seed, timeout, worth)
+        yield Options(seed, timeout, worth, partial)
 
 
 def _is_taken(out: Path) -> bool:
     if not out.exists() or (out / _BATCH).exists():
         return False
-    return not out.is_dir() or any(x.name != _LOCK for x in out.iterdir())
+    return not out.is_dir() or any(
+        x.name not in (_LOCK, marks.NAME) for x in out.iterdir()
+    )
 
 
 def _stored(out: Path) -> dict[str, Any]:
@@ -97,7 +103,8 @@ def _stored(out: Path) -> dict[str, Any]:
         stored = json.loads(path.read_text(encoding="utf-8"))
         kinds = {"paths": list, "seed": int, "points": dict}
         if all(isinstance(stored[x], kind) for x, kind in kinds.items()):
-            return stored | {"timeout": float(stored["timeout"])}
+            own = {"timeout": float(stored["timeout"])}
+            return {"partial": False} | stored | own
     except (OSError, ValueError, KeyError, TypeError):
         pass
     raise ValueError(
@@ -133,6 +140,7 @@ def run(
     jobs: int | None = None,
     dask: str | None = None,
     work: pools.Work = pools.work,
+    again: frozenset[str] = frozenset(),
 ) -> Iterator[Result]:
     """Yield a result for each submission, as they end; keep each in a file.
 
@@ -146,14 +154,15 @@ def run(
         jobs: processes on this machine; as many as it has cores by default.
         dask: the address of a Dask scheduler; its workers grade.
         work: grades one submission; a function of a module.
+        again: the names of submissions to grade though there is a result.
     """
     folder = out / _RESULTS
     folder.mkdir(parents=True, exist_ok=True)
     waiting = []
     for submission in submissions:
-        if result := _kept(
-            folder / file_name(submission), submission, options
-        ):
+        path = folder / file_name(submission)
+        result = _kept(path, submission, options)
+        if result and submission.name not in again:
             yield result
         else:
             waiting.append(submission)
@@ -164,6 +173,31 @@ def run(
         path = folder / files[result.submission]
         _write(path, seal.sealed(to_json(result)))
         yield result
+
+
+def of_learners(
+    submissions: Sequence[Submission], names: Sequence[str]
+) -> frozenset[str]:
+    """Return the names of the submissions of some learners.
+
+    Args:
+        submissions: of the batch.
+        names: of learners, or a platform's ids.
+
+    Raises:
+        ValueError: there is no such learner.
+    """
+    for name in names:
+        if not any(name in (x.learner, *x.ids) for x in submissions):
+            learners = dict.fromkeys(x.learner for x in submissions)
+            near = get_close_matches(name, learners, 3) or [*learners][:3]
+            raise ValueError(
+                f"--again must name a learner of the batch ({', '.join(near)}"
+                f", …); got {name!r}"
+            )
+    return frozenset(
+        x.name for x in submissions if {x.learner, *x.ids} & {*names}
+    )
 
 
 def file_name(submission: Submission) -> str:

@@ -56,6 +56,8 @@ class Examiner:
         seed: draws the inputs of every exercise.
         timeout: seconds on the wall for one exercise.
         limits: on what one answer may use.
+        partial: give a wrong answer points for the conditions in which it
+            is right.
     """
 
     def __init__(
@@ -63,8 +65,9 @@ class Examiner:
         seed: int,
         timeout: float = 60.0,
         limits: Limits | None = None,
+        partial: bool = False,
     ) -> None:
-        self.seed, self.timeout = seed, timeout
+        self.seed, self.timeout, self.partial = seed, timeout, partial
         self._limits = limits or Limits()
         self._sandboxes: dict[tuple[str, ...], Sandbox] = {}
         self._oracle = cache(self._new_oracle)
@@ -104,16 +107,15 @@ class Examiner:
         for exercise in chapter(key):
             text, worth = cells.get(exercise.id), points[exercise.id]
             status, verdict = self._judged(key, exercise, text, before)
-            earned = worth if verdict.passed else 0
             yield Mark(
                 exercise.id,
-                earned,
+                worth if verdict.passed else 0,
                 worth,
                 status,
                 verdict.message,
                 verdict.details,
                 verdict.mistake,
-            )
+            ).with_a_part(*verdict.conditions if self.partial else (0, 0))
             if text is not None and status in ("passed", "wrong"):
                 before.append((exercise.name, text, True))
             if not verdict.passed:

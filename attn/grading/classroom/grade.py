@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from attn.data.book import root
 from attn.exercises import CHAPTERS
@@ -28,11 +28,14 @@ class Options:
         seed: draws the inputs.
         timeout: seconds for each exercise.
         points: of exercises, in place of the book's.
+        partial: whether a wrong answer has points for the conditions in
+            which it is right.
     """
 
     seed: int
     timeout: float = 60.0
     points: Mapping[str, float] = field(default_factory=dict)
+    partial: bool = False
 
 
 class Judge(Protocol):
@@ -56,11 +59,8 @@ def grade(submission: Submission, options: Options, examiner: Judge) -> Result:
         options: of the batch.
         examiner: marks the answers.
     """
-    row = Result(
-        submission.name,
-        submission.learner,
-        seed=options.seed,
-        digest=digest(submission, options),
+    row = replace(
+        empty_row(submission, options), digest=digest(submission, options)
     )
     try:
         handed_in = answers.read(submission)
@@ -78,6 +78,21 @@ def grade(submission: Submission, options: Options, examiner: Judge) -> Result:
         isolation=examiner.isolation,
         digest="" if failure else row.digest,  # to be tried again
     )
+
+
+def empty_row(submission: Submission, options: Options) -> Result:
+    """Return the row of a submission without what it holds."""
+    return Result(
+        submission.name,
+        submission.learner,
+        seed=options.seed,
+        **_origin(submission),
+    )
+
+
+def _origin(submission: Submission) -> dict[str, Any]:
+    names = "ids", "attempt", "late", "partners"
+    return {x: getattr(submission, x) for x in names}
 
 
 def failed(row: Result, message: str) -> Result:
@@ -103,7 +118,8 @@ def _marks(
     for name in worth:
         mark = marks.get(name) or Mark(name, 0, worth[name], "died", failure)
         notes = mark.notes + handed_in.notes.get(name, ())
-        marks[name] = replace(mark, notes=notes)
+        code = handed_in.cells.get(name, "")
+        marks[name] = replace(mark, notes=notes, code=code)
     return tuple(marks[name] for name in worth), failure
 
 
@@ -116,9 +132,12 @@ def digest(submission: Submission, options: Options) -> str:
     """Hash all that a result depends on."""
     inputs = [
         contents.digest(submission.path),
+        submission.learner,
+        _origin(submission),
         options.seed,
         options.timeout,
         sorted(options.points.items()),
+        options.partial,
         book(),
     ]
     return hashlib.sha256(json.dumps(inputs).encode()).hexdigest()

@@ -29,7 +29,12 @@ from multiprocessing import connection
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from attn.grading.classroom.grade import Options, failed, grade
+from attn.grading.classroom.grade import (
+    Options,
+    empty_row,
+    failed,
+    grade,
+)
 from attn.grading.classroom.result import Result
 from attn.grading.classroom.submissions import Submission
 
@@ -42,7 +47,7 @@ Pool = Callable[[int], AbstractContextManager[tuple[Executor, int]]]
 
 _PATIENCE = 2.0  # seconds until a process that should have ended is killed
 _turn = threading.Lock()  # Dask's workers have threads, a judge has one
-_examiners: dict[tuple[int, float], Examiner] = {}  # of this process
+_examiners: dict[tuple[int, float, bool], Examiner] = {}  # of this process
 
 
 def work(submission: Submission, options: Options) -> Result:
@@ -52,11 +57,13 @@ def work(submission: Submission, options: Options) -> Result:
     """
     from attn.grading.classroom.examiner import Examiner
 
-    key = (options.seed, options.timeout)
+    key = (options.seed, options.timeout, options.partial)
     with _turn:
         if key not in _examiners:
             close()
-            _examiners[key] = Examiner(*key)
+            _examiners[key] = Examiner(
+                options.seed, options.timeout, partial=options.partial
+            )
         result = grade(submission, options, _examiners[key])
         if not result.digest:  # it failed: the next one gets another
             close()
@@ -162,7 +169,7 @@ def _alone(
                 return future.result()
     except Exception as stuck:
         error = stuck
-    row = Result(submission.name, submission.learner, seed=options.seed)
+    row = empty_row(submission, options)
     kind = type(error).__name__
     return failed(row, f"its grader ended or hung, twice ({kind}: {error})")
 

@@ -1,8 +1,8 @@
 """Find the submissions in what a teacher names: files, and folders of them.
 
-A folder may be flat (``alice_05.ipynb``), hold a folder for each learner
-(Gradescope, a learning platform), or nbgrader's ``LEARNER/ASSIGNMENT/``.
-Nothing is opened here.
+A folder may be flat (``alice_05.ipynb``), hold a folder for each learner, be
+a platform's (``names``), or nbgrader's ``LEARNER/ASSIGNMENT/``. No submission
+is opened here.
 """
 
 from __future__ import annotations
@@ -13,7 +13,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 
+from attn.grading.classroom import names as platforms
+from attn.grading.classroom.names import Author
+
 SUFFIXES = (".ipynb", ".py")
+_NO_SUBMISSION = (".", "__pycache__", platforms.METADATA)
 
 
 @dataclass(frozen=True)
@@ -23,12 +27,18 @@ class Submission:
     Args:
         path: of the file; of a folder, where that holds no file to grade.
         name: relative to what the teacher named; unique in a batch.
-        learner: the first folder below the named one, else the file's stem.
+        learner: as a platform's name gives it; else the first folder below
+            the named one, else the file's stem.
+        ids, attempt, late, partners: as in ``Author``.
     """
 
     path: Path
     name: str
     learner: str
+    ids: tuple[str, ...] = ()
+    attempt: tuple[int, ...] = ()
+    late: bool = False
+    partners: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -47,7 +57,7 @@ def find(
     folder are not followed. A folder that cannot be listed is a submission
     of its own, and so are a learner's folder without a file to grade and,
     beside notebooks in the named folder, a file of another kind: no learner
-    is forgotten.
+    is forgotten. A submission of two learners is one of each.
 
     Args:
         paths: what the teacher names. A link among them is followed.
@@ -81,10 +91,31 @@ def find(
         names = _unique([*places.values()], above=1)
         learners = [PurePath(name).parts[0] for name in names]
     shown = _told_apart(map(_printable, names))
+    authors = platforms.authors([(x.root, x.below) for x in places.values()])
     return [
-        Submission(path, name, _printable(learner))
-        for path, name, learner in zip(places, shown, learners, strict=True)
+        submission
+        for row in zip(places, shown, learners, authors, strict=True)
+        for submission in _of_each(*row)
     ]
+
+
+def _of_each(
+    path: Path, name: str, learner: str, authors: list[Author]
+) -> Iterator[Submission]:
+    """Yield the submission of a file, or one for each of its authors."""
+    if not authors:
+        yield Submission(path, name, _printable(learner))
+    for x in authors:
+        whose = _printable(x.name)
+        yield Submission(
+            path,
+            f"{name} ({whose})" if len(authors) > 1 else name,
+            whose,
+            tuple(map(_printable, x.ids)),
+            x.attempt,
+            x.late,
+            tuple(map(_printable, x.partners)),
+        )
 
 
 def _below(named: Path) -> Iterator[_Place]:
@@ -138,7 +169,7 @@ def _list(folder: Path) -> tuple[list[str], list[str], list[str]]:
     try:
         with os.scandir(folder) as entries:
             for entry in entries:
-                if entry.name.startswith((".", "__pycache__")):
+                if entry.name.startswith(_NO_SUBMISSION):
                     continue
                 if os.path.isdir(entry.path):  # never raises
                     folders.append(entry.name)
@@ -181,12 +212,7 @@ def _learner(place: _Place, name: str) -> str:
     if len(place.below.parts) > 1:
         return place.below.parts[0]
     above = PurePath(name).parts[:-1]
-    return above[0] if above else _stem(place.below.name)
-
-
-def _stem(name: str) -> str:
-    """Return a name without its ending, or the two that a browser gives."""
-    return PurePath(name.removesuffix(".txt")).stem
+    return above[0] if above else platforms.stem(place.below.name)
 
 
 def _printable(text: str) -> str:

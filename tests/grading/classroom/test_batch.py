@@ -2,12 +2,14 @@
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from attn.exercises import sources
 from attn.grading.classroom import batch, grade, seal
 from attn.grading.classroom.result import to_json
-from attn.grading.classroom.submissions import find
+from attn.grading.classroom.submissions import Submission, find
 from tests.grading.classroom import fakes
 from tests.grading.classroom.damage.kinds import (
     DAMAGE,
@@ -89,6 +91,7 @@ def test_a_stopped_batch_resumes(tmp_path, log, klass, grade_all):
         replace(OPTIONS, seed=8),
         replace(OPTIONS, timeout=61),
         replace(OPTIONS, points={FIRST: 9}),
+        replace(OPTIONS, partial=True),
     ],
 )
 def test_other_options_grade_again(options, log, klass, grade_all):
@@ -197,8 +200,34 @@ def test_a_reader_that_fails_leaves_an_unreadable_row(klass, monkeypatch):
     assert result.digest == ""
 
 
+def test_the_code_that_was_marked_is_stored(klass, grade_all):
+    submissions = klass("a")
+    for _ in range(2):  # graded, and as it was stored
+        (result,) = grade_all(submissions)
+        code = {x.exercise: x.code for x in result.marks}
+        assert code == {x: sources.solution(x) for x in EXERCISES}
+
+
 def test_notes_are_stored_with_their_exercise(tmp_path):
     path = DAMAGE["magics"].place(tmp_path, "x")
     result = grade.grade(find([path])[0], OPTIONS, fakes.Examiner())
     assert "%%time" in result.marks[0].notes[0]
     assert not result.marks[2].notes
+
+
+def test_again_grades_one_learner_though_all_are_stored(log, klass, grade_all):
+    submissions = klass("a", "b")
+    stored = grade_all(submissions)
+    log.write_text("")
+    again = batch.of_learners(submissions, ["b"])
+    results = grade_all(submissions, again=again)
+    assert fakes.graded_names(log) == ["b/05_gqa.ipynb"]
+    assert sorted(map(repr, results)) == sorted(map(repr, stored))
+    with pytest.raises(ValueError, match="--again must .*a, b.* got 'c'"):
+        batch.of_learners(submissions, ["a", "c"])
+
+
+def test_again_takes_a_platforms_id():
+    one = Submission(Path("x"), "x", "bell", ("10293",))
+    two = Submission(Path("y"), "y", "chen", ("10294",))
+    assert batch.of_learners([one, two], ["10294"]) == {"y"}

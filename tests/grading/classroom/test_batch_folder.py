@@ -1,5 +1,6 @@
 """A folder of results belongs to one batch, and keeps its options."""
 
+import json
 from dataclasses import replace
 
 import pytest
@@ -89,3 +90,17 @@ def test_each_submission_has_a_file_of_its_own(tmp_path):
 def find_named(folder, name):
     (folder / "x.py").touch()
     return replace(find([folder / "x.py"])[0], name=name)
+
+
+def test_partial_points_are_an_option_of_the_batch(tmp_path):
+    out = tmp_path / "out"
+    assert opened(out).partial is False
+    (out / "results").mkdir(exist_ok=True)
+    (out / "results" / "x.json").write_text("{}")
+    with pytest.raises(ValueError, match="--partial"):
+        opened(out, partial=True)
+    assert opened(tmp_path / "b", partial=True).partial
+    written = json.loads((out / "batch.json").read_text())
+    del written["partial"]  # as an older book wrote it
+    (out / "batch.json").write_text(json.dumps(written))
+    assert opened(out).partial is False

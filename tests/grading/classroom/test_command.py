@@ -135,8 +135,9 @@ def test_a_package_that_is_missing_is_named(attn_grade, klass, monkeypatch):
 
 
 def test_no_submission_is_imported_whatever_its_name(
-    attn_grade, klass, tmp_path
+    attn_grade, klass, tmp_path, monkeypatch
 ):
+    monkeypatch.setattr(progress, "PATIENCE", 600.0)
     klass("ann", "bo")
     names = "multiprocessing pickle random signal socket struct threading"
     for name in names.split():
@@ -166,6 +167,61 @@ def test_a_teachers_points_are_in_the_marks(attn_grade, klass, tmp_path):
     (path,) = (tmp_path / "grades/results").iterdir()
     marks = json.loads(path.read_text())["marks"]
     assert marks[0]["points"] == marks[0]["max_points"] == 40
+
+
+def test_a_roster_comes_back_with_the_points_and_those_who_are_absent(
+    attn_grade, klass, tmp_path
+):
+    klass("ann", "bo", "zoe")
+    (tmp_path / "in/bo/05_gqa.ipynb").write_text("{")
+    roster = "Name,Login,Grade\nann,a,\nbo,b,-\ncem,c,\n"
+    (tmp_path / "class.csv").write_text(roster)
+    status, out, _ = attn_grade("in", "--roster", "class.csv")
+    assert status == 0
+    assert "nothing handed in" in out and "not in the roster: zoe" in out
+    assert "1 handed in nothing" in out
+    filled = (tmp_path / "grades/roster.csv").read_text()
+    assert filled == roster.replace("ann,a,", "ann,a,11")
+    assert (tmp_path / "class.csv").read_text() == roster
+    table = (tmp_path / "grades/class.csv").read_text("utf-8-sig")
+    assert "cem,nothing handed in,," in table
+    page = (tmp_path / "grades/index.html").read_text()
+    assert "Nothing handed in" in page
+    status, _, err = attn_grade("in", "--column", "Grade")
+    assert status == 2 and "--column must come with --roster" in err
+
+
+def test_marks_by_hand_outlive_a_second_run_and_cost_no_judging(
+    attn_grade, klass, tmp_path, log
+):
+    klass("ann")
+    attn_grade("in")
+    path = tmp_path / "grades/marks.csv"
+    mine = path.read_text() + f"ann,{FIRST},0.5,2,see me\n"
+    path.write_text(mine)
+    for _ in range(2):
+        status, out, _ = attn_grade("in")
+        assert status == 0 and "see me" in out
+        table = (tmp_path / "grades/class.csv").read_text("utf-8-sig")
+        assert "0.5 of" in table and "see me" in table
+        assert path.read_text() == mine
+    path.write_text(mine + "eve,,1,,\n")
+    status, out, err = attn_grade("in")
+    assert (status, out, len(err.splitlines())) == (2, "", 1)
+    assert "marks.csv, line 3: learner must be" in err
+    assert len(log.read_text().splitlines()) == 1
+
+
+def test_again_and_partial_reach_the_batch(attn_grade, klass, tmp_path, log):
+    klass("ann", "bo")
+    attn_grade("in", "--partial")
+    status, _, _ = attn_grade("in", "--partial", "--again", "bo")
+    assert status == 0
+    assert fakes.graded_names(log)[2:] == ["bo/05_gqa.ipynb"]
+    batch = json.loads((tmp_path / "grades/batch.json").read_text())
+    assert batch["partial"] is True
+    status, _, err = attn_grade("in", "--partial", "--again", "eve")
+    assert status == 2 and "--again must name a learner" in err
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -6,6 +6,7 @@ from urllib.parse import unquote
 import pytest
 from bs4 import BeautifulSoup
 
+from attn.grading.classroom.marks import Remark
 from attn.grading.classroom.reports import write
 from attn.grading.classroom.reports.wording import clean
 from attn.grading.classroom.result import Mark
@@ -20,6 +21,7 @@ from tests.grading.classroom.invented import (
     unreadable,
     wrong,
 )
+from tests.grading.classroom.test_lookalikes import MINE
 
 
 def pages_of(results, out):
@@ -137,6 +139,30 @@ def test_a_learners_page_has_each_diagnosis_and_no_other_learner(tmp_path):
     assert "bubblewrap: no network" in text and "Ben" not in text
 
 
+CODE = """\
+def repeat_kv(x, n_rep):
+    # a < b && c </pre><script>alert(1)</script>
+    return x"""
+
+
+def test_a_learners_page_shows_the_code_beside_the_diagnosis(tmp_path):
+    marks = [
+        wrong(code=CODE),
+        right("gqa-pool_heads", code=CODE),
+        wrong("gqa-grouped_attention", "not written", "", code=CODE),
+    ]
+    pages = pages_of([graded("Ann", *marks)], tmp_path)
+    page = pages["learners/Ann.html"]
+    assert not page.find("script")
+    bad, good, open_ = page.find_all("article")
+    diagnosis, code = bad.find(class_="beside").find_all("div")
+    assert TILED in diagnosis.get_text() and CODE not in diagnosis.get_text()
+    assert code.pre.get_text() == CODE
+    assert good.details.pre.get_text() == CODE
+    assert CODE not in open_.get_text(), "a stub is not shown"
+    assert CODE not in pages["index.html"].get_text()
+
+
 def test_a_page_says_which_submission_counts(tmp_path):
     results = [
         graded("Ann", wrong(), submission="ann/1.ipynb"),
@@ -158,11 +184,14 @@ def test_pages_are_accessible_offline_and_fit_a_phone(browser, tmp_path):
     many = [Mark(f"sdpa-causal_lower_{i}", 0, 1, "died") for i in range(12)]
     results = [
         *a_class(12),
-        graded("Ann", wrong(), right("gqa-pool_heads")),
+        graded("Ann", wrong(code=MINE), right("gqa-pool_heads", code=MINE)),
+        graded("Ben", wrong(code=MINE)),
         graded("Ann", *many, chapter="08_sdpa"),
     ]
-    write(results, tmp_path)
-    paths = [tmp_path / "index.html", tmp_path / "learners" / "Ann.html"]
+    by_hand = {"Ann": Remark(points=2, late_days=1, comments=("ill",))}
+    write(results, tmp_path, by_hand, absent=["Cem"])
+    names = ("index", "learners/Ann", "learners/Cem", "lookalikes")
+    paths = [tmp_path / f"{name}.html" for name in names]
     for width, theme in SIZES:
         size = {"width": width, "height": 900}
         tab = browser.new_page(viewport=size, color_scheme=theme)

@@ -68,7 +68,11 @@ def test_json_holds_every_result(reported):
     back = [from_json(x) for x in data["results"]]
     assert sorted(map(repr, back)) == sorted(map(repr, map(clean, results)))
     assert data["submissions"] == len(results)
-    assert data["points"] == sum(x["points"] for x in data["learners"])
+    points = [x["points"] for x in data["learners"]]
+    assert data["points"] == sum(x for x in points if x is not None)
+    for row in (*data["results"], *data["learners"]):
+        is_empty = row["points"] is None
+        assert is_empty == (row["status"] == "unreadable"), row
     named = [x["learner"] for x in data["learners"]]
     assert sorted(named) == sorted(learners_of(results))
 
@@ -83,9 +87,14 @@ def test_a_spreadsheet_has_a_row_for_each_learner(reported):
     }
     data = json.loads((out / "report.json").read_text("utf-8"))
     for row, learner in zip(rows, data["learners"], strict=True):
-        assert float(row["points"]) == learner["points"]
-        of_exercises = [float(row.get(x) or 0) for x in WORTH]
-        assert sum(of_exercises) == learner["points"]
+        of_exercises = [row.get(x) for x in WORTH if row.get(x)]
+        assert row["status"] == learner["status"]
+        if learner["status"] == "unreadable":  # no 0, and a reason
+            assert learner["points"] is None and not of_exercises
+            assert row["points"] == "" and row["unreadable"]
+        else:
+            assert float(row["points"]) == learner["points"]
+            assert sum(map(float, of_exercises)) == learner["points"]
 
 
 def test_no_cell_of_a_spreadsheet_is_a_formula(reported):
@@ -105,6 +114,11 @@ def test_junit_has_a_suite_for_each_submission(reported):
     cases = root.findall(".//testcase")
     bad = [x for x in results if x.status == "unreadable"]
     assert len(cases) == sum(len(x.marks) for x in results) + len(bad)
+    unread = root.findall(".//error[@type='unreadable']/../..")
+    assert len(unread) == len(bad)
+    for suite in unread:
+        point = suite.find(".//property[@name='points']")
+        assert point.get("value") == ""
     failed = sum(not y.passed for x in results for y in x.marks) + len(bad)
     counts = {x: int(root.get(x)) for x in ("tests", "failures", "errors")}
     assert counts["tests"] == len(cases)

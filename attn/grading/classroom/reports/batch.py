@@ -6,64 +6,19 @@ import hashlib
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
+from attn.grading.classroom.lookalikes import Found, find
+from attn.grading.classroom.marks import Remark
+from attn.grading.classroom.reports.learner import Learner
 from attn.grading.classroom.reports.wording import clean, natural
 from attn.grading.classroom.result import Mark, Result, hardest
 
 #: Names that Windows keeps for itself, whatever their ending.
 _RESERVED = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.I)
 _DIGEST = re.compile("-[0-9a-f]{16}$", re.I)
-
-
-@dataclass(frozen=True)
-class Learner:
-    """All submissions of one learner.
-
-    Args:
-        name: in the class's table.
-        file: the stem of the files about this learner; unique in a batch.
-        results: of each submission.
-    """
-
-    name: str
-    file: str
-    results: tuple[Result, ...]
-
-    @cached_property
-    def counted(self) -> dict[str, Result]:
-        """The best submission of each chapter; of equal ones the first."""
-        best: dict[str, Result] = {}
-        for result in self.results:
-            if result.status == "graded":
-                chapter = result.chapter or "no chapter"
-                best.setdefault(chapter, result)
-                if result.points > best[chapter].points:
-                    best[chapter] = result
-        return {name: best[name] for name in sorted(best, key=natural)}
-
-    @cached_property
-    def marks(self) -> dict[str, Mark]:
-        """The marks that count, by exercise."""
-        counted = self.counted.values()
-        return {x.exercise: x for result in counted for x in result.marks}
-
-    @property
-    def unreadable(self) -> tuple[Result, ...]:
-        """The submissions that could not be graded."""
-        return tuple(x for x in self.results if x.status == "unreadable")
-
-    @property
-    def points(self) -> float:
-        """The points of the submissions that count."""
-        return sum(x.points for x in self.counted.values())
-
-    @property
-    def max_points(self) -> float:
-        """The points that the chapters handed in are worth."""
-        return sum(x.max_points for x in self.counted.values())
 
 
 @dataclass(frozen=True)
@@ -90,9 +45,21 @@ class Batch:
     learners: tuple[Learner, ...]
 
     @classmethod
-    def of(cls, results: Iterable[Result]) -> Batch:
-        """Gather results, whatever order they come in."""
-        groups: dict[str, list[Result]] = {}
+    def of(
+        cls,
+        results: Iterable[Result],
+        remarks: Mapping[str, Remark] | None = None,
+        absent: Iterable[str] = (),
+    ) -> Batch:
+        """Gather results, whatever order they come in.
+
+        Args:
+            results: of all submissions.
+            remarks: of the teacher, by learner.
+            absent: the learners without a submission.
+        """
+        said = {clean(k): clean(x) for k, x in (remarks or {}).items()}
+        groups: dict[str, list[Result]] = {clean(x): [] for x in absent}
         for result in map(clean, results):
             groups.setdefault(result.learner, []).append(result)
         files = file_names(groups)
@@ -103,6 +70,7 @@ class Batch:
                     name,
                     files[name],
                     tuple(sorted(groups[name], key=_by_submission)),
+                    said.get(name, Remark()),
                 )
                 for name in names
             )
@@ -113,6 +81,17 @@ class Batch:
         """All results, in the order of the learners."""
         return tuple(x for learner in self.learners for x in learner.results)
 
+    @property
+    def submissions(self) -> tuple[Result, ...]:
+        """The results of what was handed in: no marks by hand alone."""
+        return tuple(
+            x
+            for x in self.results
+            if x.status == "unreadable"
+            or any(m.status != "by hand" for m in x.marks)
+            or not x.marks
+        )
+
     @cached_property
     def counted(self) -> tuple[Result, ...]:
         """The results that count, in the order of the learners."""
@@ -122,8 +101,13 @@ class Batch:
 
     @cached_property
     def graded(self) -> tuple[Learner, ...]:
-        """The learners with anything that could be graded."""
-        return tuple(x for x in self.learners if x.counted)
+        """The learners with points: of what was graded, or by hand."""
+        return tuple(x for x in self.learners if x.has_points)
+
+    @property
+    def absent(self) -> tuple[Learner, ...]:
+        """The learners without a submission."""
+        return tuple(x for x in self.learners if not x.results)
 
     @cached_property
     def unreadable(self) -> tuple[tuple[Learner, Result], ...]:
@@ -178,6 +162,11 @@ class Batch:
                 Misconception(name, why, where, tuple(learners.values()))
             )
         return sorted(rows, key=lambda x: (-len(x.learners), x.name))
+
+    @cached_property
+    def lookalikes(self) -> Found:
+        """The pairs of learners whose answers look alike."""
+        return find(self.learners)
 
     def bins(self) -> list[tuple[str, int]]:
         """Return how many of the graded learners have how many points."""

@@ -8,11 +8,14 @@ import json
 import xml.etree.ElementTree as ET
 from typing import Any
 
-from attn.grading.classroom.reports.batch import Batch, Learner
+from attn.grading.classroom.reports.batch import Batch
+from attn.grading.classroom.reports.learner import Learner
 from attn.grading.classroom.reports.wording import (
+    by_hand,
     diagnosis,
     headline,
     number,
+    remarks,
     word,
 )
 from attn.grading.classroom.result import Mark, Result, to_json
@@ -28,18 +31,24 @@ def report(batch: Batch) -> str:
     """Return ``report.json``: every result, the totals, what was hard."""
     return _json(
         {
-            "submissions": len(batch.results),
+            "submissions": len(batch.submissions),
             "unreadable": len(batch.unreadable),
             "points": number(sum(x.points for x in batch.learners)),
             "max_points": number(sum(x.max_points for x in batch.learners)),
             "learners": [
                 {
                     "learner": learner.name,
-                    "points": number(learner.points),
+                    "status": learner.status,
+                    "points": number(learner.points)
+                    if learner.has_points
+                    else None,
                     "max_points": number(learner.max_points),
+                    "late_days": number(learner.remark.late_days),
+                    "by_hand": learner.by_hand,
                     "counted": [
                         x.submission for x in learner.counted.values()
                     ],
+                    "replaced": learner.replaced,
                 }
                 for learner in batch.learners
             ],
@@ -54,6 +63,13 @@ def report(batch: Batch) -> str:
                     "exercises": x.exercises,
                 }
                 for x in batch.misconceptions
+            ],
+            "lookalikes": [
+                {
+                    "learners": [x.one.name, x.two.name],
+                    "exercises": x.exercises,
+                }
+                for x in batch.lookalikes.pairs
             ],
             "results": [to_json(x) for x in batch.results],
         }
@@ -76,8 +92,9 @@ def spreadsheet(batch: Batch) -> str:
     file = io.StringIO()
     file.write("\ufeff")
     writer = csv.writer(file)
-    head = ["learner", "points", "max_points", *batch.chapters]
-    head += [*batch.exercises, "submissions", "unreadable"]
+    head = ["learner", "status", "points", "max_points", *batch.chapters]
+    head += [*batch.exercises, "counted", "late", "late_days", "by_hand"]
+    head += ["submissions", "unreadable"]
     writer.writerow(map(_safe, head))
     for learner in batch.learners:
         writer.writerow(_row(batch, learner))
@@ -93,9 +110,14 @@ def _row(batch: Batch, learner: Learner) -> list[str | int | float]:
     ]
     return [
         _safe(learner.name),
-        number(learner.points),
+        learner.status,
+        number(learner.points) if learner.has_points else "",
         number(batch.max_points),
         *("" if x is None else number(x.points) for x in (*chapters, *marks)),
+        _safe("; ".join(x.submission for x in learner.counted.values())),
+        _safe("; ".join(x.submission for x in learner.results if x.late)),
+        number(learner.remark.late_days) or "",
+        _safe("; ".join(" ".join(x.split()) for x in learner.by_hand)),
         _safe("; ".join(x.submission for x in learner.results)),
         _safe("; ".join(reasons)),
     ]
@@ -130,8 +152,8 @@ def _suite(result: Result) -> ET.Element:
         suite,
         learner=result.learner,
         chapter=result.chapter or "",
-        points=number(result.points),
-        max_points=number(result.max_points),
+        points=_of(result, result.points),
+        max_points=_of(result, result.max_points),
         seed=result.seed,
         isolation=result.isolation,
     )
@@ -161,14 +183,18 @@ def _case(case: ET.Element, mark: Mark) -> None:
         points=number(mark.points),
         max_points=number(mark.max_points),
     )
-    if not mark.passed:
+    if not (mark.passed or mark.status == "by hand"):
         kind = "error" if mark.status in _ERRORS else "failure"
         fault = ET.SubElement(
             case, kind, type=mark.status, message=headline(mark)
         )
         fault.text = "\n\n".join(filter(None, [diagnosis(mark), mark.details]))
-    if mark.notes:
-        ET.SubElement(case, "system-out").text = "\n".join(mark.notes)
+    if odd := [*mark.notes, *by_hand(mark)]:
+        ET.SubElement(case, "system-out").text = "\n".join(odd)
+
+
+def _of(result: Result, points: float) -> int | float | str:
+    return "" if result.status == "unreadable" else number(points)
 
 
 def _properties(element: ET.Element, **values: object) -> None:
@@ -211,7 +237,7 @@ def gradescope(learner: Learner) -> str:
 
 
 def _test(mark: Mark) -> dict[str, Any]:
-    notes = [f"note: {x}" for x in mark.notes]
+    notes = [f"note: {x}" for x in (*mark.notes, *by_hand(mark))]
     return {
         "name": mark.exercise,
         "score": number(mark.points),
@@ -224,18 +250,16 @@ def _test(mark: Mark) -> dict[str, Any]:
 
 def _remarks(learner: Learner) -> list[str]:
     """Return what belongs to the submission as a whole."""
-    lines = []
+    lines = learner.said
     counted = list(learner.counted.values())
     for result in learner.results:
         if result.status == "unreadable":
             lines += [f"{result.submission} cannot be read.", result.message]
         elif result not in counted:
-            lines.append(
-                f"{result.submission} does not count: another submission of "
-                f"{result.chapter} has as many points or more."
-            )
+            reason = learner.replaced[result.submission]
+            lines.append(f"{result.submission} does not count: {reason}.")
         else:
             worth = f"{number(result.points)}/{number(result.max_points)}"
             lines.append(f"{result.submission}: {worth} points")
-            lines += [f"note: {x}" for x in result.notes]
+            lines += [f"note: {x}" for x in remarks(result)]
     return lines + sorted({x.isolation for x in counted if x.isolation})

@@ -16,8 +16,10 @@ from urllib.parse import quote
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
+from attn.grading.classroom import lookalikes
 from attn.grading.classroom.reports import wording
-from attn.grading.classroom.reports.batch import Batch, Learner
+from attn.grading.classroom.reports.batch import Batch
+from attn.grading.classroom.reports.learner import Learner
 from attn.grading.classroom.result import Result
 from attn.grading.diagnosis.prose import as_html
 
@@ -50,6 +52,7 @@ def class_page(batch: Batch) -> str:
             for learner in batch.learners
             for mark in learner.marks.values()
             if not (mark.passed or mark.mistake or wording.is_open(mark))
+            and mark.status != "by hand"
         ],
         odd=[
             (learner, result)
@@ -78,6 +81,19 @@ def learner_page(learner: Learner) -> str:
     )
 
 
+def lookalikes_page(batch: Batch) -> str:
+    """Return ``lookalikes.html``: pairs of answers for a person to read."""
+    page = _environment().get_template("lookalikes.html")
+    return page.render(
+        pairs=batch.lookalikes.pairs,
+        usual=batch.lookalikes.usual,
+        enough=lookalikes.ENOUGH,
+        many=lookalikes.MANY,
+        isolations=[],
+        seeds=[],
+    )
+
+
 @cache
 def _environment() -> Environment:
     environment = Environment(
@@ -97,9 +113,11 @@ def _environment() -> Environment:
         "quote": quote,
     }
     environment.globals |= {
+        "by_hand": wording.by_hand,
         "diagnosis": wording.diagnosis,
         "is_open": wording.is_open,
         "remarks": _remarks,
+        "remarks_on_all": wording.remarks,
         "share": wording.share,
         "sign": wording.sign,
         "word": wording.word,
@@ -151,13 +169,15 @@ def _remarks(result: Result) -> list[str]:
     marked = [
         f"{x.exercise}: {note}" for x in result.marks for note in x.notes
     ]
-    return [*result.notes, *marked]
+    return [*wording.remarks(result), *marked]
 
 
 def _opening(learner: Learner) -> str:
     """Return the first sentence that a learner reads."""
     marks = list(learner.marks.values())
     passed = sum(x.passed for x in marks)
+    if not learner.results:
+        return "Nothing was handed in."
     if not marks:
         return (
             "This submission could not be graded, and that is often quickly "

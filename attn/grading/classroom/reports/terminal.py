@@ -2,35 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from rich import box
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from attn.grading.classroom.marks import Remark
 from attn.grading.classroom.reports.batch import Batch
+from attn.grading.classroom.reports.learner import Learner
 from attn.grading.classroom.reports.wording import (
     headline,
     number,
     plural,
+    remarks,
     share,
     sign,
     wrong_in_short,
 )
 from attn.grading.classroom.result import Result
 
-_STYLES = {"✓": "green", "✗": "red", "·": "dim"}
+_STYLES = {"✓": "green", "✗": "red", "·": "dim", "✎": ""}
 _WIDE = 64  # columns of text from which on a diagnosis fits beside the rest
 
 
-def table(results: Iterable[Result]) -> RenderableType:
+def table(
+    results: Iterable[Result],
+    remarks: Mapping[str, Remark] | None = None,
+    absent: Iterable[str] = (),
+) -> RenderableType:
     """Return a table of results, for rich's ``Console.print``.
 
     A class has a row for each submission and a total. A single submission
     has a row for each exercise. A narrow terminal shows fewer columns.
     """
-    return _Results(Batch.of(results))
+    return _Results(Batch.of(results, remarks, absent))
 
 
 class _Results:
@@ -43,9 +50,10 @@ class _Results:
         self, console: Console, options: ConsoleOptions
     ) -> Iterator[RenderableType]:
         results = self.batch.results
-        if len(results) == 1 and results[0].status == "graded":
+        is_one = len(results) == len(self.batch.learners) == 1
+        if is_one and results[0].status == "graded":
             yield _exercises(results[0], options.max_width)
-            yield from _remarks(results[0])
+            yield from _remarks(self.batch.learners[0], results[0])
         else:
             yield _submissions(self.batch, options.max_width)
             yield Text(_total(self.batch), style="bold")
@@ -69,10 +77,15 @@ def _submissions(batch: Batch, width: int) -> Table:
             cells = [_short(name)]
             if has_chapter:
                 cells.append(_short(result.chapter or ""))
-            cells += [_points(result), _signs(result)]
+            alone = None if len(learner.results) > 1 else learner
+            cells += [_points(result, alone), _signs(result)]
             if says_why:
                 cells.append(_short(wrong_in_short(result)))
             view.add_row(*cells)
+        if not learner.results:
+            cells = [_short(learner.name), *[Text("")] * has_chapter]
+            points = _of(learner) if learner.has_points else Text("–")
+            view.add_row(*cells, points, Text(learner.status, style="red"))
     return view
 
 
@@ -95,11 +108,12 @@ def _exercises(result: Result, width: int) -> Table:
     return view
 
 
-def _remarks(result: Result) -> Iterator[Text]:
+def _remarks(learner: Learner, result: Result) -> Iterator[Text]:
     """Yield the total, and what is odd about the file."""
-    whole = f"{number(result.points)}/{number(result.max_points)} points"
+    whole = f"{_of(learner)} points"
     yield Text(f"{result.submission}  {whole}", style="bold")
-    for note in result.notes:
+    yield from (Text(f"by hand: {x}") for x in learner.by_hand)
+    for note in remarks(result):
         yield Text(f"note: {note}")
 
 
@@ -117,10 +131,18 @@ def _short(text: str) -> Text:
     return Text(text, no_wrap=True, overflow="ellipsis")
 
 
-def _points(result: Result) -> Text:
+def _points(result: Result, alone: Learner | None) -> Text:
+    """Return the points of a submission, or of the learner whose it is."""
+    if alone and alone.remark.points is not None:
+        return _of(alone)
     if result.status == "unreadable":
         return Text("–")
     return Text(f"{number(result.points)}/{number(result.max_points)}")
+
+
+def _of(learner: Learner) -> Text:
+    most = f"/{number(learner.max_points)}" if learner.counted else ""
+    return Text(f"{number(learner.points)}{most}")
 
 
 def _signs(result: Result) -> Text:
@@ -132,18 +154,30 @@ def _signs(result: Result) -> Text:
 
 def _total(batch: Batch) -> str:
     """Return the last line: nothing that was handed in is left out."""
-    got = sum(x.points for x in batch.counted)
-    most = sum(x.max_points for x in batch.counted)
+    got = sum(x.points for x in batch.learners)
+    most = sum(x.max_points or batch.max_points for x in batch.graded)
     parts = [
-        plural(len(batch.results), "submission"),
+        plural(len(batch.submissions), "submission"),
         f"{number(got)}/{number(most)} points ({share(got, most):.0f} %)",
     ]
     if batch.unreadable:
         parts.append(f"{len(batch.unreadable)} unreadable")
+    if batch.absent:
+        parts.append(f"{len(batch.absent)} handed in nothing")
+    if hand := sum(bool(x.by_hand) for x in batch.learners):
+        parts.append(f"{plural(hand, 'learner')} with marks by hand")
     again = len(batch.results) - len(batch.counted) - len(batch.unreadable)
     if again:
-        parts.append(f"{again} handed in again: the best one counts")
+        parts.append(f"{again} handed in again: {_rule(batch)} counts")
     chapter = (
         f"{next(iter(batch.chapters))}: " if len(batch.chapters) == 1 else ""
     )
     return chapter + ", ".join(parts)
+
+
+def _rule(batch: Batch) -> str:
+    """Say which of the attempts at a chapter counts."""
+    again = [x for x in batch.learners if x.replaced]
+    if all(x.attempt for learner in again for x in learner.results):
+        return "the latest"
+    return "the best one"

@@ -35,6 +35,7 @@ _WORDS: dict[Status, tuple[str, str, str]] = {
         "died",
         "Its process ended before it gave a result, or ran out of memory.",
     ),
+    "by hand": ("✎", "marked by hand", "Your teacher gave these points."),
 }
 #: What no format may hold or no reader sees: control characters, marks that
 #: reverse the direction of a line, halves of characters.
@@ -52,6 +53,27 @@ def sign(mark: Mark) -> str:
 def word(mark: Mark) -> str:
     """Return the status as a learner reads it."""
     return _WORDS[mark.status][1]
+
+
+def remarks(result: Result) -> list[str]:
+    """Return what is odd about a submission as a whole."""
+    notes = [*result.notes]
+    if result.late:
+        notes.append("handed in late, as the platform's file name says")
+    if result.partners:
+        notes.append(f"handed in together with {', '.join(result.partners)}")
+    return notes
+
+
+def by_hand(mark: Mark) -> list[str]:
+    """Return what a teacher changed and noted, a line for each."""
+    if mark.judged is None and mark.status != "by hand":
+        return [*mark.comments]
+    points = f"{number(mark.points)} of {number(mark.max_points)} points"
+    judged = "nothing was judged"
+    if mark.judged is not None:
+        judged = f"it was judged as {number(mark.judged)}"
+    return [f"{points} by hand; {judged}", *mark.comments]
 
 
 def is_open(mark: Mark) -> bool:
@@ -92,8 +114,8 @@ def wrong_in_short(result: Result) -> str:
 def clean(value: Any) -> Any:
     """Return a result whose texts can be printed, in XML too.
 
-    A hidden character becomes its escape, ``\\x1b``. Only a ``message``
-    and its ``details`` have lines and tabs.
+    A hidden character becomes its escape, ``\\x1b``. Only a ``message``,
+    its ``details`` and ``code`` have lines and tabs.
     """
     if isinstance(value, str):
         return re.sub(r"[\t\n]", _escape, visible(value))
@@ -105,10 +127,13 @@ def clean(value: Any) -> Any:
     return replace(
         value,
         **{
-            name: visible(x) if name in ("message", "details") else clean(x)
+            name: visible(x) if name in _WITH_LINES else clean(x)
             for name, x in texts.items()
         },
     )
+
+
+_WITH_LINES = ("message", "details", "code")
 
 
 def visible(text: str) -> str:
