@@ -193,7 +193,9 @@ def _effect_across_calls(
         return None
     if expected.random_used:
         return SideEffect("same coins")
-    return None if is_right else SideEffect("repeated result")
+    # NaN is equal to NaN, whatever the inputs were.
+    is_kept = not (is_right or _has_nan(outcome))
+    return SideEffect("repeated result") if is_kept else None
 
 
 def error_text(outcome: Outcome) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 
 import torch
@@ -236,8 +237,9 @@ def _ratio(evidence: Evidence, shown: Failure) -> str:
 
 
 def _numbers(failure: Failure) -> tuple[float, float] | None:
-    """Return the wrong and the right number, if both are numbers."""
+    """Return the wrong and the right number, if both are finite numbers."""
     try:
-        return float(failure.problem.got), float(failure.problem.expected)
+        pair = float(failure.problem.got), float(failure.problem.expected)
     except (TypeError, ValueError):
         return None
+    return pair if all(map(math.isfinite, pair)) else None
