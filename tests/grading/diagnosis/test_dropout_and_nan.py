@@ -112,7 +112,11 @@ def test_nan_alone_names_no_mistake_in_part():
 
 
 @pytest.mark.parametrize(
-    "wrong", ["/ (weights.sum(-1).min() > 0.9)", "* (1.0 if attn_mask.all() else 1.0004)"]
+    "wrong",
+    [
+        "/ (weights.sum(-1).min() > 0.9)",
+        "* (1.0 if attn_mask.all() else 1.0004)",
+    ],
 )
 def test_infinity_and_1_are_no_factors_of_the_right_number(wrong):
     edit = f"- .sum(-1).mean()\n+ .sum(-1).mean() {wrong}"
