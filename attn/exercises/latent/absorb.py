@@ -13,7 +13,7 @@ from attn.exercises.latent.draw import SIZES
 from attn.exercises.spec import Case, Exercise, Property
 from attn.exercises.symmetry import is_view
 
-LONG = [(1, 6, 1, 96, 8, 4, 5, 8), (1, 8, 2, 60, 7, 2, 4, 9)]
+LONG = [(1, 6, 1, 400, 28, 4, 20, 24), (1, 8, 2, 300, 40, 2, 16, 36)]
 
 
 def absorb(
@@ -91,6 +91,8 @@ def _cases(g: Draw) -> Iterator[Case]:
     when = "a scale is given, as YaRN needs one"
     for scale in (0.05, 0.33, 1.7):
         yield case(when, 2, 3, 4, 6, 6, 4, 10, 5, scale=scale)
+    when = "the scale is 0, so all keys count alike"
+    yield case(when, 2, 3, 4, 6, 6, 4, 10, 5, scale=0.0)
     when = "the scores are large"
     yield case(when, 2, 3, 4, 6, 6, 4, 10, 5, large=8.0)
     when = "the cache is long, and there is memory for it and the scores"

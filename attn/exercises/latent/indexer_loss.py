@@ -72,6 +72,10 @@ def _cases(g: Draw) -> Iterator[Case]:
     sparse.args[1][..., 2:4] = 0
     sparse.args[1][:] /= sparse.args[1].sum(-1, keepdim=True)
     yield sparse
+    when = "a sink takes a part of each head's weight"
+    sunk = case(when, 2, 3, 4, 7)
+    sunk.args[1][:] *= torch.rand(2, 3, 4, 1, generator=g) * 0.7 + 0.2
+    yield sunk
     when = "the scores are large"
     yield case(when, 2, 3, 4, 7, spread=60.0)
 

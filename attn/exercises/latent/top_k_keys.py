@@ -67,6 +67,9 @@ def _cases(g: Draw) -> Iterator[Case]:
     when = "the scores are large, above or below zero"
     yield case(when, 2, 7, 7, 3, causal(7), 300.0, -4e5)
     yield case(when, 2, 7, 7, 3, causal(7), 300.0, 4e5)
+    yield case(when, 2, 7, 7, 3, causal(7), 1e9, -4e12)
+    when = "the scores are tiny"
+    yield case(when, 2, 7, 7, 3, causal(7), 1e-9)
 
     when = "a row allows nothing"
     dead = g.mask(5, 7)

@@ -179,6 +179,11 @@ def _has_nan(outcome: Outcome) -> bool:
     return any(bool(x.isnan().any()) for x in tensors)
 
 
+def _has_finite(outcome: Outcome) -> bool:
+    tensors = [x for _, x in named_tensors(outcome.output)]
+    return any(bool(x.isfinite().any()) for x in tensors)
+
+
 def _effect_across_calls(
     outcome: Outcome, expected: Outcome, is_right: bool, may_draw: bool
 ) -> SideEffect | None:
@@ -193,7 +198,9 @@ def _effect_across_calls(
         return None
     if expected.random_used:
         return SideEffect("same coins")
-    return None if is_right else SideEffect("repeated result")
+    # NaN is equal to NaN, and infinity to infinity, whatever the inputs were.
+    is_kept = not is_right and _has_finite(outcome)
+    return SideEffect("repeated result") if is_kept else None
 
 
 def error_text(outcome: Outcome) -> str:

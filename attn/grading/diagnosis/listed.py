@@ -154,6 +154,9 @@ def _is_wrong(mistaken: Outcome, right: Outcome) -> bool:
 
 
 def _count_elements(evidence: Evidence, cases: Iterable[int]) -> int:
-    """Count the elements of an answer's results: a few prove nothing."""
+    """Count the elements of an answer's results: a few prove nothing.
+
+    Nor does NaN, which different mistakes give alike.
+    """
     outputs = [evidence.outcomes[i].output for i in cases]
-    return sum(x.numel() for _, x in named_tensors(outputs))
+    return sum(int((~x.isnan()).sum()) for _, x in named_tensors(outputs))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 
 import torch
@@ -222,7 +223,7 @@ def _ratio(evidence: Evidence, shown: Failure) -> str:
     gaps = [number(a - b, 6) for a, b in pairs]
     count = len(pairs) - 1
     cases = f"In all {count} such cases" if count > 1 else "Here"
-    if len({*ratios}) == 1 and ratios[0] != "0":
+    if len({*ratios}) == 1 and ratios[0] not in _NO_FACTORS:
         return f"{cases} it is {ratios[0]} times the right number."
     if len({*gaps}) == 1:
         return f"{cases} it is off by {gaps[0]}."
@@ -230,14 +231,18 @@ def _ratio(evidence: Evidence, shown: Failure) -> str:
         return (
             f"{cases} it is off by a multiple of 2**32: did an int32 overflow?"
         )
-    if ratios[0] == "0":
+    if ratios[0] in _NO_FACTORS:
         return ""
     return f"In this case it is {ratios[0]} times the right number."
 
 
+_NO_FACTORS = ("0", "1")  # as they are printed
+
+
 def _numbers(failure: Failure) -> tuple[float, float] | None:
-    """Return the wrong and the right number, if both are numbers."""
+    """Return the wrong and the right number, if both are finite numbers."""
     try:
-        return float(failure.problem.got), float(failure.problem.expected)
+        pair = float(failure.problem.got), float(failure.problem.expected)
     except (TypeError, ValueError):
         return None
+    return pair if all(map(math.isfinite, pair)) else None

@@ -80,3 +80,46 @@ def test_a_gradient_of_nan_is_refused():
         return exps / (exps.sum(-1, keepdim=True) + sink)
 
     assert not judge(find("sdpa-sinks"), answer).passed
+
+
+def judged(exercise_id, edit):
+    """Judge a solution with an edit applied."""
+    exercise, right = find(exercise_id), sources.solution(exercise_id)
+    variant = Variant("NaN", edit, "test", right, exercise.namespace)
+    return judge(exercise, variant.answer)
+
+
+@pytest.mark.parametrize("wrong", ["* float('nan')", "/ 0"])
+def test_nan_and_infinity_are_not_blamed_on_an_earlier_call(wrong):
+    """They are equal to those of any other call."""
+    edit = f"- .sum(-1).mean()\n+ .sum(-1).mean() {wrong}"
+    verdict = judged("latent-indexer_loss", edit)
+    assert not verdict.passed
+    assert "earlier call" not in verdict.message
+
+
+def test_nan_alone_names_no_mistake_in_part():
+    """Other mistakes give NaN there as well, and numbers elsewhere."""
+    edit = (
+        "- key = F.normalize(key, dim=-1)\n"
+        "+ key = key / key.norm(dim=-1, keepdim=True)\n"
+        "- return torch.cat(outs, -2), S\n"
+        "+ return torch.cat(outs, -2), S * (2 if g.min() < -20 else 1)"
+    )
+    verdict = judged("linear-gated_delta_chunked", edit)
+    assert not verdict.passed
+    assert "NaN" in verdict.message and "behaves like" not in verdict.message
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        "/ (weights.sum(-1).min() > 0.9)",
+        "* (1.0 if attn_mask.all() else 1.0004)",
+    ],
+)
+def test_infinity_and_1_are_no_factors_of_the_right_number(wrong):
+    edit = f"- .sum(-1).mean()\n+ .sum(-1).mean() {wrong}"
+    verdict = judged("latent-indexer_loss", edit)
+    assert not verdict.passed
+    assert "times the right number" not in verdict.message
