@@ -17,7 +17,7 @@ from functools import cached_property
 from attn.grading.classroom.magics import parse
 
 STAR = "*"
-"""What ``from math import *`` defines."""
+"""The name that ``from math import *`` defines."""
 _IMPORTS = (ast.Import, ast.ImportFrom)
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _SCOPES = (*_FUNCTIONS, ast.ClassDef, ast.Lambda)
@@ -27,7 +27,7 @@ _REST = re.compile(rb"[ \t]*(?:;[ \t]*)?")
 
 
 class Effect(IntEnum):
-    """What a statement does to a name, the strongest last."""
+    """Rank what a statement does to a name."""
 
     CALLS = 0  # a method that may change the object: ``x.append(1)``
     PATCHES = 1  # an attribute or an element: ``Layer.forward = forward``
@@ -100,7 +100,7 @@ class Statement:
         node = self.node
         if not isinstance(node, _IMPORTS):
             return self.plain
-        kept = [x for x in node.names if _bound(x) in names]
+        kept = [x for x in node.names if _bound(x) in {*names, STAR}]
         if len(kept) == len(node.names):
             return self.text
         if isinstance(node, ast.Import):
@@ -124,7 +124,7 @@ class Statement:
 
     @property
     def is_remark(self) -> bool:
-        """True of a text that stands alone."""
+        """True of a text alone, such as a docstring."""
         node = self.node
         return isinstance(node, ast.Expr) and isinstance(
             node.value, ast.Constant
