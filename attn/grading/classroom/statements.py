@@ -23,7 +23,7 @@ _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _SCOPES = (*_FUNCTIONS, ast.ClassDef, ast.Lambda)
 _COMPREHENSIONS = ("listcomp", "setcomp", "dictcomp", "genexpr")
 _DIRECT = (ast.Assign, ast.AnnAssign)
-_REST = re.compile(rb"[ \t]*(?:;[ \t]*)?")
+_REST = re.compile(rb"[ \t]*(?:;[ \t]*)?(?:#[^\n]*)?")
 
 
 class Effect(IntEnum):
@@ -43,7 +43,7 @@ class Statement:
         node: its tree.
         text: its lines, from its first decorator on.
         start: its first byte in the cell.
-        end: the byte after it, and after a semicolon.
+        end: the byte after it, and after a semicolon or a comment.
     """
 
     node: ast.stmt

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 _PLAIN = {"cell_type": "code", "metadata": {}}
 _ACCIDENT = re.compile(
     r"^## (?P<exercise>\S+) · (?P<again>again · )?(?P<title>[^\n]+)\n\n"
-    r"```python\n(?P<text>.*?)^```$",
+    r"```ipython\n(?P<text>.*?)^```$",
     re.MULTILINE | re.DOTALL,
 )
 _CELL = re.compile(r"^# %%(.*)\n", re.MULTILINE)
