@@ -18,6 +18,7 @@ from attn.grading.classroom.contents import Unreadable
 from attn.grading.classroom.documents import Cell, Document
 from attn.grading.classroom.magics import parse, without_magics
 from attn.grading.classroom.needed import Needed, Notebook
+from attn.grading.classroom.statements import Effect, statements
 from attn.grading.classroom.submissions import Submission
 from attn.publishing import notebooks
 
@@ -77,7 +78,7 @@ def read(submission: Submission) -> Answers:
         cell, odd = _answer(document, key, exercise)
         if cell:
             odd += _no_python(without_magics(cell.source)[1])
-            known = given.names(exercise)
+            known = given.Names(exercise)
             needed = notebook.needed(cell, exercise, known)
             texts[exercise] = needed.text
             beside[exercise] = tuple(_beside(needed))
@@ -183,7 +184,8 @@ def _answer(
         if x.kind != "code"
     )
     ours = [x for x in ours if x.kind == "code"]
-    if not any(_is_work(x, exercise) for x in ours):
+    name = exercise.partition("-")[2]
+    if not any(_is_work(x, exercise) and _defines(x, name) for x in ours):
         own, of_others = _defining(document, key, exercise)
         if own:
             ours, how = own, () if document.plain else (_BY_NAME,)
@@ -246,6 +248,14 @@ def _beside(needed: Needed) -> Iterator[str]:
 def _some(parts: tuple[str, ...]) -> str:
     more = f" and {len(parts) - 3} more" if len(parts) > 3 else ""
     return ", ".join(parts[:3]) + more
+
+
+def _defines(cell: Cell, name: str) -> bool:
+    found = statements(without_magics(cell.source)[0])
+    if found is None:
+        return name in cell.defined
+    effects = (x.effects.get(name) for x in found)
+    return any(x is not None and x >= Effect.MAY_BIND for x in effects)
 
 
 def _is_work(cell: Cell, exercise: str) -> bool:

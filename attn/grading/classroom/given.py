@@ -7,7 +7,6 @@ from functools import cache
 
 from attn.exercises import sources
 from attn.exercises.cells import exercise_id
-from attn.exercises.spec import find
 from attn.grading.classroom.statements import statements
 from attn.publishing.notebooks import read
 
@@ -18,19 +17,38 @@ _USUAL = {
 }
 
 
-@cache
-def names(exercise: str) -> frozenset[str]:
-    """Return what the sandbox defines before an exercise's answer runs.
+class Names:
+    """The names that the sandbox defines before an exercise's answer runs.
 
-    That is what the task gives, the chapter's imports, and the exercises
+    They are what the task gives, the chapter's imports, and the exercises
     before it: each in the book's version where the learner's is wrong.
+
+    Args:
+        exercise: its id.
     """
+
+    def __init__(self, exercise: str) -> None:
+        self._exercise = exercise
+
+    def __contains__(self, name: object) -> bool:
+        # PyTorch is imported only for a name that is none of the first.
+        return name in _read(self._exercise) or name in _run(self._exercise)
+
+
+@cache
+def _read(exercise: str) -> frozenset[str]:
     key, name = sources.split_id(exercise)
     every = sources.names(key)
     lines = statements(imports(key)) or ()
     imported = (x for line in lines for x in line.effects)
-    earlier = every[: every.index(name)]
-    return frozenset((*find(exercise).usual(), *earlier, *imported))
+    return frozenset((*every[: every.index(name)], *imported))
+
+
+@cache
+def _run(exercise: str) -> frozenset[str]:
+    from attn.exercises.spec import find
+
+    return frozenset(find(exercise).usual())
 
 
 @cache

@@ -10,7 +10,7 @@ from __future__ import annotations
 import builtins
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -58,7 +58,9 @@ class Notebook:
         self._is_long = sum(len(x.source) for x in cells) > _LONGEST
         self._read: dict[int, tuple[Statement, ...]] = {}
 
-    def needed(self, cell: Cell, exercise: str, given: Set[str]) -> Needed:
+    def needed(
+        self, cell: Cell, exercise: str, given: Container[str]
+    ) -> Needed:
         """Return what defines an answer, as it is when it is checked.
 
         Where the cell does not define the answer's name, or is not Python,
@@ -111,7 +113,7 @@ class _Search:
         given: names that are looked up in the answer's cell only.
     """
 
-    def __init__(self, given: Set[str]) -> None:
+    def __init__(self, given: Container[str]) -> None:
         self._given = given
         self._places: list[tuple[int, Statement]] = []  # and their cells
         self._of_name: dict[str, list[int]] = defaultdict(list)
@@ -213,16 +215,17 @@ class _Search:
     def _giving(self, name: str, before: int) -> list[int]:
         """Return what gives a name its value, before a place."""
         places = self._of_name.get(name, [])
+        if not places and STAR in self._of_name and name != STAR:
+            is_known = name in _BUILTINS or name in self._given
+            return [] if is_known else self._giving(STAR, before)
         where = range(before)
-        if name in self._given:
-            where = range(self._own.start, min(self._own.stop, before))
-        elif name in _BUILTINS:
+        if name in _BUILTINS:
             where = range(self._above, before)
+        elif any(x not in self._own for x in places) and name in self._given:
+            where = range(self._own.start, min(self._own.stop, before))
         first, stop = (
             bisect_left(places, x) for x in (where.start, where.stop)
         )
-        if first == stop and name not in _BUILTINS | self._given | {STAR}:
-            return self._giving(STAR, before)
         found: list[int] = []
         for place in reversed(places[first:stop]):
             found.append(place)

@@ -53,7 +53,7 @@ class Statement:
 
     @cached_property
     def effects(self) -> dict[str, Effect]:
-        """What it does to each global name."""
+        """The strongest effect that it has on each global name."""
         found: dict[str, Effect] = {}
         for name, effect in _effects(self.node):
             found[name] = max(effect, found.get(name, effect))

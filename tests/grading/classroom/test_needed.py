@@ -43,7 +43,7 @@ def test_a_solution_in_its_chapter_needs_its_own_text_alone(key):
     answers = [x for x in document.cells if x.exercise]
     assert len(answers) == len(sources.names(key))
     for cell in answers:
-        known = given.names(cell.exercise)
+        known = given.Names(cell.exercise)
         found = whole.needed(cell, cell.exercise, known)
         assert found == needed.Needed(cell.source)
 
@@ -52,7 +52,7 @@ def test_a_right_answer_in_any_style_needs_all_of_its_text():
     count = 0
     for exercise in every_exercise():
         for right in exercise.equivalents:
-            known = given.names(exercise.id)
+            known = given.Names(exercise.id)
             found = of(right.source, exercise=exercise.id, known=known)
             assert found.text == right.source, f"{exercise.id}: {right.name}"
             assert not found.left_out
@@ -174,9 +174,20 @@ def test_what_the_sandbox_gives_is_not_taken_from_other_cells():
     assert of("import wrong as F", answer, own=1).text == answer
     own = f"import right as F\n{answer}"
     assert of("import wrong as F", own, own=1).text == own
-    assert "softmax" in given.names("sdp-attention")
-    assert "attention" not in given.names("sdp-softmax")
-    assert {"math", "torch", "Tensor"} <= given.names("sdp-softmax")
+    assert "softmax" in given.Names("sdp-attention")
+    assert "attention" not in given.Names("sdp-softmax")
+    for name in ("math", "torch", "Tensor"):
+        assert name in given.Names("sdp-softmax")
+
+
+def test_everything_of_a_module_comes_along_for_a_name_of_no_cell():
+    answer = "def causal(n): return le(n, max(n))"
+    every = "from operator import *"
+    found = of(f"{every}\nprint()", answer, own=1)
+    assert found.text == f"{every}\n\n\n{answer}"
+    known = frozenset({"le"})
+    assert of(every, answer, own=1, known=known).text == answer
+    assert of(every, RIGHT, own=1).text == RIGHT
 
 
 def test_a_builtin_is_one_unless_it_was_hidden_above():
