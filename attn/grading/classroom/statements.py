@@ -9,6 +9,7 @@ import ast
 import re
 import symtable
 import textwrap
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import IntEnum
@@ -63,7 +64,9 @@ class Statement:
     def uses(self) -> tuple[frozenset[str], frozenset[str]]:
         """The global names that it reads: at once, and when it is called."""
         try:
-            table = symtable.symtable(self.plain, "", "exec")
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # "\d"
+                table = symtable.symtable(self.plain, "", "exec")
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             return frozenset(), frozenset()
         at_once: set[str] = set()
@@ -87,7 +90,7 @@ class Statement:
         if "wraps" not in self.text:
             return self.text
         lines = self.text.split("\n")
-        for node in ast.walk(ast.parse(self.text)):
+        for node in ast.walk(parse(self.text) or ast.Module([], [])):
             if isinstance(node, _FUNCTIONS):
                 for x in filter(_is_wraps, node.decorator_list):
                     end = x.end_lineno or x.lineno

@@ -13,6 +13,7 @@ from attn.grading.classroom.submissions import Submission
 from tests.grading.classroom import fakes
 from tests.grading.classroom.accidents import accidents
 from tests.grading.sandbox.conftest import examined
+from tests.notebooks.learners import pytest_nbval
 
 ALL = accidents()
 
@@ -51,8 +52,37 @@ def test_an_honest_notebook_gets_full_marks(accident, tmp_path):
     assert mark.passed, f"{mark.status}: {mark.message}\n{text}"
 
 
+def test_there_are_as_many_as_were_found():
+    usual = [x for x in ALL if x.family == "usual"]
+    assert (len(ALL) - len(usual), len(usual)) == (57, 20)
+    assert len({str(x) for x in ALL}) == len(ALL)
+
+
+@pytest.mark.exhaustive
 def test_their_own_checks_give_them_full_marks(in_a_notebook):
     assert [name for name, passed in in_a_notebook.items() if not passed] == []
     assert list(in_a_notebook) == list(map(str, ALL))
-    assert len(ALL) == 57 + 20
-    assert len(set(map(str, ALL))) == len(ALL)
+
+
+#: For each notebook, what is wrong in it beside right answers.
+TOGETHER = {
+    "sdp": ("a decorator in another cell", "forward in the next cell"),
+    "mask": ("a table that a loop fills", "checks of types"),
+}
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("key", TOGETHER)
+def test_nbval_gives_the_same_points(key, tmp_path):
+    book = None
+    for accident in ALL:
+        if accident.key == key and accident.title in TOGETHER[key]:
+            book = accident.notebook(book)
+    for i, cell in enumerate(book["cells"]):
+        cell |= {"id": f"c{i}", "outputs": [], "execution_count": None}
+    path = tmp_path / "x.ipynb"
+    path.write_text(json.dumps(book))
+    _, score = pytest_nbval(path)
+    result = fakes.judge(Submission(path, "x.ipynb", "x"), fakes.OPTIONS)
+    assert score["points"] == score["max_points"] == result.points
+    assert result.points == result.max_points > 10

@@ -17,6 +17,8 @@ import math
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+
+from attn.grading import check
 """
 _PLAIN = {"cell_type": "code", "metadata": {}}
 _ACCIDENT = re.compile(
@@ -50,9 +52,9 @@ class Accident:
         """The chapter's key."""
         return self.exercise.partition("-")[0]
 
-    def notebook(self):
-        """Return the notebook as it is handed in."""
-        book = solved(self.key)
+    def notebook(self, book=None):
+        """Return a solved notebook, or another, with this in it."""
+        book = book or solved(self.key)
         check = self._check(book)
         book["cells"].remove(check)
         at = book["cells"].index(cell_of(book, self.exercise))
