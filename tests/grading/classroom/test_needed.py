@@ -188,6 +188,16 @@ def test_everything_of_a_module_comes_along_for_a_name_of_no_cell():
     known = frozenset({"le"})
     assert of(every, answer, own=1, known=known).text == answer
     assert of(every, RIGHT, own=1).text == RIGHT
+    two = f"{every}\nfrom math import *"
+    assert of(two, answer, own=1).text == f"{two}\n\n\n{answer}"
+    dotted = "import os\nimport os.path"
+    answer = "def causal(): return os.path"
+    assert of(dotted, answer, own=1).text == f"{dotted}\n\n\n{answer}"
+
+
+def test_a_global_that_is_counted_up_comes_along():
+    answer = "def causal():\n    global CALLS\n    CALLS += 1"
+    assert of("CALLS = 0\nprint()", answer, own=1).brought == ("CALLS",)
 
 
 def test_a_builtin_is_one_unless_it_was_hidden_above():
