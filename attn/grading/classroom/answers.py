@@ -16,7 +16,7 @@ from attn.exercises import APPENDICES, CHAPTERS, cells, sources
 from attn.grading.classroom import contents, documents, given
 from attn.grading.classroom.contents import Unreadable
 from attn.grading.classroom.documents import Cell, Document
-from attn.grading.classroom.magics import parse, without_magics
+from attn.grading.classroom.magics import without_magics
 from attn.grading.classroom.needed import Needed, Notebook
 from attn.grading.classroom.statements import Effect, statements
 from attn.grading.classroom.submissions import Submission
@@ -222,7 +222,10 @@ def _defining(
 
 def _chosen(ours: list[Cell], exercise: str) -> tuple[Cell, tuple[str, ...]]:
     """Return the cell that counts, of those of one exercise."""
+    name = exercise.partition("-")[2]
     work = [x for x in ours if _is_work(x, exercise)] or ours[-1:]
+    # Of a cell that was split, both parts are the exercise's.
+    work = [x for x in work if _defines(x, name)] or work
     if len({notebooks.digest(x.source) for x in work}) == 1:
         return work[-1], ()
     note = (
@@ -259,8 +262,7 @@ def _defines(cell: Cell, name: str) -> bool:
 
 
 def _is_work(cell: Cell, exercise: str) -> bool:
-    """Return whether a cell holds more than comments, or than its stub."""
+    """Return whether a cell holds more than nothing, or than its stub."""
     stubs = (cell.stub, notebooks.digest(sources.stub(exercise)))
-    tree = parse(cell.source)
-    is_written = bool(tree.body if tree else cell.source.strip())
-    return is_written and notebooks.digest(cell.source) not in stubs
+    written = bool(cell.source.strip())
+    return written and notebooks.digest(cell.source) not in stubs

@@ -102,8 +102,9 @@ class Notebook:
             cell = self._cells[i]
             if cell.checks == exercise or any(x in cell.source for x in calls):
                 return i + 1
-        exercises = (i for i in below if self._cells[i].exercise)
-        return next(exercises, len(self._cells))
+        same = (None, exercise)
+        others = (i for i in below if self._cells[i].exercise not in same)
+        return next(others, len(self._cells))
 
 
 class _Search:

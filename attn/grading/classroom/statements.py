@@ -196,8 +196,8 @@ def _effects(statement: ast.stmt) -> Iterator[tuple[str, Effect]]:
             yield node.name, Effect.BINDS if own else Effect.MAY_BIND
         elif isinstance(node, _IMPORTS):
             for alias in node.names:
-                whole = own and alias.name != STAR
-                whole = whole and (alias.asname or "." not in alias.name)
+                in_part = alias.name == STAR or "." in alias.name
+                whole = own and (alias.asname or not in_part)
                 yield _bound(alias), Effect.BINDS if whole else Effect.MAY_BIND
         elif isinstance(node, ast.Name):
             if not isinstance(node.ctx, ast.Load):

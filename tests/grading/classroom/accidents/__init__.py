@@ -71,8 +71,8 @@ class Accident:
             else:
                 cell_of(book, mark)["source"] = source
         if check not in new:
-            own = next(x for x in new if cells.exercise_id(x))
-            new.insert(new.index(own) + 1, check)
+            own = [i for i, x in enumerate(new) if cells.exercise_id(x)]
+            new.insert(own[-1] + 1, check)
         book["cells"][at:at] = new
         book["cells"].insert(0, _PLAIN | {"source": IMPORTS})
         return book
