@@ -97,14 +97,13 @@ class Notebook:
     def _end(self, own: int, exercise: str) -> int:
         """Return the cell after an answer's check, or the next exercise's."""
         calls = (f'check("{exercise}")', f"check('{exercise}')")
-        below = range(own + 1, len(self._cells))
-        for i in below:
+        for i in range(own + 1, len(self._cells)):
             cell = self._cells[i]
+            if cell.exercise not in (None, exercise):
+                return i
             if cell.checks == exercise or any(x in cell.source for x in calls):
                 return i + 1
-        same = (None, exercise)
-        others = (i for i in below if self._cells[i].exercise not in same)
-        return next(others, len(self._cells))
+        return len(self._cells)
 
 
 class _Search:
