@@ -1,4 +1,4 @@
-"""Read a learner's answers: the text of the exercise cells, and no more.
+"""Read a learner's answers: the text that each needs, and no more.
 
 Nothing of a submission is executed, imported or unpickled here.
 """
@@ -8,15 +8,17 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import PurePath
 
 from attn.exercises import APPENDICES, CHAPTERS, cells, sources
-from attn.grading.classroom import contents, documents
+from attn.grading.classroom import contents, documents, given
 from attn.grading.classroom.contents import Unreadable
 from attn.grading.classroom.documents import Cell, Document
 from attn.grading.classroom.magics import without_magics
+from attn.grading.classroom.needed import Needed, Notebook
+from attn.grading.classroom.statements import Effect, statements
 from attn.grading.classroom.submissions import Submission
 from attn.publishing import notebooks
 
@@ -30,16 +32,19 @@ class Answers:
 
     Args:
         key: of the chapter.
-        cells: of each exercise that has a cell, its text; in the chapter's
-            order. An untouched stub is among them.
+        cells: of each exercise that has a cell, the text of its answer; in
+            the chapter's order. An untouched stub is among them.
         notes: of each exercise with something odd, what it is.
         file_notes: what is odd about the file.
+        beside: of each exercise that has a cell, what of the cell was left
+            out, and what of other cells came along.
     """
 
     key: str
     cells: dict[str, str]
     notes: dict[str, tuple[str, ...]]
     file_notes: tuple[str, ...] = ()
+    beside: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -55,7 +60,9 @@ def read(submission: Submission) -> Answers:
     An exercise is found by nbgrader's ``grade_id``; else by the cell's id in
     the chapter; else it is the one cell that defines its name. Of several
     cells the last counts that is not an untouched stub, as when the notebook
-    is run. In a plain Python file the whole text is each answer.
+    is run. A plain Python file is one cell, and each answer's. What an answer
+    does not need of its cell is left out, and what it uses of others comes
+    along.
 
     Raises:
         Unreadable: nothing in it can be graded.
@@ -65,16 +72,19 @@ def read(submission: Submission) -> Answers:
     document = (documents.python if is_python else documents.notebook)(text)
     key = _chapter_of(document, submission.name)
     notes += (*document.notes, *_of_other_chapters(document, key))
-    texts = {}
-    remarks = {}
+    notebook = Notebook(document.cells)
+    texts, remarks, beside = {}, {}, {}
     for exercise in points(key):
-        source, odd = _answer(document, key, exercise)
-        if source is not None:
-            texts[exercise], left_out = without_magics(source)
-            odd += _left_out(left_out)
+        cell, odd = _answer(document, key, exercise)
+        if cell:
+            odd += _no_python(without_magics(cell.source)[1])
+            known = given.Names(exercise)
+            needed = notebook.needed(cell, exercise, known)
+            texts[exercise] = needed.text
+            beside[exercise] = tuple(_beside(needed))
         if odd:
             remarks[exercise] = odd
-    return Answers(key, texts, remarks, notes)
+    return Answers(key, texts, remarks, notes, beside)
 
 
 def points(key: str) -> dict[str, int]:
@@ -152,8 +162,8 @@ def _of_other_chapters(document: Document, key: str) -> Iterator[str]:
 
 def _answer(
     document: Document, key: str, exercise: str
-) -> tuple[str | None, tuple[str, ...]]:
-    """Return the text that counts as an answer, and notes on how it was found.
+) -> tuple[Cell | None, tuple[str, ...]]:
+    """Return the cell that holds an answer, and notes on how it was found.
 
     None if no cell is the exercise's.
     """
@@ -174,7 +184,8 @@ def _answer(
         if x.kind != "code"
     )
     ours = [x for x in ours if x.kind == "code"]
-    if not any(_is_work(x, exercise) for x in ours):
+    name = exercise.partition("-")[2]
+    if not any(_is_work(x, exercise) and _defines(x, name) for x in ours):
         own, of_others = _defining(document, key, exercise)
         if own:
             ours, how = own, () if document.plain else (_BY_NAME,)
@@ -184,7 +195,7 @@ def _answer(
     if not ours:
         return None, notes
     chosen, among = _chosen(ours, exercise)
-    return chosen.source, how + chosen.notes + notes + among
+    return chosen, how + chosen.notes + notes + among
 
 
 def _defining(
@@ -211,7 +222,10 @@ def _defining(
 
 def _chosen(ours: list[Cell], exercise: str) -> tuple[Cell, tuple[str, ...]]:
     """Return the cell that counts, of those of one exercise."""
+    name = exercise.partition("-")[2]
     work = [x for x in ours if _is_work(x, exercise)] or ours[-1:]
+    # Of a cell that was split, both parts are the exercise's.
+    work = [x for x in work if _defines(x, name)] or work
     if len({notebooks.digest(x.source) for x in work}) == 1:
         return work[-1], ()
     note = (
@@ -221,11 +235,30 @@ def _chosen(ours: list[Cell], exercise: str) -> tuple[Cell, tuple[str, ...]]:
     return work[-1], (note,)
 
 
-def _left_out(lines: tuple[str, ...]) -> tuple[str, ...]:
-    if not lines:
-        return ()
-    more = f" and {len(lines) - 3} more" if len(lines) > 3 else ""
-    return (f"left out, as no Python: {', '.join(lines[:3])}{more}",)
+def _no_python(lines: tuple[str, ...]) -> tuple[str, ...]:
+    return (f"left out, as no Python: {_some(lines)}",) if lines else ()
+
+
+def _beside(needed: Needed) -> Iterator[str]:
+    if needed.left_out:
+        yield "left out, as the answer does not need it: " + _some(
+            needed.left_out
+        )
+    if needed.brought:
+        yield f"taken along from other cells: {_some(needed.brought)}"
+
+
+def _some(parts: tuple[str, ...]) -> str:
+    more = f" and {len(parts) - 3} more" if len(parts) > 3 else ""
+    return ", ".join(parts[:3]) + more
+
+
+def _defines(cell: Cell, name: str) -> bool:
+    found = statements(without_magics(cell.source)[0])
+    if found is None:
+        return name in cell.defined
+    effects = (x.effects.get(name) for x in found)
+    return any(x is not None and x >= Effect.MAY_BIND for x in effects)
 
 
 def _is_work(cell: Cell, exercise: str) -> bool:

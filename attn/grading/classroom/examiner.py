@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -10,30 +9,25 @@ from functools import cache, cached_property
 from typing import Any
 
 from attn.exercises import sources
-from attn.exercises.cells import exercise_id
 from attn.exercises.spec import Exercise, chapter, find
 from attn.grading.checks.clock import OutOfTime
 from attn.grading.checks.failures import one_thread
 from attn.grading.checks.forbidden import Forbidden
 from attn.grading.checks.oracle import Oracle
 from attn.grading.checks.run import Outcome
+from attn.grading.classroom import given
 from attn.grading.classroom.result import Mark, Status
 from attn.grading.diagnosis.judge import Verdict, judge
 from attn.grading.sandbox.limits import Limits
 from attn.grading.sandbox.sandbox import Died, Sandbox, Session
 from attn.grading.sandbox.worker import Task
-from attn.publishing.notebooks import digest, read
+from attn.publishing.notebooks import digest
 
 #: What the answers of a chapter import, beside torch: imported once.
 IMPORTS = {
     "cache": ("torch._dynamo",),
     "flex": ("torch._dynamo",),
     "iface": ("torch._dynamo", "transformers.models.llama.modeling_llama"),
-}
-#: Modules that an answer may rely on where the chapter's cells import them.
-_USUAL = {
-    *("collections", "collections.abc", "copy", "functools", "itertools"),
-    *("math", "time", "torch", "torch.nn", "torch.nn.functional"),
 }
 
 
@@ -103,7 +97,7 @@ class Examiner:
             cells: the text of each exercise that was found, by id.
             points: what each exercise is worth.
         """
-        before = [("imports", _imports(key), False)]
+        before = [("imports", given.imports(key), False)]
         for exercise in chapter(key):
             text, worth = cells.get(exercise.id), points[exercise.id]
             status, verdict = self._judged(key, exercise, text, before)
@@ -207,8 +201,8 @@ def _status(error: BaseException | None) -> Status:
 
 
 _CELLS = (
-    "Of a notebook only the exercises' cells are read: what an answer needs "
-    "is in its own cell, or in that of an exercise before it."
+    "Of a notebook only the exercises' cells are run, and what they use of "
+    "its other cells: nothing in it defines that name."
 )
 
 
@@ -241,22 +235,3 @@ def _form(exercise: Exercise) -> str:
 @cache
 def _stub(exercise: str) -> str:
     return sources.stub(exercise)
-
-
-@cache
-def _imports(key: str) -> str:
-    """Return the imports of a chapter's cells that need nothing of attn."""
-    lines: dict[str, None] = {}
-    for cell in read(sources.notebook_path(key)).cells:
-        if cell.cell_type != "code" or exercise_id(cell):
-            continue
-        try:
-            tree = ast.parse(cell.source)
-        except SyntaxError:  # a magic
-            continue
-        for node in tree.body:
-            if isinstance(node, ast.Import | ast.ImportFrom):
-                name = getattr(node, "module", None) or node.names[0].name
-                if name in _USUAL:
-                    lines[ast.unparse(node)] = None
-    return "\n".join(lines)

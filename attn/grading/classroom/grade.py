@@ -118,6 +118,8 @@ def _marks(
     for name in worth:
         mark = marks.get(name) or Mark(name, 0, worth[name], "died", failure)
         notes = mark.notes + handed_in.notes.get(name, ())
+        if not mark.passed:
+            notes += handed_in.beside.get(name, ())
         code = handed_in.cells.get(name, "")
         marks[name] = replace(mark, notes=notes, code=code)
     return tuple(marks[name] for name in worth), failure

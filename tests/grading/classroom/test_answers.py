@@ -84,7 +84,14 @@ def test_a_file_of_solutions_can_be_submitted(key):
     answers = read_file(path)
     assert answers.key == key
     assert list(answers.cells) == [f"{key}-{x}" for x in sources.names(key)]
-    assert set(answers.cells.values()) == {path.read_text(encoding="utf-8")}
+    lines = path.read_text(encoding="utf-8").splitlines()
+    for exercise, text in answers.cells.items():
+        solution = sources.solution(exercise)
+        # At its place in the file, below the imports that it uses.
+        above = text[: text.index(solution)].count("\n")
+        found = solution.splitlines()
+        assert lines[above : above + len(found)] == found
+        assert len(text.split()) < len(" ".join(lines).split())
 
 
 @pytest.mark.parametrize("form", ["py:percent", "py:light", "py:hydrogen"])

@@ -42,7 +42,7 @@ def the_answer_in_a_cell_of_its_own(path, book):
     return book
 
 
-@read({FIRST: "wrong", SECOND: "wrong"}, {SECOND: f"in the cell of {FIRST}"})
+@read(notes={SECOND: f"in the cell of {FIRST}"})
 def two_cells_merged(path, book):
     second = cell_of(book, SECOND)
     book["cells"].remove(second)
@@ -113,7 +113,7 @@ def an_expression_too_deep(path, book):
     return book
 
 
-@read({SECOND: "wrong"}, {FIRST: "%%time", SECOND: "%matplotlib inline"})
+@read(notes={FIRST: "%%time", SECOND: "%matplotlib inline"})
 def magics(path, book):
     cell_of(book, FIRST)["source"].insert(0, "%%time\n")
     cell_of(book, SECOND)["source"].append("\n%matplotlib inline\n!ls\n")
