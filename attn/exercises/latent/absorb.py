@@ -13,7 +13,8 @@ from attn.exercises.latent.draw import SIZES
 from attn.exercises.spec import Case, Exercise, Property
 from attn.exercises.symmetry import is_view
 
-LONG = [(1, 6, 1, 400, 28, 4, 20, 24), (1, 8, 2, 300, 40, 2, 16, 36)]
+# All widths differ: the largest tensor tells which of them was expanded.
+LONG = [(1, 6, 1, 400, 28, 4, 20, 32), (1, 8, 2, 300, 40, 2, 16, 36)]
 
 
 def absorb(
