@@ -11,10 +11,15 @@ notebook or a class.
 
 from __future__ import annotations
 
+import sys
+
+if __name__ == "__main__" and not sys.flags.safe_path:
+    # `python -m` looks in the current folder first: a submission may be there.
+    del sys.path[0]
+
 import argparse
 import os
 import subprocess
-import sys
 from importlib.util import find_spec
 from pathlib import Path
 

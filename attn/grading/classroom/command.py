@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import signal
 import sys
 from collections.abc import Iterator, Sequence
@@ -91,6 +90,15 @@ def add_arguments(commands: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Grade what the arguments name; return the exit status."""
+    from attn.grading.classroom import closed_folders
+
+    with closed_folders.nothing_runs_from(args.paths) as warning:
+        if warning:
+            print(f"attn grade: {warning}", file=sys.stderr)
+        return _grade(args)
+
+
+def _grade(args: argparse.Namespace) -> int:
     from attn.grading.classroom import (
         assignment,
         batch,
@@ -104,7 +112,6 @@ def run(args: argparse.Namespace) -> int:
         worth = assignment.read_points(args.points) if args.points else {}
         handed_in += submissions.find(args.paths, skip=args.out)
         with (
-            _nothing_imported_from_here(),
             _stoppable(),
             batch.opened(
                 args.out, args.paths, args.seed, args.timeout, worth
@@ -140,28 +147,6 @@ def run(args: argparse.Namespace) -> int:
         )
         return 130
     return 0
-
-
-@contextmanager
-def _nothing_imported_from_here() -> Iterator[None]:
-    """Keep the current folder from what this and new interpreters import.
-
-    Submissions are often there, and one could be called ``signal.py``.
-    """
-    path, safe = sys.path[:], os.environ.get("PYTHONSAFEPATH")
-    here, home = Path.cwd(), Path(__file__).resolve().parents[3]
-    sys.path[:] = [x for x in path if Path(x).resolve() != here]
-    if home == here:  # a copy of the book that is not installed
-        sys.path.append(str(home))
-    os.environ["PYTHONSAFEPATH"] = "1"
-    try:
-        yield
-    finally:
-        sys.path[:] = path
-        if safe is None:
-            del os.environ["PYTHONSAFEPATH"]
-        else:
-            os.environ["PYTHONSAFEPATH"] = safe
 
 
 def _report(results: Sequence[Result], out: Path) -> None:
