@@ -32,6 +32,7 @@ from urllib.parse import urlsplit
 from attn.grading.classroom.grade import Options, failed, grade
 from attn.grading.classroom.result import Result
 from attn.grading.classroom.submissions import Submission
+from attn.grading.sandbox.places import neutral
 
 if TYPE_CHECKING:
     from attn.grading.classroom.examiner import Examiner
@@ -164,7 +165,8 @@ def _alone(
         error = stuck
     row = Result(submission.name, submission.learner, seed=options.seed)
     kind = type(error).__name__
-    return failed(row, f"its grader ended or hung, twice ({kind}: {error})")
+    why = neutral(f"{kind}: {error}")
+    return failed(row, f"its grader ended or hung, twice ({why})")
 
 
 @contextmanager
