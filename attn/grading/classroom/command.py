@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import signal
 import sys
 from collections.abc import Iterator, Sequence
@@ -95,7 +96,12 @@ def run(args: argparse.Namespace) -> int:
     with closed_folders.nothing_runs_from(args.paths) as warning:
         if warning:
             print(f"attn grade: {warning}", file=sys.stderr)
-        return _grade(args)
+        before = os.umask(0o077)
+        os.umask(before | 0o022)  # what is written is this user's alone
+        try:
+            return _grade(args)
+        finally:
+            os.umask(before)
 
 
 def _grade(args: argparse.Namespace) -> int:

@@ -62,7 +62,7 @@ class Sandbox:
             isolation.command(
                 [*python, *words],
                 shown=[Path(self._folder.name)],
-                hidden=files.answers(),
+                hidden=[*files.answers(), files.state_folder()],
             ),
             pass_fds=[other.fileno()],
             stdin=subprocess.DEVNULL,
