@@ -93,8 +93,8 @@ def _is_taken(out: Path) -> bool:
 def _stored(out: Path) -> dict[str, Any]:
     """Return the options of the batch in a folder; nothing if there is none.
 
-    Nor if they were changed since: a seed that somebody has chosen gives
-    inputs that an answer can be made for. All is judged again, with another.
+    Nor if they were changed since: a seed that was chosen gives inputs that
+    an answer can be made for. All is judged again, with another.
 
     Raises:
         ValueError: the file is damaged.

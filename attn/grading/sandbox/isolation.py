@@ -27,9 +27,9 @@ KINDS = {
         "namespaces: no network, no other process, the book's answers hidden"
     ),
     "limits": (
-        "limits only: on time, memory, processes and files; neither "
-        "bubblewrap nor user namespaces work here, so that network and "
-        "files are guarded by Python alone"
+        "limits only: on time, memory, processes and files; what else keeps "
+        "an answer from the network and from this account's files may be "
+        "rules inside Python, which are no boundary"
     ),
 }
 """The ways, the best first, and how a report names them."""
