@@ -12,11 +12,16 @@ catch; of an exercise that is named, also the kind of input that exposes each;
 
 from __future__ import annotations
 
+import sys
+
+if __name__ == "__main__" and not sys.flags.safe_path:
+    # `python -m` looks in the current folder first: a submission may be there.
+    del sys.path[0]
+
 import argparse
 import contextlib
 import os
 import subprocess
-import sys
 from importlib.util import find_spec
 from pathlib import Path
 

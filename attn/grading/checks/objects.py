@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import deque
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from types import FunctionType, MemberDescriptorType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 from torch import Tensor, nn
@@ -59,20 +62,33 @@ def held_memory(root: nn.Module) -> dict[int, int]:
     What its class refers to is not its own.
     """
     sizes: dict[int, int] = {}
-    seen: set[int] = set()
+    seen: dict[int, Any] = {}
     found: list[Any] = [root]
     while found:
         x = found.pop()
         if id(x) in seen:
             continue
-        seen.add(id(x))
-        if isinstance(x, Tensor):
+        seen[id(x)] = x
+        if issubclass(type(x), Tensor):
             memory = x.untyped_storage()
             sizes[memory.data_ptr()] = len(memory) // x.element_size()
-        elif isinstance(x, dict):
-            found += dict.values(x)
-        elif isinstance(x, tuple | list | set):
-            found += x
-        elif x is root or isinstance(x, nn.Module):
-            found += vars(x).values()
+        elif not issubclass(type(x), type | ModuleType | FunctionType):
+            found += _parts(x)
     return sizes
+
+
+def _parts(x: Any) -> Iterator[Any]:
+    """Yield what an object refers to, without a call of its own methods."""
+    kind = type(x)
+    for base in (tuple, list, set, frozenset, deque):
+        if issubclass(kind, base):
+            yield from base.__iter__(x)
+    if issubclass(kind, dict):
+        yield from dict.values(x)
+    slots = (y for cls in kind.__mro__ for y in vars(cls).values())
+    for slot in slots:
+        if type(slot) is MemberDescriptorType:
+            with suppress(AttributeError):
+                yield slot.__get__(x)
+    with suppress(AttributeError):
+        yield from object.__getattribute__(x, "__dict__").values()

@@ -3,13 +3,52 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping
+from typing import Any
 
 from torch import Tensor, nn
 
 
+def modules(module: nn.Module) -> dict[str, nn.Module]:
+    """Return a module and those in it, whatever methods they override.
+
+    The keys are the beginnings of their parameters' names.
+
+    Raises:
+        TypeError: it is no module.
+        AttributeError: one was made without ``super().__init__()``.
+    """
+    if not issubclass(type(module), nn.Module):
+        name = type(module).__name__
+        raise TypeError(f"{name} must be a subclass of nn.Module")
+    found: dict[int, tuple[str, nn.Module]] = {}
+    waiting: list[tuple[str, nn.Module | None]] = [("", module)]
+    while waiting:
+        path, x = waiting.pop()
+        if x is None or id(x) in found:
+            continue
+        found[id(x)] = path, x
+        inner = reversed(_entries(x, "_modules"))
+        waiting += [(f"{path}{name}.", y) for name, y in inner]
+    return dict(found.values())
+
+
 def parameters(module: nn.Module) -> dict[str, Tensor]:
     """Return a module's parameters by name, whatever methods it overrides."""
-    return dict(nn.Module.named_parameters(module))
+    named: dict[int, tuple[str, Tensor]] = {}
+    for path, inner in modules(module).items():
+        for name, x in _entries(inner, "_parameters"):
+            if x is not None:
+                named.setdefault(id(x), (f"{path}{name}", x))
+    return dict(named.values())
+
+
+def _entries(module: nn.Module, kind: str) -> list[tuple[str, Any]]:
+    """Return what a module has registered, none of its methods called."""
+    found: Any = vars(module).get(kind)
+    if not issubclass(type(found), dict):
+        name = type(module).__name__
+        raise AttributeError(f"'{name}' object has no attribute '{kind}'")
+    return list(dict.items(found))
 
 
 class WrongParameters(Exception):

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-import inspect
+import gc
+import types
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,6 +20,18 @@ from attn.grading.checks.inputs import map_tensors, named_tensors, unchanged
 
 if TYPE_CHECKING:
     from attn.exercises.case import Case
+
+#: Classes whose objects hold nothing that an answer could have made its own.
+_AS_THEY_ARE = frozenset(
+    (
+        *(type(None), bool, int, float, complex, str, bytes, range, Fraction),
+        *(torch.dtype, torch.device, torch.Generator),
+    )
+)
+_NUMPYS = frozenset(np.sctypeDict.values())  # the classes of its numbers
+# A class may have a name, and an array a shape, that are code.
+_name = vars(type)["__name__"].__get__
+_shape = vars(np.ndarray)["shape"].__get__
 
 
 @dataclass(frozen=True)
@@ -34,19 +50,41 @@ class Foreign:
         return f"{self.kind} {self.details}".rstrip()
 
 
-def plain_copy(output: Any) -> Any:
-    """Copy a result, and put ``Foreign`` in place of foreign objects.
+def plain(output: Any) -> Any:
+    """Return a result in objects of the grader's own, with its tensors.
 
-    Of a tuple, a list or a dict of another class, a named one for instance,
-    what it holds is taken: methods of an answer's own are not called.
+    Methods of an answer's own are not called: not one that says of which
+    class an object is, how it is iterated over, or what number it is. A
+    foreign object becomes ``Foreign``.
     """
-    if isinstance(output, tuple):
-        return tuple(map(plain_copy, tuple.__iter__(output)))
-    if isinstance(output, list):
-        return list(map(plain_copy, list.__iter__(output)))
-    if isinstance(output, dict):
-        return {k: plain_copy(x) for k, x in dict.items(output)}
-    return _copied_leaf(output)
+    kind = type(output)
+    if issubclass(kind, tuple):
+        return tuple(map(plain, tuple.__iter__(output)))
+    if issubclass(kind, list):
+        return list(map(plain, list.__iter__(output)))
+    if issubclass(kind, dict):
+        items = dict.items(output)
+        return {plain(k): plain(x) for k, x in items}
+    if kind in _NUMPYS:
+        return output.item()
+    return output if kind in _AS_THEY_ARE else _plain_leaf(output, kind)
+
+
+def copied(result: Any) -> Any:
+    """Copy a plain result: its tensors are others, with equal elements."""
+    return map_tensors(lambda x: x.detach().clone(), result)
+
+
+@contextmanager
+def no_finalizers() -> Iterator[None]:
+    """Collect no garbage meanwhile: a finalizer may be the answer's code."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def reduced(result: Any, case: Case) -> Any:
@@ -84,18 +122,18 @@ def same_tensors(a: Any, b: Any) -> bool:
     )
 
 
-def _copied_leaf(x: Any) -> Any:
-    if isinstance(x, Tensor):
-        if type(x) not in (Tensor, nn.Parameter):
-            return Foreign(f"a tensor of the class {type(x).__name__}")
+def _plain_leaf(x: Any, kind: type) -> Any:
+    if kind in (Tensor, nn.Parameter):
         if x.is_nested:
             return Foreign("a nested tensor")
         if x.layout != torch.strided:
             name = str(x.layout).removeprefix("torch.")
             return Foreign(f"a tensor with the layout {name}")
-        return x.detach().clone()
-    if isinstance(x, np.ndarray):
-        return Foreign("a NumPy array", f"of shape {x.shape}")
-    if inspect.isgenerator(x):
+        return x
+    if issubclass(kind, Tensor):
+        return Foreign(f"a tensor of the class {_name(kind)}")
+    if issubclass(kind, np.ndarray):
+        return Foreign("a NumPy array", f"of shape {_shape(x)}")
+    if issubclass(kind, types.GeneratorType):
         return Foreign("a generator (yield makes one; return gives a result)")
-    return x
+    return Foreign(f"a {_name(kind)}")

@@ -11,7 +11,7 @@ import sys
 import traceback
 import warnings
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext, suppress
+from contextlib import ExitStack, nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -22,6 +22,7 @@ from IPython.utils.capture import capture_output
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
+from attn.exercises.guard import OutOfBounds
 from attn.grading.checks.clock import Clock
 from attn.grading.checks.forbidden import refusing
 from attn.grading.checks.gradients import gradients
@@ -30,8 +31,10 @@ from attn.grading.checks.objects import Callee, held_memory, make
 from attn.grading.checks.parameters import parameters
 from attn.grading.checks.random_state import Generators, Library
 from attn.grading.checks.result import (
+    copied,
     has_foreign,
-    plain_copy,
+    no_finalizers,
+    plain,
     reduced,
     same_tensors,
 )
@@ -106,17 +109,21 @@ def run(
             call = callee.call
             generators.seed()
             earlier = _earlier_results(answer, callee, case)
-            copies = [plain_copy(x) for x in earlier]
+            copies = copied(plain(earlier))
             weights = callee.prepare(case)
             if case.init is not None or case.before:
                 generators.changed()  # not by the call
             places = {} if case.max_kept is None else held_memory(call)
             filling = _FilledMemory() if fill_empty else nullcontext()
-            with refusing(forbids, memory), filling:
-                output = call(*inputs.args, **inputs.kwargs)
-            if verify:
-                verify()
-            result = plain_copy(output)  # before anything else is looked at
+            with ExitStack() as until_copied:
+                with refusing(forbids, memory), filling:
+                    output = call(*inputs.args, **inputs.kwargs)
+                    # From here to the copy no line of the answer runs.
+                    until_copied.enter_context(no_finalizers())
+                if verify:
+                    verify()
+                output = plain(output)
+                result = copied(output)
             outcome.random_used = generators.changed()
             outcome.output = reduced(result, case)
             outcome.repeats = any(same_tensors(result, x) for x in copies)
@@ -125,13 +132,14 @@ def run(
                 or copied_tensor(output, case)
                 or _kept_memory(call, case, places)
             )
-            now = dict(named_tensors(plain_copy(earlier)))
+            now = dict(named_tensors(plain(earlier)))
             if not all(unchanged(x, now[n]) for n, x in named_tensors(copies)):
                 outcome.side_effect = SideEffect("changed result")
             if case.grad and not has_foreign(result):
                 own = parameters(call) if case.init is not None else {}
                 leaves = {**inputs.tensors, **own}
-                outcome.grads = gradients(output, leaves)
+                with refusing(forbids):  # a backward of the answer's own
+                    outcome.grads = gradients(output, leaves)
     except BaseException as error:
         fail(outcome, error)
     outcome.printed = prints.stdout + prints.stderr
@@ -148,7 +156,8 @@ def fail(outcome: Outcome, error: BaseException) -> Outcome:
     """Note an error of the learner's code, and where it was raised."""
     outcome.error = _own_error(error)
     outcome.where, outcome.shapes_seen = _learners_line(outcome.error)
-    outcome.output = getattr(outcome.error, "output", None)
+    if type(outcome.error) is OutOfBounds:
+        outcome.output = outcome.error.output
     return outcome
 
 

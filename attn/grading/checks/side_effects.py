@@ -6,11 +6,10 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-import torch
 from torch import Tensor
 
 from attn.grading.checks.inputs import named_tensors, unchanged
-from attn.grading.checks.parameters import parameters
+from attn.grading.checks.parameters import modules, parameters
 
 if TYPE_CHECKING:
     from attn.exercises.case import Case
@@ -115,7 +114,8 @@ def changed_module(
     for name, x in parameters(module).items():
         if name in weights and not unchanged(x.detach(), weights[name]):
             return SideEffect("changed parameter", (name,))
-    if any(x.training != case.train for x in torch.nn.Module.modules(module)):
+    inner = modules(module).values()
+    if any(vars(x).get("training") != case.train for x in inner):
         return SideEffect("eval mode" if case.train else "training mode")
     return None
 

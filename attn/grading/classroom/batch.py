@@ -2,7 +2,7 @@
 
 A batch is a folder::
 
-    batch.json       its paths, seed, points and time
+    batch.json       its paths, seed, points and time, with a seal
     results/*.json   a file for each submission, written in one step
     marks.csv        the teacher's own (``marks``)
 """
@@ -21,7 +21,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from attn.grading.classroom import marks, pools, seal
+from attn.grading.classroom import contents, marks, pools, seal
 from attn.grading.classroom.grade import Options, digest
 from attn.grading.classroom.result import Result, from_json, to_json
 from attn.grading.classroom.submissions import Submission
@@ -29,6 +29,11 @@ from attn.grading.classroom.submissions import Submission
 _BATCH = "batch.json"
 _LOCK = ".lock"
 _RESULTS = "results"
+#: What a stored file that was changed may raise.
+_DAMAGE = (
+    *(OSError, ValueError, KeyError, TypeError, AttributeError),
+    *(RecursionError, contents.Unreadable),
+)
 
 
 @contextmanager
@@ -78,7 +83,8 @@ def opened(
             _require_the_same(out, stored, named, seed, options)
         if seed is None:
             seed = stored["seed"] if stored else secrets.randbits(32)
-        _write(out / _BATCH, {"paths": named, "seed": seed} | options)
+        whole = {"paths": named, "seed": seed} | options
+        _write(out / _BATCH, seal.sealed(whole))
         yield Options(seed, timeout, worth, partial)
 
 
@@ -93,6 +99,9 @@ def _is_taken(out: Path) -> bool:
 def _stored(out: Path) -> dict[str, Any]:
     """Return the options of the batch in a folder; nothing if there is none.
 
+    Nor if they were changed since: a seed that was chosen gives inputs that
+    an answer can be made for. All is judged again, with another.
+
     Raises:
         ValueError: the file is damaged.
     """
@@ -100,17 +109,21 @@ def _stored(out: Path) -> dict[str, Any]:
     if not path.exists():
         return {}
     try:
-        stored = json.loads(path.read_text(encoding="utf-8"))
+        data = json.loads(contents.load(path))
         kinds = {"paths": list, "seed": int, "points": dict}
-        if all(isinstance(stored[x], kind) for x, kind in kinds.items()):
-            own = {"timeout": float(stored["timeout"])}
-            return {"partial": False} | stored | own
-    except (OSError, ValueError, KeyError, TypeError):
-        pass
-    raise ValueError(
-        f"{path} must be as attn grade wrote it; name another "
-        "folder with --out"
-    )
+        if not all(isinstance(data[x], kind) for x, kind in kinds.items()):
+            raise TypeError
+        float(data["timeout"])
+    except _DAMAGE:
+        raise ValueError(
+            f"{path} must be as attn grade wrote it; name another "
+            "folder with --out"
+        ) from None
+    try:
+        own = {"timeout": float(data["timeout"])}
+        return {"partial": False} | seal.opened(data) | own
+    except ValueError:
+        return {}
 
 
 def _require_the_same(
@@ -222,18 +235,23 @@ def _kept(
     One that was changed since it was written is no result.
     """
     try:
-        data = seal.opened(json.loads(path.read_text(encoding="utf-8")))
-        result = from_json(data)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        result = from_json(seal.opened(json.loads(contents.load(path))))
+    except _DAMAGE:
         return None
     same = result.submission == submission.name and bool(result.digest)
+    same = same and result.learner == submission.learner
     same = same and result.digest == digest(submission, options)
     return result if same else None
 
 
 def _write(path: Path, data: Any) -> None:
-    """Write in one step: a crash leaves the old file, or none."""
+    """Write in one step: a crash leaves the old file, or none.
+
+    What is at the draft's place, a link perhaps, is not written to.
+    """
     draft = path.with_name(f".{path.name}.tmp")
     text = json.dumps(data, indent=1, ensure_ascii=False)
-    draft.write_text(text + "\n", encoding="utf-8")
+    draft.unlink(missing_ok=True)
+    with open(draft, "x", encoding="utf-8") as file:
+        file.write(text + "\n")
     os.replace(draft, path)

@@ -34,6 +34,20 @@ def run(args: argparse.Namespace) -> int:
     Raises:
         ModuleNotFoundError: what grading needs is not installed.
     """
+    from attn.grading.classroom import closed_folders
+
+    with closed_folders.nothing_runs_from(args.paths) as warning:
+        if warning:
+            print(f"attn grade: {warning}", file=sys.stderr)
+        before = os.umask(0o077)
+        os.umask(before | 0o022)  # what is written is this user's alone
+        try:
+            return _grade(args)
+        finally:
+            os.umask(before)
+
+
+def _grade(args: argparse.Namespace) -> int:
     for name in _NEEDED:
         if find_spec(name) is None:
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
@@ -53,7 +67,6 @@ def run(args: argparse.Namespace) -> int:
         register = Register.of(handed_in, args.out, args.roster, args.column)
         again = batch.of_learners(handed_in, args.again)
         with (
-            _nothing_imported_from_here(),
             _stoppable(),
             batch.opened(
                 args.out,
@@ -88,28 +101,6 @@ def run(args: argparse.Namespace) -> int:
         )
         return 130
     return 0
-
-
-@contextmanager
-def _nothing_imported_from_here() -> Iterator[None]:
-    """Keep the current folder from what this and new interpreters import.
-
-    Submissions are often there, and one could be called ``signal.py``.
-    """
-    path, safe = sys.path[:], os.environ.get("PYTHONSAFEPATH")
-    here, home = Path.cwd(), Path(__file__).resolve().parents[3]
-    sys.path[:] = [x for x in path if Path(x).resolve() != here]
-    if home == here:  # a copy of the book that is not installed
-        sys.path.append(str(home))
-    os.environ["PYTHONSAFEPATH"] = "1"
-    try:
-        yield
-    finally:
-        sys.path[:] = path
-        if safe is None:
-            del os.environ["PYTHONSAFEPATH"]
-        else:
-            os.environ["PYTHONSAFEPATH"] = safe
 
 
 def _report(results: Sequence[Result], out: Path, register: Register) -> None:

@@ -18,6 +18,7 @@ from attn.grading.classroom.answers import Answers
 from attn.grading.classroom.contents import Unreadable
 from attn.grading.classroom.result import Mark, Result
 from attn.grading.classroom.submissions import Submission
+from attn.grading.sandbox.places import neutral
 
 
 @dataclass(frozen=True)
@@ -127,7 +128,7 @@ def _marks(
 
 def _our_fault(part: str, error: Exception) -> str:
     kind = type(error).__name__
-    return f"the {part} failed, which is our fault: {kind}: {error}"
+    return neutral(f"the {part} failed, which is our fault: {kind}: {error}")
 
 
 def digest(submission: Submission, options: Options) -> str:

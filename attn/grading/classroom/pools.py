@@ -37,6 +37,7 @@ from attn.grading.classroom.grade import (
 )
 from attn.grading.classroom.result import Result
 from attn.grading.classroom.submissions import Submission
+from attn.grading.sandbox.places import neutral
 
 if TYPE_CHECKING:
     from attn.grading.classroom.examiner import Examiner
@@ -171,7 +172,8 @@ def _alone(
         error = stuck
     row = empty_row(submission, options)
     kind = type(error).__name__
-    return failed(row, f"its grader ended or hung, twice ({kind}: {error})")
+    why = neutral(f"{kind}: {error}")
+    return failed(row, f"its grader ended or hung, twice ({why})")
 
 
 @contextmanager

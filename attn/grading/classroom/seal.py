@@ -2,8 +2,8 @@
 
 A result is written with a seal: a digest made with a key of this user's on
 this machine. One whose seal does not fit is judged again, which costs time
-and no more: the seed is that of the batch. The key is outside the batch, the
-submissions and what an isolated answer can see or write.
+and no more. The options of a batch have a seal, too. The key is outside the
+batch and the submissions, and hidden from an isolated answer.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ import secrets
 from functools import cache
 from pathlib import Path
 from typing import Any
+
+from attn.grading.sandbox.files import state_folder
 
 _NAME = "seal"
 
@@ -32,7 +34,8 @@ def opened(data: dict[str, Any]) -> dict[str, Any]:
         ValueError: something was changed, or sealed with another key.
     """
     own = dict(data)
-    if not hmac.compare_digest(str(own.pop(_NAME, "")), _seal(own)):
+    seal = str(own.pop(_NAME, "")).encode("utf-8", "replace")
+    if not hmac.compare_digest(seal, _seal(own).encode()):
         raise ValueError("the seal of a result must fit what it holds")
     return own
 
@@ -48,12 +51,8 @@ def _key() -> bytes:
 
     Where nothing can be kept, each run has its own, and judges all again.
     """
-    import platformdirs
-
-    path = Path(platformdirs.user_state_dir("attn"), "seal.key")
-    fresh = secrets.token_bytes(32)
+    path, fresh = state_folder() / "seal.key", secrets.token_bytes(32)
     try:
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         draft = path.with_name(f".{secrets.token_hex(8)}")
         descriptor = os.open(
             draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600
@@ -66,7 +65,19 @@ def _key() -> bytes:
             pass
         finally:
             draft.unlink()
-        kept = path.read_bytes()
+        kept = _own(path)
     except OSError:
         return fresh
     return kept if len(kept) == len(fresh) else fresh
+
+
+def _own(path: Path) -> bytes:
+    """Return what is in a file of this user's that no other could open.
+
+    Where another could, nothing: the key may be known, or another's.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    with open(descriptor, "rb") as file:
+        about = os.fstat(descriptor)
+        is_own = about.st_uid == os.geteuid() and not about.st_mode & 0o077
+        return file.read(64) if is_own else b""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from contextlib import suppress
 from pathlib import Path
 
 _ATTN = Path(__file__).resolve().parents[2]
@@ -51,3 +52,16 @@ def answers() -> list[Path]:
 
     places += [x / name for x in packages() for name in ("attn", "solutions")]
     return [x for x in places if x.is_dir()]
+
+
+def state_folder() -> Path:
+    """Return the folder of the key that seals results; make it if need be.
+
+    It is made before the first sandbox, which hides what is there.
+    """
+    import platformdirs
+
+    folder = Path(platformdirs.user_state_dir("attn"))
+    with suppress(OSError):
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    return folder

@@ -27,9 +27,9 @@ KINDS = {
         "namespaces: no network, no other process, the book's answers hidden"
     ),
     "limits": (
-        "limits only: on time, memory, processes and files; neither "
-        "bubblewrap nor user namespaces work here, so that network and "
-        "files are guarded by Python alone"
+        "limits only: on time, memory, processes and files; what else keeps "
+        "an answer from the network and from this account's files may be "
+        "rules inside Python, which are no boundary"
     ),
 }
 """The ways, the best first, and how a report names them."""
@@ -57,7 +57,7 @@ def _works(name: str) -> bool:
     if shutil.which(tool) is None:
         return False
     try:
-        argv = command(["true"], way=name)
+        argv = command([_program("true")], way=name)
         return (
             subprocess.run(argv, capture_output=True, timeout=20).returncode
             == 0
@@ -88,16 +88,24 @@ def command(
     if way == "bubblewrap":
         return [*_bubblewrap(shown), *_over(gone), "--", *argv]
     if way == "namespaces":
-        mounts = [f"mount -t tmpfs tmpfs {shlex.quote(str(x))}" for x in gone]
+        mount = f"{shlex.quote(_program('mount'))} -t tmpfs tmpfs "
+        mounts = [mount + shlex.quote(str(x)) for x in gone]
         script = " && ".join([*mounts, 'exec "$@"'])
         space = ["--user", "--map-root-user", "--net", "--pid", "--ipc"]
         space += ["--mount", "--fork", "--kill-child", "--mount-proc"]
-        return ["unshare", *space, "--", "sh", "-c", script, "sh", *argv]
+        unshare, shell = _program("unshare"), _program("sh")
+        return [unshare, *space, "--", shell, "-c", script, "sh", *argv]
     return [*argv]
 
 
+def _program(name: str) -> str:
+    """Return the path of a program: inside there is no PATH of the user's."""
+    return shutil.which(name) or name
+
+
 def _bubblewrap(shown: Iterable[Path] | None) -> list[str]:
-    words = ["bwrap", "--unshare-all", "--die-with-parent", "--new-session"]
+    words = [_program("bwrap"), "--unshare-all", "--hostname", "sandbox"]
+    words += ["--die-with-parent", "--new-session"]
     if shown is None:
         words += ["--ro-bind", "/", "/"]
         return [*words, "--proc", "/proc", "--dev", "/dev"]

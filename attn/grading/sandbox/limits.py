@@ -6,10 +6,11 @@ import contextlib
 import ctypes
 import os
 import signal
+import socket
 import sys
 from dataclasses import dataclass
 
-_NEWNS, _NEWIPC = 0x20000, 0x8000000
+_NEWNS, _NEWUTS, _NEWIPC = 0x20000, 0x4000000, 0x8000000
 _NEWUSER, _NEWPID, _NEWNET = 0x10000000, 0x20000000, 0x40000000
 _NO_RIGHTS = 65534  # a user and a group that own no file
 _BOUND_DROP, _CAPSET_VERSION = 24, 0x20080522
@@ -70,7 +71,7 @@ def own_namespaces(*, network: bool = False) -> bool:
         return False
     user, group = os.geteuid(), os.getegid()
     libc = ctypes.CDLL(None, use_errno=True)
-    spaces = _NEWUSER | _NEWNS | _NEWIPC | _NEWPID
+    spaces = _NEWUSER | _NEWNS | _NEWUTS | _NEWIPC | _NEWPID
     if libc.unshare(spaces | (_NEWNET if network else 0)):
         return False
     try:
@@ -78,6 +79,7 @@ def own_namespaces(*, network: bool = False) -> bool:
             _write("/proc/self/setgroups", "deny")
         _write("/proc/self/uid_map", f"{user} {user} 1")
         _write("/proc/self/gid_map", f"{group} {group} 1")
+        socket.sethostname("sandbox")  # in the namespace of its own
     except OSError:
         return False
     return True

@@ -25,7 +25,7 @@ from attn.exercises import CHAPTERS
 from attn.exercises.case import Case
 from attn.grading.checks.clock import Clock, OutOfTime
 from attn.grading.checks.run import Outcome
-from attn.grading.sandbox import files, isolation, wire
+from attn.grading.sandbox import files, isolation, places, wire
 from attn.grading.sandbox.limits import Limits
 from attn.grading.sandbox.worker import SIZE, Task, Use
 
@@ -52,7 +52,7 @@ class Sandbox:
 
     def __init__(self, *imports: str) -> None:
         self.isolation = isolation.KINDS[isolation.kind()]
-        self._folder = tempfile.TemporaryDirectory(prefix="attn-sandbox-")
+        self._folder = tempfile.TemporaryDirectory(prefix=places.PREFIX)
         server = files.populate(Path(self._folder.name))
         self._control, other = socket.socketpair()
         packages = [str(x) for x in isolation.packages()]
@@ -62,14 +62,14 @@ class Sandbox:
             isolation.command(
                 [*python, *words],
                 shown=[Path(self._folder.name)],
-                hidden=files.answers(),
+                hidden=[*files.answers(), files.state_folder()],
             ),
             pass_fds=[other.fileno()],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             env={
-                "PATH": os.environ.get("PATH", os.defpath),
+                "PATH": os.defpath,
                 "LANG": "C.UTF-8",
                 "HOME": "/nonexistent",
                 "OMP_NUM_THREADS": "1",
@@ -167,7 +167,7 @@ class Session:
                 body = cloudpickle.dumps(request, pickle.HIGHEST_PROTOCOL)
                 self._channel.settimeout(self._left())
                 self._channel.sendall(SIZE.pack(len(body)) + body)
-                return wire.receive(self._channel, self._end)
+                return wire.receive(self._channel, self._end, places.neutral)
             except TimeoutError:
                 self.ended = OutOfTime(
                     f"it was stopped after {self._timeout:.3g} s: is there "

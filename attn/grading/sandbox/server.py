@@ -14,6 +14,7 @@ import contextlib
 import gc
 import json
 import os
+import platform
 import select
 import signal
 import socket
@@ -74,6 +75,7 @@ def _import(names: list[str]) -> None:
     x = torch.randn(2, 2, requires_grad=True)
     torch.nn.Linear(2, 2)(x).softmax(-1).sum().backward()
     torch.autograd.grad((x @ x).sum(), [x])
+    vars(platform)["_uname_cache"] = None  # the machine's name
 
 
 def guard(

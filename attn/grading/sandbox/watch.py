@@ -12,7 +12,7 @@ import os
 import sys
 import types
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import torch
@@ -149,11 +149,12 @@ class Watch:
     def verify(self) -> None:
         """Refuse what was changed meanwhile, by a library's hand too."""
         changed: list[Any] = [
-            cls for cls, before in self._classes.items() if vars(cls) != before
+            cls
+            for cls, before in self._classes.items()
+            if len(vars(cls)) != len(before) or _lost(vars(cls), before)
         ]
         for module, before in self._modules.items():
-            now = vars(module)
-            if any(now.get(name) is not x for name, x in before.items()):
+            if _lost(vars(module), before):
                 changed.append(module)
         if changed:
             self.found = Reaches(f"it changes {changed[0].__name__}")
@@ -219,3 +220,8 @@ class Watch:
             if (file := frame.f_code.co_filename) != __file__:
                 yield file
             frame = frame.f_back
+
+
+def _lost(now: Mapping[str, Any], before: Mapping[str, Any]) -> bool:
+    """Return whether a name has another object: one may equal everything."""
+    return any(now.get(name) is not x for name, x in before.items())

@@ -12,7 +12,7 @@ import json
 import socket
 import struct
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from functools import cache
 from numbers import Integral, Real
@@ -99,8 +99,17 @@ def decode(text: bytes, data: bytes) -> Outcome:
         raise WireError(f"{type(error).__name__}: {error}") from error
 
 
-def receive(channel: socket.socket, end: float) -> Outcome:
+def receive(
+    channel: socket.socket,
+    end: float,
+    clean: Callable[[str], str] = str,
+) -> Outcome:
     """Read one outcome from a channel, until a time on the monotonic clock.
+
+    Args:
+        channel: of the answer's process.
+        end: the time.
+        clean: changes the text that came, which is JSON.
 
     Raises:
         TimeoutError: it did not come in time.
@@ -113,7 +122,8 @@ def receive(channel: socket.socket, end: float) -> Outcome:
             f"it is {text_size + data_size:,} bytes long, which is too much"
         )
     text = _read(channel, text_size, end)
-    return decode(text, _read(channel, data_size, end))
+    data = _read(channel, data_size, end)
+    return decode(clean(text.decode("ascii", "replace")).encode(), data)
 
 
 def _read(channel: socket.socket, size: int, end: float) -> bytes:

@@ -6,6 +6,7 @@ import torch
 from torch.nn.attention.bias import causal_lower_right
 
 from attn.exercises.spec import Case, find
+from attn.grading.checks.result import Foreign, plain
 from attn.grading.checks.run import run
 from attn.grading.diagnosis.judge import judge
 
@@ -63,3 +64,82 @@ def test_each_run_gets_a_fresh_copy_of_the_generator():
 
     first, again = (run(draw, case).output for _ in range(2))
     assert torch.equal(first, again)
+
+
+RAN = []
+
+
+def noted(name, found):
+    def method(self, *args):
+        RAN.append(name)
+        return found
+
+    return method
+
+
+def own(base, *args):
+    """Return an object whose class answers every question with its own code.
+
+    Its class also gives its own name by code.
+    """
+    named = {"__name__": property(noted("__name__", "int"))}
+    metaclass = type("Kind", (type(base),), named)
+    methods = {
+        "__class__": property(noted("__class__", list)),
+        "__iter__": noted("__iter__", iter(())),
+        "__len__": noted("__len__", 0),
+        "__eq__": noted("__eq__", True),
+        "__hash__": noted("__hash__", 3),
+        "__int__": noted("__int__", 3),
+        "__float__": noted("__float__", 3.0),
+        "__index__": noted("__index__", 3),
+        "__repr__": noted("__repr__", "odd"),
+        "__format__": noted("__format__", "odd"),
+        "items": noted("items", ()),
+        "shape": property(noted("shape", (9,))),
+    }
+    return metaclass("Odd", (base,), methods)(*args)
+
+
+ODD = {
+    "tuple": (own(tuple, [1, 2]), (1, 2)),
+    "list": (own(list, [1, 2]), [1, 2]),
+    "dict": (own(dict, {"a": 1}), {"a": 1}),
+    "int": (own(int, 4), Foreign("a Odd")),
+    "float": (own(float, 4), Foreign("a Odd")),
+    "NumPy's float": (own(np.float64, 4), Foreign("a Odd")),
+    "str": (own(str, "x"), Foreign("a Odd")),
+    "object": (own(object), Foreign("a Odd")),
+    "tensor": (
+        torch.ones(2).as_subclass(type(own(torch.Tensor))),
+        Foreign("a tensor of the class Odd"),
+    ),
+    "array": (
+        np.ones(2).view(type(own(np.ndarray, 1))),
+        Foreign("a NumPy array", "of shape (2,)"),
+    ),
+}
+
+
+@pytest.mark.parametrize(("odd", "expected"), ODD.values(), ids=ODD)
+def test_no_method_of_a_result_is_called_to_take_what_it_holds(odd, expected):
+    RAN.clear()
+    found = plain([odd, {"key": odd}])
+    assert RAN == []
+    assert found == [expected, {"key": expected}]
+    assert type(found[0]) is type(expected)
+
+
+def test_the_numbers_of_numpy_are_numbers():
+    found = plain((np.float64(0.5), np.int32(3), np.bool_(True)))
+    assert found == (0.5, 3, True)
+    assert list(map(type, found)) == [float, int, bool]
+
+
+def test_a_key_of_the_answers_own_class_is_no_key():
+    key = own(str, "x")
+    given = {}
+    dict.__setitem__(given, key, 1)
+    RAN.clear()
+    assert plain(given) == {Foreign("a Odd"): 1}
+    assert RAN == []

@@ -1,5 +1,6 @@
 """A learner's code may do anything: the run survives and records it."""
 
+import gc
 import warnings
 
 import pytest
@@ -7,6 +8,7 @@ import torch
 from torch import nn
 
 from attn.exercises.spec import Case
+from attn.grading.checks.forbidden import Forbidden
 from attn.grading.checks.inputs import copy_tensor
 from attn.grading.checks.run import run
 
@@ -192,3 +194,40 @@ def test_a_constant_result_of_zeros_has_a_gradient_of_zero():
     outcome = run(torch.zeros_like, case)
     assert outcome.error is None
     assert not outcome.grads["args.0"].any()
+
+
+def test_no_garbage_is_collected_between_the_call_and_the_copy():
+    """A generator that is collected runs its ``finally``."""
+    enabled = []
+    outcome = run(abs, CASE, verify=lambda: enabled.append(gc.isenabled()))
+    assert torch.equal(outcome.output, X)
+    assert enabled == [False] and gc.isenabled()
+
+
+def test_an_error_of_the_answers_own_carries_no_result():
+    class OutOfBounds(IndexError):
+        output = X
+
+    def bad(x):
+        raise OutOfBounds("it reads x[9]")
+
+    assert run(bad, CASE).output is None
+
+
+def test_a_backward_of_the_answers_own_may_not_call_what_is_forbidden():
+    class Weights(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return x.exp() / x.exp().sum(-1, keepdim=True)
+
+        @staticmethod
+        def backward(ctx, grad):
+            with torch.enable_grad():
+                x = ctx.saved_tensors[0].detach().requires_grad_()
+                return torch.autograd.grad(x.softmax(-1), x, grad)
+
+    case = Case("anything", (X,), grad=True)
+    assert run(Weights.apply, case).error is None
+    outcome = run(Weights.apply, case, forbids=("softmax",))
+    assert isinstance(outcome.error, Forbidden)

@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import stat
 import sys
 import threading
 from functools import partial
@@ -257,3 +258,22 @@ def test_help_shows_examples_options_and_the_exit_status(capsys):
     usage = capsys.readouterr().out
     for word in ("examples:", "--out", "--dask", "goes on", "exit status"):
         assert word in usage
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="modes of POSIX")
+@pytest.mark.parametrize("umask", [0o000, 0o077])
+def test_what_is_written_no_other_user_can_change(
+    umask, attn_grade, klass, tmp_path
+):
+    klass("ann")
+    before = os.umask(umask)
+    try:
+        assert attn_grade("in", "--jobs", "1")[0] == 0
+        assert os.umask(umask) == umask
+    finally:
+        os.umask(before)
+    written = [tmp_path / "grades", *(tmp_path / "grades").rglob("*")]
+    modes = {x: stat.S_IMODE(x.stat().st_mode) for x in written}
+    assert len(modes) > 10
+    assert not [x for x, mode in modes.items() if mode & 0o022]
+    assert umask == 0 or not [x for x, mode in modes.items() if mode & 0o077]

@@ -34,14 +34,18 @@ WAYS = ["bubblewrap", "namespaces", "limits"]
 
 
 @pytest.fixture(scope="module", params=WAYS)
-def sandbox(request):
+def sandbox(request, tmp_path_factory):
     if request.param != "limits" and not isolation._works(request.param):
         pytest.skip(f"{request.param}: not on this machine")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("ATTN_ISOLATION", request.param)
         patch.setenv("ATTN_SECRET", "a token")
+        state = tmp_path_factory.mktemp("state")
+        patch.setenv("XDG_STATE_HOME", str(state))
         isolation.kind.cache_clear()
         opened = Sandbox()
+        opened.key = files.state_folder() / "seal.key"
+        opened.key.write_text("a key")
     isolation.kind.cache_clear()
     opened.way = request.param
     yield opened
@@ -135,6 +139,19 @@ def test_no_file_can_be_written(sandbox, tmp_path):
     opens = [f"builtins.open({x!r}, 'a')" for x in places]
     assert "done" not in probe(sandbox, tried(*opens))
     assert not (tmp_path / "x").exists()
+
+
+def test_the_key_of_the_seals_is_hidden(sandbox):
+    needs(sandbox, "bubblewrap", "namespaces")
+    reads = f"builtins.open({str(sandbox.key)!r}).read()"
+    assert sandbox.key.read_text() == "a key"
+    assert probe(sandbox, tried(reads)) == ["FileNotFoundError"]
+
+
+def test_the_machines_name_is_not_told(sandbox):
+    needs(sandbox, "bubblewrap", "namespaces")
+    assert probe(sandbox, "result = os.uname().nodename") == "sandbox"
+    assert os.uname().nodename != "sandbox"
 
 
 def test_the_environment_holds_no_secret(sandbox):
