@@ -59,6 +59,7 @@ LIBRARY = {
 SERVER = """
 import io, os, sys, traceback
 from contextlib import redirect_stderr, redirect_stdout
+sys.path.remove("")  # which the command that pip installs has not, either
 import attn, torch
 from attn.__main__ import main
 

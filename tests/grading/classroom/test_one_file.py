@@ -13,7 +13,8 @@ WRONG = find("why-soft_lookup").mistakes[0]
 @pytest.fixture
 def file(tmp_path):
     """One right answer, one wrong, two missing."""
-    path = tmp_path / "mine.py"
+    path = tmp_path / "work" / "mine.py"
+    path.parent.mkdir()
     path.write_text(f"import torch\n\n\n{RIGHT}\n\n\n{WRONG.source}\n")
     return path
 
