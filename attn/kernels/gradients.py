@@ -74,14 +74,12 @@ def _backward(
     )  # fmt: skip
     constants = shape_constants(query, key, value) | options.constants
 
-    may_load = not descriptor_reasons(**tensors)
-
     def launch(
         kernel: Any, name: str, programs: int, heads: int, *results: Tensor
     ) -> None:
         tile, loaded = tiles(name, query, value, L, S), inputs
-        uses = config_for(name, query, value).variant != "pointers"
-        uses = uses and may_load
+        variant = config_for(name, query, value).variant
+        uses = variant != "pointers" and not descriptor_reasons(**tensors)
         if uses:
             loaded = descriptors(tensors, constants | tile)
         block = "BLOCK_S" if name == "dkdv" else "BLOCK_L"
