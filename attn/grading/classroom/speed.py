@@ -1,16 +1,21 @@
 """``python -m attn.grading.classroom.speed``: measure how fast a class is.
 
-It grades an invented class of one chapter with different numbers of
-processes, and the solved book, and prints seconds. In turn the learners have
-solved everything, half of it with one mistake, and nothing.
+It grades an invented class with different numbers of processes, on a Dask
+cluster of this machine, and the solved book, and prints seconds. Each learner
+hands in one of the chapters, and has solved in turn everything, half of it
+with one mistake, and nothing. Where a class was graded more than once, the
+results must be the same to the byte.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from copy import deepcopy
 from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
@@ -19,9 +24,11 @@ from attn.exercises import CHAPTERS, sources
 from attn.exercises.cells import exercise_id
 from attn.exercises.spec import find
 from attn.grading.classroom import batch
-from attn.grading.classroom.result import Result
 from attn.grading.classroom.submissions import find as submissions
 from attn.publishing import notebooks
+
+#: The notebook of each learner.
+Class = Mapping[str, Any]
 
 
 def main(words: list[str] | None = None) -> int:
@@ -29,42 +36,82 @@ def main(words: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         "python -m attn.grading.classroom.speed", description=__doc__
     )
-    parser.add_argument("chapter", choices=CHAPTERS.values())
+    parser.add_argument("chapters", nargs="+", choices=CHAPTERS.values())
     parser.add_argument("--learners", type=int, default=100)
     parser.add_argument("--jobs", type=int, nargs="+", default=[1, 2])
+    parser.add_argument("--dask", type=int, metavar="WORKERS", default=0)
     parser.add_argument("--book", action="store_true", help="the book, too")
     args = parser.parse_args(words)
+    class_ = dict(invented(args.chapters, args.learners))
+    name = f"{args.learners} × {', '.join(args.chapters)}"
+    kept: set[str] = set()
     for jobs in args.jobs:
-        seconds = _timed(invented(args.chapter, args.learners), jobs)
-        name = f"{args.learners} × {args.chapter}"
-        print(_line(name, jobs, seconds, args.learners), flush=True)
+        print(_line(name, f"--jobs {jobs}", class_, kept, jobs=jobs))
+    if args.dask:
+        with _cluster(args.dask) as address:
+            how = f"--dask, {args.dask} workers"
+            print(_line(name, how, class_, kept, dask=address))
     if args.book:
-        seconds = _timed(solved_book(), args.jobs[-1])
-        print(_line("the solved book", args.jobs[-1], seconds, len(CHAPTERS)))
+        jobs, solved = args.jobs[-1], dict(solved_book())
+        print(_line("the book", f"--jobs {jobs}", solved, set(), jobs=jobs))
     return 0
 
 
-def _line(name: str, jobs: int, seconds: float, count: int) -> str:
-    each = seconds / count
-    return f"{name}, --jobs {jobs}: {seconds:.0f} s, {each:.2f} s each"
+def _line(
+    name: str, how: str, class_: Class, kept: set[str], **options: Any
+) -> str:
+    """Grade a class, and say how long it took.
+
+    Raises:
+        RuntimeError: a submission was not graded, or the results differ from
+            those that are kept.
+    """
+    seconds, results = _timed(class_, **options)
+    kept.add(results)
+    if len(kept) > 1:
+        raise RuntimeError(f"{name}, {how}: the results differ")
+    each = seconds / len(class_)
+    return (
+        f"{name}, {how}: {seconds:.0f} s, {each:.2f} s each; "
+        f"results {results[:8]}"
+    )
 
 
-def invented(chapter: str, learners: int) -> Iterator[tuple[str, Any]]:
-    """Yield the name and the notebook of each learner of a chapter."""
+@contextmanager
+def _cluster(workers: int) -> Iterator[str]:
+    """Start a scheduler with workers of one thread; yield its address."""
+    from distributed import LocalCluster
+
+    with LocalCluster(
+        n_workers=workers,
+        threads_per_worker=1,
+        protocol="tcp",
+        dashboard_address=None,
+    ) as started:
+        yield started.scheduler_address
+
+
+def invented(
+    chapters: Sequence[str], learners: int
+) -> Iterator[tuple[str, Any]]:
+    """Yield the name and the notebook of each learner of a class."""
+    handed_in = cycle([x for y in chapters for x in _kinds(y)])
+    for number, notebook in enumerate(islice(handed_in, learners), 1):
+        yield f"learner-{number:03}", notebook
+
+
+def _kinds(chapter: str) -> Iterator[Any]:
+    """Yield a chapter solved, half-way with one mistake, and untouched."""
     key = next(x for x, name in CHAPTERS.items() if name == chapter)
     pristine = notebooks.read(sources.notebook_path(key))
     names = [x for cell in pristine.cells if (x := exercise_id(cell))]
     half = names[: len(names) // 2]
     wrong = {name: find(name).mistakes[0].source for name in half[-1:]}
-    kinds = cycle(
-        [
-            {name: sources.solution(name) for name in names},
-            {name: sources.solution(name) for name in half} | wrong,
-            {},
-        ]
+    yield _with(pristine, {name: sources.solution(name) for name in names})
+    yield _with(
+        pristine, {name: sources.solution(name) for name in half} | wrong
     )
-    for number, cells in enumerate(islice(kinds, learners), 1):
-        yield f"learner-{number:03}", _with(pristine, cells)
+    yield _with(pristine, {})
 
 
 def solved_book() -> Iterator[tuple[str, Any]]:
@@ -75,32 +122,36 @@ def solved_book() -> Iterator[tuple[str, Any]]:
 
 
 def _with(notebook: Any, cells: dict[str, str]) -> Any:
-    for cell in notebook.cells:
+    own = deepcopy(notebook)
+    for cell in own.cells:
         name = exercise_id(cell) or ""
         if name:
             cell.source = cells.get(name, sources.stub(name))
-    return notebook
+    return own
 
 
-def _timed(class_: Iterator[tuple[str, Any]], jobs: int) -> float:
-    """Return the seconds that a class takes, with the start of everything."""
+def _timed(class_: Class, **options: Any) -> tuple[float, str]:
+    """Return the seconds a class takes, with the start of everything.
+
+    And a digest of the files of its results.
+    """
     with tempfile.TemporaryDirectory() as folder:
         handed_in = Path(folder, "in")
         handed_in.mkdir()
-        for name, notebook in class_:
+        for name, notebook in class_.items():
             notebooks.write(notebook, handed_in / f"{name}.ipynb")
+        out = Path(folder, "out")
         start = time.perf_counter()
-        results = _graded(handed_in, Path(folder, "out"), jobs)
+        with batch.opened(out, [handed_in], seed=0) as own:
+            found = submissions([handed_in])
+            results = list(batch.run(found, own, out, **options))
         seconds = time.perf_counter() - start
+        files = sorted(Path(out, "results").iterdir())
+        written = hashlib.sha256(b"".join(x.read_bytes() for x in files))
     failed = [x for x in results if x.status != "graded"]
     if failed:
         raise RuntimeError(f"{failed[0].submission}: {failed[0].message}")
-    return seconds
-
-
-def _graded(folder: Path, out: Path, jobs: int) -> Sequence[Result]:
-    with batch.opened(out, [folder], seed=0) as options:
-        return list(batch.run(submissions([folder]), options, out, jobs=jobs))
+    return seconds, written.hexdigest()
 
 
 if __name__ == "__main__":
