@@ -12,10 +12,12 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import groupby
 
 from attn.grading.classroom.documents import Cell
 from attn.grading.classroom.magics import without_magics
+from attn.grading.classroom.remarks import Names, showing, without_remarks
 from attn.grading.classroom.statements import (
     STAR,
     Effect,
@@ -37,7 +39,7 @@ class Needed:
         text: what the answer needs. Lines of its own cell keep their
             distance; what comes from other cells is above or below.
         left_out: the beginnings of the statements of its cell that it does
-            not need.
+            not need, and of those that only show something.
         brought: names that other cells define.
     """
 
@@ -82,17 +84,27 @@ class Notebook:
         search.add_own(self._of([own]))
         if not self._is_long:
             search.add(self._of(range(own + 1, self._end(own, exercise))))
-        text = without_magics(cell.source)[0]
-        return search.needed(exercise.partition("-")[2], text)
+        text, left_out = self._text(own)
+        return search.needed(exercise.partition("-")[2], text, left_out)
 
     def _of(self, indices: Iterable[int]) -> list[tuple[int, Statement]]:
         found = []
         for i in indices:
             if i not in self._read:
-                text = without_magics(self._cells[i].source)[0]
-                self._read[i] = statements(text) or ()
+                self._read[i] = statements(self._text(i)[0]) or ()
             found += [(i, x) for x in self._read[i]]
         return found
+
+    def _text(self, index: int) -> tuple[str, tuple[str, ...]]:
+        text = without_magics(self._cells[index].source)[0]
+        return without_remarks(text, self._showing)
+
+    @cached_property
+    def _showing(self) -> Names:
+        if self._is_long:
+            return {}
+        texts = (without_magics(x.source)[0] for x in self._cells)
+        return showing(y for x in texts for y in statements(x) or ())
 
     def _end(self, own: int, exercise: str) -> int:
         """Return the cell after an answer's check, or the next exercise's."""
@@ -136,12 +148,13 @@ class _Search:
         self.add(found)
         self._own = range(start, len(self._places))
 
-    def needed(self, name: str, text: str) -> Needed:
+    def needed(self, name: str, text: str, left_out: Iterable[str]) -> Needed:
         """Return what an answer needs.
 
         Args:
             name: of the answer.
             text: of its cell.
+            left_out: of its functions, and not in the text.
         """
         kept = self._kept(name)
         if not kept:
@@ -155,14 +168,16 @@ class _Search:
             else:
                 parts.append("\n".join(chosen.values()))
                 brought |= dict.fromkeys(y for x in chosen for y in kept[x])
-        left_out = [
+        unused = [
             x.short
             for place in self._own
             if place not in kept
             and not (x := self._places[place][1]).is_remark
         ]
         brought.pop(name, None)
-        return Needed("\n\n\n".join(parts), tuple(left_out), tuple(brought))
+        return Needed(
+            "\n\n\n".join(parts), (*unused, *left_out), tuple(brought)
+        )
 
     def _own_text(self, chosen: dict[int, str], text: str) -> str:
         """Return the text of the answer's cell without what it leaves out."""
