@@ -17,6 +17,7 @@ import sys
 import tempfile
 import textwrap
 from collections.abc import Iterator
+from functools import lru_cache
 from itertools import product
 from pathlib import Path
 from types import CodeType, ModuleType
@@ -53,28 +54,35 @@ def refusal(function: Any, record: dict[str, Any]) -> Refusal | None:
     name = function.__name__
     if inspect.signature(function).parameters.keys() - record["types"].keys():
         return refused_syntax(text, name)  # triton.heuristics gives the rest
+    job = json.dumps([name, record["types"], record["constants"]])
+    try:
+        found = _said(text, job)
+    except (OSError, subprocess.SubprocessError, ValueError, IndexError):
+        return refused_syntax(text, name)
+    return Refusal(*found) if found else None
+
+
+@lru_cache(maxsize=64)
+def _said(text: str, job: str) -> list[str] | None:
+    """Return what the front end says of a text, once for each."""
+    env = {k: x for k, x in os.environ.items() if k != "TRITON_INTERPRET"}
+    env["TRITON_DEFAULT_FP_FUSION"] = "1"
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "answer.py"
         path.write_text(text, "utf-8")
-        job = [str(path), name, record["types"], record["constants"]]
-        env = {k: x for k, x in os.environ.items() if k != "TRITON_INTERPRET"}
-        env["TRITON_DEFAULT_FP_FUSION"] = "1"
-        try:
-            done = subprocess.run(
-                # By its path: no import of torch; -P hides the files beside.
-                [sys.executable, "-P", __file__],
-                input=json.dumps(job),
-                env=env,
-                cwd=folder,
-                capture_output=True,
-                text=True,
-                timeout=LIMIT,
-                check=True,
-            )
-            found = json.loads(done.stdout.splitlines()[-1])
-        except (OSError, subprocess.SubprocessError, ValueError, IndexError):
-            return refused_syntax(text, name)
-    return Refusal(*found) if found else None
+        done = subprocess.run(
+            # By its path: no import of torch; -P hides the files beside.
+            [sys.executable, "-P", __file__, str(path)],
+            input=job,
+            env=env,
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            timeout=LIMIT,
+            check=True,
+        )
+    found: list[str] | None = json.loads(done.stdout.splitlines()[-1])
+    return found
 
 
 def refused_syntax(text: str, name: str) -> Refusal | None:
@@ -224,4 +232,4 @@ def _read(
 
 
 if __name__ == "__main__":
-    print("\n" + json.dumps(_read(*json.load(sys.stdin))))
+    print("\n" + json.dumps(_read(sys.argv[1], *json.load(sys.stdin))))
