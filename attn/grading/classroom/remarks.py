@@ -49,6 +49,8 @@ def without_remarks(text: str, names: Names) -> tuple[str, tuple[str, ...]]:
         text: of a cell.
         names: that only show something, outside its functions.
     """
+    if not any(x in text for x in (*names, *_SHOWING)):
+        return text, ()
     tree = parse(text)
     if tree is None:
         return text, ()
