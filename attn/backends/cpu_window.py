@@ -1,10 +1,13 @@
 """Sliding windows on a CPU: each block of queries reads only its own keys.
 
-Every block is one call of PyTorch's fused function, and exact: nothing is
+Blocks that look alike are the batch of one call of PyTorch's fused function:
+their keys overlap in memory, and are not copied. It is exact: nothing is
 rounded that PyTorch does not round.
 """
 
 from __future__ import annotations
+
+from itertools import product
 
 import torch
 from torch import Tensor
@@ -51,31 +54,94 @@ def run(inputs: AttentionInputs) -> Tensor:
     """Compute each block of queries with the keys in its window."""
     bounds = _bounds(inputs)
     assert bounds is not None and inputs.mask is not None
+    tensors = [inputs.query, inputs.key, inputs.value]
+    if casting_pays(inputs):
+        tensors = [x.float() for x in tensors]
+    alike = _alike(inputs, *bounds)
+    outs = _one_by_one(inputs, tensors, range(0, alike.start, BLOCK))
+    if alike:
+        outs.append(_at_once(inputs, tensors, alike))
+    rest = range(alike.stop, inputs.q_len, BLOCK)
+    outs += _one_by_one(inputs, tensors, rest)
+    return torch.cat(outs, -2).to(inputs.query.dtype)
+
+
+def _alike(inputs: AttentionInputs, left: int, right: int) -> range:
+    """Return the first queries of the blocks whose window is whole.
+
+    If a mask says more than the window, no two blocks are alike; nor can one
+    call have a key's batch that is not the query's.
+    """
+    assert inputs.mask is not None and isinstance(inputs.q_offset, int)
+    leads = {x.shape[:-3] for x in (inputs.query, inputs.key, inputs.value)}
+    start = inputs.q_offset
+    first = -(-max(left - start, 0) // BLOCK)
+    last = min(inputs.q_len, inputs.kv_len - right - start) // BLOCK
+    if not inputs.mask.is_relative or len(leads) > 1 or last - first < 2:
+        return range(0, 0, BLOCK)
+    return range(first * BLOCK, last * BLOCK, BLOCK)
+
+
+def _at_once(
+    inputs: AttentionInputs, tensors: list[Tensor], tops: range
+) -> Tensor:
+    """Compute blocks of queries whose windows are alike."""
+    bounds = _bounds(inputs)
+    assert bounds is not None and isinstance(inputs.q_offset, int)
+    (left, right), start = bounds, inputs.q_offset + tops.start
+    keys = slice(start - left, start + BLOCK + right)
+    mask = _numbers(inputs, slice(tops.start, tops.start + BLOCK), keys)
+    torchs, outs = torchs_function(inputs), []
+    q, k, v = (x if x.dim() > 2 else x[None] for x in tensors)
+    for at in product(*map(range, q.shape[:-3])):
+        out = torchs(
+            _blocks(q[at], tops.start, BLOCK, len(tops)),
+            _blocks(k[at], keys.start, keys.stop - keys.start, len(tops)),
+            _blocks(v[at], keys.start, keys.stop - keys.start, len(tops)),
+            mask.to(q.dtype),
+        )  # (N, H, BLOCK, Dv)
+        outs.append(out.transpose(0, 1).flatten(1, 2))
+    shape = (*tensors[0].shape[:-2], BLOCK * len(tops), -1)
+    return torch.stack(outs).view(shape)
+
+
+def _blocks(x: Tensor, start: int, size: int, count: int) -> Tensor:
+    """View ``(H, L, D)`` as overlapping blocks, ``(N, H, size, D)``."""
+    rows = x[:, start : start + size + (count - 1) * BLOCK]
+    return rows.unfold(1, size, BLOCK).permute(1, 0, 3, 2)
+
+
+def _one_by_one(
+    inputs: AttentionInputs, tensors: list[Tensor], tops: range
+) -> list[Tensor]:
+    """Compute blocks of queries whose windows may be cut off."""
+    bounds = _bounds(inputs)
+    assert bounds is not None and inputs.mask is not None
     assert isinstance(inputs.q_offset, int)
     (left, right), start = bounds, inputs.q_offset
-    query, key, value = inputs.query, inputs.key, inputs.value
-    if casting_pays(inputs):
-        query, key, value = query.float(), key.float(), value.float()
     masks: dict[tuple[int, ...], Tensor] = {}
     torchs, outs = torchs_function(inputs), []
-    for top in range(0, inputs.q_len, BLOCK):
+    for top in tops:
         end = min(top + BLOCK, inputs.q_len)
         lo = min(max(start + top - left, 0), inputs.kv_len - 1)
         hi = max(min(start + end + right, inputs.kv_len), lo + 1)
         # Blocks at the same place in the band share a mask.
         place = (top - lo, end - top, hi - lo)
         if place not in masks or not inputs.mask.is_relative:
-            allowed = inputs.mask_tile(slice(top, end), slice(lo, hi))
-            assert allowed is not None
-            numbers = torch.where(allowed, 0.0, -torch.inf)  # torch adds them
-            masks[place] = numbers.to(query.dtype)
-        q, k, v = (
-            query[..., top:end, :],
-            key[..., lo:hi, :],
-            value[..., lo:hi, :],
-        )
-        outs.append(torchs(q, k, v, masks[place]))
-    return torch.cat(outs, -2).to(inputs.query.dtype)
+            masks[place] = _numbers(inputs, slice(top, end), slice(lo, hi))
+        q = tensors[0][..., top:end, :]
+        k, v = (x[..., lo:hi, :] for x in tensors[1:])
+        outs.append(torchs(q, k, v, masks[place].to(q.dtype)))
+    return outs
+
+
+def _numbers(inputs: AttentionInputs, rows: slice, keys: slice) -> Tensor:
+    """Return a part of the mask as PyTorch adds it."""
+    allowed = inputs.mask_tile(rows, keys)
+    assert allowed is not None and inputs.mask is not None
+    if inputs.mask.is_relative:  # of all heads
+        allowed = allowed[(0,) * (allowed.dim() - 2)]
+    return torch.where(allowed, 0.0, -torch.inf)
 
 
 def _bounds(inputs: AttentionInputs) -> tuple[int, int] | None:

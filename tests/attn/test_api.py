@@ -12,6 +12,7 @@ import sys
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 import attn
@@ -82,6 +83,30 @@ def test_bands_are_exact(window, L, S, q_offset, extra, monkeypatch):
         got, torch.autograd.grad(want, (q, k, v), seed), strict=True
     ):
         assert_exact(x, y)
+
+
+def test_blocks_that_look_alike_are_one_call_that_copies_no_key(monkeypatch):
+    monkeypatch.setattr(cpu_window, "BLOCK", 8)
+    calls, torchs = [], F.scaled_dot_product_attention
+
+    def counting(*tensors, **options):
+        calls.append(tensors)
+        return torchs(*tensors, **options)
+
+    monkeypatch.setattr(F, "scaled_dot_product_attention", counting)
+    q, k, v = qkv(100, 100)
+    out = api.attention(
+        *(q, k, v), window=(16, 0), enable_gqa=True, impl="cpu_window"
+    )
+    # Of 13 blocks of each row of the batch, three are cut off.
+    assert [len(x[0]) for x in calls] == [2, 2, 10, 10, 2]
+    for given, used in zip((k, v), calls[2][1:3], strict=True):
+        start, end = given.data_ptr(), given.numel() * given.element_size()
+        assert start <= used.data_ptr() < start + end
+    want = attn.scaled_dot_product_attention(
+        *(q, k, v), window=(16, 0), enable_gqa=True
+    )
+    assert_exact(out, want)
 
 
 @pytest.mark.parametrize("q_offset", (-9, 70))
