@@ -95,18 +95,15 @@ def test_blocks_that_look_alike_are_one_call_that_copies_no_key(monkeypatch):
 
     monkeypatch.setattr(F, "scaled_dot_product_attention", counting)
     q, k, v = qkv(100, 100)
-    out = api.attention(
-        *(q, k, v), window=(16, 0), enable_gqa=True, impl="cpu_window"
-    )
+    said = {"window": (16, 0), "enable_gqa": True}
+    out = api.attention(q, k, v, impl="cpu_window", **said)
     # Of 13 blocks of each row of the batch, three are cut off.
     assert [len(x[0]) for x in calls] == [2, 2, 10, 10, 2]
     for given, used in zip((k, v), calls[2][1:3], strict=True):
         start, end = given.data_ptr(), given.numel() * given.element_size()
         assert start <= used.data_ptr() < start + end
-    want = attn.scaled_dot_product_attention(
-        *(q, k, v), window=(16, 0), enable_gqa=True
-    )
-    assert_exact(out, want)
+    wide = [x.double() for x in (q, k, v)]
+    assert_exact(out, attn.scaled_dot_product_attention(*wide, **said))
 
 
 @pytest.mark.parametrize("q_offset", (-9, 70))
