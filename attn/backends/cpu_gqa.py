@@ -8,7 +8,6 @@ as in latent attention: PyTorch's function would repeat the keys for each head.
 
 from __future__ import annotations
 
-import functools
 import itertools
 
 import torch
@@ -119,11 +118,12 @@ def _by_chunks(
     dtype = inputs.compute_dtype
     if query.dtype == torch.bfloat16 and cpu_features().get("avx512_bf16"):
         dtype = query.dtype
-    lead, wide, outs = query.shape[:-2], inputs.compute_dtype, []
+    lead, outs = query.shape[:-2], []
     for at in itertools.product(*map(range, lead)):
         q = query[at].to(dtype)  # (G * L, D)
         keys = inputs.key[at].split(CHUNK)
-        scores = torch.cat([_scores(q, k.to(dtype)) for k in keys], -1)
+        tiles = [_scores(q, k.to(dtype)) for k in keys]
+        scores = tiles[0] if len(tiles) == 1 else torch.cat(tiles, -1)
         scores *= inputs.scale
         if mask is None:
             weights = scores.softmax(-1)
@@ -131,12 +131,12 @@ def _by_chunks(
             weights = softmax(apply_masks(scores, mask[at]))
         parts = weights.to(dtype).split(CHUNK, -1)
         values = inputs.value[at].split(CHUNK)
-        products = map(torch.mm, parts, (v.to(dtype) for v in values))
-        outs.append(
-            functools.reduce(torch.add, (x.to(wide) for x in products))
+        first, *others = (
+            (w @ v.to(dtype)).to(inputs.compute_dtype)
+            for w, v in zip(parts, values, strict=True)
         )
-    out = torch.stack(outs).to(query.dtype)
-    return out.unflatten(0, lead)
+        outs.append(sum(others, first))
+    return torch.stack(outs).to(query.dtype).unflatten(0, lead)
 
 
 def _scores(query: Tensor, key: Tensor) -> Tensor:
