@@ -17,8 +17,9 @@ from torch import Tensor
 from attn.backends import sdpa
 from attn.backends.registry import Implementation, Registry, registry
 from attn.functional.attention import grouped
-from attn.functional.inputs import AttentionInputs, has_tangent
+from attn.functional.inputs import AttentionInputs
 from attn.masks import Mask
+from attn.profiling.compat import in_forward_mode
 
 __all__ = ["call_key", "recall", "remember"]
 
@@ -60,8 +61,8 @@ def call_key(
     for x in (query, key, value):
         if type(x) is not Tensor or x.is_nested or x.layout != torch.strided:
             return None
-        if has_tangent(x):  # few backends have forward-mode gradients
-            return None
+    if in_forward_mode():  # few backends have such gradients
+        return None
     mask, dropout_p, is_causal, scale, gqa, softcap, sinks, window, start = (
         options.values()
     )
@@ -73,8 +74,6 @@ def call_key(
         return None
     traits: Hashable = None
     if type(mask) is Tensor:
-        if has_tangent(mask):
-            return None
         traits = (mask.shape, mask.dtype, mask.device, mask.requires_grad)
     elif isinstance(mask, Mask) and mask.is_relative:
         traits = (mask.terms, mask.extent)  # numbers say all of it

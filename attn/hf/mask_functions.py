@@ -15,6 +15,8 @@ from typing import Any
 
 from attn.masks import Mask, causal, chunked, padding, window
 
+_CAUSAL, _ALL = causal(), window()  # asked for at every token
+
 
 def as_mask(function: Callable[..., Any]) -> Mask:
     """Convert a mask function of transformers to a ``Mask``.
@@ -65,9 +67,9 @@ def _convert(name: str, closure: dict[str, Any]) -> Mask | None:
     """Convert what ``name`` built from the variables in its closure."""
     match name:
         case "causal_mask_function":
-            return causal()
+            return _CAUSAL
         case "bidirectional_mask_function":
-            return window()
+            return _ALL
         # A window of 0, for models that have none, is opaque: no key passes.
         case "sliding_window_overlay" if closure["sliding_window"] > 0:
             return window(left=closure["sliding_window"] - 1)
