@@ -8,6 +8,7 @@ its numbers: they are the key, and equal keys share the outcome.
 from __future__ import annotations
 
 from collections.abc import Hashable
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import torch
@@ -82,12 +83,21 @@ def call_key(
     needs_grad = torch.is_grad_enabled() and (
         query.requires_grad or key.requires_grad or value.requires_grad
     )
+    # Flat: a tuple of tuples takes twice as long to make and to compare.
     return (
         own.changes,
-        (query.shape, query.dtype, query.device),
-        (key.shape, key.dtype, key.device),
-        (value.shape, value.dtype, value.device),
-        (query.stride(-1), *key.stride()[-2:], value.stride(-1)),
+        query.shape,
+        query.dtype,
+        query.device,
+        query.stride(-1),
+        key.shape,
+        key.dtype,
+        key.device,
+        key.stride(),
+        value.shape,
+        value.dtype,
+        value.device,
+        value.stride(-1),
         needs_grad,
         scalars,
         kinds,
@@ -104,7 +114,12 @@ def _is_plain(own: Registry) -> bool:
     """
     if own is not registry or own.default != "auto" or own.seconds:
         return False
-    last = own.get("grouped")
+    return _has_its_last(own.changes)
+
+
+@lru_cache(maxsize=1)
+def _has_its_last(_changes: int) -> bool:
+    last = registry.get("grouped")
     return last is not None and last.function is grouped
 
 
