@@ -85,7 +85,12 @@ def inputs(module: Any, **tensors: Tensor) -> None:
     """Require query, key and value of the module's sizes and one batch."""
     query = tensors["query"]
     embed_dims = (module.embed_dim, module.kdim, module.vdim)
-    for (name, x), size in zip(tensors.items(), embed_dims, strict=True):
+    given = list(zip(tensors.items(), embed_dims, strict=True))
+    if embed_dims[0] == embed_dims[1] == embed_dims[2] and all(
+        x is query for x in tensors.values()
+    ):
+        given = given[:1]  # self-attention
+    for (name, x), size in given:
         if x.dim() not in (2, 3) or x.dim() != query.dim():
             raise ValueError(
                 f"{name} must have shape (B, L, E), or all three (L, E); got "
