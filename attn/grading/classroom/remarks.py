@@ -168,7 +168,7 @@ def _does(value: ast.expr) -> bool:
 def _own(scope: ast.AST) -> Iterator[ast.AST]:
     """Yield the nodes of a scope in order, without those of its functions.
 
-    Nor those in an f-string: Python 3.11 does not know where they are.
+    Nor those in an f-string, whose places Python 3.11 gets wrong.
     """
     waiting = [*reversed(getattr(scope, "body", []))]
     while waiting:
