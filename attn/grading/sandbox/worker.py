@@ -105,6 +105,7 @@ def _use(answer: Any, use: Use, clock: Clock, watch: Any) -> Outcome:
         )
     finally:
         watch.armed = False
+    _verified(watch)  # after a backward of the answer's own, too
     if watch.found is not None:
         outcome.error = watch.found
     return outcome
