@@ -76,7 +76,7 @@ def opened(
     out.mkdir(parents=True, exist_ok=True)
     # What is at its place, a link perhaps, is not written to.
     flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK
-    with open(os.open(out / _LOCK, flags), "w") as lock:
+    with open(os.open(out / _LOCK, flags, 0o600), "w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
