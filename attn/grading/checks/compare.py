@@ -138,9 +138,13 @@ def _compare_ranges(got: Any, expected: range) -> Problem | None:
     """Compare what they go through: a list of the same numbers will do."""
     if not isinstance(got, range | list | tuple):
         return Problem("type", f"is {_seen(got)}, not {expected!r}")
-    if len(got) == len(expected) and list(got) == list(expected):
+    if isinstance(got, range):  # a check without sandbox sees any length
+        is_same = got == expected
+    else:
+        is_same = len(got) == len(expected) and list(got) == list(expected)
+    if is_same:
         return None
-    texts = (repr(x) if len(x) else f"empty ({x!r})" for x in (got, expected))
+    texts = (repr(x) if x else f"empty ({x!r})" for x in (got, expected))
     return Problem("value", "is {}, not {}".format(*texts))
 
 

@@ -57,7 +57,7 @@ def opened(
 
     Raises:
         ValueError: the folder holds something else, or a batch with other
-            options, or another process grades in it.
+            options, or may be a learner's, or another process grades in it.
     """
     named = sorted(str(path.resolve()) for path in paths)
     worth = dict(points or {})
@@ -67,8 +67,16 @@ def opened(
             f"{out} must be a new folder, or one of attn grade; it holds "
             "other files: name another with --out"
         )
+    if not _is_own(out, paths):
+        raise ValueError(
+            f"{out} is among the submissions and holds files, and no run of "
+            "yours made it: a learner may have handed it in. Name another "
+            "folder with --out"
+        )
     out.mkdir(parents=True, exist_ok=True)
-    with open(out / _LOCK, "w") as lock:
+    # What is at its place, a link perhaps, is not written to.
+    flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK
+    with open(os.open(out / _LOCK, flags, 0o600), "w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
@@ -94,6 +102,17 @@ def _is_taken(out: Path) -> bool:
     return not out.is_dir() or any(
         x.name not in (_LOCK, marks.NAME) for x in out.iterdir()
     )
+
+
+def _is_own(out: Path, paths: Sequence[Path]) -> bool:
+    """Return whether nothing in a folder can be a learner's.
+
+    Elsewhere than among the submissions nothing can.
+    """
+    above = {out.resolve(), *out.resolve().parents}
+    if not out.exists() or not any(x.resolve() in above for x in paths):
+        return True
+    return all(x.name == _LOCK for x in out.iterdir()) or bool(_stored(out))
 
 
 def _stored(out: Path) -> dict[str, Any]:

@@ -17,7 +17,8 @@ from attn.exercises.cells import checked_id, exercise_id
 from attn.grading.classroom.contents import Unreadable, clean
 from attn.grading.classroom.magics import parse
 
-_LONGEST = 2**20  # characters of a cell
+_LONGEST = 2**18  # characters of a cell: to parse one may take seconds
+_WHOLE = 2**20  # of a Python file, and of a notebook's code
 _CELLS = 10_000
 _MOST = 2_000_000  # JSON values that hold others: each takes 64 bytes
 _DIGITS = 20  # of a whole number
@@ -118,7 +119,10 @@ def notebook(text: str) -> Document:
         notes.append(f"{odd} of its {len(entries)} cells are no cells")
     if len(real) > _CELLS:
         raise Unreadable(f"it must have at most {_CELLS} cells")
-    return Document([_cell(x) for x in real], notes=tuple(notes))
+    cells = [_cell(x) for x in real]
+    if sum(len(x.source) for x in cells if x.kind == "code") > _WHOLE:
+        raise Unreadable("its code must have at most a million characters")
+    return Document(cells, notes=tuple(notes))
 
 
 def python(text: str) -> Document:
@@ -127,11 +131,13 @@ def python(text: str) -> Document:
     Raises:
         Unreadable: it is longer than any answer.
     """
-    if len(text) > _LONGEST:
+    if len(text) > _WHOLE:
         raise Unreadable("it must have at most a million characters")
     cells = _marked(text)
     if any(_of_a_chapter(x) for x in cells):
         return Document(cells)
+    if len(text) > _LONGEST:
+        raise Unreadable(f"it must have at most {_LONGEST:,} characters")
     return Document([Cell("code", text)], plain=True)
 
 
@@ -218,7 +224,7 @@ def _source(value: Any) -> tuple[str, tuple[str, ...]]:
         return "", ("the cell's source is not text",)
     text = clean("".join(lines))
     if len(text) > _LONGEST:
-        return "", ("the cell's source has more than a million characters",)
+        return "", (f"the cell has more than {_LONGEST:,} characters",)
     return text, ()
 
 

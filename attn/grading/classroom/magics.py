@@ -12,6 +12,7 @@ import re
 import textwrap
 import warnings
 from contextlib import suppress
+from functools import lru_cache
 
 _LONGEST = 50_000  # characters
 _MOST = 100  # statements of IPython's: its parser reads the cell for each
@@ -19,8 +20,12 @@ _MOST = 100  # statements of IPython's: its parser reads the cell for each
 _CONVERTED = re.compile(r"\s*get_ipython\(\)\.\w+\(")
 
 
+@lru_cache(maxsize=16)  # a cell is read several times for each exercise
 def parse(source: str) -> ast.Module | None:
-    """Parse a text; None if it is not Python, whatever it is instead."""
+    """Parse a text; None if it is not Python, whatever it is instead.
+
+    The tree is shared, and not to be changed.
+    """
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # "\d"

@@ -17,15 +17,20 @@ Gradescope, whose export names the learners in a file of its own::
 
 from __future__ import annotations
 
+import os
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from itertools import accumulate
 from pathlib import Path, PurePath
 from typing import Any
 
+from attn.grading.classroom import contents
+
 METADATA = "submission_metadata.yml"
+_DEEPEST = 50  # of its lists and mappings: YAML's parser in C calls itself
 
 _CANVAS = re.compile(
     r"(?P<name>[^\W_][^\W_-]*(?:-[^\W_]+)*)_(?P<late>LATE_)?"
@@ -76,25 +81,34 @@ def authors(places: Sequence[tuple[Path, PurePath]]) -> list[list[Author]]:
     Raises:
         ValueError: Gradescope's metadata cannot be read.
     """
-    of_roots = [_of_root(root) for root, _ in places]
-    of_entries = [_of_entry(*place) for place in places]
-    pairs = [*zip(of_roots, of_entries, strict=True)]
     is_one = len({root for root, _ in places}) == 1
-    if not (is_one or all(x[2] or y[2] for x, y in pairs)):
-        pairs = [(x, (*y[:2], [])) for x, y in pairs]
-    return _told_apart([x if x[2] else y for x, y in pairs])
+    by_entry = is_one or all(
+        _is_folder(root.name) or _is_entry(below) for root, below in places
+    )
+    return _told_apart([_named(*place, by_entry) for place in places])
 
 
-def _of_root(root: Path) -> _Named:
-    return root.parent, root.name, _of_folder(root.name, root.parent)
-
-
-def _of_entry(root: Path, below: PurePath) -> _Named:
+def _named(root: Path, below: PurePath, by_entry: bool) -> _Named:
     entry = below.parts[0]
-    if found := _of_folder(entry, root):
-        return root, entry, found
+    if _is_folder(root.name):
+        return root.parent, root.name, _of_folder(root.name, root.parent)
+    if not by_entry:  # its metadata, too, would be a learner's
+        return root, stem(entry), []
+    if _is_folder(entry):
+        return root, entry, _of_folder(entry, root)
     name = stem(entry)
     return root, name, _of_file(name) if len(below.parts) == 1 else []
+
+
+def _is_folder(name: str) -> bool:
+    """Return whether a platform gives a folder such a name."""
+    return bool(_GRADESCOPE.fullmatch(name) or _MOODLE.fullmatch(name))
+
+
+def _is_entry(below: PurePath) -> bool:
+    name = stem(below.parts[0])
+    is_file = len(below.parts) == 1 and _of_file(name)
+    return _is_folder(below.parts[0]) or bool(is_file)
 
 
 def stem(name: str) -> str:
@@ -145,14 +159,16 @@ def _of_moodle(name: str) -> list[Author]:
 
 
 def _submitters(path: Path, name: str) -> Iterator[Author]:
-    if not path.exists():
+    if not os.path.lexists(path):
         return
-    entry = _metadata(path, path.stat().st_mtime_ns).get(name)
+    entry = _metadata(path, os.lstat(path).st_mtime_ns).get(name)
     people = entry.get(":submitters") if isinstance(entry, dict) else None
     for person in people if isinstance(people, list) else ():
         if isinstance(person, dict):
-            keys = ":name", ":sid", ":email"
-            called, *ids = (str(person.get(x) or "").strip() for x in keys)
+            found = (person.get(x) for x in (":name", ":sid", ":email"))
+            # All text is: anything else may be without end.
+            texts = (x.strip() if isinstance(x, str) else "" for x in found)
+            called, *ids = texts
             ids = [x for x in ids if x]
             if called or ids:
                 yield Author(called or ids[0], tuple(ids))
@@ -164,16 +180,26 @@ def _metadata(path: Path, _changed: int) -> dict[str, Any]:
     import yaml
 
     try:
-        text = path.read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+        text, _ = contents.decode(contents.load(path))
+    except contents.Unreadable as error:
         raise ValueError(f"{path} must be a text file; {error}") from None
     loader = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
     try:
+        depth = accumulate(map(_deeper, yaml.parse(text, loader)))
+        if any(x > _DEEPEST for x in depth):
+            raise ValueError(f"{path} must be nested at most {_DEEPEST} deep")
         data = yaml.load(text, loader)
-    except (yaml.YAMLError, RecursionError) as error:
+    except yaml.YAMLError as error:
         reason = " ".join(str(error).split())
         raise ValueError(f"{path} must be YAML; {reason}") from None
     return data if isinstance(data, dict) else {}
+
+
+def _deeper(event: Any) -> int:
+    """Return by how much what follows is nested deeper: 1, 0 or -1."""
+    kind = type(event).__name__
+    starts = kind in ("MappingStartEvent", "SequenceStartEvent")
+    return starts - (kind in ("MappingEndEvent", "SequenceEndEvent"))
 
 
 def _told_apart(found: Sequence[_Named]) -> list[list[Author]]:

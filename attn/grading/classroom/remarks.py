@@ -2,16 +2,17 @@
 
 ``logger.debug(x.shape)`` and ``plt.plot(weights)`` change no result, and
 ``tqdm(range(n))`` is ``range(n)``; the sandbox has none of their modules.
-Nothing is run, and a line keeps its number.
+Nothing is run, and a line keeps its number. A name counts where every line
+of its scope that gives it a value imports such a module, or calls it; a
+parameter called ``display`` is the learner's own.
 """
 
 from __future__ import annotations
 
 import ast
-import textwrap
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import accumulate
 
+from attn.grading.classroom.edits import Cell, Edit
 from attn.grading.classroom.magics import parse
 from attn.grading.classroom.statements import Effect, Statement
 
@@ -23,7 +24,13 @@ _SHOWING = {
     *("pdb", "pprint", "rich", "seaborn", "tqdm"),
 }
 _BUILT_IN = {"breakpoint": "pdb.set_trace", "display": "IPython.display"}
+_ECHO = "icecream.ic"  # returns what it shows
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+_ASSIGNING = (ast.Assign, ast.AnnAssign, ast.NamedExpr, ast.withitem)
+_LISTS = (ast.Tuple, ast.List)
+_DECLARING = (ast.Global, ast.Nonlocal)
+_NAMING = (ast.ClassDef, ast.ExceptHandler, ast.MatchAs, ast.MatchStar)
+_DOING = (ast.NamedExpr, ast.Yield, ast.YieldFrom, ast.Await)
 
 
 def showing(found: Iterable[Statement]) -> Names:
@@ -39,6 +46,7 @@ def showing(found: Iterable[Statement]) -> Names:
         names |= (own := _bound(statement.node, names))
         effects = statement.effects.items()
         others |= {x for x, y in effects if y >= Effect.MAY_BIND} - own.keys()
+        others |= _declared(statement.node)
     return {x: y for x, y in names.items() if x not in others}
 
 
@@ -54,74 +62,158 @@ def without_remarks(text: str, names: Names) -> tuple[str, tuple[str, ...]]:
     tree = parse(text)
     if tree is None:
         return text, ()
-    data = text.encode()
-    lines = data.split(b"\n")
-    starts = [0, *accumulate(len(x) + 1 for x in lines)]
-    changes = []
-    for node, new in _remarks(tree, dict(names)):
-        first = starts[node.lineno - 1] + node.col_offset
-        stop = starts[(node.end_lineno or 1) - 1] + (node.end_col_offset or 0)
-        changes.append((first, stop, new))
-    at, kept, left_out = len(data), [b""], [""]
-    for first, stop, new in _outermost(changes):
-        old = data[first:stop].decode()
-        more = "\n" * old.count("\n")
-        own = f"({new}{more})" if new else f"pass{more}"
-        kept += [data[stop:at], own.encode()]
-        left_out.append(textwrap.shorten(old, 40, placeholder=" …"))
-        at = first
-    changed = b"".join((data[:at], *reversed(kept))).decode()
+    cell = Cell(text)
+    edits: list[Edit] = []
+    left_out = []
+    declared = _declared(tree)
+    known = {x: y for x, y in names.items() if x not in declared}
+    for node, own in _remarks(tree, known, declared, cell):
+        edits += own
+        left_out.append((cell.span(node)[0], cell.short(node)))
+    changed = cell.changed(edits)
     if parse(changed) is None:
         return text, ()
-    return changed, tuple(left_out[:0:-1])
-
-
-def _outermost(
-    changes: list[tuple[int, int, str]],
-) -> list[tuple[int, int, str]]:
-    """Return the changes that are in no other, from the last on."""
-    found: list[tuple[int, int, str]] = []
-    for first, stop, new in sorted(changes, key=lambda x: (x[0], -x[1])):
-        if not found or first >= found[-1][1]:
-            found.append((first, stop, new))
-    return found[::-1]
+    return changed, tuple(x for _, x in sorted(left_out))
 
 
 def _remarks(
-    tree: ast.Module, names: dict[str, str]
-) -> Iterator[tuple[ast.stmt | ast.expr, str]]:
-    """Yield what only shows something, and what it would be without that."""
-    functions = [x for x in ast.walk(tree) if isinstance(x, _FUNCTIONS)]
-    inside = {id(y): y for x in functions for z in x.body for y in ast.walk(z)}
-    for node in inside.values():
-        names |= (own := _bound(node, names))
+    tree: ast.Module, names: Names, declared: set[str], cell: Cell
+) -> Iterator[tuple[ast.AST, list[Edit]]]:
+    """Yield what only shows something in functions, and what it becomes."""
+    waiting: list[tuple[ast.AST, Names]] = [(tree, names)]
+    while waiting:
+        scope, known = waiting.pop()
+        nodes = [*_own(scope)]
+        if isinstance(scope, _FUNCTIONS):
+            known = _known(scope, nodes, known, declared)
+            yield from _of_function(nodes, known, cell)
+        waiting += [(x, known) for x in nodes if isinstance(x, _FUNCTIONS)]
+
+
+def _of_function(
+    nodes: list[ast.AST], names: Names, cell: Cell
+) -> Iterator[tuple[ast.AST, list[Edit]]]:
+    done: set[int] = set()
+    for node in nodes:
         if isinstance(node, ast.Import | ast.ImportFrom):
-            if len(own) == len(node.names):
-                yield node, ""
-        elif isinstance(node, ast.Call):
-            if bar := _without_bar(node, names):
-                yield node, bar
-        elif isinstance(node, ast.Assign):
-            if own and not _without_bar(node.value, names):
-                yield node, ""
-        elif isinstance(node, ast.Expr) and _called(node.value, names):
-            yield node, ""
+            bound = _bound(node, names).keys() & names.keys()
+            if len(bound) == len(node.names):
+                yield node, cell.nothing(node)
+        elif isinstance(node, ast.With) and len(node.items) == 1:
+            if edits := _without_context(node, names, cell):
+                done.add(id(node.items[0].context_expr))
+                yield node.items[0].context_expr, edits
+        elif isinstance(node, ast.Call) and id(node) not in done:
+            if parts := _passed_through(node, names):
+                is_count = _called(node, names).endswith("trange")
+                before = "range(" if is_count else "("
+                yield node, cell.only(node, parts, before, ")")
+        elif isinstance(node, ast.Assign | ast.AnnAssign | ast.Expr):
+            value = node.value
+            if value is None or _passed_through(value, names) or _does(value):
+                continue
+            is_expression = isinstance(node, ast.Expr)
+            if _called(value, names) and (
+                is_expression or _bound(node, names).keys() & names.keys()
+            ):
+                yield node, cell.nothing(node)
 
 
-def _without_bar(node: ast.expr, names: Names) -> str:
-    """Return what a progress bar goes through."""
+def _without_context(node: ast.With, names: Names, cell: Cell) -> list[Edit]:
+    """Return what makes an ``if`` of ``with tqdm(x) as bar:``.
+
+    It is always true, and ``break`` in it means the same.
+    """
+    (item,) = node.items
+    value, target = item.context_expr, item.optional_vars
+    name = getattr(target, "id", "")
+    if not _called(value, names) or (target and name not in names):
+        return []
+    first, _ = cell.span(node)
+    start, stop = cell.span(value)
+    before = f"(({name} := (" if name else "((("
+    parts = _passed_through(value, names)[:1]
+    edits = [(first, first + len("with"), "if")]
+    if not parts:
+        edits += [cell.edit(start, stop, f"{before}None)),)")]
+    else:
+        edits += cell.only(value, parts, before, ")),)")
+    if target:
+        edits += [cell.edit(stop, cell.span(target)[1])]
+    return edits
+
+
+def _passed_through(node: ast.expr, names: Names) -> list[ast.expr]:
+    """Return what a progress bar goes through: the arguments that stay."""
     function = _called(node, names)
     if not isinstance(node, ast.Call) or not node.args:
-        return ""
+        return []
     if function.startswith("tqdm.") and function.endswith("trange"):
-        return f"range({', '.join(map(ast.unparse, node.args))})"
-    if function.endswith(".tqdm") or function == "rich.progress.track":
-        return ast.unparse(node.args[0])
-    return ""
+        return node.args
+    is_bar = function.endswith(".tqdm") or function == "rich.progress.track"
+    if is_bar or (function == _ECHO and len(node.args) == 1):
+        return node.args[:1]
+    return []
+
+
+def _does(value: ast.expr) -> bool:
+    """Return whether what is shown also changes something."""
+    for node in ast.walk(value):
+        function = getattr(node, "func", None)
+        if isinstance(node, _DOING):
+            return True
+        if isinstance(function, ast.Attribute) and function.attr[-1] == "_":
+            return True  # ``x.add_(1)``
+    return False
+
+
+def _own(scope: ast.AST) -> Iterator[ast.AST]:
+    """Yield the nodes of a scope in order, without those of its functions.
+
+    Nor those in an f-string, whose places Python 3.11 gets wrong.
+    """
+    waiting = [*reversed(getattr(scope, "body", []))]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        if not isinstance(node, (*_FUNCTIONS, ast.JoinedStr)):
+            waiting += reversed([*ast.iter_child_nodes(node)])
+
+
+def _known(
+    function: ast.AST, nodes: list[ast.AST], names: Names, declared: set[str]
+) -> Names:
+    """Return the names that only show something in a function."""
+    known, others = dict(names), set(declared)
+    taken: set[int] = set()
+    signature = getattr(function, "args", None)
+    for node in (*ast.walk(signature or ast.Pass()), *nodes):
+        own = _bound(node, known)
+        known |= own
+        taken |= {id(x) for x in _targets(node) if own}
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            bound = {x.asname or _root(x.name) for x in node.names}
+            others |= bound - own.keys()
+        elif isinstance(node, ast.arg):
+            others.add(node.arg)
+        elif isinstance(node, ast.Name):
+            if not isinstance(node.ctx, ast.Load) and id(node) not in taken:
+                others.add(node.id)
+        elif isinstance(node, (*_FUNCTIONS, *_NAMING)):
+            others.add(node.name or "")
+        elif isinstance(node, ast.MatchMapping):
+            others.add(node.rest or "")
+    return {x: y for x, y in known.items() if x not in others}
+
+
+def _declared(tree: ast.AST) -> set[str]:
+    """Return the names that a function may give a value outside of it."""
+    found = (x for x in ast.walk(tree) if isinstance(x, _DECLARING))
+    return {name for x in found for name in x.names}
 
 
 def _bound(node: ast.AST, names: Names) -> dict[str, str]:
-    """Return the names that a statement binds to what only shows something."""
+    """Return the names that a node binds to what only shows something."""
     if isinstance(node, ast.Import):
         whole = {x.asname or _root(x.name): x for x in node.names}
         return {
@@ -130,21 +222,33 @@ def _bound(node: ast.AST, names: Names) -> dict[str, str]:
             if _root(x.name) in _SHOWING
         }
     if isinstance(node, ast.ImportFrom):
-        if _root(module := node.module or "") not in _SHOWING:
+        if node.level or _root(module := node.module or "") not in _SHOWING:
             return {}
         return {x.asname or x.name: f"{module}.{x.name}" for x in node.names}
-    if not isinstance(node, ast.Assign):
-        return {}
-    function = _called(node.value, names)
-    targets = [y for x in node.targets for y in _parts(x)]
+    targets = _targets(node)
+    value = getattr(node, "value", getattr(node, "context_expr", None))
     bound = [x.id for x in targets if isinstance(x, ast.Name)]
-    if not function or len(bound) < len(targets):
+    if not targets or value is None or len(bound) < len(targets):
+        return {}
+    function = _called(value, names)
+    if not function or function == _ECHO:
         return {}
     return dict.fromkeys(bound, f"{function}()")
 
 
+def _targets(node: ast.AST) -> list[ast.expr]:
+    """Return what a node gives a value to, other than by an import."""
+    if not isinstance(node, _ASSIGNING):
+        return []
+    if isinstance(node, ast.withitem):
+        return [node.optional_vars] if node.optional_vars else []
+    if isinstance(node, ast.Assign):
+        return [y for x in node.targets for y in _parts(x)]
+    return [node.target]
+
+
 def _parts(target: ast.expr) -> list[ast.expr]:
-    return target.elts if isinstance(target, ast.Tuple) else [target]
+    return target.elts if isinstance(target, _LISTS) else [target]
 
 
 def _root(module: str) -> str:

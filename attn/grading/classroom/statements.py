@@ -13,7 +13,7 @@ import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import IntEnum
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from attn.grading.classroom.magics import parse
 
@@ -140,6 +140,7 @@ class Statement:
         return textwrap.shorten(line, 40, placeholder=" …")
 
 
+@lru_cache(maxsize=16)
 def statements(text: str) -> tuple[Statement, ...] | None:
     """Return the statements of a text; None if it is not Python."""
     tree = parse(text)

@@ -8,7 +8,7 @@ is opened here.
 from __future__ import annotations
 
 import os
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePath
@@ -45,6 +45,7 @@ class Submission:
 class _Place:
     root: Path  # the named folder, or the folder of the named file
     below: PurePath  # relative to it
+    is_named: bool = False  # itself, and not its folder
 
 
 def find(
@@ -86,10 +87,9 @@ def find(
         raise ValueError("paths must name a file or a folder; got none")
     names = _unique([*places.values()])
     learners = [*map(_learner, places.values(), names)]
-    if len(set(learners)) == 1 and len({x.root for x in places.values()}) > 1:
-        # submitted/*: every folder holds the same, and it is the learner's
+    if _are_learners(places.values()):
         names = _unique([*places.values()], above=1)
-        learners = [PurePath(name).parts[0] for name in names]
+        learners = [x.root.name for x in places.values()]
     shown = _told_apart(map(_printable, names))
     authors = platforms.authors([(x.root, x.below) for x in places.values()])
     return [
@@ -132,7 +132,7 @@ def _below(named: Path) -> Iterator[_Place]:
             "a path must be a folder, a notebook (.ipynb) or a .py; got "
             f"{named}"
         )
-    return iter([_Place(path.parent, PurePath(path.name))])
+    return iter([_Place(path.parent, PurePath(path.name), is_named=True)])
 
 
 def _walk(root: Path) -> Iterator[_Place]:
@@ -202,6 +202,20 @@ def _unique(places: list[_Place], above: int = 0) -> list[str]:
         if not again:
             return names
         depths |= {root: depths[root] + 1 for root in again}
+
+
+def _are_learners(places: Iterable[_Place]) -> bool:
+    """Return whether the named folders are each a learner's: submitted/*.
+
+    So they are if most of them hold one thing. What one learner puts into a
+    folder gives neither that learner nor any other another name.
+    """
+    held: defaultdict[Path, set[str]] = defaultdict(set)
+    for x in places:
+        if x.is_named:
+            return False
+        held[x.root].add(x.below.parts[0])
+    return 1 < len(held) < 2 * sum(len(x) == 1 for x in held.values())
 
 
 def _last(parts: tuple[str, ...], count: int) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ from attn.grading.sandbox.policy import OWN, Reaches, hidden, is_open
 _CLOSED_BUILTINS = str.split(
     "breakpoint compile eval exec globals help input locals open"
 )
+_mro = vars(type)["__mro__"].__get__  # whatever a class says of it
 _KEPT = ("__build_class__", "__debug__")  # of those with special names
 
 
@@ -63,8 +64,16 @@ def guarded_builtins(given: Mapping[str, Any], home: str) -> dict[str, Any]:
             return x.__globals__ is given
         return (x if isinstance(x, type) else type(x)).__module__ == home
 
+    def is_named(x: Any, name: Any) -> bool:
+        """Return whether it is the answer's, and no base's, to have a name."""
+        kinds = _mro(type(x))
+        if issubclass(type(x), type):
+            kinds = (*_mro(x), *kinds)
+        first = next((y for y in kinds if name in vars(y)), None)
+        return is_own(x) and (first is None or first.__module__ == home)
+
     def checked(x: Any, name: Any) -> None:
-        own = {name} if is_own(x) else set()
+        own = {name} if is_named(x, name) else set()
         if isinstance(name, str) and (complaint := hidden(name, own)):
             raise Reaches(complaint)
 

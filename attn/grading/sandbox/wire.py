@@ -34,7 +34,9 @@ from attn.grading.checks.side_effects import EffectKind, SideEffect
 from attn.grading.sandbox.policy import Reaches
 
 MOST_TEXT = 2 << 20  # bytes of JSON
-MOST_DATA = 64 << 20  # bytes of elements
+#: Bytes of elements: thirty times those of the largest right result. The
+#: judge keeps the results of all cases of an exercise, a hundred of them.
+MOST_DATA = 4 << 20
 MOST_NAMED = 1 << 20  # bytes of the list of tensors
 _LONGEST = 20_000  # characters of one string
 _NODES = 20_000  # values in one outcome
@@ -158,6 +160,8 @@ def _packed(x: Any, tensors: dict[str, Tensor]) -> Any:
     if isinstance(x, Real):
         return ["float", float(x).hex()]
     if isinstance(x, range):
+        if x[:_NODES] != x:
+            return ["foreign", ["a range", f"of more than {_NODES:,} numbers"]]
         return ["range", [str(x.start), str(x.stop), str(x.step)]]
     if isinstance(x, tuple | list):
         kind = "tuple" if isinstance(x, tuple) else "list"
@@ -197,7 +201,7 @@ class _Reader:
         if kind == "float":
             return float.fromhex(_text(content))
         if kind == "range":
-            return range(*(int(_text(y)[:30]) for y in content))
+            return self._range(range(*(int(_text(y)[:30]) for y in content)))
         if kind in ("tuple", "list") and isinstance(content, list):
             parts = [self.value(y, depth + 1) for y in content]
             return tuple(parts) if kind == "tuple" else parts
@@ -207,13 +211,20 @@ class _Reader:
             }
         raise WireError(f"there is no kind {kind!r}")
 
+    def _range(self, x: range) -> range:
+        """Count what a range goes through: a comparison may list it."""
+        if x[:_NODES] != x:
+            raise WireError("a range is too long")
+        self._nodes += len(x)
+        return x
+
 
 def _outcome(body: Any, reader: _Reader) -> Outcome:
     output, grads = reader.value(body["output"]), reader.value(body["grads"])
     if not all(isinstance(x, Tensor) for x in grads.values()):
         raise WireError("a gradient is no tensor")
     shapes_seen = {
-        name: tuple(int(n) for n in sizes)
+        _text(name): tuple(int(n) for n in sizes)
         for name, sizes in body["shapes_seen"].items()
     }
     if not isinstance(body["repeats"], bool):

@@ -105,6 +105,7 @@ def _use(answer: Any, use: Use, clock: Clock, watch: Any) -> Outcome:
         )
     finally:
         watch.armed = False
+    _verified(watch)  # after a backward of the answer's own, too
     if watch.found is not None:
         outcome.error = watch.found
     return outcome
@@ -173,7 +174,7 @@ def _run_cell(
     clock = Clock()
     for node in tree.body:
         code = ast.Module([node], [])
-        watch.armed = is_answer
+        watch.armed = True  # the book's text may call what an answer left
         try:
             with _quiet(), clock.running():
                 # Annotations are texts, so that no name in them is missed.
@@ -186,8 +187,7 @@ def _run_cell(
                 return error
         finally:
             watch.armed = False
-        if is_answer:
-            _verified(watch)
+        _verified(watch)
         if watch.found is not None:
             return watch.found
     is_there = not strict or title in space

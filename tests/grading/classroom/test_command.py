@@ -192,6 +192,40 @@ def test_a_roster_comes_back_with_the_points_and_those_who_are_absent(
     assert status == 2 and "--column must come with --roster" in err
 
 
+@pytest.mark.parametrize("seen", [(), ("batch.json",)])
+def test_a_learners_folder_gives_no_marks_by_hand(
+    seen, attn_grade, klass, tmp_path
+):
+    klass("ann")
+    planted = tmp_path / "in/grades/marks.csv"
+    planted.parent.mkdir()
+    text = f"learner,exercise,points,late_days,comment\nann,{FIRST},9,,\n"
+    planted.write_text(text)
+    stored = {"paths": [], "seed": 7, "timeout": 60, "points": {}}
+    for name in seen:
+        (planted.parent / name).write_text(json.dumps(stored))
+    status, out, err = attn_grade("in", "--out", "in/grades")
+    assert (status, out) == (2, "") and "may have handed it in" in err
+    for path in planted.parent.iterdir():
+        path.unlink()
+    assert attn_grade("in", "--out", "in/grades")[0] == 0
+    planted.write_text(text)  # the teacher's
+    assert " 9 of" in attn_grade("in", "--out", "in/grades")[1]
+
+
+def test_a_link_that_a_learner_planted_is_not_written_to(
+    attn_grade, klass, tmp_path
+):
+    klass("ann")
+    mine = tmp_path / "mine"
+    mine.write_text("kept")
+    (tmp_path / "in/grades").mkdir()
+    (tmp_path / "in/grades/.lock").symlink_to(mine)
+    status, _, err = attn_grade("in", "--out", "in/grades")
+    assert status == 1 and ".lock" in err
+    assert mine.read_text() == "kept"
+
+
 def test_marks_by_hand_outlive_a_second_run_and_cost_no_judging(
     attn_grade, klass, tmp_path, log
 ):

@@ -1,6 +1,7 @@
 """Names that platforms give: the learner, the attempt, late or not."""
 
 import json
+import os
 from dataclasses import replace
 
 import pytest
@@ -160,6 +161,57 @@ def test_metadata_that_cannot_be_read_are_an_error(made, tmp_path):
     made("in/submission_11/x.ipynb")
     (tmp_path / "in/submission_metadata.yml").write_text("a: [")
     with pytest.raises(ValueError, match=r"submission_metadata.yml must be Y"):
+        made()
+
+
+def test_metadata_that_a_learner_hands_in_are_not_read(made, tmp_path):
+    made("in/ana/x.ipynb", "in/mallory/submission_11/x.ipynb")
+    (tmp_path / "in/mallory/submission_metadata.yml").write_text("a: [")
+    found = made(named=("in/*",))
+    assert [x.learner for x in found] == ["ana", "mallory"]
+
+
+BOMB = "a0: &a0 [x]\n" + "".join(
+    f"a{n}: &a{n} [{', '.join(9 * [f'*a{n - 1}'])}]\n" for n in range(1, 12)
+)
+
+
+@pytest.mark.parametrize(
+    "name", ["*a11", "[]", "{}", "&b [*b]", "", "!!python/name:os.system ''"]
+)
+def test_only_text_in_metadata_names_a_learner(name, made, tmp_path):
+    made("in/submission_11/x.ipynb")
+    entry = f"submission_11:\n  :submitters:\n  - :name: {name}\n"
+    path = tmp_path / "in/submission_metadata.yml"
+    path.write_text(BOMB + entry + "    :sid: '7'\n")
+    if name.startswith("&b"):
+        with pytest.raises(ValueError, match="must be YAML; .*recursive"):
+            made()
+    else:
+        assert [x.learner for x in made()] == ["7"]
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("a: " + "[" * 200_000, "nested at most"),
+        ("- " * 200_000, "nested at most"),
+        ("", "text file; it is empty"),
+        ("a: \0", "must be YAML"),
+    ],
+    ids=["deep", "deep, in blocks", "nothing", "a null"],
+)
+def test_metadata_of_any_kind_end_no_grader(text, says, made, tmp_path):
+    made("in/submission_11/x.ipynb")
+    (tmp_path / "in/submission_metadata.yml").write_text(text)
+    with pytest.raises(ValueError, match=says):
+        made()
+
+
+def test_metadata_that_are_no_file_are_not_waited_for(made, tmp_path):
+    made("in/submission_11/x.ipynb")
+    os.mkfifo(tmp_path / "in/submission_metadata.yml")
+    with pytest.raises(ValueError, match="a pipe, not a file"):
         made()
 
 

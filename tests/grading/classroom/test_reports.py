@@ -192,6 +192,21 @@ def test_each_learner_has_a_file_name_of_its_own_on_any_system():
     assert file_names(["Zoë de Vries"]) == {"Zoë de Vries": "Zoë-de-Vries"}
 
 
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("Ann", "ann", "ann2", "ann10", "ann10b"),
+        ("7", "a", "a 1", "a 1 1", "a b"),
+        ("x1", "x" + "9" * 5000, "y"),
+        ("٣", "３", "b²", "b²2"),
+    ],
+    ids=["a number behind", "a number within", "long", "other digits"],
+)
+def test_learners_with_any_names_have_an_order(names):
+    results = [graded(x, right()) for x in reversed(names)]
+    assert [x.name for x in Batch.of(results).learners] == [*names]
+
+
 def test_the_best_submission_counts_or_the_first_of_equal_ones():
     (ann,) = Batch.of(CLASSES["again"]).learners
     assert [x.submission for x in ann.counted.values()] == [

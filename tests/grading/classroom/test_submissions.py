@@ -82,6 +82,30 @@ def test_folders_of_learners_name_them_whatever_is_inside(place):
     ]
 
 
+@pytest.mark.parametrize(
+    "planted",
+    [
+        "mallory/bo/x.ipynb",
+        "mallory/bo.ipynb",
+        "mallory/bo_1_assignsubmission_file_/x.ipynb",
+        "mallory/submission_1/x.ipynb",
+    ],
+)
+@pytest.mark.parametrize("file", ["x.ipynb", "05/x.ipynb"])
+@pytest.mark.parametrize("again", [(), ("mallory/x.ipynb",)])
+def test_no_learners_folder_names_another_learner(planted, file, again, place):
+    place(f"ana/{file}", f"bo/{file}", planted, *again)
+    found = rows("ana", "bo", "mallory")
+    assert {learner for _, learner in found} == {"ana", "bo", "mallory"}
+    assert all(name.startswith(f"{learner}/") for name, learner in found)
+
+
+def test_files_of_different_names_in_folders_of_learners(place):
+    place("w1/ann/x.ipynb", "w1/bo/y.ipynb", "w2/ann/z.py", "w2/bo/z.py")
+    found = rows("w1/ann", "w1/bo", "w2/ann", "w2/bo")
+    assert [learner for _, learner in found] == ["ann", "bo"] * 2
+
+
 def test_a_folder_may_hold_files_and_folders(place):
     place("in/a/x.ipynb", "in/b.ipynb")
     assert rows("in") == [("b.ipynb", "b"), ("a/x.ipynb", "a")]

@@ -30,6 +30,10 @@ _OTHERS = {
     "bwd": ("bwd-dq_kernel", "bwd-delta_kernel"),
     "flex": ("flex-score_mod", "flex-block_mask"),
     "iface": ("iface-mask_function", "iface-NoRope"),
+    "serve": ("serve-match_prefix", "serve-tree_mask"),
+    "ring": ("ring-shard_positions", "ring-decode_attention"),
+    "latent": ("latent-block_choice", "latent-top_k_keys"),
+    "linear": ("linear-short_convolution", "linear-linear_attention"),
 }
 
 

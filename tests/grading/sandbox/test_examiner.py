@@ -4,6 +4,7 @@ import pytest
 
 from attn.exercises import sources
 from attn.grading.classroom.examiner import Examiner
+from tests.grading.sandbox.conftest import examined
 
 IDS = [f"why-{name}" for name in sources.names("why")]
 FIRST, SECOND = IDS[:2]
@@ -79,3 +80,32 @@ def test_a_cell_without_an_answer_is_wrong_with_a_reason(
 ):
     mark = examine({FIRST: cell})[FIRST]
     assert mark.status == "wrong" and reason in mark.message
+
+
+#: Its base is the book's, too, where this answer is wrong.
+LEFT_BEHIND = """
+import numpy as np
+found = []
+class Module:
+    def __init_subclass__(cls):
+        status = np.loadtxt("/proc/self/status", dtype=str, delimiter="!")
+        found.append(status)
+class nn:
+    Module = Module
+class MultiHeadAttention:
+    def __init__(self, *args, **kwargs): pass
+"""
+
+
+def test_what_an_answer_leaves_behind_is_watched_in_the_books_text(examiner):
+    cells = {
+        "mha-MultiHeadAttention": LEFT_BEHIND,
+        "mha-pack_projections": (
+            "def pack_projections(*x): raise ValueError(str(found))"
+        ),
+    }
+    marks = examined(examiner, "mha", cells)
+    assert marks["mha-MultiHeadAttention"].status == "wrong"
+    told = marks["mha-pack_projections"]
+    assert told.status == "refused" and "it reads a file" in told.message
+    assert "python" not in told.message

@@ -86,12 +86,24 @@ OTHERS = {
     "set": {3},
     "bytes": b"bytes",
     "complex tensor": torch.ones(2, dtype=torch.cfloat),
+    "a long range": range(10**6),
+    "a range without end": range(10**30),
 }
 
 
 @pytest.mark.parametrize("x", OTHERS.values(), ids=OTHERS)
 def test_any_other_object_arrives_as_its_name(x):
     assert isinstance(carried(Outcome(output=x)).output, Foreign)
+
+
+def test_a_name_that_a_terminal_would_obey_arrives_harmless():
+    text = json.dumps(BODY | {"shapes_seen": {"\x1b[2J": [1]}}).encode()
+    found = wire.decode(text, parts(Outcome(output=torch.ones(2)))[1])
+    assert [*found.shapes_seen] == ["\ufffd[2J"]
+
+
+def test_the_results_of_all_cases_of_an_exercise_fit_into_memory():
+    assert 100 * (wire.MOST_DATA + wire.MOST_TEXT) < 1 << 30
 
 
 def test_all_other_observations_arrive_unchanged():
@@ -193,6 +205,10 @@ WRONG_FIELDS = [
     {"grads": ["dict", {"args.0": ["int", "1"]}]},
     {"repeats": "yes"},
     {"shapes_seen": {"x": ["a"]}},
+    {"shapes_seen": {"x" * 100_000: [1]}},
+    {"output": ["range", ["0", "9" * 9, "1"]]},
+    {"output": ["range", ["0", "9" * 30, "1"]]},
+    {"output": ["list", [["range", ["0", "9999", "1"]]] * 3]},
     {"error": {"type": 3}},
     {"printed": 3},
     {"random_used": ["the CPU's"]},

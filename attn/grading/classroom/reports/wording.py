@@ -148,8 +148,8 @@ def _escape(match: re.Match[str]) -> str:
 
 def natural(name: str) -> tuple[Any, ...]:
     """Return a key that sorts ``student2`` before ``student10``."""
-    pieces = re.split(r"(\d+)", name.casefold())
-    return *(int(x) if i % 2 else x for i, x in enumerate(pieces)), name
+    pieces = re.split(r"(\d{1,400})", name.casefold())
+    return [int(x) if i % 2 else x for i, x in enumerate(pieces)], name
 
 
 def number(points: float) -> int | float:

@@ -94,7 +94,7 @@ def no_source(path, book):
     return book
 
 
-@read({FIRST: "not written"}, {FIRST: "a million"})
+@read({FIRST: "not written"}, {FIRST: "more than 262,144"})
 def a_long_cell(path, book):
     cell_of(book, FIRST)["source"].append("\n" + "#" * 2**21)
     return book

@@ -41,6 +41,10 @@ def link(target):
 
 
 #: By the message of the error: content, or what writes or returns it.
+def code_of(characters):
+    return {"cell_type": "code", "source": "#" * characters, "metadata": {}}
+
+
 NOTEBOOKS = {
     "empty": {"empty": b"", "blank": " \n\t\r\n"},
     "breaks off": {
@@ -75,6 +79,11 @@ NOTEBOOKS = {
             book | {"cells": book["cells"] * 2000}
         )
     },
+    "at most a million": {
+        "code_without_end": lambda _, book: (
+            book | {"cells": book["cells"] + 20 * [code_of(90_000)]}
+        )
+    },
     "no exercise": {"of_another_course": of_another_course},
     "Clear its outputs": {"a_hundred_megabytes": a_hundred_megabytes},
     "zip archive": {"zipped": zipped},
@@ -94,6 +103,10 @@ NOTEBOOKS = {
 PYTHON = {
     "empty": {"empty_python": b""},
     "a million": {"python_without_end": "# %%\n" * 300_000},
+    "262,144 characters": {
+        "fields_of_a_text": f"x = f'{'{1}' * 90_000}'",  # took minutes
+        "statements_in_a_line": "a = 1;" * 90_000,
+    },
     "no exercise": {"another_program": "import os\nprint(os.getcwd())\n"},
 }
 for suffix, by_message in ((".ipynb", NOTEBOOKS), (".py", PYTHON)):
