@@ -1,8 +1,9 @@
 """Take out of a function what it only tells its author: logs, plots, bars.
 
 ``logger.debug(x.shape)`` and ``plt.plot(weights)`` change no result, and
-``tqdm(range(n))`` is ``range(n)``; the sandbox has none of their modules.
-Nothing is run, and a line keeps its number.
+``tqdm(range(n))`` is ``range(n)``. Where such a name goes elsewhere, what the
+sandbox has in place of its module does nothing. Nothing is run here, and a
+line keeps its number.
 """
 
 from __future__ import annotations
@@ -14,15 +15,22 @@ from itertools import accumulate
 
 from attn.grading.classroom.magics import parse
 from attn.grading.classroom.statements import Effect, Statement
+from attn.grading.sandbox.missing import SHOWING
 
 #: A name, and what it is: ``{"plt": "matplotlib.pyplot"}``.
 Names = Mapping[str, str]
 
-_SHOWING = {
-    *("IPython", "icecream", "ipdb", "logging", "loguru", "matplotlib"),
-    *("pdb", "pprint", "rich", "seaborn", "tqdm"),
+#: Assertions of which the sandbox has not the modules.
+_ASSERTIONS = ("torch.testing.assert_", "numpy.testing.assert_")
+_HOLD_THEM = {"numpy", "torch"}
+_TESTING = ("torch.testing", "numpy.testing")
+_SHOWN = "icecream.ic"  # returns what it shows
+_BUILT_IN = {
+    "breakpoint": "pdb.set_trace",
+    "display": "IPython.display",
+    "np": "numpy",
+    "torch": "torch",
 }
-_BUILT_IN = {"breakpoint": "pdb.set_trace", "display": "IPython.display"}
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
@@ -93,15 +101,12 @@ def _remarks(
     inside = {id(y): y for x in functions for z in x.body for y in ast.walk(z)}
     for node in inside.values():
         names |= (own := _bound(node, names))
-        if isinstance(node, ast.Import | ast.ImportFrom):
-            if len(own) == len(node.names):
-                yield node, ""
-        elif isinstance(node, ast.Call):
+        if isinstance(node, ast.Call):
             if bar := _without_bar(node, names):
                 yield node, bar
-        elif isinstance(node, ast.Assign):
-            if own and not _without_bar(node.value, names):
-                yield node, ""
+        elif isinstance(node, ast.Assign) and own:
+            if isinstance(target := node.targets[0], ast.Tuple):
+                yield node.value, _like(target, _first(node.value))
         elif isinstance(node, ast.Expr) and _called(node.value, names):
             yield node, ""
 
@@ -113,7 +118,7 @@ def _without_bar(node: ast.expr, names: Names) -> str:
         return ""
     if function.startswith("tqdm.") and function.endswith("trange"):
         return f"range({', '.join(map(ast.unparse, node.args))})"
-    if function.endswith(".tqdm") or function == "rich.progress.track":
+    if function.endswith((".tqdm", ".progress.track", _SHOWN)):
         return ast.unparse(node.args[0])
     return ""
 
@@ -125,15 +130,23 @@ def _bound(node: ast.AST, names: Names) -> dict[str, str]:
         return {
             name: x.name if x.asname else name
             for name, x in whole.items()
-            if _root(x.name) in _SHOWING
+            if _root(x.name) in SHOWING | _HOLD_THEM
         }
     if isinstance(node, ast.ImportFrom):
-        if _root(module := node.module or "") not in _SHOWING:
-            return {}
-        return {x.asname or x.name: f"{module}.{x.name}" for x in node.names}
+        module = node.module or ""
+        paths = {x.asname or x.name: f"{module}.{x.name}" for x in node.names}
+        return {
+            name: path
+            for name, path in paths.items()
+            if _root(module) in SHOWING
+            or path in _TESTING
+            or _is_assertion(path)
+        }
     if not isinstance(node, ast.Assign):
         return {}
     function = _called(node.value, names)
+    if function == _SHOWN:
+        return {}
     targets = [y for x in node.targets for y in _parts(x)]
     bound = [x.id for x in targets if isinstance(x, ast.Name)]
     if not function or len(bound) < len(targets):
@@ -142,7 +155,26 @@ def _bound(node: ast.AST, names: Names) -> dict[str, str]:
 
 
 def _parts(target: ast.expr) -> list[ast.expr]:
-    return target.elts if isinstance(target, ast.Tuple) else [target]
+    if not isinstance(target, ast.Tuple):
+        return [target]
+    return [y for x in target.elts for y in _parts(x)]
+
+
+def _like(target: ast.expr, name: str) -> str:
+    """Return a text that can be unpacked into a target."""
+    if not isinstance(target, ast.Tuple):
+        return name
+    return "(" + "".join(f"{_like(x, name)}, " for x in target.elts) + ")"
+
+
+def _first(node: ast.expr) -> str:
+    """Return the name that a call begins with."""
+    names = (x.id for x in ast.walk(node) if isinstance(x, ast.Name))
+    return next(names)
+
+
+def _is_assertion(path: str) -> bool:
+    return path.startswith(_ASSERTIONS)
 
 
 def _root(module: str) -> str:
@@ -162,4 +194,5 @@ def _called(node: ast.expr, names: Names) -> str:
             node = node.func
     if not isinstance(node, ast.Name) or node.id not in names:
         return ""
-    return ".".join((names[node.id], *reversed(parts)))
+    path = ".".join((names[node.id], *reversed(parts)))
+    return path if _root(path) in SHOWING or _is_assertion(path) else ""
