@@ -88,7 +88,7 @@ class Notebook:
         return search.needed(exercise.partition("-")[2], text, left_out)
 
     def _later(self, own: int, exercise: str) -> dict[str, set[int]]:
-        """Return the cells in which an earlier answer may be written anew.
+        """Return the cells in which an earlier answer may be written again.
 
         They are those of no exercise below its check, by the answer's name.
         """

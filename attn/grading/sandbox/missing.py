@@ -18,7 +18,7 @@ SHOWING = frozenset(
     str.split(
         """
     IPython colorama comet_ml gc icecream ipdb ipywidgets line_profiler logging
-    loguru matplotlib memory_profiler mlflow neptune pdb plotly pprint
+    loguru marimo matplotlib memory_profiler mlflow neptune pdb plotly pprint
     prettytable rich seaborn tabulate tensorboard tensorboardX termcolor
     torchinfo torchviz tqdm traceback tracemalloc wandb
         """
@@ -101,7 +101,7 @@ class Silent:
         if args and self._name in _ITSELF:
             return args[0] if self._name == "ic" else Silent("", args[0])
         is_decorator = len(args) == 1 and not kwargs
-        if is_decorator and isinstance(args[0], types.FunctionType):
+        if is_decorator and isinstance(args[0], types.FunctionType | type):
             return args[0]
         return Silent("")
 

@@ -19,7 +19,7 @@ OPEN = frozenset(
     str.split(
         """
     __future__ abc bisect cmath collections contextlib copy dataclasses
-    datetime decimal einops enum fractions functools heapq itertools math
+    datetime decimal einops enum fractions functools heapq itertools json math
     numbers numpy operator random re statistics string textwrap time torch
     transformers triton typing warnings
         """
