@@ -67,8 +67,9 @@ def read(submission: Submission) -> Answers:
     Raises:
         Unreadable: nothing in it can be graded.
     """
-    text, notes = contents.decode(contents.load(submission.path))
-    is_python = submission.path.suffix.lower() == ".py"
+    suffix = submission.path.suffix.lower()
+    text, notes = contents.decode(contents.load(submission.path), suffix)
+    is_python = suffix == ".py"
     document = (documents.python if is_python else documents.notebook)(text)
     document = replace(document, cells=other_cells.as_run(document.cells))
     key = _chapter_of(document, submission.name)
