@@ -199,7 +199,7 @@ def _told_apart(found: Sequence[_Named]) -> list[list[Author]]:
 
 
 def _together(named: list[Author]) -> list[Author]:
-    """Name the partners of each, as they are told apart."""
+    """Name the partners of each, with an id where two have one name."""
     return [
         replace(x, partners=tuple(y.name for y in named if y is not x))
         for x in named
