@@ -18,7 +18,7 @@ _ELSEWHERE = re.compile(
     r"markdown|mermaid|perl|pypy|python[23]?|ruby|script|sh|sql|svg|sx|system)"
     r"\b"
 )
-_FILE = re.compile(r"\s*%%(?:write)?file\s+(?:-a\s+)?\S*?(\w+)\.\w+[^\n]*")
+_FILE = re.compile(r"\s*%%(?:write)?file\s+(?:-a\s+)?(?:\S*/)?([^\s.]+)")
 _FROM = r"^([ \t]*)from[ \t]+{}[ \t]+import[ \t]+([^\n(#]+)"
 _RUN = r"^[ \t]*(?:import[ \t]+{0}\b|%run[ \t]+(?:-\w+[ \t]+)*\S*{0}\.py)"
 
@@ -41,7 +41,9 @@ def as_run(cells: Sequence[Cell]) -> list[Cell]:
             source = f"{kept}\n" + "\n" * rest.count("\n")
         elif cell.kind == "code":
             for name in used:
-                pattern = re.compile(_FROM.format(name), re.MULTILINE)
+                pattern = re.compile(
+                    _FROM.format(re.escape(name)), re.MULTILINE
+                )
                 source = pattern.sub(_renamed, source)
         is_same = source == cell.source
         changed.append(cell if is_same else replace(cell, source=source))
@@ -55,6 +57,7 @@ def _written(sources: Sequence[str]) -> Iterator[str]:
 
 
 def _is_used(name: str, sources: Sequence[str]) -> bool:
+    name = re.escape(name)
     patterns = _FROM.format(name), _RUN.format(name)
     found = (re.search(x, y, re.MULTILINE) for x in patterns for y in sources)
     return any(found)

@@ -24,7 +24,8 @@ _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _SCOPES = (*_FUNCTIONS, ast.ClassDef, ast.Lambda)
 _COMPREHENSIONS = ("listcomp", "setcomp", "dictcomp", "genexpr")
 _DIRECT = (ast.Assign, ast.AnnAssign)
-_COPIES, _COMPILES = {"wraps"}, {"compile", "script"}
+_COPIES = {"wraps"}
+_COMPILES = {"torch.compile", "torch.jit.script", "jit.script"}
 _REST = re.compile(rb"[ \t]*(?:;[ \t]*)?(?:#[^\n]*)?")
 
 
@@ -170,10 +171,8 @@ def _is_read(symbol: symtable.Symbol) -> bool:
 
 
 def _is_left_out(node: ast.expr) -> bool:
-    function = node.func if isinstance(node, ast.Call) else node
-    name = getattr(function, "attr", None) or getattr(function, "id", None)
-    is_method = isinstance(function, ast.Attribute)
-    return name in _COPIES or (is_method and name in _COMPILES)
+    path = ast.unparse(node.func if isinstance(node, ast.Call) else node)
+    return path in _COMPILES or path.rpartition(".")[2] in _COPIES
 
 
 def _bound(alias: ast.alias) -> str:

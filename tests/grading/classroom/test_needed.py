@@ -70,6 +70,10 @@ def test_a_right_answer_in_any_style_needs_all_of_its_text():
         ("'é'; plt.plot('é'); causal = 'é'", "causal = 'é'\n"),
         (f"print(\n  1,\n)  # shown\n{RIGHT}", f"\n\n\n{RIGHT}\n"),
         (f"@wraps(f)\ndef g(): pass\n{RIGHT}", f"\n\n{RIGHT}\n"),
+        (
+            f"import re\n@re.compile\n{RIGHT}",
+            f"import re\n@re.compile\n{RIGHT}",
+        ),
         (f"@torch.jit.script\n{RIGHT}", f"\n{RIGHT}\n"),
         (f"@torch.compile(\n    mode='x'\n)\n{RIGHT}", f"\n\n\n{RIGHT}\n"),
         ("import os, math\ncausal = math", "import math\ncausal = math\n"),

@@ -15,7 +15,10 @@ def run(*texts):
 
 @pytest.mark.parametrize(
     "magic",
-    ["%%bash", "%%script false", "%%html", "%%writefile a.py", "%%file a.py"],
+    [
+        *("%%bash", "%%script false", "%%html", "%%file -a a.py"),
+        *("%%writefile a.b/c.py", "%%writefile my-a.py", "%%writefile a"),
+    ],
 )
 def test_a_cell_that_runs_elsewhere_defines_nothing(magic):
     assert run(f"{magic}\ndef f():\n    return 1\n") == [f"{magic}\n\n\n"]
@@ -37,6 +40,7 @@ def test_a_cell_that_runs_here_is_kept(magic):
         ("if a:\n    from helpers import f  # it", "if a:\n    pass# it"),
         ("%run lib/helpers.py", "%run lib/helpers.py"),
         ("%run -i helpers.py", "%run -i helpers.py"),
+        ("import helpers as h", "import helpers as h"),
     ],
 )
 def test_a_file_that_is_imported_or_run_is_a_cell(use, becomes):

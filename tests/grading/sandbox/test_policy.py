@@ -36,6 +36,10 @@ REFUSED = {
         "sys = 0\ndef f(self): return self.sys\nf(torch)"
     ),
     "builtins by another name": "import enum\nenum.bltns",
+    "sys, in a module that is open": "import datetime\ndatetime.sys.modules",
+    "files, in a module that is open": "import json\njson.codecs.open('x')",
+    "a pickler's table": "import re\nre.copyreg.dispatch_table",
+    "another's special method": "f = print\nf.__need__",
     "getattr in other hands": "import string\nstring.Formatter()",
     "a special method": "def f(x):\n    return x.__reduce__()",
 }
@@ -122,6 +126,13 @@ BY_PIECES = {
         "class _:\n    def __C(self): pass\n"
         "    def f(self): return self.__C\n_.f(torch)"
     ),
+    "sys, put together": "import datetime\ngetattr(datetime, 'sy' + 's')",
+    "the inside of what does nothing": "import logging\nlogging._over",
+    "the inside of a namespace": (
+        "from types import SimpleNamespace\n"
+        "getattr(SimpleNamespace(), '__di' + 'ct__')"
+    ),
+    "code, built": "from types import CodeType\nCodeType()",
     "a part of torch, by name": "getattr(torch, 'f' + 'x')",
 }
 
