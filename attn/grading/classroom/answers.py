@@ -8,12 +8,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import PurePath
 
 from attn.exercises import APPENDICES, CHAPTERS, cells, sources
-from attn.grading.classroom import contents, documents, given
+from attn.grading.classroom import contents, documents, given, other_cells
 from attn.grading.classroom.contents import Unreadable
 from attn.grading.classroom.documents import Cell, Document
 from attn.grading.classroom.magics import without_magics
@@ -67,9 +67,11 @@ def read(submission: Submission) -> Answers:
     Raises:
         Unreadable: nothing in it can be graded.
     """
-    text, notes = contents.decode(contents.load(submission.path))
-    is_python = submission.path.suffix.lower() == ".py"
+    suffix = submission.path.suffix.lower()
+    text, notes = contents.decode(contents.load(submission.path), suffix)
+    is_python = suffix == ".py"
     document = (documents.python if is_python else documents.notebook)(text)
+    document = replace(document, cells=other_cells.as_run(document.cells))
     key = _chapter_of(document, submission.name)
     notes += (*document.notes, *_of_other_chapters(document, key))
     notebook = Notebook(document.cells)

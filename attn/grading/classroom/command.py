@@ -116,8 +116,15 @@ def _report(results: Sequence[Result], out: Path, register: Register) -> None:
     console = Console(highlight=False)
     console.print(reports.table(results, **more))
     if register.unknown:
-        names = ", ".join(register.unknown)
+        names = "; ".join(register.unknown)
         console.print(f"not in the roster: {names}", markup=False)
+    if totals := register.without_column(results, more["remarks"]):
+        console.print(
+            f"not in roster.csv: the total by hand of {'; '.join(totals)}. "
+            "Its columns are those of chapters: give points of exercises, or "
+            "name a column of totals with --column",
+            markup=False,
+        )
     for isolation in sorted({x.isolation for x in results if x.isolation}):
         console.print(f"isolation: {isolation}", markup=False)
     places = ", ".join(sorted({x.relative_to(out).parts[0] for x in written}))

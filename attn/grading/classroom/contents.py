@@ -27,6 +27,7 @@ _MAGIC = {
     b"\x80\x04": "a pickle, which is never loaded",
     b"\x80\x05": "a pickle, which is never loaded",
 }
+_DOCUMENTS = {".doc", ".docx", ".odt", ".pages", ".pptx", ".rtf", ".xlsx"}
 _MARKS = {  # the longer mark first: UTF-32's begins as UTF-16's
     codecs.BOM_UTF8: "utf-8",
     codecs.BOM_UTF32_LE: "utf-32",
@@ -84,14 +85,20 @@ def digest(path: Path) -> str:
         return hashlib.sha256(f"unreadable: {error}".encode()).hexdigest()
 
 
-def decode(data: bytes) -> tuple[str, tuple[str, ...]]:
+def decode(data: bytes, suffix: str = "") -> tuple[str, tuple[str, ...]]:
     """Return a text with ``\\n`` at the end of its lines, and notes on it.
+
+    Args:
+        data: of a file.
+        suffix: of its name: a word processor's document is a zip archive.
 
     Raises:
         Unreadable: it is empty, or of a kind that is no text.
     """
     if not data.strip():
         raise Unreadable("it is empty")
+    if suffix in _DOCUMENTS:
+        raise Unreadable(f"it is a {suffix} file: the notebook is needed")
     for magic, kind in _MAGIC.items():
         if data.startswith(magic):
             raise Unreadable(f"it is {kind}")

@@ -24,6 +24,7 @@ _MOST = 2_000_000  # JSON values that hold others: each takes 64 bytes
 _DIGITS = 20  # of a whole number
 _READ = ("cells", "cell_type", "metadata", "nbgrader", "source")
 _CONFLICT = re.compile(r"^(<<<<<<<|>>>>>>>)(?: |$)", re.MULTILINE)
+_UNMERGED = "git's conflict markers (<<<<<<<) are in it: merge it first"
 _DEFINED = re.compile(r"^(?:async\s+)?(?:def|class)\s+(\w+)", re.MULTILINE)
 #: Where a cell of a Python file begins, by jupytext's name for the format;
 #: VS Code's and nbconvert's are read as "percent".
@@ -182,7 +183,7 @@ def _why_no_json(text: str, error: json.JSONDecodeError) -> str:
     if start.startswith(("<!doctype html", "<html")):
         return "it is a web page: download the notebook itself"
     if _CONFLICT.search(text):
-        return "git's conflict markers (<<<<<<<) are in it: merge it first"
+        return _UNMERGED
     where = f"line {error.lineno}, column {error.colno}"
     if error.pos >= len(text.rstrip()) or "Unterminated" in error.msg:
         return f"its JSON breaks off (after {where}): it is not complete"
@@ -225,6 +226,8 @@ def _source(value: Any) -> tuple[str, tuple[str, ...]]:
     text = clean("".join(lines))
     if len(text) > _LONGEST:
         return "", (f"the cell has more than {_LONGEST:,} characters",)
+    if _CONFLICT.search(text):
+        return text, (_UNMERGED,)
     return text, ()
 
 

@@ -64,8 +64,9 @@ def _without_syntax(lines: list[str]) -> tuple[list[str], list[str]]:
     ):
         ends = undo(ends)
     left_out = []
-    first = next((i for i, x in enumerate(ends) if x.strip()), 0)
-    if ends[first].startswith("%%"):
+    for first in (i for i, x in enumerate(ends) if x.strip()):
+        if not ends[first].startswith("%%"):
+            break
         left_out.append(_short(ends[first]))
         ends[first] = "\n"
     transform = ipython.TransformerManager().do_one_token_transform

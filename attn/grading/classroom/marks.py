@@ -208,10 +208,11 @@ class _Reader:
         return Line(learner, exercise, points, late or 0, cells["comment"])
 
     def _learner(self, number: int, name: str) -> str:
-        if name in self.people:
-            return name
-        found = [x for x, others in self.people.items() if name in others]
-        if len(found) != 1 or not name:
+        found = [x for x, y in self.people.items() if name in (x, *y)]
+        if len(found) > 1 and name:
+            what = f"one of {', '.join(found)}; an id tells them apart"
+            raise self._error(number, "learner", what, repr(name))
+        if not found or not name:
             near = get_close_matches(name, self.people, 3) or [*self.people]
             what = f"one of the batch ({', '.join(near[:3])}, …)"
             raise self._error(number, "learner", what, repr(name))

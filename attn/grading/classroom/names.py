@@ -139,15 +139,9 @@ def _of_folder(name: str, above: Path) -> list[Author]:
         return _of_moodle(name)
     attempt = (int(match["id"]),)
     people = [*_submitters(above / METADATA, name)]
-    names = [x.name for x in people]
-    return [
-        replace(
-            x,
-            attempt=attempt,
-            partners=tuple(n for n in names if n != x.name),
-        )
-        for x in people
-    ] or [Author(name, (match["id"],), attempt)]
+    return [replace(x, attempt=attempt) for x in people] or [
+        Author(name, (match["id"],), attempt)
+    ]
 
 
 def _of_moodle(name: str) -> list[Author]:
@@ -225,8 +219,16 @@ def _told_apart(found: Sequence[_Named]) -> list[list[Author]]:
             people[where, x.name].update(x.ids[:1])
         kept.append((where, named))
     return [
-        [_apart(x, len(people[where, x.name]) > 1) for x in named]
+        _together([_apart(x, len(people[where, x.name]) > 1) for x in named])
         for where, named in kept
+    ]
+
+
+def _together(named: list[Author]) -> list[Author]:
+    """Name the partners of each, with an id where two have one name."""
+    return [
+        replace(x, partners=tuple(y.name for y in named if y is not x))
+        for x in named
     ]
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import builtins
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
@@ -75,7 +75,7 @@ class Notebook:
                 up in its own cell only.
         """
         own = next(i for i, x in enumerate(self._cells) if x is cell)
-        search = _Search(given)
+        search = _Search(given, self._later(own, exercise))
         if not self._is_long:
             # What is below helps where nothing above does: it comes first.
             search.add(self._of(range(own + 1, len(self._cells))))
@@ -86,6 +86,19 @@ class Notebook:
             search.add(self._of(range(own + 1, self._end(own, exercise))))
         text, left_out = self._text(own)
         return search.needed(exercise.partition("-")[2], text, left_out)
+
+    def _later(self, own: int, exercise: str) -> dict[str, set[int]]:
+        """Return the cells in which an earlier answer may be written again.
+
+        They are those of no exercise below its check, by the answer's name.
+        """
+        later = {}
+        free = {i for i in range(own) if not self._cells[i].exercise}
+        for i, cell in enumerate(self._cells[:own]):
+            if (name := cell.exercise) and name != exercise:
+                below = free.intersection(range(self._end(i, name), own))
+                later[name.partition("-")[2]] = below
+        return later
 
     def _of(self, indices: Iterable[int]) -> list[tuple[int, Statement]]:
         found = []
@@ -123,10 +136,13 @@ class _Search:
 
     Args:
         given: names that are looked up in the answer's cell only.
+        later: the cells, too, in which some of them are looked up.
     """
 
-    def __init__(self, given: Container[str]) -> None:
-        self._given = given
+    def __init__(
+        self, given: Container[str], later: Mapping[str, Container[int]]
+    ) -> None:
+        self._given, self._later = given, later
         self._places: list[tuple[int, Statement]] = []  # and their cells
         self._of_name: dict[str, list[int]] = defaultdict(list)
         self._above, self._own = 0, range(0)
@@ -237,7 +253,13 @@ class _Search:
         if name in _BUILTINS:
             where = range(self._above, before)
         elif any(x not in self._own for x in places) and name in self._given:
-            where = range(self._own.start, min(self._own.stop, before))
+            stop = min(self._own.stop, before)
+            later = self._later.get(name, ())
+            start = next(
+                (x for x in places if self._places[x][0] in later),
+                self._own.start,
+            )
+            where = range(min(start, self._own.start), stop)
         first, stop = (
             bisect_left(places, x) for x in (where.start, where.stop)
         )

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from attn.grading.classroom import marks
-from attn.grading.classroom.marks import ByHand
+from attn.grading.classroom.marks import ByHand, Remark
 from attn.grading.classroom.result import Result
 from attn.grading.classroom.roster import Roster
 from attn.grading.classroom.submissions import Submission
@@ -80,6 +80,22 @@ class Register:
         """Return the results with marks by hand, and the rest for reports."""
         changed, remarks = self.by_hand.applied(results)
         return changed, {"remarks": remarks, "absent": self.absent}
+
+    def without_column(
+        self, results: Iterable[Result], remarks: Mapping[str, Remark]
+    ) -> list[str]:
+        """Return the learners whose total by hand the roster does not get.
+
+        It has a column for each chapter, and none for the total.
+        """
+        chapters = dict.fromkeys(x.chapter for x in results if x.chapter)
+        if not self.roster or self.roster.has_total(chapters):
+            return []
+        return [
+            name
+            for name, x in remarks.items()
+            if x.points is not None and name in self.rows
+        ]
 
     @property
     def filled(self) -> Any:

@@ -1,8 +1,9 @@
 """Take out of a function what it only tells its author: logs, plots, bars.
 
 ``logger.debug(x.shape)`` and ``plt.plot(weights)`` change no result, and
-``tqdm(range(n))`` is ``range(n)``; the sandbox has none of their modules.
-Nothing is run, and a line keeps its number. A name counts where every line
+``tqdm(range(n))`` is ``range(n)``. Where such a name goes elsewhere, what the
+sandbox has in place of its module does nothing. Nothing is run here, and a
+line keeps its number. A name counts where every line
 of its scope that gives it a value imports such a module, or calls it; a
 parameter called ``display`` is the learner's own.
 """
@@ -15,15 +16,21 @@ from collections.abc import Iterable, Iterator, Mapping
 from attn.grading.classroom.edits import Cell, Edit
 from attn.grading.classroom.magics import parse
 from attn.grading.classroom.statements import Effect, Statement
+from attn.grading.sandbox.missing import SHOWING
 
 #: A name, and what it is: ``{"plt": "matplotlib.pyplot"}``.
 Names = Mapping[str, str]
 
-_SHOWING = {
-    *("IPython", "icecream", "ipdb", "logging", "loguru", "matplotlib"),
-    *("pdb", "pprint", "rich", "seaborn", "tqdm"),
+#: Assertions of which the sandbox has not the modules.
+_ASSERTIONS = ("torch.testing.assert_", "numpy.testing.assert_")
+_TESTING = ("torch.testing", "numpy.testing")
+_HOLD_THEM = {"numpy", "torch"}
+_BUILT_IN = {
+    "breakpoint": "pdb.set_trace",
+    "display": "IPython.display",
+    "np": "numpy",
+    "torch": "torch",
 }
-_BUILT_IN = {"breakpoint": "pdb.set_trace", "display": "IPython.display"}
 _ECHO = "icecream.ic"  # returns what it shows
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _ASSIGNING = (ast.Assign, ast.AnnAssign, ast.NamedExpr, ast.withitem)
@@ -57,7 +64,7 @@ def without_remarks(text: str, names: Names) -> tuple[str, tuple[str, ...]]:
         text: of a cell.
         names: that only show something, outside its functions.
     """
-    if not any(x in text for x in (*names, *_SHOWING)):
+    if not any(x in text for x in (*names, *SHOWING)):
         return text, ()
     tree = parse(text)
     if tree is None:
@@ -79,7 +86,11 @@ def without_remarks(text: str, names: Names) -> tuple[str, tuple[str, ...]]:
 def _remarks(
     tree: ast.Module, names: Names, declared: set[str], cell: Cell
 ) -> Iterator[tuple[ast.AST, list[Edit]]]:
-    """Yield what only shows something in functions, and what it becomes."""
+    """Yield what only shows something in functions, and what it becomes.
+
+    What gives a name a value stays: what the sandbox has in place of such a
+    module does nothing.
+    """
     waiting: list[tuple[ast.AST, Names]] = [(tree, names)]
     while waiting:
         scope, known = waiting.pop()
@@ -95,11 +106,7 @@ def _of_function(
 ) -> Iterator[tuple[ast.AST, list[Edit]]]:
     done: set[int] = set()
     for node in nodes:
-        if isinstance(node, ast.Import | ast.ImportFrom):
-            bound = _bound(node, names).keys() & names.keys()
-            if len(bound) == len(node.names):
-                yield node, cell.nothing(node)
-        elif isinstance(node, ast.With) and len(node.items) == 1:
+        if isinstance(node, ast.With) and len(node.items) == 1:
             if edits := _without_context(node, names, cell):
                 done.add(id(node.items[0].context_expr))
                 yield node.items[0].context_expr, edits
@@ -108,15 +115,26 @@ def _of_function(
                 is_count = _called(node, names).endswith("trange")
                 before = "range(" if is_count else "("
                 yield node, cell.only(node, parts, before, ")")
-        elif isinstance(node, ast.Assign | ast.AnnAssign | ast.Expr):
-            value = node.value
-            if value is None or _passed_through(value, names) or _does(value):
-                continue
-            is_expression = isinstance(node, ast.Expr)
-            if _called(value, names) and (
-                is_expression or _bound(node, names).keys() & names.keys()
-            ):
+        elif isinstance(node, ast.Expr):
+            if _called(node.value, names) and not _does(node.value):
                 yield node, cell.nothing(node)
+        elif isinstance(node, ast.Assign) and _bound(node, names):
+            first, stop = cell.span(node.value)
+            if isinstance(target := node.targets[0], _LISTS):
+                new = _like(target, _first(node.value))
+                yield node.value, [cell.edit(first, stop, f"({new}", ")")]
+
+
+def _like(target: ast.expr, name: str) -> str:
+    """Return a text that can be unpacked into a target."""
+    if not isinstance(target, _LISTS):
+        return name
+    return "(" + "".join(f"{_like(x, name)}, " for x in target.elts) + ")"
+
+
+def _first(node: ast.expr) -> str:
+    """Return the name that a call begins with."""
+    return next(x.id for x in ast.walk(node) if isinstance(x, ast.Name))
 
 
 def _without_context(node: ast.With, names: Names, cell: Cell) -> list[Edit]:
@@ -219,12 +237,12 @@ def _bound(node: ast.AST, names: Names) -> dict[str, str]:
         return {
             name: x.name if x.asname else name
             for name, x in whole.items()
-            if _root(x.name) in _SHOWING
+            if _root(x.name) in SHOWING | _HOLD_THEM
         }
     if isinstance(node, ast.ImportFrom):
-        if node.level or _root(module := node.module or "") not in _SHOWING:
-            return {}
-        return {x.asname or x.name: f"{module}.{x.name}" for x in node.names}
+        module = "" if node.level else node.module or ""
+        paths = {x.asname or x.name: f"{module}.{x.name}" for x in node.names}
+        return {x: y for x, y in paths.items() if _shows(y) or y in _TESTING}
     targets = _targets(node)
     value = getattr(node, "value", getattr(node, "context_expr", None))
     bound = [x.id for x in targets if isinstance(x, ast.Name)]
@@ -248,7 +266,14 @@ def _targets(node: ast.AST) -> list[ast.expr]:
 
 
 def _parts(target: ast.expr) -> list[ast.expr]:
-    return target.elts if isinstance(target, _LISTS) else [target]
+    if not isinstance(target, _LISTS):
+        return [target]
+    return [y for x in target.elts for y in _parts(x)]
+
+
+def _shows(path: str) -> bool:
+    """Return whether a path leads to what only shows something."""
+    return _root(path) in SHOWING or path.startswith(_ASSERTIONS)
 
 
 def _root(module: str) -> str:
@@ -268,4 +293,5 @@ def _called(node: ast.expr, names: Names) -> str:
             node = node.func
     if not isinstance(node, ast.Name) or node.id not in names:
         return ""
-    return ".".join((names[node.id], *reversed(parts)))
+    path = ".".join((names[node.id], *reversed(parts)))
+    return path if _shows(path) else ""

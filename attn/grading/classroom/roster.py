@@ -8,7 +8,7 @@ byte for byte, and only those of the marks are written.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -178,6 +178,10 @@ class Roster:
                     cells[at] = text
             new.append(self._delimiter.join(cells) + row.end)
         return (self._mark + "".join(new)).encode(self._codec)
+
+    def has_total(self, chapters: Iterable[str]) -> bool:
+        """Return whether a column takes the total of these chapters."""
+        return "" in self._targets([*chapters]).values()
 
     def _targets(self, chapters: list[str]) -> dict[int | str, str]:
         """Return the columns to fill, new ones by name, with their chapters.

@@ -24,6 +24,8 @@ _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _SCOPES = (*_FUNCTIONS, ast.ClassDef, ast.Lambda)
 _COMPREHENSIONS = ("listcomp", "setcomp", "dictcomp", "genexpr")
 _DIRECT = (ast.Assign, ast.AnnAssign)
+_COPIES = {"wraps"}
+_COMPILES = {"torch.compile", "torch.jit.script", "jit.script"}
 _REST = re.compile(rb"[ \t]*(?:;[ \t]*)?(?:#[^\n]*)?")
 
 
@@ -83,16 +85,17 @@ class Statement:
 
     @cached_property
     def plain(self) -> str:
-        """Its text without ``functools.wraps``, which copies a docstring.
+        """Its text without decorators that the sandbox refuses.
 
-        The sandbox refuses it: it sets attributes of any name.
+        ``functools.wraps`` sets attributes of any name; and what is compiled
+        computes what it would as it is.
         """
-        if "wraps" not in self.text:
+        if not any(x in self.text for x in _COPIES | _COMPILES):
             return self.text
         lines = self.text.split("\n")
         for node in ast.walk(parse(self.text) or ast.Module([], [])):
             if isinstance(node, _FUNCTIONS):
-                for x in filter(_is_wraps, node.decorator_list):
+                for x in filter(_is_left_out, node.decorator_list):
                     end = x.end_lineno or x.lineno
                     lines[x.lineno - 1 : end] = [""] * (end - x.lineno + 1)
         text = "\n".join(lines)
@@ -168,12 +171,9 @@ def _is_read(symbol: symtable.Symbol) -> bool:
     return symbol.is_global() and reads
 
 
-def _is_wraps(node: ast.expr) -> bool:
-    if not isinstance(node, ast.Call):
-        return False
-    function = node.func
-    name = getattr(function, "attr", None) or getattr(function, "id", None)
-    return name == "wraps"
+def _is_left_out(node: ast.expr) -> bool:
+    path = ast.unparse(node.func if isinstance(node, ast.Call) else node)
+    return path in _COMPILES or path.rpartition(".")[2] in _COPIES
 
 
 def _bound(alias: ast.alias) -> str:
@@ -195,6 +195,9 @@ def _effects(statement: ast.stmt) -> Iterator[tuple[str, Effect]]:
         own = node is statement
         if isinstance(node, (*_FUNCTIONS, ast.ClassDef)):
             yield node.name, Effect.BINDS if own else Effect.MAY_BIND
+            for x in node.decorator_list:  # ``@add_to_class(Layer)``
+                for y in getattr(x, "args", ()):
+                    yield _root(y), Effect.PATCHES
         elif isinstance(node, _IMPORTS):
             for alias in node.names:
                 in_part = alias.name == STAR or "." in alias.name

@@ -6,42 +6,21 @@ A name that is put together from pieces is refused when it is used.
 from __future__ import annotations
 
 import builtins
+import sys
 import types
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from attn.grading.sandbox.policy import OWN, Reaches, hidden, is_open
+from attn.grading.sandbox import missing
+from attn.grading.sandbox.missing import SHOWING, Absent, Silent
+from attn.grading.sandbox.policy import Reaches, hidden, is_open
+from attn.grading.sandbox.rewriting import NEED, OWN
 
 _CLOSED_BUILTINS = str.split(
     "breakpoint compile eval exec globals help input locals open"
 )
 _mro = vars(type)["__mro__"].__get__  # whatever a class says of it
 _KEPT = ("__build_class__", "__debug__")  # of those with special names
-
-
-class Absent:
-    """Stand for a module that is not in the sandbox.
-
-    To import it is no fault: notebooks begin with imports that no answer
-    uses.
-    """
-
-    def __init__(self, name: str, given: Mapping[str, Any]) -> None:
-        self.__dict__.update(_name=name, _given=given)
-
-    def __getattr__(self, name: str) -> Any:
-        found = self._given.get(name)
-        if found is not None and not isinstance(found, types.ModuleType):
-            return found
-        if name.startswith("__"):
-            raise AttributeError(name)
-        return Absent(f"{self._name}.{name}", self._given)
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        raise Reaches(
-            f"it calls {self._name}, which is not there when an answer is "
-            "graded"
-        )
 
 
 def guarded_builtins(given: Mapping[str, Any], home: str) -> dict[str, Any]:
@@ -129,17 +108,27 @@ def guarded_builtins(given: Mapping[str, Any], home: str) -> dict[str, Any]:
         fromlist: Any = (),
         level: int = 0,
     ) -> Any:
+        root = name.partition(".")[0]
+        if root in SHOWING:
+            return Silent(name if fromlist else root)
         if level or not is_open(name):
-            return Absent(name if fromlist else name.partition(".")[0], given)
+            return Absent(name if fromlist else root, given)
         module = __import__(name, {}, {}, fromlist, 0)
         for part in fromlist or ():
             if not is_open(f"{name}.{part}") or hidden(part):
                 raise Reaches(f"it imports {name}.{part}")
         return module
 
+    def need(name: str) -> None:
+        root = name.partition(".")[0]
+        known = root in (*SHOWING, *missing.BOOK, *sys.stdlib_module_names)
+        if not (known or is_open(name)):
+            raise ModuleNotFoundError(f"No module named {root!r}", name=root)
+
     own = {
         k: x for k, x in vars(builtins).items() if k in _KEPT or k[0] != "_"
     }
     own |= {name: refused(name) for name in _CLOSED_BUILTINS}
     own |= {"getattr": get, "hasattr": has, "setattr": put, "delattr": remove}
-    return own | {"vars": names, "__import__": load, OWN: Own}
+    own |= {"vars": names, "__import__": load, OWN: Own, NEED: need}
+    return own | {"display": Silent("display")}

@@ -12,14 +12,16 @@ import ast
 import sys
 
 from attn.grading.checks.forbidden import Forbidden
+from attn.grading.sandbox.rewriting import rewritten
 
 #: Modules that an answer may import, with all below them but ``CLOSED``.
 OPEN = frozenset(
     str.split(
         """
-    __future__ abc collections contextlib copy dataclasses decimal einops enum
-    fractions functools itertools math numbers numpy operator random
-    statistics string textwrap time torch transformers triton typing warnings
+    __future__ abc bisect cmath collections contextlib copy dataclasses
+    datetime decimal einops enum fractions functools heapq itertools json math
+    numbers numpy operator random re statistics string textwrap time torch
+    transformers triton typing warnings
         """
     )
 )
@@ -66,15 +68,15 @@ _HELD = frozenset(
 _SPECIAL = frozenset(
     str.split(
         """
-    __abs__ __add__ __and__ __bool__ __call__ __class__ __contains__
-    __debug__ __delitem__ __doc__ __enter__ __eq__ __exit__
+    __abs__ __add__ __and__ __bool__ __call__ __class__ __constants__
+    __contains__ __debug__ __delitem__ __doc__ __enter__ __eq__ __exit__
     __float__ __floordiv__ __future__ __ge__ __getattr__ __getitem__ __gt__
     __hash__ __iadd__ __imul__ __init__ __init_subclass__ __int__ __invert__
     __isub__ __iter__ __le__ __len__ __lt__ __matmul__ __missing__ __mod__
     __mul__ __name__ __ne__ __neg__ __new__ __next__ __or__ __post_init__
     __pow__ __qualname__ __radd__ __repr__ __rmatmul__ __rmul__ __rsub__
     __rtruediv__ __setattr__ __setitem__ __slots__ __str__ __sub__
-    __truediv__ __xor__
+    __truediv__ __version__ __xor__
         """
     )
 )
@@ -98,10 +100,6 @@ _HIDDEN = frozenset(
         """
     )
 )
-
-
-OWN = "__own__"
-"""The builtin that holds an object's private names; no answer can name it."""
 
 
 class Reaches(Forbidden):
@@ -128,26 +126,16 @@ def look(source: str, name: str, *, tensors_only: bool = False) -> ast.Module:
     """
     tree = ast.parse(source, name)
     own = {x for x in _own_names(tree) if x.startswith("_")} - _of_torch()
+    members = _members(tree) - {*dir(_module_class())}
     modules = _module_names(tree)
     for node in ast.walk(tree):
-        complaint = _complaint(node, own, modules)
+        names = own | members if _is_member(node) else own
+        complaint = _complaint(node, names, modules)
         if not complaint and tensors_only:
             complaint = _beside_tensors(node)
         if complaint:
             raise Reaches(f"{complaint} (line {getattr(node, 'lineno', '?')})")
-    return ast.fix_missing_locations(_Private().visit(tree))
-
-
-class _Private(ast.NodeTransformer):
-    """Read and change private names by a class of ``guarded.py``."""
-
-    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
-        self.generic_visit(node)
-        if not node.attr.startswith("_") or node.attr in _SPECIAL:
-            return node
-        own = ast.Call(ast.Name(OWN, ast.Load()), [node.value], [])
-        name = ast.Constant(node.attr)
-        return ast.copy_location(ast.Subscript(own, name, node.ctx), node)
+    return rewritten(tree, hidden)
 
 
 def _complaint(node: ast.AST, own: set[str], modules: set[str]) -> str:
@@ -222,7 +210,8 @@ def hidden(name: str, own: set[str] | frozenset[str] = frozenset()) -> str:
 
 
 def _is_method(name: str) -> bool:
-    return name.startswith("__") and name not in _DATA
+    is_special = name.startswith("__") and name.endswith("__")
+    return is_special and name not in _DATA
 
 
 def _is_special(name: str) -> bool:
@@ -234,7 +223,39 @@ def _is_special(name: str) -> bool:
 def _of_torch() -> set[str]:
     import torch
 
-    return {*dir(torch), *dir(torch.Tensor), *dir(torch.nn.Module)}
+    return {*dir(torch), *dir(torch.Tensor), *dir(_module_class())}
+
+
+def _module_class() -> type:
+    import torch
+
+    return torch.nn.Module
+
+
+def _is_member(node: ast.AST) -> bool:
+    """Return whether a node is an attribute of ``self``, or ``cls``."""
+    base = node.value if isinstance(node, ast.Attribute) else None
+    return isinstance(base, ast.Name) and base.id in ("self", "cls")
+
+
+def _members(tree: ast.Module) -> set[str]:
+    """Return the attributes and methods that the answer's classes define."""
+    found = set()
+    for owner in ast.walk(tree):
+        if not isinstance(owner, ast.ClassDef):
+            continue
+        for part in owner.body:
+            if isinstance(part, ast.FunctionDef | ast.AsyncFunctionDef):
+                found.add(part.name)
+            is_data = isinstance(part, ast.Assign | ast.AnnAssign)
+            for x in ast.walk(part):
+                if isinstance(x, ast.Name) and is_data:
+                    found |= {x.id} if isinstance(x.ctx, ast.Store) else set()
+                elif isinstance(x, ast.Attribute) and _is_member(x):
+                    found |= (
+                        {x.attr} if isinstance(x.ctx, ast.Store) else set()
+                    )
+    return {x for x in found if not _is_special(x)}
 
 
 def _own_names(tree: ast.Module) -> set[str]:

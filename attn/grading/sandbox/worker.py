@@ -28,7 +28,7 @@ import torch
 
 from attn.grading.checks.clock import Clock
 from attn.grading.checks.run import Outcome, fail, run
-from attn.grading.sandbox import guarded, policy
+from attn.grading.sandbox import guarded, policy, rewriting
 from attn.grading.sandbox.wire import encode
 from attn.profiling import compat
 
@@ -280,7 +280,7 @@ def _plainly(reconstruct: Any) -> Any:
 
 def _only_public_names(fn: Any) -> None:
     """Refuse private names in a kernel: its text is compiled once more."""
-    if policy.OWN in _names(fn.__code__):
+    if rewriting.OWN in _names(fn.__code__):
         raise policy.Reaches("it uses a private name in a kernel")
 
 

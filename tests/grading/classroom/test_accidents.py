@@ -55,8 +55,10 @@ def test_an_honest_notebook_gets_full_marks(accident, tmp_path):
 
 def test_there_are_as_many_as_were_found():
     count = Counter(x.family for x in ALL)
+    lost, manners = count.pop("lost"), count.pop("manners")
     inside, usual = count.pop("inside"), count.pop("usual")
     assert (count.total(), usual, inside) == (57, 20, 6)
+    assert (lost, manners) == (28, 23)
     assert len({str(x) for x in ALL}) == len(ALL)
 
 

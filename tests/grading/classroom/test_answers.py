@@ -63,6 +63,14 @@ def test_saved_cards_do_not_change_what_is_read(tmp_path):
     assert answers == answers_in(nbformat.writes(book), tmp_path)
 
 
+@pytest.mark.parametrize("suffix", [".docx", ".ODT", ".pages", ".xlsx"])
+def test_a_document_of_an_office_is_named_as_one(suffix, tmp_path):
+    path = tmp_path / f"mine{suffix}"
+    path.write_bytes(b"PK\x03\x04")
+    with pytest.raises(Unreadable, match=f"it is a {suffix.lower()} file"):
+        read_file(path)
+
+
 def test_there_are_enough_kinds_of_damage():
     assert len([x for x in DAMAGE.values() if x.message]) > 25
     assert len(DAMAGE) > 60

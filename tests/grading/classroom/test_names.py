@@ -157,6 +157,22 @@ def test_gradescopes_metadata_name_the_learners(named, made, tmp_path):
     assert len({x.name for x in found}) == 4
 
 
+def test_partners_of_one_name_are_told_apart(made, tmp_path):
+    made(*(f"in/submission_{x}/x.ipynb" for x in (1, 2)))
+    (tmp_path / "in/submission_metadata.yml").write_text(
+        "submission_1:\n  :submitters:\n"
+        "  - :name: Bo\n    :sid: 7\n  - :name: Bo\n    :sid: 8\n"
+        "submission_2:\n  :submitters:\n"
+        "  - :name: Ann\n    :sid: 9\n  - :name: Bo\n    :sid: 6\n"
+    )
+    assert [(x.learner, x.partners) for x in made(named=("in",))] == [
+        ("Bo (7)", ("Bo (8)",)),
+        ("Bo (8)", ("Bo (7)",)),
+        ("Ann", ("Bo (6)",)),
+        ("Bo (6)", ("Ann",)),
+    ]
+
+
 def test_metadata_that_cannot_be_read_are_an_error(made, tmp_path):
     made("in/submission_11/x.ipynb")
     (tmp_path / "in/submission_metadata.yml").write_text("a: [")

@@ -70,6 +70,12 @@ def test_a_right_answer_in_any_style_needs_all_of_its_text():
         ("'é'; plt.plot('é'); causal = 'é'", "causal = 'é'\n"),
         (f"print(\n  1,\n)  # shown\n{RIGHT}", f"\n\n\n{RIGHT}\n"),
         (f"@wraps(f)\ndef g(): pass\n{RIGHT}", f"\n\n{RIGHT}\n"),
+        (
+            f"import re\n@re.compile\n{RIGHT}",
+            f"import re\n@re.compile\n{RIGHT}",
+        ),
+        (f"@torch.jit.script\n{RIGHT}", f"\n{RIGHT}\n"),
+        (f"@torch.compile(\n    mode='x'\n)\n{RIGHT}", f"\n\n\n{RIGHT}\n"),
         ("import os, math\ncausal = math", "import math\ncausal = math\n"),
         (
             "from functools import (\n    partial,\n    wraps,\n)\n\n\n"
@@ -193,6 +199,29 @@ def test_everything_of_a_module_comes_along_for_a_name_of_no_cell():
     dotted = "import os\nimport os.path"
     answer = "def causal(): return os.path"
     assert of(dotted, answer, own=1).text == f"{dotted}\n\n\n{answer}"
+
+
+def test_what_a_decorator_adds_to_a_class_comes_along():
+    answer = "class causal: pass"
+    add = "def add(to): return lambda f: setattr(to, f.__name__, f)"
+    method = "@add(causal)\ndef forward(self): pass"
+    found = of(add, answer, method, own=1)
+    assert found.text == f"{add}\n\n\n{answer}\n\n\n{method}"
+    assert of(add, answer, "@add(other)\ndef f(): pass", own=1).text == answer
+
+
+def test_an_earlier_answer_that_is_written_anew_comes_along():
+    def text(*cells):
+        found = [Cell("code", x, name) for name, x in cells]
+        return Notebook(found).needed(found[-1], MASK, {"softmax"}).text
+
+    first = "sdp-softmax", "def softmax(x): return x"
+    anew = "def softmax(x, mask): return mask"
+    own = MASK, "def causal(n): return softmax(n, mask=n)"
+    check = None, 'check("sdp-softmax")'
+    assert text(first, check, (None, anew), own) == f"{anew}\n\n\n{own[1]}"
+    assert text(first, (None, anew), check, own) == own[1]
+    assert text((None, anew), first, check, own) == own[1]
 
 
 def test_a_global_that_is_counted_up_comes_along():

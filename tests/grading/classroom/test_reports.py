@@ -217,6 +217,20 @@ def test_the_best_submission_counts_or_the_first_of_equal_ones():
     assert len(ann.results) == 5 and len(ann.unreadable) == 1
 
 
+def test_a_class_page_names_what_counts_instead_of_a_file(tmp_path):
+    results = [
+        graded("bo", right(), submission="bo-1"),
+        unreadable("bo", submission="bo-2"),
+        unreadable("cem"),
+    ]
+    absent = ["Bell, Ann", "Eve"]
+    write(results, tmp_path, absent=absent)
+    page = (tmp_path / "index.html").read_text("utf-8")
+    assert page.count("counts instead:") == 1
+    assert 'counts instead: <span class="path">bo-1</span>' in page
+    assert re.search(r"Bell, Ann</bdi></a>; <a [^>]+><bdi>Eve<", page)
+
+
 def test_a_misconception_counts_each_learner_once():
     three = Batch.of(
         [

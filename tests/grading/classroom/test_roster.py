@@ -180,3 +180,48 @@ def test_a_register_knows_who_is_absent_and_who_is_unknown(tmp_path):
         Register.of(handed_in, tmp_path)  # without the roster
     with pytest.raises(ValueError, match="--column must come with"):
         Register.of(handed_in, tmp_path, None, "x")
+
+
+def test_a_mark_by_hand_of_a_name_that_several_have_is_an_error(tmp_path):
+    path = tmp_path / "class.csv"
+    path.write_text("Name,ID\nAnna Bell,1\nAnna Bell,2\nAnna Bell,3\n")
+    handed_in = [
+        Submission(tmp_path / x, x, f"Anna Bell ({x})", (x,)) for x in "12"
+    ]
+    marks = tmp_path / "marks.csv"
+    head = "learner,exercise,points,late_days,comment\n"
+    marks.write_text(f"{head}Anna Bell,,,1,\n")
+    with pytest.raises(ValueError, match="an id tells them apart"):
+        Register.of(handed_in, tmp_path, path)
+    marks.write_text(f"{head}3,,,1,\n1,,,2,\n")
+    _, more = Register.of(handed_in, tmp_path, path).applied([])
+    assert {k: x.late_days for k, x in more["remarks"].items()} == {
+        "Anna Bell": 1,
+        "Anna Bell (1)": 2,
+    }
+
+
+@pytest.mark.parametrize(
+    ("columns", "column", "names"),
+    [
+        ("05_gqa,03_masks", None, ["bo"]),
+        ("05_gqa,03_masks", "03_masks", []),
+        ("Grade", None, []),
+        ("Other", None, ["bo"]),
+    ],
+)
+def test_a_total_by_hand_without_a_column_is_named(
+    columns, column, names, tmp_path
+):
+    path = tmp_path / "class.csv"
+    path.write_text(f"Name,{columns}\nbo,,\n")
+    (tmp_path / "marks.csv").write_text(
+        "learner,exercise,points,late_days,comment\nbo,,7,,\nann,,7,,\n"
+    )
+    handed_in = [Submission(tmp_path / x, x, x) for x in ("bo", "ann")]
+    register = Register.of(handed_in, tmp_path, path, column)
+    both = [graded("bo", right()), graded("ann", right(), chapter="03_masks")]
+    results, more = register.applied(both)
+    assert register.without_column(results, more["remarks"]) == names
+    one, more = register.applied(both[:1])
+    assert register.without_column(one, more["remarks"]) == []

@@ -36,6 +36,10 @@ REFUSED = {
         "sys = 0\ndef f(self): return self.sys\nf(torch)"
     ),
     "builtins by another name": "import enum\nenum.bltns",
+    "sys, in a module that is open": "import datetime\ndatetime.sys.modules",
+    "files, in a module that is open": "import json\njson.codecs.open('x')",
+    "a pickler's table": "import re\nre.copyreg.dispatch_table",
+    "another's special method": "f = print\nf.__need__",
     "getattr in other hands": "import string\nstring.Formatter()",
     "a special method": "def f(x):\n    return x.__reduce__()",
 }
@@ -56,6 +60,22 @@ ALLOWED = {
     "a mask's attribute": "def f(x):\n    x.requires_grad = False",
     "a config's attribute": "def f(m):\n    m.config.is_causal = False",
     "a callable class": "class A:\n    def __call__(self): return 1",
+    "attributes with names of modules": (
+        "class A:\n    def __init__(self):\n        self.queue = [1]\n"
+        "    def next(self): return self.queue.pop()\nassert A().next() == 1"
+    ),
+    "a method with a name of torch's": (
+        "class A(nn.Module):\n    def _softmax(self, x): return x\n"
+        "    def forward(self, x): return self._softmax(x)\n"
+        "assert A()(3) == 3"
+    ),
+    "two underscores": (
+        "class _A:\n    __n = 1\n    def __init__(self): self.__x = 2\n"
+        "    def __sum(self): return self.__n + self.__x\n"
+        "    def sum(self): return self.__sum()\nassert _A().sum() == 3"
+    ),
+    "a version": "assert torch.__version__ >= '1'",
+    "TorchScript's constants": "class A:\n    __constants__ = ['n']",
     "its own name": "def f(): return f.__name__ + type(f).__name__",
 }
 
@@ -68,7 +88,9 @@ def test_source_that_reaches_outside_is_refused(source):
 
 @pytest.mark.parametrize("source", ALLOWED.values(), ids=ALLOWED)
 def test_source_that_an_answer_needs_is_allowed(source):
-    look(source, "<answer>")
+    space = {"torch": torch, "nn": torch.nn, "__name__": "answer"}
+    space["__builtins__"] = guarded_builtins(space, "answer")
+    exec(compile(look(source, "<answer>"), "<answer>", "exec"), space)
 
 
 BY_PIECES = {
@@ -92,6 +114,25 @@ BY_PIECES = {
     "a closed module is used": "import os\nos.getcwd()",
     "a closed module's function": "from os import system\nsystem('')",
     "a closed part of torch": "import torch.hub as hub\nhub.load()",
+    "a module, by the name of an attribute": (
+        "class A:\n    def __init__(self): self.os = 1\n"
+        "    def f(self): return self.os\nA.f(torch)"
+    ),
+    "a private method of a tensor's, by one's own name": (
+        "class A(torch.Tensor):\n    def f(self): return self._values\n"
+        "class B:\n    def _values(self): pass\nA.f(A())"
+    ),
+    "torch's inside, mangled": (
+        "class _:\n    def __C(self): pass\n"
+        "    def f(self): return self.__C\n_.f(torch)"
+    ),
+    "sys, put together": "import datetime\ngetattr(datetime, 'sy' + 's')",
+    "the inside of what does nothing": "import logging\nlogging._over",
+    "the inside of a namespace": (
+        "from types import SimpleNamespace\n"
+        "getattr(SimpleNamespace(), '__di' + 'ct__')"
+    ),
+    "code, built": "from types import CodeType\nCodeType()",
     "a part of torch, by name": "getattr(torch, 'f' + 'x')",
 }
 

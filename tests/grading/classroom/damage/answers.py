@@ -95,6 +95,18 @@ def cells_retyped(path, book):
     return book
 
 
+@read(
+    {FIRST: "wrong"},
+    {FIRST: "conflict markers"},
+    judged={FIRST: "wrong"},
+)
+def unmerged_in_a_cell(path, book):
+    cell = cell_of(book, FIRST)
+    text = "".join(cell["source"])
+    cell["source"] = f"<<<<<<< local\n{text}\n=======\n>>>>>>> remote"
+    return book
+
+
 @read({FIRST: "wrong"}, judged={FIRST: "wrong"})
 def a_syntax_error(path, book):
     cell_of(book, FIRST)["source"].append("\n    return (")
