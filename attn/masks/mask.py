@@ -7,7 +7,6 @@ block mask, and combines with ``&``, ``|`` and ``~``.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -15,13 +14,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 from torch import Tensor
 
-from attn.masks import values
+from attn.masks import predicates, values
 from attn.masks.extent import Extent, check_q_offset, least
+from attn.masks.predicates import Predicate
 
 if TYPE_CHECKING:
     from torch.nn.attention.flex_attention import BlockMask
-
-Predicate = Callable[[Any, Any, Any, Any], Any]
 
 
 class Term(NamedTuple):
@@ -100,7 +98,7 @@ class Mask:
         if not isinstance(other, Mask):
             return NotImplemented
         return Mask(
-            partial(_both, self, other),
+            partial(predicates.both, self, other),
             f"{self._inside(' & ')} & {other._inside(' & ')}",
             self.terms + other.terms,
             self.uses_query or other.uses_query,
@@ -112,7 +110,7 @@ class Mask:
         if not isinstance(other, Mask):
             return NotImplemented
         return Mask(
-            partial(_either, self, other),
+            partial(predicates.either, self, other),
             f"{self._inside(' | ')} | {other._inside(' | ')}",
             uses_query=self.uses_query or other.uses_query,
             extent=self.extent.meet(other.extent),
@@ -121,7 +119,7 @@ class Mask:
     def __invert__(self) -> Mask:
         """Allow what this mask does not."""
         return Mask(
-            partial(_not, self),
+            partial(predicates.negated, self),
             f"~{self._inside('~')}",
             uses_query=self.uses_query,
             extent=self.extent,
@@ -191,7 +189,7 @@ class Mask:
         if q == kv == 0:
             return self
         return Mask(
-            partial(_shifted, self, q, kv),
+            partial(predicates.shifted, self, q, kv),
             f"({self}).shift(q={q}, kv={kv})",
             uses_query=self.uses_query,
             extent=self.extent.shift(q, kv),
@@ -306,21 +304,3 @@ class Mask:
             batch, heads, q_len, kv_len,
             device=str(device), BLOCK_SIZE=block_size,
         )  # fmt: skip
-
-
-def _both(one: Mask, other: Mask, *at: Any) -> Any:
-    return one(*at) & other(*at)
-
-
-def _either(one: Mask, other: Mask, *at: Any) -> Any:
-    return one(*at) | other(*at)
-
-
-def _not(mask: Mask, *at: Any) -> Any:
-    return mask(*at) ^ True  # ~ of a Python bool is an int
-
-
-def _shifted(
-    mask: Mask, q: int, kv: int, b: Any, h: Any, q_idx: Any, kv_idx: Any
-) -> Any:
-    return mask(b, h, q_idx + q, kv_idx + kv)
