@@ -25,7 +25,12 @@ from attn.backends import (
 )
 from attn.backends.autotune import autotune
 from attn.backends.explain import Explanation, explain
-from attn.backends.registry import TRACING, Registry, registry
+from attn.backends.registry import (
+    TRACING,
+    Registry,
+    check_registry,
+    registry,
+)
 from attn.backends.seen_calls import call_key, recall, remember
 from attn.functional.attention import grouped, reference
 from attn.functional.inputs import AttentionInputs, AttentionOptions, validate
@@ -137,6 +142,7 @@ def attention(
             out = recall(call, *tensors, options, return_lse)
             if out is not None:
                 return out
+    check_registry(registry)
     inputs = validate(*tensors, **options)
     _, implementation = registry.select(inputs, impl, return_lse, extra)
     if call is not None:

@@ -17,6 +17,7 @@ from torch import Tensor
 from attn.masks import predicates, values
 from attn.masks.extent import Extent, check_q_offset, least
 from attn.masks.predicates import Predicate
+from attn.masks.validation import check_lengths, check_size
 
 if TYPE_CHECKING:
     from torch.nn.attention.flex_attention import BlockMask
@@ -83,6 +84,8 @@ class Mask:
                 "predicate must be a function (b, h, q_idx, kv_idx) -> bool; "
                 f"got {type(self.predicate).__name__}"
             )
+        if not isinstance(self.text, str):
+            raise TypeError(f"text must be a string; got {self.text!r}")
 
     def __call__(self, b: Any, h: Any, q_idx: Any, kv_idx: Any) -> Any:
         return self.predicate(b, h, q_idx, kv_idx)
@@ -224,6 +227,7 @@ class Mask:
                 cover the positions.
         """
         kv_len = q_len if kv_len is None else kv_len
+        check_lengths(q_len=q_len, kv_len=kv_len, batch=batch, heads=heads)
         check_q_offset(q_offset, batch)
         self.extent.check(self, q_len, kv_len, batch, q_offset)
         return self.tile(q_len, kv_len, batch, heads, q_offset, device)
@@ -270,8 +274,9 @@ class Mask:
 
         Arguments and shape are those of ``dense``; ``dtype`` is floating.
         """
-        if not dtype.is_floating_point:
-            raise TypeError(f"dtype must be floating; got {dtype}")
+        is_dtype = isinstance(dtype, torch.dtype)
+        if not is_dtype or not dtype.is_floating_point:
+            raise TypeError(f"dtype must be floating; got {dtype!r}")
         allowed = self.dense(q_len, kv_len, **at)
         zeros = torch.zeros(allowed.shape, dtype=dtype, device=allowed.device)
         return zeros.masked_fill(~allowed, -torch.inf)
@@ -297,6 +302,11 @@ class Mask:
         from torch.nn.attention.flex_attention import create_block_mask
 
         kv_len = q_len if kv_len is None else kv_len
+        check_lengths(q_len=q_len, kv_len=kv_len)
+        for name, size in {"batch": batch, "heads": heads}.items():
+            if size is not None:
+                check_size(name, size, least=1)
+        check_size("block_size", block_size, least=1)
         self.extent.check(self, q_len, kv_len, batch or 1, q_offset)
         shifted = self.shift(q=q_offset)
         return create_block_mask(

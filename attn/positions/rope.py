@@ -13,6 +13,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from attn.positions import validation
 from attn.positions.rope_scaling import RopeFrequencies
 
 RopeTables = tuple[Tensor, Tensor]
@@ -52,8 +53,14 @@ def rope_tables(
 
     Source: Su et al. 2021, section 3.4.2.
     """
+    validation.tensor("positions", positions)
     if isinstance(frequencies, Tensor):
         frequencies = RopeFrequencies(frequencies)
+    if not isinstance(frequencies, RopeFrequencies):
+        raise TypeError(
+            "frequencies must be those of rope_frequencies, or their inv_freq;"
+            f" got {type(frequencies).__name__}"
+        )
     inv_freq, factor = frequencies
     if inv_freq.dim() != 1:
         raise ValueError(
@@ -106,6 +113,15 @@ def apply_rope(
     Source: Su et al. 2021, equation 34; transformers
     ``apply_rotary_pos_emb``.
     """
+    for name, one in {"x": x, "cos": cos, "sin": sin}.items():
+        validation.tensor(name, one)
+        if not one.is_floating_point():
+            raise TypeError(f"{name} must be floating; got {one.dtype}")
+        if one.device != x.device:
+            raise ValueError(
+                f"{name} must be on the device of x, {x.device}; got "
+                f"{one.device}"
+            )
     check_layout(cos, interleaved)
     return rotate_pairs(x, cos, sin, interleaved)
 

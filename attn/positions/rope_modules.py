@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from attn.positions import validation
 from attn.positions.frequencies import rope_frequencies
 from attn.positions.rope import RopeTables, rope_tables
 from attn.positions.rope_scaling import RopeFrequencies
@@ -57,6 +58,7 @@ class Rope(nn.Module):
 
     def frequencies(self, positions: Tensor) -> RopeFrequencies:
         """Return the frequencies for an input with these positions."""
+        validation.tensor("positions", positions)
         device = positions.device
         in_graph = (  # which keeps nothing
             torch.compiler.is_compiling() or torch.jit.is_tracing()  # type: ignore[attr-defined]
@@ -104,6 +106,7 @@ class NoRope(nn.Module):
 
     def __init__(self, head_dim: int):
         super().__init__()
+        validation.count("head_dim", head_dim)
         self.head_dim = head_dim
 
     @property
@@ -126,6 +129,7 @@ class NoRope(nn.Module):
             position_ids: ``(B, L)``, for the shape.
             layer_type: ignored.
         """
+        validation.tensor("x", x)
         ids, dtype = position_ids, x.dtype
         if ids is None:
             ids, dtype = x, torch.float32
