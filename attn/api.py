@@ -165,9 +165,18 @@ def _untiled(inputs: AttentionInputs) -> list[str]:
         reasons.append(f"dropout_p is {p}: it has no dropout")
     if inputs.is_forward_mode:
         reasons.append("a forward-mode gradient: it has none")
+    return reasons + _unrecorded()
+
+
+def _unbanded(inputs: AttentionInputs) -> list[str]:
+    """Return why a call cannot be computed in bands."""
+    return cpu_window.unsupported_reasons(inputs) + _unrecorded()
+
+
+def _unrecorded() -> list[str]:
     if torch.jit.is_tracing():  # type: ignore[attr-defined]
-        reasons.append("torch.jit.trace: it cannot record a loop over tiles")
-    return reasons
+        return ["torch.jit.trace: it cannot record a loop over tiles"]
+    return []
 
 
 def _few_scores(inputs: AttentionInputs) -> str | None:
@@ -182,7 +191,7 @@ def _few_scores(inputs: AttentionInputs) -> str | None:
 _register = functools.partial(registry.register, mask="inputs")
 _register(
     "cpu_window",
-    unsupported_reasons=cpu_window.unsupported_reasons,
+    unsupported_reasons=_unbanded,
     deprioritized=cpu_window.deprioritized,
     supports_lse=False,
 )(cpu_window.run)
