@@ -80,7 +80,9 @@ class SinusoidalPositions(nn.Module):
 
     def __init__(self, dim: int, base: float = 10000.0):
         super().__init__()
-        validation.count("dim", dim)
+        validation.integer("dim", dim)
+        if dim < 1:
+            raise ValueError(f"dim must be at least 1; got {dim}")
         validation.positive("base", base)
         self.dim, self.base = dim, base
 

@@ -36,7 +36,9 @@ def alibi_slopes(
     Source: Press et al. 2022, section 3, and its code (``get_slopes``);
     transformers' Bloom and MPT.
     """
-    validation.count("num_heads", num_heads)
+    validation.integer("num_heads", num_heads)
+    if num_heads < 1:
+        raise ValueError(f"num_heads must be at least 1; got {num_heads}")
     lower = 1 << (num_heads.bit_length() - 1)  # the power of two below
     steps = [*range(2, 2 * lower + 1, 2), *range(1, 2 * lower, 2)]
     slopes = [2.0 ** (-4.0 * step / lower) for step in steps[:num_heads]]

@@ -83,13 +83,13 @@ def rope_frequencies(
     ``modeling_rope_utils.ROPE_INIT_FUNCTIONS``. YaRN is Peng et al. 2023,
     LongRoPE Ding et al. 2024.
     """
-    validation.count("head_dim", head_dim)
+    validation.integer("head_dim", head_dim)
     validation.positive("base", base)
     lengths = (seq_len, max_position_embeddings)
     for name, x in zip(("seq_len", _LENGTH), lengths, strict=True):
         if x is not None:
             validation.count(name, x, 0)
-    validation.positive("partial_rotary_factor", partial_rotary_factor)
+    validation.number("partial_rotary_factor", partial_rotary_factor)
     if not isinstance(type, str) or type not in ROPE_INIT_FUNCTIONS:
         raise ValueError(
             f"type must be one of {list(ROPE_INIT_FUNCTIONS)}; got {type!r}"

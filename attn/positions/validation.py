@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
@@ -18,17 +19,30 @@ def tensor(name: str, x: Any) -> None:
         raise TypeError(f"{name} must be real; got {x.dtype}")
 
 
-def count(name: str, x: Any, least: int = 1) -> None:
+def integer(name: str, x: Any) -> None:
     """Require an int, which may be a symbolic size while tracing."""
     if torch.jit.is_tracing():  # type: ignore[attr-defined]
         return  # sizes are tensors there
-    is_int = isinstance(x, int | torch.SymInt) and not isinstance(x, bool)
-    if not is_int or x < least:
-        raise ValueError(f"{name} must be an int, at least {least}; got {x!r}")
+    if isinstance(x, bool) or not isinstance(x, int | torch.SymInt):
+        raise TypeError(f"{name} must be an int; got {x!r}")
+
+
+def count(name: str, x: Any, least: int = 1) -> None:
+    """Require an int that counts something."""
+    integer(name, x)
+    if x < least:
+        raise ValueError(f"{name} must be {least} or more; got {x}")
+
+
+def number(name: str, x: Any) -> None:
+    """Require a finite number."""
+    is_number = isinstance(x, int | float) and not isinstance(x, bool)
+    if not is_number or not math.isfinite(x):
+        raise TypeError(f"{name} must be a finite number; got {x!r}")
 
 
 def positive(name: str, x: Any) -> None:
     """Require a finite number above 0."""
-    is_number = isinstance(x, int | float) and not isinstance(x, bool)
-    if not is_number or not 0.0 < x < float("inf"):
-        raise ValueError(f"{name} must be a finite number above 0; got {x!r}")
+    number(name, x)
+    if x <= 0:
+        raise ValueError(f"{name} must be positive; got {x}")
