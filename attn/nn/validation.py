@@ -84,7 +84,7 @@ def features(name: str, x: Any, size: int, weight: Any = None) -> None:
     if x.shape[-1:] != (size,):
         raise ValueError(
             f"{name} must have embeddings of size {size}, as the module; got "
-            f"shape {tuple(x.shape)}"
+            f"{x.shape[-1] if x.dim() else 'no axis'}"
         )
     # Quantized weights have a dtype of their own, and autocast casts.
     if isinstance(weight, Tensor):
