@@ -25,7 +25,12 @@ from attn.backends import (
 )
 from attn.backends.autotune import autotune
 from attn.backends.explain import Explanation, explain
-from attn.backends.registry import TRACING, Registry, registry
+from attn.backends.registry import (
+    TRACING,
+    Registry,
+    check_registry,
+    registry,
+)
 from attn.backends.seen_calls import call_key, recall, remember
 from attn.functional.attention import grouped, reference
 from attn.functional.inputs import AttentionInputs, AttentionOptions, validate
@@ -137,6 +142,7 @@ def attention(
             out = recall(call, *tensors, options, return_lse)
             if out is not None:
                 return out
+    check_registry(registry)
     inputs = validate(*tensors, **options)
     _, implementation = registry.select(inputs, impl, return_lse, extra)
     if call is not None:
@@ -159,9 +165,18 @@ def _untiled(inputs: AttentionInputs) -> list[str]:
         reasons.append(f"dropout_p is {p}: it has no dropout")
     if inputs.is_forward_mode:
         reasons.append("a forward-mode gradient: it has none")
+    return reasons + _unrecorded()
+
+
+def _unbanded(inputs: AttentionInputs) -> list[str]:
+    """Return why a call cannot be computed in bands."""
+    return cpu_window.unsupported_reasons(inputs) + _unrecorded()
+
+
+def _unrecorded() -> list[str]:
     if torch.jit.is_tracing():  # type: ignore[attr-defined]
-        reasons.append("torch.jit.trace: it cannot record a loop over tiles")
-    return reasons
+        return ["torch.jit.trace: it cannot record a loop over tiles"]
+    return []
 
 
 def _few_scores(inputs: AttentionInputs) -> str | None:
@@ -176,7 +191,7 @@ def _few_scores(inputs: AttentionInputs) -> str | None:
 _register = functools.partial(registry.register, mask="inputs")
 _register(
     "cpu_window",
-    unsupported_reasons=cpu_window.unsupported_reasons,
+    unsupported_reasons=_unbanded,
     deprioritized=cpu_window.deprioritized,
     supports_lse=False,
 )(cpu_window.run)

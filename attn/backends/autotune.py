@@ -12,7 +12,12 @@ import torch
 from torch import Tensor
 
 from attn.backends.explain import Explanation, explain
-from attn.backends.registry import Implementation, Registry, registry
+from attn.backends.registry import (
+    Implementation,
+    Registry,
+    check_registry,
+    registry,
+)
 from attn.functional.inputs import (
     AttentionInputs,
     AttentionOptions,
@@ -60,6 +65,7 @@ def autotune(
         >>> found.selected in own  # the faster one, here
         True
     """
+    check_registry(registry)
     options: AttentionOptions = {"attn_mask": attn_mask, **others}
     inputs = validate(query, key, value, **options)
     tuning_key = inputs.tuning_key(return_lse)

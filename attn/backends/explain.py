@@ -8,7 +8,7 @@ from typing import Unpack
 
 from torch import Tensor
 
-from attn.backends.registry import Registry, registry
+from attn.backends.registry import Registry, check_registry, registry
 from attn.backends.sdpa_backends import TorchExplanation, explain_torch, table
 from attn.functional.inputs import OptionsWithoutMask, validate
 from attn.masks import Mask
@@ -85,6 +85,7 @@ def explain(
         reason = "the tensors are nested: pad them"
         reasons = {name: [reason] for name in registry}
         return Explanation(reasons, {}, "none", of_torch)
+    check_registry(registry)
     inputs = validate(query, key, value, attn_mask, **options)
     selected, _ = registry.select(inputs, return_lse=return_lse)
     seconds = registry.measured(inputs, return_lse)

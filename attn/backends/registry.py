@@ -245,6 +245,8 @@ class Registry(Mapping[str, Implementation]):
         """
         name = impl or "auto"
         name = self.default if name == "auto" else name
+        if not isinstance(name, str):
+            raise TypeError(f"impl must be a name; got {name!r}")
         if name != "auto":
             named = self[name]
             if unknown := [x for x in extra if not named.declares(x)]:
@@ -298,6 +300,14 @@ def declared_keywords(function: Attention) -> frozenset[str] | None:
     if any(p.kind is p.VAR_KEYWORD for p in parameters):
         return None
     return frozenset(p.name for p in parameters)
+
+
+def check_registry(registry: object) -> None:
+    """Require a registry, where a function takes one."""
+    if not isinstance(registry, Registry):
+        raise TypeError(
+            f"registry must be an attn.api.Registry; got {registry!r}"
+        )
 
 
 registry = Registry()

@@ -54,6 +54,9 @@ class PagePool(PageAllocator):
     ):
         super().__init__(num_pages, page_size)
         value_dim = head_dim if value_dim is None else value_dim
+        validation.size("num_kv_heads", num_kv_heads, 1)
+        validation.size("head_dim", head_dim, 1)
+        validation.size("value_dim", value_dim, 1)
         page = (num_pages, num_kv_heads, page_size)
         self.key = torch.empty(*page, head_dim, dtype=dtype, device=device)
         self.value = torch.empty(*page, value_dim, dtype=dtype, device=device)
@@ -100,6 +103,11 @@ class PagedCache(Cache):
     seq_len: Tensor
 
     def __init__(self, pool: PagePool, batch: int):
+        if not isinstance(pool, PagePool):
+            raise TypeError(
+                f"pool must be a PagePool; got {type(pool).__name__}"
+            )
+        validation.size("batch", batch, 0)
         self.pool = pool
         self.pages: list[list[int]] = [[] for _ in range(batch)]
         device = pool.key.device

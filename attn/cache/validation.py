@@ -7,6 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from attn.functional import arguments
+
 
 def new_tokens(
     key: Tensor, value: Tensor, stored: tuple[Tensor, Tensor] | None = None
@@ -20,6 +22,7 @@ def new_tokens(
             raise ValueError(
                 f"{name} must have shape (B, Hkv, L, D); got {tuple(x.shape)}"
             )
+        arguments.same_device(name, x, "key", key)
     if key.shape[:3] != value.shape[:3]:
         raise ValueError(
             "key and value must have equal shapes but for the last axis; got "

@@ -42,7 +42,7 @@ def kv_cache_bytes(
     check_sizes(batch=batch, seq_len=seq_len, num_layers=num_layers)
     check_sizes(num_kv_heads=num_kv_heads, head_dim=head_dim)
     tokens = batch * seq_len * num_layers
-    return 2 * tokens * num_kv_heads * head_dim * dtype.itemsize
+    return 2 * tokens * num_kv_heads * head_dim * bytes_of(dtype)
 
 
 def attention_parameters(
@@ -72,6 +72,8 @@ def attention_parameters(
     """
     num_kv_heads = num_heads if num_kv_heads is None else num_kv_heads
     check_sizes(embed_dim=embed_dim)
+    if head_dim is not None:
+        check_sizes(head_dim=head_dim)
     check_heads(num_heads, num_kv_heads)
     if head_dim is None:
         if embed_dim % num_heads:
@@ -169,7 +171,7 @@ def attention_cost(
     elements += 2 * num_kv_heads * read * head_dim  # key and value
     if not fused:
         elements += 4 * num_heads * q_len * kv_len
-    return AttentionCost(flops, batch * elements * dtype.itemsize)
+    return AttentionCost(flops, batch * elements * bytes_of(dtype))
 
 
 def causal_pairs(q_len: int, kv_len: int) -> int:
@@ -196,6 +198,10 @@ def roofline(intensity: float, peak: float, bandwidth: float) -> float:
 
     Source: Williams et al. 2009.
     """
+    named = {"intensity": intensity, "peak": peak, "bandwidth": bandwidth}
+    for name, x in named.items():
+        if not isinstance(x, int | float) or not x >= 0:
+            raise ValueError(f"{name} must be a number, 0 or more; got {x!r}")
     return min(peak, intensity * bandwidth)
 
 
@@ -207,6 +213,13 @@ def check_heads(num_heads: int, num_kv_heads: int) -> None:
             "num_heads must be a multiple of num_kv_heads (H % Hkv == 0); "
             f"got {num_heads} and {num_kv_heads}"
         )
+
+
+def bytes_of(dtype: torch.dtype) -> int:
+    """Return the size of an element."""
+    if not isinstance(dtype, torch.dtype):
+        raise TypeError(f"dtype must be a torch.dtype; got {dtype!r}")
+    return dtype.itemsize
 
 
 def check_sizes(**sizes: int) -> None:

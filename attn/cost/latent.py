@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import torch
 
-from attn.cost.attention import AttentionCost, causal_pairs, check_sizes
+from attn.cost.attention import (
+    AttentionCost,
+    bytes_of,
+    causal_pairs,
+    check_sizes,
+)
 
 
 def latent_cache_bytes(
@@ -48,7 +53,7 @@ def latent_cache_bytes(
         index_head_dim=index_head_dim,
     )
     width = kv_lora_rank + qk_rope_head_dim + index_head_dim
-    return batch * seq_len * num_layers * width * dtype.itemsize
+    return batch * seq_len * num_layers * width * bytes_of(dtype)
 
 
 def latent_attention_cost(
@@ -119,4 +124,4 @@ def latent_attention_cost(
     if not absorb:
         elements += 2 * num_heads * kv_len * (n + r + v)
     elements = batch * elements + num_heads * R * (n + v)
-    return AttentionCost(2 * batch * macs, elements * dtype.itemsize)
+    return AttentionCost(2 * batch * macs, elements * bytes_of(dtype))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from attn.cost.attention import AttentionCost, check_sizes
+from attn.cost.attention import AttentionCost, bytes_of, check_sizes
 
 
 def linear_cost(
@@ -67,7 +67,7 @@ def linear_cost(
             if delta and C:
                 flops += count * C * (2 * C * D + (C - 1) * Dv)
     gates = (2 if delta else 1) * L
-    tokens = 2 * L * (D + Dv) * dtype.itemsize
+    tokens = 2 * L * (D + Dv) * bytes_of(dtype)
     kept = (gates + 2 * D * Dv) * torch.float32.itemsize
     heads = batch * num_heads
     return AttentionCost(heads * flops, heads * (tokens + kept))
@@ -108,4 +108,4 @@ def state_bytes(
     check_sizes(batch=batch, num_layers=num_layers, num_heads=num_heads)
     check_sizes(head_dim=head_dim, value_dim=value_dim)
     heads = batch * num_layers * num_heads
-    return heads * head_dim * value_dim * dtype.itemsize
+    return heads * head_dim * value_dim * bytes_of(dtype)

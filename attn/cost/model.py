@@ -10,6 +10,7 @@ import torch
 from attn.cost.attention import (
     attention_cost,
     attention_parameters,
+    bytes_of,
     check_heads,
     check_sizes,
     kv_cache_bytes,
@@ -243,7 +244,7 @@ class ModelShape:
         check_sizes(batch=batch, seq_len=seq_len)
         E, F, (H, Hkv, D) = self.embed_dim, self.hidden_dim, self._heads
         statistics = _STATISTIC * (1 if self.norm == "rms" else 2)
-        size, weights = dtype.itemsize, 0 if fused else H * seq_len
+        size, weights = bytes_of(dtype), 0 if fused else H * seq_len
         elements = (self.norms + min(self.norms, 2)) * E
         elements += (2 * H + 2 * Hkv) * D + (4 if self.gated else 2) * F
         layer = size * (elements + weights) + self.norms * statistics

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 
+from attn.cost.attention import bytes_of
 from attn.distributed.ulysses import shard_heads
 
 _SCHEMES = ("ring", "all_gather", "ulysses", "decode", "heads")
@@ -84,7 +85,7 @@ def traffic(
             "num_heads must be a multiple of num_kv_heads; got "
             f"{num_heads} and {num_kv_heads}"
         )
-    others, size = world_size - 1, dtype.itemsize
+    others, size = world_size - 1, bytes_of(dtype)
     exact = torch.promote_types(dtype, torch.float32).itemsize
     if scheme == "decode":
         if backward:

@@ -71,6 +71,8 @@ def shard_heads(
     for name, size in sizes.items():
         if isinstance(size, bool) or not isinstance(size, int) or size < 1:
             raise ValueError(f"{name} must be an int above 0; got {size!r}")
+    if isinstance(rank, bool) or not isinstance(rank, int):
+        raise TypeError(f"rank must be an int; got {rank!r}")
     if num_heads % num_kv_heads:
         raise ValueError(
             "num_heads must be a multiple of num_kv_heads; got "

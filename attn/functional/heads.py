@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from torch import Tensor
 
+from attn.functional import arguments
+
 
 def repeat_kv(x: Tensor, n_rep: int) -> Tensor:
     """Give every query head its own copy of the key or value head it shares.
@@ -30,6 +32,7 @@ def repeat_kv(x: Tensor, n_rep: int) -> Tensor:
     """
     if isinstance(n_rep, bool) or not isinstance(n_rep, int) or n_rep < 1:
         raise ValueError(f"n_rep must be an int, at least 1; got {n_rep!r}")
+    arguments.tensor("x", x)
     if n_rep == 1:
         return x
     if x.dim() < 3:
@@ -61,12 +64,19 @@ def pool_heads(weight: Tensor, num_heads: int, num_kv_heads: int) -> Tensor:
 
     Source: Ainslie et al. 2023, "GQA", section 2.1.
     """
-    if num_kv_heads < 1 or num_heads % num_kv_heads:
+    arguments.tensor("weight", weight, floating=True)
+    arguments.count("num_heads", num_heads)
+    arguments.count("num_kv_heads", num_kv_heads)
+    if num_heads % num_kv_heads:
         raise ValueError(
             f"num_kv_heads must be a divisor of num_heads, {num_heads}; got "
             f"{num_kv_heads}"
         )
-    if num_heads < 1 or weight.shape[0] % num_heads:
+    if weight.dim() not in (1, 2):
+        raise ValueError(
+            f"weight must be (H * D, E) or (H * D,); got {tuple(weight.shape)}"
+        )
+    if weight.shape[0] % num_heads:
         raise ValueError(
             f"the rows of weight must be a multiple of num_heads, {num_heads};"
             f" got {weight.shape[0]}"
@@ -92,9 +102,11 @@ def split_heads(x: Tensor, num_heads: int) -> Tensor:
 
     Source: Vaswani et al. 2017, section 3.2.2.
     """
+    arguments.tensor("x", x)
+    arguments.count("num_heads", num_heads)
     if x.dim() < 2:
         raise ValueError(f"x must be (..., L, H * D); got {tuple(x.shape)}")
-    if num_heads < 1 or x.shape[-1] % num_heads:
+    if x.shape[-1] % num_heads:
         raise ValueError(
             f"the embedding of x must be a multiple of num_heads, {num_heads};"
             f" got {x.shape[-1]}"
@@ -113,6 +125,7 @@ def merge_heads(x: Tensor) -> Tensor:
 
     Source: Vaswani et al. 2017, section 3.2.2, "Concat".
     """
+    arguments.tensor("x", x)
     if x.dim() < 3:
         raise ValueError(f"x must be (..., H, L, D); got {tuple(x.shape)}")
     return x.transpose(-3, -2).flatten(-2)

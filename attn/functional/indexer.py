@@ -5,6 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from attn.functional import arguments
+
 
 def index_scores(query: Tensor, key: Tensor, weights: Tensor) -> Tensor:
     """Score every key for every query, by a few narrow heads together.
@@ -30,6 +32,14 @@ def index_scores(query: Tensor, key: Tensor, weights: Tensor) -> Tensor:
     Source: DeepSeek-AI 2025, "DeepSeek-V3.2", equation 1; transformers
     ``DeepseekV32Indexer``.
     """
+    named = {"query": query, "key": key, "weights": weights}
+    for name, x in named.items():
+        arguments.tensor(name, x, floating=True)
+        arguments.same_device(name, x, "query", query)
+    if query.dim() != 4:
+        raise ValueError(
+            f"query must have shape (B, H, L, D); got {tuple(query.shape)}"
+        )
     B, H, L, D = query.shape
     if key.dim() != 3 or key.shape[0] != B or key.shape[2] != D:
         raise ValueError(
@@ -83,6 +93,9 @@ def indexer_loss(
     Source: DeepSeek-AI 2025, "DeepSeek-V3.2", section 2.1, the warm-up
     and the sparse stage.
     """
+    for name, x in {"scores": scores, "weights": weights}.items():
+        arguments.tensor(name, x, floating=True)
+        arguments.same_device(name, x, "scores", scores)
     if scores.dim() != 3:
         raise ValueError(
             f"scores must have shape (B, L, S); got {tuple(scores.shape)}"
@@ -95,10 +108,8 @@ def indexer_loss(
             f"weights must have shape (B, H, L, S) = ({B}, H, {L}, {S}), one "
             f"for each head; got {tuple(weights.shape)}"
         )
-    if attn_mask is not None and attn_mask.dtype != torch.bool:
-        raise TypeError(
-            f"attn_mask must be bool, True = may attend; got {attn_mask.dtype}"
-        )
+    if attn_mask is not None:
+        _check_mask(attn_mask, scores)
     dtype = torch.promote_types(scores.dtype, torch.float32)
     allowed = scores > -torch.inf
     if attn_mask is not None:
@@ -114,3 +125,19 @@ def indexer_loss(
     log_q = log_q.masked_fill(~allowed, 0.0)
     per_row = (torch.xlogy(target, target) - target * log_q).sum(-1)
     return per_row.sum() / has_key.sum().clamp(min=1)
+
+
+def _check_mask(attn_mask: Tensor, scores: Tensor) -> None:
+    """Require booleans that broadcast to the scores."""
+    arguments.tensor("attn_mask", attn_mask)
+    if attn_mask.dtype != torch.bool:
+        raise TypeError(
+            f"attn_mask must be bool, True = may attend; got {attn_mask.dtype}"
+        )
+    arguments.same_device("attn_mask", attn_mask, "scores", scores)
+    sizes = zip(attn_mask.shape[::-1], scores.shape[::-1], strict=False)
+    if attn_mask.dim() > 3 or any(n not in (1, m) for n, m in sizes):
+        raise ValueError(
+            f"attn_mask must broadcast to (B, L, S) = {tuple(scores.shape)}; "
+            f"got {tuple(attn_mask.shape)}"
+        )

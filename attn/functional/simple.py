@@ -37,6 +37,12 @@ def softmax(x: Tensor, dim: int = -1) -> Tensor:
     if not isinstance(x, Tensor) or not x.is_floating_point():
         got = x.dtype if isinstance(x, Tensor) else type(x).__name__
         raise TypeError(f"x must be a float tensor; got {got}")
+    if not isinstance(dim, int):
+        raise TypeError(f"dim must be an int; got {dim!r}")
+    if not -max(x.dim(), 1) <= dim < max(x.dim(), 1):
+        raise ValueError(
+            f"dim must be an axis of x, of shape {tuple(x.shape)}; got {dim}"
+        )
     scores = x.to(torch.float64 if x.dtype == torch.float64 else torch.float32)
     dead = (scores == -torch.inf).all(dim, keepdim=True)
     weights = torch.softmax(scores.masked_fill(dead, 0.0), dim)

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from attn.functional import arguments
 from attn.functional.heads import grouped_matmul, pack_groups
 from attn.functional.inputs import FULL, AttentionInputs, validate
 from attn.functional.validation import Window
@@ -47,8 +48,14 @@ def online_softmax(blocks: Iterable[State]) -> State:
 
     Source: Milakov and Gimelshein 2018; Rabe and Staats 2021.
     """
+    if not isinstance(blocks, Iterable):
+        raise TypeError(
+            "blocks must be pairs of scores and values; got "
+            f"{type(blocks).__name__}"
+        )
     m_i = None
-    for scores, value in blocks:
+    for block in blocks:
+        scores, value = _pair("each block", "scores and values", block)
         m_new = scores.amax(-1, keepdim=True)  # (..., L, 1)
         if m_i is None:
             m_i = torch.full_like(m_new, -torch.inf)
@@ -66,6 +73,17 @@ def online_softmax(blocks: Iterable[State]) -> State:
     out = out / l_i.where(attends, 1.0)
     lse = (m_i + l_i.log()).where(attends, -torch.inf)
     return out, lse.squeeze(-1)
+
+
+def _pair(name: str, of: str, x: Any) -> State:
+    """Require two float tensors, whatever holds them."""
+    if not isinstance(x, tuple | list) or len(x) != 2:
+        raise TypeError(
+            f"{name} must be a pair of {of}; got {type(x).__name__}"
+        )
+    for part in x:
+        arguments.tensor(f"{name}, a pair of {of},", part, floating=True)
+    return (x[0], x[1])
 
 
 def merge_states(first: State, second: State) -> State:
@@ -95,6 +113,8 @@ def merge_states(first: State, second: State) -> State:
 
     Source: Dao et al. 2022, section 3.1; Dao et al. 2023, "Flash-Decoding".
     """
+    first = _pair("first", "out and lse", first)
+    second = _pair("second", "out and lse", second)
     for name, i in (("out", 0), ("lse", 1)):
         if first[i].shape != second[i].shape:
             raise ValueError(

@@ -15,12 +15,8 @@ from torch import Tensor, nn
 
 from attn.backends.mask_formats import convert, unsupported
 from attn.backends.registry import declared_keywords
-from attn.hf.attention_interface import (
-    IGNORED,
-    check_causality,
-    is_captured,
-    refuse,
-)
+from attn.hf.attention_interface import is_captured
+from attn.hf.call_checks import IGNORED, check_causality, refuse
 
 
 def adapt(

@@ -34,12 +34,14 @@ def attach(
     """Replace the attention of a model of transformers, or raise why not.
 
     The classes of the model are read first. If one computes attention in its
-    own code, the model is refused. If one computes with its mask, or passes
-    on what may not suit, the model is run on two rows of six tokens, with
-    eager attention and attached; where they differ, its masks become tensors,
-    those of eager attention, and where they still differ it is refused. A
-    model that is too large to be run so, or that needs more than tokens, gets
-    tensors. A refused model is as it was. The book lists the families.
+    own code, the model is refused, because only some of its attention would
+    be replaced; the error names a part that can be attached whole. If one
+    computes with its mask, or passes on what may not suit, the model is run
+    on two rows of six tokens, with eager attention and attached; where they
+    differ, its masks become tensors, those of eager attention, and where they
+    still differ it is refused. A model that is too large to be run so, or
+    that needs more than tokens, gets tensors. A refused model is as it was.
+    The book lists the families.
 
     ``model.set_attn_implementation("sdpa")`` restores it. The model gets its
     own copy of its configuration, so that another model made from the same
@@ -124,17 +126,21 @@ def _refuse_inline(model: PreTrainedModel, reading: Reading) -> None:
         for name, part in model.named_modules()
         if isinstance(part, transformers.PreTrainedModel)
     }
-    inline = reading.inline or [
+    fixed = [
         type(part).__name__
         for part in parts.values()
         if not type(part)._can_set_attn_implementation()
     ]
-    if not inline:
+    if reading.inline:
+        name, reason = reading.inline[0], "computes attention inline"
+    elif fixed:
+        name, reason = fixed[0], "selects no attention function"
+    else:
         return
     able = (
-        name
-        for name, part in parts.items()
-        if name
+        path
+        for path, part in parts.items()
+        if path
         and part._can_set_attn_implementation()
         and not read(part).inline
     )
@@ -144,8 +150,8 @@ def _refuse_inline(model: PreTrainedModel, reading: Reading) -> None:
     elif model.config.model_type in FAMILIES:
         advice = ". attn.hf.load(model) rebuilds it with attn.nn"
     raise ValueError(
-        f"{inline[0]} of transformers {transformers.__version__} computes "
-        f"attention inline, so it cannot be replaced{advice}"
+        f"{name} of transformers {transformers.__version__} {reason}, so it "
+        f"cannot be replaced{advice}"
     )
 
 

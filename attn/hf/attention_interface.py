@@ -7,9 +7,6 @@ calls ``attn.attention``. It drops no mask and no keyword silently.
 from __future__ import annotations
 
 import functools
-import inspect
-import sys
-from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
@@ -20,33 +17,14 @@ from attn import api
 from attn.backends import Registry
 from attn.backends.mask_formats import MaskSpec
 from attn.functional import attention_weights
+from attn.hf.call_checks import (
+    check_causality,
+    eager_of,
+    extra_keywords,
+)
 from attn.hf.packing import packed_mask
 from attn.masks import Mask
 from attn.masks.combine import combine_masks
-
-#: Keywords without effect: the mask includes them, or the model uses them.
-IGNORED = {
-    "cache_position",
-    "deterministic",
-    "is_causal",
-    "labels",
-    "layer_idx",
-    "logits_to_keep",
-    "num_items_in_batch",
-    "output_attentions",
-    "output_hidden_states",
-    "output_router_logits",
-    "position_ids",
-    "return_dict",
-    "sliding_window",
-    "use_cache",
-}
-#: Arguments of models that transformers once renamed (``deprecate_kwarg``).
-RENAMED = {
-    "past_key_value": "past_key_values",
-    "num_logits_to_keep": "logits_to_keep",
-}
-_CONTRACT = frozenset(inspect.signature(api.attention).parameters)
 
 
 def attn_forward(
@@ -95,7 +73,7 @@ def attn_forward(
         or None.
     """
     check_causality(module, query, attention_mask, kwargs.get("is_causal"))
-    extra = _extra_keywords(module, impl, registry, kwargs)
+    extra = extra_keywords(module, impl, registry, kwargs)
     mask: Any
     mask, q_offset = attention_mask, None
     if isinstance(attention_mask, MaskSpec):
@@ -120,7 +98,7 @@ def attn_forward(
         # torch.jit.trace makes tensors of sizes.
         "enable_gqa": bool(query.shape[1] != key.shape[1]),
         "softcap": softcap,
-        "sinks": None if sinks is None else sinks.reshape(-1),
+        "sinks": None if sinks is None else _by_head(sinks, module, query),
         "q_offset": q_offset if isinstance(mask, Mask) else None,
     }
     out = api.attention(
@@ -143,8 +121,31 @@ def attn_forward(
             f"output_attentions must be False with {', '.join(extra)}, whose "
             "effect on the weights is unknown; got True"
         )
+    if sinks is not None and _reports_no_sink(module):
+        options["sinks"] = None
     weights = attention_weights(query, key, attn_mask=mask, **options).weights
     return out, weights.to(query.dtype)
+
+
+def _by_head(sinks: Tensor, module: nn.Module, query: Tensor) -> Tensor:
+    """Return sinks as ``(H,)``; models give them further axes of 1."""
+    heads = query.shape[1]
+    if sinks.numel() != heads:
+        raise ValueError(
+            f"sinks must be one logit for each of {heads} query heads, the "
+            f"same for every query; got shape {tuple(sinks.shape)} from "
+            f"{type(module).__name__}"
+        )
+    return sinks.reshape(-1)
+
+
+def _reports_no_sink(module: nn.Module) -> bool:
+    """Return whether eager weights sum to 1 in spite of a sink.
+
+    Granite's does so: the sink scales the output afterwards, by the lse.
+    """
+    code = getattr(eager_of(module), "__code__", None)
+    return "logsumexp" in getattr(code, "co_names", ())
 
 
 def _chosen(indices: Tensor, query: Tensor, key: Tensor) -> Tensor:
@@ -172,79 +173,3 @@ def _collector() -> Any:
     from transformers.utils import output_capturing
 
     return output_capturing._active_collector
-
-
-def check_causality(
-    module: nn.Module, query: Tensor, mask: Any, is_causal: bool | None
-) -> None:
-    """Raise for a mask that is missing or contradicts ``is_causal``."""
-    terms = mask.mask.terms if isinstance(mask, MaskSpec) else ()
-    if is_causal is False and any(term.kind == "causal" for term in terms):
-        raise ValueError(
-            "is_causal must be True for a mask that was made causal; got "
-            "False. Set model.config.is_causal = False instead, which changes "
-            "the masks too"
-        )
-    if is_causal is None:
-        is_causal = getattr(module, "is_causal", False)
-    if mask is None and is_causal and query.shape[-2] > 1:
-        raise ValueError(
-            f"attention_mask must be given to {type(module).__name__}, which "
-            "is causal; got None. If only the attention function was "
-            "registered, attn.hf.register(name) registers both"
-        )
-
-
-def _extra_keywords(
-    module: nn.Module, impl: str, registry: Registry, kwargs: dict[str, Any]
-) -> dict[str, Any]:
-    """Return the keywords for the implementation, which declares them."""
-    impl = registry.default if impl == "auto" else impl
-    named = () if impl == "auto" else (registry[impl],)
-    declared = set((named[0].keywords or ()) if named else ()) - _CONTRACT
-    extra = {
-        k: x
-        for k, x in kwargs.items()
-        if x is not None and (k not in IGNORED or k in declared)
-    }
-    if not extra:
-        return extra
-    able = named or tuple(registry.values())
-    refuse(
-        "attn",
-        module,
-        [
-            k
-            for k in extra
-            if k in _CONTRACT or not any(x.declares(k) for x in able)
-        ],
-    )
-    return extra
-
-
-def refuse(name: str, module: nn.Module, keywords: Iterable[str]) -> None:
-    """Raise for keywords that would have no effect; none is no error."""
-    keywords = sorted(keywords)
-    if not keywords:
-        return
-    eager = getattr(
-        sys.modules[type(module).__module__], "eager_attention_forward", None
-    )
-    advice = (
-        "Eager attention of transformers ignores it too: remove it, or "
-        "register a function that declares it"
-    )
-    if eager and set(keywords) & inspect.signature(eager).parameters.keys():
-        advice = (
-            'Use attn_implementation="eager", which declares it, or register '
-            "a function that does"
-        )
-    for old in RENAMED.keys() & set(keywords):
-        advice = (
-            f"{old} is now {RENAMED[old]}: transformers ignores the old name, "
-            "with eager attention silently"
-        )
-    raise TypeError(
-        f"{name} got an unexpected keyword argument from "
-        f"{type(module).__name__}: {', '.join(keywords)}. {advice}"
-    )

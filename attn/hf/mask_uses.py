@@ -6,7 +6,8 @@ import ast
 import inspect
 from collections.abc import Iterator
 
-from attn.hf.attention_interface import IGNORED, attn_forward
+from attn.hf.attention_interface import attn_forward
+from attn.hf.call_checks import IGNORED
 
 #: What code does with a dictionary of masks, one for each kind of layer.
 _OF_DICTIONARIES = {"copy", "get", "items", "keys", "pop", "update", "values"}

@@ -6,6 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from attn.functional import arguments
 from attn.linear.packed import check_packed, each_text
 
 ACTIVATIONS = {None: lambda y: y, "silu": F.silu}
@@ -58,6 +59,14 @@ def short_convolution(
         got = tuple(x.shape) if isinstance(x, Tensor) else type(x).__name__
         raise ValueError(f"x must have shape (B, L, E); got {got}")
     B, L, E = x.shape
+    given = {"weight": weight, "bias": bias, "state": state}
+    arguments.tensor("x", x, floating=True)
+    for name, other in given.items():
+        if other is None and name != "weight":
+            continue
+        arguments.tensor(name, other, floating=True)
+        assert other is not None
+        arguments.same_device(name, other, "x", x)
     if weight.dim() != 2 or len(weight) != E or not weight.shape[1]:
         raise ValueError(
             f"weight must have shape (E, K) = ({E}, K), one filter a feature;"
@@ -66,6 +75,10 @@ def short_convolution(
     if activation not in ACTIVATIONS:
         raise ValueError(
             f"activation must be 'silu' or None; got {activation!r}"
+        )
+    if bias is not None and bias.shape != (E,):
+        raise ValueError(
+            f"bias must have shape (E,) = ({E},); got {tuple(bias.shape)}"
         )
     before = weight.shape[1] - 1
     shape = (check_packed(cu_seqlens, B, L), before, E)
@@ -77,7 +90,7 @@ def short_convolution(
             f"{tuple(state.shape)}"
         )
 
-    def one(part: slice, state: Tensor) -> tuple[Tensor, Tensor]:
+    def convolve(part: slice, state: Tensor) -> tuple[Tensor, Tensor]:
         seen = torch.cat([state.to(x.dtype), x[:, part]], 1)  # (B, K-1+L, E)
         length = seen.shape[1] - before
         y = seen[:, before:] * weight[:, -1]
@@ -85,5 +98,5 @@ def short_convolution(
             y = y + seen[:, i : i + length] * weight[:, i]
         return y if bias is None else y + bias, seen[:, length:]
 
-    y, last = each_text(one, cu_seqlens, state, axis=1)
+    y, last = each_text(convolve, cu_seqlens, state, axis=1)
     return ACTIVATIONS[activation](y), last

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from attn.functional import validation
+from attn.functional import arguments, validation
 from attn.linear.inputs import prepare, state_like
 
 EPS = 1e-6  # as flash-linear-attention and transformers
@@ -74,6 +74,7 @@ def gated_delta_rule(
     Linear Transformers with the Delta Rule", section 3; Yang et al. 2024,
     "Gated Delta Networks"; Grazzi et al. 2024 (negative eigenvalues).
     """
+    arguments.tensor("beta", beta, floating=True)
     inputs = prepare(
         query, key, value, g, beta, initial_state, cu_seqlens, mode,
         chunk_size,

@@ -8,6 +8,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from attn.functional import arguments
+
 FeatureMap = Callable[[Tensor], Tensor]
 
 
@@ -27,6 +29,7 @@ def elu_plus_one(x: Tensor) -> Tensor:
 
     Source: Katharopoulos et al. 2020, "Transformers are RNNs", equation 7.
     """
+    arguments.tensor("x", x, floating=True)
     return F.elu(x) + 1
 
 
@@ -52,6 +55,11 @@ def taylor(x: Tensor) -> Tensor:
     Source: Arora et al. 2024, "Simple linear attention language models
     balance the recall-throughput tradeoff" (Based).
     """
+    arguments.tensor("x", x, floating=True)
+    if not x.dim() or not x.shape[-1]:
+        raise ValueError(
+            f"x must have features, (..., D); got shape {tuple(x.shape)}"
+        )
     x = x * x.shape[-1] ** -0.25
     pairs = (x[..., :, None] * x[..., None, :]).flatten(-2)  # (..., D * D)
     return torch.cat([torch.ones_like(x[..., :1]), x, pairs * 0.5**0.5], -1)

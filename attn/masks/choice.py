@@ -13,6 +13,7 @@ from attn.masks.chosen import choose, is_complete, mask_of_choice
 from attn.masks.extent import check_q_offset
 from attn.masks.mask import Mask
 from attn.masks.patterns import causal
+from attn.masks.validation import check_size
 
 POOLS = ("mean", "bounds")
 
@@ -58,13 +59,20 @@ def top_k(
 
     Source: DeepSeek-AI 2025, "DeepSeek-V3.2", equation 2.
     """
-    _check_k(k)
+    check_size("k", k, least=1)
     if not isinstance(scores, Tensor) or not 2 <= scores.dim() <= 4:
         raise ValueError(
             "scores must be a tensor (L, S), (B, L, S) or (B, H, L, S); got "
             f"{getattr(scores, 'shape', type(scores).__name__)}"
         )
-    if not torch.compiler.is_compiling() and bool(scores.isnan().any()):
+    if not scores.is_floating_point():
+        raise TypeError(f"scores must be floating; got {scores.dtype}")
+    if mask is not None and not isinstance(mask, Mask | Tensor):
+        raise TypeError(
+            f"mask must be a Mask or a bool tensor; got {type(mask).__name__}"
+        )
+    is_known = not (scores.is_meta or torch.compiler.is_compiling())
+    if is_known and bool(scores.isnan().any()):
         raise ValueError("scores must be numbers; got NaN")
     shape = scores.shape
     if isinstance(mask, Tensor):
@@ -125,7 +133,7 @@ def top_k_blocks(
     Source: Lu et al. 2025, "MoBA"; Tang et al. 2024, "Quest" (bounds); Yuan
     et al. 2025, "Native Sparse Attention" (heads of a group).
     """
-    _check_k(k)
+    check_size("k", k, least=1)
     _check_blocks(query, key, block_size, pool)
     query, key = query.detach(), key.detach()
     B, H, L, _ = query.shape
@@ -166,7 +174,7 @@ def compressed(block_size: int) -> Mask:
 
     Source: transformers ``DeepseekV4HCACompressor``.
     """
-    _check_block_size(block_size)
+    check_size("block_size", block_size, least=1)
     return Mask(partial(is_complete, block_size), f"compressed({block_size})")
 
 
@@ -251,13 +259,6 @@ def _column(start: int | Tensor, device: torch.device) -> int | Tensor:
     return start.to(device).view(-1, 1, 1, 1)
 
 
-def _check_k(k: object) -> None:
-    if isinstance(k, bool) or not isinstance(k, int):
-        raise TypeError(f"k must be an int; got {k!r}")
-    if k < 1:
-        raise ValueError(f"k must be 1 or more; got {k}")
-
-
 def _check_blocks(query: Any, key: Any, block_size: Any, pool: str) -> None:
     """Require heads that share keys evenly, and blocks."""
     for name, x in (("query", query), ("key", key)):
@@ -265,6 +266,13 @@ def _check_blocks(query: Any, key: Any, block_size: Any, pool: str) -> None:
             raise ValueError(
                 f"{name} must be a tensor (B, H, L, D); got "
                 f"{getattr(x, 'shape', type(x).__name__)}"
+            )
+        if not x.is_floating_point():
+            raise TypeError(f"{name} must be floating; got {x.dtype}")
+        if x.device != query.device:
+            raise ValueError(
+                f"{name} must be on the device of query, {query.device}; got "
+                f"{x.device}"
             )
     if query.shape[0] != key.shape[0] or query.shape[3] != key.shape[3]:
         raise ValueError(
@@ -276,13 +284,6 @@ def _check_blocks(query: Any, key: Any, block_size: Any, pool: str) -> None:
             "query must have a multiple of key's heads (H % Hkv == 0); got "
             f"{query.shape[1]} and {key.shape[1]}"
         )
-    _check_block_size(block_size)
+    check_size("block_size", block_size, least=1)
     if pool not in POOLS:
         raise ValueError(f"pool must be one of {POOLS}; got {pool!r}")
-
-
-def _check_block_size(block_size: object) -> None:
-    if isinstance(block_size, bool) or not isinstance(block_size, int):
-        raise TypeError(f"block_size must be an int; got {block_size!r}")
-    if block_size < 1:
-        raise ValueError(f"block_size must be 1 or more; got {block_size}")

@@ -7,7 +7,6 @@ block mask, and combines with ``&``, ``|`` and ``~``.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -15,13 +14,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 from torch import Tensor
 
-from attn.masks import values
+from attn.masks import predicates, values
 from attn.masks.extent import Extent, check_q_offset, least
+from attn.masks.predicates import Predicate
+from attn.masks.validation import check_lengths, check_size
 
 if TYPE_CHECKING:
     from torch.nn.attention.flex_attention import BlockMask
-
-Predicate = Callable[[Any, Any, Any, Any], Any]
 
 
 class Term(NamedTuple):
@@ -85,6 +84,8 @@ class Mask:
                 "predicate must be a function (b, h, q_idx, kv_idx) -> bool; "
                 f"got {type(self.predicate).__name__}"
             )
+        if not isinstance(self.text, str):
+            raise TypeError(f"text must be a string; got {self.text!r}")
 
     def __call__(self, b: Any, h: Any, q_idx: Any, kv_idx: Any) -> Any:
         return self.predicate(b, h, q_idx, kv_idx)
@@ -100,7 +101,7 @@ class Mask:
         if not isinstance(other, Mask):
             return NotImplemented
         return Mask(
-            partial(_both, self, other),
+            partial(predicates.both, self, other),
             f"{self._inside(' & ')} & {other._inside(' & ')}",
             self.terms + other.terms,
             self.uses_query or other.uses_query,
@@ -112,7 +113,7 @@ class Mask:
         if not isinstance(other, Mask):
             return NotImplemented
         return Mask(
-            partial(_either, self, other),
+            partial(predicates.either, self, other),
             f"{self._inside(' | ')} | {other._inside(' | ')}",
             uses_query=self.uses_query or other.uses_query,
             extent=self.extent.meet(other.extent),
@@ -121,7 +122,7 @@ class Mask:
     def __invert__(self) -> Mask:
         """Allow what this mask does not."""
         return Mask(
-            partial(_not, self),
+            partial(predicates.negated, self),
             f"~{self._inside('~')}",
             uses_query=self.uses_query,
             extent=self.extent,
@@ -191,7 +192,7 @@ class Mask:
         if q == kv == 0:
             return self
         return Mask(
-            partial(_shifted, self, q, kv),
+            partial(predicates.shifted, self, q, kv),
             f"({self}).shift(q={q}, kv={kv})",
             uses_query=self.uses_query,
             extent=self.extent.shift(q, kv),
@@ -226,6 +227,7 @@ class Mask:
                 cover the positions.
         """
         kv_len = q_len if kv_len is None else kv_len
+        check_lengths(q_len=q_len, kv_len=kv_len, batch=batch, heads=heads)
         check_q_offset(q_offset, batch)
         self.extent.check(self, q_len, kv_len, batch, q_offset)
         return self.tile(q_len, kv_len, batch, heads, q_offset, device)
@@ -272,8 +274,9 @@ class Mask:
 
         Arguments and shape are those of ``dense``; ``dtype`` is floating.
         """
-        if not dtype.is_floating_point:
-            raise TypeError(f"dtype must be floating; got {dtype}")
+        is_dtype = isinstance(dtype, torch.dtype)
+        if not is_dtype or not dtype.is_floating_point:
+            raise TypeError(f"dtype must be floating; got {dtype!r}")
         allowed = self.dense(q_len, kv_len, **at)
         zeros = torch.zeros(allowed.shape, dtype=dtype, device=allowed.device)
         return zeros.masked_fill(~allowed, -torch.inf)
@@ -299,6 +302,11 @@ class Mask:
         from torch.nn.attention.flex_attention import create_block_mask
 
         kv_len = q_len if kv_len is None else kv_len
+        check_lengths(q_len=q_len, kv_len=kv_len)
+        for name, size in {"batch": batch, "heads": heads}.items():
+            if size is not None:
+                check_size(name, size, least=1)
+        check_size("block_size", block_size, least=1)
         self.extent.check(self, q_len, kv_len, batch or 1, q_offset)
         shifted = self.shift(q=q_offset)
         return create_block_mask(
@@ -306,21 +314,3 @@ class Mask:
             batch, heads, q_len, kv_len,
             device=str(device), BLOCK_SIZE=block_size,
         )  # fmt: skip
-
-
-def _both(one: Mask, other: Mask, *at: Any) -> Any:
-    return one(*at) & other(*at)
-
-
-def _either(one: Mask, other: Mask, *at: Any) -> Any:
-    return one(*at) | other(*at)
-
-
-def _not(mask: Mask, *at: Any) -> Any:
-    return mask(*at) ^ True  # ~ of a Python bool is an int
-
-
-def _shifted(
-    mask: Mask, q: int, kv: int, b: Any, h: Any, q_idx: Any, kv_idx: Any
-) -> Any:
-    return mask(b, h, q_idx + q, kv_idx + kv)

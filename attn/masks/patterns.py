@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import torch
 from torch import Tensor
 
+from attn.masks import predicates
 from attn.masks.extent import Extent
 from attn.masks.mask import Mask, Term
+from attn.masks.validation import check_ids, check_size, value_range
 
 # The package and the API pages have these names from here.
 __all__ = [
@@ -38,7 +39,7 @@ def causal() -> Mask:
                 [1, 1, 0],
                 [1, 1, 1]])
     """
-    return Mask(_not_after, "causal()", (Term("causal"),))
+    return Mask(predicates.not_after, "causal()", (Term("causal"),))
 
 
 def window(left: int | None = None, right: int | None = None) -> Mask:
@@ -59,9 +60,9 @@ def window(left: int | None = None, right: int | None = None) -> Mask:
 
     for name, size in (("left", left), ("right", right)):
         if size is not None:
-            _check_size(name, size, least=0)
+            check_size(name, size, least=0)
     text = f"window(left={left}, right={right})"
-    predicate = partial(_near, left, right)
+    predicate = partial(predicates.near, left, right)
     return Mask(predicate, text, (Term("window", (left, right)),))
 
 
@@ -82,7 +83,7 @@ def sliding_window(size: int) -> Mask:
     ``sliding_window``. FlashAttention's ``window_size=(size, 0)`` keeps one
     key more.
     """
-    _check_size("size", size, least=1)
+    check_size("size", size, least=1)
     return replace(window(size - 1, 0), text=f"sliding_window({size})")
 
 
@@ -100,9 +101,9 @@ def chunked(size: int) -> Mask:
 
     Source: transformers ``chunked_overlay`` (Llama 4).
     """
-    _check_size("size", size, least=1)
+    check_size("size", size, least=1)
     return Mask(
-        partial(_same_chunk, size),
+        partial(predicates.same_chunk, size),
         f"chunked({size})",
         (Term("chunked", (size,)),),
     )
@@ -123,16 +124,16 @@ def prefix(length: int | Tensor) -> Mask:
     Source: Raffel et al. 2020 (T5), section 3.2.1, "prefix LM".
     """
     if isinstance(length, Tensor):
-        _check_ids("length", length, "(B,)")
+        check_ids("length", length, "(B,)")
         return Mask(
-            partial(_before_length, length),
+            partial(predicates.before_length, length),
             f"prefix(lengths {tuple(length.shape)})",
             uses_query=False,
             extent=Extent(batch=length.shape[0]),
         )
-    _check_size("length", length, least=0)
+    check_size("length", length, least=0)
     return Mask(
-        partial(_before, length),
+        partial(predicates.before, length),
         f"prefix({length})",
         (Term("prefix", (length,)),),
         uses_query=False,
@@ -153,10 +154,10 @@ def documents(ids: Tensor) -> Mask:
 
     Source: transformers ``packed_sequence_mask_function``.
     """
-    _check_ids("ids", ids, "(S,)", "(B, S)")
+    check_ids("ids", ids, "(S,)", "(B, S)")
     rows = ids if ids.dim() == 2 else ids[None]  # (B, S)
     return Mask(
-        partial(_same_document, rows),
+        partial(predicates.same_document, rows),
         f"documents({tuple(ids.shape)})",
         (Term("documents", (rows,)),),
         extent=Extent(rows.shape[0], rows.shape[1], rows.shape[1]),
@@ -204,7 +205,7 @@ def padding(valid: Tensor) -> Mask:
         )
     if valid.dtype != torch.bool and valid.dim() == 1:
         return _lengths(valid)
-    least, most = _range(valid)
+    least, most = value_range(valid)
     if least < 0 or most > 1:
         raise ValueError(
             "valid must be 1 for a real token and 0 for padding; got values "
@@ -213,7 +214,7 @@ def padding(valid: Tensor) -> Mask:
     rows = valid.bool()  # (S,) or (B, S)
     rows = rows if rows.dim() == 2 else rows[None]  # (B, S)
     return Mask(
-        partial(_real, rows),
+        partial(predicates.real, rows),
         f"padding({tuple(valid.shape)})",
         (Term("padding", (rows,)),),
         uses_query=False,
@@ -223,7 +224,7 @@ def padding(valid: Tensor) -> Mask:
 
 def _lengths(lengths: Tensor) -> Mask:
     """Return ``padding`` of rows whose first ``lengths`` tokens are real."""
-    least, most = _range(lengths)
+    least, most = value_range(lengths)
     if lengths.shape[0] > 1 and least >= 0 and most == 1:
         raise ValueError(
             "valid must not be ambiguous; got integers of shape "
@@ -233,111 +234,9 @@ def _lengths(lengths: Tensor) -> Mask:
     if least < 0:
         raise ValueError(f"valid must have lengths of 0 or more; got {least}")
     return Mask(
-        partial(_real_of_lengths, lengths),
+        partial(predicates.real_of_lengths, lengths),
         f"padding(lengths {tuple(lengths.shape)})",
         (Term("lengths", (lengths,)),),
         uses_query=False,
         extent=Extent(batch=lengths.shape[0], min_kv_len=most),
     )
-
-
-# The predicates. At the top of the module, where pickle finds them.
-
-
-def _not_after(b: Any, h: Any, q_idx: Any, kv_idx: Any) -> Any:
-    return kv_idx <= q_idx
-
-
-def _near(
-    left: int | None,
-    right: int | None,
-    b: Any,
-    h: Any,
-    q_idx: Any,
-    kv_idx: Any,
-) -> Any:
-    near = kv_idx == kv_idx if left is None else q_idx - kv_idx <= left
-    return near if right is None else near & (kv_idx - q_idx <= right)
-
-
-def _same_chunk(size: int, b: Any, h: Any, q_idx: Any, kv_idx: Any) -> Any:
-    return q_idx // size == kv_idx // size
-
-
-def _before(length: int, b: Any, h: Any, q_idx: Any, kv_idx: Any) -> Any:
-    return kv_idx < length
-
-
-def _before_length(
-    lengths: Tensor, b: Any, h: Any, q_idx: Any, kv_idx: Any
-) -> Any:
-    return kv_idx < _entry(lengths[:, None], b, b * 0)
-
-
-def _same_document(
-    ids: Tensor, b: Any, h: Any, q_idx: Any, kv_idx: Any
-) -> Any:
-    """Compare ``ids``, ``(1, S)`` or ``(B, S)``."""
-    same = _entry(ids, b, q_idx) == _entry(ids, b, kv_idx)
-    return _inside(q_idx, ids) & _inside(kv_idx, ids) & same
-
-
-def _real(valid: Tensor, b: Any, h: Any, q_idx: Any, kv_idx: Any) -> Any:
-    """Look up ``valid``, ``(1, S)`` or ``(B, S)``."""
-    return _inside(kv_idx, valid) & _entry(valid, b, kv_idx)
-
-
-def _real_of_lengths(
-    lengths: Tensor, b: Any, h: Any, q_idx: Any, kv_idx: Any
-) -> Any:
-    return (kv_idx >= 0) & _before_length(lengths, b, h, q_idx, kv_idx)
-
-
-def _range(x: Tensor) -> tuple[int, int]:
-    """Return the least and the greatest value; 0 and 0 where unknown.
-
-    The code of a compiled graph must not depend on the values of a tensor.
-    """
-    if x.dtype == torch.bool or x.is_meta or not x.numel():
-        return 0, 0
-    if torch.compiler.is_compiling():
-        return 0, 0
-    least, most = torch.aminmax(x)
-    return int(least), int(most)
-
-
-def _entry(rows: Tensor, b: Any, position: Any) -> Any:
-    """Return ``rows[b, position]``; one row serves the whole batch."""
-    position = torch.as_tensor(position)  # a plain int is allowed, too
-    if isinstance(b, Tensor) and b.device != rows.device:
-        raise ValueError(
-            f"the mask's data must be on the device of the positions, "
-            f"{b.device}; got {rows.device}"
-        )
-    row = b if rows.shape[0] > 1 else b * 0
-    return rows[row, position.clamp(0, max(rows.shape[1] - 1, 0))]
-
-
-def _inside(position: Any, rows: Tensor) -> Any:
-    return (position >= 0) & (position < rows.shape[1])
-
-
-def _check_size(name: str, size: object, least: int) -> None:
-    if isinstance(size, bool) or not isinstance(size, int):
-        raise TypeError(f"{name} must be an int; got {size!r}")
-    if size < least:
-        raise ValueError(f"{name} must be {least} or more; got {size}")
-
-
-def _check_ids(name: str, ids: object, *shapes: str) -> None:
-    """Require integers of one of the shapes, given from rank 1 up."""
-    got: object = getattr(ids, "dtype", type(ids).__name__)
-    if not isinstance(ids, Tensor) or ids.is_floating_point():
-        raise TypeError(f"{name} must be an integer tensor; got {got}")
-    if ids.dtype == torch.bool or ids.is_complex():
-        raise TypeError(f"{name} must be an integer tensor; got {got}")
-    if not 1 <= ids.dim() <= len(shapes):
-        raise ValueError(
-            f"{name} must have shape {' or '.join(shapes)}; got "
-            f"{tuple(ids.shape)}"
-        )

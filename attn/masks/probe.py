@@ -7,6 +7,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from attn.masks.validation import check_size
+
 
 def dependency_mask(
     attention: Callable[[Tensor, Tensor, Tensor], Tensor],
@@ -48,6 +50,15 @@ def dependency_mask(
     and compares the earlier outputs; made into a map here.
     """
     kv_len = q_len if kv_len is None else kv_len
+    if not callable(attention):
+        raise TypeError(
+            "attention must be a function of query, key and value; got "
+            f"{type(attention).__name__}"
+        )
+    check_size("q_len", q_len, least=1)
+    check_size("kv_len", kv_len, least=1)
+    if isinstance(q_offset, bool) or not isinstance(q_offset, int):
+        raise TypeError(f"q_offset must be an int; got {q_offset!r}")
     rng = torch.Generator().manual_seed(1)
     q, q_new = torch.randn(2, 1, 1, q_len, 8, generator=rng)
     k, v, k_new, v_new = torch.randn(4, 1, 1, kv_len, 8, generator=rng)

@@ -115,8 +115,10 @@ class MultiHeadAttention(nn.Module):
         self.embed_dim, self.num_heads = embed_dim, num_heads
         self.num_kv_heads = num_kv_heads
         validation.sizes(embed_dim, num_heads, num_kv_heads, head_dim)
-        if not 0.0 <= dropout <= 1.0:
-            raise ValueError(f"dropout must be 0 to 1; got {dropout}")
+        validation.given_sizes(
+            head_dim=head_dim, value_dim=value_dim, kdim=kdim, vdim=vdim
+        )
+        validation.options(dropout, norm_eps, window, softcap, scale, registry)
         self.head_dim = head_dim or embed_dim // num_heads
         validation.rope(rope, self.head_dim, alibi)
         self.value_dim = value_dim or self.head_dim
@@ -239,6 +241,10 @@ class MultiHeadAttention(nn.Module):
             lengths = validation.lengths(
                 lengths, query, key_padding_mask=key_padding_mask
             )
+        validation.given_tensors(
+            query=query, key=key, value=value,
+            positions=positions, key_positions=key_positions,
+        )  # fmt: skip
         if query.is_nested or key.is_nested or value.is_nested:
             given: dict[str, Any] = {
                 "attn_mask": attn_mask,

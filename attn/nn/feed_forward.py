@@ -9,6 +9,7 @@ from typing import Any
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from attn.nn import validation
 from attn.nn.norms import LayerFactory
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
@@ -50,7 +51,10 @@ class FeedForward(nn.Module):
         dropout: float = 0.0,
     ):
         super().__init__()
+        validation.size("embed_dim", embed_dim)
         hidden_dim = 4 * embed_dim if hidden_dim is None else hidden_dim
+        validation.size("hidden_dim", hidden_dim)
+        self.embed_dim = embed_dim
         self.activation = _checked(activation)
         self.up_proj = nn.Linear(embed_dim, hidden_dim, bias=bias)
         self.down_proj = nn.Linear(hidden_dim, embed_dim, bias=bias)
@@ -58,6 +62,8 @@ class FeedForward(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Map ``(..., E)`` to ``(..., E)``."""
+        weight = getattr(self.up_proj, "weight", None)
+        validation.features("x", x, self.embed_dim, weight)
         hidden = ACTIVATIONS[self.activation](self.up_proj(x))
         return self.down_proj(self.dropout(hidden))
 
@@ -99,8 +105,11 @@ class SwiGLU(nn.Module):
         dropout: float = 0.0,
     ):
         super().__init__()
+        validation.size("embed_dim", embed_dim)
         if hidden_dim is None:
             hidden_dim = gated_hidden_dim(embed_dim)
+        validation.size("hidden_dim", hidden_dim)
+        self.embed_dim = embed_dim
         self.activation = _checked(activation)
         self.gate_proj = nn.Linear(embed_dim, hidden_dim, bias=bias)
         self.up_proj = nn.Linear(embed_dim, hidden_dim, bias=bias)
@@ -109,6 +118,8 @@ class SwiGLU(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Map ``(..., E)`` to ``(..., E)``."""
+        weight = getattr(self.up_proj, "weight", None)
+        validation.features("x", x, self.embed_dim, weight)
         gate = ACTIVATIONS[self.activation](self.gate_proj(x))
         return self.down_proj(self.dropout(gate * self.up_proj(x)))
 

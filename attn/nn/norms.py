@@ -9,8 +9,19 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from attn.functional import arguments
+from attn.nn import validation
+
 #: Makes a norm or a feed-forward for a size, such as a class.
 LayerFactory = Callable[[int], nn.Module]
+
+
+def _check(x: Tensor, weight: Tensor) -> None:
+    """Require a float tensor with a feature for each weight."""
+    if not isinstance(x, Tensor) or x.shape[-1:] != weight.shape:
+        validation.features("x", x, len(weight))
+    if not x.is_floating_point() or x.device != weight.device:
+        validation.features("x", x, len(weight), weight)
 
 
 def _upcast(x: Tensor) -> Tensor:
@@ -37,6 +48,8 @@ class LayerNorm(nn.Module):
 
     def __init__(self, dim: int, eps: float = 1e-5, bias: bool = True):
         super().__init__()
+        validation.size("dim", dim)
+        arguments.number("eps", eps)
         self.eps = eps
         self.weight = nn.Parameter(torch.ones(dim))
         self.bias = nn.Parameter(torch.zeros(dim)) if bias else None
@@ -44,6 +57,7 @@ class LayerNorm(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Return the shape and dtype of ``x``, computed in float32."""
         weight = self.weight
+        _check(x, weight)
         if x.dtype != weight.dtype:  # PyTorch needs one dtype
             return self.definition(x)
         return F.layer_norm(x, weight.shape, weight, self.bias, self.eps)
@@ -77,12 +91,15 @@ class RMSNorm(nn.Module):
 
     def __init__(self, dim: int, eps: float = 1e-6):
         super().__init__()
+        validation.size("dim", dim)
+        arguments.number("eps", eps)
         self.eps = eps
         self.weight = nn.Parameter(torch.ones(dim))
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the shape and dtype of ``x``, computed in float32."""
         weight = self.weight
+        _check(x, weight)
         if x.dtype != weight.dtype:
             return self.definition(x)
         return torch.rms_norm(x, weight.shape, weight, self.eps)
@@ -121,6 +138,8 @@ class BatchNorm(nn.Module):
 
     def __init__(self, dim: int, eps: float = 1e-5, momentum: float = 0.1):
         super().__init__()
+        validation.size("dim", dim)
+        arguments.number("eps", eps)
         self.eps, self.momentum = eps, momentum
         self.weight = nn.Parameter(torch.ones(dim))
         self.bias = nn.Parameter(torch.zeros(dim))
@@ -134,6 +153,7 @@ class BatchNorm(nn.Module):
         Raises:
             ValueError: another shape, or one value a feature in training.
         """
+        arguments.tensor("x", x, floating=True)
         if x.dim() not in (2, 3) or x.shape[1] != len(self.weight):
             raise ValueError(
                 "x must have shape (N, C) or (N, C, L) with C = "

@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from attn.cache import Cache, ragged
+from attn.functional import arguments
 from attn.masks import Mask
 from attn.nn import validation
 from attn.nn.building import init_weights, make_block
@@ -154,7 +155,7 @@ class Transformer(nn.Module):
             )
         x = inputs_embeds
         if x is None:
-            x = self.token_embedding(ids) * self.embed_scale
+            x = self._embedded(ids) * self.embed_scale
         if x.dim() != 3:
             raise ValueError(
                 "ids must have shape (B, L), or inputs_embeds (B, L, E); got "
@@ -203,6 +204,19 @@ class Transformer(nn.Module):
             if self.final_softcap is not None:
                 x = self.final_softcap * torch.tanh(x / self.final_softcap)
         return (x, all_weights) if need_weights else x
+
+    def _embedded(self, ids: Any) -> Tensor:
+        """Return the embeddings of tokens, ``(B, L, E)``."""
+        arguments.tensor("ids", ids)
+        if ids.dtype not in (torch.int64, torch.int32):
+            raise TypeError(f"ids must be integers; got {ids.dtype}")
+        try:
+            return self.token_embedding(ids)
+        except IndexError:
+            raise ValueError(
+                f"ids must be 0 to {self.config.vocab_size - 1}; got "
+                f"{int(ids.min())} to {int(ids.max())}"
+            ) from None
 
     def _embed(
         self, x: Tensor, positions: Tensor, segments: Tensor | None

@@ -10,8 +10,11 @@ import torch
 from torch import Tensor
 
 from attn.api import registry
+from attn.backends.registry import check_registry
 from attn.cache import Cache, SlidingCache
 from attn.cache import validation as cache_validation
+from attn.functional import arguments
+from attn.functional import validation as of_calls
 from attn.positions import NoRope, Rope
 
 
@@ -38,6 +41,62 @@ def size(name: str, x: Any, least: int = 1) -> None:
     """Require an int that counts something."""
     if isinstance(x, bool) or not isinstance(x, int) or x < least:
         raise ValueError(f"{name} must be an int, at least {least}; got {x!r}")
+
+
+def given_sizes(**sizes: Any) -> None:
+    """Require ints that count something, or None."""
+    for name, x in sizes.items():
+        if x is not None:
+            size(name, x)
+
+
+def given_tensors(query: Any, **others: Any) -> None:
+    """Require tensors, or None but for the query."""
+    arguments.tensor("query", query)
+    for name, x in others.items():
+        if x is not None:
+            arguments.tensor(name, x)
+
+
+def options(
+    dropout: Any,
+    norm_eps: Any,
+    window: Any,
+    softcap: Any,
+    scale: Any,
+    own: Any,
+) -> None:
+    """Require what each call would require, when a module is made."""
+    arguments.number("dropout", dropout)
+    arguments.number("norm_eps", norm_eps)
+    if dropout > 1.0:
+        raise ValueError(f"dropout must be 0 to 1; got {dropout}")
+    of_calls.window(window)
+    of_calls.softcap(softcap)
+    of_calls.scale(scale, 1)
+    if own is not None:
+        check_registry(own)
+
+
+def features(name: str, x: Any, size: int, weight: Any = None) -> None:
+    """Require a float tensor of the module's size, and of its dtype."""
+    arguments.tensor(name, x, floating=True)
+    if x.shape[-1:] != (size,):
+        raise ValueError(
+            f"{name} must have embeddings of size {size}, as the module; got "
+            f"{x.shape[-1] if x.dim() else 'no axis'}"
+        )
+    # Quantized weights have a dtype of their own, and autocast casts.
+    if isinstance(weight, Tensor):
+        arguments.same_device(name, x, "the module", weight)
+    own = getattr(weight, "dtype", x.dtype)
+    if x.dtype == own or not own.is_floating_point or own.itemsize < 2:
+        return
+    if not torch.is_autocast_enabled(x.device.type):
+        raise TypeError(
+            f"{name} must have the dtype of the module, {own}; got {x.dtype}: "
+            f"pass {name}.to({own}), or use torch.autocast"
+        )
 
 
 def implementation(name: str, impl: str) -> None:
@@ -96,11 +155,7 @@ def inputs(module: Any, **tensors: Tensor) -> None:
                 f"{name} must have shape (B, L, E), or all three (L, E); got "
                 f"{tuple(x.shape)}"
             )
-        if x.shape[-1] != size:
-            raise ValueError(
-                f"{name} must have embeddings of size {size}, as the module; "
-                f"got {x.shape[-1]}"
-            )
+        features(name, x, size, getattr(module.out_proj, "weight", None))
         if x.shape[:-2] != query.shape[:-2]:
             raise ValueError(
                 f"{name} must have the batch size of query, {len(query)}; "
@@ -184,6 +239,7 @@ def cached_padding(mask: Tensor | None, cache: Cache, length: int) -> None:
 
 def positions(name: str, x: Tensor, tokens: Tensor) -> Tensor:
     """Return ``x``: ``(L,)``, ``(1, L)`` or ``(B, L)``, as the tokens."""
+    arguments.tensor(name, x)
     batch, length = tokens.shape[0], tokens.shape[-2]
     if x.shape not in ((length,), (1, length), (batch, length)):
         raise ValueError(

@@ -33,6 +33,12 @@ def make_panels(
     name: str, items: Mapping[str, Any], columns: int, on_a_phone: int = 1
 ) -> tuple[Figure, list[Axes]]:
     """Return a figure and the axes of each item, ``columns`` in a row."""
+    if not isinstance(items, Mapping):
+        raise TypeError(
+            f"{name} must be a dictionary by name; got {type(items).__name__}"
+        )
+    if not isinstance(columns, int):
+        raise TypeError(f"columns must be an int; got {columns!r}")
     if not items or columns < 1:
         raise ValueError(
             f"{name} and columns must be at least one; got {len(items)} and "
@@ -103,10 +109,10 @@ def hidden_by(
 ) -> NDArray:
     """Return the masked cells of a mask of any kind, ``(L, S)``."""
     if hasattr(mask, "dense"):
-        if q_len is None or q_len < 1:
+        if not isinstance(q_len, int) or q_len < 1:
             raise ValueError(
                 f"q_len must be the number of queries of {mask!r}, 1 or more; "
-                f"got {q_len}"
+                f"got {q_len!r}"
             )
         return ~array(mask.dense(q_len, kv_len, q_offset=q_offset))[0, 0]
     cells = matrix("mask", mask)

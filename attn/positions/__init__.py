@@ -14,7 +14,8 @@ from attn.positions.absolute import (
 from attn.positions.alibi import alibi_bias, alibi_score, alibi_slopes
 from attn.positions.frequencies import rope_frequencies
 from attn.positions.layout import convert_pairing
-from attn.positions.rope import NoRope, Rope, apply_rope, rope_tables
+from attn.positions.rope import apply_rope, rope_tables
+from attn.positions.rope_modules import NoRope, Rope
 from attn.positions.rope_scaling import RopeFrequencies
 
 __all__ = [

@@ -5,6 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from attn.positions import validation
+
 
 def position_ids(valid: Tensor) -> Tensor:
     """Count the real tokens of each row, from 0.
@@ -23,6 +25,7 @@ def position_ids(valid: Tensor) -> Tensor:
         tensor([[0, 1, 2],
                 [0, 0, 1]])
     """
+    validation.tensor("valid", valid)
     return (valid.long().cumsum(-1) - 1).clamp(min=0)
 
 
@@ -61,8 +64,7 @@ def sinusoidal(
 
     Source: Vaswani et al. 2017, sections 3.4 and 3.5.
     """
-    if seq_len < 0:
-        raise ValueError(f"seq_len must be 0 or more; got {seq_len}")
+    validation.count("seq_len", seq_len, 0)
     return SinusoidalPositions(dim, base)(torch.arange(seq_len, device=device))
 
 
@@ -78,8 +80,10 @@ class SinusoidalPositions(nn.Module):
 
     def __init__(self, dim: int, base: float = 10000.0):
         super().__init__()
+        validation.integer("dim", dim)
         if dim < 1:
             raise ValueError(f"dim must be at least 1; got {dim}")
+        validation.positive("base", base)
         self.dim, self.base = dim, base
 
     @property
@@ -89,6 +93,7 @@ class SinusoidalPositions(nn.Module):
 
     def forward(self, positions: Tensor) -> Tensor:
         """Map position ids ``(..., L)`` to ``(..., L, E)``, float32."""
+        validation.tensor("positions", positions)
         column = torch.arange(self.dim, device=positions.device)
         wavelength = self.base ** ((column - column % 2).double() / self.dim)
         angle = positions.double()[..., None] / wavelength  # (..., L, E)
@@ -115,6 +120,8 @@ class LearnedPositions(nn.Module):
 
     def __init__(self, max_len: int, dim: int):
         super().__init__()
+        validation.count("max_len", max_len)
+        validation.count("dim", dim)
         self.weight = nn.Parameter(torch.empty(max_len, dim))
         nn.init.normal_(self.weight, std=0.02)
 
@@ -132,6 +139,11 @@ class LearnedPositions(nn.Module):
                 checked on the CPU: a GPU would have to wait for it, and a
                 compiled graph would break (on a CPU, it raises IndexError).
         """
+        validation.tensor("positions", positions)
+        if positions.is_floating_point():
+            raise TypeError(
+                f"positions must be integers; got {positions.dtype}"
+            )
         on_cpu = positions.device.type == "cpu" and positions.numel()
         if on_cpu and not torch.compiler.is_compiling():
             low, high = (int(x) for x in positions.aminmax())

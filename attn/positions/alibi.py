@@ -7,6 +7,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from attn.positions import validation
+
 
 def alibi_slopes(
     num_heads: int, device: torch.device | str | None = None
@@ -34,9 +36,9 @@ def alibi_slopes(
     Source: Press et al. 2022, section 3, and its code (``get_slopes``);
     transformers' Bloom and MPT.
     """
+    validation.integer("num_heads", num_heads)
     if num_heads < 1:
         raise ValueError(f"num_heads must be at least 1; got {num_heads}")
-
     lower = 1 << (num_heads.bit_length() - 1)  # the power of two below
     steps = [*range(2, 2 * lower + 1, 2), *range(1, 2 * lower, 2)]
     slopes = [2.0 ** (-4.0 * step / lower) for step in steps[:num_heads]]
@@ -79,10 +81,13 @@ def alibi_bias(
     """
     if key_positions is None:
         key_positions = query_positions
-    q, k = (
-        x if isinstance(x, Tensor) else torch.arange(x, device=device)
-        for x in (query_positions, key_positions)
-    )
+    q = _positions("query_positions", query_positions, device)
+    k = _positions("key_positions", key_positions, device)
+    if q.device != k.device:
+        raise ValueError(
+            f"key_positions must be on the device of query_positions, "
+            f"{q.device}; got {k.device}"
+        )
     for name, x in {"query_positions": q, "key_positions": k}.items():
         if x.dim() not in (1, 2):
             raise ValueError(
@@ -91,6 +96,16 @@ def alibi_bias(
     distance = (q[..., :, None] - k[..., None, :]).abs()  # (..., L, S)
     slopes = alibi_slopes(num_heads, q.device)
     return -slopes[:, None, None] * distance[..., None, :, :]
+
+
+def _positions(
+    name: str, x: int | Tensor, device: torch.device | str | None
+) -> Tensor:
+    if isinstance(x, Tensor):
+        validation.tensor(name, x)
+        return x
+    validation.count(name, x, 0)
+    return torch.arange(x, device=device)
 
 
 def alibi_score(
@@ -118,6 +133,8 @@ def alibi_score(
     Source: Press et al. 2022; PyTorch ``flex_attention``, ``score_mod``.
     """
     slopes = alibi_slopes(num_heads, device)
+    if isinstance(q_offset, bool) or not isinstance(q_offset, int | Tensor):
+        raise TypeError(f"q_offset must be an int; got {q_offset!r}")
 
     def lower_with_distance(
         score: Tensor, b: Tensor, h: Tensor, q_idx: Tensor, kv_idx: Tensor

@@ -11,11 +11,15 @@ from typing import Any
 
 import torch
 
+from attn.positions import validation
 from attn.positions.rope_scaling import (
     ROPE_INIT_FUNCTIONS,
     RopeConfig,
     RopeFrequencies,
 )
+
+_LENGTH = "max_position_embeddings"
+_ORIGINAL = "original_max_position_embeddings"
 
 
 def rope_frequencies(
@@ -79,7 +83,14 @@ def rope_frequencies(
     ``modeling_rope_utils.ROPE_INIT_FUNCTIONS``. YaRN is Peng et al. 2023,
     LongRoPE Ding et al. 2024.
     """
-    if type not in ROPE_INIT_FUNCTIONS:
+    validation.integer("head_dim", head_dim)
+    validation.positive("base", base)
+    lengths = (seq_len, max_position_embeddings)
+    for name, x in zip(("seq_len", _LENGTH), lengths, strict=True):
+        if x is not None:
+            validation.count(name, x, 0)
+    validation.number("partial_rotary_factor", partial_rotary_factor)
+    if not isinstance(type, str) or type not in ROPE_INIT_FUNCTIONS:
         raise ValueError(
             f"type must be one of {list(ROPE_INIT_FUNCTIONS)}; got {type!r}"
         )
@@ -98,7 +109,6 @@ def rope_frequencies(
             "the elements that rotate, head_dim * partial_rotary_factor, "
             f"must be an even number, at least 2; got {dim} of {head_dim}"
         )
-    lengths = (seq_len, max_position_embeddings)
     config = RopeConfig(dim, base, partial_rotary_factor, *lengths, device)
     return compute(config, **given)
 
@@ -118,5 +128,12 @@ def _check_parameters(
                 f"{', '.join(names)} {must} be given with type {type!r}; its "
                 f"parameters are {', '.join(known) or 'those of every type'}"
             )
-    if given.get("factor", 1.0) <= 0:
-        raise ValueError(f"factor must be positive; got {given['factor']}")
+    for name in ("factor", "low_freq_factor", "high_freq_factor"):
+        validation.positive(name, given.get(name, 1.0))
+    validation.count(_ORIGINAL, given.get(_ORIGINAL, 1))
+    low, high = (given.get(f"{x}_freq_factor") for x in ("low", "high"))
+    if low is not None and high is not None and low >= high:
+        raise ValueError(
+            f"low_freq_factor must be below high_freq_factor, {high}; got "
+            f"{low}"
+        )

@@ -4,17 +4,16 @@ A head is a list of pairs, and pair ``i`` rotates by its own angle for each
 step along the sequence. The product of a rotated query and a rotated key
 depends on the distance between them alone.
 
-``layout.py`` says which elements make a pair.
+``layout.py`` says which elements make a pair, ``rope_modules.py`` has the
+modules that go from position ids to tables.
 """
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from attn.positions.frequencies import rope_frequencies
+from attn.positions import validation
 from attn.positions.rope_scaling import RopeFrequencies
 
 RopeTables = tuple[Tensor, Tensor]
@@ -54,8 +53,14 @@ def rope_tables(
 
     Source: Su et al. 2021, section 3.4.2.
     """
+    validation.tensor("positions", positions)
     if isinstance(frequencies, Tensor):
         frequencies = RopeFrequencies(frequencies)
+    if not isinstance(frequencies, RopeFrequencies):
+        raise TypeError(
+            "frequencies must be those of rope_frequencies, or their inv_freq;"
+            f" got {type(frequencies).__name__}"
+        )
     inv_freq, factor = frequencies
     if inv_freq.dim() != 1:
         raise ValueError(
@@ -108,6 +113,15 @@ def apply_rope(
     Source: Su et al. 2021, equation 34; transformers
     ``apply_rotary_pos_emb``.
     """
+    for name, one in {"x": x, "cos": cos, "sin": sin}.items():
+        validation.tensor(name, one)
+        if not one.is_floating_point():
+            raise TypeError(f"{name} must be floating; got {one.dtype}")
+        if one.device != x.device:
+            raise ValueError(
+                f"{name} must be on the device of x, {x.device}; got "
+                f"{one.device}"
+            )
     check_layout(cos, interleaved)
     return rotate_pairs(x, cos, sin, interleaved)
 
@@ -184,128 +198,3 @@ def check_layout(cos: Tensor, interleaved: bool) -> None:
             f"is called; got a table of interleaved={not interleaved}: see "
             "rope_tables and convert_pairing"
         )
-
-
-class Rope(nn.Module):
-    """RoPE as a module: from position ids to tables.
-
-    Nothing to learn or to store; the frequencies stay float32 when the
-    model changes its dtype.
-
-    Args:
-        head_dim: ``D``.
-        base, type, scaling: as in ``rope_frequencies``. Types whose
-            frequencies depend on the length of the input (dynamic,
-            longrope) take it from the positions of each call.
-        interleaved: the layout, see ``apply_rope``.
-
-    Example:
-        >>> rope = attn.Rope(head_dim=8, base=500000.0)
-        >>> x = torch.randn(2, 1, 8).expand(2, 6, 8)  # one token, 6 times
-        >>> query, key = attn.apply_rope(x, *rope(torch.arange(6)))
-        >>> scores = query @ key.T
-        >>> torch.allclose(scores[1, 0], scores[5, 4], atol=1e-5)
-        True
-    """
-
-    def __init__(
-        self,
-        head_dim: int,
-        base: float = 10000.0,
-        type: str = "default",
-        *,
-        interleaved: bool = False,
-        **scaling: Any,
-    ):
-        super().__init__()
-        self.head_dim, self.interleaved = head_dim, interleaved
-        named = {"head_dim": head_dim, "base": base, "type": type}
-        self._scaling: dict[str, Any] = {**named, **scaling}
-        rope_frequencies(**self._scaling)  # raises now if one is wrong
-        self._known: dict[torch.device, RopeFrequencies] = {}
-
-    @property
-    def arguments(self) -> dict[str, Any]:
-        """The keywords that make another like it."""
-        return {**self._scaling, "interleaved": self.interleaved}
-
-    def frequencies(self, positions: Tensor) -> RopeFrequencies:
-        """Return the frequencies for an input with these positions."""
-        device = positions.device
-        in_graph = (  # which keeps nothing
-            torch.compiler.is_compiling() or torch.jit.is_tracing()  # type: ignore[attr-defined]
-        )
-        if not in_graph and device in self._known:
-            return self._known[device]
-        arguments = {**self._scaling, "device": device}
-        depends = arguments["type"] in ("dynamic", "longrope")
-        if depends and positions.numel():
-            arguments["seq_len"] = int(positions.max()) + 1
-        found = rope_frequencies(**arguments)
-        plain = type(found.inv_freq) is Tensor and not in_graph
-        if plain and not (depends or found.inv_freq.is_inference()):
-            self._known[device] = found
-        return found
-
-    def forward(self, positions: Tensor) -> RopeTables:
-        """Map position ids to ``cos`` and ``sin``, as ``rope_tables``."""
-        frequencies = self.frequencies(positions)
-        return rope_tables(
-            positions, frequencies, interleaved=self.interleaved
-        )
-
-    def extra_repr(self) -> str:
-        said = self.arguments.items()
-        return ", ".join(f"{name}={x!r}" for name, x in said)
-
-
-class NoRope(nn.Module):
-    """No positions, in the place of ``Rope`` or of a rotary module.
-
-    Every angle is 0. ``MultiHeadAttention(…, rope=NoRope(head_dim))`` computes
-    what it computes without RoPE, and ``model.rotary_emb =
-    NoRope(head_dim)`` makes a Llama of transformers forget the order of its
-    input. ``head_dim`` is ``D``.
-
-    Example:
-        >>> cos, sin = attn.NoRope(4)(torch.arange(3))
-        >>> x = torch.randn(2, 3, 4)
-        >>> torch.equal(attn.apply_rope(x, cos, sin), x)
-        True
-    """
-
-    interleaved = False
-
-    def __init__(self, head_dim: int):
-        super().__init__()
-        self.head_dim = head_dim
-
-    @property
-    def arguments(self) -> dict[str, Any]:
-        """The keywords that make another like it."""
-        return {"head_dim": self.head_dim}
-
-    def forward(
-        self,
-        x: Tensor,
-        position_ids: Tensor | None = None,
-        layer_type: str | None = None,
-    ) -> RopeTables:
-        """Return the tables of angle 0: ones and zeros, ``(B, L, D)``.
-
-        Args:
-            x: alone, position ids, ``(L,)`` or ``(B, L)``, as for ``Rope``;
-                the tables are float32. With ``position_ids``, as in
-                transformers, it gives their dtype and device.
-            position_ids: ``(B, L)``, for the shape.
-            layer_type: ignored.
-        """
-        ids, dtype = position_ids, x.dtype
-        if ids is None:
-            ids, dtype = x, torch.float32
-        shape = (*ids.shape, self.head_dim)
-        one = torch.ones(shape, dtype=dtype, device=x.device)
-        return one, torch.zeros_like(one)
-
-    def extra_repr(self) -> str:
-        return f"head_dim={self.head_dim}"

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from attn.functional import arguments
 from attn.serving.request import as_ids
 
 
@@ -33,6 +34,7 @@ def acceptance(target_probs: Tensor, draft_probs: Tensor) -> Tensor:
 
     Source: Leviathan et al. 2023, section 2.3.
     """
+    _check_pair(target_probs, draft_probs)
     # Where p < q, q is not 0.
     safe = torch.where(target_probs < draft_probs, draft_probs, 1.0)
     ratio = target_probs / safe
@@ -59,6 +61,7 @@ def residual(target_probs: Tensor, draft_probs: Tensor) -> Tensor:
 
     Source: Leviathan et al. 2023, section 2.3.
     """
+    _check_pair(target_probs, draft_probs)
     lacking = (target_probs - draft_probs).clamp(min=0)
     total = lacking.sum(-1, keepdim=True)
     share = lacking / torch.where(total > 0, total, 1.0)
@@ -130,6 +133,21 @@ def rejection_sample(
     return [*tokens, _draw(p[K], coins[-1])]
 
 
+def _check_pair(target_probs: Tensor, draft_probs: Tensor) -> None:
+    """Require two distributions, or two lists of them."""
+    for name, x in (
+        ("target_probs", target_probs),
+        ("draft_probs", draft_probs),
+    ):
+        arguments.tensor(name, x, floating=True)
+        arguments.same_device(name, x, "target_probs", target_probs)
+        if x.shape != target_probs.shape:
+            raise ValueError(
+                f"{name} must have the shape of target_probs, "
+                f"{tuple(target_probs.shape)}; got {tuple(x.shape)}"
+            )
+
+
 def _draw(probs: Tensor, coin: Tensor) -> int:
     """Return the token in whose share of [0, 1) the coin falls."""
     edges = probs.cumsum(0)
@@ -141,7 +159,9 @@ def _distributions(
     count: int, draft_probs: Tensor, target_probs: Tensor
 ) -> tuple[Tensor, Tensor]:
     """Return ``p`` and ``q`` in float64, checked."""
-    V = target_probs.shape[-1]
+    arguments.tensor("target_probs", target_probs)
+    arguments.tensor("draft_probs", draft_probs)
+    V = target_probs.shape[-1] if target_probs.dim() else 0
     found = []
     for name, x, rows in (
         ("target_probs", target_probs, count + 1),

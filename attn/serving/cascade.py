@@ -7,7 +7,7 @@ from typing import Any
 from torch import Tensor
 
 from attn.api import attention
-from attn.functional import merge_states
+from attn.functional import arguments, merge_states
 from attn.masks import Mask
 
 
@@ -68,23 +68,25 @@ def cascade_attention(
         ("prefix_key", prefix_key),
         ("prefix_value", prefix_value),
     ):
+        arguments.tensor(name, x, floating=True)
         if x.dim() != 3:
             raise ValueError(
                 f"{name} must have shape (Hkv, P, D), one prefix for all "
                 f"rows; got {tuple(x.shape)}"
             )
+    arguments.tensor("query", query)
     if query.dim() != 4:
         raise ValueError(
             f"query must have shape (B, H, L, D); got {tuple(query.shape)}"
         )
-    B, H, L, _ = query.shape
+    B, H, L, D = query.shape
     options: dict[str, Any] = {
         "scale": scale,
         "enable_gqa": enable_gqa,
         "softcap": softcap,
         "return_lse": True,
     }
-    rows = query.transpose(0, 1).reshape(1, H, B * L, -1)  # (1, H, B * L, D)
+    rows = query.transpose(0, 1).reshape(1, H, B * L, D)  # (1, H, B * L, D)
     prefix = (prefix_key[None], prefix_value[None])
     out, lse = attention(rows, *prefix, **options)
     first = (

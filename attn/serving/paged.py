@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from attn.api import attention
-from attn.functional import merge_states
+from attn.functional import arguments, merge_states
 
 
 def paged_attention(
@@ -58,6 +58,26 @@ def paged_attention(
     Source: Kwon et al. 2023, "PagedAttention", section 4.1; vLLM
     ``paged_attention_v2`` splits and merges in the same way.
     """
+    given = {"key_pages": key_pages, "value_pages": value_pages}
+    for name, x in {"query": query, **given}.items():
+        arguments.tensor(name, x, floating=True)
+        arguments.same_device(name, x, "query", query)
+        if x.dim() != 4:
+            raise ValueError(
+                f"{name} must have four axes, those of the docstring; got "
+                f"{tuple(x.shape)}"
+            )
+    if value_pages.shape[:3] != key_pages.shape[:3]:
+        raise ValueError(
+            "value_pages must have as many pages, heads and slots as "
+            f"key_pages, {tuple(key_pages.shape[:3])}; got "
+            f"{tuple(value_pages.shape[:3])}"
+        )
+    for name, x in {"block_table": block_table, "seq_len": seq_len}.items():
+        arguments.tensor(name, x)
+        arguments.same_device(name, x, "query", query)
+        if x.dtype not in (torch.int32, torch.int64):
+            raise TypeError(f"{name} must be integers; got {x.dtype}")
     B, H, L, _ = query.shape
     size = key_pages.shape[2]
     needed = -(-seq_len // size)  # (B,)
@@ -99,6 +119,11 @@ def _check_table(
         raise ValueError(
             f"block_table must have the {batch} rows of query; got "
             f"{len(block_table)}"
+        )
+    if batch and int(needed.min()) < 0:
+        raise ValueError(
+            "seq_len must be 0 or more for each row; got fewer pages than "
+            f"none, {needed.tolist()}"
         )
     most = int(needed.max()) if batch else 0
     if most > block_table.shape[1]:

@@ -57,7 +57,7 @@ class Request:
             raise ValueError("prompt_ids must have a token; got none")
         validation.size("max_new_tokens", self.max_new_tokens, 1)
         ends = [] if self.eos is None else self.eos
-        ends = [ends] if isinstance(ends, int) else list(ends)
+        ends = ends if isinstance(ends, Sequence | Tensor) else [ends]
         self.ends = frozenset(as_ids("eos", ends))
 
     @property
@@ -96,6 +96,11 @@ def as_ids(name: str, ids: Sequence[int] | Tensor) -> list[int]:
                 f"of shape {tuple(ids.shape)}"
             )
         ids = ids.tolist()
+    if not isinstance(ids, Sequence) or isinstance(ids, str):
+        raise TypeError(
+            f"{name} must be a sequence of ints, or a tensor of them; got "
+            f"{type(ids).__name__}"
+        )
     ids = list(ids)
     for token in ids:
         validation.size(name, token, 0)

@@ -90,6 +90,11 @@ class Scheduler:
         prefix_cache: PrefixCache | None = None,
         watermark: int = 0,
     ):
+        if not isinstance(pool, PageAllocator):
+            raise TypeError(
+                "pool must be a PageAllocator or a PagePool; got "
+                f"{type(pool).__name__}"
+            )
         validation.size("max_num_seqs", max_num_seqs, 1)
         validation.size("max_num_batched_tokens", max_num_batched_tokens, 1)
         validation.size("watermark", watermark, 0)

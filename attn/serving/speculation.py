@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from attn.cache import DynamicCache
+from attn.functional import arguments
 from attn.nn import Transformer
 from attn.nn.generation import evaluating
 from attn.serving.drafts import Draft, trim
@@ -76,7 +77,9 @@ def verify_greedy(
     tree = check_parents(parents).tolist()
     drafted = as_ids("tokens", tokens)
     shape = (len(tree), len(drafted))
-    if logits.dim() != 2 or (len(logits), len(logits)) != shape:
+    arguments.tensor("logits", logits, floating=True)
+    fits = logits.dim() == 2 and (len(logits), len(logits)) == shape
+    if not fits or not logits.shape[1]:
         raise ValueError(
             f"tokens and logits must have an entry for each of {len(tree)} "
             f"parents; got {len(drafted)} tokens and logits of shape "
@@ -143,6 +146,12 @@ def speculative_decode(
     ``prompt_lookup_num_tokens``; Miao et al. 2024, "SpecInfer" (trees).
     """
     check_model(model)
+    arguments.tensor("ids", ids)
+    if not callable(draft):
+        raise TypeError(
+            "draft must be a function from tokens to a Draft; got "
+            f"{type(draft).__name__}"
+        )
     if ids.dim() != 2 or len(ids) != 1:
         raise ValueError(
             f"ids must be one prompt, (1, L); got {tuple(ids.shape)}"

@@ -87,7 +87,12 @@ def tree_positions(
 
 def check_parents(parents: Sequence[int] | Tensor) -> Tensor:
     """Return parents as a tensor, each before its children."""
-    x = torch.as_tensor(parents)
+    try:
+        x = torch.as_tensor(parents)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise TypeError(
+            f"parents must be integers, (T,) or (B, T); got {parents!r}"
+        ) from error
     if x.dtype not in (torch.int64, torch.int32):
         raise TypeError(f"parents must be integers; got {x.dtype}")
     if x.dim() not in (1, 2) or not x.shape[-1]:

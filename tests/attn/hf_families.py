@@ -53,6 +53,7 @@ SIZES: dict[str, int] = {
     r"(moe_top_k|router_topk)$": 2,
     r"^(n_group|topk_group|n_groups|num_expert_group)$": 1,
     r"^first_k_dense_replace$": 1,
+    r"^label_length$": 2,
     r"^(sliding_window|attention_chunk_size|window_size)$": 4,
     r"^(local_attention|attention_window|index_topk)$": 4,
 }
@@ -63,6 +64,8 @@ MISSING = {
     "vocab_size": VOCAB,
     "num_key_value_heads": 4,
     "num_experts_per_tok": 2,
+    "context_length": 4,
+    "prediction_length": 4,
 }
 LAYERS = re.compile("layer_types$|^layers_block_type$|^block_types$")
 
@@ -153,10 +156,14 @@ def inputs(model: T.PreTrainedModel) -> dict[str, dict[str, Tensor]]:
         ),
         "input_values": (2000,),
     }
+    if hasattr(config, "subsampling_conv_channels"):
+        shapes["input_features"] = (24, 128)  # time first
     plain = {"input_ids": ids}
     if main in shapes:
         plain = {main: torch.randn(ROWS, *shapes[main], generator=g)}
-    if config.is_encoder_decoder:
+    if main == "past_values":
+        plain = _time_series(config, g)
+    elif config.is_encoder_decoder:
         plain["decoder_input_ids"] = ids[:, :5]
     cases = {"none": plain}
     accepted = inspect.signature(model.forward).parameters
@@ -166,6 +173,18 @@ def inputs(model: T.PreTrainedModel) -> dict[str, dict[str, Tensor]]:
             real[1, hidden] = 0
             cases[side] = plain | {"attention_mask": real}
     return cases
+
+
+def _time_series(config: Any, g: torch.Generator) -> dict[str, Tensor]:
+    past = config.context_length + max(config.lags_sequence)
+    future = config.prediction_length
+    found = {}
+    for name, length in {"past": past, "future": future}.items():
+        found[f"{name}_values"] = torch.randn(ROWS, length, generator=g)
+        size = (ROWS, length, config.num_time_features)
+        found[f"{name}_time_features"] = torch.randn(size, generator=g)
+    found["past_observed_mask"] = torch.ones(ROWS, past)
+    return found
 
 
 def _image(config: Any) -> tuple[int, int]:

@@ -64,6 +64,7 @@ def sweep(family: str) -> Row | None:
     except ValueError as error:
         assert model.config._attn_implementation == "eager"
         reason = true_reason(str(error), seen)
+        check_part(model, str(error), cases, want)
         return Row(family, name, REFUSED, reason)
     got = results(model, cases, want)
     for case, tensor in want.items():
@@ -77,14 +78,30 @@ def sweep(family: str) -> Row | None:
 def true_reason(message: str, seen: set[str]) -> str:
     """Return why a model was refused; what dispatches is not inline."""
     found = re.match(
-        r"(\w+) of transformers \S+ computes att.* inline", message
+        r"(\w+) of transformers \S+ (.*), so it cannot be replaced", message
     )
     if found:
         assert found[1] not in seen, f"{found[1]} is not inline"
-        return f"`{found[1]}` computes attention inline"
+        return f"`{found[1]}` {found[2]}"
     found = re.match(r"\w+ cannot be attached, because (.*?)\. ", message)
     assert found, message
     return re.sub(r"it raises \w+: ", "", found[1])
+
+
+def check_part(
+    model: T.PreTrainedModel,
+    message: str,
+    cases: dict[str, dict[str, Tensor]],
+    want: dict[str, Tensor],
+) -> None:
+    """Attach the part that a refusal names, and compare."""
+    found = re.search(r"attn\.hf\.attach\(model\.(\S+)\) replaces", message)
+    if not found:
+        return
+    hf.attach(model.get_submodule(found[1]))
+    got = results(model, cases, want)
+    for case, tensor in want.items():
+        assert_close(got[case], tensor, f"{found[1]}, {case}")
 
 
 @contextmanager

@@ -35,6 +35,9 @@ CALLS = {
         q, k, k, is_causal=True, enable_gqa=True,
         q_offset=(k[:, 0, :, 0] > 0).sum(1),
     ),
+    "q_offset": lambda q, k: attention(
+        q, k, k, is_causal=True, enable_gqa=True, q_offset=3
+    ),
     "five axes": lambda q, k: attention(
         q[:, None], k[:, None], k[:, None], causal(), enable_gqa=True
     ),
@@ -124,6 +127,43 @@ def test_an_exported_call_takes_other_keys_as_many_as_queries_or_not(name):
     for other in (key, torch.randn(2, 2, 33, 8)):
         result = program.module()(query, other)
         torch.testing.assert_close(result, module(query, other))
+
+
+@pytest.mark.parametrize(
+    "name",
+    ("no mask", "is_causal", "q_offset", "padding", "softcap", "weights"),
+)
+def test_an_exported_call_takes_other_queries_and_other_keys(name):
+    """No condition on a length may be a guard, or one of them is fixed."""
+    module = Call(CALLS[name])
+    example = torch.randn(2, 4, 6, 8), torch.randn(2, 2, 9, 8)
+    shapes = [
+        {2: torch.export.Dim(x, min=2, max=64)} for x in ("queries", "keys")
+    ]
+    program = torch.export.export(module, example, dynamic_shapes=shapes)
+    for q_len, kv_len in ((7, 7), (2, 33), (33, 2)):
+        other = torch.randn(2, 4, q_len, 8), torch.randn(2, 2, kv_len, 8)
+        torch.testing.assert_close(program.module()(*other), module(*other))
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.filterwarnings("ignore::torch.jit.TracerWarning")
+@pytest.mark.parametrize(
+    ("options", "length", "other"),
+    [
+        # Each of few queries sees all of few keys: no mask, but only here.
+        ({"is_causal": True, "q_offset": 3}, 4, 9),
+        # Bands of a long sequence, each of them a step of the recording.
+        ({"window": (64, 0), "q_offset": 0}, 1024, 1500),
+    ],
+)
+def test_a_trace_does_not_keep_what_held_for_its_example(
+    options, length, other
+):
+    module = Call(lambda q, k: attention(q, k, k, enable_gqa=True, **options))
+    traced = torch.jit.trace(module, heads(1, length))
+    inputs = heads(1, other)
+    torch.testing.assert_close(traced(*inputs), module(*inputs))
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -45,6 +45,14 @@ def one_thread():
         # An indexer chooses the keys of each query.
         ("deepseek_v32", TENSORS),
         ("gpt2", ATTACHED),
+        # Its layers pass the tokens on to attention, which ignores them.
+        ("glm5_next_text", ATTACHED),
+        ("time_series_transformer", ATTACHED),
+        # Some of their classes compute attention inline, or all.
+        ("longt5", REFUSED),
+        ("informer", REFUSED),
+        ("gemma4_audio", REFUSED),
+        ("rwkv", REFUSED),
         ("git", REFUSED),
         ("inkling2_text", REFUSED),
     ],
@@ -123,6 +131,31 @@ def test_the_part_that_a_refusal_names_can_be_attached():
     assert part.config._attn_implementation == "attn"
     assert network.config._attn_implementation == "eager"
     assert (output(network, ids) - want).abs().max() < 1e-5
+
+
+@pytest.mark.parametrize(
+    ("family", "reason"),
+    [
+        ("rwkv", "RwkvForCausalLM .* selects no attention function, so it c"),
+        ("inkling2_text", r"sinks must be one logit .*; got shape \(2, 4, 6,"),
+    ],
+)
+def test_the_reason_of_a_refusal_is_exact(family, reason):
+    with pytest.raises(ValueError, match=reason):
+        hf.attach(build(family))
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("family", ["granite_swa", "gpt_oss"])
+def test_weights_are_those_that_eager_reports_with_a_sink(family):
+    """Granite's leave the sink out, which scales the output afterwards."""
+    network = build(family)
+    kwargs = inputs(network)["right"] | {"output_attentions": True}
+    want = network(**kwargs).attentions
+    got = hf.attach(network)(**kwargs).attentions
+    assert len(got) == len(want) == 2
+    for ours, theirs in zip(got, want, strict=True):
+        torch.testing.assert_close(ours, theirs, atol=1e-5, rtol=0)
 
 
 @pytest.mark.parametrize("family", ["git", "inkling2_text"])

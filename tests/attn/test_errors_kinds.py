@@ -1,0 +1,240 @@
+"""An argument of another kind is named in the error, by every function.
+
+Each call below is right. With one argument exchanged, for None, a list, a
+string or a number of another kind, it raises TypeError or ValueError, and the
+message names the argument: nothing from inside of PyTorch, nothing silent.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from functools import partial
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+import attn
+from attn import cost, linear, plot, serving
+from attn.functional import index_scores, indexer_loss
+
+
+def x(*shape):
+    return torch.linspace(-1, 1, torch.Size(shape).numel()).view(shape)
+
+
+def mask_of(*shape):
+    return torch.ones(shape, dtype=torch.bool)
+
+
+HEADS = x(2, 4, 5, 8)
+STATE = (x(2, 3), x(2))
+IDS = torch.arange(5)
+TABLES = attn.rope_tables(IDS, attn.rope_frequencies(8))
+MODEL = attn.Transformer(
+    attn.llama_style(vocab_size=9, embed_dim=16, num_layers=1, num_heads=4)
+)
+POOL = attn.PagePool(8, 4, 2, 8)
+MHA = attn.MultiHeadAttention(16, 4, rope=attn.Rope(4))
+QKV = {"query": HEADS, "key": HEADS, "value": HEADS}
+LLAMA3 = {"low_freq_factor": 1.0, "high_freq_factor": 4.0}
+COUNTS = {"batch": 1, "num_layers": 2, "num_heads": 4, "head_dim": 8}
+FLOAT = {"dtype": torch.float32}
+CALLS = [
+    (attn.attention, {**QKV, "registry": attn.api.registry}),
+    (attn.api.explain, {**QKV, "registry": attn.api.registry}),
+    (attn.scaled_dot_product_attention, {**QKV, "scale": 0.5}),
+    (attn.softmax, {"x": x(2, 3), "dim": -1}),
+    (attn.tiled_attention, {**QKV, "block_q": 2, "block_k": 2}),
+    (attn.merge_states, {"first": STATE, "second": STATE}),
+    (attn.online_softmax, {"blocks": [(x(2, 3), x(3, 4))]}),
+    (attn.split_heads, {"x": x(2, 5, 16), "num_heads": 4}),
+    (attn.merge_heads, {"x": HEADS}),
+    (attn.repeat_kv, {"x": HEADS, "n_rep": 2}),
+    (
+        attn.pool_heads,
+        {"weight": x(32, 16), "num_heads": 4, "num_kv_heads": 2},
+    ),
+    (
+        index_scores,
+        {"query": HEADS, "key": x(2, 6, 8), "weights": x(2, 5, 4)},
+    ),
+    (
+        indexer_loss,
+        {
+            "scores": x(2, 5, 6),
+            "weights": mask_of(2, 4, 5, 6) / 6,
+            "attn_mask": mask_of(5, 6),
+        },
+    ),
+    (attn.causal().dense, {"q_len": 5, "kv_len": 5, "batch": 1, "heads": 1}),
+    (attn.causal().bias, {**FLOAT, "q_len": 5, "kv_len": 5}),
+    (attn.causal().block_mask, {"q_len": 5, "kv_len": 5, "block_size": 128}),
+    (attn.Mask, {"predicate": attn.causal().predicate, "text": "mine"}),
+    (attn.masks.top_k, {"scores": x(2, 5, 6), "k": 2}),
+    (
+        attn.masks.top_k_blocks,
+        {"query": HEADS, "key": HEADS, "block_size": 2, "k": 1, "q_offset": 0},
+    ),
+    (
+        attn.dependency_mask,
+        {"attention": attn.attention, "q_len": 4, "kv_len": 4, "q_offset": 0},
+    ),
+    (attn.sinusoidal, {"seq_len": 5, "dim": 8, "base": 1e4}),
+    (attn.SinusoidalPositions, {"dim": 8, "base": 1e4}),
+    (attn.SinusoidalPositions(8), {"positions": IDS}),
+    (attn.LearnedPositions, {"max_len": 8, "dim": 8}),
+    (attn.LearnedPositions(8, 8), {"positions": IDS}),
+    (attn.position_ids, {"valid": mask_of(2, 5)}),
+    (attn.alibi_slopes, {"num_heads": 4}),
+    (attn.alibi_bias, {"num_heads": 4, "query_positions": 5}),
+    (attn.alibi_score, {"num_heads": 4, "q_offset": 0}),
+    (
+        attn.rope_frequencies,
+        {"head_dim": 8, "base": 1e4, "type": "linear", "factor": 2.0},
+    ),
+    (
+        partial(attn.rope_frequencies, type="llama3"),
+        {
+            "head_dim": 8,
+            "factor": 2.0,
+            **LLAMA3,
+            "original_max_position_embeddings": 8,
+        },
+    ),
+    (
+        attn.rope_tables,
+        {"positions": IDS, "frequencies": attn.rope_frequencies(8)},
+    ),
+    (attn.apply_rope, {"x": HEADS, "cos": TABLES[0], "sin": TABLES[1]}),
+    (attn.Rope(8), {"positions": IDS}),
+    (attn.NoRope, {"head_dim": 8}),
+    (attn.NoRope(8), {"x": IDS}),
+    (
+        attn.MultiHeadAttention,
+        {
+            "embed_dim": 16,
+            "num_heads": 4,
+            "num_kv_heads": 2,
+            "head_dim": 4,
+            "value_dim": 4,
+            "kdim": 16,
+            "vdim": 16,
+            "dropout": 0.0,
+            "norm_eps": 1e-6,
+            "softcap": 2.0,
+            "scale": 0.5,
+            "window": (1, 0),
+        },
+    ),
+    (MHA, {"query": x(2, 5, 16), "positions": IDS}),
+    (MODEL, {"ids": IDS[None]}),
+    (
+        attn.llama_style,
+        {"vocab_size": 9, "embed_dim": 16, "num_layers": 1, "num_heads": 4},
+    ),
+    (attn.RMSNorm, {"dim": 8, "eps": 1e-6}),
+    (attn.RMSNorm(8), {"x": HEADS}),
+    (attn.LayerNorm, {"dim": 8, "eps": 1e-6}),
+    (attn.LayerNorm(8), {"x": HEADS}),
+    (attn.BatchNorm(8), {"x": x(4, 8)}),
+    (attn.FeedForward, {"embed_dim": 8, "hidden_dim": 16}),
+    (attn.FeedForward(8), {"x": HEADS}),
+    (attn.SwiGLU, {"embed_dim": 8, "hidden_dim": 16}),
+    (attn.SwiGLU(8), {"x": HEADS}),
+    (
+        attn.PagePool,
+        {"num_pages": 8, "page_size": 4, "num_kv_heads": 2, "head_dim": 8},
+    ),
+    (attn.PagedCache, {"pool": POOL, "batch": 2}),
+    (linear.elu_plus_one, {"x": HEADS}),
+    (linear.taylor, {"x": HEADS}),
+    (
+        linear.gated_delta_rule,
+        {**QKV, "g": -mask_of(2, 4, 5).float(), "beta": x(2, 4, 5).abs()},
+    ),
+    (linear.short_convolution, {"x": x(2, 5, 8), "weight": x(8, 3)}),
+    (
+        cost.attention_parameters,
+        {"embed_dim": 16, "num_heads": 4, "head_dim": 4},
+    ),
+    (cost.roofline, {"intensity": 1.0, "peak": 1.0, "bandwidth": 1.0}),
+    (cost.state_bytes, {**COUNTS, **FLOAT}),
+    (serving.Scheduler, {"pool": POOL, "max_num_seqs": 2}),
+    (serving.PrefixCache, {"pool": POOL}),
+    (serving.Request, {"id": 1, "prompt_ids": [1], "max_new_tokens": 2}),
+    (serving.tree_mask, {"parents": [-1, 0]}),
+    (serving.prompt_lookup, {"ids": [1, 2, 1], "ngram": 1, "k": 1}),
+    (serving.acceptance, {"target_probs": x(4), "draft_probs": x(4)}),
+    (serving.residual, {"target_probs": x(4), "draft_probs": x(4)}),
+    (
+        serving.verify_greedy,
+        {"parents": [-1], "tokens": [1], "logits": x(1, 4)},
+    ),
+    (
+        serving.cascade_attention,
+        {**QKV, "prefix_key": x(4, 3, 8), "prefix_value": x(4, 3, 8)},
+    ),
+    (
+        serving.paged_attention,
+        {
+            "query": x(1, 4, 1, 8),
+            "key_pages": POOL.key,
+            "value_pages": POOL.value,
+            "block_table": torch.tensor([[0]]),
+            "seq_len": torch.tensor([3]),
+        },
+    ),
+    (
+        attn.distributed.shard_heads,
+        {"num_heads": 4, "num_kv_heads": 2, "rank": 0, "world_size": 2},
+    ),
+    (plot.lines, {"curves": {"a": [1.0, 2.0]}}),
+    (plot.histograms, {"samples": {"a": [1.0, 2.0]}}),
+    (plot.masks_grid, {"masks": {"a": attn.causal()}, "q_len": 3}),
+]
+#: They move elements of any dtype.
+MOVED = (attn.split_heads, attn.merge_heads, attn.repeat_kv)
+ANY = {"id", "arrival", "text", "type"}  # whatever can be one
+CASES = [
+    pytest.param(call, kwargs, name, id=f"{i}-{name}")
+    for i, (call, kwargs) in enumerate(CALLS)
+    for name in kwargs
+    if name not in ANY
+]
+
+
+def others(value, call):
+    """Values of another kind than this argument."""
+    if isinstance(value, Tensor):
+        tensors = () if call in MOVED else (value.to(torch.complex64),)
+        return (3, [1.0], "x", np.zeros(3), *tensors)
+    if isinstance(value, bool | torch.dtype):
+        return ("float32", 3)
+    if isinstance(value, int):
+        return (1.5, "3", [1])
+    if isinstance(value, float):
+        return ("x", [1.0], float("nan"))
+    return (3, object())
+
+
+def optional(call, name):
+    function = call.forward if isinstance(call, nn.Module) else call
+    parameter = inspect.signature(function).parameters.get(name)
+    return parameter is not None and "None" in str(parameter.annotation)
+
+
+@pytest.mark.parametrize(("call", "kwargs", "name"), CASES)
+def test_an_argument_of_another_kind_is_named(call, kwargs, name):
+    call(**kwargs)
+    wrong = [*others(kwargs[name], call)]
+    if not optional(call, name):
+        wrong.append(None)
+    for x in wrong:
+        with pytest.raises((TypeError, ValueError)) as info:
+            call(**kwargs | {name: x})
+        text = str(info.value)
+        assert re.search(rf"\b{name}\b.* (must|needs)", text), (x, text)
+        assert "; got" in text or "must be given" in text, text
