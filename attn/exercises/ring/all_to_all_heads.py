@@ -9,7 +9,14 @@ from torch import Tensor
 from attn.exercises.conditions import views
 from attn.exercises.draw import Draw, entries
 from attn.exercises.ring.blocks import GIVEN, attend
-from attn.exercises.ring.lockstep import Link, named, run_ranks, shards
+from attn.exercises.ring.lockstep import (
+    Link,
+    named,
+    run_crossed,
+    run_ranks,
+    shards,
+)
+from attn.exercises.ring.texts import CROSSED, OWN, WHEN_CROSSED
 from attn.exercises.spec import Case, Exercise
 
 
@@ -39,17 +46,19 @@ def _use(
     value: Tensor,
     world_size: int,
     is_causal: bool | None = None,
+    messages: str = OWN,
 ) -> dict[str, Any]:
     """Run the answer as every rank, each with its part of the text."""
     options = () if is_causal is None else (is_causal,)
     whole = (query, key, value)
     parts = [shards(x, world_size, "contiguous") for x in whole]
 
-    def work(rank: int, link: Link) -> Any:
-        own = (x[rank].clone() for x in parts)
+    def work(rank: int, link: Link, factor: float = 1.0) -> Any:
+        own = (factor * x[rank] for x in parts)
         return answer(*own, world_size, link.all_to_all, *options)
 
-    results, links = run_ranks(work, world_size)
+    run = run_crossed if messages == CROSSED else run_ranks
+    results, links = run(work, world_size)
     counts = [link.elements for link in links]
     return {
         **named(results, "out"),
@@ -100,6 +109,8 @@ def _cases(g: Draw) -> Iterator[Case]:
     when = "is_causal is not named"
     inputs = (g.randn(1, 2, 6, 4) for _ in range(3))
     yield Case(when, (*inputs, 2))
+    inputs = (g.randn(1, 6, 9, 4) for _ in range(3))
+    yield Case(WHEN_CROSSED, (*inputs, 3, True, CROSSED))
 
 
 exercise = Exercise(

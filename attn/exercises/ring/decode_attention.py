@@ -9,7 +9,13 @@ from torch import Tensor
 from attn.exercises.conditions import views
 from attn.exercises.draw import Draw, entries
 from attn.exercises.ring.blocks import GIVEN, attend, merge_states
-from attn.exercises.ring.lockstep import Link, named, run_ranks
+from attn.exercises.ring.lockstep import (
+    Link,
+    named,
+    run_crossed,
+    run_ranks,
+)
+from attn.exercises.ring.texts import CROSSED, OWN, WHEN_CROSSED
 from attn.exercises.spec import Case, Exercise
 
 
@@ -19,15 +25,20 @@ def decode_attention(query, key, value, gather):
 
 
 def _use(
-    answer: Any, query: Tensor, key: list[Tensor], value: list[Tensor]
+    answer: Any,
+    query: Tensor,
+    key: list[Tensor],
+    value: list[Tensor],
+    messages: str = OWN,
 ) -> dict[str, Any]:
     """Run the answer as every rank; rank r has entry r of the lists."""
 
-    def work(rank: int, link: Link) -> Any:
-        own = (x.clone() for x in (query, key[rank], value[rank]))
-        return answer(*own, link.gather)
+    def work(rank: int, link: Link, factor: float = 1.0) -> Any:
+        own = (factor * x for x in (key[rank], value[rank]))
+        return answer(query.clone(), *own, link.gather)
 
-    results, links = run_ranks(work, len(key))
+    run = run_crossed if messages == CROSSED else run_ranks
+    results, links = run(work, len(key))
     counts = [link.elements for link in links]
     return {
         **named(results, "out"),
@@ -75,6 +86,7 @@ def _cases(g: Draw) -> Iterator[Case]:
     towards = 400 * query / (query * query).sum(-1, keepdim=True)
     key = [x / 2 + towards for x in key]
     yield Case(when, (query, key, value), rtol=1e-4)
+    yield Case(WHEN_CROSSED, (*inputs(2, 4, 2, 4, 3, [3, 4, 2]), CROSSED))
 
 
 exercise = Exercise(

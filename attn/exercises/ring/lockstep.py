@@ -8,6 +8,7 @@ runs in the process that checks it, without threads, and always in one order.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -35,7 +36,7 @@ class Link:
     """
 
     def __init__(self, rank: int, sent: list[list[list[Message]]]) -> None:
-        self.rank, self._sent = rank, sent
+        self.rank, self.sent = rank, sent
         self.started: list[list[Message]] = []
         self._at_start: list[list[Message]] = []
         self.changed = 0  # calls whose tensors changed on their way
@@ -45,7 +46,7 @@ class Link:
 
         What arrives is what the tensors hold when ``wait()`` is called.
         """
-        size = len(self._sent)
+        size = len(self.sent)
         at = (self.rank + 1) % size
         messages: list[Message] = [()] * size
         messages[at] = tensors
@@ -54,7 +55,7 @@ class Link:
 
     def all_to_all(self, tensors: Sequence[Tensor]) -> list[Tensor]:
         """Send entry j to rank j; return what each has sent to this one."""
-        size = len(self._sent)
+        size = len(self.sent)
         if len(tensors) != size:
             raise ValueError(
                 f"all_to_all must get {size} tensors, one for each rank; "
@@ -64,7 +65,7 @@ class Link:
 
     def gather(self, *tensors: Tensor) -> list[Message]:
         """Send tensors to all ranks; return what each has sent."""
-        return self._start([tensors] * len(self._sent))()
+        return self._start([tensors] * len(self.sent))()
 
     def _start(self, messages: list[Message]) -> Callable[[], list[Message]]:
         for x in (x for message in messages for x in message):
@@ -81,16 +82,17 @@ class Link:
             self.changed += not waited and not self._as_started(call)
             waited = True
             self._send(call + 1)
-            if any(len(other) <= call for other in self._sent):
+            if any(len(other) <= call for other in self.sent):
                 raise _Waits
-            arrived = [other[call][self.rank] for other in self._sent]
+            arrived = [other[call][self.rank] for other in self.sent]
+            arrived[self.rank] = messages[self.rank]
             return _copies(arrived)
 
         return wait
 
     def _send(self, calls: int) -> None:
         """Send what was started, unless an earlier turn has sent it."""
-        own = self._sent[self.rank]
+        own = self.sent[self.rank]
         for messages in self.started[len(own) : calls]:
             own.append(_copies(messages))
 
@@ -149,6 +151,31 @@ def run_ranks(
             )
     ranks = range(world_size)
     return [results[r] for r in ranks], [links[r] for r in ranks]
+
+
+def run_crossed(
+    work: Callable[..., Any], world_size: int
+) -> tuple[list[Any], list[Link]]:
+    """Call ``work`` as each rank, which gets what others send elsewhere.
+
+    There they compute with the ``factor`` 0.5. An answer that has their
+    tensors from anywhere but a message, from a global of its own for
+    instance, gives another result.
+
+    Args:
+        work: of ``(rank, link, factor)``; the factor is 1 by default.
+        world_size: the number of ranks.
+    """
+    _, links = run_ranks(partial(work, factor=0.5), world_size)
+    run_ranks(work, world_size)  # what a global holds is of this run
+    crossed = [Link(rank, links[0].sent) for rank in range(world_size)]
+    try:
+        return [work(x.rank, x) for x in crossed], crossed
+    except _Waits:
+        raise RuntimeError(
+            "a rank waits for what is not sent when the tensors have other "
+            "values: how often it sends must not depend on them"
+        ) from None
 
 
 def shards(x: Tensor, world_size: int, layout: str) -> list[Tensor]:

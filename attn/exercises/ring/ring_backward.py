@@ -13,11 +13,12 @@ from attn.exercises.ring.lockstep import (
     CHANGED,
     Link,
     named,
+    run_crossed,
     run_ranks,
     shards,
 )
 from attn.exercises.ring.shard_positions import shard_positions
-from attn.exercises.ring.texts import BREAKS, cases
+from attn.exercises.ring.texts import BREAKS, CROSSED, OWN, cases
 from attn.exercises.spec import Case, Exercise
 
 
@@ -60,6 +61,7 @@ def _use(
     world_size: int,
     layout: str | None = None,
     is_causal: bool | None = None,
+    messages: str = OWN,
 ) -> dict[str, Any]:
     """Run the answer as every rank, each with its part of the text."""
     options = () if layout is None else (layout, is_causal)
@@ -67,12 +69,13 @@ def _use(
     given = [query, key, value, out, lse, d_out]
     parts = [shards(x, world_size, layout or "contiguous") for x in given]
 
-    def work(rank: int, link: Link) -> Any:
+    def work(rank: int, link: Link, factor: float = 1.0) -> Any:
         own = [x[rank].clone() for x in parts]
-        own[4] = own[4][..., 0]
+        own[4], own[5] = own[4][..., 0], factor * own[5]
         return answer(*own, rank, world_size, link.shift, *options)
 
-    results, links = run_ranks(work, world_size)
+    run = run_crossed if messages == CROSSED else run_ranks
+    results, links = run(work, world_size)
     return {
         **named(results, "dq", "dk", "dv"),
         CHANGED: sum(link.changed for link in links),

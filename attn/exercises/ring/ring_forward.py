@@ -12,11 +12,12 @@ from attn.exercises.ring.lockstep import (
     CHANGED,
     Link,
     named,
+    run_crossed,
     run_ranks,
     shards,
 )
 from attn.exercises.ring.shard_positions import shard_positions
-from attn.exercises.ring.texts import BREAKS, cases
+from attn.exercises.ring.texts import BREAKS, CROSSED, OWN, cases
 from attn.exercises.spec import Case, Exercise
 
 
@@ -51,17 +52,19 @@ def _use(
     world_size: int,
     layout: str | None = None,
     is_causal: bool | None = None,
+    messages: str = OWN,
 ) -> dict[str, Any]:
     """Run the answer as every rank, each with its part of the text."""
     options = () if layout is None else (layout, is_causal)
     whole = (query, key, value)
     parts = [shards(x, world_size, layout or "contiguous") for x in whole]
 
-    def work(rank: int, link: Link) -> Any:
-        own = (x[rank].clone() for x in parts)
+    def work(rank: int, link: Link, factor: float = 1.0) -> Any:
+        own = (factor * x[rank] for x in parts)
         return answer(*own, rank, world_size, link.shift, *options)
 
-    results, links = run_ranks(work, world_size)
+    run = run_crossed if messages == CROSSED else run_ranks
+    results, links = run(work, world_size)
     counts = [_rounds(len(link.started), world_size) for link in links]
     return {
         **named(results, "out", "lse"),

@@ -8,6 +8,8 @@ from typing import Any
 from attn.exercises.draw import Draw, entries
 from attn.exercises.spec import Case
 
+OWN, CROSSED = "of this run", "of another run"
+WHEN_CROSSED = "what arrives is not what a rank could know otherwise"
 ZIGZAG, CONTIGUOUS = "zigzag", "contiguous"
 SIZES = {  # (B, H, Hkv, L, D, Dv), ranks, layout, is_causal
     "there is one rank": [
@@ -65,6 +67,13 @@ def cases(g: Draw, inputs: Callable[..., tuple[Any, ...]]) -> Iterator[Case]:
         g.randn(1, 2, 8, 4), g.randn(1, 2, 8, 4), g.randn(1, 2, 8, 3), False
     )
     yield Case(when, (*given, 2))
+    for layout, is_causal in ((CONTIGUOUS, False), (ZIGZAG, True)):
+        given = inputs(
+            *(g.randn(1, n, 12, 4) for n in (2, 1)),
+            g.randn(1, 1, 12, 3),
+            is_causal,
+        )
+        yield Case(WHEN_CROSSED, (*given, 3, layout, is_causal, CROSSED))
 
 
 BREAKS: dict[str, Callable[[Case], Any]] = {
