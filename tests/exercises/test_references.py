@@ -5,6 +5,7 @@ import torch
 
 from attn import functional
 from attn.exercises.ring.lockstep import run_ranks, shards
+from attn.exercises.ring.texts import CROSSED
 from attn.exercises.spec import find
 from attn.grading.checks.clock import Clock
 
@@ -86,10 +87,37 @@ def test_a_bidirectional_llama_equals_the_librarys(implementation):
         assert ours == theirs
 
 
+def own_messages(exercise, seed=0):
+    """Return the cases in which ranks get what the others send to them."""
+    cases = [*exercise.generate(seed)]
+    own = [x for x in cases if x.args[-1] != CROSSED]
+    assert len(own) < len(cases)
+    return own
+
+
+def test_in_a_crossed_run_a_rank_has_its_own_block_and_those_of_the_other():
+    exercise = find("ring-ring_forward")
+    crossed = [x for x in exercise.generate(0) if x.args[-1] == CROSSED]
+    for case in crossed:
+        query, key, value, world_size, layout, is_causal, _ = case.args
+        at = torch.arange(query.shape[2])[None, None, :, None]
+        got = exercise.use(exercise.reference, *case.args)
+        for rank in range(world_size):
+            mine = shards(at, world_size, layout)[rank]
+            factor = torch.where((at == mine.view(-1)).any(-1), 1.0, 0.5)
+            k, v = (x * factor[..., None] for x in (key, value))
+            # The queries of the crossed run are its own.
+            out = functional.scaled_dot_product_attention(
+                *(query, k, v), is_causal=is_causal, enable_gqa=True
+            )
+            part = shards(out, world_size, layout)[rank]
+            torch.testing.assert_close(got[f"out of rank {rank}"], part)
+
+
 @pytest.mark.parametrize("seed", range(2))
 def test_the_ring_backward_equals_autograd_on_one_machine(seed):
     exercise = find("ring-ring_backward")
-    for case in exercise.generate(seed):
+    for case in own_messages(exercise, seed):
         *tensors, _, _, d_out = (x.double() for x in case.args[:6])
         world_size, *options = case.args[6:]
         layout, is_causal = options or ("contiguous", False)
@@ -109,7 +137,7 @@ def test_the_ring_backward_equals_autograd_on_one_machine(seed):
 @pytest.mark.parametrize("name", ["ring_forward", "all_to_all_heads"])
 def test_attention_of_many_ranks_equals_that_of_one(name):
     exercise = find(f"ring-{name}")
-    for case in exercise.generate(0):
+    for case in own_messages(exercise):
         *tensors, world_size = (
             x.double() if torch.is_tensor(x) else x for x in case.args[:4]
         )
@@ -133,7 +161,7 @@ def test_attention_of_many_ranks_equals_that_of_one(name):
 
 def test_decoding_against_a_spread_cache_equals_a_whole_one():
     exercise = find("ring-decode_attention")
-    for case in exercise.generate(0):
+    for case in own_messages(exercise):
         query, *parts = case.args
         key, value = (torch.cat(x, 2) for x in parts)
         expected = functional.scaled_dot_product_attention(
