@@ -28,6 +28,7 @@ OPEN = frozenset(
 #: Of these, what is there only where the chapter's own cells import it.
 CHAPTERS_OWN = ("transformers",)
 CLOSED = (
+    "json.tool",
     "numpy.ctypeslib",
     "numpy.f2py",
     "torch.ao",
