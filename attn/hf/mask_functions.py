@@ -15,7 +15,7 @@ from typing import Any
 
 from attn.masks import Mask, causal, chunked, padding, window
 
-_CAUSAL, _ALL = causal(), window()  # asked for at every token
+_CAUSAL, _ALL = causal(), window()  # needed at every token
 
 
 def as_mask(function: Callable[..., Any]) -> Mask:

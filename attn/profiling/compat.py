@@ -87,7 +87,7 @@ def digest(module: str, name: str) -> str:
 def in_forward_mode() -> bool:
     """Return whether forward-mode gradients are computed, of any tensor.
 
-    To ask each tensor takes a microsecond: thrice in each layer, for each
+    To test each tensor takes a microsecond: thrice in each layer, for each
     token.
     """
     return forward_ad._current_level >= 0

@@ -9,7 +9,7 @@ from attn.exercises.draw import Draw, entries
 from attn.exercises.spec import Case
 
 OWN, CROSSED = "of this run", "of another run"
-WHEN_CROSSED = "what arrives is not what a rank could know otherwise"
+WHEN_CROSSED = "the messages come from another run"
 ZIGZAG, CONTIGUOUS = "zigzag", "contiguous"
 SIZES = {  # (B, H, Hkv, L, D, Dv), ranks, layout, is_causal
     "there is one rank": [

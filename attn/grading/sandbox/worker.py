@@ -50,6 +50,8 @@ class Task:
             earlier answers and, where one is wrong, the book's.
         text: of the answer.
         tensors_only: whether memory is measured, which sees tensors alone.
+        watched: whether the rules inside Python hold, too. They do for every
+            answer; not for a probe of what the system alone keeps from one.
     """
 
     name: str
@@ -58,6 +60,7 @@ class Task:
     before: list[tuple[str, str, bool]]
     text: str
     tensors_only: bool = False
+    watched: bool = True
 
 
 @dataclass(frozen=True)
@@ -76,6 +79,8 @@ def serve(channel: socket.socket, watch: Any) -> None:
     """Answer requests until the other side closes the channel."""
     channel.settimeout(None)
     task: Task = _request(channel)
+    if not task.watched:
+        watch = types.SimpleNamespace(found=None, verify=lambda: None)
     answer, outcome = _defined(task, watch)
     channel.sendall(encode(outcome))
     clock = Clock()

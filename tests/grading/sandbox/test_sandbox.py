@@ -57,7 +57,8 @@ def run_probe(sandbox, code, *, limits=None, timeout=30.0):
     inside = sandbox.start_session(limits or Limits(), timeout)
     code = f"result = None\n{textwrap.dedent(code)}"
     answer = "def probe():\n    return result"
-    task = Task("probe", "function", GIVEN, [("probe", code, False)], answer)
+    before = [("probe", code, False)]
+    task = Task("probe", "function", GIVEN, before, answer, watched=False)
     outcome = inside.define(task)
     if outcome.error is None:
         outcome = inside.run(None, Case(""))
