@@ -13,8 +13,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from attn.functional import split_heads
-
 
 def project(
     module: Any, query: Tensor, key: Tensor, value: Tensor
@@ -32,8 +30,11 @@ def project(
         if module.packed_proj.bias is not None:
             biases = module.packed_proj.bias.split(module.proj_sizes)
         heads = list(map(F.linear, inputs, weights, biases))
-    q = split_heads(heads[0], module.num_heads)
-    k, v = (split_heads(x, module.num_kv_heads) for x in heads[1:])
+    counts = (module.num_heads, module.num_kv_heads, module.num_kv_heads)
+    q, k, v = (
+        x.view(*x.shape[:2], count, x.shape[-1] // count).transpose(1, 2)
+        for x, count in zip(heads, counts, strict=True)
+    )
     if module.q_norm is not None:
         q, k = module.q_norm(q), module.k_norm(k)
     return q, k, v
