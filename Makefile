@@ -17,8 +17,7 @@ PINS := constraints.txt pyproject.toml
 BOOK_NEEDS := jupyter-book dukpy sphinxext-opengraph sphinx-sitemap
 LEARNING := .[learn,grade]
 EVERYTHING := .[learn,grade,dev]
-# On two cores, two at a time would leave a quarter of the time to waiting.
-PARALLEL := OMP_NUM_THREADS=1 $(PY) -m pytest -n 3 --dist worksteal
+PARALLEL := OMP_NUM_THREADS=1 $(PY) -m pytest -n 2 --dist worksteal
 BOOK := _build/html/index.html
 BOOK_FROM := $(shell find _config.yml _toc.yml Makefile book notebooks solutions \
 	attn -type f -not -path '*/.ipynb_checkpoints/*' -not -name '*.pyc')
@@ -73,7 +72,7 @@ pdf: .venv/.pdf $(BOOK)
 test: .venv/.test .venv/.book
 	@status=0; \
 	$(MAKE) -s $(BOOK) & builder=$$!; \
-	echo "Tests, three at a time"; \
+	echo "Tests, two at a time"; \
 	BUILDER=$$builder $(PARALLEL) -m "not exhaustive and not serial" \
 	  || status=1; \
 	wait $$builder || status=1; \
@@ -84,7 +83,7 @@ test: .venv/.test .venv/.book
 # What `make test` leaves out: more seeds, whole grids, every view of a page.
 # PART=1/3 is a third of it; so are 2/3 and 3/3.
 test-all: .venv/.test .venv/.nbgrader $(BOOK)
-	@echo "The rest of the tests, three at a time"
+	@echo "The rest of the tests, two at a time"
 	@PART=$(PART) $(PARALLEL) -m exhaustive
 
 # The book shows the margins that this writes; commit them.

@@ -10,9 +10,6 @@ modules that go from position ids to tables.
 
 from __future__ import annotations
 
-import weakref
-from collections.abc import Callable
-
 import torch
 from torch import Tensor
 
@@ -20,8 +17,6 @@ from attn.positions import validation
 from attn.positions.rope_scaling import RopeFrequencies
 
 RopeTables = tuple[Tensor, Tensor]
-#: The table that was found right last, and for which layout.
-_right: tuple[Callable[[], Tensor | None], bool] = (lambda: None, False)
 
 
 def rope_tables(
@@ -189,13 +184,9 @@ def _fit(name: str, table: Tensor, x: Tensor) -> Tensor:
 
 def check_layout(cos: Tensor, interleaved: bool) -> None:
     """Refuse a table of the other layout: equal angles give it away."""
-    global _right
     is_known = cos.device.type == "cpu" and not torch.compiler.is_compiling()
     if not is_known or cos.numel() == 0 or cos.dim() < 2:
         return
-    table, layout = _right
-    if table() is cos and layout is interleaved:
-        return  # each layer of a model comes with the same
     row = cos[(-1,) * (cos.dim() - 1)].tolist()  # of one position
     middle = len(row) // 2
     halves = row[:middle] == row[middle:]
@@ -207,4 +198,3 @@ def check_layout(cos: Tensor, interleaved: bool) -> None:
             f"is called; got a table of interleaved={not interleaved}: see "
             "rope_tables and convert_pairing"
         )
-    _right = weakref.ref(cos), interleaved
