@@ -1,13 +1,14 @@
 """Sliding windows on a CPU: each block of queries reads only its own keys.
 
-Blocks that look alike are the batch of one call of PyTorch's fused function:
+Blocks that look alike are the batch of a call of PyTorch's fused function:
 their keys overlap in memory, and are not copied. It is exact: nothing is
 rounded that PyTorch does not round.
 """
 
 from __future__ import annotations
 
-from itertools import product
+from collections.abc import Iterator
+from itertools import chain, product
 
 import torch
 from torch import Tensor
@@ -19,7 +20,8 @@ from attn.functional.inputs import AttentionInputs
 
 __all__ = ["deprioritized", "run", "unsupported_reasons"]
 
-BLOCK = 64  # queries at a time under a window
+BLOCK = 64  # queries under one part of the mask
+AT_ONCE = 16  # blocks of a call
 
 
 def unsupported_reasons(inputs: AttentionInputs) -> list[str]:
@@ -58,12 +60,21 @@ def run(inputs: AttentionInputs) -> Tensor:
     if casting_pays(inputs):
         tensors = [x.float() for x in tensors]
     alike = _alike(inputs, *bounds)
-    outs = _one_by_one(inputs, tensors, range(0, alike.start, BLOCK))
-    if alike:
-        outs.append(_at_once(inputs, tensors, alike))
-    rest = range(alike.stop, inputs.q_len, BLOCK)
-    outs += _one_by_one(inputs, tensors, rest)
-    return torch.cat(outs, -2).to(inputs.query.dtype)
+    parts = chain(
+        _one_by_one(inputs, tensors, range(0, alike.start, BLOCK)),
+        _at_once(inputs, tensors, alike),
+        _one_by_one(inputs, tensors, range(alike.stop, inputs.q_len, BLOCK)),
+    )
+    if inputs.requires_grad:
+        return torch.cat([*parts], -2).to(inputs.query.dtype)
+    # Each part is dropped at once: the next one gets its memory.
+    shape = (*inputs.query.shape[:-1], inputs.value.shape[-1])
+    out, start = inputs.query.new_empty(shape), 0
+    for part in parts:
+        stop = start + part.shape[-2]
+        out[..., start:stop, :] = part
+        start = stop
+    return out
 
 
 def _alike(inputs: AttentionInputs, left: int, right: int) -> range:
@@ -84,25 +95,29 @@ def _alike(inputs: AttentionInputs, left: int, right: int) -> range:
 
 def _at_once(
     inputs: AttentionInputs, tensors: list[Tensor], tops: range
-) -> Tensor:
-    """Compute blocks of queries whose windows are alike."""
+) -> Iterator[Tensor]:
+    """Yield some blocks of queries whose windows are alike, and the next."""
     bounds = _bounds(inputs)
     assert bounds is not None and isinstance(inputs.q_offset, int)
-    (left, right), start = bounds, inputs.q_offset + tops.start
-    keys = slice(start - left, start + BLOCK + right)
-    mask = _numbers(inputs, slice(tops.start, tops.start + BLOCK), keys)
-    torchs, outs = torchs_function(inputs), []
+    (left, right), torchs = bounds, torchs_function(inputs)
     q, k, v = (x if x.dim() > 2 else x[None] for x in tensors)
-    for at in product(*map(range, q.shape[:-3])):
-        out = torchs(
-            _blocks(q[at], tops.start, BLOCK, len(tops)),
-            _blocks(k[at], keys.start, keys.stop - keys.start, len(tops)),
-            _blocks(v[at], keys.start, keys.stop - keys.start, len(tops)),
-            mask.to(q.dtype),
-        )  # (N, H, BLOCK, Dv)
-        outs.append(out.transpose(0, 1).flatten(1, 2))
-    shape = (*tensors[0].shape[:-2], BLOCK * len(tops), -1)
-    return torch.stack(outs).view(shape)
+    mask = None
+    for first in range(tops.start, tops.stop, AT_ONCE * BLOCK):
+        count = min(AT_ONCE, (tops.stop - first) // BLOCK)
+        start = inputs.q_offset + first
+        keys = slice(start - left, start + BLOCK + right)
+        if mask is None:
+            rows = slice(first, first + BLOCK)
+            mask = _numbers(inputs, rows, keys).to(q.dtype)
+        outs = []
+        for at in product(*map(range, q.shape[:-3])):
+            given = [_blocks(q[at], first, BLOCK, count)]
+            size = keys.stop - keys.start
+            given += (_blocks(x[at], keys.start, size, count) for x in (k, v))
+            out = torchs(*given, mask)  # (N, H, BLOCK, Dv)
+            outs.append(out.transpose(0, 1).flatten(1, 2))
+        shape = (*tensors[0].shape[:-2], BLOCK * count, outs[0].shape[-1])
+        yield torch.stack(outs).view(shape)
 
 
 def _blocks(x: Tensor, start: int, size: int, count: int) -> Tensor:
@@ -113,14 +128,14 @@ def _blocks(x: Tensor, start: int, size: int, count: int) -> Tensor:
 
 def _one_by_one(
     inputs: AttentionInputs, tensors: list[Tensor], tops: range
-) -> list[Tensor]:
-    """Compute blocks of queries whose windows may be cut off."""
+) -> Iterator[Tensor]:
+    """Yield blocks of queries whose windows may be cut off."""
     bounds = _bounds(inputs)
     assert bounds is not None and inputs.mask is not None
     assert isinstance(inputs.q_offset, int)
     (left, right), start = bounds, inputs.q_offset
     masks: dict[tuple[int, ...], Tensor] = {}
-    torchs, outs = torchs_function(inputs), []
+    torchs = torchs_function(inputs)
     for top in tops:
         end = min(top + BLOCK, inputs.q_len)
         lo = min(max(start + top - left, 0), inputs.kv_len - 1)
@@ -131,8 +146,7 @@ def _one_by_one(
             masks[place] = _numbers(inputs, slice(top, end), slice(lo, hi))
         q = tensors[0][..., top:end, :]
         k, v = (x[..., lo:hi, :] for x in tensors[1:])
-        outs.append(torchs(q, k, v, masks[place].to(q.dtype)))
-    return outs
+        yield torchs(q, k, v, masks[place].to(q.dtype))
 
 
 def _numbers(inputs: AttentionInputs, rows: slice, keys: slice) -> Tensor:
