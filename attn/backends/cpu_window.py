@@ -61,9 +61,11 @@ def run(inputs: AttentionInputs) -> Tensor:
         tensors = [x.float() for x in tensors]
     alike = _alike(inputs, *bounds)
     parts = chain(
-        _one_by_one(inputs, tensors, range(0, alike.start, BLOCK)),
-        _at_once(inputs, tensors, alike),
-        _one_by_one(inputs, tensors, range(alike.stop, inputs.q_len, BLOCK)),
+        _one_by_one(inputs, tensors, bounds, range(0, alike.start, BLOCK)),
+        _at_once(inputs, tensors, bounds, alike),
+        _one_by_one(
+            inputs, tensors, bounds, range(alike.stop, inputs.q_len, BLOCK)
+        ),
     )
     if inputs.requires_grad:
         return torch.cat([*parts], -2).to(inputs.query.dtype)
@@ -94,26 +96,27 @@ def _alike(inputs: AttentionInputs, left: int, right: int) -> range:
 
 
 def _at_once(
-    inputs: AttentionInputs, tensors: list[Tensor], tops: range
+    inputs: AttentionInputs,
+    tensors: list[Tensor],
+    bounds: tuple[int, int],
+    tops: range,
 ) -> Iterator[Tensor]:
     """Yield some blocks of queries whose windows are alike, and the next."""
-    bounds = _bounds(inputs)
-    assert bounds is not None and isinstance(inputs.q_offset, int)
+    assert isinstance(inputs.q_offset, int)
     (left, right), torchs = bounds, torchs_function(inputs)
+    size = left + BLOCK + right  # keys of a block
     q, k, v = (x if x.dim() > 2 else x[None] for x in tensors)
     mask = None
     for first in range(tops.start, tops.stop, AT_ONCE * BLOCK):
         count = min(AT_ONCE, (tops.stop - first) // BLOCK)
-        start = inputs.q_offset + first
-        keys = slice(start - left, start + BLOCK + right)
+        lo = inputs.q_offset + first - left
         if mask is None:
             rows = slice(first, first + BLOCK)
-            mask = _numbers(inputs, rows, keys).to(q.dtype)
+            mask = _numbers(inputs, rows, slice(lo, lo + size)).to(q.dtype)
         outs = []
         for at in product(*map(range, q.shape[:-3])):
             given = [_blocks(q[at], first, BLOCK, count)]
-            size = keys.stop - keys.start
-            given += (_blocks(x[at], keys.start, size, count) for x in (k, v))
+            given += (_blocks(x[at], lo, size, count) for x in (k, v))
             out = torchs(*given, mask)  # (N, H, BLOCK, Dv)
             outs.append(out.transpose(0, 1).flatten(1, 2))
         shape = (*tensors[0].shape[:-2], BLOCK * count, outs[0].shape[-1])
@@ -127,12 +130,13 @@ def _blocks(x: Tensor, start: int, size: int, count: int) -> Tensor:
 
 
 def _one_by_one(
-    inputs: AttentionInputs, tensors: list[Tensor], tops: range
+    inputs: AttentionInputs,
+    tensors: list[Tensor],
+    bounds: tuple[int, int],
+    tops: range,
 ) -> Iterator[Tensor]:
     """Yield blocks of queries whose windows may be cut off."""
-    bounds = _bounds(inputs)
-    assert bounds is not None and inputs.mask is not None
-    assert isinstance(inputs.q_offset, int)
+    assert inputs.mask is not None and isinstance(inputs.q_offset, int)
     (left, right), start = bounds, inputs.q_offset
     masks: dict[tuple[int, ...], Tensor] = {}
     torchs = torchs_function(inputs)

@@ -3,9 +3,9 @@
 ``logger.debug(x.shape)`` and ``plt.plot(weights)`` change no result, and
 ``tqdm(range(n))`` is ``range(n)``. Where such a name goes elsewhere, what the
 sandbox has in place of its module does nothing. Nothing is run here, and a
-line keeps its number. A name counts where every line
-of its scope that gives it a value imports such a module, or calls it; a
-parameter called ``display`` is the learner's own.
+line keeps its number. A name counts where every line of its scope that gives
+it a value imports such a module, or calls it; a parameter called ``display``
+is the learner's own.
 """
 
 from __future__ import annotations

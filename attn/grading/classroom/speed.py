@@ -49,7 +49,7 @@ def main(words: list[str] | None = None) -> int:
     for jobs in args.jobs:
         print(_line(name, f"--jobs {jobs}", class_, kept, jobs=jobs))
     if args.dask:
-        with _cluster(args.dask) as address:
+        with cluster(args.dask) as address:
             how = f"--dask, {args.dask} workers"
             print(_line(name, how, class_, kept, dask=address))
     if args.book:
@@ -79,7 +79,7 @@ def _line(
 
 
 @contextmanager
-def _cluster(workers: int) -> Iterator[str]:
+def cluster(workers: int, **options: Any) -> Iterator[str]:
     """Start a scheduler with workers of one thread; yield its address."""
     from distributed import LocalCluster
 
@@ -88,6 +88,7 @@ def _cluster(workers: int) -> Iterator[str]:
         threads_per_worker=1,
         protocol="tcp",
         dashboard_address=None,
+        **options,
     ) as started:
         yield started.scheduler_address
 

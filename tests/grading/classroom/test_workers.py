@@ -7,11 +7,10 @@ import subprocess
 import sys
 import time
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
 
 import pytest
 
-from attn.grading.classroom import batch, pools
+from attn.grading.classroom import batch, pools, speed
 from tests.grading.classroom import fakes
 
 
@@ -82,18 +81,10 @@ def test_dask_needs_its_package(klass, monkeypatch, grade_all):
         grade_all(klass("a"), dask="tcp://127.0.0.1:1")
 
 
-@contextmanager
 def cluster(workers, **options):
     """Start a scheduler with workers; yield its address."""
-    distributed = pytest.importorskip("distributed")
-    with distributed.LocalCluster(
-        n_workers=workers,
-        threads_per_worker=1,
-        protocol="tcp",
-        dashboard_address=None,
-        **options,
-    ) as started:
-        yield started.scheduler_address
+    pytest.importorskip("distributed")
+    return speed.cluster(workers, **options)
 
 
 @pytest.mark.parametrize("address", ["nowhere", "127.0.0.1:x", "", "x://"])
