@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from numbers import Real
 from typing import NamedTuple
 
 import torch
+from torch import Tensor
 
 
 def kv_cache_bytes(
@@ -200,7 +202,8 @@ def roofline(intensity: float, peak: float, bandwidth: float) -> float:
     """
     named = {"intensity": intensity, "peak": peak, "bandwidth": bandwidth}
     for name, x in named.items():
-        if not isinstance(x, int | float) or not x >= 0:
+        value = x.item() if isinstance(x, Tensor) and x.ndim == 0 else x
+        if not isinstance(value, Real) or not value >= 0:
             raise ValueError(f"{name} must be a number, 0 or more; got {x!r}")
     return min(peak, intensity * bandwidth)
 

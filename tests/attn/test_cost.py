@@ -93,6 +93,9 @@ def test_decode_is_memory_bound_and_prefill_is_compute_bound():
         step.intensity * 1e12
     )
     assert cost.roofline(prompt.intensity, 1e15, 1e12) == 1e15
+    points = torch.tensor([0.5, 2000.0])  # an axis to draw along
+    along = [cost.roofline(x, 1e15, 1e12) for x in (*points, *points.numpy())]
+    assert along == [0.5e12, 1e15] * 2
 
 
 def test_parameters_of_mha_gqa_and_mqa_equal_their_formulas():
