@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from attn.grading.classroom.edits import Cell, Edit
 from attn.grading.classroom.magics import parse
 from attn.grading.classroom.statements import Effect, Statement
-from attn.grading.sandbox.missing import SHOWING
+from attn.grading.sandbox.silent import SHOWING
 
 #: A name, and what it is: ``{"plt": "matplotlib.pyplot"}``.
 Names = Mapping[str, str]

@@ -22,7 +22,8 @@ FILES = str.split(
     grading/sandbox/__init__.py grading/sandbox/guarded.py
     grading/sandbox/limits.py grading/sandbox/missing.py
     grading/sandbox/policy.py grading/sandbox/rewriting.py
-    grading/sandbox/server.py grading/sandbox/watch.py
+    grading/sandbox/server.py grading/sandbox/silent.py
+    grading/sandbox/watch.py
     grading/sandbox/wire.py grading/sandbox/worker.py
     profiling/__init__.py profiling/calls.py profiling/compat.py
     profiling/kernel_traffic.py

@@ -12,9 +12,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from attn.grading.sandbox import missing
-from attn.grading.sandbox.missing import SHOWING, Absent, Silent
+from attn.grading.sandbox.missing import Absent
 from attn.grading.sandbox.policy import Reaches, hidden, is_open
 from attn.grading.sandbox.rewriting import NEED, OWN
+from attn.grading.sandbox.silent import SHOWING, Silent
 
 _CLOSED_BUILTINS = str.split(
     "breakpoint compile eval exec globals help input locals open"

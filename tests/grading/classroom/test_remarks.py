@@ -8,7 +8,7 @@ import torch
 
 from attn.grading.classroom.remarks import showing, without_remarks
 from attn.grading.classroom.statements import statements
-from attn.grading.sandbox.missing import Silent
+from attn.grading.sandbox.silent import Silent
 
 
 class Bar:

@@ -12,6 +12,7 @@ import pytest
 
 from attn.grading.classroom import batch, pools, speed
 from tests.grading.classroom import fakes
+from tests.processes import run_python
 
 
 def test_real_workers_grade_and_end(log, klass, grade_all):
@@ -34,6 +35,20 @@ def test_a_grader_that_hangs_is_stopped(log, klass, monkeypatch, grade_all):
     assert rows["a"].points == rows["a"].max_points > 0
     assert "hung" in rows["sleeps"].message
     assert not any(map(fakes.is_running, fakes.grader_pids(log)))
+
+
+IMPORTS = """
+import sys
+from attn.grading.classroom import batch, command, reports
+
+print(*{"torch", "triton", "numpy"} & {*sys.modules})
+"""
+
+
+def test_the_process_that_hands_out_work_starts_without_torch():
+    done = run_python(IMPORTS)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == []
 
 
 ORPHANS = """
