@@ -78,12 +78,15 @@ class Goal:
         against: other peers. On both sides, those that run count.
         at_least: ratio of the speeds.
         at_most: ratio of the peak memory, compared in place of the speed.
+        limit: a peer that does no more than must be done for the result;
+            where it misses the goal, the machine does.
     """
 
     ours: tuple[str, ...]
     against: tuple[str, ...]
     at_least: float = 0.0
     at_most: float | None = None
+    limit: str | None = None
 
 
 Step = Literal[

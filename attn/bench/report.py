@@ -67,15 +67,19 @@ def goals(run: dict[str, Any]) -> Table:
     rows = []
     for case in run["cases"]:
         title = case["title"]
-        for goal, against, ratio, met in ratios(case):
+        for goal, against, ratio, met, of_limit in ratios(case):
             ours = " or ".join(goal.ours)
             hope = f"{ours} ≥ {goal.at_least:g}x {against}"
             if goal.at_most is not None:
                 hope = f"≤ {goal.at_most:g}x the memory of {against}"
             mark = "✓ met" if met else "✗ missed"
-            rows.append([title, hope, f"{ratio:.3g}x", mark])
+            limit = "" if of_limit is None else f"{of_limit:.3g}x {goal.limit}"
+            rows.append([title, hope, f"{ratio:.3g}x", mark, limit])
             title = ""
-    head = ("case", "goal", "measured", "it is")
+    head: tuple[str, ...]
+    head = ("case", "goal", "measured", "it is", "of its limit")
+    if not any(row[-1] for row in rows):
+        head, rows = head[:-1], [row[:-1] for row in rows]
     return Table(head, rows, provenance(run))
 
 

@@ -33,6 +33,7 @@ class Ratio(NamedTuple):
     against: str  # the best of those that ran
     ratio: float
     met: bool
+    of_limit: float | None = None  # our speed relative to the limit's
 
 
 def about_this_machine(*sources: str) -> dict[str, Any]:
@@ -195,5 +196,7 @@ def ratios(case: dict[str, Any]) -> list[Ratio]:
             best = min(rivals, key=lambda name: peers[name]["peak_bytes"])
             ratio = ours["peak_bytes"] / max(peers[best]["peak_bytes"], 1)
             met = ratio <= goal.at_most
-        compared.append(Ratio(goal, best, ratio, met))
+        limit = peers.get(goal.limit or "")
+        of_limit = speed(ours) / speed(limit) if limit else None
+        compared.append(Ratio(goal, best, ratio, met, of_limit))
     return compared

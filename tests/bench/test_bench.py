@@ -108,6 +108,21 @@ def test_a_goal_that_is_missed_is_shown_as_missed():
     assert table._repr_html_().count('<b class="no">✗ missed</b>') == 3
 
 
+def test_a_goal_is_shown_beside_its_limit():
+    """Three products are what exact scores of 16 bits need."""
+    case = made(
+        **{"two products": peer([1.0]), "three products": peer([1.4])},
+        auto=peer([2.0]),
+    )
+    case["case"] = "cpu-latent-128-bfloat16-4096"
+    about = results.about_this_machine()
+    run = {"cases": [case], "about": about, "dry": False, "pending": []}
+    table = str(report.goals(run))
+    assert "of its limit" in table and "0.7x three products" in table
+    del case["peers"]["three products"]
+    assert "limit" not in str(report.goals(run))
+
+
 def test_ratios_are_normalised_by_the_work_of_each_peer():
     """A copy moves more bytes than a cache has."""
     case = made(
@@ -196,7 +211,8 @@ def test_every_goal_compares_peers_of_its_case(dry):
     for case in results.load(dry)["cases"]:
         for goal in find(case["case"]).goals:
             assert isinstance(goal, Goal)
-            assert {*goal.ours, *goal.against} <= set(case["peers"])
+            named = {*goal.ours, *goal.against, *filter(None, [goal.limit])}
+            assert named <= set(case["peers"])
 
 
 def test_the_sentences_of_chapters_12_and_13_hold_for_the_runs_on_an_h100():
