@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from attn.cache import validation
+from attn import arguments
 
 
 class PageAllocator:
@@ -28,7 +28,7 @@ class PageAllocator:
 
     def __init__(self, num_pages: int, page_size: int):
         for name, size in (("num_pages", num_pages), ("page_size", page_size)):
-            validation.size(name, size, 1)
+            arguments.count(name, size)
         self.page_size = page_size
         self.ref_counts = [0] * num_pages
         self.free_pages = list(reversed(range(num_pages)))

@@ -8,7 +8,7 @@ from typing import NamedTuple, Self
 import torch
 from torch import Tensor
 
-from attn.cache.validation import size
+from attn import arguments
 
 
 class CacheView(NamedTuple):
@@ -56,7 +56,7 @@ class Cache(ABC):
 
     def positions(self, length: int) -> Tensor:
         """Return the positions of the next tokens, ``(L,)`` or ``(B, L)``."""
-        size("length", length, 0)
+        arguments.count("length", length, 0)
         start = self.seq_len
         if isinstance(start, int):
             return torch.arange(start, start + length)

@@ -8,6 +8,7 @@ from typing import Self
 import torch
 from torch import Tensor
 
+from attn import arguments
 from attn.cache import ragged, validation
 from attn.cache.base import Cache, CacheView
 from attn.masks import Mask, causal, prefix, sliding_window
@@ -144,8 +145,8 @@ class SlidingCache(DynamicCache):
     """
 
     def __init__(self, window: int, num_sink_tokens: int = 0):
-        validation.size("window", window, 1)
-        validation.size("num_sink_tokens", num_sink_tokens, 0)
+        arguments.count("window", window)
+        arguments.count("num_sink_tokens", num_sink_tokens, 0)
         self.window, self.num_sink_tokens = window, num_sink_tokens
 
     @property

@@ -18,6 +18,7 @@ from typing import Self
 import torch
 from torch import Tensor
 
+from attn import arguments
 from attn.cache import ragged, validation
 from attn.cache.allocator import PageAllocator
 from attn.cache.base import Cache, CacheView
@@ -54,9 +55,9 @@ class PagePool(PageAllocator):
     ):
         super().__init__(num_pages, page_size)
         value_dim = head_dim if value_dim is None else value_dim
-        validation.size("num_kv_heads", num_kv_heads, 1)
-        validation.size("head_dim", head_dim, 1)
-        validation.size("value_dim", value_dim, 1)
+        arguments.count("num_kv_heads", num_kv_heads)
+        arguments.count("head_dim", head_dim)
+        arguments.count("value_dim", value_dim)
         page = (num_pages, num_kv_heads, page_size)
         self.key = torch.empty(*page, head_dim, dtype=dtype, device=device)
         self.value = torch.empty(*page, value_dim, dtype=dtype, device=device)
@@ -107,7 +108,7 @@ class PagedCache(Cache):
             raise TypeError(
                 f"pool must be a PagePool; got {type(pool).__name__}"
             )
-        validation.size("batch", batch, 0)
+        arguments.count("batch", batch, 0)
         self.pool = pool
         self.pages: list[list[int]] = [[] for _ in range(batch)]
         device = pool.key.device

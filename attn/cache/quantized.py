@@ -9,6 +9,7 @@ from typing import NamedTuple, Self
 import torch
 from torch import Tensor
 
+from attn import arguments
 from attn.cache import validation
 from attn.cache.base import Cache, CacheView
 
@@ -73,7 +74,7 @@ class QuantizedCache(Cache):
     groups: tuple[Quantized, Quantized] | None = None  # the others
 
     def __init__(self, group_size: int = 64):
-        validation.size("group_size", group_size, 1)
+        arguments.count("group_size", group_size)
         self.group_size = group_size
 
     @property

@@ -8,6 +8,7 @@ from typing import NamedTuple, Self
 import torch
 from torch import Tensor
 
+from attn import arguments
 from attn.cache import validation
 from attn.cache.base import Cache
 
@@ -53,7 +54,7 @@ class StateCache(Cache):
     """
 
     def __init__(self, max_snapshots: int = 1):
-        validation.size("max_snapshots", max_snapshots, 0)
+        arguments.count("max_snapshots", max_snapshots, 0)
         self.max_snapshots = max_snapshots
         self.state: Tensor | None = None
         self.conv: Tensor | None = None
@@ -96,7 +97,7 @@ class StateCache(Cache):
         if isinstance(count, Tensor):
             validation.lengths(count, state.shape[0], 2**62)
         else:
-            validation.size("count", count, 0)
+            arguments.count("count", count, 0)
         self.state, self.conv = state, conv
         self.seq_len = self.seq_len + count
 

@@ -9,6 +9,7 @@ from typing import Self
 import torch
 from torch import Tensor
 
+from attn import arguments
 from attn.cache import ragged, validation
 from attn.cache.base import Cache, CacheView
 
@@ -77,7 +78,7 @@ class StaticCache(Cache):
             "value_dim": head_dim if value_dim is None else value_dim,
         }
         for name, size in sizes.items():
-            validation.size(name, size, 0)
+            arguments.count(name, size, 0)
         *shape, D, Dv = sizes.values()
         # Zeros: a weight of 0 does not hide a NaN.
         zeros = partial(torch.zeros, dtype=dtype, device=device)

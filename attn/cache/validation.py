@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attn.functional import arguments
+from attn import arguments
 
 
 def new_tokens(
@@ -71,12 +71,6 @@ def latents(
             )
 
 
-def size(name: str, x: Any, least: int) -> None:
-    """Require an int that counts something."""
-    if isinstance(x, bool) or not isinstance(x, int) or x < least:
-        raise ValueError(f"{name} must be an int, at least {least}; got {x!r}")
-
-
 def lengths(lengths: Any, batch: int, most: int, least: int = 0) -> None:
     """Require a number of real tokens for each row."""
     is_tensor = isinstance(lengths, Tensor)
@@ -114,7 +108,7 @@ def no_grad(*tensors: Tensor) -> None:
 
 def crop(length: int, seq_len: int, first: int = 0) -> None:
     """Require a length that was read, and tokens that are still stored."""
-    size("length", length, 0)
+    arguments.count("length", length, 0)
     if length > seq_len:
         raise ValueError(
             f"length must be 0 to {seq_len}, the number of tokens read; got "

@@ -8,6 +8,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from attn import arguments
+
 
 def kv_cache_bytes(
     batch: int,
@@ -228,5 +230,4 @@ def bytes_of(dtype: torch.dtype) -> int:
 def check_sizes(**sizes: int) -> None:
     """Require integers of 0 or more."""
     for name, size in sizes.items():
-        if isinstance(size, bool) or not isinstance(size, int) or size < 0:
-            raise ValueError(f"{name} must be an int, 0 or more; got {size!r}")
+        arguments.count(name, size, 0)

@@ -16,6 +16,7 @@ from typing import Any
 
 import torch.distributed as dist
 
+from attn import arguments
 from attn.distributed.serve import serve
 from attn.distributed.watch import Rank, collect
 
@@ -106,14 +107,8 @@ def _check(
         raise TypeError(
             f"fn must be a function fn(rank, *args); got {type(fn).__name__}"
         )
-    if isinstance(world_size, bool) or not isinstance(world_size, int):
-        raise TypeError(f"world_size must be an int; got {world_size!r}")
-    if world_size < 1:
-        raise ValueError(f"world_size must be 1 or more; got {world_size}")
-    if isinstance(timeout, bool) or not isinstance(timeout, int | float):
-        raise TypeError(f"timeout must be seconds; got {timeout!r}")
-    if not 0 < timeout < float("inf"):
-        raise ValueError(f"timeout must be above 0 and finite; got {timeout}")
+    arguments.count("world_size", world_size)
+    arguments.positive("timeout", timeout)
     if start_method not in ("fork", "spawn"):
         raise ValueError(
             f"start_method must be 'fork' or 'spawn'; got {start_method!r}"

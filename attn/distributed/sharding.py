@@ -8,6 +8,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from attn import arguments
 from attn.distributed.exchange import Place, agree, all_gather, find_place
 
 LAYOUTS = ("contiguous", "zigzag")
@@ -46,10 +47,8 @@ def shard_positions(
     for name, x in (
         ("seq_len", seq_len), ("rank", rank), ("world_size", world_size),
     ):  # fmt: skip
-        if isinstance(x, bool) or not isinstance(x, int):
-            raise TypeError(f"{name} must be an int; got {x!r}")
-    if world_size < 1:
-        raise ValueError(f"world_size must be 1 or more; got {world_size}")
+        arguments.integer(name, x)
+    arguments.count("world_size", world_size)
     if not 0 <= rank < world_size:
         raise ValueError(
             f"rank must be from 0 to {world_size - 1}; got {rank}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 
+from attn import arguments
 from attn.cost.attention import bytes_of
 from attn.distributed.ulysses import shard_heads
 
@@ -74,8 +75,7 @@ def traffic(
         "head_dim": head_dim,
     }  # fmt: skip
     for name, size in sizes.items():
-        if isinstance(size, bool) or not isinstance(size, int) or size < 1:
-            raise ValueError(f"{name} must be an int above 0; got {size!r}")
+        arguments.count(name, size)
     if scheme not in _SCHEMES:
         raise ValueError(
             f"scheme must be one of {', '.join(_SCHEMES)}; got {scheme!r}"

@@ -9,6 +9,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from attn import arguments
 from attn.distributed.blocks import split
 from attn.distributed.exchange import Place, all_to_all
 from attn.functional import tiled_attention
@@ -69,10 +70,8 @@ def shard_heads(
         "world_size": world_size,
     }  # fmt: skip
     for name, size in sizes.items():
-        if isinstance(size, bool) or not isinstance(size, int) or size < 1:
-            raise ValueError(f"{name} must be an int above 0; got {size!r}")
-    if isinstance(rank, bool) or not isinstance(rank, int):
-        raise TypeError(f"rank must be an int; got {rank!r}")
+        arguments.count(name, size)
+    arguments.integer("rank", rank)
     if num_heads % num_kv_heads:
         raise ValueError(
             "num_heads must be a multiple of num_kv_heads; got "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from attn.functional import arguments
+from attn import arguments
 
 
 def repeat_kv(x: Tensor, n_rep: int) -> Tensor:
@@ -30,8 +30,7 @@ def repeat_kv(x: Tensor, n_rep: int) -> Tensor:
 
     Source: Ainslie et al. 2023, "GQA", section 2.
     """
-    if isinstance(n_rep, bool) or not isinstance(n_rep, int) or n_rep < 1:
-        raise ValueError(f"n_rep must be an int, at least 1; got {n_rep!r}")
+    arguments.count("n_rep", n_rep)
     arguments.tensor("x", x)
     if n_rep == 1:
         return x

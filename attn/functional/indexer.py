@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from attn.functional import arguments
+from attn import arguments
 
 
 def index_scores(query: Tensor, key: Tensor, weights: Tensor) -> Tensor:

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attn.functional import arguments
+from attn import arguments
 from attn.functional.heads import grouped_matmul, pack_groups
 from attn.functional.inputs import FULL, AttentionInputs, validate
 from attn.functional.validation import Window
@@ -187,8 +187,7 @@ def tiled(
             f"got {inputs.dropout_p}"
         )
     for name, size in (("block_q", block_q), ("block_k", block_k)):
-        if isinstance(size, bool) or not isinstance(size, int) or size < 1:
-            raise ValueError(f"{name} must be an int above 0; got {size!r}")
+        arguments.count(name, size)
     rows, columns = (
         [slice(i, min(i + size, length)) for i in range(0, length, size)]
         for length, size in ((inputs.q_len, block_q), (inputs.kv_len, block_k))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from itertools import zip_longest
+from numbers import Integral, Real
 
 import torch
 from torch import Tensor
@@ -112,7 +113,7 @@ def window(window: Window | None) -> Window | None:
     for side, size in zip(("left", "right"), window, strict=True):
         if size is None:
             continue
-        if isinstance(size, bool) or not isinstance(size, int):
+        if isinstance(size, bool) or not isinstance(size, Integral):
             raise TypeError(
                 f"{side} of window must be an int or None; got {size!r}"
             )
@@ -169,7 +170,7 @@ def attn_mask(
 
 
 def _number(name: str, x: object, need: str) -> float:
-    if isinstance(x, bool) or not isinstance(x, int | float):
+    if isinstance(x, bool) or not isinstance(x, Real):
         raise TypeError(f"{name} must be {need}; got {x!r}")
     return float(x)
 

@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from attn.functional import arguments
+from attn import arguments
 from attn.linear.packed import check_packed, each_text
 
 ACTIVATIONS = {None: lambda y: y, "silu": F.silu}

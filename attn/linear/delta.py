@@ -5,7 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from attn.functional import arguments, validation
+from attn import arguments
+from attn.functional import validation
 from attn.linear.inputs import prepare, state_like
 
 EPS = 1e-6  # as flash-linear-attention and transformers

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from attn.functional import arguments
+from attn import arguments
 
 FeatureMap = Callable[[Tensor], Tensor]
 

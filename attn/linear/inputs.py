@@ -8,6 +8,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from attn import arguments
 from attn.functional import validation
 from attn.linear import scan
 from attn.linear.packed import check_packed, each_text
@@ -118,11 +119,7 @@ def check_form(mode: str, chunk_size: int) -> None:
     """Require a form, and a size of its chunks."""
     if mode not in MODES:
         raise ValueError(f"mode must be one of {MODES}; got {mode!r}")
-    is_int = isinstance(chunk_size, int) and not isinstance(chunk_size, bool)
-    if not is_int or chunk_size < 1:
-        raise ValueError(
-            f"chunk_size must be an int, at least 1; got {chunk_size!r}"
-        )
+    arguments.count("chunk_size", chunk_size)
 
 
 def _log_decay(g: Tensor, query: Tensor, tokens: tuple[int, ...]) -> Tensor:
@@ -143,9 +140,7 @@ def _like(
     name: str, x: Tensor, query: Tensor, shapes: list[tuple[int, ...]]
 ) -> None:
     """Require a float tensor of one of the shapes, where the query is."""
-    if not isinstance(x, Tensor) or not x.is_floating_point():
-        got = x.dtype if isinstance(x, Tensor) else type(x).__name__
-        raise TypeError(f"{name} must be a float tensor; got {got}")
+    arguments.tensor(name, x, floating=True)
     if tuple(x.shape) not in shapes:
         need = " or ".join(map(str, shapes))
         raise ValueError(

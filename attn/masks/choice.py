@@ -9,11 +9,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from attn import arguments
 from attn.masks.chosen import choose, is_complete, mask_of_choice
 from attn.masks.extent import check_q_offset
 from attn.masks.mask import Mask
 from attn.masks.patterns import causal
-from attn.masks.validation import check_size
 
 POOLS = ("mean", "bounds")
 
@@ -59,7 +59,7 @@ def top_k(
 
     Source: DeepSeek-AI 2025, "DeepSeek-V3.2", equation 2.
     """
-    check_size("k", k, least=1)
+    arguments.count("k", k)
     if not isinstance(scores, Tensor) or not 2 <= scores.dim() <= 4:
         raise ValueError(
             "scores must be a tensor (L, S), (B, L, S) or (B, H, L, S); got "
@@ -133,7 +133,7 @@ def top_k_blocks(
     Source: Lu et al. 2025, "MoBA"; Tang et al. 2024, "Quest" (bounds); Yuan
     et al. 2025, "Native Sparse Attention" (heads of a group).
     """
-    check_size("k", k, least=1)
+    arguments.count("k", k)
     _check_blocks(query, key, block_size, pool)
     query, key = query.detach(), key.detach()
     B, H, L, _ = query.shape
@@ -174,7 +174,7 @@ def compressed(block_size: int) -> Mask:
 
     Source: transformers ``DeepseekV4HCACompressor``.
     """
-    check_size("block_size", block_size, least=1)
+    arguments.count("block_size", block_size)
     return Mask(partial(is_complete, block_size), f"compressed({block_size})")
 
 
@@ -284,6 +284,6 @@ def _check_blocks(query: Any, key: Any, block_size: Any, pool: str) -> None:
             "query must have a multiple of key's heads (H % Hkv == 0); got "
             f"{query.shape[1]} and {key.shape[1]}"
         )
-    check_size("block_size", block_size, least=1)
+    arguments.count("block_size", block_size)
     if pool not in POOLS:
         raise ValueError(f"pool must be one of {POOLS}; got {pool!r}")

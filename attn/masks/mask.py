@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 from torch import Tensor
 
+from attn import arguments
 from attn.masks import predicates, values
 from attn.masks.extent import Extent, check_q_offset, least
 from attn.masks.predicates import Predicate
-from attn.masks.validation import check_lengths, check_size
 
 if TYPE_CHECKING:
     from torch.nn.attention.flex_attention import BlockMask
@@ -187,8 +187,7 @@ class Mask:
         These are absolute positions; those of the result count from there.
         """
         for name, start in (("q", q), ("kv", kv)):
-            if isinstance(start, bool) or not isinstance(start, int):
-                raise TypeError(f"{name} must be an int; got {start!r}")
+            arguments.integer(name, start)
         if q == kv == 0:
             return self
         return Mask(
@@ -227,7 +226,9 @@ class Mask:
                 cover the positions.
         """
         kv_len = q_len if kv_len is None else kv_len
-        check_lengths(q_len=q_len, kv_len=kv_len, batch=batch, heads=heads)
+        sizes = {"q_len": q_len, "kv_len": kv_len, "batch": batch}
+        for name, size in {**sizes, "heads": heads}.items():
+            arguments.count(name, size, 0)
         check_q_offset(q_offset, batch)
         self.extent.check(self, q_len, kv_len, batch, q_offset)
         return self.tile(q_len, kv_len, batch, heads, q_offset, device)
@@ -302,11 +303,12 @@ class Mask:
         from torch.nn.attention.flex_attention import create_block_mask
 
         kv_len = q_len if kv_len is None else kv_len
-        check_lengths(q_len=q_len, kv_len=kv_len)
+        arguments.count("q_len", q_len, 0)
+        arguments.count("kv_len", kv_len, 0)
         for name, size in {"batch": batch, "heads": heads}.items():
             if size is not None:
-                check_size(name, size, least=1)
-        check_size("block_size", block_size, least=1)
+                arguments.count(name, size)
+        arguments.count("block_size", block_size)
         self.extent.check(self, q_len, kv_len, batch or 1, q_offset)
         shifted = self.shift(q=q_offset)
         return create_block_mask(

@@ -13,10 +13,11 @@ from functools import partial
 import torch
 from torch import Tensor
 
+from attn import arguments
 from attn.masks import predicates
 from attn.masks.extent import Extent
 from attn.masks.mask import Mask, Term
-from attn.masks.validation import check_ids, check_size, value_range
+from attn.masks.validation import check_ids, value_range
 
 # The package and the API pages have these names from here.
 __all__ = [
@@ -60,7 +61,7 @@ def window(left: int | None = None, right: int | None = None) -> Mask:
 
     for name, size in (("left", left), ("right", right)):
         if size is not None:
-            check_size(name, size, least=0)
+            arguments.count(name, size, 0)
     text = f"window(left={left}, right={right})"
     predicate = partial(predicates.near, left, right)
     return Mask(predicate, text, (Term("window", (left, right)),))
@@ -83,7 +84,7 @@ def sliding_window(size: int) -> Mask:
     ``sliding_window``. FlashAttention's ``window_size=(size, 0)`` keeps one
     key more.
     """
-    check_size("size", size, least=1)
+    arguments.count("size", size)
     return replace(window(size - 1, 0), text=f"sliding_window({size})")
 
 
@@ -101,7 +102,7 @@ def chunked(size: int) -> Mask:
 
     Source: transformers ``chunked_overlay`` (Llama 4).
     """
-    check_size("size", size, least=1)
+    arguments.count("size", size)
     return Mask(
         partial(predicates.same_chunk, size),
         f"chunked({size})",
@@ -131,7 +132,7 @@ def prefix(length: int | Tensor) -> Mask:
             uses_query=False,
             extent=Extent(batch=length.shape[0]),
         )
-    check_size("length", length, least=0)
+    arguments.count("length", length, 0)
     return Mask(
         partial(predicates.before, length),
         f"prefix({length})",

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from attn.masks.validation import check_size
+from attn import arguments
 
 
 def dependency_mask(
@@ -55,10 +55,9 @@ def dependency_mask(
             "attention must be a function of query, key and value; got "
             f"{type(attention).__name__}"
         )
-    check_size("q_len", q_len, least=1)
-    check_size("kv_len", kv_len, least=1)
-    if isinstance(q_offset, bool) or not isinstance(q_offset, int):
-        raise TypeError(f"q_offset must be an int; got {q_offset!r}")
+    arguments.count("q_len", q_len)
+    arguments.count("kv_len", kv_len)
+    arguments.integer("q_offset", q_offset)
     rng = torch.Generator().manual_seed(1)
     q, q_new = torch.randn(2, 1, 1, q_len, 8, generator=rng)
     k, v, k_new, v_new = torch.randn(4, 1, 1, kv_len, 8, generator=rng)

@@ -19,24 +19,6 @@ def value_range(x: Tensor) -> tuple[int, int]:
     return int(least), int(most)
 
 
-def check_size(name: str, size: object, least: int) -> None:
-    if isinstance(size, bool) or not isinstance(size, int):
-        raise TypeError(f"{name} must be an int; got {size!r}")
-    if size < least:
-        raise ValueError(f"{name} must be {least} or more; got {size}")
-
-
-def check_lengths(**sizes: object) -> None:
-    """Require numbers of tokens, which may be symbolic while tracing."""
-    for name, size in sizes.items():
-        is_int = isinstance(size, int) and not isinstance(size, bool)
-        if is_int or isinstance(size, torch.SymInt):
-            if isinstance(size, int) and size < 0:
-                raise ValueError(f"{name} must be 0 or more; got {size}")
-        elif not torch.jit.is_tracing():  # type: ignore[attr-defined]
-            raise TypeError(f"{name} must be an int; got {size!r}")
-
-
 def check_ids(name: str, ids: object, *shapes: str) -> None:
     """Require integers of one of the shapes, given from rank 1 up."""
     got: object = getattr(ids, "dtype", type(ids).__name__)

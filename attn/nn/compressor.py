@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from attn.nn import validation
+from attn import arguments
 from attn.nn.norms import RMSNorm
 from attn.positions import NoRope, Rope
 from attn.positions.rope import rotate_pairs
@@ -68,7 +68,7 @@ class KeyCompressor(nn.Module):
             "block_size": block_size,
         }
         for name, size in sizes.items():
-            validation.size(name, size)
+            arguments.count(name, size)
         if rope is not None and rope.head_dim > head_dim:
             raise ValueError(
                 f"rope must have at most the head_dim, {head_dim}; got "

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-import math
 from collections.abc import Mapping
 from typing import Any
 
+from attn import arguments
 from attn.functional import validation as contract
 from attn.nn import position_kinds, validation
 from attn.nn.block import check_halves
@@ -74,14 +74,14 @@ def kind(f: dataclasses.Field[Any], x: Any) -> None:
     if x is None and "None" in others:
         return
     if kind == "int":
-        validation.size(f.name, x, f.metadata.get("least", 1))
+        arguments.count(f.name, x, f.metadata.get("least", 1))
     elif kind == "bool":
         if not isinstance(x, bool):
             raise TypeError(f"{f.name} must be True or False; got {x!r}")
-    elif isinstance(x, bool) or not isinstance(x, int | float):
-        raise TypeError(f"{f.name} must be a number; got {x!r}")
-    elif not math.isfinite(x) or x < 0 or (x == 0 and f.name != "dropout"):
-        raise ValueError(f"{f.name} must be a positive number; got {x!r}")
+    elif f.name == "dropout":
+        arguments.number(f.name, x, 0)
+    else:
+        arguments.positive(f.name, x)
 
 
 def parts(config: Any) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from attn import arguments
 from attn.nn import validation
 from attn.nn.norms import LayerFactory
 
@@ -51,9 +52,9 @@ class FeedForward(nn.Module):
         dropout: float = 0.0,
     ):
         super().__init__()
-        validation.size("embed_dim", embed_dim)
+        arguments.count("embed_dim", embed_dim)
         hidden_dim = 4 * embed_dim if hidden_dim is None else hidden_dim
-        validation.size("hidden_dim", hidden_dim)
+        arguments.count("hidden_dim", hidden_dim)
         self.embed_dim = embed_dim
         self.activation = _checked(activation)
         self.up_proj = nn.Linear(embed_dim, hidden_dim, bias=bias)
@@ -105,10 +106,10 @@ class SwiGLU(nn.Module):
         dropout: float = 0.0,
     ):
         super().__init__()
-        validation.size("embed_dim", embed_dim)
+        arguments.count("embed_dim", embed_dim)
         if hidden_dim is None:
             hidden_dim = gated_hidden_dim(embed_dim)
-        validation.size("hidden_dim", hidden_dim)
+        arguments.count("hidden_dim", hidden_dim)
         self.embed_dim = embed_dim
         self.activation = _checked(activation)
         self.gate_proj = nn.Linear(embed_dim, hidden_dim, bias=bias)
@@ -187,8 +188,7 @@ def gated_hidden_dim(embed_dim: int, multiple_of: int = 1) -> int:
         >>> attn.nn.gated_hidden_dim(4096, multiple_of=256)
         11008
     """
-    if multiple_of < 1:
-        raise ValueError(f"multiple_of must be at least 1; got {multiple_of}")
+    arguments.count("multiple_of", multiple_of)
     return -(-(8 * embed_dim // 3) // multiple_of) * multiple_of
 
 

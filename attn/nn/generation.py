@@ -9,16 +9,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from attn import arguments
 from attn.nn.decoding import next_logits
 from attn.nn.ragged_prompts import close_gap, real_tokens
 from attn.nn.sampling import (
     check_filters,
-    check_number,
-    check_penalty,
     filter_logits,
     penalize_repetition,
 )
-from attn.nn.validation import size
 
 
 @torch.no_grad()
@@ -101,10 +99,10 @@ def generate(
             "lengths must be None with attention_mask, which is of padding on "
             "the left; got both"
         )
-    check_penalty(repetition_penalty)
+    arguments.positive("repetition_penalty", repetition_penalty)
     _check_callables(streamer, generator)
     filters: dict[str, Any] = {"top_k": top_k, "top_p": top_p, "min_p": min_p}
-    check_number("temperature", temperature)
+    arguments.number("temperature", temperature, 0)
     if temperature != 0:
         check_filters(temperature, **filters)
     for name, value in filters.items():
@@ -176,7 +174,7 @@ def _check_prompt(
             "ids must have a row and a token to continue from; got shape "
             f"{tuple(ids.shape)}"
         )
-    size("max_new_tokens", max_new_tokens)
+    arguments.count("max_new_tokens", max_new_tokens)
     if attention_mask is None:
         return
     _check_tensor("attention_mask", attention_mask)
@@ -202,7 +200,7 @@ def _ends(eos: Any, ids: Tensor) -> Tensor:
     ends = eos.tolist() if isinstance(eos, Tensor) else eos
     ends = ends if isinstance(ends, list | tuple) else [ends]
     for token in () if eos is None else ends:
-        size("eos", token, 0)
+        arguments.count("eos", token, 0)
     return ids.new_tensor([] if eos is None else ends)
 
 

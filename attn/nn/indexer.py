@@ -7,10 +7,10 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
+from attn import arguments
 from attn.functional import index_scores, split_heads
 from attn.masks.chosen import choose
 from attn.masks.combine import combine_masks
-from attn.nn import validation
 from attn.nn.norms import LayerNorm
 from attn.positions import NoRope, Rope
 from attn.positions.rope import rotate_pairs
@@ -76,7 +76,7 @@ class LightningIndexer(nn.Module):
             "top_k": top_k,
         }
         for name, size in sizes.items():
-            validation.size(name, size)
+            arguments.count(name, size)
         if rope is not None and rope.head_dim > head_dim:
             raise ValueError(
                 f"rope must have at most the head_dim, {head_dim}; got "

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from attn import arguments
 from attn.api import Registry, attention
 from attn.api import registry as default_registry
 from attn.cache import LatentCache
@@ -127,7 +128,7 @@ class LatentAttention(nn.Module):
             "v_head_dim": v_head_dim,
         }
         for name, size in sizes.items():
-            validation.size(name, size)
+            arguments.count(name, size)
         validation.rope(rope, qk_rope_head_dim)
         latent_checks.options(absorb, dropout, gate)
         latent_checks.indexer(indexer, q_lora_rank)

@@ -11,6 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from attn import arguments
 from attn.functional import merge_heads, split_heads
 from attn.linear import (
     gated_delta_rule,
@@ -196,11 +197,11 @@ class GatedDeltaNet(StateLayer):
     ):
         super().__init__()
         validation.sizes(embed_dim, num_heads, num_heads, head_dim)
-        validation.size("conv_size", conv_size)
+        arguments.count("conv_size", conv_size)
         _check_causal(is_causal)
         check_form(mode, chunk_size)
         H = num_heads if num_value_heads is None else num_value_heads
-        validation.size("num_value_heads", H)
+        arguments.count("num_value_heads", H)
         if H % num_heads:
             raise ValueError(
                 "num_value_heads must be a multiple of num_heads; got "

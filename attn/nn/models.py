@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from attn.nn import validation
+from attn import arguments
 from attn.nn.config import TransformerConfig
 from attn.nn.feed_forward import GATED, gated_hidden_dim
 
@@ -74,7 +74,7 @@ def llama_style(**overrides: Any) -> TransformerConfig:
     fields |= overrides
     if isinstance(fields["norm"], str):
         fields.setdefault("norm_eps", 1e-5)
-    validation.size("embed_dim", fields["embed_dim"])
+    arguments.count("embed_dim", fields["embed_dim"])
     if fields["feed_forward"] in GATED and "hidden_dim" not in fields:
         hidden_dim = gated_hidden_dim(fields["embed_dim"], multiple_of=256)
         fields["hidden_dim"] = hidden_dim

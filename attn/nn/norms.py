@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from attn.functional import arguments
+from attn import arguments
 from attn.nn import validation
 
 #: Makes a norm or a feed-forward for a size, such as a class.
@@ -48,8 +48,8 @@ class LayerNorm(nn.Module):
 
     def __init__(self, dim: int, eps: float = 1e-5, bias: bool = True):
         super().__init__()
-        validation.size("dim", dim)
-        arguments.number("eps", eps)
+        arguments.count("dim", dim)
+        arguments.number("eps", eps, 0)
         self.eps = eps
         self.weight = nn.Parameter(torch.ones(dim))
         self.bias = nn.Parameter(torch.zeros(dim)) if bias else None
@@ -91,8 +91,8 @@ class RMSNorm(nn.Module):
 
     def __init__(self, dim: int, eps: float = 1e-6):
         super().__init__()
-        validation.size("dim", dim)
-        arguments.number("eps", eps)
+        arguments.count("dim", dim)
+        arguments.number("eps", eps, 0)
         self.eps = eps
         self.weight = nn.Parameter(torch.ones(dim))
 
@@ -138,8 +138,8 @@ class BatchNorm(nn.Module):
 
     def __init__(self, dim: int, eps: float = 1e-5, momentum: float = 0.1):
         super().__init__()
-        validation.size("dim", dim)
-        arguments.number("eps", eps)
+        arguments.count("dim", dim)
+        arguments.number("eps", eps, 0)
         self.eps, self.momentum = eps, momentum
         self.weight = nn.Parameter(torch.ones(dim))
         self.bias = nn.Parameter(torch.zeros(dim))

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import torch
 from torch import Tensor
 
-from attn.nn.validation import size
+from attn import arguments
 
 
 def penalize_repetition(
@@ -44,7 +43,7 @@ def penalize_repetition(
     Source: Keskar et al. 2019, "CTRL", section 4.1; for negative logits
     transformers' ``RepetitionPenaltyLogitsProcessor``.
     """
-    check_penalty(repetition_penalty)
+    arguments.positive("repetition_penalty", repetition_penalty)
     counted = torch.ones_like(ids) if valid is None else valid
     seen = torch.zeros_like(logits)
     seen.scatter_add_(1, ids.long(), counted.to(seen.dtype))
@@ -113,22 +112,6 @@ def filter_logits(
     return logits
 
 
-def check_penalty(repetition_penalty: float) -> None:
-    """Require a penalty that ``penalize_repetition`` takes."""
-    check_number("repetition_penalty", repetition_penalty)
-    if not 0 < repetition_penalty < math.inf:
-        raise ValueError(
-            "repetition_penalty must be positive and finite; got "
-            f"{repetition_penalty}"
-        )
-
-
-def check_number(name: str, x: Any) -> None:
-    """Require a number, which True is not."""
-    if isinstance(x, bool) or not isinstance(x, int | float):
-        raise TypeError(f"{name} must be a number; got {x!r}")
-
-
 def check_filters(
     temperature: float,
     top_k: int | None,
@@ -136,17 +119,13 @@ def check_filters(
     min_p: float | None,
 ) -> None:
     """Require arguments that ``filter_logits`` takes."""
-    check_number("temperature", temperature)
-    if not 0 < temperature < math.inf:
-        raise ValueError(
-            f"temperature must be positive and finite; got {temperature}"
-        )
+    arguments.positive("temperature", temperature)
     if top_k is not None:
-        size("top_k", top_k)
+        arguments.count("top_k", top_k)
     for name, share in {"top_p": top_p, "min_p": min_p}.items():
         if share is None:
             continue
-        check_number(name, share)
+        arguments.number(name, share)
         if not 0 < share <= 1:
             raise ValueError(
                 f"{name} must be above 0 and at most 1, or None for no "

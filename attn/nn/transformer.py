@@ -9,8 +9,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from attn import arguments
 from attn.cache import Cache, ragged
-from attn.functional import arguments
 from attn.masks import Mask
 from attn.nn import validation
 from attn.nn.building import init_weights, make_block
@@ -163,7 +163,7 @@ class Transformer(nn.Module):
             )
         if caches is not None:
             validation.caches(caches, len(self.blocks))
-        validation.size("logits_to_keep", logits_to_keep, 0)
+        arguments.count("logits_to_keep", logits_to_keep, 0)
         lengths = validation.lengths(lengths, x, attention_mask=attention_mask)
         if lengths is not None and not caches:
             attention_mask = ragged.real(lengths, x.shape[1])

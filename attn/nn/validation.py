@@ -9,11 +9,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from attn import arguments
 from attn.api import registry
 from attn.backends.registry import check_registry
 from attn.cache import Cache, SlidingCache
 from attn.cache import validation as cache_validation
-from attn.functional import arguments
 from attn.functional import validation as of_calls
 from attn.positions import NoRope, Rope
 
@@ -22,9 +22,9 @@ def sizes(
     embed_dim: int, num_heads: int, num_kv_heads: int, head_dim: int | None
 ) -> None:
     """Require positive sizes that divide each other."""
-    size("embed_dim", embed_dim)
-    size("num_heads", num_heads)
-    size("num_kv_heads", num_kv_heads)
+    arguments.count("embed_dim", embed_dim)
+    arguments.count("num_heads", num_heads)
+    arguments.count("num_kv_heads", num_kv_heads)
     if num_heads % num_kv_heads:
         raise ValueError(
             "num_heads must be a multiple of num_kv_heads (H % Hkv == 0); "
@@ -37,17 +37,11 @@ def sizes(
         )
 
 
-def size(name: str, x: Any, least: int = 1) -> None:
-    """Require an int that counts something."""
-    if isinstance(x, bool) or not isinstance(x, int) or x < least:
-        raise ValueError(f"{name} must be an int, at least {least}; got {x!r}")
-
-
 def given_sizes(**sizes: Any) -> None:
     """Require ints that count something, or None."""
     for name, x in sizes.items():
         if x is not None:
-            size(name, x)
+            arguments.count(name, x)
 
 
 def given_tensors(query: Any, **others: Any) -> None:
@@ -67,8 +61,8 @@ def options(
     own: Any,
 ) -> None:
     """Require what each call would require, when a module is made."""
-    arguments.number("dropout", dropout)
-    arguments.number("norm_eps", norm_eps)
+    arguments.number("dropout", dropout, 0)
+    arguments.number("norm_eps", norm_eps, 0)
     if dropout > 1.0:
         raise ValueError(f"dropout must be 0 to 1; got {dropout}")
     of_calls.window(window)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from attn.positions import validation
+from attn import arguments
 
 
 def position_ids(valid: Tensor) -> Tensor:
@@ -25,7 +25,7 @@ def position_ids(valid: Tensor) -> Tensor:
         tensor([[0, 1, 2],
                 [0, 0, 1]])
     """
-    validation.tensor("valid", valid)
+    arguments.real("valid", valid)
     return (valid.long().cumsum(-1) - 1).clamp(min=0)
 
 
@@ -64,7 +64,7 @@ def sinusoidal(
 
     Source: Vaswani et al. 2017, sections 3.4 and 3.5.
     """
-    validation.count("seq_len", seq_len, 0)
+    arguments.count("seq_len", seq_len, 0)
     return SinusoidalPositions(dim, base)(torch.arange(seq_len, device=device))
 
 
@@ -80,10 +80,8 @@ class SinusoidalPositions(nn.Module):
 
     def __init__(self, dim: int, base: float = 10000.0):
         super().__init__()
-        validation.integer("dim", dim)
-        if dim < 1:
-            raise ValueError(f"dim must be at least 1; got {dim}")
-        validation.positive("base", base)
+        arguments.count("dim", dim)
+        arguments.positive("base", base)
         self.dim, self.base = dim, base
 
     @property
@@ -93,7 +91,7 @@ class SinusoidalPositions(nn.Module):
 
     def forward(self, positions: Tensor) -> Tensor:
         """Map position ids ``(..., L)`` to ``(..., L, E)``, float32."""
-        validation.tensor("positions", positions)
+        arguments.real("positions", positions)
         column = torch.arange(self.dim, device=positions.device)
         wavelength = self.base ** ((column - column % 2).double() / self.dim)
         angle = positions.double()[..., None] / wavelength  # (..., L, E)
@@ -120,8 +118,8 @@ class LearnedPositions(nn.Module):
 
     def __init__(self, max_len: int, dim: int):
         super().__init__()
-        validation.count("max_len", max_len)
-        validation.count("dim", dim)
+        arguments.count("max_len", max_len)
+        arguments.count("dim", dim)
         self.weight = nn.Parameter(torch.empty(max_len, dim))
         nn.init.normal_(self.weight, std=0.02)
 
@@ -139,7 +137,7 @@ class LearnedPositions(nn.Module):
                 checked on the CPU: a GPU would have to wait for it, and a
                 compiled graph would break (on a CPU, it raises IndexError).
         """
-        validation.tensor("positions", positions)
+        arguments.real("positions", positions)
         if positions.is_floating_point():
             raise TypeError(
                 f"positions must be integers; got {positions.dtype}"

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from attn.positions import validation
+from attn import arguments
 
 
 def alibi_slopes(
@@ -36,9 +36,8 @@ def alibi_slopes(
     Source: Press et al. 2022, section 3, and its code (``get_slopes``);
     transformers' Bloom and MPT.
     """
-    validation.integer("num_heads", num_heads)
-    if num_heads < 1:
-        raise ValueError(f"num_heads must be at least 1; got {num_heads}")
+    arguments.count("num_heads", num_heads)
+    num_heads = int(num_heads)
     lower = 1 << (num_heads.bit_length() - 1)  # the power of two below
     steps = [*range(2, 2 * lower + 1, 2), *range(1, 2 * lower, 2)]
     slopes = [2.0 ** (-4.0 * step / lower) for step in steps[:num_heads]]
@@ -102,9 +101,9 @@ def _positions(
     name: str, x: int | Tensor, device: torch.device | str | None
 ) -> Tensor:
     if isinstance(x, Tensor):
-        validation.tensor(name, x)
+        arguments.real(name, x)
         return x
-    validation.count(name, x, 0)
+    arguments.count(name, x, 0)
     return torch.arange(x, device=device)
 
 

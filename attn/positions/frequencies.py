@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from attn.positions import validation
+from attn import arguments
 from attn.positions.rope_scaling import (
     ROPE_INIT_FUNCTIONS,
     RopeConfig,
@@ -83,13 +83,13 @@ def rope_frequencies(
     ``modeling_rope_utils.ROPE_INIT_FUNCTIONS``. YaRN is Peng et al. 2023,
     LongRoPE Ding et al. 2024.
     """
-    validation.integer("head_dim", head_dim)
-    validation.positive("base", base)
+    arguments.integer("head_dim", head_dim)
+    arguments.positive("base", base)
     lengths = (seq_len, max_position_embeddings)
     for name, x in zip(("seq_len", _LENGTH), lengths, strict=True):
         if x is not None:
-            validation.count(name, x, 0)
-    validation.number("partial_rotary_factor", partial_rotary_factor)
+            arguments.count(name, x, 0)
+    arguments.number("partial_rotary_factor", partial_rotary_factor)
     if not isinstance(type, str) or type not in ROPE_INIT_FUNCTIONS:
         raise ValueError(
             f"type must be one of {list(ROPE_INIT_FUNCTIONS)}; got {type!r}"
@@ -129,8 +129,8 @@ def _check_parameters(
                 f"parameters are {', '.join(known) or 'those of every type'}"
             )
     for name in ("factor", "low_freq_factor", "high_freq_factor"):
-        validation.positive(name, given.get(name, 1.0))
-    validation.count(_ORIGINAL, given.get(_ORIGINAL, 1))
+        arguments.positive(name, given.get(name, 1.0))
+    arguments.count(_ORIGINAL, given.get(_ORIGINAL, 1))
     low, high = (given.get(f"{x}_freq_factor") for x in ("low", "high"))
     if low is not None and high is not None and low >= high:
         raise ValueError(

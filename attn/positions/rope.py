@@ -13,7 +13,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from attn.positions import validation
+from attn import arguments
 from attn.positions.rope_scaling import RopeFrequencies
 
 RopeTables = tuple[Tensor, Tensor]
@@ -53,7 +53,7 @@ def rope_tables(
 
     Source: Su et al. 2021, section 3.4.2.
     """
-    validation.tensor("positions", positions)
+    arguments.real("positions", positions)
     if isinstance(frequencies, Tensor):
         frequencies = RopeFrequencies(frequencies)
     if not isinstance(frequencies, RopeFrequencies):
@@ -114,7 +114,7 @@ def apply_rope(
     ``apply_rotary_pos_emb``.
     """
     for name, one in {"x": x, "cos": cos, "sin": sin}.items():
-        validation.tensor(name, one)
+        arguments.real(name, one)
         if not one.is_floating_point():
             raise TypeError(f"{name} must be floating; got {one.dtype}")
         if one.device != x.device:

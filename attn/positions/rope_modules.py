@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from attn.positions import validation
+from attn import arguments
 from attn.positions.frequencies import rope_frequencies
 from attn.positions.rope import RopeTables, rope_tables
 from attn.positions.rope_scaling import RopeFrequencies
@@ -58,18 +58,18 @@ class Rope(nn.Module):
 
     def frequencies(self, positions: Tensor) -> RopeFrequencies:
         """Return the frequencies for an input with these positions."""
-        validation.tensor("positions", positions)
+        arguments.real("positions", positions)
         device = positions.device
         in_graph = (  # which keeps nothing
             torch.compiler.is_compiling() or torch.jit.is_tracing()  # type: ignore[attr-defined]
         )
         if not in_graph and device in self._known:
             return self._known[device]
-        arguments = {**self._scaling, "device": device}
-        depends = arguments["type"] in ("dynamic", "longrope")
+        options = {**self._scaling, "device": device}
+        depends = options["type"] in ("dynamic", "longrope")
         if depends and positions.numel():
-            arguments["seq_len"] = int(positions.max()) + 1
-        found = rope_frequencies(**arguments)
+            options["seq_len"] = int(positions.max()) + 1
+        found = rope_frequencies(**options)
         plain = type(found.inv_freq) is Tensor and not in_graph
         if plain and not (depends or found.inv_freq.is_inference()):
             self._known[device] = found
@@ -106,7 +106,7 @@ class NoRope(nn.Module):
 
     def __init__(self, head_dim: int):
         super().__init__()
-        validation.count("head_dim", head_dim)
+        arguments.count("head_dim", head_dim)
         self.head_dim = head_dim
 
     @property
@@ -129,7 +129,7 @@ class NoRope(nn.Module):
             position_ids: ``(B, L)``, for the shape.
             layer_type: ignored.
         """
-        validation.tensor("x", x)
+        arguments.real("x", x)
         ids, dtype = position_ids, x.dtype
         if ids is None:
             ids, dtype = x, torch.float32

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from attn.functional import arguments
+from attn import arguments
 from attn.serving.request import as_ids
 
 

@@ -6,8 +6,9 @@ from typing import Any
 
 from torch import Tensor
 
+from attn import arguments
 from attn.api import attention
-from attn.functional import arguments, merge_states
+from attn.functional import merge_states
 from attn.masks import Mask
 
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from torch import Tensor
 
-from attn.cache import validation
+from attn import arguments
 from attn.serving.request import as_ids
 from attn.serving.trees import tree_positions
 
@@ -58,7 +58,7 @@ def prompt_lookup(
     """
     text = as_ids("ids", ids)
     for name, size in (("ngram", ngram), ("k", k), ("branches", branches)):
-        validation.size(name, size, 1)
+        arguments.count(name, size)
     draft, found = Draft([], []), 0
     for n in range(min(ngram, len(text) - 1), 0, -1):
         for end in range(n, len(text)):

@@ -5,8 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from attn import arguments
 from attn.api import attention
-from attn.functional import arguments, merge_states
+from attn.functional import merge_states
 
 
 def paged_attention(

@@ -13,7 +13,8 @@ from typing import NamedTuple
 
 from torch import Tensor
 
-from attn.cache import PageAllocator, validation
+from attn import arguments
+from attn.cache import PageAllocator
 from attn.serving.request import as_ids
 
 
@@ -137,7 +138,7 @@ class PrefixCache:
 
     def evict(self, n: int) -> int:
         """Free up to ``n`` pages; return how many were freed."""
-        validation.size("n", n, 0)
+        arguments.count("n", n, 0)
         leaves = [x for x in self._nodes() if self._is_evictable(x)]
         heap = [(x.last_used, i, x) for i, x in enumerate(leaves)]
         heapq.heapify(heap)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from attn.cache import validation
+from attn import arguments
 
 
 @dataclass(eq=False)
@@ -55,7 +55,7 @@ class Request:
         self.prompt_ids = as_ids("prompt_ids", self.prompt_ids)
         if not self.prompt_ids:
             raise ValueError("prompt_ids must have a token; got none")
-        validation.size("max_new_tokens", self.max_new_tokens, 1)
+        arguments.count("max_new_tokens", self.max_new_tokens)
         ends = [] if self.eos is None else self.eos
         ends = ends if isinstance(ends, Sequence | Tensor) else [ends]
         self.ends = frozenset(as_ids("eos", ends))
@@ -103,5 +103,5 @@ def as_ids(name: str, ids: Sequence[int] | Tensor) -> list[int]:
         )
     ids = list(ids)
     for token in ids:
-        validation.size(name, token, 0)
+        arguments.count(name, token, 0)
     return ids

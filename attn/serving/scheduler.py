@@ -11,7 +11,8 @@ from collections import deque
 from collections.abc import Hashable, Mapping
 from typing import NamedTuple
 
-from attn.cache import PageAllocator, validation
+from attn import arguments
+from attn.cache import PageAllocator
 from attn.serving.prefix_cache import PrefixCache
 from attn.serving.request import Request
 
@@ -95,9 +96,9 @@ class Scheduler:
                 "pool must be a PageAllocator or a PagePool; got "
                 f"{type(pool).__name__}"
             )
-        validation.size("max_num_seqs", max_num_seqs, 1)
-        validation.size("max_num_batched_tokens", max_num_batched_tokens, 1)
-        validation.size("watermark", watermark, 0)
+        arguments.count("max_num_seqs", max_num_seqs)
+        arguments.count("max_num_batched_tokens", max_num_batched_tokens)
+        arguments.count("watermark", watermark, 0)
         if prefix_cache is not None and prefix_cache.pool is not pool:
             raise ValueError(
                 "prefix_cache must be of the same pool; got another"

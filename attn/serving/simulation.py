@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import NamedTuple
 
-from attn.cache import validation
+from attn import arguments
 from attn.serving.request import Request
 from attn.serving.scheduler import Scheduler
 
@@ -193,7 +193,7 @@ def simulate_static(
         >>> trace.duration, trace.ttft
         (6.0, {'a': 1.0, 'b': 1.0, 'c': 5.0})
     """
-    validation.size("max_num_seqs", max_num_seqs, 1)
+    arguments.count("max_num_seqs", max_num_seqs)
     pending = _in_order(requests)
     trace = Trace(
         arrivals={x.id: x.arrival for x in pending},

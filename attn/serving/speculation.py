@@ -12,8 +12,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from attn import arguments
 from attn.cache import DynamicCache
-from attn.functional import arguments
 from attn.nn import Transformer
 from attn.nn.generation import evaluating
 from attn.serving.drafts import Draft, trim

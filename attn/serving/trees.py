@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attn.cache import validation
+from attn import arguments
 from attn.masks import Mask
 from attn.masks.extent import Extent
 
@@ -49,7 +49,7 @@ def tree_mask(parents: Sequence[int] | Tensor, context: int = 0) -> Mask:
     Source: Miao et al. 2024, "SpecInfer" (its topology-aware causal
     mask).
     """
-    validation.size("context", context, 0)
+    arguments.count("context", context, 0)
     rows = _ancestors(parents)
     length = context + rows.shape[-1]
     shape = tuple(torch.as_tensor(parents).shape)
@@ -79,7 +79,7 @@ def tree_positions(
 
     Source: Cai et al. 2024, "Medusa" (``medusa_position_ids``).
     """
-    validation.size("context", context, 0)
+    arguments.count("context", context, 0)
     depth = _ancestors(parents).sum(-1) - 1  # (B, T)
     positions = depth + context
     return positions.reshape(torch.as_tensor(parents).shape)

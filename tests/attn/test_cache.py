@@ -386,7 +386,7 @@ def test_a_cache_refuses_lists_none_and_lengths_that_are_no_integers(cache):
         cache.update(k, None)
     cache.update(k[:, :, :4], v[:, :, :4])
     for length in (2.5, None, "2"):
-        with pytest.raises(ValueError, match="length must be an int, at le"):
+        with pytest.raises(TypeError, match="length must be an int, at le"):
             cache.crop(length)
     with pytest.raises(TypeError, match="rows must be a tensor; got list"):
         cache.reorder([0])
@@ -402,7 +402,8 @@ def test_cache_sizes_must_be_integers_of_at_least_their_minimum():
     ):
         for size in (-1, 2.5, "3", None, True):
             message = f"{name} must be an int, at least {least}; got {size!r}"
-            with pytest.raises(ValueError, match=message):
+            error = ValueError if size == -1 else TypeError
+            with pytest.raises(error, match=message):
                 make(size)
     with pytest.raises(ValueError, match="length must be an int, .*; got -1"):
         DynamicCache().positions(-1)

@@ -337,10 +337,13 @@ def test_a_window_reduces_flops_and_bytes():
 def test_invalid_model_shapes_are_refused():
     with pytest.raises(ValueError, match="seq_len must be an int.*got -1"):
         PUBLISHED["GPT-2"].activation_bytes(1, -1)
-    with pytest.raises(ValueError, match="q_len must be an int.*got 0.5"):
+    with pytest.raises(TypeError, match="q_len must be an int.*got 0.5"):
         PUBLISHED["GPT-2"].flops(1, 0.5)
     for changes, says in (
-        ({"num_layers": "3"}, "num_layers must be an int, 0 or more; got '3'"),
+        (
+            {"num_layers": "3"},
+            "num_layers must be an int, at least 0; got '3'",
+        ),
         ({"vocab_size": -1}, "vocab_size must be an int"),
         ({"num_kv_heads": 3}, r"num_heads must be a multiple .*got 4 and 3"),
         ({"num_kv_heads": 8}, r"num_heads must be a multiple .*got 4 and 8"),
@@ -354,7 +357,7 @@ def test_invalid_model_shapes_are_refused():
             "windowed_layers must be at most 3, all layers; got 4",
         ),
     ):
-        with pytest.raises(ValueError, match=says):
+        with pytest.raises((TypeError, ValueError), match=says):
             ModelShape(**SIZES | changes)
 
 

@@ -161,14 +161,22 @@ def test_an_error_of_gloo_names_the_rank_that_was_lost(monkeypatch):
     ("arguments", "error", "text"),
     [
         ((3, 2), TypeError, "fn must be a function"),
-        ((print, 0), ValueError, "world_size must be 1 or more; got 0"),
-        ((print, 2.0), TypeError, "world_size must be an int; got 2.0"),
+        (
+            (print, 0),
+            ValueError,
+            "world_size must be an int, at least 1; got 0",
+        ),
+        (
+            (print, 2.0),
+            TypeError,
+            "world_size must be an int, at least 1; got 2.0",
+        ),
     ],
 )
 def test_wrong_arguments_are_refused(arguments, error, text):
     with pytest.raises(error, match=re.escape(text)):
         launch(*arguments)
-    with pytest.raises(ValueError, match="timeout must be above 0"):
+    with pytest.raises(ValueError, match="timeout must be positive"):
         launch(print, 1, timeout=0)
     with pytest.raises(ValueError, match="must be 'fork' or 'spawn'"):
         launch(print, 1, start_method="thread")

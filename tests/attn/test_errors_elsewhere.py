@@ -25,8 +25,10 @@ MODEL = attn.Transformer(
     attn.llama_style(vocab_size=5, embed_dim=8, num_layers=1, num_heads=4)
 )
 TYPE_ERRORS = {
-    "right must be an int; got 1.0": lambda: attn.window(right=1.0),
-    "size must be an int; got '3'": lambda: attn.chunked("3"),
+    "right must be an int, at least 0; got 1.0": lambda: attn.window(
+        right=1.0
+    ),
+    "size must be an int, at least 1; got '3'": lambda: attn.chunked("3"),
     "length must be an integer tensor; got torch.float32": (
         lambda: attn.prefix(x(2))
     ),
@@ -62,9 +64,9 @@ TYPE_ERRORS = {
     ),
 }
 VALUE_ERRORS = {
-    "left must be 0 or more; got -1": lambda: attn.window(-1),
-    "size must be 1 or more; got 0": lambda: attn.sliding_window(0),
-    "length must be 0 or more; got -2": lambda: attn.prefix(-2),
+    "left must be an int, at least 0; got -1": lambda: attn.window(-1),
+    "size must be an int, at least 1; got 0": lambda: attn.sliding_window(0),
+    "length must be an int, at least 0; got -2": lambda: attn.prefix(-2),
     r"length must have shape \(B,\); got \(2, 2\)": (
         lambda: attn.prefix(integers(2, 2))
     ),

@@ -370,8 +370,10 @@ ERRORS = {
     "attention_mask must end with 1 in every row": {
         "attention_mask": torch.tensor([[1] * 8 + [0]])
     },
-    "temperature must be positive and finite; got -1.0": {"temperature": -1.0},
-    "temperature must be positive and finite; got nan": {
+    "temperature must be a finite number, at least 0; got -1.0": {
+        "temperature": -1.0
+    },
+    "temperature must be a finite number, at least 0; got nan": {
         "temperature": float("nan")
     },
     "top_k must be None with temperature 0": {"top_k": 3},
@@ -381,9 +383,7 @@ ERRORS = {
     },
     "top_p must be above 0 and at most 1": {"top_p": 0.0, "temperature": 1.0},
     "min_p must be above 0 and at most 1": {"min_p": 1.1, "temperature": 1.0},
-    "repetition_penalty must be positive and finite; got 0": {
-        "repetition_penalty": 0.0
-    },
+    "repetition_penalty must be positive; got 0": {"repetition_penalty": 0.0},
     "cache must be one of ('dynamic', 'static', 'sliding')": {
         "cache": "quantized"
     },
@@ -431,14 +431,21 @@ ERRORS = {
     "max_new_tokens must be an int, at least 1; got 2.5": {
         "max_new_tokens": 2.5
     },
-    "temperature must be a number; got None": {"temperature": None},
-    "temperature must be a number; got True": {"temperature": True},
+    "temperature must be a finite number, at least 0; got None": {
+        "temperature": None
+    },
+    "temperature must be a finite number, at least 0; got True": {
+        "temperature": True
+    },
     "top_k must be an int, at least 1; got 2.5": {
         "top_k": 2.5,
         "temperature": 1.0,
     },
-    "top_p must be a number; got '1'": {"top_p": "1", "temperature": 1.0},
-    "repetition_penalty must be a number; got None": {
+    "top_p must be a finite number; got '1'": {
+        "top_p": "1",
+        "temperature": 1.0,
+    },
+    "repetition_penalty must be a finite number; got None": {
         "repetition_penalty": None
     },
     "eos must be an int, at least 0; got -1": {"eos": -1},

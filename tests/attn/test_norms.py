@@ -268,7 +268,7 @@ def test_multiple_of_gives_llamas_hidden_width():
     assert gated_hidden_dim(4096, multiple_of=256) == 11008
     assert gated_hidden_dim(768, multiple_of=256) == 2048
     with pytest.raises(
-        ValueError, match="multiple_of must be at least 1; got 0"
+        ValueError, match="multiple_of must be an int, at least 1; got 0"
     ):
         gated_hidden_dim(768, 0)
 

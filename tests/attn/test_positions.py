@@ -80,9 +80,13 @@ def test_sinusoids_may_have_no_rows_or_one_column(seq_len, dim):
 
 
 def test_sinusoids_of_invalid_size_are_refused():
-    with pytest.raises(ValueError, match="seq_len must be 0 or more; got -1"):
+    with pytest.raises(
+        ValueError, match="seq_len must be an int, at least 0; got -1"
+    ):
         attn.sinusoidal(-1, 4)
-    with pytest.raises(ValueError, match="dim must be at least 1; got 0"):
+    with pytest.raises(
+        ValueError, match="dim must be an int, at least 1; got 0"
+    ):
         attn.sinusoidal(3, 0)
 
 
@@ -182,7 +186,7 @@ def test_attention_accepts_the_alibi_bias_as_a_mask(is_causal):
 
 def test_alibi_without_heads_or_with_wrong_positions_is_refused():
     with pytest.raises(
-        ValueError, match="num_heads must be at least 1; got 0"
+        ValueError, match="num_heads must be an int, at least 1; got 0"
     ):
         attn.alibi_slopes(0)
     with pytest.raises(ValueError, match="query_positions must have shape"):

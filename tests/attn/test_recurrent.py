@@ -175,7 +175,7 @@ REFUSED = {
     "kernel_size must be 2 or more: a token sees itself; got 1": (
         lambda: cost.mixer_cost("convolution", 8, 8, kernel_size=1)
     ),
-    "seq_len must be an int, 0 or more; got -1": (
+    "seq_len must be an int, at least 0; got -1": (
         lambda: cost.mixer_cost("rnn", -1, 8)
     ),
 }

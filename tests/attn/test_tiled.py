@@ -216,7 +216,8 @@ def test_dropout_and_empty_tiles_are_refused():
     with pytest.raises(ValueError, match="dropout_p must be 0.0 .*; got 0.1"):
         tiled_attention(q, k, v, dropout_p=0.1)
     for wrong in (0, -4, 2.0, True):
-        with pytest.raises(ValueError, match="block_k must be an int above 0"):
+        error = ValueError if type(wrong) is int else TypeError
+        with pytest.raises(error, match="block_k must be an int, at least 1"):
             tiled_attention(q, k, v, block_k=wrong)
 
 
