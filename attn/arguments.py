@@ -32,6 +32,18 @@ def real(name: str, x: Any) -> None:
         raise TypeError(f"{name} must be real; got {x.dtype}")
 
 
+def text(name: str, x: Any) -> None:
+    """Require a string."""
+    if not isinstance(x, str):
+        raise TypeError(f"{name} must be a string; got {x!r}")
+
+
+def function(name: str, x: Any) -> None:
+    """Require what can be called."""
+    if not callable(x):
+        raise TypeError(f"{name} must be a function; got {x!r}")
+
+
 def integer(name: str, x: Any) -> None:
     """Require an int, which may be a symbolic size while tracing."""
     if not _is_int(x):

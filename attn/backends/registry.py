@@ -122,10 +122,11 @@ class Registry(Mapping[str, Implementation]):
         return name in self._own or name in self._parent
 
     def __getitem__(self, name: str) -> Implementation:
-        if (own := self._own.get(name)) is not None:
-            return own
-        if name in self._parent:
-            return self._parent[name]
+        if isinstance(name, str):  # a list has no hash
+            if (own := self._own.get(name)) is not None:
+                return own
+            if name in self._parent:
+                return self._parent[name]
         raise UnknownName(
             f"impl must be 'auto' or one of {list(self)}; got {name!r}"
         )

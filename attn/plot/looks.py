@@ -10,6 +10,8 @@ from typing import Any
 import matplotlib as mpl
 from matplotlib.colors import LinearSegmentedColormap
 
+from attn import arguments
+
 # Contrast at least 4.25 : 1 on white and on #121212 for what is written in
 # them, 3 : 1 for further curves; all stay apart for every kind of
 # colour-blindness. book/_static/figures.css has their values for each theme.
@@ -77,6 +79,7 @@ _STYLE: Any = {
     ],
     GREY,
 )
+
 mpl.colormaps.register(MAP, force=True)
 
 
@@ -92,6 +95,7 @@ def color_of(name: str) -> str | None:
         >>> attn.plot.color_of("a curve of mine") is None
         True
     """
+    arguments.text("name", name)
     parts = (_COLOR.get(part) for part in name.split(", "))
     return next(filter(None, parts), None)
 

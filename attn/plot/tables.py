@@ -39,8 +39,17 @@ class Table:
         rows: Iterable[Sequence[Any]],
         caption: str = "",
     ) -> None:
+        for name, x in (("head", head), ("rows", rows)):
+            if isinstance(x, str) or not isinstance(x, Iterable):
+                raise TypeError(f"{name} must be a list; got {x!r}")
         self.head, self.caption = list(head), caption
         self.rows = [[_shown(x) for x in row] for row in rows]
+        for i, row in enumerate(self.rows):
+            if len(row) != len(self.head):
+                raise ValueError(
+                    f"row {i} of rows must have an entry for each of "
+                    f"{self.head}; got {len(row)}"
+                )
 
     def __repr__(self) -> str:
         lines = [self.head, *([str(x) for x in row] for row in self.rows)]

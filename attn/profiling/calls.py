@@ -13,6 +13,8 @@ from typing import Any
 import torch
 from torch.autograd.profiler import profile
 
+from attn import arguments
+
 __all__ = ["benchmark_interleaved", "peak_bytes"]
 
 L2_BYTES = 256 * 2**20  # more than any GPU's cache: writing them empties it
@@ -40,6 +42,7 @@ def peak_bytes(function: Callable[..., Any], *args: Any, **kwargs: Any) -> int:
     Source: ``torch.autograd.profiler`` with ``profile_memory``, on a CPU;
     ``torch.cuda.max_memory_allocated`` on a GPU.
     """
+    arguments.function("function", function)
     given = [*args, *kwargs.values()]
     if any(isinstance(x, torch.Tensor) and x.is_cuda for x in given):
         before = torch.cuda.memory_allocated()
@@ -98,6 +101,14 @@ def benchmark_interleaved(
         >>> {name: len(times) for name, times in seconds.items()}
         {'attention': 5, 'tiled': 5}
     """
+    if not isinstance(calls, Mapping):
+        raise TypeError(
+            "calls must be functions by name, {name: function}; got "
+            f"{type(calls).__name__}"
+        )
+    for name, call in calls.items():
+        arguments.function(f"{name!r} of calls", call)
+    arguments.count("rounds", rounds)
     on_gpu = torch.device(device).type == "cuda"
     size, flushes = (L2_BYTES, FLUSHES) if on_gpu else (0, 0)
     flush = torch.empty(size, dtype=torch.uint8, device=device)

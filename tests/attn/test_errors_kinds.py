@@ -191,6 +191,16 @@ CALLS = [
         attn.distributed.shard_heads,
         {"num_heads": 4, "num_kv_heads": 2, "rank": 0, "world_size": 2},
     ),
+    (plot.color_of, {"name": "RNN"}),
+    (attn.profiling.peak_bytes, {"function": dict}),
+    (
+        attn.profiling.benchmark_interleaved,
+        {"calls": {"a": dict}, "rounds": 1},
+    ),
+    (
+        attn.MultiHeadAttention,
+        {"embed_dim": 8, "num_heads": 2, "impl": "sdpa"},
+    ),
     (plot.lines, {"curves": {"a": [1.0, 2.0]}}),
     (plot.histograms, {"samples": {"a": [1.0, 2.0]}}),
     (plot.masks_grid, {"masks": {"a": attn.causal()}, "q_len": 3}),

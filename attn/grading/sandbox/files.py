@@ -10,6 +10,7 @@ _ATTN = Path(__file__).resolve().parents[2]
 
 FILES = str.split(
     """
+    arguments.py
     exercises/__init__.py exercises/case.py exercises/guard.py
     exercises/kernel.py exercises/kernel_errors.py exercises/launches.py
     exercises/triton_compat.py
