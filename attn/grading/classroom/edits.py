@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ast
 import textwrap
-from itertools import accumulate, pairwise
+from itertools import accumulate
 
 #: From a byte to another, and what is there instead.
 Edit = tuple[int, int, str]
@@ -48,21 +48,6 @@ class Cell:
         span = self.span(node)
         has_lines = bool(self.edit(*span)[2])
         return [self.edit(*span, *("()" if has_lines else ("pass",)))]
-
-    def only(
-        self, node: ast.AST, parts: list[ast.expr], before: str, after: str
-    ) -> list[Edit]:
-        """Return what leaves nothing of a node but some of its parts."""
-        first, stop = self.span(node)
-        spans = [self.span(x) for x in parts]
-        first_gap, *gaps, last_gap = pairwise(
-            [first, *(x for span in spans for x in span), stop]
-        )
-        return [
-            self.edit(*first_gap, before),
-            *(self.edit(*gap, ", ") for gap in gaps[1::2]),
-            self.edit(*last_gap, "", after),
-        ]
 
     def changed(self, edits: list[Edit]) -> str:
         """Return the text with those edits that are in no other."""

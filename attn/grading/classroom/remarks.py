@@ -1,11 +1,11 @@
-"""Take out of a function what it only tells its author: logs, plots, bars.
+"""Take out of a function what it only tells its author: logs and plots.
 
-``logger.debug(x.shape)`` and ``plt.plot(weights)`` change no result, and
-``tqdm(range(n))`` is ``range(n)``. Where such a name goes elsewhere, what the
-sandbox has in place of its module does nothing. Nothing is run here, and a
-line keeps its number. A name counts where every line of its scope that gives
-it a value imports such a module, or calls it; a parameter called ``display``
-is the learner's own.
+``logger.debug(x.shape)`` and ``plt.plot(weights)`` change no result. Where
+such a name goes elsewhere, as in ``for i in tqdm(range(n))``, what the sandbox
+has in place of its module does nothing. Nothing is run here, and a line keeps
+its number. A name counts where every line of its scope that gives it a value
+imports such a module, or calls it; a parameter called ``display`` is the
+learner's own.
 """
 
 from __future__ import annotations
@@ -104,18 +104,8 @@ def _remarks(
 def _of_function(
     nodes: list[ast.AST], names: Names, cell: Cell
 ) -> Iterator[tuple[ast.AST, list[Edit]]]:
-    done: set[int] = set()
     for node in nodes:
-        if isinstance(node, ast.With) and len(node.items) == 1:
-            if edits := _without_context(node, names, cell):
-                done.add(id(node.items[0].context_expr))
-                yield node.items[0].context_expr, edits
-        elif isinstance(node, ast.Call) and id(node) not in done:
-            if parts := _passed_through(node, names):
-                is_count = _called(node, names).endswith("trange")
-                before = "range(" if is_count else "("
-                yield node, cell.only(node, parts, before, ")")
-        elif isinstance(node, ast.Expr):
+        if isinstance(node, ast.Expr):
             if _called(node.value, names) and not _does(node.value):
                 yield node, cell.nothing(node)
         elif isinstance(node, ast.Assign) and _bound(node, names):
@@ -135,43 +125,6 @@ def _like(target: ast.expr, name: str) -> str:
 def _first(node: ast.expr) -> str:
     """Return the name that a call begins with."""
     return next(x.id for x in ast.walk(node) if isinstance(x, ast.Name))
-
-
-def _without_context(node: ast.With, names: Names, cell: Cell) -> list[Edit]:
-    """Return what makes an ``if`` of ``with tqdm(x) as bar:``.
-
-    It is always true, and ``break`` in it means the same.
-    """
-    (item,) = node.items
-    value, target = item.context_expr, item.optional_vars
-    name = getattr(target, "id", "")
-    if not _called(value, names) or (target and name not in names):
-        return []
-    first, _ = cell.span(node)
-    start, stop = cell.span(value)
-    before = f"(({name} := (" if name else "((("
-    parts = _passed_through(value, names)[:1]
-    edits = [(first, first + len("with"), "if")]
-    if not parts:
-        edits += [cell.edit(start, stop, f"{before}None)),)")]
-    else:
-        edits += cell.only(value, parts, before, ")),)")
-    if target:
-        edits += [cell.edit(stop, cell.span(target)[1])]
-    return edits
-
-
-def _passed_through(node: ast.expr, names: Names) -> list[ast.expr]:
-    """Return what a progress bar goes through: the arguments that stay."""
-    function = _called(node, names)
-    if not isinstance(node, ast.Call) or not node.args:
-        return []
-    if function.startswith("tqdm.") and function.endswith("trange"):
-        return node.args
-    is_bar = function.endswith(".tqdm") or function == "rich.progress.track"
-    if is_bar or (function == _ECHO and len(node.args) == 1):
-        return node.args[:1]
-    return []
 
 
 def _does(value: ast.expr) -> bool:

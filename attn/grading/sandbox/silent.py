@@ -20,7 +20,7 @@ SHOWING = frozenset(
         """
     )
 )
-_ITSELF = ("ic", "progress_bar", "tqdm", "track")
+_BARS = ("progress_bar", "tqdm", "track")
 
 
 class Silent:
@@ -42,8 +42,10 @@ class Silent:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self._name == "trange":
             return Silent("", range(*args))
-        if args and self._name in _ITSELF:
-            return args[0] if self._name == "ic" else Silent("", args[0])
+        if self._name == "ic":
+            return args[0] if len(args) == 1 else args or None
+        if args and self._name in _BARS:
+            return Silent("", args[0])
         is_decorator = len(args) == 1 and not kwargs
         if is_decorator and isinstance(args[0], types.FunctionType | type):
             return args[0]

@@ -39,15 +39,18 @@ logger = logging.getLogger()
 NAMES = {
     "torch": torch,
     "display": print,
-    "ic": lambda x: x,
+    "ic": lambda *x: x[0] if len(x) == 1 else x,
     "logger": logging.getLogger(),
     "logging": logging,
     "tqdm": Bar,
     "trange": lambda *n, **_: Bar(range(*n)),
 }
 
-#: Bodies of functions of a tensor; a remark of theirs is gone afterwards.
-SHOWN = {
+#: What the sandbox has in place of these.
+SILENT = {x: Silent(x) for x in ("display", "ic", "logging", "tqdm", "trange")}
+
+#: Bodies of functions of a tensor that stay as they are.
+SHOWN_WHILE_COMPUTING = {
     "an echo": "y = ic(x + 1)\nreturn y",
     "an echo that is returned": "return ic(x) + ic(2)",
     "an echo, changed in place": "ic(y := x.clone()).add_(1)\nreturn y",
@@ -80,6 +83,11 @@ SHOWN = {
     "a count with parentheses": (
         "return sum(x[n] for n in trange((1),\n  (1 + (2)), desc='é'))"
     ),
+    "an echo of two": "y, z = ic(x, 2)\nreturn y + z",
+}
+
+#: Bodies of which a remark is gone afterwards.
+SHOWN = {
     "a log before a semicolon": "logger.info(\n  'é'); y = x + 1\nreturn y",
     "a log in one line": "logger.info('é'); logger.info('ü'); return x + 1",
     "a module imported further in": (
@@ -167,6 +175,15 @@ def test_the_answer_computes_the_same_where_nothing_can_be_shown(body):
     assert left_out
     assert changed.count("\n") == text(body).count("\n")
     found = result(changed, {"torch": torch, "logging": Silent("logging")})
+    assert torch.equal(found, result(text(body), NAMES))
+
+
+@pytest.mark.parametrize(
+    "body", SHOWN_WHILE_COMPUTING.values(), ids=SHOWN_WHILE_COMPUTING
+)
+def test_what_is_silent_computes_the_same(body):
+    changed, _ = without(body)
+    found = result(changed, {"torch": torch, **SILENT})
     assert torch.equal(found, result(text(body), NAMES))
 
 
