@@ -62,7 +62,7 @@ def count(name: str, x: Any, least: int = 1) -> None:
 def number(name: str, x: Any, least: float = -math.inf) -> None:
     """Require a finite number."""
     is_number = isinstance(x, Real) and not isinstance(x, bool)
-    if is_number and math.isfinite(x) and x >= least:
+    if is_number and -math.inf < x < math.inf and x >= least:
         return
     more = "" if least == -math.inf else f", at least {least:g}"
     error = ValueError if is_number else TypeError

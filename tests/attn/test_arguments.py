@@ -73,6 +73,21 @@ def test_a_size_that_is_traced_is_a_count():
     assert torch.equal(program.module()(torch.zeros(5)), torch.full((5,), 5.0))
 
 
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_checks_break_no_graph(dynamic):
+    def call(x):
+        length, width = x.shape[-2:]
+        mask = attn.sliding_window(3).dense(length)
+        y = attn.repeat_kv(x, 2) + attn.sinusoidal(length, width)
+        return attn.attention(y, y, y, mask, window=(2, 0), scale=0.5)
+
+    options = {"fullgraph": True, "backend": "eager", "dynamic": dynamic}
+    compiled = torch.compile(call, **options)
+    for length in (5, 7):
+        x = torch.randn(1, 2, length, 8)
+        torch.testing.assert_close(compiled(x), call(x))
+
+
 def test_numbers_of_numpy_are_numbers():
     """Sizes come from arrays, and from what a grid search draws."""
     two, four, eight = np.array([2, 4, 8])
