@@ -41,7 +41,7 @@ def is_accepted_within_a_second(exercise):
     return is_quick and all(x.passed for x in verdicts)
 
 
-def judge_all():
+def judge_first(ids):
     """Print which checks were slow, and which modules they imported.
 
     A solution is loaded just before it is judged: what the last chapter
@@ -49,7 +49,7 @@ def judge_all():
     """
     slow, imported = [], set()
     for exercise in every_exercise():
-        if exercise.launch:
+        if exercise.launch or exercise.id not in ids:
             continue
         solution(exercise)  # and with it what its chapter imports
         before = set(sys.modules)
@@ -59,12 +59,28 @@ def judge_all():
     print(json.dumps({"slow": slow, "imported": sorted(imported)}))
 
 
+FIRST = """
+import sys
+from tests.exercises.test_speed import judge_first
+
+judge_first(sys.argv[1:])
+"""
+
+
 @pytest.fixture(scope="module")
-def first_checks():
-    """Judge all solutions in a process that has judged nothing before."""
-    script = "from tests.exercises.test_speed import judge_all; judge_all()"
+def first_checks(request):
+    """Judge the solutions in a process that has judged nothing before.
+
+    All of them, or those that this file's tests were selected for.
+    """
+    calls = [
+        x.callspec.params["exercise"].id
+        for x in request.session.items
+        if x.path == request.path and hasattr(x, "callspec")
+    ]
+    ids = calls or [x.id for x in every_exercise()]
     root = Path(__file__).parents[2]
-    done = run_python(script, cwd=root, check=True)
+    done = run_python(FIRST, *ids, cwd=root, check=True)
     return json.loads(done.stdout)
 
 
