@@ -86,6 +86,7 @@ def same_device(name: str, x: Tensor, other: str, like: Tensor) -> None:
 
 
 def _is_int(x: Any) -> bool:
-    if torch.jit.is_tracing():  # type: ignore[attr-defined]
-        return True  # sizes are tensors there
-    return isinstance(x, Integral | torch.SymInt) and not isinstance(x, bool)
+    if isinstance(x, Integral):
+        return not isinstance(x, bool)
+    # Sizes are symbols in a graph, and tensors where torch.jit traces it.
+    return isinstance(x, torch.SymInt) or torch.jit.is_tracing()  # type: ignore[attr-defined]

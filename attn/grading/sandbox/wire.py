@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import builtins
 import json
+import re
 import socket
 import struct
 import time
@@ -65,12 +66,12 @@ def encode(outcome: Outcome) -> bytes:
         "output": _packed(outcome.output, tensors),
         "grads": _packed(outcome.grads, tensors),
         "error": _packed_error(outcome.error, tensors),
-        "where": outcome.where[:500],
+        "where": _cut(outcome.where, 500),
         "shapes_seen": {k: list(x) for k, x in outcome.shapes_seen.items()},
         "side_effect": _packed_effect(outcome.side_effect),
         "random_used": sorted(outcome.random_used),
         "repeats": outcome.repeats,
-        "printed": outcome.printed[:_LONGEST],
+        "printed": _cut(outcome.printed, _LONGEST),
     }
     text = json.dumps(body).encode()
     data = save(tensors) if tensors else b""
@@ -152,9 +153,9 @@ def _packed(x: Any, tensors: dict[str, Tensor]) -> Any:
         tensors[name] = x.detach().clone(memory_format=torch.contiguous_format)
         return ["tensor", name]
     if isinstance(x, Foreign):
-        return ["foreign", [x.kind[:500], x.details[:500]]]
+        return ["foreign", [_cut(x.kind, 500), _cut(x.details, 500)]]
     if isinstance(x, str):
-        return ["str", x[:_LONGEST]]
+        return ["str", _cut(x, _LONGEST)]
     if isinstance(x, Integral):
         return ["int", str(int(x))] if abs(int(x)) < 10**300 else _foreign(x)
     if isinstance(x, Real):
@@ -244,10 +245,20 @@ def _outcome(body: Any, reader: _Reader) -> Outcome:
     )
 
 
+def _cut(text: str, most: int) -> str:
+    """Return the beginning of a text, without half a word at its end.
+
+    Half of a folder's name would not be known for one, and stay in a report.
+    """
+    if len(text) <= most:
+        return text
+    return re.sub(r"\S{1,400}$", "…", text[:most])
+
+
 def _packed_effect(effect: SideEffect | None) -> Any:
     if effect is None:
         return None
-    names = [x[:500] for x in effect.names[:50]]
+    names = [_cut(x, 500) for x in effect.names[:50]]
     return asdict(effect) | {"names": names}
 
 
@@ -273,9 +284,9 @@ def _packed_error(
         return None
     packed: dict[str, Any] = {
         "type": type(error).__name__,
-        "text": str(error)[:4000],
+        "text": _cut(str(error), 4000),
         "args": _texts(error),
-        "notes": [str(x)[:1000] for x in getattr(error, "__notes__", ())],
+        "notes": [_cut(str(x), 1000) for x in getattr(error, "__notes__", ())],
     }
     if isinstance(error, Forbidden):
         packed["kind"] = error.kind
@@ -291,8 +302,8 @@ def _packed_error(
 def _texts(error: BaseException) -> list[str]:
     """Return the arguments of an error, or its text if they are no texts."""
     if all(isinstance(x, str) for x in error.args):
-        return [x[:4000] for x in error.args[:4]]
-    return [str(error)[:4000]]
+        return [_cut(x, 4000) for x in error.args[:4]]
+    return [_cut(str(error), 4000)]
 
 
 def _error(body: Any, reader: _Reader) -> BaseException | None:

@@ -13,7 +13,7 @@ from attn.grading.classroom import reports
 from attn.grading.classroom.examiner import Examiner
 from attn.grading.classroom.grade import _our_fault
 from attn.grading.classroom.result import Result
-from attn.grading.sandbox import isolation, places
+from attn.grading.sandbox import isolation, places, wire
 from tests.grading.sandbox.conftest import examined
 
 MARK = "xyzzy"
@@ -51,6 +51,12 @@ ROUTES = {
     "names in a dict": "    return {word: x for word in TOLD.split()}",
     "an object": "    return Tells()",
     "the name of a class": "    return type(TOLD, (), {})()",
+    "a long name of a class": "    return type(TOLD * 9, (), {})()",
+    "a long note": (
+        "    error = ValueError('x')\n    error.add_note(TOLD * 9)\n"
+        "    raise error"
+    ),
+    "a long error": "    raise ValueError(TOLD * 40)",
     "an error's name": "    raise type(TOLD, (Exception,), {})('x')",
     "the cell": None,
 }
@@ -113,6 +119,15 @@ def test_the_text_of_an_answer_arrives_with_neutral_places(marks):
     assert "<python>" in marks["an error, of its own kind"].details + str(
         marks["texts"]
     )
+
+
+@pytest.mark.parametrize("end", range(480, 520))
+def test_a_text_is_not_cut_within_a_folder(end):
+    text = "x " * (end // 2) + "/home/xyzzy/somewhere and more" * 20
+    for most in (500, 501):
+        cut = wire._cut(text, most)
+        assert len(cut) <= most
+        assert cut.removesuffix("…").endswith(" ")
 
 
 def test_an_error_of_the_graders_own_tells_no_place():
