@@ -44,10 +44,8 @@ def shard_positions(
 
     Source: the load balancing of Llama 3 (2024), section 3.3.2, "CP".
     """
-    for name, x in (
-        ("seq_len", seq_len), ("rank", rank), ("world_size", world_size),
-    ):  # fmt: skip
-        arguments.integer(name, x)
+    arguments.integer("seq_len", seq_len)
+    arguments.integer("rank", rank)
     arguments.count("world_size", world_size)
     if not 0 <= rank < world_size:
         raise ValueError(
