@@ -106,13 +106,14 @@ def _at_once(
     (left, right), torchs = bounds, torchs_function(inputs)
     size = left + BLOCK + right  # keys of a block
     q, k, v = (x if x.dim() > 2 else x[None] for x in tensors)
-    mask = None
+    if not tops:
+        return
+    lo = inputs.q_offset + tops.start - left
+    rows = slice(tops.start, tops.start + BLOCK)
+    mask = _numbers(inputs, rows, slice(lo, lo + size)).to(q.dtype)
     for first in range(tops.start, tops.stop, AT_ONCE * BLOCK):
         count = min(AT_ONCE, (tops.stop - first) // BLOCK)
         lo = inputs.q_offset + first - left
-        if mask is None:
-            rows = slice(first, first + BLOCK)
-            mask = _numbers(inputs, rows, slice(lo, lo + size)).to(q.dtype)
         outs = []
         for at in product(*map(range, q.shape[:-3])):
             given = [_blocks(q[at], first, BLOCK, count)]
