@@ -13,18 +13,26 @@ import itertools
 import torch
 from torch import Tensor
 
+from attn.backends import sdpa
 from attn.backends.cpu_half import cpu_features
 from attn.backends.registry import TRACING
-from attn.backends.sdpa import torch_mask, torchs_function, unsupported_on_cpu
+from attn.backends.sdpa import (
+    Repeated,
+    masks_nothing,
+    torch_mask,
+    torchs_function,
+    unsupported_on_cpu,
+)
 from attn.functional import softmax
 from attn.functional.attention import grouped
 from attn.functional.inputs import AttentionInputs
 from attn.masks.combine import apply_masks
 
-__all__ = ["deprioritized", "run", "unsupported_reasons"]
+__all__ = ["deprioritized", "repeated", "run", "unsupported_reasons"]
 
-FEW_ROWS = (3, 4)  # queries of a group for which two products win
+FEW_ROWS = 4  # queries of a group for which two products win
 LARGE_CACHE = 32 * 2**20  # bytes of keys and values
+FEW_KEYS = 2**19  # elements read again; below, packing takes longer
 CHUNK = 1024  # keys of a product
 
 
@@ -43,13 +51,30 @@ def deprioritized(inputs: AttentionInputs) -> str | None:
     """Return why packing is no faster."""
     if _two_widths(inputs):
         return None
+    transposed, in_graph = _transposed(inputs), torch.compiler.is_compiling()
     # A size of 1 has a graph of its own in any case.
-    decides = inputs.q_len > 1 and not _transposed(inputs)
-    if torch.compiler.is_compiling() and decides:
+    if in_graph and inputs.q_len > 1 and not transposed:
         return TRACING
     rows = inputs.group_size * inputs.q_len
     if rows > 64:
         return f"a group has {rows} queries: packing pays up to 64"
+    is_half = inputs.query.itemsize == 2
+    if in_graph or inputs.q_len > 1 or transposed or is_half:
+        return None
+    return _few(inputs)
+
+
+def _few(inputs: AttentionInputs) -> str | None:
+    """Return why PyTorch decodes one query as fast; not in 16 bits."""
+    group = inputs.group_size
+    if group < FEW_ROWS and _cache_bytes(inputs) < LARGE_CACHE:
+        return f"a group has {group} queries: packing pays for a large cache"
+    again = inputs.key.numel() * (group - 1)
+    if again < FEW_KEYS:
+        return (
+            f"{again:,} elements of keys are read again: packing pays from "
+            f"{FEW_KEYS:,}"
+        )
     return None
 
 
@@ -82,16 +107,41 @@ def run(inputs: AttentionInputs) -> Tensor:
     return out.reshape(*lead, heads * group, length, out.shape[-1])
 
 
+def repeated(inputs: AttentionInputs) -> Repeated | None:
+    """Return the function of each call like this one, if it is torch's.
+
+    As ``sdpa.repeated``, without masks.
+    """
+    masked = inputs.attn_mask is not None or not masks_nothing(inputs)
+    torchs = sdpa.repeated(inputs)
+    if masked or _two_widths(inputs) or _memory_bound(inputs) or not torchs:
+        return None
+    given = inputs.query.shape
+    packed = (*given[:-3], inputs.num_kv_heads, -1, given[-1])
+
+    def attend(
+        query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None
+    ) -> Tensor:
+        return torchs(query.reshape(packed), key, value, mask).reshape(given)
+
+    return attend
+
+
 def _memory_bound(inputs: AttentionInputs) -> bool:
     """Return whether reading keys from memory bounds the time.
 
     That is so for a cache larger than the processor's, and few rows.
     """
     rows = inputs.group_size * inputs.q_len
-    if rows not in FEW_ROWS:
+    if rows > FEW_ROWS:
         return False
-    size = 4 * (inputs.key.numel() + inputs.value.numel())
-    return inputs.query.dtype == torch.float32 and size >= LARGE_CACHE
+    large = _cache_bytes(inputs) >= LARGE_CACHE
+    return inputs.query.dtype == torch.float32 and large
+
+
+def _cache_bytes(inputs: AttentionInputs) -> int:
+    elements = inputs.key.numel() + inputs.value.numel()
+    return elements * inputs.key.element_size()
 
 
 def _transposed(inputs: AttentionInputs) -> bool:

@@ -7,6 +7,7 @@ nothing, and a boolean matrix otherwise.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -17,7 +18,10 @@ from attn.functional.inputs import AttentionInputs
 from attn.masks import Term
 from attn.masks.combine import combine_masks
 
-__all__ = ["run", "unsupported_reasons"]
+__all__ = ["Repeated", "repeated", "run", "unsupported_reasons"]
+
+#: Of query, key, value and mask, for calls that differ in nothing else.
+Repeated = Callable[[Tensor, Tensor, Tensor, Tensor | None], Tensor]
 
 
 def unsupported_reasons(inputs: AttentionInputs) -> list[str]:
@@ -79,11 +83,11 @@ def _options(inputs: AttentionInputs) -> dict[str, Any]:
     return options
 
 
-def arguments_of_every_call(inputs: AttentionInputs) -> dict[str, Any] | None:
-    """Return PyTorch's arguments but the tensors, if a call needs no more.
+def repeated(inputs: AttentionInputs) -> Repeated | None:
+    """Return the function of each call like this one, if torch's is all of it.
 
-    They hold for each call of equal shapes, dtypes, options and last
-    strides. None where a tensor is converted or copied, or a mask made.
+    That holds for equal shapes, dtypes, options and last strides. None where
+    a tensor is converted or copied, or a mask made.
     """
     tensors = (inputs.query, inputs.key, inputs.value)
     if any(x.stride(-1) != 1 and x.shape[-1] > 1 for x in tensors):
@@ -91,7 +95,7 @@ def arguments_of_every_call(inputs: AttentionInputs) -> dict[str, Any] | None:
     mask = torch_mask(inputs)
     if mask.pop("attn_mask", None) is not inputs.attn_mask:
         return None
-    return {**_options(inputs), **mask}
+    return partial(F.scaled_dot_product_attention, **_options(inputs), **mask)
 
 
 def _by_token(x: Tensor) -> Tensor:

@@ -7,15 +7,14 @@ its numbers: they are the key, and equal keys share the outcome.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
-from attn.backends import sdpa
+from attn.backends import cpu_gqa, sdpa
 from attn.backends.registry import Implementation, Registry, registry
 from attn.functional.attention import grouped
 from attn.functional.inputs import AttentionInputs
@@ -33,7 +32,14 @@ class _Outcome(NamedTuple):
 
     fields: dict[str, Any]
     implementation: Implementation
-    torchs_arguments: dict[str, Any] | None  # where that call is all of it
+    repeated: sdpa.Repeated | None  # where torch's function is all of it
+
+
+#: What makes the function of calls like one, for some backends.
+_REPEATED: dict[Any, Callable[[AttentionInputs], sdpa.Repeated | None]] = {
+    sdpa.run: sdpa.repeated,
+    cpu_gqa.run: cpu_gqa.repeated,
+}
 
 
 _outcomes: dict[Hashable, _Outcome] = {}
@@ -137,11 +143,8 @@ def recall(
         return None
     mask = options["attn_mask"]
     mask = mask if isinstance(mask, Tensor) else None
-    torchs = outcome.torchs_arguments
-    if torchs is not None:
-        return F.scaled_dot_product_attention(
-            query, key, value, mask, **torchs
-        )
+    if outcome.repeated is not None:
+        return outcome.repeated(query, key, value, mask)
     inputs = object.__new__(AttentionInputs)
     vars(inputs).update(
         outcome.fields, query=query, key=key, value=value, attn_mask=mask
@@ -155,10 +158,10 @@ def remember(
     implementation: Implementation,
 ) -> None:
     """Keep the outcome of a call, without its tensors."""
-    runs_sdpa = implementation.function is sdpa.run
     if len(_outcomes) >= MOST:
         _outcomes.clear()
     tensors = ("query", "key", "value", "attn_mask")
     fields = {n: x for n, x in vars(inputs).items() if n not in tensors}
-    torchs = sdpa.arguments_of_every_call(inputs) if runs_sdpa else None
-    _outcomes[call] = _Outcome(fields, implementation, torchs)
+    repeat = _REPEATED.get(implementation.function)
+    repeated = repeat and repeat(inputs)
+    _outcomes[call] = _Outcome(fields, implementation, repeated)

@@ -65,6 +65,8 @@ def extra_keywords(
 ) -> dict[str, Any]:
     """Return the keywords for the implementation, which declares them."""
     impl = registry.default if impl == "auto" else impl
+    if impl == "auto" and IGNORED.issuperset(kwargs):
+        return {}
     named = () if impl == "auto" else (registry[impl],)
     declared = set((named[0].keywords or ()) if named else ()) - _CONTRACT
     extra = {

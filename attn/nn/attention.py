@@ -260,7 +260,7 @@ class MultiHeadAttention(nn.Module):
                 others["average_attn_weights"] = average_attn_weights
             inputs = (query, key, value, key_padding_mask)
             return nested.forward(self, *inputs, **others)
-        validation.inputs(self, query=query, key=key, value=value)
+        validation.inputs(self, query, key, value)
         q, k, v = project(self, query, key, value)  # (B, H, L, D), …
         if cache is not None and positions is None:
             positions = cache.positions(q.shape[2])
@@ -286,14 +286,12 @@ class MultiHeadAttention(nn.Module):
             # Caches defined elsewhere need not take lengths.
             ragged = () if lengths is None else (lengths,)
             view = cache.update(k, v, *ragged)
-            k, v, q_offset = view
-            stored = cache.key_positions(view)
-            ids = ids.with_cache(k, stored, q_offset, lengths)
-            if (
-                key_padding_mask is not None
-                and key_padding_mask.shape[-1] != k.shape[2]
-            ):  # without the forgotten keys
-                key_padding_mask = key_padding_mask[..., stored]
+            k, v, _ = view
+            ids = ids.with_cache(cache, view, lengths)
+            padding = key_padding_mask
+            if padding is not None and padding.shape[-1] != k.shape[2]:
+                # Without the forgotten keys.
+                key_padding_mask = padding[..., cache.key_positions(view)]
             real = None if is_causal else cache.valid()
         masks = (attn_mask, key_padding_mask, real)
         options = call_options(self, q, k, v, ids, is_causal, *masks)

@@ -199,6 +199,7 @@ class TransformerBlock(nn.Module):
                 "key": memory,
                 "key_padding_mask": memory_key_padding_mask,
             },
+            "feed_forward": {},
         }
         first = "cross_attention" if self.attention is None else "attention"
         inputs[first]["attn_mask"] = attn_mask
@@ -207,38 +208,22 @@ class TransformerBlock(nn.Module):
                 "need_weights": True,
                 "average_attn_weights": False,
             }
-        weights = None
-
-        def attend(name: str, h: Tensor) -> Tensor:
-            nonlocal weights
-            out = getattr(self, name)(h, **inputs[name])
+        weights, start = None, x
+        norm_order, dropout = self.norm_order, self.dropout
+        for name, given in inputs.items():
+            if (half := getattr(self, name)) is None:
+                continue
+            norm = getattr(self, f"{name}_norm")
+            read = start if norm_order == "parallel" else x
+            out = half(read if norm_order == "post" else norm(read), **given)
             if need_weights and name == first:
                 out, weights = out
-            return out
-
-        if self.norm_order == "parallel":
-            out = attend("attention", self.attention_norm(x))
-            hidden = self.feed_forward(self.feed_forward_norm(x))
-            x = x + self.dropout(out) + self.dropout(hidden)
-            return (x, weights) if need_weights else x
-        for name in ("attention", "cross_attention"):
-            if getattr(self, name) is not None:
-                x = self._add(x, name, partial(attend, name))
-        if (feed_forward := self.feed_forward) is not None:
-            x = self._add(x, "feed_forward", feed_forward)
+            if norm_order == "sandwich":
+                out = getattr(self, f"{name}_post_norm")(out)
+            x = x + (dropout(out) if dropout.training else out)
+            if norm_order == "post":
+                x = norm(x)
         return (x, weights) if need_weights else x
-
-    def _add(
-        self, x: Tensor, name: str, half: Callable[[Tensor], Tensor]
-    ) -> Tensor:
-        """Add a half's output to its input, with its norms."""
-        norm, dropout = getattr(self, f"{name}_norm"), self.dropout
-        if self.norm_order == "post":
-            return norm(x + dropout(half(x)))
-        out = half(norm(x))
-        if self.norm_order == "sandwich":
-            out = getattr(self, f"{name}_post_norm")(out)
-        return x + (dropout(out) if dropout.training else out)
 
     def extra_repr(self) -> str:
         return f"norm_order={self.norm_order!r}"

@@ -248,10 +248,9 @@ class LatentAttention(nn.Module):
         if cache is not None:
             validation.cached_padding(key_padding_mask, cache, x.shape[1])
             view = cache.update(latent, rope_key, lengths, index_key=index_key)
-            key, latent, q_offset = view
-            stored = cache.key_positions(view)
+            key, latent, _ = view
             index_key = None if index_key is None else cache.index_key
-            ids = ids.with_cache(key, stored, q_offset, lengths)
+            ids = ids.with_cache(cache, view, lengths)
             real = None if is_causal else cache.valid()
         absorbs = self._absorbs(x.shape[1], key.shape[2], is_causal)
         masks: tuple[Any, ...] = (attn_mask, key_padding_mask, real)

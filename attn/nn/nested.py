@@ -138,7 +138,7 @@ def _forward_packed(
     tokens = {id(x): x.values()[None] for x in (query, key, value)}
     given = {"query": query, "key": key, "value": value}
     dense = {name: tokens[id(x)] for name, x in given.items()}  # (1, T, E)
-    validation.inputs(module, **dense)
+    validation.inputs(module, *dense.values())
     q, k, v = project(module, *dense.values())  # (1, H, T, D), …
     if module.rope is not None:
         start = q_offset or 0

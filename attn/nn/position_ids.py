@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
+from attn.cache import Cache, CacheView
 from attn.nn import validation
 
 
@@ -19,23 +22,18 @@ class PositionIds(NamedTuple):
     key_positions: Tensor | None
     q_offset: int | Tensor | None
     is_self: bool
-    is_cached: bool = False
+    #: Returns a cache's positions, ``(S,)`` or ``(B, S)``; then the first
+    #: query has the index ``q_offset`` among its keys.
+    stored: Callable[[], Tensor] | None = None
     lengths: Tensor | None = None
 
     def with_cache(
-        self,
-        k: Tensor,
-        key_positions: Tensor,
-        q_offset: int | Tensor,
-        lengths: Tensor | None = None,
+        self, cache: Cache, view: CacheView, lengths: Tensor | None = None
     ) -> PositionIds:
-        """Return the positions of the same queries and of a cache's keys.
-
-        Its keys are at ``key_positions``, ``(S,)`` or ``(B, S)``, and the
-        first query has the index ``q_offset`` among them.
-        """
-        cached = (key_positions, q_offset, False, True, lengths)
-        return PositionIds(self.q, k, self.positions, *cached)
+        """Return the positions of the same queries and of a cache's keys."""
+        stored = partial(cache.key_positions, view)
+        cached = (None, view.q_offset, False, stored, lengths)
+        return PositionIds(self.q, view.key, self.positions, *cached)
 
     def of_queries(self) -> Tensor:
         """Return ``(L,)`` or ``(B, L)``."""
@@ -49,8 +47,8 @@ class PositionIds(NamedTuple):
     def of_keys(self) -> Tensor:
         """Return ``(S,)`` or ``(B, S)``."""
         given = self.key_positions
-        if given is not None and self.is_cached:
-            given = self._as_queries_count(given)
+        if self.stored is not None:
+            given = self._as_queries_count(self.stored())
         if given is not None:
             return validation.positions("key_positions", given, self.k)
         if self.is_self:

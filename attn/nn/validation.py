@@ -134,22 +134,20 @@ def attn_mask(mask: Any) -> None:
         )
 
 
-def inputs(module: Any, **tensors: Tensor) -> None:
+def inputs(module: Any, query: Tensor, key: Tensor, value: Tensor) -> None:
     """Require query, key and value of the module's sizes and one batch."""
-    query = tensors["query"]
-    embed_dims = (module.embed_dim, module.kdim, module.vdim)
-    given = list(zip(tensors.items(), embed_dims, strict=True))
-    if embed_dims[0] == embed_dims[1] == embed_dims[2] and all(
-        x is query for x in tensors.values()
-    ):
-        given = given[:1]  # self-attention
-    for (name, x), size in given:
+    given = [("query", query, module.embed_dim)]
+    is_self = key is query and value is query
+    if not (is_self and module.embed_dim == module.kdim == module.vdim):
+        given += [("key", key, module.kdim), ("value", value, module.vdim)]
+    weight = getattr(module.out_proj, "weight", None)
+    for name, x, size in given:
         if x.dim() not in (2, 3) or x.dim() != query.dim():
             raise ValueError(
                 f"{name} must have shape (B, L, E), or all three (L, E); got "
                 f"{tuple(x.shape)}"
             )
-        features(name, x, size, getattr(module.out_proj, "weight", None))
+        features(name, x, size, weight)
         if x.shape[:-2] != query.shape[:-2]:
             raise ValueError(
                 f"{name} must have the batch size of query, {len(query)}; "

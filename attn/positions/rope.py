@@ -10,6 +10,9 @@ modules that go from position ids to tables.
 
 from __future__ import annotations
 
+import weakref
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 
@@ -183,9 +186,15 @@ def _fit(name: str, table: Tensor, x: Tensor) -> Tensor:
 
 
 def check_layout(cos: Tensor, interleaved: bool) -> None:
-    """Refuse a table of the other layout: equal angles give it away."""
-    is_known = cos.device.type == "cpu" and not torch.compiler.is_compiling()
-    if not is_known or cos.numel() == 0 or cos.dim() < 2:
+    """Refuse a table of the other layout: equal angles give it away.
+
+    The last table is remembered, as all layers of a model use one.
+    """
+    global _checked
+    is_known = cos.is_cpu and not torch.compiler.is_compiling()
+    if not is_known or _checked[0]() is cos and _checked[1] == interleaved:
+        return
+    if cos.numel() == 0 or cos.dim() < 2:
         return
     row = cos[(-1,) * (cos.dim() - 1)].tolist()  # of one position
     middle = len(row) // 2
@@ -198,3 +207,8 @@ def check_layout(cos: Tensor, interleaved: bool) -> None:
             f"is called; got a table of interleaved={not interleaved}: see "
             "rope_tables and convert_pairing"
         )
+    _checked = weakref.ref(cos), interleaved
+
+
+#: The table that ``check_layout`` accepted last, and its layout.
+_checked: tuple[Callable[[], Tensor | None], bool] = (lambda: None, False)

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+import torch.nn.functional as F
 
 import attn
 from attn.api import attention
@@ -42,6 +43,29 @@ def test_packed_groups_decode_faster_than_sdpa(dtype, transposed, least):
     packed = by("pack_gqa", query, stored.key, stored.value, **kwargs)
     sdpa = by("sdpa", query, key, value, **kwargs)
     assert ratio(packed, sdpa) > least
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("masked", (False, True))
+def test_a_small_call_of_groups_costs_little_more_than_sdpa(masked):
+    """Packing three queries of 64 keys would take four times as long."""
+    query, (key, value) = (
+        torch.randn(1, 9, 1, 64),
+        torch.randn(2, 1, 3, 64, 64),
+    )
+    mask = torch.ones(1, 1, 1, 64, dtype=torch.bool) if masked else None
+
+    def torchs():
+        for _ in range(100):
+            F.scaled_dot_product_attention(
+                query, key, value, mask, enable_gqa=True
+            )
+
+    def ours():
+        for _ in range(100):
+            attn.attention(query, key, value, mask, enable_gqa=True)
+
+    assert ratio(ours, torchs, 9) > 0.45
 
 
 @torch.no_grad()

@@ -8,10 +8,11 @@ import weakref
 
 import pytest
 import torch
+import torch.nn.functional as F
 
 import attn
 from attn import api
-from attn.backends import seen_calls
+from attn.backends import cpu_gqa, seen_calls
 from tests.attn.cases import assert_exact, randn
 
 
@@ -239,8 +240,23 @@ def test_a_call_that_pytorch_computes_alone_goes_straight_to_it():
     tensors = qkv(Hkv=4)
     before = attn.attention(*tensors)
     (outcome,) = seen_calls._outcomes.values()
-    assert outcome.torchs_arguments == {"dropout_p": 0.0, "scale": 8**-0.5}
+    assert outcome.repeated.func is F.scaled_dot_product_attention
+    assert outcome.repeated.keywords == {"dropout_p": 0.0, "scale": 8**-0.5}
     assert torch.equal(attn.attention(*tensors), before)
     attn.attention(*tensors, window=(2, 0), q_offset=4)  # a mask is made
     *_, outcome = seen_calls._outcomes.values()
-    assert outcome.torchs_arguments is None
+    assert outcome.repeated is None
+
+
+@pytest.mark.parametrize(
+    ("said", "is_direct"),
+    [({}, True), ({"dropout_p": 1.0}, True), (OPTIONS["window"], False)],
+    ids=str,
+)
+def test_packed_groups_go_straight_to_it_without_a_mask(said, is_direct):
+    tensors, said = qkv(L=2), {"enable_gqa": True, **said}
+    first = attn.attention(*tensors, **said)
+    (outcome,) = seen_calls._outcomes.values()
+    assert outcome.implementation.function is cpu_gqa.run
+    assert (outcome.repeated is not None) == is_direct
+    assert torch.equal(attn.attention(*tensors, **said), first)
