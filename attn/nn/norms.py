@@ -6,7 +6,6 @@ from collections.abc import Callable
 from functools import partial
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from attn import arguments
@@ -16,12 +15,18 @@ from attn.nn import validation
 LayerFactory = Callable[[int], nn.Module]
 
 
-def _check(x: Tensor, weight: Tensor) -> None:
-    """Require a float tensor with a feature for each weight."""
-    if not isinstance(x, Tensor) or x.shape[-1:] != weight.shape:
-        validation.features("x", x, len(weight))
-    if not x.is_floating_point() or x.device != weight.device:
-        validation.features("x", x, len(weight), weight)
+def _of_one_dtype(x: Tensor, weight: Tensor) -> bool:
+    """Return whether PyTorch's function takes a call; refuse a wrong one."""
+    if (
+        isinstance(x, Tensor)
+        and x.dtype == weight.dtype
+        and x.shape[-1:] == weight.shape
+        and x.device == weight.device
+    ):
+        return True
+    validation.features("x", x, len(weight))
+    arguments.same_device("x", x, "the module", weight)
+    return False
 
 
 def _upcast(x: Tensor) -> Tensor:
@@ -57,10 +62,9 @@ class LayerNorm(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Return the shape and dtype of ``x``, computed in float32."""
         weight = self.weight
-        _check(x, weight)
-        if x.dtype != weight.dtype:  # PyTorch needs one dtype
+        if not _of_one_dtype(x, weight):
             return self.definition(x)
-        return F.layer_norm(x, weight.shape, weight, self.bias, self.eps)
+        return torch.layer_norm(x, weight.shape, weight, self.bias, self.eps)
 
     def definition(self, x: Tensor) -> Tensor:
         """Return the same as ``forward``, in steps to be read."""
@@ -99,8 +103,7 @@ class RMSNorm(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Return the shape and dtype of ``x``, computed in float32."""
         weight = self.weight
-        _check(x, weight)
-        if x.dtype != weight.dtype:
+        if not _of_one_dtype(x, weight):
             return self.definition(x)
         return torch.rms_norm(x, weight.shape, weight, self.eps)
 
