@@ -65,8 +65,9 @@ class FeedForward(nn.Module):
         """Map ``(..., E)`` to ``(..., E)``."""
         weight = getattr(self.up_proj, "weight", None)
         validation.features("x", x, self.embed_dim, weight)
-        hidden = ACTIVATIONS[self.activation](self.up_proj(x))
-        return self.down_proj(self.dropout(hidden))
+        hidden, dropout = self.up_proj(x), self.dropout
+        hidden = ACTIVATIONS[self.activation](hidden)
+        return self.down_proj(dropout(hidden) if dropout.training else hidden)
 
     def extra_repr(self) -> str:
         return f"activation={self.activation!r}"
@@ -121,8 +122,9 @@ class SwiGLU(nn.Module):
         """Map ``(..., E)`` to ``(..., E)``."""
         weight = getattr(self.up_proj, "weight", None)
         validation.features("x", x, self.embed_dim, weight)
-        gate = ACTIVATIONS[self.activation](self.gate_proj(x))
-        return self.down_proj(self.dropout(gate * self.up_proj(x)))
+        gate, dropout = self.gate_proj(x), self.dropout
+        hidden = ACTIVATIONS[self.activation](gate) * self.up_proj(x)
+        return self.down_proj(dropout(hidden) if dropout.training else hidden)
 
     def extra_repr(self) -> str:
         return f"activation={self.activation!r}"

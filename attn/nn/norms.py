@@ -15,18 +15,16 @@ from attn.nn import validation
 LayerFactory = Callable[[int], nn.Module]
 
 
-def _of_one_dtype(x: Tensor, weight: Tensor) -> bool:
-    """Return whether PyTorch's function takes a call; refuse a wrong one."""
-    if (
-        isinstance(x, Tensor)
-        and x.dtype == weight.dtype
-        and x.shape[-1:] == weight.shape
-        and x.device == weight.device
-    ):
-        return True
+def _alike(x: Tensor, weight: Tensor) -> bool:
+    """Return whether PyTorch's function takes both, but for their shapes."""
+    is_tensor = isinstance(x, Tensor)
+    return is_tensor and x.dtype == weight.dtype and x.device == weight.device
+
+
+def _check(x: Tensor, weight: Tensor) -> None:
+    """Require a float tensor with a feature for each weight."""
     validation.features("x", x, len(weight))
     arguments.same_device("x", x, "the module", weight)
-    return False
 
 
 def _upcast(x: Tensor) -> Tensor:
@@ -62,9 +60,15 @@ class LayerNorm(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Return the shape and dtype of ``x``, computed in float32."""
         weight = self.weight
-        if not _of_one_dtype(x, weight):
+        if not _alike(x, weight):
+            _check(x, weight)
             return self.definition(x)
-        return torch.layer_norm(x, weight.shape, weight, self.bias, self.eps)
+        shape, bias = weight.shape, self.bias
+        try:  # a check beforehand would take a tenth of a token's time
+            return torch.layer_norm(x, shape, weight, bias, self.eps)
+        except RuntimeError:
+            _check(x, weight)
+            raise
 
     def definition(self, x: Tensor) -> Tensor:
         """Return the same as ``forward``, in steps to be read."""
@@ -103,9 +107,14 @@ class RMSNorm(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Return the shape and dtype of ``x``, computed in float32."""
         weight = self.weight
-        if not _of_one_dtype(x, weight):
+        if not _alike(x, weight):
+            _check(x, weight)
             return self.definition(x)
-        return torch.rms_norm(x, weight.shape, weight, self.eps)
+        try:
+            return torch.rms_norm(x, weight.shape, weight, self.eps)
+        except RuntimeError:
+            _check(x, weight)
+            raise
 
     def definition(self, x: Tensor) -> Tensor:
         """Return the same as ``forward``, in steps to be read."""

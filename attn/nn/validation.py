@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import combinations
 from typing import Any
 
 import torch
@@ -182,7 +181,7 @@ def caches(caches: Any, num_blocks: int) -> None:
             f"caches must have one entry for each block, {num_blocks}; got "
             f"{len(caches)}"
         )
-    if any(a is b for a, b in combinations(caches, 2)):
+    if len(set(map(id, caches))) < num_blocks:
         raise ValueError(
             "caches must be different objects, because a block does not read "
             "the keys of another; got one several times: make each in turn, "
