@@ -21,7 +21,7 @@ from attn.masks.combine import combine_masks
 __all__ = ["Repeated", "repeated", "run", "unsupported_reasons"]
 
 #: Of query, key, value and mask, for calls that differ in nothing else.
-Repeated = Callable[[Tensor, Tensor, Tensor, Tensor | None], Tensor]
+Repeated = Callable[..., Tensor]
 
 
 def unsupported_reasons(inputs: AttentionInputs) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import combinations
 from typing import Any
 
 import torch
@@ -181,7 +182,7 @@ def caches(caches: Any, num_blocks: int) -> None:
             f"caches must have one entry for each block, {num_blocks}; got "
             f"{len(caches)}"
         )
-    if len(set(map(id, caches))) < num_blocks:
+    if any(a is b for a, b in combinations(caches, 2)):
         raise ValueError(
             "caches must be different objects, because a block does not read "
             "the keys of another; got one several times: make each in turn, "

@@ -10,8 +10,7 @@ modules that go from position ids to tables.
 
 from __future__ import annotations
 
-import weakref
-from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -188,13 +187,14 @@ def _fit(name: str, table: Tensor, x: Tensor) -> Tensor:
 def check_layout(cos: Tensor, interleaved: bool) -> None:
     """Refuse a table of the other layout: equal angles give it away.
 
-    The last table is remembered, as all layers of a model use one.
+    A table remembers that it passed, as all layers of a model use one.
     """
-    global _checked
-    is_known = cos.is_cpu and not torch.compiler.is_compiling()
-    if not is_known or _checked[0]() is cos and _checked[1] == interleaved:
+    if torch.compiler.is_compiling() or not cos.is_cpu:
         return
     if cos.numel() == 0 or cos.dim() < 2:
+        return
+    table: Any = cos
+    if getattr(table, "layout_checked", None) == interleaved:
         return
     row = cos[(-1,) * (cos.dim() - 1)].tolist()  # of one position
     middle = len(row) // 2
@@ -207,8 +207,4 @@ def check_layout(cos: Tensor, interleaved: bool) -> None:
             f"is called; got a table of interleaved={not interleaved}: see "
             "rope_tables and convert_pairing"
         )
-    _checked = weakref.ref(cos), interleaved
-
-
-#: The table that ``check_layout`` accepted last, and its layout.
-_checked: tuple[Callable[[], Tensor | None], bool] = (lambda: None, False)
+    table.layout_checked = interleaved
