@@ -27,8 +27,6 @@ def make_mask(
     Returns:
         A ``MaskSpec`` if possible, otherwise bool ``(B, 1, L, S)``.
     """
-    from transformers import masking_utils
-
     q_offset, kv_offset = kwargs.get("q_offset", 0), kwargs.get("kv_offset", 0)
     tokens, kv_len = kwargs.get("attention_mask"), kwargs["kv_length"]
     mask = _mask(kwargs["mask_function"])
@@ -39,6 +37,8 @@ def make_mask(
         "device": kwargs.get("device"),
     }
     if always_spec:
+        from transformers import masking_utils
+
         real = masking_utils.prepare_padding_mask(tokens, kv_len, kv_offset)
         if real is not None:
             mask = mask & padding(real.bool())
@@ -48,6 +48,8 @@ def make_mask(
     is_exact = is_static and mask.is_relative
     if is_exact and _all_real(tokens, kv_len + kv_offset):
         return MaskSpec(mask, q_offset - kv_offset, sizes)
+    from transformers import masking_utils
+
     return _unskipped(masking_utils.sdpa_mask, **kwargs)
 
 
@@ -81,10 +83,10 @@ def _unskipped(make: Callable[..., Any], **kwargs: Any) -> Any:
 
 def _mask(function: Callable[..., Any]) -> Mask:
     """Convert a mask function; compiled code cannot read its closure."""
-    from transformers import masking_utils
-
     if not torch.compiler.is_compiling():
         return as_mask(function)
+    from transformers import masking_utils
+
     if function is masking_utils.causal_mask_function:
         return causal()
     if function is masking_utils.bidirectional_mask_function:
@@ -93,14 +95,24 @@ def _mask(function: Callable[..., Any]) -> Mask:
 
 
 def _all_real(attention_mask: Tensor | None, end: int) -> bool:
-    from transformers.utils.import_utils import is_tracing
-
     if attention_mask is None:
         return True
-    if is_tracing(attention_mask):
+    if _is_tracing(attention_mask):
         return False  # a graph must not depend on the values of a tensor
     # Keys past the mask's end are the empty part of a cache.
     return attention_mask.shape[-1] >= end and bool(attention_mask.all())
+
+
+def _is_tracing(x: Tensor) -> bool:
+    """Return whether a graph is made, sooner than transformers where not."""
+    in_graph = (
+        torch.compiler.is_compiling() or torch.jit.is_tracing()  # type: ignore[attr-defined]
+    )
+    if not in_graph and type(x) is Tensor and x.is_cpu:
+        return False
+    from transformers.utils.import_utils import is_tracing
+
+    return is_tracing(x)
 
 
 def layer_masks(
