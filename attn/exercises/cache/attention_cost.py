@@ -165,7 +165,12 @@ exercise = Exercise(
     points=2,
     reference=attention_cost,
     cases=_cases,
-    returns=("FLOPs", "bytes", "intensity", "seconds"),
+    returns=(
+        "the number of FLOPs",
+        "the number of bytes",
+        "intensity",
+        "the time",
+    ),
     properties=(_is_a_ratio, _by_the_batch, _takes_as_long),
     breaks={
         "S = 1": lambda c: _of(c, "kv_len") > 1,

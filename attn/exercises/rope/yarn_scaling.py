@@ -75,7 +75,7 @@ exercise = Exercise(
     points=3,
     reference=yarn_scaling,
     cases=_cases,
-    returns=("the scaled radians", "the factor"),
+    returns=("inv_freq", "the factor"),
     properties=(
         Property(
             "The result should be two things: D / 2 frequencies, and a "

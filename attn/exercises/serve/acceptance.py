@@ -130,7 +130,7 @@ exercise = Exercise(
     points=3,
     reference=acceptance,
     cases=_cases,
-    returns=("the probabilities to accept", "what comes after"),
+    returns=("the law of acceptance", "what comes after"),
     also=(views(),),
     properties=(
         Property(

@@ -133,7 +133,7 @@ exercise = Exercise(
     points=2,
     reference=match_prefix,
     cases=_cases,
-    returns=("the shared pages", "the tokens they hold"),
+    returns=("the list of shared pages", "how many tokens they hold"),
     properties=(
         Property(
             "At least the last token of the prompt must be left: something "

@@ -193,9 +193,9 @@ exercise = Exercise(
     reference=schedule,
     cases=_cases,
     returns=(
-        "the tokens of each request",
-        "the requests preempted",
-        "those that sample",
+        "how many tokens",
+        "the list of requests preempted",
+        "the list of those that sample",
     ),
     properties=(
         Property(

@@ -81,7 +81,7 @@ exercise = Exercise(
     points=2,
     reference=tree_mask,
     cases=_cases,
-    returns=("the mask", "the positions"),
+    returns=("the mask", "the tensor of positions"),
     properties=(
         Property("Every draft sees the whole text.", _past),
         Property("Every draft sees itself.", _itself),
