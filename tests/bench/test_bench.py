@@ -11,6 +11,7 @@ import pytest
 
 pytest.importorskip("triton")
 
+from attn.backends import cpu_window
 from attn.bench import report, results
 from attn.bench.__main__ import main
 from attn.bench.baselines import Peer
@@ -252,3 +253,16 @@ def test_the_sentences_of_chapters_12_and_13_hold_for_the_runs_on_an_h100():
                (x["kernel"], x["head_dim"], x["dtype"])
                == ("dkdv", 128, "bfloat16"))  # fmt: skip
     assert 1.9 < dkdv["ratio"] < 2.1, "half of the time"
+
+
+def test_the_sentences_of_chapter_13_hold_for_the_run_on_a_cpu():
+    keys = 511 + cpu_window.BLOCK  # of a block: its own, and those before
+    assert (keys, round(4096 / keys, 1)) == (575, 7.1)
+    cases = {x["case"]: x["peers"] for x in results.latest("cpu")["cases"]}
+    for name, layer, extra in (("", 0.4, 0.1), ("-576", 1.8, 0.01)):
+        peers = cases[f"cpu-attached-generation{name}"]
+        ours, theirs = (
+            statistics.median(peers[x]["seconds"]) for x in ("auto", "sdpa")
+        )
+        assert round(theirs / 400 * 1e3, 1) == layer, "ms: 4 layers, 100 times"
+        assert 0.5 * extra < ours / theirs - 1 < 1.1 * extra
