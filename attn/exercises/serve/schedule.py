@@ -193,7 +193,7 @@ exercise = Exercise(
     reference=schedule,
     cases=_cases,
     returns=(
-        "how many tokens",
+        "the dict of tokens",
         "the list of requests preempted",
         "the list of those that sample",
     ),
