@@ -64,7 +64,7 @@ class LayerNorm(nn.Module):
             _check(x, weight)
             return self.definition(x)
         shape, bias = weight.shape, self.bias
-        try:  # a check beforehand would take a tenth of a token's time
+        try:  # a check before it takes a tenth of a call with one token
             return torch.layer_norm(x, shape, weight, bias, self.eps)
         except RuntimeError:
             _check(x, weight)
