@@ -6,12 +6,15 @@ import shlex
 import subprocess
 import sys
 import tarfile
+import tomllib
 import zipfile
 from email.parser import BytesParser
+from importlib.metadata import distributions
 from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
 
 import attn
 from attn.data.book import root
@@ -52,6 +55,19 @@ def run(folder, *words, **environment):
         capture_output=True,
         text=True,
     )
+
+
+def test_every_pinned_version_installs_with_the_oldest_python():
+    """Debian 12 has 3.11.2: a package that needs 3.11.5 would stop `make`."""
+    about = tomllib.loads((root() / "pyproject.toml").read_text("utf-8"))
+    oldest = about["project"]["requires-python"].removeprefix(">=") + ".0"
+    needs = {
+        x.name: x.metadata.get("Requires-Python", "") for x in distributions()
+    }
+    assert len(needs) > 100
+    assert {
+        n: v for n, v in needs.items() if oldest not in SpecifierSet(v)
+    } == {}
 
 
 @pytest.fixture(scope="module")
