@@ -102,12 +102,9 @@ def test_no_report_tells_of_the_machine(marks, route, tmp_path):
     written = reports.write([row], tmp_path)
     text = "".join(x.read_text("utf-8") for x in written)
     assert mark.exercise in text
-    secrets = (
-        MARK,
-        sys.prefix,
-        sys.base_prefix,
-        str(Path(__file__).parents[3]),
-    )
+    # Debian's own Python is in /usr, as on every machine.
+    folders = sys.prefix, sys.base_prefix, str(Path(__file__).parents[3])
+    secrets = (MARK, *{*folders} - {*map(str, places._EVERYWHERE)})
     for secret in (*secrets, socket.gethostname(), platform.release()):
         if secret == socket.gethostname() and len(secret) < 4:
             secret = f"node='{secret}'"
