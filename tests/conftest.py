@@ -1,19 +1,13 @@
 """What every test shares, and the kill rate at the end of a run."""
 
+import atexit
 import gc
 import os
 import zlib
 
 import pytest
-import torch
 
-from attn.profiling.compat import language_kept_patched
 from book.browser import chromium, lacking
-
-# Kernels run in Triton's interpreter where there is no GPU. Triton reads this
-# when it is first imported.
-if not torch.cuda.is_available():
-    os.environ.setdefault("TRITON_INTERPRET", "1")
 
 # Tests run in several processes as it is: none of them needs a pool of its own
 # to compile in, of which each process imports torch.
@@ -35,6 +29,8 @@ LONG = (
 @pytest.fixture(autouse=True)
 def quick_interpreter():
     """Patch Triton's language once in a test, not at every launch."""
+    from attn.profiling.compat import language_kept_patched
+
     with language_kept_patched():
         yield
 
@@ -49,6 +45,23 @@ def headless():
 
 # Not for longer than a file: while it runs, nothing can run an event loop.
 browser = pytest.fixture(scope="module", name="browser")(headless)
+
+
+def pytest_configure(config):
+    """Prepare a process that runs tests."""
+    is_worker = hasattr(config, "workerinput")
+    if not is_worker and config.getoption("tx", None):
+        return  # its workers run them: it needs no torch
+    # A worker ends at once: to free all its objects, one by one, would take
+    # ten seconds. What is registered first runs last.
+    if is_worker:
+        atexit.register(os._exit, 0)
+    import torch
+
+    # Kernels run in Triton's interpreter where there is no GPU. Triton reads
+    # this when it is first imported.
+    if not torch.cuda.is_available():
+        os.environ.setdefault("TRITON_INTERPRET", "1")
 
 
 def pytest_collection_modifyitems(items):
