@@ -31,7 +31,7 @@ class EditError(ValueError):
     """An edit does not fit the solution, or its file is malformed."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # each is what it is, and a quick key
 class Variant:
     """A solution with an edit applied: a right answer in another style.
 

@@ -8,7 +8,7 @@ from typing import ClassVar
 from attn.exercises.edits import Variant
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Mistake(Variant):
     """A wrong answer, as an edit of the solution.
 

@@ -124,9 +124,9 @@ class Oracle:
         """Keep the outcomes of mistakes that have run the first cases."""
         self._kept |= outcomes
 
-    def keeps(self, mistake: Mistake, i: int) -> bool:
-        """Return whether the outcome of a mistake on a case is kept."""
-        return i < len(self._kept.get(mistake, []))
+    def kept(self, mistake: Mistake) -> int:
+        """Return of how many cases, the first, a mistake's outcome is kept."""
+        return len(self._kept.get(mistake, []))
 
     def run(self, mistake: Any, i: int) -> Outcome:
         """Run a mistake, or a mutant, on a case."""

@@ -95,8 +95,10 @@ class Listed:
 
     def _kept(self, mistake: Mistake, cases: list[int]) -> list[int]:
         """Put those first that a mistake need not be run on."""
-        keeps = self.evidence.oracle.keeps
-        return sorted(cases, key=lambda i: not keeps(mistake, i))
+        if not (first := self.evidence.oracle.kept(mistake)):
+            return cases
+        kept = [i for i in cases if i < first]
+        return kept + [i for i in cases if i >= first]
 
     def _cheap_first(self, *cases: Iterable[int]) -> list[int]:
         """Sort each group by size; those that measure memory come last."""
