@@ -203,7 +203,7 @@ def _without_tensors(tree: Any) -> Any:
 def map_tensors(function: Callable[[Tensor], Tensor], tree: Any) -> Any:
     """Apply ``function`` to every tensor of nested tuples, lists, dicts.
 
-    PyTorch's own ``tree_map`` covers more kinds, and takes five times as long.
+    PyTorch's own ``tree_map`` covers more kinds, and takes many times as long.
     """
     if isinstance(tree, Tensor):
         return function(tree)
