@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
+from torch.utils._pytree import tree_map_only
 
 if TYPE_CHECKING:
     from attn.exercises.case import Case
     from attn.profiling import LiveMemory
-
-_LEAVES = frozenset((type(None), bool, int, float, str))
 
 
 class Inputs:
@@ -201,33 +200,20 @@ def _without_tensors(tree: Any) -> Any:
 
 
 def map_tensors(function: Callable[[Tensor], Tensor], tree: Any) -> Any:
-    """Apply ``function`` to every tensor of nested tuples, lists, dicts.
-
-    PyTorch's own ``tree_map`` covers more kinds, and takes many times as long.
-    """
-    if isinstance(tree, Tensor):
-        return function(tree)
-    if isinstance(tree, tuple | list):
-        return type(tree)([map_tensors(function, x) for x in tree])
-    if isinstance(tree, Mapping):
-        return {k: map_tensors(function, x) for k, x in tree.items()}
-    return tree
+    """Apply ``function`` to every tensor of nested tuples, lists, dicts."""
+    return tree_map_only(Tensor, function, tree)
 
 
 def named_tensors(tree: Any, path: str = "") -> Iterator[tuple[str, Tensor]]:
     """Yield every tensor of nested tuples, lists and dicts by its path."""
     if isinstance(tree, Tensor):
         yield path, tree
-        return
-    entries: Iterable[tuple[Any, Any]] = ()
-    if isinstance(tree, tuple | list):
-        entries = enumerate(tree)
+    elif isinstance(tree, tuple | list):
+        for i, x in enumerate(tree):
+            yield from named_tensors(x, f"{path}.{i}".strip("."))
     elif isinstance(tree, Mapping):
-        entries = tree.items()
-    start = f"{path}." if path else ""
-    for key, x in entries:
-        if type(x) not in _LEAVES:  # most entries are: this is the quick way
-            yield from named_tensors(x, f"{start}{key}")
+        for k, x in tree.items():
+            yield from named_tensors(x, f"{path}.{k}".strip("."))
 
 
 def input_size(case: Case) -> int:

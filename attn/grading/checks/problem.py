@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from torch import Tensor
@@ -42,7 +42,7 @@ class Part:
 
     def at(self, index: Any) -> Part:
         """Return an entry of this part."""
-        return Part(self.kind, self.input, (*self.entry, index))
+        return replace(self, entry=(*self.entry, index))
 
     def name(self, returns: Sequence[str] = ()) -> str:
         """Return the name in a message: ``dk``, ``the gradient of key``.
