@@ -41,7 +41,7 @@ def test_packed_groups_decode_faster_than_sdpa(dtype, transposed, least):
     stored = cache.update(key, value)
     kwargs = {"enable_gqa": True, "is_causal": True, "q_offset": 8191}
     packed = by("pack_gqa", query, stored.key, stored.value, **kwargs)
-    # Of one memory: calls in turn on two would measure its bandwidth.
+    # What both can read they share: two caches, in turn, measure memory.
     keys = key if transposed else stored.key
     sdpa = by("sdpa", query, keys, stored.value, **kwargs)
     assert ratio(packed, sdpa) > least

@@ -95,10 +95,8 @@ class Listed:
 
     def _kept(self, mistake: Mistake, cases: list[int]) -> list[int]:
         """Put those first that a mistake need not be run on."""
-        if not (first := self.evidence.oracle.kept(mistake)):
-            return cases
-        kept = [i for i in cases if i < first]
-        return kept + [i for i in cases if i >= first]
+        first = self.evidence.oracle.kept(mistake)
+        return sorted(cases, key=lambda i: i >= first)
 
     def _cheap_first(self, *cases: Iterable[int]) -> list[int]:
         """Sort each group by size; those that measure memory come last."""
