@@ -7,8 +7,10 @@ the book can be built on a machine without torch.
 from __future__ import annotations
 
 import ast
+import json
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from attn.data.book import root
 from attn.exercises import CHAPTERS, markdown
@@ -30,6 +32,11 @@ def split_id(exercise_id: str) -> tuple[str, str]:
 def notebook_path(key: str) -> Path:
     """Return the pristine notebook of a chapter."""
     return root() / "notebooks" / f"{CHAPTERS[key]}.ipynb"
+
+
+def notebook(key: str) -> Any:
+    """Read a chapter's pristine notebook as JSON: nbformat takes longer."""
+    return json.loads(notebook_path(key).read_text(encoding="utf-8"))
 
 
 def solutions_path(key: str) -> Path:

@@ -10,8 +10,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import nbformat
-
 from attn.data.book import root
 from attn.exercises import APPENDICES, CHAPTERS, sources
 from attn.exercises.cells import checked_id, exercise_id
@@ -28,6 +26,8 @@ class Edited(Exception):
 
 def read(path: Path) -> Any:
     """Read a notebook as nbformat 4; an error names a broken file."""
+    import nbformat
+
     try:
         return nbformat.read(path, as_version=4)
     except FileNotFoundError:
@@ -38,6 +38,8 @@ def read(path: Path) -> Any:
 
 def write(notebook: Any, path: Path) -> None:
     """Write a notebook in one step: a crash leaves the old file."""
+    import nbformat
+
     draft = path.with_name(f".{path.name}.tmp")
     nbformat.write(notebook, draft)
     os.replace(draft, path)

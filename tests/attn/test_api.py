@@ -7,8 +7,6 @@ That ``attention`` keeps the contract is tested with the others; see
 from __future__ import annotations
 
 import itertools
-import subprocess
-import sys
 
 import pytest
 import torch
@@ -21,6 +19,7 @@ from attn.backends import cpu_gqa, cpu_window
 from attn.backends.sdpa_backends import explain_torch
 from attn.functional.inputs import validate
 from tests.attn.cases import assert_exact
+from tests.processes import run_python
 
 
 def randn(*shape: int, seed: int = 0, dtype=torch.float32) -> Tensor:
@@ -397,12 +396,7 @@ print(api.attention(q, k, v, **said).double().sum().item())
 
 def test_without_triton_the_results_are_the_same():
     """As on macOS: its absence is a reason, and that is all."""
-    done = subprocess.run(
-        [sys.executable, "-c", WITHOUT_TRITON],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    done = run_python(WITHOUT_TRITON, check=True)
     reason, there = done.stdout.splitlines()
     assert reason == "triton is not installed: pip install triton"
     g = torch.Generator().manual_seed(0)

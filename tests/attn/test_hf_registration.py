@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import copy
 import pickle
-import subprocess
-import sys
 import warnings
 
 import pytest
@@ -16,6 +14,7 @@ from attn import api, hf
 from attn.backends import Registry
 from attn.hf import MaskSpec, registration
 from tests.attn.hf_decoders import config, model, pad, size, tokens
+from tests.processes import run_python
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
@@ -180,11 +179,7 @@ else:
 from attn import hf
 hf.attach(one, "tiled")(torch.zeros(1, 3).long())
 """
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", code],
-        capture_output=True,
-        text=True,
-    )
+    done = run_python(code)
     assert done.returncode == 0, done.stderr
 
 

@@ -2,14 +2,13 @@
 
 import ast
 import os
-import subprocess
-import sys
 from functools import cache
 from pathlib import Path
 
 import pytest
 
 import attn
+from tests.processes import run_python
 
 ROOT = Path(attn.__file__).parent
 MOST_ROOMS = 20
@@ -192,13 +191,8 @@ def test_no_file_imports_itself_by_way_of_others():
 
 def test_from_attention_to_the_kernel_are_eight_files_at_most():
     pytest.importorskip("triton")
-    run = subprocess.run(
-        [sys.executable, "-c", WAY_TO_THE_KERNEL],
-        env={**os.environ, "TRITON_INTERPRET": "1"},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    env = {**os.environ, "TRITON_INTERPRET": "1"}
+    run = run_python(WAY_TO_THE_KERNEL, env=env, check=True)
     entered = [line.split("\t") for line in run.stdout.splitlines()]
     way = [name for file, name in entered if Path(file).is_relative_to(ROOT)]
     for name in ("attention", "validate", "select", "attention_forward"):

@@ -33,8 +33,12 @@ import traceback
 #: What kernels and pytest import.
 IMPORTS = """
     IPython ipykernel.kernelapp ipykernel.zmqshell stack_data sqlite3
+    IPython.core.completerlib IPython.extensions.storemagic
+    ipykernel.debugger ipykernel.kernelspec jupyter_client.asynchronous
     jupyter_client nbformat nbformat.v4 pytest _pytest.assertion.rewrite
-    anyio._backends._asyncio coverage execnet tabulate
+    _pytest.junitxml _pytest.unittest nbval.plugin xdist.plugin pdb
+    anyio.pytest_plugin anyio._backends._asyncio coverage execnet tabulate
+    attn.publishing.nbval_plugin attn.publishing.notebooks
     matplotlib.pyplot matplotlib_inline.backend_inline
     PIL.JpegImagePlugin PIL.PngImagePlugin
     torch torch._dynamo torch.nn.attention triton.runtime.interpreter
@@ -73,6 +77,8 @@ def load() -> None:
         with contextlib.suppress(ImportError):  # a chapter says what is absent
             importlib.import_module(name)
     importlib.import_module("attn.exercises.spec").every_exercise()
+    empty = sys.modules["nbformat.v4"].new_notebook()
+    sys.modules["nbformat"].validate(empty)  # it compiles its schema at first
     gc.collect()
     gc.freeze()  # the collector would touch, and so copy, what is shared
 

@@ -3,8 +3,6 @@
 import copy
 import json
 import re
-import subprocess
-import sys
 from functools import cache
 from types import SimpleNamespace
 
@@ -21,6 +19,7 @@ from attn.exercises import APPENDICES, CHAPTERS, cells
 from attn.publishing import myst_to_markdown
 from attn.publishing.myst_to_markdown.blocks import to_markdown
 from attn.publishing.myst_to_markdown.targets import Target, Targets, notebook
+from tests.processes import run_python
 
 STEMS = (*CHAPTERS.values(), *APPENDICES)
 #: What Jupyter's Markdown has: CommonMark, tables, formulas.
@@ -187,7 +186,7 @@ def test_a_parser_is_imported_when_a_copy_is_made_and_not_before():
     imports = "import sys; from attn.publishing import myst_to_markdown as m;"
     loaded = "print({'markdown_it', 'pybtex'} & set(sys.modules), end='');"
     code = f"{imports} {loaded} m.glossary(); {loaded}"
-    output = subprocess.check_output([sys.executable, "-c", code], text=True)
+    output = run_python(code, check=True).stdout
     assert output.startswith("set(){") and output.count("'") == 4
 
 

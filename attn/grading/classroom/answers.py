@@ -5,7 +5,6 @@ Nothing of a submission is executed, imported or unpickled here.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -51,7 +50,6 @@ class Answers:
 class _Chapter:
     points: dict[str, int]  # by exercise, in order
     cell_ids: dict[str, str]  # of the exercises' cells, to their exercises
-    texts: frozenset[str]  # digests of the cells that are no exercise
 
 
 def read(submission: Submission) -> Answers:
@@ -96,17 +94,19 @@ def points(key: str) -> dict[str, int]:
 
 @cache
 def _pristine(key: str) -> _Chapter:
-    text = sources.notebook_path(key).read_text(encoding="utf-8")
-    notebook = json.loads(text)
+    notebook = sources.notebook(key)
     exercises = [(cells.exercise_id(x), x) for x in notebook["cells"]]
-    return _Chapter(
-        cells.points(notebook),
-        {x["id"]: name for name, x in exercises if name},
-        frozenset(
-            notebooks.digest("".join(x["source"]))
-            for name, x in exercises
-            if not name
-        ),
+    ids = {x["id"]: name for name, x in exercises if name}
+    return _Chapter(cells.points(notebook), ids)
+
+
+@cache
+def _given_texts(key: str) -> frozenset[str]:
+    """Return the digests of a chapter's cells that are no exercise."""
+    return frozenset(
+        notebooks.digest("".join(x["source"]))
+        for x in sources.notebook(key)["cells"]
+        if not cells.exercise_id(x)
     )
 
 
@@ -208,7 +208,6 @@ def _defining(
     First the learner's own; then those of other exercises, with which the
     exercise's was merged. The chapter's own cells are not among them.
     """
-    chapter = _pristine(key)
     name = exercise.partition("-")[2]
     defining = [
         x
@@ -216,9 +215,9 @@ def _defining(
         if name in x.defined
         and not x.checks
         and x.exercise != exercise
-        and notebooks.digest(x.source) not in chapter.texts
+        and notebooks.digest(x.source) not in _given_texts(key)
     ]
-    others = [x for x in defining if x.exercise in chapter.points]
+    others = [x for x in defining if x.exercise in points(key)]
     return [x for x in defining if x not in others], others
 
 

@@ -8,7 +8,6 @@ from functools import cache
 from attn.exercises import sources
 from attn.exercises.cells import exercise_id
 from attn.grading.classroom.statements import statements
-from attn.publishing.notebooks import read
 
 #: Modules that an answer may rely on where the chapter's cells import them.
 _USUAL = {
@@ -55,11 +54,11 @@ def _run(exercise: str) -> frozenset[str]:
 def imports(key: str) -> str:
     """Return the imports of a chapter's cells that need nothing of attn."""
     lines: dict[str, None] = {}
-    for cell in read(sources.notebook_path(key)).cells:
-        if cell.cell_type != "code" or exercise_id(cell):
+    for cell in sources.notebook(key)["cells"]:
+        if cell["cell_type"] != "code" or exercise_id(cell):
             continue
         try:
-            tree = ast.parse(cell.source)
+            tree = ast.parse("".join(cell["source"]))
         except SyntaxError:  # a magic
             continue
         for node in tree.body:

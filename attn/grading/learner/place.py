@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from functools import cache
 from typing import NamedTuple
@@ -46,8 +45,7 @@ def chapter(key: str) -> Chapter:
     stem = CHAPTERS[key]
     title, heading, places = stem, "", {}
     try:
-        text = sources.notebook_path(key).read_text("utf-8")
-        cells = json.loads(text)["cells"]
+        cells = sources.notebook(key)["cells"]
     except (OSError, ValueError, LookupError):
         cells = []
     for cell in cells:

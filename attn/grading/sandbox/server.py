@@ -42,7 +42,7 @@ def main(words: list[str]) -> None:
         signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # guards leave no trace
         text, sockets, _, _ = socket.recv_fds(control, 4096, 2)
         if not text:
-            return
+            os._exit(0)  # to take PyTorch apart would take half a second
         channel, lifetime_socket = (socket.socket(fileno=x) for x in sockets)
         if os.fork() == 0:
             control.close()
