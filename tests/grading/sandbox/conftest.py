@@ -51,7 +51,7 @@ def victim(tmp_path_factory):
         process.kill()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def examiner():
     """Open an examiner with a secret in its environment."""
     with pytest.MonkeyPatch.context() as patch:
