@@ -41,11 +41,12 @@ IMPORTS = """
 import sys
 from attn.grading.classroom import batch, command, reports
 
-print(*{"torch", "triton", "numpy"} & {*sys.modules})
+print(*{"torch", "triton", "numpy", "nbformat"} & {*sys.modules})
 """
 
 
 def test_the_process_that_hands_out_work_starts_without_torch():
+    """Nor with nbformat, which takes as long as all the rest."""
     done = run_python(IMPORTS)
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == []
