@@ -61,7 +61,10 @@ class Listed:
         list: that counts when nothing else does. Of those that toss coins,
         the ones with the same coins count first.
         """
-        cases = self._cheap_first(self.evidence.failing, self.evidence.passing)
+        failing = self.evidence.failing.keys()
+        first = failing & self._first_condition()  # is looked for next
+        groups = sorted(first), sorted(failing - first), self.evidence.passing
+        cases = self._cheap_first(*groups)
         for memory in (True, False):
             explaining = [
                 x
@@ -80,6 +83,13 @@ class Listed:
             if explaining:
                 return same_coins or explaining
         return []
+
+    def _first_condition(self) -> list[int]:
+        """Return the cases of the first condition in which it is wrong."""
+        evidence = self.evidence
+        first = evidence.failures[0].case.condition
+        every = range(len(evidence.outcomes))
+        return [i for i in every if evidence.case(i).condition == first]
 
     def _as_large(self, mistakes: list[Mistake]) -> list[Mistake]:
         """Return those whose largest tensors are as large as the answer's."""
@@ -112,17 +122,14 @@ class Listed:
         The one that explains most wrong cases; or several that explain as
         many.
         """
-        evidence = self.evidence
-        first = evidence.failures[0].case.condition
-        cases = [
-            i
-            for i in range(len(evidence.outcomes))
-            if evidence.case(i).condition == first
-        ]
+        evidence, cases = self.evidence, self._first_condition()
         if _count_elements(evidence, cases) < 4:
             return []
         if evidence.case(cases[0]).max_live is not None:
             cases = self._cheap_first(evidence.passing, cases)
+        else:  # in the order in which they have run
+            wrong = evidence.failing.keys() & cases
+            cases = self._cheap_first(sorted(wrong), {*cases} - wrong)
         agreeing = [
             x
             for x in self.mistakes
