@@ -21,8 +21,7 @@ import re
 import textwrap
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cache, cached_property, lru_cache
-from types import CodeType
+from functools import cache, cached_property
 from typing import Any, ClassVar
 
 _DEFINITION = ast.FunctionDef | ast.ClassDef
@@ -63,7 +62,7 @@ class Variant:
         lines = source.splitlines(keepends=True)
         linecache.cache[file] = (len(source), None, lines, file)
         names = {**self.namespace(), "__name__": self.module}
-        exec(_compiled(source, file), names)
+        exec(compile(source, file, "exec"), names)
         return names[_name(self.solution)]
 
 
@@ -87,7 +86,7 @@ def edited(solution: str, code: str, place: str = "edit") -> str:
     replaced = _with_marked if is_marked(code) else _with_plain
     try:
         source = replaced(solution, code)
-        _compiled(source, f"<{place}>")  # finds more than a parser
+        compile(source, place, "exec")  # finds more than a parser
     except SyntaxError as error:
         raise EditError(f"{place}: {error}:\n{code}") from error
     except EditError as error:
@@ -148,11 +147,6 @@ def _hunks(code: str) -> list[tuple[str, str]]:
             hunks.append(([], []))
         hunks[-1][sign == "+"].append(text)
     return [("\n".join(old), "\n".join(new)) for old, new in hunks]
-
-
-@lru_cache(maxsize=1)  # for what is checked here, and then executed
-def _compiled(source: str, file: str) -> CodeType:
-    return compile(source, file, "exec")
 
 
 @cache  # each solution has dozens of edits

@@ -77,8 +77,8 @@ def load() -> None:
         with contextlib.suppress(ImportError):  # a chapter says what is absent
             importlib.import_module(name)
     importlib.import_module("attn.exercises.spec").every_exercise()
-    empty = sys.modules["nbformat.v4"].new_notebook()
-    sys.modules["nbformat"].validate(empty)  # it compiles its schema at first
+    nbformat = importlib.import_module("nbformat")
+    nbformat.validate(nbformat.v4.new_notebook())  # compiles its schema
     gc.collect()
     gc.freeze()  # the collector would touch, and so copy, what is shared
 

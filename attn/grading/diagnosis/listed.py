@@ -61,10 +61,10 @@ class Listed:
         list: that counts when nothing else does. Of those that toss coins,
         the ones with the same coins count first.
         """
-        failing = self.evidence.failing.keys()
-        first = failing & self._first_condition()  # is looked for next
-        groups = sorted(first), sorted(failing - first), self.evidence.passing
-        cases = self._cheap_first(*groups)
+        wrong, right = self.evidence.failing.keys(), self.evidence.passing
+        # Those that in_first_condition compares: a mistake runs there once.
+        first = wrong & self._first_condition()
+        cases = self._cheap_first(first, wrong - first, right)
         for memory in (True, False):
             explaining = [
                 x
@@ -111,7 +111,11 @@ class Listed:
     def _cheap_first(self, *cases: Iterable[int]) -> list[int]:
         """Sort each group by size; those that measure memory come last."""
         case = self.evidence.case
-        small = (sorted(x, key=lambda i: input_size(case(i))) for x in cases)
+
+        def size(i: int) -> tuple[int, int]:
+            return input_size(case(i)), i
+
+        small = (sorted(x, key=size) for x in cases)
         return sorted(
             chain(*small), key=lambda i: case(i).max_live is not None
         )
@@ -127,9 +131,9 @@ class Listed:
             return []
         if evidence.case(cases[0]).max_live is not None:
             cases = self._cheap_first(evidence.passing, cases)
-        else:  # in the order in which they have run
+        else:  # in the order of everywhere, which has run the first
             wrong = evidence.failing.keys() & cases
-            cases = self._cheap_first(sorted(wrong), {*cases} - wrong)
+            cases = self._cheap_first(wrong, {*cases} - wrong)
         agreeing = [
             x
             for x in self.mistakes

@@ -205,7 +205,7 @@ def test_an_older_stub_is_not_taken_for_an_answer(tmp_path):
 
 def test_a_demonstration_is_not_taken_for_an_answer(tmp_path):
     """A cell of the chapter that happens to define the name."""
-    book = json.loads(sources.notebook_path("gqa").read_text())
+    book = sources.notebook("gqa")
     demos = [x for x in book["cells"] if not x["metadata"].get("nbgrader")]
     assert all(
         x.partition("-")[2] not in documents._cell(y).defined

@@ -34,7 +34,7 @@ def of(*texts, own=0, exercise=MASK, known=frozenset({"torch", "F"})):
 
 @pytest.mark.parametrize("key", CHAPTERS)
 def test_a_solution_in_its_chapter_needs_its_own_text_alone(key):
-    book = json.loads(sources.notebook_path(key).read_text("utf-8"))
+    book = sources.notebook(key)
     for cell in book["cells"]:
         if name := cells.exercise_id(cell):
             cell["source"] = sources.solution(name)

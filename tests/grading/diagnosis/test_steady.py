@@ -10,6 +10,7 @@ import pytest
 from attn.exercises.spec import find
 from attn.grading.checks.oracle import Oracle
 from attn.grading.diagnosis.judge import judge
+from tests.processes import run_python
 
 ANSWERS = (
     ("tfm-sample", "One token too many stays in top_k"),
@@ -67,7 +68,5 @@ def test_a_hundred_judgments_give_the_same_messages_under_load(load):
 def test_another_process_gives_the_same_message(load, seed):
     code = f"from {__name__} import messages; print(messages())"
     environment = {**os.environ, "PYTHONHASHSEED": str(seed)}
-    out = subprocess.check_output(
-        [sys.executable, "-c", code], env=environment, text=True
-    )
+    out = run_python(code, env=environment, check=True).stdout
     assert out.strip() == messages()

@@ -49,8 +49,7 @@ def solved(key="gqa"):
 
 @cache
 def _solved(key):
-    text = sources.notebook_path(key).read_text(encoding="utf-8")
-    notebook = json.loads(text)
+    notebook = sources.notebook(key)
     kept = []
     for cell in notebook["cells"]:
         if name := cells.exercise_id(cell):
