@@ -11,7 +11,7 @@ from types import FrameType
 
 TIME_LIMIT = 5.0  # seconds of this thread for one call
 _TICK = 0.02
-_PATIENCE = 12  # times the limit by the clock on the wall, when it sleeps
+_PATIENCE = 12
 
 
 class OutOfTime(BaseException):
@@ -30,13 +30,16 @@ class Clock:
 
     Args:
         limit: seconds; it may change between two uses.
+        patience: times the limit by the clock on the wall, when it sleeps.
 
     Attributes:
         spent: seconds of the last use.
     """
 
-    def __init__(self, limit: float = TIME_LIMIT) -> None:
-        self.limit = limit
+    def __init__(
+        self, limit: float = TIME_LIMIT, patience: float = _PATIENCE
+    ) -> None:
+        self.limit, self._patience = limit, patience
         self.spent = 0.0
         self._waited = 0.0
 
@@ -67,7 +70,7 @@ class Clock:
             self._last = time.thread_time(), time.monotonic()
             return
         self._read()
-        if max(self.spent, self._waited / _PATIENCE) > self.limit:
+        if max(self.spent, self._waited / self._patience) > self.limit:
             raise OutOfTime(
                 f"it did not finish within {self.limit:.2g} s: is there an "
                 "endless loop?"

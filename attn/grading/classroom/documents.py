@@ -10,12 +10,11 @@ import json
 import re
 from collections import Counter
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 from attn.exercises.cells import checked_id, exercise_id
 from attn.grading.classroom.contents import Unreadable, clean
-from attn.grading.classroom.magics import parse
 
 _LONGEST = 2**18  # characters of a cell: to parse one may take seconds
 _WHOLE = 2**20  # of a Python file, and of a notebook's code
@@ -63,7 +62,7 @@ class Cell:
         names = frozenset(_DEFINED.findall(self.source))
         if self.kind != "code" or not names:
             return frozenset()
-        tree = parse(self.source)
+        tree = syntax_tree(self.source)
         if tree is None:
             return names
         kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
@@ -83,6 +82,21 @@ class Document:
     cells: list[Cell]
     plain: bool = False
     notes: tuple[str, ...] = ()
+
+
+def syntax_tree(source: str) -> ast.Module | None:
+    """Return the tree of a cell as IPython reads it; None if it has none."""
+    try:
+        return ast.parse(_ipython().transform_cell(source))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+
+
+@cache
+def _ipython() -> Any:
+    from IPython.core.inputtransformer2 import TransformerManager
+
+    return TransformerManager()
 
 
 def notebook(text: str) -> Document:

@@ -13,12 +13,12 @@ from typing import Any, Protocol
 
 from attn.data.book import root
 from attn.exercises import CHAPTERS
-from attn.grading.classroom import answers, contents
-from attn.grading.classroom.answers import Answers
+from attn.grading.classroom import contents, plan
 from attn.grading.classroom.contents import Unreadable
+from attn.grading.classroom.plan import Plan
 from attn.grading.classroom.result import Mark, Result
 from attn.grading.classroom.submissions import Submission
-from attn.grading.sandbox.places import neutral
+from attn.grading.sandbox.files import neutral
 
 
 @dataclass(frozen=True)
@@ -40,14 +40,14 @@ class Options:
 
 
 class Judge(Protocol):
-    """Marks the answers of a chapter: ``examiner.Examiner``."""
+    """Marks the notebooks of a chapter: ``examiner.Examiner``."""
 
     @property
     def isolation(self) -> str:
-        """Say in words how answers are kept from the machine."""
+        """Say in words how notebooks are kept from the machine."""
 
     def examine(
-        self, key: str, cells: Mapping[str, str], points: Mapping[str, float]
+        self, plan: Plan, points: Mapping[str, float]
     ) -> Iterable[Mark]:
         """Return the mark of each exercise, in the chapter's order."""
 
@@ -64,7 +64,7 @@ def grade(submission: Submission, options: Options, examiner: Judge) -> Result:
         empty_row(submission, options), digest=digest(submission, options)
     )
     try:
-        handed_in = answers.read(submission)
+        handed_in = plan.read(submission)
     except Unreadable as error:
         return replace(row, status="unreadable", message=str(error))
     except Exception as error:
@@ -102,26 +102,23 @@ def failed(row: Result, message: str) -> Result:
 
 
 def _marks(
-    handed_in: Answers, options: Options, examiner: Judge
+    handed_in: Plan, options: Options, examiner: Judge
 ) -> tuple[tuple[Mark, ...], str]:
     """Return one mark for each exercise, and why the examiner failed."""
-    points = answers.points(handed_in.key)
+    points = plan.points(handed_in.key)
     worth = {name: options.points.get(name, points[name]) for name in points}
     marks: dict[str, Mark] = {}
     failure = ""
     try:
-        for mark in examiner.examine(handed_in.key, handed_in.cells, worth):
-            marks[mark.exercise] = mark
+        marks = {x.exercise: x for x in examiner.examine(handed_in, worth)}
         if list(marks) != list(worth):
             raise RuntimeError(f"it marked {', '.join(marks) or 'nothing'}")
     except Exception as error:
         failure = _our_fault("examiner", error)
     for name in worth:
         mark = marks.get(name) or Mark(name, 0, worth[name], "died", failure)
-        notes = mark.notes + handed_in.notes.get(name, ())
-        if not mark.passed:
-            notes += handed_in.beside.get(name, ())
-        code = handed_in.cells.get(name, "")
+        notes = handed_in.notes.get(name, ()) + mark.notes
+        code = handed_in.code.get(name, "")
         marks[name] = replace(mark, notes=notes, code=code)
     return tuple(marks[name] for name in worth), failure
 

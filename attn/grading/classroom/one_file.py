@@ -11,7 +11,7 @@ from pathlib import Path
 
 from attn.exercises.spec import find
 from attn.grading.checks.show import wrapped
-from attn.grading.classroom import answers
+from attn.grading.classroom import plan
 from attn.grading.classroom.contents import Unreadable
 from attn.grading.classroom.examiner import Examiner
 from attn.grading.classroom.result import Mark
@@ -36,10 +36,10 @@ def check(path: Path, ids: Sequence[str] = ()) -> int:
         ValueError: the file holds no exercise, or not one of ``ids``.
     """
     try:
-        found = answers.read(Submission(path, path.name, path.stem))
+        found = plan.read(Submission(path, path.name, path.stem))
     except Unreadable as error:
         raise ValueError(f"{path}: {error}") from None
-    worth = answers.points(found.key)
+    worth = plan.points(found.key)
     for name in ids:
         if find(name).id not in worth:
             raise ValueError(
@@ -48,7 +48,7 @@ def check(path: Path, ids: Sequence[str] = ()) -> int:
             )
     status = 0
     with Examiner(_SEED) as examiner:
-        for mark in examiner.examine(found.key, found.cells, worth):
+        for mark in examiner.examine(found, worth):
             if not ids or mark.exercise in ids:
                 _show(mark)
                 status |= not mark.passed

@@ -37,7 +37,7 @@ from attn.grading.classroom.grade import (
 )
 from attn.grading.classroom.result import Result
 from attn.grading.classroom.submissions import Submission
-from attn.grading.sandbox.places import neutral
+from attn.grading.sandbox.files import neutral
 
 if TYPE_CHECKING:
     from attn.grading.classroom.examiner import Examiner

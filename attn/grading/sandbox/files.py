@@ -1,10 +1,25 @@
-"""Name the files in the sandbox: none of them holds a right answer."""
+"""Name the files in the sandbox: none of them holds a right answer.
+
+And keep the machine's folders out of what a notebook's process says: an error
+of PyTorch's may name the file that raised it. That keeps messages plain, and
+alike in two runs; it is no boundary.
+"""
 
 from __future__ import annotations
 
+import json
+import os
+import re
 import shutil
-from contextlib import suppress
+import tempfile
+from functools import cache
 from pathlib import Path
+
+from attn.grading.sandbox.isolation import packages, pythons
+from attn.grading.sandbox.server import HOME
+
+PREFIX = "attn-sandbox-"
+"""Of a sandbox's folder."""
 
 _ATTN = Path(__file__).resolve().parents[2]
 
@@ -20,11 +35,8 @@ FILES = str.split(
     grading/checks/parameters.py
     grading/checks/random_state.py grading/checks/result.py
     grading/checks/run.py grading/checks/side_effects.py
-    grading/sandbox/__init__.py grading/sandbox/guarded.py
-    grading/sandbox/limits.py grading/sandbox/missing.py
-    grading/sandbox/policy.py grading/sandbox/rewriting.py
-    grading/sandbox/server.py grading/sandbox/silent.py
-    grading/sandbox/watch.py
+    grading/sandbox/__init__.py grading/sandbox/limits.py
+    grading/sandbox/notebook.py grading/sandbox/server.py
     grading/sandbox/wire.py grading/sandbox/worker.py
     profiling/__init__.py profiling/calls.py profiling/compat.py
     profiling/kernel_traffic.py
@@ -40,9 +52,10 @@ def populate(folder: Path) -> Path:
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(_ATTN / name, target)
     about = (
-        '"""The part of attn that is beside an answer when it is graded."""\n'
+        '"""The part of attn that is beside a notebook when it is graded."""\n'
     )
     (folder / "attn" / "__init__.py").write_text(about, "utf-8")
+    (folder / HOME).mkdir()
     return folder / "attn" / "grading" / "sandbox" / "server.py"
 
 
@@ -51,20 +64,29 @@ def answers() -> list[Path]:
     root = _ATTN.parent
     names = ("attn", "solutions", "notebooks", "tests", "book", "_build")
     places = [root / name for name in (*names, ".git")]
-    from attn.grading.sandbox.isolation import packages
-
     places += [x / name for x in packages() for name in ("attn", "solutions")]
     return [x for x in places if x.is_dir()]
 
 
-def state_folder() -> Path:
-    """Return the folder of the key that seals results; make it if need be.
+def neutral(text: str) -> str:
+    """Replace folders in a text, or in a JSON's text."""
+    pattern, names = _places()
+    return pattern.sub(lambda found: names.get(found[0], "<sandbox>"), text)
 
-    It is made before the first sandbox, which hides what is there.
-    """
-    import platformdirs
 
-    folder = Path(platformdirs.user_state_dir("attn"))
-    with suppress(OSError):
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    return folder
+@cache
+def _places() -> tuple[re.Pattern[str], dict[str, str]]:
+    names = {Path(os.path.expanduser("~")): "<home>", _ATTN.parent: "<book>"}
+    names |= dict.fromkeys([*packages(), *pythons()], "<python>")
+    texts = {
+        spelled: name
+        for path, name in names.items()
+        if len(path.parts) > 1 and path not in _EVERYWHERE
+        for spelled in (str(path), json.dumps(str(path))[1:-1])
+    }
+    longest_first = sorted(texts, key=len, reverse=True)
+    own = re.escape(str(Path(tempfile.gettempdir(), PREFIX))) + r"\w+"
+    return re.compile("|".join([own, *map(re.escape, longest_first)])), texts
+
+
+_EVERYWHERE = {Path("/usr"), Path("/usr/local"), Path("/tmp"), Path("/home")}

@@ -1,15 +1,12 @@
-"""Close processes off from the machine, with the best that it offers.
+"""Close processes off from the machine with bubblewrap.
 
-Three ways, the best first: bubblewrap; the kernel's namespaces, by util-linux;
-limits alone. The first two have no network and no other processes, and show
-a read-only file system without what is hidden. Each works as an ordinary
-user, where the system allows it.
+It gives them no network, no other process, and of the files only what they
+need, read-only. It works as an ordinary user, where the system allows it.
 """
 
 from __future__ import annotations
 
 import os
-import shlex
 import shutil
 import subprocess
 import sys
@@ -21,98 +18,91 @@ from pathlib import Path
 KINDS = {
     "bubblewrap": (
         "bubblewrap: no network, no other process, and of the files only "
-        "what an answer needs, read-only"
+        "what a notebook needs, read-only"
     ),
-    "namespaces": (
-        "namespaces: no network, no other process, the book's answers hidden"
-    ),
-    "limits": (
-        "limits only: on time, memory, processes and files; what else keeps "
-        "an answer from the network and from this account's files may be "
-        "rules inside Python, which are no boundary"
+    "none": (
+        "none: limits on time, memory, processes and files; nothing keeps a "
+        "notebook from this account's files"
     ),
 }
-"""The ways, the best first, and how a report names them."""
+"""The ways, and how a report names them."""
+
+
+def require(kind: str) -> None:
+    """Raise unless processes can be isolated in this way.
+
+    Args:
+        kind: a key of ``KINDS``.
+
+    Raises:
+        ValueError: there is no such way.
+        RuntimeError: bubblewrap is not there, or does not work.
+    """
+    if kind not in KINDS:
+        raise ValueError(
+            f"isolation must be one of {', '.join(KINDS)}; got {kind!r}"
+        )
+    if kind == "bubblewrap" and (complaint := _complaint()):
+        raise RuntimeError(complaint)
 
 
 @cache
-def kind() -> str:
-    """Return the best way that works; ``ATTN_ISOLATION`` may name another."""
-    wanted = os.environ.get("ATTN_ISOLATION")
-    if wanted and wanted not in KINDS:
-        raise ValueError(
-            f"ATTN_ISOLATION must be one of {', '.join(KINDS)}; got {wanted!r}"
-        )
-    names = list(KINDS)
-    for name in names[names.index(wanted) if wanted else 0 : -1]:
-        if _works(name):
-            return name
-    return names[-1]
-
-
-def _works(name: str) -> bool:
+def _complaint() -> str:
+    """Return why bubblewrap does not work, and what to do; "" if it does."""
+    instead = (
+        "or grade in a container (book/classroom/Dockerfile says how), or "
+        "with --isolation none on a machine that is thrown away"
+    )
     if sys.platform != "linux":
-        return False
-    tool = {"bubblewrap": "bwrap", "namespaces": "unshare"}[name]
-    if shutil.which(tool) is None:
-        return False
-    try:
-        argv = command([_program("true")], way=name)
+        return f"bubblewrap needs Linux: use WSL 2, {instead}"
+    if shutil.which("bwrap") is None:
         return (
-            subprocess.run(argv, capture_output=True, timeout=20).returncode
-            == 0
+            "bubblewrap isolates what learners wrote, and is not installed: "
+            f"apt install bubblewrap (or dnf, pacman, apk), {instead}"
         )
-    except (OSError, subprocess.SubprocessError):
-        return False
+    try:
+        ran = subprocess.run(
+            command([_program("true")]), capture_output=True, timeout=20
+        )
+    except subprocess.SubprocessError as error:
+        said = str(error)
+    else:
+        if ran.returncode == 0:
+            return ""
+        said = ran.stderr.decode(errors="replace").strip()
+    return (
+        "bubblewrap must be allowed to make namespaces; it says "
+        f"{said!r}: let your system's administrator allow it, {instead}"
+    )
 
 
 def command(
     argv: Sequence[str],
     *,
-    shown: Iterable[Path] | None = None,
+    shown: Iterable[Path] = (),
     hidden: Iterable[Path] = (),
-    way: str | None = None,
 ) -> list[str]:
-    """Return the command that runs ``argv`` isolated.
+    """Return the command that runs ``argv`` in bubblewrap.
 
     Args:
         argv: the command.
-        shown: all that bubblewrap shows, beside the system's libraries and
-            Python; None for the whole file system. Namespaces show all.
-        hidden: folders that are empty inside.
-        way: a key of ``KINDS``; None for the best.
+        shown: all that is seen, beside the system's libraries and Python.
+        hidden: folders that are empty inside, and in memory.
     """
-    way = way or kind()
+    words = [_program("bwrap"), "--unshare-all", "--hostname", "sandbox"]
+    words += ["--die-with-parent", "--new-session"]
+    words += ["--tmpfs", "/tmp", "--proc", "/proc", "--dev", "/dev"]
+    for path in [*map(Path, _SYSTEM), *pythons(), *shown]:
+        words += ["--ro-bind-try", str(path), str(path)]
     folders = [path for path in hidden if path.is_dir()]
-    gone = sorted({*folders, *map(_real, folders)})
-    if way == "bubblewrap":
-        return [*_bubblewrap(shown), *_over(gone), "--", *argv]
-    if way == "namespaces":
-        mount = f"{shlex.quote(_program('mount'))} -t tmpfs tmpfs "
-        mounts = [mount + shlex.quote(str(x)) for x in gone]
-        script = " && ".join([*mounts, 'exec "$@"'])
-        space = ["--user", "--map-root-user", "--net", "--pid", "--ipc"]
-        space += ["--mount", "--fork", "--kill-child", "--mount-proc"]
-        unshare, shell = _program("unshare"), _program("sh")
-        return [unshare, *space, "--", shell, "-c", script, "sh", *argv]
-    return [*argv]
+    for path in sorted({*folders, *map(_real, folders)}):
+        words += ["--tmpfs", str(path)]
+    return [*words, "--", *argv]
 
 
 def _program(name: str) -> str:
     """Return the path of a program: inside there is no PATH of the user's."""
     return shutil.which(name) or name
-
-
-def _bubblewrap(shown: Iterable[Path] | None) -> list[str]:
-    words = [_program("bwrap"), "--unshare-all", "--hostname", "sandbox"]
-    words += ["--die-with-parent", "--new-session"]
-    if shown is None:
-        words += ["--ro-bind", "/", "/"]
-        return [*words, "--proc", "/proc", "--dev", "/dev"]
-    words += ["--tmpfs", "/tmp", "--proc", "/proc", "--dev", "/dev"]
-    for path in [*map(Path, _SYSTEM), *pythons(), *shown]:
-        words += ["--ro-bind-try", str(path), str(path)]
-    return words
 
 
 _SYSTEM = (
@@ -135,10 +125,6 @@ def packages() -> list[Path]:
     """Return the folders of installed packages."""
     paths = sysconfig.get_paths()
     return sorted({Path(paths[x]) for x in ("purelib", "platlib")})
-
-
-def _over(folders: Iterable[Path]) -> list[str]:
-    return [x for path in folders for x in ("--tmpfs", str(path))]
 
 
 def _real(path: Path) -> Path:

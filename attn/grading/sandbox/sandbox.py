@@ -1,4 +1,4 @@
-"""Start the sandbox, and a process in it for each answer."""
+"""Start the sandbox, a process in it for each notebook, a fork at each check."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
-from dataclasses import asdict
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict, dataclass
 from importlib import import_module
 from multiprocessing import util
 from pathlib import Path
@@ -25,9 +25,11 @@ from attn.exercises import CHAPTERS
 from attn.exercises.case import Case
 from attn.grading.checks.clock import Clock, OutOfTime
 from attn.grading.checks.run import Outcome
-from attn.grading.sandbox import files, isolation, places, wire
+from attn.grading.sandbox import files, isolation, wire
 from attn.grading.sandbox.limits import Limits
-from attn.grading.sandbox.worker import SIZE, Task, Use
+from attn.grading.sandbox.notebook import SIZE, Begin, Bind, Cell, Check, End
+from attn.grading.sandbox.server import HOME
+from attn.grading.sandbox.worker import Use
 
 # What is not among the sandbox's files is sent by value: what launches a
 # kernel, a mask, a function of an earlier chapter.
@@ -35,35 +37,70 @@ for _name in ("masks", "positions", *(f"exercises.{x}" for x in CHAPTERS)):
     cloudpickle.register_pickle_by_value(import_module(f"attn.{_name}"))
 
 _START = 180.0  # seconds for the server's imports, on a busy machine
+_SLACK = 20.0  # seconds that a cell may take beyond its own: it may import
+_LINE = 1 << 17  # bytes of what a notebook's process says of a cell
 
 
 class Died(OutOfTime):
     """The answer's process ended before it returned anything."""
 
 
+class CellDied(Exception):
+    """The notebook's process ended in a cell, or had to be ended.
+
+    Args:
+        cell: its number; 0 for the book's own text.
+        statement: in the cell.
+    """
+
+    def __init__(self, cell: int, statement: int, why: str) -> None:
+        super().__init__(why)
+        self.cell, self.statement, self.why = cell, statement, why
+
+
+@dataclass(frozen=True)
+class Note:
+    """An error that a statement of a cell raised."""
+
+    cell: int
+    statement: int
+    line: int
+    kind: str
+    text: str
+
+    @property
+    def is_time(self) -> bool:
+        """True of one that was stopped."""
+        return self.kind == "OutOfTime"
+
+
 class Sandbox:
-    """An isolated server, from which answers' processes are forked.
+    """An isolated server, from which notebooks' processes are forked.
 
     ``close()`` ends it; so does the end of this process.
 
     Args:
-        imports: modules that the answers of a chapter need, beside torch.
+        kind: of isolation, a key of ``isolation.KINDS``.
+
+    Raises:
+        RuntimeError: this kind does not work here, or it did not start.
     """
 
-    def __init__(self, *imports: str) -> None:
-        self.isolation = isolation.KINDS[isolation.kind()]
-        self._folder = tempfile.TemporaryDirectory(prefix=places.PREFIX)
-        server = files.populate(Path(self._folder.name))
+    def __init__(self, kind: str = "bubblewrap") -> None:
+        isolation.require(kind)
+        self._folder = tempfile.TemporaryDirectory(prefix=files.PREFIX)
+        folder = Path(self._folder.name)
+        server = files.populate(folder)
         self._control, other = socket.socketpair()
         packages = [str(x) for x in isolation.packages()]
-        python = [sys.executable, "-I", "-S", "-B", str(server)]
-        words = [str(other.fileno()), self._folder.name, *packages]
+        argv = [sys.executable, "-I", "-S", "-B", str(server)]
+        argv += [str(other.fileno()), str(folder), *packages]
+        if kind == "bubblewrap":
+            argv = isolation.command(
+                argv, shown=[folder], hidden=[*files.answers(), folder / HOME]
+            )
         self._process = subprocess.Popen(
-            isolation.command(
-                [*python, *words],
-                shown=[Path(self._folder.name)],
-                hidden=[*files.answers(), files.state_folder()],
-            ),
+            argv,
             pass_fds=[other.fileno()],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
@@ -71,9 +108,7 @@ class Sandbox:
             env={
                 "PATH": os.defpath,
                 "LANG": "C.UTF-8",
-                "HOME": "/nonexistent",
                 "OMP_NUM_THREADS": "1",
-                "ATTN_SANDBOX_IMPORTS": json.dumps(imports),
             },
             start_new_session=True,
         )
@@ -92,15 +127,23 @@ class Sandbox:
         """True while it can start sessions."""
         return self._process.poll() is None
 
-    def start_session(self, limits: Limits, timeout: float) -> Session:
-        """Start a process for one answer."""
+    def start_session(
+        self, limits: Limits, imports: Iterable[str] = ()
+    ) -> Session:
+        """Start a process for one notebook.
+
+        Args:
+            limits: of the process, and of each that it forks.
+            imports: modules to import before, for this and all later ones.
+        """
         channel, theirs = socket.socketpair()
         lifetime_socket, other = socket.socketpair()
+        request = {"limits": asdict(limits), "imports": [*imports]}
         with theirs, other:
-            request = json.dumps(asdict(limits)).encode()
             numbers = [theirs.fileno(), other.fileno()]
-            socket.send_fds(self._control, [request], numbers)
-        return Session(channel, lifetime_socket, timeout)
+            text = json.dumps(request).encode()
+            socket.send_fds(self._control, [text], numbers)
+        return Session(channel, lifetime_socket)
 
 
 def _end(
@@ -121,28 +164,154 @@ def _end(
 
 
 class Session:
-    """The process of one answer, from its definition to its last case.
+    """The process of one notebook, from its first cell to its last check.
 
     Args:
-        channel: carries requests in, and outcomes out.
+        control: carries requests in, and notes on the cells out.
         lifetime_socket: closing it ends the process, and all of its own.
+    """
+
+    def __init__(
+        self, control: socket.socket, lifetime_socket: socket.socket
+    ) -> None:
+        self._control, self._lifetime_socket = control, lifetime_socket
+        self._said = bytearray()
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def run(self, request: Begin | Bind | Cell) -> tuple[list[Note], float]:
+        """Run a cell, or the book's text; return its errors and seconds.
+
+        Raises:
+            CellDied: the process ended in it, or had to be ended.
+        """
+        cell = request if isinstance(request, Cell) else Cell(0, "")
+        end = time.monotonic() + max(cell.left, cell.seconds) + _SLACK
+        at, spent = 0, 0.0
+        try:
+            self._send(request, end)
+            while True:
+                said = self._line(end)
+                at = int(said.get("at", at))
+                spent = float(said.get("spent", spent))
+                if "notes" in said:
+                    return [
+                        _note(cell.number, x) for x in said["notes"]
+                    ], spent
+        except TimeoutError:
+            self.close()
+            why = "it did not end in time, and could not be interrupted"
+        except (OSError, EOFError):
+            why = f"its process {self.close()}"
+        except (ValueError, TypeError, wire.WireError):
+            self.close()
+            why = "its process sent what is no note"
+        raise CellDied(cell.number, at, why)
+
+    @contextlib.contextmanager
+    def check(
+        self, name: str, form: str, given: dict[str, Any], timeout: float
+    ) -> Iterator[Answer]:
+        """Fork a process for an exercise: what the notebook has of it now.
+
+        Args:
+            name: of the function, class or kernel.
+            form: ``function``, ``class`` or ``kernel``.
+            given: names that the task gives.
+            timeout: seconds on the wall for all of it.
+
+        Raises:
+            CellDied: the notebook's process has ended.
+        """
+        channel, theirs = socket.socketpair()
+        end = time.monotonic() + timeout
+        with channel:
+            try:
+                with theirs:
+                    self._send(Check(name, form, given), end, theirs)
+            except OSError:
+                raise CellDied(0, 0, f"its process {self.close()}") from None
+            yield Answer(channel, timeout, end, self._end_check)
+
+    def _end_check(self) -> str:
+        """End the process of a check; return how it had ended."""
+        try:
+            end = time.monotonic() + _SLACK
+            self._send(End(), end)
+            return _how(int(self._line(end)["status"]))
+        except (OSError, EOFError, ValueError, TypeError, KeyError):
+            return f"ended with the notebook's, which {self.close()}"
+
+    def _send(
+        self, request: Any, end: float, own: socket.socket | None = None
+    ) -> None:
+        body = cloudpickle.dumps(request, pickle.HIGHEST_PROTOCOL)
+        self._control.settimeout(max(end - time.monotonic(), 0.001))
+        head = SIZE.pack(len(body))
+        socket.send_fds(self._control, [head], [own.fileno()] if own else [])
+        self._control.sendall(body)
+
+    def _line(self, end: float) -> dict[str, Any]:
+        """Read one line of JSON, of bounded size."""
+        while b"\n" not in self._said:
+            self._control.settimeout(max(end - time.monotonic(), 0.001))
+            part = self._control.recv(1 << 16)
+            if not part:
+                raise EOFError
+            self._said += part
+            if len(self._said) > _LINE:
+                raise ValueError("its line is too long")
+        line, _, rest = self._said.partition(b"\n")
+        self._said = rest
+        return dict(json.loads(files.neutral(line.decode("ascii"))))
+
+    def close(self) -> str:
+        """End the process and all of its own; return how it had ended."""
+        self._control.close()
+        said = b""
+        with contextlib.suppress(OSError):
+            self._lifetime_socket.shutdown(socket.SHUT_WR)
+            self._lifetime_socket.settimeout(20)
+            said = self._lifetime_socket.recv(64)
+        self._lifetime_socket.close()
+        return _how(int(said or b"0"))
+
+
+class Answer:
+    """The process that was forked at a check.
+
+    Args:
+        channel: carries cases in, and outcomes out.
         timeout: seconds on the wall for all of it.
+        end: the time at which they are over.
+        ended: ends the process, and returns how it had ended.
+
+    Attributes:
+        error: why there are no more outcomes, once there is a reason.
+        undefined: why there is no answer, if there is none.
     """
 
     def __init__(
         self,
         channel: socket.socket,
-        lifetime_socket: socket.socket,
         timeout: float,
+        end: float,
+        ended: Callable[[], str],
     ) -> None:
-        self._channel, self._timeout = channel, timeout
-        self._lifetime_socket = lifetime_socket
-        self._end = time.monotonic() + timeout
-        self.ended: BaseException | None = None
+        self._channel, self._timeout, self._end = channel, timeout, end
+        self._ended = ended
+        self.error: BaseException | None = None
+        self.undefined: BaseException | None = None
 
-    def define(self, task: Task) -> Outcome:
-        """Define the answer; an error of its cell is in the outcome."""
-        return self._ask(task)
+    def defined(self) -> Outcome:
+        """Return an outcome without error, if there is an answer."""
+        outcome = self._received()
+        self.undefined = outcome.error
+        return outcome
 
     def run(
         self,
@@ -157,43 +326,40 @@ class Session:
     ) -> Outcome:
         """Run the answer on a case there, as ``run.run`` does here."""
         limit = (clock or Clock()).limit
-        return self._ask(
+        return self._received(
             Use(case, forbids, limit, launch, list(names), fill_empty)
         )
 
-    def _ask(self, request: Task | Use) -> Outcome:
-        if self.ended is None:
+    def _received(self, request: Use | None = None) -> Outcome:
+        if self.error is None:
             try:
-                body = cloudpickle.dumps(request, pickle.HIGHEST_PROTOCOL)
-                self._channel.settimeout(self._left())
-                self._channel.sendall(SIZE.pack(len(body)) + body)
-                return wire.receive(self._channel, self._end, places.neutral)
+                if request:
+                    body = cloudpickle.dumps(request, pickle.HIGHEST_PROTOCOL)
+                    left = max(self._end - time.monotonic(), 0.001)
+                    self._channel.settimeout(left)
+                    self._channel.sendall(SIZE.pack(len(body)) + body)
+                return wire.receive(self._channel, self._end, files.neutral)
             except TimeoutError:
-                self.ended = OutOfTime(
+                self.error = OutOfTime(
                     f"it was stopped after {self._timeout:.3g} s: is there "
                     "an endless loop?"
                 )
             except (EOFError, OSError):
-                self.ended = Died(f"its process {self.close()}")
+                self.error = Died(f"its process {self._ended()}")
             except wire.WireError as error:
-                self.ended = Died(
+                self.error = Died(
                     f"what came back from its process is no result: {error}"
                 )
-        return Outcome(error=self.ended)
+        return Outcome(error=self.error)
 
-    def _left(self) -> float:
-        return max(self._end - time.monotonic(), 0.001)
 
-    def close(self) -> str:
-        """End the process and all of its own; return how it had ended."""
-        self._channel.close()
-        said = b""
-        with contextlib.suppress(OSError):
-            self._lifetime_socket.shutdown(socket.SHUT_WR)
-            self._lifetime_socket.settimeout(20)
-            said = self._lifetime_socket.recv(64)
-        self._lifetime_socket.close()
-        number = int(said or b"0")
-        if number < 0:
-            return f"was ended by signal {-number}"
-        return f"ended by itself, with the status {number}: out of memory?"
+def _note(cell: int, said: Any) -> Note:
+    statement, line, kind, text = said
+    kind, text = wire.text_of(kind), wire.text_of(text)
+    return Note(cell, int(statement), int(line), kind, text)
+
+
+def _how(status: int) -> str:
+    if status < 0:
+        return f"was ended by signal {-status}"
+    return f"ended by itself, with the status {status}: out of memory?"

@@ -1,26 +1,32 @@
-"""Import torch once, isolated, and fork a process for each answer.
+"""Import torch once, isolated, and fork a process for each notebook.
 
 Run as a file, ``python -I -S server.py CONTROL FOLDER PACKAGES…``: the number
 of a socket that is open already, the folder of the sandbox's files, the
 folders of installed packages. For each message on the socket, which carries
-two others, it forks a guard; the guard forks the worker into namespaces of its
-own, and kills all that the worker has started when the judge closes the second
-socket.
+two others, it forks a guard; the guard forks the notebook's process into
+namespaces of its own, and kills all that it has started when the examiner
+closes the second socket.
 """
 
 from __future__ import annotations
 
 import contextlib
 import gc
+import importlib
 import json
 import os
 import platform
+import random
 import select
+import shutil
 import signal
 import socket
 import sys
 import tempfile
 from typing import Any
+
+HOME = "home"
+"""In the sandbox's folder: where a notebook may write."""
 
 
 def main(words: list[str]) -> None:
@@ -28,14 +34,16 @@ def main(words: list[str]) -> None:
     folder, packages = words[1], words[2:]
     sys.path[:] = [x for x in sys.path if x] + packages
     sys.path[0] = folder  # in place of this file's folder
-    os.environ["TRITON_INTERPRET"] = "1"
-    tempfile.tempdir = "/tmp"  # no trial of which can be written
-    _import(json.loads(os.environ.get("ATTN_SANDBOX_IMPORTS", "[]")))
+    home = os.path.join(folder, HOME)
+    # The compilers of PyTorch, and its bars, are switched off.
+    os.environ |= {"TORCHDYNAMO_DISABLE": "1", "PYTORCH_JIT": "0"}
+    os.environ |= {"MPLBACKEND": "agg", "TQDM_DISABLE": "1"}
+    os.environ |= {"TRITON_INTERPRET": "1", "HOME": home, "TMPDIR": home}
+    tempfile.tempdir = home
+    shell = _prepare()
     from attn.grading.sandbox.limits import hide_memory
 
     hide_memory()
-    gc.collect()
-    gc.freeze()  # so that no collection touches, and copies, what is shared
     control = socket.socket(fileno=int(words[0]))
     control.sendall(b"ready")
     while True:
@@ -43,16 +51,13 @@ def main(words: list[str]) -> None:
         text, sockets, _, _ = socket.recv_fds(control, 4096, 2)
         if not text:
             os._exit(0)  # to take PyTorch apart would take half a second
+        request = json.loads(text)
+        _import(request["imports"])
         channel, lifetime_socket = (socket.socket(fileno=x) for x in sockets)
         if os.fork() == 0:
             control.close()
             try:
-                guard(
-                    channel,
-                    lifetime_socket,
-                    json.loads(text),
-                    [folder, *packages],
-                )
+                guard(channel, lifetime_socket, request["limits"], home, shell)
             finally:
                 os._exit(1)
         channel.close()
@@ -60,31 +65,43 @@ def main(words: list[str]) -> None:
 
 
 def _import(names: list[str]) -> None:
-    import importlib
+    """Import what is not imported yet, for all notebooks that follow."""
+    new = [x for x in names if x not in sys.modules]
+    for name in new:
+        with contextlib.suppress(ImportError):
+            importlib.import_module(name)
+    if new:
+        gc.collect()
+        gc.freeze()  # no collection touches, and copies, what is shared
 
+
+def _prepare() -> Any:
+    """Import what every notebook needs; return an IPython shell."""
     import torch
 
     import attn.grading.sandbox.worker  # noqa: F401
     from attn.exercises import triton_compat  # noqa: F401
+    from attn.grading.sandbox import notebook
 
     torch.set_num_threads(1)
-    for name in ["cloudpickle", "attn.exercises.kernel", *names]:
-        with contextlib.suppress(ImportError):
-            importlib.import_module(name)
     # What PyTorch imports at the first backward, random tensor and module.
     x = torch.randn(2, 2, requires_grad=True)
     torch.nn.Linear(2, 2)(x).softmax(-1).sum().backward()
     torch.autograd.grad((x @ x).sum(), [x])
     vars(platform)["_uname_cache"] = None  # the machine's name
+    shell = notebook.make_shell()
+    _import(["cloudpickle", "attn.exercises.kernel"])
+    return shell
 
 
 def guard(
     channel: socket.socket,
     lifetime_socket: socket.socket,
     bounds: dict[str, Any],
-    readable: list[str],
+    home: str,
+    shell: Any,
 ) -> None:
-    """Run a worker; end it, and all of its processes, with the socket."""
+    """Run a notebook's process; end it, and all of its own, with the socket."""
     from attn.grading.sandbox import limits
 
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -93,26 +110,31 @@ def guard(
     limits.hide_memory()
     if not is_apart:
         limits.adopt_orphans()
-    worker = os.fork()
-    if worker == 0:
+        home = tempfile.mkdtemp(dir=home)
+        os.chmod(home, 0o777)
+    child = os.fork()
+    if child == 0:
         lifetime_socket.close()
         os.setsid()
         try:
             if is_apart:
                 limits.read_only()
+                limits.own_folder(home, 16 << 20)
+                limits.own_folder("/dev/shm", 64 << 20)
                 limits.drop_capabilities()
             else:
                 limits.drop_root()
-            _work(channel, limits.Limits(**bounds), readable)
+            _work(channel, limits.Limits(**bounds), home, shell)
         finally:
             os._exit(1)
     channel.close()
-    wait(worker, lifetime_socket)
+    wait(child, lifetime_socket)
     with contextlib.suppress(ProcessLookupError):
-        os.kill(worker, signal.SIGKILL)
-    status = os.waitstatus_to_exitcode(os.waitpid(worker, 0)[1])
+        os.kill(child, signal.SIGKILL)
+    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     if not is_apart:
         limits.end_descendants()
+        shutil.rmtree(home, ignore_errors=True)
     with contextlib.suppress(OSError):
         lifetime_socket.sendall(str(status).encode())
     os._exit(0)
@@ -132,24 +154,25 @@ def wait(child: int, lifetime_socket: socket.socket) -> None:
             return
 
 
-def _work(channel: socket.socket, limits: Any, readable: list[str]) -> None:
-    """Become the process in which an answer runs."""
-    from attn.grading.sandbox import worker
-    from attn.grading.sandbox.watch import Watch
+def _work(channel: socket.socket, limits: Any, home: str, shell: Any) -> None:
+    """Become the process of a notebook."""
+    import torch
+
+    from attn.grading.sandbox.notebook import Notebook
+    from attn.profiling import compat
 
     null = os.open(os.devnull, os.O_RDWR)
     for number in (0, 1, 2):
         os.dup2(null, number)
-    os.chdir("/")
-    worker.prepare()
-    paths = [*readable, sys.prefix, sys.base_prefix]
-    paths += [os.path.realpath(x) for x in paths]
-    watch = Watch([*paths, "/usr/lib", "/usr/share", "/proc/self/"])
-    watch.freeze()
-    watch.install()
+    os.environ |= {"HOME": home, "TMPDIR": home}
+    tempfile.tempdir = home
+    os.chdir(home)
+    random.seed(0)
+    torch.manual_seed(0)
+    # To print a tensor would leave the modes that watch.
+    compat.keep_modes_while_printing()
     limits.apply()
-    worker.serve(channel, watch)
-    os._exit(0)
+    Notebook(shell, channel).serve()
 
 
 if __name__ == "__main__":

@@ -32,7 +32,6 @@ from attn.grading.checks.random_state import Library
 from attn.grading.checks.result import Foreign
 from attn.grading.checks.run import Outcome
 from attn.grading.checks.side_effects import EffectKind, SideEffect
-from attn.grading.sandbox.policy import Reaches
 
 MOST_TEXT = 2 << 20  # bytes of JSON
 #: Bytes of elements: thirty times those of the largest right result. The
@@ -52,6 +51,14 @@ _DTYPES = {
     *(torch.float64, torch.float32, torch.float16, torch.bfloat16),
     *(torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8),
     torch.bool,
+}
+#: Errors of ours, and what they hold beside a text.
+_ERRORS: dict[type[BaseException], tuple[str, ...]] = {
+    Forbidden: ("kind",),
+    WrongParameters: ("extra", "missing", "shared"),
+    OutOfBounds: ("output",),
+    NoGradient: (),
+    OutOfTime: (),
 }
 
 
@@ -157,20 +164,18 @@ def _packed(x: Any, tensors: dict[str, Tensor]) -> Any:
     if isinstance(x, str):
         return ["str", _cut(x, _LONGEST)]
     if isinstance(x, Integral):
-        return ["int", str(int(x))] if abs(int(x)) < 10**300 else _foreign(x)
+        return int(x) if abs(int(x)) < 10**300 else _foreign(x)
     if isinstance(x, Real):
-        return ["float", float(x).hex()]
+        return float(x)
     if isinstance(x, range):
         if x[:_NODES] != x:
             return ["foreign", ["a range", f"of more than {_NODES:,} numbers"]]
-        return ["range", [str(x.start), str(x.stop), str(x.step)]]
+        return ["range", [x.start, x.stop, x.step]]
     if isinstance(x, tuple | list):
         kind = "tuple" if isinstance(x, tuple) else "list"
         return [kind, [_packed(y, tensors) for y in x]]
-    if isinstance(x, Mapping):
-        if all(isinstance(k, str) for k in x):
-            return ["dict", {k: _packed(y, tensors) for k, y in x.items()}]
-        return _foreign(x)
+    if isinstance(x, Mapping) and all(isinstance(k, str) for k in x):
+        return ["dict", {k: _packed(y, tensors) for k, y in x.items()}]
     return _foreign(x)
 
 
@@ -188,27 +193,24 @@ class _Reader:
         self._nodes += 1
         if self._nodes > _NODES or depth > _DEEPEST:
             raise WireError("it is too large, or too deep")
-        if x is None or isinstance(x, bool):
+        if x is None or isinstance(x, bool | int | float):
             return x
         kind, content = x
         if kind == "tensor":
-            return self._tensors.pop(_text(content))
+            return self._tensors.pop(text_of(content))
         if kind == "foreign":
-            return Foreign(*map(_text, content))
+            return Foreign(*map(text_of, content))
         if kind == "str":
-            return _text(content)
-        if kind == "int":
-            return int(_text(content)[:400])
-        if kind == "float":
-            return float.fromhex(_text(content))
+            return text_of(content)
         if kind == "range":
-            return self._range(range(*(int(_text(y)[:30]) for y in content)))
+            return self._range(range(*map(int, content)))
         if kind in ("tuple", "list") and isinstance(content, list):
             parts = [self.value(y, depth + 1) for y in content]
             return tuple(parts) if kind == "tuple" else parts
         if kind == "dict" and isinstance(content, dict):
             return {
-                _text(k): self.value(y, depth + 1) for k, y in content.items()
+                text_of(k): self.value(y, depth + 1)
+                for k, y in content.items()
             }
         raise WireError(f"there is no kind {kind!r}")
 
@@ -225,7 +227,7 @@ def _outcome(body: Any, reader: _Reader) -> Outcome:
     if not all(isinstance(x, Tensor) for x in grads.values()):
         raise WireError("a gradient is no tensor")
     shapes_seen = {
-        _text(name): tuple(int(n) for n in sizes)
+        text_of(name): tuple(int(n) for n in sizes)
         for name, sizes in body["shapes_seen"].items()
     }
     if not isinstance(body["repeats"], bool):
@@ -234,14 +236,14 @@ def _outcome(body: Any, reader: _Reader) -> Outcome:
         output=output,
         grads=grads,
         error=_error(body["error"], reader),
-        where=_text(body["where"]),
+        where=text_of(body["where"]),
         shapes_seen=shapes_seen,
         side_effect=_effect(body["side_effect"]),
         random_used=frozenset(
             _one_of(Library, x) for x in body["random_used"]
         ),
         repeats=body["repeats"],
-        printed=_text(body["printed"]),
+        printed=text_of(body["printed"]),
     )
 
 
@@ -270,7 +272,7 @@ def _effect(body: Any) -> SideEffect | None:
         raise WireError("a size is none")
     return SideEffect(
         kind=_one_of(EffectKind, body["kind"]),
-        names=tuple(map(_text, body["names"])),
+        names=tuple(map(text_of, body["names"])),
         peak=body["peak"],
         limit=body["limit"],
         largest=tuple(body["largest"]),
@@ -282,56 +284,40 @@ def _packed_error(
 ) -> Any:
     if error is None:
         return None
-    packed: dict[str, Any] = {
+    held = next((x for kind, x in _ERRORS.items() if type(error) is kind), ())
+    # The arguments of an error, or its text if they are no texts.
+    texts = error.args[:4]
+    if held or not all(isinstance(x, str) for x in texts):
+        texts = (str(error),)
+    return {
         "type": type(error).__name__,
-        "text": _cut(str(error), 4000),
-        "args": _texts(error),
+        "texts": [_cut(x, 4000) for x in texts],
+        "held": [_packed(_plain(getattr(error, x)), tensors) for x in held],
         "notes": [_cut(str(x), 1000) for x in getattr(error, "__notes__", ())],
     }
-    if isinstance(error, Forbidden):
-        packed["kind"] = error.kind
-    if isinstance(error, WrongParameters):
-        packed["extra"] = sorted(error.extra)
-        packed["missing"] = sorted(error.missing)
-        packed["shared"] = error.shared
-    if isinstance(error, OutOfBounds):
-        packed["output"] = _packed(error.output, tensors)
-    return packed
 
 
-def _texts(error: BaseException) -> list[str]:
-    """Return the arguments of an error, or its text if they are no texts."""
-    if all(isinstance(x, str) for x in error.args):
-        return [_cut(x, 4000) for x in error.args[:4]]
-    return [_cut(str(error), 4000)]
+def _plain(x: Any) -> Any:
+    return sorted(x) if isinstance(x, set | frozenset) else x
 
 
 def _error(body: Any, reader: _Reader) -> BaseException | None:
     if body is None:
         return None
-    name, text = _text(body["type"]), _text(body["text"])
-    error: BaseException
-    if name == "Forbidden":
-        error = Forbidden(text, _one_of(Refusal, body["kind"]))
-    elif name == "Reaches":
-        error = Reaches(text)
-    elif name == "WrongParameters":
-        names = (body[x] for x in ("extra", "missing", "shared"))
-        error = WrongParameters(text, *(map(_text, x) for x in names))
-    elif name == "NoGradient":
-        error = NoGradient(text)
-    elif name == "OutOfBounds":
-        error = OutOfBounds(text, reader.value(body["output"]), "")
-    elif name == "OutOfTime":
-        error = OutOfTime(text)
-    else:
-        arguments = [_text(x) for x in body["args"][:4]]
-        try:
-            error = _kind(name)(*arguments)
-        except TypeError:  # it needs others
-            error = RuntimeError(text)
+    name, texts = text_of(body["type"]), [*map(text_of, body["texts"][:4])]
+    held = [reader.value(x) for x in body["held"]]
+    kinds = {x.__name__: x for x in _ERRORS}
+    kind: Any = kinds.get(name) or _kind(name)
+    if kind is Forbidden:
+        _one_of(Refusal, held[0])
+    if kind is OutOfBounds:
+        held.append("")  # the kernel's line, which the outcome has
+    try:
+        error: BaseException = kind(*texts, *held)
+    except TypeError:  # it needs others
+        error = RuntimeError(" ".join(texts))
     for note in body["notes"]:
-        error.add_note(_text(note))
+        error.add_note(text_of(note))
     return error
 
 
@@ -351,7 +337,7 @@ def _one_of(literal: Any, x: Any) -> Any:
     return x
 
 
-def _text(x: Any) -> str:
+def text_of(x: Any) -> str:
     """Return a text that every report can hold, and no terminal obeys."""
     if not isinstance(x, str) or len(x) > _LONGEST:
         raise WireError("a text is none, or too long")

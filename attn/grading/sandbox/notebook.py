@@ -1,0 +1,368 @@
+"""Run a notebook's cells in one IPython shell, and fork at each check.
+
+The examiner outside says which cell comes next; nothing that this process
+says decides on a mark. Beside the cells' text it gets what a task gives and,
+after a check that failed, the book's text of that exercise, as ``check``
+does in a notebook.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import pickle
+import re
+import signal
+import socket
+import struct
+import sys
+import types
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from attn.grading.checks.clock import Clock, OutOfTime
+
+SIZE = struct.Struct(">Q")
+_TEXT = 500  # characters of an error's text in a note
+_NOTES = 50  # of one cell
+#: Magics that would take minutes, need a network, or show something.
+_IDLE = str.split(
+    """
+    bash conda html javascript latex load_ext lprun matplotlib memit mprun
+    perl pip prun pylab ruby script sh svg sx system timeit uv
+    """
+)
+_ON_TOP = re.compile(r"\A\s*%%(?:time|capture)\b.*\n?")
+
+
+@dataclass(frozen=True)
+class Begin:
+    """Start a notebook.
+
+    Args:
+        given: names that the tasks give, and their values.
+        text: the chapter's own definitions that the cells may use.
+    """
+
+    given: dict[str, Any]
+    text: str
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A cell to run, statement by statement.
+
+    Args:
+        number: of the cell, from 1.
+        text: its source.
+        seconds: for each statement.
+        left: seconds for the cell; after them, definitions alone run.
+        skip: numbers of statements to leave out.
+    """
+
+    number: int
+    text: str
+    seconds: float = 5.0
+    left: float = 20.0
+    skip: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True)
+class Bind:
+    """Give an exercise's name the book's answer, after a check that failed."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Check:
+    """Fork a process that serves the cases of an exercise.
+
+    Its channel comes with the request.
+
+    Args:
+        name: of the function, class or kernel.
+        form: ``function``, ``class`` or ``kernel``.
+        given: names that this task gives, where they are not bound.
+    """
+
+    name: str
+    form: str
+    given: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class End:
+    """End the process of a check; tell how it ended."""
+
+
+def make_shell() -> Any:
+    """Return a shell without history, in which nothing leaves Python."""
+    from IPython.core.interactiveshell import InteractiveShell
+    from traitlets.config import Config
+
+    config = Config()
+    config.HistoryManager.enabled = False
+    shell = InteractiveShell.instance(config=config)
+    shell.system = shell.system_raw = lambda *_, **__: None
+    shell.getoutput = lambda *_, **__: []
+    shell.enable_gui = lambda *_, **__: None
+    for name in _IDLE:
+        shell.register_magic_function(_nothing, "line_cell", name)
+    shell.builtin_trap.activate()  # get_ipython, display
+    return shell
+
+
+def _nothing(_line: str, _cell: str | None = None) -> None:
+    """Take the place of a magic."""
+
+
+class Notebook:
+    """The process of one notebook: its namespace, and what it is asked for.
+
+    Args:
+        shell: of ``make_shell``.
+        control: carries requests in, and notes on the cells out.
+    """
+
+    def __init__(self, shell: Any, control: socket.socket) -> None:
+        self._shell, self._control = shell, control
+        self._space = shell.user_ns
+        self._missing = Missing()
+        self._fork = 0
+
+    def serve(self) -> None:
+        """Answer requests until the other side closes the channel."""
+        sys.meta_path.append(self._missing)
+        while True:
+            request, sockets = receive(self._control)
+            status = self._end_fork()
+            if isinstance(request, Check):
+                self._check(request, sockets[0])
+            elif isinstance(request, Cell):
+                self._say({"notes": self._run(request)})
+            elif isinstance(request, Bind):
+                book = Cell(0, request.text, left=float("inf"))
+                self._say({"notes": self._run(book)})
+            elif isinstance(request, Begin):
+                self._missing.given |= request.given
+                self._space.update(request.given)
+                book = Cell(0, request.text, left=float("inf"))
+                self._say({"notes": self._run(book)})
+            else:
+                self._say({"status": status})
+
+    def _say(self, what: Any) -> None:
+        self._control.sendall(json.dumps(what).encode() + b"\n")
+
+    def _run(self, cell: Cell) -> list[list[Any]]:
+        """Run a cell as far as it goes; return what its statements raised.
+
+        Each note is a statement's number, its line, the kind and the text of
+        its error.
+        """
+        notes: list[list[Any]] = []
+        left = cell.left
+        try:
+            text = self._shell.transform_cell(_ON_TOP.sub("", cell.text))
+            tree = ast.parse(text)
+        except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+            return [[0, getattr(error, "lineno", 0) or 0, *_said(error)]]
+        name = self._shell.compile.cache(text, cell.number, cell.text)
+        for number, node in enumerate(tree.body):
+            if number in cell.skip or (left <= 0 and not _defines(node)):
+                continue
+            self._say({"at": number})
+            clock = Clock(cell.seconds, patience=2)
+            error = self._execute(node, name, clock)
+            left -= clock.spent
+            if error is not None and len(notes) < _NOTES:
+                notes.append([number, node.lineno, *_said(error)])
+        self._say({"spent": cell.left - left if left < cell.left else 0})
+        return notes
+
+    def _execute(
+        self, node: ast.stmt, name: str, clock: Clock
+    ) -> BaseException | None:
+        """Run a statement; again where a module was missing that is no more.
+
+        Only a definition matters. What shows a plot, or trains, may fail.
+        """
+        while True:
+            try:
+                code = self._shell.compile(
+                    ast.Module([node], []), name, "exec"
+                )
+                with clock.running():
+                    exec(code, self._space)
+            except ModuleNotFoundError as error:
+                if self._missing.add(error.name):
+                    continue
+                return error
+            except BaseException as error:
+                return error
+            return None
+
+    def _check(self, check: Check, channel: socket.socket) -> None:
+        self._fork = os.fork()
+        if self._fork:
+            channel.close()
+            return
+        try:
+            os.setpgid(0, 0)
+            self._control.close()
+            from attn.grading.sandbox import worker
+
+            self._missing.is_judged = True
+            for name, value in check.given.items():
+                self._space.setdefault(name, value)
+            answer = self._space.get(check.name)
+            worker.serve(channel, check.name, check.form, answer)
+        finally:
+            os._exit(1)
+
+    def _end_fork(self) -> int:
+        """End the last check's process; return its status."""
+        if not self._fork:
+            return 0
+        for end in (os.killpg, os.kill):
+            with suppress(OSError):
+                end(self._fork, signal.SIGKILL)
+        _, status = os.waitpid(self._fork, 0)
+        self._fork = 0
+        return os.waitstatus_to_exitcode(status)
+
+
+def _defines(node: ast.stmt) -> bool:
+    kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+    return isinstance(node, (*kinds, ast.Import, ast.ImportFrom))
+
+
+def _said(error: BaseException) -> list[str]:
+    """Return the kind and the text of an error, whatever it is."""
+    try:
+        text = str(error)[:_TEXT]
+    except BaseException:
+        text = ""
+    kind = (
+        "OutOfTime" if isinstance(error, OutOfTime) else type(error).__name__
+    )
+    return [str(kind)[:100], text.encode("ascii", "replace").decode()]
+
+
+def receive(
+    channel: socket.socket,
+) -> tuple[Any, list[socket.socket]]:
+    """Return the next request, and the sockets that came with it.
+
+    The process ends when the other side has closed the channel.
+    """
+    head, numbers, _, _ = socket.recv_fds(channel, SIZE.size, 1)
+    head += _exactly(channel, SIZE.size - len(head)) if head else b""
+    if not head:
+        os._exit(0)
+    body = _exactly(channel, SIZE.unpack(head)[0])
+    return pickle.loads(body), [socket.socket(fileno=x) for x in numbers]
+
+
+def _exactly(channel: socket.socket, size: int) -> bytes:
+    found = bytearray()
+    while len(found) < size:
+        part = channel.recv(min(size - len(found), 1 << 20))
+        if not part:
+            os._exit(0)
+        found += part
+    return bytes(found)
+
+
+class Missing:
+    """Find stand-ins for modules that were missing, and for the book's.
+
+    Attributes:
+        given: names that the tasks give: found under the book's name.
+        is_judged: whether an answer is judged; a call of a stand-in is then
+            an error, as in a notebook without the module.
+    """
+
+    def __init__(self) -> None:
+        self.given: dict[str, Any] = {}
+        self.is_judged = False
+        self._names = {"attn"}
+
+    def add(self, name: str | None) -> bool:
+        """Let a module be found from now on; tell whether it was not yet."""
+        root = (name or "").partition(".")[0]
+        is_new = bool(root) and root not in self._names
+        self._names.add(root)
+        return is_new
+
+    def find_spec(
+        self, name: str, _path: Any = None, _target: Any = None
+    ) -> Any:
+        """Return the stand-in's spec, by the protocol of ``sys.meta_path``."""
+        from importlib.machinery import ModuleSpec
+
+        is_known = name.partition(".")[0] in self._names
+        return ModuleSpec(name, self, is_package=True) if is_known else None
+
+    def create_module(self, spec: Any) -> Any:
+        """Return a stand-in."""
+        return StandIn(spec.name, self)
+
+    def exec_module(self, module: Any) -> None:
+        """Leave it as it is."""
+
+
+class StandIn(types.ModuleType):
+    """Stand for a module, or what is in it: nothing that it does matters."""
+
+    def __init__(self, name: str, missing: Missing) -> None:
+        super().__init__(name)
+        self.__dict__.update(__path__=[], _missing=missing)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        whole = f"{self.__name__}.{name}"
+        if self._is_books and name in self._missing.given:
+            return self._missing.given[name]
+        return StandIn(whole, self._missing)
+
+    @property
+    def _is_books(self) -> bool:
+        return self.__name__.partition(".")[0] == "attn"
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if self._missing.is_judged:
+            self._refuse("calls")
+        is_decorated = len(args) == 1 and not kwargs
+        if is_decorated and isinstance(args[0], types.FunctionType | type):
+            return args[0]
+        return StandIn(self.__name__, self._missing)
+
+    def __mro_entries__(self, _bases: Any) -> tuple[type, ...]:
+        if self._is_books:
+            self._refuse("inherits from")
+        return ()
+
+    def __iter__(self) -> Any:
+        return iter(())
+
+    def __enter__(self) -> Any:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def _refuse(self, does: str) -> None:
+        from attn.grading.checks.forbidden import Forbidden
+
+        if self._is_books:
+            raise Forbidden(
+                f"it {does} {self.__name__}, which is not there when an "
+                "answer is graded"
+            )
+        root = self.__name__.partition(".")[0]
+        raise ModuleNotFoundError(f"No module named {root!r}", name=root)
