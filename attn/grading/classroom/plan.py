@@ -99,19 +99,24 @@ def read(submission: Submission) -> Plan:
     document = (documents.python if is_python else documents.notebook)(text)
     key = _chapter_of(document, submission.name)
     notes += (*document.notes, *_of_other_chapters(document, key))
-    written, stubs = _written(document.cells, key), set()
-    for cell in document.cells:
-        if cell.kind == "code" and _is_handed_out(cell, key):
-            stubs.add(_exercise(cell, key) or "")
-    numbered = dict(enumerate(document.cells, 1))
+    return replace(planned(document.cells, key), file_notes=notes)
+
+
+def planned(document: list[Cell], key: str) -> Plan:
+    """Return the plan of a chapter's notebook that has these cells."""
+    numbered = dict(enumerate(document, 1))
+    written = _written(numbered, key)
     return Plan(
         key,
         tuple(_steps(numbered, key, written)),
         written,
-        frozenset(stubs & {*points(key)}),
+        frozenset(
+            _exercise(x, key) or ""
+            for x in document
+            if x.kind == "code" and _is_handed_out(x, key)
+        ),
         {x: numbered[cells[-1]].source for x, cells in written.items()},
-        dict(_odd(document.cells, key)),
-        notes,
+        dict(_odd(document, key)),
     )
 
 
@@ -201,14 +206,14 @@ def _exercise(cell: Cell, key: str) -> str | None:
     return _pristine(key).cell_ids.get(cell.id or "")
 
 
-def _written(document: list[Cell], key: str) -> dict[str, list[int]]:
+def _written(numbered: dict[int, Cell], key: str) -> dict[str, list[int]]:
     """Return the numbers of the learner's cells that define an exercise.
 
     Where none does, of the cell in which it was to be written.
     """
     own = {
         n: x
-        for n, x in enumerate(document, 1)
+        for n, x in numbered.items()
         if x.kind == "code" and x.source.strip() and not _is_handed_out(x, key)
     }
     found = {}

@@ -9,6 +9,8 @@ from pathlib import Path
 import psutil
 import pytest
 
+from attn.grading.classroom import plan
+from attn.grading.classroom.documents import Cell
 from attn.grading.classroom.examiner import Examiner
 from attn.grading.sandbox.limits import Limits
 
@@ -61,10 +63,26 @@ def examiner():
             yield examiner
 
 
+def notebook(key, cells):
+    """Return the plan of a notebook with these texts, each below its title.
+
+    Args:
+        key: of the chapter.
+        cells: by an exercise's id, its cell; by any other name, a cell before
+            those that follow it.
+    """
+    document = [
+        Cell("code", text, exercise=name if name in plan.points(key) else None)
+        for name, text in cells.items()
+    ]
+    return plan.planned(document, key)
+
+
 def examined(examiner, key, cells):
     """Return the marks of a submission by exercise, one point for each."""
     points = defaultdict(lambda: 1.0)
-    return {x.exercise: x for x in examiner.examine(key, cells, points)}
+    marks = examiner.examine(notebook(key, cells), points)
+    return {x.exercise: x for x in marks}
 
 
 def left_running(before):

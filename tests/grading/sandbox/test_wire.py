@@ -19,7 +19,6 @@ from attn.grading.checks.result import Foreign
 from attn.grading.checks.run import Outcome
 from attn.grading.checks.side_effects import SideEffect
 from attn.grading.sandbox import wire
-from attn.grading.sandbox.policy import Reaches
 
 HEAD = struct.Struct(">II")
 
@@ -137,7 +136,6 @@ def noted(error):
         ZeroDivisionError(),
         OutOfTime("late"),
         Forbidden("softmax", "read_as_number"),
-        Reaches("it opens a file"),
         WrongParameters("are q", {"q"}, {"k"}),
         WrongParameters("q and k are one", shared=("q", "k")),
         NoGradient("none flows back"),
@@ -198,17 +196,17 @@ WRONG_FIELDS = [
     {"output": ["tensor", "9"]},
     {"output": ["class", "os.system"]},
     {"output": ["tuple", "abc"]},
-    {"output": ["float", "nonsense"]},
+    {"output": ["float", "0.1"]},
     {"output": ["str", "x" * 100_000]},
     {"output": ["list", [None] * 50_000]},
     {"output": ["list", [["tensor", "0"]] * 2]},  # one tensor, used twice
-    {"grads": ["dict", {"args.0": ["int", "1"]}]},
+    {"grads": ["dict", {"args.0": 1}]},
     {"repeats": "yes"},
     {"shapes_seen": {"x": ["a"]}},
     {"shapes_seen": {"x" * 100_000: [1]}},
-    {"output": ["range", ["0", "9" * 9, "1"]]},
-    {"output": ["range", ["0", "9" * 30, "1"]]},
-    {"output": ["list", [["range", ["0", "9999", "1"]]] * 3]},
+    {"output": ["range", [0, 10**9, 1]]},
+    {"output": ["range", [0, 10**30, 1]]},
+    {"output": ["list", [["range", [0, 9999, 1]]] * 3]},
     {"error": {"type": 3}},
     {"printed": 3},
     {"random_used": ["the CPU's"]},
@@ -219,7 +217,9 @@ WRONG_FIELDS = [
     {"side_effect": EFFECT | {"peak": "9"}},
     {"side_effect": EFFECT | {"limit": True}},
     {"side_effect": EFFECT | {"largest": [-1]}},
-    {"error": REFUSED | {"kind": "in_place"}},
+    {"error": REFUSED | {"held": [["str", "in_place"]]}},
+    {"error": REFUSED | {"held": []}},
+    {"error": REFUSED | {"texts": [3]}},
 ]
 MALFORMED = NO_OUTCOME + [json.dumps(BODY | x).encode() for x in WRONG_FIELDS]
 
