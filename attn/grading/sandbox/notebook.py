@@ -147,7 +147,7 @@ class Notebook:
                 book = Cell(0, request.text, left=float("inf"))
                 self._say({"notes": self._run(book)})
             elif isinstance(request, Begin):
-                self._missing.given |= request.given
+                self._missing.give(request.given)
                 self._space.update(request.given)
                 book = Cell(0, request.text, left=float("inf"))
                 self._say({"notes": self._run(book)})
@@ -281,7 +281,7 @@ class Missing:
     """Find stand-ins for modules that were missing, and for the book's.
 
     Attributes:
-        given: names that the tasks give: found under the book's name.
+        given: what the tasks give, and is no module: the book has it.
         is_judged: whether an answer is judged; a call of a stand-in is then
             an error, as in a notebook without the module.
     """
@@ -290,6 +290,13 @@ class Missing:
         self.given: dict[str, Any] = {}
         self.is_judged = False
         self._names = {"attn"}
+
+    def give(self, given: dict[str, Any]) -> None:
+        """Let names be found in the book's package, and in its modules."""
+        for name, value in given.items():
+            if not isinstance(value, types.ModuleType):
+                self.given[name] = value
+                setattr(sys.modules["attn"], name, value)
 
     def add(self, name: str | None) -> bool:
         """Let a module be found from now on; tell whether it was not yet."""
