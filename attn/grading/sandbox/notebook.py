@@ -17,12 +17,12 @@ import signal
 import socket
 import struct
 import sys
-import types
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 from attn.grading.checks.clock import Clock, OutOfTime
+from attn.grading.sandbox.missing import Missing
 
 SIZE = struct.Struct(">Q")
 _TEXT = 500  # characters of an error's text in a note
@@ -275,101 +275,3 @@ def _exactly(channel: socket.socket, size: int) -> bytes:
             os._exit(0)
         found += part
     return bytes(found)
-
-
-class Missing:
-    """Find stand-ins for modules that were missing, and for the book's.
-
-    Attributes:
-        given: what the tasks give, and is no module: the book has it.
-        is_judged: whether an answer is judged; a call of a stand-in is then
-            an error, as in a notebook without the module.
-    """
-
-    def __init__(self) -> None:
-        self.given: dict[str, Any] = {}
-        self.is_judged = False
-        self._names = {"attn"}
-
-    def give(self, given: dict[str, Any]) -> None:
-        """Let names be found in the book's package, and in its modules."""
-        for name, value in given.items():
-            if not isinstance(value, types.ModuleType):
-                self.given[name] = value
-                setattr(sys.modules["attn"], name, value)
-
-    def add(self, name: str | None) -> bool:
-        """Let a module be found from now on; tell whether it was not yet."""
-        root = (name or "").partition(".")[0]
-        is_new = bool(root) and root not in self._names
-        self._names.add(root)
-        return is_new
-
-    def find_spec(
-        self, name: str, _path: Any = None, _target: Any = None
-    ) -> Any:
-        """Return the stand-in's spec, by the protocol of ``sys.meta_path``."""
-        from importlib.machinery import ModuleSpec
-
-        is_known = name.partition(".")[0] in self._names
-        return ModuleSpec(name, self, is_package=True) if is_known else None
-
-    def create_module(self, spec: Any) -> Any:
-        """Return a stand-in."""
-        return StandIn(spec.name, self)
-
-    def exec_module(self, module: Any) -> None:
-        """Leave it as it is."""
-
-
-class StandIn(types.ModuleType):
-    """Stand for a module, or what is in it: nothing that it does matters."""
-
-    def __init__(self, name: str, missing: Missing) -> None:
-        super().__init__(name)
-        self.__dict__.update(__path__=[], _missing=missing)
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        whole = f"{self.__name__}.{name}"
-        if self._is_books and name in self._missing.given:
-            return self._missing.given[name]
-        return StandIn(whole, self._missing)
-
-    @property
-    def _is_books(self) -> bool:
-        return self.__name__.partition(".")[0] == "attn"
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if self._missing.is_judged:
-            self._refuse("calls")
-        is_decorated = len(args) == 1 and not kwargs
-        if is_decorated and isinstance(args[0], types.FunctionType | type):
-            return args[0]
-        return StandIn(self.__name__, self._missing)
-
-    def __mro_entries__(self, _bases: Any) -> tuple[type, ...]:
-        if self._is_books:
-            self._refuse("inherits from")
-        return ()
-
-    def __iter__(self) -> Any:
-        return iter(())
-
-    def __enter__(self) -> Any:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        pass
-
-    def _refuse(self, does: str) -> None:
-        from attn.grading.checks.forbidden import Forbidden
-
-        if self._is_books:
-            raise Forbidden(
-                f"it {does} {self.__name__}, which is not there when an "
-                "answer is graded"
-            )
-        root = self.__name__.partition(".")[0]
-        raise ModuleNotFoundError(f"No module named {root!r}", name=root)

@@ -89,7 +89,7 @@ def test_the_books_answers_can_be_neither_imported_nor_read(sandbox):
     stand_ins = "result = [type(x).__name__ for x in (" + ", ".join(
         x for x in imports if "attn" in x
     )
-    assert {*probe(sandbox, f"{stand_ins})]")} == {"StandIn"}
+    assert {*probe(sandbox, f"{stand_ins})]")} == {"MissingModule"}
     outside = tried("importlib.import_module('solutions')")
     assert probe(sandbox, outside) == ["ModuleNotFoundError"]
     loaded = probe(sandbox, modules)
