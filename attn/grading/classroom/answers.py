@@ -12,11 +12,10 @@ from functools import cache
 from pathlib import PurePath
 
 from attn.exercises import APPENDICES, CHAPTERS, cells, sources
-from attn.grading.classroom import contents, documents, given, other_cells
-from attn.grading.classroom.contents import Unreadable
-from attn.grading.classroom.documents import Cell, Document
+from attn.grading.classroom import given, other_cells, reading
 from attn.grading.classroom.magics import without_magics
 from attn.grading.classroom.needed import Needed, Notebook
+from attn.grading.classroom.reading import Cell, Document, Unreadable
 from attn.grading.classroom.statements import Effect, statements
 from attn.grading.classroom.submissions import Submission
 from attn.publishing import notebooks
@@ -66,9 +65,9 @@ def read(submission: Submission) -> Answers:
         Unreadable: nothing in it can be graded.
     """
     suffix = submission.path.suffix.lower()
-    text, notes = contents.decode(contents.load(submission.path), suffix)
+    text, notes = reading.decode(reading.load(submission.path), suffix)
     is_python = suffix == ".py"
-    document = (documents.python if is_python else documents.notebook)(text)
+    document = (reading.python if is_python else reading.notebook)(text)
     document = replace(document, cells=other_cells.as_run(document.cells))
     key = _chapter_of(document, submission.name)
     notes += (*document.notes, *_of_other_chapters(document, key))

@@ -49,19 +49,18 @@ class Examiner:
     Args:
         seed: draws the inputs of every exercise.
         timeout: seconds on the wall for one exercise.
+        isolation: of answers from the machine: ``bubblewrap`` or ``none``.
         limits: on what one answer may use.
-        partial: give a wrong answer points for the conditions in which it
-            is right.
     """
 
     def __init__(
         self,
         seed: int,
         timeout: float = 60.0,
+        isolation: str = "bubblewrap",
         limits: Limits | None = None,
-        partial: bool = False,
     ) -> None:
-        self.seed, self.timeout, self.partial = seed, timeout, partial
+        self.seed, self.timeout = seed, timeout
         self._limits = limits or Limits()
         self._sandboxes: dict[tuple[str, ...], Sandbox] = {}
         self._oracle = cache(self._new_oracle)
@@ -109,7 +108,7 @@ class Examiner:
                 verdict.message,
                 verdict.details,
                 verdict.mistake,
-            ).with_a_part(*verdict.conditions if self.partial else (0, 0))
+            )
             if text is not None and status in ("passed", "wrong"):
                 before.append((exercise.name, text, True))
             if not verdict.passed:

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
 
-from attn.grading.classroom.documents import Cell
 from attn.grading.classroom.magics import without_magics
+from attn.grading.classroom.reading import Cell
 from attn.grading.classroom.remarks import Names, showing, without_remarks
 from attn.grading.classroom.statements import (
     STAR,

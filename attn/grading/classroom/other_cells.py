@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from attn.grading.classroom.documents import Cell
+from attn.grading.classroom.reading import Cell
 
 _ELSEWHERE = re.compile(
     r"\s*%%(?:!|HTML|R|SVG|bash|cmd|cython|html|javascript|js|julia|latex|"

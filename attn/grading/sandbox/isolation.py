@@ -143,3 +143,21 @@ def _over(folders: Iterable[Path]) -> list[str]:
 
 def _real(path: Path) -> Path:
     return Path(os.path.realpath(path))
+
+
+def require(wanted: str | None) -> None:
+    """Refuse a machine on which answers cannot be isolated.
+
+    Args:
+        wanted: ``none`` where nothing is needed: a machine that is thrown
+            away.
+
+    Raises:
+        ValueError: bubblewrap does not work.
+    """
+    if wanted == "none" or _works("bubblewrap"):
+        return
+    way = "install it (`apt install bubblewrap`)"
+    if sys.platform != "linux":
+        way = "run the container of book/classroom/Dockerfile"
+    raise ValueError(f"answers must be isolated by bubblewrap: {way}")

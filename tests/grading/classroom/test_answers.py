@@ -7,10 +7,10 @@ import nbformat
 import pytest
 
 from attn.exercises import CHAPTERS, sources
-from attn.grading.classroom import contents, documents
+from attn.grading.classroom import reading
 from attn.grading.classroom.answers import read
-from attn.grading.classroom.contents import Unreadable
 from attn.grading.classroom.magics import without_magics
+from attn.grading.classroom.reading import Unreadable
 from attn.grading.classroom.submissions import Submission
 from attn.publishing import notebooks
 from tests.grading.classroom.damage import DAMAGE
@@ -131,7 +131,7 @@ def test_a_file_that_cannot_be_opened_is_unreadable(tmp_path, monkeypatch):
     def refuse(*_):
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(contents.os, "open", refuse)
+    monkeypatch.setattr(reading.os, "open", refuse)
     with pytest.raises(Unreadable, match="opened: Permission denied"):
         read_file(path)
 
@@ -141,10 +141,10 @@ def test_a_file_replaced_by_a_pipe_does_not_block_the_reader(
 ):
     path = tmp_path / "x.ipynb"
     path.write_text("{}")
-    before = contents.os.lstat(path)
+    before = reading.os.lstat(path)
     path.unlink()
-    contents.os.mkfifo(path)
-    monkeypatch.setattr(contents.os, "lstat", lambda _: before)
+    reading.os.mkfifo(path)
+    monkeypatch.setattr(reading.os, "lstat", lambda _: before)
     with pytest.raises(Unreadable, match="not a file"):
         read_file(path)
 
@@ -153,9 +153,9 @@ def test_a_file_above_the_size_limit_is_unreadable(tmp_path, monkeypatch):
     path = tmp_path / "x.ipynb"
     path.write_text(json.dumps(solved()))
     size = path.stat().st_size
-    monkeypatch.setattr(contents, "LIMIT", size)
+    monkeypatch.setattr(reading, "LIMIT", size)
     assert len(read_file(path).cells) == 5
-    monkeypatch.setattr(contents, "LIMIT", size - 1)
+    monkeypatch.setattr(reading, "LIMIT", size - 1)
     with pytest.raises(Unreadable, match="Clear its outputs"):
         read_file(path)
 
@@ -208,7 +208,7 @@ def test_a_demonstration_is_not_taken_for_an_answer(tmp_path):
     book = sources.notebook("gqa")
     demos = [x for x in book["cells"] if not x["metadata"].get("nbgrader")]
     assert all(
-        x.partition("-")[2] not in documents._cell(y).defined
+        x.partition("-")[2] not in reading._cell(y).defined
         for x in EXERCISES
         for y in demos
     )
@@ -221,9 +221,9 @@ def test_a_demonstration_is_not_taken_for_an_answer(tmp_path):
     ["softmax = softmax(x)", "print('def softmax(')", "# def softmax", ""],
 )
 def test_a_cell_that_uses_a_name_does_not_define_it(call):
-    assert "softmax" not in documents.Cell("code", call).defined
+    assert "softmax" not in reading.Cell("code", call).defined
     text = f'"""\ndef softmax(x):\n"""\n{call}'
-    assert "softmax" not in documents.Cell("code", text).defined
+    assert "softmax" not in reading.Cell("code", text).defined
 
 
 @pytest.mark.parametrize(

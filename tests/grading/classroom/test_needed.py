@@ -7,9 +7,9 @@ import pytest
 from attn.exercises import CHAPTERS, cells, sources
 from attn.exercises.spec import every_exercise
 from attn.grading.classroom import given, needed
-from attn.grading.classroom.documents import Cell, notebook
 from attn.grading.classroom.grade import grade
 from attn.grading.classroom.needed import Notebook
+from attn.grading.classroom.reading import Cell, notebook
 from attn.grading.classroom.submissions import Submission
 from tests.grading.classroom import fakes
 from tests.grading.classroom.damage.kinds import (

@@ -2,9 +2,9 @@
 
 import pytest
 
-from attn.grading.classroom.documents import Cell
 from attn.grading.classroom.magics import without_magics
 from attn.grading.classroom.other_cells import as_run
+from attn.grading.classroom.reading import Cell
 
 WRITTEN = "%%writefile lib/helpers.py\ndef f(x):\n    return x\n"
 

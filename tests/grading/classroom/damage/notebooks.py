@@ -65,7 +65,7 @@ def numbers_without_end(path, book):
     return json.dumps(book).replace('"a": 0', f'"a": {"9" * 100_000}')
 
 
-@read(file_note="keys are repeated")
+@read()
 def keys_twice(path, book):
     text = json.dumps(book)
     return text[:1] + '"cells": [], ' + text[1:]
