@@ -32,7 +32,9 @@ def test_the_options_on_the_page_are_those_of_the_command(capsys):
     assert [x for x in sorted(named) if x not in usage] == []
 
 
-@pytest.mark.parametrize("name", ["nbgrader_config.py", "grade.yml"])
+@pytest.mark.parametrize(
+    "name", ["Dockerfile", "nbgrader_config.py", "grade.yml"]
+)
 def test_the_files_that_teachers_copy_are_on_the_page(name):
     assert f"{{literalinclude}} classroom/{name}\n" in PAGE
     assert (BOOK / "classroom" / name).is_file()

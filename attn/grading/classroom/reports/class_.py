@@ -103,7 +103,7 @@ class Learner:
 
     @property
     def by_hand(self) -> list[str]:
-        """What the teacher gave beside the exercises, a line for each."""
+        """The teacher's total and comment, a line for each."""
         lines = []
         if self.total is not None:
             judged = number(sum(x.points for x in self.counted.values()))
