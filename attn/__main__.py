@@ -116,9 +116,7 @@ def _lab(args: argparse.Namespace) -> int:
 
 
 def _check(args: argparse.Namespace) -> int:
-    from attn.grading.classroom import one_file
-
-    return one_file.check(args.file, args.ids)
+    return command.check(args.file, args.ids)
 
 
 def _progress(args: argparse.Namespace) -> int:

@@ -13,7 +13,7 @@ import nbformat
 
 from attn.exercises import CHAPTERS, sources
 from attn.exercises.cells import exercise_id
-from attn.grading.classroom import answers
+from attn.grading.classroom import plan
 from attn.publishing import myst_to_markdown, notebooks
 
 BEGIN, END = "### BEGIN SOLUTION", "### END SOLUTION"
@@ -77,12 +77,12 @@ def read_points(path: Path) -> dict[str, float]:
     is_json = text.lstrip().startswith("{")
     pairs = _json(path, text) if is_json else _csv(path, text)
     points: dict[str, float] = {}
-    known = {name for key in CHAPTERS for name in answers.points(key)}
+    known = {name for key in CHAPTERS for name in plan.points(key)}
     for name, value in pairs:
         if name not in known:
             raise ValueError(
                 f"{path} must name exercises of the book; got {name!r}. One "
-                f"chapter's are {', '.join(answers.points('gqa'))}"
+                f"chapter's are {', '.join(plan.points('gqa'))}"
             )
         if name in points:
             raise ValueError(f"{path} must name {name} once; got it twice")

@@ -2,7 +2,7 @@
 
 A batch is a folder::
 
-    batch.json       its paths, seed, points and time, with a seal
+    batch.json       its paths, seed, points, time and isolation
     results/*.json   a file for each submission, written in one step
     marks.csv        the teacher's own (``marks``)
 """
@@ -15,35 +15,25 @@ import json
 import os
 import re
 import secrets
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from difflib import get_close_matches
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from attn.grading.classroom import contents, marks, pools, seal
+from attn.grading.classroom import marks, pools
 from attn.grading.classroom.grade import Options, digest
 from attn.grading.classroom.result import Result, from_json, to_json
 from attn.grading.classroom.submissions import Submission
 
-_BATCH = "batch.json"
-_LOCK = ".lock"
-_RESULTS = "results"
-#: What a stored file that was changed may raise.
-_DAMAGE = (
-    *(OSError, ValueError, KeyError, TypeError, AttributeError),
-    *(RecursionError, contents.Unreadable),
-)
+_BATCH, _LOCK, _RESULTS = "batch.json", ".lock", "results"
+#: What a damaged file may raise.
+_DAMAGE = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
 
 
 @contextmanager
 def opened(
-    out: Path,
-    paths: Sequence[Path],
-    seed: int | None = None,
-    timeout: float = 60.0,
-    points: Mapping[str, float] | None = None,
-    partial: bool = False,
+    out: Path, paths: Sequence[Path], seed: int | None = None, **options: Any
 ) -> Iterator[Options]:
     """Open the folder of a batch for one process; make it if need be.
 
@@ -51,32 +41,28 @@ def opened(
         out: the folder: new, empty, or of the same batch.
         paths: what the teacher named. A batch may grow.
         seed: of the batch; else the one that the folder has, else drawn.
-        timeout: seconds for each exercise.
-        points: in place of the book's.
-        partial: as in ``Options``.
+        options: the others, as in ``Options``.
 
     Raises:
         ValueError: the folder holds something else, or a batch with other
-            options, or may be a learner's, or another process grades in it.
+            options, or is among the submissions, or another process grades
+            in it.
     """
     named = sorted(str(path.resolve()) for path in paths)
-    worth = dict(points or {})
-    options = {"timeout": timeout, "points": worth, "partial": partial}
-    if _is_taken(out):
+    for path in {*named} & {*map(str, (out, *out.resolve().parents))}:
         raise ValueError(
-            f"{out} must be a new folder, or one of attn grade; it holds "
-            "other files: name another with --out"
+            f"{out} is in {path}, where a learner may have put files: name "
+            "a folder elsewhere with --out"
         )
-    if not _is_own(out, paths):
-        raise ValueError(
-            f"{out} is among the submissions and holds files, and no run of "
-            "yours made it: a learner may have handed it in. Name another "
-            "folder with --out"
-        )
+    if out.exists() and not (out / _BATCH).exists():
+        others = [out] if out.is_file() else [*out.iterdir()]
+        if any(x.name not in (_LOCK, marks.NAME) for x in others):
+            raise ValueError(
+                f"{out} must be a new folder, or one of attn grade; it holds "
+                f"{others[0].name}: name another with --out"
+            )
     out.mkdir(parents=True, exist_ok=True)
-    # What is at its place, a link perhaps, is not written to.
-    flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK
-    with open(os.open(out / _LOCK, flags, 0o600), "w") as lock:
+    with open(out / _LOCK, "w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
@@ -84,95 +70,51 @@ def opened(
                 f"{out} must have one batch at a time; another attn grade "
                 "runs in it"
             ) from None
-        stored = _stored(out)
-        if not any((out / _RESULTS).glob("*.json")):
-            stored = {}  # as after a wrong argument
-        if stored:
-            _require_the_same(out, stored, named, seed, options)
-        if seed is None:
-            seed = stored["seed"] if stored else secrets.randbits(32)
-        whole = {"paths": named, "seed": seed} | options
-        _write(out / _BATCH, seal.sealed(whole))
-        yield Options(seed, timeout, worth, partial)
+        if any((out / _RESULTS).glob("*.json")):  # not after a wrong argument
+            seed = _same_seed(out, named, seed, options)
+        chosen = Options(
+            secrets.randbits(32) if seed is None else seed, **options
+        )
+        _write(out / _BATCH, {"paths": named} | asdict(chosen))
+        yield chosen
 
 
-def _is_taken(out: Path) -> bool:
-    if not out.exists() or (out / _BATCH).exists():
-        return False
-    return not out.is_dir() or any(
-        x.name not in (_LOCK, marks.NAME) for x in out.iterdir()
-    )
-
-
-def _is_own(out: Path, paths: Sequence[Path]) -> bool:
-    """Return whether nothing in a folder can be a learner's.
-
-    Elsewhere than among the submissions nothing can.
-    """
-    above = {out.resolve(), *out.resolve().parents}
-    if not out.exists() or not any(x.resolve() in above for x in paths):
-        return True
-    return all(x.name == _LOCK for x in out.iterdir()) or bool(_stored(out))
-
-
-def _stored(out: Path) -> dict[str, Any]:
-    """Return the options of the batch in a folder; nothing if there is none.
-
-    Nor if they were changed since: a seed that was chosen gives inputs that
-    an answer can be made for. All is judged again, with another.
+def _same_seed(
+    out: Path, named: list[str], seed: int | None, options: dict[str, Any]
+) -> int:
+    """Return the seed of the batch in a folder.
 
     Raises:
-        ValueError: the file is damaged.
+        ValueError: its file is damaged, or its options are others.
     """
-    path = out / _BATCH
-    if not path.exists():
-        return {}
     try:
-        data = json.loads(contents.load(path))
-        kinds = {"paths": list, "seed": int, "points": dict}
-        if not all(isinstance(data[x], kind) for x, kind in kinds.items()):
-            raise TypeError
-        float(data["timeout"])
-    except _DAMAGE:
+        stored = json.loads((out / _BATCH).read_text("utf-8"))
+        left, own = sorted({*stored["paths"]} - {*named}), int(stored["seed"])
+        differs = [f"--{x}" for x in options if stored.get(x) != options[x]]
+    except (OSError, *_DAMAGE):
         raise ValueError(
-            f"{path} must be as attn grade wrote it; name another "
+            f"{out / _BATCH} must be as attn grade wrote it; name another "
             "folder with --out"
         ) from None
-    try:
-        own = {"timeout": float(data["timeout"])}
-        return {"partial": False} | seal.opened(data) | own
-    except ValueError:
-        return {}
-
-
-def _require_the_same(
-    out: Path,
-    stored: dict[str, Any],
-    named: list[str],
-    seed: int | None,
-    options: dict[str, Any],
-) -> None:
-    differs = [f"--{x}" for x in sorted(options) if stored[x] != options[x]]
-    if seed not in (None, stored["seed"]):
-        differs.append(f"--seed (its seed is {stored['seed']})")
-    if left := sorted(set(stored["paths"]) - set(named)):
+    if seed not in (None, own):
+        differs.append(f"--seed (its seed is {own})")
+    if left:
         differs.append(f"its paths ({', '.join(left)})")
     if differs:
         raise ValueError(
             f"{out} holds a batch with other options: {'; '.join(differs)}. "
             "Resume it with its own, or name another folder with --out"
         )
+    return own
 
 
 def run(
     submissions: Sequence[Submission],
     options: Options,
     out: Path,
-    *,
-    jobs: int | None = None,
-    dask: str | None = None,
+    pool: pools.Pool = pools.processes,
+    jobs: int = 1,
     work: pools.Work = pools.work,
-    again: frozenset[str] = frozenset(),
 ) -> Iterator[Result]:
     """Yield a result for each submission, as they end; keep each in a file.
 
@@ -183,53 +125,23 @@ def run(
         submissions: of the batch.
         options: of the batch.
         out: its folder.
-        jobs: processes on this machine; as many as it has cores by default.
-        dask: the address of a Dask scheduler; its workers grade.
+        pool: opens what grades: processes, or a cluster.
+        jobs: how many submissions at a time.
         work: grades one submission; a function of a module.
-        again: the names of submissions to grade though there is a result.
     """
-    folder = out / _RESULTS
-    folder.mkdir(parents=True, exist_ok=True)
+    (out / _RESULTS).mkdir(parents=True, exist_ok=True)
     waiting = []
     for submission in submissions:
-        path = folder / file_name(submission)
-        result = _kept(path, submission, options)
-        if result and submission.name not in again:
+        if result := _kept(out, submission, options):
             yield result
         else:
             waiting.append(submission)
-    pool = pools.processes if dask is None else pools.dask(dask)
-    jobs = min(jobs or cores(), max(len(waiting), 1))
     files = {x.name: file_name(x) for x in waiting}
-    for result in pools.run(waiting, options, pool, jobs, work):
-        path = folder / files[result.submission]
-        _write(path, seal.sealed(to_json(result)))
+    for result in pools.run(
+        waiting, options, pool, min(jobs, len(waiting)), work
+    ):
+        _write(out / _RESULTS / files[result.submission], to_json(result))
         yield result
-
-
-def of_learners(
-    submissions: Sequence[Submission], names: Sequence[str]
-) -> frozenset[str]:
-    """Return the names of the submissions of some learners.
-
-    Args:
-        submissions: of the batch.
-        names: of learners, or a platform's ids.
-
-    Raises:
-        ValueError: there is no such learner.
-    """
-    for name in names:
-        if not any(name in (x.learner, *x.ids) for x in submissions):
-            learners = dict.fromkeys(x.learner for x in submissions)
-            near = get_close_matches(name, learners, 3) or [*learners][:3]
-            raise ValueError(
-                f"--again must name a learner of the batch ({', '.join(near)}"
-                f", …); got {name!r}"
-            )
-    return frozenset(
-        x.name for x in submissions if {x.learner, *x.ids} & {*names}
-    )
 
 
 def file_name(submission: Submission) -> str:
@@ -239,38 +151,26 @@ def file_name(submission: Submission) -> str:
     return f"{safe[-80:]}-{own}.json"
 
 
-def cores() -> int:
-    """Count the cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
 def _kept(
-    path: Path, submission: Submission, options: Options
+    out: Path, submission: Submission, options: Options
 ) -> Result | None:
-    """Return a stored result, if grading again would give the same.
-
-    One that was changed since it was written is no result.
-    """
+    """Return a stored result, if grading again would give the same."""
+    path = out / _RESULTS / file_name(submission)
     try:
-        result = from_json(seal.opened(json.loads(contents.load(path))))
-    except _DAMAGE:
+        result = from_json(json.loads(path.read_text("utf-8")))
+    except (OSError, *_DAMAGE):
         return None
-    same = result.submission == submission.name and bool(result.digest)
-    same = same and result.learner == submission.learner
-    same = same and result.digest == digest(submission, options)
-    return result if same else None
+    is_own = result.submission == submission.name and bool(result.digest)
+    return (
+        result
+        if is_own and result.digest == digest(submission, options)
+        else None
+    )
 
 
 def _write(path: Path, data: Any) -> None:
-    """Write in one step: a crash leaves the old file, or none.
-
-    What is at the draft's place, a link perhaps, is not written to.
-    """
+    """Write in one step: a crash leaves the old file, or none."""
     draft = path.with_name(f".{path.name}.tmp")
     text = json.dumps(data, indent=1, ensure_ascii=False)
-    draft.unlink(missing_ok=True)
-    with open(draft, "x", encoding="utf-8") as file:
-        file.write(text + "\n")
+    draft.write_text(text + "\n", "utf-8")
     os.replace(draft, path)

@@ -1,4 +1,4 @@
-"""Run ``attn grade``: a progress bar, a table, the reports."""
+"""Run ``attn grade`` and ``attn check FILE``."""
 
 from __future__ import annotations
 
@@ -6,26 +6,135 @@ import argparse
 import os
 import signal
 import sys
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from attn.grading.classroom import arguments
-
 if TYPE_CHECKING:
-    from attn.grading.classroom.register import Register
+    from attn.grading.classroom.marks import ByHand
     from attn.grading.classroom.result import Result
-    from attn.grading.classroom.submissions import Submission
+    from attn.grading.classroom.roster import Roster
 
+PATIENCE = 2.0  # seconds without a word
 #: What workers and reports import, too late to be said in one line.
-_NEEDED = ("IPython", "cloudpickle", "jinja2", "jupytext", "safetensors")
+_NEEDED = (
+    *("IPython", "cloudpickle", "jinja2", "jupytext", "rich", "safetensors"),
+)
+#: The book, where it is not installed.
+_HOME = Path(__file__).resolve().parents[3]
+_DESCRIPTION = """\
+Grade notebooks: one, or a class.
+
+A PATH is a notebook, a Python file, or a folder of them, flat or with a
+folder for each learner; the downloads of Canvas, Moodle and Gradescope, once
+unpacked, and nbgrader's folders are read as they are. Each answer is judged
+on fresh inputs, from outside the closed process that it runs in.
+"""
+_EXAMPLES = """\
+examples:
+  attn grade submitted/                    a class, into grades/
+  attn grade alice_05.ipynb --out alice    one notebook
+  attn grade submitted/ --points ps1.csv   lines such as gqa-repeat_kv,5
+  attn grade submitted/ --roster class.csv points into a platform's CSV
+
+Points and comments of your own are lines in DIR/marks.csv, which is read at
+each run and never written again.
+
+A batch that was stopped goes on with the same command. The exit status is 0
+when each submission has its row, whatever the marks; 2 for a wrong argument,
+or where answers cannot be isolated; 130 for a batch that was stopped.
+"""
 
 
 def add_arguments(commands: Any) -> None:
     """Add ``grade`` to the commands of ``attn``."""
-    arguments.add_parser(commands).set_defaults(run=run)
+    parser = commands.add_parser(
+        "grade",
+        help="grade a notebook, or a class of them",
+        description=_DESCRIPTION,
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.set_defaults(run=run)
+    add = parser.add_argument
+    add("paths", type=Path, nargs="+", metavar="PATH")
+    add(
+        "--out",
+        type=Path,
+        default=Path("grades"),
+        metavar="DIR",
+        help="folder of the reports; a folder that holds a batch resumes it "
+        "(default: grades)",
+    )
+    add(
+        "--jobs",
+        type=_number(int, 1, "positive int"),
+        metavar="N",
+        help="submissions graded at a time (default: the number of cores)",
+    )
+    add(
+        "--dask",
+        metavar="ADDRESS",
+        help="grade on a Dask cluster, e.g. tcp://10.0.0.1:8786; all of it "
+        "needs the same version of the book, its workers the same files",
+    )
+    add(
+        "--seed",
+        type=_number(int, 0, "whole number from 0"),
+        metavar="N",
+        help="of the inputs: the same seed gives the same report (default: "
+        "drawn, and printed)",
+    )
+    add(
+        "--points",
+        type=Path,
+        metavar="FILE",
+        help="points in place of the book's: JSON {exercise: points}, or CSV "
+        "with a line for each",
+    )
+    add(
+        "--roster",
+        type=Path,
+        metavar="FILE",
+        help="a platform's CSV of the class: DIR/roster.csv is that with the "
+        "points in it, and the reports list those without a submission",
+    )
+    add(
+        "--column",
+        metavar="NAME",
+        help="of the roster, for the points (default: that with the "
+        "chapter's name, else Grade, else a new one)",
+    )
+    add(
+        "--timeout",
+        type=_number(float, 1e-9, "positive float"),
+        default=60.0,
+        metavar="S",
+        help="seconds for each exercise (default: 60)",
+    )
+    add(
+        "--isolation",
+        choices=["bubblewrap", "none"],
+        default="bubblewrap",
+        help="what closes answers off; none is for a machine that is thrown "
+        "away (default: bubblewrap)",
+    )
+
+
+def _number(
+    kind: type[float], least: float, name: str
+) -> Callable[[str], Any]:
+    def parse(text: str) -> float:
+        number = kind(text)
+        if not least <= number < 2**63:
+            raise ValueError
+        return number
+
+    parse.__name__ = name
+    return parse
 
 
 def run(args: argparse.Namespace) -> int:
@@ -34,102 +143,42 @@ def run(args: argparse.Namespace) -> int:
     Raises:
         ModuleNotFoundError: what grading needs is not installed.
     """
-    from attn.grading.classroom import closed_folders
-
-    with closed_folders.nothing_runs_from(args.paths) as warning:
-        if warning:
-            print(f"attn grade: {warning}", file=sys.stderr)
-        before = os.umask(0o077)
-        os.umask(before | 0o022)  # what is written is this user's alone
-        try:
-            return _grade(args)
-        finally:
-            os.umask(before)
-
-
-def _grade(args: argparse.Namespace) -> int:
-    for name in _NEEDED:
-        if find_spec(name) is None:
-            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
-    from attn.grading.classroom import (
-        assignment,
-        batch,
-        progress,
-        submissions,
-    )
-    from attn.grading.classroom.register import Register
-
-    handed_in: list[Submission] = []
-    results: dict[str, Result] = {}
+    before = os.umask(0o077)
+    os.umask(before | 0o022)  # what is written is this user's alone
     try:
-        worth = assignment.read_points(args.points) if args.points else {}
-        handed_in += submissions.find(args.paths, skip=args.out)
-        register = Register.of(handed_in, args.out, args.roster, args.column)
-        again = batch.of_learners(handed_in, args.again)
-        with (
-            _stoppable(),
-            batch.opened(
-                args.out,
-                args.paths,
-                args.seed,
-                args.timeout,
-                worth,
-                args.partial,
-            ) as options,
-        ):
-            with progress.shown(len(handed_in)) as show:
-                for result in batch.run(
-                    handed_in,
-                    options,
-                    args.out,
-                    jobs=args.jobs,
-                    dask=args.dask,
-                    again=again,
-                ):
-                    results[result.submission] = result
-                    show(result)
-            _report([results[x.name] for x in handed_in], args.out, register)
+        with _nothing_runs_from(args.paths), _stoppable():
+            return _grade(args)
     except ValueError as error:
         print(f"attn grade: {error}", file=sys.stderr)
         return 2
-    except KeyboardInterrupt:
-        print(
-            f"attn grade: stopped, with {len(results)} of {len(handed_in)} "
-            f"submissions graded. What is graded is in {args.out}; the same "
-            "command goes on from there.",
-            file=sys.stderr,
-        )
-        return 130
-    return 0
+    finally:
+        os.umask(before)
 
 
-def _report(results: Sequence[Result], out: Path, register: Register) -> None:
-    """Write the reports, and print the table."""
-    from rich.console import Console
+@contextmanager
+def _nothing_runs_from(paths: Iterable[Path]) -> Iterator[None]:
+    """Import and run nothing from the current folder, or from submissions.
 
-    from attn.grading.classroom import marks, reports
-
-    marks.prepare(out / marks.NAME)
-    seed = results[0].seed
-    results, more = register.applied(results)
-    written = reports.write(results, out, **more, roster=register.filled)
-    console = Console(highlight=False)
-    console.print(reports.table(results, **more))
-    if register.unknown:
-        names = "; ".join(register.unknown)
-        console.print(f"not in the roster: {names}", markup=False)
-    if totals := register.without_column(results, more["remarks"]):
-        console.print(
-            f"not in roster.csv: the total by hand of {'; '.join(totals)}. "
-            "Its columns are those of chapters: give points of exercises, or "
-            "name a column of totals with --column",
-            markup=False,
-        )
-    for isolation in sorted({x.isolation for x in results if x.isolation}):
-        console.print(f"isolation: {isolation}", markup=False)
-    places = ", ".join(sorted({x.relative_to(out).parts[0] for x in written}))
-    line = f"seed {seed} · in {out}: {places}"
-    console.print(line, markup=False, soft_wrap=True)
+    One could be called ``signal.py``, or ``sh``.
+    """
+    named = {x.resolve() for x in paths}
+    closed = {*named, *(x.parent for x in named if x.is_file()), Path.cwd()}
+    path, environment = sys.path[:], dict(os.environ)
+    sys.path[:] = [x for x in path if Path(x).resolve() not in closed]
+    sys.path += [str(_HOME)] if _HOME in closed else []
+    programs = os.environ.get("PATH", os.defpath).split(os.pathsep)
+    known = [x for x in map(Path, programs) if x.is_absolute()]
+    os.environ["PATH"] = os.pathsep.join(
+        str(x) for x in known if x.resolve() not in closed
+    )
+    os.environ["PYTHONSAFEPATH"] = "1"
+    os.environ.pop("PYTHONPATH", None)  # a worker gets this process's paths
+    try:
+        yield
+    finally:
+        sys.path[:] = path
+        os.environ.clear()
+        os.environ.update(environment)
 
 
 @contextmanager
@@ -144,3 +193,155 @@ def _stoppable() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+def _grade(args: argparse.Namespace) -> int:
+    for name in _NEEDED:
+        if find_spec(name) is None:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+    from attn.grading.classroom import assignment, batch, marks, pools
+    from attn.grading.classroom.roster import Roster
+    from attn.grading.classroom.submissions import find
+    from attn.grading.sandbox import isolation
+
+    isolation.require(args.isolation)
+    worth = assignment.read_points(args.points) if args.points else {}
+    handed_in = find(args.paths)
+    people: dict[str, list[str]] = {}
+    for x in handed_in:
+        people.setdefault(x.learner, []).extend(x.ids)
+    if args.column and not args.roster:
+        raise ValueError("--column must come with --roster")
+    roster = None
+    if args.roster:
+        roster = Roster(args.roster, args.column, people)
+        people = roster.people
+    by_hand = marks.read(args.out / marks.NAME, people)
+    pool = pools.cluster(args.dask) if args.dask else pools.processes
+    options = {"timeout": args.timeout, "points": worth}
+    options |= {"isolation": args.isolation}
+    results: dict[str, Result] = {}
+    try:
+        with batch.opened(args.out, args.paths, args.seed, **options) as own:
+            jobs = args.jobs or pools.cores()
+            graded = batch.run(handed_in, own, args.out, pool, jobs)
+            for result in _shown(graded, len(handed_in)):
+                results[result.submission] = result
+            _report([*results.values()], args.out, by_hand, roster)
+    except KeyboardInterrupt:
+        print(
+            f"attn grade: stopped, with {len(results)} of {len(handed_in)} "
+            f"submissions graded. What is graded is in {args.out}; the same "
+            "command goes on from there.",
+            file=sys.stderr,
+        )
+        return 130
+    return 0
+
+
+def _shown(results: Iterable[Result], total: int) -> Iterator[Result]:
+    """Say on stderr how far it is, after two seconds without a word.
+
+    A terminal has one line of it; a file or a pipe gets a line a submission.
+    """
+    start, end = time.monotonic(), "\n"
+    if sys.stderr.isatty():
+        end = "\x1b[K\r"  # what is longer, and back
+        print(f"grading {total}", end=end, file=sys.stderr, flush=True)
+    for count, result in enumerate(results, 1):
+        if time.monotonic() - start > PATIENCE:
+            line = f"graded {count} of {total}: {result.submission}"
+            print(line, end=end, file=sys.stderr, flush=True)
+        yield result
+    if end != "\n":
+        print(end=end, file=sys.stderr, flush=True)
+
+
+def _report(
+    results: Sequence[Result],
+    out: Path,
+    by_hand: ByHand,
+    roster: Roster | None,
+) -> None:
+    """Write the reports, and print the table."""
+    from rich.console import Console
+
+    from attn.grading.classroom import marks, reports
+    from attn.grading.classroom.reports.class_ import Class
+    from attn.grading.classroom.reports.terminal import View
+
+    if not (out / marks.NAME).exists():
+        (out / marks.NAME).write_text(f"{marks.HEAD}\n")
+    marked = marks.applied(results, by_hand)
+    class_ = Class.of(marked, by_hand, roster.absent if roster else ())
+    filled = roster.filled(class_) if roster else ""
+    written = reports.write(class_, out, filled)
+    judged = {(x.learner, y.exercise) for x in results for y in x.marks}
+    console = Console(highlight=False)
+    console.print(View(class_))
+    lines = [
+        f"{marks.NAME}: nothing of {exercise} was judged for {learner}: leave "
+        "the exercise empty, to give the total"
+        for learner, exercise in by_hand
+        if exercise and (learner, exercise) not in judged
+    ]
+    if roster and roster.unknown:
+        lines.append(f"not in the roster: {'; '.join(roster.unknown)}")
+    for isolation in sorted({x.isolation for x in results if x.isolation}):
+        lines.append(f"isolation: {isolation}")
+    for line in lines:
+        console.print(line, markup=False)
+    places = ", ".join(sorted({x.relative_to(out).parts[0] for x in written}))
+    line = f"seed {results[0].seed} · in {out}: {places}"
+    console.print(line, markup=False, soft_wrap=True)
+
+
+def check(path: Path, ids: Sequence[str] = ()) -> int:
+    """Print the verdict of each exercise in a file; store nothing.
+
+    A right answer is a line on stdout, a wrong one a few lines on stderr.
+
+    Args:
+        path: of a notebook or a Python file, of one chapter.
+        ids: of the exercises to print; all of the chapter's when empty.
+
+    Returns:
+        The exit status: 0 if all that is printed is right, else 1.
+
+    Raises:
+        ValueError: the file holds no exercise, or not one of ``ids``.
+    """
+    from attn.exercises.spec import find
+    from attn.grading.checks.show import wrapped
+    from attn.grading.classroom import plan
+    from attn.grading.classroom.examiner import Examiner
+    from attn.grading.classroom.reading import Unreadable
+    from attn.grading.classroom.submissions import Submission
+    from attn.grading.sandbox import isolation
+
+    try:
+        found = plan.read(Submission(path, path.name, path.stem))
+    except Unreadable as error:
+        raise ValueError(f"{path}: {error}") from None
+    worth = plan.points(found.key)
+    for name in ids:
+        if find(name).id not in worth:
+            raise ValueError(
+                f"ids must be of the chapter in {path}: {', '.join(worth)}; "
+                f"got {name}"
+            )
+    status = 0
+    # The inputs of a notebook's ``check``; the code is one's own.
+    with Examiner(seed=0, isolation=isolation.best()) as examiner:
+        for mark in examiner.examine(found, worth):
+            if not ids or mark.exercise in ids:
+                sign = "✓" if mark.passed else "✗"
+                score = f"{mark.points}/{mark.max_points} points"
+                lines = [f"{sign} {mark.exercise}  {score}"]
+                print(
+                    "\n".join([*lines, *wrapped(mark.message, "  ")]),
+                    file=sys.stdout if mark.passed else sys.stderr,
+                    flush=True,
+                )
+                status |= not mark.passed
+    return status

@@ -28,7 +28,7 @@ from attn.grading.classroom import given
 from attn.grading.classroom.plan import Judge, Own, Plan
 from attn.grading.classroom.result import Mark, Status
 from attn.grading.diagnosis.judge import Verdict, judge
-from attn.grading.sandbox import isolation
+from attn.grading.sandbox.isolation import KINDS
 from attn.grading.sandbox.limits import Limits
 from attn.grading.sandbox.notebook import Begin, Bind, Cell
 from attn.grading.sandbox.sandbox import (
@@ -66,18 +66,19 @@ class Examiner:
         seed: draws the inputs of every exercise.
         timeout: seconds on the wall for one exercise. A statement of a cell
             has a twelfth of them, and all cells a third.
+        isolation: of notebooks from the machine, a key of
+            ``isolation.KINDS``.
         limits: on what one notebook may use.
-        kind: of isolation, a key of ``isolation.KINDS``.
     """
 
     def __init__(
         self,
         seed: int,
         timeout: float = 60.0,
+        isolation: str = "bubblewrap",
         limits: Limits | None = None,
-        kind: str = "bubblewrap",
     ) -> None:
-        self.seed, self.timeout, self.kind = seed, timeout, kind
+        self.seed, self.timeout, self._kind = seed, timeout, isolation
         self._limits = limits or Limits()
         self._opened: Sandbox | None = None
         self._oracle = cache(self._new_oracle)
@@ -97,7 +98,7 @@ class Examiner:
     @property
     def isolation(self) -> str:
         """In words, what keeps a notebook from the machine."""
-        return isolation.KINDS[self.kind]
+        return KINDS[self._kind]
 
     def examine(self, plan: Plan, points: Mapping[str, float]) -> list[Mark]:
         """Return the mark of each exercise of a chapter, in order.
@@ -119,7 +120,7 @@ class Examiner:
     def sandbox(self) -> Sandbox:
         """Return the sandbox, which opens when it is first needed."""
         if self._opened is None or not self._opened.is_open:
-            self._opened = Sandbox(self.kind)
+            self._opened = Sandbox(self._kind)
         return self._opened
 
     def session(self, plan: Plan) -> Session:
@@ -273,14 +274,15 @@ class NotebookRun:
         is_own = re.compile(rf"\b{re.escape(exercise.name)}\b")
         if not any(is_own.search(x.text) for x in plan.own):
             return _not_there(name in plan.stubs)
-        code = plan.code.get(name, "")
         with session.check(
             exercise.name,
             _form(exercise),
             exercise.usual(),
             self._examiner.timeout,
         ) as answer:
-            status, verdict = self._examiner.verdict(exercise, answer, code)
+            status, verdict = self._examiner.verdict(
+                exercise, answer, plan.definitions
+            )
         if isinstance(answer.undefined, NameError):
             return self._undefined(name, exercise)
         return status, verdict

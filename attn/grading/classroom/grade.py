@@ -9,13 +9,13 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from attn.data.book import root
 from attn.exercises import CHAPTERS
-from attn.grading.classroom import contents, plan
-from attn.grading.classroom.contents import Unreadable
+from attn.grading.classroom import plan, reading
 from attn.grading.classroom.plan import Plan
+from attn.grading.classroom.reading import Unreadable
 from attn.grading.classroom.result import Mark, Result
 from attn.grading.classroom.submissions import Submission
 from attn.grading.sandbox.files import neutral
@@ -29,14 +29,13 @@ class Options:
         seed: draws the inputs.
         timeout: seconds for each exercise.
         points: of exercises, in place of the book's.
-        partial: whether a wrong answer has points for the conditions in
-            which it is right.
+        isolation: of answers from the machine: ``bubblewrap`` or ``none``.
     """
 
     seed: int
     timeout: float = 60.0
     points: Mapping[str, float] = field(default_factory=dict)
-    partial: bool = False
+    isolation: str = "bubblewrap"
 
 
 class Judge(Protocol):
@@ -87,13 +86,9 @@ def empty_row(submission: Submission, options: Options) -> Result:
         submission.name,
         submission.learner,
         seed=options.seed,
-        **_origin(submission),
+        ids=submission.ids,
+        attempt=submission.attempt,
     )
-
-
-def _origin(submission: Submission) -> dict[str, Any]:
-    names = "ids", "attempt", "late", "partners"
-    return {x: getattr(submission, x) for x in names}
 
 
 def failed(row: Result, message: str) -> Result:
@@ -131,13 +126,12 @@ def _our_fault(part: str, error: Exception) -> str:
 def digest(submission: Submission, options: Options) -> str:
     """Hash all that a result depends on."""
     inputs = [
-        contents.digest(submission.path),
-        submission.learner,
-        _origin(submission),
+        reading.digest(submission.path),
+        *(submission.learner, submission.ids, submission.attempt),
         options.seed,
         options.timeout,
         sorted(options.points.items()),
-        options.partial,
+        options.isolation,
         book(),
     ]
     return hashlib.sha256(json.dumps(inputs).encode()).hexdigest()

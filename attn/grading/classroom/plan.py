@@ -9,13 +9,12 @@ import ast
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, cached_property
 from pathlib import PurePath
 
 from attn.exercises import APPENDICES, CHAPTERS, cells, sources
-from attn.grading.classroom import contents, documents
-from attn.grading.classroom.contents import Unreadable
-from attn.grading.classroom.documents import Cell, Document
+from attn.grading.classroom import reading
+from attn.grading.classroom.reading import Cell, Document, Unreadable
 from attn.grading.classroom.submissions import Submission
 from attn.publishing import notebooks
 
@@ -70,6 +69,20 @@ class Plan:
         """The learner's cells."""
         return [x for x in self.steps if isinstance(x, Own)]
 
+    @cached_property
+    def definitions(self) -> str:
+        """The functions and classes of the learner's cells, as Python."""
+        kinds = (ast.FunctionDef, ast.ClassDef)
+        found = []
+        for own in self.own:
+            text = reading.python_of(own.text)
+            tree, lines = reading.tree_of(text), text.splitlines()
+            for node in tree.body if tree else ():
+                if isinstance(node, kinds):
+                    start = min(x.lineno for x in (node, *node.decorator_list))
+                    found += lines[start - 1 : node.end_lineno]
+        return "\n".join(found)
+
     def after(self, exercise: str) -> str:
         """Return the text of the cells that follow an exercise's check."""
         at = self.steps.index(Judge(exercise))
@@ -94,9 +107,9 @@ def read(submission: Submission) -> Plan:
         Unreadable: nothing in it can be graded.
     """
     suffix = submission.path.suffix.lower()
-    text, notes = contents.decode(contents.load(submission.path), suffix)
+    text, notes = reading.decode(reading.load(submission.path), suffix)
     is_python = suffix == ".py"
-    document = (documents.python if is_python else documents.notebook)(text)
+    document = (reading.python if is_python else reading.notebook)(text)
     key = _chapter_of(document, submission.name)
     notes += (*document.notes, *_of_other_chapters(document, key))
     return replace(planned(document.cells, key), file_notes=notes)
@@ -111,9 +124,10 @@ def planned(document: list[Cell], key: str) -> Plan:
         tuple(_steps(numbered, key, written)),
         written,
         frozenset(
-            _exercise(x, key) or ""
+            exercise
             for x in document
             if x.kind == "code" and _is_handed_out(x, key)
+            if (exercise := _exercise(x, key))
         ),
         {x: numbered[cells[-1]].source for x, cells in written.items()},
         dict(_odd(document, key)),
@@ -187,7 +201,7 @@ def _calls_of(source: str) -> list[tuple[int, str]]:
     lines = [_CHECK.fullmatch(x) for x in source.split("\n")]
     calls = [(n, found["id"]) for n, found in enumerate(lines) if found]
     if calls and len(lines) > 1:
-        tree = documents.syntax_tree(source)
+        tree = reading.tree_of(reading.python_of(source))
         if tree is not None:  # not in a text of several lines, nor in a block
             tops = {x.lineno - 1 for x in tree.body if isinstance(x, ast.Expr)}
             calls = [x for x in calls if x[0] in tops]
@@ -195,7 +209,9 @@ def _calls_of(source: str) -> list[tuple[int, str]]:
 
 
 def _is_handed_out(cell: Cell, key: str) -> bool:
-    """Return whether a cell is as the chapter has it, or had it once."""
+    """Return whether a cell is as the chapter has it, or had it; or empty."""
+    if not cell.source.strip():
+        return True
     return notebooks.digest(cell.source) in _pristine(key).texts | {cell.stub}
 
 

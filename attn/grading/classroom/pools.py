@@ -1,8 +1,8 @@
 """Grade submissions in other processes: here, or on a Dask cluster.
 
-A grader that dies takes no other submission with it: those that were under
-way are tried again, each alone, and the one that ends its grader once more
-gets a row that says so.
+Both are executors of ``concurrent.futures``. A grader that dies takes no
+other submission with it: those that were under way are tried again, each
+alone, and the one that ends its grader once more gets a row that says so.
 """
 
 from __future__ import annotations
@@ -29,12 +29,7 @@ from multiprocessing import connection
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from attn.grading.classroom.grade import (
-    Options,
-    empty_row,
-    failed,
-    grade,
-)
+from attn.grading.classroom.grade import Options, empty_row, failed, grade
 from attn.grading.classroom.result import Result
 from attn.grading.classroom.submissions import Submission
 from attn.grading.sandbox.files import neutral
@@ -43,12 +38,12 @@ if TYPE_CHECKING:
     from attn.grading.classroom.examiner import Examiner
 
 Work = Callable[[Submission, Options], Result]
-#: Opens an executor of so many workers, or of those that there are.
+#: Opens an executor, and says how many submissions it grades at a time.
 Pool = Callable[[int], AbstractContextManager[tuple[Executor, int]]]
 
 _PATIENCE = 2.0  # seconds until a process that should have ended is killed
 _turn = threading.Lock()  # Dask's workers have threads, a judge has one
-_examiners: dict[tuple[int, float, bool], Examiner] = {}  # of this process
+_examiners: dict[tuple[int, float, str], Examiner] = {}  # of this process
 
 
 def work(submission: Submission, options: Options) -> Result:
@@ -58,12 +53,12 @@ def work(submission: Submission, options: Options) -> Result:
     """
     from attn.grading.classroom.examiner import Examiner
 
-    key = (options.seed, options.timeout, options.partial)
+    key = (options.seed, options.timeout, options.isolation)
     with _turn:
         if key not in _examiners:
             close()
             _examiners[key] = Examiner(
-                options.seed, options.timeout, partial=options.partial
+                options.seed, options.timeout, isolation=options.isolation
             )
         result = grade(submission, options, _examiners[key])
         if not result.digest:  # it failed: the next one gets another
@@ -101,62 +96,37 @@ def run(
     waiting = deque(submissions)
     while waiting:
         suspects: list[Submission] = []
-        with suppress(_Stuck), pool(jobs) as (executor, most):
-            yield from _until_one_dies(
-                executor, waiting, suspects, options, most, work
-            )
+        with suppress(TimeoutError), pool(jobs) as (executor, most):
+            running: dict[Future[Result], Submission] = {}
+            while (waiting and not suspects) or running:
+                while waiting and len(running) < most and not suspects:
+                    try:
+                        future = executor.submit(work, waiting[0], options)
+                    except BrokenExecutor:
+                        break  # a result tells why
+                    running[future] = waiting.popleft()
+                done, _ = wait(running, _limit(options), FIRST_COMPLETED)
+                if not done:
+                    suspects += running.values()
+                    raise TimeoutError  # and the pool ends
+                for future in done:
+                    submission = running.pop(future)
+                    # An exit of a worker's is not to be raised here.
+                    if future.cancelled() or future.exception():
+                        suspects.append(submission)
+                    else:
+                        yield future.result()
         for submission in suspects:
             yield _alone(submission, options, pool, work)
 
 
-class _Stuck(Exception):
-    """A grader did not end in time, and its pool is to be ended."""
-
-
 def _limit(options: Options) -> float:
-    """Return the seconds after which a grader is taken for stuck.
+    """Return the seconds without a result after which a grader is stuck.
 
     Its sandboxes end earlier by themselves: a chapter has at most seven
     exercises, and each has its time.
     """
     return 600 + 10 * options.timeout
-
-
-def _until_one_dies(
-    executor: Executor,
-    waiting: deque[Submission],
-    suspects: list[Submission],
-    options: Options,
-    jobs: int,
-    work: Work,
-) -> Iterator[Result]:
-    """Yield results; leave the submissions that were under way at a death."""
-    running: dict[Future[Result], Submission] = {}
-    ends: dict[Future[Result], float] = {}
-    while waiting or running:
-        while waiting and len(running) < jobs and not suspects:
-            try:
-                future = executor.submit(work, waiting[0], options)
-            except BrokenExecutor:
-                if not running:
-                    return
-                break  # a result tells which
-            running[future] = waiting.popleft()
-            ends[future] = time.monotonic() + _limit(options)
-        if not running:
-            return
-        left = min(ends[x] for x in running) - time.monotonic()
-        done, _ = wait(running, max(left, 0), FIRST_COMPLETED)
-        if not done:
-            suspects += running.values()
-            raise _Stuck
-        for future in done:
-            submission = running.pop(future)
-            # An exit of a worker's is not to be raised here.
-            if future.cancelled() or future.exception():
-                suspects.append(submission)
-            else:
-                yield future.result()
 
 
 def _alone(
@@ -170,9 +140,8 @@ def _alone(
                 return future.result()
     except Exception as stuck:
         error = stuck
+    why = neutral(f"{type(error).__name__}: {error}")
     row = empty_row(submission, options)
-    kind = type(error).__name__
-    why = neutral(f"{kind}: {error}")
     return failed(row, f"its grader ended or hung, twice ({why})")
 
 
@@ -185,18 +154,16 @@ def processes(jobs: int) -> Iterator[tuple[Executor, int]]:
     """
     start = multiprocessing.get_context("spawn")
     executor = ProcessPoolExecutor(jobs, start, _live_with_the_parent)
-    before = set(multiprocessing.active_children())
-    finished = False
+    before = {*multiprocessing.active_children()}
     try:
         yield executor, jobs
-        finished = True
-    finally:
-        ours = set(multiprocessing.active_children()) - before
-        if not finished:  # stopped: they are in the middle of something
-            for process in ours:
-                process.terminate()
-        executor.shutdown(wait=finished, cancel_futures=True)
-        for process in () if finished else ours:
+        executor.shutdown()
+    finally:  # stopped: they are in the middle of something
+        ours = {*multiprocessing.active_children()} - before
+        for process in ours:
+            process.terminate()
+        executor.shutdown(wait=False, cancel_futures=True)
+        for process in ours:
             process.join(_PATIENCE)
             process.kill()
             process.join()
@@ -222,14 +189,13 @@ def _end(*_: object) -> None:
     """Close what is open, and end the process.
 
     An exception would be the result of a submission: the process would wait
-    for another, and its pool for it. Raised between the two lines that take a
-    lock and keep it, it would leave the lock taken.
+    for another, and its pool for it.
     """
-    atexit._run_exitfuncs()
+    close()
     os._exit(1)
 
 
-def dask(address: str) -> Pool:
+def cluster(address: str) -> Pool:
     """Return the pool of a Dask cluster: all of its workers.
 
     They and the scheduler need this version of the book, and the workers
@@ -272,3 +238,10 @@ def dask(address: str) -> Pool:
             f"{address!r} ({error})"
         ) from None
     return pool
+
+
+def cores() -> int:
+    """Count the cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

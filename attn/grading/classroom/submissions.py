@@ -1,23 +1,25 @@
 """Find the submissions in what a teacher names: files, and folders of them.
 
 A folder may be flat (``alice_05.ipynb``), hold a folder for each learner, be
-a platform's (``names``), or nbgrader's ``LEARNER/ASSIGNMENT/``. No submission
-is opened here.
+a platform's (``platforms``), or nbgrader's ``LEARNER/ASSIGNMENT/``. No
+submission is opened here.
 """
 
 from __future__ import annotations
 
 import os
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 
-from attn.grading.classroom import names as platforms
-from attn.grading.classroom.names import Author
+from attn.grading.classroom import platforms
+from attn.grading.classroom.platforms import Author
 
-SUFFIXES = (".ipynb", ".py")
+_SUFFIXES = (".ipynb", ".py")
 _NO_SUBMISSION = (".", "__pycache__", platforms.METADATA)
+#: The folder that a teacher named, or that of a file; the path from there.
+_Place = tuple[Path, PurePath]
 
 
 @dataclass(frozen=True)
@@ -29,7 +31,7 @@ class Submission:
         name: relative to what the teacher named; unique in a batch.
         learner: as a platform's name gives it; else the first folder below
             the named one, else the file's stem.
-        ids, attempt, late, partners: as in ``Author``.
+        ids, attempt: as in ``Author``.
     """
 
     path: Path
@@ -37,20 +39,9 @@ class Submission:
     learner: str
     ids: tuple[str, ...] = ()
     attempt: tuple[int, ...] = ()
-    late: bool = False
-    partners: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class _Place:
-    root: Path  # the named folder, or the folder of the named file
-    below: PurePath  # relative to it
-    is_named: bool = False  # itself, and not its folder
-
-
-def find(
-    paths: Iterable[str | Path], skip: Path | None = None
-) -> list[Submission]:
+def find(paths: Iterable[str | Path]) -> list[Submission]:
     """Return the submissions in files and folders, in a stable order.
 
     Each notebook and each Python file is one submission. Hidden files,
@@ -62,186 +53,142 @@ def find(
 
     Args:
         paths: what the teacher names. A link among them is followed.
-        skip: a folder of reports, which may be among the submissions.
 
     Raises:
         ValueError: a path does not exist, is neither a folder nor a file of
             these two kinds, or holds nothing to grade.
     """
-    places: dict[Path, _Place] = {}
-    reports = skip.resolve() if skip else None
-    for path in map(Path, paths):
-        below = [
-            x
-            for x in _below(path)
-            if reports not in (x.root / x.below, *(x.root / x.below).parents)
-        ]
-        if not below:
-            raise ValueError(
-                f"a path must hold a notebook (.ipynb) or a .py; got {path}, "
-                "a folder without one"
-            )
-        for place in below:
-            places.setdefault(place.root / place.below, place)
-    if not places:
+    named = [*map(_resolved, paths)]
+    found: dict[Path, _Place] = {}
+    for path in named:
+        root = path if path.is_dir() else path.parent
+        inside = _below(root) if path.is_dir() else [PurePath(path.name)]
+        for x in inside:
+            found.setdefault(root / x, (root, x))
+    if not found:
         raise ValueError("paths must name a file or a folder; got none")
-    names = _unique([*places.values()])
-    learners = [*map(_learner, places.values(), names)]
-    if _are_learners(places.values()):
-        names = _unique([*places.values()], above=1)
-        learners = [x.root.name for x in places.values()]
-    shown = _told_apart(map(_printable, names))
-    authors = platforms.authors([(x.root, x.below) for x in places.values()])
-    return [
-        submission
-        for row in zip(places, shown, learners, authors, strict=True)
-        for submission in _of_each(*row)
-    ]
+    places = [*found.values()]
+    are_learners = all(x.is_dir() for x in named) and _are_learners(places)
+    names = _unique(places, above=int(are_learners))
+    submissions = []
+    for (root, below), name, authors in zip(
+        places, names, platforms.authors(places), strict=True
+    ):
+        learner = PurePath(name).parts[0]
+        if are_learners:
+            learner = root.name
+        elif len(below.parts) > 1:
+            learner = below.parts[0]
+        elif learner == name:
+            learner = platforms.stem(name)
+        for author in authors or [Author(learner)]:
+            more = f" ({author.name})" if len(authors) > 1 else ""
+            own = name + more, author.name, *author.ids
+            shown, whose, *ids = map(_printable, own)
+            submissions.append(
+                Submission(
+                    root / below, shown, whose, tuple(ids), author.attempt
+                )
+            )
+    return submissions
 
 
-def _of_each(
-    path: Path, name: str, learner: str, authors: list[Author]
-) -> Iterator[Submission]:
-    """Yield the submission of a file, or one for each of its authors."""
-    if not authors:
-        yield Submission(path, name, _printable(learner))
-    for x in authors:
-        whose = _printable(x.name)
-        yield Submission(
-            path,
-            f"{name} ({whose})" if len(authors) > 1 else name,
-            whose,
-            tuple(map(_printable, x.ids)),
-            x.attempt,
-            x.late,
-            tuple(map(_printable, x.partners)),
-        )
-
-
-def _below(named: Path) -> Iterator[_Place]:
+def _resolved(named: str | Path) -> Path:
     try:
-        path = named.resolve(strict=True)
+        path = Path(named).resolve(strict=True)
     except (OSError, RuntimeError, ValueError) as error:
         raise ValueError(
             f"a path must exist; got {os.fspath(named)!r} ({error})"
         ) from None
-    if path.is_dir():
-        return _walk(path)
-    if path.suffix.lower() not in SUFFIXES:
+    if not (path.is_dir() or _is_graded(path)):
         raise ValueError(
             "a path must be a folder, a notebook (.ipynb) or a .py; got "
             f"{named}"
         )
-    return iter([_Place(path.parent, PurePath(path.name), is_named=True)])
+    return path
 
 
-def _walk(root: Path) -> Iterator[_Place]:
-    folders, files, others = _list(root)
-    flat = sorted([*files, *others]) if files else []
-    yield from (_Place(root, PurePath(name)) for name in flat)
-    for name in folders:
-        inside = [*_deeper(root, PurePath(name))]
-        is_file = name.lower().endswith(SUFFIXES)  # by its name
-        if not inside and (is_file or not files):  # or a learner's folder
-            inside = [PurePath(name)]
-        yield from (_Place(root, below) for below in inside)
-
-
-def _deeper(root: Path, below: PurePath) -> Iterator[PurePath]:
-    """Yield what is to be graded in a folder, however deep it is."""
-    waiting = [below]
+def _below(root: Path) -> list[PurePath]:
+    """Return what is to be graded in a folder, however deep it is."""
+    found: list[PurePath] = []
+    top: list[PurePath] = []
+    waiting = [PurePath()]
     while waiting:
         folder = waiting.pop()
-        if (root / folder).is_symlink():
-            continue
         try:
-            folders, files, _ = _list(root / folder)
-        except ValueError:
-            yield folder
+            names = sorted(os.listdir(root / folder))
+        except OSError as error:
+            if not folder.parts:
+                raise ValueError(
+                    f"a folder must be readable; got {root} ({error.strerror})"
+                ) from None
+            found.append(folder)
             continue
-        yield from (folder / name for name in files)
-        waiting += [folder / name for name in reversed(folders)]
-
-
-def _list(folder: Path) -> tuple[list[str], list[str], list[str]]:
-    """Return the names of the folders, of the files to grade, of others."""
-    folders, files, others = [], [], []
-    try:
-        with os.scandir(folder) as entries:
-            for entry in entries:
-                if entry.name.startswith(_NO_SUBMISSION):
-                    continue
-                if os.path.isdir(entry.path):  # never raises
-                    folders.append(entry.name)
-                elif entry.name.lower().endswith(SUFFIXES):
-                    files.append(entry.name)
-                else:
-                    others.append(entry.name)
-    except OSError as error:
+        inside = [
+            folder / x for x in names if not x.startswith(_NO_SUBMISSION)
+        ]
+        folders = [x for x in inside if os.path.isdir(root / x)]
+        files = sorted({*inside} - {*folders})
+        own = [x for x in files if _is_graded(x)]
+        if not folder.parts:
+            top = [x for x in folders if not own or _is_graded(x)]
+            own = files if own else []
+        found += own
+        waiting += [x for x in folders[::-1] if not os.path.islink(root / x)]
+    held = {x.parts[0] for x in found}
+    found += [x for x in top if x.name not in held]  # a learner's, and empty
+    if not found:
         raise ValueError(
-            f"a folder must be readable; got {folder} ({error.strerror})"
-        ) from error
-    return sorted(folders), sorted(files), others
+            f"a path must hold a notebook (.ipynb) or a .py; got {root}, a "
+            "folder without one"
+        )
+    return found
 
 
-def _unique(places: list[_Place], above: int = 0) -> list[str]:
+def _is_graded(path: PurePath) -> bool:
+    return path.suffix.lower() in _SUFFIXES
+
+
+def _unique(places: Sequence[_Place], above: int) -> list[str]:
     """Name each relative to what was named, and all differently.
 
     Equal names get the folders above the named ones in front; ``above`` is
     how many of these all names get.
     """
-    depths = {x.root: above for x in places}
+    depths = {root: above for root, _ in places}
     while True:
         names = [
-            str(PurePath(*_last(x.root.parts, depths[x.root]), x.below))
-            for x in places
+            str(PurePath(*root.parts[len(root.parts) - depths[root] :], below))
+            for root, below in places
         ]
         count = Counter(names)
-        pairs = zip(places, names, strict=True)
-        again = {x.root for x, name in pairs if count[name] > 1}
+        again = {
+            root
+            for (root, _), name in zip(places, names, strict=True)
+            if count[name] > 1
+        }
         if not again:
             return names
         depths |= {root: depths[root] + 1 for root in again}
 
 
-def _are_learners(places: Iterable[_Place]) -> bool:
+def _are_learners(places: Sequence[_Place]) -> bool:
     """Return whether the named folders are each a learner's: submitted/*.
 
     So they are if most of them hold one thing. What one learner puts into a
     folder gives neither that learner nor any other another name.
     """
     held: defaultdict[Path, set[str]] = defaultdict(set)
-    for x in places:
-        if x.is_named:
-            return False
-        held[x.root].add(x.below.parts[0])
+    for root, below in places:
+        held[root].add(below.parts[0])
     return 1 < len(held) < 2 * sum(len(x) == 1 for x in held.values())
-
-
-def _last(parts: tuple[str, ...], count: int) -> tuple[str, ...]:
-    return parts[len(parts) - count :]
-
-
-def _learner(place: _Place, name: str) -> str:
-    if len(place.below.parts) > 1:
-        return place.below.parts[0]
-    above = PurePath(name).parts[:-1]
-    return above[0] if above else platforms.stem(place.below.name)
 
 
 def _printable(text: str) -> str:
     """Escape what would break a line, a terminal or a report's encoding."""
     return "".join(
-        x if x.isprintable() else x.encode("unicode_escape").decode()
+        x
+        if x.isprintable() and x != "\\"
+        else x.encode("unicode_escape").decode()
         for x in text
     )
-
-
-def _told_apart(names: Iterable[str]) -> list[str]:
-    """Number names that became equal when they were made printable."""
-    seen: Counter[str] = Counter()
-    shown = []
-    for name in names:
-        seen[name] += 1
-        shown.append(f"{name} ({seen[name]})" if seen[name] > 1 else name)
-    return shown

@@ -35,15 +35,19 @@ def require(kind: str) -> None:
         kind: a key of ``KINDS``.
 
     Raises:
-        ValueError: there is no such way.
-        RuntimeError: bubblewrap is not there, or does not work.
+        ValueError: there is no such way, or bubblewrap does not work here.
     """
     if kind not in KINDS:
         raise ValueError(
             f"isolation must be one of {', '.join(KINDS)}; got {kind!r}"
         )
     if kind == "bubblewrap" and (complaint := _complaint()):
-        raise RuntimeError(complaint)
+        raise ValueError(complaint)
+
+
+def best() -> str:
+    """Return a way for code of one's own: bubblewrap, where it works."""
+    return "none" if _complaint() else "bubblewrap"
 
 
 @cache

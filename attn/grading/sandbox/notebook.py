@@ -34,7 +34,8 @@ _IDLE = str.split(
     perl pip prun pylab ruby script sh svg sx system timeit uv
     """
 )
-_ON_TOP = re.compile(r"\A\s*%%(?:time|capture)\b.*\n?")
+ON_TOP = re.compile(r"\A\s*%%(?:time|capture)\b.*\n?")
+"""A line that is dropped: ``%%capture`` would swallow errors."""
 
 
 @dataclass(frozen=True)
@@ -166,7 +167,7 @@ class Notebook:
         notes: list[list[Any]] = []
         left = cell.left
         try:
-            text = self._shell.transform_cell(_ON_TOP.sub("", cell.text))
+            text = self._shell.transform_cell(ON_TOP.sub("", cell.text))
             tree = ast.parse(text)
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
             return [[0, getattr(error, "lineno", 0) or 0, *_said(error)]]

@@ -1,4 +1,4 @@
-"""Start the sandbox, a process in it for each notebook, a fork at each check."""
+"""Start the sandbox, a process for each notebook, a fork at each check."""
 
 from __future__ import annotations
 
@@ -83,7 +83,8 @@ class Sandbox:
         kind: of isolation, a key of ``isolation.KINDS``.
 
     Raises:
-        RuntimeError: this kind does not work here, or it did not start.
+        ValueError: this kind does not work here.
+        RuntimeError: it did not start.
     """
 
     def __init__(self, kind: str = "bubblewrap") -> None:

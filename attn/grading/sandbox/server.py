@@ -101,7 +101,7 @@ def guard(
     home: str,
     shell: Any,
 ) -> None:
-    """Run a notebook's process; end it, and all of its own, with the socket."""
+    """Run a notebook's process; end all of its own with the socket."""
     from attn.grading.sandbox import limits
 
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)

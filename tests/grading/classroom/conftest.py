@@ -4,20 +4,10 @@ import json
 
 import pytest
 
-from attn.grading.classroom import batch, seal
+from attn.grading.classroom import batch
 from attn.grading.classroom.submissions import find
 from tests.grading.classroom import fakes
 from tests.grading.classroom.damage.kinds import solved
-
-
-@pytest.fixture(autouse=True)
-def state(tmp_path, monkeypatch):
-    """A key of its own for each test, in a folder of its own."""
-    folder = tmp_path / "state"
-    monkeypatch.setenv("XDG_STATE_HOME", str(folder))
-    seal._key.cache_clear()
-    yield folder
-    seal._key.cache_clear()
 
 
 @pytest.fixture

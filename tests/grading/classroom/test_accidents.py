@@ -1,19 +1,15 @@
 """An honest notebook gets the points of its own checks, whatever is in it."""
 
 import json
-import os
-import subprocess
-import sys
-from collections import Counter
-from pathlib import Path
+from collections import Counter, defaultdict
 
 import pytest
 
-from attn.grading.classroom import answers
+from attn.grading.classroom import plan
+from attn.grading.classroom.examiner import Examiner
 from attn.grading.classroom.submissions import Submission
 from tests.grading.classroom import fakes
 from tests.grading.classroom.accidents import accidents
-from tests.grading.sandbox.conftest import examined
 from tests.notebooks.learners import pytest_nbval
 
 ALL = accidents()
@@ -22,50 +18,51 @@ ALL = accidents()
 def read(book, folder):
     path = folder / "x.ipynb"
     path.write_text(json.dumps(book))
-    return answers.read(Submission(path, path.name, path.stem))
+    return plan.read(Submission(path, path.name, path.stem))
 
 
 @pytest.fixture(scope="module")
-def in_a_notebook(tmp_path_factory):
-    """Whether each accident passes its check where it was written."""
-    done = subprocess.run(
-        [
-            *(sys.executable, "-m"),
-            "tests.grading.classroom.accidents.in_ipython",
-        ],
-        cwd=tmp_path_factory.mktemp("notebooks"),
-        env={**os.environ, "PYTHONPATH": str(Path.cwd()), "MPLBACKEND": "agg"},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout.splitlines()[-1])
+def marked(tmp_path_factory):
+    """Return the mark of an accident's exercise."""
+    with Examiner(7) as examiner:
+
+        def mark(accident):
+            found = read(accident.notebook(), tmp_path_factory.mktemp("in"))
+            worth = defaultdict(lambda: 1)
+            marks = {x.exercise: x for x in examiner.examine(found, worth)}
+            return marks[accident.exercise]
+
+        yield mark
 
 
-@pytest.mark.parametrize("accident", ALL, ids=str)
-def test_an_honest_notebook_gets_full_marks(accident, tmp_path):
-    text = read(accident.notebook(), tmp_path).cells[accident.exercise]
-    marks = examined(
-        fakes.examiner(7), accident.key, {accident.exercise: text}
-    )
-    mark = marks[accident.exercise]
-    assert mark.passed, f"{mark.status}: {mark.message}\n{text}"
+def is_quick(n, accident):
+    """Keep one in eight, and those that were right only at the second look."""
+    return n % 8 == 0 or accident.again
+
+
+@pytest.mark.parametrize(
+    "accident",
+    [
+        pytest.param(
+            x,
+            marks=() if is_quick(n, x) else pytest.mark.exhaustive,
+            id=str(x),
+        )
+        for n, x in enumerate(ALL)
+    ],
+)
+def test_an_honest_notebook_gets_full_marks(accident, marked):
+    mark = marked(accident)
+    assert mark.passed, f"{mark.status}: {mark.message}\n{mark.notes}"
 
 
 def test_there_are_as_many_as_were_found():
     count = Counter(x.family for x in ALL)
-    lost, manners = count.pop("lost"), count.pop("manners")
-    inside, usual = count.pop("inside"), count.pop("usual")
-    assert (count.total(), usual, inside) == (57, 20, 6)
-    assert (lost, manners) == (28, 23)
+    assert count == {
+        "apart": 23, "beside": 34, "usual": 20, "inside": 6, "lost": 28,
+        "manners": 23, "running": 65,
+    }  # fmt: skip
     assert len({str(x) for x in ALL}) == len(ALL)
-
-
-@pytest.mark.exhaustive
-def test_their_own_checks_give_them_full_marks(in_a_notebook):
-    assert [name for name, passed in in_a_notebook.items() if not passed] == []
-    assert list(in_a_notebook) == list(map(str, ALL))
 
 
 #: For each notebook, what is wrong in it beside right answers.

@@ -2,12 +2,11 @@
 
 import json
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
 from attn.exercises import sources
-from attn.grading.classroom import batch, grade, seal
+from attn.grading.classroom import batch, grade
 from attn.grading.classroom.result import to_json
 from attn.grading.classroom.submissions import Submission, find
 from tests.grading.classroom import fakes
@@ -37,8 +36,6 @@ def test_each_broken_file_has_one_row_and_the_batch_ends(
             assert broken.message in result.message
             assert not result.marks
         else:
-            passed = {x.exercise for x in result.marks if x.passed}
-            assert passed == set(EXERCISES) - set(broken.status)
             assert [x.exercise for x in result.marks] == EXERCISES
     files = list((tmp_path / "out" / "results").iterdir())
     assert len(files) == len(DAMAGE)
@@ -65,8 +62,6 @@ def test_each_broken_file_is_graded_by_the_real_examiner(tmp_path, grade_all):
         assert [x.exercise for x in result.marks] == EXERCISES
         for mark in result.marks:
             expected = broken.status.get(mark.exercise, "passed")
-            if expected == "wrong":  # its text differs from the solution's
-                expected = broken.judged.get(mark.exercise, "passed")
             assert mark.status == expected, (result.learner, mark)
 
 
@@ -91,7 +86,7 @@ def test_a_stopped_batch_resumes(tmp_path, log, klass, grade_all):
         replace(OPTIONS, seed=8),
         replace(OPTIONS, timeout=61),
         replace(OPTIONS, points={FIRST: 9}),
-        replace(OPTIONS, partial=True),
+        replace(OPTIONS, isolation="none"),
     ],
 )
 def test_other_options_grade_again(options, log, klass, grade_all):
@@ -158,10 +153,9 @@ def test_a_result_records_its_seed_isolation_and_chapter(
     assert result.isolation == fakes.Examiner.isolation
     assert result.chapter == "05_gqa"
     (file,) = (tmp_path / "out" / "results").iterdir()
-    assert seal.opened(json.loads(file.read_text())) == to_json(result) | {
-        "marks": [x | {"notes": []} for x in to_json(result)["marks"]],
-        "notes": [],
-    }
+    assert json.loads(file.read_text()) == json.loads(
+        json.dumps(to_json(result))
+    )
 
 
 class Failing(fakes.Examiner):
@@ -209,25 +203,99 @@ def test_the_code_that_was_marked_is_stored(klass, grade_all):
 
 
 def test_notes_are_stored_with_their_exercise(tmp_path):
-    path = DAMAGE["magics"].place(tmp_path, "x")
+    path = DAMAGE["unmerged_in_a_cell"].place(tmp_path, "x")
     result = grade.grade(find([path])[0], OPTIONS, fakes.Examiner())
-    assert "%%time" in result.marks[0].notes[0]
+    assert "conflict markers" in result.marks[0].notes[0]
     assert not result.marks[2].notes
 
 
-def test_again_grades_one_learner_though_all_are_stored(log, klass, grade_all):
-    submissions = klass("a", "b")
-    stored = grade_all(submissions)
-    log.write_text("")
-    again = batch.of_learners(submissions, ["b"])
-    results = grade_all(submissions, again=again)
-    assert fakes.graded_names(log) == ["b/05_gqa.ipynb"]
-    assert sorted(map(repr, results)) == sorted(map(repr, stored))
-    with pytest.raises(ValueError, match="--again must .*a, b.* got 'c'"):
-        batch.of_learners(submissions, ["a", "c"])
+# --- The folder --------------------------------------------------------------
 
 
-def test_again_takes_a_platforms_id():
-    one = Submission(Path("x"), "x", "bell", ("10293",))
-    two = Submission(Path("y"), "y", "chen", ("10294",))
-    assert batch.of_learners([one, two], ["10294"]) == {"y"}
+def opened(out, paths=("in",), **options):
+    places = [out.parent / x for x in paths]
+    options = {"timeout": 60.0, "points": {}} | options
+    with batch.opened(out, places, **options) as kept:
+        (out / "results").mkdir(exist_ok=True)
+        (out / "results" / "one.json").touch()
+        return kept
+
+
+def test_a_folder_without_results_can_be_used_by_any_batch(tmp_path):
+    out = tmp_path / "out"
+    with batch.opened(out, [tmp_path / "in"], seed=1):
+        pass
+    (out / "marks.csv").touch()
+    assert opened(out, seed=2).seed == 2
+
+
+def test_a_seed_is_drawn_once_and_kept(tmp_path):
+    out = tmp_path / "new" / "out"
+    seed = opened(out).seed
+    assert opened(out).seed == opened(out, seed=seed).seed == seed
+    assert opened(tmp_path / "other").seed != seed
+
+
+def test_paths_can_be_added_to_a_batch(tmp_path):
+    out = tmp_path / "out"
+    seed = opened(out).seed
+    assert opened(out, paths=("in", "late")).seed == seed
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"seed": 2}, "--seed"),
+        ({"timeout": 9.0}, "--timeout"),
+        ({"points": {FIRST: 2}}, "--points"),
+        ({"isolation": "none"}, "--isolation"),
+        ({"paths": ("other",)}, "its paths"),
+    ],
+)
+def test_another_batch_is_never_overwritten(options, message, tmp_path):
+    out = tmp_path / "out"
+    opened(out, seed=1, isolation="bubblewrap")
+    before = (out / "batch.json").read_bytes()
+    options = {"seed": 1, "isolation": "bubblewrap"} | options
+    with pytest.raises(ValueError, match=f"other options: {message}"):
+        opened(out, **options)
+    assert (out / "batch.json").read_bytes() == before
+
+
+@pytest.mark.parametrize("name", ["batch.json", "thesis.tex"])
+def test_a_folder_of_other_files_is_refused_and_left_unchanged(name, tmp_path):
+    (tmp_path / "results").mkdir()
+    (tmp_path / "results" / "one.json").touch()
+    (tmp_path / name).write_text("[1]")
+    with pytest.raises(ValueError, match="name another"):
+        opened(tmp_path)
+    assert (tmp_path / name).read_text() == "[1]"
+    with pytest.raises(ValueError, match="new folder"):
+        opened(tmp_path / name)
+
+
+def test_two_batches_do_not_share_a_folder(tmp_path):
+    with (
+        batch.opened(tmp_path / "out", []),
+        pytest.raises(ValueError, match="another attn grade"),
+    ):
+        opened(tmp_path / "out", ())
+
+
+def test_what_a_learner_may_have_handed_in_is_no_folder_of_reports(tmp_path):
+    """It could hold results, and marks by hand."""
+    for out in (tmp_path, tmp_path / "grades", tmp_path / "mallory" / "x"):
+        with pytest.raises(ValueError, match="a folder elsewhere with --out"):
+            opened(out, [tmp_path])
+        assert list(tmp_path.iterdir()) == []
+
+
+def test_each_submission_has_a_file_of_its_own(tmp_path):
+    names = ["a/b.py", "a_b.py", "A/b.py", "../b.py", "é/b.py", "x" * 300]
+    files = {
+        batch.file_name(Submission(tmp_path, x, "a")).lower() for x in names
+    }
+    assert len(files) == len(names)
+    for name in files:
+        assert name.isascii() and len(name) < 120
+        assert "/" not in name and not name.startswith(".")

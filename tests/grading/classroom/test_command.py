@@ -1,19 +1,33 @@
-"""``attn grade`` grades a class, as a teacher types it."""
+"""``attn grade`` and ``attn check``, as they are typed."""
 
 import json
 import os
 import signal
 import stat
+import subprocess
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import partial
 
 import pytest
 
 from attn.__main__ import main
-from attn.grading.classroom import batch, progress
+from attn.data.book import root
+from attn.exercises import sources
+from attn.exercises.spec import find
+from attn.grading.classroom import batch, command, pools
+from attn.grading.sandbox import isolation
 from tests.grading.classroom import fakes
 from tests.grading.classroom.damage.kinds import FIRST
+
+
+@contextmanager
+def threads(jobs):
+    """Grade in this process, which costs no start."""
+    with ThreadPoolExecutor(jobs) as executor:
+        yield executor, jobs
 
 
 @pytest.fixture
@@ -21,6 +35,8 @@ def attn_grade(tmp_path, monkeypatch, log, capfd):
     """Run the command in a folder of its own; texts are compared only."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(batch, "run", partial(batch.run, work=fakes.work))
+    monkeypatch.setattr(pools, "processes", threads)
+    monkeypatch.setattr(command, "PATIENCE", 600.0)
 
     def call(*words):
         status = main(["grade", *words])
@@ -29,26 +45,27 @@ def attn_grade(tmp_path, monkeypatch, log, capfd):
     return call
 
 
-def test_a_class_has_a_table_and_reports(
-    attn_grade, klass, tmp_path, monkeypatch
+def test_a_class_has_a_table_and_reports_and_is_not_graded_twice(
+    attn_grade, klass, tmp_path, log
 ):
-    monkeypatch.setattr(progress, "PATIENCE", 600.0)
     klass("ann", "bo")
+    (tmp_path / "in/bo/05_gqa.ipynb").write_text("{")
     status, out, err = attn_grade("in", "--seed", "5", "--jobs", "2")
-    assert status == 0
-    assert err == ""
+    assert (status, err) == (0, "")
     assert "ann" in out and "bo" in out and "seed 5" in out
-    assert fakes.Examiner.isolation in out
+    assert f"isolation: {fakes.Examiner.isolation}" in out
     made = {x.name for x in (tmp_path / "grades").iterdir()}
-    assert {"batch.json", "results", "class.csv", "junit.xml"} <= made
+    assert {"batch.json", "results", "class.csv", "marks.csv"} <= made
     table = (tmp_path / "grades/class.csv").read_text()
-    assert table.index("ann") < table.index("bo")
+    assert table.index("ann") < table.index("bo") < table.index("breaks off")
+    assert attn_grade("in") == (0, out, "")
+    assert len(log.read_text().splitlines()) == 2
 
 
 def test_who_waits_sees_a_line_a_submission_where_there_is_no_terminal(
     attn_grade, klass, monkeypatch
 ):
-    monkeypatch.setattr(progress, "PATIENCE", 0.0)
+    monkeypatch.setattr(command, "PATIENCE", 0.0)
     klass("ann", "bo")
     _, _, err = attn_grade("in", "--jobs", "1")
     one, two = err.splitlines()
@@ -56,52 +73,24 @@ def test_who_waits_sees_a_line_a_submission_where_there_is_no_terminal(
     assert two.startswith("graded 2 of 2: ")
 
 
-def test_a_broken_submission_is_a_row_and_no_error(
-    attn_grade, klass, tmp_path
-):
-    klass("ann", "bo")
-    (tmp_path / "in/bo/05_gqa.ipynb").write_text("{")
-    status, out, _ = attn_grade("in")
-    assert status == 0
-    assert "bo" in out
-    table = (tmp_path / "grades/class.csv").read_text()
-    assert "breaks off" in table
-
-
-def test_the_same_command_grades_nothing_twice(attn_grade, klass, log):
-    klass("ann", "bo")
-    _, first, _ = attn_grade("in")
-    _, second, _ = attn_grade("in")
-    assert first == second
-    assert len(log.read_text().splitlines()) == 2
-
-
-def test_reports_are_not_taken_for_submissions(attn_grade, klass, tmp_path):
-    klass("ann")
-    for _ in range(2):
-        status, out, _ = attn_grade("in", "--out", "in/ann/grades")
-        assert status == 0
-    rows = json.loads((tmp_path / "in/ann/grades/report.json").read_text())
-    assert str(rows).count("05_gqa.ipynb") > 0
-    assert len(list((tmp_path / "in/ann/grades/results").iterdir())) == 1
-
-
 @pytest.mark.parametrize(
     ("words", "message"),
     [
         (["nowhere"], "nowhere"),
         (["in", "--points", "nowhere.csv"], "nowhere.csv"),
-        (["in", "--out", "log"], "must be a new folder"),
+        (["in", "--roster", "nowhere.csv"], "nowhere.csv must be a CSV"),
+        (["in", "--column", "Grade"], "--column must come with --roster"),
+        (["in", "--out", "log"], "log must be a new folder"),
+        (["in", "--out", "in/grades"], "a folder elsewhere with --out"),
         (["in", "--dask", "nowhere"], "dask"),
     ],
 )
 def test_a_wrong_argument_is_reported_before_anything_is_graded(
-    words, message, attn_grade, klass, log, tmp_path
+    words, message, attn_grade, klass, log
 ):
     klass("ann")
     status, out, err = attn_grade(*words)
-    assert status == 2
-    assert out == ""
+    assert (status, out) == (2, "")
     assert err.startswith("attn grade: ") and message in err
     assert log.read_text() == ""
 
@@ -111,12 +100,11 @@ def test_a_wrong_argument_is_reported_before_anything_is_graded(
     [
         [],
         ["in", "--jobs", "0"],
-        ["in", "--jobs", "two"],
         ["in", "--timeout", "-1"],
         ["in", "--timeout", "nan"],
-        ["in", "--timeout", "inf"],
         ["in", "--seed", "-1"],
         ["in", "--seed", "x"],
+        ["in", "--isolation", "limits"],
     ],
 )
 def test_an_invalid_option_is_a_usage_error(words, attn_grade, capfd):
@@ -128,36 +116,31 @@ def test_an_invalid_option_is_a_usage_error(words, attn_grade, capfd):
 
 def test_a_package_that_is_missing_is_named(attn_grade, klass, monkeypatch):
     klass("ann")
-    monkeypatch.setitem(sys.modules, "rich.progress", None)
+    monkeypatch.setitem(sys.modules, "jinja2", None)
     status, _, err = attn_grade("in")
     assert status == 2
-    assert "rich.progress is not installed" in err
-    assert "attn[learn,grade]" in err
+    assert "jinja2 is not installed" in err and "attn[learn,grade]" in err
 
 
-def test_no_submission_is_imported_whatever_its_name(
-    attn_grade, klass, tmp_path, monkeypatch
+def test_without_bubblewrap_nothing_is_graded_unless_none_is_asked_for(
+    attn_grade, klass, log, monkeypatch, tmp_path
 ):
-    monkeypatch.setattr(progress, "PATIENCE", 600.0)
-    klass("ann", "bo")
-    names = "multiprocessing pickle random signal socket struct threading"
-    for name in names.split():
-        text = f"open({str(tmp_path / 'imported')!r}, 'a').write({name!r})\n"
-        (tmp_path / f"{name}.py").write_text(text)
-    path = sys.path[:]
-    status, out, err = attn_grade("in", "--jobs", "1")
-    assert (status, err) == (0, "")
-    assert "ann" in out and "bo" in out
-    assert not (tmp_path / "imported").exists()
-    assert sys.path == path and "PYTHONSAFEPATH" not in os.environ
+    klass("ann")
+    monkeypatch.setattr(isolation, "_works", lambda _: False)
+    status, out, err = attn_grade("in")
+    assert (status, out, log.read_text()) == (2, "", "")
+    (line,) = err.splitlines()
+    assert "apt install bubblewrap" in line
+    assert attn_grade("in", "--isolation", "none")[0] == 0
+    kept = json.loads((tmp_path / "grades/batch.json").read_text())
+    assert kept["isolation"] == "none"
 
 
 def test_another_seed_needs_another_folder(attn_grade, klass):
     klass("ann")
     attn_grade("in", "--seed", "1")
     status, _, err = attn_grade("in", "--seed", "2")
-    assert status == 2
-    assert "--seed (its seed is 1)" in err
+    assert status == 2 and "--seed (its seed is 1)" in err
     assert attn_grade("in", "--seed", "2", "--out", "two")[0] == 0
 
 
@@ -188,42 +171,6 @@ def test_a_roster_comes_back_with_the_points_and_those_who_are_absent(
     assert "cem,nothing handed in,," in table
     page = (tmp_path / "grades/index.html").read_text()
     assert "Nothing handed in" in page
-    status, _, err = attn_grade("in", "--column", "Grade")
-    assert status == 2 and "--column must come with --roster" in err
-
-
-@pytest.mark.parametrize("seen", [(), ("batch.json",)])
-def test_a_learners_folder_gives_no_marks_by_hand(
-    seen, attn_grade, klass, tmp_path
-):
-    klass("ann")
-    planted = tmp_path / "in/grades/marks.csv"
-    planted.parent.mkdir()
-    text = f"learner,exercise,points,late_days,comment\nann,{FIRST},9,,\n"
-    planted.write_text(text)
-    stored = {"paths": [], "seed": 7, "timeout": 60, "points": {}}
-    for name in seen:
-        (planted.parent / name).write_text(json.dumps(stored))
-    status, out, err = attn_grade("in", "--out", "in/grades")
-    assert (status, out) == (2, "") and "may have handed it in" in err
-    for path in planted.parent.iterdir():
-        path.unlink()
-    assert attn_grade("in", "--out", "in/grades")[0] == 0
-    planted.write_text(text)  # the teacher's
-    assert " 9 of" in attn_grade("in", "--out", "in/grades")[1]
-
-
-def test_a_link_that_a_learner_planted_is_not_written_to(
-    attn_grade, klass, tmp_path
-):
-    klass("ann")
-    mine = tmp_path / "mine"
-    mine.write_text("kept")
-    (tmp_path / "in/grades").mkdir()
-    (tmp_path / "in/grades/.lock").symlink_to(mine)
-    status, _, err = attn_grade("in", "--out", "in/grades")
-    assert status == 1 and ".lock" in err
-    assert mine.read_text() == "kept"
 
 
 def test_marks_by_hand_outlive_a_second_run_and_cost_no_judging(
@@ -232,37 +179,32 @@ def test_marks_by_hand_outlive_a_second_run_and_cost_no_judging(
     klass("ann")
     attn_grade("in")
     path = tmp_path / "grades/marks.csv"
-    mine = path.read_text() + f"ann,{FIRST},0.5,2,see me\n"
+    mine = path.read_text() + f"ann,{FIRST},0.5,oops\n"
     path.write_text(mine)
     for _ in range(2):
         status, out, _ = attn_grade("in")
-        assert status == 0 and "see me" in out
+        assert status == 0 and "oops" in out and "0.5/" in out
         table = (tmp_path / "grades/class.csv").read_text("utf-8-sig")
-        assert "0.5 of" in table and "see me" in table
+        assert ",0.5," in table
         assert path.read_text() == mine
-    path.write_text(mine + "eve,,1,,\n")
+    path.write_text(mine + "ann,gqa-nix,1,\n")
+    _, out, _ = attn_grade("in")
+    assert "nothing of gqa-nix was judged for ann" in " ".join(out.split())
+    path.write_text(mine + "eve,,1,\n")
     status, out, err = attn_grade("in")
     assert (status, out, len(err.splitlines())) == (2, "", 1)
-    assert "marks.csv, line 3: learner must be" in err
+    assert "marks.csv, row 3 must be" in err
     assert len(log.read_text().splitlines()) == 1
-
-
-def test_again_and_partial_reach_the_batch(attn_grade, klass, tmp_path, log):
-    klass("ann", "bo")
-    attn_grade("in", "--partial")
-    status, _, _ = attn_grade("in", "--partial", "--again", "bo")
-    assert status == 0
-    assert fakes.graded_names(log)[2:] == ["bo/05_gqa.ipynb"]
-    batch = json.loads((tmp_path / "grades/batch.json").read_text())
-    assert batch["partial"] is True
-    status, _, err = attn_grade("in", "--partial", "--again", "eve")
-    assert status == 2 and "--again must name a learner" in err
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_stops_the_command_and_keeps_its_results(
-    number, attn_grade, klass, tmp_path, log
+    number, attn_grade, klass, tmp_path, log, monkeypatch
 ):
+    monkeypatch.undo()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("FAKE_LOG", str(log))
+    monkeypatch.setattr(batch, "run", partial(batch.run, work=fakes.work))
     klass("ann", "sleeps", "zoe")
     # A shell's background jobs begin with Ctrl-C ignored.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -289,9 +231,10 @@ def test_help_shows_examples_options_and_the_exit_status(capsys):
     with pytest.raises(SystemExit) as end:
         main(["grade", "--help"])
     assert end.value.code == 0
-    usage = capsys.readouterr().out
+    usage = " ".join(capsys.readouterr().out.split())
     for word in ("examples:", "--out", "--dask", "goes on", "exit status"):
         assert word in usage
+    assert "none is for a machine that is thrown away" in usage
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="modes of POSIX")
@@ -311,3 +254,114 @@ def test_what_is_written_no_other_user_can_change(
     assert len(modes) > 10
     assert not [x for x, mode in modes.items() if mode & 0o022]
     assert umask == 0 or not [x for x, mode in modes.items() if mode & 0o077]
+
+
+# --- What is in the current folder -------------------------------------------
+
+#: Names that Python, or the grader, imports.
+PLANTED = str.split(
+    "types signal random struct socket pickle threading multiprocessing attn "
+    "IPython jinja2 jupytext nbformat numpy rich safetensors torch solutions"
+)
+
+
+def test_no_file_of_the_current_folder_is_run(tmp_path, monkeypatch):
+    """A submission may be called types.py, or sh."""
+    here, ran = tmp_path / "here", tmp_path / "ran"
+    here.mkdir()
+    monkeypatch.chdir(here)
+    for name in PLANTED:
+        text = f"open({str(ran)!r}, 'a').write({name!r})\n"
+        (here / f"{name}.py").write_text(text)
+    for name in ("bwrap", "sh", "mount", "true"):
+        (here / name).write_text(f"#!/bin/sh\necho {name} >> {ran}\n")
+        (here / name).chmod(0o755)
+    right = sources.solution("why-causal_average")
+    (here / "ann_01_why_attention.py").write_text(right)
+    path = os.pathsep.join([".", "", str(here), os.environ["PATH"]])
+    environment = {"PATH": path, "PYTHONPATH": str(root())}
+    words = [sys.executable, "-P", "-m", "attn", "grade", "."]
+    done = subprocess.run(
+        [*words, "--out", str(tmp_path / "out"), "--jobs", "1"],
+        env=os.environ | environment,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert not ran.exists(), ran.read_text()
+    assert "ann_01" in done.stdout and "✓" in done.stdout
+
+
+def test_the_folders_of_submissions_are_closed_and_opened_again(
+    tmp_path, monkeypatch
+):
+    folder, file = tmp_path / "a", tmp_path / "b" / "x.py"
+    for path in (folder, file.parent, tmp_path / "c"):
+        path.mkdir()
+    file.touch()
+    places = [str(tmp_path / x) for x in "abc"]
+    monkeypatch.chdir(root())
+    monkeypatch.setattr(sys, "path", [*places, str(root()), *sys.path])
+    monkeypatch.setenv("PATH", os.pathsep.join([*places, "", ".", "/usr/bin"]))
+    monkeypatch.setenv("PYTHONPATH", str(folder))
+    path, environment = sys.path[:], dict(os.environ)
+    with command._nothing_runs_from([folder, file]):
+        assert [x for x in places if x in sys.path] == places[2:]
+        assert sys.path.index(str(root())) == len(sys.path) - 1
+        left = os.environ["PATH"].split(os.pathsep)
+        assert left == [places[2], "/usr/bin"]
+        assert os.environ["PYTHONSAFEPATH"] == "1"
+        assert "PYTHONPATH" not in os.environ
+    assert (sys.path, dict(os.environ)) == (path, environment)
+
+
+# --- attn check --------------------------------------------------------------
+
+RIGHT = sources.solution("why-causal_average")
+WRONG = find("why-soft_lookup").mistakes[0]
+
+
+@pytest.fixture
+def file(tmp_path, monkeypatch):
+    """One right answer, one wrong, two missing."""
+    path = tmp_path / "work" / "mine.py"
+    path.parent.mkdir()
+    monkeypatch.chdir(path.parent)
+    path.write_text(f"import torch\n\n\n{RIGHT}\n\n\n{WRONG.source}\n")
+    return path
+
+
+def test_each_exercise_of_a_file_has_its_verdict(file, capfd):
+    assert main(["check", str(file)]) == 1
+    out, err = capfd.readouterr()
+    assert out == "✓ why-causal_average  1/1 points\n"
+    refused = [x for x in err.splitlines() if x.startswith("✗")]
+    assert [x.split()[1] for x in refused] == [
+        "why-gradient_by_distance",
+        "why-kernel_regression",
+        "why-soft_lookup",
+    ]
+    assert WRONG.name in err
+    assert [*file.parent.iterdir()] == [file], "nothing is stored"
+
+
+@pytest.mark.exhaustive
+def test_only_what_is_named_counts(file, capfd):
+    assert main(["check", str(file), "why-causal_average"]) == 0
+    assert capfd.readouterr() == ("✓ why-causal_average  1/1 points\n", "")
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["mine.py", "sdp-softmax"], "ids must be of the chapter in mine.py"),
+        (["mine.py", "why-nix"], "exercise_id must be one of the book's"),
+        (["empty.py"], "empty.py: it is empty"),
+        (["nowhere.py"], "nowhere.py: it cannot be opened"),
+    ],
+)
+def test_what_cannot_be_checked_is_named(words, says, file, capfd):
+    (file.parent / "empty.py").write_text("")
+    assert main(["check", *words]) == 1
+    out, err = capfd.readouterr()
+    assert says in err and not out

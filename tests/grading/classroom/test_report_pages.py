@@ -6,8 +6,8 @@ from urllib.parse import unquote
 import pytest
 from bs4 import BeautifulSoup
 
-from attn.grading.classroom.marks import Remark
 from attn.grading.classroom.reports import write
+from attn.grading.classroom.reports.class_ import Class
 from attn.grading.classroom.reports.wording import clean
 from attn.grading.classroom.result import Mark
 from tests.book.test_browser import AXE, FOUND, ONE_OF_EACH_KIND
@@ -21,7 +21,6 @@ from tests.grading.classroom.invented import (
     unreadable,
     wrong,
 )
-from tests.grading.classroom.test_lookalikes import MINE
 
 
 def pages_of(results, out):
@@ -30,7 +29,7 @@ def pages_of(results, out):
         path.relative_to(out).as_posix(): BeautifulSoup(
             path.read_text("utf-8"), "html.parser"
         )
-        for path in write(results, out)
+        for path in write(Class.of(results), out)
         if path.suffix == ".html"
     }
 
@@ -184,13 +183,12 @@ def test_pages_are_accessible_offline_and_fit_a_phone(browser, tmp_path):
     many = [Mark(f"sdpa-causal_lower_{i}", 0, 1, "died") for i in range(12)]
     results = [
         *a_class(12),
-        graded("Ann", wrong(code=MINE), right("gqa-pool_heads", code=MINE)),
-        graded("Ben", wrong(code=MINE)),
+        graded("Ann", wrong(code=CODE), right("gqa-pool_heads", code=CODE)),
         graded("Ann", *many, chapter="08_sdpa"),
     ]
-    by_hand = {"Ann": Remark(points=2, late_days=1, comments=("ill",))}
-    write(results, tmp_path, by_hand, absent=["Cem"])
-    names = ("index", "learners/Ann", "learners/Cem", "lookalikes")
+    by_hand = {("Ann", ""): (2, "ill")}
+    write(Class.of(results, by_hand, absent=["Cem"]), tmp_path)
+    names = ("index", "learners/Ann", "learners/Cem")
     paths = [tmp_path / f"{name}.html" for name in names]
     for width, theme in SIZES:
         size = {"width": width, "height": 900}
@@ -210,7 +208,7 @@ def test_pages_are_accessible_offline_and_fit_a_phone(browser, tmp_path):
 
 @pytest.mark.browser
 def test_the_class_page_is_sorted_without_javascript(browser, tmp_path):
-    write(a_class(12), tmp_path)
+    write(Class.of(a_class(12)), tmp_path)
     tab = browser.new_page(java_script_enabled=False)
     tab.goto((tmp_path / "index.html").as_uri())
     tables = tab.locator(".by-name"), tab.locator(".by-points")

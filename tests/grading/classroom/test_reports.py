@@ -5,14 +5,14 @@ import io
 import json
 import random
 import re
-import xml.etree.ElementTree as ET
 
 import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
-from attn.grading.classroom.reports import table, write
-from attn.grading.classroom.reports.batch import Batch, file_names
+from attn.grading.classroom.reports import write
+from attn.grading.classroom.reports.class_ import Class, file_names
+from attn.grading.classroom.reports.terminal import View
 from attn.grading.classroom.reports.wording import clean, parts
 from attn.grading.classroom.result import from_json
 from tests.grading.classroom.invented import (
@@ -49,7 +49,7 @@ def reported(request, tmp_path_factory):
     """Return the results, and the folder of their reports."""
     out = tmp_path_factory.mktemp("reports")
     results = CLASSES[request.param]
-    write(results, out)
+    write(Class.of(results), out)
     return results, out
 
 
@@ -104,29 +104,6 @@ def test_no_cell_of_a_spreadsheet_is_a_formula(reported):
             assert not re.match(r"\s*[-=+@＝＋－＠]", cell), cell
 
 
-def test_junit_has_a_suite_for_each_submission(reported):
-    results, out = reported
-    root = ET.parse(out / "junit.xml").getroot()
-    suites = root.findall("testsuite")
-    assert sorted(x.get("name") for x in suites) == sorted(
-        clean(x.submission) for x in results
-    )
-    cases = root.findall(".//testcase")
-    bad = [x for x in results if x.status == "unreadable"]
-    assert len(cases) == sum(len(x.marks) for x in results) + len(bad)
-    unread = root.findall(".//error[@type='unreadable']/../..")
-    assert len(unread) == len(bad)
-    for suite in unread:
-        point = suite.find(".//property[@name='points']")
-        assert point.get("value") == ""
-    failed = sum(not y.passed for x in results for y in x.marks) + len(bad)
-    counts = {x: int(root.get(x)) for x in ("tests", "failures", "errors")}
-    assert counts["tests"] == len(cases)
-    assert counts["failures"] + counts["errors"] == failed
-    for name, count in counts.items():
-        assert sum(int(x.get(name)) for x in suites) == count
-
-
 # Gradescope, "Autograder Specifications": the fields of results.json.
 TOP = {"score", "output", "output_format", "test_output_format"}
 TOP |= {"test_name_format", "visibility", "tests"}
@@ -159,8 +136,8 @@ def test_gradescope_gets_a_documented_file_for_each_learner(reported):
 def test_the_same_results_give_the_same_bytes(name, tmp_path):
     results = CLASSES[name]
     mixed = random.Random(1).sample(results, len(results))
-    first = write(results, tmp_path / "a")
-    second = write(mixed, tmp_path / "b" / "deeper")
+    first = write(Class.of(results), tmp_path / "a")
+    second = write(Class.of(mixed), tmp_path / "b" / "deeper")
     for path, again in zip(first, second, strict=True):
         assert path.name == again.name
         assert path.read_bytes() == again.read_bytes()
@@ -169,7 +146,7 @@ def test_the_same_results_give_the_same_bytes(name, tmp_path):
 
 @pytest.mark.parametrize("name", CLASSES)
 def test_write_lists_each_file_in_the_folder_once(name, tmp_path):
-    written = write(CLASSES[name], tmp_path)
+    written = write(Class.of(CLASSES[name]), tmp_path)
     files = [x for x in tmp_path.rglob("*") if x.is_file()]
     assert sorted(written) == sorted(files)
 
@@ -177,7 +154,7 @@ def test_write_lists_each_file_in_the_folder_once(name, tmp_path):
 def test_a_file_is_replaced_and_others_are_left(tmp_path):
     (tmp_path / "index.html").write_text("old")
     (tmp_path / "mine.txt").write_text("mine")
-    write(a_class(2), tmp_path)
+    write(Class.of(a_class(2)), tmp_path)
     assert "old" not in (tmp_path / "index.html").read_text("utf-8")
     assert (tmp_path / "mine.txt").read_text() == "mine"
 
@@ -204,11 +181,11 @@ def test_each_learner_has_a_file_name_of_its_own_on_any_system():
 )
 def test_learners_with_any_names_have_an_order(names):
     results = [graded(x, right()) for x in reversed(names)]
-    assert [x.name for x in Batch.of(results).learners] == [*names]
+    assert [x.name for x in Class.of(results).learners] == [*names]
 
 
 def test_the_best_submission_counts_or_the_first_of_equal_ones():
-    (ann,) = Batch.of(CLASSES["again"]).learners
+    (ann,) = Class.of(CLASSES["again"]).learners
     assert [x.submission for x in ann.counted.values()] == [
         "ann/2.ipynb",
         "Ann/13_more.ipynb",
@@ -224,7 +201,7 @@ def test_a_class_page_names_what_counts_instead_of_a_file(tmp_path):
         unreadable("cem"),
     ]
     absent = ["Bell, Ann", "Eve"]
-    write(results, tmp_path, absent=absent)
+    write(Class.of(results, absent=absent), tmp_path)
     page = (tmp_path / "index.html").read_text("utf-8")
     assert page.count("counts instead:") == 1
     assert 'counts instead: <span class="path">bo-1</span>' in page
@@ -232,7 +209,7 @@ def test_a_class_page_names_what_counts_instead_of_a_file(tmp_path):
 
 
 def test_a_misconception_counts_each_learner_once():
-    three = Batch.of(
+    three = Class.of(
         [
             graded("Ann", wrong(), wrong("gqa-grouped_attention")),
             graded("Ben", wrong(), right("gqa-grouped_attention")),
@@ -256,7 +233,7 @@ def test_every_graded_learner_is_in_one_bin(worth, bins):
         wrong("gqa-pool_heads", points=p, max_points=worth)
         for p in (0, 0.5, worth / 2, worth)
     ]
-    four = Batch.of([graded(str(i), x) for i, x in enumerate(marks)])
+    four = Class.of([graded(str(i), x) for i, x in enumerate(marks)])
     sizes = [size for _, size in four.bins()]
     assert len(sizes) == bins and sum(sizes) == 4
     assert sizes[-1] >= 1 and sizes[0] >= 1
@@ -272,7 +249,7 @@ def test_a_diagnosis_is_split_into_sentences_and_tensors():
 def printed(results, width=120):
     """Return a table of results as a terminal shows it."""
     file = io.StringIO()
-    Console(file=file, width=width).print(table(results))
+    Console(file=file, width=width).print(View(Class.of(results)))
     return file.getvalue()
 
 

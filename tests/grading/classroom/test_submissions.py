@@ -6,8 +6,8 @@ import pytest
 
 from attn.exercises import sources
 from attn.grading.classroom import submissions
-from attn.grading.classroom.answers import read
-from attn.grading.classroom.contents import Unreadable
+from attn.grading.classroom.plan import read
+from attn.grading.classroom.reading import Unreadable
 from attn.grading.classroom.submissions import find
 
 
@@ -165,14 +165,17 @@ def test_folders_that_hold_data_are_no_learners(place):
 
 def test_a_folder_that_cannot_be_listed_is_a_row(place, monkeypatch):
     place("in/a/x.ipynb", "in/b/ps1/x.ipynb")
-    scan = os.scandir
 
-    def scandir(path):
-        if str(path).endswith("ps1"):
-            raise PermissionError(13, "Permission denied")
-        return scan(path)
+    def listed(scan):
+        def call(path):
+            if str(path).endswith("ps1"):
+                raise PermissionError(13, "Permission denied")
+            return scan(path)
 
-    monkeypatch.setattr(os, "scandir", scandir)
+        return call
+
+    monkeypatch.setattr(os, "listdir", listed(os.listdir))
+    monkeypatch.setattr(os, "scandir", listed(os.scandir))
     assert rows("in") == [("a/x.ipynb", "a"), ("b/ps1", "b")]
     with pytest.raises(Unreadable, match="listed: Permission denied"):
         read(find(["in"])[1])
@@ -241,3 +244,165 @@ def test_an_empty_list_of_paths_is_an_error():
 def test_submissions_are_sorted_by_name(place, monkeypatch):
     place(*(f"in/{x}.ipynb" for x in "dbca"))
     assert [x.learner for x in submissions.find(["in"])] == list("abcd")
+
+
+# --- Platforms ---------------------------------------------------------------
+
+METADATA = """\
+submission_11: !ruby/hash:Entry
+  :submitters:
+  - :name: Anna Bell
+    :sid: '0042'
+    :email: anna@example.edu
+  :created_at: 2026-11-01 10:00:00.5 Z
+submission_12:
+  :submitters:
+  - :name: Bo Chen
+    :sid: 7
+  - :name: Bo Chen
+    :sid: 8
+submission_13:
+  :submitters: none
+"""
+
+
+@pytest.fixture
+def learners(place):
+    """Make files, and return what is known of each learner."""
+
+    def learners(*files, named=("in",), metadata=None):
+        folder = place(*files)
+        if metadata is not None:
+            path = folder / "in/submission_metadata.yml"
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(metadata)
+        paths = [y for x in named for y in sorted(folder.glob(x))]
+        return [(x.learner, x.ids, x.attempt) for x in find(paths)]
+
+    return learners
+
+
+def test_canvas_names_the_learner_the_id_and_the_attempt(learners):
+    assert learners(
+        "in/bellana_10293_84756_03_masks.ipynb",
+        "in/bellana_LATE_10293_84756_03_masks-1.ipynb",
+        "in/bellana_10293_90000_a.ipynb",
+        "in/chen-libo_LATE_10300_84001_masks.ipynb",
+    ) == [
+        ("bellana", ("10293",), (84756, 0)),
+        ("bellana", ("10293",), (90000, 0)),
+        ("bellana", ("10293",), (84756, 1)),
+        ("chen-libo", ("10300",), (84001, 0)),
+    ]
+
+
+def test_files_that_look_like_canvas_and_are_not_keep_their_names(learners):
+    found = learners("in/hw_2026_101_ann.ipynb", "in/hw_2026_101_bo.ipynb")
+    assert found == [("hw_2026_101_ann", (), ()), ("hw_2026_101_bo", (), ())]
+
+
+@pytest.mark.parametrize("named", ["in", "in/*"])
+def test_moodle_names_the_learner_by_a_folder(named, learners):
+    found = learners(
+        "in/Anna Bell_12345_assignsubmission_file_/03_masks.ipynb",
+        "in/Bo_Chen_12346_assignsubmission_file/03_masks.ipynb",
+        "in/Participant_12347_assignsubmission_file_/mine.ipynb",
+        named=(named,),
+    )
+    assert sorted(found) == [
+        ("Anna Bell", ("12345",), ()),
+        ("Bo_Chen", ("12346",), ()),
+        ("Participant 12347", ("12347",), ()),
+    ]
+
+
+def test_moodle_names_the_learner_of_a_flat_file_or_an_empty_folder(learners):
+    flat = "in/Anna Bell_12345_assignsubmission_file_03_masks.ipynb"
+    assert learners(flat) == [("Anna Bell", ("12345",), ())]
+    os.rename(flat, "in/x.txt")
+    os.mkdir("in/Cem_4_assignsubmission_file_")
+    found = learners("in/Zoë_3_assignsubmission_file_/x.ipynb")
+    assert [x[0] for x in found] == ["Zoë", "Cem"]
+
+
+def test_two_learners_of_one_name_are_told_apart(learners):
+    found = learners(
+        "a/bell_1_84756_x.ipynb",
+        "b/bell_2_84757_x.ipynb",
+        "a/Anna Bell_7_assignsubmission_file_/x.ipynb",
+        "b/Anna Bell_8_assignsubmission_file_/x.ipynb",
+        "b/Bo_8_assignsubmission_file_/x.ipynb",
+        "b/Bo_9_assignsubmission_file_/x.ipynb",
+        named=("a", "b"),
+    )
+    assert {x[0] for x in found} == {
+        *("bell (1)", "bell (2)"),
+        "Anna Bell",  # Moodle numbers the learners of each task
+        *("Bo (8)", "Bo (9)"),
+    }
+
+
+@pytest.mark.parametrize("named", ["in", "in/submission_1*"])
+def test_gradescopes_metadata_name_the_learners(named, learners):
+    files = [f"in/submission_{x}/x.ipynb" for x in (11, 12, 13)]
+    assert learners(*files, named=(named,), metadata=METADATA) == [
+        ("Anna Bell", ("0042", "anna@example.edu"), (11,)),
+        ("Bo Chen (7)", ("7",), (12,)),
+        ("Bo Chen (8)", ("8",), (12,)),
+        ("submission_13", ("13",), (13,)),
+    ]
+    found = find(["in"])
+    assert found[1].path == found[2].path
+    assert len({x.name for x in found}) == 4
+
+
+def test_no_learner_hands_in_under_the_name_of_another(learners):
+    found = learners(
+        "in/mallory/bellana_10293_99999_x.ipynb",
+        "in/mallory/Anna Bell_12345_assignsubmission_file_/x.ipynb",
+        "in/submission_12/submission_11/x.ipynb",
+        "in/Bo_1_assignsubmission_file_/submission_11/x.ipynb",
+    )
+    assert {x[0] for x in found} == {"mallory", "submission_12", "Bo"}
+
+
+def test_nor_where_the_folder_of_each_learner_is_named(learners, place):
+    mallory = place("in/mallory/submission_1/x.ipynb") / "in/mallory"
+    (mallory / "submission_metadata.yml").write_text("a: [")  # not read
+    found = learners(
+        "in/anna/x.ipynb",
+        "in/mallory/anna_10293_99999_x.ipynb",
+        "in/submission_2/submission_1/x.ipynb",
+        named=("in/*",),
+    )
+    assert {x[0] for x in found} == {"anna", "mallory", "submission_2"}
+    assert not any(x[1] == ("10293",) or x[2] == (1,) for x in found)
+
+
+BOMB = "a0: &a0 [x]\n" + "".join(
+    f"a{n}: &a{n} [{', '.join(9 * [f'*a{n - 1}'])}]\n" for n in range(1, 12)
+)
+ONE = "submission_11:\n  :submitters:\n  - :name: {}\n    :sid: '7'\n"
+
+
+@pytest.mark.parametrize(
+    "name", ["*a11", "[]", "{}", "", "!!python/name:os.system ''"]
+)
+def test_only_text_in_metadata_names_a_learner(name, learners):
+    text = BOMB + ONE.format(name)
+    found = learners("in/submission_11/x.ipynb", metadata=text)
+    assert [x[0] for x in found] == ["7"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["a: " + "[" * 200_000, "- " * 200_000, "", "a: \0", "a: [", "&b [*b]"],
+    ids=["deep", "deep, in blocks", "nothing", "a null", "half", "a circle"],
+)
+def test_metadata_that_cannot_be_read_are_an_error(text, learners):
+    with pytest.raises(ValueError, match="submission_metadata.yml must be "):
+        learners("in/submission_11/x.ipynb", metadata=text)
+    os.remove("in/submission_metadata.yml")
+    os.mkfifo("in/submission_metadata.yml")
+    with pytest.raises(ValueError, match="a pipe or a device, not a file"):
+        find(["in/../in"])

@@ -7,10 +7,11 @@ import subprocess
 import sys
 import time
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 
 import pytest
 
-from attn.grading.classroom import batch, pools, speed
+from attn.grading.classroom import pools
 from tests.grading.classroom import fakes
 from tests.processes import run_python
 
@@ -85,37 +86,41 @@ def test_a_worker_that_is_told_to_end_ends_in_the_middle_of_its_work():
 
 
 def test_there_are_as_many_workers_as_cores():
-    assert batch.cores() == len(os.sched_getaffinity(0))
+    assert pools.cores() == len(os.sched_getaffinity(0))
 
 
 # --- Dask --------------------------------------------------------------------
 
 
-def test_dask_needs_its_package(klass, monkeypatch, grade_all):
+def test_dask_needs_its_package(monkeypatch):
     monkeypatch.setitem(sys.modules, "distributed", None)
     with pytest.raises(ValueError, match="pip install distributed"):
-        grade_all(klass("a"), dask="tcp://127.0.0.1:1")
+        pools.cluster("tcp://127.0.0.1:1")
 
 
+@contextmanager
 def cluster(workers, **options):
     """Start a scheduler with workers; yield its address."""
-    pytest.importorskip("distributed")
-    return speed.cluster(workers, **options)
+    distributed = pytest.importorskip("distributed")
+    options |= {"n_workers": workers, "threads_per_worker": 1}
+    with distributed.LocalCluster(
+        protocol="tcp", dashboard_address=None, **options
+    ) as started:
+        yield started.scheduler_address
 
 
 @pytest.mark.parametrize("address", ["nowhere", "127.0.0.1:x", "", "x://"])
-def test_dask_needs_a_scheduler(address, klass, grade_all):
+def test_dask_needs_a_scheduler(address):
     pytest.importorskip("distributed")
     with pytest.raises(ValueError, match="must be the address of a running"):
-        grade_all(klass("a"), dask=address)
+        pools.cluster(address)
 
 
 def test_dask_needs_workers(klass, grade_all):
-    with (
-        cluster(workers=0) as address,
-        pytest.raises(ValueError, match="must name a cluster with workers"),
-    ):
-        grade_all(klass("a"), dask=address.removeprefix("tcp://"))
+    with cluster(workers=0) as address:
+        pool = pools.cluster(address.removeprefix("tcp://"))
+        with pytest.raises(ValueError, match="must name a cluster with work"):
+            grade_all(klass("a"), pool=pool)
 
 
 @pytest.mark.parametrize(
@@ -124,7 +129,8 @@ def test_dask_needs_workers(klass, grade_all):
 def test_a_cluster_grades_as_this_machine_does(processes, klass, grade_all):
     submissions = klass("a", "b", "c")
     with cluster(workers=2, processes=processes) as address:
-        there = grade_all(submissions, out="there", dask=address)
+        pool = pools.cluster(address)
+        there = grade_all(submissions, out="there", pool=pool)
     here = grade_all(submissions, out="here")
     by_name = operator.attrgetter("submission")
     assert sorted(there, key=by_name) == sorted(here, key=by_name)

@@ -273,7 +273,7 @@ def test_without_bubblewrap_it_refuses_and_says_what_to_install(monkeypatch):
     assert "\n" not in str(refused.value)
     assert "--isolation none" in str(refused.value)
     monkeypatch.setattr(isolation.sys, "platform", "darwin")
-    with pytest.raises(RuntimeError, match="Dockerfile"):
+    with pytest.raises(ValueError, match="Dockerfile"):
         isolation.require("bubblewrap")
     isolation.require("none")
 

@@ -1,92 +1,72 @@
 """Report what became of a class: to a teacher, its learners, and machines.
 
 ``write`` fills a folder: ``index.html`` for the next lecture, a page for each
-learner, ``class.csv``, ``report.json``, ``junit.xml``, Gradescope's files.
-``table`` is what a terminal shows. Both depend on the results alone.
+learner, ``class.csv``, ``report.json``, Gradescope's files, and the answers
+as they were marked. ``terminal.View`` is what a terminal shows. Both depend on
+the results alone.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
-from attn.grading.classroom.marks import Remark
-from attn.grading.classroom.reports.batch import Batch
+from attn.grading.classroom.reports.class_ import Class
 from attn.grading.classroom.reports.formats import (
     gradescope,
-    junit,
     report,
     spreadsheet,
 )
-from attn.grading.classroom.reports.pages import (
-    class_page,
-    learner_page,
-    lookalikes_page,
-)
-from attn.grading.classroom.reports.terminal import table
-from attn.grading.classroom.result import Result
-
-__all__ = ["table", "write"]
+from attn.grading.classroom.reports.pages import class_page, learner_page
+from attn.grading.classroom.reports.wording import is_open
 
 
-def write(
-    results: Iterable[Result],
-    out: Path,
-    remarks: Mapping[str, Remark] | None = None,
-    absent: Iterable[str] = (),
-    roster: Callable[[Batch], bytes] | None = None,
-) -> list[Path]:
-    """Write every report of a batch.
+def write(class_: Class, out: Path, roster: str = "") -> list[Path]:
+    """Write every report of a class.
 
     The same results give the same bytes, whatever order they come in. A file
     is replaced in one step, so that a reader never sees half of it.
 
     Args:
-        results: of all submissions; there may be none.
+        class_: of all results; there may be none.
         out: the folder; it is made if need be.
-        remarks: of the teacher, by learner.
-        absent: the learners without a submission.
-        roster: fills the points into a platform's table.
+        roster: a platform's table with the points in it.
 
     Returns:
-        What was written: ``report.json``, ``class.csv``, ``junit.xml``,
-        ``gradescope/<name>.json`` and ``learners/<name>.html`` for each
-        learner, ``results.json`` if there is one learner only,
-        ``index.html``, ``lookalikes.html`` if answers look alike, and
-        ``roster.csv`` if there is a roster.
+        What was written: ``report.json``, ``class.csv``,
+        ``gradescope/<name>.json``, ``learners/<name>.html`` and
+        ``code/<exercise>/<name>.py`` for each learner, ``results.json`` if
+        there is one learner only, ``index.html``, and ``roster.csv`` if there
+        is a roster.
     """
     written = []
-    (out / "lookalikes.html").unlink(missing_ok=True)  # of an earlier run
-    batch = Batch.of(results, remarks, absent)
-    for name, data in _files(batch, roster):
-        path = out / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        draft = path.with_name(f".{path.name}.tmp")
-        draft.write_bytes(data)
-        os.replace(draft, path)
-        written.append(path)
+    for name, text in _files(class_):
+        written.append(out / name)
+        _replace(out / name, text)
+    if roster:
+        written.append(out / "roster.csv")
+        _replace(written[-1], roster)
     return written
 
 
-def _files(
-    batch: Batch, roster: Callable[[Batch], bytes] | None
-) -> Iterator[tuple[str, bytes]]:
-    yield from ((name, text.encode()) for name, text in _texts(batch))
-    if roster:
-        yield "roster.csv", roster(batch)
+def _replace(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_name(f".{path.name}.tmp")
+    draft.write_bytes(text.encode())
+    os.replace(draft, path)
 
 
-def _texts(batch: Batch) -> Iterator[tuple[str, str]]:
-    yield "report.json", report(batch)
-    yield "class.csv", spreadsheet(batch)
-    yield "junit.xml", junit(batch)
-    for learner in batch.learners:
+def _files(class_: Class) -> Iterator[tuple[str, str]]:
+    yield "report.json", report(class_)
+    yield "class.csv", spreadsheet(class_)
+    for learner in class_.learners:
         if learner.results:
             yield f"gradescope/{learner.file}.json", gradescope(learner)
         yield f"learners/{learner.file}.html", learner_page(learner)
-    if len(batch.learners) == 1:
-        yield "results.json", gradescope(batch.learners[0])
-    if batch.lookalikes.pairs:
-        yield "lookalikes.html", lookalikes_page(batch)
-    yield "index.html", class_page(batch)
+        for mark in learner.marks.values():
+            if mark.code and not is_open(mark):
+                yield f"code/{mark.exercise}/{learner.file}.py", mark.code
+    if len(class_.learners) == 1:
+        yield "results.json", gradescope(class_.learners[0])
+    yield "index.html", class_page(class_)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 import statistics
-from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 from urllib.parse import quote
@@ -16,81 +15,44 @@ from urllib.parse import quote
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from attn.grading.classroom import lookalikes
 from attn.grading.classroom.reports import wording
-from attn.grading.classroom.reports.batch import Batch
-from attn.grading.classroom.reports.learner import Learner
-from attn.grading.classroom.result import Result
+from attn.grading.classroom.reports.class_ import Class, Learner
 from attn.grading.diagnosis.prose import as_html
 
 #: Words with which a diagnosis begins, and no names of functions.
 _PLAIN = re.compile("(in|it|not|right|the|there|this|what|wrong) ")
-MOST = 8  # rows of a list; what follows is folded
+_MOST = 8  # rows of a list; what follows is folded
 
 
-def class_page(batch: Batch) -> str:
+def class_page(class_: Class) -> str:
     """Return ``index.html``: the class, before the next lecture."""
-    reached = [x.points for x in batch.graded]
+    reached = [x.points for x in class_.graded]
+    by_points = sorted(class_.learners, key=lambda x: x.points)
+    marks = [(x, m) for x in class_.learners for m in x.marks.values()]
     page = _environment().get_template("class.html")
     return page.render(
-        batch=batch,
-        chapters=list(batch.chapters),
+        class_=class_,
         median=statistics.median(reached) if reached else 0,
-        passed=sum(x[1] for x in batch.hardest),
-        graded=sum(x[2] for x in batch.hardest),
-        hardest=[_exercise(batch, *x) for x in batch.hardest],
-        bins=batch.bins(),
-        orders={
-            "name": batch.learners,
-            "points": sorted(
-                batch.learners,
-                key=lambda x: (x.points, wording.natural(x.name)),
-            ),
-        },
+        passed=sum(x[1] for x in class_.hardest),
+        graded=sum(x[2] for x in class_.hardest),
+        hardest=[_exercise(class_, *x) for x in class_.hardest],
+        bins=class_.bins(),
+        orders={"name": class_.learners, "points": by_points},
         unnamed=[
             (mark.exercise, learner, wording.headline(mark))
-            for learner in batch.learners
-            for mark in learner.marks.values()
+            for learner, mark in marks
             if not (mark.passed or mark.mistake or wording.is_open(mark))
-            and mark.status != "by hand"
         ],
-        odd=[
-            (learner, result)
-            for learner in batch.learners
-            for result in learner.results
-            if _remarks(result)
-        ],
-        isolations=_each(x.isolation for x in batch.results),
-        seeds=_each(x.seed for x in batch.counted),
-        most=MOST,
+        results=class_.results,
+        most=_MOST,
     )
 
 
 def learner_page(learner: Learner) -> str:
     """Return a learner's page: nothing about others is on it."""
-    return (
-        _environment()
-        .get_template("learner.html")
-        .render(
-            learner=learner,
-            counted=list(learner.counted.values()),
-            opening=_opening(learner),
-            isolations=_each(x.isolation for x in learner.results),
-            seeds=_each(x.seed for x in learner.counted.values()),
-        )
-    )
-
-
-def lookalikes_page(batch: Batch) -> str:
-    """Return ``lookalikes.html``: pairs of answers for a person to read."""
-    page = _environment().get_template("lookalikes.html")
+    page = _environment().get_template("learner.html")
     return page.render(
-        pairs=batch.lookalikes.pairs,
-        usual=batch.lookalikes.usual,
-        enough=lookalikes.ENOUGH,
-        many=lookalikes.MANY,
-        isolations=[],
-        seeds=[],
+        learner=learner, opening=_opening(learner), results=learner.results
     )
 
 
@@ -113,11 +75,8 @@ def _environment() -> Environment:
         "quote": quote,
     }
     environment.globals |= {
-        "by_hand": wording.by_hand,
         "diagnosis": wording.diagnosis,
         "is_open": wording.is_open,
-        "remarks": _remarks,
-        "remarks_on_all": wording.remarks,
         "share": wording.share,
         "sign": wording.sign,
         "word": wording.word,
@@ -142,34 +101,20 @@ def _breakable(name: str) -> Markup:
 
 
 def _exercise(
-    batch: Batch, name: str, passed: int, graded: int
+    class_: Class, name: str, passed: int, graded: int
 ) -> dict[str, object]:
     """Return a row of the hardest exercises."""
-    marks = [x.marks[name] for x in batch.learners if name in x.marks]
+    marks = [x.marks[name] for x in class_.learners if name in x.marks]
     still_open = sum(map(wording.is_open, marks))
-    common = [
-        (x.exercises[name], x.name)
-        for x in batch.misconceptions
-        if name in x.exercises
-    ]
+    mistakes = [x for x in class_.misconceptions if name in x.exercises]
     return {
         "name": name,
         "passed": passed,
         "graded": graded,
         "wrong": graded - passed - still_open,
         "open": still_open,
-        "common": max(common, key=lambda x: x[0], default=None),
+        "common": max(mistakes, key=lambda x: x.exercises[name], default=None),
     }
-
-
-def _remarks(result: Result) -> list[str]:
-    """Return what is odd about a submission that was graded."""
-    if result.status == "unreadable":
-        return []
-    marked = [
-        f"{x.exercise}: {note}" for x in result.marks for note in x.notes
-    ]
-    return [*wording.remarks(result), *marked]
 
 
 def _opening(learner: Learner) -> str:
@@ -196,8 +141,3 @@ def _opening(learner: Learner) -> str:
         "about the others is meant as help: most of it ends in a question, "
         "and its answer is the repair."
     )
-
-
-def _each(values: Iterable[object]) -> list[str]:
-    """Return the different values, in order."""
-    return sorted({str(x) for x in values if x != ""})

@@ -2,65 +2,59 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 
 from rich import box
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from attn.grading.classroom.marks import Remark
-from attn.grading.classroom.reports.batch import Batch
-from attn.grading.classroom.reports.learner import Learner
+from attn.grading.classroom.reports.class_ import Class, Learner
 from attn.grading.classroom.reports.wording import (
     headline,
+    is_open,
     number,
     plural,
-    remarks,
     share,
     sign,
-    wrong_in_short,
 )
-from attn.grading.classroom.result import Result
+from attn.grading.classroom.result import Mark, Result
 
-_STYLES = {"✓": "green", "✗": "red", "·": "dim", "✎": ""}
+_STYLES = {"✓": "green", "✗": "red", "·": "dim"}
 _WIDE = 64  # columns of text from which on a diagnosis fits beside the rest
 
 
-def table(
-    results: Iterable[Result],
-    remarks: Mapping[str, Remark] | None = None,
-    absent: Iterable[str] = (),
-) -> RenderableType:
-    """Return a table of results, for rich's ``Console.print``.
+class View:
+    """A table of a class, for rich's ``Console.print``.
 
     A class has a row for each submission and a total. A single submission
     has a row for each exercise. A narrow terminal shows fewer columns.
+
+    Args:
+        class_: what to show.
     """
-    return _Results(Batch.of(results, remarks, absent))
 
-
-class _Results:
-    """Choose the columns when the width of the terminal is known."""
-
-    def __init__(self, batch: Batch) -> None:
-        self.batch = batch
+    def __init__(self, class_: Class) -> None:
+        self.class_ = class_
 
     def __rich_console__(
         self, console: Console, options: ConsoleOptions
     ) -> Iterator[RenderableType]:
-        results = self.batch.results
-        is_one = len(results) == len(self.batch.learners) == 1
+        learners, results = self.class_.learners, self.class_.results
+        is_one = len(results) == len(learners) == 1
         if is_one and results[0].status == "graded":
             yield _exercises(results[0], options.max_width)
-            yield from _remarks(self.batch.learners[0], results[0])
+            worth = _worth(learners[0])
+            yield Text(f"{results[0].submission}  {worth} points", "bold")
+            for note in (*learners[0].by_hand, *results[0].notes):
+                yield Text(f"note: {note}")
         else:
-            yield _submissions(self.batch, options.max_width)
-            yield Text(_total(self.batch), style="bold")
+            yield _submissions(self.class_, options.max_width)
+            yield Text(_total(self.class_), "bold")
 
 
-def _submissions(batch: Batch, width: int) -> Table:
-    has_chapter = len(batch.chapters) > 1 and width >= _WIDE
+def _submissions(class_: Class, width: int) -> Table:
+    has_chapter = len(class_.chapters) > 1 and width >= _WIDE
     says_why = width - 26 * has_chapter >= _WIDE
     view = _table(width)
     view.add_column("learner", max_width=24)  # the one that shrinks
@@ -70,22 +64,21 @@ def _submissions(batch: Batch, width: int) -> Table:
     view.add_column("exercises", no_wrap=True)
     if says_why:
         view.add_column("what went wrong", ratio=1)
-    for learner in batch.learners:
+    for learner in class_.learners:
         several = len(learner.results) > max(1, len(learner.counted))
         for result in learner.results:
             name = result.submission if several else learner.name
-            cells = [_short(name)]
-            if has_chapter:
-                cells.append(_short(result.chapter or ""))
-            alone = None if len(learner.results) > 1 else learner
-            cells += [_points(result, alone), _signs(result)]
-            if says_why:
-                cells.append(_short(wrong_in_short(result)))
-            view.add_row(*cells)
+            is_alone = len(learner.results) == 1
+            view.add_row(
+                _short(name),
+                *[_short(result.chapter or "")] * has_chapter,
+                _worth(learner if is_alone else result),
+                _signs(result),
+                *[_short(_first_wrong(result))] * says_why,
+            )
         if not learner.results:
-            cells = [_short(learner.name), *[Text("")] * has_chapter]
-            points = _of(learner) if learner.has_points else Text("–")
-            view.add_row(*cells, points, Text(learner.status, style="red"))
+            cells = _short(learner.name), *[Text("")] * has_chapter
+            view.add_row(*cells, _worth(learner), Text(learner.status, "red"))
     return view
 
 
@@ -99,22 +92,12 @@ def _exercises(result: Result, width: int) -> Table:
     for mark in result.marks:
         lines = [] if mark.passed else [headline(mark)]
         why = Text("\n".join([*lines, *(f"note: {x}" for x in mark.notes)]))
-        cells = [Text(sign(mark), _STYLES[sign(mark)]), _short(mark.exercise)]
+        name = _short(mark.exercise)
         if width < _WIDE and why:
-            cells[1] = Text.assemble(mark.exercise, "\n", why)
-        worth = f"{number(mark.points)}/{number(mark.max_points)}"
-        cells.append(Text(worth))
-        view.add_row(*cells, *([why] if width >= _WIDE else ()))
+            name = Text.assemble(mark.exercise, "\n", why)
+        signs = Text(sign(mark), _STYLES[sign(mark)])
+        view.add_row(signs, name, _worth(mark), *[why] * (width >= _WIDE))
     return view
-
-
-def _remarks(learner: Learner, result: Result) -> Iterator[Text]:
-    """Yield the total, and what is odd about the file."""
-    whole = f"{_of(learner)} points"
-    yield Text(f"{result.submission}  {whole}", style="bold")
-    yield from (Text(f"by hand: {x}") for x in learner.by_hand)
-    for note in remarks(result):
-        yield Text(f"note: {note}")
 
 
 def _table(width: int) -> Table:
@@ -131,53 +114,49 @@ def _short(text: str) -> Text:
     return Text(text, no_wrap=True, overflow="ellipsis")
 
 
-def _points(result: Result, alone: Learner | None) -> Text:
-    """Return the points of a submission, or of the learner whose it is."""
-    if alone and alone.remark.points is not None:
-        return _of(alone)
-    if result.status == "unreadable":
+def _worth(scored: Learner | Result | Mark) -> Text:
+    """Return the points, and of how many; a dash if nothing was graded."""
+    is_nothing = isinstance(scored, Result) and scored.status == "unreadable"
+    if is_nothing or (isinstance(scored, Learner) and not scored.has_points):
         return Text("–")
-    return Text(f"{number(result.points)}/{number(result.max_points)}")
-
-
-def _of(learner: Learner) -> Text:
-    most = f"/{number(learner.max_points)}" if learner.counted else ""
-    return Text(f"{number(learner.points)}{most}")
+    most = f"/{number(scored.max_points)}" if scored.max_points else ""
+    return Text(f"{number(scored.points)}{most}")
 
 
 def _signs(result: Result) -> Text:
     if result.status == "unreadable":
-        return Text("unreadable", style="red")
-    signs = [sign(x) for x in result.marks]
+        return Text("unreadable", "red")
+    signs = map(sign, result.marks)
     return Text.assemble(*((x, _STYLES[x]) for x in signs))
 
 
-def _total(batch: Batch) -> str:
+def _first_wrong(result: Result) -> str:
+    """Return the first thing that went wrong, and how many more there are."""
+    failed = [x for x in result.marks if not x.passed]
+    if result.status == "unreadable" or not failed:
+        return " ".join(result.message.split())
+    first = next((x for x in failed if not is_open(x)), failed[0])
+    more = f" (+{len(failed) - 1})" if len(failed) > 1 else ""
+    return f"{first.exercise}{more}: {headline(first)}"
+
+
+def _total(class_: Class) -> str:
     """Return the last line: nothing that was handed in is left out."""
-    got = sum(x.points for x in batch.learners)
-    most = sum(x.max_points or batch.max_points for x in batch.graded)
+    got = sum(x.points for x in class_.learners)
+    most = sum(x.max_points or class_.max_points for x in class_.graded)
+    again = [x for x in class_.learners if x.replaced]
+    dated = all(x.attempt for learner in again for x in learner.results)
+    rule = "the latest" if dated else "the best one"
     parts = [
-        plural(len(batch.submissions), "submission"),
+        plural(len(class_.results), "submission"),
         f"{number(got)}/{number(most)} points ({share(got, most):.0f} %)",
     ]
-    if batch.unreadable:
-        parts.append(f"{len(batch.unreadable)} unreadable")
-    if batch.absent:
-        parts.append(f"{len(batch.absent)} handed in nothing")
-    if hand := sum(bool(x.by_hand) for x in batch.learners):
-        parts.append(f"{plural(hand, 'learner')} with marks by hand")
-    again = len(batch.results) - len(batch.counted) - len(batch.unreadable)
+    if class_.unreadable:
+        parts.append(f"{len(class_.unreadable)} unreadable")
+    if class_.absent:
+        parts.append(f"{len(class_.absent)} handed in nothing")
     if again:
-        parts.append(f"{again} handed in again: {_rule(batch)} counts")
-    chapter = (
-        f"{next(iter(batch.chapters))}: " if len(batch.chapters) == 1 else ""
-    )
-    return chapter + ", ".join(parts)
-
-
-def _rule(batch: Batch) -> str:
-    """Say which of the attempts at a chapter counts."""
-    again = [x for x in batch.learners if x.replaced]
-    if all(x.attempt for learner in again for x in learner.results):
-        return "the latest"
-    return "the best one"
+        count = sum(len(x.replaced) for x in again)
+        parts.append(f"{count} handed in again: {rule} counts")
+    chapter = "".join(f"{x}: " for x in class_.chapters)
+    return chapter * (len(class_.chapters) == 1) + ", ".join(parts)

@@ -7,7 +7,7 @@ import textwrap
 from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
-from attn.grading.classroom.result import Mark, Result, Status
+from attn.grading.classroom.result import Mark, Status
 
 #: Read by learners: a sign, a short word, and a sentence for a mark without
 #: a message.
@@ -35,7 +35,6 @@ _WORDS: dict[Status, tuple[str, str, str]] = {
         "died",
         "Its process ended before it gave a result, or ran out of memory.",
     ),
-    "by hand": ("✎", "marked by hand", "Your teacher gave these points."),
 }
 #: What no format may hold or no reader sees: control characters, marks that
 #: reverse the direction of a line, halves of characters.
@@ -43,6 +42,7 @@ _HIDDEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069"
     "\ud800-\udfff\ufeff\ufffe\uffff]"
 )
+_WITH_LINES = ("message", "details", "code")
 
 
 def sign(mark: Mark) -> str:
@@ -53,27 +53,6 @@ def sign(mark: Mark) -> str:
 def word(mark: Mark) -> str:
     """Return the status as a learner reads it."""
     return _WORDS[mark.status][1]
-
-
-def remarks(result: Result) -> list[str]:
-    """Return what is odd about a submission as a whole."""
-    notes = [*result.notes]
-    if result.late:
-        notes.append("handed in late, as the platform's file name says")
-    if result.partners:
-        notes.append(f"handed in together with {', '.join(result.partners)}")
-    return notes
-
-
-def by_hand(mark: Mark) -> list[str]:
-    """Return what a teacher changed and noted, a line for each."""
-    if mark.judged is None and mark.status != "by hand":
-        return [*mark.comments]
-    points = f"{number(mark.points)} of {number(mark.max_points)} points"
-    judged = "nothing was judged"
-    if mark.judged is not None:
-        judged = f"it was judged as {number(mark.judged)}"
-    return [f"{points} by hand; {judged}", *mark.comments]
 
 
 def is_open(mark: Mark) -> bool:
@@ -95,24 +74,23 @@ def headline(mark: Mark) -> str:
     return first if mark.status in plain else f"{mark.status}: {first}"
 
 
-def wrong_in_short(result: Result) -> str:
-    """Return the first thing that went wrong, and how many more there are."""
-    if result.status == "unreadable":
-        return " ".join(result.message.split())
-    failed = [x for x in result.marks if not x.passed]
-    if not failed:
-        return ""
-    tried = [x for x in failed if not is_open(x)]
-    first = (tried or failed)[0]
-    more = f" (+{len(failed) - 1})" if len(failed) > 1 else ""
-    return f"{first.exercise}{more}: {headline(first)}"
+def parts(message: str) -> list[tuple[str, str]]:
+    """Cut a diagnosis into ``("p", sentence)`` and ``("pre", block)``.
 
-
-# --- texts and numbers -------------------------------------------------------
+    In a diagnosis tensors, inputs and code are indented, sentences are not.
+    """
+    blocks: list[tuple[str, str]] = []
+    for line in message.splitlines():
+        kind = "pre" if line[:1].isspace() else "p"
+        if kind == "pre" and blocks and blocks[-1][0] == "pre":
+            blocks[-1] = ("pre", f"{blocks[-1][1]}\n{line}")
+        elif line.strip():
+            blocks.append((kind, line))
+    return [(kind, textwrap.dedent(x).rstrip()) for kind, x in blocks]
 
 
 def clean(value: Any) -> Any:
-    """Return a result whose texts can be printed, in XML too.
+    """Return a result whose texts can be printed.
 
     A hidden character becomes its escape, ``\\x1b``. Only a ``message``,
     its ``details`` and ``code`` have lines and tabs.
@@ -131,9 +109,6 @@ def clean(value: Any) -> Any:
             for name, x in texts.items()
         },
     )
-
-
-_WITH_LINES = ("message", "details", "code")
 
 
 def visible(text: str) -> str:
@@ -166,18 +141,3 @@ def share(part: float, whole: float) -> float:
 def plural(count: int, noun: str) -> str:
     """Return ``1 learner``, ``2 learners``."""
     return f"{count} {noun}" + ("s" if count != 1 else "")
-
-
-def parts(message: str) -> list[tuple[str, str]]:
-    """Cut a diagnosis into ``("p", sentence)`` and ``("pre", block)``.
-
-    In a diagnosis tensors, inputs and code are indented, sentences are not.
-    """
-    blocks: list[tuple[str, str]] = []
-    for line in message.splitlines():
-        kind = "pre" if line[:1].isspace() else "p"
-        if kind == "pre" and blocks and blocks[-1][0] == "pre":
-            blocks[-1] = ("pre", f"{blocks[-1][1]}\n{line}")
-        elif line.strip():
-            blocks.append((kind, line))
-    return [(kind, textwrap.dedent(x).rstrip()) for kind, x in blocks]

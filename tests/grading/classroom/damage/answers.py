@@ -25,14 +25,14 @@ def a_stub_after_the_answer(path, book):
     return book
 
 
-@read({FIRST: "wrong"}, {FIRST: "the last counts"}, judged={FIRST: "wrong"})
+@read()
 def another_answer_after_the_answer(path, book):
     other = {"source": "def repeat_kv(x, n_rep):\n    return x"}
     book["cells"].append(cell_of(book, FIRST) | other)
     return book
 
 
-@read(notes={FIRST: "by its name"})
+@read()
 def the_answer_in_a_cell_of_its_own(path, book):
     cell = cell_of(book, FIRST)
     book["cells"].append(
@@ -42,7 +42,7 @@ def the_answer_in_a_cell_of_its_own(path, book):
     return book
 
 
-@read(notes={SECOND: f"in the cell of {FIRST}"})
+@read()
 def two_cells_merged(path, book):
     second = cell_of(book, SECOND)
     book["cells"].remove(second)
@@ -62,16 +62,13 @@ def all_answers_deleted(path, book):
     return book | {"cells": kept}
 
 
-@read(notes={FIRST: "cell's id"})
+@read()
 def an_exercise_renamed(path, book):
     cell_of(book, FIRST)["metadata"]["nbgrader"]["grade_id"] = "mine"
     return book
 
 
-@read(
-    {FIRST: "wrong", SECOND: "wrong"},
-    judged={FIRST: "wrong", SECOND: "wrong"},
-)
+@read()
 def two_ids_exchanged(path, book):
     first, second = cell_of(book, FIRST), cell_of(book, SECOND)
     for name in ("metadata", "id"):
@@ -95,11 +92,7 @@ def cells_retyped(path, book):
     return book
 
 
-@read(
-    {FIRST: "wrong"},
-    {FIRST: "conflict markers"},
-    judged={FIRST: "wrong"},
-)
+@read({FIRST: "wrong"}, {FIRST: "conflict markers"})
 def unmerged_in_a_cell(path, book):
     cell = cell_of(book, FIRST)
     text = "".join(cell["source"])
@@ -107,25 +100,25 @@ def unmerged_in_a_cell(path, book):
     return book
 
 
-@read({FIRST: "wrong"}, judged={FIRST: "wrong"})
+@read({FIRST: "wrong"})
 def a_syntax_error(path, book):
     cell_of(book, FIRST)["source"].append("\n    return (")
     return book
 
 
-@read({FIRST: "wrong"}, judged={FIRST: "wrong"})
+@read({FIRST: "wrong"})
 def tabs_among_spaces(path, book):
     cell_of(book, FIRST)["source"].append("\n    if 1:\n\tpass\n   x")
     return book
 
 
-@read({FIRST: "wrong"}, judged={FIRST: "wrong"})
+@read({FIRST: "wrong"})
 def an_expression_too_deep(path, book):
     cell_of(book, FIRST)["source"].append("\nx" + ".a" * 100_000)
     return book
 
 
-@read(notes={FIRST: "%%time", SECOND: "%matplotlib inline"})
+@read()
 def magics(path, book):
     cell_of(book, FIRST)["source"].insert(0, "%%time\n")
     cell_of(book, SECOND)["source"].append("\n%matplotlib inline\n!ls\n")

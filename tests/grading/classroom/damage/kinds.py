@@ -26,7 +26,6 @@ class Damage:
     status: dict = field(default_factory=dict)  # of what does not pass
     notes: dict = field(default_factory=dict)  # part of each note
     file_note: str = ""
-    judged: dict = field(default_factory=dict)  # what runs, and is not right
 
     def place(self, folder, name):
         path = folder / f"{name}{self.suffix}"
@@ -64,8 +63,8 @@ def cell_of(book, name):
     return next(x for x in book["cells"] if cells.exercise_id(x) == name)
 
 
-def read(status=None, notes=None, file_note="", suffix=".ipynb", judged=None):
-    expected = (status or {}, notes or {}, file_note, judged or {})
+def read(status=None, notes=None, file_note="", suffix=".ipynb"):
+    expected = (status or {}, notes or {}, file_note)
 
     def mark(write):
         DAMAGE[write.__name__] = Damage(write, suffix, None, *expected)

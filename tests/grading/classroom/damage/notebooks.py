@@ -47,13 +47,13 @@ def old_macs_lines(path, book):
     return json.dumps(book, indent=1).replace("\n", "\r")
 
 
-@read({FIRST: "wrong"})
+@read()
 def half_a_surrogate(path, book):
     cell_of(book, FIRST)["source"].append("\n# \ud800")
     return book
 
 
-@read({FIRST: "wrong"}, judged={FIRST: "wrong"})
+@read({FIRST: "wrong"})
 def a_zero_byte(path, book):
     cell_of(book, FIRST)["source"].append("\n\0")
     return book
@@ -65,7 +65,7 @@ def numbers_without_end(path, book):
     return json.dumps(book).replace('"a": 0', f'"a": {"9" * 100_000}')
 
 
-@read(file_note="keys are repeated")
+@read()
 def keys_twice(path, book):
     text = json.dumps(book)
     return text[:1] + '"cells": [], ' + text[1:]
@@ -100,14 +100,14 @@ def a_long_cell(path, book):
     return book
 
 
-@read(notes=dict.fromkeys(EXERCISES, "cell's id"))
+@read()
 def metadata_lost(path, book):
     for cell in book["cells"]:
         cell["metadata"] = None
     return book
 
 
-@read(notes=dict.fromkeys(EXERCISES, "by its name"))
+@read()
 def metadata_and_ids_lost(path, book):
     for cell in book["cells"]:
         del cell["id"]
@@ -115,14 +115,14 @@ def metadata_and_ids_lost(path, book):
     return book
 
 
-@read(notes=dict.fromkeys(EXERCISES, "cell's id"))
+@read()
 def saved_by_colab(path, book):
     for cell in book["cells"]:
         cell["metadata"] = {"id": cell.pop("id"), "outputId": "a1"}
     return book | {"nbformat_minor": 0}
 
 
-@read(notes={FIRST: "cell's id"})
+@read()
 def an_id_that_is_a_list(path, book):
     cell_of(book, FIRST)["metadata"]["nbgrader"]["grade_id"] = [{}]
     return book

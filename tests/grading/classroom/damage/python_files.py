@@ -9,25 +9,19 @@ from tests.grading.classroom.damage.kinds import (
     read,
 )
 
-WHOLE = dict.fromkeys(EXERCISES, "wrong")  # more than the solution
 
-
-@read(WHOLE, suffix=".py")
+@read(suffix=".py")
 def plain_python(path, book):
     return sources.solutions_path("gqa").read_bytes()
 
 
-@read(WHOLE, suffix=".py")
+@read(suffix=".py")
 def python_of_another_time(path, book):
     text = sources.solutions_path("gqa").read_text()
     return text.replace("\n", "\r").encode("utf-8-sig")
 
 
-@read(
-    {FIRST: "wrong"} | dict.fromkeys(EXERCISES[1:], "missing"),
-    suffix=".py",
-    judged={FIRST: "wrong"},
-)
+@read({FIRST: "wrong"} | dict.fromkeys(EXERCISES[1:], "missing"), suffix=".py")
 def python_with_a_syntax_error(path, book):
     return "def repeat_kv(x, n_rep):\n    return (\n\0"
 
@@ -51,22 +45,22 @@ def percent_cells_with_another_formats_header(path, book):
     return percent(book).replace("# ---\n# jupyter: {}", header)
 
 
-@read(WHOLE, suffix=".py")
+@read(suffix=".py")
 def percent_cells_with_a_damaged_mark(path, book):
     return percent(book) + "# %% active=3\nx = 1\n"
 
 
-@read(WHOLE, suffix=".py")
+@read(suffix=".py")
 def percent_cells_with_an_endless_mark(path, book):
     return percent(book) + "# %% a=" + "[1,=1," * 10_000
 
 
-@read(WHOLE, suffix=".py")
+@read(suffix=".py")
 def too_many_percent_cells(path, book):
     return percent(book) + "# %%\n" * 30_000
 
 
-@read(notes=dict.fromkeys(EXERCISES, "by its name"), suffix=".py")
+@read(suffix=".py")
 def made_by_nbconvert(path, book):
     lines = ["#!/usr/bin/env python", "# coding: utf-8", ""]
     for number, cell in enumerate(book["cells"]):

@@ -1,4 +1,4 @@
-"""Answers are read from whatever file they are in, as text and no more."""
+"""A file is read as text and no more; its cells are put in order."""
 
 import json
 
@@ -7,10 +7,9 @@ import nbformat
 import pytest
 
 from attn.exercises import CHAPTERS, sources
-from attn.grading.classroom import contents, documents
-from attn.grading.classroom.answers import read
-from attn.grading.classroom.contents import Unreadable
-from attn.grading.classroom.magics import without_magics
+from attn.grading.classroom import plan, reading
+from attn.grading.classroom.plan import read
+from attn.grading.classroom.reading import Unreadable
 from attn.grading.classroom.submissions import Submission
 from attn.publishing import notebooks
 from tests.grading.classroom.damage import DAMAGE
@@ -20,7 +19,6 @@ from tests.grading.classroom.damage.kinds import (
     cell_of,
     solved,
 )
-from tests.grading.classroom.fakes import status_of
 from tests.notebooks.learners import carded
 
 
@@ -42,17 +40,17 @@ def test_a_broken_file_is_read_as_far_as_possible(name, tmp_path):
         with pytest.raises(Unreadable, match=broken.message):
             read_file(path)
         return
-    answers = read_file(path)
-    assert answers.key == "gqa"
-    expected = dict.fromkeys(EXERCISES, "passed") | broken.status
-    status = {x: status_of(x, answers.cells) for x in EXERCISES}
-    assert status == expected
-    assert answers.notes.keys() == broken.notes.keys()
+    found = read_file(path)
+    assert found.key == "gqa"
+    assert found.notes.keys() == broken.notes.keys()
     for exercise, part in broken.notes.items():
-        assert part in " ".join(answers.notes[exercise])
-    assert broken.file_note in " ".join(answers.file_notes)
-    assert bool(broken.file_note) == bool(answers.file_notes)
-    json.dumps([answers.cells, answers.notes, answers.file_notes]).encode()
+        assert part in " ".join(found.notes[exercise])
+    assert broken.file_note in " ".join(found.file_notes)
+    assert bool(broken.file_note) == bool(found.file_notes)
+    judged = [x.exercise for x in found.steps if isinstance(x, plan.Judge)]
+    assert sorted(judged) == sorted(EXERCISES)
+    texts = [x.text for x in found.own]
+    json.dumps([texts, found.code, found.notes, found.file_notes]).encode()
 
 
 def test_saved_cards_do_not_change_what_is_read(tmp_path):
@@ -77,29 +75,23 @@ def test_there_are_enough_kinds_of_damage():
 
 
 @pytest.mark.parametrize("key", CHAPTERS)
-def test_the_exercises_of_a_chapter_are_read_in_order(key):
-    answers = read_file(sources.notebook_path(key))
-    assert answers.key == key
-    assert list(answers.cells) == [f"{key}-{x}" for x in sources.names(key)]
-    assert not answers.notes
-    for exercise, text in answers.cells.items():
-        assert text == sources.stub(exercise)
+def test_of_an_untouched_chapter_nothing_runs_and_all_is_judged(key):
+    found = read_file(sources.notebook_path(key))
+    names = [f"{key}-{x}" for x in sources.names(key)]
+    assert (found.key, found.steps) == (key, tuple(map(plan.Judge, names)))
+    assert found.stubs == {*names}
+    assert not found.written and not found.notes
 
 
 @pytest.mark.parametrize("key", CHAPTERS)
 def test_a_file_of_solutions_can_be_submitted(key):
     path = sources.solutions_path(key)
-    answers = read_file(path)
-    assert answers.key == key
-    assert list(answers.cells) == [f"{key}-{x}" for x in sources.names(key)]
-    lines = path.read_text(encoding="utf-8").splitlines()
-    for exercise, text in answers.cells.items():
-        solution = sources.solution(exercise)
-        # At its place in the file, below the imports that it uses.
-        above = text[: text.index(solution)].count("\n")
-        found = solution.splitlines()
-        assert lines[above : above + len(found)] == found
-        assert len(text.split()) < len(" ".join(lines).split())
+    found = read_file(path)
+    names = [f"{key}-{x}" for x in sources.names(key)]
+    own, *judged = found.steps
+    assert (found.key, judged) == (key, [*map(plan.Judge, names)])
+    assert own.text.strip() == path.read_text("utf-8").strip()
+    assert [*found.code] == names
 
 
 @pytest.mark.parametrize("form", ["py:percent", "py:light", "py:hydrogen"])
@@ -107,16 +99,18 @@ def test_an_export_of_jupytext_is_read_as_its_notebook(form, tmp_path):
     path = sources.notebook_path("gqa")
     book = notebooks.solved(notebooks.read(path))
     text = jupytext.writes(book, form)
-    answers = answers_in(text, tmp_path, "x.py")
-    assert answers.cells == answers_in(nbformat.writes(book), tmp_path).cells
-    assert not answers.notes
+    found = answers_in(text, tmp_path, "x.py")
+    solutions = {x: sources.solution(x) for x in EXERCISES}
+    assert {k: x.strip() for k, x in found.code.items()} == solutions
+    assert {*found.written} == {*EXERCISES} and not found.notes
 
 
 @pytest.mark.parametrize("comment", ["# cat heads", "# !ls", "# %time x"])
 def test_a_comment_like_a_magic_stays_a_comment(comment, tmp_path):
     answer = f"{comment}\n{sources.solution(FIRST)}"
     text = f"# %%\n{answer}\n\n# %%\ncheck('{FIRST}')\n"
-    assert answers_in(text, tmp_path, "x.py").cells[FIRST] == answer
+    own, judged, *_ = answers_in(text, tmp_path, "x.py").steps
+    assert (own.text, judged) == (answer, plan.Judge(FIRST))
 
 
 def test_an_appendix_without_exercises_is_unreadable():
@@ -131,7 +125,7 @@ def test_a_file_that_cannot_be_opened_is_unreadable(tmp_path, monkeypatch):
     def refuse(*_):
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(contents.os, "open", refuse)
+    monkeypatch.setattr(reading.os, "open", refuse)
     with pytest.raises(Unreadable, match="opened: Permission denied"):
         read_file(path)
 
@@ -141,10 +135,10 @@ def test_a_file_replaced_by_a_pipe_does_not_block_the_reader(
 ):
     path = tmp_path / "x.ipynb"
     path.write_text("{}")
-    before = contents.os.lstat(path)
+    before = reading.os.lstat(path)
     path.unlink()
-    contents.os.mkfifo(path)
-    monkeypatch.setattr(contents.os, "lstat", lambda _: before)
+    reading.os.mkfifo(path)
+    monkeypatch.setattr(reading.os, "lstat", lambda _: before)
     with pytest.raises(Unreadable, match="not a file"):
         read_file(path)
 
@@ -153,9 +147,9 @@ def test_a_file_above_the_size_limit_is_unreadable(tmp_path, monkeypatch):
     path = tmp_path / "x.ipynb"
     path.write_text(json.dumps(solved()))
     size = path.stat().st_size
-    monkeypatch.setattr(contents, "LIMIT", size)
-    assert len(read_file(path).cells) == 5
-    monkeypatch.setattr(contents, "LIMIT", size - 1)
+    monkeypatch.setattr(reading, "LIMIT", size)
+    assert len(read_file(path).code) == 5
+    monkeypatch.setattr(reading, "LIMIT", size - 1)
     with pytest.raises(Unreadable, match="Clear its outputs"):
         read_file(path)
 
@@ -199,8 +193,8 @@ def test_an_older_stub_is_not_taken_for_an_answer(tmp_path):
     stub["attn"] = {"stub": notebooks.digest(old)}
     book["cells"].append(cell | {"source": old, "metadata": stub})
     answers = answers_in(book, tmp_path)
-    assert answers.cells[FIRST] == sources.solution(FIRST)
-    assert not answers.notes
+    assert answers.code[FIRST] == sources.solution(FIRST)
+    assert old not in [x.text for x in answers.own]
 
 
 def test_a_demonstration_is_not_taken_for_an_answer(tmp_path):
@@ -208,12 +202,14 @@ def test_a_demonstration_is_not_taken_for_an_answer(tmp_path):
     book = sources.notebook("gqa")
     demos = [x for x in book["cells"] if not x["metadata"].get("nbgrader")]
     assert all(
-        x.partition("-")[2] not in documents._cell(y).defined
+        x.partition("-")[2] not in reading._cell(y).defined
         for x in EXERCISES
         for y in demos
     )
     book["cells"].remove(cell_of(book, FIRST))
-    assert FIRST not in answers_in(book, tmp_path).cells
+    found = answers_in(book, tmp_path)
+    assert FIRST not in found.written and FIRST not in found.stubs
+    assert not found.own
 
 
 @pytest.mark.parametrize(
@@ -221,50 +217,80 @@ def test_a_demonstration_is_not_taken_for_an_answer(tmp_path):
     ["softmax = softmax(x)", "print('def softmax(')", "# def softmax", ""],
 )
 def test_a_cell_that_uses_a_name_does_not_define_it(call):
-    assert "softmax" not in documents.Cell("code", call).defined
+    assert "softmax" not in reading.Cell("code", call).defined
     text = f'"""\ndef softmax(x):\n"""\n{call}'
-    assert "softmax" not in documents.Cell("code", text).defined
+    assert "softmax" not in reading.Cell("code", text).defined
 
 
-@pytest.mark.parametrize(
-    ("source", "left", "lines"),
-    [
-        ("def f():\n    %time y = 3\n    return y", "def f():\n    y = 3", 1),
-        ("def f():\n    !ls\n", "def f():\n    pass", 1),
-        ("f?\nx = 1", "pass\nx = 1", 1),
-        ("?f\n??g\nx = 1", "pass\npass\nx = 1", 2),
-        ("files = !ls \\\n  -l\nx = 1", "pass\n\nx = 1", 1),
-        ("%%timeit -n 3\nx = 1", "\nx = 1", 1),
-        ("t = %timeit -o f()\nx", "pass\nx", 1),
-        (">>> x = 1\n>>> y = 2", "x = 1\ny = 2", 0),
-        ("  x = 1\n  y = 2", "x = 1\ny = 2", 0),
-        ("get_ipython().system('ls')\nx = 1", "pass\nx = 1", 1),
-    ],
-)
-def test_magics_are_left_out_and_line_numbers_are_kept(source, left, lines):
-    text, left_out = without_magics(source)
-    assert text.startswith(left)
-    assert len(left_out) == lines
-    assert text.count("\n") == source.count("\n")
-    compile(text, "", "exec")
+def steps(*sources, key="gqa", **marked):
+    """Return the steps of a notebook of these cells, in a short form."""
+    document = [reading.Cell("code", x) for x in sources]
+    for exercise, source in marked.items():
+        document.append(reading.Cell("code", source, f"{key}-{exercise}"))
+    found = plan.planned(document, key).steps
+    return [
+        x.exercise.partition("-")[2] if isinstance(x, plan.Judge) else x.text
+        for x in found
+    ]
 
 
-@pytest.mark.parametrize(
-    "source",
-    [
-        "x = 7 % 3\ny = (5\n  % 2)",
-        's = """\n%time\n!ls\nf?\n"""',
-        "x = (\n",
-        "if 1:\n    x\n  y",
-        "\0",
-    ],
-)
-def test_python_that_looks_like_a_magic_is_kept(source):
-    assert without_magics(source) == (source, ())
+CHECK = 'check("gqa-repeat_kv")'
+REST = ["grouped_attention", "GroupedQueryAttention"]
+REST += ["kv_cache_bytes", "pool_heads"]
+PLACES = {
+    "below the cell, where there is no check": (
+        ["x = 1", "def repeat_kv(): pass", "y = 2"],
+        ["x = 1", "def repeat_kv(): pass", "repeat_kv", "y = 2", *REST],
+    ),
+    "below the last cell that defines it": (
+        ["repeat_kv = 1", "y = 2", "class repeat_kv: pass"],
+        [
+            "repeat_kv = 1",
+            "y = 2",
+            "class repeat_kv: pass",
+            "repeat_kv",
+            *REST,
+        ],
+    ),
+    "at its check, between the lines of one cell": (
+        [f"repeat_kv = 1\n{CHECK}\ny = 2"],
+        ["repeat_kv = 1", "repeat_kv", "y = 2", *REST],
+    ),
+    "at its last check": (
+        [CHECK, "repeat_kv = 1", CHECK.replace('"', "'"), "y = 2"],
+        ["repeat_kv = 1", "repeat_kv", "y = 2", *REST],
+    ),
+    "not at a check in a text, or in a block": (
+        [f's = """\n{CHECK}\n"""\nif s:\n    {CHECK}'],
+        [f's = """\n{CHECK}\n"""\nif s:\n    {CHECK}', "repeat_kv", *REST],
+    ),
+    "at a check with a comment behind it": (
+        [f"{CHECK};  # mine", "y = 2"],
+        ["repeat_kv", "y = 2", *REST],
+    ),
+    "at the end, where nothing defines it": (
+        ["x = 1"],
+        ["x = 1", "repeat_kv", *REST],
+    ),
+}
 
 
-def test_quotes_in_a_magic_do_not_hide_later_magics():
-    source = "!echo '''\n!ls\ns = '''\n!ls\n'''\n%who\n"
-    text, left_out = without_magics(source)
-    assert text == "pass\npass\ns = '''\n!ls\n'''\npass\n"
-    assert left_out == ("!echo '''", "!ls", "%who")
+@pytest.mark.parametrize("place", PLACES)
+def test_an_exercise_is_judged(place):
+    given, expected = PLACES[place]
+    assert steps(*given) == expected
+
+
+def test_an_exercise_without_its_check_is_judged_below_its_own_cell():
+    found = steps("x = 1", repeat_kv="def repeat_kv(): pass", pool_heads="y=2")
+    assert found[:3] == ["x = 1", "def repeat_kv(): pass", "repeat_kv"]
+    assert found[3:5] == ["y=2", "pool_heads"]
+
+
+def test_the_text_of_functions_is_as_python_reads_it():
+    cells = ["%%time\nimport triton\n\n@triton.jit\ndef f(x):\n    x = 1"]
+    cells += ["!ls\nclass A:\n    def g(self): pass\ny = 3", "def broken("]
+    document = [reading.Cell("code", x) for x in cells]
+    assert plan.planned(document, "gqa").definitions == (
+        "@triton.jit\ndef f(x):\n    x = 1\nclass A:\n    def g(self): pass"
+    )

@@ -1,27 +1,41 @@
-"""Take a notebook or a Python file apart into cells, whatever it holds.
+"""Read a submitted file, whatever it is, and take it apart into cells.
 
-nbformat refuses a file with one damaged cell. Here the others count.
+nbformat refuses a file with one damaged cell. Here the others count. Nothing
+in a file is executed, and no file is waited for.
 """
 
 from __future__ import annotations
 
 import ast
+import hashlib
 import json
+import os
 import re
-from collections import Counter
+import stat
+import warnings
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, cached_property
+from pathlib import Path
 from typing import Any
 
 from attn.exercises.cells import checked_id, exercise_id
-from attn.grading.classroom.contents import Unreadable, clean
+from attn.grading.sandbox.notebook import ON_TOP
 
+LIMIT = 32 * 2**20  # bytes of a file
 _LONGEST = 2**18  # characters of a cell: to parse one may take seconds
 _WHOLE = 2**20  # of a Python file, and of a notebook's code
 _CELLS = 10_000
 _MOST = 2_000_000  # JSON values that hold others: each takes 64 bytes
-_DIGITS = 20  # of a whole number
-_READ = ("cells", "cell_type", "metadata", "nbgrader", "source")
+_LINES, _WIDTH = 20_000, 1000  # with more, jupytext may take minutes
+_FORMATS = {
+    "a zip archive: unpack it first": (b"PK\x03\x04",),
+    "a compressed file: unpack it first": (b"\x1f\x8b",),
+    "a PDF: the notebook itself is needed": (b"%PDF",),
+    "a picture: the notebook itself is needed": (b"\x89PNG", b"\xff\xd8\xff"),
+    "a pickle, which is never loaded": (b"\x80\x04", b"\x80\x05"),
+}
+_DOCUMENTS = {".doc", ".docx", ".odt", ".pages", ".pptx", ".rtf", ".xlsx"}
 _CONFLICT = re.compile(r"^(<<<<<<<|>>>>>>>)(?: |$)", re.MULTILINE)
 _UNMERGED = "git's conflict markers (<<<<<<<) are in it: merge it first"
 _DEFINED = re.compile(r"^(?:async\s+)?(?:def|class)\s+(\w+)", re.MULTILINE)
@@ -31,7 +45,103 @@ _MARKERS = {
     "percent": re.compile(r"^# ?(?:%%|In\[[\d ]*\]:)", re.MULTILINE),
     "light": re.compile(r"^# \+(?=$| [\[{]| \S+=)", re.MULTILINE),
 }
-_LINES, _WIDTH = 20_000, 1000  # with more, jupytext may take minutes
+
+
+class Unreadable(Exception):
+    """A submission in which nothing can be graded.
+
+    Args:
+        message: why, after "it is" or as a sentence of its own.
+    """
+
+
+# --- A file ------------------------------------------------------------------
+
+
+def load(path: Path) -> bytes:
+    """Return the bytes of a submitted file, and never wait for them.
+
+    Raises:
+        Unreadable: it is no regular file, cannot be opened, or is larger
+            than ``LIMIT``.
+    """
+    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        if path.is_symlink():
+            raise Unreadable(
+                "it is a symbolic link, which is not followed: submit the file"
+            )
+        if path.is_dir():
+            raise Unreadable(_about_folder(path))
+        with open(os.open(path, flags), "rb") as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise Unreadable("it is a pipe or a device, not a file")
+            data = file.read(LIMIT + 1)
+    except OSError as error:
+        raise Unreadable(f"it cannot be opened: {error.strerror}") from error
+    if len(data) > LIMIT:
+        size = os.path.getsize(path) / 2**20
+        raise Unreadable(
+            f"it must have at most {LIMIT // 2**20} MiB; it has {size:.0f}. "
+            "Clear its outputs (in Jupyter: Edit, Clear Outputs of All "
+            "Cells) and submit it again"
+        )
+    return data
+
+
+def _about_folder(path: Path) -> str:
+    try:
+        os.scandir(path).close()
+    except OSError as error:
+        return f"it is a folder that cannot be listed: {error.strerror}"
+    return "it is a folder without a notebook (.ipynb) or a .py"
+
+
+def digest(path: Path) -> str:
+    """Hash a submitted file, or the reason why it cannot be read."""
+    try:
+        data = load(path)
+    except Unreadable as error:
+        data = f"unreadable: {error}".encode()
+    return hashlib.sha256(data).hexdigest()
+
+
+def decode(data: bytes, suffix: str = "") -> tuple[str, tuple[str, ...]]:
+    """Return a text with ``\\n`` at the end of its lines, and notes on it.
+
+    Args:
+        data: of a file.
+        suffix: of its name: a word processor's document is a zip archive.
+
+    Raises:
+        Unreadable: it is empty, or of a kind that is no text.
+    """
+    if not data.strip():
+        raise Unreadable("it is empty")
+    if suffix in _DOCUMENTS:
+        raise Unreadable(f"it is a {suffix} file: the notebook is needed")
+    for kind, starts in _FORMATS.items():
+        if data.startswith(starts):
+            raise Unreadable(f"it is {kind}")
+    notes: tuple[str, ...] = ()
+    try:
+        text = data.decode(json.detect_encoding(data))
+    except UnicodeDecodeError:
+        text, notes = data.decode("latin-1"), ("read as Latin-1: not UTF-8",)
+    return clean(text), notes
+
+
+def clean(text: str) -> str:
+    """Give a text one kind of line end, and characters that can be stored.
+
+    Python ends a line at the same places. Half a surrogate pair, which JSON
+    can hold and no file can, becomes U+FFFD.
+    """
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+# --- Its cells ---------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -59,12 +169,11 @@ class Cell:
     @cached_property
     def defined(self) -> frozenset[str]:
         """The functions and classes that the cell defines at top level."""
-        names = frozenset(_DEFINED.findall(self.source))
-        if self.kind != "code" or not names:
+        if self.kind != "code":
             return frozenset()
-        tree = syntax_tree(self.source)
+        tree = tree_of(python_of(self.source))
         if tree is None:
-            return names
+            return frozenset(_DEFINED.findall(self.source))
         kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
         return frozenset(x.name for x in tree.body if isinstance(x, kinds))
 
@@ -84,10 +193,19 @@ class Document:
     notes: tuple[str, ...] = ()
 
 
-def syntax_tree(source: str) -> ast.Module | None:
-    """Return the tree of a cell as IPython reads it; None if it has none."""
+def python_of(source: str) -> str:
+    """Return a cell's source as IPython would execute it."""
+    with suppress(SyntaxError, ValueError, RecursionError, MemoryError):
+        return _ipython().transform_cell(ON_TOP.sub("", source))
+    return source
+
+
+def tree_of(text: str) -> ast.Module | None:
+    """Return the syntax tree of a text; None if it has none."""
     try:
-        return ast.parse(_ipython().transform_cell(source))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # "\d"
+            return ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
 
@@ -105,25 +223,23 @@ def notebook(text: str) -> Document:
     Raises:
         Unreadable: it is no JSON, or holds no list of cells.
     """
-    data, notes = _json(text)
+    data, notes = _json(text), []
     if not isinstance(data, dict):
         raise Unreadable(
             f"its JSON must be an object, as a notebook is; got {_kind(data)}"
         )
     version = data.get("nbformat")
-    if isinstance(version, int) and version > 4:
+    if not isinstance(version, int):
+        notes.append("it does not say which notebook format it has")
+    elif version > 4:
         raise Unreadable(
             f"its notebook format must be 3 or 4; got {version}. Save it as "
             "format 4 (jupyter nbconvert --to notebook --nbformat 4)"
         )
-    if not isinstance(version, int):
-        notes.append("it does not say which notebook format it has")
-    entries = data.get("cells")
-    sheets = data.get("worksheets")
+    entries, sheets = data.get("cells"), data.get("worksheets")
     if entries is None and isinstance(sheets, list):  # format 3
-        sheets = [x.get("cells") for x in sheets if isinstance(x, dict)]
-        lists = [x for x in sheets if isinstance(x, list)]
-        entries = [entry for sheet in lists for entry in sheet]
+        lists = [_get(x, "cells") for x in sheets]
+        entries = [y for x in lists if isinstance(x, list) for y in x]
     if not isinstance(entries, list):
         raise Unreadable(
             f"its cells must be a list; got {_kind(entries)}: is it a "
@@ -149,47 +265,26 @@ def python(text: str) -> Document:
     if len(text) > _WHOLE:
         raise Unreadable("it must have at most a million characters")
     cells = _marked(text)
-    if any(_of_a_chapter(x) for x in cells):
+    if any(x.exercise or re.match(r'check\(["\']', x.source) for x in cells):
         return Document(cells)
     if len(text) > _LONGEST:
         raise Unreadable(f"it must have at most {_LONGEST:,} characters")
     return Document([Cell("code", text)], plain=True)
 
 
-def _of_a_chapter(cell: Cell) -> bool:
-    return bool(cell.exercise or re.match(r'check\(["\']', cell.source))
-
-
-def _json(text: str) -> tuple[Any, list[str]]:
+def _json(text: str) -> Any:
     if text.count("{") + text.count("[") > _MOST:
         raise Unreadable("its JSON has millions of values: clear its outputs")
-    repeated: set[str] = set()
 
-    def an_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        values = dict(pairs)
-        if len(values) < len(pairs):
-            count = Counter(name for name, _ in pairs)
-            repeated.update(name for name in _READ if count[name] > 1)
-        return values
-
-    def whole(digits: str) -> int:
-        return int(digits) if len(digits) < _DIGITS else 0
+    def whole(digits: str) -> int:  # Python reads no more than 4,300
+        return int(digits) if len(digits) < 20 else 0
 
     try:
-        data = json.loads(
-            text,
-            object_pairs_hook=an_object,
-            parse_int=whole,
-            parse_constant=lambda name: None,  # NaN
-        )
+        return json.loads(text, parse_int=whole)
     except json.JSONDecodeError as error:
         raise Unreadable(_why_no_json(text, error)) from None
     except RecursionError:
         raise Unreadable("its JSON is nested too deeply") from None
-    notes = []
-    if repeated:
-        notes.append("keys are repeated in its JSON: the last of each counts")
-    return data, notes
 
 
 def _why_no_json(text: str, error: json.JSONDecodeError) -> str:
@@ -208,29 +303,28 @@ def _cell(entry: dict[str, Any]) -> Cell:
     kind = entry.get("cell_type")
     source, notes = _source(entry.get("source", entry.get("input", "")))
     metadata = entry.get("metadata")
-    metadata = metadata if isinstance(metadata, dict) else {}
-    nbgrader = metadata.get("nbgrader")
-    has_id = isinstance(_get(nbgrader, "grade_id"), str)
+    nbgrader = _get(metadata, "nbgrader")
     # The metadata of a cell that was retyped still name its exercise.
-    code = {
-        "cell_type": "code",
-        "metadata": {"nbgrader": nbgrader} if has_id else {},
-    }
-    cell_id = entry.get("id", metadata.get("id"))  # Colab's: in the metadata
-    stub = _get(metadata.get("attn"), "stub")
+    marks = nbgrader if _text(nbgrader, "grade_id") else {}
+    code = {"cell_type": "code", "metadata": {"nbgrader": marks}}
     return Cell(
         kind if isinstance(kind, str) else "unknown",
         source,
         exercise_id(code),
         checked_id(code),
-        cell_id if isinstance(cell_id, str) else None,
-        stub if isinstance(stub, str) else None,
+        _text(entry if "id" in entry else metadata, "id"),  # or Colab's
+        _text(_get(metadata, "attn"), "stub"),
         notes,
     )
 
 
 def _get(value: Any, name: str) -> Any:
     return value.get(name) if isinstance(value, dict) else None
+
+
+def _text(value: Any, name: str) -> str | None:
+    text = _get(value, name)
+    return text if isinstance(text, str) else None
 
 
 def _source(value: Any) -> tuple[str, tuple[str, ...]]:
@@ -240,9 +334,7 @@ def _source(value: Any) -> tuple[str, tuple[str, ...]]:
     text = clean("".join(lines))
     if len(text) > _LONGEST:
         return "", (f"the cell has more than {_LONGEST:,} characters",)
-    if _CONFLICT.search(text):
-        return text, (_UNMERGED,)
-    return text, ()
+    return text, (_UNMERGED,) if _CONFLICT.search(text) else ()
 
 
 def _marked(text: str) -> list[Cell]:
