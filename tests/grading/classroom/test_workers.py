@@ -18,7 +18,7 @@ from tests.processes import run_python
 
 def test_real_workers_grade_and_end(log, klass, grade_all):
     submissions = klass("a", "b")
-    results = grade_all(submissions)
+    results = grade_all(submissions, pool=pools.processes)
     assert all(x.points == x.max_points > 0 for x in results)
     graders = fakes.grader_pids(log)
     assert os.getpid() not in graders
@@ -31,7 +31,7 @@ def test_a_grader_that_hangs_is_stopped(log, klass, monkeypatch, grade_all):
         list(executor.map(time.sleep, [0.5, 0.5]))  # as busy as they are then
     limit = 2 * (time.monotonic() - start)
     monkeypatch.setattr(pools, "_limit", lambda options: limit)
-    results = grade_all(klass("a", "sleeps"))
+    results = grade_all(klass("a", "sleeps"), pool=pools.processes)
     rows = {x.learner: x for x in results}
     assert rows["a"].points == rows["a"].max_points > 0
     assert "hung" in rows["sleeps"].message
