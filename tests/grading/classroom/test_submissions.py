@@ -153,7 +153,7 @@ def test_a_folder_that_cannot_be_listed_is_a_row(place, monkeypatch):
     monkeypatch.setattr(os, "listdir", listed(os.listdir))
     monkeypatch.setattr(os, "scandir", listed(os.scandir))
     assert rows("in") == [("a/x.ipynb", "a"), ("b/ps1", "b")]
-    with pytest.raises(Unreadable, match="listed: Permission denied"):
+    with pytest.raises(Unreadable, match="opened: Permission denied"):
         read(find(["in"])[1])
     with pytest.raises(ValueError, match="must be readable"):
         find(["in/b/ps1"])
