@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -68,17 +68,31 @@ def read_points(path: Path) -> dict[str, float]:
             an exercise that the book does not have, or one twice; a number
             of points is negative, not finite, or none.
     """
+    pairs: list[Sequence[Any]] = []
     try:
-        text = path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
+        text = path.read_text("utf-8-sig")
+        if text.lstrip().startswith("{"):
+            json.loads(text, object_pairs_hook=pairs.extend)
+        else:
+            rows = [
+                [x.strip() for x in y] for y in csv.reader(text.split("\n"))
+            ]
+            pairs += [x for x in rows if any(x)]
+            if pairs and "-" not in pairs[0][0]:
+                del pairs[0]  # a header
+    except (OSError, ValueError, RecursionError, csv.Error) as error:
         raise ValueError(
-            f"the points must be in a text file; {error}"
+            f"{path} must be JSON or CSV in a text file; {error}"
         ) from None
-    is_json = text.lstrip().startswith("{")
-    pairs = _json(path, text) if is_json else _csv(path, text)
     points: dict[str, float] = {}
     known = {name for key in CHAPTERS for name in plan.points(key)}
-    for name, value in pairs:
+    for pair in pairs:
+        if len(pair) != 2:
+            raise ValueError(
+                f"{path} must have an exercise and its points on each line; "
+                f"got {','.join(pair)!r}"
+            )
+        name, value = pair
         if name not in known:
             raise ValueError(
                 f"{path} must name exercises of the book; got {name!r}. One "
@@ -90,29 +104,6 @@ def read_points(path: Path) -> dict[str, float]:
     if not points:
         raise ValueError(f"{path} must name at least one exercise; got none")
     return points
-
-
-def _json(path: Path, text: str) -> list[tuple[str, Any]]:
-    pairs: list[tuple[str, Any]] = []
-    try:
-        json.loads(text, object_pairs_hook=pairs.extend)
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"{path} must be JSON or CSV; {error}") from None
-    return pairs
-
-
-def _csv(path: Path, text: str) -> Iterable[tuple[str, Any]]:
-    rows = [x for x in csv.reader(text.splitlines()) if any(x)]
-    for number, row in enumerate(rows):
-        if len(row) != 2:
-            raise ValueError(
-                f"{path} must have an exercise and its points on each line; "
-                f"got {','.join(row)!r}"
-            )
-        name, value = (x.strip() for x in row)
-        if number == 0 and "-" not in name:
-            continue  # a header
-        yield name, value
 
 
 def _number(path: Path, name: str, value: Any) -> float:

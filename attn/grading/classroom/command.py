@@ -72,7 +72,6 @@ def add_arguments(commands: Any) -> None:
     add(
         "--jobs",
         type=_number(int, 1, "positive int"),
-        metavar="N",
         help="submissions graded at a time (default: the number of cores)",
     )
     add(
@@ -84,27 +83,23 @@ def add_arguments(commands: Any) -> None:
     add(
         "--seed",
         type=_number(int, 0, "whole number from 0"),
-        metavar="N",
         help="of the inputs: the same seed gives the same report (default: "
         "drawn, and printed)",
     )
     add(
         "--points",
         type=Path,
-        metavar="FILE",
         help="points in place of the book's: JSON {exercise: points}, or CSV "
         "with a line for each",
     )
     add(
         "--roster",
         type=Path,
-        metavar="FILE",
         help="a platform's CSV of the class: DIR/roster.csv is that with the "
         "points in it, and the reports list those without a submission",
     )
     add(
         "--column",
-        metavar="NAME",
         help="of the roster, for the points (default: that with the "
         "chapter's name, else Grade, else a new one)",
     )
@@ -112,7 +107,6 @@ def add_arguments(commands: Any) -> None:
         "--timeout",
         type=_number(float, 1e-9, "positive float"),
         default=60.0,
-        metavar="S",
         help="seconds for each exercise (default: 60)",
     )
     add(

@@ -24,7 +24,7 @@ ByHand = Mapping[tuple[str, str], tuple[float | None, str]]
 
 
 def read(path: Path, people: Mapping[str, Sequence[str]]) -> ByHand:
-    """Return what a teacher wrote of learners, who may have ids.
+    """Return what a teacher wrote, by learner and exercise.
 
     Raises:
         ValueError: the file is no CSV in UTF-8, or a row is wrong.

@@ -16,14 +16,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import (
-    FIRST_COMPLETED,
-    BrokenExecutor,
-    Executor,
-    Future,
-    ProcessPoolExecutor,
-    wait,
-)
+from concurrent import futures
 from contextlib import AbstractContextManager, contextmanager, suppress
 from multiprocessing import connection
 from typing import TYPE_CHECKING
@@ -38,12 +31,12 @@ if TYPE_CHECKING:
     from attn.grading.classroom.examiner import Examiner
 
 Work = Callable[[Submission, Options], Result]
-#: Opens an executor, and says how many submissions it grades at a time.
-Pool = Callable[[int], AbstractContextManager[tuple[Executor, int]]]
+#: Opens an executor of so many workers, or of those that there are.
+Pool = Callable[[int], AbstractContextManager[tuple[futures.Executor, int]]]
 
 _PATIENCE = 2.0  # seconds until a process that should have ended is killed
 _turn = threading.Lock()  # Dask's workers have threads, a judge has one
-_examiners: dict[tuple[int, float, str], Examiner] = {}  # of this process
+_examiners: dict[tuple[object, ...], Examiner] = {}  # of this process
 
 
 def work(submission: Submission, options: Options) -> Result:
@@ -53,7 +46,7 @@ def work(submission: Submission, options: Options) -> Result:
     """
     from attn.grading.classroom.examiner import Examiner
 
-    key = (options.seed, options.timeout, options.isolation)
+    key = options.seed, options.timeout, options.isolation
     with _turn:
         if key not in _examiners:
             close()
@@ -66,14 +59,12 @@ def work(submission: Submission, options: Options) -> Result:
         return result
 
 
+@atexit.register
 def close() -> None:
     """Close this process's examiner."""
     while _examiners:
         with suppress(Exception):
             _examiners.popitem()[1].close()
-
-
-atexit.register(close)
 
 
 def run(
@@ -97,15 +88,15 @@ def run(
     while waiting:
         suspects: list[Submission] = []
         with suppress(TimeoutError), pool(jobs) as (executor, most):
-            running: dict[Future[Result], Submission] = {}
-            while (waiting and not suspects) or running:
-                while waiting and len(running) < most and not suspects:
-                    try:
+            running: dict[futures.Future[Result], Submission] = {}
+            while running or (waiting and not suspects):
+                with suppress(futures.BrokenExecutor):  # a result tells why
+                    while waiting and len(running) < most and not suspects:
                         future = executor.submit(work, waiting[0], options)
-                    except BrokenExecutor:
-                        break  # a result tells why
-                    running[future] = waiting.popleft()
-                done, _ = wait(running, _limit(options), FIRST_COMPLETED)
+                        running[future] = waiting.popleft()
+                done, _ = futures.wait(
+                    running, _limit(options), futures.FIRST_COMPLETED
+                )
                 if not done:
                     suspects += running.values()
                     raise TimeoutError  # and the pool ends
@@ -146,14 +137,14 @@ def _alone(
 
 
 @contextmanager
-def processes(jobs: int) -> Iterator[tuple[Executor, int]]:
+def processes(jobs: int) -> Iterator[tuple[futures.Executor, int]]:
     """Start processes of this machine; end them all at the end.
 
     Each is a fresh interpreter: it has seen no submission, and imports
     PyTorch once.
     """
     start = multiprocessing.get_context("spawn")
-    executor = ProcessPoolExecutor(jobs, start, _live_with_the_parent)
+    executor = futures.ProcessPoolExecutor(jobs, start, _live_with_the_parent)
     before = {*multiprocessing.active_children()}
     try:
         yield executor, jobs
@@ -186,11 +177,7 @@ def _live_with_the_parent() -> None:
 
 
 def _end(*_: object) -> None:
-    """Close what is open, and end the process.
-
-    An exception would be the result of a submission: the process would wait
-    for another, and its pool for it.
-    """
+    """End the process; an exception would be the result of a submission."""
     close()
     os._exit(1)
 
@@ -213,9 +200,18 @@ def cluster(address: str) -> Pool:
             "installed; install it with `pip install distributed`"
         ) from None
     place = address if "://" in address else f"tcp://{address}"
+    try:  # a client that fails would hold the process up for minutes
+        where = urlsplit(place)
+        at = (where.hostname or "", where.port or 8786)
+        socket.create_connection(at, _PATIENCE * 5).close()
+    except (OSError, ValueError) as error:
+        raise ValueError(
+            "--dask must be the address of a running scheduler; got "
+            f"{address!r} ({error})"
+        ) from None
 
     @contextmanager
-    def pool(_jobs: int) -> Iterator[tuple[Executor, int]]:
+    def pool(_jobs: int) -> Iterator[tuple[futures.Executor, int]]:
         with Client(place, set_as_default=False) as client:
             if not (workers := len(client.nthreads())):
                 raise ValueError(
@@ -228,15 +224,6 @@ def cluster(address: str) -> Pool:
             finally:
                 executor.shutdown(wait=False)
 
-    try:  # a client that fails would hold the process up for minutes
-        where = urlsplit(place)
-        at = (where.hostname or "", where.port or 8786)
-        socket.create_connection(at, _PATIENCE * 5).close()
-    except (OSError, ValueError) as error:
-        raise ValueError(
-            "--dask must be the address of a running scheduler; got "
-            f"{address!r} ({error})"
-        ) from None
     return pool
 
 

@@ -72,7 +72,10 @@ def load(path: Path) -> bytes:
                 "it is a symbolic link, which is not followed: submit the file"
             )
         if path.is_dir():
-            raise Unreadable(_about_folder(path))
+            os.listdir(path)  # which may say why there is nothing
+            raise Unreadable(
+                "it is a folder without a notebook (.ipynb) or a .py"
+            )
         with open(os.open(path, flags), "rb") as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                 raise Unreadable("it is a pipe or a device, not a file")
@@ -87,14 +90,6 @@ def load(path: Path) -> bytes:
             "Cells) and submit it again"
         )
     return data
-
-
-def _about_folder(path: Path) -> str:
-    try:
-        os.scandir(path).close()
-    except OSError as error:
-        return f"it is a folder that cannot be listed: {error.strerror}"
-    return "it is a folder without a notebook (.ipynb) or a .py"
 
 
 def digest(path: Path) -> str:
@@ -360,7 +355,5 @@ def _marked(text: str) -> list[Cell]:
 
 
 def _kind(value: Any) -> str:
-    if value is None:
-        return "nothing"
     names: dict[type, str] = {dict: "an object", list: "a list", str: "a text"}
-    return names.get(type(value), "a number")
+    return "nothing" if value is None else names.get(type(value), "a number")

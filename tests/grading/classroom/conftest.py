@@ -36,11 +36,11 @@ def klass(tmp_path, log):
 
 @pytest.fixture
 def grade_all(tmp_path):
-    """Grade submissions in two processes, by comparing texts."""
+    """Grade submissions, two at a time, by comparing texts."""
 
     def results(submissions, options=fakes.OPTIONS, out="out", **more):
         (tmp_path / out).mkdir(exist_ok=True)
-        more = {"jobs": 2, "work": fakes.work} | more
+        more = {"jobs": 2, "work": fakes.work, "pool": fakes.threads} | more
         return list(batch.run(submissions, options, tmp_path / out, **more))
 
     return results

@@ -7,6 +7,7 @@ import pytest
 
 from attn.exercises import sources
 from attn.grading.classroom import batch, grade
+from attn.grading.classroom.pools import processes
 from attn.grading.classroom.result import to_json
 from attn.grading.classroom.submissions import Submission, find
 from tests.grading.classroom import fakes
@@ -54,7 +55,7 @@ def test_each_broken_file_is_graded_by_the_real_examiner(tmp_path, grade_all):
             (folder / name).mkdir(parents=True)
             broken.place(folder / name, "x")
     submissions = find([folder])
-    results = grade_all(submissions, work=fakes.judge)
+    results = grade_all(submissions, work=fakes.judge, pool=processes)
     assert len(results) == len(submissions)
     for result in results:
         broken = DAMAGE[result.learner]
@@ -69,7 +70,9 @@ def test_a_stopped_batch_resumes(tmp_path, log, klass, grade_all):
     submissions = klass("a", "b", "c", "d")
     out = tmp_path / "out"
     out.mkdir()
-    running = batch.run(submissions, OPTIONS, out, jobs=1, work=fakes.work)
+    running = batch.run(
+        submissions, OPTIONS, out, fakes.threads, work=fakes.work
+    )
     first = next(running)
     running.close()
     (out / "results" / ".half.json.tmp").write_text("{")
@@ -117,6 +120,15 @@ def test_only_changed_submissions_are_graded_again(
     assert {x.status for x in results} == {"graded"}
 
 
+def test_what_a_platform_says_later_reaches_the_result(klass, grade_all):
+    (found,) = klass("a")
+    grade_all([found])
+    for change in ({"learner": "Ann"}, {"ids": ("7",)}, {"attempt": (2,)}):
+        (result,) = grade_all([replace(found, **change)])
+        ((name, value),) = change.items()
+        assert getattr(result, name) == value
+
+
 def test_a_newer_book_grades_all_again(log, klass, monkeypatch, grade_all):
     submissions = klass("a")
     grade_all(submissions)
@@ -132,7 +144,8 @@ def test_a_submission_that_kills_its_grader_costs_no_other_submission(
     end, log, klass, grade_all
 ):
     submissions = klass("a", "a-stumbles", "b", "c", end, "z")
-    results = {x.learner: x for x in grade_all(submissions)}
+    graded = grade_all(submissions, pool=processes)
+    results = {x.learner: x for x in graded}
     assert len(results) == 6
     dead = results.pop(end)
     assert dead.status == "unreadable"
@@ -141,7 +154,7 @@ def test_a_submission_that_kills_its_grader_costs_no_other_submission(
     count = fakes.graded_names(log).count(f"{end}/05_gqa.ipynb")
     assert count == 2
     log.write_text("")
-    grade_all(submissions)  # only that one is tried again
+    grade_all(submissions, pool=processes)  # only that one is tried again
     assert set(fakes.graded_names(log)) == {f"{end}/05_gqa.ipynb"}
 
 

@@ -7,8 +7,6 @@ import stat
 import subprocess
 import sys
 import threading
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from functools import partial
 
 import pytest
@@ -23,19 +21,12 @@ from tests.grading.classroom import fakes
 from tests.grading.classroom.damage.kinds import FIRST
 
 
-@contextmanager
-def threads(jobs):
-    """Grade in this process, which costs no start."""
-    with ThreadPoolExecutor(jobs) as executor:
-        yield executor, jobs
-
-
 @pytest.fixture
 def attn_grade(tmp_path, monkeypatch, log, capfd):
     """Run the command in a folder of its own; texts are compared only."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(batch, "run", partial(batch.run, work=fakes.work))
-    monkeypatch.setattr(pools, "processes", threads)
+    monkeypatch.setattr(pools, "processes", fakes.threads)
     monkeypatch.setattr(command, "PATIENCE", 600.0)
 
     def call(*words):

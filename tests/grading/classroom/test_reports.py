@@ -5,8 +5,11 @@ import io
 import json
 import random
 import re
+from functools import cache
+from urllib.parse import unquote
 
 import pytest
+from bs4 import BeautifulSoup
 from rich.cells import cell_len
 from rich.console import Console
 
@@ -14,7 +17,8 @@ from attn.grading.classroom.reports import write
 from attn.grading.classroom.reports.class_ import Class, file_names
 from attn.grading.classroom.reports.terminal import View
 from attn.grading.classroom.reports.wording import clean, parts
-from attn.grading.classroom.result import from_json
+from attn.grading.classroom.result import Mark, from_json
+from tests.book.test_browser import AXE, FOUND, ONE_OF_EACH_KIND
 from tests.grading.classroom.invented import (
     DIAGNOSIS,
     HOSTILE,
@@ -28,9 +32,20 @@ from tests.grading.classroom.invented import (
     wrong,
 )
 
+CODE = """\
+def repeat_kv(x, n_rep):
+    # a < b && c </pre><script>alert(1)</script>
+    return x"""
 CLASSES = {
     "empty": [],
-    "one": [graded("Ann", right(), wrong("gqa-pool_heads"))],
+    "one": [
+        graded(
+            "Ann",
+            right(code=CODE),
+            wrong("gqa-pool_heads", code=CODE, notes=("two cells",)),
+            wrong("gqa-grouped_attention", "not written", "", code="stub"),
+        )
+    ],
     "unreadable": [unreadable("Ann")],
     "hundred": a_class(100),
     "hostile": hostile_class(),
@@ -41,16 +56,31 @@ CLASSES = {
         graded("Ann", right("gqa-pool_heads"), chapter="13_more"),
         unreadable("Ann", submission="ann/4.ipynb"),
     ],
+    "three": [
+        graded("Ann", right(), wrong("gqa-pool_heads")),
+        graded("Ben", right(), wrong("gqa-pool_heads")),
+        graded("Cem", right(), wrong("gqa-pool_heads", "died", "")),
+    ],
 }
 
 
-@pytest.fixture(scope="module", params=CLASSES)
-def reported(request, tmp_path_factory):
-    """Return the results, and the folder of their reports."""
-    out = tmp_path_factory.mktemp("reports")
-    results = CLASSES[request.param]
-    write(Class.of(results), out)
-    return results, out
+@pytest.fixture(scope="module")
+def out_of(tmp_path_factory):
+    """Write the reports of a class, once; return their folder."""
+
+    @cache
+    def out_of(name):
+        out = tmp_path_factory.mktemp("reports")
+        write(Class.of(CLASSES[name]), out)
+        return out
+
+    return out_of
+
+
+@pytest.fixture(params=CLASSES)
+def reported(request, out_of):
+    """Return the results of each class, and the folder of the reports."""
+    return CLASSES[request.param], out_of(request.param)
 
 
 def learners_of(results):
@@ -60,6 +90,17 @@ def learners_of(results):
 def rows_of(out):
     text = (out / "class.csv").read_bytes().decode("utf-8-sig")
     return list(csv.DictReader(io.StringIO(text, newline="")))
+
+
+def page_of(path):
+    return BeautifulSoup(path.read_text("utf-8"), "html.parser")
+
+
+def pages_of(out):
+    return {
+        path.relative_to(out).as_posix(): page_of(path)
+        for path in out.rglob("*.html")
+    }
 
 
 def test_json_holds_every_result(reported):
@@ -77,7 +118,7 @@ def test_json_holds_every_result(reported):
     assert sorted(named) == sorted(learners_of(results))
 
 
-def test_a_spreadsheet_has_a_row_for_each_learner(reported):
+def test_a_spreadsheet_has_a_row_for_each_learner_and_no_formula(reported):
     results, out = reported
     assert (out / "class.csv").read_bytes().startswith(b"\xef\xbb\xbf")
     rows = rows_of(out)
@@ -95,11 +136,6 @@ def test_a_spreadsheet_has_a_row_for_each_learner(reported):
         else:
             assert float(row["points"]) == learner["points"]
             assert sum(map(float, of_exercises)) == learner["points"]
-
-
-def test_no_cell_of_a_spreadsheet_is_a_formula(reported):
-    _, out = reported
-    for row in rows_of(out):
         for cell in row.values():
             assert not re.match(r"\s*[-=+@＝＋－＠]", cell), cell
 
@@ -132,31 +168,32 @@ def test_gradescope_gets_a_documented_file_for_each_learner(reported):
     assert not alone.exists() or alone.read_bytes() == files[0].read_bytes()
 
 
-@pytest.mark.parametrize("name", CLASSES)
-def test_the_same_results_give_the_same_bytes(name, tmp_path):
-    results = CLASSES[name]
+def test_the_same_results_give_the_same_files_and_others_are_left(
+    reported, tmp_path
+):
+    results, out = reported
     mixed = random.Random(1).sample(results, len(results))
-    first = write(Class.of(results), tmp_path / "a")
-    second = write(Class.of(mixed), tmp_path / "b" / "deeper")
-    for path, again in zip(first, second, strict=True):
-        assert path.name == again.name
-        assert path.read_bytes() == again.read_bytes()
-        assert str(tmp_path).encode() not in path.read_bytes()
-
-
-@pytest.mark.parametrize("name", CLASSES)
-def test_write_lists_each_file_in_the_folder_once(name, tmp_path):
-    written = write(Class.of(CLASSES[name]), tmp_path)
-    files = [x for x in tmp_path.rglob("*") if x.is_file()]
-    assert sorted(written) == sorted(files)
-
-
-def test_a_file_is_replaced_and_others_are_left(tmp_path):
     (tmp_path / "index.html").write_text("old")
     (tmp_path / "mine.txt").write_text("mine")
-    write(Class.of(a_class(2)), tmp_path)
-    assert "old" not in (tmp_path / "index.html").read_text("utf-8")
-    assert (tmp_path / "mine.txt").read_text() == "mine"
+    written = write(Class.of(mixed), tmp_path)
+    files = [x for x in tmp_path.rglob("*") if x.is_file()]
+    assert sorted([*written, tmp_path / "mine.txt"]) == sorted(files)
+    for path in written:
+        assert (
+            path.read_bytes()
+            == (out / path.relative_to(tmp_path)).read_bytes()
+        )
+
+
+def test_answers_are_files_for_programs_that_compare_them(out_of):
+    files = {
+        str(x.relative_to(out_of("one"))): x.read_text()
+        for x in out_of("one").rglob("*.py")
+    }
+    assert files == {
+        "code/gqa-repeat_kv/Ann.py": CODE,
+        "code/gqa-pool_heads/Ann.py": CODE,
+    }, "and no stub"
 
 
 def test_each_learner_has_a_file_name_of_its_own_on_any_system():
@@ -186,26 +223,24 @@ def test_learners_with_any_names_have_an_order(names):
 
 def test_the_best_submission_counts_or_the_first_of_equal_ones():
     (ann,) = Class.of(CLASSES["again"]).learners
-    assert [x.submission for x in ann.counted.values()] == [
-        "ann/2.ipynb",
-        "Ann/13_more.ipynb",
-    ]
+    names = [x.submission for x in ann.counted.values()]
+    assert names == ["ann/2.ipynb", "Ann/13_more.ipynb"]
     assert (ann.points, ann.max_points) == (4, 4)
     assert len(ann.results) == 5 and len(ann.unreadable) == 1
 
 
-def test_a_class_page_names_what_counts_instead_of_a_file(tmp_path):
+def test_the_latest_attempt_counts_even_if_it_has_fewer_points():
+    attempts = {"a": (5, 0), "b": (5, 1), "c": (4, 9)}
     results = [
-        graded("bo", right(), submission="bo-1"),
-        unreadable("bo", submission="bo-2"),
-        unreadable("cem"),
+        graded(
+            "Ann", right() if x == "a" else wrong(), submission=x, attempt=y
+        )
+        for x, y in attempts.items()
     ]
-    absent = ["Bell, Ann", "Eve"]
-    write(Class.of(results, absent=absent), tmp_path)
-    page = (tmp_path / "index.html").read_text("utf-8")
-    assert page.count("counts instead:") == 1
-    assert 'counts instead: <span class="path">bo-1</span>' in page
-    assert re.search(r"Bell, Ann</bdi></a>; <a [^>]+><bdi>Eve<", page)
+    (ann,) = Class.of(results).learners
+    assert [x.submission for x in ann.counted.values()] == ["b"]
+    later = "b was handed in later, and counts"
+    assert ann.replaced == {"a": later, "c": later}
 
 
 def test_a_misconception_counts_each_learner_once():
@@ -246,6 +281,9 @@ def test_a_diagnosis_is_split_into_sentences_and_tensors():
     assert parts("") == []
 
 
+# --- A terminal --------------------------------------------------------------
+
+
 def printed(results, width=120):
     """Return a table of results as a terminal shows it."""
     file = io.StringIO()
@@ -253,14 +291,15 @@ def printed(results, width=120):
     return file.getvalue()
 
 
-@pytest.mark.parametrize("width", [30, 63, 64, 80, 120])
-def test_a_table_shows_every_submission_at_any_width(reported, width):
-    results, _ = reported
+@pytest.mark.parametrize("width", [30, 63, 64, 120])
+@pytest.mark.parametrize("name", CLASSES)
+def test_a_table_shows_every_submission_at_any_width(name, width):
+    results = CLASSES[name]
     text = printed(results, width)
     lines = text.splitlines()
     assert max(map(cell_len, lines)) <= width
-    if len(results) == 1 and results[0].marks:
-        assert sum(x[:1] in "✓✗·" for x in lines if x) == 2
+    if name == "one":
+        assert sum(x[:1] in "✓✗·" for x in lines if x) == 3
     else:
         assert len(lines) >= len(results)
         assert f"{len(results)} submission" in text
@@ -269,9 +308,9 @@ def test_a_table_shows_every_submission_at_any_width(reported, width):
 
 def test_a_wide_table_names_the_first_mistake_of_each_submission():
     text = printed([*CLASSES["one"], unreadable("Ben")])
-    assert f"gqa-pool_heads: {TILED}" in text
-    assert "✓✗" in text and "the file is empty" in text
-    assert "2/4 points (50 %), 1 unreadable" in text
+    assert f"gqa-pool_heads (+1): {TILED[:20]}" in text
+    assert "✓✗·" in text and "the file is empty" in text
+    assert "2/7 points (29 %), 1 unreadable" in text
 
 
 def test_a_table_does_not_interpret_text_as_markup():
@@ -281,3 +320,144 @@ def test_a_table_does_not_interpret_text_as_markup():
     assert text.count(name) == 2
     assert "[/]" in text and "[b]" in text
     assert printed(results[:1]).count(name) == 2, "in its row, and its path"
+
+
+# --- Pages -------------------------------------------------------------------
+
+
+def test_text_by_learners_never_becomes_html(out_of):
+    pages = pages_of(out_of("hostile"))
+    for page in pages.values():
+        assert not page.find_all(["script", "img", "link", "iframe"])
+        assert len(page.find_all("style")) == 1
+        links = {x["href"] for x in page.find_all("a")}
+        assert all(x.startswith(("#", "learners/")) for x in links)
+        attributes = [x for tag in page.find_all() for x in tag.attrs]
+        assert not [x for x in attributes if x.startswith("on")]
+        policy = page.find("meta", {"http-equiv": True})["content"]
+        assert policy.startswith("default-src 'none'; style-src 'unsafe-inl")
+    everywhere = " ".join(page.get_text() for page in pages.values())
+    for text in ("<script>alert(1)</script>", "{{ 7 * 7 }}{% raw %}"):
+        assert text in pages["index.html"].get_text()
+    assert "nul\\x00inside" in everywhere and "\0" not in everywhere
+    assert "back\\u202ewards" in everywhere and "\u202e" not in everywhere
+
+
+@pytest.mark.parametrize("name", ["hundred", "hostile"])
+def test_the_class_page_has_every_row_in_both_orders(name, out_of):
+    results, out = CLASSES[name], out_of(name)
+    page, learners = page_of(out / "index.html"), learners_of(results)
+    assert len(pages_of(out)) == 1 + len(learners)
+    for order in ("by-name", "by-points"):
+        rows = page.select(f".{order} tbody tr")
+        assert len(rows) == len(learners)
+        for row in rows:
+            heading = page_of(out / unquote(row.a["href"])).h1.get_text()
+            assert heading == row.a.get_text() and heading in learners
+    cells = [x.get_text() for x in page.select(".by-points td.points")]
+    points = [0 if x == "–" else int(x) for x in cells]
+    assert points == sorted(points)
+    bad = [x for x in results if x.status == "unreadable"]
+    first = page.find("section")
+    assert first.h2.get_text() == "Could not be read"
+    assert len(first.select("li")) == len(bad)
+    ids = [tag["id"] for tag in page.find_all(id=True)]
+    assert len(ids) == len(set(ids))
+
+
+def test_the_class_page_lists_the_hardest_exercises_and_their_mistakes(out_of):
+    page = page_of(out_of("three") / "index.html")
+    hardest = [x.get_text(" ", strip=True) for x in page.select(".bars > li")]
+    assert re.match(r"gqa- ?pool_ ?heads 0 % right: 0 of 3", hardest[0])
+    assert f"Most often (2): {TILED}" in hardest[0]
+    assert "100 % right: 3 of 3" in hardest[1]
+    card = page.find("h3", string=TILED).find_parent("li")
+    assert "2 learners" in card.get_text()
+    assert [x.get_text() for x in card.find_all("a")] == ["Ann", "Ben"]
+    assert "1 wrong answer without a name" in page.get_text()
+    assert page.find("dd", string="2"), "the median of 2, 2 and 2 points"
+
+
+def test_an_empty_class_has_a_page(out_of):
+    page = page_of(out_of("empty") / "index.html")
+    assert page.h1.get_text() == "Nothing could be graded"
+    assert page.find("dd", string="0") and not page.find("table")
+
+
+def test_the_class_page_names_those_without_points(tmp_path):
+    results = [
+        graded("bo", right(), submission="bo-1"),
+        unreadable("bo", submission="bo-2"),
+        unreadable("cem"),
+    ]
+    write(Class.of(results, absent=["Bell, Ann", "Eve"]), tmp_path)
+    page = (tmp_path / "index.html").read_text("utf-8")
+    assert page.count("counts instead:") == 1
+    assert 'counts instead: <span class="path">bo-1</span>' in page
+    assert re.search(r"Bell, Ann</bdi></a>; <a [^>]+><bdi>Eve<", page)
+
+
+def test_a_learners_page_has_each_diagnosis_beside_the_code(out_of):
+    page = page_of(out_of("one") / "learners/Ann.html")
+    assert not page.find("script")
+    good, bad, open_ = page.find_all("article")
+    assert good.details.pre.get_text() == CODE
+    assert "stub" not in open_.get_text()
+    diagnosis, code = bad.find(class_="beside").find_all("div")
+    assert code.pre.get_text() == CODE
+    assert diagnosis.find("p").get_text() == f"This looks like: {TILED}"
+    folded = diagnosis.details.extract()
+    assert "The heads come in tile order." in folded.get_text()
+    names = [x.get_text() for x in diagnosis.find_all("code")]
+    assert names == ["repeat", "repeat_interleave"]
+    assert diagnosis.pre.get_text().splitlines()[1].startswith("got       -2")
+    assert bad.find(class_="note").get_text() == "two cells"
+    text = page.get_text()
+    assert "1 of 3 exercises is right" in text
+    assert "bubblewrap: no network" in text
+    assert CODE not in page_of(out_of("one") / "index.html").get_text()
+    other = page_of(out_of("three") / "learners/Ben.html").get_text()
+    assert "Ann" not in other and "Cem" not in other
+
+
+def test_a_learners_page_says_which_submission_counts(out_of):
+    page = page_of(out_of("again") / "learners/Ann.html")
+    sections = [x.get_text(" ", strip=True) for x in page.select("section")]
+    unread, counted, _, again = sections
+    assert "ann/4.ipynb" in unread and "ann/2.ipynb" in counted
+    assert "ann/1.ipynb : 0 of 2 points" in again
+
+
+@pytest.mark.browser
+def test_pages_are_accessible_offline_and_fit_a_phone(browser, tmp_path):
+    many = [Mark(f"sdpa-causal_lower_{i}", 0, 1, "died") for i in range(12)]
+    results = [*a_class(12), *CLASSES["one"]]
+    results.append(graded("Ann", *many, chapter="08_sdpa"))
+    by_hand = {("Ann", ""): (2, "ill")}
+    write(Class.of(results, by_hand, absent=["Cem"]), tmp_path)
+    names = ("index", "learners/Ann", "learners/Cem")
+    paths = [tmp_path / f"{name}.html" for name in names]
+    for width, theme in ((1280, "light"), (390, "dark")):
+        size = {"width": width, "height": 900}
+        tab = browser.new_page(viewport=size, color_scheme=theme)
+        requests, complaints = [], []
+        tab.on("request", lambda x, to=requests: to.append(x.url))
+        tab.on("console", lambda x, to=complaints: to.append(x.text))
+        for path in paths:
+            tab.goto(path.as_uri())
+            wide = tab.evaluate("document.documentElement.scrollWidth")
+            assert wide <= width
+            tab.evaluate(AXE)
+            tab.evaluate(ONE_OF_EACH_KIND)
+            assert tab.evaluate(FOUND) == []
+        assert len(requests) == len(paths) and not complaints
+
+
+@pytest.mark.browser
+def test_the_class_page_is_sorted_without_javascript(browser, out_of):
+    tab = browser.new_page(java_script_enabled=False)
+    tab.goto((out_of("three") / "index.html").as_uri())
+    tables = tab.locator(".by-name"), tab.locator(".by-points")
+    assert [x.is_visible() for x in tables] == [True, False]
+    tab.get_by_label("fewest points first").check()
+    assert [x.is_visible() for x in tables] == [False, True]

@@ -10,8 +10,8 @@ import psutil
 import pytest
 
 from attn.grading.classroom import plan
-from attn.grading.classroom.documents import Cell
 from attn.grading.classroom.examiner import Examiner
+from attn.grading.classroom.reading import Cell
 from attn.grading.sandbox.limits import Limits
 
 SECRET = "the-teachers-password"

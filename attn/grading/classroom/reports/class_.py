@@ -45,26 +45,26 @@ class Learner:
         one, and of equal ones the first.
         """
         best: dict[str, Result] = {}
-        for result in self.results:
-            if result.status == "graded":
-                chapter = result.chapter or "no chapter"
-                best.setdefault(chapter, result)
-                if _precedence(result) > _precedence(best[chapter]):
-                    best[chapter] = result
+        for x in self.results:
+            if x.status == "graded":
+                other = best.setdefault(x.chapter or "no chapter", x)
+                if (x.attempt, x.points) > (other.attempt, other.points):
+                    best[x.chapter or "no chapter"] = x
         return {name: best[name] for name in sorted(best, key=natural)}
 
     @property
     def replaced(self) -> dict[str, str]:
         """The submissions that were graded and do not count, with reasons."""
         reasons = {}
-        for result in self.results:
-            counted = self.counted.get(result.chapter or "no chapter", result)
-            if result.status == "graded" and counted is not result:
+        for x in self.results:
+            counts = self.counted.get(x.chapter or "no chapter", x)
+            if x.status == "graded" and counts is not x:
                 how = "has as many points or more"
-                if counted.attempt > result.attempt:
+                if counts.attempt > x.attempt:
                     how = "was handed in later"
-                name = counted.submission
-                reasons[result.submission] = f"{name} {how}, and counts"
+                reasons[x.submission] = (
+                    f"{counts.submission} {how}, and counts"
+                )
         return reasons
 
     @cached_property
@@ -74,9 +74,9 @@ class Learner:
         return {x.exercise: x for result in counted for x in result.marks}
 
     @property
-    def unreadable(self) -> tuple[Result, ...]:
+    def unreadable(self) -> list[Result]:
         """The submissions that could not be graded."""
-        return tuple(x for x in self.results if x.status == "unreadable")
+        return [x for x in self.results if x.status == "unreadable"]
 
     @property
     def status(self) -> str:
@@ -104,12 +104,12 @@ class Learner:
     @property
     def by_hand(self) -> list[str]:
         """The teacher's total and comment, a line for each."""
-        lines = []
+        lines = [self.comment] if self.comment else []
         if self.total is not None:
             judged = number(sum(x.points for x in self.counted.values()))
             total = f"total: {number(self.total)} points by hand"
-            lines.append(f"{total}; the exercises have {judged}")
-        return [*lines, self.comment] if self.comment else lines
+            lines = [f"{total}; the exercises have {judged}", *lines]
+        return lines
 
 
 @dataclass(frozen=True)
@@ -149,8 +149,8 @@ class Class:
             by_hand: the totals, and comments, of a teacher.
             absent: the learners without a submission.
         """
-        totals = {
-            clean(k[0]): x for k, x in (by_hand or {}).items() if not k[1]
+        given = {
+            clean(who): x for (who, of), x in (by_hand or {}).items() if not of
         }
         groups: dict[str, list[Result]] = {clean(x): [] for x in absent}
         for result in map(clean, results):
@@ -159,50 +159,41 @@ class Class:
         learners = []
         for name in sorted(groups, key=natural):
             own = sorted(groups[name], key=lambda x: natural(x.submission))
-            total, comment = totals.get(name, (None, ""))
+            total, comment = given.get(name, (None, ""))
             learners.append(
                 Learner(name, files[name], tuple(own), total, clean(comment))
             )
         return cls(tuple(learners))
 
     @cached_property
-    def results(self) -> tuple[Result, ...]:
+    def results(self) -> list[Result]:
         """All results, in the order of the learners."""
-        return tuple(x for learner in self.learners for x in learner.results)
-
-    @cached_property
-    def counted(self) -> tuple[Result, ...]:
-        """The results that count, in the order of the learners."""
-        return tuple(
-            x for learner in self.learners for x in learner.counted.values()
-        )
+        return [x for learner in self.learners for x in learner.results]
 
     @property
-    def graded(self) -> tuple[Learner, ...]:
+    def graded(self) -> list[Learner]:
         """The learners with points: of what was graded, or by hand."""
-        return tuple(x for x in self.learners if x.has_points)
+        return [x for x in self.learners if x.has_points]
 
     @property
-    def absent(self) -> tuple[Learner, ...]:
+    def absent(self) -> list[Learner]:
         """The learners without a submission."""
-        return tuple(x for x in self.learners if not x.results)
+        return [x for x in self.learners if not x.results]
 
     @property
-    def unreadable(self) -> tuple[tuple[Learner, Result], ...]:
+    def unreadable(self) -> list[tuple[Learner, Result]]:
         """The submissions that could not be graded, with their learners."""
-        return tuple((x, r) for x in self.learners for r in x.unreadable)
+        return [(x, y) for x in self.learners for y in x.unreadable]
 
     @property
     def odd(self) -> Iterator[tuple[Learner, Result, list[str]]]:
         """The submissions with something odd, or by hand, and what it is."""
         for learner in self.learners:
             for x in learner.results:
-                named = [
-                    f"{mark.exercise}: {note}"
-                    for mark in x.marks
-                    for note in mark.notes
-                ]
-                if notes := [*x.notes, *named]:
+                of_marks = (
+                    f"{y.exercise}: {z}" for y in x.marks for z in y.notes
+                )
+                if notes := [*x.notes, *of_marks]:
                     yield learner, x, notes
 
     @cached_property
@@ -230,7 +221,9 @@ class Class:
     @cached_property
     def hardest(self) -> list[tuple[str, int, int]]:
         """(exercise, passed, graded) of what counts, the hardest first."""
-        marks = [x for result in self.counted for x in result.marks]
+        marks = [
+            x for learner in self.learners for x in learner.marks.values()
+        ]
         graded = Counter(x.exercise for x in marks)
         passed = Counter(x.exercise for x in marks if x.passed)
         rows = [(name, passed[name], graded[name]) for name in graded]
@@ -241,19 +234,18 @@ class Class:
         """The mistakes that have a name, the most common first."""
         made: dict[str, list[tuple[Learner, Mark]]] = {}
         for learner in self.learners:
-            for mark in learner.marks.values():
-                if mark.mistake:
-                    made.setdefault(mark.mistake, []).append((learner, mark))
+            for x in learner.marks.values():
+                if x.mistake:
+                    made.setdefault(x.mistake, []).append((learner, x))
         rows = []
         for name, cases in made.items():
-            counts = Counter(mark.exercise for _, mark in cases)
-            order = sorted(counts, key=lambda x: (-counts[x], x))
-            first = next(x for _, x in cases if x.exercise == order[0])
+            counts = Counter(x.exercise for _, x in cases)
+            where = dict(sorted(counts.items(), key=lambda x: (-x[1], x[0])))
+            why = [
+                _why(x) for _, x in cases if x.exercise == next(iter(where))
+            ]
             learners = tuple({x.name: x for x, _ in cases}.values())
-            where = {x: counts[x] for x in order}
-            rows.append(
-                Misconception(name, explanation(first), where, learners)
-            )
+            rows.append(Misconception(name, why[0], where, learners))
         return sorted(rows, key=lambda x: (-len(x.learners), x.name))
 
     def bins(self) -> list[tuple[str, int]]:
@@ -271,7 +263,7 @@ class Class:
         return [(label, sizes[i]) for i, label in enumerate(labels)]
 
 
-def explanation(mark: Mark) -> str:
+def _why(mark: Mark) -> str:
     """Return the paragraph below the name of a mark's mistake."""
     lines = mark.details.splitlines()
     is_named = len(lines) > 1 and (mark.mistake or "") in lines[0]
@@ -299,7 +291,3 @@ def _stem(name: str) -> str:
     plain = unicodedata.normalize("NFC", name)
     plain = re.sub(r"[^\w.-]+", "-", plain).strip(".-")[:48].rstrip(".-")
     return f"_{plain}" if _RESERVED.fullmatch(plain) else plain or "_"
-
-
-def _precedence(result: Result) -> tuple[tuple[int, ...], float]:
-    return result.attempt, result.points

@@ -51,9 +51,7 @@ def class_page(class_: Class) -> str:
 def learner_page(learner: Learner) -> str:
     """Return a learner's page: nothing about others is on it."""
     page = _environment().get_template("learner.html")
-    return page.render(
-        learner=learner, opening=_opening(learner), results=learner.results
-    )
+    return page.render(learner=learner, results=learner.results)
 
 
 @cache
@@ -115,29 +113,3 @@ def _exercise(
         "open": still_open,
         "common": max(mistakes, key=lambda x: x.exercises[name], default=None),
     }
-
-
-def _opening(learner: Learner) -> str:
-    """Return the first sentence that a learner reads."""
-    marks = list(learner.marks.values())
-    passed = sum(x.passed for x in marks)
-    if not learner.results:
-        return "Nothing was handed in."
-    if not marks:
-        return (
-            "This submission could not be graded, and that is often quickly "
-            "repaired: the reason is below."
-        )
-    if passed == len(marks):
-        return "Everything here is right. Well done."
-    if not passed:
-        return (
-            "Nothing is right yet, and each exercise below says why. Take "
-            "the first one: one step is enough to begin with."
-        )
-    return (
-        f"{passed} of {wording.plural(len(marks), 'exercise')} "
-        f"{'is' if passed == 1 else 'are'} right. What is said "
-        "about the others is meant as help: most of it ends in a question, "
-        "and its answer is the repair."
-    )
