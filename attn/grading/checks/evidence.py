@@ -13,14 +13,13 @@ from torch import Tensor
 
 from attn.exercises.case import Case
 from attn.exercises.spec import Exercise
-from attn.grading.checks.compare import alike
+from attn.grading.checks.compare import alike, max_abs
+from attn.grading.checks.effects import EffectKind
 from attn.grading.checks.inputs import input_size
+from attn.grading.checks.objects import WrongParameters
 from attn.grading.checks.oracle import Oracle
-from attn.grading.checks.parameters import WrongParameters
 from attn.grading.checks.problem import Problem
-from attn.grading.checks.rounding import max_abs
 from attn.grading.checks.run import Outcome, run
-from attn.grading.checks.side_effects import EffectKind
 
 ENOUGH = 4  # elements: as much as that is no chance
 _TRIALS = 400  # of a search: 0.2 s

@@ -10,17 +10,16 @@ import torch
 from attn.exercises.case import Case
 from attn.exercises.guard import OutOfBounds
 from attn.grading.checks.clock import Clock, OutOfTime
-from attn.grading.checks.compare import differences
+from attn.grading.checks.compare import differences, max_abs
+from attn.grading.checks.effects import SideEffect
 from attn.grading.checks.evidence import Failure
 from attn.grading.checks.forbidden import Forbidden
-from attn.grading.checks.gradients import NoGradient
 from attn.grading.checks.inputs import input_name, named_tensors
+from attn.grading.checks.objects import WrongParameters
 from attn.grading.checks.oracle import Oracle
-from attn.grading.checks.parameters import WrongParameters
 from attn.grading.checks.problem import Part, Problem
-from attn.grading.checks.rounding import max_abs
+from attn.grading.checks.result import NoGradient
 from attn.grading.checks.run import Outcome, run
-from attn.grading.checks.side_effects import SideEffect
 from attn.profiling.compat import language_kept_patched
 
 checking: ContextVar[str | None] = ContextVar("checking", default=None)

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from attn.exercises.case import Case
 from attn.exercises.spec import Exercise
-from attn.grading.checks.parameters import parameters
+from attn.grading.checks.objects import parameters
 
 
 def initial_values(

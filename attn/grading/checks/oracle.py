@@ -11,12 +11,12 @@ from attn.exercises.case import Case
 from attn.exercises.mistakes import Mistake
 from attn.exercises.spec import Exercise
 from attn.grading.checks.clock import TIME_LIMIT, Clock
+from attn.grading.checks.compare import max_abs
 from attn.grading.checks.initial_values import initial_values
 from attn.grading.checks.inputs import map_tensors, named_tensors
 from attn.grading.checks.longer_inputs import longer_input
 from attn.grading.checks.one_change import one_change, paired, plainest
 from attn.grading.checks.repeated_calls import repeated_calls
-from attn.grading.checks.rounding import max_abs
 from attn.grading.checks.run import Outcome, run
 from attn.grading.checks.two_objects import two_objects
 

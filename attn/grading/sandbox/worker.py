@@ -106,7 +106,6 @@ def _use(answer: Any, use: Use, clock: Clock, watch: Any) -> Outcome:
             launch=use.launch,
             names=use.names,
             fill_empty=use.fill_empty,
-            verify=watch.verify,
         )
     finally:
         watch.armed = False
