@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import takewhile
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from attn.exercises.case import Case
+from attn.exercises.other_inputs import with_inputs
 from attn.exercises.spec import Exercise
 from attn.grading.checks.compare import alike, max_abs
 from attn.grading.checks.effects import EffectKind
@@ -164,11 +164,10 @@ class Evidence:
 
         One that is left out has its default.
         """
-        names = self.exercise.input_names(self.case(i))
-        positional = list(takewhile(inputs.__contains__, names))
-        rest = {n: x for n, x in inputs.items() if n not in positional}
-        args = tuple(inputs[n] for n in positional)
-        return self.reference(i, args=args, kwargs=rest)
+        case = self.case(i)
+        names = self.exercise.input_names(case)
+        changed = with_inputs(case, names, inputs)
+        return self.reference(i, args=changed.args, kwargs=changed.kwargs)
 
     def reference(self, i: int, **fields: Any) -> Outcome:
         """Run the reference on a case with some of its fields replaced."""
