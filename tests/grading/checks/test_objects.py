@@ -1,4 +1,4 @@
-"""An object holds no more between calls than the task allows."""
+"""An object has the parameters of the task, and holds no more memory."""
 
 from collections import deque
 from functools import partial
@@ -15,6 +15,8 @@ from attn.grading.diagnosis.mutation_testing import solution
 
 STATIC = find("cache-StaticCache")
 Right = solution(STATIC)
+NO_ROPE = solution(find("iface-NoRope"))
+CACHE = solution(find("cache-KVCache"))
 
 
 class Roomy(Right):
@@ -104,3 +106,53 @@ def test_what_is_no_module_or_is_not_ready_is_said():
         parameters(Unready())
     with pytest.raises(TypeError, match="Box must be a subclass of nn.Module"):
         parameters(Box(1))
+
+
+class LearnsItsMemory(Right):
+    def __init__(self, **sizes):
+        super().__init__(**sizes)
+        memory = self.key
+        del self.key
+        self.key = nn.Parameter(memory)
+
+    def forward(self, query, key, value, position):
+        with torch.no_grad():
+            return super().forward(query, key, value, position)
+
+
+class LearnsItsTable(NO_ROPE):
+    def __init__(self, head_dim):
+        super().__init__(head_dim)
+        self.table = nn.Parameter(torch.ones(head_dim))
+
+
+class LearnsAScale(CACHE):
+    def __init__(self):
+        super().__init__()
+        self.scale = nn.Parameter(torch.ones(()))
+
+
+@pytest.mark.parametrize(
+    ("exercise", "answer"),
+    [
+        ("cache-StaticCache", LearnsItsMemory),
+        ("iface-NoRope", LearnsItsTable),
+        ("cache-KVCache", LearnsAScale),
+    ],
+)
+def test_parameters_that_a_task_does_not_have_are_refused_and_named(
+    exercise, answer
+):
+    verdict = judge(find(exercise), answer)
+    assert not verdict.passed
+    assert verdict.mistake == "Parameters that the task does not have"
+
+
+def test_a_frozen_parameter_is_a_table_like_any_other():
+    class Frozen(NO_ROPE):
+        def __init__(self, head_dim):
+            super().__init__(head_dim)
+            ones = torch.ones(head_dim)
+            self.table = nn.Parameter(ones, requires_grad=False)
+
+    assert judge(find("iface-NoRope"), Frozen).passed

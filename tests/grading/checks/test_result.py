@@ -1,4 +1,4 @@
-"""An object of any other type is reported as what it is."""
+"""What is compared of a result, and its gradients; the rest has a name."""
 
 from collections import OrderedDict
 from decimal import Decimal
@@ -7,12 +7,15 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 import torch
+from torch import nn
 from torch.nn.attention.bias import causal_lower_right
 
 from attn.exercises.spec import Case, find
 from attn.grading.checks.result import Foreign, plain
 from attn.grading.checks.run import run
 from attn.grading.diagnosis.judge import judge
+
+X = torch.arange(6.0).reshape(2, 3)
 
 
 def ones(L, S):
@@ -106,3 +109,40 @@ def test_the_numbers_of_numpy_are_numbers():
     found = plain((np.float64(0.5), np.int32(3), np.bool_(True)))
     assert found == (0.5, 3, True)
     assert list(map(type, found)) == [float, int, bool]
+
+
+def test_gradients_reach_inputs_and_parameters():
+    state = {"weight": torch.ones(2, 3), "bias": torch.zeros(2)}
+    init = {"in_features": 3, "out_features": 2}
+    case = Case("a layer", (X,), init=init, state=state, grad=True)
+    grads = run(nn.Linear, case).grads
+    assert set(grads) == {"args.0", "weight", "bias"}
+
+
+def test_random_rows_can_be_compared_by_their_largest_elements():
+    case = Case("dropout", (torch.ones(400, 3),), train=True, largest_over=-2)
+    first = run(lambda x: nn.functional.dropout(x, 0.2), case)
+    other = run(lambda x: x * (torch.rand(x.shape) > 0.2) / 0.8, case)
+    assert torch.equal(first.output, torch.full((3,), 1.25))
+    assert torch.equal(first.output, other.output)
+    assert run(lambda x: x.sum(), case).output == 1200  # no such axis
+
+
+def test_gradients_switched_off_by_an_answer_are_on_again_after_it():
+    def off(x):
+        torch.set_grad_enabled(False)
+        return x * 2
+
+    outcome = run(off, Case("gradients", (X,), grad=True))
+    assert "no gradient flows back" in str(outcome.error)
+    assert torch.is_grad_enabled()
+    with torch.no_grad():  # where check() is called does not matter
+        right = run(lambda x: x * 2, Case("gradients", (X,), grad=True))
+    assert set(right.grads) == {"args.0"}
+
+
+def test_a_constant_result_of_zeros_has_a_gradient_of_zero():
+    case = Case("any", (torch.ones(3),), grad=True)
+    outcome = run(torch.zeros_like, case)
+    assert outcome.error is None
+    assert not outcome.grads["args.0"].any()

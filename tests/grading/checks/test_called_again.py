@@ -11,13 +11,11 @@ from attn.grading.checks.oracle import Oracle
 from attn.grading.diagnosis.judge import judge
 from attn.grading.diagnosis.mutation_testing import solution
 
-MODULE = find("mha-MultiHeadAttention")
-Right = solution(MODULE)
-FUNCTION = find("sdp-attention")
-right = solution(FUNCTION)
+Heads = solution(find("mha-MultiHeadAttention"))
+attention = solution(find("sdp-attention"))
 
 
-class KeepsTheMask(Right):
+class KeepsTheMask(Heads):
     mask = None
 
     def forward(self, x, kv_input=None, attn_mask=None):
@@ -25,7 +23,7 @@ class KeepsTheMask(Right):
         return super().forward(x, kv_input, self.mask)
 
 
-class KeepsTheKeys(Right):
+class KeepsTheKeys(Heads):
     keys = None
 
     def forward(self, x, kv_input=None, attn_mask=None):
@@ -34,7 +32,7 @@ class KeepsTheKeys(Right):
         return super().forward(x, self.keys, attn_mask)
 
 
-class KeepsResults(Right):
+class KeepsResults(Heads):
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)
         self.results = {}
@@ -46,7 +44,7 @@ class KeepsResults(Right):
         return self.results[shapes]
 
 
-class PilesUp(Right):
+class PilesUp(Heads):
     total = 0.0
 
     def forward(self, x, kv_input=None, attn_mask=None):
@@ -54,7 +52,7 @@ class PilesUp(Right):
         return super().forward(x, kv_input, attn_mask) * self.total
 
 
-class KeepsWeights(Right):
+class KeepsWeights(Heads):
     first = None
 
     def forward(self, x, kv_input=None, attn_mask=None):
@@ -64,13 +62,7 @@ class KeepsWeights(Right):
         return super().forward(x, kv_input, attn_mask)
 
 
-class Drops(Right):
-    def forward(self, x, kv_input=None, attn_mask=None):
-        x = F.dropout(x, 0.1, self.training)
-        return super().forward(x, kv_input, attn_mask)
-
-
-class SizedByTheFirstCall(Right):
+class SizedByTheFirstCall(Heads):
     seen = None
 
     def forward(self, x, kv_input=None, attn_mask=None):
@@ -83,19 +75,25 @@ class SizedByTheFirstCall(Right):
         return super().forward(x, kv_input * kept[:, None], attn_mask)
 
 
-class WrongInTraining(Right):
+class Drops(Heads):
+    def forward(self, x, kv_input=None, attn_mask=None):
+        x = F.dropout(x, 0.1, self.training)
+        return super().forward(x, kv_input, attn_mask)
+
+
+class WrongInTraining(Heads):
     def forward(self, x, kv_input=None, attn_mask=None):
         mask = None if self.training else attn_mask
         return super().forward(x, kv_input, mask)
 
 
-class SwitchesItself(Right):
+class SwitchesItself(Heads):
     def forward(self, x, kv_input=None, attn_mask=None):
         self.eval()
         return super().forward(x, kv_input, attn_mask)
 
 
-class ChangesItsWeights(Right):
+class ChangesItsWeights(Heads):
     def forward(self, x, kv_input=None, attn_mask=None):
         out = super().forward(x, kv_input, attn_mask)
         with torch.no_grad():
@@ -126,7 +124,7 @@ TRAINING = "wrong when it is in training mode"
 def test_a_module_wrong_when_called_again_or_in_training_is_refused(
     answer, words
 ):
-    verdict = judge(MODULE, answer)
+    verdict = judge(find("mha-MultiHeadAttention"), answer)
     assert not verdict.passed
     assert words in " ".join(verdict.message.split())
     assert ("called earlier with  x (" in verdict.details) == (
@@ -134,38 +132,40 @@ def test_a_module_wrong_when_called_again_or_in_training_is_refused(
     )
 
 
-def test_a_result_that_a_later_call_changes_is_refused():
-    room = {}
-
-    def reuses(*args, **kwargs):
-        out = right(*args, **kwargs)
-        key = out.shape, out.dtype
-        kept = room.setdefault(key, torch.empty_like(out.detach()))
-        return kept.detach().copy_(out)
-
-    verdict = judge(FUNCTION, reuses)
-    assert "it changes what it returned earlier" in verdict.message
+def _by_shape(*args, kept={}, **kwargs):  # noqa: B006
+    shapes = *(x.shape for x in args), str(kwargs), args[0].dtype
+    if shapes not in kept:
+        kept[shapes] = attention(*args, **kwargs)
+    return kept[shapes]
 
 
-def test_a_function_that_keeps_results_between_calls_is_refused():
-    kept = {}
+def _first_default(query, key, value, scale=None, held=[]):  # noqa: B006
+    held.append(scale or query.shape[-1] ** -0.5)
+    return attention(query, key, value, held[0])
 
-    def by_shape(*args, **kwargs):
-        shapes = *(x.shape for x in args), str(kwargs), args[0].dtype
-        if shapes not in kept:
-            kept[shapes] = right(*args, **kwargs)
-        return kept[shapes]
 
-    def first_default(query, key, value, scale=None, held=[]):  # noqa: B006
-        held.append(scale or query.shape[-1] ** -0.5)
-        return right(query, key, value, held[0])
+def _reuses(*args, room={}, **kwargs):  # noqa: B006
+    out = attention(*args, **kwargs)
+    key = out.shape, out.dtype
+    kept = room.setdefault(key, torch.empty_like(out.detach()))
+    return kept.detach().copy_(out)
 
-    assert not judge(FUNCTION, by_shape).passed
-    assert not judge(FUNCTION, first_default).passed
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (_by_shape, ""),
+        (_first_default, ""),
+        (_reuses, "it changes what it returned earlier"),
+    ],
+)
+def test_a_function_that_keeps_what_it_returned_is_refused(answer, words):
+    verdict = judge(find("sdp-attention"), answer)
+    assert not verdict.passed and words in verdict.message
 
 
 def test_buffers_and_caches_that_leave_the_result_right_are_accepted():
-    class Buffered(Right):
+    class Buffered(Heads):
         def __init__(self, *args, **kwargs):
             super().__init__(*args, **kwargs)
             self.register_buffer("calls", torch.zeros(()))
@@ -182,10 +182,10 @@ def test_buffers_and_caches_that_leave_the_result_right_are_accepted():
 
     def cached(query, key, value, scale=None):
         usual = 1 / root(query.shape[-1])
-        return right(query, key, value, usual if scale is None else scale)
+        return attention(query, key, value, usual if scale is None else scale)
 
-    assert judge(MODULE, Buffered).passed
-    assert judge(FUNCTION, cached).passed
+    assert judge(find("mha-MultiHeadAttention"), Buffered).passed
+    assert judge(find("sdp-attention"), cached).passed
 
 
 @pytest.mark.parametrize("exercise", every_exercise(), ids=lambda x: x.id)
@@ -195,8 +195,8 @@ def test_every_exercise_calls_an_answer_again(exercise):
 
 
 def test_cases_that_call_an_answer_again_come_last():
-    oracle = Oracle(MODULE, 0)
-    usual = len(MODULE.generate(0))
+    exercise = find("mha-MultiHeadAttention")
+    oracle, usual = Oracle(exercise, 0), len(exercise.generate(0))
     assert not any(case.before for case in oracle.cases[:usual])
     added = oracle.cases[usual:]
     assert {case.train for case in added} == {False, True}
