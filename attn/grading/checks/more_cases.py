@@ -9,7 +9,7 @@ only.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain, islice, zip_longest
 from typing import Any
@@ -29,8 +29,6 @@ from attn.grading.checks.run import Outcome
 
 Pair = tuple[Case, Case]
 """A case, and the same one with other elements."""
-Reference = Callable[[Case], Outcome]
-"""Runs the right answer; raises RuntimeError where a case does not fit it."""
 
 MOST_KINDS = 6  # of inputs, for a class; a function keeps little: 2
 MOST_ARGUMENTS = 3  # that change alone
@@ -39,10 +37,15 @@ LONGER = "it is called again, with a longer input"
 #: Inputs that are results of others, in the book's words: with one of those
 #: changed alone, or all of them longer, right answers differ.
 _RESULTS = {"out", "lse", "delta"}
+_LEFT_OUT = inspect.Parameter.empty
+_PLAIN = bool | int | float | str | torch.dtype | None
 
 
 def more_cases(
-    exercise: Exercise, cases: Sequence[Case], seed: int, reference: Reference
+    exercise: Exercise,
+    cases: Sequence[Case],
+    seed: int,
+    reference: Callable[[Case], Outcome],
 ) -> list[Case]:
     """Return what no exercise writes: later calls, and other objects.
 
@@ -50,54 +53,223 @@ def more_cases(
         exercise: the exercise.
         cases: its own.
         seed: draws other elements; the next ones draw those of more cases.
-        reference: runs the right answer.
+        reference: runs the right answer; raises RuntimeError where a case
+            does not fit it.
     """
-    others = exercise.generate(seed)
-    pairs = _paired(range(len(cases)), cases, others)
-    order = _plainest(exercise, cases)
-    plain = _paired(order, cases, others)
-    added = list(_called_again(pairs, reference))
-    added += _with_other_coins(cases, reference)
-    added += _two_objects(pairs)
+    more = _MoreCases(exercise, cases, seed, reference)
+    added = [*more.called_again(), *more.with_other_coins()]
+    added += _two_objects(more.pairs)
     given = set().union(*(exercise.inputs(case) for case in cases))
     if not exercise.use and not _RESULTS & given:
-        added += _one_change(exercise, cases, order, seed + 1, reference)
-        added += islice(_longer(exercise, plain, reference), 1)
-    return added + list(_initial_values(exercise, plain))
+        added += [*more.with_one_change(), *islice(more.longer(), 1)]
+    return added + list(_initial_values(exercise, more.plain))
 
 
-def _paired(
-    order: Sequence[int], cases: Sequence[Case], others: Sequence[Case]
-) -> list[Pair]:
-    """Return cases in an order, each with the same of other elements."""
-    return [
-        (cases[i], others[i])
-        for i in order
-        if i < len(others) and cases[i].condition == others[i].condition
-    ]
+class _MoreCases:
+    """The cases of an exercise, each with the same of other elements."""
+
+    def __init__(
+        self,
+        exercise: Exercise,
+        cases: Sequence[Case],
+        seed: int,
+        reference: Callable[[Case], Outcome],
+    ) -> None:
+        self._exercise, self._cases, self._seed = exercise, cases, seed
+        self._reference = reference
+        others = exercise.generate(seed)
+        self.pairs = self._paired(range(len(cases)), others)
+        self._order = self._plainest()
+        self.plain = self._paired(self._order, others)
+
+    def _paired(
+        self, order: Iterable[int], others: Sequence[Case]
+    ) -> list[Pair]:
+        """Return cases in an order, each with its partner."""
+        both = [(self._cases[i], others[i]) for i in order if i < len(others)]
+        return [(x, y) for x, y in both if x.condition == y.condition]
+
+    def _plainest(self) -> list[int]:
+        """Return the indices of the cases of one exact call.
+
+        Those with the most inputs and lengths come first.
+        """
+        try:
+            first = typical(self._exercise, self._cases)[::-1]
+        except ValueError:  # none is of float32
+            first = []
+        places = {id(x): place for place, x in enumerate(first)}
+        plain = [
+            (places.get(id(x), len(first)), i)
+            for i, x in enumerate(self._cases)
+            if not (_is_limited(x) or x.train or x.before or x.shares)
+        ]
+        return [i for _, i in sorted(plain)]
+
+    # --- other elements, the other mode, other coins -------------------------
+
+    def called_again(self) -> Iterator[Case]:
+        """Yield cases after calls with other shapes, masks, and elements.
+
+        Those of a module also in the other mode, where nothing is random.
+        """
+        is_class = any(case.init is not None for case, _ in self.pairs)
+        fixed = [
+            (x, y)
+            for x, y in self.pairs
+            if not x.before and not (x.train and x.rtol)
+        ]
+        chosen = list(_one_of_each_kind(fixed))
+        chosen = chosen[: MOST_KINDS if is_class else 2]
+        for case, other in chosen:
+            before = (*_earlier_cases(case, [x for x, _ in fixed]), case)
+            yield _after(
+                before, other, "it is called again, with other inputs"
+            )
+        for case, other in chosen if is_class else ():
+            mode = "eval" if case.train else "training"
+            other = replace(other, train=not case.train)
+            switched = _after((case,), other, f"it is in {mode} mode")
+            if not self._reference(switched).random_used:
+                yield switched
+
+    def with_other_coins(self) -> Iterator[Case]:
+        """Yield cases that are drawn at random, after the same ones."""
+        says = "it is called again with the same inputs, and tosses coins"
+        for case in self._cases:
+            if case.train and not case.before:
+                again = replace(case, condition=says, before=(case,))
+                right = self._reference(again)
+                if right.random_used and not right.repeats:
+                    yield again
+
+    # --- one other argument --------------------------------------------------
+
+    def with_one_change(self) -> Iterator[Case]:
+        """Yield cases, each after a call that differs in one argument.
+
+        Each has elements that no other has: an answer remembers nothing of
+        them. One that remembers results by part of its arguments, by shapes
+        or by all but a keyword, is right until the rest of them changes
+        alone.
+        """
+        every = [self._exercise.inputs(case) for case in self._cases]
+        values = {
+            name: [inputs.get(name, _LEFT_OUT) for inputs in every]
+            for name in dict.fromkeys(chain(*every))
+        }
+        # The last tensors first: what is remembered is found by the first.
+        names = [*reversed(values)]
+        names.sort(key=lambda name: _has_tensors(values[name]))
+        for found in range(1, MOST_ARGUMENTS + 1):
+            others = self._exercise.generate(self._seed + found)
+            pairs = self._paired(self._order, others)
+            changed = None
+            while names and changed is None:
+                name = names.pop(0)
+                changed = self._changed(pairs, name, values[name])
+            if changed is None:
+                return
+            case, earlier = changed
+            condition = f"it is called again, and only {name} is another"
+            before = (replace(earlier, may_raise=True),)
+            yield replace(case, condition=condition, before=before)
+
+    def _changed(
+        self, pairs: list[Pair], name: str, values: list[Any]
+    ) -> Pair | None:
+        """Return a case, and one with another argument and another result."""
+        for case, other in islice(self._changes(pairs, name, values), TRIES):
+            if _has_tensors(values) or self._differ(case, other):
+                return case, other
+        return None
+
+    def _changes(
+        self, pairs: list[Pair], name: str, values: list[Any]
+    ) -> Iterator[Pair]:
+        """Yield pairs of calls that differ in one argument, the last first.
+
+        The last must be one that was not made before. It is a case with
+        elements of its own; or, of a function of numbers, another value for
+        an argument that may be left out, which no other number restricts.
+        """
+        parameter = self._exercise.parameters.get(name)
+        has_default = parameter and parameter.default is not _LEFT_OUT
+        plain = {repr(x): x for x in values if _is_plain(x)}
+        for seen, case in pairs:
+            inputs = self._exercise.inputs(case)
+            own, others = inputs.get(name, _LEFT_OUT), []
+            if _has_tensors(own) and len(inputs) > 1:
+                others = [self._exercise.inputs(seen).get(name, _LEFT_OUT)]
+            elif _is_plain(own):
+                others = [x for key, x in plain.items() if key != repr(own)]
+            for value in others:
+                changed = self._with(case, name, value)
+                if changed and _has_tensors(inputs):
+                    yield case, changed
+                elif changed and has_default:
+                    yield changed, case
+
+    def _with(self, case: Case, name: str, value: Any) -> Case | None:
+        """Return a case with another value of an argument, if there is one."""
+        names = self._exercise.input_names(case)
+        inputs = {**self._exercise.inputs(case), name: value}
+        if value is _LEFT_OUT:
+            if name in names[:-1]:
+                return None
+            del inputs[name]
+        return with_inputs(case, names, inputs)
+
+    def _differ(self, case: Case, other: Case) -> bool:
+        """Return whether two calls have results, and not the same ones."""
+        try:
+            one, two = self._reference(case), self._reference(other)
+        except RuntimeError:
+            return False
+        return not (one.random_used or alike(one.output, two.output, 1e-3))
+
+    # --- a longer input ------------------------------------------------------
+
+    def longer(self) -> Iterator[Case]:
+        """Yield cases after a shorter one, if the reference takes them."""
+        for least in (LENGTH, 0):
+            for case, other in self.plain[:4]:
+                inputs = longer_inputs(self._exercise.inputs(other), least)
+                if inputs is not None:
+                    names = self._exercise.input_names(other)
+                    longer = with_inputs(other, names, inputs)
+                    longer = _after((case,), longer, LONGER)
+                    if self._is_quick(longer):
+                        yield longer
+
+    def _is_quick(self, case: Case) -> bool:
+        """Return whether a case has a result, in few operations."""
+        try:
+            with _FewOperations():
+                right = self._reference(case)
+        except RuntimeError:
+            return False
+        tensors = [x for _, x in named_tensors(right.output)]
+        is_finite = not any(x.isnan().any() for x in tensors)
+        return is_finite and not right.random_used
 
 
-def _plainest(exercise: Exercise, cases: Sequence[Case]) -> list[int]:
-    """Return the indices of the cases of one exact call.
+class _FewOperations(TorchFunctionMode):
+    """Count operations, and stop where there are too many."""
 
-    Those with the most inputs and lengths come first.
-    """
-    try:
-        first = [id(x) for x in reversed(typical(exercise, cases))]
-    except ValueError:  # none is of float32
-        first = []
+    count = 0
 
-    def place(i: int) -> int:
-        x = id(cases[i])
-        return first.index(x) if x in first else len(first)
+    def __torch_function__(
+        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        self.count += 1
+        if self.count > 1000:
+            raise RuntimeError("it has a loop over the tokens")
+        return func(*args, **(kwargs or {}))
 
-    def is_plain(case: Case) -> bool:
-        special = case.train, case.before, case.shares
-        return not (_is_limited(case) or any(special))
 
-    return sorted(
-        (i for i, case in enumerate(cases) if is_plain(case)), key=place
-    )
+def _after(before: tuple[Case, ...], case: Case, condition: str) -> Case:
+    return replace(case, condition=condition, before=before, max_live=None)
 
 
 def _is_limited(case: Case) -> bool:
@@ -106,49 +278,12 @@ def _is_limited(case: Case) -> bool:
     return any(limits)
 
 
-# --- other elements, the other mode, other coins -----------------------------
+def _has_tensors(tree: Any) -> bool:
+    return any(True for _ in named_tensors(tree))
 
 
-def _called_again(pairs: list[Pair], reference: Reference) -> Iterator[Case]:
-    """Yield cases after calls with other shapes and masks, and elements.
-
-    Those of a module also in the other mode, where nothing is random.
-    """
-    is_class = any(case.init is not None for case, _ in pairs)
-    fixed = [
-        pair
-        for pair in pairs
-        if not pair[0].before and not (pair[0].train and pair[0].rtol)
-    ]
-    chosen = list(_one_of_each_kind(fixed))[: MOST_KINDS if is_class else 2]
-    for case, other in chosen:
-        before = (*_earlier_cases(case, [x for x, _ in fixed]), case)
-        condition = "it is called again, with other inputs"
-        yield replace(other, condition=condition, before=before, max_live=None)
-    for case, other in chosen if is_class else ():
-        mode = "eval" if case.train else "training"
-        switched = replace(
-            other,
-            condition=f"it is in {mode} mode",
-            train=not case.train,
-            before=(case,),
-            max_live=None,
-        )
-        if not reference(switched).random_used:
-            yield switched
-
-
-def _with_other_coins(
-    cases: Sequence[Case], reference: Reference
-) -> Iterator[Case]:
-    for case in cases:
-        if not case.train or case.before:
-            continue
-        condition = "it is called again with the same inputs, and tosses coins"
-        again = replace(case, condition=condition, before=(case,))
-        right = reference(again)
-        if right.random_used and not right.repeats:
-            yield again
+def _is_plain(x: Any) -> bool:
+    return x is _LEFT_OUT or isinstance(x, _PLAIN)
 
 
 def _one_of_each_kind(pairs: list[Pair]) -> Iterator[Pair]:
@@ -199,7 +334,7 @@ def _input_types(case: Case) -> tuple[Any, ...]:
     )
 
 
-# --- another object ----------------------------------------------------------
+# --- two objects, and new ones -----------------------------------------------
 
 
 def _two_objects(pairs: list[Pair]) -> Iterator[Case]:
@@ -208,33 +343,28 @@ def _two_objects(pairs: list[Pair]) -> Iterator[Case]:
     What a class keeps in a place that its objects share, a table of the
     class, a default argument, layers made once, is right for one at a time.
     """
-
-    def has_fixed_weights(case: Case) -> bool:
-        return all(x.state is case.state for x in case.before)
-
     pairs = [
         (case, other)
         for case, other in pairs
         if case.init is not None
-        and has_fixed_weights(case)
+        and all(x.state is case.state for x in case.before)
         and not _is_limited(case)
     ]
     if not pairs:
         return
     case, like = max(pairs, key=lambda pair: _calls_and_size(pair[0]))
     yield _in_turns("the same", case, like)
-    unlike = max(
-        (x for _, x in pairs),
-        key=lambda x: (_different_arguments(case, x), *_calls_and_size(x)),
-    )
-    if _different_arguments(case, unlike):
+
+    def unlikeness(x: Case) -> int:
+        """Count the arguments of the constructor that are others."""
+        one, two = case.init or {}, x.init or {}
+        names = {**one, **two}
+        return sum(repr(one.get(k)) != repr(two.get(k)) for k in names)
+
+    others = (x for _, x in pairs)
+    unlike = max(others, key=lambda x: (unlikeness(x), *_calls_and_size(x)))
+    if unlikeness(unlike):
         yield _in_turns("other", case, unlike)
-
-
-def _different_arguments(case: Case, other: Case) -> int:
-    """Count the arguments of the constructor in which two cases differ."""
-    one, two = case.init or {}, other.init or {}
-    return sum(repr(one.get(k)) != repr(two.get(k)) for k in {**one, **two})
 
 
 def _calls_and_size(case: Case) -> tuple[int, int, int]:
@@ -266,176 +396,21 @@ def _initial_values(exercise: Exercise, pairs: list[Pair]) -> Iterator[Case]:
 
     The weights of a case hide what a task says of initial values: ones, zeros.
     """
-    for case, _ in pairs[:1]:
-        if not case.state or case.init is None:
-            continue
-        made = []
-        with torch.random.fork_rng(devices=[]):
-            for seed in (0, 1):
-                torch.manual_seed(seed)
-                made.append(parameters(exercise.reference(**case.init)))
-        first, second = made
-        names = tuple(n for n, x in first.items() if torch.equal(x, second[n]))
-        if names:
-            have = "has its initial value"
-            if len(names) > 1:
-                have = "have their initial values"
-            condition = f"{' and '.join(names)} {have}"
-            yield replace(case, condition=condition, initial=names)
-
-
-# --- one other argument ------------------------------------------------------
-
-
-_LEFT_OUT = inspect.Parameter.empty
-_PLAIN = bool | int | float | str | torch.dtype | None
-
-
-def _one_change(
-    exercise: Exercise,
-    cases: Sequence[Case],
-    order: Sequence[int],
-    seed: int,
-    reference: Reference,
-) -> list[Case]:
-    """Return cases, each after a call that differs in one argument.
-
-    Each has elements that no other has: an answer remembers nothing of them.
-    One that remembers results by part of its arguments, by shapes or by all
-    but a keyword, is right until the rest of them changes alone.
-    """
-    every = [exercise.inputs(case) for case in cases]
-    values = {
-        name: [inputs.get(name, _LEFT_OUT) for inputs in every]
-        for name in dict.fromkeys(chain(*every))
-    }
-    # The last tensors first: what is remembered is found by the first ones.
-    last_first = [*values][::-1]
-    last_first.sort(key=lambda name: bool(_tensors(values[name])))
-    pairs = _paired(order, cases, exercise.generate(seed))
-    found: list[Case] = []
-    for name in last_first:
-        tried = _changes(exercise, pairs, name, values[name])
-        for case, earlier in islice(tried, TRIES):
-            if not _tensors(values[name]) and not _differ(
-                reference, case, earlier
-            ):
-                continue
-            condition = f"it is called again, and only {name} is another"
-            before = (replace(earlier, may_raise=True),)
-            found.append(replace(case, condition=condition, before=before))
-            if len(found) == MOST_ARGUMENTS:
-                return found
-            others = exercise.generate(seed + len(found))
-            pairs = _paired(order, cases, others)
-            break
-    return found
-
-
-def _tensors(tree: Any) -> list[Tensor]:
-    return [x for _, x in named_tensors(tree)]
-
-
-def _changes(
-    exercise: Exercise, pairs: list[Pair], name: str, values: list[Any]
-) -> Iterator[Pair]:
-    """Yield pairs of calls that differ in one argument, the last one first.
-
-    The last must be one that was not made before. It is a case with elements
-    of its own; or, of a function of numbers, another value for an argument
-    that may be left out, which no other number restricts.
-    """
-    parameter = exercise.parameters.get(name)
-    has_default = parameter and parameter.default is not _LEFT_OUT
-    for seen, case in pairs:
-        inputs = exercise.inputs(case)
-        own = inputs.get(name, _LEFT_OUT)
-        if _tensors(own) and len(inputs) > 1:
-            others = [exercise.inputs(seen).get(name, _LEFT_OUT)]
-        elif own is _LEFT_OUT or isinstance(own, _PLAIN):
-            plain = {
-                repr(x): x
-                for x in values
-                if x is _LEFT_OUT or isinstance(x, _PLAIN)
-            }
-            others = [x for key, x in plain.items() if key != repr(own)]
-        else:
-            others = []
-        for value in others:
-            if (changed := _with(exercise, case, name, value)) is None:
-                continue
-            if _tensors(inputs):
-                yield case, changed
-            elif has_default:
-                yield changed, case
-
-
-def _with(
-    exercise: Exercise, case: Case, name: str, value: Any
-) -> Case | None:
-    """Return a case with another value of an argument, if it can be had."""
-    names = exercise.input_names(case)
-    inputs = {**exercise.inputs(case), name: value}
-    if value is _LEFT_OUT:
-        if name in names[:-1]:
-            return None
-        del inputs[name]
-    return with_inputs(case, names, inputs)
-
-
-def _differ(reference: Reference, case: Case, other: Case) -> bool:
-    """Return whether two calls have results, and not the same ones."""
-    try:
-        first, second = reference(case), reference(other)
-    except RuntimeError:
-        return False
-    return not (
-        first.random_used or alike(first.output, second.output, rtol=1e-3)
-    )
-
-
-# --- a longer input ----------------------------------------------------------
-
-
-def _longer(
-    exercise: Exercise, pairs: list[Pair], reference: Reference
-) -> Iterator[Case]:
-    """Yield cases after a shorter one, if the reference takes them."""
-    for least in (LENGTH, 0):
-        for case, other in pairs[:4]:
-            inputs = longer_inputs(exercise.inputs(other), least)
-            if inputs is None:
-                continue
-            names = exercise.input_names(other)
-            longer = replace(
-                with_inputs(other, names, inputs),
-                condition=LONGER,
-                before=(case,),
-            )
-            if _is_quick(reference, longer):
-                yield longer
-
-
-def _is_quick(reference: Reference, case: Case) -> bool:
-    """Return whether a case has a result, in few operations."""
-    try:
-        with _FewOperations():
-            right = reference(case)
-    except RuntimeError:
-        return False
-    is_finite = not any(x.isnan().any() for x in _tensors(right.output))
-    return is_finite and not right.random_used
-
-
-class _FewOperations(TorchFunctionMode):
-    """Count operations, and stop where there are too many."""
-
-    count = 0
-
-    def __torch_function__(
-        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
-    ) -> Any:
-        self.count += 1
-        if self.count > 1000:
-            raise RuntimeError("it has a loop over the tokens")
-        return func(*args, **(kwargs or {}))
+    case = pairs[0][0] if pairs else None
+    if case is None or not case.state or case.init is None:
+        return
+    made = []
+    with torch.random.fork_rng(devices=[]):
+        for seed in (0, 1):
+            torch.manual_seed(seed)
+            made.append(parameters(exercise.reference(**case.init)))
+    first, second = made
+    names = tuple(n for n, x in first.items() if torch.equal(x, second[n]))
+    if names:
+        have = (
+            "have their initial values"
+            if names[1:]
+            else "has its initial value"
+        )
+        condition = f"{' and '.join(names)} {have}"
+        yield replace(case, condition=condition, initial=names)
