@@ -8,7 +8,6 @@ this is for honest learners, and a trick gets round it.
 
 from __future__ import annotations
 
-import ast
 import dis
 import inspect
 import sys
@@ -21,6 +20,7 @@ from types import CodeType, FrameType, FunctionType
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 import torch
+from torch import Tensor
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -68,7 +68,10 @@ _WHOLE = {"item": ("equal", "numpy", "__array__")}
 """Whole names, where a part would be in others: ``less_equal``."""
 
 #: Given a tensor, they read where to split from it, and no operator shows it.
-_SPLITS = (torch.tensor_split, torch.Tensor.tensor_split)
+_SPLITS = (torch.tensor_split, Tensor.tensor_split)
+
+#: Where memory is measured, they hold a tensor's elements beside tensors.
+_COPIES = (Tensor.tolist, Tensor.numpy, Tensor.__array__)
 
 Refusal = Literal["forbidden", "read_as_number", "reaches_outside"]
 
@@ -132,7 +135,9 @@ class _Watch:
 
     def see(self, function: Any, args: tuple[Any, ...] = ()) -> None:
         """Raise if an answer may not call a function, or not with these."""
-        if self._no_autograd and any(map(_has_graph, args)):
+        if self._no_autograd and any(
+            isinstance(x, Tensor) and x.requires_grad for x in args
+        ):
             self._refuse(
                 "it lets PyTorch's autograd record what it computes; the "
                 "task is to write the gradients by hand"
@@ -177,13 +182,9 @@ def _shape_depends_on_elements(function: Any, args: tuple[Any, ...]) -> bool:
     """Return whether elements, not shapes, decide on the result's shape."""
     name = getattr(function, "__name__", "")
     if name == "index.Tensor":
-        dtypes = {x.dtype for x in args[1] if isinstance(x, torch.Tensor)}
+        dtypes = {x.dtype for x in args[1] if isinstance(x, Tensor)}
         return bool(dtypes & {torch.bool, torch.uint8})
     return name == "repeat_interleave.Tensor"
-
-
-def _has_graph(x: Any) -> bool:
-    return isinstance(x, torch.Tensor) and x.requires_grad
 
 
 def _called_by_the_book(frame: FrameType | None) -> bool:
@@ -206,9 +207,9 @@ class _Functions(TorchFunctionMode):
         self._watch.see(func)
         if func in _SPLITS:
             where = (*args[1:], *(kwargs or {}).values())
-            if any(isinstance(x, torch.Tensor) for x in where):
-                self._watch.see(torch.Tensor.tolist)  # as good as that
-        if self._memory and func is torch.Tensor.tolist:
+            if any(isinstance(x, Tensor) for x in where):
+                self._watch.see(Tensor.tolist)  # as good as that
+        if self._memory and func in _COPIES:
             self._memory.hold(args[0].numel())
         return func(*args, **(kwargs or {}))
 
@@ -233,25 +234,6 @@ class _Operators(TorchDispatchMode):
 
 
 # --- what an answer is made of -----------------------------------------------
-
-
-def refuse_numpy(text: str) -> None:
-    """Raise ``Forbidden`` for a text that uses NumPy.
-
-    For answers whose memory is measured: that of tensors alone is.
-    """
-    for node in ast.walk(ast.parse(text)):
-        paths = [getattr(node, "attr", "")]  # x.numpy()
-        if isinstance(node, ast.Import):
-            paths = [x.name for x in node.names]
-        elif isinstance(node, ast.ImportFrom):
-            paths = [node.module or ""]
-        if "numpy" in [x.partition(".")[0] for x in paths]:
-            raise Forbidden(
-                "it uses numpy: memory is measured here, that of tensors "
-                f"(line {getattr(node, 'lineno', '?')})",
-                "reaches_outside",
-            )
 
 
 def use_of_the_package(exercise: Exercise, answer: Any) -> str | None:
