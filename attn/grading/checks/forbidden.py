@@ -11,7 +11,6 @@ from __future__ import annotations
 import dis
 import inspect
 import sys
-from collections import ChainMap
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from functools import lru_cache
@@ -282,7 +281,7 @@ def names_read(function: Any) -> Iterator[tuple[str, Any]]:
     if not isinstance(function, FunctionType):
         return
     outer = inspect.getclosurevars(function).nonlocals
-    values = ChainMap(outer, function.__globals__, dict(sys.modules))
+    values = {**sys.modules, **function.__globals__, **outer}
     codes = [function.__code__]
     for code in codes:
         for step in dis.get_instructions(code):

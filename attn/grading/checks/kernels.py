@@ -18,11 +18,11 @@ import sys
 import tempfile
 import textwrap
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 from attn.exercises.case import Case
 from attn.exercises.kernel import function_of, is_kernel
@@ -42,9 +42,8 @@ SMALL = {"block_l": 8, "block_s": 8}
 SHARE = 0.85
 
 
-@dataclass(frozen=True)
-class Flaw:
-    """What is wrong with a kernel.
+class Flaw(NamedTuple):
+    """Name what is wrong with a kernel.
 
     Args:
         kind: of mistake, a key of ``diagnosis/kinds.md``.
@@ -52,7 +51,7 @@ class Flaw:
     """
 
     kind: str
-    words: dict[str, str] = field(default_factory=dict)
+    words: dict[str, str] = {}
 
 
 class _NoRecordError(Exception):
