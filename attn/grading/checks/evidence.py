@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from attn.exercises.case import Case
-from attn.exercises.other_inputs import with_inputs
+from attn.exercises.changed_inputs import with_inputs
 from attn.exercises.spec import Exercise
 from attn.grading.checks.compare import alike, max_abs
 from attn.grading.checks.effects import EffectKind

@@ -19,8 +19,8 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from attn.exercises.case import Case
+from attn.exercises.changed_inputs import LENGTH, longer_inputs, with_inputs
 from attn.exercises.conditions import typical
-from attn.exercises.other_inputs import LENGTH, longer_inputs, with_inputs
 from attn.exercises.spec import Exercise
 from attn.grading.checks.compare import alike
 from attn.grading.checks.inputs import input_size, named_tensors
