@@ -58,7 +58,7 @@ class Case:
             not a copy: a view shares the memory.
         before: cases whose inputs the same function, or the same module, is
             called with before this one; their results do not count. The
-            engine adds such cases to every exercise (repeated_calls.py).
+            engine adds such cases to every exercise (more_cases.py).
         another: of a case in ``before``, that it calls another object of the
             class, which is made when the first such case comes.
         may_raise: of a case in ``before``, that an error of it does not

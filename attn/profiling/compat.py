@@ -20,7 +20,6 @@ from unittest.mock import patch
 
 import torch
 from torch.autograd import forward_ad
-from torch.overrides import _get_current_function_mode
 from torch.utils import _python_dispatch
 
 #: Kernels of modules with this name run as they are written.
@@ -48,10 +47,8 @@ PRIVATE = {
         "JITFunction.run": "3293f3bc9eab",
     },
     "torch.autograd.forward_ad": {"_current_level": "int"},
-    "torch.overrides": {"_get_current_function_mode": "e2a117ec4475"},
     "torch.utils._python_dispatch": {
         "_disable_current_modes": "bdb1a45e8729",
-        "_get_current_dispatch_mode": "b04c4622c785",
     },
     "torch._inductor.cpp_builder": {"get_cpp_compiler": "470c2ee05568"},
     "torch._functorch.config": {"donated_buffer": "bool"},
@@ -248,14 +245,6 @@ def on_new_kernel(verify: Callable[[Any], None]) -> None:
 def keep_modes_while_printing() -> None:
     """Let modes see also what printing a tensor calls, from here on."""
     vars(_python_dispatch)["_disable_current_modes"] = contextlib.nullcontext
-
-
-def innermost_modes() -> tuple[Any, Any]:
-    """Return the function mode and the dispatch mode entered last."""
-    return (
-        _get_current_function_mode(),
-        _python_dispatch._get_current_dispatch_mode(),
-    )
 
 
 @contextlib.contextmanager

@@ -6,14 +6,13 @@ from pathlib import Path
 
 import pytest
 import torch
-from torch.overrides import TorchFunctionMode
 
 pytest.importorskip("triton")
 
 import triton
 import triton.language as tl
 
-from attn.profiling import LiveMemory, compat
+from attn.profiling import compat
 from attn.profiling.compat import language_kept_patched
 
 if torch.cuda.is_available():
@@ -182,13 +181,3 @@ def test_empty_memory_is_nan_only_in_its_context():
     with compat.empty_memory_is_nan():
         assert torch.empty(64).isnan().all()
     assert torch.are_deterministic_algorithms_enabled() == before
-
-
-def test_the_innermost_mode_is_the_last_entered():
-    class Mode(TorchFunctionMode):
-        pass
-
-    with LiveMemory() as outer, Mode() as function_mode:
-        assert compat.innermost_modes() == (function_mode, outer)
-        with LiveMemory() as inner:
-            assert compat.innermost_modes() == (function_mode, inner)

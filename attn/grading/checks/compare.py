@@ -4,25 +4,25 @@ A result is judged by its error relative to a float64 run of the reference,
 next to the error that the reference itself makes in the case's dtype.
 """
 
+from __future__ import annotations
+
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor
 
-from attn.grading.checks.problem import RESULT, Part, Problem
-from attn.grading.checks.rounding import epsilon, forgiven_error, max_abs
+from attn.grading.checks.problem import RESULT, Part, Problem, ProblemKind
 from attn.grading.checks.show import (
     describe,
     distinct_texts,
     dtype_name,
     first_few,
 )
-
-Limit = Callable[[Tensor, Tensor, Tensor | None], float]
 
 
 def differences(
@@ -52,8 +52,8 @@ def differences(
     Returns:
         A problem for each wrong entry.
     """
-    limit = partial(forgiven_error, rtol=rtol, noise=noise)
-    return _differences(got, expected, exact, part, limit, perturbed)
+    limit = partial(_forgiven_error, rtol=rtol, noise=noise)
+    return _differences(got, _Right(expected, exact, perturbed), part, limit)
 
 
 def alike(a: Any, b: Any, rtol: float = 1e-5, floor: float = 1e-30) -> bool:
@@ -63,41 +63,72 @@ def alike(a: Any, b: Any, rtol: float = 1e-5, floor: float = 1e-30) -> bool:
     ``floor`` if it is smaller; NaN equals NaN.
     """
 
-    def limit(x: Tensor, _exact: Tensor, _perturbed: Tensor | None) -> float:
-        return max(4.0 * epsilon(x.dtype), rtol) * max(max_abs(x), floor)
+    def limit(right: _Right) -> float:
+        x = right.expected
+        return max(4.0 * _epsilon(x.dtype), rtol) * max(max_abs(x), floor)
 
-    return not _differences(a, b, b, RESULT, limit)
+    return not _differences(a, _Right(b, b), RESULT, limit)
+
+
+def close(got: Tensor, expected: Tensor, rtol: float) -> bool:
+    """Return whether two tensors differ by ``rtol`` of the largest element.
+
+    Infinities must be in the same places.
+    """
+    finite = expected.isfinite()
+    if not torch.equal(finite, got.isfinite()):
+        return False
+    if not finite.any():
+        return True
+    largest = expected[finite].abs().max()
+    return bool(((got - expected)[finite].abs() <= rtol * largest).all())
+
+
+def max_abs(x: Tensor) -> float:
+    """Return the largest finite element, in absolute value."""
+    if not x.numel():
+        return 0.0
+    largest = x.abs().max().item()
+    if math.isfinite(largest):
+        return largest
+    finite = x[x.isfinite()]
+    return finite.abs().max().item() if finite.numel() else 0.0
+
+
+class _Right(NamedTuple):
+    """The reference's result; the names are those of ``differences``."""
+
+    expected: Any
+    exact: Any
+    perturbed: Any = None
+
+    def at(self, i: Any) -> _Right:
+        return _Right(*(None if x is None else x[i] for x in self))
+
+
+_Limit = Callable[[_Right], float]
+"""Returns the error that is forgiven of a tensor."""
 
 
 def _differences(
-    got: Any,
-    expected: Any,
-    exact: Any,
-    part: Part,
-    limit: Limit,
-    perturbed: Any = None,
+    got: Any, right: _Right, part: Part, limit: _Limit
 ) -> list[Problem]:
-    problem = None
+    problem, expected = None, right.expected
     if isinstance(expected, Mapping | tuple | list):
+        is_dict = isinstance(expected, Mapping)
         problem = _compare_structure(got, expected)
         if problem is None:
-            is_dict = isinstance(expected, Mapping)
             return [
                 problem
                 for i in (expected if is_dict else range(len(expected)))
                 for problem in _differences(
-                    got[i],
-                    expected[i],
-                    exact[i],
-                    part.at(i),
-                    limit,
-                    None if perturbed is None else perturbed[i],
+                    got[i], right.at(i), part.at(i), limit
                 )
             ]
     elif _is_number(expected):
-        problem = _compare_numbers(got, expected, exact, limit, perturbed)
+        problem = _compare_numbers(got, right, limit)
     elif isinstance(expected, Tensor):
-        problem = _compare_tensors(got, expected, exact, limit, perturbed)
+        problem = _compare_tensors(got, right, limit)
     elif isinstance(expected, range):
         problem = _compare_ranges(got, expected)
     elif got != expected:
@@ -107,14 +138,11 @@ def _differences(
 
 def _compare_structure(got: Any, expected: Any) -> Problem | None:
     if isinstance(expected, Mapping):
-        if isinstance(got, Mapping):
-            return _compare_keys(got, expected)
-        fits, needed = False, f"a dict of {len(expected)}"
-    else:
-        fits = isinstance(got, tuple | list)
-        needed = f"a {type(expected).__name__} of {len(expected)}"
-    if not fits:
-        return Problem("type", f"is {_seen(got)}, not {needed}")
+        if not isinstance(got, Mapping):
+            return _not_a(f"a dict of {len(expected)}", got)
+        return _compare_keys(got, expected)
+    if not isinstance(got, tuple | list):
+        return _not_a(f"a {type(expected).__name__} of {len(expected)}", got)
     if len(got) == len(expected):
         return None
     return Problem("type", f"has {len(got)} entries, not {len(expected)}")
@@ -137,7 +165,7 @@ def _compare_keys(
 def _compare_ranges(got: Any, expected: range) -> Problem | None:
     """Compare what they go through: a list of the same numbers will do."""
     if not isinstance(got, range | list | tuple):
-        return Problem("type", f"is {_seen(got)}, not {expected!r}")
+        return _not_a(repr(expected), got)
     if isinstance(got, range):  # a check without sandbox sees any length
         is_same = got == expected
     else:
@@ -148,62 +176,56 @@ def _compare_ranges(got: Any, expected: range) -> Problem | None:
     return Problem("value", "is {}, not {}".format(*texts))
 
 
-def _compare_numbers(
-    got: Any, expected: Any, exact: Any, limit: Limit, perturbed: Any
-) -> Problem | None:
+def _compare_numbers(got: Any, right: _Right, limit: _Limit) -> Problem | None:
     if not _is_number(got):
-        return Problem("type", f"is {_seen(got)}, not a number")
+        return _not_a("a number", got)
+    expected = right.expected
     if isinstance(expected, Integral):  # the task says "an int"
         if isinstance(got, Tensor):
-            message = f"is {_seen(got)}, not an int"
-            return Problem("type", message, required="int")
+            return _not_a("an int", got, "int")
         if got == expected:
             return None
         message = "is {}, not {}".format(*distinct_texts(got, expected))
         return Problem("value", message, got=got, expected=expected)
     is_count = isinstance(got, Tensor) and not got.is_floating_point()
-    dtype = torch.float64 if is_count else torch.float32
     x, y, z = (
         None if n is None else torch.as_tensor(n, dtype=torch.float64)
-        for n in (got, exact, perturbed)
+        for n in (got, right.exact, right.perturbed)
     )
     assert x is not None and y is not None
-    return _compare_elements(x, y, limit(y.to(dtype), y, z))
+    expected = y.to(torch.float64 if is_count else torch.float32)
+    return _compare_elements(x, y, limit(_Right(expected, y, z)))
 
 
-def _compare_tensors(
-    got: Any, expected: Tensor, exact: Tensor, limit: Limit, perturbed: Any
-) -> Problem | None:
+def _compare_tensors(got: Any, right: _Right, limit: _Limit) -> Problem | None:
     if not isinstance(got, Tensor):
-        message = f"is {_seen(got)}, not a tensor"
-        return Problem("type", message, required="tensor")
-    problem = _compare_plain_tensors(got, expected, exact, limit, perturbed)
+        return _not_a("a tensor", got, "tensor")
+    problem = _compare_plain_tensors(got, right, limit)
     if problem and type(got) not in (Tensor, torch.nn.Parameter):
-        message = f"is {_seen(got)}, not a plain tensor"
-        return Problem("type", message, required="plain tensor")
+        return _not_a("a plain tensor", got, "plain tensor")
     return problem
 
 
 def _compare_plain_tensors(
-    got: Tensor, expected: Tensor, exact: Tensor, limit: Limit, perturbed: Any
+    got: Tensor, right: _Right, limit: _Limit
 ) -> Problem | None:
-    x, y = got, expected
-    if x.shape != y.shape:
-        message = f"has shape {tuple(x.shape)}, not {tuple(y.shape)}"
-        return Problem("shape", message, got=x, expected=y)
-    if x.dtype != y.dtype:
-        message = f"has dtype {dtype_name(x)}, not {dtype_name(y)}"
-        return Problem("dtype", message, got=x, expected=y)
-    if x.device != y.device:
-        message = f"is on {x.device}, not {y.device}"
-        return Problem("device", message, got=x, expected=y)
+    expected = right.expected
+    seen: dict[ProblemKind, tuple[Any, Any]] = {
+        "shape": (tuple(got.shape), tuple(expected.shape)),
+        "dtype": (dtype_name(got), dtype_name(expected)),
+        "device": (got.device, expected.device),
+    }
+    for kind, (one, other) in seen.items():
+        if one != other:
+            verb = "is on" if kind == "device" else f"has {kind}"
+            message = f"{verb} {one}, not {other}"
+            return Problem(kind, message, got=got, expected=expected)
     if torch.equal(got, expected):
         return None
     if not expected.is_floating_point():
         return _value_problem(got != expected, got, expected)
-    exact = exact.double()
-    most = limit(expected, exact, perturbed)
-    return _compare_elements(got.double(), exact, most)
+    right = right._replace(exact=right.exact.double())
+    return _compare_elements(got.double(), right.exact, limit(right))
 
 
 def _compare_elements(
@@ -228,11 +250,40 @@ def _value_problem(
     return Problem("value", "differs", got=got, expected=expected, wrong=wrong)
 
 
-def _seen(got: Any) -> str:
-    return "None (was there a return?)" if got is None else describe(got)
+def _not_a(
+    needed: str,
+    got: Any,
+    required: Literal["", "int", "tensor", "plain tensor"] = "",
+) -> Problem:
+    seen = "None (was there a return?)" if got is None else describe(got)
+    return Problem("type", f"is {seen}, not {needed}", required=required)
 
 
 def _is_number(x: Any) -> bool:
     if isinstance(x, Tensor):
         return x.dim() == 0 and x.dtype != torch.bool
     return isinstance(x, Real) and not isinstance(x, bool)
+
+
+def _forgiven_error(right: _Right, rtol: float, noise: float) -> float:
+    """Return how far a right result may be off: several times the reference.
+
+    The arguments are those of ``differences``.
+    """
+    expected, exact, perturbed = right
+    if perturbed is not None:
+        finite = exact.isfinite() & perturbed.isfinite()
+        moved = max_abs((perturbed.double() - exact)[finite])
+        noise = max(noise, min(8.0 * moved, 1e-3 * max_abs(exact)))
+    eps = _epsilon(expected.dtype)
+    ulps = 2.0 if expected.dtype in (torch.float16, torch.bfloat16) else 64.0
+    own = (expected.double() - exact)[exact.isfinite()].abs()
+    limit = 4.0 * own.max().item() if own.numel() else 0.0
+    limit += (rtol + ulps * eps) * max_abs(exact)
+    # Where the right result is 0 throughout, rounding noise is no mistake.
+    return limit + max(4.0 * min(eps, _epsilon(torch.float32)), noise)
+
+
+def _epsilon(dtype: torch.dtype) -> float:
+    """Return the distance from 1 to the next larger number of a dtype."""
+    return torch.finfo(dtype).eps

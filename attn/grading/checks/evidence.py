@@ -5,22 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import takewhile
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from attn.exercises.case import Case
+from attn.exercises.changed_inputs import with_inputs
 from attn.exercises.spec import Exercise
-from attn.grading.checks.compare import alike
+from attn.grading.checks.compare import alike, max_abs
+from attn.grading.checks.effects import EffectKind
 from attn.grading.checks.inputs import input_size
+from attn.grading.checks.objects import WrongParameters
 from attn.grading.checks.oracle import Oracle
-from attn.grading.checks.parameters import WrongParameters
 from attn.grading.checks.problem import Problem
-from attn.grading.checks.rounding import max_abs
 from attn.grading.checks.run import Outcome, run
-from attn.grading.checks.side_effects import EffectKind
 
 ENOUGH = 4  # elements: as much as that is no chance
 _TRIALS = 400  # of a search: 0.2 s
@@ -165,11 +164,10 @@ class Evidence:
 
         One that is left out has its default.
         """
-        names = self.exercise.input_names(self.case(i))
-        positional = list(takewhile(inputs.__contains__, names))
-        rest = {n: x for n, x in inputs.items() if n not in positional}
-        args = tuple(inputs[n] for n in positional)
-        return self.reference(i, args=args, kwargs=rest)
+        case = self.case(i)
+        names = self.exercise.input_names(case)
+        changed = with_inputs(case, names, inputs)
+        return self.reference(i, args=changed.args, kwargs=changed.kwargs)
 
     def reference(self, i: int, **fields: Any) -> Outcome:
         """Run the reference on a case with some of its fields replaced."""

@@ -6,21 +6,20 @@ from contextvars import ContextVar
 from typing import Any
 
 import torch
+from torch import Tensor
 
-from attn.exercises.case import Case
 from attn.exercises.guard import OutOfBounds
 from attn.grading.checks.clock import Clock, OutOfTime
-from attn.grading.checks.compare import differences
+from attn.grading.checks.compare import differences, max_abs
+from attn.grading.checks.effects import SideEffect
 from attn.grading.checks.evidence import Failure
 from attn.grading.checks.forbidden import Forbidden
-from attn.grading.checks.gradients import NoGradient
 from attn.grading.checks.inputs import input_name, named_tensors
+from attn.grading.checks.objects import WrongParameters
 from attn.grading.checks.oracle import Oracle
-from attn.grading.checks.parameters import WrongParameters
-from attn.grading.checks.problem import Part, Problem
-from attn.grading.checks.rounding import max_abs
+from attn.grading.checks.problem import Part, Problem, ProblemKind
+from attn.grading.checks.result import NoGradient
 from attn.grading.checks.run import Outcome, run
-from attn.grading.checks.side_effects import SideEffect
 from attn.profiling.compat import language_kept_patched
 
 checking: ContextVar[str | None] = ContextVar("checking", default=None)
@@ -113,43 +112,31 @@ def _problems(
 ) -> list[Problem]:
     if outcome.error is not None:
         return [Problem("error", error_text(outcome))]
-    case, expected = oracle.cases[i], oracle.expected(i)
     # Nearest to float32's result is no farther than may be from float64's.
-    problems = _wrong_numbers(oracle, i, outcome, expected) and _wrong_numbers(
+    problems = _wrong_numbers(oracle, i, outcome) and _wrong_numbers(
         oracle, i, outcome, oracle.expected_fp64(i), perturbed
     )
-    effect = _effect_across_calls(
-        outcome,
-        expected,
-        is_right=not problems,
-        may_draw=_may_draw(oracle, case),
-    )
-    if effect and problems:
-        return [Problem("random", effect.text, effect=effect)]
-    if effect := effect or (None if problems else outcome.side_effect):
-        return [Problem("side effect", effect.text, effect=effect)]
-    return problems
-
-
-def _may_draw(oracle: Oracle, case: Case) -> bool:
-    """Return whether numbers may be drawn that leave no trace.
-
-    A generator that is an input is the one to draw from.
-    """
-    inputs = (*case.args, *case.kwargs.values())
-    given = any(isinstance(x, torch.Generator) for x in inputs)
-    return case.train or (oracle.tosses_coins and not given)
+    if effect := _effect_across_calls(oracle, i, outcome, problems):
+        kind: ProblemKind = "random" if problems else "side effect"
+        return [Problem(kind, effect.text, effect=effect)]
+    if problems or not (effect := outcome.side_effect):
+        return problems
+    return [Problem("side effect", effect.text, effect=effect)]
 
 
 def _wrong_numbers(
     oracle: Oracle,
     i: int,
     outcome: Outcome,
-    exact: Outcome,
+    exact: Outcome | None = None,
     perturbed: Outcome | None = None,
 ) -> list[Problem]:
-    """Return what is wrong in the result; if nothing, in the gradients."""
+    """Return what is wrong in the result; if nothing, in the gradients.
+
+    Exact is by default the reference's own result.
+    """
     expected = oracle.expected(i)
+    exact = exact or expected
     if problems := differences(
         outcome.output,
         expected.output,
@@ -174,33 +161,34 @@ def _wrong_numbers(
     return problems
 
 
-def _has_nan(outcome: Outcome) -> bool:
-    tensors = [x for _, x in named_tensors(outcome.output)]
-    return any(bool(x.isnan().any()) for x in tensors)
-
-
-def _has_finite(outcome: Outcome) -> bool:
-    tensors = [x for _, x in named_tensors(outcome.output)]
-    return any(bool(x.isfinite().any()) for x in tensors)
-
-
 def _effect_across_calls(
-    outcome: Outcome, expected: Outcome, is_right: bool, may_draw: bool
+    oracle: Oracle, i: int, outcome: Outcome, problems: list[Problem]
 ) -> SideEffect | None:
     """Find what differs by chance, or is the same where it should differ."""
+    case, expected = oracle.cases[i], oracle.expected(i)
+    tensors = [x for _, x in named_tensors(outcome.output)]
     used = tuple(sorted(outcome.random_used - expected.random_used))
     if used and expected.random_used:
         return SideEffect("unseeded generator", used)
-    # A dropout of 1 leaves nothing of the coins; and they make no NaN.
-    if used and not (may_draw and (is_right or _has_nan(outcome))):
-        return SideEffect("random numbers", used)
+    if used:
+        # A dropout of 1 leaves nothing of the coins; and they make no NaN. A
+        # generator that is an input is the one to draw from.
+        inputs = (*case.args, *case.kwargs.values())
+        given = any(isinstance(x, torch.Generator) for x in inputs)
+        may_draw = case.train or (oracle.tosses_coins and not given)
+        if not may_draw or (problems and not any(map(_has_nan, tensors))):
+            return SideEffect("random numbers", used)
     if not outcome.repeats or expected.repeats:
         return None
     if expected.random_used:
         return SideEffect("same coins")
     # NaN is equal to NaN, and infinity to infinity, whatever the inputs were.
-    is_kept = not is_right and _has_finite(outcome)
+    is_kept = problems and any(bool(x.isfinite().any()) for x in tensors)
     return SideEffect("repeated result") if is_kept else None
+
+
+def _has_nan(x: Tensor) -> bool:
+    return bool(x.isnan().any())
 
 
 def error_text(outcome: Outcome) -> str:

@@ -2,26 +2,33 @@
 
 Two modes watch together. PyTorch's functions and methods are seen by name;
 what runs inside them, or is reached through ``torch.ops``, is seen as the
-operator that it becomes.
+operator that it becomes. The rest is seen in what an answer is made of. All
+this is for honest learners, and a trick gets round it.
 """
 
 from __future__ import annotations
 
+import dis
+import inspect
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from functools import lru_cache
 from pathlib import Path
-from types import FrameType
-from typing import Any, Literal, NoReturn
+from types import CodeType, FrameType, FunctionType
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 import torch
-from torch._ops import HigherOrderOperator
+from torch import Tensor
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from attn.profiling import LiveMemory, compat
+from attn.exercises.kernel import function_of, is_kernel
+from attn.profiling import LiveMemory
 from attn.profiling import live_memory as live
+
+if TYPE_CHECKING:
+    from attn.exercises.spec import Exercise
 
 _ATTENTION = (
     "scaled_dot_product",
@@ -60,7 +67,10 @@ _WHOLE = {"item": ("equal", "numpy", "__array__")}
 """Whole names, where a part would be in others: ``less_equal``."""
 
 #: Given a tensor, they read where to split from it, and no operator shows it.
-_SPLITS = (torch.tensor_split, torch.Tensor.tensor_split)
+_SPLITS = (torch.tensor_split, Tensor.tensor_split)
+
+#: Where memory is measured, they hold a tensor's elements beside tensors.
+_COPIES = (Tensor.tolist, Tensor.numpy, Tensor.__array__)
 
 Refusal = Literal["forbidden", "read_as_number", "reaches_outside"]
 
@@ -99,36 +109,19 @@ def refusing(
     if not names:
         with memory or nullcontext():
             yield
-            _require_innermost(compat.innermost_modes()[1], memory)
         return
     watch = _Watch(names)
     if memory:
         memory.sees = watch.see
     try:
-        functions, operators = _Functions(watch, memory), _Operators(watch)
-        with functions, memory or operators:
+        with _Functions(watch, memory), memory or _Operators(watch):
             yield
-            innermost = compat.innermost_modes()
-            _require_innermost(innermost[0], functions)
-            _require_innermost(innermost[1], memory or operators)
     finally:
         if watch.refusal and "torch._dynamo" in sys.modules:
             # A refusal while it compiled would be remembered as a failure.
             torch._dynamo.reset()
     if watch.refusal:
         raise watch.refusal
-
-
-def _require_innermost(innermost: Any, mode: Any) -> None:
-    """Raise if a mode is no longer the innermost: something has left it.
-
-    To leave another context later than one that was entered after it does so.
-    """
-    if mode is not None and innermost is not mode:
-        raise Forbidden(
-            "it leaves what watches it: is a `with` left open between calls?",
-            "reaches_outside",
-        )
 
 
 class _Watch:
@@ -141,7 +134,9 @@ class _Watch:
 
     def see(self, function: Any, args: tuple[Any, ...] = ()) -> None:
         """Raise if an answer may not call a function, or not with these."""
-        if self._no_autograd and any(map(_has_graph, args)):
+        if self._no_autograd and any(
+            isinstance(x, Tensor) and x.requires_grad for x in args
+        ):
             self._refuse(
                 "it lets PyTorch's autograd record what it computes; the "
                 "task is to write the gradients by hand"
@@ -151,15 +146,11 @@ class _Watch:
             return
         name = getattr(function, "__name__", "").partition(".")[0]
         group = "item" if reads else _group_of(name, self._names)
-        hides = isinstance(function, HigherOrderOperator)
-        if group is None and not hides:
+        if group is None:
             self._allowed[id(function)] = function
             return
         if _called_by_the_book(sys._getframe(1)):
             return
-        if group is None:
-            says = f"it calls torch.ops.higher_order.{name}, which hides what"
-            self._refuse(f"{says} runs inside", "reaches_outside")
         if group == "item":
             says = "it reads a tensor's element: int(), item(), a slice, an if"
             self._refuse(says, "read_as_number")
@@ -190,13 +181,9 @@ def _shape_depends_on_elements(function: Any, args: tuple[Any, ...]) -> bool:
     """Return whether elements, not shapes, decide on the result's shape."""
     name = getattr(function, "__name__", "")
     if name == "index.Tensor":
-        dtypes = {x.dtype for x in args[1] if isinstance(x, torch.Tensor)}
+        dtypes = {x.dtype for x in args[1] if isinstance(x, Tensor)}
         return bool(dtypes & {torch.bool, torch.uint8})
     return name == "repeat_interleave.Tensor"
-
-
-def _has_graph(x: Any) -> bool:
-    return isinstance(x, torch.Tensor) and x.requires_grad
 
 
 def _called_by_the_book(frame: FrameType | None) -> bool:
@@ -219,9 +206,9 @@ class _Functions(TorchFunctionMode):
         self._watch.see(func)
         if func in _SPLITS:
             where = (*args[1:], *(kwargs or {}).values())
-            if any(isinstance(x, torch.Tensor) for x in where):
-                self._watch.see(torch.Tensor.tolist)  # as good as that
-        if self._memory and func is torch.Tensor.tolist:
+            if any(isinstance(x, Tensor) for x in where):
+                self._watch.see(Tensor.tolist)  # as good as that
+        if self._memory and func in _COPIES:
             self._memory.hold(args[0].numel())
         return func(*args, **(kwargs or {}))
 
@@ -243,3 +230,80 @@ class _Operators(TorchDispatchMode):
     ) -> Any:
         self._watch.see(func, args)
         return func(*args, **(kwargs or {}))
+
+
+# --- what an answer is made of -----------------------------------------------
+
+
+def use_of_the_package(exercise: Exercise, answer: Any) -> str | None:
+    """Return a complaint if the answer is, or calls, the book's own package.
+
+    A grader that cannot be fooled runs the answer where there is no package.
+    """
+    module = _home(answer)
+    if module.startswith("attn.exercises"):
+        return None  # a mistake or a right answer, under test
+    if module.partition(".")[0] == "attn":
+        own = f"{exercise.name} is {module}'s own"
+        return f"{own}: write it yourself, in the cell above"
+    supplied = [_plain(x) for x in exercise.namespace().values()]
+    for name, value in _used(answer):
+        home = _home(value)
+        if home.partition(".")[0] != "attn" or _among(value, supplied):
+            continue
+        # An earlier exercise's reference is there because check put it there.
+        if getattr(value, "__attn_reference__", exercise.id) == exercise.id:
+            says = f"it uses {name} from {home}, which holds the answer"
+            return f"{says}: write it without"
+    return None
+
+
+def _used(answer: Any) -> Iterator[tuple[str, Any]]:
+    """Yield what an answer and its helpers read, by the names there.
+
+    Helpers are functions and classes of the same module.
+    """
+    waiting, home = [_plain(answer)], _home(answer)
+    for item in waiting:
+        parts = vars(item).values() if isinstance(item, type) else [item]
+        for part in map(inspect.unwrap, parts):
+            for name, value in names_read(part):
+                yield name, (value := _plain(value))
+                if _home(value) == home and not _among(value, waiting):
+                    waiting.append(value)
+
+
+def names_read(function: Any) -> Iterator[tuple[str, Any]]:
+    """Yield the globals, imports and outer variables that a function reads.
+
+    Those of functions in it too; attributes are no names.
+    """
+    if not isinstance(function, FunctionType):
+        return
+    outer = inspect.getclosurevars(function).nonlocals
+    values = {**sys.modules, **function.__globals__, **outer}
+    codes = [function.__code__]
+    for code in codes:
+        for step in dis.get_instructions(code):
+            if isinstance(step.argval, CodeType):
+                codes.append(step.argval)
+            elif step.opname in _READS and step.argval in values:
+                yield step.argval, values[step.argval]
+
+
+_READS = ("LOAD_GLOBAL", "LOAD_DEREF", "IMPORT_NAME")
+
+
+def _home(value: Any) -> str:
+    """Return the module that a value is, or is defined in."""
+    attribute = "__name__" if inspect.ismodule(value) else "__module__"
+    return getattr(_plain(value), attribute, "") or ""
+
+
+def _plain(value: Any) -> Any:
+    """Return the function of a kernel; anything else as it is."""
+    return function_of(value) if is_kernel(value) else value
+
+
+def _among(value: Any, others: list[Any]) -> bool:
+    return any(value is x for x in others)

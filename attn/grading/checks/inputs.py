@@ -30,7 +30,6 @@ class Inputs:
         memory: LiveMemory | None = None,
     ) -> None:
         self._names = names
-        both = {"args": case.args, "kwargs": dict(case.kwargs)}
         self._once: list[Once] = []
 
         def copied(x: Any, path: str) -> Any:
@@ -48,17 +47,18 @@ class Inputs:
                 return {k: copied(y, f"{path}.{k}") for k, y in x.items()}
             return x
 
-        self.args = copied(both["args"], "args")
-        self.kwargs = copied(both["kwargs"], "kwargs")
-        self.tensors = dict(
-            named_tensors({"args": self.args, "kwargs": self.kwargs})
-        )
+        self.args = copied(case.args, "args")
+        self.kwargs = copied(dict(case.kwargs), "kwargs")
+        self.tensors = self._tensors()
         self._before = {k: copy_tensor(x) for k, x in self.tensors.items()}
         self._plain_before = self._plain()
         if grad := case.grad:
             for path, x in self.tensors.items():
                 wanted = path in grad if isinstance(grad, tuple) else True
                 x.requires_grad_(wanted and x.is_floating_point())
+
+    def _tensors(self) -> dict[str, Tensor]:
+        return dict(named_tensors({"args": self.args, "kwargs": self.kwargs}))
 
     def name(self, path: str) -> str:
         """Return what a learner calls the input, or parameter, at a path."""
@@ -70,7 +70,7 @@ class Inputs:
         A dict or list is one input when what it holds is another tensor,
         text or number.
         """
-        now = dict(named_tensors({"args": self.args, "kwargs": self.kwargs}))
+        now = self._tensors()
         names = [
             self.name(path)
             for path, x in self.tensors.items()
@@ -132,9 +132,36 @@ class Once:
         return self
 
     def __next__(self) -> Tensor:
-        if self._peeked and self._last is not None:
-            self._peeked = False
-            return self._last
+        if not self._peeked:
+            self._advance()
+        self._peeked = False
+        assert self._last is not None
+        return self._last
+
+    def __getitem__(self, index: int | slice) -> Tensor | Once:
+        if isinstance(index, slice):
+            start, first = index.start or 0, self._read - self._peeked
+            forward = index.stop is None and index.step in (None, 1)
+            if not forward or start < first:
+                self._gone(start)
+            for _ in range(start - first):
+                next(self)
+            return self
+        if index >= self._length:
+            raise IndexError(f"{self.name} has {self._length} blocks")
+        if index < max(self._read - 1, 0):
+            self._gone(index)
+        while self._read <= index:
+            self._advance()
+            self._peeked = True
+        assert self._last is not None
+        return self._last
+
+    @property
+    def _read(self) -> int:
+        return self._length - len(self._rest)
+
+    def _advance(self) -> None:
         if self._last is not None and self._last._version != self._version:
             self._changed = True
         self._last = None  # its memory is free if the answer let it go
@@ -144,31 +171,6 @@ class Once:
         self._version = self._last._version
         if self._memory:
             self._memory.add(self._last)
-        return self._last
-
-    def __getitem__(self, index: int | slice) -> Tensor | Once:
-        start = index.start or 0 if isinstance(index, slice) else index
-        read = self._length - len(self._rest)
-        if isinstance(index, slice):
-            forward = index.stop is None and index.step in (None, 1)
-            first = read - self._peeked
-            if not forward or start < first:
-                self._gone(start)
-            for _ in range(start - first):
-                next(self)
-            return self
-        if index >= self._length:
-            raise IndexError(f"{self.name} has {self._length} blocks")
-        if index < max(read - 1, 0):
-            self._gone(index)
-        if index >= read:
-            self._peeked = False
-            for _ in range(index + 1 - read):
-                last = next(self)
-            self._peeked = True
-            return last
-        assert self._last is not None
-        return self._last
 
     def _gone(self, index: int) -> None:
         raise TypeError(

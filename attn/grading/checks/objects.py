@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterator, Mapping
-from contextlib import suppress
+import gc
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
-from types import FunctionType, MemberDescriptorType, ModuleType
+from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 from torch import Tensor, nn
 
 from attn.grading.checks.inputs import copy_tensor, map_tensors
-from attn.grading.checks.parameters import load, parameters, refuse_learnable
 
 if TYPE_CHECKING:
     from attn.exercises.case import Case
@@ -39,9 +37,9 @@ class Callee:
         if case.init is None:
             return {}
         if case.state is None:
-            refuse_learnable(self.call)
+            _refuse_learnable(self.call)
         elif case.state is not self.loaded:
-            load(self.call, case.state, case.initial)
+            _load(self.call, case.state, case.initial)
             self.loaded = case.state
         self.call.train(case.train)
         return {
@@ -54,6 +52,124 @@ def make(answer: Any, case: Case) -> Callee:
     if case.init is None:
         return Callee(answer)
     return Callee(answer(**map_tensors(copy_tensor, dict(case.init))))
+
+
+def parameters(module: Any) -> dict[str, Tensor]:
+    """Return a module's parameters by name.
+
+    Raises:
+        TypeError: it is no module.
+        AttributeError: it was made without ``super().__init__()``.
+    """
+    if not isinstance(module, nn.Module):
+        name = type(module).__name__
+        raise TypeError(f"{name} must be a subclass of nn.Module")
+    return dict(module.named_parameters())
+
+
+class WrongParameters(Exception):
+    """A module's parameters are not those of the task.
+
+    Args:
+        text: what differs.
+        extra: the names of those that are too many.
+        missing: the names of those that are missing.
+        shared: the names of one parameter, where the task has several.
+    """
+
+    def __init__(
+        self,
+        text: str,
+        extra: Iterable[str] = (),
+        missing: Iterable[str] = (),
+        shared: Iterable[str] = (),
+    ) -> None:
+        super().__init__(text)
+        self.extra, self.missing = {*extra}, {*missing}
+        self.shared = tuple(shared)
+
+
+def _load(
+    module: nn.Module,
+    state: Mapping[str, Tensor],
+    initial: Container[str] = (),
+) -> None:
+    """Load the case's weights into a learner's module.
+
+    Extra buffers are welcome. Extra parameters are not: they would keep
+    their random values.
+
+    Args:
+        module: the learner's module.
+        state: the weights, by name.
+        initial: names of those that keep the values they were made with.
+
+    Raises:
+        WrongParameters: the module does not have these, or has more.
+    """
+    shapes = {n: tuple(x.shape) for n, x in module.state_dict().items()}
+    own = {n: shapes[n] for n, _ in module.named_parameters() if n in shapes}
+    needed = {n: tuple(x.shape) for n, x in state.items()}
+    if not (own.items() <= needed.items() and needed.keys() <= shapes.keys()):
+        raise WrongParameters(
+            _differences(own, needed, shapes),
+            {*own} - {*needed},
+            {*needed} - {*shapes},
+        )
+    if names := _shared(module, needed):
+        raise WrongParameters(
+            f"{' and '.join(names)} are one and the same parameter",
+            shared=names,
+        )
+    dtypes = {x.dtype for x in state.values()}
+    tensors = [*module.parameters(), *module.buffers()]
+    now = {x.dtype for x in tensors if x.is_floating_point()}
+    if len(dtypes) == 1 and now != dtypes:
+        module.to(dtypes.pop())
+    loaded = {n: x for n, x in state.items() if n not in initial}
+    module.load_state_dict(loaded, strict=False)
+
+
+_Shapes = Mapping[str, tuple[int, ...]]
+
+
+def _differences(own: _Shapes, needed: _Shapes, shapes: _Shapes) -> str:
+    """Say which parameters have another shape, are missing, or too many."""
+    parts = [
+        f"its {n} is {shapes[n]}, not {shape}"
+        for n, shape in needed.items()
+        if n in shapes and shapes[n] != shape
+    ]
+    missing = [f"{n} {x}" for n, x in needed.items() if n not in shapes]
+    extra = [f"{n} {x}" for n, x in own.items() if n not in needed]
+    if missing:
+        parts.append(f"it has no parameter {', '.join(missing)}")
+    if extra:
+        parts.append(f"the task does not have {', '.join(extra)}")
+    return "; ".join(parts)
+
+
+def _shared(module: nn.Module, names: Container[str]) -> list[str]:
+    """Return the names of a parameter that has several of these names."""
+    by_id: dict[int, list[str]] = {}
+    for name, x in module.named_parameters(remove_duplicate=False):
+        if name in names:
+            by_id.setdefault(id(x), []).append(name)
+    return next((x for x in by_id.values() if len(x) > 1), [])
+
+
+def _refuse_learnable(module: Any) -> None:
+    """Raise an error if a module for which a task has no weights has some.
+
+    A frozen parameter is memory like any other.
+    """
+    names = [n for n, x in parameters(module).items() if x.requires_grad]
+    if names:
+        raise WrongParameters(
+            f"it has learnable parameters ({', '.join(names)}), and the task "
+            "has none: an optimizer would change them",
+            names,
+        )
 
 
 def held_memory(root: nn.Module) -> dict[int, int]:
@@ -69,26 +185,9 @@ def held_memory(root: nn.Module) -> dict[int, int]:
         if id(x) in seen:
             continue
         seen[id(x)] = x
-        if issubclass(type(x), Tensor):
+        if isinstance(x, Tensor):
             memory = x.untyped_storage()
             sizes[memory.data_ptr()] = len(memory) // x.element_size()
-        elif not issubclass(type(x), type | ModuleType | FunctionType):
-            found += _parts(x)
+        elif not isinstance(x, type | ModuleType | FunctionType):
+            found += gc.get_referents(x)
     return sizes
-
-
-def _parts(x: Any) -> Iterator[Any]:
-    """Yield what an object refers to, without a call of its own methods."""
-    kind = type(x)
-    for base in (tuple, list, set, frozenset, deque):
-        if issubclass(kind, base):
-            yield from base.__iter__(x)
-    if issubclass(kind, dict):
-        yield from dict.values(x)
-    slots = (y for cls in kind.__mro__ for y in vars(cls).values())
-    for slot in slots:
-        if type(slot) is MemberDescriptorType:
-            with suppress(AttributeError):
-                yield slot.__get__(x)
-    with suppress(AttributeError):
-        yield from object.__getattribute__(x, "__dict__").values()

@@ -11,14 +11,10 @@ from attn.exercises.case import Case
 from attn.exercises.mistakes import Mistake
 from attn.exercises.spec import Exercise
 from attn.grading.checks.clock import TIME_LIMIT, Clock
-from attn.grading.checks.initial_values import initial_values
+from attn.grading.checks.compare import max_abs
 from attn.grading.checks.inputs import map_tensors, named_tensors
-from attn.grading.checks.longer_inputs import longer_input
-from attn.grading.checks.one_change import one_change, paired, plainest
-from attn.grading.checks.repeated_calls import repeated_calls
-from attn.grading.checks.rounding import max_abs
+from attn.grading.checks.more_cases import more_cases
 from attn.grading.checks.run import Outcome, run
-from attn.grading.checks.two_objects import two_objects
 
 
 class Oracle:
@@ -43,7 +39,9 @@ class Oracle:
         self.tosses_coins = any(x.train and not x.init for x in self.cases)
         self.clock = Clock(limit=60)
         if not exercise.launch:  # a kernel keeps nothing
-            self.cases += self._added_cases(seed + 1)
+            self.cases += more_cases(
+                exercise, self.cases, seed + 1, self._reference
+            )
         self.expected = cache(self._expected)
         self.expected_fp64 = cache(self._expected_fp64)
         self.perturbed_fp64 = cache(self._perturbed_fp64)
@@ -51,20 +49,6 @@ class Oracle:
         self.mistaken = cache(self._mistaken)
         self._kept: dict[Mistake, list[Outcome]] = {}
         self._seconds: dict[int, float] = {}
-
-    def _added_cases(self, seed: int) -> list[Case]:
-        """Return what no exercise writes: later calls, and other objects."""
-        exercise, own, reference = self.exercise, self.cases, self._reference
-        others = exercise.generate(seed)
-        order = plainest(exercise, own)
-        plain = paired(order, own, others)
-        return [
-            *repeated_calls(own, others, reference),
-            *two_objects(own, others),
-            *one_change(exercise, own, order, seed + 1, reference),
-            *longer_input(exercise, plain, reference),
-            *initial_values(exercise, [case for case, _ in plain]),
-        ]
 
     def time_limit(self, i: int) -> float:
         """Return the seconds that an answer may take for a case.

@@ -8,8 +8,8 @@ from typing import Any, Literal
 
 from torch import Tensor
 
+from attn.grading.checks.effects import SideEffect
 from attn.grading.checks.show import first_difference
-from attn.grading.checks.side_effects import SideEffect
 
 ProblemKind = Literal[
     "type",

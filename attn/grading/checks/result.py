@@ -1,14 +1,12 @@
-"""Keep what is compared of a result, and say what is no plain tensor."""
+"""Keep what is compared of a result: its plain values, and its gradients."""
 
 from __future__ import annotations
 
-import gc
 import types
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
+from zlib import crc32
 
 import numpy as np
 import torch
@@ -21,17 +19,11 @@ from attn.grading.checks.inputs import map_tensors, named_tensors, unchanged
 if TYPE_CHECKING:
     from attn.exercises.case import Case
 
-#: Classes whose objects hold nothing that an answer could have made its own.
-_AS_THEY_ARE = frozenset(
-    (
-        *(type(None), bool, int, float, complex, str, bytes, range, Fraction),
-        *(torch.dtype, torch.device, torch.Generator),
-    )
+#: Classes whose objects are compared as they are.
+_AS_THEY_ARE = (
+    *(type(None), bool, int, float, complex, str, bytes, range, Fraction),
+    *(torch.dtype, torch.device, torch.Generator),
 )
-_NUMPYS = frozenset(np.sctypeDict.values())  # the classes of its numbers
-# A class may have a name, and an array a shape, that are code.
-_name = vars(type)["__name__"].__get__
-_shape = vars(np.ndarray)["shape"].__get__
 
 
 @dataclass(frozen=True)
@@ -51,40 +43,43 @@ class Foreign:
 
 
 def plain(output: Any) -> Any:
-    """Return a result in objects of the grader's own, with its tensors.
+    """Return a result in tuples, lists and dicts, with its tensors.
 
-    Methods of an answer's own are not called: not one that says of which
-    class an object is, how it is iterated over, or what number it is. A
-    foreign object becomes ``Foreign``.
+    A number of NumPy's is Python's; an object of a class that no task
+    returns becomes ``Foreign``.
     """
-    kind = type(output)
-    if issubclass(kind, tuple):
-        return tuple(map(plain, tuple.__iter__(output)))
-    if issubclass(kind, list):
-        return list(map(plain, list.__iter__(output)))
-    if issubclass(kind, dict):
-        items = dict.items(output)
-        return {plain(k): plain(x) for k, x in items}
-    if kind in _NUMPYS:
+    if isinstance(output, tuple):
+        return tuple(map(plain, output))
+    if isinstance(output, list):
+        return list(map(plain, output))
+    if isinstance(output, dict):
+        return {plain(k): plain(x) for k, x in output.items()}
+    if isinstance(output, np.generic):
         return output.item()
-    return output if kind in _AS_THEY_ARE else _plain_leaf(output, kind)
+    return output if type(output) in _AS_THEY_ARE else _plain_leaf(output)
+
+
+def _plain_leaf(x: Any) -> Any:
+    name = type(x).__name__
+    if type(x) in (Tensor, nn.Parameter):
+        if x.is_nested:
+            return Foreign("a nested tensor")
+        if x.layout != torch.strided:
+            layout = str(x.layout).removeprefix("torch.")
+            return Foreign(f"a tensor with the layout {layout}")
+        return x
+    if isinstance(x, Tensor):
+        return Foreign(f"a tensor of the class {name}")
+    if isinstance(x, np.ndarray):
+        return Foreign("a NumPy array", f"of shape {x.shape}")
+    if isinstance(x, types.GeneratorType):
+        return Foreign("a generator (yield makes one; return gives a result)")
+    return Foreign(f"a {name}")
 
 
 def copied(result: Any) -> Any:
     """Copy a plain result: its tensors are others, with equal elements."""
     return map_tensors(lambda x: x.detach().clone(), result)
-
-
-@contextmanager
-def no_finalizers() -> Iterator[None]:
-    """Collect no garbage meanwhile: a finalizer may be the answer's code."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 def reduced(result: Any, case: Case) -> Any:
@@ -122,18 +117,54 @@ def same_tensors(a: Any, b: Any) -> bool:
     )
 
 
-def _plain_leaf(x: Any, kind: type) -> Any:
-    if kind in (Tensor, nn.Parameter):
-        if x.is_nested:
-            return Foreign("a nested tensor")
-        if x.layout != torch.strided:
-            name = str(x.layout).removeprefix("torch.")
-            return Foreign(f"a tensor with the layout {name}")
-        return x
-    if issubclass(kind, Tensor):
-        return Foreign(f"a tensor of the class {_name(kind)}")
-    if issubclass(kind, np.ndarray):
-        return Foreign("a NumPy array", f"of shape {_shape(x)}")
-    if issubclass(kind, types.GeneratorType):
-        return Foreign("a generator (yield makes one; return gives a result)")
-    return Foreign(f"a {_name(kind)}")
+class NoGradient(RuntimeError):
+    """Raised where no gradient flows back from a result."""
+
+
+def gradients(output: Any, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Return the gradients of ``sum(output * cotangent)``, or zeros.
+
+    A result that is 0 throughout has the gradient 0, with a graph or without.
+
+    Args:
+        output: a tensor, or a structure of tensors.
+        inputs: leaves by name; integers among them are left out.
+
+    Raises:
+        NoGradient: no tensor of the result has a graph.
+    """
+    floats = {n: x for n, x in inputs.items() if x.is_floating_point()}
+    zeros = {n: torch.zeros_like(x) for n, x in floats.items()}
+    leaves = {n: x for n, x in floats.items() if x.requires_grad}
+    # By name: a dict may be in any order.
+    named = sorted(named_tensors(output), key=lambda x: x[0])
+    results = [(name, x) for name, x in named if x.requires_grad]
+    if not results:
+        if named and not any(x.any() for _, x in named):
+            return zeros
+        raise NoGradient(
+            "no gradient flows back from the result: was it detached, or "
+            "built from Python numbers?"
+        )
+    # As a sum: given apart, the cotangents make PyTorch import SymPy.
+    parts = [(x * _cotangent(x, name)).sum() for name, x in results]
+    total = torch.stack(parts).sum()
+    grads = torch.autograd.grad(
+        total, list(leaves.values()), allow_unused=True
+    )
+    return zeros | {
+        name: g.detach().clone()
+        for name, g in zip(leaves, grads, strict=True)
+        if g is not None
+    }
+
+
+def _cotangent(like: Tensor, name: str) -> Tensor:
+    """Draw fixed random elements (never ones) in the shape of a result.
+
+    Two results of one shape have others: their gradients are not alike.
+    """
+    seed = crc32(name.encode()) + like.numel()
+    generator = torch.Generator().manual_seed(seed)
+    noise = torch.randn(like.shape, generator=generator, dtype=torch.float64)
+    return noise.to(like.dtype)

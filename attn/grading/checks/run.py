@@ -11,7 +11,7 @@ import sys
 import traceback
 import warnings
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack, nullcontext, suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -24,24 +24,24 @@ from torch.overrides import TorchFunctionMode
 
 from attn.exercises.guard import OutOfBounds
 from attn.grading.checks.clock import Clock
-from attn.grading.checks.forbidden import refusing
-from attn.grading.checks.gradients import gradients
-from attn.grading.checks.inputs import Inputs, named_tensors, unchanged
-from attn.grading.checks.objects import Callee, held_memory, make
-from attn.grading.checks.parameters import parameters
-from attn.grading.checks.random_state import Generators, Library
-from attn.grading.checks.result import (
-    copied,
-    has_foreign,
-    no_finalizers,
-    plain,
-    reduced,
-    same_tensors,
-)
-from attn.grading.checks.side_effects import (
+from attn.grading.checks.effects import (
+    Generators,
+    Library,
     SideEffect,
     changed_module,
     copied_tensor,
+    kept_memory,
+)
+from attn.grading.checks.forbidden import refusing
+from attn.grading.checks.inputs import Inputs, named_tensors, unchanged
+from attn.grading.checks.objects import Callee, held_memory, make, parameters
+from attn.grading.checks.result import (
+    copied,
+    gradients,
+    has_foreign,
+    plain,
+    reduced,
+    same_tensors,
 )
 from attn.profiling import LiveMemory, compat
 
@@ -73,7 +73,6 @@ def run(
     launch: Callable[..., Any] | None = None,
     names: Sequence[str] = (),
     fill_empty: bool = False,
-    verify: Callable[[], None] | None = None,
 ) -> Outcome:
     """Call ``answer`` on a private copy of ``case``, after earlier calls.
 
@@ -85,8 +84,6 @@ def run(
         launch: uses the answer on the inputs, or launches a kernel.
         names: of the positional inputs, for messages.
         fill_empty: let memory that is only allocated hold a number, not NaN.
-        verify: raises if the call has left something as it may not; called
-            before anything of the result is looked at.
 
     Returns:
         The outcome; an error of the learner's code is part of it.
@@ -115,22 +112,17 @@ def run(
                 generators.changed()  # not by the call
             places = {} if case.max_kept is None else held_memory(call)
             filling = _FilledMemory() if fill_empty else nullcontext()
-            with ExitStack() as until_copied:
-                with refusing(forbids, memory), filling:
-                    output = call(*inputs.args, **inputs.kwargs)
-                    # From here to the copy no line of the answer runs.
-                    until_copied.enter_context(no_finalizers())
-                if verify:
-                    verify()
-                output = plain(output)
-                result = copied(output)
+            with refusing(forbids, memory), filling:
+                output = call(*inputs.args, **inputs.kwargs)
+            output = plain(output)
+            result = copied(output)
             outcome.random_used = generators.changed()
             outcome.output = reduced(result, case)
             outcome.repeats = any(same_tensors(result, x) for x in copies)
             outcome.side_effect = (
                 changed_module(call, case, weights)
                 or copied_tensor(output, case)
-                or _kept_memory(call, case, places)
+                or kept_memory(call, case, places)
             )
             now = dict(named_tensors(plain(earlier)))
             if not all(unchanged(x, now[n]) for n, x in named_tensors(copies)):
@@ -182,20 +174,6 @@ def _earlier_results(answer: Any, own: Callee, case: Case) -> list[Any]:
         with suppress(Exception):
             called.call(*x.args, **x.kwargs)
     return results
-
-
-def _kept_memory(
-    call: Any, case: Case, places: dict[int, int]
-) -> SideEffect | None:
-    """Find memory between calls that is too much, or not where it was."""
-    if case.max_kept is None:
-        return None
-    memory = held_memory(call)
-    if (kept := sum(memory.values())) > case.max_kept:
-        return SideEffect("kept memory", peak=kept, limit=case.max_kept)
-    if moved := [n for place, n in memory.items() if place not in places]:
-        return SideEffect("moved memory", peak=max(moved))
-    return None
 
 
 class _FilledMemory(TorchFunctionMode):

@@ -8,10 +8,10 @@ from typing import Any
 
 from attn.grading.checks.compare import alike
 from attn.grading.checks.evidence import Evidence, Failure, agree
-from attn.grading.checks.gradients import NoGradient
 from attn.grading.checks.inputs import Once, named_tensors
-from attn.grading.checks.longer_inputs import CONDITION as LONGER
-from attn.grading.checks.parameters import WrongParameters
+from attn.grading.checks.more_cases import LONGER
+from attn.grading.checks.objects import WrongParameters
+from attn.grading.checks.result import NoGradient
 from attn.grading.diagnosis.kinds import Test, Words
 
 

@@ -7,10 +7,11 @@ from typing import Any
 from attn.exercises.spec import Exercise
 from attn.grading.checks.evidence import Evidence, Failure
 from attn.grading.checks.failures import failures, one_thread, run_all
+from attn.grading.checks.forbidden import use_of_the_package
+from attn.grading.checks.kernels import kernel_flaw
 from attn.grading.checks.oracle import Oracle
-from attn.grading.checks.package_use import use_of_the_package
 from attn.grading.checks.run import Outcome, run
-from attn.grading.diagnosis.kernel_flaws import kernel_flaw
+from attn.grading.diagnosis.kinds import kind
 from attn.grading.diagnosis.naming import diagnose
 from attn.grading.diagnosis.parts import Parts
 from attn.grading.diagnosis.refusal import Refusal, question
@@ -73,9 +74,10 @@ def judge(
         outcomes = outcomes or run_all(answer, oracle, runner=runner)
         wrong = failures(oracle, outcomes)
         if not wrong:
-            flaw = kernel_flaw(answer, oracle, runner)
-            if flaw is None:
+            found = kernel_flaw(answer, oracle, runner)
+            if found is None:
                 return Verdict(True)
+            flaw = kind(found.kind, **found.words)
             message = f"this looks like: {flaw.name}\n{flaw.why}"
             parts = Parts(
                 flaw.name,

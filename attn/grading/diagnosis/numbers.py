@@ -9,11 +9,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attn.grading.checks.compare import alike
+from attn.grading.checks.compare import alike, close
 from attn.grading.checks.evidence import ENOUGH, Evidence, Failure
 from attn.grading.checks.inputs import named_tensors, unchanged
 from attn.grading.checks.problem import RESULT
-from attn.grading.checks.rounding import close
 from attn.grading.checks.show import dtype_name
 from attn.grading.diagnosis.axes import Axes
 from attn.grading.diagnosis.kinds import Test, Words

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from attn.grading.checks.grid import Grid
+from attn.grading.checks.show import Grid
 
 
 @dataclass(frozen=True)

@@ -13,12 +13,12 @@ from functools import cached_property
 from typing import Any
 
 from attn.grading.checks.evidence import Evidence, Failure
-from attn.grading.checks.grid import grid
 from attn.grading.checks.inputs import named_tensors
 from attn.grading.checks.show import (
     brief,
     difference_lines,
     elements,
+    grid,
     how_many,
     listing,
     wrapped,

@@ -9,12 +9,10 @@ from itertools import permutations
 import torch
 from torch import Tensor
 
-from attn.grading.checks.compare import alike
+from attn.grading.checks.compare import alike, close
 from attn.grading.checks.evidence import Evidence, Failure
-from attn.grading.checks.gradients import NoGradient
 from attn.grading.checks.problem import RESULT, Problem, ProblemKind
-from attn.grading.checks.result import Foreign
-from attn.grading.checks.rounding import close
+from attn.grading.checks.result import Foreign, NoGradient
 from attn.grading.checks.show import dtype_name
 from attn.grading.diagnosis.axes import Axes
 from attn.grading.diagnosis.kinds import Test, Words

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from html import escape
 from typing import NamedTuple
 
-from attn.grading.checks.grid import Grid
+from attn.grading.checks.show import Grid
 from attn.grading.diagnosis.prose import as_html
 from attn.grading.learner import progress_store
 

@@ -30,11 +30,9 @@ FILES = str.split(
     exercises/kernel.py exercises/kernel_errors.py exercises/launches.py
     exercises/triton_compat.py
     grading/__init__.py grading/checks/__init__.py grading/checks/clock.py
-    grading/checks/forbidden.py grading/checks/gradients.py
+    grading/checks/effects.py grading/checks/forbidden.py
     grading/checks/inputs.py grading/checks/objects.py
-    grading/checks/parameters.py
-    grading/checks/random_state.py grading/checks/result.py
-    grading/checks/run.py grading/checks/side_effects.py
+    grading/checks/result.py grading/checks/run.py
     grading/sandbox/__init__.py grading/sandbox/limits.py
     grading/sandbox/missing.py grading/sandbox/notebook.py
     grading/sandbox/server.py

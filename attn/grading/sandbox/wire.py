@@ -25,13 +25,11 @@ from torch import Tensor
 
 from attn.exercises.guard import OutOfBounds
 from attn.grading.checks.clock import OutOfTime
+from attn.grading.checks.effects import EffectKind, Library, SideEffect
 from attn.grading.checks.forbidden import Forbidden, Refusal
-from attn.grading.checks.gradients import NoGradient
-from attn.grading.checks.parameters import WrongParameters
-from attn.grading.checks.random_state import Library
-from attn.grading.checks.result import Foreign
+from attn.grading.checks.objects import WrongParameters
+from attn.grading.checks.result import Foreign, NoGradient
 from attn.grading.checks.run import Outcome
-from attn.grading.checks.side_effects import EffectKind, SideEffect
 
 MOST_TEXT = 2 << 20  # bytes of JSON
 #: Bytes of elements: thirty times those of the largest right result. The

@@ -1,5 +1,6 @@
 """Memory has a limit, and blocks may be read once only."""
 
+import numpy as np
 import pytest
 import torch
 
@@ -10,9 +11,12 @@ X = torch.arange(6.0).reshape(2, 3)
 BLOCKS = [torch.full((4,), float(i)) for i in range(8)]
 
 
-def test_a_list_of_numbers_counts_as_memory_beside_forbidden_functions():
+@pytest.mark.parametrize(
+    "beside", [lambda x: x.tolist(), lambda x: x.numpy(), np.asarray]
+)
+def test_numbers_beside_tensors_count_as_memory(beside):
     case = Case("room for three", (X,), max_live=2)
-    outcome = run(lambda x: len(x.tolist()), case, forbids=("softmax",))
+    outcome = run(lambda x: len(beside(x)), case, forbids=("softmax",))
     assert "it holds 6 elements" in outcome.side_effect.text
 
 

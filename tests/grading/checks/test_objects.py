@@ -1,4 +1,4 @@
-"""An object holds no more between calls than the task allows."""
+"""An object has the parameters of the task, and holds no more memory."""
 
 from collections import deque
 from functools import partial
@@ -8,14 +8,15 @@ import torch
 from torch import nn
 
 from attn.exercises.spec import Case, find
-from attn.grading.checks.objects import held_memory
-from attn.grading.checks.parameters import parameters
+from attn.grading.checks.objects import held_memory, parameters
 from attn.grading.checks.run import run
 from attn.grading.diagnosis.judge import judge
 from attn.grading.diagnosis.mutation_testing import solution
 
 STATIC = find("cache-StaticCache")
 Right = solution(STATIC)
+NO_ROPE = solution(find("iface-NoRope"))
+CACHE = solution(find("cache-KVCache"))
 
 
 class Roomy(Right):
@@ -79,19 +80,10 @@ class Slots:
         self.x = x
 
 
-class Hidden(list):
-    def __iter__(self):
-        return iter(())
-
-    @property
-    def __class__(self):
-        return int
-
-
 HOLDERS = {
     "an object": Box,
     "an object with slots": Slots,
-    "a list that shows nothing": lambda x: Hidden([x]),
+    "a dict": lambda x: {"x": x},
     "a deque": lambda x: deque([x]),
     "a partial": lambda x: partial(torch.add, x),
     "an object in an object": lambda x: Box(Slots(x)),
@@ -105,43 +97,62 @@ def test_memory_is_found_in_whatever_holds_it(holder):
     assert sum(held_memory(module).values()) == 6 + 5
 
 
-class Shows(nn.Module):
-    """Overrides all that tells of its parts."""
-
-    def __init__(self):
-        super().__init__()
-        self.inner = nn.ModuleList([nn.Linear(2, 2), None, nn.Linear(2, 2)])
-        self.inner[2].weight = self.inner[0].weight
-        self.register_parameter("none", None)
-        self.own = nn.Parameter(torch.ones(1))
-
-    def named_modules(self, *args, **kwargs):
-        return iter(())
-
-    _named_members = named_parameters = modules = named_modules
-
-    def __getattr__(self, name):
-        return None if name == "training" else super().__getattr__(name)
-
-
-def test_parameters_are_found_whatever_a_module_overrides():
-    module = Shows()
-    found = parameters(module)
-    names = ["own", "inner.0.weight", "inner.0.bias", "inner.2.bias"]
-    assert list(found) == names
-    assert found["own"] is module.own
-    plain = nn.TransformerEncoderLayer(4, 2)
-    right = dict(plain.named_parameters())
-    assert list(parameters(plain)) == list(right)
-    assert all(x is right[name] for name, x in parameters(plain).items())
-
-
 def test_what_is_no_module_or_is_not_ready_is_said():
     class Unready(nn.Module):
         def __init__(self):
             pass
 
-    with pytest.raises(AttributeError, match="no attribute '_modules'"):
+    with pytest.raises(AttributeError, match="no attribute '_"):
         parameters(Unready())
     with pytest.raises(TypeError, match="Box must be a subclass of nn.Module"):
         parameters(Box(1))
+
+
+class LearnsItsMemory(Right):
+    def __init__(self, **sizes):
+        super().__init__(**sizes)
+        memory = self.key
+        del self.key
+        self.key = nn.Parameter(memory)
+
+    def forward(self, query, key, value, position):
+        with torch.no_grad():
+            return super().forward(query, key, value, position)
+
+
+class LearnsItsTable(NO_ROPE):
+    def __init__(self, head_dim):
+        super().__init__(head_dim)
+        self.table = nn.Parameter(torch.ones(head_dim))
+
+
+class LearnsAScale(CACHE):
+    def __init__(self):
+        super().__init__()
+        self.scale = nn.Parameter(torch.ones(()))
+
+
+@pytest.mark.parametrize(
+    ("exercise", "answer"),
+    [
+        ("cache-StaticCache", LearnsItsMemory),
+        ("iface-NoRope", LearnsItsTable),
+        ("cache-KVCache", LearnsAScale),
+    ],
+)
+def test_parameters_that_a_task_does_not_have_are_refused_and_named(
+    exercise, answer
+):
+    verdict = judge(find(exercise), answer)
+    assert not verdict.passed
+    assert verdict.mistake == "Parameters that the task does not have"
+
+
+def test_a_frozen_parameter_is_a_table_like_any_other():
+    class Frozen(NO_ROPE):
+        def __init__(self, head_dim):
+            super().__init__(head_dim)
+            ones = torch.ones(head_dim)
+            self.table = nn.Parameter(ones, requires_grad=False)
+
+    assert judge(find("iface-NoRope"), Frozen).passed

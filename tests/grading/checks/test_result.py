@@ -1,14 +1,21 @@
-"""An object of any other type is reported as what it is."""
+"""What is compared of a result, and its gradients; the rest has a name."""
+
+from collections import OrderedDict
+from decimal import Decimal
+from typing import NamedTuple
 
 import numpy as np
 import pytest
 import torch
+from torch import nn
 from torch.nn.attention.bias import causal_lower_right
 
 from attn.exercises.spec import Case, find
 from attn.grading.checks.result import Foreign, plain
 from attn.grading.checks.run import run
 from attn.grading.diagnosis.judge import judge
+
+X = torch.arange(6.0).reshape(2, 3)
 
 
 def ones(L, S):
@@ -66,66 +73,34 @@ def test_each_run_gets_a_fresh_copy_of_the_generator():
     assert torch.equal(first, again)
 
 
-RAN = []
+class Pair(NamedTuple):
+    first: int
+    second: int
 
 
-def noted(name, found):
-    def method(self, *args):
-        RAN.append(name)
-        return found
-
-    return method
+class Marked(torch.Tensor):
+    pass
 
 
-def own(base, *args):
-    """Return an object whose class answers every question with its own code.
-
-    Its class also gives its own name by code.
-    """
-    named = {"__name__": property(noted("__name__", "int"))}
-    metaclass = type("Kind", (type(base),), named)
-    methods = {
-        "__class__": property(noted("__class__", list)),
-        "__iter__": noted("__iter__", iter(())),
-        "__len__": noted("__len__", 0),
-        "__eq__": noted("__eq__", True),
-        "__hash__": noted("__hash__", 3),
-        "__int__": noted("__int__", 3),
-        "__float__": noted("__float__", 3.0),
-        "__index__": noted("__index__", 3),
-        "__repr__": noted("__repr__", "odd"),
-        "__format__": noted("__format__", "odd"),
-        "items": noted("items", ()),
-        "shape": property(noted("shape", (9,))),
-    }
-    return metaclass("Odd", (base,), methods)(*args)
-
-
-ODD = {
-    "tuple": (own(tuple, [1, 2]), (1, 2)),
-    "list": (own(list, [1, 2]), [1, 2]),
-    "dict": (own(dict, {"a": 1}), {"a": 1}),
-    "int": (own(int, 4), Foreign("a Odd")),
-    "float": (own(float, 4), Foreign("a Odd")),
-    "NumPy's float": (own(np.float64, 4), Foreign("a Odd")),
-    "str": (own(str, "x"), Foreign("a Odd")),
-    "object": (own(object), Foreign("a Odd")),
-    "tensor": (
-        torch.ones(2).as_subclass(type(own(torch.Tensor))),
-        Foreign("a tensor of the class Odd"),
-    ),
-    "array": (
-        np.ones(2).view(type(own(np.ndarray, 1))),
-        Foreign("a NumPy array", "of shape (2,)"),
-    ),
-}
-
-
-@pytest.mark.parametrize(("odd", "expected"), ODD.values(), ids=ODD)
-def test_no_method_of_a_result_is_called_to_take_what_it_holds(odd, expected):
-    RAN.clear()
-    found = plain([odd, {"key": odd}])
-    assert RAN == []
+@pytest.mark.parametrize(
+    ("result", "expected"),
+    [
+        (Pair(1, 2), (1, 2)),
+        (torch.Size([2, 3]), (2, 3)),
+        (OrderedDict(a=[np.float64(0.5)]), {"a": [0.5]}),
+        ({(1, 2): None, "b": range(2)}, {(1, 2): None, "b": range(2)}),
+        (Decimal(4), Foreign("a Decimal")),
+        ({"x"}, Foreign("a set")),
+        (
+            torch.ones(2).as_subclass(Marked),
+            Foreign("a tensor of the class Marked"),
+        ),
+        (np.ones(2), Foreign("a NumPy array", "of shape (2,)")),
+    ],
+    ids=lambda x: type(x).__name__,
+)
+def test_a_result_is_plain_or_named_as_foreign(result, expected):
+    found = plain([result, {"key": result}])
     assert found == [expected, {"key": expected}]
     assert type(found[0]) is type(expected)
 
@@ -136,10 +111,38 @@ def test_the_numbers_of_numpy_are_numbers():
     assert list(map(type, found)) == [float, int, bool]
 
 
-def test_a_key_of_the_answers_own_class_is_no_key():
-    key = own(str, "x")
-    given = {}
-    dict.__setitem__(given, key, 1)
-    RAN.clear()
-    assert plain(given) == {Foreign("a Odd"): 1}
-    assert RAN == []
+def test_gradients_reach_inputs_and_parameters():
+    state = {"weight": torch.ones(2, 3), "bias": torch.zeros(2)}
+    init = {"in_features": 3, "out_features": 2}
+    case = Case("a layer", (X,), init=init, state=state, grad=True)
+    grads = run(nn.Linear, case).grads
+    assert set(grads) == {"args.0", "weight", "bias"}
+
+
+def test_random_rows_can_be_compared_by_their_largest_elements():
+    case = Case("dropout", (torch.ones(400, 3),), train=True, largest_over=-2)
+    first = run(lambda x: nn.functional.dropout(x, 0.2), case)
+    other = run(lambda x: x * (torch.rand(x.shape) > 0.2) / 0.8, case)
+    assert torch.equal(first.output, torch.full((3,), 1.25))
+    assert torch.equal(first.output, other.output)
+    assert run(lambda x: x.sum(), case).output == 1200  # no such axis
+
+
+def test_gradients_switched_off_by_an_answer_are_on_again_after_it():
+    def off(x):
+        torch.set_grad_enabled(False)
+        return x * 2
+
+    outcome = run(off, Case("gradients", (X,), grad=True))
+    assert "no gradient flows back" in str(outcome.error)
+    assert torch.is_grad_enabled()
+    with torch.no_grad():  # where check() is called does not matter
+        right = run(lambda x: x * 2, Case("gradients", (X,), grad=True))
+    assert set(right.grads) == {"args.0"}
+
+
+def test_a_constant_result_of_zeros_has_a_gradient_of_zero():
+    case = Case("any", (torch.ones(3),), grad=True)
+    outcome = run(torch.zeros_like, case)
+    assert outcome.error is None
+    assert not outcome.grads["args.0"].any()

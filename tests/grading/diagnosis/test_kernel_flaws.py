@@ -7,7 +7,7 @@ from attn.exercises.edits import Variant, edited
 from attn.exercises.kernel import function_of
 from attn.exercises.launches import Recorded
 from attn.exercises.spec import every_exercise, find
-from attn.grading.checks import front_end
+from attn.grading.checks import kernels
 from attn.grading.checks.inputs import input_size
 from attn.grading.checks.oracle import Oracle
 from attn.grading.checks.run import Outcome, fail, run
@@ -166,7 +166,7 @@ def test_a_list_of_tiles_is_refused():
 
 
 def test_without_time_to_compile_the_syntax_is_read(monkeypatch):
-    monkeypatch.setattr(front_end, "LIMIT", 0.001)
+    monkeypatch.setattr(kernels, "LIMIT", 0.001)
     key = "bwd-dq_kernel"
     assert "`break`" in verdict(key, BREAKS[key]).message
     assert judge(find(key), find(key).equivalents[0].answer).passed
@@ -200,23 +200,23 @@ def test_constants_and_helpers_of_a_kernel_are_compiled_with_it(monkeypatch):
         '@triton.heuristics({"TIMES": lambda given: 1})\n@triton.jit\ndef row',
     )
     assert verdict("fwd-row_softmax_kernel", decorated).passed
-    monkeypatch.setattr(front_end, "refused_syntax", None)  # not called
+    monkeypatch.setattr(kernels, "refused_syntax", None)  # not called
     assert verdict("fwd-row_softmax_kernel", HELPERS).passed
     found = verdict("fwd-row_softmax_kernel", A_BREAK_IN_A_HELPER)
     assert found.mistake == NOT_COMPILED and "`break`" in found.message
 
 
 def test_the_syntax_of_helpers_is_read():
-    found = front_end.refused_syntax(A_BREAK_IN_A_HELPER, "row_softmax_kernel")
-    assert found and found.line == "break"
-    assert not front_end.refused_syntax(HELPERS, "row_softmax_kernel")
+    found = kernels.refused_syntax(A_BREAK_IN_A_HELPER, "row_softmax_kernel")
+    assert found and found.words["line"] == "break"
+    assert not kernels.refused_syntax(HELPERS, "row_softmax_kernel")
 
 
 @pytest.mark.parametrize("exercise", KERNELS, ids=lambda x: x.id)
 def test_every_right_kernel_has_a_record_and_is_compiled(
     exercise, monkeypatch
 ):
-    monkeypatch.setattr(front_end, "refused_syntax", None)  # not called
+    monkeypatch.setattr(kernels, "refused_syntax", None)  # not called
     oracle = Oracle(exercise, 0)
     case = max(oracle.cases, key=input_size)
     for answer in (
@@ -228,7 +228,7 @@ def test_every_right_kernel_has_a_record_and_is_compiled(
         assert outcome.error is None
         record = outcome.output
         assert {*record} == {"types", "constants", "bytes", "times", "tf32"}
-        assert front_end.refusal(function_of(answer), record) is None
+        assert kernels.refusal(function_of(answer), record) is None
         for name in (*exercise.loads_once, *exercise.skips_hidden):
             assert record["bytes"][name] and record["times"][name]
 

@@ -72,15 +72,9 @@ def test_the_reference_does_not_pass_as_an_answer(learner, trick):
         "from attn import functional as F\n"
         "def helper(x, dim): return F.softmax(x, dim)\n"
         "def softmax(x, dim=-1): return helper(x, dim)",
-        "import attn\nheld = [{'one': attn.softmax}]\n"
-        "def softmax(x, dim=-1): return held[0]['one'](x, dim)",
-        "import attn\n"
-        "def softmax(x, dim=-1, do=attn.softmax): return do(x, dim)",
         "import attn\ndef made(do):\n"
         "    def softmax(x, dim=-1): return do(x, dim)\n"
         "    return softmax\nsoftmax = made(attn.softmax)",
-        "import attn, functools\nhelper = functools.partial(attn.softmax)\n"
-        "def softmax(x, dim=-1): return helper(x, dim)",
         "import attn, functools\n"
         "@functools.cache\ndef helper(): return attn.softmax\n"
         "def softmax(x, dim=-1): return helper()(x, dim)",

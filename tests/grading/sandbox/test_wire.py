@@ -12,12 +12,11 @@ import torch
 
 from attn.exercises.guard import OutOfBounds
 from attn.grading.checks.clock import OutOfTime
+from attn.grading.checks.effects import SideEffect
 from attn.grading.checks.forbidden import Forbidden
-from attn.grading.checks.gradients import NoGradient
-from attn.grading.checks.parameters import WrongParameters
-from attn.grading.checks.result import Foreign
+from attn.grading.checks.objects import WrongParameters
+from attn.grading.checks.result import Foreign, NoGradient
 from attn.grading.checks.run import Outcome
-from attn.grading.checks.side_effects import SideEffect
 from attn.grading.sandbox import wire
 
 HEAD = struct.Struct(">II")

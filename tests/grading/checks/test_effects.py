@@ -1,4 +1,4 @@
-"""An answer draws where it must, and leaves global generators alone."""
+"""An answer leaves its inputs and the global generators alone."""
 
 import random
 
@@ -9,10 +9,13 @@ import torch.nn.functional as F
 from numpy.random.mtrand import get_bit_generator, set_bit_generator
 from torch import nn
 
-from attn.exercises.spec import find
+from attn.exercises.spec import Case, find
+from attn.grading.checks.run import run
 from attn.grading.diagnosis.judge import judge
 from attn.grading.diagnosis.mutation_testing import solution
 
+X = torch.arange(6.0).reshape(2, 3)
+CASE = Case("anything", (X,))
 FUNCTION = find("sdp-attention")
 right = solution(FUNCTION)
 DROPOUT = find("sdpa-scaled_dot_product_attention")
@@ -93,3 +96,74 @@ def test_random_noise_is_not_reported_as_a_wrong_sum():
     message = judge(FUNCTION, noisy).message
     assert "it draws random numbers" in message
     assert "sum to 1" not in message
+
+
+def one_tensor():
+    return (torch.arange(6.0),)
+
+
+def a_dict():
+    return ({"a.weight": torch.ones(2), "b": torch.zeros(2)},)
+
+
+def tensors():
+    return {"a": torch.ones(2)}, [torch.ones(2), torch.zeros(2)]
+
+
+def numbers():
+    return [([3, 1], [7, 8])], {"a": (1, 3)}
+
+
+def replaces_and_adds(state, rows):
+    state["b"] = rows[0] * 2
+    rows[0] = rows[1]
+
+
+@pytest.mark.parametrize(
+    ("inputs", "change", "changed"),
+    [
+        (one_tensor, lambda x: x.add_(1), "x"),
+        (a_dict, dict.popitem, "x"),
+        (a_dict, dict.clear, "x"),
+        (tensors, replaces_and_adds, "y, x"),
+        (numbers, lambda pages, running: pages[0][1].pop(), "x"),
+        (numbers, lambda pages, running: pages.append(([4], [5])), "x"),
+        (numbers, lambda pages, running: pages[0][0].sort(), "x"),
+        (numbers, lambda pages, running: running.update(a=(2, 3)), "y"),
+        (numbers, lambda pages, running: running.pop("a"), "y"),
+    ],
+)
+def test_a_changed_input_is_named_and_the_case_stays(inputs, change, changed):
+    def answer(*given):
+        change(*given)
+        return torch.ones(2)
+
+    case = Case("", inputs())
+    effect = run(answer, case, names=["x", "y"]).side_effect
+    assert effect.text == f"it changes {changed} in place"
+    assert repr(case.args) == repr(inputs())
+
+
+def test_numbers_in_lists_and_dicts_may_be_read():
+    case = Case("", ([([3, 1], [7, 8])],), {"running": {"a": (1, 3.5, None)}})
+    assert run(lambda x, running: x[0][0], case).side_effect is None
+
+
+def test_a_copy_in_place_of_a_shared_tensor_is_reported():
+    case = Case("", (torch.ones(2),), one_tensor=("b.w", "a.w"))
+
+    def effect(second):
+        return run(lambda x: {"a.w": x, "b.w": second(x)}, case).side_effect
+
+    assert effect(lambda x: x) is effect(lambda x: x.view(2)) is None
+    two = "b.w and a.w are two tensors with equal numbers, not one"
+    assert effect(torch.clone).text == two
+
+
+def test_a_training_case_may_draw_the_same_random_numbers_each_time():
+    before = torch.get_rng_state()
+    case = Case("training", (X,), train=True)
+    first, second = (run(torch.rand_like, case) for _ in range(2))
+    assert not first.side_effect
+    assert torch.equal(first.output, second.output)
+    assert torch.equal(torch.get_rng_state(), before)

@@ -1,0 +1,239 @@
+"""Notice what a call does in addition to its result."""
+
+from __future__ import annotations
+
+import ctypes
+import random
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy.random as numpys
+import torch
+from numpy.random.mtrand import get_bit_generator, set_bit_generator
+from torch import Tensor
+
+from attn.grading.checks.inputs import named_tensors, unchanged
+from attn.grading.checks.objects import held_memory, parameters
+
+if TYPE_CHECKING:
+    from attn.exercises.case import Case
+
+Library = Literal["PyTorch", "Python", "NumPy"]
+"""A library by the global generator that is its own."""
+
+EffectKind = Literal[
+    "changed input",
+    "changed parameter",
+    "changed result",
+    "eval mode",
+    "training mode",
+    "copy",
+    "memory",
+    "kept memory",
+    "moved memory",
+    "random numbers",
+    "unseeded generator",
+    "same coins",
+    "repeated result",
+]
+
+_TEXTS: dict[EffectKind, str] = {
+    "changed input": "it changes {list} in place",
+    "changed parameter": "it changes its parameter {list}",
+    "changed result": "it changes what it returned earlier",
+    "eval mode": "it switches itself, or a part of it, to eval mode",
+    "training mode": "it switches itself, or a part of it, to training mode",
+    "copy": "{pair} are two tensors with equal numbers, not one",
+    "memory": "at its peak it holds {peak:,} elements beyond its inputs, "
+    "where {limit:,} are enough; the largest tensor is {largest}. Is "
+    "something copied, or kept for longer than it is needed?",
+    "kept memory": "between calls it holds {peak:,} elements, where "
+    "{limit:,} are enough: what does it keep that is larger than the task "
+    "says, or there twice?",
+    "moved memory": "it holds memory that was not there before the call, a "
+    "tensor of {peak:,} elements: is all of it copied in order to write?",
+    "random numbers": "it draws random numbers from {owners} global "
+    "generator, or seeds it, and this task needs none",
+    "unseeded generator": "it draws from {owners} generator, which "
+    "torch.manual_seed does not seed",
+    "same coins": "it tosses the same coins at each call: is there a seed "
+    "inside?",
+    "repeated result": "it returns an earlier call's result: what is kept "
+    "between calls?",
+}
+
+
+@dataclass(frozen=True)
+class SideEffect:
+    """Describe a side effect, or what differs from call to call.
+
+    Args:
+        kind: what the call does.
+        names: of the inputs, the parameter, the two equal entries, or the
+            libraries whose generator is used.
+        peak: elements held at once, or between calls.
+        limit: elements that are enough.
+        largest: the shape of the largest tensor.
+    """
+
+    kind: EffectKind
+    names: tuple[str, ...] = ()
+    peak: int = 0
+    limit: int = 0
+    largest: tuple[int, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """The side effect in words."""
+        return _TEXTS[self.kind].format(
+            list=", ".join(self.names),
+            pair=" and ".join(self.names),
+            owners=" and ".join(f"{x}'s" for x in self.names),
+            peak=self.peak,
+            limit=self.limit,
+            largest=self.largest,
+        )
+
+    def resembles(self, other: SideEffect) -> bool:
+        """Return whether another side effect differs in numbers only."""
+        texts = [re.sub(r"\d+", "", str(x.names)) for x in (self, other)]
+        return self.kind == other.kind and texts[0] == texts[1]
+
+
+def changed_module(
+    module: Any, case: Case, weights: dict[str, Tensor]
+) -> SideEffect | None:
+    """Find what a call changed in its own module.
+
+    Args:
+        module: what was called; a function has nothing to change.
+        case: the case.
+        weights: copies of the module's parameters before the call.
+    """
+    if case.init is None:
+        return None
+    for name, x in parameters(module).items():
+        if name in weights and not unchanged(x.detach(), weights[name]):
+            return SideEffect("changed parameter", (name,))
+    if any(x.training != case.train for x in module.modules()):
+        return SideEffect("eval mode" if case.train else "training mode")
+    return None
+
+
+def copied_tensor(output: Any, case: Case) -> SideEffect | None:
+    """Find two entries of a result that should be one tensor and are two."""
+    if case.one_tensor is None:
+        return None
+    entries = dict(named_tensors(output))
+    pair = [entries[name] for name in case.one_tensor if name in entries]
+    if len({x.untyped_storage().data_ptr() for x in pair}) < 2:
+        return None
+    return SideEffect("copy", case.one_tensor)
+
+
+def kept_memory(
+    module: Any, case: Case, places: dict[int, int]
+) -> SideEffect | None:
+    """Find memory between calls that is too much, or not where it was.
+
+    Args:
+        module: what was called.
+        case: the case.
+        places: the memory that it held before the call.
+    """
+    if case.max_kept is None:
+        return None
+    memory = held_memory(module)
+    if (kept := sum(memory.values())) > case.max_kept:
+        return SideEffect("kept memory", peak=kept, limit=case.max_kept)
+    if moved := [n for place, n in memory.items() if place not in places]:
+        return SideEffect("moved memory", peak=max(moved))
+    return None
+
+
+# --- the global generators ---------------------------------------------------
+
+_SEED = 271_828_182_845  # none that an answer would set
+_NUMPY: Any = get_bit_generator()
+if not isinstance(_NUMPY, numpys.MT19937):  # but the learner's
+    _NUMPY = numpys.MT19937()
+_WORDS = ctypes.c_uint32 * 625  # of MT19937: its key, and a position in it
+_NUMPY_MEMORY = _WORDS.from_address(_NUMPY.ctypes.state_address)
+
+
+class Generators:
+    """The global generators: what draws from them; put back at the end.
+
+    To read Python's or NumPy's takes longer than many a call under test: they
+    are read when they may have changed, and written when they have.
+    """
+
+    def __enter__(self) -> Generators:
+        self._installed: Any = get_bit_generator()
+        if self._installed is not _NUMPY:
+            set_bit_generator(_NUMPY)
+        self._torch = torch.get_rng_state()
+        self._now = self._first = _states()
+        return self
+
+    def seed(self) -> None:
+        """Seed what CPUs draw from.
+
+        ``torch.manual_seed`` also notes where it was called, for each kind
+        of accelerator: that is half the time of making a module.
+        """
+        torch.default_generator.manual_seed(_SEED)
+        self._now = {**self._now, "PyTorch": _torch_state()}
+
+    def changed(self) -> frozenset[Library]:
+        """Return which were drawn from, or seeded, since the last time."""
+        before, self._now = self._now, _states()
+        return frozenset(k for k, x in self._now.items() if before[k] != x)
+
+    def __exit__(self, error: type[BaseException] | None, *_: Any) -> None:
+        if error:
+            self.changed()
+        torch.set_rng_state(self._torch)
+        if self._now["Python"] != self._first["Python"]:
+            random.setstate(self._first["Python"])
+        if self._now["NumPy"] != self._first["NumPy"]:
+            if get_bit_generator() is not _NUMPY:
+                set_bit_generator(_NUMPY)
+            numpys.set_state(self._first["NumPy"].full)
+        if self._installed is not _NUMPY:
+            set_bit_generator(self._installed)
+
+
+@dataclass(frozen=True)
+class _NumPyState:
+    memory: bytes
+    #: Half of a pair of normal numbers, which is kept elsewhere.
+    half: tuple[Any, ...]
+    full: Any = field(compare=False)
+
+
+def _states() -> dict[Library, Any]:
+    numpy = _numpy_state() if get_bit_generator() is _NUMPY else None
+    python = random.getstate()
+    return {"PyTorch": _torch_state(), "Python": python, "NumPy": numpy}
+
+
+def _torch_state() -> bytes:
+    return torch.get_rng_state().numpy().tobytes()
+
+
+def _numpy_state() -> _NumPyState:
+    """Return NumPy's state: the last one while its memory is the same.
+
+    Memory is compared in a microsecond. Where no half of a pair was kept,
+    only a draw that changes the memory keeps one.
+    """
+    memory = bytes(_NUMPY_MEMORY)
+    if not _LAST or _LAST[0].half[0] or _LAST[0].memory != memory:
+        full: Any = numpys.get_state()  # of MT19937 a tuple
+        _LAST[:] = [_NumPyState(memory, full[3:], full)]
+    return _LAST[0]
+
+
+_LAST: list[_NumPyState] = []
