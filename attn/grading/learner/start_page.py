@@ -18,13 +18,13 @@ from attn.exercises.cells import box
 from attn.grading.learner import progress_store
 from attn.grading.learner.place import place
 from attn.grading.learner.progress_table import Points, Progress, Row
-from attn.publishing.myst_to_markdown import myst
+from attn.publishing.myst_to_markdown import copies
 from attn.publishing.myst_to_markdown.targets import (
     GLOSSARY,
-    kernelspec,
     notebook,
     targets,
 )
+from attn.publishing.myst_to_markdown.translation import html
 
 NAME = "00_start.ipynb"
 #: The id of the cell that shows the page.
@@ -33,8 +33,8 @@ _WELCOME = """\
 # Attention, built by hand
 
 These are your copies of the chapters; nothing overwrites what you write."""
+_BRING = "Shift+Enter here brings this page up to date"
 _CODE = """\
-# @title Shift+Enter here brings this page up to date
 from attn.grading import start
 
 start()"""
@@ -62,21 +62,13 @@ def start_notebook(entries: dict[str, dict[str, Any]]) -> Any:
     page = StartPage(entries)
     shown = {"text/html": page._repr_html_(), "text/plain": repr(page)}
     output = {"output_type": "display_data", "data": shown, "metadata": {}}
-    folded = {"jupyter": {"source_hidden": True}, "cellView": "form"}
-    code = {
-        "cell_type": "code",
-        "id": CELL,
-        "metadata": {"tags": ["nbval-skip"], **folded},
-        "source": _CODE,
-        "execution_count": None,
-        "outputs": [output],
-    }
-    return {
-        "cells": [_text("welcome", _WELCOME), code, _text("how", _HOW)],
-        "metadata": {"kernelspec": kernelspec()},
-        "nbformat": 4,
-        "nbformat_minor": 5,
-    }
+    return copies.notebook_of(
+        [
+            copies.markdown_cell("welcome", _WELCOME),
+            copies.shown_cell(CELL, _CODE, _BRING, output),
+            copies.markdown_cell("how", _HOW),
+        ]
+    )
 
 
 class StartPage:
@@ -157,7 +149,7 @@ class StartPage:
         return (
             f'<li class="{state}"><h3><a href="{stem}.ipynb">{_title(stem)}'
             f"</a></h3>{_drawing(about['picture'])}"
-            f'<p class="quiet">{myst.html(about["summary"])}</p>{foot}</li>'
+            f'<p class="quiet">{html(about["summary"])}</p>{foot}</li>'
         )
 
 
@@ -189,12 +181,3 @@ def _style() -> str:
     light, dark = _COLOURS.findall(colours)
     css = Path(__file__).with_suffix(".css").read_text("utf-8")
     return Template(css).substitute(light=light, dark=dark)
-
-
-def _text(name: str, text: str) -> dict[str, Any]:
-    return {
-        "cell_type": "markdown",
-        "id": name,
-        "metadata": {},
-        "source": text,
-    }

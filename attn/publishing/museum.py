@@ -1,9 +1,7 @@
 """Index the museum: what each exhibit states once, in a table of links.
 
 An exhibit is a heading with a label of its own, a cell that fails, and a
-paragraph that begins with **Source.**; its room is the heading above it. The
-museum is one notebook, whose cells use each other's names; the book shows a
-page a room.
+paragraph that begins with **Source.**; its room is the heading above it.
 """
 
 from __future__ import annotations
@@ -11,8 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from typing import Any
-
-from attn.publishing.myst_to_markdown import myst
 
 MARK = "<!-- exhibits -->"
 FACTS = {
@@ -24,8 +20,11 @@ FACTS = {
 }
 SHOWN = ("effect", "room", "library", "source")
 
-_ROOM = re.compile(r"\((museum-\w+)\)=\n## Room ")
-_SOURCE = "**Source.** "
+#: A room; an exhibit, below its label and old permalinks; its source.
+_STATED = re.compile(
+    r"(?m)^## (.+)|(?:^\((.+)\)=\n(?:\(.+\n)*)?^### (.+)"
+    r"|^\*\*Source\.\*\* (.+)"
+)
 _REPOSITORY = re.compile(r"\(https://github\.com/[\w.-]+/([\w.-]+)")
 #: Where an address is not the library's name.
 _NAMES = {
@@ -42,42 +41,6 @@ def with_index(notebook: Any) -> Any:
         if cell["cell_type"] == "markdown" and MARK in cell["source"]:
             cell["source"] = cell["source"].replace(MARK, _table(notebook))
     return {**notebook, "cells": cells}
-
-
-def rooms(notebook: Any) -> dict[str, list[Any]]:
-    """Return each room's cells by its label; ``museum`` has all others.
-
-    A room is a page of its own: its headings are one level higher.
-    """
-    found: dict[str, list[Any]] = {"museum": []}
-    label = "museum"
-    for cell in notebook["cells"]:
-        text = "".join(cell["source"])
-        if cell["cell_type"] == "markdown":
-            if start := _ROOM.match(text):
-                label = start[1]
-            elif text.startswith("## "):
-                label = "museum"
-            if label != "museum":
-                text = re.sub(r"^#(?=#)", "", text, flags=re.M)
-        found.setdefault(label, []).append({**cell, "source": text})
-    return found
-
-
-def on_page(notebook: Any, page: str) -> Any:
-    """Return of a notebook what a page of the book shows, with the index."""
-    indexed = with_index(notebook)
-    name = page.rpartition("/")[2]
-    if not name.startswith("museum"):
-        return indexed
-    shown = {**indexed, "cells": rooms(indexed)[name]}
-    if name != "museum":
-        text = "\n".join(x["source"] for x in shown["cells"])
-        titles = re.findall(r"^\(bug-.+\n## (.+)", text, re.M)[:4]
-        summary = "Faults that are explained and repaired: "
-        about = {"summary": f"{summary}{'; '.join(titles)}."}
-        shown["metadata"] = {**notebook["metadata"], "attn": about}
-    return shown
 
 
 def exhibits(notebook: Any) -> list[dict[str, str]]:
@@ -98,27 +61,24 @@ def exhibits(notebook: Any) -> list[dict[str, str]]:
 
 def _exhibits(notebook: Any) -> Iterator[dict[str, str]]:
     exhibit: dict[str, str] = {}
-    room = label = ""
+    room = ""
     for cell in notebook["cells"]:
         if cell["cell_type"] == "code":
             if "raises-exception" in cell["metadata"].get("tags", []):
                 exhibit["effect"] = _effect(cell)
             continue
-        for token in myst.blocks("".join(cell["source"])):
-            text = token.content
-            if token.type == "myst_target":
-                label = label or text  # a second one is an old permalink
-            elif token.type == "inline":
-                if token.tag in ("h2", "h3") and exhibit:
-                    yield exhibit
-                    exhibit = {}
-                if token.tag == "h2":
-                    room = text.partition("Room ")[2]
-                elif token.tag == "h3":
-                    exhibit = {"title": text, "room": room, "label": label}
-                elif text.startswith(_SOURCE):
-                    exhibit |= _source(text.removeprefix(_SOURCE))
-                label = ""
+        text = "".join(cell["source"])
+        for heading, label, title, source in _STATED.findall(text):
+            if source:
+                exhibit |= _source(source)
+                continue
+            if exhibit:
+                yield exhibit
+            exhibit = {}
+            if heading:
+                room = heading.partition("Room ")[2]
+            else:
+                exhibit = {"title": title, "room": room, "label": label}
     if exhibit:
         yield exhibit
 
