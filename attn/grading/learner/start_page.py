@@ -15,9 +15,9 @@ from typing import Any
 from attn.data.book import root
 from attn.exercises import APPENDICES, CHAPTERS
 from attn.exercises.cells import box
-from attn.grading.learner import progress_store
-from attn.grading.learner.place import place
-from attn.grading.learner.progress_table import Points, Progress, Row
+from attn.exercises.place import place
+from attn.grading.learner import progress
+from attn.grading.learner.progress import Points, Progress, Row
 from attn.publishing.myst_to_markdown import copies
 from attn.publishing.myst_to_markdown.targets import (
     GLOSSARY,
@@ -54,7 +54,7 @@ def start() -> None:
     """Show where you are in the book, its chapters, and the next step."""
     from IPython.display import display
 
-    display(StartPage(progress_store.load()))
+    display(StartPage(progress.load()))
 
 
 def start_notebook(entries: dict[str, dict[str, Any]]) -> Any:

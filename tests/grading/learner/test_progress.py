@@ -6,11 +6,10 @@ from pathlib import Path
 from bs4 import BeautifulSoup
 
 from attn.__main__ import main
-from attn.exercises import CHAPTERS, sources
+from attn.exercises import CHAPTERS, place, sources
 from attn.exercises.cells import exercise_id
 from attn.exercises.spec import chapter as exercises_of
-from attn.grading.learner import place
-from attn.grading.learner.progress_table import Progress
+from attn.grading.learner.progress import Progress
 from attn.publishing.myst_to_markdown import copy_of
 from attn.publishing.myst_to_markdown.targets import notebook as pristine
 from tests.grading.learner.conftest import RIGHT
