@@ -254,17 +254,15 @@ def line(html: str, style: str = "margin:.6em 0 0") -> str:
 
 def _table(rows: Iterable[Sequence[str]]) -> str:
     """Return elements as a small table, whose first column names the rows."""
-    columns = "".join(
-        f'<th scope="col" style="{_CELL}">{x}</th>'
-        for x in ("index", "got", "expected")
+    names = ("index", "got", "expected")
+    head = "".join(f'<th scope="col" style="{_CELL}">{x}</th>' for x in names)
+    body = "".join(
+        f'<tr style="background:none"><th scope="row" style="{_CELL}">'
+        f"{escape(name)}</th>{_cells(values, lambda _: _CELL)}</tr>"
+        for name, *values in rows
     )
-    body = ""
-    for first, *rest in rows:
-        cells = "".join(f'<td style="{_CELL}">{escape(x)}</td>' for x in rest)
-        name = f'<th scope="row" style="{_CELL}">{escape(first)}</th>'
-        body += f'<tr style="background:none">{name}{cells}</tr>'
     return (
-        f'<table style="{_TABLE}"><thead><tr>{columns}</tr></thead>'
+        f'<table style="{_TABLE}"><thead><tr>{head}</tr></thead>'
         f"<tbody>{body}</tbody></table>"
     )
 
@@ -273,18 +271,22 @@ def _matrix(grid: Grid) -> str:
     """Return a matrix in signs, with a ground for those that are wrong."""
     styles = dict.fromkeys("+-x", f"{_SIGN}:{WRONG.colour};color:#fff")
     styles["#"] = f"{_SIGN}:{_LINE}"
-    body = ""
-    for label, signs in [("", map(str, grid.columns)), *grid.rows]:
-        cells = "".join(
-            f'<td style="{styles.get(x, _SIGN + ":none")}">{escape(x)}</td>'
-            for x in [str(label), *signs]
-        )
-        body += f'<tr style="background:none">{cells}</tr>'
+    body = "".join(
+        f'<tr style="background:none">'
+        f"{_cells([label, *signs], lambda x: styles.get(x, _SIGN + ':none'))}"
+        "</tr>"
+        for label, signs in [("", grid.columns), *grid.rows]
+    )
     return (
         f"<div>{line(escape(grid.key), f'margin:.7em 0 .2em;{_SMALL}')}"
         f'<table aria-label="{escape(grid.name)}" style="{_SIGNS}">'
         f"<tbody>{body}</tbody></table></div>"
     )
+
+
+def _cells(values: Iterable[object], style: Callable[[str], str]) -> str:
+    texts = map(str, values)
+    return "".join(f'<td style="{style(x)}">{escape(x)}</td>' for x in texts)
 
 
 def folded(title: str, body: str, *, is_open: bool = False) -> str:

@@ -13,7 +13,6 @@ from html import escape
 from typing import Any
 
 from attn.exercises import sources
-from attn.exercises.case import Case
 from attn.exercises.kernel import Emulated, is_kernel
 from attn.exercises.spec import Exercise, find
 from attn.exercises.triton_compat import unavailable_reason
@@ -156,12 +155,8 @@ def _right(exercise: Exercise) -> str:
     own = progress.ChapterProgress(key, progress.load())
     said = " · ".join(_tried(_oracle(exercise.id)))
     lines = (f"Tried: {escape(said)}", own.bar("100%"), own.after(exercise.id))
-    return cards.card(
-        exercise,
-        cards.RIGHT,
-        *map(cards.line, lines),
-        points=exercise.points,
-    )
+    body = map(cards.line, lines)
+    return cards.card(exercise, cards.RIGHT, *body, points=exercise.points)
 
 
 def _tried(oracle: Oracle) -> Iterator[str]:
@@ -173,7 +168,12 @@ def _tried(oracle: Oracle) -> Iterator[str]:
         yield f"{again} after earlier calls"
     if gradients := sum(bool(case.grad) for case in cases):
         yield f"{gradients} with gradients"
-    dtypes = {name for case in cases for name in _dtypes(case)}
+    dtypes = {
+        dtype_name(x)
+        for case in cases
+        for _, x in named_tensors([case.args, dict(case.kwargs), case.state])
+        if x.is_floating_point()
+    }
     if len(dtypes) > 1:
         yield and_list(sorted(dtypes, key=lambda x: (len(x), x)))
     if limited := sum(case.max_live is not None for case in cases):
@@ -182,14 +182,6 @@ def _tried(oracle: Oracle) -> Iterator[str]:
         yield "no access beyond the tensors"
     if exercise.forbids:
         yield f"no call of {and_list(exercise.forbids)}"
-
-
-def _dtypes(case: Case) -> Iterator[str]:
-    """Yield the floating dtypes of a case's inputs and weights."""
-    inputs = [case.args, dict(case.kwargs), case.state or {}]
-    for _, x in named_tensors(inputs):
-        if x.is_floating_point():
-            yield dtype_name(x)
 
 
 def _verdict(exercise: Exercise, answer: Any) -> Verdict:

@@ -17,7 +17,7 @@ from attn.exercises import APPENDICES, CHAPTERS
 from attn.exercises.cells import box
 from attn.exercises.place import place
 from attn.grading.learner import progress
-from attn.grading.learner.progress import Points, Progress, Row
+from attn.grading.learner.progress import Points, Progress
 from attn.publishing.myst_to_markdown import copies
 from attn.publishing.myst_to_markdown.targets import (
     GLOSSARY,
@@ -82,9 +82,20 @@ class StartPage:
         self.progress = Progress(entries)
         self.parts = {x.stem: x for x in self.progress.chapters}
         self.next = self.progress.next
+        #: The chapter of what is next, and the exercise.
+        self.where = "The book is done", "No exercise is open"
+        self.link = ""
+        if step := self.next:
+            number, _, title = _title(step.stem).partition(" ")
+            name, link = step.exercise.id, place(step.exercise.id).address
+            self.where = f"Chapter {number}, {title}", name
+            self.link = f'<a href="{link}">Continue here</a>'
+            if all(row.sign == "·" for row in self.progress.rows):
+                self.where = f"Chapter {number}", title
+                self.link = f'<a href="{step.stem}.ipynb">Begin here</a>'
 
     def __repr__(self) -> str:
-        lines = [": ".join(self._next_step())]
+        lines = [": ".join(self.where)]
         for stem, part in self.parts.items():
             points = f"{part.points:>3} of {part.worth:>2} points"
             lines.append(f"{points}  {_title(stem)}")
@@ -105,36 +116,14 @@ class StartPage:
 
     def _continue(self) -> str:
         """Say what is next, with one link to its cell."""
-        chapter, what = self._next_step()
-        link = last = ""
-        if step := self.next:
-            words = "Continue here" if self._is_begun else "Begin here"
-            link = f'<a href="{self._address(step)}">{words}</a>'
-            last = f"Last time: {escape(step.last)}" if step.last else ""
+        chapter, what = self.where
+        last = self.next.last if self.next else ""
+        said = f"Last time: {escape(last)}" if last else ""
         return (
             f'<div class="next"><div><p class="quiet">{chapter}</p>'
             f'<p class="where">{what}</p>'
-            f"{_bar(self.progress, last)}</div>{link}</div>"
+            f"{_bar(self.progress, said)}</div>{self.link}</div>"
         )
-
-    @property
-    def _is_begun(self) -> bool:
-        return any(row.sign != "·" for row in self.progress.rows)
-
-    def _address(self, step: Row) -> str:
-        """Return the address of a cell; of the first chapter, its top."""
-        if not self._is_begun:
-            return f"{step.stem}.ipynb"
-        return place(step.exercise.id).address
-
-    def _next_step(self) -> tuple[str, str]:
-        """Return the chapter of what is next, and the exercise."""
-        if not (step := self.next):
-            return "The book is done", "No exercise is open"
-        number, _, title = _title(step.stem).partition(" ")
-        if not self._is_begun:
-            return f"Chapter {number}", title
-        return f"Chapter {number}, {title}", step.exercise.id
 
     def _card(self, stem: str) -> str:
         """Return a chapter's card: picture, title, summary, points."""
