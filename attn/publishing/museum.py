@@ -7,7 +7,6 @@ paragraph that begins with **Source.**; its room is the heading above it.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from typing import Any
 
 MARK = "<!-- exhibits -->"
@@ -49,46 +48,31 @@ def exhibits(notebook: Any) -> list[dict[str, str]]:
     Raises:
         ValueError: one lacks a fact.
     """
-    every = list(_exhibits(notebook))
-    for exhibit in every:
+    found: list[dict[str, str]] = []
+    room = ""
+    for cell in notebook["cells"]:
+        if cell["cell_type"] == "code":
+            if "raises-exception" in cell["metadata"].get("tags", []):
+                names = [x["ename"] for x in cell["outputs"] if "ename" in x]
+                # Silent: only the exhibit's own comparison notices it.
+                effect = "silent" if names == ["AssertionError"] else "loud"
+                found[-1]["effect"] = effect if names else ""
+            continue
+        text = "".join(cell["source"])
+        for heading, label, title, source in _STATED.findall(text):
+            if heading:
+                room = heading.partition("Room ")[2]
+            elif title:
+                found.append({"title": title, "room": room, "label": label})
+            else:
+                found[-1] |= _source(source)
+    for exhibit in found:
         for fact, needed in FACTS.items():
             if not exhibit.get(fact):
                 raise ValueError(
                     f"the exhibit {exhibit['title']!r} must have {needed}"
                 )
-    return every
-
-
-def _exhibits(notebook: Any) -> Iterator[dict[str, str]]:
-    exhibit: dict[str, str] = {}
-    room = ""
-    for cell in notebook["cells"]:
-        if cell["cell_type"] == "code":
-            if "raises-exception" in cell["metadata"].get("tags", []):
-                exhibit["effect"] = _effect(cell)
-            continue
-        text = "".join(cell["source"])
-        for heading, label, title, source in _STATED.findall(text):
-            if source:
-                exhibit |= _source(source)
-                continue
-            if exhibit:
-                yield exhibit
-            exhibit = {}
-            if heading:
-                room = heading.partition("Room ")[2]
-            else:
-                exhibit = {"title": title, "room": room, "label": label}
-    if exhibit:
-        yield exhibit
-
-
-def _effect(cell: Any) -> str:
-    """Return whether only the exhibit's own comparison notices the fault."""
-    names = [x["ename"] for x in cell["outputs"] if "ename" in x]
-    if not names:
-        return ""
-    return "silent" if names == ["AssertionError"] else "loud"
+    return found
 
 
 def _source(text: str) -> dict[str, str]:

@@ -11,9 +11,7 @@ from __future__ import annotations
 import os
 import re
 import textwrap
-from contextlib import suppress
 from functools import cache, partial
-from math import ceil
 from typing import Any
 
 from attn.exercises import CHAPTERS, cells, sources
@@ -23,13 +21,15 @@ _scores: dict[str, dict[str, tuple[str, int, int, str]]] = {}
 
 
 def pytest_collection_modifyitems(config: Any, items: list[Any]) -> None:
+    from attn.publishing.notebooks import notice_dead_kernels
+
     for item in items:
         if not hasattr(item, "cell") or not (key := _chapter(item.parent)):
             continue  # it is no cell, or of another project
         os.environ["ATTN_NO_PROGRESS"] = "1"
         if not config.option.nbval_kernel_name:
             config.option.nbval_current_env = True
-        _notice_dead_kernels()
+        notice_dead_kernels()
         cells.as_printed(item.cell)
         item.user_properties.append(("attn_chapter", key))
         if (name := cells.checked_id(item.cell)) in _worth(key):
@@ -84,7 +84,7 @@ def pytest_runtest_logreport(report: Any) -> None:
         points = about.get("points", 0)
         said = about.get("message", "its kernel did not start")
         sign = "✓" if points else "✗"
-        scores[name] = (sign, points, about["max_points"], said)
+        scores[name] = sign, points, about["max_points"], said
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
@@ -104,21 +104,3 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
 def _total(notebooks: Any) -> str:
     scores = [score for x in notebooks for score in x.values()]
     return f"{sum(x[1] for x in scores)}/{sum(x[2] for x in scores)}"
-
-
-@cache
-def _notice_dead_kernels() -> None:
-    """Notice a dead kernel within a second, not at the cell's time-out."""
-    from queue import Empty
-
-    from nbval.kernel import RunningKernel
-
-    def get_message(self: Any, stream: str, timeout: float) -> Any:
-        for _ in range(ceil(timeout)):
-            with suppress(Empty):
-                return getattr(self.kc, f"get_{stream}_msg")(timeout=1)
-            if not self.is_alive():
-                raise RuntimeError("the kernel died while it ran this cell")
-        raise Empty
-
-    RunningKernel.get_message = get_message

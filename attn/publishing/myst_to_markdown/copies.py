@@ -100,12 +100,14 @@ def markdown_cell(name: str, text: str) -> Cell:
     return {**about, "source": text}
 
 
-def shown_cell(name: str, code: str, title: str, output: Any) -> Cell:
+def shown_cell(
+    name: str, code: str, title: str, output: Any, *tags: str
+) -> Cell:
     """Return a folded cell that shows an output before it has run."""
     cell = {
         "cell_type": "code",
         "id": name,
-        "metadata": {"tags": ["nbval-skip"]},
+        "metadata": {"tags": [*tags, "nbval-skip"]},
         "source": code,
         "execution_count": None,
         "outputs": [output],
@@ -165,11 +167,8 @@ def _code(cell: Any) -> list[Any]:
 def _interactive(name: str) -> Cell:
     """Show a figure that the page makes interactive, before anything runs."""
     code = f'from attn.publishing import touch\n\ntouch("{name}")'
-    cell = shown_cell(
-        f"touch-{name}", code, "A figure to touch", output_of(name)
-    )
-    cell["metadata"]["tags"].insert(0, "hide-input")
-    return cell
+    title, output = "A figure to touch", output_of(name)
+    return shown_cell(f"touch-{name}", code, title, output, "hide-input")
 
 
 def _folded(cell: Any, title: str) -> Any:

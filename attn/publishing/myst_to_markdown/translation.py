@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 from attn.publishing.myst_to_markdown.targets import (
     GLOSSARY,
-    Target,
     Targets,
     term_cell,
 )
@@ -113,15 +112,11 @@ def _reference(piece: re.Match[str], targets: Targets) -> str:
         words = words or ("chapter {number}" if place.link else "{name}")
         words = re.sub("%s|{number}", place.number, words)
         words = words.replace("{name}", place.words)
-    return _link(words, place)
-
-
-def _link(words: str, place: Target) -> str:
-    """Link to a heading; a figure's number says where it is."""
     if not (words := words or place.words):
         raise ValueError(
             f"a reference to {place.link} must have words of its own"
         )
+    # A figure has no cell to lead to: its number says where it is.
     return f"[{words}]({place.link})" if place.link else words
 
 
