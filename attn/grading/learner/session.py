@@ -47,10 +47,8 @@ def check(exercise_id: str = "", answer: Any = None) -> None:
     exercise = _exercise(exercise_id, "check")
     if exercise.launch and (reason := unavailable_reason()):
         kind = CALM._replace(word="not available here")
-        show(
-            f"· {exercise.id}  {kind.word}: {reason}",
-            partial(cards.calm, exercise, kind, reason, points=None),
-        )
+        card = partial(cards.calm, exercise, kind, reason, points=None)
+        show(f"· {exercise.id}  {kind.word}: {reason}", card)
         return
     frame = sys._getframe(1)
     for namespace in (frame.f_locals, frame.f_globals):
@@ -65,10 +63,8 @@ def check(exercise_id: str = "", answer: Any = None) -> None:
     _store(exercise, verdict)
     if verdict.passed:
         points = exercise.points
-        show(
-            f"✓ {exercise.id}  {points}/{points} points",
-            lambda: _right(exercise),
-        )
+        line = f"✓ {exercise.id}  {points}/{points} points"
+        show(line, partial(_right, exercise))
         return
     why = _why_in(frame.f_globals) if verdict.details else ""
     more = why and f" More: {why}()"
@@ -104,10 +100,8 @@ def why(exercise_id: str = "") -> None:
         return
     verdict = _last[name]
     lines = wrapped(verdict.details or verdict.message, "  ")
-    show(
-        "\n".join([f"✗ {name}", *lines]),
-        lambda: cards.wrong(find(name), verdict, "why", is_open=True),
-    )
+    card = partial(cards.wrong, find(name), verdict, "why", is_open=True)
+    show("\n".join([f"✗ {name}", *lines]), card)
 
 
 def _why_in(namespace: dict[str, Any]) -> str:
@@ -119,10 +113,8 @@ def _why_in(namespace: dict[str, Any]) -> str:
 def _exercise(exercise_id: str, function: str) -> Exercise:
     """Return the exercise with an id, which must be given."""
     if not exercise_id:
-        raise ValueError(
-            "exercise_id must be given; for instance "
-            f'{function}("sdp-softmax")'
-        )
+        call = f'{function}("sdp-softmax")'
+        raise ValueError(f"exercise_id must be given; for instance {call}")
     return find(exercise_id)
 
 
@@ -240,13 +232,10 @@ def hint(exercise_id: str = "") -> None:
         for number, text in enumerate(texts[:shown], 1)
     ]
     if shown == len(texts):
-        lines.append(
-            f'That was the last one: solution("{exercise_id}") is next.'
-        )
-    show(
-        "\n".join(wrapped("\n".join(lines))),
-        lambda: cards.hints(exercise, texts[:shown], len(texts)),
-    )
+        call = f'solution("{exercise_id}")'
+        lines.append(f"That was the last one: {call} is next.")
+    card = partial(cards.hints, exercise, texts[:shown], len(texts))
+    show("\n".join(wrapped("\n".join(lines))), card)
 
 
 def solution(exercise_id: str = "") -> None:

@@ -109,11 +109,6 @@ def test_a_missing_answer_or_another_object_is_reported(learner, value):
     assert "softmax" in err
 
 
-def test_the_error_for_an_unknown_id_names_a_known_one(learner):
-    with pytest.raises(ValueError, match="sdp-softmax"):
-        learner.check("sdp-sotfmax")
-
-
 def test_hints_come_one_at_a_time_and_are_remembered(learner, capsys):
     counts = []
     for _ in range(4):
