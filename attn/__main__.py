@@ -120,8 +120,7 @@ def _check(args: argparse.Namespace) -> int:
 
 
 def _progress(args: argparse.Namespace) -> int:
-    from attn.grading.learner import progress_store
-    from attn.grading.learner.progress_table import Progress
+    from attn.grading.learner import progress
 
     if not args.folder.is_dir():
         raise ValueError(
@@ -129,7 +128,7 @@ def _progress(args: argparse.Namespace) -> int:
             f"{args.folder}"
         )
     with contextlib.chdir(args.folder):  # where progress is kept
-        print(Progress(progress_store.load()))
+        print(progress.Progress(progress.load()))
     return 0
 
 

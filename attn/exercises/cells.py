@@ -64,6 +64,15 @@ def without_check_outputs(notebook: Any) -> Any:
     return notebook
 
 
+def as_printed(cell: Any) -> None:
+    """Put its text in place of each of a learner's cards below a cell."""
+    for output in cell.get("outputs", []):
+        if stream := output.get("metadata", {}).get("attn", {}).get("stream"):
+            text = output["data"]["text/plain"] + "\n"
+            output.clear()
+            output.update(output_type="stream", name=stream, text=text)
+
+
 def _metadata(cell: Any) -> Any:
     if cell["cell_type"] != "code":
         return {}

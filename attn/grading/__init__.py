@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from attn.grading.learner.open_tasks import goal
-    from attn.grading.learner.progress_table import progress
+    from attn.grading.learner.progress import progress
     from attn.grading.learner.session import check, hint, reset, solution, why
     from attn.grading.learner.start_page import start
 
@@ -25,7 +25,7 @@ __all__ = [
 
 _HOMES = {
     "goal": "open_tasks",
-    "progress": "progress_table",
+    "progress": "progress",
     "start": "start_page",
 }
 

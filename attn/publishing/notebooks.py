@@ -7,7 +7,11 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
+from functools import cache
+from math import ceil
 from pathlib import Path
+from queue import Empty
 from typing import Any
 
 from attn.data.book import root
@@ -70,7 +74,10 @@ def edited_stubs(notebook: Any) -> list[str]:
     for cell in notebook.cells:
         if not (name := exercise_id(cell)) or not cell.source.strip():
             continue
-        stubs = (_stored_digest(cell), digest(sources.stub(name)))
+        stubs = (
+            cell.metadata.get("attn", {}).get("stub"),
+            digest(sources.stub(name)),
+        )
         if digest(cell.source) not in stubs:
             edited.append(name)
     return edited
@@ -98,7 +105,12 @@ def refresh(path: Path) -> None:
             cell.source = sources.stub(name)
             cell.metadata["attn"] = {"stub": digest(cell.source)}
         if name := checked_id(cell):
-            _require_right_answer(name, ran)
+            text = "".join(x.get("text", "") for x in ran.outputs)
+            if not text.startswith(f"✓ {name}  "):
+                raise RuntimeError(
+                    f"the solution of {name} does not pass its own check:\n"
+                    f"{text}"
+                )
         cell.metadata.pop("execution", None)
         cell.outputs, cell.execution_count = ran.outputs, ran.execution_count
     write(notebook, path)
@@ -139,6 +151,22 @@ def execute(notebook: Any, folder: Path, **environment: str) -> Any:
     return notebook
 
 
+@cache
+def notice_dead_kernels() -> None:
+    """Have nbval notice a dead kernel at once, not at a cell's time-out."""
+    from nbval.kernel import RunningKernel
+
+    def get_message(self: Any, stream: str, timeout: float) -> Any:
+        for _ in range(ceil(timeout)):
+            with suppress(Empty):
+                return getattr(self.kc, f"get_{stream}_msg")(timeout=1)
+            if not self.is_alive():
+                raise RuntimeError("the kernel died while it ran this cell")
+        raise Empty
+
+    RunningKernel.get_message = get_message
+
+
 def drift(path: Path) -> Iterator[str]:
     """Yield what in a notebook no longer agrees with ``solutions/``."""
     notebook = read(path)
@@ -148,7 +176,9 @@ def drift(path: Path) -> Iterator[str]:
             seen.append(name)
             if cell.source != sources.stub(name):
                 yield f"{name}: the stub is not the one that solutions/ gives"
-            if _stored_digest(cell) != digest(cell.source):
+            if cell.metadata.get("attn", {}).get("stub") != digest(
+                cell.source
+            ):
                 yield f"{name}: the stub's digest is old"
         if name := checked_id(cell):
             if seen[-1:] != [name]:
@@ -160,18 +190,6 @@ def drift(path: Path) -> Iterator[str]:
     yield from stored_drawings.drift(notebook.cells, path, digest)
     if not seen:
         yield f"{path.name} has no exercise"
-
-
-def _require_right_answer(name: str, cell: Any) -> None:
-    text = "".join(o.get("text", "") for o in cell.outputs)
-    if not text.startswith(f"✓ {name}  "):
-        raise RuntimeError(
-            f"the solution of {name} does not pass its own check:\n{text}"
-        )
-
-
-def _stored_digest(cell: Any) -> str | None:
-    return cell.metadata.get("attn", {}).get("stub")
 
 
 def digest(source: str) -> str:

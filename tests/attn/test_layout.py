@@ -185,6 +185,31 @@ def test_a_folder_of_grading_imports_only_from_those_before_it():
     assert upward(back, shelf_of, SHELVES), "a wrong import is found"
 
 
+def tops(tree):
+    """Return the packages that a file imports, by their first names."""
+    return {
+        name.partition(".")[0]
+        for node in ast.walk(tree)
+        for name in (
+            [alias.name for alias in node.names]
+            if isinstance(node, ast.Import)
+            else [node.module or ""]
+            if isinstance(node, ast.ImportFrom) and not node.level
+            else []
+        )
+    }
+
+
+def test_the_book_imports_the_package_and_the_package_nothing_of_the_book():
+    """Pages are built from attn; what a page alone needs is beside it."""
+    book = {p.name for p in ROOT.parent.iterdir()} - {"attn"}
+    book |= {p.name for p in (ROOT.parent / "book" / "ext").iterdir()}
+    assert {"book", "attn_book", "solutions", "tests"} <= book
+    for module, path in FILES.items():
+        assert not tops(ast.parse(path.read_text("utf-8"))) & book, module
+    assert tops(ast.parse("def f():\n    import book.paper")) == {"book"}
+
+
 def test_no_file_imports_itself_by_way_of_others():
     assert circles(graph()) == []
 

@@ -13,7 +13,6 @@ import yaml
 
 from attn.exercises import APPENDICES, CHAPTERS
 from attn.publishing.myst_to_markdown.targets import targets
-from attn.publishing.repository import source, web_address
 from tests.book.pages import ROOT, soup
 
 STEMS = (*CHAPTERS.values(), *APPENDICES)
@@ -150,8 +149,8 @@ def test_a_copy_installs_the_tag_that_it_is_of(
     known = f'setdefault("ATTN_REPOSITORY", "{wanted}")'
     assert known in copy["cells"][1]["source"]
     monkeypatch.delenv("GITHUB_REPOSITORY")
-    monkeypatch.setattr("attn.publishing.repository.getoutput", lambda _: "")
-    assert source(ROOT) == ""
+    monkeypatch.setattr(repository, "getoutput", lambda _: "")
+    assert repository.source(ROOT) == ""
 
 
 @pytest.mark.parametrize(
@@ -168,5 +167,7 @@ def test_a_copy_installs_the_tag_that_it_is_of(
         ("fatal: not a git repository", ""),
     ],
 )
-def test_a_page_links_to_a_public_address_without_its_key(remote, public):
-    assert web_address(remote) == public
+def test_a_page_links_to_a_public_address_without_its_key(
+    remote, public, repository
+):
+    assert repository.web_address(remote) == public

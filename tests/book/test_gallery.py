@@ -5,8 +5,9 @@ import itertools
 import pytest
 
 from attn.exercises.changes import changed_lines
-from attn.publishing.myst_to_markdown.museum import SHOWN, exhibits, rooms
+from attn.publishing.museum import SHOWN, exhibits
 from attn.publishing.myst_to_markdown.targets import notebook
+from book.ext.attn_book.museum import rooms
 from tests.book.conftest import Visit
 from tests.book.pages import exhaustive_but, pages, soup
 

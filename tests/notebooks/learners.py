@@ -5,7 +5,6 @@ of a chapter, without the demonstrations, so that running one takes seconds.
 """
 
 import copy
-import json
 import re
 import subprocess
 import sys
@@ -127,21 +126,40 @@ def written(notebook, folder, name="mine.ipynb"):
 
 
 def pytest_nbval(path, *options, python=(sys.executable, "-m")):
-    """Run ``pytest --nbval`` as a teacher would; returns (result, score)."""
-    score = path.with_suffix(".json")
-    command = [*python, "pytest", "--nbval", "-q"]
-    command += [
-        "-p",
-        "no:cacheprovider",
-        "--tb=no",
-        "--rootdir",
-        str(path.parent),
-    ]
-    command += ["--score-json", str(score), *options, str(path)]
+    """Run ``pytest --nbval`` as a teacher would.
+
+    Returns:
+        The result of the process, and the points that it printed: of each
+        notebook's exercises the sign, the points and their maximum.
+    """
+    command = [*python, "pytest", "--nbval", "-q", "--tb=no"]
+    command += ["-p", "no:cacheprovider", "--rootdir", str(path.parent)]
     result = subprocess.run(
-        command, cwd=path.parent, capture_output=True, text=True
+        [*command, *options, str(path)],
+        cwd=path.parent,
+        capture_output=True,
+        text=True,
     )
-    return result, json.loads(score.read_text()) if score.exists() else None
+    scores, own = {}, {}
+    for line in result.stdout.rpartition(" points =")[2].splitlines():
+        if found := re.match(r"  ([✓✗·]) (\S+) +(\d+)/(\d+)", line):
+            own[found[2]] = found[1], int(found[3]), int(found[4])
+        elif found := re.match(r"(\S+)\.ipynb  (\d+/\d+)$", line):
+            own = scores[found[1].rpartition("/")[2]] = {}
+    return result, scores
+
+
+def total(*scores):
+    """The points of the exercises of notebooks, and all that there are."""
+    every = [x for own in scores for x in own.values()]
+    return sum(x[1] for x in every), sum(x[2] for x in every)
+
+
+def junit_of(path):
+    """Yield each cell's case in a JUnit file, and its properties."""
+    for case in ElementTree.parse(path).iter("testcase"):
+        properties = case.iter("property")
+        yield case, {p.get("name"): p.get("value") for p in properties}
 
 
 def require_untouched_score(path, nbval):
@@ -153,11 +171,11 @@ def require_untouched_score(path, nbval):
     """
     junit = path.with_suffix(".xml")
     _, score = nbval(path, f"--junitxml={junit}")
-    failed = set()
-    for case in ElementTree.parse(junit).iter("testcase"):
-        about = {p.get("name"): p.get("value") for p in case.iter("property")}
-        if case.find("failure") is not None:
-            failed.add(about.get("exercise", case.get("name")))
+    failed = {
+        about.get("exercise", case.get("name"))
+        for case, about in junit_of(junit)
+        if case.find("failure") is not None
+    }
     worth = cells.points(notebooks.read(path))
     assert failed == set(worth)
-    assert (score["points"], score["max_points"]) == (0, sum(worth.values()))
+    assert score == {path.stem: {x: ("✗", 0, worth[x]) for x in worth}}

@@ -8,15 +8,15 @@ import pytest
 from attn import grading
 from attn.exercises import CHAPTERS, cells, sources
 from attn.exercises.spec import chapter
-from attn.grading.learner import workspace
 from attn.publishing import notebooks
 from tests.notebooks.learners import places_named
 
-pytestmark = pytest.mark.parametrize("key", CHAPTERS)
+pytestmark = pytest.mark.parametrize("key", CHAPTERS, scope="module")
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def notebook(key):
+    """A chapter, read once: a test changes a copy of it."""
     return notebooks.read(sources.notebook_path(key))
 
 
@@ -147,32 +147,3 @@ def test_refresh_renews_a_stub_whose_task_has_changed(key, notebook, tmp_path):
     cell.source = cell.source.replace('"""', '"""Once upon a time. ', 1)
     cell.metadata["attn"] = {"stub": notebooks.digest(cell.source)}
     assert notebooks.edited_stubs(old) == []
-
-
-@pytest.fixture
-def own(key, tmp_path, monkeypatch):
-    """A learner's copy of the chapter, in a workspace that has no other."""
-    chapter = [sources.notebook_path(key)]
-    monkeypatch.setattr(notebooks, "pristine", lambda: chapter)
-    workspace.fill(tmp_path)
-    return tmp_path / chapter[0].name
-
-
-def test_lab_copies_once_and_never_overwrites(key, own):
-    for cell in notebooks.read(own).cells:
-        if cells.checked_id(cell):
-            assert cell.outputs == []
-    own.write_bytes(own.read_bytes() + b"\n")
-    mine = own.read_bytes()
-    messages = workspace.fill(own.parent)
-    assert own.read_bytes() == mine
-    assert all("left as it is" in line for line in messages)
-    assert not any("newer" in line for line in messages)
-
-
-def test_lab_says_when_the_chapter_is_newer(key, own):
-    old = notebooks.read(own)
-    old.metadata["attn"]["version"] = "another"
-    notebooks.write(old, own)
-    messages = workspace.fill(own.parent)
-    assert any("newer" in line and own.name in line for line in messages)

@@ -10,8 +10,6 @@ import nbformat
 import pytest
 
 from attn.data.book import root
-from attn.publishing import notebooks
-from tests.notebooks.learners import short
 from tests.processes import run_python
 
 CONFTEST = """
@@ -111,14 +109,3 @@ def test_the_plugin_loads_no_library(tmp_path):
         "import pytest\n" + code, cwd=tmp_path, env=environment, check=True
     )
     assert done.stdout.split() == ["attn"]
-
-
-def test_every_notebook_of_the_book_is_known_and_its_copies_are(tmp_path):
-    from attn.grading.learner import workspace
-    from attn.publishing.nbval_plugin import _is_ours
-
-    workspace.fill(tmp_path)
-    for path in (*notebooks.pristine(), *tmp_path.glob("*.ipynb")):
-        assert _is_ours(notebooks.read(path)), path
-    assert _is_ours(short("mask")), "by its exercises' ids"
-    assert not _is_ours(nbformat.v4.new_notebook())

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import pytest
 import torch
 
 from attn import plot
+from tests.book.pages import exhaustive_but
 from tests.book.test_browser import AXE, FOUND
 
 pytestmark = pytest.mark.browser
@@ -105,10 +108,16 @@ def test_cross_attention_has_tokens_of_two_texts(opened):
     assert page.tab.locator(".touch-sentence .arc").count() == 0
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize("width", [390, 900])
-@pytest.mark.parametrize("tokens", [TOKENS, LONGER])
-def test_it_fits_its_width_and_reads_well(opened, tokens, width, theme):
+@pytest.mark.parametrize(
+    "view",
+    exhaustive_but(
+        [(TOKENS, 900, "light"), (LONGER, 390, "dark")],
+        [*product((TOKENS, LONGER), (390, 900), ("light", "dark"))],
+    ),
+    ids=lambda x: f"{len(x[0])}-{x[1]}-{x[2]}",
+)
+def test_it_fits_its_width_and_reads_well(opened, view):
+    tokens, width, theme = view
     page = opened(shown(tokens), theme=theme, width=width)
     assert page.tab.evaluate("document.documentElement.scrollWidth") <= width
     board = page.tab.locator(".touch-board")

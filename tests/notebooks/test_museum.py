@@ -8,8 +8,8 @@ import pytest
 from attn.data.book import root
 from attn.exercises import CHAPTERS, sources
 from attn.publishing import myst_to_markdown, notebooks
-from attn.publishing.myst_to_markdown.museum import FACTS, SHOWN
-from attn.publishing.myst_to_markdown.museum import exhibits as indexed
+from attn.publishing.museum import FACTS, SHOWN
+from attn.publishing.museum import exhibits as indexed
 from tests.notebooks.learners import places_named, written
 
 MUSEUM = root() / "notebooks" / "museum.ipynb"

@@ -17,7 +17,7 @@ from attn.data.book import root
 from attn.exercises import CHAPTERS, cells, sources
 from attn.exercises.spec import every_exercise
 from attn.grading.classroom import assignment
-from attn.grading.learner import progress_store
+from attn.grading.learner import cards
 from attn.publishing import myst_to_markdown, notebooks
 from tests.notebooks.learners import answered, carded, ids, shortened
 
@@ -102,9 +102,9 @@ def test_solve_names_the_chapters_where_one_is_unknown(tmp_path, capsys):
 def test_nbgrader_leaves_no_progress_behind(monkeypatch):
     for name in ("PYTEST_VERSION", "PYTEST_CURRENT_TEST", "ATTN_NO_PROGRESS"):
         monkeypatch.delenv(name, raising=False)
-    assert progress_store.is_enabled()
+    assert cards.is_enabled()
     monkeypatch.setenv("NBGRADER_EXECUTION", "autograde")
-    assert not progress_store.is_enabled()
+    assert not cards.is_enabled()
 
 
 class Course:

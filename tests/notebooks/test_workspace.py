@@ -7,7 +7,7 @@ import pytest
 
 from attn.exercises import sources
 from attn.exercises.cells import exercise_id
-from attn.grading.learner import progress_store, start_page, trust, workspace
+from attn.grading.learner import cards, start_page, workspace
 from attn.publishing import notebooks
 
 STEM = "03_masks"
@@ -188,25 +188,25 @@ def test_a_start_notebook_that_does_not_open_is_left_alone(own, start):
 def test_only_what_attn_wrote_is_signed(own, start, monkeypatch):
     """JupyterLab would run the scripts in what is signed."""
     monkeypatch.setenv("JUPYTER_DATA_DIR", str(own.parent / "signatures"))
-    monkeypatch.setattr(progress_store, "is_enabled", lambda: True)
-    monkeypatch.setattr(trust, "_notary", trust._notary.__wrapped__)
+    monkeypatch.setattr(cards, "is_enabled", lambda: True)
+    monkeypatch.setattr(workspace, "_notary", workspace._notary.__wrapped__)
     for path in (own, start):
         path.unlink()
     workspace.fill(own.parent)
-    assert trust.is_signed(notebooks.read(own))
-    assert trust.is_signed(notebooks.read(start))
+    assert workspace._is_signed(notebooks.read(own))
+    assert workspace._is_signed(notebooks.read(start))
     passed(own, "mask-causal")
     workspace.fill(own.parent)
-    assert trust.is_signed(notebooks.read(start))
+    assert workspace._is_signed(notebooks.read(start))
     for path in (own, start):
         foreign = notebooks.read(path)
         foreign.cells.append(nbformat.v4.new_code_cell("of somebody else"))
         notebooks.write(foreign, path)
     passed(own, "mask-padding")
     workspace.fill(own.parent)
-    assert not trust.is_signed(notebooks.read(own))
-    assert not trust.is_signed(notebooks.read(start))
+    assert not workspace._is_signed(notebooks.read(own))
+    assert not workspace._is_signed(notebooks.read(start))
 
 
 def test_nothing_is_signed_under_pytest(own):
-    assert not trust.is_signed(notebooks.read(own))
+    assert not workspace._is_signed(notebooks.read(own))

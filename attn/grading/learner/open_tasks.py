@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from attn.grading.learner import verdict_card
-from attn.grading.learner.card import show
+from attn.grading.learner import cards
 
 
 def goal(
@@ -45,7 +44,7 @@ def goal(
         )
         measured = f": {value:.4g}, {' and '.join(wanted)}"
     sign, rest = ("✓", "") if done else ("·", "  (not yet)")
-    show(
+    cards.show(
         f"{sign} {claim}{measured}{rest}",
-        lambda: verdict_card.goal(claim, measured, reached=done),
+        lambda: cards.goal(claim, measured, reached=done),
     )

@@ -7,22 +7,22 @@ import functools
 import inspect
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
+from html import escape
 from typing import Any
 
 from attn.exercises import sources
-from attn.exercises.kernel import is_kernel
+from attn.exercises.kernel import Emulated, is_kernel
 from attn.exercises.spec import Exercise, find
 from attn.exercises.triton_compat import unavailable_reason
-from attn.grading.checks.failures import one_thread
+from attn.grading.checks.failures import checking, one_thread
+from attn.grading.checks.inputs import named_tensors
 from attn.grading.checks.oracle import Oracle
-from attn.grading.checks.show import wrapped
+from attn.grading.checks.show import and_list, dtype_name, wrapped
 from attn.grading.diagnosis.judge import Verdict, judge
-from attn.grading.learner import progress_store
-from attn.grading.learner import verdict_card as cards
-from attn.grading.learner.card import CALM, show
-from attn.grading.learner.fallback import fallback, fallback_of
+from attn.grading.learner import cards, progress
+from attn.grading.learner.cards import CALM, show
 
 _last: dict[str, Verdict] = {}
 _hints_shown: dict[str, int] = {}
@@ -47,10 +47,8 @@ def check(exercise_id: str = "", answer: Any = None) -> None:
     exercise = _exercise(exercise_id, "check")
     if exercise.launch and (reason := unavailable_reason()):
         kind = CALM._replace(word="not available here")
-        show(
-            f"· {exercise.id}  {kind.word}: {reason}",
-            partial(cards.calm, exercise, kind, reason, points=None),
-        )
+        card = partial(cards.calm, exercise, kind, reason, points=None)
+        show(f"· {exercise.id}  {kind.word}: {reason}", card)
         return
     frame = sys._getframe(1)
     for namespace in (frame.f_locals, frame.f_globals):
@@ -65,19 +63,17 @@ def check(exercise_id: str = "", answer: Any = None) -> None:
     _store(exercise, verdict)
     if verdict.passed:
         points = exercise.points
-        show(
-            f"✓ {exercise.id}  {points}/{points} points",
-            lambda: cards.right(exercise, _oracle(exercise.id)),
-        )
+        line = f"✓ {exercise.id}  {points}/{points} points"
+        show(line, partial(_right, exercise))
         return
     why = _why_in(frame.f_globals) if verdict.details else ""
     more = why and f" More: {why}()"
     text = f"{verdict.message}\n{cards.GOES_ON}"
-    card = partial(cards.wrong, exercise, verdict, why)
     if answer is None:
-        kind = CALM._replace(word="not defined")
-        card = partial(cards.calm, exercise, kind, text)
-    _show_refusal(exercise, text + more, card)
+        _show_calm(exercise, "not defined", text)
+    else:
+        card = partial(cards.wrong, exercise, verdict, why)
+        _show_refusal(exercise, text + more, card)
     frame.f_globals[exercise.name] = fallback(exercise)
 
 
@@ -104,10 +100,8 @@ def why(exercise_id: str = "") -> None:
         return
     verdict = _last[name]
     lines = wrapped(verdict.details or verdict.message, "  ")
-    show(
-        "\n".join([f"✗ {name}", *lines]),
-        lambda: cards.wrong(find(name), verdict, "why", is_open=True),
-    )
+    card = partial(cards.wrong, find(name), verdict, "why", is_open=True)
+    show("\n".join([f"✗ {name}", *lines]), card)
 
 
 def _why_in(namespace: dict[str, Any]) -> str:
@@ -119,10 +113,8 @@ def _why_in(namespace: dict[str, Any]) -> str:
 def _exercise(exercise_id: str, function: str) -> Exercise:
     """Return the exercise with an id, which must be given."""
     if not exercise_id:
-        raise ValueError(
-            "exercise_id must be given; for instance "
-            f'{function}("sdp-softmax")'
-        )
+        call = f'{function}("sdp-softmax")'
+        raise ValueError(f"exercise_id must be given; for instance {call}")
     return find(exercise_id)
 
 
@@ -134,7 +126,11 @@ def _show_again(exercise: Exercise) -> None:
     )
     if last := _last.get(exercise.id):
         said += f"\nLast time: {last.message.splitlines()[0].strip()}"
-    kind = CALM._replace(word="run your cell first")
+    _show_calm(exercise, "run your cell first", said)
+
+
+def _show_calm(exercise: Exercise, word: str, said: str) -> None:
+    kind = CALM._replace(word=word)
     _show_refusal(exercise, said, partial(cards.calm, exercise, kind, said))
 
 
@@ -143,6 +139,41 @@ def _show_refusal(
 ) -> None:
     first = f"✗ {exercise.id}  0/{exercise.points} points"
     show("\n".join([first, *wrapped(text, "  ")]), card, wrong=True)
+
+
+def _right(exercise: Exercise) -> str:
+    """Return the card of a right answer: what was tried, and what is next."""
+    key = exercise.id.partition("-")[0]
+    own = progress.ChapterProgress(key, progress.load())
+    said = " · ".join(_tried(_oracle(exercise.id)))
+    lines = (f"Tried: {escape(said)}", own.bar("100%"), own.after(exercise.id))
+    body = map(cards.line, lines)
+    return cards.card(exercise, cards.RIGHT, *body, points=exercise.points)
+
+
+def _tried(oracle: Oracle) -> Iterator[str]:
+    """Say in a few words each what the checks of a right answer have tried."""
+    cases, exercise = oracle.cases, oracle.exercise
+    conditions = len({case.condition for case in cases})
+    yield f"{len(cases)} inputs in {conditions} conditions"
+    if again := sum(bool(case.before) for case in cases):
+        yield f"{again} after earlier calls"
+    if gradients := sum(bool(case.grad) for case in cases):
+        yield f"{gradients} with gradients"
+    dtypes = {
+        dtype_name(x)
+        for case in cases
+        for _, x in named_tensors([case.args, dict(case.kwargs), case.state])
+        if x.is_floating_point()
+    }
+    if len(dtypes) > 1:
+        yield and_list(sorted(dtypes, key=lambda x: (len(x), x)))
+    if limited := sum(case.max_live is not None for case in cases):
+        yield f"{limited} with memory measured"
+    if exercise.launch:
+        yield "no access beyond the tensors"
+    if exercise.forbids:
+        yield f"no call of {and_list(exercise.forbids)}"
 
 
 def _verdict(exercise: Exercise, answer: Any) -> Verdict:
@@ -174,14 +205,14 @@ def _oracle(exercise_id: str) -> Oracle:
 
 
 def _store(exercise: Exercise, verdict: Verdict) -> None:
-    before = progress_store.load().get(exercise.id, {})
+    before = progress.load().get(exercise.id, {})
     entry: dict[str, Any] = {"attempts": before.get("attempts", 0) + 1}
     if verdict.passed:
         now = time.strftime("%Y-%m-%d %H:%M")
         entry["passed"] = before.get("passed") or now
     else:
         entry["last"] = verdict.mistake or verdict.message.splitlines()[0]
-    progress_store.update(exercise.id, **entry)
+    progress.update(exercise.id, **entry)
 
 
 def hint(exercise_id: str = "") -> None:
@@ -192,22 +223,19 @@ def hint(exercise_id: str = "") -> None:
     """
     exercise = _exercise(exercise_id, "hint")
     texts = sources.hints(exercise_id)
-    stored = progress_store.load().get(exercise_id, {}).get("hints", 0)
+    stored = progress.load().get(exercise_id, {}).get("hints", 0)
     shown = min(max(_hints_shown.get(exercise_id, 0), stored) + 1, len(texts))
     _hints_shown[exercise_id] = shown
-    progress_store.update(exercise_id, hints=shown)
+    progress.update(exercise_id, hints=shown)
     lines = [
         f"Hint {number} of {len(texts)}: {text}"
         for number, text in enumerate(texts[:shown], 1)
     ]
     if shown == len(texts):
-        lines.append(
-            f'That was the last one: solution("{exercise_id}") is next.'
-        )
-    show(
-        "\n".join(wrapped("\n".join(lines))),
-        lambda: cards.hints(exercise, texts[:shown], len(texts)),
-    )
+        call = f'solution("{exercise_id}")'
+        lines.append(f"That was the last one: {call} is next.")
+    card = partial(cards.hints, exercise, texts[:shown], len(texts))
+    show("\n".join(wrapped("\n".join(lines))), card)
 
 
 def solution(exercise_id: str = "") -> None:
@@ -217,7 +245,7 @@ def solution(exercise_id: str = "") -> None:
         exercise_id: for instance ``"sdp-softmax"``.
     """
     _exercise(exercise_id, "solution")
-    progress_store.update(exercise_id, solution_seen=True)
+    progress.update(exercise_id, solution_seen=True)
     text = sources.solution(exercise_id)
     show(text, lambda: f"```python\n{text}\n```", mime="text/markdown")
 
@@ -236,13 +264,13 @@ def reset(exercise_id: str = "") -> None:
     exercise = _exercise(exercise_id, "reset")
     namespace = sys._getframe(1).f_globals
     if text := _text_of(exercise, namespace):
-        kept = progress_store.keep_answer(exercise_id, text)
+        kept = progress.keep_answer(exercise_id, text)
         print(f"Your answer is kept in {kept.relative_to(kept.parents[2])}.")
     stub = sources.stub(exercise_id)
     exec(compile(stub, f"<stub of {exercise_id}>", "exec"), namespace)
     _last.pop(exercise_id, None)
     _hints_shown.pop(exercise_id, None)
-    progress_store.update(exercise_id, passed=None, last=None, hints=0)
+    progress.update(exercise_id, passed=None, last=None, hints=0)
     if shell := get_ipython():
         shell.set_next_input(stub)
     else:
@@ -263,3 +291,37 @@ def _text_of(exercise: Exercise, namespace: dict[str, Any]) -> str:
         if f"def {name}(" in cell or f"class {name}(" in cell:
             return cell
     return ""
+
+
+def fallback(exercise: Exercise) -> Any:
+    """Return the reference, marked, so that it never passes as an answer."""
+
+    def refusing(function: Any) -> Any:
+        @functools.wraps(function)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            if checking.get() == exercise.id:
+                raise RuntimeError(
+                    f"this {exercise.name} is the reference, put there so "
+                    "that the chapter goes on: write your own"
+                )
+            return function(*args, **kwargs)
+
+        return call
+
+    marked: Any
+    reference = exercise.reference
+    if exercise.launch:
+        marked = Emulated(refusing(reference.function))
+    elif inspect.isclass(reference):
+        own = {"__init__": refusing(reference.__init__)}
+        own["__doc__"] = reference.__doc__
+        marked = type(exercise.name, (reference,), own)
+    else:
+        marked = refusing(reference)
+    marked.__attn_reference__ = exercise.id
+    return marked
+
+
+def fallback_of(answer: Any) -> str | None:
+    """Return the exercise for which the reference took the answer's place."""
+    return getattr(answer, "__attn_reference__", None)

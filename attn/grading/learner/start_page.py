@@ -15,16 +15,16 @@ from typing import Any
 from attn.data.book import root
 from attn.exercises import APPENDICES, CHAPTERS
 from attn.exercises.cells import box
-from attn.grading.learner import progress_store
-from attn.grading.learner.place import place
-from attn.grading.learner.progress_table import Points, Progress, Row
-from attn.publishing.myst_to_markdown import myst
+from attn.exercises.place import place
+from attn.grading.learner import progress
+from attn.grading.learner.progress import Points, Progress
+from attn.publishing.myst_to_markdown import copies
 from attn.publishing.myst_to_markdown.targets import (
     GLOSSARY,
-    kernelspec,
     notebook,
     targets,
 )
+from attn.publishing.myst_to_markdown.translation import html
 
 NAME = "00_start.ipynb"
 #: The id of the cell that shows the page.
@@ -33,8 +33,8 @@ _WELCOME = """\
 # Attention, built by hand
 
 These are your copies of the chapters; nothing overwrites what you write."""
+_BRING = "Shift+Enter here brings this page up to date"
 _CODE = """\
-# @title Shift+Enter here brings this page up to date
 from attn.grading import start
 
 start()"""
@@ -54,7 +54,7 @@ def start() -> None:
     """Show where you are in the book, its chapters, and the next step."""
     from IPython.display import display
 
-    display(StartPage(progress_store.load()))
+    display(StartPage(progress.load()))
 
 
 def start_notebook(entries: dict[str, dict[str, Any]]) -> Any:
@@ -62,21 +62,13 @@ def start_notebook(entries: dict[str, dict[str, Any]]) -> Any:
     page = StartPage(entries)
     shown = {"text/html": page._repr_html_(), "text/plain": repr(page)}
     output = {"output_type": "display_data", "data": shown, "metadata": {}}
-    folded = {"jupyter": {"source_hidden": True}, "cellView": "form"}
-    code = {
-        "cell_type": "code",
-        "id": CELL,
-        "metadata": {"tags": ["nbval-skip"], **folded},
-        "source": _CODE,
-        "execution_count": None,
-        "outputs": [output],
-    }
-    return {
-        "cells": [_text("welcome", _WELCOME), code, _text("how", _HOW)],
-        "metadata": {"kernelspec": kernelspec()},
-        "nbformat": 4,
-        "nbformat_minor": 5,
-    }
+    return copies.notebook_of(
+        [
+            copies.markdown_cell("welcome", _WELCOME),
+            copies.shown_cell(CELL, _CODE, _BRING, output),
+            copies.markdown_cell("how", _HOW),
+        ]
+    )
 
 
 class StartPage:
@@ -90,9 +82,20 @@ class StartPage:
         self.progress = Progress(entries)
         self.parts = {x.stem: x for x in self.progress.chapters}
         self.next = self.progress.next
+        #: The chapter of what is next, and the exercise.
+        self.where = "The book is done", "No exercise is open"
+        self.link = ""
+        if step := self.next:
+            number, _, title = _title(step.stem).partition(" ")
+            name, link = step.exercise.id, place(step.exercise.id).address
+            self.where = f"Chapter {number}, {title}", name
+            self.link = f'<a href="{link}">Continue here</a>'
+            if all(row.sign == "·" for row in self.progress.rows):
+                self.where = f"Chapter {number}", title
+                self.link = f'<a href="{step.stem}.ipynb">Begin here</a>'
 
     def __repr__(self) -> str:
-        lines = [": ".join(self._next_step())]
+        lines = [": ".join(self.where)]
         for stem, part in self.parts.items():
             points = f"{part.points:>3} of {part.worth:>2} points"
             lines.append(f"{points}  {_title(stem)}")
@@ -113,36 +116,14 @@ class StartPage:
 
     def _continue(self) -> str:
         """Say what is next, with one link to its cell."""
-        chapter, what = self._next_step()
-        link = last = ""
-        if step := self.next:
-            words = "Continue here" if self._is_begun else "Begin here"
-            link = f'<a href="{self._address(step)}">{words}</a>'
-            last = f"Last time: {escape(step.last)}" if step.last else ""
+        chapter, what = self.where
+        last = self.next.last if self.next else ""
+        said = f"Last time: {escape(last)}" if last else ""
         return (
             f'<div class="next"><div><p class="quiet">{chapter}</p>'
             f'<p class="where">{what}</p>'
-            f"{_bar(self.progress, last)}</div>{link}</div>"
+            f"{_bar(self.progress, said)}</div>{self.link}</div>"
         )
-
-    @property
-    def _is_begun(self) -> bool:
-        return any(row.sign != "·" for row in self.progress.rows)
-
-    def _address(self, step: Row) -> str:
-        """Return the address of a cell; of the first chapter, its top."""
-        if not self._is_begun:
-            return f"{step.stem}.ipynb"
-        return place(step.exercise.id).address
-
-    def _next_step(self) -> tuple[str, str]:
-        """Return the chapter of what is next, and the exercise."""
-        if not (step := self.next):
-            return "The book is done", "No exercise is open"
-        number, _, title = _title(step.stem).partition(" ")
-        if not self._is_begun:
-            return f"Chapter {number}", title
-        return f"Chapter {number}, {title}", step.exercise.id
 
     def _card(self, stem: str) -> str:
         """Return a chapter's card: picture, title, summary, points."""
@@ -157,7 +138,7 @@ class StartPage:
         return (
             f'<li class="{state}"><h3><a href="{stem}.ipynb">{_title(stem)}'
             f"</a></h3>{_drawing(about['picture'])}"
-            f'<p class="quiet">{myst.html(about["summary"])}</p>{foot}</li>'
+            f'<p class="quiet">{html(about["summary"])}</p>{foot}</li>'
         )
 
 
@@ -189,12 +170,3 @@ def _style() -> str:
     light, dark = _COLOURS.findall(colours)
     css = Path(__file__).with_suffix(".css").read_text("utf-8")
     return Template(css).substitute(light=light, dark=dark)
-
-
-def _text(name: str, text: str) -> dict[str, Any]:
-    return {
-        "cell_type": "markdown",
-        "id": name,
-        "metadata": {},
-        "source": text,
-    }

@@ -40,32 +40,32 @@ def main(words: list[str] | None = None) -> int:
     with ProcessPoolExecutor(
         args.processes, context, run.one_thread, max_tasks_per_child=1
     ) as pool:
-        jobs: dict[Future[Any], tuple[str, str]] = {}
+        jobs: dict[Future[Any], tuple[Path, str]] = {}
         for path in paths:
             old, names = record.chapter(path.stem), run.experiments(path)
-            record_without_strangers(path.stem, old, names)
+            if set(old) - set(names):
+                record.write(path.stem, old, names)
             for name in names:
                 digest = run.digest(path, name)
                 if args.stale and old.get(name, {}).get("digest") == digest:
                     continue
                 job = pool.submit(run.entry, path, name, about)
-                jobs[job] = path.stem, name
+                jobs[job] = path, name
         for job in tqdm(
             as_completed(jobs), total=len(jobs), unit="experiment"
         ):
-            stem, name = jobs[job]
+            path, name = jobs[job]
             try:
                 entry = job.result()
             except Exception as error:
                 status = 1
-                print(f"{stem}: {name}: {error!r}", file=sys.stderr)
+                print(f"{path.stem}: {name}: {error!r}", file=sys.stderr)
                 continue
-            entries = record.chapter(stem) | {name: entry}
-            order = run.experiments(_path(paths, stem))
-            record.write(stem, {x: entries[x] for x in order if x in entries})
+            entries = record.chapter(path.stem) | {name: entry}
+            record.write(path.stem, entries, run.experiments(path))
             for line in failures(entry):
                 status = 1
-                print(f"{stem}: {name}: {line}", file=sys.stderr)
+                print(f"{path.stem}: {name}: {line}", file=sys.stderr)
     return status
 
 
@@ -78,18 +78,6 @@ def failures(entry: dict[str, Any]) -> list[str]:
         for one in run["claims"]
         if not one["margin"] > 0
     ]
-
-
-def record_without_strangers(
-    stem: str, entries: dict[str, Any], names: list[str]
-) -> None:
-    """Drop the entries of experiments that the chapter no longer has."""
-    if set(entries) - set(names):
-        record.write(stem, {x: entries[x] for x in names if x in entries})
-
-
-def _path(paths: list[Path], stem: str) -> Path:
-    return next(path for path in paths if path.stem == stem)
 
 
 if __name__ == "__main__":

@@ -8,9 +8,6 @@ import hashlib
 import re
 import symtable
 
-EXPERIMENT = "experiment"
-SHOWS = "shows"
-
 
 def experiments(source: str) -> list[str]:
     """Return the names of the experiments that a cell defines."""
@@ -18,7 +15,8 @@ def experiments(source: str) -> list[str]:
         node.name
         for node in ast.walk(_parse(source))
         if isinstance(node, ast.FunctionDef)
-        if any(_called(x) == EXPERIMENT for x in node.decorator_list)
+        for name in map(_function, node.decorator_list)
+        if isinstance(name, ast.Name) and name.id == "experiment"
     ]
 
 
@@ -29,7 +27,7 @@ def shown(source: str) -> list[str]:
         for node in ast.walk(_parse(source))
         if isinstance(node, ast.FunctionDef)
         for name in map(_function, node.decorator_list)
-        if isinstance(name, ast.Attribute) and name.attr == SHOWS
+        if isinstance(name, ast.Attribute) and name.attr == "shows"
         if isinstance(name.value, ast.Name)
     ]
 
@@ -122,8 +120,3 @@ def _imports_grading(node: ast.stmt) -> bool:
 
 def _function(node: ast.expr) -> ast.expr:
     return node.func if isinstance(node, ast.Call) else node
-
-
-def _called(node: ast.expr) -> str:
-    function = _function(node)
-    return function.id if isinstance(function, ast.Name) else ""

@@ -29,10 +29,11 @@ def chapters() -> dict[str, dict[str, Any]]:
     return {path.stem: chapter(path.stem) for path in paths}
 
 
-def write(stem: str, entries: dict[str, Any]) -> None:
-    """Store a chapter's entries."""
+def write(stem: str, entries: dict[str, Any], names: list[str]) -> None:
+    """Store the entries of a chapter's experiments, and no others."""
     FOLDER.mkdir(exist_ok=True)
-    text = json.dumps(entries, indent=1, ensure_ascii=False) + "\n"
+    kept = {name: entries[name] for name in names if name in entries}
+    text = json.dumps(kept, indent=1, ensure_ascii=False) + "\n"
     (FOLDER / f"{stem}.json").write_text(text, "utf-8")
 
 

@@ -7,16 +7,16 @@ import re
 from pathlib import Path
 from typing import Any
 
-from attn.exercises import sources
+from attn.exercises import CHAPTERS, sources
 from attn.exercises.cells import exercise_id, without_check_outputs
-from attn.publishing.myst_to_markdown.blocks import to_markdown
-from attn.publishing.myst_to_markdown.museum import with_index
+from attn.publishing.museum import with_index
 from attn.publishing.myst_to_markdown.targets import (
     figure_name,
-    kernelspec,
+    notebook,
     targets,
     term_cell,
 )
+from attn.publishing.myst_to_markdown.translation import to_markdown
 from attn.publishing.touch_figures import output_of
 
 Cell = dict[str, Any]
@@ -26,20 +26,20 @@ FOLDED = WHOLE | {"hide-input", "remove-input"}
 TOUCH = "touch-"
 
 
-def copy_of(notebook: Any, *, set_up: bool, repository: str = "") -> Any:
+def copy_of(pristine: Any, *, set_up: bool, repository: str = "") -> Any:
     """Return a chapter as a learner gets it.
 
     Its text is plain Markdown, its checks show nothing, and what the book
     folds is folded.
 
     Args:
-        notebook: the pristine one, as JSON or nbformat reads it.
+        pristine: the chapter, as JSON or nbformat reads it.
         set_up: keep the cell that installs attn where it is missing, below
             the title; a copy in a workspace, where attn is, needs none.
         repository: the address that this cell installs from, when known; a
             tag may follow, after ``@``.
     """
-    copy = with_index(without_check_outputs(notebook))
+    copy = with_index(without_check_outputs(pristine))
     cells: list[Any] = []
     if not set_up:
         _hand_on_imports(copy["cells"])
@@ -67,8 +67,8 @@ def translate(folder: Path, repository: str = "") -> None:
     """Replace the notebooks in a folder by copies, and add the glossary."""
     copies = {folder / "glossary.ipynb": glossary()}
     for path in folder.glob("*.ipynb"):
-        notebook = json.loads(path.read_text("utf-8"))
-        copies[path] = copy_of(notebook, set_up=True, repository=repository)
+        pristine = json.loads(path.read_text("utf-8"))
+        copies[path] = copy_of(pristine, set_up=True, repository=repository)
     for path, copy in copies.items():
         text = json.dumps(copy, indent=1, ensure_ascii=False)
         path.write_text(text + "\n", "utf-8")
@@ -76,16 +76,43 @@ def translate(folder: Path, repository: str = "") -> None:
 
 def glossary() -> Any:
     """Return the glossary as a notebook: a cell for each term."""
-    cells = [_markdown("glossary", "# Glossary")]
+    cells = [markdown_cell("glossary", "# Glossary")]
     for term, text in targets().terms.items():
         definition = f"### {term}\n\n{to_markdown(text, targets())}"
-        cells.append(_markdown(term_cell(term), definition))
-    return {
-        "cells": cells,
-        "metadata": {"kernelspec": kernelspec()},
-        "nbformat": 4,
-        "nbformat_minor": 5,
+        cells.append(markdown_cell(term_cell(term), definition))
+    return notebook_of(cells)
+
+
+def notebook_of(cells: list[Cell]) -> Any:
+    """Return a notebook with the kernel of the chapters.
+
+    Without one, JupyterLab opens a dialog to choose it.
+    """
+    kernel = notebook(CHAPTERS["why"])["metadata"]["kernelspec"]
+    metadata = {"kernelspec": dict(kernel)}
+    about = {"metadata": metadata, "nbformat": 4, "nbformat_minor": 5}
+    return {"cells": cells, **about}
+
+
+def markdown_cell(name: str, text: str) -> Cell:
+    """Return a cell of text, whose id is ``name``."""
+    about = {"cell_type": "markdown", "id": name, "metadata": {}}
+    return {**about, "source": text}
+
+
+def shown_cell(
+    name: str, code: str, title: str, output: Any, *tags: str
+) -> Cell:
+    """Return a folded cell that shows an output before it has run."""
+    cell = {
+        "cell_type": "code",
+        "id": name,
+        "metadata": {"tags": [*tags, "nbval-skip"]},
+        "source": code,
+        "execution_count": None,
+        "outputs": [output],
     }
+    return _folded(cell, title)
 
 
 def _installs(cell: Any) -> bool:
@@ -130,7 +157,7 @@ def _code(cell: Any) -> list[Any]:
         title = f"Code that draws {number}"
         caption = to_markdown(on_page["figure"]["caption"], targets())
         label = f"caption-{cell['id']}"[:64]
-        below.append(_markdown(label, f"**{number}** {caption}"))
+        below.append(markdown_cell(label, f"**{number}** {caption}"))
     cell = {**cell, "metadata": metadata}
     if FOLDED.intersection(metadata.get("tags", [])):
         cell = _folded(cell, title)
@@ -139,16 +166,9 @@ def _code(cell: Any) -> list[Any]:
 
 def _interactive(name: str) -> Cell:
     """Show a figure that the page makes interactive, before anything runs."""
-    source = f"from attn.publishing import touch\n\ntouch({name!r})"
-    cell = {
-        "cell_type": "code",
-        "id": f"touch-{name}",
-        "metadata": {"tags": ["hide-input", "nbval-skip"]},
-        "source": source.replace("'", '"'),
-        "execution_count": None,
-        "outputs": [output_of(name)],
-    }
-    return _folded(cell, "A figure to touch")
+    code = f'from attn.publishing import touch\n\ntouch("{name}")'
+    title, output = "A figure to touch", output_of(name)
+    return shown_cell(f"touch-{name}", code, title, output, "hide-input")
 
 
 def _folded(cell: Any, title: str) -> Any:
@@ -165,12 +185,3 @@ def _folded(cell: Any, title: str) -> Any:
         jupyter["outputs_hidden"] = True
     metadata = {**cell["metadata"], "jupyter": jupyter, "cellView": "form"}
     return {**cell, "metadata": metadata, "source": source}
-
-
-def _markdown(name: str, text: str) -> Cell:
-    return {
-        "cell_type": "markdown",
-        "id": name,
-        "metadata": {},
-        "source": text,
-    }

@@ -4,32 +4,41 @@ from __future__ import annotations
 
 import json
 import re
-from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from attn.data.book import root
 from attn.exercises import APPENDICES, CHAPTERS
-from attn.publishing.myst_to_markdown import bibliography, myst
 
 GLOSSARY = "glossary.ipynb"
 
-_FIGURE, _FORMULA = "Fig. {}", "({})"
-_TERM = re.compile(
-    r"^(?P<term>\S.*)\n(?P<text>(?:(?:[ ]{2,}.*|\s*)\n)+)", re.M
-)
+#: A label, a heading, or any other line; what is in a fence is none of these.
+_LINE = re.compile(r"(?m)^(?:\((\S+)\)=|#+ +(.+)|.*\S.*)$")
+_FENCE = re.compile(r"(?ms)^(`{3,}).*?^\1$")
+_TERM = re.compile(r"(?m)^(\S.*)\n((?:(?: {2,}.*|\s*)\n)+)")
+#: The fields that give an address, the best first, and their sites.
+_SITES = {
+    "url": "",
+    "doi": "https://doi.org/",
+    "eprint": "https://arxiv.org/abs/",
+}
 
 
-@dataclass(frozen=True)
-class Target:
-    """Hold the words of a place, its number and its link, if it has them."""
+class Target(NamedTuple):
+    """The words of a place, its number and its link, if it has them."""
 
     words: str
     number: str = ""
     link: str = ""
+
+
+class Source(NamedTuple):
+    """An entry of the bibliography, as ``Vaswani et al., 2017``."""
+
+    label: str
+    title: str
+    url: str
 
 
 class Targets:
@@ -41,14 +50,13 @@ class Targets:
 
     def __init__(self) -> None:
         self.places: dict[str, Target] = {}
-        self.terms: dict[str, str] = {}
-        self.sources = bibliography.read(root() / "book" / "references.bib")
         for stem in (*CHAPTERS.values(), *APPENDICES):
             self._add(stem)
+        self.sources = dict(_bibliography())
         text = (root() / "book" / "glossary.md").read_text("utf-8")
         inside = text.partition("```{glossary}\n")[2].partition("\n```")[0]
-        for entry in _TERM.finditer(inside + "\n"):
-            self.terms[entry["term"]] = " ".join(entry["text"].split())
+        terms = _TERM.findall(inside + "\n")
+        self.terms = {term: " ".join(text.split()) for term, text in terms}
 
     def place(self, label: str) -> Target:
         """Return what a label of the notebooks names."""
@@ -58,7 +66,7 @@ class Targets:
             )
         return self.places[label]
 
-    def source(self, key: str) -> bibliography.Reference:
+    def source(self, key: str) -> Source:
         """Return an entry of the bibliography."""
         if key not in self.sources:
             raise ValueError(f"the bibliography has no entry {key!r}")
@@ -72,44 +80,49 @@ class Targets:
         raise ValueError(f"the glossary has no term {name!r}")
 
     def _add(self, stem: str) -> None:
-        """Number a notebook's figures and formulas in their order."""
+        """Number a notebook's figures, and find what its labels name."""
         chapter = str(int(stem[:2])) if stem[:2].isdigit() else ""
-        counts: Counter[str] = Counter()
+        figures = 0
         for cell in notebook(stem)["cells"]:
-            for label, form in _numbered(cell):
-                counts[form] += 1
-                number = f"{chapter}.{counts[form]}".lstrip(".")
-                self.places[label] = Target(form.format(number), number)
+            if label := figure_name(cell):
+                figures += 1
+                number = f"{chapter}.{figures}".lstrip(".")
+                self.places[label] = Target(f"Fig. {number}", number)
+            if cell["cell_type"] != "markdown":
+                continue
+            link = f"{stem}.ipynb#cell-id={cell['id']}"
             labels: list[str] = []
-            for token in _tokens(cell):
-                if token.type == "myst_target":
-                    labels.append(token.content)
-                elif token.type == "inline":
-                    title = token.content if token.tag[:1] == "h" else ""
-                    link = f"{stem}.ipynb#cell-id={cell['id']}"
-                    place = Target(title, "", link)
-                    if title and stem not in self.places:
-                        place = Target(title, chapter, f"{stem}.ipynb")
-                        self.places[stem] = place
-                    self.places |= dict.fromkeys(labels, place)
-                    labels.clear()
+            text = _FENCE.sub("", "".join(cell["source"]))
+            for label, title in _LINE.findall(text):
+                if label:
+                    labels.append(label)
+                    continue
+                place = Target(title, "", link)
+                if title and stem not in self.places:
+                    place = Target(title, chapter, f"{stem}.ipynb")
+                    self.places[stem] = place
+                self.places |= dict.fromkeys(labels, place)
+                labels.clear()
 
 
-def _tokens(cell: Any) -> Iterator[Any]:
-    if cell["cell_type"] == "markdown":
-        yield from myst.walk("".join(cell["source"]))
+def _bibliography() -> Iterator[tuple[str, Source]]:
+    """Yield each entry's key, and its authors, year, title and address."""
+    from pybtex.database.input.bibtex import Parser
+    from pybtex.richtext import Text
 
+    def plain(tex: str) -> str:
+        return str(Text.from_latex(tex))  # {\'e} is é
 
-def _numbered(cell: Any) -> Iterator[tuple[str, str]]:
-    """Yield the label of each figure and formula, and its number's form."""
-    if label := figure_name(cell):
-        yield label, _FIGURE
-    for token in _tokens(cell):
-        match myst.directive(token):
-            case myst.Directive("math", options={"label": label}) if label:
-                yield label, _FORMULA
-            case myst.Directive("figure", body=body) as figure if body:
-                yield figure.options.get("name", ""), _FIGURE
+    path = root() / "book" / "references.bib"
+    for key, entry in Parser().parse_file(str(path)).entries.items():
+        fields, people = entry.fields, entry.persons["author"]
+        names = [
+            plain(" ".join(x.prelast_names + x.last_names)) for x in people
+        ]
+        authors = f"{names[0]} et al." if names[2:] else " and ".join(names)
+        urls = [site + fields[x] for x, site in _SITES.items() if x in fields]
+        label = f"{authors}, {fields['year']}"
+        yield key, Source(label, plain(fields["title"]), (*urls, "")[0])
 
 
 @cache
@@ -129,16 +142,8 @@ def figure_name(cell: Any) -> str | None:
 @cache
 def notebook(stem: str) -> Any:
     """Read a pristine notebook as JSON, once; it is not to be changed."""
-    path: Path = root() / "notebooks" / f"{stem}.ipynb"
+    path = root() / "notebooks" / f"{stem}.ipynb"
     return json.loads(path.read_text("utf-8"))
-
-
-def kernelspec() -> dict[str, str]:
-    """Return the kernel of the chapters, for a notebook beside them.
-
-    Without one, JupyterLab opens a dialog to choose it.
-    """
-    return dict(notebook(CHAPTERS["why"])["metadata"]["kernelspec"])
 
 
 def term_cell(term: str) -> str:

@@ -18,10 +18,11 @@ from sphinx.application import Sphinx
 from attn.exercises import APPENDICES, CHAPTERS
 from attn.exercises.cells import box, points
 from attn.exercises.changes import chapter_changes
-from attn.publishing.claims import table
-from attn.publishing.myst_to_markdown import museum
+from attn.publishing.museum import exhibits
 from attn.publishing.myst_to_markdown.targets import notebook, targets
+from attn_book import claims
 from attn_book.figures import DRAWINGS
+from attn_book.museum import rooms
 
 PLACE = re.compile(
     "<!-- (start|nine_lines|cards|paths|mistakes|claims|rooms) -->"
@@ -44,7 +45,8 @@ def add_chapters(app: Sphinx, docname: str, source: list[str]) -> None:
         "appendices": [entry(stem) for stem in APPENDICES],
         "lines": nine_lines(CHAPTERS["sdp"]),
         "mistakes": chapter_changes,
-        "museum": museum,
+        "index": exhibits,
+        "rooms": rooms,
         "notebook": notebook,
     }
     render = app.builder.templates.render
@@ -80,7 +82,7 @@ def chapter(stem: str) -> dict[str, Any]:
         "needs": [y for x, y in LABELS.items() if f"({x}.ipynb)" in needed],
         "minutes": minutes,
         "points": points(notebook(stem)),
-        "claims": table.chapter(stem),
+        "claims": claims.chapter(stem),
     }
 
 

@@ -23,8 +23,8 @@ from sphinx.ext.napoleon.docstring import GoogleDocstring
 
 from attn.exercises import sources
 from attn.exercises.cells import checked_id, exercise_id, points
-from attn.publishing.myst_to_markdown.museum import on_page
 from attn.publishing.myst_to_markdown.targets import figure_name
+from attn_book.museum import on_page
 
 Cell = dict[str, Any]
 TOUCH = "touch-"

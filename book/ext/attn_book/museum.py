@@ -5,6 +5,7 @@ exhibit becomes a grid, in which the lines that its repair changes are marked.
 Labels come first among the ids of headings: permalinks that stay.
 """
 
+import re
 from itertools import pairwise
 from typing import Any
 
@@ -12,11 +13,12 @@ from docutils import nodes
 from sphinx.application import Sphinx
 
 from attn.exercises.changes import changed_lines
-from attn.publishing.myst_to_markdown.museum import rooms
+from attn.publishing.museum import with_index
 from attn.publishing.myst_to_markdown.targets import notebook
 
 PAGE = "notebooks/museum"
 PARTS = ("says", "fails", "why", "mends", "repaired")
+ROOM = re.compile(r"\((museum-\w+)\)=\n## Room ")
 EARLY = 400  # Sphinx lists headings, and the theme makes buttons, at 500
 
 
@@ -33,6 +35,42 @@ def add_rooms(app: Sphinx, env: Any, *_: Any) -> list[str]:
     paths.update(dict.fromkeys(pages, paths[PAGE]))
     env.project.docnames.update(pages)
     return pages
+
+
+def rooms(notebook: Any) -> dict[str, list[Any]]:
+    """Return each room's cells by its label; ``museum`` has all others.
+
+    A room is a page of its own: its headings are one level higher.
+    """
+    found: dict[str, list[Any]] = {"museum": []}
+    label = "museum"
+    for cell in notebook["cells"]:
+        text = "".join(cell["source"])
+        if cell["cell_type"] == "markdown":
+            if start := ROOM.match(text):
+                label = start[1]
+            elif text.startswith("## "):
+                label = "museum"
+            if label != "museum":
+                text = re.sub(r"^#(?=#)", "", text, flags=re.M)
+        found.setdefault(label, []).append({**cell, "source": text})
+    return found
+
+
+def on_page(notebook: Any, page: str) -> Any:
+    """Return of a notebook what a page of the book shows, with the index."""
+    indexed = with_index(notebook)
+    name = page.rpartition("/")[2]
+    if not name.startswith("museum"):
+        return indexed
+    shown = {**indexed, "cells": rooms(indexed)[name]}
+    if name != "museum":
+        text = "\n".join(x["source"] for x in shown["cells"])
+        titles = re.findall(r"^\(bug-.+\n## (.+)", text, re.M)[:4]
+        summary = "Faults that are explained and repaired: "
+        about = {"summary": f"{summary}{'; '.join(titles)}."}
+        shown["metadata"] = {**notebook["metadata"], "attn": about}
+    return shown
 
 
 def offer_the_notebook(app: Sphinx, page: str, *about: Any) -> None:

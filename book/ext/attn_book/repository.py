@@ -1,6 +1,7 @@
 """Link to the repository, when its address is known, and hand out copies.
 
-Without an address there is no button.
+The address comes from GitHub's environment variables, or from the remote
+``origin`` when that is a web address. Without one there is no button.
 
 The pages are made from notebooks in MyST, with the outputs of the solved run.
 A learner has solved nothing yet, and elsewhere MyST is shown as it is
@@ -8,17 +9,26 @@ written: the notebooks under ``_sources``, which the download button gives,
 become plain copies without the outputs of checks.
 """
 
+import os
 import re
+import shlex
 from pathlib import Path
+from subprocess import getoutput
 
 from sphinx.application import Sphinx
 from sphinx.config import Config
 
 from attn.publishing import myst_to_markdown
-from attn.publishing.repository import address, source
 
 #: The branch of the learner's copies, written by the workflow ``pages``.
 COPIES = "copies"
+PUBLIC = re.compile(
+    r"""(https?://) (?:[^/@]*@)?             # user and password
+        ((?!localhost | [\d.:]+/ | \[)       # a host with a name
+        [^/@]+ /[^/]+ /.+?) (?:\.git)? /*    # owner and name
+    """,
+    re.VERBOSE,
+)
 LAUNCH = {
     "colab_url": "https://colab.research.google.com",
     "binderhub_url": "https://mybinder.org",
@@ -52,3 +62,30 @@ def make_copies(app: Sphinx) -> list[str]:
     folder = Path(app.outdir, "_sources", "notebooks")
     myst_to_markdown.translate(folder, source(app.srcdir))
     return []  # no page more
+
+
+def address(folder: str | os.PathLike[str]) -> str:
+    """Return the repository's web address, or an empty string."""
+    server = os.environ.get("GITHUB_SERVER_URL", "")
+    name = os.environ.get("GITHUB_REPOSITORY", "")
+    if server and name:
+        return web_address(f"{server}/{name}")
+    git = ["git", "-C", os.fspath(folder), "remote", "get-url", "origin"]
+    return web_address(getoutput(shlex.join(git)))  # also of what went wrong
+
+
+def source(folder: str | os.PathLike[str]) -> str:
+    """Return what a notebook installs attn from: the tag that is published.
+
+    Without a tag it is the newest commit; without an address an empty string.
+    """
+    url = address(folder)
+    if url and os.environ.get("GITHUB_REF_TYPE") == "tag":
+        url += f"@{os.environ['GITHUB_REF_NAME']}"
+    return url
+
+
+def web_address(url: str) -> str:
+    """Return a public ``url`` without user, password and ``.git``."""
+    public = PUBLIC.fullmatch(url)
+    return public[1] + public[2] if public else ""

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from attn.grading.learner import progress_store, session
+from attn.grading.learner import cards, session
 
 RIGHT = """
 def softmax(x, dim=-1):
@@ -16,7 +16,7 @@ def softmax(x, dim=-1):
 def learner(tmp_path, monkeypatch, capsys):
     """Run cells in a namespace and a folder of their own, with progress."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(progress_store, "is_enabled", lambda: True)
+    monkeypatch.setattr(cards, "is_enabled", lambda: True)
     session._last.clear()
     session._hints_shown.clear()
     namespace = {"torch": torch, "__name__": "__main__"}

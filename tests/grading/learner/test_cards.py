@@ -2,6 +2,7 @@
 
 import re
 import sys
+from functools import cache
 from html import escape
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,8 +18,8 @@ from attn.exercises.spec import every_exercise, find
 from attn.grading.checks.show import number
 from attn.grading.diagnosis.judge import judge
 from attn.grading.diagnosis.prose import as_html
-from attn.grading.learner import card, progress_store, verdict_card
-from attn.grading.learner.progress_table import Progress
+from attn.grading.learner import cards, progress
+from attn.grading.learner.progress import Progress
 from tests.grading.learner.conftest import RIGHT
 from tests.processes import run_python
 
@@ -56,7 +57,7 @@ def live(learner, monkeypatch):
         assert raw and metadata["attn"]["stream"] in ("stdout", "stderr")
         shown.append(data)
 
-    monkeypatch.setattr(card, "is_live", lambda: True)
+    monkeypatch.setattr(cards, "is_live", lambda: True)
     monkeypatch.setattr(IPython.display, "display", display)
 
     def run(source):
@@ -107,10 +108,10 @@ def test_a_right_answer_says_what_was_tried_and_leads_to_the_next(live):
 
 def test_the_last_exercise_of_a_chapter_leads_to_what_is_open(live):
     for name in ("attention_loops", "attention", "SelfAttention"):
-        progress_store.update(f"sdp-{name}", passed="2026-11-22 12:00")
+        progress.update(f"sdp-{name}", passed="2026-11-22 12:00")
     [shown] = live(RIGHT + "check('sdp-softmax')")
     assert shown.soup.a.get_text() == "The variance of a score"
-    progress_store.update("sdp-logit_variance", passed="2026-11-22 12:00")
+    progress.update("sdp-logit_variance", passed="2026-11-22 12:00")
     [shown] = live(RIGHT + "check('sdp-softmax')")
     assert "All 5 exercises of this chapter are done. Next: M" in shown.text
     assert shown.soup.a["href"] == "03_masks.ipynb"
@@ -151,7 +152,7 @@ def triangle(q_len, kv_len, q_offset=0):
 def test_the_table_has_the_elements_of_the_tensors(name, answer):
     exercise = find(name)
     verdict = judge(exercise, answer)
-    html = verdict_card.wrong(exercise, verdict, "why")
+    html = cards.wrong(exercise, verdict, "why")
     shown = Card({"text/plain": "", "text/html": html})
     texts = [p.get_text() for p in shown.soup.select("p")]
     [inputs] = [x for x in texts if x.startswith("Input: ")]
@@ -182,6 +183,13 @@ def exercises(request):
     return request.param
 
 
+@cache
+def refusal(exercise_id):
+    """The verdict of an exercise's first listed mistake."""
+    exercise = find(exercise_id)
+    return judge(exercise, exercise.mistakes[0].answer)
+
+
 def marks_left(html):
     """Return the texts with a mark of Markdown, code left out."""
     shown = BeautifulSoup(html, "html.parser")
@@ -194,13 +202,12 @@ def marks_left(html):
 def test_no_mark_of_markdown_is_left_in_a_card(exercises):
     for exercise in exercises:
         texts = sources.hints(exercise.id)
-        assert not marks_left(verdict_card.hints(exercise, texts, 3))
-        mistakes = exercise.mistakes
-        for mistake in mistakes:
-            assert not marks_left(card.headline("", mistake.name))
-            assert not marks_left(card.known(mistake.why))
-        verdict = judge(exercise, mistakes[0].answer)
-        assert not marks_left(verdict_card.wrong(exercise, verdict, "why"))
+        assert not marks_left(cards.hints(exercise, texts, 3))
+        for mistake in exercise.mistakes:
+            assert not marks_left(cards.headline("", mistake.name))
+            assert not marks_left(cards.known(mistake.why))
+        html = cards.wrong(exercise, refusal(exercise.id), "why")
+        assert not marks_left(html)
 
 
 def test_a_product_and_starred_arguments_are_no_emphasis():
@@ -212,7 +219,7 @@ def test_a_product_and_starred_arguments_are_no_emphasis():
 def test_a_mistake_has_its_name_and_its_question_in_parts(exercises):
     for exercise in exercises:
         mistake = exercise.mistakes[0]
-        parts = judge(exercise, mistake.answer).parts
+        parts = refusal(exercise.id).parts
         assert mistake.name in parts.title
         assert parts.label == "this looks like"
         assert parts.question.endswith("?") and parts.question in mistake.why
@@ -226,10 +233,10 @@ def test_what_a_learner_controls_is_escaped(live):
     )
     assert not shown.soup.find("img")
     assert f"It raised ValueError: {evil}" in shown.text
-    progress_store.update("sdp-softmax", attempts=1, last=evil)
-    html = Progress(progress_store.load())._repr_html_()
+    progress.update("sdp-softmax", attempts=1, last=evil)
+    html = Progress(progress.load())._repr_html_()
     assert evil not in html and escape(evil) in html
-    assert "<i" not in verdict_card.goal("<i>", "", reached=True)
+    assert "<i" not in cards.goal("<i>", "", reached=True)
 
 
 def test_a_stub_and_a_missing_cell_are_calm(live):
@@ -240,8 +247,8 @@ def test_a_stub_and_a_missing_cell_are_calm(live):
     ):
         [shown] = live(f"{source}\ncheck('sdp-softmax')")
         assert badge in shown.text and shown.badge == "·"
-        assert card.CALM.colour in shown.html
-        assert card.WRONG.colour not in shown.html
+        assert cards.CALM.colour in shown.html
+        assert cards.WRONG.colour not in shown.html
         assert shown.plain.startswith("✗ sdp-softmax  0/2 points\n  ")
 
 
@@ -289,9 +296,9 @@ def test_a_card_in_plain_text_is_what_a_terminal_prints(live, learner, capsys):
             [shown] = live(again)
             assert capsys.readouterr() == ("", "")
             with pytest.MonkeyPatch.context() as patch:
-                patch.setattr(card, "is_live", lambda: False)
+                patch.setattr(cards, "is_live", lambda: False)
                 if "hint" in call:
-                    progress_store.update("sdp-softmax", hints=0)
+                    progress.update("sdp-softmax", hints=0)
                     learner("import attn.grading.learner.session as s")
                     learner("s._hints_shown.clear()")
                 learner(again)
@@ -313,8 +320,8 @@ def test_only_a_learners_notebook_shows_cards(
 ):
     getting = IPython.core.getipython
     monkeypatch.setattr(getting, "get_ipython", lambda: shell)
-    monkeypatch.setattr(progress_store, "is_enabled", lambda: enabled)
-    assert card.is_live() is live
+    monkeypatch.setattr(cards, "is_enabled", lambda: enabled)
+    assert cards.is_live() is live
 
 
 def test_cards_and_bars_load_no_matplotlib():
@@ -322,14 +329,13 @@ def test_cards_and_bars_load_no_matplotlib():
     script = (
         "import sys\nfrom attn.exercises.spec import find\n"
         "from attn.grading.diagnosis.judge import judge\n"
-        "from attn.grading.learner import session, verdict_card\n"
-        "from attn.grading.learner.progress_table import Progress\n"
+        "from attn.grading.learner import cards, session\n"
+        "from attn.grading.learner.progress import Progress\n"
         "exercise = find('mask-causal')\n"
         "wrong = judge(exercise, lambda *x: 1)\n"
-        "verdict_card.wrong(exercise, wrong, 'why')\n"
-        "verdict_card.right(exercise, session._oracle(exercise.id))\n"
+        "cards.wrong(exercise, wrong, 'why')\n"
+        "session._right(exercise)\n"
         "Progress({})._repr_html_()\n"
-        "assert 'attn.grading.learner.card' in sys.modules\n"
         "assert 'matplotlib' not in sys.modules"
     )
     run_python(script, check=True)
@@ -340,14 +346,14 @@ def test_every_style_survives_where_a_notebook_is_not_trusted(live):
 
     A font that is left out, or a click that selects, does no harm.
     """
-    cards = [live(x)[0].html for x in CHECKS]
-    cards.append(Progress(progress_store.load())._repr_html_())
-    declared = re.findall(r'style="([^"]*)"', "".join(cards))
+    shown = [live(x)[0].html for x in CHECKS]
+    shown.append(Progress(progress.load())._repr_html_())
+    declared = re.findall(r'style="([^"]*)"', "".join(shown))
     names = {x.partition(":")[0] for y in declared for x in y.split(";")}
     assert names - set(KEPT.split()) <= {"user-select"}
     assert "var(" not in "".join(declared)
     tags = {
-        x.name for html in cards for x in BeautifulSoup(html, "html.parser")()
+        x.name for html in shown for x in BeautifulSoup(html, "html.parser")()
     }
     assert not tags & {"script", "style", "link", "iframe", "svg", "img"}
 
@@ -367,7 +373,7 @@ def test_axe_finds_nothing_in_a_narrow_pane_of_either_theme(
     """Contrast included, with everything unfolded; nothing scrolls."""
     sources = [*CHECKS, RIGHT + "check('sdp-softmax')"]
     html = [x.html for source in sources for x in live(source)]
-    html.append(Progress(progress_store.load())._repr_html_())
+    html.append(Progress(progress.load())._repr_html_())
     opened = "".join(html).replace("<details", "<details open")
     text, ground = THEMES[theme]
     style = f"color:{text};background:{ground};font-family:sans-serif"

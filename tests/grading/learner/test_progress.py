@@ -1,16 +1,13 @@
 """Progress counts points, names the next exercise, and survives damage."""
 
 import json
-from pathlib import Path
 
 from bs4 import BeautifulSoup
 
 from attn.__main__ import main
-from attn.exercises import CHAPTERS, sources
+from attn.exercises import CHAPTERS
 from attn.exercises.cells import exercise_id
-from attn.exercises.spec import chapter as exercises_of
-from attn.grading.learner import place
-from attn.grading.learner.progress_table import Progress
+from attn.grading.learner.progress import Progress
 from attn.publishing.myst_to_markdown import copy_of
 from attn.publishing.myst_to_markdown.targets import notebook as pristine
 from tests.grading.learner.conftest import RIGHT
@@ -87,24 +84,6 @@ def test_progress_is_a_bar_a_chapter_with_links_to_what_is_open():
     assert "padding mask, in Masks" in step and 'hint("mask-padding")' in step
     every = {x.exercise.id: done for x in shown.rows}
     assert "is done" in Progress(every)._repr_html_()
-
-
-def test_every_chapter_and_exercise_has_a_title_of_its_own():
-    for key in CHAPTERS:
-        chapter = place.chapter(key)
-        assert chapter.title != CHAPTERS[key]
-        assert list(chapter.places) == [x.id for x in exercises_of(key)]
-        titles = {x.title for x in chapter.places.values()}
-        assert len(titles) == len(chapter.places)
-        assert not any("`" in x or x in chapter.places for x in titles)
-
-
-def test_a_damaged_chapter_goes_by_the_names_of_its_files(monkeypatch):
-    monkeypatch.setattr(sources, "notebook_path", lambda key: Path("gone"))
-    place.chapter.cache_clear()
-    assert place.place("mask-causal") == ("mask-causal", "03_masks.ipynb")
-    assert place.chapter("mask").title == "03_masks"
-    place.chapter.cache_clear()
 
 
 def test_a_corrupt_progress_file_is_ignored(learner, tmp_path):

@@ -4,7 +4,7 @@ import pytest
 from bs4 import BeautifulSoup
 
 from attn.exercises import APPENDICES, CHAPTERS
-from attn.grading.learner.progress_table import Progress
+from attn.grading.learner.progress import Progress
 from attn.grading.learner.start_page import StartPage
 from attn.publishing.myst_to_markdown import copy_of
 from attn.publishing.myst_to_markdown.targets import notebook as pristine

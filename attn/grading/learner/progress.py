@@ -1,17 +1,28 @@
-"""Show a learner's progress in the whole book, and the next step."""
+"""Keep a learner's progress, and show it with the next step.
+
+It is kept in ``.attn/`` beside the notebooks: ``progress.json`` has an entry
+for each exercise, ``kept/`` the text of every answer that was reset. Nothing
+is written under pytest, nor under nbgrader.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import contextlib
+import json
+import os
+import time
 from dataclasses import dataclass
 from html import escape
+from pathlib import Path
 from typing import Any
 
-from attn.exercises import CHAPTERS
+from attn.exercises import CHAPTERS, place
 from attn.exercises.spec import Exercise, chapter
 from attn.grading.checks.show import wrapped
 from attn.grading.diagnosis.prose import as_html
-from attn.grading.learner import card, place, progress_store
+from attn.grading.learner import cards
+
+Entries = dict[str, dict[str, Any]]
 
 _BAR = 20  # signs
 #: Number, title, bar, points; in a narrow pane the title is wrapped.
@@ -29,7 +40,57 @@ def progress() -> None:
     """
     from IPython.display import display
 
-    display(Progress(progress_store.load()))
+    display(Progress(load()))
+
+
+def folder() -> Path:
+    """Return where progress is kept: a kernel runs beside its notebook."""
+    return Path.cwd() / ".attn"
+
+
+def load() -> Entries:
+    """Return the entries by exercise id; none when there is no file."""
+    path = folder() / "progress.json"
+    try:
+        entries = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return entries if isinstance(entries, dict) else {}
+
+
+def update(exercise_id: str, **entry: Any) -> None:
+    """Change one entry.
+
+    A folder that cannot be written to is no error: a check must not fail
+    because of it.
+    """
+    if not cards.is_enabled():
+        return
+    entries = load()
+    entries[exercise_id] = {**entries.get(exercise_id, {}), **entry}
+    text = json.dumps(entries, indent=1, ensure_ascii=False)
+    with contextlib.suppress(OSError):
+        _write(folder() / "progress.json", text)
+
+
+def keep_answer(exercise_id: str, text: str) -> Path:
+    """Save the text of an answer before it is replaced."""
+    stamp = time.strftime("%Y%m%d-%H%M%S")
+    path = folder() / "kept" / f"{exercise_id}-{stamp}.py"
+    number = 1
+    while path.exists():
+        number += 1
+        path = path.with_name(f"{exercise_id}-{stamp}-{number}.py")
+    _write(path, text + "\n")
+    return path
+
+
+def _write(path: Path, text: str) -> None:
+    """Replace a file in one step, so that a crash never leaves half of it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    draft.write_text(text, encoding="utf-8")
+    os.replace(draft, path)
 
 
 @dataclass(frozen=True)
@@ -68,12 +129,20 @@ class Row:
     def link(self) -> str:
         """Return a link to the cell in which the exercise is written."""
         found = place.place(self.exercise.id)
-        return card.link(found.address, found.title)
+        return cards.link(found.address, found.title)
 
     @property
     def last(self) -> str:
         """Return what was wrong at the last check of an open exercise."""
         return "" if self.is_done else str(self.entry.get("last") or "")
+
+    @property
+    def html(self) -> str:
+        name = escape(place.place(self.exercise.id).title)
+        said = f"{self.sign} {name if self.is_done else self.link}"
+        said += f" <code>{self.exercise.id}</code> {', '.join(self.facts)}"
+        said += f"<br>{as_html(self.last)}" if self.last else ""
+        return f'<li style="margin:.2em 0">{said}</li>'
 
 
 class Points:
@@ -98,38 +167,54 @@ class Points:
         return f"{self.points} of {self.worth} points"
 
 
-@dataclass(frozen=True)
 class ChapterProgress(Points):
-    """A chapter, and how far the learner has come with it."""
+    """A chapter, and how far the learner has come with it.
 
-    number: int
-    title: str
-    stem: str
-    rows: list[Row]
+    Args:
+        key: of the chapter.
+        entries: the stored entries, by exercise id.
+    """
 
-    @classmethod
-    def of(
-        cls, key: str, entries: dict[str, dict[str, Any]]
-    ) -> ChapterProgress:
-        """Return a chapter, with the stored entries of its exercises."""
-        stem, title = CHAPTERS[key], place.chapter(key).title
-        rows = [Row(x, stem, entries.get(x.id, {})) for x in chapter(key)]
-        return cls([*CHAPTERS].index(key) + 1, title, stem, rows)
+    def __init__(self, key: str, entries: Entries) -> None:
+        self.number = [*CHAPTERS].index(key) + 1
+        self.title, self.stem = place.chapter(key).title, CHAPTERS[key]
+        self.rows = [
+            Row(x, self.stem, entries.get(x.id, {})) for x in chapter(key)
+        ]
 
     def bar(self, width: str) -> str:
         """Return number, title, a bar and points, side by side, as HTML."""
         return (
             f'<span style="{_GRID};width:{width}"><span>{self.number}</span> '
-            f"<span>{escape(self.title)}</span> {card.bar(self.share)} "
+            f"<span>{escape(self.title)}</span> {cards.bar(self.share)} "
             f'<span style="text-align:right">{self.points}/{self.worth}</span>'
             "</span>"
         )
 
-    def open_after(self, name: str) -> Row | None:
-        """Return the next open exercise; after the last one, the first."""
+    def after(self, name: str) -> str:
+        """Return a link to the next open exercise, or to the next chapter.
+
+        After the last exercise of the chapter comes the first.
+        """
         at = [row.exercise.id for row in self.rows].index(name)
-        rows = self.rows[at:] + self.rows[:at]
-        return next((row for row in rows if not row.is_done), None)
+        for row in self.rows[at:] + self.rows[:at]:
+            if not row.is_done:
+                return (
+                    f"Next: <b>{row.link}</b> <code>{row.exercise.id}</code>"
+                )
+        said = f"All {len(self.rows)} exercises of this chapter are done."
+        for key, stem in [*CHAPTERS.items()][self.number :][:1]:
+            title = place.chapter(key).title
+            said += f" Next: {cards.link(f'{stem}.ipynb', title)}"
+        return said
+
+    @property
+    def html(self) -> str:
+        """Return the chapter's exercises, and a link to it."""
+        items = "".join(row.html for row in self.rows)
+        style = "list-style:none;margin:.2em 0 .8em;padding-left:1.8em"
+        there = cards.link(f"{self.stem}.ipynb", f"{self.stem}.ipynb")
+        return f'<ul style="{style}">{items}<li>{there}</li></ul>'
 
 
 class Progress(Points):
@@ -139,8 +224,8 @@ class Progress(Points):
         entries: the stored entries, by exercise id.
     """
 
-    def __init__(self, entries: dict[str, dict[str, Any]]) -> None:
-        self.chapters = [ChapterProgress.of(key, entries) for key in CHAPTERS]
+    def __init__(self, entries: Entries) -> None:
+        self.chapters = [ChapterProgress(key, entries) for key in CHAPTERS]
         self.rows = [row for x in self.chapters for row in x.rows]
 
     @property
@@ -161,7 +246,9 @@ class Progress(Points):
             bar = "█" * full + "░" * (_BAR - full)
             worth = f"{x.points}/{x.worth}"
             lines.append(f"{x.number:>2}  {x.title:<34} {bar} {worth:>6}")
-        for row in self._open_beside(step):
+        for row in self.rows:
+            if not step or row.is_done or row.stem != step.stem:
+                continue
             name = row.exercise.id
             lines.append(f"  {row.sign} {name:<24} {'  '.join(row.facts)}")
             lines += wrapped(row.last, " " * 6) if row.last else []
@@ -170,45 +257,23 @@ class Progress(Points):
             end += f". Next: {step.exercise.id}, in {step.stem}.ipynb"
         return "\n".join([*lines, end])
 
-    def _open_beside(self, step: Row | None) -> Iterable[Row]:
-        if not step:
-            return []
-        return [x for x in self.rows if x.stem == step.stem and not x.is_done]
-
     def _repr_html_(self) -> str:
         here = self.next.stem if self.next else ""
         bars = "".join(
-            card.folded(x.bar("92%"), _exercises(x), is_open=x.stem == here)
+            cards.folded(x.bar("92%"), x.html, is_open=x.stem == here)
             for x in self.chapters
         )
         return (
             f'<div style="max-width:46em;line-height:1.5">{self._step()}'
-            f"{card.line(f'<b>{self.total}</b>')}{bars}</div>"
+            f"{cards.line(f'<b>{self.total}</b>')}{bars}</div>"
         )
 
     def _step(self) -> str:
         if not (step := self.next):
-            return card.line("Nothing is open: the book is done.")
+            return cards.line("Nothing is open: the book is done.")
         title = next(x.title for x in self.chapters if x.stem == step.stem)
         said = f"Next: <b>{step.link}</b>, in {escape(title)}"
         if step.sign == "✗":
-            call = card.code(f'hint("{step.exercise.id}")')
+            call = cards.code(f'hint("{step.exercise.id}")')
             said += f". {call} helps"
-        return f'<p style="margin:0;font-size:1.2em">{said}</p>'
-
-
-def _exercises(part: ChapterProgress) -> str:
-    """Return a chapter's exercises, and a link to it."""
-    items = "".join(
-        f'<li style="margin:.2em 0">{_exercise(row)}</li>' for row in part.rows
-    )
-    style = "list-style:none;margin:.2em 0 .8em;padding-left:1.8em"
-    there = card.link(f"{part.stem}.ipynb", f"{part.stem}.ipynb")
-    return f'<ul style="{style}">{items}<li>{there}</li></ul>'
-
-
-def _exercise(row: Row) -> str:
-    name = escape(place.place(row.exercise.id).title)
-    said = f"{row.sign} {name if row.is_done else row.link}"
-    said += f" <code>{row.exercise.id}</code> {', '.join(row.facts)}"
-    return said + (f"<br>{as_html(row.last)}" if row.last else "")
+        return cards.line(said, "margin:0;font-size:1.2em")
