@@ -16,6 +16,8 @@ import pytest
 HERE = Path(__file__).parent
 #: What a worker may hold: PyTorch, transformers and the models of the tests.
 MEMORY = 2 * 2**30
+#: pytest's status where a part of a run has no test that measures time.
+NOTHING = 5
 #: Minutes of one core: on a fast machine, and on a slow one. The second number
 #: of each is what no further worker shortens.
 MINUTES = {"test": ((8, 1), (24, 2)), "rest": ((35, 1), (65, 2))}
@@ -93,13 +95,11 @@ def main(kind: str = "test") -> int:
     """Run the suite; return the exit status."""
     at_a_time, tally = workers(), Tally()
     print(announcement(kind, at_a_time), flush=True)
-    chosen = (
-        "exhaustive" if kind == "rest" else "not exhaustive and not serial"
-    )
-    parallel = ["-n", str(at_a_time), "--dist", "worksteal", "-m", chosen]
+    these = "exhaustive" if kind == "rest" else "not exhaustive"
+    parallel = ["-n", str(at_a_time), "--dist", "worksteal"]
     os.environ["OMP_NUM_THREADS"] = "1"
-    status = run(tally, *parallel)
-    if kind == "test" and status in (0, 1):
+    status = run(tally, *parallel, "-m", f"{these} and not serial")
+    if status in (0, 1):
         print("Tests of time, one after the other", flush=True)
         del os.environ["OMP_NUM_THREADS"]
         files = [
@@ -107,7 +107,8 @@ def main(kind: str = "test") -> int:
             for path in sorted(HERE.rglob("test_*.py"))
             if "mark.serial" in path.read_text("utf-8")
         ]
-        status = run(tally, "-m", "serial", *files) or status
+        alone = run(tally, "-m", f"{these} and serial", *files)
+        status = status or (0 if alone == NOTHING else alone)
     print(tally.summary(status), flush=True)
     return status
 

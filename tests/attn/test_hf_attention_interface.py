@@ -48,6 +48,7 @@ def inputs(side: str) -> dict[str, Tensor]:
     return {} if side == "none" else {"attention_mask": pad(side).long()}
 
 
+@pytest.mark.grid
 @FAMILIES
 @pytest.mark.parametrize("side", ["none", "left", "right"])
 @torch.no_grad()

@@ -142,11 +142,20 @@ def test_the_figure_moves_until_it_is_touched(visit):
         assert chosen.inner_text().startswith("it")
 
 
+NO_STORAGE = """Object.defineProperty(window, "localStorage", {
+    get() { throw new DOMException("denied", "SecurityError"); }})"""
+
+
 @pytest.mark.browser
-def test_the_figure_stays_still_where_motion_is_unwelcome(browser, address):
+def test_without_motion_and_storage_the_figure_is_still_and_ticks_are_hidden(
+    browser, address
+):
     context = browser.new_context(reduced_motion="reduce")
+    context.add_init_script(NO_STORAGE)
     tab = context.new_page()
     tab.goto(f"{address}/{PAGE}.html")
+    assert tab.locator(".chapter").first.is_visible()
+    assert tab.locator("#ticks").is_hidden()
     tab.wait_for_timeout(600)
     assert tab.locator(CHOSEN).inner_text().startswith("it")
     context.close()
@@ -198,20 +207,3 @@ def test_a_tick_is_kept_counted_exported_erased_and_loaded(visit, tmp_path):
         tab.wait_for_function("e => e.textContent", arg=count.element_handle())
         assert count.inner_text() == f"1 of {len(exercises)} ticked"
         assert seen.complaints == [] and seen.outside == []
-
-
-NO_STORAGE = """Object.defineProperty(window, "localStorage", {
-    get() { throw new DOMException("denied", "SecurityError"); }})"""
-
-
-@pytest.mark.browser
-def test_the_control_for_ticks_is_hidden_without_local_storage(
-    browser, address
-):
-    context = browser.new_context()
-    context.add_init_script(NO_STORAGE)
-    tab = context.new_page()
-    tab.goto(f"{address}/{PAGE}.html")
-    assert tab.locator(".chapter").first.is_visible()
-    assert tab.locator("#ticks").is_hidden()
-    context.close()

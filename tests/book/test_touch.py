@@ -34,8 +34,22 @@ ROUNDED = {"hf_forward"}
 WHOLE = re.compile(r"-?\d+")
 
 
+#: Models read there, or are trained: seconds each.
+SLOW = {"cache_slots", "key_choice", "logit_lens"}
+
+
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=NEEDS.get(name, ())) for name in FIGURES]
+    "name",
+    [
+        pytest.param(
+            name,
+            marks=[
+                *([pytest.mark.exhaustive] if name in SLOW else []),
+                *([NEEDS[name]] if name in NEEDS else []),
+            ],
+        )
+        for name in FIGURES
+    ],
 )
 def test_the_stored_numbers_equal_those_that_attn_computes(name):
     numbers = importlib.import_module(f"book.figures.{name}").numbers()
