@@ -108,7 +108,7 @@ def test_escape_ends_the_tooltip_of_a_button(light):
 
 
 def test_the_copy_button_copies_the_command_without_its_prompt(light):
-    light.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    light.tab.context.grant_permissions(["clipboard-read", "clipboard-write"])
     box = light.tab.locator("div.highlight-console").first
     box.hover()
     box.locator("button.copybtn").click()
