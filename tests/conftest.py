@@ -23,6 +23,11 @@ LONG = (
     "test_paper.py",
     "test_nbgrader.py",
     "test_teachers_page.py",
+    "test_flex.py",
+    "test_speed.py",
+    "test_recipe.py",
+    "test_gpu.py",
+    "test_bench.py",
 )
 
 
