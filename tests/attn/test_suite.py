@@ -34,7 +34,7 @@ def test_more_workers_are_said_to_take_less_time():
         [int(x) for x in announcement("test", n).split() if x.isdigit()][-2:]
         for n in (1, 2, 8)
     ]
-    assert all(fast < slow for fast, slow in minutes)
+    assert all(low < high for low, high in minutes)
     assert minutes == sorted(minutes, reverse=True)
 
 
