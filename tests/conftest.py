@@ -71,7 +71,7 @@ def pytest_configure(config):
 
 @pytest.hookimpl(tryfirst=True)  # before those of `-m` are chosen
 def pytest_collection_modifyitems(items):
-    """Long tests first: the short ones fill the gaps between two workers.
+    """Long tests first: the short ones fill the gaps between workers.
 
     Those of the book last in `make test`, which builds it meanwhile.
     """
