@@ -5,6 +5,7 @@
 #   PYTHON=…       the Python to start from (3.11 or newer)
 #   PORT=…         for serve and lab
 #   PART=1/3       one third of test-all
+#   WORKERS=…      tests at a time; else as many as cores and memory allow
 
 PIP_ARGS ?=
 PORT ?= 8000
@@ -17,7 +18,6 @@ PINS := constraints.txt pyproject.toml
 BOOK_NEEDS := jupyter-book dukpy sphinxext-opengraph sphinx-sitemap
 LEARNING := .[learn,grade]
 EVERYTHING := .[learn,grade,dev]
-PARALLEL := OMP_NUM_THREADS=1 $(PY) -m pytest -n 2 --dist worksteal
 BOOK := _build/html/index.html
 BOOK_FROM := $(shell find _config.yml _toc.yml Makefile book notebooks solutions \
 	attn -type f -not -path '*/.ipynb_checkpoints/*' -not -name '*.pyc')
@@ -68,23 +68,16 @@ pdf: .venv/.pdf $(BOOK)
 	@$(PY) -m book.paper _build/html _build/book.pdf
 
 # Every claim once. The book is built meanwhile: its tests come last, and wait.
-# Timings are taken alone, when nothing else runs.
 test: .venv/.test .venv/.book
-	@status=0; \
-	$(MAKE) -s $(BOOK) & builder=$$!; \
-	echo "Tests, two at a time"; \
-	BUILDER=$$builder $(PARALLEL) -m "not exhaustive and not serial" \
-	  || status=1; \
+	@$(MAKE) -s $(BOOK) & builder=$$!; \
+	BUILDER=$$builder WORKERS=$(WORKERS) $(PY) -m tests; status=$$?; \
 	wait $$builder || status=1; \
-	echo "Tests of time, one after the other"; \
-	$(PY) -m pytest -m serial $$(grep -rl --include="*.py" "mark\.serial" tests) || status=1; \
 	exit $$status
 
 # What `make test` leaves out: more seeds, whole grids, every view of a page.
 # PART=1/3 is a third of it; so are 2/3 and 3/3.
 test-all: .venv/.test .venv/.nbgrader $(BOOK)
-	@echo "The rest of the tests, two at a time"
-	@PART=$(PART) $(PARALLEL) -m exhaustive
+	@PART=$(PART) WORKERS=$(WORKERS) $(PY) -m tests rest
 
 # The book shows the margins that this writes; commit them.
 claims: .venv/.test

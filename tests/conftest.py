@@ -23,6 +23,11 @@ LONG = (
     "test_paper.py",
     "test_nbgrader.py",
     "test_teachers_page.py",
+    "test_flex.py",
+    "test_speed.py",
+    "test_recipe.py",
+    "test_gpu.py",
+    "test_bench.py",
 )
 
 
@@ -64,14 +69,13 @@ def pytest_configure(config):
         os.environ.setdefault("TRITON_INTERPRET", "1")
 
 
+@pytest.hookimpl(tryfirst=True)  # before those of `-m` are chosen
 def pytest_collection_modifyitems(items):
-    """Long tests first: the short ones fill the gaps between two workers.
+    """Long tests first: the short ones fill the gaps between workers.
 
     Those of the book last in `make test`, which builds it meanwhile.
     """
-    both = [x for x in items if {"exhaustive", "serial"} <= set(x.keywords)]
-    if both:  # `make test-all` runs nothing alone, and would miss it
-        raise pytest.UsageError(f"exhaustive and serial: {both[0].nodeid}")
+    _thin(items)
     # Taken, not read: a test that runs pytest itself runs all that it names.
     if part := os.environ.pop("PART", None):
         number, parts = map(int, part.split("/"))
@@ -83,6 +87,21 @@ def pytest_collection_modifyitems(items):
             item.path.name not in LONG,
         )
     )
+
+
+def _thin(items):
+    """Keep both ends of a grid for `make test`, and leave it the middle.
+
+    A test marked `grid` has cases of one claim, in order: what the first and
+    the last hold, `make test-all` repeats with those between them.
+    """
+    grids = {}
+    for item in items:
+        if "grid" in item.keywords and "exhaustive" not in item.keywords:
+            grids.setdefault((item.path, item.originalname), []).append(item)
+    for cases in grids.values():
+        for item in cases[1:-1]:
+            item.add_marker(pytest.mark.exhaustive)
 
 
 def _part(item, parts):

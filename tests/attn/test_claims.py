@@ -1,13 +1,16 @@
 """Claims are comparisons: asserted on a page, repeated by the runner."""
 
+import importlib
 import json
+from concurrent.futures import Executor, Future
 
 import nbformat
 import pytest
 import torch
 
 from attn.publishing.claims import cells, claim, experiment, record, run
-from attn.publishing.claims.__main__ import failures, main
+
+claims_main = importlib.import_module("attn.publishing.claims.__main__")
 
 
 @pytest.fixture
@@ -124,7 +127,7 @@ def test_a_record_is_written_by_the_runner_and_read_by_the_page(
     tmp_path, kept
 ):
     path = chapter(tmp_path)
-    assert main([str(path), "--processes", "1"]) == 0
+    assert claims_main.main([str(path), "--processes", "1"]) == 0
     entries = json.loads((kept / "90_growth.json").read_text("utf-8"))
     assert entries["growth"]["digest"] == run.digest(path, "growth")
     assert entries["growth"]["about"]["versions"]["torch"]
@@ -133,16 +136,29 @@ def test_a_record_is_written_by_the_runner_and_read_by_the_page(
         record.result("growth", 9, 20)
 
 
+class Here(Executor):
+    """Jobs that run at once, in this process."""
+
+    def __init__(self, *_, **options):
+        pass
+
+    def submit(self, job, *arguments):
+        done = Future()
+        done.set_result(job(*arguments))
+        return done
+
+
 def test_a_failed_claim_is_reported_and_sets_the_exit_status(
-    tmp_path, kept, capsys
+    tmp_path, kept, capsys, monkeypatch
 ):
+    monkeypatch.setattr(claims_main, "ProcessPoolExecutor", Here)
     path = chapter(tmp_path, ("above=bound", "above=7"))
-    assert main([str(path), "--processes", "1"]) == 1
+    assert claims_main.main([str(path), "--processes", "1"]) == 1
     assert "growth: seed 0, 2 steps: it grows: 6, bound 7" in (
         capsys.readouterr().err
     )
     entry = record.chapter("90_growth")["growth"]
-    assert len(failures(entry)) == 2
+    assert len(claims_main.failures(entry)) == 2
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from attn.bench import results
 from attn.bench.cases import find
 from attn.bench.runner import run_case
 from attn.functional.inputs import validate
+from tests.book.pages import exhaustive_but
 from tests.timing import ratio
 
 pytestmark = pytest.mark.serial
@@ -25,7 +26,7 @@ def by(impl, *tensors, **options):
     ("dtype", "transposed", "least"),
     [
         (torch.float32, False, 1.3),
-        (torch.float32, True, 1.3),
+        pytest.param(torch.float32, True, 1.3, marks=pytest.mark.exhaustive),
         (torch.bfloat16, False, 4.0),
     ],
     ids=str,
@@ -79,7 +80,12 @@ def test_cpu_window_is_faster_than_sdpa_with_a_mask():
 
 
 @pytest.mark.parametrize(
-    ("dtype", "least"), [(torch.float16, 3.0), (torch.bfloat16, 2.5)], ids=str
+    ("dtype", "least"),
+    [
+        pytest.param(torch.float16, 3.0, marks=pytest.mark.exhaustive),
+        (torch.bfloat16, 2.5),
+    ],
+    ids=str,
 )
 def test_training_cast_to_float32_is_faster_than_in_16_bits(dtype, least):
     """Five and eight times, when nothing else runs."""
@@ -120,9 +126,17 @@ GOALS = {
     "cpu-attached-generation": 3,
     "cpu-padded-generation": 3,
 }
+#: One of each kind; `make test-all` measures the others.
+QUICK = {
+    "cpu-latent-16-float32-1024",
+    "cpu-one-token",
+    "cpu-layer-norm-1",
+    "cpu-rms-norm-4096",
+    "cpu-padded-generation",
+}
 
 
-@pytest.mark.parametrize("name", GOALS)
+@pytest.mark.parametrize("name", exhaustive_but(QUICK, GOALS))
 def test_a_goal_of_the_benchmark_is_nearly_met(name, one_thread):
     """Seven tenths of it, in one of three measurements."""
     if name.endswith("generation"):

@@ -73,6 +73,7 @@ def model_and_ids(name):
     return model, torch.randint(V, (2, N))
 
 
+@pytest.mark.grid
 @every_chunking
 @every_model
 @torch.no_grad()

@@ -133,11 +133,11 @@ def both_receive(rank):
 @pytest.mark.parametrize(
     ("work", "world", "blamed", "text"),
     [
-        (lags, 3, 1, "rank 1 has not returned within 5 s: in lags, line "
+        (lags, 3, 1, "rank 1 has not returned within 3 s: in lags, line "
          r"\d+; ranks 0 and 2 wait for it"),
-        (leaves, 3, 2, "ranks 0 and 1 still wait after 5 s: rank 0 in leaves"
+        (leaves, 3, 2, "ranks 0 and 1 still wait after 3 s: rank 0 in leaves"
          r", line \d+, rank 1 in leaves, line \d+; rank 2 has returned"),
-        (both_receive, 2, 0, "ranks 0 and 1 still wait after 5 s: .*; no "
+        (both_receive, 2, 0, "ranks 0 and 1 still wait after 3 s: .*; no "
          "rank sends what is awaited"),
     ],
     ids=["lags", "leaves", "both receive"],
@@ -146,7 +146,7 @@ def test_at_the_limit_the_rank_that_others_wait_for_is_named(
     work, world, blamed, text
 ):
     with pytest.raises(RankError, match=f"^{text}$") as failure:
-        launch(work, world, timeout=5)
+        launch(work, world, timeout=3)
     assert failure.value.rank == blamed
 
 

@@ -68,6 +68,7 @@ def test_labels_stay_text_in_the_svg(name):
                 assert {*text.split("\n")} <= words(svg) | {""}
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("name", PICTURES)
 def test_a_drawing_is_deterministic(name):
     torch.manual_seed(0)
@@ -77,6 +78,7 @@ def test_a_drawing_is_deterministic(name):
         assert ElementTree.tostring(svg) == ElementTree.tostring(same)
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("name", PICTURES)
 def test_a_drawing_is_smaller_than_its_png(name):
     torch.manual_seed(0)

@@ -104,6 +104,7 @@ CASES = {
 }
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("name", CASES)
 def test_an_exported_call_takes_another_batch(name):
     build, inputs = CASES[name]
@@ -115,6 +116,7 @@ def test_an_exported_call_takes_another_batch(name):
     torch.testing.assert_close(program.module()(*other), module(*other))
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize(
     "name", ("no mask", "is_causal", "padding", "softcap", "weights")
 )

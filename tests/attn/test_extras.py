@@ -126,11 +126,33 @@ def run(folder, jobs):
     return results
 
 
-def test_a_command_after_a_plain_install_names_what_it_lacks(tmp_path):
+def plain_installs():
+    """Yield, by their tests, jobs that lack what no extra has brought."""
     blocked = modules(*EXTRAS)
-    jobs = [(command.split(), blocked) for command in COMMANDS]
+    yield "commands", [(command.split(), blocked) for command in COMMANDS]
+    yield "library", [(code, blocked) for code, _ in LIBRARY.values()]
+    words = ["grade", "answers.py", "--dask", "127.0.0.1:1"]
+    yield "dask", [(words, {*modules("dask")} - {*modules("learn", "grade")})]
+    for name, code in {
+        "minilm": "assert minilm.available() and minilm.load()",
+        "smollm2": "assert smollm.available() and smollm.gguf_file()",
+    }.items():
+        code = f"from attn.data import minilm, smollm\n{code}"
+        yield name, [(code, {*modules(*EXTRAS)} - {*modules(name)})]
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory):
+    """What became of these jobs, which one process has run."""
+    jobs = dict(plain_installs())
+    every = [job for some in jobs.values() for job in some]
+    found = iter(run(tmp_path_factory.mktemp("extras"), every))
+    return {name: [next(found) for _ in some] for name, some in jobs.items()}
+
+
+def test_a_command_after_a_plain_install_names_what_it_lacks(results):
     for command, (status, out, err) in zip(
-        COMMANDS, run(tmp_path, jobs), strict=True
+        COMMANDS, results["commands"], strict=True
     ):
         if COMMANDS[command]:
             [line] = err.splitlines()
@@ -158,33 +180,23 @@ def test_a_command_needs_no_more_than_its_extras(tmp_path):
         assert not named or len(err.splitlines()) == 1
 
 
-def test_grading_on_dask_names_its_package(tmp_path):
-    words = ["grade", "answers.py", "--dask", "127.0.0.1:1"]
-    blocked = {*modules("dask")} - {*modules("learn", "grade")}
-    [(status, _, err)] = run(tmp_path, [(words, blocked)])
+def test_grading_on_dask_names_its_package(results):
+    [(status, _, err)] = results["dask"]
     assert status == 2
     [line] = err.splitlines()
     assert line.endswith("install it with `pip install distributed`")
 
 
-def test_the_library_names_the_command_that_installs_what_it_lacks(tmp_path):
-    blocked = modules(*EXTRAS)
-    jobs = [(code, blocked) for code, _ in LIBRARY.values()]
+def test_the_library_names_the_command_that_installs_what_it_lacks(results):
     for (_, command), (_, _, err) in zip(
-        LIBRARY.values(), run(tmp_path, jobs), strict=True
+        LIBRARY.values(), results["library"], strict=True
     ):
         assert command in err.splitlines()[-1]
 
 
-def test_a_model_in_a_wheel_needs_its_own_extra_alone(tmp_path):
-    jobs = []
-    for name, code in {
-        "minilm": "assert minilm.available() and minilm.load()",
-        "smollm2": "assert smollm.available() and smollm.gguf_file()",
-    }.items():
-        blocked = {*modules(*EXTRAS)} - {*modules(name)}
-        jobs.append((f"from attn.data import minilm, smollm\n{code}", blocked))
-    for _, _, err in run(tmp_path, jobs):
+def test_a_model_in_a_wheel_needs_its_own_extra_alone(results):
+    for name in ("minilm", "smollm2"):
+        [(_, _, err)] = results[name]
         assert err == ""
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 from torch import Tensor
+from torch.nn.attention.flex_attention import flex_attention
 
 import attn
 from attn import api
@@ -188,9 +189,14 @@ def packed() -> tuple[Tensor, Tensor, Tensor]:
     return Q[:1], K[:1, :, :40], V[:1, :, :40]
 
 
+@pytest.mark.parametrize(
+    "compiled", [False, pytest.param(True, marks=pytest.mark.exhaustive)]
+)
 @torch.no_grad()
-def test_documents_alibi_and_a_softcap_in_one_kernel():
+def test_documents_alibi_and_a_softcap_in_one_kernel(compiled, monkeypatch):
     """Three documents end to end, distances as scores, nothing stored."""
+    if not compiled:
+        monkeypatch.setattr(flex, "_compiled", lambda: flex_attention)
     q, k, v = packed()
     said = {"enable_gqa": True, "softcap": 2.0}
     out = api.attention(q, k, v, PACKED, impl="flex", score_mod=ALIBI, **said)

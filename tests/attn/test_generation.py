@@ -88,15 +88,6 @@ def test_generate_equals_transformers_own_in_every_family(name):
         )
 
 
-def test_an_attached_model_generates_the_same_text():
-    ids, mask = prompt()
-    model = hf_zoo.model("llama")
-    want = their_text(model, ids, mask)
-    hf.attach(model)
-    text = attn.generate(model, ids, NEW, attention_mask=mask)
-    assert torch.equal(text, want)
-
-
 def test_text_with_a_repetition_penalty_equals_that_of_transformers():
     """Padding is no repetition; the rest of the prompt is."""
     ids, mask = prompt()

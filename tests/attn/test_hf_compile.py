@@ -12,8 +12,11 @@ from torch import Tensor, nn
 from attn import hf
 from tests.attn.graphs import in_one_graph
 from tests.attn.hf_decoders import DECODERS, model, pad, size, tokens
+from tests.book.pages import exhaustive_but
 
-SIDES = pytest.mark.parametrize("side", ["none", "left", "right"])
+SIDES = pytest.mark.parametrize(
+    "side", exhaustive_but(["left"], ["none", "left", "right"])
+)
 #: Their experts read a tensor's values, with eager attention too.
 BREAKS = {"gpt_oss", "mixtral", "qwen3_moe", "deepseek_v3"}
 #: As few as suffice: a graph is traced layer by layer.
@@ -79,7 +82,7 @@ def test_training_compiles_to_one_graph():
     assert (grads[0] - grads[1]).abs().max() < 1e-5 * size(grads[1])
 
 
-@pytest.mark.parametrize("side", ["none", "left"])
+@pytest.mark.parametrize("side", exhaustive_but(["left"], ["none", "left"]))
 @pytest.mark.parametrize(
     ("family", "graphs"),
     [
@@ -133,6 +136,7 @@ def test_steps_with_a_static_cache_compile_to_one_graph():
     assert_close_on(real("none"), torch.cat(got, 1), want)
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("new", [1, 4])
 @pytest.mark.parametrize("family", ["llama", "gemma2"])
 def test_a_static_cache_without_padding_generates(family, new):
@@ -145,7 +149,7 @@ def test_a_static_cache_without_padding_generates(family, new):
     assert torch.equal(got, want)
 
 
-@pytest.mark.parametrize("side", ["none", "left"])
+@pytest.mark.parametrize("side", exhaustive_but(["left"], ["none", "left"]))
 def test_an_exported_model_computes_the_same(side):
     network = model("llama", "attn", **ONE)
     exported = torch.export.export(network, (tokens(),), inputs(side))

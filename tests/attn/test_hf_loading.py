@@ -19,6 +19,7 @@ def equal_logits(a, b):
         return torch.equal(a(hf_zoo.ids()), b(hf_zoo.ids()))
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_state_dict_with_its_config_loads_like_the_model(family):
     theirs = hf_zoo.model(family)
@@ -49,6 +50,7 @@ def test_loading_copies_the_weights_and_changes_no_input(family):
         assert torch.equal(x, before[name]), name
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("tied", (True, False))
 def test_a_loaded_model_has_as_many_parameters(family, tied):
@@ -114,6 +116,7 @@ def test_a_missing_untied_head_is_refused():
         hf.load(state, theirs.config)
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("family", FAMILIES)
 def test_each_missing_weight_is_named(family):
     theirs = hf_zoo.model(family, tie_word_embeddings=False)
@@ -262,6 +265,7 @@ def test_bloom_with_slow_but_exact_slices_is_refused():
         hf.load(theirs.state_dict(), config)
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("family", FAMILIES)
 def test_an_unknown_configuration_field_is_refused(family):
     """Each is read, or named as one that changes nothing here."""

@@ -21,7 +21,7 @@ def test_gpt2_small_equals_the_model_loaded_from_gpt2s_configuration():
 
     with torch.device("meta"):
         theirs = GPT2LMHeadModel._from_config(GPT2Config(n_layer=1))
-        packed = Transformer(gpt2_small())
+        packed = Transformer(gpt2_small(dropout=0.1))
     count = sum(p.numel() for p in packed.parameters())
     assert count == 124_439_808
     ours = hf.load(theirs)
@@ -35,7 +35,8 @@ def test_gpt2_small_equals_the_model_loaded_from_gpt2s_configuration():
             assert of_small[name] == shape, name
     block, other = ours.blocks[0], packed.blocks[0]
     assert block.feed_forward.activation == other.feed_forward.activation
-    assert block.attention_norm.eps == other.attention_norm.eps
+    assert block.attention_norm.eps == other.attention_norm.eps == 1e-5
+    assert other.attention.dropout == packed.dropout.p == 0.1
     assert ours.head.weight is ours.token_embedding.weight
 
 

@@ -127,11 +127,25 @@ GRID += [
 GRID += [(size, "causal", dtype) for size in BIG for dtype in (FP32, BF16)]
 
 
+#: The options that other sizes are for; those of the others, "a tile and one".
+ELSEWHERE = {
+    "plain": "collide",
+    "causal, last": "one query",
+    "window": "one key",
+    "all": "odd heads",
+    "padding": "narrow",
+    "bool": "sizes differ",
+}
+
+
 def is_quick(size, name, dtype):
     """Every size, every option and every dtype, each in some case."""
     if dtype == FP32:
-        return (size == "a tile and one" or name == "all") or size in BIG
-    return name in ("causal, last", "all") and size == "sizes differ"
+        at = ELSEWHERE.get(name, "a tile and one")
+        return size in (at, "D = 128") or (size, name) == ("one tile", "all")
+    if dtype == FP16:
+        return (size, name) == ("sizes differ", "all")
+    return (size, name) in (("collide", "sinks"), ("D = 256", "causal"))
 
 
 CASES = [
@@ -207,15 +221,6 @@ def test_the_grid_is_large_and_a_part_of_it_has_everything_once():
         assert {x[axis] for x in quick} == {x[axis] for x in GRID}
 
 
-@pytest.mark.parametrize("dtype", (FP16, BF16), ids=str)
-def test_half_precision_is_about_as_exact_as_torch(dtype):
-    q, k, v = (randn(1, 2, 64, 32, seed=i, dtype=dtype) for i in range(3))
-    exact = F.scaled_dot_product_attention(q.double(), k.double(), v.double())
-    ours = distance(fused_attention(q, k, v), exact)
-    reference = distance(F.scaled_dot_product_attention(q, k, v), exact)
-    assert ours <= 2 * reference
-
-
 STORED = {
     "transposed heads": lambda x: (
         x.transpose(1, 2).contiguous().transpose(1, 2)
@@ -230,6 +235,7 @@ STORED = {
 }
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("how", STORED)
 def test_how_the_inputs_are_stored_does_not_matter(how):
     sizes = (2, 2, 1, 17, 33, 16, 24)
@@ -317,6 +323,7 @@ def operator_inputs(**changes):
     return (q, k, v, *inputs.values(), 0.25, 0.0, configs.UNBOUNDED, 0)
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize(
     "changes",
     (

@@ -18,6 +18,7 @@ from attn.kernels import (
 )
 from attn.kernels.configs import Config, config_of
 from tests.attn.test_kernels import BF16, FP16, FP32, randn
+from tests.book.pages import exhaustive_but
 
 
 @pytest.fixture(autouse=True)
@@ -69,6 +70,7 @@ def row_by_row(q, k, v, lengths, window=None, sinks=None, **options):
     return [torch.stack(x) for x in zip(*outs, strict=True)]
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("splits", (None, 1, 2, 3, 100))
 @pytest.mark.parametrize("lengths", ([150, 150, 150], [1, 77, 150]), ids=str)
 def test_the_splits_do_not_matter(splits, lengths):
@@ -83,7 +85,7 @@ def test_the_splits_do_not_matter(splits, lengths):
     close(lse, want[1])
 
 
-@pytest.mark.parametrize("L", (1, 2, 5))
+@pytest.mark.parametrize("L", exhaustive_but([2], (1, 2, 5)))
 @pytest.mark.parametrize(
     "options",
     (
@@ -130,7 +132,7 @@ def test_one_cache_for_a_whole_batch():
     close(out, want)
 
 
-@pytest.mark.parametrize("L", (1, 3))
+@pytest.mark.parametrize("L", exhaustive_but([3], (1, 3)))
 @pytest.mark.parametrize(
     "kwargs",
     (
@@ -277,7 +279,9 @@ def ragged(dtype=FP32):
     return q, k, v, *ends
 
 
-@pytest.mark.parametrize("dtype", (FP32, BF16), ids=str)
+@pytest.mark.parametrize(
+    "dtype", exhaustive_but([FP32], (FP32, BF16)), ids=str
+)
 @pytest.mark.parametrize(
     "options",
     (

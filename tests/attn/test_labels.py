@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 
 import numpy as np
@@ -37,9 +38,16 @@ def in_a_panel():
 def layouts(picture):
     """The figure as settled for a page, and for a phone."""
     settle(picture)
-    for each in (picture, narrow(picture, 1)):
+    both = picture, narrow(picture, 1)
+    for each in both:
         each.draw_without_rendering()
-        yield each
+    return both
+
+
+@functools.cache
+def curves(name):
+    """The layouts of a figure of this file: read only."""
+    return layouts(CURVES[name]())
 
 
 def boxes(ax):
@@ -56,7 +64,7 @@ def leaders(ax):
 
 @pytest.mark.parametrize("name", CURVES)
 def test_names_of_curves_cover_neither_each_other_nor_the_axes(name):
-    for picture in layouts(CURVES[name]()):
+    for picture in curves(name):
         for ax in picture.axes:
             assert ax.get_legend() is None
             edge, names = ax.get_window_extent(), boxes(ax)
@@ -67,7 +75,7 @@ def test_names_of_curves_cover_neither_each_other_nor_the_axes(name):
 
 @pytest.mark.parametrize("name", CURVES)
 def test_a_leader_is_no_curve_and_stays_beside_the_axes(name):
-    for picture in layouts(CURVES[name]()):
+    for picture in curves(name):
         for ax in picture.axes:
             edge = ax.get_window_extent()
             for line, ends in leaders(ax):
@@ -123,6 +131,7 @@ def on_a_slope(gap, width):
     return picture
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("gap", [1.2, 2])
 @pytest.mark.parametrize("width", [4, 6.4])
 def test_names_of_points_cover_no_name_and_no_line(gap, width):

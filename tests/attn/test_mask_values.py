@@ -160,6 +160,7 @@ def test_a_module_with_a_mask_is_saved_and_loaded(tmp_path):
     assert again.mask == module.mask
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("name", MAKERS)
 def test_a_mask_is_given_to_a_graph_or_made_there(name):
     make = MAKERS[name]

@@ -131,6 +131,7 @@ def test_torch_compiles_a_call_without_a_graph_break(options):
         for impl in ("sdpa", "pack_gqa", "grouped", "reference", "tiled")
     ],
 )
+@pytest.mark.grid
 @pytest.mark.parametrize(
     "options",
     (
@@ -206,36 +207,34 @@ def test_a_call_supports_vmap_jvp_and_jacrev():
 HEAVY = ("torch", "transformers", "matplotlib", "triton", "onnx")
 
 
-def loaded_by(statement: str) -> set[str]:
-    code = f"import sys; {statement}; print(*sys.modules)"
-    done = run_python(code)
+def loaded_by(*statements: str) -> list[set[str]]:
+    """Return what is loaded after each statement of one process."""
+    lines = [f"{x}; print(*sys.modules)" for x in statements]
+    done = run_python("\n".join(["import sys", *lines]))
     assert done.returncode == 0, done.stderr
-    return set(done.stdout.split())
+    return [set(x.split()) for x in done.stdout.splitlines()]
 
 
 def test_importing_attn_loads_nothing_heavy():
-    assert not loaded_by("import attn; attn.__all__; dir(attn)") & {*HEAVY}
+    [modules] = loaded_by("import attn; attn.__all__; dir(attn)")
+    assert not modules & {*HEAVY}
 
 
 def test_importing_and_calling_a_function_loads_torch_alone():
-    """And no compiler, which takes as long as torch itself."""
-    modules = loaded_by(
+    """And no compiler, which takes as long as torch itself.
+
+    Nor does measuring memory.
+    """
+    called, measured = loaded_by(
         "from attn import attention; import torch; "
         "x = torch.ones(1, 2, 3, 8); attention(x, x, x, is_causal=True); "
-        "attention(torch.ones(4, 2, 3, 8), x, x)"
+        "attention(torch.ones(4, 2, 3, 8), x, x)",
+        "from attn.profiling import peak_bytes; peak_bytes(torch.ones, 3)",
     )
-    assert modules & {*HEAVY} == {"torch"}
-    assert not modules & {"torch._dynamo", "torch._inductor", "sympy"}
-    assert not any(m.startswith("attn.exercises") for m in modules)
-    assert not any(m.startswith("attn.grading") for m in modules)
-
-
-def test_measuring_memory_loads_no_compiler():
-    modules = loaded_by(
-        "from attn.profiling import peak_bytes; import torch; "
-        "peak_bytes(torch.ones, 3)"
-    )
-    assert not modules & {"torch._dynamo", "torch._inductor", "sympy"}
+    assert called & {*HEAVY} == {"torch"}
+    assert not any(m.startswith("attn.exercises") for m in called)
+    assert not any(m.startswith("attn.grading") for m in called)
+    assert not measured & {"torch._dynamo", "torch._inductor", "sympy"}
 
 
 def test_every_public_name_exists_and_has_a_docstring():

@@ -129,7 +129,11 @@ MASKED = [
 
 
 @every_implementation
-@DTYPES
+@pytest.mark.parametrize(
+    "dtype",
+    [pytest.param(FLOATS[0], marks=pytest.mark.exhaustive), FLOATS[1]],
+    ids=("double", "single"),
+)
 @pytest.mark.parametrize(
     "sizes,rank", MASKED, ids=[f"{s}, mask {r}" for s, r in MASKED]
 )

@@ -1,6 +1,7 @@
 """The built book, served on this machine, and a browser to read it with."""
 
 import contextlib
+import functools
 import os
 import subprocess
 import sys
@@ -61,15 +62,24 @@ SETTLED = """async () => {
         await new Promise(drawn => requestAnimationFrame(drawn))}"""
 
 
+@functools.cache
+def context(browser):
+    """One for all visits: to start another's process takes as long as a page.
+
+    What a page stores is gone when its visit ends.
+    """
+    return browser.new_context()
+
+
 class Visit:
     """One page as it opened: what it asked for, and what it complained of."""
 
     def __init__(
         self, browser, address, page, theme="light", width=1280, asked=""
     ):
-        size = {"width": width, "height": 900}
-        self.context = browser.new_context(color_scheme=theme, viewport=size)
-        self.tab = self.context.new_page()
+        self.tab = context(browser).new_page()
+        self.tab.set_viewport_size({"width": width, "height": 900})
+        self.tab.emulate_media(color_scheme=theme)
         self.complaints, self.outside = [], []
         self.tab.on("console", self._said)
         self.tab.on("pageerror", lambda e: self.complaints.append(str(e)))
@@ -90,7 +100,8 @@ class Visit:
         return self
 
     def __exit__(self, *_):
-        self.context.close()
+        self.tab.evaluate("localStorage.clear()")
+        self.tab.close()
 
 
 @pytest.fixture

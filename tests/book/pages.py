@@ -57,7 +57,6 @@ def views():
     quick = {
         "book/intro",
         "book/api/masks",
-        "book/glossary",
         "notebooks/02_scaled_dot_product",
         "notebooks/museum",
     }

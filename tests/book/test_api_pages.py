@@ -84,7 +84,9 @@ def test_no_entry_of_the_contents_is_cut(visit, page):
 
 def test_an_example_is_copied_without_prompts_and_results(visit):
     with visit("book/api/masks") as seen:
-        seen.context.grant_permissions(["clipboard-read", "clipboard-write"])
+        seen.tab.context.grant_permissions(
+            ["clipboard-read", "clipboard-write"]
+        )
         box = seen.tab.locator(
             "[id='attn.masks.sliding_window'] + dd .doctest"
         )

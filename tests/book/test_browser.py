@@ -130,13 +130,6 @@ def test_a_page_does_not_scroll_sideways_in_a_narrow_window(seen):
     seen.tab.set_viewport_size(before)
 
 
-@pytest.mark.exhaustive
-@pytest.mark.parametrize("page", pages())
-def test_a_page_does_not_scroll_sideways_on_a_phone(visit, page):
-    with visit(page, width=360) as opened:
-        assert sideways_overflow(opened) <= 0
-
-
 TOO_WIDE = """() => [...document.querySelectorAll(".cell_input pre")]
     .filter(e => e.offsetParent && e.scrollWidth > e.clientWidth + 1)
     .map(e => e.textContent.slice(0, 80))"""

@@ -12,44 +12,49 @@ CHAPTER = "notebooks/03_masks"
 LIGHT = "book/how-to-work"
 
 
-def test_the_menu_leads_to_another_page_on_a_phone(visit):
-    with visit(LIGHT, width=PHONE) as seen:
-        menu = seen.tab.locator(".primary-toggle:visible")
-        assert menu.count() == 1
-        menu.click()
-        last = seen.tab.locator(".bd-sidebar-primary nav a:visible").last
-        target = last.get_attribute("href").rpartition("/")[2]
-        last.click()
-        seen.tab.wait_for_url(f"**/{target}")
+@pytest.fixture(scope="module")
+def phone(browser, address):
+    """A light page on a phone, opened once: a test leaves its drawers shut."""
+    with Visit(browser, address, LIGHT, width=PHONE) as opened:
+        yield opened.tab
 
 
-def test_the_contents_of_a_page_open_on_a_phone(visit):
-    with visit(LIGHT, width=PHONE) as seen:
-        seen.tab.locator(".secondary-toggle:visible").click()
-        link = seen.tab.locator(".bd-sidebar-secondary a:visible").last
-        place = link.get_attribute("href")
-        link.click()
-        assert seen.tab.evaluate("location.hash") == place
-        assert seen.tab.locator("dialog[open]").count() == 0
-        assert seen.tab.locator(f"[id='{place[1:]}']").is_visible()
+def test_the_contents_of_a_page_open_on_a_phone(phone):
+    phone.locator(".secondary-toggle:visible").click()
+    link = phone.locator(".bd-sidebar-secondary a:visible").last
+    place = link.get_attribute("href")
+    link.click()
+    assert phone.evaluate("location.hash") == place
+    assert phone.locator("dialog[open]").count() == 0
+    assert phone.locator(f"[id='{place[1:]}']").is_visible()
+
+
+def test_the_menu_leads_to_another_page_on_a_phone(phone):
+    here, menu = phone.url, phone.locator(".primary-toggle:visible")
+    assert menu.count() == 1
+    menu.click()
+    last = phone.locator(".bd-sidebar-primary nav a:visible").last
+    target = last.get_attribute("href").rpartition("/")[2]
+    last.click()
+    phone.wait_for_url(f"**/{target}")
+    phone.goto(here)
 
 
 @pytest.mark.parametrize("side", ["primary", "secondary"])
 def test_a_drawer_has_a_button_to_close_it_and_escape_leaves_nothing(
-    visit, side
+    phone, side
 ):
-    with visit(LIGHT, width=PHONE) as seen:
-        drawer = seen.tab.locator("dialog[open]")
-        left = seen.tab.locator("dialog[open], .tooltip:visible")
-        seen.tab.locator(f".{side}-toggle:visible").click()
-        drawer.get_by_role("button", name="Close", exact=True).click()
-        assert left.count() == 0
-        seen.tab.locator(f".{side}-toggle").focus()
-        seen.tab.keyboard.press("Enter")
-        assert drawer.count() == 1
-        seen.tab.keyboard.press("Escape")
-        seen.tab.wait_for_timeout(300)  # a tooltip fades in
-        assert left.count() == 0
+    drawer = phone.locator("dialog[open]")
+    left = phone.locator("dialog[open], .tooltip:visible")
+    phone.locator(f".{side}-toggle:visible").click()
+    drawer.get_by_role("button", name="Close", exact=True).click()
+    assert left.count() == 0
+    phone.locator(f".{side}-toggle").focus()
+    phone.keyboard.press("Enter")
+    assert drawer.count() == 1
+    phone.keyboard.press("Escape")
+    phone.wait_for_timeout(300)  # a tooltip fades in
+    assert left.count() == 0
 
 
 EDGES = """box => new Promise(done => {
@@ -103,7 +108,7 @@ def test_escape_ends_the_tooltip_of_a_button(light):
 
 
 def test_the_copy_button_copies_the_command_without_its_prompt(light):
-    light.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    light.tab.context.grant_permissions(["clipboard-read", "clipboard-write"])
     box = light.tab.locator("div.highlight-console").first
     box.hover()
     box.locator("button.copybtn").click()
@@ -135,22 +140,16 @@ def test_hints_are_revealed_one_at_a_time(visit):
             assert seen.tab.locator(shown).count() == exercises + opened
 
 
-@pytest.fixture(scope="module", params=exhaustive_but([CHAPTER], pages()))
-def opened(request, browser, address):
-    """A page, opened once: a test leaves it as it was."""
-    with Visit(browser, address, request.param, "dark") as seen:
+@pytest.fixture(scope="module")
+def opened(browser, address):
+    """A chapter, opened once: a test leaves it as it was."""
+    with Visit(browser, address, CHAPTER, "dark") as seen:
         yield seen
-
-
-the_chapter = pytest.mark.parametrize(
-    "opened", [CHAPTER], indirect=True, scope="module"
-)
 
 
 BAR = "e => getComputedStyle(e).borderLeftColor"
 
 
-@the_chapter
 def test_only_an_exercise_and_a_check_have_a_coloured_bar(opened):
     kinds = {}
     for kind in ("exercise", "check"):
@@ -162,7 +161,6 @@ def test_only_an_exercise_and_a_check_have_a_coloured_bar(opened):
     assert len({colour, *kinds.values()}) == 3
 
 
-@the_chapter
 def test_a_solution_opens_on_a_click(opened):
     box = opened.tab.locator("details.exercise-solution").first
     assert not box.locator("pre").is_visible()
@@ -196,20 +194,21 @@ WATCH = """() => {
 ROUND = "window.round && stops.map(({e, ...stop}) => stop)"
 
 
-def test_every_keyboard_focus_is_visible_and_useful(opened):
+@pytest.mark.parametrize("page", exhaustive_but([LIGHT], pages()))
+def test_every_keyboard_focus_is_visible_and_useful(visit, page):
     """From the first stop to the last, and round again."""
-    opened.tab.evaluate(WATCH)
-    for _ in range(30):
-        for _ in range(20):
-            opened.tab.keyboard.press("Tab")
-        if stops := opened.tab.evaluate(ROUND):
-            break
+    with visit(page, theme="dark") as seen:
+        seen.tab.evaluate(WATCH)
+        for _ in range(30):
+            for _ in range(20):
+                seen.tab.keyboard.press("Tab")
+            if stops := seen.tab.evaluate(ROUND):
+                break
     assert stops and len(stops) > 10
     assert [x["name"] for x in stops if not x["ring"]] == []
     assert [x["name"] for x in stops if not x["useful"]] == []
 
 
-@the_chapter
 def test_print_is_light_and_shows_the_answers_to_the_questions(opened):
     closed = "document.querySelectorAll('article details:not([open])').length"
     before = opened.tab.evaluate(closed)

@@ -10,11 +10,10 @@ import torch
 
 import attn
 from attn.data import minilm, smollm
+from attn.publishing import touch
 from book.figures import bake, mask_workbench, sentence
-from tests.book.conftest import Visit
-from tests.book.controls import PUT
-from tests.book.pages import FIGURES, ROOT, chapters, exhaustive_but
-from tests.book.test_browser import AXE, FOUND
+from tests.book.controls import PUT, opened_figure
+from tests.book.pages import FIGURES, ROOT, chapters
 
 NEEDS = {
     "attention_heads": pytest.mark.skipif(
@@ -34,8 +33,22 @@ ROUNDED = {"hf_forward"}
 WHOLE = re.compile(r"-?\d+")
 
 
+#: Models read there, or are trained: seconds each.
+SLOW = {"cache_slots", "key_choice", "logit_lens"}
+
+
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=NEEDS.get(name, ())) for name in FIGURES]
+    "name",
+    [
+        pytest.param(
+            name,
+            marks=[
+                *([pytest.mark.exhaustive] if name in SLOW else []),
+                *([NEEDS[name]] if name in NEEDS else []),
+            ],
+        )
+        for name in FIGURES
+    ],
 )
 def test_the_stored_numbers_equal_those_that_attn_computes(name):
     numbers = importlib.import_module(f"book.figures.{name}").numbers()
@@ -60,6 +73,10 @@ def test_every_figure_is_on_a_page_and_tested():
     assert tags == scripts == set(FIGURES)
 
 
+def test_no_two_figures_have_the_same_title():
+    assert len({touch(name).title for name in FIGURES}) == len(FIGURES)
+
+
 def lines(paths):
     return sum(len(x.read_text("utf-8").splitlines()) for x in paths)
 
@@ -77,69 +94,7 @@ def test_the_code_of_the_pages_stays_within_its_limits():
     assert lines((ROOT / "book" / "ext").rglob("*.py")) <= 700
 
 
-# The size on the screen of the smallest text of the drawings, in pixels.
-SMALLEST = """place => Math.min(
-    ...[...place.querySelectorAll("svg text, small")].map(e => {
-        const {a, b} = e.getScreenCTM?.() ?? {a: 1, b: 0};
-        return parseFloat(getComputedStyle(e).fontSize) * Math.hypot(a, b);
-    }))"""
-
-
-#: `make test` looks at one figure; the others are made of the same parts.
-@pytest.fixture(
-    scope="module", params=exhaustive_but(["mask_workbench"], FIGURES)
-)
-def name(request):
-    return request.param
-
-
-@pytest.fixture(scope="module")
-def opened(name, browser, address):
-    """A figure on a phone, opened once: a test puts it where it needs it."""
-    with Visit(browser, address, FIGURES[name], "dark", 360) as seen:
-        yield seen, seen.tab.locator(f"[data-touch={name}]")
-
-
-the_workbench = pytest.mark.parametrize(
-    "name", ["mask_workbench"], indirect=True, scope="module"
-)
-
-
-@pytest.mark.browser
-def test_a_figure_fits_a_phone_and_makes_no_outside_request(opened, name):
-    seen, figure = opened
-    figure.scroll_into_view_if_needed()
-    assert figure.evaluate(SMALLEST) >= 9
-    for part in (figure, *figure.locator("code, dd").all()):
-        assert part.evaluate("e => e.scrollWidth <= e.clientWidth + 1")
-    seen.tab.evaluate(AXE)
-    for theme in ("light", "dark"):
-        seen.tab.evaluate(
-            "theme => { document.documentElement.dataset.theme = theme }",
-            theme,
-        )
-        own = FOUND.replace("document,", f"'[data-touch={name}]',")
-        assert seen.tab.evaluate(own) == []
-    assert seen.outside == []
-    assert seen.complaints == []
-
-
-#: Their stored figure opens the chapter; they are where the text explains it.
-APART = ("block_tiles", "hf_forward")
-
-
-@pytest.mark.browser
-def test_the_stored_figure_is_visible_without_javascript(
-    name, without_javascript
-):
-    page = without_javascript(FIGURES[name])
-    place = page.locator(f"[data-touch={name}]")
-    above = f".cell:has(+ [data-touch={name}])"
-    if name in APART:
-        above = ".bd-article"
-    stored = page.locator(f"{above} figure :is(img, .drawn)")
-    assert place.inner_text() == ""
-    assert stored.first.bounding_box()["height"] > 100
+workbench = opened_figure("mask_workbench")
 
 
 SLIDERS = {"window": 8, "sinks": 3, "prefix": 6, "q_offset": 6}
@@ -155,10 +110,8 @@ STATES = f"""(place, states) => states.map(state => {{
 
 
 @pytest.mark.browser
-@the_workbench
-def test_the_workbench_shows_the_weights_of_its_expression(opened):
+def test_the_workbench_shows_the_weights_of_its_expression(workbench):
     """In any state: its expression, run by attn, gives its weights."""
-    _, figure = opened
     names = vars(attn.masks) | {
         "ids": mask_workbench.IDS,
         "valid": mask_workbench.VALID,
@@ -170,7 +123,7 @@ def test_the_workbench_shows_the_weights_of_its_expression(opened):
         | {x: choose.random() < 0.5 for x in SWITCHES}
         for _ in range(15)
     ]
-    for code, weights in figure.evaluate(STATES, states):
+    for code, weights in workbench.evaluate(STATES, states):
         written.add(code)
         allowed = eval(code, names)[0, 0]
         expected = torch.softmax(
@@ -184,18 +137,16 @@ def test_the_workbench_shows_the_weights_of_its_expression(opened):
 
 
 @pytest.mark.browser
-@the_workbench
-def test_the_workbench_announces_changes_by_keyboard(opened):
-    seen, figure = opened
-    heard = figure.locator("[aria-live]")
-    figure.locator(".touch-board").focus()
-    seen.tab.keyboard.press("ArrowUp")  # not in the last row
+def test_the_workbench_announces_changes_by_keyboard(workbench):
+    heard = workbench.locator("[aria-live]")
+    workbench.locator(".touch-board").focus()
+    workbench.page.keyboard.press("ArrowUp")  # not in the last row
     before = heard.inner_text()
-    seen.tab.keyboard.press("ArrowDown")
+    workbench.page.keyboard.press("ArrowDown")
     assert heard.inner_text() != before
-    figure.get_by_label("padding").check()
-    figure.get_by_label("q_offset").fill("6")
-    figure.get_by_label("window", exact=True).fill("1")
+    workbench.get_by_label("padding").check()
+    workbench.get_by_label("q_offset").fill("6")
+    workbench.get_by_label("window", exact=True).fill("1")
     for name in ("sinks", "prefix"):
-        figure.get_by_label(name).fill("0")
+        workbench.get_by_label(name).fill("0")
     assert "Dead rows" in heard.inner_text()

@@ -34,7 +34,7 @@ def figures(browser, address):
 
     yield open_page
     for seen, *_ in visits.values():
-        seen.context.close()
+        seen.tab.close()
 
 
 # Press one button of each group, as a state says; then look.

@@ -14,7 +14,6 @@ from tests.book.controls import PUT, numbers_of, opened_figure, press_to
 SMOLLM2 = PUBLISHED["SmolLM2-135M"]
 
 slots = opened_figure("cache_slots")
-still = opened_figure("cache_slots", motion="reduce")
 
 
 # Choose a cache, then read token by token; look at each step.
@@ -205,8 +204,9 @@ LONGEST = """place => Math.max(...[...place.querySelectorAll("g, rect, path")]
 
 
 @pytest.mark.browser
-def test_keys_slide_into_slots_unless_motion_is_unwelcome(slots, still):
-    for figure, moves in ((slots, True), (still, False)):
-        figure.evaluate(STEPS, [{"cache": "sliding", "window": 2}, 1])
-        figure.evaluate(STEPS, [{}, 6])
-        assert (figure.evaluate(LONGEST) > 300) is moves
+def test_keys_slide_into_slots_unless_motion_is_unwelcome(slots):
+    for motion, moves in (("reduce", False), ("no-preference", True)):
+        slots.page.emulate_media(reduced_motion=motion)
+        slots.evaluate(STEPS, [{"cache": "sliding", "window": 2}, 1])
+        slots.evaluate(STEPS, [{}, 6])
+        assert (slots.evaluate(LONGEST) > 300) is moves

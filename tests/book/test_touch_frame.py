@@ -4,12 +4,8 @@ import pytest
 
 from attn.publishing import touch
 from tests.book.conftest import SETTLED, Visit
-from tests.book.controls import opened_figure
 from tests.book.pages import FIGURES, exhaustive_but
-
-
-def test_no_two_figures_have_the_same_title():
-    assert len({touch(name).title for name in FIGURES}) == len(FIGURES)
+from tests.book.test_browser import AXE, FOUND
 
 
 #: `make test` looks at one figure; the others are made of the same parts.
@@ -17,11 +13,11 @@ def test_no_two_figures_have_the_same_title():
     scope="module", params=exhaustive_but(["mask_workbench"], FIGURES)
 )
 def framed(request, browser, address):
-    """A figure on a phone, its name, and its page."""
+    """A figure on a phone, opened once: its name, its place, its page."""
     page = FIGURES[request.param]
-    with Visit(browser, address, page, "light", 360) as seen:
+    with Visit(browser, address, page, "dark", 360) as seen:
         place = seen.tab.locator(f"[data-touch={request.param}]")
-        yield request.param, place, seen.tab
+        yield request.param, place, seen
 
 
 def box(locator):
@@ -38,10 +34,40 @@ def widen(tab, width):
     tab.wait_for_timeout(100)  # containers are measured a frame later
 
 
+# The size on the screen of the smallest text of the drawings, in pixels.
+SMALLEST = """place => Math.min(
+    ...[...place.querySelectorAll("svg text, small")].map(e => {
+        const {a, b} = e.getScreenCTM?.() ?? {a: 1, b: 0};
+        return parseFloat(getComputedStyle(e).fontSize) * Math.hypot(a, b);
+    }))"""
+
+
+@pytest.mark.browser
+def test_a_figure_fits_a_phone_and_makes_no_outside_request(framed):
+    name, figure, seen = framed
+    widen(seen.tab, 360)
+    figure.scroll_into_view_if_needed()
+    assert figure.evaluate(SMALLEST) >= 9
+    for part in (figure, *figure.locator("code, dd").all()):
+        assert part.evaluate("e => e.scrollWidth <= e.clientWidth + 1")
+    seen.tab.evaluate(AXE)
+    for theme in ("light", "dark"):
+        seen.tab.evaluate(
+            "theme => { document.documentElement.dataset.theme = theme }",
+            theme,
+        )
+        own = FOUND.replace("document,", f"'[data-touch={name}]',")
+        assert seen.tab.evaluate(own) == []
+    assert seen.outside == []
+    assert seen.complaints == []
+
+
 @pytest.mark.browser
 def test_a_figure_is_announced_by_its_title(framed):
-    name, place, tab = framed
-    announced = tab.get_by_role("group", name=touch(name).title, exact=True)
+    name, place, seen = framed
+    announced = seen.tab.get_by_role(
+        "group", name=touch(name).title, exact=True
+    )
     assert announced.get_attribute("data-touch") == name
     assert "Interactive figure" not in place.aria_snapshot()
 
@@ -59,8 +85,8 @@ SMALL = """place => [...place.querySelectorAll(
 
 @pytest.mark.browser
 def test_a_finger_finds_every_control(framed):
-    _, place, tab = framed
-    widen(tab, 360)
+    _, place, seen = framed
+    widen(seen.tab, 360)
     assert place.locator("button, select, input").count()
     assert place.evaluate(SMALL) == []
 
@@ -68,12 +94,12 @@ def test_a_finger_finds_every_control(framed):
 @pytest.mark.browser
 def test_the_read_out_is_in_sight_of_the_controls(framed):
     """On a phone, and beside or right below them on a wide screen."""
-    _, place, tab = framed
+    _, place, seen = framed
     controls = place.locator(".touch-controls, .touch-row").first
     sentence = place.locator("[aria-live]")
-    widen(tab, 390)
+    widen(seen.tab, 390)
     assert 0 < box(sentence)[3] - box(controls)[1] <= 400
-    widen(tab, 1280)
+    widen(seen.tab, 1280)
     at, said = box(controls), box(sentence)
     beside = said[0] >= at[2] and said[1] < at[3]
     under = 0 <= said[1] - at[3] <= 24
@@ -97,46 +123,25 @@ SWEEP = """place => [0, 1, 0.5].map(part => {
 @pytest.mark.browser
 @pytest.mark.parametrize("width", [390, 1280])
 def test_what_the_read_out_says_moves_nothing(framed, width):
-    _, place, tab = framed
-    widen(tab, width)
+    _, place, seen = framed
+    widen(seen.tab, width)
     assert len(set(place.evaluate(SWEEP))) == 1
 
 
-dial = opened_figure("rope_dial", "light", 1280, "reduce")
-
-
-def thumb(slider):
-    """Return where the middle of a slider's thumb is, and its track's left."""
-    slider.scroll_into_view_if_needed()
-    at = slider.bounding_box()
-    part = slider.evaluate("e => (e.value - e.min) / (e.max - e.min)")
-    return at["x"] + 12 + part * (at["width"] - 24), at["y"] + 14
+#: Their stored figure opens the chapter; they are where the text explains it.
+APART = ("block_tiles", "hf_forward")
 
 
 @pytest.mark.browser
-@pytest.mark.parametrize(("away", "holds"), [(11, True), (14, False)])
-def test_a_thumb_is_24_pixels_wide(dial, away, holds):
-    """A press on it moves nothing; beside it, the thumb comes."""
-    slider = dial.get_by_label("query at m")
-    slider.fill("200")
-    x, y = thumb(slider)
-    mouse = dial.page.mouse
-    mouse.move(x + away, y)
-    mouse.down()
-    mouse.up()
-    assert (slider.input_value() == "200") == holds
-
-
-@pytest.mark.browser
-def test_a_thumb_is_24_pixels_high(dial):
-    slider = dial.get_by_label("query at m")
-    slider.fill("200")
-    x, y = thumb(slider)
-    mouse = dial.page.mouse
-    for away in (-11, 11):
-        mouse.move(x, y + away)
-        mouse.down()
-        mouse.move(x + 40, y + away)
-        mouse.up()
-        assert slider.input_value() != "200"
-        slider.fill("200")
+def test_the_stored_figure_is_visible_without_javascript(
+    framed, without_javascript
+):
+    name, *_ = framed
+    page = without_javascript(FIGURES[name])
+    place = page.locator(f"[data-touch={name}]")
+    above = f".cell:has(+ [data-touch={name}])"
+    if name in APART:
+        above = ".bd-article"
+    stored = page.locator(f"{above} figure :is(img, .drawn)")
+    assert place.inner_text() == ""
+    assert stored.first.bounding_box()["height"] > 100

@@ -182,3 +182,38 @@ def test_the_distance_is_dragged_along_the_curve(dial):
     assert numbers_of(heard(dial))[:3] == [12, 12, 0]
     drag(dial, dial.locator(".dial").nth(1), (0.1, 0.5), (1, 0.5))
     assert numbers_of(heard(dial))[2] == int(TRAINED * FACTOR) - 1
+
+
+def thumb(slider):
+    """Return where the middle of a slider's thumb is, and its track's left."""
+    slider.scroll_into_view_if_needed()
+    at = slider.bounding_box()
+    part = slider.evaluate("e => (e.value - e.min) / (e.max - e.min)")
+    return at["x"] + 12 + part * (at["width"] - 24), at["y"] + 14
+
+
+@pytest.mark.parametrize(("away", "holds"), [(11, True), (14, False)])
+def test_a_thumb_is_24_pixels_wide(dial, away, holds):
+    """A press on it moves nothing; beside it, the thumb comes."""
+    slider = dial.get_by_label("query at m")
+    slider.fill("200")
+    x, y = thumb(slider)
+    mouse = dial.page.mouse
+    mouse.move(x + away, y)
+    mouse.down()
+    mouse.up()
+    assert (slider.input_value() == "200") == holds
+
+
+def test_a_thumb_is_24_pixels_high(dial):
+    slider = dial.get_by_label("query at m")
+    slider.fill("200")
+    x, y = thumb(slider)
+    mouse = dial.page.mouse
+    for away in (-11, 11):
+        mouse.move(x, y + away)
+        mouse.down()
+        mouse.move(x + 40, y + away)
+        mouse.up()
+        assert slider.input_value() != "200"
+        slider.fill("200")

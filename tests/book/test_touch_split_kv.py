@@ -17,7 +17,6 @@ from book.figures.split_kv import (
 from tests.book.controls import PUT, numbers_of, opened_figure, press_to
 
 split = opened_figure("split_kv", motion="reduce")
-moving = opened_figure("split_kv")
 
 
 TURN = f"""(place, [splits, heads, held, keys]) => {{
@@ -121,21 +120,21 @@ def test_waves_drain_one_after_the_other_and_then_the_parts_are_merged(split):
 
 
 @pytest.mark.browser
-def test_a_step_runs_until_paused_and_not_where_motion_is_unwelcome(
-    split, moving
-):
-    press_to(split, "splits", 2)
+def test_a_step_runs_until_paused_and_not_where_motion_is_unwelcome(split):
+    press_to(split, "splits", 3)
     assert split.get_by_role("button", name="Run").is_visible()
-    press_to(moving, "splits", 2)
-    pause = moving.get_by_role("button", name="Pause")
-    time = moving.get_by_label("time", exact=True)
+    split.page.emulate_media(reduced_motion="no-preference")
+    press_to(split, "splits", 2)
+    pause = split.get_by_role("button", name="Pause")
+    time = split.get_by_label("time", exact=True)
     assert int(time.input_value()) < 100
-    moving.page.wait_for_timeout(200)
+    split.page.wait_for_timeout(200)
     pause.click()
     reached = time.input_value()
     assert 0 < int(reached) < 200
-    moving.page.wait_for_timeout(100)
+    split.page.wait_for_timeout(100)
     assert time.input_value() == reached
+    split.page.emulate_media(reduced_motion="reduce")
 
 
 @pytest.mark.browser

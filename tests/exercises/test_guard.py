@@ -42,11 +42,15 @@ def message(write):
              "tl.load(Q + row[:, None] * q_l + d[None, :])"),
             "Q[21, 0]",
         ),
-        ("attention_forward_kernel", ("place, real, 0.0)", "place)"),
-         "Q[0, 21, 0]"),
-        ("attention_forward_kernel",
-         ("k_s + d[None, :], inside, 0.0)", "k_s + d[None, :])"),
-         "K[0, 30, 0]"),
+        pytest.param(
+            "attention_forward_kernel", ("place, real, 0.0)", "place)"),
+            "Q[0, 21, 0]", marks=pytest.mark.exhaustive,
+        ),
+        pytest.param(
+            "attention_forward_kernel",
+            ("k_s + d[None, :], inside, 0.0)", "k_s + d[None, :])"),
+            "K[0, 30, 0]", marks=pytest.mark.exhaustive,
+        ),
     ],
 )  # fmt: skip
 def test_a_read_past_the_end_is_refused_even_if_the_result_is_right(

@@ -10,6 +10,7 @@ from attn.exercises import sources
 from attn.exercises.fwd.row_softmax_kernel import exercise
 from attn.grading.diagnosis.judge import judge
 from attn.grading.diagnosis.mutation_testing import mutation_score
+from tests.exercises.test_mistakes import with_every_third_mistake
 from tests.processes import run_python
 
 HEAD = "import attn\nfrom attn.exercises.triton_compat import tl, triton\n\n"
@@ -134,20 +135,12 @@ def test_a_check_without_triton_is_neither_right_nor_wrong():
     assert "colab" in traceback
 
 
-def test_triton_without_its_interpreter_is_reported():
-    code = (
-        "import os; os.environ.pop('TRITON_INTERPRET', None)\n"
-        "import torch; torch.cuda.is_available = lambda: False\n"
-        "import triton\n"
-        "from attn.exercises.triton_compat import unavailable_reason\n"
-        "print(unavailable_reason())\n"
-    )
-    done = run_python(code)
-    assert "restart the kernel" in done.stdout, done.stderr
-
-
 def test_kernels_are_judged_the_same_where_triton_compiles():
-    """As on a GPU, whose language is afterwards what the compiler needs."""
+    """As on a GPU, whose language is afterwards what the compiler needs.
+
+    Without a GPU, that there is no interpreter is reported.
+    """
+    part = with_every_third_mistake(exercise)
     code = (
         "import os; os.environ.pop('TRITON_INTERPRET', None)\n"
         "import triton.language as tl\n"
@@ -155,16 +148,22 @@ def test_kernels_are_judged_the_same_where_triton_compiles():
         "before = [dict(vars(x)) for x in parts]\n"
         "from attn.exercises.spec import find\n"
         "from attn.grading.diagnosis.mutation_testing import mutation_score\n"
-        f"exercise = find({exercise.id!r})\n"
+        "from tests.exercises.test_mistakes import with_every_third_mistake\n"
+        f"exercise = with_every_third_mistake(find({exercise.id!r}))\n"
         "score = mutation_score(exercise, quick=True)\n"
         "kinds = {type(x.answer).__name__ for x in exercise.mistakes}\n"
         "print(kinds, score.failures, score.counts)\n"
         "after = zip(parts, before, strict=True)\n"
         "print([n for x, own in after for n in own\n"
         "       if vars(x)[n] is not own[n]])\n"
+        "import torch; torch.cuda.is_available = lambda: False\n"
+        "from attn.exercises.triton_compat import unavailable_reason\n"
+        "print(unavailable_reason())\n"
     )
     done = run_python(code)
     assert done.returncode == 0, done.stderr
-    score = mutation_score(exercise, quick=True)
+    score = mutation_score(part, quick=True)
     verdicts = f"{{'JITFunction'}} [] {score.counts}"
-    assert done.stdout.splitlines() == [verdicts, "[]"]
+    *judged, reason = done.stdout.splitlines()
+    assert judged == [verdicts, "[]"]
+    assert "restart the kernel" in reason

@@ -1,9 +1,12 @@
 """The checks bite: right answers pass, wrong ones fail and are named.
 
-Each fault found here is one that a learner would have met.
+Each fault found here is one that a learner would have met. `make test` judges
+every answer of the list, but of a kernel's mistakes, which Triton interprets,
+every third; `make test-all` judges all of them, twice.
 """
 
 import re
+from dataclasses import replace
 
 import pytest
 import torch
@@ -33,6 +36,8 @@ pytestmark = pytest.mark.parametrize("exercise", EXERCISES, ids=lambda x: x.id)
 def test_right_answers_pass_and_wrong_ones_are_named(
     exercise, seed, record_property
 ):
+    if exercise.launch and seed == 0:
+        exercise = with_every_third_mistake(exercise)
     result = mutation_score(exercise, seed, quick=True, again=seed == 1)
     if seed == 0:
         record_property("teeth", table([result]).splitlines()[0])
@@ -46,6 +51,13 @@ def test_right_answers_pass_and_wrong_ones_are_named(
     assert set(result.exposed_by.values()) <= conditions
     listed = [x.strip() for x in exposures(result).splitlines()]
     assert {*result.exposed_by} <= {*listed}
+
+
+def with_every_third_mistake(exercise):
+    """Copy an exercise: its list leads from a kernel's start to its end."""
+    thinned = replace(exercise)
+    vars(thinned)["mistakes"] = exercise.mistakes[::3]
+    return thinned
 
 
 @pytest.mark.exhaustive

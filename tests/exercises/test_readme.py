@@ -1,4 +1,4 @@
-"""The README states the kill rate that `make test` measures."""
+"""The README states the kill rate that the tests measure."""
 
 import re
 from pathlib import Path

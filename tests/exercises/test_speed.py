@@ -71,7 +71,8 @@ judge_first(sys.argv[1:])
 def first_checks(request):
     """Judge the solutions in a process that has judged nothing before.
 
-    All of them, or those that this file's tests were selected for.
+    All of them, or those that this file's tests were selected for: of four,
+    `make test` selects one.
     """
     calls = [
         x.callspec.params["exercise"].id
@@ -90,7 +91,14 @@ def test_checks_import_nothing(first_checks):
     assert first_checks["imported"] == []
 
 
-@pytest.mark.parametrize("exercise", every_exercise(), ids=lambda x: x.id)
+@pytest.mark.parametrize(
+    "exercise",
+    [
+        x if n % 4 == 0 else pytest.param(x, marks=pytest.mark.exhaustive)
+        for n, x in enumerate(every_exercise())
+    ],
+    ids=lambda x: x.id,
+)
 def test_a_right_answer_is_accepted_within_a_second(exercise, first_checks):
     if exercise.launch:
         assert is_accepted_within_a_second(exercise)

@@ -47,6 +47,7 @@ class Llama(nn.Module):
         return self.head(rms_norm(x, self.norm, self.c.rms_norm_eps))
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("tied", [True, False], ids=["tied", "untied"])
 @pytest.mark.parametrize("interleaved", [False, True], ids=["half", "pairs"])
 @pytest.mark.parametrize("kv_heads", [4, 2, 1])

@@ -46,6 +46,7 @@ def run_all(
     oracle: Oracle,
     *,
     quick: bool = False,
+    done: list[Outcome] | None = None,
     runner: Callable[..., Outcome] = run,
 ) -> list[Outcome]:
     """Run the cases in order; stop after a time-out or at a stub.
@@ -55,11 +56,14 @@ def run_all(
         oracle: gives the cases.
         quick: stop after the first case that is wrong, too; and watch what
             the answer calls, for what the task forbids, in the first only.
+        done: outcomes of the first cases; the others follow.
         runner: runs the answer on a case, as ``run`` does.
     """
-    exercise, outcomes, clock = oracle.exercise, [], Clock()
+    exercise, clock = oracle.exercise, Clock()
+    outcomes = list(done or ())
     with one_thread(), language_kept_patched(), checked(exercise.id):
-        for i, case in enumerate(oracle.cases):
+        for i in range(len(outcomes), len(oracle.cases)):
+            case = oracle.cases[i]
             clock.limit = oracle.time_limit(i)
             outcome = runner(
                 answer,

@@ -56,7 +56,7 @@ def mutation_score(
         exercise: the exercise.
         seed: draws the cases.
         quick: run each mistake until its name is certain: up to the first
-            case that is wrong, and on all of them if another mistake gives
+            case that is wrong, to the next ones while another mistake gives
             the same so far. Compare it with that run, and watch what it
             calls in its first case only. Else it runs on every case, watched
             in each, and is compared with a second run of it, as a learner's
@@ -78,9 +78,13 @@ def mutation_score(
         oracle.keep({x: y for x, y in outcomes.items() if not stopped(y)})
     for wrong, own in outcomes.items():
         verdict = judge(exercise, wrong.answer, oracle=oracle, outcomes=own)
-        if quick and verdict.mistake != wrong.name:
-            own = run_all(wrong.answer, oracle)
-            if not (again or stopped(own)):
+        while (
+            verdict.mistake != wrong.name
+            and len(own) < len(oracle.cases)
+            and not stopped(own)
+        ):
+            own = run_all(wrong.answer, oracle, quick=True, done=own)
+            if not again:
                 oracle.keep({wrong: own})
             verdict = judge(
                 exercise, wrong.answer, oracle=oracle, outcomes=own
