@@ -1,15 +1,15 @@
 """Name the kinds of mistakes that can be made in any exercise.
 
 A kind is a line of ``kinds.md``: its key, its name, and a paragraph to the
-learner that ends in a question. A test has the key for its name. It looks at
-one wrong case and returns the words that fill the line's blanks, or None when
-the case is not of this kind. Nothing is guessed: it compares all elements.
+learner that ends in a question. A test of it looks at one wrong case, and
+returns the words that fill the line's blanks; True, where it has none; and
+what is false when the case is not of this kind. It compares all elements.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -18,7 +18,7 @@ from attn.grading.checks.evidence import Evidence, Failure
 from attn.grading.diagnosis.distinguishing import Distinction, distinctions
 
 Words = dict[str, str]
-Test = Callable[[Evidence, Failure], Words | list[Words] | None]
+Test = Callable[[Evidence, Failure], Words | list[Words] | bool | None]
 
 # Kinds whose words may differ from case to case, and are named together.
 _JOINED = ("no_such_dtype", "half_precision", "no_gradient", "wrong_dtype")
@@ -65,16 +65,15 @@ def lines() -> dict[str, tuple[str, str]]:
 
 
 def explained(
-    evidence: Evidence, tests: Iterable[Test]
+    evidence: Evidence, tests: Mapping[str, Test]
 ) -> dict[Kind, set[int]]:
     """Return the kinds that were seen, and the failing cases of each."""
     cases: dict[Kind, set[int]] = {}
-    for test in tests:
-        key = test.__name__
+    for key, test in tests.items():
         seen: dict[int, list[Words]] = {}
         for i, failure in evidence.failing.items():
-            words = test(evidence, failure)
-            if words is not None:
+            if words := test(evidence, failure):
+                words = {} if words is True else words
                 seen[i] = words if isinstance(words, list) else [words]
         if key in _JOINED and seen:
             each = [alternatives[0] for alternatives in seen.values()]

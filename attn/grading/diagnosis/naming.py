@@ -17,14 +17,13 @@ from attn.grading.diagnosis import (
     errors,
     kinds,
     mutants,
-    numbers,
     other_inputs,
-    wrong_type,
+    result_changes,
 )
 from attn.grading.diagnosis.kinds import Kind, kind
 from attn.grading.diagnosis.listed import MOST_NAMES, Listed
 
-KINDS = (*errors.KINDS, *numbers.KINDS, *wrong_type.KINDS)
+KINDS = {**errors.KINDS, **result_changes.KINDS}
 
 Name = Kind | Mistake
 
