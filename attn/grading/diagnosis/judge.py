@@ -12,8 +12,7 @@ from attn.grading.checks.package_use import use_of_the_package
 from attn.grading.checks.run import Outcome, run
 from attn.grading.diagnosis.kernel_flaws import kernel_flaw
 from attn.grading.diagnosis.naming import diagnose
-from attn.grading.diagnosis.parts import Parts
-from attn.grading.diagnosis.refusal import Refusal, question
+from attn.grading.diagnosis.refusal import Parts, Refusal, question
 from attn.profiling.compat import language_kept_patched
 
 

@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterable
 from html import escape
 from typing import NamedTuple
 
+from attn.exercises.markdown import as_html
 from attn.grading.checks.grid import Grid
-from attn.grading.diagnosis.prose import as_html
 from attn.grading.learner import progress_store
 
 _LINE = "rgba(128,128,128,.45)"

@@ -8,9 +8,9 @@ from html import escape
 from typing import Any
 
 from attn.exercises import CHAPTERS
+from attn.exercises.markdown import as_html
 from attn.exercises.spec import Exercise, chapter
 from attn.grading.checks.show import wrapped
-from attn.grading.diagnosis.prose import as_html
 from attn.grading.learner import card, place, progress_store
 
 _BAR = 20  # signs

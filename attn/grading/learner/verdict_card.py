@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 from html import escape
 
 from attn.exercises import CHAPTERS
+from attn.exercises.markdown import as_html
 from attn.exercises.spec import Exercise
 from attn.grading.checks.oracle import Oracle
 from attn.grading.diagnosis.judge import Verdict
-from attn.grading.diagnosis.parts import Parts
-from attn.grading.diagnosis.prose import as_html
+from attn.grading.diagnosis.refusal import Parts
 from attn.grading.learner import card, place, progress_store
 from attn.grading.learner.card import CALM, RIGHT, WRONG, Kind
 from attn.grading.learner.progress_table import ChapterProgress

@@ -10,8 +10,8 @@ from attn.grading.checks.oracle import Oracle
 from attn.grading.checks.problem import Part, Problem
 from attn.grading.diagnosis.axes import Axes
 from attn.grading.diagnosis.judge import judge
-from attn.grading.diagnosis.locate import about, describe_indices, places
 from attn.grading.diagnosis.mutation_testing import solution
+from attn.grading.diagnosis.where import about, describe_indices, places
 
 
 def described(exercise_id, answer):

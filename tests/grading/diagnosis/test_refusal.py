@@ -20,9 +20,8 @@ from attn.grading.checks.problem import Problem
 from attn.grading.checks.run import Outcome
 from attn.grading.checks.show import brief, describe, wrapped
 from attn.grading.diagnosis.judge import judge
-from attn.grading.diagnosis.most_telling import most_telling
 from attn.grading.diagnosis.mutation_testing import solution
-from attn.grading.diagnosis.refusal import question
+from attn.grading.diagnosis.refusal import most_telling, question
 from tests.exercises.oracles import oracle
 
 LISTED = [(x, mistake) for x in every_exercise() for mistake in x.mistakes]

@@ -22,17 +22,14 @@ from attn.grading.checks.parameters import WrongParameters
 from attn.grading.checks.problem import Part, Problem
 from attn.grading.checks.side_effects import SideEffect
 from attn.grading.diagnosis import naming
-from attn.grading.diagnosis.distinguishing import (
-    Distinction,
-    distinguishing_inputs,
-)
+from attn.grading.diagnosis.axes import distinguishing_inputs
 from attn.grading.diagnosis.judge import judge
 from attn.grading.diagnosis.kinds import Kind
 
 MERGE_HEADS = "mha-merge_heads"
 TEXTS = (
     *((Problem, "text"), (Part, "name"), (SideEffect, "text")),
-    *((Kind, "name"), (Kind, "why"), (Distinction, "text")),
+    *((Kind, "name"), (Kind, "why")),
 )
 ERRORS = (Forbidden, NoGradient, OutOfBounds, OutOfTime, WrongParameters)
 #: Exercises whose mistakes are judged with every other one on the list.
@@ -203,7 +200,7 @@ def test_two_inputs_that_must_be_present_are_the_same_in_other_words(reword):
 
     evidence = observed(Forgets, Oracle(exercise, 0))
     plain = distinguishing_inputs(evidence)
-    assert [x.name for x in plain] == ["attn_mask", "kv_input"]
+    assert plain == ["attn_mask is given", "kv_input is given"]
     reword(seed=0)
     assert distinguishing_inputs(evidence) == plain
 

@@ -16,12 +16,12 @@ from urllib.parse import quote
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
+from attn.exercises.markdown import as_html
 from attn.grading.classroom import lookalikes
 from attn.grading.classroom.reports import wording
 from attn.grading.classroom.reports.batch import Batch
 from attn.grading.classroom.reports.learner import Learner
 from attn.grading.classroom.result import Result
-from attn.grading.diagnosis.prose import as_html
 
 #: Words with which a diagnosis begins, and no names of functions.
 _PLAIN = re.compile("(in|it|not|right|the|there|this|what|wrong) ")
