@@ -26,79 +26,65 @@ from attn.grading.checks.show import dtype_name
 from attn.grading.diagnosis.axes import Axes
 from attn.grading.diagnosis.kinds import Test, Words
 
-# Wrong elements.
+# Wrong elements: got, expected, and where they differ.
 
 
-def complement(evidence: Evidence, failure: Failure) -> bool:
+def _all(
+    failure: Failure, test: Callable[[Tensor, Tensor, Tensor], bool]
+) -> bool:
+    """Return whether a test holds of all that is wrong."""
+    return bool(failure.values) and all(test(*x) for x in failure.values)
+
+
+def _opposite(got: Tensor, expected: Tensor, wrong: Tensor) -> bool:
     """True and False are exchanged."""
-    values = failure.values
-    return bool(values) and all(
-        got.dtype == torch.bool and bool(wrong.all())
-        for got, _, wrong in values
-    )
+    return got.dtype == torch.bool and bool(wrong.all())
 
 
-def nan_for_empty(evidence: Evidence, failure: Failure) -> bool:
+def _large_negative(got: Tensor, expected: Tensor, wrong: Tensor) -> bool:
+    """A large negative number where -inf is right."""
+    low = got.isfinite() & (got <= -1e4) & (expected == -math.inf)
+    return got.is_floating_point() and bool(low[wrong].all())
+
+
+def _nan_for_empty(got: Tensor, expected: Tensor, wrong: Tensor) -> bool:
     """NaN, and only in rows of which all is right to be 0, or the lse -inf."""
-
-    def is_nan(got: Tensor, expected: Tensor, _: Tensor) -> bool:
-        nan = got.isnan() & ~expected.isnan()
-        empty = _is_empty(expected) | (expected == -math.inf)
-        others_right = close(got[~nan], expected[~nan], 0.02)
-        return others_right and bool(nan.any() and empty[nan].all())
-
-    of_result = failure.problem.part.kind == "result"
-    return of_result and _in_empty_rows(failure, is_nan)
+    if got.dim() < 1 or not got.is_floating_point():
+        return False
+    nan = got.isnan() & ~expected.isnan()
+    empty = _is_empty(expected) | (expected == -math.inf)
+    others_right = close(got[~nan], expected[~nan], 0.02)
+    return others_right and bool(nan.any() and empty[nan].all())
 
 
-def uniform_for_empty(evidence: Evidence, failure: Failure) -> bool:
+def _even_for_empty(got: Tensor, expected: Tensor, wrong: Tensor) -> bool:
     """Equal weights in rows in which the right weights are all 0."""
-
-    def is_even(got: Tensor, expected: Tensor, wrong: Tensor) -> bool:
-        even = torch.full_like(got, 1 / got.shape[-1])
-        is_close = close(got[wrong], even[wrong], 0.01)
-        return is_close and bool(_is_empty(expected)[wrong].all())
-
-    return _in_empty_rows(failure, is_even)
+    if got.dim() < 1 or not got.is_floating_point():
+        return False
+    even = torch.full_like(got, 1 / got.shape[-1])
+    are_empty = bool(_is_empty(expected)[wrong].all())
+    return are_empty and close(got[wrong], even[wrong], 0.01)
 
 
 def _is_empty(expected: Tensor) -> Tensor:
     return (expected == 0).all(-1, keepdim=True).expand_as(expected)
 
 
-def _in_empty_rows(
-    failure: Failure, test: Callable[[Tensor, Tensor, Tensor], bool]
-) -> bool:
-    """Return whether a test holds of all that is wrong, and rows are empty.
-
-    A mask hides every key of a row, or its scores are -inf throughout.
-    """
+def _has_empty_row(failure: Failure) -> bool:
+    """Return whether a mask hides every key, or scores are -inf throughout."""
     inputs = [failure.case.args, dict(failure.case.kwargs)]
-    return bool(failure.values) and (
-        all(
-            got.dim() > 0
-            and got.is_floating_point()
-            and test(got, expected, wrong)
-            for got, expected, wrong in failure.values
-        )
-        and any(
-            bool(
-                (~x if x.dtype == torch.bool else x == -math.inf).all(-1).any()
-            )
-            for _, x in named_tensors(inputs)
-            if x.dim() and (x.dtype == torch.bool or x.is_floating_point())
-        )
+    return any(
+        bool((~x if x.dtype == torch.bool else x == -math.inf).all(-1).any())
+        for _, x in named_tensors(inputs)
+        if x.dim() and (x.dtype == torch.bool or x.is_floating_point())
     )
 
 
-def large_negative(evidence: Evidence, failure: Failure) -> bool:
-    """A large negative number where -inf is right."""
-    return bool(failure.values) and all(
-        got.is_floating_point()
-        and bool((expected[wrong] == -math.inf).all())
-        and bool((got[wrong].isfinite() & (got[wrong] <= -1e4)).all())
-        for got, expected, wrong in failure.values
-    )
+def nan_for_empty(evidence: Evidence, failure: Failure) -> bool:
+    """A row without keys is NaN."""
+    is_result = failure.problem.part.kind == "result"
+    is_nan = is_result and _all(failure, _nan_for_empty)
+    return is_nan and _has_empty_row(failure)
 
 
 def all_zero(evidence: Evidence, failure: Failure) -> bool:
@@ -291,40 +277,36 @@ def _dtypes(evidence: Evidence, i: int) -> set[str]:
 # The right elements in another form.
 
 
-def _only(failure: Failure, kind: ProblemKind) -> Problem | None:
-    """Return the problem if all of them are of this kind."""
-    if all(p.kind == kind for p in failure.problems):
-        return failure.problem
-    return None
+def _if_all(
+    kind: ProblemKind, test: Callable[[Evidence, Problem], Words | bool | None]
+) -> Test:
+    """Return a test of failures whose problems are all of one kind."""
+    return lambda evidence, failure: (
+        all(p.kind == kind for p in failure.problems)
+        and test(evidence, failure.problem)
+    )
 
 
 def names_of_entries(evidence: Evidence, failure: Failure) -> bool:
     """A dict that lacks names, or has others."""
     got, expected = _outputs(evidence, failure)
-    if not isinstance(got, Mapping) or not isinstance(expected, Mapping):
-        return False
-    return got.keys() != expected.keys()
+    are_dicts = isinstance(got, Mapping) and isinstance(expected, Mapping)
+    return are_dicts and got.keys() != expected.keys()
 
 
 def anothers_name(evidence: Evidence, failure: Failure) -> Words | None:
     """Entries of a dict that are right under another name."""
     got, expected = _outputs(evidence, failure)
-    if not isinstance(got, Mapping) or not isinstance(expected, Mapping):
-        return None
-    if got.keys() != expected.keys():
+    are_dicts = isinstance(got, Mapping) and isinstance(expected, Mapping)
+    if not are_dicts or got.keys() != expected.keys():
         return None
     names = {}
-    for name in expected:
-        if alike(got[name], expected[name]):
-            continue
-        owners = [
-            owner
-            for owner, x in expected.items()
-            if isinstance(x, Tensor) and alike(got[name], x)
-        ]
+    for name, right in expected.items():
+        owners = [n for n, x in expected.items() if alike(got[name], x)]
         if not owners:
             return None
-        names[_any_number(name)] = _any_number(owners[0])
+        if not alike(got[name], right):
+            names[_any_number(name)] = _any_number(owners[0])
     mine, theirs = next(iter(names.items()), ("", ""))
     if mine == theirs:  # of another layer
         return None
@@ -336,12 +318,11 @@ def _any_number(name: str) -> str:
     return re.sub(r"\b\d+\b", "*", str(name))
 
 
-def numbers_for_bool(evidence: Evidence, failure: Failure) -> Words | None:
+def numbers_for_bool(evidence: Evidence, problem: Problem) -> Words | None:
     """Zeros and ones, or a bias, where a bool mask is required."""
-    problem = _only(failure, "dtype")
-    if problem is None or problem.expected.dtype != torch.bool:
-        return None
     got, expected = problem.got, problem.expected
+    if expected.dtype != torch.bool:
+        return None
     if torch.equal(got != 0, expected) and not (got[expected] != 1).any():
         return {"form": f"zeros and ones ({dtype_name(got)})"}
     is_bias = got.is_floating_point() and not got[expected].any()
@@ -350,18 +331,11 @@ def numbers_for_bool(evidence: Evidence, failure: Failure) -> Words | None:
     return None
 
 
-def bool_for_numbers(evidence: Evidence, failure: Failure) -> bool:
-    """A bool tensor where numbers are required."""
-    problem = _only(failure, "dtype")
-    return problem is not None and problem.got.dtype == torch.bool
-
-
-def wrong_dtype(evidence: Evidence, failure: Failure) -> Words | None:
+def wrong_dtype(evidence: Evidence, problem: Problem) -> Words | None:
     """The right numbers in another float dtype."""
-    problem = _only(failure, "dtype")
-    if problem is None or problem.got.device != problem.expected.device:
-        return None
     got, expected = problem.got, problem.expected
+    if got.device != expected.device:
+        return None
     if not got.is_floating_point() or not expected.is_floating_point():
         return None
     is_right = close(got.double(), expected.double(), 0.02)
@@ -373,21 +347,17 @@ def another_type(evidence: Evidence, failure: Failure) -> Words | None:
     if isinstance(failure.outcome.error, NoGradient):
         others = [f for f in evidence.failures if f.problem.kind == "type"]
         failure = others[0] if others else failure
-    problem, got = _only(failure, "type"), failure.outcome.output
-    if problem is None or "tensor" not in problem.required:
+    problem, got = failure.problem, failure.outcome.output
+    if any(p.kind != "type" for p in failure.problems):
         return None
-    if problem.part != RESULT or got is None or isinstance(got, tuple):
+    if "tensor" not in problem.required or problem.part != RESULT:
+        return None
+    if got is None or isinstance(got, tuple):
         return None
     if isinstance(got, Foreign):
         return {"type": got.kind}
     article = "an" if type(got).__name__[0].lower() in "aeiou" else "a"
     return {"type": f"{article} {type(got).__name__}"}
-
-
-def tensor_for_int(evidence: Evidence, failure: Failure) -> bool:
-    """A tensor that holds the right number, where the task says an int."""
-    problem = _only(failure, "type")
-    return problem is not None and problem.required == "int"
 
 
 def more_returned(evidence: Evidence, failure: Failure) -> Words | None:
@@ -401,11 +371,8 @@ def more_returned(evidence: Evidence, failure: Failure) -> Words | None:
     return {"place": str(at[0])} if at else None
 
 
-def axes_of_one(evidence: Evidence, failure: Failure) -> Words | None:
+def axes_of_one(evidence: Evidence, problem: Problem) -> Words | None:
     """Axes of length 1 are missing, or too many."""
-    problem = _only(failure, "shape")
-    if problem is None:
-        return None
     got, expected = problem.got, problem.expected
     longer = [[n for n in x.shape if n != 1] for x in (got, expected)]
     if longer[0] != longer[1] or got.dim() == expected.dim():
@@ -418,14 +385,16 @@ def axes_of_one(evidence: Evidence, failure: Failure) -> Words | None:
 
 def wrong_length(evidence: Evidence, failure: Failure) -> Words | None:
     """One axis has the length of another."""
-    problem = _only(failure, "shape")
-    if problem is None or problem.got.dim() != problem.expected.dim():
+    problem = failure.problem
+    if any(p.kind != "shape" for p in failure.problems):
         return None
-    axes, shape = Axes(evidence.exercise), problem.expected.shape
-    letters = axes.of_part(problem.part, shape)
+    got, right = problem.got.shape, problem.expected.shape
+    if len(got) != len(right):
+        return None
+    axes = Axes(evidence.exercise)
+    lengths = zip(axes.of_part(problem.part, right), got, right, strict=True)
+    differ = [(letter, n) for letter, n, length in lengths if n != length]
     sizes = axes.sizes(evidence.inputs(failure.index))
-    lengths = zip(letters, problem.got.shape, shape, strict=True)
-    differ = [(letter, n) for letter, n, right in lengths if n != right]
     if len(differ) != 1 or differ[0][0] not in sizes:
         return None
     letter, length = differ[0]
@@ -434,10 +403,12 @@ def wrong_length(evidence: Evidence, failure: Failure) -> Words | None:
 
 
 KINDS: dict[str, Test] = {
-    "complement": complement,
+    "complement": lambda e, f: _all(f, _opposite),
     "nan_for_empty": nan_for_empty,
-    "uniform_for_empty": uniform_for_empty,
-    "large_negative": large_negative,
+    "uniform_for_empty": lambda e, f: (
+        _all(f, _even_for_empty) and _has_empty_row(f)
+    ),
+    "large_negative": lambda e, f: _all(f, _large_negative),
     "all_zero": all_zero,
     "comes_back": comes_back,
     "flipped": lambda e, f: _moved(f, _flips)[:1],
@@ -446,14 +417,16 @@ KINDS: dict[str, Test] = {
     "half_precision": half_precision,
     "names_of_entries": names_of_entries,
     "anothers_name": anothers_name,
-    "numbers_for_bool": numbers_for_bool,
-    "bool_for_numbers": bool_for_numbers,
-    "wrong_dtype": wrong_dtype,
+    "numbers_for_bool": _if_all("dtype", numbers_for_bool),
+    "bool_for_numbers": _if_all(
+        "dtype", lambda e, p: p.got.dtype == torch.bool
+    ),
+    "wrong_dtype": _if_all("dtype", wrong_dtype),
     "entries_reordered": entries_reordered,
     "another_type": another_type,
-    "tensor_for_int": tensor_for_int,
+    "tensor_for_int": _if_all("type", lambda e, p: p.required == "int"),
     "more_returned": more_returned,
-    "axes_of_one": axes_of_one,
+    "axes_of_one": _if_all("shape", axes_of_one),
     "wrong_length": wrong_length,
     "permuted": lambda e, f: _moved(f, _transposes),
 }
