@@ -213,7 +213,7 @@ class _Case:
 def _properties(
     failing: list[_Case], passing: list[_Case]
 ) -> dict[str, Callable[[_Case], bool]]:
-    """Return the properties that are tried, in words, and who has them."""
+    """Return the properties that are tried, in words, and the test of each."""
     found: dict[str, Callable[[_Case], bool]] = {}
     cases = [*failing, *passing]
     letters = set.intersection(*({*x.lengths} for x in cases))

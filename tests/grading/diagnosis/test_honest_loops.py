@@ -6,7 +6,6 @@ The limit is one of each call: hundreds of calls may take a minute.
 import math
 import time
 
-import pytest
 import torch
 
 from attn.exercises.spec import find
@@ -40,32 +39,8 @@ def sample(logits, temperature=1.0, top_k=None, top_p=None, generator=None):
     return torch.tensor(drawn)
 
 
-def attention(query, key, value, scale=None):
-    """Compute each result from one query and one head."""
-    D = query.shape[-1]
-    scale = D**-0.5 if scale is None else scale
-    front = torch.broadcast_shapes(
-        *(x.shape[:-2] for x in (query, key, value))
-    )
-    q, k, v = (
-        x.expand(*front, *x.shape[-2:]).reshape(-1, *x.shape[-2:])
-        for x in (query, key, value)
-    )
-    results = [
-        (torch.stack([x @ y * scale for y in k[n]]).softmax(-1) @ v[n])
-        for n in range(len(q))
-        for x in q[n]
-    ]
-    flat = torch.stack(results) if results else q.new_zeros(0)
-    return flat.reshape(*front, query.shape[-2], value.shape[-1])
-
-
-ANSWERS = {"tfm-sample": sample, "sdp-attention": attention}
-
-
-@pytest.mark.parametrize("exercise_id", ANSWERS)
-def test_an_honest_loop_is_accepted(exercise_id):
-    verdict = judge(find(exercise_id), ANSWERS[exercise_id])
+def test_an_honest_loop_is_accepted():
+    verdict = judge(find("tfm-sample"), sample)
     assert verdict.passed, verdict.message
 
 
