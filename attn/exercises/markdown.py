@@ -1,4 +1,4 @@
-"""Read an exercise's Markdown file.
+"""Read an exercise's Markdown file, and show its prose as HTML.
 
 It holds the effort, three hints, the mistakes, and right answers in other
 styles: the latter two as edits of the solution (``edits.py``), each below its
@@ -10,6 +10,7 @@ Nothing here needs torch.
 from __future__ import annotations
 
 import re
+from html import escape
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,6 +21,10 @@ _PARTS = re.compile(
     r"# Effort\n(\d+ minutes, (?:easy|medium|hard))\n\n# Hints\n(.*)\n"
     r"# Mistakes\n(.*)\n# Right answers\n(.*)",
     re.S,
+)
+_MARKED = re.compile(
+    r"(?P<ticks>`+)(?P<code>.+?)(?P=ticks)"
+    r"|(?<![\w*])\*(?P<em>\w|\w[^*`]*\w)\*(?![\w*])"
 )
 
 
@@ -99,3 +104,13 @@ def _entries(text: str, place: str) -> list[Entry]:
             raise EditError(f"{place}: ## {name}: two entries share this name")
         entries[name] = Entry(name, "\n".join(code), why)
     return [*entries.values()]
+
+
+def as_html(text: str) -> str:
+    """Return a text as HTML: of Markdown, `code` and *emphasis* alone."""
+
+    def element(found: re.Match[str]) -> str:
+        tag = "code" if found["code"] else "em"
+        return f"<{tag}>{found[tag]}</{tag}>"
+
+    return _MARKED.sub(element, escape(text))

@@ -10,21 +10,19 @@ from attn.grading.checks.compare import alike
 from attn.grading.checks.evidence import Evidence, Failure, agree
 from attn.grading.checks.inputs import Once, named_tensors
 from attn.grading.checks.more_cases import LONGER
-from attn.grading.checks.objects import WrongParameters
 from attn.grading.checks.result import NoGradient
 from attn.grading.diagnosis.kinds import Test, Words
 
 
-def in_place(evidence: Evidence, failure: Failure) -> Words | None:
+def in_place(evidence: Evidence, failure: Failure) -> bool:
     """An input is changed."""
-    error = _runtime_error(failure)
+    error = _error(failure, RuntimeError)
     if "leaf Variable that requires grad" in error and "in-place" in error:
-        return {}
+        return True
     if not any(f.effect in _CHANGES for f in evidence.failures):
-        return None
-    effect = failure.outcome.side_effect
-    changes = effect is not None and effect.kind in _CHANGES
-    return {} if changes or any(x in error for x in _IN_PLACE) else None
+        return False
+    changes = _side_effect(failure) in _CHANGES
+    return changes or any(x in error for x in _IN_PLACE)
 
 
 _CHANGES = ("changed input", "changed parameter")
@@ -34,38 +32,14 @@ _IN_PLACE = (
 )
 
 
-def earlier_result(evidence: Evidence, failure: Failure) -> Words | None:
-    """A later call changes the result of an earlier one."""
-    effect = failure.outcome.side_effect
-    return {} if effect and effect.kind == "changed result" else None
-
-
-def random(evidence: Evidence, failure: Failure) -> Words | None:
-    """Random numbers are drawn."""
-    return {} if failure.effect == "random numbers" else None
-
-
-def same_coins(evidence: Evidence, failure: Failure) -> Words | None:
-    """The same random numbers are drawn at each call."""
-    return {} if failure.effect == "same coins" else None
-
-
-def shared_by_objects(evidence: Evidence, failure: Failure) -> Words | None:
-    """Another object of the class is in use as well."""
-    return {} if any(x.another for x in failure.case.before) else None
-
-
-def remembered(evidence: Evidence, failure: Failure) -> Words | None:
+def remembered(evidence: Evidence, failure: Failure) -> bool:
     """A call is wrong after one that differs in one argument.
 
     The earlier call may be that of a case, where a case is derived from it.
     """
     if not any(_follows_a_like_call(f) for f in evidence.failures):
-        return None
-    repeats = _follows_a_like_call(failure) or _repeats_a_case(
-        evidence, failure
-    )
-    return {} if repeats else None
+        return False
+    return _follows_a_like_call(failure) or _repeats_a_case(evidence, failure)
 
 
 def _follows_a_like_call(failure: Failure) -> bool:
@@ -93,17 +67,7 @@ def _other_arguments(one: dict[str, Any], two: dict[str, Any]) -> set[str]:
     }
 
 
-def too_short(evidence: Evidence, failure: Failure) -> Words | None:
-    """An input is longer than those before."""
-    return {} if failure.case.condition == LONGER else None
-
-
-def initial_values(evidence: Evidence, failure: Failure) -> Words | None:
-    """Some parameters are as the constructor made them."""
-    return {} if failure.case.initial else None
-
-
-def kept(evidence: Evidence, failure: Failure) -> Words | None:
+def kept(evidence: Evidence, failure: Failure) -> bool:
     """A later call is wrong, and the first is right.
 
     Not where the right result depends on earlier calls: a cache must keep.
@@ -111,62 +75,38 @@ def kept(evidence: Evidence, failure: Failure) -> Words | None:
     later = all(f.case.before for f in evidence.failures)
     once = any(not evidence.case(i).before for i in evidence.passing)
     if not later or not once or failure.effect in _MODES:
-        return None
+        return False
     right = evidence.expected(failure.index)
     alone = evidence.reference(failure.index)
-    depends = not right.random_used and not agree(alone, right, failure.case)
-    return None if depends else {}
+    return bool(right.random_used) or agree(alone, right, failure.case)
 
 
 _MODES = ("eval mode", "training mode")  # switched at the first call, too
 
 
-def memory(evidence: Evidence, failure: Failure) -> Words | None:
-    """More is kept than the task allows."""
-    return {} if failure.effect == "memory" else None
-
-
-def kept_memory(evidence: Evidence, failure: Failure) -> Words | None:
-    """An object holds more between calls than the task allows."""
-    return {} if failure.effect == "kept memory" else None
-
-
-def nothing_returned(evidence: Evidence, failure: Failure) -> Words | None:
+def nothing_returned(evidence: Evidence, failure: Failure) -> bool:
     """The result is None, through which no gradient flows either."""
     failures = [failure]
     if isinstance(failure.outcome.error, NoGradient):
         failures = [f for f in evidence.failures if not f.outcome.error]
     outputs = [f.outcome.output for f in failures if not f.outcome.error]
-    return {} if outputs and all(x is None for x in outputs) else None
+    return bool(outputs) and all(x is None for x in outputs)
 
 
-def never_written(evidence: Evidence, failure: Failure) -> Words | None:
+def never_written(evidence: Evidence, failure: Failure) -> bool:
     """The wrong elements are memory that was only allocated."""
     case = failure.case
     if failure.problem.kind != "nan" or case.init is not None:
-        return None
+        return False
     if evidence.answer is None or evidence.exercise.caller:
-        return None
+        return False
     case = replace(case, before=(), max_live=None)
     filled = evidence.runner(evidence.answer, case, fill_empty=True)
     before = [x.isnan() for _, x in named_tensors(failure.outcome.output)]
     after = [x.isnan() for _, x in named_tensors(filled.output)]
-    if len(before) != len(after):
-        return None
-    gone = [(a & ~b).any() for a, b in zip(before, after, strict=True)]
-    return {} if any(gone) else None
-
-
-def once(evidence: Evidence, failure: Failure) -> Words | None:
-    """An iterator, whose entries are read once, is taken for a list."""
-    is_type_error = isinstance(failure.outcome.error, TypeError)
-    not_a_list = f"not {Once.__name__}" in _error(failure)
-    return {} if is_type_error and not_a_list else None
-
-
-def view(evidence: Evidence, failure: Failure) -> Words | None:
-    """``view`` of a tensor whose memory is in another order."""
-    return {} if "view size is not compatible" in _error(failure) else None
+    return len(before) == len(after) and any(
+        bool((a & ~b).any()) for a, b in zip(before, after, strict=True)
+    )
 
 
 def axes_counted(evidence: Evidence, failure: Failure) -> Words | None:
@@ -180,51 +120,18 @@ def axes_counted(evidence: Evidence, failure: Failure) -> Words | None:
 
 def no_such_dtype(evidence: Evidence, failure: Failure) -> Words | None:
     """An operation does not exist for half precision."""
-    half = re.search(r"\b(Half|BFloat16)\b", _error(failure))
-    refuses = re.search(
-        r"not (implemented|support)|only support", _error(failure)
-    )
-    if not half or not refuses:
+    error = _error(failure)
+    half = re.search(r"\b(Half|BFloat16)\b", error)
+    if not half or not re.search(
+        r"not (implemented|support)|only support", error
+    ):
         return None
     return {"dtype": {"Half": "float16", "BFloat16": "bfloat16"}[half[1]]}
 
 
-def mixed_dtypes(evidence: Evidence, failure: Failure) -> Words | None:
-    """Two tensors of different dtypes meet in a product."""
-    return {} if "same dtype" in _error(failure) else None
-
-
-def no_super(evidence: Evidence, failure: Failure) -> Words | None:
-    """``nn.Module.__init__`` was not called."""
-    return {} if "before Module.__init__() call" in _error(failure) else None
-
-
-def extra_bias(evidence: Evidence, failure: Failure) -> Words | None:
-    """Some maps have a bias that the task does not give them."""
-    return _biases(failure, "extra", "missing")
-
-
-def no_bias(evidence: Evidence, failure: Failure) -> Words | None:
-    """Some maps have no bias, and the task gives them one."""
-    return _biases(failure, "missing", "extra")
-
-
-def _biases(failure: Failure, some: str, none: str) -> Words | None:
-    error = failure.outcome.error
-    if not isinstance(error, WrongParameters) or getattr(error, none):
-        return None
-    names = sorted(getattr(error, some))
-    if not names or not all(x.endswith(".bias") for x in names):
-        return None
-    return {"maps": ", ".join(x.removesuffix(".bias") for x in names)}
-
-
 def other_names(evidence: Evidence, failure: Failure) -> Words | None:
     """The parameters have names of their own."""
-    error = failure.outcome.error
-    if not isinstance(error, WrongParameters):
-        return None
-    extra, missing = sorted(error.extra), sorted(error.missing)
+    extra, missing = _parameters(failure)
     if not extra or len(extra) != len(missing):
         return None
     return {"has": ", ".join(extra), "needs": ", ".join(missing)}
@@ -232,34 +139,29 @@ def other_names(evidence: Evidence, failure: Failure) -> Words | None:
 
 def extra_parameters(evidence: Evidence, failure: Failure) -> Words | None:
     """There are parameters that the task does not have."""
+    extra, missing = _parameters(failure)
+    return {"names": ", ".join(extra)} if extra and not missing else None
+
+
+def _parameters(failure: Failure) -> tuple[list[str], list[str]]:
+    """Return the names of the parameters too many, and of those missing."""
     error = failure.outcome.error
-    if not isinstance(error, WrongParameters) or error.missing:
+    extra, missing = (getattr(error, x, ()) for x in ("extra", "missing"))
+    return sorted(extra), sorted(missing)
+
+
+def _biases(some: list[str], none: list[str]) -> Words | None:
+    """Name the maps of which only the bias is too many, or is missing."""
+    if none or not some or not all(x.endswith(".bias") for x in some):
         return None
-    names = ", ".join(sorted(error.extra))
-    return {"names": names} if names else None
+    return {"maps": ", ".join(x.removesuffix(".bias") for x in some)}
 
 
-def one_parameter(evidence: Evidence, failure: Failure) -> Words | None:
-    """Two maps are one object."""
-    error = failure.outcome.error
-    is_shared = isinstance(error, WrongParameters) and error.shared
-    return {} if is_shared else None
-
-
-def numpy_and_gradients(evidence: Evidence, failure: Failure) -> Words | None:
-    """A tensor that requires a gradient goes to NumPy."""
-    return {} if "Can't call numpy() on Tensor" in _error(failure) else None
-
-
-def signature(evidence: Evidence, failure: Failure) -> Words | None:
+def signature(evidence: Evidence, failure: Failure) -> bool:
     """The arguments are not those of the task."""
-    error = failure.outcome.error
-    name = evidence.exercise.name
-    called = rf"{name}(\.__init__|\.forward)?\(\)"
+    called = rf"{evidence.exercise.name}(\.__init__|\.forward)?\(\)"
     pattern = rf"{called} (got an unexpected|missing|takes)"
-    if isinstance(error, TypeError) and re.match(pattern, str(error)):
-        return {}
-    return None
+    return bool(re.match(pattern, _error(failure, TypeError)))
 
 
 def no_gradient(evidence: Evidence, failure: Failure) -> Words | None:
@@ -274,42 +176,43 @@ def no_gradient(evidence: Evidence, failure: Failure) -> Words | None:
     return {"inputs": " and ".join(p.part.input for p in failure.problems)}
 
 
-def _error(failure: Failure) -> str:
-    """Return the text of Python's or PyTorch's error, if there is one."""
-    return str(failure.outcome.error) if failure.outcome.error else ""
+def _error(failure: Failure, of: type = BaseException) -> str:
+    """Return the text of an error, if there is one of this type."""
+    error = failure.outcome.error
+    return str(error) if isinstance(error, of) else ""
 
 
-def _runtime_error(failure: Failure) -> str:
-    is_one = isinstance(failure.outcome.error, RuntimeError)
-    return _error(failure) if is_one else ""
+def _side_effect(failure: Failure) -> str:
+    effect = failure.outcome.side_effect
+    return effect.kind if effect else ""
 
 
-KINDS: tuple[Test, ...] = (
-    in_place,
-    earlier_result,
-    random,
-    same_coins,
-    shared_by_objects,
-    remembered,
-    too_short,
-    initial_values,
-    kept,
-    memory,
-    kept_memory,
-    nothing_returned,
-    never_written,
-    once,
-    view,
-    axes_counted,
-    no_such_dtype,
-    mixed_dtypes,
-    no_super,
-    extra_bias,
-    no_bias,
-    other_names,
-    extra_parameters,
-    one_parameter,
-    numpy_and_gradients,
-    signature,
-    no_gradient,
-)
+KINDS: dict[str, Test] = {
+    "in_place": in_place,
+    "earlier_result": lambda e, f: _side_effect(f) == "changed result",
+    "random": lambda e, f: f.effect == "random numbers",
+    "same_coins": lambda e, f: f.effect == "same coins",
+    "shared_by_objects": lambda e, f: any(x.another for x in f.case.before),
+    "remembered": remembered,
+    "too_short": lambda e, f: f.case.condition == LONGER,
+    "initial_values": lambda e, f: bool(f.case.initial),
+    "kept": kept,
+    "memory": lambda e, f: f.effect == "memory",
+    "kept_memory": lambda e, f: f.effect == "kept memory",
+    "nothing_returned": nothing_returned,
+    "never_written": never_written,
+    "once": lambda e, f: f"not {Once.__name__}" in _error(f, TypeError),
+    "view": lambda e, f: "view size is not compatible" in _error(f),
+    "axes_counted": axes_counted,
+    "no_such_dtype": no_such_dtype,
+    "mixed_dtypes": lambda e, f: "same dtype" in _error(f),
+    "no_super": lambda e, f: "before Module.__init__() call" in _error(f),
+    "extra_bias": lambda e, f: _biases(*_parameters(f)),
+    "no_bias": lambda e, f: _biases(*reversed(_parameters(f))),
+    "other_names": other_names,
+    "extra_parameters": extra_parameters,
+    "one_parameter": lambda e, f: bool(getattr(f.outcome.error, "shared", ())),
+    "numpy_and_gradients": lambda e, f: "Can't call numpy() on" in _error(f),
+    "signature": signature,
+    "no_gradient": no_gradient,
+}

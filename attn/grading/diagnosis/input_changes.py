@@ -1,14 +1,15 @@
-"""Change one or two inputs of a case as a mistake would.
+"""Change the inputs of a case as a mistake would.
 
-A change takes a case's index and its inputs by name, and returns other
-inputs, or the outcome that the reference would give; None where it does not
-apply, and so claims nothing.
+A mistake often does to the result what another input would: a mask that is
+inverted, a keyword that is left out, a key that is zero. The reference runs on
+such inputs; where it gives what the answer gives, in every case, the other
+input says what the answer does.
 """
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Iterator, Mapping
+import operator
+from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import combinations, permutations
 from typing import Any
@@ -17,16 +18,22 @@ import torch
 from torch import Tensor
 
 from attn.grading.checks.evidence import Evidence
-from attn.grading.checks.inputs import named_tensors
 from attn.grading.checks.run import Outcome
 from attn.grading.diagnosis.axes import Axes
-from attn.grading.diagnosis.kinds import Kind, kind
+from attn.grading.diagnosis.kinds import Claim, kind
 
 Inputs = dict[str, Any]
+
+#: Takes a case's index and its inputs by name, and returns other inputs, or
+#: the outcome that the reference would give; None where it does not apply,
+#: and so claims nothing.
 Change = Callable[[int, Inputs], Inputs | Outcome | None]
 
-_STEPS = {"one less": -1, "one more": 1}
-_ENDS = {"last": -1, "first": 0}
+#: Of a case that lacks an input, a size, an axis or a place, or has another.
+_DOES_NOT_APPLY = (
+    *(ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError),
+)
+
 _DTYPES = (torch.float32, torch.float16, torch.bfloat16, torch.float64)
 _FORMULAS: dict[str, Callable[[Any], Any]] = {
     "1 / {}": lambda x: 1 / x,
@@ -37,199 +44,285 @@ _FORMULAS: dict[str, Callable[[Any], Any]] = {
 }
 
 
-def input_changes(evidence: Evidence) -> Iterator[tuple[Kind, Change]]:
-    """Yield changes of the inputs, the plainest first."""
-    inputs = evidence.with_defaults(min(evidence.failing))
-    axes = Axes(evidence.exercise)
-    tensors = {n: x for n, x in inputs.items() if isinstance(x, Tensor)}
-    for name, x in tensors.items():
-        if x.dtype == torch.bool:
-            inverted = _of_one(name, torch.logical_not)
-            yield kind("inverted", input=name), inverted
-    yield from _without_inputs(evidence)
-    for name, x in inputs.items():
-        yield from _other_numbers(name, x)
-    for name, x in tensors.items():
-        for axis in range(-1, -x.dim() - 1, -1):
-            yield from _along(axes, name, axis, x)
-    for a, b in permutations(tensors, 2):
-        if tensors[a].dtype == tensors[b].dtype:
-            yield kind("replaced", one=a, other=b), _taken_from({a: b})
-            if a < b:
-                both = _taken_from({a: b, b: a})
-                yield kind("swapped", one=a, other=b), both
-    for name in inputs if len(evidence.failures) > 1 else ():
-        earlier = _of_an_earlier_call(evidence, name)
-        yield kind("earlier", input=name), earlier
+def input_changes(evidence: Evidence) -> Iterator[Claim]:
+    """Yield claims that other inputs are computed with, the plainest first.
 
-
-def _without_inputs(evidence: Evidence) -> Iterator[tuple[Kind, Change]]:
-    """Yield every optional input, and every two of them, left out."""
-    parameters = evidence.exercise.parameters.values()
-    used = {n for i in evidence.failing for n in evidence.inputs(i)}
-    optional = [
-        p.name
-        for p in parameters
-        if p.name in used and p.default is not p.empty
-    ]
-
-    def without(*names: str) -> Change:
-        def change(i: int, inputs: Inputs) -> Inputs | None:
-            if not any(n in evidence.inputs(i) for n in names):
-                return None
-            return {n: x for n, x in inputs.items() if n not in names}
-
-        return change
-
-    for name in optional:
-        yield kind("ignored", input=name), without(name)
-    for a, b in combinations(optional, 2):
-        yield kind("ignored_both", one=a, other=b), without(a, b)
-    for parameter in parameters:
-        if parameter.name not in used:
-            yield from _other_defaults(evidence, parameter)
-
-
-def _other_defaults(
-    evidence: Evidence, parameter: inspect.Parameter
-) -> Iterator[tuple[Kind, Change]]:
-    """Yield other dtypes for a default that is one."""
-    name, default = parameter.name, parameter.default
-    if not isinstance(default, torch.dtype):
+    None where gradients are wrong: the reference on other inputs has none.
+    """
+    if any(
+        f.problem.kind not in ("value", "nan", "shape")
+        or f.problem.part.kind == "gradient"
+        for f in evidence.failures
+    ):
         return
-
-    def with_default(value: torch.dtype) -> Change:
-        return lambda i, inputs: (
-            None if name in evidence.inputs(i) else {**inputs, name: value}
-        )
-
-    for value in _DTYPES:
-        if value != default:
-            other = kind("default", input=name, value=str(value))
-            yield other, with_default(value)
+    yield from _Claims(evidence)
 
 
-def _other_numbers(name: str, x: Any) -> Iterator[tuple[Kind, Change]]:
-    """Yield the next integers, or functions of a float."""
-    if type(x) is int:
-        for text, step in _STEPS.items():
-            counted = kind("counted", input=name, step=text)
-            yield counted, _with_step(name, step)
-    elif type(x) is float or (isinstance(x, Tensor) and x.is_floating_point()):
-        for formula, function in _FORMULAS.items():
-            computed = kind(
-                "computed_with", input=name, form=formula.format(name)
+class _Claims:
+    """The changes that are tried on the inputs of one exercise."""
+
+    def __init__(self, evidence: Evidence) -> None:
+        self.evidence, self.axes = evidence, Axes(evidence.exercise)
+        self.first = min(evidence.failing)
+        self.inputs = evidence.with_defaults(self.first)
+        self.tensors = {
+            n: x for n, x in self.inputs.items() if isinstance(x, Tensor)
+        }
+
+    def __iter__(self) -> Iterator[Claim]:
+        yield from self._scales()
+        for name, x in self.tensors.items():
+            if x.dtype == torch.bool:
+                inverted = _of_one(name, torch.logical_not)
+                yield self._claim("inverted", inverted, input=name)
+        yield from self._optional()
+        for name, x in self.inputs.items():
+            yield from self._numbers(name, x)
+        for name, x in self.tensors.items():
+            for axis in range(-1, -x.dim() - 1, -1):
+                yield from self._along(name, axis, x)
+        yield from self._exchanged()
+        yield from self._weights()
+        yield from self._prefixes()
+
+    def _claim(
+        self,
+        key: str,
+        change: Change,
+        rival: Change | None = None,
+        /,
+        **words: str,
+    ) -> Claim:
+        """Return the claim that a change of the inputs explains a result."""
+
+        def predict(change: Change, i: int) -> Outcome | None:
+            try:
+                changed = change(i, self.evidence.with_defaults(i))
+            except _DOES_NOT_APPLY:
+                return None
+            if isinstance(changed, dict):
+                return self.evidence.reference_on(i, changed)
+            return changed
+
+        other = rival and partial(predict, rival)
+        return Claim(kind(key, **words), partial(predict, change), other)
+
+    def _scales(self) -> Iterator[Claim]:
+        """Yield other scales of the scores, made by a factor on the query."""
+        names = {*self.evidence.inputs(0)}
+        others = {"d_out", "temperature"}
+        if "query" not in names or others & {
+            *names,
+            *self.evidence.exercise.parameters,
+        }:
+            return
+
+        def by(factor: Callable[[dict[str, int], float], float]) -> Change:
+            def change(i: int, inputs: Inputs) -> Inputs | None:
+                sizes, scale = self.axes.sizes(inputs), inputs.get("scale")
+                scale = sizes["D"] ** -0.5 if scale is None else float(scale)
+                if not scale:
+                    return None
+                times = factor(sizes, scale)
+                return {**inputs, "query": inputs["query"] * times}
+
+            return change
+
+        def rooted(x: str) -> Callable[[dict[str, int], float], float]:
+            return lambda n, _: (n["D"] / n[x]) ** 0.5
+
+        yield self._claim("not_scaled", by(lambda _, scale: 1 / scale))
+        yield self._claim("scaled_twice", by(lambda _, scale: scale))
+        rounded = by(lambda n, _: n["D"] ** 0.5 / int(n["D"] ** 0.5))
+        yield self._claim("root_rounded", rounded)
+        for x in ("L", "S", "Dv", "H", "Hkv", "E"):
+            yield self._claim("scaled_with", by(rooted(x)), letter=x)
+
+    def _optional(self) -> Iterator[Claim]:
+        """Yield optional inputs left out, and other defaults."""
+        given = self.evidence.inputs
+        used = {n for i in self.evidence.failing for n in given(i)}
+        optional = {
+            p.name: p.default
+            for p in self.evidence.exercise.parameters.values()
+            if p.default is not p.empty
+        }
+
+        def without(*names: str) -> Change:
+            return lambda i, inputs: (
+                {n: x for n, x in inputs.items() if n not in names}
+                if any(n in given(i) for n in names)
+                else None
             )
-            yield computed, _of_one(name, function)
 
+        def with_default(name: str, x: torch.dtype) -> Change:
+            return lambda i, inputs: (
+                None if name in given(i) else {**inputs, name: x}
+            )
 
-def _along(
-    axes: Axes, name: str, axis: int, x: Tensor
-) -> Iterator[tuple[Kind, Change]]:
-    """Yield changes of one input along one of its axes."""
-    word = axes.word(axes.of_input(name, x.shape), x.dim() + axis)
+        read = [n for n in optional if n in used]
+        for name in read:
+            yield self._claim("ignored", without(name), input=name)
+        for a, b in combinations(read, 2):
+            yield self._claim("ignored_both", without(a, b), one=a, other=b)
+        for name, default in optional.items():
+            if name in used or not isinstance(default, torch.dtype):
+                continue
+            for x in _DTYPES:
+                words = {"input": name, "value": str(x)}
+                if x != default:
+                    other = with_default(name, x)
+                    yield self._claim("default", other, **words)
 
-    def zeroed(x: Tensor, at: int) -> Tensor:
-        x = x.clone()
-        x.select(axis, at).fill_(0.0)
-        return x
+    def _numbers(self, name: str, x: Any) -> Iterator[Claim]:
+        """Yield the next integers, or functions of a float.
 
-    def repeated(x: Tensor, at: int) -> Tensor:
-        return x.select(axis, at).unsqueeze(axis).expand_as(x)
+        Where only the larger of two numbers counts, any formula that makes
+        one small explains a result without it: 1.25 times the input does.
+        """
 
-    for which, at in _ENDS.items():
-        words = {"input": name, "word": word, "which": which}
-        if x.dtype == torch.bool or x.is_floating_point():
-            left_out = _of_one(name, partial(zeroed, at=at))
-            yield kind("left_out", **words), left_out
-        only_one = _of_one(name, partial(repeated, at=at))
-        yield kind("only_one", **words), only_one
-    words = {"input": name, "word": word}
-    yield kind("backwards", **words), _of_one(name, lambda x: x.flip(axis))
-    for step in (1, -1):
-        shifted = _of_one(name, partial(torch.roll, shifts=step, dims=axis))
-        yield kind("shifted", **words), shifted
-    if axis < -1:
-        transposed = _of_one(name, lambda x: x.transpose(axis, axis + 1))
-        yield kind("transposed", input=name), transposed
+        def exaggerated(f: Callable[[Any], Any], x: Any) -> Any:
+            return f(1.25 * x)
+
+        if type(x) is int:
+            for text, step in (("one less", -1), ("one more", 1)):
+                counted = _of_one(name, partial(operator.add, step))
+                yield self._claim("counted", counted, input=name, step=text)
+        is_tensor = isinstance(x, Tensor) and x.is_floating_point()
+        for formula, f in _FORMULAS.items():
+            if type(x) is float or is_tensor:
+                more = _of_one(name, partial(exaggerated, f))
+                words = {"input": name, "form": formula.format(name)}
+                computed = _of_one(name, f)
+                yield self._claim("computed_with", computed, more, **words)
+
+    def _along(self, name: str, axis: int, x: Tensor) -> Iterator[Claim]:
+        """Yield changes of one input along one of its axes.
+
+        Of equal weights the first key is the only one, and the last is.
+        """
+        letters = self.axes.of_input(name, x.shape)
+        word = self.axes.word(letters, x.dim() + axis)
+        words = {"input": name, "word": word}
+
+        def zeroed(at: int, x: Tensor) -> Tensor:
+            x = x.clone()
+            x.select(axis, at).fill_(0.0)
+            return x
+
+        def repeated(at: int, x: Tensor) -> Tensor:
+            return x.select(axis, at).unsqueeze(axis).expand_as(x)
+
+        functions = {"left_out": zeroed, "only_one": repeated}
+        if x.dtype != torch.bool and not x.is_floating_point():
+            del functions["left_out"]
+        for which, at, other in (("last", -1, 0), ("first", 0, -1)):
+            for key, f in functions.items():
+                here, there = (
+                    _of_one(name, partial(f, n)) for n in (at, other)
+                )
+                yield self._claim(key, here, there, **words, which=which)
+        backwards = _of_one(name, lambda x: x.flip(axis))
+        yield self._claim("backwards", backwards, **words)
+        for step in (1, -1):
+            moved = partial(torch.roll, shifts=step, dims=axis)
+            yield self._claim("shifted", _of_one(name, moved), **words)
+        if axis < -1:
+            transposed = _of_one(name, lambda x: x.transpose(axis, axis + 1))
+            yield self._claim("transposed", transposed, input=name)
+
+    def _exchanged(self) -> Iterator[Claim]:
+        """Yield one input in the place of another, and two exchanged."""
+
+        def taken_from(sources: dict[str, str]) -> Change:
+            return lambda i, inputs: (
+                inputs | {n: inputs[x] for n, x in sources.items()}
+                if {*sources, *sources.values()} <= inputs.keys()
+                else None
+            )
+
+        for a, b in permutations(self.tensors, 2):
+            if self.tensors[a].dtype == self.tensors[b].dtype:
+                one, both = taken_from({a: b}), taken_from({a: b, b: a})
+                yield self._claim("replaced", one, one=a, other=b)
+                if a < b:
+                    yield self._claim("swapped", both, one=a, other=b)
+
+    def _weights(self) -> Iterator[Claim]:
+        """Yield a layer whose maps have the weights of others."""
+        evidence = self.evidence
+        state = evidence.case(self.first).state or {}
+        maps = list(dict.fromkeys(n.rpartition(".")[0] for n in state))
+
+        def taken_from(sources: dict[str, str]) -> Change:
+            def change(i: int, inputs: Inputs) -> Outcome | None:
+                state = evidence.case(i).state or {}
+                moved = {}
+                for name, x in state.items():
+                    layer, _, which = name.rpartition(".")
+                    other = f"{sources.get(layer, layer)}.{which}".strip(".")
+                    moved[name] = state.get(other, x)
+                    if moved[name].shape != x.shape:
+                        return None
+                return evidence.reference(i, state=moved) if state else None
+
+            return change
+
+        for a, b in combinations(maps, 2):
+            both = taken_from({a: b, b: a})
+            yield self._claim("weights_swapped", both, one=a, other=b)
+        for a, b in permutations(maps, 2):
+            one = taken_from({a: b})
+            yield self._claim("weights_shared", one, one=a, other=b)
+
+    def _prefixes(self) -> Iterator[Claim]:
+        """Yield tokens that see earlier ones only, or those of other texts."""
+        names = self.evidence.inputs(self.first).keys()
+        if "x" in names and self.evidence.case(self.first).state is not None:
+            yield self._claim("one_sequence", self._one_sequence)
+            yield self._claim("causal", partial(self._causal, ("x",)))
+        elif {"query", "key", "value"} <= names and "d_out" not in names:
+            read = ("query", "key", "value")
+            yield self._claim("causal", partial(self._causal, read))
+
+    def _one_sequence(self, i: int, inputs: Inputs) -> Outcome | None:
+        """Make one sequence of a batch."""
+        x = inputs["x"]
+        others = (y for n, y in inputs.items() if n != "x")
+        if x.dim() < 3 or any(isinstance(y, Tensor) for y in others):
+            return None
+        flat = x.reshape(1, -1, x.shape[-1])
+        outcome = self.evidence.reference_on(i, {**inputs, "x": flat})
+        if isinstance(outcome.output, Tensor):
+            shape = (*x.shape[:-1], outcome.output.shape[-1])
+            outcome.output = outcome.output.reshape(shape)
+        return outcome
+
+    def _causal(
+        self, names: tuple[str, ...], i: int, inputs: Inputs
+    ) -> Outcome | None:
+        """Let each token see a prefix of the tokens."""
+        others = (y for n, y in inputs.items() if n not in names)
+        if any(isinstance(y, Tensor) for y in others):
+            return None  # a mask, or another sequence
+        rows = []
+        for n in range(min(inputs[names[0]].shape[-2], 12)):
+            cut = {name: inputs[name][..., : n + 1, :] for name in names}
+            if "query" in cut:
+                cut["query"] = cut["query"][..., n:, :]
+            output = self.evidence.reference_on(i, {**inputs, **cut}).output
+            if not isinstance(output, Tensor):
+                return None
+            rows.append(output[..., -1:, :])
+        return Outcome(output=torch.cat(rows, -2)) if rows else None
 
 
 def _of_one(name: str, function: Callable[[Any], Any]) -> Change:
-    """Return a change of one tensor or float, where it is given."""
+    """Return a change of one tensor or number, where it is given."""
 
     def change(i: int, inputs: Inputs) -> Inputs | None:
-        x = inputs.get(name)
-        if not isinstance(x, Tensor | float):
-            return None
-        try:
-            return {**inputs, name: function(x)}
-        except (RuntimeError, IndexError, ZeroDivisionError):
-            return None  # it has no such axis, or place
-
-    return change
-
-
-def _with_step(name: str, step: int) -> Change:
-    """Return the change of a count by a step."""
-
-    def change(i: int, inputs: Inputs) -> Inputs | None:
-        if type(inputs.get(name)) is not int:
-            return None
-        return {**inputs, name: inputs[name] + step}
-
-    return change
-
-
-def _taken_from(sources: Mapping[str, str]) -> Change:
-    """Return the change that gives inputs the values of others."""
-
-    def change(i: int, inputs: Inputs) -> Inputs | None:
-        if not {*sources, *sources.values()} <= inputs.keys():
-            return None
-        return inputs | {n: inputs[other] for n, other in sources.items()}
-
-    return change
-
-
-def _of_an_earlier_call(evidence: Evidence, name: str) -> Change:
-    """Return the change of an input to that of an earlier call.
-
-    A number is that of a call with the same other inputs, of a function: an
-    object is made for each case. Tensors claim nothing unless they have
-    several elements: zeros may be any constant.
-    """
-
-    def earlier(i: int, inputs: Inputs) -> Any:
-        x = inputs.get(name)
-        for j in range(i):
-            others = evidence.with_defaults(j)
-            y = others.get(name)
-            if isinstance(x, Tensor) and isinstance(y, Tensor):
-                if y.shape == x.shape and not torch.equal(y, x):
-                    return y
-            elif type(x) is int and type(y) is int and x != y:
-                rest = {**inputs, name: y}
-                if all(
-                    rest.get(n) is z or rest.get(n) == z
-                    for n, z in others.items()
-                    if not [*named_tensors(z)]
-                ):
-                    return y
-        return None
-
-    used = {i: earlier(i, evidence.with_defaults(i)) for i in evidence.failing}
-    elements = {
-        frozenset(torch.as_tensor(x).flatten().tolist())
-        for x in used.values()
-        if x is not None
-    }
-
-    is_number = all(type(x) is int for x in used.values())
-    is_object = any(f.case.init is not None for f in evidence.failures)
-    is_telling = not is_object if is_number else len(elements) > 1
-
-    def change(i: int, inputs: Inputs) -> Inputs | None:
-        value = used.get(i) if is_telling else None
-        return None if value is None else {**inputs, name: value}
+        x = inputs[name]
+        is_number = isinstance(x, Tensor | float) or type(x) is int
+        return {**inputs, name: function(x)} if is_number else None
 
     return change

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from attn.exercises.spec import Exercise
-from attn.grading.checks.evidence import Evidence, Failure
+from attn.grading.checks.evidence import Evidence
 from attn.grading.checks.failures import failures, one_thread, run_all
 from attn.grading.checks.forbidden import use_of_the_package
 from attn.grading.checks.kernels import kernel_flaw
@@ -13,8 +13,7 @@ from attn.grading.checks.oracle import Oracle
 from attn.grading.checks.run import Outcome, run
 from attn.grading.diagnosis.kinds import kind
 from attn.grading.diagnosis.naming import diagnose
-from attn.grading.diagnosis.parts import Parts
-from attn.grading.diagnosis.refusal import Refusal, question
+from attn.grading.diagnosis.refusal import Parts, Refusal, question
 from attn.profiling.compat import language_kept_patched
 
 
@@ -30,8 +29,6 @@ class Verdict:
         condition: the first one in which the answer is wrong.
         parts: the message in parts; None where it is a sentence.
         written: whether there is an answer: a stub is none.
-        conditions: of a wrong answer, in how many it is right, and how many
-            there are.
     """
 
     passed: bool
@@ -41,7 +38,6 @@ class Verdict:
     condition: str = ""
     parts: Parts | None = None
     written: bool = True
-    conditions: tuple[int, int] = (0, 0)
 
 
 def judge(
@@ -97,15 +93,4 @@ def judge(
             wrong[0].case.condition,
             refusal.parts,
             not refusal.is_stub,
-            _conditions(oracle, outcomes, wrong),
         )
-
-
-def _conditions(
-    oracle: Oracle, outcomes: list[Outcome], wrong: list[Failure]
-) -> tuple[int, int]:
-    """Count the conditions in which every case ran and is right, and all."""
-    not_run = oracle.cases[len(outcomes) :]
-    failed = {x.condition for x in (*not_run, *(f.case for f in wrong))}
-    every = {x.condition for x in oracle.cases}
-    return len(every - failed), len(every)

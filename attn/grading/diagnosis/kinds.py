@@ -1,27 +1,30 @@
-"""Name the kinds of mistakes that can be made in any exercise.
+"""Hold the kinds of mistakes that can be made in any exercise, and claims.
 
 A kind is a line of ``kinds.md``: its key, its name, and a paragraph to the
-learner that ends in a question. A test has the key for its name. It looks at
-one wrong case and returns the words that fill the line's blanks, or None when
-the case is not of this kind. Nothing is guessed: it compares all elements.
+learner that ends in a question.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from attn.exercises.mistakes import Mistake
 from attn.grading.checks.evidence import Evidence, Failure
-from attn.grading.diagnosis.distinguishing import Distinction, distinctions
+from attn.grading.checks.run import Outcome
 
 Words = dict[str, str]
-Test = Callable[[Evidence, Failure], Words | list[Words] | None]
 
-# Kinds whose words may differ from case to case, and are named together.
-_JOINED = ("no_such_dtype", "half_precision", "no_gradient", "wrong_dtype")
+#: Looks at one wrong case, and compares all of its elements. It returns the
+#: words of the kind's blanks, or several; True, where the kind has no blanks;
+#: and what is false when the case is not of this kind.
+Test = Callable[[Evidence, Failure], Words | list[Words] | bool | None]
+
+#: What an answer gives in a case; None where that is not said.
+Prediction = Callable[[int], Outcome | None]
 
 
 @dataclass(frozen=True)
@@ -47,6 +50,22 @@ class Kind:
         return lines()[self.key][1].format(**dict(self.words))
 
 
+@dataclass(frozen=True)
+class Claim:
+    """An explanation, which is a prediction.
+
+    Args:
+        name: of the mistake that the answer makes if the claim is true.
+        predict: returns what the answer then gives in a case.
+        rival: predicts what another cause would give: where that is as
+            true, the claim proves nothing.
+    """
+
+    name: Kind | Mistake
+    predict: Prediction
+    rival: Prediction | None = None
+
+
 def kind(key: str, **words: str) -> Kind:
     """Return a kind with the words of its blanks."""
     return Kind(key, tuple(sorted(words.items())))
@@ -62,52 +81,3 @@ def lines() -> dict[str, tuple[str, str]]:
         name, _, why = section.partition("\n")
         by_key[key] = name.strip(), " ".join(why.split())
     return by_key
-
-
-def explained(
-    evidence: Evidence, tests: Iterable[Test]
-) -> dict[Kind, set[int]]:
-    """Return the kinds that were seen, and the failing cases of each."""
-    cases: dict[Kind, set[int]] = {}
-    for test in tests:
-        key = test.__name__
-        seen: dict[int, list[Words]] = {}
-        for i, failure in evidence.failing.items():
-            words = test(evidence, failure)
-            if words is not None:
-                seen[i] = words if isinstance(words, list) else [words]
-        if key in _JOINED and seen:
-            each = [alternatives[0] for alternatives in seen.values()]
-            joined = {
-                blank: " and ".join(sorted({words[blank] for words in each}))
-                for blank in each[0]
-            }
-            seen = dict.fromkeys(seen, [joined])
-        for i, alternatives in seen.items():
-            for words in alternatives:
-                cases.setdefault(kind(key, **words), set()).add(i)
-    return cases
-
-
-def special_case_only(evidence: Evidence) -> Kind | None:
-    """Name an answer that is right in one special case, a square one say."""
-    every = distinctions(evidence)
-    if not every:
-        return None
-    first = every[0]
-    if len(every) == 1 and first in _RIGHT_ONLY_WHEN:
-        good = _RIGHT_ONLY_WHEN[first]
-        return kind("only_when", good=good, bad=first.text)
-    if (first.subject, first.relation) == ("axes", "!="):
-        return kind("axes_counted", count=str(first.other))
-    return None
-
-
-_RIGHT_ONLY_WHEN = {
-    Distinction("length", "L", "!=", "S"): "L = S",
-    Distinction("length", "D", "!=", "Dv"): "D = Dv",
-    Distinction("length", "H", "!=", "Hkv"): "H = Hkv",
-    Distinction("length", "B", ">", 1): "B = 1",
-    Distinction("length", "H", ">", 1): "H = 1",
-    Distinction("strides"): "the inputs are contiguous",
-}

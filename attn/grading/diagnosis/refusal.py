@@ -8,14 +8,22 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from functools import cached_property
+from numbers import Number
 from typing import Any
 
+import torch
+from torch import Tensor
+
 from attn.grading.checks.evidence import Evidence, Failure
-from attn.grading.checks.inputs import named_tensors
+from attn.grading.checks.inputs import input_size, named_tensors
 from attn.grading.checks.show import (
+    WIDTH,
+    Grid,
     brief,
+    describe,
     difference_lines,
     elements,
     grid,
@@ -23,14 +31,43 @@ from attn.grading.checks.show import (
     listing,
     wrapped,
 )
-from attn.grading.diagnosis import failing_input
-from attn.grading.diagnosis.locate import about, places
-from attn.grading.diagnosis.most_telling import most_telling
 from attn.grading.diagnosis.naming import Diagnosis
-from attn.grading.diagnosis.parts import Parts
+from attn.grading.diagnosis.where import about, places
 
 _USUAL, _MOST = 5, 12  # lines between the header and the last one
+_FEW = 4  # elements, from which a place can be told
 _SENTENCES = re.compile(r"(?:(?<=[.?!:])|(?<=[.?!]\)))\s+(?=[A-Z`\"(])")
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The parts of a refusal, for a front end that sets them apart.
+
+    Those that it lacks are empty.
+
+    Args:
+        title: the name of the mistake, the place, or what is wrong.
+        label: the beginning of the sentence that ends in a name.
+        question: what the learner is to think about, or a second sentence.
+        condition: the one in which the answer is wrong.
+        what: what is wrong in it, where that is not the title.
+        more: lines with it: of an error, the line of code that raised it.
+        elements: index, got and expected of the first elements that differ.
+        grid: the matrix around the first of them.
+        inputs: the failing input in one line.
+        details: all that is known, but for the name.
+    """
+
+    title: str
+    label: str = ""
+    question: str = ""
+    condition: str = ""
+    what: str = ""
+    more: tuple[str, ...] = ()
+    elements: tuple[tuple[str, str, str], ...] = ()
+    grid: Grid | None = None
+    inputs: str = ""
+    details: str = ""
 
 
 class Refusal:
@@ -54,7 +91,21 @@ class Refusal:
                 "not written yet: the stub still raises NotImplementedError. "
                 f'hint("{self._exercise.id}") gives a hint.'
             )
-        return "\n".join(self._named() if self._names else self._located())
+        lines = [*self._difference(), *self._inputs]
+        if not self._diagnosis.names:
+            problem, place = self._shown.problem, self._places[:1]
+            if problem.wrong is not None:
+                lines += listing(
+                    problem.wrong, problem.got, problem.expected, 4
+                )
+            return _fitting([*place, *lines, *self._pointer])
+        name, text, *more = self._diagnosis.lines
+        lines = [name, *lines]
+        if not self._diagnosis.everywhere:
+            lines += self._places[:1]
+        if more or _count([*lines, text]) > _USUAL:
+            text = question(text)
+        return _fitting([*lines, text])
 
     @property
     def details(self) -> str:
@@ -66,7 +117,7 @@ class Refusal:
 
     @cached_property
     def parts(self) -> Parts | None:
-        """The refusal in parts, for a front end; None for a stub."""
+        """The refusal in parts; None for a stub."""
         if self.is_stub:
             return None
         problem, found, matrix = self._shown.problem, [], None
@@ -80,7 +131,7 @@ class Refusal:
             matrix = grid(problem.wrong, problem.got)
         label, title, pointer = "", "".join(self._places[:1]), self._pointer
         explained = self._diagnosis.lines[1:]
-        if self._names:
+        if explained:
             label, title = self._diagnosis.headline
             pointer = [question(explained[0])]
         return Parts(
@@ -102,44 +153,18 @@ class Refusal:
         error = self._evidence.failures[0].outcome.error
         return isinstance(error, NotImplementedError)
 
-    @property
-    def _names(self) -> bool:
-        return bool(self._diagnosis.names)
-
     @cached_property
     def _places(self) -> list[str]:
-        if self._diagnosis.name or self._shown.problem.kind == "random":
-            return []
-        return places(self._evidence, self._shown)
+        return places(self._evidence, self._shown) if self._has_place else []
 
     @cached_property
     def _about(self) -> list[str]:
-        if self._diagnosis.name or self._shown.problem.kind == "random":
-            return []
-        return about(self._evidence, self._shown)
+        return about(self._evidence, self._shown) if self._has_place else []
 
     @property
-    def _inputs(self) -> list[str]:
-        return failing_input.in_a_line(self._exercise, self._shown.case)
-
-    def _named(self) -> list[str]:
-        """Return the name, the input, and the question or all of its text."""
-        name, *paragraphs = self._diagnosis.lines
-        lines = [name, *self._difference(), *self._inputs]
-        if not self._diagnosis.everywhere:
-            lines += self._places[:1]
-        text = paragraphs[0]
-        if len(paragraphs) > 1 or _count([*lines, text]) > _USUAL:
-            text = question(text)
-        return _fitting([*lines, text])
-
-    def _located(self) -> list[str]:
-        """Return the place, the input, the numbers and a second sentence."""
-        lines = [*self._places[:1], *self._difference(), *self._inputs]
-        problem = self._shown.problem
-        if problem.wrong is not None:
-            lines += listing(problem.wrong, problem.got, problem.expected, 4)
-        return _fitting([*lines, *self._pointer])
+    def _has_place(self) -> bool:
+        by_chance = self._shown.problem.kind == "random"
+        return not self._diagnosis.name and not by_chance
 
     @property
     def _pointer(self) -> list[str]:
@@ -171,12 +196,12 @@ class Refusal:
         if isinstance(output, dict):
             errors = {k: x for k, x in output.items() if "Error" in str(x)}
             output = [f"{k}: {x}" for k, x in errors.items()] or output
+        entries, names = [output], [""]
         if isinstance(output, tuple | list):
-            names = self._exercise.returns or [""] * len(output)
-            pairs = zip(names, output, strict=False)
-            text = ", ".join(brief(n, x).strip() for n, x in pairs)
-        else:
-            text = brief("", output).strip()
+            entries = [*output]
+            names = [*self._exercise.returns] or [""] * len(output)
+        pairs = zip(names, entries, strict=False)
+        text = ", ".join(brief(n, x).strip() for n, x in pairs)
         return [f"  expected: {textwrap.shorten(text, 130, placeholder=' …')}"]
 
     def _everything(self) -> Iterable[str]:
@@ -189,7 +214,7 @@ class Refusal:
         yield f"wrong when {shown.case.condition}: {text}"
         if shown.outcome.error:
             yield from self._expected()
-        yield from failing_input.line_by_line(self._exercise, shown.case)
+        yield from self._arguments()
         if problem.wrong is not None:
             yield from difference_lines(
                 problem.wrong, problem.got, problem.expected
@@ -201,14 +226,89 @@ class Refusal:
             if len(printed) > 20:
                 yield f"  | … {len(printed) - 20} more lines"
 
+    @property
+    def _inputs(self) -> list[str]:
+        """The failing input in one line; a long one lacks tensors."""
+        case, more = self._shown.case, ""
+        inputs = {
+            n: x
+            for n, x in self._exercise.inputs(case).items()
+            if x is not None and not isinstance(x, torch.Generator)
+        }
+        start = f"  {self._made}: " if case.init else "  "
+        while True:
+            words = [brief(n, x) for n, x in inputs.items()]
+            line = f"{start}{', '.join(words)}{more}"
+            tensors = [n for n, x in inputs.items() if isinstance(x, Tensor)]
+            if len(line) <= WIDTH - 2 or not tensors:
+                return [line] if len(wrapped(line, "  ")) <= 2 else []
+            del inputs[tensors[-1]]
+            more = ", …" if len(inputs) else "…"
+
+    def _arguments(self) -> Iterator[str]:
+        """Yield the failing input, one argument a line, and earlier calls."""
+        case, inputs = self._shown.case, self._exercise.inputs
+        if case.init:
+            yield f"  {self._made}"
+        for earlier in case.before:
+            words = ", ".join(
+                brief(n, x)
+                for n, x in inputs(earlier).items()
+                if x is None or isinstance(x, Tensor | Number)
+            )
+            b = "b " if earlier.another else ""
+            yield f"  {b}called earlier with  {words}"
+        width = max([8, *map(len, inputs(case))])
+        for n, x in inputs(case).items():
+            yield f"  {n:<{width}}  {describe(x)}"
+
+    @property
+    def _made(self) -> str:
+        init = self._shown.case.init or {}
+        words = ", ".join(f"{k}={v!r}" for k, v in init.items())
+        return f"{self._exercise.name}({words})"
+
     def _properties(self) -> list[str]:
         """Return the claims about right results that do not hold."""
-        shown = self._shown
-        by_chance = shown.outcome.error or shown.problem.kind == "random"
-        if self._diagnosis.name or by_chance or _has_nan(shown):
+        shown, tensors = self._shown, named_tensors(self._shown.outcome.output)
+        if not self._has_place or shown.outcome.error:
+            return []
+        if any(not x.is_meta and bool(x.isnan().any()) for _, x in tensors):
             return []  # of NaN nothing holds
         claims = self._exercise.properties
         return [x.says for x in claims if not _holds(x.holds, shown)]
+
+
+def _holds(holds: Any, failure: Failure) -> bool:
+    try:
+        return bool(holds(failure.case, failure.outcome.output))
+    except Exception:  # a claim about a result of another shape
+        return True
+
+
+def most_telling(failures: list[Failure]) -> Failure:
+    """Return a small failure from which a place can be told.
+
+    It is of the first wrong condition, or of the next if the results of the
+    first have one or two elements only; with right elements, if it can be.
+    """
+
+    def cost(failure: Failure) -> tuple[bool, int]:
+        wrong = failure.problem.wrong
+        all_wrong = wrong is not None and bool(wrong.all())
+        return all_wrong, input_size(failure.case)
+
+    def is_telling(failure: Failure) -> bool:
+        wrong = failure.problem.wrong
+        return wrong is None or wrong.numel() >= _FEW
+
+    first = failures[0].case.condition
+    for condition in dict.fromkeys(f.case.condition for f in failures):
+        own = [f for f in failures if f.case.condition == condition]
+        if telling := [f for f in own if is_telling(f)]:
+            return min(telling, key=cost)
+    own = [f for f in failures if f.case.condition == first]
+    return min(own, key=lambda f: input_size(f.case))
 
 
 def question(text: str) -> str:
@@ -220,21 +320,9 @@ def _count(lines: Iterable[str]) -> int:
     return sum(len(wrapped(x, "  ")) for x in lines)
 
 
-def _fitting(lines: list[str]) -> list[str]:
+def _fitting(lines: list[str]) -> str:
     """Return the lines that fit, the first ones and the last."""
     kept = [*lines]
     while len(kept) > 2 and _count(kept) > _MOST:
         del kept[-2]
-    return kept
-
-
-def _has_nan(failure: Failure) -> bool:
-    tensors = named_tensors(failure.outcome.output)
-    return any(not x.is_meta and bool(x.isnan().any()) for _, x in tensors)
-
-
-def _holds(holds: Any, failure: Failure) -> bool:
-    try:
-        return bool(holds(failure.case, failure.outcome.output))
-    except Exception:  # a claim about a result of another shape
-        return True
+    return "\n".join(kept)

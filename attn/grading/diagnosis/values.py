@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import torch
 from torch import Tensor
@@ -33,54 +33,55 @@ def describe_values(evidence: Evidence, shown: Failure, axes: Axes) -> str:
         for p in f.problems
         if p.wrong is not None and p.part == problem.part
     ]
-    elsewhere = [_sentences(evidence, f, p, axes) for f, p in same_part]
-    here = _sentences(evidence, shown, problem, axes)
+    elsewhere = [[*_relations(evidence, f, p, axes)] for f, p in same_part]
+    here = [*_relations(evidence, shown, problem, axes)]
     for text in here:
         if all(text in sentences for sentences in elsewhere):
             return f"{text[0].upper()}{text[1:]}."
     if here:
         return f"In this case {here[0]}."
-    output = [x for _, x in named_tensors(shown.outcome.output)]
-    in_float64 = any(x.dtype == torch.float64 for x in output)
-    most = max(_relative_error(p) for _, p in same_part)
-    return _error_size(problem, most, in_float64)
+    return _error_size(shown, [p for _, p in same_part])
 
 
-def _sentences(
+def _relations(
     evidence: Evidence, failure: Failure, problem: Problem, axes: Axes
-) -> list[str]:
-    """Return what is true of a case's wrong elements, the best first."""
+) -> Iterator[str]:
+    """Yield what is true of a case's wrong elements, the best first."""
     got, expected, wrong = problem.got, problem.expected, problem.wrong
     assert wrong is not None
     if got.dtype == torch.bool:
-        return list(_of_mask(got, wrong))
+        yield from _of_mask(got, wrong)
+        return
     got, expected = got.double(), expected.double()
     a, b = got[wrong], expected[wrong]
     if a.isnan().all():
-        zero = ["there is NaN where 0 is right"] if (b == 0).all() else []
-        return [*zero, "the wrong elements are NaN"]
-    sentences = []
+        if (b == 0).all():
+            yield "there is NaN where 0 is right"
+        yield "the wrong elements are NaN"
+        return
     if not a.any():
-        sentences.append("the wrong elements are 0")
+        yield "the wrong elements are 0"
     if b.any() and b.isfinite().all() and close(a, -b, 1e-5):
-        sentences.append("the wrong elements are right but for their sign")
-    sentences += _of_signs(got, expected, wrong)
+        yield "the wrong elements are right but for their sign"
+    if (b == 0).all():
+        yield "only elements that should be 0 are wrong"
+    if (b == -torch.inf).all():
+        yield "only elements that should be -inf are wrong"
     for name, x in evidence.inputs(failure.index).items():
         is_float = isinstance(x, Tensor) and x.is_floating_point()
         if not is_float or x.shape != got.shape or wrong.sum() < 2:
             continue
         if alike(a, x.double()[wrong]):
-            text = f"the wrong elements are those of {name}, unchanged"
-            sentences.append(text)
+            yield f"the wrong elements are those of {name}, unchanged"
     if wrong.sum() > 1 and b.isfinite().all() and a.isfinite().all():
         output = [x for _, x in named_tensors(failure.outcome.output)]
         half = any(x.element_size() == 2 for x in output)
-        sentences += _linear(a, b, 0.02 if half else 1e-4)
+        yield from _linear(a, b, 0.02 if half else 1e-4)
     if not close(got, expected, 1e-3):  # else only rounding tells slices apart
         letters = axes.of_part(problem.part, wrong.shape)
-        words = [axes.word(letters, axis) for axis in range(got.dim())]
-        sentences += _copies(got, expected, wrong, words)
-    return sentences
+        for axis in range(got.dim()):
+            word = axes.word(letters, axis)
+            yield from _of_slices(got, expected, wrong, axis, word)
 
 
 def _of_mask(got: Tensor, wrong: Tensor) -> Iterator[str]:
@@ -101,72 +102,48 @@ def _of_mask(got: Tensor, wrong: Tensor) -> Iterator[str]:
         yield "it allows some pairs too many, and masks others"
 
 
-def _of_signs(got: Tensor, expected: Tensor, wrong: Tensor) -> Iterator[str]:
-    """Say whether all wrong elements should be 0, -inf or of one sign."""
-    right = expected[wrong]
-    negative, positive = expected < 0, expected > 0
-    if (right == 0).all():
-        yield "only elements that should be 0 are wrong"
-    elif (right == -torch.inf).all():
-        yield "only elements that should be -inf are wrong"
-    elif close(got, expected, 1e-3):
-        return  # which of them are wrong is chance
-    elif torch.equal(wrong, negative) and positive.any():
-        yield "exactly the elements that should be negative are wrong"
-    elif torch.equal(wrong, positive) and negative.any():
-        yield "exactly the elements that should be positive are wrong"
-
-
 def _linear(a: Tensor, b: Tensor, rtol: float) -> Iterator[str]:
     """Say whether there is a constant factor, or a constant difference."""
-    if b.any():
-        factor = (a @ b / (b @ b)).item()
-        is_telling = factor and abs(factor - 1) > 10 * rtol
-        if is_telling and close(a, b * factor, rtol):
-            yield f"the wrong elements are off by the factor {number(factor)}"
+    factor = (a @ b / (b @ b)).item() if b.any() else 0.0
+    if factor and abs(factor - 1) > 10 * rtol and close(a, b * factor, rtol):
+        yield f"the wrong elements are off by the factor {number(factor)}"
     gap = (a - b).mean().item()
     if close(a - gap, b, rtol) and (a - b).std() < rtol * abs(gap):
         yield f"the wrong elements are off by {number(gap)}, all of them"
 
 
-def _copies(
-    got: Tensor, expected: Tensor, wrong: Tensor, words: Sequence[str]
+def _of_slices(
+    got: Tensor, expected: Tensor, wrong: Tensor, axis: int, word: str
 ) -> Iterator[str]:
     """Say whether a slice holds the numbers of another, or all are equal.
 
     Args:
         got, expected, wrong: of one shape.
-        words: what an index of each axis is.
+        axis: along which they are compared.
+        word: what an index of the axis is.
     """
-    for axis, word in enumerate(words):
-        n = got.shape[axis]
-        if n < 2 or got.numel() // n < 2 or n > 16:
-            continue
-        g, e, w = (x.unbind(axis) for x in (got, expected, wrong))
-        equal = all(alike(g[0], x) for x in g)
-        if equal and not all(alike(e[0], x) for x in e):
-            yield f"every {word} has the same result"
-            continue
-        origins = {
-            i: next(
-                (j for j in range(n) if j != i and alike(g[i], e[j])), None
-            )
-            for i in range(n)
-            if w[i].any()
-        }
-        if origins and None not in origins.values():
-            yield "; ".join(
-                f"{word} {i} holds what {word} {j} should"
-                for i, j in [*origins.items()][:2]
-            )
-            continue
-        a, b = got.sort(axis).values, expected.sort(axis).values
-        if torch.allclose(a, b, 1e-5, 1e-7):
-            yield f"every {word} is there, but in another order"
-        ratios = [_row_ratio(x, y) for x, y in zip(g, e, strict=True)]
-        if None not in ratios and axis < got.dim() - 1:
-            shown = ", ".join(number(r) for r in ratios[:4])
-            yield f"each {word} is off by its own factor ({shown})"
+    n = got.shape[axis]
+    if n < 2 or got.numel() // n < 2 or n > 16:
+        return
+    g, e, w = (x.unbind(axis) for x in (got, expected, wrong))
+    if all(alike(g[0], x) for x in g) and not all(alike(e[0], x) for x in e):
+        yield f"every {word} has the same result"
+        return
+    origins = {
+        i: next((j for j in range(n) if j != i and alike(g[i], e[j])), None)
+        for i in range(n)
+        if w[i].any()
+    }
+    if origins and None not in origins.values():
+        yield "; ".join(
+            f"{word} {i} holds what {word} {j} should"
+            for i, j in [*origins.items()][:2]
+        )
+        return
+    ratios = [_row_ratio(x, y) for x, y in zip(g, e, strict=True)]
+    if None not in ratios and axis < got.dim() - 1:
+        shown = ", ".join(number(r) for r in ratios[:4])
+        yield f"each {word} is off by its own factor ({shown})"
 
 
 def _row_ratio(a: Tensor, b: Tensor) -> float | None:
@@ -177,10 +154,23 @@ def _row_ratio(a: Tensor, b: Tensor) -> float | None:
     return factor if factor and alike(a, b * factor) else None
 
 
-def _relative_error(problem: Problem) -> float:
-    """Return how far off a result is, next to its largest element."""
-    off, top = _largest_error(problem)
-    return off / top if top else 0.0
+def _error_size(shown: Failure, problems: list[Problem]) -> str:
+    """Say how far off the result is: here, and at most in all cases."""
+    off, top = _largest_error(shown.problem)
+    if not top:
+        return ""
+    share = f"{number(off / top, 2)} of the largest element at most"
+    sizes = map(_largest_error, problems)
+    most = max(x / largest if largest else 0.0 for x, largest in sizes)
+    output = [x for _, x in named_tensors(shown.outcome.output)]
+    if most < 1e-6 and any(x.dtype == torch.float64 for x in output):
+        return f"It is off by {share}: is a step computed in float32?"
+    if most < 0.01:
+        return f"It is off by {share}: is something rounded, or almost right?"
+    return (
+        f"It is off by up to {number(off)}; the largest element is "
+        f"{number(top)}."
+    )
 
 
 def _largest_error(problem: Problem) -> tuple[float, float]:
@@ -193,36 +183,18 @@ def _largest_error(problem: Problem) -> tuple[float, float]:
     return off, expected[both].abs().max().item()
 
 
-def _error_size(problem: Problem, most: float, in_float64: bool) -> str:
-    """Say how far off the result is: here, and at most in all cases."""
-    off, top = _largest_error(problem)
-    if not top:
-        return ""
-    share = f"{number(off / top, 2)} of the largest element at most"
-    if most < 1e-6 and in_float64:
-        return f"It is off by {share}: is a step computed in float32?"
-    if most < 0.01:
-        return f"It is off by {share}: is something rounded, or almost right?"
-    return (
-        f"It is off by up to {number(off)}; the largest element is "
-        f"{number(top)}."
-    )
-
-
 def _ratio(evidence: Evidence, shown: Failure) -> str:
     """Say how a wrong number relates to the right one."""
-    if _numbers(shown) is None:
+    numbers = [_numbers(f) for f in (shown, *evidence.failures)]
+    pairs = [x for x in numbers if x is not None]
+    if numbers[0] is None:
         return ""
-    pairs = [
-        pair
-        for f in (shown, *evidence.failures)
-        if (pair := _numbers(f)) is not None
-    ]
     ratios = [number(a / b) if b else "0" for a, b in pairs]
     gaps = [number(a - b, 6) for a, b in pairs]
     count = len(pairs) - 1
     cases = f"In all {count} such cases" if count > 1 else "Here"
-    if len({*ratios}) == 1 and ratios[0] not in _NO_FACTORS:
+    is_telling = ratios[0] not in ("0", "1")  # as they are printed
+    if len({*ratios}) == 1 and is_telling:
         return f"{cases} it is {ratios[0]} times the right number."
     if len({*gaps}) == 1:
         return f"{cases} it is off by {gaps[0]}."
@@ -230,12 +202,9 @@ def _ratio(evidence: Evidence, shown: Failure) -> str:
         return (
             f"{cases} it is off by a multiple of 2**32: did an int32 overflow?"
         )
-    if ratios[0] in _NO_FACTORS:
-        return ""
-    return f"In this case it is {ratios[0]} times the right number."
-
-
-_NO_FACTORS = ("0", "1")  # as they are printed
+    if is_telling:
+        return f"In this case it is {ratios[0]} times the right number."
+    return ""
 
 
 def _numbers(failure: Failure) -> tuple[float, float] | None:

@@ -17,12 +17,12 @@ from html import escape
 from itertools import groupby
 from typing import NamedTuple
 
+from attn.exercises.markdown import as_html
 from attn.exercises.place import place
 from attn.exercises.spec import Exercise
 from attn.grading.checks.show import Grid
 from attn.grading.diagnosis.judge import Verdict
-from attn.grading.diagnosis.parts import Parts
-from attn.grading.diagnosis.prose import as_html
+from attn.grading.diagnosis.refusal import Parts
 
 GOES_ON = "The chapter goes on with the reference."
 

@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from attn.exercises import CHAPTERS, place
+from attn.exercises.markdown import as_html
 from attn.exercises.spec import Exercise, chapter
 from attn.grading.checks.show import wrapped
-from attn.grading.diagnosis.prose import as_html
 from attn.grading.learner import cards
 
 Entries = dict[str, dict[str, Any]]

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import sys
 import types
+from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from typing import Any
 
 from attn.grading.checks.forbidden import Forbidden
 
 
-class Missing:
+class Missing(Loader, MetaPathFinder):
     """Find stand-ins for modules that were missing, and for the book's.
 
     Attributes:

@@ -106,10 +106,18 @@ def make_shell() -> Any:
 
     config = Config()
     config.HistoryManager.enabled = False
-    shell = InteractiveShell.instance(config=config)
-    shell.system = shell.system_raw = lambda *_, **__: None
-    shell.getoutput = lambda *_, **__: []
-    shell.enable_gui = lambda *_, **__: None
+
+    class Shell(InteractiveShell):
+        def system(self, cmd: str) -> None:
+            """Run nothing: ``!pip`` has no network, ``!ls`` no effect."""
+
+        def getoutput(self, *_: Any, **__: Any) -> list[str]:
+            return []
+
+        def enable_gui(self, gui: Any = None) -> None:
+            """Open no window."""
+
+    shell: Any = Shell.instance(config=config)
     for name in _IDLE:
         shell.register_magic_function(_nothing, "line_cell", name)
     shell.builtin_trap.activate()  # get_ipython, display
@@ -169,8 +177,8 @@ class Notebook:
         try:
             text = self._shell.transform_cell(ON_TOP.sub("", cell.text))
             tree = ast.parse(text)
-        except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-            return [[0, getattr(error, "lineno", 0) or 0, *_said(error)]]
+        except (SyntaxError, ValueError, RecursionError, MemoryError) as odd:
+            return [[0, getattr(odd, "lineno", 0) or 0, *_said(odd)]]
         name = self._shell.compile.cache(text, cell.number, cell.text)
         for number, node in enumerate(tree.body):
             if number in cell.skip or (left <= 0 and not _defines(node)):

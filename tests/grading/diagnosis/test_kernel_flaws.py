@@ -135,6 +135,15 @@ NOT_IEEE = """\
 + tl.dot(q, tl.trans(k))"""
 
 
+def one_and_more(keys):
+    """Return parameters of which the ordinary run takes the first only."""
+    first, *rest = keys
+    return [
+        first,
+        *(pytest.param(x, marks=pytest.mark.exhaustive) for x in rest),
+    ]
+
+
 def verdict(exercise_id, code):
     exercise = find(exercise_id)
     variant = Variant(
@@ -147,7 +156,7 @@ def verdict(exercise_id, code):
     return judge(exercise, variant.answer)
 
 
-@pytest.mark.parametrize("exercise_id", BREAKS)
+@pytest.mark.parametrize("exercise_id", one_and_more(BREAKS))
 def test_what_triton_refuses_is_told_with_its_line(exercise_id):
     found = verdict(exercise_id, BREAKS[exercise_id])
     assert not found.passed and found.mistake == NOT_COMPILED
@@ -172,7 +181,7 @@ def test_without_time_to_compile_the_syntax_is_read(monkeypatch):
     assert judge(find(key), find(key).equivalents[0].answer).passed
 
 
-@pytest.mark.parametrize("exercise_id", TWICE)
+@pytest.mark.parametrize("exercise_id", one_and_more(TWICE))
 def test_a_tile_is_loaded_once(exercise_id):
     tensor, code = TWICE[exercise_id]
     found = verdict(exercise_id, code)
@@ -185,7 +194,7 @@ def test_a_product_keeps_all_bits_where_the_task_says_so():
     assert not found.passed and found.mistake == "tl.dot rounds to TF32"
 
 
-@pytest.mark.parametrize("exercise_id", NOTHING_SKIPPED)
+@pytest.mark.parametrize("exercise_id", one_and_more(NOTHING_SKIPPED))
 def test_hidden_tiles_are_not_loaded(exercise_id):
     found = verdict(exercise_id, NOTHING_SKIPPED[exercise_id])
     assert not found.passed
@@ -212,17 +221,20 @@ def test_the_syntax_of_helpers_is_read():
     assert not kernels.refused_syntax(HELPERS, "row_softmax_kernel")
 
 
+@pytest.mark.parametrize(
+    "styles",
+    [False, pytest.param(True, marks=pytest.mark.exhaustive)],
+    ids=["the solution", "other styles"],
+)
 @pytest.mark.parametrize("exercise", KERNELS, ids=lambda x: x.id)
 def test_every_right_kernel_has_a_record_and_is_compiled(
-    exercise, monkeypatch
+    exercise, styles, monkeypatch
 ):
     monkeypatch.setattr(kernels, "refused_syntax", None)  # not called
     oracle = Oracle(exercise, 0)
     case = max(oracle.cases, key=input_size)
-    for answer in (
-        solution(exercise),
-        *(x.answer for x in exercise.equivalents),
-    ):
+    others = [x.answer for x in exercise.equivalents]
+    for answer in others if styles else [solution(exercise)]:
         with language_kept_patched():
             outcome = run(answer, case, launch=Recorded(exercise.launch))
         assert outcome.error is None

@@ -79,22 +79,13 @@ def test_a_mistake_of_one_special_case_is_no_name():
 def test_the_same_error_text_is_not_the_same_mistake():
     """Shapes that do not fit read the same, wherever they meet."""
 
-    def only_the_keys(
-        q,
-        k,
-        v,
-        attn_mask=None,
-        dropout_p=0.0,
-        is_causal=False,
-        scale=None,
-        enable_gqa=False,
-    ):
+    def only_the_keys(q, k, v, *rest, enable_gqa=False, **options):
         right = find("sdpa-scaled_dot_product_attention").reference
         if enable_gqa:
             k = k.repeat_interleave(q.shape[-3] // k.shape[-3], -3)
             scores = q @ k.mT * q.shape[-1] ** -0.5
             return scores.softmax(-1) @ v
-        return right(q, k, v, attn_mask, dropout_p, is_causal, scale)
+        return right(q, k, v, *rest, **options)
 
     exercise = find("sdpa-scaled_dot_product_attention")
     verdict = judge(exercise, only_the_keys)
@@ -114,12 +105,7 @@ def test_the_exercises_own_mistake_comes_before_a_kind():
 
 @pytest.mark.parametrize(
     "exercise_id",
-    [
-        "sdp-attention_loops",
-        "mask-causal",
-        "gqa-pool_heads",
-        "mha-merge_heads",
-    ],
+    ["sdp-attention_loops", "mask-causal", "gqa-pool_heads"],
 )
 def test_nonsense_has_no_name(exercise_id):
     exercise = find(exercise_id)
@@ -135,29 +121,6 @@ def test_nonsense_has_no_name(exercise_id):
     verdict = judge(exercise, nonsense)
     assert not verdict.passed
     assert NAMED not in verdict.message
-
-
-@pytest.mark.parametrize("error", (1e-5, 1e-4))
-def test_what_is_nearly_right_is_neither_moved_nor_scaled(error):
-    def nearly(query, key, value, scale=None):
-        scale = query.shape[-1] ** -0.5 if scale is None else scale
-        out = (query @ key.mT * scale).softmax(-1) @ value
-        out[..., 0, 0] *= 1 + error
-        return out
-
-    verdict = judge(find("sdp-attention"), nearly)
-    assert verdict.mistake is None
-    assert "sign" not in verdict.message
-
-
-def test_what_is_off_by_less_than_rounding_gets_no_change_for_a_name():
-    def low(scores, mask):
-        filled = torch.where(mask, scores, scores.min() - 20)
-        return filled.softmax(-1).masked_fill(~mask.any(-1, keepdim=True), 0)
-
-    verdict = judge(find("mask-apply_mask"), low)
-    assert verdict.mistake is None
-    assert "behaves like" not in verdict.message
 
 
 def test_a_mistake_in_the_numbers_is_named_with_more_memory_or_less():

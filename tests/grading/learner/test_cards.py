@@ -14,10 +14,10 @@ import torch
 from bs4 import BeautifulSoup
 
 from attn.exercises import sources
+from attn.exercises.markdown import as_html
 from attn.exercises.spec import every_exercise, find
 from attn.grading.checks.show import number
 from attn.grading.diagnosis.judge import judge
-from attn.grading.diagnosis.prose import as_html
 from attn.grading.learner import cards, progress
 from attn.grading.learner.progress import Progress
 from tests.grading.learner.conftest import RIGHT

@@ -15,9 +15,9 @@ from urllib.parse import quote
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
+from attn.exercises.markdown import as_html
 from attn.grading.classroom.reports import wording
 from attn.grading.classroom.reports.class_ import Class, Learner
-from attn.grading.diagnosis.prose import as_html
 
 #: Words with which a diagnosis begins, and no names of functions.
 _PLAIN = re.compile("(in|it|not|right|the|there|this|what|wrong) ")

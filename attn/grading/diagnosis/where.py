@@ -15,11 +15,7 @@ from torch import Tensor
 from attn.grading.checks.evidence import Evidence, Failure
 from attn.grading.checks.problem import RESULT, Problem
 from attn.grading.checks.show import and_list, first_few
-from attn.grading.diagnosis.axes import Axes
-from attn.grading.diagnosis.distinguishing import (
-    distinguishing_inputs,
-    in_words,
-)
+from attn.grading.diagnosis.axes import Axes, distinguishing_inputs
 from attn.grading.diagnosis.values import describe_values
 
 
@@ -35,7 +31,7 @@ def places(evidence: Evidence, shown: Failure) -> list[str]:
         lambda: [_distinction(evidence)],
         lambda: [_right_parts(evidence, shown)],
         lambda: [_shapes(evidence, shown, axes)],
-        lambda: [*_places(evidence, shown, axes)],
+        lambda: [*_indices(evidence, shown, axes)],
     )
 
 
@@ -62,9 +58,10 @@ def _distinction(evidence: Evidence) -> str:
     """Say on which inputs it is wrong, if that is true of every case."""
     if not (inputs := distinguishing_inputs(evidence)):
         return ""
+    when = " and ".join(inputs)
     return (
         f"It is wrong in all {len(evidence.failures)} cases in which "
-        f"{in_words(inputs)}, and right in the other {len(evidence.passing)}."
+        f"{when}, and right in the other {len(evidence.passing)}."
     )
 
 
@@ -77,11 +74,9 @@ def _conditions(evidence: Evidence) -> str:
         return ""
     if len(wrong) == 1 and not (right & {*wrong}):
         return f"It is wrong in that condition only: {count} of {ran} cases."
-    if len(wrong) <= 3:
-        when = "; ".join(wrong)
-        return f"It is wrong in {count} of {ran} cases: when {when}."
-    cases = f"{count} of {ran}" if count < ran else f"all {ran}"
-    return f"It is wrong in {cases} cases."
+    when = f": when {'; '.join(wrong)}" if len(wrong) <= 3 else ""
+    cases = f"{count} of {ran}" if count < ran or when else f"all {ran}"
+    return f"It is wrong in {cases} cases{when}."
 
 
 def _right_parts(evidence: Evidence, shown: Failure) -> str:
@@ -99,7 +94,7 @@ def _right_parts(evidence: Evidence, shown: Failure) -> str:
         which = f": none reaches {and_list(zero)}" if some else ""
         return f"The result is right; the gradient of {names} is wrong{which}."
     entries = [p.part.entry for p in problems]
-    if not entries[0] or not isinstance(output, tuple | list):
+    if not isinstance(output, tuple | list) or {*map(len, entries)} != {1}:
         return ""
     returns = evidence.exercise.returns
     right = [
@@ -107,9 +102,8 @@ def _right_parts(evidence: Evidence, shown: Failure) -> str:
         for i in range(len(output))
         if (i,) not in entries
     ]
-    if not right or any(len(entry) > 1 for entry in entries):
-        return ""
-    return f"{and_list(right)} {'is' if len(right) == 1 else 'are'} right."
+    verb = "is" if len(right) == 1 else "are"
+    return f"{and_list(right)} {verb} right." if right else ""
 
 
 def _shapes_seen(shown: Failure) -> str:
@@ -133,16 +127,15 @@ def _shapes(evidence: Evidence, shown: Failure, axes: Axes) -> str:
     sizes = axes.sizes(inputs)
     lengths = []
     for axis, (n, m) in enumerate(zip(got, expected, strict=True)):
-        if n == m:
-            continue
         same = [letter for letter, size in sizes.items() if size == n]
         as_long = f", as long as {same[0]}" if len(same) == 1 else ""
         name = letters[axis] or f"axis {axis}"
-        lengths.append(f"{name} should be {m} and is {n}{as_long}")
+        if n != m:
+            lengths.append(f"{name} should be {m} and is {n}{as_long}")
     return f"Of its axes, {'; '.join(lengths)}."
 
 
-def _places(evidence: Evidence, shown: Failure, axes: Axes) -> Iterator[str]:
+def _indices(evidence: Evidence, shown: Failure, axes: Axes) -> Iterator[str]:
     """Say at which indices of which axes the wrong elements are."""
     problem = shown.problem
     if problem.wrong is None or problem.wrong.dim() == 0:
@@ -178,10 +171,10 @@ def _places(evidence: Evidence, shown: Failure, axes: Axes) -> Iterator[str]:
     of = "" if problem.part == RESULT else f" in {name}"
     wrong = "NaN" if problem.kind == "nan" else "wrong"
     count = len(comparable)
-    if everywhere:
-        cases = f"In {_all(count)} wrong results" if count > 1 else "Here"
-        if 1 < count < len(evidence.failures):
-            cases += f" of {_axes(dims)}"
+    if everywhere:  # of several
+        every = "both" if count == 2 else f"all {count}"
+        some = f" of {_axes(dims)}" if count < len(evidence.failures) else ""
+        cases = f"In {every} wrong results{some}"
         yield f"{cases}, {wrong}{of}: {and_list(everywhere)}."
     if here:
         yield f"In this case, {wrong}{of}: {and_list(here)}."
@@ -260,7 +253,3 @@ def _many(word: str) -> str:
 
 def _axes(count: int) -> str:
     return "1 axis" if count == 1 else f"{count} axes"
-
-
-def _all(count: int) -> str:
-    return "both" if count == 2 else f"all {count}"
