@@ -1,11 +1,8 @@
 """Read what a teacher gives by hand: points and comments, in ``marks.csv``.
 
-::
+A row without an exercise gives the total; of two alike the last counts::
 
-    learner,exercise,points,comment
     ana,gqa-repeat_kv,1.5,"right idea, wrong axis"
-
-A row without an exercise gives the total; of two alike the last counts.
 """
 
 from __future__ import annotations
@@ -57,14 +54,15 @@ def read(path: Path, people: Mapping[str, Sequence[str]]) -> ByHand:
 def applied(results: Iterable[Result], by_hand: ByHand) -> list[Result]:
     """Return results with the points and the comments of exercises."""
     return [
-        replace(x, marks=tuple(_changed(x, y, by_hand) for y in x.marks))
+        replace(
+            x, marks=tuple(_changed(x.learner, y, by_hand) for y in x.marks)
+        )
         for x in results
     ]
 
 
-def _changed(result: Result, mark: Mark, by_hand: ByHand) -> Mark:
-    key = result.learner, mark.exercise
-    points, comment = by_hand.get(key, (None, ""))
+def _changed(learner: str, mark: Mark, by_hand: ByHand) -> Mark:
+    points, comment = by_hand.get((learner, mark.exercise), (None, ""))
     if points is not None:
         comment = f"it was judged as {mark.points}. {comment}".strip()
         mark = replace(mark, points=points)

@@ -149,18 +149,14 @@ def _metadata(path: Path) -> dict[str, Any]:
     loader = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
     try:
         text, _ = reading.decode(reading.load(path))
-        depth = accumulate(map(_deeper, yaml.parse(text, loader)))
-        if any(x > _DEEPEST for x in depth):
+        kinds = (type(x).__name__ for x in yaml.parse(text, loader))
+        deeper = (
+            x.endswith("StartEvent") - x.endswith("EndEvent") for x in kinds
+        )
+        if any(x > _DEEPEST for x in accumulate(deeper)):
             raise ValueError(f"{path} must be nested at most {_DEEPEST} deep")
         data = yaml.load(text, loader)
     except (reading.Unreadable, yaml.YAMLError) as error:
         reason = " ".join(str(error).split())
         raise ValueError(f"{path} must be YAML; {reason}") from None
     return data if isinstance(data, dict) else {}
-
-
-def _deeper(event: Any) -> int:
-    """Return by how much what follows is nested deeper: 1, 0 or -1."""
-    kind = type(event).__name__
-    starts = kind in ("MappingStartEvent", "SequenceStartEvent")
-    return starts - (kind in ("MappingEndEvent", "SequenceEndEvent"))

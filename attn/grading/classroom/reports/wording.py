@@ -96,7 +96,7 @@ def clean(value: Any) -> Any:
     its ``details`` and ``code`` have lines and tabs.
     """
     if isinstance(value, str):
-        return re.sub(r"[\t\n]", _escape, visible(value))
+        return re.sub(r"[\t\n]", _escape, _visible(value))
     if isinstance(value, tuple):
         return tuple(map(clean, value))
     if not is_dataclass(value) or isinstance(value, type):
@@ -105,14 +105,13 @@ def clean(value: Any) -> Any:
     return replace(
         value,
         **{
-            name: visible(x) if name in _WITH_LINES else clean(x)
+            name: _visible(x) if name in _WITH_LINES else clean(x)
             for name, x in texts.items()
         },
     )
 
 
-def visible(text: str) -> str:
-    """Return a text with hidden characters escaped; lines and tabs stay."""
+def _visible(text: str) -> str:
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     return _HIDDEN.sub(_escape, text)
 
