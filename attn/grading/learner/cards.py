@@ -15,14 +15,16 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from html import escape
 from itertools import groupby
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from attn.exercises.markdown import as_html
 from attn.exercises.place import place
-from attn.exercises.spec import Exercise
-from attn.grading.checks.show import Grid
-from attn.grading.diagnosis.judge import Verdict
-from attn.grading.diagnosis.refusal import Parts
+
+if TYPE_CHECKING:  # `attn progress` needs no judge
+    from attn.exercises.spec import Exercise
+    from attn.grading.checks.show import Grid
+    from attn.grading.diagnosis.judge import Verdict
+    from attn.grading.diagnosis.refusal import Parts
 
 GOES_ON = "The chapter goes on with the reference."
 
