@@ -6,7 +6,6 @@ every third; `make test-all` judges all of them, twice.
 """
 
 import re
-from dataclasses import replace
 
 import pytest
 import torch
@@ -23,7 +22,7 @@ from attn.grading.diagnosis.mutation_testing import (
     solution,
     table,
 )
-from tests.exercises.oracles import oracle
+from tests.exercises.oracles import oracle, with_every_third_mistake
 from tests.grading.diagnosis.test_refusal import height
 
 EXERCISES = every_exercise()
@@ -51,13 +50,6 @@ def test_right_answers_pass_and_wrong_ones_are_named(
     assert set(result.exposed_by.values()) <= conditions
     listed = [x.strip() for x in exposures(result).splitlines()]
     assert {*result.exposed_by} <= {*listed}
-
-
-def with_every_third_mistake(exercise):
-    """Copy an exercise: its list leads from a kernel's start to its end."""
-    thinned = replace(exercise)
-    vars(thinned)["mistakes"] = exercise.mistakes[::3]
-    return thinned
 
 
 @pytest.mark.exhaustive

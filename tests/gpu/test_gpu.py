@@ -46,7 +46,9 @@ def run(tmp_path_factory):
     path = tmp_path_factory.mktemp("gpu") / "run.json"
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(correctness, "checks", lambda dry: FEW)
-        session.Session(path, dry=True, cases=[find("gpu-decode")]).measure()
+        session.Session(  # with time enough, however busy the machine is
+            path, budget=3600, dry=True, cases=[find("gpu-decode")]
+        ).measure()
     return path
 
 
