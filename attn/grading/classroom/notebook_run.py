@@ -45,6 +45,7 @@ class NotebookRun:
     def __init__(self, examiner: Examiner, plan: Plan) -> None:
         self._examiner, self._plan = examiner, plan
         self._left = examiner.timeout / 3
+        self._slack = 20.0  # seconds for imports; less after a death
         self._raised: dict[int, list[Note]] = {}  # by step
         self._skip: dict[int, set[int]] = {}  # statements, by step
         self._why = "its notebook's process could not be kept running"
@@ -85,6 +86,7 @@ class NotebookRun:
             try:
                 return run(*args)
             except CellDied as died:
+                self._slack = 5.0
                 self._why = f"{died.why}, in the notebook's process"
                 step = died.cell - 1
                 note = Note(died.cell, died.statement, 0, "Died", died.why)
@@ -130,7 +132,7 @@ class NotebookRun:
         skip = frozenset(self._skip.get(n, ()))
         seconds = self._examiner.timeout / 12
         cell = Cell(n + 1, own.text, seconds, self._left, skip)
-        notes, spent = session.run(cell)
+        notes, spent = session.run(cell, self._slack)
         self._left -= spent
         kept = [x for x in self._raised.get(n, ()) if x.statement in skip]
         self._raised[n] = [*kept, *notes]

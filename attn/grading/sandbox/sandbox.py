@@ -37,7 +37,7 @@ for _name in ("masks", "positions", *(f"exercises.{x}" for x in CHAPTERS)):
     cloudpickle.register_pickle_by_value(import_module(f"attn.{_name}"))
 
 _START = 180.0  # seconds for the server's imports, on a busy machine
-_SLACK = 20.0  # seconds that a cell may take beyond its own: it may import
+_SLACK = 20.0
 _LINE = 1 << 17  # bytes of what a notebook's process says of a cell
 
 
@@ -184,14 +184,21 @@ class Session:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def run(self, request: Begin | Bind | Cell) -> tuple[list[Note], float]:
+    def run(
+        self, request: Begin | Bind | Cell, slack: float = _SLACK
+    ) -> tuple[list[Note], float]:
         """Run a cell, or the book's text; return its errors and seconds.
+
+        Args:
+            request: what to run.
+            slack: seconds on the wall that it has beyond its own: it may
+                import.
 
         Raises:
             CellDied: the process ended in it, or had to be ended.
         """
         cell = request if isinstance(request, Cell) else Cell(0, "")
-        end = time.monotonic() + max(cell.left, cell.seconds) + _SLACK
+        end = time.monotonic() + max(cell.left, cell.seconds) + slack
         at, spent = 0, 0.0
         try:
             self._send(request, end)

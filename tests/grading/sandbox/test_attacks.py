@@ -1,30 +1,29 @@
-"""No attack earns a point, reaches the machine, or harms another answer.
+"""No attack reaches the machine, another learner, or unearned points.
 
-The attacks are in ``attacks/``, as learners would paste them.
+The attacks are in ``attacks/``, as learners would hand them in.
 """
+
+import json
 
 import pytest
 
 from attn.exercises import sources
+from attn.grading.classroom import plan
 from attn.grading.classroom.examiner import Examiner
+from attn.grading.classroom.submissions import Submission
 from attn.grading.sandbox.limits import Limits
-from tests.grading.sandbox.conftest import (
-    SECRET,
-    examined,
-    left_running,
-    running,
-)
-from tests.grading.sandbox.pasted import Attack, attacks
+from tests.grading.classroom.damage.kinds import solved
+from tests.grading.sandbox.attacks import Attack, attacks
+from tests.grading.sandbox.conftest import SECRET, left_running, running
 
 ALL = attacks()
-QUICK = [x for x in ALL if not x.waits]
-#: Of each family every sixth in the plain run, whatever its place.
+ELSEWHERE = [y for x in ALL if x.family != "cells" for y in x.elsewhere()]
+#: Of each family a few in the plain run, whatever they try.
 FEW = [
     x
-    for family in dict.fromkeys(x.family for x in QUICK)
-    for x in [x for x in QUICK if x.family == family][::6]
+    for family in dict.fromkeys(x.family for x in ALL)
+    for x in [x for x in ALL if x.family == family and not x.waits][::7]
 ]
-WAITS = [x for x in ALL if x.waits]
 RIGHT = sources.solution("why-causal_average")
 #: Texts that a parser may not survive, and no editor would write.
 MALFORMED = {
@@ -34,33 +33,59 @@ MALFORMED = {
     "a thousand brackets": f"x = {'[' * 1000}{']' * 1000}\n{RIGHT}",
     "a sum of ten thousand": f"x = {'+'.join('1' * 10_000)}\n{RIGHT}",
     "ten thousand attributes": f"x = torch{'.float' * 10_000}\n{RIGHT}",
-    "a thousand blocks": "".join(
-        " " * n + "if 1:\n" for n in range(100)
-    ) + " " * 100 + "x = 1\n" + RIGHT,
     "ten million letters": f"x = '{'a' * 10_000_000}'",
     "another encoding": "# coding: utf-7\n+AG8AcA-en('x')\n",
     "a form feed and carriage returns": "\f\rx = (\r\n",
 }  # fmt: skip
 
 
-def damage(examiner, victim, attack: Attack) -> list[str]:
-    """Mark an attack with a right answer beside it; return what it did."""
-    examiner._sandbox(attack.key)  # opens, and stays open
-    before = running()
-    cells = {k: victim.aimed(x) for k, x in attack.cells().items()}
-    marks = examined(examiner, attack.key, cells)
-    mark, other = marks[attack.target], marks[attack.other]
+@pytest.fixture(scope="module")
+def impatient():
+    """An examiner of which an endless answer takes seconds."""
+    limits = Limits(memory=2 << 30)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ATTN_TEST_SECRET", SECRET)
+        with Examiner(20260, timeout=6, limits=limits) as examiner:
+            yield examiner
+
+
+@pytest.fixture
+def marks(tmp_path, impatient):
+    """Return the marks of a notebook by exercise, one point for each."""
+
+    def marks(book):
+        path = tmp_path / "x.ipynb"
+        path.write_text(json.dumps(book))
+        found = plan.read(Submission(path, path.name, path.stem))
+        worth = dict.fromkeys(plan.points(found.key), 1.0)
+        every = impatient.examine(found, worth)
+        return {x.exercise: x for x in every}
+
+    return marks
+
+
+def damage(marks, victim, attack: Attack) -> list[str]:
+    """Grade an attack; return what it did."""
+    key = attack.target.partition("-")[0]
+    before = running() if marks(solved(key)) else set()
+    found = marks(attack.notebook(victim.aimed))
     harm, new = victim.damage(), left_running(before)
+    target = found[attack.target]
     effects = {
-        "it earns the points": mark.points or mark.passed,
-        f"the other answer is {other.status}: {other.message}": (
-            not other.passed
-        ),
-        "the mark has no message": not mark.message.strip(),
-        "its message shows the environment": SECRET in mark.message,
-        "its message is no plain text": not _is_plain(mark.message),
+        "it earns the points": attack.cheats and target.points,
         f"processes are left: {new}": new,
+        "the next submission's marks differ": any(
+            not x.passed for x in marks(solved(key)).values()
+        ),
     }
+    for name, mark in found.items():
+        lost = name in attack.others and not mark.passed
+        effects |= {
+            f"{name} is {mark.status}: {mark.message}": lost,
+            f"{name} has no message": not mark.passed and not mark.message,
+            f"{name} tells the environment": SECRET in f"{mark}",
+            f"{name} has no plain text": not _is_plain(mark.message),
+        }
     return harm + [effect for effect, is_so in effects.items() if is_so]
 
 
@@ -76,53 +101,22 @@ def _is_plain(text: str) -> bool:
     "attack",
     [
         pytest.param(x, marks=() if x in FEW else pytest.mark.exhaustive)
-        for x in QUICK
+        for x in (*ALL, *ELSEWHERE)
     ],
     ids=str,
 )
-def test_an_attack_earns_no_points_and_does_no_damage(
-    examiner, victim, attack
-):
-    assert not damage(examiner, victim, attack)
+def test_an_attack_earns_no_points_and_does_no_damage(marks, victim, attack):
+    assert not damage(marks, victim, attack)
 
 
 @pytest.mark.parametrize("text", MALFORMED.values(), ids=MALFORMED)
-def test_malformed_text_is_marked_wrong_and_does_no_damage(
-    examiner, victim, text
-):
+def test_malformed_text_does_no_damage(marks, victim, text):
     odd = Attack("texts", "why-causal_average", "an odd text", text)
-    assert not damage(examiner, victim, odd)
-
-
-@pytest.mark.parametrize(
-    "attack",
-    [
-        pytest.param(
-            x,
-            marks=() if "swallows" in x.tries else pytest.mark.exhaustive,
-        )
-        for x in WAITS
-    ],
-    ids=str,
-)
-def test_an_endless_attack_is_stopped_and_the_other_answer_counts(
-    victim, attack
-):
-    with Examiner(7, timeout=3.0, limits=Limits(memory=1 << 30)) as impatient:
-        assert not damage(impatient, victim, attack)
-
-
-def test_an_attack_leaves_the_marks_of_the_next_submission_unchanged(examiner):
-    cells = {"why-causal_average": RIGHT}
-    first = examined(examiner, "why", cells)
-    attacked = {"why-causal_average": "import os\nos._exit(0)"}
-    examined(examiner, "why", attacked)
-    assert examined(examiner, "why", cells) == first
-    assert first["why-causal_average"].passed
+    assert not damage(marks, victim, odd)
 
 
 def test_there_are_enough_attacks_of_every_kind():
-    kinds = {x.family for x in ALL}
-    assert len(ALL) > 200 and len(FEW) >= 40 and len(WAITS) > 15
-    assert len({str(x) for x in ALL}) == len(ALL)
-    assert len(kinds) == 11
+    families = {x.family for x in ALL}
+    assert families == {"cells", "grader", "machine", "time"}
+    assert len(ALL) > 120 and len(ELSEWHERE) > 200 and len(FEW) > 12
+    assert len({str(x) for x in (*ALL, *ELSEWHERE)}) == len(ALL + ELSEWHERE)
