@@ -69,7 +69,6 @@ def pytest_configure(config):
         os.environ.setdefault("TRITON_INTERPRET", "1")
 
 
-@pytest.hookimpl(tryfirst=True)  # before those of `-m` are chosen
 def pytest_collection_modifyitems(items):
     """Long tests first: the short ones fill the gaps between workers.
 
