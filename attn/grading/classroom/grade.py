@@ -105,7 +105,8 @@ def _marks(
     marks: dict[str, Mark] = {}
     failure = ""
     try:
-        marks = {x.exercise: x for x in examiner.examine(handed_in, worth)}
+        for mark in examiner.examine(handed_in, worth):
+            marks[mark.exercise] = mark
         if list(marks) != list(worth):
             raise RuntimeError(f"it marked {', '.join(marks) or 'nothing'}")
     except Exception as error:

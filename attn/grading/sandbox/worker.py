@@ -9,28 +9,15 @@ import inspect
 import socket
 import sys
 import warnings
-from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 
 from attn.grading.checks.clock import Clock
 from attn.grading.checks.run import Outcome, fail, run
-from attn.grading.sandbox.notebook import receive
+from attn.grading.sandbox.requests import Use, receive
 from attn.grading.sandbox.wire import encode
 from attn.profiling import compat
-
-
-@dataclass(frozen=True)
-class Use:
-    """One case, and how it is run; the names are those of ``run.run``."""
-
-    case: Any
-    forbids: tuple[str, ...] = ()
-    limit: float = 5.0
-    launch: Any = None
-    names: list[str] = field(default_factory=list)
-    fill_empty: bool = False
 
 
 def serve(channel: socket.socket, name: str, form: str, answer: Any) -> None:

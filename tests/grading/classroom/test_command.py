@@ -117,7 +117,8 @@ def test_without_bubblewrap_nothing_is_graded_unless_none_is_asked_for(
     attn_grade, klass, log, monkeypatch, tmp_path
 ):
     klass("ann")
-    monkeypatch.setattr(isolation, "_works", lambda _: False)
+    monkeypatch.setattr(isolation.shutil, "which", lambda _: None)
+    isolation._complaint.cache_clear()
     status, out, err = attn_grade("in")
     assert (status, out, log.read_text()) == (2, "", "")
     (line,) = err.splitlines()

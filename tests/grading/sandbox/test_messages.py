@@ -12,6 +12,7 @@ import pytest
 from attn.grading.classroom import reports
 from attn.grading.classroom.examiner import Examiner
 from attn.grading.classroom.grade import _our_fault
+from attn.grading.classroom.reports.class_ import Class
 from attn.grading.classroom.result import Result
 from attn.grading.sandbox import files, isolation, wire
 from tests.grading.sandbox.conftest import examined
@@ -95,7 +96,7 @@ def test_no_report_tells_of_the_machine(marks, route, tmp_path):
     mark = marks[route]
     assert not mark.passed
     row = Result("a.ipynb", "a", "01_why_attention", marks=(mark,))
-    written = reports.write([row], tmp_path)
+    written = reports.write(Class.of([row]), tmp_path)
     text = "".join(x.read_text("utf-8") for x in written)
     assert mark.exercise in text
     # Debian's own Python is in /usr, as on every machine.
