@@ -52,7 +52,17 @@ def serve(channel: socket.socket, name: str, form: str, answer: Any) -> None:
                 names=use.names,
                 fill_empty=use.fill_empty,
             )
-            channel.sendall(encode(found))
+            channel.sendall(_encoded(found))
+
+
+def _encoded(outcome: Outcome) -> bytes:
+    """Encode an outcome; an error of which that fails is named by its kind."""
+    try:
+        return encode(outcome)
+    except Exception as error:  # of a learner's ``__str__``, for instance
+        kind = type(error).__name__
+        text = f"what it returns or raises cannot be read ({kind})"
+        return encode(Outcome(error=TypeError(text)))
 
 
 def _as_in_a_new_notebook() -> None:

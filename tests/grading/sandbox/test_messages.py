@@ -1,7 +1,6 @@
 """No message tells of the machine: its environment, its folders, its name."""
 
 import os
-import platform
 import socket
 import sys
 import tempfile
@@ -21,9 +20,9 @@ MARK = "xyzzy"
 TELL = """
 import os, platform, torch
 TOLD = (
-    "{0.os.environ} {0.__file__} {0.sys.path} {0.sys.argv} {0.sys.executable} "
-    "{0.sys.prefix} {1.uname()} {0.sys.modules[__main__]} {2}"
-).format(torch, platform, os.getcwd())
+    "{0.__file__} {0.sys.path} {0.sys.argv} {0.sys.executable} {0.os.environ} "
+    "{0.sys.prefix} {1} {2} {0.sys.modules[__main__]}"
+).format(torch, platform.node(), os.getcwd())
 TOLD += " %s %r" % (torch, torch.nn)
 class Tells:
     def __repr__(self):
@@ -102,7 +101,7 @@ def test_no_report_tells_of_the_machine(marks, route, tmp_path):
     # Debian's own Python is in /usr, as on every machine.
     folders = sys.prefix, sys.base_prefix, str(Path(__file__).parents[3])
     secrets = (MARK, *{*folders} - {*map(str, files._EVERYWHERE)})
-    for secret in (*secrets, socket.gethostname(), platform.release()):
+    for secret in (*secrets, socket.gethostname()):
         if secret == socket.gethostname() and len(secret) < 4:
             secret = f"node='{secret}'"
         assert secret not in text, (secret, mark)
