@@ -54,7 +54,7 @@ class NotebookRun:
     def __init__(self, examiner: Judges, plan: Plan) -> None:
         self._examiner, self._plan = examiner, plan
         self._left = examiner.timeout / 3
-        self._slack = 20.0  # seconds for imports; less after a death
+        self._slack = self._left  # for imports; less after a death
         self._raised: dict[int, list[Note]] = {}  # by step
         self._skip: dict[int, set[int]] = {}  # statements, by step
         self._why = "its notebook's process could not be kept running"
@@ -95,7 +95,7 @@ class NotebookRun:
             try:
                 return run(*args)
             except CellDied as died:
-                self._slack = 5.0
+                self._slack = self._examiner.timeout / 12
                 self._why = f"{died.why}, in the notebook's process"
                 step = died.cell - 1
                 note = Note(died.cell, died.statement, 0, "Died", died.why)

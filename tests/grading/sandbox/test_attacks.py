@@ -17,7 +17,11 @@ from tests.grading.sandbox.attacks import Attack, attacks
 from tests.grading.sandbox.conftest import SECRET, left_running, running
 
 ALL = attacks()
-ELSEWHERE = [y for x in ALL if x.family != "cells" for y in x.elsewhere()]
+#: In cells of their own: before the answer, between two, after the last.
+ELSEWHERE = [
+    [*x.elsewhere()][n % 3]
+    for n, x in enumerate(x for x in ALL if x.family != "cells")
+]
 #: Of each family a few in the plain run, whatever they try.
 FEW = [
     x
@@ -64,10 +68,10 @@ def marks(tmp_path, impatient):
     return marks
 
 
-def damage(marks, victim, attack: Attack) -> list[str]:
+def damage(impatient, marks, victim, attack: Attack) -> list[str]:
     """Grade an attack; return what it did."""
-    key = attack.target.partition("-")[0]
-    before = running() if marks(solved(key)) else set()
+    impatient.sandbox()  # opens, and stays open
+    before = running()
     found = marks(attack.notebook(victim.aimed))
     harm, new = victim.damage(), left_running(before)
     target = found[attack.target]
@@ -75,7 +79,7 @@ def damage(marks, victim, attack: Attack) -> list[str]:
         "it earns the points": attack.cheats and target.points,
         f"processes are left: {new}": new,
         "the next submission's marks differ": any(
-            not x.passed for x in marks(solved(key)).values()
+            not x.passed for x in marks(solved("why")).values()
         ),
     }
     for name, mark in found.items():
@@ -105,18 +109,20 @@ def _is_plain(text: str) -> bool:
     ],
     ids=str,
 )
-def test_an_attack_earns_no_points_and_does_no_damage(marks, victim, attack):
-    assert not damage(marks, victim, attack)
+def test_an_attack_earns_no_points_and_does_no_damage(
+    impatient, marks, victim, attack
+):
+    assert not damage(impatient, marks, victim, attack)
 
 
 @pytest.mark.parametrize("text", MALFORMED.values(), ids=MALFORMED)
-def test_malformed_text_does_no_damage(marks, victim, text):
+def test_malformed_text_does_no_damage(impatient, marks, victim, text):
     odd = Attack("texts", "why-causal_average", "an odd text", text)
-    assert not damage(marks, victim, odd)
+    assert not damage(impatient, marks, victim, odd)
 
 
 def test_there_are_enough_attacks_of_every_kind():
     families = {x.family for x in ALL}
     assert families == {"cells", "grader", "machine", "time"}
-    assert len(ALL) > 120 and len(ELSEWHERE) > 200 and len(FEW) > 12
+    assert len(ALL) > 120 and len(ELSEWHERE) > 60 and len(FEW) > 12
     assert len({str(x) for x in (*ALL, *ELSEWHERE)}) == len(ALL + ELSEWHERE)
