@@ -64,6 +64,14 @@ def test_who_waits_sees_a_line_a_submission_where_there_is_no_terminal(
     assert two.startswith("graded 2 of 2: ")
 
 
+def test_who_waits_at_a_terminal_sees_a_bar(attn_grade, klass, monkeypatch):
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    klass("ann", "bo")
+    _, _, err = attn_grade("in", "--jobs", "1")
+    assert "grading" in err and "━" in err and "100%" in err
+    assert "graded" not in err
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -117,7 +125,10 @@ def test_without_bubblewrap_nothing_is_graded_unless_none_is_asked_for(
     attn_grade, klass, log, monkeypatch, tmp_path
 ):
     klass("ann")
-    monkeypatch.setattr(isolation, "_works", lambda _: False)
+    monkeypatch.setattr(isolation.shutil, "which", lambda _: None)
+    monkeypatch.setattr(
+        isolation, "_complaint", isolation._complaint.__wrapped__
+    )
     status, out, err = attn_grade("in")
     assert (status, out, log.read_text()) == (2, "", "")
     (line,) = err.splitlines()
