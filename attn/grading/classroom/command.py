@@ -45,7 +45,7 @@ each run and never written again.
 
 A batch that was stopped goes on with the same command. The exit status is 0
 when each submission has its row, whatever the marks; 2 for a wrong argument,
-or where answers cannot be isolated; 130 for a batch that was stopped.
+or where notebooks cannot be isolated; 130 for a batch that was stopped.
 """
 
 
@@ -113,7 +113,7 @@ def add_arguments(commands: Any) -> None:
         "--isolation",
         choices=["bubblewrap", "none"],
         default="bubblewrap",
-        help="what closes answers off; none is for a machine that is thrown "
+        help="what closes notebooks off; none is for a machine that is thrown "
         "away (default: bubblewrap)",
     )
 

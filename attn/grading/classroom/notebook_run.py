@@ -97,7 +97,7 @@ class NotebookRun:
     def _with_the_book(self, graded: dict[str, Graded]) -> None:
         """Run to the last check; after a wrong answer go on with the book's.
 
-        What was judged before the process had to be started again stands.
+        What was judged before a restart of the process is kept.
         """
         with self._examiner.session(self._plan) as session:
             for n, step in enumerate(self._plan.steps):

@@ -129,7 +129,7 @@ def _nothing(_line: str, _cell: str | None = None) -> None:
 
 
 class Notebook:
-    """The process of one notebook: its namespace, and what it is asked for.
+    """The process of one notebook: its namespace, and its requests.
 
     Args:
         shell: of ``make_shell``.
