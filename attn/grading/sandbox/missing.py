@@ -1,7 +1,7 @@
 """Replace modules that are missing: where nothing needs them, nothing fails.
 
-Notebooks begin with imports that no answer uses. A cell that was stopped by a
-missing module runs again with a placeholder; one that expects the error gets it.
+Notebooks begin with imports that no answer uses. A statement that was stopped
+by a missing module runs again with a placeholder, unless it expects the error.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Missing(Loader, MetaPathFinder):
     def find_spec(
         self, name: str, _path: Any = None, _target: Any = None
     ) -> Any:
-        """Return the placeholder's spec, by the protocol of ``sys.meta_path``."""
+        """Return the spec of a placeholder, as ``sys.meta_path`` does."""
         is_known = name.partition(".")[0] in self._names
         return ModuleSpec(name, self, is_package=True) if is_known else None
 
