@@ -105,13 +105,15 @@ def _marks(
     marks: dict[str, Mark] = {}
     failure = ""
     try:
-        marks = {x.exercise: x for x in examiner.examine(handed_in, worth)}
+        for mark in examiner.examine(handed_in, worth):
+            marks[mark.exercise] = mark
         if list(marks) != list(worth):
             raise RuntimeError(f"it marked {', '.join(marks) or 'nothing'}")
     except Exception as error:
         failure = _our_fault("examiner", error)
     for name in worth:
-        mark = marks.get(name) or Mark(name, 0, worth[name], "died", failure)
+        died = Mark(name, 0, worth[name], "died", failure)
+        mark = marks.get(name, died)
         notes = handed_in.notes.get(name, ()) + mark.notes
         code = handed_in.code.get(name, "")
         marks[name] = replace(mark, notes=notes, code=code)

@@ -18,7 +18,6 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent import futures
 from contextlib import AbstractContextManager, contextmanager, suppress
-from multiprocessing import connection
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -168,7 +167,7 @@ def _live_with_the_parent() -> None:
     assert parent is not None
 
     def watch() -> None:
-        connection.wait([parent.sentinel])
+        parent.join()
         os.kill(os.getpid(), signal.SIGTERM)
         time.sleep(_PATIENCE)
         _end()  # the main thread has not come to it

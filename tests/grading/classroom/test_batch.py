@@ -202,7 +202,7 @@ def test_an_examiner_that_fails_leaves_a_mark_for_each_exercise(
 
 def test_a_reader_that_fails_leaves_an_unreadable_row(klass, monkeypatch):
     (submission,) = klass("a")
-    monkeypatch.setattr(grade.answers, "read", lambda _: 1 / 0)
+    monkeypatch.setattr(grade.plan, "read", lambda _: 1 / 0)
     result = grade.grade(submission, OPTIONS, fakes.Examiner())
     assert result.status == "unreadable"
     assert "ZeroDivisionError" in result.message
