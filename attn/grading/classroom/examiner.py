@@ -21,7 +21,7 @@ from attn.grading.classroom.result import Mark, Status
 from attn.grading.diagnosis.judge import Verdict, judge
 from attn.grading.sandbox.isolation import KINDS
 from attn.grading.sandbox.limits import Limits
-from attn.grading.sandbox.notebook import Begin
+from attn.grading.sandbox.requests import Begin
 from attn.grading.sandbox.sandbox import (
     Answer,
     Died,

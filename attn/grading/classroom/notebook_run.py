@@ -12,18 +12,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from attn.exercises import sources
 from attn.exercises.spec import Exercise, chapter, find
 from attn.grading.classroom.plan import Judge, Own, Plan
 from attn.grading.classroom.result import Status
 from attn.grading.diagnosis.judge import Verdict
-from attn.grading.sandbox.notebook import Bind, Cell
-from attn.grading.sandbox.sandbox import CellDied, Note, Session
-
-if TYPE_CHECKING:
-    from attn.grading.classroom.examiner import Examiner
+from attn.grading.sandbox.requests import Bind, Cell
+from attn.grading.sandbox.sandbox import Answer, CellDied, Note, Session
 
 _RESTARTS = 3  # of a notebook's process, without what ended it
 _MOST_NOTES = 3  # on a page, for one exercise
@@ -34,6 +31,18 @@ Graded = tuple[Status, Verdict]
 _ENDED: dict[str, Status] = {"OutOfTime": "out of time", "Died": "died"}
 
 
+class Judges(Protocol):
+    """Opens sessions, and judges: ``examiner.Examiner``."""
+
+    timeout: float
+
+    def session(self, plan: Plan) -> Session:
+        """Start the process of a notebook."""
+
+    def verdict(self, exercise: Exercise, answer: Answer, text: str) -> Graded:
+        """Judge the answer of a process that was forked at a check."""
+
+
 class NotebookRun:
     """The runs of one notebook: one with the book's help, one without.
 
@@ -42,7 +51,7 @@ class NotebookRun:
         plan: of the notebook.
     """
 
-    def __init__(self, examiner: Examiner, plan: Plan) -> None:
+    def __init__(self, examiner: Judges, plan: Plan) -> None:
         self._examiner, self._plan = examiner, plan
         self._left = examiner.timeout / 3
         self._slack = 20.0  # seconds for imports; less after a death

@@ -180,11 +180,12 @@ def _steps(
 
 def _parts(number: int, cell: Cell, key: str) -> Iterator[Own | Judge]:
     """Cut a cell at its checks."""
-    checks = {n: x for n, x in _calls_of(cell.source) if x in points(key)}
+    source = reading.without_timer(cell.source)
+    checks = {n: x for n, x in _calls_of(source) if x in points(key)}
     if _is_handed_out(cell, key):
         yield from map(Judge, checks.values())
         return
-    lines, start = cell.source.split("\n"), 0
+    lines, start = source.split("\n"), 0
     for line, exercise in (checks | {len(lines): ""}).items():
         if (text := "\n".join(lines[start:line])).strip():
             yield Own(number, text)

@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Any
 
 from attn.exercises.cells import checked_id, exercise_id
-from attn.grading.sandbox.notebook import ON_TOP
 
 LIMIT = 32 * 2**20  # bytes of a file
 _LONGEST = 2**18  # characters of a cell: to parse one may take seconds
@@ -137,6 +136,7 @@ def clean(text: str) -> str:
 
 
 # --- Its cells ---------------------------------------------------------------
+_TIMER = re.compile(r"\A\s*%%(?:time|capture)\b.*\n?")
 
 
 @dataclass(frozen=True)
@@ -186,10 +186,18 @@ class Document:
     notes: tuple[str, ...] = ()
 
 
+def without_timer(source: str) -> str:
+    """Drop a first line that measures a cell, or captures what it prints.
+
+    IPython would execute the rest out of sight of its errors.
+    """
+    return _TIMER.sub("", source)
+
+
 def python_of(source: str) -> str:
     """Return a cell's source as IPython would execute it."""
     with suppress(SyntaxError, ValueError, RecursionError, MemoryError):
-        return _ipython().transform_cell(ON_TOP.sub("", source))
+        return _ipython().transform_cell(source)
     return source
 
 

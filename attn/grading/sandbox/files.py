@@ -35,7 +35,7 @@ FILES = str.split(
     grading/checks/result.py grading/checks/run.py
     grading/sandbox/__init__.py grading/sandbox/limits.py
     grading/sandbox/missing.py grading/sandbox/notebook.py
-    grading/sandbox/server.py
+    grading/sandbox/requests.py grading/sandbox/server.py
     grading/sandbox/wire.py grading/sandbox/worker.py
     profiling/__init__.py profiling/calls.py profiling/compat.py
     profiling/kernel_traffic.py

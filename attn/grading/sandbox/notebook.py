@@ -11,20 +11,23 @@ from __future__ import annotations
 import ast
 import json
 import os
-import pickle
-import re
 import signal
 import socket
-import struct
 import sys
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
 from attn.grading.checks.clock import Clock, OutOfTime
+from attn.grading.sandbox import worker
 from attn.grading.sandbox.missing import Missing
+from attn.grading.sandbox.requests import (
+    Begin,
+    Bind,
+    Cell,
+    Check,
+    receive,
+)
 
-SIZE = struct.Struct(">Q")
 _TEXT = 500  # characters of an error's text in a note
 _NOTES = 50  # of one cell
 #: Magics that would take minutes, need a network, or show something.
@@ -34,69 +37,6 @@ _IDLE = str.split(
     perl pip prun pylab ruby script sh svg sx system timeit uv
     """
 )
-ON_TOP = re.compile(r"\A\s*%%(?:time|capture)\b.*\n?")
-"""A line that is dropped: ``%%capture`` would swallow errors."""
-
-
-@dataclass(frozen=True)
-class Begin:
-    """Start a notebook.
-
-    Args:
-        given: names that the tasks give, and their values.
-        text: the chapter's own definitions that the cells may use.
-    """
-
-    given: dict[str, Any]
-    text: str
-
-
-@dataclass(frozen=True)
-class Cell:
-    """A cell to run, statement by statement.
-
-    Args:
-        number: of the cell, from 1.
-        text: its source.
-        seconds: for each statement.
-        left: seconds for the cell; after them, definitions alone run.
-        skip: numbers of statements to leave out.
-    """
-
-    number: int
-    text: str
-    seconds: float = 5.0
-    left: float = 20.0
-    skip: frozenset[int] = frozenset()
-
-
-@dataclass(frozen=True)
-class Bind:
-    """Give an exercise's name the book's answer, after a check that failed."""
-
-    text: str
-
-
-@dataclass(frozen=True)
-class Check:
-    """Fork a process that serves the cases of an exercise.
-
-    Its channel comes with the request.
-
-    Args:
-        name: of the function, class or kernel.
-        form: ``function``, ``class`` or ``kernel``.
-        given: names that this task gives, where they are not bound.
-    """
-
-    name: str
-    form: str
-    given: dict[str, Any]
-
-
-@dataclass(frozen=True)
-class End:
-    """End the process of a check; tell how it ended."""
 
 
 def make_shell() -> Any:
@@ -175,7 +115,7 @@ class Notebook:
         notes: list[list[Any]] = []
         left = cell.left
         try:
-            text = self._shell.transform_cell(ON_TOP.sub("", cell.text))
+            text = self._shell.transform_cell(cell.text)
             tree = ast.parse(text)
         except (SyntaxError, ValueError, RecursionError, MemoryError) as odd:
             return [[0, getattr(odd, "lineno", 0) or 0, *_said(odd)]]
@@ -222,8 +162,6 @@ class Notebook:
         try:
             os.setpgid(0, 0)
             self._control.close()
-            from attn.grading.sandbox import worker
-
             self._missing.is_judged = True
             for name, value in check.given.items():
                 self._space.setdefault(name, value)
@@ -261,28 +199,3 @@ def _said(error: BaseException) -> list[str]:
         "OutOfTime" if isinstance(error, OutOfTime) else type(error).__name__
     )
     return [str(kind)[:100], text.encode("ascii", "replace").decode()]
-
-
-def receive(
-    channel: socket.socket,
-) -> tuple[Any, list[socket.socket]]:
-    """Return the next request, and the sockets that came with it.
-
-    The process ends when the other side has closed the channel.
-    """
-    head, numbers, _, _ = socket.recv_fds(channel, SIZE.size, 1)
-    head += _exactly(channel, SIZE.size - len(head)) if head else b""
-    if not head:
-        os._exit(0)
-    body = _exactly(channel, SIZE.unpack(head)[0])
-    return pickle.loads(body), [socket.socket(fileno=x) for x in numbers]
-
-
-def _exactly(channel: socket.socket, size: int) -> bytes:
-    found = bytearray()
-    while len(found) < size:
-        part = channel.recv(min(size - len(found), 1 << 20))
-        if not part:
-            os._exit(0)
-        found += part
-    return bytes(found)

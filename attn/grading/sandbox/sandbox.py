@@ -27,9 +27,16 @@ from attn.grading.checks.clock import Clock, OutOfTime
 from attn.grading.checks.run import Outcome
 from attn.grading.sandbox import files, isolation, wire
 from attn.grading.sandbox.limits import Limits
-from attn.grading.sandbox.notebook import SIZE, Begin, Bind, Cell, Check, End
+from attn.grading.sandbox.requests import (
+    SIZE,
+    Begin,
+    Bind,
+    Cell,
+    Check,
+    End,
+    Use,
+)
 from attn.grading.sandbox.server import HOME
-from attn.grading.sandbox.worker import Use
 
 # What is not among the sandbox's files is sent by value: what launches a
 # kernel, a mask, a function of an earlier chapter.

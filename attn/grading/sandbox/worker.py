@@ -9,28 +9,15 @@ import inspect
 import socket
 import sys
 import warnings
-from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 
 from attn.grading.checks.clock import Clock
 from attn.grading.checks.run import Outcome, fail, run
-from attn.grading.sandbox.notebook import receive
+from attn.grading.sandbox.requests import Use, receive
 from attn.grading.sandbox.wire import encode
 from attn.profiling import compat
-
-
-@dataclass(frozen=True)
-class Use:
-    """One case, and how it is run; the names are those of ``run.run``."""
-
-    case: Any
-    forbids: tuple[str, ...] = ()
-    limit: float = 5.0
-    launch: Any = None
-    names: list[str] = field(default_factory=list)
-    fill_empty: bool = False
 
 
 def serve(channel: socket.socket, name: str, form: str, answer: Any) -> None:
@@ -65,7 +52,17 @@ def serve(channel: socket.socket, name: str, form: str, answer: Any) -> None:
                 names=use.names,
                 fill_empty=use.fill_empty,
             )
-            channel.sendall(encode(found))
+            channel.sendall(_encoded(found))
+
+
+def _encoded(outcome: Outcome) -> bytes:
+    """Encode an outcome; an error of which that fails is named by its kind."""
+    try:
+        return encode(outcome)
+    except Exception as error:  # of a learner's ``__str__``, for instance
+        kind = type(error).__name__
+        text = f"what it returns or raises cannot be read ({kind})"
+        return encode(Outcome(error=TypeError(text)))
 
 
 def _as_in_a_new_notebook() -> None:

@@ -7,7 +7,7 @@ from attn.exercises.spec import chapter
 from attn.grading.classroom import given
 from attn.grading.classroom.examiner import Examiner
 from attn.grading.sandbox import sandbox as sandboxes
-from attn.grading.sandbox.notebook import Bind, Check
+from attn.grading.sandbox.requests import Bind, Check
 from tests.grading.sandbox.conftest import examined
 
 IDS = [f"why-{name}" for name in sources.names("why")]

@@ -1,7 +1,6 @@
 """No message tells of the machine: its environment, its folders, its name."""
 
 import os
-import platform
 import socket
 import sys
 import tempfile
@@ -12,6 +11,7 @@ import pytest
 from attn.grading.classroom import reports
 from attn.grading.classroom.examiner import Examiner
 from attn.grading.classroom.grade import _our_fault
+from attn.grading.classroom.reports.class_ import Class
 from attn.grading.classroom.result import Result
 from attn.grading.sandbox import files, isolation, wire
 from tests.grading.sandbox.conftest import examined
@@ -20,9 +20,9 @@ MARK = "xyzzy"
 TELL = """
 import os, platform, torch
 TOLD = (
-    "{0.os.environ} {0.__file__} {0.sys.path} {0.sys.argv} {0.sys.executable} "
-    "{0.sys.prefix} {1.uname()} {0.sys.modules[__main__]} {2}"
-).format(torch, platform, os.getcwd())
+    "{0.__file__} {0.sys.path} {0.sys.argv} {0.sys.executable} {0.os.environ} "
+    "{0.sys.prefix} {1} {2} {0.sys.modules[__main__]}"
+).format(torch, platform.node(), os.getcwd())
 TOLD += " %s %r" % (torch, torch.nn)
 class Tells:
     def __repr__(self):
@@ -95,13 +95,13 @@ def test_no_report_tells_of_the_machine(marks, route, tmp_path):
     mark = marks[route]
     assert not mark.passed
     row = Result("a.ipynb", "a", "01_why_attention", marks=(mark,))
-    written = reports.write([row], tmp_path)
+    written = reports.write(Class.of([row]), tmp_path)
     text = "".join(x.read_text("utf-8") for x in written)
     assert mark.exercise in text
     # Debian's own Python is in /usr, as on every machine.
     folders = sys.prefix, sys.base_prefix, str(Path(__file__).parents[3])
     secrets = (MARK, *{*folders} - {*map(str, files._EVERYWHERE)})
-    for secret in (*secrets, socket.gethostname(), platform.release()):
+    for secret in (*secrets, socket.gethostname()):
         if secret == socket.gethostname() and len(secret) < 4:
             secret = f"node='{secret}'"
         assert secret not in text, (secret, mark)
