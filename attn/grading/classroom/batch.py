@@ -167,9 +167,5 @@ def _kept(
         result = from_json(json.loads(path.read_text("utf-8")))
     except (OSError, *_DAMAGE):
         return None
-    is_own = result.submission == submission.name and bool(result.digest)
-    return (
-        result
-        if is_own and result.digest == digest(submission, options)
-        else None
-    )
+    now = submission.name, digest(submission, options)
+    return result if (result.submission, result.digest) == now else None

@@ -122,15 +122,12 @@ def _limit(options: Options) -> float:
 def _alone(
     submission: Submission, options: Options, pool: Pool, work: Work
 ) -> Result:
-    error: BaseException | None
     try:
         with pool(1) as (executor, _):
             future = executor.submit(work, submission, options)
-            if not (error := future.exception(_limit(options))):
-                return future.result()
-    except Exception as stuck:
-        error = stuck
-    why = neutral(f"{type(error).__name__}: {error}")
+            return future.result(_limit(options))
+    except (Exception, SystemExit) as error:
+        why = neutral(f"{type(error).__name__}: {error}")
     row = empty_row(submission, options)
     return failed(row, f"its grader ended or hung, twice ({why})")
 
