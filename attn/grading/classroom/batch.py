@@ -88,11 +88,7 @@ def opened(
 def _same_seed(
     out: Path, named: list[str], seed: int | None, options: dict[str, Any]
 ) -> int:
-    """Return the seed of the batch in a folder.
-
-    Raises:
-        ValueError: its file is damaged, or its options are others.
-    """
+    """Return the seed of the batch in a folder, if its options are these."""
     try:
         stored = json.loads((out / _BATCH).read_text("utf-8"))
         left, own = sorted({*stored["paths"]} - {*named}), int(stored["seed"])

@@ -111,11 +111,7 @@ def run(
 
 
 def _limit(options: Options) -> float:
-    """Return the seconds without a result after which a grader is stuck.
-
-    Its sandboxes end earlier by themselves: a chapter has at most seven
-    exercises, and each has its time.
-    """
+    """Return the seconds until a grader is stuck: sandboxes end sooner."""
     return 600 + 10 * options.timeout
 
 
