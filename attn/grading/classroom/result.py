@@ -15,9 +15,9 @@ from typing import Any, Literal
 Status = Literal[
     "passed",  # right
     "wrong",  # it ran, and a result differs
-    "refused",  # it calls what the task forbids, or reaches outside
+    "refused",  # it calls what the task forbids, or the book
     "not written",  # the stub, or nothing that runs
-    "missing",  # no cell has this id
+    "missing",  # nothing in the notebook defines it
     "out of time",  # it was stopped by the clock
     "died",  # its process ended, or ran out of memory
 ]
