@@ -1,5 +1,5 @@
 """Grade notebooks for a teacher: one submission, or a class.
 
-``attn grade`` reads submissions, judges each answer in a sandbox of its own
-(``attn.grading.sandbox``), and writes reports.
+``attn grade`` reads submissions, runs each notebook in a sandbox
+(``attn.grading.sandbox``), judges its answers outside, and writes reports.
 """

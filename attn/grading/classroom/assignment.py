@@ -108,14 +108,12 @@ def read_points(path: Path) -> dict[str, float]:
 
 def _number(path: Path, name: str, value: Any) -> float:
     try:
-        if isinstance(value, bool | None):
-            raise ValueError
-        number = float(value)
-        if not (math.isfinite(number) and number >= 0):
-            raise ValueError
-    except (TypeError, ValueError, OverflowError):
+        number = float(str(value))  # as text, True is no number
+    except ValueError:
+        number = math.nan
+    if not 0 <= number < math.inf:
         raise ValueError(
             f"the points of {name} in {path} must be a number, 0 or more; "
             f"got {value!r}"
-        ) from None
+        )
     return int(number) if number.is_integer() else number

@@ -12,7 +12,6 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import json
-import os
 import re
 import secrets
 from collections.abc import Iterator, Sequence
@@ -23,7 +22,13 @@ from typing import Any
 
 from attn.grading.classroom import marks, pools
 from attn.grading.classroom.grade import Options, digest
-from attn.grading.classroom.result import Result, from_json, to_json
+from attn.grading.classroom.result import (
+    Result,
+    from_json,
+    json_of,
+    to_json,
+    write,
+)
 from attn.grading.classroom.submissions import Submission
 
 _BATCH, _LOCK, _RESULTS = "batch.json", ".lock", "results"
@@ -75,18 +80,15 @@ def opened(
         chosen = Options(
             secrets.randbits(32) if seed is None else seed, **options
         )
-        _write(out / _BATCH, {"paths": named} | asdict(chosen))
+        stored = {"paths": named} | asdict(chosen)
+        write(out / _BATCH, json_of(stored))
         yield chosen
 
 
 def _same_seed(
     out: Path, named: list[str], seed: int | None, options: dict[str, Any]
 ) -> int:
-    """Return the seed of the batch in a folder.
-
-    Raises:
-        ValueError: its file is damaged, or its options are others.
-    """
+    """Return the seed of the batch in a folder, if its options are these."""
     try:
         stored = json.loads((out / _BATCH).read_text("utf-8"))
         left, own = sorted({*stored["paths"]} - {*named}), int(stored["seed"])
@@ -136,11 +138,12 @@ def run(
             yield result
         else:
             waiting.append(submission)
-    files = {x.name: file_name(x) for x in waiting}
+    names = {x.name: file_name(x) for x in waiting}
     for result in pools.run(
         waiting, options, pool, min(jobs, len(waiting)), work
     ):
-        _write(out / _RESULTS / files[result.submission], to_json(result))
+        path = out / _RESULTS / names[result.submission]
+        write(path, json_of(to_json(result)))
         yield result
 
 
@@ -160,17 +163,5 @@ def _kept(
         result = from_json(json.loads(path.read_text("utf-8")))
     except (OSError, *_DAMAGE):
         return None
-    is_own = result.submission == submission.name and bool(result.digest)
-    return (
-        result
-        if is_own and result.digest == digest(submission, options)
-        else None
-    )
-
-
-def _write(path: Path, data: Any) -> None:
-    """Write in one step: a crash leaves the old file, or none."""
-    draft = path.with_name(f".{path.name}.tmp")
-    text = json.dumps(data, indent=1, ensure_ascii=False)
-    draft.write_text(text + "\n", "utf-8")
-    os.replace(draft, path)
+    now = submission.name, digest(submission, options)
+    return result if (result.submission, result.digest) == now else None

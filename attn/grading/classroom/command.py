@@ -45,7 +45,7 @@ each run and never written again.
 
 A batch that was stopped goes on with the same command. The exit status is 0
 when each submission has its row, whatever the marks; 2 for a wrong argument,
-or where answers cannot be isolated; 130 for a batch that was stopped.
+or where notebooks cannot be isolated; 130 for a batch that was stopped.
 """
 
 
@@ -113,7 +113,7 @@ def add_arguments(commands: Any) -> None:
         "--isolation",
         choices=["bubblewrap", "none"],
         default="bubblewrap",
-        help="what closes answers off; none is for a machine that is thrown "
+        help="what closes notebooks off; none is for a machine that is thrown "
         "away (default: bubblewrap)",
     )
 
@@ -139,13 +139,15 @@ def run(args: argparse.Namespace) -> int:
     """
     before = os.umask(0o077)
     os.umask(before | 0o022)  # what is written is this user's alone
+    stop = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        with _nothing_runs_from(args.paths), _stoppable():
+        with _nothing_runs_from(args.paths):
             return _grade(args)
     except ValueError as error:
         print(f"attn grade: {error}", file=sys.stderr)
         return 2
     finally:
+        signal.signal(signal.SIGTERM, stop)
         os.umask(before)
 
 
@@ -173,20 +175,6 @@ def _nothing_runs_from(paths: Iterable[Path]) -> Iterator[None]:
         sys.path[:] = path
         os.environ.clear()
         os.environ.update(environment)
-
-
-@contextmanager
-def _stoppable() -> Iterator[None]:
-    """Let SIGTERM stop the batch as Ctrl-C does."""
-
-    def stop(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGTERM, stop)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 def _grade(args: argparse.Namespace) -> int:
@@ -234,21 +222,21 @@ def _grade(args: argparse.Namespace) -> int:
 
 
 def _shown(results: Iterable[Result], total: int) -> Iterator[Result]:
-    """Say on stderr how far it is, after two seconds without a word.
+    """Show on stderr how far it is: a bar, or lines for a file or a pipe.
 
-    A terminal has one line of it; a file or a pipe gets a line a submission.
+    The lines begin after two seconds without a word.
     """
-    start, end = time.monotonic(), "\n"
-    if sys.stderr.isatty():
-        end = "\x1b[K\r"  # what is longer, and back
-        print(f"grading {total}", end=end, file=sys.stderr, flush=True)
-    for count, result in enumerate(results, 1):
-        if time.monotonic() - start > PATIENCE:
+    from rich.console import Console
+    from rich.progress import track
+
+    start, console = time.monotonic(), Console(stderr=True)
+    is_bar = console.is_terminal
+    bar = track(results, "grading", total, console=console, disable=not is_bar)
+    for count, result in enumerate(bar, 1):
+        if not is_bar and time.monotonic() - start > PATIENCE:
             line = f"graded {count} of {total}: {result.submission}"
-            print(line, end=end, file=sys.stderr, flush=True)
+            print(line, file=sys.stderr, flush=True)
         yield result
-    if end != "\n":
-        print(end=end, file=sys.stderr, flush=True)
 
 
 def _report(

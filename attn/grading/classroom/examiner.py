@@ -95,7 +95,7 @@ class Examiner:
         marks = []
         for name, (status, verdict) in run.judged().items():
             worth = points[name]
-            notes = run.notes(name) if status in _EXPLAINED else ()
+            notes = run.notes() if status in _EXPLAINED else ()
             told = verdict.message, verdict.details, verdict.mistake
             earned = worth if verdict.passed else 0
             marks.append(Mark(name, earned, worth, status, *told, notes))

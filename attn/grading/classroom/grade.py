@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from attn.data.book import root
 from attn.exercises import CHAPTERS
@@ -19,6 +19,9 @@ from attn.grading.classroom.reading import Unreadable
 from attn.grading.classroom.result import Mark, Result
 from attn.grading.classroom.submissions import Submission
 from attn.grading.sandbox.files import neutral
+
+if TYPE_CHECKING:
+    from attn.grading.classroom.examiner import Examiner
 
 
 @dataclass(frozen=True)
@@ -38,20 +41,9 @@ class Options:
     isolation: str = "bubblewrap"
 
 
-class Judge(Protocol):
-    """Marks the notebooks of a chapter: ``examiner.Examiner``."""
-
-    @property
-    def isolation(self) -> str:
-        """Say in words how notebooks are kept from the machine."""
-
-    def examine(
-        self, plan: Plan, points: Mapping[str, float]
-    ) -> Iterable[Mark]:
-        """Return the mark of each exercise, in the chapter's order."""
-
-
-def grade(submission: Submission, options: Options, examiner: Judge) -> Result:
+def grade(
+    submission: Submission, options: Options, examiner: Examiner
+) -> Result:
     """Return the row of a submission; nothing that it holds raises.
 
     Args:
@@ -97,7 +89,7 @@ def failed(row: Result, message: str) -> Result:
 
 
 def _marks(
-    handed_in: Plan, options: Options, examiner: Judge
+    handed_in: Plan, options: Options, examiner: Examiner
 ) -> tuple[tuple[Mark, ...], str]:
     """Return one mark for each exercise, and why the examiner failed."""
     points = plan.points(handed_in.key)
@@ -112,7 +104,8 @@ def _marks(
     except Exception as error:
         failure = _our_fault("examiner", error)
     for name in worth:
-        mark = marks.get(name) or Mark(name, 0, worth[name], "died", failure)
+        died = Mark(name, 0, worth[name], "died", failure)
+        mark = marks.get(name, died)
         notes = handed_in.notes.get(name, ()) + mark.notes
         code = handed_in.code.get(name, "")
         marks[name] = replace(mark, notes=notes, code=code)

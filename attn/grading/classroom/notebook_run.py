@@ -75,7 +75,7 @@ class NotebookRun:
         died: Graded = "died", Verdict(False, self._why)
         return {x: graded.get(x, died) for x in exercises}
 
-    def notes(self, exercise: str) -> tuple[str, ...]:
+    def notes(self) -> tuple[str, ...]:
         """Say which of the learner's cells did not run to their ends."""
         texts = []
         for n, notes in sorted(self._raised.items()):
@@ -98,7 +98,7 @@ class NotebookRun:
                 self._slack = self._examiner.timeout / 12
                 self._why = f"{died.why}, in the notebook's process"
                 step = died.cell - 1
-                note = Note(died.cell, died.statement, 0, "Died", died.why)
+                note = Note(died.statement, "Died", died.why)
                 if step >= 0:
                     self._skip.setdefault(step, set()).add(died.statement)
                     self._raised.setdefault(step, []).append(note)
@@ -106,7 +106,7 @@ class NotebookRun:
     def _with_the_book(self, graded: dict[str, Graded]) -> None:
         """Run to the last check; after a wrong answer go on with the book's.
 
-        What was judged before the process had to be started again stands.
+        What was judged before a restart of the process is kept.
         """
         with self._examiner.session(self._plan) as session:
             for n, step in enumerate(self._plan.steps):
@@ -146,7 +146,7 @@ class NotebookRun:
         kept = [x for x in self._raised.get(n, ()) if x.statement in skip]
         self._raised[n] = [*kept, *notes]
         for note in notes:
-            if note.is_time:  # as it would again
+            if note.kind == "OutOfTime":  # as it would again
                 self._skip.setdefault(n, set()).add(note.statement)
 
     def _judge(self, session: Session, name: str) -> Graded:

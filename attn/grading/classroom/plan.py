@@ -309,9 +309,7 @@ def _named_chapter(name: str) -> str | None:
 
 
 def _of_other_chapters(document: Document, key: str) -> Iterator[str]:
-    known = {name for other in CHAPTERS for name in points(other)}
-    ids = {x.exercise for x in document.cells if x.exercise in known}
-    if others := sorted(ids - set(points(key)) - {None}, key=str):
-        yield f"not of chapter {CHAPTERS[key]}, not graded: " + ", ".join(
-            map(str, others)
-        )
+    known = {name for k in CHAPTERS if k != key for name in points(k)}
+    if others := known & {x.exercise for x in document.cells}:
+        names = ", ".join(sorted(others))
+        yield f"not of chapter {CHAPTERS[key]}, not graded: {names}"

@@ -126,19 +126,15 @@ def _of_folder(path: Path) -> list[Author]:
     attempt = (int(match[1]),)
     beside, people = path.parent / METADATA, []
     entries = _metadata(beside) if os.path.lexists(beside) else {}
-    listed = _get(entries.get(path.name), ":submitters")
+    listed = reading.get(entries.get(path.name), ":submitters")
     for x in listed if isinstance(listed, list) else ():
         # All text is: anything else may be without end.
-        texts = (_get(x, k) for k in (":name", ":sid", ":email"))
+        texts = (reading.get(x, k) for k in (":name", ":sid", ":email"))
         name, *ids = (t.strip() if isinstance(t, str) else "" for t in texts)
         ids = [*filter(None, ids)]
         if name or ids:
             people.append(Author(name or ids[0], tuple(ids), attempt))
     return people or [Author(path.name, (match[1],), attempt)]
-
-
-def _get(value: Any, name: str) -> Any:
-    return value.get(name) if isinstance(value, dict) else None
 
 
 @cache

@@ -18,7 +18,6 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent import futures
 from contextlib import AbstractContextManager, contextmanager, suppress
-from multiprocessing import connection
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -112,26 +111,19 @@ def run(
 
 
 def _limit(options: Options) -> float:
-    """Return the seconds without a result after which a grader is stuck.
-
-    Its sandboxes end earlier by themselves: a chapter has at most seven
-    exercises, and each has its time.
-    """
+    """Return the seconds until a grader is stuck: sandboxes end sooner."""
     return 600 + 10 * options.timeout
 
 
 def _alone(
     submission: Submission, options: Options, pool: Pool, work: Work
 ) -> Result:
-    error: BaseException | None
     try:
         with pool(1) as (executor, _):
             future = executor.submit(work, submission, options)
-            if not (error := future.exception(_limit(options))):
-                return future.result()
-    except Exception as stuck:
-        error = stuck
-    why = neutral(f"{type(error).__name__}: {error}")
+            return future.result(_limit(options))
+    except (Exception, SystemExit) as error:
+        why = neutral(f"{type(error).__name__}: {error}")
     row = empty_row(submission, options)
     return failed(row, f"its grader ended or hung, twice ({why})")
 
@@ -168,7 +160,7 @@ def _live_with_the_parent() -> None:
     assert parent is not None
 
     def watch() -> None:
-        connection.wait([parent.sentinel])
+        parent.join()
         os.kill(os.getpid(), signal.SIGTERM)
         time.sleep(_PATIENCE)
         _end()  # the main thread has not come to it

@@ -15,7 +15,7 @@ import stat
 import warnings
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -161,16 +161,16 @@ class Cell:
     stub: str | None = None
     notes: tuple[str, ...] = ()
 
-    @cached_property
-    def defined(self) -> frozenset[str]:
+    @property
+    def defined(self) -> list[str]:
         """The functions and classes that the cell defines at top level."""
         if self.kind != "code":
-            return frozenset()
+            return []
         tree = tree_of(python_of(self.source))
         if tree is None:
-            return frozenset(_DEFINED.findall(self.source))
+            return _DEFINED.findall(self.source)
         kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-        return frozenset(x.name for x in tree.body if isinstance(x, kinds))
+        return [x.name for x in tree.body if isinstance(x, kinds)]
 
 
 @dataclass(frozen=True)
@@ -179,12 +179,10 @@ class Document:
 
     Args:
         cells: in the file's order; of a plain Python file, one.
-        plain: True of a Python file that is no copy of a chapter.
         notes: what is odd about the file.
     """
 
     cells: list[Cell]
-    plain: bool = False
     notes: tuple[str, ...] = ()
 
 
@@ -241,7 +239,7 @@ def notebook(text: str) -> Document:
         )
     entries, sheets = data.get("cells"), data.get("worksheets")
     if entries is None and isinstance(sheets, list):  # format 3
-        lists = [_get(x, "cells") for x in sheets]
+        lists = [get(x, "cells") for x in sheets]
         entries = [y for x in lists if isinstance(x, list) for y in x]
     if not isinstance(entries, list):
         raise Unreadable(
@@ -256,7 +254,7 @@ def notebook(text: str) -> Document:
     cells = [_cell(x) for x in real]
     if sum(len(x.source) for x in cells if x.kind == "code") > _WHOLE:
         raise Unreadable("its code must have at most a million characters")
-    return Document(cells, notes=tuple(notes))
+    return Document(cells, tuple(notes))
 
 
 def python(text: str) -> Document:
@@ -272,7 +270,7 @@ def python(text: str) -> Document:
         return Document(cells)
     if len(text) > _LONGEST:
         raise Unreadable(f"it must have at most {_LONGEST:,} characters")
-    return Document([Cell("code", text)], plain=True)
+    return Document([Cell("code", text)])
 
 
 def _json(text: str) -> Any:
@@ -306,7 +304,7 @@ def _cell(entry: dict[str, Any]) -> Cell:
     kind = entry.get("cell_type")
     source, notes = _source(entry.get("source", entry.get("input", "")))
     metadata = entry.get("metadata")
-    nbgrader = _get(metadata, "nbgrader")
+    nbgrader = get(metadata, "nbgrader")
     # The metadata of a cell that was retyped still name its exercise.
     marks = nbgrader if _text(nbgrader, "grade_id") else {}
     code = {"cell_type": "code", "metadata": {"nbgrader": marks}}
@@ -316,17 +314,18 @@ def _cell(entry: dict[str, Any]) -> Cell:
         exercise_id(code),
         checked_id(code),
         _text(entry if "id" in entry else metadata, "id"),  # or Colab's
-        _text(_get(metadata, "attn"), "stub"),
+        _text(get(metadata, "attn"), "stub"),
         notes,
     )
 
 
-def _get(value: Any, name: str) -> Any:
+def get(value: Any, name: str) -> Any:
+    """Return what an object has under a name; None of anything else."""
     return value.get(name) if isinstance(value, dict) else None
 
 
 def _text(value: Any, name: str) -> str | None:
-    text = _get(value, name)
+    text = get(value, name)
     return text if isinstance(text, str) else None
 
 

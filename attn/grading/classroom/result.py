@@ -6,15 +6,18 @@ submissions, so that two runs with one seed write the same reports.
 
 from __future__ import annotations
 
+import json
+import os
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 Status = Literal[
     "passed",  # right
     "wrong",  # it ran, and a result differs
-    "refused",  # it calls what the task forbids, or reaches outside
+    "refused",  # it calls what the task forbids, or the book
     "not written",  # the stub, or nothing that runs
-    "missing",  # no cell has this id
+    "missing",  # nothing in the notebook defines it
     "out of time",  # it was stopped by the clock
     "died",  # its process ended, or ran out of memory
 ]
@@ -112,3 +115,16 @@ def from_json(data: dict[str, Any]) -> Result:
     marks = [Mark(**x | {"notes": tuple(x["notes"])}) for x in data["marks"]]
     tuples = {x: tuple(data[x]) for x in ("notes", "ids", "attempt")}
     return Result(**own | tuples | {"marks": tuple(marks)})
+
+
+def json_of(data: dict[str, Any]) -> str:
+    """Return data as the text of a file."""
+    return json.dumps(data, indent=1, ensure_ascii=False) + "\n"
+
+
+def write(path: Path, text: str) -> None:
+    """Write in one step: a crash leaves the old file, or none."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_name(f".{path.name}.tmp")
+    draft.write_bytes(text.encode())
+    os.replace(draft, path)

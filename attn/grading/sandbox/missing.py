@@ -1,7 +1,7 @@
-"""Stand for modules that are missing: where nothing needs them, nothing fails.
+"""Replace modules that are missing: where nothing needs them, nothing fails.
 
-Notebooks begin with imports that no answer uses. A cell that was stopped by a
-missing module runs again with a stand-in; one that expects the error gets it.
+Notebooks begin with imports that no answer uses. A statement that was stopped
+by a missing module runs again with a placeholder, unless it expects the error.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from attn.grading.checks.forbidden import Forbidden
 
 
 class Missing(Loader, MetaPathFinder):
-    """Find stand-ins for modules that were missing, and for the book's.
+    """Find placeholders for modules that were missing, and for the book's.
 
     Attributes:
         given: what the tasks give, and is no module: the book has it.
-        is_judged: whether an answer is judged; a call of a stand-in is then
+        is_judged: whether an answer is judged; a call of a placeholder is then
             an error, as in a notebook without the module.
     """
 
@@ -46,12 +46,12 @@ class Missing(Loader, MetaPathFinder):
     def find_spec(
         self, name: str, _path: Any = None, _target: Any = None
     ) -> Any:
-        """Return the stand-in's spec, by the protocol of ``sys.meta_path``."""
+        """Return the spec of a placeholder, as ``sys.meta_path`` does."""
         is_known = name.partition(".")[0] in self._names
         return ModuleSpec(name, self, is_package=True) if is_known else None
 
     def create_module(self, spec: Any) -> Any:
-        """Return a stand-in."""
+        """Return a placeholder."""
         return MissingModule(spec.name, self)
 
     def exec_module(self, module: Any) -> None:
@@ -59,7 +59,7 @@ class Missing(Loader, MetaPathFinder):
 
 
 class MissingModule(types.ModuleType):
-    """Stand for a module, or what is in it: nothing that it does matters.
+    """Replace a module, or what is in it: nothing that it does matters.
 
     A learner reads its class's name in errors of Python's.
     """

@@ -69,7 +69,7 @@ def _nothing(_line: str, _cell: str | None = None) -> None:
 
 
 class Notebook:
-    """The process of one notebook: its namespace, and what it is asked for.
+    """The process of one notebook: its namespace, and its requests.
 
     Args:
         shell: of ``make_shell``.
@@ -109,8 +109,7 @@ class Notebook:
     def _run(self, cell: Cell) -> list[list[Any]]:
         """Run a cell as far as it goes; return what its statements raised.
 
-        Each note is a statement's number, its line, the kind and the text of
-        its error.
+        Each note is a statement's number, the kind and the text of its error.
         """
         notes: list[list[Any]] = []
         left = cell.left
@@ -118,7 +117,7 @@ class Notebook:
             text = self._shell.transform_cell(cell.text)
             tree = ast.parse(text)
         except (SyntaxError, ValueError, RecursionError, MemoryError) as odd:
-            return [[0, getattr(odd, "lineno", 0) or 0, *_said(odd)]]
+            return [[0, *_said(odd)]]
         name = self._shell.compile.cache(text, cell.number, cell.text)
         for number, node in enumerate(tree.body):
             if number in cell.skip or (left <= 0 and not _defines(node)):
@@ -128,7 +127,7 @@ class Notebook:
             error = self._execute(node, name, clock)
             left -= clock.spent
             if error is not None and len(notes) < _NOTES:
-                notes.append([number, node.lineno, *_said(error)])
+                notes.append([number, *_said(error)])
         self._say({"spent": cell.left - left if left < cell.left else 0})
         return notes
 

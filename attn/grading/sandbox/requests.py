@@ -1,4 +1,4 @@
-"""What the examiner asks of a notebook's process, and of a check's.
+"""Define the examiner's requests to a notebook's process, and to a check's.
 
 Requests are pickles of the examiner's, which has the right answers and never
 runs learner's code; nothing is unpickled in the other direction.

@@ -69,16 +69,9 @@ class CellDied(Exception):
 class Note:
     """An error that a statement of a cell raised."""
 
-    cell: int
     statement: int
-    line: int
     kind: str
     text: str
-
-    @property
-    def is_time(self) -> bool:
-        """True of one that was stopped."""
-        return self.kind == "OutOfTime"
 
 
 class Sandbox:
@@ -214,9 +207,7 @@ class Session:
                 at = int(said.get("at", at))
                 spent = float(said.get("spent", spent))
                 if "notes" in said:
-                    return [
-                        _note(cell.number, x) for x in said["notes"]
-                    ], spent
+                    return [*map(_note, said["notes"])], spent
         except TimeoutError:
             self.close()
             why = "it did not end in time, and could not be interrupted"
@@ -368,10 +359,9 @@ class Answer:
         return Outcome(error=self.error)
 
 
-def _note(cell: int, said: Any) -> Note:
-    statement, line, kind, text = said
-    kind, text = wire.text_of(kind), wire.text_of(text)
-    return Note(cell, int(statement), int(line), kind, text)
+def _note(said: Any) -> Note:
+    statement, kind, text = said
+    return Note(int(statement), wire.text_of(kind), wire.text_of(text))
 
 
 def _how(status: int) -> str:

@@ -177,8 +177,8 @@ class Failing(fakes.Examiner):
     def __init__(self, after, error):
         self.after, self.error = after, error
 
-    def examine(self, key, cells, points):
-        marks = super().examine(key, cells, points)
+    def examine(self, plan, points):
+        marks = super().examine(plan, points)
         for _ in range(self.after):
             yield next(marks)
         if self.error:

@@ -64,6 +64,14 @@ def test_who_waits_sees_a_line_a_submission_where_there_is_no_terminal(
     assert two.startswith("graded 2 of 2: ")
 
 
+def test_who_waits_at_a_terminal_sees_a_bar(attn_grade, klass, monkeypatch):
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    klass("ann", "bo")
+    _, _, err = attn_grade("in", "--jobs", "1")
+    assert "grading" in err and "━" in err and "100%" in err
+    assert "graded" not in err
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

@@ -8,10 +8,10 @@ the results alone.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from attn.grading.classroom import result
 from attn.grading.classroom.reports.class_ import Class
 from attn.grading.classroom.reports.formats import (
     gradescope,
@@ -41,23 +41,13 @@ def write(class_: Class, out: Path, roster: str = "") -> list[Path]:
         is a roster.
     """
     written = []
-    for name, text in _files(class_):
+    for name, text in _files(class_, roster):
         written.append(out / name)
-        _replace(out / name, text)
-    if roster:
-        written.append(out / "roster.csv")
-        _replace(written[-1], roster)
+        result.write(out / name, text)
     return written
 
 
-def _replace(path: Path, text: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_name(f".{path.name}.tmp")
-    draft.write_bytes(text.encode())
-    os.replace(draft, path)
-
-
-def _files(class_: Class) -> Iterator[tuple[str, str]]:
+def _files(class_: Class, roster: str) -> Iterator[tuple[str, str]]:
     yield "report.json", report(class_)
     yield "class.csv", spreadsheet(class_)
     for learner in class_.learners:
@@ -70,3 +60,5 @@ def _files(class_: Class) -> Iterator[tuple[str, str]]:
     if len(class_.learners) == 1:
         yield "results.json", gradescope(class_.learners[0])
     yield "index.html", class_page(class_)
+    if roster:
+        yield "roster.csv", roster

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 from typing import Any
 
 from attn.grading.classroom.reports.class_ import Class, Learner
 from attn.grading.classroom.reports.wording import diagnosis, number, word
-from attn.grading.classroom.result import Mark, to_json
+from attn.grading.classroom.result import Mark, json_of, to_json
 
 #: A cell that begins so is a formula to a spreadsheet, in some languages'
 #: keyboards too. Source: OWASP, "CSV Injection".
@@ -19,7 +18,7 @@ _FORMULA = tuple("=+-@\t\r＝＋－＠")
 def report(class_: Class) -> str:
     """Return ``report.json``: every result, the totals, what was hard."""
     learners = class_.learners
-    return _json(
+    return json_of(
         {
             "submissions": len(class_.results),
             "unreadable": len(class_.unreadable),
@@ -52,10 +51,6 @@ def report(class_: Class) -> str:
             "results": [to_json(x) for x in class_.results],
         }
     )
-
-
-def _json(data: dict[str, Any]) -> str:
-    return json.dumps(data, indent=1, ensure_ascii=False) + "\n"
 
 
 def spreadsheet(class_: Class) -> str:
@@ -106,7 +101,7 @@ def gradescope(learner: Learner) -> str:
 
     Source: Gradescope, "Autograder Specifications", output format.
     """
-    return _json(
+    return json_of(
         {
             "score": number(learner.points),
             "output": "\n".join(_remarks(learner)),

@@ -83,11 +83,7 @@ def _environment() -> Environment:
 
 
 def _prose(text: str) -> Markup:
-    """Return a sentence as HTML.
-
-    A terminal's line begins with a small letter; a paragraph does not,
-    unless its first word is a name.
-    """
+    """Return a sentence as HTML, with a capital unless a name is first."""
     if _PLAIN.match(text):
         text = text[0].upper() + text[1:]
     return Markup(as_html(text))

@@ -23,7 +23,7 @@ _WORDS: dict[Status, tuple[str, str, str]] = {
     "missing": (
         "·",
         "not found",
-        "The notebook has no cell with this exercise's id.",
+        "Nothing in the notebook defines it.",
     ),
     "out of time": (
         "✗",
