@@ -56,24 +56,6 @@ def piles_up(self, call, *inputs):
 
 
 @heads
-def keeps_weights(self, call, *inputs):
-    if self.kept is None:
-        self.kept = self.q_proj.weight.detach().clone()
-    self.q_proj.weight.data = self.kept.clone()
-    return call(*inputs)
-
-
-@heads
-def sized_by_the_first_call(self, call, x, kv_input, mask):
-    S = (x if kv_input is None else kv_input).shape[1]
-    if self.kept is None:
-        self.kept = torch.ones(S, 1)
-    if kv_input is None:
-        return call(x * self.kept[:S], None, mask)
-    return call(x, kv_input * self.kept[:S], mask)
-
-
-@heads
 def drops(self, call, x, *others):
     return call(F.dropout(x, 0.1, self.training), *others)
 
@@ -101,33 +83,6 @@ AGAIN = "wrong when it is called again, with other inputs"
 TRAINING = "wrong when it is in training mode"
 
 
-@pytest.mark.parametrize(
-    ("answer", "words"),
-    [
-        (keeps_the_mask, AGAIN),
-        (keeps_the_keys, AGAIN),
-        (keeps_results, "it returns an earlier call's result"),
-        (piles_up, AGAIN),
-        (sized_by_the_first_call, AGAIN),
-        (keeps_weights, AGAIN),
-        (drops, f"{TRAINING}: it draws random numbers"),
-        (wrong_in_training, TRAINING),
-        (switches_itself, f"{TRAINING}: it switches itself"),
-        (changes_its_weights, "it changes its parameter q_proj.weight"),
-    ],
-    ids=range(10),
-)
-def test_a_module_wrong_when_called_again_or_in_training_is_refused(
-    answer, words
-):
-    verdict = judge(find("mha-MultiHeadAttention"), answer)
-    assert not verdict.passed
-    assert words in " ".join(verdict.message.split())
-    assert ("called earlier with  x (" in verdict.details) == (
-        "called again" in verdict.condition or "mode" in verdict.condition
-    )
-
-
 def _by_shape(*args, kept={}, **kwargs):  # noqa: B006
     shapes = *(x.shape for x in args), str(kwargs), args[0].dtype
     if shapes not in kept:
@@ -150,14 +105,32 @@ def _reuses(*args, room={}, **kwargs):  # noqa: B006
 @pytest.mark.parametrize(
     ("answer", "words"),
     [
+        (keeps_the_mask, AGAIN),
+        (keeps_the_keys, AGAIN),
+        (keeps_results, "it returns an earlier call's result"),
+        (piles_up, AGAIN),
+        (drops, f"{TRAINING}: it draws random numbers"),
+        (wrong_in_training, TRAINING),
+        (switches_itself, f"{TRAINING}: it switches itself"),
+        (changes_its_weights, "it changes its parameter q_proj.weight"),
         (_by_shape, ""),
         (_first_default, ""),
         (_reuses, "it changes what it returned earlier"),
     ],
+    ids=range(11),
 )
-def test_a_function_that_keeps_what_it_returned_is_refused(answer, words):
-    verdict = judge(find("sdp-attention"), answer)
-    assert not verdict.passed and words in verdict.message
+def test_what_is_wrong_when_called_again_or_in_training_is_refused(
+    answer, words
+):
+    is_module = isinstance(answer, type)
+    name = "mha-MultiHeadAttention" if is_module else "sdp-attention"
+    verdict = judge(find(name), answer)
+    assert not verdict.passed
+    assert words in " ".join(verdict.message.split())
+    if is_module:
+        says = "called earlier with  x (" in verdict.details
+        condition = verdict.condition
+        assert says == ("called again" in condition or "mode" in condition)
 
 
 def test_buffers_and_caches_that_leave_the_result_right_are_accepted():

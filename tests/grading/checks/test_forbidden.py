@@ -38,16 +38,6 @@ SOFTMAX = {
 }
 
 
-@pytest.mark.parametrize("spelling", SOFTMAX)
-def test_softmax_is_refused_in_every_spelling(spelling):
-    outcome = run(SOFTMAX[spelling], CASE, forbids=("softmax",))
-    assert isinstance(outcome.error, Forbidden)
-    assert "write softmax by hand" in str(outcome.error) or (
-        "calls PyTorch's softmax; the task is to write it by hand"
-        in str(outcome.error)
-    )
-
-
 def _math(x):
     with sdpa_kernel(SDPBackend.MATH):
         return aten.scaled_dot_product_attention.default(x, x, x)
@@ -76,10 +66,19 @@ ATTENTION = {
 }
 
 
-@pytest.mark.parametrize("spelling", ATTENTION)
-def test_attention_is_refused_in_every_spelling(spelling):
-    forbids = ("scaled_dot_product_attention",)
-    error = run(ATTENTION[spelling], CASE, forbids=forbids).error
+SPELLINGS = {
+    "softmax": SOFTMAX,
+    "scaled_dot_product_attention": ATTENTION,
+}
+
+
+@pytest.mark.parametrize(
+    ("forbidden", "spelling"),
+    [(x, y) for x in SPELLINGS for y in SPELLINGS[x]],
+)
+def test_a_function_is_refused_in_every_spelling(forbidden, spelling):
+    answer = SPELLINGS[forbidden][spelling]
+    error = run(answer, CASE, forbids=(forbidden,)).error
     assert isinstance(error, Forbidden)
     assert "by hand" in str(error)
 

@@ -28,14 +28,6 @@ class LayersMadeOnce(Gated):
         self.gate_proj, self.up_proj, self.down_proj = kept
 
 
-class MemoryOfTheClass(Static):
-    rooms: dict = {}
-
-    def __init__(self, batch, num_kv_heads, capacity, head_dim):
-        super().__init__(batch, num_kv_heads, capacity, head_dim)
-        self.key = self.rooms.setdefault(self.key.shape, self.key)
-
-
 class HeadsOfTheClass(Heads):
     def __init__(self, embed_dim, num_heads):
         super().__init__(embed_dim, num_heads)
@@ -75,7 +67,6 @@ class ListOfTheClass(nn.Module):
     ("exercise", "answer", "in_turns"),
     [
         ("tfm-SwiGLU", LayersMadeOnce, True),
-        ("cache-StaticCache", MemoryOfTheClass, True),
         ("cache-KVCache", ListOfTheClass, True),
         ("mha-MultiHeadAttention", HeadsOfTheClass, True),
         ("mha-MultiHeadAttention", WeightsOfTheClass, False),
@@ -181,11 +172,6 @@ def padding(lengths, kv_len):
     return (ROWS[:kv_len] < lengths[:, None])[:, None, None]
 
 
-class Grouped(solution(find("gqa-GroupedQueryAttention"))):
-    def forward(self, x, attn_mask=None):
-        return super().forward(x[:, : len(ROWS)], attn_mask)
-
-
 class ShortBlock(Block):
     def forward(self, x, cos, sin):
         return super().forward(x[:, :64], cos[:64], sin[:64])
@@ -201,7 +187,6 @@ def lookup(query, key, value, temperature=1.0):
     ("exercise", "answer"),
     [
         ("mask-padding", padding),
-        ("gqa-GroupedQueryAttention", Grouped),
         ("tfm-TransformerBlock", ShortBlock),
         ("why-soft_lookup", lookup),
     ],

@@ -16,7 +16,6 @@ from attn.grading.diagnosis.mutation_testing import solution
 STATIC = find("cache-StaticCache")
 Right = solution(STATIC)
 NO_ROPE = solution(find("iface-NoRope"))
-CACHE = solution(find("cache-KVCache"))
 
 
 class Roomy(Right):
@@ -126,18 +125,11 @@ class LearnsItsTable(NO_ROPE):
         self.table = nn.Parameter(torch.ones(head_dim))
 
 
-class LearnsAScale(CACHE):
-    def __init__(self):
-        super().__init__()
-        self.scale = nn.Parameter(torch.ones(()))
-
-
 @pytest.mark.parametrize(
     ("exercise", "answer"),
     [
         ("cache-StaticCache", LearnsItsMemory),
         ("iface-NoRope", LearnsItsTable),
-        ("cache-KVCache", LearnsAScale),
     ],
 )
 def test_parameters_that_a_task_does_not_have_are_refused_and_named(

@@ -1,8 +1,11 @@
-"""Exercises with a list of mistakes of their own."""
+"""Exercises with mistakes of their own, and solutions with an edit."""
 
 from dataclasses import replace
 
+from attn.exercises import sources
+from attn.exercises.edits import Variant
 from attn.exercises.spec import find
+from attn.grading.diagnosis.judge import judge
 
 
 def with_mistakes(exercise_id, *edits):
@@ -14,3 +17,10 @@ def with_mistakes(exercise_id, *edits):
         for name, code in edits
     ]
     return exercise
+
+
+def judged(exercise_id, edit):
+    """Judge a solution with an edit applied, or another answer's text."""
+    exercise, right = find(exercise_id), sources.solution(exercise_id)
+    variant = Variant("edited", edit, "test", right, exercise.namespace)
+    return judge(exercise, variant.answer)

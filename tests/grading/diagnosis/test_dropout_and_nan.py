@@ -5,22 +5,14 @@ import math
 import pytest
 import torch
 
-from attn.exercises import sources
-from attn.exercises.edits import Variant
 from attn.exercises.spec import Case, find
 from attn.grading.checks.evidence import agree
 from attn.grading.checks.run import Outcome
 from attn.grading.diagnosis.judge import judge
+from tests.grading.diagnosis.own_mistakes import judged
 
 KEEP = "(torch.rand_like(weights) > dropout_p)"
 COINS = "F.dropout(torch.ones(weights.shape[-{}:], dtype=dtype), dropout_p)"
-
-
-def judged(exercise_id, edit):
-    """Judge a solution with an edit applied."""
-    exercise, right = find(exercise_id), sources.solution(exercise_id)
-    variant = Variant("edited", edit, "test", right, exercise.namespace)
-    return judge(exercise, variant.answer)
 
 
 def verdict(kept):

@@ -117,17 +117,6 @@ def cache_bytes(more=0, default=torch.bfloat16, made=int):
     return answer
 
 
-def table_of_shapes():
-    """Return a mask that keeps the first of each shape."""
-    masks = {}
-
-    def causal(q_len, kv_len, q_offset=0):
-        mask = torch.ones(q_len, kv_len).tril(q_offset).bool()
-        return masks.setdefault((q_len, kv_len), mask)
-
-    return causal
-
-
 def low(scores, mask):
     weights = scores.masked_fill(~mask, -10.0).softmax(-1)
     return weights.masked_fill(~mask.any(-1, keepdim=True), 0.0)
@@ -195,11 +184,6 @@ NAMES = [
             (q @ k.mT / q.shape[-1] ** 0.5).softmax(-1)[:, :-1] @ v[:-1]
         ),
         "The last key of value is left out",
-    ),
-    (
-        "mask-causal",
-        table_of_shapes(),
-        "A result is remembered by part of the arguments",
     ),
     ("mask-apply_mask", low, "A finite number where -inf is meant"),
     (
@@ -272,13 +256,6 @@ class Causal(Projected):
         return scores.masked_fill(future, -torch.inf).softmax(-1) @ v
 
 
-class ThreeAxes(Projected):
-    def forward(self, x):
-        q, k, v = self.q_proj(x), self.k_proj(x), self.v_proj(x)
-        scores = torch.bmm(q, k.transpose(1, 2)) / q.shape[-1] ** 0.5
-        return torch.bmm(scores.softmax(2), v)
-
-
 class Biased(Projected):
     biased = ("k_proj",)
 
@@ -305,7 +282,6 @@ LAYERS = [
     (Shared, "q_proj instead of k_proj", ""),
     (OneSequence, "The batch is one long sequence", ""),
     (Causal, "Causal, where every token may see all others", ""),
-    (ThreeAxes, "Written for exactly 3 axes", ""),
     (Biased, "A bias that the task does not have", "not have: k_proj."),
     (Renamed, "The parameters have other names", "finds keys.weight, and"),
     (Tied, "Two layers are one", ""),

@@ -4,7 +4,6 @@ import re
 import sys
 from functools import cache
 from html import escape
-from pathlib import Path
 from types import SimpleNamespace
 
 import IPython.core.getipython
@@ -20,6 +19,7 @@ from attn.grading.checks.show import number
 from attn.grading.diagnosis.judge import judge
 from attn.grading.learner import cards, progress
 from attn.grading.learner.progress import Progress
+from tests.book.test_browser import AXE
 from tests.grading.learner.conftest import RIGHT
 from tests.processes import run_python
 
@@ -358,7 +358,6 @@ def test_every_style_survives_where_a_notebook_is_not_trusted(live):
     assert not tags & {"script", "style", "link", "iframe", "svg", "img"}
 
 
-AXE = Path(__file__).parents[2] / "book" / "axe" / "axe.min.js"
 FOUND = """() => axe.run(document.body).then(found => found.violations.map(
     x => x.id + ": " + x.nodes.map(n => n.html.slice(0, 120)).join(" | ")))"""
 #: Text and ground of JupyterLab's light and dark theme.
@@ -383,7 +382,7 @@ def test_axe_finds_nothing_in_a_narrow_pane_of_either_theme(
         f"<style>a {{color:{'#64b5f6' if theme == 'dark' else '#0b3d91'}}}"
         f"</style>{opened}</main></body></html>"
     )
-    tab.add_script_tag(path=AXE)
+    tab.evaluate(AXE)
     assert tab.evaluate(FOUND) == []
     wide = "() => document.documentElement.scrollWidth"
     assert tab.evaluate(wide) <= 390

@@ -84,12 +84,16 @@ class Accident:
 
     def _parts(self, text):
         _, *parts = _CELL.split(text)
-        answer = sources.solution(self.exercise)
         for mark, source in zip(parts[::2], parts[1::2], strict=True):
-            yield mark.strip(), source.replace("# ANSWER\n", f"{answer}\n")
+            yield mark.strip(), filled(source, self.exercise)
 
     def __str__(self):
         return f"{self.exercise}: {self.title}"
+
+
+def filled(source, exercise):
+    """Return a cell's source with the book's answer where it has its mark."""
+    return source.replace("# ANSWER\n", f"{sources.solution(exercise)}\n")
 
 
 def accidents():

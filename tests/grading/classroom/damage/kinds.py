@@ -1,8 +1,8 @@
 """Submissions that are broken, and what is to become of each.
 
 ``whole_files`` lists files in which nothing can be graded. ``@read`` marks a
-function that damages one in which other exercises count: it gets the path to
-write and a solved notebook, and writes the file or returns its content.
+function that damages one in which other exercises count: it gets a solved
+notebook, and changes it or returns the file's content.
 """
 
 import copy
@@ -67,7 +67,10 @@ def read(status=None, notes=None, file_note="", suffix=".ipynb"):
     expected = (status or {}, notes or {}, file_note)
 
     def mark(write):
-        DAMAGE[write.__name__] = Damage(write, suffix, None, *expected)
+        def made(path, book):
+            return write(book) or book
+
+        DAMAGE[write.__name__] = Damage(made, suffix, None, *expected)
         return write
 
     return mark

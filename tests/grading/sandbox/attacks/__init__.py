@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from attn.exercises import sources
-from tests.grading.classroom.accidents import Accident
+from tests.grading.classroom.accidents import Accident, filled
 from tests.grading.classroom.damage.kinds import solved
 
 _ATTACK = re.compile(
@@ -58,8 +58,9 @@ class Attack:
         book = solved(self.target.partition("-")[0])
         text = aimed(self.text)
         if text.startswith("# %% after\n"):
-            cell = {"cell_type": "code", "metadata": {}}
-            book["cells"].append(cell | {"source": text.partition("\n")[2]})
+            source = filled(text.partition("\n")[2], self.target)
+            cell = {"cell_type": "code", "metadata": {}, "source": source}
+            book["cells"].append(cell)
             return book
         attack = Accident(self.family, self.target, self.tries, text, False)
         return attack.notebook(book)
