@@ -101,7 +101,8 @@ def read(submission: Submission) -> Plan:
 
     A cell that is as it was handed out does not run. An exercise is judged
     at the last cell that checks it; without one, below the cell that defines
-    it; else at the end.
+    it. One that nothing checks or defines comes first: what follows may use
+    the book's.
 
     Raises:
         Unreadable: nothing in it can be graded.
@@ -162,8 +163,12 @@ def _steps(
     last = {x.exercise: n for n, x in enumerate(parts) if isinstance(x, Judge)}
     below: dict[int, list[str]] = {}
     for exercise in points(key):
-        if exercise not in last and exercise in written:
+        if exercise in last:
+            continue
+        if exercise in written:
             below.setdefault(written[exercise][-1], []).append(exercise)
+        else:
+            yield Judge(exercise)
     for n, part in enumerate(parts):
         if isinstance(part, Own):
             yield part
@@ -172,10 +177,7 @@ def _steps(
                 yield from map(Judge, below.pop(part.number, ()))
         elif last[part.exercise] == n:
             yield part
-    left = {x for names in below.values() for x in names}
-    for exercise in points(key):
-        if exercise in left or exercise not in {*last, *written}:
-            yield Judge(exercise)
+    yield from (Judge(x) for names in below.values() for x in names)
 
 
 def _parts(number: int, cell: Cell, key: str) -> Iterator[Own | Judge]:

@@ -149,6 +149,8 @@ class Notebook:
                 if self._missing.add(error.name):
                     continue
                 return error
+            except MemoryError:  # what it holds would fail the next ones
+                os._exit(1)
             except BaseException as error:
                 return error
             return None

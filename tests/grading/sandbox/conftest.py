@@ -38,10 +38,17 @@ class Victim:
         if self.process.poll() is not None:
             damage.append("a process was killed")
         damage += [str(x) for x in Path("/tmp").glob("attn-fill-*")]
-        for process in psutil.process_iter(["cmdline"]):
-            if SLEEPS in (process.info["cmdline"] or ()):
-                damage.append(f"process {process.pid} is left")
+        end = time.monotonic() + 10  # another worker's may be ending
+        while (left := _sleeping()) and time.monotonic() < end:
+            time.sleep(0.1)
+        damage += [f"process {pid} is left" for pid in left]
         return damage
+
+
+def _sleeping():
+    """Return the processes that an attack started."""
+    every = psutil.process_iter(["cmdline"])
+    return [x.pid for x in every if SLEEPS in (x.info["cmdline"] or ())]
 
 
 @pytest.fixture(scope="module")
