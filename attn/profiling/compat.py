@@ -229,19 +229,6 @@ def _replace(
     setattr(owner, name, value)
 
 
-def on_new_kernel(verify: Callable[[Any], None]) -> None:
-    """Call ``verify`` with the function of each kernel made from here on."""
-    from triton.runtime.interpreter import InterpretedFunction
-
-    init = InterpretedFunction.__init__
-
-    def made(self: Any, fn: Any, *args: Any, **options: Any) -> None:
-        verify(fn)
-        init(self, fn, *args, **options)
-
-    InterpretedFunction.__init__ = made
-
-
 def keep_modes_while_printing() -> None:
     """Let modes see also what printing a tensor calls, from here on."""
     vars(_python_dispatch)["_disable_current_modes"] = contextlib.nullcontext

@@ -60,19 +60,19 @@ class Limits:
                 resource.setrlimit(number, (soft, hard))
 
 
-def own_namespaces(*, network: bool = False) -> bool:
+def own_namespaces() -> bool:
     """Move into namespaces of this process's own; tell whether it worked.
 
-    With ``network`` that is one of them: nothing can be reached, not even
-    this process itself. The next child is the first process of a new process
-    namespace: when it ends, all of its descendants do.
+    Nothing can be reached in that of the network, not even this process
+    itself. The next child is the first process of a new process namespace:
+    when it ends, all of its descendants do.
     """
     if sys.platform != "linux":
         return False
     user, group = os.geteuid(), os.getegid()
     libc = ctypes.CDLL(None, use_errno=True)
-    spaces = _NEWUSER | _NEWNS | _NEWUTS | _NEWIPC | _NEWPID
-    if libc.unshare(spaces | (_NEWNET if network else 0)):
+    spaces = _NEWUSER | _NEWNS | _NEWUTS | _NEWIPC | _NEWPID | _NEWNET
+    if libc.unshare(spaces):
         return False
     try:
         with contextlib.suppress(FileNotFoundError):

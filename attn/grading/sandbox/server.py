@@ -106,7 +106,7 @@ def guard(
 
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     limits.show_memory()
-    is_apart = limits.own_namespaces(network=True)
+    is_apart = limits.own_namespaces()
     limits.hide_memory()
     if not is_apart:
         limits.adopt_orphans()
