@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
-import math
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from attn.grading.classroom import plan
 from attn.publishing import myst_to_markdown, notebooks
 
 BEGIN, END = "### BEGIN SOLUTION", "### END SOLUTION"
+_NUMBER = r"\d+\.?\d*|\.\d+"
 
 
 def write(folder: Path, chapters: Sequence[str] = ()) -> Iterator[Path]:
@@ -49,8 +50,8 @@ def write(folder: Path, chapters: Sequence[str] = ()) -> Iterator[Path]:
             )
         copy = myst_to_markdown.copy_of(notebooks.read(path), set_up=False)
         for cell in copy["cells"]:
-            if name := exercise_id(cell):
-                cell["source"] = sources.marked(name, BEGIN, END)
+            if exercise := exercise_id(cell):
+                cell["source"] = sources.marked(exercise, BEGIN, END)
         target.parent.mkdir(parents=True, exist_ok=True)
         notebooks.write(nbformat.from_dict(copy), target)
         yield target
@@ -68,31 +69,23 @@ def read_points(path: Path) -> dict[str, float]:
             an exercise that the book does not have, or one twice; a number
             of points is negative, not finite, or none.
     """
-    pairs: list[Sequence[Any]] = []
+    rows: list[Sequence[Any]] = []
     try:
         text = path.read_text("utf-8-sig")
         if text.lstrip().startswith("{"):
-            json.loads(text, object_pairs_hook=pairs.extend)
+            json.loads(text, object_pairs_hook=rows.extend)
         else:
-            rows = [
-                [x.strip() for x in y] for y in csv.reader(text.split("\n"))
-            ]
-            pairs += [x for x in rows if any(x)]
-            if pairs and "-" not in pairs[0][0]:
-                del pairs[0]  # a header
+            rows += filter(any, csv.reader(text.split("\n")))
+            if rows and "-" not in rows[0][0]:
+                del rows[0]  # a header
     except (OSError, ValueError, RecursionError, csv.Error) as error:
         raise ValueError(
             f"{path} must be JSON or CSV in a text file; {error}"
         ) from None
     points: dict[str, float] = {}
     known = {name for key in CHAPTERS for name in plan.points(key)}
-    for pair in pairs:
-        if len(pair) != 2:
-            raise ValueError(
-                f"{path} must have an exercise and its points on each line; "
-                f"got {','.join(pair)!r}"
-            )
-        name, value = pair
+    for row in rows:
+        name, *values = (str(x).strip() for x in row)  # True is no number
         if name not in known:
             raise ValueError(
                 f"{path} must name exercises of the book; got {name!r}. One "
@@ -100,20 +93,13 @@ def read_points(path: Path) -> dict[str, float]:
             )
         if name in points:
             raise ValueError(f"{path} must name {name} once; got it twice")
-        points[name] = _number(path, name, value)
+        if not (len(values) == 1 and re.fullmatch(_NUMBER, values[0])):
+            raise ValueError(
+                f"{path} must have an exercise and its points, 0 or more, on "
+                f"each line; got {name}, {', '.join(values)}"
+            )
+        number = float(values[0])
+        points[name] = int(number) if number.is_integer() else number
     if not points:
         raise ValueError(f"{path} must name at least one exercise; got none")
     return points
-
-
-def _number(path: Path, name: str, value: Any) -> float:
-    try:
-        number = float(str(value))  # as text, True is no number
-    except ValueError:
-        number = math.nan
-    if not 0 <= number < math.inf:
-        raise ValueError(
-            f"the points of {name} in {path} must be a number, 0 or more; "
-            f"got {value!r}"
-        )
-    return int(number) if number.is_integer() else number

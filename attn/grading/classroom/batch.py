@@ -22,18 +22,12 @@ from typing import Any
 
 from attn.grading.classroom import marks, pools
 from attn.grading.classroom.grade import Options, digest
-from attn.grading.classroom.result import (
-    Result,
-    from_json,
-    json_of,
-    to_json,
-    write,
-)
+from attn.grading.classroom.result import Result, from_json, json_of, write
 from attn.grading.classroom.submissions import Submission
 
 _BATCH, _LOCK, _RESULTS = "batch.json", ".lock", "results"
 #: What a damaged file may raise.
-_DAMAGE = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
+_DAMAGE = (OSError, ValueError, LookupError, TypeError, RecursionError)
 
 
 @contextmanager
@@ -77,11 +71,9 @@ def opened(
             ) from None
         if any((out / _RESULTS).glob("*.json")):  # not after a wrong argument
             seed = _same_seed(out, named, seed, options)
-        chosen = Options(
-            secrets.randbits(32) if seed is None else seed, **options
-        )
-        stored = {"paths": named} | asdict(chosen)
-        write(out / _BATCH, json_of(stored))
+        seed = secrets.randbits(32) if seed is None else seed
+        chosen = Options(seed, **options)
+        write(out / _BATCH, json_of({"paths": named} | asdict(chosen)))
         yield chosen
 
 
@@ -92,8 +84,8 @@ def _same_seed(
     try:
         stored = json.loads((out / _BATCH).read_text("utf-8"))
         left, own = sorted({*stored["paths"]} - {*named}), int(stored["seed"])
-        differs = [f"--{x}" for x in options if stored.get(x) != options[x]]
-    except (OSError, *_DAMAGE):
+        differs = [f"--{x}" for x in options if stored[x] != options[x]]
+    except _DAMAGE:
         raise ValueError(
             f"{out / _BATCH} must be as attn grade wrote it; name another "
             "folder with --out"
@@ -114,9 +106,8 @@ def run(
     submissions: Sequence[Submission],
     options: Options,
     out: Path,
-    pool: pools.Pool = pools.processes,
+    pool: pools.Pool,
     jobs: int = 1,
-    work: pools.Work = pools.work,
 ) -> Iterator[Result]:
     """Yield a result for each submission, as they end; keep each in a file.
 
@@ -127,23 +118,16 @@ def run(
         submissions: of the batch.
         options: of the batch.
         out: its folder.
-        pool: opens what grades: processes, or a cluster.
+        pool: starts what grades: processes, or a cluster.
         jobs: how many submissions at a time.
-        work: grades one submission; a function of a module.
     """
-    (out / _RESULTS).mkdir(parents=True, exist_ok=True)
-    waiting = []
-    for submission in submissions:
-        if result := _kept(out, submission, options):
-            yield result
-        else:
-            waiting.append(submission)
-    names = {x.name: file_name(x) for x in waiting}
-    for result in pools.run(
-        waiting, options, pool, min(jobs, len(waiting)), work
-    ):
-        path = out / _RESULTS / names[result.submission]
-        write(path, json_of(to_json(result)))
+    kept = {x.name: _kept(out, x, options) for x in submissions}
+    yield from filter(None, kept.values())
+    waiting = {x.name: x for x in submissions if not kept[x.name]}
+    jobs = min(jobs, len(waiting))
+    for result in pools.run([*waiting.values()], options, pool, jobs):
+        name = file_name(waiting[result.submission])
+        write(out / _RESULTS / name, json_of(asdict(result)))
         yield result
 
 
@@ -161,7 +145,7 @@ def _kept(
     path = out / _RESULTS / file_name(submission)
     try:
         result = from_json(json.loads(path.read_text("utf-8")))
-    except (OSError, *_DAMAGE):
+    except _DAMAGE:
         return None
     now = submission.name, digest(submission, options)
     return result if (result.submission, result.digest) == now else None

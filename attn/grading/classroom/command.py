@@ -20,9 +20,7 @@ if TYPE_CHECKING:
 
 PATIENCE = 2.0  # seconds without a word
 #: What workers and reports import, too late to be said in one line.
-_NEEDED = (
-    *("IPython", "cloudpickle", "jinja2", "jupytext", "rich", "safetensors"),
-)
+_NEEDED = "IPython cloudpickle jinja2 jupytext rich safetensors"
 #: The book, where it is not installed.
 _HOME = Path(__file__).resolve().parents[3]
 _DESCRIPTION = """\
@@ -71,7 +69,7 @@ def add_arguments(commands: Any) -> None:
     )
     add(
         "--jobs",
-        type=_number(int, 1, "positive int"),
+        type=_positive(int),
         help="submissions graded at a time (default: the number of cores)",
     )
     add(
@@ -82,7 +80,7 @@ def add_arguments(commands: Any) -> None:
     )
     add(
         "--seed",
-        type=_number(int, 0, "whole number from 0"),
+        type=int,
         help="of the inputs: the same seed gives the same report (default: "
         "drawn, and printed)",
     )
@@ -105,7 +103,7 @@ def add_arguments(commands: Any) -> None:
     )
     add(
         "--timeout",
-        type=_number(float, 1e-9, "positive float"),
+        type=_positive(float),
         default=60.0,
         help="seconds for each exercise (default: 60)",
     )
@@ -118,16 +116,13 @@ def add_arguments(commands: Any) -> None:
     )
 
 
-def _number(
-    kind: type[float], least: float, name: str
-) -> Callable[[str], Any]:
+def _positive(kind: type[float]) -> Callable[[str], float]:
     def parse(text: str) -> float:
-        number = kind(text)
-        if not least <= number < 2**63:
+        if not 0 < (number := kind(text)) < 2**63:
             raise ValueError
         return number
 
-    parse.__name__ = name
+    parse.__name__ = f"positive {kind.__name__}"
     return parse
 
 
@@ -178,7 +173,7 @@ def _nothing_runs_from(paths: Iterable[Path]) -> Iterator[None]:
 
 
 def _grade(args: argparse.Namespace) -> int:
-    for name in _NEEDED:
+    for name in _NEEDED.split():
         if find_spec(name) is None:
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
     from attn.grading.classroom import assignment, batch, marks, pools
@@ -200,16 +195,21 @@ def _grade(args: argparse.Namespace) -> int:
         people = roster.people
     by_hand = marks.read(args.out / marks.NAME, people)
     pool = pools.cluster(args.dask) if args.dask else pools.processes
-    options = {"timeout": args.timeout, "points": worth}
-    options |= {"isolation": args.isolation}
-    results: dict[str, Result] = {}
+    results: list[Result] = []
     try:
-        with batch.opened(args.out, args.paths, args.seed, **options) as own:
+        with batch.opened(
+            args.out,
+            args.paths,
+            args.seed,
+            timeout=args.timeout,
+            points=worth,
+            isolation=args.isolation,
+        ) as options:
             jobs = args.jobs or pools.cores()
-            graded = batch.run(handed_in, own, args.out, pool, jobs)
+            graded = batch.run(handed_in, options, args.out, pool, jobs)
             for result in _shown(graded, len(handed_in)):
-                results[result.submission] = result
-            _report([*results.values()], args.out, by_hand, roster)
+                results.append(result)
+            _report(results, args.out, by_hand, roster)
     except KeyboardInterrupt:
         print(
             f"attn grade: stopped, with {len(results)} of {len(handed_in)} "
@@ -250,17 +250,16 @@ def _report(
 
     from attn.grading.classroom import marks, reports
     from attn.grading.classroom.reports.class_ import Class
-    from attn.grading.classroom.reports.terminal import View
+    from attn.grading.classroom.reports.terminal import show
 
     if not (out / marks.NAME).exists():
         (out / marks.NAME).write_text(f"{marks.HEAD}\n")
     marked = marks.applied(results, by_hand)
     class_ = Class.of(marked, by_hand, roster.absent if roster else ())
-    filled = roster.filled(class_) if roster else ""
-    written = reports.write(class_, out, filled)
+    written = reports.write(
+        class_, out, roster.filled(class_) if roster else ""
+    )
     judged = {(x.learner, y.exercise) for x in results for y in x.marks}
-    console = Console(highlight=False)
-    console.print(View(class_))
     lines = [
         f"{marks.NAME}: nothing of {exercise} was judged for {learner}: leave "
         "the exercise empty, to give the total"
@@ -269,11 +268,13 @@ def _report(
     ]
     if roster and roster.unknown:
         lines.append(f"not in the roster: {'; '.join(roster.unknown)}")
-    for isolation in sorted({x.isolation for x in results if x.isolation}):
-        lines.append(f"isolation: {isolation}")
+    kinds = {x.isolation for x in results if x.isolation}
+    lines += [f"isolation: {x}" for x in sorted(kinds)]
+    places = ", ".join(sorted({x.relative_to(out).parts[0] for x in written}))
+    console = Console(highlight=False)
+    show(class_, console)
     for line in lines:
         console.print(line, markup=False)
-    places = ", ".join(sorted({x.relative_to(out).parts[0] for x in written}))
     line = f"seed {results[0].seed} · in {out}: {places}"
     console.print(line, markup=False, soft_wrap=True)
 
@@ -295,35 +296,29 @@ def check(path: Path, ids: Sequence[str] = ()) -> int:
     """
     from attn.exercises.spec import find
     from attn.grading.checks.show import wrapped
-    from attn.grading.classroom import plan
     from attn.grading.classroom.examiner import Examiner
-    from attn.grading.classroom.reading import Unreadable
+    from attn.grading.classroom.grade import Options, grade
     from attn.grading.classroom.submissions import Submission
     from attn.grading.sandbox import isolation
 
-    try:
-        found = plan.read(Submission(path, path.name, path.stem))
-    except Unreadable as error:
-        raise ValueError(f"{path}: {error}") from None
-    worth = plan.points(found.key)
-    for name in ids:
-        if find(name).id not in worth:
-            raise ValueError(
-                f"ids must be of the chapter in {path}: {', '.join(worth)}; "
-                f"got {name}"
-            )
-    status = 0
     # The inputs of a notebook's ``check``; the code is one's own.
-    with Examiner(seed=0, isolation=isolation.best()) as examiner:
-        for mark in examiner.examine(found, worth):
-            if not ids or mark.exercise in ids:
-                sign = "✓" if mark.passed else "✗"
-                score = f"{mark.points}/{mark.max_points} points"
-                lines = [f"{sign} {mark.exercise}  {score}"]
-                print(
-                    "\n".join([*lines, *wrapped(mark.message, "  ")]),
-                    file=sys.stdout if mark.passed else sys.stderr,
-                    flush=True,
-                )
-                status |= not mark.passed
-    return status
+    options = Options(seed=0, isolation=isolation.best())
+    with Examiner(options.seed, isolation=options.isolation) as examiner:
+        row = grade(Submission(path, path.name, path.stem), options, examiner)
+    if row.status == "unreadable":
+        raise ValueError(f"{path}: {row.message}")
+    known = [x.exercise for x in row.marks]
+    if odd := [x for x in ids if find(x).id not in known]:
+        raise ValueError(
+            f"ids must be of the chapter in {path}: {', '.join(known)}; "
+            f"got {odd[0]}"
+        )
+    marks = [x for x in row.marks if not ids or x.exercise in ids]
+    for mark in marks:
+        sign = "✓" if mark.passed else "✗"
+        score = f"{mark.points}/{mark.max_points} points"
+        lines = [f"{sign} {mark.exercise}  {score}"]
+        lines += wrapped(mark.message, "  ")
+        place = sys.stdout if mark.passed else sys.stderr
+        print("\n".join(lines), file=place, flush=True)
+    return int(not all(x.passed for x in marks))

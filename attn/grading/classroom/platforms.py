@@ -11,40 +11,30 @@ import os
 import re
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from functools import cache
-from itertools import accumulate
+from itertools import chain
 from pathlib import Path, PurePath
-from typing import Any
+from typing import Any, NamedTuple
 
 from attn.grading.classroom import reading
 
 METADATA = "submission_metadata.yml"
 _DEEPEST = 50  # of its lists and mappings: YAML's parser in C calls itself
-_CANVAS = re.compile(
-    r"([^\W_][^\W_-]*(?:-[^\W_]+)*)_(?:LATE_)?(\d+)_(\d{3,})_.+?(?:-(\d{1,3}))?"
+_NAME = re.compile(
+    r"(?P<moodle>.+?)_(\d+)_assignsubmission_(?:file|onlinetext)(?:_.*)?"
+    r"|submission_(?P<gradescope>\d+)"
+    r"|(?P<canvas>[^\W_][^\W_-]*(?:-[^\W_]+)*)"
+    r"_(?:LATE_)?(\d+)_(\d{3,})_.+?(?:-(\d{1,3}))?(?:\.\w+){0,2}"
 )
-_MOODLE = re.compile(
-    r"(.+?)_(\d+)_assignsubmission_(?:file|onlinetext)(?:_.*)?"
-)
-_GRADESCOPE = re.compile(r"submission_(\d+)")
 
 
-@dataclass(frozen=True)
-class Author:
-    """A learner, as a platform's names give one.
-
-    Args:
-        name: of the learner.
-        ids: of the learner on the platform, the first of them unique there
-            (Moodle: in one assignment).
-        attempt: sorts the attempts of one learner; empty if there is no
-            order.
-    """
+class Author(NamedTuple):
+    """A learner, as a platform's names give one."""
 
     name: str
     ids: tuple[str, ...] = ()
-    attempt: tuple[int, ...] = ()
+    attempt: tuple[int, ...] = ()  # sorts a learner's, if there is an order
+    scope: Path | None = None  # in which the first is unique, if not in all
 
 
 def authors(places: Sequence[tuple[Path, PurePath]]) -> list[list[Author]]:
@@ -62,79 +52,64 @@ def authors(places: Sequence[tuple[Path, PurePath]]) -> list[list[Author]]:
     Raises:
         ValueError: Gradescope's metadata cannot be read.
     """
-    by_entry = len({root for root, _ in places}) == 1 or all(
-        _is_folder(root.name) or _is_folder(below.parts[0]) or _of_file(below)
+    named = [
+        _named(root) or _named(root / below.parts[0], len(below.parts) == 1)
         for root, below in places
-    )
-    found: list[tuple[Path, list[Author]]] = []  # and where they are one
-    for root, below in places:
-        if _is_folder(root.name):
-            found.append((root.parent, _of_folder(root)))
-        elif by_entry and _is_folder(below.parts[0]):
-            found.append((root, _of_folder(root / below.parts[0])))
-        else:  # its metadata, too, would be a learner's
-            found.append((root, _of_file(below) if by_entry else []))
+    ]
+    by_entry = len({root for root, _ in places}) == 1 or all(named)
+    found = [
+        _authors(*name) if name and (by_entry or name[0] == root) else []
+        for name, (root, _) in zip(named, places, strict=True)
+    ]
     # Each upload to Canvas has its numbers. What shares them is none.
-    uploads = Counter(y for _, x in found for y in x if len(y.attempt) == 2)
+    uploads = Counter(x for own in found for x in own if len(x.attempt) == 2)
     # Two learners of one name have their ids behind it. Moodle numbers them
     # in each assignment.
-    ids: defaultdict[tuple[Any, str], set[str]] = defaultdict(set)
-    for root, own in found:
-        for x in own:
-            ids[not x.attempt and root, x.name].update(x.ids[:1])
+    ids: defaultdict[tuple[Any, ...], set[str]] = defaultdict(set)
+    for x in chain(*found):
+        ids[x.name, x.scope].update(x.ids[:1])
     return [
         [
-            replace(x, name=f"{x.name} ({x.ids[0]})")
-            if len(ids[not x.attempt and root, x.name]) > 1
+            x._replace(name=f"{x.name} ({x.ids[0]})")
+            if len(ids[x.name, x.scope]) > 1
             else x
             for x in own
             if uploads[x] < 2
         ]
-        for root, own in found
+        for own in found
     ]
 
 
-def stem(name: str) -> str:
-    """Return a name without its ending, or the two that a browser gives."""
-    return PurePath(name.removesuffix(".txt")).stem
+def _named(
+    path: Path, is_file: bool = False
+) -> tuple[Path, re.Match[str]] | None:
+    name = _NAME.fullmatch(path.name)
+    if name is None or (name["canvas"] and not is_file):
+        return None
+    return path, name
 
 
-def _is_folder(name: str) -> bool:
-    return bool(_GRADESCOPE.fullmatch(name) or _MOODLE.fullmatch(name))
-
-
-def _of_file(below: PurePath) -> list[Author]:
-    name = stem(below.name) if len(below.parts) == 1 else ""
-    if match := _CANVAS.fullmatch(name):
-        whose, number, file, again = match.groups("0")
+def _authors(path: Path, name: re.Match[str]) -> list[Author]:
+    """Return the authors that a name gives; Gradescope's are beside it."""
+    if whose := name["canvas"]:
+        number, file, again = name.groups("0")[4:]
         return [Author(whose, (number,), (int(file), int(again)))]
-    return _of_moodle(name)
-
-
-def _of_moodle(name: str) -> list[Author]:
-    if not (match := _MOODLE.fullmatch(name)):
-        return []
-    whose, number = match.groups()
-    is_blind = whose == "Participant"
-    return [Author(f"{whose} {number}" if is_blind else whose, (number,))]
-
-
-def _of_folder(path: Path) -> list[Author]:
-    """Return the authors of a folder; Gradescope names them beside it."""
-    if not (match := _GRADESCOPE.fullmatch(path.name)):
-        return _of_moodle(path.name)
-    attempt = (int(match[1]),)
+    if whose := name["moodle"]:
+        is_blind = whose == "Participant"
+        whose = f"{whose} {name[2]}" if is_blind else whose
+        return [Author(whose, (name[2],), scope=path.parent)]
+    attempt = (int(name["gradescope"]),)
     beside, people = path.parent / METADATA, []
     entries = _metadata(beside) if os.path.lexists(beside) else {}
     listed = reading.get(entries.get(path.name), ":submitters")
     for x in listed if isinstance(listed, list) else ():
         # All text is: anything else may be without end.
         texts = (reading.get(x, k) for k in (":name", ":sid", ":email"))
-        name, *ids = (t.strip() if isinstance(t, str) else "" for t in texts)
-        ids = [*filter(None, ids)]
-        if name or ids:
-            people.append(Author(name or ids[0], tuple(ids), attempt))
-    return people or [Author(path.name, (match[1],), attempt)]
+        known = [t.strip() if isinstance(t, str) else "" for t in texts]
+        if any(known):
+            ids = tuple(filter(None, known[1:]))
+            people.append(Author(known[0] or ids[0], ids, attempt))
+    return people or [Author(path.name, (name["gradescope"],), attempt)]
 
 
 @cache
@@ -143,14 +118,14 @@ def _metadata(path: Path) -> dict[str, Any]:
     import yaml
 
     loader = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
+    depth = 0
     try:
         text, _ = reading.decode(reading.load(path))
-        kinds = (type(x).__name__ for x in yaml.parse(text, loader))
-        deeper = (
-            x.endswith("StartEvent") - x.endswith("EndEvent") for x in kinds
-        )
-        if any(x > _DEEPEST for x in accumulate(deeper)):
-            raise ValueError(f"{path} must be nested at most {_DEEPEST} deep")
+        for event in yaml.parse(text, loader):
+            depth += isinstance(event, yaml.CollectionStartEvent)
+            depth -= isinstance(event, yaml.CollectionEndEvent)
+            if depth > _DEEPEST:
+                raise yaml.YAMLError("it is nested too deeply")
         data = yaml.load(text, loader)
     except (reading.Unreadable, yaml.YAMLError) as error:
         reason = " ".join(str(error).split())

@@ -1,4 +1,4 @@
-"""Hold the result of grading a submission: plain data.
+"""Hold the result of grading a submission: plain data, and its words.
 
 Nothing here depends on the clock, on the machine or on the order of the
 submissions, so that two runs with one seed write the same reports.
@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import asdict, dataclass
+import re
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -21,6 +22,22 @@ Status = Literal[
     "out of time",  # it was stopped by the clock
     "died",  # its process ended, or ran out of memory
 ]
+#: What learners read of each.
+_SIGNS = {"passed": "✓", "not written": "·", "missing": "·"}
+_WORDS = {
+    "passed": "right",
+    "wrong": "not right yet",
+    "refused": "not allowed",
+    "not written": "not written yet",
+    "missing": "not found",
+}
+#: What no format may hold or no reader sees: control characters, marks that
+#: reverse the direction of a line, halves of characters.
+_HIDDEN = (
+    "\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069"
+    "\ud800-\udfff\ufeff\ufffe\uffff"
+)
+_WITH_LINES = ("message", "details", "code")
 
 
 @dataclass(frozen=True)
@@ -55,6 +72,30 @@ class Mark:
     def passed(self) -> bool:
         """True of a right answer."""
         return self.status == "passed"
+
+    @property
+    def is_open(self) -> bool:
+        """True where there is no answer at all."""
+        return self.sign == "·"
+
+    @property
+    def sign(self) -> str:
+        """✓, ✗, or · for what is not there."""
+        return _SIGNS.get(self.status, "✗")
+
+    @property
+    def word(self) -> str:
+        """The status as a learner reads it."""
+        return _WORDS.get(self.status, self.status)
+
+    @property
+    def headline(self) -> str:
+        """The diagnosis in a line: the mistake's name if there is one."""
+        lines = [x.strip() for x in self.message.strip().splitlines()]
+        wrong = [x for x in lines if x and not x.startswith("right so far: ")]
+        first = self.mistake or next(iter([*wrong, *lines, self.word]))
+        plain = ("passed", "wrong", "not written")
+        return first if self.status in plain else f"{self.status}: {first}"
 
 
 @dataclass(frozen=True)
@@ -100,21 +141,41 @@ class Result:
         return sum(x.max_points for x in self.marks)
 
 
-def to_json(result: Result) -> dict[str, Any]:
-    """Return a result as JSON's own types, with its points."""
-    points = result.points, result.max_points
-    most = points if result.status == "graded" else (None, None)
-    return asdict(result) | dict(
-        zip(("points", "max_points"), most, strict=True)
-    )
-
-
 def from_json(data: dict[str, Any]) -> Result:
-    """Return the result that ``to_json`` was given."""
-    own = {k: v for k, v in data.items() if k not in ("points", "max_points")}
+    """Return the result whose ``asdict`` was written as JSON."""
     marks = [Mark(**x | {"notes": tuple(x["notes"])}) for x in data["marks"]]
     tuples = {x: tuple(data[x]) for x in ("notes", "ids", "attempt")}
-    return Result(**own | tuples | {"marks": tuple(marks)})
+    return Result(**data | tuples | {"marks": tuple(marks)})
+
+
+def clean(value: Any, name: str = "") -> Any:
+    """Return a result, or a text of one, that any format can hold.
+
+    A hidden character becomes its escape, ``\\x1b``. Only a ``message``,
+    its ``details`` and ``code`` have lines and tabs.
+    """
+    if isinstance(value, str):
+        hidden = f"[\t\n{_HIDDEN}]"
+        if name in _WITH_LINES:
+            hidden = f"[{_HIDDEN}]"
+            value = value.replace("\r\n", "\n").replace("\r", "\n")
+        return re.sub(hidden, _escaped, value)
+    if isinstance(value, tuple):
+        return tuple(map(clean, value))
+    if isinstance(value, Mark | Result):
+        texts = {k: clean(x, k) for k, x in vars(value).items()}
+        return replace(value, **texts)
+    return value
+
+
+def _escaped(found: re.Match[str]) -> str:
+    return found[0].encode("unicode_escape").decode()
+
+
+def number(points: float) -> int | float:
+    """Return points as they are read: 3, not 3.0; 0.3, not 0.1 + 0.2."""
+    rounded = round(points, 6)
+    return int(rounded) if rounded == int(rounded) else rounded
 
 
 def json_of(data: dict[str, Any]) -> str:

@@ -8,12 +8,13 @@ from __future__ import annotations
 import csv
 import io
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from attn.grading.classroom import reading
 from attn.grading.classroom.reports.class_ import Class
-from attn.grading.classroom.reports.wording import number
+from attn.grading.classroom.result import number
 
 _NAMES = ("student", "full name", "name", "first name", "last name", "surname")
 _IDS = (
@@ -60,35 +61,34 @@ class Roster:
                 f"{path} must have a column that names the learners, such as "
                 f"ID or Email, and that of --column; got {self._head}"
             )
-        #: The learners, present or absent, and other names of each.
-        self.people = {name: [*ids] for name, ids in people.items()}
-        self._rows: dict[str, int] = {}
-        named = {}
+        named: dict[int, list[str]] = {}  # the rows that are a learner's
         for i, row in enumerate(self._table[1:], 1):
             cells = [*zip(columns, map(str.strip, row), strict=False)]
             name = " ".join(x for column, x in cells if column in _NAMES)
             ids = [x for column, x in cells if column in _IDS and x]
             if _key(name or "".join(ids)) not in _NOBODY:
                 named[i] = [name or ids[0], *ids]
+        row_of = {_key(x): i for i, own in named.items() for x in own}
+        count = Counter(x for y in named.values() for x in {*map(_key, y)})
+        self._rows: dict[str, int] = {}
         for learner, own in people.items():
-            for key in map(_key, (*own, learner)):
-                rows = [i for i, x in named.items() if key in map(_key, x)]
-                if len(rows) == 1:
-                    self._rows.setdefault(learner, rows[0])
+            keys = [x for x in map(_key, (*own, learner)) if count[x] == 1]
+            if keys:
+                self._rows[learner] = row_of[keys[0]]
         self.unknown = [x for x in people if x not in self._rows]
-        for i, (name, *ids) in named.items():
-            here = [x for x in people if self._rows.get(x) == i]
-            if not here:
-                here = [
-                    f"{name} (row {i + 1})" if name in self.people else name
-                ]
-                self._rows[here[0]] = i
-            for x in here:
-                self.people.setdefault(x, []).extend([name, *ids])
+        for i, (name, *_) in named.items():
+            if i not in self._rows.values():
+                is_taken = name in people or name in self._rows
+                self._rows[f"{name} (row {i + 1})" if is_taken else name] = i
+        #: The learners, present or absent, and other names of each.
+        self.people = {
+            x: [*people.get(x, ()), *named.get(self._rows.get(x, 0), ())]
+            for x in (*people, *self._rows)
+        }
         self.absent = [x for x in self.people if x not in people]
 
     def filled(self, class_: Class) -> str:
-        """Return the table with the points of a class in it.
+        """Fill in the points of a class, and return the table.
 
         A cell without points, of an unreadable file or of nothing handed in,
         stays as it was.
@@ -100,20 +100,20 @@ class Roster:
             named += [x for x in self._head if x.casefold() == "grade"]
             target = self._column or next(iter(named), chapter)
             targets.setdefault(target, []).append(chapter)
-        table = [[*x] for x in self._table]
-        table[0] += [x for x in targets if x not in self._head]
+        self._head += [x for x in targets if x not in self._head]
         for learner in class_.learners:
-            row = table[self._rows.get(learner.name, 0)]
+            at = self._rows.get(learner.name)
+            row = self._table[at] if at else []
             for target, chapters in targets.items():
-                counted = [x for x in chapters if x in learner.counted]
-                points = sum(learner.counted[x].points for x in counted)
+                own = {*chapters} & {*learner.counted}
+                points = [learner.counted[x].points for x in own]
                 if len(targets) == 1 and learner.total is not None:
-                    points, counted = learner.total, chapters
-                if counted and row is not table[0]:
-                    row += [""] * (len(table[0]) - len(row))
-                    row[table[0].index(target)] = str(number(points))
+                    points = [learner.total]
+                if points:
+                    row += [""] * (len(self._head) - len(row))
+                    row[self._head.index(target)] = str(number(sum(points)))
         file = io.StringIO()
-        csv.writer(file, delimiter=self._delimiter).writerows(table)
+        csv.writer(file, delimiter=self._delimiter).writerows(self._table)
         return file.getvalue()
 
 

@@ -8,13 +8,14 @@ submission is opened here.
 from __future__ import annotations
 
 import os
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 
 from attn.grading.classroom import platforms
 from attn.grading.classroom.platforms import Author
+from attn.grading.classroom.result import clean
 
 _SUFFIXES = (".ipynb", ".py")
 _NO_SUBMISSION = (".", "__pycache__", platforms.METADATA)
@@ -69,26 +70,24 @@ def find(paths: Iterable[str | Path]) -> list[Submission]:
         raise ValueError("paths must name a file or a folder; got none")
     places = [*found.values()]
     are_learners = all(x.is_dir() for x in named) and _are_learners(places)
-    names = _unique(places, above=int(are_learners))
+    names = _names(places, above=int(are_learners))
     submissions = []
     for (root, below), name, authors in zip(
         places, names, platforms.authors(places), strict=True
     ):
-        learner = PurePath(name).parts[0]
+        folders = PurePath(name).parts[:-1]
         if are_learners:
-            learner = root.name
+            folders = (root.name,)
         elif len(below.parts) > 1:
-            learner = below.parts[0]
-        elif learner == name:
-            learner = platforms.stem(name)
-        for author in authors or [Author(learner)]:
-            more = f" ({author.name})" if len(authors) > 1 else ""
-            own = name + more, author.name, *author.ids
-            shown, whose, *ids = map(_printable, own)
+            folders = below.parts
+        stem = PurePath(name.removesuffix(".txt")).stem  # as a browser has it
+        for x in authors or [Author((*folders, stem)[0])]:
+            more = f" ({x.name})" if len(authors) > 1 else ""
+            own = f"{name}{more}", x.name, *x.ids  # differ as before
+            printable = (clean(t.replace("\\", r"\\")) for t in own)
+            shown, learner, *ids = printable
             submissions.append(
-                Submission(
-                    root / below, shown, whose, tuple(ids), author.attempt
-                )
+                Submission(root / below, shown, learner, (*ids,), x.attempt)
             )
     return submissions
 
@@ -149,27 +148,19 @@ def _is_graded(path: PurePath) -> bool:
     return path.suffix.lower() in _SUFFIXES
 
 
-def _unique(places: Sequence[_Place], above: int) -> list[str]:
+def _names(places: Sequence[_Place], above: int) -> list[str]:
     """Name each relative to what was named, and all differently.
 
-    Equal names get the folders above the named ones in front; ``above`` is
-    how many of these all names get.
+    They get ``above`` folders in front, and more where some are equal.
     """
-    depths = {root: above for root, _ in places}
     while True:
         names = [
-            str(PurePath(*root.parts[len(root.parts) - depths[root] :], below))
+            str(PurePath(*root.parts[::-1][:above][::-1], below))
             for root, below in places
         ]
-        count = Counter(names)
-        again = {
-            root
-            for (root, _), name in zip(places, names, strict=True)
-            if count[name] > 1
-        }
-        if not again:
+        if len({*names}) == len(names):
             return names
-        depths |= {root: depths[root] + 1 for root in again}
+        above += 1
 
 
 def _are_learners(places: Sequence[_Place]) -> bool:
@@ -182,13 +173,3 @@ def _are_learners(places: Sequence[_Place]) -> bool:
     for root, below in places:
         held[root].add(below.parts[0])
     return 1 < len(held) < 2 * sum(len(x) == 1 for x in held.values())
-
-
-def _printable(text: str) -> str:
-    """Escape what would break a line, a terminal or a report's encoding."""
-    return "".join(
-        x
-        if x.isprintable() and x != "\\"
-        else x.encode("unicode_escape").decode()
-        for x in text
-    )

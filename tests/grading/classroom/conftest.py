@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from attn.grading.classroom import batch
+from attn.grading.classroom import batch, pools
 from attn.grading.classroom.submissions import find
 from tests.grading.classroom import fakes
 from tests.grading.classroom.damage.kinds import solved
@@ -35,12 +35,12 @@ def klass(tmp_path, log):
 
 
 @pytest.fixture
-def grade_all(tmp_path):
+def grade_all(tmp_path, monkeypatch):
     """Grade submissions, two at a time, by comparing texts."""
+    monkeypatch.setattr(pools, "work", fakes.work)
 
     def results(submissions, options=fakes.OPTIONS, out="out", **more):
-        (tmp_path / out).mkdir(exist_ok=True)
-        more = {"jobs": 2, "work": fakes.work, "pool": fakes.threads} | more
+        more = {"jobs": 2, "pool": fakes.threads} | more
         return list(batch.run(submissions, options, tmp_path / out, **more))
 
     return results

@@ -20,6 +20,8 @@ DETAILS = f"""this looks like: {TILED}
 The heads come in tile order. What does `repeat` repeat?
 wrong when heads are shared: it differs at [0, 1]: got -2.1, expected 1.5
   matrix: x differs, . is right"""
+KINDS = [*["passed"] * 12, *["wrong"] * 6, "refused", *["not written"] * 2]
+KINDS += ["missing", "out of time", "died"]
 #: Each would do harm in one of the formats.
 HOSTILE = (
     "=HYPERLINK(\"http://evil.example\",\"Ann\")",
@@ -49,18 +51,13 @@ def wrong(exercise="gqa-repeat_kv", status="wrong", message=DIAGNOSIS, **more):
 
 
 def graded(learner, *marks, chapter="05_gqa", **other):
-    path = other.pop("submission", f"{learner}/{chapter}.ipynb")
-    return Result(
-        **{
-            "submission": path,
-            "learner": learner,
-            "chapter": chapter,
-            "marks": marks,
-            "isolation": "bubblewrap: no network",
-            "seed": 7,
-        }
-        | other
-    )
+    usual = {
+        "submission": f"{learner}/{chapter}.ipynb",
+        "isolation": "bubblewrap: no network",
+        "seed": 7,
+    }
+    known = {"learner": learner, "chapter": chapter, "marks": marks}
+    return Result(**usual | known | other)
 
 
 def unreadable(learner, message="the file is empty", **other):
@@ -71,22 +68,15 @@ def unreadable(learner, message="the file is empty", **other):
 def a_class(size, seed=0):
     """Invent learners of all kinds; one file in ten cannot be read."""
     draw, results = random.Random(seed), []
-    states = ("passed", "wrong", "refused", "not written")
-    states += ("missing", "out of time", "died")
     for i in range(size):
-        if i % 10 == 9:
-            results.append(unreadable(f"learner{i}"))
-            continue
-        chosen = draw.choices(states, (12, 6, 1, 2, 1, 1, 1), k=len(WORTH))
-        marks = [
-            right(x)
-            if status == "passed"
-            else wrong(x, status)
-            if status == "wrong"
-            else wrong(x, status, "")
-            for x, status in zip(WORTH, chosen, strict=True)
-        ]
-        results.append(graded(f"learner{i}", *marks))
+        marks = []
+        for x, status in zip(WORTH, draw.choices(KINDS, k=3), strict=True):
+            message = DIAGNOSIS if status == "wrong" else ""
+            good = status == "passed"
+            marks.append(right(x) if good else wrong(x, status, message))
+        name = f"learner{i}"
+        is_odd = i % 10 == 9
+        results.append(unreadable(name) if is_odd else graded(name, *marks))
     return results
 
 

@@ -5,11 +5,11 @@ from collections import Counter, defaultdict
 
 import pytest
 
-from attn.grading.classroom import plan
+from attn.grading.classroom import plan, pools
 from attn.grading.classroom.examiner import Examiner
 from attn.grading.classroom.submissions import Submission
-from tests.grading.classroom import fakes
 from tests.grading.classroom.accidents import accidents
+from tests.grading.classroom.fakes import OPTIONS
 from tests.notebooks.learners import pytest_nbval, total
 
 ALL = accidents()
@@ -84,6 +84,6 @@ def test_nbval_gives_the_same_points(key, tmp_path):
     path = tmp_path / "x.ipynb"
     path.write_text(json.dumps(book))
     _, score = pytest_nbval(path)
-    result = fakes.judge(Submission(path, "x.ipynb", "x"), fakes.OPTIONS)
+    result = pools.work(Submission(path, "x.ipynb", "x"), OPTIONS)
     assert total(*score.values()) == (result.points, result.max_points)
     assert result.points == result.max_points > 10

@@ -1,14 +1,13 @@
 """A class is graded to its end, whatever its submissions do."""
 
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import pytest
 
 from attn.exercises import sources
 from attn.grading.classroom import batch, grade
 from attn.grading.classroom.pools import processes
-from attn.grading.classroom.result import to_json
 from attn.grading.classroom.submissions import Submission, find
 from tests.grading.classroom import fakes
 from tests.grading.classroom.damage.kinds import (
@@ -20,14 +19,17 @@ from tests.grading.classroom.damage.kinds import (
 from tests.grading.classroom.fakes import OPTIONS
 
 
+def damaged(folder, kinds):
+    for name in kinds:
+        (folder / name).mkdir(parents=True)
+        DAMAGE[name].place(folder / name, "x")
+    return find([folder])
+
+
 def test_each_broken_file_has_one_row_and_the_batch_ends(
     tmp_path, log, grade_all
 ):
-    folder = tmp_path / "in"
-    for name, broken in DAMAGE.items():
-        (folder / name).mkdir(parents=True)
-        broken.place(folder / name, "x")
-    submissions = find([folder])
+    submissions = damaged(tmp_path / "in", DAMAGE)
     results = grade_all(submissions)
     assert sorted(x.learner for x in results) == sorted(DAMAGE)
     for result in results:
@@ -40,22 +42,17 @@ def test_each_broken_file_has_one_row_and_the_batch_ends(
             assert [x.exercise for x in result.marks] == EXERCISES
     files = list((tmp_path / "out" / "results").iterdir())
     assert len(files) == len(DAMAGE)
-    again = grade_all(submissions)
-    assert {x.submission: x for x in again} == {
-        x.submission: x for x in results
-    }
+    again = {x.submission: x for x in grade_all(submissions)}
+    assert again == {x.submission: x for x in results}
     assert len(fakes.graded_names(log)) == len(DAMAGE)  # no second time
 
 
 @pytest.mark.exhaustive
-def test_each_broken_file_is_graded_by_the_real_examiner(tmp_path, grade_all):
-    folder = tmp_path / "in"
-    for name, broken in DAMAGE.items():
-        if not broken.message:
-            (folder / name).mkdir(parents=True)
-            broken.place(folder / name, "x")
-    submissions = find([folder])
-    results = grade_all(submissions, work=fakes.judge, pool=processes)
+def test_each_broken_file_is_graded_by_the_real_examiner(tmp_path):
+    readable = [x for x in DAMAGE if not DAMAGE[x].message]
+    submissions = damaged(tmp_path / "in", readable)
+    out = tmp_path / "out"
+    results = [*batch.run(submissions, OPTIONS, out, processes, jobs=2)]
     assert len(results) == len(submissions)
     for result in results:
         broken = DAMAGE[result.learner]
@@ -67,12 +64,8 @@ def test_each_broken_file_is_graded_by_the_real_examiner(tmp_path, grade_all):
 
 
 def test_a_stopped_batch_resumes(tmp_path, log, klass, grade_all):
-    submissions = klass("a", "b", "c", "d")
-    out = tmp_path / "out"
-    out.mkdir()
-    running = batch.run(
-        submissions, OPTIONS, out, fakes.threads, work=fakes.work
-    )
+    submissions, out = klass("a", "b", "c", "d"), tmp_path / "out"
+    running = batch.run(submissions, OPTIONS, out, fakes.threads)
     first = next(running)
     running.close()
     (out / "results" / ".half.json.tmp").write_text("{")
@@ -84,16 +77,11 @@ def test_a_stopped_batch_resumes(tmp_path, log, klass, grade_all):
 
 
 @pytest.mark.parametrize(
-    "options",
-    [
-        replace(OPTIONS, seed=8),
-        replace(OPTIONS, timeout=61),
-        replace(OPTIONS, points={FIRST: 9}),
-        replace(OPTIONS, isolation="none"),
-    ],
+    "change",
+    [{"seed": 8}, {"timeout": 61}, {"points": {FIRST: 9}}, {"isolation": "x"}],
 )
-def test_other_options_grade_again(options, log, klass, grade_all):
-    submissions = klass("a")
+def test_other_options_grade_again(change, log, klass, grade_all):
+    submissions, options = klass("a"), replace(OPTIONS, **change)
     grade_all(submissions)
     (result,) = grade_all(submissions, options)
     assert len(fakes.graded_names(log)) == 2
@@ -106,10 +94,9 @@ def test_only_changed_submissions_are_graded_again(
     tmp_path, log, klass, grade_all
 ):
     submissions = klass("a", "b", "c")
-    out = tmp_path / "out"
     grade_all(submissions)
     submissions[0].path.write_text(json.dumps(solved() | {"cells": []}))
-    stored = out / "results" / batch.file_name(submissions[1])
+    stored = tmp_path / "out/results" / batch.file_name(submissions[1])
     for text in ("", "[]", '{"marks": 3}', stored.read_text()[:-9]):
         log.write_text("")
         stored.write_text(text)
@@ -125,8 +112,7 @@ def test_what_a_platform_says_later_reaches_the_result(klass, grade_all):
     grade_all([found])
     for change in ({"learner": "Ann"}, {"ids": ("7",)}, {"attempt": (2,)}):
         (result,) = grade_all([replace(found, **change)])
-        ((name, value),) = change.items()
-        assert getattr(result, name) == value
+        assert asdict(result) == asdict(result) | change
 
 
 def test_a_newer_book_grades_all_again(log, klass, monkeypatch, grade_all):
@@ -151,11 +137,11 @@ def test_a_submission_that_kills_its_grader_costs_no_other_submission(
     assert dead.status == "unreadable"
     assert "its grader ended or hung, twice" in dead.message
     assert all(x.points == x.max_points > 0 for x in results.values())
-    count = fakes.graded_names(log).count(f"{end}/05_gqa.ipynb")
-    assert count == 2
+    name = f"{end}/05_gqa.ipynb"
+    assert fakes.graded_names(log).count(name) == 2
     log.write_text("")
-    grade_all(submissions, pool=processes)  # only that one is tried again
-    assert set(fakes.graded_names(log)) == {f"{end}/05_gqa.ipynb"}
+    grade_all(submissions, pool=processes)
+    assert {*fakes.graded_names(log)} == {name}, "only that is tried again"
 
 
 def test_a_result_keeps_its_seed_isolation_chapter_and_code(
@@ -170,7 +156,7 @@ def test_a_result_keeps_its_seed_isolation_chapter_and_code(
         assert code == {x: sources.solution(x) for x in EXERCISES}
     (file,) = (tmp_path / "out" / "results").iterdir()
     stored = json.loads(file.read_text())
-    assert stored == json.loads(json.dumps(to_json(result)))
+    assert stored == json.loads(json.dumps(asdict(result)))
 
 
 class Failing(fakes.Examiner):
@@ -185,9 +171,7 @@ class Failing(fakes.Examiner):
             raise self.error
 
 
-@pytest.mark.parametrize(
-    "error", [ValueError("no"), MemoryError(), RecursionError(), None]
-)
+@pytest.mark.parametrize("error", [ValueError("no"), MemoryError(), None])
 @pytest.mark.parametrize("after", [0, 2])
 def test_an_examiner_that_fails_leaves_a_mark_for_each_exercise(
     after, error, klass
@@ -204,9 +188,8 @@ def test_a_reader_that_fails_leaves_an_unreadable_row(klass, monkeypatch):
     (submission,) = klass("a")
     monkeypatch.setattr(grade.plan, "read", lambda _: 1 / 0)
     result = grade.grade(submission, OPTIONS, fakes.Examiner())
-    assert result.status == "unreadable"
+    assert (result.status, result.digest) == ("unreadable", "")
     assert "ZeroDivisionError" in result.message
-    assert result.digest == ""
 
 
 def test_notes_are_stored_with_their_exercise(tmp_path):
@@ -228,25 +211,20 @@ def opened(out, paths=("in",), **options):
         return kept
 
 
+def test_a_seed_is_drawn_once_and_kept_even_if_the_batch_grows(tmp_path):
+    out = tmp_path / "new" / "out"
+    seed = opened(out).seed
+    assert opened(out).seed == opened(out, seed=seed).seed == seed
+    assert opened(out, paths=("in", "late")).seed == seed
+    assert opened(tmp_path / "other").seed != seed
+
+
 def test_a_folder_without_results_can_be_used_by_any_batch(tmp_path):
     out = tmp_path / "out"
     with batch.opened(out, [tmp_path / "in"], seed=1):
         pass
     (out / "marks.csv").touch()
     assert opened(out, seed=2).seed == 2
-
-
-def test_a_seed_is_drawn_once_and_kept(tmp_path):
-    out = tmp_path / "new" / "out"
-    seed = opened(out).seed
-    assert opened(out).seed == opened(out, seed=seed).seed == seed
-    assert opened(tmp_path / "other").seed != seed
-
-
-def test_paths_can_be_added_to_a_batch(tmp_path):
-    out = tmp_path / "out"
-    seed = opened(out).seed
-    assert opened(out, paths=("in", "late")).seed == seed
 
 
 @pytest.mark.parametrize(
@@ -299,9 +277,8 @@ def test_what_a_learner_may_have_handed_in_is_no_folder_of_reports(tmp_path):
 
 def test_each_submission_has_a_file_of_its_own(tmp_path):
     names = ["a/b.py", "a_b.py", "A/b.py", "../b.py", "é/b.py", "x" * 300]
-    files = {
-        batch.file_name(Submission(tmp_path, x, "a")).lower() for x in names
-    }
+    every = [Submission(tmp_path, x, "a") for x in names]
+    files = {batch.file_name(x).lower() for x in every}
     assert len(files) == len(names)
     for name in files:
         assert name.isascii() and len(name) < 120

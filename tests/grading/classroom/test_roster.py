@@ -1,4 +1,4 @@
-"""A teacher's own tables: a platform's roster, and marks by hand."""
+"""A teacher's own tables: a platform's roster, marks by hand, points."""
 
 import difflib
 
@@ -6,6 +6,7 @@ import pytest
 from bs4 import BeautifulSoup
 
 from attn.grading.classroom import marks
+from attn.grading.classroom.assignment import read_points
 from attn.grading.classroom.reports import write
 from attn.grading.classroom.reports.class_ import Class
 from attn.grading.classroom.roster import Roster
@@ -36,12 +37,10 @@ def filled(tmp_path):
     """Fill results into a table; return the lines that change, and more."""
 
     def filled(text, results, column=None, by_hand=None):
-        path = tmp_path / "class.csv"
-        path.write_bytes(text if isinstance(text, bytes) else text.encode())
         people = {}
         for x in results:
             people.setdefault(x.learner, []).extend(x.ids)
-        roster = Roster(path, column, people)
+        roster = Roster(written(tmp_path, text), column, people)
         after = roster.filled(Class.of(results, by_hand, roster.absent))
         before = text.decode("latin-1") if isinstance(text, bytes) else text
         lines = difflib.ndiff(before.splitlines(), after.splitlines())
@@ -119,10 +118,8 @@ def test_a_column_can_be_chosen_and_takes_a_total_by_hand(filled):
     ("text", "column"), [("a,b\n1,2\n", None), ("", None), ("Name,x\n", "y")]
 )
 def test_a_table_of_another_kind_is_an_error(text, column, tmp_path):
-    path = tmp_path / "class.csv"
-    path.write_text(text)
-    with pytest.raises(ValueError, match=r"class.csv must (be|have) a "):
-        Roster(path, column, {})
+    with pytest.raises(ValueError, match=r"table.csv must (be|have) a "):
+        Roster(written(tmp_path, text), column, {})
 
 
 # --- Marks by hand -----------------------------------------------------------
@@ -131,12 +128,16 @@ def test_a_table_of_another_kind_is_an_error(text, column, tmp_path):
 @pytest.fixture
 def read(tmp_path):
     def read(text):
-        path = tmp_path / "marks.csv"
-        path.write_bytes(text if isinstance(text, bytes) else text.encode())
         people = {"Ann": ("7", "ann@example.edu"), "Bo": (), "Cem": ("7b",)}
-        return marks.read(path, people)
+        return marks.read(written(tmp_path, text), people)
 
     return read
+
+
+def written(folder, text):
+    path = folder / "table.csv"
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return path
 
 
 def test_points_and_comments_by_hand_are_in_each_report(read, tmp_path):
@@ -190,5 +191,53 @@ def test_what_a_spreadsheet_saves_is_read(text, read):
     ],
 )
 def test_a_wrong_row_is_one_error_with_its_number(text, message, read):
-    with pytest.raises(ValueError, match=f"marks.csv,? {message}"):
+    with pytest.raises(ValueError, match=f"table.csv,? {message}"):
         read(text)
+
+
+# --- Points ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"gqa-repeat_kv": 5, "sdp-softmax": 0.5}',
+        "gqa-repeat_kv,5\nsdp-softmax,0.5\n",
+        "exercise,points\r\ngqa-repeat_kv, 5\r\n\r\nsdp-softmax, 0.5\r\n",
+        '\ufeff"gqa-repeat_kv","5"\n"sdp-softmax",".5"',
+    ],
+)
+def test_json_and_csv_give_the_same_points(text, tmp_path):
+    points = read_points(written(tmp_path, text))
+    assert points == {"gqa-repeat_kv": 5, "sdp-softmax": 0.5}
+    assert repr(points["gqa-repeat_kv"]) == "5"
+
+
+VALUES = {
+    "gqa-repeat_kv,{}": ("-1", "nan", "inf", "", "1,2"),
+    '{{"gqa-repeat_kv": {}}}': ("Infinity", "true", "null", "[1]", '"a"'),
+}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        *(
+            (text.format(x), "0 or more, on each line; got gqa-repeat_kv, ")
+            for text, values in VALUES.items()
+            for x in values
+        ),
+        ("gqa-repeat_kv", "on each line; got gqa-repeat_kv"),
+        ('{"gqa-repeatkv": 5}', "got 'gqa-repeatkv'"),
+        ("gqa-repeat_kv,5\nGQA-softmax,1", "got 'GQA-softmax'"),
+        ('{"gqa-repeat_kv": 5, "gqa-repeat_kv": 6}', "gqa-repeat_kv once"),
+        ('{"gqa-repeat_kv": 5', "be JSON or CSV"),
+        ('{"a":' * 100_000, "be JSON or CSV"),
+        ("", "at least one"),
+        ("{}", "at least one"),
+        (b"\xff\xfe\x00", "text file"),
+    ],
+)
+def test_a_mistake_in_the_points_is_named(text, message, tmp_path):
+    with pytest.raises(ValueError, match=f"table.csv must (.*){message}"):
+        read_points(written(tmp_path, text))

@@ -141,17 +141,14 @@ def test_a_learners_empty_folder_is_a_row(place):
 
 def test_a_folder_that_cannot_be_listed_is_a_row(place, monkeypatch):
     place("in/a/x.ipynb", "in/b/ps1/x.ipynb")
+    listdir = os.listdir
 
-    def listed(scan):
-        def call(path):
-            if str(path).endswith("ps1"):
-                raise PermissionError(13, "Permission denied")
-            return scan(path)
+    def refused(path):
+        if str(path).endswith("ps1"):
+            raise PermissionError(13, "Permission denied")
+        return listdir(path)
 
-        return call
-
-    monkeypatch.setattr(os, "listdir", listed(os.listdir))
-    monkeypatch.setattr(os, "scandir", listed(os.scandir))
+    monkeypatch.setattr(os, "listdir", refused)
     assert rows("in") == [("a/x.ipynb", "a"), ("b/ps1", "b")]
     with pytest.raises(Unreadable, match="opened: Permission denied"):
         read(find(["in"])[1])
@@ -245,64 +242,60 @@ def learners(place):
     return learners
 
 
-def test_canvas_names_the_learner_the_id_and_the_attempt(learners):
-    assert learners(
-        "in/bellana_10293_84756_03_masks.ipynb",
-        "in/bellana_LATE_10293_84756_03_masks-1.ipynb",
-        "in/bellana_10293_90000_a.ipynb",
+MOODLE = (
+    "in/Anna Bell_12345_assignsubmission_file_/03_masks.ipynb; "
+    "in/Bo_Chen_12346_assignsubmission_file/03_masks.ipynb; "
+    "in/Participant_12347_assignsubmission_file_/mine.ipynb"
+)
+THREE = "Anna Bell 12345; Bo_Chen 12346; Participant 12347 12347"
+#: By what they show: the files, what is named; names, ids, and attempts.
+NAMES = {
+    "Canvas: the learner, the id, the attempt": (
+        "in/bellana_10293_84756_03_masks.ipynb; "
+        "in/bellana_LATE_10293_84756_03_masks-1.ipynb; "
+        "in/bellana_10293_90000_a.ipynb; "
         "in/chen-libo_LATE_10300_84001_masks.ipynb",
-    ) == [
-        ("bellana", ("10293",), (84756, 0)),
-        ("bellana", ("10293",), (90000, 0)),
-        ("bellana", ("10293",), (84756, 1)),
-        ("chen-libo", ("10300",), (84001, 0)),
-    ]
+        "in",
+        "bellana 10293 84756 0; bellana 10293 84756 1; "
+        "bellana 10293 90000 0; chen-libo 10300 84001 0",
+    ),
+    "files that look like Canvas's and are not": (
+        "in/hw_2026_101_ann.ipynb; in/hw_2026_101_bo.ipynb",
+        "in",
+        "hw_2026_101_ann; hw_2026_101_bo",
+    ),
+    "Moodle: a folder for each": (MOODLE, "in", THREE),
+    "Moodle: folders, as a shell names them": (MOODLE, "in/*", THREE),
+    "Moodle: flat": (
+        "in/Anna Bell_12345_assignsubmission_file_03_masks.ipynb",
+        "in",
+        "Anna Bell 12345",
+    ),
+    "two of one name; Moodle numbers the learners of each task": (
+        "a/bell_1_84756_x.ipynb; b/bell_2_84757_x.ipynb; "
+        "a/Anna Bell_7_assignsubmission_file_/x.ipynb; "
+        "b/Anna Bell_8_assignsubmission_file_/x.ipynb; "
+        "b/Bo_8_assignsubmission_file_/x.ipynb; "
+        "b/Bo_9_assignsubmission_file_/x.ipynb",
+        "?",
+        "Anna Bell 7; Anna Bell 8; Bo (8) 8; Bo (9) 9; "
+        "bell (1) 1 84756 0; bell (2) 2 84757 0",
+    ),
+}
 
 
-def test_files_that_look_like_canvas_and_are_not_keep_their_names(learners):
-    found = learners("in/hw_2026_101_ann.ipynb", "in/hw_2026_101_bo.ipynb")
-    assert found == [("hw_2026_101_ann", (), ()), ("hw_2026_101_bo", (), ())]
+@pytest.mark.parametrize("kind", NAMES)
+def test_a_platforms_names_are_taken_apart(kind, learners):
+    files, named, expected = NAMES[kind]
+    found = learners(*files.split("; "), named=(named,))
+    told = (" ".join(map(str, (x, *y, *z))) for x, y, z in found)
+    assert "; ".join(sorted(told)) == expected
 
 
-@pytest.mark.parametrize("named", ["in", "in/*"])
-def test_moodle_names_the_learner_by_a_folder(named, learners):
-    found = learners(
-        "in/Anna Bell_12345_assignsubmission_file_/03_masks.ipynb",
-        "in/Bo_Chen_12346_assignsubmission_file/03_masks.ipynb",
-        "in/Participant_12347_assignsubmission_file_/mine.ipynb",
-        named=(named,),
-    )
-    assert sorted(found) == [
-        ("Anna Bell", ("12345",), ()),
-        ("Bo_Chen", ("12346",), ()),
-        ("Participant 12347", ("12347",), ()),
-    ]
-
-
-def test_moodle_names_the_learner_of_a_flat_file_or_an_empty_folder(learners):
-    flat = "in/Anna Bell_12345_assignsubmission_file_03_masks.ipynb"
-    assert learners(flat) == [("Anna Bell", ("12345",), ())]
-    os.rename(flat, "in/x.txt")
-    os.mkdir("in/Cem_4_assignsubmission_file_")
+def test_moodle_names_the_learner_of_an_empty_folder(learners):
+    os.makedirs("in/Cem_4_assignsubmission_file_")
     found = learners("in/Zoë_3_assignsubmission_file_/x.ipynb")
     assert [x[0] for x in found] == ["Zoë", "Cem"]
-
-
-def test_two_learners_of_one_name_are_told_apart(learners):
-    found = learners(
-        "a/bell_1_84756_x.ipynb",
-        "b/bell_2_84757_x.ipynb",
-        "a/Anna Bell_7_assignsubmission_file_/x.ipynb",
-        "b/Anna Bell_8_assignsubmission_file_/x.ipynb",
-        "b/Bo_8_assignsubmission_file_/x.ipynb",
-        "b/Bo_9_assignsubmission_file_/x.ipynb",
-        named=("a", "b"),
-    )
-    assert {x[0] for x in found} == {
-        *("bell (1)", "bell (2)"),
-        "Anna Bell",  # Moodle numbers the learners of each task
-        *("Bo (8)", "Bo (9)"),
-    }
 
 
 @pytest.mark.parametrize("named", ["in", "in/submission_1*"])

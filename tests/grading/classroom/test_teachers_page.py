@@ -1,4 +1,4 @@
-"""The page for teachers shows what happens."""
+"""The page for teachers, and the workflow on it, show what happens."""
 
 import os
 import re
@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
 import attn.__main__
 from attn.data.book import root
@@ -21,15 +22,46 @@ NBVAL = re.search(r"```console\n\$ pytest --nbval sub.+\n((?s:.+?))```", PAGE)
 SHOWN = re.search(r"```console\n\$ attn (grade .+)\n((?s:.+?))```", PAGE)
 
 
+#: GitHub's workflow, which teachers copy, and our own.
+WORKFLOW = (BOOK / "classroom" / "grade.yml").read_text("utf-8")
+STEPS = yaml.safe_load(WORKFLOW)["jobs"]["grade"]["steps"]
+RUNS = "\n".join(x["run"] for x in STEPS if "run" in x)
+OURS = "\n".join(
+    x.read_text("utf-8")
+    for x in (root() / ".github" / "workflows").glob("*.yml")
+)
+
+
 def test_the_options_on_the_page_are_those_of_the_command(capsys):
     with pytest.raises(SystemExit):
         attn.__main__.main(["grade", "--help"])
     usage = capsys.readouterr().out
     start, end = PAGE.index("## A mark"), PAGE.index("(nbgrader)=")
-    text = PAGE[start:end]
-    named = set(re.findall(r"--[a-z]+", text))
+    called = re.search(r"book/.venv/bin/attn grade ([^|>&]+)", RUNS)[1]
+    named = set(re.findall(r"--[a-z]+", PAGE[start:end] + called))
     assert {"--seed", "--points", "--timeout", "--jobs", "--dask"} <= named
     assert [x for x in sorted(named) if x not in usage] == []
+
+
+def test_the_workflow_makes_a_target_and_keeps_the_folders_it_names():
+    target = re.search(r"make -C book (\S+)", RUNS)[1]
+    makefile = (root() / "Makefile").read_text("utf-8")
+    assert re.search(rf"^{re.escape(target)}:", makefile, re.M)
+    paths = [x["with"]["path"] for x in STEPS if "path" in x.get("with", {})]
+    learners, _, kept = paths
+    assert f" grade {learners.partition('/')[0]} --out {kept}" in RUNS
+
+
+def test_actions_are_ours_pinned_by_commit_and_say_their_version():
+    every, ours = (
+        re.findall(r"^ *(?:- )?uses: (?!\./)(.+)$", x, re.M)
+        for x in (WORKFLOW + OURS, OURS)
+    )
+    assert len(ours) > 6 and len(every) - len(ours) == 4
+    assert set(every) == set(ours)
+    pinned = re.compile(r"[\w-]+/[\w-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+")
+    assert [x for x in every if not pinned.fullmatch(x)] == []
+    assert len(set(every)) == len({x.partition("@")[0] for x in every})
 
 
 @pytest.mark.parametrize(

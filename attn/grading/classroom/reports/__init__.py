@@ -2,24 +2,17 @@
 
 ``write`` fills a folder: ``index.html`` for the next lecture, a page for each
 learner, ``class.csv``, ``report.json``, Gradescope's files, and the answers
-as they were marked. ``terminal.View`` is what a terminal shows. Both depend on
-the results alone.
+as they were marked. ``terminal.show`` prints the table. Both depend on the
+results alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 from attn.grading.classroom import result
+from attn.grading.classroom.reports import formats, pages
 from attn.grading.classroom.reports.class_ import Class
-from attn.grading.classroom.reports.formats import (
-    gradescope,
-    report,
-    spreadsheet,
-)
-from attn.grading.classroom.reports.pages import class_page, learner_page
-from attn.grading.classroom.reports.wording import is_open
 
 
 def write(class_: Class, out: Path, roster: str = "") -> list[Path]:
@@ -40,25 +33,22 @@ def write(class_: Class, out: Path, roster: str = "") -> list[Path]:
         there is one learner only, ``index.html``, and ``roster.csv`` if there
         is a roster.
     """
-    written = []
-    for name, text in _files(class_, roster):
-        written.append(out / name)
-        result.write(out / name, text)
-    return written
-
-
-def _files(class_: Class, roster: str) -> Iterator[tuple[str, str]]:
-    yield "report.json", report(class_)
-    yield "class.csv", spreadsheet(class_)
-    for learner in class_.learners:
-        if learner.results:
-            yield f"gradescope/{learner.file}.json", gradescope(learner)
-        yield f"learners/{learner.file}.html", learner_page(learner)
-        for mark in learner.marks.values():
-            if mark.code and not is_open(mark):
-                yield f"code/{mark.exercise}/{learner.file}.py", mark.code
+    files = {
+        "report.json": formats.report(class_),
+        "class.csv": formats.spreadsheet(class_),
+        "index.html": pages.class_page(class_),
+        "roster.csv": roster,
+    }
+    for x in class_.learners:
+        files[f"learners/{x.file}.html"] = pages.learner_page(x)
+        if x.results:
+            files[f"gradescope/{x.file}.json"] = formats.gradescope(x)
+        for mark in x.marks.values():
+            if not mark.is_open:
+                files[f"code/{mark.exercise}/{x.file}.py"] = mark.code
     if len(class_.learners) == 1:
-        yield "results.json", gradescope(class_.learners[0])
-    yield "index.html", class_page(class_)
-    if roster:
-        yield "roster.csv", roster
+        files["results.json"] = formats.gradescope(class_.learners[0])
+    written = {out / name: text for name, text in files.items() if text}
+    for path, text in written.items():
+        result.write(path, text)
+    return [*written]

@@ -6,17 +6,18 @@ import hashlib
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from operator import attrgetter
+from typing import Any
 
 from attn.grading.classroom.marks import ByHand
-from attn.grading.classroom.reports.wording import clean, natural, number
-from attn.grading.classroom.result import Mark, Result
+from attn.grading.classroom.result import Mark, Result, clean, number
 
-#: Names that Windows keeps for itself, whatever their ending.
-_RESERVED = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.I)
-_DIGEST = re.compile("-[0-9a-f]{16}$", re.I)
+#: Stems that get a digest: none, one that Windows keeps for itself, and one
+#: that looks as if it had a digest.
+_ODD = re.compile(r"(con|prn|aux|nul|com\d|lpt\d|.*-[0-9a-f]{16})?", re.I)
 
 
 @dataclass(frozen=True)
@@ -44,12 +45,9 @@ class Learner:
         The latest attempt, where a platform gives their order; else the best
         one, and of equal ones the first.
         """
-        best: dict[str, Result] = {}
-        for x in self.results:
-            if x.status == "graded":
-                other = best.setdefault(x.chapter or "no chapter", x)
-                if (x.attempt, x.points) > (other.attempt, other.points):
-                    best[x.chapter or "no chapter"] = x
+        graded = [x for x in self.results[::-1] if x.status == "graded"]
+        ranked = sorted(graded, key=attrgetter("attempt", "points"))
+        best = {str(x.chapter): x for x in ranked}
         return {name: best[name] for name in sorted(best, key=natural)}
 
     @property
@@ -57,8 +55,8 @@ class Learner:
         """The submissions that were graded and do not count, with reasons."""
         reasons = {}
         for x in self.results:
-            counts = self.counted.get(x.chapter or "no chapter", x)
-            if x.status == "graded" and counts is not x:
+            counts = self.counted.get(str(x.chapter), x)
+            if counts is not x:
                 how = "has as many points or more"
                 if counts.attempt > x.attempt:
                     how = "was handed in later"
@@ -74,11 +72,6 @@ class Learner:
         return {x.exercise: x for result in counted for x in result.marks}
 
     @property
-    def unreadable(self) -> list[Result]:
-        """The submissions that could not be graded."""
-        return [x for x in self.results if x.status == "unreadable"]
-
-    @property
     def status(self) -> str:
         """State in words what is there."""
         if not self.results:
@@ -91,10 +84,14 @@ class Learner:
         return bool(self.counted) or self.total is not None
 
     @property
+    def judged(self) -> float:
+        """The points of the submissions that count."""
+        return sum(x.points for x in self.counted.values())
+
+    @property
     def points(self) -> float:
-        """The points of the submissions that count, or the teacher's total."""
-        judged = sum(x.points for x in self.counted.values())
-        return judged if self.total is None else self.total
+        """The teacher's total, or the points that were judged."""
+        return self.judged if self.total is None else self.total
 
     @property
     def max_points(self) -> float:
@@ -106,9 +103,9 @@ class Learner:
         """The teacher's total and comment, a line for each."""
         lines = [self.comment] if self.comment else []
         if self.total is not None:
-            judged = number(sum(x.points for x in self.counted.values()))
             total = f"total: {number(self.total)} points by hand"
-            lines = [f"{total}; the exercises have {judged}", *lines]
+            judged = f"the exercises have {number(self.judged)}"
+            lines = [f"{total}; {judged}", *lines]
         return lines
 
 
@@ -126,7 +123,7 @@ class Misconception:
     name: str
     why: str
     exercises: dict[str, int]
-    learners: tuple[Learner, ...]
+    learners: list[Learner]
 
 
 @dataclass(frozen=True)
@@ -150,7 +147,7 @@ class Class:
             absent: the learners without a submission.
         """
         given = {
-            clean(who): x for (who, of), x in (by_hand or {}).items() if not of
+            clean(x): y for (x, of), y in (by_hand or {}).items() if not of
         }
         groups: dict[str, list[Result]] = {clean(x): [] for x in absent}
         for result in map(clean, results):
@@ -170,42 +167,29 @@ class Class:
         """All results, in the order of the learners."""
         return [x for learner in self.learners for x in learner.results]
 
+    @cached_property
+    def marks(self) -> list[tuple[Learner, Mark]]:
+        """All marks that count, with their learners."""
+        return [(x, y) for x in self.learners for y in x.marks.values()]
+
     @property
     def graded(self) -> list[Learner]:
         """The learners with points: of what was graded, or by hand."""
         return [x for x in self.learners if x.has_points]
 
     @property
-    def absent(self) -> list[Learner]:
-        """The learners without a submission."""
-        return [x for x in self.learners if not x.results]
-
-    @property
-    def unreadable(self) -> list[tuple[Learner, Result]]:
-        """The submissions that could not be graded, with their learners."""
-        return [(x, y) for x in self.learners for y in x.unreadable]
-
-    @property
-    def odd(self) -> Iterator[tuple[Learner, Result, list[str]]]:
-        """The submissions with something odd, or by hand, and what it is."""
-        for learner in self.learners:
-            for x in learner.results:
-                of_marks = (
-                    f"{y.exercise}: {z}" for y in x.marks for z in y.notes
-                )
-                if notes := [*x.notes, *of_marks]:
-                    yield learner, x, notes
+    def unreadable(self) -> list[Result]:
+        """The submissions that could not be graded."""
+        return [x for x in self.results if x.status == "unreadable"]
 
     @cached_property
     def chapters(self) -> dict[str, dict[str, float]]:
         """The exercises of each chapter, and the points of each."""
-        chapters: dict[str, dict[str, float]] = {}
-        for learner in self.learners:
-            for name, result in learner.counted.items():
-                worth = chapters.setdefault(name, {})
-                for x in result.marks:
-                    most = max(x.max_points, worth.get(x.exercise, 0))
-                    worth[x.exercise] = most
+        chapters = {
+            name: {x.exercise: x.max_points for x in result.marks}
+            for learner in self.learners
+            for name, result in learner.counted.items()
+        }
         return {x: chapters[x] for x in sorted(chapters, key=natural)}
 
     @property
@@ -219,48 +203,49 @@ class Class:
         return sum(sum(x.values()) for x in self.chapters.values())
 
     @cached_property
-    def hardest(self) -> list[tuple[str, int, int]]:
-        """(exercise, passed, graded) of what counts, the hardest first."""
-        marks = [
-            x for learner in self.learners for x in learner.marks.values()
-        ]
-        graded = Counter(x.exercise for x in marks)
-        passed = Counter(x.exercise for x in marks if x.passed)
-        rows = [(name, passed[name], graded[name]) for name in graded]
-        return sorted(rows, key=lambda row: (row[1] / row[2], row[0]))
+    def hardest(self) -> list[dict[str, Any]]:
+        """The exercises, and how many answers are right, the hardest first."""
+        rows = []
+        for name in sorted(self.exercises):
+            marks = [x for _, x in self.marks if x.exercise == name]
+            mistakes = Counter(x.mistake for x in marks if x.mistake)
+            rows.append(
+                {
+                    "exercise": name,
+                    "passed": sum(x.passed for x in marks),
+                    "open": sum(x.is_open for x in marks),
+                    "graded": len(marks),
+                    "most_often": mistakes.most_common(1),
+                }
+            )
+        return sorted(rows, key=lambda x: x["passed"] / x["graded"])
 
     @cached_property
     def misconceptions(self) -> list[Misconception]:
         """The mistakes that have a name, the most common first."""
-        made: dict[str, list[tuple[Learner, Mark]]] = {}
-        for learner in self.learners:
-            for x in learner.marks.values():
-                if x.mistake:
-                    made.setdefault(x.mistake, []).append((learner, x))
         rows = []
-        for name, cases in made.items():
-            counts = Counter(x.exercise for _, x in cases)
-            where = dict(sorted(counts.items(), key=lambda x: (-x[1], x[0])))
-            why = [
-                _why(x) for _, x in cases if x.exercise == next(iter(where))
-            ]
-            learners = tuple({x.name: x for x, _ in cases}.values())
-            rows.append(Misconception(name, why[0], where, learners))
-        return sorted(rows, key=lambda x: (-len(x.learners), x.name))
+        for name in sorted({x.mistake for _, x in self.marks if x.mistake}):
+            cases = [(x, y) for x, y in self.marks if y.mistake == name]
+            counts = Counter(sorted(x.exercise for _, x in cases))
+            where = dict(counts.most_common())
+            first = next(x for _, x in cases if x.exercise == [*where][0])
+            learners = [*{x.name: x for x, _ in cases}.values()]
+            rows.append(Misconception(name, _why(first), where, learners))
+        return sorted(rows, key=lambda x: -len(x.learners))
 
     def bins(self) -> list[tuple[str, int]]:
         """Return how many of the graded learners have how many points."""
-        most = self.max_points
-        if not most:
+        if not (most := self.max_points):
             return []
         fine = most <= 20
-        last = int(most) if fine else 9
-        labels = [str(i) if fine else f"{10 * i} %" for i in range(last + 1)]
-        scale = 1 if fine else 10 / most
+        last, scale = (int(most), 1.0) if fine else (9, 10 / most)
         sizes = Counter(
             min(int(scale * x.points + 1e-9), last) for x in self.graded
         )
-        return [(label, sizes[i]) for i, label in enumerate(labels)]
+        return [
+            (str(i) if fine else f"{10 * i} %", sizes[i])
+            for i in range(last + 1)
+        ]
 
 
 def _why(mark: Mark) -> str:
@@ -270,24 +255,27 @@ def _why(mark: Mark) -> str:
     return lines[1] if is_named else ""
 
 
-def file_names(names: Collection[str]) -> dict[str, str]:
+def natural(name: str) -> tuple[Any, ...]:
+    """Return a key that sorts ``student2`` before ``student10``."""
+    pieces = re.split(r"(\d{1,400})", name.casefold())
+    return [int(x) if i % 2 else x for i, x in enumerate(pieces)], name
+
+
+def file_names(names: Iterable[str]) -> dict[str, str]:
     """Return a stem for the files of each name, good on any file system.
 
-    Where two names have one stem, or differ by case only, each gets a digest
-    (and what looks like a digest, gets one): the stems depend on the set of
-    names alone.
+    Where two names have one stem, or differ by case only, each gets a digest:
+    the stems depend on the set of names alone.
     """
-    stems = {name: _stem(name) for name in names}
+    stems = {}
+    for name in names:
+        plain = unicodedata.normalize("NFC", name)
+        plain = re.sub(r"[^\w.-]+", "-", plain).strip(".-")
+        stems[name] = plain[:48].rstrip(".-")
     taken = Counter(x.casefold() for x in stems.values())
     return {
         name: f"{stem}-{hashlib.sha256(name.encode()).hexdigest()[:16]}"
-        if taken[stem.casefold()] > 1 or _DIGEST.search(stem)
+        if taken[stem.casefold()] > 1 or _ODD.fullmatch(stem)
         else stem
         for name, stem in stems.items()
     }
-
-
-def _stem(name: str) -> str:
-    plain = unicodedata.normalize("NFC", name)
-    plain = re.sub(r"[^\w.-]+", "-", plain).strip(".-")[:48].rstrip(".-")
-    return f"_{plain}" if _RESERVED.fullmatch(plain) else plain or "_"

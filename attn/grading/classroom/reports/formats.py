@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import csv
 import io
+from dataclasses import asdict
 from typing import Any
 
 from attn.grading.classroom.reports.class_ import Class, Learner
-from attn.grading.classroom.reports.wording import diagnosis, number, word
-from attn.grading.classroom.result import Mark, json_of, to_json
+from attn.grading.classroom.result import Mark, json_of, number
 
 #: A cell that begins so is a formula to a spreadsheet, in some languages'
 #: keyboards too. Source: OWASP, "CSV Injection".
@@ -17,10 +17,10 @@ _FORMULA = tuple("=+-@\t\r＝＋－＠")
 
 def report(class_: Class) -> str:
     """Return ``report.json``: every result, the totals, what was hard."""
-    learners = class_.learners
+    learners, results = class_.learners, class_.results
     return json_of(
         {
-            "submissions": len(class_.results),
+            "submissions": len(results),
             "unreadable": len(class_.unreadable),
             "points": number(sum(x.points for x in learners)),
             "max_points": number(sum(x.max_points for x in learners)),
@@ -36,10 +36,7 @@ def report(class_: Class) -> str:
                 }
                 for x in learners
             ],
-            "hardest": [
-                {"exercise": name, "passed": passed, "graded": graded}
-                for name, passed, graded in class_.hardest
-            ],
+            "hardest": class_.hardest,
             "misconceptions": [
                 {
                     "mistake": x.name,
@@ -48,7 +45,10 @@ def report(class_: Class) -> str:
                 }
                 for x in class_.misconceptions
             ],
-            "results": [to_json(x) for x in class_.results],
+            "results": [
+                asdict(x) | {"points": x.points if x.marks else None}
+                for x in results
+            ],
         }
     )
 
@@ -59,31 +59,34 @@ def spreadsheet(class_: Class) -> str:
     A cell is empty where nothing was handed in. It begins with a byte order
     mark, without which Excel does not read UTF-8.
     """
-    file = io.StringIO()
-    file.write("\ufeff")
-    writer = csv.writer(file)
-    head = ["learner", "status", "points", "max_points", *class_.chapters]
-    head += [*class_.exercises, "counted", "by_hand"]
-    writer.writerow(map(_safe, [*head, "submissions", "unreadable"]))
+    chapters, exercises = class_.chapters, class_.exercises
+    head = ["learner", "status", "points", "max_points", *chapters, *exercises]
+    rows = [[*head, "counted", "by_hand", "submissions", "unreadable"]]
     for learner in class_.learners:
-        chapters = [learner.counted.get(x) for x in class_.chapters]
-        marks = [learner.marks.get(x) for x in class_.exercises]
-        scored = [*chapters, *marks]
+        counted, marks = learner.counted, learner.marks
+        scored = *map(counted.get, chapters), *map(marks.get, exercises)
+        lists = (
+            [x.submission for x in counted.values()],
+            learner.by_hand,
+            [x.submission for x in learner.results],
+            [
+                f"{x.submission}: {x.message}"
+                for x in learner.results
+                if not x.marks
+            ],
+        )
         cells = [
             learner.name,
             learner.status,
             number(learner.points) if learner.has_points else "",
             number(class_.max_points),
             *("" if x is None else number(x.points) for x in scored),
-            "; ".join(x.submission for x in learner.counted.values()),
-            "; ".join(learner.by_hand),
-            "; ".join(x.submission for x in learner.results),
-            "; ".join(
-                f"{x.submission}: {x.message}" for x in learner.unreadable
-            ),
+            *map("; ".join, lists),
         ]
-        writer.writerow(map(_safe, cells))
-    return file.getvalue()
+        rows.append(cells)
+    file = io.StringIO()
+    csv.writer(file).writerows(map(_safe, cells) for cells in rows)
+    return f"\ufeff{file.getvalue()}"
 
 
 def _safe(cell: str | float) -> str | float:
@@ -101,13 +104,12 @@ def gradescope(learner: Learner) -> str:
 
     Source: Gradescope, "Autograder Specifications", output format.
     """
+    kinds = ("output_format", "test_output_format", "test_name_format")
     return json_of(
         {
             "score": number(learner.points),
             "output": "\n".join(_remarks(learner)),
-            "output_format": "text",
-            "test_output_format": "text",
-            "test_name_format": "text",
+            **dict.fromkeys(kinds, "text"),
             "visibility": "visible",
             "tests": [_test(x) for x in learner.marks.values()],
         }
@@ -121,7 +123,7 @@ def _test(mark: Mark) -> dict[str, Any]:
         "score": number(mark.points),
         "max_score": number(mark.max_points),
         "status": "passed" if mark.passed else "failed",
-        "output": "\n".join([word(mark), diagnosis(mark), *notes]),
+        "output": "\n".join([mark.word, mark.message, *notes]),
         "visibility": "visible",
     }
 

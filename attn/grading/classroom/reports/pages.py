@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import statistics
+import textwrap
 from functools import cache
 from pathlib import Path
 from urllib.parse import quote
@@ -16,36 +17,17 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from attn.exercises.markdown import as_html
-from attn.grading.classroom.reports import wording
 from attn.grading.classroom.reports.class_ import Class, Learner
+from attn.grading.classroom.result import number
 
 #: Words with which a diagnosis begins, and no names of functions.
 _PLAIN = re.compile("(in|it|not|right|the|there|this|what|wrong) ")
-_MOST = 8  # rows of a list; what follows is folded
 
 
 def class_page(class_: Class) -> str:
     """Return ``index.html``: the class, before the next lecture."""
-    reached = [x.points for x in class_.graded]
-    by_points = sorted(class_.learners, key=lambda x: x.points)
-    marks = [(x, m) for x in class_.learners for m in x.marks.values()]
     page = _environment().get_template("class.html")
-    return page.render(
-        class_=class_,
-        median=statistics.median(reached) if reached else 0,
-        passed=sum(x[1] for x in class_.hardest),
-        graded=sum(x[2] for x in class_.hardest),
-        hardest=[_exercise(class_, *x) for x in class_.hardest],
-        bins=class_.bins(),
-        orders={"name": class_.learners, "points": by_points},
-        unnamed=[
-            (mark.exercise, learner, wording.headline(mark))
-            for learner, mark in marks
-            if not (mark.passed or mark.mistake or wording.is_open(mark))
-        ],
-        results=class_.results,
-        most=_MOST,
-    )
+    return page.render(class_=class_, results=class_.results)
 
 
 def learner_page(learner: Learner) -> str:
@@ -64,48 +46,44 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.filters |= {
-        "breakable": _breakable,
-        "number": wording.number,
-        "parts": wording.parts,
-        "plural": wording.plural,
-        "prose": _prose,
-        "quote": quote,
-    }
-    environment.globals |= {
-        "diagnosis": wording.diagnosis,
-        "is_open": wording.is_open,
-        "share": wording.share,
-        "sign": wording.sign,
-        "word": wording.word,
-    }
+    own = (breakable, number, parts, plural, prose, share)
+    others = (quote, statistics.median)
+    environment.filters |= {x.__name__: x for x in (*own, *others)}
     return environment
 
 
-def _prose(text: str) -> Markup:
+def prose(text: str) -> Markup:
     """Return a sentence as HTML, with a capital unless a name is first."""
     if _PLAIN.match(text):
         text = text[0].upper() + text[1:]
     return Markup(as_html(text))
 
 
-def _breakable(name: str) -> Markup:
+def breakable(name: str) -> Markup:
     """Return a name that may be broken behind its underscores."""
     return Markup(re.sub(r"(?<=[_-])(?=\w)", "<wbr>", str(escape(name))))
 
 
-def _exercise(
-    class_: Class, name: str, passed: int, graded: int
-) -> dict[str, object]:
-    """Return a row of the hardest exercises."""
-    marks = [x.marks[name] for x in class_.learners if name in x.marks]
-    still_open = sum(map(wording.is_open, marks))
-    mistakes = [x for x in class_.misconceptions if name in x.exercises]
-    return {
-        "name": name,
-        "passed": passed,
-        "graded": graded,
-        "wrong": graded - passed - still_open,
-        "open": still_open,
-        "common": max(mistakes, key=lambda x: x.exercises[name], default=None),
-    }
+def parts(message: str) -> list[tuple[str, str]]:
+    """Cut a diagnosis into ``("p", sentence)`` and ``("pre", block)``.
+
+    In a diagnosis tensors, inputs and code are indented, sentences are not.
+    """
+    blocks: list[tuple[str, str]] = []
+    for line in message.splitlines():
+        kind = "pre" if line[:1].isspace() else "p"
+        if kind == "pre" and blocks and blocks[-1][0] == "pre":
+            blocks[-1] = ("pre", f"{blocks[-1][1]}\n{line}")
+        elif line.strip():
+            blocks.append((kind, line))
+    return [(kind, textwrap.dedent(x).rstrip()) for kind, x in blocks]
+
+
+def share(part: float, whole: float) -> float:
+    """Return a share in percent; of nothing, 0."""
+    return 100 * part / whole if whole else 0.0
+
+
+def plural(count: int, noun: str) -> str:
+    """Return ``1 learner``, ``2 learners``."""
+    return f"{count} {noun}" + ("s" if count != 1 else "")

@@ -3,110 +3,78 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from rich import box
-from rich.console import Console, ConsoleOptions, RenderableType
+from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from attn.grading.classroom.reports.class_ import Class, Learner
-from attn.grading.classroom.reports.wording import (
-    headline,
-    is_open,
-    number,
-    plural,
-    share,
-    sign,
-)
-from attn.grading.classroom.result import Mark, Result
+from attn.grading.classroom.result import Mark, Result, number
 
 _STYLES = {"✓": "green", "✗": "red", "·": "dim"}
-_WIDE = 64  # columns of text from which on a diagnosis fits beside the rest
+#: The first two and the last shrink where a terminal is narrow.
+_COLUMNS: dict[str, dict[str, Any]] = {
+    "learner": {"max_width": 24},
+    "exercise": {},
+    "points": {"justify": "right", "no_wrap": True},
+    "what went wrong": {"ratio": 1},
+}
 
 
-class View:
-    """A table of a class, for rich's ``Console.print``.
+def show(class_: Class, console: Console) -> None:
+    """Print a table of a class.
 
     A class has a row for each submission and a total. A single submission
-    has a row for each exercise. A narrow terminal shows fewer columns.
-
-    Args:
-        class_: what to show.
+    has a row for each exercise.
     """
-
-    def __init__(self, class_: Class) -> None:
-        self.class_ = class_
-
-    def __rich_console__(
-        self, console: Console, options: ConsoleOptions
-    ) -> Iterator[RenderableType]:
-        learners, results = self.class_.learners, self.class_.results
-        is_one = len(results) == len(learners) == 1
-        if is_one and results[0].status == "graded":
-            yield _exercises(results[0], options.max_width)
-            worth = _worth(learners[0])
-            yield Text(f"{results[0].submission}  {worth} points", "bold")
-            for note in (*learners[0].by_hand, *results[0].notes):
-                yield Text(f"note: {note}")
-        else:
-            yield _submissions(self.class_, options.max_width)
-            yield Text(_total(self.class_), "bold")
-
-
-def _submissions(class_: Class, width: int) -> Table:
-    has_chapter = len(class_.chapters) > 1 and width >= _WIDE
-    says_why = width - 26 * has_chapter >= _WIDE
-    view = _table(width)
-    view.add_column("learner", max_width=24)  # the one that shrinks
-    if has_chapter:
-        view.add_column("chapter", no_wrap=True)
-    view.add_column("points", justify="right", no_wrap=True)
-    view.add_column("exercises", no_wrap=True)
-    if says_why:
-        view.add_column("what went wrong", ratio=1)
-    for learner in class_.learners:
-        several = len(learner.results) > max(1, len(learner.counted))
-        for result in learner.results:
-            name = result.submission if several else learner.name
-            is_alone = len(learner.results) == 1
-            view.add_row(
-                _short(name),
-                *[_short(result.chapter or "")] * has_chapter,
-                _worth(learner if is_alone else result),
-                _signs(result),
-                *[_short(_first_wrong(result))] * says_why,
-            )
-        if not learner.results:
-            cells = _short(learner.name), *[Text("")] * has_chapter
-            view.add_row(*cells, _worth(learner), Text(learner.status, "red"))
-    return view
-
-
-def _exercises(result: Result, width: int) -> Table:
-    view = _table(width)
-    view.add_column("", no_wrap=True)
-    view.add_column("exercise", no_wrap=width >= _WIDE)
-    view.add_column("points", justify="right", no_wrap=True)
-    if width >= _WIDE:
-        view.add_column("what went wrong", ratio=1)
-    for mark in result.marks:
-        lines = [] if mark.passed else [headline(mark)]
-        why = Text("\n".join([*lines, *(f"note: {x}" for x in mark.notes)]))
-        name = _short(mark.exercise)
-        if width < _WIDE and why:
-            name = Text.assemble(mark.exercise, "\n", why)
-        signs = Text(sign(mark), _STYLES[sign(mark)])
-        view.add_row(signs, name, _worth(mark), *[why] * (width >= _WIDE))
-    return view
-
-
-def _table(width: int) -> Table:
-    return Table(
-        box=box.SIMPLE_HEAD,
-        expand=width >= _WIDE,
-        pad_edge=False,
-        show_edge=False,
+    learners, results = class_.learners, class_.results
+    notes: list[str] = []
+    if len(results) == len(learners) == 1 and results[0].status == "graded":
+        heads, rows = ["", "exercise", "points"], _exercises(results[0])
+        total = f"{results[0].submission}  {_worth(learners[0])} points"
+        notes = [*learners[0].by_hand, *results[0].notes]
+    else:
+        several = len(class_.chapters) > 1
+        heads = ["learner", *["chapter"] * several, "points", "exercises"]
+        rows = _submissions(class_, several)
+        total = _total(class_)
+    table = Table(
+        box=box.SIMPLE_HEAD, expand=True, pad_edge=False, show_edge=False
     )
+    for head in (*heads, "what went wrong"):
+        table.add_column(head, **_COLUMNS.get(head, {"no_wrap": True}))
+    for row in rows:
+        table.add_row(*row)
+    console.print(table, Text(total, "bold"))
+    for note in notes:
+        console.print(Text(f"note: {note}"))
+
+
+def _submissions(class_: Class, has_chapter: bool) -> Iterator[list[Text]]:
+    for learner in class_.learners:
+        own = learner.results
+        again = len(own) > max(1, len(learner.counted))
+        for x in own:
+            yield [
+                _short(x.submission if again else learner.name),
+                *[_short(x.chapter or "")] * has_chapter,
+                _worth(learner if len(own) == 1 else x),
+                _signs(x),
+                _short(_first_wrong(x)),
+            ]
+        if not own:
+            cells = [_short(learner.name), *[Text("")] * has_chapter]
+            yield [*cells, _worth(learner), Text(learner.status, "red")]
+
+
+def _exercises(result: Result) -> Iterator[list[Text]]:
+    for x in result.marks:
+        why = [x.headline] if not x.passed else []
+        why += [f"note: {note}" for note in x.notes]
+        sign = Text(x.sign, _STYLES[x.sign])
+        yield [sign, _short(x.exercise), _worth(x), Text("\n".join(why))]
 
 
 def _short(text: str) -> Text:
@@ -116,8 +84,9 @@ def _short(text: str) -> Text:
 
 def _worth(scored: Learner | Result | Mark) -> Text:
     """Return the points, and of how many; a dash if nothing was graded."""
-    is_nothing = isinstance(scored, Result) and scored.status == "unreadable"
-    if is_nothing or (isinstance(scored, Learner) and not scored.has_points):
+    if isinstance(scored, Result) and scored.status == "unreadable":
+        return Text("–")
+    if isinstance(scored, Learner) and not scored.has_points:
         return Text("–")
     most = f"/{number(scored.max_points)}" if scored.max_points else ""
     return Text(f"{number(scored.points)}{most}")
@@ -126,37 +95,37 @@ def _worth(scored: Learner | Result | Mark) -> Text:
 def _signs(result: Result) -> Text:
     if result.status == "unreadable":
         return Text("unreadable", "red")
-    signs = map(sign, result.marks)
-    return Text.assemble(*((x, _STYLES[x]) for x in signs))
+    return Text.assemble(*((x.sign, _STYLES[x.sign]) for x in result.marks))
 
 
 def _first_wrong(result: Result) -> str:
     """Return the first thing that went wrong, and how many more there are."""
     failed = [x for x in result.marks if not x.passed]
-    if result.status == "unreadable" or not failed:
+    if not failed:
         return " ".join(result.message.split())
-    first = next((x for x in failed if not is_open(x)), failed[0])
+    first = next((x for x in failed if not x.is_open), failed[0])
     more = f" (+{len(failed) - 1})" if len(failed) > 1 else ""
-    return f"{first.exercise}{more}: {headline(first)}"
+    return f"{first.exercise}{more}: {first.headline}"
 
 
 def _total(class_: Class) -> str:
     """Return the last line: nothing that was handed in is left out."""
-    got = sum(x.points for x in class_.learners)
+    learners, size = class_.learners, len(class_.results)
+    got = number(sum(x.points for x in learners))
     most = sum(x.max_points or class_.max_points for x in class_.graded)
-    again = [x for x in class_.learners if x.replaced]
+    share = 100 * got / most if most else 0
+    again = [x for x in learners if x.replaced]
     dated = all(x.attempt for learner in again for x in learner.results)
     rule = "the latest" if dated else "the best one"
+    counts = {
+        "unreadable": len(class_.unreadable),
+        "handed in nothing": sum(not x.results for x in learners),
+        f"handed in again: {rule} counts": sum(len(x.replaced) for x in again),
+    }
     parts = [
-        plural(len(class_.results), "submission"),
-        f"{number(got)}/{number(most)} points ({share(got, most):.0f} %)",
+        f"{size} submission{'s' * (size != 1)}",
+        f"{got}/{number(most)} points ({share:.0f} %)",
+        *(f"{count} {what}" for what, count in counts.items() if count),
     ]
-    if class_.unreadable:
-        parts.append(f"{len(class_.unreadable)} unreadable")
-    if class_.absent:
-        parts.append(f"{len(class_.absent)} handed in nothing")
-    if again:
-        count = sum(len(x.replaced) for x in again)
-        parts.append(f"{count} handed in again: {rule} counts")
-    chapter = "".join(f"{x}: " for x in class_.chapters)
-    return chapter * (len(class_.chapters) == 1) + ", ".join(parts)
+    chapter = f"{[*class_.chapters][0]}: " if len(class_.chapters) == 1 else ""
+    return chapter + ", ".join(parts)
