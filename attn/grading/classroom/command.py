@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
@@ -69,7 +70,7 @@ def add_arguments(commands: Any) -> None:
     )
     add(
         "--jobs",
-        type=_positive(int),
+        type=int,
         help="submissions graded at a time (default: the number of cores)",
     )
     add(
@@ -103,7 +104,7 @@ def add_arguments(commands: Any) -> None:
     )
     add(
         "--timeout",
-        type=_positive(float),
+        type=float,
         default=60.0,
         help="seconds for each exercise (default: 60)",
     )
@@ -114,16 +115,6 @@ def add_arguments(commands: Any) -> None:
         help="what closes notebooks off; none is for a machine that is thrown "
         "away (default: bubblewrap)",
     )
-
-
-def _positive(kind: type[float]) -> Callable[[str], float]:
-    def parse(text: str) -> float:
-        if not 0 < (number := kind(text)) < 2**63:
-            raise ValueError
-        return number
-
-    parse.__name__ = f"positive {kind.__name__}"
-    return parse
 
 
 def run(args: argparse.Namespace) -> int:
@@ -189,6 +180,12 @@ def _grade(args: argparse.Namespace) -> int:
         people.setdefault(x.learner, []).extend(x.ids)
     if args.column and not args.roster:
         raise ValueError("--column must come with --roster")
+    jobs = pools.cores() if args.jobs is None else args.jobs
+    if jobs < 1 or not 0 < args.timeout < math.inf:
+        raise ValueError(
+            "--jobs must be 1 or more, and --timeout more than 0; got "
+            f"{jobs} and {args.timeout}"
+        )
     roster = None
     if args.roster:
         roster = Roster(args.roster, args.column, people)
@@ -205,7 +202,6 @@ def _grade(args: argparse.Namespace) -> int:
             points=worth,
             isolation=args.isolation,
         ) as options:
-            jobs = args.jobs or pools.cores()
             graded = batch.run(handed_in, options, args.out, pool, jobs)
             for result in _shown(graded, len(handed_in)):
                 results.append(result)
@@ -255,7 +251,7 @@ def _report(
     if not (out / marks.NAME).exists():
         (out / marks.NAME).write_text(f"{marks.HEAD}\n")
     marked = marks.applied(results, by_hand)
-    class_ = Class.of(marked, by_hand, roster.absent if roster else ())
+    class_ = Class(marked, by_hand, roster.absent if roster else ())
     written = reports.write(
         class_, out, roster.filled(class_) if roster else ""
     )
@@ -301,6 +297,7 @@ def check(path: Path, ids: Sequence[str] = ()) -> int:
     from attn.grading.classroom.submissions import Submission
     from attn.grading.sandbox import isolation
 
+    names = [find(x).id for x in ids]
     # The inputs of a notebook's ``check``; the code is one's own.
     options = Options(seed=0, isolation=isolation.best())
     with Examiner(options.seed, isolation=options.isolation) as examiner:
@@ -308,12 +305,12 @@ def check(path: Path, ids: Sequence[str] = ()) -> int:
     if row.status == "unreadable":
         raise ValueError(f"{path}: {row.message}")
     known = [x.exercise for x in row.marks]
-    if odd := [x for x in ids if find(x).id not in known]:
+    if not {*names} <= {*known}:
         raise ValueError(
             f"ids must be of the chapter in {path}: {', '.join(known)}; "
-            f"got {odd[0]}"
+            f"got {', '.join(names)}"
         )
-    marks = [x for x in row.marks if not ids or x.exercise in ids]
+    marks = [x for x in row.marks if not ids or x.exercise in names]
     for mark in marks:
         sign = "✓" if mark.passed else "✗"
         score = f"{mark.points}/{mark.max_points} points"

@@ -15,7 +15,7 @@ from rich.console import Console
 
 from attn.grading.classroom.reports import write
 from attn.grading.classroom.reports.class_ import Class, file_names
-from attn.grading.classroom.reports.pages import parts
+from attn.grading.classroom.reports.formats import parts
 from attn.grading.classroom.reports.terminal import show
 from attn.grading.classroom.result import Mark, clean, from_json
 from tests.book.test_browser import AXE, FOUND, ONE_OF_EACH_KIND
@@ -71,7 +71,7 @@ def out_of(tmp_path_factory):
     @cache
     def out_of(name):
         out = tmp_path_factory.mktemp("reports")
-        write(Class.of(CLASSES[name]), out)
+        write(Class(CLASSES[name]), out)
         return out
 
     return out_of
@@ -176,7 +176,7 @@ def test_the_same_results_give_the_same_files_and_others_are_left(
     mixed = random.Random(1).sample(results, len(results))
     (tmp_path / "index.html").write_text("old")
     (tmp_path / "mine.txt").write_text("mine")
-    written = write(Class.of(mixed), tmp_path)
+    written = write(Class(mixed), tmp_path)
     files = [x for x in tmp_path.rglob("*") if x.is_file()]
     assert sorted([*written, tmp_path / "mine.txt"]) == sorted(files)
     for path in written:
@@ -211,12 +211,12 @@ def test_learners_with_any_names_have_an_order():
     names = ["7", "a", "a 1", "a 1 1", "a b", "Ann", "ann", "ann2", "ann10"]
     names += ["ann10b", "b²", "b²2", "x1", "x" + "9" * 5000, "y"]
     results = [graded(x, right()) for x in reversed(names)]
-    assert [x.name for x in Class.of(results).learners] == names
-    assert len(Class.of([graded("٣"), graded("３")]).learners) == 2
+    assert [x.name for x in Class(results).learners] == names
+    assert len(Class([graded("٣"), graded("３")]).learners) == 2
 
 
 def test_the_best_submission_counts_or_the_first_of_equal_ones():
-    (ann,) = Class.of(CLASSES["again"]).learners
+    (ann,) = Class(CLASSES["again"]).learners
     names = [x.submission for x in ann.counted.values()]
     assert names == ["ann/2.ipynb", "Ann/13_more.ipynb"]
     assert (ann.points, ann.max_points, len(ann.results)) == (4, 4, 5)
@@ -230,14 +230,14 @@ def test_the_latest_attempt_counts_even_if_it_has_fewer_points():
             "abc", (right(), wrong(), wrong()), attempts, strict=True
         )
     ]
-    (ann,) = Class.of(results).learners
+    (ann,) = Class(results).learners
     assert [x.submission for x in ann.counted.values()] == ["b"]
     later = "b was handed in later, and counts"
     assert ann.replaced == {"a": later, "c": later}
 
 
 def test_a_misconception_counts_each_learner_once():
-    three = Class.of(
+    three = Class(
         [
             graded("Ann", wrong(), wrong("gqa-grouped_attention")),
             graded("Ben", wrong(), right("gqa-grouped_attention")),
@@ -267,7 +267,7 @@ def test_every_graded_learner_is_in_one_bin(worth, bins):
         wrong("gqa-pool_heads", points=p, max_points=worth)
         for p in (0, 0.5, worth / 2, worth)
     ]
-    four = Class.of([graded(str(i), x) for i, x in enumerate(marks)])
+    four = Class([graded(str(i), x) for i, x in enumerate(marks)])
     sizes = [size for _, size in four.bins()]
     assert len(sizes) == bins and sum(sizes) == 4
     assert sizes[-1] >= 1 and sizes[0] >= 1
@@ -285,7 +285,7 @@ def test_a_diagnosis_is_split_into_sentences_and_tensors():
 def printed(results, width=120):
     """Return a table of results as a terminal shows it."""
     file = io.StringIO()
-    show(Class.of(results), Console(file=file, width=width))
+    show(Class(results), Console(file=file, width=width))
     return file.getvalue()
 
 
@@ -385,7 +385,7 @@ def test_the_class_page_names_those_without_points(tmp_path, out_of):
         unreadable("bo", submission="bo-2"),
         unreadable("cem"),
     ]
-    write(Class.of(results, absent=["Bell, Ann", "Eve"]), tmp_path)
+    write(Class(results, absent=["Bell, Ann", "Eve"]), tmp_path)
     page = (tmp_path / "index.html").read_text("utf-8")
     assert page.count("counts instead:") == 1
     assert 'counts instead: <span class="path">bo-1</span>' in page
@@ -429,7 +429,7 @@ def test_pages_are_accessible_offline_and_fit_a_phone(browser, tmp_path):
     results = [*a_class(12), *CLASSES["one"]]
     results.append(graded("Ann", *many, chapter="08_sdpa"))
     by_hand = {("Ann", ""): (2, "ill")}
-    write(Class.of(results, by_hand, absent=["Cem"]), tmp_path)
+    write(Class(results, by_hand, absent=["Cem"]), tmp_path)
     names = ("index", "learners/Ann", "learners/Cem")
     paths = [tmp_path / f"{name}.html" for name in names]
     for width, theme in ((1280, "light"), (390, "dark")):

@@ -41,7 +41,7 @@ def filled(tmp_path):
         for x in results:
             people.setdefault(x.learner, []).extend(x.ids)
         roster = Roster(written(tmp_path, text), column, people)
-        after = roster.filled(Class.of(results, by_hand, roster.absent))
+        after = roster.filled(Class(results, by_hand, roster.absent))
         before = text.decode("latin-1") if isinstance(text, bytes) else text
         lines = difflib.ndiff(before.splitlines(), after.splitlines())
         return [x[2:] for x in lines if x.startswith("+ ")], roster
@@ -150,7 +150,7 @@ def test_points_and_comments_by_hand_are_in_each_report(read, tmp_path):
     ]
     marked = marks.applied(results, by_hand)
     assert results[0].points == 2 and marked[0].points == 3.5
-    class_ = Class.of(marked, by_hand)
+    class_ = Class(marked, by_hand)
     write(class_, tmp_path)
     points = {x.name: x.points for x in class_.graded}
     assert points == {"Ann": 3.5, "Bo": 4, "Cem": 2}

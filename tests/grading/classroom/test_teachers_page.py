@@ -33,9 +33,12 @@ OURS = "\n".join(
 
 
 def test_the_options_on_the_page_are_those_of_the_command(capsys):
-    with pytest.raises(SystemExit):
+    with pytest.raises(SystemExit) as end:
         attn.__main__.main(["grade", "--help"])
-    usage = capsys.readouterr().out
+    assert end.value.code == 0
+    usage = " ".join(capsys.readouterr().out.split())
+    for word in ("examples:", "goes on", "exit status", "that is thrown away"):
+        assert word in usage
     start, end = PAGE.index("## A mark"), PAGE.index("(nbgrader)=")
     called = re.search(r"book/.venv/bin/attn grade ([^|>&]+)", RUNS)[1]
     named = set(re.findall(r"--[a-z]+", PAGE[start:end] + called))

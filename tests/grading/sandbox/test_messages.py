@@ -95,7 +95,7 @@ def test_no_report_tells_of_the_machine(marks, route, tmp_path):
     mark = marks[route]
     assert not mark.passed
     row = Result("a.ipynb", "a", "01_why_attention", marks=(mark,))
-    written = reports.write(Class.of([row]), tmp_path)
+    written = reports.write(Class([row]), tmp_path)
     text = "".join(x.read_text("utf-8") for x in written)
     assert mark.exercise in text
     # Debian's own Python is in /usr, as on every machine.

@@ -11,7 +11,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from attn.grading.classroom import result
-from attn.grading.classroom.reports import formats, pages
+from attn.grading.classroom.reports import formats
 from attn.grading.classroom.reports.class_ import Class
 
 
@@ -36,11 +36,11 @@ def write(class_: Class, out: Path, roster: str = "") -> list[Path]:
     files = {
         "report.json": formats.report(class_),
         "class.csv": formats.spreadsheet(class_),
-        "index.html": pages.class_page(class_),
+        "index.html": formats.class_page(class_),
         "roster.csv": roster,
     }
     for x in class_.learners:
-        files[f"learners/{x.file}.html"] = pages.learner_page(x)
+        files[f"learners/{x.file}.html"] = formats.learner_page(x)
         if x.results:
             files[f"gradescope/{x.file}.json"] = formats.gradescope(x)
         for mark in x.marks.values():

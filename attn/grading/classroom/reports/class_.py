@@ -34,7 +34,7 @@ class Learner:
 
     name: str
     file: str
-    results: tuple[Result, ...]
+    results: list[Result]
     total: float | None = None
     comment: str = ""
 
@@ -126,41 +126,34 @@ class Misconception:
     learners: list[Learner]
 
 
-@dataclass(frozen=True)
 class Class:
-    """The learners of a class, in the order of their names."""
+    """The learners of a class, in the order of their names.
 
-    learners: tuple[Learner, ...]
+    Args:
+        results: of all submissions, in any order.
+        by_hand: the totals, and comments, of a teacher.
+        absent: the learners without a submission.
+    """
 
-    @classmethod
-    def of(
-        cls,
+    def __init__(
+        self,
         results: Iterable[Result],
         by_hand: ByHand | None = None,
         absent: Iterable[str] = (),
-    ) -> Class:
-        """Gather results, whatever order they come in.
-
-        Args:
-            results: of all submissions.
-            by_hand: the totals, and comments, of a teacher.
-            absent: the learners without a submission.
-        """
-        given = {
-            clean(x): y for (x, of), y in (by_hand or {}).items() if not of
-        }
+    ) -> None:
+        hand = (by_hand or {}).items()
+        given = {clean(who): x for (who, of), x in hand if not of}
         groups: dict[str, list[Result]] = {clean(x): [] for x in absent}
         for result in map(clean, results):
             groups.setdefault(result.learner, []).append(result)
         files = file_names(groups)
-        learners = []
+        self.learners: list[Learner] = []
         for name in sorted(groups, key=natural):
             own = sorted(groups[name], key=lambda x: natural(x.submission))
             total, comment = given.get(name, (None, ""))
-            learners.append(
-                Learner(name, files[name], tuple(own), total, clean(comment))
+            self.learners.append(
+                Learner(name, files[name], own, total, clean(comment))
             )
-        return cls(tuple(learners))
 
     @cached_property
     def results(self) -> list[Result]:
