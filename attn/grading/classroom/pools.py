@@ -29,6 +29,7 @@ Start = Callable[[], futures.Executor]
 #: Gives what starts an executor, and how many are to run at a time.
 Pool = Callable[[int], AbstractContextManager[tuple[Start, int]]]
 
+_STUCK = 600.0  # seconds, and ten timeouts: sandboxes end sooner
 _PATIENCE = 10.0  # seconds until a process that should have ended is killed
 _turn = threading.Lock()  # Dask's workers have threads, a judge has one
 _examiners: dict[tuple[Any, ...], Any] = {}  # of this process
@@ -77,9 +78,8 @@ def run(
                 submission, executor = waiting.popleft(), idle.pop()
                 future = executor.submit(work, submission, options)
                 running[future] = submission, executor
-            done, _ = futures.wait(
-                running, _limit(options), futures.FIRST_COMPLETED
-            )
+            limit = _STUCK + 10 * options.timeout
+            done, _ = futures.wait(running, limit, futures.FIRST_COMPLETED)
             for future in done or [*running]:  # after so long, all of them
                 submission, executor = running.pop(future)
                 try:
@@ -95,11 +95,6 @@ def run(
                         end = f"its grader ended or hung, twice ({why})"
                         yield failed(row, end)
                 idle.append(executor)
-
-
-def _limit(options: Options) -> float:
-    """Return the seconds until a grader is stuck: sandboxes end sooner."""
-    return 600 + 10 * options.timeout
 
 
 @contextmanager

@@ -81,13 +81,15 @@ def find(paths: Iterable[str | Path]) -> list[Submission]:
         elif len(below.parts) > 1:
             folders = below.parts
         stem = PurePath(name.removesuffix(".txt")).stem  # as a browser has it
-        for x in authors or [Author((*folders, stem)[0])]:
-            more = f" ({x.name})" if len(authors) > 1 else ""
-            own = f"{name}{more}", x.name, *x.ids  # differ as before
-            printable = (clean(t.replace("\\", r"\\")) for t in own)
-            shown, learner, *ids = printable
+        for author in authors or [Author((*folders, stem)[0])]:
+            more = f" ({author.name})" if len(authors) > 1 else ""
+            own = f"{name}{more}", author.name, *author.ids
+            # As different as before: one may have an escape in it.
+            shown, learner, *ids = (clean(x.replace("\\", r"\\")) for x in own)
             submissions.append(
-                Submission(root / below, shown, learner, (*ids,), x.attempt)
+                Submission(
+                    root / below, shown, learner, tuple(ids), author.attempt
+                )
             )
     return submissions
 

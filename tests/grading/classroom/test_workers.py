@@ -20,7 +20,8 @@ def test_a_grader_that_hangs_is_stopped(log, klass, monkeypatch, grade_all):
     start = time.monotonic()
     grade_all(klass("a"), pool=pools.processes)  # as busy as it is then
     limit = 3 * (time.monotonic() - start)
-    monkeypatch.setattr(pools, "_limit", lambda options: limit)
+    limit -= 10 * fakes.OPTIONS.timeout
+    monkeypatch.setattr(pools, "_STUCK", limit)
     results = grade_all(klass("b", "sleeps"), pool=pools.processes)
     rows = {x.learner: x for x in results}
     assert str(os.getpid()) not in log.read_text().split()

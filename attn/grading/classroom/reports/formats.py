@@ -77,19 +77,18 @@ def spreadsheet(class_: Class) -> str:
     """
     chapters, exercises = class_.chapters, class_.exercises
     head = ["learner", "status", "points", "max_points", *chapters, *exercises]
-    rows = [[*head, "counted", "by_hand", "submissions", "unreadable"]]
+    rows: list[list[Any]] = [
+        [*head, "counted", "by_hand", "submissions", "unreadable"]
+    ]
     for learner in class_.learners:
         counted, marks = learner.counted, learner.marks
         scored = *map(counted.get, chapters), *map(marks.get, exercises)
+        odd = [x for x in learner.results if x.status == "unreadable"]
         lists = (
             [x.submission for x in counted.values()],
             learner.by_hand,
             [x.submission for x in learner.results],
-            [
-                f"{x.submission}: {x.message}"
-                for x in learner.results
-                if not x.marks
-            ],
+            [f"{x.submission}: {x.message}" for x in odd],
         )
         cells = [
             learner.name,
