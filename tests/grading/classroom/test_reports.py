@@ -15,12 +15,10 @@ from rich.console import Console
 
 from attn.grading.classroom.reports import write
 from attn.grading.classroom.reports.class_ import Class, file_names
-from attn.grading.classroom.reports.formats import parts
 from attn.grading.classroom.reports.terminal import show
 from attn.grading.classroom.result import Mark, clean, from_json
 from tests.book.test_browser import AXE, FOUND, ONE_OF_EACH_KIND
 from tests.grading.classroom.invented import (
-    DIAGNOSIS,
     HOSTILE,
     TILED,
     WORTH,
@@ -273,12 +271,6 @@ def test_every_graded_learner_is_in_one_bin(worth, bins):
     assert sizes[-1] >= 1 and sizes[0] >= 1
 
 
-def test_a_diagnosis_is_split_into_sentences_and_tensors():
-    assert [kind for kind, _ in parts(DIAGNOSIS)] == ["p", "p", "p", "pre"]
-    block = parts(DIAGNOSIS)[-1][1].splitlines()
-    assert block[0].startswith("x  ") and len(block) == 3
-
-
 # --- A terminal --------------------------------------------------------------
 
 
@@ -405,7 +397,9 @@ def test_a_learners_page_has_each_diagnosis_beside_the_code(out_of):
     assert "The heads come in tile order." in folded.get_text()
     names = [x.get_text() for x in diagnosis.find_all("code")]
     assert names == ["repeat", "repeat_interleave"]
-    assert diagnosis.pre.get_text().splitlines()[1].startswith("got       -2")
+    (block,) = diagnosis.find_all("pre")
+    x, got, expected = block.get_text().splitlines()
+    assert x.startswith("x  ") and got.startswith("got       -2")
     assert bad.find(class_="note").get_text() == "two cells"
     text = page.get_text()
     assert "1 of 3 exercises is right" in text
