@@ -109,23 +109,6 @@ class Learner:
         return lines
 
 
-@dataclass(frozen=True)
-class Misconception:
-    """A mistake, and where it was made.
-
-    Args:
-        name: of the mistake.
-        why: the paragraph that explains it in the first of ``exercises``.
-        exercises: in which it was made, and how often; most often first.
-        learners: that made it, each once.
-    """
-
-    name: str
-    why: str
-    exercises: dict[str, int]
-    learners: list[Learner]
-
-
 class Class:
     """The learners of a class, in the order of their names.
 
@@ -214,17 +197,22 @@ class Class:
         return sorted(rows, key=lambda x: x["passed"] / x["graded"])
 
     @cached_property
-    def misconceptions(self) -> list[Misconception]:
-        """The mistakes that have a name, the most common first."""
-        rows = []
+    def misconceptions(self) -> list[dict[str, Any]]:
+        """The mistakes that have a name, the most common first.
+
+        Each has the exercises in which it was made, with how often, the
+        learners that made it, and what explains it in the first exercise.
+        """
+        rows: list[dict[str, Any]] = []
         for name in sorted({x.mistake for _, x in self.marks if x.mistake}):
             cases = [(x, y) for x, y in self.marks if y.mistake == name]
             counts = Counter(sorted(x.exercise for _, x in cases))
             where = dict(counts.most_common())
             first = next(x for _, x in cases if x.exercise == [*where][0])
             learners = [*{x.name: x for x, _ in cases}.values()]
-            rows.append(Misconception(name, _why(first), where, learners))
-        return sorted(rows, key=lambda x: -len(x.learners))
+            row = {"mistake": name, "why": _why(first), "exercises": where}
+            rows.append(row | {"learners": learners})
+        return sorted(rows, key=lambda x: -len(x["learners"]))
 
     def bins(self) -> list[tuple[str, int]]:
         """Return how many of the graded learners have how many points."""

@@ -54,11 +54,7 @@ def report(class_: Class) -> str:
             ],
             "hardest": class_.hardest,
             "misconceptions": [
-                {
-                    "mistake": x.name,
-                    "learners": [learner.name for learner in x.learners],
-                    "exercises": x.exercises,
-                }
+                x | {"learners": [y.name for y in x["learners"]]}
                 for x in class_.misconceptions
             ],
             "results": [
