@@ -55,8 +55,8 @@ class Roster:
             raise ValueError(f"{path} must be a CSV; {error}") from None
         self._column, self._head = column, self._table[0]
         columns = [x.strip().casefold() for x in self._head]
-        is_known = column is None or column in self._head
-        if not (is_known and {*columns} & {*_IDS, *_NAMES}):
+        is_known = column in (None, *self._head)
+        if not is_known or {*columns}.isdisjoint((*_IDS, *_NAMES)):
             raise ValueError(
                 f"{path} must have a column that names the learners, such as "
                 f"ID or Email, and that of --column; got {self._head}"
