@@ -143,15 +143,15 @@ def test_a_folder_that_cannot_be_listed_is_a_row(place, monkeypatch):
     place("in/a/x.ipynb", "in/b/ps1/x.ipynb")
 
     def listed(scan):
-        def call(path):
+        def call(path, *flags):
             if str(path).endswith("ps1"):
                 raise PermissionError(13, "Permission denied")
-            return scan(path)
+            return scan(path, *flags)
 
         return call
 
     monkeypatch.setattr(os, "listdir", listed(os.listdir))
-    monkeypatch.setattr(os, "scandir", listed(os.scandir))
+    monkeypatch.setattr(os, "open", listed(os.open))
     assert rows("in") == [("a/x.ipynb", "a"), ("b/ps1", "b")]
     with pytest.raises(Unreadable, match="opened: Permission denied"):
         read(find(["in"])[1])

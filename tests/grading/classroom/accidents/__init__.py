@@ -22,8 +22,7 @@ from attn.grading import check
 """
 _PLAIN = {"cell_type": "code", "metadata": {}}
 _ACCIDENT = re.compile(
-    r"^## (?P<exercise>\S+) · (?P<again>again · )?(?P<title>[^\n]+)\n"
-    r"(?P<text>.*?)(?=^## |^```$)",
+    r"^## (\S+) · (again · )?([^\n]+)\n(.*?)(?=^## |^```$)",
     re.MULTILINE | re.DOTALL,
 )
 _CELL = re.compile(r"^# %% ?(.*)\n", re.MULTILINE)
@@ -89,13 +88,7 @@ def filled(source, exercise):
 def accidents():
     """Return all of them, in the order of the files."""
     return [
-        Accident(
-            path.stem,
-            found["exercise"],
-            found["title"],
-            found["text"].strip("\n") + "\n",
-            bool(found["again"]),
-        )
+        Accident(path.stem, name, title, text.strip("\n") + "\n", bool(again))
         for path in sorted(Path(__file__).parent.glob("*.md"))
-        for found in _ACCIDENT.finditer(path.read_text("utf-8"))
+        for name, again, title, text in _ACCIDENT.findall(path.read_text())
     ]
