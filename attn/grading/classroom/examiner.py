@@ -1,7 +1,4 @@
-"""Mark a notebook: it runs in the sandbox, each verdict is made outside.
-
-It begins with what its chapter gives: names, definitions, imports.
-"""
+"""Mark a notebook: it runs in the sandbox, each verdict is made outside."""
 
 from __future__ import annotations
 
@@ -55,9 +52,6 @@ class Examiner(ExitStack):
         isolation: of notebooks from the machine, a key of
             ``isolation.KINDS``.
         limits: on what one notebook may use.
-
-    Attributes:
-        isolation: in words, what keeps a notebook from the machine.
     """
 
     def __init__(
@@ -69,7 +63,7 @@ class Examiner(ExitStack):
     ) -> None:
         super().__init__()
         self.seed, self.timeout, self._kind = seed, timeout, isolation
-        self.isolation = KINDS[isolation]
+        self.isolation = KINDS[isolation]  # in words, for the reports
         self._limits = limits or Limits()
         self._opened: Sandbox | None = None
         self._oracle = cache(self._new_oracle)
@@ -124,8 +118,7 @@ class Examiner(ExitStack):
         oracle = self._oracle(exercise.id)
         there = SimpleNamespace(text=plan.python)  # in place of the answer
         try:
-            with one_thread():
-                verdict = judge(exercise, there, oracle=oracle, runner=run)
+            verdict = judge(exercise, there, oracle=oracle, runner=run)
         except Exception as error:  # a result that no comparison is made for
             kind = type(error).__name__
             message = f"its result cannot be compared ({kind}: {error})"

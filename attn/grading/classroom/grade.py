@@ -83,13 +83,8 @@ def grade(
 
 def empty_row(submission: Submission, options: Options) -> Result:
     """Return the row of a submission without what it holds."""
-    return Result(
-        submission.name,
-        submission.learner,
-        seed=options.seed,
-        ids=submission.ids,
-        attempt=submission.attempt,
-    )
+    row = Result(submission.name, submission.learner, seed=options.seed)
+    return replace(row, ids=submission.ids, attempt=submission.attempt)
 
 
 def failed(row: Result, message: str) -> Result:
@@ -121,6 +116,6 @@ def book() -> str:
     for folder in (package, root() / "notebooks", root() / "solutions"):
         for path in sorted(folder.rglob("*")):
             if path.suffix in (".py", ".md", ".ipynb"):
-                total.update(f"\0{path.name}\0".encode())
-                total.update(path.read_bytes())
+                name = f"\0{path.name}\0".encode()
+                total.update(name + path.read_bytes())
     return total.hexdigest()

@@ -11,7 +11,7 @@ text of it*.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from attn.exercises import sources
 from attn.exercises.spec import Exercise, chapter, find
@@ -59,7 +59,8 @@ class NotebookRun:
         while isinstance(steps[-1], Own):
             steps.pop()  # nothing is judged below it
         graded = self._run(steps, helped=True)
-        again = [x for x in names if self._may_gain(x, graded.get(x))]
+        again = [x for x in names if x not in graded]
+        again += [x for x, y in graded.items() if self._may_gain(x, y[1])]
         if again:
             self._left = max(self._left, self._timeout / 6)
             # A helper may be below its use.
@@ -82,13 +83,12 @@ class NotebookRun:
     def _run(self, steps: list[Step], helped: bool) -> dict[str, Graded]:
         """Run a process; after a death again, without what caused it.
 
+        Return what was judged, before a death too.
+
         Args:
             steps: cells, and exercises to be judged.
             helped: whether the notebook goes on with the book's answer after
                 a wrong one.
-
-        Returns:
-            What was judged, before a death too.
         """
         graded: dict[str, Graded] = {}
         for _ in range(1 + _RESTARTS):
@@ -114,8 +114,7 @@ class NotebookRun:
         """Run a cell, without the statements that would not end again."""
         ended = [x for x in self._raised.get(own, ()) if x.kind in _ENDED]
         skip = frozenset(x.statement for x in ended)
-        seconds = self._timeout / 12
-        cell = Cell(own.number, own.text, seconds, self._left, skip)
+        cell = Cell(own.number, own.text, self._timeout / 12, self._left, skip)
         try:
             notes, spent = session.run(cell, self._slack)
         except CellDied as died:
@@ -128,15 +127,12 @@ class NotebookRun:
 
     def _judge(self, session: Session, name: str) -> Graded:
         exercise, plan = find(name), self._plan
-        if any(_mentions(x.text, name) for x in plan.own):
+        if _mention(plan.own, exercise):
             is_class = isinstance(exercise.reference, type)
             form = "class" if is_class else "function"
-            with session.check(
-                exercise.name,
-                "kernel" if exercise.launch else form,
-                exercise.usual(),
-                self._timeout,
-            ) as answer:
+            form = "kernel" if exercise.launch else form
+            given, timeout = exercise.usual(), self._timeout
+            with session.check(exercise.name, form, given, timeout) as answer:
                 graded = self._verdict(exercise, answer, plan)
             if not isinstance(answer.undefined, NameError):
                 return graded
@@ -148,29 +144,26 @@ class NotebookRun:
 
     def _undefined(self, exercise: Exercise) -> Graded:
         """Say why the cells of an exercise left nothing under its name."""
-        for own, notes in reversed(self._raised.items()):
+        message = f"no cell of the notebook defines {exercise.name}"
+        status: Status = "wrong"
+        for own, notes in self._raised.items():
             if notes and own.number in self._plan.written[exercise.id]:
                 message = _said(f"the cell of {exercise.name}", notes[0])
                 status = _ENDED.get(notes[0].kind, "wrong")
-                return status, Verdict(False, message)
-        message = f"no cell of the notebook defines {exercise.name}"
-        return "wrong", Verdict(False, message)
+        return status, Verdict(False, message)
 
-    def _may_gain(self, name: str, graded: Graded | None) -> bool:
+    def _may_gain(self, name: str, verdict: Verdict) -> bool:
         """Return whether later cells may complete an answer."""
-        if graded is None:
-            return True
-        _, verdict = graded
-        is_below = _mentions(self._plan.after(name), name)
-        return not verdict.passed and (
-            is_below or "NameError" in verdict.message
-        )
+        if verdict.passed or "NameError" in verdict.message:
+            return not verdict.passed
+        steps = self._plan.steps
+        return _mention(steps[steps.index(Judge(name)) :], find(name))
 
 
-def _mentions(text: str, name: str) -> bool:
-    """Return whether what an exercise defines is named in a text."""
-    word = rf"\b{re.escape(find(name).name)}\b"
-    return re.search(word, text) is not None
+def _mention(steps: Sequence[Step], exercise: Exercise) -> bool:
+    """Return whether cells name what an exercise defines."""
+    word = re.compile(rf"\b{re.escape(exercise.name)}\b")
+    return any(isinstance(x, Own) and word.search(x.text) for x in steps)
 
 
 def _said(where: str, note: Note) -> str:

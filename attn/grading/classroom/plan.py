@@ -9,7 +9,7 @@ import ast
 import re
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import PurePath
 
@@ -26,14 +26,9 @@ _TIMERS = re.compile(r"\A(?:[ \t]*\n|[ \t]*%%(?:time|capture)\b.*\n?)+")
 
 @dataclass(frozen=True)
 class Own:
-    """A cell that the learner wrote, or changed.
+    """A cell that the learner wrote, or changed; or a part of one."""
 
-    Args:
-        number: in the file, from 1; parts of a cell share one.
-        text: its source.
-    """
-
-    number: int
+    number: int  # in the file, from 1
     text: str
 
 
@@ -65,10 +60,10 @@ class Plan:
     key: str
     steps: tuple[Step, ...]
     written: dict[str, list[int]]
-    stubs: frozenset[str] = frozenset()
-    code: dict[str, str] = field(default_factory=dict)
-    notes: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    file_notes: tuple[str, ...] = ()
+    stubs: set[str]
+    code: dict[str, str]
+    notes: dict[str, tuple[str, ...]]
+    file_notes: tuple[str, ...]
 
     @property
     def own(self) -> list[Own]:
@@ -79,11 +74,6 @@ class Plan:
     def python(self) -> str:
         """The learner's cells as Python, without those that are none."""
         return "\n".join(python_of(x.text)[0] for x in self.own)
-
-    def after(self, exercise: str) -> str:
-        """Return the text of the cells that follow an exercise's check."""
-        at = self.steps.index(Judge(exercise))
-        return "\n".join(x.text for x in self.steps[at:] if isinstance(x, Own))
 
 
 def read(submission: Submission) -> Plan:
@@ -137,7 +127,7 @@ def planned(
         key,
         tuple(_steps(parts, written, key)),
         written,
-        frozenset(stubs & points(key).keys()),
+        stubs & points(key).keys(),
         {x: numbered[n[-1]].source for x, n in written.items()},
         notes,
         file_notes,

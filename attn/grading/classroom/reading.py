@@ -15,8 +15,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from attn.exercises.cells import exercise_id
-
 LIMIT = 32 * 2**20  # bytes of a file
 _LONGEST = 2**18  # characters of a cell, or a Python file: parsing is slow
 _WHOLE = 2**20  # of a notebook's code
@@ -70,10 +68,6 @@ class Cell:
     notes: tuple[str, ...] = ()
 
 
-#: The cells of a submission, and what is odd about the file.
-Document = tuple[list[Cell], tuple[str, ...]]
-
-
 def load(path: Path) -> bytes:
     """Return the bytes of a submitted file, and never wait for them.
 
@@ -81,8 +75,12 @@ def load(path: Path) -> bytes:
         Unreadable: it is no regular file, cannot be opened, or is larger
             than ``LIMIT``.
     """
+
+    def opener(name: str, flags: int) -> int:
+        return os.open(name, flags | os.O_NONBLOCK | os.O_NOFOLLOW)
+
     try:
-        with open(path, "rb", opener=_without_waiting) as file:
+        with open(path, "rb", opener=opener) as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                 raise Unreadable("it is a pipe or a device, not a file")
             data = file.read(LIMIT + 1)
@@ -97,10 +95,6 @@ def load(path: Path) -> bytes:
             "Cells) and submit it again"
         )
     return data
-
-
-def _without_waiting(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_NONBLOCK | os.O_NOFOLLOW)
 
 
 def decode(data: bytes, suffix: str = "") -> tuple[str, tuple[str, ...]]:
@@ -137,8 +131,8 @@ def _clean(text: str) -> str:
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
-def python(text: str) -> Document:
-    """Read an exported chapter; of any other file, one cell with all of it.
+def python(text: str) -> tuple[list[Cell], tuple[str, ...]]:
+    """Read a Python file: an exported chapter's cells, or one with all of it.
 
     Raises:
         Unreadable: it is longer than any answer.
@@ -167,31 +161,26 @@ def _marked(text: str) -> list[Cell]:
         cells = jupytext.reads(f"# %%\n{text}", options).cells
     except Exception:  # at a damaged marker
         return []
-    for cell in cells:
-        cell.source = cell.source.strip("\n")
-    return [_cell(x) for x in cells]
+    return [_cell(x | {"source": x.source.strip("\n")}) for x in cells]
 
 
-def notebook(text: str) -> Document:
-    """Read a notebook of format 3 or 4.
+def notebook(text: str) -> tuple[list[Cell], tuple[str, ...]]:
+    """Read a notebook of format 3 or 4: its cells, and what is odd about it.
 
     Raises:
         Unreadable: it is no JSON, or holds no list of cells.
     """
     data = _json(text)
+    entries, sheets = get(data, "cells"), get(data, "worksheets")
     notes: tuple[str, ...] = ()
-    if not isinstance(data, dict):
-        raise Unreadable(
-            f"its JSON must be an object, as a notebook is; got {_kind(data)}"
-        )
-    entries, sheets = data.get("cells"), data.get("worksheets")
     if entries is None and isinstance(sheets, list):  # format 3
         lists = [get(x, "cells") for x in sheets]
         entries = [y for x in lists if isinstance(x, list) for y in x]
     if not isinstance(entries, list):
+        kinds = {dict: "an object", str: "a text", type(None): "nothing"}
+        got = kinds.get(type(entries), "a number")
         raise Unreadable(
-            f"its cells must be a list; got {_kind(entries)}: is it a "
-            "notebook?"
+            f"its cells must be a list; got {got}: is it a notebook?"
         )
     cells = [_cell(x) for x in entries if isinstance(x, dict)]
     if odd := len(entries) - len(cells):
@@ -223,11 +212,6 @@ def _json(text: str) -> Any:
         raise Unreadable(why) from None
 
 
-def _kind(value: Any) -> str:
-    names: dict[type, str] = {dict: "an object", list: "a list", str: "a text"}
-    return "nothing" if value is None else names.get(type(value), "a number")
-
-
 def _cell(entry: dict[str, Any]) -> Cell:
     kind = _text(entry, "cell_type") or "unknown"
     lines = entry.get("source", entry.get("input")) or ""
@@ -243,18 +227,10 @@ def _cell(entry: dict[str, Any]) -> Cell:
         notes = (_UNMERGED,)
     if kind != "code":
         notes += (f"its cell is {kind}, not code, and does not run",)
-    metadata = entry.get("metadata")
-    nbgrader = get(metadata, "nbgrader")
-    # The metadata of a cell that was retyped still name its exercise.
-    marks = nbgrader if _text(nbgrader, "grade_id") else {}
-    code = {"cell_type": "code", "metadata": {"nbgrader": marks}}
-    return Cell(
-        kind,
-        source,
-        exercise_id(code),
-        _text(get(metadata, "attn"), "stub"),
-        notes,
-    )
+    marks, own = (get(entry.get("metadata"), x) for x in ("nbgrader", "attn"))
+    is_answer = get(marks, "solution") and not get(marks, "grade")
+    exercise = _text(marks, "grade_id") if is_answer else None
+    return Cell(kind, source, exercise, _text(own, "stub"), notes)
 
 
 def get(value: Any, name: str) -> Any:

@@ -35,8 +35,6 @@ NOTEBOOKS = {
         "python_in_a_notebook": sources.solution(FIRST),
         "noise": bytes(range(256)) * 40,
     },
-    "got a list": {"a_list": lambda book: json.dumps([book])},
-    "got a number": {"a_number": "9" * 5000, "not_a_number": "NaN"},
     "nested too deeply": {
         "nested": "[" * 100_000,
         "nested_in_metadata": nested_in_metadata,
@@ -47,7 +45,12 @@ NOTEBOOKS = {
             "cells": dict(enumerate(book["cells"]))
         },
     },
-    "got nothing": {"no_cells": lambda book: {"metadata": book["metadata"]}},
+    "got nothing": {
+        "no_cells": lambda book: {"metadata": book["metadata"]},
+        "a_list": lambda book: json.dumps([book]),
+        "a_number": "9" * 5000,
+        "not_a_number": "NaN",
+    },
     "at most 10000": {
         "too_many_cells": lambda book: {"cells": book["cells"] * 2000},
     },
