@@ -194,9 +194,6 @@ def python_of(source: str) -> tuple[str, list[ast.stmt]]:
         return "", []
 
 
-# --- The chapter -------------------------------------------------------------
-
-
 @cache
 def points(key: str) -> dict[str, int]:
     """Return what each exercise of a chapter is worth, in its order."""

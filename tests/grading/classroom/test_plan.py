@@ -119,25 +119,6 @@ def test_an_appendix_without_exercises_is_unreadable():
         read_file(sources.notebook_path("gqa").with_name("museum.ipynb"))
 
 
-def test_a_file_above_the_size_limit_is_unreadable(tmp_path, monkeypatch):
-    path = tmp_path / "x.ipynb"
-    path.write_text(json.dumps(solved()))
-    size = path.stat().st_size
-    monkeypatch.setattr(reading, "LIMIT", size)
-    assert len(read_file(path).code) == 5
-    monkeypatch.setattr(reading, "LIMIT", size - 1)
-    with pytest.raises(Unreadable, match="Clear its outputs"):
-        read_file(path)
-
-
-def unmarked(names, key):
-    cells = [
-        {"cell_type": "code", "source": sources.solution(f"{key}-{x}")}
-        for x in names
-    ]
-    return {"nbformat": 4, "cells": cells}
-
-
 @pytest.mark.parametrize(
     ("name", "key"),
     [
@@ -150,10 +131,11 @@ def unmarked(names, key):
 def test_the_file_name_gives_the_chapter_of_cells_without_ids(
     name, key, tmp_path
 ):
-    book = unmarked(["softmax", "attention"], "sdp")
-    book["cells"] += unmarked(["repeat_kv"], "gqa")["cells"]
+    names = "sdp-softmax", "sdp-attention", "gqa-repeat_kv"
+    texts = map(sources.solution, names)
+    code = [{"cell_type": "code", "source": x} for x in texts]
     path = tmp_path / "x.ipynb"
-    path.write_text(json.dumps(book))
+    path.write_text(json.dumps({"cells": code}))
     assert read(Submission(path, name, "alice")).key == key
 
 
@@ -197,16 +179,13 @@ def steps(*sources, key="gqa", **marked):
 CHECK = 'check("gqa-repeat_kv")'
 REST = ["grouped_attention", "GroupedQueryAttention"]
 REST += ["kv_cache_bytes", "pool_heads"]
-WRITTEN = ["repeat_kv = 1", "y = 2", "class repeat_kv: pass"]
+TWICE = ["repeat_kv = 1", "y = 2", "class repeat_kv: pass"]
 PLACES = {
     "below the cell, where there is no check": (
         ["x = 1", "def repeat_kv(): pass", "y = 2"],
         ["x = 1", "def repeat_kv(): pass", "repeat_kv", "y = 2"],
     ),
-    "below the last cell that defines it": (
-        WRITTEN,
-        [*WRITTEN, "repeat_kv"],
-    ),
+    "below the last cell that defines it": (TWICE, [*TWICE, "repeat_kv"]),
     "at its check, between the lines of one cell": (
         [f"repeat_kv = 1\n{CHECK}\ny = 2"],
         ["repeat_kv = 1", "repeat_kv", "y = 2"],

@@ -6,11 +6,7 @@ import pytest
 
 from attn.exercises import CHAPTERS, sources
 from attn.exercises.spec import chapter
-from attn.grading.classroom.examiner import (
-    Examiner,
-    given_names,
-    given_text,
-)
+from attn.grading.classroom.examiner import Examiner, given_names, given_text
 from attn.grading.sandbox import sandbox as sandboxes
 from attn.grading.sandbox.requests import Bind, Check
 from tests.grading.sandbox.conftest import examined
