@@ -64,7 +64,7 @@ class NotebookRun:
         if again:
             self._left = max(self._left, self._timeout / 6)
             # A helper may be below its use.
-            twice = [*own, *own, *map(Judge, again)]
+            twice: list[Step] = [*own, *own, *map(Judge, again)]
             better = self._run(twice, helped=False)
             graded = better | graded
             graded |= {x: y for x, y in better.items() if y[1].passed}

@@ -127,7 +127,7 @@ def planned(
         key,
         tuple(_steps(parts, written, key)),
         written,
-        stubs & points(key).keys(),
+        {x for x in points(key) if x in stubs},
         {x: numbered[n[-1]].source for x, n in written.items()},
         notes,
         file_notes,
@@ -203,7 +203,7 @@ def points(key: str) -> dict[str, int]:
 @cache
 def _handed_out(key: str) -> dict[str, str | None]:
     """Return the digests of a chapter's cells, with their exercises."""
-    every = {notebooks.digest(""): None}
+    every: dict[str, str | None] = {notebooks.digest(""): None}
     for cell in sources.notebook(key)["cells"]:
         digest = notebooks.digest("".join(cell["source"]))
         every[digest] = cells.exercise_id(cell)
