@@ -161,9 +161,6 @@ def given_names(key: str) -> dict[str, Any]:
 def given_text(key: str, used: set[str]) -> str:
     """Return those of a chapter's own definitions that a notebook may use.
 
-    They are imports, functions, classes and constants of cells that are no
-    exercise.
-
     Args:
         key: of the chapter.
         used: the names that occur in the notebook's own cells.

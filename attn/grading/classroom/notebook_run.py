@@ -81,9 +81,7 @@ class NotebookRun:
         return tuple(dict.fromkeys(texts))[:_MOST_NOTES]
 
     def _run(self, steps: list[Step], helped: bool) -> dict[str, Graded]:
-        """Run a process; after a death again, without what caused it.
-
-        Return what was judged, before a death too.
+        """Judge in a process; after a death in another, without its cause.
 
         Args:
             steps: cells, and exercises to be judged.

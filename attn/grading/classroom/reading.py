@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from attn.exercises.cells import CHECK
+
 LIMIT = 32 * 2**20  # bytes of a file
 _LONGEST = 2**18  # characters of a cell, or a Python file: parsing is slow
 _WHOLE = 2**20  # of a notebook's code
@@ -57,6 +59,7 @@ class Cell:
         kind: ``code``, ``markdown``, ``raw``, or what the file says.
         source: its text; empty if it is none.
         exercise: that its metadata name, of whatever kind the cell is.
+        checks: the exercise that it checks.
         stub: digest of what was handed out in it.
         notes: what is odd about it.
     """
@@ -64,6 +67,7 @@ class Cell:
     kind: str
     source: str
     exercise: str | None = None
+    checks: str | None = None
     stub: str | None = None
     notes: tuple[str, ...] = ()
 
@@ -147,7 +151,7 @@ def python(text: str) -> tuple[list[Cell], tuple[str, ...]]:
 
 def _marked(text: str) -> list[Cell]:
     """Return the cells of a Python file; none where it does not mark them."""
-    names = [name for name, mark in _MARKERS.items() if mark.search(text)]
+    names = [x for x in _MARKERS if _MARKERS[x].search(text)]
     lines = text.split("\n")
     if not names or len(lines) > _LINES or max(map(len, lines)) > _WIDTH:
         return []
@@ -172,7 +176,6 @@ def notebook(text: str) -> tuple[list[Cell], tuple[str, ...]]:
     """
     data = _json(text)
     entries, sheets = get(data, "cells"), get(data, "worksheets")
-    notes: tuple[str, ...] = ()
     if entries is None and isinstance(sheets, list):  # format 3
         lists = [get(x, "cells") for x in sheets]
         entries = [y for x in lists if isinstance(x, list) for y in x]
@@ -183,13 +186,13 @@ def notebook(text: str) -> tuple[list[Cell], tuple[str, ...]]:
             f"its cells must be a list; got {got}: is it a notebook?"
         )
     cells = [_cell(x) for x in entries if isinstance(x, dict)]
-    if odd := len(entries) - len(cells):
-        notes = (f"{odd} of its {len(entries)} cells are no cells",)
+    odd = len(entries) - len(cells)
     if len(cells) > _CELLS:
         raise Unreadable(f"it must have at most {_CELLS} cells")
     if sum(len(x.source) for x in cells if x.kind == "code") > _WHOLE:
         raise Unreadable("its code must have at most a million characters")
-    return cells, notes
+    note = f"{odd} of its {len(entries)} cells are no cells"
+    return cells, (note,) if odd else ()
 
 
 def _json(text: str) -> Any:
@@ -228,9 +231,10 @@ def _cell(entry: dict[str, Any]) -> Cell:
     if kind != "code":
         notes += (f"its cell is {kind}, not code, and does not run",)
     marks, own = (get(entry.get("metadata"), x) for x in ("nbgrader", "attn"))
-    is_answer = get(marks, "solution") and not get(marks, "grade")
-    exercise = _text(marks, "grade_id") if is_answer else None
-    return Cell(kind, source, exercise, _text(own, "stub"), notes)
+    name, is_check = _text(marks, "grade_id") or "", get(marks, "grade")
+    exercise = name if get(marks, "solution") and not is_check else None
+    checks = name.removeprefix(CHECK) if is_check else None
+    return Cell(kind, source, exercise, checks, _text(own, "stub"), notes)
 
 
 def get(value: Any, name: str) -> Any:

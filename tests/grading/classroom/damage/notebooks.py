@@ -114,9 +114,7 @@ HARMLESS = {
     "numbers_without_end": with_endless_numbers,
     "keys_twice": lambda book: '{"cells": [], ' + json.dumps(book)[1:],
     "metadata_lost": everywhere(metadata=None),
-    "metadata_and_ids_lost": everywhere(
-        id=None, metadata={"nbgrader": ["grade_id", 3]}
-    ),
+    "metadata_of_another_kind": everywhere(metadata={"nbgrader": ["id", 3]}),
     "saved_by_colab": everywhere(metadata={"id": "a0", "outputId": "a1"}),
     "no_format": lambda book: {"cells": book["cells"]},
     "format_3": of_format_3,
