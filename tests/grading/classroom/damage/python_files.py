@@ -42,12 +42,8 @@ FILES = {
     ),
     "percent_cells": percent(),
     "percent_cells_with_another_formats_header": percent(OTHER_HEADER),
-    "percent_cells_with_a_damaged_mark": percent(
-        below="# %% active=3\nx = 1\n"
-    ),
-    "percent_cells_with_an_endless_mark": percent(
-        below="# %% a=" + "[1,=1," * 10_000
-    ),
+    "a_damaged_percent_mark": percent(below="# %% active=3\nx = 1\n"),
+    "an_endless_percent_mark": percent(below="# %% a=" + "[1,=1," * 10_000),
     "too_many_percent_cells": percent(below="# %%\n" * 30_000),
     "made_by_nbconvert": by_nbconvert,
 }
