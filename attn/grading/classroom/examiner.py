@@ -2,49 +2,48 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
+import re
 from collections.abc import Mapping
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from functools import cache
+from types import SimpleNamespace
 from typing import Any
 
-from attn.exercises.spec import Exercise, find
+from attn.exercises import sources
+from attn.exercises.cells import checked_id, exercise_id
+from attn.exercises.spec import Exercise, chapter, find
 from attn.grading.checks.clock import OutOfTime
 from attn.grading.checks.failures import one_thread
 from attn.grading.checks.forbidden import Forbidden
 from attn.grading.checks.oracle import Oracle
 from attn.grading.checks.run import Outcome
-from attn.grading.classroom import given
 from attn.grading.classroom.notebook_run import Graded, NotebookRun
-from attn.grading.classroom.plan import Plan
+from attn.grading.classroom.plan import Plan, python_of
 from attn.grading.classroom.result import Mark, Status
 from attn.grading.diagnosis.judge import Verdict, judge
 from attn.grading.sandbox.isolation import KINDS
 from attn.grading.sandbox.limits import Limits
 from attn.grading.sandbox.requests import Begin
-from attn.grading.sandbox.sandbox import (
-    Answer,
-    Died,
-    Sandbox,
-    Session,
-)
+from attn.grading.sandbox.sandbox import Answer, Died, Sandbox, Session
 
-#: Those whose reason may be in another cell.
-_EXPLAINED = ("wrong", "out of time", "died")
-
-
-class Elsewhere:
-    """Stand for an answer that is in another process, and has this text."""
-
-    def __init__(self, text: str) -> None:
-        self.text = text
+#: What takes a second to import, and the words that need it.
+_SLOW = {
+    "torch._dynamo": "compile chapter:cache chapter:flex chapter:iface",
+    "einops": "einops",
+    "torch.nn.attention.flex_attention": "flex_attention",
+    "torch.distributed": "distributed",
+    "matplotlib.pyplot": "matplotlib",
+    "pandas": "pandas",
+    "sklearn": "sklearn",
+    "transformers.models.llama.modeling_llama": "transformers chapter:iface",
+}
 
 
-Elsewhere.__module__ = "answer"
-
-
-class Examiner:
-    """Marks notebooks with the inputs of one seed.
+class Examiner(ExitStack):
+    """Marks notebooks with the inputs of one seed; its exit ends the sandbox.
 
     Args:
         seed: draws the inputs of every exercise.
@@ -62,27 +61,12 @@ class Examiner:
         isolation: str = "bubblewrap",
         limits: Limits | None = None,
     ) -> None:
+        super().__init__()
         self.seed, self.timeout, self._kind = seed, timeout, isolation
+        self.isolation = KINDS[isolation]  # in words, for the reports
         self._limits = limits or Limits()
         self._opened: Sandbox | None = None
         self._oracle = cache(self._new_oracle)
-
-    def __enter__(self) -> Examiner:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Close the sandbox."""
-        if self._opened:
-            self._opened.close()
-        self._opened = None
-
-    @property
-    def isolation(self) -> str:
-        """In words, what keeps a notebook from the machine."""
-        return KINDS[self._kind]
 
     def examine(self, plan: Plan, points: Mapping[str, float]) -> list[Mark]:
         """Return the mark of each exercise of a chapter, in order.
@@ -91,34 +75,38 @@ class Examiner:
             plan: of the notebook.
             points: what each exercise is worth.
         """
-        run = NotebookRun(self, plan)
+        run = NotebookRun(plan, self._start, self._judge, self.timeout)
         marks = []
         for name, (status, verdict) in run.judged().items():
-            worth = points[name]
-            notes = run.notes() if status in _EXPLAINED else ()
+            earned = points[name] if verdict.passed else 0
             told = verdict.message, verdict.details, verdict.mistake
-            earned = worth if verdict.passed else 0
-            marks.append(Mark(name, earned, worth, status, *told, notes))
+            notes = plan.notes.get(name, ())
+            if status in ("wrong", "out of time", "died"):
+                notes += run.notes()  # the reason may be in another cell
+            code = plan.code.get(name, "")
+            marks.append(
+                Mark(name, earned, points[name], status, *told, notes, code)
+            )
         return marks
 
     def sandbox(self) -> Sandbox:
         """Return the sandbox, which opens when it is first needed."""
         if self._opened is None or not self._opened.is_open:
             self._opened = Sandbox(self._kind)
+            self.callback(self._opened.close)
         return self._opened
 
-    def session(self, plan: Plan) -> Session:
+    def _start(self, plan: Plan) -> Session:
         """Start the process of a notebook, with what its chapter gives."""
-        used = given.words("\n".join(x.text for x in plan.own))
-        modules = given.imports(plan.key, used)
-        session = self.sandbox().start_session(self._limits, modules)
-        text = given.definitions(plan.key, used)
-        session.run(Begin(given.names(plan.key), text))
+        key, used = plan.key, _words("\n".join(x.text for x in plan.own))
+        known = used | {f"chapter:{key}"}
+        slow = [x for x, words in _SLOW.items() if known & {*words.split()}]
+        session = self.sandbox().start_session(self._limits, slow)
+        session.run(Begin(given_names(key), given_text(key, used)))
         return session
 
-    def verdict(self, exercise: Exercise, answer: Answer, text: str) -> Graded:
+    def _judge(self, exercise: Exercise, answer: Answer, plan: Plan) -> Graded:
         """Judge the answer of a process that was forked at a check."""
-        oracle = self._oracle(exercise.id)
         last = [answer.defined()]
         if (error := last[0].error) is not None:
             return _status(error), Verdict(False, str(error))
@@ -127,11 +115,10 @@ class Examiner:
             last[:] = [answer.run(*args, **options)]
             return last[0]
 
+        oracle = self._oracle(exercise.id)
+        there = SimpleNamespace(text=plan.python)  # in place of the answer
         try:
-            with one_thread():
-                verdict = judge(
-                    exercise, Elsewhere(text), oracle=oracle, runner=run
-                )
+            verdict = judge(exercise, there, oracle=oracle, runner=run)
         except Exception as error:  # a result that no comparison is made for
             kind = type(error).__name__
             message = f"its result cannot be compared ({kind}: {error})"
@@ -139,7 +126,11 @@ class Examiner:
         if verdict.passed:
             return "passed", verdict
         stopped = answer.error or last[0].error
-        return _status(stopped), _with_the_end(verdict, stopped)
+        is_end = isinstance(stopped, OutOfTime | Forbidden)
+        if is_end and str(stopped) not in verdict.message:  # a later case
+            end = f"in a later case it was stopped: {stopped}"
+            verdict = replace(verdict, message=f"{verdict.message}\n{end}")
+        return _status(stopped), verdict
 
     def _new_oracle(self, exercise: str) -> Oracle:
         text = f"{self.seed} {exercise}".encode()
@@ -150,19 +141,67 @@ class Examiner:
 
 def _status(error: BaseException | None) -> Status:
     """Return the status of an exercise that ended with an error, or wrong."""
-    if isinstance(error, Died):
-        return "died"
     if isinstance(error, OutOfTime):
-        return "out of time"
+        return "died" if isinstance(error, Died) else "out of time"
     if isinstance(error, Forbidden):
         return "refused"
     return "not written" if isinstance(error, NotImplementedError) else "wrong"
 
 
-def _with_the_end(verdict: Verdict, stopped: BaseException | None) -> Verdict:
-    """Add what stopped an answer in a later case."""
-    is_end = isinstance(stopped, OutOfTime | Forbidden)
-    if not is_end or str(stopped) in verdict.message:
-        return verdict
-    end = f"in a later case it was stopped: {stopped}"
-    return replace(verdict, message=f"{verdict.message}\n{end}")
+# --- What a chapter gives its notebooks --------------------------------------
+
+
+def given_names(key: str) -> dict[str, Any]:
+    """Return the names that a chapter's tasks give, and their values."""
+    own = {x.name for x in chapter(key)}
+    every = [x.usual() for x in chapter(key)]
+    return {k: v for usual in every for k, v in usual.items() if k not in own}
+
+
+def given_text(key: str, used: set[str]) -> str:
+    """Return those of a chapter's own definitions that a notebook may use.
+
+    Args:
+        key: of the chapter.
+        used: the names that occur in the notebook's own cells.
+    """
+    needed, before = used | {"Callable", "Iterable"}, 0  # of its answers
+    while len(needed) > before:
+        before = len(needed)
+        chosen = [x for x in _statements(key) if x[0] & needed]
+        needed = needed.union(*(words for _, words, _ in chosen))
+    return "\n".join(dict.fromkeys(text for _, _, text in chosen))
+
+
+@cache
+def _statements(key: str) -> list[tuple[set[str], set[str], str]]:
+    """Return what a chapter's own cells define: names, words, and text."""
+    exercises, found = {*sources.names(key)}, []
+    for cell in sources.notebook(key)["cells"]:
+        is_exercise = exercise_id(cell) or checked_id(cell)
+        if cell["cell_type"] != "code" or is_exercise:
+            continue
+        for node in python_of("".join(cell["source"]))[1]:
+            if binds := _bound(node) - exercises:
+                text = ast.unparse(node)
+                found.append((binds, _words(text), text))
+    return found
+
+
+def _words(text: str) -> set[str]:
+    """Return the names that may occur in a text."""
+    return {*re.findall(r"[^\W\d]\w*", text)}
+
+
+def _bound(node: ast.stmt) -> set[str]:
+    """Return the names that an import, a definition or a constant binds."""
+    match node:
+        case ast.Import() | ast.ImportFrom():
+            return {x.asname or x.name.partition(".")[0] for x in node.names}
+        case ast.FunctionDef() | ast.ClassDef():
+            return {node.name}
+        case ast.Assign():
+            with suppress(ValueError, TypeError):
+                ast.literal_eval(node.value)
+                return {x.id for x in node.targets if isinstance(x, ast.Name)}
+    return set()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 from attn.data.book import root
 from attn.exercises import CHAPTERS
 from attn.grading.classroom import plan, reading
-from attn.grading.classroom.plan import Plan
 from attn.grading.classroom.reading import Unreadable
 from attn.grading.classroom.result import Mark, Result
 from attn.grading.classroom.submissions import Submission
@@ -51,22 +50,32 @@ def grade(
         options: of the batch.
         examiner: marks the answers.
     """
-    row = replace(
-        empty_row(submission, options), digest=digest(submission, options)
-    )
+    row = empty_row(submission, options)
+    row = replace(row, digest=digest(submission, options))
     try:
-        handed_in = plan.read(submission)
+        found = plan.read(submission)
     except Unreadable as error:
         return replace(row, status="unreadable", message=str(error))
     except Exception as error:
         return failed(row, _our_fault("reader", error))
-    marks, failure = _marks(handed_in, options, examiner)
+    points = plan.points(found.key)
+    worth = {x: options.points.get(x, points[x]) for x in points}
+    marks: dict[str, Mark] = {}
+    failure = ""
+    try:
+        for mark in examiner.examine(found, worth):
+            marks[mark.exercise] = mark
+        if list(marks) != list(worth):
+            raise RuntimeError(f"it marked {', '.join(marks) or 'nothing'}")
+    except Exception as error:
+        failure = _our_fault("examiner", error)
+    died = {x: Mark(x, 0, worth[x], "died", failure) for x in worth}
     return replace(
         row,
-        chapter=CHAPTERS[handed_in.key],
+        chapter=CHAPTERS[found.key],
         message=failure,
-        marks=marks,
-        notes=handed_in.file_notes,
+        marks=tuple((died | marks).values()),
+        notes=found.file_notes,
         isolation=examiner.isolation,
         digest="" if failure else row.digest,  # to be tried again
     )
@@ -74,42 +83,13 @@ def grade(
 
 def empty_row(submission: Submission, options: Options) -> Result:
     """Return the row of a submission without what it holds."""
-    return Result(
-        submission.name,
-        submission.learner,
-        seed=options.seed,
-        ids=submission.ids,
-        attempt=submission.attempt,
-    )
+    row = Result(submission.name, submission.learner, seed=options.seed)
+    return replace(row, ids=submission.ids, attempt=submission.attempt)
 
 
 def failed(row: Result, message: str) -> Result:
     """Return the row of a submission that ended its grader."""
     return replace(row, status="unreadable", message=message, digest="")
-
-
-def _marks(
-    handed_in: Plan, options: Options, examiner: Examiner
-) -> tuple[tuple[Mark, ...], str]:
-    """Return one mark for each exercise, and why the examiner failed."""
-    points = plan.points(handed_in.key)
-    worth = {name: options.points.get(name, points[name]) for name in points}
-    marks: dict[str, Mark] = {}
-    failure = ""
-    try:
-        for mark in examiner.examine(handed_in, worth):
-            marks[mark.exercise] = mark
-        if list(marks) != list(worth):
-            raise RuntimeError(f"it marked {', '.join(marks) or 'nothing'}")
-    except Exception as error:
-        failure = _our_fault("examiner", error)
-    for name in worth:
-        died = Mark(name, 0, worth[name], "died", failure)
-        mark = marks.get(name, died)
-        notes = handed_in.notes.get(name, ()) + mark.notes
-        code = handed_in.code.get(name, "")
-        marks[name] = replace(mark, notes=notes, code=code)
-    return tuple(marks[name] for name in worth), failure
 
 
 def _our_fault(part: str, error: Exception) -> str:
@@ -119,16 +99,13 @@ def _our_fault(part: str, error: Exception) -> str:
 
 def digest(submission: Submission, options: Options) -> str:
     """Hash all that a result depends on."""
-    inputs = [
-        reading.digest(submission.path),
-        *(submission.learner, submission.ids, submission.attempt),
-        options.seed,
-        options.timeout,
-        sorted(options.points.items()),
-        options.isolation,
-        book(),
-    ]
-    return hashlib.sha256(json.dumps(inputs).encode()).hexdigest()
+    try:
+        data = reading.load(submission.path)
+    except Unreadable as error:
+        data = str(error).encode()
+    about = submission.learner, submission.ids, submission.attempt
+    inputs = json.dumps([about, asdict(options), book()], sort_keys=True)
+    return hashlib.sha256(data + inputs.encode()).hexdigest()
 
 
 @cache
@@ -139,6 +116,6 @@ def book() -> str:
     for folder in (package, root() / "notebooks", root() / "solutions"):
         for path in sorted(folder.rglob("*")):
             if path.suffix in (".py", ".md", ".ipynb"):
-                total.update(f"\0{path.name}\0".encode())
-                total.update(path.read_bytes())
+                name = f"\0{path.name}\0".encode()
+                total.update(name + path.read_bytes())
     return total.hexdigest()

@@ -11,12 +11,11 @@ text of it*.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from typing import Any, Protocol
+from collections.abc import Callable, Sequence
 
 from attn.exercises import sources
 from attn.exercises.spec import Exercise, chapter, find
-from attn.grading.classroom.plan import Judge, Own, Plan
+from attn.grading.classroom.plan import Judge, Own, Plan, Step
 from attn.grading.classroom.result import Status
 from attn.grading.diagnosis.judge import Verdict
 from attn.grading.sandbox.requests import Bind, Cell
@@ -24,184 +23,147 @@ from attn.grading.sandbox.sandbox import Answer, CellDied, Note, Session
 
 _RESTARTS = 3  # of a notebook's process, without what ended it
 _MOST_NOTES = 3  # on a page, for one exercise
-Graded = tuple[Status, Verdict]
-
-
 #: Kinds of notes that are no errors of Python's, and what they come to.
 _ENDED: dict[str, Status] = {"OutOfTime": "out of time", "Died": "died"}
-
-
-class Judges(Protocol):
-    """Opens sessions, and judges: ``examiner.Examiner``."""
-
-    timeout: float
-
-    def session(self, plan: Plan) -> Session:
-        """Start the process of a notebook."""
-
-    def verdict(self, exercise: Exercise, answer: Answer, text: str) -> Graded:
-        """Judge the answer of a process that was forked at a check."""
+Graded = tuple[Status, Verdict]
 
 
 class NotebookRun:
     """The runs of one notebook: one with the book's help, one without.
 
     Args:
-        examiner: opens sessions, and judges.
         plan: of the notebook.
+        start: its process.
+        judge: the answer of a process that was forked at a check.
+        timeout: seconds on the wall for one exercise.
     """
 
-    def __init__(self, examiner: Judges, plan: Plan) -> None:
-        self._examiner, self._plan = examiner, plan
-        self._left = examiner.timeout / 3
+    def __init__(
+        self,
+        plan: Plan,
+        start: Callable[[Plan], Session],
+        judge: Callable[[Exercise, Answer, Plan], Graded],
+        timeout: float,
+    ) -> None:
+        self._plan, self._timeout = plan, timeout
+        self._start, self._verdict = start, judge
+        self._left = timeout / 3  # for cells
         self._slack = self._left  # for imports; less after a death
-        self._raised: dict[int, list[Note]] = {}  # by step
-        self._skip: dict[int, set[int]] = {}  # statements, by step
+        self._raised: dict[Own, list[Note]] = {}
         self._why = "its notebook's process could not be kept running"
 
     def judged(self) -> dict[str, Graded]:
         """Return what became of each exercise, in the chapter's order."""
-        graded: dict[str, Graded] = {}
-        exercises = [x.id for x in chapter(self._plan.key)]
-        self._restarting(self._with_the_book, graded)
-        again = [x for x in exercises if self._may_gain(x, graded.get(x))]
+        names = [x.id for x in chapter(self._plan.key)]
+        own, steps = self._plan.own, [*self._plan.steps]
+        while isinstance(steps[-1], Own):
+            steps.pop()  # nothing is judged below it
+        graded = self._run(steps, helped=True)
+        again = [x for x in names if x not in graded]
+        again += [x for x, y in graded.items() if self._may_gain(x, y[1])]
         if again:
-            self._left = max(self._left, self._examiner.timeout / 6)
-            better: dict[str, Graded] = {}
-            self._restarting(self._without_the_book, again, better)
-            for name, result in better.items():
-                if result[1].passed or name not in graded:
-                    graded[name] = result
+            self._left = max(self._left, self._timeout / 6)
+            # A helper may be below its use.
+            twice: list[Step] = [*own, *own, *map(Judge, again)]
+            better = self._run(twice, helped=False)
+            graded = better | graded
+            graded |= {x: y for x, y in better.items() if y[1].passed}
         died: Graded = "died", Verdict(False, self._why)
-        return {x: graded.get(x, died) for x in exercises}
+        return {x: graded.get(x, died) for x in names}
 
     def notes(self) -> tuple[str, ...]:
         """Say which of the learner's cells did not run to their ends."""
-        texts = []
-        for n, notes in sorted(self._raised.items()):
-            for x in notes:
-                raised = "" if x.kind in _ENDED else f" raised {x.kind}"
-                texts.append(f"cell {self._number(n)}{raised}: {x.text}")
+        texts = [
+            _said(f"cell {own.number}", note)
+            for own, notes in self._raised.items()
+            for note in notes
+        ]
         return tuple(dict.fromkeys(texts))[:_MOST_NOTES]
 
-    def _number(self, step: int) -> int:
-        """Return the number in the file of the cell that a step runs."""
-        own = self._plan.steps[step]
-        return own.number if isinstance(own, Own) else 0
+    def _run(self, steps: list[Step], helped: bool) -> dict[str, Graded]:
+        """Judge in a process; after a death in another, without its cause.
 
-    def _restarting(self, run: Callable[..., None], *args: Any) -> None:
-        """Run; after a death again, without the statement that caused it."""
+        Args:
+            steps: cells, and exercises to be judged.
+            helped: whether the notebook goes on with the book's answer after
+                a wrong one.
+        """
+        graded: dict[str, Graded] = {}
         for _ in range(1 + _RESTARTS):
             try:
-                return run(*args)
+                with self._start(self._plan) as session:
+                    for n, step in enumerate(steps, 1):
+                        if isinstance(step, Own):
+                            self._run_cell(session, step)
+                            continue
+                        name = step.exercise
+                        if name not in graded:
+                            graded[name] = self._judge(session, name)
+                        is_wrong = not graded[name][1].passed
+                        if helped and is_wrong and n < len(steps):
+                            session.run(Bind(sources.solution(name)))
+                    break
             except CellDied as died:
-                self._slack = self._examiner.timeout / 12
+                self._slack = self._timeout / 12
                 self._why = f"{died.why}, in the notebook's process"
-                step = died.cell - 1
-                note = Note(died.statement, "Died", died.why)
-                if step >= 0:
-                    self._skip.setdefault(step, set()).add(died.statement)
-                    self._raised.setdefault(step, []).append(note)
+        return graded
 
-    def _with_the_book(self, graded: dict[str, Graded]) -> None:
-        """Run to the last check; after a wrong answer go on with the book's.
-
-        What was judged before a restart of the process is kept.
-        """
-        with self._examiner.session(self._plan) as session:
-            for n, step in enumerate(self._plan.steps):
-                if isinstance(step, Own):
-                    if not self._is_over(n):
-                        self._run(session, n, step)
-                    continue
-                name = step.exercise
-                if name not in graded:
-                    graded[name] = self._judge(session, name)
-                if not graded[name][1].passed and not self._is_over(n):
-                    session.run(Bind(sources.solution(name)))
-
-    def _is_over(self, n: int) -> bool:
-        """Return whether no exercise is judged after a step."""
-        return not any(isinstance(x, Judge) for x in self._plan.steps[n + 1 :])
-
-    def _without_the_book(
-        self, again: list[str], graded: dict[str, Graded]
-    ) -> None:
-        """Run all cells twice, as a notebook whose helpers lie below."""
-        with self._examiner.session(self._plan) as session:
-            for _ in range(2):
-                for n, step in enumerate(self._plan.steps):
-                    if isinstance(step, Own):
-                        self._run(session, n, step)
-            for name in again:
-                if name not in graded:
-                    graded[name] = self._judge(session, name)
-
-    def _run(self, session: Session, n: int, own: Own) -> None:
-        skip = frozenset(self._skip.get(n, ()))
-        seconds = self._examiner.timeout / 12
-        cell = Cell(n + 1, own.text, seconds, self._left, skip)
-        notes, spent = session.run(cell, self._slack)
+    def _run_cell(self, session: Session, own: Own) -> None:
+        """Run a cell, without the statements that would not end again."""
+        ended = [x for x in self._raised.get(own, ()) if x.kind in _ENDED]
+        skip = frozenset(x.statement for x in ended)
+        cell = Cell(own.number, own.text, self._timeout / 12, self._left, skip)
+        try:
+            notes, spent = session.run(cell, self._slack)
+        except CellDied as died:
+            ended.append(Note(died.statement, "Died", died.why))
+            raise
+        finally:
+            self._raised[own] = ended
+        ended += notes
         self._left -= spent
-        kept = [x for x in self._raised.get(n, ()) if x.statement in skip]
-        self._raised[n] = [*kept, *notes]
-        for note in notes:
-            if note.kind == "OutOfTime":  # as it would again
-                self._skip.setdefault(n, set()).add(note.statement)
 
     def _judge(self, session: Session, name: str) -> Graded:
         exercise, plan = find(name), self._plan
-        is_own = re.compile(rf"\b{re.escape(exercise.name)}\b")
-        if not any(is_own.search(x.text) for x in plan.own):
-            return _not_there(name in plan.stubs)
-        with session.check(
-            exercise.name,
-            _form(exercise),
-            exercise.usual(),
-            self._examiner.timeout,
-        ) as answer:
-            status, verdict = self._examiner.verdict(
-                exercise, answer, plan.definitions
-            )
-        if isinstance(answer.undefined, NameError):
-            return self._undefined(name, exercise)
-        return status, verdict
+        if _mention(plan.own, exercise):
+            is_class = isinstance(exercise.reference, type)
+            form = "class" if is_class else "function"
+            form = "kernel" if exercise.launch else form
+            given, timeout = exercise.usual(), self._timeout
+            with session.check(exercise.name, form, given, timeout) as answer:
+                graded = self._verdict(exercise, answer, plan)
+            if not isinstance(answer.undefined, NameError):
+                return graded
+            if name in plan.written:
+                return self._undefined(exercise)
+        if name in plan.stubs:
+            return "not written", Verdict(False, "the stub was not changed")
+        return "missing", Verdict(False, "nothing in the notebook defines it")
 
-    def _undefined(self, name: str, exercise: Exercise) -> Graded:
-        """Say why the notebook has nothing under an exercise's name."""
-        plan = self._plan
-        if name not in plan.written:
-            return _not_there(name in plan.stubs)
-        for n, notes in sorted(self._raised.items(), reverse=True):
-            if notes and self._number(n) in plan.written[name]:
-                cell = f"the cell of {exercise.name}"
-                note = notes[0]
-                if note.kind in _ENDED:
-                    return _ENDED[note.kind], Verdict(
-                        False, f"{cell}: {note.text}"
-                    )
-                text = f"{cell} raised {note.kind}: {note.text}"
-                return "wrong", Verdict(False, text)
-        text = f"no cell of the notebook defines {exercise.name}"
-        return "wrong", Verdict(False, text)
+    def _undefined(self, exercise: Exercise) -> Graded:
+        """Say why the cells of an exercise left nothing under its name."""
+        message = f"no cell of the notebook defines {exercise.name}"
+        status: Status = "wrong"
+        for own, notes in self._raised.items():
+            if notes and own.number in self._plan.written[exercise.id]:
+                message = _said(f"the cell of {exercise.name}", notes[0])
+                status = _ENDED.get(notes[0].kind, "wrong")
+        return status, Verdict(False, message)
 
-    def _may_gain(self, name: str, graded: Graded | None) -> bool:
+    def _may_gain(self, name: str, verdict: Verdict) -> bool:
         """Return whether later cells may complete an answer."""
-        if graded is None:
-            return True
-        word = re.compile(rf"\b{re.escape(find(name).name)}\b")
-        message = graded[1].message
-        is_below = word.search(self._plan.after(name)) is not None
-        return not graded[1].passed and (is_below or "NameError" in message)
+        if verdict.passed or "NameError" in verdict.message:
+            return not verdict.passed
+        steps = self._plan.steps
+        return _mention(steps[steps.index(Judge(name)) :], find(name))
 
 
-def _not_there(is_stub: bool) -> Graded:
-    if is_stub:
-        return "not written", Verdict(False, "the stub was not changed")
-    return "missing", Verdict(False, "nothing in the notebook defines it")
+def _mention(steps: Sequence[Step], exercise: Exercise) -> bool:
+    """Return whether cells name what an exercise defines."""
+    word = re.compile(rf"\b{re.escape(exercise.name)}\b")
+    return any(isinstance(x, Own) and word.search(x.text) for x in steps)
 
 
-def _form(exercise: Exercise) -> str:
-    if exercise.launch:
-        return "kernel"
-    return "class" if isinstance(exercise.reference, type) else "function"
+def _said(where: str, note: Note) -> str:
+    raised = "" if note.kind in _ENDED else f" raised {note.kind}"
+    return f"{where}{raised}: {note.text}"

@@ -7,30 +7,28 @@ from __future__ import annotations
 
 import ast
 import re
+import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import PurePath
 
 from attn.exercises import APPENDICES, CHAPTERS, cells, sources
 from attn.grading.classroom import reading
-from attn.grading.classroom.reading import Cell, Document, Unreadable
+from attn.grading.classroom.reading import Cell, Unreadable
 from attn.grading.classroom.submissions import Submission
 from attn.publishing import notebooks
 
 _CHECK = re.compile(r"check\(\s*(['\"])(?P<id>[\w-]+)\1\s*\)[\s;]*(?:#.*)?")
+_DEFINED = re.compile(r"^(?:async\s+)?(?:def|class)\s+(\w+)", re.MULTILINE)
+_TIMERS = re.compile(r"\A(?:[ \t]*\n|[ \t]*%%(?:time|capture)\b.*\n?)+")
 
 
 @dataclass(frozen=True)
 class Own:
-    """A cell that the learner wrote, or changed.
+    """A cell that the learner wrote, or changed; or a part of one."""
 
-    Args:
-        number: in the file, from 1; parts of a cell share one.
-        text: its source.
-    """
-
-    number: int
+    number: int  # in the file, from 1
     text: str
 
 
@@ -39,6 +37,9 @@ class Judge:
     """The place at which an exercise is judged."""
 
     exercise: str
+
+
+Step = Own | Judge
 
 
 @dataclass(frozen=True)
@@ -57,12 +58,12 @@ class Plan:
     """
 
     key: str
-    steps: tuple[Own | Judge, ...]
+    steps: tuple[Step, ...]
     written: dict[str, list[int]]
-    stubs: frozenset[str] = frozenset()
-    code: dict[str, str] = field(default_factory=dict)
-    notes: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    file_notes: tuple[str, ...] = ()
+    stubs: set[str]
+    code: dict[str, str]
+    notes: dict[str, tuple[str, ...]]
+    file_notes: tuple[str, ...]
 
     @property
     def own(self) -> list[Own]:
@@ -70,30 +71,9 @@ class Plan:
         return [x for x in self.steps if isinstance(x, Own)]
 
     @cached_property
-    def definitions(self) -> str:
-        """The functions and classes of the learner's cells, as Python."""
-        kinds = (ast.FunctionDef, ast.ClassDef)
-        found = []
-        for own in self.own:
-            text = reading.python_of(own.text)
-            tree, lines = reading.tree_of(text), text.splitlines()
-            for node in tree.body if tree else ():
-                if isinstance(node, kinds):
-                    start = min(x.lineno for x in (node, *node.decorator_list))
-                    found += lines[start - 1 : node.end_lineno]
-        return "\n".join(found)
-
-    def after(self, exercise: str) -> str:
-        """Return the text of the cells that follow an exercise's check."""
-        at = self.steps.index(Judge(exercise))
-        return "\n".join(x.text for x in self.steps[at:] if isinstance(x, Own))
-
-
-@dataclass(frozen=True)
-class _Chapter:
-    points: dict[str, int]  # by exercise, in order
-    cell_ids: dict[str, str]  # of the exercises' cells, to their exercises
-    texts: frozenset[str]  # digests of what was handed out
+    def python(self) -> str:
+        """The learner's cells as Python, without those that are none."""
+        return "\n".join(python_of(x.text)[0] for x in self.own)
 
 
 def read(submission: Submission) -> Plan:
@@ -109,209 +89,148 @@ def read(submission: Submission) -> Plan:
     """
     suffix = submission.path.suffix.lower()
     text, notes = reading.decode(reading.load(submission.path), suffix)
-    is_python = suffix == ".py"
-    document = (reading.python if is_python else reading.notebook)(text)
+    parse = reading.python if suffix == ".py" else reading.notebook
+    document, odd = parse(text)
     key = _chapter_of(document, submission.name)
-    notes += (*document.notes, *_of_other_chapters(document, key))
-    return replace(planned(document.cells, key), file_notes=notes)
+    known = {x for k in CHAPTERS if k != key for x in points(k)}
+    if others := known & {x.exercise for x in document}:
+        names = ", ".join(sorted(others))
+        odd += (f"not of chapter {CHAPTERS[key]}, not graded: {names}",)
+    return planned(document, key, notes + odd)
 
 
-def planned(document: list[Cell], key: str) -> Plan:
+def planned(
+    document: list[Cell], key: str, file_notes: tuple[str, ...] = ()
+) -> Plan:
     """Return the plan of a chapter's notebook that has these cells."""
     numbered = dict(enumerate(document, 1))
-    written = _written(numbered, key)
+    code = {n: x for n, x in numbered.items() if x.kind == "code"}
+    own, stubs = {}, set()
+    for n, cell in code.items():
+        digest = notebooks.digest(cell.source)
+        if digest in _handed_out(key) or digest == cell.stub:
+            stubs.add(cell.exercise or _handed_out(key).get(digest))
+        else:
+            own[n] = cell
+    written: dict[str, list[int]] = {}
+    notes: dict[str, tuple[str, ...]] = {}
+    for exercise in points(key):
+        binds = _binding(exercise.partition("-")[2])
+        marked = [n for n, x in numbered.items() if x.exercise == exercise]
+        numbers = [n for n, x in own.items() if binds.search(x.source)]
+        if numbers := numbers or [n for n in marked if n in own]:
+            written[exercise] = numbers
+        if odd := [y for n in marked for y in numbered[n].notes]:
+            notes[exercise] = tuple(odd)
+    parts = {n: [*_parts(n, x, key, n in own)] for n, x in code.items()}
     return Plan(
         key,
-        tuple(_steps(numbered, key, written)),
+        tuple(_steps(parts, written, key)),
         written,
-        frozenset(
-            exercise
-            for x in document
-            if x.kind == "code" and _is_handed_out(x, key)
-            if (exercise := _exercise(x, key))
-        ),
-        {x: numbered[cells[-1]].source for x, cells in written.items()},
-        dict(_odd(document, key)),
+        {x for x in points(key) if x in stubs},
+        {x: numbered[n[-1]].source for x, n in written.items()},
+        notes,
+        file_notes,
     )
 
 
-def points(key: str) -> dict[str, int]:
-    """Return what each exercise of a chapter is worth, in its order."""
-    return _pristine(key).points
-
-
-@cache
-def _pristine(key: str) -> _Chapter:
-    notebook = sources.notebook(key)
-    exercises = [(cells.exercise_id(x), x) for x in notebook["cells"]]
-    texts = ("".join(x["source"]) for x in notebook["cells"])
-    return _Chapter(
-        cells.points(notebook),
-        {x["id"]: name for name, x in exercises if name},
-        frozenset(map(notebooks.digest, texts)),
+def _binding(name: str) -> re.Pattern[str]:
+    """Return what in a cell's source may give a name its value."""
+    return re.compile(
+        rf"^\s*(?:(?:async\s+)?def|class)\s+{name}\b"
+        rf"|^\s*{name}\s*(?::[^=\n]+)?=(?!=)|\bas\s+{name}\b"
+        rf"|\bimport\b.*\b{name}\b",
+        re.MULTILINE,
     )
 
 
 def _steps(
-    numbered: dict[int, Cell], key: str, written: dict[str, list[int]]
-) -> Iterator[Own | Judge]:
-    """Yield the own parts of cells, and the place of each exercise."""
-    parts: list[Own | Judge] = []
-    for number, cell in numbered.items():
-        if cell.kind == "code":
-            parts += _parts(number, cell, key)
-    last = {x.exercise: n for n, x in enumerate(parts) if isinstance(x, Judge)}
-    below: dict[int, list[str]] = {}
-    for exercise in points(key):
-        if exercise in last:
-            continue
-        if exercise in written:
-            below.setdefault(written[exercise][-1], []).append(exercise)
-        else:
-            yield Judge(exercise)
-    for n, part in enumerate(parts):
-        if isinstance(part, Own):
-            yield part
-            following = parts[n + 1] if n + 1 < len(parts) else None
-            if getattr(following, "number", 0) != part.number:
-                yield from map(Judge, below.pop(part.number, ()))
-        elif last[part.exercise] == n:
-            yield part
-    yield from (Judge(x) for names in below.values() for x in names)
+    parts: dict[int, list[Step]], written: dict[str, list[int]], key: str
+) -> Iterator[Step]:
+    """Yield the parts of the cells, and each exercise at its last place."""
+    checked = {x for cell in parts.values() for x in cell}
+    steps: list[Step] = [Judge(x) for x in points(key) if x not in written]
+    for number, cell in parts.items():
+        below = (Judge(x) for x, n in written.items() if n[-1] == number)
+        steps += [*cell, *(x for x in below if x not in checked)]
+    last = {x: n for n, x in enumerate(steps)}
+    for n, step in enumerate(steps):
+        if isinstance(step, Own) or last[step] == n:
+            yield step
 
 
-def _parts(number: int, cell: Cell, key: str) -> Iterator[Own | Judge]:
-    """Cut a cell at its checks."""
-    source = reading.without_timer(cell.source)
-    checks = {n: x for n, x in _calls_of(source) if x in points(key)}
-    if _is_handed_out(cell, key):
-        yield from map(Judge, checks.values())
-        return
+def _parts(number: int, cell: Cell, key: str, is_own: bool) -> Iterator[Step]:
+    """Cut a cell at its checks; of one that was handed out, keep these."""
+    # What measures a cell, or captures what it prints, hides its errors.
+    source = _TIMERS.sub("", cell.source)
     lines, start = source.split("\n"), 0
-    for line, exercise in (checks | {len(lines): ""}).items():
-        if (text := "\n".join(lines[start:line])).strip():
+    calls = [_CHECK.fullmatch(x) for x in lines]
+    checks = {n: x["id"] for n, x in enumerate(calls) if x}
+    if checks:  # neither in a text of several lines, nor in a block
+        tops = [x.lineno - 1 for x in python_of(source)[1]]
+        checks = {n: checks[n] for n in tops if checks.get(n) in points(key)}
+    for line, exercise in [*checks.items(), (len(lines), "")]:
+        text = "\n".join(lines[start:line])
+        if is_own and text.strip():
             yield Own(number, text)
         if exercise:
             yield Judge(exercise)
         start = line + 1
     # Its call was changed, or is a comment now.
-    if cell.checks in {*points(key)} - {*checks.values()}:
+    if is_own and cell.checks in points(key).keys() - checks.values():
         yield Judge(str(cell.checks))
 
 
-def _calls_of(source: str) -> list[tuple[int, str]]:
-    """Return the lines of a cell that check an exercise, and which."""
-    lines = [_CHECK.fullmatch(x) for x in source.split("\n")]
-    calls = [(n, found["id"]) for n, found in enumerate(lines) if found]
-    if calls and len(lines) > 1:
-        tree = reading.tree_of(reading.python_of(source))
-        if tree is not None:  # not in a text of several lines, nor in a block
-            tops = {x.lineno - 1 for x in tree.body if isinstance(x, ast.Expr)}
-            calls = [x for x in calls if x[0] in tops]
-    return calls
+def python_of(source: str) -> tuple[str, list[ast.stmt]]:
+    """Return a cell's source as IPython would run it, and its statements.
 
-
-def _is_handed_out(cell: Cell, key: str) -> bool:
-    """Return whether a cell is as the chapter has it, or had it; or empty."""
-    if not cell.source.strip():
-        return True
-    return notebooks.digest(cell.source) in _pristine(key).texts | {cell.stub}
-
-
-def _exercise(cell: Cell, key: str) -> str | None:
-    """Return the exercise whose cell it is, by its metadata or its id."""
-    if cell.exercise in points(key):
-        return cell.exercise
-    return _pristine(key).cell_ids.get(cell.id or "")
-
-
-def _written(numbered: dict[int, Cell], key: str) -> dict[str, list[int]]:
-    """Return the numbers of the learner's cells that define an exercise.
-
-    Where none does, of the cell in which it was to be written.
+    There are none in a cell that is no Python.
     """
-    own = {
-        n: x
-        for n, x in numbered.items()
-        if x.kind == "code" and x.source.strip() and not _is_handed_out(x, key)
-    }
-    found = {}
-    for exercise in points(key):
-        name = re.escape(exercise.partition("-")[2])
-        binds = re.compile(
-            rf"^\s*(?:(?:async\s+)?def|class)\s+{name}\b"
-            rf"|^\s*{name}\s*(?::[^=\n]+)?=(?!=)|\bas\s+{name}\b"
-            rf"|\bimport\b.*\b{name}\b",
-            re.MULTILINE,
-        )
-        numbers = [n for n, x in own.items() if binds.search(x.source)]
-        marked = [n for n, x in own.items() if _exercise(x, key) == exercise]
-        if numbers or marked:
-            found[exercise] = numbers or marked
-    return found
+    from IPython.core.inputtransformer2 import TransformerManager
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # "\d"
+            text = TransformerManager().transform_cell(source)
+            return text, ast.parse(text).body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return "", []
 
 
-def _odd(
-    document: list[Cell], key: str
-) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Yield what is odd about the cells of an exercise."""
-    for exercise in points(key):
-        notes: tuple[str, ...] = ()
-        for cell in document:
-            if _exercise(cell, key) == exercise:
-                notes += cell.notes
-                if cell.kind != "code":
-                    kind = f"its cell is {cell.kind}, not code"
-                    notes += (f"{kind}, and does not run",)
-        if notes:
-            yield exercise, notes
+@cache
+def points(key: str) -> dict[str, int]:
+    """Return what each exercise of a chapter is worth, in its order."""
+    return cells.points(sources.notebook(key))
 
 
-def _chapter_of(document: Document, name: str) -> str:
+@cache
+def _handed_out(key: str) -> dict[str, str | None]:
+    """Return the digests of a chapter's cells, with their exercises."""
+    every: dict[str, str | None] = {notebooks.digest(""): None}
+    for cell in sources.notebook(key)["cells"]:
+        digest = notebooks.digest("".join(cell["source"]))
+        every[digest] = cells.exercise_id(cell)
+    return every
+
+
+def _chapter_of(document: list[Cell], name: str) -> str:
     """Tell the chapter: by ids, by the file's name, by what is defined."""
-    marked = {x.exercise or x.checks for x in document.cells}
-    counts = {key: len(marked & set(points(key))) for key in CHAPTERS}
-    if key := _most(counts):
-        return key
-    # A cell's own id may be anything: one alone proves nothing.
-    ids = {x.id for x in document.cells}
-    counts = {k: len(ids & set(_pristine(k).cell_ids)) for k in CHAPTERS}
-    if max(counts.values()) > 1 and (key := _most(counts)):
-        return key
-    defined = {x for cell in document.cells for x in cell.defined}
-    counts = {
-        key: sum(x.partition("-")[2] in defined for x in points(key))
-        for key in CHAPTERS
-    }
-    named = _named_chapter(name)
-    if named and (counts[named] or not any(counts.values())):
-        return named
-    if PurePath(name).stem in APPENDICES or not (key := _most(counts)):
+    marked = {x.exercise for x in document}
+    code = "\n".join(x.source for x in document if x.kind == "code")
+    is_chapter = PurePath(name).stem not in APPENDICES
+    defined = {*_DEFINED.findall(code)} if is_chapter else {*()}
+    path = re.sub(r"[\W_]+", "_", name.lower())
+
+    def evidence(key: str) -> tuple[int, ...]:
+        here = sum(x.partition("-")[2] in defined for x in points(key))
+        named = path.rfind(CHAPTERS[key]) + 1
+        by_id = sum(x in marked or x in code for x in points(key))
+        return by_id, named * (here > 0), here, named
+
+    best = max(CHAPTERS, key=evidence)
+    if not any(evidence(best)):
         raise Unreadable(
             "no exercise of the book is in it: neither an exercise's id, nor "
             "a function or class with an exercise's name"
         )
-    return key
-
-
-def _most(counts: dict[str, int]) -> str | None:
-    """Return the chapter with the highest count, the first of several."""
-    best = max(counts, key=lambda key: counts[key])
-    return best if counts[best] else None
-
-
-def _named_chapter(name: str) -> str | None:
-    """Return the chapter whose file name is in a path, its end first."""
-    for part in reversed(PurePath(name).parts):
-        part = re.sub(r"[\W_]+", "_", part.lower())
-        for key, chapter in CHAPTERS.items():
-            if chapter in part:
-                return key
-    return None
-
-
-def _of_other_chapters(document: Document, key: str) -> Iterator[str]:
-    known = {name for k in CHAPTERS if k != key for name in points(k)}
-    if others := known & {x.exercise for x in document.cells}:
-        names = ", ".join(sorted(others))
-        yield f"not of chapter {CHAPTERS[key]}, not graded: {names}"
+    return best

@@ -25,7 +25,9 @@ class Examiner:
             status = status_of(name, plan)
             passed = status == "passed"
             message = "" if passed else "it is not the solution"
-            yield Mark(name, worth * passed, worth, status, message)
+            more = {"notes": plan.notes.get(name, ())}
+            more["code"] = plan.code.get(name, "")
+            yield Mark(name, worth * passed, worth, status, message, **more)
 
 
 def status_of(exercise, plan):

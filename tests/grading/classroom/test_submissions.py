@@ -141,14 +141,17 @@ def test_a_learners_empty_folder_is_a_row(place):
 
 def test_a_folder_that_cannot_be_listed_is_a_row(place, monkeypatch):
     place("in/a/x.ipynb", "in/b/ps1/x.ipynb")
-    listdir = os.listdir
 
-    def refused(path):
-        if str(path).endswith("ps1"):
-            raise PermissionError(13, "Permission denied")
-        return listdir(path)
+    def listed(scan):
+        def call(path, *flags):
+            if str(path).endswith("ps1"):
+                raise PermissionError(13, "Permission denied")
+            return scan(path, *flags)
 
-    monkeypatch.setattr(os, "listdir", refused)
+        return call
+
+    monkeypatch.setattr(os, "listdir", listed(os.listdir))
+    monkeypatch.setattr(os, "open", listed(os.open))
     assert rows("in") == [("a/x.ipynb", "a"), ("b/ps1", "b")]
     with pytest.raises(Unreadable, match="opened: Permission denied"):
         read(find(["in"])[1])

@@ -1,9 +1,9 @@
 """Honest notebooks with more in them than answers, in Markdown.
 
-Each is a solved chapter in which the cells of one exercise are replaced.
+Each is a solved chapter in which the cells of one exercise are replaced. A
+file is one block, in which ``## exercise · title`` begins a notebook.
 """
 
-import copy
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,11 +22,10 @@ from attn.grading import check
 """
 _PLAIN = {"cell_type": "code", "metadata": {}}
 _ACCIDENT = re.compile(
-    r"^## (?P<exercise>\S+) · (?P<again>again · )?(?P<title>[^\n]+)\n\n"
-    r"```ipython\n(?P<text>.*?)^```$",
+    r"^## (\S+) · (again · )?([^\n]+)\n(.*?)(?=^## |^```$)",
     re.MULTILINE | re.DOTALL,
 )
-_CELL = re.compile(r"^# %%(.*)\n", re.MULTILINE)
+_CELL = re.compile(r"^# %% ?(.*)\n", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -37,7 +36,7 @@ class Accident:
         family: the name of its file.
         exercise: whose answer it is.
         title: what is in it, in a line.
-        text: of its cells.
+        text: of its cells; without a mark, of one, the exercise's.
         again: whether the cells ran in another order than the notebook's.
     """
 
@@ -47,45 +46,30 @@ class Accident:
     text: str
     again: bool
 
-    @property
-    def key(self):
-        """The chapter's key."""
-        return self.exercise.partition("-")[0]
-
     def notebook(self, book=None):
         """Return a solved notebook, or another, with this in it."""
-        book = book or solved(self.key)
-        check = self._check(book)
-        book["cells"].remove(check)
+        book = book or solved(self.exercise.partition("-")[0])
         at = book["cells"].index(cell_of(book, self.exercise))
-        pristine = book["cells"].pop(at)
+        pristine, check = book["cells"][at : at + 2]
+        kinds = {"": _PLAIN, "exercise": pristine}
+        marked = "# %%" in self.text
+        text = self.text if marked else f"# %% exercise\n{self.text}"
         new = []
-        text = self.text if "# %%" in self.text else f"# %%\n{self.text}"
-        for mark, source in self._parts(text):
-            if mark in ("", "exercise"):
-                is_own = mark or "# %% exercise" not in text
-                kept = pristine if is_own else _PLAIN
-                new.append(copy.deepcopy(kept) | {"source": source})
-            elif mark == "check":
+        _, *parts = _CELL.split(text)
+        for mark, source in zip(parts[::2], parts[1::2], strict=True):
+            source = {"source": filled(source, self.exercise)}
+            if mark == "check":
                 new.append(check)
+            elif mark in kinds:
+                new.append(kinds[mark] | source)
             else:
-                cell_of(book, mark)["source"] = source
+                cell_of(book, mark).update(source)
         if check not in new:
             own = [i for i, x in enumerate(new) if cells.exercise_id(x)]
             new.insert(own[-1] + 1, check)
-        book["cells"][at:at] = new
+        book["cells"][at : at + 2] = new
         book["cells"].insert(0, _PLAIN | {"source": IMPORTS})
         return book
-
-    def _check(self, book):
-        return next(
-            x for x in book["cells"] if cells.checked_id(x) == self.exercise
-        )
-
-    def _parts(self, text):
-        _, *parts = _CELL.split(text)
-        for mark, source in zip(parts[::2], parts[1::2], strict=True):
-            yield mark.strip(), filled(source, self.exercise)
 
     def __str__(self):
         return f"{self.exercise}: {self.title}"
@@ -99,13 +83,7 @@ def filled(source, exercise):
 def accidents():
     """Return all of them, in the order of the files."""
     return [
-        Accident(
-            path.stem,
-            found["exercise"],
-            found["title"],
-            found["text"],
-            bool(found["again"]),
-        )
+        Accident(path.stem, name, title, text.strip("\n") + "\n", bool(again))
         for path in sorted(Path(__file__).parent.glob("*.md"))
-        for found in _ACCIDENT.finditer(path.read_text("utf-8"))
+        for name, again, title, text in _ACCIDENT.findall(path.read_text())
     ]

@@ -1,7 +1,6 @@
 """Submissions that are broken, and what is to become of each."""
 
 from tests.grading.classroom.damage import (  # noqa: F401, each adds to DAMAGE
-    answers,
     notebooks,
     python_files,
     whole_files,

@@ -1,12 +1,12 @@
-"""Submissions that are broken, and what is to become of each.
+"""What a broken submission is, and the notebook that the breaking begins with.
 
-``whole_files`` lists files in which nothing can be graded. ``@read`` marks a
-function that damages one in which other exercises count: it gets a solved
-notebook, and changes it or returns the file's content.
+``whole_files`` lists those in which nothing can be graded; of the others,
+which ``notebooks`` and ``python_files`` list, all other exercises count.
 """
 
 import copy
 import json
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
 
@@ -20,24 +20,40 @@ DAMAGE = {}  # by name
 
 @dataclass(frozen=True)
 class Damage:
-    write: object  # content, or a function of the path and a notebook
-    suffix: str
-    message: str | None = None  # of an unreadable one
-    status: dict = field(default_factory=dict)  # of what does not pass
-    notes: dict = field(default_factory=dict)  # part of each note
+    """Describe a broken submission.
+
+    Args:
+        made: the file's content; or a function of a solved notebook that
+            changes it, or returns the content; or several, in a list.
+        suffix: of the file's name.
+        message: of an unreadable one.
+        status: of the exercises that do not pass.
+        notes: part of each note, by exercise.
+        file_note: part of the note on the file.
+        at: makes at a path what has no content.
+    """
+
+    made: object = b""
+    suffix: str = ".ipynb"
+    message: str | None = None
+    status: dict = field(default_factory=dict)
+    notes: dict = field(default_factory=dict)
     file_note: str = ""
+    at: Callable | None = None
 
     def place(self, folder, name):
         path = folder / f"{name}{self.suffix}"
-        made = self.write
-        if callable(made):
-            made = made(path, solved())
+        if self.at:
+            self.at(path)
+            return path
+        made = self.made
+        if not isinstance(made, str | bytes):
+            book = solved()
+            for edit in made if isinstance(made, list) else [made]:
+                made = edit(book) or book
         if isinstance(made, dict):
             made = json.dumps(made)
-        if isinstance(made, str):
-            made = made.encode()
-        if made is not None:
-            path.write_bytes(made)
+        path.write_bytes(made.encode() if isinstance(made, str) else made)
         return path
 
 
@@ -61,16 +77,3 @@ def _solved(key):
 
 def cell_of(book, name):
     return next(x for x in book["cells"] if cells.exercise_id(x) == name)
-
-
-def read(status=None, notes=None, file_note="", suffix=".ipynb"):
-    expected = (status or {}, notes or {}, file_note)
-
-    def mark(write):
-        def made(path, book):
-            return write(book) or book
-
-        DAMAGE[write.__name__] = Damage(made, suffix, None, *expected)
-        return write
-
-    return mark
