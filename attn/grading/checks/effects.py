@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import ctypes
+import pickle
 import random
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy.random as numpys
@@ -22,23 +22,7 @@ if TYPE_CHECKING:
 Library = Literal["PyTorch", "Python", "NumPy"]
 """A library by the global generator that is its own."""
 
-EffectKind = Literal[
-    "changed input",
-    "changed parameter",
-    "changed result",
-    "eval mode",
-    "training mode",
-    "copy",
-    "memory",
-    "kept memory",
-    "moved memory",
-    "random numbers",
-    "unseeded generator",
-    "same coins",
-    "repeated result",
-]
-
-_TEXTS: dict[EffectKind, str] = {
+EFFECTS = {
     "changed input": "it changes {list} in place",
     "changed parameter": "it changes its parameter {list}",
     "changed result": "it changes what it returned earlier",
@@ -62,6 +46,7 @@ _TEXTS: dict[EffectKind, str] = {
     "repeated result": "it returns an earlier call's result: what is kept "
     "between calls?",
 }
+"""Side effects in words, by their kinds."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +54,7 @@ class SideEffect:
     """Describe a side effect, or what differs from call to call.
 
     Args:
-        kind: what the call does.
+        kind: what the call does, a key of ``EFFECTS``.
         names: of the inputs, the parameter, the two equal entries, or the
             libraries whose generator is used.
         peak: elements held at once, or between calls.
@@ -77,7 +62,7 @@ class SideEffect:
         largest: the shape of the largest tensor.
     """
 
-    kind: EffectKind
+    kind: str
     names: tuple[str, ...] = ()
     peak: int = 0
     limit: int = 0
@@ -86,7 +71,7 @@ class SideEffect:
     @property
     def text(self) -> str:
         """The side effect in words."""
-        return _TEXTS[self.kind].format(
+        return EFFECTS[self.kind].format(
             list=", ".join(self.names),
             pair=" and ".join(self.names),
             owners=" and ".join(f"{x}'s" for x in self.names),
@@ -155,26 +140,16 @@ def kept_memory(
 # --- the global generators ---------------------------------------------------
 
 _SEED = 271_828_182_845  # none that an answer would set
-_NUMPY: Any = get_bit_generator()
-if not isinstance(_NUMPY, numpys.MT19937):  # but the learner's
-    _NUMPY = numpys.MT19937()
-_WORDS = ctypes.c_uint32 * 625  # of MT19937: its key, and a position in it
-_NUMPY_MEMORY = _WORDS.from_address(_NUMPY.ctypes.state_address)
 
 
 class Generators:
-    """The global generators: what draws from them; put back at the end.
-
-    To read Python's or NumPy's takes longer than many a call under test: they
-    are read when they may have changed, and written when they have.
-    """
+    """The global generators: what draws from them; put back at the end."""
 
     def __enter__(self) -> Generators:
-        self._installed: Any = get_bit_generator()
-        if self._installed is not _NUMPY:
-            set_bit_generator(_NUMPY)
-        self._torch = torch.get_rng_state()
-        self._now = self._first = _states()
+        self._installed = get_bit_generator()  # the learner's own, perhaps
+        self._torch, self._python = torch.get_rng_state(), random.getstate()
+        self._numpy: Any = numpys.get_state(legacy=False)
+        self._now = _states()
         return self
 
     def seed(self) -> None:
@@ -191,49 +166,18 @@ class Generators:
         before, self._now = self._now, _states()
         return frozenset(k for k, x in self._now.items() if before[k] != x)
 
-    def __exit__(self, error: type[BaseException] | None, *_: Any) -> None:
-        if error:
-            self.changed()
+    def __exit__(self, *_: object) -> None:
         torch.set_rng_state(self._torch)
-        if self._now["Python"] != self._first["Python"]:
-            random.setstate(self._first["Python"])
-        if self._now["NumPy"] != self._first["NumPy"]:
-            if get_bit_generator() is not _NUMPY:
-                set_bit_generator(_NUMPY)
-            numpys.set_state(self._first["NumPy"].full)
-        if self._installed is not _NUMPY:
-            set_bit_generator(self._installed)
-
-
-@dataclass(frozen=True)
-class _NumPyState:
-    memory: bytes
-    #: Half of a pair of normal numbers, which is kept elsewhere.
-    half: tuple[Any, ...]
-    full: Any = field(compare=False)
+        random.setstate(self._python)
+        set_bit_generator(self._installed)
+        numpys.set_state(self._numpy)
 
 
 def _states() -> dict[Library, Any]:
-    numpy = _numpy_state() if get_bit_generator() is _NUMPY else None
+    numpy = get_bit_generator(), pickle.dumps(numpys.get_state(legacy=False))
     python = random.getstate()
     return {"PyTorch": _torch_state(), "Python": python, "NumPy": numpy}
 
 
 def _torch_state() -> bytes:
     return torch.get_rng_state().numpy().tobytes()
-
-
-def _numpy_state() -> _NumPyState:
-    """Return NumPy's state: the last one while its memory is the same.
-
-    Memory is compared in a microsecond. Where no half of a pair was kept,
-    only a draw that changes the memory keeps one.
-    """
-    memory = bytes(_NUMPY_MEMORY)
-    if not _LAST or _LAST[0].half[0] or _LAST[0].memory != memory:
-        full: Any = numpys.get_state()  # of MT19937 a tuple
-        _LAST[:] = [_NumPyState(memory, full[3:], full)]
-    return _LAST[0]
-
-
-_LAST: list[_NumPyState] = []
