@@ -11,7 +11,6 @@ from types import FrameType
 
 TIME_LIMIT = 5.0  # seconds of this thread for one call
 _TICK = 0.02
-_PATIENCE = 12
 
 
 class OutOfTime(BaseException):
@@ -37,17 +36,16 @@ class Clock:
     """
 
     def __init__(
-        self, limit: float = TIME_LIMIT, patience: float = _PATIENCE
+        self, limit: float = TIME_LIMIT, patience: float = 12
     ) -> None:
         self.limit, self._patience = limit, patience
-        self.spent = 0.0
-        self._waited = 0.0
+        self.spent = self._waited = 0.0
 
     @contextmanager
     def running(self) -> Iterator[None]:
         """Let it run; interrupt Python code (main thread, POSIX)."""
         self.spent = self._waited = 0.0
-        self._last = time.thread_time(), time.monotonic()
+        self._last = _now()
         can_interrupt = hasattr(signal, "setitimer") and (
             threading.current_thread() is threading.main_thread()
         )
@@ -67,7 +65,7 @@ class Clock:
 
     def _tick(self, _signal: int, frame: FrameType | None) -> None:
         if _is_importing(frame):
-            self._last = time.thread_time(), time.monotonic()
+            self._last = _now()
             return
         self._read()
         if max(self.spent, self._waited / self._patience) > self.limit:
@@ -77,10 +75,14 @@ class Clock:
             )
 
     def _read(self) -> None:
-        now = time.thread_time(), time.monotonic()
+        now = _now()
         self.spent += now[0] - self._last[0]
         self._waited += now[1] - self._last[1]
         self._last = now
+
+
+def _now() -> tuple[float, float]:
+    return time.thread_time(), time.monotonic()
 
 
 def _is_importing(frame: FrameType | None) -> bool:

@@ -80,10 +80,10 @@ class SideEffect:
             largest=self.largest,
         )
 
-    def resembles(self, other: SideEffect) -> bool:
-        """Return whether another side effect differs in numbers only."""
-        texts = [re.sub(r"\d+", "", str(x.names)) for x in (self, other)]
-        return self.kind == other.kind and texts[0] == texts[1]
+    @property
+    def likeness(self) -> tuple[str, str]:
+        """What it has in common with those that differ in numbers only."""
+        return self.kind, re.sub(r"\d+", "", str(self.names))
 
 
 def changed_module(

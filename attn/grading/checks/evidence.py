@@ -13,12 +13,10 @@ from torch import Tensor
 from attn.exercises.case import Case
 from attn.exercises.changed_inputs import with_inputs
 from attn.exercises.spec import Exercise
-from attn.grading.checks.compare import alike, max_abs
-from attn.grading.checks.effects import EffectKind
+from attn.grading.checks.compare import Problem, alike, max_abs
 from attn.grading.checks.inputs import input_size
 from attn.grading.checks.objects import WrongParameters
 from attn.grading.checks.oracle import Oracle
-from attn.grading.checks.problem import Problem
 from attn.grading.checks.run import Outcome, run
 
 ENOUGH = 4  # elements: as much as that is no chance
@@ -46,7 +44,7 @@ class Failure:
         return self.problems[0]
 
     @property
-    def effect(self) -> EffectKind | None:
+    def effect(self) -> str | None:
         """The kind of side effect that is the first problem, if one is."""
         return self.problem.effect.kind if self.problem.effect else None
 
@@ -171,9 +169,8 @@ class Evidence:
 
     def reference(self, i: int, **fields: Any) -> Outcome:
         """Run the reference on a case with some of its fields replaced."""
-        simpler: dict[str, Any] = {"max_live": None, "grad": False}
-        simpler |= {"once": (), "before": ()}
-        case = replace(self.case(i), **simpler, **fields)
+        fields |= {"max_live": None, "grad": False, "once": (), "before": ()}
+        case = replace(self.case(i), **fields)
         exercise = self.exercise
         return run(exercise.reference, case, launch=exercise.caller)
 
@@ -212,11 +209,8 @@ def agree(a: Outcome, b: Outcome, case: Case, rtol: float = 1e-5) -> bool:
         return False
     if case.shares or (a.random_used and b.random_used):
         rtol = max(rtol, case.rtol)
-    if a.side_effect is None or b.side_effect is None:
-        same_effect = a.side_effect is b.side_effect
-    else:
-        same_effect = a.side_effect.resembles(b.side_effect)
-    if not same_effect or not alike(a.output, b.output, rtol):
+    one, two = (x.side_effect and x.side_effect.likeness for x in (a, b))
+    if one != two or not alike(a.output, b.output, rtol):
         return False
     # A gradient that is 0 but for rounding is measured by the others.
     floor = 0.1 * max(map(max_abs, b.grads.values()), default=0.0)

@@ -89,7 +89,8 @@ def _flaw(
     answer: Any, oracle: Oracle, record: Callable[[Case], dict[str, Any]]
 ) -> Flaw | None:
     exercise = oracle.exercise
-    counted = record(max(oracle.cases, key=_tiles_of_float32))
+    full = [x for x in oracle.cases if "float16" not in x.condition]
+    counted = record(max(full, key=input_size))
     if is_kernel(answer):
         refused = refusal(function_of(answer), counted)
     else:
@@ -104,7 +105,10 @@ def _flaw(
     if counted["tf32"] and exercise.ieee:
         return Flaw("tf32")
     if exercise.skips_hidden:
-        case = max(filter(_is_causal, oracle.cases), key=input_size)
+        causal = [x for x in full if "is_causal" in x.kwargs]
+        # Of these, query i sees the keys up to i.
+        square = [x for x in causal if not x.kwargs.get("q_offset")]
+        case = max(square, key=input_size)
         every, seen = (
             record(replace(case, kwargs={**SMALL, "is_causal": x}))["bytes"]
             for x in (False, True)
@@ -117,15 +121,6 @@ def _flaw(
     return None
 
 
-def _is_causal(case: Case) -> bool:
-    """Return whether query i sees the keys up to i."""
-    return "is_causal" in case.kwargs and not case.kwargs.get("q_offset")
-
-
-def _tiles_of_float32(case: Case) -> tuple[bool, int]:
-    return "float16" not in case.condition, input_size(case)
-
-
 # --- what Triton's compiler refuses, and its interpreter executes ------------
 
 
@@ -136,11 +131,12 @@ def refusal(function: Any, record: dict[str, Any]) -> Flaw | None:
         function: of the kernel; what it calls is compiled with it.
         record: of its launch, made by ``launches.Recorded``.
     """
+    parts = {"": _START}
     try:
-        text = _module(function)
+        _add(function, parts)
     except (OSError, TypeError):  # there is no source
         return None
-    name = function.__name__
+    text, name = "\n\n".join(parts.values()), function.__name__
     if inspect.signature(function).parameters.keys() - record["types"].keys():
         return refused_syntax(text, name)  # triton.heuristics gives the rest
     job = json.dumps([name, record["types"], record["constants"]])
@@ -207,7 +203,6 @@ def _compiled(tree: ast.Module, name: str) -> Iterator[ast.AST]:
 
 # --- the source of a kernel, and of what it uses -----------------------------
 
-
 #: The interpreter prints a block, and the compiler needs a text before it.
 _START = """import triton
 
@@ -215,13 +210,6 @@ _START = """import triton
 def print(*args, _semantic=None, **options):
     pass
 """
-
-
-def _module(function: Any) -> str:
-    """Return a module that defines a kernel, from its source."""
-    parts: dict[str, str] = {}
-    _add(function, parts)
-    return "\n\n".join([_START, *parts.values()])
 
 
 def _add(function: Any, parts: dict[str, str]) -> None:

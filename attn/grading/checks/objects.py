@@ -90,9 +90,7 @@ class WrongParameters(Exception):
 
 
 def _load(
-    module: nn.Module,
-    state: Mapping[str, Tensor],
-    initial: Container[str] = (),
+    module: nn.Module, state: Mapping[str, Tensor], initial: Container[str]
 ) -> None:
     """Load the case's weights into a learner's module.
 
@@ -107,20 +105,25 @@ def _load(
     Raises:
         WrongParameters: the module does not have these, or has more.
     """
-    shapes = {n: tuple(x.shape) for n, x in module.state_dict().items()}
-    own = {n: shapes[n] for n, _ in module.named_parameters() if n in shapes}
-    needed = {n: tuple(x.shape) for n, x in state.items()}
-    if not (own.items() <= needed.items() and needed.keys() <= shapes.keys()):
-        raise WrongParameters(
-            _differences(own, needed, shapes),
-            {*own} - {*needed},
-            {*needed} - {*shapes},
-        )
-    if names := _shared(module, needed):
-        raise WrongParameters(
-            f"{' and '.join(names)} are one and the same parameter",
-            shared=names,
-        )
+    has = {n: tuple(x.shape) for n, x in module.state_dict().items()}
+    needs = {n: tuple(x.shape) for n, x in state.items()}
+    own = [n for n, _ in module.named_parameters() if n in has]
+    wrong = [
+        f"its {n} is {has[n]}, not {shape}"
+        for n, shape in needs.items()
+        if has.get(n, shape) != shape
+    ]
+    missing = {n: f"{n} {x}" for n, x in needs.items() if n not in has}
+    extra = {n: f"{n} {has[n]}" for n in own if n not in needs}
+    if missing:
+        wrong.append(f"it has no parameter {', '.join(missing.values())}")
+    if extra:
+        wrong.append(f"the task does not have {', '.join(extra.values())}")
+    if wrong:
+        raise WrongParameters("; ".join(wrong), extra, missing)
+    if names := _shared(module, needs):
+        text = f"{' and '.join(names)} are one and the same parameter"
+        raise WrongParameters(text, shared=names)
     dtypes = {x.dtype for x in state.values()}
     tensors = [*module.parameters(), *module.buffers()]
     now = {x.dtype for x in tensors if x.is_floating_point()}
@@ -128,25 +131,6 @@ def _load(
         module.to(dtypes.pop())
     loaded = {n: x for n, x in state.items() if n not in initial}
     module.load_state_dict(loaded, strict=False)
-
-
-_Shapes = Mapping[str, tuple[int, ...]]
-
-
-def _differences(own: _Shapes, needed: _Shapes, shapes: _Shapes) -> str:
-    """Say which parameters have another shape, are missing, or too many."""
-    parts = [
-        f"its {n} is {shapes[n]}, not {shape}"
-        for n, shape in needed.items()
-        if n in shapes and shapes[n] != shape
-    ]
-    missing = [f"{n} {x}" for n, x in needed.items() if n not in shapes]
-    extra = [f"{n} {x}" for n, x in own.items() if n not in needed]
-    if missing:
-        parts.append(f"it has no parameter {', '.join(missing)}")
-    if extra:
-        parts.append(f"the task does not have {', '.join(extra)}")
-    return "; ".join(parts)
 
 
 def _shared(module: nn.Module, names: Container[str]) -> list[str]:

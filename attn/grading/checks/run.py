@@ -49,6 +49,9 @@ if TYPE_CHECKING:
     from attn.exercises.case import Case
 
 
+Shapes = dict[str, tuple[int, ...]]
+
+
 @dataclass
 class Outcome:
     """The result or the error of a call, and its side effects."""
@@ -57,7 +60,7 @@ class Outcome:
     grads: dict[str, Tensor] = field(default_factory=dict)
     error: BaseException | None = None
     where: str = ""  # the learner's line that raised
-    shapes_seen: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    shapes_seen: Shapes = field(default_factory=dict)  # of its tensors
     side_effect: SideEffect | None = None
     random_used: frozenset[Library] = frozenset()  # by their generators
     repeats: bool = False  # it is the result of an earlier call
@@ -145,11 +148,17 @@ def run(
 
 
 def fail(outcome: Outcome, error: BaseException) -> Outcome:
-    """Note an error of the learner's code, and where it was raised."""
-    outcome.error = _own_error(error)
-    outcome.where, outcome.shapes_seen = _learners_line(outcome.error)
-    if type(outcome.error) is OutOfBounds:
-        outcome.output = outcome.error.output
+    """Note an error of the learner's code, and where it was raised.
+
+    A stub's NotImplementedError says nothing. One with a message, PyTorch's
+    for instance, is an error like any other.
+    """
+    if isinstance(error, NotImplementedError) and str(error):
+        error = RuntimeError(str(error)).with_traceback(error.__traceback__)
+    outcome.error = error
+    outcome.where, outcome.shapes_seen = _learners_line(error)
+    if type(error) is OutOfBounds:
+        outcome.output = error.output
     return outcome
 
 
@@ -168,11 +177,9 @@ def _earlier_results(answer: Any, own: Callee, case: Case) -> list[Any]:
         called = other if earlier.another and other else own
         called.prepare(earlier)
         x = Inputs(earlier)
-        if not earlier.may_raise:
-            results.append(called.call(*x.args, **x.kwargs))
-            continue
-        with suppress(Exception):
-            called.call(*x.args, **x.kwargs)
+        kept = [] if earlier.may_raise else results
+        with suppress(Exception) if earlier.may_raise else nullcontext():
+            kept.append(called.call(*x.args, **x.kwargs))
     return results
 
 
@@ -188,22 +195,7 @@ class _FilledMemory(TorchFunctionMode):
         return result
 
 
-def _own_error(error: BaseException) -> BaseException:
-    """Return an error as the learner's: no wrap of a kernel's interpreter.
-
-    A stub's NotImplementedError says nothing. One with a message, PyTorch's
-    for instance, is an error like any other.
-    """
-    while type(error).__name__ == "InterpreterError" and error.__cause__:
-        error = error.__cause__
-    if isinstance(error, NotImplementedError) and str(error):
-        return RuntimeError(str(error)).with_traceback(error.__traceback__)
-    return error
-
-
-def _learners_line(
-    error: BaseException,
-) -> tuple[str, dict[str, tuple[int, ...]]]:
+def _learners_line(error: BaseException) -> tuple[str, Shapes]:
     """Return the innermost line of the learner's own in the traceback.
 
     And the shapes of the tensors that it names. An error of a kernel carries
@@ -221,6 +213,6 @@ def _learners_line(
             continue
         if text := linecache.getline(file, number, frame.f_globals).strip():
             line, names = text, frame.f_locals
-    values = {word: names.get(word) for word in re.findall(r"\w+", line)}
-    shapes = {n: x.shape for n, x in values.items() if isinstance(x, Tensor)}
-    return line, {n: tuple(shape) for n, shape in shapes.items()}
+    named = {word: names.get(word) for word in re.findall(r"\w+", line)}
+    tensors = {n: x for n, x in named.items() if isinstance(x, Tensor)}
+    return line, {n: tuple(x.shape) for n, x in tensors.items()}

@@ -26,7 +26,7 @@ from attn.exercises.shapes import (
 from attn.exercises.spec import Exercise
 from attn.grading.checks.evidence import Evidence
 from attn.grading.checks.inputs import named_tensors
-from attn.grading.checks.problem import Part
+from attn.grading.checks.compare import Part
 from attn.grading.diagnosis.kinds import Kind, kind
 
 _WORDS = {"B": "sequence", "N": "row", "rows": "row", "H": "head"}

@@ -11,7 +11,7 @@ from torch import Tensor
 from attn.grading.checks.compare import alike, close
 from attn.grading.checks.evidence import Evidence, Failure
 from attn.grading.checks.inputs import named_tensors
-from attn.grading.checks.problem import Problem
+from attn.grading.checks.compare import Problem
 from attn.grading.checks.show import number
 from attn.grading.diagnosis.axes import Axes
 

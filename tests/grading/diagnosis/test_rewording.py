@@ -17,7 +17,7 @@ from attn.grading.checks.forbidden import Forbidden
 from attn.grading.checks.inputs import Once
 from attn.grading.checks.objects import WrongParameters
 from attn.grading.checks.oracle import Oracle
-from attn.grading.checks.problem import Part, Problem
+from attn.grading.checks.compare import Part, Problem
 from attn.grading.checks.result import NoGradient
 from attn.grading.diagnosis import naming
 from attn.grading.diagnosis.judge import judge
