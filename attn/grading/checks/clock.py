@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import threading
 import time
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -46,21 +47,18 @@ class Clock:
         """Let it run; interrupt Python code (main thread, POSIX)."""
         self.spent = self._waited = 0.0
         self._last = _now()
-        can_interrupt = hasattr(signal, "setitimer") and (
-            threading.current_thread() is threading.main_thread()
-        )
-        if not can_interrupt:
-            yield
-            self._read()
-            return
-        before = signal.signal(signal.SIGALRM, self._tick)
-        # It rings again and again: one may fall into a bare `except:`.
-        signal.setitimer(signal.ITIMER_REAL, min(5 * _TICK, self.limit), _TICK)
+        is_main = threading.current_thread() is threading.main_thread()
+        if can_interrupt := is_main and hasattr(signal, "setitimer"):
+            before = signal.signal(signal.SIGALRM, self._tick)
+            # It rings again and again: one may fall into a bare `except:`.
+            first = min(5 * _TICK, self.limit)
+            signal.setitimer(signal.ITIMER_REAL, first, _TICK)
         try:
             yield
         finally:
-            signal.setitimer(signal.ITIMER_REAL, 0)
-            signal.signal(signal.SIGALRM, before)
+            if can_interrupt:
+                signal.setitimer(signal.ITIMER_REAL, 0)
+                signal.signal(signal.SIGALRM, before)
             self._read()
 
     def _tick(self, _signal: int, frame: FrameType | None) -> None:
@@ -86,8 +84,5 @@ def _now() -> tuple[float, float]:
 
 
 def _is_importing(frame: FrameType | None) -> bool:
-    while frame:
-        if frame.f_code.co_filename == "<frozen importlib._bootstrap>":
-            return True
-        frame = frame.f_back
-    return False
+    files = (x.f_code.co_filename for x, _ in traceback.walk_stack(frame))
+    return "<frozen importlib._bootstrap>" in files

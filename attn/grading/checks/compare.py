@@ -143,7 +143,7 @@ def alike(a: Any, b: Any, rtol: float = 1e-5, floor: float = 1e-30) -> bool:
 
     def limit(right: _Right) -> float:
         x = right.expected
-        return max(4.0 * _epsilon(x.dtype), rtol) * max(max_abs(x), floor)
+        return max(4.0 * torch.finfo(x.dtype).eps, rtol) * max(max_abs(x), floor)
 
     return not any(_differences(a, _Right(b, b), RESULT, limit))
 
@@ -318,15 +318,10 @@ def _forgiven_error(right: _Right, rtol: float, noise: float) -> float:
         finite = exact.isfinite() & perturbed.isfinite()
         moved = max_abs((perturbed.double() - exact)[finite])
         noise = max(noise, min(8.0 * moved, 1e-3 * max_abs(exact)))
-    eps = _epsilon(expected.dtype)
+    eps = torch.finfo(expected.dtype).eps
     ulps = 2.0 if expected.dtype in (torch.float16, torch.bfloat16) else 64.0
     own = (expected.double() - exact)[exact.isfinite()].abs()
     limit = 4.0 * own.max().item() if own.numel() else 0.0
     limit += (rtol + ulps * eps) * max_abs(exact)
     # Where the right result is 0 throughout, rounding noise is no mistake.
-    return limit + max(4.0 * min(eps, _epsilon(torch.float32)), noise)
-
-
-def _epsilon(dtype: torch.dtype) -> float:
-    """Return the distance from 1 to the next larger number of a dtype."""
-    return torch.finfo(dtype).eps
+    return limit + max(4.0 * min(eps, torch.finfo(torch.float32).eps), noise)

@@ -6,18 +6,16 @@ import pickle
 import random
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy.random as numpys
 import torch
 from numpy.random.mtrand import get_bit_generator, set_bit_generator
 from torch import Tensor
 
+from attn.exercises.case import Case
 from attn.grading.checks.inputs import named_tensors, unchanged
 from attn.grading.checks.objects import held_memory, parameters
-
-if TYPE_CHECKING:
-    from attn.exercises.case import Case
 
 Library = Literal["PyTorch", "Python", "NumPy"]
 """A library by the global generator that is its own."""
@@ -86,54 +84,39 @@ class SideEffect:
         return self.kind, re.sub(r"\d+", "", str(self.names))
 
 
-def changed_module(
-    module: Any, case: Case, weights: dict[str, Tensor]
+def effect_of(
+    module: Any,
+    output: Any,
+    case: Case,
+    weights: dict[str, Tensor],
+    places: dict[int, int],
 ) -> SideEffect | None:
-    """Find what a call changed in its own module.
+    """Find what a call changed in its own module, copied, or keeps.
 
     Args:
         module: what was called; a function has nothing to change.
+        output: its result.
         case: the case.
         weights: copies of the module's parameters before the call.
-    """
-    if case.init is None:
-        return None
-    for name, x in parameters(module).items():
-        if name in weights and not unchanged(x.detach(), weights[name]):
-            return SideEffect("changed parameter", (name,))
-    if any(x.training != case.train for x in module.modules()):
-        return SideEffect("eval mode" if case.train else "training mode")
-    return None
-
-
-def copied_tensor(output: Any, case: Case) -> SideEffect | None:
-    """Find two entries of a result that should be one tensor and are two."""
-    if case.one_tensor is None:
-        return None
-    entries = dict(named_tensors(output))
-    pair = [entries[name] for name in case.one_tensor if name in entries]
-    if len({x.untyped_storage().data_ptr() for x in pair}) < 2:
-        return None
-    return SideEffect("copy", case.one_tensor)
-
-
-def kept_memory(
-    module: Any, case: Case, places: dict[int, int]
-) -> SideEffect | None:
-    """Find memory between calls that is too much, or not where it was.
-
-    Args:
-        module: what was called.
-        case: the case.
         places: the memory that it held before the call.
     """
-    if case.max_kept is None:
-        return None
-    memory = held_memory(module)
-    if (kept := sum(memory.values())) > case.max_kept:
-        return SideEffect("kept memory", peak=kept, limit=case.max_kept)
-    if moved := [n for place, n in memory.items() if place not in places]:
-        return SideEffect("moved memory", peak=max(moved))
+    if case.init is not None:
+        for name, x in parameters(module).items():
+            if name in weights and not unchanged(x.detach(), weights[name]):
+                return SideEffect("changed parameter", (name,))
+        if any(x.training != case.train for x in module.modules()):
+            return SideEffect("eval mode" if case.train else "training mode")
+    if case.one_tensor is not None:  # and not two of equal elements
+        entries = dict(named_tensors(output))
+        pair = [entries[name] for name in case.one_tensor if name in entries]
+        if len({x.untyped_storage().data_ptr() for x in pair}) > 1:
+            return SideEffect("copy", case.one_tensor)
+    if case.max_kept is not None:
+        memory = held_memory(module)
+        if (kept := sum(memory.values())) > case.max_kept:
+            return SideEffect("kept memory", peak=kept, limit=case.max_kept)
+        if moved := [n for place, n in memory.items() if place not in places]:
+            return SideEffect("moved memory", peak=max(moved))
     return None
 
 

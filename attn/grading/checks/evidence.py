@@ -196,15 +196,12 @@ def agree(a: Outcome, b: Outcome, case: Case, rtol: float = 1e-5) -> bool:
     what the case forgives them is no difference, nor is, in training, a coin
     of which nothing is left.
     """
-    if type(a.error) is not type(b.error):
+    if type(a.error) is not type(b.error) or _error_text(a) != _error_text(b):
         return False
-    if a.error is not None:
-        if _error_text(a) != _error_text(b):
-            return False
-        shapes, others = {*a.shapes_seen.values()}, {*b.shapes_seen.values()}
-        general = any(word in str(a.error) for word in _OF_ANY_SHAPES)
-        if general and not (shapes <= others or others <= shapes):
-            return False
+    shapes, others = {*a.shapes_seen.values()}, {*b.shapes_seen.values()}
+    general = any(word in str(a.error) for word in _OF_ANY_SHAPES)
+    if general and not (shapes <= others or others <= shapes):
+        return False
     if not case.train and a.random_used != b.random_used:
         return False
     if case.shares or (a.random_used and b.random_used):

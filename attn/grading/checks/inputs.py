@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.utils._pytree import tree_map_only
 
-if TYPE_CHECKING:
-    from attn.exercises.case import Case
-    from attn.profiling import LiveMemory
+from attn.exercises.case import Case
+from attn.profiling import LiveMemory
 
 
 class Inputs:

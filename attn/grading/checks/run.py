@@ -15,22 +15,21 @@ from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from IPython.utils.capture import capture_output
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
+from attn.exercises.case import Case
 from attn.exercises.guard import OutOfBounds
 from attn.grading.checks.clock import Clock
 from attn.grading.checks.effects import (
     Generators,
     Library,
     SideEffect,
-    changed_module,
-    copied_tensor,
-    kept_memory,
+    effect_of,
 )
 from attn.grading.checks.forbidden import refusing
 from attn.grading.checks.inputs import Inputs, named_tensors, unchanged
@@ -38,15 +37,11 @@ from attn.grading.checks.objects import Callee, held_memory, make, parameters
 from attn.grading.checks.result import (
     copied,
     gradients,
-    has_foreign,
     plain,
     reduced,
     same_tensors,
 )
 from attn.profiling import LiveMemory, compat
-
-if TYPE_CHECKING:
-    from attn.exercises.case import Case
 
 
 Shapes = dict[str, tuple[int, ...]]
@@ -122,15 +117,13 @@ def run(
             outcome.random_used = generators.changed()
             outcome.output = reduced(result, case)
             outcome.repeats = any(same_tensors(result, x) for x in copies)
-            outcome.side_effect = (
-                changed_module(call, case, weights)
-                or copied_tensor(output, case)
-                or kept_memory(call, case, places)
+            outcome.side_effect = effect_of(
+                call, output, case, weights, places
             )
             now = dict(named_tensors(plain(earlier)))
             if not all(unchanged(x, now[n]) for n, x in named_tensors(copies)):
                 outcome.side_effect = SideEffect("changed result")
-            if case.grad and not has_foreign(result):
+            if case.grad:
                 own = parameters(call) if case.init is not None else {}
                 leaves = {**inputs.tensors, **own}
                 with refusing(forbids):  # a backward of the answer's own

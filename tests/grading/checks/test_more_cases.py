@@ -63,14 +63,12 @@ def keeps_results(self, call, x, kv_input, mask):
     return self.kept[shapes]
 
 
-@heads
-def drops(self, call, x, *others):
-    return call(F.dropout(x, 0.1, self.training), *others)
-
-
-@heads
-def wrong_in_training(self, call, x, kv_input, mask):
-    return call(x, kv_input, None if self.training else mask)
+drops = heads(
+    lambda self, call, x, *y: call(F.dropout(x, 0.1, self.training), *y)
+)
+unmasked = heads(
+    lambda self, call, x, y, mask: call(x, y, None if self.training else mask)
+)
 
 
 @heads
@@ -85,13 +83,6 @@ def changes_its_weights(self, call, *inputs):
     with torch.no_grad():
         self.q_proj.weight.mul_(0.5)
     return out
-
-
-def by_shape(*args, kept={}, **kwargs):  # noqa: B006
-    shapes = *(x.shape for x in args), str(kwargs), args[0].dtype
-    if shapes not in kept:
-        kept[shapes] = attention(*args, **kwargs)
-    return kept[shapes]
 
 
 def first_default(query, key, value, scale=None, held=[]):  # noqa: B006
@@ -212,10 +203,9 @@ REFUSED = [
     (HEADS, keeps_the_keys, AGAIN, None),
     (HEADS, keeps_results, "it returns an earlier call's result", None),
     (HEADS, drops, f"{TRAINING}: it draws random numbers", None),
-    (HEADS, wrong_in_training, TRAINING, None),
+    (HEADS, unmasked, TRAINING, None),
     (HEADS, switches_itself, f"{TRAINING}: it switches itself", None),
     (HEADS, changes_its_weights, "changes its parameter q_proj.weight", None),
-    (SDP, by_shape, "", None),
     (SDP, first_default, "", None),
     (SDP, reuses, "it changes what it returned earlier", None),
     ("tfm-SwiGLU", LayersMadeOnce, "used in turns", SHARED),
