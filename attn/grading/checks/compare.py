@@ -143,7 +143,9 @@ def alike(a: Any, b: Any, rtol: float = 1e-5, floor: float = 1e-30) -> bool:
 
     def limit(right: _Right) -> float:
         x = right.expected
-        return max(4.0 * torch.finfo(x.dtype).eps, rtol) * max(max_abs(x), floor)
+        return max(4.0 * torch.finfo(x.dtype).eps, rtol) * max(
+            max_abs(x), floor
+        )
 
     return not any(_differences(a, _Right(b, b), RESULT, limit))
 

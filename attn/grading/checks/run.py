@@ -43,7 +43,6 @@ from attn.grading.checks.result import (
 )
 from attn.profiling import LiveMemory, compat
 
-
 Shapes = dict[str, tuple[int, ...]]
 
 

@@ -39,8 +39,6 @@ def wrapped(text: str, margin: str = "") -> list[str]:
 
 def describe(x: Any) -> str:
     """Describe a result in a few words: shape, dtype and some elements."""
-    if x is None:
-        return "None"
     if isinstance(x, Tensor):
         if x.dim() == 0:
             return number(x.item())

@@ -15,10 +15,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attn.grading.checks.compare import alike, close
+from attn.grading.checks.compare import RESULT, Problem, alike, close
 from attn.grading.checks.evidence import ENOUGH, Evidence, Failure
 from attn.grading.checks.inputs import named_tensors, unchanged
-from attn.grading.checks.compare import RESULT, Problem
 from attn.grading.checks.result import Foreign, NoGradient
 from attn.grading.checks.show import dtype_name
 from attn.grading.diagnosis.axes import Axes
