@@ -73,9 +73,7 @@ class SideEffect:
             list=", ".join(self.names),
             pair=" and ".join(self.names),
             owners=" and ".join(f"{x}'s" for x in self.names),
-            peak=self.peak,
-            limit=self.limit,
-            largest=self.largest,
+            **vars(self),
         )
 
     @property

@@ -170,9 +170,8 @@ class Evidence:
     def reference(self, i: int, **fields: Any) -> Outcome:
         """Run the reference on a case with some of its fields replaced."""
         fields |= {"max_live": None, "grad": False, "once": (), "before": ()}
-        case = replace(self.case(i), **fields)
-        exercise = self.exercise
-        return run(exercise.reference, case, launch=exercise.caller)
+        case, launch = replace(self.case(i), **fields), self.exercise.caller
+        return run(self.exercise.reference, case, launch=launch)
 
 
 def _count_finite(problem: Problem) -> int:

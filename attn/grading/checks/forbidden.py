@@ -52,9 +52,6 @@ GROUPS = {
 }
 """What finds the names of all functions and operators that do the same."""
 
-#: Given a tensor, they read where to split from it, and no operator shows it.
-_SPLITS = (torch.tensor_split, Tensor.tensor_split)
-
 #: Where memory is measured, they hold a tensor's elements beside tensors.
 _COPIES = (Tensor.tolist, Tensor.numpy, Tensor.__array__)
 
@@ -126,10 +123,6 @@ class _Watch(TorchFunctionMode):
         self, func: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
         self.see(func)
-        if func in _SPLITS:
-            where = (*args[1:], *(kwargs or {}).values())
-            if any(isinstance(x, Tensor) for x in where):
-                self.see(Tensor.tolist)  # as good as that
         if self._memory and func in _COPIES:
             self._memory.hold(args[0].numel())
         return func(*args, **(kwargs or {}))

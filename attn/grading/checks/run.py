@@ -133,9 +133,8 @@ def run(
     if changed := inputs.changed():
         outcome.side_effect = SideEffect("changed input", tuple(changed))
     elif memory and memory.peak > (limit := case.max_live or 0):
-        outcome.side_effect = SideEffect(
-            "memory", peak=memory.peak, limit=limit, largest=memory.shape
-        )
+        sizes = memory.peak, limit, memory.shape
+        outcome.side_effect = SideEffect("memory", (), *sizes)
     return outcome
 
 

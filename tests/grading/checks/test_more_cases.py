@@ -48,13 +48,6 @@ def keeps_the_mask(self, call, x, kv_input, mask):
 
 
 @heads
-def keeps_the_keys(self, call, x, kv_input, mask):
-    if self.kept is None or self.kept.shape != x.shape:
-        self.kept = x if kv_input is None else kv_input
-    return call(x, self.kept, mask)
-
-
-@heads
 def keeps_results(self, call, x, kv_input, mask):
     shapes = x.shape, getattr(kv_input, "shape", 0), mask is None
     self.kept = self.kept or {}
@@ -183,12 +176,6 @@ class ShortBlock(Block):
         return super().forward(x[:, :64], cos[:64], sin[:64])
 
 
-def lookup(query, key, value, temperature=1.0):
-    key, value = key[..., :128, :], value[..., :128, :]
-    scores = query @ key.mT / temperature
-    return F.softmax(scores, -1) @ value
-
-
 def starting_with(make):
     class Other(Block):
         def __init__(self, *args, **kwargs):
@@ -200,7 +187,6 @@ def starting_with(make):
 
 REFUSED = [
     (HEADS, keeps_the_mask, AGAIN, None),
-    (HEADS, keeps_the_keys, AGAIN, None),
     (HEADS, keeps_results, "it returns an earlier call's result", None),
     (HEADS, drops, f"{TRAINING}: it draws random numbers", None),
     (HEADS, unmasked, TRAINING, None),
@@ -228,7 +214,6 @@ REFUSED = [
     ),
     ("mask-padding", padding, LONGER, "Made for shorter inputs"),
     ("tfm-TransformerBlock", ShortBlock, LONGER, "Made for shorter inputs"),
-    ("why-soft_lookup", lookup, LONGER, "Made for shorter inputs"),
     *(
         (
             "tfm-TransformerBlock",

@@ -112,17 +112,14 @@ class Slots:
     __init__ = Box.__init__
 
 
-HOLDERS = {
-    "an object": Box,
-    "an object with slots": Slots,
-    "a dict": lambda x: {"x": x},
-    "a deque": lambda x: deque([x]),
-    "a partial": lambda x: partial(torch.add, x),
-    "an object in an object": lambda x: Box(Slots(x)),
-}
-
-
-@pytest.mark.parametrize("holder", HOLDERS.values(), ids=HOLDERS)
+@pytest.mark.parametrize(
+    "holder",
+    [
+        lambda x: deque([x]),
+        lambda x: partial(torch.add, x),
+        lambda x: Box(Slots(x)),
+    ],
+)
 def test_memory_is_found_in_whatever_holds_it(holder):
     module = nn.Linear(2, 3, bias=False)
     module.kept = holder(torch.ones(5))
