@@ -436,5 +436,5 @@ def _disassemble(cubin: bytes) -> tuple[str, str]:
 
 
 if __name__ == "__main__":
-    work = {"compile": _compile, "read": _read}[sys.argv[1]]
+    work: Any = {"compile": _compile, "read": _read}[sys.argv[1]]
     print(json.dumps([work(*job) for job in json.load(sys.stdin)]))

@@ -160,7 +160,8 @@ def _earlier_results(answer: Any, own: Callee, case: Case) -> list[Any]:
     the case's own is ready by then. A call that may raise gives no result:
     one of an answer that ignores what has changed is the case's own.
     """
-    other, results = None, []
+    results: list[Any] = []
+    other = None
     for earlier in case.before:
         if earlier.another and other is None:
             own.prepare(case)
