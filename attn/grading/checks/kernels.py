@@ -150,7 +150,8 @@ def refusal(function: Any, record: dict[str, Any]) -> Flaw | None:
 @lru_cache(maxsize=64)
 def _said(text: str, job: str) -> list[str] | None:
     """Return what the front end says of a text, once for each."""
-    return read_by_compiler(text, *json.loads(job), LIMIT)
+    name, types, constants = json.loads(job)
+    return read_by_compiler(text, name, types, constants, LIMIT)
 
 
 def _not_compiled(reason: str, line: str) -> Flaw:
